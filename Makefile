@@ -1,0 +1,55 @@
+# The commands of the project. What is more than a few lines is a script in scripts/.
+# `make help` prints this list.
+
+SHELL := /bin/bash
+PREFIX ?= /usr/local
+SECONDS ?= 60
+# rustup's own place, for shells that have not read its settings yet
+export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
+
+.PHONY: build run test lint bench install book fuzz miri asan counts fmt help
+
+build: ## build the release: target/release/gantry
+	@scripts/setup build
+	cargo build --release --locked -p gantry-cli
+
+run: ## build, list and check the devices, hash real files against coreutils, measure
+	@scripts/run
+
+test: ## every test: unit, conformance at each CPU level, aarch64, miri, sanitizer, fuzz, counts
+	@scripts/test
+
+lint: ## format, clippy, licences, layering, shell scripts, documentation and its links
+	@scripts/lint
+
+bench: ## all benchmarks against peers; rewrites docs/src/benchmarks.md
+	@scripts/setup bench
+	@benches/peers/run
+
+install: ## install under PREFIX (/usr/local): binary, *sum links, man pages, completions; knows DESTDIR
+	@scripts/install "$(DESTDIR)" "$(PREFIX)"
+
+book: ## build the book: docs/book/index.html
+	@scripts/book
+
+fuzz: ## run every fuzz target, SECONDS (60) each
+	@scripts/setup test
+	@scripts/fuzz "$(SECONDS)"
+
+miri: ## the core's tests in miri
+	@scripts/miri
+
+asan: ## the tests of the lanes and software drivers with AddressSanitizer
+	@scripts/setup test
+	@scripts/asan
+
+counts: ## count the instructions of a dispatch and compare with the recorded ones
+	@scripts/setup test
+	@scripts/counts
+
+fmt: ## format all Rust code
+	cargo fmt --all
+	cargo fmt --all --manifest-path fuzz/Cargo.toml
+
+help: ## print this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | while IFS=$$'\t' read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
