@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""Make core/src/kat_vectors.rs: the known answers that a device must give before it serves an algorithm.
+
+One short answer per algorithm, from a public set where conformance/vectors has one, and one that crosses
+several blocks, computed by reference.py (two implementations agreeing) over a pattern.
+"""
+
+import pathlib
+import re
+
+import reference
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TARGET = ROOT / "core/src/kat_vectors.rs"
+
+HEAD = """\
+//! Known answers, made by `scripts/kat.py`. Do not edit by hand.
+//!
+//! The origin of each is named above it. `computed` means: by two implementations that share no code (OpenSSL and
+//! PyCryptodome, see `scripts/reference.py`), which agree.
+
+use crate::kat::KnownAnswer;
+use crate::Algorithm;
+MACRO
+/// Every algorithm's answers: one short, one that crosses several blocks.
+#[rustfmt::skip]
+pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
+"""
+
+TAIL = """\
+];
+
+/// A part of a pattern in which no two blocks are alike.
+const fn pattern(start: usize, length: usize) -> &'static [u8] {
+    PATTERN.split_at(start).1.split_at(length).0
+}
+
+const PATTERN: &[u8; 640] = &{
+    let mut bytes = [0; 640];
+    let mut i = 0;
+    while i < bytes.len() {
+        bytes[i] = ((7 * i + 31 * (i >> 8)) & 0xff) as u8;
+        i += 1;
+    }
+    bytes
+};
+
+MACRO
+/// Bytes from their hexadecimal digits, at compile time.
+macro_rules! hex {
+    ($digits:literal) => {
+        &const { unhex::<{ $digits.len() / 2 }>($digits.as_bytes()) }
+    };
+}
+MACRO
+const fn unhex<const N: usize>(digits: &[u8]) -> [u8; N] {
+    const fn value(digit: u8) -> u8 {
+        match digit {
+            b'0'..=b'9' => digit - b'0',
+            b'a'..=b'f' => digit - b'a' + 10,
+            _ => panic!("not a hexadecimal digit"),
+        }
+    }
+    let mut bytes = [0; N];
+    let mut i = 0;
+    while i < N {
+        bytes[i] = value(digits[2 * i]) << 4 | value(digits[2 * i + 1]);
+        i += 1;
+    }
+    bytes
+}
+"""
+
+FIELDS = ("key", "mac_key", "iv", "aad", "input", "output", "tag")
+
+
+def main():
+    public, shared, entries = short_vectors(), {}, []
+    for algorithm in reference.ALGORITHMS:
+        if algorithm.kind != "null":
+            origin, block = public.get(algorithm.name) or ("computed", reference.known_answer(algorithm, 32, 12))
+            entries.append(entry(algorithm, origin, block, shared))
+        length = 272 if algorithm.block > 1 or algorithm.mode == "ctr" else 263
+        aad = 20 if algorithm.kind in ("aead", "eta") else 0
+        entries.append(entry(algorithm, "computed", reference.known_answer(algorithm, length, aad, shift=3), shared))
+    consts = "".join(
+        f'#[rustfmt::skip]\nconst {name}: &[u8] = hex!("{wrapped(value.hex())}");\n' for value, name in shared.items()
+    )
+    head, tail = HEAD.split("MACRO"), TAIL.split("MACRO")
+    TARGET.write_text(head[0] + tail[1] + head[1] + "".join(entries) + tail[0] + consts + tail[2])
+    print(f"{TARGET.stat().st_size} bytes, {len(entries)} answers")
+
+
+def short_vectors():
+    """Per algorithm the first public vector with a short input, the usual IV and a full tag."""
+    found = {}
+    for path in sorted((ROOT / "conformance/vectors").glob("*.txt")):
+        if path.stem == "computed":
+            continue
+        text = path.read_text()
+        title = re.search(r"^# Origin: (.*)", text)[1]
+        for part in re.split(r"\n\n(?=# .*\n\[)", text)[1:]:
+            source, name = re.match(r"# (.*)\n\[(.*)\]", part).groups()
+            algorithm = reference.BY_NAME[name]
+            for block in part.split("\n\n")[1:]:
+                block = dict(re.match(r"(\w+) = ?(.*)", line).groups() for line in block.strip().splitlines())
+                if suits(algorithm, block):
+                    found.setdefault(name, (f"{title}; {source}", block))
+    return found
+
+
+def suits(algorithm, block):
+    if "monte" in block or "invalid" in block or len(block.get("iv", "")) != 2 * algorithm.iv:
+        return False
+    if algorithm.kind == "aead" and (len(block["tag"]) != 32 or not block["aad"]):
+        return False
+    if algorithm.mode == "des" and len({block["key"][i : i + 16] for i in (0, 16, 32)}) < 3:
+        return False
+    if algorithm.mode == "poly1305" and block["output"] == 32 * "0":
+        return False
+    low = max(algorithm.block, 32 if algorithm.kind in ("cipher", "xts") else 1)
+    return low <= len(block["input"]) // 2 <= 128
+
+
+def entry(algorithm, origin, block, shared):
+    """`shared` holds the long ciphertexts met so far: an encrypt-then-authenticate pair repeats its cipher's."""
+    lines = ""
+    for name in FIELDS:
+        value = bytes.fromhex(block.get(name, ""))
+        if value in shared:
+            lines += f"        {name}: {shared[value]},\n"
+        elif name == "output" and len(value) > 64 and algorithm.kind == "cipher" and algorithm.mode in ("cbc", "ctr"):
+            shared[value] = algorithm.name.upper().replace("-", "_")
+            lines += f"        {name}: {shared[value]},\n"
+        elif value:
+            lines += f"        {name}: {literal(value)},\n"
+    empty = ", ".join(f"{name}: &[]" for name in FIELDS if not block.get(name))
+    return (
+        f"    // {origin}\n    KnownAnswer {{\n        algorithm: Algorithm::{variant(algorithm.name)},\n"
+        f"{lines}        {empty},\n    }},\n"
+    )
+
+
+def literal(value):
+    at = reference.pattern(0, 640).find(value)
+    if len(value) >= 8 and at >= 0:
+        return f"pattern({at}, {len(value)})"
+    return f'hex!("{wrapped(value.hex())}")'
+
+
+def wrapped(digits):
+    """The digits of a string literal, in lines that fit."""
+    return "\\\n            ".join(digits[i : i + 96] for i in range(0, len(digits), 96))
+
+
+def variant(name):
+    """sha512-256 -> Sha512_256, aes-128-cbc-hmac-sha1 -> Aes128CbcHmacSha1."""
+    special = {"chacha20": "ChaCha20", "xchacha20": "XChaCha20"}
+    result = ""
+    for part in name.split("-"):
+        part = special.get(part, part[:1].upper() + part[1:])
+        result += ("_" if result[-1:].isdigit() and part[0].isdigit() else "") + part
+    return result
+
+
+if __name__ == "__main__":
+    main()

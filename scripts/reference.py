@@ -1,0 +1,321 @@
+"""Every algorithm of Gantry, computed twice by implementations that share no code.
+
+The first is OpenSSL (packages `hashlib` and `cryptography`), the second PyCryptodome; where one of them
+lacks an algorithm, a few lines of Python built from the standard's text take its place. Needs
+`pip install cryptography==48.0.0 pycryptodome`.
+"""
+
+import dataclasses
+import hashlib
+import hmac
+import struct
+
+from cryptography.hazmat.decrepit.ciphers import algorithms as old_algorithms
+from cryptography.hazmat.decrepit.ciphers import modes as old_modes
+from cryptography.hazmat.primitives import cmac, poly1305
+from cryptography.hazmat.primitives.ciphers import Cipher, aead, algorithms, modes
+from Crypto.Cipher import AES, DES3, ChaCha20, ChaCha20_Poly1305
+from Crypto.Hash import BLAKE2b, CMAC, HMAC, MD5, RIPEMD160, SHA1, SHA224, SHA256, SHA384, SHA512
+from Crypto.Hash import SHA3_224, SHA3_256, SHA3_384, SHA3_512
+
+
+@dataclasses.dataclass
+class Algorithm:
+    name: str
+    kind: str  # digest, hmac, mac, cipher, xts, aead, eta or null
+    key: int = 0
+    iv: int = 0
+    block: int = 1  # input is a multiple of it
+    digest: str = ""  # of hmac and eta
+    mode: str = ""
+
+
+def known_answer(algorithm, length, aad, shift=0, iv=None):
+    """A block like those of the vector files, over the pattern; both implementations must agree."""
+    key = pattern(16 + shift, algorithm.key)
+    if algorithm.kind == "hmac":
+        key = pattern(16 + shift, 1 + length * 7 % 200)
+    if algorithm.mode == "des":
+        key = bytes(b & 0xFE | (bin(b >> 1).count("1") + 1) % 2 for b in key)  # odd parity
+    mac_key = pattern(96 + shift, len(hashlib.new(algorithm.digest).digest())) if algorithm.kind == "eta" else b""
+    iv = iv or pattern(200 + shift, algorithm.iv)
+    aad, message = pattern(300 + shift, aad), pattern(shift, length)
+    arguments = (algorithm, key, mac_key, iv, aad, message, 16)
+    first, second = first_implementation(*arguments), second_implementation(*arguments)
+    assert first == second and first is not None, (algorithm.name, length, first, second)
+    output, tag = first
+    block = {"key": key, "mac_key": mac_key, "iv": iv, "aad": aad, "input": message, "output": output, "tag": tag}
+    kept = {name for name, value in block.items() if value} | {"input", "output"}
+    return {name: value.hex() for name, value in block.items() if name in kept}
+
+
+def confirm(algorithm, block):
+    """Recompute one block of a vector file with each implementation that can; at least one must."""
+    key, mac_key, iv, aad, message, output, tag = (
+        bytes.fromhex(block.get(name, "")) for name in ("key", "mac_key", "iv", "aad", "input", "output", "tag")
+    )
+    answers = 0
+    for implementation in (first_implementation, second_implementation):
+        if "monte" in block:
+            got = monte_carlo(implementation, algorithm, message, int(block["monte"], 16)), b""
+            good = got == (output, b"")
+        elif "invalid" in block:
+            text = implementation(algorithm, key, mac_key, iv, aad, output, len(tag))
+            if text is None:
+                continue
+            got = implementation(algorithm, key, mac_key, iv, aad, text[0], len(tag))
+            good = got != (output, tag)
+        else:
+            got = implementation(algorithm, key, mac_key, iv, aad, message, len(tag))
+            good = got == (output, tag)
+        if got is not None:
+            assert good, (algorithm.name, block, got)
+            answers += 1
+    assert answers > 0, (algorithm.name, block)
+
+
+def pattern(start, length):
+    """Bytes start .. start + length of the pattern that kat_vectors.rs makes, too."""
+    return bytes((7 * i + 31 * (i >> 8)) & 0xFF for i in range(start, start + length))
+
+
+# ---- OpenSSL -----------------------------------------------------------------------------------------------------
+
+
+def first_implementation(algorithm, key, mac_key, iv, aad, message, tag_length):
+    kind, mode = algorithm.kind, algorithm.mode
+    if kind == "null":
+        return message, b""
+    if kind == "digest":
+        if mode == "blake2b":
+            return hashlib.blake2b(message, digest_size=32).digest(), b""
+        return hashlib.new(algorithm.digest, message).digest(), b""
+    if kind == "hmac":
+        return hmac.new(key, message, algorithm.digest).digest(), b""
+    if mode == "cmac":
+        state = cmac.CMAC(algorithms.AES(key))
+        state.update(message)
+        return state.finalize(), b""
+    if mode == "gmac":
+        return aead.AESGCM(key).encrypt(iv, b"", message), b""
+    if mode == "poly1305":
+        return poly1305.Poly1305.generate_tag(key, message), b""
+    if kind == "eta":
+        output = openssl_cipher(mode, key, iv, message)
+        return output, hmac.new(mac_key, aad + iv + output, algorithm.digest).digest()
+    if kind == "aead":
+        if mode == "gcm" and not 8 <= len(iv) <= 128:
+            return None
+        if mode == "gcm":
+            sealed = aead.AESGCM(key).encrypt(iv, message, aad)
+            return sealed[: len(message)], sealed[len(message) :][:tag_length]
+        if mode == "ccm":
+            sealed = aead.AESCCM(key, tag_length).encrypt(iv, message, aad)
+        else:
+            if mode == "xchacha20":
+                key, iv = hchacha20(key, iv[:16]), bytes(4) + iv[16:]
+            sealed = aead.ChaCha20Poly1305(key).encrypt(iv, message, aad)
+        return sealed[: len(message)], sealed[len(message) :]
+    return openssl_cipher(mode, key, iv, message), b""
+
+
+def openssl_cipher(mode, key, iv, message):
+    cipher = {
+        "ecb": lambda: Cipher(algorithms.AES(key), modes.ECB()),
+        "cbc": lambda: Cipher(algorithms.AES(key), modes.CBC(iv)),
+        "ctr": lambda: Cipher(algorithms.AES(key), modes.CTR(iv)),
+        "xts": lambda: Cipher(algorithms.AES(key), modes.XTS(iv)),
+        "ofb": lambda: Cipher(algorithms.AES(key), old_modes.OFB(iv)),
+        "cfb": lambda: Cipher(algorithms.AES(key), old_modes.CFB(iv)),
+        "des": lambda: Cipher(old_algorithms.TripleDES(key), modes.CBC(iv)),
+        "chacha20": lambda: Cipher(algorithms.ChaCha20(key, iv), None),
+    }[mode]()
+    state = cipher.encryptor()
+    return state.update(message) + state.finalize()
+
+
+def hchacha20(key, nonce):
+    """draft-irtf-cfrg-xchacha-03, section 2.2."""
+    state = list(struct.unpack("<16I", b"expand 32-byte k" + key + nonce))
+
+    def quarter(a, b, c, d):
+        for x, y, z, turn in ((a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)):
+            state[x] = (state[x] + state[y]) & 0xFFFFFFFF
+            word = state[z] ^ state[x]
+            state[z] = (word << turn | word >> (32 - turn)) & 0xFFFFFFFF
+
+    for _ in range(10):
+        for column in range(4):
+            quarter(column, 4 + column, 8 + column, 12 + column)
+        for column in range(4):
+            quarter(column, 4 + (column + 1) % 4, 8 + (column + 2) % 4, 12 + (column + 3) % 4)
+    return struct.pack("<8I", *state[:4], *state[12:])
+
+
+# ---- PyCryptodome ------------------------------------------------------------------------------------------------
+
+
+def second_implementation(algorithm, key, mac_key, iv, aad, message, tag_length):
+    kind, mode = algorithm.kind, algorithm.mode
+    if kind == "null":
+        return bytes(message), b""
+    if kind == "digest":
+        if mode == "blake2b":
+            return BLAKE2b.new(data=message, digest_bits=256).digest(), b""
+        return dome_digest(algorithm.digest, message), b""
+    if kind == "hmac":
+        return dome_hmac(algorithm.digest, key, message), b""
+    if mode == "cmac":
+        return CMAC.new(key, message, ciphermod=AES).digest(), b""
+    if mode == "gmac":
+        state = AES.new(key, AES.MODE_GCM, nonce=iv)
+        state.update(message)
+        return state.digest(), b""
+    if mode == "poly1305":
+        return poly1305_sum(key, message), b""
+    if kind == "eta":
+        output = dome_cipher(mode, key, iv, message)
+        return output, dome_hmac(algorithm.digest, mac_key, aad + iv + output)
+    if kind == "aead":
+        if mode == "gcm" and tag_length < 4:
+            return None
+        state = {
+            "gcm": lambda: AES.new(key, AES.MODE_GCM, nonce=iv, mac_len=tag_length),
+            "ccm": lambda: AES.new(key, AES.MODE_CCM, nonce=iv, mac_len=tag_length),
+            "chacha20": lambda: ChaCha20_Poly1305.new(key=key, nonce=iv),
+            "xchacha20": lambda: ChaCha20_Poly1305.new(key=key, nonce=iv),
+        }[mode]()
+        state.update(aad)
+        return state.encrypt_and_digest(message)
+    if mode == "des" and (key[:8] == key[8:16] or key[8:16] == key[16:]):
+        return None  # PyCryptodome refuses keys that make it single DES.
+    return dome_cipher(mode, key, iv, message), b""
+
+
+DOME_DIGESTS = {
+    "md5": MD5,
+    "sha1": SHA1,
+    "sha224": SHA224,
+    "sha256": SHA256,
+    "sha384": SHA384,
+    "sha512": SHA512,
+    "sha3_224": SHA3_224,
+    "sha3_256": SHA3_256,
+    "sha3_384": SHA3_384,
+    "sha3_512": SHA3_512,
+    "ripemd160": RIPEMD160,
+}
+
+
+def dome_digest(name, message):
+    if name == "sha512_256":
+        return SHA512.new(message, truncate="256").digest()
+    return DOME_DIGESTS[name].new(message).digest()
+
+
+def dome_hmac(name, key, message):
+    if name in ("sha512_256",) or name.startswith("sha3"):
+        # RFC 2104 in its own words: not every release of PyCryptodome takes these.
+        size = {"sha3_224": 144, "sha3_256": 136, "sha3_384": 104, "sha3_512": 72}.get(name, 128)
+        key = (dome_digest(name, key) if len(key) > size else key).ljust(size, b"\0")
+        inner = dome_digest(name, bytes(b ^ 0x36 for b in key) + message)
+        return dome_digest(name, bytes(b ^ 0x5C for b in key) + inner)
+    return HMAC.new(key, message, DOME_DIGESTS[name]).digest()
+
+
+def dome_cipher(mode, key, iv, message):
+    if mode == "xts":
+        return xts(key, iv, message)
+    if mode == "chacha20":
+        state = ChaCha20.new(key=key, nonce=iv[4:])
+        state.seek(64 * int.from_bytes(iv[:4], "little"))
+        return state.encrypt(message)
+    if mode == "cfb":
+        padded = message + bytes(-len(message) % 16)
+        return AES.new(key, AES.MODE_CFB, iv=iv, segment_size=128).encrypt(padded)[: len(message)]
+    if mode == "des":
+        return DES3.new(key, DES3.MODE_CBC, iv=iv).encrypt(message)
+    if mode == "ctr":
+        return AES.new(key, AES.MODE_CTR, nonce=b"", initial_value=iv).encrypt(message)
+    if mode == "ecb":
+        return AES.new(key, AES.MODE_ECB).encrypt(message)
+    return AES.new(key, {"cbc": AES.MODE_CBC, "ofb": AES.MODE_OFB}[mode], iv=iv).encrypt(message)
+
+
+def xts(key, tweak, message):
+    """IEEE 1619: XEX with ciphertext stealing."""
+    half = len(key) // 2
+    data, tweaks = AES.new(key[:half], AES.MODE_ECB), AES.new(key[half:], AES.MODE_ECB)
+    mask = int.from_bytes(tweaks.encrypt(tweak), "little")
+    blocks = []
+    for start in range(0, len(message), 16):
+        piece = message[start : start + 16]
+        if len(piece) < 16:
+            last = blocks.pop()
+            blocks.append(None)
+            piece, rest = piece + last[len(piece) :], last[: len(piece)]
+        number = int.from_bytes(piece, "little") ^ mask
+        sealed = int.from_bytes(data.encrypt(number.to_bytes(16, "little")), "little") ^ mask
+        blocks.append(sealed.to_bytes(16, "little"))
+        if blocks[-2:-1] == [None]:
+            blocks[-2:] = [blocks[-1], rest]
+        mask = mask << 1 if mask < 1 << 127 else (mask << 1 & (1 << 128) - 1) ^ 0x87
+    return b"".join(blocks)
+
+
+def poly1305_sum(key, message):
+    """RFC 8439, section 2.5."""
+    r = int.from_bytes(key[:16], "little") & 0x0FFFFFFC0FFFFFFC0FFFFFFC0FFFFFFF
+    total = 0
+    for start in range(0, len(message), 16):
+        total = (total + int.from_bytes(message[start : start + 16] + b"\1", "little")) * r % ((1 << 130) - 5)
+    return ((total + int.from_bytes(key[16:], "little")) & (1 << 128) - 1).to_bytes(16, "little")
+
+
+def monte_carlo(implementation, algorithm, seed, width):
+    """One inner loop of SHAVS (`width` 3) or SHA3VS (`width` 1)."""
+    last = [seed] * width
+    for _ in range(1000):
+        last = last[1:] + [implementation(algorithm, b"", b"", b"", b"", b"".join(last), 0)[0]]
+    return last[-1]
+
+
+# ---- the table ---------------------------------------------------------------------------------------------------
+
+
+def table():
+    digests = ["md5", "sha1", "sha224", "sha256", "sha384", "sha512", "sha512-256"]
+    digests += [f"sha3-{n}" for n in (224, 256, 384, 512)] + ["ripemd160"]
+    for name in digests:
+        yield Algorithm(name, "digest", digest=name.replace("-", "_"))
+    yield Algorithm("blake2b-256", "digest", mode="blake2b")
+    for name in digests:
+        yield Algorithm(f"hmac-{name}", "hmac", digest=name.replace("-", "_"))
+    for bits in (128, 192, 256):
+        yield Algorithm(f"aes-{bits}-cmac", "mac", bits // 8, mode="cmac")
+    for bits in (128, 192, 256):
+        yield Algorithm(f"aes-{bits}-gmac", "mac", bits // 8, 12, mode="gmac")
+    yield Algorithm("poly1305", "mac", 32, mode="poly1305")
+    for mode in ("ecb", "cbc", "ctr", "ofb", "cfb"):
+        for bits in (128, 192, 256):
+            iv, block = (0 if mode == "ecb" else 16), (16 if mode in ("ecb", "cbc") else 1)
+            yield Algorithm(f"aes-{bits}-{mode}", "cipher", bits // 8, iv, block, mode=mode)
+    for bits in (128, 256):
+        yield Algorithm(f"aes-{bits}-xts", "xts", bits // 4, 16, mode="xts")
+    yield Algorithm("des-ede3-cbc", "cipher", 24, 8, 8, mode="des")
+    yield Algorithm("chacha20", "cipher", 32, 16, mode="chacha20")
+    for mode in ("gcm", "ccm"):
+        for bits in (128, 192, 256):
+            yield Algorithm(f"aes-{bits}-{mode}", "aead", bits // 8, 12, mode=mode)
+    yield Algorithm("chacha20-poly1305", "aead", 32, 12, mode="chacha20")
+    yield Algorithm("xchacha20-poly1305", "aead", 32, 24, mode="xchacha20")
+    for mode in ("cbc", "ctr"):
+        for bits in (128, 192, 256):
+            for digest in ("sha1", "sha256", "sha384", "sha512"):
+                block = 16 if mode == "cbc" else 1
+                yield Algorithm(f"aes-{bits}-{mode}-hmac-{digest}", "eta", bits // 8, 16, block, digest, mode)
+    yield Algorithm("null", "null")
+
+
+ALGORITHMS = list(table())
+BY_NAME = {algorithm.name: algorithm for algorithm in ALGORITHMS}

@@ -1,0 +1,390 @@
+#!/usr/bin/env python3
+"""Make conformance/vectors/*.txt from public test vectors.
+
+    scripts/vectors.py [DIRECTORY]
+
+DIRECTORY is the unpacked wheel `cryptography_vectors`; without it the wheel is downloaded with pip.
+The wheel carries the response files of NIST's CAVP, the vectors of the RFCs and those of BoringSSL.
+What no public set has (encrypt-then-authenticate pairs, BLAKE2b-256, a few long messages) is computed
+by scripts/reference.py, which asks two independent implementations and refuses to answer when they
+differ. The same module recomputes every taken vector, so that a slip in the selection shows here.
+
+The format is read by conformance/src/vectors.rs: `# ` starts a comment, `[algorithm]` opens a section,
+blocks of `key = hexadecimal` are separated by empty lines.
+"""
+
+import dataclasses
+import pathlib
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+import reference
+
+WHEEL = "cryptography_vectors==50.0.2"
+TARGET = pathlib.Path(__file__).resolve().parent.parent / "conformance" / "vectors"
+AES_BITS = ("128", "192", "256")
+
+# Names of fields in the sources -> ours.
+INPUT = ("msg", "message", "pt", "plaintext", "payload", "in")
+OUTPUT = ("md", "output", "ct", "ciphertext")
+
+
+def main():
+    if len(sys.argv) > 1:
+        write_all(pathlib.Path(sys.argv[1]))
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        subprocess.run(
+            [sys.executable, "-m", "pip", "-q", "download", "--no-deps", "-d", scratch, WHEEL], check=True
+        )
+        (wheel,) = pathlib.Path(scratch).glob("*.whl")
+        zipfile.ZipFile(wheel).extractall(scratch)
+        write_all(pathlib.Path(scratch) / "cryptography_vectors")
+
+
+def write_all(source):
+    TARGET.mkdir(parents=True, exist_ok=True)
+    for make in (digests, macs, ciphers, aeads, computed):
+        for name, (origin, sections) in make(source).items():
+            write(name, origin, sections)
+
+
+# ---- what is taken from where ------------------------------------------------------------------------------------
+
+
+def digests(source):
+    root = source / "hashes"
+    files = {
+        "md5": ("RFC 1321, appendix A.5", [digest_section("md5", root / "MD5/rfc-1321.txt")]),
+        "ripemd160": (
+            "the RIPEMD-160 page of its authors, A. Bosselaers, KU Leuven",
+            [digest_section("ripemd160", root / "ripemd160/ripevectors.txt")],
+        ),
+    }
+    for family, directory, members in (
+        ("sha1", "SHA1", {"sha1": "SHA1"}),
+        (
+            "sha2",
+            "SHA2",
+            {
+                "sha224": "SHA224",
+                "sha256": "SHA256",
+                "sha384": "SHA384",
+                "sha512": "SHA512",
+                "sha512-256": "SHA512_256",
+            },
+        ),
+        ("sha3", "SHA3", {f"sha3-{n}": f"SHA3_{n}" for n in (224, 256, 384, 512)}),
+    ):
+        sections = []
+        for algorithm, stem in members.items():
+            base = root / directory / stem
+            sections.append(digest_section(algorithm, base.with_name(stem + "ShortMsg.rsp")))
+            long = digest_section(algorithm, base.with_name(stem + "LongMsg.rsp"))
+            sections.append(dataclasses.replace(long, blocks=spread(long.blocks[: len(long.blocks) // 2], 5)))
+            sections.append(monte_carlo(algorithm, base.with_name(stem + "Monte.rsp"), family))
+        files[family] = ("NIST CAVP, SHAVS / SHA3VS, byte oriented", sections)
+    return files
+
+
+def digest_section(algorithm, path):
+    blocks = []
+    for record in records(path):
+        length = int(record["len"]) // 8
+        blocks.append({"input": record["msg"][: 2 * length], "output": record["md"]})
+    return Section(algorithm, path.name, blocks)
+
+
+def monte_carlo(algorithm, path, family):
+    """A block is one inner loop of a Monte Carlo test: a thousand digests, each of the last `monte` ones."""
+    width, blocks, seed = ("01" if family == "sha3" else "03"), [], None
+    for record in records(path):
+        seed = seed or record["seed"]
+        blocks.append({"monte": width, "input": seed, "output": record["md"]})
+        seed = record["md"]
+    return Section(algorithm, path.name, blocks[:2])
+
+
+def macs(source):
+    hmac = []
+    for algorithm, name in (
+        ("hmac-md5", "rfc-2202-md5"),
+        ("hmac-sha1", "rfc-2202-sha1"),
+        ("hmac-sha224", "rfc-4231-sha224"),
+        ("hmac-sha256", "rfc-4231-sha256"),
+        ("hmac-sha384", "rfc-4231-sha384"),
+        ("hmac-sha512", "rfc-4231-sha512"),
+        ("hmac-ripemd160", "rfc-2286-ripemd160"),
+    ):
+        path = source / "HMAC" / f"{name}.txt"
+        hmac.append(Section(algorithm, path.name, [mac_block(r) for r in records(path)]))
+    cmac = []
+    for bits in AES_BITS:
+        path = source / "CMAC" / f"nist-800-38b-aes{bits}.txt"
+        cmac.append(Section(f"aes-{bits}-cmac", path.name, [mac_block(r) for r in records(path)]))
+    path = source / "poly1305/rfc7539.txt"
+    poly = Section("poly1305", path.name, [mac_block(r) for r in records(path)])
+    return {
+        "hmac": ("RFC 2202 (MD5, SHA-1), RFC 4231 (SHA-2), RFC 2286 (RIPEMD-160)", hmac),
+        "cmac": ("NIST SP 800-38B, appendix D", cmac),
+        "poly1305": ("RFC 7539, appendix A.3", [poly]),
+    }
+
+
+def mac_block(record):
+    block = {"key": record["key"], "input": pick(record, INPUT), "output": record.get("tag") or pick(record, OUTPUT)}
+    return block
+
+
+def ciphers(source):
+    aes = source / "ciphers/AES"
+    files = {}
+    for mode, stem in (("ecb", "ECB"), ("cbc", "CBC"), ("ofb", "OFB"), ("cfb", "CFB128")):
+        sections = []
+        for bits in AES_BITS:
+            for test, keep in (("GFSbox", 7), ("KeySbox", 7), ("VarKey", 12), ("VarTxt", 12), ("MMT", 20)):
+                path = aes / mode.upper() / f"{stem}{test}{bits}.rsp"
+                blocks = unique(cipher_block(r) for r in records(path))
+                sections.append(Section(f"aes-{bits}-{mode}", path.name, spread(blocks, keep)))
+        files[f"aes-{mode}"] = ("NIST CAVP, AESAVS (known answers and multi-block messages)", sections)
+
+    sections = []
+    for bits in AES_BITS:
+        path = aes / "CTR" / f"aes-{bits}-ctr.txt"
+        sections.append(Section(f"aes-{bits}-ctr", path.name, [cipher_block(r) for r in records(path)]))
+    files["aes-ctr"] = ("RFC 3686, section 6", sections)
+
+    sections = []
+    for bits in ("128", "256"):
+        path = aes / "XTS/tweak-128hexstr" / f"XTSGenAES{bits}.rsp"
+        whole = [r for r in records(path) if int(r["dataunitlen"]) % 8 == 0]
+        blocks = []
+        for length in sorted({int(r["dataunitlen"]) for r in whole}):
+            same = [cipher_block(r) for r in whole if int(r["dataunitlen"]) == length]
+            blocks += spread(same, 16)
+        sections.append(Section(f"aes-{bits}-xts", path.name, blocks))
+    files["aes-xts"] = ("NIST CAVP, XTSVS, tweak as 128 bits (whole bytes only)", sections)
+
+    sections = []
+    for test, keep in (
+        ("invperm", 12),
+        ("permop", 12),
+        ("subtab", 12),
+        ("varkey", 12),
+        ("vartext", 12),
+        ("MMT1", 20),
+        ("MMT2", 20),
+        ("MMT3", 20),
+    ):
+        path = source / "ciphers/3DES/CBC" / f"TCBC{test}.rsp"
+        blocks = spread(unique(cipher_block(r) for r in records(path)), keep)
+        sections.append(Section("des-ede3-cbc", path.name, blocks))
+    files["des-ede3-cbc"] = ("NIST CAVP, TDES (SP 800-20 known answers and multi-block messages)", sections)
+
+    path = source / "ciphers/ChaCha20/rfc7539.txt"
+    blocks = []
+    for record in records(path):
+        counter = int(record["initial_block_counter"]).to_bytes(4, "little").hex()
+        record["iv"] = counter + record["nonce"]
+        blocks.append(cipher_block(record))
+    files["chacha20"] = ("RFC 7539, appendix A.2", [Section("chacha20", path.name, blocks)])
+    return files
+
+
+def cipher_block(record):
+    if "keys" in record:
+        record["key"] = record["keys"] * 3
+    elif "key1" in record:
+        record["key"] = record["key1"] + record["key2"] + record["key3"]
+    block = {"key": record["key"]}
+    iv = record.get("iv") or record.get("i")
+    if iv:
+        block["iv"] = iv
+    block |= {"input": pick(record, INPUT), "output": pick(record, OUTPUT)}
+    return block
+
+
+def aeads(source):
+    aes = source / "ciphers/AES"
+    gcm, gmac, ccm = [], [], []
+    for bits in AES_BITS:
+        for name in (f"gcmEncryptExtIV{bits}", f"gcmDecrypt{bits}"):
+            path = aes / "GCM" / f"{name}.rsp"
+            blocks, macs_ = [], []
+            for (ivlen, ptlen, _, taglen), group in grouped(path, ("ivlen", "ptlen", "aadlen", "taglen")):
+                usual = ivlen == "96" and taglen == "128"
+                if ivlen == "96" and (taglen in ("128", "96") or group[0]["aadlen"] == "160"):
+                    good = [r for r in group if "fail" not in r]
+                    blocks += [aead_block(r) for r in good[: 2 if usual else 1]]
+                    blocks += [aead_block(r) for r in group if "fail" in r][:1]
+                elif taglen == "128" and group[0]["aadlen"] == "160":
+                    blocks += [aead_block(r) for r in group[:2]]
+                if usual and ptlen == "0" and name.startswith("gcmEncrypt"):
+                    macs_ += [
+                        {"key": r["key"], "iv": r["iv"], "input": r["aad"], "output": r["tag"]} for r in group[2:6]
+                    ]
+            gcm.append(Section(f"aes-{bits}-gcm", path.name, blocks))
+            if macs_:
+                gmac.append(Section(f"aes-{bits}-gmac", path.name + ", those without plaintext", macs_))
+        for test, group_by, keep in (
+            ("DVPT", ("alen", "plen", "nlen", "tlen"), 3),
+            ("VADT", ("alen",), 1),
+            ("VNT", ("nlen",), 3),
+            ("VPT", ("plen",), 2),
+            ("VTT", ("tlen",), 3),
+        ):
+            path = aes / "CCM" / f"{test}{bits}.rsp"
+            blocks = []
+            for _, group in grouped(path, group_by):
+                blocks += [ccm_block(r) for r in group[:keep]]
+            ccm.append(Section(f"aes-{bits}-ccm", path.name, blocks))
+
+    path = source / "ciphers/ChaCha20Poly1305/boringssl.txt"
+    blocks = []
+    for record in records(path):
+        if len(record["tag"]) < 32:
+            continue  # BoringSSL's own truncated tags: no standard has them.
+        for field, value in record.items():
+            if value.startswith('"'):
+                record[field] = value.strip('"').encode().hex()
+        blocks.append(
+            {
+                "key": record["key"],
+                "iv": record["nonce"],
+                "aad": record["ad"],
+                "input": record["in"],
+                "output": record["ct"],
+                "tag": record["tag"],
+            }
+        )
+    chacha = Section("chacha20-poly1305", path.name, spread(blocks, 40))
+    return {
+        "aes-gcm": ("NIST CAVP, GCMVS", gcm),
+        "aes-gmac": ("NIST CAVP, GCMVS, additional data only", gmac),
+        "aes-ccm": ("NIST CAVP, CCMVS", ccm),
+        "chacha20-poly1305": ("RFC 7539, section 2.8.2, and BoringSSL's chacha20_poly1305_tests.txt", [chacha]),
+    }
+
+
+def aead_block(record):
+    block = {"key": record["key"], "iv": record["iv"], "aad": record["aad"]}
+    if "fail" in record:
+        block |= {"output": record["ct"], "tag": record["tag"], "invalid": "01"}
+    else:
+        block |= {"input": record["pt"], "output": record["ct"], "tag": record["tag"]}
+    return block
+
+
+def ccm_block(record):
+    aad = record["adata"][: 2 * int(record["alen"])]
+    length, tag = 2 * int(record["plen"]), 2 * int(record["tlen"])
+    block = {"key": record["key"], "iv": record["nonce"], "aad": aad}
+    assert len(record["ct"]) == length + tag
+    if record.get("result") == "fail":
+        return block | {"output": record["ct"][:length], "tag": record["ct"][length:], "invalid": "01"}
+    return block | {"input": record["payload"][:length], "output": record["ct"][:length], "tag": record["ct"][length:]}
+
+
+def computed(_source):
+    """Algorithms and lengths that the public sets do not cover, over the pattern of reference.py."""
+    everything = []
+    for algorithm in reference.ALGORITHMS:
+        lengths = (0, 1, 63, 129, 600)
+        if algorithm.block > 1:
+            lengths = (algorithm.block, 10 * algorithm.block, 608)
+        if algorithm.kind == "xts":
+            lengths = (16, 17, 31, 512, 600)
+        blocks = []
+        for length in lengths:
+            aad = length % 23 if algorithm.kind in ("aead", "eta") else 0
+            blocks.append(reference.known_answer(algorithm, length, aad, shift=length))
+        if algorithm.mode == "ctr" and algorithm.kind == "cipher":
+            # The counter is 128 bits wide: carries out of its last 4, 8 and 16 bytes.
+            for iv in (8 * "5a" + 4 * "01" + 3 * "ff" + "fe", 8 * "5a" + 7 * "ff" + "fd", 15 * "ff" + "fc"):
+                blocks.append(reference.known_answer(algorithm, 300, 0, iv=bytes.fromhex(iv)))
+        everything.append(Section(algorithm.name, "scripts/reference.py", blocks))
+    return {"computed": ("computed by scripts/reference.py, two implementations agreeing", everything)}
+
+
+# ---- reading and writing -----------------------------------------------------------------------------------------
+
+
+def records(path):
+    """The blocks of a response file, each with the values of the headings above it; keys in lower case."""
+    heading, block = {}, {}
+
+    def close():
+        if any(name in block for name in OUTPUT + ("tag",)):
+            return [heading | block]
+        heading.update(block)
+        return []
+
+    for line in path.read_text().splitlines() + [""]:
+        line = line.strip()
+        if line.startswith("#"):
+            continue
+        if not line or line.startswith("["):
+            yield from close()
+            block = {}
+            for part in line.strip("[]").split(","):
+                name, _, value = part.partition("=")
+                heading[name.strip().lower()] = value.strip()
+        else:
+            name, _, value = line.partition("=")
+            value = value.strip()
+            block[name.strip().lower()] = value if value.startswith('"') else value.lower()
+
+
+def grouped(path, names):
+    groups = {}
+    for record in records(path):
+        groups.setdefault(tuple(record[name] for name in names), []).append(record)
+    return groups.items()
+
+
+def spread(items, count):
+    """At most `count` of them, evenly spread, with the first and the last."""
+    if len(items) <= count:
+        return items
+    return [items[i * (len(items) - 1) // (count - 1)] for i in range(count)]
+
+
+def unique(blocks):
+    seen, kept = set(), []
+    for block in blocks:
+        if str(block) not in seen:
+            seen.add(str(block))
+            kept.append(block)
+    return kept
+
+
+def pick(record, names):
+    return next(record[name] for name in names if name in record)
+
+
+@dataclasses.dataclass
+class Section:
+    """Blocks of one algorithm out of one source."""
+
+    algorithm: str
+    origin: str
+    blocks: list
+
+
+def write(name, origin, sections):
+    lines = [f"# Origin: {origin}", "# Made by scripts/vectors.py"]
+    for part in sections:
+        lines += ["", f"# {part.origin}", f"[{part.algorithm}]"]
+        algorithm = reference.BY_NAME[part.algorithm]
+        for block in part.blocks:
+            reference.confirm(algorithm, block)
+            lines += [""] + [f"{key} = {value}".rstrip() for key, value in block.items()]
+    path = TARGET / f"{name}.txt"
+    path.write_text("\n".join(lines) + "\n")
+    print(f"{path.stat().st_size:8} {sum(len(s.blocks) for s in sections):5} {path.name}")
+
+
+if __name__ == "__main__":
+    main()
