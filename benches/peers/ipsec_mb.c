@@ -1,0 +1,211 @@
+/*
+ * Throughput of Intel's ipsec-mb, in rows of the same shape as `gantry speed --json`.
+ *
+ *     ipsec_mb ALGORITHM BYTES BATCH SECONDS     e.g. ipsec_mb hmac-sha256 1024 16 0.5
+ *
+ * One thread hands over BATCH requests of BYTES bytes each and flushes until all of them are done,
+ * again and again. Every request has its own input, output and IV, as in `gantry speed`. Of its
+ * interfaces the fastest is used: unchecked, and a synchronous burst where it has one.
+ *
+ * Built by benches/peers/run with: cc -O2 ipsec_mb.c -lIPSec_MB
+ */
+#include <intel-ipsec-mb.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MAX_BATCH = 128, MAX_SAMPLES = 1 << 20 };
+
+/* One row per algorithm that is compared. */
+static const struct algorithm {
+    const char *name;
+    const char *operation;
+    IMB_CIPHER_MODE cipher;
+    IMB_HASH_ALG hash;
+    size_t key;
+    size_t tag;
+    int burst; /* whether version 1.3 has the burst interface for it */
+} ALGORITHMS[] = {
+    { "sha1", "digest", IMB_CIPHER_NULL, IMB_AUTH_SHA_1, 0, 20, 0 },
+    { "sha256", "digest", IMB_CIPHER_NULL, IMB_AUTH_SHA_256, 0, 32, 0 },
+    { "sha512", "digest", IMB_CIPHER_NULL, IMB_AUTH_SHA_512, 0, 64, 0 },
+    { "hmac-md5", "mac", IMB_CIPHER_NULL, IMB_AUTH_MD5, 0, 16, 0 },
+    { "hmac-sha1", "mac", IMB_CIPHER_NULL, IMB_AUTH_HMAC_SHA_1, 0, 20, 1 },
+    { "hmac-sha256", "mac", IMB_CIPHER_NULL, IMB_AUTH_HMAC_SHA_256, 0, 32, 1 },
+    { "aes-128-cbc", "encrypt", IMB_CIPHER_CBC, IMB_AUTH_NULL, 16, 0, 1 },
+    { "aes-256-cbc", "encrypt", IMB_CIPHER_CBC, IMB_AUTH_NULL, 32, 0, 1 },
+};
+
+static DECLARE_ALIGNED(uint32_t encrypt_keys[15 * 4], 16);
+static DECLARE_ALIGNED(uint32_t decrypt_keys[15 * 4], 16);
+static DECLARE_ALIGNED(uint8_t ipad[64], 16);
+static DECLARE_ALIGNED(uint8_t opad[64], 16);
+
+static struct buffers {
+    uint8_t *input;
+    uint8_t *output;
+    uint8_t iv[16];
+    uint8_t tag[64];
+} requests[MAX_BATCH];
+
+static uint64_t samples[MAX_SAMPLES];
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "ipsec_mb: %s\n", what);
+    exit(1);
+}
+
+static uint64_t nanoseconds(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* What does not change from request to request: expanded keys, or the hashed HMAC pads. */
+static void prepare(IMB_MGR *manager, const struct algorithm *algorithm)
+{
+    uint8_t key[64], block[64];
+
+    for (size_t i = 0; i < sizeof(key); i++)
+        key[i] = (uint8_t)i;
+    if (algorithm->key == 16)
+        IMB_AES_KEYEXP_128(manager, key, encrypt_keys, decrypt_keys);
+    if (algorithm->key == 32)
+        IMB_AES_KEYEXP_256(manager, key, encrypt_keys, decrypt_keys);
+    if (strcmp(algorithm->operation, "mac") != 0)
+        return;
+    for (int outer = 0; outer < 2; outer++) {
+        uint8_t *pad = outer ? opad : ipad;
+        for (size_t i = 0; i < sizeof(block); i++)
+            block[i] = (uint8_t)(key[i] ^ (outer ? 0x5c : 0x36));
+        if (algorithm->hash == IMB_AUTH_MD5)
+            IMB_MD5_ONE_BLOCK(manager, block, pad);
+        else if (algorithm->hash == IMB_AUTH_HMAC_SHA_1)
+            IMB_SHA1_ONE_BLOCK(manager, block, pad);
+        else
+            IMB_SHA256_ONE_BLOCK(manager, block, pad);
+    }
+}
+
+static void fill(IMB_JOB *job, const struct algorithm *algorithm, struct buffers *request, size_t bytes)
+{
+    job->chain_order = IMB_ORDER_HASH_CIPHER;
+    job->cipher_direction = IMB_DIR_ENCRYPT;
+    job->cipher_mode = algorithm->cipher;
+    job->hash_alg = algorithm->hash;
+    job->src = request->input;
+    if (algorithm->cipher != IMB_CIPHER_NULL) {
+        job->enc_keys = encrypt_keys;
+        job->dec_keys = decrypt_keys;
+        job->key_len_in_bytes = algorithm->key;
+        job->dst = request->output;
+        job->cipher_start_src_offset_in_bytes = 0;
+        job->msg_len_to_cipher_in_bytes = bytes;
+        job->iv = request->iv;
+        job->iv_len_in_bytes = sizeof(request->iv);
+    } else {
+        job->hash_start_src_offset_in_bytes = 0;
+        job->msg_len_to_hash_in_bytes = bytes;
+        job->auth_tag_output = request->tag;
+        job->auth_tag_output_len_in_bytes = algorithm->tag;
+        job->u.HMAC._hashed_auth_key_xor_ipad = ipad;
+        job->u.HMAC._hashed_auth_key_xor_opad = opad;
+    }
+}
+
+/* Hands over one batch and waits for the last of it. */
+static void run(IMB_MGR *manager, const struct algorithm *algorithm, size_t bytes, size_t batch)
+{
+    static IMB_JOB jobs[MAX_BATCH];
+    size_t done = 0;
+
+    if (algorithm->burst) {
+        for (size_t i = 0; i < batch; i++)
+            fill(&jobs[i], algorithm, &requests[i], bytes);
+        if (algorithm->cipher != IMB_CIPHER_NULL)
+            done = IMB_SUBMIT_CIPHER_BURST_NOCHECK(manager, jobs, (uint32_t)batch, algorithm->cipher,
+                                                   IMB_DIR_ENCRYPT, algorithm->key);
+        else
+            done = IMB_SUBMIT_HASH_BURST_NOCHECK(manager, jobs, (uint32_t)batch, algorithm->hash);
+        if (done != batch)
+            fail("a request did not complete");
+        return;
+    }
+    for (size_t i = 0; i < batch; i++) {
+        fill(IMB_GET_NEXT_JOB(manager), algorithm, &requests[i], bytes);
+        for (IMB_JOB *job = IMB_SUBMIT_JOB_NOCHECK(manager); job; job = IMB_GET_COMPLETED_JOB(manager))
+            done += job->status == IMB_STATUS_COMPLETED;
+    }
+    for (IMB_JOB *job = IMB_FLUSH_JOB(manager); job; job = IMB_FLUSH_JOB(manager))
+        done += job->status == IMB_STATUS_COMPLETED;
+    if (done != batch)
+        fail("a request did not complete");
+}
+
+int main(int argc, char **argv)
+{
+    const struct algorithm *algorithm = NULL;
+
+    if (argc != 5)
+        fail("usage: ipsec_mb ALGORITHM BYTES BATCH SECONDS");
+    for (size_t i = 0; i < sizeof(ALGORITHMS) / sizeof(*ALGORITHMS); i++)
+        if (strcmp(argv[1], ALGORITHMS[i].name) == 0)
+            algorithm = &ALGORITHMS[i];
+    const size_t bytes = strtoul(argv[2], NULL, 10);
+    const size_t batch = strtoul(argv[3], NULL, 10);
+    const uint64_t span = (uint64_t)(strtod(argv[4], NULL) * 1e9);
+    if (!algorithm || bytes == 0 || bytes > 65535 - 64 || batch == 0 || batch > MAX_BATCH)
+        fail("unknown algorithm, more than 65471 bytes, or a batch above 128");
+
+    IMB_MGR *manager = alloc_mb_mgr(0);
+    if (!manager)
+        fail("out of memory");
+    init_mb_mgr_auto(manager, NULL);
+    prepare(manager, algorithm);
+    for (size_t i = 0; i < batch; i++) {
+        requests[i].input = aligned_alloc(64, (bytes + 63) / 64 * 64);
+        requests[i].output = aligned_alloc(64, (bytes + 63) / 64 * 64);
+        if (!requests[i].input || !requests[i].output)
+            fail("out of memory");
+        memset(requests[i].input, (int)i, bytes);
+        memset(requests[i].output, 0, bytes);
+    }
+
+    /* Outside of the window: page faults and the way up to full clock. */
+    for (uint64_t end = nanoseconds(CLOCK_MONOTONIC) + span / 8; nanoseconds(CLOCK_MONOTONIC) < end;)
+        run(manager, algorithm, bytes, batch);
+
+    size_t batches = 0;
+    const uint64_t cpu = nanoseconds(CLOCK_PROCESS_CPUTIME_ID);
+    const uint64_t start = nanoseconds(CLOCK_MONOTONIC);
+    uint64_t last = start;
+    while (last - start < span && batches < MAX_SAMPLES) {
+        run(manager, algorithm, bytes, batch);
+        const uint64_t now = nanoseconds(CLOCK_MONOTONIC);
+        samples[batches++] = now - last;
+        last = now;
+    }
+    const double wall_s = (double)(last - start) / 1e9;
+    const double cpu_s = (double)(nanoseconds(CLOCK_PROCESS_CPUTIME_ID) - cpu) / 1e9;
+    const double count = (double)(batches * batch);
+
+    qsort(samples, batches, sizeof(*samples), ascending);
+    printf("[{\"algorithm\":\"%s\",\"operation\":\"%s\",\"device\":\"ipsec-mb\",\"bytes\":%zu,\"batch\":%zu,"
+           "\"threads\":1,\"requests\":%zu,\"wall_s\":%.6f,\"cpu_s\":%.6f,\"mb_per_s\":%.3f,"
+           "\"requests_per_s\":%.1f,\"p50_ns\":%llu,\"p99_ns\":%llu}]\n",
+           algorithm->name, algorithm->operation, bytes, batch, batches * batch, wall_s, cpu_s,
+           count * (double)bytes / wall_s / 1e6, count / wall_s,
+           (unsigned long long)samples[batches / 2], (unsigned long long)samples[batches * 99 / 100]);
+    free_mb_mgr(manager);
+    return 0;
+}
