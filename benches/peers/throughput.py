@@ -1,0 +1,94 @@
+"""Requests per second on one core: lanes against ipsec-mb, software against OpenSSL."""
+
+import json
+
+import measure
+
+LANES = ["sha1", "sha256", "sha512", "hmac-md5", "hmac-sha1", "hmac-sha256", "aes-128-cbc", "aes-256-cbc"]
+SOFTWARE = ["aes-256-xts", "aes-128-gcm", "aes-256-gcm"]
+SIZES = [1024, 16384]
+BATCHES = [16, 32, 64]
+ROUNDS = 7
+SECONDS = "0.2"
+
+
+def only_row(rows, **wanted):
+    """The one row that has these values."""
+    found = [row for row in rows if all(row[key] == value for key, value in wanted.items())]
+    if len(found) != 1:
+        raise SystemExit(f"bench: {len(found)} rows for {wanted}")
+    return found[0]
+
+
+def speed(algorithm, device, size, batch, seconds, *more):
+    """The rows of `gantry speed` in the direction that the comparisons are about."""
+    command = [
+        *measure.ONE_CORE, measure.GANTRY, "speed", algorithm, "--device", device, "--bytes", size,
+        "--batch", batch, "--seconds", seconds, *more, "--json",
+    ]  # fmt: skip
+    rows = json.loads(measure.output(command))
+    return [row for row in rows if row["operation"] in ("encrypt", "seal", "digest", "mac")]
+
+
+def lanes(work):
+    """Every round of every cell, and the lines of the table."""
+    program = work / "ipsec_mb"
+    source = measure.ROOT / "benches/peers/ipsec_mb.c"
+    measure.output(["cc", "-O2", "-o", program, source, "-lIPSec_MB"])
+    measure.remember("cc -O2 -o ipsec_mb benches/peers/ipsec_mb.c -lIPSec_MB")
+    measure.remember("taskset -c N ipsec_mb ALGORITHM BYTES BATCH", SECONDS)
+    measure.remember(
+        "taskset -c N gantry speed ALGORITHM --device lanes --bytes BYTES --batch BATCH --seconds", SECONDS, "--json"
+    )
+
+    raw, table = [], []
+    for algorithm in LANES:
+        for size in SIZES:
+            for batch in BATCHES:
+                peer = [*measure.ONE_CORE, program, algorithm, size, batch, SECONDS]
+                results = measure.rounds(
+                    ROUNDS,
+                    {
+                        "ipsec-mb": lambda: json.loads(measure.output(peer))[0],
+                        "lanes": lambda: only_row(
+                            speed(algorithm, "lanes", size, batch, SECONDS), device="lanes"
+                        ),
+                    },
+                )
+                raw += [row for result in results for row in result.values()]
+                table.append(
+                    [
+                        algorithm,
+                        size,
+                        batch,
+                        round(measure.median(results, "ipsec-mb", "mb_per_s")),
+                        round(measure.median(results, "lanes", "mb_per_s")),
+                        f"{measure.ratio(results, 'lanes', 'ipsec-mb', 'mb_per_s'):.2f}",
+                    ]
+                )
+    return raw, table
+
+
+def software(_work):
+    measure.remember(
+        "taskset -c N gantry speed ALGORITHM --device software --bytes BYTES --batch 1 --seconds 1",
+        "--compare openssl --json",
+    )
+    raw, table = [], []
+    for algorithm in SOFTWARE:
+        for size in SIZES:
+            results = []
+            for _ in range(ROUNDS // 2 + 1):
+                rows = speed(algorithm, "software", size, 1, 1, "--compare", "openssl")
+                results.append({device: only_row(rows, device=device) for device in ("openssl", "software")})
+            raw += [row for result in results for row in result.values()]
+            table.append(
+                [
+                    algorithm,
+                    size,
+                    round(measure.median(results, "openssl", "mb_per_s")),
+                    round(measure.median(results, "software", "mb_per_s")),
+                    f"{measure.ratio(results, 'software', 'openssl', 'mb_per_s'):.2f}",
+                ]
+            )
+    return raw, table
