@@ -3,8 +3,8 @@
 //! The origin of each is named above it. `computed` means: by two implementations that share no code (OpenSSL and
 //! PyCryptodome, see `scripts/reference.py`), which agree.
 
-use crate::kat::KnownAnswer;
 use crate::Algorithm;
+use crate::kat::KnownAnswer;
 
 /// Bytes from their hexadecimal digits, at compile time.
 macro_rules! hex {
@@ -1158,7 +1158,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(0, 32),
         output: hex!("3fdc701beadf6387cd306f968a1b93f67439e9041fa20a0d3b2cd579f1e93cd7"),
         tag: hex!("9148b4abe70c89b34de12c671f015330e9fd5ccf"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1170,7 +1169,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(3, 272),
         output: AES_128_CBC,
         tag: hex!("5733790f2b4374e82d5a5aabd934dbcaf595c492"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1182,7 +1180,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(0, 32),
         output: hex!("3fdc701beadf6387cd306f968a1b93f67439e9041fa20a0d3b2cd579f1e93cd7"),
         tag: hex!("35935c35dab33ccc18daad9a1a80a5cd7f5c4550f8fa717f41bfe1def0b2765e"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1194,7 +1191,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(3, 272),
         output: AES_128_CBC,
         tag: hex!("ff1b46d3c706450eb17485cdc50b1c30e75e049fed77e374a21055c7f8ac5ba7"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1206,7 +1202,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(0, 32),
         output: hex!("3fdc701beadf6387cd306f968a1b93f67439e9041fa20a0d3b2cd579f1e93cd7"),
         tag: hex!("a223004ca74833d4d1fc62826bae306fc99b885d218ac465c6835e4dd3b66ac060bac0cdb38c3a4e10207581bbd29bf4"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1218,7 +1213,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(3, 272),
         output: AES_128_CBC,
         tag: hex!("1a5495d8847fa7622056347c6251b238d6cdfc9dc1cfe7af067a63fa12a12fa266b63509e5ba32b259c5b1f187e8bf42"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1231,7 +1225,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         output: hex!("3fdc701beadf6387cd306f968a1b93f67439e9041fa20a0d3b2cd579f1e93cd7"),
         tag: hex!("cbdb377ddd6be81e01597481077fff254b2e9dccffeb0d640d1a108bee577bfdb19fbc349cabe85dc97a360d68d94de5\
             26f4834bcd628ef5d232907f6e47d192"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1244,7 +1237,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         output: AES_128_CBC,
         tag: hex!("f63d80366a0b613f2b75b4c3a761f1d45d9cff804e8bd1509555ef12e53f94805986e0ee127ff3e71bbfb8c1bfbd5ea5\
             657d29fe6f153020f0014c9fded5002f"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1256,7 +1248,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(0, 32),
         output: hex!("172acdf3353a64bb807958ca7703a285334333c802a6f7ff459dc1633d9b7d0b"),
         tag: hex!("2bdc70e6e10892030ae723b3f0e02a4bb6baa180"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1268,7 +1259,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(3, 272),
         output: AES_192_CBC,
         tag: hex!("652cac26ba9784dc7d533ef7875ca2bc697ce929"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1280,7 +1270,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(0, 32),
         output: hex!("172acdf3353a64bb807958ca7703a285334333c802a6f7ff459dc1633d9b7d0b"),
         tag: hex!("f5f07afca39b04921dd10fbc32d30f1bdd9183ea3b690b084a8cae899e7a651c"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1292,7 +1281,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(3, 272),
         output: AES_192_CBC,
         tag: hex!("7ecf3d5059f25315b300de03537fa9548ab4952a058ab1ba78ab2e18bab7ffdf"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1304,7 +1292,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(0, 32),
         output: hex!("172acdf3353a64bb807958ca7703a285334333c802a6f7ff459dc1633d9b7d0b"),
         tag: hex!("e020fb2434d0356daeef08d227dd5d6e9f844bc5059f4bb7989075e05cd0b14886a3c52c580ae4a8be582d8f229c390a"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1316,7 +1303,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(3, 272),
         output: AES_192_CBC,
         tag: hex!("663aed8d24cb8c0c8c2ed44ad4827cbfc0081845420e4af1e0590aac4eda8852183a42ead28ea8ea5b3c2b0955516f05"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1329,7 +1315,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         output: hex!("172acdf3353a64bb807958ca7703a285334333c802a6f7ff459dc1633d9b7d0b"),
         tag: hex!("d1bcf92e35983fc0ff64579c9a0123e4d76f5a290abfd5d064528022c234f814aee839cafadc262761c686a34699951e\
             171d592fe044992b91ef80c27fb9f18c"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1342,7 +1327,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         output: AES_192_CBC,
         tag: hex!("fc56e187a2d12a66778118d98be25b982d1e50e06f777e844b8728cb2b71ef6e376421e49f4382424394a08af4cd1b0c\
             c0769569bfce1aa98f1d836f0a1ad1ee"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1354,7 +1338,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(0, 32),
         output: hex!("7245392b2f68962bfe41fb1fd8e0c8b5a7e1a2e5f293887df7beb9c8054704bb"),
         tag: hex!("3fd94db4a450ca59d53e86e0680cc942302358e8"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1366,7 +1349,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(3, 272),
         output: AES_256_CBC,
         tag: hex!("eee19855411bd8ad3d440e68e72f17fb3a51d431"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1378,7 +1360,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(0, 32),
         output: hex!("7245392b2f68962bfe41fb1fd8e0c8b5a7e1a2e5f293887df7beb9c8054704bb"),
         tag: hex!("b1b534ea016dd3bd17dae7024b79fed94400da6750031bb9398d50af7e25b23b"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1390,7 +1371,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(3, 272),
         output: AES_256_CBC,
         tag: hex!("2204435f88089a1e37e46313607a3ce8b15784d7dd0043b5d09b3973b558630c"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1402,7 +1382,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(0, 32),
         output: hex!("7245392b2f68962bfe41fb1fd8e0c8b5a7e1a2e5f293887df7beb9c8054704bb"),
         tag: hex!("058342dbaabf5a71621afdb21bd3b1270c1fd7f25cac2ed1f5a289b5c1af775562ed89ee00296bae1e992574bae4b73c"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1414,7 +1393,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(3, 272),
         output: AES_256_CBC,
         tag: hex!("a7ea0fb584645d8177c8014b80b0c28930a1b8a8be602f79fb90234c21d8fd7f46fdffe4b27491a24b0765533ae7c22e"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1427,7 +1405,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         output: hex!("7245392b2f68962bfe41fb1fd8e0c8b5a7e1a2e5f293887df7beb9c8054704bb"),
         tag: hex!("33d605665b64a749fb65ec7661405843a91239b6625e6d0f8761f0a8c981a6fe8d1b50ce5f907b1c7d9410f3060f893f\
             14350e8521bdabc52453609fd64f675c"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1440,7 +1417,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         output: AES_256_CBC,
         tag: hex!("b6b5c334f24252cdb375a52f5d49d8a16c1e0198f8377a62346b98234c202b5dd322a025d3133c74d5a6d1d4c15ac1b7\
             deeff8f225c376b6d06340b337053dbc"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1452,7 +1428,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(0, 32),
         output: hex!("1562f0ab43338d6ea954907a0b1eb12b74a8e04fbfe17ac9328c393562914625"),
         tag: hex!("b95a676f625d50d7cde8e7141cc3abbc21bb0371"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1464,7 +1439,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(3, 272),
         output: AES_128_CTR,
         tag: hex!("aaf046f7a9b9db55ed651696e1a73df447f57695"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1476,7 +1450,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(0, 32),
         output: hex!("1562f0ab43338d6ea954907a0b1eb12b74a8e04fbfe17ac9328c393562914625"),
         tag: hex!("68565e4e20c01302607b25c99c458accea783ed5e783cf6d432500afb4626bfb"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1488,7 +1461,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(3, 272),
         output: AES_128_CTR,
         tag: hex!("a3ebead29e6c7de7557f70f709cc9d98f8f82bc441f53918cfaee1b72825fe5b"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1500,7 +1472,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(0, 32),
         output: hex!("1562f0ab43338d6ea954907a0b1eb12b74a8e04fbfe17ac9328c393562914625"),
         tag: hex!("de102106c8db6342646d0f0836c27a00a78f9f79c1197939c91a1fa374fa3003ee99986b91464c0f3f8a6a077aa18e62"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1512,7 +1483,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(3, 272),
         output: AES_128_CTR,
         tag: hex!("2bdee8988eb17ac1878c3762e27dcce1b9cd3158e2a241999927f15161b876883e7b3d7f9973d57d1f1bea1c6351eb11"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1525,7 +1495,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         output: hex!("1562f0ab43338d6ea954907a0b1eb12b74a8e04fbfe17ac9328c393562914625"),
         tag: hex!("1dc32a41b15e49c5a20b8f867b39014906b26f3c51f1cd9db77a388f5322e9dae0921d2ac1399110725460590e5997e1\
             b1a0fb37162dba68036204db3821054c"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1538,7 +1507,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         output: AES_128_CTR,
         tag: hex!("75dd49612f4477866a8e197fe42feadfb48fccf245b37c04d1a59f5af9f70637a2ef6f7a16bc966145fac54981407088\
             c1a93932a86acc331a9eb545d8c43850"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1550,7 +1518,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(0, 32),
         output: hex!("0d4dad7438b515c6266574db2f2dbe35476dd9d302530f8fc4612a451fcc743e"),
         tag: hex!("db4d1d69f362cbaae3690942f11504326a8f72ed"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1562,7 +1529,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(3, 272),
         output: AES_192_CTR,
         tag: hex!("72edece475239052b2e4b5941b63a17fa64d6908"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1574,7 +1540,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(0, 32),
         output: hex!("0d4dad7438b515c6266574db2f2dbe35476dd9d302530f8fc4612a451fcc743e"),
         tag: hex!("14de64b0cd35e988bb67a8247d2e52723fbed59fe27b4cec92ef89f6e121eac2"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1586,7 +1551,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(3, 272),
         output: AES_192_CTR,
         tag: hex!("944a0fcfb7aa36e45fa0677d3c9a6f894fcebfd2cb47298c5906dcc699d9c9e7"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1598,7 +1562,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(0, 32),
         output: hex!("0d4dad7438b515c6266574db2f2dbe35476dd9d302530f8fc4612a451fcc743e"),
         tag: hex!("7b422da6579bb88a174e44a76d52e4dbb48c5d24ba3c5b19e34e27043b150feffae07c4aac37c6156f9209e23f499ede"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1610,7 +1573,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(3, 272),
         output: AES_192_CTR,
         tag: hex!("2658649b7540130683d87872fb062d5e95491ae5de1b57c2fccf5cba3679e2cfa69e4aff72d69029cb46cee021947567"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1623,7 +1585,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         output: hex!("0d4dad7438b515c6266574db2f2dbe35476dd9d302530f8fc4612a451fcc743e"),
         tag: hex!("00a3c7d47b613e75ae3de63a3636c27c1f375bd478cb0c4e206c4c7d8cd6d8871f11e8110d04195022d70376a99d689a\
             b10249a06a8656ea27ab2161ca669812"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1636,7 +1597,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         output: AES_192_CTR,
         tag: hex!("dac5f41822d72e79b1058eb6a6a02512dc45797286195d7ec609ecae05a8c9db9a36e727dc09ec202deb0108dfc2f9b0\
             3ebb8aa388a99cc49714e195c5f7aeb3"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1648,7 +1608,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(0, 32),
         output: hex!("8f6af16be989b008d85ca35fd493fbd684aa7e6a991e84c306f06af9a9850ea0"),
         tag: hex!("b316c95a2493f29063833fc82f8d512664760231"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1660,7 +1619,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(3, 272),
         output: AES_256_CTR,
         tag: hex!("9435f9fe071f1bc77d4f709c111ac0b1d3f329ae"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1672,7 +1630,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(0, 32),
         output: hex!("8f6af16be989b008d85ca35fd493fbd684aa7e6a991e84c306f06af9a9850ea0"),
         tag: hex!("28cfef3cfafa9ba12edf2378212ac7214cdc1ad4744416b5ff3dfb7396f07878"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1684,7 +1641,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(3, 272),
         output: AES_256_CTR,
         tag: hex!("db6865b38d0c631a680f232db1343e7cd852ffdcad6cad5801d6b59f6cc94723"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1696,7 +1652,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(0, 32),
         output: hex!("8f6af16be989b008d85ca35fd493fbd684aa7e6a991e84c306f06af9a9850ea0"),
         tag: hex!("c73fc134f83941eb0661741387849ff5d8226a40aaa58b708917bc135a85435d6e0b31924a1fd0989f15cccde2923fe5"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1708,7 +1663,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(3, 272),
         output: AES_256_CTR,
         tag: hex!("b78cb9f0dddb528b409c7aef70e834d3c3f01f6876eff7cb8f235096c1f98f39c3674e3e59c0ceaae395d196f8b13e51"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1721,7 +1675,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         output: hex!("8f6af16be989b008d85ca35fd493fbd684aa7e6a991e84c306f06af9a9850ea0"),
         tag: hex!("88d036c3cd0cfce60937a9f6668f7ea1cb80b89ef6f1d19d789be4a7ff04ef9fd15ca378f3ed388eb9727b974988c856\
             b9827a1b3148e00189165d61e273726c"),
-        ,
     },
     // computed
     KnownAnswer {
@@ -1734,7 +1687,6 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         output: AES_256_CTR,
         tag: hex!("87a3e77a21645328e488e14fdf1e296ba46c5ad7a24ba695a7d56f1b91551464a02be7d24b253e34ac8809dba44d9fbd\
             efc01c2882e15bbab6e977dda299d45e"),
-        ,
     },
     // computed
     KnownAnswer {

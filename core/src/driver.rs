@@ -1,0 +1,234 @@
+//! The contract between the framework and a driver. A driver author reads this file.
+//!
+//! A [`Driver`] discovers devices. A [`Device`] says in data what it can ([`DeviceInfo`], [`Capability`]), opens
+//! sessions, and hands out queues. A request reaches it in one of two ways:
+//!
+//! * **direct**, [`DeviceSession::run`]: one request on the calling thread, done when the call returns. Only if the
+//!   capability says [`direct`](Capability::direct).
+//! * **in a batch**, [`DeviceQueue::submit`]: as many as there are, taken as [`Job`]s, completed now or in a later
+//!   [`poll`](DeviceQueue::poll). A device that computes in the calling thread and gains nothing from company returns
+//!   [`Inline`] and is done.
+//!
+//! What a device owes, in five rules:
+//!
+//! 1. *Full is not a failure.* Take what fits; leave the rest in the batch.
+//! 2. *A result is not a failure either.* A bad tag is an [`Outcome`], and then no plaintext leaves: the output stays as
+//!    it was or becomes zeros.
+//! 3. *A failure is a [`Fault`].* Core runs the request elsewhere. So that it can, a device that offers
+//!    [`in_place`](Capability::in_place) leaves the data of an in-place request as it was when it reports a fault.
+//! 4. *Limits are stated, not hidden.* Core routes around them; a driver never copies data silently.
+//! 5. *Every job comes back.* A dropped [`Job`] is reported as [`Fault::Lost`].
+//!
+//! Core has checked keys, IVs, lengths and directions before a device sees them. Keys that a device keeps, it zeroizes.
+//! Tags are compared with [`tags_equal`](crate::tags_equal).
+//!
+//! `drivers/null` is the smallest complete driver.
+
+use std::any::Any;
+use std::sync::Arc;
+
+pub use crate::error::Unsupported;
+pub use crate::job::{Batch, Completions, Job};
+pub use crate::request::{Buffers, Operands};
+use crate::{Algorithm, Fault, Operation, Outcome, SessionParams};
+
+/// Code that discovers devices of one kind.
+pub trait Driver: Send + Sync {
+    /// One lower-case word.
+    fn name(&self) -> &'static str;
+
+    /// Called once, when a framework is built. May look at the machine, and starts nothing that goes on by itself.
+    fn discover(&self) -> Vec<Found>;
+}
+
+/// What a driver found.
+pub enum Found {
+    /// A device that is ready for its known-answer tests.
+    Device(Arc<dyn Device>),
+    /// A device that is not to be used on this machine.
+    Excluded {
+        /// The name it would have.
+        name: String,
+        /// The class it would have.
+        class: Class,
+        /// Why not, for the operator.
+        reason: String,
+    },
+}
+
+/// The kind of engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Class {
+    /// A cryptographic library on the CPU.
+    Software,
+    /// Many requests side by side in the registers of the CPU.
+    Simd,
+    /// A driver of the operating system's kernel.
+    Kernel,
+    /// A crypto card or engine.
+    Hardware,
+    /// A GPU.
+    Gpu,
+    /// Not an engine, but the model of one.
+    Model,
+}
+
+impl Class {
+    /// The name in tables and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Class::Software => "software",
+            Class::Simd => "simd",
+            Class::Kernel => "kernel",
+            Class::Hardware => "hardware",
+            Class::Gpu => "gpu",
+            Class::Model => "model",
+        }
+    }
+}
+
+impl std::fmt::Display for Class {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A device as data: nothing here changes while it lives.
+#[derive(Clone, Debug)]
+pub struct DeviceInfo {
+    /// Unique in a framework, for people and configuration files: `software`, `lanes`, `cuda:0`.
+    pub name: String,
+    /// The kind of engine.
+    pub class: Class,
+    /// One line for people: the model, the instruction set.
+    pub description: String,
+    /// Of the code or hardware behind it; what was measured of another version is not believed.
+    pub version: String,
+    /// One for each algorithm that it serves.
+    pub capabilities: Vec<Capability>,
+}
+
+/// What a device offers for one algorithm. `..Capability::new(algorithm)` fills in what is usual.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capability {
+    /// The algorithm.
+    pub algorithm: Algorithm,
+    /// Which of its operations.
+    pub operations: &'static [Operation],
+    /// Requests that run side by side at no extra time; 1 for plain software.
+    pub lanes: usize,
+    /// Requests that can be in the device at once; `usize::MAX` when only memory ends it.
+    pub ring: usize,
+    /// Most bytes of data in one request.
+    pub max_bytes: usize,
+    /// Requests in hand from which the device is worth its start: the break-even against plain software.
+    pub break_even: usize,
+    /// [`DeviceSession::run`] works.
+    pub direct: bool,
+    /// Requests may have input and output in the same buffer.
+    pub in_place: bool,
+    /// [`DeviceSession::digest_stream`] or [`DeviceSession::cipher_stream`] works.
+    pub streaming: bool,
+}
+
+impl Capability {
+    /// Every operation, one at a time, in the calling thread, in place or not, without limits and without streams.
+    pub fn new(algorithm: Algorithm) -> Self {
+        Self {
+            algorithm,
+            operations: algorithm.kind().operations(),
+            lanes: 1,
+            ring: usize::MAX,
+            max_bytes: usize::MAX,
+            break_even: 1,
+            direct: true,
+            in_place: true,
+            streaming: false,
+        }
+    }
+}
+
+/// One engine.
+pub trait Device: Send + Sync {
+    /// What it is and can.
+    fn info(&self) -> &DeviceInfo;
+
+    /// Prepares keys. Called once for each session that a route leads here, from any thread; may block.
+    /// `Unsupported` says what about these very parameters the device cannot do; the route then leads elsewhere.
+    fn open(&self, params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Unsupported>;
+
+    /// A queue for one thread at a time: its lanes, its ring, its stream. Core keeps it and calls again when several
+    /// threads work at once; may block. A fault means: not now.
+    fn attach(&self) -> Result<Box<dyn DeviceQueue>, Fault> {
+        Ok(Box::new(Inline))
+    }
+}
+
+/// A session on a device: immutable, shared by threads.
+pub trait DeviceSession: Send + Sync + Any {
+    /// Runs one request on the calling thread. Never called with `Update` and `Finish` of another device's stream.
+    /// Allocates nothing, waits for nobody.
+    fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault>;
+
+    /// The start of a message that comes in pieces, of a digest or MAC.
+    fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {
+        Err(Unsupported::because("no streams"))
+    }
+
+    /// The start of data that comes in pieces, of a cipher. `iv` has been checked.
+    fn cipher_stream(&self, operation: Operation, iv: &[u8]) -> Result<Box<dyn CipherStream>, Unsupported> {
+        let _ = (operation, iv);
+        Err(Unsupported::because("no streams"))
+    }
+}
+
+/// The state of a digest or MAC between two pieces of its message. Zeroized when dropped.
+pub trait DigestStream: Send + Any {
+    /// [`Operation::Digest`] or [`Operation::Mac`].
+    fn operation(&self) -> Operation;
+
+    /// Takes the next piece.
+    fn update(&mut self, input: &[u8]) -> Result<(), Fault>;
+
+    /// Writes the digest or MAC, and stands at the beginning of the next message.
+    fn finish(&mut self, output: &mut [u8]) -> Result<(), Fault>;
+
+    /// A second stream that stands where this one does.
+    fn duplicate(&self) -> Box<dyn DigestStream>;
+}
+
+/// The state of a cipher between two pieces of its data. Zeroized when dropped.
+pub trait CipherStream: Send + Any {
+    /// Takes the next piece, whose length is a multiple of the algorithm's block.
+    fn update(&mut self, data: Buffers<'_>) -> Result<(), Fault>;
+
+    /// A second stream that stands where this one does.
+    fn duplicate(&self) -> Box<dyn CipherStream>;
+}
+
+/// A thread's way into a device.
+pub trait DeviceQueue: Send {
+    /// Takes jobs from the front of the batch while there is room, and may complete them right away. Does not wait for
+    /// room: what is left in the batch is offered again after a `poll` that completed something.
+    fn submit(&mut self, batch: &mut Batch<'_>);
+
+    /// Completes what is ready, without waiting. Returns how many jobs are still in the device.
+    fn poll(&mut self, done: &mut Completions) -> usize;
+}
+
+/// The queue of a device that has none: runs each job where it stands.
+#[derive(Debug)]
+pub struct Inline;
+
+impl DeviceQueue for Inline {
+    fn submit(&mut self, batch: &mut Batch<'_>) {
+        while let Some(mut job) = batch.take() {
+            let result = job.run_direct();
+            batch.complete(job, result);
+        }
+    }
+
+    fn poll(&mut self, _done: &mut Completions) -> usize {
+        0
+    }
+}

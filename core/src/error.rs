@@ -1,0 +1,156 @@
+//! What can go wrong, grouped by whose fault it is.
+//!
+//! * [`Misuse`]: the caller's. Reading the calling code would have told; no untrusted data can cause it.
+//! * [`Outcome`]: nobody's. The request ran and this is its result: a tag that does not fit, a length that cannot be.
+//! * [`Fault`]: the device's. Core retries elsewhere, so a caller meets one only when no device is left.
+//! * [`Unsupported`]: a device's answer to the question whether it serves a session.
+
+use std::borrow::Cow;
+
+use crate::{Algorithm, Lengths, Operation, Outcome};
+
+/// The result of a call into core.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a call gave no result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The call was wrong.
+    #[error(transparent)]
+    Misuse(#[from] Misuse),
+    /// The request was run and refused its input: never [`Outcome::Done`].
+    #[error("{0}")]
+    Refused(Outcome),
+    /// Every device that could serve the request failed.
+    #[error("{algorithm}: no device is left: {last}")]
+    Device {
+        /// What was asked for.
+        algorithm: Algorithm,
+        /// What the last device said.
+        last: Fault,
+    },
+    /// No device serves the algorithm or the request.
+    #[error("{algorithm}: no device serves {operation} here{}", list(.reasons))]
+    Unserved {
+        /// What was asked for.
+        algorithm: Algorithm,
+        /// What was asked for.
+        operation: Operation,
+        /// What each device said, with its name.
+        reasons: Vec<String>,
+    },
+}
+
+fn list(reasons: &[String]) -> String {
+    if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join("; ")) }
+}
+
+/// A mistake in the calling code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Misuse {
+    /// The key of a session.
+    #[error("{algorithm}: a key of {got} bytes; it takes {takes}")]
+    KeyLength {
+        /// Of the session.
+        algorithm: Algorithm,
+        /// What was given.
+        got: usize,
+        /// What the algorithm allows.
+        takes: Lengths,
+    },
+    /// The second key of an encrypt-then-authenticate session.
+    #[error("{algorithm}: a MAC key of {got} bytes; it takes {takes}")]
+    MacKeyLength {
+        /// Of the session.
+        algorithm: Algorithm,
+        /// What was given.
+        got: usize,
+        /// What the algorithm allows.
+        takes: Lengths,
+    },
+    /// Both halves of an XTS key are the same, which voids its security (FIPS 140-3 IG C.I).
+    #[error("{algorithm}: both halves of the key are the same")]
+    XtsKeyHalves {
+        /// Of the session.
+        algorithm: Algorithm,
+    },
+    /// The IV or nonce of a request.
+    #[error("{algorithm}: an IV of {got} bytes; it takes {takes}")]
+    IvLength {
+        /// Of the session.
+        algorithm: Algorithm,
+        /// What was given.
+        got: usize,
+        /// What the algorithm allows.
+        takes: Lengths,
+    },
+    /// The tag length of a session.
+    #[error("{algorithm}: a tag of {got} bytes; it takes {takes}")]
+    TagLength {
+        /// Of the session.
+        algorithm: Algorithm,
+        /// What was given.
+        got: usize,
+        /// What the algorithm allows.
+        takes: Lengths,
+    },
+    /// The buffer for a result has another length than the result.
+    #[error("{algorithm}: an output buffer of {got} bytes for a result of {needs}")]
+    OutputLength {
+        /// Of the session.
+        algorithm: Algorithm,
+        /// What was given.
+        got: usize,
+        /// What the result needs.
+        needs: usize,
+    },
+    /// The session's algorithm or direction has no such operation.
+    #[error("{algorithm}: a session of this kind does not {operation}")]
+    Operation {
+        /// Of the session.
+        algorithm: Algorithm,
+        /// What was asked for.
+        operation: Operation,
+    },
+    /// Streams of another session, or a stream that an algorithm does not have.
+    #[error("{algorithm}: {operation} has no such stream")]
+    Stream {
+        /// Of the session.
+        algorithm: Algorithm,
+        /// What was asked for.
+        operation: Operation,
+    },
+}
+
+/// A device failed. What it had in hand is run elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The device gave a request back without a result.
+    #[error("the device lost a request")]
+    Lost,
+    /// The device says what happened.
+    #[error("{0}")]
+    Failed(Cow<'static, str>),
+}
+
+impl Fault {
+    /// A fault in the device's own words.
+    pub fn failed(reason: impl Into<Cow<'static, str>>) -> Self {
+        Fault::Failed(reason.into())
+    }
+}
+
+/// Why a device does not serve a session, in words for its operator.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unsupported(pub Cow<'static, str>);
+
+impl Unsupported {
+    /// In the device's own words.
+    pub fn because(reason: impl Into<Cow<'static, str>>) -> Self {
+        Unsupported(reason.into())
+    }
+}

@@ -1,0 +1,256 @@
+use std::fmt;
+
+use zeroize::Zeroizing;
+
+use crate::request::Operands;
+use crate::{Algorithm, Kind, Misuse, Operation, Outcome, tags_equal};
+
+/// Which way a session is used. Devices may prepare less for a session that goes one way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// Both ways; also the direction of digests and MACs.
+    #[default]
+    Both,
+    /// Encrypt or seal only.
+    Encrypt,
+    /// Decrypt or open only.
+    Decrypt,
+}
+
+/// An algorithm, a direction, and keys: what a session is made from.
+///
+/// Keys are copied into memory that is zeroized when the last session made from them ends.
+///
+/// ```
+/// use gantry::{Algorithm, SessionParams};
+/// let digest = SessionParams::new(Algorithm::Sha256, &[]);
+/// let ipsec = SessionParams::new(Algorithm::Aes128CbcHmacSha256, &[1; 16]).mac_key(&[2; 32]).tag_len(16);
+/// assert_eq!(ipsec.tag_length(), 16);
+/// ```
+#[derive(Clone)]
+pub struct SessionParams {
+    algorithm: Algorithm,
+    direction: Direction,
+    key: Zeroizing<Vec<u8>>,
+    mac_key: Zeroizing<Vec<u8>>,
+    tag_len: usize,
+}
+
+impl SessionParams {
+    /// `key` is empty for digests, and both halves one after the other for XTS.
+    pub fn new(algorithm: Algorithm, key: &[u8]) -> Self {
+        Self {
+            algorithm,
+            direction: Direction::Both,
+            key: Zeroizing::new(key.to_vec()),
+            mac_key: Zeroizing::new(Vec::new()),
+            tag_len: algorithm.info().tag.max,
+        }
+    }
+
+    /// The second key, of encrypt-then-authenticate algorithms.
+    #[must_use]
+    pub fn mac_key(mut self, key: &[u8]) -> Self {
+        self.mac_key = Zeroizing::new(key.to_vec());
+        self
+    }
+
+    /// Both ways, unless said otherwise.
+    #[must_use]
+    pub fn direction(mut self, direction: Direction) -> Self {
+        self.direction = direction;
+        self
+    }
+
+    /// The bytes of a MAC or tag; the longest that the algorithm has, unless said otherwise.
+    #[must_use]
+    pub fn tag_len(mut self, bytes: usize) -> Self {
+        self.tag_len = bytes;
+        self
+    }
+
+    /// What the session computes.
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// The key. Secret.
+    pub fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// The second key of encrypt-then-authenticate algorithms, otherwise empty. Secret.
+    pub fn second_key(&self) -> &[u8] {
+        &self.mac_key
+    }
+
+    /// The bytes of a digest, MAC or tag of this session; 0 for ciphers.
+    pub fn tag_length(&self) -> usize {
+        self.tag_len
+    }
+
+    /// Whether the session may run `operation`.
+    pub fn allows(&self, operation: Operation) -> bool {
+        let way = match operation {
+            Operation::Encrypt | Operation::Seal => self.direction != Direction::Decrypt,
+            Operation::Decrypt | Operation::Open => self.direction != Direction::Encrypt,
+            Operation::Digest | Operation::Mac => true,
+        };
+        way && self.algorithm.kind().operations().contains(&operation)
+    }
+
+    /// Everything that can be wrong with a session before a device is asked.
+    pub(crate) fn check(&self) -> Result<(), Misuse> {
+        let info = self.algorithm.info();
+        let algorithm = self.algorithm;
+        if !info.key.allows(self.key.len()) {
+            return Err(Misuse::KeyLength { algorithm, got: self.key.len(), takes: info.key });
+        }
+        if !info.mac_key.allows(self.mac_key.len()) {
+            return Err(Misuse::MacKeyLength { algorithm, got: self.mac_key.len(), takes: info.mac_key });
+        }
+        if !info.tag.allows(self.tag_len) {
+            return Err(Misuse::TagLength { algorithm, got: self.tag_len, takes: info.tag });
+        }
+        if matches!(algorithm, Algorithm::Aes128Xts | Algorithm::Aes256Xts) {
+            let (one, other) = self.key.split_at(self.key.len() / 2);
+            if tags_equal(one, other) {
+                return Err(Misuse::XtsKeyHalves { algorithm });
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything that can be wrong with a request before a device is asked. `Some` is its outcome already.
+    pub(crate) fn check_operands(&self, operands: &Operands<'_>) -> Result<Option<Outcome>, Misuse> {
+        let algorithm = self.algorithm;
+        let info = algorithm.info();
+        let operation = operands.operation();
+        if !self.allows(operation) {
+            return Err(Misuse::Operation { algorithm, operation });
+        }
+        let iv_length = |iv: &[u8]| {
+            if info.iv.allows(iv.len()) {
+                Ok(())
+            } else {
+                Err(Misuse::IvLength { algorithm, got: iv.len(), takes: info.iv })
+            }
+        };
+        let output_length = |got: usize, needs: usize| {
+            if got == needs { Ok(()) } else { Err(Misuse::OutputLength { algorithm, got, needs }) }
+        };
+        match operands {
+            Operands::Cipher { iv, data, .. } => {
+                iv_length(iv)?;
+                output_length(data.output_len(), data.len())?;
+                Ok(self.data_length(data.len(), iv.len()))
+            }
+            Operands::Seal { iv, data, tag, .. } => {
+                iv_length(iv)?;
+                output_length(data.output_len(), data.len())?;
+                output_length(tag.len(), self.tag_len)?;
+                Ok(self.data_length(data.len(), iv.len()))
+            }
+            Operands::Open { iv, data, tag, .. } => {
+                iv_length(iv)?;
+                output_length(data.output_len(), data.len())?;
+                // The tag comes from the peer with its length: a short one is a bad one.
+                if tag.len() != self.tag_len {
+                    return Ok(Some(Outcome::BadTag));
+                }
+                Ok(self.data_length(data.len(), iv.len()))
+            }
+            Operands::Digest { output, .. } => output_length(output.len(), self.tag_len).map(|()| None),
+            Operands::Mac { iv, output, .. } => {
+                iv_length(iv)?;
+                output_length(output.len(), self.tag_len).map(|()| None)
+            }
+            Operands::Update { .. } => Ok(None),
+            Operands::Finish { output, .. } => output_length(output.len(), self.tag_len).map(|()| None),
+        }
+    }
+
+    fn data_length(&self, bytes: usize, iv: usize) -> Option<Outcome> {
+        let info = self.algorithm.info();
+        let max = match self.algorithm {
+            // RFC 3610: the length of the data is written into the 15 - N bytes that the nonce leaves.
+            Algorithm::Aes128Ccm | Algorithm::Aes192Ccm | Algorithm::Aes256Ccm if iv > 7 => (1 << (8 * (15 - iv))) - 1,
+            _ => info.max_data,
+        };
+        let good = bytes.is_multiple_of(info.block) && bytes >= info.min_data && bytes as u64 <= max;
+        if good { None } else { Some(Outcome::BadLength) }
+    }
+
+    /// The operation of this session's streams.
+    pub(crate) fn stream_operation(&self) -> Option<Operation> {
+        match self.algorithm.kind() {
+            Kind::Digest => Some(Operation::Digest),
+            Kind::Mac if self.algorithm.info().iv.max == 0 => Some(Operation::Mac),
+            Kind::Mac | Kind::Cipher | Kind::Aead => None,
+        }
+    }
+}
+
+impl fmt::Debug for SessionParams {
+    /// Shows lengths in place of keys.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionParams")
+            .field("algorithm", &self.algorithm.name())
+            .field("direction", &self.direction)
+            .field("key", &format_args!("{} bytes", self.key.len()))
+            .field("mac_key", &format_args!("{} bytes", self.mac_key.len()))
+            .field("tag_len", &self.tag_len)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_lengths_of_keys_and_tags_are_named() {
+        let wrong = |params: SessionParams| params.check().unwrap_err().to_string();
+        assert_eq!(
+            wrong(SessionParams::new(Algorithm::Aes128Gcm, &[0; 15])),
+            "aes-128-gcm: a key of 15 bytes; it takes 16"
+        );
+        assert_eq!(wrong(SessionParams::new(Algorithm::Sha256, &[0])), "sha256: a key of 1 bytes; it takes 0");
+        assert_eq!(
+            wrong(SessionParams::new(Algorithm::Aes128Ccm, &[0; 16]).tag_len(5)),
+            "aes-128-ccm: a tag of 5 bytes; it takes 4 to 16 in steps of 2"
+        );
+        assert_eq!(
+            wrong(SessionParams::new(Algorithm::Aes128Gcm, &[0; 16]).mac_key(&[1])),
+            "aes-128-gcm: a MAC key of 1 bytes; it takes 0"
+        );
+        assert_eq!(
+            wrong(SessionParams::new(Algorithm::Sha256, &[]).tag_len(16)),
+            "sha256: a tag of 16 bytes; it takes 32"
+        );
+    }
+
+    #[test]
+    fn an_xts_key_needs_two_different_halves() {
+        let same = SessionParams::new(Algorithm::Aes256Xts, &[7; 64]);
+        assert!(matches!(same.check(), Err(Misuse::XtsKeyHalves { .. })));
+        let mut key = [7; 64];
+        key[63] = 8;
+        assert_eq!(SessionParams::new(Algorithm::Aes256Xts, &key).check(), Ok(()));
+    }
+
+    #[test]
+    fn a_session_that_goes_one_way_refuses_the_other() {
+        let sealing = SessionParams::new(Algorithm::Aes128Gcm, &[0; 16]).direction(Direction::Encrypt);
+        assert!(
+            sealing.allows(Operation::Seal) && !sealing.allows(Operation::Open) && !sealing.allows(Operation::Encrypt)
+        );
+    }
+
+    #[test]
+    fn debug_output_holds_no_key() {
+        let params = SessionParams::new(Algorithm::HmacSha256, b"secret").mac_key(b"hidden");
+        let text = format!("{params:?}");
+        assert!(text.contains("6 bytes") && !text.contains("secret") && !text.contains("115"), "{text}");
+    }
+}

@@ -1,0 +1,331 @@
+//! One operation with its buffers: what a caller writes down, and what a device reads.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use crate::Operation;
+use crate::driver::DigestStream;
+use crate::error::{Error, Fault};
+use crate::route::Route;
+use crate::stream::{Bound, Stream};
+
+/// How a request ended. None of these is a failure of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[must_use]
+pub enum Outcome {
+    /// The output is complete.
+    Done,
+    /// The tag is not the tag of this data. The output holds no plaintext: it is as it was, or zeros.
+    BadTag,
+    /// The data has a length that the algorithm cannot have. The output is as it was.
+    BadLength,
+}
+
+impl Outcome {
+    /// `Done`, or the error that says why not.
+    pub fn ok(self) -> Result<(), Error> {
+        if self == Outcome::Done { Ok(()) } else { Err(Error::Refused(self)) }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Outcome::Done => "done",
+            Outcome::BadTag => "the tag does not fit the data",
+            Outcome::BadLength => "the algorithm has no data of this length",
+        })
+    }
+}
+
+/// The data of a request: in one buffer, or from one buffer into another of the same length.
+#[derive(Debug)]
+pub enum Buffers<'a> {
+    /// Input and output are the same bytes.
+    InPlace(&'a mut [u8]),
+    /// Input and output do not overlap.
+    Separate {
+        /// What is read.
+        input: &'a [u8],
+        /// What is written, of the same length.
+        output: &'a mut [u8],
+    },
+}
+
+#[allow(clippy::len_without_is_empty, reason = "an amount of work, not a container")]
+impl Buffers<'_> {
+    /// Bytes of input.
+    pub fn len(&self) -> usize {
+        self.input().len()
+    }
+
+    /// What is read.
+    pub fn input(&self) -> &[u8] {
+        match self {
+            Buffers::InPlace(data) => data,
+            Buffers::Separate { input, .. } => input,
+        }
+    }
+
+    /// What is written. In place, it holds the input still.
+    pub fn output(&mut self) -> &mut [u8] {
+        match self {
+            Buffers::InPlace(data) => data,
+            Buffers::Separate { output, .. } => output,
+        }
+    }
+
+    /// The same buffers for a shorter time.
+    pub fn reborrow(&mut self) -> Buffers<'_> {
+        match self {
+            Buffers::InPlace(data) => Buffers::InPlace(data),
+            Buffers::Separate { input, output } => Buffers::Separate { input, output },
+        }
+    }
+
+    pub(crate) fn output_len(&self) -> usize {
+        match self {
+            Buffers::InPlace(data) => data.len(),
+            Buffers::Separate { output, .. } => output.len(),
+        }
+    }
+}
+
+impl<'a> From<&'a mut [u8]> for Buffers<'a> {
+    fn from(data: &'a mut [u8]) -> Self {
+        Buffers::InPlace(data)
+    }
+}
+
+impl<'a, const N: usize> From<&'a mut [u8; N]> for Buffers<'a> {
+    fn from(data: &'a mut [u8; N]) -> Self {
+        Buffers::InPlace(data)
+    }
+}
+
+impl<'a> From<&'a mut Vec<u8>> for Buffers<'a> {
+    fn from(data: &'a mut Vec<u8>) -> Self {
+        Buffers::InPlace(data)
+    }
+}
+
+impl<'a> From<(&'a [u8], &'a mut [u8])> for Buffers<'a> {
+    fn from((input, output): (&'a [u8], &'a mut [u8])) -> Self {
+        Buffers::Separate { input, output }
+    }
+}
+
+/// The operands of one operation, as a device reads them. Core has checked every length against the session.
+pub enum Operands<'a> {
+    /// [`Operation::Encrypt`] or [`Operation::Decrypt`].
+    Cipher {
+        /// Which of the two.
+        operation: Operation,
+        /// IV.
+        iv: &'a [u8],
+        /// Data.
+        data: Buffers<'a>,
+    },
+    /// [`Operation::Seal`].
+    Seal {
+        /// Nonce.
+        iv: &'a [u8],
+        /// Associated data.
+        aad: &'a [u8],
+        /// Plaintext to ciphertext.
+        data: Buffers<'a>,
+        /// Receives the tag.
+        tag: &'a mut [u8],
+    },
+    /// [`Operation::Open`]. With a bad tag the output stays as it was or becomes zeros.
+    Open {
+        /// Nonce.
+        iv: &'a [u8],
+        /// Associated data.
+        aad: &'a [u8],
+        /// Ciphertext to plaintext.
+        data: Buffers<'a>,
+        /// The tag that came with the ciphertext.
+        tag: &'a [u8],
+    },
+    /// [`Operation::Digest`].
+    Digest {
+        /// Message.
+        input: &'a [u8],
+        /// Receives the digest.
+        output: &'a mut [u8],
+    },
+    /// [`Operation::Mac`].
+    Mac {
+        /// IV; empty but for GMAC.
+        iv: &'a [u8],
+        /// Message.
+        input: &'a [u8],
+        /// Receives the MAC, cut to the tag length of the session.
+        output: &'a mut [u8],
+    },
+    /// The next piece of a stream's message.
+    Update {
+        /// The stream, of the device that runs this.
+        stream: &'a mut dyn DigestStream,
+        /// The piece.
+        input: &'a [u8],
+    },
+    /// The end of a stream's message. The stream then stands at the beginning of the next one.
+    Finish {
+        /// The stream, of the device that runs this.
+        stream: &'a mut dyn DigestStream,
+        /// Receives the digest or MAC.
+        output: &'a mut [u8],
+    },
+}
+
+impl Operands<'_> {
+    /// The operation; for streams, that of their session's kind: a digest, or the same steps with a key before them.
+    pub fn operation(&self) -> Operation {
+        match self {
+            Operands::Cipher { operation, .. } => *operation,
+            Operands::Seal { .. } => Operation::Seal,
+            Operands::Open { .. } => Operation::Open,
+            Operands::Mac { .. } => Operation::Mac,
+            Operands::Digest { .. } => Operation::Digest,
+            Operands::Update { stream, .. } | Operands::Finish { stream, .. } => stream.operation(),
+        }
+    }
+
+    /// Bytes of data; what routes go by.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Operands::Cipher { data, .. } | Operands::Seal { data, .. } | Operands::Open { data, .. } => data.len(),
+            Operands::Digest { input, .. } | Operands::Mac { input, .. } | Operands::Update { input, .. } => {
+                input.len()
+            }
+            Operands::Finish { .. } => 0,
+        }
+    }
+
+    /// The same operands for a shorter time.
+    pub fn reborrow(&mut self) -> Operands<'_> {
+        match self {
+            Operands::Cipher { operation, iv, data } => {
+                Operands::Cipher { operation: *operation, iv, data: data.reborrow() }
+            }
+            Operands::Seal { iv, aad, data, tag } => Operands::Seal { iv, aad, data: data.reborrow(), tag },
+            Operands::Open { iv, aad, data, tag } => Operands::Open { iv, aad, data: data.reborrow(), tag },
+            Operands::Digest { input, output } => Operands::Digest { input, output },
+            Operands::Mac { iv, input, output } => Operands::Mac { iv, input, output },
+            Operands::Update { stream, input } => Operands::Update { stream: &mut **stream, input },
+            Operands::Finish { stream, output } => Operands::Finish { stream: &mut **stream, output },
+        }
+    }
+
+    pub(crate) fn is_in_place(&self) -> bool {
+        matches!(
+            self,
+            Operands::Cipher { data: Buffers::InPlace(_), .. }
+                | Operands::Seal { data: Buffers::InPlace(_), .. }
+                | Operands::Open { data: Buffers::InPlace(_), .. }
+        )
+    }
+}
+
+/// One request of a batch: operands, and after [`Session::process`](crate::Session::process) an outcome.
+///
+/// ```
+/// # use gantry::Request;
+/// let (message, mut digest) = (b"abc", [0; 32]);
+/// let requests = [Request::digest(message, &mut digest)];
+/// assert!(requests[0].outcome().is_none(), "not run yet");
+/// ```
+#[derive(Debug)]
+pub struct Request<'a> {
+    pub(crate) body: Body<'a>,
+    /// `IN_DEVICE` while a [`Job`](crate::driver::Job) points here. It lies beside the body, not in it, so that the
+    /// thread that waits may look at it while the device has the body to itself.
+    pub(crate) state: AtomicU8,
+}
+
+/// The request is its owner's.
+pub(crate) const IDLE: u8 = 0;
+/// A device has the body; nobody else touches it.
+pub(crate) const IN_DEVICE: u8 = 1;
+
+pub(crate) struct Body<'a> {
+    pub(crate) operands: Operands<'a>,
+    /// Of `Update` and `Finish`: where the state of the stream lives.
+    pub(crate) bound: Option<Bound>,
+    pub(crate) result: Option<Result<Outcome, Fault>>,
+    pub(crate) route: Option<Route>,
+}
+
+impl fmt::Debug for Body<'_> {
+    /// Shows no data.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} bytes {:?}", self.operands.operation(), self.operands.bytes(), self.result)
+    }
+}
+
+impl<'a> Request<'a> {
+    /// The digest of `input`.
+    pub fn digest(input: &'a [u8], output: &'a mut [u8]) -> Self {
+        Self::new(Operands::Digest { input, output }, None)
+    }
+
+    /// The MAC of `input`.
+    pub fn mac(input: &'a [u8], output: &'a mut [u8]) -> Self {
+        Self::mac_with_iv(&[], input, output)
+    }
+
+    /// The MAC of `input`, of an algorithm that takes an IV (GMAC).
+    pub fn mac_with_iv(iv: &'a [u8], input: &'a [u8], output: &'a mut [u8]) -> Self {
+        Self::new(Operands::Mac { iv, input, output }, None)
+    }
+
+    /// Encrypts without integrity.
+    pub fn encrypt(iv: &'a [u8], data: impl Into<Buffers<'a>>) -> Self {
+        Self::new(Operands::Cipher { operation: Operation::Encrypt, iv, data: data.into() }, None)
+    }
+
+    /// Decrypts without integrity.
+    pub fn decrypt(iv: &'a [u8], data: impl Into<Buffers<'a>>) -> Self {
+        Self::new(Operands::Cipher { operation: Operation::Decrypt, iv, data: data.into() }, None)
+    }
+
+    /// Encrypts and authenticates.
+    pub fn seal(iv: &'a [u8], aad: &'a [u8], data: impl Into<Buffers<'a>>, tag: &'a mut [u8]) -> Self {
+        Self::new(Operands::Seal { iv, aad, data: data.into(), tag }, None)
+    }
+
+    /// Verifies and decrypts.
+    pub fn open(iv: &'a [u8], aad: &'a [u8], data: impl Into<Buffers<'a>>, tag: &'a [u8]) -> Self {
+        Self::new(Operands::Open { iv, aad, data: data.into(), tag }, None)
+    }
+
+    /// The next piece of a stream's message. A batch of these feeds many streams side by side.
+    pub fn update(stream: &'a mut Stream, input: &'a [u8]) -> Self {
+        let (device, bound) = stream.parts();
+        Self::new(Operands::Update { stream: device, input }, Some(bound))
+    }
+
+    /// The end of a stream's message; the stream then stands at the beginning of the next one.
+    pub fn finish(stream: &'a mut Stream, output: &'a mut [u8]) -> Self {
+        let (device, bound) = stream.parts();
+        Self::new(Operands::Finish { stream: device, output }, Some(bound))
+    }
+
+    pub(crate) fn new(operands: Operands<'a>, bound: Option<Bound>) -> Self {
+        let body = Body { operands, bound, result: None, route: None };
+        Self { body, state: AtomicU8::new(IDLE) }
+    }
+
+    /// The outcome, once the request has been run.
+    pub fn outcome(&self) -> Option<Outcome> {
+        debug_assert_eq!(self.state.load(Ordering::Relaxed), IDLE, "core gives requests back only when they are done");
+        self.body.result.as_ref().and_then(|result| result.as_ref().ok().copied())
+    }
+
+    /// The device that ran it and why, once it has been run.
+    pub fn route(&self) -> Option<Route> {
+        self.body.route
+    }
+}

@@ -1,0 +1,101 @@
+//! The policies that peers have: fixed by whoever configured them. They are here to compare against, and for operators
+//! who know better.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::{Ask, Choice, Policy, Reason, Route};
+
+/// Everything to one device; elsewhere, what it cannot do (as `OPENSSL_ia32cap` or a hard-wired engine would).
+#[derive(Debug)]
+pub struct Pin {
+    /// The device's name.
+    pub device: String,
+}
+
+impl Policy for Pin {
+    fn name(&self) -> &'static str {
+        "pin"
+    }
+
+    fn route(&self, ask: &Ask<'_>) -> Option<Route> {
+        match named(ask, &self.device) {
+            Some(choice) => Some(ask.all_to(&choice, Reason::Pinned)),
+            None => ask.choices().next().map(|choice| ask.all_to(&choice, Reason::FirstInOrder)),
+        }
+    }
+}
+
+/// The first in an order that works (FreeBSD's OCF, DPDK's fail-over scheduler); devices not named come last, in the
+/// order of registration.
+#[derive(Debug)]
+pub struct Failover {
+    /// Names of devices.
+    pub order: Vec<String>,
+}
+
+impl Policy for Failover {
+    fn name(&self) -> &'static str {
+        "failover"
+    }
+
+    fn route(&self, ask: &Ask<'_>) -> Option<Route> {
+        let first = self.order.iter().find_map(|name| named(ask, name)).or_else(|| ask.choices().next())?;
+        Some(ask.all_to(&first, Reason::FirstInOrder))
+    }
+}
+
+/// Small requests to one device, the others to another (DPDK's packet-size scheduler, QAT_Engine's thresholds). A batch
+/// is split where sizes cross the threshold.
+#[derive(Debug)]
+pub struct SizeThreshold {
+    /// From how many bytes of data on a request is large.
+    pub bytes: usize,
+    /// The device for small requests.
+    pub small: String,
+    /// The device for large ones.
+    pub large: String,
+}
+
+impl Policy for SizeThreshold {
+    fn name(&self) -> &'static str {
+        "size-threshold"
+    }
+
+    fn route(&self, ask: &Ask<'_>) -> Option<Route> {
+        let is_large = |index| ask.bytes(index) >= self.bytes;
+        let large = is_large(0);
+        let requests = (1..ask.requests).find(|index| is_large(*index) != large).unwrap_or(ask.requests);
+        let (name, reason) =
+            if large { (&self.large, Reason::AboveThreshold) } else { (&self.small, Reason::BelowThreshold) };
+        match named(ask, name) {
+            Some(choice) => Some(Route { device: choice.device, requests, reason }),
+            None => ask.choices().next().map(|choice| Route {
+                device: choice.device,
+                requests,
+                reason: Reason::FirstInOrder,
+            }),
+        }
+    }
+}
+
+/// Each batch, and each direct request, to the next device (DPDK's round-robin scheduler).
+#[derive(Debug, Default)]
+pub struct RoundRobin {
+    turn: AtomicUsize,
+}
+
+impl Policy for RoundRobin {
+    fn name(&self) -> &'static str {
+        "round-robin"
+    }
+
+    fn route(&self, ask: &Ask<'_>) -> Option<Route> {
+        let choices = ask.choices().count().max(1);
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % choices;
+        ask.choices().nth(turn).map(|choice| ask.all_to(&choice, Reason::Turn))
+    }
+}
+
+fn named<'a>(ask: &'a Ask<'_>, name: &str) -> Option<Choice<'a>> {
+    ask.choices().find(|choice| choice.info.name == name)
+}

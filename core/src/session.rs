@@ -1,0 +1,336 @@
+//! Sessions, and the two ways in which they run requests on the calling thread: direct and batch.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use zeroize::Zeroize;
+
+use crate::driver::{Buffers, Capability, DeviceSession, Operands};
+use crate::error::{Error, Fault, Misuse, Result, Unsupported};
+use crate::job::run_to_end;
+use crate::registry::Gantry;
+use crate::request::{Outcome, Request};
+use crate::route::{Ask, Needs, Reason, Route, Sizes};
+use crate::stream::{CipherStream, Stream, check_bound};
+use crate::{Operation, SessionParams, tags_equal};
+
+/// An algorithm, a direction and keys, checked once. Immutable; clones share it, threads too.
+///
+/// It opens itself on a device the first time a route leads there.
+#[derive(Clone)]
+pub struct Session {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) params: SessionParams,
+    gantry: Gantry,
+    candidates: Box<[Candidate]>,
+}
+
+/// A device that offers the session's algorithm.
+pub(crate) struct Candidate {
+    pub(crate) device: usize,
+    pub(crate) capability: Capability,
+    opened: OnceLock<std::result::Result<Arc<dyn DeviceSession>, Unsupported>>,
+}
+
+/// The longest MAC: HMAC-SHA512.
+const LONGEST_MAC: usize = 64;
+
+impl Session {
+    pub(crate) fn new(gantry: Gantry, params: SessionParams) -> Result<Self> {
+        params.check()?;
+        let algorithm = params.algorithm();
+        let candidates: Box<[Candidate]> = (gantry.devices().iter().enumerate())
+            .filter_map(|(device, entry)| {
+                let capability = entry.capability(algorithm)?.clone();
+                Some(Candidate { device, capability, opened: OnceLock::new() })
+            })
+            .take(u64::BITS as usize) // the bits of `Ask::tried`
+            .collect();
+        if candidates.is_empty() {
+            let operation = algorithm.kind().operations()[0];
+            return Err(Error::Unserved { algorithm, operation, reasons: Vec::new() });
+        }
+        Ok(Self { inner: Arc::new(Inner { params, gantry, candidates }) })
+    }
+
+    /// What it was made from.
+    pub fn params(&self) -> &SessionParams {
+        &self.inner.params
+    }
+
+    /// The framework that it belongs to.
+    pub fn gantry(&self) -> &Gantry {
+        &self.inner.gantry
+    }
+
+    /// Writes the digest of `input` to `output`.
+    pub fn digest(&self, input: &[u8], output: &mut [u8]) -> Result<()> {
+        self.run(Operands::Digest { input, output })?.ok()
+    }
+
+    /// Writes the MAC of `input` to `output`.
+    pub fn mac(&self, input: &[u8], output: &mut [u8]) -> Result<()> {
+        self.run(Operands::Mac { iv: &[], input, output })?.ok()
+    }
+
+    /// Whether `tag` is the MAC of `input`; compared in constant time.
+    pub fn verify(&self, input: &[u8], tag: &[u8]) -> Result<()> {
+        let mut computed = [0; LONGEST_MAC];
+        let computed = &mut computed[..self.inner.params.tag_length()];
+        self.mac(input, computed)?;
+        let same = tags_equal(computed, tag);
+        computed.zeroize();
+        if same { Ok(()) } else { Err(Error::Refused(Outcome::BadTag)) }
+    }
+
+    /// Encrypts without integrity: `data` is one buffer, or a pair of input and output.
+    pub fn encrypt<'a>(&self, iv: &[u8], data: impl Into<Buffers<'a>>) -> Result<()> {
+        let mut data = data.into();
+        self.run(Operands::Cipher { operation: Operation::Encrypt, iv, data: data.reborrow() })?.ok()
+    }
+
+    /// Decrypts without integrity: `data` is one buffer, or a pair of input and output.
+    pub fn decrypt<'a>(&self, iv: &[u8], data: impl Into<Buffers<'a>>) -> Result<()> {
+        let mut data = data.into();
+        self.run(Operands::Cipher { operation: Operation::Decrypt, iv, data: data.reborrow() })?.ok()
+    }
+
+    /// Encrypts and authenticates: `data` is one buffer, or a pair of input and output; `tag` receives the tag.
+    pub fn seal<'a>(&self, iv: &[u8], aad: &[u8], data: impl Into<Buffers<'a>>, tag: &mut [u8]) -> Result<()> {
+        let mut data = data.into();
+        self.run(Operands::Seal { iv, aad, data: data.reborrow(), tag })?.ok()
+    }
+
+    /// Verifies and decrypts. With a bad tag the answer is an error, and the output is as it was or zeros.
+    pub fn open<'a>(&self, iv: &[u8], aad: &[u8], data: impl Into<Buffers<'a>>, tag: &[u8]) -> Result<()> {
+        let mut data = data.into();
+        self.run(Operands::Open { iv, aad, data: data.reborrow(), tag })?.ok()
+    }
+
+    /// A message that arrives in pieces. `company` is the number of streams that the caller means to feed side by side:
+    /// routes go by it.
+    pub fn stream(&self, company: usize) -> Result<Stream> {
+        let params = &self.inner.params;
+        let algorithm = params.algorithm();
+        let wrong = || Misuse::Stream { algorithm, operation: algorithm.kind().operations()[0] };
+        let operation = params.stream_operation().ok_or_else(wrong)?;
+        let (state, route) = self.inner.open_stream(operation, company, DeviceSession::digest_stream)?;
+        Ok(Stream::new(self.inner.clone(), state, route))
+    }
+
+    /// Data that arrives in pieces, chained across them.
+    pub fn cipher_stream(&self, operation: Operation, iv: &[u8]) -> Result<CipherStream> {
+        let mut nothing = [];
+        self.inner.params.check_operands(&Operands::Cipher { operation, iv, data: Buffers::InPlace(&mut nothing) })?;
+        let (state, route) = self.inner.open_stream(operation, 1, |session| session.cipher_stream(operation, iv))?;
+        Ok(CipherStream::new(self.inner.clone(), state, operation, route))
+    }
+
+    /// Runs one request on the calling thread. Allocates nothing and takes no lock, once the session is open on the device.
+    pub fn run(&self, mut operands: Operands<'_>) -> Result<Outcome> {
+        match self.inner.params.check_operands(&operands)? {
+            Some(outcome) => Ok(outcome),
+            None => self.inner.run_direct(&mut operands, 0, None),
+        }
+    }
+
+    /// Runs a batch on the calling thread and returns when every request has its outcome. Parts of the batch may go to
+    /// several devices.
+    ///
+    /// A [`Misuse`] in any request is found before any is run. [`Error::Device`] and [`Error::Unserved`] mean that some
+    /// requests have no outcome, because no device could serve them; the others have theirs.
+    pub fn process(&self, requests: &mut [Request<'_>]) -> Result<()> {
+        let inner = &self.inner;
+        for request in requests.iter_mut() {
+            check_bound(&request.body.operands, request.body.bound, inner)?;
+            request.body.result = inner.params.check_operands(&request.body.operands)?.map(Ok);
+        }
+        let mut verdict = Ok(());
+        let mut rest = &mut *requests;
+        while !rest.is_empty() {
+            let alike = alike(rest);
+            let (now, later) = rest.split_at_mut(alike);
+            rest = later;
+            if let Err(error) = inner.run_alike(now) {
+                verdict = Err(error);
+            }
+        }
+        verdict
+    }
+
+    /// The route that `requests` requests of `bytes` each would take now.
+    pub fn route(&self, operation: Operation, bytes: usize, requests: usize) -> Option<Route> {
+        let needs = Needs { in_place: true, streaming: false, max_bytes: bytes };
+        self.inner.ask(operation, requests, Sizes::One(bytes), needs, 0)
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.params.fmt(f)
+    }
+}
+
+/// How many requests from the front on can share a route: the same operation, and streams of one device.
+fn alike(requests: &[Request<'_>]) -> usize {
+    let traits =
+        |request: &Request<'_>| (request.body.operands.operation(), request.body.bound.map(|bound| bound.route.device));
+    let first = traits(&requests[0]);
+    requests.iter().position(|request| traits(request) != first).unwrap_or(requests.len())
+}
+
+impl Inner {
+    fn ask(&self, operation: Operation, requests: usize, sizes: Sizes<'_>, needs: Needs, tried: u64) -> Option<Route> {
+        let algorithm = self.params.algorithm();
+        let (devices, candidates) = (self.gantry.devices(), &*self.candidates);
+        let ask = Ask { algorithm, operation, requests, sizes, needs, devices, candidates, tried };
+        self.gantry.policy().route(&ask)
+    }
+
+    /// The place of a device among the candidates.
+    fn place(&self, device: usize) -> usize {
+        let place = self.candidates.iter().position(|candidate| candidate.device == device);
+        place.expect("a policy answers with one of the choices it was given")
+    }
+
+    fn opened(&self, place: usize) -> std::result::Result<&Arc<dyn DeviceSession>, &Unsupported> {
+        let candidate = &self.candidates[place];
+        let open = || self.gantry.devices()[candidate.device].open(&self.params);
+        candidate.opened.get_or_init(open).as_ref()
+    }
+
+    /// Runs one request, on one device after the other until one gives an outcome. `tried` are the candidates that failed
+    /// already, `last` is what the last of them said.
+    fn run_direct(&self, operands: &mut Operands<'_>, mut tried: u64, mut last: Option<Fault>) -> Result<Outcome> {
+        let operation = operands.operation();
+        let bytes = operands.bytes();
+        let needs = Needs { in_place: operands.is_in_place(), streaming: false, max_bytes: bytes };
+        while let Some(route) = self.ask(operation, 1, Sizes::One(bytes), needs, tried) {
+            let place = self.place(route.device);
+            tried |= 1 << place;
+            let Ok(session) = self.opened(place) else { continue };
+            let result = if self.candidates[place].capability.direct {
+                session.run(operands.reborrow())
+            } else {
+                let mut request = [Request::new(operands.reborrow(), None)];
+                self.run_on(place, session, &mut request);
+                let [request] = request;
+                request.body.result.unwrap_or(Err(Fault::Lost))
+            };
+            match result {
+                Ok(outcome) => return Ok(outcome),
+                Err(fault) => {
+                    self.gantry.devices()[route.device].quarantine();
+                    last = Some(fault);
+                }
+            }
+        }
+        Err(self.nobody(operation, last))
+    }
+
+    /// Runs requests that can share a route.
+    fn run_alike(&self, requests: &mut [Request<'_>]) -> Result<()> {
+        let mut rest = &mut *requests;
+        let mut tried = 0;
+        let operation = rest[0].body.operands.operation();
+        while !rest.is_empty() {
+            let route = match rest[0].body.bound {
+                Some(bound) => Some(Route { requests: rest.len(), ..bound.route }),
+                None => self.ask(operation, rest.len(), Sizes::Many(rest), needs(rest), tried),
+            };
+            let Some(route) = route else {
+                return Err(self.nobody(operation, None));
+            };
+            let place = self.place(route.device);
+            let Ok(session) = self.opened(place) else {
+                tried |= 1 << place;
+                continue;
+            };
+            let (now, later) = rest.split_at_mut(route.requests.clamp(1, rest.len()));
+            rest = later;
+            for request in now.iter_mut() {
+                request.body.route = Some(route);
+            }
+            self.run_on(place, session, now);
+            self.repair(place, now)?;
+        }
+        Ok(())
+    }
+
+    /// Hands requests to one device, and waits until it has given all of them back.
+    fn run_on(&self, place: usize, session: &Arc<dyn DeviceSession>, requests: &mut [Request<'_>]) {
+        let device = &self.gantry.devices()[self.candidates[place].device];
+        match device.take_queue() {
+            Ok(queue) => device.put_queue(run_to_end(queue, session, requests)),
+            Err(fault) => requests.iter_mut().for_each(|request| {
+                request.body.result.get_or_insert_with(|| Err(fault.clone()));
+            }),
+        }
+    }
+
+    /// Runs again, one by one and elsewhere, what a device failed to do.
+    fn repair(&self, place: usize, requests: &mut [Request<'_>]) -> Result<()> {
+        let mut verdict = Ok(());
+        for request in requests {
+            let Some(Err(fault)) = &request.body.result else { continue };
+            let fault = fault.clone();
+            self.gantry.devices()[self.candidates[place].device].quarantine();
+            let again = match request.body.bound {
+                None => self.run_direct(&mut request.body.operands, 1 << place, Some(fault)),
+                // The state of the stream is lost with its device.
+                Some(_) => Err(Error::Device { algorithm: self.params.algorithm(), last: fault }),
+            };
+            match again {
+                Ok(outcome) => request.body.result = Some(Ok(outcome)),
+                Err(error) => verdict = Err(error),
+            }
+        }
+        verdict
+    }
+
+    fn open_stream<S>(
+        &self,
+        operation: Operation,
+        company: usize,
+        open: impl Fn(&dyn DeviceSession) -> std::result::Result<S, Unsupported>,
+    ) -> Result<(S, Route)> {
+        let needs = Needs { in_place: false, streaming: true, max_bytes: 0 };
+        let mut tried = 0;
+        while let Some(route) = self.ask(operation, company.max(1), Sizes::One(0), needs, tried) {
+            let place = self.place(route.device);
+            tried |= 1 << place;
+            if let Ok(session) = self.opened(place)
+                && let Ok(state) = open(&**session)
+            {
+                return Ok((state, Route { reason: Reason::Stream, ..route }));
+            }
+        }
+        Err(self.nobody(operation, None))
+    }
+
+    fn nobody(&self, operation: Operation, last: Option<Fault>) -> Error {
+        let algorithm = self.params.algorithm();
+        if let Some(last) = last {
+            return Error::Device { algorithm, last };
+        }
+        let reasons = (self.candidates.iter())
+            .filter_map(|candidate| {
+                let why = candidate.opened.get()?.as_ref().err()?;
+                Some(format!("{}: {why}", self.gantry.devices()[candidate.device].name()))
+            })
+            .collect();
+        Error::Unserved { algorithm, operation, reasons }
+    }
+}
+
+fn needs(requests: &[Request<'_>]) -> Needs {
+    let operands = || requests.iter().map(|request| &request.body.operands);
+    Needs {
+        in_place: operands().any(Operands::is_in_place),
+        streaming: false,
+        max_bytes: operands().map(Operands::bytes).max().unwrap_or(0),
+    }
+}
