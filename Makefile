@@ -49,7 +49,7 @@ counts: ## count the instructions of a dispatch and compare with the recorded on
 
 fmt: ## format all Rust code
 	cargo fmt --all
-	cargo fmt --all --manifest-path fuzz/Cargo.toml
+	cargo fmt --manifest-path fuzz/Cargo.toml
 
 help: ## print this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | while IFS=$$'\t' read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done

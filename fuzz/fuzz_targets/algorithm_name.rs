@@ -1,0 +1,23 @@
+//! Names of algorithms come from command lines, files and sockets: any text has an answer.
+
+#![no_main]
+
+use gantry::Algorithm;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|name: &str| match Algorithm::matching(name) {
+    Ok(found) => {
+        assert!(!found.is_empty());
+        for algorithm in found {
+            assert_eq!(algorithm.name().parse(), Ok(algorithm));
+            // What is found by a name is found by it in capitals, too.
+            assert!(Algorithm::matching(&name.to_ascii_uppercase()).unwrap().contains(&algorithm));
+        }
+    }
+    Err(unknown) => {
+        assert!(!unknown.to_string().is_empty());
+        for suggestion in unknown.suggestions {
+            assert!(suggestion.parse::<Algorithm>().is_ok());
+        }
+    }
+});

@@ -1,0 +1,163 @@
+//! Batches and streams of any lengths, split anywhere: the lanes compute what the reference computes.
+
+#![no_main]
+
+use std::sync::LazyLock;
+
+use arbitrary::Arbitrary;
+use gantry::driver::{Buffers, Driver};
+use gantry::{Algorithm, Gantry, Kind, Lengths, Operation, Request, Session, SessionParams};
+use gantry_driver_lanes::LanesDriver;
+use gantry_driver_software::SoftwareDriver;
+use libfuzzer_sys::fuzz_target;
+
+#[derive(Arbitrary, Debug)]
+struct Input {
+    algorithm: u8,
+    key: u8,
+    decrypt: bool,
+    seed: u64,
+    messages: Vec<Message>,
+}
+
+#[derive(Arbitrary, Debug)]
+struct Message {
+    bytes: u16,
+    /// Where it is cut, as distances from one cut to the next.
+    cuts: Vec<u16>,
+}
+
+/// More are no other case, only slower.
+const MOST_MESSAGES: usize = 80;
+
+static LANES: LazyLock<Gantry> = LazyLock::new(|| alone(&LanesDriver));
+static SOFTWARE: LazyLock<Gantry> = LazyLock::new(|| alone(&SoftwareDriver));
+static ALGORITHMS: LazyLock<Vec<Algorithm>> = LazyLock::new(|| {
+    let lanes = LANES.devices().iter().flat_map(|device| device.capabilities());
+    lanes.map(|capability| capability.algorithm).collect()
+});
+
+fn alone(driver: &dyn Driver) -> Gantry {
+    Gantry::builder().driver(driver).build()
+}
+
+fuzz_target!(|input: Input| {
+    let mut input = input;
+    input.messages.truncate(MOST_MESSAGES);
+    let algorithm = ALGORITHMS[usize::from(input.algorithm) % ALGORITHMS.len()];
+    let info = algorithm.info();
+    let mut random = Random(input.seed);
+    let key = random.bytes(length(info.key, input.key));
+    let params = SessionParams::new(algorithm, &key).mac_key(&random.bytes(length(info.mac_key, input.key)));
+    let lanes = LANES.session(params.clone()).unwrap();
+    let software = SOFTWARE.session(params).unwrap();
+
+    let block = if info.kind == Kind::Cipher { info.block } else { 1 };
+    let lengths = input.messages.iter().map(|message| usize::from(message.bytes) / block * block);
+    let data: Vec<Vec<u8>> = lengths.map(|bytes| random.bytes(bytes.max(info.min_data))).collect();
+
+    match info.kind {
+        Kind::Digest | Kind::Mac => {
+            let expected = tags(&software, &data);
+            assert_eq!(tags(&lanes, &data), expected, "{algorithm} in a batch");
+            assert_eq!(streamed(&lanes, &data, &input.messages), expected, "{algorithm} in streams");
+        }
+        Kind::Cipher => {
+            let operation = if input.decrypt { Operation::Decrypt } else { Operation::Encrypt };
+            let offered = LANES.devices().iter().filter_map(|device| device.capability(algorithm));
+            if offered.flat_map(|capability| capability.operations).any(|&offered| offered == operation) {
+                let ivs: Vec<Vec<u8>> = data.iter().map(|_| random.bytes(info.iv.min)).collect();
+                let (ours, theirs) = (&lanes, &software);
+                assert_eq!(ciphered(ours, operation, &ivs, &data), ciphered(theirs, operation, &ivs, &data), "{algorithm}");
+            }
+        }
+        Kind::Aead => unreachable!("the lanes offer no AEAD"),
+    }
+});
+
+fn tags(session: &Session, data: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let algorithm = session.params().algorithm();
+    let mut tags = vec![vec![0; algorithm.info().tag.max]; data.len()];
+    let mut requests: Vec<_> = (data.iter().zip(&mut tags))
+        .map(|(data, tag)| match algorithm.kind() {
+            Kind::Digest => Request::digest(data, tag),
+            _ => Request::mac(data, tag),
+        })
+        .collect();
+    session.process(&mut requests).unwrap();
+    tags
+}
+
+/// All streams side by side: in each round the next piece of every one that has any left.
+fn streamed(session: &Session, data: &[Vec<u8>], messages: &[Message]) -> Vec<Vec<u8>> {
+    let mut streams: Vec<_> = data.iter().map(|_| session.stream(data.len()).unwrap()).collect();
+    let mut pieces: Vec<_> = data.iter().zip(messages).map(|(data, message)| split(data, &message.cuts)).collect();
+    loop {
+        let mut requests: Vec<_> = (streams.iter_mut().zip(&mut pieces))
+            .filter_map(|(stream, pieces)| Some(Request::update(stream, pieces.next()?)))
+            .collect();
+        if requests.is_empty() {
+            break;
+        }
+        session.process(&mut requests).unwrap();
+    }
+    let mut tags = vec![vec![0; session.params().algorithm().info().tag.max]; data.len()];
+    let mut requests: Vec<_> =
+        streams.iter_mut().zip(&mut tags).map(|(stream, tag)| Request::finish(stream, tag)).collect();
+    session.process(&mut requests).unwrap();
+    tags
+}
+
+fn split<'a>(mut data: &'a [u8], cuts: &'a [u16]) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+    // The last piece is what the cuts leave over.
+    let cuts = cuts.iter().map(|&cut| usize::from(cut)).chain([usize::MAX]);
+    cuts.map(move |cut| {
+        let piece;
+        (piece, data) = data.split_at(cut.min(data.len()));
+        piece
+    })
+}
+
+/// Every second message in place.
+fn ciphered(session: &Session, operation: Operation, ivs: &[Vec<u8>], data: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let mut outputs: Vec<Vec<u8>> =
+        data.iter().enumerate().map(|(i, data)| if i % 2 == 0 { data.clone() } else { vec![0; data.len()] }).collect();
+    let request = match operation {
+        Operation::Encrypt => Request::encrypt,
+        _ => Request::decrypt,
+    };
+    let mut requests: Vec<Request<'_>> = (outputs.iter_mut().zip(ivs).zip(data).enumerate())
+        .map(|(i, ((output, iv), input))| {
+            let output = output.as_mut_slice();
+            let buffers = if i % 2 == 0 { Buffers::from(output) } else { Buffers::from((input.as_slice(), output)) };
+            request(iv, buffers)
+        })
+        .collect();
+    session.process(&mut requests).unwrap();
+    drop(requests);
+    outputs
+}
+
+/// One of the allowed lengths, none of them very long.
+fn length(lengths: Lengths, choice: u8) -> usize {
+    let most = lengths.max.min(200);
+    let choices = (most - lengths.min) / lengths.step + 1;
+    lengths.min + usize::from(choice) % choices * lengths.step
+}
+
+/// Marsaglia's xorshift: data that no kernel can get right by accident, from few bytes of input.
+struct Random(u64);
+
+impl Random {
+    fn bytes(&mut self, count: usize) -> Vec<u8> {
+        (0..count)
+            .map(|_| {
+                self.0 = self.0.max(1);
+                self.0 ^= self.0 << 13;
+                self.0 ^= self.0 >> 7;
+                self.0 ^= self.0 << 17;
+                (self.0 >> 32) as u8
+            })
+            .collect()
+    }
+}
