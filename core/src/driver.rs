@@ -166,8 +166,8 @@ pub trait Device: Send + Sync {
 
 /// A session on a device: immutable, shared by threads.
 pub trait DeviceSession: Send + Sync + Any {
-    /// Runs one request on the calling thread. Never called with `Update` and `Finish` of another device's stream.
-    /// Allocates nothing, waits for nobody.
+    /// Runs one request on the calling thread. Never called with `Update` and `Finish`: those reach the stream itself, or,
+    /// in a batch, the queue. Allocates nothing, waits for nobody.
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault>;
 
     /// The start of a message that comes in pieces, of a digest or MAC.

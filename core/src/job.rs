@@ -146,11 +146,16 @@ impl Job {
         (self.session() as &dyn Any).downcast_ref()
     }
 
-    /// [`DeviceSession::run`] of this job's session on its operands.
+    /// Does the work where it stands: [`DeviceSession::run`] of this job's session, or the next step of its stream.
+    #[inline]
     pub fn run_direct(&mut self) -> Result<Outcome, Fault> {
         // SAFETY: rule 2 keeps the session alive. Not `self.session()`, which would borrow `self` beside `operands`.
         let session = unsafe { self.session.as_ref() };
-        session.run(self.operands())
+        match self.operands() {
+            Operands::Update { stream, input } => stream.update(input).map(|()| Outcome::Done),
+            Operands::Finish { stream, output } => stream.finish(output).map(|()| Outcome::Done),
+            operands => session.run(operands),
+        }
     }
 
     #[inline]

@@ -35,6 +35,13 @@ pub(crate) struct Candidate {
     opened: OnceLock<std::result::Result<Arc<dyn DeviceSession>, Unsupported>>,
 }
 
+impl Candidate {
+    /// Whether the device has not declined the session.
+    pub(crate) fn is_open(&self) -> bool {
+        self.opened.get().is_none_or(std::result::Result::is_ok)
+    }
+}
+
 /// The longest MAC: HMAC-SHA512.
 const LONGEST_MAC: usize = 64;
 
@@ -131,6 +138,10 @@ impl Session {
 
     /// Runs one request on the calling thread. Allocates nothing and takes no lock, once the session is open on the device.
     pub fn run(&self, mut operands: Operands<'_>) -> Result<Outcome> {
+        if matches!(operands, Operands::Update { .. } | Operands::Finish { .. }) {
+            let (algorithm, operation) = (self.inner.params.algorithm(), operands.operation());
+            return Err(Misuse::Stream { algorithm, operation }.into()); // a stream steps by itself, or in a batch
+        }
         match self.inner.params.check_operands(&operands)? {
             Some(outcome) => Ok(outcome),
             None => self.inner.run_direct(&mut operands, 0, None),
@@ -151,10 +162,10 @@ impl Session {
         let mut verdict = Ok(());
         let mut rest = &mut *requests;
         while !rest.is_empty() {
-            let alike = alike(rest);
+            let (alike, bound) = alike(rest);
             let (now, later) = rest.split_at_mut(alike);
             rest = later;
-            if let Err(error) = inner.run_alike(now) {
+            if let Err(error) = inner.run_alike(now, bound) {
                 verdict = Err(error);
             }
         }
@@ -174,12 +185,20 @@ impl fmt::Debug for Session {
     }
 }
 
-/// How many requests from the front on can share a route: the same operation, and streams of one device.
-fn alike(requests: &[Request<'_>]) -> usize {
-    let traits =
-        |request: &Request<'_>| (request.body.operands.operation(), request.body.bound.map(|bound| bound.route.device));
-    let first = traits(&requests[0]);
-    requests.iter().position(|request| traits(request) != first).unwrap_or(requests.len())
+/// How many requests from the front on can share a route, and the route if one of them has its state on a device already:
+/// the same operation, and streams of one device, with whole messages among them as they come.
+fn alike(requests: &[Request<'_>]) -> (usize, Option<Route>) {
+    let operation = requests[0].body.operands.operation();
+    let mut bound: Option<Route> = None;
+    for (index, request) in requests.iter().enumerate() {
+        let theirs = request.body.bound.map(|bound| bound.route);
+        let elsewhere = theirs.zip(bound).is_some_and(|(one, other)| one.device != other.device);
+        if elsewhere || request.body.operands.operation() != operation {
+            return (index, bound);
+        }
+        bound = bound.or(theirs);
+    }
+    (requests.len(), bound)
 }
 
 impl Inner {
@@ -196,6 +215,7 @@ impl Inner {
         place.expect("a policy answers with one of the choices it was given")
     }
 
+    /// The session on a device, opened at the first call.
     fn opened(&self, place: usize) -> std::result::Result<&Arc<dyn DeviceSession>, &Unsupported> {
         let candidate = &self.candidates[place];
         let open = || self.gantry.devices()[candidate.device].open(&self.params);
@@ -232,13 +252,13 @@ impl Inner {
     }
 
     /// Runs requests that can share a route.
-    fn run_alike(&self, requests: &mut [Request<'_>]) -> Result<()> {
+    fn run_alike(&self, requests: &mut [Request<'_>], bound: Option<Route>) -> Result<()> {
         let mut rest = &mut *requests;
         let mut tried = 0;
         let operation = rest[0].body.operands.operation();
         while !rest.is_empty() {
-            let route = match rest[0].body.bound {
-                Some(bound) => Some(Route { requests: rest.len(), ..bound.route }),
+            let route = match bound {
+                Some(route) => Some(Route { requests: rest.len(), ..route }),
                 None => self.ask(operation, rest.len(), Sizes::Many(rest), needs(rest), tried),
             };
             let Some(route) = route else {

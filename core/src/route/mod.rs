@@ -132,6 +132,7 @@ impl Ask<'_> {
             let device = &self.devices[candidate.device];
             let capability = &candidate.capability;
             let able = self.tried >> place & 1 == 0
+                && candidate.is_open()
                 && device.is_ready()
                 && capability.operations.contains(&self.operation)
                 && (capability.in_place || !in_place)

@@ -1,0 +1,307 @@
+//! What core promises about requests: every one gets its outcome, from the device that the policy names, whatever devices
+//! do.
+
+mod devices;
+
+use std::sync::atomic::Ordering;
+
+use devices::{Deed, Script, Scripted};
+use gantry::driver::{Capability, Operands};
+use gantry::route::{BreakEven, Failover, Pin, Reason, RoundRobin, SizeThreshold};
+use gantry::{
+    Algorithm, DeviceState, Direction, Error, Fault, Gantry, Misuse, Operation, Outcome, Policy, Request, Session,
+    SessionParams,
+};
+
+/// Of the requests of these tests; no known answer has this length.
+const LENGTH: usize = 5;
+
+fn session_on(policy: impl Policy + 'static, drivers: &[&Scripted]) -> Session {
+    let builder = drivers.iter().fold(Gantry::builder().policy(policy), |builder, driver| builder.driver(*driver));
+    builder.build().session(SessionParams::new(Algorithm::Null, &[])).unwrap()
+}
+
+/// Runs a batch of requests with different bytes, and checks each output and outcome. Returns the devices that served.
+fn run_batch(session: &Session, count: usize) -> Vec<String> {
+    let inputs: Vec<[u8; LENGTH]> =
+        (0..count).map(|index| (index as u64 * 7919).to_le_bytes()[..LENGTH].try_into().unwrap()).collect();
+    let mut outputs = vec![[0xEE; LENGTH]; count];
+    let mut requests: Vec<Request<'_>> = (inputs.iter().zip(&mut outputs))
+        .map(|(input, output)| Request::encrypt(&[], (&input[..], &mut output[..])))
+        .collect();
+    session.process(&mut requests).unwrap();
+    let served = requests
+        .iter()
+        .map(|request| {
+            assert_eq!(request.outcome(), Some(Outcome::Done));
+            session.gantry().devices()[request.route().unwrap().device].name().to_owned()
+        })
+        .collect();
+    assert_eq!(inputs, outputs);
+    served
+}
+
+fn run_one(session: &Session) {
+    let mut output = [0; LENGTH];
+    session.encrypt(&[], (&b"12345"[..], &mut output[..])).unwrap();
+    assert_eq!(&output, b"12345");
+}
+
+fn served(driver: &Scripted) -> usize {
+    driver.served.load(Ordering::Relaxed)
+}
+
+#[test]
+fn a_ring_that_is_full_serves_every_request_in_the_end() {
+    for slots in [1, 3, 64, 200] {
+        let ring = Scripted::new(Script { ring: Some(slots), ..Script::new("ring") });
+        let session = session_on(BreakEven, &[&ring]);
+        assert_eq!(run_batch(&session, 100), vec!["ring"; 100]);
+        assert_eq!(served(&ring), 100, "each request exactly once");
+    }
+}
+
+#[test]
+fn a_device_without_a_direct_way_serves_single_requests_too() {
+    let capability = Capability { direct: false, ..Capability::new(Algorithm::Null) };
+    let ring = Scripted::new(Script { ring: Some(4), capability, ..Script::new("ring") });
+    let session = session_on(BreakEven, &[&ring]);
+    run_one(&session);
+    assert_eq!(served(&ring), 1);
+}
+
+#[test]
+fn what_a_device_fails_or_loses_is_done_by_another_and_the_device_is_left() {
+    for deed in [Deed::Fail, Deed::Lose] {
+        for ring in [None, Some(2)] {
+            let bad = Scripted::new(
+                Script { ring, ..Script::new("bad") }.doing(move |n| if n == 3 { deed } else { Deed::Work }),
+            );
+            let good = Scripted::new(Script::new("good"));
+            let session = session_on(Failover { order: vec!["bad".into()] }, &[&good, &bad]);
+            run_batch(&session, 10);
+            assert_eq!(served(&good), 1);
+            assert_eq!(session.gantry().device("bad").unwrap().state(), DeviceState::Quarantined);
+            let before = served(&bad);
+            run_batch(&session, 10);
+            run_one(&session);
+            assert_eq!(served(&bad), before, "a quarantined device serves nobody");
+        }
+    }
+}
+
+#[test]
+fn a_direct_request_moves_on_when_its_device_fails() {
+    let bad = Scripted::new(Script::new("bad").doing(|_| Deed::Fail));
+    let good = Scripted::new(Script::new("good"));
+    let session = session_on(Pin { device: "bad".into() }, &[&bad, &good]);
+    run_one(&session);
+    assert_eq!((served(&bad), served(&good)), (1, 1));
+}
+
+#[test]
+fn when_every_device_fails_the_error_names_the_last_fault() {
+    let one = Scripted::new(Script::new("one").doing(|_| Deed::Fail));
+    let two = Scripted::new(Script::new("two").doing(|_| Deed::Fail));
+    let session = session_on(BreakEven, &[&one, &two]);
+    let mut data = [0; LENGTH];
+    let error = session.encrypt(&[], &mut data).unwrap_err();
+    assert_eq!(error, Error::Device { algorithm: Algorithm::Null, last: Fault::failed("it broke") });
+    let mut requests = [Request::encrypt(&[], &mut data)];
+    assert!(matches!(session.process(&mut requests), Err(Error::Unserved { .. })), "both are quarantined");
+    assert_eq!(requests[0].outcome(), None);
+}
+
+#[test]
+fn a_device_that_declines_a_session_is_passed_over_and_says_why() {
+    let shy = Scripted::new(Script { opens: false, ..Script::new("shy") });
+    let good = Scripted::new(Script::new("good"));
+    let session = session_on(Pin { device: "shy".into() }, &[&shy, &good]);
+    run_one(&session);
+    run_batch(&session, 4);
+    assert_eq!(served(&good), 5);
+
+    let alone = session_on(BreakEven, &[&shy]);
+    let error = alone.encrypt(&[], &mut [0; LENGTH]).unwrap_err().to_string();
+    assert!(error.contains("shy") && error.contains("not today"), "{error}");
+}
+
+#[test]
+fn a_driver_that_panics_leaves_no_request_behind() {
+    let bad = Scripted::new(
+        Script { ring: Some(8), ..Script::new("bad") }.doing(|n| if n == 2 { Deed::Panic } else { Deed::Work }),
+    );
+    let session = session_on(BreakEven, &[&bad]);
+    let panicked = std::thread::scope(|scope| scope.spawn(|| run_batch(&session, 20)).join());
+    assert!(panicked.is_err());
+    run_batch(&session, 20);
+}
+
+#[test]
+fn a_device_that_takes_nothing_is_not_waited_for() {
+    let full = Scripted::new(Script { ring: Some(0), ..Script::new("full") });
+    let good = Scripted::new(Script::new("good"));
+    let session = session_on(Failover { order: vec!["full".into()] }, &[&good, &full]);
+    run_batch(&session, 5);
+    assert_eq!(served(&good), 5);
+}
+
+#[test]
+fn break_even_sends_crowds_to_lanes_and_the_few_that_are_left_to_software() {
+    let capability = Capability { lanes: 16, break_even: 6, ..Capability::new(Algorithm::Null) };
+    let software = Scripted::new(Script::new("software"));
+    let lanes = Scripted::new(Script { capability, ..Script::new("lanes") });
+    let session = session_on(BreakEven, &[&software, &lanes]);
+    for (count, in_lanes) in [(1, 0), (5, 0), (6, 6), (16, 16), (19, 16), (22, 22), (35, 32), (100, 96)] {
+        let devices = run_batch(&session, count);
+        assert_eq!(devices.iter().filter(|device| *device == "lanes").count(), in_lanes, "of {count}");
+    }
+    let route = session.route(Operation::Encrypt, LENGTH, 20).unwrap();
+    assert_eq!((route.requests, route.reason), (16, Reason::EnoughCompany));
+}
+
+#[test]
+fn fixed_policies_do_what_they_say() {
+    let one = Scripted::new(Script::new("one"));
+    let two = Scripted::new(Script::new("two"));
+    let drivers: &[&Scripted] = &[&one, &two];
+
+    assert_eq!(run_batch(&session_on(Pin { device: "two".into() }, drivers), 3), ["two", "two", "two"]);
+    assert_eq!(run_batch(&session_on(Failover { order: vec!["absent".into(), "two".into()] }, drivers), 1), ["two"]);
+
+    let turns = session_on(RoundRobin::default(), drivers);
+    assert_ne!(run_batch(&turns, 1), run_batch(&turns, 1));
+
+    let threshold = session_on(SizeThreshold { bytes: 100, small: "one".into(), large: "two".into() }, drivers);
+    let mut buffers = [vec![0; 10], vec![0; 99], vec![0; 100], vec![0; 1000], vec![0; 1]];
+    let mut requests: Vec<Request<'_>> = buffers.iter_mut().map(|data| Request::encrypt(&[], data)).collect();
+    threshold.process(&mut requests).unwrap();
+    let devices: Vec<usize> = requests.iter().map(|request| request.route().unwrap().device).collect();
+    assert_eq!(devices, [0, 0, 1, 1, 0]);
+}
+
+#[test]
+fn routes_lead_around_what_a_device_cannot_do() {
+    let small = Capability { max_bytes: 8, ..Capability::new(Algorithm::Null) };
+    let apart = Capability { in_place: false, ..Capability::new(Algorithm::Null) };
+    let oneway = Capability { operations: &[Operation::Decrypt], ..Capability::new(Algorithm::Null) };
+    for capability in [small, apart, oneway] {
+        let narrow = Scripted::new(Script { capability, ..Script::new("narrow") });
+        let wide = Scripted::new(Script::new("wide"));
+        let session = session_on(Pin { device: "narrow".into() }, &[&narrow, &wide]);
+        let mut data = [7; 9];
+        session.encrypt(&[], &mut data).unwrap();
+        let mut requests = [Request::encrypt(&[], &mut data)];
+        session.process(&mut requests).unwrap();
+        assert_eq!(requests[0].route().unwrap().device, 1);
+    }
+}
+
+#[test]
+fn mistakes_are_found_before_anything_runs() {
+    let device = Scripted::new(Script::new("device"));
+    let session = session_on(BreakEven, &[&device]);
+    let mut good = [0; LENGTH];
+    let mut short = [0; LENGTH - 1];
+    let mut requests = [Request::encrypt(&[], &mut good), Request::encrypt(&[], (&[1; LENGTH][..], &mut short[..]))];
+    let error = session.process(&mut requests).unwrap_err();
+    assert_eq!(
+        error,
+        Error::Misuse(Misuse::OutputLength { algorithm: Algorithm::Null, got: LENGTH - 1, needs: LENGTH })
+    );
+    assert_eq!(served(&device), 0);
+    assert!(matches!(session.encrypt(&[1], &mut good), Err(Error::Misuse(Misuse::IvLength { .. }))));
+    assert!(matches!(session.digest(b"", &mut []), Err(Error::Misuse(Misuse::Operation { .. }))));
+    let oneway = SessionParams::new(Algorithm::Null, &[]).direction(Direction::Decrypt);
+    let oneway = session.gantry().session(oneway).unwrap();
+    assert!(matches!(oneway.encrypt(&[], &mut good), Err(Error::Misuse(Misuse::Operation { .. }))));
+    assert!(oneway.decrypt(&[], &mut good).is_ok());
+}
+
+#[test]
+fn nobody_serves_an_algorithm_that_no_device_offers() {
+    let device = Scripted::new(Script::new("device"));
+    let gantry = Gantry::builder().driver(&device).build();
+    let error = gantry.session(SessionParams::new(Algorithm::Sha256, &[])).unwrap_err();
+    assert_eq!(error.to_string(), "sha256: no device serves digest here");
+}
+
+#[test]
+fn a_device_that_computes_wrongly_is_never_admitted() {
+    // The digest of everything is zeros.
+    let capability = Capability::new(Algorithm::Sha256);
+    let liar = Scripted::new(Script { capability, ..Script::new("liar") });
+    let gantry = Gantry::builder().driver(&liar).build();
+    let session = gantry.session(SessionParams::new(Algorithm::Sha256, &[])).unwrap();
+    let error = session.digest(b"abc", &mut [0; 32]).unwrap_err().to_string();
+    assert!(error.contains("liar: failed its known-answer test: digest of"), "{error}");
+}
+
+#[test]
+fn an_excluded_device_is_listed_with_its_reason_and_serves_nobody() {
+    let device = Scripted::new(Script::new("device"));
+    let other = Scripted::new(Script::new("other"));
+    let gantry = (Gantry::builder())
+        .driver_with(&device, |name| (name == "device").then(|| "turned off".to_owned()))
+        .driver(&other)
+        .build();
+    assert_eq!(gantry.devices()[0].state(), DeviceState::Excluded("turned off".into()));
+    let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
+    assert_eq!(run_batch(&session, 2), ["other", "other"]);
+}
+
+#[test]
+fn sixteen_threads_share_a_session() {
+    let ring = Scripted::new(Script { ring: Some(3), ..Script::new("ring") });
+    let session = session_on(BreakEven, &[&ring]);
+    std::thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| {
+                for count in 1..20 {
+                    run_batch(&session, count);
+                }
+            });
+        }
+    });
+    assert_eq!(served(&ring), 16 * (1..20).sum::<usize>());
+}
+
+#[test]
+fn a_batch_of_nothing_is_done() {
+    let device = Scripted::new(Script::new("device"));
+    session_on(BreakEven, &[&device]).process(&mut []).unwrap();
+}
+
+#[test]
+fn a_policy_under_which_devices_were_tested_can_be_changed() {
+    let one = Scripted::new(Script::new("one"));
+    let two = Scripted::new(Script::new("two"));
+    let gantry = Gantry::builder().driver(&one).driver(&two).build();
+    let pinned = gantry.with_policy(Pin { device: "two".into() });
+    let session = pinned.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
+    assert_eq!(run_batch(&session, 1), ["two"]);
+    assert_eq!(pinned.policy().name(), "pin");
+}
+
+#[test]
+fn operands_of_streams_do_not_run_alone() {
+    struct Nothing;
+    impl gantry::driver::DigestStream for Nothing {
+        fn operation(&self) -> Operation {
+            Operation::Digest
+        }
+        fn update(&mut self, _: &[u8]) -> Result<(), Fault> {
+            Ok(())
+        }
+        fn finish(&mut self, _: &mut [u8]) -> Result<(), Fault> {
+            Ok(())
+        }
+        fn duplicate(&self) -> Box<dyn gantry::driver::DigestStream> {
+            Box::new(Nothing)
+        }
+    }
+    let device = Scripted::new(Script::new("device"));
+    let session = session_on(BreakEven, &[&device]);
+    let error = session.run(Operands::Update { stream: &mut Nothing, input: b"" }).unwrap_err();
+    assert!(matches!(error, Error::Misuse(Misuse::Stream { .. })));
+}
