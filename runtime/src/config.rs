@@ -1,0 +1,305 @@
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::keys::{self, KEYS, Shown};
+use crate::policy::PolicyChoice;
+use crate::suggest::suggest;
+use crate::{Error, drivers};
+
+/// What the operator wants. Later layers win: the defaults, `/etc/gantry/gantry.toml`, the user's `gantry/gantry.toml`
+/// under `$XDG_CONFIG_HOME` (`~/.config`), the file named by `GANTRY_CONFIG`, `GANTRY_*` variables, arguments.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub(crate) devices: BTreeMap<String, Setting<bool>>,
+    pub(crate) policy: Setting<PolicyChoice>,
+    pub(crate) cpu: Setting<&'static str>,
+}
+
+/// A value, and who asked for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting<T> {
+    /// The value.
+    pub value: T,
+    /// Who asked for it.
+    pub origin: Origin,
+}
+
+/// Where a value of the configuration came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Nobody said anything.
+    Default,
+    /// A file.
+    File {
+        /// Its path.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+    },
+    /// A variable of the environment.
+    Variable(String),
+    /// An argument of the command line, as it was typed.
+    Argument(String),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Default => f.write_str("default"),
+            Origin::File { path, line } => write!(f, "{}:{line}", path.display()),
+            Origin::Variable(text) | Origin::Argument(text) => f.write_str(text),
+        }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let device = |(name, value): &(&str, bool)| ((*name).to_owned(), by_default(*value));
+        Self {
+            devices: drivers::DEVICES.iter().map(device).collect(),
+            policy: by_default(PolicyChoice::BreakEven),
+            cpu: by_default("auto"),
+        }
+    }
+}
+
+fn by_default<T>(value: T) -> Setting<T> {
+    Setting { value, origin: Origin::Default }
+}
+
+impl Config {
+    /// Everything that files and variables say.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is no TOML, a key or variable that does not exist, a value that a key does not take.
+    /// The message names the place and what would be right.
+    pub fn from_env() -> Result<Self, Error> {
+        Self::layered(files(), std::env::vars_os())
+    }
+
+    fn layered(files: Vec<File>, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Result<Self, Error> {
+        let mut config = Self::default();
+        for file in files {
+            config.read_file(&file)?;
+        }
+        for (name, value) in variables {
+            config.read_variable(&name, &value)?;
+        }
+        Ok(config)
+    }
+
+    /// Sets one key, as an argument of a command does: `argument` is what was typed, for messages.
+    ///
+    /// # Errors
+    /// A key that does not exist, or a value that it does not take.
+    pub fn set(&mut self, key: &str, value: &str, argument: impl Into<String>) -> Result<(), Error> {
+        self.read(key, value, Origin::Argument(argument.into()))
+    }
+
+    /// Every key with its value, in the order of [`KEYS`].
+    pub fn show(&self) -> Vec<Shown> {
+        keys::show(self)
+    }
+
+    /// What chooses between the devices.
+    pub fn policy(&self) -> &Setting<PolicyChoice> {
+        &self.policy
+    }
+
+    /// Why a device is not used, if it is not.
+    pub(crate) fn excluded(&self, device: &str) -> Option<String> {
+        let setting = self.devices.get(device).filter(|setting| !setting.value)?;
+        Some(match &setting.origin {
+            Origin::Default => format!("off by default; devices.{device} = \"on\" turns it on"),
+            origin => format!("turned off by {origin}"),
+        })
+    }
+
+    fn read(&mut self, path: &str, value: &str, origin: Origin) -> Result<(), Error> {
+        keys::read(self, path, value, &origin).map_err(|problem| Error::Setting { origin, problem })
+    }
+
+    fn read_file(&mut self, file: &File) -> Result<(), Error> {
+        let text = match fs::read_to_string(&file.path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !file.required => return Ok(()),
+            Err(error) => return Err(Error::File { path: file.path.clone(), error }),
+        };
+        let origin = |at: usize| Origin::File { path: file.path.clone(), line: line_of(&text, at) };
+        let table = DeTable::parse(&text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            Error::Setting { origin: origin(at), problem: error.message().to_owned() }
+        })?;
+        let mut entries = Vec::new();
+        flatten("", table.get_ref(), &mut entries);
+        for (path, value) in entries {
+            let span = value.span();
+            let origin = origin(span.start);
+            match value.get_ref() {
+                DeValue::String(value) => self.read(&path, value, origin)?,
+                // As it is written: no key takes anything that does not look right so.
+                _ => self.read(&path, text.get(span).unwrap_or_default(), origin)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn read_variable(&mut self, name: &OsStr, value: &OsStr) -> Result<(), Error> {
+        let Some(name) = name.to_str().filter(|name| name.starts_with("GANTRY_") && *name != FILE_VARIABLE) else {
+            return Ok(());
+        };
+        let origin = Origin::Variable(name.to_owned());
+        let Some(key) = KEYS.iter().find(|key| key.variable() == name) else {
+            let known: Vec<String> = KEYS.iter().map(keys::Key::variable).chain([FILE_VARIABLE.to_owned()]).collect();
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            let problem = format!("no such variable{}", suggest(name, &known));
+            return Err(Error::Setting { origin, problem });
+        };
+        match value.to_str() {
+            Some(value) => self.read(key.name, value, origin),
+            None => Err(Error::Setting { origin, problem: "the value is not UTF-8".to_owned() }),
+        }
+    }
+}
+
+/// A configuration file that is read if it is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct File {
+    /// Where.
+    pub path: PathBuf,
+    /// Its absence is an error, because somebody named it.
+    pub required: bool,
+}
+
+/// The configuration files, in the order in which they are read.
+pub fn files() -> Vec<File> {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    // A relative path is to be ignored (XDG Base Directory Specification).
+    let user = variable("XDG_CONFIG_HOME").filter(|path| path.is_absolute());
+    let user = user.or_else(|| variable("HOME").map(|home| home.join(".config")));
+    let optional = |path: PathBuf| File { path, required: false };
+    let system = Some(optional(Path::new("/etc/gantry/gantry.toml").to_owned()));
+    let user = user.map(|folder| optional(folder.join("gantry/gantry.toml")));
+    let named = variable(FILE_VARIABLE).map(|path| File { path, required: true });
+    [system, user, named].into_iter().flatten().collect()
+}
+
+const FILE_VARIABLE: &str = "GANTRY_CONFIG";
+
+/// The line of `text` that holds the byte at `at`, counted from 1.
+fn line_of(text: &str, at: usize) -> usize {
+    1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count()
+}
+
+/// Every value of a table and of the tables inside, with its path.
+fn flatten<'t, 'i>(above: &str, table: &'t DeTable<'i>, entries: &mut Vec<(String, &'t Spanned<DeValue<'i>>)>) {
+    for (key, value) in table {
+        let path = format!("{above}{}", key.get_ref());
+        match value.get_ref() {
+            DeValue::Table(inner) => flatten(&format!("{path}."), inner, entries),
+            _ => entries.push((path, value)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(texts: &[&str], variables: &[(&str, &str)]) -> Result<Config, String> {
+        let folder = std::env::temp_dir().join(format!("gantry-config-{:?}", std::thread::current().id()));
+        fs::create_dir_all(&folder).unwrap();
+        let file = |(index, text): (usize, &&str)| {
+            let path = folder.join(format!("{index}.toml"));
+            fs::write(&path, text).unwrap();
+            File { path, required: true }
+        };
+        let files: Vec<File> = texts.iter().enumerate().map(file).collect();
+        let variables = variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        let config = Config::layered(files, variables).map_err(|error| error.to_string());
+        fs::remove_dir_all(&folder).unwrap();
+        config.map_err(|error| error.replace(&format!("{}/", folder.display()), ""))
+    }
+
+    fn value(config: &Config, key: &str) -> (String, String) {
+        let shown = config.show().into_iter().find(|shown| shown.key == key).unwrap();
+        (shown.value, shown.origin.to_string())
+    }
+
+    #[test]
+    fn later_layers_win_key_by_key() {
+        let system = "policy = \"round-robin\"\ncpu = \"base\"\n[devices]\nnull = \"on\"\n";
+        let user = "\n\npolicy = \"pin:lanes\"\n";
+        let mut config = of(&[system, user], &[("GANTRY_CPU", "avx2")]).unwrap();
+        assert_eq!(value(&config, "devices.null").0, "on");
+        let (policy, origin) = value(&config, "policy");
+        assert!(policy == "pin:lanes" && origin.ends_with("1.toml:3"), "{origin}");
+        assert_eq!(value(&config, "cpu"), ("avx2".into(), "GANTRY_CPU".into()));
+        config.set("cpu", "avx512", "--set cpu=avx512").unwrap();
+        assert_eq!(value(&config, "cpu"), ("avx512".into(), "--set cpu=avx512".into()));
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_line_and_what_would_be_right() {
+        for (text, message) in [
+            ("\npolcy = \"pin:lanes\"", "0.toml:2: unknown key 'polcy'; did you mean policy?"),
+            ("\n\n[colour]\nx = 1", "0.toml:4: unknown key 'colour.x'; there are devices, policy, cpu"),
+            (
+                "cpu = \"avx521\"",
+                "0.toml:1: cpu cannot be 'avx521': it is auto, avx512, avx2 or base; did you mean avx512?",
+            ),
+            ("cpu = 3", "0.toml:1: cpu cannot be '3': it is auto, avx512, avx2 or base"),
+            ("[devices]\nnull = true", "0.toml:2: devices.null cannot be 'true': it is on or off"),
+            ("[cpu]\nlevel = \"base\"", "0.toml:2: unknown key 'cpu.level'"),
+            (
+                "devices.software = \"off\"",
+                "0.toml:1: software cannot be turned off: it is where requests end up when all other devices fail",
+            ),
+        ] {
+            assert_eq!(of(&[text], &[]).unwrap_err(), message);
+        }
+        let syntax = of(&["cpu = \"base\"\npolicy = \n"], &[]).unwrap_err();
+        assert!(syntax.starts_with("0.toml:2: "), "{syntax}");
+        let twice = of(&["cpu = \"base\"\ncpu = \"avx2\"\n"], &[]).unwrap_err();
+        assert!(twice.starts_with("0.toml:2: "), "{twice}");
+    }
+
+    #[test]
+    fn variables_are_checked_like_files() {
+        let wrong = |name, value| of(&[], &[(name, value)]).unwrap_err();
+        assert_eq!(wrong("GANTRY_POLCY", "x"), "GANTRY_POLCY: no such variable; did you mean GANTRY_POLICY?");
+        assert_eq!(
+            wrong("GANTRY_DEVICES", "null"),
+            "GANTRY_DEVICES: devices takes NAME=on or NAME=off, with commas between"
+        );
+        let config = of(&[], &[("GANTRY_DEVICES", "null=on,cuda:0=off"), ("GANTRY", "x"), ("OTHER", "y")]).unwrap();
+        assert_eq!(value(&config, "devices.null").0, "on");
+        assert_eq!(value(&config, "devices.cuda:0").0, "off");
+    }
+
+    #[test]
+    fn a_file_that_somebody_named_must_be_there() {
+        let absent = |required| Config::layered(vec![File { path: "/nowhere/at all".into(), required }], []);
+        assert!(absent(false).is_ok());
+        assert!(absent(true).unwrap_err().to_string().starts_with("/nowhere/at all: "));
+    }
+
+    #[test]
+    fn the_sample_file_is_what_it_describes() {
+        let sample = keys::sample();
+        let uncommented: String = sample
+            .lines()
+            .filter_map(|line| line.strip_prefix('#').filter(|line| !line.starts_with(' ')))
+            .map(|line| format!("{line}\n"))
+            .collect();
+        let config = of(&[&uncommented], &[]).unwrap();
+        assert_eq!(config.show().iter().filter(|shown| shown.origin != Origin::Default).count(), KEYS.len());
+    }
+}

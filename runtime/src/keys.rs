@@ -1,0 +1,191 @@
+//! Parsing, messages, `gantry config`, the sample file and the manual page are all made from [`KEYS`].
+
+use crate::config::{Config, Origin, Setting};
+use crate::drivers;
+use crate::policy::PolicyChoice;
+use crate::suggest::{nearest, suggest};
+
+/// A key of the configuration.
+#[derive(Debug)]
+pub struct Key {
+    /// As it is written in a file.
+    pub name: &'static str,
+    /// What a value may be.
+    pub accepts: &'static str,
+    /// What it is when nobody says anything.
+    pub default: &'static str,
+    /// What it does, in sentences for operators.
+    pub doc: &'static str,
+    /// A line of the sample file.
+    pub example: &'static str,
+    read: fn(&mut Config, Entry<'_>) -> Result<(), String>,
+    show: fn(&Config) -> Vec<Shown>,
+}
+
+/// Every key.
+pub static KEYS: &[Key] = &[
+    Key {
+        name: "devices",
+        accepts: "on or off for each name",
+        default: "on, but null off",
+        doc: "Whether a device is used. In variables and arguments: NAME=on,NAME=off. The software device cannot be \
+              turned off: it is where every request ends up when all others fail.",
+        example: "devices.lanes = \"off\"",
+        read: read_device,
+        show: |config| {
+            let row = |(name, setting): (&String, &Setting<bool>)| {
+                Shown::new(format!("devices.{name}"), on_off(setting.value).to_owned(), &setting.origin)
+            };
+            config.devices.iter().map(row).collect()
+        },
+    },
+    Key {
+        name: "policy",
+        accepts: PolicyChoice::ACCEPTED,
+        default: "break-even",
+        doc: "What chooses between the devices. break-even believes what each device declares; pin and failover keep to \
+              the named devices as far as these can serve a request; size-threshold parts requests by their size.",
+        example: "policy = \"failover:lanes,software\"",
+        read: |config, entry| {
+            let value = entry.value.parse().map_err(|()| entry.refuse(PolicyChoice::ACCEPTED, PolicyChoice::NAMES))?;
+            config.policy = entry.setting(value)?;
+            Ok(())
+        },
+        show: |config| vec![Shown::new("policy".into(), config.policy.value.to_string(), &config.policy.origin)],
+    },
+    Key {
+        name: "cpu",
+        accepts: "auto, avx512, avx2 or base",
+        default: "auto",
+        doc: "The highest instruction set that the lanes device may use. auto is the best that the CPU has, base what every \
+              CPU of its architecture has.",
+        example: "cpu = \"avx2\"",
+        read: |config, entry| {
+            const LEVELS: &[&str] = &["auto", "avx512", "avx2", "base"];
+            let level = LEVELS.iter().find(|level| **level == entry.value);
+            config.cpu = entry.setting(*level.ok_or_else(|| entry.refuse("auto, avx512, avx2 or base", LEVELS))?)?;
+            Ok(())
+        },
+        show: |config| vec![Shown::new("cpu".into(), config.cpu.value.to_owned(), &config.cpu.origin)],
+    },
+];
+
+impl Key {
+    /// The variable that sets it.
+    pub fn variable(&self) -> String {
+        format!("GANTRY_{}", self.name.to_uppercase())
+    }
+}
+
+/// A file with every key, each explained and commented out.
+pub fn sample() -> String {
+    let mut text = "# Gantry's configuration. Every key is optional; what stands here are examples.\n".to_owned();
+    for key in KEYS {
+        text += "\n";
+        text += &wrapped(key.doc);
+        text += &wrapped(&format!("Accepts {}. Default: {}. Variable: {}.", key.accepts, key.default, key.variable()));
+        text += &format!("#{}\n", key.example);
+    }
+    text
+}
+
+/// A key with its value, as the configuration shows it.
+#[derive(Debug)]
+pub struct Shown {
+    /// The key, with the member of a table.
+    pub key: String,
+    /// The value, as it would be written.
+    pub value: String,
+    /// Where it came from.
+    pub origin: Origin,
+}
+
+impl Shown {
+    fn new(key: String, value: String, origin: &Origin) -> Self {
+        Self { key, value, origin: origin.clone() }
+    }
+}
+
+/// Every key with its value.
+pub(crate) fn show(config: &Config) -> Vec<Shown> {
+    KEYS.iter().flat_map(|key| (key.show)(config)).collect()
+}
+
+/// Sets one key. `path` is its name, or name and member (`devices.null`).
+pub(crate) fn read(config: &mut Config, path: &str, value: &str, origin: &Origin) -> Result<(), String> {
+    let (name, member) = path.split_once('.').map_or((path, None), |(name, member)| (name, Some(member)));
+    let Some(key) = KEYS.iter().find(|key| key.name == name) else {
+        let names: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
+        return Err(format!("unknown key '{path}'{}", suggest(name, &names)));
+    };
+    (key.read)(config, Entry { path, member, value, origin })
+}
+
+/// A value on its way into the configuration.
+struct Entry<'a> {
+    path: &'a str,
+    member: Option<&'a str>,
+    value: &'a str,
+    origin: &'a Origin,
+}
+
+impl Entry<'_> {
+    /// The value of a key that has no members.
+    fn setting<T>(&self, value: T) -> Result<Setting<T>, String> {
+        match self.member {
+            None => Ok(Setting { value, origin: self.origin.clone() }),
+            Some(_) => Err(format!("unknown key '{}'", self.path)),
+        }
+    }
+
+    fn refuse(&self, accepts: &str, words: &[&str]) -> String {
+        let word = self.value.split(':').next().unwrap_or_default();
+        let meant = nearest(word, words).filter(|near| *near != word);
+        let meant = meant.map_or(String::new(), |near| format!("; did you mean {near}?"));
+        format!("{} cannot be '{}': it is {accepts}{meant}", self.path, self.value)
+    }
+}
+
+/// `devices.NAME = "on"`, or `devices = "NAME=on,NAME=off"`.
+fn read_device(config: &mut Config, entry: Entry<'_>) -> Result<(), String> {
+    let Some(name) = entry.member else {
+        for part in entry.value.split(',') {
+            let (name, value) = part.split_once('=').ok_or("devices takes NAME=on or NAME=off, with commas between")?;
+            let path = format!("devices.{name}");
+            read_device(config, Entry { path: &path, member: Some(name), value, ..entry })?;
+        }
+        return Ok(());
+    };
+    let value = match entry.value {
+        "on" => true,
+        "off" if name == drivers::LAST_RESORT => {
+            return Err(format!(
+                "{name} cannot be turned off: it is where requests end up when all other devices fail"
+            ));
+        }
+        "off" => false,
+        _ => return Err(entry.refuse("on or off", &["on", "off"])),
+    };
+    config.devices.insert(name.to_owned(), Setting { value, origin: entry.origin.clone() });
+    Ok(())
+}
+
+fn on_off(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
+}
+
+/// `text` as comment lines.
+fn wrapped(text: &str) -> String {
+    let mut lines = String::from("#");
+    let mut width = 1;
+    for word in text.split(' ') {
+        if width + 1 + word.len() > 80 {
+            lines += "\n#";
+            width = 1;
+        }
+        lines += " ";
+        lines += word;
+        width += 1 + word.len();
+    }
+    lines + "\n"
+}

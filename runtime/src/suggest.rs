@@ -1,0 +1,22 @@
+/// The end of a sentence about an unknown `name`: the name that was probably meant, or all there are.
+///
+/// ```
+/// let names = ["software", "lanes"];
+/// assert_eq!(gantry_runtime::suggest("lane", &names), "; did you mean lanes?");
+/// assert_eq!(gantry_runtime::suggest("gpu", &names), "; there are software, lanes");
+/// ```
+pub fn suggest(name: &str, names: &[&str]) -> String {
+    match nearest(name, names) {
+        Some(near) => format!("; did you mean {near}?"),
+        None => format!("; there are {}", names.join(", ")),
+    }
+}
+
+/// The one of `names` that was probably meant.
+pub(crate) fn nearest<'n>(name: &str, names: &[&'n str]) -> Option<&'n str> {
+    (names.iter())
+        .map(|known| (strsim::damerau_levenshtein(&name.to_lowercase(), &known.to_lowercase()), *known))
+        .filter(|(distance, known)| *distance <= 1 + known.len() / 4)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, known)| known)
+}
