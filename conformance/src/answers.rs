@@ -1,0 +1,105 @@
+//! The vectors: each one by itself and in a batch, in place and not, on ever other addresses.
+
+use gantry::{Operation, Outcome, SessionParams};
+
+use crate::Suite;
+use crate::case::{Answer, Case, Placement, Trouble, compare, run, run_batch};
+use crate::report::Tally;
+use crate::subject::Subject;
+use crate::vectors::{Expect, Vector};
+
+pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
+    for (index, vector) in suite.vectors.iter().filter(|vector| vector.algorithm == suite.algorithm).enumerate() {
+        let (name, number) = vector.origin;
+        match vector.expect {
+            Expect::Unknowable(reason) => tally.skip(reason),
+            Expect::MonteCarlo(width) => {
+                tally.judge(monte_carlo(suite.subject, vector, width), || format!("{name} {number}"));
+            }
+            Expect::Match | Expect::Refused => {
+                for &operation in suite.capability.operations {
+                    let Some((case, must)) = vector.case(operation) else { continue };
+                    if case.input.len() > suite.capability.max_bytes {
+                        tally.skip("longer than the device takes");
+                        continue;
+                    }
+                    tally.judge(one(suite, vector, &case, &must, index), || format!("{name} {number}, {operation}"));
+                }
+            }
+        }
+    }
+}
+
+/// Both ways in, with different addresses; where the device has only one of them, core takes that twice.
+fn one(suite: &Suite<'_>, vector: &Vector, case: &Case, must: &Must, index: usize) -> Result<(), Trouble> {
+    let in_place = suite.capability.in_place && index.is_multiple_of(2);
+    let direct = Placement { in_place, offset: 5 * index % 64 };
+    let batch = Placement { in_place: suite.capability.in_place && !in_place, offset: 3 * index % 64 };
+    let both_ways = || {
+        let session = suite.subject.session(vector.params())?;
+        let mut answers = vec![run(&session, case, direct)];
+        answers.extend(run_batch(&session, &[(case, batch)])?);
+        answers.into_iter().collect::<Result<Vec<Answer>, Trouble>>()
+    };
+    match (both_ways(), must) {
+        // Core refuses a length that no device may be asked for.
+        (Err(Trouble::Misuse(_)), Must::Differ(_) | Must::Be(Answer::Refused(_))) => Ok(()),
+        (Err(trouble), _) => Err(trouble),
+        (Ok(answers), Must::Be(must)) => answers.into_iter().try_for_each(|answer| compare(Ok(answer), must)),
+        (Ok(answers), Must::Differ(other)) if answers.contains(other) => {
+            Err(Trouble::Wrong("the answer is the one that is known to be wrong".to_owned()))
+        }
+        (Ok(_), Must::Differ(_)) => Ok(()),
+    }
+}
+
+fn monte_carlo(subject: &Subject, vector: &Vector, width: usize) -> Result<(), Trouble> {
+    let session = subject.session(vector.params())?;
+    let length = vector.output.len();
+    let mut last = vector.input.repeat(width);
+    let mut digest = vec![0; length];
+    for _ in 0..1000 {
+        session.digest(&last, &mut digest)?;
+        last.drain(..length);
+        last.extend_from_slice(&digest);
+    }
+    let must = Answer::Done { output: vector.output.clone(), tag: Vec::new() };
+    compare(Ok(Answer::Done { output: digest, tag: Vec::new() }), &must)
+}
+
+/// What must come of a vector's case.
+enum Must {
+    Be(Answer),
+    Differ(Answer),
+}
+
+impl Vector {
+    fn params(&self) -> SessionParams {
+        let params = SessionParams::new(self.algorithm, &self.key).mac_key(&self.mac_key);
+        match self.algorithm.kind() {
+            gantry::Kind::Mac => params.tag_len(self.output.len()),
+            gantry::Kind::Aead => params.tag_len(self.tag.len()),
+            gantry::Kind::Digest | gantry::Kind::Cipher => params,
+        }
+    }
+
+    /// The request that shows `operation`, unless the vector says nothing about it.
+    fn case(&self, operation: Operation) -> Option<(Case, Must)> {
+        let Self { iv, aad, input, output, tag, .. } = self.clone();
+        let forward = Case { operation, iv: iv.clone(), aad: aad.clone(), input: input.clone(), tag: Vec::new() };
+        let done = |output, tag| Answer::Done { output, tag };
+        let refused = self.expect == Expect::Refused;
+        Some(match operation {
+            Operation::Digest | Operation::Mac if refused => (forward, Must::Differ(done(output, Vec::new()))),
+            Operation::Digest | Operation::Mac => (forward, Must::Be(done(output, Vec::new()))),
+            Operation::Open if refused => {
+                (Case { operation, iv, aad, input: output, tag }, Must::Be(Answer::Refused(Outcome::BadTag)))
+            }
+            _ if refused => return None,
+            Operation::Encrypt | Operation::Seal => (forward, Must::Be(done(output, tag))),
+            Operation::Decrypt | Operation::Open => {
+                (Case { operation, iv, aad, input: output, tag }, Must::Be(done(input, Vec::new())))
+            }
+        })
+    }
+}

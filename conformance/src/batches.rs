@@ -1,0 +1,124 @@
+//! Batches of mixed lengths, and random requests: every answer compared with the reference's.
+
+use std::time::Instant;
+
+use gantry::{Direction, Operation, Outcome, SessionParams};
+
+use crate::case::{Answer, Case, Placement, Trouble, compare, run, run_batch};
+use crate::generate;
+use crate::report::Tally;
+use crate::rng::Rng;
+use crate::{Random, Suite};
+
+/// Every batch size from 1 to 100.
+pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
+    for count in 1..=100 {
+        let mut rng = Rng::fork(suite.seed, 1000 * suite.algorithm as u64 + count);
+        batch(suite, &mut rng, count as usize, tally);
+    }
+}
+
+/// Rounds of one request or one batch, each from a seed of its own.
+pub(crate) fn random(suite: &Suite<'_>, tally: &mut Tally) {
+    let start = Instant::now();
+    for round in 0.. {
+        match suite.random {
+            Random::Rounds(rounds) if round >= rounds => break,
+            Random::Time(time) if round > 0 && start.elapsed() >= time => break,
+            _ => {}
+        }
+        tally.seed = suite.seed.wrapping_add(round);
+        let mut rng = Rng::fork(tally.seed, suite.algorithm as u64);
+        if rng.below(3) == 0 {
+            single(suite, &mut rng, tally);
+        } else {
+            let count = 1 + rng.below(100);
+            batch(suite, &mut rng, count, tally);
+        }
+        if !suite.subject.is_ready() {
+            break;
+        }
+    }
+}
+
+fn batch(suite: &Suite<'_>, rng: &mut Rng, count: usize, tally: &mut Tally) {
+    let Some((params, operation)) = session(suite, rng, tally) else { return };
+    let one_way = if rng.below(3) == 0 { direction(operation) } else { Direction::Both };
+    let lengths: Vec<usize> = (0..count).map(|_| generate::bytes(rng)).collect();
+    let result = cases(suite, rng, &params, operation, &lengths).and_then(|cases| {
+        let session = suite.subject.session(params.clone().direction(one_way))?;
+        let laid: Vec<(&Case, Placement)> = cases.iter().map(|(case, _)| (case, suite.placement(rng))).collect();
+        let answers = run_batch(&session, &laid)?;
+        Ok((cases, answers))
+    });
+    match result {
+        Err(trouble) => tally.judge(Err(trouble), || format!("{operation}, a batch of {count}, {params:?}")),
+        Ok((cases, answers)) => {
+            for (index, ((case, must), answer)) in cases.iter().zip(answers).enumerate() {
+                let bytes = case.input.len();
+                tally.judge(compare(answer, must), || {
+                    format!("{operation}, request {index} of {count}, {bytes} bytes, {params:?}")
+                });
+            }
+        }
+    }
+}
+
+fn single(suite: &Suite<'_>, rng: &mut Rng, tally: &mut Tally) {
+    let Some((params, operation)) = session(suite, rng, tally) else { return };
+    let bytes = generate::bytes(rng);
+    let result = cases(suite, rng, &params, operation, &[bytes]).and_then(|cases| {
+        let session = suite.subject.session(params.clone())?;
+        let (case, must) = &cases[0];
+        compare(run(&session, case, suite.placement(rng)), must)
+    });
+    tally.judge(result, || format!("{operation}, {bytes} bytes by itself, {params:?}"));
+}
+
+/// Random parameters, and an operation that the device offers.
+fn session(suite: &Suite<'_>, rng: &mut Rng, tally: &mut Tally) -> Option<(SessionParams, Operation)> {
+    if suite.capability.operations.is_empty() {
+        tally.skip("the device offers no operation");
+        return None;
+    }
+    let operation = generate::operation(rng, suite.capability.operations);
+    Some((generate::params(rng, suite.algorithm), operation))
+}
+
+/// Requests of these lengths with their answers. Of those to be opened, every fourth is damaged.
+pub(crate) fn cases(
+    suite: &Suite<'_>,
+    rng: &mut Rng,
+    params: &SessionParams,
+    operation: Operation,
+    lengths: &[usize],
+) -> Result<Vec<(Case, Answer)>, Trouble> {
+    let truth = suite.truth(params)?;
+    let make = |&bytes: &usize| {
+        let bytes = bytes.min(suite.capability.max_bytes);
+        if operation != Operation::Open {
+            let case = generate::case(rng, params, operation, bytes);
+            let must = truth.answer(&case)?;
+            return Ok((case, must));
+        }
+        let sealed = generate::case(rng, params, Operation::Seal, bytes);
+        let Answer::Done { output, tag } = truth.answer(&sealed)? else {
+            return Err(Trouble::Wrong("what was to be opened could not be sealed".to_owned()));
+        };
+        let mut case = Case { operation, input: output, tag, ..sealed.clone() };
+        if rng.below(4) == 0 {
+            generate::damage(rng, &mut case.tag);
+            return Ok((case, Answer::Refused(Outcome::BadTag)));
+        }
+        Ok((case, Answer::Done { output: sealed.input, tag: Vec::new() }))
+    };
+    lengths.iter().map(make).collect()
+}
+
+fn direction(operation: Operation) -> Direction {
+    match operation {
+        Operation::Encrypt | Operation::Seal => Direction::Encrypt,
+        Operation::Decrypt | Operation::Open => Direction::Decrypt,
+        Operation::Digest | Operation::Mac => Direction::Both,
+    }
+}

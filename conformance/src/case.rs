@@ -1,0 +1,249 @@
+//! One request as plain data, laid out in memory that notices mistakes, and what came of it.
+
+use gantry::driver::{Buffers, Operands};
+use gantry::{Error, Operation, Outcome, Request, Session};
+
+use crate::guard::Guarded;
+
+/// Why a case did not give what it must.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// The device says that it does not do this.
+    Unsupported(String),
+    /// Core says that nobody does this.
+    Misuse(String),
+    /// The device did something wrong.
+    Wrong(String),
+}
+
+impl From<String> for Trouble {
+    fn from(what: String) -> Self {
+        Trouble::Wrong(what)
+    }
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Misuse(misuse) => Trouble::Misuse(misuse.to_string()),
+            Error::Unserved { reasons, .. } if !reasons.is_empty() => Trouble::Unsupported(reasons.join("; ")),
+            other => Trouble::Wrong(other.to_string()),
+        }
+    }
+}
+
+/// Runs a case by itself.
+pub(crate) fn run(session: &Session, case: &Case, placement: Placement) -> Result<Answer, Trouble> {
+    let mut laid = Laid::new(case, session.params().tag_length(), placement);
+    let outcome = session.run(laid.operands())?;
+    Ok(laid.answer(outcome)?)
+}
+
+/// Runs cases as one batch.
+pub(crate) fn run_batch(
+    session: &Session,
+    cases: &[(&Case, Placement)],
+) -> Result<Vec<Result<Answer, Trouble>>, Trouble> {
+    let tag_len = session.params().tag_length();
+    let mut laid: Vec<Laid<'_>> = cases.iter().map(|(case, placement)| Laid::new(case, tag_len, *placement)).collect();
+    let mut requests: Vec<Request<'_>> = laid.iter_mut().map(Laid::request).collect();
+    session.process(&mut requests)?;
+    let outcomes: Vec<Option<Outcome>> = requests.iter().map(Request::outcome).collect();
+    drop(requests);
+    let answer = |(laid, outcome): (&Laid<'_>, Option<Outcome>)| {
+        Ok(laid.answer(outcome.ok_or_else(|| "the request has no outcome".to_owned())?)?)
+    };
+    Ok(laid.iter().zip(outcomes).map(answer).collect())
+}
+
+/// A request without its buffers.
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    pub(crate) operation: Operation,
+    pub(crate) iv: Vec<u8>,
+    pub(crate) aad: Vec<u8>,
+    pub(crate) input: Vec<u8>,
+    /// The tag that came with the ciphertext, of `Open`.
+    pub(crate) tag: Vec<u8>,
+}
+
+/// What comes of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Data, digest or MAC, and of `Seal` the tag.
+    Done { output: Vec<u8>, tag: Vec<u8> },
+    /// No data.
+    Refused(Outcome),
+}
+
+/// Where the buffers of a request lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Placement {
+    /// Output over input; digests and MACs have no such thing.
+    pub(crate) in_place: bool,
+    /// Bytes between an aligned address and the input; the other buffers have other distances.
+    pub(crate) offset: usize,
+}
+
+impl Placement {
+    pub(crate) const SEPARATE: Placement = Placement { in_place: false, offset: 0 };
+}
+
+/// A case in memory, ready to be run once.
+pub(crate) struct Laid<'c> {
+    case: &'c Case,
+    iv: Guarded,
+    aad: Guarded,
+    /// `None` when the input lies in `output`.
+    input: Option<Guarded>,
+    output: Guarded,
+    tag: Guarded,
+}
+
+impl<'c> Laid<'c> {
+    /// `tag_len` is that of the session.
+    pub(crate) fn new(case: &'c Case, tag_len: usize, placement: Placement) -> Self {
+        let Placement { in_place, offset } = placement;
+        let (input, output) = match case.operation {
+            Operation::Digest | Operation::Mac => {
+                (Some(Guarded::new(&case.input, offset)), Guarded::poisoned(tag_len, 3 * offset % 64))
+            }
+            _ if in_place => (None, Guarded::new(&case.input, offset)),
+            _ => (Some(Guarded::new(&case.input, offset)), Guarded::poisoned(case.input.len(), 3 * offset % 64)),
+        };
+        let tag = match case.operation {
+            Operation::Seal => Guarded::poisoned(tag_len, 5 * offset % 64),
+            _ => Guarded::new(&case.tag, 5 * offset % 64),
+        };
+        let (iv, aad) = (Guarded::new(&case.iv, 7 * offset % 64), Guarded::new(&case.aad, 9 * offset % 64));
+        Self { case, iv, aad, input, output, tag }
+    }
+
+    pub(crate) fn operands(&mut self) -> Operands<'_> {
+        let (iv, aad, output) = (self.iv.bytes(), self.aad.bytes(), self.output.bytes_mut());
+        let operation = self.case.operation;
+        match (operation, &self.input) {
+            (Operation::Digest, Some(input)) => Operands::Digest { input: input.bytes(), output },
+            (Operation::Mac, Some(input)) => Operands::Mac { iv, input: input.bytes(), output },
+            (_, input) => {
+                let data = match input {
+                    Some(input) => Buffers::Separate { input: input.bytes(), output },
+                    None => Buffers::InPlace(output),
+                };
+                match operation {
+                    Operation::Seal => Operands::Seal { iv, aad, data, tag: self.tag.bytes_mut() },
+                    Operation::Open => Operands::Open { iv, aad, data, tag: self.tag.bytes() },
+                    _ => Operands::Cipher { operation, iv, data },
+                }
+            }
+        }
+    }
+
+    pub(crate) fn request(&mut self) -> Request<'_> {
+        match self.operands() {
+            Operands::Digest { input, output } => Request::digest(input, output),
+            Operands::Mac { iv, input, output } => Request::mac_with_iv(iv, input, output),
+            Operands::Cipher { operation: Operation::Encrypt, iv, data } => Request::encrypt(iv, data),
+            Operands::Cipher { iv, data, .. } => Request::decrypt(iv, data),
+            Operands::Seal { iv, aad, data, tag } => Request::seal(iv, aad, data, tag),
+            Operands::Open { iv, aad, data, tag } => Request::open(iv, aad, data, tag),
+            Operands::Update { .. } | Operands::Finish { .. } => unreachable!("not laid out here"),
+        }
+    }
+
+    /// What came of the request, or what is wrong with the memory around it.
+    pub(crate) fn answer(&self, outcome: Outcome) -> Result<Answer, String> {
+        let buffers = [Some(&self.iv), Some(&self.aad), self.input.as_ref(), Some(&self.output), Some(&self.tag)];
+        if !buffers.into_iter().flatten().all(Guarded::is_intact) {
+            return Err("bytes outside the buffers were changed".to_owned());
+        }
+        let tag_is_read = self.case.operation != Operation::Seal;
+        let read_only = [
+            (Some(&self.iv), &self.case.iv),
+            (Some(&self.aad), &self.case.aad),
+            (self.input.as_ref(), &self.case.input),
+            (tag_is_read.then_some(&self.tag), &self.case.tag),
+        ];
+        if read_only.into_iter().any(|(buffer, before)| buffer.is_some_and(|buffer| buffer.bytes() != before)) {
+            return Err("an input was changed".to_owned());
+        }
+        if outcome == Outcome::Done {
+            let tag = if tag_is_read { Vec::new() } else { self.tag.bytes().to_vec() };
+            return Ok(Answer::Done { output: self.output.bytes().to_vec(), tag });
+        }
+        let as_it_was = match self.input {
+            Some(_) => self.output.is_untouched(),
+            None => self.output.bytes() == self.case.input,
+        };
+        let zeroed = outcome == Outcome::BadTag && self.output.bytes().iter().all(|&byte| byte == 0);
+        if as_it_was || zeroed {
+            Ok(Answer::Refused(outcome))
+        } else {
+            Err(format!("{outcome}, and yet the output was filled"))
+        }
+    }
+}
+
+/// Whether `got` is what must come, or in words how it differs.
+pub(crate) fn compare(got: Result<Answer, Trouble>, must: &Answer) -> Result<(), Trouble> {
+    let what = match (got?, must) {
+        (got, must) if got == *must => return Ok(()),
+        (Answer::Done { output, tag }, Answer::Done { output: must_output, tag: must_tag }) => {
+            difference("the output", &output, must_output).or_else(|| difference("the tag", &tag, must_tag))
+        }
+        (Answer::Done { .. }, Answer::Refused(_)) => Some("it was accepted".to_owned()),
+        (Answer::Refused(outcome), _) => Some(format!("it was refused: {outcome}")),
+    };
+    Err(Trouble::Wrong(what.unwrap_or_default()))
+}
+
+/// Where two byte strings differ first.
+pub(crate) fn difference(name: &str, got: &[u8], must: &[u8]) -> Option<String> {
+    if got.len() != must.len() {
+        return Some(format!("{name} has {} bytes, not {}", got.len(), must.len()));
+    }
+    let at = got.iter().zip(must).position(|(got, must)| got != must)?;
+    let end = got.len().min(at + 8);
+    let (part, must_part) = (&got[at..end], &must[at..end]);
+    Some(format!("{name} is wrong from byte {at} of {}: {part:02x?} for {must_part:02x?}", got.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn case(operation: Operation) -> Case {
+        Case { operation, iv: vec![1; 12], aad: vec![2; 5], input: vec![3; 20], tag: vec![4; 16] }
+    }
+
+    #[test]
+    fn plaintext_beside_a_bad_tag_is_noticed() {
+        let case = case(Operation::Open);
+        for in_place in [false, true] {
+            let placement = Placement { in_place, offset: 7 };
+            let refused = Ok(Answer::Refused(Outcome::BadTag));
+            let mut laid = Laid::new(&case, 16, placement);
+            assert_eq!(laid.answer(Outcome::BadTag), refused, "as it was");
+            laid.output.bytes_mut().fill(0);
+            assert_eq!(laid.answer(Outcome::BadTag), refused, "zeroed");
+            laid.output.bytes_mut()[19] = 9;
+            assert!(laid.answer(Outcome::BadTag).is_err());
+        }
+    }
+
+    #[test]
+    fn an_input_that_changes_is_noticed() {
+        let case = case(Operation::Seal);
+        let mut laid = Laid::new(&case, 16, Placement::SEPARATE);
+        laid.aad.bytes_mut()[0] = 0;
+        assert_eq!(laid.answer(Outcome::Done), Err("an input was changed".to_owned()));
+    }
+
+    #[test]
+    fn a_difference_is_shown_where_it_begins() {
+        let must = Answer::Done { output: vec![0; 4], tag: vec![] };
+        let got = Ok(Answer::Done { output: vec![0, 0, 7, 0], tag: vec![] });
+        let what = "the output is wrong from byte 2 of 4: [07, 00] for [00, 00]".to_owned();
+        assert_eq!(compare(got, &must), Err(Trouble::Wrong(what)));
+    }
+}

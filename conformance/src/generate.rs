@@ -1,0 +1,113 @@
+//! Random sessions and requests, each of them made from a seed and the algorithm's row in the table.
+
+use gantry::{Algorithm, Kind, Lengths, Operation, SessionParams};
+
+use crate::case::{Case, Placement};
+use crate::rng::Rng;
+
+/// Keys of an allowed length, and mostly the full tag.
+pub(crate) fn params(rng: &mut Rng, algorithm: Algorithm) -> SessionParams {
+    let info = algorithm.info();
+    let key = length(rng, info.key);
+    let mac_key = length(rng, info.mac_key);
+    let mut params = SessionParams::new(algorithm, &rng.bytes(key)).mac_key(&rng.bytes(mac_key));
+    if rng.below(4) == 0 {
+        params = params.tag_len(length(rng, info.tag));
+    }
+    params
+}
+
+/// A request of `bytes` bytes of data, or as near to that as the algorithm allows. The tag of an `Open` is missing.
+pub(crate) fn case(rng: &mut Rng, params: &SessionParams, operation: Operation, bytes: usize) -> Case {
+    let info = params.algorithm().info();
+    let iv = usual_iv(rng, info.iv);
+    let aad = match rng.below(3) {
+        _ if info.kind != Kind::Aead => 0,
+        0 => 0,
+        1 => rng.below(21),
+        _ => rng.below(300),
+    };
+    let input = data_length(params.algorithm(), bytes);
+    Case { operation, iv: rng.bytes(iv), aad: rng.bytes(aad), input: rng.bytes(input), tag: Vec::new() }
+}
+
+/// One of the algorithm's operations.
+pub(crate) fn operation(rng: &mut Rng, of: &[Operation]) -> Operation {
+    of[rng.below(of.len())]
+}
+
+/// Lengths as programs have them: none, few bytes, about a few blocks, records, and now and then more than the 64 KiB
+/// at which some engines stop.
+pub(crate) fn bytes(rng: &mut Rng) -> usize {
+    match rng.below(32) {
+        0..4 => 0,
+        4..12 => rng.below(70),
+        12..22 => (64 * (1 + rng.below(9)) + rng.below(5)).saturating_sub(2),
+        22..29 => rng.below(1500),
+        29..31 => rng.below(6000),
+        _ if rng.below(8) == 0 => 65_000 + rng.below(9000),
+        _ => 4096,
+    }
+}
+
+pub(crate) fn placement(rng: &mut Rng) -> Placement {
+    Placement { in_place: rng.below(2) == 0, offset: if rng.below(3) == 0 { 0 } else { rng.below(64) } }
+}
+
+/// The nearest length below `bytes` that the algorithm has, or its shortest one.
+pub(crate) fn data_length(algorithm: Algorithm, bytes: usize) -> usize {
+    let info = algorithm.info();
+    match info.kind {
+        Kind::Digest | Kind::Mac => bytes,
+        Kind::Cipher | Kind::Aead => (bytes - bytes % info.block).max(info.min_data),
+    }
+}
+
+/// Flips one bit of it.
+pub(crate) fn damage(rng: &mut Rng, bytes: &mut [u8]) {
+    let at = rng.below(bytes.len());
+    bytes[at] ^= 1 << rng.below(8);
+}
+
+/// Nonces of AEADs are 12 bytes long in nearly all protocols.
+fn usual_iv(rng: &mut Rng, lengths: Lengths) -> usize {
+    if lengths.allows(12) && rng.below(4) > 0 { 12 } else { length(rng, lengths) }
+}
+
+/// An allowed length, within what somebody would use.
+fn length(rng: &mut Rng, lengths: Lengths) -> usize {
+    let steps = (lengths.max - lengths.min) / lengths.step;
+    lengths.min + lengths.step * rng.below(steps.min(300) + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_random_request_is_one_that_core_allows() {
+        let mut rng = Rng::new(7);
+        for &algorithm in Algorithm::ALL {
+            let info = algorithm.info();
+            for _ in 0..50 {
+                let params = params(&mut rng, algorithm);
+                assert!(info.key.allows(params.key().len()) && info.mac_key.allows(params.second_key().len()));
+                assert!(info.tag.allows(params.tag_length()));
+                let length = bytes(&mut rng);
+                let case = case(&mut rng, &params, info.kind.operations()[0], length);
+                assert!(info.iv.allows(case.iv.len()));
+                assert!(case.input.len() >= info.min_data);
+            }
+        }
+    }
+
+    #[test]
+    fn a_seed_repeats_its_case() {
+        let make = || {
+            let mut rng = Rng::new(99);
+            let params = params(&mut rng, Algorithm::Aes256Gcm);
+            case(&mut rng, &params, Operation::Seal, 100)
+        };
+        assert_eq!(make().input, make().input);
+    }
+}

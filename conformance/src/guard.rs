@@ -1,0 +1,80 @@
+//! Memory that notices who writes where nobody may.
+
+/// Bytes on each side that must stay as they are: more than the widest register or cache line.
+const GUARD: usize = 128;
+
+/// What memory holds before anything is written to it: never zero, and different from its neighbours.
+fn poison(index: usize) -> u8 {
+    (index as u8).wrapping_mul(29) | 0x80
+}
+
+/// A buffer between guard bytes, at a chosen distance from an aligned address.
+#[derive(Debug)]
+pub(crate) struct Guarded {
+    memory: Vec<u8>,
+    start: usize,
+    length: usize,
+}
+
+impl Guarded {
+    /// `contents`, `offset` bytes behind an address that is a multiple of 64.
+    pub(crate) fn new(contents: &[u8], offset: usize) -> Self {
+        let mut guarded = Self::poisoned(contents.len(), offset);
+        guarded.bytes_mut().copy_from_slice(contents);
+        guarded
+    }
+
+    /// `length` bytes that nobody has written yet.
+    pub(crate) fn poisoned(length: usize, offset: usize) -> Self {
+        let memory: Vec<u8> = (0..2 * GUARD + 64 + offset + length).map(poison).collect();
+        let start = GUARD + memory[GUARD..].as_ptr().align_offset(64) % 64 + offset;
+        Self { memory, start, length }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.memory[self.start..self.start + self.length]
+    }
+
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[self.start..self.start + self.length]
+    }
+
+    /// Whether all bytes around the buffer are as they were.
+    pub(crate) fn is_intact(&self) -> bool {
+        let end = self.start + self.length;
+        (0..self.start).chain(end..self.memory.len()).all(|index| self.memory[index] == poison(index))
+    }
+
+    /// Whether nothing has been written into the buffer of a `poisoned` one.
+    pub(crate) fn is_untouched(&self) -> bool {
+        (self.start..self.start + self.length).all(|index| self.memory[index] == poison(index))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_lies_where_it_is_asked_to() {
+        for offset in 0..70 {
+            let guarded = Guarded::new(&[1, 2, 3], offset);
+            assert_eq!(guarded.bytes(), [1, 2, 3]);
+            assert_eq!(guarded.bytes().as_ptr() as usize % 64, offset % 64);
+            assert!(guarded.is_intact());
+        }
+    }
+
+    #[test]
+    fn one_byte_before_or_behind_is_noticed() {
+        for at in [-1, 3_isize] {
+            let mut guarded = Guarded::poisoned(3, 5);
+            let at = guarded.start.wrapping_add_signed(at);
+            guarded.memory[at] ^= 1;
+            assert!(!guarded.is_intact() && guarded.is_untouched());
+        }
+        let mut guarded = Guarded::poisoned(3, 5);
+        guarded.bytes_mut()[2] = 0;
+        assert!(guarded.is_intact() && !guarded.is_untouched());
+    }
+}

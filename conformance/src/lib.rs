@@ -1,0 +1,194 @@
+//! The one suite that every device of Gantry must pass.
+//!
+//! [`run`] puts a device through it and gives back a [`Report`]; `gantry check` prints that, and the tests of drivers
+//! call [`assert_conforms`]. The suite reaches the device through core, as programs do, and knows no driver: what to
+//! compare with is another device of the same framework, named by the caller.
+
+#![forbid(unsafe_code)]
+
+/// Vectors: every known answer, judged.
+mod answers;
+/// Batches of every size, and random requests, against the reference.
+mod batches;
+/// One request as plain data, and what came of it.
+mod case;
+/// Random keys, lengths, requests.
+mod generate;
+/// Memory that notices who writes where nobody may.
+mod guard;
+/// What the suite found.
+mod report;
+/// Randomness that can be repeated.
+mod rng;
+/// Messages in pieces.
+mod streams;
+/// One device, with nobody to step in for it.
+mod subject;
+/// Forgeries.
+mod tags;
+/// One session, several threads.
+mod threads;
+/// Known answers as data.
+mod vectors;
+/// Wycheproof's sets in the same shape.
+mod wycheproof;
+
+use std::path::Path;
+use std::time::Duration;
+
+use gantry::driver::Capability;
+use gantry::{Algorithm, Error, Gantry, SessionParams};
+
+use case::{Placement, Trouble};
+use report::Tally;
+pub use report::{Check, Mismatch, Report, Row};
+use rng::Rng;
+use subject::{Subject, Truth};
+use vectors::Vector;
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Only these algorithms; all that the device offers when empty.
+    pub algorithms: Vec<Algorithm>,
+    /// The device to compare with. Where it cannot serve a request, and where there is none, batches and pieces are
+    /// compared with the device's own answer to the same request by itself.
+    pub reference: Option<String>,
+    /// Everything that is random comes from it: the same seed repeats the same cases.
+    pub seed: u64,
+    /// How much of the random cross-checks.
+    pub random: Random,
+}
+
+/// How long random cross-checks go on for each algorithm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Random {
+    /// So many rounds, of one request or one batch. Round n of seed s is round 0 of seed s + n, so that one round
+    /// repeats a mismatch from its seed.
+    Rounds(u64),
+    /// As many rounds as this time has room for, and at least one.
+    Time(Duration),
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { algorithms: Vec::new(), reference: None, seed: 1, random: Random::Rounds(20) }
+    }
+}
+
+/// Where a run stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// What is about to run.
+    pub algorithm: Algorithm,
+    /// What is about to run.
+    pub check: Check,
+    /// Checks that have been run.
+    pub done: usize,
+    /// Checks of the whole run.
+    pub total: usize,
+}
+
+/// Puts the device of this name through the suite. `progress` is told before each check of each algorithm. `None` when
+/// no device, or no device to compare with, has the name.
+pub fn run(gantry: &Gantry, device: &str, options: &Options, progress: &mut dyn FnMut(Progress)) -> Option<Report> {
+    let subject = Subject::new(gantry, device)?;
+    let reference = match &options.reference {
+        Some(name) if name != device => Some(Subject::new(gantry, name)?),
+        _ => None,
+    };
+    let wanted = |algorithm: Algorithm| options.algorithms.is_empty() || options.algorithms.contains(&algorithm);
+    let capabilities: Vec<&Capability> =
+        subject.device().capabilities().iter().filter(|capability| wanted(capability.algorithm)).collect();
+    let algorithms: Vec<Algorithm> = capabilities.iter().map(|capability| capability.algorithm).collect();
+    let vectors = vectors::load(&algorithms);
+
+    let mut report = Report { device: device.to_owned(), rows: Vec::new() };
+    let total = capabilities.len() * Check::ALL.len();
+    for capability in capabilities {
+        let algorithm = capability.algorithm;
+        let suite = Suite {
+            subject: &subject,
+            reference: reference.as_ref(),
+            algorithm,
+            capability,
+            vectors: &vectors,
+            seed: options.seed,
+            random: options.random,
+        };
+        for &check in Check::ALL {
+            progress(Progress { algorithm, check, done: report.rows.len().min(total), total });
+            report.rows.push(suite.row(check));
+        }
+    }
+    Some(report)
+}
+
+/// For the tests of drivers: panics with every problem of the device, and when what it serves, or what of the suite does
+/// not apply to it, differs from the file `declaration`. `GANTRY_DECLARE=1` writes that file anew.
+pub fn assert_conforms(gantry: &Gantry, device: &str, reference: Option<&str>, declaration: impl AsRef<Path>) {
+    let options = Options { reference: reference.map(str::to_owned), ..Options::default() };
+    let report = run(gantry, device, &options, &mut |_| ()).expect("the framework has devices of these names");
+    let problems = report.problems();
+    assert!(problems.is_empty(), "{} problems\n{}", problems.len(), problems.join("\n"));
+
+    let (path, found) = (declaration.as_ref(), report.declaration());
+    if std::env::var_os("GANTRY_DECLARE").is_some() {
+        std::fs::write(path, &found).expect("the declaration can be written");
+    }
+    let declared = std::fs::read_to_string(path).unwrap_or_default();
+    let lost: Vec<&str> = declared.lines().filter(|line| !found.lines().any(|other| other == *line)).collect();
+    let new: Vec<&str> = found.lines().filter(|line| !declared.lines().any(|other| other == *line)).collect();
+    assert!(
+        declared == found,
+        "{device} differs from {}: it is declared\n{}\nand found\n{}\n(GANTRY_DECLARE=1 declares what is found)",
+        path.display(),
+        lost.join("\n"),
+        new.join("\n"),
+    );
+}
+
+/// Everything that a check of one algorithm needs.
+pub(crate) struct Suite<'a> {
+    pub(crate) subject: &'a Subject,
+    reference: Option<&'a Subject>,
+    pub(crate) algorithm: Algorithm,
+    pub(crate) capability: &'a Capability,
+    pub(crate) vectors: &'a [Vector],
+    pub(crate) seed: u64,
+    pub(crate) random: Random,
+}
+
+impl Suite<'_> {
+    fn row(&self, check: Check) -> Row {
+        let mut tally = Tally::new(self.algorithm, check, self.seed);
+        if self.subject.is_ready() {
+            match check {
+                Check::Start => {
+                    let admitted = self.subject.device().admit(self.algorithm);
+                    tally.judge(admitted.map_err(|why| Trouble::Wrong(why.to_string())), || "not admitted".to_owned());
+                }
+                Check::Vectors => answers::check(self, &mut tally),
+                Check::Streams => streams::check(self, &mut tally),
+                Check::Batches => batches::check(self, &mut tally),
+                Check::Tags => tags::check(self, &mut tally),
+                Check::Threads => threads::check(self, &mut tally),
+                Check::Random => batches::random(self, &mut tally),
+            }
+        } else {
+            // A fault was reported where it happened; nothing more can be learned from this device.
+            let gone = Trouble::Wrong(format!("{:?}", self.subject.device().state()));
+            tally.judge(Err(gone), || "the device serves nobody".to_owned());
+        }
+        tally.finish()
+    }
+
+    pub(crate) fn truth(&self, params: &SessionParams) -> Result<Truth, Error> {
+        Truth::new(self.reference, self.subject, params)
+    }
+
+    pub(crate) fn placement(&self, rng: &mut Rng) -> Placement {
+        let placement = generate::placement(rng);
+        Placement { in_place: placement.in_place && self.capability.in_place, ..placement }
+    }
+}

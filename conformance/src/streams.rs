@@ -1,0 +1,191 @@
+//! Messages and data in pieces.
+
+use gantry::driver::Buffers;
+use gantry::{Error, Kind, Operation, Request, Session, SessionParams, Stream};
+
+use crate::Suite;
+use crate::case::{Answer, Case, Trouble, difference};
+use crate::generate;
+use crate::guard::Guarded;
+use crate::report::Tally;
+use crate::rng::Rng;
+use crate::subject::Truth;
+
+pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
+    let info = suite.algorithm.info();
+    if info.kind == Kind::Aead || (info.kind == Kind::Mac && info.iv.max > 0) {
+        return; // Core has no streams for these.
+    }
+    if !suite.capability.streaming {
+        return tally.skip("the device has no streams");
+    }
+    let mut rng = Rng::fork(suite.seed, 8000 + suite.algorithm as u64);
+    let params = generate::params(&mut rng, suite.algorithm).tag_len(info.tag.max);
+    let result = match info.kind {
+        Kind::Cipher => ciphers(suite, &mut rng, &params, tally),
+        _ => messages(suite, &mut rng, &params, tally).and_then(|()| side_by_side(suite, &mut rng, &params, tally)),
+    };
+    if let Err(trouble) = result {
+        tally.judge(Err(trouble), || format!("{params:?}"));
+    }
+}
+
+/// Digests and MACs: a message in two pieces at every place, then in equal pieces of every length up to two blocks. All
+/// of them on one stream, which begins anew after each message, and on a copy that is taken between the pieces.
+fn messages(suite: &Suite<'_>, rng: &mut Rng, params: &SessionParams, tally: &mut Tally) -> Result<(), Trouble> {
+    let block = suite.algorithm.info().block;
+    let message = rng.bytes(3 * block + 7);
+    let must = digest(&suite.truth(params)?, suite, &message)?;
+    let session = suite.subject.session(params.clone())?;
+    let mut stream = session.stream(1)?;
+
+    for cut in 0..=message.len() {
+        let (one, other) = message.split_at(cut);
+        let result = (|| {
+            stream.update(one)?;
+            let mut copy = stream.clone();
+            for stream in [&mut stream, &mut copy] {
+                stream.update(other)?;
+                finish(stream, &must)?;
+            }
+            Ok(())
+        })();
+        tally.judge(result, || format!("{} bytes, cut at {cut}", message.len()));
+    }
+    for length in 1..=2 * block + 1 {
+        let result = message.chunks(length).try_for_each(|piece| stream.update(piece)).map_err(Trouble::from);
+        let result = result.and_then(|()| finish(&mut stream, &must));
+        tally.judge(result, || format!("{} bytes in pieces of {length}", message.len()));
+    }
+    Ok(())
+}
+
+/// Many streams, fed in batches with pieces of mixed lengths, each of them to its own end; twice on the same streams.
+fn side_by_side(suite: &Suite<'_>, rng: &mut Rng, params: &SessionParams, tally: &mut Tally) -> Result<(), Trouble> {
+    let truth = suite.truth(params)?;
+    let session = suite.subject.session(params.clone())?;
+    let count = 2 * suite.capability.lanes.min(32) + 3;
+    let mut streams = (0..count).map(|_| session.stream(count)).collect::<Result<Vec<Stream>, Error>>()?;
+    for message in 0..2 {
+        let messages: Vec<Vec<u8>> = (0..count)
+            .map(|index| {
+                let length = if index % 9 == 4 { 0 } else { rng.below(1200) };
+                rng.bytes(length)
+            })
+            .collect();
+        let results = feed(&session, &mut streams, &messages, rng)?;
+        for (index, (bytes, result)) in messages.iter().zip(results).enumerate() {
+            let must = digest(&truth, suite, bytes)?;
+            tally.judge(same(&result, &must), || {
+                format!("message {message} of stream {index} of {count}, {} bytes", bytes.len())
+            });
+        }
+    }
+    Ok(())
+}
+
+/// One piece of each stream at a time, as one batch, until all have come to their end.
+fn feed(
+    session: &Session,
+    streams: &mut [Stream],
+    messages: &[Vec<u8>],
+    rng: &mut Rng,
+) -> Result<Vec<Guarded>, Trouble> {
+    let mut rest: Vec<Option<&[u8]>> = messages.iter().map(|message| Some(&message[..])).collect();
+    let mut results: Vec<Guarded> =
+        (0..streams.len()).map(|index| Guarded::poisoned(session.params().tag_length(), index % 64)).collect();
+    while rest.iter().any(Option::is_some) {
+        let mut requests = Vec::new();
+        for ((stream, rest), result) in streams.iter_mut().zip(&mut rest).zip(&mut results) {
+            match rest {
+                Some([]) => {
+                    requests.push(Request::finish(stream, result.bytes_mut()));
+                    *rest = None;
+                }
+                Some(bytes) => {
+                    let (piece, later) = bytes.split_at(rng.below(300).min(bytes.len()));
+                    requests.push(Request::update(stream, piece));
+                    *bytes = later;
+                }
+                None => {}
+            }
+        }
+        session.process(&mut requests)?;
+        if requests.iter().any(|request| request.outcome() != Some(gantry::Outcome::Done)) {
+            return Err("a piece was not taken".to_owned().into());
+        }
+    }
+    Ok(results)
+}
+
+/// Ciphers: data in two pieces at every place where the algorithm allows it, then in equal pieces; with a copy that is
+/// taken between the pieces.
+fn ciphers(suite: &Suite<'_>, rng: &mut Rng, params: &SessionParams, tally: &mut Tally) -> Result<(), Trouble> {
+    let block = suite.algorithm.info().block;
+    let truth = suite.truth(params)?;
+    let session = suite.subject.session(params.clone())?;
+    // Far enough that a device leaves its way for short data.
+    let bytes = if block > 1 { 19 * block } else { 16 * 9 + 5 };
+    for &operation in suite.capability.operations {
+        let case = generate::case(rng, params, operation, bytes);
+        let Answer::Done { output: must, .. } = truth.answer(&case)? else {
+            return Err("the data was refused".to_owned().into());
+        };
+        for cut in (0..=case.input.len()).step_by(block) {
+            let result = cut_in_two(&session, &case, &must, cut);
+            tally.judge(result, || format!("{operation}, {bytes} bytes, cut at {cut}"));
+        }
+        for length in (block..=5 * block.max(16) + 1).step_by(block) {
+            let result = in_pieces(&session, &case, &must, length);
+            tally.judge(result, || format!("{operation}, {bytes} bytes in pieces of {length}"));
+        }
+    }
+    Ok(())
+}
+
+fn cut_in_two(session: &Session, case: &Case, must: &[u8], cut: usize) -> Result<(), Trouble> {
+    let mut stream = session.cipher_stream(case.operation, &case.iv)?;
+    let mut data = case.input.clone();
+    let (one, other) = data.split_at_mut(cut);
+    stream.update(&mut *one)?;
+    let mut separate = Guarded::poisoned(other.len(), cut % 64);
+    stream.clone().update((&*other, separate.bytes_mut()))?;
+    stream.update(&mut *other)?;
+    same(&separate, &must[cut..])?;
+    difference("the output", &data, must).map_or(Ok(()), |what| Err(what.into()))
+}
+
+fn in_pieces(session: &Session, case: &Case, must: &[u8], length: usize) -> Result<(), Trouble> {
+    let mut stream = session.cipher_stream(case.operation, &case.iv)?;
+    let mut output = Guarded::poisoned(case.input.len(), length % 64);
+    for (input, output) in case.input.chunks(length).zip(output.bytes_mut().chunks_mut(length)) {
+        stream.update(Buffers::Separate { input, output })?;
+    }
+    same(&output, must)
+}
+
+/// The digest or MAC of a message, as it must be.
+fn digest(truth: &Truth, suite: &Suite<'_>, message: &[u8]) -> Result<Vec<u8>, Trouble> {
+    let operation = match suite.algorithm.kind() {
+        Kind::Digest => Operation::Digest,
+        _ => Operation::Mac,
+    };
+    let case = Case { operation, iv: Vec::new(), aad: Vec::new(), input: message.to_vec(), tag: Vec::new() };
+    match truth.answer(&case)? {
+        Answer::Done { output, .. } => Ok(output),
+        Answer::Refused(outcome) => Err(Trouble::Wrong(outcome.to_string())),
+    }
+}
+
+fn finish(stream: &mut Stream, must: &[u8]) -> Result<(), Trouble> {
+    let mut output = Guarded::poisoned(must.len(), 1);
+    stream.finish(output.bytes_mut())?;
+    same(&output, must)
+}
+
+fn same(output: &Guarded, must: &[u8]) -> Result<(), Trouble> {
+    if !output.is_intact() {
+        return Err("bytes outside the buffers were changed".to_owned().into());
+    }
+    difference("the output", output.bytes(), must).map_or(Ok(()), |what| Err(what.into()))
+}

@@ -1,0 +1,102 @@
+//! Forgeries: whatever is changed of a sealed message, it is refused, and no plaintext leaves.
+
+use gantry::{Operation, Outcome, SessionParams};
+
+use crate::Suite;
+use crate::batches::cases;
+use crate::case::{Answer, Case, Placement, Trouble, compare, run, run_batch};
+use crate::generate;
+use crate::report::Tally;
+use crate::rng::Rng;
+
+pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
+    if !suite.capability.operations.contains(&Operation::Open) {
+        return;
+    }
+    for (round, bytes) in [0, 1, 16, 47, 160, 1000].into_iter().enumerate() {
+        let mut rng = Rng::fork(suite.seed, 7000 + round as u64);
+        // The full tag, and whatever else the algorithm has.
+        let params = match round {
+            0..4 => generate::params(&mut rng, suite.algorithm).tag_len(suite.algorithm.info().tag.max),
+            _ => generate::params(&mut rng, suite.algorithm),
+        };
+        match forgeries(suite, &mut rng, &params, bytes) {
+            Err(trouble) => tally.judge(Err(trouble), || format!("{bytes} bytes, {params:?}")),
+            Ok(cases) => present(suite, &mut rng, &params, &cases, tally),
+        }
+    }
+}
+
+/// One good message at both ends, and between them every kind of forgery of it, with what is wrong in words.
+fn forgeries(
+    suite: &Suite<'_>,
+    rng: &mut Rng,
+    params: &SessionParams,
+    bytes: usize,
+) -> Result<Vec<(String, Case, Answer)>, Trouble> {
+    // Of the messages with a good tag, `cases` damages some.
+    let mut good = cases(suite, rng, params, Operation::Open, &[bytes; 8])?;
+    good.retain(|(_, must)| matches!(must, Answer::Done { .. }));
+    let Some((good, must)) = good.into_iter().next() else { return Ok(Vec::new()) };
+    let mut all = vec![("nothing changed".to_owned(), good.clone(), must.clone())];
+    let mut forge = |what: String, change: &mut dyn FnMut(&mut Case)| {
+        let mut case = good.clone();
+        change(&mut case);
+        all.push((what, case, Answer::Refused(Outcome::BadTag)));
+    };
+    for at in 0..good.tag.len() {
+        forge(format!("byte {at} of the tag changed"), &mut |case| case.tag[at] ^= 1 << rng.below(8));
+    }
+    forge("the tag all zeros".to_owned(), &mut |case| case.tag.fill(0));
+    forge("a byte less of the tag".to_owned(), &mut |case| {
+        case.tag.pop();
+    });
+    forge("no tag".to_owned(), &mut |case| case.tag.clear());
+    for at in [0, good.input.len() / 2, good.input.len().saturating_sub(1)] {
+        if at < good.input.len() {
+            forge(format!("byte {at} of the ciphertext changed"), &mut |case| case.input[at] ^= 0x80);
+        }
+    }
+    for at in [0, good.aad.len().saturating_sub(1)] {
+        if at < good.aad.len() {
+            forge(format!("byte {at} of the associated data changed"), &mut |case| case.aad[at] ^= 1);
+        }
+    }
+    forge("the nonce changed".to_owned(), &mut |case| generate::damage(rng, &mut case.iv));
+    forge("associated data added".to_owned(), &mut |case| case.aad.push(0));
+    all.push(("nothing changed".to_owned(), good, must));
+    Ok(all)
+}
+
+/// Each by itself in both placements, then all of them as one batch.
+fn present(
+    suite: &Suite<'_>,
+    rng: &mut Rng,
+    params: &SessionParams,
+    cases: &[(String, Case, Answer)],
+    tally: &mut Tally,
+) {
+    let mut together = || {
+        let session = suite.subject.session(params.clone())?;
+        for (what, case, must) in cases {
+            for in_place in [false, suite.capability.in_place] {
+                let placement = Placement { in_place, offset: rng.below(64) };
+                tally.judge(compare(run(&session, case, placement), must), || {
+                    format!("{what}, {} bytes, {params:?}", case.input.len())
+                });
+            }
+        }
+        let laid: Vec<(&Case, Placement)> = cases.iter().map(|(_, case, _)| (case, suite.placement(rng))).collect();
+        run_batch(&session, &laid)
+    };
+    match together() {
+        Err(trouble) => tally.judge(Err(trouble), || format!("a batch of forgeries, {params:?}")),
+        Ok(answers) => {
+            for ((what, case, must), answer) in cases.iter().zip(answers) {
+                tally.judge(compare(answer, must), || {
+                    format!("{what}, in a batch, {} bytes, {params:?}", case.input.len())
+                });
+            }
+        }
+    }
+}

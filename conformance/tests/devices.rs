@@ -1,0 +1,28 @@
+//! Every device of this repository against the suite: one line each.
+//!
+//! The software device is the reference of all others.
+
+use std::path::Path;
+
+use gantry::Gantry;
+use gantry::driver::Driver;
+use gantry_driver_null::NullDriver;
+
+macro_rules! conforms {
+    ($($test:ident: $device:literal of $driver:expr, as $declaration:literal;)+) => {
+        $(#[test]
+        fn $test() {
+            conforms(&$driver, $device, $declaration);
+        })+
+    };
+}
+
+conforms! {
+    null: "null" of NullDriver, as "null";
+}
+
+fn conforms(driver: &dyn Driver, device: &str, declaration: &str) {
+    let gantry = Gantry::builder().driver(driver).build();
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("declared").join(declaration).with_extension("txt");
+    gantry_conformance::assert_conforms(&gantry, device, None, file);
+}
