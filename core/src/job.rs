@@ -128,8 +128,9 @@ impl Job {
     /// What to do, with the buffers to do it on.
     #[inline]
     pub fn operands(&mut self) -> Operands<'_> {
-        // SAFETY: rule 1 makes this the only reference to the body, rule 2 keeps it alive.
-        unsafe { self.body.as_mut() }.operands.reborrow()
+        // SAFETY: rule 1 makes this job the only way to the body, rule 2 keeps it alive. The copy is what `reborrow` makes, field
+        // by field and more slowly: the original is out of reach as long as `self` is borrowed.
+        unsafe { (&raw const (*self.body.as_ptr()).operands).read() }
     }
 
     /// The session, as the device opened it.
@@ -209,9 +210,10 @@ pub(crate) fn run_to_end(
             std::thread::yield_now();
         }
     }
-    drop(in_flight);
-    for request in requests {
-        // Never taken, by a device that is full with nothing in it.
+    std::mem::forget(in_flight); // it has just been asked, or counted
+    let untaken = batch.len();
+    for request in &mut requests[len - untaken..] {
+        // By a device that is full with nothing in it.
         request.body.result.get_or_insert_with(|| Err(Fault::failed("the device takes no requests")));
     }
     queue

@@ -90,13 +90,17 @@ impl SessionParams {
     }
 
     /// Whether the session may run `operation`.
+    #[inline]
     pub fn allows(&self, operation: Operation) -> bool {
-        let way = match operation {
-            Operation::Encrypt | Operation::Seal => self.direction != Direction::Decrypt,
-            Operation::Decrypt | Operation::Open => self.direction != Direction::Encrypt,
-            Operation::Digest | Operation::Mac => true,
-        };
-        way && self.algorithm.kind().operations().contains(&operation)
+        let kind = self.algorithm.kind();
+        match operation {
+            Operation::Encrypt => kind == Kind::Cipher && self.direction != Direction::Decrypt,
+            Operation::Decrypt => kind == Kind::Cipher && self.direction != Direction::Encrypt,
+            Operation::Seal => kind == Kind::Aead && self.direction != Direction::Decrypt,
+            Operation::Open => kind == Kind::Aead && self.direction != Direction::Encrypt,
+            Operation::Digest => kind == Kind::Digest,
+            Operation::Mac => kind == Kind::Mac,
+        }
     }
 
     /// Everything that can be wrong with a session before a device is asked.
@@ -122,6 +126,7 @@ impl SessionParams {
     }
 
     /// Everything that can be wrong with a request before a device is asked. `Some` is its outcome already.
+    #[inline(always)]
     pub(crate) fn check_operands(&self, operands: &Operands<'_>) -> Result<Option<Outcome>, Misuse> {
         let algorithm = self.algorithm;
         let info = algorithm.info();
@@ -170,6 +175,7 @@ impl SessionParams {
         }
     }
 
+    #[inline]
     fn data_length(&self, bytes: usize, iv: usize) -> Option<Outcome> {
         let info = self.algorithm.info();
         let max = match self.algorithm {
@@ -177,7 +183,7 @@ impl SessionParams {
             Algorithm::Aes128Ccm | Algorithm::Aes192Ccm | Algorithm::Aes256Ccm if iv > 7 => (1 << (8 * (15 - iv))) - 1,
             _ => info.max_data,
         };
-        let good = bytes.is_multiple_of(info.block) && bytes >= info.min_data && bytes as u64 <= max;
+        let good = bytes & (info.block - 1) == 0 && bytes >= info.min_data && bytes as u64 <= max;
         if good { None } else { Some(Outcome::BadLength) }
     }
 

@@ -55,11 +55,13 @@ pub enum Buffers<'a> {
 #[allow(clippy::len_without_is_empty, reason = "an amount of work, not a container")]
 impl Buffers<'_> {
     /// Bytes of input.
+    #[inline]
     pub fn len(&self) -> usize {
         self.input().len()
     }
 
     /// What is read.
+    #[inline]
     pub fn input(&self) -> &[u8] {
         match self {
             Buffers::InPlace(data) => data,
@@ -76,6 +78,7 @@ impl Buffers<'_> {
     }
 
     /// The same buffers for a shorter time.
+    #[inline]
     pub fn reborrow(&mut self) -> Buffers<'_> {
         match self {
             Buffers::InPlace(data) => Buffers::InPlace(data),
@@ -83,6 +86,7 @@ impl Buffers<'_> {
         }
     }
 
+    #[inline]
     pub(crate) fn output_len(&self) -> usize {
         match self {
             Buffers::InPlace(data) => data.len(),
@@ -182,29 +186,34 @@ pub enum Operands<'a> {
 
 impl Operands<'_> {
     /// The operation; for streams, that of their session's kind: a digest, or the same steps with a key before them.
+    #[inline]
     pub fn operation(&self) -> Operation {
-        match self {
-            Operands::Cipher { operation, .. } => *operation,
-            Operands::Seal { .. } => Operation::Seal,
-            Operands::Open { .. } => Operation::Open,
-            Operands::Mac { .. } => Operation::Mac,
-            Operands::Digest { .. } => Operation::Digest,
-            Operands::Update { stream, .. } | Operands::Finish { stream, .. } => stream.operation(),
-        }
+        self.shape().0
     }
 
     /// Bytes of data; what routes go by.
+    #[inline]
     pub fn bytes(&self) -> usize {
-        match self {
-            Operands::Cipher { data, .. } | Operands::Seal { data, .. } | Operands::Open { data, .. } => data.len(),
-            Operands::Digest { input, .. } | Operands::Mac { input, .. } | Operands::Update { input, .. } => {
-                input.len()
-            }
-            Operands::Finish { .. } => 0,
-        }
+        self.shape().1
+    }
+
+    /// Operation, bytes of data, and whether they are in place: what routes and limits go by, in one look.
+    #[inline]
+    pub(crate) fn shape(&self) -> (Operation, usize, bool) {
+        let (operation, data) = match self {
+            Operands::Cipher { operation, data, .. } => (*operation, data),
+            Operands::Seal { data, .. } => (Operation::Seal, data),
+            Operands::Open { data, .. } => (Operation::Open, data),
+            Operands::Digest { input, .. } => return (Operation::Digest, input.len(), false),
+            Operands::Mac { input, .. } => return (Operation::Mac, input.len(), false),
+            Operands::Update { stream, input } => return (stream.operation(), input.len(), false),
+            Operands::Finish { stream, .. } => return (stream.operation(), 0, false),
+        };
+        (operation, data.len(), matches!(data, Buffers::InPlace(_)))
     }
 
     /// The same operands for a shorter time.
+    #[inline]
     pub fn reborrow(&mut self) -> Operands<'_> {
         match self {
             Operands::Cipher { operation, iv, data } => {
@@ -217,15 +226,6 @@ impl Operands<'_> {
             Operands::Update { stream, input } => Operands::Update { stream: &mut **stream, input },
             Operands::Finish { stream, output } => Operands::Finish { stream: &mut **stream, output },
         }
-    }
-
-    pub(crate) fn is_in_place(&self) -> bool {
-        matches!(
-            self,
-            Operands::Cipher { data: Buffers::InPlace(_), .. }
-                | Operands::Seal { data: Buffers::InPlace(_), .. }
-                | Operands::Open { data: Buffers::InPlace(_), .. }
-        )
     }
 }
 

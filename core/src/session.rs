@@ -9,9 +9,9 @@ use crate::driver::{Buffers, Capability, DeviceSession, Operands};
 use crate::error::{Error, Fault, Misuse, Result, Unsupported};
 use crate::job::run_to_end;
 use crate::registry::Gantry;
-use crate::request::{Outcome, Request};
+use crate::request::{Body, Outcome, Request};
 use crate::route::{Ask, Needs, Reason, Route, Sizes};
-use crate::stream::{CipherStream, Stream, check_bound};
+use crate::stream::{Bound, CipherStream, Stream, check_bound};
 use crate::{Operation, SessionParams, tags_equal};
 
 /// An algorithm, a direction and keys, checked once. Immutable; clones share it, threads too.
@@ -155,17 +155,26 @@ impl Session {
     /// requests have no outcome, because no device could serve them; the others have theirs.
     pub fn process(&self, requests: &mut [Request<'_>]) -> Result<()> {
         let inner = &self.inner;
-        for request in requests.iter_mut() {
+        let mut all = Group::default();
+        let mut alike = 0;
+        for (index, request) in requests.iter_mut().enumerate() {
             check_bound(&request.body.operands, request.body.bound, inner)?;
             request.body.result = inner.params.check_operands(&request.body.operands)?.map(Ok);
+            if alike == index && all.takes_in(request) {
+                alike += 1;
+            }
+        }
+        if alike == requests.len() {
+            return inner.run_group(&all, requests);
         }
         let mut verdict = Ok(());
-        let mut rest = &mut *requests;
+        let mut rest = requests;
         while !rest.is_empty() {
-            let (alike, bound) = alike(rest);
+            let mut group = Group::default();
+            let alike = rest.iter().take_while(|request| group.takes_in(request)).count();
             let (now, later) = rest.split_at_mut(alike);
             rest = later;
-            if let Err(error) = inner.run_alike(now, bound) {
+            if let Err(error) = inner.run_group(&group, now) {
                 verdict = Err(error);
             }
         }
@@ -185,20 +194,34 @@ impl fmt::Debug for Session {
     }
 }
 
-/// How many requests from the front on can share a route, and the route if one of them has its state on a device already:
-/// the same operation, and streams of one device, with whole messages among them as they come.
-fn alike(requests: &[Request<'_>]) -> (usize, Option<Route>) {
-    let operation = requests[0].body.operands.operation();
-    let mut bound: Option<Route> = None;
-    for (index, request) in requests.iter().enumerate() {
-        let theirs = request.body.bound.map(|bound| bound.route);
-        let elsewhere = theirs.zip(bound).is_some_and(|(one, other)| one.device != other.device);
-        if elsewhere || request.body.operands.operation() != operation {
-            return (index, bound);
+/// What requests have in common that can share a route: the same operation, and streams of one device, with whole messages
+/// among them as they come.
+#[derive(Default)]
+struct Group {
+    operation: Option<Operation>,
+    needs: Needs,
+    /// The route of the streams: their state is on that device already.
+    bound: Option<Route>,
+}
+
+impl Group {
+    /// Whether the request can go along; if so, what it needs is needed by all.
+    #[inline]
+    fn takes_in(&mut self, request: &Request<'_>) -> bool {
+        let Body { operands, bound, .. } = &request.body;
+        let (operation, bytes, in_place) = operands.shape();
+        if *self.operation.get_or_insert(operation) != operation {
+            return false;
         }
-        bound = bound.or(theirs);
+        if let Some(Bound { route, .. }) = bound
+            && self.bound.get_or_insert(*route).device != route.device
+        {
+            return false;
+        }
+        self.needs.in_place |= in_place;
+        self.needs.max_bytes = self.needs.max_bytes.max(bytes);
+        true
     }
-    (requests.len(), bound)
 }
 
 impl Inner {
@@ -225,9 +248,8 @@ impl Inner {
     /// Runs one request, on one device after the other until one gives an outcome. `tried` are the candidates that failed
     /// already, `last` is what the last of them said.
     fn run_direct(&self, operands: &mut Operands<'_>, mut tried: u64, mut last: Option<Fault>) -> Result<Outcome> {
-        let operation = operands.operation();
-        let bytes = operands.bytes();
-        let needs = Needs { in_place: operands.is_in_place(), streaming: false, max_bytes: bytes };
+        let (operation, bytes, in_place) = operands.shape();
+        let needs = Needs { in_place, streaming: false, max_bytes: bytes };
         while let Some(route) = self.ask(operation, 1, Sizes::One(bytes), needs, tried) {
             let place = self.place(route.device);
             tried |= 1 << place;
@@ -251,15 +273,14 @@ impl Inner {
         Err(self.nobody(operation, last))
     }
 
-    /// Runs requests that can share a route.
-    fn run_alike(&self, requests: &mut [Request<'_>], bound: Option<Route>) -> Result<()> {
-        let mut rest = &mut *requests;
+    fn run_group(&self, group: &Group, requests: &mut [Request<'_>]) -> Result<()> {
+        let Some(operation) = group.operation else { return Ok(()) };
+        let mut rest = requests;
         let mut tried = 0;
-        let operation = rest[0].body.operands.operation();
         while !rest.is_empty() {
-            let route = match bound {
+            let route = match group.bound {
                 Some(route) => Some(Route { requests: rest.len(), ..route }),
-                None => self.ask(operation, rest.len(), Sizes::Many(rest), needs(rest), tried),
+                None => self.ask(operation, rest.len(), Sizes::Many(rest), group.needs, tried),
             };
             let Some(route) = route else {
                 return Err(self.nobody(operation, None));
@@ -343,14 +364,5 @@ impl Inner {
             })
             .collect();
         Error::Unserved { algorithm, operation, reasons }
-    }
-}
-
-fn needs(requests: &[Request<'_>]) -> Needs {
-    let operands = || requests.iter().map(|request| &request.body.operands);
-    Needs {
-        in_place: operands().any(Operands::is_in_place),
-        streaming: false,
-        max_bytes: operands().map(Operands::bytes).max().unwrap_or(0),
     }
 }

@@ -92,7 +92,7 @@ pub struct Ask<'a> {
 }
 
 /// What the requests demand of a capability beyond algorithm and operation.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Needs {
     pub(crate) in_place: bool,
     pub(crate) streaming: bool,
