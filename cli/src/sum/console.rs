@@ -1,0 +1,151 @@
+//! stdout and stderr of a tool: whole lines, in the order in which a sequential tool would write them.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+
+use indicatif::ProgressBar;
+
+use super::sys;
+
+/// A pipe takes this much in one piece (POSIX's PIPE_BUF on Linux), so that lines of several processes do not mix.
+const PIPE_PIECE: usize = 4096;
+/// What is gathered for a regular file.
+const FILE_PIECE: usize = 64 << 10;
+
+/// Where a tool writes, and under which name.
+///
+/// Lines are gathered and written out before anything goes to stderr and before the tool waits for anything.
+pub(super) struct Console {
+    name: OsString,
+    stdout: io::Result<File>,
+    piece: usize,
+    /// Lines that wait to be written; all of them are whole up to `whole`.
+    lines: Vec<u8>,
+    whole: usize,
+    /// Newlines end lines, which is when the C library's line buffering writes.
+    by_line: bool,
+    failed: bool,
+    /// On the same terminal, perhaps.
+    bar: ProgressBar,
+}
+
+impl Console {
+    pub(super) fn new(name: &OsStr) -> Self {
+        let stdout = sys::stdout();
+        let regular = stdout.as_ref().is_ok_and(|file| file.metadata().is_ok_and(|data| data.is_file()));
+        Self {
+            name: name.to_owned(),
+            stdout,
+            piece: if regular { FILE_PIECE } else { PIPE_PIECE },
+            lines: Vec::new(),
+            whole: 0,
+            by_line: true,
+            failed: false,
+            bar: ProgressBar::hidden(),
+        }
+    }
+
+    /// Whatever is written from here on stands above the bar.
+    pub(super) fn write_above(&mut self, bar: ProgressBar) {
+        self.bar = bar;
+    }
+
+    /// Lines end with NUL from here on.
+    pub(super) fn end_lines_with_nul(&mut self) {
+        self.by_line = false;
+    }
+
+    /// The buffer to append one line to; [`Console::end_line`] completes it.
+    pub(super) fn line(&mut self) -> &mut Vec<u8> {
+        &mut self.lines
+    }
+
+    /// Ends the line.
+    pub(super) fn end_line(&mut self) {
+        self.lines.push(if self.by_line { b'\n' } else { 0 });
+        if self.lines.len() > self.piece && self.whole > 0 {
+            self.write_out();
+        }
+        self.whole = self.lines.len();
+    }
+
+    /// Writes out what was gathered.
+    pub(super) fn flush(&mut self) {
+        if self.whole > 0 {
+            self.write_out();
+        }
+    }
+
+    fn write_out(&mut self) {
+        let written = match &mut self.stdout {
+            Ok(file) if !self.failed => self.bar.suspend(|| file.write_all(&self.lines[..self.whole])),
+            _ => Err(io::ErrorKind::Other.into()),
+        };
+        self.failed |= written.is_err();
+        self.lines.drain(..self.whole);
+        self.whole = 0;
+    }
+
+    /// Text of several lines.
+    pub(super) fn text(&mut self, text: &str) {
+        for line in text.lines() {
+            self.lines.extend(line.as_bytes());
+            self.end_line();
+        }
+    }
+
+    /// `PROGRAM: MESSAGE` on stderr.
+    pub(super) fn error(&mut self, message: &[u8]) {
+        self.flush();
+        let line = [self.name.as_bytes(), b": ", message, b"\n"].concat();
+        // Where stderr is closed or full nobody can be told.
+        let _ = self.bar.suspend(|| io::stderr().write_all(&line));
+    }
+
+    /// `PROGRAM: SUBJECT: reason` on stderr.
+    pub(super) fn io_error(&mut self, subject: &[u8], error: &io::Error) {
+        self.error(&[subject, b": ", reason(error).as_bytes()].concat());
+    }
+
+    /// The refusal of a command line.
+    pub(super) fn usage_error(&mut self, message: &[u8]) {
+        self.error(message);
+        let hint = [b"Try '", self.name.as_bytes(), b" --help' for more information.\n"].concat();
+        let _ = io::stderr().write_all(&hint);
+    }
+
+    /// Writes out the rest and closes stdout. False, with a message, when a result did not arrive.
+    ///
+    /// The message names the reason only when the last write or the close failed, as the C library's tools do. Lines
+    /// that end with newlines have been written by then.
+    #[must_use]
+    pub(super) fn finish(mut self) -> bool {
+        if self.by_line {
+            self.flush();
+        }
+        let printed = self.failed || self.whole > 0;
+        let end = match std::mem::replace(&mut self.stdout, Err(io::ErrorKind::Other.into())) {
+            Ok(mut file) => file.write_all(&self.lines[..self.whole]).and_then(|()| sys::close(file)),
+            Err(error) if printed => Err(error),
+            Err(_) => Ok(()),
+        };
+        self.whole = 0;
+        match end {
+            Err(error) => self.io_error(b"write error", &error),
+            Ok(()) if self.failed => self.error(b"write error"),
+            Ok(()) => return true,
+        }
+        false
+    }
+}
+
+/// The operating system's words for an error, without Rust's number behind them.
+fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.rfind(" (os error ") {
+        Some(end) => text[..end].to_owned(),
+        None => text,
+    }
+}

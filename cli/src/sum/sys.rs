@@ -1,0 +1,112 @@
+//! What the standard library does not say about the process: the state it was started in, and the locale's characters.
+
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, IntoRawFd};
+use std::sync::Once;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// What the process inherited; bits.
+static INHERITED: AtomicU8 = AtomicU8::new(0);
+const STDIN_CLOSED: u8 = 1 << 0;
+const STDOUT_CLOSED: u8 = 1 << 1;
+const SIGPIPE_IGNORED: u8 = 1 << 2;
+/// Not inherited, but what makes a closed stdin an error.
+const STDIN_READ: u8 = 1 << 3;
+
+/// Runs before Rust's own start, which opens /dev/null over closed standard descriptors and ignores SIGPIPE. A digest
+/// tool must not take a closed stdin for an empty file, nor write results into /dev/null.
+#[used]
+#[cfg(target_os = "linux")]
+// SAFETY: the section holds pointers to functions that the loader calls once, single-threaded, before main; `record`
+// has the C ABI and uses nothing that needs Rust's runtime.
+#[unsafe(link_section = ".init_array")]
+static BEFORE_MAIN: extern "C" fn() = record;
+
+extern "C" fn record() {
+    let mut state = 0;
+    for (descriptor, closed) in [(libc::STDIN_FILENO, STDIN_CLOSED), (libc::STDOUT_FILENO, STDOUT_CLOSED)] {
+        // SAFETY: F_GETFD reads a flag and fails on a closed descriptor.
+        if unsafe { libc::fcntl(descriptor, libc::F_GETFD) } == -1 {
+            state |= closed;
+        }
+    }
+    // SAFETY: an all-zero sigaction is a valid one to write into, and a null action only asks.
+    let ignored = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(libc::SIGPIPE, std::ptr::null(), &raw mut action) == 0 && action.sa_sigaction == libc::SIG_IGN
+    };
+    INHERITED.store(if ignored { state | SIGPIPE_IGNORED } else { state }, Ordering::Relaxed);
+}
+
+/// Whether something asked for stdin, and the process was started with stdin closed.
+pub(super) fn closed_stdin_was_read() -> bool {
+    INHERITED.load(Ordering::Relaxed) & (STDIN_CLOSED | STDIN_READ) == STDIN_CLOSED | STDIN_READ
+}
+
+/// A second descriptor of stdout, or why there is none.
+pub(super) fn stdout() -> io::Result<File> {
+    if INHERITED.load(Ordering::Relaxed) & STDOUT_CLOSED != 0 {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
+    }
+    io::stdout().as_fd().try_clone_to_owned().map(File::from)
+}
+
+/// A second descriptor of stdin, or why there is none.
+pub(super) fn stdin() -> io::Result<File> {
+    if INHERITED.fetch_or(STDIN_READ, Ordering::Relaxed) & STDIN_CLOSED != 0 {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
+    }
+    io::stdin().as_fd().try_clone_to_owned().map(File::from)
+}
+
+/// Closes a file and says whether what was written to it has arrived, which a network file system knows only now.
+pub(super) fn close(file: File) -> io::Result<()> {
+    // SAFETY: the descriptor is owned, and given up here.
+    if unsafe { libc::close(file.into_raw_fd()) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Lets SIGPIPE end the process as it would have without Rust's start: silently, unless the parent ignored it.
+pub(super) fn restore_sigpipe() {
+    if INHERITED.load(Ordering::Relaxed) & SIGPIPE_IGNORED == 0 {
+        // SAFETY: SIG_DFL is a valid disposition, and no handler is replaced.
+        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    }
+}
+
+/// How many files the process may have open.
+pub(super) fn most_open_files() -> usize {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is valid to write to.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0;
+    if known { usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX) } else { 256 }
+}
+
+/// Bytes of the first character of `text`, which is not empty, and whether the user's locale can print it.
+pub(super) fn character(text: &[u8]) -> (usize, bool) {
+    if text[0].is_ascii() {
+        return (1, matches!(text[0], b' '..=b'~'));
+    }
+    static LOCALE: Once = Once::new();
+    // SAFETY: called once, by the one thread that writes diagnostics; an empty name means the environment's locale.
+    LOCALE.call_once(|| unsafe {
+        libc::setlocale(libc::LC_CTYPE, c"".as_ptr());
+    });
+    let mut wide: libc::wchar_t = 0;
+    // More than any C library's mbstate_t; all zero is the initial state.
+    let mut state = [0_u64; 16];
+    // SAFETY: the pointers are valid for what they are used for, and `text.len()` bounds what is read.
+    let length = unsafe { mbrtowc(&raw mut wide, text.as_ptr().cast(), text.len(), state.as_mut_ptr().cast()) };
+    if length == 0 || length > text.len() {
+        return (1, false);
+    }
+    // SAFETY: `wide` is a character of the current locale.
+    (length, unsafe { iswprint(wide as libc::c_uint) } != 0)
+}
+
+unsafe extern "C" {
+    fn mbrtowc(wide: *mut libc::wchar_t, text: *const libc::c_char, length: usize, state: *mut libc::c_void) -> usize;
+    fn iswprint(wide: libc::c_uint) -> libc::c_int;
+}

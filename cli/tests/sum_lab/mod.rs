@@ -1,0 +1,161 @@
+//! What the tests of `gantry sum` share: a directory of their own, and programs run in it under a name of choice.
+
+#![allow(dead_code, reason = "each test program uses its part")]
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::Write;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The names under which `gantry` is coreutils.
+pub(crate) const TOOLS: [&str; 6] = ["md5sum", "sha1sum", "sha224sum", "sha256sum", "sha384sum", "sha512sum"];
+
+/// The program under test.
+pub(crate) fn ours() -> PathBuf {
+    env!("CARGO_BIN_EXE_gantry").into()
+}
+
+/// The program of coreutils.
+pub(crate) fn theirs(tool: &str) -> PathBuf {
+    Path::new("/usr/bin").join(tool)
+}
+
+/// A directory that goes away with its value.
+pub(crate) struct Lab {
+    pub(crate) dir: PathBuf,
+}
+
+impl Lab {
+    pub(crate) fn new() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("sum-{}-{number}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        Self { dir }
+    }
+
+    pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    pub(crate) fn write(&self, name: impl AsRef<Path>, content: impl AsRef<[u8]>) {
+        fs::write(self.path(name), content).unwrap();
+    }
+
+    /// `program` in this directory, called `name`, in the C locale.
+    pub(crate) fn command(&self, program: &Path, name: &str) -> Command {
+        let mut command = Command::new(program);
+        command.arg0(name).current_dir(&self.dir).env("LC_ALL", "C").env_remove("POSIXLY_CORRECT");
+        command
+    }
+
+    /// Ours under one of the names of coreutils.
+    pub(crate) fn tool(&self, name: &str) -> Command {
+        self.command(&ours(), name)
+    }
+
+    /// `gantry sum`.
+    pub(crate) fn gantry_sum(&self) -> Command {
+        let mut command = self.command(&ours(), "gantry");
+        command.arg("sum");
+        command
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// Where stdin comes from.
+#[derive(Clone, Debug)]
+pub(crate) enum Input {
+    Null,
+    Pipe(Vec<u8>),
+    File(PathBuf),
+}
+
+/// What a program did.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Did {
+    pub(crate) stdout: Text,
+    pub(crate) stderr: Text,
+    pub(crate) code: Option<i32>,
+    pub(crate) signal: Option<i32>,
+}
+
+/// Bytes that are shown as text.
+#[derive(PartialEq, Eq)]
+pub(crate) struct Text(pub Vec<u8>);
+
+impl std::fmt::Debug for Text {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "\"{}\"", self.0.escape_ascii())
+    }
+}
+
+/// Runs to the end.
+pub(crate) fn run(mut command: Command, input: &Input) -> Did {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.stdin(match input {
+        Input::Null => Stdio::null(),
+        Input::Pipe(_) => Stdio::piped(),
+        Input::File(path) => fs::File::open(path).unwrap().into(),
+    });
+    let mut child = command.spawn().unwrap();
+    let mut stdin = child.stdin.take();
+    let writer = match (input, stdin.take()) {
+        (Input::Pipe(bytes), Some(mut stdin)) => {
+            let bytes = bytes.clone();
+            // A program that does not read all of it closes the pipe.
+            Some(std::thread::spawn(move || drop(stdin.write_all(&bytes))))
+        }
+        _ => None,
+    };
+    let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
+    if let Some(writer) = writer {
+        writer.join().unwrap();
+    }
+    Did { stdout: Text(stdout), stderr: Text(stderr), code: status.code(), signal: status.signal() }
+}
+
+/// Random numbers that are the same in every run (xorshift64*).
+pub(crate) struct Random(u64);
+
+impl Random {
+    /// From `GANTRY_TEST_SEED`, or a constant.
+    pub(crate) fn new() -> Self {
+        let seed = std::env::var("GANTRY_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
+        let seed = seed.unwrap_or(20_261_120);
+        eprintln!("GANTRY_TEST_SEED={seed}");
+        Self(seed | 1)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        ((self.next() >> 33) as usize) % end
+    }
+
+    pub(crate) fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+        &of[self.below(of.len())]
+    }
+
+    pub(crate) fn bytes(&mut self, length: usize) -> Vec<u8> {
+        (0..length).map(|_| (self.next() >> 40) as u8).collect()
+    }
+}
+
+/// Words as arguments.
+pub(crate) fn args(words: &str) -> Vec<OsString> {
+    words.split_whitespace().map(OsString::from).collect()
+}
