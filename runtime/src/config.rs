@@ -294,11 +294,11 @@ mod tests {
     #[test]
     fn the_sample_file_is_what_it_describes() {
         let sample = keys::sample();
-        let uncommented: String = sample
-            .lines()
-            .filter_map(|line| line.strip_prefix('#').filter(|line| !line.starts_with(' ')))
-            .map(|line| format!("{line}\n"))
-            .collect();
+        let examples = sample.lines().filter_map(|line| line.strip_prefix('#').filter(|line| !line.starts_with(' ')));
+        let uncommented = examples.collect::<Vec<_>>().join(
+            "
+",
+        );
         let config = of(&[&uncommented], &[]).unwrap();
         assert_eq!(config.show().iter().filter(|shown| shown.origin != Origin::Default).count(), KEYS.len());
     }

@@ -84,7 +84,9 @@ pub fn sample() -> String {
         text += "\n";
         text += &wrapped(key.doc);
         text += &wrapped(&format!("Accepts {}. Default: {}. Variable: {}.", key.accepts, key.default, key.variable()));
-        text += &format!("#{}\n", key.example);
+        text += "#";
+        text += key.example;
+        text += "\n";
     }
     text
 }
@@ -122,6 +124,7 @@ pub(crate) fn read(config: &mut Config, path: &str, value: &str, origin: &Origin
 }
 
 /// A value on its way into the configuration.
+#[derive(Clone, Copy)]
 struct Entry<'a> {
     path: &'a str,
     member: Option<&'a str>,

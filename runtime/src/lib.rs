@@ -29,7 +29,7 @@ mod suggest;
 use std::io;
 use std::path::PathBuf;
 
-use gantry::{Gantry, GantryBuilder};
+use gantry::Gantry;
 
 pub use config::{Config, File, Origin, Setting, files};
 pub use keys::{KEYS, Key, sample};
@@ -68,7 +68,7 @@ pub fn open(config: Config) -> Result<Gantry, Error> {
     for driver in drivers::all(&config) {
         builder = builder.driver_with(&*driver, |device| config.excluded(device));
     }
-    let gantry = with_policy(builder, &config.policy.value).build();
+    let gantry = builder.build();
     for (name, setting) in &config.devices {
         // A default speaks of drivers that were built, and these need not find anything.
         if setting.origin != Origin::Default {
@@ -83,18 +83,7 @@ pub fn open(config: Config) -> Result<Gantry, Error> {
             return Err(Error::Setting { origin: origin.clone(), problem });
         }
     }
-    Ok(gantry)
-}
-
-fn with_policy(builder: GantryBuilder, choice: &PolicyChoice) -> GantryBuilder {
-    use gantry::route::{BreakEven, Failover, Pin, RoundRobin, SizeThreshold};
-    match choice.clone() {
-        PolicyChoice::BreakEven => builder.policy(BreakEven),
-        PolicyChoice::Pin(device) => builder.policy(Pin { device }),
-        PolicyChoice::Failover(order) => builder.policy(Failover { order }),
-        PolicyChoice::RoundRobin => builder.policy(RoundRobin::default()),
-        PolicyChoice::SizeThreshold { bytes, small, large } => builder.policy(SizeThreshold { bytes, small, large }),
-    }
+    Ok(config.policy.value.over(&gantry))
 }
 
 fn must_exist(gantry: &Gantry, name: &str, origin: &Origin) -> Result<(), Error> {

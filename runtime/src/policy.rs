@@ -1,18 +1,21 @@
 use std::fmt;
 use std::str::FromStr;
 
+use gantry::Gantry;
+use gantry::route::{BreakEven, Failover, Pin, RoundRobin, SizeThreshold};
+
 /// A policy as the configuration names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PolicyChoice {
-    /// [`gantry::route::BreakEven`].
+    /// [`BreakEven`].
     BreakEven,
-    /// [`gantry::route::Pin`].
+    /// [`Pin`].
     Pin(String),
-    /// [`gantry::route::Failover`].
+    /// [`Failover`].
     Failover(Vec<String>),
-    /// [`gantry::route::RoundRobin`].
+    /// [`RoundRobin`].
     RoundRobin,
-    /// [`gantry::route::SizeThreshold`].
+    /// [`SizeThreshold`].
     SizeThreshold {
         /// From how many bytes on a request is large.
         bytes: usize,
@@ -29,6 +32,20 @@ impl PolicyChoice {
                                        size-threshold:BYTES,SMALL,LARGE";
 
     pub(crate) const NAMES: &[&str] = &["break-even", "pin", "failover", "round-robin", "size-threshold"];
+
+    /// The same devices under this policy.
+    #[must_use]
+    pub fn over(self, gantry: &Gantry) -> Gantry {
+        match self {
+            PolicyChoice::BreakEven => gantry.with_policy(BreakEven),
+            PolicyChoice::Pin(device) => gantry.with_policy(Pin { device }),
+            PolicyChoice::Failover(order) => gantry.with_policy(Failover { order }),
+            PolicyChoice::RoundRobin => gantry.with_policy(RoundRobin::default()),
+            PolicyChoice::SizeThreshold { bytes, small, large } => {
+                gantry.with_policy(SizeThreshold { bytes, small, large })
+            }
+        }
+    }
 
     /// The devices that it names.
     pub fn devices(&self) -> Vec<&str> {
