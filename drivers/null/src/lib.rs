@@ -12,6 +12,7 @@ use gantry::driver::{
 };
 use gantry::{Algorithm, Fault, Operation, Outcome, SessionParams};
 
+// ANCHOR: driver
 /// Discovers the one null device that every machine has.
 #[derive(Debug, Default)]
 pub struct NullDriver;
@@ -32,7 +33,9 @@ impl Driver for NullDriver {
         vec![Found::Device(Arc::new(NullDevice { info }))]
     }
 }
+// ANCHOR_END: driver
 
+// ANCHOR: session
 struct NullDevice {
     info: DeviceInfo,
 }
@@ -65,6 +68,7 @@ impl DeviceSession for NullSession {
         Ok(Box::new(NullStream))
     }
 }
+// ANCHOR_END: session
 
 struct NullStream;
 
