@@ -3,10 +3,16 @@
 /// Bytes on each side that must stay as they are: more than the widest register or cache line.
 const GUARD: usize = 128;
 
-/// What memory holds before anything is written to it: never zero, and different from its neighbours.
-fn poison(index: usize) -> u8 {
-    (index as u8).wrapping_mul(29) | 0x80
-}
+/// What memory holds before anything is written to it, over and over: never zero, and different from its neighbours.
+const POISON: [u8; 256] = {
+    let mut bytes = [0; 256];
+    let mut index = 0;
+    while index < bytes.len() {
+        bytes[index] = (index as u8).wrapping_mul(29) | 0x80;
+        index += 1;
+    }
+    bytes
+};
 
 /// A buffer between guard bytes, at a chosen distance from an aligned address.
 #[derive(Debug)]
@@ -26,7 +32,7 @@ impl Guarded {
 
     /// `length` bytes that nobody has written yet.
     pub(crate) fn poisoned(length: usize, offset: usize) -> Self {
-        let memory: Vec<u8> = (0..2 * GUARD + 64 + offset + length).map(poison).collect();
+        let memory = POISON.repeat((2 * GUARD + 64 + offset + length).div_ceil(POISON.len()));
         let start = GUARD + memory[GUARD..].as_ptr().align_offset(64) % 64 + offset;
         Self { memory, start, length }
     }
@@ -42,12 +48,16 @@ impl Guarded {
     /// Whether all bytes around the buffer are as they were.
     pub(crate) fn is_intact(&self) -> bool {
         let end = self.start + self.length;
-        (0..self.start).chain(end..self.memory.len()).all(|index| self.memory[index] == poison(index))
+        self.is_poison(0, self.start) && self.is_poison(end, self.memory.len())
     }
 
     /// Whether nothing has been written into the buffer of a `poisoned` one.
     pub(crate) fn is_untouched(&self) -> bool {
-        (self.start..self.start + self.length).all(|index| self.memory[index] == poison(index))
+        self.is_poison(self.start, self.start + self.length)
+    }
+
+    fn is_poison(&self, from: usize, to: usize) -> bool {
+        (from..to).all(|index| self.memory[index] == POISON[index % POISON.len()])
     }
 }
 
