@@ -1,0 +1,65 @@
+//! Dispatch allocates nothing once the session is open on its device: neither direct nor in a batch.
+
+mod devices;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use devices::{Script, Scripted};
+use gantry::{Algorithm, Gantry, Request, SessionParams};
+
+/// Of the requests of this test; no known answer has this length.
+const LENGTH: usize = 5;
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+// SAFETY: everything is left to the system's allocator; counting touches a thread-local without a destructor, which
+// allocates nothing itself.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller's promise, passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise, passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Allocations of the second time, when everything is open.
+fn allocations(mut work: impl FnMut()) -> usize {
+    work();
+    let before = ALLOCATIONS.get();
+    work();
+    ALLOCATIONS.get() - before
+}
+
+#[test]
+fn dispatch_allocates_nothing() {
+    for ring in [None, Some(8)] {
+        let device = Scripted::new(Script { ring, ..Script::new("device") });
+        let gantry = Gantry::builder().driver(&device).build();
+        let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
+
+        let mut data = [0; LENGTH];
+        assert_eq!(allocations(|| session.encrypt(&[], &mut data).unwrap()), 0, "direct");
+
+        let mut data = [[0; LENGTH]; 32];
+        let mut requests: Vec<Request<'_>> = data.iter_mut().map(|data| Request::encrypt(&[], data)).collect();
+        assert_eq!(allocations(|| session.process(&mut requests).unwrap()), 0, "batch");
+    }
+}
+
+#[test]
+fn the_count_counts() {
+    assert_eq!(allocations(|| drop(std::hint::black_box(Box::new([0_u8; 64])))), 1);
+}
