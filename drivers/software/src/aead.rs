@@ -1,0 +1,232 @@
+//! Authenticated encryption.
+//!
+//! `EVP_AEAD_CTX` is a key that any number of threads use at once. AWS-LC has no CCM of that kind but for Bluetooth's and
+//! Matter's lengths, so CCM takes an `EVP_CIPHER_CTX` from a pool.
+
+use std::ffi::{c_int, c_void};
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+use aws_lc_sys as lc;
+use gantry::driver::{Buffers, DeviceSession, Operands, Unsupported};
+use gantry::{Algorithm as A, Fault, Outcome, SessionParams};
+
+use crate::context::{Context, Pool};
+use crate::session::{Opened, Span, failed, length, refused, run_stream};
+
+// ---- EVP_AEAD
+
+pub(crate) fn open(params: &SessionParams) -> Opened {
+    Ok(Arc::new(AeadSession(Key::new(params)?)))
+}
+
+struct AeadSession(Key);
+
+impl DeviceSession for AeadSession {
+    fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
+        match operands {
+            Operands::Seal { iv, aad, data, tag } => self.0.seal(iv, aad, data, tag),
+            Operands::Open { iv, aad, data, tag } => self.0.open(iv, aad, data, tag),
+            other => run_stream(other),
+        }
+    }
+}
+
+/// A key for an AEAD of AWS-LC, and the length of its tags.
+pub(crate) struct Key {
+    context: NonNull<lc::EVP_AEAD_CTX>,
+    tag_len: usize,
+}
+
+// SAFETY: a context on the heap that belongs to no thread.
+unsafe impl Send for Key {}
+// SAFETY: sealing and opening take the context as a constant ("These functions may be called concurrently on the same
+// EVP_AEAD_CTX", aead.h), and nothing else is done with it before it is dropped.
+unsafe impl Sync for Key {}
+
+impl Key {
+    /// Also of GMAC, which is GCM without data.
+    pub(crate) fn new(params: &SessionParams) -> Result<Self, Unsupported> {
+        let aead = match params.algorithm() {
+            A::Aes128Gcm | A::Aes128Gmac => lc::EVP_aead_aes_128_gcm,
+            A::Aes192Gcm | A::Aes192Gmac => lc::EVP_aead_aes_192_gcm,
+            A::Aes256Gcm | A::Aes256Gmac => lc::EVP_aead_aes_256_gcm,
+            A::ChaCha20Poly1305 => lc::EVP_aead_chacha20_poly1305,
+            A::XChaCha20Poly1305 => lc::EVP_aead_xchacha20_poly1305,
+            _ => return Err(Unsupported::because("not an AEAD of AWS-LC")),
+        };
+        let (key, tag_len) = (params.key(), params.tag_length());
+        // 0 means the default length there, which would not be the length that is said here.
+        if tag_len == 0 {
+            return Err(Unsupported::because("the tag: wrong length"));
+        }
+        // SAFETY: the key is as long as it says, and AWS-LC refuses one or a tag of another length than the algorithm has.
+        let context = unsafe { lc::EVP_AEAD_CTX_new(aead(), key.as_ptr(), key.len(), tag_len) };
+        let context = NonNull::new(context).ok_or_else(|| refused("EVP_AEAD_CTX_new"))?;
+        Ok(Self { context, tag_len })
+    }
+
+    #[inline]
+    pub(crate) fn seal(&self, iv: &[u8], aad: &[u8], data: Buffers<'_>, tag: &mut [u8]) -> Result<Outcome, Fault> {
+        let data = Span::new(data)?;
+        if tag.len() != self.tag_len {
+            return Err(length("the tag"));
+        }
+        let mut written = 0;
+        // SAFETY: buffers as `Span` promises, apart from the tag, all as long as they say.
+        let good = unsafe {
+            lc::EVP_AEAD_CTX_seal_scatter(
+                self.context.as_ptr(),
+                data.output,
+                tag.as_mut_ptr(),
+                &raw mut written,
+                tag.len(),
+                iv.as_ptr(),
+                iv.len(),
+                data.input,
+                data.len,
+                ptr::null(),
+                0,
+                aad.as_ptr(),
+                aad.len(),
+            ) == 1
+        };
+        // Only lengths can be wrong, and core has checked them: this never zeroes data in place that another device needs.
+        if good { Ok(Outcome::Done) } else { Err(failed("EVP_AEAD_CTX_seal_scatter")) }
+    }
+
+    #[inline]
+    fn open(&self, iv: &[u8], aad: &[u8], data: Buffers<'_>, tag: &[u8]) -> Result<Outcome, Fault> {
+        let data = Span::new(data)?;
+        // SAFETY: buffers as `Span` promises, all as long as they say.
+        let good = unsafe {
+            lc::EVP_AEAD_CTX_open_gather(
+                self.context.as_ptr(),
+                data.output,
+                iv.as_ptr(),
+                iv.len(),
+                data.input,
+                data.len,
+                tag.as_ptr(),
+                tag.len(),
+                aad.as_ptr(),
+                aad.len(),
+            ) == 1
+        };
+        if good {
+            return Ok(Outcome::Done);
+        }
+        // SAFETY: reads the queue of this thread.
+        let bad_tag = lc::ERR_GET_REASON(unsafe { lc::ERR_peek_last_error() }) == lc::CIPHER_R_BAD_DECRYPT;
+        // The output is zeros already.
+        let fault = failed("EVP_AEAD_CTX_open_gather");
+        if bad_tag { Ok(Outcome::BadTag) } else { Err(fault) }
+    }
+}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        // SAFETY: it is ours. OPENSSL_free overwrites it.
+        unsafe { lc::EVP_AEAD_CTX_free(self.context.as_ptr()) }
+    }
+}
+
+// ---- CCM
+
+/// Most bytes of data or of associated data in one request: AWS-LC counts them in an `int`.
+pub(crate) const CCM_MAX: usize = c_int::MAX as usize;
+
+pub(crate) fn open_ccm(params: &SessionParams) -> Opened {
+    let cipher = match params.algorithm() {
+        A::Aes128Ccm => lc::EVP_aes_128_ccm,
+        A::Aes192Ccm => lc::EVP_aes_192_ccm,
+        A::Aes256Ccm => lc::EVP_aes_256_ccm,
+        _ => return Err(Unsupported::because("not CCM")),
+    };
+    let info = params.algorithm().info();
+    let (key, tag_len) = (params.key(), params.tag_length());
+    if !info.key.allows(key.len()) || !info.tag.allows(tag_len) {
+        return Err(Unsupported::because("the key or the tag: wrong length"));
+    }
+    let mut context = Context::<lc::EVP_CIPHER_CTX>::new().ok_or_else(|| refused("EVP_CIPHER_CTX_new"))?;
+    let at = context.as_mut_ptr();
+    // SAFETY: a new context, and a key as long as the cipher's. The length of tags has to be known before there is a key.
+    let good = unsafe {
+        lc::EVP_CipherInit_ex(at, cipher(), ptr::null_mut(), ptr::null(), ptr::null(), lc::AES_ENCRYPT) == 1
+            && lc::EVP_CIPHER_CTX_ctrl(at, lc::EVP_CTRL_AEAD_SET_TAG, tag_len as c_int, ptr::null_mut()) == 1
+            && lc::EVP_CipherInit_ex(at, ptr::null(), ptr::null_mut(), key.as_ptr(), ptr::null(), -1) == 1
+    };
+    if good {
+        Ok(Arc::new(CcmSession { pool: Pool::new(context), tag_len }))
+    } else {
+        Err(refused("EVP_CipherInit_ex"))
+    }
+}
+
+struct CcmSession {
+    pool: Pool<lc::EVP_CIPHER_CTX>,
+    tag_len: usize,
+}
+
+impl DeviceSession for CcmSession {
+    fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
+        match operands {
+            Operands::Seal { iv, aad, data, tag } => {
+                if tag.len() != self.tag_len {
+                    return Err(length("the tag"));
+                }
+                self.ccm(lc::AES_ENCRYPT, iv, aad, data, tag.as_mut_ptr())
+            }
+            Operands::Open { iv, aad, data, tag } => {
+                if tag.len() != self.tag_len {
+                    return Ok(Outcome::BadTag);
+                }
+                self.ccm(lc::AES_DECRYPT, iv, aad, data, tag.as_ptr().cast_mut())
+            }
+            other => run_stream(other),
+        }
+    }
+}
+
+impl CcmSession {
+    /// `tag` has the length of the session's tags; it is written with [`lc::AES_ENCRYPT`] only.
+    fn ccm(&self, enc: c_int, iv: &[u8], aad: &[u8], data: Buffers<'_>, tag: *mut u8) -> Result<Outcome, Fault> {
+        let data = Span::new(data)?;
+        if !(7..=13).contains(&iv.len()) {
+            return Err(length("the IV"));
+        }
+        // RFC 3610: the length of the data is written into the 15 - N bytes that the nonce leaves.
+        let longest = if iv.len() > 11 { (1 << (8 * (15 - iv.len()))) - 1 } else { CCM_MAX };
+        if data.len > longest || aad.len() > CCM_MAX {
+            return Ok(Outcome::BadLength);
+        }
+        let opening = enc == lc::AES_DECRYPT;
+        let (iv_len, tag_len, tag) = (iv.len() as c_int, self.tag_len as c_int, tag.cast::<c_void>());
+        let mut context = self.pool.take()?;
+        let at = context.as_mut_ptr();
+        // The order is AWS-LC's: lengths, nonce, tag, length of the data, associated data, data. Telling the associated data
+        // even when there is none makes a beginning of it, whatever the last request left behind.
+        // SAFETY: a context with its key; buffers as `Span` promises, and all as long as they say.
+        let ready = unsafe {
+            lc::EVP_CIPHER_CTX_ctrl(at, lc::EVP_CTRL_AEAD_SET_IVLEN, iv_len, ptr::null_mut()) == 1
+                && lc::EVP_CipherInit_ex(at, ptr::null(), ptr::null_mut(), ptr::null(), iv.as_ptr(), enc) == 1
+                && (!opening || lc::EVP_CIPHER_CTX_ctrl(at, lc::EVP_CTRL_AEAD_SET_TAG, tag_len, tag) == 1)
+                && lc::EVP_Cipher(at, ptr::null_mut(), ptr::null(), data.len) >= 0
+                && lc::EVP_Cipher(at, ptr::null_mut(), aad.as_ptr(), aad.len()) >= 0
+        };
+        if !ready {
+            return Err(failed("EVP_CipherInit_ex of CCM"));
+        }
+        // SAFETY: as above.
+        let good = unsafe {
+            lc::EVP_Cipher(at, data.output, data.input, data.len) >= 0
+                && (opening || lc::EVP_CIPHER_CTX_ctrl(at, lc::EVP_CTRL_AEAD_GET_TAG, tag_len, tag) == 1)
+        };
+        match (good, opening) {
+            (true, _) => Ok(Outcome::Done),
+            // All else was checked above. The output is zeros already.
+            (false, true) => Ok(Outcome::BadTag),
+            (false, false) => Err(failed("EVP_Cipher of CCM")),
+        }
+    }
+}

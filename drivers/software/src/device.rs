@@ -1,0 +1,180 @@
+//! The device, and the table of what AWS-LC offers.
+
+use std::sync::Arc;
+
+use aws_lc_sys::AWSLC_VERSION_NUMBER_STRING;
+use gantry::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, Unsupported};
+use gantry::{Algorithm as A, SessionParams};
+
+use crate::session::Opened;
+use crate::{aead, cipher, digest, eta, mac, xts};
+
+/// The algorithms that this device does not serve, and why.
+pub const LACKS: &[(A, &str)] = &[
+    (A::Null, "not a cryptographic algorithm; the null device serves it"),
+    (A::HmacRipemd160, "AWS-LC's HMAC does not take RIPEMD-160"),
+    (A::Aes128Xts, "AWS-LC has XTS with two keys of 256 bits only"),
+];
+
+/// What the device offers for one algorithm.
+struct Offer {
+    algorithm: A,
+    open: fn(&SessionParams) -> Opened,
+    streaming: bool,
+    max_bytes: usize,
+}
+
+const fn row(algorithm: A, open: fn(&SessionParams) -> Opened) -> Offer {
+    Offer { algorithm, open, streaming: false, max_bytes: usize::MAX }
+}
+
+impl Offer {
+    const fn streaming(self) -> Self {
+        Offer { streaming: true, ..self }
+    }
+
+    const fn max_bytes(self, max_bytes: usize) -> Self {
+        Offer { max_bytes, ..self }
+    }
+}
+
+const OFFERS: &[Offer] = &[
+    row(A::Md5, digest::open).streaming(),
+    row(A::Sha1, digest::open).streaming(),
+    row(A::Sha224, digest::open).streaming(),
+    row(A::Sha256, digest::open).streaming(),
+    row(A::Sha384, digest::open).streaming(),
+    row(A::Sha512, digest::open).streaming(),
+    row(A::Sha512_256, digest::open).streaming(),
+    row(A::Sha3_224, digest::open).streaming(),
+    row(A::Sha3_256, digest::open).streaming(),
+    row(A::Sha3_384, digest::open).streaming(),
+    row(A::Sha3_512, digest::open).streaming(),
+    row(A::Ripemd160, digest::open).streaming(),
+    row(A::Blake2b256, digest::open).streaming(),
+    row(A::HmacMd5, mac::open_hmac).streaming(),
+    row(A::HmacSha1, mac::open_hmac).streaming(),
+    row(A::HmacSha224, mac::open_hmac).streaming(),
+    row(A::HmacSha256, mac::open_hmac).streaming(),
+    row(A::HmacSha384, mac::open_hmac).streaming(),
+    row(A::HmacSha512, mac::open_hmac).streaming(),
+    row(A::HmacSha512_256, mac::open_hmac).streaming(),
+    row(A::HmacSha3_224, mac::open_hmac).streaming(),
+    row(A::HmacSha3_256, mac::open_hmac).streaming(),
+    row(A::HmacSha3_384, mac::open_hmac).streaming(),
+    row(A::HmacSha3_512, mac::open_hmac).streaming(),
+    row(A::Aes128Cmac, mac::open_cmac).streaming(),
+    row(A::Aes192Cmac, mac::open_cmac).streaming(),
+    row(A::Aes256Cmac, mac::open_cmac).streaming(),
+    row(A::Aes128Gmac, mac::open_gmac),
+    row(A::Aes192Gmac, mac::open_gmac),
+    row(A::Aes256Gmac, mac::open_gmac),
+    row(A::Poly1305, mac::open_poly1305).streaming(),
+    row(A::Aes128Ecb, cipher::open_ecb).streaming(),
+    row(A::Aes192Ecb, cipher::open_ecb).streaming(),
+    row(A::Aes256Ecb, cipher::open_ecb).streaming(),
+    row(A::Aes128Cbc, cipher::open_cbc).streaming(),
+    row(A::Aes192Cbc, cipher::open_cbc).streaming(),
+    row(A::Aes256Cbc, cipher::open_cbc).streaming(),
+    row(A::Aes128Ctr, cipher::open_ctr).streaming(),
+    row(A::Aes192Ctr, cipher::open_ctr).streaming(),
+    row(A::Aes256Ctr, cipher::open_ctr).streaming(),
+    row(A::Aes128Ofb, cipher::open_ofb).streaming(),
+    row(A::Aes192Ofb, cipher::open_ofb).streaming(),
+    row(A::Aes256Ofb, cipher::open_ofb).streaming(),
+    row(A::Aes128Cfb, cipher::open_cfb).streaming(),
+    row(A::Aes192Cfb, cipher::open_cfb).streaming(),
+    row(A::Aes256Cfb, cipher::open_cfb).streaming(),
+    row(A::Aes256Xts, xts::open),
+    row(A::DesEde3Cbc, cipher::open_des_ede3_cbc).streaming(),
+    row(A::ChaCha20, cipher::open_chacha20).streaming(),
+    row(A::Aes128Gcm, aead::open),
+    row(A::Aes192Gcm, aead::open),
+    row(A::Aes256Gcm, aead::open),
+    row(A::Aes128Ccm, aead::open_ccm).max_bytes(aead::CCM_MAX),
+    row(A::Aes192Ccm, aead::open_ccm).max_bytes(aead::CCM_MAX),
+    row(A::Aes256Ccm, aead::open_ccm).max_bytes(aead::CCM_MAX),
+    row(A::ChaCha20Poly1305, aead::open),
+    row(A::XChaCha20Poly1305, aead::open),
+    row(A::Aes128CbcHmacSha1, eta::open),
+    row(A::Aes192CbcHmacSha1, eta::open),
+    row(A::Aes256CbcHmacSha1, eta::open),
+    row(A::Aes128CbcHmacSha256, eta::open),
+    row(A::Aes192CbcHmacSha256, eta::open),
+    row(A::Aes256CbcHmacSha256, eta::open),
+    row(A::Aes128CbcHmacSha384, eta::open),
+    row(A::Aes192CbcHmacSha384, eta::open),
+    row(A::Aes256CbcHmacSha384, eta::open),
+    row(A::Aes128CbcHmacSha512, eta::open),
+    row(A::Aes192CbcHmacSha512, eta::open),
+    row(A::Aes256CbcHmacSha512, eta::open),
+    row(A::Aes128CtrHmacSha1, eta::open),
+    row(A::Aes192CtrHmacSha1, eta::open),
+    row(A::Aes256CtrHmacSha1, eta::open),
+    row(A::Aes128CtrHmacSha256, eta::open),
+    row(A::Aes192CtrHmacSha256, eta::open),
+    row(A::Aes256CtrHmacSha256, eta::open),
+    row(A::Aes128CtrHmacSha384, eta::open),
+    row(A::Aes192CtrHmacSha384, eta::open),
+    row(A::Aes256CtrHmacSha384, eta::open),
+    row(A::Aes128CtrHmacSha512, eta::open),
+    row(A::Aes192CtrHmacSha512, eta::open),
+    row(A::Aes256CtrHmacSha512, eta::open),
+];
+
+pub(crate) struct SoftwareDevice {
+    info: DeviceInfo,
+}
+
+impl SoftwareDevice {
+    pub(crate) fn new() -> Self {
+        let version = AWSLC_VERSION_NUMBER_STRING.strip_suffix(b"\0").unwrap_or(AWSLC_VERSION_NUMBER_STRING);
+        let capabilities = OFFERS.iter().map(|offer| Capability {
+            streaming: offer.streaming,
+            max_bytes: offer.max_bytes,
+            ..Capability::new(offer.algorithm)
+        });
+        let info = DeviceInfo {
+            name: "software".into(),
+            class: Class::Software,
+            description: "AWS-LC, one request at a time".into(),
+            version: String::from_utf8_lossy(version).into_owned(),
+            capabilities: capabilities.collect(),
+        };
+        Self { info }
+    }
+}
+
+impl Device for SoftwareDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn open(&self, params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Unsupported> {
+        let offer = OFFERS.iter().find(|offer| offer.algorithm == params.algorithm());
+        (offer.ok_or(Unsupported::because("the device does not offer it"))?.open)(params)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_algorithm_is_offered_once_or_lacking_with_a_reason() {
+        for algorithm in A::ALL {
+            let offers = OFFERS.iter().filter(|offer| offer.algorithm == *algorithm).count();
+            let lacks = LACKS.iter().filter(|(lacking, _)| lacking == algorithm).count();
+            assert_eq!(offers + lacks, 1, "{algorithm}: {offers} offers, {lacks} times lacking");
+        }
+    }
+
+    #[test]
+    fn the_version_is_that_of_aws_lc() {
+        // SAFETY: returns a string that lives as long as the process.
+        let version = unsafe { std::ffi::CStr::from_ptr(aws_lc_sys::OpenSSL_version(aws_lc_sys::OPENSSL_VERSION)) };
+        let version = version.to_str().unwrap();
+        let info = SoftwareDevice::new().info;
+        assert!(!info.version.is_empty() && version.contains(&info.version), "{version} {}", info.version);
+    }
+}

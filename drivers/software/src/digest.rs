@@ -1,0 +1,178 @@
+//! Digests: AWS-LC's one-call functions where it has them, otherwise contexts from a pool; streams are contexts.
+
+use std::ptr;
+use std::sync::Arc;
+
+use aws_lc_sys as lc;
+use gantry::driver::{DeviceSession, DigestStream, Operands, Unsupported};
+use gantry::{Algorithm as A, Fault, Operation, Outcome, SessionParams};
+
+use crate::context::{Context, Pool};
+use crate::session::{Opened, failed, length, out_of_memory, refused, run_stream};
+
+/// One of AWS-LC's digests: a pointer to a static table, never null.
+#[derive(Clone, Copy)]
+pub(crate) struct Md(*const lc::EVP_MD);
+
+// SAFETY: the table is static and constant.
+unsafe impl Send for Md {}
+// SAFETY: the table is static and constant.
+unsafe impl Sync for Md {}
+
+impl Md {
+    pub(crate) fn of(algorithm: A) -> Option<Md> {
+        let table = match algorithm {
+            A::Md5 => lc::EVP_md5,
+            A::Sha1 => lc::EVP_sha1,
+            A::Sha224 => lc::EVP_sha224,
+            A::Sha256 => lc::EVP_sha256,
+            A::Sha384 => lc::EVP_sha384,
+            A::Sha512 => lc::EVP_sha512,
+            A::Sha512_256 => lc::EVP_sha512_256,
+            A::Sha3_224 => lc::EVP_sha3_224,
+            A::Sha3_256 => lc::EVP_sha3_256,
+            A::Sha3_384 => lc::EVP_sha3_384,
+            A::Sha3_512 => lc::EVP_sha3_512,
+            A::Ripemd160 => lc::EVP_ripemd160,
+            A::Blake2b256 => lc::EVP_blake2b256,
+            _ => return None,
+        };
+        // SAFETY: without conditions.
+        Some(Md(unsafe { table() }))
+    }
+
+    pub(crate) fn as_ptr(self) -> *const lc::EVP_MD {
+        self.0
+    }
+
+    /// Bytes of the digest.
+    pub(crate) fn size(self) -> usize {
+        // SAFETY: a table of AWS-LC.
+        unsafe { lc::EVP_MD_size(self.0) }
+    }
+}
+
+/// From message to digest, with the state on the stack, where it is overwritten.
+type OneCall = unsafe extern "C" fn(*const u8, usize, *mut u8) -> *mut u8;
+
+fn one_call(algorithm: A) -> Option<OneCall> {
+    Some(match algorithm {
+        A::Md5 => lc::MD5,
+        A::Sha1 => lc::SHA1,
+        A::Sha224 => lc::SHA224,
+        A::Sha256 => lc::SHA256,
+        A::Sha384 => lc::SHA384,
+        A::Sha512 => lc::SHA512,
+        A::Sha512_256 => lc::SHA512_256,
+        A::Ripemd160 => lc::RIPEMD160,
+        _ => return None,
+    })
+}
+
+pub(crate) fn open(params: &SessionParams) -> Opened {
+    let algorithm = params.algorithm();
+    let md = Md::of(algorithm).ok_or(Unsupported::because("not a digest of AWS-LC"))?;
+    let way = match one_call(algorithm) {
+        Some(function) => Way::OneCall(function),
+        None => Way::Context(Box::new(Pool::new(begin(md).ok_or_else(|| refused("EVP_DigestInit_ex"))?))),
+    };
+    Ok(Arc::new(DigestSession { md, way }))
+}
+
+struct DigestSession {
+    md: Md,
+    way: Way,
+}
+
+enum Way {
+    OneCall(OneCall),
+    Context(Box<Pool<lc::EVP_MD_CTX>>),
+}
+
+impl DeviceSession for DigestSession {
+    fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
+        let Operands::Digest { input, output } = operands else { return run_stream(operands) };
+        if output.len() != self.md.size() {
+            return Err(length("the digest"));
+        }
+        match &self.way {
+            Way::OneCall(function) => {
+                // SAFETY: `input` as long as it says, and `output` as long as the digest.
+                unsafe { function(input.as_ptr(), input.len(), output.as_mut_ptr()) };
+            }
+            Way::Context(pool) => {
+                let mut context = pool.take()?;
+                // SAFETY: the context is initialised, as `begin` and `finish` leave it.
+                unsafe {
+                    update(context.as_mut_ptr(), input)?;
+                    finish(context.as_mut_ptr(), self.md, output)?;
+                }
+            }
+        }
+        Ok(Outcome::Done)
+    }
+
+    fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {
+        let context = begin(self.md).ok_or_else(|| refused("EVP_DigestInit_ex"))?;
+        Ok(Box::new(Stream { md: self.md, context }))
+    }
+}
+
+struct Stream {
+    md: Md,
+    context: Context<lc::EVP_MD_CTX>,
+}
+
+impl DigestStream for Stream {
+    fn operation(&self) -> Operation {
+        Operation::Digest
+    }
+
+    fn update(&mut self, input: &[u8]) -> Result<(), Fault> {
+        // SAFETY: the context is initialised, as `begin` and `finish` leave it.
+        unsafe { update(self.context.as_mut_ptr(), input) }
+    }
+
+    fn finish(&mut self, output: &mut [u8]) -> Result<(), Fault> {
+        if output.len() != self.md.size() {
+            return Err(length("the digest"));
+        }
+        // SAFETY: the context is initialised, as `begin` and `finish` leave it.
+        unsafe { finish(self.context.as_mut_ptr(), self.md, output) }
+    }
+
+    fn duplicate(&self) -> Box<dyn DigestStream> {
+        let context = self.context.duplicate().unwrap_or_else(|| out_of_memory());
+        Box::new(Stream { md: self.md, context })
+    }
+}
+
+/// A context at the beginning of a message; `None` when memory ran out.
+fn begin(md: Md) -> Option<Context<lc::EVP_MD_CTX>> {
+    let mut context = Context::new()?;
+    // SAFETY: a context, and a table of AWS-LC.
+    (unsafe { lc::EVP_DigestInit_ex(context.as_mut_ptr(), md.0, ptr::null_mut()) } == 1).then_some(context)
+}
+
+/// # Safety
+///
+/// The context is initialised.
+unsafe fn update(context: *mut lc::EVP_MD_CTX, input: &[u8]) -> Result<(), Fault> {
+    // SAFETY: as the caller promises.
+    let good = unsafe { lc::EVP_DigestUpdate(context, input.as_ptr().cast(), input.len()) } == 1;
+    if good { Ok(()) } else { Err(failed("EVP_DigestUpdate")) }
+}
+
+/// Leaves the context at the beginning of the next message, and without the last one.
+///
+/// # Safety
+///
+/// The context is initialised for `md`, and `output` is as long as its digest.
+unsafe fn finish(context: *mut lc::EVP_MD_CTX, md: Md, output: &mut [u8]) -> Result<(), Fault> {
+    // SAFETY: as the caller promises. Initialising for the same digest again keeps the memory.
+    let good = unsafe {
+        lc::EVP_DigestFinal_ex(context, output.as_mut_ptr(), ptr::null_mut()) == 1
+            && lc::EVP_DigestInit_ex(context, md.0, ptr::null_mut()) == 1
+    };
+    if good { Ok(()) } else { Err(failed("EVP_DigestFinal_ex")) }
+}

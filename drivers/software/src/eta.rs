@@ -1,0 +1,66 @@
+//! Encrypt then authenticate: tag = HMAC(aad ‖ iv ‖ ciphertext).
+
+use std::sync::Arc;
+
+use gantry::driver::{DeviceSession, Operands, Unsupported};
+use gantry::{Algorithm, Fault, Operation, Outcome, SessionParams, tags_equal};
+
+use crate::cipher::{Aes, Cipher, Mode};
+use crate::mac::{Hmac, LONGEST_HMAC};
+use crate::session::{Opened, Secret, Span, length, run_stream};
+
+pub(crate) fn open(params: &SessionParams) -> Opened {
+    let info = params.algorithm().info();
+    let mode = match info.cipher {
+        Some(Algorithm::Aes128Cbc | Algorithm::Aes192Cbc | Algorithm::Aes256Cbc) => Mode::Cbc,
+        Some(Algorithm::Aes128Ctr | Algorithm::Aes192Ctr | Algorithm::Aes256Ctr) => Mode::Ctr,
+        _ => return Err(Unsupported::because("not a cipher of encrypt-then-authenticate")),
+    };
+    if !info.tag.allows(params.tag_length()) {
+        return Err(Unsupported::because("the tag: wrong length"));
+    }
+    let cipher = Aes::new(mode, params.key())?;
+    let hmac = Hmac::new(info.digest, params.second_key())?;
+    Ok(Arc::new(EtaSession { cipher, hmac, block: info.block, tag_len: params.tag_length() }))
+}
+
+struct EtaSession {
+    cipher: Aes,
+    hmac: Hmac,
+    block: usize,
+    tag_len: usize,
+}
+
+impl DeviceSession for EtaSession {
+    fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
+        match operands {
+            Operands::Seal { iv, aad, data, tag } => {
+                let mut data = Span::new(data)?;
+                if tag.len() != self.tag_len {
+                    return Err(length("the tag"));
+                }
+                let mut state = self.cipher.start(iv)?;
+                let outcome = self.cipher.run(Operation::Encrypt, &mut state, data.again())?;
+                if outcome == Outcome::Done {
+                    self.hmac.mac(&[aad, iv, data.output()], tag)?;
+                }
+                Ok(outcome)
+            }
+            Operands::Open { iv, aad, data, tag } => {
+                let data = Span::new(data)?;
+                if !data.len.is_multiple_of(self.block) {
+                    return Ok(Outcome::BadLength);
+                }
+                let mut state = self.cipher.start(iv)?;
+                let mut computed = Secret::<[u8; LONGEST_HMAC]>::zeroed();
+                let computed = &mut computed[..self.tag_len];
+                self.hmac.mac(&[aad, iv, data.input()], computed)?;
+                if !tags_equal(computed, tag) {
+                    return Ok(Outcome::BadTag);
+                }
+                self.cipher.run(Operation::Decrypt, &mut state, data)
+            }
+            other => run_stream(other),
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! The reference device: AWS-LC on the calling thread. Every machine has it, and it is never excluded.
+//!
+//! A session holds prepared keys and nothing that changes: many threads share it, and a request allocates nothing and
+//! takes no lock. Most of AWS-LC's functions take their keys as constants, so that is free. The few that need a context of
+//! their own (XTS, CCM, CMAC, SHA-3) take a prepared one from a lock-free pool in the session.
+//!
+//! What AWS-LC lacks is said in [`LACKS`], not made up for.
+
+use std::sync::Arc;
+
+use gantry::driver::{Driver, Found};
+
+/// Authenticated encryption: GCM, CCM, the two ChaCha20-Poly1305.
+mod aead;
+/// Ciphers that need no context: AES but for XTS, triple DES, ChaCha20.
+mod cipher;
+/// AWS-LC's contexts, and the pool that shares them between threads.
+mod context;
+/// What the device offers: one row per algorithm.
+mod device;
+/// Digests.
+mod digest;
+/// Encrypt then authenticate: AES-CBC or AES-CTR, then HMAC.
+mod eta;
+/// Authentication codes: HMAC, CMAC, GMAC, Poly1305.
+mod mac;
+/// What sessions of every kind share: keys that vanish, buffers as AWS-LC wants them, failures.
+mod session;
+/// XTS.
+mod xts;
+
+pub use device::LACKS;
+
+/// Discovers the one software device that every machine has.
+#[derive(Debug, Default)]
+pub struct SoftwareDriver;
+
+impl Driver for SoftwareDriver {
+    fn name(&self) -> &'static str {
+        "software"
+    }
+
+    fn discover(&self) -> Vec<Found> {
+        vec![Found::Device(Arc::new(device::SoftwareDevice::new()))]
+    }
+}

@@ -1,0 +1,286 @@
+//! Authentication codes.
+//!
+//! HMAC's prepared state is flat, so a request works on a copy on its stack. CMAC's is a context from a pool. GMAC is
+//! AES-GCM over associated data only. Poly1305 prepares nothing.
+
+use std::ptr;
+use std::sync::Arc;
+
+use aws_lc_sys as lc;
+use gantry::driver::{DeviceSession, DigestStream, Operands, Unsupported};
+use gantry::{Algorithm as A, Fault, Operation, Outcome, SessionParams};
+
+use crate::aead::Key;
+use crate::context::{Context, Pool};
+use crate::digest::Md;
+use crate::session::{Opened, Plain, Secret, failed, length, out_of_memory, refused, run_stream};
+
+// ---- HMAC
+
+/// HMAC with its key: the state after the inner and the outer key block, to be copied for each message.
+#[derive(Clone)]
+pub(crate) struct Hmac {
+    context: Box<Secret<lc::HMAC_CTX>>,
+    size: usize,
+}
+
+/// The longest HMAC: that of SHA-512.
+pub(crate) const LONGEST_HMAC: usize = 64;
+
+impl Hmac {
+    pub(crate) fn new(digest: Option<A>, key: &[u8]) -> Result<Self, Unsupported> {
+        let md = digest.and_then(Md::of).ok_or(Unsupported::because("not a digest of AWS-LC"))?;
+        let mut context = Secret::<lc::HMAC_CTX>::boxed();
+        // SAFETY: a zeroed context is an empty one (hmac.h), the key is as long as it says, and `md` is one of AWS-LC's.
+        let good = unsafe {
+            lc::HMAC_Init_ex(&raw mut **context, key.as_ptr().cast(), key.len(), md.as_ptr(), ptr::null_mut()) == 1
+        };
+        if good { Ok(Self { context, size: md.size() }) } else { Err(refused("HMAC_Init_ex")) }
+    }
+
+    /// The MAC of the pieces one after the other, cut to the length of `output`.
+    #[inline]
+    pub(crate) fn mac(&self, pieces: &[&[u8]], output: &mut [u8]) -> Result<(), Fault> {
+        let mut state = Secret::clone(&self.context);
+        for piece in pieces {
+            Self::update(&mut state, piece)?;
+        }
+        self.finish(&mut state, output)
+    }
+
+    fn update(state: &mut Secret<lc::HMAC_CTX>, input: &[u8]) -> Result<(), Fault> {
+        // SAFETY: a copy of a context that has its key.
+        let good = unsafe { lc::HMAC_Update(&raw mut **state, input.as_ptr(), input.len()) } == 1;
+        if good { Ok(()) } else { Err(failed("HMAC_Update")) }
+    }
+
+    fn finish(&self, state: &mut Secret<lc::HMAC_CTX>, output: &mut [u8]) -> Result<(), Fault> {
+        if output.len() > self.size {
+            return Err(length("the MAC"));
+        }
+        let mut whole = Secret::<[u8; LONGEST_HMAC]>::zeroed();
+        // SAFETY: a copy of a context that has its key; `whole` is long enough for every digest.
+        let good = unsafe { lc::HMAC_Final(&raw mut **state, whole.as_mut_ptr(), ptr::null_mut()) } == 1;
+        output.copy_from_slice(&whole[..output.len()]);
+        if good { Ok(()) } else { Err(failed("HMAC_Final")) }
+    }
+}
+
+pub(crate) fn open_hmac(params: &SessionParams) -> Opened {
+    Ok(Arc::new(HmacSession(Hmac::new(params.algorithm().info().digest, params.key())?)))
+}
+
+struct HmacSession(Hmac);
+
+impl DeviceSession for HmacSession {
+    fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
+        let Operands::Mac { input, output, .. } = operands else { return run_stream(operands) };
+        self.0.mac(&[input], output).map(|()| Outcome::Done)
+    }
+
+    fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {
+        Ok(Box::new(HmacStream { key: self.0.clone(), state: self.0.context.clone() }))
+    }
+}
+
+struct HmacStream {
+    key: Hmac,
+    state: Box<Secret<lc::HMAC_CTX>>,
+}
+
+impl DigestStream for HmacStream {
+    fn operation(&self) -> Operation {
+        Operation::Mac
+    }
+
+    fn update(&mut self, input: &[u8]) -> Result<(), Fault> {
+        Hmac::update(&mut self.state, input)
+    }
+
+    fn finish(&mut self, output: &mut [u8]) -> Result<(), Fault> {
+        self.key.finish(&mut self.state, output)?;
+        self.state.clone_from(&self.key.context);
+        Ok(())
+    }
+
+    fn duplicate(&self) -> Box<dyn DigestStream> {
+        Box::new(HmacStream { key: self.key.clone(), state: self.state.clone() })
+    }
+}
+
+// ---- CMAC
+
+pub(crate) fn open_cmac(params: &SessionParams) -> Opened {
+    let key = params.key();
+    // SAFETY: without conditions; they give pointers to static tables.
+    let cipher = unsafe {
+        match key.len() {
+            16 => lc::EVP_aes_128_cbc(),
+            24 => lc::EVP_aes_192_cbc(),
+            _ => lc::EVP_aes_256_cbc(),
+        }
+    };
+    let mut context = Context::<lc::CMAC_CTX>::new().ok_or_else(|| refused("CMAC_CTX_new"))?;
+    // SAFETY: a new context, a key as long as it says, and AWS-LC refuses one that does not fit the cipher.
+    let good =
+        unsafe { lc::CMAC_Init(context.as_mut_ptr(), key.as_ptr().cast(), key.len(), cipher, ptr::null_mut()) == 1 };
+    if good { Ok(Arc::new(CmacSession(Pool::new(context)))) } else { Err(refused("CMAC_Init")) }
+}
+
+struct CmacSession(Pool<lc::CMAC_CTX>);
+
+impl DeviceSession for CmacSession {
+    fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
+        let Operands::Mac { input, output, .. } = operands else { return run_stream(operands) };
+        let mut context = self.0.take()?;
+        // SAFETY: contexts in the pool have their key, and stand at the beginning of a message: `cmac_finish` leaves them
+        // there, and `cmac_update` does not fail.
+        unsafe {
+            cmac_update(context.as_mut_ptr(), input)?;
+            cmac_finish(context.as_mut_ptr(), output)?;
+        }
+        Ok(Outcome::Done)
+    }
+
+    fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {
+        let context = self.0.make().ok_or_else(|| refused("CMAC_CTX_copy"))?;
+        Ok(Box::new(CmacStream(context)))
+    }
+}
+
+struct CmacStream(Context<lc::CMAC_CTX>);
+
+impl DigestStream for CmacStream {
+    fn operation(&self) -> Operation {
+        Operation::Mac
+    }
+
+    fn update(&mut self, input: &[u8]) -> Result<(), Fault> {
+        // SAFETY: a copy of a context that has its key.
+        unsafe { cmac_update(self.0.as_mut_ptr(), input) }
+    }
+
+    fn finish(&mut self, output: &mut [u8]) -> Result<(), Fault> {
+        // SAFETY: a copy of a context that has its key.
+        unsafe { cmac_finish(self.0.as_mut_ptr(), output) }
+    }
+
+    fn duplicate(&self) -> Box<dyn DigestStream> {
+        Box::new(CmacStream(self.0.duplicate().unwrap_or_else(|| out_of_memory())))
+    }
+}
+
+/// # Safety
+///
+/// The context has its key.
+unsafe fn cmac_update(context: *mut lc::CMAC_CTX, input: &[u8]) -> Result<(), Fault> {
+    // SAFETY: as the caller promises.
+    let good = unsafe { lc::CMAC_Update(context, input.as_ptr(), input.len()) } == 1;
+    if good { Ok(()) } else { Err(failed("CMAC_Update")) }
+}
+
+/// Leaves the context at the beginning of the next message.
+///
+/// # Safety
+///
+/// The context has its key.
+unsafe fn cmac_finish(context: *mut lc::CMAC_CTX, output: &mut [u8]) -> Result<(), Fault> {
+    let (mut whole, mut len) = (Secret::<[u8; 16]>::zeroed(), 0);
+    if output.len() > whole.len() {
+        return Err(length("the MAC"));
+    }
+    // SAFETY: as the caller promises, and `whole` is as long as a block of AES.
+    let good =
+        unsafe { lc::CMAC_Final(context, whole.as_mut_ptr(), &raw mut len) == 1 && lc::CMAC_Reset(context) == 1 };
+    output.copy_from_slice(&whole[..output.len()]);
+    if good { Ok(()) } else { Err(failed("CMAC_Final")) }
+}
+
+// ---- GMAC
+
+pub(crate) fn open_gmac(params: &SessionParams) -> Opened {
+    Ok(Arc::new(GmacSession(Key::new(params)?)))
+}
+
+struct GmacSession(Key);
+
+impl DeviceSession for GmacSession {
+    fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
+        let Operands::Mac { iv, input, output } = operands else { return run_stream(operands) };
+        self.0.seal(iv, input, (&mut []).into(), output)
+    }
+}
+
+// ---- Poly1305
+
+/// AWS-LC looks for the place in its state that is a multiple of 64, so a copy works only at such a distance.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Poly1305State(lc::poly1305_state);
+
+// SAFETY: numbers only (poly1305.c), and a copy lies as far from a multiple of 64 as the original does, namely on one.
+unsafe impl Plain for Poly1305State {}
+
+pub(crate) fn open_poly1305(params: &SessionParams) -> Opened {
+    let key: &[u8; 32] = params.key().try_into().map_err(|_| Unsupported::because("the key: wrong length"))?;
+    let mut state = Secret::<Poly1305State>::boxed();
+    // SAFETY: a state, and a key of 32 bytes.
+    unsafe { lc::CRYPTO_poly1305_init(&raw mut state.0, key.as_ptr()) };
+    Ok(Arc::new(Poly1305Session { begun: state }))
+}
+
+struct Poly1305Session {
+    /// The state after the key, to be copied for each message.
+    begun: Box<Secret<Poly1305State>>,
+}
+
+impl DeviceSession for Poly1305Session {
+    fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
+        let Operands::Mac { input, output, .. } = operands else { return run_stream(operands) };
+        let mut state = Secret::clone(&self.begun);
+        poly1305_update(&mut state, input);
+        poly1305_finish(&mut state, output).map(|()| Outcome::Done)
+    }
+
+    fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {
+        Ok(Box::new(Poly1305Stream { begun: self.begun.clone(), state: self.begun.clone() }))
+    }
+}
+
+struct Poly1305Stream {
+    begun: Box<Secret<Poly1305State>>,
+    state: Box<Secret<Poly1305State>>,
+}
+
+impl DigestStream for Poly1305Stream {
+    fn operation(&self) -> Operation {
+        Operation::Mac
+    }
+
+    fn update(&mut self, input: &[u8]) -> Result<(), Fault> {
+        poly1305_update(&mut self.state, input);
+        Ok(())
+    }
+
+    fn finish(&mut self, output: &mut [u8]) -> Result<(), Fault> {
+        poly1305_finish(&mut self.state, output)?;
+        self.state.clone_from(&self.begun);
+        Ok(())
+    }
+
+    fn duplicate(&self) -> Box<dyn DigestStream> {
+        Box::new(Poly1305Stream { begun: self.begun.clone(), state: self.state.clone() })
+    }
+}
+
+fn poly1305_update(state: &mut Secret<Poly1305State>, input: &[u8]) {
+    // SAFETY: a copy of a state that has its key.
+    unsafe { lc::CRYPTO_poly1305_update(&raw mut state.0, input.as_ptr(), input.len()) }
+}
+
+fn poly1305_finish(state: &mut Secret<Poly1305State>, output: &mut [u8]) -> Result<(), Fault> {
+    let output: &mut [u8; 16] = output.try_into().map_err(|_| length("the MAC"))?;
+    // SAFETY: a copy of a state that has its key, and 16 bytes for the MAC.
+    unsafe { lc::CRYPTO_poly1305_finish(&raw mut state.0, output.as_mut_ptr()) };
+    Ok(())
+}

@@ -1,0 +1,178 @@
+//! What sessions of every kind share.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use aws_lc_sys as lc;
+use gantry::driver::{Buffers, DeviceSession, Operands, Unsupported};
+use gantry::{Fault, Outcome};
+
+/// What opening a session gives.
+pub(crate) type Opened = Result<Arc<dyn DeviceSession>, Unsupported>;
+
+/// AWS-LC's structures that are plain memory.
+///
+/// # Safety
+///
+/// All zeros are a value of the type, a copy of its bytes is a second value that works as the first one does, and nothing
+/// but its bytes has to be released. It may be used from any thread, and shared ones are only read.
+pub(crate) unsafe trait Plain: Copy {}
+
+// SAFETY: round keys and their number.
+unsafe impl Plain for lc::AES_KEY {}
+// SAFETY: round keys.
+unsafe impl Plain for [lc::DES_key_schedule; 3] {}
+// SAFETY: hash states, flat ("All of the contexts are flat", hmac.c), and two pointers to static tables, null at first.
+unsafe impl Plain for lc::HMAC_CTX {}
+
+// SAFETY: numbers.
+unsafe impl<const N: usize> Plain for [u8; N] {}
+
+/// Plain memory that is overwritten when it is dropped.
+pub(crate) struct Secret<T: Plain>(T);
+
+// SAFETY: `Plain` promises it.
+unsafe impl<T: Plain> Send for Secret<T> {}
+// SAFETY: `Plain` promises it.
+unsafe impl<T: Plain> Sync for Secret<T> {}
+
+impl<T: Plain> Secret<T> {
+    /// Zeros, on the heap: a key that is then written in place leaves no copies where it was moved from.
+    pub(crate) fn boxed() -> Box<Self> {
+        let zeros = Box::<Self>::new_zeroed();
+        // SAFETY: `Secret` is a wrapper around `T`, of which `Plain` promises that all zeros are a value.
+        unsafe { zeros.assume_init() }
+    }
+
+    /// Zeros, on the stack.
+    #[inline]
+    pub(crate) fn zeroed() -> Self {
+        // SAFETY: as in `boxed`.
+        unsafe { std::mem::zeroed() }
+    }
+}
+
+impl<T: Plain> Clone for Secret<T> {
+    #[inline]
+    fn clone(&self) -> Self {
+        Secret(self.0)
+    }
+}
+
+impl<T: Plain> Deref for Secret<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: Plain> DerefMut for Secret<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
+
+impl<T: Plain> Drop for Secret<T> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: the range is `self.0`, for which all zeros are a value.
+        unsafe { lc::OPENSSL_cleanse((&raw mut self.0).cast(), size_of::<T>()) }
+    }
+}
+
+/// Buffers as AWS-LC takes them: `input` and `output` are the same or do not overlap, and both have `len` bytes.
+pub(crate) struct Span<'a> {
+    pub(crate) input: *const u8,
+    pub(crate) output: *mut u8,
+    pub(crate) len: usize,
+    buffers: std::marker::PhantomData<Buffers<'a>>,
+}
+
+impl<'a> Span<'a> {
+    #[inline]
+    pub(crate) fn new(data: Buffers<'a>) -> Result<Self, Fault> {
+        let (input, output, len) = match data {
+            Buffers::InPlace(data) => {
+                let output = data.as_mut_ptr();
+                (output.cast_const(), output, data.len())
+            }
+            Buffers::Separate { input, output } if input.len() == output.len() => {
+                (input.as_ptr(), output.as_mut_ptr(), input.len())
+            }
+            Buffers::Separate { .. } => return Err(length("input and output")),
+        };
+        Ok(Self { input, output, len, buffers: std::marker::PhantomData })
+    }
+
+    /// The same buffers for another time.
+    #[inline]
+    pub(crate) fn again(&mut self) -> Span<'_> {
+        Span { buffers: std::marker::PhantomData, ..*self }
+    }
+
+    /// The input, to be read before anything is written.
+    #[inline]
+    pub(crate) fn input(&self) -> &[u8] {
+        // SAFETY: `len` bytes that are borrowed by `self`, and written through `&mut self` only.
+        unsafe { std::slice::from_raw_parts(self.input, self.len) }
+    }
+
+    /// The output, to be read after it was written.
+    #[inline]
+    pub(crate) fn output(&mut self) -> &mut [u8] {
+        // SAFETY: `len` bytes that are borrowed by `self`, exclusively.
+        unsafe { std::slice::from_raw_parts_mut(self.output, self.len) }
+    }
+
+    /// What is left after the first `len` bytes, of which there are that many.
+    #[inline]
+    pub(crate) fn skip(self, len: usize) -> Self {
+        debug_assert!(len <= self.len);
+        Self { input: self.input.wrapping_add(len), output: self.output.wrapping_add(len), len: self.len - len, ..self }
+    }
+}
+
+/// The IV as an array. Core has checked its length.
+#[inline]
+pub(crate) fn iv<const N: usize>(iv: &[u8]) -> Result<&[u8; N], Fault> {
+    iv.try_into().map_err(|_| length("the IV"))
+}
+
+/// Steps of a stream; nothing else is left when a session has taken out what its kind does.
+pub(crate) fn run_stream(operands: Operands<'_>) -> Result<Outcome, Fault> {
+    match operands {
+        Operands::Update { stream, input } => stream.update(input).map(|()| Outcome::Done),
+        Operands::Finish { stream, output } => stream.finish(output).map(|()| Outcome::Done),
+        _ => Err(Fault::failed("a request of another kind than its session")),
+    }
+}
+
+/// A buffer of a wrong length. Core lets none through; the check keeps memory safe when somebody else calls.
+#[cold]
+pub(crate) fn length(what: &'static str) -> Fault {
+    Fault::failed(format!("{what}: wrong length"))
+}
+
+/// A call into AWS-LC that failed. Its error queue is emptied, so that the host program never meets what it did not cause.
+#[cold]
+pub(crate) fn failed(call: &'static str) -> Fault {
+    // SAFETY: touches the queue of this thread only.
+    unsafe { lc::ERR_clear_error() };
+    Fault::failed(call)
+}
+
+/// The same while a session is opened.
+#[cold]
+pub(crate) fn refused(call: &'static str) -> Unsupported {
+    let Fault::Failed(reason) = failed(call) else { unreachable!("what failed() makes") };
+    Unsupported(reason)
+}
+
+/// Memory ran out where the contract knows no failure. Rust's own containers end the process then, too.
+#[cold]
+pub(crate) fn out_of_memory() -> ! {
+    std::alloc::handle_alloc_error(std::alloc::Layout::new::<[u8; 1024]>())
+}
