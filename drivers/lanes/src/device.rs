@@ -1,0 +1,71 @@
+//! The device: the lanes of this CPU, as data.
+
+use std::sync::Arc;
+
+use gantry::driver::{Capability, Class, Device, DeviceInfo, DeviceQueue, DeviceSession};
+use gantry::{Algorithm, Fault, Operation, SessionParams, Unsupported};
+
+use crate::level::Level;
+use crate::queue::LanesQueue;
+use crate::session::{LanesSession, lanes_of};
+
+/// The name of the device.
+pub(crate) const NAME: &str = "lanes";
+
+/// The lanes of this CPU.
+pub(crate) struct LanesDevice {
+    level: Level,
+    info: DeviceInfo,
+}
+
+impl LanesDevice {
+    pub(crate) fn new(level: Level) -> Self {
+        let info = DeviceInfo {
+            name: NAME.into(),
+            class: Class::Simd,
+            description: description(level),
+            version: env!("CARGO_PKG_VERSION").into(),
+            capabilities: Algorithm::ALL.iter().filter_map(|&algorithm| capability(level, algorithm)).collect(),
+        };
+        LanesDevice { level, info }
+    }
+}
+
+impl Device for LanesDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn open(&self, params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Unsupported> {
+        Ok(Arc::new(LanesSession::open(self.level, params)?))
+    }
+
+    fn attach(&self) -> Result<Box<dyn DeviceQueue>, Fault> {
+        Ok(Box::new(LanesQueue::default()))
+    }
+}
+
+/// What the lanes offer for an algorithm at a level.
+fn capability(level: Level, algorithm: Algorithm) -> Option<Capability> {
+    let (lanes, break_even) = lanes_of(level, algorithm)?;
+    // Of the ciphers only CBC has lanes, and only where its blocks wait for each other.
+    let usual = Capability::new(algorithm);
+    let operations =
+        if usual.operations.contains(&Operation::Encrypt) { &[Operation::Encrypt] } else { usual.operations };
+    Some(Capability { operations, lanes, break_even, streaming: true, ..usual })
+}
+
+/// For people: the level, what limits it, and the instructions beside it.
+fn description(level: Level) -> String {
+    let mut text = format!("level {}", level.name());
+    if level.name() != level.found() {
+        text += &format!(" (this CPU has {})", level.found());
+    }
+    for (there, name) in [(level.vaes(), "VAES"), (level.aes() && !level.vaes(), "AES"), (level.sha(), "SHA")] {
+        if there {
+            text += ", ";
+            text += name;
+        }
+    }
+    text
+}

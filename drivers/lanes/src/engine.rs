@@ -1,0 +1,102 @@
+//! Keeps the lanes full.
+//!
+//! A job (one request) is a chain of segments, each a run of whole blocks at one place in memory: the head block that a
+//! stream has buffered, the body straight from the caller's input, the padded tail, the outer block of an HMAC. All lanes
+//! advance together by the shortest segment in them; a lane whose segment is done goes on with its next one, and a lane
+//! whose job is done takes the next job. When the jobs run out and too few lanes are busy to pay for the others, the
+//! remaining ones are finished one after the other at single-stream speed.
+
+/// Most lanes of any kernel.
+pub(crate) const MAX_LANES: usize = 16;
+
+/// The lanes of one family of kernels. Segments are counted in blocks; 0 blocks stand for the end of the job.
+pub(crate) trait Lanes {
+    type Job;
+
+    /// How many lanes there are, at most [`MAX_LANES`].
+    fn lanes(&self) -> usize;
+
+    /// From this many busy lanes on, side by side is faster than one after the other.
+    fn break_even(&self) -> usize;
+
+    /// Puts a job on a lane and answers with the length of its first segment.
+    fn start(&mut self, lane: usize, job: Self::Job) -> usize;
+
+    /// Prepares the next segment of a lane whose last one is done, and answers with its length.
+    fn next(&mut self, lane: usize) -> usize;
+
+    /// Lets an idle lane do the work of a busy one once more, so that it has something valid to read.
+    fn shadow(&mut self, idle: usize, busy: usize);
+
+    /// Advances all lanes; each has this many blocks left in its segment.
+    fn advance(&mut self, blocks: usize);
+
+    /// Advances one lane with the single-stream kernel.
+    fn advance_alone(&mut self, lane: usize, blocks: usize);
+}
+
+/// Runs all jobs to their end.
+pub(crate) fn run<L: Lanes>(lanes: &mut L, mut jobs: impl Iterator<Item = L::Job>) {
+    let count = lanes.lanes();
+    // Blocks left in the segment of each lane; 0 for an idle one.
+    let mut left = [0; MAX_LANES];
+    let left = &mut left[..count];
+    for (lane, left) in left.iter_mut().enumerate() {
+        *left = refill(lanes, lane, &mut jobs);
+    }
+    let mut busy = left.iter().filter(|&&blocks| blocks > 0).count();
+    while busy > 0 && busy >= lanes.break_even() {
+        let mut step = usize::MAX;
+        let mut some = 0;
+        for (lane, &blocks) in left.iter().enumerate() {
+            if blocks > 0 {
+                step = step.min(blocks);
+                some = lane;
+            }
+        }
+        if busy < count {
+            for (lane, _) in left.iter().enumerate().filter(|(_, blocks)| **blocks == 0) {
+                lanes.shadow(lane, some);
+            }
+        }
+        lanes.advance(step);
+        for (lane, left) in left.iter_mut().enumerate().filter(|(_, blocks)| **blocks > 0) {
+            *left -= step;
+            if *left == 0 {
+                *left = lanes.next(lane);
+            }
+            if *left == 0 {
+                *left = refill(lanes, lane, &mut jobs);
+                busy -= usize::from(*left == 0);
+            }
+        }
+    }
+    for (lane, &blocks) in left.iter().enumerate() {
+        alone(lanes, lane, blocks);
+    }
+}
+
+/// Runs one job with the single-stream kernel.
+pub(crate) fn run_one<L: Lanes>(lanes: &mut L, job: L::Job) {
+    let blocks = lanes.start(0, job);
+    alone(lanes, 0, blocks);
+}
+
+/// Puts jobs on a lane until one is not already done at the start (such as a short update, which is only buffered).
+fn refill<L: Lanes>(lanes: &mut L, lane: usize, jobs: &mut impl Iterator<Item = L::Job>) -> usize {
+    for job in jobs {
+        let blocks = lanes.start(lane, job);
+        if blocks > 0 {
+            return blocks;
+        }
+    }
+    0
+}
+
+/// Finishes the job of one lane.
+fn alone<L: Lanes>(lanes: &mut L, lane: usize, mut blocks: usize) {
+    while blocks > 0 {
+        lanes.advance_alone(lane, blocks);
+        blocks = lanes.next(lane);
+    }
+}

@@ -1,0 +1,662 @@
+//! Hash functions and HMAC on lanes: messages, streams, padding.
+
+use zeroize::Zeroize;
+
+use crate::engine::{self, Lanes, MAX_LANES};
+use crate::kernel::{Hash, Kernels};
+use crate::vector::Word;
+
+/// Largest block of any hash function (SHA-512).
+const MAX_BLOCK: usize = 128;
+
+/// Where every message of a session starts, and how it ends. For HMAC this is the key: the chaining values behind the
+/// inner and the outer key block.
+pub(crate) struct Start<H: Hash> {
+    chain: [H::Word; 8],
+    /// Bytes behind the chaining value: none, or HMAC's inner key block.
+    absorbed: u64,
+    /// The chaining value behind HMAC's outer key block.
+    outer: Option<[H::Word; 8]>,
+    /// Bytes of the untruncated result.
+    digest: usize,
+}
+
+impl<H: Hash> Start<H> {
+    /// A plain digest of `digest` bytes.
+    pub(crate) fn digest(initial: [H::Word; 8], digest: usize) -> Self {
+        Start { chain: initial, absorbed: 0, outer: None, digest }
+    }
+
+    /// HMAC (RFC 2104) with a key of any length.
+    pub(crate) fn hmac(kernels: Kernels<H>, initial: [H::Word; 8], digest: usize, key: &[u8]) -> Self {
+        let mut block = [0; MAX_BLOCK];
+        if key.len() > H::BLOCK {
+            let plain = Start::<H>::digest(initial, digest);
+            run_one(kernels, Job { start: &plain, stream: None, input: key, output: Some(&mut block[..digest]) });
+        } else {
+            block[..key.len()].copy_from_slice(key);
+        }
+        let mut behind = |pad: u8| {
+            let mut chain = initial;
+            let mut padded = block.map(|byte| byte ^ pad);
+            kernels.compress(&mut chain, &padded[..H::BLOCK]);
+            padded.zeroize();
+            chain
+        };
+        let (chain, outer) = (behind(0x36), behind(0x5c));
+        block.zeroize();
+        Start { chain, absorbed: H::BLOCK as u64, outer: Some(outer), digest }
+    }
+}
+
+impl<H: Hash> Drop for Start<H> {
+    fn drop(&mut self) {
+        self.chain.zeroize();
+        self.outer.zeroize();
+    }
+}
+
+/// A message that arrives in pieces.
+pub(crate) struct Stream<H: Hash> {
+    chain: [H::Word; 8],
+    /// Bytes so far, with those of HMAC's key block. The last `count % BLOCK` of them are in `buffer`.
+    count: u64,
+    buffer: [u8; MAX_BLOCK],
+}
+
+impl<H: Hash> Stream<H> {
+    /// The beginning of a message.
+    pub(crate) fn new(start: &Start<H>) -> Self {
+        Stream { chain: start.chain, count: start.absorbed, buffer: [0; MAX_BLOCK] }
+    }
+}
+
+impl<H: Hash> Clone for Stream<H> {
+    fn clone(&self) -> Self {
+        Stream { chain: self.chain, count: self.count, buffer: self.buffer }
+    }
+}
+
+impl<H: Hash> Drop for Stream<H> {
+    fn drop(&mut self) {
+        self.chain.zeroize();
+        self.buffer.zeroize();
+    }
+}
+
+/// One request: `input` is the next piece of `stream`, or the whole message where there is no stream. With an `output` the
+/// message ends here, its digest goes there (cut to the length of `output`), and the stream is at its beginning again.
+pub(crate) struct Job<'a, H: Hash> {
+    pub(crate) start: &'a Start<H>,
+    pub(crate) stream: Option<&'a mut Stream<H>>,
+    pub(crate) input: &'a [u8],
+    pub(crate) output: Option<&'a mut [u8]>,
+}
+
+/// Runs jobs side by side.
+pub(crate) fn run<'a, H: Hash>(kernels: Kernels<H>, jobs: impl Iterator<Item = Job<'a, H>>) {
+    engine::run(&mut HashLanes::<H, MAX_LANES>::new(kernels, kernels.lanes), jobs);
+}
+
+/// Runs one job with the single-stream kernel.
+pub(crate) fn run_one<H: Hash>(kernels: Kernels<H>, job: Job<'_, H>) {
+    engine::run_one(&mut HashLanes::<H, 1>::new(kernels, 1), job);
+}
+
+/// What comes next in a lane.
+#[derive(Clone, Copy)]
+enum Stage {
+    /// Fill up the block that the stream has buffered.
+    Head,
+    /// The whole blocks of the input.
+    Body,
+    /// Less than a block is left: pad it, or keep it for the stream's next piece.
+    Tail,
+    /// HMAC's outer block, over the digest.
+    Outer,
+    /// Write the digest.
+    Digest,
+}
+
+struct Lane<'a, H: Hash> {
+    job: Job<'a, H>,
+    stage: Stage,
+    /// Bytes of the message up to the end of the input, with those of HMAC's key block.
+    count: u64,
+    /// The padded tail, or HMAC's outer block.
+    tail: [u8; 2 * MAX_BLOCK],
+}
+
+impl<H: Hash> Lane<'_, H> {
+    /// The next segment, as its first byte and its blocks; no blocks at the end of the job. `chain` is the lane's column of
+    /// chaining values, behind all segments so far.
+    fn next(&mut self, mut chain: Column<'_, H::Word>) -> (*const u8, usize) {
+        let job = &mut self.job;
+        loop {
+            match self.stage {
+                Stage::Head => {
+                    self.stage = Stage::Body;
+                    if let Some(stream) = &mut job.stream {
+                        let buffered = (stream.count % H::BLOCK as u64) as usize;
+                        if buffered > 0 {
+                            let (piece, rest) = job.input.split_at(job.input.len().min(H::BLOCK - buffered));
+                            stream.buffer[buffered..buffered + piece.len()].copy_from_slice(piece);
+                            job.input = rest;
+                            if buffered + piece.len() == H::BLOCK {
+                                return (stream.buffer.as_ptr(), 1);
+                            }
+                            // All of the input went into the buffer: there is no body, and the tail is already there.
+                        }
+                    }
+                }
+                Stage::Body => {
+                    self.stage = Stage::Tail;
+                    let blocks = job.input.len() / H::BLOCK;
+                    if blocks > 0 {
+                        let body = job.input.as_ptr();
+                        job.input = &job.input[blocks * H::BLOCK..];
+                        return (body, blocks);
+                    }
+                }
+                Stage::Tail => {
+                    let left = (self.count % H::BLOCK as u64) as usize;
+                    if let Some(stream) = &mut job.stream {
+                        // Either the rest of the input starts an empty buffer, or all of it is in the buffer.
+                        stream.buffer[..job.input.len()].copy_from_slice(job.input);
+                        if job.output.is_none() {
+                            stream.chain = chain.get();
+                            stream.count = self.count;
+                            return END;
+                        }
+                    }
+                    let source = job.stream.as_ref().map_or(job.input, |stream| &stream.buffer[..left]);
+                    self.tail[..left].copy_from_slice(source);
+                    self.stage = if job.start.outer.is_some() { Stage::Outer } else { Stage::Digest };
+                    let blocks = pad::<H>(&mut self.tail, left, self.count);
+                    return (self.tail.as_ptr(), blocks);
+                }
+                Stage::Outer => {
+                    let digest = job.start.digest;
+                    write::<H>(&chain, &mut self.tail[..digest]);
+                    if let Some(outer) = &job.start.outer {
+                        chain.set(outer);
+                    }
+                    self.stage = Stage::Digest;
+                    let blocks = pad::<H>(&mut self.tail, digest, (H::BLOCK + digest) as u64);
+                    return (self.tail.as_ptr(), blocks);
+                }
+                Stage::Digest => {
+                    if let Some(output) = &mut job.output {
+                        write::<H>(&chain, output);
+                    }
+                    if let Some(stream) = &mut job.stream {
+                        stream.chain = job.start.chain;
+                        stream.count = job.start.absorbed;
+                        stream.buffer.zeroize();
+                    }
+                    return END;
+                }
+            }
+        }
+    }
+}
+
+/// No segment is left.
+const END: (*const u8, usize) = (core::ptr::null(), 0);
+
+/// Pads a message of `count` bytes whose last `left` bytes are in `tail`. Returns the blocks of the tail.
+fn pad<H: Hash>(tail: &mut [u8; 2 * MAX_BLOCK], left: usize, count: u64) -> usize {
+    let blocks = if left < H::BLOCK - H::LENGTH_FIELD { 1 } else { 2 };
+    let end = blocks * H::BLOCK;
+    tail[left] = 0x80;
+    tail[left + 1..end].fill(0);
+    // The length in bits is kept modulo 2^64 by MD5 and cannot be longer for SHA-1 and SHA-256; SHA-512 has 128 bits.
+    let bits = u128::from(count) << 3;
+    if H::BIG_ENDIAN {
+        let bits = bits.to_be_bytes();
+        tail[end - H::LENGTH_FIELD..end].copy_from_slice(&bits[16 - H::LENGTH_FIELD..]);
+    } else {
+        tail[end - H::LENGTH_FIELD..end].copy_from_slice(&bits.to_le_bytes()[..H::LENGTH_FIELD]);
+    }
+    blocks
+}
+
+/// Writes a chaining value as bytes, cut to the length of `output`.
+fn write<H: Hash>(chain: &Column<'_, H::Word>, output: &mut [u8]) {
+    let words = chain.get();
+    for (part, word) in output.chunks_mut(size_of::<H::Word>()).zip(words) {
+        word.write(part, H::BIG_ENDIAN);
+    }
+}
+
+/// The chaining value of one lane among those of all lanes.
+struct Column<'a, W> {
+    words: &'a mut [W],
+    lane: usize,
+    stride: usize,
+}
+
+impl<W: Word> Column<'_, W> {
+    fn get(&self) -> [W; 8] {
+        let mut chain = [W::default(); 8];
+        for (i, word) in chain.iter_mut().enumerate() {
+            *word = self.words[i * self.stride + self.lane];
+        }
+        chain
+    }
+
+    fn set(&mut self, chain: &[W; 8]) {
+        for (i, word) in chain.iter().enumerate() {
+            self.words[i * self.stride + self.lane] = *word;
+        }
+    }
+}
+
+/// Lanes of a hash function, at most `N`.
+struct HashLanes<'a, H: Hash, const N: usize> {
+    kernels: Kernels<H>,
+    /// Lanes in use.
+    count: usize,
+    /// Chaining values, word-major: word `i` of lane `l` at `i * count + l`.
+    words: [[H::Word; N]; 8],
+    /// Where each lane reads next.
+    at: [*const u8; N],
+    lanes: [Option<Lane<'a, H>>; N],
+}
+
+impl<H: Hash, const N: usize> HashLanes<'_, H, N> {
+    fn new(kernels: Kernels<H>, count: usize) -> Self {
+        HashLanes {
+            kernels,
+            count,
+            words: [[H::Word::default(); N]; 8],
+            at: [core::ptr::null(); N],
+            lanes: [const { None }; N],
+        }
+    }
+
+    fn column(words: &mut [[H::Word; N]; 8], lane: usize, stride: usize) -> Column<'_, H::Word> {
+        Column { words: words.as_flattened_mut(), lane, stride }
+    }
+}
+
+impl<'a, H: Hash, const N: usize> Lanes for HashLanes<'a, H, N> {
+    type Job = Job<'a, H>;
+
+    fn lanes(&self) -> usize {
+        self.count
+    }
+
+    fn break_even(&self) -> usize {
+        self.kernels.break_even
+    }
+
+    fn start(&mut self, lane: usize, job: Job<'a, H>) -> usize {
+        let (chain, count) =
+            job.stream.as_ref().map_or((&job.start.chain, job.start.absorbed), |s| (&s.chain, s.count));
+        Self::column(&mut self.words, lane, self.count).set(chain);
+        let count = count + job.input.len() as u64;
+        self.lanes[lane] = Some(Lane { job, stage: Stage::Head, count, tail: [0; 2 * MAX_BLOCK] });
+        self.next(lane)
+    }
+
+    fn next(&mut self, lane: usize) -> usize {
+        let column = Self::column(&mut self.words, lane, self.count);
+        let (at, blocks) = self.lanes[lane].as_mut().map_or(END, |lane| lane.next(column));
+        self.at[lane] = at;
+        if blocks == 0 {
+            self.lanes[lane] = None;
+        }
+        blocks
+    }
+
+    fn shadow(&mut self, idle: usize, busy: usize) {
+        self.at[idle] = self.at[busy];
+    }
+
+    fn advance(&mut self, blocks: usize) {
+        debug_assert_eq!(self.count, self.kernels.lanes);
+        // SAFETY: the CPU has the instructions because `kernels` exists. `words` holds eight words, no fewer than `WORDS`,
+        // for each of `count` lanes. Every pointer in `at` is readable for `blocks` blocks: that of a busy lane comes
+        // from `Lane::next` and points into its input, its stream's buffer or its tail, all borrowed or owned by `lanes`,
+        // of which the engine hands out no more than `next` counted; that of an idle lane is a copy of a busy one's.
+        unsafe { (self.kernels.side_by_side)(self.words.as_mut_ptr().cast(), self.at.as_ptr(), blocks) };
+        for at in &mut self.at[..self.count] {
+            *at = at.wrapping_add(blocks * H::BLOCK);
+        }
+    }
+
+    fn advance_alone(&mut self, lane: usize, blocks: usize) {
+        let mut column = Self::column(&mut self.words, lane, self.count);
+        let mut chain = column.get();
+        // SAFETY: as for `advance`, with one lane.
+        unsafe { (self.kernels.single)(chain.as_mut_ptr(), &raw const self.at[lane], blocks) };
+        column.set(&chain);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::md5::{self, Md5};
+    use crate::kernel::sha1::{self, Sha1};
+    use crate::kernel::sha2::{self, Sha256, Sha512};
+    use crate::level::{Level, every_level};
+    use crate::random::Random;
+
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// All of `messages` in one batch.
+    fn side_by_side<H: Hash>(kernels: Kernels<H>, start: &Start<H>, messages: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        let mut digests = vec![vec![0xa5; start.digest]; messages.len()];
+        let jobs = messages.iter().zip(&mut digests);
+        run(kernels, jobs.map(|(input, output)| Job { start, stream: None, input, output: Some(output) }));
+        digests
+    }
+
+    fn one<H: Hash>(kernels: Kernels<H>, start: &Start<H>, message: &[u8]) -> Vec<u8> {
+        let mut digest = vec![0xa5; start.digest];
+        run_one(kernels, Job { start, stream: None, input: message, output: Some(&mut digest) });
+        digest
+    }
+
+    /// On every level: the published digests, alone and in every lane.
+    fn known<H: Hash>(start: impl Fn(Kernels<H>) -> Start<H>, vectors: &[(&[u8], &str)]) {
+        for level in every_level() {
+            let kernels = H::kernels(level);
+            let start = start(kernels);
+            for (message, digest) in vectors {
+                assert_eq!(hex(&one(kernels, &start, message)), *digest, "{level:?}");
+                for count in [1, 2, kernels.lanes, 2 * kernels.lanes + 1] {
+                    for result in side_by_side(kernels, &start, &vec![message.to_vec(); count]) {
+                        assert_eq!(hex(&result), *digest, "{level:?}, {count} at once");
+                    }
+                }
+            }
+        }
+    }
+
+    /// Messages of 0 to 300 bytes, hence every kind of padding, hashed at once; then the digest of their digests, against
+    /// that of OpenSSL (by way of Python's hashlib and hmac). Byte `j` of the message of `n` bytes is `7j + n`.
+    fn all_lengths<H: Hash>(start: impl Fn(Kernels<H>) -> Start<H>, expected: &str) {
+        let messages: Vec<Vec<u8>> = (0..=300).map(|n| (0..n).map(|j| (7 * j + n) as u8).collect()).collect();
+        for level in every_level() {
+            let kernels = H::kernels(level);
+            let start = start(kernels);
+            let digests = side_by_side(kernels, &start, &messages).concat();
+            assert_eq!(hex(&one(kernels, &start, &digests)), expected, "{level:?}");
+            let digests: Vec<u8> = messages.iter().flat_map(|message| one(kernels, &start, message)).collect();
+            assert_eq!(hex(&one(kernels, &start, &digests)), expected, "{level:?}, one at a time");
+        }
+    }
+
+    #[test]
+    fn md5_rfc_1321() {
+        known::<Md5>(
+            |_| Start::digest(md5::INITIAL, 16),
+            &[
+                (b"", "d41d8cd98f00b204e9800998ecf8427e"),
+                (b"a", "0cc175b9c0f1b6a831c399e269772661"),
+                (b"abc", "900150983cd24fb0d6963f7d28e17f72"),
+                (b"message digest", "f96b697d7cb7938d525a2f31aaf161d0"),
+                (b"abcdefghijklmnopqrstuvwxyz", "c3fcd3d76192e4007dfb496cca67e13b"),
+                (b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789", "d174ab98d277d9f5a5611c2c9f419d9f"),
+                (
+                    b"12345678901234567890123456789012345678901234567890123456789012345678901234567890",
+                    "57edf4a22be3c955ac49da2e2107b67a",
+                ),
+            ],
+        );
+        all_lengths::<Md5>(|_| Start::digest(md5::INITIAL, 16), "a9cf41e638496a4d8f14abe6ae258128");
+    }
+
+    #[test]
+    fn sha1_fips_180() {
+        known::<Sha1>(
+            |_| Start::digest(sha1::INITIAL, 20),
+            &[
+                (b"abc", "a9993e364706816aba3e25717850c26c9cd0d89d"),
+                (
+                    b"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
+                    "84983e441c3bd26ebaae4aa1f95129e5e54670f1",
+                ),
+                (&[b'a'; 1_000_000], "34aa973cd4c4daa4f61eeb2bdbad27316534016f"),
+            ],
+        );
+        all_lengths::<Sha1>(|_| Start::digest(sha1::INITIAL, 20), "e570432b09ac39935ad256f819b381ba3900dbbd");
+    }
+
+    #[test]
+    fn sha256_fips_180() {
+        known::<Sha256>(
+            |_| Start::digest(sha2::INITIAL_256, 32),
+            &[
+                (b"abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
+                (
+                    b"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
+                    "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1",
+                ),
+                (&[b'a'; 1_000_000], "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0"),
+            ],
+        );
+        all_lengths::<Sha256>(
+            |_| Start::digest(sha2::INITIAL_256, 32),
+            "60d63ff40b5558727a9b786ac0be9300f7ca58fd9ddd3b2f3681b369018a87dc",
+        );
+        all_lengths::<Sha256>(
+            |_| Start::digest(sha2::INITIAL_224, 28),
+            "fd64e005f571477279664e8b0ee5e0a19de5edc4c37d71422f639ad8",
+        );
+    }
+
+    #[test]
+    fn sha512_fips_180() {
+        known::<Sha512>(
+            |_| Start::digest(sha2::INITIAL_512, 64),
+            &[(
+                b"abc",
+                "ddaf35a193617abacc417349ae20413112e6fa4e89a97ea20a9eeee64b55d39a\
+                 2192992a274fc1a836ba3c23a3feebbd454d4423643ce80e2a9ac94fa54ca49f",
+            )],
+        );
+        all_lengths::<Sha512>(
+            |_| Start::digest(sha2::INITIAL_512, 64),
+            "e1f2f7d5d8fc48db06ec2a0eed639593f549caffa40245747258761214a3ec07134903fde52ace6cfae161a82097ba01f33a97d48dd6a80d4521d96d7401357e",
+        );
+        all_lengths::<Sha512>(
+            |_| Start::digest(sha2::INITIAL_384, 48),
+            "022ac2b92dcdb9358b044b9475cd22bacae49d2510f5493370847b4c61050cacc2325d1d80119adbc3ca9eaa7ecd3de7",
+        );
+        all_lengths::<Sha512>(
+            |_| Start::digest(sha2::INITIAL_512_256, 32),
+            "269c8df4ed9dc95eb220e0cb62dd8db46ae5d865dd2ed2097fc3a4e85c139a20",
+        );
+    }
+
+    #[test]
+    fn hmac_rfc_2202_and_4231() {
+        let jefe = b"what do ya want for nothing?".as_slice();
+        let long_key = [0xaa; 131];
+        let larger = b"Test Using Larger Than Block-Size Key - Hash Key First".as_slice();
+        known::<Md5>(
+            |kernels| Start::hmac(kernels, md5::INITIAL, 16, b"Jefe"),
+            &[(jefe, "750c783e6ab0b503eaa86e310a5db738")],
+        );
+        known::<Sha1>(
+            |kernels| Start::hmac(kernels, sha1::INITIAL, 20, b"Jefe"),
+            &[(jefe, "effcdf6ae5eb2fa2d27416d5f184df9c259a7c79")],
+        );
+        known::<Sha256>(
+            |kernels| Start::hmac(kernels, sha2::INITIAL_256, 32, b"Jefe"),
+            &[(jefe, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843")],
+        );
+        known::<Sha256>(
+            |kernels| Start::hmac(kernels, sha2::INITIAL_256, 32, &long_key),
+            &[(larger, "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54")],
+        );
+        known::<Sha512>(
+            |kernels| Start::hmac(kernels, sha2::INITIAL_512, 64, &long_key),
+            &[(
+                larger,
+                "80b24263c7c1a3ebb71493c1dd7be8b49b46d1f41b4aeec1121b013783f8f352\
+                 6b56d037e05f2598bd0fd2215d6a1e5295e64f73f63f0aec8b915a985d786598",
+            )],
+        );
+    }
+
+    #[test]
+    fn hmac_of_all_lengths() {
+        all_lengths::<Md5>(|k| Start::hmac(k, md5::INITIAL, 16, b"key"), "4f257dfdd4dd2f8324a75e2592f24a7f");
+        all_lengths::<Sha1>(|k| Start::hmac(k, sha1::INITIAL, 20, b"key"), "e7c460250be2ec7ac48fb1183b30ccdcec4cf712");
+        all_lengths::<Sha256>(
+            |k| Start::hmac(k, sha2::INITIAL_224, 28, b"key"),
+            "2bee6c0492a595029fbb725a280f55ae80ac585da791a263306ebdfd",
+        );
+        all_lengths::<Sha256>(
+            |k| Start::hmac(k, sha2::INITIAL_256, 32, b"key"),
+            "c8034fa64ea3000645ebbbd38f05b9d9e97672def2e0f016d9b3c205e7f56d14",
+        );
+        all_lengths::<Sha512>(
+            |k| Start::hmac(k, sha2::INITIAL_384, 48, b"key"),
+            "cec42346f8e181d56838fba1f5c905a2ad2e8971822c15af23d7c790b63c8f9b54ba886b9256e04978c59764f59e71f9",
+        );
+        all_lengths::<Sha512>(
+            |k| Start::hmac(k, sha2::INITIAL_512, 64, b"key"),
+            "964d3e04a90b586625e43a6e851123b02b7dee2141d0080be78586eede324ac6b29f2e63f1951da6ff1ec66e68ae6e687cfa01452527b5a9f90892875c60a6c1",
+        );
+        all_lengths::<Sha512>(
+            |k| Start::hmac(k, sha2::INITIAL_512_256, 32, b"key"),
+            "24a2492543f6da1d78364f510512b4106a15de0f6f83ebb3950eb1b65371b9d8",
+        );
+    }
+
+    /// Whole messages and pieces of streams in the same lanes, in random order and lengths, against the scalar function.
+    fn mixed<H: Hash>(initial: [H::Word; 8], digest: usize) {
+        let random = Random::new(0x6c61_6e65_7321);
+        let scalar = H::kernels(Level::detect_at_most(Some(crate::LevelName::Base)));
+        for level in every_level() {
+            let kernels = H::kernels(level);
+            for round in 0..40 {
+                let key = random.bytes(random.below(200));
+                let start = if round % 2 == 0 {
+                    Start::digest(initial, digest)
+                } else {
+                    Start::hmac(kernels, initial, digest, &key)
+                };
+                let mut streams: Vec<(Stream<H>, Vec<u8>)> =
+                    (0..random.below(20)).map(|_| (Stream::new(&start), Vec::new())).collect();
+                for _ in 0..6 {
+                    let whole: Vec<Vec<u8>> = (0..random.below(40)).map(|_| random.bytes(random.length())).collect();
+                    let pieces: Vec<Vec<u8>> = streams.iter().map(|_| random.bytes(random.length())).collect();
+                    let mut digests = vec![vec![0; digest]; whole.len()];
+                    let jobs = whole.iter().zip(&mut digests);
+                    let jobs =
+                        jobs.map(|(input, output)| Job { start: &start, stream: None, input, output: Some(output) });
+                    let updates = streams.iter_mut().zip(&pieces);
+                    let updates = updates.map(|((stream, _), input)| Job {
+                        start: &start,
+                        stream: Some(stream),
+                        input,
+                        output: None,
+                    });
+                    run(kernels, jobs.chain(updates));
+                    for (message, digest) in whole.iter().zip(&digests) {
+                        assert_eq!(*digest, one(scalar, &start, message), "{level:?}, {} bytes", message.len());
+                    }
+                    for ((_, message), piece) in streams.iter_mut().zip(&pieces) {
+                        message.extend(piece);
+                    }
+                }
+                // A copy goes its own way; a finished stream is as good as new.
+                let mut digests = vec![vec![0; digest]; 2 * streams.len()];
+                let mut copies: Vec<Stream<H>> = streams.iter().map(|(stream, _)| stream.clone()).collect();
+                let all = streams.iter_mut().map(|(stream, _)| stream).chain(&mut copies);
+                let jobs = all.zip(&mut digests).enumerate().map(|(i, (stream, output))| {
+                    let input: &[u8] = if i < digest { b"" } else { b"!" };
+                    Job { start: &start, stream: Some(stream), input, output: Some(output) }
+                });
+                run(kernels, jobs);
+                let count = streams.len();
+                for (i, digest_of) in digests.iter().enumerate() {
+                    let mut message = streams[i % count].1.clone();
+                    if i >= digest {
+                        message.push(b'!');
+                    }
+                    assert_eq!(
+                        *digest_of,
+                        one(scalar, &start, &message),
+                        "{level:?}, a stream of {} bytes",
+                        message.len()
+                    );
+                }
+                for (stream, _) in &mut streams {
+                    let mut output = vec![0; digest];
+                    run_one(
+                        kernels,
+                        Job { start: &start, stream: Some(stream), input: b"again", output: Some(&mut output) },
+                    );
+                    assert_eq!(output, one(scalar, &start, b"again"));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn streams_and_messages_of_random_lengths_share_lanes() {
+        mixed::<Md5>(md5::INITIAL, 16);
+        mixed::<Sha1>(sha1::INITIAL, 20);
+        mixed::<Sha256>(sha2::INITIAL_256, 32);
+        mixed::<Sha512>(sha2::INITIAL_512, 64);
+    }
+
+    #[test]
+    fn every_split_of_a_stream_gives_the_same_digest() {
+        let message: Vec<u8> = (0..=255).collect();
+        for level in every_level() {
+            let kernels = Sha512::kernels(level);
+            let start = Start::digest(sha2::INITIAL_512, 64);
+            let whole = one(kernels, &start, &message);
+            for first in 0..message.len() {
+                let mut stream = Stream::new(&start);
+                let (head, tail) = message.split_at(first);
+                run_one(kernels, Job { start: &start, stream: Some(&mut stream), input: head, output: None });
+                let mut digest = vec![0; 64];
+                run_one(
+                    kernels,
+                    Job { start: &start, stream: Some(&mut stream), input: tail, output: Some(&mut digest) },
+                );
+                assert_eq!(digest, whole, "split at {first}");
+            }
+        }
+    }
+
+    #[test]
+    fn lengths_beyond_32_bits_are_counted_right() {
+        // The length field of a message of 2^32 + 5 bytes, without hashing them.
+        let mut tail = [0; 2 * MAX_BLOCK];
+        assert_eq!(pad::<Sha256>(&mut tail, 5, (1 << 32) + 5), 1);
+        assert_eq!(tail[56..64], (((1u64 << 32) + 5) * 8).to_be_bytes());
+        assert_eq!(pad::<Md5>(&mut tail, 5, (1 << 32) + 5), 1);
+        assert_eq!(tail[56..64], (((1u64 << 32) + 5) * 8).to_le_bytes());
+        assert_eq!(pad::<Sha512>(&mut tail, 5, u64::MAX), 1);
+        assert_eq!(tail[112..128], (u128::from(u64::MAX) * 8).to_be_bytes());
+    }
+
+    #[test]
+    fn keys_and_streams_are_wiped() {
+        let kernels = Sha256::kernels(Level::detect_at_most(None));
+        let mut start = Box::new(core::mem::ManuallyDrop::new(Start::hmac(kernels, sha2::INITIAL_256, 32, b"secret")));
+        let mut stream = Box::new(core::mem::ManuallyDrop::new(Stream::new(&start)));
+        run_one(kernels, Job { start: &start, stream: Some(&mut stream), input: b"also secret", output: None });
+        assert!(stream.chain != [0; 8] && stream.buffer != [0; MAX_BLOCK]);
+        // SAFETY: each is dropped once, and only plain fields that `drop` leaves in place are looked at after.
+        unsafe {
+            core::mem::ManuallyDrop::drop(&mut start);
+            core::mem::ManuallyDrop::drop(&mut stream);
+        }
+        assert!(start.chain == [0; 8] && start.outer.is_none());
+        assert!(stream.chain == [0; 8] && stream.buffer == [0; MAX_BLOCK]);
+    }
+}

@@ -1,0 +1,168 @@
+//! The kernels: compression functions and block cipher chains, written once over the traits of `vector` and `kernel::aes`
+//! and compiled once per CPU level.
+
+pub(crate) mod aes;
+pub(crate) mod md5;
+pub(crate) mod sha1;
+pub(crate) mod sha2;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod sha_ni;
+
+use crate::level::{Level, LevelName};
+use crate::vector::portable::{Array32, Array64};
+use crate::vector::{Vector, Word};
+use md5::Md5;
+use sha1::Sha1;
+use sha2::{Sha256, Sha512};
+
+/// A compression function: advances `lanes` independent chaining values over `blocks` blocks of their messages.
+///
+/// `state` is word-major: word `i` of lane `l` is at `i * lanes + l`. `messages` holds one pointer per lane.
+///
+/// # Safety
+/// The CPU level for which it was compiled is there; `state` is valid for `Hash::WORDS * lanes` words; each of the
+/// `lanes` pointers is readable for `blocks` blocks.
+pub(crate) type Compress<W> = unsafe fn(state: *mut W, messages: *const *const u8, blocks: usize);
+
+/// The compression functions of one hash function on one CPU level. Only [`Hash::kernels`] makes it, out of a [`Level`],
+/// so that whoever holds one may call its functions on this CPU.
+pub(crate) struct Kernels<H: Hash> {
+    /// Lanes of `side_by_side`.
+    pub(crate) lanes: usize,
+    pub(crate) side_by_side: Compress<H::Word>,
+    /// The same for a single message, in the fastest way this CPU has.
+    pub(crate) single: Compress<H::Word>,
+    /// From this many messages on, side by side is faster than one after the other.
+    pub(crate) break_even: usize,
+}
+
+impl<H: Hash> Clone for Kernels<H> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<H: Hash> Copy for Kernels<H> {}
+
+impl<H: Hash> Kernels<H> {
+    /// Advances one chaining value over whole blocks.
+    pub(crate) fn compress(&self, chain: &mut [H::Word; 8], blocks: &[u8]) {
+        // SAFETY: the CPU has the instructions because `self` exists; there is one lane, eight words are no fewer than
+        // `WORDS`, and the division keeps the reads within the slice.
+        unsafe { (self.single)(chain.as_mut_ptr(), &blocks.as_ptr(), blocks.len() / H::BLOCK) }
+    }
+}
+
+/// A hash function of the MD4 family (Merkle-Damgård, sixteen words to a block).
+pub(crate) trait Hash: Sized + 'static {
+    type Word: Word;
+    /// Bytes of a block.
+    const BLOCK: usize;
+    /// Words of the chaining value.
+    const WORDS: usize;
+    const BIG_ENDIAN: bool;
+    /// Bytes of the length field at the end of the padding.
+    const LENGTH_FIELD: usize;
+
+    /// Advances the chaining values by one block. Only the first `WORDS` of `state` are used.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `V`.
+    unsafe fn compress<V: Vector<Word = Self::Word>>(state: &mut [V; 8], words: [V; 16]);
+
+    /// The compression functions for a CPU.
+    fn kernels(level: Level) -> Kernels<Self>;
+}
+
+/// The loop over blocks that is common to all compression functions.
+///
+/// # Safety
+/// That of [`Compress`], and the CPU has the instructions of `V`.
+#[inline(always)]
+unsafe fn run<H: Hash, V: Vector<Word = H::Word>>(state: *mut H::Word, messages: *const *const u8, blocks: usize) {
+    // SAFETY: the caller promises what `splat`, `load`, `gather` and `store` ask for.
+    unsafe {
+        let mut chain = [V::splat(H::Word::default()); 8];
+        for (i, word) in chain[..H::WORDS].iter_mut().enumerate() {
+            *word = V::load(state.add(i * V::LANES));
+        }
+        for block in 0..blocks {
+            let words = V::gather(messages, block * H::BLOCK, H::BIG_ENDIAN);
+            H::compress(&mut chain, words);
+        }
+        for (i, word) in chain[..H::WORDS].iter().enumerate() {
+            word.store(state.add(i * V::LANES));
+        }
+    }
+}
+
+/// Hides the values of a table from the optimiser. It would otherwise add each round's constant last, after the operands
+/// that are known late, and so lengthen the chain of dependent instructions (MD5: from 5 cycles a step to 6).
+#[inline(always)]
+fn opaque<T>(table: &'static T) -> &'static T {
+    core::hint::black_box(table)
+}
+
+/// A module of compression functions compiled for one set of CPU features.
+macro_rules! compiled {
+    ($(#[$doc:meta])* $module:ident, $features:literal, $v32:ty, $v64:ty) => {
+        $(#[$doc])*
+        mod $module {
+            use super::*;
+
+            compiled!(@ md5, $features, Md5, u32, $v32);
+            compiled!(@ sha1, $features, Sha1, u32, $v32);
+            compiled!(@ sha256, $features, Sha256, u32, $v32);
+            compiled!(@ sha512, $features, Sha512, u64, $v64);
+        }
+    };
+    (@ $name:ident, $features:literal, $hash:ty, $word:ty, $vector:ty) => {
+        /// # Safety
+        /// That of [`Compress`].
+        #[target_feature(enable = $features)]
+        pub(super) unsafe fn $name(state: *mut $word, messages: *const *const u8, blocks: usize) {
+            // SAFETY: the features of the vector type are on here; the rest is the caller's promise.
+            unsafe { run::<$hash, $vector>(state, messages, blocks) }
+        }
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+compiled!(avx512, "avx512f,avx512bw,avx2,bmi1,bmi2", crate::vector::avx512::Zmm32, crate::vector::avx512::Zmm64);
+#[cfg(target_arch = "x86_64")]
+compiled!(avx2, "avx2,bmi1,bmi2", crate::vector::avx2::Ymm32, crate::vector::avx2::Ymm64);
+#[cfg(target_arch = "x86_64")]
+compiled!(
+    /// One message, with the three-operand and rotate instructions that come with AVX2.
+    single_bmi, "bmi1,bmi2", u32, u64
+);
+#[cfg(target_arch = "x86_64")]
+compiled!(base, "sse2", Array32, Array64);
+#[cfg(target_arch = "x86_64")]
+compiled!(single, "sse2", u32, u64);
+#[cfg(target_arch = "aarch64")]
+compiled!(base, "neon", Array32, Array64);
+#[cfg(target_arch = "aarch64")]
+compiled!(single, "neon", u32, u64);
+
+#[cfg(target_arch = "x86_64")]
+mod select {
+    use super::*;
+
+    macro_rules! select {
+        ($name:ident, $hash:ty, $avx512:literal, $avx2:literal, $base:literal) => {
+            pub(super) fn $name(level: Level) -> Kernels<$hash> {
+                let (lanes, side_by_side, single): (usize, Compress<_>, Compress<_>) = match level.name() {
+                    LevelName::Avx512 => ($avx512, avx512::$name, single_bmi::$name),
+                    LevelName::Avx2 => ($avx2, avx2::$name, single_bmi::$name),
+                    LevelName::Base => ($base, base::$name, single::$name),
+                };
+                Kernels { lanes, side_by_side, single, break_even: 2 }
+            }
+        };
+    }
+    select!(md5, Md5, 16, 8, 4);
+    select!(sha1, Sha1, 16, 8, 4);
+    select!(sha256, Sha256, 16, 8, 4);
+    select!(sha512, Sha512, 8, 4, 2);
+}

@@ -1,0 +1,468 @@
+//! AES in cipher block chaining (SP 800-38A): encryption, where each block waits for the one before, so that only other
+//! chains can fill the pipeline of the AES instructions; and the chain alone, for CMAC.
+//!
+//! Only with AES instructions: a table would tell the cache about the key.
+
+use zeroize::Zeroize;
+
+use crate::level::{Level, LevelName};
+
+/// Bytes of a block.
+pub(crate) const BLOCK: usize = 16;
+
+/// Two chains side by side are never slower than one after the other: the others cost nothing.
+const BREAK_EVEN: usize = 2;
+
+/// The round keys of one key (FIPS 197, 5.2).
+pub(crate) struct RoundKeys {
+    keys: [[u8; BLOCK]; 15],
+    rounds: usize,
+}
+
+impl RoundKeys {
+    /// Expands a key of 16, 24 or 32 bytes. `None` for other lengths.
+    pub(crate) fn new(aes: Aes, key: &[u8]) -> Option<Self> {
+        let words = key.len() / 4;
+        if ![16, 24, 32].contains(&key.len()) {
+            return None;
+        }
+        let rounds = words + 6;
+        let mut w = [0u32; 60];
+        for (word, bytes) in w.iter_mut().zip(key.chunks_exact(4)) {
+            *word = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        }
+        let mut round_constant = 1u32;
+        for i in words..4 * (rounds + 1) {
+            let mut last = w[i - 1];
+            if i % words == 0 {
+                // Words are little-endian here, so the standard's rotation to the left is one to the right.
+                last = aes.substitute(last.rotate_right(8)) ^ round_constant;
+                round_constant = (round_constant << 1) ^ if round_constant & 0x80 == 0 { 0 } else { 0x11b };
+            } else if words == 8 && i % words == 4 {
+                last = aes.substitute(last);
+            }
+            w[i] = w[i - words] ^ last;
+        }
+        let mut keys = [[0; BLOCK]; 15];
+        for (bytes, word) in keys.as_flattened_mut().chunks_exact_mut(4).zip(&w) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        w.zeroize();
+        Some(RoundKeys { keys, rounds })
+    }
+}
+
+impl RoundKeys {
+    /// The round keys, one after the other.
+    pub(crate) fn as_ptr(&self) -> *const [u8; BLOCK] {
+        self.keys.as_ptr()
+    }
+}
+
+impl Drop for RoundKeys {
+    fn drop(&mut self) {
+        self.keys.zeroize();
+    }
+}
+
+/// Advances chains over `blocks` blocks of their data: `chain = AES(chain xor block)`, for each lane and block in turn.
+///
+/// `chains` holds one block for each lane. `from` and `to` hold one pointer per lane; `Encrypt` functions write each new
+/// chaining value to `to`, which may be the same memory as `from`; `Absorb` functions do not look at `to`.
+///
+/// # Safety
+/// The CPU has the instructions for which it was compiled; `chains`, `from` and, to encrypt, `to` are valid for all lanes;
+/// each pointer in `from` is readable, and in `to` writable, for `blocks` blocks.
+pub(crate) type Chain = unsafe fn(
+    chains: *mut [u8; BLOCK],
+    from: *const *const u8,
+    to: *const *mut u8,
+    blocks: usize,
+    keys: *const [u8; BLOCK],
+);
+
+/// A register with one or several AES blocks, and the AES instructions on it.
+trait Register: Copy {
+    /// Blocks in a register.
+    const BLOCKS: usize;
+
+    /// # Safety
+    /// The CPU has the instructions of this type (of all methods); `from` is readable for a register.
+    unsafe fn load(from: *const [u8; BLOCK]) -> Self;
+    /// # Safety
+    /// `to` is writable for a register.
+    unsafe fn store(self, to: *mut [u8; BLOCK]);
+    /// The same block everywhere.
+    ///
+    /// # Safety
+    /// `from` is readable for a block.
+    unsafe fn broadcast(from: *const [u8; BLOCK]) -> Self;
+    /// One block from behind each pointer.
+    ///
+    /// # Safety
+    /// `from` holds `BLOCKS` pointers, each readable for a block behind `offset` bytes.
+    unsafe fn gather(from: *const *const u8, offset: usize) -> Self;
+    /// One block to behind each pointer.
+    ///
+    /// # Safety
+    /// `to` holds `BLOCKS` pointers, each writable for a block behind `offset` bytes.
+    unsafe fn scatter(self, to: *const *mut u8, offset: usize);
+    fn xor(self, other: Self) -> Self;
+    /// A round but the last: SubBytes, ShiftRows, MixColumns, AddRoundKey.
+    fn round(self, key: Self) -> Self;
+    /// The last round: without MixColumns.
+    fn last_round(self, key: Self) -> Self;
+}
+
+/// The body of all [`Chain`] functions: `REGISTERS * R::BLOCKS` lanes.
+///
+/// # Safety
+/// That of [`Chain`], and the CPU has the instructions of `R`.
+#[inline(always)]
+unsafe fn chain<R: Register, const REGISTERS: usize, const ROUNDS: usize, const ENCRYPT: bool>(
+    chains: *mut [u8; BLOCK],
+    from: *const *const u8,
+    to: *const *mut u8,
+    blocks: usize,
+    keys: *const [u8; BLOCK],
+) {
+    // SAFETY: register `r` holds the lanes from `r * R::BLOCKS` on; the caller's promises cover all of them.
+    unsafe {
+        let mut x = [R::broadcast(keys); REGISTERS];
+        for (r, x) in x.iter_mut().enumerate() {
+            *x = R::load(chains.add(r * R::BLOCKS));
+        }
+        for block in 0..blocks {
+            // All lanes are read before any is written: idle lanes shadow a busy one, perhaps in place.
+            for (r, x) in x.iter_mut().enumerate() {
+                let data = R::gather(from.add(r * R::BLOCKS), block * BLOCK);
+                *x = x.xor(data.xor(R::broadcast(keys)));
+            }
+            for round in 1..ROUNDS {
+                let key = R::broadcast(keys.add(round));
+                for x in &mut x {
+                    *x = x.round(key);
+                }
+            }
+            let key = R::broadcast(keys.add(ROUNDS));
+            for x in &mut x {
+                *x = x.last_round(key);
+            }
+            if ENCRYPT {
+                for (r, x) in x.iter().enumerate() {
+                    x.scatter(to.add(r * R::BLOCKS), block * BLOCK);
+                }
+            }
+        }
+        for (r, x) in x.iter().enumerate() {
+            x.store(chains.add(r * R::BLOCKS));
+        }
+    }
+}
+
+/// The functions of one CPU level and key length. Only [`Aes::kernels`] makes it, so that whoever holds one may call
+/// its functions on this CPU.
+#[derive(Clone, Copy)]
+pub(crate) struct Kernels {
+    /// Lanes of `side_by_side`.
+    pub(crate) lanes: usize,
+    pub(crate) side_by_side: Chain,
+    /// The same for a single chain.
+    pub(crate) single: Chain,
+    /// From this many chains on, side by side is faster than one after the other.
+    pub(crate) break_even: usize,
+}
+
+/// Whether the chaining values are output.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// CBC encryption: every chaining value is a block of ciphertext.
+    Encrypt,
+    /// CBC-MAC: only the last chaining value counts.
+    Absorb,
+}
+
+/// Proof that this CPU has AES instructions; made only by [`Aes::of`].
+#[derive(Clone, Copy)]
+pub(crate) struct Aes(Level);
+
+impl Aes {
+    /// `None` where there are no AES instructions.
+    pub(crate) fn of(level: Level) -> Option<Aes> {
+        level.aes().then_some(Aes(level))
+    }
+
+    /// Lanes, and from how many chains on they pay.
+    pub(crate) fn lanes(self) -> (usize, usize) {
+        (if self.0.vaes() { 16 } else { 8 }, BREAK_EVEN)
+    }
+
+    /// The chains for keys of one length.
+    pub(crate) fn kernels(self, keys: &RoundKeys, mode: Mode) -> Kernels {
+        /// Picks the function compiled for the rounds and the mode.
+        macro_rules! pick {
+            ($function:ident) => {
+                match (keys.rounds, mode) {
+                    (10, Mode::Encrypt) => instructions::$function::<10, true>,
+                    (10, Mode::Absorb) => instructions::$function::<10, false>,
+                    (12, Mode::Encrypt) => instructions::$function::<12, true>,
+                    (12, Mode::Absorb) => instructions::$function::<12, false>,
+                    (_, Mode::Encrypt) => instructions::$function::<14, true>,
+                    (_, Mode::Absorb) => instructions::$function::<14, false>,
+                }
+            };
+        }
+        #[cfg(target_arch = "x86_64")]
+        let (side_by_side, single): (Chain, Chain) = match self.0.name() {
+            LevelName::Avx512 if self.0.vaes() => (pick!(sixteen), pick!(one_avx2)),
+            LevelName::Avx512 | LevelName::Avx2 => (pick!(eight_avx2), pick!(one_avx2)),
+            LevelName::Base => (pick!(eight), pick!(one)),
+        };
+        #[cfg(target_arch = "aarch64")]
+        let (side_by_side, single): (Chain, Chain) = (pick!(eight), pick!(one));
+        let (lanes, break_even) = self.lanes();
+        Kernels { lanes, side_by_side, single, break_even }
+    }
+
+    /// SubWord of FIPS 197.
+    fn substitute(self, word: u32) -> u32 {
+        // SAFETY: `self` proves the instructions.
+        unsafe { instructions::substitute(word) }
+    }
+}
+
+/// [`chain`] compiled for one set of CPU features.
+macro_rules! compiled {
+    ($name:ident, $features:literal, $register:ty, $count:literal) => {
+        /// # Safety
+        /// That of [`Chain`](super::Chain).
+        #[target_feature(enable = $features)]
+        pub(super) unsafe fn $name<const ROUNDS: usize, const ENCRYPT: bool>(
+            chains: *mut [u8; BLOCK],
+            from: *const *const u8,
+            to: *const *mut u8,
+            blocks: usize,
+            keys: *const [u8; BLOCK],
+        ) {
+            // SAFETY: the features of the register are on here; the rest is the caller's promise.
+            unsafe { chain::<$register, $count, ROUNDS, ENCRYPT>(chains, from, to, blocks, keys) }
+        }
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+mod instructions {
+    use core::arch::x86_64::*;
+
+    use super::{BLOCK, Register, chain};
+
+    compiled!(sixteen, "avx512f,vaes,aes", Zmm, 4);
+    compiled!(eight_avx2, "avx2,aes", Xmm, 8);
+    compiled!(one_avx2, "avx2,aes", Xmm, 1);
+    compiled!(eight, "aes", Xmm, 8);
+    compiled!(one, "aes", Xmm, 1);
+
+    /// SubWord of FIPS 197.
+    #[target_feature(enable = "aes")]
+    pub(super) fn substitute(word: u32) -> u32 {
+        let word = _mm_set1_epi32(word.cast_signed());
+        _mm_cvtsi128_si32(_mm_aeskeygenassist_si128::<0>(word)).cast_unsigned()
+    }
+
+    /// One block.
+    #[derive(Clone, Copy)]
+    struct Xmm(__m128i);
+
+    impl Register for Xmm {
+        const BLOCKS: usize = 1;
+
+        #[inline(always)]
+        unsafe fn load(from: *const [u8; BLOCK]) -> Self {
+            // SAFETY: the caller promises a readable block.
+            Self(unsafe { _mm_loadu_si128(from.cast()) })
+        }
+
+        #[inline(always)]
+        unsafe fn store(self, to: *mut [u8; BLOCK]) {
+            // SAFETY: the caller promises a writable block.
+            unsafe { _mm_storeu_si128(to.cast(), self.0) }
+        }
+
+        #[inline(always)]
+        unsafe fn broadcast(from: *const [u8; BLOCK]) -> Self {
+            // SAFETY: the caller promises a readable block.
+            unsafe { Self::load(from) }
+        }
+
+        #[inline(always)]
+        unsafe fn gather(from: *const *const u8, offset: usize) -> Self {
+            // SAFETY: the caller promises a pointer, and a readable block behind it.
+            Self(unsafe { _mm_loadu_si128((*from).add(offset).cast()) })
+        }
+
+        #[inline(always)]
+        unsafe fn scatter(self, to: *const *mut u8, offset: usize) {
+            // SAFETY: the caller promises a pointer, and a writable block behind it.
+            unsafe { _mm_storeu_si128((*to).add(offset).cast(), self.0) }
+        }
+
+        #[inline(always)]
+        fn xor(self, other: Self) -> Self {
+            // SAFETY: SSE2 is part of the architecture.
+            Self(unsafe { _mm_xor_si128(self.0, other.0) })
+        }
+
+        #[inline(always)]
+        fn round(self, key: Self) -> Self {
+            // SAFETY: a value of this type exists, so there are AES instructions.
+            Self(unsafe { _mm_aesenc_si128(self.0, key.0) })
+        }
+
+        #[inline(always)]
+        fn last_round(self, key: Self) -> Self {
+            // SAFETY: as for `round`.
+            Self(unsafe { _mm_aesenclast_si128(self.0, key.0) })
+        }
+    }
+
+    /// Four blocks.
+    #[derive(Clone, Copy)]
+    struct Zmm(__m512i);
+
+    impl Register for Zmm {
+        const BLOCKS: usize = 4;
+
+        #[inline(always)]
+        unsafe fn load(from: *const [u8; BLOCK]) -> Self {
+            // SAFETY: the caller promises AVX-512 and four readable blocks.
+            Self(unsafe { _mm512_loadu_si512(from.cast()) })
+        }
+
+        #[inline(always)]
+        unsafe fn store(self, to: *mut [u8; BLOCK]) {
+            // SAFETY: the caller promises four writable blocks.
+            unsafe { _mm512_storeu_si512(to.cast(), self.0) }
+        }
+
+        #[inline(always)]
+        unsafe fn broadcast(from: *const [u8; BLOCK]) -> Self {
+            // SAFETY: the caller promises AVX-512 and a readable block.
+            Self(unsafe { _mm512_broadcast_i32x4(_mm_loadu_si128(from.cast())) })
+        }
+
+        #[inline(always)]
+        unsafe fn gather(from: *const *const u8, offset: usize) -> Self {
+            // SAFETY: the caller promises AVX-512 and four pointers, each with a readable block behind it.
+            unsafe {
+                let block = |i: usize| _mm_loadu_si128((*from.add(i)).add(offset).cast());
+                let x = _mm512_castsi128_si512(block(0));
+                let x = _mm512_inserti32x4::<1>(x, block(1));
+                let x = _mm512_inserti32x4::<2>(x, block(2));
+                Self(_mm512_inserti32x4::<3>(x, block(3)))
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn scatter(self, to: *const *mut u8, offset: usize) {
+            // SAFETY: the caller promises four pointers, each with a writable block behind it.
+            unsafe {
+                let put = |i: usize, block: __m128i| _mm_storeu_si128((*to.add(i)).add(offset).cast(), block);
+                put(0, _mm512_castsi512_si128(self.0));
+                put(1, _mm512_extracti32x4_epi32::<1>(self.0));
+                put(2, _mm512_extracti32x4_epi32::<2>(self.0));
+                put(3, _mm512_extracti32x4_epi32::<3>(self.0));
+            }
+        }
+
+        #[inline(always)]
+        fn xor(self, other: Self) -> Self {
+            // SAFETY: a value of this type exists, so there is AVX-512.
+            Self(unsafe { _mm512_xor_si512(self.0, other.0) })
+        }
+
+        #[inline(always)]
+        fn round(self, key: Self) -> Self {
+            // SAFETY: a value of this type exists, so there are AVX-512 and VAES.
+            Self(unsafe { _mm512_aesenc_epi128(self.0, key.0) })
+        }
+
+        #[inline(always)]
+        fn last_round(self, key: Self) -> Self {
+            // SAFETY: as for `round`.
+            Self(unsafe { _mm512_aesenclast_epi128(self.0, key.0) })
+        }
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+mod instructions {
+    use core::arch::aarch64::*;
+
+    use super::{BLOCK, Register, chain};
+
+    compiled!(eight, "aes,neon", Block, 8);
+    compiled!(one, "aes,neon", Block, 1);
+
+    /// SubWord of FIPS 197: with four times the same word, ShiftRows changes nothing.
+    #[target_feature(enable = "aes,neon")]
+    pub(super) fn substitute(word: u32) -> u32 {
+        let words = vreinterpretq_u8_u32(vdupq_n_u32(word));
+        vgetq_lane_u32::<0>(vreinterpretq_u32_u8(vaeseq_u8(words, vdupq_n_u8(0))))
+    }
+
+    /// One block. The instructions of this architecture add the round key first: with zeros there, it can be added after.
+    #[derive(Clone, Copy)]
+    struct Block(uint8x16_t);
+
+    impl Register for Block {
+        const BLOCKS: usize = 1;
+
+        #[inline(always)]
+        unsafe fn load(from: *const [u8; BLOCK]) -> Self {
+            // SAFETY: the caller promises a readable block.
+            Self(unsafe { vld1q_u8(from.cast()) })
+        }
+
+        #[inline(always)]
+        unsafe fn store(self, to: *mut [u8; BLOCK]) {
+            // SAFETY: the caller promises a writable block.
+            unsafe { vst1q_u8(to.cast(), self.0) }
+        }
+
+        #[inline(always)]
+        unsafe fn broadcast(from: *const [u8; BLOCK]) -> Self {
+            // SAFETY: the caller promises a readable block.
+            unsafe { Self::load(from) }
+        }
+
+        #[inline(always)]
+        unsafe fn gather(from: *const *const u8, offset: usize) -> Self {
+            // SAFETY: the caller promises a pointer, and a readable block behind it.
+            Self(unsafe { vld1q_u8((*from).add(offset)) })
+        }
+
+        #[inline(always)]
+        unsafe fn scatter(self, to: *const *mut u8, offset: usize) {
+            // SAFETY: the caller promises a pointer, and a writable block behind it.
+            unsafe { vst1q_u8((*to).add(offset), self.0) }
+        }
+
+        #[inline(always)]
+        fn xor(self, other: Self) -> Self {
+            // SAFETY: NEON is part of the architecture.
+            Self(unsafe { veorq_u8(self.0, other.0) })
+        }
+
+        #[inline(always)]
+        fn round(self, key: Self) -> Self {
+            // SAFETY: a value of this type exists, so there are AES instructions.
+            Self(unsafe { veorq_u8(vaesmcq_u8(vaeseq_u8(self.0, vdupq_n_u8(0))), key.0) })
+        }
+
+        #[inline(always)]
+        fn last_round(self, key: Self) -> Self {
+            // SAFETY: as for `round`.
+            Self(unsafe { veorq_u8(vaeseq_u8(self.0, vdupq_n_u8(0)), key.0) })
+        }
+    }
+}

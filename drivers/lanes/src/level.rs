@@ -1,0 +1,168 @@
+//! What this CPU can do, found at run time.
+
+use core::fmt;
+use core::str::FromStr;
+
+/// A set of instructions that kernels are compiled for, lowest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LevelName {
+    /// What every CPU of the architecture has: SSE2 on x86-64, NEON on aarch64. (AES and SHA instructions are used where
+    /// they are found, on this level too.)
+    Base,
+    /// AVX2, BMI1 and BMI2.
+    Avx2,
+    /// AVX-512 F and BW on top of AVX2.
+    Avx512,
+}
+
+impl LevelName {
+    /// All levels, lowest first.
+    pub const ALL: [LevelName; 3] = [LevelName::Base, LevelName::Avx2, LevelName::Avx512];
+
+    /// The name as it is written in `GANTRY_CPU`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            LevelName::Base => "base",
+            LevelName::Avx2 => "avx2",
+            LevelName::Avx512 => "avx512",
+        }
+    }
+}
+
+impl fmt::Display for LevelName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The text is no level's name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownLevel(pub String);
+
+impl fmt::Display for UnknownLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unknown CPU level \"{}\" (avx512, avx2 or base)", self.0)
+    }
+}
+
+impl std::error::Error for UnknownLevel {}
+
+impl FromStr for LevelName {
+    type Err = UnknownLevel;
+
+    fn from_str(text: &str) -> Result<Self, UnknownLevel> {
+        LevelName::ALL.into_iter().find(|level| level.as_str() == text).ok_or_else(|| UnknownLevel(text.to_owned()))
+    }
+}
+
+/// The level in use, and the single features beside it. Only detection makes a value, so holding one proves that the CPU
+/// has what it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Level {
+    name: LevelName,
+    found: LevelName,
+    aes: bool,
+    vaes: bool,
+    sha: bool,
+}
+
+impl Level {
+    /// The highest level of this CPU that is not above `limit`. A limit above what the CPU has changes nothing.
+    pub fn detect_at_most(limit: Option<LevelName>) -> Level {
+        let (found, aes, vaes, sha) = detect();
+        let name = limit.map_or(found, |limit| limit.min(found));
+        Level { name, found, aes, vaes: vaes && name == LevelName::Avx512, sha }
+    }
+
+    /// The level in use.
+    pub fn name(self) -> LevelName {
+        self.name
+    }
+
+    /// The highest level of this CPU, whatever the limit was.
+    pub fn found(self) -> LevelName {
+        self.found
+    }
+
+    /// AES instructions for one block.
+    pub fn aes(self) -> bool {
+        self.aes
+    }
+
+    /// AES instructions for four blocks in an AVX-512 register; only on that level.
+    pub fn vaes(self) -> bool {
+        self.vaes
+    }
+
+    /// SHA-1 and SHA-256 instructions for one message.
+    pub fn sha(self) -> bool {
+        self.sha
+    }
+}
+
+/// Every level that this CPU has, each with and without the instructions beside it.
+#[cfg(test)]
+pub(crate) fn every_level() -> Vec<Level> {
+    let mut levels = Vec::new();
+    for name in LevelName::ALL {
+        let level = Level::detect_at_most(Some(name));
+        for other in [level, Level { sha: false, ..level }, Level { vaes: false, ..level }] {
+            if !levels.contains(&other) {
+                levels.push(other);
+            }
+        }
+    }
+    levels
+}
+
+/// The level, AES, VAES, and SHA instructions of this CPU.
+#[cfg(target_arch = "x86_64")]
+fn detect() -> (LevelName, bool, bool, bool) {
+    use std::arch::is_x86_feature_detected as has;
+    let avx2 = has!("avx2") && has!("bmi1") && has!("bmi2");
+    let avx512 = avx2 && has!("avx512f") && has!("avx512bw");
+    let name = match (avx512, avx2) {
+        (true, _) => LevelName::Avx512,
+        (_, true) => LevelName::Avx2,
+        _ => LevelName::Base,
+    };
+    (name, has!("aes"), avx512 && has!("vaes"), has!("sha") && has!("ssse3") && has!("sse4.1"))
+}
+
+/// The level, AES, VAES, and SHA instructions of this CPU.
+#[cfg(target_arch = "aarch64")]
+fn detect() -> (LevelName, bool, bool, bool) {
+    (LevelName::Base, std::arch::is_aarch64_feature_detected!("aes"), false, false)
+}
+
+/// No kernels for this architecture: see `LanesDriver::discover`.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn detect() -> (LevelName, bool, bool, bool) {
+    (LevelName::Base, false, false, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_lowers_the_level_and_never_raises_it() {
+        let found = Level::detect_at_most(None);
+        assert_eq!(found.name(), found.found());
+        for limit in LevelName::ALL {
+            let level = Level::detect_at_most(Some(limit));
+            assert_eq!(level.name(), limit.min(found.name()));
+            assert_eq!(level.found(), found.found());
+            assert!(!level.vaes() || level.name() == LevelName::Avx512);
+        }
+    }
+
+    #[test]
+    fn names_are_read_back_and_others_are_refused_with_the_accepted_ones() {
+        for level in LevelName::ALL {
+            assert_eq!(level.to_string().parse(), Ok(level));
+        }
+        let error = "AVX512".parse::<LevelName>().unwrap_err();
+        assert_eq!(error.to_string(), "unknown CPU level \"AVX512\" (avx512, avx2 or base)");
+    }
+}

@@ -1,0 +1,343 @@
+//! Sessions: an algorithm and its key, prepared for lanes.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use gantry::driver::{Buffers, CipherStream, DeviceSession, DigestStream, Job, Operands};
+use gantry::{Algorithm, Fault, Operation, Outcome, SessionParams, Unsupported};
+
+use crate::cbc::{CbcJob, CbcKey, CmacJob, CmacKey, CmacStream};
+use crate::hash::{self, Start, Stream};
+use crate::kernel::aes::{Aes, BLOCK};
+use crate::kernel::md5::{self, Md5};
+use crate::kernel::sha1::{self, Sha1};
+use crate::kernel::sha2::{self, Sha256, Sha512};
+use crate::kernel::{Hash, Kernels};
+use crate::level::Level;
+
+/// How an algorithm runs on lanes.
+pub(crate) enum Family {
+    Md5,
+    Sha1,
+    /// The initial value and the bytes of the digest.
+    Sha256(&'static [u32; 8], usize),
+    Sha512(&'static [u64; 8], usize),
+    Cbc,
+    Cmac,
+}
+
+impl Family {
+    /// The family of an algorithm, and whether it is that family's HMAC. `None` for what has no lanes.
+    pub(crate) fn of(algorithm: Algorithm) -> Option<(Family, bool)> {
+        let info = algorithm.info();
+        let family = match info.digest.unwrap_or(algorithm) {
+            Algorithm::Md5 => Family::Md5,
+            Algorithm::Sha1 => Family::Sha1,
+            Algorithm::Sha224 => Family::Sha256(&sha2::INITIAL_224, 28),
+            Algorithm::Sha256 => Family::Sha256(&sha2::INITIAL_256, 32),
+            Algorithm::Sha384 => Family::Sha512(&sha2::INITIAL_384, 48),
+            Algorithm::Sha512 => Family::Sha512(&sha2::INITIAL_512, 64),
+            Algorithm::Sha512_256 => Family::Sha512(&sha2::INITIAL_512_256, 32),
+            Algorithm::Aes128Cbc | Algorithm::Aes192Cbc | Algorithm::Aes256Cbc => Family::Cbc,
+            Algorithm::Aes128Cmac | Algorithm::Aes192Cmac | Algorithm::Aes256Cmac => Family::Cmac,
+            _ => return None,
+        };
+        // Encrypt-then-authenticate has a digest inside too.
+        let alone = info.cipher.is_none();
+        alone.then_some((family, info.digest.is_some()))
+    }
+}
+
+/// The lanes that an algorithm has on a CPU level, and from how many requests on they pay. `None` if it has none.
+pub(crate) fn lanes_of(level: Level, algorithm: Algorithm) -> Option<(usize, usize)> {
+    fn hash<H: Hash>(level: Level) -> (usize, usize) {
+        let kernels = H::kernels(level);
+        (kernels.lanes, kernels.break_even)
+    }
+    let (family, _) = Family::of(algorithm)?;
+    Some(match family {
+        Family::Md5 => hash::<Md5>(level),
+        Family::Sha1 => hash::<Sha1>(level),
+        Family::Sha256(..) => hash::<Sha256>(level),
+        Family::Sha512(..) => hash::<Sha512>(level),
+        Family::Cbc | Family::Cmac => Aes::of(level)?.lanes(),
+    })
+}
+
+/// A session on the device.
+#[derive(Clone)]
+pub(crate) struct LanesSession(Arc<dyn Work>);
+
+impl LanesSession {
+    pub(crate) fn open(level: Level, params: &SessionParams) -> Result<Self, Unsupported> {
+        let algorithm = params.algorithm();
+        let (family, hmac) =
+            Family::of(algorithm).ok_or_else(|| Unsupported::because("no kernel for this algorithm"))?;
+        let key = params.key();
+        let hmac = hmac.then_some(key);
+        let aes = || Aes::of(level).ok_or_else(|| Unsupported::because("no AES instructions"));
+        let length = || Unsupported::because("AES keys have 16, 24 or 32 bytes");
+        Ok(LanesSession(match family {
+            Family::Md5 => HashWork::<Md5>::shared(level, &md5::INITIAL, 16, hmac),
+            Family::Sha1 => HashWork::<Sha1>::shared(level, &sha1::INITIAL, 20, hmac),
+            Family::Sha256(initial, digest) => HashWork::<Sha256>::shared(level, initial, digest, hmac),
+            Family::Sha512(initial, digest) => HashWork::<Sha512>::shared(level, initial, digest, hmac),
+            Family::Cbc => Arc::new(CbcWork(Arc::new(CbcKey::new(aes()?, key).ok_or_else(length)?))),
+            Family::Cmac => Arc::new(CmacWork(Arc::new(CmacKey::new(aes()?, key).ok_or_else(length)?))),
+        }))
+    }
+
+    /// Runs all jobs side by side and notes the result beside each.
+    pub(crate) fn run_batch(&self, jobs: &mut [(Job, Result<Outcome, Fault>)]) {
+        self.0.batch(jobs);
+    }
+}
+
+impl DeviceSession for LanesSession {
+    fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
+        self.0.one(operands)
+    }
+
+    fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {
+        self.0.digest_stream()
+    }
+
+    fn cipher_stream(&self, operation: Operation, iv: &[u8]) -> Result<Box<dyn CipherStream>, Unsupported> {
+        self.0.cipher_stream(operation, iv)
+    }
+}
+
+/// The work of one family of kernels.
+trait Work: Send + Sync {
+    fn one(&self, operands: Operands<'_>) -> Result<Outcome, Fault>;
+
+    fn batch(&self, jobs: &mut [(Job, Result<Outcome, Fault>)]);
+
+    fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {
+        Err(Unsupported::because("ciphers have no digest streams"))
+    }
+
+    fn cipher_stream(&self, _operation: Operation, _iv: &[u8]) -> Result<Box<dyn CipherStream>, Unsupported> {
+        Err(Unsupported::because("digests have no cipher streams"))
+    }
+}
+
+/// Turns jobs of the framework into jobs for lanes. Those for which `convert` gives a fault get it as their result, the
+/// others [`Outcome::Done`]: nothing can go wrong in a lane.
+fn convert_all<'a, T>(
+    jobs: &'a mut [(Job, Result<Outcome, Fault>)],
+    mut convert: impl FnMut(Operands<'a>) -> Result<T, Fault>,
+) -> impl Iterator<Item = T> {
+    jobs.iter_mut().filter_map(move |(job, result)| match convert(job.operands()) {
+        Ok(converted) => {
+            *result = Ok(Outcome::Done);
+            Some(converted)
+        }
+        Err(fault) => {
+            *result = Err(fault);
+            None
+        }
+    })
+}
+
+/// Core does not send such a request: the capability says which operations there are.
+fn wrong_operation() -> Fault {
+    Fault::failed("an operation that these lanes do not have")
+}
+
+/// Digests and HMACs.
+struct HashWork<H: Hash> {
+    kernels: Kernels<H>,
+    start: Arc<Start<H>>,
+    operation: Operation,
+}
+
+impl<H: Hash> HashWork<H> {
+    fn shared(level: Level, initial: &[H::Word; 8], digest: usize, hmac: Option<&[u8]>) -> Arc<dyn Work> {
+        let kernels = H::kernels(level);
+        let (start, operation) = match hmac {
+            Some(key) => (Start::hmac(kernels, *initial, digest, key), Operation::Mac),
+            None => (Start::digest(*initial, digest), Operation::Digest),
+        };
+        Arc::new(HashWork { kernels, start: Arc::new(start), operation })
+    }
+
+    fn job<'a>(&'a self, operands: Operands<'a>) -> Result<hash::Job<'a, H>, Fault> {
+        let stream_of = |stream: &'a mut dyn DigestStream| {
+            let stream: &mut dyn Any = stream;
+            stream.downcast_mut::<HashStream<H>>().ok_or_else(|| Fault::failed("a stream of another session"))
+        };
+        Ok(match operands {
+            Operands::Digest { input, output } | Operands::Mac { input, output, .. } => {
+                hash::Job { start: &self.start, stream: None, input, output: Some(output) }
+            }
+            Operands::Update { stream, input } => stream_of(stream)?.job(input, None),
+            Operands::Finish { stream, output } => stream_of(stream)?.job(&[], Some(output)),
+            _ => return Err(wrong_operation()),
+        })
+    }
+}
+
+impl<H: Hash> Work for HashWork<H> {
+    fn one(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
+        hash::run_one(self.kernels, self.job(operands)?);
+        Ok(Outcome::Done)
+    }
+
+    fn batch(&self, jobs: &mut [(Job, Result<Outcome, Fault>)]) {
+        hash::run(self.kernels, convert_all(jobs, |operands| self.job(operands)));
+    }
+
+    fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {
+        let (start, state) = (self.start.clone(), Stream::new(&self.start));
+        Ok(Box::new(HashStream { kernels: self.kernels, start, state, operation: self.operation }))
+    }
+}
+
+struct HashStream<H: Hash> {
+    kernels: Kernels<H>,
+    start: Arc<Start<H>>,
+    state: Stream<H>,
+    operation: Operation,
+}
+
+impl<H: Hash> HashStream<H> {
+    fn job<'a>(&'a mut self, input: &'a [u8], output: Option<&'a mut [u8]>) -> hash::Job<'a, H> {
+        hash::Job { start: &self.start, stream: Some(&mut self.state), input, output }
+    }
+}
+
+impl<H: Hash> DigestStream for HashStream<H> {
+    fn operation(&self) -> Operation {
+        self.operation
+    }
+
+    fn update(&mut self, input: &[u8]) -> Result<(), Fault> {
+        hash::run_one(self.kernels, self.job(input, None));
+        Ok(())
+    }
+
+    fn finish(&mut self, output: &mut [u8]) -> Result<(), Fault> {
+        hash::run_one(self.kernels, self.job(&[], Some(output)));
+        Ok(())
+    }
+
+    fn duplicate(&self) -> Box<dyn DigestStream> {
+        let (start, state) = (self.start.clone(), self.state.clone());
+        Box::new(HashStream { kernels: self.kernels, start, state, operation: self.operation })
+    }
+}
+
+/// AES-CMAC.
+struct CmacWork(Arc<CmacKey>);
+
+impl CmacWork {
+    fn job(operands: Operands<'_>) -> Result<CmacJob<'_>, Fault> {
+        fn stream_of(stream: &mut dyn DigestStream) -> Result<&mut CmacStream, Fault> {
+            let stream: &mut dyn Any = stream;
+            let stream = stream.downcast_mut::<LanesCmacStream>();
+            stream.map(|stream| &mut stream.state).ok_or_else(|| Fault::failed("a stream of another session"))
+        }
+        Ok(match operands {
+            Operands::Mac { input, output, .. } => CmacJob { stream: None, input, output: Some(output) },
+            Operands::Update { stream, input } => CmacJob { stream: Some(stream_of(stream)?), input, output: None },
+            Operands::Finish { stream, output } => {
+                CmacJob { stream: Some(stream_of(stream)?), input: &[], output: Some(output) }
+            }
+            _ => return Err(wrong_operation()),
+        })
+    }
+}
+
+impl Work for CmacWork {
+    fn one(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
+        self.0.run_one(CmacWork::job(operands)?);
+        Ok(Outcome::Done)
+    }
+
+    fn batch(&self, jobs: &mut [(Job, Result<Outcome, Fault>)]) {
+        self.0.run(convert_all(jobs, CmacWork::job));
+    }
+
+    fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {
+        Ok(Box::new(LanesCmacStream { key: self.0.clone(), state: CmacStream::new() }))
+    }
+}
+
+struct LanesCmacStream {
+    key: Arc<CmacKey>,
+    state: CmacStream,
+}
+
+impl DigestStream for LanesCmacStream {
+    fn operation(&self) -> Operation {
+        Operation::Mac
+    }
+
+    fn update(&mut self, input: &[u8]) -> Result<(), Fault> {
+        self.key.run_one(CmacJob { stream: Some(&mut self.state), input, output: None });
+        Ok(())
+    }
+
+    fn finish(&mut self, output: &mut [u8]) -> Result<(), Fault> {
+        self.key.run_one(CmacJob { stream: Some(&mut self.state), input: &[], output: Some(output) });
+        Ok(())
+    }
+
+    fn duplicate(&self) -> Box<dyn DigestStream> {
+        Box::new(LanesCmacStream { key: self.key.clone(), state: self.state.clone() })
+    }
+}
+
+/// AES-CBC encryption.
+struct CbcWork(Arc<CbcKey>);
+
+impl CbcWork {
+    fn job(operands: Operands<'_>) -> Result<CbcJob<'_>, Fault> {
+        match operands {
+            Operands::Cipher { operation: Operation::Encrypt, iv, data } => Ok(CbcJob { iv: block(iv)?, data }),
+            _ => Err(wrong_operation()),
+        }
+    }
+}
+
+/// Core has checked the length of the IV.
+fn block(iv: &[u8]) -> Result<[u8; BLOCK], Fault> {
+    iv.try_into().map_err(|_| Fault::failed("an IV of a wrong length"))
+}
+
+impl Work for CbcWork {
+    fn one(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
+        self.0.run_one(CbcWork::job(operands)?);
+        Ok(Outcome::Done)
+    }
+
+    fn batch(&self, jobs: &mut [(Job, Result<Outcome, Fault>)]) {
+        self.0.run(convert_all(jobs, CbcWork::job));
+    }
+
+    fn cipher_stream(&self, operation: Operation, iv: &[u8]) -> Result<Box<dyn CipherStream>, Unsupported> {
+        if operation != Operation::Encrypt {
+            return Err(Unsupported::because("CBC decryption needs no lanes: its blocks do not wait for each other"));
+        }
+        let chain = iv.try_into().map_err(|_| Unsupported::because("an IV has 16 bytes"))?;
+        Ok(Box::new(LanesCbcStream { key: self.0.clone(), chain }))
+    }
+}
+
+struct LanesCbcStream {
+    key: Arc<CbcKey>,
+    /// The last block of ciphertext, or the IV: nothing secret.
+    chain: [u8; BLOCK],
+}
+
+impl CipherStream for LanesCbcStream {
+    fn update(&mut self, data: Buffers<'_>) -> Result<(), Fault> {
+        self.chain = self.key.run_one(CbcJob { iv: self.chain, data });
+        Ok(())
+    }
+
+    fn duplicate(&self) -> Box<dyn CipherStream> {
+        Box::new(LanesCbcStream { key: self.key.clone(), chain: self.chain })
+    }
+}

@@ -1,0 +1,104 @@
+//! What a kernel needs of a SIMD register, and the registers that offer it.
+//!
+//! A kernel is written once over [`Vector`]: one register holds the same word of `LANES` independent messages. The
+//! scalar words `u32` and `u64` are vectors of one lane, so that the same source also gives the single-stream kernel.
+//!
+//! A vector value can only come from [`Vector::splat`], [`Vector::load`] and [`Vector::gather`], which are unsafe: their
+//! caller promises that the instructions of the type exist on this CPU. Everything else takes a value and is therefore
+//! safe. All methods are inlined into the `#[target_feature]` functions of `kernel`, where they become single
+//! instructions.
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod avx2;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod avx512;
+pub(crate) mod portable;
+
+use zeroize::Zeroize;
+
+/// The unit of a hash function's state: `u32` or `u64`.
+pub(crate) trait Word: Copy + Default + Zeroize + Send + Sync + 'static {
+    /// Writes the word to the front of `out`; what does not fit is cut off (truncated digests).
+    fn write(self, out: &mut [u8], big_endian: bool);
+}
+
+macro_rules! word {
+    ($word:ty) => {
+        impl Word for $word {
+            fn write(self, out: &mut [u8], big_endian: bool) {
+                let bytes = if big_endian { self.to_be_bytes() } else { self.to_le_bytes() };
+                let n = out.len().min(bytes.len());
+                out[..n].copy_from_slice(&bytes[..n]);
+            }
+        }
+    };
+}
+word!(u32);
+word!(u64);
+
+/// One SIMD register: a word of each of `LANES` messages.
+pub(crate) trait Vector: Copy {
+    /// The word of one lane.
+    type Word: Word;
+    /// How many messages run side by side.
+    const LANES: usize;
+
+    /// # Safety
+    /// The CPU has the instructions of this type.
+    unsafe fn splat(word: Self::Word) -> Self;
+
+    /// Reads `LANES` words.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of this type; `from` is readable for `LANES` words (no alignment needed).
+    unsafe fn load(from: *const Self::Word) -> Self;
+
+    /// Writes `LANES` words.
+    ///
+    /// # Safety
+    /// `to` is writable for `LANES` words (no alignment needed).
+    unsafe fn store(self, to: *mut Self::Word);
+
+    /// Reads one block of sixteen words from each lane's message and transposes: word `i` of the result holds the `i`th
+    /// word of every lane's block.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of this type; `lanes` points at `LANES` pointers, each readable for one block of
+    /// sixteen words behind `offset` bytes.
+    unsafe fn gather(lanes: *const *const u8, offset: usize, big_endian: bool) -> [Self; 16];
+
+    /// Sum modulo the word size.
+    fn add(self, other: Self) -> Self;
+    fn and(self, other: Self) -> Self;
+    fn or(self, other: Self) -> Self;
+    fn xor(self, other: Self) -> Self;
+    fn not(self) -> Self;
+    /// Rotates every word left by `N` bits, 0 < N < word size.
+    fn rotate_left<const N: u32>(self) -> Self;
+    /// Shifts every word right by `N` bits, 0 < N < word size.
+    fn shift_right<const N: u32>(self) -> Self;
+
+    /// `self` chooses bit by bit between `yes` and `no`.
+    #[inline(always)]
+    fn choose(self, yes: Self, no: Self) -> Self {
+        yes.xor(no).and(self).xor(no)
+    }
+
+    /// The majority of three, bit by bit.
+    #[inline(always)]
+    fn majority(self, b: Self, c: Self) -> Self {
+        self.xor(b).and(self.xor(c)).xor(self)
+    }
+
+    /// The sum of three, bit by bit.
+    #[inline(always)]
+    fn xor3(self, b: Self, c: Self) -> Self {
+        self.xor(b).xor(c)
+    }
+
+    /// MD5's fourth function: `b xor (self or not c)`.
+    #[inline(always)]
+    fn or_not_xor(self, b: Self, c: Self) -> Self {
+        self.or(c.not()).xor(b)
+    }
+}

@@ -1,0 +1,172 @@
+//! AVX2 registers: 8 words of 32 bits, 4 of 64.
+
+use core::arch::x86_64::*;
+
+use super::Vector;
+
+/// Eight messages of 32-bit words.
+#[derive(Clone, Copy)]
+pub(crate) struct Ymm32(__m256i);
+
+/// Four messages of 64-bit words.
+#[derive(Clone, Copy)]
+pub(crate) struct Ymm64(__m256i);
+
+/// Reverses the bytes of each word, in each 128-bit half.
+#[inline(always)]
+unsafe fn swap_bytes(x: __m256i, word: usize) -> __m256i {
+    // SAFETY: the caller promises AVX2.
+    unsafe {
+        let order = if word == 4 {
+            _mm_set_epi8(12, 13, 14, 15, 8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3)
+        } else {
+            _mm_set_epi8(8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7)
+        };
+        _mm256_shuffle_epi8(x, _mm256_broadcastsi128_si256(order))
+    }
+}
+
+/// Sixteen bytes of two lanes in one register.
+///
+/// # Safety
+/// AVX2; both pointers are readable for 16 bytes.
+#[inline(always)]
+unsafe fn two(a: *const u8, b: *const u8) -> __m256i {
+    // SAFETY: as above.
+    unsafe {
+        let x = _mm256_castsi128_si256(_mm_loadu_si128(a.cast()));
+        _mm256_inserti128_si256::<1>(x, _mm_loadu_si128(b.cast()))
+    }
+}
+
+macro_rules! common {
+    ($word:ty, $signed:ty, $lanes:literal, $set1:ident, $add:ident, $shl:ident, $shr:ident) => {
+        type Word = $word;
+        const LANES: usize = $lanes;
+
+        #[inline(always)]
+        unsafe fn splat(word: $word) -> Self {
+            // SAFETY: the caller promises AVX2.
+            Self(unsafe { $set1(word as $signed) })
+        }
+
+        #[inline(always)]
+        unsafe fn load(from: *const $word) -> Self {
+            // SAFETY: the caller promises AVX2 and 32 readable bytes.
+            Self(unsafe { _mm256_loadu_si256(from.cast()) })
+        }
+
+        #[inline(always)]
+        unsafe fn store(self, to: *mut $word) {
+            // SAFETY: a value of this type exists, so there is AVX2; the caller promises 32 writable bytes.
+            unsafe { _mm256_storeu_si256(to.cast(), self.0) }
+        }
+
+        #[inline(always)]
+        fn add(self, other: Self) -> Self {
+            // SAFETY: a value of this type exists, so there is AVX2.
+            Self(unsafe { $add(self.0, other.0) })
+        }
+
+        #[inline(always)]
+        fn and(self, other: Self) -> Self {
+            // SAFETY: as for `add`.
+            Self(unsafe { _mm256_and_si256(self.0, other.0) })
+        }
+
+        #[inline(always)]
+        fn or(self, other: Self) -> Self {
+            // SAFETY: as for `add`.
+            Self(unsafe { _mm256_or_si256(self.0, other.0) })
+        }
+
+        #[inline(always)]
+        fn xor(self, other: Self) -> Self {
+            // SAFETY: as for `add`.
+            Self(unsafe { _mm256_xor_si256(self.0, other.0) })
+        }
+
+        #[inline(always)]
+        fn not(self) -> Self {
+            // SAFETY: as for `add`.
+            Self(unsafe { _mm256_xor_si256(self.0, $set1(-1)) })
+        }
+
+        #[inline(always)]
+        fn rotate_left<const N: u32>(self) -> Self {
+            // SAFETY: as for `add`. (The counts are constants: these become shifts with immediates.)
+            Self(unsafe {
+                let left = $shl(self.0, _mm_cvtsi32_si128(N as i32));
+                let right = $shr(self.0, _mm_cvtsi32_si128((<$word>::BITS - N) as i32));
+                _mm256_or_si256(left, right)
+            })
+        }
+
+        #[inline(always)]
+        fn shift_right<const N: u32>(self) -> Self {
+            // SAFETY: as for `add`.
+            Self(unsafe { $shr(self.0, _mm_cvtsi32_si128(N as i32)) })
+        }
+    };
+}
+
+impl Vector for Ymm32 {
+    common!(u32, i32, 8, _mm256_set1_epi32, _mm256_add_epi32, _mm256_sll_epi32, _mm256_srl_epi32);
+
+    /// 4 x 4 transposes within the 128-bit halves: lane `4s + j` sits in half `s` of row `j`.
+    #[inline(always)]
+    unsafe fn gather(lanes: *const *const u8, offset: usize, big_endian: bool) -> [Self; 16] {
+        // SAFETY: the caller promises AVX2 and a readable block of 64 bytes for each of the eight pointers.
+        unsafe {
+            let mut words = [Self(_mm256_setzero_si256()); 16];
+            let mut rows = [[_mm256_setzero_si256(); 4]; 4];
+            for (j, row) in rows.iter_mut().enumerate() {
+                let (a, b) = ((*lanes.add(j)).add(offset), (*lanes.add(j + 4)).add(offset));
+                for (part, x) in row.iter_mut().enumerate() {
+                    *x = two(a.add(16 * part), b.add(16 * part));
+                    if big_endian {
+                        *x = swap_bytes(*x, 4);
+                    }
+                }
+            }
+            for part in 0..4 {
+                let (a, b, c, d) = (rows[0][part], rows[1][part], rows[2][part], rows[3][part]);
+                let (ab_low, ab_high) = (_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
+                let (cd_low, cd_high) = (_mm256_unpacklo_epi32(c, d), _mm256_unpackhi_epi32(c, d));
+                words[4 * part] = Self(_mm256_unpacklo_epi64(ab_low, cd_low));
+                words[4 * part + 1] = Self(_mm256_unpackhi_epi64(ab_low, cd_low));
+                words[4 * part + 2] = Self(_mm256_unpacklo_epi64(ab_high, cd_high));
+                words[4 * part + 3] = Self(_mm256_unpackhi_epi64(ab_high, cd_high));
+            }
+            words
+        }
+    }
+}
+
+impl Vector for Ymm64 {
+    common!(u64, i64, 4, _mm256_set1_epi64x, _mm256_add_epi64, _mm256_sll_epi64, _mm256_srl_epi64);
+
+    /// 2 x 2 transposes within the 128-bit halves: lane `2s + j` sits in half `s` of row `j`.
+    #[inline(always)]
+    unsafe fn gather(lanes: *const *const u8, offset: usize, big_endian: bool) -> [Self; 16] {
+        // SAFETY: the caller promises AVX2 and a readable block of 128 bytes for each of the four pointers.
+        unsafe {
+            let mut words = [Self(_mm256_setzero_si256()); 16];
+            let mut rows = [[_mm256_setzero_si256(); 8]; 2];
+            for (j, row) in rows.iter_mut().enumerate() {
+                let (a, b) = ((*lanes.add(j)).add(offset), (*lanes.add(j + 2)).add(offset));
+                for (part, x) in row.iter_mut().enumerate() {
+                    *x = two(a.add(16 * part), b.add(16 * part));
+                    if big_endian {
+                        *x = swap_bytes(*x, 8);
+                    }
+                }
+            }
+            for part in 0..8 {
+                words[2 * part] = Self(_mm256_unpacklo_epi64(rows[0][part], rows[1][part]));
+                words[2 * part + 1] = Self(_mm256_unpackhi_epi64(rows[0][part], rows[1][part]));
+            }
+            words
+        }
+    }
+}
