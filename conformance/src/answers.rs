@@ -37,9 +37,11 @@ fn one(suite: &Suite<'_>, vector: &Vector, case: &Case, must: &Must, index: usiz
     let batch = Placement { in_place: suite.capability.in_place && !in_place, offset: 3 * index % 64 };
     let both_ways = || {
         let session = suite.subject.session(vector.params())?;
-        let mut answers = vec![run(&session, case, direct)];
-        answers.extend(run_batch(&session, &[(case, batch)])?);
-        answers.into_iter().collect::<Result<Vec<Answer>, Trouble>>()
+        let mut answers = vec![run(&session, case, direct)?];
+        for answer in run_batch(&session, &[(case, batch)])? {
+            answers.push(answer?);
+        }
+        Ok(answers)
     };
     match (both_ways(), must) {
         // Core refuses a length that no device may be asked for.

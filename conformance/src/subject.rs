@@ -41,7 +41,8 @@ pub(crate) struct Truth {
 
 impl Truth {
     pub(crate) fn new(reference: Option<&Subject>, subject: &Subject, params: &SessionParams) -> Result<Self> {
-        let reference = reference.and_then(|reference| reference.session(params.clone()).ok());
+        let offers = |reference: &&Subject| reference.device().capability(params.algorithm()).is_some();
+        let reference = reference.filter(offers).and_then(|reference| reference.session(params.clone()).ok());
         Ok(Self { reference, own: subject.session(params.clone())? })
     }
 

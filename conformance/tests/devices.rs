@@ -7,6 +7,7 @@ use std::path::Path;
 use gantry::Gantry;
 use gantry::driver::Driver;
 use gantry_driver_null::NullDriver;
+use gantry_driver_software::SoftwareDriver;
 
 macro_rules! conforms {
     ($($test:ident: $device:literal of $driver:expr, as $declaration:literal;)+) => {
@@ -19,10 +20,13 @@ macro_rules! conforms {
 
 conforms! {
     null: "null" of NullDriver, as "null";
+    software: "software" of SoftwareDriver, as "software";
 }
 
 fn conforms(driver: &dyn Driver, device: &str, declaration: &str) {
-    let gantry = Gantry::builder().driver(driver).build();
+    let gantry =
+        if driver.name() == "software" { Gantry::builder() } else { Gantry::builder().driver(&SoftwareDriver) };
+    let gantry = gantry.driver(driver).build();
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("declared").join(declaration).with_extension("txt");
-    gantry_conformance::assert_conforms(&gantry, device, None, file);
+    gantry_conformance::assert_conforms(&gantry, device, Some("software"), file);
 }
