@@ -153,7 +153,7 @@ pub(crate) fn open_ccm(params: &SessionParams) -> Opened {
     // SAFETY: a new context, and a key as long as the cipher's. The length of tags has to be known before there is a key.
     let good = unsafe {
         lc::EVP_CipherInit_ex(at, cipher(), ptr::null_mut(), ptr::null(), ptr::null(), lc::AES_ENCRYPT) == 1
-            && lc::EVP_CIPHER_CTX_ctrl(at, lc::EVP_CTRL_AEAD_SET_TAG, tag_len as c_int, ptr::null_mut()) == 1
+            && lc::EVP_CIPHER_CTX_ctrl(at, lc::EVP_CTRL_AEAD_SET_TAG, int(tag_len), ptr::null_mut()) == 1
             && lc::EVP_CipherInit_ex(at, ptr::null(), ptr::null_mut(), key.as_ptr(), ptr::null(), -1) == 1
     };
     if good {
@@ -201,7 +201,7 @@ impl CcmSession {
             return Ok(Outcome::BadLength);
         }
         let opening = enc == lc::AES_DECRYPT;
-        let (iv_len, tag_len, tag) = (iv.len() as c_int, self.tag_len as c_int, tag.cast::<c_void>());
+        let (iv_len, tag_len, tag) = (int(iv.len()), int(self.tag_len), tag.cast::<c_void>());
         let mut context = self.pool.take()?;
         let at = context.as_mut_ptr();
         // The order is AWS-LC's: lengths, nonce, tag, length of the data, associated data, data. Telling the associated data
@@ -229,4 +229,9 @@ impl CcmSession {
             (false, false) => Err(failed("EVP_Cipher of CCM")),
         }
     }
+}
+
+/// The length of a nonce or a tag, which is no more than 16.
+fn int(len: usize) -> c_int {
+    c_int::from(len as u8)
 }

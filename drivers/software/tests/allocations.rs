@@ -1,0 +1,84 @@
+//! A request allocates nothing: neither in Rust, nor in AWS-LC. Alone in its process, because it counts for all of it.
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use aws_lc_sys as lc;
+use common::{Case, offered, params, software};
+use gantry::Operation;
+
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
+struct Counting;
+
+// SAFETY: the system's allocator, and a count.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static GLOBAL: Counting = Counting;
+
+unsafe extern "C" {
+    fn malloc(bytes: usize) -> *mut c_void;
+    fn realloc(pointer: *mut c_void, bytes: usize) -> *mut c_void;
+    fn free(pointer: *mut c_void);
+}
+
+unsafe extern "C" fn counted_malloc(bytes: usize, _: *const c_char, _: c_int) -> *mut c_void {
+    ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+    // SAFETY: without conditions.
+    unsafe { malloc(bytes) }
+}
+
+unsafe extern "C" fn counted_realloc(pointer: *mut c_void, bytes: usize, _: *const c_char, _: c_int) -> *mut c_void {
+    ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+    // SAFETY: `pointer` came from `counted_malloc`.
+    unsafe { realloc(pointer, bytes) }
+}
+
+unsafe extern "C" fn counted_free(pointer: *mut c_void, _: *const c_char, _: c_int) {
+    // SAFETY: `pointer` came from `counted_malloc`.
+    unsafe { free(pointer) }
+}
+
+#[test]
+fn direct_requests_allocate_nothing_after_the_first() {
+    // SAFETY: AWS-LC has not allocated yet in this process, and the three fit together.
+    let counting =
+        unsafe { lc::CRYPTO_set_mem_functions(Some(counted_malloc), Some(counted_realloc), Some(counted_free)) == 1 };
+    assert!(counting);
+    let gantry = software();
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    for algorithm in offered(&gantry).collect::<Vec<_>>() {
+        let session = gantry.session(params(algorithm)).unwrap();
+        let case = Case::new(algorithm, 300);
+        let (mut output, mut tag) = case.buffers(&session);
+        let mut round = || {
+            for operation in algorithm.kind().operations() {
+                case.direct(&session, *operation, &mut output, &mut tag).unwrap();
+                if *operation == Operation::Open {
+                    tag[0] ^= 1;
+                    assert!(case.direct(&session, *operation, &mut output, &mut tag).is_err(), "{algorithm}");
+                }
+            }
+        };
+        round();
+        let warm = ALLOCATIONS.load(Ordering::Relaxed);
+        (0..3).for_each(|_| round());
+        assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - warm, 0, "{algorithm}");
+    }
+    assert!(ALLOCATIONS.load(Ordering::Relaxed) > before + 100, "the count counts");
+}

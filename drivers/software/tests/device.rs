@@ -1,0 +1,310 @@
+//! The software device through core, as programs reach it. The conformance suite judges its answers by vectors; here its
+//! ways in are compared with each other, and its refusals are looked at.
+
+mod common;
+
+use aws_lc_sys as lc;
+use common::{Case, bytes, offered, params, software};
+use gantry::driver::{Buffers, Driver, Found, Operands};
+use gantry::{Algorithm as A, Error, Fault, Kind, Operation, Outcome, Request, Session, SessionParams};
+use gantry_driver_software::SoftwareDriver;
+
+const LENGTHS: [usize; 12] = [0, 1, 15, 16, 17, 63, 64, 65, 200, 255, 1000, 4101];
+
+/// What the forward operation makes of a case, in place and directly.
+fn answer(session: &Session, case: &Case) -> (Vec<u8>, Vec<u8>) {
+    let operation = session.params().algorithm().kind().operations()[0];
+    let (mut output, mut tag) = case.buffers(session);
+    case.direct(session, operation, &mut output, &mut tag).unwrap();
+    (output, tag)
+}
+
+/// From one buffer to another.
+fn request<'a>(
+    case: &'a Case,
+    operation: Operation,
+    input: &'a [u8],
+    output: &'a mut [u8],
+    tag: &'a mut [u8],
+) -> Request<'a> {
+    let Case { iv, aad, .. } = case;
+    match operation {
+        Operation::Digest => Request::digest(&case.input, output),
+        Operation::Mac => Request::mac_with_iv(iv, &case.input, output),
+        Operation::Encrypt => Request::encrypt(iv, (input, output)),
+        Operation::Decrypt => Request::decrypt(iv, (input, output)),
+        Operation::Seal => Request::seal(iv, aad, (input, output), tag),
+        Operation::Open => Request::open(iv, aad, (input, output), tag),
+    }
+}
+
+#[test]
+fn every_algorithm_is_admitted_by_its_known_answers() {
+    let gantry = software();
+    for algorithm in offered(&gantry) {
+        assert_eq!(gantry.devices()[0].admit(algorithm), Ok(()), "{algorithm}");
+    }
+}
+
+#[test]
+fn a_batch_of_all_lengths_gives_what_direct_requests_give_and_goes_back_again() {
+    let gantry = software();
+    for algorithm in offered(&gantry) {
+        let session = gantry.session(params(algorithm)).unwrap();
+        let cases = LENGTHS.map(|len| Case::new(algorithm, len));
+        let answers: Vec<_> = cases.iter().map(|case| answer(&session, case)).collect();
+        for operation in algorithm.kind().operations() {
+            let back = matches!(operation, Operation::Decrypt | Operation::Open);
+            let mut buffers: Vec<_> = (cases.iter().zip(&answers))
+                .map(|(case, (output, tag))| {
+                    let (_, fresh_tag) = case.buffers(&session);
+                    let input = if back { output } else { &case.input };
+                    (input, vec![0x55; output.len()], if back { tag.clone() } else { fresh_tag })
+                })
+                .collect();
+            let mut requests: Vec<_> = (cases.iter().zip(&mut buffers))
+                .map(|(case, (input, output, tag))| request(case, *operation, input, output, tag))
+                .collect();
+            session.process(&mut requests).unwrap();
+            assert!(requests.iter().all(|request| request.outcome() == Some(Outcome::Done)), "{algorithm} {operation}");
+            drop(requests);
+            for ((case, answer), (_, output, tag)) in cases.iter().zip(&answers).zip(&buffers) {
+                let expected = if back { &case.input } else { &answer.0 };
+                assert!(output == expected && *tag == answer.1, "{algorithm} {operation} of {}", case.input.len());
+            }
+        }
+    }
+}
+
+#[test]
+fn streams_of_any_pieces_give_what_one_request_gives() {
+    let gantry = software();
+    let streaming = gantry.devices()[0].capabilities().iter().filter(|capability| capability.streaming);
+    for algorithm in streaming.map(|capability| capability.algorithm) {
+        let session = gantry.session(params(algorithm)).unwrap();
+        let case = Case::new(algorithm, 400);
+        let (expected, _) = answer(&session, &case);
+        let block = if algorithm.kind() == Kind::Cipher { algorithm.info().block } else { 1 };
+        for piece in [1, 2, 3, 4, 5, 9].map(|blocks| blocks * block) {
+            match algorithm.kind() {
+                Kind::Digest | Kind::Mac => {
+                    let mut stream = session.stream(1).unwrap();
+                    for message in 0..2 {
+                        for piece in case.input.chunks(piece) {
+                            stream.update(piece).unwrap();
+                        }
+                        let mut output = vec![0; expected.len()];
+                        stream.clone().finish(&mut output).unwrap();
+                        assert_eq!(output, expected, "{algorithm}, copy in message {message}");
+                        output.fill(0);
+                        stream.finish(&mut output).unwrap();
+                        assert_eq!(output, expected, "{algorithm}, message {message}");
+                    }
+                }
+                Kind::Cipher | Kind::Aead => {
+                    for (operation, input, expected) in
+                        [(Operation::Encrypt, &case.input, &expected), (Operation::Decrypt, &expected, &case.input)]
+                    {
+                        let mut stream = session.cipher_stream(operation, &case.iv).unwrap();
+                        let mut output = vec![0; input.len()];
+                        for (from, to) in input.chunks(piece).zip(output.chunks_mut(piece)) {
+                            stream = stream.clone();
+                            stream.update((from, to)).unwrap();
+                        }
+                        assert!(output == *expected, "{algorithm} {operation} in pieces of {piece}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_truncated_tag_is_the_beginning_of_the_whole_one() {
+    let gantry = software();
+    for algorithm in offered(&gantry) {
+        let tags = algorithm.info().tag;
+        let case = Case::new(algorithm, 77);
+        let whole = answer(&gantry.session(params(algorithm)).unwrap(), &case);
+        for tag_len in (tags.min.max(1)..=tags.max).step_by(tags.step) {
+            let session = gantry.session(params(algorithm).tag_len(tag_len)).unwrap();
+            let (output, tag) = answer(&session, &case);
+            match algorithm {
+                // CCM authenticates the length of its tag (RFC 3610, 2.2).
+                A::Aes128Ccm | A::Aes192Ccm | A::Aes256Ccm => {
+                    assert_eq!((output, tag.len()), (whole.0.clone(), tag_len));
+                }
+                _ if algorithm.kind() == Kind::Aead => {
+                    assert_eq!((output, &tag[..]), (whole.0.clone(), &whole.1[..tag_len]));
+                }
+                _ => assert_eq!(output, &whole.0[..tag_len], "{algorithm}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_changed_does_not_open_and_leaves_no_plaintext() {
+    let gantry = software();
+    for algorithm in offered(&gantry).filter(|algorithm| algorithm.kind() == Kind::Aead) {
+        let session = gantry.session(params(algorithm)).unwrap();
+        let case = Case::new(algorithm, 333);
+        let (sealed, tag) = answer(&session, &case);
+        let flip = |bytes: &[u8]| {
+            let mut bytes = bytes.to_vec();
+            *bytes.last_mut().unwrap() ^= 0x80;
+            bytes
+        };
+        let forgeries = [
+            (case.iv.clone(), case.aad.clone(), sealed.clone(), flip(&tag)),
+            (case.iv.clone(), case.aad.clone(), flip(&sealed), tag.clone()),
+            (case.iv.clone(), flip(&[&case.aad[..], &[0]].concat()), sealed.clone(), tag.clone()),
+            (flip(&case.iv), case.aad.clone(), sealed.clone(), tag.clone()),
+            (case.iv.clone(), case.aad.clone(), sealed.clone(), tag[1..].to_vec()),
+        ];
+        let refused = Err(Error::Refused(Outcome::BadTag));
+        for (number, (iv, aad, input, tag)) in forgeries.iter().enumerate() {
+            let mut data = input.clone();
+            assert_eq!(session.open(iv, aad, &mut data, tag), refused, "{algorithm}, forgery {number}");
+            assert!(data == *input || data.iter().all(|byte| *byte == 0), "{algorithm}, forgery {number}, in place");
+            let mut output = vec![0x55; input.len()];
+            assert_eq!(session.open(iv, aad, (&input[..], &mut output[..]), tag), refused);
+            let untouched = output.iter().all(|byte| *byte == 0x55);
+            assert!(untouched || output.iter().all(|byte| *byte == 0), "{algorithm}, forgery {number}, apart");
+        }
+        // Nothing of them is left behind for the next request, or for the program around it.
+        let mut data = sealed.clone();
+        assert_eq!(session.open(&case.iv, &case.aad, &mut data, &tag), Ok(()), "{algorithm}");
+        assert_eq!(data, case.input);
+        // SAFETY: reads the queue of this thread.
+        assert_eq!(unsafe { lc::ERR_peek_error() }, 0, "{algorithm}");
+    }
+}
+
+#[test]
+fn gcm_and_ccm_take_every_length_of_nonce() {
+    let gantry = software();
+    for algorithm in [A::Aes128Gcm, A::Aes192Gcm, A::Aes256Gcm, A::Aes128Ccm, A::Aes192Ccm, A::Aes256Ccm] {
+        let session = gantry.session(params(algorithm)).unwrap();
+        let ivs = algorithm.info().iv;
+        let mut tags = Vec::new();
+        // Up and down again, so that no length profits from the one before.
+        for len in (ivs.min..=ivs.max.min(140)).chain([1000, 7]).filter(|len| ivs.allows(*len)) {
+            let case = Case { iv: bytes(len, 3), aad: Vec::new(), input: bytes(50, 4) };
+            let (mut data, tag) = answer(&session, &case);
+            session.open(&case.iv, &[], &mut data, &tag).unwrap();
+            assert_eq!(data, case.input, "{algorithm}, IV of {len}");
+            tags.push((len, tag));
+        }
+        let first = tags.iter().position(|(len, _)| *len == 7).unwrap();
+        assert_eq!(tags.last(), tags.get(first), "{algorithm}");
+    }
+}
+
+#[test]
+fn a_length_that_cannot_be_is_refused_and_nothing_is_written() {
+    let gantry = software();
+    for (algorithm, iv, len) in [
+        (A::Aes128Ecb, 0, 15),
+        (A::Aes128Cbc, 16, 17),
+        (A::Aes256Xts, 16, 15),
+        (A::Aes256Xts, 16, (16 << 20) + 1),
+        (A::DesEde3Cbc, 8, 12),
+        (A::Aes128Ccm, 13, 1 << 16),
+        (A::Aes192CbcHmacSha384, 16, 1),
+    ] {
+        let session = gantry.session(params(algorithm)).unwrap();
+        let case = Case { iv: bytes(iv, 1), aad: Vec::new(), input: bytes(len, 2) };
+        for operation in algorithm.kind().operations() {
+            let (mut data, mut tag) = case.buffers(&session);
+            let result = case.direct(&session, *operation, &mut data, &mut tag);
+            assert_eq!(result, Err(Error::Refused(Outcome::BadLength)), "{algorithm} {operation}");
+            assert!(data == case.input, "{algorithm} {operation}");
+        }
+    }
+}
+
+#[test]
+fn chacha20_runs_up_to_its_last_block_and_not_around() {
+    let gantry = software();
+    let session = gantry.session(params(A::ChaCha20)).unwrap();
+    let mut iv = bytes(16, 1);
+    iv[..4].copy_from_slice(&(u32::MAX - 1).to_le_bytes());
+    let mut data = bytes(128, 2);
+    let mut longer = bytes(129, 2);
+    assert_eq!(session.encrypt(&iv, &mut longer), Err(Error::Refused(Outcome::BadLength)));
+    assert_eq!(longer, bytes(129, 2));
+    session.encrypt(&iv, &mut data).unwrap();
+
+    let mut stream = session.cipher_stream(Operation::Decrypt, &iv).unwrap();
+    stream.update(&mut data[..100]).unwrap();
+    stream.update(&mut data[100..]).unwrap();
+    assert_eq!(data, bytes(128, 2));
+    let refused = Fault::failed("the algorithm has no data of this length");
+    assert_eq!(stream.update(&mut [0]), Err(Error::Device { algorithm: A::ChaCha20, last: refused }));
+}
+
+#[test]
+fn sixteen_threads_share_a_session() {
+    let gantry = software();
+    for algorithm in offered(&gantry) {
+        let session = gantry.session(params(algorithm)).unwrap();
+        let cases = [0, 40, 600].map(|len| Case::new(algorithm, len));
+        let answers: Vec<_> = cases.iter().map(|case| answer(&session, case)).collect();
+        std::thread::scope(|scope| {
+            for thread in 0..16 {
+                let (session, cases, answers) = (&session, &cases, &answers);
+                scope.spawn(move || {
+                    for round in 0..12 {
+                        let index = (thread + round) % cases.len();
+                        let (case, expected) = (&cases[index], &answers[index]);
+                        assert_eq!(answer(session, case), *expected, "{algorithm}");
+                        let Some(back) = algorithm.kind().operations().get(1) else { continue };
+                        let (mut data, mut tag) = expected.clone();
+                        case.direct(session, *back, &mut data, &mut tag).unwrap();
+                        assert_eq!(data, case.input, "{algorithm}");
+                    }
+                });
+            }
+        });
+    }
+}
+
+/// Core checks lengths; a caller of the driver itself who does not must still not reach memory that is not his.
+#[test]
+fn wrong_lengths_past_core_are_faults() {
+    let found = SoftwareDriver.discover().remove(0);
+    let Found::Device(device) = found else { panic!("the software device is never excluded") };
+    for capability in &device.info().capabilities {
+        let algorithm = capability.algorithm;
+        let info = algorithm.info();
+        if info.key.max != usize::MAX && info.key.max > 0 {
+            let short = SessionParams::new(algorithm, &bytes(info.key.min - 1, 1));
+            assert!(device.open(&short).is_err(), "{algorithm}: a short key");
+        }
+        let session = device.open(&params(algorithm)).unwrap();
+        let case = Case::new(algorithm, 64);
+        let (mut long, mut short) = (bytes(65, 1), bytes(3, 2));
+        let data = || Buffers::Separate { input: &case.input, output: &mut [] };
+        let iv = &case.iv[..];
+        let wrong = match algorithm.kind() {
+            Kind::Digest => vec![
+                session.run(Operands::Digest { input: &case.input, output: &mut short }),
+                session.run(Operands::Digest { input: &case.input, output: &mut long }),
+            ],
+            Kind::Mac => vec![session.run(Operands::Mac { iv, input: &case.input, output: &mut long })],
+            Kind::Cipher => vec![
+                session.run(Operands::Cipher { operation: Operation::Encrypt, iv, data: data() }),
+                session.run(Operands::Digest { input: &case.input, output: &mut short }),
+            ],
+            Kind::Aead => vec![
+                session.run(Operands::Seal { iv, aad: &[], data: data(), tag: &mut long }),
+                session.run(Operands::Seal { iv, aad: &[], data: (&mut [0; 64]).into(), tag: &mut short }),
+                session.run(Operands::Seal { iv: &[], aad: &[], data: (&mut [0; 64]).into(), tag: &mut long }),
+            ],
+        };
+        for result in wrong {
+            assert!(matches!(result, Err(Fault::Failed(_))), "{algorithm}: {result:?}");
+        }
+    }
+}
