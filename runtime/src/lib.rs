@@ -32,7 +32,7 @@ use std::path::PathBuf;
 use gantry::Gantry;
 
 pub use config::{Config, File, Origin, Setting, files};
-pub use keys::{KEYS, Key, sample};
+pub use keys::{KEYS, Key, Shown, sample};
 pub use policy::PolicyChoice;
 pub use suggest::suggest;
 

@@ -12,10 +12,10 @@ mod console;
 mod digest;
 mod engine;
 mod help;
-mod options;
+pub(crate) mod options;
 mod progress;
 mod quote;
-mod sys;
+pub(crate) mod sys;
 
 use std::env;
 use std::ffi::{OsStr, OsString};

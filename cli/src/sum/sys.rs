@@ -47,7 +47,7 @@ pub(super) fn closed_stdin_was_read() -> bool {
 }
 
 /// A second descriptor of stdout, or why there is none.
-pub(super) fn stdout() -> io::Result<File> {
+pub(crate) fn stdout() -> io::Result<File> {
     if INHERITED.load(Ordering::Relaxed) & STDOUT_CLOSED != 0 {
         return Err(io::Error::from_raw_os_error(libc::EBADF));
     }
@@ -63,13 +63,13 @@ pub(super) fn stdin() -> io::Result<File> {
 }
 
 /// Closes a file and says whether what was written to it has arrived, which a network file system knows only now.
-pub(super) fn close(file: File) -> io::Result<()> {
+pub(crate) fn close(file: File) -> io::Result<()> {
     // SAFETY: the descriptor is owned, and given up here.
     if unsafe { libc::close(file.into_raw_fd()) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Lets SIGPIPE end the process as it would have without Rust's start: silently, unless the parent ignored it.
-pub(super) fn restore_sigpipe() {
+pub(crate) fn restore_sigpipe() {
     if INHERITED.load(Ordering::Relaxed) & SIGPIPE_IGNORED == 0 {
         // SAFETY: SIG_DFL is a valid disposition, and no handler is replaced.
         unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };

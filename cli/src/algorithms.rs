@@ -1,0 +1,100 @@
+use gantry::{Algorithm, AlgorithmInfo, Gantry, Lengths};
+use serde::Serialize;
+
+use crate::args::{Algorithms, Settings};
+use crate::output::{Failure, Output};
+use crate::table::Table;
+
+pub(crate) fn run(args: &Algorithms, settings: &Settings, output: &mut Output) -> Result<(), Failure> {
+    let gantry = settings.open()?;
+    let rows: Vec<Row> = Algorithm::ALL.iter().map(|algorithm| Row::new(algorithm.info(), &gantry)).collect();
+    if args.json { output.json(&rows) } else { output.write(&table(&rows)) }
+}
+
+/// An algorithm, as JSON. Sizes are in bytes.
+#[derive(Serialize)]
+struct Row {
+    name: &'static str,
+    kind: &'static str,
+    key: Sizes,
+    /// The second key, of encrypt-then-authenticate algorithms.
+    mac_key: Sizes,
+    iv: Sizes,
+    block: usize,
+    /// Digest, MAC or tag.
+    tag: Sizes,
+    aliases: Vec<&'static str>,
+    /// The Linux kernel's name.
+    kernel: Option<&'static str>,
+    source: &'static str,
+    /// Those that offer it.
+    devices: Vec<String>,
+}
+
+/// Allowed sizes.
+#[derive(Clone, Copy, Serialize)]
+struct Sizes {
+    min: usize,
+    /// `null` where only memory ends it.
+    max: Option<usize>,
+    step: usize,
+}
+
+impl From<Lengths> for Sizes {
+    fn from(lengths: Lengths) -> Self {
+        let Lengths { min, max, step } = lengths;
+        Self { min, max: (max != usize::MAX).then_some(max), step }
+    }
+}
+
+impl Row {
+    fn new(info: &AlgorithmInfo, gantry: &Gantry) -> Self {
+        let serves = |device: &&gantry::RegisteredDevice| device.capability(info.algorithm).is_some();
+        Self {
+            name: info.name,
+            kind: info.kind.name(),
+            key: info.key.into(),
+            mac_key: info.mac_key.into(),
+            iv: info.iv.into(),
+            block: info.block,
+            tag: info.tag.into(),
+            aliases: info.aliases.to_vec(),
+            kernel: Some(info.kernel).filter(|name| !name.is_empty()),
+            source: info.source,
+            devices: gantry.devices().iter().filter(serves).map(|device| device.name().to_owned()).collect(),
+        }
+    }
+}
+
+/// A range in short: `16`, `7-13`, `0-`; nothing where there is no such thing.
+fn short(sizes: Sizes) -> String {
+    match sizes {
+        Sizes { min: 0, max: Some(0), .. } => "-".to_owned(),
+        Sizes { min, max: Some(max), .. } if min == max => min.to_string(),
+        Sizes { min, max, .. } => format!("{min}-{}", max.map_or(String::new(), |max| max.to_string())),
+    }
+}
+
+fn table(rows: &[Row]) -> String {
+    let header = ["NAME", "KIND", "KEY", "IV", "BLOCK", "TAG", "DEVICES", "SOURCE", "ALIASES"];
+    let mut table = Table::new(&header, &[2, 3, 4, 5]);
+    for row in rows {
+        let key = match short(row.mac_key).as_str() {
+            "-" => short(row.key),
+            mac_key => format!("{}+{mac_key}", short(row.key)),
+        };
+        let devices = if row.devices.is_empty() { "nobody".to_owned() } else { row.devices.join(" ") };
+        table.row([
+            row.name.to_owned(),
+            row.kind.to_owned(),
+            key,
+            short(row.iv),
+            row.block.to_string(),
+            short(row.tag),
+            devices,
+            row.source.to_owned(),
+            row.aliases.iter().copied().chain(row.kernel).collect::<Vec<_>>().join(" "),
+        ]);
+    }
+    format!("{}\nSizes are in bytes; 16- means 16 and more.\n", table.render())
+}

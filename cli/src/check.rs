@@ -1,0 +1,164 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use gantry::{Algorithm, DeviceState, Gantry, RegisteredDevice};
+use gantry_conformance::{Check as Part, Options, Progress, Random, Report};
+use gantry_runtime::Origin;
+use serde::Serialize;
+
+use crate::args::{self, Check, Settings};
+use crate::output::{Failure, Output, progress_bar};
+use crate::table::Table;
+
+/// The device that others are compared with.
+const REFERENCE: &str = "software";
+
+pub(crate) fn run(args: &Check, settings: &Settings, output: &mut Output) -> Result<(), Failure> {
+    let config = settings.config()?;
+    let configured: Vec<String> = (config.show().into_iter())
+        .filter(|shown| shown.origin != Origin::Default)
+        .map(|shown| format!(" --set {}={}", shown.key, shown.value))
+        .collect();
+    let gantry = gantry_runtime::open(config)?;
+    let wanted = args::algorithms(&args.algorithm)?;
+    let devices = devices(&gantry, &args.device, &wanted)?;
+    let served = |device: &&RegisteredDevice| offered(device, &wanted).count();
+    let total: usize = devices.iter().map(served).sum();
+    let bar = progress_bar((total * Part::ALL.len()) as u64);
+    let options = Options {
+        algorithms: wanted.clone(),
+        reference: gantry.device(REFERENCE).map(|device| device.name().to_owned()),
+        seed: args.seed,
+        random: Random::Time(Duration::from_secs_f64(args.seconds / total as f64)),
+    };
+    let mut results = Vec::new();
+    for device in devices {
+        let (name, before) = (device.name(), bar.position());
+        let report = gantry_conformance::run(&gantry, name, &options, &mut |progress: Progress| {
+            bar.set_message(format!("{name} {} {}", progress.algorithm, progress.check));
+            bar.set_position(before + progress.done as u64);
+        });
+        bar.set_position(before + (served(&device) * Part::ALL.len()) as u64);
+        results.extend(report.map(|report| Row::new(&report, &configured.concat())));
+    }
+    bar.finish_and_clear();
+    if args.json {
+        output.json(&results)?;
+    } else {
+        output.write(&summary(&results, args))?;
+    }
+    if results.iter().all(|row| row.passed) { Ok(()) } else { Err(Failure::Said) }
+}
+
+/// The devices to check: those that were named, or all that are ready and serve something that is wanted.
+fn devices<'g>(
+    gantry: &'g Gantry,
+    names: &[String],
+    wanted: &[Algorithm],
+) -> Result<Vec<&'g RegisteredDevice>, Failure> {
+    let mut devices = Vec::new();
+    for name in names {
+        let device = &gantry.devices()[args::device(gantry, name)?];
+        if let DeviceState::Excluded(reason) = device.state() {
+            return Err(Failure::Failed(format!("{name} is excluded: {reason}")));
+        }
+        if offered(device, wanted).next().is_none() {
+            return Err(Failure::Failed(format!("{name} serves none of these algorithms")));
+        }
+        devices.push(device);
+    }
+    if names.is_empty() {
+        devices.extend(gantry.devices().iter().filter(|device| offered(device, wanted).next().is_some()));
+    }
+    match devices.is_empty() {
+        true => Err(Failure::Failed("no device serves any of these algorithms".to_owned())),
+        false => Ok(devices),
+    }
+}
+
+fn offered(device: &RegisteredDevice, wanted: &[Algorithm]) -> impl Iterator<Item = Algorithm> {
+    let algorithms = device.capabilities().iter().map(|capability| capability.algorithm);
+    algorithms.filter(|algorithm| wanted.is_empty() || wanted.contains(algorithm))
+}
+
+/// A device, as JSON.
+#[derive(Serialize)]
+struct Row {
+    device: String,
+    passed: bool,
+    algorithms: Vec<AlgorithmRow>,
+    /// Everything that keeps it from passing, in words.
+    problems: Vec<String>,
+    /// Commands that repeat the mismatches.
+    repeat: Vec<String>,
+}
+
+/// One part of the suite on one algorithm, as JSON.
+#[derive(Serialize)]
+struct AlgorithmRow {
+    algorithm: &'static str,
+    check: &'static str,
+    cases: u64,
+    mismatches: usize,
+    /// Cases that do not apply: how many for each reason.
+    left_out: BTreeMap<String, u64>,
+}
+
+impl Row {
+    fn new(report: &Report, configured: &str) -> Self {
+        let row = |row: &gantry_conformance::Row| AlgorithmRow {
+            algorithm: row.algorithm.name(),
+            check: row.check.name(),
+            cases: row.passed + row.mismatches.len() as u64,
+            mismatches: row.mismatches.len(),
+            left_out: row.skipped.clone(),
+        };
+        let mut repeat = Vec::new();
+        for row in &report.rows {
+            for mismatch in &row.mismatches {
+                // A round of random cases comes first under its own seed, and one round is what no time is enough for.
+                let command = format!(
+                    "gantry{configured} check --device {} --algorithm {} --seed {} --seconds 0",
+                    report.device, row.algorithm, mismatch.seed
+                );
+                if !repeat.contains(&command) {
+                    repeat.push(command);
+                }
+            }
+        }
+        Self {
+            device: report.device.clone(),
+            passed: report.passed(),
+            algorithms: report.rows.iter().map(row).collect(),
+            problems: report.problems(),
+            repeat,
+        }
+    }
+}
+
+fn summary(results: &[Row], args: &Check) -> String {
+    let mut table = Table::new(&["DEVICE", "ALGORITHMS", "CASES", "MISMATCHES", "RESULT"], &[1, 2, 3]);
+    for row in results {
+        let mut algorithms: Vec<&str> = row.algorithms.iter().map(|row| row.algorithm).collect();
+        algorithms.dedup();
+        table.row([
+            row.device.clone(),
+            algorithms.len().to_string(),
+            row.algorithms.iter().map(|row| row.cases).sum::<u64>().to_string(),
+            row.algorithms.iter().map(|row| row.mismatches).sum::<usize>().to_string(),
+            if row.passed { "passed" } else { "FAILED" }.to_owned(),
+        ]);
+    }
+    let mut text = table.render();
+    text += &format!("seed {}; cases that do not apply to a device are listed with --json\n", args.seed);
+    for row in results.iter().filter(|row| !row.passed) {
+        text.push('\n');
+        for problem in &row.problems {
+            text += &format!("{problem}\n");
+        }
+        for command in &row.repeat {
+            text += &format!("repeat: {command}\n");
+        }
+    }
+    text
+}

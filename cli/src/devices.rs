@@ -1,0 +1,155 @@
+use gantry::driver::Capability;
+use gantry::{DeviceState, Gantry, RegisteredDevice};
+use serde::Serialize;
+
+use crate::args::{self, Devices, Settings};
+use crate::output::{Failure, Output};
+use crate::table::Table;
+
+pub(crate) fn run(args: &Devices, settings: &Settings, output: &mut Output) -> Result<(), Failure> {
+    let gantry = settings.open()?;
+    let Some(name) = &args.name else {
+        return if args.json {
+            output.json(&gantry.devices().iter().map(|device| device_row(device, false)).collect::<Vec<_>>())
+        } else {
+            output.write(&list(&gantry))
+        };
+    };
+    let device = &gantry.devices()[args::device(&gantry, name)?];
+    if args.json { output.json(&device_row(device, true)) } else { output.write(&detail(device)) }
+}
+
+/// A device, as JSON.
+#[derive(Serialize)]
+struct DeviceRow<'a> {
+    name: &'a str,
+    class: &'static str,
+    state: &'static str,
+    /// Why it is excluded.
+    reason: Option<String>,
+    description: Option<&'a str>,
+    version: Option<&'a str>,
+    /// The most of any algorithm.
+    lanes: usize,
+    algorithms: Vec<CapabilityRow>,
+}
+
+/// What a device offers for one algorithm, as JSON.
+#[derive(Serialize)]
+struct CapabilityRow {
+    algorithm: &'static str,
+    operations: Vec<&'static str>,
+    lanes: usize,
+    break_even: usize,
+    direct: bool,
+    in_place: bool,
+    streaming: bool,
+    /// `null` where only memory ends it.
+    ring: Option<usize>,
+    max_bytes: Option<usize>,
+    /// Whether it passed its known-answer test; only where one device is shown, because they are run for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    admitted: Option<bool>,
+    /// Why it did not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<String>,
+}
+
+fn device_row(device: &RegisteredDevice, admit: bool) -> DeviceRow<'_> {
+    let (state, reason) = state(device);
+    DeviceRow {
+        name: device.name(),
+        class: device.class().name(),
+        state,
+        reason,
+        description: device.details().map(|info| info.description.as_str()),
+        version: device.details().map(|info| info.version.as_str()),
+        lanes: lanes(device),
+        algorithms: device.capabilities().iter().map(|capability| capability_row(device, capability, admit)).collect(),
+    }
+}
+
+fn capability_row(device: &RegisteredDevice, capability: &Capability, admit: bool) -> CapabilityRow {
+    let Capability { algorithm, operations, lanes, ring, max_bytes, break_even, direct, in_place, streaming } =
+        capability.clone();
+    let limit = |limit: usize| (limit != usize::MAX).then_some(limit);
+    let verdict = admit.then(|| device.admit(algorithm));
+    CapabilityRow {
+        algorithm: algorithm.name(),
+        operations: operations.iter().map(|operation| operation.name()).collect(),
+        lanes,
+        break_even,
+        direct,
+        in_place,
+        streaming,
+        ring: limit(ring),
+        max_bytes: limit(max_bytes),
+        admitted: verdict.as_ref().map(Result::is_ok),
+        refused: verdict.and_then(|verdict| verdict.err()).map(|why| why.to_string()),
+    }
+}
+
+fn state(device: &RegisteredDevice) -> (&'static str, Option<String>) {
+    match device.state() {
+        DeviceState::Ready => ("ready", None),
+        DeviceState::Excluded(reason) => ("excluded", Some(reason)),
+        DeviceState::Quarantined => ("quarantined", None),
+    }
+}
+
+fn lanes(device: &RegisteredDevice) -> usize {
+    device.capabilities().iter().map(|capability| capability.lanes).max().unwrap_or(0)
+}
+
+fn list(gantry: &Gantry) -> String {
+    let mut table = Table::new(&["NAME", "CLASS", "STATE", "LANES", "ALGORITHMS", "DESCRIPTION"], &[3, 4]);
+    for device in gantry.devices() {
+        let (state, reason) = state(device);
+        let [lanes, algorithms] = match reason {
+            Some(_) => ["-".to_owned(), "-".to_owned()],
+            None => [lanes(device).to_string(), device.capabilities().len().to_string()],
+        };
+        let description = device.details().map(|info| info.description.clone()).or(reason).unwrap_or_default();
+        table.row([device.name().into(), device.class().name().into(), state.into(), lanes, algorithms, description]);
+    }
+    table.render()
+}
+
+fn detail(device: &RegisteredDevice) -> String {
+    let (state, reason) = state(device);
+    let mut facts = vec![("name", device.name().to_owned()), ("class", device.class().name().to_owned())];
+    facts.push(("state", reason.map_or_else(|| state.to_owned(), |reason| format!("{state}: {reason}"))));
+    if let Some(info) = device.details() {
+        facts.push(("description", info.description.clone()));
+        facts.push(("version", info.version.clone()));
+    }
+    let mut text: String = facts.iter().map(|(name, value)| format!("{name:<12} {value}\n")).collect();
+    if device.capabilities().is_empty() {
+        return text;
+    }
+    let header =
+        ["ALGORITHM", "OPERATIONS", "LANES", "FROM", "DIRECT", "IN PLACE", "STREAMS", "RING", "LIMIT", "STATE"];
+    let mut table = Table::new(&header, &[2, 3, 7, 8]);
+    for capability in device.capabilities() {
+        let row = capability_row(device, capability, true);
+        let yes = |flag: bool| if flag { "yes" } else { "no" }.to_owned();
+        let limit = |limit: Option<usize>| limit.map_or_else(|| "-".to_owned(), |limit| limit.to_string());
+        table.row([
+            row.algorithm.to_owned(),
+            row.operations.join(" "),
+            row.lanes.to_string(),
+            row.break_even.to_string(),
+            yes(row.direct),
+            yes(row.in_place),
+            yes(row.streaming),
+            limit(row.ring),
+            limit(row.max_bytes),
+            row.refused.unwrap_or_else(|| "ready".to_owned()),
+        ]);
+    }
+    text.push('\n');
+    text += &table.render();
+    text += "\nFROM: requests in hand from which the device is worth its start. RING: requests in it at once. LIMIT: bytes \
+             of a\nrequest. STATE: what its known-answer test says.\n";
+    text
+}

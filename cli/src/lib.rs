@@ -1,0 +1,82 @@
+//! The `gantry` command, as a library for its tests and fuzz targets.
+//!
+//! [`main`] reads the command line. Each command is a module with a function that takes its arguments and an [`Output`].
+
+#![deny(unsafe_code)]
+
+/// `gantry algorithms`.
+mod algorithms;
+/// The command line, as data.
+mod args;
+/// `gantry check`.
+mod check;
+/// `gantry config`.
+mod config;
+/// `gantry devices`.
+mod devices;
+/// `gantry manual` and `gantry completions`.
+mod manual;
+/// What a command writes, and how it fails.
+mod output;
+/// `gantry speed`.
+mod speed;
+/// Columns.
+mod table;
+
+/// `gantry sum`, and the names `md5sum` to `sha512sum`.
+pub mod sum;
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::process::ExitCode;
+
+use args::Command;
+use output::Output;
+
+/// The whole program.
+pub fn main() -> ExitCode {
+    let arguments: Vec<OsString> = env::args_os().collect();
+    if let Some(argv0) = arguments.first()
+        && sum::is_tool(argv0)
+    {
+        return sum::main(argv0, arguments[1..].to_vec());
+    }
+    if arguments.get(1).is_some_and(|command| command == "sum") {
+        return sum::main(OsStr::new("gantry sum"), arguments[2..].to_vec());
+    }
+    sum::sys::restore_sigpipe();
+    let cli = match args::parse(arguments) {
+        Ok(cli) => cli,
+        Err(error) => return clap_said(&error),
+    };
+    let mut output = Output::new();
+    let settings = cli.settings;
+    let result = match cli.command {
+        Command::Devices(args) => devices::run(&args, &settings, &mut output),
+        Command::Algorithms(args) => algorithms::run(&args, &settings, &mut output),
+        Command::Check(args) => check::run(&args, &settings, &mut output),
+        Command::Speed(args) => speed::run(&args, &settings, &mut output),
+        Command::Sum(args) => return sum::main(OsStr::new("gantry sum"), args.arguments),
+        Command::Config(args) => config::run(&args, &settings, &mut output),
+        Command::Completions(args) => manual::completions(args.shell, &mut output),
+        Command::Manual(args) => manual::write(&args, &mut output),
+    };
+    match result.and_then(|()| output.finish()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+/// Help and versions go to stdout and are a success, mistakes to stderr and are not.
+fn clap_said(error: &clap::Error) -> ExitCode {
+    let text = error.render();
+    if error.use_stderr() {
+        eprint!("{text}");
+        return ExitCode::from(2);
+    }
+    let mut output = Output::new();
+    match output.write(&text.to_string()).and_then(|()| output.finish()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

@@ -1,0 +1,185 @@
+use gantry::driver::{Buffers, Operands};
+use gantry::{Algorithm, Operation, Outcome, Request, Session, SessionParams};
+
+/// What one thread does again and again.
+pub(super) struct Load<'s> {
+    pub(super) session: &'s Session,
+    pub(super) operation: Operation,
+    pub(super) bytes: usize,
+    pub(super) batch: usize,
+}
+
+/// Buffers that a thread uses in turn, where one batch does not fill as much: larger than a first-level cache, smaller
+/// than a second-level one.
+const WORKING_SET: usize = 256 << 10;
+/// Requests in the working set, where they are small.
+const MOST_REQUESTS: usize = 1024;
+/// Associated data, as long as TLS 1.2 has it, and `openssl speed -aead`.
+const AAD: [u8; 13] = [7; 13];
+
+/// Parameters of a session for this algorithm, with keys that are fit for a measurement and nothing else.
+pub(super) fn params(algorithm: Algorithm) -> SessionParams {
+    let info = algorithm.info();
+    // Keys of any length are as long as the digest.
+    let length = |lengths: gantry::Lengths| if lengths.max == usize::MAX { info.tag.max } else { lengths.max };
+    let key: Vec<u8> = (0..length(info.key)).map(|index| index as u8 ^ 0x5a).collect();
+    let mac_key: Vec<u8> = (0..length(info.mac_key)).map(|index| index as u8 ^ 0xa5).collect();
+    SessionParams::new(algorithm, &key).mac_key(&mac_key)
+}
+
+/// The IV length to use: 12 bytes where that is one of many (GCM, CCM).
+fn iv_length(algorithm: Algorithm) -> usize {
+    let iv = algorithm.info().iv;
+    if iv.allows(12) { 12 } else { iv.max }
+}
+
+/// Memory of one request.
+struct Slot {
+    iv: Vec<u8>,
+    /// Only of requests that do not work in place.
+    input: Aligned,
+    data: Aligned,
+    tag: Vec<u8>,
+}
+
+/// Bytes that begin on a cache line, as an allocator for such things would have it.
+struct Aligned {
+    memory: Vec<u8>,
+    start: usize,
+    length: usize,
+}
+
+impl Aligned {
+    fn new(length: usize, seed: usize) -> Self {
+        let memory: Vec<u8> = (0..length + 63).map(|index| (index * 31 + seed) as u8).collect();
+        let start = memory.as_ptr().align_offset(64);
+        Self { memory, start, length }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.memory[self.start..][..self.length]
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[self.start..][..self.length]
+    }
+}
+
+/// The buffers of one thread.
+pub(super) struct Memory {
+    slots: Vec<Slot>,
+}
+
+impl Load<'_> {
+    /// Buffers that hold what the operation is to work on.
+    pub(super) fn memory(&self) -> Result<Memory, gantry::Error> {
+        let algorithm = self.session.params().algorithm();
+        let batches = (WORKING_SET / (self.batch * self.bytes)).min(MOST_REQUESTS / self.batch).max(1);
+        let separate = matches!(self.operation, Operation::Digest | Operation::Mac | Operation::Open);
+        let slot = |index: usize| {
+            let iv = (0..iv_length(algorithm)).map(|at| (index * 7 + at) as u8).collect();
+            let (input, data) = match (self.operation, separate) {
+                (Operation::Digest | Operation::Mac, _) => (self.bytes, self.session.params().tag_length()),
+                (_, true) => (self.bytes, self.bytes),
+                (_, false) => (0, self.bytes),
+            };
+            let tag = vec![0; self.session.params().tag_length()];
+            Slot { iv, input: Aligned::new(input, index), data: Aligned::new(data, index), tag }
+        };
+        let mut slots: Vec<Slot> = (0..batches * self.batch).map(slot).collect();
+        if self.operation == Operation::Open {
+            for Slot { iv, input, tag, .. } in &mut slots {
+                self.session.seal(iv, &AAD, input.bytes_mut(), tag)?;
+            }
+        }
+        Ok(Memory { slots })
+    }
+}
+
+/// The calls that a thread makes in turn.
+pub(super) enum Calls<'m> {
+    Direct(Vec<Operands<'m>>),
+    Batches(Vec<Vec<Request<'m>>>),
+}
+
+impl<'m> Calls<'m> {
+    pub(super) fn new(load: &Load<'_>, memory: &'m mut Memory) -> Self {
+        let slots = memory.slots.iter_mut();
+        if load.batch == 1 {
+            return Calls::Direct(slots.map(|slot| slot.operands(load.operation)).collect());
+        }
+        let mut batches = Vec::new();
+        for slot in slots {
+            if batches.last().is_none_or(|batch: &Vec<_>| batch.len() == load.batch) {
+                batches.push(Vec::with_capacity(load.batch));
+            }
+            if let Some(batch) = batches.last_mut() {
+                batch.push(slot.request(load.operation));
+            }
+        }
+        Calls::Batches(batches)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Calls::Direct(calls) => calls.len(),
+            Calls::Batches(batches) => batches.len(),
+        }
+    }
+
+    /// Makes one of them.
+    #[inline]
+    pub(super) fn call(&mut self, index: usize, session: &Session) -> Result<(), gantry::Error> {
+        match self {
+            Calls::Direct(calls) => session.run(calls[index].reborrow())?.ok(),
+            Calls::Batches(batches) => session.process(&mut batches[index]),
+        }
+    }
+
+    /// What is wrong with the results of the last calls: a request of a batch that was refused, or run by another
+    /// device.
+    pub(super) fn problem(&self, place: Option<usize>) -> Option<String> {
+        let Calls::Batches(batches) = self else { return None };
+        for request in batches.iter().flatten() {
+            match request.outcome() {
+                Some(Outcome::Done) => {}
+                Some(outcome) => return Some(outcome.to_string()),
+                None => return Some("a request was not run".to_owned()),
+            }
+            if place.is_some() && request.route().map(|route| route.device) != place {
+                return Some("another device ran it".to_owned());
+            }
+        }
+        None
+    }
+}
+
+impl Slot {
+    fn operands(&mut self, operation: Operation) -> Operands<'_> {
+        let Self { iv, input, data, tag } = self;
+        match operation {
+            Operation::Digest => Operands::Digest { input: input.bytes(), output: data.bytes_mut() },
+            Operation::Mac => Operands::Mac { iv, input: input.bytes(), output: data.bytes_mut() },
+            Operation::Encrypt | Operation::Decrypt => {
+                Operands::Cipher { operation, iv, data: Buffers::InPlace(data.bytes_mut()) }
+            }
+            Operation::Seal => Operands::Seal { iv, aad: &AAD, data: Buffers::InPlace(data.bytes_mut()), tag },
+            Operation::Open => {
+                let data = Buffers::Separate { input: input.bytes(), output: data.bytes_mut() };
+                Operands::Open { iv, aad: &AAD, data, tag }
+            }
+        }
+    }
+
+    fn request(&mut self, operation: Operation) -> Request<'_> {
+        match self.operands(operation) {
+            Operands::Digest { input, output } => Request::digest(input, output),
+            Operands::Mac { iv, input, output } => Request::mac_with_iv(iv, input, output),
+            Operands::Cipher { operation: Operation::Decrypt, iv, data } => Request::decrypt(iv, data),
+            Operands::Cipher { iv, data, .. } => Request::encrypt(iv, data),
+            Operands::Seal { iv, aad, data, tag } => Request::seal(iv, aad, data, tag),
+            Operands::Open { iv, aad, data, tag } => Request::open(iv, aad, data, tag),
+            Operands::Update { .. } | Operands::Finish { .. } => unreachable!("a slot holds whole messages"),
+        }
+    }
+}

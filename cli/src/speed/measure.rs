@@ -1,0 +1,198 @@
+use std::sync::mpsc::{self, Sender};
+use std::sync::{PoisonError, RwLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::resource::{UsageWho, getrusage};
+
+use super::load::{Calls, Load};
+
+/// What was measured at a point.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally {
+    /// Of all threads.
+    pub(super) requests: u64,
+    /// From the first start to the last end.
+    pub(super) wall: f64,
+    /// Of the process.
+    pub(super) cpu: f64,
+    /// Samples, in nanoseconds.
+    pub(super) latencies: Vec<u64>,
+}
+
+impl Tally {
+    /// One measurement after the other.
+    pub(super) fn add(&mut self, other: Tally) {
+        let Tally { requests, wall, cpu, mut latencies } = other;
+        self.requests += requests;
+        self.wall += wall;
+        self.cpu += cpu;
+        self.latencies.append(&mut latencies);
+    }
+
+    /// The latency that this share of the samples does not exceed.
+    pub(super) fn percentile(&self, share: f64) -> Option<u64> {
+        let mut samples = self.latencies.clone();
+        let last = samples.len().checked_sub(1)?;
+        let place = (share * last as f64).round() as usize;
+        Some(*samples.select_nth_unstable(place).1)
+    }
+}
+
+/// The CPU time of this process, or of its children that have ended, in seconds.
+pub(super) fn cpu_time(who: UsageWho) -> f64 {
+    let seconds = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+    getrusage(who).map_or(0.0, |usage| seconds(usage.user_time()) + seconds(usage.system_time()))
+}
+
+/// Share of the time that may go into reading the clock.
+const CLOCK_SHARE: f64 = 0.005;
+
+/// `threads` threads do the load for about so long. `place` is the device that must do the work.
+pub(super) fn run(load: &Load<'_>, place: Option<usize>, threads: usize, seconds: f64) -> Result<Tally, String> {
+    let clock = clock_cost();
+    // Closed while it is locked for writing. Then it says whether there is anything to do.
+    let gate = RwLock::new(false);
+    let (report, reports) = mpsc::channel();
+    let worker = |report: Sender<()>| {
+        let mut memory = load.memory();
+        let prepared = match &mut memory {
+            Ok(memory) => prepare(load, Calls::new(load, memory)),
+            Err(error) => Err(error.to_string()),
+        };
+        let _ = report.send(());
+        let go = *gate.read().unwrap_or_else(PoisonError::into_inner);
+        let result = if go {
+            prepared.and_then(|prepared| work(load, prepared, place, clock, seconds))
+        } else {
+            Err("not all threads were started".to_owned())
+        };
+        let _ = report.send(());
+        result
+    };
+    thread::scope(|scope| {
+        let mut closed = gate.write().unwrap_or_else(PoisonError::into_inner);
+        let mut workers = Vec::new();
+        for _ in 0..threads {
+            let report = report.clone();
+            let started = thread::Builder::new().spawn_scoped(scope, || worker(report));
+            workers.push(started.map_err(|error| format!("{threads} threads cannot be started: {error}"))?);
+        }
+        drop(report);
+        let wait_for_all = || (0..threads).for_each(|_| reports.recv().unwrap_or_default());
+        wait_for_all();
+        let before = cpu_time(UsageWho::RUSAGE_SELF);
+        *closed = true;
+        drop(closed);
+        wait_for_all();
+        let mut tally = Tally { cpu: cpu_time(UsageWho::RUSAGE_SELF) - before, ..Tally::default() };
+        let mut span: Option<(Instant, Instant)> = None;
+        for worker in workers {
+            let Worked { start, end, requests, mut latencies } =
+                worker.join().map_err(|_| "a thread panicked".to_owned())??;
+            span = Some(span.map_or((start, end), |(first, last)| (first.min(start), last.max(end))));
+            tally.requests += requests;
+            tally.latencies.append(&mut latencies);
+        }
+        tally.wall = span.map_or(0.0, |(first, last)| (last - first).as_secs_f64());
+        Ok(tally)
+    })
+}
+
+/// Calls that were made once, and how long one takes about.
+struct Prepared<'m> {
+    calls: Calls<'m>,
+    each: Duration,
+}
+
+/// Opens the session on its device, touches all memory, brings the CPU up to speed.
+fn prepare<'m>(load: &Load<'_>, mut calls: Calls<'m>) -> Result<Prepared<'m>, String> {
+    const WARM: Duration = Duration::from_millis(2);
+    let round = |calls: &mut Calls<'_>| {
+        (0..calls.len()).try_for_each(|index| calls.call(index, load.session)).map_err(|error| error.to_string())
+    };
+    round(&mut calls)?;
+    let (start, mut made) = (Instant::now(), 0);
+    while made == 0 || start.elapsed() < WARM {
+        round(&mut calls)?;
+        made += calls.len() as u32;
+    }
+    Ok(Prepared { each: start.elapsed() / made, calls })
+}
+
+/// What one thread did.
+struct Worked {
+    start: Instant,
+    end: Instant,
+    requests: u64,
+    latencies: Vec<u64>,
+}
+
+fn work(
+    load: &Load<'_>,
+    prepared: Prepared<'_>,
+    place: Option<usize>,
+    clock: Duration,
+    seconds: f64,
+) -> Result<Worked, String> {
+    let Prepared { mut calls, each } = prepared;
+    let wrong = |error: gantry::Error| error.to_string();
+    // One call of `group` is timed, which takes two looks at the clock.
+    let group = (2.0 * clock.as_secs_f64() / (CLOCK_SHARE * each.as_secs_f64().max(1e-9))).ceil().max(1.0) as u64;
+    let (mut made, mut index) = (0, 0);
+    let mut next = || {
+        index = if index + 1 < calls.len() { index + 1 } else { 0 };
+        calls.call(index, load.session)
+    };
+    let mut latencies = Vec::new();
+    let start = Instant::now();
+    let deadline = start + Duration::from_secs_f64(seconds);
+    let end = loop {
+        let before = Instant::now();
+        next().map_err(wrong)?;
+        let after = Instant::now();
+        latencies.push((after - before).saturating_sub(clock).as_nanos() as u64);
+        made += 1;
+        if after >= deadline {
+            break after;
+        }
+        for _ in 1..group {
+            next().map_err(wrong)?;
+        }
+        made += group - 1;
+    };
+    match calls.problem(place) {
+        Some(problem) => Err(problem),
+        None => Ok(Worked { start, end, requests: made * load.batch as u64, latencies }),
+    }
+}
+
+/// What a look at the clock costs.
+fn clock_cost() -> Duration {
+    const LOOKS: u32 = 1000;
+    let start = Instant::now();
+    for _ in 0..LOOKS {
+        std::hint::black_box(Instant::now());
+    }
+    start.elapsed() / LOOKS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_samples() {
+        let tally = Tally { latencies: (1..=100).rev().collect(), ..Tally::default() };
+        assert_eq!(tally.percentile(0.5), Some(51));
+        assert_eq!(tally.percentile(0.99), Some(99));
+        assert_eq!(Tally::default().percentile(0.5), None);
+    }
+
+    #[test]
+    fn measurements_add_up() {
+        let mut tally = Tally { requests: 1, wall: 1.0, cpu: 0.5, latencies: vec![1] };
+        tally.add(Tally { requests: 3, wall: 2.0, cpu: 2.0, latencies: vec![2, 3] });
+        assert_eq!((tally.requests, tally.wall, tally.cpu, tally.latencies.len()), (4, 3.0, 2.5, 3));
+    }
+}

@@ -1,0 +1,231 @@
+//! `gantry speed`: a plan of points, each measured, each a row.
+
+/// What a point works on: keys, buffers, requests.
+mod load;
+/// The clock.
+mod measure;
+/// `openssl speed`, in our rows.
+mod openssl;
+/// An SVG drawing.
+mod plot;
+/// Rows as a table, JSON or CSV.
+mod report;
+
+use std::fs;
+
+use gantry::route::Pin;
+use gantry::{Algorithm, DeviceState, Gantry, Operation, Session};
+
+use crate::args::{self, Peer, Settings, Speed};
+use crate::output::{Failure, Output, progress_bar, say};
+use load::Load;
+use measure::Tally;
+use openssl::Openssl;
+use report::{Report, Row};
+
+/// Measured when nothing is named: one of each kind that programs use most.
+const USUAL: [Algorithm; 6] = [
+    Algorithm::Sha1,
+    Algorithm::Sha256,
+    Algorithm::HmacSha256,
+    Algorithm::Aes128Cbc,
+    Algorithm::Aes256Gcm,
+    Algorithm::ChaCha20Poly1305,
+];
+
+/// Buffers of all threads together.
+const MOST_MEMORY: usize = 4 << 30;
+
+pub(crate) fn run(args: &Speed, settings: &Settings, output: &mut Output) -> Result<(), Failure> {
+    let gantry = settings.open()?;
+    let plan = plan(args, &gantry)?;
+    let openssl = match args.compare {
+        Some(Peer::Openssl) => Some(Openssl::find()?),
+        None => None,
+    };
+    let steps = plan.iter().map(|group| group.points.len() + usize::from(openssl.is_some())).sum::<usize>();
+    let bar = progress_bar(steps as u64);
+    let mut report = Report::new(args, &plan);
+    report.begin(output)?;
+    for group in &plan {
+        // Ours, theirs, ours: what slows the machine down for a while slows down both.
+        let mut tallies = vec![Tally::default(); group.points.len()];
+        let mut theirs = None;
+        let turns = if openssl.is_some() { 2 } else { 1 };
+        for turn in 0..turns {
+            for (point, tally) in group.points.iter().zip(&mut tallies) {
+                bar.set_message(format!(
+                    "{} {} {}, {} bytes",
+                    group.algorithm, group.operation, point.device, group.bytes
+                ));
+                tally.add(point.measure(group, args.threads, args.seconds / f64::from(turns))?);
+                bar.inc(u64::from(turn == 0));
+            }
+            if let (Some(openssl), 0) = (&openssl, turn) {
+                bar.set_message(format!("{} {} openssl, {} bytes", group.algorithm, group.operation, group.bytes));
+                theirs = openssl.measure(group, args.threads, args.seconds, &|note| bar.suspend(|| say(note)))?;
+                bar.inc(1);
+            }
+        }
+        let theirs = theirs.map(|tally| group.row("openssl", 1, args.threads, tally));
+        let ours = group.points.iter().zip(tallies);
+        let ours = ours.map(|(point, tally)| group.row(&point.device, point.batch, args.threads, tally)).collect();
+        bar.suspend(|| report.group(ours, theirs, output))?;
+    }
+    bar.finish_and_clear();
+    let rows = report.end(output)?;
+    match &args.plot {
+        Some(file) => fs::write(file, plot::draw(&rows)).map_err(|error| Failure::at(file.display(), &error)),
+        None => Ok(()),
+    }
+}
+
+/// Points that are compared with each other.
+struct Group {
+    algorithm: Algorithm,
+    operation: Operation,
+    bytes: usize,
+    points: Vec<Point>,
+}
+
+/// One way to work.
+struct Point {
+    /// The device's name, or `auto`.
+    device: String,
+    /// Its place in the framework, unless the policy chooses.
+    place: Option<usize>,
+    batch: usize,
+    session: Session,
+}
+
+impl Group {
+    fn row(&self, device: &str, batch: usize, threads: usize, tally: Tally) -> Row {
+        Row::new(self.algorithm, self.operation, device, self.bytes, batch, threads, tally)
+    }
+}
+
+impl Point {
+    fn measure(&self, group: &Group, threads: usize, seconds: f64) -> Result<Tally, Failure> {
+        let load = Load { session: &self.session, operation: group.operation, bytes: group.bytes, batch: self.batch };
+        let wrong = |what: String| {
+            let Group { algorithm, operation, bytes, .. } = group;
+            Failure::Failed(format!("{algorithm} {operation} of {bytes} bytes on {}: {what}", self.device))
+        };
+        let leads_there = || {
+            let route = self.session.route(group.operation, group.bytes, self.batch);
+            self.place.is_none() || route.map(|route| route.device) == self.place
+        };
+        if !leads_there() {
+            return Err(wrong("the device cannot do it".to_owned()));
+        }
+        let tally = measure::run(&load, self.place, threads, seconds).map_err(wrong)?;
+        // A device that failed on the way was replaced by another: that is not what was to be measured.
+        if leads_there() { Ok(tally) } else { Err(wrong("the device failed".to_owned())) }
+    }
+}
+
+fn plan(args: &Speed, gantry: &Gantry) -> Result<Vec<Group>, Failure> {
+    let named = !args.algorithms.is_empty();
+    let algorithms = if named { args::algorithms(&args.algorithms)? } else { USUAL.to_vec() };
+    let devices = devices(args, gantry)?;
+    for (bytes, batch) in args.bytes.iter().flat_map(|bytes| args.batch.iter().map(move |batch| (bytes, batch))) {
+        let memory = bytes.checked_mul(*batch).and_then(|memory| memory.checked_mul(2 * args.threads));
+        if memory.is_none_or(|memory| memory > MOST_MEMORY) {
+            let limit = MOST_MEMORY >> 30;
+            return Err(Failure::Usage(format!(
+                "{batch} requests of {bytes} bytes need more than {limit} GiB of buffers"
+            )));
+        }
+    }
+    let mut plan = Vec::new();
+    for algorithm in algorithms {
+        let sessions = sessions(args, gantry, algorithm, &devices, named)?;
+        for &operation in algorithm.kind().operations() {
+            if !args.operation.is_empty() && !args.operation.iter().any(|wanted| wanted.0 == operation) {
+                continue;
+            }
+            for &bytes in &args.bytes {
+                if !fits(algorithm, bytes) {
+                    say(&format!("{algorithm} has no data of {bytes} bytes, which are left out"));
+                    continue;
+                }
+                let mut points = Vec::new();
+                for (name, place, session) in &sessions {
+                    let capability = place.and_then(|place| gantry.devices()[place].capability(algorithm));
+                    let able =
+                        |c: &gantry::driver::Capability| c.operations.contains(&operation) && c.max_bytes >= bytes;
+                    if capability.is_none_or(able) {
+                        let point =
+                            |&batch| Point { device: name.clone(), place: *place, batch, session: session.clone() };
+                        points.extend(args.batch.iter().map(point));
+                    } else if !args.device.is_empty() && !args.operation.is_empty() {
+                        return Err(Failure::Failed(format!(
+                            "{name} does not {operation} {bytes} bytes with {algorithm}"
+                        )));
+                    }
+                }
+                if !points.is_empty() {
+                    plan.push(Group { algorithm, operation, bytes, points });
+                }
+            }
+        }
+    }
+    if plan.is_empty() { Err(Failure::Failed("nothing of this can be measured".to_owned())) } else { Ok(plan) }
+}
+
+/// The devices to measure, by name and place; `auto` has no place.
+fn devices(args: &Speed, gantry: &Gantry) -> Result<Vec<(String, Option<usize>)>, Failure> {
+    if args.device.is_empty() {
+        let ready = gantry.devices().iter().enumerate().filter(|(_, device)| device.state() == DeviceState::Ready);
+        return Ok(ready.map(|(place, device)| (device.name().to_owned(), Some(place))).collect());
+    }
+    let mut devices = Vec::new();
+    for name in &args.device {
+        if name == "auto" {
+            devices.push((name.clone(), None));
+            continue;
+        }
+        let place = args::device(gantry, name)?;
+        if let DeviceState::Excluded(reason) = gantry.devices()[place].state() {
+            return Err(Failure::Failed(format!("{name} is excluded: {reason}")));
+        }
+        devices.push((name.clone(), Some(place)));
+    }
+    Ok(devices)
+}
+
+/// A session on each of the devices. One that was named must serve an algorithm that was named.
+fn sessions(
+    args: &Speed,
+    gantry: &Gantry,
+    algorithm: Algorithm,
+    devices: &[(String, Option<usize>)],
+    named: bool,
+) -> Result<Vec<(String, Option<usize>, Session)>, Failure> {
+    let mut sessions = Vec::new();
+    for (name, place) in devices {
+        let session = match place {
+            None => gantry.session(load::params(algorithm)),
+            Some(place) => {
+                if let Err(why) = gantry.devices()[*place].admit(algorithm) {
+                    if named && !args.device.is_empty() {
+                        return Err(Failure::Failed(format!("{name} does not serve {algorithm}: {why}")));
+                    }
+                    continue;
+                }
+                gantry.with_policy(Pin { device: name.clone() }).session(load::params(algorithm))
+            }
+        };
+        sessions.push((name.clone(), *place, session?));
+    }
+    if sessions.is_empty() && named {
+        return Err(Failure::Failed(format!("no device serves {algorithm}")));
+    }
+    Ok(sessions)
+}
+
+fn fits(algorithm: Algorithm, bytes: usize) -> bool {
+    let info = algorithm.info();
+    let hashed = matches!(algorithm.kind(), gantry::Kind::Digest | gantry::Kind::Mac);
+    hashed || (bytes.is_multiple_of(info.block) && bytes >= info.min_data && bytes as u64 <= info.max_data)
+}

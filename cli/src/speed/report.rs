@@ -1,0 +1,212 @@
+use gantry::{Algorithm, Operation};
+use serde::Serialize;
+
+use super::Group;
+use super::measure::Tally;
+use crate::args::Speed;
+use crate::output::{Failure, Output};
+use crate::table::line;
+
+/// One row, as JSON.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Row {
+    pub(super) algorithm: &'static str,
+    pub(super) operation: &'static str,
+    /// A device, `auto`, or `openssl`.
+    pub(super) device: String,
+    /// Of data in each request.
+    pub(super) bytes: usize,
+    /// Requests handed over together.
+    pub(super) batch: usize,
+    pub(super) threads: usize,
+    /// Of all threads.
+    pub(super) requests: u64,
+    /// From the first start to the last end.
+    pub(super) wall_s: f64,
+    /// Of all threads.
+    pub(super) cpu_s: f64,
+    /// Millions of bytes of all threads in a second of wall time.
+    pub(super) mb_per_s: f64,
+    pub(super) requests_per_s: f64,
+    /// `null` where nothing was sampled (`openssl`).
+    pub(super) p50_ns: Option<u64>,
+    pub(super) p99_ns: Option<u64>,
+}
+
+impl Row {
+    pub(super) fn new(
+        algorithm: Algorithm,
+        operation: Operation,
+        device: &str,
+        bytes: usize,
+        batch: usize,
+        threads: usize,
+        tally: Tally,
+    ) -> Self {
+        let requests_per_s = tally.requests as f64 / tally.wall.max(f64::MIN_POSITIVE);
+        Self {
+            algorithm: algorithm.name(),
+            operation: operation.name(),
+            device: device.to_owned(),
+            bytes,
+            batch,
+            threads,
+            requests: tally.requests,
+            wall_s: round(tally.wall, 6),
+            cpu_s: round(tally.cpu, 6),
+            mb_per_s: round(requests_per_s * bytes as f64 / 1e6, 3),
+            requests_per_s: round(requests_per_s, 1),
+            p50_ns: tally.percentile(0.5),
+            p99_ns: tally.percentile(0.99),
+        }
+    }
+}
+
+fn round(number: f64, places: i32) -> f64 {
+    let unit = 10_f64.powi(places);
+    (number * unit).round() / unit
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Table,
+    Json,
+    Csv,
+}
+
+/// Rows on their way out: a table and CSV as they come, JSON when all are there.
+pub(super) struct Report {
+    format: Format,
+    rows: Vec<Row>,
+    widths: Vec<usize>,
+    compared: bool,
+}
+
+const HEADER: [&str; 11] = [
+    "ALGORITHM",
+    "OPERATION",
+    "DEVICE",
+    "BYTES",
+    "BATCH",
+    "THREADS",
+    "MB/s",
+    "REQUESTS/s",
+    "P50",
+    "P99",
+    "CPU/REQUEST",
+];
+const COMPARED: &str = "/OPENSSL";
+const RIGHT: &[usize] = &[3, 4, 5, 6, 7, 8, 9, 10, 11];
+
+impl Report {
+    pub(super) fn new(args: &Speed, plan: &[Group]) -> Self {
+        let format = match (args.json, args.csv) {
+            (true, _) => Format::Json,
+            (_, true) => Format::Csv,
+            _ => Format::Table,
+        };
+        let algorithms = plan.iter().map(|group| group.algorithm.name().len()).max().unwrap_or(0);
+        let devices = plan.iter().flat_map(|group| &group.points).map(|point| point.device.len()).max().unwrap_or(0);
+        let widths = [algorithms.max(9), 9, devices.max(8), 8, 5, 7, 9, 11, 8, 8, 11, 8].to_vec();
+        Self { format, rows: Vec::new(), widths, compared: args.compare.is_some() }
+    }
+
+    pub(super) fn begin(&self, output: &mut Output) -> Result<(), Failure> {
+        match self.format {
+            Format::Json => Ok(()),
+            Format::Csv => {
+                let names = "algorithm,operation,device,bytes,batch,threads,requests,wall_s,cpu_s,mb_per_s,\
+                             requests_per_s,p50_ns,p99_ns\n";
+                output.write(names)
+            }
+            Format::Table => {
+                let mut header = HEADER.map(str::to_owned).to_vec();
+                header.extend(self.compared.then(|| COMPARED.to_owned()));
+                output.write(&line(&header, &self.widths, RIGHT))
+            }
+        }
+    }
+
+    /// Rows that are compared with `theirs`.
+    pub(super) fn group(&mut self, ours: Vec<Row>, theirs: Option<Row>, output: &mut Output) -> Result<(), Failure> {
+        let peer = theirs.as_ref().map(|row| row.mb_per_s);
+        let rows = ours.into_iter().chain(theirs);
+        for row in rows {
+            match self.format {
+                Format::Json => {}
+                Format::Csv => output.write(&csv(&row))?,
+                Format::Table => output.write(&line(&cells(&row, peer), &self.widths, RIGHT))?,
+            }
+            self.rows.push(row);
+        }
+        Ok(())
+    }
+
+    pub(super) fn end(self, output: &mut Output) -> Result<Vec<Row>, Failure> {
+        if self.format == Format::Json {
+            output.json(&self.rows)?;
+        }
+        Ok(self.rows)
+    }
+}
+
+fn cells(row: &Row, peer: Option<f64>) -> Vec<String> {
+    let time = |nanoseconds: Option<u64>| nanoseconds.map_or_else(|| "-".to_owned(), |time| duration(time as f64));
+    let cpu = row.cpu_s / row.requests.max(1) as f64 * 1e9;
+    let mut cells = vec![
+        row.algorithm.to_owned(),
+        row.operation.to_owned(),
+        row.device.clone(),
+        row.bytes.to_string(),
+        row.batch.to_string(),
+        row.threads.to_string(),
+        format!("{:.1}", row.mb_per_s),
+        format!("{:.0}", row.requests_per_s),
+        time(row.p50_ns),
+        time(row.p99_ns),
+        duration(cpu),
+    ];
+    cells.extend(peer.filter(|_| row.device != "openssl").map(|peer| format!("{:.2}x", row.mb_per_s / peer)));
+    cells
+}
+
+/// Three digits or so, with a unit.
+fn duration(nanoseconds: f64) -> String {
+    let (number, unit) = match nanoseconds {
+        ..1e3 => (nanoseconds, "ns"),
+        ..1e6 => (nanoseconds / 1e3, "us"),
+        ..1e9 => (nanoseconds / 1e6, "ms"),
+        _ => (nanoseconds / 1e9, "s"),
+    };
+    let places = if number < 9.995 && unit != "ns" { 2 } else { usize::from(number < 99.95 && unit != "ns") };
+    format!("{number:.places$} {unit}")
+}
+
+/// No field holds a comma or a quotation mark.
+fn csv(row: &Row) -> String {
+    let Row { algorithm, operation, device, bytes, batch, threads, requests, wall_s, cpu_s, mb_per_s, .. } = row;
+    let [p50, p99] = [row.p50_ns, row.p99_ns].map(|time| time.map_or(String::new(), |time| time.to_string()));
+    format!(
+        "{algorithm},{operation},{device},{bytes},{batch},{threads},{requests},{wall_s},{cpu_s},{mb_per_s},{},{p50},{p99}\n",
+        row.requests_per_s
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_a_unit_and_few_digits() {
+        for (nanoseconds, text) in [
+            (0.4, "0 ns"),
+            (999.0, "999 ns"),
+            (1234.0, "1.23 us"),
+            (99_960.0, "100 us"),
+            (25_000_000.0, "25.0 ms"),
+            (2e9, "2.00 s"),
+        ] {
+            assert_eq!(duration(nanoseconds), text);
+        }
+    }
+}
