@@ -56,7 +56,7 @@ impl CmacKey {
         let mut chains = Chains::<1>::new(&keys, kernels, 1);
         let zeros = [0; BLOCK];
         chains.from[0] = zeros.as_ptr();
-        chains.advance_alone(0, 1);
+        chains.advance_few(&[0], 1);
         let k1 = double(chains.chains[0]);
         chains.chains.zeroize();
         Some(CmacKey { kernels, k1, k2: double(k1), keys })
@@ -156,10 +156,13 @@ impl<'a, const N: usize> Chains<'a, N> {
         }
     }
 
-    fn advance_alone(&mut self, lane: usize, blocks: usize) {
+    fn advance_few(&mut self, lanes: &[usize], blocks: usize) {
+        let &[lane] = lanes else { unreachable!("a few are one here") };
         let (chain, from, to) = (&raw mut self.chains[lane], &raw const self.from[lane], &raw const self.to[lane]);
         // SAFETY: as for `advance`, with one lane.
         unsafe { (self.kernels.single)(chain, from, to, blocks, self.keys.as_ptr()) };
+        self.from[lane] = self.from[lane].wrapping_add(blocks * BLOCK);
+        self.to[lane] = self.to[lane].wrapping_add(blocks * BLOCK);
     }
 }
 
@@ -176,6 +179,10 @@ impl<'a, const N: usize> Lanes for CbcLanes<'a, N> {
 
     fn break_even(&self) -> usize {
         self.0.kernels.break_even
+    }
+
+    fn few(&self) -> usize {
+        1
     }
 
     fn start(&mut self, lane: usize, job: CbcJob<'a>) -> usize {
@@ -200,8 +207,8 @@ impl<'a, const N: usize> Lanes for CbcLanes<'a, N> {
         self.0.advance(blocks);
     }
 
-    fn advance_alone(&mut self, lane: usize, blocks: usize) {
-        self.0.advance_alone(lane, blocks);
+    fn advance_few(&mut self, lanes: &[usize], blocks: usize) {
+        self.0.advance_few(lanes, blocks);
     }
 }
 
@@ -317,6 +324,10 @@ impl<'a, const N: usize> Lanes for CmacLanes<'a, N> {
         self.chains.kernels.break_even
     }
 
+    fn few(&self) -> usize {
+        1
+    }
+
     fn start(&mut self, lane: usize, job: CmacJob<'a>) -> usize {
         self.chains.chains[lane] = job.stream.as_ref().map_or([0; BLOCK], |stream| stream.chain);
         self.lanes[lane] = Some(CmacLane { job, stage: Stage::Head, tail: [0; BLOCK] });
@@ -341,7 +352,175 @@ impl<'a, const N: usize> Lanes for CmacLanes<'a, N> {
         self.chains.advance(blocks);
     }
 
-    fn advance_alone(&mut self, lane: usize, blocks: usize) {
-        self.chains.advance_alone(lane, blocks);
+    fn advance_few(&mut self, lanes: &[usize], blocks: usize) {
+        self.chains.advance_few(lanes, blocks);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::level::every_level;
+    use crate::random::Random;
+
+    fn bytes(hex: &str) -> Vec<u8> {
+        (0..hex.len()).step_by(2).map(|i| u8::from_str_radix(&hex[i..i + 2], 16).unwrap()).collect()
+    }
+
+    /// The levels that have AES instructions. All machines that this is tested on do.
+    fn every_aes() -> Vec<Aes> {
+        let found: Vec<Aes> = every_level().into_iter().filter_map(Aes::of).collect();
+        assert!(!found.is_empty(), "no AES instructions here: nothing is tested");
+        found
+    }
+
+    /// The plaintext of SP 800-38A, appendix F, also used by SP 800-38B and RFC 4493.
+    const PLAIN: &str = "6bc1bee22e409f96e93d7e117393172aae2d8a571e03ac9c9eb76fac45af8e51\
+                         30c81c46a35ce411e5fbc1191a0a52eff69f2445df4f9b17ad2b417be66c3710";
+    const KEY_128: &str = "2b7e151628aed2a6abf7158809cf4f3c";
+    const KEY_192: &str = "8e73b0f7da0e6452c810f32b809079e562f8ead2522c6b7b";
+    const KEY_256: &str = "603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4";
+
+    #[test]
+    fn cbc_sp_800_38a() {
+        let iv = core::array::from_fn(|i| i as u8);
+        for (key, cipher) in [
+            (
+                KEY_128,
+                "7649abac8119b246cee98e9b12e9197d5086cb9b507219ee95db113a917678b2\
+                 73bed6b8e3c1743b7116e69e222295163ff1caa1681fac09120eca307586e1a7",
+            ),
+            (
+                KEY_192,
+                "4f021db243bc633d7178183a9fa071e8b4d9ada9ad7dedf4e5e738763f69145a\
+                 571b242012fb7ae07fa9baac3df102e008b0e27988598881d920a9e64f5615cd",
+            ),
+            (
+                KEY_256,
+                "f58c4c04d6e5f1ba779eabfb5f7bfbd69cfc4e967edb808d679f777bc6702c7d\
+                 39f23369a9d9bacfa530e26304231461b2eb05e2c39be9fcda6c19078c6a9d1b",
+            ),
+        ] {
+            for aes in every_aes() {
+                let key = CbcKey::new(aes, &bytes(key)).unwrap();
+                for count in [1, 2, 7, 16, 33] {
+                    let mut data = vec![bytes(PLAIN); count];
+                    key.run(data.iter_mut().map(|data| CbcJob { iv, data: Buffers::InPlace(data) }));
+                    for data in &data {
+                        assert_eq!(*data, bytes(cipher), "{count} at once");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn cmac_rfc_4493_and_sp_800_38b() {
+        for (key, length, mac) in [
+            (KEY_128, 0, "bb1d6929e95937287fa37d129b756746"),
+            (KEY_128, 16, "070a16b46b4d4144f79bdd9dd04a287c"),
+            (KEY_128, 40, "dfa66747de9ae63030ca32611497c827"),
+            (KEY_128, 64, "51f0bebf7e3b9d92fc49741779363cfe"),
+            (KEY_192, 0, "d17ddf46adaacde531cac483de7a9367"),
+            (KEY_192, 40, "8a1de5be2eb31aad089a82e6ee908b0e"),
+            (KEY_192, 64, "a1d5df0eed790f794d77589659f39a11"),
+            (KEY_256, 0, "028962f61b7bf89efc6b551f4667d983"),
+            (KEY_256, 40, "aaf3d8f1de5640c232f5b169b9c911e6"),
+            (KEY_256, 64, "e1992190549f6ed5696a2c056c315410"),
+        ] {
+            for aes in every_aes() {
+                let key = CmacKey::new(aes, &bytes(key)).unwrap();
+                let message = &bytes(PLAIN)[..length];
+                for count in [1, 2, 7, 16, 33] {
+                    let mut macs = vec![[0; 16]; count];
+                    key.run(macs.iter_mut().map(|mac| CmacJob { stream: None, input: message, output: Some(mac) }));
+                    for result in macs {
+                        assert_eq!(result.to_vec(), bytes(mac), "{length} bytes, {count} at once");
+                    }
+                }
+            }
+        }
+    }
+
+    /// Messages of random lengths side by side, in place and not, against one after the other.
+    #[test]
+    fn cbc_of_random_lengths() {
+        let random = Random::new(0x6362_6373);
+        for aes in every_aes() {
+            for _ in 0..60 {
+                let key = CbcKey::new(aes, &random.bytes([16, 24, 32][random.below(3)])).unwrap();
+                let plain: Vec<Vec<u8>> =
+                    (0..random.below(60)).map(|_| random.bytes(random.length() / BLOCK * BLOCK)).collect();
+                let ivs: Vec<[u8; BLOCK]> = plain.iter().map(|_| random.bytes(BLOCK).try_into().unwrap()).collect();
+                let mut expected = plain.clone();
+                for (data, &iv) in expected.iter_mut().zip(&ivs) {
+                    let chain = key.run_one(CbcJob { iv, data: Buffers::InPlace(data) });
+                    assert_eq!(chain, data.last_chunk().copied().unwrap_or(iv));
+                }
+                let mut separate: Vec<Vec<u8>> = plain.iter().map(|data| vec![0xee; data.len()]).collect();
+                let mut in_place = plain.clone();
+                let jobs = plain.iter().zip(&mut separate).zip(&ivs);
+                let jobs = jobs.map(|((input, output), &iv)| CbcJob { iv, data: Buffers::Separate { input, output } });
+                let more = in_place.iter_mut().zip(&ivs).map(|(data, &iv)| CbcJob { iv, data: Buffers::InPlace(data) });
+                key.run(jobs.chain(more));
+                assert_eq!(separate, expected);
+                assert_eq!(in_place, expected);
+            }
+        }
+    }
+
+    /// Streams in random pieces beside whole messages, against whole messages one after the other.
+    #[test]
+    fn cmac_streams_of_random_pieces() {
+        let random = Random::new(0x636d_6163);
+        for aes in every_aes() {
+            for _ in 0..60 {
+                let key = CmacKey::new(aes, &random.bytes([16, 24, 32][random.below(3)])).unwrap();
+                let alone = |message: &[u8]| {
+                    let mut mac = [0; BLOCK];
+                    key.run_one(CmacJob { stream: None, input: message, output: Some(&mut mac) });
+                    mac
+                };
+                let mut streams: Vec<(CmacStream, Vec<u8>)> =
+                    (0..random.below(20)).map(|_| (CmacStream::new(), Vec::new())).collect();
+                for _ in 0..5 {
+                    let short = |random: &Random| random.bytes(random.below(40));
+                    let pieces: Vec<Vec<u8>> = streams.iter().map(|_| short(&random)).collect();
+                    let whole: Vec<Vec<u8>> = (0..random.below(30)).map(|_| random.bytes(random.length())).collect();
+                    let mut macs = vec![[0; BLOCK]; whole.len()];
+                    let updates = streams.iter_mut().zip(&pieces);
+                    let updates =
+                        updates.map(|((stream, _), input)| CmacJob { stream: Some(stream), input, output: None });
+                    let jobs = whole.iter().zip(&mut macs);
+                    let jobs = jobs.map(|(input, mac)| CmacJob { stream: None, input, output: Some(mac) });
+                    key.run(updates.chain(jobs));
+                    for (message, mac) in whole.iter().zip(macs) {
+                        assert_eq!(mac, alone(message));
+                    }
+                    for ((_, message), piece) in streams.iter_mut().zip(pieces) {
+                        message.extend(piece);
+                    }
+                }
+                let mut macs = vec![[0; BLOCK]; streams.len()];
+                let jobs = streams.iter_mut().zip(&mut macs);
+                key.run(jobs.map(|((stream, _), mac)| CmacJob { stream: Some(stream), input: b"", output: Some(mac) }));
+                for ((stream, message), mac) in streams.iter_mut().zip(macs) {
+                    assert_eq!(mac, alone(message), "{} bytes", message.len());
+                    let mut again = [0; BLOCK];
+                    key.run_one(CmacJob { stream: Some(stream), input: b"again", output: Some(&mut again) });
+                    assert_eq!(again, alone(b"again"));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn keys_of_other_lengths_are_refused() {
+        for aes in every_aes() {
+            for length in [0, 15, 17, 33] {
+                assert!(CbcKey::new(aes, &vec![0; length]).is_none());
+                assert!(CmacKey::new(aes, &vec![0; length]).is_none());
+            }
+        }
     }
 }

@@ -4,10 +4,13 @@
 //! stream has buffered, the body straight from the caller's input, the padded tail, the outer block of an HMAC. All lanes
 //! advance together by the shortest segment in them; a lane whose segment is done goes on with its next one, and a lane
 //! whose job is done takes the next job. When the jobs run out and too few lanes are busy to pay for the others, the
-//! remaining ones are finished one after the other at single-stream speed.
+//! remaining ones are finished a few at a time, at the end one alone at single-stream speed.
 
 /// Most lanes of any kernel.
 pub(crate) const MAX_LANES: usize = 16;
+
+/// Most lanes of any kernel for a few lanes.
+pub(crate) const MAX_FEW: usize = 4;
 
 /// The lanes of one family of kernels. Segments are counted in blocks; 0 blocks stand for the end of the job.
 pub(crate) trait Lanes {
@@ -16,8 +19,11 @@ pub(crate) trait Lanes {
     /// How many lanes there are, at most [`MAX_LANES`].
     fn lanes(&self) -> usize;
 
-    /// From this many busy lanes on, side by side is faster than one after the other.
+    /// From this many busy lanes on, all lanes together are faster than a few at a time.
     fn break_even(&self) -> usize;
+
+    /// How many lanes a few are, at most [`MAX_FEW`].
+    fn few(&self) -> usize;
 
     /// Puts a job on a lane and answers with the length of its first segment.
     fn start(&mut self, lane: usize, job: Self::Job) -> usize;
@@ -31,8 +37,8 @@ pub(crate) trait Lanes {
     /// Advances all lanes; each has this many blocks left in its segment.
     fn advance(&mut self, blocks: usize);
 
-    /// Advances one lane with the single-stream kernel.
-    fn advance_alone(&mut self, lane: usize, blocks: usize);
+    /// Advances these lanes only, no more than [`few`](Self::few); each has this many blocks left in its segment.
+    fn advance_few(&mut self, lanes: &[usize], blocks: usize);
 }
 
 /// Runs all jobs to their end.
@@ -41,11 +47,12 @@ pub(crate) fn run<L: Lanes>(lanes: &mut L, mut jobs: impl Iterator<Item = L::Job
     // Blocks left in the segment of each lane; 0 for an idle one.
     let mut left = [0; MAX_LANES];
     let left = &mut left[..count];
+    let mut busy = 0;
     for (lane, left) in left.iter_mut().enumerate() {
         *left = refill(lanes, lane, &mut jobs);
+        busy += usize::from(*left > 0);
     }
-    let mut busy = left.iter().filter(|&&blocks| blocks > 0).count();
-    while busy > 0 && busy >= lanes.break_even() {
+    while busy >= lanes.break_even() {
         let mut step = usize::MAX;
         let mut some = 0;
         for (lane, &blocks) in left.iter().enumerate() {
@@ -71,15 +78,14 @@ pub(crate) fn run<L: Lanes>(lanes: &mut L, mut jobs: impl Iterator<Item = L::Job
             }
         }
     }
-    for (lane, &blocks) in left.iter().enumerate() {
-        alone(lanes, lane, blocks);
-    }
+    // As long as there are more jobs than lanes all lanes are busy, so none is left here.
+    run_few(lanes, left);
 }
 
-/// Runs one job with the single-stream kernel.
+/// Runs one job alone.
 pub(crate) fn run_one<L: Lanes>(lanes: &mut L, job: L::Job) {
     let blocks = lanes.start(0, job);
-    alone(lanes, 0, blocks);
+    run_few(lanes, &mut [blocks]);
 }
 
 /// Puts jobs on a lane until one is not already done at the start (such as a short update, which is only buffered).
@@ -93,10 +99,30 @@ fn refill<L: Lanes>(lanes: &mut L, lane: usize, jobs: &mut impl Iterator<Item = 
     0
 }
 
-/// Finishes the job of one lane.
-fn alone<L: Lanes>(lanes: &mut L, lane: usize, mut blocks: usize) {
-    while blocks > 0 {
-        lanes.advance_alone(lane, blocks);
-        blocks = lanes.next(lane);
+/// Finishes the jobs in the lanes, a few at a time.
+fn run_few<L: Lanes>(lanes: &mut L, left: &mut [usize]) {
+    let few = lanes.few();
+    loop {
+        let mut group = [0; MAX_FEW];
+        let mut size = 0;
+        let mut step = usize::MAX;
+        for (lane, &blocks) in left.iter().enumerate() {
+            if blocks > 0 && size < few {
+                group[size] = lane;
+                size += 1;
+                step = step.min(blocks);
+            }
+        }
+        let group = &group[..size];
+        if group.is_empty() {
+            return;
+        }
+        lanes.advance_few(group, step);
+        for &lane in group {
+            left[lane] -= step;
+            if left[lane] == 0 {
+                left[lane] = lanes.next(lane);
+            }
+        }
     }
 }

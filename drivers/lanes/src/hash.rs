@@ -2,7 +2,7 @@
 
 use zeroize::Zeroize;
 
-use crate::engine::{self, Lanes, MAX_LANES};
+use crate::engine::{self, Lanes, MAX_FEW, MAX_LANES};
 use crate::kernel::{Hash, Kernels};
 use crate::vector::Word;
 
@@ -123,14 +123,15 @@ struct Lane<'a, H: Hash> {
     stage: Stage,
     /// Bytes of the message up to the end of the input, with those of HMAC's key block.
     count: u64,
-    /// The padded tail, or HMAC's outer block.
-    tail: [u8; 2 * MAX_BLOCK],
 }
+
+/// The padded tail of a message, or HMAC's outer block.
+type TailBlocks = [u8; 2 * MAX_BLOCK];
 
 impl<H: Hash> Lane<'_, H> {
     /// The next segment, as its first byte and its blocks; no blocks at the end of the job. `chain` is the lane's column of
-    /// chaining values, behind all segments so far.
-    fn next(&mut self, mut chain: Column<'_, H::Word>) -> (*const u8, usize) {
+    /// chaining values, behind all segments so far; `tail` belongs to the lane.
+    fn next(&mut self, mut chain: Column<'_, H::Word>, tail: &mut TailBlocks) -> (*const u8, usize) {
         let job = &mut self.job;
         loop {
             match self.stage {
@@ -170,20 +171,20 @@ impl<H: Hash> Lane<'_, H> {
                         }
                     }
                     let source = job.stream.as_ref().map_or(job.input, |stream| &stream.buffer[..left]);
-                    self.tail[..left].copy_from_slice(source);
+                    tail[..left].copy_from_slice(source);
                     self.stage = if job.start.outer.is_some() { Stage::Outer } else { Stage::Digest };
-                    let blocks = pad::<H>(&mut self.tail, left, self.count);
-                    return (self.tail.as_ptr(), blocks);
+                    let blocks = pad::<H>(tail, left, self.count);
+                    return (tail.as_ptr(), blocks);
                 }
                 Stage::Outer => {
                     let digest = job.start.digest;
-                    write::<H>(&chain, &mut self.tail[..digest]);
+                    write::<H>(&chain, &mut tail[..digest]);
                     if let Some(outer) = &job.start.outer {
                         chain.set(outer);
                     }
                     self.stage = Stage::Digest;
-                    let blocks = pad::<H>(&mut self.tail, digest, (H::BLOCK + digest) as u64);
-                    return (self.tail.as_ptr(), blocks);
+                    let blocks = pad::<H>(tail, digest, (H::BLOCK + digest) as u64);
+                    return (tail.as_ptr(), blocks);
                 }
                 Stage::Digest => {
                     if let Some(output) = &mut job.output {
@@ -205,7 +206,7 @@ impl<H: Hash> Lane<'_, H> {
 const END: (*const u8, usize) = (core::ptr::null(), 0);
 
 /// Pads a message of `count` bytes whose last `left` bytes are in `tail`. Returns the blocks of the tail.
-fn pad<H: Hash>(tail: &mut [u8; 2 * MAX_BLOCK], left: usize, count: u64) -> usize {
+fn pad<H: Hash>(tail: &mut TailBlocks, left: usize, count: u64) -> usize {
     let blocks = if left < H::BLOCK - H::LENGTH_FIELD { 1 } else { 2 };
     let end = blocks * H::BLOCK;
     tail[left] = 0x80;
@@ -262,6 +263,7 @@ struct HashLanes<'a, H: Hash, const N: usize> {
     /// Where each lane reads next.
     at: [*const u8; N],
     lanes: [Option<Lane<'a, H>>; N],
+    tails: [TailBlocks; N],
 }
 
 impl<H: Hash, const N: usize> HashLanes<'_, H, N> {
@@ -272,6 +274,7 @@ impl<H: Hash, const N: usize> HashLanes<'_, H, N> {
             words: [[H::Word::default(); N]; 8],
             at: [core::ptr::null(); N],
             lanes: [const { None }; N],
+            tails: [[0; 2 * MAX_BLOCK]; N],
         }
     }
 
@@ -291,18 +294,25 @@ impl<'a, H: Hash, const N: usize> Lanes for HashLanes<'a, H, N> {
         self.kernels.break_even
     }
 
+    fn few(&self) -> usize {
+        self.kernels.few_lanes
+    }
+
     fn start(&mut self, lane: usize, job: Job<'a, H>) -> usize {
         let (chain, count) =
             job.stream.as_ref().map_or((&job.start.chain, job.start.absorbed), |s| (&s.chain, s.count));
         Self::column(&mut self.words, lane, self.count).set(chain);
         let count = count + job.input.len() as u64;
-        self.lanes[lane] = Some(Lane { job, stage: Stage::Head, count, tail: [0; 2 * MAX_BLOCK] });
+        self.lanes[lane] = Some(Lane { job, stage: Stage::Head, count });
         self.next(lane)
     }
 
     fn next(&mut self, lane: usize) -> usize {
         let column = Self::column(&mut self.words, lane, self.count);
-        let (at, blocks) = self.lanes[lane].as_mut().map_or(END, |lane| lane.next(column));
+        let (at, blocks) = match &mut self.lanes[lane] {
+            Some(job) => job.next(column, &mut self.tails[lane]),
+            None => END,
+        };
         self.at[lane] = at;
         if blocks == 0 {
             self.lanes[lane] = None;
@@ -318,7 +328,7 @@ impl<'a, H: Hash, const N: usize> Lanes for HashLanes<'a, H, N> {
         debug_assert_eq!(self.count, self.kernels.lanes);
         // SAFETY: the CPU has the instructions because `kernels` exists. `words` holds eight words, no fewer than `WORDS`,
         // for each of `count` lanes. Every pointer in `at` is readable for `blocks` blocks: that of a busy lane comes
-        // from `Lane::next` and points into its input, its stream's buffer or its tail, all borrowed or owned by `lanes`,
+        // from `Lane::next` and points into its input, its stream's buffer or its tail, all borrowed or owned by `self`,
         // of which the engine hands out no more than `next` counted; that of an idle lane is a copy of a busy one's.
         unsafe { (self.kernels.side_by_side)(self.words.as_mut_ptr().cast(), self.at.as_ptr(), blocks) };
         for at in &mut self.at[..self.count] {
@@ -326,12 +336,34 @@ impl<'a, H: Hash, const N: usize> Lanes for HashLanes<'a, H, N> {
         }
     }
 
-    fn advance_alone(&mut self, lane: usize, blocks: usize) {
-        let mut column = Self::column(&mut self.words, lane, self.count);
-        let mut chain = column.get();
-        // SAFETY: as for `advance`, with one lane.
-        unsafe { (self.kernels.single)(chain.as_mut_ptr(), &raw const self.at[lane], blocks) };
-        column.set(&chain);
+    fn advance_few(&mut self, lanes: &[usize], blocks: usize) {
+        if let [lane] = *lanes {
+            let mut column = Self::column(&mut self.words, lane, self.count);
+            let mut chain = column.get();
+            // SAFETY: as for `advance`, with one lane.
+            unsafe { (self.kernels.single)(chain.as_mut_ptr(), &raw const self.at[lane], blocks) };
+            column.set(&chain);
+        } else {
+            let few = self.kernels.few_lanes;
+            let mut words = [H::Word::default(); 8 * MAX_FEW];
+            let mut at = [core::ptr::null(); MAX_FEW];
+            // What is left of the few shadows the first.
+            for (i, at) in at[..few].iter_mut().enumerate() {
+                let lane = *lanes.get(i).unwrap_or(&lanes[0]);
+                *at = self.at[lane];
+                let chain = Self::column(&mut self.words, lane, self.count).get();
+                Column { words: &mut words, lane: i, stride: few }.set(&chain);
+            }
+            // SAFETY: as for `advance`, with `few` lanes.
+            unsafe { (self.kernels.few)(words.as_mut_ptr(), at.as_ptr(), blocks) };
+            for (i, &lane) in lanes.iter().enumerate() {
+                let chain = Column { words: &mut words, lane: i, stride: few }.get();
+                Self::column(&mut self.words, lane, self.count).set(&chain);
+            }
+        }
+        for &lane in lanes {
+            self.at[lane] = self.at[lane].wrapping_add(blocks * H::BLOCK);
+        }
     }
 }
 

@@ -12,7 +12,11 @@
 pub(crate) mod avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod avx512;
-pub(crate) mod portable;
+#[cfg(target_arch = "aarch64")]
+pub(crate) mod neon;
+mod scalar;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod sse2;
 
 use zeroize::Zeroize;
 

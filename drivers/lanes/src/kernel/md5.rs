@@ -78,6 +78,6 @@ impl Hash for Md5 {
     }
 
     fn kernels(level: Level) -> Kernels<Self> {
-        super::select::md5(level)
+        super::md5(level)
     }
 }

@@ -74,6 +74,6 @@ impl Hash for Sha1 {
     }
 
     fn kernels(level: Level) -> Kernels<Self> {
-        super::select::sha1(level)
+        super::sha1_best(level)
     }
 }

@@ -162,7 +162,7 @@ impl Hash for Sha256 {
     }
 
     fn kernels(level: Level) -> Kernels<Self> {
-        super::select::sha256(level)
+        super::sha256_best(level)
     }
 }
 
@@ -180,6 +180,6 @@ impl Hash for Sha512 {
     }
 
     fn kernels(level: Level) -> Kernels<Self> {
-        super::select::sha512(level)
+        super::sha512(level)
     }
 }

@@ -1,0 +1,229 @@
+//! The lanes as the framework sees them, on every CPU level: direct, in batches, in streams.
+
+use gantry::{Algorithm, Direction, Gantry, Kind, Operation, Request, Session, SessionParams, Stream};
+use gantry_driver_lanes::{LanesDriver, Level, LevelName};
+
+fn every_level() -> Vec<(LevelName, Gantry)> {
+    LevelName::ALL
+        .into_iter()
+        .map(|name| Level::detect_at_most(Some(name)))
+        .map(|level| (level.name(), Gantry::builder().driver(&LanesDriver::new(level)).build()))
+        .collect()
+}
+
+fn session(gantry: &Gantry, algorithm: Algorithm) -> Session {
+    let key = vec![0x42; algorithm.info().key.max.min(100)];
+    gantry.session(SessionParams::new(algorithm, &key).direction(direction(algorithm))).unwrap()
+}
+
+fn direction(algorithm: Algorithm) -> Direction {
+    if algorithm.kind() == Kind::Cipher { Direction::Encrypt } else { Direction::Both }
+}
+
+/// Messages of all kinds of lengths, whole blocks of 16 for ciphers.
+fn messages(count: usize, unit: usize) -> Vec<Vec<u8>> {
+    (0..count).map(|i| (0..i * i * 7 % 1500 / unit * unit).map(|j| (i + 3 * j) as u8).collect()).collect()
+}
+
+fn offered(gantry: &Gantry, kind: Kind) -> Vec<Algorithm> {
+    let all = gantry.device("lanes").unwrap().capabilities();
+    let found: Vec<Algorithm> = all.iter().map(|c| c.algorithm).filter(|a| a.kind() == kind).collect();
+    assert!(!found.is_empty(), "nothing to test");
+    found
+}
+
+#[test]
+fn hashes_and_hmacs_are_offered_on_every_level() {
+    use Algorithm::*;
+    for (level, gantry) in every_level() {
+        let device = gantry.device("lanes").unwrap();
+        for algorithm in [
+            Md5,
+            Sha1,
+            Sha224,
+            Sha256,
+            Sha384,
+            Sha512,
+            Sha512_256,
+            HmacMd5,
+            HmacSha1,
+            HmacSha224,
+            HmacSha256,
+            HmacSha384,
+            HmacSha512,
+            HmacSha512_256,
+        ] {
+            let capability = device.capability(algorithm).unwrap();
+            assert!(capability.lanes >= 2 && capability.break_even <= capability.lanes, "{level} {algorithm}");
+            assert!(capability.streaming && capability.direct);
+            device.admit(algorithm).unwrap();
+        }
+    }
+}
+
+#[test]
+fn cbc_has_lanes_for_encryption_only() {
+    for (_, gantry) in every_level() {
+        for algorithm in offered(&gantry, Kind::Cipher) {
+            let capability = gantry.device("lanes").unwrap().capability(algorithm).unwrap();
+            assert_eq!(capability.operations, [Operation::Encrypt]);
+            let session = gantry.session(SessionParams::new(algorithm, &vec![1; algorithm.info().key.max])).unwrap();
+            assert!(session.decrypt(&[0; 16], &mut [0; 16]).is_err());
+        }
+    }
+}
+
+#[test]
+fn batches_of_any_size_give_what_single_requests_give() {
+    for (level, gantry) in every_level() {
+        for kind in [Kind::Digest, Kind::Mac] {
+            for algorithm in offered(&gantry, kind) {
+                let session = session(&gantry, algorithm);
+                let length = session.params().tag_length();
+                for count in [0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 100] {
+                    let inputs = messages(count, 1);
+                    let mut outputs = vec![vec![0; length]; count];
+                    let pairs = inputs.iter().zip(&mut outputs);
+                    let mut requests: Vec<Request<'_>> = pairs
+                        .map(|(input, output)| match kind {
+                            Kind::Digest => Request::digest(input, output),
+                            _ => Request::mac(input, output),
+                        })
+                        .collect();
+                    session.process(&mut requests).unwrap();
+                    for (input, output) in inputs.iter().zip(&outputs) {
+                        let mut alone = vec![0; length];
+                        match kind {
+                            Kind::Digest => session.digest(input, &mut alone).unwrap(),
+                            _ => session.mac(input, &mut alone).unwrap(),
+                        }
+                        assert_eq!(*output, alone, "{level} {algorithm}, {} bytes, {count} at once", input.len());
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn batches_of_cbc_give_what_single_requests_give() {
+    for (level, gantry) in every_level() {
+        for algorithm in offered(&gantry, Kind::Cipher) {
+            let session = session(&gantry, algorithm);
+            for count in [1, 2, 7, 8, 9, 16, 17, 100] {
+                let inputs = messages(count, 16);
+                let ivs: Vec<[u8; 16]> = (0..count).map(|i| [i as u8; 16]).collect();
+                let mut in_place = inputs.clone();
+                let mut requests: Vec<Request<'_>> =
+                    in_place.iter_mut().zip(&ivs).map(|(data, iv)| Request::encrypt(iv, data)).collect();
+                session.process(&mut requests).unwrap();
+                for ((input, output), iv) in inputs.iter().zip(&in_place).zip(&ivs) {
+                    let mut alone = vec![0; input.len()];
+                    session.encrypt(iv, (&input[..], &mut alone[..])).unwrap();
+                    assert_eq!(*output, alone, "{level} {algorithm}, {} bytes, {count} at once", input.len());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn many_streams_are_fed_side_by_side_and_finished_beside_whole_messages() {
+    for (level, gantry) in every_level() {
+        for kind in [Kind::Digest, Kind::Mac] {
+            for algorithm in offered(&gantry, kind) {
+                let session = session(&gantry, algorithm);
+                let length = session.params().tag_length();
+                let message: Vec<u8> = (0..3000).map(|i| (i * 13) as u8).collect();
+                let alone = |message: &[u8]| {
+                    let mut output = vec![0; length];
+                    match kind {
+                        Kind::Digest => session.digest(message, &mut output).unwrap(),
+                        _ => session.mac(message, &mut output).unwrap(),
+                    }
+                    output
+                };
+                let expected = alone(&message);
+                let mut streams: Vec<Stream> = (0..37).map(|_| session.stream(37).unwrap()).collect();
+                let mut at = vec![0; streams.len()];
+                // Stream `i` gets pieces of 100 + 9i bytes.
+                while at.iter().any(|&at| at < message.len()) {
+                    let mut requests: Vec<Request<'_>> = Vec::new();
+                    for (i, (stream, at)) in streams.iter_mut().zip(&mut at).enumerate() {
+                        let end = message.len().min(*at + 100 + 9 * i);
+                        requests.push(Request::update(stream, &message[*at..end]));
+                        *at = end;
+                    }
+                    session.process(&mut requests).unwrap();
+                }
+                let mut outputs = vec![vec![0; length]; streams.len()];
+                let mut whole = vec![0; length];
+                let mut requests: Vec<Request<'_>> = streams
+                    .iter_mut()
+                    .zip(&mut outputs)
+                    .map(|(stream, output)| Request::finish(stream, output))
+                    .collect();
+                requests.push(match kind {
+                    Kind::Digest => Request::digest(&message, &mut whole),
+                    _ => Request::mac(&message, &mut whole),
+                });
+                session.process(&mut requests).unwrap();
+                for output in outputs.iter().chain([&whole]) {
+                    assert_eq!(*output, expected, "{level} {algorithm}");
+                }
+                // A finished stream is at the beginning of a new message, and a copy goes its own way.
+                let stream = &mut streams[0];
+                stream.update(&message[..70]).unwrap();
+                let mut copy = stream.clone();
+                stream.update(&message[70..]).unwrap();
+                stream.finish(&mut whole).unwrap();
+                assert_eq!(whole, expected);
+                copy.finish(&mut whole).unwrap();
+                assert_eq!(whole, alone(&message[..70]));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_cipher_stream_chains_across_its_pieces() {
+    for (_, gantry) in every_level() {
+        for algorithm in offered(&gantry, Kind::Cipher) {
+            let session = session(&gantry, algorithm);
+            let message = vec![7; 160];
+            let mut whole = message.clone();
+            session.encrypt(&[9; 16], &mut whole).unwrap();
+            for split in (0..=160).step_by(16) {
+                let mut stream = session.cipher_stream(Operation::Encrypt, &[9; 16]).unwrap();
+                let mut data = message.clone();
+                let (head, tail) = data.split_at_mut(split);
+                stream.update(head).unwrap();
+                stream.clone().update(&mut [0; 16]).unwrap();
+                stream.update(tail).unwrap();
+                assert_eq!(data, whole, "split at {split}");
+            }
+        }
+    }
+}
+
+#[test]
+fn one_session_serves_several_threads() {
+    for (_, gantry) in every_level() {
+        let session = session(&gantry, Algorithm::Sha256);
+        let inputs = messages(40, 1);
+        let batch = || {
+            let mut outputs = vec![[0; 32]; inputs.len()];
+            let mut requests: Vec<Request<'_>> =
+                inputs.iter().zip(&mut outputs).map(|(input, output)| Request::digest(input, output)).collect();
+            session.process(&mut requests).unwrap();
+            drop(requests);
+            outputs
+        };
+        let expected = batch();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..50).for_each(|_| assert_eq!(batch(), expected)));
+            }
+        });
+    }
+}
