@@ -99,14 +99,14 @@ pub fn run(gantry: &Gantry, device: &str, options: &Options, progress: &mut dyn 
         _ => None,
     };
     let wanted = |algorithm: Algorithm| options.algorithms.is_empty() || options.algorithms.contains(&algorithm);
-    let capabilities: Vec<&Capability> =
-        subject.device().capabilities().iter().filter(|capability| wanted(capability.algorithm)).collect();
+    let offered = subject.device().capabilities().iter();
+    let capabilities: Vec<Capability> = offered.filter(|capability| wanted(capability.algorithm)).cloned().collect();
     let algorithms: Vec<Algorithm> = capabilities.iter().map(|capability| capability.algorithm).collect();
     let vectors = vectors::load(&algorithms);
 
-    let mut report = Report { device: device.to_owned(), rows: Vec::new() };
     let total = capabilities.len() * Check::ALL.len();
-    for capability in capabilities {
+    let mut rows = Vec::with_capacity(total);
+    for capability in &capabilities {
         let algorithm = capability.algorithm;
         let suite = Suite {
             subject: &subject,
@@ -118,11 +118,11 @@ pub fn run(gantry: &Gantry, device: &str, options: &Options, progress: &mut dyn 
             random: options.random,
         };
         for &check in Check::ALL {
-            progress(Progress { algorithm, check, done: report.rows.len(), total });
-            report.rows.push(suite.row(check));
+            progress(Progress { algorithm, check, done: rows.len(), total });
+            rows.push(suite.row(check));
         }
     }
-    Some(report)
+    Some(Report { device: device.to_owned(), capabilities, rows })
 }
 
 /// For the tests of drivers: panics with every problem of the device, and when what it serves, or what of the suite does

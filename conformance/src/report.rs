@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use gantry::Algorithm;
+use gantry::driver::Capability;
 
 use crate::case::Trouble;
 
@@ -80,6 +81,8 @@ pub struct Mismatch {
 pub struct Report {
     /// The device's name.
     pub device: String,
+    /// What it offers for the algorithms that were checked.
+    pub capabilities: Vec<Capability>,
     /// In the order in which they ran.
     pub rows: Vec<Row>,
 }
@@ -116,17 +119,20 @@ impl Report {
         problems
     }
 
-    /// What the device serves and what the suite left out, in the form of the file that a driver keeps with its
-    /// tests: a device that starts to serve less shows as a difference.
+    /// What the device offers, how many vectors judged it, and what the suite left out: the text of the file that is kept
+    /// with its tests. A device that comes to serve less shows as a difference.
     pub fn declaration(&self) -> String {
-        let mut lines = vec![format!("# What {} serves, and what of the suite does not apply to it.", self.device)];
-        let mut last = None;
-        for row in &self.rows {
-            if last.replace(row.algorithm) != Some(row.algorithm) {
-                lines.push(row.algorithm.to_string());
-            }
-            for (reason, count) in &row.skipped {
-                lines.push(format!("    {} {count}: {reason}", row.check));
+        let mut lines = vec![format!("# What {} offers, and what of the suite does not apply to it.", self.device)];
+        for capability in &self.capabilities {
+            let Capability { algorithm, operations, direct, in_place, streaming, .. } = capability;
+            let rows = || self.rows.iter().filter(|row| row.algorithm == *algorithm);
+            let vectors: u64 = rows().filter(|row| row.check == Check::Vectors).map(|row| row.passed).sum();
+            let mut offers: Vec<&str> = operations.iter().map(|operation| operation.name()).collect();
+            let ways = [(direct, "direct"), (in_place, "in place"), (streaming, "streams")];
+            offers.extend(ways.iter().filter(|(there, _)| **there).map(|(_, name)| *name));
+            lines.push(format!("{algorithm}: {}; {vectors} vectors", offers.join(", ")));
+            for row in rows() {
+                lines.extend(row.skipped.iter().map(|(reason, count)| format!("    {} {count}: {reason}", row.check)));
             }
         }
         lines.join("\n") + "\n"

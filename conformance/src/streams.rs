@@ -69,7 +69,11 @@ fn side_by_side(suite: &Suite<'_>, rng: &mut Rng, params: &SessionParams, tally:
     for message in 0..2 {
         let messages: Vec<Vec<u8>> = (0..count)
             .map(|index| {
-                let length = if index % 9 == 4 { 0 } else { rng.below(1200) };
+                let length = match index % 9 {
+                    4 => 0,
+                    7 => 20_000 + rng.below(60_000),
+                    _ => rng.below(1200),
+                };
                 rng.bytes(length)
             })
             .collect();
@@ -84,7 +88,8 @@ fn side_by_side(suite: &Suite<'_>, rng: &mut Rng, params: &SessionParams, tally:
     Ok(())
 }
 
-/// One piece of each stream at a time, as one batch, until all have come to their end.
+/// One piece of each stream at a time, as one batch, until all have come to their end. In the first batch some messages
+/// are whole: they share the device with the pieces.
 fn feed(
     session: &Session,
     streams: &mut [Stream],
@@ -94,16 +99,24 @@ fn feed(
     let mut rest: Vec<Option<&[u8]>> = messages.iter().map(|message| Some(&message[..])).collect();
     let mut results: Vec<Guarded> =
         (0..streams.len()).map(|index| Guarded::poisoned(session.params().tag_length(), index % 64)).collect();
+    let kind = session.params().algorithm().kind();
     while rest.iter().any(Option::is_some) {
         let mut requests = Vec::new();
-        for ((stream, rest), result) in streams.iter_mut().zip(&mut rest).zip(&mut results) {
+        for (index, ((stream, rest), result)) in streams.iter_mut().zip(&mut rest).zip(&mut results).enumerate() {
             match rest {
+                Some(bytes) if index % 5 == 3 => {
+                    let output = result.bytes_mut();
+                    let is_digest = kind == Kind::Digest;
+                    requests.push(if is_digest { Request::digest(bytes, output) } else { Request::mac(bytes, output) });
+                    *rest = None;
+                }
                 Some([]) => {
                     requests.push(Request::finish(stream, result.bytes_mut()));
                     *rest = None;
                 }
                 Some(bytes) => {
-                    let (piece, later) = bytes.split_at(rng.below(300).min(bytes.len()));
+                    let most = if rng.below(8) == 0 { 50_000 } else { 300 };
+                    let (piece, later) = bytes.split_at(rng.below(most).min(bytes.len()));
                     requests.push(Request::update(stream, piece));
                     *bytes = later;
                 }

@@ -1,32 +1,44 @@
-//! Every device of this repository against the suite: one line each.
-//!
-//! The software device is the reference of all others.
+//! Every device of this repository against the suite, one line each: its test, its name, its driver, and the name of its
+//! declaration under `declared/`. The software device is the reference of all of them.
 
 use std::path::Path;
 
-use gantry::Gantry;
 use gantry::driver::Driver;
+use gantry::{Gantry, GantryBuilder};
+use gantry_driver_lanes::{LanesDriver, Level, LevelName};
 use gantry_driver_null::NullDriver;
 use gantry_driver_software::SoftwareDriver;
 
-macro_rules! conforms {
-    ($($test:ident: $device:literal of $driver:expr, as $declaration:literal;)+) => {
+macro_rules! devices {
+    ($($test:ident: $device:literal, $driver:expr, $declaration:expr;)+) => {
         $(#[test]
         fn $test() {
-            conforms(&$driver, $device, $declaration);
+            conforms(&$driver, $device, $declaration.as_ref());
         })+
     };
 }
 
-conforms! {
-    null: "null" of NullDriver, as "null";
-    software: "software" of SoftwareDriver, as "software";
+devices! {
+    null: "null", NullDriver, "null";
+    software: "software", SoftwareDriver, "software";
+    lanes_base: "lanes", lanes(LevelName::Base), declaration_of_lanes(LevelName::Base);
+    lanes_avx2: "lanes", lanes(LevelName::Avx2), declaration_of_lanes(LevelName::Avx2);
+    lanes_avx512: "lanes", lanes(LevelName::Avx512), declaration_of_lanes(LevelName::Avx512);
+}
+
+fn lanes(limit: LevelName) -> LanesDriver {
+    LanesDriver::new(Level::detect_at_most(Some(limit)))
+}
+
+/// That of the level which is really in use: a CPU may have less.
+fn declaration_of_lanes(limit: LevelName) -> String {
+    format!("lanes-{}-{}", std::env::consts::ARCH, Level::detect_at_most(Some(limit)).name())
 }
 
 fn conforms(driver: &dyn Driver, device: &str, declaration: &str) {
-    let gantry =
-        if driver.name() == "software" { Gantry::builder() } else { Gantry::builder().driver(&SoftwareDriver) };
-    let gantry = gantry.driver(driver).build();
+    let reference = SoftwareDriver;
+    let drivers = [&reference as &dyn Driver, driver].into_iter().skip(usize::from(driver.name() == reference.name()));
+    let gantry = drivers.fold(Gantry::builder(), GantryBuilder::driver).build();
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("declared").join(declaration).with_extension("txt");
     gantry_conformance::assert_conforms(&gantry, device, Some("software"), file);
 }
