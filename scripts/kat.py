@@ -19,8 +19,8 @@ HEAD = """\
 //! The origin of each is named above it. `computed` means: by two implementations that share no code (OpenSSL and
 //! PyCryptodome, see `scripts/reference.py`), which agree.
 
-use crate::kat::KnownAnswer;
 use crate::Algorithm;
+use crate::kat::KnownAnswer;
 MACRO
 /// Every algorithm's answers: one short, one that crosses several blocks.
 #[rustfmt::skip]
@@ -135,9 +135,10 @@ def entry(algorithm, origin, block, shared):
         elif value:
             lines += f"        {name}: {literal(value)},\n"
     empty = ", ".join(f"{name}: &[]" for name in FIELDS if not block.get(name))
+    empty = f"        {empty},\n" if empty else ""
     return (
         f"    // {origin}\n    KnownAnswer {{\n        algorithm: Algorithm::{variant(algorithm.name)},\n"
-        f"{lines}        {empty},\n    }},\n"
+        f"{lines}{empty}    }},\n"
     )
 
 
