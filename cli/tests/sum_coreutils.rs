@@ -86,16 +86,29 @@ fn lab() -> Lab {
             ("crlf", format!("{a}  a\r\n{empty}  empty\r\n")),
             ("reversed", format!("{a} a\n{a}  a\n")),
             ("ordered", format!("{a}  a\n{a} a\n")),
-            ("bsd", format!("{name} (a) = {a}\n{name}(a)= {a}\n{name} (gone) = {a}\nMD4 (a) = {a}\n{name} (a) = {a} \n")),
+            (
+                "bsd",
+                format!("{name} (a) = {a}\n{name}(a)= {a}\n{name} (gone) = {a}\nMD4 (a) = {a}\n{name} (a) = {a} \n"),
+            ),
             ("upper", format!("{}  a\n", a.to_uppercase())),
-            ("escaped", format!("\\{}  new\\nline\n\\{}  back\\\\slash\n\\{a}  bad\\escape\n{a}  gone\\n\n", digest("new\nline"), digest("back\\slash"))),
+            (
+                "escaped",
+                format!(
+                    "\\{}  new\\nline\n\\{}  back\\\\slash\n\\{a}  bad\\escape\n{a}  gone\\n\n",
+                    digest("new\nline"),
+                    digest("back\\slash")
+                ),
+            ),
             ("indented", format!("  {a}  a\n\t{a}  a\n")),
             ("stdin", format!("{a}  -\n")),
             ("unended", format!("{a}  a")),
             ("truncated", good_prefix(&a)),
             ("short", format!("{}  a\n", &a[1..])),
             ("long", format!("{a}0  a\n")),
-            ("parentheses", format!("{name} (a) (b) = {a}\n{name} (a\n{name} a) = {a}\n{name} () = {a}\n{name}=\n{name}\n")),
+            (
+                "parentheses",
+                format!("{name} (a) (b) = {a}\n{name} (a\n{name} a) = {a}\n{name} () = {a}\n{name}=\n{name}\n"),
+            ),
         ];
         for (list, content) in lists {
             lab.write(format!("{tool}.{list}"), content);
@@ -109,8 +122,27 @@ fn good_prefix(digest: &str) -> String {
 }
 
 const LISTS: [&str; 21] = [
-    "good", "bad", "worse", "mixed", "gone", "nothing", "void", "comments", "crlf", "reversed", "ordered", "bsd", "upper",
-    "escaped", "indented", "stdin", "unended", "truncated", "short", "long", "parentheses",
+    "good",
+    "bad",
+    "worse",
+    "mixed",
+    "gone",
+    "nothing",
+    "void",
+    "comments",
+    "crlf",
+    "reversed",
+    "ordered",
+    "bsd",
+    "upper",
+    "escaped",
+    "indented",
+    "stdin",
+    "unended",
+    "truncated",
+    "short",
+    "long",
+    "parentheses",
 ];
 
 #[test]
@@ -146,8 +178,24 @@ fn files_that_cannot_be_read_are_named_in_order() {
     fs::set_permissions(lab.path("secret"), fs::Permissions::from_mode(0)).unwrap();
     let long = "n".repeat(300);
     for operands in [
-        "gone", "dir", "a gone a", "gone a dir a gone", "dangling", "loop", "a/b", "dir/", "dir/gone", "secret", "a a a",
-        "dir/inside dir gone/ a/", &long, "-- -dash", "-- -dash gone -x", "/dev/null", "/proc/self/mem", "/proc/version",
+        "gone",
+        "dir",
+        "a gone a",
+        "gone a dir a gone",
+        "dangling",
+        "loop",
+        "a/b",
+        "dir/",
+        "dir/gone",
+        "secret",
+        "a a a",
+        "dir/inside dir gone/ a/",
+        &long,
+        "-- -dash",
+        "-- -dash gone -x",
+        "/dev/null",
+        "/proc/self/mem",
+        "/proc/version",
         "/sys/kernel/mm/transparent_hugepage/enabled",
     ] {
         same(&lab, "sha256sum", &args(operands), &Input::Null);
@@ -164,14 +212,80 @@ fn command_lines_are_read_the_same_way() {
     }
     let lab = lab();
     for line in [
-        "--foo", "--foo=bar", "--st", "--st=x", "--s", "--t", "--c a", "--ch md5sum.good", "--check=x md5sum.good", "--statu a",
-        "-x", "-bx", "-x -y", "-bt a", "-cb", "-cz a", "-c --tag a", "--ignore-missing a", "--status a", "-w a", "--warn a",
-        "--quiet a", "--strict a", "--tag -t a", "-t --tag a", "--tag -tb a", "-z a", "--zero a", "--binary a", "--text a",
-        "--b a", "--te a", "--ta a", "--z a", "--i a", "--q a", "--w a", "--", "-- a", "a --", "a -- -b", "a -b", "-", "- -",
-        "-b - a", "a - -b", "--=", "--=x", "---", "----", "-b-", "-:", "-;", "-W", "-h", "-V", "-?", "--hel=3", "--versio=3", "--help=",
-        "--foo --help", "a b --foo c", "-c -w --status --strict md5sum.worse", "-wc md5sum.worse", "-cw -- md5sum.worse",
-        "--quiet --status -c md5sum.worse", "--status --quiet -c md5sum.worse", "--status -w -c md5sum.worse", "-l 8 a", "--length=8 a",
-        "-a md5 a", "--algorithm=md5 a", "--progress a", "--CHECK a",
+        "--foo",
+        "--foo=bar",
+        "--st",
+        "--st=x",
+        "--s",
+        "--t",
+        "--c a",
+        "--ch md5sum.good",
+        "--check=x md5sum.good",
+        "--statu a",
+        "-x",
+        "-bx",
+        "-x -y",
+        "-bt a",
+        "-cb",
+        "-cz a",
+        "-c --tag a",
+        "--ignore-missing a",
+        "--status a",
+        "-w a",
+        "--warn a",
+        "--quiet a",
+        "--strict a",
+        "--tag -t a",
+        "-t --tag a",
+        "--tag -tb a",
+        "-z a",
+        "--zero a",
+        "--binary a",
+        "--text a",
+        "--b a",
+        "--te a",
+        "--ta a",
+        "--z a",
+        "--i a",
+        "--q a",
+        "--w a",
+        "--",
+        "-- a",
+        "a --",
+        "a -- -b",
+        "a -b",
+        "-",
+        "- -",
+        "-b - a",
+        "a - -b",
+        "--=",
+        "--=x",
+        "---",
+        "----",
+        "-b-",
+        "-:",
+        "-;",
+        "-W",
+        "-h",
+        "-V",
+        "-?",
+        "--hel=3",
+        "--versio=3",
+        "--help=",
+        "--foo --help",
+        "a b --foo c",
+        "-c -w --status --strict md5sum.worse",
+        "-wc md5sum.worse",
+        "-cw -- md5sum.worse",
+        "--quiet --status -c md5sum.worse",
+        "--status --quiet -c md5sum.worse",
+        "--status -w -c md5sum.worse",
+        "-l 8 a",
+        "--length=8 a",
+        "-a md5 a",
+        "--algorithm=md5 a",
+        "--progress a",
+        "--CHECK a",
     ] {
         for tool in ["md5sum", "sha256sum"] {
             same(&lab, tool, &args(line), &Input::Pipe(b"in".to_vec()));
@@ -191,8 +305,20 @@ fn every_pair_of_options_is_taken_or_refused_the_same_way() {
         return;
     }
     let lab = lab();
-    let options =
-        ["-b", "-t", "-c", "--tag", "-z", "--ignore-missing", "--quiet", "--status", "--strict", "-w", "a", "sha1sum.worse"];
+    let options = [
+        "-b",
+        "-t",
+        "-c",
+        "--tag",
+        "-z",
+        "--ignore-missing",
+        "--quiet",
+        "--status",
+        "--strict",
+        "-w",
+        "a",
+        "sha1sum.worse",
+    ];
     for one in options {
         for two in options {
             same(&lab, "sha1sum", &args(&format!("{one} {two}")), &Input::Null);
@@ -218,7 +344,9 @@ fn every_checksum_file_gets_the_same_verdicts() {
     let tool = "sha256sum";
     for list in LISTS {
         let list = format!("{tool}.{list}");
-        for options in ["-cw --status", "-c --status -w", "-cw --strict --ignore-missing", "-c --ignore-missing --quiet"] {
+        for options in
+            ["-cw --status", "-c --status -w", "-cw --strict --ignore-missing", "-c --ignore-missing --quiet"]
+        {
             same(&lab, tool, &args(&format!("{options} {list}")), &Input::Null);
         }
         let content = fs::read(lab.path(&list)).unwrap();
@@ -229,7 +357,9 @@ fn every_checksum_file_gets_the_same_verdicts() {
         // One format for the whole run.
         same(&lab, tool, &args(&format!("-cw {list} {tool}.ordered {tool}.reversed gone {tool}.good")), &Input::Null);
     }
-    for lists in ["gone", "dir", "gone sha256sum.good dir", "sha256sum.good sha256sum.bad sha256sum.void", "a", "/dev/null"] {
+    for lists in
+        ["gone", "dir", "gone sha256sum.good dir", "sha256sum.good sha256sum.bad sha256sum.void", "a", "/dev/null"]
+    {
         same(&lab, tool, &args(&format!("-c {lists}")), &Input::Null);
         same(&lab, tool, &args(&format!("-c --status {lists}")), &Input::Null);
         same_in_shell(&lab, tool, &format!("-c {lists}"));
@@ -247,12 +377,45 @@ fn closed_and_full_descriptors_are_told_the_same_way() {
     }
     let lab = lab();
     for case in [
-        "a >/dev/full", "a a a >/dev/full", "-z a >/dev/full", "-z a a >/dev/full", "gone >/dev/full", "a gone >/dev/full",
-        "-c sha256sum.good >/dev/full", "-c sha256sum.bad >/dev/full", "-c --status sha256sum.good >/dev/full",
-        "-c --quiet sha256sum.good >/dev/full", "--help >/dev/full", "--version >/dev/full", "--foo >/dev/full",
-        "a >&-", "a gone >&-", "gone >&-", "-z a >&-", "--help >&-", "-c sha256sum.good >&-", "-c --status sha256sum.good >&-",
-        "<&-", "- <&-", "a <&-", "- a <&-", "a - gone <&-", "- - <&-", "-c <&-", "-c - <&-", "-c sha256sum.good <&-", "-c sha256sum.stdin <&-",
-        "a - <&- >&-", "a <&- >/dev/full", "a 2>&-", "gone 2>&-", "a <&- 2>&-", "- </", "a > out; cat out", "- <>/dev/null", "a >dir/out; cat dir/out",
+        "a >/dev/full",
+        "a a a >/dev/full",
+        "-z a >/dev/full",
+        "-z a a >/dev/full",
+        "gone >/dev/full",
+        "a gone >/dev/full",
+        "-c sha256sum.good >/dev/full",
+        "-c sha256sum.bad >/dev/full",
+        "-c --status sha256sum.good >/dev/full",
+        "-c --quiet sha256sum.good >/dev/full",
+        "--help >/dev/full",
+        "--version >/dev/full",
+        "--foo >/dev/full",
+        "a >&-",
+        "a gone >&-",
+        "gone >&-",
+        "-z a >&-",
+        "--help >&-",
+        "-c sha256sum.good >&-",
+        "-c --status sha256sum.good >&-",
+        "<&-",
+        "- <&-",
+        "a <&-",
+        "- a <&-",
+        "a - gone <&-",
+        "- - <&-",
+        "-c <&-",
+        "-c - <&-",
+        "-c sha256sum.good <&-",
+        "-c sha256sum.stdin <&-",
+        "a - <&- >&-",
+        "a <&- >/dev/full",
+        "a 2>&-",
+        "gone 2>&-",
+        "a <&- 2>&-",
+        "- </",
+        "a > out; cat out",
+        "- <>/dev/null",
+        "a >dir/out; cat dir/out",
     ] {
         same_in_shell(&lab, "sha256sum", case);
     }
@@ -294,7 +457,10 @@ fn diagnostics_quote_names_the_same_way() {
         let length = 1 + random.below(8);
         names.push((0..length).map(|_| *random.one(interesting)).collect());
     }
-    names.extend(["\u{e9}\u{20ac}", "\u{200b}z", "\u{1f600}", "\u{85}", "\u{e9}'", "a\u{e9}\n", "\u{feff}"].map(|name| name.into()));
+    names.extend(
+        ["\u{e9}\u{20ac}", "\u{200b}z", "\u{1f600}", "\u{85}", "\u{e9}'", "a\u{e9}\n", "\u{feff}"]
+            .map(|name| name.into()),
+    );
     let names: Vec<_> = names.into_iter().map(|name| [b"gone/", &name[..]].concat()).map(OsString::from_vec).collect();
     for locale in ["C", "C.UTF-8", "xx_XX.UTF-8"] {
         let mut operands = vec![OsString::from("--")];
@@ -349,7 +515,9 @@ fn random_line(lab: &Lab, tool: &str, random: &mut Random) -> Vec<u8> {
             1 if at < line.len() => line[at] = random.next() as u8,
             2 => line.insert(at, *random.one(b" \t*\\()=\r\n\0aA0#-")),
             3 if at < line.len() => drop(line.remove(at)),
-            4 => line.splice(0..0, random.one(&[&b" "[..], b"\\", b"#", b"\t ", b"MD5 ("]).iter().copied()).for_each(drop),
+            4 => line
+                .splice(0..0, random.one(&[&b" "[..], b"\\", b"#", b"\t ", b"MD5 ("]).iter().copied())
+                .for_each(drop),
             _ => {
                 let end = line.iter().rposition(|byte| *byte != b'\n').map_or(0, |last| last + 1);
                 let ends = [&b" "[..], b"\r", b"\\", b"\\n", b"\0", b")", b"\\\\"];

@@ -99,7 +99,10 @@ struct Done {
 }
 
 enum Finding {
-    Digest { digest: Digest, stamp: Stamp },
+    Digest {
+        digest: Digest,
+        stamp: Stamp,
+    },
     Failed(io::Error),
     /// Not a file for a worker.
     Alone,
@@ -287,6 +290,7 @@ impl<N, S: Sink<N>> Pipeline<'_, N, S> {
         while !self.entries.is_empty() {
             self.report();
         }
+        self.sink.waiting();
     }
 
     fn make_room(&mut self, name: usize) {

@@ -15,7 +15,9 @@ pub(super) fn version(argv0: &OsStr) -> String {
 pub(super) fn help(front: Front, argv0: &OsStr, algorithm: Algorithm) -> String {
     let name = argv0.to_string_lossy();
     let digests = match front {
-        Front::Coreutils => format!("{} digests ({} bits)", algorithm.name().to_uppercase(), 8 * algorithm.info().tag.max),
+        Front::Coreutils => {
+            format!("{} digests ({} bits)", algorithm.name().to_uppercase(), 8 * algorithm.info().tag.max)
+        }
         Front::Gantry => "digests".to_owned(),
     };
     let mut text = format!(

@@ -173,14 +173,14 @@ pub(crate) fn parse(front: Front, args: Vec<OsString>, posixly_correct: bool) ->
             let Some(row) = rows(front).find(|row| row.short == Some(char::from(letter))) else {
                 return Err([b"invalid option -- '", &[letter][..], b"'"].concat());
             };
-            let argument = match (row.argument.is_some(), cluster.is_empty()) {
-                (false, _) => None,
-                (true, false) => Some(OsString::from_vec(std::mem::take(&mut cluster).to_vec())),
-                (true, true) => Some(
-                    args.next()
-                        .ok_or_else(|| format!("option requires an argument -- '{}'", char::from(letter)).into_bytes())?,
-                ),
-            };
+            let argument =
+                match (row.argument.is_some(), cluster.is_empty()) {
+                    (false, _) => None,
+                    (true, false) => Some(OsString::from_vec(std::mem::take(&mut cluster).to_vec())),
+                    (true, true) => Some(args.next().ok_or_else(|| {
+                        format!("option requires an argument -- '{}'", char::from(letter)).into_bytes()
+                    })?),
+                };
             if let Some(action) = options.set(row.switch, argument) {
                 return Ok(action);
             }

@@ -19,10 +19,9 @@ pub(super) fn bar(options: &Options, format: &Format) -> ProgressBar {
     let total: Option<u64> =
         if options.check { operands.map(|list| listed(list, format)).sum() } else { operands.map(size).sum() };
     let (bar, template) = match total {
-        Some(total) => (
-            ProgressBar::new(total),
-            "{bytes} of {total_bytes}  {binary_bytes_per_sec}  {eta} left  [{wide_bar}]",
-        ),
+        Some(total) => {
+            (ProgressBar::new(total), "{bytes} of {total_bytes}  {binary_bytes_per_sec}  {eta} left  [{wide_bar}]")
+        }
         None => (ProgressBar::no_length(), "{bytes}  {binary_bytes_per_sec}  {elapsed}"),
     };
     // The templates are constants, and a test draws both.

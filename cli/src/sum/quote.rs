@@ -79,8 +79,8 @@ fn pieces(name: &[u8]) -> Vec<Piece<'_>> {
             b"#" | b"~" if at == 0 => (Kind::Special, true),
             b"#" | b"~" => (Kind::Plain, false),
             b" " | b":" => (Kind::Special, true),
-            b"!" | b"\"" | b"$" | b"&" | b"(" | b")" | b"*" | b";" | b"<" | b"=" | b">" | b"?" | b"[" | b"\\" | b"^"
-            | b"`" | b"|" => (Kind::Special, false),
+            b"!" | b"\"" | b"$" | b"&" | b"(" | b")" | b"*" | b";" | b"<" | b"=" | b">" | b"?" | b"[" | b"\\"
+            | b"^" | b"`" | b"|" => (Kind::Special, false),
             _ => (Kind::Plain, true),
         };
         pieces.push(Piece { bytes, kind, in_double_quotes });
