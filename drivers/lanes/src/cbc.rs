@@ -28,7 +28,7 @@ impl CbcKey {
     pub(crate) fn run_one(&self, job: CbcJob<'_>) -> [u8; BLOCK] {
         let mut lanes = CbcLanes(Chains::<1>::new(&self.keys, self.kernels, 1));
         engine::run_one(&mut lanes, job);
-        lanes.0.chains[0]
+        lanes.0.values[0]
     }
 }
 
@@ -57,8 +57,8 @@ impl CmacKey {
         let zeros = [0; BLOCK];
         chains.from[0] = zeros.as_ptr();
         chains.advance_few(&[0], 1);
-        let k1 = double(chains.chains[0]);
-        chains.chains.zeroize();
+        let k1 = double(chains.values[0]);
+        chains.values.zeroize();
         Some(CmacKey { kernels, k1, k2: double(k1), keys })
     }
 
@@ -123,7 +123,8 @@ struct Chains<'a, const N: usize> {
     kernels: Kernels,
     /// Lanes in use.
     count: usize,
-    chains: [[u8; BLOCK]; N],
+    /// The chaining value of each lane.
+    values: [[u8; BLOCK]; N],
     /// Where each lane reads and writes next.
     from: [*const u8; N],
     to: [*mut u8; N],
@@ -132,18 +133,18 @@ struct Chains<'a, const N: usize> {
 impl<'a, const N: usize> Chains<'a, N> {
     fn new(keys: &'a RoundKeys, kernels: Kernels, count: usize) -> Self {
         let (from, to) = ([core::ptr::null(); N], [core::ptr::null_mut(); N]);
-        Chains { keys, kernels, count, chains: [[0; BLOCK]; N], from, to }
+        Chains { keys, kernels, count, values: [[0; BLOCK]; N], from, to }
     }
 
     fn shadow(&mut self, idle: usize, busy: usize) {
-        self.chains[idle] = self.chains[busy];
+        self.values[idle] = self.values[busy];
         self.from[idle] = self.from[busy];
         self.to[idle] = self.to[busy];
     }
 
     fn advance(&mut self, blocks: usize) {
         debug_assert_eq!(self.count, self.kernels.lanes);
-        let (chains, from, to) = (self.chains.as_mut_ptr(), self.from.as_ptr(), self.to.as_ptr());
+        let (chains, from, to) = (self.values.as_mut_ptr(), self.from.as_ptr(), self.to.as_ptr());
         // SAFETY: the CPU has the instructions because `kernels` exists, and `keys` are of the length they are for. The
         // pointers of a busy lane were set by `CbcLanes::start` or `CmacLanes::next` to memory that its job borrows or its
         // lane owns, valid for no fewer blocks than they counted, of which the engine asks for no more; those of an idle
@@ -158,7 +159,7 @@ impl<'a, const N: usize> Chains<'a, N> {
 
     fn advance_few(&mut self, lanes: &[usize], blocks: usize) {
         let &[lane] = lanes else { unreachable!("a few are one here") };
-        let (chain, from, to) = (&raw mut self.chains[lane], &raw const self.from[lane], &raw const self.to[lane]);
+        let (chain, from, to) = (&raw mut self.values[lane], &raw const self.from[lane], &raw const self.to[lane]);
         // SAFETY: as for `advance`, with one lane.
         unsafe { (self.kernels.single)(chain, from, to, blocks, self.keys.as_ptr()) };
         self.from[lane] = self.from[lane].wrapping_add(blocks * BLOCK);
@@ -186,7 +187,7 @@ impl<'a, const N: usize> Lanes for CbcLanes<'a, N> {
     }
 
     fn start(&mut self, lane: usize, job: CbcJob<'a>) -> usize {
-        self.0.chains[lane] = job.iv;
+        self.0.values[lane] = job.iv;
         let (from, to, bytes) = match job.data {
             Buffers::InPlace(data) => (data.as_ptr(), data.as_mut_ptr(), data.len()),
             Buffers::Separate { input, output } => (input.as_ptr(), output.as_mut_ptr(), input.len().min(output.len())),
@@ -329,13 +330,13 @@ impl<'a, const N: usize> Lanes for CmacLanes<'a, N> {
     }
 
     fn start(&mut self, lane: usize, job: CmacJob<'a>) -> usize {
-        self.chains.chains[lane] = job.stream.as_ref().map_or([0; BLOCK], |stream| stream.chain);
+        self.chains.values[lane] = job.stream.as_ref().map_or([0; BLOCK], |stream| stream.chain);
         self.lanes[lane] = Some(CmacLane { job, stage: Stage::Head, tail: [0; BLOCK] });
         self.next(lane)
     }
 
     fn next(&mut self, lane: usize) -> usize {
-        let chain = &self.chains.chains[lane];
+        let chain = &self.chains.values[lane];
         let (from, blocks) = self.lanes[lane].as_mut().map_or(END, |lane| lane.next(self.key, chain));
         self.chains.from[lane] = from;
         if blocks == 0 {

@@ -57,15 +57,11 @@ fn capability(level: Level, algorithm: Algorithm) -> Option<Capability> {
 
 /// For people: the level, what limits it, and the instructions beside it.
 fn description(level: Level) -> String {
-    let mut text = format!("level {}", level.name());
+    let beside = [(level.vaes(), "VAES"), (level.aes() && !level.vaes(), "AES"), (level.sha(), "SHA")];
+    let mut parts = vec![format!("level {}", level.name())];
     if level.name() != level.found() {
-        text += &format!(" (this CPU has {})", level.found());
+        parts.push(format!("{} found", level.found()));
     }
-    for (there, name) in [(level.vaes(), "VAES"), (level.aes() && !level.vaes(), "AES"), (level.sha(), "SHA")] {
-        if there {
-            text += ", ";
-            text += name;
-        }
-    }
-    text
+    parts.extend(beside.into_iter().filter(|(there, _)| *there).map(|(_, name)| format!("{name} instructions")));
+    parts.join(", ")
 }

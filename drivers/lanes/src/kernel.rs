@@ -8,7 +8,9 @@ pub(crate) mod sha2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod sha_ni;
 
-use crate::level::{Level, LevelName};
+use crate::level::Level;
+#[cfg(target_arch = "x86_64")]
+use crate::level::LevelName;
 use crate::vector::{Vector, Word};
 use md5::Md5;
 use sha1::Sha1;

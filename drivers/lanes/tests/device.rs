@@ -134,7 +134,7 @@ fn many_streams_are_fed_side_by_side_and_finished_beside_whole_messages() {
             for algorithm in offered(&gantry, kind) {
                 let session = session(&gantry, algorithm);
                 let length = session.params().tag_length();
-                let message: Vec<u8> = (0..3000).map(|i| (i * 13) as u8).collect();
+                let message: Vec<u8> = (0..3000u32).map(|i| (i * 13) as u8).collect();
                 let alone = |message: &[u8]| {
                     let mut output = vec![0; length];
                     match kind {

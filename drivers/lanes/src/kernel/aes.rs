@@ -5,7 +5,9 @@
 
 use zeroize::Zeroize;
 
-use crate::level::{Level, LevelName};
+use crate::level::Level;
+#[cfg(target_arch = "x86_64")]
+use crate::level::LevelName;
 
 /// Bytes of a block.
 pub(crate) const BLOCK: usize = 16;
@@ -225,6 +227,7 @@ impl Aes {
     }
 
     /// SubWord of FIPS 197.
+    #[allow(clippy::unused_self, reason = "the proof")]
     fn substitute(self, word: u32) -> u32 {
         // SAFETY: `self` proves the instructions.
         unsafe { instructions::substitute(word) }
@@ -414,6 +417,7 @@ mod instructions {
     #[derive(Clone, Copy)]
     struct Block(uint8x16_t);
 
+    #[allow(inline_always_mismatching_target_features, reason = "inlined with `round`, into functions that have them")]
     impl Register for Block {
         const BLOCKS: usize = 1;
 

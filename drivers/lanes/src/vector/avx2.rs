@@ -40,14 +40,14 @@ unsafe fn two(a: *const u8, b: *const u8) -> __m256i {
 }
 
 macro_rules! common {
-    ($word:ty, $signed:ty, $lanes:literal, $set1:ident, $add:ident, $shl:ident, $shr:ident) => {
+    ($word:ty, $lanes:literal, $set1:ident, $add:ident, $shl:ident, $shr:ident) => {
         type Word = $word;
         const LANES: usize = $lanes;
 
         #[inline(always)]
         unsafe fn splat(word: $word) -> Self {
             // SAFETY: the caller promises AVX2.
-            Self(unsafe { $set1(word as $signed) })
+            Self(unsafe { $set1(word.cast_signed()) })
         }
 
         #[inline(always)]
@@ -96,8 +96,8 @@ macro_rules! common {
         fn rotate_left<const N: u32>(self) -> Self {
             // SAFETY: as for `add`. (The counts are constants: these become shifts with immediates.)
             Self(unsafe {
-                let left = $shl(self.0, _mm_cvtsi32_si128(N as i32));
-                let right = $shr(self.0, _mm_cvtsi32_si128((<$word>::BITS - N) as i32));
+                let left = $shl(self.0, _mm_cvtsi32_si128(N.cast_signed()));
+                let right = $shr(self.0, _mm_cvtsi32_si128((<$word>::BITS - N).cast_signed()));
                 _mm256_or_si256(left, right)
             })
         }
@@ -105,13 +105,13 @@ macro_rules! common {
         #[inline(always)]
         fn shift_right<const N: u32>(self) -> Self {
             // SAFETY: as for `add`.
-            Self(unsafe { $shr(self.0, _mm_cvtsi32_si128(N as i32)) })
+            Self(unsafe { $shr(self.0, _mm_cvtsi32_si128(N.cast_signed())) })
         }
     };
 }
 
 impl Vector for Ymm32 {
-    common!(u32, i32, 8, _mm256_set1_epi32, _mm256_add_epi32, _mm256_sll_epi32, _mm256_srl_epi32);
+    common!(u32, 8, _mm256_set1_epi32, _mm256_add_epi32, _mm256_sll_epi32, _mm256_srl_epi32);
 
     /// 4 x 4 transposes within the 128-bit halves: lane `4s + j` sits in half `s` of row `j`.
     #[inline(always)]
@@ -144,7 +144,7 @@ impl Vector for Ymm32 {
 }
 
 impl Vector for Ymm64 {
-    common!(u64, i64, 4, _mm256_set1_epi64x, _mm256_add_epi64, _mm256_sll_epi64, _mm256_srl_epi64);
+    common!(u64, 4, _mm256_set1_epi64x, _mm256_add_epi64, _mm256_sll_epi64, _mm256_srl_epi64);
 
     /// 2 x 2 transposes within the 128-bit halves: lane `2s + j` sits in half `s` of row `j`.
     #[inline(always)]

@@ -52,14 +52,14 @@ unsafe fn four(a: *const u8, b: *const u8, c: *const u8, d: *const u8) -> __m512
 }
 
 macro_rules! common {
-    ($name:ident, $word:ty, $signed:ty, $lanes:literal, $set1:ident, $add:ident, $rol:ident, $shr:ident, $ternary:ident) => {
+    ($word:ty, $lanes:literal, $set1:ident, $add:ident, $rol:ident, $shr:ident, $ternary:ident) => {
         type Word = $word;
         const LANES: usize = $lanes;
 
         #[inline(always)]
         unsafe fn splat(word: $word) -> Self {
             // SAFETY: the caller promises AVX-512.
-            Self(unsafe { $set1(word as $signed) })
+            Self(unsafe { $set1(word.cast_signed()) })
         }
 
         #[inline(always)]
@@ -107,7 +107,7 @@ macro_rules! common {
         #[inline(always)]
         fn rotate_left<const N: u32>(self) -> Self {
             // SAFETY: as for `add`. (The count is a constant: this becomes the instruction with an immediate.)
-            Self(unsafe { $rol(self.0, $set1(N as $signed)) })
+            Self(unsafe { $rol(self.0, $set1(<$word>::from(N).cast_signed())) })
         }
 
         #[inline(always)]
@@ -144,9 +144,7 @@ macro_rules! common {
 
 impl Vector for Zmm32 {
     common!(
-        Zmm32,
         u32,
-        i32,
         16,
         _mm512_set1_epi32,
         _mm512_add_epi32,
@@ -191,9 +189,7 @@ impl Vector for Zmm32 {
 
 impl Vector for Zmm64 {
     common!(
-        Zmm64,
         u64,
-        i64,
         8,
         _mm512_set1_epi64,
         _mm512_add_epi64,

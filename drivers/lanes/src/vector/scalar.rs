@@ -30,9 +30,9 @@ macro_rules! scalar {
                 let mut words = [0; 16];
                 // SAFETY: the caller promises one pointer and sixteen words behind it.
                 unsafe {
-                    let block = (*lanes).add(offset).cast::<$word>();
-                    for (i, word) in words.iter_mut().enumerate() {
-                        let value = block.add(i).read_unaligned();
+                    let block: *const [[u8; size_of::<$word>()]; 16] = (*lanes).add(offset).cast();
+                    for (word, bytes) in words.iter_mut().zip(*block) {
+                        let value = <$word>::from_ne_bytes(bytes);
                         *word = if big_endian { <$word>::from_be(value) } else { <$word>::from_le(value) };
                     }
                 }

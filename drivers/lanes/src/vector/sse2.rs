@@ -27,14 +27,14 @@ unsafe fn swap_bytes(x: __m128i, word: usize) -> __m128i {
 }
 
 macro_rules! common {
-    ($word:ty, $signed:ty, $lanes:literal, $set1:ident, $add:ident, $shl:ident, $shr:ident) => {
+    ($word:ty, $lanes:literal, $set1:ident, $add:ident, $shl:ident, $shr:ident) => {
         type Word = $word;
         const LANES: usize = $lanes;
 
         #[inline(always)]
         unsafe fn splat(word: $word) -> Self {
             // SAFETY: the caller promises SSE2.
-            Self(unsafe { $set1(word as $signed) })
+            Self(unsafe { $set1(word.cast_signed()) })
         }
 
         #[inline(always)]
@@ -83,8 +83,8 @@ macro_rules! common {
         fn rotate_left<const N: u32>(self) -> Self {
             // SAFETY: as for `add`. (The counts are constants: these become shifts with immediates.)
             Self(unsafe {
-                let left = $shl(self.0, _mm_cvtsi32_si128(N as i32));
-                let right = $shr(self.0, _mm_cvtsi32_si128((<$word>::BITS - N) as i32));
+                let left = $shl(self.0, _mm_cvtsi32_si128(N.cast_signed()));
+                let right = $shr(self.0, _mm_cvtsi32_si128((<$word>::BITS - N).cast_signed()));
                 _mm_or_si128(left, right)
             })
         }
@@ -92,13 +92,13 @@ macro_rules! common {
         #[inline(always)]
         fn shift_right<const N: u32>(self) -> Self {
             // SAFETY: as for `add`.
-            Self(unsafe { $shr(self.0, _mm_cvtsi32_si128(N as i32)) })
+            Self(unsafe { $shr(self.0, _mm_cvtsi32_si128(N.cast_signed())) })
         }
     };
 }
 
 impl Vector for Xmm32 {
-    common!(u32, i32, 4, _mm_set1_epi32, _mm_add_epi32, _mm_sll_epi32, _mm_srl_epi32);
+    common!(u32, 4, _mm_set1_epi32, _mm_add_epi32, _mm_sll_epi32, _mm_srl_epi32);
 
     /// 4 x 4 transposes.
     #[inline(always)]
@@ -131,7 +131,7 @@ impl Vector for Xmm32 {
 }
 
 impl Vector for Xmm64 {
-    common!(u64, i64, 2, _mm_set1_epi64x, _mm_add_epi64, _mm_sll_epi64, _mm_srl_epi64);
+    common!(u64, 2, _mm_set1_epi64x, _mm_add_epi64, _mm_sll_epi64, _mm_srl_epi64);
 
     /// 2 x 2 transposes.
     #[inline(always)]
