@@ -3,9 +3,13 @@
 /// Bytes on each side that must stay as they are: more than the widest register or cache line.
 const GUARD: usize = 128;
 
-/// What memory holds before anything is written to it, over and over: never zero, and different from its neighbours.
-const POISON: [u8; 256] = {
-    let mut bytes = [0; 256];
+/// After so many bytes the poison repeats itself.
+const PERIOD: usize = 256;
+
+/// What memory holds before anything is written to it: never zero, and different from its neighbours. Two periods, so
+/// that one can be read from any place on.
+const POISON: [u8; 2 * PERIOD] = {
+    let mut bytes = [0; 2 * PERIOD];
     let mut index = 0;
     while index < bytes.len() {
         bytes[index] = (index as u8).wrapping_mul(29) | 0x80;
@@ -32,7 +36,7 @@ impl Guarded {
 
     /// `length` bytes that nobody has written yet.
     pub(crate) fn poisoned(length: usize, offset: usize) -> Self {
-        let memory = POISON.repeat((2 * GUARD + 64 + offset + length).div_ceil(POISON.len()));
+        let memory = POISON[..PERIOD].repeat((2 * GUARD + 64 + offset + length).div_ceil(PERIOD));
         let start = GUARD + memory[GUARD..].as_ptr().align_offset(64) % 64 + offset;
         Self { memory, start, length }
     }
@@ -57,7 +61,10 @@ impl Guarded {
     }
 
     fn is_poison(&self, from: usize, to: usize) -> bool {
-        (from..to).all(|index| self.memory[index] == POISON[index % POISON.len()])
+        (from..to).step_by(PERIOD).all(|at| {
+            let end = to.min(at + PERIOD);
+            self.memory[at..end] == POISON[at % PERIOD..][..end - at]
+        })
     }
 }
 

@@ -1,8 +1,19 @@
 //! The one suite that every device of Gantry must pass.
 //!
-//! [`run`] puts a device through it and gives back a [`Report`]; `gantry check` prints that, and the tests of drivers
-//! call [`assert_conforms`]. The suite reaches the device through core, as programs do, and knows no driver: what to
-//! compare with is another device of the same framework, named by the caller.
+//! [`run`] puts a device through it and gives back a [`Report`]; `gantry check` prints that. For tests there is
+//! [`assert_conforms`]: a new driver is one more line in `tests/devices.rs` of this crate, and a declaration, which
+//! `GANTRY_DECLARE=1 cargo test -p gantry-conformance` writes. The suite reaches the device through core, as programs do,
+//! and knows no driver: what to compare with is another device of the same framework, named by the caller.
+//!
+//! ```
+//! use gantry_conformance::{Options, run};
+//!
+//! fn problems(gantry: &gantry::Gantry) -> Vec<String> {
+//!     let options = Options { reference: Some("software".to_owned()), ..Options::default() };
+//!     let report = run(gantry, "lanes", &options, &mut |progress| eprintln!("{progress:?}"));
+//!     report.map_or_else(|| vec!["no such device".to_owned()], |report| report.problems())
+//! }
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -77,7 +77,7 @@ fn side_by_side(suite: &Suite<'_>, rng: &mut Rng, params: &SessionParams, tally:
                 rng.bytes(length)
             })
             .collect();
-        let results = feed(&session, &mut streams, &messages, rng)?;
+        let results = feed(&session, &mut streams, &messages, suite.capability.max_bytes, rng)?;
         for (index, (bytes, result)) in messages.iter().zip(results).enumerate() {
             let must = digest(&truth, suite, bytes)?;
             tally.judge(same(&result, &must), || {
@@ -94,6 +94,7 @@ fn feed(
     session: &Session,
     streams: &mut [Stream],
     messages: &[Vec<u8>],
+    max_bytes: usize,
     rng: &mut Rng,
 ) -> Result<Vec<Guarded>, Trouble> {
     let mut rest: Vec<Option<&[u8]>> = messages.iter().map(|message| Some(&message[..])).collect();
@@ -104,7 +105,7 @@ fn feed(
         let mut requests = Vec::new();
         for (index, ((stream, rest), result)) in streams.iter_mut().zip(&mut rest).zip(&mut results).enumerate() {
             match rest {
-                Some(bytes) if index % 5 == 3 => {
+                Some(bytes) if index % 5 == 3 && bytes.len() <= max_bytes => {
                     let output = result.bytes_mut();
                     let is_digest = kind == Kind::Digest;
                     requests.push(if is_digest { Request::digest(bytes, output) } else { Request::mac(bytes, output) });
@@ -116,7 +117,7 @@ fn feed(
                 }
                 Some(bytes) => {
                     let most = if rng.below(8) == 0 { 50_000 } else { 300 };
-                    let (piece, later) = bytes.split_at(rng.below(most).min(bytes.len()));
+                    let (piece, later) = bytes.split_at(rng.below(most).min(bytes.len()).min(max_bytes));
                     requests.push(Request::update(stream, piece));
                     *bytes = later;
                 }

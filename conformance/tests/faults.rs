@@ -205,6 +205,20 @@ fn a_device_that_serves_nothing_does_not_pass() {
     assert!(report.problems().iter().any(|problem| problem.contains("nothing was run")), "{:?}", report.problems());
 }
 
+#[test]
+fn a_run_says_where_it_stands() {
+    let gantry = Gantry::builder().driver(&SoftwareDriver).build();
+    let options = Options { algorithms: vec![Algorithm::Md5, Algorithm::Poly1305], ..Options::default() };
+    let mut steps = Vec::new();
+    gantry_conformance::run(&gantry, "software", &options, &mut |progress| steps.push(progress)).unwrap();
+    assert_eq!(steps.len(), 2 * Check::ALL.len());
+    assert!(steps.iter().enumerate().all(|(done, step)| step.done == done && step.total == steps.len()));
+
+    assert!(gantry_conformance::run(&gantry, "hardware", &options, &mut |_| ()).is_none());
+    let options = Options { reference: Some("hardware".to_owned()), ..options };
+    assert!(gantry_conformance::run(&gantry, "software", &options, &mut |_| ()).is_none());
+}
+
 /// Discovers the software device, with a mistake.
 struct Wrong(Mistake);
 
