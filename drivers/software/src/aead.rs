@@ -12,7 +12,7 @@ use gantry::driver::{Buffers, DeviceSession, Operands, Unsupported};
 use gantry::{Algorithm as A, Fault, Outcome, SessionParams};
 
 use crate::context::{Context, Pool};
-use crate::session::{Opened, Span, failed, length, refused, run_stream};
+use crate::session::{Opened, Span, failed, refused, run_stream};
 
 // ---- EVP_AEAD
 
@@ -58,7 +58,7 @@ impl Key {
         let (key, tag_len) = (params.key(), params.tag_length());
         // 0 means the default length there, which would not be the length that is said here.
         if tag_len == 0 {
-            return Err(Unsupported::because("the tag: wrong length"));
+            return Err(Unsupported::because("the tag has a wrong length"));
         }
         // SAFETY: the key is as long as it says, and AWS-LC refuses one or a tag of another length than the algorithm has.
         let context = unsafe { lc::EVP_AEAD_CTX_new(aead(), key.as_ptr(), key.len(), tag_len) };
@@ -70,7 +70,7 @@ impl Key {
     pub(crate) fn seal(&self, iv: &[u8], aad: &[u8], data: Buffers<'_>, tag: &mut [u8]) -> Result<Outcome, Fault> {
         let data = Span::new(data)?;
         if tag.len() != self.tag_len {
-            return Err(length("the tag"));
+            return Err(Fault::failed("the tag has a wrong length"));
         }
         let mut written = 0;
         // SAFETY: buffers as `Span` promises, apart from the tag, all as long as they say.
@@ -146,7 +146,7 @@ pub(crate) fn open_ccm(params: &SessionParams) -> Opened {
     let info = params.algorithm().info();
     let (key, tag_len) = (params.key(), params.tag_length());
     if !info.key.allows(key.len()) || !info.tag.allows(tag_len) {
-        return Err(Unsupported::because("the key or the tag: wrong length"));
+        return Err(Unsupported::because("the key or the tag has a wrong length"));
     }
     let mut context = Context::<lc::EVP_CIPHER_CTX>::new().ok_or_else(|| refused("EVP_CIPHER_CTX_new"))?;
     let at = context.as_mut_ptr();
@@ -173,7 +173,7 @@ impl DeviceSession for CcmSession {
         match operands {
             Operands::Seal { iv, aad, data, tag } => {
                 if tag.len() != self.tag_len {
-                    return Err(length("the tag"));
+                    return Err(Fault::failed("the tag has a wrong length"));
                 }
                 self.ccm(lc::AES_ENCRYPT, iv, aad, data, tag.as_mut_ptr())
             }
@@ -193,7 +193,7 @@ impl CcmSession {
     fn ccm(&self, enc: c_int, iv: &[u8], aad: &[u8], data: Buffers<'_>, tag: *mut u8) -> Result<Outcome, Fault> {
         let data = Span::new(data)?;
         if !(7..=13).contains(&iv.len()) {
-            return Err(length("the IV"));
+            return Err(Fault::failed("the IV has a wrong length"));
         }
         // RFC 3610: the length of the data is written into the 15 - N bytes that the nonce leaves.
         let longest = if iv.len() > 11 { (1 << (8 * (15 - iv.len()))) - 1 } else { CCM_MAX };

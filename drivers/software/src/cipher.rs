@@ -65,57 +65,131 @@ pub(crate) fn direction(operation: Operation) -> c_int {
     if operation == Operation::Encrypt { lc::AES_ENCRYPT } else { lc::AES_DECRYPT }
 }
 
-// ---- AES
+// ---- AES. These functions are the ones that AWS-LC's `EVP_CIPHER`s call, so they are no slower; ECB goes block by block
+// there, too.
 
 pub(crate) fn open_ecb(params: &SessionParams) -> Opened {
-    Ok(Aes::new(Mode::Ecb, params.key())?.session())
+    Ok(AesEcb(BlockKeys::new(params.key())?).session())
 }
 
 pub(crate) fn open_cbc(params: &SessionParams) -> Opened {
-    Ok(Aes::new(Mode::Cbc, params.key())?.session())
+    Ok(AesCbc::new(params.key())?.session())
 }
 
 pub(crate) fn open_ctr(params: &SessionParams) -> Opened {
-    Ok(Aes::new(Mode::Ctr, params.key())?.session())
+    Ok(AesStream::new(StreamMode::Ctr, params.key())?.session())
 }
 
 pub(crate) fn open_ofb(params: &SessionParams) -> Opened {
-    Ok(Aes::new(Mode::Ofb, params.key())?.session())
+    Ok(AesStream::new(StreamMode::Ofb, params.key())?.session())
 }
 
 pub(crate) fn open_cfb(params: &SessionParams) -> Opened {
-    Ok(Aes::new(Mode::Cfb, params.key())?.session())
+    Ok(AesStream::new(StreamMode::Cfb, params.key())?.session())
 }
 
-/// How blocks follow each other (SP 800-38A). These functions are the ones that AWS-LC's `EVP_CIPHER`s call, so they are
-/// no slower; ECB goes block by block there, too.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
-    Ecb,
-    Cbc,
+type RoundKeys = Box<Secret<lc::AES_KEY>>;
+
+type SetKey = unsafe extern "C" fn(*const u8, c_uint, *mut lc::AES_KEY) -> c_int;
+
+fn round_keys(set: SetKey, key: &[u8]) -> Result<RoundKeys, Unsupported> {
+    let mut keys = Secret::<lc::AES_KEY>::boxed();
+    // 16, 24 and 32 bytes are what AWS-LC takes; `c_uint::MAX` bits it refuses as it does any other number.
+    let bits = c_uint::try_from(8 * key.len()).unwrap_or(c_uint::MAX);
+    // SAFETY: the key has that many bits, and the round keys go into a structure that is ours.
+    let good = unsafe { set(key.as_ptr(), bits, &raw mut **keys) } == 0;
+    if good { Ok(keys) } else { Err(Unsupported::because("the key has a wrong length")) }
+}
+
+/// Modes that run the cipher itself backwards to decrypt.
+struct BlockKeys {
+    encrypt: RoundKeys,
+    decrypt: RoundKeys,
+}
+
+impl BlockKeys {
+    fn new(key: &[u8]) -> Result<Self, Unsupported> {
+        let (encrypt, decrypt) = (round_keys(lc::AES_set_encrypt_key, key)?, round_keys(lc::AES_set_decrypt_key, key)?);
+        Ok(Self { encrypt, decrypt })
+    }
+
+    #[inline]
+    fn of(&self, operation: Operation) -> *const lc::AES_KEY {
+        let keys = if operation == Operation::Encrypt { &self.encrypt } else { &self.decrypt };
+        &raw const ***keys
+    }
+}
+
+struct AesEcb(BlockKeys);
+
+impl Cipher for AesEcb {
+    type State = ();
+
+    fn start(&self, _: &[u8]) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn run(&self, operation: Operation, (): &mut (), data: Span<'_>) -> Result<Outcome, Fault> {
+        let Span { input, output, len, .. } = data;
+        if !len.is_multiple_of(16) {
+            return Ok(Outcome::BadLength);
+        }
+        let (keys, enc) = (self.0.of(operation), direction(operation));
+        for block in (0..len).step_by(16) {
+            // SAFETY: buffers as `Span` promises, whole blocks, and round keys of this direction.
+            unsafe { lc::AES_ecb_encrypt(input.add(block), output.add(block), keys, enc) }
+        }
+        Ok(Outcome::Done)
+    }
+}
+
+pub(crate) struct AesCbc(BlockKeys);
+
+impl AesCbc {
+    pub(crate) fn new(key: &[u8]) -> Result<Self, Unsupported> {
+        BlockKeys::new(key).map(Self)
+    }
+}
+
+impl Cipher for AesCbc {
+    /// The IV of the next block, which is the last block of ciphertext and no secret.
+    type State = [u8; 16];
+
+    #[inline]
+    fn start(&self, bytes: &[u8]) -> Result<Self::State, Fault> {
+        iv(bytes).copied()
+    }
+
+    #[inline]
+    fn run(&self, operation: Operation, state: &mut Self::State, data: Span<'_>) -> Result<Outcome, Fault> {
+        let Span { input, output, len, .. } = data;
+        if !len.is_multiple_of(16) {
+            return Ok(Outcome::BadLength);
+        }
+        // SAFETY: buffers as `Span` promises, whole blocks, round keys of this direction, and an IV of 16 bytes.
+        unsafe {
+            lc::AES_cbc_encrypt(input, output, len, self.0.of(operation), state.as_mut_ptr(), direction(operation));
+        }
+        Ok(Outcome::Done)
+    }
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum StreamMode {
     Ctr,
     Ofb,
     Cfb,
 }
 
-pub(crate) struct Aes {
-    mode: Mode,
-    /// All that CTR, OFB and CFB need, both ways.
-    encrypt: Box<Secret<lc::AES_KEY>>,
-    decrypt: Box<Secret<lc::AES_KEY>>,
+/// Modes that make a key stream, with the cipher run forwards both ways.
+pub(crate) struct AesStream {
+    mode: StreamMode,
+    keys: RoundKeys,
 }
 
-impl Aes {
-    pub(crate) fn new(mode: Mode, key: &[u8]) -> Result<Self, Unsupported> {
-        let mut aes = Aes { mode, encrypt: Secret::boxed(), decrypt: Secret::boxed() };
-        // 16, 24 and 32 bytes are what AWS-LC takes; `c_uint::MAX` bits it refuses as it does any other number.
-        let bits = c_uint::try_from(8 * key.len()).unwrap_or(c_uint::MAX);
-        // SAFETY: the key has that many bits, and the round keys go into a structure that is ours.
-        let good = unsafe {
-            lc::AES_set_encrypt_key(key.as_ptr(), bits, &raw mut **aes.encrypt) == 0
-                && lc::AES_set_decrypt_key(key.as_ptr(), bits, &raw mut **aes.decrypt) == 0
-        };
-        if good { Ok(aes) } else { Err(Unsupported::because("the key: wrong length")) }
+impl AesStream {
+    pub(crate) fn new(mode: StreamMode, key: &[u8]) -> Result<Self, Unsupported> {
+        Ok(Self { mode, keys: round_keys(lc::AES_set_encrypt_key, key)? })
     }
 }
 
@@ -131,45 +205,31 @@ pub(crate) struct Chain {
 // SAFETY: numbers.
 unsafe impl Plain for Chain {}
 
-impl Cipher for Aes {
+impl Cipher for AesStream {
     type State = Secret<Chain>;
 
     #[inline]
     fn start(&self, bytes: &[u8]) -> Result<Self::State, Fault> {
         let mut state = Secret::<Chain>::zeroed();
-        if self.mode != Mode::Ecb {
-            state.iv = *iv(bytes)?;
-        }
+        state.iv = *iv(bytes)?;
         Ok(state)
     }
 
     #[inline]
     fn run(&self, operation: Operation, state: &mut Self::State, data: Span<'_>) -> Result<Outcome, Fault> {
         let Span { input, output, len, .. } = data;
-        let enc = direction(operation);
-        let (one_way, either) = match operation {
-            Operation::Encrypt => (&raw const **self.encrypt, &raw const **self.encrypt),
-            _ => (&raw const **self.decrypt, &raw const **self.encrypt),
-        };
+        let keys = &raw const **self.keys;
         let Chain { iv, key_stream, used } = &mut **state;
-        let (iv, key_stream) = (iv.as_mut_ptr(), key_stream.as_mut_ptr());
-        if matches!(self.mode, Mode::Ecb | Mode::Cbc) && !len.is_multiple_of(16) {
-            return Ok(Outcome::BadLength);
-        }
-        // SAFETY: `input` and `output` have `len` bytes and are the same or apart (`Span`), of ECB and CBC whole blocks. The
-        // keys are set, and were set for the direction in which the mode runs the cipher. `used` is below 16, because it was
-        // 0 at first and these functions keep it there.
+        let (iv, used) = (iv.as_mut_ptr(), &raw mut *used);
+        // SAFETY: buffers as `Span` promises, round keys, and an IV of 16 bytes. `used` is below 16, because it was 0 at first
+        // and these functions keep it there; OFB and CFB call the same number an `int`.
         unsafe {
             match self.mode {
-                Mode::Ecb => {
-                    for block in (0..len).step_by(16) {
-                        lc::AES_ecb_encrypt(input.add(block), output.add(block), one_way, enc);
-                    }
+                StreamMode::Ctr => lc::AES_ctr128_encrypt(input, output, len, keys, iv, key_stream.as_mut_ptr(), used),
+                StreamMode::Ofb => lc::AES_ofb128_encrypt(input, output, len, keys, iv, used.cast()),
+                StreamMode::Cfb => {
+                    lc::AES_cfb128_encrypt(input, output, len, keys, iv, used.cast(), direction(operation));
                 }
-                Mode::Cbc => lc::AES_cbc_encrypt(input, output, len, one_way, iv, enc),
-                Mode::Ctr => lc::AES_ctr128_encrypt(input, output, len, either, iv, key_stream, used),
-                Mode::Ofb => lc::AES_ofb128_encrypt(input, output, len, either, iv, (&raw mut *used).cast()),
-                Mode::Cfb => lc::AES_cfb128_encrypt(input, output, len, either, iv, (&raw mut *used).cast(), enc),
             }
         }
         Ok(Outcome::Done)
@@ -181,10 +241,10 @@ impl Cipher for Aes {
 pub(crate) fn open_des_ede3_cbc(params: &SessionParams) -> Opened {
     let mut keys = Secret::<[lc::DES_key_schedule; 3]>::boxed();
     let (parts, []) = params.key().as_chunks::<8>() else {
-        return Err(Unsupported::because("the key: wrong length"));
+        return Err(Unsupported::because("the key has a wrong length"));
     };
     if parts.len() != keys.len() {
-        return Err(Unsupported::because("the key: wrong length"));
+        return Err(Unsupported::because("the key has a wrong length"));
     }
     for (part, schedule) in parts.iter().zip(keys.iter_mut()) {
         // SAFETY: a `DES_cblock` is 8 bytes without alignment; the schedule is ours.
@@ -220,7 +280,7 @@ impl Cipher for DesEde3Cbc {
 // ---- ChaCha20
 
 pub(crate) fn open_chacha20(params: &SessionParams) -> Opened {
-    let key: &[u8; 32] = params.key().try_into().map_err(|_| Unsupported::because("the key: wrong length"))?;
+    let key: &[u8; 32] = params.key().try_into().map_err(|_| Unsupported::because("the key has a wrong length"))?;
     let mut secret = Secret::<[u8; 32]>::boxed();
     secret.copy_from_slice(key);
     Ok(ChaCha20(secret).session())

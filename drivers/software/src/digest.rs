@@ -8,7 +8,7 @@ use gantry::driver::{DeviceSession, DigestStream, Operands, Unsupported};
 use gantry::{Algorithm as A, Fault, Operation, Outcome, SessionParams};
 
 use crate::context::{Context, Pool};
-use crate::session::{Opened, failed, length, out_of_memory, refused, run_stream};
+use crate::session::{Opened, failed, out_of_memory, refused, run_stream};
 
 /// One of AWS-LC's digests: a pointer to a static table, never null.
 #[derive(Clone, Copy)]
@@ -93,7 +93,7 @@ impl DeviceSession for DigestSession {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         let Operands::Digest { input, output } = operands else { return run_stream(operands) };
         if output.len() != self.md.size() {
-            return Err(length("the digest"));
+            return Err(Fault::failed("the digest has a wrong length"));
         }
         match &self.way {
             Way::OneCall(function) => {
@@ -135,7 +135,7 @@ impl DigestStream for Stream {
 
     fn finish(&mut self, output: &mut [u8]) -> Result<(), Fault> {
         if output.len() != self.md.size() {
-            return Err(length("the digest"));
+            return Err(Fault::failed("the digest has a wrong length"));
         }
         // SAFETY: the context is initialised, as `begin` and `finish` leave it.
         unsafe { finish(self.context.as_mut_ptr(), self.md, output) }

@@ -5,39 +5,45 @@ use std::sync::Arc;
 use gantry::driver::{DeviceSession, Operands, Unsupported};
 use gantry::{Algorithm, Fault, Operation, Outcome, SessionParams, tags_equal};
 
-use crate::cipher::{Aes, Cipher, Mode};
+use crate::cipher::{AesCbc, AesStream, Cipher, StreamMode};
 use crate::mac::{Hmac, LONGEST_HMAC};
-use crate::session::{Opened, Secret, Span, length, run_stream};
+use crate::session::{Opened, Secret, Span, run_stream};
 
 pub(crate) fn open(params: &SessionParams) -> Opened {
-    let info = params.algorithm().info();
-    let mode = match info.cipher {
-        Some(Algorithm::Aes128Cbc | Algorithm::Aes192Cbc | Algorithm::Aes256Cbc) => Mode::Cbc,
-        Some(Algorithm::Aes128Ctr | Algorithm::Aes192Ctr | Algorithm::Aes256Ctr) => Mode::Ctr,
-        _ => return Err(Unsupported::because("not a cipher of encrypt-then-authenticate")),
-    };
-    if !info.tag.allows(params.tag_length()) {
-        return Err(Unsupported::because("the tag: wrong length"));
+    match params.algorithm().info().cipher {
+        Some(Algorithm::Aes128Cbc | Algorithm::Aes192Cbc | Algorithm::Aes256Cbc) => {
+            session(params, AesCbc::new(params.key())?)
+        }
+        Some(Algorithm::Aes128Ctr | Algorithm::Aes192Ctr | Algorithm::Aes256Ctr) => {
+            session(params, AesStream::new(StreamMode::Ctr, params.key())?)
+        }
+        _ => Err(Unsupported::because("not a cipher of encrypt-then-authenticate")),
     }
-    let cipher = Aes::new(mode, params.key())?;
+}
+
+fn session(params: &SessionParams, cipher: impl Cipher) -> Opened {
+    let info = params.algorithm().info();
+    if !info.tag.allows(params.tag_length()) {
+        return Err(Unsupported::because("the tag has a wrong length"));
+    }
     let hmac = Hmac::new(info.digest, params.second_key())?;
     Ok(Arc::new(EtaSession { cipher, hmac, block: info.block, tag_len: params.tag_length() }))
 }
 
-struct EtaSession {
-    cipher: Aes,
+struct EtaSession<C> {
+    cipher: C,
     hmac: Hmac,
     block: usize,
     tag_len: usize,
 }
 
-impl DeviceSession for EtaSession {
+impl<C: Cipher> DeviceSession for EtaSession<C> {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         match operands {
             Operands::Seal { iv, aad, data, tag } => {
                 let mut data = Span::new(data)?;
                 if tag.len() != self.tag_len {
-                    return Err(length("the tag"));
+                    return Err(Fault::failed("the tag has a wrong length"));
                 }
                 let mut state = self.cipher.start(iv)?;
                 let outcome = self.cipher.run(Operation::Encrypt, &mut state, data.again())?;

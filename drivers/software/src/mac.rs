@@ -13,7 +13,7 @@ use gantry::{Algorithm as A, Fault, Operation, Outcome, SessionParams};
 use crate::aead::Key;
 use crate::context::{Context, Pool};
 use crate::digest::Md;
-use crate::session::{Opened, Plain, Secret, failed, length, out_of_memory, refused, run_stream};
+use crate::session::{Opened, Plain, Secret, failed, out_of_memory, refused, run_stream};
 
 // ---- HMAC
 
@@ -56,12 +56,15 @@ impl Hmac {
 
     fn finish(&self, state: &mut Secret<lc::HMAC_CTX>, output: &mut [u8]) -> Result<(), Fault> {
         if output.len() > self.size {
-            return Err(length("the MAC"));
+            return Err(Fault::failed("the MAC has a wrong length"));
         }
         let mut whole = Secret::<[u8; LONGEST_HMAC]>::zeroed();
-        // SAFETY: a copy of a context that has its key; `whole` is long enough for every digest.
-        let good = unsafe { lc::HMAC_Final(&raw mut **state, whole.as_mut_ptr(), ptr::null_mut()) } == 1;
-        output.copy_from_slice(&whole[..output.len()]);
+        let place = if output.len() == self.size { output.as_mut_ptr() } else { whole.as_mut_ptr() };
+        // SAFETY: a copy of a context that has its key, and a place as long as the whole MAC.
+        let good = unsafe { lc::HMAC_Final(&raw mut **state, place, ptr::null_mut()) } == 1;
+        if output.len() < self.size {
+            output.copy_from_slice(&whole[..output.len()]);
+        }
         if good { Ok(()) } else { Err(failed("HMAC_Final")) }
     }
 }
@@ -187,7 +190,7 @@ unsafe fn cmac_update(context: *mut lc::CMAC_CTX, input: &[u8]) -> Result<(), Fa
 unsafe fn cmac_finish(context: *mut lc::CMAC_CTX, output: &mut [u8]) -> Result<(), Fault> {
     let (mut whole, mut len) = (Secret::<[u8; 16]>::zeroed(), 0);
     if output.len() > whole.len() {
-        return Err(length("the MAC"));
+        return Err(Fault::failed("the MAC has a wrong length"));
     }
     // SAFETY: as the caller promises, and `whole` is as long as a block of AES.
     let good =
@@ -222,7 +225,7 @@ struct Poly1305State(lc::poly1305_state);
 unsafe impl Plain for Poly1305State {}
 
 pub(crate) fn open_poly1305(params: &SessionParams) -> Opened {
-    let key: &[u8; 32] = params.key().try_into().map_err(|_| Unsupported::because("the key: wrong length"))?;
+    let key: &[u8; 32] = params.key().try_into().map_err(|_| Unsupported::because("the key has a wrong length"))?;
     let mut state = Secret::<Poly1305State>::boxed();
     // SAFETY: a state, and a key of 32 bytes.
     unsafe { lc::CRYPTO_poly1305_init(&raw mut state.0, key.as_ptr()) };
@@ -279,7 +282,7 @@ fn poly1305_update(state: &mut Secret<Poly1305State>, input: &[u8]) {
 }
 
 fn poly1305_finish(state: &mut Secret<Poly1305State>, output: &mut [u8]) -> Result<(), Fault> {
-    let output: &mut [u8; 16] = output.try_into().map_err(|_| length("the MAC"))?;
+    let output: &mut [u8; 16] = output.try_into().map_err(|_| Fault::failed("the MAC has a wrong length"))?;
     // SAFETY: a copy of a state that has its key, and 16 bytes for the MAC.
     unsafe { lc::CRYPTO_poly1305_finish(&raw mut state.0, output.as_mut_ptr()) };
     Ok(())

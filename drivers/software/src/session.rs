@@ -1,4 +1,6 @@
 //! What sessions of every kind share.
+//!
+//! They check the lengths of buffers once more, although core lets no wrong one through: memory stays safe whoever calls.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -102,7 +104,7 @@ impl<'a> Span<'a> {
             Buffers::Separate { input, output } if input.len() == output.len() => {
                 (input.as_ptr(), output.as_mut_ptr(), input.len())
             }
-            Buffers::Separate { .. } => return Err(length("input and output")),
+            Buffers::Separate { .. } => return Err(Fault::failed("input and output differ in length")),
         };
         Ok(Self { input, output, len, buffers: std::marker::PhantomData })
     }
@@ -138,7 +140,7 @@ impl<'a> Span<'a> {
 /// The IV as an array. Core has checked its length.
 #[inline]
 pub(crate) fn iv<const N: usize>(iv: &[u8]) -> Result<&[u8; N], Fault> {
-    iv.try_into().map_err(|_| length("the IV"))
+    iv.try_into().map_err(|_| Fault::failed("the IV has a wrong length"))
 }
 
 /// Steps of a stream; nothing else is left when a session has taken out what its kind does.
@@ -148,12 +150,6 @@ pub(crate) fn run_stream(operands: Operands<'_>) -> Result<Outcome, Fault> {
         Operands::Finish { stream, output } => stream.finish(output).map(|()| Outcome::Done),
         _ => Err(Fault::failed("a request of another kind than its session")),
     }
-}
-
-/// A buffer of a wrong length. Core lets none through; the check keeps memory safe when somebody else calls.
-#[cold]
-pub(crate) fn length(what: &'static str) -> Fault {
-    Fault::failed(format!("{what}: wrong length"))
 }
 
 /// A call into AWS-LC that failed. Its error queue is emptied, so that the host program never meets what it did not cause.

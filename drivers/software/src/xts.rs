@@ -12,7 +12,7 @@ use crate::context::{Context, Pool};
 use crate::session::{Opened, Span, failed, iv, refused, run_stream};
 
 pub(crate) fn open(params: &SessionParams) -> Opened {
-    let key: &[u8; 64] = params.key().try_into().map_err(|_| Unsupported::because("the key: wrong length"))?;
+    let key: &[u8; 64] = params.key().try_into().map_err(|_| Unsupported::because("the key has a wrong length"))?;
     let pool = |operation| -> Result<_, Unsupported> {
         let mut context = Context::<lc::EVP_CIPHER_CTX>::new().ok_or_else(|| refused("EVP_CIPHER_CTX_new"))?;
         // SAFETY: a new context, and a key of the 64 bytes that this cipher has.

@@ -1,0 +1,133 @@
+//! What a direct request through Gantry costs over the same work asked of AWS-LC itself: nanoseconds, the median of paired
+//! rounds on one thread. `cargo bench -p gantry-driver-software`.
+
+use std::ffi::{c_int, c_uint};
+use std::hint::black_box;
+use std::ptr;
+use std::time::Instant;
+
+use aws_lc_sys as lc;
+use gantry::{Algorithm, Gantry, SessionParams};
+use gantry_driver_software::SoftwareDriver;
+
+const CALLS: u32 = 2000;
+const ROUNDS: usize = 301;
+
+fn time(call: &mut dyn FnMut()) -> f64 {
+    let start = Instant::now();
+    (0..CALLS).for_each(|_| call());
+    start.elapsed().as_secs_f64() * 1e9 / f64::from(CALLS)
+}
+
+fn compare(name: &str, bytes: usize, raw: &mut dyn FnMut(), ours: &mut dyn FnMut()) {
+    let mut pairs: Vec<(f64, f64)> = (0..ROUNDS).map(|_| (time(raw), time(ours))).collect();
+    pairs.sort_by(|one, other| (one.1 - one.0).total_cmp(&(other.1 - other.0)));
+    let (raw, ours) = pairs[ROUNDS / 2];
+    println!("{name:<24} {bytes:>6} {raw:>10.1} {ours:>10.1} {:>10.1}", ours - raw);
+}
+
+fn main() {
+    let gantry = Gantry::builder().driver(&SoftwareDriver).build();
+    let key: Vec<u8> = (0..64).collect();
+    let session = |algorithm: Algorithm, key: &[u8]| gantry.session(SessionParams::new(algorithm, key)).unwrap();
+    println!("{:<24} {:>6} {:>10} {:>10} {:>10}", "ns", "bytes", "AWS-LC", "Gantry", "more");
+    for bytes in [64, 1024, 16384] {
+        let input = vec![7; bytes];
+        let (mut one, mut other) = (input.clone(), input.clone());
+        let (mut digest, mut tag) = ([0; 32], [0; 16]);
+        let iv = [9; 16];
+
+        let sha256 = session(Algorithm::Sha256, &[]);
+        compare(
+            "sha256",
+            bytes,
+            // SAFETY: buffers of the lengths that are said.
+            &mut || unsafe {
+                lc::SHA256(input.as_ptr(), input.len(), black_box(&mut digest).as_mut_ptr());
+            },
+            &mut || sha256.digest(&input, black_box(&mut [0; 32])).unwrap(),
+        );
+
+        let hmac = session(Algorithm::HmacSha256, &key[..32]);
+        // SAFETY: all zeros are an empty context; the key is as long as it says.
+        let mut raw_hmac = unsafe { std::mem::zeroed::<lc::HMAC_CTX>() };
+        // SAFETY: an empty context, and a key as long as it says.
+        unsafe { lc::HMAC_Init_ex(&raw mut raw_hmac, key.as_ptr().cast(), 32, lc::EVP_sha256(), ptr::null_mut()) };
+        compare(
+            "hmac-sha256",
+            bytes,
+            // SAFETY: a context with its key, and buffers of the lengths that are said.
+            &mut || unsafe {
+                lc::HMAC_Init_ex(&raw mut raw_hmac, ptr::null(), 0, ptr::null(), ptr::null_mut());
+                lc::HMAC_Update(&raw mut raw_hmac, input.as_ptr(), input.len());
+                lc::HMAC_Final(&raw mut raw_hmac, black_box(&mut digest).as_mut_ptr(), ptr::null_mut());
+            },
+            &mut || hmac.mac(&input, black_box(&mut [0; 32])).unwrap(),
+        );
+
+        let gcm = session(Algorithm::Aes128Gcm, &key[..16]);
+        // SAFETY: a key of 16 bytes.
+        let raw_gcm = unsafe { lc::EVP_AEAD_CTX_new(lc::EVP_aead_aes_128_gcm(), key.as_ptr(), 16, 16) };
+        let mut written = 0;
+        compare(
+            "aes-128-gcm",
+            bytes,
+            // SAFETY: a context with its key, and buffers of the lengths that are said.
+            &mut || unsafe {
+                let data = black_box(&mut one).as_mut_ptr();
+                lc::EVP_AEAD_CTX_seal_scatter(
+                    raw_gcm,
+                    data,
+                    tag.as_mut_ptr(),
+                    &raw mut written,
+                    16,
+                    iv.as_ptr(),
+                    12,
+                    data,
+                    bytes,
+                    ptr::null(),
+                    0,
+                    ptr::null(),
+                    0,
+                );
+            },
+            &mut || gcm.seal(&iv[..12], &[], black_box(&mut other), &mut [0; 16]).unwrap(),
+        );
+
+        let cbc = session(Algorithm::Aes128Cbc, &key[..16]);
+        // SAFETY: all zeros are a value, and the key has 128 bits.
+        let mut raw_key = unsafe { std::mem::zeroed::<lc::AES_KEY>() };
+        // SAFETY: a key of 128 bits.
+        unsafe { lc::AES_set_encrypt_key(key.as_ptr(), 128 as c_uint, &raw mut raw_key) };
+        compare(
+            "aes-128-cbc",
+            bytes,
+            // SAFETY: a key, an IV, and buffers of the length that is said.
+            &mut || unsafe {
+                let data = black_box(&mut one).as_mut_ptr();
+                lc::AES_cbc_encrypt(data, data, bytes, &raw const raw_key, iv.clone().as_mut_ptr(), lc::AES_ENCRYPT);
+            },
+            &mut || cbc.encrypt(&iv, black_box(&mut other)).unwrap(),
+        );
+
+        let xts = session(Algorithm::Aes256Xts, &key);
+        // SAFETY: a new context, and a key of 64 bytes.
+        let raw_xts = unsafe {
+            let context = lc::EVP_CIPHER_CTX_new();
+            let cipher = lc::EVP_aes_256_xts();
+            lc::EVP_CipherInit_ex(context, cipher, ptr::null_mut(), key.as_ptr(), ptr::null(), 1 as c_int);
+            context
+        };
+        compare(
+            "aes-256-xts",
+            bytes,
+            // SAFETY: a context with its keys, and buffers of the length that is said.
+            &mut || unsafe {
+                let data = black_box(&mut one).as_mut_ptr();
+                lc::EVP_CipherInit_ex(raw_xts, ptr::null(), ptr::null_mut(), ptr::null(), iv.as_ptr(), -1);
+                lc::EVP_Cipher(raw_xts, data, data, bytes);
+            },
+            &mut || xts.encrypt(&iv, black_box(&mut other)).unwrap(),
+        );
+    }
+}
