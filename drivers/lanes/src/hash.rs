@@ -224,10 +224,12 @@ fn pad<H: Hash>(tail: &mut TailBlocks, left: usize, count: u64) -> usize {
 
 /// Writes a chaining value as bytes, cut to the length of `output`.
 fn write<H: Hash>(chain: &Column<'_, H::Word>, output: &mut [u8]) {
-    let words = chain.get();
-    for (part, word) in output.chunks_mut(size_of::<H::Word>()).zip(words) {
+    let mut bytes = [0; 64];
+    for (part, word) in bytes.chunks_exact_mut(size_of::<H::Word>()).zip(chain.get()) {
         word.write(part, H::BIG_ENDIAN);
     }
+    let length = output.len().min(bytes.len());
+    output[..length].copy_from_slice(&bytes[..length]);
 }
 
 /// The chaining value of one lane among those of all lanes.

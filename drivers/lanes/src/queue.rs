@@ -8,22 +8,28 @@ use crate::session::LanesSession;
 /// Runs every batch to its end in `submit`, on the calling thread.
 #[derive(Default)]
 pub(crate) struct LanesQueue {
-    /// The jobs of the batch at hand, each with its result; empty between batches, and kept for its memory.
-    jobs: Vec<(Job, Result<Outcome, Fault>)>,
+    /// The jobs of the batch at hand; empty between batches, and kept for its memory.
+    jobs: Vec<Job>,
+    /// Those among them that no lane took, by their place; always empty unless something is wrong.
+    faults: Vec<(usize, Fault)>,
 }
 
 impl DeviceQueue for LanesQueue {
     fn submit(&mut self, batch: &mut Batch<'_>) {
         while let Some(job) = batch.take() {
-            self.jobs.push((job, Err(Fault::Lost)));
+            self.jobs.push(job);
         }
-        // All jobs of a batch are of one session.
-        let session = self.jobs.first().and_then(|(job, _)| job.session_as::<LanesSession>().cloned());
-        if let Some(session) = session {
-            session.run_batch(&mut self.jobs);
-        }
-        for (job, result) in self.jobs.drain(..) {
-            batch.complete(job, result);
+        // All jobs of a batch are of one session, which core opened on this device.
+        let session = self.jobs.first().and_then(|job| job.session_as::<LanesSession>().cloned());
+        let Some(session) = session else {
+            // A job that is dropped is reported as lost.
+            return self.jobs.clear();
+        };
+        session.run_batch(&mut self.jobs, &mut self.faults);
+        let mut faults = self.faults.drain(..).peekable();
+        for (place, job) in self.jobs.drain(..).enumerate() {
+            let fault = faults.next_if(|(at, _)| *at == place);
+            batch.complete(job, fault.map_or(Ok(Outcome::Done), |(_, fault)| Err(fault)));
         }
     }
 

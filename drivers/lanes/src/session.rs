@@ -87,9 +87,9 @@ impl LanesSession {
         }))
     }
 
-    /// Runs all jobs side by side and notes the result beside each.
-    pub(crate) fn run_batch(&self, jobs: &mut [(Job, Result<Outcome, Fault>)]) {
-        self.0.batch(jobs);
+    /// Runs all jobs side by side. The places of those that could not run, with the reasons, go into `faults`.
+    pub(crate) fn run_batch(&self, jobs: &mut [Job], faults: &mut Vec<(usize, Fault)>) {
+        self.0.batch(jobs, faults);
     }
 }
 
@@ -111,7 +111,7 @@ impl DeviceSession for LanesSession {
 trait Work: Send + Sync {
     fn one(&self, operands: Operands<'_>) -> Result<Outcome, Fault>;
 
-    fn batch(&self, jobs: &mut [(Job, Result<Outcome, Fault>)]);
+    fn batch(&self, jobs: &mut [Job], faults: &mut Vec<(usize, Fault)>);
 
     fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {
         Err(Unsupported::because("ciphers have no digest streams"))
@@ -122,22 +122,15 @@ trait Work: Send + Sync {
     }
 }
 
-/// Turns jobs of the framework into jobs for lanes. Those for which `convert` gives a fault get it as their result, the
-/// others [`Outcome::Done`]: nothing can go wrong in a lane.
+/// Turns jobs of the framework into jobs for lanes. Nothing can go wrong in a lane: there are only the faults of `convert`.
 fn convert_all<'a, T>(
-    jobs: &'a mut [(Job, Result<Outcome, Fault>)],
+    jobs: &'a mut [Job],
+    faults: &mut Vec<(usize, Fault)>,
     mut convert: impl FnMut(Operands<'a>) -> Result<T, Fault>,
 ) -> impl Iterator<Item = T> {
-    jobs.iter_mut().filter_map(move |(job, result)| match convert(job.operands()) {
-        Ok(converted) => {
-            *result = Ok(Outcome::Done);
-            Some(converted)
-        }
-        Err(fault) => {
-            *result = Err(fault);
-            None
-        }
-    })
+    jobs.iter_mut()
+        .enumerate()
+        .filter_map(move |(place, job)| convert(job.operands()).map_err(|fault| faults.push((place, fault))).ok())
 }
 
 /// Core does not send such a request: the capability says which operations there are.
@@ -184,8 +177,8 @@ impl<H: Hash> Work for HashWork<H> {
         Ok(Outcome::Done)
     }
 
-    fn batch(&self, jobs: &mut [(Job, Result<Outcome, Fault>)]) {
-        hash::run(self.kernels, convert_all(jobs, |operands| self.job(operands)));
+    fn batch(&self, jobs: &mut [Job], faults: &mut Vec<(usize, Fault)>) {
+        hash::run(self.kernels, convert_all(jobs, faults, |operands| self.job(operands)));
     }
 
     fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {
@@ -255,8 +248,8 @@ impl Work for CmacWork {
         Ok(Outcome::Done)
     }
 
-    fn batch(&self, jobs: &mut [(Job, Result<Outcome, Fault>)]) {
-        self.0.run(convert_all(jobs, CmacWork::job));
+    fn batch(&self, jobs: &mut [Job], faults: &mut Vec<(usize, Fault)>) {
+        self.0.run(convert_all(jobs, faults, CmacWork::job));
     }
 
     fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {
@@ -312,8 +305,8 @@ impl Work for CbcWork {
         Ok(Outcome::Done)
     }
 
-    fn batch(&self, jobs: &mut [(Job, Result<Outcome, Fault>)]) {
-        self.0.run(convert_all(jobs, CbcWork::job));
+    fn batch(&self, jobs: &mut [Job], faults: &mut Vec<(usize, Fault)>) {
+        self.0.run(convert_all(jobs, faults, CbcWork::job));
     }
 
     fn cipher_stream(&self, operation: Operation, iv: &[u8]) -> Result<Box<dyn CipherStream>, Unsupported> {

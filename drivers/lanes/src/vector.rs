@@ -22,17 +22,16 @@ use zeroize::Zeroize;
 
 /// The unit of a hash function's state: `u32` or `u64`.
 pub(crate) trait Word: Copy + Default + Zeroize + Send + Sync + 'static {
-    /// Writes the word to the front of `out`; what does not fit is cut off (truncated digests).
+    /// Writes the word to `out`, which has its size.
     fn write(self, out: &mut [u8], big_endian: bool);
 }
 
 macro_rules! word {
     ($word:ty) => {
         impl Word for $word {
+            #[inline(always)]
             fn write(self, out: &mut [u8], big_endian: bool) {
-                let bytes = if big_endian { self.to_be_bytes() } else { self.to_le_bytes() };
-                let n = out.len().min(bytes.len());
-                out[..n].copy_from_slice(&bytes[..n]);
+                out.copy_from_slice(&if big_endian { self.to_be_bytes() } else { self.to_le_bytes() });
             }
         }
     };

@@ -26,7 +26,8 @@ impl Hash for Sha1 {
         macro_rules! step {
             ($mix:ident, $a:ident, $b:ident, $c:ident, $d:ident, $e:ident, $t:expr) => {
                 if $t >= 16 {
-                    let mixed = w[($t + 13) % 16].xor3(w[($t + 8) % 16], w[($t + 2) % 16]).xor(w[$t % 16]);
+                    // The old word goes into the three-way sum: overwriting it saves a copy of a register.
+                    let mixed = w[$t % 16].xor3(w[($t + 13) % 16], w[($t + 8) % 16]).xor(w[($t + 2) % 16]);
                     w[$t % 16] = mixed.rotate_left::<1>();
                 }
                 // SAFETY: the caller promises the instructions of `V`.
