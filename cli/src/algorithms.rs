@@ -83,6 +83,8 @@ fn table(rows: &[Row]) -> String {
             "-" => short(row.key),
             mac_key => format!("{}+{mac_key}", short(row.key)),
         };
+        let kernel = row.kernel.filter(|name| *name != row.name && !row.aliases.contains(name));
+        let aliases: Vec<&str> = row.aliases.iter().copied().chain(kernel).collect();
         let devices = if row.devices.is_empty() { "nobody".to_owned() } else { row.devices.join(" ") };
         table.row([
             row.name.to_owned(),
@@ -93,7 +95,7 @@ fn table(rows: &[Row]) -> String {
             short(row.tag),
             devices,
             row.source.to_owned(),
-            row.aliases.iter().copied().chain(row.kernel).collect::<Vec<_>>().join(" "),
+            aliases.join(" "),
         ]);
     }
     format!("{}\nSizes are in bytes; 16- means 16 and more.\n", table.render())

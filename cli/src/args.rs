@@ -31,8 +31,8 @@ Examples:
   gantry sum *.iso > SHA256SUMS           digests of files, many at once
   gantry sum -c SHA256SUMS                verify them
 
-Exit status: 0 when all is well, 1 when something failed, 2 for a mistake on the command line or in the
-configuration.";
+Exit status: 0 when all is well, 1 when something failed, 2 for a mistake on the command line or in
+the configuration.";
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -40,13 +40,10 @@ pub(crate) enum Command {
     Devices(Devices),
     /// List the algorithms, and which devices serve them
     Algorithms(Algorithms),
-    /// Check that the devices compute what they should
     Check(Check),
-    /// Measure the devices
     Speed(Speed),
     /// Print or verify digests of files
     Sum(Sum),
-    /// Show the configuration
     Config(ConfigArgs),
     /// Print the completions for a shell
     Completions(Completions),
@@ -214,7 +211,7 @@ pub(crate) struct OperationArg(pub(crate) Operation);
 
 impl ValueEnum for OperationArg {
     fn value_variants<'a>() -> &'a [Self] {
-        use Operation::*;
+        use Operation::{Decrypt, Digest, Encrypt, Mac, Open, Seal};
         const ALL: &[OperationArg] = &[
             OperationArg(Encrypt),
             OperationArg(Decrypt),
@@ -362,7 +359,7 @@ fn positive(text: &str) -> Result<usize, String> {
 }
 
 fn threads(text: &str) -> Result<usize, String> {
-    positive(text)?.try_into().ok().filter(|number| *number <= 1024).ok_or_else(|| "at most 1024".to_owned())
+    Some(positive(text)?).filter(|number| *number <= 1024).ok_or_else(|| "at most 1024".to_owned())
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ pub(crate) fn run(args: &Check, settings: &Settings, output: &mut Output) -> Res
         algorithms: wanted.clone(),
         reference: gantry.device(REFERENCE).map(|device| device.name().to_owned()),
         seed: args.seed,
-        random: Random::Time(Duration::from_secs_f64(args.seconds / total as f64)),
+        random: Random::Time(Duration::from_secs_f64(args.seconds) / total as u32),
     };
     let mut results = Vec::new();
     for device in devices {
@@ -70,10 +70,10 @@ fn devices<'g>(
     if names.is_empty() {
         devices.extend(gantry.devices().iter().filter(|device| offered(device, wanted).next().is_some()));
     }
-    match devices.is_empty() {
-        true => Err(Failure::Failed("no device serves any of these algorithms".to_owned())),
-        false => Ok(devices),
+    if devices.is_empty() {
+        return Err(Failure::Failed("no device serves any of these algorithms".to_owned()));
     }
+    Ok(devices)
 }
 
 fn offered(device: &RegisteredDevice, wanted: &[Algorithm]) -> impl Iterator<Item = Algorithm> {
@@ -149,16 +149,11 @@ fn summary(results: &[Row], args: &Check) -> String {
             if row.passed { "passed" } else { "FAILED" }.to_owned(),
         ]);
     }
-    let mut text = table.render();
-    text += &format!("seed {}; cases that do not apply to a device are listed with --json\n", args.seed);
+    let mut lines = vec![format!("seed {}; cases that do not apply to a device are listed with --json", args.seed)];
     for row in results.iter().filter(|row| !row.passed) {
-        text.push('\n');
-        for problem in &row.problems {
-            text += &format!("{problem}\n");
-        }
-        for command in &row.repeat {
-            text += &format!("repeat: {command}\n");
-        }
+        lines.push(String::new());
+        lines.extend(row.problems.iter().cloned());
+        lines.extend(row.repeat.iter().map(|command| format!("repeat: {command}")));
     }
-    text
+    format!("{}{}\n", table.render(), lines.join("\n"))
 }

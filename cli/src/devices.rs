@@ -85,7 +85,7 @@ fn capability_row(device: &RegisteredDevice, capability: &Capability, admit: boo
         ring: limit(ring),
         max_bytes: limit(max_bytes),
         admitted: verdict.as_ref().map(Result::is_ok),
-        refused: verdict.and_then(|verdict| verdict.err()).map(|why| why.to_string()),
+        refused: verdict.and_then(Result::err).map(|why| why.to_string()),
     }
 }
 
@@ -123,7 +123,8 @@ fn detail(device: &RegisteredDevice) -> String {
         facts.push(("description", info.description.clone()));
         facts.push(("version", info.version.clone()));
     }
-    let mut text: String = facts.iter().map(|(name, value)| format!("{name:<12} {value}\n")).collect();
+    let facts: Vec<String> = facts.iter().map(|(name, value)| format!("{name:<12} {value}\n")).collect();
+    let mut text = facts.concat();
     if device.capabilities().is_empty() {
         return text;
     }

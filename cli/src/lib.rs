@@ -30,7 +30,7 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
-use args::Command;
+use args::{Command, Settings};
 use output::Output;
 
 /// The whole program.
@@ -39,10 +39,10 @@ pub fn main() -> ExitCode {
     if let Some(argv0) = arguments.first()
         && sum::is_tool(argv0)
     {
-        return sum::main(argv0, arguments[1..].to_vec());
+        return sum::main(argv0, arguments[1..].to_vec(), &Settings::default());
     }
     if arguments.get(1).is_some_and(|command| command == "sum") {
-        return sum::main(OsStr::new("gantry sum"), arguments[2..].to_vec());
+        return sum::main(OsStr::new("gantry sum"), arguments[2..].to_vec(), &Settings::default());
     }
     sum::sys::restore_sigpipe();
     let cli = match args::parse(arguments) {
@@ -56,7 +56,7 @@ pub fn main() -> ExitCode {
         Command::Algorithms(args) => algorithms::run(&args, &settings, &mut output),
         Command::Check(args) => check::run(&args, &settings, &mut output),
         Command::Speed(args) => speed::run(&args, &settings, &mut output),
-        Command::Sum(args) => return sum::main(OsStr::new("gantry sum"), args.arguments),
+        Command::Sum(args) => return sum::main(OsStr::new("gantry sum"), args.arguments, &settings),
         Command::Config(args) => config::run(&args, &settings, &mut output),
         Command::Completions(args) => manual::completions(args.shell, &mut output),
         Command::Manual(args) => manual::write(&args, &mut output),

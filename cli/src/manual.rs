@@ -42,9 +42,9 @@ fn completion(shell: Shell) -> Vec<u8> {
 
 /// gantry(1) and one page for each command, with their file names.
 fn pages() -> Vec<(String, Vec<u8>)> {
-    let mut root = documented();
+    let mut root = documented().disable_help_subcommand(true);
     root.build();
-    let commands = root.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "help");
+    let commands = root.get_subcommands().filter(|command| !command.is_hide_set());
     let mut pages: Vec<(String, Vec<u8>)> =
         commands.map(|command| (format!("gantry-{}.1", command.get_name()), page(command, |_| ()))).collect();
     pages.push(("gantry.1".to_owned(), page(&root, configuration)));
@@ -53,19 +53,26 @@ fn pages() -> Vec<(String, Vec<u8>)> {
 
 /// One page: what clap knows, then `more`, then what its help ends with.
 fn page(command: &clap::Command, more: impl Fn(&mut Roff)) -> Vec<u8> {
-    let man = Man::new(command.clone()).manual("Gantry").source(concat!("gantry ", env!("CARGO_PKG_VERSION")));
-    let mut page = Vec::new();
+    let man = Man::new(command.clone());
+    let name = command.get_display_name().unwrap_or(command.get_name());
+    // Man would leave out the empty date, and with it put the version into its place.
+    let mut page =
+        format!(".TH {name} 1 \"\" \"gantry {}\" \"Gantry Manual\"\n", env!("CARGO_PKG_VERSION")).into_bytes();
     let mut rest = Roff::new();
     more(&mut rest);
-    if let Some(help) = command.get_after_help() {
+    let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let (examples, status) = help.split_once("\n\n").unwrap_or((&help, ""));
+    if let Some(examples) = examples.strip_prefix("Examples:\n") {
         rest.control("SH", ["EXAMPLES"]).control("nf", []);
-        for line in help.to_string().lines().filter(|line| *line != "Examples:") {
+        for line in examples.lines() {
             rest.text([roman(line)]);
         }
         rest.control("fi", []);
     }
+    if let Some(status) = status.strip_prefix("Exit status: ") {
+        rest.control("SH", ["EXIT STATUS"]).text([roman(status)]);
+    }
     // Writing to memory does not fail.
-    let _ = man.render_title(&mut page);
     let _ = man.render_name_section(&mut page);
     let _ = man.render_synopsis_section(&mut page);
     let _ = man.render_description_section(&mut page);
@@ -79,8 +86,8 @@ fn page(command: &clap::Command, more: impl Fn(&mut Roff)) -> Vec<u8> {
 
 /// The section about configuration, from the table of keys.
 fn configuration(page: &mut Roff) {
-    page.control("SH", ["CONFIGURATION"]);
-    page.text([roman("The keys of the configuration, each with the variable that sets it:")]);
+    page.control("SH", ["KEYS"]);
+    page.text([roman("What can be configured, and the variable that sets it:")]);
     for key in KEYS {
         page.control("TP", []).text([bold(key.name), roman(", "), bold(key.variable())]);
         page.text([roman(format!("{} Accepts {}. Default: {}.", key.doc, key.accepts, key.default))]);

@@ -59,20 +59,25 @@ impl Output {
 impl Failure {
     /// What the system said about `what`.
     pub(crate) fn at(what: impl fmt::Display, error: &io::Error) -> Self {
-        Failure::Failed(format!("{what}: {error}"))
+        let text = error.to_string();
+        // Users know what happened by its words.
+        let words = text.split(" (os error").next().unwrap_or_default();
+        Failure::Failed(format!("{what}: {words}"))
     }
 
     pub(crate) fn report(&self) -> ExitCode {
+        if !matches!(self, Failure::Said) {
+            say(&self.to_string());
+        }
+        ExitCode::from(if matches!(self, Failure::Usage(_)) { 2 } else { 1 })
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Usage(message) => {
-                say(&format!("{message}\nTry 'gantry --help' for more information."));
-                ExitCode::from(2)
-            }
-            Failure::Failed(message) => {
-                say(message);
-                ExitCode::FAILURE
-            }
-            Failure::Said => ExitCode::FAILURE,
+            Failure::Usage(message) | Failure::Failed(message) => f.write_str(message),
+            Failure::Said => Ok(()),
         }
     }
 }

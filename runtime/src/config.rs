@@ -3,6 +3,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs;
 use std::io;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
 use toml::Spanned;
@@ -20,6 +21,7 @@ pub struct Config {
     pub(crate) devices: BTreeMap<String, Setting<bool>>,
     pub(crate) policy: Setting<PolicyChoice>,
     pub(crate) cpu: Setting<&'static str>,
+    pub(crate) threads: Setting<Option<NonZero<usize>>>,
 }
 
 /// A value, and who asked for it.
@@ -66,6 +68,7 @@ impl Default for Config {
             devices: drivers::DEVICES.iter().map(device).collect(),
             policy: by_default(PolicyChoice::BreakEven),
             cpu: by_default("auto"),
+            threads: by_default(None),
         }
     }
 }
@@ -108,9 +111,9 @@ impl Config {
         keys::show(self)
     }
 
-    /// What chooses between the devices.
-    pub fn policy(&self) -> &Setting<PolicyChoice> {
-        &self.policy
+    /// The most threads that a program of ours should work with, if somebody said so.
+    pub fn threads(&self) -> Option<usize> {
+        self.threads.value.map(NonZero::get)
     }
 
     /// Why a device is not used, if it is not.
@@ -250,7 +253,7 @@ mod tests {
     fn mistakes_are_named_with_their_line_and_what_would_be_right() {
         for (text, message) in [
             ("\npolcy = \"pin:lanes\"", "0.toml:2: unknown key 'polcy'; did you mean policy?"),
-            ("\n\n[colour]\nx = 1", "0.toml:4: unknown key 'colour.x'; there are devices, policy, cpu"),
+            ("\n\n[colour]\nx = 1", "0.toml:4: unknown key 'colour.x'; there are devices, policy, cpu, threads"),
             (
                 "cpu = \"avx521\"",
                 "0.toml:1: cpu cannot be 'avx521': it is auto, avx512, avx2 or base; did you mean avx512?",

@@ -1,5 +1,7 @@
 //! Parsing, messages, `gantry config`, the sample file and the manual page are all made from [`KEYS`].
 
+use std::num::NonZero;
+
 use crate::config::{Config, Origin, Setting};
 use crate::drivers;
 use crate::policy::PolicyChoice;
@@ -67,6 +69,28 @@ pub static KEYS: &[Key] = &[
             Ok(())
         },
         show: |config| vec![Shown::new("cpu".into(), config.cpu.value.to_owned(), &config.cpu.origin)],
+    },
+    Key {
+        name: "threads",
+        accepts: "auto or a number from 1 on",
+        default: "auto",
+        doc: "The most threads that gantry sum works with. auto is one for each CPU, and 16 at most.",
+        example: "threads = 4",
+        read: |config, entry| {
+            let threads = match entry.value {
+                "auto" => None,
+                number => {
+                    let number: Option<NonZero<usize>> = number.parse().ok();
+                    Some(number.ok_or_else(|| entry.refuse("auto or a number from 1 on", &["auto"]))?)
+                }
+            };
+            config.threads = entry.setting(threads)?;
+            Ok(())
+        },
+        show: |config| {
+            let value = config.threads.value.map_or_else(|| "auto".to_owned(), |threads| threads.to_string());
+            vec![Shown::new("threads".into(), value, &config.threads.origin)]
+        },
     },
 ];
 

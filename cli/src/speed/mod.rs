@@ -1,5 +1,7 @@
 //! `gantry speed`: a plan of points, each measured, each a row.
 
+#![allow(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "52 bits are more than any clock has")]
+
 /// What a point works on: keys, buffers, requests.
 mod load;
 /// The clock.
@@ -39,7 +41,7 @@ const MOST_MEMORY: usize = 4 << 30;
 pub(crate) fn run(args: &Speed, settings: &Settings, output: &mut Output) -> Result<(), Failure> {
     let gantry = settings.open()?;
     let plan = plan(args, &gantry)?;
-    let openssl = match args.compare {
+    let mut openssl = match args.compare {
         Some(Peer::Openssl) => Some(Openssl::find()?),
         None => None,
     };
@@ -61,15 +63,15 @@ pub(crate) fn run(args: &Speed, settings: &Settings, output: &mut Output) -> Res
                 tally.add(point.measure(group, args.threads, args.seconds / f64::from(turns))?);
                 bar.inc(u64::from(turn == 0));
             }
-            if let (Some(openssl), 0) = (&openssl, turn) {
+            if let (Some(openssl), 0) = (&mut openssl, turn) {
                 bar.set_message(format!("{} {} openssl, {} bytes", group.algorithm, group.operation, group.bytes));
                 theirs = openssl.measure(group, args.threads, args.seconds, &|note| bar.suspend(|| say(note)))?;
                 bar.inc(1);
             }
         }
-        let theirs = theirs.map(|tally| group.row("openssl", 1, args.threads, tally));
+        let theirs = theirs.map(|tally| group.row("openssl", 1, args.threads, &tally));
         let ours = group.points.iter().zip(tallies);
-        let ours = ours.map(|(point, tally)| group.row(&point.device, point.batch, args.threads, tally)).collect();
+        let ours = ours.map(|(point, tally)| group.row(&point.device, point.batch, args.threads, &tally)).collect();
         bar.suspend(|| report.group(ours, theirs, output))?;
     }
     bar.finish_and_clear();
@@ -99,7 +101,7 @@ struct Point {
 }
 
 impl Group {
-    fn row(&self, device: &str, batch: usize, threads: usize, tally: Tally) -> Row {
+    fn row(&self, device: &str, batch: usize, threads: usize, tally: &Tally) -> Row {
         Row::new(self.algorithm, self.operation, device, self.bytes, batch, threads, tally)
     }
 }

@@ -9,12 +9,15 @@ use super::measure::{Tally, cpu_time};
 use crate::output::Failure;
 
 /// The installed `openssl speed`.
-pub(super) struct Openssl(());
+pub(super) struct Openssl {
+    /// What it turned out not to have.
+    missing: Vec<(Algorithm, Operation)>,
+}
 
 impl Openssl {
     pub(super) fn find() -> Result<Self, Failure> {
         match openssl(&["version".to_owned()]) {
-            Ok(output) if output.status.success() => Ok(Self(())),
+            Ok(output) if output.status.success() => Ok(Self { missing: Vec::new() }),
             Ok(output) => Err(Failure::Failed(format!("openssl cannot be run: {}", output.status))),
             Err(error) => Err(Failure::at("openssl cannot be run", &error)),
         }
@@ -23,16 +26,22 @@ impl Openssl {
     /// What it does with the same algorithm, operation and size; `None`, and a note, where it has no such thing. It
     /// measures whole seconds and one request at a time.
     pub(super) fn measure(
-        &self,
+        &mut self,
         group: &Group,
         threads: usize,
         seconds: f64,
         note: &dyn Fn(&str),
     ) -> Result<Option<Tally>, Failure> {
-        let Some(what) = arguments(group.algorithm, group.operation) else {
-            note(&format!("openssl speed has no {} {}", group.algorithm, group.operation));
+        let wanted = (group.algorithm, group.operation);
+        if self.missing.contains(&wanted) {
             return Ok(None);
+        }
+        let mut none = || {
+            note(&format!("openssl speed has no {} {}", group.algorithm, group.operation));
+            self.missing.push(wanted);
+            Ok(None)
         };
+        let Some(what) = arguments(group.algorithm, group.operation) else { return none() };
         let seconds = seconds.round().max(1.0);
         let mut arguments: Vec<String> = ["speed", "-elapsed", "-mr"].map(str::to_owned).into();
         arguments.extend(["-bytes".to_owned(), group.bytes.to_string(), "-seconds".to_owned(), seconds.to_string()]);
@@ -45,8 +54,7 @@ impl Openssl {
         let cpu = cpu_time(UsageWho::RUSAGE_CHILDREN) - before;
         let measured = String::from_utf8_lossy(&output.stderr).lines().filter_map(result).collect::<Vec<_>>();
         if !output.status.success() || measured.len() != threads {
-            note(&format!("openssl speed has no {} {}", group.algorithm, group.operation));
-            return Ok(None);
+            return none();
         }
         let requests = measured.iter().map(|(requests, _)| requests).sum();
         let wall = measured.iter().map(|(_, wall)| *wall).fold(0.0, f64::max);
@@ -65,9 +73,8 @@ fn arguments(algorithm: Algorithm, operation: Operation) -> Option<Vec<String>> 
     let mut arguments = match (info.kind, info.digest, info.name.strip_suffix("cmac")) {
         (Kind::Mac, Some(digest), _) => vec!["-hmac".to_owned(), digest.name().to_owned()],
         (Kind::Mac, None, Some(aes)) => vec!["-cmac".to_owned(), format!("{aes}cbc")],
-        (Kind::Mac, None, None) => return None,
-        // OpenSSL's ciphers of these names are TLS's, which authenticate first and encrypt then.
-        (Kind::Aead, Some(_), _) => return None,
+        // OpenSSL's AEADs with a digest inside are TLS's, which authenticate first and encrypt then.
+        (Kind::Mac, None, None) | (Kind::Aead, Some(_), _) => return None,
         // With a nonce, associated data and a tag for each request, as ours; without, it would only encrypt.
         (Kind::Aead, None, _) => vec!["-evp".to_owned(), name, "-aead".to_owned()],
         (Kind::Cipher, ..) if algorithm == Algorithm::Null => return None,

@@ -14,7 +14,9 @@ const LEGEND_LINE: f64 = 20.0;
 const PADDING: f64 = 14.0;
 
 /// Colours that are told apart on white and on black, also by most of those who see few colours (Okabe and Ito, 2008).
-const COLOURS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f"];
+const COLOURS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
+/// What ours are compared with.
+const PEER: &str = "#7f7f7f";
 /// Dashes tell batches apart.
 const DASHES: [&str; 5] = ["", "6 4", "2 3", "9 3 2 3", "12 4"];
 
@@ -83,7 +85,8 @@ impl Look {
     fn of(device: &str, batch: usize, devices: &[&str], batches: &[usize]) -> Self {
         let place = devices.iter().position(|known| *known == device).unwrap_or(0);
         let dash = batches.iter().position(|known| *known == batch).unwrap_or(0);
-        Self { colour: COLOURS[place % COLOURS.len()], dash: DASHES[dash % DASHES.len()] }
+        let colour = if device == "openssl" { PEER } else { COLOURS[place % COLOURS.len()] };
+        Self { colour, dash: DASHES[dash % DASHES.len()] }
     }
 }
 

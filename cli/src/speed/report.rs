@@ -41,7 +41,7 @@ impl Row {
         bytes: usize,
         batch: usize,
         threads: usize,
-        tally: Tally,
+        tally: &Tally,
     ) -> Self {
         let requests_per_s = tally.requests as f64 / tally.wall.max(f64::MIN_POSITIVE);
         Self {

@@ -15,7 +15,7 @@ use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek};
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc};
-use std::thread::{Builder, available_parallelism};
+use std::thread::Builder;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use gantry::{Request, Session, Stream};
@@ -129,12 +129,12 @@ impl Stamp {
 }
 
 impl Engine {
-    /// Bytes that have been hashed are added to `progress`.
-    pub(super) fn new(session: Session, progress: ProgressBar) -> Self {
+    /// An engine of at most so many threads. Bytes that have been hashed are added to `progress`.
+    pub(super) fn new(session: Session, threads: usize, progress: ProgressBar) -> Self {
         let algorithm = session.params().algorithm();
         let devices = session.gantry().devices().iter();
         let break_even = devices.map(|device| device.capability(algorithm).map_or(1, |c| c.break_even)).collect();
-        let workers = available_parallelism().map_or(1, usize::from).min(MOST_WORKERS);
+        let workers = threads.min(MOST_WORKERS);
         // Some descriptors are the process's own.
         let files = sys::most_open_files().saturating_sub(16).max(1);
         let workers = workers.min(files);

@@ -22,9 +22,12 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
+use std::thread::available_parallelism;
 
 use gantry::{Algorithm, Kind, Session, SessionParams};
 use indicatif::ProgressBar;
+
+use crate::args::Settings;
 
 use check::Verdicts;
 use checkfile::Format;
@@ -54,8 +57,9 @@ fn tool(argv0: &OsStr) -> Option<Algorithm> {
     TOOLS.iter().find(|(tool, _)| name == *tool).map(|(_, algorithm)| *algorithm)
 }
 
-/// Runs as the tool that `argv0` names, or as `gantry sum` under any other name. `args` are what comes after it.
-pub(crate) fn main(argv0: &OsStr, args: Vec<OsString>) -> ExitCode {
+/// Runs as the tool that `argv0` names, or as `gantry sum` under any other name. `args` are what comes after it, and
+/// `settings` what came before.
+pub(crate) fn main(argv0: &OsStr, args: Vec<OsString>, settings: &Settings) -> ExitCode {
     sys::restore_sigpipe();
     let (front, algorithm) = match tool(argv0) {
         Some(algorithm) => (Front::Coreutils, algorithm),
@@ -63,7 +67,7 @@ pub(crate) fn main(argv0: &OsStr, args: Vec<OsString>) -> ExitCode {
     };
     let mut console = Console::new(argv0);
     let good = match options::parse(front, args, env::var_os("POSIXLY_CORRECT").is_some()) {
-        Ok(Action::Run(options)) => run(&options, algorithm, &mut console),
+        Ok(Action::Run(options)) => run(&options, algorithm, settings, &mut console),
         Ok(Action::Help) => {
             console.text(&help::help(front, argv0, algorithm));
             true
@@ -80,9 +84,9 @@ pub(crate) fn main(argv0: &OsStr, args: Vec<OsString>) -> ExitCode {
     if console.finish() && good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn run(options: &Options, algorithm: Algorithm, console: &mut Console) -> bool {
-    let session = match session(options, algorithm) {
-        Ok(session) => session,
+fn run(options: &Options, algorithm: Algorithm, settings: &Settings, console: &mut Console) -> bool {
+    let (session, threads) = match session(options, algorithm, settings) {
+        Ok(opened) => opened,
         Err(message) => {
             console.error(message.as_bytes());
             return false;
@@ -93,7 +97,7 @@ fn run(options: &Options, algorithm: Algorithm, console: &mut Console) -> bool {
     let format = Format::new(&tag, digits);
     let bar = if options.progress { progress::bar(options, &format) } else { ProgressBar::hidden() };
     console.write_above(bar.clone());
-    let engine = Engine::new(session, bar.clone());
+    let engine = Engine::new(session, threads, bar.clone());
     let mut good = if options.check {
         let mut verdicts = Verdicts::new(options, &tag, console);
         engine.run(&mut verdicts, usize::MAX, |pipeline| check::feed(&options.operands, format, pipeline));
@@ -118,7 +122,8 @@ fn run(options: &Options, algorithm: Algorithm, console: &mut Console) -> bool {
     good
 }
 
-fn session(options: &Options, default: Algorithm) -> Result<Session, String> {
+/// The session, and how many threads may use it.
+fn session(options: &Options, default: Algorithm, settings: &Settings) -> Result<(Session, usize), String> {
     let algorithm = match &options.algorithm {
         None => default,
         Some(name) => name.to_string_lossy().parse::<Algorithm>().map_err(|error| error.to_string())?,
@@ -126,9 +131,11 @@ fn session(options: &Options, default: Algorithm) -> Result<Session, String> {
     if algorithm.kind() != Kind::Digest {
         return Err(format!("{algorithm} is a {}, not a digest", algorithm.kind()));
     }
-    let gantry = gantry_runtime::open(gantry_runtime::Config::from_env().map_err(|error| error.to_string())?)
-        .map_err(|error| error.to_string())?;
-    gantry.session(SessionParams::new(algorithm, &[])).map_err(|error| error.to_string())
+    let config = settings.config().map_err(|failure| failure.to_string())?;
+    let threads = config.threads().unwrap_or_else(|| available_parallelism().map_or(1, usize::from));
+    let gantry = gantry_runtime::open(config).map_err(|error| error.to_string())?;
+    let session = gantry.session(SessionParams::new(algorithm, &[])).map_err(|error| error.to_string())?;
+    Ok((session, threads))
 }
 
 /// The algorithm's name in BSD-style lines.
