@@ -19,7 +19,7 @@ pub(crate) trait Lanes {
     /// How many lanes there are, at most [`MAX_LANES`].
     fn lanes(&self) -> usize;
 
-    /// From this many busy lanes on, all lanes together are faster than a few at a time.
+    /// From this many busy lanes on, at least one, all lanes together are faster than a few at a time.
     fn break_even(&self) -> usize;
 
     /// How many lanes a few are, at most [`MAX_FEW`].
@@ -42,44 +42,44 @@ pub(crate) trait Lanes {
 }
 
 /// Runs all jobs to their end.
-pub(crate) fn run<L: Lanes>(lanes: &mut L, mut jobs: impl Iterator<Item = L::Job>) {
-    let count = lanes.lanes();
+pub(crate) fn run<L: Lanes>(lanes: &mut L, jobs: impl Iterator<Item = L::Job>) {
+    let mut jobs = jobs.fuse();
     // Blocks left in the segment of each lane; 0 for an idle one.
     let mut left = [0; MAX_LANES];
-    let left = &mut left[..count];
-    let mut busy = 0;
-    for (lane, left) in left.iter_mut().enumerate() {
-        *left = refill(lanes, lane, &mut jobs);
-        busy += usize::from(*left > 0);
-    }
-    while busy >= lanes.break_even() {
-        let mut step = usize::MAX;
+    let left = &mut left[..lanes.lanes()];
+    let mut step = 0;
+    loop {
+        let mut busy = 0;
         let mut some = 0;
-        for (lane, &blocks) in left.iter().enumerate() {
-            if blocks > 0 {
-                step = step.min(blocks);
-                some = lane;
+        let mut shortest = usize::MAX;
+        for (lane, blocks) in left.iter_mut().enumerate() {
+            if *blocks > step {
+                *blocks -= step;
+            } else {
+                // The segment is done, or the lane was idle.
+                *blocks = if *blocks > 0 { lanes.next(lane) } else { 0 };
+                if *blocks == 0 {
+                    *blocks = refill(lanes, lane, &mut jobs);
+                }
+                if *blocks == 0 {
+                    continue;
+                }
             }
+            busy += 1;
+            some = lane;
+            shortest = shortest.min(*blocks);
         }
-        if busy < count {
+        if busy < lanes.break_even() {
+            return run_few(lanes, left);
+        }
+        if busy < left.len() {
             for (lane, _) in left.iter().enumerate().filter(|(_, blocks)| **blocks == 0) {
                 lanes.shadow(lane, some);
             }
         }
-        lanes.advance(step);
-        for (lane, left) in left.iter_mut().enumerate().filter(|(_, blocks)| **blocks > 0) {
-            *left -= step;
-            if *left == 0 {
-                *left = lanes.next(lane);
-            }
-            if *left == 0 {
-                *left = refill(lanes, lane, &mut jobs);
-                busy -= usize::from(*left == 0);
-            }
-        }
+        lanes.advance(shortest);
+        step = shortest;
     }
-    // As long as there are more jobs than lanes all lanes are busy, so none is left here.
-    run_few(lanes, left);
 }
 
 /// Runs one job alone.

@@ -240,17 +240,23 @@ struct Column<'a, W> {
 }
 
 impl<W: Word> Column<'_, W> {
+    #[inline]
     fn get(&self) -> [W; 8] {
         let mut chain = [W::default(); 8];
-        for (i, word) in chain.iter_mut().enumerate() {
-            *word = self.words[i * self.stride + self.lane];
+        let mut at = self.lane;
+        for word in &mut chain {
+            *word = self.words[at];
+            at += self.stride;
         }
         chain
     }
 
+    #[inline]
     fn set(&mut self, chain: &[W; 8]) {
-        for (i, word) in chain.iter().enumerate() {
-            self.words[i * self.stride + self.lane] = *word;
+        let mut at = self.lane;
+        for word in chain {
+            self.words[at] = *word;
+            at += self.stride;
         }
     }
 }

@@ -58,20 +58,22 @@ impl FromStr for LevelName {
 /// The level in use, and the single features beside it. Only detection makes a value, so holding one proves that the CPU
 /// has what it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "features of a CPU are independent of each other")]
 pub struct Level {
     name: LevelName,
     found: LevelName,
     aes: bool,
     vaes: bool,
     sha: bool,
+    halves: bool,
 }
 
 impl Level {
     /// The highest level of this CPU that is not above `limit`. A limit above what the CPU has changes nothing.
     pub fn detect_at_most(limit: Option<LevelName>) -> Level {
-        let (found, aes, vaes, sha) = detect();
-        let name = limit.map_or(found, |limit| limit.min(found));
-        Level { name, found, aes, vaes: vaes && name == LevelName::Avx512, sha }
+        let cpu = detect();
+        let name = limit.map_or(cpu.name, |limit| limit.min(cpu.name));
+        Level { name, vaes: cpu.vaes && name == LevelName::Avx512, ..cpu }
     }
 
     /// The level in use.
@@ -98,6 +100,12 @@ impl Level {
     pub fn sha(self) -> bool {
         self.sha
     }
+
+    /// The CPU works on AVX-512 registers in two halves, as AMD's family 19h (Zen 4) does: sixteen lanes are then no
+    /// faster than the SHA instructions.
+    pub fn halves(self) -> bool {
+        self.halves
+    }
 }
 
 /// Every level that this CPU has, each with and without the instructions beside it.
@@ -106,7 +114,13 @@ pub(crate) fn every_level() -> Vec<Level> {
     let mut levels = Vec::new();
     for name in LevelName::ALL {
         let level = Level::detect_at_most(Some(name));
-        for other in [level, Level { sha: false, ..level }, Level { vaes: false, ..level }] {
+        let others = [
+            Level { sha: false, ..level },
+            Level { vaes: false, ..level },
+            Level { halves: false, ..level },
+            Level { halves: true, ..level },
+        ];
+        for other in [level].into_iter().chain(others) {
             if !levels.contains(&other) {
                 levels.push(other);
             }
@@ -115,9 +129,9 @@ pub(crate) fn every_level() -> Vec<Level> {
     levels
 }
 
-/// The level, AES, VAES, and SHA instructions of this CPU.
+/// This CPU, without a limit.
 #[cfg(target_arch = "x86_64")]
-fn detect() -> (LevelName, bool, bool, bool) {
+fn detect() -> Level {
     use std::arch::is_x86_feature_detected as has;
     let avx2 = has!("avx2") && has!("bmi1") && has!("bmi2");
     let avx512 = avx2 && has!("avx512f") && has!("avx512bw");
@@ -126,19 +140,32 @@ fn detect() -> (LevelName, bool, bool, bool) {
         (_, true) => LevelName::Avx2,
         _ => LevelName::Base,
     };
-    (name, has!("aes"), avx512 && has!("vaes"), has!("sha") && has!("ssse3") && has!("sse4.1"))
+    let sha = has!("sha") && has!("ssse3") && has!("sse4.1");
+    Level { name, found: name, aes: has!("aes"), vaes: avx512 && has!("vaes"), sha, halves: is_amd_19h() }
 }
 
-/// The level, AES, VAES, and SHA instructions of this CPU.
+/// AMD's family 19h: Zen 3, which has no AVX-512, and Zen 4.
+#[cfg(target_arch = "x86_64")]
+fn is_amd_19h() -> bool {
+    use core::arch::x86_64::__cpuid;
+    let (vendor, version) = (__cpuid(0), __cpuid(1));
+    // "AuthenticAMD" in ebx, edx, ecx; the family is the sum of its base (0xf for all recent ones) and extended fields.
+    let amd = [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes).concat() == *b"AuthenticAMD";
+    let family = (version.eax >> 8 & 0xf) + (version.eax >> 20 & 0xff);
+    amd && family == 0x19
+}
+
+/// This CPU: NEON is part of the architecture.
 #[cfg(target_arch = "aarch64")]
-fn detect() -> (LevelName, bool, bool, bool) {
-    (LevelName::Base, std::arch::is_aarch64_feature_detected!("aes"), false, false)
+fn detect() -> Level {
+    let aes = std::arch::is_aarch64_feature_detected!("aes");
+    Level { name: LevelName::Base, found: LevelName::Base, aes, vaes: false, sha: false, halves: false }
 }
 
 /// No kernels for this architecture: see `LanesDriver::discover`.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-fn detect() -> (LevelName, bool, bool, bool) {
-    (LevelName::Base, false, false, false)
+fn detect() -> Level {
+    Level { name: LevelName::Base, found: LevelName::Base, aes: false, vaes: false, sha: false, halves: false }
 }
 
 #[cfg(test)]
