@@ -1,5 +1,7 @@
 //! Hash functions and HMAC on lanes: messages, streams, padding.
 
+use core::mem::MaybeUninit;
+
 use zeroize::Zeroize;
 
 use crate::engine::{self, Lanes, MAX_FEW, MAX_LANES};
@@ -131,7 +133,7 @@ type TailBlocks = [u8; 2 * MAX_BLOCK];
 impl<H: Hash> Lane<'_, H> {
     /// The next segment, as its first byte and its blocks; no blocks at the end of the job. `chain` is the lane's column of
     /// chaining values, behind all segments so far; `tail` belongs to the lane.
-    fn next(&mut self, mut chain: Column<'_, H::Word>, tail: &mut TailBlocks) -> (*const u8, usize) {
+    fn next(&mut self, mut chain: Column<'_, H::Word>, tail: &mut MaybeUninit<TailBlocks>) -> (*const u8, usize) {
         let job = &mut self.job;
         loop {
             match self.stage {
@@ -171,6 +173,7 @@ impl<H: Hash> Lane<'_, H> {
                         }
                     }
                     let source = job.stream.as_ref().map_or(job.input, |stream| &stream.buffer[..left]);
+                    let tail = tail.write([0; 2 * MAX_BLOCK]);
                     tail[..left].copy_from_slice(source);
                     self.stage = if job.start.outer.is_some() { Stage::Outer } else { Stage::Digest };
                     let blocks = pad::<H>(tail, left, self.count);
@@ -178,6 +181,7 @@ impl<H: Hash> Lane<'_, H> {
                 }
                 Stage::Outer => {
                     let digest = job.start.digest;
+                    let tail = tail.write([0; 2 * MAX_BLOCK]);
                     write::<H>(&chain, &mut tail[..digest]);
                     if let Some(outer) = &job.start.outer {
                         chain.set(outer);
@@ -205,12 +209,11 @@ impl<H: Hash> Lane<'_, H> {
 /// No segment is left.
 const END: (*const u8, usize) = (core::ptr::null(), 0);
 
-/// Pads a message of `count` bytes whose last `left` bytes are in `tail`. Returns the blocks of the tail.
+/// Pads a message of `count` bytes whose last `left` bytes are in `tail`, with zeros behind them. Returns the blocks of the tail.
 fn pad<H: Hash>(tail: &mut TailBlocks, left: usize, count: u64) -> usize {
     let blocks = if left < H::BLOCK - H::LENGTH_FIELD { 1 } else { 2 };
     let end = blocks * H::BLOCK;
     tail[left] = 0x80;
-    tail[left + 1..end].fill(0);
     // The length in bits is kept modulo 2^64 by MD5 and cannot be longer for SHA-1 and SHA-256; SHA-512 has 128 bits.
     let bits = u128::from(count) << 3;
     if H::BIG_ENDIAN {
@@ -271,7 +274,7 @@ struct HashLanes<'a, H: Hash, const N: usize> {
     /// Where each lane reads next.
     at: [*const u8; N],
     lanes: [Option<Lane<'a, H>>; N],
-    tails: [TailBlocks; N],
+    tails: [MaybeUninit<TailBlocks>; N],
 }
 
 impl<H: Hash, const N: usize> HashLanes<'_, H, N> {
@@ -282,7 +285,7 @@ impl<H: Hash, const N: usize> HashLanes<'_, H, N> {
             words: [[H::Word::default(); N]; 8],
             at: [core::ptr::null(); N],
             lanes: [const { None }; N],
-            tails: [[0; 2 * MAX_BLOCK]; N],
+            tails: [const { MaybeUninit::uninit() }; N],
         }
     }
 
@@ -678,8 +681,10 @@ mod tests {
         let mut tail = [0; 2 * MAX_BLOCK];
         assert_eq!(pad::<Sha256>(&mut tail, 5, (1 << 32) + 5), 1);
         assert_eq!(tail[56..64], (((1u64 << 32) + 5) * 8).to_be_bytes());
+        let mut tail = [0; 2 * MAX_BLOCK];
         assert_eq!(pad::<Md5>(&mut tail, 5, (1 << 32) + 5), 1);
         assert_eq!(tail[56..64], (((1u64 << 32) + 5) * 8).to_le_bytes());
+        let mut tail = [0; 2 * MAX_BLOCK];
         assert_eq!(pad::<Sha512>(&mut tail, 5, u64::MAX), 1);
         assert_eq!(tail[112..128], (u128::from(u64::MAX) * 8).to_be_bytes());
     }

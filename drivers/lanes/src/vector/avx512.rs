@@ -35,19 +35,35 @@ unsafe fn swap_bytes(x: __m512i, word: usize) -> __m512i {
     }
 }
 
-/// Sixteen bytes of four lanes in one register.
+/// 64 bytes of one lane, from words of one byte order into that of the CPU.
 ///
 /// # Safety
-/// AVX-512 F; each pointer is readable for 16 bytes.
+/// AVX-512 F and BW; the pointer is readable for 64 bytes.
 #[inline(always)]
-unsafe fn four(a: *const u8, b: *const u8, c: *const u8, d: *const u8) -> __m512i {
-    // SAFETY: as above. Loads of 16 bytes never cross a cache line when the message is aligned to 16, and inserting on
-    // load leaves the shuffle port to the kernel.
+unsafe fn row(from: *const u8, word: usize, big_endian: bool) -> __m512i {
+    // SAFETY: as above.
     unsafe {
-        let x = _mm512_castsi128_si512(_mm_loadu_si128(a.cast()));
-        let x = _mm512_inserti32x4::<1>(x, _mm_loadu_si128(b.cast()));
-        let x = _mm512_inserti32x4::<2>(x, _mm_loadu_si128(c.cast()));
-        _mm512_inserti32x4::<3>(x, _mm_loadu_si128(d.cast()))
+        let x = _mm512_loadu_si512(from.cast());
+        if big_endian { swap_bytes(x, word) } else { x }
+    }
+}
+
+/// Transposes 4 x 4 parts of 128 bits.
+///
+/// # Safety
+/// AVX-512 F.
+#[inline(always)]
+unsafe fn transpose_parts(a: __m512i, b: __m512i, c: __m512i, d: __m512i) -> [__m512i; 4] {
+    // SAFETY: as above.
+    unsafe {
+        let (ab_low, ab_high) = (_mm512_shuffle_i32x4::<0x44>(a, b), _mm512_shuffle_i32x4::<0xee>(a, b));
+        let (cd_low, cd_high) = (_mm512_shuffle_i32x4::<0x44>(c, d), _mm512_shuffle_i32x4::<0xee>(c, d));
+        [
+            _mm512_shuffle_i32x4::<0x88>(ab_low, cd_low),
+            _mm512_shuffle_i32x4::<0xdd>(ab_low, cd_low),
+            _mm512_shuffle_i32x4::<0x88>(ab_high, cd_high),
+            _mm512_shuffle_i32x4::<0xdd>(ab_high, cd_high),
+        ]
     }
 }
 
@@ -153,34 +169,30 @@ impl Vector for Zmm32 {
         _mm512_ternarylogic_epi32
     );
 
-    /// Lane by lane, so that sixteen messages that share a cache set (buffers a multiple of 4 KiB apart) are read once
-    /// and do not evict each other; then 4 x 4 transposes within the 128-bit parts, where lane `4s + j` sits in part `s`
-    /// of row `j`.
+    /// Whole rows, so that each line of the cache is read once: sixteen messages that are a multiple of 4 KiB apart share
+    /// a cache set, which has fewer ways. 4 x 4 transposes of words within the parts put word `4s + j` of four lanes into
+    /// part `s` of register `j`; then the parts of four such registers are transposed.
     #[inline(always)]
     unsafe fn gather(lanes: *const *const u8, offset: usize, big_endian: bool) -> [Self; 16] {
         // SAFETY: the caller promises AVX-512 and a readable block of 64 bytes for each of the sixteen pointers.
         unsafe {
-            let mut words = [Self(_mm512_setzero_si512()); 16];
-            let mut rows = [[_mm512_setzero_si512(); 4]; 4];
-            for (j, row) in rows.iter_mut().enumerate() {
-                let (a, b) = ((*lanes.add(j)).add(offset), (*lanes.add(j + 4)).add(offset));
-                let (c, d) = ((*lanes.add(j + 8)).add(offset), (*lanes.add(j + 12)).add(offset));
-                for (part, x) in row.iter_mut().enumerate() {
-                    let at = 16 * part;
-                    *x = four(a.add(at), b.add(at), c.add(at), d.add(at));
-                    if big_endian {
-                        *x = swap_bytes(*x, 4);
-                    }
-                }
-            }
-            for part in 0..4 {
-                let (a, b, c, d) = (rows[0][part], rows[1][part], rows[2][part], rows[3][part]);
+            let mut quads = [[_mm512_setzero_si512(); 4]; 4];
+            for (i, quad) in quads.iter_mut().enumerate() {
+                let row = |j: usize| row((*lanes.add(4 * i + j)).add(offset), 4, big_endian);
+                let (a, b, c, d) = (row(0), row(1), row(2), row(3));
                 let (ab_low, ab_high) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
                 let (cd_low, cd_high) = (_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
-                words[4 * part] = Self(_mm512_unpacklo_epi64(ab_low, cd_low));
-                words[4 * part + 1] = Self(_mm512_unpackhi_epi64(ab_low, cd_low));
-                words[4 * part + 2] = Self(_mm512_unpacklo_epi64(ab_high, cd_high));
-                words[4 * part + 3] = Self(_mm512_unpackhi_epi64(ab_high, cd_high));
+                quad[0] = _mm512_unpacklo_epi64(ab_low, cd_low);
+                quad[1] = _mm512_unpackhi_epi64(ab_low, cd_low);
+                quad[2] = _mm512_unpacklo_epi64(ab_high, cd_high);
+                quad[3] = _mm512_unpackhi_epi64(ab_high, cd_high);
+            }
+            let mut words = [Self(_mm512_setzero_si512()); 16];
+            for j in 0..4 {
+                let parts = transpose_parts(quads[0][j], quads[1][j], quads[2][j], quads[3][j]);
+                for (s, part) in parts.into_iter().enumerate() {
+                    words[4 * s + j] = Self(part);
+                }
             }
             words
         }
@@ -198,27 +210,25 @@ impl Vector for Zmm64 {
         _mm512_ternarylogic_epi64
     );
 
-    /// As for 32-bit words, with 2 x 2 transposes: lane `2s + j` sits in part `s` of row `j`.
+    /// As for 32-bit words, in two halves, with 2 x 2 transposes of words.
     #[inline(always)]
     unsafe fn gather(lanes: *const *const u8, offset: usize, big_endian: bool) -> [Self; 16] {
         // SAFETY: the caller promises AVX-512 and a readable block of 128 bytes for each of the eight pointers.
         unsafe {
             let mut words = [Self(_mm512_setzero_si512()); 16];
-            let mut rows = [[_mm512_setzero_si512(); 8]; 2];
-            for (j, row) in rows.iter_mut().enumerate() {
-                let (a, b) = ((*lanes.add(j)).add(offset), (*lanes.add(j + 2)).add(offset));
-                let (c, d) = ((*lanes.add(j + 4)).add(offset), (*lanes.add(j + 6)).add(offset));
-                for (part, x) in row.iter_mut().enumerate() {
-                    let at = 16 * part;
-                    *x = four(a.add(at), b.add(at), c.add(at), d.add(at));
-                    if big_endian {
-                        *x = swap_bytes(*x, 8);
+            for half in 0..2 {
+                let mut pairs = [[_mm512_setzero_si512(); 2]; 4];
+                for (i, pair) in pairs.iter_mut().enumerate() {
+                    let row = |j: usize| row((*lanes.add(2 * i + j)).add(offset + 64 * half), 8, big_endian);
+                    let (a, b) = (row(0), row(1));
+                    *pair = [_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b)];
+                }
+                for j in 0..2 {
+                    let parts = transpose_parts(pairs[0][j], pairs[1][j], pairs[2][j], pairs[3][j]);
+                    for (s, part) in parts.into_iter().enumerate() {
+                        words[8 * half + 2 * s + j] = Self(part);
                     }
                 }
-            }
-            for part in 0..8 {
-                words[2 * part] = Self(_mm512_unpacklo_epi64(rows[0][part], rows[1][part]));
-                words[2 * part + 1] = Self(_mm512_unpackhi_epi64(rows[0][part], rows[1][part]));
             }
             words
         }
