@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Check, settings: &Settings, output: &mut Output) -> Res
     if args.json {
         output.json(&results)?;
     } else {
-        output.write(&summary(&results, args))?;
+        output.write(&summary(&results, args.seed))?;
     }
     if results.iter().all(|row| row.passed) { Ok(()) } else { Err(Failure::Said) }
 }
@@ -136,7 +136,8 @@ impl Row {
     }
 }
 
-fn summary(results: &[Row], args: &Check) -> String {
+/// What people read.
+fn summary(results: &[Row], seed: u64) -> String {
     let mut table = Table::new(&["DEVICE", "ALGORITHMS", "CASES", "MISMATCHES", "RESULT"], &[1, 2, 3]);
     for row in results {
         let mut algorithms: Vec<&str> = row.algorithms.iter().map(|row| row.algorithm).collect();
@@ -149,11 +150,38 @@ fn summary(results: &[Row], args: &Check) -> String {
             if row.passed { "passed" } else { "FAILED" }.to_owned(),
         ]);
     }
-    let mut lines = vec![format!("seed {}; cases that do not apply to a device are listed with --json", args.seed)];
+    let mut lines = vec![format!("seed {seed}; cases that do not apply to a device are listed with --json")];
     for row in results.iter().filter(|row| !row.passed) {
         lines.push(String::new());
         lines.extend(row.problems.iter().cloned());
         lines.extend(row.repeat.iter().map(|command| format!("repeat: {command}")));
     }
     format!("{}{}\n", table.render(), lines.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gantry_conformance::Mismatch;
+
+    #[test]
+    fn a_mismatch_comes_with_the_command_that_repeats_it() {
+        let mismatch = |seed| Mismatch { what: "batch of 7: the output is wrong".to_owned(), seed };
+        let row = |check, passed, mismatches| gantry_conformance::Row {
+            algorithm: Algorithm::Sha256,
+            check,
+            passed,
+            skipped: BTreeMap::new(),
+            mismatches,
+        };
+        let rows = vec![row(Part::Vectors, 9, vec![]), row(Part::Random, 5, vec![mismatch(41), mismatch(41)])];
+        let row = Row::new(&Report { device: "lanes".into(), capabilities: Vec::new(), rows }, " --set cpu=avx2");
+        assert!(!row.passed);
+        assert_eq!((row.algorithms[1].cases, row.algorithms[1].mismatches), (7, 2));
+        let repeat = "gantry --set cpu=avx2 check --device lanes --algorithm sha256 --seed 41 --seconds 0";
+        assert_eq!(row.repeat, [repeat]);
+        let text = summary(&[row], 1);
+        assert!(text.contains("lanes            1     16           2  FAILED"), "{text}");
+        assert!(text.contains(&format!("repeat: {repeat}\n")), "{text}");
+    }
 }

@@ -41,7 +41,7 @@ pub use suggest::suggest;
 #[non_exhaustive]
 pub enum Error {
     /// A configuration file is there and cannot be read.
-    #[error("{}: {error}", path.display())]
+    #[error("{}: {}", path.display(), words(.error))]
     File {
         /// The file.
         path: PathBuf,
@@ -56,6 +56,12 @@ pub enum Error {
         /// What is wrong, and what would be right.
         problem: String,
     },
+}
+
+/// What the system said, without the number that `std` puts behind it.
+fn words(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 /// Discovers the devices of this machine, leaves out those that are not wanted, and puts the policy over them.
@@ -93,4 +99,67 @@ fn must_exist(gantry: &Gantry, name: &str, origin: &Origin) -> Result<(), Error>
     let names: Vec<&str> = gantry.devices().iter().map(gantry::RegisteredDevice::name).collect();
     let problem = format!("there is no device '{name}'{}", suggest(name, &names));
     Err(Error::Setting { origin: origin.clone(), problem })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gantry::DeviceState;
+
+    fn with(settings: &[(&str, &str)]) -> Result<Gantry, String> {
+        let mut config = Config::default();
+        for (key, value) in settings {
+            config.set(key, value, format!("--set {key}={value}")).unwrap();
+        }
+        open(config).map_err(|error| error.to_string())
+    }
+
+    fn state(gantry: &Gantry, name: &str) -> DeviceState {
+        gantry.device(name).unwrap().state()
+    }
+
+    #[test]
+    #[cfg(all(feature = "lanes", feature = "null"))]
+    fn software_comes_first_and_null_only_when_asked_for() {
+        let gantry = with(&[]).unwrap();
+        let names: Vec<&str> = gantry.devices().iter().map(gantry::RegisteredDevice::name).collect();
+        assert_eq!(names, ["software", "lanes", "null"]);
+        assert!(matches!(state(&gantry, "null"), DeviceState::Excluded(why) if why.contains("off by default")));
+
+        let gantry = with(&[("devices", "null=on,lanes=off")]).unwrap();
+        assert_eq!(state(&gantry, "null"), DeviceState::Ready);
+        let why = "turned off by --set devices=null=on,lanes=off".to_owned();
+        assert_eq!(state(&gantry, "lanes"), DeviceState::Excluded(why));
+    }
+
+    #[test]
+    fn the_policy_is_the_one_that_was_asked_for() {
+        for policy in
+            ["break-even", "pin:software", "failover:software", "round-robin", "size-threshold:9,software,software"]
+        {
+            let name = policy.split(':').next().unwrap();
+            assert_eq!(with(&[("policy", policy)]).unwrap().policy().name(), name);
+        }
+    }
+
+    #[test]
+    #[cfg(feature = "lanes")]
+    fn the_cpu_level_reaches_the_lanes_and_is_one_that_they_know() {
+        for level in gantry_driver_lanes::LevelName::ALL {
+            let gantry = with(&[("cpu", level.as_str())]).unwrap();
+            let found = gantry_driver_lanes::Level::detect_at_most(Some(level)).name();
+            let description = &gantry.device("lanes").unwrap().details().unwrap().description;
+            assert!(description.contains(found.as_str()), "{description}");
+        }
+    }
+
+    #[test]
+    fn names_that_no_device_carries_are_errors() {
+        let wrong = |key, value| with(&[(key, value)]).unwrap_err();
+        assert!(wrong("policy", "pin:softwar").ends_with("there is no device 'softwar'; did you mean software?"));
+        assert!(wrong("policy", "size-threshold:9,software,gpu").contains("there is no device 'gpu'"));
+        assert!(wrong("devices.gpu", "off").contains("there is no device 'gpu'"));
+        #[cfg(feature = "null")]
+        assert!(wrong("policy", "pin:null").contains("the policy names the device 'null', which is off by default"));
+    }
 }

@@ -142,15 +142,14 @@ fn plan(args: &Speed, gantry: &Gantry) -> Result<Vec<Group>, Failure> {
     let mut plan = Vec::new();
     for algorithm in algorithms {
         let sessions = sessions(args, gantry, algorithm, &devices, named)?;
+        for bytes in args.bytes.iter().filter(|bytes| !fits(algorithm, **bytes)) {
+            say(&format!("{algorithm} takes no data of {bytes} bytes, which are left out"));
+        }
         for &operation in algorithm.kind().operations() {
             if !args.operation.is_empty() && !args.operation.iter().any(|wanted| wanted.0 == operation) {
                 continue;
             }
-            for &bytes in &args.bytes {
-                if !fits(algorithm, bytes) {
-                    say(&format!("{algorithm} has no data of {bytes} bytes, which are left out"));
-                    continue;
-                }
+            for &bytes in args.bytes.iter().filter(|bytes| fits(algorithm, **bytes)) {
                 let mut points = Vec::new();
                 for (name, place, session) in &sessions {
                     let capability = place.and_then(|place| gantry.devices()[place].capability(algorithm));

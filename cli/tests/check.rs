@@ -1,0 +1,59 @@
+//! `gantry check` on this machine.
+
+mod gantry;
+
+use gantry::{command, failure, find, json, stdout};
+
+#[test]
+fn every_device_is_checked_and_passes() {
+    let rows = json(&["check", "--json", "--seconds", "0", "--algorithm", "sha256,aes-128-cbc,aes-128-gcm"]);
+    for (device, algorithms) in [("software", 3), ("lanes", 2)] {
+        let row = find(&rows, "device", device);
+        assert_eq!(row["passed"], true, "{row}");
+        assert_eq!(row["repeat"], serde_json::json!([]));
+        let parts = row["algorithms"].as_array().unwrap();
+        let random = parts.iter().filter(|part| part["check"] == "random");
+        assert_eq!(random.count(), algorithms);
+        assert!(parts.iter().map(|part| part["cases"].as_u64().unwrap()).sum::<u64>() > 1000);
+        assert!(parts.iter().all(|part| part["mismatches"] == 0));
+    }
+    assert!(!rows.iter().any(|row| row["device"] == "null"), "a device that is off is not checked");
+}
+
+#[test]
+fn one_device_can_be_checked_at_each_level() {
+    for level in ["avx512", "avx2", "base"] {
+        let set = format!("cpu={level}");
+        let table = stdout(&[
+            "--set",
+            &set,
+            "check",
+            "--device",
+            "lanes",
+            "--algorithm",
+            "md5",
+            "--seconds",
+            "0",
+            "--seed",
+            "9",
+        ]);
+        assert!(table.contains("passed") && table.contains("seed 9"), "{table}");
+    }
+}
+
+#[test]
+fn what_cannot_be_checked_is_no_success() {
+    let (code, message) = failure(&["check", "--device", "null"]);
+    assert_eq!(code, 1);
+    assert!(message.starts_with("gantry: null is excluded: off by default"), "{message}");
+    let (code, message) = failure(&["check", "--device", "lanes", "--algorithm", "sha3-256"]);
+    assert_eq!((code, message.as_str()), (1, "gantry: lanes serves none of these algorithms\n"));
+    let (code, message) = failure(&["check", "--algorithm", "null"]);
+    assert_eq!((code, message.as_str()), (1, "gantry: no device serves any of these algorithms\n"));
+}
+
+#[test]
+fn nothing_but_the_report_is_written_where_there_is_no_terminal() {
+    let output = command(&["check", "--device", "lanes", "--algorithm", "sha1", "--seconds", "0"]).output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty());
+}

@@ -1,0 +1,84 @@
+//! The real program, and what it says.
+
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// A folder of its own for a test, gone when the test ends.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("gantry-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// `gantry` with these arguments, and of the environment's configuration only the CPU level that the tests are run at.
+pub(crate) fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gantry"));
+    for variable in ["GANTRY_CONFIG", "GANTRY_DEVICES", "GANTRY_POLICY", "GANTRY_THREADS"] {
+        command.env_remove(variable);
+    }
+    command.env("XDG_CONFIG_HOME", "/nonexistent").args(arguments);
+    command
+}
+
+pub(crate) fn run(arguments: &[&str]) -> Output {
+    command(arguments).output().unwrap()
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// What a command that succeeds prints.
+pub(crate) fn stdout(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// The rows that a command that succeeds prints.
+pub(crate) fn json(arguments: &[&str]) -> Vec<Value> {
+    match serde_json::from_str(&stdout(arguments)).unwrap() {
+        Value::Array(rows) => rows,
+        other => panic!("{arguments:?} printed no array: {other}"),
+    }
+}
+
+/// The exit code and the message of a command that fails, and prints nothing else.
+pub(crate) fn failure(arguments: &[&str]) -> (i32, String) {
+    said(&command(arguments).output().unwrap())
+}
+
+pub(crate) fn said(output: &Output) -> (i32, String) {
+    assert_eq!(text(&output.stdout), "");
+    (output.status.code().unwrap(), text(&output.stderr))
+}
+
+/// The row whose field has this value.
+pub(crate) fn find<'r>(rows: &'r [Value], field: &str, value: &str) -> &'r Value {
+    rows.iter().find(|row| row[field] == value).unwrap_or_else(|| panic!("no row with {field} {value}"))
+}

@@ -1,0 +1,171 @@
+//! `gantry speed`: its rows mean what they say. Nothing here judges how fast anything is.
+
+mod gantry;
+
+use std::collections::BTreeSet;
+
+use gantry::{Folder, command, failure, json, stdout, text};
+use serde_json::Value;
+
+const FIELDS: [&str; 13] = [
+    "algorithm",
+    "operation",
+    "device",
+    "bytes",
+    "batch",
+    "threads",
+    "requests",
+    "wall_s",
+    "cpu_s",
+    "mb_per_s",
+    "requests_per_s",
+    "p50_ns",
+    "p99_ns",
+];
+
+fn speed(arguments: &[&str]) -> Vec<Value> {
+    json(&[&["speed", "--json", "--seconds", "0.01"], arguments].concat())
+}
+
+fn values<'r>(rows: &'r [Value], field: &str) -> BTreeSet<&'r str> {
+    rows.iter().map(|row| row[field].as_str().unwrap()).collect()
+}
+
+#[test]
+fn rows_have_every_field_and_their_numbers_fit_together() {
+    let rows = speed(&["sha256", "hmac-sha256", "aes-128-cbc", "aes-128-gcm", "--bytes", "64,1024", "--batch", "1,16"]);
+    assert_eq!(values(&rows, "operation"), BTreeSet::from(["decrypt", "digest", "encrypt", "mac", "open", "seal"]));
+    assert_eq!(values(&rows, "device"), BTreeSet::from(["lanes", "software"]));
+    for row in &rows {
+        let fields: BTreeSet<&str> = row.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(fields, BTreeSet::from(FIELDS));
+        let number = |field: &str| row[field].as_f64().unwrap();
+        let near = |one: f64, other: f64| (one - other).abs() <= 0.001 * other.abs() + 0.1;
+        assert!(number("wall_s") >= 0.01 && number("requests") > 0.0, "{row}");
+        assert!(near(number("requests_per_s"), number("requests") / number("wall_s")), "{row}");
+        assert!(near(number("mb_per_s"), number("requests_per_s") * number("bytes") / 1e6), "{row}");
+        assert!(number("p50_ns") <= number("p99_ns"), "{row}");
+        assert_eq!(row["requests"].as_u64().unwrap() % row["batch"].as_u64().unwrap(), 0, "{row}");
+    }
+    // The lanes encrypt with CBC and do not decrypt: nobody does it in their name.
+    let decrypting = |row: &&Value| row["operation"] == "decrypt";
+    assert!(rows.iter().filter(decrypting).all(|row| row["device"] == "software"));
+}
+
+#[test]
+fn every_algorithm_can_be_measured_on_every_device_that_serves_it() {
+    let devices = ["--devices", "null=on"];
+    let algorithms = json(&[&devices[..], &["algorithms", "--json"]].concat());
+    let served = |row: &&Value| !row["devices"].as_array().unwrap().is_empty();
+    let names: Vec<&str> = algorithms.iter().filter(served).map(|row| row["name"].as_str().unwrap()).collect();
+    let options = ["speed", "--json", "--seconds", "0.001", "--bytes", "48", "--batch", "1,3"];
+    let rows = json(&[&devices[..], &options[..], &names[..]].concat());
+    for algorithm in algorithms.iter().filter(served) {
+        let measured: BTreeSet<&str> = (rows.iter())
+            .filter(|row| row["algorithm"] == algorithm["name"])
+            .map(|row| row["device"].as_str().unwrap())
+            .collect();
+        let serve: BTreeSet<&str> =
+            algorithm["devices"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+        assert_eq!(measured, serve, "{algorithm}");
+    }
+}
+
+#[test]
+fn threads_are_counted_together() {
+    let rows = speed(&["sha256", "--device", "software", "--bytes", "1024", "--batch", "1", "--threads", "3"]);
+    assert_eq!(rows.len(), 1);
+    assert_eq!(rows[0]["threads"], 3);
+    let [wall, cpu] = ["wall_s", "cpu_s"].map(|field| rows[0][field].as_f64().unwrap());
+    assert!(cpu > 0.0 && wall >= 0.01, "{}", rows[0]);
+}
+
+#[test]
+fn the_policy_chooses_when_it_is_asked_to() {
+    let rows = speed(&["cbc(aes)", "--device", "auto", "--operation", "encrypt", "--bytes", "64", "--batch", "16"]);
+    assert_eq!(values(&rows, "algorithm"), BTreeSet::from(["aes-128-cbc", "aes-192-cbc", "aes-256-cbc"]));
+    assert_eq!(values(&rows, "device"), BTreeSet::from(["auto"]));
+}
+
+#[test]
+fn a_device_that_cannot_is_never_replaced() {
+    for (arguments, message) in [
+        (&["sha3-256", "--device", "lanes"][..], "lanes does not serve sha3-256: the device does not offer it"),
+        (
+            &["aes-128-cbc", "--device", "lanes", "--operation", "decrypt", "--bytes", "16"],
+            "lanes does not decrypt 16 bytes with aes-128-cbc",
+        ),
+        (&["null"], "no device serves null"),
+        (&["sha256", "--operation", "seal"], "nothing of this can be measured"),
+    ] {
+        let (code, said) = failure(&[&["speed"], arguments].concat());
+        assert_eq!((code, said), (1, format!("gantry: {message}\n")));
+    }
+    let (code, said) = failure(&["speed", "sha256", "--device", "null"]);
+    assert!(code == 1 && said.starts_with("gantry: null is excluded: "), "{said}");
+    let (code, said) = failure(&["speed", "sha256", "--bytes", "1000000000000"]);
+    assert!(code == 2 && said.contains("more than 4 GiB"), "{said}");
+}
+
+#[test]
+fn sizes_that_an_algorithm_does_not_have_are_left_out_aloud() {
+    let output = command(&["speed", "aes-128-cbc", "--bytes", "10,16", "--batch", "1", "--seconds", "0.001", "--json"]);
+    let output = { output }.output().unwrap();
+    assert_eq!(text(&output.stderr), "gantry: aes-128-cbc takes no data of 10 bytes, which are left out\n");
+    let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(!rows.is_empty() && rows.iter().all(|row| row["bytes"] == 16));
+}
+
+#[test]
+fn csv_has_the_fields_of_json() {
+    let arguments = ["speed", "sha1", "--csv", "--seconds", "0.001", "--bytes", "16", "--batch", "1,2"];
+    let csv = stdout(&arguments);
+    let mut lines = csv.lines();
+    assert_eq!(lines.next(), Some(FIELDS.join(",").as_str()));
+    let rows: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
+    assert_eq!(rows.len(), 4);
+    assert!(rows.iter().all(|row| row.len() == FIELDS.len() && row[0] == "sha1" && row[9].parse::<f64>().is_ok()));
+}
+
+#[test]
+fn a_plot_is_an_image_with_a_line_for_each_device_and_batch() {
+    let folder = Folder::new("plot");
+    let file = folder.path().join("speed.svg").display().to_string();
+    let rows = speed(&["sha256", "sha1", "--bytes", "16,64,256", "--batch", "1,16", "--plot", &file]);
+    let svg = std::fs::read_to_string(&file).unwrap();
+    let image = roxmltree::Document::parse(&svg).unwrap();
+    let texts: Vec<&str> = image.descendants().filter_map(|node| node.text()).collect();
+    for text in ["sha256 digest", "sha1 digest", "MB/s", "bytes in a request", "lanes, batch 16", "software, batch 1"] {
+        assert!(texts.contains(&text), "{text}");
+    }
+    let drawn = image.descendants().filter(|node| node.has_tag_name("polyline"));
+    let lines = drawn.filter(|line| line.attribute("points").unwrap().split(' ').count() == 3).count();
+    assert_eq!(lines * 3, rows.len());
+
+    let (code, message) = {
+        let arguments = ["speed", "sha1", "--seconds", "0.001", "--bytes", "16", "--plot", "/nowhere/speed.svg"];
+        let output = gantry::run(&arguments);
+        (output.status.code(), text(&output.stderr))
+    };
+    assert_eq!((code, message.as_str()), (Some(1), "gantry: /nowhere/speed.svg: No such file or directory\n"));
+}
+
+#[test]
+fn openssl_stands_beside_ours_where_it_has_the_algorithm() {
+    if std::process::Command::new("openssl").arg("version").output().is_err() {
+        println!("skipped: there is no openssl here");
+        return;
+    }
+    let arguments = ["speed", "sha256", "poly1305", "--bytes", "64", "--batch", "1", "--seconds", "0.01"];
+    let output = command(&[&arguments[..], &["--compare", "openssl", "--json"]].concat()).output().unwrap();
+    assert_eq!(text(&output.stderr), "gantry: openssl speed has no poly1305 mac\n");
+    let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let theirs: Vec<&Value> = rows.iter().filter(|row| row["device"] == "openssl").collect();
+    assert_eq!(theirs.len(), 1);
+    assert_eq!((&theirs[0]["algorithm"], &theirs[0]["batch"]), (&"sha256".into(), &1.into()));
+    assert!(theirs[0]["requests"].as_u64().unwrap() > 0 && theirs[0]["cpu_s"].as_f64().unwrap() > 0.0);
+
+    let path = command(&[&arguments[..], &["--compare", "openssl"]].concat()).env("PATH", "/nowhere").output().unwrap();
+    assert_eq!(path.status.code(), Some(1));
+    assert!(text(&path.stderr).starts_with("gantry: openssl cannot be run: "), "{}", text(&path.stderr));
+}
