@@ -1,7 +1,7 @@
 //! Authentication codes.
 //!
-//! HMAC's prepared state is flat, so a request works on a copy on its stack. CMAC's is a context from a pool. GMAC is
-//! AES-GCM over associated data only. Poly1305 prepares nothing.
+//! The prepared states of HMAC and Poly1305 are flat, so a request works on a copy on its stack. CMAC's is a context from a
+//! pool. GMAC is AES-GCM over associated data only.
 
 use std::ptr;
 use std::sync::Arc;

@@ -32,20 +32,15 @@ struct XtsSession {
     decrypt: Pool<lc::EVP_CIPHER_CTX>,
 }
 
-/// SP 800-38E: 2^20 blocks in a data unit.
-const LONGEST: usize = 16 << 20;
-
 impl DeviceSession for XtsSession {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         let Operands::Cipher { operation, iv: tweak, data } = operands else { return run_stream(operands) };
         let (tweak, data) = (iv::<16>(tweak)?, Span::new(data)?);
-        if !(16..=LONGEST).contains(&data.len) {
-            return Ok(Outcome::BadLength);
-        }
         let pool = if operation == Operation::Encrypt { &self.encrypt } else { &self.decrypt };
         let mut context = pool.take()?;
         let context = context.as_mut_ptr();
-        // SAFETY: a context with its keys, to which a new IV brings a new data unit; buffers as `Span` promises.
+        // SAFETY: a context with its keys, to which a new IV brings a new data unit; buffers as `Span` promises. A length that
+        // XTS cannot have is refused here, if core has not refused it.
         let good = unsafe {
             lc::EVP_CipherInit_ex(context, ptr::null(), ptr::null_mut(), ptr::null(), tweak.as_ptr(), -1) == 1
                 && lc::EVP_Cipher(context, data.output, data.input, data.len) == 1

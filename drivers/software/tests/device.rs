@@ -286,7 +286,7 @@ fn wrong_lengths_past_core_are_faults() {
         let case = Case::new(algorithm, 64);
         let (mut long, mut short) = (bytes(65, 1), bytes(3, 2));
         let data = || Buffers::Separate { input: &case.input, output: &mut [] };
-        let iv = &case.iv[..];
+        let (iv, tag_len) = (&case.iv[..], info.tag.max);
         let wrong = match algorithm.kind() {
             Kind::Digest => vec![
                 session.run(Operands::Digest { input: &case.input, output: &mut short }),
@@ -301,6 +301,7 @@ fn wrong_lengths_past_core_are_faults() {
                 session.run(Operands::Seal { iv, aad: &[], data: data(), tag: &mut long }),
                 session.run(Operands::Seal { iv, aad: &[], data: (&mut [0; 64]).into(), tag: &mut short }),
                 session.run(Operands::Seal { iv: &[], aad: &[], data: (&mut [0; 64]).into(), tag: &mut long }),
+                session.run(Operands::Open { iv: &[], aad: &[], data: (&mut [0; 64]).into(), tag: &long[..tag_len] }),
             ],
         };
         for result in wrong {
