@@ -12,7 +12,7 @@ use gantry::driver::{Buffers, DeviceSession, Operands, Unsupported};
 use gantry::{Algorithm as A, Fault, Outcome, SessionParams};
 
 use crate::context::{Context, Pool};
-use crate::session::{Opened, Span, failed, refused, run_stream};
+use crate::session::{Opened, Span, failed, refused, wrong_kind};
 
 // ---- EVP_AEAD
 
@@ -27,7 +27,7 @@ impl DeviceSession for AeadSession {
         match operands {
             Operands::Seal { iv, aad, data, tag } => self.0.seal(iv, aad, data, tag),
             Operands::Open { iv, aad, data, tag } => self.0.open(iv, aad, data, tag),
-            other => run_stream(other),
+            _ => wrong_kind(),
         }
     }
 }
@@ -183,7 +183,7 @@ impl DeviceSession for CcmSession {
                 }
                 self.ccm(lc::AES_DECRYPT, iv, aad, data, tag.as_ptr().cast_mut())
             }
-            other => run_stream(other),
+            _ => wrong_kind(),
         }
     }
 }

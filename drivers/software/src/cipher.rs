@@ -8,7 +8,7 @@ use aws_lc_sys as lc;
 use gantry::driver::{Buffers, CipherStream, DeviceSession, Operands, Unsupported};
 use gantry::{Fault, Operation, Outcome, SessionParams};
 
-use crate::session::{Opened, Plain, Secret, Span, iv, run_stream};
+use crate::session::{Opened, Plain, Secret, Span, iv, wrong_kind};
 
 /// A cipher with its keys.
 pub(crate) trait Cipher: Send + Sync + Sized + 'static {
@@ -30,7 +30,7 @@ struct CipherSession<C>(Arc<C>);
 
 impl<C: Cipher> DeviceSession for CipherSession<C> {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
-        let Operands::Cipher { operation, iv, data } = operands else { return run_stream(operands) };
+        let Operands::Cipher { operation, iv, data } = operands else { return wrong_kind() };
         self.0.run(operation, &mut self.0.start(iv)?, Span::new(data)?)
     }
 

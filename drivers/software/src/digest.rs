@@ -8,7 +8,7 @@ use gantry::driver::{DeviceSession, DigestStream, Operands, Unsupported};
 use gantry::{Algorithm as A, Fault, Operation, Outcome, SessionParams};
 
 use crate::context::{Context, Pool};
-use crate::session::{Opened, failed, out_of_memory, refused, run_stream};
+use crate::session::{Opened, failed, out_of_memory, refused, wrong_kind};
 
 /// One of AWS-LC's digests: a pointer to a static table, never null.
 #[derive(Clone, Copy)]
@@ -91,7 +91,7 @@ enum Way {
 
 impl DeviceSession for DigestSession {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
-        let Operands::Digest { input, output } = operands else { return run_stream(operands) };
+        let Operands::Digest { input, output } = operands else { return wrong_kind() };
         if output.len() != self.md.size() {
             return Err(Fault::failed("the digest has a wrong length"));
         }

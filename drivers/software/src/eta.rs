@@ -7,7 +7,7 @@ use gantry::{Algorithm, Fault, Operation, Outcome, SessionParams, tags_equal};
 
 use crate::cipher::{AesCbc, AesStream, Cipher, StreamMode};
 use crate::mac::{Hmac, LONGEST_HMAC};
-use crate::session::{Opened, Secret, Span, run_stream};
+use crate::session::{Opened, Secret, Span, wrong_kind};
 
 pub(crate) fn open(params: &SessionParams) -> Opened {
     match params.algorithm().info().cipher {
@@ -66,7 +66,7 @@ impl<C: Cipher> DeviceSession for EtaSession<C> {
                 }
                 self.cipher.run(Operation::Decrypt, &mut state, data)
             }
-            other => run_stream(other),
+            _ => wrong_kind(),
         }
     }
 }

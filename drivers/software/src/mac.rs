@@ -13,7 +13,7 @@ use gantry::{Algorithm as A, Fault, Operation, Outcome, SessionParams};
 use crate::aead::Key;
 use crate::context::{Context, Pool};
 use crate::digest::Md;
-use crate::session::{Opened, Plain, Secret, failed, out_of_memory, refused, run_stream};
+use crate::session::{Opened, Plain, Secret, failed, out_of_memory, refused, wrong_kind};
 
 // ---- HMAC
 
@@ -77,7 +77,7 @@ struct HmacSession(Hmac);
 
 impl DeviceSession for HmacSession {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
-        let Operands::Mac { input, output, .. } = operands else { return run_stream(operands) };
+        let Operands::Mac { input, output, .. } = operands else { return wrong_kind() };
         self.0.mac(&[input], output).map(|()| Outcome::Done)
     }
 
@@ -134,7 +134,7 @@ struct CmacSession(Pool<lc::CMAC_CTX>);
 
 impl DeviceSession for CmacSession {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
-        let Operands::Mac { input, output, .. } = operands else { return run_stream(operands) };
+        let Operands::Mac { input, output, .. } = operands else { return wrong_kind() };
         let mut context = self.0.take()?;
         // SAFETY: contexts in the pool have their key, and stand at the beginning of a message: `cmac_finish` leaves them
         // there, and `cmac_update` does not fail.
@@ -209,7 +209,7 @@ struct GmacSession(Key);
 
 impl DeviceSession for GmacSession {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
-        let Operands::Mac { iv, input, output } = operands else { return run_stream(operands) };
+        let Operands::Mac { iv, input, output } = operands else { return wrong_kind() };
         self.0.seal(iv, input, (&mut []).into(), output)
     }
 }
@@ -239,7 +239,7 @@ struct Poly1305Session {
 
 impl DeviceSession for Poly1305Session {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
-        let Operands::Mac { input, output, .. } = operands else { return run_stream(operands) };
+        let Operands::Mac { input, output, .. } = operands else { return wrong_kind() };
         let mut state = Secret::clone(&self.begun);
         poly1305_update(&mut state, input);
         poly1305_finish(&mut state, output).map(|()| Outcome::Done)

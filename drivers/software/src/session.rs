@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use aws_lc_sys as lc;
-use gantry::driver::{Buffers, DeviceSession, Operands, Unsupported};
+use gantry::driver::{Buffers, DeviceSession, Unsupported};
 use gantry::{Fault, Outcome};
 
 /// What opening a session gives.
@@ -143,13 +143,10 @@ pub(crate) fn iv<const N: usize>(iv: &[u8]) -> Result<&[u8; N], Fault> {
     iv.try_into().map_err(|_| Fault::failed("the IV has a wrong length"))
 }
 
-/// Steps of a stream; nothing else is left when a session has taken out what its kind does.
-pub(crate) fn run_stream(operands: Operands<'_>) -> Result<Outcome, Fault> {
-    match operands {
-        Operands::Update { stream, input } => stream.update(input).map(|()| Outcome::Done),
-        Operands::Finish { stream, output } => stream.finish(output).map(|()| Outcome::Done),
-        _ => Err(Fault::failed("a request of another kind than its session")),
-    }
+/// The answer to a request of another kind than its session, which core lets nobody make.
+#[cold]
+pub(crate) fn wrong_kind() -> Result<Outcome, Fault> {
+    Err(Fault::failed("a request of another kind than its session"))
 }
 
 /// A call into AWS-LC that failed. Its error queue is emptied, so that the host program never meets what it did not cause.

@@ -9,7 +9,7 @@ use gantry::{Fault, Operation, Outcome, SessionParams};
 
 use crate::cipher::direction;
 use crate::context::{Context, Pool};
-use crate::session::{Opened, Span, failed, iv, refused, run_stream};
+use crate::session::{Opened, Span, failed, iv, refused, wrong_kind};
 
 pub(crate) fn open(params: &SessionParams) -> Opened {
     let key: &[u8; 64] = params.key().try_into().map_err(|_| Unsupported::because("the key has a wrong length"))?;
@@ -34,7 +34,7 @@ struct XtsSession {
 
 impl DeviceSession for XtsSession {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
-        let Operands::Cipher { operation, iv: tweak, data } = operands else { return run_stream(operands) };
+        let Operands::Cipher { operation, iv: tweak, data } = operands else { return wrong_kind() };
         let (tweak, data) = (iv::<16>(tweak)?, Span::new(data)?);
         let pool = if operation == Operation::Encrypt { &self.encrypt } else { &self.decrypt };
         let mut context = pool.take()?;
