@@ -26,7 +26,8 @@ pub(super) struct Console {
     whole: usize,
     /// Newlines end lines, which is when the C library's line buffering writes.
     by_line: bool,
-    failed: bool,
+    /// Why a line could not be written.
+    failed: Option<io::Error>,
     /// On the same terminal, perhaps.
     bar: ProgressBar,
 }
@@ -42,7 +43,7 @@ impl Console {
             lines: Vec::new(),
             whole: 0,
             by_line: true,
-            failed: false,
+            failed: None,
             bar: ProgressBar::hidden(),
         }
     }
@@ -79,11 +80,13 @@ impl Console {
     }
 
     fn write_out(&mut self) {
-        let written = match &mut self.stdout {
-            Ok(file) if !self.failed => self.bar.suspend(|| file.write_all(&self.lines[..self.whole])),
-            _ => Err(io::ErrorKind::Other.into()),
-        };
-        self.failed |= written.is_err();
+        if self.failed.is_none() {
+            let written = match &mut self.stdout {
+                Ok(file) => self.bar.suspend(|| file.write_all(&self.lines[..self.whole])),
+                Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
+            };
+            self.failed = written.err();
+        }
         self.lines.drain(..self.whole);
         self.whole = 0;
     }
@@ -118,24 +121,20 @@ impl Console {
 
     /// Writes out the rest and closes stdout. False, with a message, when a result did not arrive.
     ///
-    /// The message names the reason only when the last write or the close failed, as the C library's tools do. Lines
-    /// that end with newlines have been written by then.
+    /// The message names the reason if closing failed, or if the C library would have found out that late: it writes
+    /// each line that ends with a newline at once, and forgets why that failed.
     #[must_use]
     pub(super) fn finish(mut self) -> bool {
-        if self.by_line {
-            self.flush();
-        }
-        let printed = self.failed || self.whole > 0;
-        let end = match std::mem::replace(&mut self.stdout, Err(io::ErrorKind::Other.into())) {
-            Ok(mut file) => file.write_all(&self.lines[..self.whole]).and_then(|()| sys::close(file)),
-            Err(error) if printed => Err(error),
+        self.flush();
+        let closed = match std::mem::replace(&mut self.stdout, Err(io::ErrorKind::Other.into())) {
+            Ok(file) => sys::close(file),
+            Err(error) if self.failed.is_some() => Err(error),
             Err(_) => Ok(()),
         };
-        self.whole = 0;
-        match end {
-            Err(error) => self.io_error(b"write error", &error),
-            Ok(()) if self.failed => self.error(b"write error"),
-            Ok(()) => return true,
+        match (closed, self.failed.take()) {
+            (Ok(()), None) => return true,
+            (Ok(()), Some(_)) if self.by_line => self.error(b"write error"),
+            (Ok(()), Some(error)) | (Err(error), _) => self.io_error(b"write error", &error),
         }
         false
     }
