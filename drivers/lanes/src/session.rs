@@ -52,7 +52,8 @@ impl Family {
 pub(crate) fn lanes_of(level: Level, algorithm: Algorithm) -> Option<(usize, usize)> {
     fn hash<H: Hash>(level: Level) -> (usize, usize) {
         let kernels = H::kernels(level);
-        (kernels.lanes, kernels.break_even)
+        // Below the break-even of all lanes a few together are still faster than one after the other.
+        (kernels.lanes, if kernels.few_lanes > 1 { 2 } else { kernels.break_even })
     }
     let (family, _) = Family::of(algorithm)?;
     Some(match family {
