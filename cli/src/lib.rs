@@ -1,4 +1,4 @@
-//! The `gantry` command, as a library for its tests and fuzz targets.
+//! The `gantry` command.
 //!
 //! [`main`] reads the command line. Each command is a module with a function that takes its arguments and an [`Output`].
 
@@ -20,11 +20,10 @@ mod manual;
 mod output;
 /// `gantry speed`.
 mod speed;
+/// `gantry sum`, and the names `md5sum` to `sha512sum`.
+mod sum;
 /// Columns.
 mod table;
-
-/// `gantry sum`, and the names `md5sum` to `sha512sum`.
-pub mod sum;
 
 use std::env;
 use std::ffi::{OsStr, OsString};

@@ -2,11 +2,22 @@
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use gantry::{Algorithm, SessionParams};
+//! use gantry::{Algorithm, Request, SessionParams};
 //! use gantry_runtime::Config;
 //!
 //! let gantry = gantry_runtime::open(Config::from_env()?)?;
 //! let session = gantry.session(SessionParams::new(Algorithm::Sha256, &[]))?;
+//!
+//! // One message: a function call.
+//! let mut digest = [0; 32];
+//! session.digest(b"message", &mut digest)?;
+//!
+//! // Many: side by side, where a device has lanes.
+//! let messages = [&b"one"[..], b"two", b"three"];
+//! let mut digests = [[0; 32]; 3];
+//! let mut requests: Vec<Request<'_>> =
+//!     messages.iter().zip(&mut digests).map(|(message, digest)| Request::digest(message, digest)).collect();
+//! session.process(&mut requests)?;
 //! # Ok(()) }
 //! ```
 //!
@@ -104,6 +115,7 @@ fn must_exist(gantry: &Gantry, name: &str, origin: &Origin) -> Result<(), Error>
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(all(feature = "lanes", feature = "null"))]
     use gantry::DeviceState;
 
     fn with(settings: &[(&str, &str)]) -> Result<Gantry, String> {
@@ -114,13 +126,10 @@ mod tests {
         open(config).map_err(|error| error.to_string())
     }
 
-    fn state(gantry: &Gantry, name: &str) -> DeviceState {
-        gantry.device(name).unwrap().state()
-    }
-
     #[test]
     #[cfg(all(feature = "lanes", feature = "null"))]
     fn software_comes_first_and_null_only_when_asked_for() {
+        let state = |gantry: &Gantry, name| gantry.device(name).unwrap().state();
         let gantry = with(&[]).unwrap();
         let names: Vec<&str> = gantry.devices().iter().map(gantry::RegisteredDevice::name).collect();
         assert_eq!(names, ["software", "lanes", "null"]);
