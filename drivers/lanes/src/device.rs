@@ -9,9 +9,6 @@ use crate::level::Level;
 use crate::queue::LanesQueue;
 use crate::session::{LanesSession, lanes_of};
 
-/// The name of the device.
-pub(crate) const NAME: &str = "lanes";
-
 /// The lanes of this CPU.
 pub(crate) struct LanesDevice {
     level: Level,
@@ -21,7 +18,7 @@ pub(crate) struct LanesDevice {
 impl LanesDevice {
     pub(crate) fn new(level: Level) -> Self {
         let info = DeviceInfo {
-            name: NAME.into(),
+            name: crate::NAME.into(),
             class: Class::Simd,
             description: description(level),
             version: env!("CARGO_PKG_VERSION").into(),

@@ -3,21 +3,28 @@
 //! One kernel per algorithm is written over the traits of `vector` and `kernel`, and compiled for each [CPU
 //! level](LevelName). The engine keeps its lanes full: requests of any length start, end and stream independently.
 
+// Everything but the level is left out where there are no kernels.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod cbc;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod device;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod engine;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod hash;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod kernel;
 mod level;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod queue;
 #[cfg(test)]
 mod random;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod session;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod vector;
 
-use std::sync::Arc;
-
-use gantry::driver::{Class, Driver, Found};
+use gantry::driver::{Driver, Found};
 
 pub use level::{Level, LevelName, UnknownLevel};
 
@@ -32,6 +39,11 @@ impl LanesDriver {
     pub fn new(level: Level) -> Self {
         LanesDriver { level }
     }
+
+    /// The level of the lanes.
+    pub fn level(&self) -> Level {
+        self.level
+    }
 }
 
 impl Default for LanesDriver {
@@ -41,17 +53,22 @@ impl Default for LanesDriver {
     }
 }
 
+/// The name of the driver and of its device.
+const NAME: &str = "lanes";
+
 impl Driver for LanesDriver {
     fn name(&self) -> &'static str {
-        device::NAME
+        NAME
     }
 
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     fn discover(&self) -> Vec<Found> {
-        if cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
-            vec![Found::Device(Arc::new(device::LanesDevice::new(self.level)))]
-        } else {
-            let reason = format!("no kernels for {}", std::env::consts::ARCH);
-            vec![Found::Excluded { name: device::NAME.into(), class: Class::Simd, reason }]
-        }
+        vec![Found::Device(std::sync::Arc::new(device::LanesDevice::new(self.level)))]
+    }
+
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    fn discover(&self) -> Vec<Found> {
+        let reason = format!("no kernels for {}", std::env::consts::ARCH);
+        vec![Found::Excluded { name: NAME.into(), class: gantry::driver::Class::Simd, reason }]
     }
 }
