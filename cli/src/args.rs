@@ -153,7 +153,7 @@ pub(crate) struct Check {
 /// those of the batch, because each of its requests is done when all are. They are sampled, so that the clock is read
 /// during less than 1 % of the time, and reading it is subtracted.
 ///
-/// Every thread has keys, IVs and buffers of its own: 256 KiB of them in turn, or one batch where that is more. Data is
+/// Every thread has IVs and buffers of its own: 256 KiB of them in turn, or one batch where that is more. Data is
 /// encrypted and decrypted in place, but `open` works from one buffer into another, so that it opens what was really
 /// sealed, each time. AEADs have 13 bytes of associated data, as in TLS.
 ///

@@ -1,6 +1,6 @@
 //! The `gantry` command.
 //!
-//! [`main`] reads the command line. Each command is a module with a function that takes its arguments and an [`Output`].
+//! [`main`] reads the command line. Each command is a module with a function that takes its arguments and the output.
 
 #![deny(unsafe_code)]
 
@@ -20,7 +20,6 @@ mod manual;
 mod output;
 /// `gantry speed`.
 mod speed;
-/// `gantry sum`, and the names `md5sum` to `sha512sum`.
 mod sum;
 /// Columns.
 mod table;

@@ -32,7 +32,7 @@ fn a_device_is_shown_with_what_its_known_answer_tests_say() {
     let sha256 = find(device["algorithms"].as_array().unwrap(), "algorithm", "sha256");
     assert_eq!(sha256["admitted"], true);
     assert_eq!(sha256["streaming"], true);
-    assert!(sha256["lanes"].as_u64().unwrap() >= 4);
+    assert!(sha256["lanes"].as_u64().unwrap() > 1);
     let page = stdout(&["devices", "lanes"]);
     assert!(page.contains("class        simd") && page.contains("sha256"), "{page}");
 }
