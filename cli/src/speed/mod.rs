@@ -13,7 +13,7 @@ mod plot;
 /// Rows as a table, JSON or CSV.
 mod report;
 
-use std::fs;
+use std::fs::{self, File};
 
 use gantry::route::Pin;
 use gantry::{Algorithm, DeviceState, Gantry, Operation, Session};
@@ -45,6 +45,11 @@ pub(crate) fn run(args: &Speed, settings: &Settings, output: &mut Output) -> Res
         Some(Peer::Openssl) => Some(Openssl::find()?),
         None => None,
     };
+    if let Some(file) = &args.plot {
+        // What cannot be written should be known before everything is measured.
+        let opened = File::options().write(true).create(true).truncate(false).open(file);
+        opened.map_err(|error| Failure::at(file.display(), &error))?;
+    }
     let steps = plan.iter().map(|group| group.points.len() + usize::from(openssl.is_some())).sum::<usize>();
     let bar = progress_bar(steps as u64);
     let mut report = Report::new(args, &plan);
