@@ -258,19 +258,23 @@ fn memory_stays_within_64_mib_of_a_run_that_reads_nothing() {
     within("a list of 300,000 files", peak_kib(lab.tool("md5sum").args(args("-c --quiet list"))));
 
     let names: Vec<String> = (0..50).map(|number| format!("fifo{number}")).collect();
-    names.iter().for_each(|name| make_fifo(&lab, name));
+    for name in &names {
+        make_fifo(&lab, name);
+    }
     let writers: Vec<_> = names
         .iter()
         .map(|name| {
             let path = lab.path(name);
             std::thread::spawn(move || {
                 let mut fifo = File::options().write(true).open(path).unwrap();
-                (0..32).for_each(|_| fifo.write_all(&[b'x'; 64 << 10]).unwrap());
+                fifo.write_all(&vec![b'x'; 2 << 20]).unwrap();
             })
         })
         .collect();
     within("50 pipes of 2 MiB", peak_kib(lab.tool("md5sum").args(&names)));
-    writers.into_iter().for_each(|writer| writer.join().unwrap());
+    for writer in writers {
+        writer.join().unwrap();
+    }
 
     File::create(lab.path("endless")).unwrap().set_len(1 << 30).unwrap();
     let mut command = lab.tool("md5sum");
@@ -394,7 +398,7 @@ fn make_fifo(lab: &Lab, name: &str) {
 
 fn interrupt(child: &Child) {
     // SAFETY: a signal to a child that has not been waited for.
-    assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGINT) }, 0);
+    assert_eq!(unsafe { libc::kill(child.id().cast_signed(), libc::SIGINT) }, 0);
 }
 
 /// Runs to the end; the most memory that the program had, in KiB.

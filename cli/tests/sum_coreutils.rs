@@ -60,7 +60,7 @@ fn lab() -> Lab {
     }
     lab.write("empty", "");
     lab.write("large", "0123456789abcde\n".repeat(10_000));
-    lab.write("exact", [7; 32 << 10]);
+    lab.write("exact", vec![7; 32 << 10]);
     fs::create_dir(lab.path("dir")).unwrap();
     lab.write("dir/inside", "x");
     symlink("nowhere", lab.path("dangling")).unwrap();
@@ -175,7 +175,7 @@ fn files_that_cannot_be_read_are_named_in_order() {
     }
     let lab = lab();
     lab.write("secret", "s");
-    fs::set_permissions(lab.path("secret"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(lab.path("secret"), fs::Permissions::from_mode(0o000)).unwrap();
     let long = "n".repeat(300);
     for operands in [
         "gone",
@@ -458,8 +458,7 @@ fn diagnostics_quote_names_the_same_way() {
         names.push((0..length).map(|_| *random.one(interesting)).collect());
     }
     names.extend(
-        ["\u{e9}\u{20ac}", "\u{200b}z", "\u{1f600}", "\u{85}", "\u{e9}'", "a\u{e9}\n", "\u{feff}"]
-            .map(|name| name.into()),
+        ["\u{e9}\u{20ac}", "\u{200b}z", "\u{1f600}", "\u{85}", "\u{e9}'", "a\u{e9}\n", "\u{feff}"].map(Into::into),
     );
     let names: Vec<_> = names.into_iter().map(|name| [b"gone/", &name[..]].concat()).map(OsString::from_vec).collect();
     for locale in ["C", "C.UTF-8", "xx_XX.UTF-8"] {
@@ -483,7 +482,7 @@ fn random_checksum_files_get_the_same_verdicts() {
     for round in 0..400 {
         let tool = *random.one(&TOOLS);
         let mut lists = Vec::new();
-        for number in 0..1 + random.below(2) {
+        for number in 0..=random.below(2) {
             let name = format!("random.{number}");
             let lines = random.below(8);
             let content: Vec<u8> = (0..lines).flat_map(|_| random_line(&lab, tool, &mut random)).collect();

@@ -581,10 +581,7 @@ impl<'e> Worker<'e> {
         for (data, job) in looked_at {
             // There is one for each job: that many were asked for.
             let Some((slot, piece)) = empty.find(|(slot, _)| matches!(slot.state, State::Empty)) else { break };
-            match self.engine.start(job, data, company, piece) {
-                Ok((state, length)) => (slot.state, slot.length) = (state, length),
-                Err(result) => self.results.push(result),
-            }
+            self.results.extend(self.engine.start(job, data, company, slot, piece));
         }
     }
 
@@ -678,38 +675,42 @@ impl Job {
 }
 
 impl Engine {
-    /// Opens a file and reads its first piece. `company` is the number of files that are read piece by piece beside it.
+    /// Opens a file and reads its first piece into a slot, unless it has a result already. `company` is the number of files
+    /// that are read piece by piece beside it.
     fn start(
         &self,
         job: Job,
         data: Option<Metadata>,
         company: usize,
+        slot: &mut Slot,
         piece: &mut [u8],
-    ) -> Result<(State, usize), (u64, Done)> {
+    ) -> Option<(u64, Done)> {
         if data.as_ref().is_some_and(|data| !data.is_file() && !data.is_dir()) {
-            return Err(job.done(Finding::Alone));
+            return Some(job.done(Finding::Alone));
         }
         let mut file = match File::open(&job.name) {
             Ok(file) => file,
             // Not for want of this file, but because of all the others that are open: it gets its turn.
             Err(error) if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => {
-                return Err(job.done(Finding::Alone));
+                return Some(job.done(Finding::Alone));
             }
-            Err(error) => return Err(job.done(Finding::Failed(error))),
+            Err(error) => return Some(job.done(Finding::Failed(error))),
         };
         // It appeared just now.
-        let Some(data) = data else { return Err(job.done(Finding::Alone)) };
+        let Some(data) = data else { return Some(job.done(Finding::Alone)) };
         let stamp = Stamp::new(&data);
-        match read_piece(&mut file, piece, stamp.size) {
-            Ok((length, true)) => Ok((State::Whole(job, stamp), length)),
-            Ok((length, false)) => match self.session.stream(company) {
-                Ok(stream) => {
-                    let read = length as u64;
-                    Ok((State::Piece(Open { job, stamp, file, stream, read, ended: false }), length))
-                }
-                Err(_) => Err(job.done(Finding::Alone)),
-            },
-            Err(error) => Err(job.done(Finding::Failed(error))),
+        let ended;
+        (slot.length, ended) = match read_piece(&mut file, piece, stamp.size) {
+            Ok(read) => read,
+            Err(error) => return Some(job.done(Finding::Failed(error))),
+        };
+        if ended {
+            slot.state = State::Whole(job, stamp);
+            return None;
         }
+        let Ok(stream) = self.session.stream(company) else { return Some(job.done(Finding::Alone)) };
+        let read = slot.length as u64;
+        slot.state = State::Piece(Open { job, stamp, file, stream, read, ended });
+        None
     }
 }

@@ -84,12 +84,14 @@ pub(super) fn most_open_files() -> usize {
     if known { usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX) } else { 256 }
 }
 
+/// Set when the locale of the environment is in force.
+static LOCALE: Once = Once::new();
+
 /// Bytes of the first character of `text`, which is not empty, and whether the user's locale can print it.
 pub(super) fn character(text: &[u8]) -> (usize, bool) {
     if text[0].is_ascii() {
         return (1, matches!(text[0], b' '..=b'~'));
     }
-    static LOCALE: Once = Once::new();
     // SAFETY: called once, by the one thread that writes diagnostics; an empty name means the environment's locale.
     LOCALE.call_once(|| unsafe {
         libc::setlocale(libc::LC_CTYPE, c"".as_ptr());
@@ -103,10 +105,11 @@ pub(super) fn character(text: &[u8]) -> (usize, bool) {
         return (1, false);
     }
     // SAFETY: `wide` is a character of the current locale.
-    (length, unsafe { iswprint(wide as libc::c_uint) } != 0)
+    (length, unsafe { iswprint(wide) } != 0)
 }
 
 unsafe extern "C" {
     fn mbrtowc(wide: *mut libc::wchar_t, text: *const libc::c_char, length: usize, state: *mut libc::c_void) -> usize;
-    fn iswprint(wide: libc::c_uint) -> libc::c_int;
+    // Takes a wint_t, which is as wide, and has every character of a wchar_t.
+    fn iswprint(wide: libc::wchar_t) -> libc::c_int;
 }

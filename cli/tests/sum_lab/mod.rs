@@ -127,11 +127,11 @@ pub(crate) fn run(mut command: Command, input: &Input) -> Did {
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// From `GANTRY_TEST_SEED`, or a constant.
+    /// From `SUM_TEST_SEED`, or a constant.
     pub(crate) fn new() -> Self {
-        let seed = std::env::var("GANTRY_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
+        let seed = std::env::var("SUM_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
         let seed = seed.unwrap_or(20_261_120);
-        eprintln!("GANTRY_TEST_SEED={seed}");
+        eprintln!("SUM_TEST_SEED={seed}");
         Self(seed | 1)
     }
 
