@@ -49,6 +49,15 @@ impl Lab {
     pub(crate) fn command(&self, program: &Path, name: &str) -> Command {
         let mut command = Command::new(program);
         command.arg0(name).current_dir(&self.dir).env("LC_ALL", "C").env_remove("POSIXLY_CORRECT");
+        // A shell starts what it runs in the background with SIGINT ignored, and that is inherited: tests that interrupt
+        // would wait for ever.
+        // SAFETY: `signal` may be called between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
+                Ok(())
+            });
+        }
         command
     }
 
