@@ -30,7 +30,7 @@ mod session;
 /// Messages that arrive in pieces.
 mod stream;
 
-/// The contract between the framework and a driver: the one file a driver author reads.
+// The contract between the framework and a driver: the one file a driver author reads.
 pub mod driver;
 
 pub use algorithm::{Algorithm, AlgorithmInfo, Kind, Lengths, Operation, UnknownAlgorithm};

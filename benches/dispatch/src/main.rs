@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 use std::error::Error;
+use std::fmt::Write as _;
 use std::hint::black_box;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
@@ -39,7 +40,8 @@ struct Way {
     run: fn(&Session, usize),
 }
 
-const WAYS: [Way; 2] = [Way { name: "direct", goal_ns: 50, run: direct }, Way { name: "batch-32", goal_ns: 15, run: batch }];
+const WAYS: [Way; 2] =
+    [Way { name: "direct", goal_ns: 50, run: direct }, Way { name: "batch-32", goal_ns: 15, run: batch }];
 
 fn direct(session: &Session, requests: usize) {
     let mut data = [0; BYTES];
@@ -83,15 +85,15 @@ fn session() -> Result<Session> {
 /// The median of many short runs: a run that was interrupted is then no part of the answer.
 fn time() -> Result<()> {
     const RUNS: usize = 1001;
-    const REQUESTS: usize = 32 * BATCH;
+    const REQUESTS: u32 = 32 * BATCH as u32;
     let session = session()?;
     let mut rows = Vec::new();
     for way in &WAYS {
         let mut runs: Vec<f64> = (0..RUNS)
             .map(|_| {
                 let start = Instant::now();
-                (way.run)(&session, REQUESTS);
-                start.elapsed().as_secs_f64() * 1e9 / REQUESTS as f64
+                (way.run)(&session, REQUESTS as usize);
+                start.elapsed().as_secs_f64() * 1e9 / f64::from(REQUESTS)
             })
             .collect();
         runs.sort_by(f64::total_cmp);
@@ -125,7 +127,11 @@ fn check(file: &str) -> Result<()> {
         let was: f64 = recorded(way.name).ok_or_else(|| format!("{file}: no count for {}", way.name))?.parse()?;
         let is = count(way)?;
         let change = is / was - 1.0;
-        println!("counts: {:9} {is:8.1} instructions a request, recorded {was:.1} ({:+.1} %)", way.name, change * 100.0);
+        println!(
+            "counts: {:9} {is:8.1} instructions a request, recorded {was:.1} ({:+.1} %)",
+            way.name,
+            change * 100.0
+        );
         wrong |= change.abs() > TOLERANCE;
     }
     if wrong {
@@ -143,9 +149,9 @@ fn check(file: &str) -> Result<()> {
 
 fn record(file: &str) -> Result<()> {
     let mut text = String::from("# Instructions per request, dispatched to the null device: see `make counts`.\n");
-    text += &format!("arch {}\nrustc {}\n", env::consts::ARCH, rustc()?);
+    writeln!(text, "arch {}\nrustc {}", env::consts::ARCH, rustc()?)?;
     for way in &WAYS {
-        text += &format!("{} {:.1}\n", way.name, count(way)?);
+        writeln!(text, "{} {:.1}", way.name, count(way)?)?;
     }
     print!("{text}");
     Ok(fs::write(file, text)?)
@@ -154,8 +160,8 @@ fn record(file: &str) -> Result<()> {
 /// Instructions per request.
 fn count(way: &Way) -> Result<f64> {
     const FEW: usize = 32 * BATCH;
-    const MANY: usize = 96 * BATCH;
-    Ok((instructions(way, MANY)? - instructions(way, FEW)?) / (MANY - FEW) as f64)
+    const MORE: u32 = 64 * BATCH as u32;
+    Ok((instructions(way, FEW + MORE as usize)? - instructions(way, FEW)?) / f64::from(MORE))
 }
 
 /// Instructions of this program from start to end, with that many requests in it.
