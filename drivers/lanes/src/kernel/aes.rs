@@ -109,6 +109,32 @@ trait Register: Copy {
     /// # Safety
     /// `to` holds `BLOCKS` pointers, each writable for a block behind `offset` bytes.
     unsafe fn scatter(self, to: *const *mut u8, offset: usize);
+    /// Whether four blocks of each lane are better read and written at once: registers that hold four blocks of a chain
+    /// when they are read, and one block each of four chains when they are used.
+    const IN_FOURS: bool;
+    /// Four successive blocks from behind each pointer: what four times `gather` gives.
+    ///
+    /// # Safety
+    /// As `gather`, for four blocks.
+    #[inline(always)]
+    unsafe fn gather_four(from: *const *const u8, offset: usize) -> [Self; 4] {
+        // SAFETY: as above.
+        unsafe {
+            let block = |block: usize| Self::gather(from, offset + block * BLOCK);
+            [block(0), block(1), block(2), block(3)]
+        }
+    }
+    /// Four successive blocks to behind each pointer: what four times `scatter` does.
+    ///
+    /// # Safety
+    /// As `scatter`, for four blocks.
+    #[inline(always)]
+    unsafe fn scatter_four(four: [Self; 4], to: *const *mut u8, offset: usize) {
+        for (block, x) in four.into_iter().enumerate() {
+            // SAFETY: as above.
+            unsafe { x.scatter(to, offset + block * BLOCK) }
+        }
+    }
     fn xor(self, other: Self) -> Self;
     /// A round but the last: SubBytes, ShiftRows, MixColumns, AddRoundKey.
     fn round(self, key: Self) -> Self;
@@ -134,30 +160,72 @@ unsafe fn chain<R: Register, const REGISTERS: usize, const ROUNDS: usize, const 
         for (r, x) in x.iter_mut().enumerate() {
             *x = R::load(chains.add(r * R::BLOCKS));
         }
-        for block in 0..blocks {
-            // All lanes are read before any is written: idle lanes shadow a busy one, perhaps in place.
-            for (r, x) in x.iter_mut().enumerate() {
-                let data = R::gather(from.add(r * R::BLOCKS), block * BLOCK);
-                *x = x.xor(data.xor(R::broadcast(keys)));
-            }
-            for round in 1..ROUNDS {
-                let key = R::broadcast(keys.add(round));
-                for x in &mut x {
-                    *x = x.round(key);
+        // All lanes are read before any is written: idle lanes shadow a busy one, perhaps in place.
+        let mut block = 0;
+        while R::IN_FOURS && blocks - block >= 4 {
+            let mut data = [x; 4];
+            for r in 0..REGISTERS {
+                let four = R::gather_four(from.add(r * R::BLOCKS), block * BLOCK);
+                for (data, four) in data.iter_mut().zip(four) {
+                    data[r] = four;
                 }
             }
-            let key = R::broadcast(keys.add(ROUNDS));
-            for x in &mut x {
-                *x = x.last_round(key);
+            for data in &mut data {
+                encrypt::<R, REGISTERS, ROUNDS>(&mut x, data, keys);
+                *data = x;
             }
+            if ENCRYPT {
+                for r in 0..REGISTERS {
+                    let four = [data[0][r], data[1][r], data[2][r], data[3][r]];
+                    R::scatter_four(four, to.add(r * R::BLOCKS), block * BLOCK);
+                }
+            }
+            block += 4;
+        }
+        while block < blocks {
+            let mut data = x;
+            for (r, data) in data.iter_mut().enumerate() {
+                *data = R::gather(from.add(r * R::BLOCKS), block * BLOCK);
+            }
+            encrypt::<R, REGISTERS, ROUNDS>(&mut x, &data, keys);
             if ENCRYPT {
                 for (r, x) in x.iter().enumerate() {
                     x.scatter(to.add(r * R::BLOCKS), block * BLOCK);
                 }
             }
+            block += 1;
         }
         for (r, x) in x.iter().enumerate() {
             x.store(chains.add(r * R::BLOCKS));
+        }
+    }
+}
+
+/// One block of all lanes.
+///
+/// # Safety
+/// `keys` are `ROUNDS + 1` round keys, and the CPU has the instructions of `R`.
+#[inline(always)]
+unsafe fn encrypt<R: Register, const REGISTERS: usize, const ROUNDS: usize>(
+    x: &mut [R; REGISTERS],
+    data: &[R; REGISTERS],
+    keys: *const [u8; BLOCK],
+) {
+    // SAFETY: as above.
+    unsafe {
+        let key = R::broadcast(keys);
+        for (x, data) in x.iter_mut().zip(data) {
+            *x = x.xor(data.xor(key));
+        }
+        for round in 1..ROUNDS {
+            let key = R::broadcast(keys.add(round));
+            for x in x.iter_mut() {
+                *x = x.round(key);
+            }
+        }
+        let key = R::broadcast(keys.add(ROUNDS));
+        for x in x.iter_mut() {
+            *x = x.last_round(key);
         }
     }
 }
@@ -258,6 +326,7 @@ mod instructions {
     use core::arch::x86_64::*;
 
     use super::{BLOCK, Register, chain};
+    use crate::vector::avx512::transpose_parts;
 
     compiled!(sixteen, "avx512f,vaes,aes", Zmm, 4);
     compiled!(eight_avx2, "avx2,aes", Xmm, 8);
@@ -278,6 +347,7 @@ mod instructions {
 
     impl Register for Xmm {
         const BLOCKS: usize = 1;
+        const IN_FOURS: bool = false;
 
         #[inline(always)]
         unsafe fn load(from: *const [u8; BLOCK]) -> Self {
@@ -332,12 +402,9 @@ mod instructions {
     #[derive(Clone, Copy)]
     struct Zmm(__m512i);
 
-    /// Four blocks on one line of the cache: a store across two lines is not forwarded to the loads behind it.
-    #[repr(align(64))]
-    struct Line([[u8; BLOCK]; 4]);
-
     impl Register for Zmm {
         const BLOCKS: usize = 4;
+        const IN_FOURS: bool = true;
 
         #[inline(always)]
         unsafe fn load(from: *const [u8; BLOCK]) -> Self {
@@ -373,12 +440,32 @@ mod instructions {
         unsafe fn scatter(self, to: *const *mut u8, offset: usize) {
             // SAFETY: the caller promises four pointers, each with a writable block behind it.
             unsafe {
-                // By way of memory: extracting from the register would compete with the AES rounds for their ports (16
-                // chains and 10 rounds: 72 cycles a block on Zen 4, against 57 this way).
-                let mut line = Line([[0; BLOCK]; 4]);
-                self.store(line.0.as_mut_ptr());
-                for (i, block) in core::hint::black_box(&line).0.iter().enumerate() {
-                    _mm_storeu_si128((*to.add(i)).add(offset).cast(), _mm_loadu_si128(block.as_ptr().cast()));
+                let store = |i: usize, block| _mm_storeu_si128((*to.add(i)).add(offset).cast(), block);
+                store(0, _mm512_castsi512_si128(self.0));
+                store(1, _mm512_extracti32x4_epi32::<1>(self.0));
+                store(2, _mm512_extracti32x4_epi32::<2>(self.0));
+                store(3, _mm512_extracti32x4_epi32::<3>(self.0));
+            }
+        }
+
+        /// Each line of the cache is read once: sixteen messages that are a multiple of 4 KiB apart share a set of the
+        /// cache, which has fewer ways.
+        #[inline(always)]
+        unsafe fn gather_four(from: *const *const u8, offset: usize) -> [Self; 4] {
+            // SAFETY: the caller promises AVX-512 and four pointers, each with four readable blocks behind it.
+            unsafe {
+                let row = |i: usize| _mm512_loadu_si512((*from.add(i)).add(offset).cast());
+                transpose_parts(row(0), row(1), row(2), row(3)).map(Self)
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn scatter_four(four: [Self; 4], to: *const *mut u8, offset: usize) {
+            // SAFETY: the caller promises AVX-512 and four pointers, each with four writable blocks behind it.
+            unsafe {
+                let rows = transpose_parts(four[0].0, four[1].0, four[2].0, four[3].0);
+                for (i, row) in rows.into_iter().enumerate() {
+                    _mm512_storeu_si512((*to.add(i)).add(offset).cast(), row);
                 }
             }
         }
@@ -426,6 +513,7 @@ mod instructions {
     #[allow(inline_always_mismatching_target_features, reason = "inlined with `round`, into functions that have them")]
     impl Register for Block {
         const BLOCKS: usize = 1;
+        const IN_FOURS: bool = false;
 
         #[inline(always)]
         unsafe fn load(from: *const [u8; BLOCK]) -> Self {

@@ -53,7 +53,7 @@ unsafe fn row(from: *const u8, word: usize, big_endian: bool) -> __m512i {
 /// # Safety
 /// AVX-512 F.
 #[inline(always)]
-unsafe fn transpose_parts(a: __m512i, b: __m512i, c: __m512i, d: __m512i) -> [__m512i; 4] {
+pub(crate) unsafe fn transpose_parts(a: __m512i, b: __m512i, c: __m512i, d: __m512i) -> [__m512i; 4] {
     // SAFETY: as above.
     unsafe {
         let (ab_low, ab_high) = (_mm512_shuffle_i32x4::<0x44>(a, b), _mm512_shuffle_i32x4::<0xee>(a, b));
