@@ -26,10 +26,9 @@ use super::sys;
 
 /// Bytes of a file that are read at a time, and hashed with the pieces of other files. Large enough that the calls do
 /// not count, small enough that the pieces of one worker stay in a core's second-level cache.
-const PIECE: usize = 32 << 10;
-/// Files that a worker has in hand at once: twice the lanes of the widest device, so that files that end leave no lane
-/// empty.
-const SLOTS: usize = 32;
+const PIECE: usize = 64 << 10;
+/// Files that a worker has in hand at once: the lanes of the widest device.
+const SLOTS: usize = 16;
 /// Files between the first unreported one and the last that a worker may take.
 const WINDOW: usize = 32 << 10;
 /// Bytes that the names of these files may take.
@@ -476,8 +475,6 @@ enum State {
     Whole(Job, Stamp),
     /// The piece is the next of a file.
     Piece(Open),
-    /// All pieces have been hashed.
-    End(Open),
 }
 
 /// A file that is read piece by piece.
@@ -553,18 +550,19 @@ impl<'e> Worker<'e> {
     /// Reads the next piece of every file in hand.
     fn read_on(&mut self) {
         for (slot, piece) in self.slots.iter_mut().zip(self.pieces.chunks_exact_mut(PIECE)) {
-            let State::Piece(open) = &mut slot.state else { continue };
-            match open.next_piece(piece) {
-                Ok(length) => slot.length = length,
-                Err(error) => {
-                    let State::Piece(open) = std::mem::replace(&mut slot.state, State::Empty) else { continue };
-                    self.results.push(open.job.done(Finding::Failed(error)));
-                    continue;
-                }
-            }
-            if slot.length == 0 {
-                slot.end();
-            }
+            slot.state = match std::mem::replace(&mut slot.state, State::Empty) {
+                State::Piece(mut open) => match open.next_piece(piece) {
+                    Ok(length) => {
+                        slot.length = length;
+                        State::Piece(open)
+                    }
+                    Err(error) => {
+                        self.results.push(open.job.done(Finding::Failed(error)));
+                        State::Empty
+                    }
+                },
+                other => other,
+            };
         }
     }
 
@@ -587,41 +585,42 @@ impl<'e> Worker<'e> {
 
     /// Hashes all pieces in hand as one batch.
     fn hash(&mut self) {
-        let pieces = self.pieces.chunks_exact(PIECE);
+        let engine = self.engine;
         let mut bytes = 0;
-        let mut requests = Vec::with_capacity(self.slots.len());
-        for (slot, piece) in self.slots.iter_mut().zip(pieces) {
+        // Streams that do without company stay by themselves, for they would take whole messages to their device.
+        let (mut together, mut apart, mut ends) = (Vec::with_capacity(self.slots.len()), Vec::new(), Vec::new());
+        for (slot, piece) in self.slots.iter_mut().zip(self.pieces.chunks_exact(PIECE)) {
             let piece = &piece[..slot.length];
-            // Requests that can run side by side stand together: whole messages, then the streams of each device.
-            requests.push(match &mut slot.state {
+            match &mut slot.state {
                 State::Empty => continue,
-                State::Whole(..) => (0, Request::digest(piece, slot.digest.bytes_mut())),
-                State::Piece(open) => (1 + open.stream.route().device, Request::update(&mut open.stream, piece)),
-                State::End(open) => {
-                    (1 + open.stream.route().device, Request::finish(&mut open.stream, slot.digest.bytes_mut()))
+                State::Whole(..) => together.push(Request::digest(piece, slot.digest.bytes_mut())),
+                State::Piece(open) => {
+                    let lanes = engine.break_even[open.stream.route().device] > 1;
+                    let batch = if lanes { &mut together } else { &mut apart };
+                    batch.push(Request::update(&mut open.stream, piece));
                 }
-            });
+            }
             bytes += piece.len();
         }
-        requests.sort_by_key(|(place, _)| *place);
-        let mut requests: Vec<_> = requests.into_iter().map(|(_, request)| request).collect();
-        let processed = self.engine.session.process(&mut requests).is_ok();
-        drop(requests);
-        self.engine.progress.inc(bytes as u64);
+        let mut processed = engine.process(together) & engine.process(apart);
         for slot in &mut self.slots {
-            let state = std::mem::replace(&mut slot.state, State::Empty);
-            let (job, stamp) = match state {
+            if let State::Piece(open) = &mut slot.state
+                && open.ended
+            {
+                ends.push(Request::finish(&mut open.stream, slot.digest.bytes_mut()));
+            }
+        }
+        processed &= engine.process(ends);
+        engine.progress.inc(bytes as u64);
+        for slot in &mut self.slots {
+            let (job, stamp) = match std::mem::replace(&mut slot.state, State::Empty) {
                 State::Empty => continue,
-                State::Piece(open) if processed => {
-                    let ended = open.ended;
+                State::Piece(open) if processed && !open.ended => {
                     slot.state = State::Piece(open);
-                    if ended {
-                        slot.end();
-                    }
                     continue;
                 }
+                State::Piece(open) => (open.job, open.stamp),
                 State::Whole(job, stamp) => (job, stamp),
-                State::Piece(open) | State::End(open) => (open.job, open.stamp),
             };
             // After a failure of the device the file is begun anew, on what is left.
             let finding = if processed { Finding::Digest { digest: slot.digest, stamp } } else { Finding::Alone };
@@ -657,17 +656,6 @@ impl<'e> Worker<'e> {
     }
 }
 
-impl Slot {
-    /// The last piece has been hashed.
-    fn end(&mut self) {
-        self.length = 0;
-        self.state = match std::mem::replace(&mut self.state, State::Empty) {
-            State::Piece(open) => State::End(open),
-            other => other,
-        };
-    }
-}
-
 impl Job {
     fn done(self, finding: Finding) -> (u64, Done) {
         (self.number, Done { name: self.name, finding })
@@ -675,6 +663,11 @@ impl Job {
 }
 
 impl Engine {
+    /// False when a device failed, and no other could do it.
+    fn process(&self, mut requests: Vec<Request<'_>>) -> bool {
+        requests.is_empty() || self.session.process(&mut requests).is_ok()
+    }
+
     /// Opens a file and reads its first piece into a slot, unless it has a result already. `company` is the number of files
     /// that are read piece by piece beside it.
     fn start(
