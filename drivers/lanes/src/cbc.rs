@@ -142,15 +142,24 @@ impl<'a, const N: usize> Chains<'a, N> {
         self.to[idle] = self.to[busy];
     }
 
+    /// Whether half of the lanes read from the same set of the first-level cache: lines that are a multiple of 4 KiB apart
+    /// share one, and it has 8 to 12 ways. Buffers that begin on pages are like that.
+    fn collides(&self) -> bool {
+        let set = |from: &*const u8| from.addr() & 0xfc0;
+        let first = set(&self.from[0]);
+        2 * self.from[..self.count].iter().filter(|from| set(from) == first).count() > self.count
+    }
+
     fn advance(&mut self, blocks: usize) {
         debug_assert_eq!(self.count, self.kernels.lanes);
+        let kernel = if self.collides() { self.kernels.colliding } else { self.kernels.side_by_side };
         let (chains, from, to) = (self.values.as_mut_ptr(), self.from.as_ptr(), self.to.as_ptr());
         // SAFETY: the CPU has the instructions because `kernels` exists, and `keys` are of the length they are for. The
         // pointers of a busy lane were set by `CbcLanes::start` or `CmacLanes::next` to memory that its job borrows or its
         // lane owns, valid for no fewer blocks than they counted, of which the engine asks for no more; those of an idle
         // lane are copies of a busy one's. Writing twice the same to the same place is harmless: all lanes read a block
         // before any writes it, and their chains are equal.
-        unsafe { (self.kernels.side_by_side)(chains, from, to, blocks, self.keys.as_ptr()) };
+        unsafe { kernel(chains, from, to, blocks, self.keys.as_ptr()) };
         for lane in 0..self.count {
             self.from[lane] = self.from[lane].wrapping_add(blocks * BLOCK);
             self.to[lane] = self.to[lane].wrapping_add(blocks * BLOCK);

@@ -1,7 +1,5 @@
 //! Hash functions and HMAC on lanes: messages, streams, padding.
 
-use core::mem::MaybeUninit;
-
 use zeroize::Zeroize;
 
 use crate::engine::{self, Lanes, MAX_FEW, MAX_LANES};
@@ -133,7 +131,7 @@ type TailBlocks = [u8; 2 * MAX_BLOCK];
 impl<H: Hash> Lane<'_, H> {
     /// The next segment, as its first byte and its blocks; no blocks at the end of the job. `chain` is the lane's column of
     /// chaining values, behind all segments so far; `tail` belongs to the lane.
-    fn next(&mut self, mut chain: Column<'_, H::Word>, tail: &mut MaybeUninit<TailBlocks>) -> (*const u8, usize) {
+    fn next(&mut self, mut chain: Column<'_, H::Word>, tail: &mut TailBlocks) -> (*const u8, usize) {
         let job = &mut self.job;
         loop {
             match self.stage {
@@ -173,21 +171,21 @@ impl<H: Hash> Lane<'_, H> {
                         }
                     }
                     let source = job.stream.as_ref().map_or(job.input, |stream| &stream.buffer[..left]);
-                    let tail = tail.write([0; 2 * MAX_BLOCK]);
-                    tail[..left].copy_from_slice(source);
-                    self.stage = if job.start.outer.is_some() { Stage::Outer } else { Stage::Digest };
                     let blocks = pad::<H>(tail, left, self.count);
+                    if left > 0 {
+                        tail[..left].copy_from_slice(source);
+                    }
+                    self.stage = if job.start.outer.is_some() { Stage::Outer } else { Stage::Digest };
                     return (tail.as_ptr(), blocks);
                 }
                 Stage::Outer => {
                     let digest = job.start.digest;
-                    let tail = tail.write([0; 2 * MAX_BLOCK]);
+                    let blocks = pad::<H>(tail, digest, (H::BLOCK + digest) as u64);
                     write::<H>(&chain, &mut tail[..digest]);
                     if let Some(outer) = &job.start.outer {
                         chain.set(outer);
                     }
                     self.stage = Stage::Digest;
-                    let blocks = pad::<H>(tail, digest, (H::BLOCK + digest) as u64);
                     return (tail.as_ptr(), blocks);
                 }
                 Stage::Digest => {
@@ -209,10 +207,16 @@ impl<H: Hash> Lane<'_, H> {
 /// No segment is left.
 const END: (*const u8, usize) = (core::ptr::null(), 0);
 
-/// Pads a message of `count` bytes whose last `left` bytes are in `tail`, with zeros behind them. Returns the blocks of the tail.
+/// Makes the padding of a message of `count` bytes whose last `left` bytes belong in front of it. Returns the blocks of both.
 fn pad<H: Hash>(tail: &mut TailBlocks, left: usize, count: u64) -> usize {
     let blocks = if left < H::BLOCK - H::LENGTH_FIELD { 1 } else { 2 };
     let end = blocks * H::BLOCK;
+    // Two sizes that the compiler knows, not one that it does not.
+    if blocks == 1 {
+        tail[..H::BLOCK].fill(0);
+    } else {
+        tail[..2 * H::BLOCK].fill(0);
+    }
     tail[left] = 0x80;
     // The length in bits is kept modulo 2^64 by MD5 and cannot be longer for SHA-1 and SHA-256; SHA-512 has 128 bits.
     let bits = u128::from(count) << 3;
@@ -227,12 +231,18 @@ fn pad<H: Hash>(tail: &mut TailBlocks, left: usize, count: u64) -> usize {
 
 /// Writes a chaining value as bytes, cut to the length of `output`.
 fn write<H: Hash>(chain: &Column<'_, H::Word>, output: &mut [u8]) {
-    let mut bytes = [0; 64];
-    for (part, word) in bytes.chunks_exact_mut(size_of::<H::Word>()).zip(chain.get()) {
+    let size = size_of::<H::Word>();
+    let mut words = chain.get().into_iter();
+    let mut whole = output.chunks_exact_mut(size);
+    for (part, word) in whole.by_ref().zip(words.by_ref()) {
         word.write(part, H::BIG_ENDIAN);
     }
-    let length = output.len().min(bytes.len());
-    output[..length].copy_from_slice(&bytes[..length]);
+    let rest = whole.into_remainder();
+    if let (1.., Some(word)) = (rest.len(), words.next()) {
+        let mut bytes = [0; 8];
+        word.write(&mut bytes[..size], H::BIG_ENDIAN);
+        rest.copy_from_slice(&bytes[..rest.len()]);
+    }
 }
 
 /// The chaining value of one lane among those of all lanes.
@@ -274,7 +284,7 @@ struct HashLanes<'a, H: Hash, const N: usize> {
     /// Where each lane reads next.
     at: [*const u8; N],
     lanes: [Option<Lane<'a, H>>; N],
-    tails: [MaybeUninit<TailBlocks>; N],
+    tails: [TailBlocks; N],
 }
 
 impl<H: Hash, const N: usize> HashLanes<'_, H, N> {
@@ -285,7 +295,7 @@ impl<H: Hash, const N: usize> HashLanes<'_, H, N> {
             words: [[H::Word::default(); N]; 8],
             at: [core::ptr::null(); N],
             lanes: [const { None }; N],
-            tails: [const { MaybeUninit::uninit() }; N],
+            tails: [[0; 2 * MAX_BLOCK]; N],
         }
     }
 

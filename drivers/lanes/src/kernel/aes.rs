@@ -109,10 +109,7 @@ trait Register: Copy {
     /// # Safety
     /// `to` holds `BLOCKS` pointers, each writable for a block behind `offset` bytes.
     unsafe fn scatter(self, to: *const *mut u8, offset: usize);
-    /// Whether four blocks of each lane are better read and written at once: registers that hold four blocks of a chain
-    /// when they are read, and one block each of four chains when they are used.
-    const IN_FOURS: bool;
-    /// Four successive blocks from behind each pointer: what four times `gather` gives.
+    /// Four successive blocks from behind each pointer: what four times `gather` gives, with each line of the cache read once.
     ///
     /// # Safety
     /// As `gather`, for four blocks.
@@ -147,7 +144,7 @@ trait Register: Copy {
 /// # Safety
 /// That of [`Chain`], and the CPU has the instructions of `R`.
 #[inline(always)]
-unsafe fn chain<R: Register, const REGISTERS: usize, const ROUNDS: usize, const ENCRYPT: bool>(
+unsafe fn chain<R: Register, const REGISTERS: usize, const ROUNDS: usize, const ENCRYPT: bool, const IN_FOURS: bool>(
     chains: *mut [u8; BLOCK],
     from: *const *const u8,
     to: *const *mut u8,
@@ -162,7 +159,7 @@ unsafe fn chain<R: Register, const REGISTERS: usize, const ROUNDS: usize, const 
         }
         // All lanes are read before any is written: idle lanes shadow a busy one, perhaps in place.
         let mut block = 0;
-        while R::IN_FOURS && blocks - block >= 4 {
+        while IN_FOURS && blocks - block >= 4 {
             let mut data = [x; 4];
             for r in 0..REGISTERS {
                 let four = R::gather_four(from.add(r * R::BLOCKS), block * BLOCK);
@@ -175,8 +172,9 @@ unsafe fn chain<R: Register, const REGISTERS: usize, const ROUNDS: usize, const 
                 *data = x;
             }
             if ENCRYPT {
-                for r in 0..REGISTERS {
-                    let four = [data[0][r], data[1][r], data[2][r], data[3][r]];
+                let [first, second, third, fourth] = data;
+                for (r, first) in first.into_iter().enumerate() {
+                    let four = [first, second[r], third[r], fourth[r]];
                     R::scatter_four(four, to.add(r * R::BLOCKS), block * BLOCK);
                 }
             }
@@ -237,6 +235,8 @@ pub(crate) struct Kernels {
     /// Lanes of `side_by_side`.
     pub(crate) lanes: usize,
     pub(crate) side_by_side: Chain,
+    /// The same, faster where the messages of the lanes fight for the same sets of the cache.
+    pub(crate) colliding: Chain,
     /// The same for a single chain.
     pub(crate) single: Chain,
     /// From this many chains on, side by side is faster than one after the other.
@@ -283,15 +283,15 @@ impl Aes {
             };
         }
         #[cfg(target_arch = "x86_64")]
-        let (side_by_side, single): (Chain, Chain) = match self.0.name() {
-            LevelName::Avx512 if self.0.vaes() => (pick!(sixteen), pick!(one_avx2)),
-            LevelName::Avx512 | LevelName::Avx2 => (pick!(eight_avx2), pick!(one_avx2)),
-            LevelName::Base => (pick!(eight), pick!(one)),
+        let (side_by_side, colliding, single): (Chain, Chain, Chain) = match self.0.name() {
+            LevelName::Avx512 if self.0.vaes() => (pick!(sixteen), pick!(sixteen_in_fours), pick!(one_avx2)),
+            LevelName::Avx512 | LevelName::Avx2 => (pick!(eight_avx2), pick!(eight_avx2), pick!(one_avx2)),
+            LevelName::Base => (pick!(eight), pick!(eight), pick!(one)),
         };
         #[cfg(target_arch = "aarch64")]
-        let (side_by_side, single): (Chain, Chain) = (pick!(eight), pick!(one));
+        let (side_by_side, colliding, single): (Chain, Chain, Chain) = (pick!(eight), pick!(eight), pick!(one));
         let (lanes, break_even) = self.lanes();
-        Kernels { lanes, side_by_side, single, break_even }
+        Kernels { lanes, side_by_side, colliding, single, break_even }
     }
 
     /// SubWord of FIPS 197.
@@ -304,7 +304,7 @@ impl Aes {
 
 /// [`chain`] compiled for one set of CPU features.
 macro_rules! compiled {
-    ($name:ident, $features:literal, $register:ty, $count:literal) => {
+    ($name:ident, $features:literal, $register:ty, $count:literal, in_fours $in_fours:literal) => {
         /// # Safety
         /// That of [`Chain`](super::Chain).
         #[target_feature(enable = $features)]
@@ -316,7 +316,7 @@ macro_rules! compiled {
             keys: *const [u8; BLOCK],
         ) {
             // SAFETY: the features of the register are on here; the rest is the caller's promise.
-            unsafe { chain::<$register, $count, ROUNDS, ENCRYPT>(chains, from, to, blocks, keys) }
+            unsafe { chain::<$register, $count, ROUNDS, ENCRYPT, $in_fours>(chains, from, to, blocks, keys) }
         }
     };
 }
@@ -328,11 +328,12 @@ mod instructions {
     use super::{BLOCK, Register, chain};
     use crate::vector::avx512::transpose_parts;
 
-    compiled!(sixteen, "avx512f,vaes,aes", Zmm, 4);
-    compiled!(eight_avx2, "avx2,aes", Xmm, 8);
-    compiled!(one_avx2, "avx2,aes", Xmm, 1);
-    compiled!(eight, "aes", Xmm, 8);
-    compiled!(one, "aes", Xmm, 1);
+    compiled!(sixteen, "avx512f,vaes,aes", Zmm, 4, in_fours false);
+    compiled!(sixteen_in_fours, "avx512f,vaes,aes", Zmm, 4, in_fours true);
+    compiled!(eight_avx2, "avx2,aes", Xmm, 8, in_fours false);
+    compiled!(one_avx2, "avx2,aes", Xmm, 1, in_fours false);
+    compiled!(eight, "aes", Xmm, 8, in_fours false);
+    compiled!(one, "aes", Xmm, 1, in_fours false);
 
     /// SubWord of FIPS 197.
     #[target_feature(enable = "aes")]
@@ -347,7 +348,6 @@ mod instructions {
 
     impl Register for Xmm {
         const BLOCKS: usize = 1;
-        const IN_FOURS: bool = false;
 
         #[inline(always)]
         unsafe fn load(from: *const [u8; BLOCK]) -> Self {
@@ -402,9 +402,12 @@ mod instructions {
     #[derive(Clone, Copy)]
     struct Zmm(__m512i);
 
+    /// Four blocks on one line of the cache: a store across two lines is not forwarded to the loads behind it.
+    #[repr(align(64))]
+    struct Line([[u8; BLOCK]; 4]);
+
     impl Register for Zmm {
         const BLOCKS: usize = 4;
-        const IN_FOURS: bool = true;
 
         #[inline(always)]
         unsafe fn load(from: *const [u8; BLOCK]) -> Self {
@@ -440,16 +443,16 @@ mod instructions {
         unsafe fn scatter(self, to: *const *mut u8, offset: usize) {
             // SAFETY: the caller promises four pointers, each with a writable block behind it.
             unsafe {
-                let store = |i: usize, block| _mm_storeu_si128((*to.add(i)).add(offset).cast(), block);
-                store(0, _mm512_castsi512_si128(self.0));
-                store(1, _mm512_extracti32x4_epi32::<1>(self.0));
-                store(2, _mm512_extracti32x4_epi32::<2>(self.0));
-                store(3, _mm512_extracti32x4_epi32::<3>(self.0));
+                // By way of memory: extracting from the register would compete with the AES rounds for their ports (16
+                // chains and 10 rounds: 72 cycles a block on Zen 4, against 57 this way).
+                let mut line = Line([[0; BLOCK]; 4]);
+                self.store(line.0.as_mut_ptr());
+                for (i, block) in core::hint::black_box(&line).0.iter().enumerate() {
+                    _mm_storeu_si128((*to.add(i)).add(offset).cast(), _mm_loadu_si128(block.as_ptr().cast()));
+                }
             }
         }
 
-        /// Each line of the cache is read once: sixteen messages that are a multiple of 4 KiB apart share a set of the
-        /// cache, which has fewer ways.
         #[inline(always)]
         unsafe fn gather_four(from: *const *const u8, offset: usize) -> [Self; 4] {
             // SAFETY: the caller promises AVX-512 and four pointers, each with four readable blocks behind it.
@@ -496,8 +499,8 @@ mod instructions {
 
     use super::{BLOCK, Register, chain};
 
-    compiled!(eight, "aes,neon", Block, 8);
-    compiled!(one, "aes,neon", Block, 1);
+    compiled!(eight, "aes,neon", Block, 8, in_fours false);
+    compiled!(one, "aes,neon", Block, 1, in_fours false);
 
     /// SubWord of FIPS 197: with four times the same word, ShiftRows changes nothing.
     #[target_feature(enable = "aes,neon")]
@@ -513,7 +516,6 @@ mod instructions {
     #[allow(inline_always_mismatching_target_features, reason = "inlined with `round`, into functions that have them")]
     impl Register for Block {
         const BLOCKS: usize = 1;
-        const IN_FOURS: bool = false;
 
         #[inline(always)]
         unsafe fn load(from: *const [u8; BLOCK]) -> Self {
