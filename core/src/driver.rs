@@ -158,7 +158,7 @@ pub trait Device: Send + Sync {
     fn open(&self, params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Unsupported>;
 
     /// A queue for one thread at a time: its lanes, its ring, its stream. Core keeps it and calls again when several
-    /// threads work at once; may block. A fault means: not now.
+    /// threads work at once; may block. A fault is the device's, as that of a request.
     fn attach(&self) -> Result<Box<dyn DeviceQueue>, Fault> {
         Ok(Box::new(Inline))
     }

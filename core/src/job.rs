@@ -66,7 +66,7 @@ impl<'b> Batch<'b> {
             };
             self.next += 1;
             // SAFETY: no job has this body yet, so it is the batch's.
-            if unsafe { body.as_ref() }.result.is_some() {
+            if unsafe { body.as_ref() }.outcome.is_some() {
                 continue; // core knew its outcome
             }
             // SAFETY: the mark is alive as the request is, and is only used through shared references.
@@ -169,7 +169,7 @@ impl Job {
     fn finish(&self, result: Result<Outcome, Fault>) {
         // SAFETY: rules 1 and 2; after the store below nothing is touched through this job any more.
         unsafe {
-            (*self.body.as_ptr()).result = Some(result);
+            (*self.body.as_ptr()).finish(result);
             self.state.as_ref().store(IDLE, Ordering::Release);
         }
     }
@@ -214,7 +214,9 @@ pub(crate) fn run_to_end(
     let untaken = batch.len();
     for request in &mut requests[len - untaken..] {
         // By a device that is full with nothing in it.
-        request.body.result.get_or_insert_with(|| Err(Fault::failed("the device takes no requests")));
+        if request.body.outcome.is_none() {
+            request.body.fault = Some(Fault::failed("the device takes no requests"));
+        }
     }
     queue
 }

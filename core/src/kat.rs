@@ -113,7 +113,8 @@ fn batch(
     let mut requests: Vec<Request<'_>> = trials.iter_mut().map(|trial| Request::new(trial.operands(), None)).collect();
     let queue = device.attach().map_err(|fault| fault.to_string())?;
     run_to_end(queue, session, &mut requests);
-    let results: Vec<_> = requests.into_iter().map(|request| request.body.result.unwrap_or(Err(Fault::Lost))).collect();
+    let results: Vec<_> = requests.iter().map(|request| request.body.result()).collect();
+    drop(requests);
     for (trial, result) in trials.iter().zip(results) {
         trial.judge(result, "batch")?;
     }

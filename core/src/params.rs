@@ -2,7 +2,7 @@ use std::fmt;
 
 use zeroize::Zeroizing;
 
-use crate::request::Operands;
+use crate::request::{Operands, Shape};
 use crate::{Algorithm, Kind, Misuse, Operation, Outcome, tags_equal};
 
 /// Which way a session is used. Devices may prepare less for a session that goes one way.
@@ -127,10 +127,10 @@ impl SessionParams {
 
     /// Everything that can be wrong with a request before a device is asked. `Some` is its outcome already.
     #[inline(always)]
-    pub(crate) fn check_operands(&self, operands: &Operands<'_>) -> Result<Option<Outcome>, Misuse> {
+    pub(crate) fn check_operands(&self, operands: &Operands<'_>, shape: Shape) -> Result<Option<Outcome>, Misuse> {
         let algorithm = self.algorithm;
         let info = algorithm.info();
-        let operation = operands.operation();
+        let Shape { operation, bytes, .. } = shape;
         if !self.allows(operation) {
             return Err(Misuse::Operation { algorithm, operation });
         }
@@ -147,23 +147,23 @@ impl SessionParams {
         match operands {
             Operands::Cipher { iv, data, .. } => {
                 iv_length(iv)?;
-                output_length(data.output_len(), data.len())?;
-                Ok(self.data_length(data.len(), iv.len()))
+                output_length(data.output_len(), bytes)?;
+                Ok(self.data_length(bytes, iv.len()))
             }
             Operands::Seal { iv, data, tag, .. } => {
                 iv_length(iv)?;
-                output_length(data.output_len(), data.len())?;
+                output_length(data.output_len(), bytes)?;
                 output_length(tag.len(), self.tag_len)?;
-                Ok(self.data_length(data.len(), iv.len()))
+                Ok(self.data_length(bytes, iv.len()))
             }
             Operands::Open { iv, data, tag, .. } => {
                 iv_length(iv)?;
-                output_length(data.output_len(), data.len())?;
+                output_length(data.output_len(), bytes)?;
                 // The tag comes from the peer with its length: a short one is a bad one.
                 if tag.len() != self.tag_len {
                     return Ok(Some(Outcome::BadTag));
                 }
-                Ok(self.data_length(data.len(), iv.len()))
+                Ok(self.data_length(bytes, iv.len()))
             }
             Operands::Digest { output, .. } => output_length(output.len(), self.tag_len).map(|()| None),
             Operands::Mac { iv, output, .. } => {

@@ -188,28 +188,28 @@ impl Operands<'_> {
     /// The operation; for streams, that of their session's kind: a digest, or the same steps with a key before them.
     #[inline]
     pub fn operation(&self) -> Operation {
-        self.shape().0
+        self.shape().operation
     }
 
     /// Bytes of data; what routes go by.
     #[inline]
     pub fn bytes(&self) -> usize {
-        self.shape().1
+        self.shape().bytes
     }
 
-    /// Operation, bytes of data, and whether they are in place: what routes and limits go by, in one look.
+    /// What routes and limits go by, in one look.
     #[inline]
-    pub(crate) fn shape(&self) -> (Operation, usize, bool) {
+    pub(crate) fn shape(&self) -> Shape {
         let (operation, data) = match self {
             Operands::Cipher { operation, data, .. } => (*operation, data),
             Operands::Seal { data, .. } => (Operation::Seal, data),
             Operands::Open { data, .. } => (Operation::Open, data),
-            Operands::Digest { input, .. } => return (Operation::Digest, input.len(), false),
-            Operands::Mac { input, .. } => return (Operation::Mac, input.len(), false),
-            Operands::Update { stream, input } => return (stream.operation(), input.len(), false),
-            Operands::Finish { stream, .. } => return (stream.operation(), 0, false),
+            Operands::Digest { input, .. } => return Shape::new(Operation::Digest, input.len()),
+            Operands::Mac { input, .. } => return Shape::new(Operation::Mac, input.len()),
+            Operands::Update { stream, input } => return Shape::new(stream.operation(), input.len()),
+            Operands::Finish { stream, .. } => return Shape::new(stream.operation(), 0),
         };
-        (operation, data.len(), matches!(data, Buffers::InPlace(_)))
+        Shape { operation, bytes: data.len(), in_place: matches!(data, Buffers::InPlace(_)) }
     }
 
     /// The same operands for a shorter time.
@@ -226,6 +226,21 @@ impl Operands<'_> {
             Operands::Update { stream, input } => Operands::Update { stream: &mut **stream, input },
             Operands::Finish { stream, output } => Operands::Finish { stream: &mut **stream, output },
         }
+    }
+}
+
+/// What of operands matters to a route.
+#[derive(Clone, Copy)]
+pub(crate) struct Shape {
+    pub(crate) operation: Operation,
+    pub(crate) bytes: usize,
+    pub(crate) in_place: bool,
+}
+
+impl Shape {
+    #[inline]
+    fn new(operation: Operation, bytes: usize) -> Self {
+        Self { operation, bytes, in_place: false }
     }
 }
 
@@ -254,14 +269,31 @@ pub(crate) struct Body<'a> {
     pub(crate) operands: Operands<'a>,
     /// Of `Update` and `Finish`: where the state of the stream lives.
     pub(crate) bound: Option<Bound>,
-    pub(crate) result: Option<Result<Outcome, Fault>>,
+    /// How it ended; at most one of the two. (Not one `Result`: copying that costs more than the rest of a completion.)
+    pub(crate) outcome: Option<Outcome>,
+    pub(crate) fault: Option<Fault>,
     pub(crate) route: Option<Route>,
 }
 
 impl fmt::Debug for Body<'_> {
     /// Shows no data.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} bytes {:?}", self.operands.operation(), self.operands.bytes(), self.result)
+        write!(f, "{} {} bytes {:?}", self.operands.operation(), self.operands.bytes(), self.outcome)
+    }
+}
+
+impl Body<'_> {
+    #[inline]
+    pub(crate) fn finish(&mut self, result: Result<Outcome, Fault>) {
+        match result {
+            Ok(outcome) => self.outcome = Some(outcome),
+            Err(fault) => self.fault = Some(fault),
+        }
+    }
+
+    /// What a device gave back.
+    pub(crate) fn result(&self) -> Result<Outcome, Fault> {
+        self.outcome.ok_or_else(|| self.fault.clone().unwrap_or(Fault::Lost))
     }
 }
 
@@ -314,14 +346,14 @@ impl<'a> Request<'a> {
     }
 
     pub(crate) fn new(operands: Operands<'a>, bound: Option<Bound>) -> Self {
-        let body = Body { operands, bound, result: None, route: None };
+        let body = Body { operands, bound, outcome: None, fault: None, route: None };
         Self { body, state: AtomicU8::new(IDLE) }
     }
 
     /// The outcome, once the request has been run.
     pub fn outcome(&self) -> Option<Outcome> {
         debug_assert_eq!(self.state.load(Ordering::Relaxed), IDLE, "core gives requests back only when they are done");
-        self.body.result.as_ref().and_then(|result| result.as_ref().ok().copied())
+        self.body.outcome
     }
 
     /// The device that ran it and why, once it has been run.

@@ -9,7 +9,7 @@ use crate::driver::{Buffers, Capability, DeviceSession, Operands};
 use crate::error::{Error, Fault, Misuse, Result, Unsupported};
 use crate::job::run_to_end;
 use crate::registry::Gantry;
-use crate::request::{Body, Outcome, Request};
+use crate::request::{Body, Outcome, Request, Shape};
 use crate::route::{Ask, Needs, Reason, Route, Sizes};
 use crate::stream::{Bound, CipherStream, Stream, check_bound};
 use crate::{Operation, SessionParams, tags_equal};
@@ -131,7 +131,8 @@ impl Session {
     /// Data that arrives in pieces, chained across them.
     pub fn cipher_stream(&self, operation: Operation, iv: &[u8]) -> Result<CipherStream> {
         let mut nothing = [];
-        self.inner.params.check_operands(&Operands::Cipher { operation, iv, data: Buffers::InPlace(&mut nothing) })?;
+        let operands = Operands::Cipher { operation, iv, data: Buffers::InPlace(&mut nothing) };
+        self.inner.params.check_operands(&operands, operands.shape())?;
         let (state, route) = self.inner.open_stream(operation, 1, |session| session.cipher_stream(operation, iv))?;
         Ok(CipherStream::new(self.inner.clone(), state, operation, route))
     }
@@ -142,7 +143,8 @@ impl Session {
             let (algorithm, operation) = (self.inner.params.algorithm(), operands.operation());
             return Err(Misuse::Stream { algorithm, operation }.into()); // a stream steps by itself, or in a batch
         }
-        match self.inner.params.check_operands(&operands)? {
+        let shape = operands.shape();
+        match self.inner.params.check_operands(&operands, shape)? {
             Some(outcome) => Ok(outcome),
             None => self.inner.run_direct(&mut operands, 0, None),
         }
@@ -158,9 +160,12 @@ impl Session {
         let mut all = Group::default();
         let mut alike = 0;
         for (index, request) in requests.iter_mut().enumerate() {
-            check_bound(&request.body.operands, request.body.bound, inner)?;
-            request.body.result = inner.params.check_operands(&request.body.operands)?.map(Ok);
-            if alike == index && all.takes_in(request) {
+            let Body { operands, bound, outcome, fault, .. } = &mut request.body;
+            let shape = operands.shape();
+            check_bound(shape.operation, *bound, inner)?;
+            *outcome = inner.params.check_operands(operands, shape)?;
+            *fault = None;
+            if alike == index && all.takes_in(shape, *bound) {
                 alike += 1;
             }
         }
@@ -171,7 +176,8 @@ impl Session {
         let mut rest = requests;
         while !rest.is_empty() {
             let mut group = Group::default();
-            let alike = rest.iter().take_while(|request| group.takes_in(request)).count();
+            let takes_in = |Request { body, .. }: &&Request<'_>| group.takes_in(body.operands.shape(), body.bound);
+            let alike = rest.iter().take_while(takes_in).count();
             let (now, later) = rest.split_at_mut(alike);
             rest = later;
             if let Err(error) = inner.run_group(&group, now) {
@@ -207,14 +213,13 @@ struct Group {
 impl Group {
     /// Whether the request can go along; if so, what it needs is needed by all.
     #[inline]
-    fn takes_in(&mut self, request: &Request<'_>) -> bool {
-        let Body { operands, bound, .. } = &request.body;
-        let (operation, bytes, in_place) = operands.shape();
+    fn takes_in(&mut self, shape: Shape, bound: Option<Bound>) -> bool {
+        let Shape { operation, bytes, in_place } = shape;
         if *self.operation.get_or_insert(operation) != operation {
             return false;
         }
         if let Some(Bound { route, .. }) = bound
-            && self.bound.get_or_insert(*route).device != route.device
+            && self.bound.get_or_insert(route).device != route.device
         {
             return false;
         }
@@ -248,7 +253,7 @@ impl Inner {
     /// Runs one request, on one device after the other until one gives an outcome. `tried` are the candidates that failed
     /// already, `last` is what the last of them said.
     fn run_direct(&self, operands: &mut Operands<'_>, mut tried: u64, mut last: Option<Fault>) -> Result<Outcome> {
-        let (operation, bytes, in_place) = operands.shape();
+        let Shape { operation, bytes, in_place } = operands.shape();
         let needs = Needs { in_place, streaming: false, max_bytes: bytes };
         while let Some(route) = self.ask(operation, 1, Sizes::One(bytes), needs, tried) {
             let place = self.place(route.device);
@@ -259,8 +264,7 @@ impl Inner {
             } else {
                 let mut request = [Request::new(operands.reborrow(), None)];
                 self.run_on(place, session, &mut request);
-                let [request] = request;
-                request.body.result.unwrap_or(Err(Fault::Lost))
+                request[0].body.result()
             };
             match result {
                 Ok(outcome) => return Ok(outcome),
@@ -306,9 +310,11 @@ impl Inner {
         let device = &self.gantry.devices()[self.candidates[place].device];
         match device.take_queue() {
             Ok(queue) => device.put_queue(run_to_end(queue, session, requests)),
-            Err(fault) => requests.iter_mut().for_each(|request| {
-                request.body.result.get_or_insert_with(|| Err(fault.clone()));
-            }),
+            Err(fault) => {
+                for request in requests.iter_mut().filter(|request| request.body.outcome.is_none()) {
+                    request.body.fault = Some(fault.clone());
+                }
+            }
         }
     }
 
@@ -316,8 +322,7 @@ impl Inner {
     fn repair(&self, place: usize, requests: &mut [Request<'_>]) -> Result<()> {
         let mut verdict = Ok(());
         for request in requests {
-            let Some(Err(fault)) = &request.body.result else { continue };
-            let fault = fault.clone();
+            let Some(fault) = request.body.fault.take() else { continue };
             self.gantry.devices()[self.candidates[place].device].quarantine();
             let again = match request.body.bound {
                 None => self.run_direct(&mut request.body.operands, 1 << place, Some(fault)),
@@ -325,7 +330,7 @@ impl Inner {
                 Some(_) => Err(Error::Device { algorithm: self.params.algorithm(), last: fault }),
             };
             match again {
-                Ok(outcome) => request.body.result = Some(Ok(outcome)),
+                Ok(outcome) => request.body.outcome = Some(outcome),
                 Err(error) => verdict = Err(error),
             }
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::driver::{self, Buffers, DigestStream, Operands};
+use crate::driver::{self, Buffers, DigestStream};
 use crate::error::{Error, Fault, Result};
 use crate::route::Route;
 use crate::session::Inner;
@@ -124,15 +124,16 @@ impl Clone for CipherStream {
     }
 }
 
-/// The `Operands` of a stream never leave its device: a wrong pairing is a mistake of the caller.
+/// The state of a stream never leaves its session's device: a wrong pairing is a mistake of the caller.
+#[inline]
 pub(crate) fn check_bound(
-    operands: &Operands<'_>,
+    operation: Operation,
     bound: Option<Bound>,
     session: &Arc<Inner>,
 ) -> std::result::Result<(), Misuse> {
     match bound {
         Some(bound) if !std::ptr::eq(bound.session, Arc::as_ptr(session)) => {
-            Err(Misuse::Stream { algorithm: session.params.algorithm(), operation: operands.operation() })
+            Err(Misuse::Stream { algorithm: session.params.algorithm(), operation })
         }
         _ => Ok(()),
     }
