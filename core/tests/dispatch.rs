@@ -161,6 +161,17 @@ fn break_even_sends_crowds_to_lanes_and_the_few_that_are_left_to_software() {
 }
 
 #[test]
+fn of_two_devices_that_need_no_company_the_one_with_lanes_serves() {
+    let capability = Capability { lanes: 8, break_even: 1, ..Capability::new(Algorithm::Null) };
+    let software = Scripted::new(Script::new("software"));
+    let lanes = Scripted::new(Script { capability, ..Script::new("lanes") });
+    let session = session_on(BreakEven, &[&software, &lanes]);
+    for count in [1, 3, 8, 11] {
+        assert_eq!(run_batch(&session, count), vec!["lanes"; count]);
+    }
+}
+
+#[test]
 fn fixed_policies_do_what_they_say() {
     let one = Scripted::new(Script::new("one"));
     let two = Scripted::new(Script::new("two"));

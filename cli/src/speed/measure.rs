@@ -107,7 +107,7 @@ struct Prepared<'m> {
 
 /// Opens the session on its device, touches all memory, brings the CPU up to speed.
 fn prepare<'m>(load: &Load<'_>, mut calls: Calls<'m>) -> Result<Prepared<'m>, String> {
-    const WARM: Duration = Duration::from_millis(2);
+    const WARM: Duration = Duration::from_millis(25);
     let round = |calls: &mut Calls<'_>| {
         (0..calls.len()).try_for_each(|index| calls.call(index, load.session)).map_err(|error| error.to_string())
     };

@@ -1,6 +1,7 @@
 //! The default: believes what capabilities declare.
 
-use super::{Ask, Policy, Reason, Route};
+use super::{Ask, Choice, Policy, Reason, Route};
+use crate::driver::Capability;
 
 /// Sends requests to the device that asks for the most company that there is, and splits a batch where the last few
 /// would be too few for it.
@@ -17,20 +18,10 @@ impl Policy for BreakEven {
 
     fn route(&self, ask: &Ask<'_>) -> Option<Route> {
         let mut choices = 0;
-        let mut best: Option<super::Choice<'_>> = None;
+        let mut best: Option<Choice<'_>> = None;
         for choice in ask.choices() {
             choices += 1;
-            let asks_for = choice.capability.break_even;
-            // Where company is short everywhere, the device that asks for the least.
-            let better = best.as_ref().is_none_or(|best| {
-                let (now, before) = (asks_for <= ask.requests, best.capability.break_even <= ask.requests);
-                if now == before {
-                    if now { asks_for > best.capability.break_even } else { asks_for < best.capability.break_even }
-                } else {
-                    now
-                }
-            });
-            if better {
+            if best.as_ref().is_none_or(|best| rank(ask, &choice) > rank(ask, best)) {
                 best = Some(choice);
             }
         }
@@ -39,11 +30,19 @@ impl Policy for BreakEven {
             return Some(ask.all_to(&best, Reason::OnlyChoice));
         }
         let capability = best.capability;
-        if capability.break_even <= 1 || capability.break_even > ask.requests {
+        if ask.requests == 1 || capability.lanes == 1 || capability.break_even > ask.requests {
             return Some(ask.all_to(&best, Reason::TooFew));
         }
         let rest = ask.requests % capability.lanes;
         let left_over = if rest < capability.break_even && rest < ask.requests { rest } else { 0 };
         Some(Route { device: best.device, requests: ask.requests - left_over, reason: Reason::EnoughCompany })
     }
+}
+
+/// Devices that have their company come first, among them the one that asks for the most, then the one with the most lanes;
+/// of the others the one that asks for the least.
+fn rank(ask: &Ask<'_>, choice: &Choice<'_>) -> (bool, isize, usize) {
+    let Capability { break_even, lanes, .. } = *choice.capability;
+    let pays = break_even <= ask.requests;
+    (pays, if pays { break_even.cast_signed() } else { -break_even.cast_signed() }, lanes)
 }

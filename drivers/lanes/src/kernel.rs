@@ -107,6 +107,25 @@ fn opaque<T>(table: &'static T) -> &'static T {
     core::hint::black_box(table)
 }
 
+/// [`sha2::sha512_ahead`] compiled for one set of CPU features.
+#[cfg(target_arch = "x86_64")]
+macro_rules! ahead {
+    ($name:ident, $features:literal, $vector:ty) => {
+        /// # Safety
+        /// That of [`Compress`], with one lane.
+        #[target_feature(enable = $features)]
+        unsafe fn $name(state: *mut u64, messages: *const *const u8, blocks: usize) {
+            // SAFETY: the features of the vector type are on here; the rest is the caller's promise.
+            unsafe { sha2::sha512_ahead::<$vector>(state, messages, blocks) }
+        }
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+ahead!(sha512_ahead_avx512, "avx512f,avx512bw,avx2,bmi1,bmi2", crate::vector::avx512::Zmm64);
+#[cfg(target_arch = "x86_64")]
+ahead!(sha512_ahead_avx2, "avx2,bmi1,bmi2", crate::vector::avx2::Ymm64);
+
 /// A module of compression functions compiled for one set of CPU features.
 macro_rules! compiled {
     ($(#[$doc:meta])* $module:ident, $features:literal, $v32:ty, $v64:ty) => {
@@ -207,6 +226,17 @@ fn sha256_best(level: Level) -> Kernels<Sha256> {
     }
 }
 
-/// No SHA instructions are used on other architectures.
+/// For one message, words are made ahead.
+#[cfg(target_arch = "x86_64")]
+fn sha512_best(level: Level) -> Kernels<Sha512> {
+    let single: Compress<u64> = match level.name() {
+        LevelName::Avx512 => sha512_ahead_avx512,
+        LevelName::Avx2 => sha512_ahead_avx2,
+        LevelName::Base => return sha512(level),
+    };
+    Kernels { few: single, single, ..sha512(level) }
+}
+
+/// No instructions of their own are used on other architectures.
 #[cfg(not(target_arch = "x86_64"))]
-use {sha1 as sha1_best, sha256 as sha256_best};
+use {sha1 as sha1_best, sha256 as sha256_best, sha512 as sha512_best};
