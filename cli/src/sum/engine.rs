@@ -18,7 +18,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::Builder;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use gantry::{Request, Session, Stream};
+use gantry::driver::Capability;
+use gantry::{Operation, Request, Session, Stream};
 use indicatif::ProgressBar;
 
 use super::digest::Digest;
@@ -27,15 +28,19 @@ use super::sys;
 /// Bytes of a file that are read at a time, and hashed with the pieces of other files. Large enough that the calls do
 /// not count, small enough that the pieces of one worker stay in a core's second-level cache.
 const PIECE: usize = 64 << 10;
-/// Files that a worker has in hand at once: the lanes of the widest device.
-const SLOTS: usize = 16;
+/// From one piece to the next: not a power of two, or all of them would share the same few sets of the caches.
+const STRIDE: usize = PIECE + 192;
+/// Files that a worker has in hand at once: as many as the device has lanes, within these bounds. With fewer, small files
+/// would come in small batches; with more, the pieces would not fit into the cache.
+const LEAST_SLOTS: usize = 8;
+const MOST_SLOTS: usize = 16;
 /// Files between the first unreported one and the last that a worker may take.
 const WINDOW: usize = 32 << 10;
 /// Bytes that the names of these files may take.
 const WINDOW_NAMES: usize = 8 << 20;
 /// Files that are handed to the workers under one lock.
 const HANDFUL: usize = 64;
-/// Most workers; more would wait for the file system, and each may hold [`SLOTS`] files open.
+/// Most workers; more would wait for the file system, and each may hold [`MOST_SLOTS`] files open.
 const MOST_WORKERS: usize = 16;
 /// Bytes that are read at a time of a file that is hashed alone.
 const ALONE_PIECE: usize = 256 << 10;
@@ -59,8 +64,8 @@ pub(super) trait Sink<N> {
 pub(super) struct Engine {
     session: Session,
     digest: Digest,
-    /// Requests from which the lanes are worth it, for each device.
-    break_even: Vec<usize>,
+    /// By the place of the device in the framework.
+    company: Vec<Company>,
     workers: usize,
     slots: usize,
     progress: ProgressBar,
@@ -97,6 +102,12 @@ struct Done {
     finding: Finding,
 }
 
+/// What a device makes of several files at once.
+struct Company {
+    lanes: usize,
+    break_even: usize,
+}
+
 enum Finding {
     Digest {
         digest: Digest,
@@ -131,8 +142,13 @@ impl Engine {
     /// An engine of at most so many threads. Bytes that have been hashed are added to `progress`.
     pub(super) fn new(session: Session, threads: usize, progress: ProgressBar) -> Self {
         let algorithm = session.params().algorithm();
+        let of = |capability: &Capability| Company { lanes: capability.lanes, break_even: capability.break_even };
         let devices = session.gantry().devices().iter();
-        let break_even = devices.map(|device| device.capability(algorithm).map_or(1, |c| c.break_even)).collect();
+        let company: Vec<Company> = devices
+            .map(|device| device.capability(algorithm).map_or(Company { lanes: 1, break_even: 1 }, of))
+            .collect();
+        let route = session.route(Operation::Digest, PIECE, MOST_SLOTS);
+        let slots = route.map_or(1, |route| company[route.device].lanes).clamp(LEAST_SLOTS, MOST_SLOTS);
         let workers = threads.min(MOST_WORKERS);
         // Some descriptors are the process's own.
         let files = sys::most_open_files().saturating_sub(16).max(1);
@@ -148,9 +164,9 @@ impl Engine {
         };
         Self {
             digest: Digest::zero(session.params().tag_length()),
-            break_even,
+            company,
             workers,
-            slots: SLOTS.min(files / workers),
+            slots: slots.min(files / workers),
             session,
             progress,
             ring: Mutex::new(ring),
@@ -437,6 +453,11 @@ impl Engine {
     }
 }
 
+/// The room of each slot's piece.
+fn pieces_of(pieces: &mut [u8]) -> impl Iterator<Item = &mut [u8]> {
+    pieces.chunks_exact_mut(STRIDE).map(|room| &mut room[..PIECE])
+}
+
 /// Reads until the buffer is full or the file ends.
 fn read_full(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut length = 0;
@@ -536,7 +557,7 @@ impl<'e> Worker<'e> {
                 return;
             }
             if self.pieces.is_empty() {
-                self.pieces = vec![0; self.slots.len() * PIECE];
+                self.pieces = vec![0; self.slots.len() * STRIDE];
             }
             if self.jobs.is_empty() && room > 0 {
                 self.leave_lanes();
@@ -549,7 +570,7 @@ impl<'e> Worker<'e> {
 
     /// Reads the next piece of every file in hand.
     fn read_on(&mut self) {
-        for (slot, piece) in self.slots.iter_mut().zip(self.pieces.chunks_exact_mut(PIECE)) {
+        for (slot, piece) in self.slots.iter_mut().zip(pieces_of(&mut self.pieces)) {
             slot.state = match std::mem::replace(&mut slot.state, State::Empty) {
                 State::Piece(mut open) => match open.next_piece(piece) {
                     Ok(length) => {
@@ -575,7 +596,7 @@ impl<'e> Worker<'e> {
         let large = |data: &Option<Metadata>| data.as_ref().is_some_and(|data| data.len() >= PIECE as u64);
         let streams = self.slots.iter().filter(|slot| matches!(slot.state, State::Piece(_))).count();
         let company = streams + looked_at.iter().filter(|(data, _)| large(data)).count();
-        let mut empty = self.slots.iter_mut().zip(self.pieces.chunks_exact_mut(PIECE));
+        let mut empty = self.slots.iter_mut().zip(pieces_of(&mut self.pieces));
         for (data, job) in looked_at {
             // There is one for each job: that many were asked for.
             let Some((slot, piece)) = empty.find(|(slot, _)| matches!(slot.state, State::Empty)) else { break };
@@ -589,13 +610,13 @@ impl<'e> Worker<'e> {
         let mut bytes = 0;
         // Streams that do without company stay by themselves, for they would take whole messages to their device.
         let (mut together, mut apart, mut ends) = (Vec::with_capacity(self.slots.len()), Vec::new(), Vec::new());
-        for (slot, piece) in self.slots.iter_mut().zip(self.pieces.chunks_exact(PIECE)) {
+        for (slot, piece) in self.slots.iter_mut().zip(self.pieces.chunks_exact(STRIDE)) {
             let piece = &piece[..slot.length];
             match &mut slot.state {
                 State::Empty => continue,
                 State::Whole(..) => together.push(Request::digest(piece, slot.digest.bytes_mut())),
                 State::Piece(open) => {
-                    let lanes = engine.break_even[open.stream.route().device] > 1;
+                    let lanes = engine.company[open.stream.route().device].lanes > 1;
                     let batch = if lanes { &mut together } else { &mut apart };
                     batch.push(Request::update(&mut open.stream, piece));
                 }
@@ -639,7 +660,7 @@ impl<'e> Worker<'e> {
                 streams += 1;
                 total += open.stamp.size;
                 longest = longest.max(open.stamp.size.saturating_sub(open.read));
-                break_even = break_even.max(self.engine.break_even[open.stream.route().device]);
+                break_even = break_even.max(self.engine.company[open.stream.route().device].break_even);
             }
         }
         if streams >= break_even || total >= longest.saturating_mul(break_even as u64) {
