@@ -30,6 +30,7 @@ install: ## install under PREFIX (/usr/local): binary, *sum links, man pages, co
 	@scripts/install "$(DESTDIR)" "$(PREFIX)"
 
 book: ## build the book: docs/book/index.html
+	@scripts/setup build
 	@scripts/book
 
 fuzz: ## run every fuzz target, SECONDS (60) each
@@ -37,6 +38,7 @@ fuzz: ## run every fuzz target, SECONDS (60) each
 	@scripts/fuzz "$(SECONDS)"
 
 miri: ## the core's tests in miri
+	@scripts/setup build
 	@scripts/miri
 
 asan: ## the tests of the lanes and software drivers with AddressSanitizer

@@ -311,7 +311,8 @@ pub(crate) fn documented() -> clap::Command {
             .long_about(
                 "Print or verify digests of files, as sha256sum and its kin do: the same options, output, messages and \
                  exit status, many files at once. Under the names md5sum, sha1sum, sha224sum, sha256sum, sha384sum and \
-                 sha512sum (links to this program) it is one of them.",
+                 sha512sum (links to this program) it is one of them. Options of the configuration stand before the \
+                 command: gantry --policy pin:software sum FILE.",
             )
             .args(options)
             .arg(

@@ -26,6 +26,7 @@ mod table;
 
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use args::{Command, Settings};
@@ -69,7 +70,8 @@ pub fn main() -> ExitCode {
 fn clap_said(error: &clap::Error) -> ExitCode {
     let text = error.render();
     if error.use_stderr() {
-        eprint!("{text}");
+        // Where stderr cannot be written, the exit code says it.
+        let _ = write!(std::io::stderr(), "{text}");
         return ExitCode::from(2);
     }
     let mut output = Output::new();

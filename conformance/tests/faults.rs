@@ -35,9 +35,9 @@ enum Mistake {
     WritesBehind,
     /// Changes its input, when that is not the output.
     WritesInput,
-    /// Takes every tag for good.
+    /// Takes every tag for good, from one buffer into another.
     TakesAnyTag,
-    /// Refuses a bad tag, and gives the plaintext all the same.
+    /// Refuses a bad tag, and gives the plaintext all the same, from one buffer into another.
     LeaksPlaintext,
     /// Compares the first half of the tag.
     ComparesHalfATag,
@@ -140,7 +140,7 @@ fn tags() {
         finds(Check::Tags, Mistake::LeaksPlaintext, algorithm, "the output was filled");
     }
     for algorithm in [Aes192Gcm, Aes128CtrHmacSha256] {
-        finds(Check::Tags, Mistake::ComparesHalfATag, algorithm, "of the tag changed");
+        finds(Check::Start, Mistake::ComparesHalfATag, algorithm, "a bad tag was taken");
     }
 }
 
@@ -306,7 +306,7 @@ impl DeviceSession for WrongSession {
             Mistake::WrongAlways => true,
             Mistake::WrongWhenLong => long,
             Mistake::WrongWhenHuge => bytes > 20_000,
-            Mistake::WrongWhenSeparate => separate,
+            Mistake::WrongWhenSeparate => separate && long,
             Mistake::WrongWhenUnaligned => output.as_ptr() as usize % 2 == 1,
             Mistake::NotForThreads => crowded,
             _ => false,
@@ -317,8 +317,8 @@ impl DeviceSession for WrongSession {
         match (self.mistake, outcome) {
             (Mistake::WritesBehind, _) if separate => scribble(output.as_ptr_range().end),
             (Mistake::WritesInput, _) if separate && bytes > 0 => scribble(from),
-            (Mistake::TakesAnyTag, Outcome::BadTag) => return Ok(Outcome::Done),
-            (Mistake::LeaksPlaintext, Outcome::BadTag) => output.fill(b'p'),
+            (Mistake::TakesAnyTag, Outcome::BadTag) if separate => return Ok(Outcome::Done),
+            (Mistake::LeaksPlaintext, Outcome::BadTag) if separate => output.fill(b'p'),
             _ => {}
         }
         Ok(outcome)

@@ -209,8 +209,7 @@ pub trait CipherStream: Send + Any {
 /// A thread's way into a device.
 pub trait DeviceQueue: Send {
     /// Takes jobs from the front of the batch while there is room, and may complete them right away. Does not wait for
-    /// room: what is left in the batch is offered again after a `poll`. The jobs share algorithm and operation; each brings
-    /// its own session.
+    /// room: what is left in the batch is offered again after a `poll`. The jobs are of one session and one operation.
     fn submit(&mut self, batch: &mut Batch<'_>);
 
     /// Completes what is ready, without waiting. Returns how many jobs are still in the device.

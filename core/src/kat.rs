@@ -37,25 +37,51 @@ pub(crate) fn known_answer_test(device: &dyn Device, capability: &Capability) ->
             let params = SessionParams::new(algorithm, answer.key).mac_key(answer.mac_key);
             let session = device.open(&params).map_err(|why| why.to_string())?;
             if capability.direct {
-                let mut trial = Trial::new(answer, *operation);
-                let result = session.run(trial.operands());
-                trial.judge(result, "direct")?;
+                for in_place in [false, true] {
+                    let mut trial = Trial { in_place, ..Trial::new(answer, *operation) };
+                    if in_place <= capability.in_place {
+                        let result = session.run(trial.operands());
+                        trial.judge(result, "direct")?;
+                    }
+                }
+                if *operation == Operation::Open {
+                    forgery(&*session, answer, capability)?;
+                }
             }
             if capability.streaming {
                 stream(&*session, answer, *operation)?;
             }
-            batch(device, &session, &answers, answer, *operation, 2 * capability.lanes + 1)?;
+            let count = 2 * capability.lanes + 1;
+            batch(device, &session, &answers, answer, *operation, count, capability.in_place)?;
         }
     }
     Ok(())
+}
+
+/// A device that opens what was not sealed is no device for anybody.
+fn forgery(session: &dyn DeviceSession, answer: &KnownAnswer, capability: &Capability) -> Result<(), String> {
+    let mut trial = Trial { in_place: capability.in_place, ..Trial::new(answer, Operation::Open) };
+    if let Some(last) = trial.tag.last_mut() {
+        *last ^= 1;
+    }
+    let result = session.run(trial.operands());
+    let kept = answer.input.is_empty() || trial.data != answer.input;
+    match result {
+        Ok(Outcome::BadTag) if kept => Ok(()),
+        Ok(Outcome::BadTag) => Err("plaintext left with a bad tag".to_owned()),
+        _ => Err("a bad tag was taken for a good one".to_owned()),
+    }
 }
 
 /// One run of a known answer, with the buffers that it needs.
 struct Trial<'a> {
     answer: &'a KnownAnswer,
     operation: Operation,
+    input: Vec<u8>,
+    /// In place, it holds the input first.
     data: Vec<u8>,
     tag: Vec<u8>,
+    in_place: bool,
 }
 
 impl<'a> Trial<'a> {
@@ -65,20 +91,28 @@ impl<'a> Trial<'a> {
             Operation::Decrypt | Operation::Open => (answer.output.to_vec(), answer.tag.to_vec()),
             Operation::Digest | Operation::Mac => (vec![0; answer.output.len()], Vec::new()),
         };
-        Self { answer, operation, data, tag }
+        Self { answer, operation, input: data.clone(), data, tag, in_place: true }
     }
 
     fn operands(&mut self) -> Operands<'_> {
-        let Self { answer, operation, data, tag } = self;
+        let Self { answer, operation, input: from, data: to, tag, in_place } = self;
         let KnownAnswer { iv, aad, input, .. } = answer;
+        if matches!(operation, Operation::Digest | Operation::Mac) {
+            return match operation {
+                Operation::Digest => Operands::Digest { input, output: to },
+                _ => Operands::Mac { iv, input, output: to },
+            };
+        }
+        let data = if *in_place {
+            Buffers::InPlace(to)
+        } else {
+            to.fill(0xEE);
+            Buffers::Separate { input: from, output: to }
+        };
         match operation {
-            Operation::Encrypt | Operation::Decrypt => {
-                Operands::Cipher { operation: *operation, iv, data: Buffers::InPlace(data) }
-            }
-            Operation::Seal => Operands::Seal { iv, aad, data: Buffers::InPlace(data), tag },
-            Operation::Open => Operands::Open { iv, aad, data: Buffers::InPlace(data), tag },
-            Operation::Digest => Operands::Digest { input, output: data },
-            Operation::Mac => Operands::Mac { iv, input, output: data },
+            Operation::Seal => Operands::Seal { iv, aad, data, tag },
+            Operation::Open => Operands::Open { iv, aad, data, tag },
+            _ => Operands::Cipher { operation: *operation, iv, data },
         }
     }
 
@@ -105,11 +139,12 @@ fn batch(
     answer: &KnownAnswer,
     operation: Operation,
     count: usize,
+    in_place: bool,
 ) -> Result<(), String> {
     let same_key = |other: &&&KnownAnswer| other.key == answer.key && other.mac_key == answer.mac_key;
     let answers: Vec<&KnownAnswer> = answers.iter().filter(same_key).copied().collect();
     let mut trials: Vec<Trial<'_>> =
-        (0..count).map(|index| Trial::new(answers[index % answers.len()], operation)).collect();
+        (0..count).map(|index| Trial { in_place, ..Trial::new(answers[index % answers.len()], operation) }).collect();
     let mut requests: Vec<Request<'_>> = trials.iter_mut().map(|trial| Request::new(trial.operands(), None)).collect();
     let queue = device.attach().map_err(|fault| fault.to_string())?;
     run_to_end(queue, session, &mut requests);

@@ -146,6 +146,10 @@ impl SessionParams {
         };
         match operands {
             Operands::Cipher { iv, data, .. } => {
+                // The operation is a field that anybody can fill in.
+                if info.kind != Kind::Cipher {
+                    return Err(Misuse::Operation { algorithm, operation });
+                }
                 iv_length(iv)?;
                 output_length(data.output_len(), bytes)?;
                 Ok(self.data_length(bytes, iv.len()))

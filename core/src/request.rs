@@ -269,6 +269,8 @@ pub(crate) struct Body<'a> {
     pub(crate) operands: Operands<'a>,
     /// Of `Update` and `Finish`: where the state of the stream lives.
     pub(crate) bound: Option<Bound>,
+    /// Of the same: set when a piece was lost.
+    pub(crate) broken: Option<&'a mut bool>,
     /// How it ended; at most one of the two. (Not one `Result`: copying that costs more than the rest of a completion.)
     pub(crate) outcome: Option<Outcome>,
     pub(crate) fault: Option<Fault>,
@@ -335,19 +337,25 @@ impl<'a> Request<'a> {
 
     /// The next piece of a stream's message. A batch of these feeds many streams side by side.
     pub fn update(stream: &'a mut Stream, input: &'a [u8]) -> Self {
-        let (device, bound) = stream.parts();
-        Self::new(Operands::Update { stream: device, input }, Some(bound))
+        let (device, bound, broken) = stream.parts();
+        Self::of_stream(Operands::Update { stream: device, input }, bound, broken)
     }
 
     /// The end of a stream's message; the stream then stands at the beginning of the next one.
     pub fn finish(stream: &'a mut Stream, output: &'a mut [u8]) -> Self {
-        let (device, bound) = stream.parts();
-        Self::new(Operands::Finish { stream: device, output }, Some(bound))
+        let (device, bound, broken) = stream.parts();
+        Self::of_stream(Operands::Finish { stream: device, output }, bound, broken)
     }
 
     pub(crate) fn new(operands: Operands<'a>, bound: Option<Bound>) -> Self {
-        let body = Body { operands, bound, outcome: None, fault: None, route: None };
+        let body = Body { operands, bound, broken: None, outcome: None, fault: None, route: None };
         Self { body, state: AtomicU8::new(IDLE) }
+    }
+
+    fn of_stream(operands: Operands<'a>, bound: Bound, broken: &'a mut bool) -> Self {
+        let mut request = Self::new(operands, Some(bound));
+        request.body.broken = Some(broken);
+        request
     }
 
     /// The outcome, once the request has been run.

@@ -11,7 +11,7 @@ use crate::job::run_to_end;
 use crate::registry::Gantry;
 use crate::request::{Body, Outcome, Request, Shape};
 use crate::route::{Ask, Needs, Reason, Route, Sizes};
-use crate::stream::{Bound, CipherStream, Stream, check_bound};
+use crate::stream::{CipherStream, Stream, check_bound};
 use crate::{Operation, SessionParams, tags_equal};
 
 /// An algorithm, a direction and keys, checked once. Immutable; clones share it, threads too.
@@ -160,12 +160,17 @@ impl Session {
         let mut all = Group::default();
         let mut alike = 0;
         for (index, request) in requests.iter_mut().enumerate() {
-            let Body { operands, bound, outcome, fault, .. } = &mut request.body;
+            let Body { operands, bound, broken, outcome, fault, .. } = &mut request.body;
             let shape = operands.shape();
-            check_bound(shape.operation, *bound, inner)?;
+            if let Some(bound) = bound {
+                check_bound(shape.operation, *bound, inner)?;
+                if broken.as_deref() == Some(&true) {
+                    return Err(Error::Device { algorithm: inner.params.algorithm(), last: Fault::Lost });
+                }
+            }
             *outcome = inner.params.check_operands(operands, shape)?;
             *fault = None;
-            if alike == index && all.takes_in(shape, *bound) {
+            if alike == index && all.takes_in(inner, shape, &request.body) {
                 alike += 1;
             }
         }
@@ -176,8 +181,9 @@ impl Session {
         let mut rest = requests;
         while !rest.is_empty() {
             let mut group = Group::default();
-            let takes_in = |Request { body, .. }: &&Request<'_>| group.takes_in(body.operands.shape(), body.bound);
-            let alike = rest.iter().take_while(takes_in).count();
+            let alike = (rest.iter().map(|request| &request.body))
+                .take_while(|body| group.takes_in(inner, body.operands.shape(), body))
+                .count();
             let (now, later) = rest.split_at_mut(alike);
             rest = later;
             if let Err(error) = inner.run_group(&group, now) {
@@ -208,23 +214,34 @@ struct Group {
     needs: Needs,
     /// The route of the streams: their state is on that device already.
     bound: Option<Route>,
+    /// Some are whole messages.
+    whole: bool,
 }
 
 impl Group {
     /// Whether the request can go along; if so, what it needs is needed by all.
     #[inline]
-    fn takes_in(&mut self, shape: Shape, bound: Option<Bound>) -> bool {
+    fn takes_in(&mut self, inner: &Inner, shape: Shape, body: &Body<'_>) -> bool {
         let Shape { operation, bytes, in_place } = shape;
         if *self.operation.get_or_insert(operation) != operation {
             return false;
         }
-        if let Some(Bound { route, .. }) = bound
-            && self.bound.get_or_insert(route).device != route.device
-        {
-            return false;
+        if body.outcome.is_some() {
+            return true; // it goes nowhere, and needs nothing
         }
-        self.needs.in_place |= in_place;
-        self.needs.max_bytes = self.needs.max_bytes.max(bytes);
+        let max_bytes = self.needs.max_bytes.max(bytes);
+        let theirs = body.bound.map(|bound| bound.route);
+        if let Some(route) = self.bound.or(theirs) {
+            // Whole messages go along only where they may go by themselves.
+            let mixed = self.bound.is_none() && self.whole || theirs.is_none();
+            let elsewhere = theirs.is_some_and(|theirs| theirs.device != route.device);
+            if elsewhere || mixed && !inner.serves(route.device, max_bytes) {
+                return false;
+            }
+            self.bound = Some(route);
+        }
+        self.whole |= theirs.is_none();
+        self.needs = Needs { in_place: self.needs.in_place || in_place, max_bytes, ..self.needs };
         true
     }
 }
@@ -235,6 +252,16 @@ impl Inner {
         let (devices, candidates) = (self.gantry.devices(), &*self.candidates);
         let ask = Ask { algorithm, operation, requests, sizes, needs, devices, candidates, tried };
         self.gantry.policy().route(&ask)
+    }
+
+    pub(crate) fn quarantine(&self, device: usize) {
+        self.gantry.devices()[device].quarantine();
+    }
+
+    /// Whether a device may be sent requests of so many bytes.
+    fn serves(&self, device: usize, bytes: usize) -> bool {
+        let capability = &self.candidates[self.place(device)].capability;
+        self.gantry.devices()[device].is_ready() && capability.max_bytes >= bytes
     }
 
     /// The place of a device among the candidates.
@@ -281,16 +308,21 @@ impl Inner {
         let Some(operation) = group.operation else { return Ok(()) };
         let mut rest = requests;
         let mut tried = 0;
+        let mut verdict = Ok(());
         while !rest.is_empty() {
             let route = match group.bound {
                 Some(route) => Some(Route { requests: rest.len(), ..route }),
                 None => self.ask(operation, rest.len(), Sizes::Many(rest), group.needs, tried),
             };
             let Some(route) = route else {
-                return Err(self.nobody(operation, None));
+                // Nobody can take all of them. Perhaps somebody can take each.
+                return self.run_singly(rest).and(verdict);
             };
             let place = self.place(route.device);
             let Ok(session) = self.opened(place) else {
+                if group.bound.is_some() {
+                    return Err(self.nobody(operation, None));
+                }
                 tried |= 1 << place;
                 continue;
             };
@@ -300,9 +332,23 @@ impl Inner {
                 request.body.route = Some(route);
             }
             self.run_on(place, session, now);
-            self.repair(place, now)?;
+            if let Err(error) = self.repair(place, now) {
+                verdict = Err(error);
+            }
         }
-        Ok(())
+        verdict
+    }
+
+    /// Runs requests one by one.
+    fn run_singly(&self, requests: &mut [Request<'_>]) -> Result<()> {
+        let mut verdict = Ok(());
+        for Request { body, .. } in requests.iter_mut().filter(|request| request.body.outcome.is_none()) {
+            match self.run_direct(&mut body.operands, 0, None) {
+                Ok(outcome) => body.outcome = Some(outcome),
+                Err(error) => verdict = Err(error),
+            }
+        }
+        verdict
     }
 
     /// Hands requests to one device, and waits until it has given all of them back.
@@ -324,10 +370,12 @@ impl Inner {
         for request in requests {
             let Some(fault) = request.body.fault.take() else { continue };
             self.gantry.devices()[self.candidates[place].device].quarantine();
-            let again = match request.body.bound {
-                None => self.run_direct(&mut request.body.operands, 1 << place, Some(fault)),
-                // The state of the stream is lost with its device.
-                Some(_) => Err(Error::Device { algorithm: self.params.algorithm(), last: fault }),
+            let again = if let Some(broken) = &mut request.body.broken {
+                // A piece is missing: what would come now is the digest of another message.
+                **broken = true;
+                Err(Error::Device { algorithm: self.params.algorithm(), last: fault })
+            } else {
+                self.run_direct(&mut request.body.operands, 1 << place, Some(fault))
             };
             match again {
                 Ok(outcome) => request.body.outcome = Some(outcome),

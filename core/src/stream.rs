@@ -17,6 +17,8 @@ pub struct Stream {
     session: Arc<Inner>,
     state: Box<dyn DigestStream>,
     route: Route,
+    /// A piece was lost with a fault of the device.
+    broken: bool,
 }
 
 /// Which session and which device a stream belongs to.
@@ -28,16 +30,17 @@ pub(crate) struct Bound {
 
 impl Stream {
     pub(crate) fn new(session: Arc<Inner>, state: Box<dyn DigestStream>, route: Route) -> Self {
-        Self { session, state, route }
+        Self { session, state, route, broken: false }
     }
 
-    pub(crate) fn parts(&mut self) -> (&mut dyn DigestStream, Bound) {
+    pub(crate) fn parts(&mut self) -> (&mut dyn DigestStream, Bound, &mut bool) {
         let bound = Bound { session: Arc::as_ptr(&self.session), route: self.route };
-        (&mut *self.state, bound)
+        (&mut *self.state, bound, &mut self.broken)
     }
 
     /// Takes the next piece, of any length.
     pub fn update(&mut self, input: &[u8]) -> Result<()> {
+        self.whole()?;
         self.state.update(input).map_err(|fault| self.failed(fault))
     }
 
@@ -48,6 +51,7 @@ impl Stream {
             let algorithm = self.session.params.algorithm();
             return Err(Misuse::OutputLength { algorithm, got: output.len(), needs }.into());
         }
+        self.whole()?;
         self.state.finish(output).map_err(|fault| self.failed(fault))
     }
 
@@ -61,14 +65,23 @@ impl Stream {
         Session { inner: self.session.clone() }
     }
 
-    fn failed(&self, last: Fault) -> Error {
+    /// A stream that lost a piece would give the digest of another message.
+    fn whole(&self) -> Result<()> {
+        let algorithm = self.session.params.algorithm();
+        if self.broken { Err(Error::Device { algorithm, last: Fault::Lost }) } else { Ok(()) }
+    }
+
+    fn failed(&mut self, last: Fault) -> Error {
+        self.broken = true;
+        self.session.quarantine(self.route.device);
         Error::Device { algorithm: self.session.params.algorithm(), last }
     }
 }
 
 impl Clone for Stream {
     fn clone(&self) -> Self {
-        Self { session: self.session.clone(), state: self.state.duplicate(), route: self.route }
+        let Self { session, state, route, broken } = self;
+        Self { session: session.clone(), state: state.duplicate(), route: *route, broken: *broken }
     }
 }
 
@@ -80,6 +93,8 @@ pub struct CipherStream {
     state: Box<dyn driver::CipherStream>,
     operation: Operation,
     route: Route,
+    /// A piece was lost with a fault of the device.
+    broken: bool,
 }
 
 impl CipherStream {
@@ -89,7 +104,7 @@ impl CipherStream {
         operation: Operation,
         route: Route,
     ) -> Self {
-        Self { session, state, operation, route }
+        Self { session, state, operation, route, broken: false }
     }
 
     /// Encrypts or decrypts the next piece, whose length is a multiple of the algorithm's block.
@@ -103,7 +118,14 @@ impl CipherStream {
         if !data.len().is_multiple_of(info.block) {
             return Err(Error::Refused(Outcome::BadLength));
         }
-        self.state.update(data).map_err(|last| Error::Device { algorithm, last })
+        if self.broken {
+            return Err(Error::Device { algorithm, last: Fault::Lost });
+        }
+        self.state.update(data).map_err(|last| {
+            self.broken = true;
+            self.session.quarantine(self.route.device);
+            Error::Device { algorithm, last }
+        })
     }
 
     /// [`Operation::Encrypt`] or [`Operation::Decrypt`].
@@ -119,22 +141,16 @@ impl CipherStream {
 
 impl Clone for CipherStream {
     fn clone(&self) -> Self {
-        let Self { session, state, operation, route } = self;
-        Self { session: session.clone(), state: state.duplicate(), operation: *operation, route: *route }
+        let Self { session, state, operation, route, broken } = self;
+        let (session, state) = (session.clone(), state.duplicate());
+        Self { session, state, operation: *operation, route: *route, broken: *broken }
     }
 }
 
 /// The state of a stream never leaves its session's device: a wrong pairing is a mistake of the caller.
-#[inline]
-pub(crate) fn check_bound(
-    operation: Operation,
-    bound: Option<Bound>,
-    session: &Arc<Inner>,
-) -> std::result::Result<(), Misuse> {
-    match bound {
-        Some(bound) if !std::ptr::eq(bound.session, Arc::as_ptr(session)) => {
-            Err(Misuse::Stream { algorithm: session.params.algorithm(), operation })
-        }
-        _ => Ok(()),
+pub(crate) fn check_bound(operation: Operation, bound: Bound, session: &Arc<Inner>) -> std::result::Result<(), Misuse> {
+    if std::ptr::eq(bound.session, Arc::as_ptr(session)) {
+        return Ok(());
     }
+    Err(Misuse::Stream { algorithm: session.params.algorithm(), operation })
 }

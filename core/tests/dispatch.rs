@@ -230,6 +230,31 @@ fn mistakes_are_found_before_anything_runs() {
 }
 
 #[test]
+fn an_operation_of_another_kind_reaches_no_device() {
+    let capability = Capability::new(Algorithm::Sha256);
+    let device = Scripted::new(Script { capability, ..Script::new("device") });
+    let gantry = Gantry::builder().driver(&device).build();
+    let session = gantry.session(SessionParams::new(Algorithm::Sha256, &[])).unwrap();
+    let wrong = Operands::Cipher { operation: Operation::Digest, iv: &[], data: (&mut []).into() };
+    assert!(matches!(session.run(wrong), Err(Error::Misuse(Misuse::Operation { .. }))));
+    assert_eq!(gantry.devices()[0].state(), DeviceState::Ready);
+}
+
+#[test]
+fn requests_that_no_device_can_take_together_are_run_one_by_one() {
+    let apart = Capability { in_place: false, ..Capability::new(Algorithm::Null) };
+    let small = Capability { max_bytes: 8, ..Capability::new(Algorithm::Null) };
+    let one = Scripted::new(Script { capability: apart, ..Script::new("apart") });
+    let two = Scripted::new(Script { capability: small, ..Script::new("small") });
+    let session = session_on(BreakEven, &[&one, &two]);
+    let (mut short, mut long) = ([7; 3], [0; 100]);
+    let mut requests = [Request::encrypt(&[], &mut short), Request::encrypt(&[], (&[9; 100][..], &mut long[..]))];
+    session.process(&mut requests).unwrap();
+    assert!(requests.iter().all(|request| request.outcome() == Some(Outcome::Done)));
+    assert_eq!(long, [9; 100]);
+}
+
+#[test]
 fn nobody_serves_an_algorithm_that_no_device_offers() {
     let device = Scripted::new(Script::new("device"));
     let gantry = Gantry::builder().driver(&device).build();

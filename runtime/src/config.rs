@@ -77,6 +77,10 @@ fn by_default<T>(value: T) -> Setting<T> {
     Setting { value, origin: Origin::Default }
 }
 
+/// Errors by which a file that need not be there is not there.
+const ABSENT: [io::ErrorKind; 3] =
+    [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory, io::ErrorKind::PermissionDenied];
+
 impl Config {
     /// Everything that files and variables say.
     ///
@@ -132,7 +136,8 @@ impl Config {
     fn read_file(&mut self, file: &File) -> Result<(), Error> {
         let text = match fs::read_to_string(&file.path) {
             Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound && !file.required => return Ok(()),
+            // A home that is no directory, or not ours to look into, has no file for us either.
+            Err(error) if !file.required && ABSENT.contains(&error.kind()) => return Ok(()),
             Err(error) => return Err(Error::File { path: file.path.clone(), error }),
         };
         let origin = |at: usize| Origin::File { path: file.path.clone(), line: line_of(&text, at) };

@@ -33,7 +33,7 @@ impl Policy for BreakEven {
         if ask.requests == 1 || capability.lanes == 1 || capability.break_even > ask.requests {
             return Some(ask.all_to(&best, Reason::TooFew));
         }
-        let rest = ask.requests % capability.lanes;
+        let rest = ask.requests % capability.lanes.max(1);
         let left_over = if rest < capability.break_even && rest < ask.requests { rest } else { 0 };
         Some(Route { device: best.device, requests: ask.requests - left_over, reason: Reason::EnoughCompany })
     }

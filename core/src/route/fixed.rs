@@ -92,7 +92,8 @@ impl Policy for RoundRobin {
     fn route(&self, ask: &Ask<'_>) -> Option<Route> {
         let choices = ask.choices().count().max(1);
         let turn = self.turn.fetch_add(1, Ordering::Relaxed) % choices;
-        ask.choices().nth(turn).map(|choice| ask.all_to(&choice, Reason::Turn))
+        let next = ask.choices().nth(turn).or_else(|| ask.choices().next());
+        next.map(|choice| ask.all_to(&choice, Reason::Turn))
     }
 }
 

@@ -198,7 +198,10 @@ impl<'a, const N: usize> Lanes for CbcLanes<'a, N> {
     fn start(&mut self, lane: usize, job: CbcJob<'a>) -> usize {
         self.0.values[lane] = job.iv;
         let (from, to, bytes) = match job.data {
-            Buffers::InPlace(data) => (data.as_ptr(), data.as_mut_ptr(), data.len()),
+            Buffers::InPlace(data) => {
+                let to = data.as_mut_ptr();
+                (to.cast_const(), to, data.len())
+            }
             Buffers::Separate { input, output } => (input.as_ptr(), output.as_mut_ptr(), input.len().min(output.len())),
         };
         (self.0.from[lane], self.0.to[lane]) = (from, to);
