@@ -1,0 +1,147 @@
+//! Drivers that make mistakes beyond what a device may: core stays sound, and nobody gets a result that is none.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use gantry::driver::*;
+use gantry::{Algorithm, DeviceState, Error, Fault, Gantry, Operation, Outcome, Request, SessionParams};
+
+/// Of the requests of these tests; no known answer has this length.
+const LENGTH: usize = 5;
+
+/// Jobs that came in, whoever brought them, and whether one was given back by way of another batch.
+#[derive(Default)]
+struct Shared {
+    jobs: Mutex<Vec<Job>>,
+    swapped: AtomicBool,
+}
+
+struct Careless {
+    info: DeviceInfo,
+    shared: Arc<Shared>,
+}
+
+impl Careless {
+    fn gantry(shared: &Arc<Shared>) -> Gantry {
+        struct CarelessDriver(Arc<Shared>);
+        impl Driver for CarelessDriver {
+            fn name(&self) -> &'static str {
+                "careless"
+            }
+            fn discover(&self) -> Vec<Found> {
+                let info = DeviceInfo {
+                    name: "careless".into(),
+                    class: Class::Model,
+                    description: String::new(),
+                    version: String::new(),
+                    capabilities: vec![Capability { streaming: true, ..Capability::new(Algorithm::Null) }],
+                };
+                vec![Found::Device(Arc::new(Careless { info, shared: self.0.clone() }))]
+            }
+        }
+        Gantry::builder().driver(&CarelessDriver(shared.clone())).build()
+    }
+}
+
+impl Device for Careless {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn open(&self, _params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Unsupported> {
+        Ok(Arc::new(Identity))
+    }
+
+    fn attach(&self) -> Result<Box<dyn DeviceQueue>, Fault> {
+        Ok(Box::new(Mixer(self.shared.clone())))
+    }
+}
+
+struct Identity;
+
+impl DeviceSession for Identity {
+    fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
+        if let Operands::Cipher { data: Buffers::Separate { input, output }, .. } = operands {
+            output.copy_from_slice(input);
+        }
+        Ok(Outcome::Done)
+    }
+
+    fn cipher_stream(&self, _: Operation, _: &[u8]) -> Result<Box<dyn CipherStream>, Unsupported> {
+        Ok(Box::new(Breaking))
+    }
+}
+
+/// Fails once it is given a piece of `LENGTH` bytes.
+struct Breaking;
+
+impl CipherStream for Breaking {
+    fn update(&mut self, data: Buffers<'_>) -> Result<(), Fault> {
+        if data.len() == LENGTH { Err(Fault::failed("a cable")) } else { Ok(()) }
+    }
+
+    fn duplicate(&self) -> Box<dyn CipherStream> {
+        Box::new(Breaking)
+    }
+}
+
+/// Gives back, by way of its own batch, a job that came with another one; its own it keeps until after that.
+struct Mixer(Arc<Shared>);
+
+impl DeviceQueue for Mixer {
+    fn submit(&mut self, batch: &mut Batch<'_>) {
+        while let Some(mut job) = batch.take() {
+            if job.operands().bytes() != LENGTH {
+                let result = job.run_direct();
+                batch.complete(job, result);
+                continue;
+            }
+            let other = self.0.jobs.lock().unwrap().pop();
+            self.0.jobs.lock().unwrap().push(job);
+            if let Some(other) = other {
+                batch.complete(other, Ok(Outcome::Done));
+                self.0.swapped.store(true, Ordering::Release);
+            }
+        }
+    }
+
+    fn poll(&mut self, done: &mut Completions) -> usize {
+        let mut jobs = self.0.jobs.lock().unwrap();
+        if self.0.swapped.load(Ordering::Acquire)
+            && let Some(job) = jobs.pop()
+        {
+            done.complete(job, Ok(Outcome::Done));
+        }
+        jobs.len()
+    }
+}
+
+#[test]
+fn a_batch_does_not_end_by_the_job_of_another_one() {
+    let shared = Arc::new(Shared::default());
+    let session = Careless::gantry(&shared).session(SessionParams::new(Algorithm::Null, &[])).unwrap();
+    let run = || {
+        let mut data = [0; LENGTH];
+        let mut requests = [Request::encrypt(&[], &mut data)];
+        session.process(&mut requests).unwrap();
+        assert_eq!(requests[0].outcome(), Some(Outcome::Done));
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(run);
+        scope.spawn(run);
+    });
+    assert!(shared.jobs.lock().unwrap().is_empty(), "nobody went away while a device had the request");
+}
+
+#[test]
+fn a_stream_that_lost_a_piece_is_closed_and_its_device_left() {
+    let gantry = Careless::gantry(&Arc::default());
+    let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
+    let mut stream = session.cipher_stream(Operation::Encrypt, &[]).unwrap();
+    stream.update(&mut [0; 3]).unwrap();
+    let lost = |last| Err(Error::Device { algorithm: Algorithm::Null, last });
+    assert_eq!(stream.update(&mut [0; LENGTH]), lost(Fault::failed("a cable")));
+    assert_eq!(stream.update(&mut [0; 3]), lost(Fault::Lost), "what came now would not follow what was");
+    assert_eq!(stream.clone().update(&mut [0; 3]), lost(Fault::Lost));
+    assert_eq!(gantry.devices()[0].state(), DeviceState::Quarantined);
+}
