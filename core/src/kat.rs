@@ -38,7 +38,7 @@ pub(crate) fn known_answer_test(device: &dyn Device, capability: &Capability) ->
             let session = device.open(&params).map_err(|why| why.to_string())?;
             if capability.direct {
                 for in_place in [false, true] {
-                    let mut trial = Trial { in_place, ..Trial::new(answer, *operation) };
+                    let mut trial = Trial::new(answer, *operation, in_place);
                     if in_place <= capability.in_place {
                         let result = session.run(trial.operands());
                         trial.judge(result, "direct")?;
@@ -60,7 +60,7 @@ pub(crate) fn known_answer_test(device: &dyn Device, capability: &Capability) ->
 
 /// A device that opens what was not sealed is no device for anybody.
 fn forgery(session: &dyn DeviceSession, answer: &KnownAnswer, capability: &Capability) -> Result<(), String> {
-    let mut trial = Trial { in_place: capability.in_place, ..Trial::new(answer, Operation::Open) };
+    let mut trial = Trial::new(answer, Operation::Open, capability.in_place);
     if let Some(last) = trial.tag.last_mut() {
         *last ^= 1;
     }
@@ -85,34 +85,29 @@ struct Trial<'a> {
 }
 
 impl<'a> Trial<'a> {
-    fn new(answer: &'a KnownAnswer, operation: Operation) -> Self {
-        let (data, tag) = match operation {
+    fn new(answer: &'a KnownAnswer, operation: Operation, in_place: bool) -> Self {
+        let (mut data, tag) = match operation {
             Operation::Encrypt | Operation::Seal => (answer.input.to_vec(), vec![0; answer.tag.len()]),
             Operation::Decrypt | Operation::Open => (answer.output.to_vec(), answer.tag.to_vec()),
             Operation::Digest | Operation::Mac => (vec![0; answer.output.len()], Vec::new()),
         };
-        Self { answer, operation, input: data.clone(), data, tag, in_place: true }
+        let input = data.clone();
+        if !in_place {
+            data.fill(0xEE); // what a device does not write is seen
+        }
+        Self { answer, operation, input, data, tag, in_place }
     }
 
     fn operands(&mut self) -> Operands<'_> {
         let Self { answer, operation, input: from, data: to, tag, in_place } = self;
         let KnownAnswer { iv, aad, input, .. } = answer;
-        if matches!(operation, Operation::Digest | Operation::Mac) {
-            return match operation {
-                Operation::Digest => Operands::Digest { input, output: to },
-                _ => Operands::Mac { iv, input, output: to },
-            };
-        }
-        let data = if *in_place {
-            Buffers::InPlace(to)
-        } else {
-            to.fill(0xEE);
-            Buffers::Separate { input: from, output: to }
-        };
+        let data = |to| if *in_place { Buffers::InPlace(to) } else { Buffers::Separate { input: from, output: to } };
         match operation {
-            Operation::Seal => Operands::Seal { iv, aad, data, tag },
-            Operation::Open => Operands::Open { iv, aad, data, tag },
-            _ => Operands::Cipher { operation: *operation, iv, data },
+            Operation::Encrypt | Operation::Decrypt => Operands::Cipher { operation: *operation, iv, data: data(to) },
+            Operation::Seal => Operands::Seal { iv, aad, data: data(to), tag },
+            Operation::Open => Operands::Open { iv, aad, data: data(to), tag },
+            Operation::Digest => Operands::Digest { input, output: to },
+            Operation::Mac => Operands::Mac { iv, input, output: to },
         }
     }
 
@@ -144,7 +139,7 @@ fn batch(
     let same_key = |other: &&&KnownAnswer| other.key == answer.key && other.mac_key == answer.mac_key;
     let answers: Vec<&KnownAnswer> = answers.iter().filter(same_key).copied().collect();
     let mut trials: Vec<Trial<'_>> =
-        (0..count).map(|index| Trial { in_place, ..Trial::new(answers[index % answers.len()], operation) }).collect();
+        (0..count).map(|index| Trial::new(answers[index % answers.len()], operation, in_place)).collect();
     let mut requests: Vec<Request<'_>> = trials.iter_mut().map(|trial| Request::new(trial.operands(), None)).collect();
     let queue = device.attach().map_err(|fault| fault.to_string())?;
     run_to_end(queue, session, &mut requests);
@@ -159,7 +154,7 @@ fn batch(
 /// The answer in two pieces, twice on the same stream, and once more on a copy taken between the pieces.
 fn stream(session: &dyn DeviceSession, answer: &KnownAnswer, operation: Operation) -> Result<(), String> {
     let block = answer.algorithm.info().block;
-    let mut trial = Trial::new(answer, operation);
+    let mut trial = Trial::new(answer, operation, true);
     let cut = answer.input.len() / 2 / block * block;
     match operation {
         Operation::Digest | Operation::Mac => {
