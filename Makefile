@@ -7,7 +7,7 @@ SECONDS ?= 60
 # rustup's own place, for shells that have not read its settings yet
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
-.PHONY: build run test lint bench install book fuzz miri asan counts fmt help
+.PHONY: build run test test-clients lint bench lab install book fuzz miri asan constant-time counts fmt help
 
 build: ## build the release: target/release/gantry
 	@scripts/setup build
@@ -19,12 +19,18 @@ run: ## build, list and check the devices, hash real files against coreutils, me
 test: ## every test: unit, conformance at each CPU level, aarch64, miri, sanitizer, fuzz, counts
 	@scripts/test
 
+test-clients: ## the OpenSSL provider in programs whose tests take long: PostgreSQL, OpenVPN, 10,000 handshakes
+	@scripts/test-clients
+
 lint: ## format, clippy, licences, layering, shell scripts, documentation and its links
 	@scripts/lint
 
 bench: ## all benchmarks against peers; rewrites docs/src/benchmarks.md
 	@scripts/setup bench
 	@benches/peers/run
+
+lab: ## tests under real kernels, in guests: all of them, on Linux 6.1 and 6.12
+	@scripts/lab
 
 install: ## install under PREFIX (/usr/local): binary, *sum links, man pages, completions; knows DESTDIR
 	@scripts/install "$(DESTDIR)" "$(PREFIX)"
@@ -45,6 +51,10 @@ asan: ## the tests of the lanes and software drivers with AddressSanitizer
 	@scripts/setup test
 	@scripts/asan
 
+constant-time: ## in valgrind: no branch and no address in the lanes depends on a secret
+	@scripts/setup test
+	@scripts/constant-time
+
 counts: ## count the instructions of a dispatch and compare with the recorded ones
 	@scripts/setup test
 	@scripts/counts
@@ -54,4 +64,4 @@ fmt: ## format all Rust code
 	cargo fmt --manifest-path fuzz/Cargo.toml
 
 help: ## print this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | while IFS=$$'\t' read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS=$$'\t' read -r name text; do printf '  make %-13s %s\n' "$$name" "$$text"; done

@@ -40,10 +40,19 @@ pub(crate) enum Command {
     Devices(Devices),
     /// List the algorithms, and which devices serve them
     Algorithms(Algorithms),
+    Kernel(Kernel),
     Check(Check),
     Speed(Speed),
+    Reproduce(Reproduce),
+    Tune(Tune),
+    Route(Route),
     /// Print or verify digests of files
     Sum(Sum),
+    Crypt(Crypt),
+    /// Be the /dev/crypto of this machine
+    Devcrypto(Devcrypto),
+    Openssl(Openssl),
+    Stat(Stat),
     Config(ConfigArgs),
     /// Print the completions for a shell
     Completions(Completions),
@@ -105,8 +114,70 @@ pub(crate) struct Devices {
     pub(crate) json: bool,
 }
 
+/// Set up the OpenSSL provider, explain it, and watch it at work
+///
+/// gantry.so is a provider for OpenSSL 3.x and 4.x: programs that use OpenSSL use the devices of this machine through it,
+/// without a change.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  gantry openssl config                      the lines that activate it, for people who edit files themselves
+  sudo gantry openssl config --system        put them into the system's openssl.cnf, beside a copy of the old one
+  gantry openssl info                        who would serve which algorithm
+  gantry openssl doctor -- curl https://...  what of a program's cryptography goes through it")]
+pub(crate) struct Openssl {
+    #[command(subcommand)]
+    pub(crate) command: OpensslCommand,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum OpensslCommand {
+    /// Print the configuration that activates the provider, or put it into a file
+    Config {
+        /// Change the file that OpenSSL reads, and keep a copy of it
+        #[arg(long)]
+        system: bool,
+        /// Change this file, and keep a copy of it
+        #[arg(long, value_name = "FILE", conflicts_with = "system")]
+        file: Option<PathBuf>,
+        /// Take out what was put in
+        #[arg(long)]
+        undo: bool,
+    },
+    /// Show for each algorithm which device would serve it, and why
+    Info {
+        /// Ask with this configuration of OpenSSL
+        #[arg(long, value_name = "FILE")]
+        conf: Option<PathBuf>,
+    },
+    /// Run a program, and say what of its cryptography went through the provider
+    Doctor {
+        /// The program and its arguments
+        #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
+        command: Vec<OsString>,
+    },
+}
+
 #[derive(Args)]
 pub(crate) struct Algorithms {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Explain the crypto drivers of the Linux kernel
+///
+/// Reads /proc/crypto: for each algorithm the drivers that the kernel has, the one that it takes first, where each of them
+/// computes, and how programs reach them. For engines off the CPU it says whether this CPU has instructions that do the
+/// same, and how to measure which is better. AF_ALG is tried, so the kernel may load its modules.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  gantry kernel               everything that the kernel has loaded
+  gantry kernel 'cbc(aes)'    one algorithm, by the kernel's name or ours")]
+pub(crate) struct Kernel {
+    /// Show only this algorithm
+    pub(crate) algorithm: Option<String>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -146,16 +217,24 @@ pub(crate) struct Check {
 ///
 /// Each row is one way to work: an algorithm, an operation, a device, a number of bytes in each request, and a number of
 /// requests handed over together. A batch of 1 is a direct call; the requests of a larger batch run side by side where
-/// the device has lanes.
+/// the device has lanes. With --queue-depth there are rows of queues as well: each thread has a queue of its own, submits
+/// one request after the other, and keeps so many in flight; what is done is submitted again. In JSON these rows have a
+/// field more, `queue_depth`.
 ///
 /// MB/s and requests/s count the requests of all threads over the wall time from the first start to the last end. The CPU
 /// time is that of the whole process. P50 and P99 are latencies of a request, from the call to its return: for a batch
-/// those of the batch, because each of its requests is done when all are. They are sampled, so that the clock is read
+/// those of the batch, because each of its requests is done when all are; for a queue from `submit` to the completion. They are sampled, so that the clock is read
 /// during less than 1 % of the time, and reading it is subtracted.
 ///
 /// Every thread has IVs and buffers of its own: 256 KiB of them in turn, or one batch where that is more. Data is
 /// encrypted and decrypted in place, but `open` works from one buffer into another, so that it opens what was really
 /// sealed, each time. AEADs have 13 bytes of associated data, as in TLS.
+///
+/// With --regret, each point is measured on every device alone and under the policy, in turns of a fraction of a
+/// millisecond; a turn in which the kernel took the CPU away is taken again. The ratio is the median of all turns: throughput of the policy, divided by
+/// that of the device which is best at the point. --seconds is then the time for each way to work at a point; a point that seems
+/// to lose is measured three times as long. The devices are calibrated before, unless they are known already. What a run found may be chance: --runs 5 measures everything five times
+/// and takes the median of each point's ratios, with the best device of the run in the middle.
 ///
 /// `openssl speed` measures whole seconds and one request at a time, between two halves of ours. Its ciphers keep key and
 /// IV for all requests. Its CPU time holds its start.
@@ -166,6 +245,10 @@ Examples:
   gantry speed sha256 --bytes 64,1024,16384 --batch 1,16
   gantry speed aes-128-cbc --device lanes --operation encrypt --threads 2
   gantry speed sha256 aes-256-gcm --compare openssl
+  gantry speed sha256 --device auto --batch 1,32 --queue-depth 32
+  gantry speed --regret                             what the policy loses against the best device, a few minutes
+  gantry speed sha256 --policy throughput --regret --threads 1 --json
+  gantry speed --regret --runs 5 --plot regret.svg
   gantry speed sha256 --bytes 16,64,256,1024,4096,16384 --batch 1,16 --plot sha256.svg")]
 pub(crate) struct Speed {
     /// The algorithms; names of the Linux kernel and of IANA will do
@@ -178,29 +261,129 @@ pub(crate) struct Speed {
     #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',')]
     pub(crate) operation: Vec<OperationArg>,
     /// Bytes of data in a request
-    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "64,1024,16384", value_parser = positive)]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "64,1024,16384", value_parser = positive,
+        default_value_if("regret", "true", "16,64,256,1024,4096,16384,65536"))]
     pub(crate) bytes: Vec<usize>,
     /// Requests handed over together
-    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,16", value_parser = positive)]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,16", value_parser = positive,
+        default_value_if("regret", "true", "1,2,4,8,16,32,64"))]
     pub(crate) batch: Vec<usize>,
-    /// Threads that work at once, all on the same session
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = threads)]
-    pub(crate) threads: usize,
+    /// Measure a queue of each thread too, with so many requests in flight
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = depth)]
+    pub(crate) queue_depth: Vec<usize>,
+    /// Threads that work at once, all on the same session; several numbers with --regret
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1", value_parser = threads,
+        default_value_if("regret", "true", "1,2"))]
+    pub(crate) threads: Vec<usize>,
     /// Measure each row this long
     #[arg(long, value_name = "S", default_value_t = 0.2, value_parser = seconds)]
     pub(crate) seconds: f64,
     /// Measure this program too, in turn with the devices
     #[arg(long, value_enum, value_name = "PROGRAM")]
     pub(crate) compare: Option<Peer>,
-    /// Print an array of JSON objects
+    /// Compare what the policy chooses with the best single device, point by point
+    #[arg(long, conflicts_with_all = ["device", "compare", "csv", "queue_depth"])]
+    pub(crate) regret: bool,
+    /// Repeat all of --regret so often, and judge each point by the median; best an odd number
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = runs, requires = "regret")]
+    pub(crate) runs: usize,
+    /// Print an array of JSON objects; of --regret, one object
     #[arg(long, conflicts_with = "csv")]
     pub(crate) json: bool,
     /// Print comma-separated values
     #[arg(long)]
     pub(crate) csv: bool,
-    /// Draw throughput against bytes, a line for each device and batch
+    /// Draw throughput against bytes, a line for each device and batch; of --regret, the ratios as a map
     #[arg(long, value_name = "FILE.svg")]
     pub(crate) plot: Option<PathBuf>,
+}
+
+/// Print published figures next to what Gantry does
+///
+/// The machines of the publications are modelled, and run in simulated time: one gets the same result everywhere, at
+/// once. What concerns Gantry itself is measured on this machine. The exit status is 1 when something is not what was promised.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  gantry reproduce ocf2003                three crypto cards of 2003, and what dispatch costs
+  gantry reproduce ocf2003 --simulated    without measuring this machine
+  gantry reproduce boards                 engine and CPU alone, and under Gantry's policies
+  gantry reproduce flow-control           what happens when a ring is full")]
+pub(crate) struct Reproduce {
+    /// What to reproduce
+    #[arg(value_enum)]
+    pub(crate) work: Work,
+    /// Leave out what is measured in real time
+    #[arg(long)]
+    pub(crate) simulated: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Measure what the policies go by, and keep it
+///
+/// Measures each device that shares an algorithm with another one, and shows from how many requests in hand and at which
+/// sizes it is the fastest. What is found is kept under $XDG_CACHE_HOME (~/.cache) for all programs that use Gantry; they measure
+/// it themselves when it is not there, after ten milliseconds of work for an algorithm.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  gantry tune                            all algorithms that two devices serve, a few seconds
+  gantry tune sha256 --plot sha256.svg   what is known then, as a drawing")]
+pub(crate) struct Tune {
+    /// The algorithms; names of the Linux kernel and of IANA will do
+    #[arg(value_name = "ALGORITHM")]
+    pub(crate) algorithms: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Draw throughput against bytes, a line for each device and number in hand
+    #[arg(long, value_name = "FILE.svg")]
+    pub(crate) plot: Option<PathBuf>,
+}
+
+/// Explain where requests would run
+///
+/// Shows what the policy would choose now, why, and what it thinks of each device. Nothing is run, except that devices are
+/// measured that are not known yet.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  gantry route sha256 --bytes 1024 --batch 17
+  gantry route aes-128-cbc --operation decrypt --bytes 65536
+  gantry route sha256 --bytes 64 --batch 4 --policy break-even
+
+Reasons: fastest, split (parts of the requests, so that all are done first), busy (the fastest one has
+others before these), least-cpu, trial (to measure a device that is thought to be slower), only-choice;
+of policies that do not measure enough-company, too-few, pinned, first-in-order, turn, below-threshold
+and above-threshold.")]
+pub(crate) struct Route {
+    /// The algorithm; a name of the Linux kernel or of IANA will do
+    #[arg(value_name = "ALGORITHM")]
+    pub(crate) algorithm: String,
+    /// The operation; the first one that the algorithm has, unless given
+    #[arg(long, value_enum, value_name = "NAME")]
+    pub(crate) operation: Option<OperationArg>,
+    /// Bytes of data in a request
+    #[arg(long, value_name = "N", default_value_t = 1024)]
+    pub(crate) bytes: usize,
+    /// Requests in hand
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = positive)]
+    pub(crate) batch: usize,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Work {
+    /// Three cards and two ways of dispatch: "Cryptographic Device Support for FreeBSD" (Leffler, BSDCon 2003)
+    Ocf2003,
+    /// Two boards with a crypto engine beside a CPU that is as fast: Marvell Kirkwood and Cortex-A9
+    Boards,
+    /// 28 threads on one of the cards of 2003
+    FlowControl,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -236,6 +419,127 @@ pub(crate) struct Sum {
     /// As of the *sum tools
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) arguments: Vec<OsString>,
+}
+
+/// Encrypt and decrypt files and pipes with raw keys
+///
+/// Data goes from standard input to standard output unless --in and --out name files. A file named by --out appears when it
+/// is complete, readable by its owner alone; what had its name before is replaced.
+///
+/// Ciphers stream. CBC and ECB pad as `openssl enc` does (PKCS #7). An AEAD's tag follows its ciphertext. An AEAD is one
+/// message, which lies in a temporary file without a name (beside --out, else in $TMPDIR or /var/tmp) until it is done:
+/// nothing of a message whose tag is wrong is ever written elsewhere.
+///
+/// Keys are raw bytes, read from a descriptor to its end, so that they are in no list of processes. gantry makes no keys and
+/// no IVs: the kernel does, in /dev/urandom. No IV may be used twice with the same key.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  head -c 32 /dev/urandom > key; iv=$(od -An -tx1 -N12 /dev/urandom | tr -d ' \\n')
+  gantry crypt -e aes-256-gcm --key-fd 3 --iv $iv -i mail -o mail.sealed 3<key
+  gantry crypt -d aes-256-gcm --key-fd 3 --iv $iv -i mail.sealed 3<key
+  tar c /etc | gantry crypt -e 'cbc(aes)' --key-fd 3 --iv 000102030405060708090a0b0c0d0e0f 3<key > etc.tar.cbc")]
+pub(crate) struct Crypt {
+    /// Encrypt; with an AEAD, seal
+    #[arg(short, long, required_unless_present = "decrypt", conflicts_with = "decrypt")]
+    pub(crate) encrypt: bool,
+    /// Decrypt; with an AEAD, open
+    #[arg(short, long)]
+    pub(crate) decrypt: bool,
+    /// The cipher or AEAD; where a name stands for all key sizes, the key chooses
+    pub(crate) algorithm: String,
+    /// Read the key from this descriptor
+    #[arg(long, value_name = "N")]
+    pub(crate) key_fd: i32,
+    /// Read the second key of encrypt-then-authenticate algorithms from this descriptor
+    #[arg(long, value_name = "N")]
+    pub(crate) mac_key_fd: Option<i32>,
+    /// The IV or nonce
+    #[arg(long, value_name = "HEX")]
+    pub(crate) iv: Option<String>,
+    /// Data that is authenticated beside the message
+    #[arg(long, value_name = "HEX")]
+    pub(crate) aad: Option<String>,
+    /// Bytes of the tag; the longest that the algorithm has, unless said otherwise
+    #[arg(long, value_name = "N")]
+    pub(crate) tag_bytes: Option<usize>,
+    /// Neither add nor remove padding; the data is whole blocks
+    #[arg(long)]
+    pub(crate) no_padding: bool,
+    /// Read this file
+    #[arg(short, long = "in", value_name = "FILE")]
+    pub(crate) input: Option<PathBuf>,
+    /// Write this file
+    #[arg(short, long = "out", value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(crate) struct Devcrypto {
+    #[command(subcommand)]
+    pub(crate) command: DevcryptoCommand,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum DevcryptoCommand {
+    Serve(Serve),
+}
+
+/// Serve /dev/crypto from user space
+///
+/// Makes the device through /dev/cuse (kernel module cuse) and serves it until it is ended: programs written for
+/// cryptodev-linux use every device of Gantry, and need no kernel module of their own. With CAP_SYS_PTRACE it reads and writes
+/// the memory of its callers directly; without, every request takes three trips through the kernel and has at most 128 KiB.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  modprobe cuse; gantry devcrypto serve                    /dev/crypto
+  gantry --policy pin:lanes devcrypto serve --name lanes   /dev/lanes, served by one device")]
+pub(crate) struct Serve {
+    /// Make /dev/NAME
+    #[arg(long, default_value = "crypto", value_parser = device_name)]
+    pub(crate) name: String,
+    /// Sessions that one user may have at a time
+    #[arg(long, value_name = "N", default_value_t = gantry_cuse::Limits::default().sessions, value_parser = positive)]
+    pub(crate) sessions: usize,
+    /// Bytes of long requests that one user may have in work at a time, and most bytes of a request
+    #[arg(long, value_name = "N", default_value_t = gantry_cuse::Limits::default().bytes, value_parser = positive)]
+    pub(crate) bytes: usize,
+}
+
+/// Show what programs did with Gantry
+///
+/// Runs a command and then prints, on stderr, what it and its children did: how many requests went to which device, why, and how
+/// long they took. Or prints what a running process did so far, which publishes its statistics because its configuration says
+/// stats = "on".
+///
+/// A request may be a piece of a message. BATCH is the mean size of the batches that had more than one request. P50 and P99 are
+/// times in the device; of a batch, each of its requests has the time of the batch. Few requests are timed, and stand for
+/// those that are not.
+///
+/// The exit status is that of the command: 128 and the signal when one ended it, 127 when it is not there, 126 when it cannot
+/// be run.
+#[derive(Args)]
+#[command(group = clap::ArgGroup::new("whose").args(["pid", "command", "list"]).required(true), after_help = "\
+Examples:
+  gantry stat -- gantry sum *.iso             what hashing these files meant for the devices
+  gantry stat --json --output run.json -- make test
+  GANTRY_STATS=on my-server & gantry stat --list; gantry stat $!")]
+pub(crate) struct Stat {
+    /// Show what this running process did so far
+    pub(crate) pid: Option<u32>,
+    /// Run this command, and show what it did
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+    /// List the running processes that publish statistics
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write into this file
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 /// Show the configuration
@@ -358,8 +662,25 @@ fn seconds(text: &str) -> Result<f64, String> {
     if seconds > 0.0 { Ok(seconds) } else { Err("must be more than 0".to_owned()) }
 }
 
+/// A name that fits behind /dev/ and into the answer to the kernel.
+fn device_name(text: &str) -> Result<String, String> {
+    let fits = (1..=64).contains(&text.len()) && !text.starts_with('.');
+    let plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.!".contains(&byte));
+    if fits && plain { Ok(text.to_owned()) } else { Err("letters, digits, - and _, 64 at most".to_owned()) }
+}
+
 fn positive(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|number| *number > 0).ok_or_else(|| "not a number from 1 on".to_owned())
+}
+
+/// What a queue may be told.
+fn depth(text: &str) -> Result<usize, String> {
+    let wrong = || "a queue has 1 to 65536 requests in flight".to_owned();
+    positive(text).ok().filter(|number| *number <= 1 << 16).ok_or_else(wrong)
+}
+
+fn runs(text: &str) -> Result<usize, String> {
+    Some(positive(text)?).filter(|number| *number <= 1000).ok_or_else(|| "at most 1000".to_owned())
 }
 
 fn threads(text: &str) -> Result<usize, String> {

@@ -12,17 +12,34 @@ mod args;
 mod check;
 /// `gantry config`.
 mod config;
+mod crypt;
+/// `gantry devcrypto`.
+mod devcrypto;
 /// `gantry devices`.
 mod devices;
+/// `gantry kernel`.
+mod kernel;
 /// `gantry manual` and `gantry completions`.
 mod manual;
+/// `gantry openssl`.
+mod openssl;
 /// What a command writes, and how it fails.
 mod output;
+/// An SVG drawing.
+mod plot;
+/// `gantry reproduce`.
+mod reproduce;
+/// `gantry route`.
+mod route;
 /// `gantry speed`.
 mod speed;
+/// `gantry stat`.
+mod stat;
 mod sum;
 /// Columns.
 mod table;
+/// `gantry tune`.
+mod tune;
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -53,9 +70,17 @@ pub fn main() -> ExitCode {
     let result = match cli.command {
         Command::Devices(args) => devices::run(&args, &settings, &mut output),
         Command::Algorithms(args) => algorithms::run(&args, &settings, &mut output),
+        Command::Kernel(args) => kernel::run(&args, &mut output),
         Command::Check(args) => check::run(&args, &settings, &mut output),
+        Command::Tune(args) => tune::run(&args, &settings, &mut output),
+        Command::Route(args) => route::run(&args, &settings, &mut output),
         Command::Speed(args) => speed::run(&args, &settings, &mut output),
+        Command::Reproduce(args) => reproduce::run(&args, &mut output),
         Command::Sum(args) => return sum::main(OsStr::new("gantry sum"), args.arguments, &settings),
+        Command::Crypt(args) => crypt::run(&args, &settings),
+        Command::Devcrypto(args) => devcrypto::run(&args, &settings),
+        Command::Openssl(args) => openssl::run(&args, &mut output),
+        Command::Stat(args) => return stat::run(&args, &settings, output),
         Command::Config(args) => config::run(&args, &settings, &mut output),
         Command::Completions(args) => manual::completions(args.shell, &mut output),
         Command::Manual(args) => manual::write(&args, &mut output),

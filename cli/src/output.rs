@@ -1,6 +1,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -98,6 +99,12 @@ impl From<gantry::UnknownAlgorithm> for Failure {
     fn from(error: gantry::UnknownAlgorithm) -> Self {
         Failure::Usage(error.to_string())
     }
+}
+
+/// What cannot be written should be known before something is measured for minutes.
+pub(crate) fn must_be_writable(file: &Path) -> Result<(), Failure> {
+    let opened = File::options().write(true).create(true).truncate(false).open(file);
+    opened.map(drop).map_err(|error| Failure::at(file.display(), &error))
 }
 
 const BAR: &str = "[{bar:30}] {pos}/{len} {msg}";

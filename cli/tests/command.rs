@@ -13,7 +13,7 @@ use gantry::{Folder, command, failure, find, json, run, stdout, text};
 fn devices_are_listed_with_their_state() {
     let devices = json(&["devices", "--json"]);
     let names: Vec<&str> = devices.iter().map(|device| device["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["software", "lanes", "null"]);
+    assert_eq!(names, ["software", "lanes", "null", "afalg", "devcrypto"]);
     let software = find(&devices, "name", "software");
     assert_eq!((&software["class"], &software["state"]), (&"software".into(), &"ready".into()));
     assert!(software["algorithms"].as_array().unwrap().len() > 70);
@@ -56,7 +56,10 @@ fn every_algorithm_is_listed_with_those_who_serve_it() {
 fn names_that_do_not_exist_get_a_suggestion() {
     for (arguments, message) in [
         (&["devices", "lane"][..], "gantry: there is no device 'lane'; did you mean lanes?\n"),
-        (&["devices", "tape"], "gantry: there is no device 'tape'; there are software, lanes, null\n"),
+        (
+            &["devices", "tape"],
+            "gantry: there is no device 'tape'; there are software, lanes, null, afalg, devcrypto\n",
+        ),
         (&["speed", "sha265"], "gantry: unknown algorithm 'sha265'; did you mean sha256 or sha224?\n"),
         (&["speed", "sha256", "--device", "lane"], "gantry: there is no device 'lane'; did you mean lanes?\n"),
         (&["check", "--algorithm", "md6"], "gantry: unknown algorithm 'md6'; did you mean md5?\n"),
@@ -65,7 +68,7 @@ fn names_that_do_not_exist_get_a_suggestion() {
         assert_eq!(failure(arguments), (2, message.to_owned()));
     }
     for (arguments, part) in [
-        (&["device"][..], "a similar subcommand exists: 'devices'"),
+        (&["device"][..], "'devices'"),
         (&["speed", "--bytez", "3"], "a similar argument exists: '--bytes'"),
         (&["speed", "--bytes", "0"], "not a number from 1 on"),
         (&["speed", "--seconds", "nan"], "not a number up to 86400"),
@@ -115,10 +118,10 @@ fn an_interrupted_measurement_ends_by_the_signal() {
         .spawn()
         .unwrap();
     std::thread::sleep(std::time::Duration::from_millis(100));
-    let killed = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let killed = std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
     assert!(killed.success());
     let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.signal(), Some(libc::SIGINT));
+    assert_eq!(output.status.signal(), Some(libc::SIGTERM));
     assert_eq!((text(&output.stdout), text(&output.stderr)), (String::new(), String::new()));
 }
 

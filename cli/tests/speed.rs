@@ -7,6 +7,14 @@ use std::collections::BTreeSet;
 use gantry::{Folder, command, failure, json, stdout, text};
 use serde_json::Value;
 
+/// `speed --regret`, and costs of devices that are kept in a folder of the test.
+fn regret(folder: &Folder, arguments: &[&str]) -> String {
+    let arguments = [&["speed", "--regret", "--seconds", "0.001"], arguments].concat();
+    let output = command(&arguments).env("XDG_CACHE_HOME", folder.path()).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
 const FIELDS: [&str; 13] = [
     "algorithm",
     "operation",
@@ -58,7 +66,7 @@ fn every_algorithm_can_be_measured_on_every_device_that_serves_it() {
     let algorithms = json(&[&devices[..], &["algorithms", "--json"]].concat());
     let served = |row: &&Value| !row["devices"].as_array().unwrap().is_empty();
     let names: Vec<&str> = algorithms.iter().filter(served).map(|row| row["name"].as_str().unwrap()).collect();
-    let options = ["speed", "--json", "--seconds", "0.001", "--bytes", "48", "--batch", "1,3"];
+    let options = ["speed", "--json", "--seconds", "0.001", "--bytes", "48", "--batch", "1,3", "--queue-depth", "3"];
     let rows = json(&[&devices[..], &options[..], &names[..]].concat());
     for algorithm in algorithms.iter().filter(served) {
         let measured: BTreeSet<&str> = (rows.iter())
@@ -85,6 +93,63 @@ fn the_policy_chooses_when_it_is_asked_to() {
     let rows = speed(&["cbc(aes)", "--device", "auto", "--operation", "encrypt", "--bytes", "64", "--batch", "16"]);
     assert_eq!(values(&rows, "algorithm"), BTreeSet::from(["aes-128-cbc", "aes-192-cbc", "aes-256-cbc"]));
     assert_eq!(values(&rows, "device"), BTreeSet::from(["auto"]));
+}
+
+#[test]
+fn queues_stand_beside_calls_on_every_device_and_under_the_policy() {
+    let arguments = ["aes-128-cbc", "aes-128-gcm", "hmac-sha256", "--bytes", "64", "--batch", "1,16"];
+    let rows = speed(&[&arguments[..], &["--queue-depth", "1,20", "--device", "software,auto"]].concat());
+    let queues: Vec<&Value> = rows.iter().filter(|row| row.get("queue_depth").is_some()).collect();
+    assert_eq!(values(&rows, "operation"), BTreeSet::from(["decrypt", "encrypt", "mac", "open", "seal"]));
+    for device in ["software", "auto"] {
+        for operation in values(&rows, "operation") {
+            let of = |row: &&&Value| row["device"] == device && row["operation"] == operation;
+            let depths: Vec<u64> = queues.iter().filter(of).map(|row| row["queue_depth"].as_u64().unwrap()).collect();
+            assert_eq!(depths, [1, 20], "{device} {operation}");
+        }
+    }
+    assert_eq!(rows.len(), 2 * queues.len());
+    for row in queues {
+        let fields: BTreeSet<&str> = row.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(fields, FIELDS.into_iter().chain(["queue_depth"]).collect());
+        assert_eq!(row["batch"], 1);
+        assert!(row["requests"].as_u64().unwrap() >= row["queue_depth"].as_u64().unwrap(), "{row}");
+        let number = |field: &str| row[field].as_f64().unwrap();
+        assert!(number("wall_s") >= 0.01 && number("mb_per_s") > 0.0, "{row}");
+        assert!(number("p50_ns") > 0.0 && number("p50_ns") <= number("p99_ns"), "{row}");
+    }
+}
+
+#[test]
+fn queues_have_a_column_where_there_are_any() {
+    let arguments = ["speed", "sha256", "--device", "lanes", "--bytes", "64", "--batch", "2", "--seconds", "0.001"];
+    let with = [&arguments[..], &["--queue-depth", "33"]].concat();
+    let cells = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let table = stdout(&with);
+    let lines: Vec<Vec<String>> = table.lines().map(cells).collect();
+    assert_eq!(lines[0][4..7], ["BATCH", "QUEUE", "THREADS"]);
+    assert_eq!((&*lines[1][5], &*lines[2][4], &*lines[2][5]), ("-", "1", "33"));
+    assert!(!stdout(&arguments).contains("QUEUE"));
+    let csv = stdout(&[&with[..], &["--csv"]].concat());
+    let ends: Vec<&str> = csv.lines().map(|line| line.rsplit(',').next().unwrap()).collect();
+    assert_eq!(ends, ["queue_depth", "", "33"]);
+}
+
+#[test]
+fn numbers_that_no_queue_and_no_memory_has_are_refused() {
+    for (arguments, part) in [
+        (&["--queue-depth", "0"][..], "a queue has 1 to 65536 requests in flight"),
+        (&["--queue-depth", "65537"], "a queue has 1 to 65536 requests in flight"),
+        (&["--queue-depth", "many"], "a queue has 1 to 65536 requests in flight"),
+        (&["--queue-depth", "4", "--regret"], "cannot be used with"),
+        (&["--queue-depth", "65536", "--bytes", "65536"], "65536 requests of 65536 bytes need more than 4 GiB"),
+        (&["--queue-depth", "65536", "--bytes", "1", "--threads", "1024"], "need more than 4 GiB of buffers"),
+        (&["--batch", "1000000000", "--bytes", "1"], "1000000000 requests of 1 bytes need more than 4 GiB"),
+        (&["--batch", "18446744073709551615"], "need more than 4 GiB of buffers"),
+    ] {
+        let (code, said) = failure(&[&["speed", "sha256"], arguments].concat());
+        assert!(code == 2 && said.contains(part), "{arguments:?}: {code} {said}");
+    }
 }
 
 #[test]
@@ -144,6 +209,67 @@ fn a_plot_is_an_image_with_a_line_for_each_device_and_batch() {
 
     let (code, message) = failure(&["speed", "sha1", "--plot", "/nowhere/speed.svg"]);
     assert_eq!((code, message.as_str()), (1, "gantry: /nowhere/speed.svg: No such file or directory\n"));
+}
+
+#[test]
+fn regret_is_one_object_and_a_map_with_a_panel_for_each_algorithm_and_number_of_threads() {
+    let folder = Folder::new("regret");
+    let file = folder.path().join("regret.svg").display().to_string();
+    let grid = ["sha256", "aes-128-gcm", "--bytes", "64,1024", "--batch", "1,8", "--threads", "1,2"];
+    let answer = regret(&folder, &[&grid[..], &["--runs", "3", "--json", "--plot", &file]].concat());
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<BTreeSet<String>>();
+    assert_eq!(keys(&answer), ["mean_ratio", "rows", "worst_ratio"].map(str::to_owned).into());
+    let rows = answer["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 2 * 2 * 2 * 2, "however many runs there were");
+    let fields = ["algorithm", "bytes", "batch", "threads", "best_device", "ratio"];
+    let ratios: Vec<f64> = rows.iter().map(|row| row["ratio"].as_f64().unwrap()).collect();
+    assert!(rows.iter().all(|row| keys(row) == fields.map(str::to_owned).into()));
+    assert!(ratios.iter().all(|ratio| *ratio > 0.0));
+    let worst = ratios.iter().copied().fold(f64::INFINITY, f64::min);
+    assert_eq!(answer["worst_ratio"], worst);
+    let mean = answer["mean_ratio"].as_f64().unwrap();
+    assert!((mean * 16.0 - ratios.iter().sum::<f64>()).abs() < 0.01);
+    let gcm = |row: &&Value| row["algorithm"] == "aes-128-gcm";
+    assert!(rows.iter().filter(gcm).all(|row| row["best_device"] == "software"), "no other device has it");
+
+    let svg = std::fs::read_to_string(&file).unwrap();
+    let image = roxmltree::Document::parse(&svg).unwrap();
+    let texts: Vec<&str> = image.descendants().filter_map(|node| node.text()).collect();
+    let panels = ["sha256 digest, 1 thread", "sha256 digest, 2 threads", "aes-128-gcm seal, 1 thread"];
+    for text in panels.into_iter().chain(["requests in hand", "bytes in a request", "1 Ki", "software"]) {
+        assert!(texts.contains(&text), "{text}: {texts:?}");
+    }
+    let written = |ratio: &f64| texts.contains(&format!("{ratio:.2}").as_str());
+    assert!(ratios.iter().all(written), "{texts:?}");
+    // A cell for each point, and five in the legend.
+    let cells = image.descendants().filter(|node| node.attribute("fill-opacity").is_some()).count();
+    assert_eq!(cells, rows.len() + 5);
+}
+
+#[test]
+fn regret_is_a_table_that_says_what_it_is_the_median_of() {
+    let folder = Folder::new("regret-table");
+    let point = ["sha256", "--bytes", "64", "--batch", "1", "--threads", "1"];
+    let once = regret(&folder, &point);
+    assert_eq!(once.lines().next().unwrap().split("  ").next(), Some("ALGORITHM"));
+    assert!(once.trim_end().ends_with("of 1 points"), "{once}");
+    let often = regret(&folder, &[&point[..], &["--runs", "2", "--policy", "break-even"]].concat());
+    assert!(
+        often.contains("\nbreak-even: worst ratio ") && often.trim_end().ends_with(", medians of 2 runs"),
+        "{often}"
+    );
+    for (arguments, code, part) in [
+        (&["--regret", "--runs", "0"][..], 2, "not a number from 1 on"),
+        (&["--regret", "--runs", "1001"], 2, "at most 1000"),
+        (&["--runs", "3"], 2, "--regret"),
+        (&["--regret", "--device", "lanes"], 2, "cannot be used with"),
+        (&["--regret", "--operation", "seal"], 1, "nothing of this can be measured"),
+        (&["--regret", "--plot", "/nowhere/regret.svg"], 1, "/nowhere/regret.svg: No such file or directory"),
+    ] {
+        let (status, said) = failure(&[&["speed", "sha256"], arguments].concat());
+        assert!(status == code && said.contains(part), "{arguments:?}: {status} {said}");
+    }
 }
 
 #[test]

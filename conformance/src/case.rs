@@ -47,12 +47,15 @@ pub(crate) fn run_batch(
     let tag_len = session.params().tag_length();
     let mut laid: Vec<Laid<'_>> = cases.iter().map(|(case, placement)| Laid::new(case, tag_len, *placement)).collect();
     let mut requests: Vec<Request<'_>> = laid.iter_mut().map(Laid::request).collect();
-    session.process(&mut requests)?;
+    let verdict = session.process(&mut requests).map_err(Trouble::from);
     let outcomes: Vec<Option<Outcome>> = requests.iter().map(Request::outcome).collect();
     drop(requests);
-    let answer = |(laid, outcome): (&Laid<'_>, Option<Outcome>)| {
-        Ok(laid.answer(outcome.ok_or_else(|| "the request has no outcome".to_owned())?)?)
-    };
+    if outcomes.iter().all(Option::is_none) {
+        verdict.clone()?;
+    }
+    // A device may decline some of them, which is no trouble of the others.
+    let trouble = || verdict.clone().err().unwrap_or_else(|| "the request has no outcome".to_owned().into());
+    let answer = |(laid, outcome): (&Laid<'_>, Option<Outcome>)| Ok(laid.answer(outcome.ok_or_else(trouble)?)?);
     Ok(laid.iter().zip(outcomes).map(answer).collect())
 }
 

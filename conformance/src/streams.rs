@@ -1,7 +1,7 @@
 //! Messages and data in pieces.
 
 use gantry::driver::Buffers;
-use gantry::{Error, Kind, Operation, Request, Session, SessionParams, Stream};
+use gantry::{AeadStream, Error, Kind, Operation, Request, Session, SessionParams, Stream};
 
 use crate::Suite;
 use crate::case::{Answer, Case, Trouble, difference};
@@ -13,16 +13,20 @@ use crate::subject::Truth;
 
 pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
     let info = suite.algorithm.info();
-    if info.kind == Kind::Aead || (info.kind == Kind::Mac && info.iv.max > 0) {
+    if info.kind == Kind::Mac && info.iv.max > 0 {
         return; // Core has no streams for these.
     }
     if !suite.capability.streaming {
+        if info.kind == Kind::Aead {
+            return; // Messages in one piece are the rule here.
+        }
         return tally.skip("the device has no streams");
     }
     let mut rng = Rng::fork(suite.seed, 8000 + suite.algorithm as u64);
     let params = generate::params(&mut rng, suite.algorithm).tag_len(info.tag.max);
     let result = match info.kind {
         Kind::Cipher => ciphers(suite, &mut rng, &params, tally),
+        Kind::Aead => aeads(suite, &mut rng, &params, tally),
         _ => messages(suite, &mut rng, &params, tally).and_then(|()| side_by_side(suite, &mut rng, &params, tally)),
     };
     if let Err(trouble) = result {
@@ -176,6 +180,65 @@ fn in_pieces(session: &Session, case: &Case, must: &[u8], length: usize) -> Resu
         stream.update(Buffers::Separate { input, output })?;
     }
     same(&output, must)
+}
+
+/// AEADs: messages in two pieces at every place, all on one stream, which begins anew after each message; the second piece
+/// also on a copy that is taken between the pieces.
+fn aeads(suite: &Suite<'_>, rng: &mut Rng, params: &SessionParams, tally: &mut Tally) -> Result<(), Trouble> {
+    let truth = suite.truth(params)?;
+    let session = suite.subject.session(params.clone())?;
+    let mut sealing = session.aead_stream(Operation::Seal)?;
+    let mut opening = session.aead_stream(Operation::Open)?;
+    for bytes in [0, 1, 16, 149, 1000] {
+        let case = generate::case(rng, params, Operation::Seal, bytes);
+        let Answer::Done { output: must, tag } = truth.answer(&case)? else {
+            return Err("the data was refused".to_owned().into());
+        };
+        for cut in (0..=bytes).step_by(1 + bytes / 150) {
+            let result = (|| {
+                same(
+                    &in_two(&mut sealing, &case, &case.input, cut, |stream| {
+                        let mut sealed = Guarded::poisoned(tag.len(), 1);
+                        stream.seal(sealed.bytes_mut())?;
+                        same(&sealed, &tag)
+                    })?,
+                    &must,
+                )?;
+                same(&in_two(&mut opening, &case, &must, cut, |stream| Ok(stream.open(&tag)?))?, &case.input)
+            })();
+            tally.judge(result, || format!("{bytes} bytes, cut at {cut}"));
+        }
+        let mut forged = tag.clone();
+        generate::damage(rng, &mut forged);
+        let result = in_two(&mut opening, &case, &must, bytes / 2, |stream| match stream.open(&forged) {
+            Err(Error::Refused(_)) => Ok(()),
+            _ => Err("a bad tag was taken for a good one".to_owned().into()),
+        });
+        tally.judge(result.map(|_| ()), || format!("{bytes} bytes with a bad tag"));
+    }
+    Ok(())
+}
+
+/// Runs `input` through the stream in two pieces, from one buffer into another, and `end`s it and its copy.
+fn in_two(
+    stream: &mut AeadStream,
+    case: &Case,
+    input: &[u8],
+    cut: usize,
+    end: impl Fn(&mut AeadStream) -> Result<(), Trouble>,
+) -> Result<Guarded, Trouble> {
+    let mut output = Guarded::poisoned(input.len(), cut % 64);
+    let (one, other) = output.bytes_mut().split_at_mut(cut);
+    stream.begin(&case.iv, &case.aad)?;
+    stream.update((&input[..cut], one))?;
+    let mut copy = stream.clone();
+    stream.update((&input[cut..], &mut *other))?;
+    let mut in_place = input[cut..].to_vec();
+    copy.update(&mut in_place)?;
+    difference("the copy's output", &in_place, other).map_or(Ok(()), |what| Err(Trouble::from(what)))?;
+    end(stream)?;
+    end(&mut copy)?;
+    Ok(output)
 }
 
 /// The digest or MAC of a message, as it must be.

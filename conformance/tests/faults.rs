@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use gantry::driver::{
-    Batch, Buffers, Capability, CipherStream, Completions, Device, DeviceInfo, DeviceQueue, DeviceSession,
+    AeadStream, Batch, Buffers, Capability, CipherStream, Completions, Device, DeviceInfo, DeviceQueue, DeviceSession,
     DigestStream, Driver, Found, Operands,
 };
-use gantry::{Algorithm, Fault, Gantry, Operation, Outcome, SessionParams, Unsupported};
+use gantry::{Algorithm, Fault, Gantry, Operation, Outcome, Refusal, SessionParams, Unsupported};
 use gantry_conformance::{Check, Options, Random, Report};
 use gantry_driver_software::SoftwareDriver;
 
@@ -253,11 +253,11 @@ impl Device for WrongDevice {
         &self.info
     }
 
-    fn open(&self, params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Unsupported> {
+    fn open(&self, params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Refusal> {
         let short_tag = params.tag_length() < params.algorithm().info().tag.max;
         match self.mistake {
-            Mistake::Nothing => return Err(Unsupported::because("out of order")),
-            Mistake::NoTruncation if short_tag => return Err(Unsupported::because("full tags only")),
+            Mistake::Nothing => return Err(Unsupported::because("out of order").into()),
+            Mistake::NoTruncation if short_tag => return Err(Unsupported::because("full tags only").into()),
             _ => {}
         }
         let half = match self.mistake {
@@ -334,6 +334,11 @@ impl DeviceSession for WrongSession {
         let inner = self.inner.cipher_stream(operation, iv)?;
         let start = inner.duplicate();
         Ok(Box::new(WrongCipherStream { inner, start, five: false, mistake: self.mistake }))
+    }
+
+    /// Right whatever the mistake: what whole messages do wrong is what is looked for.
+    fn aead_stream(&self, operation: Operation) -> Result<Box<dyn AeadStream>, Unsupported> {
+        self.inner.aead_stream(operation)
     }
 }
 

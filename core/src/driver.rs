@@ -15,9 +15,15 @@
 //! 2. *A result is not a failure either.* A bad tag is an [`Outcome`], and then no plaintext leaves: the output stays as
 //!    it was or becomes zeros.
 //! 3. *A failure is a [`Fault`].* Core runs the request elsewhere. So that it can, a device that offers
-//!    [`in_place`](Capability::in_place) leaves the data of an in-place request as it was when it reports a fault.
-//! 4. *Limits are stated, not hidden.* Core routes around them; a driver never copies data silently.
-//! 5. *Every job comes back.* A dropped [`Job`] is reported as [`Fault::Lost`].
+//!    [`in_place`](Capability::in_place) leaves the data of an in-place request as it was when it reports a fault. A panic
+//!    is a fault, too, but promises nothing: a request that the driver had in hand in place then ends with an error.
+//! 4. *Limits are stated, not hidden.* Core routes around them; a driver never copies data silently. A limit that no
+//!    capability can state (nonces of one length only) is a [`Fault::Declined`] of the requests beyond it.
+//! 5. *Every job comes back*, in time or when its queue is dropped. A dropped [`Job`] is reported as [`Fault::Lost`]. A device
+//!    that is too late is quarantined, its queue is dropped, and what was in it runs elsewhere. A job that is kept even then, or
+//!    forgotten, is the one thing by which a driver can hold a caller for ever:
+//!    [`Session::process`](crate::Session::process) has lent it the caller's buffers, and cannot return before it is gone. (A
+//!    [`Queue`](crate::Queue) owns its buffers and can be dropped; then they are never freed.)
 //!
 //! Core has checked keys, IVs, lengths and directions before a device sees them. Keys that a device keeps, it zeroizes.
 //! Tags are compared with [`tags_equal`](crate::tags_equal).
@@ -26,8 +32,9 @@
 
 use std::any::Any;
 use std::sync::Arc;
+use std::task::Waker;
 
-pub use crate::error::Unsupported;
+pub use crate::error::{Refusal, Unsupported};
 pub use crate::job::{Batch, Completions, Job};
 pub use crate::request::{Buffers, Operands};
 use crate::{Algorithm, Fault, Operation, Outcome, SessionParams};
@@ -123,11 +130,12 @@ pub struct Capability {
     pub max_bytes: usize,
     /// Requests in hand from which the device is worth its start: the break-even against plain software.
     pub break_even: usize,
-    /// [`DeviceSession::run`] works.
+    /// The device works in the calling thread: [`DeviceSession::run`] works, and what a queue is given is done when it returns.
     pub direct: bool,
     /// Requests may have input and output in the same buffer.
     pub in_place: bool,
-    /// [`DeviceSession::digest_stream`] or [`DeviceSession::cipher_stream`] works.
+    /// [`DeviceSession::digest_stream`], [`DeviceSession::cipher_stream`] or [`DeviceSession::aead_stream`] works: the one of
+    /// the algorithm's kind.
     pub streaming: bool,
 }
 
@@ -154,8 +162,9 @@ pub trait Device: Send + Sync {
     fn info(&self) -> &DeviceInfo;
 
     /// Prepares keys. Called once for each session that a route leads here, from any thread; may block.
-    /// `Unsupported` says what about these very parameters the device cannot do; the route then leads elsewhere.
-    fn open(&self, params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Unsupported>;
+    /// [`Refusal::Unsupported`] says what about these very parameters the device cannot do; the route then leads elsewhere, for
+    /// good. With a [`Refusal::Fault`] it leads elsewhere until the device has come back from its quarantine.
+    fn open(&self, params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Refusal>;
 
     /// A queue for one thread at a time: its lanes, its ring, its stream. Core keeps it and calls again when several
     /// threads work at once; may block. A fault is the device's, as that of a request.
@@ -178,6 +187,12 @@ pub trait DeviceSession: Send + Sync + Any {
     /// The start of data that comes in pieces, of a cipher. `iv` has been checked.
     fn cipher_stream(&self, operation: Operation, iv: &[u8]) -> Result<Box<dyn CipherStream>, Unsupported> {
         let _ = (operation, iv);
+        Err(Unsupported::because("no streams"))
+    }
+
+    /// Messages of an AEAD that come in pieces, one after the other.
+    fn aead_stream(&self, operation: Operation) -> Result<Box<dyn AeadStream>, Unsupported> {
+        let _ = operation;
         Err(Unsupported::because("no streams"))
     }
 }
@@ -206,14 +221,46 @@ pub trait CipherStream: Send + Any {
     fn duplicate(&self) -> Box<dyn CipherStream>;
 }
 
+/// The state of an AEAD between two pieces of its message. Zeroized when dropped.
+///
+/// Opening, it gives out plaintext before the tag is known to be good. Only an interface that cannot be served otherwise
+/// asks for it, and whoever asks answers for what happens to the plaintext.
+pub trait AeadStream: Send + Any {
+    /// A new message, whatever became of the last one. `iv` has been checked.
+    fn begin(&mut self, iv: &[u8], aad: &[u8]) -> Result<(), Fault>;
+
+    /// Takes the next piece, of any length.
+    fn update(&mut self, data: Buffers<'_>) -> Result<(), Fault>;
+
+    /// Writes the whole tag of what went by, sealing.
+    fn seal(&mut self, tag: &mut [u8]) -> Result<(), Fault>;
+
+    /// Compares the tag, whole or cut, with that of what went by, opening: [`Outcome::Done`] or [`Outcome::BadTag`].
+    fn open(&mut self, tag: &[u8]) -> Result<Outcome, Fault>;
+
+    /// A second stream that stands where this one does.
+    fn duplicate(&self) -> Box<dyn AeadStream>;
+}
+
 /// A thread's way into a device.
+///
+/// Dropping it takes back what is in the device: the device touches none of these jobs any more, and they are dropped.
+/// This is how core gets its requests back from a device that does not answer in time.
 pub trait DeviceQueue: Send {
     /// Takes jobs from the front of the batch while there is room, and may complete them right away. Does not wait for
-    /// room: what is left in the batch is offered again after a `poll`. The jobs are of one session and one operation.
+    /// room: what is left in the batch is offered again after a `poll`. The jobs are of one algorithm and one operation;
+    /// their sessions may differ.
     fn submit(&mut self, batch: &mut Batch<'_>);
 
-    /// Completes what is ready, without waiting. Returns how many jobs are still in the device.
+    /// Completes what is ready, without waiting. Returns how many jobs of this queue are still in the device.
     fn poll(&mut self, done: &mut Completions) -> usize;
+
+    /// Wakes `waker` once when the next job of this queue is ready, or at once if one is. `false` from a device that cannot:
+    /// it has to be polled.
+    fn arm(&mut self, waker: &Waker) -> bool {
+        let _ = waker;
+        false
+    }
 }
 
 /// The queue of a device that has none: runs each job where it stands.

@@ -3,10 +3,11 @@
 //! * [`Misuse`]: the caller's. Reading the calling code would have told; no untrusted data can cause it.
 //! * [`Outcome`]: nobody's. The request ran and this is its result: a tag that does not fit, a length that cannot be.
 //! * [`Fault`]: the device's. Core retries elsewhere, so a caller meets one only when no device is left.
-//! * [`Unsupported`]: a device's answer to the question whether it serves a session.
+//! * [`Refusal`]: why a device did not open a session: one that it never serves ([`Unsupported`]), or a fault.
 
 use std::borrow::Cow;
 
+use crate::request::Shape;
 use crate::{Algorithm, Lengths, Operation, Outcome};
 
 /// The result of a call into core.
@@ -114,6 +115,22 @@ pub enum Misuse {
         /// What was asked for.
         operation: Operation,
     },
+    /// An option of a queue.
+    #[error("a queue with a {what} of {got}; it is 1 to {most}")]
+    Queue {
+        /// Which option.
+        what: &'static str,
+        /// What was given.
+        got: usize,
+        /// The most that it can be.
+        most: usize,
+    },
+    /// A queue of one framework got a session of another, whose devices are others.
+    #[error("{algorithm}: a session of another framework than the queue's")]
+    Framework {
+        /// Of the session.
+        algorithm: Algorithm,
+    },
     /// Streams of another session, or a stream that an algorithm does not have.
     #[error("{algorithm}: {operation} has no such stream")]
     Stream {
@@ -134,12 +151,24 @@ pub enum Fault {
     /// The device says what happened.
     #[error("{0}")]
     Failed(Cow<'static, str>),
+    /// The driver panicked. What it was to change in place is unknown, so such a request is not run elsewhere.
+    #[error("the driver panicked")]
+    Panicked,
+    /// The device is well, and does not do this very request: its nonce or its associated data has a length that the
+    /// device does not take. Nothing was read or written. Core runs it elsewhere, and holds nothing against the device.
+    #[error("{0}")]
+    Declined(&'static str),
 }
 
 impl Fault {
     /// A fault in the device's own words.
     pub fn failed(reason: impl Into<Cow<'static, str>>) -> Self {
         Fault::Failed(reason.into())
+    }
+
+    /// Whether the data of a request may no longer be what they were, so that nobody else can be asked.
+    pub(crate) fn spoils(&self, shape: Shape) -> bool {
+        *self == Fault::Panicked && shape.in_place
     }
 }
 
@@ -153,4 +182,15 @@ impl Unsupported {
     pub fn because(reason: impl Into<Cow<'static, str>>) -> Self {
         Unsupported(reason.into())
     }
+}
+
+/// Why a device did not open a session.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The device is well, and does not serve such a session: it is not asked again.
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
+    /// The device failed this time. It is asked again when it has had time to recover.
+    #[error(transparent)]
+    Fault(#[from] Fault),
 }

@@ -1,94 +1,499 @@
-//! Requests in the hands of a device, and the only `unsafe` code of this crate.
+//! Requests that change hands: from core to a device and back. All of this crate's lists of requests are here.
 //!
 //! A device may keep a request beyond the call that brought it: a ring is filled now and emptied later. Rust's borrows
 //! end with a call, so a [`Job`] points. What makes that sound:
 //!
-//! 1. *One owner.* A [`Batch`] is made from `&mut [Request]` and turns each request into at most one `Job`. While the job
-//!    lives, the request is marked `IN_DEVICE`, and core touches nothing of it but that mark, through raw pointers.
-//! 2. *Long enough.* [`Batch`] borrows requests and session for `'b`, and whoever makes one must not let `'b` end before
-//!    [`InFlight::is_empty`] said that no job is left: this is the contract of [`Batch::new`]. Where a device loses count,
-//!    [`InFlight`] ends the process instead of letting memory be written that is no longer the request's.
+//! 1. *One hand.* A request is touched through its owner's borrow, or through one [`Handle`], or through one [`Job`]; never by
+//!    two of these at a time. While it is a job it is marked `IN_DEVICE`, and core touches nothing of it but that mark and
+//!    the link to the next request, both through raw pointers to these very fields.
+//! 2. *Long enough.* Whoever makes a [`Handle`] promises that the request, and the sessions that it points to, stay where they
+//!    are until the handle has come back. Those who promise are `Session::process`, which does not return before, and
+//!    `Queue`, which owns the memory and leaks it where a device keeps something for good.
 //! 3. *Visible.* The last touch of a job is a `Release` store to the mark, and core reads it with `Acquire`.
 
 #![allow(unsafe_code)]
 
 use std::any::Any;
-use std::marker::PhantomData;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::Ordering;
 
-use crate::driver::{DeviceQueue, DeviceSession};
-use crate::request::{Body, IDLE, IN_DEVICE, Operands, Request};
+use crate::driver::DeviceSession;
+use crate::inbox::Inbox;
+use crate::request::{Body, IDLE, IN_DEVICE, Operands, Request, Shape};
+use crate::route::Route;
+use crate::session::Inner;
 use crate::{Fault, Outcome};
+
+pub(crate) type Place = NonNull<Request<'static>>;
+
+/// A request that core has in hand.
+pub(crate) struct Handle(Place);
+
+// SAFETY: a handle is the only way to its request (rule 1), whose parts (slices, streams, plain values) are Send.
+unsafe impl Send for Handle {}
+
+impl Handle {
+    /// # Safety
+    ///
+    /// Until the handle is gone, the request stays where it is, with what it borrows and with the sessions that its link
+    /// will point to, and nothing else touches it (rules 1 and 2).
+    #[inline]
+    pub(crate) unsafe fn new(request: NonNull<Request<'_>>) -> Self {
+        Self(request.cast())
+    }
+
+    /// Ends the handle; the request is its owner's again.
+    #[inline]
+    pub(crate) fn into_place(self) -> Place {
+        self.0
+    }
+}
+
+impl Deref for Handle {
+    type Target = Request<'static>;
+
+    #[inline]
+    fn deref(&self) -> &Request<'static> {
+        // SAFETY: rules 1 and 2. The lifetimes inside are longer than those of the truth; core only passes them on shorter.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl DerefMut for Handle {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Request<'static> {
+        // SAFETY: as above, and `self` is borrowed mutably.
+        unsafe { self.0.as_mut() }
+    }
+}
+
+impl Request<'static> {
+    /// Whether the request comes back to this inbox.
+    #[inline]
+    pub(crate) fn is_at_home(&self, home: &Inbox) -> bool {
+        self.link.home == Some(NonNull::from(home))
+    }
+}
+
+impl Iterator for List {
+    type Item = Handle;
+
+    #[inline]
+    fn next(&mut self) -> Option<Handle> {
+        self.pop()
+    }
+}
+
+/// What core notes about a request while it has it in hand. A device never touches it.
+pub(crate) struct Link {
+    next: Option<Place>,
+    /// As the device opened it, where the request goes next.
+    session: Option<NonNull<dyn DeviceSession>>,
+    /// The session of the request.
+    owner: Option<NonNull<Inner>>,
+    /// When it was offered to a ring, or submitted to a queue that has not passed it on.
+    pub(crate) since: u64,
+    /// What routes go by.
+    pub(crate) shape: Shape,
+    /// Where the request is to come back to, when another thread than its own has it in hand.
+    home: Option<NonNull<Inbox>>,
+    /// The candidates of its session that have failed to do it.
+    pub(crate) tried: u64,
+    /// Its place in the queue that it belongs to.
+    pub(crate) slot: u32,
+}
+
+// SAFETY: what it points to is Sync (sessions), or used by whoever has the request in hand (the next one).
+unsafe impl Send for Link {}
+// SAFETY: as above; nothing is changed through a shared reference.
+unsafe impl Sync for Link {}
+
+impl Link {
+    pub(crate) const fn new() -> Self {
+        Self { next: None, session: None, owner: None, since: 0, shape: Shape::NOTHING, home: None, tried: 0, slot: 0 }
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Link")
+    }
+}
+
+impl Handle {
+    /// Notes the session that the request is of, and where it comes back to when another thread had it in hand. Rule 2 holds
+    /// for both as for the request.
+    #[inline]
+    pub(crate) fn belong_to(&mut self, owner: &Inner, home: &Inbox) {
+        self.link.owner = Some(NonNull::from(owner));
+        self.link.home = Some(NonNull::from(home));
+    }
+
+    /// Gives the request back to whoever it belongs to.
+    pub(crate) fn deliver(self) {
+        let home = self.link.home.expect("a request that left its thread has a home");
+        // SAFETY: rule 2 keeps the inbox alive until the request came back through it.
+        let home = unsafe { home.as_ref() };
+        let mut list = List::new();
+        list.push(self);
+        home.deliver(list);
+    }
+
+    /// Notes where the request goes next, and the session as that device opened it. Rule 2 holds for that as for the request.
+    #[inline]
+    pub(crate) fn send_to(&mut self, session: &Arc<dyn DeviceSession>, route: Option<Route>) {
+        self.link.session = Some(NonNull::from(&**session));
+        self.body.route = route;
+    }
+
+    /// The session and what to do on it, to run the request in another way.
+    pub(crate) fn parts(&mut self) -> (&Inner, &mut Body<'static>) {
+        let owner = self.link.owner.expect("a request in hand has a session");
+        // SAFETY: as `owner`, which would borrow `self` beside the body.
+        (unsafe { owner.as_ref() }, &mut self.body)
+    }
+
+    /// The session that the request is of; it was set when core got it in hand.
+    #[inline]
+    pub(crate) fn owner(&self) -> &Inner {
+        let owner = self.link.owner.expect("a request in hand has a session");
+        // SAFETY: rule 2 keeps the session alive, which is only ever shared.
+        unsafe { owner.as_ref() }
+    }
+}
+
+/// Handles in a row, linked through the requests themselves.
+pub(crate) struct List {
+    head: Option<Place>,
+    tail: Option<Place>,
+    len: usize,
+}
+
+// SAFETY: as for the handles that it is made of.
+unsafe impl Send for List {}
+
+impl List {
+    pub(crate) const fn new() -> Self {
+        Self { head: None, tail: None, len: 0 }
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head.is_none()
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, handle: Handle) {
+        self.link(handle.into_place());
+    }
+
+    #[inline]
+    fn link(&mut self, place: Place) {
+        set_next(place, None);
+        match self.tail {
+            Some(tail) => set_next(tail, Some(place)),
+            None => self.head = Some(place),
+        }
+        self.tail = Some(place);
+        self.len += 1;
+    }
+
+    /// Adds a request before all others.
+    pub(crate) fn push_front(&mut self, handle: Handle) {
+        let mut rest = std::mem::take(self);
+        self.push(handle);
+        self.append(&mut rest);
+    }
+
+    /// The link of what is popped still leads to what was behind it.
+    #[inline]
+    fn unlink(&mut self) -> Option<Place> {
+        let place = self.head?;
+        self.head = next(place);
+        if self.head.is_none() {
+            self.tail = None;
+        }
+        self.len -= 1;
+        Some(place)
+    }
+
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<Handle> {
+        self.unlink().map(Handle)
+    }
+
+    /// Adds all of `other` at the end.
+    #[inline]
+    pub(crate) fn append(&mut self, other: &mut List) {
+        let other = std::mem::take(other);
+        match self.tail {
+            Some(tail) => {
+                set_next(tail, other.head);
+                self.tail = other.tail.or(self.tail);
+                self.len += other.len;
+            }
+            None => *self = other,
+        }
+    }
+
+    /// The first `count`, or all there are.
+    pub(crate) fn take_front(&mut self, count: usize) -> List {
+        if count >= self.len {
+            return std::mem::take(self);
+        }
+        let mut front = List::new();
+        for _ in 0..count {
+            let Some(place) = self.unlink() else { break };
+            front.link(place);
+        }
+        front
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Request<'static>> {
+        // SAFETY: the list holds handles; as `Handle::deref`, and `self` is borrowed.
+        std::iter::successors(self.head, |place| next(*place)).map(|place| unsafe { place.as_ref() })
+    }
+
+    /// Calls `each` for every request.
+    #[inline]
+    pub(crate) fn each(&mut self, mut each: impl FnMut(&mut Handle)) {
+        let mut place = self.head;
+        while let Some(here) = place {
+            place = next(here);
+            each(&mut Handle(here));
+        }
+    }
+
+    /// The chain of links, for [`from_chain`](Self::from_chain).
+    pub(crate) fn into_chain(self) -> Option<(Place, Place)> {
+        Some((self.head?, self.tail?))
+    }
+
+    /// The list of a chain that begins with `first`, as [`into_chain`](Self::into_chain) gave it, or of several with each last link
+    /// leading to the next chain.
+    ///
+    /// # Safety
+    ///
+    /// Nobody else has any of these chains any more.
+    pub(crate) unsafe fn from_chain(first: *mut Request<'static>) -> Self {
+        let mut list = List::new();
+        let mut place = NonNull::new(first);
+        while let Some(here) = place {
+            place = next(here);
+            list.link(here);
+        }
+        list
+    }
+
+    /// Takes out the requests for which `out` says so, in order.
+    pub(crate) fn extract(&mut self, mut out: impl FnMut(&Request<'static>) -> bool) -> List {
+        let mut extracted = List::new();
+        let mut rest = std::mem::take(self);
+        while let Some(handle) = rest.pop() {
+            if out(&handle) { extracted.push(handle) } else { self.push(handle) }
+        }
+        extracted
+    }
+}
+
+impl Default for List {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl FromIterator<Handle> for List {
+    fn from_iter<I: IntoIterator<Item = Handle>>(handles: I) -> Self {
+        let mut list = List::new();
+        list.extend(handles);
+        list
+    }
+}
+
+impl Extend<Handle> for List {
+    fn extend<I: IntoIterator<Item = Handle>>(&mut self, handles: I) {
+        for handle in handles {
+            self.push(handle);
+        }
+    }
+}
+
+impl fmt::Debug for List {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} requests", self.len)
+    }
+}
+
+/// Lends requests to `work`, which gives every one of them back. Only those that have no outcome yet are lent.
+///
+/// This is how a call that borrows requests hands them to devices: it cannot return, not even by a panic, before they are back.
+#[inline]
+pub(crate) fn lend(
+    requests: &mut [Request<'_>],
+    owner: Option<&Inner>,
+    home: &Inbox,
+    work: impl FnOnce(&mut dyn Iterator<Item = Handle>) -> List,
+) {
+    /// Ends the process when requests are about to be freed that something may still write to.
+    struct Bail;
+    impl Drop for Bail {
+        fn drop(&mut self) {
+            std::process::abort();
+        }
+    }
+    let bail = Bail;
+    let mut lent = 0;
+    let first = NonNull::from(&mut *requests).cast::<Request<'_>>();
+    let mut handles = (0..requests.len()).filter_map(|index| {
+        // SAFETY: inside the slice, which is borrowed to the end of this function and not used by its own name before. It is
+        // not left before as many handles are back as went out, and handles cannot be copied. The owner is borrowed as long.
+        let mut handle = unsafe { Handle::new(first.add(index)) };
+        if handle.body.outcome.is_some() {
+            return None;
+        }
+        handle.link.owner = owner.map(NonNull::from);
+        handle.link.home = Some(NonNull::from(home));
+        handle.link.tried = 0;
+        lent += 1;
+        Some(handle)
+    });
+    let back = work(&mut handles);
+    home.settle();
+    if back.len() == lent {
+        std::mem::forget(bail);
+    }
+}
+
+/// Leads the last link of a chain to another one, which nobody else has any more.
+pub(crate) fn join(last: Place, next: *mut Request<'static>) {
+    set_next(last, NonNull::new(next));
+}
+
+#[inline]
+fn next(place: Place) -> Option<Place> {
+    // SAFETY: rule 2 keeps the request alive. The link is core's own field: a device never touches it, so it may be read while
+    // a job has the rest (rule 1).
+    unsafe { (&raw const (*place.as_ptr()).link.next).read() }
+}
+
+#[inline]
+fn set_next(place: Place, next: Option<Place>) {
+    // SAFETY: as `next`, and only the thread that has the list writes its links.
+    unsafe { (&raw mut (*place.as_ptr()).link.next).write(next) }
+}
+
+#[inline]
+fn is_back(place: Place) -> bool {
+    // SAFETY: the mark is alive as the request is (rule 2), and is only used through shared references to itself.
+    unsafe { (*place.as_ptr()).state.load(Ordering::Acquire) == IDLE }
+}
+
+/// Requests that are in a device, in the order in which it took them.
+#[derive(Debug, Default)]
+pub(crate) struct InFlight(List);
+
+impl InFlight {
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.0.len
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether one of them is at home in this inbox.
+    pub(crate) fn has_of(&self, home: &Inbox) -> bool {
+        // SAFETY: as `next`.
+        let home_of = |place: Place| unsafe { (&raw const (*place.as_ptr()).link.home).read() };
+        std::iter::successors(self.0.head, |place| next(*place))
+            .any(|place| home_of(place) == Some(NonNull::from(home)))
+    }
+
+    /// The request that has been in the device for longest, by its address, and the bytes of its data.
+    pub(crate) fn oldest(&self) -> Option<(usize, usize)> {
+        let place = self.0.head?;
+        // SAFETY: as `next`.
+        let shape = unsafe { (&raw const (*place.as_ptr()).link.shape).read() };
+        Some((place.addr().get(), shape.bytes))
+    }
+
+    /// Moves those to `done` that are back: from the front on until one is not, or with `all` wherever they are.
+    pub(crate) fn collect(&mut self, all: bool, done: &mut List) -> usize {
+        let mut found = 0;
+        while let Some(place) = self.0.head
+            && is_back(place)
+        {
+            self.0.unlink();
+            done.link(place);
+            found += 1;
+        }
+        if all && !self.is_empty() {
+            let mut rest = std::mem::take(&mut self.0);
+            while let Some(place) = rest.unlink() {
+                let back = is_back(place);
+                found += usize::from(back);
+                if back { done.link(place) } else { self.0.link(place) }
+            }
+        }
+        found
+    }
+}
 
 /// Requests that are offered to a device, in order.
 pub struct Batch<'b> {
-    requests: NonNull<Request<'static>>,
-    len: usize,
-    next: usize,
-    in_flight: usize,
-    session: NonNull<dyn DeviceSession>,
-    borrows: PhantomData<&'b mut ()>,
+    offered: &'b mut List,
+    first: Option<Place>,
+    taken: usize,
 }
 
 impl<'b> Batch<'b> {
-    /// # Safety
-    ///
-    /// `requests` points at `len` requests, and neither they nor `session` may be touched or freed before
-    /// [`InFlight::is_empty`] has said so for the same range (rule 2 above).
-    unsafe fn new(requests: NonNull<Request<'b>>, len: usize, session: &'b Arc<dyn DeviceSession>) -> Self {
-        Self {
-            requests: requests.cast(),
-            len,
-            next: 0,
-            in_flight: 0,
-            session: NonNull::from(&**session),
-            borrows: PhantomData,
-        }
+    /// Every request has no outcome yet, and the session in its link that the device opened.
+    pub(crate) fn new(offered: &'b mut List) -> Self {
+        let first = offered.head;
+        Self { offered, first, taken: 0 }
     }
 
     /// Requests that have not been taken.
     #[allow(clippy::len_without_is_empty, reason = "take() tells")]
     pub fn len(&self) -> usize {
-        self.len - self.next
+        self.offered.len()
     }
 
     /// The next request.
     #[inline]
     pub fn take(&mut self) -> Option<Job> {
-        while self.next < self.len {
-            // SAFETY: `next < len`, so this is inside the range that `new` was promised. Taking the addresses of two
-            // fields makes no reference to the request as a whole.
-            let (body, state) = unsafe {
-                let request = self.requests.add(self.next).as_ptr();
-                (NonNull::new_unchecked(&raw mut (*request).body), NonNull::new_unchecked(&raw mut (*request).state))
-            };
-            self.next += 1;
-            // SAFETY: no job has this body yet, so it is the batch's.
-            if unsafe { body.as_ref() }.outcome.is_some() {
-                continue; // core knew its outcome
-            }
-            // SAFETY: the mark is alive as the request is, and is only used through shared references.
-            unsafe { state.as_ref() }.store(IN_DEVICE, Ordering::Relaxed);
-            self.in_flight += 1;
-            return Some(Job { body, state, session: self.session });
-        }
-        None
+        let place = self.offered.unlink()?;
+        // SAFETY: as `is_back`.
+        unsafe { (*place.as_ptr()).state.store(IN_DEVICE, Ordering::Relaxed) };
+        self.taken += 1;
+        Some(Job(place))
     }
 
     /// Gives a job back with its result.
     #[inline]
+    #[allow(clippy::unused_self, reason = "where a driver author looks for it, as for `Completions::complete`")]
     pub fn complete(&mut self, job: Job, result: Result<Outcome, Fault>) {
-        // Another batch's job must not make this one look finished: that is for `InFlight` of the other one to see.
-        let place = job.body.addr().get().wrapping_sub(self.requests.addr().get());
-        self.in_flight -= usize::from(place < self.len * size_of::<Request<'static>>());
         job.complete(result);
     }
 
-    /// Jobs that were taken and not given back through this value.
-    fn in_flight(&self) -> usize {
-        self.in_flight
+    /// What was taken: those that are back already go to `done`, the others to `flight`.
+    pub(crate) fn settle(self, flight: &mut InFlight, done: &mut List) {
+        let mut place = self.first;
+        for _ in 0..self.taken {
+            let Some(here) = place else { break };
+            place = next(here); // no job writes links, and `unlink` leaves them
+            if is_back(here) { done.link(here) } else { flight.0.link(here) }
+        }
     }
 }
 
@@ -98,7 +503,7 @@ pub struct Completions {
 }
 
 impl Completions {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { completed: 0 }
     }
 
@@ -116,13 +521,9 @@ impl Completions {
 
 /// A request in the hands of a device, to be given back through [`Batch::complete`] or [`Completions::complete`].
 /// Dropping it reports [`Fault::Lost`].
-pub struct Job {
-    body: NonNull<Body<'static>>,
-    state: NonNull<AtomicU8>,
-    session: NonNull<dyn DeviceSession>,
-}
+pub struct Job(Place);
 
-// SAFETY: a job is the only way to its body (rule 1), whose parts (slices, streams, plain values) are Send; the session
+// SAFETY: a job is the only way to its request (rule 1), whose parts (slices, streams, plain values) are Send; the session
 // is Sync; the mark is atomic. Core sees what another thread wrote because of rule 3.
 unsafe impl Send for Job {}
 
@@ -132,14 +533,15 @@ impl Job {
     pub fn operands(&mut self) -> Operands<'_> {
         // SAFETY: rule 1 makes this job the only way to the body, rule 2 keeps it alive. The copy is what `reborrow` makes, field
         // by field and more slowly: the original is out of reach as long as `self` is borrowed.
-        unsafe { (&raw const (*self.body.as_ptr()).operands).read() }
+        unsafe { (&raw const (*self.0.as_ptr()).body.operands).read() }
     }
 
     /// The session, as the device opened it.
     #[inline]
     pub fn session(&self) -> &dyn DeviceSession {
-        // SAFETY: rule 2 keeps the session alive; it is only ever shared.
-        unsafe { self.session.as_ref() }
+        // SAFETY: rule 2 keeps the session alive, which core put into the link before it offered the request (`Batch::new`),
+        // and does not change while it is in the device; it is only ever shared.
+        unsafe { (&raw const (*self.0.as_ptr()).link.session).read().unwrap_unchecked().as_ref() }
     }
 
     /// The session as the type that this device opens. A job only ever reaches the device that opened its session, so
@@ -149,15 +551,21 @@ impl Job {
         (self.session() as &dyn Any).downcast_ref()
     }
 
+    /// The session and what to do, both at once: for a device that works on the jobs of several sessions side by side.
+    #[inline]
+    pub fn parts(&mut self) -> (&dyn DeviceSession, Operands<'_>) {
+        // SAFETY: as `session`, which would borrow `self` beside `operands`.
+        let session = unsafe { (&raw const (*self.0.as_ptr()).link.session).read().unwrap_unchecked().as_ref() };
+        (session, self.operands())
+    }
+
     /// Does the work where it stands: [`DeviceSession::run`] of this job's session, or the next step of its stream.
     #[inline]
     pub fn run_direct(&mut self) -> Result<Outcome, Fault> {
-        // SAFETY: rule 2 keeps the session alive. Not `self.session()`, which would borrow `self` beside `operands`.
-        let session = unsafe { self.session.as_ref() };
-        match self.operands() {
-            Operands::Update { stream, input } => stream.update(input).map(|()| Outcome::Done),
-            Operands::Finish { stream, output } => stream.finish(output).map(|()| Outcome::Done),
-            operands => session.run(operands),
+        match self.parts() {
+            (_, Operands::Update { stream, input }) => stream.update(input).map(|()| Outcome::Done),
+            (_, Operands::Finish { stream, output }) => stream.finish(output).map(|()| Outcome::Done),
+            (session, operands) => session.run(operands),
         }
     }
 
@@ -171,8 +579,8 @@ impl Job {
     fn finish(&self, result: Result<Outcome, Fault>) {
         // SAFETY: rules 1 and 2; after the store below nothing is touched through this job any more.
         unsafe {
-            (*self.body.as_ptr()).finish(result);
-            self.state.as_ref().store(IDLE, Ordering::Release);
+            (*self.0.as_ptr()).body.finish(result);
+            (*self.0.as_ptr()).state.store(IDLE, Ordering::Release);
         }
     }
 }
@@ -180,80 +588,5 @@ impl Job {
 impl Drop for Job {
     fn drop(&mut self) {
         self.finish(Err(Fault::Lost));
-    }
-}
-
-/// Hands requests to a device, and returns when all of them have a result: an outcome, or a fault. Gives the queue back.
-pub(crate) fn run_to_end(
-    queue: Box<dyn DeviceQueue>,
-    session: &Arc<dyn DeviceSession>,
-    requests: &mut [Request<'_>],
-) -> Box<dyn DeviceQueue> {
-    let len = requests.len();
-    let first = NonNull::from(&mut *requests).cast();
-    // SAFETY: `first` and `len` are the slice that this function borrows, and it touches neither slice nor session before
-    // the loop is left, which it is only when no job is in flight. On unwinding, the drop of `in_flight` sees to it.
-    let (mut batch, in_flight) = unsafe { (Batch::new(first, len, session), InFlight::new(first, len)) };
-    // Declared after `in_flight`, so that unwinding drops the queue first, and with it the jobs that it keeps.
-    let mut queue = queue;
-    loop {
-        let before = (batch.len(), batch.in_flight());
-        queue.submit(&mut batch);
-        if batch.len() == 0 && batch.in_flight() == 0 {
-            break;
-        }
-        let mut done = Completions::new();
-        queue.poll(&mut done);
-        let stuck = done.completed() == 0 && before == (batch.len(), batch.in_flight());
-        if (batch.len() == 0 || stuck) && in_flight.is_empty() {
-            break;
-        }
-        if stuck {
-            std::thread::yield_now();
-        }
-    }
-    std::mem::forget(in_flight); // it has just been asked, or counted
-    let untaken = batch.len();
-    for request in &mut requests[len - untaken..] {
-        // By a device that is full with nothing in it.
-        if request.body.outcome.is_none() {
-            request.body.fault = Some(Fault::failed("the device takes no requests"));
-        }
-    }
-    queue
-}
-
-/// Knows the requests of a batch until none of them is in a device any more.
-struct InFlight<'b> {
-    requests: NonNull<Request<'static>>,
-    len: usize,
-    borrows: PhantomData<&'b mut ()>,
-}
-
-impl<'b> InFlight<'b> {
-    /// # Safety
-    ///
-    /// As [`Batch::new`], of which this guards one or several over the same requests.
-    unsafe fn new(requests: NonNull<Request<'b>>, len: usize) -> Self {
-        Self { requests: requests.cast(), len, borrows: PhantomData }
-    }
-
-    /// Whether all jobs have been given back. The requests then are their owner's again.
-    fn is_empty(&self) -> bool {
-        (0..self.len).all(|index| {
-            // SAFETY: inside the range; only the mark is touched, by a shared reference.
-            let state = unsafe { &(*self.requests.add(index).as_ptr()).state };
-            state.load(Ordering::Acquire) == IDLE
-        })
-    }
-}
-
-impl Drop for InFlight<'_> {
-    fn drop(&mut self) {
-        if !self.is_empty() {
-            // Reached only while unwinding from a device's panic, after its queue was dropped, when the device keeps jobs
-            // elsewhere still. The buffers are about to be freed under it.
-            std::process::abort();
-        }
     }
 }

@@ -6,9 +6,10 @@
 use std::sync::Arc;
 
 use crate::driver::{Buffers, Capability, Device, DeviceSession, Operands};
-use crate::job::run_to_end;
+use crate::guard::guarded;
 use crate::kat_vectors::KNOWN_ANSWERS;
-use crate::{Algorithm, Fault, Operation, Outcome, Request, SessionParams};
+use crate::line::Line;
+use crate::{Algorithm, Clock, Fault, Operation, Outcome, Refusal, Request, SessionParams, Unsupported};
 
 /// One known answer. Fields that the algorithm has no use for are empty.
 pub(crate) struct KnownAnswer {
@@ -25,17 +26,65 @@ pub(crate) struct KnownAnswer {
     pub(crate) tag: &'static [u8],
 }
 
-/// Runs everything that `capability` offers against the known answers. The error says what went wrong.
-pub(crate) fn known_answer_test(device: &dyn Device, capability: &Capability) -> Result<(), String> {
+/// Why a device has not shown that it computes what it should.
+pub(crate) enum Failure {
+    /// It does not: an answer was wrong, or something that it offers is not there.
+    Wrong(String),
+    /// It failed. Another time it may show it.
+    Fault(String),
+}
+
+impl From<Unsupported> for Failure {
+    fn from(why: Unsupported) -> Self {
+        Failure::Wrong(why.to_string())
+    }
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Declined(why) => Failure::Wrong(why.to_owned()),
+            fault => Failure::Fault(fault.to_string()),
+        }
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Unsupported(why) => why.into(),
+            Refusal::Fault(fault) => fault.into(),
+        }
+    }
+}
+
+/// Runs everything that `capability` offers against the known answers. A batch of them may take up to `patience`; returns what
+/// the fastest took, in nanoseconds. The error says what went wrong.
+pub(crate) fn known_answer_test(
+    device: &dyn Device,
+    capability: &Capability,
+    clock: &dyn Clock,
+    patience: u64,
+) -> Result<u64, Failure> {
     let algorithm = capability.algorithm;
     let answers: Vec<&KnownAnswer> = KNOWN_ANSWERS.iter().filter(|answer| answer.algorithm == algorithm).collect();
     if answers.is_empty() {
-        return Err(format!("{algorithm} has no known answers"));
+        return Err(Failure::Wrong(format!("{algorithm} has no known answers")));
     }
+    guarded(|| every_way(device, capability, (clock, patience), &answers))
+}
+
+fn every_way(
+    device: &dyn Device,
+    capability: &Capability,
+    (clock, patience): (&dyn Clock, u64),
+    answers: &[&KnownAnswer],
+) -> Result<u64, Failure> {
+    let mut fastest = u64::MAX;
     for operation in capability.operations {
-        for answer in &answers {
-            let params = SessionParams::new(algorithm, answer.key).mac_key(answer.mac_key);
-            let session = device.open(&params).map_err(|why| why.to_string())?;
+        for answer in answers {
+            let params = SessionParams::new(capability.algorithm, answer.key).mac_key(answer.mac_key);
+            let session = device.open(&params)?;
             if capability.direct {
                 for in_place in [false, true] {
                     let mut trial = Trial::new(answer, *operation, in_place);
@@ -52,24 +101,25 @@ pub(crate) fn known_answer_test(device: &dyn Device, capability: &Capability) ->
                 stream(&*session, answer, *operation)?;
             }
             let count = 2 * capability.lanes + 1;
-            batch(device, &session, &answers, answer, *operation, count, capability.in_place)?;
+            let way = Batches { device, session: &session, clock, patience, count, in_place: capability.in_place };
+            fastest = fastest.min(way.run(answers, answer, *operation)?);
         }
     }
-    Ok(())
+    Ok(fastest)
 }
 
 /// A device that opens what was not sealed is no device for anybody.
-fn forgery(session: &dyn DeviceSession, answer: &KnownAnswer, capability: &Capability) -> Result<(), String> {
+fn forgery(session: &dyn DeviceSession, answer: &KnownAnswer, capability: &Capability) -> Result<(), Failure> {
     let mut trial = Trial::new(answer, Operation::Open, capability.in_place);
     if let Some(last) = trial.tag.last_mut() {
         *last ^= 1;
     }
     let result = session.run(trial.operands());
     let kept = answer.input.is_empty() || trial.data != answer.input;
-    match result {
-        Ok(Outcome::BadTag) if kept => Ok(()),
-        Ok(Outcome::BadTag) => Err("plaintext left with a bad tag".to_owned()),
-        _ => Err("a bad tag was taken for a good one".to_owned()),
+    match result? {
+        Outcome::BadTag if kept => Ok(()),
+        Outcome::BadTag => Err(Failure::Wrong("plaintext left with a bad tag".to_owned())),
+        _ => Err(Failure::Wrong("a bad tag was taken for a good one".to_owned())),
     }
 }
 
@@ -111,57 +161,108 @@ impl<'a> Trial<'a> {
         }
     }
 
-    fn judge(&self, result: Result<Outcome, Fault>, way: &str) -> Result<(), String> {
+    fn judge(&self, result: Result<Outcome, Fault>, way: &str) -> Result<(), Failure> {
         let expected = match self.operation {
             Operation::Decrypt | Operation::Open => self.answer.input,
             _ => self.answer.output,
         };
-        let what = match result {
+        let failure = match result {
             Ok(Outcome::Done) if self.data == expected && self.tag == self.answer.tag => return Ok(()),
-            Ok(Outcome::Done) => "a wrong result".to_owned(),
-            Ok(outcome) => outcome.to_string(),
-            Err(fault) => fault.to_string(),
+            Ok(Outcome::Done) => Failure::Wrong("a wrong result".to_owned()),
+            Ok(outcome) => Failure::Wrong(outcome.to_string()),
+            Err(fault) => fault.into(),
         };
-        Err(format!("{} of {} bytes, {way}: {what}", self.operation, self.answer.input.len()))
+        let what = |what| format!("{} of {} bytes, {way}: {what}", self.operation, self.answer.input.len());
+        Err(match failure {
+            Failure::Wrong(why) => Failure::Wrong(what(why)),
+            Failure::Fault(why) => Failure::Fault(what(why)),
+        })
     }
 }
 
-/// The answer among as many others as it takes, all under its key; only the ones that share its key can be judged.
-fn batch(
-    device: &dyn Device,
-    session: &Arc<dyn DeviceSession>,
-    answers: &[&KnownAnswer],
-    answer: &KnownAnswer,
-    operation: Operation,
+/// How long a batch of known answers may take at first, in nanoseconds.
+pub(crate) const PATIENCE: u64 = 500_000_000;
+
+/// How long it may take when the device is to show again what it has shown: whoever has a request waits meanwhile. The first
+/// time took `before`. A device gets eight times that; at least a millisecond, because the machine does other things, too, and
+/// at most 20, or twice what it needs.
+pub(crate) fn patience_again(before: u64) -> u64 {
+    let needs = before.min(PATIENCE / 2);
+    (8 * needs).clamp(1_000_000, 20_000_000).max(2 * needs)
+}
+
+/// The way through a queue.
+struct Batches<'a> {
+    device: &'a dyn Device,
+    session: &'a Arc<dyn DeviceSession>,
+    clock: &'a dyn Clock,
+    patience: u64,
     count: usize,
     in_place: bool,
-) -> Result<(), String> {
-    let same_key = |other: &&&KnownAnswer| other.key == answer.key && other.mac_key == answer.mac_key;
-    let answers: Vec<&KnownAnswer> = answers.iter().filter(same_key).copied().collect();
-    let mut trials: Vec<Trial<'_>> =
-        (0..count).map(|index| Trial::new(answers[index % answers.len()], operation, in_place)).collect();
-    let mut requests: Vec<Request<'_>> = trials.iter_mut().map(|trial| Request::new(trial.operands(), None)).collect();
-    let queue = device.attach().map_err(|fault| fault.to_string())?;
-    run_to_end(queue, session, &mut requests);
-    let results: Vec<_> = requests.iter().map(|request| request.body.result()).collect();
-    drop(requests);
-    for (trial, result) in trials.iter().zip(results) {
-        trial.judge(result, "batch")?;
+}
+
+impl Batches<'_> {
+    /// The answer among as many others as it takes, all under its key; only the ones that share its key can be judged. Returns
+    /// the time that it took.
+    fn run(&self, answers: &[&KnownAnswer], answer: &KnownAnswer, operation: Operation) -> Result<u64, Failure> {
+        let same_key = |other: &&&KnownAnswer| other.key == answer.key && other.mac_key == answer.mac_key;
+        let answers: Vec<&KnownAnswer> = answers.iter().filter(same_key).copied().collect();
+        let trial = |index| Trial::new(answers[index % answers.len()], operation, self.in_place);
+        let mut trials: Vec<Trial<'_>> = (0..self.count).map(trial).collect();
+        let mut requests: Vec<Request<'_>> =
+            trials.iter_mut().map(|trial| Request::new(trial.operands(), None)).collect();
+        let queue = self.device.attach()?;
+        let start = self.clock.now();
+        Line::run_to_end(queue, self.session, self.clock, self.patience, &mut requests);
+        let took = self.clock.now().saturating_sub(start);
+        let results: Vec<_> = requests.iter().map(|request| request.body.result()).collect();
+        drop(requests);
+        for (trial, result) in trials.iter().zip(results) {
+            trial.judge(result, "batch")?;
+        }
+        Ok(took)
+    }
+}
+
+/// The answer in two pieces, twice on the same stream; then a copy taken between the pieces must find a forgery.
+fn aead_stream(session: &dyn DeviceSession, answer: &KnownAnswer, operation: Operation) -> Result<(), Failure> {
+    let mut stream = session.aead_stream(operation)?;
+    for _ in 0..2 {
+        let mut trial = Trial::new(answer, operation, true);
+        let (one, other) = trial.data.split_at_mut(answer.input.len() / 2);
+        let mut go = || {
+            stream.begin(answer.iv, answer.aad)?;
+            stream.update(Buffers::InPlace(one))?;
+            let mut copy = stream.duplicate();
+            stream.update(Buffers::InPlace(other))?;
+            if operation == Operation::Seal {
+                return stream.seal(&mut trial.tag).map(|()| Outcome::Done);
+            }
+            let mut changed = vec![1; other.len() + 1];
+            copy.update(Buffers::InPlace(&mut changed))?;
+            match copy.open(&trial.tag)? {
+                // Wrong, not broken.
+                Outcome::Done => Err(Fault::Declined("a bad tag was taken for a good one")),
+                _ => stream.open(&trial.tag),
+            }
+        };
+        let result = go();
+        trial.judge(result, "stream")?;
     }
     Ok(())
 }
 
 /// The answer in two pieces, twice on the same stream, and once more on a copy taken between the pieces.
-fn stream(session: &dyn DeviceSession, answer: &KnownAnswer, operation: Operation) -> Result<(), String> {
+fn stream(session: &dyn DeviceSession, answer: &KnownAnswer, operation: Operation) -> Result<(), Failure> {
     let block = answer.algorithm.info().block;
     let mut trial = Trial::new(answer, operation, true);
     let cut = answer.input.len() / 2 / block * block;
     match operation {
         Operation::Digest | Operation::Mac => {
-            let mut stream = session.digest_stream().map_err(|why| why.to_string())?;
+            let mut stream = session.digest_stream()?;
             let (one, other) = answer.input.split_at(cut);
             for _ in 0..2 {
-                stream.update(one).map_err(|fault| fault.to_string())?;
+                stream.update(one)?;
                 let mut copy = stream.duplicate();
                 for stream in [&mut stream, &mut copy] {
                     let result = stream.update(other).and_then(|()| stream.finish(&mut trial.data));
@@ -170,14 +271,12 @@ fn stream(session: &dyn DeviceSession, answer: &KnownAnswer, operation: Operatio
             }
         }
         Operation::Encrypt | Operation::Decrypt => {
-            let mut stream = session.cipher_stream(operation, answer.iv).map_err(|why| why.to_string())?;
+            let mut stream = session.cipher_stream(operation, answer.iv)?;
             let (one, other) = trial.data.split_at_mut(cut);
             let result = stream.update(Buffers::InPlace(one)).and_then(|()| stream.update(Buffers::InPlace(other)));
             trial.judge(result.map(|()| Outcome::Done), "stream")?;
         }
-        Operation::Seal | Operation::Open => {
-            return Err(format!("{operation} cannot stream: plaintext would leave unverified"));
-        }
+        Operation::Seal | Operation::Open => aead_stream(session, answer, operation)?,
     }
     Ok(())
 }

@@ -10,15 +10,41 @@
 
 /// The algorithms: one table, one row each.
 mod algorithm;
+/// Requests that wait for a device that is full.
+mod backlog;
+/// Time, real and simulated.
+mod clock;
+/// Enums with a code for each value.
+mod coded;
+/// From routes to devices and back.
+mod dispatch;
 /// What can go wrong, grouped by whose fault it is.
 mod error;
-/// Requests in the hands of a device.
+/// Requests as futures.
+#[cfg(feature = "futures")]
+mod future;
+/// Company for requests that come one at a time.
+mod gather;
+/// Calls into drivers that survive their panics.
+mod guard;
+/// The trust in a device.
+mod health;
+/// Where requests come back to.
+mod inbox;
+/// Requests that change hands.
 mod job;
 /// A device shows that it computes what it should before it serves anybody.
 mod kat;
 mod kat_vectors;
+/// A thread's line to a device.
+mod line;
 /// What a session is made from: an algorithm, a direction, keys.
 mod params;
+/// A caller's own way to submit and complete.
+mod queue;
+/// What tests of races need.
+#[cfg(all(test, loom))]
+mod races;
 /// The devices of a process, their state, and the policy between them.
 mod registry;
 /// One operation on a session, with its buffers.
@@ -27,20 +53,38 @@ mod request;
 pub mod route;
 /// Direct and batch dispatch.
 mod session;
+/// The memory of a queue's requests.
+mod slots;
+/// Requests that any thread puts down and one picks up.
+mod stack;
+// What has been done, where, and how long it took.
+pub mod stats;
 /// Messages that arrive in pieces.
 mod stream;
+/// A request that owns its buffers.
+mod submission;
+/// What several threads touch.
+mod sync;
+/// A second look at some of the results.
+mod verify;
 
 // The contract between the framework and a driver: the one file a driver author reads.
 pub mod driver;
 
 pub use algorithm::{Algorithm, AlgorithmInfo, Kind, Lengths, Operation, UnknownAlgorithm};
-pub use error::{Error, Fault, Misuse, Result, Unsupported};
+pub use backlog::Priority;
+pub use clock::{Clock, RealClock, VirtualClock};
+pub use error::{Error, Fault, Misuse, Refusal, Result, Unsupported};
+#[cfg(feature = "futures")]
+pub use future::{Running, TaskQueue};
 pub use params::{Direction, SessionParams};
-pub use registry::{DeviceState, Gantry, GantryBuilder, RegisteredDevice};
+pub use queue::{Queue, QueueOptions, Rejected, Ticket, Why};
+pub use registry::{DeviceState, Gantry, GantryBuilder, RegisteredDevice, WeakGantry};
 pub use request::{Buffers, Outcome, Request};
 pub use route::{Policy, Route};
 pub use session::Session;
-pub use stream::{CipherStream, Stream};
+pub use stream::{AeadStream, CipherStream, Stream};
+pub use submission::{Completion, Submission};
 
 /// Compares two tags in a time that depends on their lengths only.
 ///

@@ -34,6 +34,7 @@ pub struct SessionParams {
     key: Zeroizing<Vec<u8>>,
     mac_key: Zeroizing<Vec<u8>>,
     tag_len: usize,
+    ordered: bool,
 }
 
 impl SessionParams {
@@ -45,6 +46,7 @@ impl SessionParams {
             key: Zeroizing::new(key.to_vec()),
             mac_key: Zeroizing::new(Vec::new()),
             tag_len: algorithm.info().tag.max,
+            ordered: false,
         }
     }
 
@@ -67,6 +69,18 @@ impl SessionParams {
     pub fn tag_len(mut self, bytes: usize) -> Self {
         self.tag_len = bytes;
         self
+    }
+
+    /// Lets the requests of this session complete in the order in which a queue took them.
+    #[must_use]
+    pub fn in_order(mut self) -> Self {
+        self.ordered = true;
+        self
+    }
+
+    /// Whether requests complete in order.
+    pub fn is_ordered(&self) -> bool {
+        self.ordered
     }
 
     /// What the session computes.
@@ -134,13 +148,7 @@ impl SessionParams {
         if !self.allows(operation) {
             return Err(Misuse::Operation { algorithm, operation });
         }
-        let iv_length = |iv: &[u8]| {
-            if info.iv.allows(iv.len()) {
-                Ok(())
-            } else {
-                Err(Misuse::IvLength { algorithm, got: iv.len(), takes: info.iv })
-            }
-        };
+        let iv_length = |iv: &[u8]| self.check_iv(iv);
         let output_length = |got: usize, needs: usize| {
             if got == needs { Ok(()) } else { Err(Misuse::OutputLength { algorithm, got, needs }) }
         };
@@ -179,6 +187,13 @@ impl SessionParams {
         }
     }
 
+    #[inline(always)]
+    pub(crate) fn check_iv(&self, iv: &[u8]) -> Result<(), Misuse> {
+        let algorithm = self.algorithm;
+        let takes = algorithm.info().iv;
+        if takes.allows(iv.len()) { Ok(()) } else { Err(Misuse::IvLength { algorithm, got: iv.len(), takes }) }
+    }
+
     #[inline]
     fn data_length(&self, bytes: usize, iv: usize) -> Option<Outcome> {
         let info = self.algorithm.info();
@@ -210,6 +225,7 @@ impl fmt::Debug for SessionParams {
             .field("key", &format_args!("{} bytes", self.key.len()))
             .field("mac_key", &format_args!("{} bytes", self.mac_key.len()))
             .field("tag_len", &self.tag_len)
+            .field("ordered", &self.ordered)
             .finish()
     }
 }

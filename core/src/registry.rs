@@ -1,13 +1,20 @@
 //! The devices of a process, and their state.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 
-use crate::driver::{Capability, Class, Device, DeviceInfo, DeviceQueue, Driver, Found};
-use crate::kat;
-use crate::route::{BreakEven, Policy};
-use crate::{Algorithm, Fault, Result, Session, SessionParams, Unsupported};
+use crate::backlog::Backlog;
+use crate::driver::{Capability, Class, Device, DeviceInfo, DeviceQueue, DeviceSession, Driver, Found};
+use crate::gather::{Meeting, Waits};
+use crate::guard::{guarded, survived};
+use crate::health::{Deadlines, Trust};
+use crate::kat::{self, Failure};
+use crate::route::ledger::{Ledgers, Shared, slot};
+use crate::route::{CostRecord, CostStore, Costs, Learned, Policy, calibrate};
+use crate::stats::{Event, Publisher, Site, Snapshot, Stats};
+use crate::{Algorithm, Clock, Fault, Operation, RealClock, Refusal, Result, Session, SessionParams, Unsupported};
 
 /// The framework of a process: its devices, and the policy that chooses between them. Cheap to clone.
 ///
@@ -20,12 +27,35 @@ pub struct Gantry {
 struct Inner {
     devices: Vec<RegisteredDevice>,
     policy: Box<dyn Policy>,
+    ledgers: Ledgers,
+    common: Arc<Common>,
+}
+
+/// What the frameworks over the same devices have in common.
+struct Common {
+    clock: Arc<dyn Clock>,
+    stats: Stats,
+    /// Devices in quarantine.
+    ailing: AtomicUsize,
+    /// By algorithm.
+    meetings: Box<[Meeting]>,
+    waits: Waits,
+    /// One in so many requests is verified; 0 for none.
+    verify: u32,
 }
 
 impl Gantry {
     /// A framework without devices yet.
     pub fn builder() -> GantryBuilder {
-        GantryBuilder { devices: Vec::new(), policy: Box::new(BreakEven) }
+        GantryBuilder {
+            devices: Vec::new(),
+            policy: Box::new(Learned::Latency),
+            costs: None,
+            clock: Arc::new(RealClock::default()),
+            counting: true,
+            publisher: None,
+            verify: 0,
+        }
     }
 
     /// A session: `params` are checked now, devices are asked when the first route leads to them.
@@ -48,10 +78,109 @@ impl Gantry {
         &*self.inner.policy
     }
 
-    /// The same devices, with what they have proved, under another policy.
+    /// The same devices, with what they have proved and what was counted, under another policy.
     #[must_use]
     pub fn with_policy(&self, policy: impl Policy + 'static) -> Gantry {
-        Gantry { inner: Arc::new(Inner { devices: self.inner.devices.clone(), policy: Box::new(policy) }) }
+        let Inner { devices, common, ledgers, .. } = &*self.inner;
+        let (devices, common) = (devices.clone(), common.clone());
+        let ledgers = Ledgers::new(ledgers.shared.clone());
+        Gantry { inner: Arc::new(Inner { devices, policy: Box::new(policy), ledgers, common }) }
+    }
+
+    /// Whether both are over the same devices.
+    pub(crate) fn shares_devices_with(&self, other: &Gantry) -> bool {
+        Arc::ptr_eq(&self.inner.common, &other.inner.common)
+    }
+
+    /// Where requests of an algorithm wait for company.
+    pub(crate) fn meeting(&self, algorithm: Algorithm) -> &Meeting {
+        &self.inner.common.meetings[algorithm as usize]
+    }
+
+    /// One in so many requests is verified; 0 for none.
+    #[inline]
+    pub(crate) fn verifies(&self) -> u32 {
+        self.inner.common.verify
+    }
+
+    /// What it costs to let a thread sleep.
+    pub(crate) fn waits(&self) -> &Waits {
+        &self.inner.common.waits
+    }
+
+    /// Gives devices in quarantine the chance to come back, when it is time.
+    #[inline]
+    pub(crate) fn look_after(&self) {
+        if self.inner.common.ailing.load(Ordering::Relaxed) > 0 {
+            self.devices().iter().for_each(RegisteredDevice::try_again);
+        }
+    }
+
+    /// The time, as everything in this framework sees it.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.inner.common.clock
+    }
+
+    /// Measures the devices that offer an operation and are not known yet, or all of them `anew`; some ten milliseconds each.
+    /// Learned policies do it themselves when it pays.
+    pub fn calibrate(&self, algorithm: Algorithm, operation: Operation, anew: bool) {
+        calibrate::calibrate(self, algorithm, operation, anew);
+    }
+
+    /// What is known about the costs of the devices, as plain data.
+    pub fn costs(&self) -> Vec<CostRecord> {
+        calibrate::records(self)
+    }
+
+    /// Believes costs that [`costs`](Self::costs) gave out earlier. What is about other devices, or makes no sense, is
+    /// passed over.
+    pub fn believe(&self, costs: &[CostRecord]) {
+        for record in costs {
+            calibrate::take_in(self, record);
+        }
+    }
+
+    /// What went wrong with the [`CostStore`], for the operator. Requests are served all the same.
+    pub fn warnings(&self) -> Vec<String> {
+        self.ledgers().shared.warnings.lock().map_or(Vec::new(), |warnings| warnings.clone())
+    }
+
+    #[inline]
+    pub(crate) fn ledgers(&self) -> &Ledgers {
+        &self.inner.ledgers
+    }
+
+    /// What was counted until now.
+    pub fn stats(&self) -> Snapshot {
+        self.inner.common.stats.snapshot()
+    }
+
+    /// Hands a snapshot to whoever [`GantryBuilder::publish`] named, now.
+    pub fn publish(&self) {
+        self.inner.common.stats.publish();
+    }
+
+    /// A reference that does not keep the framework alive.
+    pub fn downgrade(&self) -> WeakGantry {
+        WeakGantry { inner: Arc::downgrade(&self.inner) }
+    }
+
+    /// Where things are counted.
+    pub(crate) fn counters(&self) -> &Stats {
+        &self.inner.common.stats
+    }
+}
+
+/// A reference to a [`Gantry`] that may be gone.
+#[derive(Clone)]
+pub struct WeakGantry {
+    inner: Weak<Inner>,
+}
+
+impl WeakGantry {
+    /// The framework, if it or one of its sessions is still there.
+    pub fn upgrade(&self) -> Option<Gantry> {
+        Some(Gantry { inner: self.inner.upgrade()? })
     }
 }
 
@@ -66,6 +195,11 @@ impl fmt::Debug for Gantry {
 pub struct GantryBuilder {
     devices: Vec<RegisteredDevice>,
     policy: Box<dyn Policy>,
+    clock: Arc<dyn Clock>,
+    counting: bool,
+    publisher: Option<Publisher>,
+    verify: u32,
+    costs: Option<Arc<dyn CostStore>>,
 }
 
 impl GantryBuilder {
@@ -91,16 +225,65 @@ impl GantryBuilder {
         self
     }
 
-    /// Another policy than [`BreakEven`].
+    /// Another policy than [`Learned::Latency`].
     #[must_use]
     pub fn policy(mut self, policy: impl Policy + 'static) -> Self {
         self.policy = Box::new(policy);
         self
     }
 
+    /// Another clock than [`RealClock`]: the one that the modelled devices have.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Computes one in `every` requests of each thread once more on software and compares; 0 for none. Where they differ the
+    /// caller gets what software says, and the device is quarantined. Steps of streams are not verified.
+    #[must_use]
+    pub fn verify(mut self, every: u32) -> Self {
+        self.verify = every;
+        self
+    }
+
+    /// Whether anything is counted; it is unless this is called. What counting costs is measured with it.
+    #[must_use]
+    pub fn counting(mut self, counting: bool) -> Self {
+        self.counting = counting;
+        self
+    }
+
+    /// Hands a snapshot to `publish` at most once in `every`, by the thread of a request that is timed, and a last one when the
+    /// framework and its sessions are gone. There is no other thread: while no requests come, nothing is published.
+    #[must_use]
+    pub fn publish(mut self, every: Duration, publish: impl Fn(&Snapshot) + Send + Sync + 'static) -> Self {
+        self.publisher = Some(Publisher { every, publish: Box::new(publish) });
+        self
+    }
+
+    /// Keeps the costs of devices here, so that the next process need not measure them again.
+    #[must_use]
+    pub fn cost_store(mut self, store: Arc<dyn CostStore>) -> Self {
+        self.costs = Some(store);
+        self
+    }
+
     /// The framework.
     pub fn build(self) -> Gantry {
-        Gantry { inner: Arc::new(Inner { devices: self.devices, policy: self.policy }) }
+        let Self { devices, policy, clock, counting, publisher, verify, costs } = self;
+        let ledgers = Ledgers::new(Arc::new(Shared { store: costs, ..Shared::default() }));
+        let names = devices.iter().map(|device| (device.name().to_owned(), device.class())).collect();
+        let stats = Stats::new(counting, names, clock.clone(), publisher);
+        let meetings = Algorithm::ALL.iter().map(|_| Meeting::default()).collect();
+        let common =
+            Arc::new(Common { clock, stats, ailing: AtomicUsize::new(0), meetings, waits: Waits::new(), verify });
+        for (place, device) in devices.iter().enumerate() {
+            if let Some(present) = device.present() {
+                present.surroundings.get_or_init(|| Surroundings { place, common: common.clone() });
+            }
+        }
+        Gantry { inner: Arc::new(Inner { devices, policy, ledgers, common }) }
     }
 }
 
@@ -111,8 +294,51 @@ pub enum DeviceState {
     Ready,
     /// It never did, for this reason.
     Excluded(String),
-    /// It did until it failed.
+    /// It did until it failed. It will again when it has passed its known-answer tests, which are repeated from time to time.
     Quarantined,
+}
+
+impl Present {
+    fn surroundings(&self) -> &Surroundings {
+        self.surroundings.get().expect("a device serves nobody before its framework is built")
+    }
+
+    /// Runs a known-answer test for which there is no result yet, when it is time for it.
+    fn examine(&self, capability: &Capability) -> std::result::Result<(), Fault> {
+        let Surroundings { place, common } = self.surroundings();
+        let clock = &*common.clock;
+        let Admission { shown, trust, turn } = &self.admissions[capability.algorithm as usize];
+        let again = !trust.is_ready();
+        let too_early = Fault::Failed("its known-answer test failed a moment ago".into());
+        if again && !trust.begin_trial(clock.now()) {
+            return Err(too_early);
+        }
+        let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+        if shown.get().is_some() {
+            return Ok(());
+        }
+        if !again && !trust.is_ready() {
+            return Err(too_early); // the one that we waited for has met a fault
+        }
+        let fault = match kat::known_answer_test(&*self.device, capability, clock, kat::PATIENCE) {
+            Err(Failure::Fault(what)) => Fault::failed(format!("failed its known-answer test: {what}")),
+            Err(Failure::Wrong(what)) => {
+                let _ = shown.set(Err(what));
+                return Ok(());
+            }
+            Ok(took) => {
+                let _ = shown.set(Ok(took));
+                return Ok(());
+            }
+        };
+        if again {
+            trust.judge(false, clock.now());
+        } else {
+            trust.quarantine(clock.now());
+        }
+        common.stats.here().fault(site(*place, capability), &fault);
+        Err(fault)
+    }
 }
 
 /// A device as the framework knows it. Cheap to clone.
@@ -128,16 +354,56 @@ enum Entry {
 
 struct Present {
     device: Arc<dyn Device>,
-    quarantined: AtomicBool,
-    /// By algorithm: what its known-answer test said, once it was needed.
-    admitted: Box<[OnceLock<std::result::Result<(), String>>]>,
+    /// By algorithm.
+    admissions: Box<[Admission]>,
     queues: QueuePool,
+    trust: Trust,
+    deadlines: Deadlines,
+    /// Requests that wait for room.
+    backlog: Backlog,
+    /// Lines that are nobody's own.
+    common: crate::dispatch::Common,
+    /// Requests that entered a ring of it, and those that came back: together, what is in it. In-thread devices have none.
+    entered: AtomicU64,
+    left: AtomicU64,
+    surroundings: OnceLock<Surroundings>,
+    /// By algorithm and operation.
+    costs: Box<[OnceLock<Box<Costs>>]>,
+}
+
+/// What a device has shown of an algorithm.
+#[derive(Default)]
+struct Admission {
+    /// What was wrong with the known answers, or how long a batch of them took, in nanoseconds. A fault tells neither.
+    shown: OnceLock<std::result::Result<u64, String>>,
+    /// After a fault the test is repeated when the device has had time to recover.
+    trust: Trust,
+    /// Of the threads that need the algorithm, one runs the test.
+    turn: Mutex<()>,
+}
+
+/// Where a device is.
+struct Surroundings {
+    /// Its place in the framework.
+    place: usize,
+    common: Arc<Common>,
 }
 
 impl RegisteredDevice {
     fn new(device: Arc<dyn Device>) -> Self {
-        let admitted = Algorithm::ALL.iter().map(|_| OnceLock::new()).collect();
-        let present = Present { device, quarantined: AtomicBool::new(false), admitted, queues: QueuePool::default() };
+        let present = Present {
+            device,
+            admissions: Algorithm::ALL.iter().map(|_| Admission::default()).collect(),
+            queues: QueuePool::default(),
+            trust: Trust::default(),
+            deadlines: Deadlines::default(),
+            backlog: Backlog::default(),
+            common: crate::dispatch::Common::default(),
+            entered: AtomicU64::new(0),
+            left: AtomicU64::new(0),
+            surroundings: OnceLock::new(),
+            costs: (0..Algorithm::ALL.len() * 2).map(|_| OnceLock::new()).collect(),
+        };
         Self { entry: Arc::new(Entry::Present(Box::new(present))) }
     }
 
@@ -165,7 +431,7 @@ impl RegisteredDevice {
     pub fn state(&self) -> DeviceState {
         match &*self.entry {
             Entry::Excluded { reason, .. } => DeviceState::Excluded(reason.clone()),
-            Entry::Present(present) if present.quarantined.load(Ordering::Relaxed) => DeviceState::Quarantined,
+            Entry::Present(present) if !present.trust.is_ready() => DeviceState::Quarantined,
             Entry::Present(_) => DeviceState::Ready,
         }
     }
@@ -186,14 +452,18 @@ impl RegisteredDevice {
     }
 
     /// Runs the known-answer test of `algorithm`, unless it has been run; says what was wrong. A device serves an algorithm
-    /// only after this.
-    pub fn admit(&self, algorithm: Algorithm) -> std::result::Result<(), Unsupported> {
+    /// only after this. After a fault the test is run again, though not at once.
+    pub fn admit(&self, algorithm: Algorithm) -> std::result::Result<(), Refusal> {
         let present = self.present().ok_or(Unsupported::because("the device is excluded"))?;
         let capability = self.capability(algorithm).ok_or(Unsupported::because("the device does not offer it"))?;
-        present.admitted[algorithm as usize]
-            .get_or_init(|| kat::known_answer_test(&*present.device, capability))
-            .clone()
-            .map_err(|what| Unsupported::because(format!("failed its known-answer test: {what}")))
+        let shown = &present.admissions[algorithm as usize].shown;
+        if shown.get().is_none() {
+            present.examine(capability)?;
+        }
+        match shown.get() {
+            Some(Err(what)) => Err(Unsupported::because(format!("failed its known-answer test: {what}")).into()),
+            _ => Ok(()),
+        }
     }
 
     fn present(&self) -> Option<&Present> {
@@ -211,35 +481,141 @@ impl RegisteredDevice {
         }
     }
 
-    pub(crate) fn is_ready(&self) -> bool {
-        self.present().is_some_and(|present| !present.quarantined.load(Ordering::Relaxed))
+    fn here(&self) -> &Present {
+        self.present().expect("an excluded device has no capabilities, so nothing is ever sent to it")
     }
 
-    pub(crate) fn quarantine(&self) {
-        if let Some(present) = self.present() {
-            present.quarantined.store(true, Ordering::Relaxed);
+    #[inline]
+    pub(crate) fn is_ready(&self) -> bool {
+        self.present().is_some_and(|present| present.trust.is_ready())
+    }
+
+    /// The device failed at `site`. It serves nobody until it has passed its known-answer tests again.
+    pub(crate) fn fail(&self, site: Site) {
+        let present = self.here();
+        let common = &present.surroundings().common;
+        if present.trust.quarantine(common.clock.now()) {
+            common.ailing.fetch_add(1, Ordering::Relaxed);
+            common.stats.here().event(site, Event::Quarantined, 1);
         }
     }
 
-    pub(crate) fn open(
-        &self,
-        params: &SessionParams,
-    ) -> std::result::Result<Arc<dyn crate::driver::DeviceSession>, Unsupported> {
-        self.admit(params.algorithm())?;
-        self.present().ok_or(Unsupported::because("the device is excluded"))?.device.open(params)
+    /// If the device has been in quarantine for long enough, repeats the known-answer tests that it has passed before.
+    fn try_again(&self) {
+        let Some(present) = self.present() else { return };
+        let Surroundings { place, common } = present.surroundings();
+        let clock = &*common.clock;
+        if present.trust.is_ready() || !present.trust.begin_trial(clock.now()) {
+            return;
+        }
+        // What it has never shown it need not show now.
+        let works = self.capabilities().iter().all(|capability| {
+            let Some(Ok(took)) = present.admissions[capability.algorithm as usize].shown.get() else { return true };
+            kat::known_answer_test(&*present.device, capability, clock, kat::patience_again(*took)).is_ok()
+        });
+        if present.trust.judge(works, clock.now()) {
+            common.ailing.fetch_sub(1, Ordering::Relaxed);
+            if let Some(first) = self.capabilities().first() {
+                common.stats.here().event(site(*place, first), Event::Returned, 1);
+            }
+        }
+    }
+
+    /// What an operation costs on it, as far as that is known. `None` when it is excluded or does not offer the algorithm.
+    pub fn costs(&self, algorithm: Algorithm, operation: Operation) -> Option<&Costs> {
+        self.capability(algorithm)?;
+        Some(self.costs_here(algorithm, operation))
+    }
+
+    /// Only for devices that are some session's candidates.
+    #[inline]
+    pub(crate) fn costs_here(&self, algorithm: Algorithm, operation: Operation) -> &Costs {
+        self.here().costs[slot(algorithm, operation)].get_or_init(|| Box::new(Costs::unknown()))
+    }
+
+    /// Requests that are in a ring of it or wait for room there.
+    pub(crate) fn held(&self) -> u64 {
+        let Present { entered, left, backlog, .. } = self.here();
+        let left = left.load(Ordering::Relaxed);
+        entered.load(Ordering::Relaxed).saturating_sub(left) + backlog.len() as u64
+    }
+
+    /// Requests that wait for room.
+    #[inline]
+    pub(crate) fn backlog(&self) -> &Backlog {
+        &self.here().backlog
+    }
+
+    /// Notes that the requests in a ring of this device were `before` and are `now`.
+    #[inline]
+    pub(crate) fn count(&self, before: usize, now: usize) {
+        if now > before {
+            self.here().entered.fetch_add((now - before) as u64, Ordering::Relaxed);
+        } else if before > now {
+            self.here().left.fetch_add((before - now) as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// How many requests have entered its rings, and left.
+    pub(crate) fn moved(&self) -> crate::dispatch::Moved {
+        let Present { entered, left, .. } = self.here();
+        let left = left.load(Ordering::Relaxed);
+        (entered.load(Ordering::Relaxed), left)
+    }
+
+    /// Its lines that are nobody's own, unless it is excluded.
+    #[inline]
+    pub(crate) fn common(&self) -> Option<&crate::dispatch::Common> {
+        self.present().map(|present| &present.common)
+    }
+
+    /// What is counted of it, when it is not about one request.
+    pub(crate) fn site(&self) -> Site {
+        let place = self.here().surroundings().place;
+        let nothing = Site::new(place, Algorithm::Null, Operation::Encrypt);
+        self.capabilities().first().map_or(nothing, |first| site(place, first))
+    }
+
+    /// Notes how long a request was in the device.
+    pub(crate) fn took(&self, bytes: usize, ns: u64) {
+        self.here().deadlines.took(bytes, ns);
+    }
+
+    /// How long a request may be in the device.
+    pub(crate) fn deadline(&self, bytes: usize) -> u64 {
+        self.here().deadlines.deadline(bytes)
+    }
+
+    /// Opens a session. A fault of a device that has passed the known-answer test is one like any other.
+    pub(crate) fn open(&self, params: &SessionParams) -> std::result::Result<Arc<dyn DeviceSession>, Refusal> {
+        let algorithm = params.algorithm();
+        self.admit(algorithm)?;
+        let present = self.here();
+        let opened = guarded(|| present.device.open(params));
+        if let (Err(Refusal::Fault(fault)), Some(capability)) = (&opened, self.capability(algorithm)) {
+            let Surroundings { place, common } = present.surroundings();
+            common.stats.here().fault(site(*place, capability), fault);
+            self.fail(site(*place, capability));
+        }
+        opened
     }
 
     /// A queue of this device that nobody else has, until it is put back.
     pub(crate) fn take_queue(&self) -> std::result::Result<Box<dyn DeviceQueue>, Fault> {
         let present = self.present().ok_or(Fault::Lost)?;
-        present.queues.take().map_or_else(|| present.device.attach(), Ok)
+        present.queues.take().map_or_else(|| guarded(|| present.device.attach()), Ok)
     }
 
     pub(crate) fn put_queue(&self, queue: Box<dyn DeviceQueue>) {
-        if let Some(present) = self.present() {
-            present.queues.put(queue);
-        }
+        let surplus = self.present().and_then(|present| present.queues.put(queue));
+        let _ = survived(|| drop(surplus));
     }
+}
+
+/// What is counted of an algorithm of a device, when it is not about one request.
+fn site(place: usize, capability: &Capability) -> Site {
+    let operation = capability.operations.first().copied().unwrap_or(capability.algorithm.kind().operations()[0]);
+    Site::new(place, capability.algorithm, operation)
 }
 
 /// The queues of a device that nobody uses at the moment. No thread ever waits here: where a slot is busy, the next one is
@@ -254,15 +630,16 @@ impl QueuePool {
         self.in_turn().find_map(|slot| slot.try_lock().ok()?.take())
     }
 
-    fn put(&self, queue: Box<dyn DeviceQueue>) {
+    /// Gives the queue back where every slot is full.
+    fn put(&self, queue: Box<dyn DeviceQueue>) -> Option<Box<dyn DeviceQueue>> {
         for slot in self.in_turn() {
             if let Ok(mut slot) = slot.try_lock()
                 && slot.is_none()
             {
-                *slot = Some(queue);
-                return;
+                return slot.replace(queue);
             }
         }
+        Some(queue)
     }
 
     /// All slots, each thread from one of its own on, so that threads seldom meet.

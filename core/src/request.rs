@@ -3,11 +3,13 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use crate::Operation;
 use crate::driver::DigestStream;
 use crate::error::{Error, Fault};
+use crate::job::Link;
 use crate::route::Route;
 use crate::stream::{Bound, Stream};
+use crate::verify::Witness;
+use crate::{Algorithm, Operation};
 
 /// How a request ended. None of these is a failure of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -83,6 +85,14 @@ impl Buffers<'_> {
         match self {
             Buffers::InPlace(data) => Buffers::InPlace(data),
             Buffers::Separate { input, output } => Buffers::Separate { input, output },
+        }
+    }
+
+    /// What was written.
+    pub(crate) fn result(&self) -> &[u8] {
+        match self {
+            Buffers::InPlace(data) => data,
+            Buffers::Separate { output, .. } => output,
         }
     }
 
@@ -238,6 +248,8 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
+    pub(crate) const NOTHING: Shape = Shape { operation: Operation::Digest, bytes: 0, in_place: false };
+
     #[inline]
     fn new(operation: Operation, bytes: usize) -> Self {
         Self { operation, bytes, in_place: false }
@@ -258,9 +270,10 @@ pub struct Request<'a> {
     /// `IN_DEVICE` while a [`Job`](crate::driver::Job) points here. It lies beside the body, not in it, so that the
     /// thread that waits may look at it while the device has the body to itself.
     pub(crate) state: AtomicU8,
+    pub(crate) link: Link,
 }
 
-/// The request is its owner's.
+/// The request is its owner's, or core has it in hand.
 pub(crate) const IDLE: u8 = 0;
 /// A device has the body; nobody else touches it.
 pub(crate) const IN_DEVICE: u8 = 1;
@@ -275,6 +288,10 @@ pub(crate) struct Body<'a> {
     pub(crate) outcome: Option<Outcome>,
     pub(crate) fault: Option<Fault>,
     pub(crate) route: Option<Route>,
+    /// Why no device gave an outcome, once all were asked.
+    pub(crate) error: Option<Box<Error>>,
+    /// Of a request whose result will be verified.
+    pub(crate) witness: Option<Box<Witness>>,
 }
 
 impl fmt::Debug for Body<'_> {
@@ -290,6 +307,16 @@ impl Body<'_> {
         match result {
             Ok(outcome) => self.outcome = Some(outcome),
             Err(fault) => self.fault = Some(fault),
+        }
+    }
+
+    /// How a request of `algorithm` ended, whatever was tried. Takes the error.
+    #[inline]
+    pub(crate) fn end(&mut self, algorithm: Algorithm) -> Result<Outcome, Error> {
+        match (self.outcome, self.error.take()) {
+            (Some(outcome), _) => Ok(outcome),
+            (None, Some(error)) => Err(*error),
+            (None, None) => Err(Error::Device { algorithm, last: self.fault.take().unwrap_or(Fault::Lost) }),
         }
     }
 
@@ -348,8 +375,9 @@ impl<'a> Request<'a> {
     }
 
     pub(crate) fn new(operands: Operands<'a>, bound: Option<Bound>) -> Self {
-        let body = Body { operands, bound, broken: None, outcome: None, fault: None, route: None };
-        Self { body, state: AtomicU8::new(IDLE) }
+        let body =
+            Body { operands, bound, broken: None, outcome: None, fault: None, route: None, error: None, witness: None };
+        Self { body, state: AtomicU8::new(IDLE), link: Link::new() }
     }
 
     fn of_stream(operands: Operands<'a>, bound: Bound, broken: &'a mut bool) -> Self {

@@ -1,18 +1,25 @@
 //! Sessions, and the two ways in which they run requests on the calling thread: direct and batch.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use zeroize::Zeroize;
 
+use crate::backlog::Sender;
+use crate::dispatch::Dispatcher;
 use crate::driver::{Buffers, Capability, DeviceSession, Operands};
-use crate::error::{Error, Fault, Misuse, Result, Unsupported};
-use crate::job::run_to_end;
+use crate::error::{Error, Fault, Misuse, Refusal, Result, Unsupported};
+use crate::gather;
+use crate::guard::guarded;
+use crate::inbox::Inbox;
+use crate::job::{Handle, List, lend};
 use crate::registry::Gantry;
 use crate::request::{Body, Outcome, Request, Shape};
-use crate::route::{Ask, Needs, Reason, Route, Sizes};
-use crate::stream::{CipherStream, Stream, check_bound};
-use crate::{Operation, SessionParams, tags_equal};
+use crate::route::{Ask, Company, Needs, Question, Reason, Route, Sizes, learned};
+use crate::stats::{Event, Site, Stats, Watch};
+use crate::stream::{AeadStream, CipherStream, Stream, check_bound};
+use crate::verify::Witness;
+use crate::{Kind, Operation, SessionParams, tags_equal, verify};
 
 /// An algorithm, a direction and keys, checked once. Immutable; clones share it, threads too.
 ///
@@ -24,8 +31,8 @@ pub struct Session {
 
 pub(crate) struct Inner {
     pub(crate) params: SessionParams,
-    gantry: Gantry,
-    candidates: Box<[Candidate]>,
+    pub(crate) gantry: Gantry,
+    pub(crate) candidates: Box<[Candidate]>,
 }
 
 /// A device that offers the session's algorithm.
@@ -33,6 +40,8 @@ pub(crate) struct Candidate {
     pub(crate) device: usize,
     pub(crate) capability: Capability,
     opened: OnceLock<std::result::Result<Arc<dyn DeviceSession>, Unsupported>>,
+    /// Of the threads that need the session there, one opens it.
+    turn: Mutex<()>,
 }
 
 impl Candidate {
@@ -52,7 +61,7 @@ impl Session {
         let candidates: Box<[Candidate]> = (gantry.devices().iter().enumerate())
             .filter_map(|(device, entry)| {
                 let capability = entry.capability(algorithm)?.clone();
-                Some(Candidate { device, capability, opened: OnceLock::new() })
+                Some(Candidate { device, capability, opened: OnceLock::new(), turn: Mutex::new(()) })
             })
             .take(u64::BITS as usize) // the bits of `Ask::tried`
             .collect();
@@ -137,17 +146,33 @@ impl Session {
         Ok(CipherStream::new(self.inner.clone(), state, operation, route))
     }
 
+    /// Messages of an AEAD that arrive in pieces, one after the other. [`AeadStream`] says what opening so means.
+    pub fn aead_stream(&self, operation: Operation) -> Result<AeadStream> {
+        let params = &self.inner.params;
+        let algorithm = params.algorithm();
+        if algorithm.kind() != Kind::Aead || !params.allows(operation) {
+            return Err(Misuse::Operation { algorithm, operation }.into());
+        }
+        let (state, route) = self.inner.open_stream(operation, 1, |session| session.aead_stream(operation))?;
+        Ok(AeadStream::new(self.inner.clone(), state, operation, route))
+    }
+
     /// Runs one request on the calling thread. Allocates nothing and takes no lock, once the session is open on the device.
     pub fn run(&self, mut operands: Operands<'_>) -> Result<Outcome> {
         if matches!(operands, Operands::Update { .. } | Operands::Finish { .. }) {
             let (algorithm, operation) = (self.inner.params.algorithm(), operands.operation());
             return Err(Misuse::Stream { algorithm, operation }.into()); // a stream steps by itself, or in a batch
         }
+        let mut watch = self.inner.counters().watch(1);
         let shape = operands.shape();
-        match self.inner.params.check_operands(&operands, shape)? {
-            Some(outcome) => Ok(outcome),
-            None => self.inner.run_direct(&mut operands, 0, None),
+        if let Some(outcome) = self.inner.params.check_operands(&operands, shape)? {
+            watch.here().outcome(Site::nowhere(self.inner.params.algorithm(), shape.operation), outcome);
+            return Ok(outcome);
         }
+        if shape.bytes >= gather::SMALLEST && self.inner.has_lanes(shape.operation) {
+            return self.inner.run_in_company(&mut operands, shape, &mut watch);
+        }
+        self.inner.run_direct(&mut operands, &mut watch, 0, None, &mut None)
     }
 
     /// Runs a batch on the calling thread and returns when every request has its outcome. Parts of the batch may go to
@@ -156,11 +181,10 @@ impl Session {
     /// A [`Misuse`] in any request is found before any is run. [`Error::Device`] and [`Error::Unserved`] mean that some
     /// requests have no outcome, because no device could serve them; the others have theirs.
     pub fn process(&self, requests: &mut [Request<'_>]) -> Result<()> {
-        let inner = &self.inner;
-        let mut all = Group::default();
-        let mut alike = 0;
-        for (index, request) in requests.iter_mut().enumerate() {
-            let Body { operands, bound, broken, outcome, fault, .. } = &mut request.body;
+        let inner = &*self.inner;
+        let mut watch = inner.counters().watch(requests.len());
+        for request in requests.iter_mut() {
+            let Body { operands, bound, broken, outcome, fault, route, error, .. } = &mut request.body;
             let shape = operands.shape();
             if let Some(bound) = bound {
                 check_bound(shape.operation, *bound, inner)?;
@@ -169,34 +193,25 @@ impl Session {
                 }
             }
             *outcome = inner.params.check_operands(operands, shape)?;
-            *fault = None;
-            if alike == index && all.takes_in(inner, shape, &request.body) {
-                alike += 1;
+            (*fault, *route, *error) = (None, None, None);
+            if let Some(outcome) = outcome {
+                watch.here().outcome(Site::nowhere(inner.params.algorithm(), shape.operation), *outcome);
             }
-        }
-        if alike == requests.len() {
-            return inner.run_group(&all, requests);
+            request.link.shape = shape;
         }
         let mut verdict = Ok(());
-        let mut rest = requests;
-        while !rest.is_empty() {
-            let mut group = Group::default();
-            let alike = (rest.iter().map(|request| &request.body))
-                .take_while(|body| group.takes_in(inner, body.operands.shape(), body))
-                .count();
-            let (now, later) = rest.split_at_mut(alike);
-            rest = later;
-            if let Err(error) = inner.run_group(&group, now) {
-                verdict = Err(error);
-            }
-        }
+        let home = Inbox::new();
+        let mut dispatcher = Dispatcher::new(&home, Sender::default());
+        lend(requests, Some(inner), &home, |handles| inner.run_all(&mut dispatcher, handles, &mut watch, &mut verdict));
         verdict
     }
 
     /// The route that `requests` requests of `bytes` each would take now.
     pub fn route(&self, operation: Operation, bytes: usize, requests: usize) -> Option<Route> {
         let needs = Needs { in_place: true, streaming: false, max_bytes: bytes };
-        self.inner.ask(operation, requests, Sizes::One(bytes), needs, 0)
+        let (sizes, requests) = (Sizes::One(bytes), requests.max(1));
+        let question = Question { operation, requests, bytes: bytes.saturating_mul(requests), sizes, needs, tried: 0 };
+        self.gantry().policy().route(&self.inner.hypothetical(&question))
     }
 }
 
@@ -206,183 +221,224 @@ impl fmt::Debug for Session {
     }
 }
 
-/// What requests have in common that can share a route: the same operation, and streams of one device, with whole messages
-/// among them as they come.
-#[derive(Default)]
-struct Group {
-    operation: Option<Operation>,
-    needs: Needs,
-    /// The route of the streams: their state is on that device already.
-    bound: Option<Route>,
-    /// Some are whole messages.
-    whole: bool,
-}
-
-impl Group {
-    /// Whether the request can go along; if so, what it needs is needed by all.
-    #[inline]
-    fn takes_in(&mut self, inner: &Inner, shape: Shape, body: &Body<'_>) -> bool {
-        let Shape { operation, bytes, in_place } = shape;
-        if *self.operation.get_or_insert(operation) != operation {
-            return false;
-        }
-        if body.outcome.is_some() {
-            return true; // it goes nowhere, and needs nothing
-        }
-        let max_bytes = self.needs.max_bytes.max(bytes);
-        let theirs = body.bound.map(|bound| bound.route);
-        if let Some(route) = self.bound.or(theirs) {
-            // Whole messages go along only where they may go by themselves.
-            let mixed = self.bound.is_none() && self.whole || theirs.is_none();
-            let elsewhere = theirs.is_some_and(|theirs| theirs.device != route.device);
-            if elsewhere || mixed && !inner.serves(route.device, max_bytes) {
-                return false;
-            }
-            self.bound = Some(route);
-        }
-        self.whole |= theirs.is_none();
-        self.needs = Needs { in_place: self.needs.in_place || in_place, max_bytes, ..self.needs };
-        true
-    }
-}
-
 impl Inner {
-    fn ask(&self, operation: Operation, requests: usize, sizes: Sizes<'_>, needs: Needs, tried: u64) -> Option<Route> {
-        let algorithm = self.params.algorithm();
-        let (devices, candidates) = (self.gantry.devices(), &*self.candidates);
-        let ask = Ask { algorithm, operation, requests, sizes, needs, devices, candidates, tried };
-        self.gantry.policy().route(&ask)
+    #[inline]
+    pub(crate) fn ask(&self, question: &Question<'_>) -> Option<Route> {
+        self.gantry.look_after();
+        self.gantry.policy().route(&Ask { hypothetical: false, ..self.hypothetical(question) })
     }
 
-    pub(crate) fn quarantine(&self, device: usize) {
-        self.gantry.devices()[device].quarantine();
+    /// The company that is worth waiting for, for a request like this one, where no more than `most` can come.
+    pub(crate) fn company(&self, operation: Operation, bytes: usize, most: usize) -> Company {
+        let question = Question::one(Shape { operation, bytes, in_place: true }, 0);
+        self.gantry.policy().company(&self.hypothetical(&question), most)
+    }
+
+    /// A question of somebody who only wants to know.
+    #[inline]
+    fn hypothetical<'a>(&'a self, question: &'a Question<'a>) -> Ask<'a> {
+        let (algorithm, gantry, candidates) = (self.params.algorithm(), &self.gantry, &*self.candidates);
+        Ask { algorithm, question, gantry, candidates, hypothetical: true }
+    }
+
+    /// Whether all devices work in the calling thread.
+    #[inline]
+    pub(crate) fn has_no_rings(&self) -> bool {
+        self.candidates.iter().all(|candidate| candidate.capability.direct)
+    }
+
+    /// Whether a device runs several such requests side by side.
+    fn has_lanes(&self, operation: Operation) -> bool {
+        let offers = |capability: &Capability| capability.lanes > 1 && capability.operations.contains(&operation);
+        self.candidates.iter().any(|candidate| offers(&candidate.capability))
+    }
+
+    pub(crate) fn quarantine(&self, device: usize, site: Site) {
+        self.gantry.devices()[device].fail(site);
+    }
+
+    #[inline]
+    pub(crate) fn counters(&self) -> &Stats {
+        self.gantry.counters()
+    }
+
+    /// What is counted of this session on a device.
+    #[inline]
+    pub(crate) fn site(&self, device: usize, operation: Operation) -> Site {
+        Site::new(device, self.params.algorithm(), operation)
     }
 
     /// Whether a device may be sent requests of so many bytes.
-    fn serves(&self, device: usize, bytes: usize) -> bool {
-        let capability = &self.candidates[self.place(device)].capability;
-        self.gantry.devices()[device].is_ready() && capability.max_bytes >= bytes
+    pub(crate) fn serves(&self, device: usize, bytes: usize) -> bool {
+        let offers = |place: usize| self.candidates[place].capability.max_bytes >= bytes;
+        self.gantry.devices()[device].is_ready() && self.place(device).is_some_and(offers)
     }
 
-    /// The place of a device among the candidates.
-    fn place(&self, device: usize) -> usize {
-        let place = self.candidates.iter().position(|candidate| candidate.device == device);
-        place.expect("a policy answers with one of the choices it was given")
+    /// The place of a device among the candidates; `None` if a policy answers with a device that it was not offered.
+    #[inline]
+    pub(crate) fn place(&self, device: usize) -> Option<usize> {
+        self.candidates.iter().position(|candidate| candidate.device == device)
     }
 
-    /// The session on a device, opened at the first call.
-    fn opened(&self, place: usize) -> std::result::Result<&Arc<dyn DeviceSession>, &Unsupported> {
-        let candidate = &self.candidates[place];
-        let open = || self.gantry.devices()[candidate.device].open(&self.params);
-        candidate.opened.get_or_init(open).as_ref()
+    /// The session on a device, opened at the first call, and after a fault when the device may be asked again.
+    #[inline]
+    pub(crate) fn opened(&self, place: usize) -> std::result::Result<&Arc<dyn DeviceSession>, Refusal> {
+        match self.candidates[place].opened.get() {
+            Some(Ok(session)) => Ok(session),
+            _ => self.open_on(place),
+        }
+    }
+
+    #[cold]
+    fn open_on(&self, place: usize) -> std::result::Result<&Arc<dyn DeviceSession>, Refusal> {
+        let Candidate { device, opened, turn, .. } = &self.candidates[place];
+        let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+        if opened.get().is_none() {
+            let answer = match self.gantry.devices()[*device].open(&self.params) {
+                Ok(session) => Ok(session),
+                Err(Refusal::Unsupported(why)) => Err(why),
+                Err(fault @ Refusal::Fault(_)) => return Err(fault),
+            };
+            let _ = opened.set(answer);
+        }
+        let opened = opened.get().expect("it has just been set");
+        opened.as_ref().map_err(|why| why.clone().into())
     }
 
     /// Runs one request, on one device after the other until one gives an outcome. `tried` are the candidates that failed
-    /// already, `last` is what the last of them said.
-    fn run_direct(&self, operands: &mut Operands<'_>, mut tried: u64, mut last: Option<Fault>) -> Result<Outcome> {
-        let Shape { operation, bytes, in_place } = operands.shape();
-        let needs = Needs { in_place, streaming: false, max_bytes: bytes };
-        while let Some(route) = self.ask(operation, 1, Sizes::One(bytes), needs, tried) {
-            let place = self.place(route.device);
+    /// already, `last` is what the last of them said. `ran` becomes the last route.
+    pub(crate) fn run_direct(
+        &self,
+        operands: &mut Operands<'_>,
+        watch: &mut Watch<'_>,
+        mut tried: u64,
+        mut last: Option<Fault>,
+        ran: &mut Option<Route>,
+    ) -> Result<Outcome> {
+        let shape = operands.shape();
+        let Shape { operation, bytes, .. } = shape;
+        let mut declined = Vec::new();
+        while let Some(route) = self.ask(&Question::one(shape, tried)) {
+            // Unless the policy was not offered that one.
+            let Some(place) = self.place(route.device).filter(|place| tried >> place & 1 == 0) else { break };
+            *ran = Some(route);
             tried |= 1 << place;
-            let Ok(session) = self.opened(place) else { continue };
-            let result = if self.candidates[place].capability.direct {
-                session.run(operands.reborrow())
-            } else {
-                let mut request = [Request::new(operands.reborrow(), None)];
-                self.run_on(place, session, &mut request);
-                request[0].body.result()
-            };
-            match result {
-                Ok(outcome) => return Ok(outcome),
-                Err(fault) => {
-                    self.gantry.devices()[route.device].quarantine();
+            let session = match self.opened(place) {
+                Ok(session) => session,
+                Err(Refusal::Fault(fault)) => {
                     last = Some(fault);
+                    continue;
                 }
-            }
-        }
-        Err(self.nobody(operation, last))
-    }
-
-    fn run_group(&self, group: &Group, requests: &mut [Request<'_>]) -> Result<()> {
-        let Some(operation) = group.operation else { return Ok(()) };
-        let mut rest = requests;
-        let mut tried = 0;
-        let mut verdict = Ok(());
-        while !rest.is_empty() {
-            let route = match group.bound {
-                Some(route) => Some(Route { requests: rest.len(), ..route }),
-                None => self.ask(operation, rest.len(), Sizes::Many(rest), group.needs, tried),
+                Err(Refusal::Unsupported(_)) => continue,
             };
-            let Some(route) = route else {
-                // Nobody can take all of them. Perhaps somebody can take each.
-                return self.run_singly(rest).and(verdict);
-            };
-            let place = self.place(route.device);
-            let Ok(session) = self.opened(place) else {
-                if group.bound.is_some() {
-                    return Err(self.nobody(operation, None));
-                }
-                tried |= 1 << place;
-                continue;
-            };
-            let (now, later) = rest.split_at_mut(route.requests.clamp(1, rest.len()));
-            rest = later;
-            for request in now.iter_mut() {
-                request.body.route = Some(route);
+            let site = self.site(route.device, operation);
+            watch.sent(site, route.reason, 1, bytes);
+            if last.is_some() {
+                watch.here().event(site, Event::Retried, 1);
             }
-            self.run_on(place, session, now);
-            if let Err(error) = self.repair(place, now) {
-                verdict = Err(error);
-            }
-        }
-        verdict
-    }
-
-    /// Runs requests one by one.
-    fn run_singly(&self, requests: &mut [Request<'_>]) -> Result<()> {
-        let mut verdict = Ok(());
-        for Request { body, .. } in requests.iter_mut().filter(|request| request.body.outcome.is_none()) {
-            match self.run_direct(&mut body.operands, 0, None) {
-                Ok(outcome) => body.outcome = Some(outcome),
-                Err(error) => verdict = Err(error),
-            }
-        }
-        verdict
-    }
-
-    /// Hands requests to one device, and waits until it has given all of them back.
-    fn run_on(&self, place: usize, session: &Arc<dyn DeviceSession>, requests: &mut [Request<'_>]) {
-        let device = &self.gantry.devices()[self.candidates[place].device];
-        match device.take_queue() {
-            Ok(queue) => device.put_queue(run_to_end(queue, session, requests)),
-            Err(fault) => {
-                for request in requests.iter_mut().filter(|request| request.body.outcome.is_none()) {
-                    request.body.fault = Some(fault.clone());
-                }
-            }
-        }
-    }
-
-    /// Runs again, one by one and elsewhere, what a device failed to do.
-    fn repair(&self, place: usize, requests: &mut [Request<'_>]) -> Result<()> {
-        let mut verdict = Ok(());
-        for request in requests {
-            let Some(fault) = request.body.fault.take() else { continue };
-            self.gantry.devices()[self.candidates[place].device].quarantine();
-            let again = if let Some(broken) = &mut request.body.broken {
-                // A piece is missing: what would come now is the digest of another message.
-                **broken = true;
-                Err(Error::Device { algorithm: self.params.algorithm(), last: fault })
+            let witness = self.witness(place, operands);
+            let started = route.measure.then(|| self.gantry.clock().now());
+            let result = if self.candidates[place].capability.direct {
+                guarded(|| session.run(operands.reborrow()))
             } else {
-                self.run_direct(&mut request.body.operands, 1 << place, Some(fault))
+                self.run_by_queue(route.device, operands.reborrow())
             };
-            match again {
-                Ok(outcome) => request.body.outcome = Some(outcome),
-                Err(error) => verdict = Err(error),
+            if let Some(started) = started {
+                let what = (self.params.algorithm(), operation);
+                learned::learn(&self.gantry, what, route, (1, bytes), started, 0);
+            }
+            watch.back(site, 1);
+            watch.here().result(site, &result);
+            match result {
+                Ok(outcome) => return Ok(self.verified(witness, site, operands, outcome, route.device)),
+                Err(Fault::Declined(why)) => {
+                    declined.push(format!("{}: {why}", self.gantry.devices()[route.device].name()));
+                }
+                Err(fault) => {
+                    self.quarantine(route.device, site);
+                    let is_spoilt = fault.spoils(shape);
+                    last = Some(fault);
+                    if is_spoilt {
+                        break;
+                    }
+                }
             }
         }
-        verdict
+        Err(self.nobody(operation, last, declined))
+    }
+
+    /// A copy of a request that is to be verified, before the device at `place` has it.
+    #[inline]
+    pub(crate) fn witness(&self, place: usize, operands: &Operands<'_>) -> Option<Box<Witness>> {
+        if !verify::is_due(self.gantry.verifies()) {
+            return None;
+        }
+        let device = &self.gantry.devices()[self.candidates[place].device];
+        (device.class() != verify::REFERENCE).then(|| Witness::of(operands).map(Box::new))?
+    }
+
+    /// The outcome of a request after a second look, if there is a witness.
+    #[inline]
+    pub(crate) fn verified(
+        &self,
+        witness: Option<Box<Witness>>,
+        site: Site,
+        operands: &mut Operands<'_>,
+        outcome: Outcome,
+        device: usize,
+    ) -> Outcome {
+        let Some(witness) = witness else { return outcome };
+        match witness.check(self, (site, self.counters().here()), operands, outcome) {
+            None => outcome,
+            Some((right, fault)) => {
+                self.counters().here().fault(site, &fault);
+                self.quarantine(device, site);
+                right
+            }
+        }
+    }
+
+    /// The session on the device that is believed.
+    pub(crate) fn reference(&self) -> Option<&Arc<dyn DeviceSession>> {
+        let is_believed = |place: &usize| {
+            let device = &self.gantry.devices()[self.candidates[*place].device];
+            device.class() == verify::REFERENCE && device.is_ready() && self.candidates[*place].capability.direct
+        };
+        (0..self.candidates.len()).filter(is_believed).find_map(|place| self.opened(place).ok())
+    }
+
+    /// Runs one request on a device that has no direct way.
+    fn run_by_queue(&self, device: usize, operands: Operands<'_>) -> std::result::Result<Outcome, Fault> {
+        let mut request = [Request::new(operands, None)];
+        let shape = request[0].body.operands.shape();
+        request[0].link.shape = shape;
+        let home = Inbox::new();
+        let mut dispatcher = Dispatcher::new(&home, Sender::default());
+        lend(&mut request, Some(self), &home, |handles| {
+            let mut done = List::new();
+            dispatcher.try_on(self, device, shape.operation, handles.collect(), &mut done);
+            done
+        });
+        request[0].body.result()
+    }
+
+    /// Sends requests of this session where the policy says, those together that may go together, and waits for all of them.
+    fn run_all(
+        &self,
+        dispatcher: &mut Dispatcher<&Inbox>,
+        handles: &mut dyn Iterator<Item = Handle>,
+        watch: &mut Watch<'_>,
+        verdict: &mut Result<()>,
+    ) -> List {
+        let mut done = List::new();
+        dispatcher.send_all(self, handles, false, watch, &mut done);
+        dispatcher.finish(&self.gantry, &mut done);
+        done.each(|handle| {
+            if let Some(error) = handle.body.error.take() {
+                *verdict = Err(*error);
+            }
+        });
+        done
     }
 
     fn open_stream<S>(
@@ -392,29 +448,46 @@ impl Inner {
         open: impl Fn(&dyn DeviceSession) -> std::result::Result<S, Unsupported>,
     ) -> Result<(S, Route)> {
         let needs = Needs { in_place: false, streaming: true, max_bytes: 0 };
-        let mut tried = 0;
-        while let Some(route) = self.ask(operation, company.max(1), Sizes::One(0), needs, tried) {
-            let place = self.place(route.device);
+        let requests = company.max(1);
+        let (mut tried, mut last) = (0, None);
+        loop {
+            let sizes = Sizes::One(0);
+            let question = Question { operation, requests, bytes: 0, sizes, needs, tried };
+            let Some(route) = self.ask(&question) else { break };
+            let Some(place) = self.place(route.device).filter(|place| tried >> place & 1 == 0) else { break };
             tried |= 1 << place;
-            if let Ok(session) = self.opened(place)
-                && let Ok(state) = open(&**session)
-            {
-                return Ok((state, Route { reason: Reason::Stream, ..route }));
+            match self.opened(place) {
+                Ok(session) => match guarded(|| open(&**session).map_err(Refusal::from)) {
+                    Ok(state) => return Ok((state, Route { reason: Reason::Stream, ..route })),
+                    Err(Refusal::Fault(fault)) => {
+                        self.quarantine(route.device, self.site(route.device, operation));
+                        last = Some(fault);
+                    }
+                    Err(Refusal::Unsupported(_)) => {}
+                },
+                Err(Refusal::Fault(fault)) => last = Some(fault),
+                Err(Refusal::Unsupported(_)) => {}
             }
         }
-        Err(self.nobody(operation, None))
+        Err(self.nobody(operation, last, Vec::new()))
     }
 
-    fn nobody(&self, operation: Operation, last: Option<Fault>) -> Error {
+    /// `declined`: what devices said that do not do this very request.
+    fn nobody(&self, operation: Operation, last: Option<Fault>, declined: Vec<String>) -> Error {
         let algorithm = self.params.algorithm();
         if let Some(last) = last {
             return Error::Device { algorithm, last };
         }
         let reasons = (self.candidates.iter())
             .filter_map(|candidate| {
-                let why = candidate.opened.get()?.as_ref().err()?;
-                Some(format!("{}: {why}", self.gantry.devices()[candidate.device].name()))
+                let device = &self.gantry.devices()[candidate.device];
+                let why = match candidate.opened.get() {
+                    Some(opened) => opened.as_ref().err()?.to_string(),
+                    None => device.admit(algorithm).err()?.to_string(),
+                };
+                Some(format!("{}: {why}", device.name()))
             })
+            .chain(declined)
             .collect();
         Error::Unserved { algorithm, operation, reasons }
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::driver::{self, Buffers, DigestStream};
 use crate::error::{Error, Fault, Result};
+use crate::guard::guarded;
 use crate::route::Route;
 use crate::session::Inner;
 use crate::{Misuse, Operation, Outcome, Session};
@@ -41,7 +42,7 @@ impl Stream {
     /// Takes the next piece, of any length.
     pub fn update(&mut self, input: &[u8]) -> Result<()> {
         self.whole()?;
-        self.state.update(input).map_err(|fault| self.failed(fault))
+        self.step(input.len(), |state| state.update(input))
     }
 
     /// Writes the digest or MAC, and stands at the beginning of the next message.
@@ -52,7 +53,7 @@ impl Stream {
             return Err(Misuse::OutputLength { algorithm, got: output.len(), needs }.into());
         }
         self.whole()?;
-        self.state.finish(output).map_err(|fault| self.failed(fault))
+        self.step(0, |state| state.finish(output))
     }
 
     /// Where it lives, and why.
@@ -71,10 +72,15 @@ impl Stream {
         if self.broken { Err(Error::Device { algorithm, last: Fault::Lost }) } else { Ok(()) }
     }
 
-    fn failed(&mut self, last: Fault) -> Error {
-        self.broken = true;
-        self.session.quarantine(self.route.device);
-        Error::Device { algorithm: self.session.params.algorithm(), last }
+    fn step(
+        &mut self,
+        bytes: usize,
+        run: impl FnOnce(&mut dyn DigestStream) -> std::result::Result<(), Fault>,
+    ) -> Result<()> {
+        let Self { session, state, route, broken } = self;
+        let operation = state.operation();
+        let run = || run(&mut **state).map(|()| Outcome::Done);
+        follow(session, operation, *route, bytes, run).inspect_err(|_| *broken = true).map(drop)
     }
 }
 
@@ -121,11 +127,9 @@ impl CipherStream {
         if self.broken {
             return Err(Error::Device { algorithm, last: Fault::Lost });
         }
-        self.state.update(data).map_err(|last| {
-            self.broken = true;
-            self.session.quarantine(self.route.device);
-            Error::Device { algorithm, last }
-        })
+        let Self { session, state, operation, route, broken } = self;
+        let (bytes, step) = (data.len(), || state.update(data).map(|()| Outcome::Done));
+        follow(session, *operation, *route, bytes, step).inspect_err(|_| *broken = true).map(drop)
     }
 
     /// [`Operation::Encrypt`] or [`Operation::Decrypt`].
@@ -147,9 +151,131 @@ impl Clone for CipherStream {
     }
 }
 
+/// The state of an AEAD whose messages arrive in pieces, one message after the other; from [`Session::aead_stream`].
+///
+/// Sealing, nothing is special about it. Opening, it gives out plaintext of which nobody knows yet whether it is genuine: it
+/// is for interfaces that work so, and the caller keeps the plaintext to itself until [`open`](Self::open) has agreed.
+/// Wherever a message is in one piece, [`Session::open`] is the better way.
+pub struct AeadStream {
+    session: Arc<Inner>,
+    state: Box<dyn driver::AeadStream>,
+    operation: Operation,
+    route: Route,
+    /// A message has begun, and lost no piece to a fault of the device.
+    whole: bool,
+}
+
+impl AeadStream {
+    pub(crate) fn new(
+        session: Arc<Inner>,
+        state: Box<dyn driver::AeadStream>,
+        operation: Operation,
+        route: Route,
+    ) -> Self {
+        Self { session, state, operation, route, whole: false }
+    }
+
+    /// Begins a message, whatever became of the last one.
+    pub fn begin(&mut self, iv: &[u8], aad: &[u8]) -> Result<()> {
+        self.session.params.check_iv(iv)?;
+        self.step(0, |state| state.begin(iv, aad).map(|()| Outcome::Done))?.ok()?;
+        self.whole = true;
+        Ok(())
+    }
+
+    /// Seals or opens the next piece, of any length.
+    pub fn update<'a>(&mut self, data: impl Into<Buffers<'a>>) -> Result<()> {
+        let data = data.into();
+        if data.output_len() != data.len() {
+            let algorithm = self.session.params.algorithm();
+            return Err(Misuse::OutputLength { algorithm, got: data.output_len(), needs: data.len() }.into());
+        }
+        self.begun()?;
+        self.step(data.len(), |state| state.update(data).map(|()| Outcome::Done)).map(drop)
+    }
+
+    /// Ends a sealed message: writes its tag.
+    pub fn seal(&mut self, tag: &mut [u8]) -> Result<()> {
+        self.ends(Operation::Seal)?;
+        let needs = self.session.params.tag_length();
+        if tag.len() != needs {
+            let algorithm = self.session.params.algorithm();
+            return Err(Misuse::OutputLength { algorithm, got: tag.len(), needs }.into());
+        }
+        self.step(0, |state| state.seal(tag).map(|()| Outcome::Done)).map(drop)
+    }
+
+    /// Ends an opened message: [`Error::Refused`] says that it was a forgery. The tag has any length that the algorithm's tags
+    /// can have: whoever opens so says with the tag how much of it there is.
+    pub fn open(&mut self, tag: &[u8]) -> Result<()> {
+        self.ends(Operation::Open)?;
+        if !self.session.params.algorithm().info().tag.allows(tag.len()) {
+            return Err(Error::Refused(Outcome::BadTag));
+        }
+        self.step(0, |state| state.open(tag))?.ok()
+    }
+
+    /// Where it lives, and why.
+    pub fn route(&self) -> Route {
+        self.route
+    }
+
+    /// One message, one tag.
+    fn ends(&mut self, operation: Operation) -> Result<()> {
+        if self.operation != operation {
+            return Err(Misuse::Operation { algorithm: self.session.params.algorithm(), operation }.into());
+        }
+        self.begun()?;
+        self.whole = false;
+        Ok(())
+    }
+
+    fn begun(&self) -> Result<()> {
+        let algorithm = self.session.params.algorithm();
+        if self.whole { Ok(()) } else { Err(Misuse::Stream { algorithm, operation: self.operation }.into()) }
+    }
+
+    fn step(
+        &mut self,
+        bytes: usize,
+        run: impl FnOnce(&mut dyn driver::AeadStream) -> std::result::Result<Outcome, Fault>,
+    ) -> Result<Outcome> {
+        let Self { session, state, operation, route, whole } = self;
+        follow(session, *operation, *route, bytes, || run(&mut **state)).inspect_err(|_| *whole = false)
+    }
+}
+
+impl Clone for AeadStream {
+    fn clone(&self) -> Self {
+        let Self { session, state, operation, route, whole } = self;
+        let (session, state) = (session.clone(), state.duplicate());
+        Self { session, state, operation: *operation, route: *route, whole: *whole }
+    }
+}
+
+/// Runs a step of a stream, of so many bytes, and counts it as a request.
+fn follow(
+    session: &Inner,
+    operation: Operation,
+    route: Route,
+    bytes: usize,
+    step: impl FnOnce() -> std::result::Result<Outcome, Fault>,
+) -> Result<Outcome> {
+    let mut watch = session.counters().watch(1);
+    let site = session.site(route.device, operation);
+    watch.sent(site, route.reason, 1, bytes);
+    let result = guarded(step);
+    watch.back(site, 1);
+    watch.here().result(site, &result);
+    result.map_err(|last| {
+        session.quarantine(route.device, site);
+        Error::Device { algorithm: session.params.algorithm(), last }
+    })
+}
+
 /// The state of a stream never leaves its session's device: a wrong pairing is a mistake of the caller.
-pub(crate) fn check_bound(operation: Operation, bound: Bound, session: &Arc<Inner>) -> std::result::Result<(), Misuse> {
-    if std::ptr::eq(bound.session, Arc::as_ptr(session)) {
+pub(crate) fn check_bound(operation: Operation, bound: Bound, session: &Inner) -> std::result::Result<(), Misuse> {
+    if std::ptr::eq(bound.session, session) {
         return Ok(());
     }
     Err(Misuse::Stream { algorithm: session.params.algorithm(), operation })

@@ -1,6 +1,5 @@
 //! Dispatch allocates nothing once the session is open on its device: neither direct nor in a batch.
 
-#[allow(dead_code, reason = "the script has more than this test needs")]
 mod devices;
 
 use std::alloc::{GlobalAlloc, Layout, System};

@@ -48,7 +48,7 @@ impl Device for Careless {
         &self.info
     }
 
-    fn open(&self, _params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Unsupported> {
+    fn open(&self, _params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Refusal> {
         Ok(Arc::new(Identity))
     }
 

@@ -6,11 +6,13 @@ use std::io;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
+use gantry::route::Learned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::keys::{self, KEYS, Shown};
 use crate::policy::PolicyChoice;
+use crate::stats::StatsChoice;
 use crate::suggest::suggest;
 use crate::{Error, drivers};
 
@@ -22,6 +24,12 @@ pub struct Config {
     pub(crate) policy: Setting<PolicyChoice>,
     pub(crate) cpu: Setting<&'static str>,
     pub(crate) threads: Setting<Option<NonZero<usize>>>,
+    pub(crate) verify: Setting<Option<NonZero<u32>>>,
+    pub(crate) stats: Setting<StatsChoice>,
+    #[cfg(feature = "model")]
+    pub(crate) models: BTreeMap<String, Setting<crate::models::Model>>,
+    #[cfg(feature = "model")]
+    pub(crate) faults: Setting<crate::models::Plan>,
 }
 
 /// A value, and who asked for it.
@@ -66,9 +74,15 @@ impl Default for Config {
         let device = |(name, value): &(&str, bool)| ((*name).to_owned(), by_default(*value));
         Self {
             devices: drivers::DEVICES.iter().map(device).collect(),
-            policy: by_default(PolicyChoice::BreakEven),
+            policy: by_default(PolicyChoice::Learned(Learned::Latency)),
             cpu: by_default("auto"),
             threads: by_default(None),
+            verify: by_default(None),
+            stats: by_default(StatsChoice::Off),
+            #[cfg(feature = "model")]
+            models: BTreeMap::new(),
+            #[cfg(feature = "model")]
+            faults: by_default(crate::models::Plan::default()),
         }
     }
 }
@@ -120,13 +134,19 @@ impl Config {
         self.threads.value.map(NonZero::get)
     }
 
+    /// Whether and where statistics are published.
+    pub fn stats(&self) -> &StatsChoice {
+        &self.stats.value
+    }
+
     /// Why a device is not used, if it is not.
     pub(crate) fn excluded(&self, device: &str) -> Option<String> {
-        let setting = self.devices.get(device).filter(|setting| !setting.value)?;
-        Some(match &setting.origin {
-            Origin::Default => format!("off by default; devices.{device} = \"on\" turns it on"),
-            origin => format!("turned off by {origin}"),
-        })
+        match self.devices.get(device) {
+            Some(Setting { value: true, .. }) => None,
+            Some(Setting { origin, .. }) if *origin != Origin::Default => Some(format!("turned off by {origin}")),
+            None if !drivers::models(self).iter().any(|model| model == device) => None,
+            _ => Some(format!("off by default; devices.{device} = \"on\" turns it on")),
+        }
     }
 
     fn read(&mut self, path: &str, value: &str, origin: Origin) -> Result<(), Error> {
@@ -160,9 +180,12 @@ impl Config {
     }
 
     fn read_variable(&mut self, name: &OsStr, value: &OsStr) -> Result<(), Error> {
-        let Some(name) = name.to_str().filter(|name| name.starts_with("GANTRY_") && *name != FILE_VARIABLE) else {
+        let Some(name) = name.to_str().filter(|name| name.starts_with("GANTRY_")) else {
             return Ok(());
         };
+        if name == FILE_VARIABLE || OTHERS.contains(&name) {
+            return Ok(());
+        }
         let origin = Origin::Variable(name.to_owned());
         let Some(key) = KEYS.iter().find(|key| key.variable() == name) else {
             let known: Vec<String> = KEYS.iter().map(keys::Key::variable).chain([FILE_VARIABLE.to_owned()]).collect();
@@ -200,6 +223,9 @@ pub fn files() -> Vec<File> {
 }
 
 const FILE_VARIABLE: &str = "GANTRY_CONFIG";
+
+/// Variables that front ends read themselves.
+const OTHERS: [&str; 2] = ["GANTRY_DISABLE", "GANTRY_OPENSSL_STATS"];
 
 /// The line of `text` that holds the byte at `at`, counted from 1.
 fn line_of(text: &str, at: usize) -> usize {
@@ -258,11 +284,16 @@ mod tests {
     fn mistakes_are_named_with_their_line_and_what_would_be_right() {
         for (text, message) in [
             ("\npolcy = \"pin:lanes\"", "0.toml:2: unknown key 'polcy'; did you mean policy?"),
-            ("\n\n[colour]\nx = 1", "0.toml:4: unknown key 'colour.x'; there are devices, policy, cpu, threads"),
+            (
+                "\n\n[colour]\nx = 1",
+                "0.toml:4: unknown key 'colour.x'; there are devices, policy, cpu, threads, verify, stats, models, faults",
+            ),
             (
                 "cpu = \"avx521\"",
                 "0.toml:1: cpu cannot be 'avx521': it is auto, avx512, avx2 or base; did you mean avx512?",
             ),
+            ("verify = 0.001", "0.toml:1: verify cannot be '0.001': it is off or 1/N"),
+            ("verify = \"1/0\"", "0.toml:1: verify cannot be '1/0': it is off or 1/N"),
             ("cpu = 3", "0.toml:1: cpu cannot be '3': it is auto, avx512, avx2 or base"),
             ("[devices]\nnull = true", "0.toml:2: devices.null cannot be 'true': it is on or off"),
             ("[cpu]\nlevel = \"base\"", "0.toml:2: unknown key 'cpu.level'"),

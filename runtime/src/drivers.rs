@@ -1,6 +1,8 @@
 use gantry::driver::Driver;
+#[cfg(any(feature = "afalg", feature = "devcrypto"))]
+use gantry::driver::{Class, Found};
 
-use crate::Config;
+use crate::{Config, Error};
 
 /// The device that serves when no other does.
 pub(crate) const LAST_RESORT: &str = "software";
@@ -14,19 +16,72 @@ pub(crate) const DEVICES: &[(&str, bool)] = &[
     // No cryptography: nobody should meet it by accident.
     #[cfg(feature = "null")]
     ("null", false),
+    // Deprecated by Linux, and seldom faster: nobody should depend on it unknowingly. The name stands for all devices of
+    // the driver, `afalg:cpu` and others.
+    #[cfg(feature = "afalg")]
+    ("afalg", false),
+    // The same kernel by another way, which few machines have. `devcrypto:cpu` and `devcrypto:engine`.
+    #[cfg(feature = "devcrypto")]
+    ("devcrypto", false),
 ];
 
 /// In the order of preference between equals.
-pub(crate) fn all(config: &Config) -> Vec<Box<dyn Driver>> {
-    // Read by the lanes alone.
+#[cfg_attr(not(feature = "model"), allow(clippy::unnecessary_wraps, reason = "models can be wrong"))]
+pub(crate) fn all(config: &Config) -> Result<Vec<Box<dyn Driver>>, Error> {
+    // Read by lanes and models alone.
     let _ = config;
-    vec![
+    #[allow(unused_mut, reason = "builds without models")]
+    let mut drivers: Vec<Box<dyn Driver>> = vec![
         Box::new(gantry_driver_software::SoftwareDriver),
         #[cfg(feature = "lanes")]
         Box::new(lanes(config)),
         #[cfg(feature = "null")]
         Box::new(gantry_driver_null::NullDriver),
-    ]
+    ];
+    #[cfg(feature = "afalg")]
+    drivers.push(if_wanted(config, gantry_driver_afalg::AfalgDriver::new()));
+    #[cfg(feature = "devcrypto")]
+    drivers.push(if_wanted(config, gantry_driver_devcrypto::DevcryptoDriver));
+    #[cfg(feature = "model")]
+    drivers.extend(crate::models::drivers(config)?);
+    Ok(drivers)
+}
+
+/// A driver that opens the system's devices. Where it is turned off, not even that is done.
+#[cfg(any(feature = "afalg", feature = "devcrypto"))]
+fn if_wanted(config: &Config, driver: impl Driver + 'static) -> Box<dyn Driver> {
+    let name = driver.name();
+    match config.excluded(name) {
+        None => Box::new(driver),
+        Some(reason) => Box::new(Untouched { name, reason }),
+    }
+}
+
+/// In the place of a driver that is turned off.
+#[cfg(any(feature = "afalg", feature = "devcrypto"))]
+struct Untouched {
+    name: &'static str,
+    reason: String,
+}
+
+#[cfg(any(feature = "afalg", feature = "devcrypto"))]
+impl Driver for Untouched {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn discover(&self) -> Vec<Found> {
+        vec![Found::Excluded { name: self.name.to_owned(), class: Class::Kernel, reason: self.reason.clone() }]
+    }
+}
+
+/// The names of devices that are not even looked for unless the configuration turns them on.
+#[cfg(feature = "model")]
+pub(crate) use crate::models::names as models;
+
+#[cfg(not(feature = "model"))]
+pub(crate) fn models(_config: &Config) -> Vec<String> {
+    Vec::new()
 }
 
 #[cfg(feature = "lanes")]

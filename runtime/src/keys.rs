@@ -5,6 +5,7 @@ use std::num::NonZero;
 use crate::config::{Config, Origin, Setting};
 use crate::drivers;
 use crate::policy::PolicyChoice;
+use crate::stats::StatsChoice;
 use crate::suggest::{nearest, suggest};
 
 /// A key of the configuration.
@@ -29,9 +30,10 @@ pub static KEYS: &[Key] = &[
     Key {
         name: "devices",
         accepts: "on or off for each name",
-        default: "on, but null off",
-        doc: "Whether a device is used. In variables and arguments: NAME=on,NAME=off. The software device cannot be \
-              turned off: it is where every request ends up when all others fail.",
+        default: "on, but null, afalg, devcrypto and model:NAME off",
+        doc: "Whether a device is used. In variables and arguments: NAME=on,NAME=off. afalg and devcrypto stand for all \
+              devices of their drivers. The software device cannot be turned off: it is where every request ends up when \
+              all others fail.",
         example: "devices.lanes = \"off\"",
         read: read_device,
         show: |config| {
@@ -44,8 +46,10 @@ pub static KEYS: &[Key] = &[
     Key {
         name: "policy",
         accepts: PolicyChoice::ACCEPTED,
-        default: "break-even",
-        doc: "What chooses between the devices. break-even believes what each device declares; pin and failover keep to \
+        default: "latency",
+        doc: "What chooses between the devices. latency, throughput and offload go by what was measured on this machine: \
+              requests are done as early as possible, as many as possible are done in the long run, or the calling thread \
+              has as little to do as possible. break-even believes what each device declares; pin and failover keep to \
               the named devices as far as these can serve a request; size-threshold parts requests by their size.",
         example: "policy = \"failover:lanes,software\"",
         read: |config, entry| {
@@ -91,6 +95,84 @@ pub static KEYS: &[Key] = &[
             let value = config.threads.value.map_or_else(|| "auto".to_owned(), |threads| threads.to_string());
             vec![Shown::new("threads".into(), value, &config.threads.origin)]
         },
+    },
+    Key {
+        name: "verify",
+        accepts: "off or 1/N",
+        default: "off",
+        doc: "Computes one in N requests of each thread a second time, on software, and compares. Where they differ the caller \
+              gets what software says, and the device is quarantined. Messages in pieces are not verified.",
+        example: "verify = \"1/1000\"",
+        read: |config, entry| {
+            let every = match entry.value {
+                "off" => None,
+                value => {
+                    let every: Option<NonZero<u32>> = value.strip_prefix("1/").and_then(|every| every.parse().ok());
+                    Some(every.ok_or_else(|| entry.refuse("off or 1/N", &["off"]))?)
+                }
+            };
+            config.verify = entry.setting(every)?;
+            Ok(())
+        },
+        show: |config| {
+            let value = config.verify.value.map_or_else(|| "off".to_owned(), |every| format!("1/{every}"));
+            vec![Shown::new("verify".into(), value, &config.verify.origin)]
+        },
+    },
+    Key {
+        name: "stats",
+        accepts: StatsChoice::ACCEPTED,
+        default: "off",
+        doc: "Whether a process publishes what it has counted, for gantry stat to read: on, in a file under \
+              $XDG_RUNTIME_DIR/gantry that goes with the process; or in a folder, which must be yours and writable by nobody \
+              else, in a file that stays. Written at most once a second, while requests come.",
+        example: "stats = \"on\"",
+        read: |config, entry| {
+            let stats = entry.value.parse().map_err(|()| entry.refuse(StatsChoice::ACCEPTED, &["on", "off"]))?;
+            config.stats = entry.setting(stats)?;
+            Ok(())
+        },
+        show: |config| vec![Shown::new("stats".into(), config.stats.value.to_string(), &config.stats.origin)],
+    },
+    #[cfg(feature = "model")]
+    Key {
+        name: "models",
+        accepts: "a profile for each name",
+        default: "those that are built in",
+        doc: "Profiles of modelled devices. models.NAME is the device model:NAME, once devices turns that on. A profile is \
+              like=MODEL and what differs from it: ring=N, units=N, cap=MBIT, order=kept|any, \
+              completion=interrupt|polled, submit=NS, complete=NS, jitter=PERCENT, seed=N, power=IDLE-LOADED, and for \
+              each algorithm ALGORITHM=SETUP_NS+MBIT.",
+        example: "models.mine = \"like=kirkwood,ring=8,aes-128-cbc=5000+800\"",
+        read: |config, entry| {
+            const NAMED: &str = "models takes a name: models.NAME = \"like=kirkwood,ring=8\"";
+            let name = entry.member.ok_or(NAMED)?;
+            let model = crate::models::Model::new(name, entry.value)?;
+            config.models.insert(name.to_owned(), Setting { value: model, origin: entry.origin.clone() });
+            Ok(())
+        },
+        show: |config| {
+            let models = config.models.iter();
+            models
+                .map(|(name, model)| Shown::new(format!("models.{name}"), model.value.text.clone(), &model.origin))
+                .collect()
+        },
+    },
+    #[cfg(feature = "model")]
+    Key {
+        name: "faults",
+        accepts: "errors=1/N, wrong=1/N, stalls=1/N, late=1/N, full=1/N, after=N and gone=N, with commas between",
+        default: "none",
+        doc: "What goes wrong with the device model:faulty: chances for each request of a fault, a wrong bit, no answer at \
+              all, a late answer, and for each submission of a device that says that it is full; after so many requests \
+              that go well. After gone=N requests it has disappeared.",
+        example: "faults = \"errors=1/100,wrong=1/1000,after=500\"",
+        read: |config, entry| {
+            let plan = crate::models::Plan::new(entry.value)?;
+            config.faults = entry.setting(plan)?;
+            Ok(())
+        },
+        show: |config| vec![Shown::new("faults".into(), config.faults.value.text.clone(), &config.faults.origin)],
     },
 ];
 

@@ -26,25 +26,53 @@
 
 #![forbid(unsafe_code)]
 
+/// Where costs are kept between two processes.
+mod cache;
+mod clock;
 /// What the operator wants, layer over layer.
 mod config;
 /// The drivers of this build.
 mod drivers;
+/// What the Linux kernel says of its crypto drivers.
+#[cfg(feature = "afalg")]
+pub mod kernel {
+    pub use gantry_driver_afalg::catalogue::*;
+    pub use gantry_driver_afalg::try_bind;
+}
 /// Every key of the configuration, in one table.
 mod keys;
+/// Modelled devices.
+#[cfg(feature = "model")]
+mod models;
 /// Policies by name.
 mod policy;
+/// A descriptor for queues.
+mod readiness;
+// What processes publish about themselves.
+pub mod stats;
 /// The name that was meant.
 mod suggest;
 
 use std::io;
+use std::num::NonZero;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use gantry::Gantry;
+use gantry::driver::Driver;
 
+pub use cache::CostCache;
+use clock::MachineClock;
 pub use config::{Config, File, Origin, Setting, files};
+/// Modelled accelerators, to simulate machines with them: [`reference()`] computes their results.
+#[cfg(feature = "model")]
+pub use gantry_driver_model as model;
 pub use keys::{KEYS, Key, Shown, sample};
+#[cfg(feature = "model")]
+pub use models::reference;
 pub use policy::PolicyChoice;
+pub use readiness::Readiness;
+pub use stats::StatsChoice;
 pub use suggest::suggest;
 
 /// Why there is no framework.
@@ -81,33 +109,59 @@ fn words(error: &io::Error) -> String {
 /// [`Error::Setting`] when the configuration names a device that does not exist, or puts a device that is turned off into
 /// the policy.
 pub fn open(config: Config) -> Result<Gantry, Error> {
-    let mut builder = Gantry::builder();
-    for driver in drivers::all(&config) {
-        builder = builder.driver_with(&*driver, |device| config.excluded(device));
+    open_with(config, &[])
+}
+
+/// The same, with devices of the caller's own after those of the machine.
+///
+/// # Errors
+/// Those of [`open`].
+pub fn open_with(config: Config, own: &[&dyn Driver]) -> Result<Gantry, Error> {
+    let mut builder =
+        Gantry::builder().clock(Arc::new(MachineClock::default())).verify(config.verify.value.map_or(0, NonZero::get));
+    if let Some(publish) = stats::publisher(&config) {
+        builder = builder.publish(stats::EVERY, publish);
+    }
+    for driver in drivers::all(&config)?.iter().map(|driver| &**driver).chain(own.iter().copied()) {
+        builder = builder.driver_with(driver, |device| config.excluded(device));
+    }
+    if let Some(cache) = CostCache::of_user() {
+        builder = builder.cost_store(Arc::new(cache));
     }
     let gantry = builder.build();
     for (name, setting) in &config.devices {
         // A default speaks of drivers that were built, and these need not find anything.
         if setting.origin != Origin::Default {
-            must_exist(&gantry, name, &setting.origin)?;
+            must_exist(&gantry, &config, name, &setting.origin)?;
         }
     }
     for name in config.policy.value.devices() {
         let origin = &config.policy.origin;
-        must_exist(&gantry, name, origin)?;
+        must_exist(&gantry, &config, name, origin)?;
         if let Some(reason) = config.excluded(name) {
             let problem = format!("the policy names the device '{name}', which is {reason}");
             return Err(Error::Setting { origin: origin.clone(), problem });
         }
     }
-    Ok(config.policy.value.over(&gantry))
+    let wanted = config.stats.value != StatsChoice::Off;
+    let gantry = config.policy.value.over(&gantry);
+    if wanted {
+        stats::publish_at_exit(&gantry);
+    }
+    Ok(gantry)
 }
 
-fn must_exist(gantry: &Gantry, name: &str, origin: &Origin) -> Result<(), Error> {
-    if gantry.device(name).is_some() {
+fn must_exist(gantry: &Gantry, config: &Config, name: &str, origin: &Origin) -> Result<(), Error> {
+    let models = drivers::models(config);
+    // The name of a driver of this build stands for all its devices, which are not the same everywhere.
+    let of_driver = drivers::DEVICES.iter().any(|(driver, _)| *driver == name);
+    if gantry.device(name).is_some() || of_driver || models.iter().any(|model| model == name) {
         return Ok(());
     }
-    let names: Vec<&str> = gantry.devices().iter().map(gantry::RegisteredDevice::name).collect();
+    // Models that are off are many, and nobody means them who does not say so.
+    let models = models.iter().filter(|_| name.starts_with("model"));
+    let names = gantry.devices().iter().map(gantry::RegisteredDevice::name).chain(models.map(String::as_str));
+    let names: Vec<&str> = names.collect();
     let problem = format!("there is no device '{name}'{}", suggest(name, &names));
     Err(Error::Setting { origin: origin.clone(), problem })
 }
@@ -121,18 +175,19 @@ mod tests {
     fn with(settings: &[(&str, &str)]) -> Result<Gantry, String> {
         let mut config = Config::default();
         for (key, value) in settings {
-            config.set(key, value, format!("--set {key}={value}")).unwrap();
+            config.set(key, value, format!("--set {key}={value}")).map_err(|error| error.to_string())?;
         }
         open(config).map_err(|error| error.to_string())
     }
 
     #[test]
-    #[cfg(all(feature = "lanes", feature = "null"))]
+    #[cfg(all(feature = "lanes", feature = "null", feature = "afalg", feature = "devcrypto"))]
     fn software_comes_first_and_null_only_when_asked_for() {
         let state = |gantry: &Gantry, name| gantry.device(name).unwrap().state();
         let gantry = with(&[]).unwrap();
         let names: Vec<&str> = gantry.devices().iter().map(gantry::RegisteredDevice::name).collect();
-        assert_eq!(names, ["software", "lanes", "null"]);
+        assert_eq!(names, ["software", "lanes", "null", "afalg", "devcrypto"]);
+        assert!(matches!(state(&gantry, "afalg"), DeviceState::Excluded(why) if why.contains("off by default")));
         assert!(matches!(state(&gantry, "null"), DeviceState::Excluded(why) if why.contains("off by default")));
 
         let gantry = with(&[("devices", "null=on,lanes=off")]).unwrap();
@@ -143,9 +198,16 @@ mod tests {
 
     #[test]
     fn the_policy_is_the_one_that_was_asked_for() {
-        for policy in
-            ["break-even", "pin:software", "failover:software", "round-robin", "size-threshold:9,software,software"]
-        {
+        for policy in [
+            "latency",
+            "throughput",
+            "offload",
+            "break-even",
+            "pin:software",
+            "failover:software",
+            "round-robin",
+            "size-threshold:9,software,software",
+        ] {
             let name = policy.split(':').next().unwrap();
             assert_eq!(with(&[("policy", policy)]).unwrap().policy().name(), name);
         }
@@ -170,5 +232,55 @@ mod tests {
         assert!(wrong("devices.gpu", "off").contains("there is no device 'gpu'"));
         #[cfg(feature = "null")]
         assert!(wrong("policy", "pin:null").contains("the policy names the device 'null', which is off by default"));
+    }
+
+    #[test]
+    #[cfg(feature = "model")]
+    fn models_are_there_when_they_are_asked_for_and_compute_what_software_computes() {
+        use gantry::{Algorithm, SessionParams};
+
+        let names = |settings: &[(&str, &str)]| {
+            let gantry = with(settings).unwrap();
+            gantry.devices().iter().map(|device| device.name().to_owned()).collect::<Vec<_>>()
+        };
+        assert!(names(&[]).iter().all(|name| !name.starts_with("model:")));
+        assert!(names(&[("devices", "model:kirkwood=on")]).contains(&"model:kirkwood".to_owned()));
+        assert_eq!(names(&[("devices", "model:kirkwood=off")]), names(&[]));
+
+        let settings = [
+            ("models.mine", "like=faulty,sha256=10+1000"),
+            ("devices", "model:mine=on,model:faulty=on"),
+            ("policy", "pin:model:mine"),
+        ];
+        let digest = |gantry: &Gantry| {
+            let session = gantry.session(SessionParams::new(Algorithm::Sha256, &[])).unwrap();
+            let mut digest = [0; 32];
+            session.digest(b"message", &mut digest).map(|()| digest)
+        };
+        let (mine, software) = (with(&settings).unwrap(), with(&[("policy", "pin:software")]).unwrap());
+        assert_eq!(digest(&mine).unwrap(), digest(&software).unwrap());
+
+        let faulty = with(&[("faults", "gone=0"), ("devices", "model:faulty=on")]).unwrap();
+        let why = faulty.device("model:faulty").unwrap().admit(Algorithm::Sha256).unwrap_err();
+        assert!(why.to_string().ends_with("the device is gone"), "{why}");
+    }
+
+    #[test]
+    #[cfg(feature = "model")]
+    fn models_that_cannot_be_say_why() {
+        let wrong = |key, value| with(&[(key, value)]).unwrap_err();
+        assert!(
+            wrong("models.mine", "like=kirkwood,ring=0").ends_with("the model 'mine': a ring has 1 to 65536 places")
+        );
+        assert!(wrong("models", "mine").ends_with("models takes a name: models.NAME = \"like=kirkwood,ring=8\""));
+        assert!(wrong("faults", "errors=1/0").contains("'errors=1/0' is no fault"));
+        assert!(wrong("devices.model:kirkwod", "on").ends_with("did you mean model:kirkwood?"));
+        let off = wrong("policy", "pin:model:kirkwood");
+        assert!(off.contains("the policy names the device 'model:kirkwood', which is off by default"), "{off}");
+        let mut config = Config::default();
+        config.set("models.odd", "like=kirkwood,null=1+1", "odd").unwrap();
+        config.set("devices.model:odd", "on", "on").unwrap();
+        let says = open(config).unwrap_err().to_string();
+        assert_eq!(says, "odd: the model 'odd': the reference does not run null");
     }
 }

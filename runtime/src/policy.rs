@@ -1,12 +1,14 @@
 use std::fmt;
 use std::str::FromStr;
 
-use gantry::Gantry;
-use gantry::route::{BreakEven, Failover, Pin, RoundRobin, SizeThreshold};
+use gantry::route::{BreakEven, Failover, Learned, Pin, RoundRobin, SizeThreshold};
+use gantry::{Gantry, Policy as _};
 
 /// A policy as the configuration names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PolicyChoice {
+    /// One that goes by measured costs: latency, throughput or offload.
+    Learned(Learned),
     /// [`BreakEven`].
     BreakEven,
     /// [`Pin`].
@@ -28,15 +30,17 @@ pub enum PolicyChoice {
 
 impl PolicyChoice {
     /// How each one is written.
-    pub(crate) const ACCEPTED: &str = "break-even, pin:DEVICE, failover:DEVICE,DEVICE,..., round-robin or \
-                                       size-threshold:BYTES,SMALL,LARGE";
+    pub(crate) const ACCEPTED: &str = "latency, throughput, offload, break-even, pin:DEVICE, failover:DEVICE,DEVICE,..., \
+                                       round-robin or size-threshold:BYTES,SMALL,LARGE";
 
-    pub(crate) const NAMES: &[&str] = &["break-even", "pin", "failover", "round-robin", "size-threshold"];
+    pub(crate) const NAMES: &[&str] =
+        &["latency", "throughput", "offload", "break-even", "pin", "failover", "round-robin", "size-threshold"];
 
     /// The same devices under this policy.
     #[must_use]
     pub fn over(self, gantry: &Gantry) -> Gantry {
         match self {
+            PolicyChoice::Learned(policy) => gantry.with_policy(policy),
             PolicyChoice::BreakEven => gantry.with_policy(BreakEven),
             PolicyChoice::Pin(device) => gantry.with_policy(Pin { device }),
             PolicyChoice::Failover(order) => gantry.with_policy(Failover { order }),
@@ -50,7 +54,7 @@ impl PolicyChoice {
     /// The devices that it names.
     pub fn devices(&self) -> Vec<&str> {
         match self {
-            PolicyChoice::BreakEven | PolicyChoice::RoundRobin => Vec::new(),
+            PolicyChoice::Learned(_) | PolicyChoice::BreakEven | PolicyChoice::RoundRobin => Vec::new(),
             PolicyChoice::Pin(device) => vec![device],
             PolicyChoice::Failover(order) => order.iter().map(String::as_str).collect(),
             PolicyChoice::SizeThreshold { small, large, .. } => vec![small, large],
@@ -69,6 +73,9 @@ impl FromStr for PolicyChoice {
             return Err(());
         }
         match (name, &needs[..]) {
+            ("latency", []) => Ok(PolicyChoice::Learned(Learned::Latency)),
+            ("throughput", []) => Ok(PolicyChoice::Learned(Learned::Throughput)),
+            ("offload", []) => Ok(PolicyChoice::Learned(Learned::Offload)),
             ("break-even", []) => Ok(PolicyChoice::BreakEven),
             ("round-robin", []) => Ok(PolicyChoice::RoundRobin),
             ("pin", [device]) => Ok(PolicyChoice::Pin((*device).to_owned())),
@@ -86,6 +93,7 @@ impl FromStr for PolicyChoice {
 impl fmt::Display for PolicyChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            PolicyChoice::Learned(policy) => f.write_str(policy.name()),
             PolicyChoice::BreakEven => f.write_str("break-even"),
             PolicyChoice::Pin(device) => write!(f, "pin:{device}"),
             PolicyChoice::Failover(order) => write!(f, "failover:{}", order.join(",")),
@@ -102,6 +110,9 @@ mod tests {
     #[test]
     fn every_policy_is_read_as_it_is_written() {
         for text in [
+            "latency",
+            "throughput",
+            "offload",
             "break-even",
             "pin:cuda:0",
             "failover:lanes,software",
@@ -122,6 +133,7 @@ mod tests {
             "failover",
             "failover:a,,b",
             "break-even:lanes",
+            "latency:lanes",
             "size-threshold:x,a,b",
             "size-threshold:1,a",
             "size-threshold:-1,a,b",

@@ -2,6 +2,8 @@
 //!
 //! ```text
 //! gantry-bench-dispatch time           nanoseconds per request, as JSON
+//! gantry-bench-dispatch statistics     nanoseconds per request with statistics and without, in turn, as JSON
+//! gantry-bench-dispatch scaling        requests per second on all CPUs over those on one, as JSON
 //! gantry-bench-dispatch check FILE     instructions per request, compared with a recorded file
 //! gantry-bench-dispatch record FILE    writes that file
 //! gantry-bench-dispatch loop WAY N     N requests and nothing else: what valgrind runs
@@ -11,16 +13,22 @@
 //! difference is the requests' own. Counts do not depend on what else the machine does, but they do on the compiler.
 
 #![forbid(unsafe_code)]
+#![allow(clippy::cast_precision_loss, reason = "counts and times of a short run")]
 
 use std::error::Error;
 use std::fmt::Write as _;
 use std::hint::black_box;
 use std::process::{Command, ExitCode};
+use std::sync::Barrier;
 use std::time::Instant;
 use std::{env, fs};
 
-use gantry::{Algorithm, Gantry, Request, Session, SessionParams};
+use gantry::route::Pin;
+use gantry::{Algorithm, Gantry, Kind, QueueOptions, Request, Session, SessionParams, Submission};
+use gantry_driver_lanes::LanesDriver;
 use gantry_driver_null::NullDriver;
+use gantry_driver_software::SoftwareDriver;
+use nix::time::{ClockId, clock_gettime};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -28,20 +36,33 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 const BYTES: usize = 64;
 /// Requests in a batch.
 const BATCH: usize = 32;
+/// Bytes of a request to a real device.
+const KIB: usize = 1024;
+/// Real devices that are asked what statistics cost them, and how many requests at a time (a power of two): the shortest requests that there are.
+const REAL: [(&str, Algorithm, usize); 5] = [
+    ("software", Algorithm::Aes128Gcm, 1),
+    ("software", Algorithm::Sha256, 1),
+    ("software", Algorithm::Aes128Cbc, 16),
+    ("lanes", Algorithm::Sha256, 16),
+    ("lanes", Algorithm::Aes128Cbc, 16),
+];
 /// How far a count may lie from the recorded one.
 const TOLERANCE: f64 = 0.03;
 
 /// A way to hand over requests.
 struct Way {
     name: &'static str,
-    /// Nanoseconds below which a request should stay.
-    goal_ns: u32,
+    /// Nanoseconds below which a request should stay, where that was promised.
+    goal_ns: Option<u32>,
     /// Runs this many requests, a multiple of [`BATCH`].
     run: fn(&Session, usize),
 }
 
-const WAYS: [Way; 2] =
-    [Way { name: "direct", goal_ns: 50, run: direct }, Way { name: "batch-32", goal_ns: 15, run: batch }];
+const WAYS: [Way; 3] = [
+    Way { name: "direct", goal_ns: Some(50), run: direct },
+    Way { name: "batch-32", goal_ns: Some(15), run: batch },
+    Way { name: "queue-32", goal_ns: None, run: queue },
+];
 
 fn direct(session: &Session, requests: usize) {
     let mut data = [0; BYTES];
@@ -58,15 +79,34 @@ fn batch(session: &Session, requests: usize) {
     }
 }
 
+/// Submissions that come back are submitted again.
+fn queue(session: &Session, requests: usize) {
+    let mut queue = session.gantry().queue(QueueOptions::default()).expect("the defaults are right");
+    let mut free: Vec<_> = (0..BATCH).map(|_| Submission::encrypt(&[], vec![0; BYTES])).collect();
+    for _ in 0..requests / BATCH {
+        while let Some(submission) = free.pop() {
+            queue.submit(session, black_box(submission)).expect("there is room for as many");
+        }
+        while free.len() < BATCH {
+            queue.wait(|completion| {
+                completion.result.expect("the null device takes everything").ok().expect("it does nothing wrong");
+                free.push(completion.submission);
+            });
+        }
+    }
+}
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match arguments[..] {
         ["time"] => time(),
+        ["statistics"] => statistics(),
+        ["scaling"] => scaling(),
         ["check", file] => check(file),
         ["record", file] => record(file),
         ["loop", way, requests] => run_loop(way, requests),
-        _ => Err("usage: gantry-bench-dispatch time | check FILE | record FILE".into()),
+        _ => Err("usage: gantry-bench-dispatch time | statistics | scaling | check FILE | record FILE".into()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -77,41 +117,174 @@ fn main() -> ExitCode {
     }
 }
 
-fn session() -> Result<Session> {
-    let gantry = Gantry::builder().driver(&NullDriver).build();
+fn session(counting: bool) -> Result<Session> {
+    let gantry = Gantry::builder().driver(&NullDriver).counting(counting).build();
     Ok(gantry.session(SessionParams::new(Algorithm::Null, &[]))?)
 }
 
-/// The median of many short runs: a run that was interrupted is then no part of the answer.
+/// Short runs: one that was interrupted is then no part of the median.
+const RUNS: usize = 1001;
+const REQUESTS: u32 = 32 * BATCH as u32;
+
+/// Nanoseconds per request in one short run.
+fn run(way: &Way, session: &Session) -> f64 {
+    let start = Instant::now();
+    (way.run)(session, REQUESTS as usize);
+    start.elapsed().as_secs_f64() * 1e9 / f64::from(REQUESTS)
+}
+
 fn time() -> Result<()> {
-    const RUNS: usize = 1001;
-    const REQUESTS: u32 = 32 * BATCH as u32;
-    let session = session()?;
+    let session = session(true)?;
     let mut rows = Vec::new();
     for way in &WAYS {
-        let mut runs: Vec<f64> = (0..RUNS)
-            .map(|_| {
-                let start = Instant::now();
-                (way.run)(&session, REQUESTS as usize);
-                start.elapsed().as_secs_f64() * 1e9 / f64::from(REQUESTS)
-            })
-            .collect();
+        let mut runs: Vec<f64> = (0..RUNS).map(|_| run(way, &session)).collect();
         runs.sort_by(f64::total_cmp);
         rows.push(format!(
             r#"{{"dispatch":"{}","ns":{:.2},"p99_ns":{:.2},"goal_ns":{}}}"#,
             way.name,
             runs[RUNS / 2],
             runs[RUNS * 99 / 100],
-            way.goal_ns
+            way.goal_ns.map_or_else(|| "null".to_owned(), |goal| goal.to_string())
         ));
     }
     println!("[{}]", rows.join(","));
     Ok(())
 }
 
+/// What statistics cost: of pairs of runs, one with and one without and each first in its turn, the median of the difference.
+fn statistics() -> Result<()> {
+    let mut rows = Vec::new();
+    let mut row = |name: &str, work: &mut dyn FnMut(bool) -> f64| {
+        let pair = |index: usize, work: &mut dyn FnMut(bool) -> f64| {
+            let counting_first = index.is_multiple_of(2);
+            let (first, second) = (work(counting_first), work(!counting_first));
+            if counting_first { (first, second) } else { (second, first) }
+        };
+        let pairs: Vec<(f64, f64)> = (0..RUNS).map(|index| pair(index, work)).collect();
+        let median = |of: fn(&(f64, f64)) -> f64| {
+            let mut values: Vec<f64> = pairs.iter().map(of).collect();
+            values.sort_by(f64::total_cmp);
+            values[RUNS / 2]
+        };
+        rows.push(format!(
+            r#"{{"requests":"{name}","without_ns":{:.2},"cost_ns":{:.2},"cost_percent":{:.2}}}"#,
+            median(|pair| pair.1),
+            median(|pair| pair.0 - pair.1),
+            median(|pair| (pair.0 / pair.1 - 1.0) * 100.0),
+        ));
+    };
+    let (with, without) = (session(true)?, session(false)?);
+    for way in &WAYS {
+        row(&format!("null, {}", way.name), &mut |counting| run(way, if counting { &with } else { &without }));
+    }
+    for (device, algorithm, batch) in REAL {
+        let open = |counting| -> Result<Session> {
+            let builder = Gantry::builder().driver(&SoftwareDriver).driver(&LanesDriver::default());
+            let gantry = builder.counting(counting).policy(Pin { device: device.to_owned() }).build();
+            Ok(gantry.session(SessionParams::new(algorithm, &[7; 16][..algorithm.info().key.max.min(16)]))?)
+        };
+        let (with, without) = (open(true)?, open(false)?);
+        row(&format!("{device}, {algorithm}, {KIB} bytes, batch {batch}"), &mut |counting| {
+            real(if counting { &with } else { &without }, batch)
+        });
+    }
+    println!("[{}]", rows.join(",\n "));
+    Ok(())
+}
+
+/// Nanoseconds per request of a kibibyte on a real device, in one short run.
+fn real(session: &Session, batch: usize) -> f64 {
+    const REQUESTS: u32 = 256;
+    let rounds = REQUESTS as usize / batch;
+    let iv = [7; 16];
+    let (mut data, mut tags) = (vec![[7; KIB]; batch], vec![[0; 32]; batch]);
+    let works = "the device serves this algorithm";
+    let start = Instant::now();
+    match (session.params().algorithm().kind(), batch) {
+        (Kind::Aead, 1) => {
+            for _ in 0..rounds {
+                session.seal(&iv[..12], &[], &mut data[0], &mut tags[0][..16]).expect(works);
+            }
+        }
+        (Kind::Digest, 1) => {
+            for _ in 0..rounds {
+                session.digest(&data[0], &mut tags[0]).expect(works);
+            }
+        }
+        (kind, _) => {
+            let mut requests: Vec<Request<'_>> = (data.iter_mut().zip(&mut tags))
+                .map(|(data, tag)| match kind {
+                    Kind::Cipher => Request::encrypt(&iv, data),
+                    _ => Request::digest(data, tag),
+                })
+                .collect();
+            for _ in 0..rounds {
+                session.process(&mut requests).expect(works);
+            }
+        }
+    }
+    start.elapsed().as_secs_f64() * 1e9 / f64::from(REQUESTS)
+}
+
+/// How much more all CPUs do together than one. Were a cache line written per request that threads share, one session would
+/// scale worse than sessions that have nothing in common, each of a framework of its own. By the CPU time of the threads, so that it
+/// does not matter what else the machine does.
+fn scaling() -> Result<()> {
+    const ROUNDS: usize = 51;
+    /// Of each thread in a round: some milliseconds, so that starting threads is no part of it.
+    const REQUESTS: usize = 1 << 18;
+    let cpus = std::thread::available_parallelism()?.get();
+    let one = session(true)?;
+    let own = (0..cpus).map(|_| session(true)).collect::<Result<Vec<_>>>()?;
+    let mut rows = Vec::new();
+    for way in &WAYS {
+        let rate = |sessions: &[&Session]| {
+            let begin = Barrier::new(sessions.len());
+            let seconds = std::thread::scope(|scope| {
+                let threads: Vec<_> = (sessions.iter())
+                    .map(|session| {
+                        scope.spawn(|| {
+                            begin.wait();
+                            let start = cpu_seconds();
+                            (way.run)(session, REQUESTS);
+                            cpu_seconds() - start
+                        })
+                    })
+                    .collect();
+                threads.into_iter().map(|thread| thread.join().expect("requests do not panic")).fold(0.0, f64::max)
+            });
+            (sessions.len() * REQUESTS) as f64 / seconds
+        };
+        let (mut shared, mut apart) = (Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            let alone = rate(&[&one]);
+            shared.push(rate(&vec![&one; cpus]) / alone);
+            apart.push(rate(&own.iter().collect::<Vec<_>>()) / alone);
+        }
+        let median = |mut values: Vec<f64>| {
+            values.sort_by(f64::total_cmp);
+            values[ROUNDS / 2]
+        };
+        rows.push(format!(
+            r#"{{"dispatch":"{}","cpus":{cpus},"one_session":{:.3},"frameworks_apart":{:.3}}}"#,
+            way.name,
+            median(shared),
+            median(apart)
+        ));
+    }
+    println!("[{}]", rows.join(",\n "));
+    Ok(())
+}
+
+/// CPU time of the calling thread.
+fn cpu_seconds() -> f64 {
+    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("every Linux has it");
+    time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9
+}
+
 fn run_loop(way: &str, requests: &str) -> Result<()> {
     let way = WAYS.iter().find(|known| known.name == way).ok_or("no such way")?;
-    (way.run)(&session()?, requests.parse()?);
+    (way.run)(&session(true)?, requests.parse()?);
     Ok(())
 }
 

@@ -6,7 +6,33 @@ pub(super) struct Load<'s> {
     pub(super) session: &'s Session,
     pub(super) operation: Operation,
     pub(super) bytes: usize,
-    pub(super) batch: usize,
+    pub(super) how: How,
+}
+
+/// How requests are handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum How {
+    /// So many by one call; one alone by a direct call.
+    Batch(usize),
+    /// One after the other to a queue, with so many in flight.
+    Queue(usize),
+}
+
+impl How {
+    /// Requests in hand.
+    pub(super) fn in_hand(self) -> usize {
+        match self {
+            How::Batch(requests) | How::Queue(requests) => requests,
+        }
+    }
+
+    /// Requests handed over together.
+    pub(super) fn batch(self) -> usize {
+        match self {
+            How::Batch(requests) => requests,
+            How::Queue(_) => 1,
+        }
+    }
 }
 
 /// Buffers that a thread uses in turn, where one batch does not fill as much: larger than a first-level cache, smaller
@@ -15,10 +41,10 @@ const WORKING_SET: usize = 256 << 10;
 /// Requests in the working set, where they are small.
 const MOST_REQUESTS: usize = 1024;
 /// Associated data, as long as TLS 1.2 has it, and `openssl speed -aead`.
-const AAD: [u8; 13] = [7; 13];
+pub(super) const AAD: [u8; 13] = [7; 13];
 
 /// Parameters of a session for this algorithm, with keys that are fit for a measurement and nothing else.
-pub(super) fn params(algorithm: Algorithm) -> SessionParams {
+pub(crate) fn params(algorithm: Algorithm) -> SessionParams {
     let info = algorithm.info();
     // Keys of any length are as long as the digest.
     let length = |lengths: gantry::Lengths| if lengths.max == usize::MAX { info.tag.max } else { lengths.max };
@@ -28,9 +54,14 @@ pub(super) fn params(algorithm: Algorithm) -> SessionParams {
 }
 
 /// The IV length to use: 12 bytes where that is one of many (GCM, CCM).
-fn iv_length(algorithm: Algorithm) -> usize {
+pub(super) fn iv_length(algorithm: Algorithm) -> usize {
     let iv = algorithm.info().iv;
     if iv.allows(12) { 12 } else { iv.max }
+}
+
+/// Something to work on.
+pub(super) fn message(length: usize, seed: usize) -> Vec<u8> {
+    (0..length).map(|index| (index * 31 + seed) as u8).collect()
 }
 
 /// Memory of one request.
@@ -51,7 +82,7 @@ struct Aligned {
 
 impl Aligned {
     fn new(length: usize, seed: usize) -> Self {
-        let memory: Vec<u8> = (0..length + 63).map(|index| (index * 31 + seed) as u8).collect();
+        let memory = message(length + 63, seed);
         let start = memory.as_ptr().align_offset(64);
         Self { memory, start, length }
     }
@@ -71,10 +102,15 @@ pub(super) struct Memory {
 }
 
 impl Load<'_> {
+    /// Requests that a thread has buffers for: as many as fill the working set, in whole batches.
+    pub(super) fn requests(&self) -> usize {
+        let together = self.how.in_hand();
+        together * (WORKING_SET / (together * self.bytes)).min(MOST_REQUESTS / together).max(1)
+    }
+
     /// Buffers that hold what the operation is to work on.
     pub(super) fn memory(&self) -> Result<Memory, gantry::Error> {
         let algorithm = self.session.params().algorithm();
-        let batches = (WORKING_SET / (self.batch * self.bytes)).min(MOST_REQUESTS / self.batch).max(1);
         let separate = matches!(self.operation, Operation::Digest | Operation::Mac | Operation::Open);
         let slot = |index: usize| {
             let iv = (0..iv_length(algorithm)).map(|at| (index * 7 + at) as u8).collect();
@@ -86,7 +122,7 @@ impl Load<'_> {
             let tag = vec![0; self.session.params().tag_length()];
             Slot { iv, input: Aligned::new(input, index), data: Aligned::new(data, index), tag }
         };
-        let mut slots: Vec<Slot> = (0..batches * self.batch).map(slot).collect();
+        let mut slots: Vec<Slot> = (0..self.requests()).map(slot).collect();
         if self.operation == Operation::Open {
             for Slot { iv, input, tag, .. } in &mut slots {
                 self.session.seal(iv, &AAD, input.bytes_mut(), tag)?;
@@ -105,16 +141,17 @@ pub(super) enum Calls<'m> {
 impl<'m> Calls<'m> {
     pub(super) fn new(load: &Load<'_>, memory: &'m mut Memory) -> Self {
         let slots = memory.slots.iter_mut();
-        if load.batch == 1 {
+        let batch = load.how.batch();
+        if batch == 1 {
             return Calls::Direct(slots.map(|slot| slot.operands(load.operation)).collect());
         }
         let mut batches = Vec::new();
         for slot in slots {
-            if batches.last().is_none_or(|batch: &Vec<_>| batch.len() == load.batch) {
-                batches.push(Vec::with_capacity(load.batch));
+            if batches.last().is_none_or(|last: &Vec<_>| last.len() == batch) {
+                batches.push(Vec::with_capacity(batch));
             }
-            if let Some(batch) = batches.last_mut() {
-                batch.push(slot.request(load.operation));
+            if let Some(last) = batches.last_mut() {
+                last.push(slot.request(load.operation));
             }
         }
         Calls::Batches(batches)

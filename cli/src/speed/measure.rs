@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use nix::sys::resource::{UsageWho, getrusage};
 
-use super::load::{Calls, Load};
+use super::flight::{Flight, Flown};
+use super::load::{Calls, How, Load, Memory};
 
 /// What was measured at a point.
 #[derive(Clone, Debug, Default)]
@@ -55,15 +56,12 @@ pub(super) fn run(load: &Load<'_>, place: Option<usize>, threads: usize, seconds
     let gate = RwLock::new(false);
     let (report, reports) = mpsc::channel();
     let worker = |report: Sender<()>| {
-        let mut memory = load.memory();
-        let prepared = match &mut memory {
-            Ok(memory) => prepare(load, Calls::new(load, memory)),
-            Err(error) => Err(error.to_string()),
-        };
+        let mut memory = None;
+        let prepared = Prepared::new(load, place, clock, &mut memory);
         let _ = report.send(());
         let go = *gate.read().unwrap_or_else(PoisonError::into_inner);
         let result = if go {
-            prepared.and_then(|prepared| work(load, prepared, place, clock, seconds))
+            prepared.and_then(|prepared| prepared.work(load, place, clock, seconds))
         } else {
             Err("not all threads were started".to_owned())
         };
@@ -99,25 +97,10 @@ pub(super) fn run(load: &Load<'_>, place: Option<usize>, threads: usize, seconds
     })
 }
 
-/// Calls that were made once, and how long one takes about.
-struct Prepared<'m> {
-    calls: Calls<'m>,
-    each: Duration,
-}
-
-/// Opens the session on its device, touches all memory, brings the CPU up to speed.
-fn prepare<'m>(load: &Load<'_>, mut calls: Calls<'m>) -> Result<Prepared<'m>, String> {
-    const WARM: Duration = Duration::from_millis(25);
-    let round = |calls: &mut Calls<'_>| {
-        (0..calls.len()).try_for_each(|index| calls.call(index, load.session)).map_err(|error| error.to_string())
-    };
-    round(&mut calls)?;
-    let (start, mut made) = (Instant::now(), 0);
-    while made == 0 || start.elapsed() < WARM {
-        round(&mut calls)?;
-        made += calls.len() as u32;
-    }
-    Ok(Prepared { each: start.elapsed() / made, calls })
+/// Work that was done for a while, and how long one call, or one request of a queue, takes about.
+enum Prepared<'m> {
+    Calls(Calls<'m>, Duration),
+    Flight(Box<Flight<'m>>, Duration),
 }
 
 /// What one thread did.
@@ -128,17 +111,65 @@ struct Worked {
     latencies: Vec<u64>,
 }
 
-fn work(
+impl<'m> Prepared<'m> {
+    /// Opens the session on its device, touches all memory, brings the CPU up to speed.
+    fn new(
+        load: &'m Load<'m>,
+        place: Option<usize>,
+        clock: Duration,
+        memory: &'m mut Option<Memory>,
+    ) -> Result<Self, String> {
+        const WARM: Duration = Duration::from_millis(25);
+        let wrong = |error: gantry::Error| error.to_string();
+        if let How::Queue(_) = load.how {
+            let mut flight = Flight::new(load, place).map_err(wrong)?;
+            let mut each = Duration::MAX;
+            for time in [Duration::ZERO, WARM] {
+                let Flown { start, end, requests, .. } = flight.run(time, every(clock, each) | 1)?;
+                each = (end - start).div_f64(requests.max(1) as f64);
+            }
+            return Ok(Prepared::Flight(Box::new(flight), each));
+        }
+        let mut calls = Calls::new(load, memory.insert(load.memory().map_err(wrong)?));
+        let round = |calls: &mut Calls<'_>| (0..calls.len()).try_for_each(|index| calls.call(index, load.session));
+        round(&mut calls).map_err(wrong)?;
+        let (start, mut made) = (Instant::now(), 0);
+        while made == 0 || start.elapsed() < WARM {
+            round(&mut calls).map_err(wrong)?;
+            made += calls.len() as u32;
+        }
+        Ok(Prepared::Calls(calls, start.elapsed() / made))
+    }
+
+    fn work(self, load: &Load<'_>, place: Option<usize>, clock: Duration, seconds: f64) -> Result<Worked, String> {
+        match self {
+            Prepared::Calls(calls, each) => call(load, calls, every(clock, each), place, clock, seconds),
+            Prepared::Flight(mut flight, each) => {
+                // An odd number: of batches of an even one, each place has its turn.
+                let every = every(clock, each) | 1;
+                let Flown { start, end, requests, latencies } = flight.run(Duration::from_secs_f64(seconds), every)?;
+                let nanoseconds = |latency: Duration| latency.saturating_sub(clock).as_nanos() as u64;
+                Ok(Worked { start, end, requests, latencies: latencies.into_iter().map(nanoseconds).collect() })
+            }
+        }
+    }
+}
+
+/// One of so many is timed, which takes two looks at the clock.
+fn every(clock: Duration, each: Duration) -> u64 {
+    (2.0 * clock.as_secs_f64() / (CLOCK_SHARE * each.as_secs_f64().max(1e-9))).ceil().max(1.0) as u64
+}
+
+/// Makes the calls in turn.
+fn call(
     load: &Load<'_>,
-    prepared: Prepared<'_>,
+    mut calls: Calls<'_>,
+    every: u64,
     place: Option<usize>,
     clock: Duration,
     seconds: f64,
 ) -> Result<Worked, String> {
-    let Prepared { mut calls, each } = prepared;
     let wrong = |error: gantry::Error| error.to_string();
-    // One call of `group` is timed, which takes two looks at the clock.
-    let group = (2.0 * clock.as_secs_f64() / (CLOCK_SHARE * each.as_secs_f64().max(1e-9))).ceil().max(1.0) as u64;
     let (mut made, mut index) = (0, 0);
     let mut next = || {
         index = if index + 1 < calls.len() { index + 1 } else { 0 };
@@ -156,14 +187,14 @@ fn work(
         if after >= deadline {
             break after;
         }
-        for _ in 1..group {
+        for _ in 1..every {
             next().map_err(wrong)?;
         }
-        made += group - 1;
+        made += every - 1;
     };
     match calls.problem(place) {
         Some(problem) => Err(problem),
-        None => Ok(Worked { start, end, requests: made * load.batch as u64, latencies }),
+        None => Ok(Worked { start, end, requests: made * load.how.batch() as u64, latencies }),
     }
 }
 

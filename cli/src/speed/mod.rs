@@ -2,25 +2,28 @@
 
 #![allow(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "52 bits are more than any clock has")]
 
+/// A queue that is kept full.
+mod flight;
 /// What a point works on: keys, buffers, requests.
-mod load;
+pub(crate) mod load;
 /// The clock.
 mod measure;
 /// `openssl speed`, in our rows.
 mod openssl;
-/// An SVG drawing.
-mod plot;
+/// `--regret`: the policy next to every device alone.
+mod regret;
 /// Rows as a table, JSON or CSV.
-mod report;
+pub(crate) mod report;
 
-use std::fs::{self, File};
+use std::fs;
 
 use gantry::route::Pin;
 use gantry::{Algorithm, DeviceState, Gantry, Operation, Session};
 
 use crate::args::{self, Peer, Settings, Speed};
-use crate::output::{Failure, Output, progress_bar, say};
-use load::Load;
+use crate::output::{Failure, Output, must_be_writable, progress_bar, say};
+use crate::plot::lines::{self, Sample};
+use load::{How, Load};
 use measure::Tally;
 use openssl::Openssl;
 use report::{Report, Row};
@@ -37,18 +40,24 @@ const USUAL: [Algorithm; 6] = [
 
 /// Buffers of all threads together.
 const MOST_MEMORY: usize = 4 << 30;
+/// What a request takes beside its data, about.
+const REQUEST: usize = 512;
 
 pub(crate) fn run(args: &Speed, settings: &Settings, output: &mut Output) -> Result<(), Failure> {
     let gantry = settings.open()?;
+    if args.regret {
+        return regret::run(args, &gantry, output);
+    }
+    let &[threads] = &*args.threads else {
+        return Err(Failure::Usage("--threads takes one number, or several with --regret".to_owned()));
+    };
     let plan = plan(args, &gantry)?;
     let mut openssl = match args.compare {
         Some(Peer::Openssl) => Some(Openssl::find()?),
         None => None,
     };
     if let Some(file) = &args.plot {
-        // What cannot be written should be known before everything is measured.
-        let opened = File::options().write(true).create(true).truncate(false).open(file);
-        opened.map_err(|error| Failure::at(file.display(), &error))?;
+        must_be_writable(file)?;
     }
     let steps = plan.iter().map(|group| group.points.len() + usize::from(openssl.is_some())).sum::<usize>();
     let bar = progress_bar(steps as u64);
@@ -65,26 +74,39 @@ pub(crate) fn run(args: &Speed, settings: &Settings, output: &mut Output) -> Res
                     "{} {} {}, {} bytes",
                     group.algorithm, group.operation, point.device, group.bytes
                 ));
-                tally.add(point.measure(group, args.threads, args.seconds / f64::from(turns))?);
+                tally.add(point.measure(group, threads, args.seconds / f64::from(turns))?);
                 bar.inc(u64::from(turn == 0));
             }
             if let (Some(openssl), 0) = (&mut openssl, turn) {
                 bar.set_message(format!("{} {} openssl, {} bytes", group.algorithm, group.operation, group.bytes));
-                theirs = openssl.measure(group, args.threads, args.seconds, &|note| bar.suspend(|| say(note)))?;
+                theirs = openssl.measure(group, threads, args.seconds, &|note| bar.suspend(|| say(note)))?;
                 bar.inc(1);
             }
         }
-        let theirs = theirs.map(|tally| group.row("openssl", 1, args.threads, &tally));
+        let theirs = theirs.map(|tally| group.row("openssl", How::Batch(1), threads, &tally));
         let ours = group.points.iter().zip(tallies);
-        let ours = ours.map(|(point, tally)| group.row(&point.device, point.batch, args.threads, &tally)).collect();
+        let ours = ours.map(|(point, tally)| group.row(&point.device, point.how, threads, &tally)).collect();
         bar.suspend(|| report.group(ours, theirs, output))?;
     }
     bar.finish_and_clear();
     let rows = report.end(output)?;
     match &args.plot {
-        Some(file) => fs::write(file, plot::draw(&rows)).map_err(|error| Failure::at(file.display(), &error)),
+        Some(file) => fs::write(file, draw(&rows)).map_err(|error| Failure::at(file.display(), &error)),
         None => Ok(()),
     }
+}
+
+fn draw(rows: &[Row]) -> String {
+    let sample = |row: &Row| {
+        let &Row { algorithm, operation, bytes, mb_per_s, .. } = row;
+        let how = match row.queue_depth {
+            _ if row.device == "openssl" => String::new(),
+            Some(depth) => format!("queue {depth}"),
+            None => format!("batch {}", row.batch),
+        };
+        Sample { algorithm, operation, device: row.device.clone(), bytes, how, mb_per_s }
+    };
+    lines::draw("gantry speed", &rows.iter().map(sample).collect::<Vec<_>>())
 }
 
 /// Points that are compared with each other.
@@ -101,25 +123,25 @@ struct Point {
     device: String,
     /// Its place in the framework, unless the policy chooses.
     place: Option<usize>,
-    batch: usize,
+    how: How,
     session: Session,
 }
 
 impl Group {
-    fn row(&self, device: &str, batch: usize, threads: usize, tally: &Tally) -> Row {
-        Row::new(self.algorithm, self.operation, device, self.bytes, batch, threads, tally)
+    fn row(&self, device: &str, how: How, threads: usize, tally: &Tally) -> Row {
+        Row::new(self.algorithm, self.operation, device, self.bytes, how, threads, tally)
     }
 }
 
 impl Point {
     fn measure(&self, group: &Group, threads: usize, seconds: f64) -> Result<Tally, Failure> {
-        let load = Load { session: &self.session, operation: group.operation, bytes: group.bytes, batch: self.batch };
+        let load = Load { session: &self.session, operation: group.operation, bytes: group.bytes, how: self.how };
         let wrong = |what: String| {
             let Group { algorithm, operation, bytes, .. } = group;
             Failure::Failed(format!("{algorithm} {operation} of {bytes} bytes on {}: {what}", self.device))
         };
         let leads_there = || {
-            let route = self.session.route(group.operation, group.bytes, self.batch);
+            let route = self.session.route(group.operation, group.bytes, self.how.in_hand());
             self.place.is_none() || route.map(|route| route.device) == self.place
         };
         if !leads_there() {
@@ -135,15 +157,7 @@ fn plan(args: &Speed, gantry: &Gantry) -> Result<Vec<Group>, Failure> {
     let named = !args.algorithms.is_empty();
     let algorithms = if named { args::algorithms(&args.algorithms)? } else { USUAL.to_vec() };
     let devices = devices(args, gantry)?;
-    for (bytes, batch) in args.bytes.iter().flat_map(|bytes| args.batch.iter().map(move |batch| (bytes, batch))) {
-        let memory = bytes.checked_mul(*batch).and_then(|memory| memory.checked_mul(2 * args.threads));
-        if memory.is_none_or(|memory| memory > MOST_MEMORY) {
-            let limit = MOST_MEMORY >> 30;
-            return Err(Failure::Usage(format!(
-                "{batch} requests of {bytes} bytes need more than {limit} GiB of buffers"
-            )));
-        }
-    }
+    must_fit(args)?;
     let mut plan = Vec::new();
     for algorithm in algorithms {
         let sessions = sessions(args, gantry, algorithm, &devices, named)?;
@@ -161,9 +175,8 @@ fn plan(args: &Speed, gantry: &Gantry) -> Result<Vec<Group>, Failure> {
                     let able =
                         |c: &gantry::driver::Capability| c.operations.contains(&operation) && c.max_bytes >= bytes;
                     if capability.is_none_or(able) {
-                        let point =
-                            |&batch| Point { device: name.clone(), place: *place, batch, session: session.clone() };
-                        points.extend(args.batch.iter().map(point));
+                        let point = |how| Point { device: name.clone(), place: *place, how, session: session.clone() };
+                        points.extend(hows(args).map(point));
                     } else if !args.device.is_empty() && !args.operation.is_empty() {
                         return Err(Failure::Failed(format!(
                             "{name} does not {operation} {bytes} bytes with {algorithm}"
@@ -177,6 +190,29 @@ fn plan(args: &Speed, gantry: &Gantry) -> Result<Vec<Group>, Failure> {
         }
     }
     if plan.is_empty() { Err(Failure::Failed("nothing of this can be measured".to_owned())) } else { Ok(plan) }
+}
+
+/// Ways to hand requests over.
+fn hows(args: &Speed) -> impl Iterator<Item = How> {
+    let batches = args.batch.iter().copied().map(How::Batch);
+    batches.chain(args.queue_depth.iter().copied().map(How::Queue))
+}
+
+/// Whether the buffers of any point are too much.
+fn must_fit(args: &Speed) -> Result<(), Failure> {
+    let threads = args.threads.iter().max().copied().unwrap_or(1);
+    let points = args.bytes.iter().flat_map(|bytes| hows(args).map(move |how| (bytes, how.in_hand())));
+    for (bytes, in_hand) in points {
+        let each = bytes.checked_mul(2).and_then(|memory| memory.checked_add(REQUEST));
+        let memory = each.and_then(|each| each.checked_mul(in_hand)).and_then(|all| all.checked_mul(threads));
+        if memory.is_none_or(|memory| memory > MOST_MEMORY) {
+            let limit = MOST_MEMORY >> 30;
+            return Err(Failure::Usage(format!(
+                "{in_hand} requests of {bytes} bytes need more than {limit} GiB of buffers"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// The devices to measure, by name and place; `auto` has no place.
@@ -230,7 +266,7 @@ fn sessions(
     Ok(sessions)
 }
 
-fn fits(algorithm: Algorithm, bytes: usize) -> bool {
+pub(crate) fn fits(algorithm: Algorithm, bytes: usize) -> bool {
     let info = algorithm.info();
     let hashed = matches!(algorithm.kind(), gantry::Kind::Digest | gantry::Kind::Mac);
     hashed || (bytes.is_multiple_of(info.block) && bytes >= info.min_data && bytes as u64 <= info.max_data)

@@ -2,6 +2,7 @@ use gantry::{Algorithm, Operation};
 use serde::Serialize;
 
 use super::Group;
+use super::load::How;
 use super::measure::Tally;
 use crate::args::Speed;
 use crate::output::{Failure, Output};
@@ -31,6 +32,9 @@ pub(super) struct Row {
     /// `null` where nothing was sampled (`openssl`).
     pub(super) p50_ns: Option<u64>,
     pub(super) p99_ns: Option<u64>,
+    /// Requests that each thread keeps in flight, where they go through a queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) queue_depth: Option<usize>,
 }
 
 impl Row {
@@ -39,7 +43,7 @@ impl Row {
         operation: Operation,
         device: &str,
         bytes: usize,
-        batch: usize,
+        how: How,
         threads: usize,
         tally: &Tally,
     ) -> Self {
@@ -49,7 +53,7 @@ impl Row {
             operation: operation.name(),
             device: device.to_owned(),
             bytes,
-            batch,
+            batch: how.batch(),
             threads,
             requests: tally.requests,
             wall_s: round(tally.wall, 6),
@@ -58,6 +62,7 @@ impl Row {
             requests_per_s: round(requests_per_s, 1),
             p50_ns: tally.percentile(0.5),
             p99_ns: tally.percentile(0.99),
+            queue_depth: if let How::Queue(depth) = how { Some(depth) } else { None },
         }
     }
 }
@@ -79,6 +84,7 @@ pub(super) struct Report {
     format: Format,
     rows: Vec<Row>,
     widths: Vec<usize>,
+    queues: bool,
     compared: bool,
 }
 
@@ -95,8 +101,10 @@ const HEADER: [&str; 11] = [
     "P99",
     "CPU/REQUEST",
 ];
+/// A column, and where it is, if there are queues.
+const QUEUE: (usize, &str) = (5, "QUEUE");
 const COMPARED: &str = "/OPENSSL";
-const RIGHT: &[usize] = &[3, 4, 5, 6, 7, 8, 9, 10, 11];
+const RIGHT: &[usize] = &[3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
 
 impl Report {
     pub(super) fn new(args: &Speed, plan: &[Group]) -> Self {
@@ -107,8 +115,12 @@ impl Report {
         };
         let algorithms = plan.iter().map(|group| group.algorithm.name().len()).max().unwrap_or(0);
         let devices = plan.iter().flat_map(|group| &group.points).map(|point| point.device.len()).max().unwrap_or(0);
-        let widths = [algorithms.max(9), 9, devices.max(8), 8, 5, 7, 9, 11, 8, 8, 11, 8].to_vec();
-        Self { format, rows: Vec::new(), widths, compared: args.compare.is_some() }
+        let mut widths = [algorithms.max(9), 9, devices.max(8), 8, 5, 7, 9, 11, 8, 8, 11, 8].to_vec();
+        let queues = !args.queue_depth.is_empty();
+        if queues {
+            widths.insert(QUEUE.0, 6);
+        }
+        Self { format, rows: Vec::new(), widths, queues, compared: args.compare.is_some() }
     }
 
     pub(super) fn begin(&self, output: &mut Output) -> Result<(), Failure> {
@@ -116,11 +128,14 @@ impl Report {
             Format::Json => Ok(()),
             Format::Csv => {
                 let names = "algorithm,operation,device,bytes,batch,threads,requests,wall_s,cpu_s,mb_per_s,\
-                             requests_per_s,p50_ns,p99_ns\n";
-                output.write(names)
+                             requests_per_s,p50_ns,p99_ns";
+                output.write(&format!("{names}{}\n", if self.queues { ",queue_depth" } else { "" }))
             }
             Format::Table => {
                 let mut header = HEADER.map(str::to_owned).to_vec();
+                if self.queues {
+                    header.insert(QUEUE.0, QUEUE.1.to_owned());
+                }
                 header.extend(self.compared.then(|| COMPARED.to_owned()));
                 output.write(&line(&header, &self.widths, RIGHT))
             }
@@ -134,8 +149,8 @@ impl Report {
         for row in rows {
             match self.format {
                 Format::Json => {}
-                Format::Csv => output.write(&csv(&row))?,
-                Format::Table => output.write(&line(&cells(&row, peer), &self.widths, RIGHT))?,
+                Format::Csv => output.write(&csv(&row, self.queues))?,
+                Format::Table => output.write(&line(&cells(&row, peer, self.queues), &self.widths, RIGHT))?,
             }
             self.rows.push(row);
         }
@@ -150,7 +165,7 @@ impl Report {
     }
 }
 
-fn cells(row: &Row, peer: Option<f64>) -> Vec<String> {
+fn cells(row: &Row, peer: Option<f64>, queues: bool) -> Vec<String> {
     let time = |nanoseconds: Option<u64>| nanoseconds.map_or_else(|| "-".to_owned(), |time| duration(time as f64));
     let cpu = row.cpu_s / row.requests.max(1) as f64 * 1e9;
     let mut cells = vec![
@@ -166,12 +181,15 @@ fn cells(row: &Row, peer: Option<f64>) -> Vec<String> {
         time(row.p99_ns),
         duration(cpu),
     ];
+    if queues {
+        cells.insert(QUEUE.0, row.queue_depth.map_or_else(|| "-".to_owned(), |depth| depth.to_string()));
+    }
     cells.extend(peer.filter(|_| row.device != "openssl").map(|peer| format!("{:.2}x", row.mb_per_s / peer)));
     cells
 }
 
 /// Three digits or so, with a unit.
-fn duration(nanoseconds: f64) -> String {
+pub(crate) fn duration(nanoseconds: f64) -> String {
     let (number, unit) = match nanoseconds {
         ..1e3 => (nanoseconds, "ns"),
         ..1e6 => (nanoseconds / 1e3, "us"),
@@ -183,11 +201,13 @@ fn duration(nanoseconds: f64) -> String {
 }
 
 /// No field holds a comma or a quotation mark.
-fn csv(row: &Row) -> String {
+fn csv(row: &Row, queues: bool) -> String {
     let Row { algorithm, operation, device, bytes, batch, threads, requests, wall_s, cpu_s, mb_per_s, .. } = row;
     let [p50, p99] = [row.p50_ns, row.p99_ns].map(|time| time.map_or(String::new(), |time| time.to_string()));
+    let depth = row.queue_depth.map_or(String::new(), |depth| depth.to_string());
+    let depth = if queues { format!(",{depth}") } else { String::new() };
     format!(
-        "{algorithm},{operation},{device},{bytes},{batch},{threads},{requests},{wall_s},{cpu_s},{mb_per_s},{},{p50},{p99}\n",
+        "{algorithm},{operation},{device},{bytes},{batch},{threads},{requests},{wall_s},{cpu_s},{mb_per_s},{},{p50},{p99}{depth}\n",
         row.requests_per_s
     )
 }

@@ -459,7 +459,7 @@ fn pieces_of(pieces: &mut [u8]) -> impl Iterator<Item = &mut [u8]> {
 }
 
 /// Reads until the buffer is full or the file ends.
-fn read_full(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+pub(crate) fn read_full(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut length = 0;
     while length < buffer.len() {
         match file.read(&mut buffer[length..]) {

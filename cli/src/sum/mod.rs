@@ -33,6 +33,7 @@ use check::Verdicts;
 use checkfile::Format;
 use console::Console;
 use digest::Digest;
+pub(crate) use engine::read_full;
 use engine::{Engine, Sink};
 use options::{Action, Front, Options};
 use quote::quote;

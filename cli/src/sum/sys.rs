@@ -55,7 +55,7 @@ pub(crate) fn stdout() -> io::Result<File> {
 }
 
 /// A second descriptor of stdin, or why there is none.
-pub(super) fn stdin() -> io::Result<File> {
+pub(crate) fn stdin() -> io::Result<File> {
     if INHERITED.fetch_or(STDIN_READ, Ordering::Relaxed) & STDIN_CLOSED != 0 {
         return Err(io::Error::from_raw_os_error(libc::EBADF));
     }
@@ -73,6 +73,14 @@ pub(crate) fn restore_sigpipe() {
     if INHERITED.load(Ordering::Relaxed) & SIGPIPE_IGNORED == 0 {
         // SAFETY: SIG_DFL is a valid disposition, and no handler is replaced.
         unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    }
+}
+
+/// Leaves an interrupt from the terminal to the command that this process waits for.
+pub(crate) fn ignore_interrupts() {
+    for signal in [libc::SIGINT, libc::SIGQUIT] {
+        // SAFETY: SIG_IGN is a valid disposition, and no handler is replaced.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
 }
 

@@ -1,6 +1,6 @@
 //! The default: believes what capabilities declare.
 
-use super::{Ask, Choice, Policy, Reason, Route};
+use super::{Ask, Choice, Company, Policy, Reason, Route};
 use crate::driver::Capability;
 
 /// Sends requests to the device that asks for the most company that there is, and splits a batch where the last few
@@ -30,12 +30,20 @@ impl Policy for BreakEven {
             return Some(ask.all_to(&best, Reason::OnlyChoice));
         }
         let capability = best.capability;
-        if ask.requests == 1 || capability.lanes == 1 || capability.break_even > ask.requests {
+        if ask.requests() == 1 || capability.lanes == 1 || capability.break_even > ask.requests() {
             return Some(ask.all_to(&best, Reason::TooFew));
         }
-        let rest = ask.requests % capability.lanes.max(1);
-        let left_over = if rest < capability.break_even && rest < ask.requests { rest } else { 0 };
-        Some(Route { device: best.device, requests: ask.requests - left_over, reason: Reason::EnoughCompany })
+        let rest = ask.requests() % capability.lanes.max(1);
+        let left_over = if rest < capability.break_even && rest < ask.requests() { rest } else { 0 };
+        Some(Route { requests: ask.requests() - left_over, ..ask.all_to(&best, Reason::EnoughCompany) })
+    }
+
+    /// As many as the most lanes that would be worth it. How much they would be worth nobody declares.
+    fn company(&self, ask: &Ask<'_>, most: usize) -> Company {
+        let capabilities = ask.choices().map(|choice| choice.capability);
+        let worth_it = capabilities
+            .filter(|capability| capability.lanes > 1 && capability.break_even <= capability.lanes.min(most));
+        Company { requests: worth_it.map(|capability| capability.lanes.min(most)).max().unwrap_or(1), saving_ns: 0 }
     }
 }
 
@@ -43,6 +51,6 @@ impl Policy for BreakEven {
 /// of the others the one that asks for the least.
 fn rank(ask: &Ask<'_>, choice: &Choice<'_>) -> (bool, isize, usize) {
     let Capability { break_even, lanes, .. } = *choice.capability;
-    let pays = break_even <= ask.requests;
+    let pays = break_even <= ask.requests();
     (pays, if pays { break_even.cast_signed() } else { -break_even.cast_signed() }, lanes)
 }

@@ -62,19 +62,16 @@ impl Policy for SizeThreshold {
     }
 
     fn route(&self, ask: &Ask<'_>) -> Option<Route> {
-        let is_large = |index| ask.bytes(index) >= self.bytes;
-        let large = is_large(0);
-        let requests = (1..ask.requests).find(|index| is_large(*index) != large).unwrap_or(ask.requests);
+        let mut are_large = ask.sizes().map(|bytes| bytes >= self.bytes);
+        let large = are_large.next()?;
+        let requests = 1 + are_large.take_while(|other| *other == large).count();
         let (name, reason) =
             if large { (&self.large, Reason::AboveThreshold) } else { (&self.small, Reason::BelowThreshold) };
-        match named(ask, name) {
-            Some(choice) => Some(Route { device: choice.device, requests, reason }),
-            None => ask.choices().next().map(|choice| Route {
-                device: choice.device,
-                requests,
-                reason: Reason::FirstInOrder,
-            }),
-        }
+        let all = match named(ask, name) {
+            Some(choice) => ask.all_to(&choice, reason),
+            None => ask.all_to(&ask.choices().next()?, Reason::FirstInOrder),
+        };
+        Some(Route { requests, ..all })
     }
 }
 

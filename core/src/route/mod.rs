@@ -1,17 +1,27 @@
 //! Where requests run. A [`Policy`] is asked; it answers with a [`Route`].
 
 mod break_even;
+pub(crate) mod calibrate;
+pub(crate) mod cost;
 mod fixed;
+pub(crate) mod learned;
+pub(crate) mod ledger;
 
 use std::fmt;
 
 pub use break_even::BreakEven;
+pub use calibrate::{CostRecord, CostStore};
+pub use cost::{BYTES, Costs, Estimate, REQUESTS};
 pub use fixed::{Failover, Pin, RoundRobin, SizeThreshold};
+pub use learned::{Learned, PATIENCE};
 
+use crate::coded::coded;
 use crate::driver::{Capability, DeviceInfo};
-use crate::registry::RegisteredDevice;
+use crate::job::List;
+use crate::request::Shape;
 use crate::session::Candidate;
-use crate::{Algorithm, Operation, Request};
+use crate::{Algorithm, Gantry, Operation};
+use ledger::Ledgers;
 
 /// What a route optimises.
 pub trait Policy: fmt::Debug + Send + Sync {
@@ -21,6 +31,27 @@ pub trait Policy: fmt::Debug + Send + Sync {
     /// Where the first of the requests in hand run. Called again for those that the answer leaves over, and for a
     /// request whose device failed. `None` when none of the choices will do.
     fn route(&self, ask: &Ask<'_>) -> Option<Route>;
+
+    /// The company that is worth waiting for, for a request like the one in hand, where no more than `most` can come.
+    fn company(&self, ask: &Ask<'_>, most: usize) -> Company {
+        let _ = (ask, most);
+        Company::NONE
+    }
+}
+
+/// Requests that run together, and what that is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Company {
+    /// How many: one that is alone may wait for so many, for a short while. 1 when company does not pay.
+    pub requests: usize,
+    /// Nanoseconds of the calling thread that each of them saves. Where there are more threads than CPUs, one that could let
+    /// others run until they are enough does so when this is more than that costs.
+    pub saving_ns: u32,
+}
+
+impl Company {
+    /// Every request by itself.
+    pub const NONE: Self = Self { requests: 1, saving_ns: 0 };
 }
 
 /// The choice of a device, with its reason.
@@ -32,46 +63,41 @@ pub struct Route {
     pub requests: usize,
     /// Why.
     pub reason: Reason,
+    /// The policy learns from this one: how long the device takes shall be measured.
+    pub measure: bool,
 }
 
-/// Why a route leads where it does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Reason {
-    /// No other device can.
-    OnlyChoice,
-    /// Enough requests are in hand for the device's break-even.
-    EnoughCompany,
-    /// Too few requests are in hand for any device that needs company.
-    TooFew,
-    /// The policy names the device.
-    Pinned,
-    /// First in the policy's order of those that work.
-    FirstInOrder,
-    /// It was the device's turn.
-    Turn,
-    /// Smaller than the policy's size threshold.
-    BelowThreshold,
-    /// At or above the policy's size threshold.
-    AboveThreshold,
-    /// The state of the stream lives there.
-    Stream,
-}
-
-impl Reason {
-    /// The reason code in tables and JSON.
-    pub const fn code(self) -> &'static str {
-        match self {
-            Reason::OnlyChoice => "only-choice",
-            Reason::EnoughCompany => "enough-company",
-            Reason::TooFew => "too-few",
-            Reason::Pinned => "pinned",
-            Reason::FirstInOrder => "first-in-order",
-            Reason::Turn => "turn",
-            Reason::BelowThreshold => "below-threshold",
-            Reason::AboveThreshold => "above-threshold",
-            Reason::Stream => "stream",
-        }
+coded! {
+    /// Why a route leads where it does.
+    pub enum Reason {
+        /// No other device can.
+        OnlyChoice = "only-choice";
+        /// Enough requests are in hand for the device's break-even.
+        EnoughCompany = "enough-company";
+        /// Too few requests are in hand for any device that needs company.
+        TooFew = "too-few";
+        /// The policy names the device.
+        Pinned = "pinned";
+        /// First in the policy's order of those that work.
+        FirstInOrder = "first-in-order";
+        /// It was the device's turn.
+        Turn = "turn";
+        /// Smaller than the policy's size threshold.
+        BelowThreshold = "below-threshold";
+        /// At or above the policy's size threshold.
+        AboveThreshold = "above-threshold";
+        /// The state of the stream lives there.
+        Stream = "stream";
+        /// By what was measured, it is done first.
+        Fastest = "fastest";
+        /// A part of the requests, so that all of them are done first.
+        Split = "split";
+        /// By what was measured, the device that would be done first has too many other requests before these.
+        Busy = "busy";
+        /// By what was measured, it takes the least time of the calling thread.
+        LeastCpu = "least-cpu";
+        /// To measure a device that is thought to be slower.
+        Trial = "trial";
     }
 }
 
@@ -79,16 +105,11 @@ impl Reason {
 pub struct Ask<'a> {
     /// Of the session.
     pub algorithm: Algorithm,
-    /// The same for all requests in hand.
-    pub operation: Operation,
-    /// How many are in hand; at least one.
-    pub requests: usize,
-    pub(crate) sizes: Sizes<'a>,
-    pub(crate) needs: Needs,
-    pub(crate) devices: &'a [RegisteredDevice],
+    pub(crate) question: &'a Question<'a>,
+    pub(crate) gantry: &'a Gantry,
     pub(crate) candidates: &'a [Candidate],
-    /// Bit n: candidate n has failed or declined already.
-    pub(crate) tried: u64,
+    /// Somebody wants to know, and will not run anything.
+    pub(crate) hypothetical: bool,
 }
 
 /// What the requests demand of a capability beyond algorithm and operation.
@@ -101,7 +122,29 @@ pub(crate) struct Needs {
 
 pub(crate) enum Sizes<'a> {
     One(usize),
-    Many(&'a [Request<'a>]),
+    Many(&'a List),
+}
+
+/// What a session adds to an [`Ask`].
+pub(crate) struct Question<'a> {
+    pub(crate) operation: Operation,
+    pub(crate) requests: usize,
+    /// Of all requests.
+    pub(crate) bytes: usize,
+    pub(crate) sizes: Sizes<'a>,
+    pub(crate) needs: Needs,
+    /// Bit n: candidate n has failed or declined already.
+    pub(crate) tried: u64,
+}
+
+impl Question<'static> {
+    /// About one request by itself.
+    #[inline]
+    pub(crate) fn one(shape: Shape, tried: u64) -> Self {
+        let Shape { operation, bytes, in_place } = shape;
+        let needs = Needs { in_place, streaming: false, max_bytes: bytes };
+        Self { operation, requests: 1, bytes, sizes: Sizes::One(bytes), needs, tried }
+    }
 }
 
 /// A device that can serve the requests in hand.
@@ -113,37 +156,106 @@ pub struct Choice<'a> {
     pub info: &'a DeviceInfo,
     /// What it offers for this algorithm.
     pub capability: &'a Capability,
+    /// What it costs, as far as that is known.
+    pub costs: &'a Costs,
+    /// Requests that these would wait for: those in its rings, and those that wait for room there.
+    pub ahead: u64,
 }
 
 impl Ask<'_> {
-    /// Bytes of data in the `index`th request in hand.
-    pub fn bytes(&self, index: usize) -> usize {
-        match &self.sizes {
-            Sizes::One(bytes) => *bytes,
-            Sizes::Many(requests) => requests[index].body.operands.bytes(),
-        }
+    /// The operation, the same for all requests in hand.
+    #[inline]
+    pub fn operation(&self) -> Operation {
+        self.question.operation
+    }
+
+    /// How many requests are in hand; at least one.
+    #[inline]
+    pub fn requests(&self) -> usize {
+        self.question.requests
+    }
+
+    /// Bytes of data in all requests in hand.
+    #[inline]
+    pub fn total_bytes(&self) -> usize {
+        self.question.bytes
+    }
+
+    /// Bytes of data in each request in hand.
+    pub fn sizes(&self) -> impl Iterator<Item = usize> {
+        let (one, many) = match self.question.sizes {
+            Sizes::One(bytes) => (Some(std::iter::repeat_n(bytes, self.question.requests)), None),
+            Sizes::Many(list) => (None, Some(list.iter().map(|request| request.link.shape.bytes))),
+        };
+        one.into_iter().flatten().chain(many.into_iter().flatten())
+    }
+
+    /// Bytes of data in a request, on the average of those in hand.
+    #[inline]
+    pub fn mean_bytes(&self) -> usize {
+        // Most come alone, and a division costs more than the rest of the choice.
+        if self.question.requests == 1 { self.question.bytes } else { self.question.bytes / self.question.requests }
     }
 
     /// The devices that can serve the requests, in the order in which they were registered: working, not tried before,
     /// and with no limit that the requests exceed.
+    #[inline]
     pub fn choices(&self) -> impl Iterator<Item = Choice<'_>> {
-        let Needs { in_place, streaming, max_bytes } = self.needs;
-        self.candidates.iter().enumerate().filter_map(move |(place, candidate)| {
-            let device = &self.devices[candidate.device];
+        let able = move |(place, candidate): &(usize, &Candidate)| {
+            self.question.tried >> place & 1 == 0 && self.can(candidate)
+        };
+        self.candidates.iter().enumerate().filter(able).map(|(_, candidate)| {
+            let device = &self.gantry.devices()[candidate.device];
             let capability = &candidate.capability;
-            let able = self.tried >> place & 1 == 0
-                && candidate.is_open()
-                && device.is_ready()
-                && capability.operations.contains(&self.operation)
-                && (capability.in_place || !in_place)
-                && (capability.streaming || !streaming)
-                && capability.max_bytes >= max_bytes;
-            able.then(|| Choice { device: candidate.device, info: device.info(), capability })
+            Choice {
+                device: candidate.device,
+                info: device.info(),
+                capability,
+                costs: device.costs_here(self.algorithm, self.question.operation),
+                ahead: if capability.direct { 0 } else { device.held() },
+            }
         })
     }
 
     /// All requests in hand to this device.
+    #[inline]
     pub fn all_to(&self, choice: &Choice<'_>, reason: Reason) -> Route {
-        Route { device: choice.device, requests: self.requests, reason }
+        Route { device: choice.device, requests: self.requests(), reason, measure: false }
+    }
+
+    /// Whether a device could serve the requests.
+    #[inline]
+    fn can(&self, candidate: &Candidate) -> bool {
+        let Needs { in_place, streaming, max_bytes } = self.question.needs;
+        let capability = &candidate.capability;
+        candidate.is_open()
+            && self.gantry.devices()[candidate.device].is_ready()
+            && capability.operations.contains(&self.question.operation)
+            && (capability.in_place || !in_place)
+            && (capability.streaming || !streaming)
+            && capability.max_bytes >= max_bytes
+    }
+
+    /// The same by the device's place in the framework.
+    #[inline]
+    fn is_able(&self, device: usize) -> bool {
+        self.candidates.iter().any(|candidate| candidate.device == device && self.can(candidate))
+    }
+
+    /// Candidates that offer the operation, in whatever state they are.
+    fn offers(&self) -> usize {
+        let offering = |candidate: &&Candidate| candidate.capability.operations.contains(&self.question.operation);
+        self.candidates.iter().filter(offering).count()
+    }
+
+    /// A question like those before and after it: requests will be run, nothing has failed, no stream begins.
+    #[inline]
+    fn is_plain(&self) -> bool {
+        self.question.tried == 0 && !self.hypothetical && !self.question.needs.streaming
+    }
+
+    #[inline]
+    fn ledgers(&self) -> &Ledgers {
+        self.gantry.ledgers()
     }
 }

@@ -1,9 +1,11 @@
 //! A device of the NULL cipher whose behaviour a test describes: how many requests fit in, when they come back, and what
 //! goes wrong.
 
+#![allow(dead_code, reason = "each test file uses its own part")]
+
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use gantry::driver::*;
 use gantry::{Algorithm, Fault, Outcome, SessionParams};
@@ -16,21 +18,54 @@ pub(crate) struct Script {
     /// Completes when asked again, not right away.
     pub(crate) ring: Option<usize>,
     pub(crate) does: Arc<dyn Fn(usize) -> Deed + Send + Sync>,
-    pub(crate) opens: bool,
+    /// What the device says when a session is opened, counted from 0; the known-answer test opens the first ones.
+    pub(crate) opens: Arc<dyn Fn(usize) -> Result<(), Refusal> + Send + Sync>,
+    /// What it says when it is asked for a queue.
+    pub(crate) attaches: Arc<dyn Fn() -> Result<(), Fault> + Send + Sync>,
+    /// Jobs that outlived their queues.
+    pub(crate) kept: Arc<Mutex<Vec<Job>>>,
+    /// The script is about known-answer tests, too.
+    pub(crate) tests: bool,
+    /// Completes the youngest first.
+    pub(crate) backwards: bool,
+    /// All queues have one ring together.
+    pub(crate) shared: bool,
+    pub(crate) class: Class,
 }
 
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Deed {
     Work,
+    /// Its result is wrong.
+    Lie,
+    /// Its outcome is not `Done`.
+    Refuse,
     Fail,
     Lose,
+    Decline,
     Panic,
+    /// Keeps this request and all after it, and says nothing.
+    Stall,
+    /// Keeps this one even when its queue is dropped: until somebody empties [`Script::kept`].
+    Keep,
 }
 
 impl Script {
     pub(crate) fn new(name: &'static str) -> Self {
         let capability = Capability::new(Algorithm::Null);
-        Self { name, capability, ring: None, does: Arc::new(|_| Deed::Work), opens: true }
+        Self {
+            name,
+            capability,
+            ring: None,
+            does: Arc::new(|_| Deed::Work),
+            opens: Arc::new(|_| Ok(())),
+            attaches: Arc::new(|| Ok(())),
+            kept: Arc::default(),
+            tests: false,
+            backwards: false,
+            shared: false,
+            class: Class::Model,
+        }
     }
 
     pub(crate) fn doing(mut self, does: impl Fn(usize) -> Deed + Send + Sync + 'static) -> Self {
@@ -43,11 +78,26 @@ impl Script {
 pub(crate) struct Scripted {
     script: Script,
     pub(crate) served: Arc<AtomicUsize>,
+    opened: Arc<AtomicUsize>,
 }
 
 impl Scripted {
     pub(crate) fn new(script: Script) -> Self {
-        Self { script, served: Arc::default() }
+        Self { script, served: Arc::default(), opened: Arc::default() }
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
+        self.script.name
+    }
+
+    /// How often it was asked to open a session.
+    pub(crate) fn opened(&self) -> usize {
+        self.opened.load(Ordering::Relaxed)
+    }
+
+    /// Requests that it has done.
+    pub(crate) fn served(&self) -> usize {
+        self.served.load(Ordering::Relaxed)
     }
 }
 
@@ -59,12 +109,21 @@ impl Driver for Scripted {
     fn discover(&self) -> Vec<Found> {
         let info = DeviceInfo {
             name: self.script.name.into(),
-            class: Class::Model,
+            class: self.script.class,
             description: String::new(),
             version: String::new(),
-            capabilities: vec![self.script.capability.clone()],
+            capabilities: vec![Capability {
+                direct: self.script.capability.direct && self.script.ring.is_none(),
+                ..self.script.capability.clone()
+            }],
         };
-        vec![Found::Device(Arc::new(TheDevice { info, script: self.script.clone(), served: self.served.clone() }))]
+        vec![Found::Device(Arc::new(TheDevice {
+            info,
+            script: self.script.clone(),
+            served: self.served.clone(),
+            inside: Arc::default(),
+            opened: self.opened.clone(),
+        }))]
     }
 }
 
@@ -72,6 +131,9 @@ struct TheDevice {
     info: DeviceInfo,
     script: Script,
     served: Arc<AtomicUsize>,
+    /// Jobs in all rings together.
+    inside: Arc<AtomicUsize>,
+    opened: Arc<AtomicUsize>,
 }
 
 impl Device for TheDevice {
@@ -79,17 +141,20 @@ impl Device for TheDevice {
         &self.info
     }
 
-    fn open(&self, _params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Unsupported> {
-        if !self.script.opens {
-            return Err(Unsupported::because("not today"));
-        }
+    fn open(&self, _params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Refusal> {
+        (self.script.opens)(self.opened.fetch_add(1, Ordering::Relaxed))?;
         Ok(Arc::new(TheSession { script: self.script.clone(), served: self.served.clone() }))
     }
 
     fn attach(&self) -> Result<Box<dyn DeviceQueue>, Fault> {
+        (self.script.attaches)()?;
         match self.script.ring {
             None => Ok(Box::new(Inline)),
-            Some(slots) => Ok(Box::new(Ring { slots, jobs: VecDeque::new() })),
+            Some(slots) => {
+                let inside = if self.script.shared { self.inside.clone() } else { Arc::default() };
+                let (script, jobs) = (self.script.clone(), VecDeque::new());
+                Ok(Box::new(Ring { slots, jobs, inside, script, stalled: false, keeps: 0 }))
+            }
         }
     }
 }
@@ -103,7 +168,7 @@ impl TheSession {
     /// What the script says about the next request. Known-answer tests come before the script begins: they are never of
     /// `LENGTH` bytes.
     fn next(&self, bytes: usize) -> Deed {
-        if bytes == crate::LENGTH {
+        if bytes == crate::LENGTH || self.script.tests {
             (self.script.does)(self.served.fetch_add(1, Ordering::Relaxed))
         } else {
             Deed::Work
@@ -117,9 +182,17 @@ fn perform(deed: Deed, operands: Operands<'_>) -> Result<Outcome, Fault> {
             output.copy_from_slice(input);
         }
         (Deed::Work, _) => {}
+        (Deed::Lie, operands) => {
+            if let Operands::Cipher { mut data, .. } = operands {
+                data.output().fill(0xba);
+            }
+        }
+        (Deed::Refuse, _) => return Ok(Outcome::BadTag),
         (Deed::Fail, _) => return Err(Fault::failed("it broke")),
         (Deed::Lose, _) => return Err(Fault::Lost),
+        (Deed::Decline, _) => return Err(Fault::Declined("not this one")),
         (Deed::Panic, _) => panic!("the driver has a bug"),
+        (Deed::Stall | Deed::Keep, _) => unreachable!("only rings do that"),
     }
     Ok(Outcome::Done)
 }
@@ -130,31 +203,56 @@ impl DeviceSession for TheSession {
     }
 }
 
-/// Takes at most `slots` jobs, and completes the oldest one at each poll.
+/// Takes at most `slots` jobs, and completes one at each poll.
 struct Ring {
     slots: usize,
     jobs: VecDeque<Job>,
+    inside: Arc<AtomicUsize>,
+    script: Script,
+    stalled: bool,
+    /// Jobs that are in the device and not here.
+    keeps: usize,
 }
 
 impl DeviceQueue for Ring {
     fn submit(&mut self, batch: &mut Batch<'_>) {
-        while self.jobs.len() < self.slots {
-            let Some(job) = batch.take() else { return };
-            self.jobs.push_back(job);
+        let enter = |inside: usize| (inside < self.slots).then_some(inside + 1);
+        while batch.len() > 0 && self.inside.fetch_update(Ordering::SeqCst, Ordering::SeqCst, enter).is_ok() {
+            self.jobs.extend(batch.take());
         }
     }
 
     fn poll(&mut self, done: &mut Completions) -> usize {
-        if let Some(mut job) = self.jobs.pop_front() {
+        let job = if self.script.backwards { self.jobs.pop_back() } else { self.jobs.pop_front() };
+        if let Some(mut job) = job {
             let bytes = job.operands().bytes();
-            match job.session_as::<TheSession>().expect("our own session").next(bytes) {
+            let session = job.session_as::<TheSession>().expect("our own session");
+            let deed = if self.stalled { Deed::Stall } else { session.next(bytes) };
+            match deed {
+                Deed::Stall => {
+                    self.stalled = true;
+                    self.jobs.push_front(job);
+                    return self.jobs.len();
+                }
                 Deed::Lose => drop(job),
+                Deed::Keep => {
+                    self.script.kept.lock().unwrap().push(job);
+                    self.keeps += 1;
+                    return self.jobs.len() + self.keeps;
+                }
                 deed => {
                     let result = perform(deed, job.operands());
                     done.complete(job, result);
                 }
             }
+            self.inside.fetch_sub(1, Ordering::SeqCst);
         }
-        self.jobs.len()
+        self.jobs.len() + self.keeps
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        self.inside.fetch_sub(self.jobs.len(), Ordering::SeqCst);
     }
 }

@@ -1,5 +1,7 @@
 //! CBC encryption and CMAC on lanes.
 
+use core::mem::MaybeUninit;
+
 use gantry::driver::Buffers;
 use zeroize::Zeroize;
 
@@ -8,7 +10,7 @@ use crate::kernel::aes::{Aes, BLOCK, Kernels, Mode, RoundKeys};
 
 /// A key for CBC encryption.
 pub(crate) struct CbcKey {
-    keys: RoundKeys,
+    keys: Box<RoundKeys>,
     kernels: Kernels,
 }
 
@@ -19,28 +21,36 @@ impl CbcKey {
         Some(CbcKey { kernels: aes.kernels(&keys, Mode::Encrypt), keys })
     }
 
-    /// Encrypts side by side.
+    /// Encrypts side by side, each message with its own key; all keys are as long as this one, and fastest is this one.
     pub(crate) fn run<'a>(&'a self, jobs: impl Iterator<Item = CbcJob<'a>>) {
         engine::run(&mut CbcLanes(Chains::<MAX_LANES>::new(&self.keys, self.kernels, self.kernels.lanes)), jobs);
     }
 
-    /// Encrypts whole blocks of one message, and returns the chaining value behind it: the last block of ciphertext.
-    pub(crate) fn run_one(&self, job: CbcJob<'_>) -> [u8; BLOCK] {
-        let mut lanes = CbcLanes(Chains::<1>::new(&self.keys, self.kernels, 1));
-        engine::run_one(&mut lanes, job);
-        lanes.0.values[0]
+    /// Whether [`run`](Self::run) takes messages with that key, too.
+    pub(crate) fn runs_with(&self, other: &CbcKey) -> bool {
+        self.keys.same_length(&other.keys)
     }
 }
 
 /// A message for CBC encryption, of whole blocks.
 pub(crate) struct CbcJob<'a> {
+    pub(crate) key: &'a CbcKey,
     pub(crate) iv: [u8; BLOCK],
     pub(crate) data: Buffers<'a>,
 }
 
+impl CbcJob<'_> {
+    /// Encrypts one message, and returns the chaining value behind it: the last block of ciphertext.
+    pub(crate) fn run(self) -> [u8; BLOCK] {
+        let mut lanes = CbcLanes(Chains::<1>::new(&self.key.keys, self.key.kernels, 1));
+        engine::run_one(&mut lanes, self);
+        lanes.0.values[0]
+    }
+}
+
 /// The AES-CMAC key (RFC 4493): the key of the chain, and what is added to the last block.
 pub(crate) struct CmacKey {
-    keys: RoundKeys,
+    keys: Box<RoundKeys>,
     kernels: Kernels,
     /// For a last block that is full.
     k1: [u8; BLOCK],
@@ -62,14 +72,14 @@ impl CmacKey {
         Some(CmacKey { kernels, k1, k2: double(k1), keys })
     }
 
-    /// Runs jobs side by side.
+    /// Runs jobs side by side, each with its own key; all keys are as long as this one, and fastest is this one.
     pub(crate) fn run<'a>(&'a self, jobs: impl Iterator<Item = CmacJob<'a>>) {
         engine::run(&mut CmacLanes::<MAX_LANES>::new(self, self.kernels.lanes), jobs);
     }
 
-    /// Runs one job with the single-stream kernel.
-    pub(crate) fn run_one(&self, job: CmacJob<'_>) {
-        engine::run_one(&mut CmacLanes::<1>::new(self, 1), job);
+    /// Whether [`run`](Self::run) takes messages with that key, too.
+    pub(crate) fn runs_with(&self, other: &CmacKey) -> bool {
+        self.keys.same_length(&other.keys)
     }
 }
 
@@ -112,17 +122,28 @@ impl Drop for CmacStream {
 /// One request: `input` is the next piece of `stream`, or the whole message where there is no stream. With an `output` the
 /// message ends here, its MAC goes there (cut to the length of `output`), and the stream is at its beginning again.
 pub(crate) struct CmacJob<'a> {
+    pub(crate) key: &'a CmacKey,
     pub(crate) stream: Option<&'a mut CmacStream>,
     pub(crate) input: &'a [u8],
     pub(crate) output: Option<&'a mut [u8]>,
 }
 
-/// Chains of one key, at most `N`.
+impl CmacJob<'_> {
+    /// Runs one job with the single-stream kernel.
+    pub(crate) fn run(self) {
+        engine::run_one(&mut CmacLanes::<1>::new(self.key, 1), self);
+    }
+}
+
+/// Chains side by side, at most `N`.
 struct Chains<'a, const N: usize> {
-    keys: &'a RoundKeys,
     kernels: Kernels,
     /// Lanes in use.
     count: usize,
+    /// The round keys of each lane, all of one length.
+    keys: [&'a RoundKeys; N],
+    /// For the moments when they are not all the same.
+    table: KeyTable<N>,
     /// The chaining value of each lane.
     values: [[u8; BLOCK]; N],
     /// Where each lane reads and writes next.
@@ -130,13 +151,57 @@ struct Chains<'a, const N: usize> {
     to: [*mut u8; N],
 }
 
+/// The round keys of lanes that do not share them, round after round: block `r * count + l` is round key `r` of lane `l`, so
+/// that one load gives a register of lanes its keys.
+#[repr(align(64))]
+struct KeyTable<const N: usize> {
+    blocks: [[MaybeUninit<[u8; BLOCK]>; N]; 15],
+    /// Whose keys are in the column of each lane.
+    of: [*const RoundKeys; N],
+}
+
+impl<const N: usize> KeyTable<N> {
+    /// An empty table. Most batches are of one session, and never look at it.
+    fn new() -> Self {
+        KeyTable { blocks: [[MaybeUninit::uninit(); N]; 15], of: [core::ptr::null(); N] }
+    }
+
+    /// Where the keys of all lanes are, as many rounds as they have.
+    #[inline(never)]
+    fn with(&mut self, keys: &[&RoundKeys]) -> *const [u8; BLOCK] {
+        let blocks = self.blocks.as_flattened_mut();
+        for (lane, (of, &keys_of)) in self.of.iter_mut().zip(keys).enumerate() {
+            if !core::ptr::eq(*of, keys_of) {
+                *of = keys_of;
+                for (block, key) in blocks[lane..].iter_mut().step_by(keys.len()).zip(keys_of.as_blocks()) {
+                    block.write(*key);
+                }
+            }
+        }
+        blocks.as_ptr().cast()
+    }
+}
+
+impl<const N: usize> Drop for KeyTable<N> {
+    fn drop(&mut self) {
+        if !self.of[0].is_null() {
+            // Not with `zeroize`, which would write thousands of single bytes for each batch. Who has the address may read what
+            // is there, so the compiler leaves the zeros in.
+            self.blocks.as_flattened_mut().fill(MaybeUninit::new([0; BLOCK]));
+            core::hint::black_box(&self.blocks);
+        }
+    }
+}
+
 impl<'a, const N: usize> Chains<'a, N> {
+    /// Lanes that all have the same keys.
     fn new(keys: &'a RoundKeys, kernels: Kernels, count: usize) -> Self {
         let (from, to) = ([core::ptr::null(); N], [core::ptr::null_mut(); N]);
-        Chains { keys, kernels, count, values: [[0; BLOCK]; N], from, to }
+        Chains { kernels, count, keys: [keys; N], table: KeyTable::new(), values: [[0; BLOCK]; N], from, to }
     }
 
     fn shadow(&mut self, idle: usize, busy: usize) {
+        self.keys[idle] = self.keys[busy];
         self.values[idle] = self.values[busy];
         self.from[idle] = self.from[busy];
         self.to[idle] = self.to[busy];
@@ -152,14 +217,21 @@ impl<'a, const N: usize> Chains<'a, N> {
 
     fn advance(&mut self, blocks: usize) {
         debug_assert_eq!(self.count, self.kernels.lanes);
-        let kernel = if self.collides() { self.kernels.colliding } else { self.kernels.side_by_side };
+        let keys = &self.keys[..self.count];
+        let (kernels, keys) = if keys.iter().all(|of_lane| core::ptr::eq(*of_lane, keys[0])) {
+            (self.kernels.shared, keys[0].as_blocks().as_ptr())
+        } else {
+            (self.kernels.own, self.table.with(keys))
+        };
+        let kernel = if self.collides() { kernels.colliding } else { kernels.usual };
         let (chains, from, to) = (self.values.as_mut_ptr(), self.from.as_ptr(), self.to.as_ptr());
-        // SAFETY: the CPU has the instructions because `kernels` exists, and `keys` are of the length they are for. The
-        // pointers of a busy lane were set by `CbcLanes::start` or `CmacLanes::next` to memory that its job borrows or its
-        // lane owns, valid for no fewer blocks than they counted, of which the engine asks for no more; those of an idle
-        // lane are copies of a busy one's. Writing twice the same to the same place is harmless: all lanes read a block
-        // before any writes it, and their chains are equal.
-        unsafe { kernel(chains, from, to, blocks, self.keys.as_ptr()) };
+        // SAFETY: the CPU has the instructions because `kernels` exists. Without a table all lanes have the first one's keys,
+        // with it each has a column; room for the most rounds is in both. The pointers of a busy lane were set by
+        // `CbcLanes::start` or `CmacLanes::next` to memory that its job borrows or its lane owns, valid for no fewer blocks
+        // than they counted, of which the engine asks for no more; those of an idle lane are copies of a busy one's. Writing
+        // twice the same to the same place is harmless: all lanes read a block before any writes it, and their chains and
+        // keys are equal.
+        unsafe { kernel(chains, from, to, blocks, keys) };
         for lane in 0..self.count {
             self.from[lane] = self.from[lane].wrapping_add(blocks * BLOCK);
             self.to[lane] = self.to[lane].wrapping_add(blocks * BLOCK);
@@ -170,7 +242,7 @@ impl<'a, const N: usize> Chains<'a, N> {
         let &[lane] = lanes else { unreachable!("a few are one here") };
         let (chain, from, to) = (&raw mut self.values[lane], &raw const self.from[lane], &raw const self.to[lane]);
         // SAFETY: as for `advance`, with one lane.
-        unsafe { (self.kernels.single)(chain, from, to, blocks, self.keys.as_ptr()) };
+        unsafe { (self.kernels.single)(chain, from, to, blocks, self.keys[lane].as_blocks().as_ptr()) };
         self.from[lane] = self.from[lane].wrapping_add(blocks * BLOCK);
         self.to[lane] = self.to[lane].wrapping_add(blocks * BLOCK);
     }
@@ -180,7 +252,7 @@ impl<'a, const N: usize> Chains<'a, N> {
 struct CbcLanes<'a, const N: usize>(Chains<'a, N>);
 
 impl<'a, const N: usize> Lanes for CbcLanes<'a, N> {
-    // The buffers outlive the lanes: they are borrowed for as long as `run` borrows the key.
+    // The buffers outlive the lanes: they are borrowed for as long as the keys.
     type Job = CbcJob<'a>;
 
     fn lanes(&self) -> usize {
@@ -196,6 +268,7 @@ impl<'a, const N: usize> Lanes for CbcLanes<'a, N> {
     }
 
     fn start(&mut self, lane: usize, job: CbcJob<'a>) -> usize {
+        self.0.keys[lane] = &job.key.keys;
         self.0.values[lane] = job.iv;
         let (from, to, bytes) = match job.data {
             Buffers::InPlace(data) => {
@@ -246,21 +319,20 @@ struct CmacLane<'a> {
 }
 
 struct CmacLanes<'a, const N: usize> {
-    key: &'a CmacKey,
     chains: Chains<'a, N>,
     lanes: [Option<CmacLane<'a>>; N],
 }
 
 impl<'a, const N: usize> CmacLanes<'a, N> {
     fn new(key: &'a CmacKey, count: usize) -> Self {
-        CmacLanes { key, chains: Chains::new(&key.keys, key.kernels, count), lanes: [const { None }; N] }
+        CmacLanes { chains: Chains::new(&key.keys, key.kernels, count), lanes: [const { None }; N] }
     }
 }
 
 impl CmacLane<'_> {
     /// The next segment, as its first byte and its blocks; no blocks at the end of the job. `chain` is the chaining value
     /// behind all segments so far.
-    fn next(&mut self, key: &CmacKey, chain: &[u8; BLOCK]) -> (*const u8, usize) {
+    fn next(&mut self, chain: &[u8; BLOCK]) -> (*const u8, usize) {
         let job = &mut self.job;
         loop {
             match self.stage {
@@ -301,7 +373,7 @@ impl CmacLane<'_> {
                         }
                     }
                     let last = job.stream.as_ref().map_or(job.input, |stream| &stream.buffer[..stream.buffered]);
-                    self.tail = if last.len() == BLOCK { key.k1 } else { key.k2 };
+                    self.tail = if last.len() == BLOCK { job.key.k1 } else { job.key.k2 };
                     for (byte, data) in self.tail.iter_mut().zip(last.iter().chain(&[0x80])) {
                         *byte ^= data;
                     }
@@ -342,6 +414,7 @@ impl<'a, const N: usize> Lanes for CmacLanes<'a, N> {
     }
 
     fn start(&mut self, lane: usize, job: CmacJob<'a>) -> usize {
+        self.chains.keys[lane] = &job.key.keys;
         self.chains.values[lane] = job.stream.as_ref().map_or([0; BLOCK], |stream| stream.chain);
         self.lanes[lane] = Some(CmacLane { job, stage: Stage::Head, tail: [0; BLOCK] });
         self.next(lane)
@@ -349,7 +422,7 @@ impl<'a, const N: usize> Lanes for CmacLanes<'a, N> {
 
     fn next(&mut self, lane: usize) -> usize {
         let chain = &self.chains.values[lane];
-        let (from, blocks) = self.lanes[lane].as_mut().map_or(END, |lane| lane.next(self.key, chain));
+        let (from, blocks) = self.lanes[lane].as_mut().map_or(END, |lane| lane.next(chain));
         self.chains.from[lane] = from;
         if blocks == 0 {
             self.lanes[lane] = None;
@@ -375,6 +448,23 @@ mod tests {
     use super::*;
     use crate::level::every_level;
     use crate::random::Random;
+
+    #[cfg(target_arch = "x86_64")]
+    impl CbcKey {
+        /// What must not be left behind.
+        pub(crate) fn secrets(&self) -> Vec<Vec<u8>> {
+            self.keys.as_blocks().iter().map(|key| key.to_vec()).collect()
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    impl CmacKey {
+        /// What must not be left behind.
+        pub(crate) fn secrets(&self) -> Vec<Vec<u8>> {
+            let own = [self.k1, self.k2];
+            own.iter().chain(self.keys.as_blocks()).map(|key| key.to_vec()).collect()
+        }
+    }
 
     fn bytes(hex: &str) -> Vec<u8> {
         (0..hex.len()).step_by(2).map(|i| u8::from_str_radix(&hex[i..i + 2], 16).unwrap()).collect()
@@ -418,7 +508,7 @@ mod tests {
                 let key = CbcKey::new(aes, &bytes(key)).unwrap();
                 for count in [1, 2, 7, 16, 33] {
                     let mut data = vec![bytes(PLAIN); count];
-                    key.run(data.iter_mut().map(|data| CbcJob { iv, data: Buffers::InPlace(data) }));
+                    key.run(data.iter_mut().map(|data| CbcJob { key: &key, iv, data: Buffers::InPlace(data) }));
                     for data in &data {
                         assert_eq!(*data, bytes(cipher), "{count} at once");
                     }
@@ -446,7 +536,12 @@ mod tests {
                 let message = &bytes(PLAIN)[..length];
                 for count in [1, 2, 7, 16, 33] {
                     let mut macs = vec![[0; 16]; count];
-                    key.run(macs.iter_mut().map(|mac| CmacJob { stream: None, input: message, output: Some(mac) }));
+                    key.run(macs.iter_mut().map(|mac| CmacJob {
+                        key: &key,
+                        stream: None,
+                        input: message,
+                        output: Some(mac),
+                    }));
                     for result in macs {
                         assert_eq!(result.to_vec(), bytes(mac), "{length} bytes, {count} at once");
                     }
@@ -455,73 +550,98 @@ mod tests {
         }
     }
 
-    /// Messages of random lengths side by side, in place and not, against one after the other.
+    /// One key, or several of one length: most batches are of one session.
+    fn keys<K>(random: &Random, new: impl Fn(&[u8]) -> Option<K>) -> Vec<K> {
+        let length = [16, 24, 32][random.below(3)];
+        let count = if random.below(2) == 0 { 1 } else { 1 + random.below(40) };
+        (0..count).map(|_| new(&random.bytes(length)).unwrap()).collect()
+    }
+
+    /// Messages of random lengths side by side, in place and not, with one key and several, against one after the other.
     #[test]
     fn cbc_of_random_lengths() {
         let random = Random::new(0x6362_6373);
         for aes in every_aes() {
-            for _ in 0..60 {
-                let key = CbcKey::new(aes, &random.bytes([16, 24, 32][random.below(3)])).unwrap();
-                let plain: Vec<Vec<u8>> =
-                    (0..random.below(60)).map(|_| random.bytes(random.length() / BLOCK * BLOCK)).collect();
-                let ivs: Vec<[u8; BLOCK]> = plain.iter().map(|_| random.bytes(BLOCK).try_into().unwrap()).collect();
-                let mut expected = plain.clone();
-                for (data, &iv) in expected.iter_mut().zip(&ivs) {
-                    let chain = key.run_one(CbcJob { iv, data: Buffers::InPlace(data) });
+            for _ in 0..120 {
+                let keys = keys(&random, |key| CbcKey::new(aes, key));
+                let plain: Vec<(&CbcKey, [u8; BLOCK], Vec<u8>)> = (0..random.below(60))
+                    .map(|_| {
+                        let data = random.bytes(random.length() / BLOCK * BLOCK);
+                        (&keys[random.below(keys.len())], random.bytes(BLOCK).try_into().unwrap(), data)
+                    })
+                    .collect();
+                let mut expected: Vec<Vec<u8>> = plain.iter().map(|(_, _, data)| data.clone()).collect();
+                for (data, &(key, iv, _)) in expected.iter_mut().zip(&plain) {
+                    let chain = CbcJob { key, iv, data: Buffers::InPlace(data) }.run();
                     assert_eq!(chain, data.last_chunk().copied().unwrap_or(iv));
                 }
-                let mut separate: Vec<Vec<u8>> = plain.iter().map(|data| vec![0xee; data.len()]).collect();
-                let mut in_place = plain.clone();
-                let jobs = plain.iter().zip(&mut separate).zip(&ivs);
-                let jobs = jobs.map(|((input, output), &iv)| CbcJob { iv, data: Buffers::Separate { input, output } });
-                let more = in_place.iter_mut().zip(&ivs).map(|(data, &iv)| CbcJob { iv, data: Buffers::InPlace(data) });
-                key.run(jobs.chain(more));
+                let mut separate: Vec<Vec<u8>> = plain.iter().map(|(_, _, data)| vec![0xee; data.len()]).collect();
+                let mut in_place: Vec<Vec<u8>> = plain.iter().map(|(_, _, data)| data.clone()).collect();
+                let jobs = plain.iter().zip(&mut separate);
+                let jobs = jobs.map(|(&(key, iv, ref input), output)| CbcJob {
+                    key,
+                    iv,
+                    data: Buffers::Separate { input, output },
+                });
+                let more = plain.iter().zip(&mut in_place);
+                let more = more.map(|(&(key, iv, _), data)| CbcJob { key, iv, data: Buffers::InPlace(data) });
+                keys[0].run(jobs.chain(more));
                 assert_eq!(separate, expected);
                 assert_eq!(in_place, expected);
             }
         }
     }
 
-    /// Streams in random pieces beside whole messages, against whole messages one after the other.
+    /// Streams in random pieces beside whole messages, with one key and several, against whole messages one after the other.
     #[test]
     fn cmac_streams_of_random_pieces() {
         let random = Random::new(0x636d_6163);
         for aes in every_aes() {
-            for _ in 0..60 {
-                let key = CmacKey::new(aes, &random.bytes([16, 24, 32][random.below(3)])).unwrap();
-                let alone = |message: &[u8]| {
+            for _ in 0..120 {
+                let keys = keys(&random, |key| CmacKey::new(aes, key));
+                let any_key = || &keys[random.below(keys.len())];
+                let alone = |key: &CmacKey, message: &[u8]| {
                     let mut mac = [0; BLOCK];
-                    key.run_one(CmacJob { stream: None, input: message, output: Some(&mut mac) });
+                    CmacJob { key, stream: None, input: message, output: Some(&mut mac) }.run();
                     mac
                 };
-                let mut streams: Vec<(CmacStream, Vec<u8>)> =
-                    (0..random.below(20)).map(|_| (CmacStream::new(), Vec::new())).collect();
+                let mut streams: Vec<(&CmacKey, CmacStream, Vec<u8>)> =
+                    (0..random.below(20)).map(|_| (any_key(), CmacStream::new(), Vec::new())).collect();
                 for _ in 0..5 {
-                    let short = |random: &Random| random.bytes(random.below(40));
-                    let pieces: Vec<Vec<u8>> = streams.iter().map(|_| short(&random)).collect();
-                    let whole: Vec<Vec<u8>> = (0..random.below(30)).map(|_| random.bytes(random.length())).collect();
+                    let pieces: Vec<Vec<u8>> = streams.iter().map(|_| random.bytes(random.below(40))).collect();
+                    let whole: Vec<(&CmacKey, Vec<u8>)> =
+                        (0..random.below(30)).map(|_| (any_key(), random.bytes(random.length()))).collect();
                     let mut macs = vec![[0; BLOCK]; whole.len()];
                     let updates = streams.iter_mut().zip(&pieces);
-                    let updates =
-                        updates.map(|((stream, _), input)| CmacJob { stream: Some(stream), input, output: None });
+                    let updates = updates.map(|((key, stream, _), input)| CmacJob {
+                        key,
+                        stream: Some(stream),
+                        input,
+                        output: None,
+                    });
                     let jobs = whole.iter().zip(&mut macs);
-                    let jobs = jobs.map(|(input, mac)| CmacJob { stream: None, input, output: Some(mac) });
-                    key.run(updates.chain(jobs));
-                    for (message, mac) in whole.iter().zip(macs) {
-                        assert_eq!(mac, alone(message));
+                    let jobs = jobs.map(|((key, input), mac)| CmacJob { key, stream: None, input, output: Some(mac) });
+                    keys[0].run(updates.chain(jobs));
+                    for ((key, message), mac) in whole.iter().zip(macs) {
+                        assert_eq!(mac, alone(key, message));
                     }
-                    for ((_, message), piece) in streams.iter_mut().zip(pieces) {
+                    for ((_, _, message), piece) in streams.iter_mut().zip(pieces) {
                         message.extend(piece);
                     }
                 }
                 let mut macs = vec![[0; BLOCK]; streams.len()];
                 let jobs = streams.iter_mut().zip(&mut macs);
-                key.run(jobs.map(|((stream, _), mac)| CmacJob { stream: Some(stream), input: b"", output: Some(mac) }));
-                for ((stream, message), mac) in streams.iter_mut().zip(macs) {
-                    assert_eq!(mac, alone(message), "{} bytes", message.len());
+                keys[0].run(jobs.map(|((key, stream, _), mac)| CmacJob {
+                    key,
+                    stream: Some(stream),
+                    input: b"",
+                    output: Some(mac),
+                }));
+                for ((key, stream, message), mac) in streams.iter_mut().zip(macs) {
+                    assert_eq!(mac, alone(key, message), "{} bytes", message.len());
                     let mut again = [0; BLOCK];
-                    key.run_one(CmacJob { stream: Some(stream), input: b"again", output: Some(&mut again) });
-                    assert_eq!(again, alone(b"again"));
+                    CmacJob { key, stream: Some(stream), input: b"again", output: Some(&mut again) }.run();
+                    assert_eq!(again, alone(key, b"again"));
                 }
             }
         }

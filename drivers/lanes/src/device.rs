@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gantry::driver::{Capability, Class, Device, DeviceInfo, DeviceQueue, DeviceSession};
-use gantry::{Algorithm, Fault, Operation, SessionParams, Unsupported};
+use gantry::{Algorithm, Fault, Operation, Refusal, SessionParams};
 
 use crate::level::Level;
 use crate::queue::LanesQueue;
@@ -33,7 +33,7 @@ impl Device for LanesDevice {
         &self.info
     }
 
-    fn open(&self, params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Unsupported> {
+    fn open(&self, params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Refusal> {
         Ok(Arc::new(LanesSession::open(self.level, params)?))
     }
 

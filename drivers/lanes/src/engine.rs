@@ -89,6 +89,7 @@ pub(crate) fn run_one<L: Lanes>(lanes: &mut L, job: L::Job) {
 }
 
 /// Puts jobs on a lane until one is not already done at the start (such as a short update, which is only buffered).
+#[inline(always)]
 fn refill<L: Lanes>(lanes: &mut L, lane: usize, jobs: &mut impl Iterator<Item = L::Job>) -> usize {
     for job in jobs {
         let blocks = lanes.start(lane, job);

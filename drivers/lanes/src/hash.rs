@@ -17,6 +17,8 @@ pub(crate) struct Start<H: Hash> {
     absorbed: u64,
     /// The chaining value behind HMAC's outer key block.
     outer: Option<[H::Word; 8]>,
+    /// HMAC's outer block, padded, without the digest. No hash function's digest needs a second one.
+    frame: [u8; MAX_BLOCK],
     /// Bytes of the untruncated result.
     digest: usize,
 }
@@ -24,10 +26,10 @@ pub(crate) struct Start<H: Hash> {
 impl<H: Hash> Start<H> {
     /// A plain digest of `digest` bytes.
     pub(crate) fn digest(initial: [H::Word; 8], digest: usize) -> Self {
-        Start { chain: initial, absorbed: 0, outer: None, digest }
+        Start { chain: initial, absorbed: 0, outer: None, frame: [0; MAX_BLOCK], digest }
     }
 
-    /// HMAC (RFC 2104) with a key of any length.
+    /// HMAC (RFC 2104) with a key of any length. Leaves copies of the key on the stack, for [`wiped`](crate::wipe::wiped).
     pub(crate) fn hmac(kernels: Kernels<H>, initial: [H::Word; 8], digest: usize, key: &[u8]) -> Self {
         let mut block = [0; MAX_BLOCK];
         if key.len() > H::BLOCK {
@@ -38,14 +40,29 @@ impl<H: Hash> Start<H> {
         }
         let behind = |pad: u8| {
             let mut chain = initial;
-            let mut padded = block.map(|byte| byte ^ pad);
-            kernels.compress(&mut chain, &padded[..H::BLOCK]);
-            padded.zeroize();
+            kernels.compress(&mut chain, &block.map(|byte| byte ^ pad)[..H::BLOCK]);
             chain
         };
         let (chain, outer) = (behind(0x36), behind(0x5c));
-        block.zeroize();
-        Start { chain, absorbed: H::BLOCK as u64, outer: Some(outer), digest }
+        let mut frame = [0; 2 * MAX_BLOCK];
+        pad::<H>(&mut frame, digest, (H::BLOCK + digest) as u64);
+        let [frame, _] = *frame.as_chunks().0 else { unreachable!("two halves") };
+        Start { chain, absorbed: H::BLOCK as u64, outer: Some(outer), frame, digest }
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+impl<H: Hash> Start<H> {
+    /// What must not be left behind, as it is in memory.
+    pub(crate) fn secrets(&self) -> Vec<Vec<u8>> {
+        let bytes = |chain: &[H::Word; 8]| {
+            let mut bytes = vec![0; 8 * size_of::<H::Word>()];
+            for (part, word) in bytes.chunks_exact_mut(size_of::<H::Word>()).zip(chain) {
+                word.write(part, false);
+            }
+            bytes
+        };
+        [&self.chain].into_iter().chain(&self.outer).map(bytes).collect()
     }
 }
 
@@ -106,11 +123,9 @@ pub(crate) fn run_one<H: Hash>(kernels: Kernels<H>, job: Job<'_, H>) {
 /// What comes next in a lane.
 #[derive(Clone, Copy)]
 enum Stage {
-    /// Fill up the block that the stream has buffered.
-    Head,
     /// The whole blocks of the input.
     Body,
-    /// Less than a block is left: pad it, or keep it for the stream's next piece.
+    /// The padded tail; or, for a stream that goes on, nothing.
     Tail,
     /// HMAC's outer block, over the digest.
     Outer,
@@ -118,9 +133,19 @@ enum Stage {
     Digest,
 }
 
+/// The request of a lane. Whatever does not wait for the chain is done when it starts: the stores of then are in memory when
+/// the kernel reads.
 struct Lane<'a, H: Hash> {
-    job: Job<'a, H>,
+    start: &'a Start<H>,
+    stream: Option<&'a mut Stream<H>>,
+    output: Option<&'a mut [u8]>,
     stage: Stage,
+    /// The whole blocks of the input.
+    body: &'a [u8],
+    /// Behind them: less than a block.
+    rest: &'a [u8],
+    /// Blocks of the padded tail.
+    tail: usize,
     /// Bytes of the message up to the end of the input, with those of HMAC's key block.
     count: u64,
 }
@@ -128,79 +153,91 @@ struct Lane<'a, H: Hash> {
 /// The padded tail of a message, or HMAC's outer block.
 type TailBlocks = [u8; 2 * MAX_BLOCK];
 
-impl<H: Hash> Lane<'_, H> {
-    /// The next segment, as its first byte and its blocks; no blocks at the end of the job. `chain` is the lane's column of
-    /// chaining values, behind all segments so far; `tail` belongs to the lane.
-    fn next(&mut self, mut chain: Column<'_, H::Word>, tail: &mut TailBlocks) -> (*const u8, usize) {
-        let job = &mut self.job;
-        loop {
-            match self.stage {
-                Stage::Head => {
-                    self.stage = Stage::Body;
-                    if let Some(stream) = &mut job.stream {
-                        let buffered = (stream.count % H::BLOCK as u64) as usize;
-                        if buffered > 0 {
-                            let (piece, rest) = job.input.split_at(job.input.len().min(H::BLOCK - buffered));
-                            stream.buffer[buffered..buffered + piece.len()].copy_from_slice(piece);
-                            job.input = rest;
-                            if buffered + piece.len() == H::BLOCK {
-                                return (stream.buffer.as_ptr(), 1);
-                            }
-                            // All of the input went into the buffer: there is no body, and the tail is already there.
-                        }
+impl<'a, H: Hash> Lane<'a, H> {
+    /// Begins a job. Answers with the lane and with its first segment, as `next` does.
+    #[inline(always)]
+    fn start(job: Job<'a, H>, mut chain: Column<'_, H>, tail: &mut TailBlocks) -> (Self, (*const u8, usize)) {
+        let Job { start, mut stream, input, output } = job;
+        let mut head = END;
+        let mut rest = input;
+        let mut count = start.absorbed;
+        match &mut stream {
+            None => chain.set(&start.chain),
+            Some(stream) => {
+                chain.set(&stream.chain);
+                count = stream.count;
+                let buffered = (count % H::BLOCK as u64) as usize;
+                if buffered > 0 {
+                    // Fill up the block. If it is not full then, this was all of the input.
+                    let piece;
+                    (piece, rest) = input.split_at(input.len().min(H::BLOCK - buffered));
+                    stream.buffer[buffered..buffered + piece.len()].copy_from_slice(piece);
+                    if buffered + piece.len() == H::BLOCK {
+                        head = (stream.buffer.as_ptr(), 1);
                     }
-                }
-                Stage::Body => {
-                    self.stage = Stage::Tail;
-                    let blocks = job.input.len() / H::BLOCK;
-                    if blocks > 0 {
-                        let body = job.input.as_ptr();
-                        job.input = &job.input[blocks * H::BLOCK..];
-                        return (body, blocks);
-                    }
-                }
-                Stage::Tail => {
-                    let left = (self.count % H::BLOCK as u64) as usize;
-                    if let Some(stream) = &mut job.stream {
-                        // Either the rest of the input starts an empty buffer, or all of it is in the buffer.
-                        stream.buffer[..job.input.len()].copy_from_slice(job.input);
-                        if job.output.is_none() {
-                            stream.chain = chain.get();
-                            stream.count = self.count;
-                            return END;
-                        }
-                    }
-                    let source = job.stream.as_ref().map_or(job.input, |stream| &stream.buffer[..left]);
-                    let blocks = pad::<H>(tail, left, self.count);
-                    if left > 0 {
-                        tail[..left].copy_from_slice(source);
-                    }
-                    self.stage = if job.start.outer.is_some() { Stage::Outer } else { Stage::Digest };
-                    return (tail.as_ptr(), blocks);
-                }
-                Stage::Outer => {
-                    let digest = job.start.digest;
-                    let blocks = pad::<H>(tail, digest, (H::BLOCK + digest) as u64);
-                    write::<H>(&chain, &mut tail[..digest]);
-                    if let Some(outer) = &job.start.outer {
-                        chain.set(outer);
-                    }
-                    self.stage = Stage::Digest;
-                    return (tail.as_ptr(), blocks);
-                }
-                Stage::Digest => {
-                    if let Some(output) = &mut job.output {
-                        write::<H>(&chain, output);
-                    }
-                    if let Some(stream) = &mut job.stream {
-                        stream.chain = job.start.chain;
-                        stream.count = job.start.absorbed;
-                        stream.buffer.zeroize();
-                    }
-                    return END;
                 }
             }
         }
+        count += input.len() as u64;
+        let (body, rest) = rest.split_at(rest.len() / H::BLOCK * H::BLOCK);
+        let mut lane = Lane { start, stream, output, stage: Stage::Body, body, rest, tail: 0, count };
+        if lane.output.is_some() {
+            let left = (count % H::BLOCK as u64) as usize;
+            lane.tail = pad::<H>(tail, left, count);
+            // Either the rest of the input starts a block, or all of it went into the stream's buffer.
+            let source = match &lane.stream {
+                Some(stream) if rest.len() < left => &stream.buffer[..left],
+                _ => rest,
+            };
+            tail[..left].copy_from_slice(source);
+        }
+        let first = if head.1 > 0 { head } else { lane.next(chain, tail) };
+        (lane, first)
+    }
+
+    /// The next segment, as its first byte and its blocks; no blocks at the end of the job. `chain` is the lane's column of
+    /// chaining values, behind all segments so far; `tail` belongs to the lane.
+    #[inline(always)]
+    fn next(&mut self, mut chain: Column<'_, H>, tail: &mut TailBlocks) -> (*const u8, usize) {
+        if let Stage::Body = self.stage {
+            self.stage = Stage::Tail;
+            if !self.body.is_empty() {
+                return (self.body.as_ptr(), self.body.len() / H::BLOCK);
+            }
+        }
+        match self.stage {
+            Stage::Body | Stage::Tail if self.output.is_some() => {
+                self.stage = if self.start.outer.is_some() { Stage::Outer } else { Stage::Digest };
+                return (tail.as_ptr(), self.tail);
+            }
+            Stage::Body | Stage::Tail => {
+                if let Some(stream) = &mut self.stream {
+                    stream.buffer[..self.rest.len()].copy_from_slice(self.rest);
+                    stream.chain = chain.get();
+                    stream.count = self.count;
+                }
+            }
+            Stage::Outer => {
+                tail[..H::BLOCK].copy_from_slice(&self.start.frame[..H::BLOCK]);
+                chain.write(&mut tail[..self.start.digest]);
+                if let Some(outer) = &self.start.outer {
+                    chain.set(outer);
+                }
+                self.stage = Stage::Digest;
+                return (tail.as_ptr(), 1);
+            }
+            Stage::Digest => {
+                if let Some(output) = &mut self.output {
+                    chain.write(output);
+                }
+                if let Some(stream) = &mut self.stream {
+                    stream.chain = self.start.chain;
+                    stream.count = self.start.absorbed;
+                    stream.buffer.zeroize();
+                }
+            }
+        }
+        END
     }
 }
 
@@ -229,47 +266,45 @@ fn pad<H: Hash>(tail: &mut TailBlocks, left: usize, count: u64) -> usize {
     blocks
 }
 
-/// Writes a chaining value as bytes, cut to the length of `output`.
-fn write<H: Hash>(chain: &Column<'_, H::Word>, output: &mut [u8]) {
-    let size = size_of::<H::Word>();
-    let mut words = chain.get().into_iter();
-    let mut whole = output.chunks_exact_mut(size);
-    for (part, word) in whole.by_ref().zip(words.by_ref()) {
-        word.write(part, H::BIG_ENDIAN);
-    }
-    let rest = whole.into_remainder();
-    if let (1.., Some(word)) = (rest.len(), words.next()) {
-        let mut bytes = [0; 8];
-        word.write(&mut bytes[..size], H::BIG_ENDIAN);
-        rest.copy_from_slice(&bytes[..rest.len()]);
-    }
-}
-
 /// The chaining value of one lane among those of all lanes.
-struct Column<'a, W> {
-    words: &'a mut [W],
+struct Column<'a, H: Hash> {
+    words: &'a mut [H::Word],
     lane: usize,
     stride: usize,
 }
 
-impl<W: Word> Column<'_, W> {
-    #[inline]
-    fn get(&self) -> [W; 8] {
-        let mut chain = [W::default(); 8];
-        let mut at = self.lane;
-        for word in &mut chain {
-            *word = self.words[at];
-            at += self.stride;
+impl<H: Hash> Column<'_, H> {
+    #[inline(always)]
+    fn get(&self) -> [H::Word; 8] {
+        let mut chain = [H::Word::default(); 8];
+        for (word, row) in chain[..H::WORDS].iter_mut().zip(self.words.chunks_exact(self.stride)) {
+            *word = row[self.lane];
         }
         chain
     }
 
-    #[inline]
-    fn set(&mut self, chain: &[W; 8]) {
-        let mut at = self.lane;
-        for word in chain {
-            self.words[at] = *word;
-            at += self.stride;
+    #[inline(always)]
+    fn set(&mut self, chain: &[H::Word; 8]) {
+        for (word, row) in chain[..H::WORDS].iter().zip(self.words.chunks_exact_mut(self.stride)) {
+            row[self.lane] = *word;
+        }
+    }
+
+    /// Writes it as bytes, cut to the length of `output`.
+    #[inline(always)]
+    fn write(&self, output: &mut [u8]) {
+        // Word after word, and not by way of an array: what was stored in parts and is read as a whole is waited for.
+        let size = size_of::<H::Word>();
+        let mut words = self.words.chunks_exact(self.stride).map(|row| row[self.lane]);
+        let mut whole = output.chunks_exact_mut(size);
+        for (part, word) in whole.by_ref().zip(words.by_ref()) {
+            word.write(part, H::BIG_ENDIAN);
+        }
+        let rest = whole.into_remainder();
+        if let (1.., Some(word)) = (rest.len(), words.next()) {
+            let mut bytes = [0; 8];
+            word.write(&mut bytes[..size], H::BIG_ENDIAN);
+            rest.copy_from_slice(&bytes[..rest.len()]);
         }
     }
 }
@@ -299,7 +334,7 @@ impl<H: Hash, const N: usize> HashLanes<'_, H, N> {
         }
     }
 
-    fn column(words: &mut [[H::Word; N]; 8], lane: usize, stride: usize) -> Column<'_, H::Word> {
+    fn column(words: &mut [[H::Word; N]; 8], lane: usize, stride: usize) -> Column<'_, H> {
         Column { words: words.as_flattened_mut(), lane, stride }
     }
 }
@@ -319,15 +354,18 @@ impl<'a, H: Hash, const N: usize> Lanes for HashLanes<'a, H, N> {
         self.kernels.few_lanes
     }
 
+    #[inline(always)]
     fn start(&mut self, lane: usize, job: Job<'a, H>) -> usize {
-        let (chain, count) =
-            job.stream.as_ref().map_or((&job.start.chain, job.start.absorbed), |s| (&s.chain, s.count));
-        Self::column(&mut self.words, lane, self.count).set(chain);
-        let count = count + job.input.len() as u64;
-        self.lanes[lane] = Some(Lane { job, stage: Stage::Head, count });
-        self.next(lane)
+        let column = Self::column(&mut self.words, lane, self.count);
+        let (job, (at, blocks)) = Lane::start(job, column, &mut self.tails[lane]);
+        self.at[lane] = at;
+        if blocks > 0 {
+            self.lanes[lane] = Some(job);
+        }
+        blocks
     }
 
+    #[inline(always)]
     fn next(&mut self, lane: usize) -> usize {
         let column = Self::column(&mut self.words, lane, self.count);
         let (at, blocks) = match &mut self.lanes[lane] {
@@ -335,9 +373,6 @@ impl<'a, H: Hash, const N: usize> Lanes for HashLanes<'a, H, N> {
             None => END,
         };
         self.at[lane] = at;
-        if blocks == 0 {
-            self.lanes[lane] = None;
-        }
         blocks
     }
 
@@ -373,12 +408,12 @@ impl<'a, H: Hash, const N: usize> Lanes for HashLanes<'a, H, N> {
                 let lane = *lanes.get(i).unwrap_or(&lanes[0]);
                 *at = self.at[lane];
                 let chain = Self::column(&mut self.words, lane, self.count).get();
-                Column { words: &mut words, lane: i, stride: few }.set(&chain);
+                Column::<H> { words: &mut words, lane: i, stride: few }.set(&chain);
             }
             // SAFETY: as for `advance`, with `few` lanes.
             unsafe { (self.kernels.few)(words.as_mut_ptr(), at.as_ptr(), blocks) };
             for (i, &lane) in lanes.iter().enumerate() {
-                let chain = Column { words: &mut words, lane: i, stride: few }.get();
+                let chain = Column::<H> { words: &mut words, lane: i, stride: few }.get();
                 Self::column(&mut self.words, lane, self.count).set(&chain);
             }
         }
@@ -585,72 +620,75 @@ mod tests {
         );
     }
 
-    /// Whole messages and pieces of streams in the same lanes, in random order and lengths, against the scalar function.
+    /// Whole messages and pieces of streams in the same lanes, of one session and of several, in random order and lengths,
+    /// against the scalar function.
     fn mixed<H: Hash>(initial: [H::Word; 8], digest: usize) {
         let random = Random::new(0x6c61_6e65_7321);
         let scalar = H::kernels(Level::detect_at_most(Some(crate::LevelName::Base)));
         for level in every_level() {
             let kernels = H::kernels(level);
             for round in 0..40 {
-                let key = random.bytes(random.below(200));
-                let start = if round % 2 == 0 {
-                    Start::digest(initial, digest)
-                } else {
-                    Start::hmac(kernels, initial, digest, &key)
+                let starts: Vec<Start<H>> = match round % 3 {
+                    0 => vec![Start::digest(initial, digest)],
+                    sessions => (0..5 * sessions - 4)
+                        .map(|_| Start::hmac(kernels, initial, digest, &random.bytes(random.below(200))))
+                        .collect(),
                 };
-                let mut streams: Vec<(Stream<H>, Vec<u8>)> =
-                    (0..random.below(20)).map(|_| (Stream::new(&start), Vec::new())).collect();
+                let any = || &starts[random.below(starts.len())];
+                let mut streams: Vec<(&Start<H>, Stream<H>, Vec<u8>)> =
+                    (0..random.below(20)).map(|_| any()).map(|start| (start, Stream::new(start), Vec::new())).collect();
                 for _ in 0..6 {
-                    let whole: Vec<Vec<u8>> = (0..random.below(40)).map(|_| random.bytes(random.length())).collect();
+                    let whole: Vec<(&Start<H>, Vec<u8>)> =
+                        (0..random.below(40)).map(|_| (any(), random.bytes(random.length()))).collect();
                     let pieces: Vec<Vec<u8>> = streams.iter().map(|_| random.bytes(random.length())).collect();
                     let mut digests = vec![vec![0; digest]; whole.len()];
                     let jobs = whole.iter().zip(&mut digests);
                     let jobs =
-                        jobs.map(|(input, output)| Job { start: &start, stream: None, input, output: Some(output) });
+                        jobs.map(|((start, input), output)| Job { start, stream: None, input, output: Some(output) });
                     let updates = streams.iter_mut().zip(&pieces);
-                    let updates = updates.map(|((stream, _), input)| Job {
-                        start: &start,
+                    let updates = updates.map(|((start, stream, _), input)| Job {
+                        start,
                         stream: Some(stream),
                         input,
                         output: None,
                     });
                     run(kernels, jobs.chain(updates));
-                    for (message, digest) in whole.iter().zip(&digests) {
-                        assert_eq!(*digest, one(scalar, &start, message), "{level:?}, {} bytes", message.len());
+                    for ((start, message), digest) in whole.iter().zip(&digests) {
+                        assert_eq!(*digest, one(scalar, start, message), "{level:?}, {} bytes", message.len());
                     }
-                    for ((_, message), piece) in streams.iter_mut().zip(&pieces) {
+                    for ((_, _, message), piece) in streams.iter_mut().zip(&pieces) {
                         message.extend(piece);
                     }
                 }
                 // A copy goes its own way; a finished stream is as good as new.
                 let mut digests = vec![vec![0; digest]; 2 * streams.len()];
-                let mut copies: Vec<Stream<H>> = streams.iter().map(|(stream, _)| stream.clone()).collect();
-                let all = streams.iter_mut().map(|(stream, _)| stream).chain(&mut copies);
-                let jobs = all.zip(&mut digests).enumerate().map(|(i, (stream, output))| {
+                let mut copies: Vec<(&Start<H>, Stream<H>)> =
+                    streams.iter().map(|(start, stream, _)| (*start, stream.clone())).collect();
+                let all = streams.iter_mut().map(|(start, stream, _)| (*start, stream));
+                let all = all.chain(copies.iter_mut().map(|(start, stream)| (*start, stream)));
+                let jobs = all.zip(&mut digests).enumerate().map(|(i, ((start, stream), output))| {
                     let input: &[u8] = if i < digest { b"" } else { b"!" };
-                    Job { start: &start, stream: Some(stream), input, output: Some(output) }
+                    Job { start, stream: Some(stream), input, output: Some(output) }
                 });
                 run(kernels, jobs);
                 let count = streams.len();
                 for (i, digest_of) in digests.iter().enumerate() {
-                    let mut message = streams[i % count].1.clone();
+                    let (start, _, message) = &streams[i % count];
+                    let mut message = message.clone();
                     if i >= digest {
                         message.push(b'!');
                     }
                     assert_eq!(
                         *digest_of,
-                        one(scalar, &start, &message),
+                        one(scalar, start, &message),
                         "{level:?}, a stream of {} bytes",
                         message.len()
                     );
                 }
-                for (stream, _) in &mut streams {
+                for (start, stream, _) in &mut streams {
                     let mut output = vec![0; digest];
-                    run_one(
-                        kernels,
-                        Job { start: &start, stream: Some(stream), input: b"again", output: Some(&mut output) },
-                    );
-                    assert_eq!(output, one(scalar, &start, b"again"));
+                    run_one(kernels, Job { start, stream: Some(stream), input: b"again", output: Some(&mut output) });
+                    assert_eq!(output, one(scalar, start, b"again"));
                 }
             }
         }

@@ -6,6 +6,8 @@
 // Everything but the level is left out where there are no kernels.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod cbc;
+#[cfg(all(test, target_arch = "x86_64"))]
+mod constant_time;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod device;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -23,6 +25,8 @@ mod random;
 mod session;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod vector;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod wipe;
 
 use gantry::driver::{Driver, Found};
 

@@ -16,10 +16,18 @@ pub(crate) struct LanesQueue {
 
 impl DeviceQueue for LanesQueue {
     fn submit(&mut self, batch: &mut Batch<'_>) {
-        while let Some(job) = batch.take() {
-            self.jobs.push(job);
+        // With room for all of them, no job has to wait on the stack for more: `push` would read there as a whole what `take` has
+        // just written in parts, and the CPU waits for that.
+        self.jobs.reserve(batch.len());
+        let mut taken = 0;
+        for place in self.jobs.spare_capacity_mut() {
+            let Some(job) = batch.take() else { break };
+            place.write(job);
+            taken += 1;
         }
-        // All jobs of a batch are of one session, which core opened on this device.
+        // SAFETY: the vector was empty, and its first `taken` places have just been written.
+        unsafe { self.jobs.set_len(taken) };
+        // Any session of the batch knows the kernels for all of them: they are of one algorithm.
         let session = self.jobs.first().and_then(|job| job.session_as::<LanesSession>().cloned());
         let Some(session) = session else {
             // A job that is dropped is reported as lost.

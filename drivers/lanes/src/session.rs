@@ -14,6 +14,7 @@ use crate::kernel::sha1::{self, Sha1};
 use crate::kernel::sha2::{self, Sha256, Sha512};
 use crate::kernel::{Hash, Kernels};
 use crate::level::Level;
+use crate::wipe::wiped;
 
 /// How an algorithm runs on lanes.
 pub(crate) enum Family {
@@ -73,6 +74,10 @@ pub(crate) struct LanesSession(Arc<dyn Work>);
 
 impl LanesSession {
     pub(crate) fn open(level: Level, params: &SessionParams) -> Result<Self, Unsupported> {
+        wiped(|| LanesSession::prepare(level, params))
+    }
+
+    fn prepare(level: Level, params: &SessionParams) -> Result<Self, Unsupported> {
         let algorithm = params.algorithm();
         let (family, hmac) =
             Family::of(algorithm).ok_or_else(|| Unsupported::because("no kernel for this algorithm"))?;
@@ -90,7 +95,8 @@ impl LanesSession {
         }))
     }
 
-    /// Runs all jobs side by side. The places of those that could not run, with the reasons, go into `faults`.
+    /// Runs all jobs side by side: they are of sessions with the algorithm and the operation of this one. The places of those
+    /// that could not run, with the reasons, go into `faults`.
     pub(crate) fn run_batch(&self, jobs: &mut [Job], faults: &mut Vec<(usize, Fault)>) {
         self.0.batch(jobs, faults);
     }
@@ -111,7 +117,7 @@ impl DeviceSession for LanesSession {
 }
 
 /// The work of one family of kernels.
-trait Work: Send + Sync {
+trait Work: Send + Sync + Any {
     fn one(&self, operands: Operands<'_>) -> Result<Outcome, Fault>;
 
     fn batch(&self, jobs: &mut [Job], faults: &mut Vec<(usize, Fault)>);
@@ -125,20 +131,66 @@ trait Work: Send + Sync {
     }
 }
 
-/// Turns jobs of the framework into jobs for lanes. Nothing can go wrong in a lane: there are only the faults of `convert`.
-fn convert_all<'a, T>(
-    jobs: &'a mut [Job],
-    faults: &mut Vec<(usize, Fault)>,
-    mut convert: impl FnMut(Operands<'a>) -> Result<T, Fault>,
-) -> impl Iterator<Item = T> {
-    jobs.iter_mut()
-        .enumerate()
-        .filter_map(move |(place, job)| convert(job.operands()).map_err(|fault| faults.push((place, fault))).ok())
+/// Turns jobs of the framework into jobs for lanes, each with the work of its own session. Nothing can go wrong in a lane:
+/// there are only the faults of `convert`.
+struct Converted<'a, W, F> {
+    jobs: core::iter::Enumerate<core::slice::IterMut<'a, Job>>,
+    faults: &'a mut Vec<(usize, Fault)>,
+    /// The session of the job before, which is mostly that of the next one.
+    last: Option<(&'a dyn DeviceSession, &'a W)>,
+    convert: F,
+}
+
+fn converted<'a, W, T, F>(jobs: &'a mut [Job], faults: &'a mut Vec<(usize, Fault)>, convert: F) -> Converted<'a, W, F>
+where
+    F: FnMut(&'a W, Operands<'a>) -> Result<T, Fault>,
+{
+    Converted { jobs: jobs.iter_mut().enumerate(), faults, last: None, convert }
+}
+
+impl<'a, W: Work, T, F: FnMut(&'a W, Operands<'a>) -> Result<T, Fault>> Iterator for Converted<'a, W, F> {
+    type Item = T;
+
+    // Inlined, because a job that goes through memory is waited for.
+    #[inline(always)]
+    fn next(&mut self) -> Option<T> {
+        loop {
+            let (place, job) = self.jobs.next()?;
+            let (session, operands) = job.parts();
+            let work = match self.last {
+                Some((last, work)) if core::ptr::addr_eq(last, session) => Some(work),
+                _ => work_of(session),
+            };
+            let result = match work {
+                Some(work) => {
+                    self.last = Some((session, work));
+                    (self.convert)(work, operands)
+                }
+                None => Err(Fault::failed("a session of another algorithm")),
+            };
+            match result {
+                Ok(job) => return Some(job),
+                Err(fault) => self.faults.push((place, fault)),
+            }
+        }
+    }
+}
+
+/// What is behind a session of this device.
+#[inline(never)]
+fn work_of<W: Work>(session: &dyn DeviceSession) -> Option<&W> {
+    let session: &LanesSession = (session as &dyn Any).downcast_ref()?;
+    (&*session.0 as &dyn Any).downcast_ref()
 }
 
 /// Core does not send such a request: the capability says which operations there are.
 fn wrong_operation() -> Fault {
     Fault::failed("an operation that these lanes do not have")
+}
+
+/// Core does not send such a batch: AES keys of different lengths are different algorithms.
+fn wrong_length() -> Fault {
+    Fault::failed("keys of different lengths in one batch")
 }
 
 /// Digests and HMACs.
@@ -158,6 +210,7 @@ impl<H: Hash> HashWork<H> {
         Arc::new(HashWork { kernels, start: Arc::new(start), operation })
     }
 
+    #[inline(always)]
     fn job<'a>(&'a self, operands: Operands<'a>) -> Result<hash::Job<'a, H>, Fault> {
         let stream_of = |stream: &'a mut dyn DigestStream| {
             let stream: &mut dyn Any = stream;
@@ -181,7 +234,7 @@ impl<H: Hash> Work for HashWork<H> {
     }
 
     fn batch(&self, jobs: &mut [Job], faults: &mut Vec<(usize, Fault)>) {
-        hash::run(self.kernels, convert_all(jobs, faults, |operands| self.job(operands)));
+        hash::run(self.kernels, converted(jobs, faults, Self::job));
     }
 
     fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {
@@ -228,18 +281,15 @@ impl<H: Hash> DigestStream for HashStream<H> {
 struct CmacWork(Arc<CmacKey>);
 
 impl CmacWork {
-    fn job(operands: Operands<'_>) -> Result<CmacJob<'_>, Fault> {
-        fn stream_of(stream: &mut dyn DigestStream) -> Result<&mut CmacStream, Fault> {
+    fn job<'a>(&'a self, operands: Operands<'a>) -> Result<CmacJob<'a>, Fault> {
+        let stream_of = |stream: &'a mut dyn DigestStream| {
             let stream: &mut dyn Any = stream;
-            let stream = stream.downcast_mut::<LanesCmacStream>();
-            stream.map(|stream| &mut stream.state).ok_or_else(|| Fault::failed("a stream of another session"))
-        }
+            stream.downcast_mut::<LanesCmacStream>().ok_or_else(|| Fault::failed("a stream of another session"))
+        };
         Ok(match operands {
-            Operands::Mac { input, output, .. } => CmacJob { stream: None, input, output: Some(output) },
-            Operands::Update { stream, input } => CmacJob { stream: Some(stream_of(stream)?), input, output: None },
-            Operands::Finish { stream, output } => {
-                CmacJob { stream: Some(stream_of(stream)?), input: &[], output: Some(output) }
-            }
+            Operands::Mac { input, output, .. } => CmacJob { key: &self.0, stream: None, input, output: Some(output) },
+            Operands::Update { stream, input } => stream_of(stream)?.job(input, None),
+            Operands::Finish { stream, output } => stream_of(stream)?.job(&[], Some(output)),
             _ => return Err(wrong_operation()),
         })
     }
@@ -247,12 +297,15 @@ impl CmacWork {
 
 impl Work for CmacWork {
     fn one(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
-        self.0.run_one(CmacWork::job(operands)?);
+        self.job(operands)?.run();
         Ok(Outcome::Done)
     }
 
     fn batch(&self, jobs: &mut [Job], faults: &mut Vec<(usize, Fault)>) {
-        self.0.run(convert_all(jobs, faults, CmacWork::job));
+        self.0.run(converted(jobs, faults, |work: &Self, operands| {
+            let job = work.job(operands)?;
+            if self.0.runs_with(job.key) { Ok(job) } else { Err(wrong_length()) }
+        }));
     }
 
     fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {
@@ -265,18 +318,24 @@ struct LanesCmacStream {
     state: CmacStream,
 }
 
+impl LanesCmacStream {
+    fn job<'a>(&'a mut self, input: &'a [u8], output: Option<&'a mut [u8]>) -> CmacJob<'a> {
+        CmacJob { key: &self.key, stream: Some(&mut self.state), input, output }
+    }
+}
+
 impl DigestStream for LanesCmacStream {
     fn operation(&self) -> Operation {
         Operation::Mac
     }
 
     fn update(&mut self, input: &[u8]) -> Result<(), Fault> {
-        self.key.run_one(CmacJob { stream: Some(&mut self.state), input, output: None });
+        self.job(input, None).run();
         Ok(())
     }
 
     fn finish(&mut self, output: &mut [u8]) -> Result<(), Fault> {
-        self.key.run_one(CmacJob { stream: Some(&mut self.state), input: &[], output: Some(output) });
+        self.job(&[], Some(output)).run();
         Ok(())
     }
 
@@ -289,9 +348,11 @@ impl DigestStream for LanesCmacStream {
 struct CbcWork(Arc<CbcKey>);
 
 impl CbcWork {
-    fn job(operands: Operands<'_>) -> Result<CbcJob<'_>, Fault> {
+    fn job<'a>(&'a self, operands: Operands<'a>) -> Result<CbcJob<'a>, Fault> {
         match operands {
-            Operands::Cipher { operation: Operation::Encrypt, iv, data } => Ok(CbcJob { iv: block(iv)?, data }),
+            Operands::Cipher { operation: Operation::Encrypt, iv, data } => {
+                Ok(CbcJob { key: &self.0, iv: block(iv)?, data })
+            }
             _ => Err(wrong_operation()),
         }
     }
@@ -304,12 +365,15 @@ fn block(iv: &[u8]) -> Result<[u8; BLOCK], Fault> {
 
 impl Work for CbcWork {
     fn one(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
-        self.0.run_one(CbcWork::job(operands)?);
+        self.job(operands)?.run();
         Ok(Outcome::Done)
     }
 
     fn batch(&self, jobs: &mut [Job], faults: &mut Vec<(usize, Fault)>) {
-        self.0.run(convert_all(jobs, faults, CbcWork::job));
+        self.0.run(converted(jobs, faults, |work: &Self, operands| {
+            let job = work.job(operands)?;
+            if self.0.runs_with(job.key) { Ok(job) } else { Err(wrong_length()) }
+        }));
     }
 
     fn cipher_stream(&self, operation: Operation, iv: &[u8]) -> Result<Box<dyn CipherStream>, Unsupported> {
@@ -329,7 +393,7 @@ struct LanesCbcStream {
 
 impl CipherStream for LanesCbcStream {
     fn update(&mut self, data: Buffers<'_>) -> Result<(), Fault> {
-        self.chain = self.key.run_one(CbcJob { iv: self.chain, data });
+        self.chain = CbcJob { key: &self.key, iv: self.chain, data }.run();
         Ok(())
     }
 

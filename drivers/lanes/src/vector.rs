@@ -9,6 +9,10 @@
 //! instructions.
 
 #[cfg(target_arch = "x86_64")]
+#[macro_use]
+mod x86;
+
+#[cfg(target_arch = "x86_64")]
 pub(crate) mod avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod avx512;

@@ -1,6 +1,8 @@
 //! The lanes as the framework sees them, on every CPU level: direct, in batches, in streams.
 
-use gantry::{Algorithm, Direction, Gantry, Kind, Operation, Request, Session, SessionParams, Stream};
+use gantry::{
+    Algorithm, Direction, Gantry, Kind, Operation, QueueOptions, Request, Session, SessionParams, Stream, Submission,
+};
 use gantry_driver_lanes::{LanesDriver, Level, LevelName};
 
 fn every_level() -> Vec<(LevelName, Gantry)> {
@@ -201,6 +203,50 @@ fn a_cipher_stream_chains_across_its_pieces() {
                 stream.clone().update(&mut [0; 16]).unwrap();
                 stream.update(tail).unwrap();
                 assert_eq!(data, whole, "split at {split}");
+            }
+        }
+    }
+}
+
+/// What waits in a queue goes into the lanes together, whatever its session.
+#[test]
+fn sessions_with_different_keys_share_lanes() {
+    for (level, gantry) in every_level() {
+        for kind in [Kind::Cipher, Kind::Mac] {
+            for algorithm in offered(&gantry, kind) {
+                let inputs = messages(40, 16);
+                let sessions: Vec<Session> = (0..inputs.len())
+                    .map(|i| {
+                        let key = vec![i as u8; algorithm.info().key.max.min(100)];
+                        gantry.session(SessionParams::new(algorithm, &key).direction(direction(algorithm))).unwrap()
+                    })
+                    .collect();
+                let options = QueueOptions { gather: std::time::Duration::ZERO, ..QueueOptions::default() };
+                let mut queue = gantry.queue(options).unwrap();
+                for (i, (session, input)) in sessions.iter().zip(&inputs).enumerate() {
+                    let submission = match kind {
+                        Kind::Cipher => Submission::encrypt(&[i as u8; 16], input.clone()),
+                        _ => Submission::mac(input.clone()),
+                    };
+                    queue.submit(session, submission.user(i as u64)).unwrap();
+                }
+                let mut seen = 0;
+                while queue.in_flight() > 0 {
+                    seen += queue.wait(|completion| {
+                        let i = completion.user as usize;
+                        completion.result.unwrap().ok().unwrap();
+                        let mut alone = inputs[i].clone();
+                        if kind == Kind::Cipher {
+                            sessions[i].encrypt(&[i as u8; 16], &mut alone).unwrap();
+                            assert_eq!(completion.submission.data(), alone, "{level} {algorithm}, session {i}");
+                        } else {
+                            alone.resize(sessions[i].params().tag_length(), 0);
+                            sessions[i].mac(&inputs[i], &mut alone).unwrap();
+                            assert_eq!(completion.submission.tag(), alone, "{level} {algorithm}, session {i}");
+                        }
+                    });
+                }
+                assert_eq!(seen, inputs.len());
             }
         }
     }

@@ -8,7 +8,8 @@
 use std::sync::Arc;
 
 use gantry::driver::{
-    Buffers, Capability, CipherStream, Class, Device, DeviceInfo, DeviceSession, Driver, Found, Operands, Unsupported,
+    Buffers, Capability, CipherStream, Class, Device, DeviceInfo, DeviceSession, Driver, Found, Operands, Refusal,
+    Unsupported,
 };
 use gantry::{Algorithm, Fault, Operation, Outcome, SessionParams};
 
@@ -46,7 +47,7 @@ impl Device for NullDevice {
     }
 
     // Core asks only for what the capabilities offer, and has checked the parameters. There are no keys to prepare.
-    fn open(&self, _params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Unsupported> {
+    fn open(&self, _params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Refusal> {
         Ok(Arc::new(NullSession))
     }
 }

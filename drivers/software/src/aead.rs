@@ -8,16 +8,21 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use aws_lc_sys as lc;
-use gantry::driver::{Buffers, DeviceSession, Operands, Unsupported};
-use gantry::{Algorithm as A, Fault, Outcome, SessionParams};
+use gantry::driver::{AeadStream, Buffers, DeviceSession, Operands, Unsupported};
+use gantry::{Algorithm as A, Fault, Operation, Outcome, SessionParams};
 
 use crate::context::{Context, Pool};
-use crate::session::{Opened, Span, failed, refused, wrong_kind};
+use crate::session::{Opened, Span, failed, out_of_memory, refused, wrong_kind};
 
 // ---- EVP_AEAD
 
 pub(crate) fn open(params: &SessionParams) -> Opened {
     Ok(Arc::new(AeadSession(Key::new(params)?)))
+}
+
+/// With streams, which are `EVP_CIPHER_CTX`s, made when the first one is asked for.
+pub(crate) fn open_streaming(params: &SessionParams) -> Opened {
+    Ok(Arc::new(StreamingSession { whole: AeadSession(Key::new(params)?), params: params.clone() }))
 }
 
 struct AeadSession(Key);
@@ -128,6 +133,126 @@ impl Drop for Key {
     fn drop(&mut self) {
         // SAFETY: it is ours. OPENSSL_free overwrites it.
         unsafe { lc::EVP_AEAD_CTX_free(self.context.as_ptr()) }
+    }
+}
+
+// ---- in pieces
+
+struct StreamingSession {
+    whole: AeadSession,
+    params: SessionParams,
+}
+
+impl DeviceSession for StreamingSession {
+    #[inline]
+    fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
+        self.whole.run(operands)
+    }
+
+    fn aead_stream(&self, operation: Operation) -> Result<Box<dyn AeadStream>, Unsupported> {
+        let cipher = match self.params.algorithm() {
+            A::Aes128Gcm => lc::EVP_aes_128_gcm,
+            A::Aes192Gcm => lc::EVP_aes_192_gcm,
+            A::Aes256Gcm => lc::EVP_aes_256_gcm,
+            A::ChaCha20Poly1305 => lc::EVP_chacha20_poly1305,
+            _ => return Err(Unsupported::because("no streams")),
+        };
+        let tag_len = self.params.tag_length();
+        let mut context = Context::<lc::EVP_CIPHER_CTX>::new().ok_or_else(|| refused("EVP_CIPHER_CTX_new"))?;
+        let (key, enc) = (self.params.key().as_ptr(), c_int::from(operation == Operation::Seal));
+        // SAFETY: a new context, and a key of the cipher's length: `EVP_AEAD_CTX_new` has taken it.
+        let good = unsafe {
+            lc::EVP_CipherInit_ex(context.as_mut_ptr(), cipher(), ptr::null_mut(), key, ptr::null(), enc) == 1
+        };
+        if good {
+            Ok(Box::new(PiecesStream { context, tag_len }))
+        } else {
+            Err(refused("EVP_CipherInit_ex of an AEAD"))
+        }
+    }
+}
+
+struct PiecesStream {
+    context: Context<lc::EVP_CIPHER_CTX>,
+    tag_len: usize,
+}
+
+/// Most bytes in one call: AWS-LC counts them in an `int`. A multiple of every block.
+const PIECE: usize = 1 << 30;
+
+impl PiecesStream {
+    /// `output` is null for associated data, otherwise at the same distance from the input all along.
+    ///
+    /// # Safety
+    ///
+    /// `len` bytes can be read at `input` and, if it is not null, written at `output`, which is `input` or apart from it.
+    unsafe fn feed(&mut self, output: *mut u8, input: *const u8, len: usize) -> Result<(), Fault> {
+        let context = self.context.as_mut_ptr();
+        for at in (0..len).step_by(PIECE) {
+            let to = if output.is_null() { output } else { output.wrapping_add(at) };
+            // SAFETY: the context has its key and nonce, and the buffers are as the caller promises.
+            if unsafe { lc::EVP_Cipher(context, to, input.wrapping_add(at), (len - at).min(PIECE)) } < 0 {
+                return Err(failed("EVP_Cipher of an AEAD"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl AeadStream for PiecesStream {
+    fn begin(&mut self, iv: &[u8], aad: &[u8]) -> Result<(), Fault> {
+        let context = self.context.as_mut_ptr();
+        let length = c_int::try_from(iv.len()).map_err(|_| Fault::failed("the IV has a wrong length"))?;
+        // SAFETY: a context with its key, whose nonce is made to have the length of this one; `-1` keeps the direction.
+        let good = unsafe {
+            lc::EVP_CIPHER_CTX_ctrl(context, lc::EVP_CTRL_AEAD_SET_IVLEN, length, ptr::null_mut()) == 1
+                && lc::EVP_CipherInit_ex(context, ptr::null(), ptr::null_mut(), ptr::null(), iv.as_ptr(), -1) == 1
+        };
+        if !good {
+            return Err(failed("EVP_CipherInit_ex of an AEAD"));
+        }
+        // SAFETY: associated data is a slice.
+        unsafe { self.feed(ptr::null_mut(), aad.as_ptr(), aad.len()) }
+    }
+
+    fn update(&mut self, data: Buffers<'_>) -> Result<(), Fault> {
+        let data = Span::new(data)?;
+        // SAFETY: buffers as `Span` promises.
+        unsafe { self.feed(data.output, data.input, data.len) }
+    }
+
+    fn seal(&mut self, tag: &mut [u8]) -> Result<(), Fault> {
+        if tag.len() != self.tag_len {
+            return Err(Fault::failed("the tag has a wrong length"));
+        }
+        let context = self.context.as_mut_ptr();
+        // SAFETY: a context with its key, and a tag as long as is said, which is no more than 16.
+        let good = unsafe {
+            lc::EVP_Cipher(context, ptr::null_mut(), ptr::null(), 0) >= 0
+                && lc::EVP_CIPHER_CTX_ctrl(context, lc::EVP_CTRL_AEAD_GET_TAG, int(tag.len()), tag.as_mut_ptr().cast())
+                    == 1
+        };
+        if good { Ok(()) } else { Err(failed("EVP_Cipher of an AEAD")) }
+    }
+
+    fn open(&mut self, tag: &[u8]) -> Result<Outcome, Fault> {
+        if !(1..=16).contains(&tag.len()) {
+            return Ok(Outcome::BadTag);
+        }
+        let context = self.context.as_mut_ptr();
+        let at = tag.as_ptr().cast_mut().cast::<c_void>();
+        // SAFETY: a context with its key, and a tag as long as is said, which is no more than 16 and only read.
+        if unsafe { lc::EVP_CIPHER_CTX_ctrl(context, lc::EVP_CTRL_AEAD_SET_TAG, int(tag.len()), at) } != 1 {
+            return Err(failed("EVP_CIPHER_CTX_ctrl of an AEAD"));
+        }
+        // SAFETY: as above. With key and nonce there, the tag is all that can be wrong.
+        let good = unsafe { lc::EVP_Cipher(context, ptr::null_mut(), ptr::null(), 0) } >= 0;
+        Ok(if good { Outcome::Done } else { Outcome::BadTag })
+    }
+
+    fn duplicate(&self) -> Box<dyn AeadStream> {
+        let context = self.context.duplicate().unwrap_or_else(|| out_of_memory());
+        Box::new(PiecesStream { context, tag_len: self.tag_len })
     }
 }
 

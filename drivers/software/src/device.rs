@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use aws_lc_sys::AWSLC_VERSION_NUMBER_STRING;
-use gantry::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, Unsupported};
+use gantry::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, Refusal, Unsupported};
 use gantry::{Algorithm as A, SessionParams};
 
 use crate::session::Opened;
@@ -88,13 +88,13 @@ const OFFERS: &[Offer] = &[
     row(A::Aes256Xts, xts::open),
     row(A::DesEde3Cbc, cipher::open_des_ede3_cbc).streaming(),
     row(A::ChaCha20, cipher::open_chacha20).streaming(),
-    row(A::Aes128Gcm, aead::open),
-    row(A::Aes192Gcm, aead::open),
-    row(A::Aes256Gcm, aead::open),
+    row(A::Aes128Gcm, aead::open_streaming).streaming(),
+    row(A::Aes192Gcm, aead::open_streaming).streaming(),
+    row(A::Aes256Gcm, aead::open_streaming).streaming(),
     row(A::Aes128Ccm, aead::open_ccm).max_bytes(aead::CCM_MAX),
     row(A::Aes192Ccm, aead::open_ccm).max_bytes(aead::CCM_MAX),
     row(A::Aes256Ccm, aead::open_ccm).max_bytes(aead::CCM_MAX),
-    row(A::ChaCha20Poly1305, aead::open),
+    row(A::ChaCha20Poly1305, aead::open_streaming).streaming(),
     row(A::XChaCha20Poly1305, aead::open),
     row(A::Aes128CbcHmacSha1, eta::open),
     row(A::Aes192CbcHmacSha1, eta::open),
@@ -150,9 +150,9 @@ impl Device for SoftwareDevice {
         &self.info
     }
 
-    fn open(&self, params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Unsupported> {
+    fn open(&self, params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Refusal> {
         let offer = OFFERS.iter().find(|offer| offer.algorithm == params.algorithm());
-        (offer.ok_or(Unsupported::because("the device does not offer it"))?.open)(params)
+        Ok((offer.ok_or(Unsupported::because("the device does not offer it"))?.open)(params)?)
     }
 }
 

@@ -83,7 +83,7 @@ fn streams_of_any_pieces_give_what_one_request_gives() {
     for algorithm in streaming.map(|capability| capability.algorithm) {
         let session = gantry.session(params(algorithm)).unwrap();
         let case = Case::new(algorithm, 400);
-        let (expected, _) = answer(&session, &case);
+        let (expected, tag) = answer(&session, &case);
         let block = if algorithm.kind() == Kind::Cipher { algorithm.info().block } else { 1 };
         for piece in [1, 2, 3, 4, 5, 9].map(|blocks| blocks * block) {
             match algorithm.kind() {
@@ -101,7 +101,32 @@ fn streams_of_any_pieces_give_what_one_request_gives() {
                         assert_eq!(output, expected, "{algorithm}, message {message}");
                     }
                 }
-                Kind::Cipher | Kind::Aead => {
+                Kind::Aead => {
+                    for (operation, input, expected) in
+                        [(Operation::Seal, &case.input, &expected), (Operation::Open, &expected, &case.input)]
+                    {
+                        let mut stream = session.aead_stream(operation).unwrap();
+                        stream.begin(&case.iv, &case.aad).unwrap();
+                        let mut output = vec![0; input.len()];
+                        for (from, to) in input.chunks(piece).zip(output.chunks_mut(piece)) {
+                            stream = stream.clone();
+                            stream.update((from, to)).unwrap();
+                        }
+                        assert!(output == *expected, "{algorithm} {operation} in pieces of {piece}");
+                        if operation == Operation::Seal {
+                            let mut sealed = vec![0; tag.len()];
+                            stream.seal(&mut sealed).unwrap();
+                            assert_eq!(sealed, tag);
+                        } else {
+                            stream.clone().open(&tag).unwrap();
+                            let mut forged = tag.clone();
+                            forged[0] ^= 1;
+                            assert!(stream.open(&forged).is_err());
+                        }
+                        assert!(stream.update((&[0][..], &mut [0][..])).is_err(), "one message, one tag");
+                    }
+                }
+                Kind::Cipher => {
                     for (operation, input, expected) in
                         [(Operation::Encrypt, &case.input, &expected), (Operation::Decrypt, &expected, &case.input)]
                     {

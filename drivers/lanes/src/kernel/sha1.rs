@@ -1,6 +1,6 @@
 //! SHA-1 (FIPS 180-4).
 
-use super::{Hash, Kernels};
+use super::{Hash, Kernels, opaque};
 use crate::level::Level;
 use crate::vector::Vector;
 
@@ -9,6 +9,9 @@ pub(crate) struct Sha1;
 
 /// The chaining value before the first block (FIPS 180-4, 5.3.1), padded to eight words.
 pub(crate) const INITIAL: [u32; 8] = [0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0xc3d2e1f0, 0, 0, 0];
+
+/// FIPS 180-4, 4.2.1: one constant for each twenty rounds.
+const K: [u32; 4] = [0x5a827999, 0x6ed9eba1, 0x8f1bbcdc, 0xca62c1d6];
 
 impl Hash for Sha1 {
     type Word = u32;
@@ -21,29 +24,25 @@ impl Hash for Sha1 {
     unsafe fn compress<V: Vector<Word = u32>>(state: &mut [V; 8], words: [V; 16]) {
         let [mut a, mut b, mut c, mut d, mut e, ..] = *state;
         let mut w = words;
+        // SAFETY: the caller promises the instructions of `V`.
+        let k = opaque(&K).map(|k| unsafe { V::splat(k) });
 
         // One step; from step 16 on the message word is made on the way.
         macro_rules! step {
             ($mix:ident, $a:ident, $b:ident, $c:ident, $d:ident, $e:ident, $t:expr) => {
                 if $t >= 16 {
-                    // The old word goes into the three-way sum: overwriting it saves a copy of a register.
-                    let mixed = w[$t % 16].xor3(w[($t + 13) % 16], w[($t + 8) % 16]).xor(w[($t + 2) % 16]);
+                    // The old word goes into the three-way sum: overwriting it saves a copy of a register. The youngest word
+                    // comes last: the next ones wait for it.
+                    let mixed = w[$t % 16].xor3(w[($t + 8) % 16], w[($t + 2) % 16]).xor(w[($t + 13) % 16]);
                     w[$t % 16] = mixed.rotate_left::<1>();
                 }
-                // SAFETY: the caller promises the instructions of `V`.
-                let constant = unsafe { V::splat(step!(@constant $mix)) };
-                let sum = $e.add(w[$t % 16].add(constant)).add(step!(@ $mix, $b, $c, $d));
+                let sum = $e.add(w[$t % 16].add(k[$t / 20])).add(step!(@ $mix, $b, $c, $d));
                 $e = sum.add($a.rotate_left::<5>());
                 $b = $b.rotate_left::<30>();
             };
             (@ choose, $b:ident, $c:ident, $d:ident) => { $b.choose($c, $d) };
             (@ parity, $b:ident, $c:ident, $d:ident) => { $b.xor3($c, $d) };
             (@ majority, $b:ident, $c:ident, $d:ident) => { $b.majority($c, $d) };
-            (@ parity2, $b:ident, $c:ident, $d:ident) => { $b.xor3($c, $d) };
-            (@constant choose) => { 0x5a827999 };
-            (@constant parity) => { 0x6ed9eba1 };
-            (@constant majority) => { 0x8f1bbcdc };
-            (@constant parity2) => { 0xca62c1d6 };
         }
         macro_rules! five {
             ($mix:ident, $t:expr) => {
@@ -65,7 +64,7 @@ impl Hash for Sha1 {
         round!(choose, 0);
         round!(parity, 20);
         round!(majority, 40);
-        round!(parity2, 60);
+        round!(parity, 60);
 
         state[0] = state[0].add(a);
         state[1] = state[1].add(b);

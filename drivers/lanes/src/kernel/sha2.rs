@@ -195,57 +195,99 @@ impl Hash for Sha512 {
 #[cfg(target_arch = "x86_64")]
 const MAX_AHEAD: usize = 8;
 
-/// One message of SHA-512. The words of its next blocks are made side by side, because they do not depend on the chain:
-/// what is left for the chain is the rounds, on general registers.
+/// The words of the rounds with their constants, for one block in each column.
+#[cfg(target_arch = "x86_64")]
+#[repr(align(64))]
+struct Words([[u64; MAX_AHEAD]; 80]);
+
+/// One message of SHA-512. The words of its next blocks are made side by side, because they do not depend on the chain: on vector
+/// registers, a part after each of the blocks before, whose rounds run on general registers.
 ///
 /// # Safety
 /// That of [`Compress`](super::Compress) with one lane, and the CPU has the instructions of `V`.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(super) unsafe fn sha512_ahead<V: Vector<Word = u64>>(state: *mut u64, messages: *const *const u8, blocks: usize) {
-    /// The words of the rounds with their constants, for one block in each column.
-    #[repr(align(64))]
-    struct Words([[u64; MAX_AHEAD]; 80]);
-
     const { assert!(V::LANES <= MAX_AHEAD) };
     if blocks < V::LANES {
         // SAFETY: as the caller promises; a scalar needs no instructions of its own.
         return unsafe { super::run::<Sha512, u64>(state, messages, blocks) };
     }
-    let mut words = Words([[0; MAX_AHEAD]; 80]);
-    // SAFETY: the caller promises eight words behind `state`, one pointer behind `messages`, and behind that `blocks` blocks,
-    // of which no more are read; `words` has rows for the 80 rounds, each no shorter than a register.
+    let mut words = [const { Words([[0; MAX_AHEAD]; 80]) }; 2];
+    let [mut now, mut next] = words.each_mut();
+    // SAFETY: the caller promises eight words behind `state`, one pointer behind `messages`, and behind that `blocks` blocks, of
+    // which no more are read.
     unsafe {
         let mut chain: [u64; 8] = state.cast::<[u64; 8]>().read();
         let mut message = *messages;
         let mut left = blocks;
+        let mut w = first_words::<V>(message, now);
+        for t in 16..80 {
+            next_word(&mut w, t, now);
+        }
         while left >= V::LANES {
-            let lanes: [*const u8; MAX_AHEAD] =
-                core::array::from_fn(|lane| message.wrapping_add(lane % V::LANES * Sha512::BLOCK));
-            let mut w = V::gather(lanes.as_ptr(), 0, true);
-            for t in (0..80).step_by(16) {
-                for i in 0..16 {
-                    if t > 0 {
-                        let (low, high) = (w[(i + 1) % 16], w[(i + 14) % 16]);
-                        let low = low.rotate_left::<63>().xor3(low.rotate_left::<56>(), low.shift_right::<7>());
-                        let high = high.rotate_left::<45>().xor3(high.rotate_left::<3>(), high.shift_right::<6>());
-                        w[i] = w[i].add(w[(i + 9) % 16]).add(low).add(high);
-                    }
-                    w[i].add(V::splat(K512[t + i])).store(words.0[t + i].as_mut_ptr());
-                }
-            }
-            for lane in 0..V::LANES {
-                sha512_rounds(&mut chain, &words.0, lane);
-            }
             message = message.wrapping_add(V::LANES * Sha512::BLOCK);
             left -= V::LANES;
+            let more = left >= V::LANES;
+            if more {
+                w = first_words::<V>(message, next);
+            }
+            let mut t = 16;
+            for lane in 0..V::LANES {
+                sha512_rounds(&mut chain, now, lane);
+                if more {
+                    for _ in 0..64 / V::LANES {
+                        next_word(&mut w, t, next);
+                        t += 1;
+                    }
+                }
+            }
+            (now, next) = (next, now);
         }
         state.cast::<[u64; 8]>().write(chain);
         super::run::<Sha512, u64>(state, &raw const message, left);
     }
 }
 
-/// Hides how a value came about from the optimiser, which would otherwise write the majority with more instructions.
+/// The words of the message itself, one block in each lane, as they are; and with constants in `words`.
+///
+/// # Safety
+/// `message` has as many blocks as `V` has lanes, and the CPU has the instructions of `V`.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn first_words<V: Vector<Word = u64>>(message: *const u8, words: &mut Words) -> [V; 16] {
+    let mut lanes = [message; MAX_AHEAD];
+    for (lane, block) in lanes[..V::LANES].iter_mut().enumerate() {
+        *block = message.wrapping_add(lane * Sha512::BLOCK);
+    }
+    // SAFETY: as above; a row of `words` is no shorter than a register.
+    unsafe {
+        let w = V::gather(lanes.as_ptr(), 0, true);
+        for (t, w) in w.iter().enumerate() {
+            w.add(V::splat(K512[t])).store(words.0[t].as_mut_ptr());
+        }
+        w
+    }
+}
+
+/// Makes word `t`, from 16 on, in place of word `t - 16` (FIPS 180-4, 6.4.2, step 1), and with its constant in `words`.
+///
+/// # Safety
+/// The CPU has the instructions of `V`.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn next_word<V: Vector<Word = u64>>(w: &mut [V; 16], t: usize, words: &mut Words) {
+    let (low, high) = (w[(t + 1) % 16], w[(t + 14) % 16]);
+    let low = low.rotate_left::<63>().xor3(low.rotate_left::<56>(), low.shift_right::<7>());
+    let high = high.rotate_left::<45>().xor3(high.rotate_left::<3>(), high.shift_right::<6>());
+    let word = w[t % 16].add(w[(t + 9) % 16]).add(low).add(high);
+    w[t % 16] = word;
+    // SAFETY: as above; a row of `words` is no shorter than a register.
+    unsafe { word.add(V::splat(K512[t])).store(words.0[t].as_mut_ptr()) };
+}
+
+/// Hides how a value came about from the optimiser, which would otherwise write the same with more instructions, or with longer
+/// chains of them.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn hidden(mut value: u64) -> u64 {
@@ -257,32 +299,43 @@ fn hidden(mut value: u64) -> u64 {
 /// The rounds of one block (FIPS 180-4, 6.4.2, steps 2 to 4), whose words are a column of `words`.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn sha512_rounds(chain: &mut [u64; 8], words: &[[u64; MAX_AHEAD]; 80], lane: usize) {
+fn sha512_rounds(chain: &mut [u64; 8], words: &Words, lane: usize) {
     let [mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h] = *chain;
     // Of one round's a xor b and the next one's b xor c, which are the same.
     let mut bc = b ^ c;
     macro_rules! round {
         ($a:ident, $b:ident, $c:ident, $d:ident, $e:ident, $f:ident, $g:ident, $h:ident, $word:expr) => {
             let sigma = $e.rotate_right(14) ^ $e.rotate_right(18) ^ $e.rotate_right(41);
-            // The two halves of the choice have no bit in common, so they can be added one by one.
-            let sum = $h.wrapping_add($word).wrapping_add($e & $f).wrapping_add(!$e & $g).wrapping_add(sigma);
+            let choice = hidden(($f ^ $g) & $e) ^ $g;
+            let sum = hidden(hidden($h.wrapping_add($word)).wrapping_add(choice));
+            let sum = hidden(sum.wrapping_add(sigma));
             $d = $d.wrapping_add(sum);
             let ab = hidden($a ^ $b);
             let majority = $b ^ (ab & bc);
             bc = ab;
             let sigma = $a.rotate_right(28) ^ $a.rotate_right(34) ^ $a.rotate_right(39);
-            $h = sum.wrapping_add(majority).wrapping_add(sigma);
+            $h = hidden(sum.wrapping_add(majority)).wrapping_add(sigma);
         };
     }
-    for eight in words.chunks_exact(8) {
-        round!(a, b, c, d, e, f, g, h, eight[0][lane]);
-        round!(h, a, b, c, d, e, f, g, eight[1][lane]);
-        round!(g, h, a, b, c, d, e, f, eight[2][lane]);
-        round!(f, g, h, a, b, c, d, e, eight[3][lane]);
-        round!(e, f, g, h, a, b, c, d, eight[4][lane]);
-        round!(d, e, f, g, h, a, b, c, eight[5][lane]);
-        round!(c, d, e, f, g, h, a, b, eight[6][lane]);
-        round!(b, c, d, e, f, g, h, a, eight[7][lane]);
+    macro_rules! eight {
+        ($words:expr, $t:literal) => {
+            round!(a, b, c, d, e, f, g, h, $words[$t][lane]);
+            round!(h, a, b, c, d, e, f, g, $words[$t + 1][lane]);
+            round!(g, h, a, b, c, d, e, f, $words[$t + 2][lane]);
+            round!(f, g, h, a, b, c, d, e, $words[$t + 3][lane]);
+            round!(e, f, g, h, a, b, c, d, $words[$t + 4][lane]);
+            round!(d, e, f, g, h, a, b, c, $words[$t + 5][lane]);
+            round!(c, d, e, f, g, h, a, b, $words[$t + 6][lane]);
+            round!(b, c, d, e, f, g, h, a, $words[$t + 7][lane]);
+        };
+    }
+    // Forty at a time, so that fewer values go back to the register where a loop wants them (Zen 4: 577 cycles a block, with eight 612).
+    for part in words.0.chunks_exact(40) {
+        eight!(part, 0);
+        eight!(part, 8);
+        eight!(part, 16);
+        eight!(part, 24);
+        eight!(part, 32);
     }
     let _ = bc;
     for (old, new) in chain.iter_mut().zip([a, b, c, d, e, f, g, h]) {

@@ -39,79 +39,19 @@ unsafe fn two(a: *const u8, b: *const u8) -> __m256i {
     }
 }
 
-macro_rules! common {
-    ($word:ty, $lanes:literal, $set1:ident, $add:ident, $shl:ident, $shr:ident) => {
-        type Word = $word;
-        const LANES: usize = $lanes;
-
-        #[inline(always)]
-        unsafe fn splat(word: $word) -> Self {
-            // SAFETY: the caller promises AVX2.
-            Self(unsafe { $set1(word.cast_signed()) })
-        }
-
-        #[inline(always)]
-        unsafe fn load(from: *const $word) -> Self {
-            // SAFETY: the caller promises AVX2 and 32 readable bytes.
-            Self(unsafe { _mm256_loadu_si256(from.cast()) })
-        }
-
-        #[inline(always)]
-        unsafe fn store(self, to: *mut $word) {
-            // SAFETY: a value of this type exists, so there is AVX2; the caller promises 32 writable bytes.
-            unsafe { _mm256_storeu_si256(to.cast(), self.0) }
-        }
-
-        #[inline(always)]
-        fn add(self, other: Self) -> Self {
-            // SAFETY: a value of this type exists, so there is AVX2.
-            Self(unsafe { $add(self.0, other.0) })
-        }
-
-        #[inline(always)]
-        fn and(self, other: Self) -> Self {
-            // SAFETY: as for `add`.
-            Self(unsafe { _mm256_and_si256(self.0, other.0) })
-        }
-
-        #[inline(always)]
-        fn or(self, other: Self) -> Self {
-            // SAFETY: as for `add`.
-            Self(unsafe { _mm256_or_si256(self.0, other.0) })
-        }
-
-        #[inline(always)]
-        fn xor(self, other: Self) -> Self {
-            // SAFETY: as for `add`.
-            Self(unsafe { _mm256_xor_si256(self.0, other.0) })
-        }
-
-        #[inline(always)]
-        fn not(self) -> Self {
-            // SAFETY: as for `add`.
-            Self(unsafe { _mm256_xor_si256(self.0, $set1(-1)) })
-        }
-
-        #[inline(always)]
-        fn rotate_left<const N: u32>(self) -> Self {
-            // SAFETY: as for `add`. (The counts are constants: these become shifts with immediates.)
-            Self(unsafe {
-                let left = $shl(self.0, _mm_cvtsi32_si128(N.cast_signed()));
-                let right = $shr(self.0, _mm_cvtsi32_si128((<$word>::BITS - N).cast_signed()));
-                _mm256_or_si256(left, right)
-            })
-        }
-
-        #[inline(always)]
-        fn shift_right<const N: u32>(self) -> Self {
-            // SAFETY: as for `add`.
-            Self(unsafe { $shr(self.0, _mm_cvtsi32_si128(N.cast_signed())) })
-        }
-    };
-}
-
 impl Vector for Ymm32 {
-    common!(u32, 8, _mm256_set1_epi32, _mm256_add_epi32, _mm256_sll_epi32, _mm256_srl_epi32);
+    common!(
+        u32,
+        8,
+        _mm256_set1_epi32,
+        _mm256_loadu_si256,
+        _mm256_storeu_si256,
+        _mm256_add_epi32,
+        _mm256_and_si256,
+        _mm256_or_si256,
+        _mm256_xor_si256
+    );
+    before_avx512!(u32, _mm256_set1_epi32, _mm256_sll_epi32, _mm256_srl_epi32, _mm256_or_si256, _mm256_xor_si256);
 
     /// 4 x 4 transposes within the 128-bit halves: lane `4s + j` sits in half `s` of row `j`.
     #[inline(always)]
@@ -144,7 +84,18 @@ impl Vector for Ymm32 {
 }
 
 impl Vector for Ymm64 {
-    common!(u64, 4, _mm256_set1_epi64x, _mm256_add_epi64, _mm256_sll_epi64, _mm256_srl_epi64);
+    common!(
+        u64,
+        4,
+        _mm256_set1_epi64x,
+        _mm256_loadu_si256,
+        _mm256_storeu_si256,
+        _mm256_add_epi64,
+        _mm256_and_si256,
+        _mm256_or_si256,
+        _mm256_xor_si256
+    );
+    before_avx512!(u64, _mm256_set1_epi64x, _mm256_sll_epi64, _mm256_srl_epi64, _mm256_or_si256, _mm256_xor_si256);
 
     /// 2 x 2 transposes within the 128-bit halves: lane `2s + j` sits in half `s` of row `j`.
     #[inline(always)]

@@ -67,53 +67,9 @@ pub(crate) unsafe fn transpose_parts(a: __m512i, b: __m512i, c: __m512i, d: __m5
     }
 }
 
-macro_rules! common {
-    ($word:ty, $lanes:literal, $set1:ident, $add:ident, $rol:ident, $shr:ident, $ternary:ident) => {
-        type Word = $word;
-        const LANES: usize = $lanes;
-
-        #[inline(always)]
-        unsafe fn splat(word: $word) -> Self {
-            // SAFETY: the caller promises AVX-512.
-            Self(unsafe { $set1(word.cast_signed()) })
-        }
-
-        #[inline(always)]
-        unsafe fn load(from: *const $word) -> Self {
-            // SAFETY: the caller promises AVX-512 and 64 readable bytes.
-            Self(unsafe { _mm512_loadu_si512(from.cast()) })
-        }
-
-        #[inline(always)]
-        unsafe fn store(self, to: *mut $word) {
-            // SAFETY: a value of this type exists, so there is AVX-512; the caller promises 64 writable bytes.
-            unsafe { _mm512_storeu_si512(to.cast(), self.0) }
-        }
-
-        #[inline(always)]
-        fn add(self, other: Self) -> Self {
-            // SAFETY: a value of this type exists, so there is AVX-512.
-            Self(unsafe { $add(self.0, other.0) })
-        }
-
-        #[inline(always)]
-        fn and(self, other: Self) -> Self {
-            // SAFETY: as for `add`.
-            Self(unsafe { _mm512_and_si512(self.0, other.0) })
-        }
-
-        #[inline(always)]
-        fn or(self, other: Self) -> Self {
-            // SAFETY: as for `add`.
-            Self(unsafe { _mm512_or_si512(self.0, other.0) })
-        }
-
-        #[inline(always)]
-        fn xor(self, other: Self) -> Self {
-            // SAFETY: as for `add`.
-            Self(unsafe { _mm512_xor_si512(self.0, other.0) })
-        }
-
+/// What AVX-512 has instructions of its own for.
+macro_rules! with_avx512 {
+    ($word:ty, $set1:ident, $rol:ident, $shr:ident, $ternary:ident) => {
         #[inline(always)]
         fn not(self) -> Self {
             // SAFETY: as for `add`.
@@ -163,11 +119,14 @@ impl Vector for Zmm32 {
         u32,
         16,
         _mm512_set1_epi32,
+        _mm512_loadu_si512,
+        _mm512_storeu_si512,
         _mm512_add_epi32,
-        _mm512_rolv_epi32,
-        _mm512_srli_epi32,
-        _mm512_ternarylogic_epi32
+        _mm512_and_si512,
+        _mm512_or_si512,
+        _mm512_xor_si512
     );
+    with_avx512!(u32, _mm512_set1_epi32, _mm512_rolv_epi32, _mm512_srli_epi32, _mm512_ternarylogic_epi32);
 
     /// Whole rows, so that each line of the cache is read once: sixteen messages that are a multiple of 4 KiB apart share
     /// a cache set, which has fewer ways. 4 x 4 transposes of words within the parts put word `4s + j` of four lanes into
@@ -204,11 +163,14 @@ impl Vector for Zmm64 {
         u64,
         8,
         _mm512_set1_epi64,
+        _mm512_loadu_si512,
+        _mm512_storeu_si512,
         _mm512_add_epi64,
-        _mm512_rolv_epi64,
-        _mm512_srli_epi64,
-        _mm512_ternarylogic_epi64
+        _mm512_and_si512,
+        _mm512_or_si512,
+        _mm512_xor_si512
     );
+    with_avx512!(u64, _mm512_set1_epi64, _mm512_rolv_epi64, _mm512_srli_epi64, _mm512_ternarylogic_epi64);
 
     /// As for 32-bit words, in two halves, with 2 x 2 transposes of words.
     #[inline(always)]

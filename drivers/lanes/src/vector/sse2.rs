@@ -26,79 +26,19 @@ unsafe fn swap_bytes(x: __m128i, word: usize) -> __m128i {
     }
 }
 
-macro_rules! common {
-    ($word:ty, $lanes:literal, $set1:ident, $add:ident, $shl:ident, $shr:ident) => {
-        type Word = $word;
-        const LANES: usize = $lanes;
-
-        #[inline(always)]
-        unsafe fn splat(word: $word) -> Self {
-            // SAFETY: the caller promises SSE2.
-            Self(unsafe { $set1(word.cast_signed()) })
-        }
-
-        #[inline(always)]
-        unsafe fn load(from: *const $word) -> Self {
-            // SAFETY: the caller promises SSE2 and 16 readable bytes.
-            Self(unsafe { _mm_loadu_si128(from.cast()) })
-        }
-
-        #[inline(always)]
-        unsafe fn store(self, to: *mut $word) {
-            // SAFETY: a value of this type exists, so there is SSE2; the caller promises 16 writable bytes.
-            unsafe { _mm_storeu_si128(to.cast(), self.0) }
-        }
-
-        #[inline(always)]
-        fn add(self, other: Self) -> Self {
-            // SAFETY: a value of this type exists, so there is SSE2.
-            Self(unsafe { $add(self.0, other.0) })
-        }
-
-        #[inline(always)]
-        fn and(self, other: Self) -> Self {
-            // SAFETY: as for `add`.
-            Self(unsafe { _mm_and_si128(self.0, other.0) })
-        }
-
-        #[inline(always)]
-        fn or(self, other: Self) -> Self {
-            // SAFETY: as for `add`.
-            Self(unsafe { _mm_or_si128(self.0, other.0) })
-        }
-
-        #[inline(always)]
-        fn xor(self, other: Self) -> Self {
-            // SAFETY: as for `add`.
-            Self(unsafe { _mm_xor_si128(self.0, other.0) })
-        }
-
-        #[inline(always)]
-        fn not(self) -> Self {
-            // SAFETY: as for `add`.
-            Self(unsafe { _mm_xor_si128(self.0, $set1(-1)) })
-        }
-
-        #[inline(always)]
-        fn rotate_left<const N: u32>(self) -> Self {
-            // SAFETY: as for `add`. (The counts are constants: these become shifts with immediates.)
-            Self(unsafe {
-                let left = $shl(self.0, _mm_cvtsi32_si128(N.cast_signed()));
-                let right = $shr(self.0, _mm_cvtsi32_si128((<$word>::BITS - N).cast_signed()));
-                _mm_or_si128(left, right)
-            })
-        }
-
-        #[inline(always)]
-        fn shift_right<const N: u32>(self) -> Self {
-            // SAFETY: as for `add`.
-            Self(unsafe { $shr(self.0, _mm_cvtsi32_si128(N.cast_signed())) })
-        }
-    };
-}
-
 impl Vector for Xmm32 {
-    common!(u32, 4, _mm_set1_epi32, _mm_add_epi32, _mm_sll_epi32, _mm_srl_epi32);
+    common!(
+        u32,
+        4,
+        _mm_set1_epi32,
+        _mm_loadu_si128,
+        _mm_storeu_si128,
+        _mm_add_epi32,
+        _mm_and_si128,
+        _mm_or_si128,
+        _mm_xor_si128
+    );
+    before_avx512!(u32, _mm_set1_epi32, _mm_sll_epi32, _mm_srl_epi32, _mm_or_si128, _mm_xor_si128);
 
     /// 4 x 4 transposes.
     #[inline(always)]
@@ -131,7 +71,18 @@ impl Vector for Xmm32 {
 }
 
 impl Vector for Xmm64 {
-    common!(u64, 2, _mm_set1_epi64x, _mm_add_epi64, _mm_sll_epi64, _mm_srl_epi64);
+    common!(
+        u64,
+        2,
+        _mm_set1_epi64x,
+        _mm_loadu_si128,
+        _mm_storeu_si128,
+        _mm_add_epi64,
+        _mm_and_si128,
+        _mm_or_si128,
+        _mm_xor_si128
+    );
+    before_avx512!(u64, _mm_set1_epi64x, _mm_sll_epi64, _mm_srl_epi64, _mm_or_si128, _mm_xor_si128);
 
     /// 2 x 2 transposes.
     #[inline(always)]

@@ -1,0 +1,138 @@
+use Algorithm as A;
+use gantry::{Algorithm, Kind};
+
+/// A number that means a cipher or an AEAD.
+#[derive(Debug)]
+pub struct CipherRow {
+    /// [`SessionOp::cipher`](crate::SessionOp::cipher).
+    pub number: u32,
+    /// The kernel's name.
+    pub name: &'static str,
+    /// One for each key length; none where we have no such algorithm.
+    pub algorithms: &'static [Algorithm],
+    /// Bytes of the IV. (CCM's is the kernel's: 14 less the nonce, then the nonce, then zeros.)
+    pub iv: usize,
+    /// Data comes in multiples of it.
+    pub block: usize,
+    /// It works byte by byte: what SRTP and AEADs ask for.
+    pub stream: bool,
+}
+
+/// A number that means a digest or an HMAC.
+#[derive(Debug)]
+pub struct HashRow {
+    /// [`SessionOp::mac`](crate::SessionOp::mac).
+    pub number: u32,
+    /// The algorithm. Its kernel name is the module's.
+    pub algorithm: Algorithm,
+}
+
+const fn cbc(number: u32, name: &'static str, algorithms: &'static [Algorithm], block: usize) -> CipherRow {
+    CipherRow { number, name, algorithms, iv: block, block, stream: false }
+}
+
+const fn stream(
+    number: u32,
+    name: &'static str,
+    algorithms: &'static [Algorithm],
+    iv: usize,
+    stream: bool,
+) -> CipherRow {
+    CipherRow { number, name, algorithms, iv, block: 1, stream }
+}
+
+/// Every cipher number that the module takes; the others of its header are EINVAL there. The last two are AEADs that no
+/// Linux has had templates for.
+pub static CIPHERS: &[CipherRow] = &[
+    cbc(1, "cbc(des)", &[], 8),
+    cbc(2, "cbc(des3_ede)", &[A::DesEde3Cbc], 8),
+    cbc(3, "cbc(blowfish)", &[], 8),
+    cbc(11, "cbc(aes)", &[A::Aes128Cbc, A::Aes192Cbc, A::Aes256Cbc], 16),
+    stream(16, "ecb(cipher_null)", &[A::Null], 0, true),
+    stream(21, "ctr(aes)", &[A::Aes128Ctr, A::Aes192Ctr, A::Aes256Ctr], 16, true),
+    // The kernel counts XTS in whole blocks here, and steals no ciphertext.
+    cbc(22, "xts(aes)", &[A::Aes128Xts, A::Aes256Xts], 16),
+    CipherRow { iv: 0, ..cbc(23, "ecb(aes)", &[A::Aes128Ecb, A::Aes192Ecb, A::Aes256Ecb], 16) },
+    stream(24, "cfb(aes)", &[A::Aes128Cfb, A::Aes192Cfb, A::Aes256Cfb], 16, false),
+    stream(25, "ofb(aes)", &[A::Aes128Ofb, A::Aes192Ofb, A::Aes256Ofb], 16, false),
+    stream(50, "gcm(aes)", &[A::Aes128Gcm, A::Aes192Gcm, A::Aes256Gcm], 12, true),
+    stream(51, "ccm(aes)", &[A::Aes128Ccm, A::Aes192Ccm, A::Aes256Ccm], 16, true),
+    cbc(101, "cbc(camellia)", &[], 16),
+    cbc(108, "tls11(hmac(sha1),cbc(aes))", &[], 16),
+    cbc(109, "tls12(hmac(sha256),cbc(aes))", &[], 16),
+];
+
+/// Every digest and MAC number that the module takes.
+pub static HASHES: &[HashRow] = &[
+    HashRow { number: 6, algorithm: A::HmacMd5 },
+    HashRow { number: 7, algorithm: A::HmacSha1 },
+    HashRow { number: 8, algorithm: A::HmacRipemd160 },
+    HashRow { number: 13, algorithm: A::Md5 },
+    HashRow { number: 14, algorithm: A::Sha1 },
+    HashRow { number: 18, algorithm: A::HmacSha256 },
+    HashRow { number: 19, algorithm: A::HmacSha384 },
+    HashRow { number: 20, algorithm: A::HmacSha512 },
+    HashRow { number: 102, algorithm: A::Ripemd160 },
+    HashRow { number: 103, algorithm: A::Sha224 },
+    HashRow { number: 104, algorithm: A::Sha256 },
+    HashRow { number: 105, algorithm: A::Sha384 },
+    HashRow { number: 106, algorithm: A::Sha512 },
+    HashRow { number: 107, algorithm: A::HmacSha224 },
+];
+
+/// The cipher of this number.
+pub fn cipher(number: u32) -> Option<&'static CipherRow> {
+    CIPHERS.iter().find(|row| row.number == number)
+}
+
+/// The digest or MAC of this number.
+pub fn hash(number: u32) -> Option<&'static HashRow> {
+    HASHES.iter().find(|row| row.number == number)
+}
+
+impl CipherRow {
+    /// Whether it authenticates, too.
+    pub fn is_aead(&self) -> bool {
+        self.algorithms.first().is_some_and(|algorithm| algorithm.kind() == Kind::Aead) || self.number >= 108
+    }
+
+    /// The algorithm with a key of so many bytes.
+    pub fn with_key(&self, bytes: usize) -> Option<Algorithm> {
+        self.algorithms.iter().copied().find(|algorithm| algorithm.info().key.allows(bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rows_agree_with_the_table_of_algorithms() {
+        for row in CIPHERS {
+            for algorithm in row.algorithms {
+                let info = algorithm.info();
+                assert_eq!(info.kernel, row.name);
+                match info.kind {
+                    Kind::Cipher => assert!(info.iv.allows(row.iv) && row.block >= info.block, "{algorithm}"),
+                    kind => assert_eq!(kind, Kind::Aead, "{algorithm}"),
+                }
+                assert_eq!(row.with_key(info.key.min), Some(*algorithm));
+            }
+        }
+        for row in HASHES {
+            assert!(
+                matches!(row.algorithm.kind(), Kind::Digest | Kind::Mac) && !row.algorithm.info().kernel.is_empty()
+            );
+        }
+    }
+
+    #[test]
+    fn no_number_is_there_twice() {
+        let mut numbers: Vec<u32> =
+            CIPHERS.iter().map(|row| row.number).chain(HASHES.iter().map(|row| row.number)).collect();
+        let all = numbers.len();
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), all);
+    }
+}

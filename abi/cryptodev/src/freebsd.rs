@@ -1,0 +1,64 @@
+//! What FreeBSD 14 has under the same name (facts from `sys/opencrypto/cryptodev.h`): other numbers, other ioctls.
+//!
+//! The driver of this repository speaks Linux. This table is what a driver for FreeBSD would start from, checked where it
+//! can be: that its rows name algorithms that exist, once each.
+
+use Algorithm as A;
+use gantry::Algorithm;
+
+/// [`OP_ENCRYPT`] and [`OP_DECRYPT`] are not Linux's.
+pub const OP_ENCRYPT: u16 = 1;
+/// Ciphertext to plaintext.
+pub const OP_DECRYPT: u16 = 2;
+
+/// Numbers of ioctls of type `c`, with the direction that the program sees (1 in, 2 out, 3 both).
+pub const IOCTLS: [(&str, u8, u8); 6] = [
+    ("CIOCGSESSION", 3, 101),
+    ("CIOCFSESSION", 1, 102),
+    ("CIOCCRYPT", 3, 103),
+    ("CIOCGSESSION2", 3, 106),
+    ("CIOCFINDDEV", 3, 108),
+    ("CIOCCRYPTAEAD", 3, 109),
+];
+
+/// Numbers of algorithms. A cipher's stands for all its key lengths.
+pub const ALGORITHMS: &[(u32, &[Algorithm])] = &[
+    (7, &[A::HmacSha1]),
+    (8, &[A::HmacRipemd160]),
+    (11, &[A::Aes128Cbc, A::Aes192Cbc, A::Aes256Cbc]),
+    (14, &[A::Sha1]),
+    (16, &[A::Null]),
+    (18, &[A::HmacSha256]),
+    (19, &[A::HmacSha384]),
+    (20, &[A::HmacSha512]),
+    (22, &[A::Aes128Xts, A::Aes256Xts]),
+    (23, &[A::Aes128Ctr, A::Aes192Ctr, A::Aes256Ctr]),
+    (24, &[A::Aes128Gmac, A::Aes192Gmac, A::Aes256Gmac]),
+    (25, &[A::Aes128Gcm, A::Aes192Gcm, A::Aes256Gcm]),
+    (31, &[A::ChaCha20]),
+    (32, &[A::HmacSha224]),
+    (33, &[A::Ripemd160]),
+    (34, &[A::Sha224]),
+    (35, &[A::Sha256]),
+    (36, &[A::Sha384]),
+    (37, &[A::Sha512]),
+    (38, &[A::Poly1305]),
+    (40, &[A::Aes128Ccm, A::Aes192Ccm, A::Aes256Ccm]),
+    (41, &[A::ChaCha20Poly1305]),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_and_every_algorithm_is_there_once() {
+        let mut numbers: Vec<u32> = ALGORITHMS.iter().map(|row| row.0).collect();
+        numbers.sort_unstable();
+        assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]));
+        let mut all: Vec<Algorithm> = ALGORITHMS.iter().flat_map(|row| row.1).copied().collect();
+        all.sort_unstable();
+        assert!(all.windows(2).all(|pair| pair[0] < pair[1]));
+        assert!(IOCTLS.windows(2).all(|pair| pair[0].2 < pair[1].2));
+    }
+}

@@ -1,0 +1,110 @@
+/// The bytes of a pointer in the program that calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Width {
+    /// A 32-bit program, perhaps on a 64-bit kernel.
+    W32,
+    /// A 64-bit program.
+    W64,
+}
+
+impl Width {
+    /// That of this program.
+    pub const NATIVE: Width = if cfg!(target_pointer_width = "32") { Width::W32 } else { Width::W64 };
+
+    /// Bytes of a pointer.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Width::W32 => 4,
+            Width::W64 => 8,
+        }
+    }
+}
+
+/// A structure as C lays it out: every field at the next multiple of its size, the whole a multiple of its largest field.
+/// One walk over the fields serves for reading, writing and measuring, so that the three cannot disagree.
+pub(crate) trait Fields: Default {
+    fn walk(&mut self, walk: &mut Walk<'_>);
+
+    fn size(width: Width) -> usize {
+        let mut walk = Walk { bytes: Bytes::None, width, at: 0, align: 1 };
+        Self::default().walk(&mut walk);
+        walk.size()
+    }
+
+    /// `None` when `bytes` is shorter than the structure.
+    fn read(bytes: &[u8], width: Width) -> Option<Self> {
+        let bytes = bytes.get(..Self::size(width))?;
+        let mut fields = Self::default();
+        fields.walk(&mut Walk { bytes: Bytes::Read(bytes), width, at: 0, align: 1 });
+        Some(fields)
+    }
+
+    /// Fills the front of `bytes`, which have room for it.
+    fn write(mut self, width: Width, bytes: &mut [u8]) {
+        self.walk(&mut Walk { bytes: Bytes::Write(bytes), width, at: 0, align: 1 });
+    }
+}
+
+/// Goes from field to field.
+pub(crate) struct Walk<'a> {
+    bytes: Bytes<'a>,
+    width: Width,
+    at: usize,
+    align: usize,
+}
+
+enum Bytes<'a> {
+    None,
+    Read(&'a [u8]),
+    Write(&'a mut [u8]),
+}
+
+impl Walk<'_> {
+    pub(crate) fn u16(&mut self, value: &mut u16) {
+        let mut bytes = value.to_ne_bytes();
+        self.field(&mut bytes, size_of::<u16>());
+        *value = u16::from_ne_bytes(bytes);
+    }
+
+    pub(crate) fn u32(&mut self, value: &mut u32) {
+        let mut bytes = value.to_ne_bytes();
+        self.field(&mut bytes, size_of::<u32>());
+        *value = u32::from_ne_bytes(bytes);
+    }
+
+    /// An address in the program that calls.
+    pub(crate) fn pointer(&mut self, value: &mut u64) {
+        match self.width {
+            Width::W32 => {
+                let mut short = *value as u32;
+                self.u32(&mut short);
+                *value = u64::from(short);
+            }
+            Width::W64 => {
+                let mut bytes = value.to_ne_bytes();
+                self.field(&mut bytes, size_of::<u64>());
+                *value = u64::from_ne_bytes(bytes);
+            }
+        }
+    }
+
+    pub(crate) fn chars(&mut self, value: &mut [u8]) {
+        self.field(value, 1);
+    }
+
+    fn field(&mut self, value: &mut [u8], align: usize) {
+        self.at = self.at.next_multiple_of(align);
+        self.align = self.align.max(align);
+        let place = self.at..self.at + value.len();
+        self.at = place.end;
+        match &mut self.bytes {
+            Bytes::None => {}
+            Bytes::Read(bytes) => value.copy_from_slice(&bytes[place]),
+            Bytes::Write(bytes) => bytes[place].copy_from_slice(value),
+        }
+    }
+
+    fn size(&self) -> usize {
+        self.at.next_multiple_of(self.align)
+    }
+}

@@ -1,0 +1,477 @@
+use crate::layout::{Fields, Walk, Width};
+
+/// Longest key of a cipher, in bytes.
+pub const MAX_CIPHER_KEY: usize = 64;
+/// Longest key of an HMAC, in bytes.
+pub const MAX_HMAC_KEY: usize = 512;
+/// Longest digest, in bytes.
+pub const MAX_DIGEST: usize = 64;
+/// Longest IV, in bytes.
+pub const MAX_IV: usize = 16;
+/// Most bytes of associated data: a page of the kernel module.
+pub const MAX_AUTH: usize = 4096;
+/// How far the encrypted part of an SRTP packet may lie behind its beginning, in bytes.
+pub const MAX_SRTP_HEADER: u64 = 256;
+/// Bytes of a name in [`SessionInfoOp`], the NUL behind it included.
+pub const MAX_NAME: usize = 64;
+
+/// [`CryptOp::op`] and [`CryptAuthOp::op`]: plaintext to ciphertext.
+pub const COP_ENCRYPT: u16 = 0;
+/// [`CryptOp::op`] and [`CryptAuthOp::op`]: ciphertext to plaintext.
+pub const COP_DECRYPT: u16 = 1;
+
+/// More of the message will come: no digest yet, unless `len` is 0.
+pub const COP_FLAG_UPDATE: u16 = 1 << 0;
+/// The message ends: write the digest.
+pub const COP_FLAG_FINAL: u16 = 1 << 1;
+/// Write back the IV with which the next request would go on.
+pub const COP_FLAG_WRITE_IV: u16 = 1 << 2;
+/// Work on a copy of the data.
+pub const COP_FLAG_NO_ZC: u16 = 1 << 3;
+/// A TLS record: MAC, then padding, then encryption.
+pub const COP_FLAG_AEAD_TLS_TYPE: u16 = 1 << 4;
+/// An SRTP packet: encryption, then MAC over the packet.
+pub const COP_FLAG_AEAD_SRTP_TYPE: u16 = 1 << 5;
+/// Forget the message so far; with [`COP_FLAG_UPDATE`].
+pub const COP_FLAG_RESET: u16 = 1 << 6;
+
+/// [`SessionInfoOp::flags`]: the algorithm's driver is out of reach of user space but for the kernel: an engine.
+pub const SIOP_FLAG_KERNEL_DRIVER_ONLY: u32 = 1;
+
+/// An ioctl: what it is for, in which direction its structure goes, and which structure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Ioctl {
+    /// CRIOGET: a second descriptor, of programs written for BSD.
+    GetDescriptor,
+    /// CIOCGSESSION: a session from keys.
+    OpenSession,
+    /// CIOCFSESSION: the end of one.
+    CloseSession,
+    /// CIOCCRYPT: a cipher, a digest, or both.
+    Crypt,
+    /// CIOCKEY: public keys, which Linux has not.
+    Key,
+    /// CIOCASYMFEAT: which public-key operations there are: none.
+    AsymmetricFeatures,
+    /// CIOCGSESSINFO: who does the work.
+    SessionInfo,
+    /// CIOCAUTHCRYPT: a cipher with authentication.
+    AuthCrypt,
+    /// CIOCASYNCCRYPT: as CIOCCRYPT, fetched later. Off in the module unless it is built with it.
+    AsyncCrypt,
+    /// CIOCASYNCFETCH: fetches it.
+    AsyncFetch,
+    /// CIOCCPHASH: the state of one digest into another.
+    CopyHash,
+}
+
+/// Directions in the number of an ioctl, as the program sees them; 3 is both.
+const WRITE: u32 = 1;
+const READ: u32 = 2;
+const BOTH: u32 = READ | WRITE;
+
+impl Ioctl {
+    /// All of them.
+    pub const ALL: [Ioctl; 11] = [
+        Ioctl::GetDescriptor,
+        Ioctl::OpenSession,
+        Ioctl::CloseSession,
+        Ioctl::Crypt,
+        Ioctl::Key,
+        Ioctl::AsymmetricFeatures,
+        Ioctl::SessionInfo,
+        Ioctl::AuthCrypt,
+        Ioctl::AsyncCrypt,
+        Ioctl::AsyncFetch,
+        Ioctl::CopyHash,
+    ];
+
+    fn direction_and_number(self) -> (u32, u32) {
+        match self {
+            Ioctl::GetDescriptor => (BOTH, 101),
+            Ioctl::OpenSession => (BOTH, 102),
+            Ioctl::CloseSession => (WRITE, 103),
+            Ioctl::Crypt => (BOTH, 104),
+            Ioctl::Key => (BOTH, 105),
+            Ioctl::AsymmetricFeatures => (READ, 106),
+            Ioctl::SessionInfo => (BOTH, 107),
+            Ioctl::AuthCrypt => (BOTH, 109),
+            Ioctl::AsyncCrypt => (WRITE, 110),
+            Ioctl::AsyncFetch => (READ, 111),
+            Ioctl::CopyHash => (WRITE, 112),
+        }
+    }
+
+    /// Bytes of its structure.
+    pub fn size(self, width: Width) -> usize {
+        match self {
+            Ioctl::GetDescriptor | Ioctl::CloseSession | Ioctl::AsymmetricFeatures => size_of::<u32>(),
+            Ioctl::OpenSession => SessionOp::size(width),
+            Ioctl::Crypt | Ioctl::AsyncCrypt | Ioctl::AsyncFetch => CryptOp::size(width),
+            // struct crypt_kop: four words, then eight times a pointer and a word.
+            Ioctl::Key => 16 + 8 * 2 * width.bytes(),
+            Ioctl::SessionInfo => SessionInfoOp::size(width),
+            Ioctl::AuthCrypt => CryptAuthOp::size(width),
+            Ioctl::CopyHash => CopyHashOp::size(width),
+        }
+    }
+
+    /// The number that the program passes.
+    pub fn code(self, width: Width) -> u32 {
+        let (direction, number) = self.direction_and_number();
+        encode(direction, number, self.size(width))
+    }
+
+    /// The ioctl of this number.
+    pub fn from_code(code: u32, width: Width) -> Option<Ioctl> {
+        Self::ALL.into_iter().find(|ioctl| ioctl.code(width) == code)
+    }
+}
+
+/// The number of an ioctl (`asm-generic/ioctl.h`): direction, size of the structure, type, number.
+fn encode(direction: u32, number: u32, size: usize) -> u32 {
+    // Kernels that knew other systems' programs have a third direction bit, for none, and one bit less for the size.
+    let old = cfg!(any(
+        target_arch = "powerpc",
+        target_arch = "powerpc64",
+        target_arch = "mips",
+        target_arch = "mips64",
+        target_arch = "sparc64"
+    ));
+    let direction = match (old, direction) {
+        (true, WRITE) => 4 << 29,
+        (true, READ) => 2 << 29,
+        (true, _) => 6 << 29,
+        (false, direction) => direction << 30,
+    };
+    direction | (size as u32) << 16 | u32::from(b'c') << 8 | number
+}
+
+macro_rules! structure {
+    ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty = $how:ident),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct $name { $($(#[$field_doc])* pub $field: $type),+ }
+
+        impl Fields for $name {
+            fn walk(&mut self, walk: &mut Walk<'_>) {
+                $(walk.$how(&mut self.$field);)+
+            }
+        }
+
+        impl $name {
+            /// Bytes that a program of this width passes.
+            pub fn size(width: Width) -> usize {
+                <Self as Fields>::size(width)
+            }
+
+            /// Reads what a program of this width passed; `None` when it is too short.
+            pub fn from_bytes(bytes: &[u8], width: Width) -> Option<Self> {
+                Fields::read(bytes, width)
+            }
+
+            /// As a program of this width passes it. The bytes between fields are zeros.
+            pub fn to_bytes(self, width: Width) -> Vec<u8> {
+                let mut bytes = vec![0; Self::size(width)];
+                Fields::write(self, width, &mut bytes);
+                bytes
+            }
+
+            /// The same into the front of `bytes`, which have at least [`size`](Self::size) bytes; the ones between fields
+            /// stay as they are.
+            pub fn write_to(self, width: Width, bytes: &mut [u8]) {
+                Fields::write(self, width, bytes);
+            }
+        }
+    };
+}
+
+structure! {
+    /// CIOCGSESSION: a cipher, a digest or MAC, or both.
+    #[derive(Default)]
+    SessionOp {
+        /// A row of [`CIPHERS`](crate::CIPHERS), or 0.
+        cipher: u32 = u32,
+        /// A row of [`HASHES`](crate::HASHES), or 0.
+        mac: u32 = u32,
+        /// Bytes of the cipher's key.
+        key_len: u32 = u32,
+        /// Address of the cipher's key.
+        key: u64 = pointer,
+        /// Bytes of the MAC's key.
+        mac_key_len: u32 = u32,
+        /// Address of the MAC's key.
+        mac_key: u64 = pointer,
+        /// Comes back: the session.
+        session: u32 = u32,
+    }
+}
+
+structure! {
+    /// CIOCCRYPT.
+    #[derive(Default)]
+    CryptOp {
+        /// The session.
+        session: u32 = u32,
+        /// [`COP_ENCRYPT`] or [`COP_DECRYPT`].
+        op: u16 = u16,
+        /// `COP_FLAG_*`.
+        flags: u16 = u16,
+        /// Bytes of data.
+        len: u32 = u32,
+        /// Address of the input.
+        src: u64 = pointer,
+        /// Address of the output, of ciphers.
+        dst: u64 = pointer,
+        /// Address of the digest.
+        mac: u64 = pointer,
+        /// Address of the IV; 0 to go on from the request before.
+        iv: u64 = pointer,
+    }
+}
+
+structure! {
+    /// CIOCAUTHCRYPT. The tag follows the ciphertext, but for SRTP.
+    #[derive(Default)]
+    CryptAuthOp {
+        /// The session.
+        session: u32 = u32,
+        /// [`COP_ENCRYPT`] or [`COP_DECRYPT`].
+        op: u16 = u16,
+        /// `COP_FLAG_AEAD_*`.
+        flags: u16 = u16,
+        /// Bytes of input. Comes back: bytes of output.
+        len: u32 = u32,
+        /// Bytes of associated data.
+        auth_len: u32 = u32,
+        /// Address of the associated data.
+        auth_src: u64 = pointer,
+        /// Address of the input.
+        src: u64 = pointer,
+        /// Address of the output.
+        dst: u64 = pointer,
+        /// Address of the tag, of SRTP. Comes back: where the tag lies.
+        tag: u64 = pointer,
+        /// Bytes of the tag; 0 for the longest.
+        tag_len: u32 = u32,
+        /// Address of the IV; 0 to go on from the request before.
+        iv: u64 = pointer,
+        /// Bytes of the IV; the session's length counts instead.
+        iv_len: u32 = u32,
+    }
+}
+
+structure! {
+    /// CIOCGSESSINFO.
+    SessionInfoOp {
+        /// The session.
+        session: u32 = u32,
+        /// Comes back: the kernel's name of the cipher.
+        cipher_name: [u8; MAX_NAME] = chars,
+        /// Comes back: who does it.
+        cipher_driver: [u8; MAX_NAME] = chars,
+        /// Comes back: the kernel's name of the digest.
+        hash_name: [u8; MAX_NAME] = chars,
+        /// Comes back: who does it.
+        hash_driver: [u8; MAX_NAME] = chars,
+        /// Comes back: data is used where it lies when these bits of its addresses are 0.
+        align_mask: u16 = u16,
+        /// Comes back: `SIOP_FLAG_*`.
+        flags: u32 = u32,
+    }
+}
+
+impl Default for SessionInfoOp {
+    fn default() -> Self {
+        let none = [0; MAX_NAME];
+        Self {
+            session: 0,
+            cipher_name: none,
+            cipher_driver: none,
+            hash_name: none,
+            hash_driver: none,
+            align_mask: 0,
+            flags: 0,
+        }
+    }
+}
+
+structure! {
+    /// CIOCCPHASH.
+    #[derive(Default)]
+    CopyHashOp {
+        /// The session whose state is replaced.
+        to: u32 = u32,
+        /// The session whose state is copied.
+        from: u32 = u32,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a C compiler makes of the public header, on x86-64 and with -m32.
+    #[test]
+    fn sizes_and_codes_are_those_of_the_header() {
+        let expected = [
+            (Ioctl::GetDescriptor, 0xc004_6365, 0xc004_6365),
+            (Ioctl::OpenSession, 0xc030_6366, 0xc01c_6366),
+            (Ioctl::CloseSession, 0x4004_6367, 0x4004_6367),
+            (Ioctl::Crypt, 0xc030_6368, 0xc01c_6368),
+            (Ioctl::Key, 0xc090_6369, 0xc050_6369),
+            (Ioctl::AsymmetricFeatures, 0x8004_636a, 0x8004_636a),
+            (Ioctl::SessionInfo, 0xc10c_636b, 0xc10c_636b),
+            (Ioctl::AuthCrypt, 0xc048_636d, 0xc02c_636d),
+            (Ioctl::AsyncCrypt, 0x4030_636e, 0x401c_636e),
+            (Ioctl::AsyncFetch, 0x8030_636f, 0x801c_636f),
+            (Ioctl::CopyHash, 0x4008_6370, 0x4008_6370),
+        ];
+        assert_eq!(expected.len(), Ioctl::ALL.len());
+        for (ioctl, wide, narrow) in expected {
+            let codes = (ioctl.code(Width::W64), ioctl.code(Width::W32));
+            assert_eq!(codes, (wide, narrow), "{ioctl:?}: {:x} {:x}", codes.0, codes.1);
+            assert_eq!(Ioctl::from_code(wide, Width::W64), Some(ioctl));
+            assert_eq!(Ioctl::from_code(narrow, Width::W32), Some(ioctl));
+        }
+        assert_eq!(Ioctl::from_code(0xc030_6368, Width::W32), None);
+    }
+
+    /// The C structures, with pointers of either width.
+    mod c {
+        #[repr(C)]
+        pub(super) struct SessionOp<P> {
+            pub(super) cipher: u32,
+            pub(super) mac: u32,
+            pub(super) keylen: u32,
+            pub(super) key: P,
+            pub(super) mackeylen: u32,
+            pub(super) mackey: P,
+            pub(super) ses: u32,
+        }
+        #[repr(C)]
+        pub(super) struct CryptAuthOp<P> {
+            pub(super) ses: u32,
+            pub(super) op: u16,
+            pub(super) flags: u16,
+            pub(super) len: u32,
+            pub(super) auth_len: u32,
+            pub(super) auth_src: P,
+            pub(super) src: P,
+            pub(super) dst: P,
+            pub(super) tag: P,
+            pub(super) tag_len: u32,
+            pub(super) iv: P,
+            pub(super) iv_len: u32,
+        }
+        #[repr(C)]
+        pub(super) struct CryptOp<P> {
+            pub(super) ses: u32,
+            pub(super) op: u16,
+            pub(super) flags: u16,
+            pub(super) len: u32,
+            pub(super) src: P,
+            pub(super) dst: P,
+            pub(super) mac: P,
+            pub(super) iv: P,
+        }
+    }
+
+    /// The place of `needle` in what `bytes` are.
+    fn place(bytes: &[u8], needle: u32) -> usize {
+        bytes.windows(4).position(|window| window == needle.to_ne_bytes()).unwrap()
+    }
+
+    #[test]
+    fn every_field_lies_where_c_puts_it() {
+        macro_rules! places {
+            ($ours:expr, $theirs:ident, $($field:ident = $mark:expr),+) => {
+                for (width, places) in [
+                    (Width::W32, [$((stringify!($field), std::mem::offset_of!(c::$theirs<u32>, $field), $mark)),+]),
+                    (Width::W64, [$((stringify!($field), std::mem::offset_of!(c::$theirs<u64>, $field), $mark)),+]),
+                ] {
+                    // On the few targets where a u64 has the alignment of a u32, there are no 64-bit programs.
+                    if width == Width::W64 && align_of::<u64>() < 8 { continue }
+                    let bytes = $ours.to_bytes(width);
+                    for (field, offset, mark) in places {
+                        // The low half of a pointer comes first on little-endian machines.
+                        let at = place(&bytes, mark);
+                        let wide = cfg!(target_endian = "big") && width == Width::W64 && offset + 4 == at;
+                        assert!(at == offset || wide, "{field} at {at}, not {offset}, {width:?}");
+                    }
+                }
+            };
+        }
+        let op = SessionOp {
+            cipher: 0xA1,
+            mac: 0xA2,
+            key_len: 0xA3,
+            key: 0xA4,
+            mac_key_len: 0xA5,
+            mac_key: 0xA6,
+            session: 0xA7,
+        };
+        places!(
+            op.clone(),
+            SessionOp,
+            cipher = 0xA1,
+            mac = 0xA2,
+            keylen = 0xA3,
+            key = 0xA4,
+            mackeylen = 0xA5,
+            mackey = 0xA6,
+            ses = 0xA7
+        );
+        let op = CryptOp { session: 0xA1, op: 0xA2, flags: 0, len: 0xA3, src: 0xA4, dst: 0xA5, mac: 0xA6, iv: 0xA7 };
+        places!(op.clone(), CryptOp, ses = 0xA1, op = 0xA2, len = 0xA3, src = 0xA4, dst = 0xA5, mac = 0xA6, iv = 0xA7);
+        let op = CryptAuthOp {
+            session: 0xA1,
+            op: 0xA2,
+            flags: 0,
+            len: 0xA3,
+            auth_len: 0xA4,
+            auth_src: 0xA5,
+            src: 0xA6,
+            dst: 0xA7,
+            tag: 0xA8,
+            tag_len: 0xA9,
+            iv: 0xAA,
+            iv_len: 0xAB,
+        };
+        places!(
+            op.clone(),
+            CryptAuthOp,
+            ses = 0xA1,
+            op = 0xA2,
+            len = 0xA3,
+            auth_len = 0xA4,
+            auth_src = 0xA5,
+            src = 0xA6,
+            dst = 0xA7,
+            tag = 0xA8,
+            tag_len = 0xA9,
+            iv = 0xAA,
+            iv_len = 0xAB
+        );
+    }
+
+    #[test]
+    fn what_is_written_is_read_again_and_nothing_short_is() {
+        let info = SessionInfoOp {
+            session: 7,
+            cipher_name: [1; 64],
+            cipher_driver: [2; 64],
+            hash_name: [3; 64],
+            hash_driver: [4; 64],
+            align_mask: 15,
+            flags: 1,
+        };
+        for width in [Width::W32, Width::W64] {
+            let bytes = info.clone().to_bytes(width);
+            assert_eq!(SessionInfoOp::from_bytes(&bytes, width), Some(info.clone()));
+            assert_eq!(SessionInfoOp::from_bytes(&bytes[1..], width), None);
+            let op = CryptOp { src: 0x1234_5678, iv: 0xFFFF_FFF0, flags: 0xFFFF, ..CryptOp::default() };
+            assert_eq!(CryptOp::from_bytes(&op.clone().to_bytes(width), width), Some(op));
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! `gantry crypt`: ciphers and AEADs over files and pipes, with raw keys.
+//!
+//! Ciphers without authentication stream: [`stream`] has a piece or two in memory. An AEAD is one message, and core's
+//! requests are whole messages: [`message`] lays it into an unlinked file that is mapped into memory, so that the kernel can
+//! take the memory back, and nothing leaves before the tag was found good. Cutting a message into sealed chunks would need
+//! less room, but it would be a format of our own, which no other program opens.
+
+mod key;
+mod message;
+mod scratch;
+mod stream;
+mod sys;
+mod target;
+
+use std::fs::File;
+use std::io;
+
+use gantry::{Algorithm, Direction, Kind, Operation, Session, SessionParams};
+use zeroize::Zeroizing;
+
+use crate::args::{Crypt, Settings};
+use crate::output::Failure;
+use crate::sum::sys as process;
+
+use target::Target;
+
+pub(crate) fn run(args: &Crypt, settings: &Settings) -> Result<(), Failure> {
+    let candidates = candidates(&args.algorithm)?;
+    let (iv, aad) = (hex("--iv", args.iv.as_deref())?, hex("--aad", args.aad.as_deref())?);
+    let key = key::read("--key-fd", args.key_fd, args.input.is_none())?;
+    let mac_key = match args.mac_key_fd {
+        Some(descriptor) if descriptor == args.key_fd => {
+            return Err(Failure::Usage("--key-fd and --mac-key-fd name the same descriptor".to_owned()));
+        }
+        Some(descriptor) => key::read("--mac-key-fd", descriptor, args.input.is_none())?,
+        None => Zeroizing::default(),
+    };
+    let algorithm = with_key(&candidates, &args.algorithm, &key)?;
+    check(args, algorithm, &iv, &mac_key)?;
+
+    let direction = if args.encrypt { Direction::Encrypt } else { Direction::Decrypt };
+    let mut params = SessionParams::new(algorithm, &key).mac_key(&mac_key).direction(direction);
+    if let Some(bytes) = args.tag_bytes {
+        params = params.tag_len(bytes);
+    }
+    let session = settings.open()?.session(params).map_err(refused)?;
+    let job = Job { session, iv, aad, padded: !args.no_padding, encrypt: args.encrypt };
+    let mut input = Input::open(args.input.as_deref())?;
+    let target = Target::new(args.output.as_deref())?;
+    if algorithm.kind() == Kind::Cipher && job.streams() {
+        stream::run(&job, &mut input, target)
+    } else {
+        message::run(&job, &mut input, target)
+    }
+}
+
+/// What is to be done.
+struct Job {
+    session: Session,
+    iv: Vec<u8>,
+    aad: Vec<u8>,
+    /// PKCS #7, for ciphers that take whole blocks.
+    padded: bool,
+    encrypt: bool,
+}
+
+impl Job {
+    fn algorithm(&self) -> Algorithm {
+        self.session.params().algorithm()
+    }
+
+    fn operation(&self) -> Operation {
+        if self.encrypt { Operation::Encrypt } else { Operation::Decrypt }
+    }
+
+    /// Whether some device takes the data in pieces.
+    fn streams(&self) -> bool {
+        self.session.cipher_stream(self.operation(), &self.iv).is_ok()
+    }
+}
+
+/// Where the data comes from, with its name for messages.
+struct Input {
+    file: File,
+    name: String,
+}
+
+impl Input {
+    fn open(path: Option<&std::path::Path>) -> Result<Self, Failure> {
+        let (file, name) = match path {
+            Some(path) => (File::open(path), path.display().to_string()),
+            None => (process::stdin(), "standard input".to_owned()),
+        };
+        match file {
+            Ok(file) => Ok(Self { file, name }),
+            Err(error) => Err(Failure::at(name, &error)),
+        }
+    }
+
+    fn failed(&self, error: &io::Error) -> Failure {
+        Failure::at(&self.name, error)
+    }
+}
+
+/// The ciphers and AEADs of this name: several where a name stands for all key sizes.
+fn candidates(name: &str) -> Result<Vec<Algorithm>, Failure> {
+    let mut found = Algorithm::matching(name)?;
+    let kind = found[0].kind();
+    found.retain(|algorithm| matches!(algorithm.kind(), Kind::Cipher | Kind::Aead));
+    if found.is_empty() {
+        return Err(Failure::Usage(format!("{name} is a {kind}, neither a cipher nor an AEAD")));
+    }
+    Ok(found)
+}
+
+/// The one that takes this key.
+fn with_key(candidates: &[Algorithm], name: &str, key: &[u8]) -> Result<Algorithm, Failure> {
+    let found = candidates.iter().find(|algorithm| algorithm.info().key.allows(key.len()));
+    found.copied().ok_or_else(|| {
+        let takes: Vec<String> = candidates.iter().map(|algorithm| algorithm.info().key.to_string()).collect();
+        let hint = if key.ends_with(b"\n") { "; it ends with a newline, which is part of it" } else { "" };
+        Failure::Usage(format!("a key of {} bytes; {name} takes {}{hint}", key.len(), takes.join(" or ")))
+    })
+}
+
+/// What is wrong with the command line, now that the algorithm is known.
+fn check(args: &Crypt, algorithm: Algorithm, iv: &[u8], mac_key: &[u8]) -> Result<(), Failure> {
+    let info = algorithm.info();
+    let usage = |text: String| Err(Failure::Usage(text));
+    if !info.iv.allows(iv.len()) {
+        let given = if args.iv.is_some() { format!("an --iv of {} bytes", iv.len()) } else { "no --iv".to_owned() };
+        return usage(format!("{given}; {algorithm} takes {} bytes", info.iv));
+    }
+    if info.mac_key.max > 0 && args.mac_key_fd.is_none() {
+        return usage(format!("{algorithm} needs a second key: --mac-key-fd"));
+    }
+    if info.mac_key.max == 0 && !mac_key.is_empty() {
+        return usage(format!("{algorithm} has no second key: --mac-key-fd"));
+    }
+    if info.kind != Kind::Aead {
+        for (option, given) in [("--aad", args.aad.is_some()), ("--tag-bytes", args.tag_bytes.is_some())] {
+            if given {
+                return usage(format!("{option} is for AEADs, and {algorithm} is a {}", info.kind));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The bytes behind hexadecimal digits.
+fn hex(option: &str, digits: Option<&str>) -> Result<Vec<u8>, Failure> {
+    let digits = digits.unwrap_or_default().as_bytes();
+    let nibble = |digit: &u8| (*digit as char).to_digit(16).map(|value| value as u8);
+    let bytes: Option<Vec<u8>> = (digits.chunks(2))
+        .map(|pair| match pair {
+            [high, low] => Some(nibble(high)? << 4 | nibble(low)?),
+            _ => None,
+        })
+        .collect();
+    bytes.ok_or_else(|| Failure::Usage(format!("{option} takes an even number of hexadecimal digits")))
+}
+
+/// Parameters that core refuses came from the command line.
+fn refused(error: gantry::Error) -> Failure {
+    match error {
+        gantry::Error::Misuse(misuse) => Failure::Usage(misuse.to_string()),
+        other => other.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hexadecimal_digits_are_read_in_pairs() {
+        assert_eq!(hex("--iv", Some("00fFA5")).unwrap(), [0, 0xFF, 0xA5]);
+        assert!(hex("--iv", None).unwrap().is_empty());
+        for wrong in ["0", "0g", "+1", "é"] {
+            assert!(matches!(hex("--iv", Some(wrong)), Err(Failure::Usage(_))), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_key_chooses_between_the_sizes_of_one_name() {
+        let cbc = candidates("cbc(aes)").unwrap();
+        assert_eq!(with_key(&cbc, "cbc(aes)", &[0; 24]).unwrap(), Algorithm::Aes192Cbc);
+        let wrong = with_key(&cbc, "cbc(aes)", b"0123456789abcdef\n").unwrap_err().to_string();
+        assert_eq!(
+            wrong,
+            "a key of 17 bytes; cbc(aes) takes 16 or 24 or 32; it ends with a newline, which is part of it"
+        );
+        assert!(candidates("sha256").is_err() && candidates("hmac-sha256").is_err());
+    }
+}

@@ -1,0 +1,95 @@
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::AtFlags;
+use nix::unistd::linkat;
+
+use crate::output::Failure;
+
+/// A file that only its owner can read and that has no name: when the process ends, however it ends, it is gone.
+pub(super) struct Scratch {
+    pub(super) file: File,
+    folder: PathBuf,
+    /// Where the file system has no files without a name.
+    name: Option<PathBuf>,
+}
+
+impl Scratch {
+    /// A new one in `folder`.
+    pub(super) fn new(folder: &Path) -> io::Result<Self> {
+        let options = |flags| OpenOptions::new().read(true).write(true).mode(0o600).custom_flags(flags).clone();
+        let folder = folder.to_owned();
+        match options(libc::O_TMPFILE).open(&folder) {
+            Ok(file) => Ok(Self { file, folder, name: None }),
+            // What kernels say whose file system does not know the flag (open(2)).
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::ENOENT)) => {
+                let name = hidden_name(&folder);
+                let file = options(0).create_new(true).open(&name)?;
+                Ok(Self { file, folder, name: Some(name) })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A new one where large temporary files belong (`TMPDIR`, else `/var/tmp`), and without a name in any case.
+    pub(super) fn unnamed() -> Result<Self, Failure> {
+        let folder = std::env::var_os("TMPDIR").filter(|folder| !folder.is_empty());
+        let folder = folder.map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
+        let scratch = Self::new(&folder).and_then(|mut scratch| {
+            scratch.name.take().map_or(Ok(()), std::fs::remove_file)?;
+            Ok(scratch)
+        });
+        scratch.map_err(|error| Failure::at(format_args!("a temporary file in {}", folder.display()), &error))
+    }
+
+    /// What the system said about it.
+    pub(super) fn failed(&self, error: &io::Error) -> Failure {
+        Failure::at(format_args!("a temporary file in {}", self.folder.display()), error)
+    }
+
+    /// Gives it the name `path`, in its folder, in place of what had that name. There is no moment with half a file.
+    pub(super) fn publish(mut self, path: &Path) -> io::Result<File> {
+        let old = std::fs::metadata(path);
+        if let Ok(old) = &old {
+            self.file.set_permissions(old.permissions())?;
+        }
+        let name = match self.name.take() {
+            Some(name) => name,
+            None if old.is_err() => {
+                self.link(path)?;
+                return self.file.try_clone();
+            }
+            None => {
+                let name = hidden_name(&self.folder);
+                self.link(&name)?;
+                name
+            }
+        };
+        let renamed = std::fs::rename(&name, path);
+        if renamed.is_err() {
+            let _ = std::fs::remove_file(&name);
+        }
+        renamed.and_then(|()| self.file.try_clone())
+    }
+
+    fn link(&self, path: &Path) -> io::Result<()> {
+        let this = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let here = nix::fcntl::AT_FDCWD;
+        linkat(here, this.as_str(), here, path, AtFlags::AT_SYMLINK_FOLLOW).map_err(io::Error::from)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Some(name) = &self.name {
+            let _ = std::fs::remove_file(name);
+        }
+    }
+}
+
+fn hidden_name(folder: &Path) -> PathBuf {
+    folder.join(format!(".gantry-crypt-{}", std::process::id()))
+}

@@ -1,0 +1,121 @@
+//! Ciphers whose data comes in pieces. Two are in memory: the last one is padded, and only the next one tells which is last.
+
+use gantry::CipherStream;
+use zeroize::Zeroizing;
+
+use super::target::Target;
+use super::{Input, Job};
+use crate::output::Failure;
+use crate::sum::read_full;
+
+/// Bytes of a piece: a multiple of every block, large enough that the calls do not count.
+const PIECE: usize = 256 << 10;
+
+pub(super) fn run(job: &Job, input: &mut Input, mut target: Target) -> Result<(), Failure> {
+    let algorithm = job.algorithm();
+    let block = algorithm.info().block;
+    let mut stream = job.session.cipher_stream(job.operation(), &job.iv)?;
+    let pads = job.padded && block > 1;
+    let mut piece = Piece::new();
+    let mut next = Piece::new();
+    let mut total = piece.read(input)? as u64;
+    loop {
+        // A short piece is the last one, and so is a full one with nothing behind it.
+        let more = if piece.length == PIECE { next.read(input)? } else { 0 };
+        total += more as u64;
+        let last = more == 0;
+        if last && pads && job.encrypt {
+            piece.pad(block);
+        }
+        if !piece.length.is_multiple_of(block) || last && pads && piece.length == 0 {
+            return Err(Failure::Failed(format!(
+                "{}: {total} bytes, and {algorithm} takes {}",
+                input.name,
+                blocks(job, block)
+            )));
+        }
+        piece.update(&mut stream)?;
+        if last && pads && !job.encrypt {
+            piece.unpad(block).ok_or_else(|| {
+                let text = "the padding is wrong: another key or IV, or data that was not padded (--no-padding)";
+                Failure::Failed(format!("{}: {text}", input.name))
+            })?;
+        }
+        target.write(piece.bytes())?;
+        if last {
+            return target.finish();
+        }
+        std::mem::swap(&mut piece, &mut next);
+    }
+}
+
+fn blocks(job: &Job, block: usize) -> String {
+    let hint = if job.encrypt { "" } else { ", one at least when it is padded" };
+    format!("whole blocks of {block}{hint}")
+}
+
+struct Piece {
+    /// Room for a block of padding behind the piece.
+    data: Zeroizing<Vec<u8>>,
+    length: usize,
+}
+
+impl Piece {
+    fn new() -> Self {
+        Self { data: Zeroizing::new(vec![0; PIECE + 256]), length: 0 }
+    }
+
+    fn read(&mut self, input: &mut Input) -> Result<usize, Failure> {
+        self.length = read_full(&mut input.file, &mut self.data[..PIECE]).map_err(|error| input.failed(&error))?;
+        Ok(self.length)
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.data[..self.length]
+    }
+
+    fn update(&mut self, stream: &mut CipherStream) -> Result<(), Failure> {
+        stream.update(&mut self.data[..self.length]).map_err(Failure::from)
+    }
+
+    /// PKCS #7 (RFC 5652, 6.3): as many bytes as are missing, each with that value, and a whole block where none is.
+    fn pad(&mut self, block: usize) {
+        let missing = block - self.length % block;
+        self.data[self.length..self.length + missing].fill(missing as u8);
+        self.length += missing;
+    }
+
+    /// Takes the padding away, if it is one. (Who decrypts without authentication is told whether the padding was right;
+    /// the exit status says so in any case.)
+    fn unpad(&mut self, block: usize) -> Option<()> {
+        let count = usize::from(*self.bytes().last()?);
+        let padding = self.bytes().len().checked_sub(count).map(|start| &self.bytes()[start..])?;
+        let right = (1..=block).contains(&count) && padding.iter().all(|byte| usize::from(*byte) == count);
+        self.length -= if right { count } else { 0 };
+        right.then_some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn padding_is_taken_away_only_where_it_is_right() {
+        for length in 0..40 {
+            let mut piece = Piece::new();
+            piece.data[..length].fill(7);
+            piece.length = length;
+            piece.pad(16);
+            assert!(piece.length.is_multiple_of(16) && piece.length > length);
+            assert_eq!(piece.unpad(16), Some(()));
+            assert_eq!(piece.length, length);
+        }
+        for wrong in [[0; 16], [17; 16], [2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1, 2]] {
+            let mut piece = Piece::new();
+            piece.data[..16].copy_from_slice(&wrong);
+            piece.length = 16;
+            assert_eq!(piece.unpad(16), None, "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, Write};
+use std::path::{Path, PathBuf};
+
+use super::scratch::Scratch;
+use crate::output::Failure;
+use crate::sum::sys as process;
+
+/// Where the result goes.
+pub(super) enum Target {
+    /// A pipe, a device, standard output: it takes what it is given at once.
+    Open { file: File, name: String },
+    /// A file that gets its name when it is complete.
+    Named { scratch: Scratch, path: PathBuf },
+}
+
+impl Target {
+    pub(super) fn new(path: Option<&Path>) -> Result<Self, Failure> {
+        let Some(path) = path else {
+            let name = "standard output".to_owned();
+            let file = process::stdout().map_err(|error| Failure::at(&name, &error))?;
+            return Ok(Target::Open { file, name });
+        };
+        let name = path.display().to_string();
+        let failed = |error: io::Error| Failure::at(&name, &error);
+        match std::fs::metadata(path) {
+            Ok(data) if !data.is_file() => {
+                let file = OpenOptions::new().write(true).open(path).map_err(failed)?;
+                return Ok(Target::Open { file, name });
+            }
+            Ok(_) => {
+                // Whoever may not write to it may not replace it either.
+                OpenOptions::new().write(true).open(path).map_err(failed)?;
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(failed(error)),
+        }
+        // The file, not a link to it, is replaced.
+        let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let scratch = Scratch::new(folder).map_err(failed)?;
+        Ok(Target::Named { scratch, path })
+    }
+
+    /// Writes the next piece of a result that comes in pieces.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        let written = match self {
+            Target::Open { file, .. } => file.write_all(bytes),
+            Target::Named { scratch, .. } => scratch.file.write_all(bytes),
+        };
+        written.map_err(|error| self.failed(&error))
+    }
+
+    /// The result is complete, and all of it has arrived.
+    pub(super) fn finish(self) -> Result<(), Failure> {
+        let name = self.name();
+        let file = match self {
+            Target::Open { file, .. } => Ok(file),
+            Target::Named { scratch, path } => scratch.publish(&path),
+        };
+        file.and_then(process::close).map_err(|error| Failure::at(name, &error))
+    }
+
+    /// What was worked on in `whole` is the result: `whole` is the file of a [`Target::Named`], or is copied.
+    pub(super) fn finish_with(mut self, whole: &File) -> Result<(), Failure> {
+        if let Target::Open { file, .. } = &mut self {
+            let copied = (&mut &*whole).rewind().and_then(|()| io::copy(&mut &*whole, file));
+            copied.map_err(|error| self.failed(&error))?;
+        }
+        self.finish()
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Target::Open { name, .. } => name.clone(),
+            Target::Named { path, .. } => path.display().to_string(),
+        }
+    }
+
+    fn failed(&self, error: &io::Error) -> Failure {
+        Failure::at(self.name(), error)
+    }
+}

@@ -1,0 +1,176 @@
+//! Throughput against size, both on logarithmic axes: a panel for each algorithm and operation, a line for each device
+//! and number of requests in hand.
+
+use std::collections::BTreeSet;
+
+use super::svg::Svg;
+use super::{COLOURS, Sheet, binary, edges, in_order};
+
+/// A point of the drawing.
+pub(crate) struct Sample {
+    pub(crate) algorithm: &'static str,
+    pub(crate) operation: &'static str,
+    /// A device, or `openssl`.
+    pub(crate) device: String,
+    pub(crate) bytes: usize,
+    /// How requests were handed over: `batch 16`. Empty of `openssl`.
+    pub(crate) how: String,
+    pub(crate) mb_per_s: f64,
+}
+
+/// What ours are compared with.
+const PEER: &str = "#7f7f7f";
+/// Dashes tell apart how requests were handed over.
+const DASHES: [&str; 5] = ["", "6 4", "2 3", "9 3 2 3", "12 4"];
+
+/// The samples as an SVG document; `command` is the one that made them.
+pub(crate) fn draw(command: &str, rows: &[Sample]) -> String {
+    let devices: Vec<&str> = in_order(rows.iter().map(|row| row.device.as_str()));
+    let hows: Vec<&str> = in_order(rows.iter().map(|row| row.how.as_str()));
+    let lines: Vec<(&str, &str)> = in_order(rows.iter().map(|row| (row.device.as_str(), row.how.as_str())));
+    let panels: Vec<(&str, &str)> = in_order(rows.iter().map(|row| (row.algorithm, row.operation)));
+
+    let sheet = Sheet::new(panels.len());
+    let columns = (sheet.across * 2).min(lines.len()).max(1);
+    let scale = Scale::of(rows);
+    let title = format!("Throughput against size, by {command}");
+    let mut svg = sheet.begin(&title, lines.len().div_ceil(columns));
+    for (index, (algorithm, operation)) in panels.iter().enumerate() {
+        let panel = Panel { corner: sheet.corner(index), scale: &scale };
+        panel.axes(&mut svg, &format!("{algorithm} {operation}"));
+        for &(device, how) in &lines {
+            let of_line = |row: &&Sample| {
+                (row.algorithm, row.operation) == (*algorithm, *operation)
+                    && (row.device.as_str(), row.how.as_str()) == (device, how)
+            };
+            let mut points: Vec<(usize, f64)> =
+                rows.iter().filter(of_line).map(|row| (row.bytes, row.mb_per_s)).collect();
+            points.sort_by_key(|(bytes, _)| *bytes);
+            panel.line(&mut svg, &points, Look::of(device, how, &devices, &hows));
+        }
+    }
+    for (index, &(device, how)) in lines.iter().enumerate() {
+        let (x, y) = sheet.legend(index, columns);
+        let look = Look::of(device, how, &devices, &hows);
+        svg.path(&[(x, y), (x + 28.0, y)], look);
+        svg.dot((x + 14.0, y), look);
+        let comma = if how.is_empty() { "" } else { ", " };
+        svg.text((x + 36.0, y + 4.0), "start", &format!("{device}{comma}{how}"));
+    }
+    svg.finish()
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Look {
+    pub(super) colour: &'static str,
+    pub(super) dash: &'static str,
+}
+
+impl Look {
+    fn of(device: &str, how: &str, devices: &[&str], hows: &[&str]) -> Self {
+        let place = devices.iter().position(|known| *known == device).unwrap_or(0);
+        let dash = hows.iter().position(|known| *known == how).unwrap_or(0);
+        let colour = if device == "openssl" { PEER } else { COLOURS[place % COLOURS.len()] };
+        Self { colour, dash: DASHES[dash % DASHES.len()] }
+    }
+}
+
+/// What the axes of all panels span, in the logarithms of bytes (to base 2) and MB/s (to base 10).
+struct Scale {
+    sizes: BTreeSet<usize>,
+    x: (f64, f64),
+    y: (f64, f64),
+}
+
+impl Scale {
+    fn of(rows: &[Sample]) -> Self {
+        let sizes: BTreeSet<usize> = rows.iter().map(|row| row.bytes).collect();
+        let log = |size: Option<&usize>| size.map_or(0.0, |size| (*size as f64).log2());
+        let x = (log(sizes.first()), log(sizes.last()));
+        let rates = || rows.iter().map(|row| row.mb_per_s.max(1e-3).log10());
+        let y = (rates().fold(f64::INFINITY, f64::min).floor(), rates().fold(f64::NEG_INFINITY, f64::max).ceil());
+        // A single value still has a place, in the middle.
+        let x = if x.1 - x.0 < 0.5 { (x.0 - 1.0, x.1 + 1.0) } else { x };
+        let y = if y.1 - y.0 < 0.5 { (y.0 - 1.0, y.1 + 1.0) } else { y };
+        Self { sizes, x, y }
+    }
+}
+
+struct Panel<'a> {
+    /// Left and top.
+    corner: (f64, f64),
+    scale: &'a Scale,
+}
+
+impl Panel<'_> {
+    fn place(&self, bytes: f64, rate: f64) -> (f64, f64) {
+        let share = |value: f64, (low, high): (f64, f64)| (value - low) / (high - low);
+        let (left, top, right, bottom) = edges(self.corner);
+        let x = left + share(bytes, self.scale.x) * (right - left);
+        let y = bottom - share(rate, self.scale.y) * (bottom - top);
+        (x, y)
+    }
+
+    fn axes(&self, svg: &mut Svg, title: &str) {
+        let (left, top, right, bottom) = edges(self.corner);
+        for decade in self.scale.y.0 as i32..=self.scale.y.1 as i32 {
+            for digit in 1..10 {
+                let rate = f64::from(digit).log10() + f64::from(decade);
+                if rate > self.scale.y.1 {
+                    break;
+                }
+                let (_, y) = self.place(self.scale.x.0, rate);
+                svg.grid((left, y), (right, y), digit == 1);
+            }
+            let (_, y) = self.place(self.scale.x.0, f64::from(decade));
+            svg.text((left - 8.0, y + 4.0), "end", &decimal(decade));
+        }
+        let mut free = f64::NEG_INFINITY;
+        for &size in &self.scale.sizes {
+            let (x, _) = self.place((size as f64).log2(), self.scale.y.0);
+            svg.grid((x, top), (x, bottom), true);
+            // Sizes that lie too near to the last one go without a label.
+            if x - free > 34.0 {
+                svg.text((x, bottom + 18.0), "middle", &binary(size));
+                free = x;
+            }
+        }
+        svg.frame((left, top), (right, bottom));
+        svg.title((f64::midpoint(left, right), top - 12.0), title);
+        svg.text((f64::midpoint(left, right), bottom + 36.0), "middle", "bytes in a request");
+        svg.upright((self.corner.0 + 12.0, f64::midpoint(top, bottom)), "MB/s");
+    }
+
+    fn line(&self, svg: &mut Svg, points: &[(usize, f64)], look: Look) {
+        let place = |&(bytes, rate): &(usize, f64)| self.place((bytes as f64).log2(), rate.max(1e-3).log10());
+        let places: Vec<(f64, f64)> = points.iter().map(place).collect();
+        svg.path(&places, look);
+        for place in places {
+            svg.dot(place, look);
+        }
+    }
+}
+
+/// A power of ten: `0.1`, `10`, `10,000`.
+fn decimal(exponent: i32) -> String {
+    match exponent {
+        ..0 => format!("{:.*}", exponent.unsigned_abs() as usize, 10_f64.powi(exponent)),
+        0..3 => 10_u32.pow(exponent as u32).to_string(),
+        _ => format!("{},000", 10_u32.pow(exponent as u32 - 3)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_short() {
+        assert_eq!([-1, 0, 2, 3, 4].map(decimal), ["0.1", "1", "100", "1,000", "10,000"]);
+    }
+
+    #[test]
+    fn no_row_is_drawn_too() {
+        assert!(draw("gantry speed", &[]).ends_with("</svg>\n"));
+    }
+}

@@ -1,0 +1,86 @@
+//! Drawings. Each is panels on a sheet, and a legend below.
+
+#![allow(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "52 bits are more than any size has")]
+
+/// Ratios, a coloured cell for each.
+pub(crate) mod heat;
+/// Throughput against size.
+pub(crate) mod lines;
+/// The document.
+mod svg;
+
+use svg::Svg;
+
+const PANEL: (f64, f64) = (460.0, 300.0);
+/// Room around the axes of a panel, for labels: left, top, right, bottom.
+const MARGIN: (f64, f64, f64, f64) = (64.0, 34.0, 16.0, 46.0);
+const PANELS_IN_A_ROW: usize = 2;
+const LEGEND_LINE: f64 = 20.0;
+const PADDING: f64 = 14.0;
+
+/// Colours that are told apart on white and on black, also by most of those who see few colours (Okabe and Ito, 2008).
+const COLOURS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
+/// Where panels and the legend lie.
+struct Sheet {
+    across: usize,
+    down: usize,
+}
+
+impl Sheet {
+    fn new(panels: usize) -> Self {
+        let across = panels.clamp(1, PANELS_IN_A_ROW);
+        Self { across, down: panels.div_ceil(across) }
+    }
+
+    fn begin(&self, title: &str, legend_lines: usize) -> Svg {
+        let height = self.corner(self.down * self.across).1 + LEGEND_LINE * legend_lines as f64 + PADDING;
+        Svg::new(PADDING * 2.0 + PANEL.0 * self.across as f64, height, title)
+    }
+
+    /// Left and top of a panel.
+    fn corner(&self, index: usize) -> (f64, f64) {
+        let (column, row) = (index % self.across, index / self.across);
+        (PADDING + PANEL.0 * column as f64, PADDING + PANEL.1 * row as f64)
+    }
+
+    /// Where an entry of a legend of so many columns begins: at half the height of its line.
+    fn legend(&self, index: usize, columns: usize) -> (f64, f64) {
+        let (left, top) = self.corner(self.down * self.across);
+        let width = (PANEL.0 * self.across as f64 - MARGIN.0) / columns as f64;
+        let line = (index / columns) as f64 + 0.5;
+        (left + MARGIN.0 + width * (index % columns) as f64, top + LEGEND_LINE * line)
+    }
+}
+
+/// Left, top, right and bottom of the axes of a panel.
+fn edges((x, y): (f64, f64)) -> (f64, f64, f64, f64) {
+    (x + MARGIN.0, y + MARGIN.1, x + PANEL.0 - MARGIN.2, y + PANEL.1 - MARGIN.3)
+}
+
+/// Every value once, in the order of its first appearance.
+fn in_order<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
+    let mut seen = Vec::new();
+    for value in values {
+        if !seen.contains(&value) {
+            seen.push(value);
+        }
+    }
+    seen
+}
+
+/// A size: `64`, `16 Ki`, `1 Mi`.
+fn binary(size: usize) -> String {
+    match size {
+        size if size >= 1 << 20 && size.is_multiple_of(1 << 20) => format!("{} Mi", size >> 20),
+        size if size >= 1 << 10 && size.is_multiple_of(1 << 10) => format!("{} Ki", size >> 10),
+        size => size.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn sizes_are_short() {
+        assert_eq!([16, 1000, 1024, 16384, 1 << 20].map(super::binary), ["16", "1000", "1 Ki", "16 Ki", "1 Mi"]);
+    }
+}

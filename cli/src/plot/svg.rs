@@ -1,0 +1,117 @@
+use std::fmt::Write;
+
+use super::lines::Look;
+
+/// A document in the making. Its greys and colours stand on light and on dark ground alike; the ground is the reader's.
+pub(super) struct Svg {
+    text: String,
+}
+
+impl Svg {
+    pub(super) fn new(width: f64, height: f64, title: &str) -> Self {
+        let mut svg = Self { text: String::new() };
+        svg.add(format_args!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" \
+             height=\"{height:.0}\" font-family=\"system-ui, sans-serif\" font-size=\"12\" role=\"img\">"
+        ));
+        svg.add(format_args!("<title>{}</title>", escape(title)));
+        svg.add(format_args!(
+            "<style>svg{{background:#ffffff;color:#24292f}} @media (prefers-color-scheme:dark){{svg{{background:#16191d;color:#d0d7de}}}} \
+             text{{fill:currentColor}}</style>"
+        ));
+        svg
+    }
+
+    fn add(&mut self, element: std::fmt::Arguments<'_>) {
+        // Writing to a string does not fail.
+        let _ = writeln!(self.text, "{element}");
+    }
+
+    pub(super) fn grid(&mut self, from: (f64, f64), to: (f64, f64), major: bool) {
+        let opacity = if major { 0.45 } else { 0.15 };
+        self.add(format_args!(
+            "<line x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\" stroke=\"#808890\" stroke-opacity=\"{opacity}\"/>",
+            from.0, from.1, to.0, to.1
+        ));
+    }
+
+    pub(super) fn frame(&mut self, from: (f64, f64), to: (f64, f64)) {
+        self.add(format_args!(
+            "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"none\" stroke=\"#808890\"/>",
+            from.0,
+            from.1,
+            to.0 - from.0,
+            to.1 - from.1
+        ));
+    }
+
+    pub(super) fn path(&mut self, points: &[(f64, f64)], look: Look) {
+        if points.is_empty() {
+            return;
+        }
+        let points: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+        self.add(format_args!(
+            "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\" stroke-dasharray=\"{}\"/>",
+            points.join(" "),
+            look.colour,
+            look.dash
+        ));
+    }
+
+    pub(super) fn dot(&mut self, (x, y): (f64, f64), look: Look) {
+        self.add(format_args!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{}\"/>", look.colour));
+    }
+
+    /// An area, its left upper corner and size.
+    pub(super) fn area(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), colour: &str, opacity: f64) {
+        self.add(format_args!(
+            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" fill=\"{colour}\" \
+             fill-opacity=\"{opacity:.2}\"/>"
+        ));
+    }
+
+    /// A dot that is seen on any area.
+    pub(super) fn mark(&mut self, (x, y): (f64, f64), colour: &str) {
+        self.add(format_args!(
+            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\" fill=\"{colour}\" stroke=\"currentColor\"/>"
+        ));
+    }
+
+    pub(super) fn text(&mut self, (x, y): (f64, f64), anchor: &str, text: &str) {
+        let text = escape(text);
+        self.add(format_args!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>"));
+    }
+
+    pub(super) fn title(&mut self, (x, y): (f64, f64), text: &str) {
+        let text = escape(text);
+        self.add(format_args!(
+            "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\" font-size=\"14\" font-weight=\"600\">{text}</text>"
+        ));
+    }
+
+    /// Text that is read from below.
+    pub(super) fn upright(&mut self, (x, y): (f64, f64), text: &str) {
+        let text = escape(text);
+        self.add(format_args!(
+            "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\" transform=\"rotate(-90 {x:.1} {y:.1})\">{text}</text>"
+        ));
+    }
+
+    pub(super) fn finish(mut self) -> String {
+        self.text += "</svg>\n";
+        self.text
+    }
+}
+
+/// Names of devices come from drivers.
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn names_may_hold_anything() {
+        assert_eq!(super::escape("a<b>&c"), "a&lt;b&gt;&amp;c");
+    }
+}

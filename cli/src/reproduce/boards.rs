@@ -1,0 +1,240 @@
+//! Two boards whose engine and CPU are both of use: alone, by a fixed threshold, and under the policies that learn.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gantry::route::{Learned, Pin, SizeThreshold};
+use gantry::{
+    Algorithm, Clock, Gantry, Operation, Outcome, Policy, QueueOptions, SessionParams, Submission, VirtualClock,
+};
+use gantry_runtime::model::Profile;
+
+use super::{Row, conclude, model};
+use crate::args::Reproduce;
+use crate::output::{Failure, Output};
+use crate::table::Table;
+
+struct Board {
+    name: &'static str,
+    algorithm: Algorithm,
+    engine: &'static str,
+    cpu: &'static str,
+    /// From where on the fixed threshold uses the engine. Of the Cortex-A9's report; the Kirkwood's has none.
+    threshold: usize,
+    points: &'static [Point],
+}
+
+/// What was published for one size, in operations per second.
+struct Point {
+    bytes: usize,
+    software: f64,
+    engine: f64,
+}
+
+const fn point(bytes: usize, software: f64, engine: f64) -> Point {
+    Point { bytes, software, engine }
+}
+
+/// The same of a table in kilobytes per second.
+const fn kilobytes(bytes: usize, software: f64, engine: f64) -> Point {
+    let of = 1000.0 / bytes as f64;
+    point(bytes, software * of, engine * of)
+}
+
+const BOARDS: [Board; 2] = [
+    Board {
+        name: "Marvell Kirkwood 1.2 GHz",
+        algorithm: Algorithm::Aes128Cbc,
+        engine: "kirkwood",
+        cpu: "kirkwood-cpu",
+        threshold: 1024,
+        points: &[
+            point(16, 623_355.0, 28_426.0),
+            point(64, 172_025.0, 27_653.0),
+            point(256, 44_158.0, 19_935.0),
+            point(1024, 11_114.0, 13_646.0),
+            point(8192, 1_390.0, 2_742.0),
+        ],
+    },
+    Board {
+        name: "Cortex-A9 with Marvell CESA",
+        algorithm: Algorithm::Aes256Cbc,
+        engine: "cortex-a9",
+        cpu: "cortex-a9-cpu",
+        threshold: 1024,
+        points: &[
+            kilobytes(16, 39_603.0, 1_551.0),
+            kilobytes(64, 47_420.0, 6_126.0),
+            kilobytes(256, 50_270.0, 21_528.0),
+            kilobytes(1024, 51_003.0, 55_995.0),
+            kilobytes(8192, 51_249.0, 95_027.0),
+            kilobytes(16384, 51_233.0, 99_937.0),
+        ],
+    },
+];
+
+/// Of the better device, with one request at a time.
+const ALONE: f64 = 0.97;
+/// Of the sum of both, with [`IN_HAND`] requests.
+const TOGETHER: f64 = 0.95;
+const IN_HAND: usize = 8;
+/// From this size on.
+const TOGETHER_FROM: usize = 1024;
+/// Of the CPU time that the engine can save.
+const SAVED: f64 = 0.90;
+/// How far the models may be from what was published. (The published points are not on a line, which is what a model is.)
+const MODEL: f64 = 0.15;
+
+pub(super) fn run(args: &Reproduce, output: &mut Output) -> Result<(), Failure> {
+    let mut rows = Vec::new();
+    let mut text = String::new();
+    for board in &BOARDS {
+        let header = [
+            "BYTES",
+            "SOFTWARE PUBLISHED",
+            "OURS",
+            "ENGINE PUBLISHED",
+            "OURS",
+            "THRESHOLD",
+            "LATENCY, 1",
+            "OF BETTER",
+            "LATENCY, 8",
+            "OF SUM",
+            "OFFLOAD SAVES",
+        ];
+        let mut table = Table::new(&header, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+        for point in board.points {
+            table.row(board.point(point, &mut rows)?);
+        }
+        text += board.name;
+        text += ", ";
+        text += board.algorithm.name();
+        text += ": requests per second, simulated.\n\n";
+        text += &table.render();
+        text += "\n";
+        text += &board.power(&mut rows)?;
+    }
+    text += "OF BETTER: of the better of software and engine alone, one request at a time. OF SUM: of software alone\n\
+             and engine alone together. OFFLOAD SAVES: of the CPU time that the engine can save, what the policy offload saves.\n";
+    conclude(args, &rows, &text, output)
+}
+
+impl Board {
+    fn point(&self, point: &Point, rows: &mut Vec<Row>) -> Result<[String; 11], Failure> {
+        let bytes = point.bytes;
+        let [engine, cpu] = [self.engine, self.cpu].map(|name| format!("model:{name}"));
+        let software = self.run(Pin { device: cpu.clone() }, bytes, 1)?;
+        let alone = self.run(Pin { device: engine.clone() }, bytes, 1)?;
+        let threshold = SizeThreshold { bytes: self.threshold, small: cpu, large: engine };
+        let threshold = self.run(threshold, bytes, 1)?;
+        let latency = self.run(Learned::Latency, bytes, 1)?;
+        let together = self.run(Learned::Latency, bytes, IN_HAND)?;
+        let offload = self.run(Learned::Offload, bytes, 1)?;
+
+        let case = |what: &str| format!("{bytes} bytes, {what}");
+        let mut push = |what: &str, unit, published: Option<f64>, found, least: Option<f64>, most: Option<f64>| {
+            rows.push(Row::new(self.name, case(what), unit, published, found).within(least, most));
+        };
+        for (what, published, found) in [("software", point.software, &software), ("engine", point.engine, &alone)] {
+            let (least, most) = (published * (1.0 - MODEL), published * (1.0 + MODEL));
+            push(what, "1/s", Some(published), found.rate, Some(least), Some(most));
+        }
+        push("size threshold", "1/s", None, threshold.rate, None, None);
+        let better = software.rate.max(alone.rate);
+        push("latency, 1 in hand", "1/s", None, latency.rate, Some(ALONE * better), None);
+        let sum = software.rate + alone.rate;
+        let promised = (bytes >= TOGETHER_FROM).then_some(TOGETHER * sum);
+        push("latency, 8 in hand", "1/s", None, together.rate, promised, None);
+        let can = software.cpu_ns - alone.cpu_ns;
+        let saves = (can > 0.0).then(|| (software.cpu_ns - offload.cpu_ns) / can);
+        if let Some(saves) = saves {
+            push("CPU time that offload saves", "%", None, 100.0 * saves, Some(100.0 * SAVED), None);
+        }
+        let whole = |number: f64| format!("{number:.0}");
+        let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+        Ok([
+            bytes.to_string(),
+            whole(point.software),
+            whole(software.rate),
+            whole(point.engine),
+            whole(alone.rate),
+            whole(threshold.rate),
+            whole(latency.rate),
+            percent(latency.rate / better),
+            whole(together.rate),
+            percent(together.rate / sum),
+            saves.map_or_else(|| "-".to_owned(), percent),
+        ])
+    }
+
+    /// What the board draws, where that is known, with the CPU at work and with the engine.
+    fn power(&self, rows: &mut Vec<Row>) -> Result<String, Failure> {
+        let Some(power) = Profile::named(self.cpu).and_then(|profile| profile.power) else { return Ok(String::new()) };
+        let bytes = self.points[self.points.len() - 1].bytes;
+        let mut said = Vec::new();
+        for (name, found) in [
+            ("software", self.run(Pin { device: format!("model:{}", self.cpu) }, bytes, 1)?),
+            ("offload", self.run(Learned::Offload, bytes, 1)?),
+        ] {
+            let watts = power.watts(found.rate * found.cpu_ns / 1e9);
+            let millijoules = 1e3 * watts / found.rate;
+            rows.push(Row::new(self.name, format!("{bytes} bytes, power, {name}"), "W", None, watts));
+            rows.push(Row::new(
+                self.name,
+                format!("{bytes} bytes, energy of a request, {name}"),
+                "mJ",
+                None,
+                millijoules,
+            ));
+            said.push(format!("{name} {watts:.1} W, {millijoules:.2} mJ a request"));
+        }
+        Ok(format!("Power of the board with {bytes} bytes: {}.\n\n", said.join("; ")))
+    }
+
+    /// One thread that always has `in_hand` requests of so many bytes in flight.
+    fn run(&self, policy: impl Policy + 'static, bytes: usize, in_hand: usize) -> Result<Found, Failure> {
+        /// Virtual nanoseconds in which a policy may learn, and in which it is measured.
+        const LEARN: u64 = 100_000_000;
+        const MEASURE: u64 = 100_000_000;
+        let clock = Arc::new(VirtualClock::default());
+        let named = |name| Profile::named(name).expect("the boards are built in");
+        let builder = Gantry::builder().driver(&model(named(self.cpu), &clock)?);
+        let gantry = builder.driver(&model(named(self.engine), &clock)?).policy(policy).clock(clock.clone()).build();
+        let key = vec![3; self.algorithm.info().key.max];
+        let session = gantry.session(SessionParams::new(self.algorithm, &key))?;
+        let iv = vec![7; self.algorithm.info().iv.max];
+        gantry.calibrate(self.algorithm, Operation::Encrypt, false); // as gantry tune does
+        let options = QueueOptions { depth: in_hand, gather: Duration::ZERO, ..QueueOptions::default() };
+        let mut queue = gantry.queue(options)?;
+        let mut buffers = vec![vec![0x5a; bytes]; in_hand];
+        let (mut done, mut failed) = (0_u64, 0_u64);
+        let mut until = |end: u64| -> Result<(u64, u64, u64), Failure> {
+            while clock.now() < end {
+                while let Some(buffer) = buffers.pop() {
+                    let submitted = queue.submit(&session, Submission::encrypt(&iv, buffer));
+                    submitted.map_err(|rejected| Failure::Failed(rejected.why.to_string()))?;
+                }
+                queue.wait(|completion| {
+                    done += 1;
+                    failed += u64::from(completion.result != Ok(Outcome::Done));
+                    buffers.push(completion.submission.into_buffers().0);
+                });
+            }
+            Ok((clock.now(), clock.spent(), done))
+        };
+        let start = until(LEARN)?;
+        let end = until(start.0 + MEASURE)?;
+        if failed > 0 {
+            return Err(Failure::Failed(format!("{}: {failed} requests failed", self.name)));
+        }
+        let requests = (end.2 - start.2) as f64;
+        Ok(Found { rate: requests * 1e9 / (end.0 - start.0) as f64, cpu_ns: (end.1 - start.1) as f64 / requests })
+    }
+}
+
+struct Found {
+    /// Requests per second.
+    rate: f64,
+    /// CPU time of a request.
+    cpu_ns: f64,
+}

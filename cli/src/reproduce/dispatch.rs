@@ -1,0 +1,215 @@
+//! Tables 2, 3 and 4 on this machine: from the caller to the device and back, by a call and through a thread.
+
+use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+use gantry::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, Driver, Found, Operands, Refusal};
+use gantry::{Algorithm, Fault, Gantry, Outcome, Session, SessionParams};
+
+use super::Row;
+use super::paper::{DISPATCH_DIRECT, DISPATCH_THREAD, RETURN_IMMEDIATE, RETURN_THREAD};
+use crate::output::Failure;
+use crate::table::Table;
+
+/// What a direct dispatch and an immediate return may take together.
+const TOGETHER_NS: f64 = 60.0;
+/// How many times a thread must cost more than either.
+const TIMES: f64 = 10.0;
+
+const ROUNDS: usize = 15;
+/// In each round, so that one bad moment of the machine is one bad round.
+const REQUESTS: usize = 400;
+
+/// Measures and compares.
+pub(super) fn measure(rows: &mut Vec<Row>) -> Result<String, Failure> {
+    let watch = Arc::new(Watch { epoch: Instant::now(), entered: AtomicU64::new(0), left: AtomicU64::new(0) });
+    let gantry = Gantry::builder().driver(&Stopwatch(watch.clone())).build();
+    let session = gantry.session(SessionParams::new(Algorithm::Null, &[]))?;
+    let null = null()?;
+    session.encrypt(&[], &mut [])?;
+
+    let mut found = [const { Vec::new() }; 5];
+    for _ in 0..ROUNDS {
+        // In turn, so that all of them see the same machine.
+        let [dispatch, back] = direct(&session, &watch)?;
+        let [dispatch_thread, back_thread] = through_threads(&session, &watch)?;
+        let together = calls(&null)?;
+        for (all, one) in found.iter_mut().zip([dispatch, back, dispatch_thread, back_thread, together]) {
+            all.push(one);
+        }
+    }
+    let [dispatch, back, dispatch_thread, back_thread, together] = found.map(median);
+
+    let mut table = Table::new(&["WAY", "NS 2003", "NS HERE"], &[1, 2]);
+    for (number, case, published, found, at_most) in [
+        ("Tables 2 and 3", "dispatch through a thread", DISPATCH_THREAD, dispatch_thread, None),
+        ("Tables 2 and 3", "direct dispatch", DISPATCH_DIRECT, dispatch, Some(dispatch_thread / TIMES)),
+        ("Table 4", "return through a thread", RETURN_THREAD, back_thread, None),
+        ("Table 4", "immediate return", RETURN_IMMEDIATE, back, Some(back_thread / TIMES)),
+        ("Tables 3 and 4", "both by a call", DISPATCH_DIRECT + RETURN_IMMEDIATE, together, Some(TOGETHER_NS)),
+    ] {
+        rows.push(Row::new(number, case.to_owned(), "ns", Some(published), found).within(None, at_most));
+        table.row([case.to_owned(), format!("{published:.0}"), format!("{found:.0}")]);
+    }
+    Ok(format!(
+        "Tables 2, 3 and 4: from the caller to the device and back, on this machine. Medians of {ROUNDS} rounds.\n\
+         At most {TOGETHER_NS:.0} ns by a call, and {TIMES:.0} times as much through a thread, were promised.\n\n{}",
+        table.render(),
+    ))
+}
+
+/// Nanoseconds of a whole call to the null device, without a look at the clock inside.
+fn calls(session: &Session) -> Result<f64, Failure> {
+    let mut data = [0; 16];
+    let start = Instant::now();
+    for _ in 0..REQUESTS {
+        session.encrypt(&[], black_box(&mut data))?;
+    }
+    Ok(start.elapsed().as_nanos() as f64 / REQUESTS as f64)
+}
+
+/// Nanoseconds from the caller to the device and back, by a call, less what a look at the clock takes.
+fn direct(session: &Session, watch: &Watch) -> Result<[f64; 2], Failure> {
+    let mut look = Vec::with_capacity(REQUESTS);
+    let mut there = Vec::with_capacity(REQUESTS);
+    let mut back = Vec::with_capacity(REQUESTS);
+    let mut data = [0; 16];
+    for _ in 0..REQUESTS {
+        let looked = watch.now();
+        let before = watch.now();
+        session.encrypt(&[], black_box(&mut data))?;
+        let after = watch.now();
+        look.push((before - looked) as f64);
+        there.push((watch.entered.load(Ordering::Relaxed) - before) as f64);
+        back.push((after - watch.left.load(Ordering::Relaxed)) as f64);
+    }
+    let look = median(look);
+    Ok([there, back].map(|ns| (median(ns) - look).max(0.0)))
+}
+
+/// The same with a thread that takes the request from the caller to the device, and the result back.
+fn through_threads(session: &Session, watch: &Watch) -> Result<[f64; 2], Failure> {
+    const IDLE: u64 = 0;
+    const SUBMITTED: u64 = 1;
+    const DONE: u64 = 2;
+    const OVER: u64 = 3;
+    let (state, failed) = (AtomicU64::new(IDLE), Mutex::new(None));
+    let caller = thread::current();
+    let (mut there, mut back) = (Vec::new(), Vec::new());
+    thread::scope(|scope| {
+        let worker = scope.spawn(|| {
+            loop {
+                match state.load(Ordering::Acquire) {
+                    SUBMITTED => {
+                        if let Err(error) = session.encrypt(&[], black_box(&mut [0; 16])) {
+                            *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                        }
+                        state.store(DONE, Ordering::Release);
+                        caller.unpark();
+                    }
+                    OVER => break,
+                    _ => thread::park(),
+                }
+            }
+        });
+        for _ in 0..REQUESTS / 4 {
+            // The worker sleeps by now: a thread that waits for work does.
+            thread::sleep(std::time::Duration::from_micros(20));
+            let before = watch.now();
+            state.store(SUBMITTED, Ordering::Release);
+            worker.thread().unpark();
+            while state.load(Ordering::Acquire) != DONE {
+                thread::park();
+            }
+            let after = watch.now();
+            there.push(watch.entered.load(Ordering::Relaxed).saturating_sub(before) as f64);
+            back.push(after.saturating_sub(watch.left.load(Ordering::Relaxed)) as f64);
+        }
+        state.store(OVER, Ordering::Release);
+        worker.thread().unpark();
+    });
+    match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(error) => Err(error.into()),
+        None => Ok([there, back].map(median)),
+    }
+}
+
+/// A session on the null device.
+fn null() -> Result<Session, Failure> {
+    let mut config = gantry_runtime::Config::default();
+    config.set("devices", "null=on", "gantry reproduce")?;
+    let gantry = gantry_runtime::open(config)?;
+    let session = gantry.session(SessionParams::new(Algorithm::Null, &[]))?;
+    session.encrypt(&[], &mut [])?;
+    Ok(session)
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Notes when a request reaches the device, and when it leaves.
+struct Watch {
+    epoch: Instant,
+    entered: AtomicU64,
+    left: AtomicU64,
+}
+
+impl Watch {
+    fn now(&self) -> u64 {
+        self.epoch.elapsed().as_nanos() as u64
+    }
+}
+
+/// The NULL cipher with a watch in its hand.
+struct Stopwatch(Arc<Watch>);
+
+impl Driver for Stopwatch {
+    fn name(&self) -> &'static str {
+        "stopwatch"
+    }
+
+    fn discover(&self) -> Vec<Found> {
+        let info = DeviceInfo {
+            name: "stopwatch".into(),
+            class: Class::Model,
+            description: "the NULL cipher with a watch".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            capabilities: vec![Capability::new(Algorithm::Null)],
+        };
+        vec![Found::Device(Arc::new(StopwatchDevice { info, watch: self.0.clone() }))]
+    }
+}
+
+struct StopwatchDevice {
+    info: DeviceInfo,
+    watch: Arc<Watch>,
+}
+
+impl Device for StopwatchDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn open(&self, _params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Refusal> {
+        Ok(Arc::new(StopwatchSession(self.watch.clone())))
+    }
+}
+
+struct StopwatchSession(Arc<Watch>);
+
+impl DeviceSession for StopwatchSession {
+    fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
+        let Operands::Cipher { data, .. } = operands else { return Err(Fault::failed("ciphers only")) };
+        self.0.entered.store(self.0.now(), Ordering::Relaxed);
+        if let gantry::Buffers::Separate { input, output } = data {
+            output.copy_from_slice(input);
+        }
+        self.0.left.store(self.0.now(), Ordering::Relaxed);
+        Ok(Outcome::Done)
+    }
+}

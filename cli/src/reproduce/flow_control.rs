@@ -1,0 +1,112 @@
+//! 28 threads on one card: the paper's test of what happens when a ring is full.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gantry::{Algorithm, Clock, Gantry, Outcome, Queue, QueueOptions, SessionParams, Submission, VirtualClock};
+use gantry_runtime::model::Profile;
+
+use super::{Row, conclude, model};
+use crate::args::Reproduce;
+use crate::output::{Failure, Output};
+
+const THREADS: usize = 28;
+const CARD: &str = "hifn7951";
+const BYTES: usize = 1024;
+const REQUESTS: u64 = 5_000;
+/// What a thread does between two requests, in nanoseconds, on the one CPU that all of them share: see
+/// [`ocf2003`](super::ocf2003).
+const BETWEEN_NS: u64 = 13_800;
+
+/// The paper: requests that had to be restarted because the rings were full.
+const RESTARTED: f64 = 51.0;
+
+pub(super) fn run(args: &Reproduce, output: &mut Output) -> Result<(), Failure> {
+    let Found { full, lost, wrong, rate } = simulate()?;
+    let profile = Profile::named(CARD).expect("the cards of the paper are built in");
+    let des = profile.rates.iter().find(|rate| rate.algorithm == Algorithm::DesEde3Cbc).expect("it has 3DES");
+    let peak = 1e9 / (des.setup_ns as f64 + BYTES as f64 * 8000.0 / des.megabits as f64);
+    let rows = [
+        ("requests that found the ring full", "%", Some(RESTARTED), full, Some(40.0), None),
+        ("requests lost or failed", "requests", Some(0.0), lost, None, Some(0.0)),
+        ("wrong results", "requests", None, wrong, None, Some(0.0)),
+        ("of the card's peak", "%", None, 100.0 * rate / peak, Some(97.0), None),
+    ];
+    let mut text = format!(
+        "{THREADS} threads on one {CARD} with a ring of {}: {REQUESTS} requests of 3DES with {BYTES} bytes, each thread with\n\
+         one at a time. Simulated.\n\n",
+        profile.ring
+    );
+    let mut table = crate::table::Table::new(&["", "2003", "OURS", "PROMISED"], &[1, 2, 3]);
+    let mut found = Vec::new();
+    for (case, unit, published, ours, at_least, at_most) in rows {
+        let promised = at_least.map(|least| format!("at least {least:.0}")).or(at_most.map(|_| "none".to_owned()));
+        table.row([
+            format!("{case} ({unit})"),
+            published.map_or_else(String::new, |published| format!("{published:.0}")),
+            format!("{ours:.1}"),
+            promised.unwrap_or_default(),
+        ]);
+        found.push(Row::new("flow control", case.to_owned(), unit, published, ours).within(at_least, at_most));
+    }
+    text += &table.render();
+    conclude(args, &found, &text, output)
+}
+
+struct Found {
+    /// In percent of all requests.
+    full: f64,
+    lost: f64,
+    wrong: f64,
+    /// Requests per second.
+    rate: f64,
+}
+
+/// All threads in one, in turn: in virtual time, whoever runs next is part of the model.
+fn simulate() -> Result<Found, Failure> {
+    let clock = Arc::new(VirtualClock::default());
+    let profile = Profile::named(CARD).expect("the cards of the paper are built in");
+    let driver = model(profile, &clock)?;
+    let gantry = Gantry::builder().driver(&driver).clock(clock.clone()).build();
+    let key: Vec<u8> = (1..=24).map(|byte| byte * 8).collect();
+    let session = gantry.session(SessionParams::new(Algorithm::DesEde3Cbc, &key))?;
+    let mut expected = vec![0x5a; BYTES];
+    session.encrypt(&[7; 8], &mut expected)?;
+
+    let options = || QueueOptions { depth: 1, gather: Duration::ZERO, ..QueueOptions::default() };
+    let mut queues = (0..THREADS).map(|_| gantry.queue(options())).collect::<Result<Vec<Queue>, _>>()?;
+    let (mut submitted, mut done, mut right, mut full) = (0, 0, 0, 0_u64);
+    let start = clock.now();
+    while done < REQUESTS {
+        let before = (submitted, done);
+        for queue in &mut queues {
+            if queue.in_flight() == 0 && submitted < REQUESTS {
+                clock.spend(BETWEEN_NS);
+                let taken = driver.meter().requests;
+                if let Err(rejected) = queue.submit(&session, Submission::encrypt(&[7; 8], vec![0x5a; BYTES])) {
+                    return Err(Failure::Failed(rejected.why.to_string()));
+                }
+                submitted += 1;
+                full += u64::from(driver.meter().requests == taken);
+            }
+            queue.complete(|completion| {
+                done += 1;
+                let fine = completion.result == Ok(Outcome::Done);
+                right += u64::from(fine && completion.submission.data() == expected);
+            });
+        }
+        if before == (submitted, done) {
+            if queues.iter().all(|queue| queue.in_flight() == 0) {
+                break; // the rest is lost
+            }
+            clock.wait(None);
+        }
+    }
+    let seconds = (clock.now() - start) as f64 / 1e9;
+    Ok(Found {
+        full: 100.0 * full as f64 / submitted as f64,
+        lost: (REQUESTS - done) as f64,
+        wrong: (done - right) as f64,
+        rate: done as f64 / seconds,
+    })
+}

@@ -1,0 +1,123 @@
+#![allow(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "52 bits are more than any size has")]
+
+use gantry::{Algorithm, Gantry, Operation};
+use serde::Serialize;
+
+use crate::args::{self, Route, Settings};
+use crate::output::{Failure, Output, say};
+use crate::speed::fits;
+use crate::speed::load;
+use crate::speed::report::duration;
+use crate::table::Table;
+
+/// The answer, as JSON.
+#[derive(Serialize)]
+struct Answer {
+    algorithm: &'static str,
+    operation: &'static str,
+    bytes: usize,
+    batch: usize,
+    policy: &'static str,
+    /// In the order in which they would be taken.
+    routes: Vec<Part>,
+    devices: Vec<Estimate>,
+}
+
+/// Requests that go one way.
+#[derive(Serialize)]
+struct Part {
+    device: String,
+    requests: usize,
+    reason: &'static str,
+}
+
+/// What is thought of a device: its time for all requests, in nanoseconds; `null` while it is not known.
+#[derive(Serialize)]
+struct Estimate {
+    device: String,
+    wall_ns: Option<f32>,
+    cpu_ns: Option<f32>,
+}
+
+pub(crate) fn run(args: &Route, settings: &Settings, output: &mut Output) -> Result<(), Failure> {
+    let gantry = settings.open()?;
+    let algorithms = args::algorithms(std::slice::from_ref(&args.algorithm))?;
+    let mut answers = Vec::new();
+    let &Route { bytes, batch, .. } = args;
+    if bytes.max(1).checked_mul(batch).is_none_or(|all| all > isize::MAX as usize) {
+        return Err(Failure::Usage(format!("{batch} requests of {bytes} bytes are more than any memory holds")));
+    }
+    for algorithm in algorithms {
+        if !fits(algorithm, bytes) {
+            return Err(Failure::Usage(format!("{algorithm} takes no data of {bytes} bytes")));
+        }
+        let operations = algorithm.kind().operations();
+        let operation = args.operation.map_or(operations[0], |wanted| wanted.0);
+        if !operations.contains(&operation) {
+            return Err(Failure::Usage(format!("{algorithm} has no operation {operation}")));
+        }
+        answers.push(answer(&gantry, algorithm, operation, args)?);
+    }
+    gantry.warnings().iter().for_each(|warning| say(warning));
+    if args.json {
+        // One for a name that stands for one algorithm, as most do.
+        return if let [answer] = &*answers { output.json(answer) } else { output.json(&answers) };
+    }
+    let texts: Vec<String> = answers.iter().map(Answer::text).collect();
+    output.write(&texts.join("\n"))
+}
+
+fn answer(gantry: &Gantry, algorithm: Algorithm, operation: Operation, args: &Route) -> Result<Answer, Failure> {
+    let &Route { bytes, batch, .. } = args;
+    let offering = |device: &&gantry::RegisteredDevice| {
+        device.capability(algorithm).is_some_and(|capability| capability.operations.contains(&operation))
+    };
+    let devices: Vec<_> = gantry.devices().iter().filter(offering).collect();
+    if devices.len() > 1 {
+        gantry.calibrate(algorithm, operation, false);
+    }
+    let session = gantry.session(load::params(algorithm))?;
+    let mut routes = Vec::new();
+    let mut left = batch;
+    while left > 0 {
+        let route = session
+            .route(operation, bytes, left)
+            .ok_or_else(|| Failure::Failed(format!("no device can {operation} {bytes} bytes with {algorithm}")))?;
+        let requests = route.requests.clamp(1, left);
+        let device = gantry.devices()[route.device].name().to_owned();
+        routes.push(Part { device, requests, reason: route.reason.code() });
+        left -= requests;
+    }
+    let estimate = |device: &&gantry::RegisteredDevice| {
+        let costs = device.costs(algorithm, operation).filter(|costs| costs.is_known());
+        let estimate = costs.map(|costs| costs.estimate(batch, bytes));
+        Estimate {
+            device: device.name().to_owned(),
+            wall_ns: estimate.map(|estimate| estimate.wall_ns.round()),
+            cpu_ns: estimate.map(|estimate| estimate.cpu_ns.round()),
+        }
+    };
+    let devices = devices.iter().map(estimate).collect();
+    let (algorithm, operation, policy) = (algorithm.name(), operation.name(), gantry.policy().name());
+    Ok(Answer { algorithm, operation, bytes, batch, policy, routes, devices })
+}
+
+impl Answer {
+    fn text(&self) -> String {
+        let Self { algorithm, operation, bytes, batch, policy, routes, devices } = self;
+        let mut parts = Table::new(&["REQUESTS", "DEVICE", "REASON"], &[0]);
+        for Part { device, requests, reason } in routes {
+            parts.row([requests.to_string(), device.clone(), (*reason).to_owned()]);
+        }
+        let all = format!("TIME FOR {batch}");
+        let mut estimates = Table::new(&["DEVICE", &all, "OF THE THREAD", "MB/s"], &[1, 2, 3]);
+        for Estimate { device, wall_ns, cpu_ns } in devices {
+            let time = |ns: &Option<f32>| ns.map_or_else(|| "not known".to_owned(), |ns| duration(f64::from(ns)));
+            let rate = wall_ns.map(|wall| (bytes * batch) as f64 / f64::from(wall) * 1e3);
+            let rate = rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}"));
+            estimates.row([device.clone(), time(wall_ns), time(cpu_ns), rate]);
+        }
+        let (parts, estimates) = (parts.render(), estimates.render());
+        format!("{algorithm} {operation}, {bytes} bytes, {batch} in hand, policy {policy}\n\n{parts}\n{estimates}")
+    }
+}

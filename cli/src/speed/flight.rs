@@ -1,0 +1,112 @@
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use gantry::{Completion, Operation, Outcome, Queue, QueueOptions, Submission};
+
+use super::load::{AAD, Load, iv_length, message};
+
+/// One thread's queue, and the requests that it keeps in flight.
+pub(super) struct Flight<'l> {
+    load: &'l Load<'l>,
+    /// The device that must do the work.
+    place: Option<usize>,
+    depth: usize,
+    queue: Queue,
+    /// Requests that are not in flight, with their numbers: the one that has waited longest is next.
+    free: VecDeque<(u64, Submission)>,
+    /// When those were submitted that are timed, by their numbers.
+    submitted: Vec<Option<Instant>>,
+}
+
+/// What a thread did until its time was over.
+pub(super) struct Flown {
+    pub(super) start: Instant,
+    pub(super) end: Instant,
+    pub(super) requests: u64,
+    /// From `submit` to the completion.
+    pub(super) latencies: Vec<Duration>,
+}
+
+impl<'l> Flight<'l> {
+    pub(super) fn new(load: &'l Load<'l>, place: Option<usize>) -> Result<Self, gantry::Error> {
+        let depth = load.how.in_hand();
+        // How much memory that is was looked at before.
+        let options = QueueOptions { depth, bytes: usize::MAX >> 1, ..QueueOptions::default() };
+        let queue = load.session.gantry().queue(options)?;
+        let requests = (0..load.requests() as u64).map(|number| Ok((number, submission(load, number)?)));
+        let free: VecDeque<_> = requests.collect::<Result<_, gantry::Error>>()?;
+        Ok(Self { load, place, depth, queue, submitted: vec![None; free.len()], free })
+    }
+
+    /// Keeps the queue full for so long, and then empties it. Each `every`-th request is timed.
+    pub(super) fn run(&mut self, time: Duration, every: u64) -> Result<Flown, String> {
+        let Self { load, place, depth, queue, free, submitted } = self;
+        let (mut requests, mut latencies) = (0, Vec::new());
+        let (mut over, mut problem) = (false, None);
+        let start = Instant::now();
+        loop {
+            while !over && queue.in_flight() < *depth {
+                let Some((number, submission)) = free.pop_front() else { break };
+                if requests % every == 0 {
+                    submitted[number as usize] = Some(Instant::now());
+                }
+                requests += 1;
+                if let Err(rejected) = queue.submit(load.session, submission) {
+                    problem = Some(rejected.why.to_string());
+                    over = true;
+                }
+            }
+            let done = queue.wait(|completion| {
+                if let Some(before) = submitted[completion.user as usize].take() {
+                    let now = Instant::now();
+                    latencies.push(now - before);
+                    over |= now - start >= time;
+                }
+                if problem.is_none() {
+                    problem = wrong(&completion, *place);
+                    over |= problem.is_some();
+                }
+                free.push_back((completion.user, completion.submission));
+            });
+            if done == 0 {
+                break;
+            }
+        }
+        match problem {
+            Some(problem) => Err(problem),
+            None => Ok(Flown { start, end: Instant::now(), requests, latencies }),
+        }
+    }
+}
+
+/// A request with buffers of its own.
+fn submission(load: &Load<'_>, number: u64) -> Result<Submission, gantry::Error> {
+    let iv: Vec<u8> =
+        (0..iv_length(load.session.params().algorithm())).map(|at| (number as usize * 7 + at) as u8).collect();
+    let tag_length = load.session.params().tag_length();
+    let mut data = message(load.bytes, number as usize);
+    let submission = match load.operation {
+        Operation::Digest => Submission::digest(data),
+        Operation::Mac => Submission::mac_with_iv(&iv, data),
+        Operation::Encrypt => Submission::encrypt(&iv, data),
+        Operation::Decrypt => Submission::decrypt(&iv, data),
+        Operation::Seal => Submission::seal(&iv, AAD.to_vec(), data, tag_length),
+        Operation::Open => {
+            let mut tag = vec![0; tag_length];
+            load.session.seal(&iv, &AAD, &mut data, &mut tag)?;
+            Submission::open(&iv, AAD.to_vec(), data, &tag).into_output(vec![0; load.bytes])
+        }
+    };
+    Ok(submission.user(number))
+}
+
+/// What is wrong with a request that came back.
+fn wrong(completion: &Completion, place: Option<usize>) -> Option<String> {
+    match &completion.result {
+        Ok(Outcome::Done) => {}
+        Ok(outcome) => return Some(outcome.to_string()),
+        Err(error) => return Some(error.to_string()),
+    }
+    let elsewhere = place.is_some() && completion.route.map(|route| route.device) != place;
+    elsewhere.then(|| "another device ran it".to_owned())
+}

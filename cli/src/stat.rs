@@ -1,0 +1,282 @@
+#![allow(clippy::cast_precision_loss, reason = "times for people")]
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder};
+use std::io::{self, Write as _};
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, ExitStatus};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use gantry_runtime::stats::{Published, Report, Row, Times, published};
+
+use crate::args::{Settings, Stat};
+use crate::output::{Failure, Output, say};
+use crate::speed::report::duration;
+use crate::sum::sys;
+use crate::table::Table;
+
+pub(crate) fn run(args: &Stat, settings: &Settings, output: Output) -> ExitCode {
+    let done = match (&args.command[..], args.pid) {
+        ([program, arguments @ ..], _) => of_command(args, settings, program, arguments),
+        ([], Some(pid)) => of_process(args, settings, pid, output).map(|()| 0),
+        ([], None) => list(args, settings, output).map(|()| 0),
+    };
+    done.map_or_else(|failure| failure.report(), ExitCode::from)
+}
+
+/// Runs a command, prints what it did, and returns its exit status.
+fn of_command(args: &Stat, settings: &Settings, program: &OsString, arguments: &[OsString]) -> Result<u8, Failure> {
+    let folder = PrivateFolder::new()?;
+    let mut command = Command::new(program);
+    command.args(arguments).envs(variables(settings)?).env("GANTRY_STATS", &folder.0);
+    let status = match command.spawn() {
+        Ok(mut child) => {
+            sys::ignore_interrupts();
+            child.wait().map_err(|error| Failure::at(program.display(), &error))?
+        }
+        Err(error) => {
+            say(&Failure::at(program.display(), &error).to_string());
+            return Ok(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 });
+        }
+    };
+    let report = together(&read(&folder.0)?);
+    if report.processes.is_empty() {
+        say(&format!("{}: no statistics: it has made no request through Gantry", program.display()));
+    } else {
+        // What the command printed on stdout stays what it is.
+        let to_stderr = |text: &str| io::stderr().write_all(text.as_bytes());
+        write(args, &report, |text| to_stderr(text).map_err(|error| Failure::at("standard error", &error)))?;
+    }
+    Ok(exit_code(status))
+}
+
+/// As shells say it.
+fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    u8::try_from(code).unwrap_or(1)
+}
+
+/// The variables that say to a command what the arguments say to us.
+fn variables(settings: &Settings) -> Result<Vec<(String, String)>, Failure> {
+    settings.config()?; // mistakes are ours to tell
+    let pairs = settings.set.iter().filter_map(|set| set.split_once('='));
+    let mut variables = Vec::new();
+    for (key, value) in pairs.map(|(key, value)| (key.trim(), value.trim())) {
+        let (name, value) = match key.split_once('.') {
+            None => (key, value.to_owned()),
+            Some(("devices", device)) => ("devices", format!("{device}={value}")),
+            Some(_) => return Err(Failure::Usage(format!("--set {key}: no variable of the command's can say this"))),
+        };
+        variables.push((name, value));
+    }
+    let short = [("devices", &settings.devices), ("policy", &settings.policy)];
+    variables.extend(short.into_iter().filter_map(|(key, value)| Some((key, value.clone()?))));
+    Ok(variables.into_iter().map(|(key, value)| (format!("GANTRY_{}", key.to_uppercase()), value)).collect())
+}
+
+fn of_process(args: &Stat, settings: &Settings, pid: u32, mut output: Output) -> Result<(), Failure> {
+    let folder = settings.config()?.stats().folder();
+    let mut files = found(&folder)?;
+    files.retain(|file| file.pid == pid);
+    if files.iter().any(|file| file.alive) {
+        files.retain(|file| file.alive);
+    }
+    let report = together(&reports(&files));
+    if report.processes.is_empty() {
+        return Err(Failure::Failed(format!(
+            "process {pid} publishes no statistics in {}; GANTRY_STATS=on makes a program publish them",
+            folder.display()
+        )));
+    }
+    if files.iter().all(|file| !file.alive) {
+        say(&format!("process {pid} is gone; these are the last numbers that it published"));
+    }
+    write(args, &report, |text| output.write(text))?;
+    output.finish()
+}
+
+fn list(args: &Stat, settings: &Settings, mut output: Output) -> Result<(), Failure> {
+    let folder = settings.config()?.stats().folder();
+    let mut files = found(&folder)?;
+    files.retain(|file| file.alive);
+    let reports = reports(&files);
+    if args.json {
+        write_text(args, &(json(&reports)? + "\n"), |text| output.write(text))?;
+        return output.finish();
+    }
+    let mut table = Table::new(&["PID", "PROGRAM", "SINCE", "REQUESTS", "BYTES"], &[0, 2, 3, 4]);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    for report in &reports {
+        for process in &report.processes {
+            let sum = |of: fn(&Row) -> u64| report.rows.iter().map(of).fold(0, u64::saturating_add);
+            table.row([
+                process.pid.to_string(),
+                process.program.clone(),
+                format!("{} s", now.saturating_sub(process.started)),
+                sum(|row| row.requests).to_string(),
+                bytes(sum(|row| row.bytes)),
+            ]);
+        }
+    }
+    write_text(args, &table.render(), |text| output.write(text))?;
+    output.finish()
+}
+
+/// A folder into which only this command and its children write; gone when it has been read.
+struct PrivateFolder(PathBuf);
+
+impl PrivateFolder {
+    fn new() -> Result<Self, Failure> {
+        let unique = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+        let path = std::env::temp_dir().join(format!("gantry-stat-{}-{unique}", std::process::id()));
+        // An error if somebody was there before.
+        DirBuilder::new().mode(0o700).create(&path).map_err(|error| Failure::at(path.display(), &error))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for PrivateFolder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn found(folder: &Path) -> Result<Vec<Published>, Failure> {
+    published(folder).map_err(|error| Failure::at(folder.display(), &error))
+}
+
+fn read(folder: &Path) -> Result<Vec<Report>, Failure> {
+    Ok(reports(&found(folder)?))
+}
+
+/// What the files say. Of one that cannot be read this is said, and the others count.
+fn reports(files: &[Published]) -> Vec<Report> {
+    let report = |file: &Published| match file.read() {
+        Ok(report) => Some(report),
+        // Its process has ended since it was found.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => {
+            say(&Failure::at(file.path.display(), &error).to_string());
+            None
+        }
+    };
+    files.iter().filter_map(report).collect()
+}
+
+fn together(reports: &[Report]) -> Report {
+    let mut sum = Report::default();
+    reports.iter().cloned().for_each(|report| sum.merge(report));
+    sum
+}
+
+fn write(args: &Stat, report: &Report, to: impl FnOnce(&str) -> Result<(), Failure>) -> Result<(), Failure> {
+    let text = if args.json { json(report)? + "\n" } else { render(report) };
+    write_text(args, &text, to)
+}
+
+/// Into the file that was named, or else where it goes by itself.
+fn write_text(args: &Stat, text: &str, to: impl FnOnce(&str) -> Result<(), Failure>) -> Result<(), Failure> {
+    match &args.output {
+        Some(path) => fs::write(path, text).map_err(|error| Failure::at(path.display(), &error)),
+        None => to(text),
+    }
+}
+
+fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
+    serde_json::to_string_pretty(value).map_err(|error| Failure::Failed(error.to_string()))
+}
+
+fn render(report: &Report) -> String {
+    let all = report.rows.iter().map(|row| row.requests).fold(0, u64::saturating_add);
+    let mut work = Table::new(
+        &["DEVICE", "ALGORITHM", "OPERATION", "REQUESTS", "SHARE", "BYTES", "BATCH", "P50", "P99", "REASONS"],
+        &[3, 4, 5, 6, 7, 8],
+    );
+    let mut events = Table::new(&["DEVICE", "ALGORITHM", "OPERATION", "EVENT", "TIMES"], &[4]);
+    let mut happened = false;
+    for row in &report.rows {
+        let device = row.device.clone().unwrap_or_else(|| "-".to_owned());
+        let site = [device, row.algorithm.clone(), row.operation.clone()];
+        for (event, times) in &row.events {
+            events.row(site.clone().into_iter().chain([event.clone(), times.to_string()]));
+            happened = true;
+        }
+        if row.requests == 0 {
+            continue;
+        }
+        let batch = if row.batches == 0 { "-".to_owned() } else { tenths(row.batched, row.batches) };
+        let invoke = row.stages.get("invoke");
+        let time = |of: fn(&Times) -> u64| invoke.map_or_else(|| "-".to_owned(), |times| duration(of(times) as f64));
+        let percent = u128::from(row.requests) * 100 / u128::from(all.max(1));
+        let reasons: Vec<String> =
+            row.reasons.iter().map(|(reason, requests)| format!("{reason} {requests}")).collect();
+        work.row(site.into_iter().chain([
+            row.requests.to_string(),
+            format!("{percent} %"),
+            bytes(row.bytes),
+            batch,
+            time(|times| times.p50_ns),
+            time(|times| times.p99_ns),
+            reasons.join(", "),
+        ]));
+    }
+    let mut text = work.render() + "\n" + &stages(report).render();
+    if happened {
+        text += "\n";
+        text += &events.render();
+    }
+    text
+}
+
+/// The stages of each device, over all algorithms.
+fn stages(report: &Report) -> Table {
+    let mut table = Table::new(&["DEVICE", "STAGE", "MEAN", "P50", "P90", "P99", "P99.9", "MAX"], &[2, 3, 4, 5, 6, 7]);
+    let mut devices: Vec<&str> = Vec::new();
+    for device in report.rows.iter().filter_map(|row| row.device.as_deref()) {
+        if !devices.contains(&device) {
+            devices.push(device);
+        }
+    }
+    for device in devices {
+        for stage in gantry::stats::Stage::ALL.iter().map(|stage| stage.code()) {
+            let mut sum = gantry::stats::Histogram::default();
+            let rows = report.rows.iter().filter(|row| row.device.as_deref() == Some(device));
+            rows.filter_map(|row| row.stages.get(stage)).for_each(|times| sum.merge(&times.histogram()));
+            if sum.requests() > 0 {
+                let Times { mean_ns, p50_ns, p90_ns, p99_ns, p999_ns, max_ns, .. } = Times::from(&sum);
+                let times = [mean_ns, p50_ns, p90_ns, p99_ns, p999_ns, max_ns].map(|time| duration(time as f64));
+                table.row([device.to_owned(), stage.to_owned()].into_iter().chain(times));
+            }
+        }
+    }
+    table
+}
+
+/// A number of bytes, as people say it: in powers of ten, as MB/s elsewhere.
+fn bytes(number: u64) -> String {
+    let units = [(1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")];
+    let unit = units.into_iter().find(|(unit, _)| number >= *unit);
+    unit.map_or_else(|| format!("{number} B"), |(unit, name)| format!("{} {name}", tenths(number, unit)))
+}
+
+/// A quotient with one decimal, cut.
+fn tenths(number: u64, divisor: u64) -> String {
+    let tenths = u128::from(number) * 10 / u128::from(divisor);
+    format!("{}.{}", tenths / 10, tenths % 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_have_a_unit_that_keeps_them_short() {
+        let cases = [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (999_999, "999.9 kB"), (1_500_000, "1.5 MB")];
+        for (number, text) in cases {
+            assert_eq!(bytes(number), text);
+        }
+        assert_eq!(bytes(u64::MAX), "18446744073.7 GB");
+    }
+}

@@ -1,0 +1,185 @@
+#![allow(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "52 bits are more than any size has")]
+
+use std::fs;
+
+use gantry::{Algorithm, DeviceState, Gantry, Kind, Operation, RegisteredDevice};
+use serde::Serialize;
+
+use crate::args::{self, Settings, Tune};
+use crate::output::{Failure, Output, must_be_writable, progress_bar, say};
+use crate::plot::lines::{self, Sample};
+use crate::speed::fits;
+use crate::table::Table;
+
+/// Numbers in hand that the table shows.
+const IN_HAND: [usize; 6] = [1, 2, 4, 8, 16, 64];
+/// Numbers in hand that the drawing shows.
+const DRAWN: [usize; 3] = [1, 4, 16];
+/// Sizes that are looked at: the last one stands for all above.
+const LARGEST: usize = 64 << 10;
+
+/// Where a device is the fastest, as JSON.
+#[derive(Serialize)]
+struct Row {
+    algorithm: &'static str,
+    operation: &'static str,
+    device: String,
+    /// Requests in hand.
+    batch: usize,
+    /// Sizes in bytes, first and last; the last one is `null` where there is no end.
+    fastest: Vec<(usize, Option<usize>)>,
+}
+
+pub(crate) fn run(args: &Tune, settings: &Settings, output: &mut Output) -> Result<(), Failure> {
+    let gantry = settings.open()?;
+    let named = !args.algorithms.is_empty();
+    let algorithms = if named { args::algorithms(&args.algorithms)? } else { Algorithm::ALL.to_vec() };
+    let operations =
+        |&algorithm: &Algorithm| algorithm.kind().operations().iter().map(move |operation| (algorithm, *operation));
+    let pairs: Vec<(Algorithm, Operation)> =
+        algorithms.iter().flat_map(operations).filter(|pair| named || offering(&gantry, *pair).len() > 1).collect();
+    if let Some(file) = &args.plot {
+        must_be_writable(file)?;
+    }
+    let bar = progress_bar(pairs.len() as u64);
+    let mut rows = Vec::new();
+    let mut samples = Vec::new();
+    for &pair in &pairs {
+        bar.set_message(format!("{} {}", pair.0, pair.1));
+        gantry.calibrate(pair.0, pair.1, true);
+        bar.inc(1);
+        let known = known(&gantry, pair);
+        for device in &known {
+            rows.extend(IN_HAND.map(|batch| row(pair, device, &known, batch)));
+            samples.extend(DRAWN.iter().flat_map(|batch| line(pair, device, *batch)));
+        }
+    }
+    bar.finish_and_clear();
+    gantry.warnings().iter().for_each(|warning| say(warning));
+    if let Some(file) = &args.plot {
+        fs::write(file, lines::draw("gantry tune", &samples)).map_err(|error| Failure::at(file.display(), &error))?;
+    }
+    if args.json { output.json(&rows) } else { output.write(&table(&rows)) }
+}
+
+/// The devices that offer an operation.
+fn offering(gantry: &Gantry, (algorithm, operation): (Algorithm, Operation)) -> Vec<&RegisteredDevice> {
+    let offers = |device: &&RegisteredDevice| {
+        let capability = device.capability(algorithm);
+        device.state() == DeviceState::Ready && capability.is_some_and(|able| able.operations.contains(&operation))
+    };
+    gantry.devices().iter().filter(offers).collect()
+}
+
+/// Those of them whose costs are known.
+fn known(gantry: &Gantry, pair: (Algorithm, Operation)) -> Vec<&RegisteredDevice> {
+    let known = |device: &&RegisteredDevice| device.costs(pair.0, pair.1).is_some_and(gantry::route::Costs::is_known);
+    offering(gantry, pair).into_iter().filter(known).collect()
+}
+
+fn time(device: &RegisteredDevice, (algorithm, operation): (Algorithm, Operation), batch: usize, bytes: usize) -> f32 {
+    device.costs(algorithm, operation).map_or(f32::INFINITY, |costs| costs.estimate(batch, bytes).wall_ns)
+}
+
+/// Sizes in steps of an eighth of a doubling or so.
+fn sizes(algorithm: Algorithm) -> impl Iterator<Item = usize> {
+    let grown = |bytes: &usize| Some(bytes + (bytes / 8).next_multiple_of(2).max(2));
+    let sizes = std::iter::successors(Some(16), grown).take_while(|bytes| *bytes < LARGEST).chain([LARGEST]);
+    // Of block ciphers, whole blocks.
+    let hashed = matches!(algorithm.kind(), Kind::Digest | Kind::Mac);
+    let block = if hashed { 1 } else { algorithm.info().block.max(1) };
+    let mut last = 0;
+    sizes.map(move |bytes| bytes.next_multiple_of(block)).filter(move |bytes| {
+        let new = *bytes != last;
+        last = *bytes;
+        new && fits(algorithm, *bytes)
+    })
+}
+
+fn row(pair: (Algorithm, Operation), device: &RegisteredDevice, known: &[&RegisteredDevice], batch: usize) -> Row {
+    let mut fastest: Vec<(usize, Option<usize>)> = Vec::new();
+    let mut before = false;
+    for bytes in sizes(pair.0) {
+        let mine = time(device, pair, batch, bytes);
+        let others = known.iter().filter(|other| other.name() != device.name());
+        let wins = others.map(|other| time(other, pair, batch, bytes)).all(|other| mine < other);
+        match (wins, before) {
+            (true, false) => fastest.push((bytes, Some(bytes))),
+            (true, true) => {
+                if let Some(last) = fastest.last_mut() {
+                    last.1 = Some(bytes);
+                }
+            }
+            (false, _) => {}
+        }
+        before = wins;
+    }
+    if let Some(last) = fastest.last_mut()
+        && last.1.is_some_and(|end| end >= LARGEST)
+    {
+        last.1 = None;
+    }
+    let (algorithm, operation) = (pair.0.name(), pair.1.name());
+    Row { algorithm, operation, device: device.name().to_owned(), batch, fastest }
+}
+
+fn line(pair: (Algorithm, Operation), device: &RegisteredDevice, batch: usize) -> Vec<Sample> {
+    let (algorithm, operation) = (pair.0.name(), pair.1.name());
+    let sample = |bytes: usize| {
+        let mb_per_s = (bytes * batch) as f64 / f64::from(time(device, pair, batch, bytes)) * 1e3;
+        Sample {
+            algorithm,
+            operation,
+            device: device.name().to_owned(),
+            bytes,
+            how: format!("batch {batch}"),
+            mb_per_s,
+        }
+    };
+    (4..=16).map(|power| 1 << power).filter(|bytes| fits(pair.0, *bytes)).map(sample).collect()
+}
+
+fn table(rows: &[Row]) -> String {
+    let mut header = vec!["ALGORITHM".to_owned(), "OPERATION".to_owned(), "DEVICE".to_owned()];
+    header.extend(IN_HAND.map(|batch| format!("{batch} IN HAND")));
+    let header: Vec<&str> = header.iter().map(String::as_str).collect();
+    let mut table = Table::new(&header, &[]);
+    for group in rows.chunks(IN_HAND.len()) {
+        let Some(Row { algorithm, operation, device, .. }) = group.first() else { continue };
+        let mut cells = vec![(*algorithm).to_owned(), (*operation).to_owned(), device.clone()];
+        cells.extend(group.iter().map(|row| ranges(&row.fastest)));
+        table.row(cells);
+    }
+    table.render() + "\nBytes in a request for which the device is the fastest one alone.\n"
+}
+
+fn ranges(ranges: &[(usize, Option<usize>)]) -> String {
+    let text = |range: &(usize, Option<usize>)| match *range {
+        (..=16, None) => "all".to_owned(),
+        (from, None) => format!("from {from}"),
+        (..=16, Some(to)) => format!("to {to}"),
+        (from, Some(to)) => format!("{from} to {to}"),
+    };
+    if ranges.is_empty() { "-".to_owned() } else { ranges.iter().map(text).collect::<Vec<_>>().join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_short() {
+        assert_eq!(ranges(&[]), "-");
+        assert_eq!(ranges(&[(16, None)]), "all");
+        assert_eq!(ranges(&[(16, Some(48)), (1024, None)]), "to 48, from 1024");
+        assert_eq!(ranges(&[(64, Some(128))]), "64 to 128");
+    }
+
+    #[test]
+    fn sizes_are_of_whole_blocks_and_reach_the_largest() {
+        for algorithm in [Algorithm::Sha256, Algorithm::Aes128Cbc, Algorithm::Aes128Gcm] {
+            let sizes: Vec<usize> = sizes(algorithm).collect();
+            assert!(sizes.is_sorted_by(|a, b| a < b) && sizes.last() == Some(&LARGEST), "{sizes:?}");
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! `gantry devcrypto serve` where it cannot serve. Where it can, it is tested in a guest: `frontends/cuse/tests`.
+
+mod gantry;
+
+use gantry::failure;
+
+#[test]
+fn a_name_must_fit_below_dev() {
+    for name in ["", ".", "../crypto", "a/b", "a\nb", "ä"] {
+        let (code, message) = failure(&["devcrypto", "serve", "--name", name]);
+        assert!(code == 2 && message.contains("--name"), "{name:?}: {code} {message}");
+    }
+    for limit in ["--sessions", "--bytes"] {
+        assert_eq!(failure(&["devcrypto", "serve", limit, "0"]).0, 2);
+    }
+}
+
+#[test]
+fn a_machine_without_cuse_is_told_what_is_missing() {
+    if std::path::Path::new("/dev/cuse").exists() {
+        return; // it would be served
+    }
+    let (code, message) = failure(&["devcrypto", "serve"]);
+    assert_eq!((code, message.as_str()), (1, "gantry: there is no /dev/cuse: modprobe cuse\n"));
+}
+
+#[test]
+fn a_machine_without_dev_crypto_says_so_when_it_is_asked_for() {
+    if std::path::Path::new("/dev/crypto").exists() {
+        return;
+    }
+    let devices = gantry::json(&["devices", "--json", "--devices", "devcrypto=on"]);
+    let device = gantry::find(&devices, "name", "devcrypto");
+    assert_eq!(device["state"], "excluded");
+    assert!(device["reason"].as_str().unwrap().starts_with("there is no /dev/crypto"), "{device}");
+}

@@ -1,0 +1,61 @@
+//! What others published, simulated.
+
+mod gantry;
+
+use gantry::{run, text};
+use serde_json::Value;
+
+/// The report of a simulation in which everything is as promised.
+fn report(work: &str) -> Vec<Value> {
+    let output = run(&["reproduce", work, "--simulated", "--json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["ok"], true);
+    report["rows"].as_array().unwrap().clone()
+}
+
+#[test]
+fn the_cards_of_2003_are_as_fast_as_published() {
+    let rows = report("ocf2003");
+    let of = |table: &str| rows.iter().filter(|row| row["table"] == table).count();
+    assert_eq!([of("Table 5"), of("Table 6"), of("Table 7")], [99, 99, 33]);
+    assert!(rows.iter().all(|row| row["ok"] == true && row["published"].is_number() && row["at_least"].is_number()));
+    let cell = rows.iter().find(|row| row["case"] == "bcm5822 md5 8192 bytes, FreeBSD").unwrap();
+    assert_eq!(cell["published"], 531.9);
+}
+
+#[test]
+fn a_simulation_is_the_same_at_every_run() {
+    assert_eq!(report("ocf2003"), report("ocf2003"));
+    assert_eq!(report("flow-control"), report("flow-control"));
+}
+
+#[test]
+fn a_full_ring_costs_nobody_a_request() {
+    let rows = report("flow-control");
+    let found = |case: &str| rows.iter().find(|row| row["case"] == case).unwrap()["found"].clone();
+    assert!(found("requests that found the ring full").as_f64() >= Some(40.0));
+    assert_eq!(found("requests lost or failed"), 0.0);
+    assert_eq!(found("wrong results"), 0.0);
+}
+
+#[test]
+fn engine_and_cpu_of_a_board_are_both_of_use() {
+    let rows = report("boards");
+    let promised = |what: &str| {
+        let of = |row: &&Value| row["case"].as_str().unwrap().ends_with(what) && row["at_least"].is_number();
+        rows.iter().filter(of).count()
+    };
+    // Each size; those of 1 KiB and more; those at which the engine can save CPU time.
+    let counts = ["latency, 1 in hand", "latency, 8 in hand", "CPU time that offload saves"].map(promised);
+    assert_eq!(counts, [11, 5, 9]);
+}
+
+#[test]
+fn the_tables_show_what_was_published_beside_what_was_found() {
+    let output = run(&["reproduce", "ocf2003", "--simulated"]);
+    let table = text(&output.stdout);
+    assert!(table.contains("hifn7951  des-ede3-cbc      8           1.9    1.9   +0.7%           1.2    1.2   -2.3%"));
+    assert!(table.contains("The worst cell is 19.7 % from the paper; 20 % were promised."), "{table}");
+    assert!(!table.contains("Tables 2, 3 and 4"), "that takes real time");
+}

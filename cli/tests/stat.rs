@@ -1,0 +1,190 @@
+//! `gantry stat`, about real programs: `gantry sum`, and commands that are none of ours.
+
+mod gantry;
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use gantry::{Folder, command, run, said, stdout, text};
+use serde_json::Value;
+
+/// Files to hash, and their bytes together.
+fn files(folder: &Folder) -> (Vec<String>, u64) {
+    let sizes = [0, 1, 1000, 70_000, 200_000, 3];
+    let file = |(index, size): (usize, &usize)| {
+        folder.write(&format!("file-{index}"), &"x".repeat(*size)).to_str().unwrap().to_owned()
+    };
+    (sizes.iter().enumerate().map(file).collect(), sizes.iter().sum::<usize>() as u64)
+}
+
+fn report(path: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn sum_of(report: &Value, field: &str) -> u64 {
+    report["rows"].as_array().unwrap().iter().map(|row| row[field].as_u64().unwrap()).sum()
+}
+
+#[test]
+fn what_gantry_sum_did_is_shown_and_its_output_is_left_alone() {
+    let folder = Folder::new("stat-sum");
+    let (files, bytes) = files(&folder);
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    let gantry = env!("CARGO_BIN_EXE_gantry");
+    let plain = stdout(&[&["sum", "-a", "sha256"], &files[..]].concat());
+
+    let shown = run(&[&["stat", "--", gantry, "sum", "-a", "sha256"], &files[..]].concat());
+    assert!(shown.status.success());
+    assert_eq!(text(&shown.stdout), plain);
+    let table = text(&shown.stderr);
+    assert!(table.contains("sha256") && table.contains("invoke") && table.contains("REASONS"), "{table}");
+
+    let path = folder.path().join("report.json");
+    let output = ["stat", "--json", "--output", path.to_str().unwrap(), "--", gantry, "sum", "-a", "sha256"];
+    let shown = run(&[&output, &files[..]].concat());
+    assert_eq!((text(&shown.stdout), text(&shown.stderr)), (plain, String::new()));
+    let report = report(&path);
+    assert_eq!(sum_of(&report, "bytes"), bytes);
+    assert_eq!(report["processes"].as_array().unwrap().len(), 1);
+    assert_eq!(report["processes"][0]["program"], "gantry");
+    for row in report["rows"].as_array().unwrap() {
+        assert_eq!((&row["algorithm"], &row["operation"]), (&Value::from("sha256"), &Value::from("digest")));
+        let reasons: u64 = row["reasons"].as_object().unwrap().values().map(|times| times.as_u64().unwrap()).sum();
+        assert_eq!(row["requests"], reasons);
+    }
+}
+
+#[test]
+fn several_programs_of_one_command_are_added_up_and_take_our_configuration() {
+    let folder = Folder::new("stat-several");
+    let (files, bytes) = files(&folder);
+    let path = folder.path().join("report.json");
+    let twice = format!("for i in 1 2; do '{}' sum -a sha512 {}; done", env!("CARGO_BIN_EXE_gantry"), files.join(" "));
+    let output = ["--policy", "pin:software", "stat", "--json", "-o", path.to_str().unwrap(), "--", "sh", "-c", &twice];
+    assert!(run(&output).status.success());
+    let report = report(&path);
+    assert_eq!(report["processes"].as_array().unwrap().len(), 2);
+    assert_eq!(sum_of(&report, "bytes"), 2 * bytes);
+    assert!(report["rows"].as_array().unwrap().iter().all(|row| row["device"] == "software"), "{report}");
+}
+
+#[test]
+fn the_exit_status_is_the_commands() {
+    for (script, code) in [("exit 7", 7), ("kill -9 $$", 137), ("exit 0", 0)] {
+        let (status, message) = said(&command(&["stat", "--", "sh", "-c", script]).output().unwrap());
+        assert_eq!(status, code);
+        assert_eq!(message, "gantry: sh: no statistics: it has made no request through Gantry\n");
+    }
+    let (status, message) = said(&run(&["stat", "--", "/nowhere/at/all"]));
+    assert_eq!((status, &*message), (127, "gantry: /nowhere/at/all: No such file or directory\n"));
+    let (status, message) = said(&run(&["stat", "--", "/etc/passwd"]));
+    assert_eq!((status, &*message), (126, "gantry: /etc/passwd: Permission denied\n"));
+}
+
+/// `gantry sum` that waits for more, after it has published.
+struct Waiting {
+    child: Child,
+}
+
+impl Waiting {
+    fn new(runtime: &Path) -> Self {
+        let mut child = with_runtime(&["sum", "-a", "sha256", "-"], runtime)
+            .env("GANTRY_STATS", "on")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        child.stdin.as_mut().unwrap().write_all(&vec![7; 8 << 20]).unwrap();
+        let start = Instant::now();
+        let prefix = format!("{}.", child.id());
+        let published = || {
+            let entries = fs::read_dir(runtime.join("gantry")).into_iter().flatten();
+            entries.flatten().any(|entry| {
+                let name = entry.file_name().into_string().unwrap();
+                name.strip_suffix(".json").is_some_and(|name| name.starts_with(&prefix))
+            })
+        };
+        while !published() {
+            assert!(start.elapsed() < Duration::from_mins(1), "nothing was published");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Self { child }
+    }
+
+    fn pid(&self) -> String {
+        self.child.id().to_string()
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn with_runtime(arguments: &[&str], runtime: &Path) -> Command {
+    let mut command = command(arguments);
+    command.env("XDG_RUNTIME_DIR", runtime);
+    command
+}
+
+fn shown(arguments: &[&str], runtime: &Path) -> (String, String) {
+    let output = with_runtime(arguments, runtime).output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    (text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn a_running_process_is_found_and_one_that_was_killed_is_told_from_it() {
+    let folder = Folder::new("stat-pid");
+    let runtime = folder.path();
+    let published = || fs::read_dir(runtime.join("gantry")).unwrap().count();
+
+    let mut waiting = Waiting::new(runtime);
+    let pid = waiting.pid();
+    assert_eq!(fs::metadata(runtime.join("gantry")).unwrap().permissions().mode() & 0o777, 0o700);
+    let (list, _) = shown(&["stat", "--list"], runtime);
+    assert!(list.lines().any(|line| line.contains(&pid) && line.contains("gantry")), "{list}");
+    let (table, note) = shown(&["stat", &pid], runtime);
+    assert!(table.contains("sha256") && note.is_empty(), "{table}{note}");
+
+    // Killed: the file stays, and is not taken for that of a process that lives.
+    waiting.child.kill().unwrap();
+    waiting.child.wait().unwrap();
+    let (list, _) = shown(&["stat", "--list"], runtime);
+    assert!(!list.contains(&pid), "{list}");
+    let (table, note) = shown(&["stat", &pid], runtime);
+    assert!(table.contains("sha256") && note.contains("is gone"), "{table}{note}");
+
+    // The next process clears up, and takes its own file along when it ends well.
+    let mut next = Waiting::new(runtime);
+    assert_eq!(published(), 1);
+    drop(next.child.stdin.take());
+    assert!(next.child.wait().unwrap().success());
+    assert_eq!(published(), 0);
+    let (status, message) = said(&with_runtime(&["stat", &pid], runtime).output().unwrap());
+    assert_eq!(status, 1);
+    assert!(message.contains("publishes no statistics"), "{message}");
+}
+
+#[test]
+fn a_folder_that_others_can_write_to_is_not_believed() {
+    let folder = Folder::new("stat-open");
+    let open = folder.path().join("gantry");
+    fs::create_dir(&open).unwrap();
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
+    let (status, message) = said(&with_runtime(&["stat", "--list"], folder.path()).output().unwrap());
+    assert_eq!((status, message), (1, format!("gantry: {}: other users may write to it\n", open.display())));
+}
+
+#[test]
+fn one_of_process_command_and_list_is_asked_for() {
+    for arguments in [&["stat"][..], &["stat", "--list", "1"], &["stat", "x"], &["stat", "1", "--", "true"]] {
+        assert_eq!(run(arguments).status.code(), Some(2), "{arguments:?}");
+    }
+}

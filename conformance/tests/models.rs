@@ -1,0 +1,39 @@
+//! Every modelled device against the suite: all of them in virtual time, which takes none, and two in real time.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use gantry::driver::{Device, Driver, Found};
+use gantry::{Clock, Gantry, RealClock, VirtualClock};
+use gantry_driver_model::{ModelDriver, PROFILES, Profile, Time};
+use gantry_driver_software::SoftwareDriver;
+
+fn conforms(profile: &Profile, time: Time, clock: Arc<dyn Clock>) {
+    let driver = ModelDriver::new(profile.clone(), reference(), time).unwrap();
+    let gantry = Gantry::builder().driver(&SoftwareDriver).driver(&driver).clock(clock).build();
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("declared").join(format!("model-{}.txt", profile.name));
+    gantry_conformance::assert_conforms(&gantry, &format!("model:{}", profile.name), Some("software"), file);
+}
+
+fn reference() -> Arc<dyn Device> {
+    match SoftwareDriver.discover().remove(0) {
+        Found::Device(device) => device,
+        Found::Excluded { reason, .. } => panic!("{reason}"),
+    }
+}
+
+#[test]
+fn every_model_in_virtual_time() {
+    for profile in PROFILES {
+        let clock = Arc::new(VirtualClock::default());
+        conforms(profile, Time::Virtual(clock.clone()), clock);
+    }
+}
+
+#[test]
+fn a_card_and_software_in_real_time() {
+    for name in ["faulty", "cortex-a9-cpu"] {
+        let clock = Arc::new(RealClock::default());
+        conforms(Profile::named(name).unwrap(), Time::Real(clock.clone()), clock);
+    }
+}

@@ -1,0 +1,99 @@
+//! What the simulations share: time that notices when nothing moves, chance that can be repeated, and a policy that sends
+//! requests anywhere.
+
+#![allow(dead_code, reason = "each simulation uses its own part")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use gantry::driver::{Device, Driver, Found};
+use gantry::route::{Ask, Company, Policy, Reason, Route};
+use gantry::{Clock, VirtualClock};
+use gantry_driver_software::SoftwareDriver;
+
+/// The device that computes what is right.
+pub(crate) fn software() -> Arc<dyn Device> {
+    match SoftwareDriver.discover().remove(0) {
+        Found::Device(device) => device,
+        Found::Excluded { reason, .. } => panic!("{reason}"),
+    }
+}
+
+/// SplitMix64 (Steele, Lea, Flood 2014).
+#[derive(Debug)]
+pub(crate) struct Chance(AtomicU64);
+
+impl Chance {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(AtomicU64::new(seed))
+    }
+
+    pub(crate) fn next(&self) -> u64 {
+        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+        let state = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// 0 to `end`, without `end`.
+    pub(crate) fn below(&self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
+    }
+
+    pub(crate) fn bytes(&self, length: usize) -> Vec<u8> {
+        (0..length).map(|_| self.next() as u8).collect()
+    }
+}
+
+/// Virtual time in which so many waits without a [`progress`](Self::progress) are an error: something is lost.
+#[derive(Debug, Default)]
+pub(crate) struct Patient {
+    pub(crate) time: Arc<VirtualClock>,
+    waits: AtomicU64,
+}
+
+impl Patient {
+    const MOST: u64 = 2_000_000;
+
+    pub(crate) fn progress(&self) {
+        self.waits.store(0, Ordering::Relaxed);
+    }
+}
+
+impl Clock for Patient {
+    fn now(&self) -> u64 {
+        self.time.now()
+    }
+
+    fn wait(&self, until: Option<u64>) {
+        let waits = self.waits.fetch_add(1, Ordering::Relaxed);
+        assert!(waits < Self::MOST, "nothing comes back any more");
+        self.time.wait(until);
+    }
+
+    fn spend(&self, ns: u64) {
+        self.time.spend(ns);
+    }
+}
+
+/// Sends any number of the requests to any device that can take them, and likes company of any size.
+#[derive(Debug)]
+pub(crate) struct Anywhere(pub(crate) Chance);
+
+impl Policy for Anywhere {
+    fn name(&self) -> &'static str {
+        "anywhere"
+    }
+
+    fn route(&self, ask: &Ask<'_>) -> Option<Route> {
+        let choices = ask.choices().count();
+        let choice = ask.choices().nth(self.0.below(choices.max(1)))?;
+        let requests = 1 + self.0.below(ask.requests());
+        Some(Route { device: choice.device, requests, reason: Reason::Turn, measure: false })
+    }
+
+    fn company(&self, _: &Ask<'_>, _: usize) -> Company {
+        Company { requests: 1 + self.0.below(5), saving_ns: 0 }
+    }
+}

@@ -1,0 +1,23 @@
+//! Enums that have a name for people and programs.
+
+/// Writes an enum, the list of all its values, and their codes from one list of rows.
+macro_rules! coded {
+    ($(#[$about:meta])+ pub enum $name:ident { $($(#[$doc:meta])+ $variant:ident = $code:literal;)+ }) => {
+        $(#[$about])+
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        pub enum $name { $($(#[$doc])+ $variant),+ }
+
+        impl $name {
+            /// All of them, in the order of their declaration.
+            pub const ALL: &'static [$name] = &[$($name::$variant),+];
+
+            /// The name in tables and JSON.
+            pub const fn code(self) -> &'static str {
+                match self { $($name::$variant => $code),+ }
+            }
+        }
+    };
+}
+
+pub(crate) use coded;

@@ -1,0 +1,20 @@
+//! Calls into drivers. One that panics has failed, and nobody else falls with it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::Fault;
+
+/// What `call` answers; a panic is [`Fault::Panicked`].
+#[inline]
+pub(crate) fn guarded<T, E: From<Fault>>(call: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    survived(call).unwrap_or_else(|fault| Err(fault.into()))
+}
+
+/// The same for a call that cannot fail.
+///
+/// What it left half-done is the driver's, and core trusts none of it: the device is quarantined, and what it was to change in
+/// place is not used again ([`Fault::spoils`]).
+#[inline]
+pub(crate) fn survived<T>(call: impl FnOnce() -> T) -> Result<T, Fault> {
+    catch_unwind(AssertUnwindSafe(call)).map_err(|_| Fault::Panicked)
+}

@@ -1,0 +1,449 @@
+//! Measuring the devices for one algorithm and operation, and keeping what was found.
+//!
+//! A calibration measures each device at some cells of its table and fills in the rest: sizes on a line, larger numbers of requests in
+//! proportion. It takes about ten milliseconds a device, and all calibrations of a process together at most a second. The
+//! devices take turns, five times, and of five measurements the best counts: what slows the machine down for a moment
+//! neither counts nor hits one device only. Who asks for a calibration gets one of twenty turns, which also gets over what lasts
+//! longer.
+//!
+//! What was found goes to a [`CostStore`], if there is one. A calibration that is interrupted leaves nothing behind; one that
+//! ran out of time is as good as what it measured.
+
+#![allow(clippy::cast_precision_loss, reason = "times that fit into 24 bits or need no more")]
+
+use std::fmt;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError, TryLockError};
+
+use super::cost::{BYTES, Grid, REQUESTS};
+use crate::driver::{Capability, DeviceSession};
+use crate::guard::guarded;
+use crate::inbox::Inbox;
+use crate::job::{List, lend};
+use crate::line::Line;
+use crate::{Algorithm, Clock, Gantry, Operation, RegisteredDevice, Request, SessionParams};
+
+/// Where costs are kept between two processes. Core touches no file.
+pub trait CostStore: Send + Sync + fmt::Debug {
+    /// Everything that was kept for this machine; or why it cannot be used.
+    fn load(&self) -> Result<Vec<CostRecord>, String>;
+
+    /// Keeps this too, in place of what was kept about the same device, algorithm and operation.
+    fn save(&self, records: &[CostRecord]) -> Result<(), String>;
+}
+
+/// What a device costs for one algorithm and operation, as plain data.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CostRecord {
+    /// The name of the device.
+    pub device: String,
+    /// The [version](crate::driver::DeviceInfo::version) and [description](crate::driver::DeviceInfo::description) of it
+    /// that was measured: another one is another device.
+    pub version: String,
+    /// The name of the algorithm.
+    pub algorithm: String,
+    /// The name of the operation.
+    pub operation: String,
+    /// Nanoseconds for requests side by side: row after row of [`REQUESTS`], with a column for each of [`BYTES`].
+    pub wall_ns: Vec<f32>,
+    /// The same of the calling thread alone; empty where the device works in it.
+    pub cpu_ns: Vec<f32>,
+}
+
+/// All calibrations of a process take no longer, in nanoseconds.
+const ALL: u64 = 1_000_000_000;
+/// One device takes no longer in a turn.
+const EACH: u64 = 5_000_000;
+/// Times that every cell is measured: when a request waits for it, and when somebody asked for it.
+const TURNS: (usize, usize) = (5, 20);
+/// A device that takes longer for one group of requests is not for us, in nanoseconds.
+const PATIENCE: u64 = 100_000_000;
+/// Groups that would take so many nanoseconds one by one are not measured: somebody waits.
+const LONG: f32 = 20e6;
+/// A measurement lasts at least so long, in nanoseconds, so that reading the clock is no part of it.
+const MEASUREMENT: u64 = 10_000;
+/// Columns that are measured; [`BYTES`] has the rest of them between and beyond.
+const SIZES: [usize; 6] = [16, 64, 256, 1 << 10, 4 << 10, 16 << 10];
+/// Bytes in all requests of a group at most. What is larger takes long and tells nothing new.
+const MOST: usize = 256 << 10;
+/// Rows that are measured of a device that takes requests one by one.
+const ONE_BY_ONE: [usize; 4] = [1, 2, 8, 32];
+
+/// Takes in what was kept. Once in a framework.
+pub(crate) fn recall(gantry: &Gantry) {
+    let ledgers = gantry.ledgers();
+    let Some(store) = &ledgers.shared.store else { return };
+    ledgers.shared.loaded.get_or_init(|| match store.load() {
+        Ok(records) => gantry.believe(&records),
+        Err(warning) => ledgers.warn(warning),
+    });
+}
+
+/// Measures every device for an operation, unless another thread does so or no time is left for it.
+pub(crate) fn calibrate_unless_busy(gantry: &Gantry, algorithm: Algorithm, operation: Operation) {
+    let ledgers = gantry.ledgers();
+    let held = match ledgers.shared.calibration.try_lock() {
+        Ok(held) => held,
+        Err(TryLockError::Poisoned(held)) => held.into_inner(),
+        Err(TryLockError::WouldBlock) => return,
+    };
+    if ledgers.shared.calibrating_ns.load(Relaxed) >= ALL {
+        // What capabilities declare has to do.
+        return;
+    }
+    measure(gantry, algorithm, operation, false, TURNS.0);
+    drop(held);
+}
+
+/// Measures every device for an operation. With `anew` also those that are known already.
+pub(crate) fn calibrate(gantry: &Gantry, algorithm: Algorithm, operation: Operation, anew: bool) {
+    recall(gantry);
+    let _held = gantry.ledgers().shared.calibration.lock().unwrap_or_else(PoisonError::into_inner);
+    measure(gantry, algorithm, operation, anew, TURNS.1);
+}
+
+fn measure(gantry: &Gantry, algorithm: Algorithm, operation: Operation, anew: bool, turns: usize) {
+    let ledgers = gantry.ledgers();
+    let start = gantry.clock().now();
+    let mut probes: Vec<Probe<'_>> = (gantry.devices().iter())
+        .filter(|device| anew || device.costs(algorithm, operation).is_some_and(|costs| !costs.is_known()))
+        .filter_map(|device| Probe::new(gantry, device, algorithm, operation))
+        .collect();
+    for _ in 0..turns {
+        probes.retain_mut(|probe| probe.turn().is_ok());
+    }
+    let mut records = Vec::new();
+    for probe in &probes {
+        let Some((wall, cpu)) = probe.grids() else { continue };
+        let Some(costs) = probe.device.costs(algorithm, operation) else { continue };
+        costs.set(&wall, cpu.as_ref());
+        records.push(record(probe.device, algorithm, operation, &wall, cpu.as_ref()));
+    }
+    let ledger = ledgers.of(algorithm, operation);
+    ledger.settle();
+    ledger.forget();
+    ledgers.shared.calibrating_ns.fetch_add(gantry.clock().now().saturating_sub(start), Relaxed);
+    if let (Some(store), false) = (&ledgers.shared.store, records.is_empty())
+        && let Err(warning) = store.save(&records)
+    {
+        ledgers.warn(warning);
+    }
+}
+
+/// All that is known about the devices of a framework.
+pub(crate) fn records(gantry: &Gantry) -> Vec<CostRecord> {
+    let mut records = Vec::new();
+    for device in gantry.devices() {
+        for capability in device.capabilities() {
+            for &operation in capability.operations {
+                let grids = device.costs(capability.algorithm, operation).and_then(super::Costs::grids);
+                if let Some((wall, cpu)) = grids {
+                    records.push(record(device, capability.algorithm, operation, &wall, cpu.as_ref()));
+                }
+            }
+        }
+    }
+    records
+}
+
+fn record(
+    device: &RegisteredDevice,
+    algorithm: Algorithm,
+    operation: Operation,
+    wall: &Grid,
+    cpu: Option<&Grid>,
+) -> CostRecord {
+    CostRecord {
+        device: device.name().to_owned(),
+        version: version(device),
+        algorithm: algorithm.name().to_owned(),
+        operation: operation.name().to_owned(),
+        wall_ns: wall.as_flattened().to_vec(),
+        cpu_ns: cpu.map_or(Vec::new(), |cpu| cpu.as_flattened().to_vec()),
+    }
+}
+
+fn version(device: &RegisteredDevice) -> String {
+    device.details().map_or(String::new(), |info| format!("{}, {}", info.version, info.description))
+}
+
+/// Takes in one record, if it is about a device of this framework and makes sense.
+pub(crate) fn take_in(gantry: &Gantry, record: &CostRecord) {
+    let Ok(algorithm) = record.algorithm.parse::<Algorithm>() else { return };
+    let operations = algorithm.kind().operations();
+    let Some(operation) = operations.iter().find(|operation| operation.name() == record.operation) else { return };
+    let Some(device) = gantry.device(&record.device).filter(|device| version(device) == record.version) else { return };
+    let (Some(costs), Some(wall)) = (device.costs(algorithm, *operation), grid(&record.wall_ns)) else { return };
+    let direct = device.capability(algorithm).is_some_and(|capability| capability.direct);
+    let cpu = grid(&record.cpu_ns);
+    if direct == record.cpu_ns.is_empty() && (direct || cpu.is_some()) {
+        costs.set(&wall, cpu.as_ref());
+    }
+}
+
+fn grid(numbers: &[f32]) -> Option<Grid> {
+    let sensible = numbers.iter().all(|number| (0.1..1e12).contains(number));
+    let (rows, rest) = numbers.as_chunks::<{ BYTES.len() }>();
+    rows.try_into().ok().filter(|_| sensible && rest.is_empty())
+}
+
+/// A device while it is measured.
+struct Probe<'g> {
+    device: &'g RegisteredDevice,
+    capability: &'g Capability,
+    operation: Operation,
+    clock: Arc<dyn Clock>,
+    session: Arc<dyn DeviceSession>,
+    /// What a look at the clock takes.
+    look_ns: u64,
+    buffers: Vec<Buffer>,
+    rows: Vec<usize>,
+    /// Cells, in the order in which they are measured, and the one that comes next.
+    cells: Vec<(usize, usize)>,
+    next: usize,
+    /// By row and column of what is measured; the measurements of all turns, wall and CPU, for one group of requests.
+    found: Vec<Vec<Vec<(f32, f32)>>>,
+}
+
+/// What a request works on.
+#[derive(Clone)]
+struct Buffer {
+    iv: Vec<u8>,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    tag: Vec<u8>,
+}
+
+/// Anything that keeps a device from being measured.
+struct Unfit;
+
+impl<'g> Probe<'g> {
+    fn new(gantry: &Gantry, device: &'g RegisteredDevice, algorithm: Algorithm, operation: Operation) -> Option<Self> {
+        let capability =
+            device.capability(algorithm).filter(|capability| capability.operations.contains(&operation))?;
+        let params = params(algorithm);
+        let session = device.is_ready().then(|| device.open(&params).ok())??;
+        let mut rows: Vec<usize> =
+            if capability.lanes == 1 && capability.direct { ONE_BY_ONE.to_vec() } else { REQUESTS.to_vec() };
+        rows.retain(|requests| *requests <= capability.ring.max(1));
+        let sizes = |requests: usize| {
+            SIZES.iter().filter(|bytes| **bytes <= capability.max_bytes && **bytes * requests <= MOST).count()
+        };
+        let (iv, tag) = (algorithm.info().iv, params.tag_length());
+        let iv_length = if iv.allows(12) { 12 } else { iv.max };
+        let output = if matches!(operation, Operation::Digest | Operation::Mac) { tag } else { SIZES[SIZES.len() - 1] };
+        let buffer = |index: usize| Buffer {
+            iv: (0..iv_length).map(|at| (at + index) as u8).collect(),
+            input: vec![index as u8; SIZES[SIZES.len() - 1]],
+            output: vec![0; output],
+            tag: vec![0; tag],
+        };
+        let found: Vec<Vec<Vec<(f32, f32)>>> = rows.iter().map(|requests| vec![Vec::new(); sizes(*requests)]).collect();
+        let mut cells: Vec<(usize, usize)> =
+            (0..rows.len()).flat_map(|row| (0..found[row].len()).map(move |column| (row, column))).collect();
+        // Single requests of all sizes say most: an engine that needs long to begin is known by its large ones, and other
+        // numbers of requests can be thought of in proportion.
+        cells.sort_by_key(|(row, column)| (*row > 0, rows[*row] * (256 + SIZES[*column])));
+        let buffers = (0..*rows.last()?).map(buffer).collect();
+        let clock = gantry.clock().clone();
+        let look_ns = gantry.ledgers().look_ns(&*clock);
+        Some(Self { device, capability, operation, clock, session, look_ns, buffers, rows, cells, next: 0, found })
+    }
+
+    /// Measures every cell once, as far as time allows. The next turn goes on where this one ends.
+    fn turn(&mut self) -> Result<(), Unfit> {
+        let deadline = self.clock.now().saturating_add(EACH);
+        for _ in 0..self.cells.len() {
+            if self.clock.now() >= deadline {
+                break;
+            }
+            let (row, column) = self.cells[self.next];
+            self.next = (self.next + 1) % self.cells.len();
+            // By what one such request takes, as far as that is known.
+            let alone = self.found[0][column].iter().map(|(wall, _)| *wall).fold(f32::INFINITY, f32::min);
+            if row > 0 && alone * self.rows[row] as f32 > LONG {
+                continue;
+            }
+            let measured = self.measure(self.rows[row], SIZES[column])?;
+            self.found[row][column].push(measured);
+        }
+        Ok(())
+    }
+
+    /// Nanoseconds, wall and CPU, for a group of requests.
+    fn measure(&mut self, requests: usize, bytes: usize) -> Result<(f32, f32), Unfit> {
+        let Self { capability, operation, clock, session, look_ns, device, buffers, .. } = self;
+        let mut group: Vec<Request<'_>> =
+            buffers[..requests].iter_mut().map(|buffer| buffer.request(*operation, bytes)).collect();
+        if requests == 1 && capability.direct {
+            let mut runs = 1;
+            loop {
+                let start = clock.now();
+                for _ in 0..runs {
+                    // A tag that is none takes as long as one that fits.
+                    let operands = group[0].body.operands.reborrow();
+                    let _ = guarded(|| session.run(operands)).map_err(|_| Unfit)?;
+                }
+                let wall = clock.now().saturating_sub(start);
+                // A clock that stands still, or went back, must not keep us.
+                if wall >= MEASUREMENT || runs >= 1000 {
+                    let each = (wall.saturating_sub(*look_ns) as f32 / runs as f32).max(1.0);
+                    return Ok((each, each));
+                }
+                runs *= 2;
+            }
+        }
+        let (mut wall, mut cpu, mut groups) = (0, 0, 0);
+        loop {
+            let took = run_group(device, &**clock, session, &mut group)?;
+            // The first one has to load the caches.
+            if groups > 0 {
+                wall += took.0.saturating_sub(*look_ns);
+                cpu += took.1.saturating_sub(*look_ns);
+            }
+            groups += 1;
+            if groups > 1 && (wall >= MEASUREMENT || groups >= 1000) {
+                let each = |ns: u64| (ns as f32 / (groups - 1) as f32).max(1.0);
+                return Ok((each(wall), each(cpu)));
+            }
+        }
+    }
+
+    /// The whole tables. `None` when nothing was measured.
+    fn grids(&self) -> Option<(Grid, Option<Grid>)> {
+        let wall = fill(&self.rows, &self.table(|(wall, _)| *wall))?;
+        let cpu = if self.capability.direct { None } else { Some(fill(&self.rows, &self.table(|(_, cpu)| *cpu))?) };
+        Some((wall, cpu))
+    }
+
+    /// For each measured row the measured columns: the best of all turns.
+    fn table(&self, of: impl Fn(&(f32, f32)) -> f32) -> Vec<Vec<Option<f32>>> {
+        let best = |turns: &Vec<(f32, f32)>| turns.iter().map(&of).min_by(f32::total_cmp);
+        self.found.iter().map(|row| row.iter().map(best).collect()).collect()
+    }
+}
+
+/// Runs requests on a device as a session would. The answer is the time that it took, and the part of it in which the thread
+/// was busy with the device: handing over, and taking back. Asking in vain is waiting, which a thread with something else
+/// to do would not.
+fn run_group(
+    device: &RegisteredDevice,
+    clock: &dyn Clock,
+    session: &Arc<dyn DeviceSession>,
+    group: &mut [Request<'_>],
+) -> Result<(u64, u64), Unfit> {
+    let (mut wall, mut busy, mut fault) = (0, 0, false);
+    for request in group.iter_mut() {
+        (request.body.outcome, request.body.fault) = (None, None);
+        request.link.shape = request.body.operands.shape();
+    }
+    let home = Inbox::new();
+    lend(group, None, &home, |handles| {
+        let mut list: List = handles.collect();
+        list.each(|handle| handle.send_to(session, None));
+        let mut done = List::new();
+        let start = clock.now();
+        let mut before = start;
+        let Ok(queue) = device.take_queue() else { return list };
+        let mut line = Line::new(queue);
+        loop {
+            let (offered, came) = (list.len(), done.len());
+            let mut end = line.submit(&mut list, &mut done);
+            if line.in_flight() > 0 {
+                end = end.and_then(|()| line.poll(&mut done).map(|_| ()));
+            }
+            let over = list.is_empty() && line.in_flight() == 0;
+            let moved = list.len() < offered || done.len() > came;
+            if over && let Some(queue) = std::mem::replace(&mut line, Line::closed()).into_queue() {
+                device.put_queue(queue);
+            }
+            let now = clock.now();
+            if moved {
+                busy += now.saturating_sub(before);
+            }
+            if over {
+                wall = now.saturating_sub(start);
+                break;
+            }
+            if end.is_err() || now.saturating_sub(start) > PATIENCE {
+                fault = true;
+                line.take_back(&mut done);
+                done.append(&mut list);
+                break;
+            }
+            if !moved {
+                clock.wait(Some(start.saturating_add(PATIENCE + 1)));
+            }
+            before = clock.now();
+        }
+        done
+    });
+    fault |= group.iter().any(|request| request.body.outcome.is_none());
+    if fault { Err(Unfit) } else { Ok((wall, busy)) }
+}
+
+impl Buffer {
+    fn request(&mut self, operation: Operation, bytes: usize) -> Request<'_> {
+        let Self { iv, input, output, tag } = self;
+        let input = &input[..bytes];
+        match operation {
+            Operation::Digest => Request::digest(input, output),
+            Operation::Mac => Request::mac_with_iv(iv, input, output),
+            Operation::Encrypt => Request::encrypt(iv, (input, &mut output[..bytes])),
+            Operation::Decrypt => Request::decrypt(iv, (input, &mut output[..bytes])),
+            Operation::Seal => Request::seal(iv, &[], (input, &mut output[..bytes]), tag),
+            Operation::Open => Request::open(iv, &[], (input, &mut output[..bytes]), tag),
+        }
+    }
+}
+
+/// Parameters with keys that are fit for a measurement and nothing else.
+fn params(algorithm: Algorithm) -> SessionParams {
+    let info = algorithm.info();
+    // Keys of any length are as long as the digest.
+    let length = |lengths: crate::Lengths| if lengths.max == usize::MAX { info.tag.max } else { lengths.max };
+    let key: Vec<u8> = (0..length(info.key)).map(|index| index as u8 ^ 0x3c).collect();
+    let mac_key: Vec<u8> = (0..length(info.mac_key)).map(|index| index as u8 ^ 0xc3).collect();
+    SessionParams::new(algorithm, &key).mac_key(&mac_key)
+}
+
+/// A whole table from the cells that were measured. Sizes lie on a line between two that were, and beyond them; numbers of
+/// requests too, and beyond the last one they take their time in proportion. Where a row has no large sizes, they are as far
+/// from the row above as the largest that it has.
+fn fill(rows: &[usize], found: &[Vec<Option<f32>>]) -> Option<Grid> {
+    let mut lines: Vec<(usize, [f32; BYTES.len()])> = Vec::new();
+    let mut above: Vec<(f32, f32)> = Vec::new();
+    for (requests, cells) in rows.iter().zip(found) {
+        let mut points: Vec<(f32, f32)> =
+            SIZES.iter().zip(cells).map_while(|(bytes, cell)| Some((*bytes as f32, (*cell)?))).collect();
+        let Some((_, last)) = points.last() else { continue };
+        if let Some((_, there)) = above.get(points.len() - 1) {
+            let times = last / there;
+            points.extend(above[points.len()..].iter().map(|(bytes, time)| (*bytes, time * times)).collect::<Vec<_>>());
+        }
+        lines.push((*requests, BYTES.map(|bytes| on_line(&points, bytes as f32))));
+        above = points;
+    }
+    let last = *lines.last()?;
+    Some(REQUESTS.map(|requests| {
+        if requests >= last.0 && lines.len() < 2 {
+            return last.1.map(|cell| cell * requests as f32 / last.0 as f32);
+        }
+        std::array::from_fn(|column| {
+            let points: Vec<(f32, f32)> = lines.iter().map(|(row, line)| (*row as f32, line[column])).collect();
+            on_line(&points, requests as f32)
+        })
+    }))
+}
+
+/// The value at `x` of the line through the points around it; `points` go by `x`, and there is at least one.
+fn on_line(points: &[(f32, f32)], x: f32) -> f32 {
+    let after = points.iter().position(|(at, _)| *at >= x).unwrap_or(points.len()).clamp(1, points.len().max(2) - 1);
+    let [(x0, y0), (x1, y1)] = [points[after - 1], points[after.min(points.len() - 1)]];
+    if x1 <= x0 {
+        return y0;
+    }
+    // More work never takes less time; it is a noisy machine that says so.
+    let slope = ((y1 - y0) / (x1 - x0)).max(0.0);
+    (y0 + slope * (x - x0)).max(y0.min(y1) / 2.0).max(1.0)
+}

@@ -1,0 +1,508 @@
+//! The policies that learn: `latency`, `throughput` and `offload`.
+//!
+//! All three read the same [`Costs`] and differ in what they add up:
+//!
+//! * `latency`: the time until the requests in hand are done. This is the default.
+//! * `throughput`: the time that a device is occupied. A ring that needs long for one request and can hold many flows: it is
+//!   charged what a request costs when it is full. Under load `latency` does the same with rings that are not slow for one,
+//!   because where many requests are always under way, each is done the earlier the more are done (Little's law).
+//! * `offload`: the time of the calling thread. A device that needs more than [`PATIENCE`] times as long as the fastest one
+//!   serves nobody and is left out; apart from that, other work is worth more than time.
+//!
+//! Devices in the calling thread add up: what they do, they do one after the other. Devices with a ring work beside the
+//! thread. So requests in hand are split in two ways: over rings and the thread, so that all are done at the same moment; and in
+//! the thread, where lanes are left half empty by the last few, between lanes and the device that is best at a few.
+//!
+//! As long as the costs of a device are not known, [`BreakEven`] chooses by what capabilities declare. After ten
+//! milliseconds of work for an algorithm its devices are [calibrated](super::calibrate), unless somebody kept what was found
+//! earlier. From then on one request in each [`INTERVAL`](super::ledger::INTERVAL) of work is measured.
+
+#![allow(
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "times and sizes that fit into 24 bits or need no more"
+)]
+
+use super::ledger::{Ledger, Verdict};
+use super::{Ask, BreakEven, Choice, Company, Costs, Policy, Reason, Route, calibrate};
+use crate::{Algorithm, Gantry, Operation, RegisteredDevice};
+
+/// A policy that goes by measured costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Learned {
+    /// The requests in hand are done as early as possible.
+    Latency,
+    /// As many requests as possible are done in the long run.
+    Throughput,
+    /// The calling thread has as little to do as possible, and no request takes more than 32 times as long as on the
+    /// fastest device.
+    Offload,
+}
+
+/// How many times as long as on the fastest device a request may take so that the calling thread has less to do.
+pub const PATIENCE: f32 = 32.0;
+/// A ring that takes so many times as long for one request as the fastest device does not flow under `latency`.
+const SWIFT: f32 = 2.0;
+/// What a part of its own costs beside its requests, in nanoseconds: to ask again, to take another queue.
+const PART: f32 = 200.0;
+/// A split that gains less than this share is none.
+const GAIN: f32 = 0.97;
+/// A device that gains less than this share is no reason to leave another one.
+const STAY: f32 = 0.98;
+/// Bytes that a message which comes in pieces is thought to have in each.
+const PIECE: usize = 16 << 10;
+/// Requests that fill any device.
+const MANY: usize = 64;
+
+impl Policy for Learned {
+    fn name(&self) -> &'static str {
+        match self {
+            Learned::Latency => "latency",
+            Learned::Throughput => "throughput",
+            Learned::Offload => "offload",
+        }
+    }
+
+    #[inline]
+    fn route(&self, ask: &Ask<'_>) -> Option<Route> {
+        if let [only] = ask.candidates {
+            let able = ask.question.tried == 0 && ask.can(only);
+            let (device, requests, reason) = (only.device, ask.requests(), Reason::OnlyChoice);
+            return able.then_some(Route { device, requests, reason, measure: false });
+        }
+        let ledgers = ask.ledgers();
+        let ledger = ledgers.of(ask.algorithm, ask.operation());
+        let plain = ask.is_plain();
+        if plain
+            && let Some(verdict) = ledger.recall(ask.requests(), ask.mean_bytes())
+            && ask.is_able(verdict.device)
+        {
+            if !ledgers.is_due(verdict.expected) {
+                return Some(verdict.route());
+            }
+            ledgers.soon();
+        }
+        self.think(ask, ledger)
+    }
+
+    fn company(&self, ask: &Ask<'_>, most: usize) -> Company {
+        let (ledger, bytes) = (ask.ledgers().of(ask.algorithm, ask.operation()), ask.mean_bytes());
+        let place = COMPANIES.iter().rposition(|requests| *requests <= most);
+        let Some(place) = place else { return Company::NONE };
+        ledger.company(bytes, place).unwrap_or_else(|| {
+            let company = self.think_of_company(ask, bytes, &COMPANIES[..=place]);
+            ledger.remember_company(bytes, place, company);
+            company
+        })
+    }
+}
+
+impl Learned {
+    /// As few as make a request nearly as cheap as it gets, if that is much cheaper than alone.
+    #[cold]
+    fn think_of_company(self, ask: &Ask<'_>, bytes: usize, companies: &[usize]) -> Company {
+        let known = Known::of(ask, self, 2, bytes);
+        if known.strangers > 0 || known.len == 0 {
+            return BreakEven.company(ask, companies[companies.len() - 1]);
+        }
+        // Rings and the calling thread work side by side, if they have something to divide.
+        let beside = known.rings < known.len && known.iter().any(|device| device.flows);
+        let each = |requests: usize| {
+            if beside && requests > 1 {
+                return self
+                    .level(&known, requests, bytes)
+                    .map_or(f32::INFINITY, |best| best.expected / requests as f32);
+            }
+            let least = known.least(|device| self.cost(device, requests, bytes) - device.ahead);
+            least.map_or(f32::INFINITY, |(_, time)| (time + PART) / requests as f32)
+        };
+        let cheapest = companies.iter().map(|requests| each(*requests)).fold(f32::INFINITY, f32::min);
+        if cheapest > each(1) * MUCH {
+            return Company::NONE;
+        }
+        let nearly = if companies.len() == COMPANIES.len() { NEARLY } else { FEW_THREADS };
+        let enough = companies.iter().find(|requests| each(**requests) <= cheapest * nearly);
+        let Some(&requests) = enough else { return Company::NONE };
+        let cpu = |requests: usize| {
+            let least = known.least(|device| device.costs.estimate(requests, bytes).cpu_ns);
+            least.map_or(0.0, |(_, all)| all / requests as f32)
+        };
+        Company { requests, saving_ns: (cpu(1) - cpu(requests)).max(0.0) as u32 }
+    }
+}
+
+/// Companies that are thought of.
+pub(crate) const COMPANIES: [usize; 5] = [2, 4, 8, 16, 32];
+/// A request in company that costs more than this share of one alone does not wait for it.
+const MUCH: f32 = 0.85;
+/// A company in which a request costs more than this many times as much as in the best is too small.
+const NEARLY: f32 = 1.02;
+/// The same where few threads can come: the last of them keep the others waiting, and CPUs idle.
+const FEW_THREADS: f32 = 1.5;
+
+/// Nanoseconds that a request is thought to take while nothing is known, and one for each byte.
+const PRIOR: u32 = 100;
+
+impl Learned {
+    /// The long way.
+    #[cold]
+    #[inline(never)]
+    fn think(self, ask: &Ask<'_>, ledger: &Ledger) -> Option<Route> {
+        let (requests, bytes) = (ask.requests(), if ask.question.needs.streaming { PIECE } else { ask.mean_bytes() });
+        let look = || Known::of(ask, self, requests, bytes);
+        let mut known = look();
+        // Of what is asked and not run, nothing is counted and nothing is remembered.
+        let is_due = |expected: u32| {
+            let due = ask.is_plain() && ask.ledgers().is_due(expected);
+            if due {
+                ledger.tick(expected);
+            }
+            due
+        };
+        if known.strangers > 0 && !ledger.is_settled() {
+            calibrate::recall(ask.gantry);
+            if is_due(PRIOR + bytes.saturating_mul(requests).min(1 << 30) as u32) && ledger.calibration_pays() {
+                calibrate::calibrate_unless_busy(ask.gantry, ask.algorithm, ask.operation());
+            }
+            known = look();
+            if known.strangers > 0 && !ledger.is_settled() {
+                return BreakEven.route(ask); // and not measured: there is no table that it could go into
+            }
+        }
+        let Some(mut best) = self.best(&known, requests, bytes) else { return BreakEven.route(ask) };
+        if known.rings == 0 && best.requests == requests {
+            best = self.stay(&known, best, ledger.recall(requests, bytes), bytes);
+        }
+        if ask.is_plain() && known.all_had_a_say && known.rings == 0 {
+            ledger.remember(requests, bytes, best.verdict());
+        }
+        let measure = is_due(best.verdict().expected) && known.len > 1;
+        if measure && let Some((trial, measure)) = trial(&known, ledger, &best, requests, bytes) {
+            if !measure {
+                ask.ledgers().soon();
+            }
+            return Some(Route { measure, ..trial.verdict().route() });
+        }
+        Some(Route { measure, ..best.verdict().route() })
+    }
+
+    /// The device of the last verdict, if that is hardly dearer. One that was left because it proved slower is thought to be just as
+    /// good as the next one, because it was not used any further; noise alone must not lead back to it.
+    fn stay<'a>(self, known: &Known<'a>, best: Best<'a>, before: Option<Verdict>, bytes: usize) -> Best<'a> {
+        let before = before.filter(|before| before.requests == best.requests && before.device != best.device.place);
+        let device = before.and_then(|before| known.iter().find(|device| device.place == before.device));
+        match device {
+            Some(device)
+                if self.cost(device, best.requests, bytes) * STAY <= self.cost(&best.device, best.requests, bytes) =>
+            {
+                Best { device: *device, expected: device.wall(best.requests, bytes), ..best }
+            }
+            _ => best,
+        }
+    }
+
+    /// Where all or the first of so many requests go.
+    fn best<'a>(self, known: &Known<'a>, requests: usize, bytes: usize) -> Option<Best<'a>> {
+        let fastest = known.iter().map(|device| device.wall(1, bytes)).fold(f32::INFINITY, f32::min);
+        let serves = |device: &Device<'_>| self != Learned::Offload || device.wall(1, bytes) <= fastest * PATIENCE;
+        let cost = |device: &Device<'_>| {
+            if serves(device) { self.cost(device, requests, bytes) } else { f32::INFINITY }
+        };
+        let (device, time) = known.least(cost)?;
+        let all = |reason, expected| Some(Best { device, requests, reason, expected });
+        if known.len == 1 {
+            return all(Reason::OnlyChoice, time);
+        }
+        if self == Learned::Offload {
+            return all(Reason::LeastCpu, device.wall(requests, bytes));
+        }
+        if known.rings > 0 && requests > 1 {
+            return self.level(known, requests, bytes);
+        }
+        let unhindered = known.least(|device| self.cost(device, requests, bytes) - device.ahead)?.0;
+        let reason = if unhindered.place == device.place { Reason::Fastest } else { Reason::Busy };
+        let whole = all(reason, time - device.ahead)?;
+        Some(if known.rings > 0 { whole } else { split(known, whole, bytes) })
+    }
+
+    /// Parts for rings and for the calling thread that are done at the same moment. The answer is the largest part of a
+    /// ring, because that works while the thread does its own; or what the thread does, where no ring gets any.
+    fn level<'a>(self, known: &Known<'a>, requests: usize, bytes: usize) -> Option<Best<'a>> {
+        // In the long run a ring that keeps the thread busy for longer than the work itself would is none.
+        let work = known.iter().filter(|device| device.direct).map(|device| device.wall(1, bytes));
+        let work = work.fold(f32::INFINITY, f32::min);
+        let helps = |device: &Device<'_>| !device.flows || device.costs.estimate(1, bytes).cpu_ns < work;
+        let part = |device: &Device<'_>, time: f32| {
+            if helps(device) { self.within(device, requests, bytes, time) } else { 0 }
+        };
+        let enough = |time: f32| {
+            let rings = known.iter().filter(|device| !device.direct).map(|device| part(device, time)).sum::<usize>();
+            let thread = known.iter().filter(|device| device.direct).map(|device| part(device, time)).max();
+            rings.saturating_add(thread.unwrap_or(0)) >= requests
+        };
+        // By then somebody could have done all of it.
+        let mut late = known.least(|device| self.cost(device, requests, bytes))?.1;
+        let mut early = 0.0;
+        for _ in 0..16 {
+            let middle = f32::midpoint(early, late);
+            if enough(middle) {
+                late = middle;
+            } else {
+                early = middle;
+            }
+        }
+        // In the long run a ring has one more than it will have done by then, so that it does not wait for the thread.
+        let reach = |device: &Device<'_>| if device.flows { late + device.wall(1, bytes) } else { late };
+        let largest = |direct: bool| {
+            let devices = known.iter().filter(|device| device.direct == direct);
+            let parts = devices.map(|device| (device, part(device, reach(device)).min(requests)));
+            parts.filter(|(_, part)| *part > 0).max_by_key(|(_, part)| *part)
+        };
+        let (device, part) = largest(false).or_else(|| largest(true))?;
+        let reason = if part < requests { Reason::Split } else { Reason::Fastest };
+        Some(Best { device: *device, requests: part, reason, expected: late })
+    }
+
+    /// How many of the requests a device can have done by a time.
+    fn within(self, device: &Device<'_>, requests: usize, bytes: usize, time: f32) -> usize {
+        // Ten of them will do, twelve will not: halve what is between.
+        let (mut enough, mut late) = (0, requests + 1);
+        while late - enough > 1 {
+            let middle = usize::midpoint(enough, late);
+            if self.cost(device, middle, bytes) <= time {
+                enough = middle;
+            } else {
+                late = middle;
+            }
+        }
+        enough
+    }
+
+    /// What the policy wants little of, in nanoseconds, when so many requests go to a device.
+    fn cost(self, device: &Device<'_>, requests: usize, bytes: usize) -> f32 {
+        if self == Learned::Offload {
+            return device.costs.estimate(requests, bytes).cpu_ns;
+        }
+        let full = || device.wall(MANY, bytes) / MANY as f32 * requests as f32;
+        device.ahead + if device.flows { full() } else { device.wall(requests, bytes) }
+    }
+}
+
+/// Another device than the best one, if it is time to try one, and whether the trial is to be measured.
+fn trial<'a>(
+    known: &Known<'a>,
+    ledger: &Ledger,
+    best: &Best<'a>,
+    requests: usize,
+    bytes: usize,
+) -> Option<(Best<'a>, bool)> {
+    let trial = |device: &Device<'a>, requests| Best {
+        device: *device,
+        requests,
+        reason: Reason::Trial,
+        expected: device.wall(requests, bytes),
+    };
+    // All of them, or one if that is too dear.
+    let pay = |device: &Device<'a>| {
+        [requests, 1].into_iter().find(|requests| {
+            let loss = device.wall(*requests, bytes) - best.device.wall(*requests, bytes);
+            ledger.pay(device.place, loss)
+        })
+    };
+    // What has requests in it needs no trial to be known.
+    let others = || known.iter().filter(|device| device.place != best.device.place && device.ahead == 0.0);
+    if let Some(warm) = ledger.take_warm()
+        && let Some(device) = others().find(|device| device.place == warm)
+    {
+        return Some((trial(device, pay(device)?), true));
+    }
+    let overdue = others().filter_map(|device| Some((device, ledger.overdue(device.place)?)));
+    let (device, _) = overdue.filter(|(_, overdue)| *overdue >= 0).max_by_key(|(_, overdue)| *overdue)?;
+    let requests = pay(device)?;
+    ledger.set_warm(device.place);
+    Some((trial(device, requests), false))
+}
+
+/// Full lanes on one device and the rest on another, where that is faster than `whole`. All are in the calling thread.
+fn split<'a>(known: &Known<'a>, whole: Best<'a>, bytes: usize) -> Best<'a> {
+    let mut best = whole;
+    let mut limit = whole.expected * GAIN;
+    for device in known.iter() {
+        let rest = whole.requests % device.lanes;
+        let full = whole.requests - rest;
+        if device.lanes == 1 || rest == 0 || full == 0 {
+            continue;
+        }
+        let others = known.iter().filter(|other| other.place != device.place);
+        let others = others.map(|other| other.wall(rest, bytes)).fold(f32::INFINITY, f32::min);
+        let time = device.wall(full, bytes) + others + PART;
+        if time < limit {
+            limit = time;
+            best = Best { device: *device, requests: full, reason: Reason::Split, expected: device.wall(full, bytes) };
+        }
+    }
+    best
+}
+
+/// Takes in that so many requests of so many bytes each were run as a route said, from `started` until now, with so many others
+/// `ahead` of them in the ring.
+#[cold]
+pub(crate) fn learn(
+    gantry: &Gantry,
+    (algorithm, operation): (Algorithm, Operation),
+    route: Route,
+    (requests, bytes): (usize, usize),
+    started: u64,
+    ahead: usize,
+) {
+    let wall_ns = gantry.clock().now().saturating_sub(started);
+    let Some(costs) = gantry.devices()[route.device].costs(algorithm, operation) else { return };
+    let expected = costs.estimate(requests, bytes).wall_ns;
+    let wall = wall_ns.saturating_sub(gantry.ledgers().look_ns(&**gantry.clock())) as f32;
+    // As much slower or faster as all of them together were.
+    let others = costs.estimate(MANY, bytes).wall_ns / MANY as f32 * ahead as f32;
+    let wall = wall * expected / (expected + others);
+    if route.reason == Reason::Trial {
+        gantry.ledgers().of(algorithm, operation).tried(route.device, expected, wall);
+        // The caches are cold for a device that is seldom used: a trial speaks for it or not at all.
+        if wall >= expected {
+            return;
+        }
+        costs.was_faster(requests, bytes, wall);
+    }
+    let changed = costs.learn(requests, bytes, wall, None);
+    if let Some(factor) = changed {
+        gantry.ledgers().of(algorithm, operation).try_again();
+        let is_direct = |device: &RegisteredDevice| device.capability(algorithm).is_some_and(|able| able.direct);
+        if is_direct(&gantry.devices()[route.device]) {
+            // As likely as not it is the CPU that has changed, and with it the others that compute on it. Whether it is
+            // this device alone, their next trial shows.
+            let others = gantry.devices().iter().enumerate().filter(|(place, _)| *place != route.device);
+            for costs in others.filter_map(|(_, other)| other.costs(algorithm, operation).filter(|_| is_direct(other)))
+            {
+                costs.drift_by(factor);
+            }
+        }
+    }
+}
+
+/// A decision.
+#[derive(Clone, Copy)]
+struct Best<'a> {
+    device: Device<'a>,
+    requests: usize,
+    reason: Reason,
+    /// Nanoseconds that the requests take.
+    expected: f32,
+}
+
+impl Best<'_> {
+    fn verdict(&self) -> Verdict {
+        let Self { device, requests, reason, expected } = *self;
+        Verdict { device: device.place, requests, reason, expected: expected.clamp(1.0, 1e9) as u32 }
+    }
+}
+
+/// A choice with what matters here.
+#[derive(Clone, Copy)]
+struct Device<'a> {
+    place: usize,
+    lanes: usize,
+    direct: bool,
+    ahead: f32,
+    /// A ring that is charged what a request costs when it is full.
+    flows: bool,
+    costs: &'a Costs,
+}
+
+impl<'a> Device<'a> {
+    fn new(choice: &Choice<'a>, bytes: usize) -> Self {
+        let capability = choice.capability;
+        let (lanes, direct) = (capability.lanes.max(1), capability.direct);
+        // What is in a ring is thought to be like what is in hand.
+        let ahead = if choice.ahead == 0 {
+            0.0
+        } else {
+            choice.costs.estimate(MANY, bytes).wall_ns / MANY as f32 * choice.ahead as f32
+        };
+        Self { place: choice.device, lanes, direct, ahead, flows: false, costs: choice.costs }
+    }
+
+    #[inline]
+    fn wall(&self, requests: usize, bytes: usize) -> f32 {
+        self.costs.estimate(requests, bytes).wall_ns
+    }
+}
+
+/// The choices whose costs are known; of many, the best few.
+struct Known<'a> {
+    devices: [Option<Device<'a>>; Known::MOST],
+    len: usize,
+    /// Of them, those that work beside the calling thread.
+    rings: usize,
+    /// Choices whose costs are not known.
+    strangers: usize,
+    /// No device that offers the operation was left out.
+    all_had_a_say: bool,
+}
+
+impl Known<'_> {
+    const MOST: usize = 8;
+}
+
+impl<'a> Known<'a> {
+    fn of(ask: &'a Ask<'_>, policy: Learned, requests: usize, bytes: usize) -> Self {
+        let cost = |device: &Device<'a>| policy.cost(device, requests, bytes);
+        let mut known = Self { devices: [None; Self::MOST], len: 0, rings: 0, strangers: 0, all_had_a_say: false };
+        let mut choices = 0;
+        for choice in ask.choices() {
+            choices += 1;
+            let device = Device::new(&choice, bytes);
+            if !device.costs.is_known() {
+                known.strangers += 1;
+            } else if known.len < Self::MOST {
+                known.devices[known.len] = Some(device);
+                known.len += 1;
+            } else {
+                let worst = known.devices.iter_mut().flatten().max_by(|a, b| cost(a).total_cmp(&cost(b)));
+                if let Some(worst) = worst.filter(|worst| cost(worst) > cost(&device)) {
+                    *worst = device;
+                }
+            }
+        }
+        known.rings = known.iter().filter(|device| !device.direct).count();
+        known.all_had_a_say = choices == ask.offers();
+        known.let_flow(policy, requests, bytes);
+        known
+    }
+
+    fn let_flow(&mut self, policy: Learned, requests: usize, bytes: usize) {
+        let fastest = self.iter().map(|device| device.wall(1, bytes)).fold(f32::INFINITY, f32::min);
+        let is_loaded = requests > 1 || self.iter().any(|device| device.ahead > 0.0);
+        for ring in self.devices.iter_mut().flatten().filter(|device| !device.direct) {
+            ring.flows = match policy {
+                Learned::Latency => is_loaded && ring.wall(1, bytes) <= fastest * SWIFT,
+                Learned::Throughput => true,
+                Learned::Offload => false,
+            };
+        }
+    }
+
+    #[inline]
+    fn iter(&self) -> impl Iterator<Item = &Device<'a>> {
+        self.devices[..self.len].iter().flatten()
+    }
+
+    /// The one for which `cost` is least, with that.
+    fn least(&self, cost: impl Fn(&Device<'a>) -> f32) -> Option<(Device<'a>, f32)> {
+        let mut least: Option<(Device<'a>, f32)> = None;
+        for device in self.iter() {
+            let cost = cost(device);
+            // The first one among equals.
+            if least.is_none_or(|(_, least)| cost < least) {
+                least = Some((*device, cost));
+            }
+        }
+        least
+    }
+}

@@ -1,0 +1,410 @@
+//! What the learned policies of a framework remember: verdicts, and what experience has cost.
+//!
+//! A request of 16 bytes takes 40 ns, and a device that is chosen well saves a few of them: the choice has to cost next to
+//! nothing. So a verdict is remembered for each number of requests and class of sizes, and is found again in one look.
+//! Nobody says when verdicts become wrong. Instead each thread measures a request after every [`INTERVAL`] of work, thinks
+//! about it anew, and remembers what it thought: a verdict that is used much is looked at again soon, one that is hardly
+//! used costs hardly anything.
+//!
+//! The same moments pay for experience. Each of them earns a two-hundredth of its interval; when enough has come together
+//! for the loss that is to be expected, a request goes to the device that was not tried for longest. What it really lost
+//! is then taken off, what it won is given back. A trial is two requests: the first one warms up the caches. A device that loses as was thought is tried half as often from then on.
+
+#![allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_wrap,
+    reason = "times that fit into 24 bits or need no more"
+)]
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use super::calibrate::CostStore;
+use super::learned::COMPANIES;
+use super::{Company, Reason, Route};
+use crate::{Algorithm, Clock, Operation};
+
+/// Nanoseconds of a thread's work between two measurements. Reading the clock twice and thinking costs about 200 ns, so more of
+/// them could be had; but a machine that is slow for a moment would be believed too soon.
+pub(crate) const INTERVAL: u32 = 500_000;
+/// Of each interval, what may be spent on trying devices that are thought to be slower.
+const SHARE: i64 = 200;
+/// The most that is saved up, in nanoseconds.
+const MOST_CREDIT: i64 = 20_000_000;
+/// Intervals of work between two trials of a device: at first, and once it has lost again and again (a second or so).
+const TRIALS: (u32, u32) = (8, 2048);
+/// Intervals of work for which a thought about company is good.
+const COMPANY_LASTS: u32 = 8;
+/// Nanoseconds of work after which a calibration pays: who ends before never pays for one, and who does not has at most
+/// worked twice as long for it.
+const CALIBRATION_PAYS: u32 = 10_000_000;
+
+thread_local! {
+    /// The framework, and what is left of its interval of work.
+    static LEFT: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
+}
+
+/// All that a framework remembers.
+pub(crate) struct Ledgers {
+    /// Tells frameworks apart: the time since the last measurement is kept by thread, and is one framework's.
+    id: u32,
+    /// By algorithm and operation.
+    each: Box<[OnceLock<Box<Ledger>>]>,
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What frameworks with the same devices have in common.
+#[derive(Default)]
+pub(crate) struct Shared {
+    pub(crate) store: Option<Arc<dyn CostStore>>,
+    pub(crate) loaded: OnceLock<()>,
+    pub(crate) warnings: Mutex<Vec<String>>,
+    /// Nanoseconds that calibrations took.
+    pub(crate) calibrating_ns: AtomicU64,
+    /// Nanoseconds that a look at the clock takes.
+    pub(crate) look_ns: OnceLock<u64>,
+    /// Held while somebody calibrates.
+    pub(crate) calibration: Mutex<()>,
+}
+
+/// What is remembered about one algorithm and operation.
+pub(crate) struct Ledger {
+    verdicts: Box<[AtomicU64]>,
+    /// By class of sizes, and the most that can come.
+    companies: Box<[[AtomicU64; COMPANIES.len()]]>,
+    /// Intervals of work so far: the time as far as trials are concerned.
+    ticks: AtomicU32,
+    /// Nanoseconds that trials may lose.
+    credit: AtomicI64,
+    trials: [Trial; Trial::MOST],
+    /// The device that has just been warmed up for a trial, plus one.
+    warm: AtomicUsize,
+    /// Nobody will measure what is not known yet.
+    settled: AtomicBool,
+}
+
+/// When a device is tried next.
+struct Trial {
+    next: AtomicU32,
+    wait: AtomicU32,
+}
+
+impl Default for Trial {
+    fn default() -> Self {
+        Self { next: AtomicU32::new(TRIALS.0), wait: AtomicU32::new(TRIALS.0) }
+    }
+}
+
+impl Trial {
+    /// Devices that are tried; in a machine with more the others are taken at their calibration.
+    const MOST: usize = 16;
+}
+
+impl Ledgers {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        static FRAMEWORKS: AtomicU32 = AtomicU32::new(1);
+        let each = (0..Algorithm::ALL.len() * 2).map(|_| OnceLock::new()).collect();
+        Self { id: FRAMEWORKS.fetch_add(1, Relaxed), each, shared }
+    }
+
+    #[inline]
+    pub(crate) fn of(&self, algorithm: Algorithm, operation: Operation) -> &Ledger {
+        self.each[slot(algorithm, operation)].get_or_init(Box::default)
+    }
+
+    /// Counts work of this thread; whether it is time for a measurement.
+    #[inline]
+    pub(crate) fn is_due(&self, expected_ns: u32) -> bool {
+        LEFT.with(|cell| {
+            let (id, left) = cell.get();
+            if id == self.id && left > expected_ns {
+                cell.set((id, left - expected_ns));
+                return false;
+            }
+            cell.set((self.id, INTERVAL));
+            true
+        })
+    }
+
+    /// The next request of this thread will be measured too.
+    pub(crate) fn soon(&self) {
+        LEFT.set((self.id, 0));
+    }
+
+    /// Nanoseconds that a look at the clock takes: so much longer seems what lies between two of them.
+    pub(crate) fn look_ns(&self, clock: &dyn Clock) -> u64 {
+        const LOOKS: u64 = 100;
+        *self.shared.look_ns.get_or_init(|| {
+            let start = clock.now();
+            let last = (0..LOOKS).fold(start, |_, _| clock.now());
+            (last - start) / LOOKS
+        })
+    }
+
+    pub(crate) fn warn(&self, warning: String) {
+        self.shared.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(warning);
+    }
+}
+
+/// Where tables by algorithm and operation have theirs: no kind of algorithm has more than two.
+#[inline]
+pub(crate) fn slot(algorithm: Algorithm, operation: Operation) -> usize {
+    algorithm as usize * 2 + usize::from(matches!(operation, Operation::Decrypt | Operation::Open))
+}
+
+/// A route as it is remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    pub(crate) device: usize,
+    pub(crate) requests: usize,
+    pub(crate) reason: Reason,
+    /// Nanoseconds.
+    pub(crate) expected: u32,
+}
+
+/// Requests in hand for which verdicts are remembered. More of them have time to think.
+const MOST_REQUESTS: usize = 64;
+/// Classes of sizes: eight for each doubling, from 8 bytes up to 64 KiB and what is larger.
+const CLASSES: usize = 8 * 14;
+
+/// The class of a size. Sizes of one class differ by an eighth at most.
+#[inline]
+fn class(bytes: usize) -> usize {
+    let bytes = bytes.clamp(8, (1 << 17) - 1);
+    let octave = bytes.ilog2() as usize;
+    (octave - 3) * 8 + (bytes >> (octave - 3) & 7)
+}
+
+impl Default for Ledger {
+    fn default() -> Self {
+        Self {
+            verdicts: (0..MOST_REQUESTS * CLASSES).map(|_| AtomicU64::new(0)).collect(),
+            companies: (0..CLASSES).map(|_| Default::default()).collect(),
+            ticks: AtomicU32::new(0),
+            credit: AtomicI64::new(0),
+            trials: Default::default(),
+            warm: AtomicUsize::new(0),
+            settled: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Ledger {
+    #[inline]
+    fn verdict(&self, requests: usize, bytes: usize) -> Option<&AtomicU64> {
+        (requests <= MOST_REQUESTS).then(|| &self.verdicts[(requests - 1) * CLASSES + class(bytes)])
+    }
+
+    /// What was thought of such requests last.
+    #[inline]
+    pub(crate) fn recall(&self, requests: usize, bytes: usize) -> Option<Verdict> {
+        let packed = self.verdict(requests, bytes)?.load(Relaxed);
+        let reason = *REMEMBERED.get((packed >> 16 & 0xff) as usize)?;
+        let device = (packed & 0xff).checked_sub(1)? as usize;
+        Some(Verdict { device, requests: (packed >> 8 & 0xff) as usize, reason, expected: (packed >> 32) as u32 })
+    }
+
+    pub(crate) fn remember(&self, requests: usize, bytes: usize, verdict: Verdict) {
+        let Verdict { device, requests: part, reason, expected } = verdict;
+        let reason = REMEMBERED.iter().position(|known| *known == reason);
+        if let (Some(place), Some(reason), 0..255) = (self.verdict(requests, bytes), reason, device) {
+            let packed = (device as u64 + 1) | (part as u64) << 8 | (reason as u64) << 16 | u64::from(expected) << 32;
+            if place.load(Relaxed) != packed {
+                place.store(packed, Relaxed);
+            }
+        }
+    }
+
+    /// The company that was thought best for requests of such a size, if that was not long ago. `most` is a place of
+    /// [`COMPANIES`].
+    #[inline]
+    pub(crate) fn company(&self, bytes: usize, most: usize) -> Option<Company> {
+        let packed = self.companies[class(bytes)][most].load(Relaxed);
+        let fresh = packed >> 16 & 0xffff == u64::from(self.age());
+        (fresh && packed != 0)
+            .then_some(Company { requests: (packed & 0xffff) as usize, saving_ns: (packed >> 32) as u32 })
+    }
+
+    pub(crate) fn remember_company(&self, bytes: usize, most: usize, company: Company) {
+        let Company { requests, saving_ns } = company;
+        let packed = requests.min(0xffff) as u64 | u64::from(self.age()) << 16 | u64::from(saving_ns) << 32;
+        self.companies[class(bytes)][most].store(packed, Relaxed);
+    }
+
+    /// Changes with every few intervals of work.
+    fn age(&self) -> u16 {
+        (self.ticks.load(Relaxed) / COMPANY_LASTS) as u16
+    }
+
+    /// Forgets all verdicts: the costs are others now.
+    pub(crate) fn forget(&self) {
+        for verdict in self.verdicts.iter().chain(self.companies.as_flattened()) {
+            verdict.store(0, Relaxed);
+        }
+    }
+
+    /// So much more work is done: an interval, or one request that takes longer.
+    pub(crate) fn tick(&self, expected_ns: u32) {
+        let work = expected_ns.max(INTERVAL);
+        let credit = self.credit.load(Relaxed) + i64::from(work) / SHARE;
+        self.credit.store(credit.min(MOST_CREDIT), Relaxed);
+        self.ticks.fetch_add(work / INTERVAL, Relaxed);
+    }
+
+    /// Whether so much work is done that a calibration pays.
+    pub(crate) fn calibration_pays(&self) -> bool {
+        !self.is_settled() && self.ticks.load(Relaxed) >= CALIBRATION_PAYS / INTERVAL
+    }
+
+    pub(crate) fn is_settled(&self) -> bool {
+        self.settled.load(Relaxed)
+    }
+
+    pub(crate) fn settle(&self) {
+        self.settled.store(true, Relaxed);
+    }
+
+    /// How long ago the trial of a device was due, in ticks; negative when it is not.
+    pub(crate) fn overdue(&self, device: usize) -> Option<i32> {
+        Some(self.ticks.load(Relaxed).wrapping_sub(self.trials.get(device)?.next.load(Relaxed)) as i32)
+    }
+
+    /// The device that was warmed up last, if nobody has asked since.
+    pub(crate) fn take_warm(&self) -> Option<usize> {
+        if self.warm.load(Relaxed) == 0 { None } else { self.warm.swap(0, Relaxed).checked_sub(1) }
+    }
+
+    pub(crate) fn set_warm(&self, device: usize) {
+        self.warm.store(device + 1, Relaxed);
+    }
+
+    /// What is thought of the devices has changed: all may be tried again.
+    pub(crate) fn try_again(&self) {
+        let now = self.ticks.load(Relaxed);
+        for trial in &self.trials {
+            trial.wait.store(TRIALS.0, Relaxed);
+            trial.next.store(now, Relaxed);
+        }
+    }
+
+    /// Pays for a trial of `device`, if there is enough for it.
+    pub(crate) fn pay(&self, device: usize, loss_ns: f32) -> bool {
+        let Some(trial) = self.trials.get(device) else { return false };
+        let credit = self.credit.load(Relaxed);
+        let loss = loss_ns.max(0.0) as i64;
+        if loss > credit {
+            return false;
+        }
+        self.credit.store(credit - loss, Relaxed);
+        let wait = trial.wait.load(Relaxed).clamp(TRIALS.0, TRIALS.1);
+        trial.next.store(self.ticks.load(Relaxed).wrapping_add(wait), Relaxed);
+        true
+    }
+
+    /// A trial is over: it was expected to take `expected`, and took `wall` nanoseconds.
+    pub(crate) fn tried(&self, device: usize, expected: f32, wall: f32) {
+        let Some(trial) = self.trials.get(device) else { return };
+        let credit = self.credit.load(Relaxed) + (expected - wall) as i64;
+        self.credit.store(credit.min(MOST_CREDIT), Relaxed);
+        let wait = trial.wait.load(Relaxed).clamp(TRIALS.0, TRIALS.1);
+        let wait = if wall < expected * 0.9 { TRIALS.0 } else { (wait * 2).min(TRIALS.1) };
+        trial.wait.store(wait, Relaxed);
+        trial.next.store(self.ticks.load(Relaxed).wrapping_add(wait), Relaxed);
+    }
+}
+
+impl Verdict {
+    #[inline]
+    pub(crate) fn route(self) -> Route {
+        let Self { device, requests, reason, .. } = self;
+        Route { device, requests, reason, measure: false }
+    }
+}
+
+/// Reasons that a verdict may have.
+const REMEMBERED: [Reason; 4] = [Reason::OnlyChoice, Reason::Fastest, Reason::Split, Reason::LeastCpu];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_of_a_class_are_alike_and_every_size_has_one() {
+        let mut last = 0;
+        let mut first = 0;
+        for bytes in 0..200_000 {
+            let now = class(bytes);
+            assert!((last..CLASSES).contains(&now), "{bytes}");
+            if now != last {
+                (last, first) = (now, bytes);
+            }
+            assert!(bytes <= 8 || bytes >= 1 << 17 || bytes * 8 <= first * 9, "{first} and {bytes} in one class");
+        }
+        assert_eq!(class(usize::MAX), CLASSES - 1);
+    }
+
+    #[test]
+    fn verdicts_are_what_was_remembered() {
+        let ledger = Ledger::default();
+        assert_eq!(ledger.recall(17, 1024), None);
+        let verdict = Verdict { device: 3, requests: 16, reason: Reason::Split, expected: 123_456 };
+        ledger.remember(17, 1024, verdict);
+        assert_eq!(ledger.recall(17, 1030), Some(verdict), "of the same class");
+        assert_eq!(ledger.recall(16, 1024), None);
+        ledger.remember(65, 1024, verdict);
+        assert_eq!(ledger.recall(65, 1024), None, "too many to remember");
+        ledger.remember(1, 1, Verdict { device: 255, ..verdict });
+        assert_eq!(ledger.recall(1, 1), None);
+        ledger.forget();
+        assert_eq!(ledger.recall(17, 1024), None);
+    }
+
+    #[test]
+    fn a_thread_measures_once_in_an_interval_of_its_work() {
+        let ledgers = Ledgers::new(Arc::default());
+        assert!(ledgers.is_due(40), "the first time");
+        let between = (0..10_000_000).take_while(|_| !ledgers.is_due(40)).count();
+        assert!((between + 1).abs_diff(INTERVAL as usize / 40) <= 1, "{between}");
+        assert!(ledgers.is_due(INTERVAL) && ledgers.is_due(u32::MAX), "what takes so long is measured every time");
+        let other = Ledgers::new(Arc::default());
+        assert!(other.is_due(40), "frameworks do not count for each other");
+    }
+
+    #[test]
+    fn trials_cost_their_share_and_no_more() {
+        let ledger = Ledger::default();
+        let (mut work, mut lost) = (0.0, 0.0);
+        for _ in 0..200_000 {
+            ledger.tick(1);
+            work += INTERVAL as f32;
+            // Ten times as slow as it was thought, again and again.
+            if ledger.overdue(1).unwrap() >= 0 && ledger.pay(1, 5000.0) {
+                ledger.tried(1, 15_000.0, 105_000.0);
+                lost += 95_000.0;
+            }
+        }
+        assert!(lost > 0.0 && lost / work <= 0.005 + 95_000.0 / work, "{lost} of {work}");
+    }
+
+    #[test]
+    fn a_device_that_loses_is_tried_less_often_and_one_that_wins_more() {
+        let ledger = Ledger::default();
+        let trials = |expected: f32, wall: f32| {
+            let mut made = 0;
+            for _ in 0..10_000 {
+                ledger.tick(1);
+                if ledger.overdue(0).unwrap() >= 0 && ledger.pay(0, 100.0) {
+                    ledger.tried(0, expected, wall);
+                    made += 1;
+                }
+            }
+            made
+        };
+        let losing = trials(1000.0, 1000.0);
+        assert!((5..20).contains(&losing), "{losing}");
+        assert!(trials(1000.0, 500.0) > 500);
+        assert_eq!(ledger.overdue(Trial::MOST), None);
+        assert!(!ledger.pay(Trial::MOST, 0.0));
+    }
+}

@@ -1,0 +1,258 @@
+//! Times in buckets that are 1/16 of a power of two wide: any quantile within 3.2 %, in 592 numbers.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::counters::Counter;
+
+/// Buckets for each power of two, as a power of two.
+const FINE: u32 = 4;
+/// Times from here on share the last bucket: 18 minutes.
+const END: u32 = 40;
+const BUCKETS: usize = ((END - FINE) as usize + 1) << FINE;
+
+/// The bucket of a time. Those below 32 ns have one for each nanosecond.
+#[inline]
+fn bucket(ns: u64) -> usize {
+    let ns = ns.min((1 << END) - 1);
+    let shift = ns.max(1 << FINE).ilog2() - FINE;
+    ((shift as usize) << FINE) + (ns >> shift) as usize
+}
+
+/// The shortest and the longest time of a bucket.
+fn bounds(bucket: usize) -> (u64, u64) {
+    let shift = (bucket >> FINE).saturating_sub(1);
+    let low = (bucket - (shift << FINE)) as u64;
+    (low << shift, ((low + 1) << shift) - 1)
+}
+
+/// A histogram that one thread writes while others read.
+pub(super) struct Recorder {
+    buckets: [Counter; BUCKETS],
+    total: Counter,
+    longest: AtomicU64,
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Self { buckets: [const { Counter::new() }; BUCKETS], total: Counter::new(), longest: AtomicU64::new(0) }
+    }
+}
+
+impl Recorder {
+    pub(super) fn add(&self, ns: u64, requests: u64, shared: bool) {
+        self.buckets[bucket(ns)].add(requests, shared);
+        self.total.add(ns.saturating_mul(requests), shared);
+        if ns > self.longest.load(Ordering::Relaxed) {
+            self.longest.fetch_max(ns, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn add_to(&self, sum: &mut Histogram) {
+        for (index, bucket) in self.buckets.iter().enumerate() {
+            sum.add_to_bucket(index, bucket.get());
+        }
+        sum.total = sum.total.saturating_add(self.total.get());
+        sum.longest = sum.longest.max(self.longest.load(Ordering::Relaxed));
+    }
+}
+
+/// How long something took, for how many requests.
+///
+/// Quantiles are within 3.2 % of the time that was measured; the longest time is exact. Numbers that would overflow stay at
+/// the largest.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Histogram {
+    /// Requests by bucket, up to the last that has any.
+    buckets: Vec<u64>,
+    total: u64,
+    longest: u64,
+}
+
+impl Histogram {
+    /// From what [`buckets`](Self::buckets), [`total_ns`](Self::total_ns) and [`max_ns`](Self::max_ns) said of another one.
+    pub fn from_parts(buckets: impl IntoIterator<Item = (u64, u64)>, total_ns: u64, max_ns: u64) -> Self {
+        let mut histogram = Self { buckets: Vec::new(), total: total_ns, longest: max_ns };
+        for (ns, requests) in buckets {
+            histogram.add_to_bucket(bucket(ns), requests);
+        }
+        histogram
+    }
+
+    /// Counts `requests` that took `ns` each.
+    pub fn add(&mut self, ns: u64, requests: u64) {
+        self.add_to_bucket(bucket(ns), requests);
+        self.total = self.total.saturating_add(ns.saturating_mul(requests));
+        self.longest = self.longest.max(ns);
+    }
+
+    /// Adds what another one counted.
+    pub fn merge(&mut self, other: &Histogram) {
+        for (index, requests) in other.buckets.iter().enumerate() {
+            self.add_to_bucket(index, *requests);
+        }
+        self.total = self.total.saturating_add(other.total);
+        self.longest = self.longest.max(other.longest);
+    }
+
+    /// What was counted since `earlier`. The longest time is then known as well as a quantile is.
+    #[must_use]
+    pub fn since(&self, earlier: &Histogram) -> Histogram {
+        let mut buckets: Vec<u64> = (self.buckets.iter().enumerate())
+            .map(|(index, now)| now.saturating_sub(earlier.buckets.get(index).copied().unwrap_or(0)))
+            .collect();
+        buckets.truncate(buckets.iter().rposition(|requests| *requests > 0).map_or(0, |last| last + 1));
+        let last = buckets.len().checked_sub(1).map_or(0, |last| bounds(last).1);
+        Histogram { buckets, total: self.total.saturating_sub(earlier.total), longest: self.longest.min(last) }
+    }
+
+    /// Requests that were counted.
+    pub fn requests(&self) -> u64 {
+        self.buckets.iter().fold(0, |sum, requests| sum.saturating_add(*requests))
+    }
+
+    /// The time that so many of a thousand requests did not exceed, in nanoseconds; 0 of an empty histogram.
+    pub fn quantile(&self, per_mille: u64) -> u64 {
+        let rank = rank(self.requests(), per_mille);
+        let mut below = 0_u64;
+        for (index, here) in self.buckets.iter().enumerate() {
+            below = below.saturating_add(*here);
+            if below >= rank {
+                let (low, high) = bounds(index);
+                // The last bucket has no upper end but the longest time itself.
+                return if index + 1 == BUCKETS { self.longest } else { (low + (high - low) / 2).min(self.longest) };
+            }
+        }
+        0
+    }
+
+    /// The longest time, in nanoseconds.
+    pub fn max_ns(&self) -> u64 {
+        self.longest
+    }
+
+    /// The times of all requests together, in nanoseconds.
+    pub fn total_ns(&self) -> u64 {
+        self.total
+    }
+
+    /// The mean time, in nanoseconds; 0 of an empty histogram.
+    pub fn mean_ns(&self) -> u64 {
+        self.total.checked_div(self.requests()).unwrap_or(0)
+    }
+
+    /// The buckets that have any: the shortest time in each, in nanoseconds, and its requests.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
+        let counted = self.buckets.iter().enumerate().filter(|(_, requests)| **requests > 0);
+        counted.map(|(index, requests)| (bounds(index).0, *requests))
+    }
+
+    fn add_to_bucket(&mut self, index: usize, requests: u64) {
+        if requests == 0 {
+            return;
+        }
+        if index >= self.buckets.len() {
+            self.buckets.resize(index + 1, 0);
+        }
+        self.buckets[index] = self.buckets[index].saturating_add(requests);
+    }
+}
+
+/// Which of so many, sorted and counted from 1, has `per_mille` of a thousand up to itself.
+fn rank(all: u64, per_mille: u64) -> u64 {
+    let rank = (u128::from(all) * u128::from(per_mille)).div_ceil(1000);
+    u64::try_from(rank).unwrap_or(u64::MAX).clamp(1, all.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers of all magnitudes up to 2^40, the same at every run.
+    fn times(seed: u64, count: usize) -> Vec<u64> {
+        let mut state = seed * 2 + 1;
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state
+        };
+        (0..count).map(|_| next() >> (24 + next() % 40)).collect()
+    }
+
+    #[test]
+    fn buckets_follow_each_other_without_gap_and_hold_their_own_bounds() {
+        let mut next = 0;
+        for index in 0..BUCKETS {
+            let (low, high) = bounds(index);
+            assert_eq!(low, next);
+            assert_eq!((bucket(low), bucket(high)), (index, index));
+            assert!(high - low <= low / 16, "{low} to {high}");
+            next = high + 1;
+        }
+        assert_eq!(next, 1 << END);
+        assert_eq!(bucket(u64::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "thousands of times, each in safe code")]
+    fn quantiles_are_those_of_the_sorted_times_within_the_width_of_a_bucket() {
+        for (seed, count) in [(1, 1), (2, 2), (3, 10), (4, 999), (5, 1000), (6, 5000)] {
+            let mut times = times(seed, count);
+            let mut histogram = Histogram::default();
+            let recorder = Recorder::default();
+            for (index, ns) in times.iter().enumerate() {
+                histogram.add(*ns, 1);
+                recorder.add(*ns, 1, index % 2 == 0);
+            }
+            let mut read = Histogram::default();
+            recorder.add_to(&mut read);
+            assert_eq!(read, histogram, "both ways to count agree");
+            times.sort_unstable();
+            for per_mille in [0, 10, 500, 900, 990, 999, 1000] {
+                let exact = times[rank(count as u64, per_mille) as usize - 1];
+                let said = histogram.quantile(per_mille);
+                assert!(said.abs_diff(exact) <= exact / 31, "seed {seed}, {per_mille}: {said} for {exact}");
+            }
+            assert_eq!(histogram.max_ns(), times[count - 1]);
+            assert_eq!(histogram.total_ns(), times.iter().sum::<u64>());
+            assert_eq!(histogram.requests(), count as u64);
+        }
+    }
+
+    #[test]
+    fn a_histogram_survives_being_taken_apart_and_two_make_one() {
+        let (first, second) = (times(7, 300), times(8, 400));
+        let of = |times: &[u64]| {
+            let mut histogram = Histogram::default();
+            for ns in times {
+                histogram.add(*ns, 3);
+            }
+            histogram
+        };
+        let (a, b) = (of(&first), of(&second));
+        assert_eq!(Histogram::from_parts(a.buckets(), a.total_ns(), a.max_ns()), a);
+        let mut both = a.clone();
+        both.merge(&b);
+        assert_eq!(both, of(&[first, second].concat()));
+        let later = both.since(&a);
+        assert_eq!((later.requests(), later.total_ns()), (b.requests(), b.total_ns()));
+        assert_eq!(later.quantile(500), b.quantile(500));
+        assert_eq!(both.since(&both), Histogram::default());
+    }
+
+    #[test]
+    fn what_is_too_large_stays_at_the_largest() {
+        let mut histogram = Histogram::default();
+        histogram.add(u64::MAX, u64::MAX);
+        histogram.add(u64::MAX, 1);
+        histogram.add(1, u64::MAX);
+        assert_eq!((histogram.requests(), histogram.total_ns()), (u64::MAX, u64::MAX));
+        assert_eq!(histogram.max_ns(), u64::MAX);
+        assert_eq!((histogram.quantile(10), histogram.quantile(1000)), (1, 1), "the count is at its end");
+        let mut late = Histogram::default();
+        late.add(1 << 50, 1);
+        assert_eq!(late.quantile(500), 1 << 50, "beyond the last bucket the longest time is what is known");
+        assert_eq!(Histogram::default().quantile(500), 0);
+        assert_eq!(Histogram::default().mean_ns(), 0);
+    }
+}

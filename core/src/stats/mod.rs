@@ -1,0 +1,354 @@
+//! What has been done, where, why there, and how long it took.
+//!
+//! Read with [`Gantry::stats`](crate::Gantry::stats), which gives a [`Snapshot`]: plain numbers by device, algorithm and operation.
+//!
+//! # What it costs
+//!
+//! Nothing that is shared is written while requests are counted. Each thread has a slot (`slot.rs`), each slot a shard of counters
+//! (`counters.rs`) in cache lines of its own, allocated when the thread first uses a device for an algorithm; a reader adds the
+//! shards up. So a counter is a load and a store without a lock prefix. Reading a clock costs more than all counters together;
+//! therefore few requests are timed, alone or with the batch that they are in: of each thread one in 8 at first, one in 512 in
+//! the end. They stand for those that were not: the counts in a [`Histogram`] are requests, whoever was looked at. The distances vary,
+//! so that what a program does at regular intervals is met as often as anything else.
+//!
+//! # What it means
+//!
+//! Counters are exact: when threads have been joined, a snapshot says what they did. One that is taken while they work may hold a
+//! request's count without its bytes. A number that would overflow stays at `u64::MAX`. A child of `fork` goes on with a copy of its
+//! parent's numbers: [`Snapshot::process`] says who began them.
+
+mod counters;
+mod histogram;
+mod slot;
+mod snapshot;
+
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use counters::Shard;
+pub use histogram::Histogram;
+pub use snapshot::{Numbers, Snapshot};
+
+use crate::coded::coded;
+use crate::driver::Class;
+use crate::route::Reason;
+use crate::{Algorithm, Clock, Fault, Operation, Outcome};
+
+coded! {
+    /// The parts of a request's time.
+    pub enum Stage {
+        /// From the call into the framework to the call into the device.
+        Dispatch = "dispatch";
+        /// In the device.
+        Invoke = "invoke";
+        /// From the answer of a ring to the completion.
+        Done = "done";
+        /// In the caller's completion function.
+        Callback = "callback";
+    }
+}
+
+coded! {
+    /// What is counted beside requests and bytes.
+    pub enum Event {
+        /// A request ended with [`Outcome::BadTag`].
+        BadTag = "bad-tag";
+        /// A request ended with [`Outcome::BadLength`]. Where core knows before, it is counted of no device.
+        BadLength = "bad-length";
+        /// A request came back with a [`Fault`] of the device.
+        Fault = "fault";
+        /// The device declined a request that it does not do, without being at fault.
+        Declined = "declined";
+        /// A request that another device had failed was run again on this one.
+        Retried = "retried";
+        /// The device was put into quarantine.
+        Quarantined = "quarantined";
+        /// The device came back from there.
+        Returned = "returned";
+        /// A request had to wait because the device was full, or because others waited already.
+        Full = "full";
+        /// A request went to the device together with some of another queue or thread.
+        Gathered = "gathered";
+        /// Requests that were gathered were handed over: [`Gathered`](Self::Gathered) divided by this is the size of the company.
+        Gathering = "gathering";
+        /// A request was cancelled before it reached a device.
+        Cancelled = "cancelled";
+        /// A request was handed back to its caller because his queue was full.
+        Rejected = "rejected";
+        /// A request was computed again on software to see whether the device was right.
+        Verified = "verified";
+        /// It was not.
+        Mismatched = "mismatched";
+    }
+}
+
+/// What a number is about: a device, or none; an algorithm and its operation. The value is the place of its row.
+#[derive(Clone, Copy)]
+pub(crate) struct Site(usize);
+
+/// Two places for each algorithm: no kind has two operations with the same last bit.
+const WORKS: usize = 2 * Algorithm::ALL.len();
+
+impl Site {
+    /// Work on a device, given by its place in the framework.
+    #[inline]
+    pub(crate) fn new(device: usize, algorithm: Algorithm, operation: Operation) -> Self {
+        let Self(nowhere) = Self::nowhere(algorithm, operation);
+        Self((1 + device) * WORKS + nowhere)
+    }
+
+    /// Work that reached no device.
+    #[inline]
+    pub(crate) fn nowhere(algorithm: Algorithm, operation: Operation) -> Self {
+        Self(2 * algorithm as usize + (operation as usize & 1))
+    }
+
+    /// What it was made from.
+    fn parts(self) -> (Option<usize>, Algorithm, Operation) {
+        let (device, work) = (self.0 / WORKS, self.0 % WORKS);
+        let algorithm = Algorithm::ALL[work / 2];
+        let operations = algorithm.kind().operations();
+        (device.checked_sub(1), algorithm, operations[(work % 2).min(operations.len() - 1)])
+    }
+}
+
+/// The numbers of a framework.
+pub(crate) struct Stats {
+    /// By slot; none at all when nothing is to be counted.
+    shards: Box<[OnceLock<Box<Shard>>]>,
+    devices: Box<[(String, Class)]>,
+    clock: Arc<dyn Clock>,
+    process: u32,
+    publisher: Option<Publisher>,
+    /// When the next snapshot is to be published, by `clock`.
+    due: AtomicU64,
+}
+
+/// Who is handed snapshots, and how often.
+pub(crate) struct Publisher {
+    pub(crate) every: Duration,
+    pub(crate) publish: Box<dyn Fn(&Snapshot) + Send + Sync>,
+}
+
+impl Stats {
+    pub(crate) fn new(
+        on: bool,
+        devices: Box<[(String, Class)]>,
+        clock: Arc<dyn Clock>,
+        publisher: Option<Publisher>,
+    ) -> Self {
+        let shards = if on { slot::SHARED + 1 } else { 0 };
+        Self {
+            shards: (0..shards).map(|_| OnceLock::new()).collect(),
+            devices,
+            due: AtomicU64::new(if publisher.is_some() { 0 } else { u64::MAX }),
+            clock,
+            process: std::process::id(),
+            publisher,
+        }
+    }
+
+    /// Threads of the process that have used a framework and live. More than [`slot::OWN`] are many.
+    #[inline]
+    pub(crate) fn threads() -> usize {
+        slot::taken()
+    }
+
+    /// The counters of the calling thread.
+    #[inline]
+    pub(crate) fn here(&self) -> Here<'_> {
+        let slot = slot::current();
+        let shard = self.shards.get(slot).map(|shard| &**shard.get_or_init(|| Box::new(self.shard(slot))));
+        Here { shard, thread: PhantomData }
+    }
+
+    /// Begins to follow requests that have just been handed over.
+    #[inline]
+    pub(crate) fn watch(&self, requests: usize) -> Watch<'_> {
+        let here = self.here();
+        let mut watch = Watch { stats: self, here, handed: requests, stand_for: 0, since: 0 };
+        if let Some(shard) = here.shard
+            && shard.passes(requests)
+        {
+            watch.begin(shard);
+        }
+        watch
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let shards = self.shards.iter().filter_map(|shard| shard.get()).map(|shard| &**shard);
+        Snapshot::of(shards, &self.devices, self.process, self.clock.now())
+    }
+
+    #[cold]
+    fn shard(&self, slot: usize) -> Shard {
+        Shard::new((1 + self.devices.len()) * WORKS, slot == slot::SHARED)
+    }
+
+    /// Publishes a snapshot now.
+    pub(crate) fn publish(&self) {
+        if let Some(publisher) = &self.publisher {
+            (publisher.publish)(&self.snapshot());
+        }
+    }
+
+    /// Publishes a snapshot if it is time. One thread does; others go on.
+    #[inline]
+    fn pass(&self, now: u64) {
+        if now >= self.due.load(Ordering::Relaxed) {
+            self.publish_at(now);
+        }
+    }
+
+    #[cold]
+    fn publish_at(&self, now: u64) {
+        let every = self.publisher.as_ref().map_or(u128::MAX, |publisher| publisher.every.as_nanos());
+        let (due, next) =
+            (self.due.load(Ordering::Relaxed), now.saturating_add(u64::try_from(every).unwrap_or(u64::MAX)));
+        if now >= due && self.due.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            self.publish();
+        }
+    }
+}
+
+impl Drop for Stats {
+    fn drop(&mut self) {
+        self.publish();
+    }
+}
+
+/// The counters of one thread, while it is in a call of the framework.
+#[derive(Clone, Copy)]
+pub(crate) struct Here<'a> {
+    shard: Option<&'a Shard>,
+    /// Another thread has another shard.
+    thread: PhantomData<*const ()>,
+}
+
+impl Here<'_> {
+    /// Counts requests, of so many bytes together, that are being handed to a device.
+    #[inline]
+    pub(crate) fn sent(self, site: Site, reason: Reason, requests: usize, bytes: usize) {
+        if let Some(shard) = self.shard {
+            shard.sent(site, reason, requests, bytes);
+        }
+    }
+
+    /// Counts something that happened so many times, and seldom.
+    #[cold]
+    pub(crate) fn event(self, site: Site, event: Event, times: usize) {
+        if let Some(shard) = self.shard {
+            shard.event(site, event, times as u64);
+        }
+    }
+
+    /// Counts what a device made of a request.
+    #[inline]
+    pub(crate) fn result(self, site: Site, result: &Result<Outcome, Fault>) {
+        match result {
+            Ok(outcome) => self.outcome(site, *outcome),
+            Err(fault) => self.fault(site, fault),
+        }
+    }
+
+    /// Counts what a device says of itself.
+    pub(crate) fn fault(self, site: Site, fault: &Fault) {
+        let event = if matches!(fault, Fault::Declined(_)) { Event::Declined } else { Event::Fault };
+        self.event(site, event, 1);
+    }
+
+    /// Counts an outcome.
+    #[inline]
+    pub(crate) fn outcome(self, site: Site, outcome: Outcome) {
+        match outcome {
+            Outcome::Done => {}
+            Outcome::BadTag => self.event(site, Event::BadTag, 1),
+            Outcome::BadLength => self.event(site, Event::BadLength, 1),
+        }
+    }
+
+    /// Counts the time that a stage took for so many requests.
+    pub(crate) fn time(self, site: Site, stage: Stage, ns: u64, requests: u64) {
+        if let Some(shard) = self.shard {
+            shard.time(site, stage, ns, requests);
+        }
+    }
+}
+
+/// Follows requests through the calling thread, and looks at the clock when they are among those that are timed.
+pub(crate) struct Watch<'a> {
+    stats: &'a Stats,
+    here: Here<'a>,
+    /// Requests that were handed over.
+    handed: usize,
+    /// How many requests they stand for; 0 when they are not timed.
+    stand_for: u64,
+    since: u64,
+}
+
+impl<'a> Watch<'a> {
+    /// The counters of the calling thread.
+    #[inline]
+    pub(crate) fn here(&self) -> Here<'a> {
+        self.here
+    }
+
+    /// So many of the requests, of so many bytes together, are handed to a device now.
+    #[inline]
+    pub(crate) fn sent(&mut self, site: Site, reason: Reason, requests: usize, bytes: usize) {
+        self.here.sent(site, reason, requests, bytes);
+        if self.stand_for != 0 {
+            self.stage(site, Stage::Dispatch, requests);
+        }
+    }
+
+    /// Of these so many are back.
+    #[inline]
+    pub(crate) fn back(&mut self, site: Site, requests: usize) {
+        if self.stand_for != 0 {
+            // Where a ring has all of them, it has just begun.
+            if requests > 0 {
+                self.stage(site, Stage::Invoke, requests);
+            }
+            self.stats.pass(self.since);
+        }
+    }
+
+    #[cold]
+    fn begin(&mut self, shard: &Shard) {
+        self.stand_for = shard.begin_gap(self.handed);
+        self.since = self.stats.clock.now();
+    }
+
+    #[cold]
+    fn stage(&mut self, site: Site, stage: Stage, requests: usize) {
+        let now = self.stats.clock.now();
+        let stand_for = self.stand_for.saturating_mul(requests as u64) / self.handed.max(1) as u64;
+        self.here.time(site, stage, now.saturating_sub(self.since), stand_for.max(1));
+        self.since = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_site_has_a_place_of_its_own_and_is_read_back_from_it() {
+        let mut places = std::collections::BTreeSet::new();
+        for algorithm in Algorithm::ALL.iter().copied() {
+            for operation in algorithm.kind().operations().iter().copied() {
+                let nowhere = Site::nowhere(algorithm, operation);
+                assert_eq!(nowhere.parts(), (None, algorithm, operation));
+                assert!(places.insert(nowhere.0));
+                for device in [0, 1, 63] {
+                    let site = Site::new(device, algorithm, operation);
+                    assert_eq!(site.parts(), (Some(device), algorithm, operation));
+                    assert!(places.insert(site.0));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Numbers of threads, so that each may have counters that no other thread writes.
+//!
+//! A thread takes a slot at its first request and gives it back when it ends. Its successor reads what it wrote, because giving back is
+//! a `Release` and taking an `Acquire` of the same word. A thread that finds no slot, or is being taken down already, uses the
+//! one that is [`SHARED`], where numbers are added atomically.
+//!
+//! `fork` copies the word: slots of threads that the child does not have stay taken in it. Numbers are right all the same; it is
+//! the 65th thread, counted so, that shares.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Slots that one thread at a time has to itself.
+pub(super) const OWN: usize = u64::BITS as usize;
+/// The slot of all others.
+pub(super) const SHARED: usize = OWN;
+
+const NONE: usize = usize::MAX;
+
+/// Bit n: slot n is taken.
+static TAKEN: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    // Without a destructor: a plain load, and still there while other thread-locals are being destroyed.
+    static SLOT: Cell<usize> = const { Cell::new(NONE) };
+    static OWNER: Owner = const { Owner { slot: Cell::new(SHARED) } };
+}
+
+/// The slot of the calling thread.
+#[inline]
+pub(super) fn current() -> usize {
+    match SLOT.get() {
+        NONE => take(),
+        slot => slot,
+    }
+}
+
+/// How many slots are taken; `usize::MAX` when all are, and perhaps more threads share.
+#[inline]
+pub(super) fn taken() -> usize {
+    match TAKEN.load(Ordering::Relaxed) {
+        u64::MAX => usize::MAX,
+        some => some.count_ones() as usize,
+    }
+}
+
+#[cold]
+fn take() -> usize {
+    let slot = OWNER.try_with(|owner| {
+        let free = |taken: u64| (taken != u64::MAX).then(|| taken | (taken + 1));
+        let slot = match TAKEN.fetch_update(Ordering::Acquire, Ordering::Relaxed, free) {
+            Ok(before) => before.trailing_ones() as usize,
+            Err(_) => SHARED,
+        };
+        owner.slot.set(slot);
+        SLOT.set(slot);
+        slot
+    });
+    slot.unwrap_or(SHARED)
+}
+
+/// Gives a thread's slot back.
+struct Owner {
+    slot: Cell<usize>,
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        SLOT.set(NONE);
+        let slot = self.slot.get();
+        if slot < OWN {
+            TAKEN.fetch_and(!(1 << slot), Ordering::Release);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::{Barrier, Mutex};
+
+    use super::*;
+
+    #[test]
+    fn threads_that_live_at_once_have_slots_of_their_own_and_the_rest_share() {
+        const THREADS: usize = OWN + 10;
+        let (all, barrier) = (Mutex::new(Vec::new()), Barrier::new(THREADS));
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    let slot = current();
+                    all.lock().unwrap().push(slot);
+                    barrier.wait();
+                    assert_eq!(current(), slot, "a thread keeps its slot");
+                    assert_eq!(taken(), usize::MAX, "nobody knows how many share");
+                    barrier.wait();
+                });
+            }
+        });
+        let all = all.into_inner().unwrap();
+        let own: Vec<usize> = all.iter().copied().filter(|slot| *slot != SHARED).collect();
+        assert_eq!(own.len(), own.iter().collect::<BTreeSet<_>>().len(), "no two have the same: {all:?}");
+        assert!(all.len() - own.len() >= THREADS - OWN);
+    }
+
+    #[test]
+    fn a_slot_is_given_back_and_taken_again() {
+        // More threads than slots, a few at a time: were slots lost, the last ones would have to share.
+        for _ in 0..OWN {
+            std::thread::spawn(current).join().unwrap();
+        }
+        let again = (0..20).any(|_| {
+            // Other tests may hold every slot for a moment.
+            std::thread::yield_now();
+            std::thread::spawn(current).join().unwrap() != SHARED
+        });
+        assert!(again);
+    }
+
+    #[test]
+    fn what_runs_while_a_thread_is_taken_down_shares() {
+        struct Late(std::sync::mpsc::Sender<usize>);
+        impl Drop for Late {
+            fn drop(&mut self) {
+                self.0.send(current()).unwrap();
+            }
+        }
+        thread_local!(static LATE: Cell<Option<Late>> = const { Cell::new(None) });
+        let (sender, receiver) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            // What was touched first is destroyed last.
+            LATE.set(Some(Late(sender)));
+            current()
+        })
+        .join()
+        .unwrap();
+        assert_eq!(receiver.recv().unwrap(), SHARED);
+    }
+}

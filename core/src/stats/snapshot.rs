@@ -1,0 +1,150 @@
+use super::counters::Shard;
+use super::{Event, Histogram, Stage};
+use crate::driver::Class;
+use crate::route::Reason;
+use crate::{Algorithm, Operation};
+
+/// What a framework has counted until now, as plain data.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// The process that began to count. In a child of `fork` it is the parent, and the numbers hold the parent's.
+    pub process: u32,
+    /// When it was taken, in nanoseconds of the framework's clock.
+    pub at: u64,
+    /// One for each device, algorithm and operation that has any numbers; those of no device first, then in the order of
+    /// [`Gantry::devices`](crate::Gantry::devices).
+    pub rows: Vec<Numbers>,
+}
+
+/// What was counted of one device, one algorithm, one operation.
+#[derive(Clone, Debug)]
+pub struct Numbers {
+    /// Name and class of the device; `None` for requests that reached none.
+    pub device: Option<(String, Class)>,
+    /// The algorithm.
+    pub algorithm: Algorithm,
+    /// One of its operations.
+    pub operation: Operation,
+    /// Bytes of data in the requests that were handed to the device.
+    pub bytes: u64,
+    /// Batches of two or more.
+    pub batches: u64,
+    /// Requests in these.
+    pub batched: u64,
+    reasons: [u64; Reason::ALL.len()],
+    events: [u64; Event::ALL.len()],
+    stages: [Histogram; Stage::ALL.len()],
+}
+
+impl Snapshot {
+    /// Everything of the shards together.
+    pub(super) fn of<'s>(
+        shards: impl Iterator<Item = &'s Shard>,
+        devices: &[(String, Class)],
+        process: u32,
+        at: u64,
+    ) -> Self {
+        let mut rows = std::collections::BTreeMap::new();
+        for (site, row) in shards.flat_map(Shard::rows) {
+            let (device, algorithm, operation) = site.parts();
+            let numbers = rows.entry(site.0).or_insert_with(|| Numbers {
+                device: device.map(|device| devices[device].clone()),
+                algorithm,
+                operation,
+                bytes: 0,
+                batches: 0,
+                batched: 0,
+                reasons: [0; Reason::ALL.len()],
+                events: [0; Event::ALL.len()],
+                stages: Default::default(),
+            });
+            let counts = [&row.bytes, &row.batches, &row.batched].into_iter().chain(&row.requests).chain(&row.events);
+            for (sum, count) in numbers.numbers_mut().zip(counts) {
+                *sum = sum.saturating_add(count.get());
+            }
+            for stage in Stage::ALL {
+                if let Some(recorder) = row.stage(*stage) {
+                    recorder.add_to(&mut numbers.stages[*stage as usize]);
+                }
+            }
+        }
+        Self { process, at, rows: rows.into_values().collect() }
+    }
+
+    /// What was counted since `earlier`, a snapshot of the same framework. Rows in which nothing happened are left out.
+    #[must_use]
+    pub fn since(&self, earlier: &Snapshot) -> Snapshot {
+        let rows = self.rows.iter().filter_map(|now| {
+            let then = earlier.rows.iter().find(|then| then.site() == now.site());
+            let row = then.map_or_else(|| now.clone(), |then| now.since(then));
+            (!row.is_empty()).then_some(row)
+        });
+        Snapshot { process: self.process, at: self.at, rows: rows.collect() }
+    }
+
+    /// Requests that were handed to devices, those that were run again counted again.
+    pub fn requests(&self) -> u64 {
+        self.rows.iter().fold(0, |sum, row| sum.saturating_add(row.requests()))
+    }
+
+    /// How often something happened, everywhere.
+    pub fn events(&self, event: Event) -> u64 {
+        self.rows.iter().fold(0, |sum, row| sum.saturating_add(row.events(event)))
+    }
+
+    /// The times of a stage on the device of this name.
+    pub fn stage(&self, device: &str, stage: Stage) -> Histogram {
+        let mut sum = Histogram::default();
+        for row in self.rows.iter().filter(|row| row.device.as_ref().is_some_and(|(name, _)| name == device)) {
+            sum.merge(row.stage(stage));
+        }
+        sum
+    }
+}
+
+impl Numbers {
+    /// Requests that were handed to the device.
+    pub fn requests(&self) -> u64 {
+        self.reasons.iter().fold(0, |sum, requests| sum.saturating_add(*requests))
+    }
+
+    /// Those of them that a route with this reason led there.
+    pub fn reason(&self, reason: Reason) -> u64 {
+        self.reasons[reason as usize]
+    }
+
+    /// How often something happened.
+    pub fn events(&self, event: Event) -> u64 {
+        self.events[event as usize]
+    }
+
+    /// The times of a stage.
+    pub fn stage(&self, stage: Stage) -> &Histogram {
+        &self.stages[stage as usize]
+    }
+
+    fn site(&self) -> (Option<&str>, Algorithm, Operation) {
+        (self.device.as_ref().map(|(name, _)| &**name), self.algorithm, self.operation)
+    }
+
+    fn since(&self, earlier: &Numbers) -> Numbers {
+        let (mut row, mut then) = (self.clone(), earlier.clone());
+        for (now, then) in row.numbers_mut().zip(then.numbers_mut()) {
+            *now = now.saturating_sub(*then);
+        }
+        for (now, then) in row.stages.iter_mut().zip(&earlier.stages) {
+            *now = now.since(then);
+        }
+        row
+    }
+
+    fn is_empty(&self) -> bool {
+        self.clone().numbers_mut().all(|number| *number == 0)
+    }
+
+    /// Every number that is not in a histogram.
+    fn numbers_mut(&mut self) -> impl Iterator<Item = &mut u64> {
+        let Self { device: _, algorithm: _, operation: _, bytes, batches, batched, reasons, events, stages: _ } = self;
+        [bytes, batches, batched].into_iter().chain(reasons).chain(events)
+    }
+}

@@ -1,0 +1,177 @@
+//! Requests that own their buffers, so that they can stay in a queue or a device beyond any call.
+
+use std::fmt;
+
+use smallvec::SmallVec;
+use zeroize::Zeroizing;
+
+use crate::driver::{Buffers, Operands};
+use crate::error::Result;
+use crate::route::Route;
+use crate::{Operation, Outcome, Ticket};
+
+/// A request with its buffers: what a [`Queue`](crate::Queue) takes and gives back.
+///
+/// ```
+/// # use gantry::Submission;
+/// let request = Submission::seal(&[0; 12], b"header".to_vec(), b"plaintext".to_vec(), 16).user(7);
+/// ```
+#[derive(Clone)]
+pub struct Submission(
+    /// Passed from hand to hand often, and large.
+    Box<Parts>,
+);
+
+#[derive(Clone)]
+struct Parts {
+    operation: Operation,
+    iv: SmallVec<[u8; 24]>,
+    aad: Vec<u8>,
+    data: Vec<u8>,
+    /// Where the result goes, if not into `data`.
+    output: Option<Vec<u8>>,
+    /// Digest, MAC or tag. Wiped, because a MAC may be a secret until it is sent; data is the caller's to wipe.
+    tag: Zeroizing<[u8; LONGEST_TAG]>,
+    tag_length: usize,
+    user: u64,
+}
+
+/// SHA-512 and its HMAC.
+const LONGEST_TAG: usize = 64;
+
+impl Submission {
+    fn new(operation: Operation, iv: &[u8], aad: Vec<u8>, data: Vec<u8>) -> Self {
+        let (iv, tag) = (SmallVec::from_slice(iv), Zeroizing::new([0; LONGEST_TAG]));
+        Self(Box::new(Parts { operation, iv, aad, data, output: None, tag, tag_length: 0, user: 0 }))
+    }
+
+    /// The digest of `message`; [`tag`](Self::tag) has it afterwards.
+    pub fn digest(message: Vec<u8>) -> Self {
+        Self::new(Operation::Digest, &[], Vec::new(), message)
+    }
+
+    /// The MAC of `message`; [`tag`](Self::tag) has it afterwards.
+    pub fn mac(message: Vec<u8>) -> Self {
+        Self::mac_with_iv(&[], message)
+    }
+
+    /// The MAC of `message`, of an algorithm that takes an IV (GMAC).
+    pub fn mac_with_iv(iv: &[u8], message: Vec<u8>) -> Self {
+        Self::new(Operation::Mac, iv, Vec::new(), message)
+    }
+
+    /// Encrypts `data` in place.
+    pub fn encrypt(iv: &[u8], data: Vec<u8>) -> Self {
+        Self::new(Operation::Encrypt, iv, Vec::new(), data)
+    }
+
+    /// Decrypts `data` in place.
+    pub fn decrypt(iv: &[u8], data: Vec<u8>) -> Self {
+        Self::new(Operation::Decrypt, iv, Vec::new(), data)
+    }
+
+    /// Encrypts `data` in place and authenticates it with `aad`; [`tag`](Self::tag) has the tag of `tag_length` bytes afterwards.
+    pub fn seal(iv: &[u8], aad: Vec<u8>, data: Vec<u8>, tag_length: usize) -> Self {
+        let mut submission = Self::new(Operation::Seal, iv, aad, data);
+        submission.0.tag_length = tag_length.min(LONGEST_TAG);
+        submission
+    }
+
+    /// Verifies `tag` and decrypts `data` in place.
+    pub fn open(iv: &[u8], aad: Vec<u8>, data: Vec<u8>, tag: &[u8]) -> Self {
+        let mut submission = Self::new(Operation::Open, iv, aad, data);
+        let Parts { tag: own, tag_length, .. } = &mut *submission.0;
+        *tag_length = tag.len().min(LONGEST_TAG);
+        own[..*tag_length].copy_from_slice(&tag[..*tag_length]);
+        submission
+    }
+
+    /// Has a cipher write to `output`, of the length of the data, instead of working in place: some devices only do that.
+    #[must_use]
+    pub fn into_output(mut self, output: Vec<u8>) -> Self {
+        self.0.output = Some(output);
+        self
+    }
+
+    /// A number of the caller's, given back with the completion.
+    #[must_use]
+    pub fn user(mut self, user: u64) -> Self {
+        self.0.user = user;
+        self
+    }
+
+    /// The result of a cipher, or what was given.
+    pub fn data(&self) -> &[u8] {
+        self.0.output.as_ref().unwrap_or(&self.0.data)
+    }
+
+    /// The digest, MAC or tag.
+    pub fn tag(&self) -> &[u8] {
+        &self.0.tag[..self.0.tag_length]
+    }
+
+    /// The buffers, for the next request: the data, and where the result went if that was elsewhere.
+    pub fn into_buffers(mut self) -> (Vec<u8>, Option<Vec<u8>>) {
+        (std::mem::take(&mut self.0.data), self.0.output.take())
+    }
+
+    pub(crate) fn user_data(&self) -> u64 {
+        self.0.user
+    }
+
+    /// Bytes that it keeps in memory.
+    pub(crate) fn operation(&self) -> Operation {
+        self.0.operation
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        let Parts { aad, data, output, .. } = &*self.0;
+        data.len() + aad.len() + output.as_ref().map_or(0, Vec::len)
+    }
+
+    /// What to do, on these buffers. `result` is the length of a digest or MAC of its session.
+    pub(crate) fn operands(&mut self, result: usize) -> Operands<'_> {
+        let Parts { operation, iv, aad, data, output, tag, tag_length, .. } = &mut *self.0;
+        if matches!(operation, Operation::Digest | Operation::Mac) {
+            *tag_length = result.min(LONGEST_TAG);
+        }
+        let tag = &mut tag[..*tag_length];
+        let operation = *operation;
+        match operation {
+            Operation::Digest => return Operands::Digest { input: data, output: tag },
+            Operation::Mac => return Operands::Mac { iv, input: data, output: tag },
+            _ => {}
+        }
+        let data = match output {
+            Some(output) => Buffers::Separate { input: data, output },
+            None => Buffers::InPlace(data),
+        };
+        match operation {
+            Operation::Seal => Operands::Seal { iv, aad, data, tag },
+            Operation::Open => Operands::Open { iv, aad, data, tag },
+            _ => Operands::Cipher { operation, iv, data },
+        }
+    }
+}
+
+impl fmt::Debug for Submission {
+    /// Shows no data.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} bytes, user {}", self.0.operation, self.0.data.len(), self.0.user)
+    }
+}
+
+/// A finished request. There is exactly one for every submission that was taken, unless it was cancelled.
+#[derive(Debug)]
+pub struct Completion {
+    /// What `submit` answered with.
+    pub ticket: Ticket,
+    /// The caller's number.
+    pub user: u64,
+    /// How it ended. An error means that no device was left that could do it.
+    pub result: Result<Outcome>,
+    /// Where it ran, and why there.
+    pub route: Option<Route>,
+    /// The buffers, with the result in them.
+    pub submission: Submission,
+}

@@ -1,0 +1,105 @@
+//! Verification by sampling: now and then a request is computed a second time, on software, and the results are compared.
+//!
+//! Known-answer tests find a device that always computes wrongly. One that does so once in a million, or since this morning, is
+//! found by looking at its work. What a sample finds wrong is made right before the caller sees it.
+
+use std::cell::Cell;
+
+use zeroize::Zeroizing;
+
+use crate::driver::{Buffers, Class, Operands};
+use crate::guard::guarded;
+use crate::session::Inner;
+use crate::stats::{Event, Here, Site};
+use crate::{Fault, Operation, Outcome, tags_equal};
+
+/// What a request was before a device had it.
+pub(crate) struct Witness {
+    operation: Operation,
+    iv: Vec<u8>,
+    aad: Vec<u8>,
+    input: Zeroizing<Vec<u8>>,
+    tag: Vec<u8>,
+}
+
+/// Whether it is this request's turn, of one in `every`; 0 for none.
+#[inline]
+pub(crate) fn is_due(every: u32) -> bool {
+    thread_local! {
+        static LEFT: Cell<u32> = const { Cell::new(0) };
+    }
+    every != 0
+        && LEFT.with(|left| {
+            let now = left.get().min(every - 1);
+            left.set(if now == 0 { every - 1 } else { now - 1 });
+            now == 0
+        })
+}
+
+impl Witness {
+    /// Steps of streams have no witness: what they began with is gone.
+    pub(crate) fn of(operands: &Operands<'_>) -> Option<Self> {
+        let operation = operands.operation();
+        let (iv, aad, input, tag): (&[u8], &[u8], &[u8], &[u8]) = match operands {
+            Operands::Cipher { iv, data, .. } => (iv, &[], data.input(), &[]),
+            Operands::Seal { iv, aad, data, tag } => (iv, aad, data.input(), tag),
+            Operands::Open { iv, aad, data, tag } => (iv, aad, data.input(), tag),
+            Operands::Digest { input, output } => (&[], &[], input, output),
+            Operands::Mac { iv, input, output } => (iv, &[], input, output),
+            Operands::Update { .. } | Operands::Finish { .. } => return None,
+        };
+        let (iv, aad, tag) = (iv.to_vec(), aad.to_vec(), tag.to_vec());
+        Some(Self { operation, iv, aad, input: Zeroizing::new(input.to_vec()), tag })
+    }
+
+    /// Computes the request on software and compares. Where the device was wrong, `operands` have the right result
+    /// afterwards, and its fault is the answer beside the right outcome.
+    pub(crate) fn check(
+        mut self,
+        inner: &Inner,
+        (site, here): (Site, Here<'_>),
+        operands: &mut Operands<'_>,
+        outcome: Outcome,
+    ) -> Option<(Outcome, Fault)> {
+        let reference = inner.reference()?;
+        let mut output = Zeroizing::new(vec![0; self.input.len()]);
+        let data = Buffers::Separate { input: &self.input, output: &mut output };
+        let (iv, aad) = (&*self.iv, &*self.aad);
+        let operands_again = match self.operation {
+            Operation::Seal => Operands::Seal { iv, aad, data, tag: &mut self.tag },
+            Operation::Open => Operands::Open { iv, aad, data, tag: &self.tag },
+            Operation::Digest => Operands::Digest { input: &self.input, output: &mut self.tag },
+            Operation::Mac => Operands::Mac { iv, input: &self.input, output: &mut self.tag },
+            operation => Operands::Cipher { operation, iv, data },
+        };
+        let right = guarded(|| reference.run(operands_again));
+        let right = right.ok()?; // it is no judge of what it cannot do
+        here.event(site, Event::Verified, 1);
+        // After a bad tag the output holds nothing that could be compared.
+        let same = |ours: &[u8], theirs: &[u8]| right != Outcome::Done || tags_equal(ours, theirs);
+        let agrees = right == outcome
+            && match &*operands {
+                Operands::Cipher { data, .. } | Operands::Open { data, .. } => same(data.result(), &output),
+                Operands::Seal { data, tag, .. } => same(data.result(), &output) && same(tag, &self.tag),
+                Operands::Digest { output, .. } | Operands::Mac { output, .. } => same(output, &self.tag),
+                Operands::Update { .. } | Operands::Finish { .. } => true,
+            };
+        if agrees {
+            return None;
+        }
+        here.event(site, Event::Mismatched, 1);
+        match operands {
+            Operands::Cipher { data, .. } | Operands::Open { data, .. } => data.output().copy_from_slice(&output),
+            Operands::Seal { data, tag, .. } => {
+                data.output().copy_from_slice(&output);
+                tag.copy_from_slice(&self.tag);
+            }
+            Operands::Digest { output, .. } | Operands::Mac { output, .. } => output.copy_from_slice(&self.tag),
+            Operands::Update { .. } | Operands::Finish { .. } => {}
+        }
+        Some((right, Fault::failed("its result was another than that of software")))
+    }
+}
+
+/// The class of device that is believed.
+pub(crate) const REFERENCE: Class = Class::Software;

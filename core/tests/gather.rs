@@ -1,0 +1,178 @@
+//! Threads that ask for one thing at a time keep each other company.
+
+#![cfg(not(miri))] // threads that sleep; loom looks at these
+
+mod devices;
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
+
+use devices::{Deed, Script, Scripted};
+use gantry::driver::Capability;
+use gantry::route::{Ask, BreakEven, Company, Route};
+use gantry::stats::Event;
+use gantry::{Algorithm, Clock, Gantry, Policy, RealClock, SessionParams};
+
+/// Of the requests of these tests; no known answer has this length. Company is not looked for below 4 KiB.
+const LENGTH: usize = 5000;
+
+/// Thinks that company is worth any nap, or none.
+#[derive(Debug)]
+struct Sociable(u32);
+
+impl Policy for Sociable {
+    fn name(&self) -> &'static str {
+        "sociable"
+    }
+
+    fn route(&self, ask: &Ask<'_>) -> Option<Route> {
+        BreakEven.route(ask)
+    }
+
+    fn company(&self, ask: &Ask<'_>, most: usize) -> Company {
+        Company { saving_ns: self.0, ..BreakEven.company(ask, most) }
+    }
+}
+
+/// The requests that each of many threads makes, and how many of them went with others.
+fn gathered(saving: u32, threads: usize, deeds: fn(usize) -> Deed) -> usize {
+    const REQUESTS: usize = 10;
+    let capability = Capability { lanes: 4, break_even: 2, ..Capability::new(Algorithm::Null) };
+    // Devices that let others run meanwhile, as threads do that lose the CPU.
+    let slow = |deeds: fn(usize) -> Deed| {
+        move |n| {
+            std::thread::sleep(std::time::Duration::from_micros(50));
+            deeds(n)
+        }
+    };
+    let lanes = Scripted::new(Script { capability, ..Script::new("lanes") }.doing(slow(deeds)));
+    let software = Scripted::new(Script::new("software").doing(slow(|_| Deed::Work)));
+    let gantry = Gantry::builder().policy(Sociable(saving)).driver(&software).driver(&lanes).build();
+    let begin = Barrier::new(threads);
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let (gantry, begin) = (&gantry, &begin);
+            scope.spawn(move || {
+                // Each with a session of its own: they gather all the same.
+                let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
+                let (input, mut data) = (vec![thread as u8; LENGTH], vec![0; LENGTH]);
+                begin.wait();
+                for _ in 0..REQUESTS {
+                    data.fill(!(thread as u8));
+                    session.encrypt(&[], (&input[..], &mut data[..])).unwrap();
+                    assert!(data.iter().all(|byte| *byte == thread as u8), "its own data");
+                }
+            });
+        }
+    });
+    let stats = gantry.stats();
+    assert_eq!(stats.events(Event::BadTag), 0);
+    if stats.events(Event::Fault) == 0 {
+        assert_eq!(lanes.served() + software.served(), threads * REQUESTS, "each once");
+    }
+    stats.events(Event::Gathered) as usize
+}
+
+#[test]
+fn more_threads_than_cpus_fill_the_lanes_together() {
+    let threads = 8 * std::thread::available_parallelism().unwrap().get();
+    assert!(gathered(u32::MAX, threads, |_| Deed::Work) > 0);
+}
+
+#[test]
+fn nobody_sleeps_where_that_saves_nothing_or_nobody_waits() {
+    let threads = 8 * std::thread::available_parallelism().unwrap().get();
+    assert_eq!(gathered(0, threads, |_| Deed::Work), 0);
+    assert_eq!(gathered(u32::MAX, 1, |_| Deed::Work), 0);
+}
+
+/// Real time, and a meter that says what a test wants waiting to cost.
+#[derive(Debug, Default)]
+struct Metered {
+    time: RealClock,
+    dear: AtomicBool,
+    used: AtomicU64,
+}
+
+impl Clock for Metered {
+    fn now(&self) -> u64 {
+        self.time.now()
+    }
+
+    fn wait(&self, until: Option<u64>) {
+        self.time.wait(until);
+    }
+
+    fn spend(&self, ns: u64) {
+        self.time.spend(ns);
+    }
+
+    fn cpu(&self) -> Option<u64> {
+        let each = if self.dear.load(Ordering::Relaxed) { 1_000_000 } else { 0 };
+        Some(self.used.fetch_add(each, Ordering::Relaxed))
+    }
+}
+
+#[test]
+fn where_waiting_has_become_too_dear_nobody_waits_until_it_is_tried_again() {
+    /// A little more than a wait is thought to cost at first.
+    const SAVING: u32 = 2510;
+    /// More than it takes on any machine.
+    const MOST: usize = 3_000_000;
+    let threads = 8 * std::thread::available_parallelism().unwrap().get();
+    let capability = Capability { lanes: 4, break_even: 2, ..Capability::new(Algorithm::Null) };
+    let slow = |_| {
+        std::thread::sleep(std::time::Duration::from_micros(50));
+        Deed::Work
+    };
+    let lanes = Scripted::new(Script { capability, ..Script::new("lanes") }.doing(slow));
+    let software = Scripted::new(Script::new("software").doing(slow));
+    let clock = Arc::new(Metered::default());
+    let builder = Gantry::builder().policy(Sociable(SAVING)).clock(clock.clone());
+    let gantry = builder.driver(&software).driver(&lanes).build();
+    let done = || lanes.served() + software.served();
+    let gathered = || gantry.stats().events(Event::Gathered);
+    let end = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
+                let mut data = vec![7; LENGTH];
+                while !end.load(Ordering::Relaxed) && done() < MOST {
+                    session.encrypt(&[], &mut data).unwrap();
+                }
+            });
+        }
+        let until = |what: &str, reached: &dyn Fn() -> bool| {
+            while !reached() {
+                if done() >= MOST {
+                    end.store(true, Ordering::Relaxed);
+                    panic!("{what}");
+                }
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        };
+        until("nobody ever gathers", &|| gathered() > 0);
+        clock.dear.store(true, Ordering::Relaxed);
+        let quiet = Cell::new((0, 0));
+        until("waits go on that cost more than they save", &|| {
+            let (count, since) = quiet.get();
+            if gathered() != count {
+                quiet.set((gathered(), done()));
+            }
+            gathered() == count && done() > since + 50 * threads
+        });
+        clock.dear.store(false, Ordering::Relaxed);
+        let before = gathered();
+        until("it is never tried again", &|| gathered() > before);
+        end.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn who_was_taken_along_by_a_device_that_failed_is_done_elsewhere() {
+    let threads = 8 * std::thread::available_parallelism().unwrap().get();
+    gathered(u32::MAX, threads, |n| if n == 20 { Deed::Lose } else { Deed::Work });
+    gathered(u32::MAX, threads, |n| if n == 20 { Deed::Panic } else { Deed::Work });
+}

@@ -1,0 +1,462 @@
+//! Routes that are learned, on a virtual clock: devices of the NULL cipher that take as long as a test says.
+
+#![cfg(not(miri))] // simulated seconds: hours
+#![allow(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "times of seconds")]
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use gantry::driver::*;
+use gantry::route::{CostRecord, CostStore, Learned, Reason};
+use gantry::{Algorithm, Clock, Fault, Gantry, Operation, Outcome, Request, Session, SessionParams, VirtualClock};
+
+const ENCRYPT: Operation = Operation::Encrypt;
+
+/// What a device takes, in nanoseconds.
+#[derive(Clone)]
+struct Timing {
+    name: &'static str,
+    setup: u64,
+    /// For each byte.
+    byte: f64,
+    /// More for each of the first 256.
+    copied: f64,
+    lanes: usize,
+    /// Of a ring, what the thread spends for each request.
+    ring: Option<u64>,
+    /// Everything takes so many times as long, as of now.
+    factor: Arc<AtomicU64>,
+    clock: Arc<VirtualClock>,
+}
+
+impl Timing {
+    fn new(name: &'static str, clock: &Arc<VirtualClock>, setup: u64, byte: f64) -> Self {
+        Self { name, setup, byte, copied: 0.0, lanes: 1, ring: None, factor: Arc::new(1.into()), clock: clock.clone() }
+    }
+
+    fn time(&self, bytes: usize) -> u64 {
+        (self.setup + (self.byte * bytes as f64 + self.copied * bytes.min(256) as f64) as u64)
+            * self.factor.load(Ordering::Relaxed)
+    }
+}
+
+impl Driver for Timing {
+    fn name(&self) -> &'static str {
+        "timed"
+    }
+
+    fn discover(&self) -> Vec<Found> {
+        let usual = Capability::new(Algorithm::Null);
+        let capability = Capability { lanes: self.lanes, break_even: self.lanes, direct: self.ring.is_none(), ..usual };
+        let info = DeviceInfo {
+            name: self.name.into(),
+            class: Class::Model,
+            description: String::new(),
+            version: "1".into(),
+            capabilities: vec![capability],
+        };
+        vec![Found::Device(Arc::new(Timed { info, timing: self.clone() }))]
+    }
+}
+
+struct Timed {
+    info: DeviceInfo,
+    timing: Timing,
+}
+
+impl Device for Timed {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn open(&self, _params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Refusal> {
+        Ok(Arc::new(TimedSession(self.timing.clone())))
+    }
+
+    fn attach(&self) -> Result<Box<dyn DeviceQueue>, Fault> {
+        let timing = self.timing.clone();
+        Ok(match timing.ring {
+            Some(_) => Box::new(Ring { timing, jobs: VecDeque::new(), free: 0 }),
+            None => Box::new(Lanes(timing)),
+        })
+    }
+}
+
+struct TimedSession(Timing);
+
+impl DeviceSession for TimedSession {
+    fn run(&self, mut operands: Operands<'_>) -> Result<Outcome, Fault> {
+        self.0.clock.spend(self.0.time(operands.bytes()));
+        copy(&mut operands);
+        Ok(Outcome::Done)
+    }
+}
+
+fn copy(operands: &mut Operands<'_>) {
+    if let Operands::Cipher { data: Buffers::Separate { input, output }, .. } = operands {
+        output.copy_from_slice(input);
+    }
+}
+
+/// As many requests as there are lanes take the time of one.
+struct Lanes(Timing);
+
+impl DeviceQueue for Lanes {
+    fn submit(&mut self, batch: &mut Batch<'_>) {
+        let mut place = 0;
+        while let Some(mut job) = batch.take() {
+            let mut operands = job.operands();
+            if place % self.0.lanes == 0 {
+                self.0.clock.spend(self.0.time(operands.bytes()));
+            }
+            place += 1;
+            copy(&mut operands);
+            batch.complete(job, Ok(Outcome::Done));
+        }
+    }
+
+    fn poll(&mut self, _done: &mut Completions) -> usize {
+        0
+    }
+}
+
+/// One request after the other, beside the thread.
+struct Ring {
+    timing: Timing,
+    jobs: VecDeque<(u64, Job)>,
+    /// When the engine has done everything that it has.
+    free: u64,
+}
+
+impl DeviceQueue for Ring {
+    fn submit(&mut self, batch: &mut Batch<'_>) {
+        while let Some(mut job) = batch.take() {
+            self.timing.clock.spend(self.timing.ring.unwrap_or(0));
+            let mut operands = job.operands();
+            self.free = self.free.max(self.timing.clock.now()) + self.timing.time(operands.bytes());
+            copy(&mut operands);
+            self.timing.clock.at(self.free);
+            self.jobs.push_back((self.free, job));
+        }
+    }
+
+    fn poll(&mut self, done: &mut Completions) -> usize {
+        while self.jobs.front().is_some_and(|(ready, _)| *ready <= self.timing.clock.now()) {
+            if let Some((_, job)) = self.jobs.pop_front() {
+                done.complete(job, Ok(Outcome::Done));
+            }
+        }
+        self.jobs.len()
+    }
+}
+
+struct World {
+    clock: Arc<VirtualClock>,
+    session: Session,
+}
+
+impl World {
+    fn new(clock: &Arc<VirtualClock>, policy: Learned, devices: &[&Timing]) -> Self {
+        let builder = Gantry::builder().clock(clock.clone()).policy(policy);
+        let gantry = devices.iter().fold(builder, |builder, device| builder.driver(*device)).build();
+        Self { clock: clock.clone(), session: gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap() }
+    }
+
+    fn calibrated(clock: &Arc<VirtualClock>, policy: Learned, devices: &[&Timing]) -> Self {
+        let world = Self::new(clock, policy, devices);
+        world.session.gantry().calibrate(Algorithm::Null, ENCRYPT, false);
+        world
+    }
+
+    /// Runs requests together; how long they took, and where each one went.
+    fn batch(&self, requests: usize, bytes: usize) -> (u64, Vec<(String, Reason)>) {
+        let mut data = vec![vec![7; bytes]; requests];
+        let mut batch: Vec<_> = data.iter_mut().map(|data| Request::encrypt(&[], data)).collect();
+        let before = self.clock.now();
+        self.session.process(&mut batch).unwrap();
+        let took = self.clock.now() - before;
+        let name = |device: usize| self.session.gantry().devices()[device].name().to_owned();
+        (took, batch.iter().map(|request| request.route().unwrap()).map(|r| (name(r.device), r.reason)).collect())
+    }
+
+    /// Runs one request; how long it took.
+    fn one(&self, bytes: usize) -> u64 {
+        let before = self.clock.now();
+        self.session.encrypt(&[], &mut vec![7; bytes]).unwrap();
+        self.clock.now() - before
+    }
+
+    /// The device and the reason that it would be now.
+    fn route(&self, requests: usize, bytes: usize) -> (String, usize, Reason) {
+        let route = self.session.route(ENCRYPT, bytes, requests).unwrap();
+        (self.session.gantry().devices()[route.device].name().to_owned(), route.requests, route.reason)
+    }
+}
+
+fn software_and_engine(clock: &Arc<VirtualClock>) -> (Timing, Timing) {
+    (Timing::new("software", clock, 300, 10.0), Timing::new("engine", clock, 5000, 1.0))
+}
+
+#[test]
+fn an_engine_that_needs_long_to_begin_is_known_by_its_large_requests_too() {
+    let clock = Arc::new(VirtualClock::default());
+    // A virtio engine on a busy host: two of its requests are all that fits into a turn of a calibration. The first bytes
+    // say nothing about the others.
+    let software = Timing::new("software", &clock, 2_000, 140.0);
+    let engine = Timing { copied: 1_000.0, ..Timing::new("engine", &clock, 4_000_000, 6.0) };
+    let world = World::calibrated(&clock, Learned::Latency, &[&software, &engine]);
+    assert_eq!(world.route(1, 1024).0, "software");
+    assert_eq!(world.route(1, 64 << 10).0, "engine");
+}
+
+#[test]
+fn each_size_goes_where_it_is_done_first() {
+    let clock = Arc::new(VirtualClock::default());
+    let (software, engine) = software_and_engine(&clock);
+    let world = World::calibrated(&clock, Learned::Latency, &[&software, &engine]);
+    // The lines meet at 522 bytes.
+    for (bytes, device) in [(0, "software"), (16, "software"), (500, "software"), (545, "engine"), (1 << 20, "engine")]
+    {
+        assert_eq!(world.route(1, bytes), (device.into(), 1, Reason::Fastest), "{bytes} bytes");
+        let alone = software.time(bytes).min(engine.time(bytes));
+        assert_eq!(world.one(bytes), alone, "{bytes} bytes");
+    }
+}
+
+#[test]
+fn what_is_declared_counts_until_enough_work_pays_for_a_calibration() {
+    let clock = Arc::new(VirtualClock::default());
+    let (software, engine) = software_and_engine(&clock);
+    let world = World::new(&clock, Learned::Latency, &[&software, &engine]);
+    world.one(4096); // with known-answer tests
+    let mut before = 0;
+    while world.one(4096) == software.time(4096) {
+        before += software.time(4096);
+        assert!(before < 1_000_000_000, "never calibrated");
+    }
+    assert!(before > 5_000_000, "{before} ns of work do not pay for a calibration");
+    assert_eq!(world.one(4096), engine.time(4096));
+}
+
+#[test]
+fn lanes_are_filled_and_the_rest_goes_where_it_is_cheap() {
+    let clock = Arc::new(VirtualClock::default());
+    let software = Timing::new("software", &clock, 100, 10.0);
+    let lanes = Timing { lanes: 16, ..Timing::new("lanes", &clock, 600, 30.0) };
+    let world = World::calibrated(&clock, Learned::Latency, &[&software, &lanes]);
+    assert_eq!(world.route(2, 1024).0, "software");
+    assert_eq!(world.route(4, 1024).0, "lanes");
+    assert_eq!(world.route(16, 1024), ("lanes".into(), 16, Reason::Fastest));
+    assert_eq!(world.route(17, 1024), ("lanes".into(), 16, Reason::Split));
+    let (took, routes) = world.batch(17, 1024);
+    assert_eq!(took, lanes.time(1024) + software.time(1024));
+    assert_eq!(routes[16].0, "software");
+}
+
+#[test]
+fn a_device_that_slows_down_is_left_within_a_second_and_used_again_when_it_has_recovered() {
+    let clock = Arc::new(VirtualClock::default());
+    let (software, engine) = software_and_engine(&clock);
+    let world = World::calibrated(&clock, Learned::Latency, &[&software, &engine]);
+    let until = |device: &str, limit: u64| {
+        let start = clock.now();
+        while world.route(1, 2048).0 != device {
+            world.one(2048);
+            assert!(clock.now() - start < limit, "not at {device} after {} ns", clock.now() - start);
+        }
+    };
+    until("engine", 1);
+    engine.factor.store(10, Ordering::Relaxed);
+    until("software", 1_000_000_000);
+    // It stays there but for trials, which cost next to nothing.
+    let start = clock.now();
+    for _ in 0..100_000 {
+        world.one(2048);
+    }
+    let took = (clock.now() - start) as f64 / 100_000.0;
+    assert!(took < software.time(2048) as f64 * 1.01, "{took} ns each");
+    engine.factor.store(1, Ordering::Relaxed);
+    until("engine", 10_000_000_000);
+}
+
+#[test]
+fn a_cpu_that_slows_down_is_no_reason_to_change_devices() {
+    let clock = Arc::new(VirtualClock::default());
+    let (software, engine) = software_and_engine(&clock);
+    let world = World::calibrated(&clock, Learned::Latency, &[&software, &engine]);
+    for device in [&software, &engine] {
+        device.factor.store(3, Ordering::Relaxed);
+    }
+    let best = 100_000 * engine.time(1024);
+    let start = clock.now();
+    for _ in 0..100_000 {
+        world.one(1024);
+    }
+    let took = clock.now() - start;
+    assert!(took as f64 <= best as f64 * 1.02, "{took} ns instead of {best}");
+}
+
+#[test]
+fn trials_cost_no_more_than_a_hundredth() {
+    let clock = Arc::new(VirtualClock::default());
+    for slower in [1.1, 3.0, 100.0] {
+        let software = Timing::new("software", &clock, 0, 1.0);
+        let other = Timing::new("other", &clock, 0, slower);
+        let world = World::calibrated(&clock, Learned::Latency, &[&software, &other]);
+        let start = clock.now();
+        for _ in 0..200_000 {
+            world.one(4096);
+        }
+        let took = (clock.now() - start) as f64;
+        let regret = took / (200_000.0 * software.time(4096) as f64) - 1.0;
+        assert!((0.0..0.01).contains(&regret), "{slower} times as slow: {regret}");
+        // They were made all the same.
+        assert!(slower > 10.0 || regret > 0.0, "{slower} times as slow and never tried");
+    }
+}
+
+#[test]
+fn a_ring_works_beside_the_thread() {
+    let clock = Arc::new(VirtualClock::default());
+    // 1 KiB on a Marvell Kirkwood: 11,114 a second by software, 13,646 by its engine.
+    let software = Timing::new("software", &clock, 0, 87.9);
+    let engine = Timing { ring: Some(1000), ..Timing::new("engine", &clock, 35_000, 37.4) };
+    let world = World::calibrated(&clock, Learned::Latency, &[&software, &engine]);
+    assert_eq!(world.route(1, 1024).0, "engine");
+    assert_eq!(world.route(1, 64).0, "software");
+    let (took, routes) = world.batch(64, 1024);
+    let by_engine = routes.iter().filter(|(name, _)| name == "engine").count();
+    assert!((30..=40).contains(&by_engine), "{by_engine} of 64");
+    let sum = 1.0 / software.time(1024) as f64 + 1.0 / engine.time(1024) as f64;
+    assert!(64.0 / took as f64 >= sum * 0.95, "{took} ns");
+}
+
+#[test]
+fn a_ring_that_slows_down_is_noticed_by_what_comes_back_from_it() {
+    let clock = Arc::new(VirtualClock::default());
+    let software = Timing::new("software", &clock, 0, 87.9);
+    let engine = Timing { ring: Some(1000), ..Timing::new("engine", &clock, 35_000, 37.4) };
+    let world = World::calibrated(&clock, Learned::Latency, &[&software, &engine]);
+    let share = || world.batch(64, 1024).1.iter().filter(|(name, _)| name == "engine").count();
+    assert!((30..=40).contains(&share()));
+    engine.factor.store(10, Ordering::Relaxed);
+    let start = clock.now();
+    while share() > 10 {
+        assert!(clock.now() - start < 1_000_000_000, "{} of 64", share());
+    }
+}
+
+#[test]
+fn offload_spares_the_thread_as_long_as_it_takes_no_age() {
+    let clock = Arc::new(VirtualClock::default());
+    let software = Timing::new("software", &clock, 100, 10.0);
+    let slow = Timing { ring: Some(200), ..Timing::new("slow", &clock, 10_000, 10.0) };
+    let world = World::calibrated(&clock, Learned::Offload, &[&software, &slow]);
+    assert_eq!(world.route(1, 1024), ("slow".into(), 1, Reason::LeastCpu));
+    assert_eq!(world.route(8, 1024), ("slow".into(), 8, Reason::LeastCpu));
+    assert_eq!(world.route(1, 16).0, "software", "forty times as slow is no service");
+    let latency = World::calibrated(&clock, Learned::Latency, &[&software, &slow]);
+    assert_eq!(latency.route(1, 1024).0, "software");
+}
+
+#[test]
+fn a_clock_that_jumps_is_one_bad_measurement() {
+    let clock = Arc::new(VirtualClock::default());
+    let (software, engine) = software_and_engine(&clock);
+    let world = World::calibrated(&clock, Learned::Latency, &[&software, &engine]);
+    for _ in 0..100 {
+        clock.advance_to(clock.now() + 3_600_000_000_000);
+        (0..1000).for_each(|_| _ = world.one(2048));
+    }
+    assert_eq!(world.route(1, 2048).0, "engine");
+    assert_eq!(world.route(1, 64).0, "software");
+}
+
+/// Keeps costs in memory, or cannot.
+#[derive(Debug, Default)]
+struct Memory {
+    kept: Mutex<Vec<CostRecord>>,
+    broken: bool,
+}
+
+impl CostStore for Memory {
+    fn load(&self) -> Result<Vec<CostRecord>, String> {
+        if self.broken { Err("cannot be read".into()) } else { Ok(self.kept.lock().unwrap().clone()) }
+    }
+
+    fn save(&self, records: &[CostRecord]) -> Result<(), String> {
+        if self.broken {
+            return Err("cannot be written".into());
+        }
+        self.kept.lock().unwrap().extend_from_slice(records);
+        Ok(())
+    }
+}
+
+fn with_store(clock: &Arc<VirtualClock>, store: &Arc<Memory>) -> World {
+    let (software, engine) = software_and_engine(clock);
+    let builder = Gantry::builder().clock(clock.clone()).driver(&software).driver(&engine);
+    let gantry = builder.cost_store(store.clone()).build();
+    World { clock: clock.clone(), session: gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap() }
+}
+
+#[test]
+fn costs_that_were_kept_are_not_measured_again() {
+    let clock = Arc::new(VirtualClock::default());
+    let store = Arc::new(Memory::default());
+    with_store(&clock, &store).session.gantry().calibrate(Algorithm::Null, ENCRYPT, false);
+    assert_eq!(store.kept.lock().unwrap().len(), 2);
+    let next = with_store(&clock, &store);
+    let before = clock.now();
+    assert_eq!(next.route(1, 4096), ("engine".into(), 1, Reason::Fastest));
+    assert_eq!(clock.now(), before, "nothing was measured");
+    assert!(next.session.gantry().warnings().is_empty());
+}
+
+#[test]
+fn costs_of_other_devices_and_nonsense_are_passed_over() {
+    let clock = Arc::new(VirtualClock::default());
+    let store = Arc::new(Memory::default());
+    with_store(&clock, &store).session.gantry().calibrate(Algorithm::Null, ENCRYPT, false);
+    for spoil in [
+        (|record: &mut CostRecord| record.version = "2".into()) as fn(&mut CostRecord),
+        |record| record.wall_ns.truncate(3),
+        |record| record.wall_ns[5] = f32::NAN,
+        |record| record.wall_ns[5] = -1.0,
+        |record| record.cpu_ns = record.wall_ns.clone(),
+        |record| record.algorithm = "rot13".into(),
+        |record| record.operation = "digest".into(),
+        |record| record.device = "gone".into(),
+    ] {
+        let mut records = store.kept.lock().unwrap().clone();
+        records.iter_mut().for_each(spoil);
+        let world = with_store(&clock, &Arc::default());
+        world.session.gantry().believe(&records);
+        assert!(world.session.gantry().costs().is_empty());
+        world.one(64); // with known-answer tests
+        assert_eq!(world.one(64), 300 + 640, "served all the same");
+    }
+}
+
+#[test]
+fn a_store_that_fails_is_a_warning() {
+    let clock = Arc::new(VirtualClock::default());
+    let world = with_store(&clock, &Arc::new(Memory { broken: true, ..Memory::default() }));
+    world.session.gantry().calibrate(Algorithm::Null, ENCRYPT, false);
+    assert_eq!(world.session.gantry().warnings(), ["cannot be read", "cannot be written"]);
+    assert_eq!(world.route(1, 4096).0, "engine", "and what was measured is used");
+}
+
+#[test]
+fn threads_that_begin_at_once_calibrate_once_and_are_all_served() {
+    let clock = Arc::new(VirtualClock::default());
+    let store = Arc::new(Memory::default());
+    let world = with_store(&clock, &store);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..2000).for_each(|_| world.session.encrypt(&[], &mut [7; 4096]).unwrap()));
+        }
+    });
+    assert_eq!(store.kept.lock().unwrap().len(), 2);
+}

@@ -1,0 +1,93 @@
+//! Verification by sampling finds a device that computes wrongly, before the caller sees what it computed.
+
+mod devices;
+
+use devices::{Deed, Script, Scripted};
+use gantry::driver::Class;
+use gantry::route::Failover;
+use gantry::stats::Event;
+use gantry::{Algorithm, DeviceState, Gantry, Outcome, QueueOptions, Request, Session, SessionParams, Submission};
+
+/// Of the requests of these tests; no known answer has this length.
+const LENGTH: usize = 5;
+
+fn session(every: u32, liar: &Scripted, software: &Scripted) -> Session {
+    let policy = Failover { order: vec!["liar".into()] };
+    let gantry = Gantry::builder().policy(policy).verify(every).driver(software).driver(liar).build();
+    gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap()
+}
+
+fn software() -> Scripted {
+    Scripted::new(Script { class: Class::Software, ..Script::new("software") })
+}
+
+fn state(session: &Session) -> DeviceState {
+    session.gantry().device("liar").unwrap().state()
+}
+
+#[test]
+fn a_lie_is_found_made_right_and_has_its_consequence_on_every_way() {
+    for ring in [None, Some(4)] {
+        for deed in [Deed::Lie, Deed::Refuse] {
+            let liar = || {
+                Scripted::new(
+                    Script { ring, ..Script::new("liar") }.doing(move |n| if n == 3 { deed } else { Deed::Work }),
+                )
+            };
+            let direct = session(1, &liar(), &software());
+            let batch = session(1, &liar(), &software());
+            let queue = session(1, &liar(), &software());
+
+            for round in 0..6 {
+                let mut data = [round; LENGTH];
+                direct.encrypt(&[], &mut data).unwrap();
+                assert_eq!(data, [round; LENGTH]);
+            }
+
+            let mut data = [[9; LENGTH]; 6];
+            let mut requests: Vec<Request<'_>> = data.iter_mut().map(|data| Request::encrypt(&[], data)).collect();
+            batch.process(&mut requests).unwrap();
+            assert!(requests.iter().all(|request| request.outcome() == Some(Outcome::Done)));
+            assert_eq!(data, [[9; LENGTH]; 6]);
+
+            let mut way = queue.gantry().queue(QueueOptions::default()).unwrap();
+            for user in 0..6 {
+                way.submit(&queue, Submission::encrypt(&[], vec![user as u8; LENGTH]).user(user)).unwrap();
+            }
+            while way.in_flight() > 0 {
+                way.wait(|completion| {
+                    assert_eq!(completion.result, Ok(Outcome::Done));
+                    assert_eq!(completion.submission.data(), [completion.user as u8; LENGTH]);
+                });
+            }
+
+            for session in [direct, batch, queue] {
+                assert_eq!(state(&session), DeviceState::Quarantined);
+                let stats = session.gantry().stats();
+                assert!(stats.events(Event::Mismatched) == 1 && stats.events(Event::Verified) > 1);
+            }
+        }
+    }
+}
+
+#[test]
+fn one_in_so_many_is_verified() {
+    let (liar, software) = (Scripted::new(Script::new("liar")), software());
+    let session = session(10, &liar, &software);
+    let mut data = [0; LENGTH];
+    (0..100).for_each(|_| session.encrypt(&[], &mut data).unwrap());
+    assert_eq!(session.gantry().stats().events(Event::Verified), 10);
+    assert_eq!((liar.served(), software.served(), state(&session)), (100, 10, DeviceState::Ready));
+}
+
+#[test]
+fn nobody_is_verified_unless_asked_for_and_software_never_is() {
+    let (liar, software) = (Scripted::new(Script::new("liar").doing(|_| Deed::Lie)), software());
+    let session = session(0, &liar, &software);
+    session.encrypt(&[], &mut [0; LENGTH]).unwrap();
+    assert_eq!((software.served(), state(&session)), (0, DeviceState::Ready));
+
+    let alone = Gantry::builder().verify(1).driver(&software).build();
+    alone.session(SessionParams::new(Algorithm::Null, &[])).unwrap().encrypt(&[], &mut [0; LENGTH]).unwrap();
+    assert_eq!((software.served(), alone.stats().events(Event::Verified)), (1, 0));
+}

@@ -1,0 +1,292 @@
+//! What the kernel says of its crypto drivers: `/proc/crypto`, read and understood.
+//!
+//! The kernel knows an algorithm by its name (`cbc(aes)`), and each driver for it by a name of its own (`cbc-aes-aesni`).
+//! Of several drivers it takes the one of the highest priority. It does not say where a driver computes, and its `async`
+//! flag does not tell: the SIMD drivers of the CPU carry it too, because they may hand work to a kernel thread. So
+//! `Catalogue::engine` goes by three signs of those: an internal twin (`__cbc-aes-aesni`), a module that holds `cryptd`
+//! or `crypto_simd`, which only they do, and templates (`ccm_base(ctr-aes-aesni,...)`), which are what their parts are.
+
+use std::fs;
+use std::io;
+
+/// A driver, as `/proc/crypto` shows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// The algorithm: `cbc(aes)`.
+    pub name: String,
+    /// The driver: `cbc-aes-aesni`.
+    pub driver: String,
+    /// The module that it is in; `kernel` when it is built in.
+    pub module: String,
+    /// Of several drivers for one name the highest wins.
+    pub priority: i32,
+    /// `skcipher`, `aead`, `shash`, `ahash`, `rng`, ...
+    pub kind: String,
+    /// May answer later. Does not mean that it is off the CPU.
+    pub asynchronous: bool,
+    /// Part of other drivers, and for nobody else.
+    pub internal: bool,
+    /// The kernel's own test of it has passed.
+    pub tested: bool,
+}
+
+impl Entry {
+    /// The type by which AF_ALG knows this kind: `hash`, `skcipher`, `aead`, `rng`; `None` for what it has no type for.
+    pub fn socket_type(&self) -> Option<&'static str> {
+        match self.kind.as_str() {
+            "ahash" | "shash" => Some("hash"),
+            "skcipher" | "lskcipher" => Some("skcipher"),
+            "aead" => Some("aead"),
+            "rng" => Some("rng"),
+            _ => None,
+        }
+    }
+
+    /// The names inside of a template: `cbc(aes)` is made of `aes`.
+    fn parts(&self) -> impl Iterator<Item = &str> {
+        let inside = self.driver.split_once('(').map_or("", |(_, inside)| inside);
+        inside.split(['(', ')', ',']).filter(|part| !part.is_empty())
+    }
+
+    fn is_template(&self) -> bool {
+        self.driver.contains('(')
+    }
+}
+
+/// Where a driver computes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// On this CPU.
+    Cpu,
+    /// Off the CPU, in the engine that this module drives.
+    Module(String),
+    /// Partly there and partly here: a template around an engine.
+    Mixed,
+    /// Nowhere by itself: internal, or a queue in front of another driver.
+    None,
+}
+
+/// Drivers that are off the CPU and do not carry the flag `async`: AMD's Geode LX waits for its engine.
+const SYNCHRONOUS_ENGINES: &[&str] = &["geode-"];
+
+/// All drivers of a running kernel.
+#[derive(Clone, Debug, Default)]
+pub struct Catalogue {
+    /// As the kernel lists them.
+    pub entries: Vec<Entry>,
+    /// Modules that use `cryptd` or `crypto_simd`.
+    simd_modules: Vec<String>,
+}
+
+impl Catalogue {
+    /// That of this machine. What no program has asked for yet may be missing: the kernel makes templates on demand.
+    ///
+    /// # Errors
+    /// There is no `/proc/crypto`.
+    pub fn read() -> io::Result<Self> {
+        let modules = fs::read_to_string("/proc/modules").unwrap_or_default();
+        Ok(Self::parse(&fs::read_to_string("/proc/crypto")?, &modules))
+    }
+
+    /// From the texts of `/proc/crypto` and `/proc/modules`.
+    pub fn parse(crypto: &str, modules: &str) -> Self {
+        let mut entries = Vec::new();
+        for paragraph in crypto.split("\n\n") {
+            let mut entry = Entry::default();
+            for (key, value) in paragraph.lines().filter_map(|line| line.split_once(':')) {
+                let value = value.trim();
+                match key.trim() {
+                    "name" => value.clone_into(&mut entry.name),
+                    "driver" => value.clone_into(&mut entry.driver),
+                    "module" => value.clone_into(&mut entry.module),
+                    "priority" => entry.priority = value.parse().unwrap_or(0),
+                    "type" => value.clone_into(&mut entry.kind),
+                    "async" => entry.asynchronous = value == "yes",
+                    "internal" => entry.internal = value == "yes",
+                    "selftest" => entry.tested = value == "passed",
+                    _ => {}
+                }
+            }
+            if !entry.driver.is_empty() {
+                entries.push(entry);
+            }
+        }
+        let simd_modules = (modules.lines())
+            .filter_map(|line| {
+                // Name, size, how often, by whom: "cryptd 28672 2 crypto_simd,ghash_clmulni_intel, Live 0x0".
+                let mut words = line.split(' ');
+                matches!(words.next()?, "cryptd" | "crypto_simd").then(|| words.nth(2)).flatten()
+            })
+            .flat_map(|users| users.split(','))
+            .filter(|user| !user.is_empty() && *user != "-")
+            .map(str::to_owned)
+            .collect();
+        Self { entries, simd_modules }
+    }
+
+    /// Where a driver computes.
+    pub fn engine(&self, entry: &Entry) -> Engine {
+        let queue = ["cryptd(", "pcrypt("].iter().any(|prefix| entry.driver.starts_with(prefix));
+        if entry.internal || queue {
+            return Engine::None;
+        }
+        if entry.is_template() {
+            let inside = |part: &str| self.entries.iter().find(|other| other.driver == part);
+            let elsewhere = entry.parts().filter_map(inside).any(|part| self.is_off_cpu(part));
+            return if elsewhere { Engine::Mixed } else { Engine::Cpu };
+        }
+        if self.is_off_cpu(entry) { Engine::Module(module_name(entry)) } else { Engine::Cpu }
+    }
+
+    /// The drivers for a name that AF_ALG can reach by this type, the one that the kernel prefers first.
+    pub fn candidates(&self, socket_type: &str, name: &str) -> Vec<&Entry> {
+        let fits = |entry: &&Entry| entry.name == name && !entry.internal && entry.socket_type() == Some(socket_type);
+        let mut found: Vec<&Entry> = self.entries.iter().filter(fits).collect();
+        found.sort_by_key(|entry| std::cmp::Reverse(entry.priority));
+        found
+    }
+
+    /// A name for `name` by which the kernel makes it from drivers on the CPU alone: `cbc(aes)` may be an engine's, and
+    /// `cbc(aes-generic)` never is.
+    pub(crate) fn composed(&self, name: &str) -> Option<String> {
+        let (template, inside) = name.strip_suffix(')')?.split_once('(')?;
+        let parts: Option<Vec<String>> = arguments(inside).map(|part| self.on_cpu(part)).collect();
+        Some(format!("{template}({})", parts?.join(",")))
+    }
+
+    fn on_cpu(&self, name: &str) -> Option<String> {
+        let fits = |entry: &&Entry| entry.name == name && self.engine(entry) == Engine::Cpu;
+        let best = self.entries.iter().filter(fits).max_by_key(|entry| entry.priority);
+        best.map(|entry| entry.driver.clone()).or_else(|| self.composed(name))
+    }
+
+    fn is_off_cpu(&self, entry: &Entry) -> bool {
+        // The kernel says of hashes, ciphers and AEADs whether they are asynchronous, and of RSA it does not.
+        let same_module = |other: &&Entry| entry.module != "kernel" && other.module == entry.module;
+        self.waits(entry) || self.entries.iter().filter(same_module).any(|other| self.waits(other))
+    }
+
+    /// Whether it is seen from the driver itself that it is off the CPU.
+    fn waits(&self, entry: &Entry) -> bool {
+        let twin = format!("__{}", entry.driver);
+        SYNCHRONOUS_ENGINES.iter().any(|prefix| entry.driver.starts_with(prefix))
+            || entry.asynchronous
+                && !entry.is_template()
+                && !self.simd_modules.contains(&entry.module)
+                && !self.entries.iter().any(|other| other.internal && other.driver == twin)
+    }
+}
+
+/// The module, or for a driver that is built in, the word that its name begins with.
+fn module_name(entry: &Entry) -> String {
+    if entry.module == "kernel" {
+        entry.driver.split(['-', '_']).next().unwrap_or_default().to_owned()
+    } else {
+        entry.module.clone()
+    }
+}
+
+/// The arguments of a template, which may be templates: `hmac(sha256),cbc(aes)`.
+fn arguments(inside: &str) -> impl Iterator<Item = &str> {
+    let mut depth = 0;
+    inside.split(move |letter| {
+        match letter {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            _ => {}
+        }
+        letter == ',' && depth == 0
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(name: &str, driver: &str, module: &str, kind: &str, flags: &str) -> String {
+        let (asynchronous, internal) = (flags.contains('a'), flags.contains('i'));
+        let word = |yes| if yes { "yes" } else { "no" };
+        format!(
+            "name         : {name}\ndriver       : {driver}\nmodule       : {module}\npriority     : 400\n\
+             refcnt       : 1\nselftest     : passed\ninternal     : {}\ntype         : {kind}\nasync        : {}\n\n",
+            word(internal),
+            word(asynchronous)
+        )
+    }
+
+    fn catalogue() -> Catalogue {
+        let crypto = [
+            entry("cbc(aes)", "virtio_crypto_aes_cbc", "virtio_crypto", "skcipher", "a"),
+            entry("rsa", "virtio-crypto-rsa", "virtio_crypto", "akcipher", ""),
+            entry("__cbc(aes)", "__cbc-aes-aesni", "aesni_intel", "skcipher", "i"),
+            entry("__cbc(aes)", "cryptd(__cbc-aes-aesni)", "cryptd", "skcipher", "ai"),
+            entry("cbc(aes)", "cbc-aes-aesni", "aesni_intel", "skcipher", "a"),
+            entry("cbc(aes)", "cbc-aes-neonbs", "kernel", "skcipher", "a"),
+            entry("__cbc(aes)", "__cbc-aes-neonbs", "kernel", "skcipher", "i"),
+            entry("ghash", "ghash-clmulni", "ghash_clmulni_intel", "ahash", "a"),
+            entry("aes", "aes-generic", "kernel", "cipher", ""),
+            entry("hmac(sha256)", "hmac(sha256-avx2)", "kernel", "shash", ""),
+            entry("cbc(aes)", "cbc-aes-caam", "kernel", "skcipher", "a"),
+            entry("cbc(aes)", "geode-cbc-aes", "geode_aes", "skcipher", ""),
+            entry(
+                "authenc(hmac(sha256),cbc(aes))",
+                "authenc(hmac(sha256-avx2),virtio_crypto_aes_cbc)",
+                "authenc",
+                "aead",
+                "a",
+            ),
+            entry("ccm(aes)", "ccm_base(ctr-aes-aesni,cbcmac(aes-aesni))", "ccm", "aead", "a"),
+        ];
+        let modules = "cryptd 28672 2 crypto_simd,ghash_clmulni_intel, Live 0x0000000000000000\n\
+                       crypto_simd 16384 1 aesni_intel, Live 0x0000000000000000\nvirtio_crypto 45056 0 - Live 0x0\n";
+        Catalogue::parse(&crypto.concat(), modules)
+    }
+
+    #[test]
+    fn asynchronous_does_not_mean_off_the_cpu() {
+        let catalogue = catalogue();
+        let engine =
+            |driver: &str| catalogue.engine(catalogue.entries.iter().find(|entry| entry.driver == driver).unwrap());
+        for driver in [
+            "cbc-aes-aesni",
+            "cbc-aes-neonbs",
+            "ghash-clmulni",
+            "aes-generic",
+            "hmac(sha256-avx2)",
+            "ccm_base(ctr-aes-aesni,cbcmac(aes-aesni))",
+        ] {
+            assert_eq!(engine(driver), Engine::Cpu, "{driver}");
+        }
+        for (driver, module) in
+            [("virtio_crypto_aes_cbc", "virtio_crypto"), ("geode-cbc-aes", "geode_aes"), ("cbc-aes-caam", "cbc")]
+        {
+            assert_eq!(engine(driver), Engine::Module(module.into()), "{driver}");
+        }
+        for driver in ["__cbc-aes-aesni", "cryptd(__cbc-aes-aesni)"] {
+            assert_eq!(engine(driver), Engine::None, "{driver}");
+        }
+        assert_eq!(engine("authenc(hmac(sha256-avx2),virtio_crypto_aes_cbc)"), Engine::Mixed);
+    }
+
+    #[test]
+    fn names_are_composed_of_what_computes_on_the_cpu() {
+        let mut catalogue = catalogue();
+        catalogue.entries.retain(|entry| !matches!(entry.driver.as_str(), "cbc-aes-aesni" | "cbc-aes-neonbs"));
+        assert_eq!(catalogue.composed("cbc(aes)").as_deref(), Some("cbc(aes-generic)"));
+        let name = "authenc(hmac(sha256),cbc(aes))";
+        assert_eq!(catalogue.composed(name).as_deref(), Some("authenc(hmac(sha256-avx2),cbc(aes-generic))"));
+        assert_eq!(catalogue.composed("cbc(des3_ede)"), None);
+        assert_eq!(catalogue.composed("sha256"), None);
+    }
+
+    #[test]
+    fn the_list_is_read_whatever_stands_in_it() {
+        let found = catalogue();
+        let drivers: Vec<&str> = found.candidates("hash", "ghash").iter().map(|entry| entry.driver.as_str()).collect();
+        assert_eq!(drivers, ["ghash-clmulni"]);
+        assert!(found.entries[0].asynchronous && found.entries[0].tested && !found.entries[0].internal);
+        for text in ["", "\n\n\n", "name : x", ":::", "driver\n\n: : :\n", "driver : \u{fffd}\npriority : many"] {
+            assert!(Catalogue::parse(text, text).entries.len() <= 1);
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! A digest or MAC whose message comes in pieces. Its state is in the kernel, behind an operation socket.
+
+use std::io::{IoSlice, IoSliceMut};
+
+use gantry::driver::DigestStream;
+use gantry::{Fault, Operation};
+
+use crate::fork;
+use crate::session::fault;
+use crate::sys::{Channel, Control};
+
+pub(crate) struct HashStream {
+    operation: Operation,
+    tag_len: usize,
+    /// Or why there is none: `duplicate` cannot say so.
+    channel: Result<Channel, Fault>,
+    /// Of the process that the state belongs to.
+    generation: u32,
+}
+
+impl HashStream {
+    pub(crate) fn new(operation: Operation, tag_len: usize, channel: Channel) -> Self {
+        Self { operation, tag_len, channel: Ok(channel), generation: fork::generation() }
+    }
+
+    fn channel(&self) -> Result<&Channel, Fault> {
+        if self.generation != fork::generation() {
+            return Err(Fault::failed("AF_ALG: the state of this message is the parent process's"));
+        }
+        self.channel.as_ref().map_err(Clone::clone)
+    }
+}
+
+impl DigestStream for HashStream {
+    fn operation(&self) -> Operation {
+        self.operation
+    }
+
+    fn update(&mut self, input: &[u8]) -> Result<(), Fault> {
+        let channel = self.channel()?;
+        if input.is_empty() {
+            return Ok(());
+        }
+        channel.send(&Control::NONE, &[IoSlice::new(input)], true).map_err(|error| fault(&error))
+    }
+
+    fn finish(&mut self, output: &mut [u8]) -> Result<(), Fault> {
+        if output.len() != self.tag_len {
+            return Err(Fault::failed("the digest has a wrong length"));
+        }
+        self.channel()?.receive(&mut [IoSliceMut::new(output)]).map_err(|error| fault(&error))
+    }
+
+    fn duplicate(&self) -> Box<dyn DigestStream> {
+        let channel = self.channel().and_then(|channel| channel.duplicate().map_err(|error| fault(&error)));
+        Box::new(Self { channel, ..*self })
+    }
+}

@@ -1,0 +1,260 @@
+//! The system calls of AF_ALG (linux/if_alg.h), and all `unsafe` of this crate.
+//!
+//! Every call gets pointers and lengths of slices that are borrowed for the call, and the kernel is done with them when it
+//! returns. Sockets are closed on `exec`.
+
+use std::ffi::c_int;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::{size_of, zeroed};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr;
+
+/// A bound socket: an algorithm with its key. Operations are accepted from it.
+#[derive(Debug)]
+pub(crate) struct Transform(OwnedFd);
+
+impl Transform {
+    /// Binds to `name`, an algorithm's or a driver's, of the type `hash`, `skcipher` or `aead`. The kernel may load
+    /// modules.
+    pub(crate) fn bind(kind: &str, name: &str) -> io::Result<Self> {
+        // SAFETY: numbers only.
+        let fd = unsafe { libc::socket(libc::AF_ALG, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0) };
+        // SAFETY: a descriptor that nobody else has.
+        let socket = unsafe { owned(fd) }?;
+        // SAFETY: numbers, for all of which zero is a value.
+        let mut address: libc::sockaddr_alg = unsafe { zeroed() };
+        address.salg_family = libc::AF_ALG as u16;
+        // The last byte stays zero.
+        if kind.len() >= address.salg_type.len() || name.len() >= address.salg_name.len() {
+            return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
+        }
+        address.salg_type[..kind.len()].copy_from_slice(kind.as_bytes());
+        address.salg_name[..name.len()].copy_from_slice(name.as_bytes());
+        let length = size_of::<libc::sockaddr_alg>() as libc::socklen_t;
+        // SAFETY: an address with its length.
+        check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) })?;
+        Ok(Self(socket))
+    }
+
+    pub(crate) fn set_key(&self, key: &[u8]) -> io::Result<()> {
+        self.set(libc::ALG_SET_KEY, key.as_ptr(), key.len())
+    }
+
+    /// The kernel takes the number itself for the length of nothing.
+    pub(crate) fn set_tag_length(&self, bytes: usize) -> io::Result<()> {
+        self.set(libc::ALG_SET_AEAD_AUTHSIZE, ptr::null(), bytes)
+    }
+
+    fn set(&self, option: c_int, value: *const u8, length: usize) -> io::Result<()> {
+        let length = libc::socklen_t::try_from(length).map_err(|_| io::ErrorKind::InvalidInput)?;
+        // SAFETY: `value` has `length` bytes, or is null for the option that reads none.
+        check(unsafe { libc::setsockopt(self.0.as_raw_fd(), libc::SOL_ALG, option, value.cast(), length) })
+    }
+
+    /// A socket for operations.
+    pub(crate) fn accept(&self) -> io::Result<Channel> {
+        accept(self.0.as_raw_fd())
+    }
+}
+
+/// An operation socket: takes one request at a time.
+#[derive(Debug)]
+pub(crate) struct Channel(OwnedFd);
+
+impl Channel {
+    /// Queues the parts, with what the control message says; `more` when the message goes on.
+    pub(crate) fn send(&self, control: &Control, parts: &[IoSlice<'_>], more: bool) -> io::Result<()> {
+        // SAFETY: numbers and pointers, for all of which zero is a value.
+        let mut message: libc::msghdr = unsafe { zeroed() };
+        message.msg_iov = parts.as_ptr().cast_mut().cast();
+        message.msg_iovlen = parts.len() as _;
+        if control.length > 0 {
+            message.msg_control = control.bytes.as_ptr().cast_mut().cast();
+            message.msg_controllen = control.length as _;
+        }
+        let flags = if more { libc::MSG_MORE } else { 0 };
+        let total = parts.iter().map(|part| part.len()).sum::<usize>();
+        let sent = again(|| {
+            // SAFETY: IoSlice is an iovec; the kernel reads parts and control, which are borrowed.
+            unsafe { libc::sendmsg(self.0.as_raw_fd(), &raw const message, flags) }
+        })?;
+        // A part of a request cannot be added to: the socket is given up.
+        if sent == total { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+    }
+
+    /// Runs the queued request and takes its result, which has exactly the length of the parts.
+    pub(crate) fn receive(&self, parts: &mut [IoSliceMut<'_>]) -> io::Result<()> {
+        let total = parts.iter().map(|part| part.len()).sum::<usize>();
+        // Asked for nothing, the kernel does not look at the tag of an empty message.
+        let mut spare = [0];
+        let received = again(|| match &mut *parts {
+            _ if total == 0 => self.receive_one(&mut spare),
+            [one] => self.receive_one(one),
+            parts => {
+                // SAFETY: numbers and pointers, for all of which zero is a value.
+                let mut message: libc::msghdr = unsafe { zeroed() };
+                message.msg_iov = parts.as_mut_ptr().cast();
+                message.msg_iovlen = parts.len() as _;
+                // SAFETY: IoSliceMut is an iovec; the kernel writes into the parts, which are borrowed.
+                unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut message, 0) }
+            }
+        })?;
+        if received == total { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    }
+
+    /// Cheaper than `read`, which goes through the file system first.
+    fn receive_one(&self, part: &mut [u8]) -> isize {
+        // SAFETY: a buffer with its length.
+        unsafe { libc::recv(self.0.as_raw_fd(), part.as_mut_ptr().cast(), part.len(), 0) }
+    }
+
+    /// A second socket that stands where this one does, of a hash.
+    pub(crate) fn duplicate(&self) -> io::Result<Channel> {
+        accept(self.0.as_raw_fd())
+    }
+
+    /// Bytes that one request may have, both ways.
+    pub(crate) fn capacity(&self) -> io::Result<usize> {
+        let send = self.option(libc::SO_SNDBUF)?;
+        let receive = self.option(libc::SO_RCVBUF)?;
+        let page = page_size();
+        // The kernel counts in whole pages.
+        Ok(send.min(receive) / page * page)
+    }
+
+    fn option(&self, name: c_int) -> io::Result<usize> {
+        let mut value: c_int = 0;
+        let mut length = size_of::<c_int>() as libc::socklen_t;
+        // SAFETY: a number with its size.
+        check(unsafe {
+            libc::getsockopt(self.0.as_raw_fd(), libc::SOL_SOCKET, name, (&raw mut value).cast(), &raw mut length)
+        })?;
+        Ok(usize::try_from(value).unwrap_or(0))
+    }
+}
+
+/// What a request says beside its data, as the kernel reads it: messages of a length, a level, a type, and a value that
+/// is padded to the size of a pointer (cmsg(3)).
+#[derive(Debug)]
+#[repr(C, align(8))]
+pub(crate) struct Control {
+    /// Room for operation, IV and length of the associated data.
+    bytes: [u8; 96],
+    length: usize,
+}
+
+impl Control {
+    /// Nothing to say, of a hash.
+    pub(crate) const NONE: Control = Control { bytes: [0; 96], length: 0 };
+
+    /// For a cipher or AEAD. `iv` is empty where the algorithm has none, and has at most 16 bytes.
+    #[inline]
+    pub(crate) fn new(decrypt: bool, iv: &[u8], associated: usize) -> Self {
+        let mut control = Self::NONE;
+        control.push(libc::ALG_SET_OP, u32::from(!decrypt), &[]);
+        if !iv.is_empty() {
+            control.push(libc::ALG_SET_IV, iv.len() as u32, iv);
+        }
+        if associated > 0 {
+            control.push(libc::ALG_SET_AEAD_ASSOCLEN, associated as u32, &[]);
+        }
+        control
+    }
+
+    /// A message of a number and perhaps bytes.
+    #[inline]
+    fn push(&mut self, kind: c_int, number: u32, rest: &[u8]) {
+        const WORD: usize = size_of::<usize>();
+        const HEADER: usize = WORD + 2 * size_of::<c_int>();
+        let length = HEADER + 4 + rest.len();
+        let message = &mut self.bytes[self.length..][..length];
+        message[..WORD].copy_from_slice(&length.to_ne_bytes());
+        message[WORD..WORD + 4].copy_from_slice(&libc::SOL_ALG.to_ne_bytes());
+        message[WORD + 4..HEADER].copy_from_slice(&kind.to_ne_bytes());
+        message[HEADER..HEADER + 4].copy_from_slice(&number.to_ne_bytes());
+        message[HEADER + 4..].copy_from_slice(rest);
+        self.length += length.next_multiple_of(WORD);
+    }
+}
+
+/// Calls `child` in every child that this process forks. `false` when memory ran out.
+pub(crate) fn at_fork(child: extern "C" fn()) -> bool {
+    // SAFETY: a function that lives as long as this code does; the C library forgets it when that is unloaded.
+    unsafe { libc::pthread_atfork(None, None, Some(child as unsafe extern "C" fn())) == 0 }
+}
+
+/// Bytes of a page of memory.
+pub(crate) fn page_size() -> usize {
+    // SAFETY: numbers only.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
+fn accept(fd: RawFd) -> io::Result<Channel> {
+    // SAFETY: no address is asked for.
+    let accepted =
+        again(|| unsafe { libc::accept4(fd, ptr::null_mut(), ptr::null_mut(), libc::SOCK_CLOEXEC) as isize })?;
+    let accepted = c_int::try_from(accepted).map_err(|_| io::ErrorKind::InvalidData)?;
+    // SAFETY: a descriptor that nobody else has.
+    Ok(Channel(unsafe { owned(accepted) }?))
+}
+
+/// # Safety
+///
+/// `fd` is an error, or a descriptor that nobody else has.
+unsafe fn owned(fd: c_int) -> io::Result<OwnedFd> {
+    check(fd)?;
+    // SAFETY: as the caller promises.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn check(result: c_int) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// A call that a signal may interrupt before anything has happened.
+fn again(mut call: impl FnMut() -> isize) -> io::Result<usize> {
+    loop {
+        if let Ok(result) = usize::try_from(call()) {
+            return Ok(result);
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Against the macros of the C library.
+    #[test]
+    fn control_messages_are_laid_out_as_the_kernel_reads_them() {
+        let iv = [7; 16];
+        let control = Control::new(true, &iv, 40);
+        // SAFETY: numbers only.
+        let space = |bytes| unsafe { libc::CMSG_SPACE(bytes) } as usize;
+        assert_eq!(control.length, space(4) + space(20) + space(4));
+        // SAFETY: numbers and pointers.
+        let mut message: libc::msghdr = unsafe { zeroed() };
+        message.msg_control = control.bytes.as_ptr().cast_mut().cast();
+        message.msg_controllen = control.length as _;
+        let mut found = Vec::new();
+        // SAFETY: reads the control message through the C library's macros, which keep to its length.
+        unsafe {
+            let mut header = libc::CMSG_FIRSTHDR(&raw const message);
+            while !header.is_null() {
+                let first = libc::CMSG_DATA(header).cast::<u32>().read_unaligned();
+                found.push(((*header).cmsg_level, (*header).cmsg_type, first));
+                header = libc::CMSG_NXTHDR(&raw const message, header);
+            }
+        }
+        let level = libc::SOL_ALG;
+        assert_eq!(
+            found,
+            [(level, libc::ALG_SET_OP, 0), (level, libc::ALG_SET_IV, 16), (level, libc::ALG_SET_AEAD_ASSOCLEN, 40)]
+        );
+        assert_eq!(Control::new(false, &[], 0).length, space(4));
+    }
+}

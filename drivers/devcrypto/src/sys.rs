@@ -1,0 +1,194 @@
+//! The ioctls of `/dev/crypto`, each as a function that takes slices.
+
+#![allow(unsafe_code)]
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::process;
+use std::sync::Arc;
+
+use gantry::driver::Buffers;
+use gantry_abi_cryptodev::{
+    COP_DECRYPT, COP_ENCRYPT, COP_FLAG_WRITE_IV, CopyHashOp, CryptAuthOp, CryptOp, Ioctl, MAX_DIGEST, SessionInfoOp,
+    SessionOp, Width,
+};
+
+const WIDTH: Width = Width::NATIVE;
+
+/// The device, open.
+#[derive(Clone)]
+pub(crate) struct Crypto(Arc<File>);
+
+impl Crypto {
+    pub(crate) fn open() -> io::Result<Self> {
+        OpenOptions::new().read(true).write(true).open("/dev/crypto").map(|file| Self(Arc::new(file)))
+    }
+
+    /// A session of a cipher (its number and key), of a digest or MAC, or of both.
+    pub(crate) fn session(&self, cipher: (u32, &[u8]), mac: (u32, &[u8])) -> io::Result<Handle> {
+        let ((cipher, key), (mac, mac_key)) = (cipher, mac);
+        let op = SessionOp {
+            cipher,
+            mac,
+            key_len: key.len() as u32,
+            key: address(key),
+            mac_key_len: mac_key.len() as u32,
+            mac_key: address(mac_key),
+            session: 0,
+        };
+        let mut bytes = [0; 48];
+        op.write_to(WIDTH, &mut bytes);
+        // SAFETY: the kernel reads the keys, which live as long as this call, and writes the structure.
+        unsafe { self.call(Ioctl::OpenSession, &mut bytes) }?;
+        let op = SessionOp::from_bytes(&bytes, WIDTH).ok_or(io::ErrorKind::InvalidData)?;
+        Ok(Handle { crypto: self.clone(), number: op.session, process: process::id() })
+    }
+
+    /// # Safety
+    /// Every address in `bytes` is one that the kernel may read or write, as the ioctl does, for as many bytes as it says.
+    unsafe fn call(&self, ioctl: Ioctl, bytes: &mut [u8]) -> io::Result<()> {
+        debug_assert!(bytes.len() >= ioctl.size(WIDTH));
+        loop {
+            // SAFETY: `bytes` are as long as the structure that the ioctl reads and writes; the caller answers for the rest.
+            // (The request's type differs between C libraries.)
+            let result = unsafe { libc::ioctl(self.0.as_raw_fd(), ioctl.code(WIDTH) as _, bytes.as_mut_ptr()) };
+            match result {
+                0 => return Ok(()),
+                _ => match io::Error::last_os_error() {
+                    error if error.kind() == io::ErrorKind::Interrupted => {}
+                    error => return Err(error),
+                },
+            }
+        }
+    }
+}
+
+/// A session of the kernel.
+pub(crate) struct Handle {
+    crypto: Crypto,
+    number: u32,
+    process: u32,
+}
+
+/// What an AEAD works on: input, then output with room for the tag, or input with the tag behind it.
+pub(crate) struct Sealed<'a> {
+    pub(crate) encrypt: bool,
+    pub(crate) iv: &'a [u8],
+    pub(crate) aad: &'a [u8],
+    /// In place: as long as ciphertext and tag.
+    pub(crate) data: &'a mut [u8],
+    pub(crate) tag: usize,
+}
+
+impl Handle {
+    /// Whether this process made it, and has it to itself.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.process == process::id()
+    }
+
+    pub(crate) fn info(&self) -> io::Result<SessionInfoOp> {
+        let mut bytes = [0; 268];
+        SessionInfoOp { session: self.number, ..SessionInfoOp::default() }.write_to(WIDTH, &mut bytes);
+        // SAFETY: the structure has no addresses.
+        unsafe { self.crypto.call(Ioctl::SessionInfo, &mut bytes) }?;
+        SessionInfoOp::from_bytes(&bytes, WIDTH).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    /// Encrypts or decrypts. The IV is that for what comes next afterwards.
+    pub(crate) fn cipher(&self, encrypt: bool, iv: &mut [u8], mut data: Buffers<'_>) -> io::Result<()> {
+        let (len, src, dst) = (data.len(), address(data.input()), address_mut(data.output()));
+        let op = CryptOp {
+            session: self.number,
+            op: if encrypt { COP_ENCRYPT } else { COP_DECRYPT },
+            flags: if iv.is_empty() { 0 } else { COP_FLAG_WRITE_IV },
+            len: length(len)?,
+            src,
+            dst,
+            mac: 0,
+            iv: if iv.is_empty() { 0 } else { address_mut(iv) },
+        };
+        // SAFETY: the kernel reads `len` bytes of the input and writes as many of the output, which are of the same length
+        // (core has checked it), and as many of the IV as the session's cipher has, which is what its callers pass. All of
+        // them are borrowed until the call returns.
+        unsafe { self.crypt(op) }
+    }
+
+    /// Hashes a piece, and writes the digest, of its full length, where the message ends.
+    pub(crate) fn hash(&self, flags: u16, input: &[u8], digest: Option<&mut [u8; MAX_DIGEST]>) -> io::Result<()> {
+        let op = CryptOp {
+            session: self.number,
+            flags,
+            len: length(input.len())?,
+            src: address(input),
+            mac: digest.map_or(0, |digest| address_mut(digest)),
+            ..CryptOp::default()
+        };
+        // SAFETY: the kernel reads the input, and writes a digest, which is no longer than the longest. Where there is no
+        // place for it, 0 is no address of anything.
+        unsafe { self.crypt(op) }
+    }
+
+    /// Seals, or opens: an error of kind `EBADMSG` is a tag that does not fit.
+    pub(crate) fn aead(&self, sealed: Sealed<'_>) -> io::Result<()> {
+        let Sealed { encrypt, iv, aad, data, tag } = sealed;
+        let op = CryptAuthOp {
+            session: self.number,
+            op: if encrypt { COP_ENCRYPT } else { COP_DECRYPT },
+            len: length(if encrypt { data.len() - tag } else { data.len() })?,
+            auth_len: length(aad.len())?,
+            auth_src: if aad.is_empty() { 0 } else { address(aad) },
+            src: address_mut(data),
+            dst: address_mut(data),
+            tag_len: tag as u32,
+            iv: address(iv),
+            iv_len: iv.len() as u32,
+            ..CryptAuthOp::default()
+        };
+        let mut bytes = [0; 72];
+        op.write_to(WIDTH, &mut bytes);
+        // SAFETY: the kernel reads `auth_len` bytes of the associated data and as many of the IV as the cipher has, which is
+        // what its callers pass. It works in place on `len` bytes, and `tag` more when it encrypts: all of `data`.
+        unsafe { self.crypto.call(Ioctl::AuthCrypt, &mut bytes) }
+    }
+
+    /// Makes this digest stand where that one does.
+    pub(crate) fn copy_from(&self, other: &Handle) -> io::Result<()> {
+        let mut bytes = [0; 8];
+        CopyHashOp { to: self.number, from: other.number }.write_to(WIDTH, &mut bytes);
+        // SAFETY: the structure has no addresses.
+        unsafe { self.crypto.call(Ioctl::CopyHash, &mut bytes) }
+    }
+
+    /// # Safety
+    /// As [`Crypto::call`].
+    unsafe fn crypt(&self, op: CryptOp) -> io::Result<()> {
+        let mut bytes = [0; 48];
+        op.write_to(WIDTH, &mut bytes);
+        // SAFETY: the caller's.
+        unsafe { self.crypto.call(Ioctl::Crypt, &mut bytes) }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // A child that closes a session takes it from its parent, too.
+        if self.is_ours() {
+            let mut bytes = self.number.to_ne_bytes();
+            // SAFETY: the structure is the number. That it could not be closed has no consequence but memory.
+            let _ = unsafe { self.crypto.call(Ioctl::CloseSession, &mut bytes) };
+        }
+    }
+}
+
+fn address(bytes: &[u8]) -> u64 {
+    bytes.as_ptr().expose_provenance() as u64
+}
+
+fn address_mut(bytes: &mut [u8]) -> u64 {
+    bytes.as_mut_ptr().expose_provenance() as u64
+}
+
+fn length(bytes: usize) -> io::Result<u32> {
+    u32::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput.into())
+}

@@ -1,0 +1,182 @@
+//! No branch and no address in a kernel, nor in what calls it, depends on a key or on data. Run by `scripts/constant-time`, which
+//! has what these tests need: valgrind, and a build with optimisation. Valgrind has no AVX-512 and no SHA instructions.
+
+pub(crate) mod memcheck;
+
+use gantry::driver::Buffers;
+use gantry::{Algorithm, Direction, Gantry, Kind, Operation, Request, Session, SessionParams};
+
+use crate::cbc::{CbcJob, CbcKey, CmacJob, CmacKey};
+use crate::hash::{self, Job, Start};
+use crate::kernel::aes::Aes;
+use crate::kernel::sha2::{self, Sha512};
+use crate::kernel::{Hash, Kernels, sha1, sha1::Sha1};
+use crate::level::{Level, every_level};
+use crate::{LanesDriver, NAME};
+use memcheck::{decisions, is_secret, public, secret, self_test};
+
+/// Secret bytes of these lengths.
+fn secrets(lengths: &[usize]) -> Vec<Vec<u8>> {
+    lengths.iter().map(|&length| secret_bytes(length)).collect()
+}
+
+fn secret_bytes(length: usize) -> Vec<u8> {
+    let mut bytes: Vec<u8> = (0..length).map(|i| (i * 29 + length) as u8).collect();
+    secret(&mut bytes);
+    bytes
+}
+
+/// On every level: a session of each algorithm, with a secret key.
+fn for_each_session(kind: Kind, test: impl Fn(&Session)) {
+    for level in every_level() {
+        let gantry = Gantry::builder().driver(&LanesDriver::new(level)).build();
+        let device = gantry.device(NAME).unwrap();
+        let mut tested = 0;
+        for algorithm in device.capabilities().iter().map(|c| c.algorithm).filter(|a| a.kind() == kind) {
+            device.admit(algorithm).unwrap();
+            let key = secret_bytes(algorithm.info().key.max.min(200));
+            let direction = if kind == Kind::Cipher { Direction::Encrypt } else { Direction::Both };
+            let mut session = None;
+            let opened =
+                decisions(|| session = gantry.session(SessionParams::new(algorithm, &key).direction(direction)).ok());
+            assert_eq!(opened, 0, "{level:?} {algorithm}: opening the session");
+            test(&session.expect("a session"));
+            tested += 1;
+        }
+        assert!(tested > 0, "{level:?}: nothing to test");
+    }
+}
+
+#[test]
+#[ignore = "needs valgrind: scripts/constant-time"]
+fn a_decision_by_a_secret_is_seen() {
+    self_test();
+}
+
+#[test]
+#[ignore = "needs valgrind: scripts/constant-time"]
+fn digests_and_macs_of_secrets_decide_nothing() {
+    for kind in [Kind::Digest, Kind::Mac] {
+        for_each_session(kind, |session| {
+            let algorithm = session.params().algorithm();
+            let length = session.params().tag_length();
+            let messages =
+                secrets(&[0, 1, 16, 55, 56, 64, 111, 112, 128, 200, 1000, 64, 64, 64, 64, 64, 64, 64, 3, 3, 700]);
+            let mut outputs = vec![vec![0; length]; messages.len()];
+            let mut requests: Vec<Request<'_>> = messages
+                .iter()
+                .zip(&mut outputs)
+                .map(|(input, output)| match kind {
+                    Kind::Digest => Request::digest(input, output),
+                    _ => Request::mac(input, output),
+                })
+                .collect();
+            assert_eq!(decisions(|| session.process(&mut requests).unwrap()), 0, "{algorithm}: a batch");
+            let mut alone = vec![0; length];
+            let one = decisions(|| match kind {
+                Kind::Digest => session.digest(&messages[10], &mut alone).unwrap(),
+                _ => session.mac(&messages[10], &mut alone).unwrap(),
+            });
+            assert_eq!(one, 0, "{algorithm}: one message");
+            let mut stream = session.stream(1).unwrap();
+            let mut streamed = vec![0; length];
+            let in_pieces = decisions(|| {
+                for piece in messages[10].chunks(77) {
+                    stream.update(piece).unwrap();
+                }
+                stream.finish(&mut streamed).unwrap();
+            });
+            assert_eq!(in_pieces, 0, "{algorithm}: a stream");
+            for output in [&mut outputs[10], &mut alone, &mut streamed] {
+                assert!(is_secret(output), "{algorithm}: what a secret becomes is one");
+                public(output);
+            }
+            assert!(outputs[10] == alone && outputs[10] == streamed, "{algorithm}: they differ");
+        });
+    }
+}
+
+#[test]
+#[ignore = "needs valgrind: scripts/constant-time"]
+fn encryption_of_secrets_decides_nothing() {
+    for_each_session(Kind::Cipher, |session| {
+        let algorithm = session.params().algorithm();
+        let mut data = secrets(&[0, 16, 32, 64, 160, 1024, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 4096]);
+        let mut requests: Vec<Request<'_>> = data.iter_mut().map(|data| Request::encrypt(&[7; 16], data)).collect();
+        assert_eq!(decisions(|| session.process(&mut requests).unwrap()), 0, "{algorithm}: a batch");
+        let (mut alone, mut streamed) = (secret_bytes(1024), secret_bytes(1024));
+        assert_eq!(decisions(|| session.encrypt(&[7; 16], &mut alone).unwrap()), 0, "{algorithm}: one message");
+        let mut stream = session.cipher_stream(Operation::Encrypt, &[7; 16]).unwrap();
+        let in_pieces = decisions(|| streamed.chunks_mut(80).for_each(|piece| stream.update(piece).unwrap()));
+        assert_eq!(in_pieces, 0, "{algorithm}: a stream");
+        for output in [&mut data[5], &mut alone, &mut streamed] {
+            assert!(is_secret(output), "{algorithm}: what a secret becomes is one");
+            public(output);
+        }
+        assert!(data[5] == alone && data[5] == streamed, "{algorithm}: they differ");
+    });
+}
+
+/// What a batch of several sessions runs.
+#[test]
+#[ignore = "needs valgrind: scripts/constant-time"]
+fn lanes_with_keys_of_their_own_decide_nothing() {
+    fn hmac<H: Hash>(level: Level, initial: [H::Word; 8], digest: usize) {
+        let kernels: Kernels<H> = H::kernels(level);
+        let messages = secrets(&[64; 40]);
+        let mut outputs = vec![vec![0; digest]; messages.len()];
+        let hashed = decisions(|| {
+            let starts: Vec<Start<H>> = messages.iter().map(|key| Start::hmac(kernels, initial, digest, key)).collect();
+            let jobs = starts.iter().zip(&messages).zip(&mut outputs);
+            let jobs = jobs.map(|((start, input), output)| Job { start, stream: None, input, output: Some(output) });
+            hash::run(kernels, jobs);
+        });
+        assert_eq!(hashed, 0, "{level:?}");
+    }
+    for level in every_level() {
+        hmac::<Sha1>(level, sha1::INITIAL, 20);
+        hmac::<Sha512>(level, sha2::INITIAL_512, 64);
+        let aes = Aes::of(level).expect("AES instructions");
+        let keys = secrets(&[32; 40]);
+        let mut data = secrets(&[64; 40]);
+        let encrypted = decisions(|| {
+            let keys: Vec<CbcKey> = keys.iter().map(|key| CbcKey::new(aes, key).unwrap()).collect();
+            let jobs = keys.iter().zip(&mut data);
+            keys[0].run(jobs.map(|(key, data)| CbcJob { key, iv: [0; 16], data: Buffers::InPlace(data) }));
+        });
+        assert_eq!(encrypted, 0, "{level:?}: CBC");
+        let mut macs = vec![[0; 16]; data.len()];
+        let absorbed = decisions(|| {
+            let keys: Vec<CmacKey> = keys.iter().map(|key| CmacKey::new(aes, key).unwrap()).collect();
+            let jobs = keys.iter().zip(&data).zip(&mut macs);
+            let jobs = jobs.map(|((key, input), mac)| CmacJob { key, stream: None, input, output: Some(mac) });
+            keys[0].run(jobs);
+        });
+        assert_eq!(absorbed, 0, "{level:?}: CMAC");
+    }
+}
+
+/// The one decision is whether the tag is right. Where it is wrong is none.
+#[test]
+#[ignore = "needs valgrind: scripts/constant-time"]
+fn a_tag_is_right_or_wrong_as_a_whole() {
+    let gantry = Gantry::builder().driver(&LanesDriver::default()).build();
+    let session = gantry.session(SessionParams::new(Algorithm::HmacSha256, &secret_bytes(32))).unwrap();
+    let message = secret_bytes(100);
+    let mut tag = vec![0; 32];
+    session.mac(&message, &mut tag).unwrap();
+    public(&mut tag);
+    let verify = |wrong: Option<usize>| {
+        let mut tag = tag.clone();
+        if let Some(wrong) = wrong {
+            tag[wrong] ^= 1;
+        }
+        let mut result = false;
+        let decisions = decisions(|| result = session.verify(&message, &tag).is_ok());
+        assert_eq!(result, wrong.is_none());
+        decisions
+    };
+    for wrong in [None, Some(0), Some(15), Some(31)] {
+        assert_eq!(verify(wrong), 1, "{wrong:?}");
+    }
+}

@@ -1,0 +1,79 @@
+//! What the registers of x86-64 have in common: the same instructions under other names.
+
+/// The part of `Vector` that is one instruction each, for a register type around one of `core::arch`. A value of the type exists
+/// only where its instructions do; `splat`, which makes the first one, leaves that to its caller, and so does `load`.
+macro_rules! common {
+    ($word:ty, $lanes:literal, $set1:ident, $load:ident, $store:ident, $add:ident, $and:ident, $or:ident, $xor:ident) => {
+        type Word = $word;
+        const LANES: usize = $lanes;
+
+        #[inline(always)]
+        unsafe fn splat(word: $word) -> Self {
+            // SAFETY: the caller promises the instructions.
+            Self(unsafe { $set1(word.cast_signed()) })
+        }
+
+        #[inline(always)]
+        unsafe fn load(from: *const $word) -> Self {
+            // SAFETY: the caller promises the instructions, and as many readable bytes as the register has.
+            Self(unsafe { $load(from.cast()) })
+        }
+
+        #[inline(always)]
+        unsafe fn store(self, to: *mut $word) {
+            // SAFETY: a value of this type exists, so there are the instructions; the caller promises as many writable bytes.
+            unsafe { $store(to.cast(), self.0) }
+        }
+
+        #[inline(always)]
+        fn add(self, other: Self) -> Self {
+            // SAFETY: a value of this type exists, so there are the instructions.
+            Self(unsafe { $add(self.0, other.0) })
+        }
+
+        #[inline(always)]
+        fn and(self, other: Self) -> Self {
+            // SAFETY: as for `add`.
+            Self(unsafe { $and(self.0, other.0) })
+        }
+
+        #[inline(always)]
+        fn or(self, other: Self) -> Self {
+            // SAFETY: as for `add`.
+            Self(unsafe { $or(self.0, other.0) })
+        }
+
+        #[inline(always)]
+        fn xor(self, other: Self) -> Self {
+            // SAFETY: as for `add`.
+            Self(unsafe { $xor(self.0, other.0) })
+        }
+    };
+}
+
+/// The rest of it where there is neither a rotation nor an instruction with three operands: before AVX-512.
+macro_rules! before_avx512 {
+    ($word:ty, $set1:ident, $shl:ident, $shr:ident, $or:ident, $xor:ident) => {
+        #[inline(always)]
+        fn not(self) -> Self {
+            // SAFETY: as for `add`.
+            Self(unsafe { $xor(self.0, $set1(-1)) })
+        }
+
+        #[inline(always)]
+        fn rotate_left<const N: u32>(self) -> Self {
+            // SAFETY: as for `add`. (The counts are constants: these become shifts with immediates.)
+            Self(unsafe {
+                let left = $shl(self.0, _mm_cvtsi32_si128(N.cast_signed()));
+                let right = $shr(self.0, _mm_cvtsi32_si128((<$word>::BITS - N).cast_signed()));
+                $or(left, right)
+            })
+        }
+
+        #[inline(always)]
+        fn shift_right<const N: u32>(self) -> Self {
+            // SAFETY: as for `add`.
+            Self(unsafe { $shr(self.0, _mm_cvtsi32_si128(N.cast_signed())) })
+        }
+    };
+}

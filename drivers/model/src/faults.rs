@@ -1,0 +1,219 @@
+use std::collections::VecDeque;
+use std::num::NonZero;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use gantry::Fault;
+
+use crate::card::Random;
+
+/// What can happen to one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Injected {
+    /// It comes back with a fault.
+    Error,
+    /// A bit of its result is wrong.
+    Wrong,
+    /// It never comes back by itself.
+    Stall,
+    /// It takes ten times as long, so that later ones overtake it.
+    Late,
+    /// The device says that it is full, once, and takes nothing.
+    Full,
+}
+
+/// What goes wrong by itself. Chances are one in so many requests; for `full`, in so many submissions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FaultPlan {
+    /// So many requests go well before anything else happens.
+    pub after: u64,
+    /// See [`Injected::Error`].
+    pub errors: Option<NonZero<u32>>,
+    /// See [`Injected::Wrong`].
+    pub wrong: Option<NonZero<u32>>,
+    /// See [`Injected::Stall`].
+    pub stalls: Option<NonZero<u32>>,
+    /// See [`Injected::Late`].
+    pub late: Option<NonZero<u32>>,
+    /// See [`Injected::Full`].
+    pub full: Option<NonZero<u32>>,
+    /// After so many requests the device is gone.
+    pub gone: Option<u64>,
+}
+
+impl FromStr for FaultPlan {
+    type Err = String;
+
+    /// `errors=1/100,wrong=1/1000,after=50`, and so on for each field.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut plan = FaultPlan::default();
+        for field in text.split(',').map(str::trim).filter(|field| !field.is_empty()) {
+            let chance = |value: &str| value.strip_prefix("1/")?.parse().ok().map(Some);
+            let set = field.split_once('=').and_then(|(key, value)| {
+                match key {
+                    "after" => plan.after = value.parse().ok()?,
+                    "gone" => plan.gone = Some(value.parse().ok()?),
+                    "errors" => plan.errors = chance(value)?,
+                    "wrong" => plan.wrong = chance(value)?,
+                    "stalls" => plan.stalls = chance(value)?,
+                    "late" => plan.late = chance(value)?,
+                    "full" => plan.full = chance(value)?,
+                    _ => return None,
+                }
+                Some(())
+            });
+            set.ok_or_else(|| {
+                format!("'{field}' is no fault: errors, wrong, stalls, late and full are 1/N, after and gone a number")
+            })?;
+        }
+        Ok(plan)
+    }
+}
+
+/// The hand on a device that makes it go wrong. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Faults {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// Something of `script` may happen: what well-behaved devices look at.
+    active: AtomicBool,
+    gone: AtomicBool,
+    script: Mutex<Script>,
+}
+
+#[derive(Debug, Default)]
+struct Script {
+    plan: FaultPlan,
+    next: VecDeque<Injected>,
+    requests: u64,
+    random: Random,
+}
+
+impl Faults {
+    /// Faults that happen by themselves from now on.
+    pub fn plan(&self, plan: FaultPlan) {
+        let mut script = self.script();
+        *script = Script { plan, next: std::mem::take(&mut script.next), ..Script::default() };
+        self.shared.active.store(true, Ordering::Relaxed);
+    }
+
+    /// What happens to the next `times` requests, after what was injected before.
+    pub fn inject(&self, what: Injected, times: usize) {
+        self.script().next.extend(std::iter::repeat_n(what, times));
+        self.shared.active.store(true, Ordering::Relaxed);
+    }
+
+    /// From now on every call fails, as that of a card that was pulled out; or no longer.
+    pub fn set_gone(&self, gone: bool) {
+        self.shared.gone.store(gone, Ordering::Relaxed);
+    }
+
+    /// Whether the device is gone.
+    pub fn is_gone(&self) -> bool {
+        self.shared.gone.load(Ordering::Relaxed)
+    }
+
+    /// Whether this submission meets a device that says it is full.
+    pub(crate) fn says_full(&self) -> bool {
+        if !self.shared.active.load(Ordering::Relaxed) {
+            return false;
+        }
+        let script = &mut *self.script();
+        if script.next.front() == Some(&Injected::Full) {
+            script.next.pop_front();
+            return true;
+        }
+        script.requests >= script.plan.after && script.random.one_in(script.plan.full)
+    }
+
+    /// What happens to this request.
+    pub(crate) fn of_request(&self) -> Option<Injected> {
+        if !self.shared.active.load(Ordering::Relaxed) {
+            return None;
+        }
+        let script = &mut *self.script();
+        let number = script.requests;
+        script.requests += 1;
+        if script.plan.gone.is_some_and(|gone| number >= gone) {
+            self.set_gone(true);
+        }
+        if script.next.front().is_some_and(|next| *next != Injected::Full) {
+            return script.next.pop_front();
+        }
+        let FaultPlan { after, errors, wrong, stalls, late, full: _, gone: _ } = script.plan;
+        if number < after {
+            return None;
+        }
+        let chances =
+            [(errors, Injected::Error), (wrong, Injected::Wrong), (stalls, Injected::Stall), (late, Injected::Late)];
+        chances.into_iter().find(|(chance, _)| script.random.one_in(*chance)).map(|(_, what)| what)
+    }
+
+    fn script(&self) -> MutexGuard<'_, Script> {
+        self.shared.script.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What every call says when the device is gone.
+pub(crate) fn gone() -> Fault {
+    Fault::failed("the device is gone")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_is_read_field_by_field() {
+        let plan: FaultPlan = "errors=1/100, wrong=1/7,stalls=1/2,late=1/3,full=1/4,after=5,gone=6".parse().unwrap();
+        let one_in = NonZero::new;
+        assert_eq!(
+            plan,
+            FaultPlan {
+                after: 5,
+                errors: one_in(100),
+                wrong: one_in(7),
+                stalls: one_in(2),
+                late: one_in(3),
+                full: one_in(4),
+                gone: Some(6)
+            }
+        );
+        assert_eq!("".parse(), Ok(FaultPlan::default()));
+        for wrong in ["errors", "errors=2/3", "errors=1/0", "errors=1/x", "after=-1", "smoke=1/2"] {
+            assert!(wrong.parse::<FaultPlan>().unwrap_err().starts_with(&format!("'{wrong}' is no fault")));
+        }
+    }
+
+    #[test]
+    fn a_plan_happens_about_as_often_as_it_says_and_the_same_way_each_time() {
+        let run = || {
+            let faults = Faults::default();
+            faults.plan("errors=1/10,late=1/5,after=100".parse().unwrap());
+            (0..2100).map(|_| faults.of_request()).collect::<Vec<_>>()
+        };
+        let happened = run();
+        assert_eq!(happened, run());
+        let count = |what| happened.iter().filter(|happened| **happened == what).count();
+        assert!(happened[..100].iter().all(Option::is_none), "so many go well");
+        assert!((150..250).contains(&count(Some(Injected::Error))), "{}", count(Some(Injected::Error)));
+        assert!((290..430).contains(&count(Some(Injected::Late))), "{}", count(Some(Injected::Late)));
+    }
+
+    #[test]
+    fn what_is_injected_comes_in_its_order() {
+        let faults = Faults::default();
+        faults.inject(Injected::Error, 2);
+        faults.inject(Injected::Full, 1);
+        faults.inject(Injected::Stall, 1);
+        assert!(!faults.says_full(), "not its turn");
+        assert_eq!([faults.of_request(), faults.of_request()], [Some(Injected::Error); 2]);
+        assert_eq!(faults.of_request(), None, "full concerns submissions");
+        assert!(faults.says_full());
+        assert_eq!([faults.of_request(), faults.of_request()], [Some(Injected::Stall), None]);
+    }
+}

@@ -1,0 +1,38 @@
+use std::sync::Arc;
+use std::task::Waker;
+
+use gantry::driver::{Batch, Completions, DeviceQueue};
+
+use crate::device::Running;
+
+/// A queue's share of a card.
+pub(crate) struct ModelQueue {
+    card: Arc<Running>,
+    id: u64,
+}
+
+impl ModelQueue {
+    pub(crate) fn new(card: Arc<Running>) -> Self {
+        Self { id: card.new_queue(), card }
+    }
+}
+
+impl DeviceQueue for ModelQueue {
+    fn submit(&mut self, batch: &mut Batch<'_>) {
+        self.card.submit(self.id, batch);
+    }
+
+    fn poll(&mut self, done: &mut Completions) -> usize {
+        self.card.poll(self.id, done)
+    }
+
+    fn arm(&mut self, waker: &Waker) -> bool {
+        self.card.arm(self.id, waker)
+    }
+}
+
+impl Drop for ModelQueue {
+    fn drop(&mut self) {
+        self.card.take_back(self.id);
+    }
+}

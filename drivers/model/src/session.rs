@@ -1,0 +1,118 @@
+use std::any::Any;
+use std::sync::Arc;
+
+use gantry::driver::{Buffers, DeviceSession, Job, Operands};
+use gantry::{Fault, Outcome};
+
+use crate::card::Card;
+use crate::profile::Rate;
+
+/// A session of the reference, and what its requests cost here.
+pub(crate) struct ModelSession {
+    reference: Arc<dyn DeviceSession>,
+    pub(crate) rate: Rate,
+    card: Arc<Card>,
+}
+
+impl ModelSession {
+    pub(crate) fn new(reference: Arc<dyn DeviceSession>, rate: Rate, card: Arc<Card>) -> Self {
+        Self { reference, rate, card }
+    }
+}
+
+impl DeviceSession for ModelSession {
+    /// The software of a modelled board. (Core does not call this of a card, which is not direct.)
+    fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
+        let bytes = operands.bytes();
+        self.card.direct(&self.rate, bytes, || self.reference.run(operands))
+    }
+}
+
+/// What came of a job, until the card hands it over. The job's own buffers are written only then: a request that is taken
+/// back before has its data as they were.
+pub(crate) struct Answer {
+    pub(crate) result: Result<Outcome, Fault>,
+    /// Data, digest or MAC.
+    data: Vec<u8>,
+    /// Of a seal.
+    tag: Vec<u8>,
+}
+
+impl Answer {
+    /// Asks the reference.
+    pub(crate) fn compute(job: &mut Job) -> Self {
+        let (session, operands) = job.parts();
+        let (mut data, mut tag) = (Vec::new(), Vec::new());
+        let result = match (session as &dyn Any).downcast_ref::<ModelSession>() {
+            Some(session) => run(&*session.reference, operands, &mut data, &mut tag),
+            None => Err(Fault::failed("a session of another device")),
+        };
+        Self { result, data, tag }
+    }
+
+    pub(crate) fn failed(fault: Fault) -> Self {
+        Self { result: Err(fault), data: Vec::new(), tag: Vec::new() }
+    }
+
+    /// Turns one bit of it over.
+    pub(crate) fn spoil(&mut self) {
+        if let Some(byte) = self.data.first_mut().or(self.tag.first_mut()) {
+            *byte ^= 1;
+        }
+    }
+
+    /// Writes it to the buffers of the job.
+    pub(crate) fn deliver(self, job: &mut Job) -> Result<Outcome, Fault> {
+        if self.result == Ok(Outcome::Done) {
+            match job.operands() {
+                Operands::Cipher { mut data, .. } | Operands::Open { mut data, .. } => {
+                    data.output().copy_from_slice(&self.data);
+                }
+                Operands::Seal { mut data, tag, .. } => {
+                    data.output().copy_from_slice(&self.data);
+                    tag.copy_from_slice(&self.tag);
+                }
+                Operands::Digest { output, .. } | Operands::Mac { output, .. } => output.copy_from_slice(&self.data),
+                Operands::Update { .. } | Operands::Finish { .. } => {}
+            }
+        }
+        self.result
+    }
+}
+
+/// Runs `operands` on the reference, with the results in `to` and `to_tag`.
+fn run(
+    reference: &dyn DeviceSession,
+    operands: Operands<'_>,
+    to: &mut Vec<u8>,
+    to_tag: &mut Vec<u8>,
+) -> Result<Outcome, Fault> {
+    match operands {
+        Operands::Cipher { operation, iv, data } => {
+            to.resize(data.len(), 0);
+            reference.run(Operands::Cipher { operation, iv, data: between(&data, to) })
+        }
+        Operands::Seal { iv, aad, data, tag } => {
+            to.resize(data.len(), 0);
+            to_tag.resize(tag.len(), 0);
+            reference.run(Operands::Seal { iv, aad, data: between(&data, to), tag: to_tag })
+        }
+        Operands::Open { iv, aad, data, tag } => {
+            to.resize(data.len(), 0);
+            reference.run(Operands::Open { iv, aad, data: between(&data, to), tag })
+        }
+        Operands::Digest { input, output } => {
+            to.resize(output.len(), 0);
+            reference.run(Operands::Digest { input, output: to })
+        }
+        Operands::Mac { iv, input, output } => {
+            to.resize(output.len(), 0);
+            reference.run(Operands::Mac { iv, input, output: to })
+        }
+        Operands::Update { .. } | Operands::Finish { .. } => Err(Fault::failed("models have no streams")),
+    }
+}
+
+fn between<'a>(data: &'a Buffers<'_>, output: &'a mut [u8]) -> Buffers<'a> {
+    Buffers::Separate { input: data.input(), output }
+}

@@ -1,0 +1,346 @@
+//! Modelled cards under core, on both clocks. The reference is the NULL cipher, so that every wrong byte shows.
+
+use std::sync::Arc;
+use std::task::Wake;
+use std::time::Duration;
+
+use gantry::driver::{Buffers, Capability, Class, Device, DeviceInfo, DeviceSession, Driver, Found, Operands, Refusal};
+use gantry::route::Pin;
+use gantry::{
+    Algorithm, Clock, DeviceState, Error, Fault, Gantry, GantryBuilder, Outcome, Queue, QueueOptions, Request, Session,
+    SessionParams, Submission, VirtualClock,
+};
+use gantry_driver_model::{Completion, FaultPlan, Faults, Injected, Meter, ModelDriver, PROFILES, Profile, Rate, Time};
+
+/// A reference that copies.
+struct Copies(DeviceInfo);
+
+impl Copies {
+    fn device() -> Arc<dyn Device> {
+        Arc::new(Copies(DeviceInfo {
+            name: "copies".into(),
+            class: Class::Software,
+            description: "the NULL cipher".into(),
+            version: "1".into(),
+            capabilities: vec![Capability::new(Algorithm::Null)],
+        }))
+    }
+}
+
+impl Device for Copies {
+    fn info(&self) -> &DeviceInfo {
+        &self.0
+    }
+
+    fn open(&self, _params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Refusal> {
+        Ok(Arc::new(Copy))
+    }
+}
+
+struct Copy;
+
+impl DeviceSession for Copy {
+    fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
+        match operands {
+            Operands::Cipher { data: Buffers::Separate { input, output }, .. } => output.copy_from_slice(input),
+            Operands::Cipher { data: Buffers::InPlace(_), .. } => {}
+            _ => return Err(Fault::failed("ciphers only")),
+        }
+        Ok(Outcome::Done)
+    }
+}
+
+impl Driver for Copies {
+    fn name(&self) -> &'static str {
+        "copies"
+    }
+
+    fn discover(&self) -> Vec<Found> {
+        vec![Found::Device(Copies::device())]
+    }
+}
+
+/// 1 µs to begin, 8 bytes in a nanosecond... which is 64 Gb/s; 100 ns to submit, 200 ns to complete; 4 places.
+fn profile() -> Profile {
+    Profile {
+        name: "test".into(),
+        rates: vec![Rate { algorithm: Algorithm::Null, setup_ns: 1_000, megabits: 64_000 }].into(),
+        ring: 4,
+        submit_ns: 100,
+        complete_ns: 200,
+        ..Profile::named("hifn7951").unwrap().clone()
+    }
+}
+
+struct Bench {
+    session: Session,
+    clock: Arc<VirtualClock>,
+    driver: ModelDriver,
+    faults: Faults,
+}
+
+impl Bench {
+    /// The card alone, on the virtual clock, after its known-answer test.
+    fn alone(profile: Profile) -> Self {
+        Self::built(profile, Gantry::builder())
+    }
+
+    fn built(profile: Profile, builder: GantryBuilder) -> Self {
+        let (clock, faults) = (Arc::new(VirtualClock::default()), Faults::default());
+        let name = format!("model:{}", profile.name);
+        let time = Time::Virtual(clock.clone());
+        let driver = ModelDriver::with_faults(profile, Copies::device(), time, faults.clone()).unwrap();
+        let gantry = builder.driver(&driver).policy(Pin { device: name.clone() }).clock(clock.clone()).build();
+        gantry.device(&name).unwrap().admit(Algorithm::Null).unwrap();
+        let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
+        Bench { session, clock, driver, faults }
+    }
+
+    fn queue(&self) -> Queue {
+        let options = QueueOptions { gather: Duration::ZERO, ..QueueOptions::default() };
+        self.session.gantry().queue(options).unwrap()
+    }
+
+    /// Nanoseconds that `requests` requests of `bytes` each take together, and how many bytes came out right.
+    fn batch(&self, requests: usize, bytes: usize) -> (u64, Result<usize, Error>) {
+        let before = self.clock.now();
+        let input: Vec<u8> = (0..bytes).map(|byte| byte as u8 | 1).collect();
+        let mut outputs = vec![vec![0; bytes]; requests];
+        let mut batch: Vec<Request<'_>> =
+            outputs.iter_mut().map(|output| Request::encrypt(&[], (&input[..], &mut output[..]))).collect();
+        let result = self.session.process(&mut batch);
+        drop(batch);
+        let right = outputs.iter().flatten().zip(input.iter().cycle()).filter(|(one, other)| one == other).count();
+        (self.clock.now() - before, result.map(|()| right))
+    }
+
+    fn state(&self) -> DeviceState {
+        self.session.gantry().device("model:test").unwrap().state()
+    }
+}
+
+#[test]
+fn a_request_takes_what_its_profile_says() {
+    let bench = Bench::alone(profile());
+    let before = (bench.driver.meter(), bench.clock.spent());
+    assert_eq!(bench.batch(1, 8_000), (100 + 1_000 + 1_000 + 200, Ok(8_000)));
+    let Meter { requests, bytes, busy_ns, .. } = bench.driver.meter();
+    assert_eq!((requests, bytes, busy_ns), (before.0.requests + 1, before.0.bytes + 8_000, before.0.busy_ns + 2_000));
+    assert_eq!(bench.clock.spent() - before.1, 300, "of the CPU, only what the driver costs");
+}
+
+#[test]
+fn a_ring_that_is_full_takes_the_rest_later_and_loses_nothing() {
+    let bench = Bench::alone(profile());
+    let (ns, right) = bench.batch(64, 800);
+    assert_eq!(right, Ok(64 * 800));
+    assert!(bench.driver.meter().full > 0);
+    // The unit never rests: 64 times 1.1 µs, and the driver's work before the first and after the last.
+    assert!((64 * 1_100..64 * 1_100 + 2_000).contains(&ns), "{ns}");
+}
+
+#[test]
+fn units_work_side_by_side_up_to_the_cap_of_all() {
+    let batch = |units, cap_megabits| {
+        let profile = Profile { units, cap_megabits, ring: 64, submit_ns: 0, complete_ns: 0, ..profile() };
+        Bench::alone(profile).batch(32, 8_000).0
+    };
+    assert_eq!(batch(1, None), 32 * 2_000);
+    assert_eq!(batch(4, None), 32 * 2_000 / 4);
+    // All bytes go through one way, on which each request takes 1 µs.
+    assert_eq!(batch(4, Some(64_000)), 1_000 + 32 * 1_000);
+}
+
+#[test]
+fn software_of_a_board_costs_the_calling_thread_all_of_its_time() {
+    let bench = Bench::alone(Profile { direct: true, ..profile() });
+    let spent = bench.clock.spent();
+    assert_eq!(bench.batch(3, 8_000), (3 * 2_000, Ok(3 * 8_000)));
+    assert_eq!(bench.clock.spent() - spent, 3 * 2_000);
+    let mut data = [7; 80];
+    let before = bench.clock.now();
+    bench.session.encrypt(&[], &mut data).unwrap();
+    assert_eq!(bench.clock.now() - before, 1_010);
+}
+
+#[test]
+fn the_same_seed_makes_the_same_schedule_and_another_one_another() {
+    let run = |seed| {
+        let profile = Profile { units: 3, in_order: false, jitter_percent: 80, seed, ..profile() };
+        let bench = Bench::alone(profile);
+        [bench.batch(50, 100).0, bench.batch(7, 3_000).0]
+    };
+    assert_eq!(run(5), run(5));
+    assert_ne!(run(5), run(6));
+}
+
+/// With somebody to step in, the caller sees right bytes or an honest error whatever happens.
+#[test]
+fn what_is_injected_happens() {
+    let helped = || Bench::built(profile(), Gantry::builder().driver(&Copies(Copies::device().info().clone())));
+    for (what, state, right) in [
+        (Injected::Error, DeviceState::Quarantined, 8_000),
+        (Injected::Wrong, DeviceState::Ready, 7_999),
+        (Injected::Late, DeviceState::Ready, 8_000),
+        (Injected::Full, DeviceState::Ready, 8_000),
+    ] {
+        let bench = helped();
+        bench.batch(1, 10).1.unwrap();
+        bench.faults.inject(what, 1);
+        let (ns, happened) = bench.batch(10, 800);
+        assert_eq!(happened, Ok(right), "{what:?}");
+        if what != Injected::Full {
+            assert_eq!(bench.state(), state, "{what:?}");
+        }
+        assert_eq!(what == Injected::Late, ns > 11_900, "{what:?}: {ns}");
+    }
+}
+
+#[test]
+fn a_device_that_is_gone_fails_every_call() {
+    let says = |result: Result<usize, Error>| result.unwrap_err().to_string();
+    let bench = Bench::alone(profile());
+    bench.faults.set_gone(true);
+    let why = says(bench.batch(1, 10).1);
+    assert!(why.contains("no device serves encrypt"), "it opens no session: {why}");
+    let bench = Bench::alone(profile());
+    bench.batch(1, 10).1.unwrap();
+    bench.faults.set_gone(true);
+    assert!(says(bench.batch(3, 10).1).ends_with("the device is gone"));
+    let bench = Bench::alone(profile());
+    bench.faults.plan(FaultPlan { gone: Some(5), ..FaultPlan::default() });
+    assert!(says(bench.batch(9, 10).1).ends_with("the device is gone"));
+    assert!(bench.faults.is_gone());
+}
+
+#[test]
+fn in_place_data_are_as_they_were_when_a_fault_is_reported() {
+    let bench = Bench::alone(profile());
+    bench.faults.inject(Injected::Error, 1);
+    let mut data = [9; 40];
+    assert!(bench.session.encrypt(&[], &mut data).is_err());
+    assert_eq!(data, [9; 40]);
+}
+
+#[test]
+fn a_reference_that_cannot_do_the_work_is_an_error() {
+    let hifn = Profile::named("hifn7951").unwrap().clone();
+    let error = ModelDriver::new(hifn, Copies::device(), Time::real()).err().unwrap();
+    assert_eq!(error.to_string(), "the model 'hifn7951': the reference does not run des-ede3-cbc");
+    let absurd = Profile { ring: 0, ..profile() };
+    assert!(ModelDriver::new(absurd, Copies::device(), Time::real()).is_err());
+}
+
+#[test]
+fn in_real_time_the_card_works_beside_the_caller() {
+    for completion in [Completion::Interrupt, Completion::Polled] {
+        let profile = Profile { units: 2, in_order: false, jitter_percent: 30, completion, ring: 64, ..profile() };
+        let driver = ModelDriver::new(profile, Copies::device(), Time::real()).unwrap();
+        let gantry = Gantry::builder().driver(&driver).build();
+        let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let session = &session;
+                scope.spawn(move || {
+                    for round in 0..50 {
+                        let input = [thread * 50 + round; 300];
+                        let mut outputs = [[0; 300]; 9];
+                        let mut batch: Vec<Request<'_>> = outputs
+                            .iter_mut()
+                            .map(|output| Request::encrypt(&[], (&input[..], &mut output[..])))
+                            .collect();
+                        session.process(&mut batch).unwrap();
+                        drop(batch);
+                        assert_eq!(outputs, [input; 9]);
+                    }
+                });
+            }
+        });
+        assert!(driver.meter().requests >= 4 * 50 * 9);
+    }
+}
+
+#[test]
+fn every_profile_has_a_name_for_the_configuration() {
+    for profile in PROFILES {
+        assert_eq!(Profile::parse(&profile.name, &format!("like={}", profile.name)).unwrap().rates, profile.rates);
+    }
+}
+
+/// The numbers of a long and a short request in the order in which they come back.
+fn order(profile: Profile) -> Vec<u64> {
+    let bench = Bench::alone(profile);
+    let mut queue = bench.queue();
+    for (number, bytes) in [(1, 64_000), (2, 8)] {
+        queue.submit(&bench.session, Submission::encrypt(&[], vec![0; bytes]).user(number)).unwrap();
+    }
+    let mut order = Vec::new();
+    while order.len() < 2 {
+        queue.wait(|completion| order.push(completion.user));
+    }
+    order
+}
+
+#[test]
+fn units_overtake_each_other_unless_the_device_keeps_order() {
+    let units = |in_order| Profile { units: 2, in_order, ..profile() };
+    assert_eq!(order(units(false)), [2, 1]);
+    assert_eq!(order(units(true)), [1, 2]);
+}
+
+#[test]
+fn a_queue_that_is_dropped_takes_back_what_is_in_the_card() {
+    let bench = Bench::alone(Profile { ring: 1, ..profile() });
+    bench.faults.inject(Injected::Stall, 1);
+    let mut queue = bench.queue();
+    queue.submit(&bench.session, Submission::encrypt(&[], vec![1; 100])).unwrap();
+    assert_eq!(queue.complete(|_| ()), 0, "it stalls");
+    drop(queue);
+    assert_eq!(bench.batch(2, 100).1, Ok(200), "the ring has its place again");
+}
+
+/// In real time the card's thread may be reading a request at the moment in which it is taken back.
+#[test]
+fn queues_are_dropped_while_the_card_works() {
+    let profile = Profile { ring: 64, ..profile() };
+    let driver = ModelDriver::new(profile, Copies::device(), Time::real()).unwrap();
+    let gantry = Gantry::builder().driver(&driver).build();
+    let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
+    for round in 0..200 {
+        let mut queue = gantry.queue(QueueOptions::default()).unwrap();
+        for _ in 0..20 {
+            queue.submit(&session, Submission::encrypt(&[], vec![1; 5_000])).unwrap();
+        }
+        queue.complete(|completion| assert_eq!(completion.result, Ok(Outcome::Done)));
+        (0..round * 10).for_each(|_| std::hint::spin_loop());
+    }
+}
+
+#[test]
+fn an_interrupt_wakes_who_waits_and_a_polled_card_does_not() {
+    struct Unpark(std::thread::Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    for completion in [Completion::Interrupt, Completion::Polled] {
+        let rates = vec![Rate { algorithm: Algorithm::Null, setup_ns: 2_000_000, megabits: 64_000 }].into();
+        let profile = Profile { completion, rates, ..profile() };
+        let driver = ModelDriver::new(profile, Copies::device(), Time::real()).unwrap();
+        let gantry = Gantry::builder().driver(&driver).build();
+        let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
+        session.encrypt(&[], &mut [1]).unwrap();
+        let mut queue = gantry.queue(QueueOptions::default()).unwrap();
+        queue.submit(&session, Submission::encrypt(&[], vec![1; 10])).unwrap();
+        let armed = queue.arm(&Arc::new(Unpark(std::thread::current())).into());
+        assert_eq!(armed, completion == Completion::Interrupt);
+        let mut done = 0;
+        while done == 0 {
+            if armed {
+                std::thread::park();
+            }
+            done += queue.complete(|completion| assert_eq!(completion.result, Ok(Outcome::Done)));
+        }
+    }
+}

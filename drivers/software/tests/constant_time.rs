@@ -1,0 +1,73 @@
+//! Where a tag is wrong decides nothing. Run by `scripts/constant-time`, in valgrind.
+
+#![cfg(target_arch = "x86_64")]
+
+#[path = "../../lanes/src/constant_time/memcheck.rs"]
+mod memcheck;
+
+use gantry::{Gantry, Kind, SessionParams, tags_equal};
+use gantry_driver_software::SoftwareDriver;
+use memcheck::{decisions, is_secret, public, secret, self_test};
+
+#[test]
+#[ignore = "needs valgrind: scripts/constant-time"]
+fn a_decision_by_a_secret_is_seen() {
+    self_test();
+}
+
+#[test]
+#[ignore = "needs valgrind: scripts/constant-time"]
+fn comparing_tags_decides_nothing() {
+    for length in [0, 1, 12, 16, 20, 32, 64] {
+        let (mut one, mut other) = (bytes(length, 1), bytes(length, 2));
+        secret(&mut one);
+        secret(&mut other);
+        let mut equal = [0];
+        assert_eq!(decisions(|| equal[0] = u8::from(tags_equal(&one, &other))), 0, "{length} bytes");
+        assert!(length == 0 || is_secret(&equal));
+    }
+}
+
+/// With secret keys: a device looks at the tag as a whole, and then decides once. Were it to go from byte to byte, it would decide
+/// once for each.
+#[test]
+#[ignore = "needs valgrind: scripts/constant-time"]
+fn where_a_tag_is_wrong_decides_nothing() {
+    let gantry = Gantry::builder().driver(&SoftwareDriver).build();
+    let device = &gantry.devices()[0];
+    let mut tested = 0;
+    for algorithm in device.capabilities().iter().map(|c| c.algorithm).filter(|a| a.kind() == Kind::Aead) {
+        let info = algorithm.info();
+        device.admit(algorithm).unwrap();
+        let (mut key, mut mac_key) = (bytes(info.key.min, 3), bytes(info.mac_key.min.max(20), 4));
+        secret(&mut key);
+        secret(&mut mac_key);
+        let params = SessionParams::new(algorithm, &key);
+        let params = if info.cipher.is_some() { params.mac_key(&mac_key) } else { params };
+        let session = gantry.session(params).unwrap();
+        let (iv, aad) = (bytes(info.iv.min, 5), bytes(20, 6));
+        let (mut data, mut tag) = (bytes(64, 7), vec![0; session.params().tag_length()]);
+        session.seal(&iv, &aad, &mut data, &mut tag).unwrap();
+        assert!(is_secret(&tag), "{algorithm}");
+        public(&mut data);
+        public(&mut tag);
+        let open = |wrong: usize| {
+            let (mut data, mut tag) = (data.clone(), tag.clone());
+            tag[wrong] ^= 1;
+            let mut result = Ok(());
+            let decisions = decisions(|| result = session.open(&iv, &aad, &mut data, &tag));
+            assert!(result.is_err(), "{algorithm}: a wrong tag");
+            decisions
+        };
+        for wrong in [0, 1, tag.len() / 2, tag.len() - 1] {
+            assert_eq!(open(wrong), 1, "{algorithm}, wrong at {wrong}");
+        }
+        tested += 1;
+    }
+    assert!(tested > 0);
+}
+
+/// Bytes that are no pattern.
+fn bytes(length: usize, seed: usize) -> Vec<u8> {
+    (0..length).map(|i| (((i + seed) * 167) >> 3) as u8).collect()
+}

@@ -1,0 +1,242 @@
+//! The protocol of /dev/cuse: FUSE's messages, of which a character device sees few (facts from `linux/fuse.h` and
+//! `fs/fuse/cuse.c`).
+//!
+//! It is spoken directly. libfuse3 would be a C library to link and an unsafe interface to wrap, for seven messages; what is
+//! hard about ioctls (nested pointers) it leaves to its user anyway.
+
+use std::fs::File;
+use std::io::{self, IoSlice, Write};
+
+use gantry_abi_cryptodev::Width;
+use nix::errno::Errno;
+
+/// Most bytes that one message carries: what the kernel copies for an ioctl in each direction, with room for headers.
+pub(crate) const LARGEST: usize = (128 << 10) + 4096;
+
+/// Who asks, and how to answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Header {
+    /// Of the question; the answer carries it too.
+    pub(crate) unique: u64,
+    pub(crate) uid: u32,
+    /// The thread that waits for the answer.
+    pub(crate) pid: i32,
+}
+
+/// What the kernel asks.
+#[derive(Debug)]
+pub(crate) enum Message<'a> {
+    /// The first one.
+    Init,
+    Open,
+    Release {
+        file: u64,
+    },
+    Ioctl(Ioctl<'a>),
+    Poll,
+    /// Wants no answer.
+    Interrupt,
+    /// What this device has not, as the module has not.
+    Other,
+}
+
+/// An ioctl on its way through the retry protocol: first with nothing but the address, then with what was asked for.
+#[derive(Debug)]
+pub(crate) struct Ioctl<'a> {
+    /// Of the open file.
+    pub(crate) file: u64,
+    pub(crate) code: u32,
+    pub(crate) address: u64,
+    pub(crate) width: Width,
+    /// The ranges that were asked for, one behind the other.
+    pub(crate) input: &'a [u8],
+    /// Bytes of the ranges that the answer may fill.
+    pub(crate) output: usize,
+}
+
+const HEADER: usize = 40;
+const OPEN: u32 = 14;
+const RELEASE: u32 = 18;
+const INTERRUPT: u32 = 36;
+const IOCTL: u32 = 39;
+const POLL: u32 = 40;
+const INIT: u32 = 4096;
+
+const IOCTL_COMPAT: u32 = 1 << 0;
+const IOCTL_RETRY: u32 = 1 << 2;
+
+/// Reads one message; `None` for what the kernel never sends.
+pub(crate) fn parse(bytes: &[u8]) -> Option<(Header, Message<'_>)> {
+    let (header, body) = bytes.split_at_checked(HEADER)?;
+    let opcode = u32_at(header, 4)?;
+    let who =
+        Header { unique: u64_at(header, 8)?, uid: u32_at(header, 24)?, pid: i32::try_from(u32_at(header, 32)?).ok()? };
+    let message = match opcode {
+        INIT => Message::Init,
+        OPEN => Message::Open,
+        RELEASE => Message::Release { file: u64_at(body, 0)? },
+        IOCTL => {
+            let flags = u32_at(body, 8)?;
+            let narrow = flags & IOCTL_COMPAT != 0 || cfg!(target_pointer_width = "32");
+            let (input, output) = (u32_at(body, 24)? as usize, u32_at(body, 28)? as usize);
+            Message::Ioctl(Ioctl {
+                file: u64_at(body, 0)?,
+                code: u32_at(body, 12)?,
+                address: u64_at(body, 16)?,
+                width: if narrow { Width::W32 } else { Width::W64 },
+                input: body.get(32..32 + input)?,
+                output,
+            })
+        }
+        POLL => Message::Poll,
+        INTERRUPT => Message::Interrupt,
+        _ => Message::Other,
+    };
+    Some((who, message))
+}
+
+/// Bytes in the memory of the thread that asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Range {
+    pub(crate) address: u64,
+    pub(crate) bytes: usize,
+}
+
+/// Where answers go.
+#[derive(Debug)]
+pub(crate) struct Kernel(pub(crate) File);
+
+impl Kernel {
+    /// The device of this name, which programs can open from now on.
+    pub(crate) fn init(&self, unique: u64, name: &str) -> io::Result<()> {
+        const MAJOR: u32 = 7;
+        // From minor 31 on the kernel has the ioctl flags used here; all kernels of today have it.
+        const MINOR: u32 = 31;
+        const UNRESTRICTED_IOCTL: u32 = 1;
+        const MOST: u32 = 128 << 10;
+        let mut body: Vec<u8> = [MAJOR, MINOR, 0, UNRESTRICTED_IOCTL, MOST, MOST, 0, 0]
+            .into_iter()
+            .chain([0; 10])
+            .flat_map(u32::to_ne_bytes)
+            .collect();
+        body.extend(format!("DEVNAME={name}\0").bytes());
+        self.answer(unique, 0, &[&body])
+    }
+
+    pub(crate) fn opened(&self, unique: u64, file: u64) -> io::Result<()> {
+        self.answer(unique, 0, &[&file.to_ne_bytes(), &[0; 8]])
+    }
+
+    /// What the module says of a file that no asynchronous request uses: one can be submitted.
+    pub(crate) fn polled(&self, unique: u64) -> io::Result<()> {
+        let events = (libc::POLLOUT | libc::POLLWRNORM) as u32;
+        self.answer(unique, 0, &[&events.to_ne_bytes(), &[0; 4]])
+    }
+
+    pub(crate) fn done(&self, unique: u64) -> io::Result<()> {
+        self.answer(unique, 0, &[])
+    }
+
+    pub(crate) fn failed(&self, unique: u64, errno: Errno) -> io::Result<()> {
+        self.answer(unique, -(errno as i32), &[])
+    }
+
+    /// An ioctl that returns 0 and fills the ranges that were asked for, which `output` are, one after the other.
+    pub(crate) fn ioctl(&self, unique: u64, output: &[&[u8]]) -> io::Result<()> {
+        let parts: Vec<&[u8]> = std::iter::once(&[0; 16][..]).chain(output.iter().copied()).collect();
+        self.answer(unique, 0, &parts)
+    }
+
+    /// Asks for the same ioctl again, with these ranges of the caller's memory.
+    pub(crate) fn retry(&self, unique: u64, input: &[Range], output: &[Range]) -> io::Result<()> {
+        let mut body: Vec<u8> =
+            [0, IOCTL_RETRY, input.len() as u32, output.len() as u32].into_iter().flat_map(u32::to_ne_bytes).collect();
+        for range in input.iter().chain(output) {
+            body.extend(range.address.to_ne_bytes());
+            body.extend((range.bytes as u64).to_ne_bytes());
+        }
+        self.answer(unique, 0, &[&body])
+    }
+
+    /// One write is one answer.
+    fn answer(&self, unique: u64, error: i32, parts: &[&[u8]]) -> io::Result<()> {
+        let mut header = [0; 16];
+        let length = 16 + parts.iter().map(|part| part.len()).sum::<usize>();
+        header[..4].copy_from_slice(&(length as u32).to_ne_bytes());
+        header[4..8].copy_from_slice(&error.to_ne_bytes());
+        header[8..].copy_from_slice(&unique.to_ne_bytes());
+        let parts: Vec<IoSlice<'_>> =
+            std::iter::once(&header[..]).chain(parts.iter().copied()).map(IoSlice::new).collect();
+        match (&self.0).write_vectored(&parts) {
+            // Who asked was interrupted, and does not wait any more.
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
+            result => result.map(|_| ()),
+        }
+    }
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A message as the kernel lays it out.
+    fn message(opcode: u32, body: &[u8]) -> Vec<u8> {
+        let mut bytes: Vec<u8> =
+            [HEADER as u32 + body.len() as u32, opcode].into_iter().flat_map(u32::to_ne_bytes).collect();
+        bytes.extend(77_u64.to_ne_bytes());
+        bytes.extend(0_u64.to_ne_bytes());
+        bytes.extend([1000_u32, 100, 4321, 0].into_iter().flat_map(u32::to_ne_bytes));
+        bytes.extend(body);
+        bytes
+    }
+
+    #[test]
+    fn an_ioctl_says_who_asks_and_what_came_along() {
+        let mut body = 5_u64.to_ne_bytes().to_vec();
+        body.extend([IOCTL_COMPAT, 0xc01c_6368].into_iter().flat_map(u32::to_ne_bytes));
+        body.extend(0x1000_u64.to_ne_bytes());
+        body.extend([3_u32, 9].into_iter().flat_map(u32::to_ne_bytes));
+        body.extend(b"abc");
+        let bytes = message(IOCTL, &body);
+        let (header, message) = parse(&bytes).unwrap();
+        assert_eq!((header.unique, header.uid, header.pid), (77, 1000, 4321));
+        let Message::Ioctl(ioctl) = message else { panic!("{message:?}") };
+        assert_eq!((ioctl.file, ioctl.code, ioctl.address, ioctl.output), (5, 0xc01c_6368, 0x1000, 9));
+        assert_eq!((ioctl.width, ioctl.input), (Width::W32, &b"abc"[..]));
+        assert!(parse(&bytes[..bytes.len() - 1]).is_none(), "cut off");
+        assert!(parse(&bytes[..HEADER - 1]).is_none());
+    }
+
+    #[test]
+    fn answers_are_single_writes_with_their_length_and_question() {
+        use std::io::{Read, Seek};
+        let mut file = std::fs::File::from(nix_memfd());
+        let kernel = Kernel(file.try_clone().unwrap());
+        kernel.failed(9, Errno::EINVAL).unwrap();
+        kernel.retry(10, &[Range { address: 1, bytes: 2 }], &[]).unwrap();
+        let mut bytes = Vec::new();
+        file.rewind().unwrap();
+        file.read_to_end(&mut bytes).unwrap();
+        let (failed, retry) = bytes.split_at(16);
+        assert_eq!(u32_at(failed, 0), Some(16));
+        assert_eq!(u32_at(failed, 4), Some((-22_i32).cast_unsigned()));
+        assert_eq!(u64_at(failed, 8), Some(9));
+        assert_eq!((u32_at(retry, 0), retry.len()), (Some(48), 48));
+        assert_eq!((u32_at(retry, 20), u32_at(retry, 24), u64_at(retry, 32)), (Some(IOCTL_RETRY), Some(1), Some(1)));
+    }
+
+    fn nix_memfd() -> std::os::fd::OwnedFd {
+        let path = std::env::temp_dir().join(format!("gantry-cuse-{}", std::process::id()));
+        let file = std::fs::File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
+        std::fs::remove_file(path).unwrap();
+        file.into()
+    }
+}

@@ -1,0 +1,25 @@
+//! `/dev/crypto` without a kernel module: a CUSE server that offers every device of Gantry to programs written for cryptodev.
+//!
+//! One request, followed through the files: `fuse.rs` reads it from /dev/cuse, `plan.rs` says what it needs of its caller's
+//! memory and what it is to do, `memory.rs` reads that, `task.rs` does it in steps on the `session.rs` of the file,
+//! `server.rs` is the loop around them. `limits.rs` counts what each user has.
+//!
+//! **Gathering.** The server reads every request that is waiting, makes tasks of them, and hands the requests of all tasks
+//! that can share a batch to core together: messages of one digest algorithm from any number of programs run side by side.
+//! **Nobody waits for somebody else.** What is long goes to a thread of its own with the state of its session; meanwhile
+//! requests of that session wait in order, and all others go on.
+
+#![forbid(unsafe_code)]
+
+mod fuse;
+#[cfg(test)]
+mod hostile;
+mod limits;
+mod memory;
+mod plan;
+mod server;
+mod session;
+mod task;
+
+pub use limits::Limits;
+pub use server::Server;

@@ -1,0 +1,580 @@
+//! The loop: read what is waiting, do it side by side, answer.
+
+use std::collections::{HashMap, VecDeque};
+use std::convert::Infallible;
+use std::fs::OpenOptions;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use gantry::{Gantry, Queue};
+use gantry_abi_cryptodev::{Ioctl, MAX_HMAC_KEY};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use zeroize::Zeroizing;
+
+use crate::fuse::{self, Header, Kernel, Message, Range};
+use crate::limits::{Limits, Room, Users};
+use crate::memory::{self, Trouble};
+use crate::plan::{Action, Call, Plan, Sessions, Wanted, plan, total};
+use crate::session::{Maker, Shape, State, describe};
+use crate::task::{Task, side_by_side};
+
+/// Bytes from which a request gets a thread of its own, so that others need not wait for it.
+const LONG: usize = 128 << 10;
+/// Bytes after which a round is full: what the last caller of a round waits for at most.
+const ROUND: usize = 1 << 20;
+/// Requests after which a round is full.
+const CALLS: usize = 64;
+
+/// The server of one device.
+pub struct Server {
+    kernel: Arc<Kernel>,
+    buffer: Zeroizing<Vec<u8>>,
+    maker: Maker,
+    /// Where requests of several keys meet.
+    queue: Queue,
+    users: Users,
+    files: HashMap<u64, OpenFile>,
+    next_file: u64,
+    next_session: u32,
+    /// To be looked at in this round.
+    asks: VecDeque<Ask>,
+    /// Long ones that do not fit beside what their user has in work.
+    held: Vec<Ask>,
+    round: Vec<Running>,
+    round_bytes: usize,
+    workers: Workers,
+}
+
+/// What one open of the device has.
+struct OpenFile {
+    uid: u32,
+    /// The memory of its callers can be read directly.
+    direct: bool,
+    sessions: HashMap<u32, Entry>,
+}
+
+struct Entry {
+    shape: Arc<Shape>,
+    /// Away while a task has it.
+    state: Option<State>,
+    /// For when it is back.
+    waiting: VecDeque<Ask>,
+}
+
+impl Sessions for OpenFile {
+    fn shape(&self, session: u32) -> Option<&Shape> {
+        self.sessions.get(&session).map(|entry| &*entry.shape)
+    }
+}
+
+/// An ioctl that waits for its answer.
+struct Ask {
+    who: Header,
+    file: u64,
+    call: Call,
+    /// What the kernel brought along, and how much it will take back: of the retry protocol.
+    input: Zeroizing<Vec<u8>>,
+    output: usize,
+}
+
+/// An ask with its task.
+struct Running {
+    ask: Ask,
+    outputs: Vec<Wanted>,
+    task: Task,
+}
+
+impl Server {
+    /// Makes `/dev/NAME`. Programs can open it when this returns, and are answered by [`run`](Self::run).
+    ///
+    /// # Errors
+    /// Those of `/dev/cuse`: it is not there (module `cuse`), not ours, or the name is taken.
+    pub fn new(gantry: Gantry, name: &str, limits: Limits) -> io::Result<Self> {
+        let device = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/cuse")?;
+        let kernel = Arc::new(Kernel(device));
+        let workers = Workers::start(&kernel)?;
+        let maker = Maker::new(gantry);
+        let queue = maker.queue().map_err(io::Error::other)?;
+        let mut server = Self {
+            kernel,
+            buffer: Zeroizing::new(vec![0; 2 * fuse::LARGEST]),
+            maker,
+            queue,
+            users: Users::new(limits),
+            files: HashMap::new(),
+            next_file: 1,
+            next_session: 1,
+            asks: VecDeque::new(),
+            held: Vec::new(),
+            round: Vec::new(),
+            round_bytes: 0,
+            workers,
+        };
+        server.wait()?;
+        let length = server.read()?.ok_or(io::ErrorKind::UnexpectedEof)?;
+        match fuse::parse(&server.buffer[..length]) {
+            Some((who, Message::Init)) => server.kernel.init(who.unique, name)?,
+            _ => return Err(io::ErrorKind::InvalidData.into()),
+        }
+        Ok(server)
+    }
+
+    /// Answers programs until the process ends. When it ends, however it does, the kernel answers those who wait: with
+    /// ECONNABORTED.
+    ///
+    /// # Errors
+    /// The kernel ended the device (`ENODEV`), or cannot be talked to.
+    pub fn run(mut self) -> io::Result<Infallible> {
+        loop {
+            self.wait()?;
+            self.welcome_back();
+            self.gather()?;
+            while !self.asks.is_empty() || !self.round.is_empty() {
+                while self.round_bytes < ROUND
+                    && let Some(ask) = self.asks.pop_front()
+                {
+                    self.look_at(ask)?;
+                }
+                self.run_round()?;
+            }
+        }
+    }
+
+    fn wait(&self) -> io::Result<()> {
+        let fds = [self.kernel.0.as_fd(), self.workers.woken.as_fd()];
+        let mut fds = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        match poll(&mut fds, PollTimeout::NONE) {
+            Err(Errno::EINTR) | Ok(_) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Reads one message into the buffer; `None` when none is waiting.
+    fn read(&mut self) -> io::Result<Option<usize>> {
+        match (&self.kernel.0).read(&mut self.buffer) {
+            Ok(length) => Ok(Some(length)),
+            Err(error) => match error.raw_os_error() {
+                // ENOENT: who asked went away in the meantime.
+                Some(libc::EAGAIN | libc::EINTR | libc::ENOENT) => Ok(None),
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// Everything that is waiting.
+    fn gather(&mut self) -> io::Result<()> {
+        while self.asks.len() < CALLS
+            && let Some(length) = self.read()?
+        {
+            let Some((who, message)) = fuse::parse(&self.buffer[..length]) else { continue };
+            let kernel = &self.kernel;
+            match message {
+                Message::Interrupt => {} // it is answered soon in any case
+                Message::Open => {
+                    let file = OpenFile { uid: who.uid, direct: true, sessions: HashMap::new() };
+                    self.files.insert(self.next_file, file);
+                    kernel.opened(who.unique, self.next_file)?;
+                    self.next_file += 1;
+                }
+                Message::Release { file } => {
+                    if let Some(file) = self.files.remove(&file) {
+                        self.users.close(file.uid, file.sessions.len());
+                    }
+                    kernel.done(who.unique)?;
+                }
+                Message::Poll => kernel.polled(who.unique)?,
+                Message::Init | Message::Other => kernel.failed(who.unique, Errno::EINVAL)?,
+                Message::Ioctl(ioctl) => match Ioctl::from_code(ioctl.code, ioctl.width) {
+                    None => kernel.failed(who.unique, Errno::EINVAL)?,
+                    Some(name) => self.asks.push_back(Ask {
+                        who,
+                        file: ioctl.file,
+                        call: Call { ioctl: name, width: ioctl.width, address: ioctl.address },
+                        input: Zeroizing::new(ioctl.input.to_vec()),
+                        output: ioctl.output,
+                    }),
+                },
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers an ask, or makes it part of the round, or puts it where it waits.
+    fn look_at(&mut self, mut ask: Ask) -> io::Result<()> {
+        let Some(file) = self.files.get_mut(&ask.file) else {
+            return self.kernel.failed(ask.who.unique, Errno::EINVAL);
+        };
+        let mut got = std::mem::take(&mut ask.input);
+        loop {
+            let wanted = match plan(ask.call, file, &got) {
+                Plan::Fail(errno) => return self.kernel.failed(ask.who.unique, errno),
+                Plan::Ready { action, inputs, outputs } => {
+                    if !file.direct && ask.output != total(&outputs) {
+                        return self.kernel.retry(ask.who.unique, &ranges(&inputs), &ranges(&outputs));
+                    }
+                    return self.act(ask, action, outputs, got);
+                }
+                Plan::Read(wanted) => wanted,
+            };
+            if let Some(entry) = worked_on(ask.call, &got).and_then(|session| file.sessions.get_mut(&session))
+                && entry.state.is_none()
+            {
+                // What comes along of its data is read when it is its turn.
+                if !file.direct {
+                    ask.input = got;
+                }
+                entry.waiting.push_back(ask);
+                return Ok(());
+            }
+            if !file.direct {
+                return self.kernel.retry(ask.who.unique, &ranges(&wanted), &[]);
+            }
+            let missing = missing(&wanted, got.len());
+            if total(missing) >= LONG {
+                return self.look_at_long(ask, total(missing), got);
+            }
+            match read(&ask, missing, &mut got) {
+                Ok(()) => {}
+                Err(Refusal::Errno(errno)) => return self.kernel.failed(ask.who.unique, errno),
+                Err(Refusal::Denied) => {
+                    file.direct = false;
+                    got.clear();
+                }
+            }
+        }
+    }
+
+    /// Sends what takes long to a worker, with the state of its session.
+    fn look_at_long(&mut self, ask: Ask, bytes: usize, got: Zeroizing<Vec<u8>>) -> io::Result<()> {
+        let Some(file) = self.files.get_mut(&ask.file) else { return Ok(()) };
+        match self.users.room(file.uid, bytes) {
+            Room::Never => return self.kernel.failed(ask.who.unique, Errno::ENOMEM),
+            Room::Later => {
+                self.held.push(ask);
+                return Ok(());
+            }
+            Room::Now => {}
+        }
+        let entry = worked_on(ask.call, &got).and_then(|session| Some((session, file.sessions.get_mut(&session)?)));
+        let Some((session, entry)) = entry else { return self.kernel.failed(ask.who.unique, Errno::EINVAL) };
+        let Some(state) = entry.state.take() else {
+            entry.waiting.push_back(ask);
+            return Ok(());
+        };
+        self.users.begin(file.uid, bytes);
+        let long = Long { session, shape: entry.shape.clone(), state, bytes, uid: file.uid, got, ask };
+        self.workers.send(long);
+        Ok(())
+    }
+
+    /// Does what needs no device at once, and gives the rest to the round.
+    fn act(&mut self, ask: Ask, action: Action, outputs: Vec<Wanted>, got: Zeroizing<Vec<u8>>) -> io::Result<()> {
+        let Some(file) = self.files.get_mut(&ask.file) else { return Ok(()) };
+        let unique = ask.who.unique;
+        let bytes = match action {
+            Action::Features => vec![0; 4],
+            Action::Descriptor => match descriptor(ask.who.pid) {
+                Some(number) => number.to_ne_bytes().to_vec(),
+                None => return self.kernel.failed(unique, Errno::EINVAL),
+            },
+            Action::Info(mut op) => {
+                if let Some(shape) = file.shape(op.session) {
+                    describe(shape, &mut op);
+                }
+                op.to_bytes(ask.call.width)
+            }
+            Action::Open { mut op, key, mac_key } => {
+                if !self.users.open(file.uid) {
+                    return self.kernel.failed(unique, Errno::ENOMEM);
+                }
+                // Without a MAC nobody has looked at this.
+                let mac_bytes = (op.mac_key_len as usize).min(MAX_HMAC_KEY);
+                // A MAC key that is nowhere is as many zeros.
+                let mac_key = if mac_key.is_empty() {
+                    Zeroizing::new(vec![0; mac_bytes])
+                } else {
+                    Zeroizing::new(got[mac_key].to_vec())
+                };
+                let Some(shape) = self.maker.make(op.cipher, &got[key], op.mac, &mac_key) else {
+                    self.users.close(file.uid, 1);
+                    return self.kernel.failed(unique, Errno::EINVAL);
+                };
+                op.session = self.next_session;
+                self.next_session = self.next_session.wrapping_add(1);
+                let session = op.session;
+                let entry = Entry { shape: Arc::new(shape), state: Some(State::new()), waiting: VecDeque::new() };
+                let (direct, uid) = (file.direct, file.uid);
+                file.sessions.insert(session, entry);
+                let given = answer(&self.kernel, direct, &ask, &outputs, Ok(vec![&op.to_bytes(ask.call.width)]))?;
+                if !given && let Some(file) = self.files.get_mut(&ask.file) {
+                    file.sessions.remove(&session);
+                    self.users.close(uid, 1);
+                }
+                return Ok(());
+            }
+            Action::Close(session) => {
+                match file.sessions.get_mut(&session) {
+                    Some(entry) if entry.state.is_none() => {
+                        let input = got;
+                        entry.waiting.push_back(Ask { input, ..ask });
+                        return Ok(());
+                    }
+                    // The module has no error for a session that is not there.
+                    _ => {
+                        if let Some(entry) = file.sessions.remove(&session) {
+                            self.users.close(file.uid, 1);
+                            self.asks.extend(entry.waiting);
+                        }
+                        Vec::new()
+                    }
+                }
+            }
+            Action::CopyHash { to, from } => {
+                let away =
+                    [to, from].into_iter().find(|id| file.sessions.get(id).is_some_and(|entry| entry.state.is_none()));
+                if let Some(entry) = away.and_then(|id| file.sessions.get_mut(&id)) {
+                    entry.waiting.push_back(Ask { input: got, ..ask });
+                    return Ok(());
+                }
+                let stream = file.sessions.get(&from).and_then(|entry| entry.state.as_ref()?.stream.clone());
+                if let Some(state) = file.sessions.get_mut(&to).and_then(|entry| entry.state.as_mut()) {
+                    state.stream = stream;
+                }
+                Vec::new()
+            }
+            Action::Crypt(job) => {
+                let Some(entry) = file.sessions.get_mut(&job.session) else {
+                    return self.kernel.failed(unique, Errno::EINVAL);
+                };
+                let Some(state) = entry.state.take() else {
+                    entry.waiting.push_back(Ask { input: got, ..ask });
+                    return Ok(());
+                };
+                self.round_bytes += got.len();
+                self.round.push(Running { task: Task::new(entry.shape.clone(), state, job, got), ask, outputs });
+                return Ok(());
+            }
+        };
+        answer(&self.kernel, file.direct, &ask, &outputs, Ok(vec![&bytes])).map(|_| ())
+    }
+
+    /// Does everything of the round side by side, and answers.
+    fn run_round(&mut self) -> io::Result<()> {
+        self.round_bytes = 0;
+        let mut round = std::mem::take(&mut self.round);
+        side_by_side(round.iter_mut().map(|running| &mut running.task), &mut self.queue);
+        for Running { ask, outputs, task } in round {
+            let direct = self.files.get(&ask.file).is_some_and(|file| file.direct);
+            answer(&self.kernel, direct, &ask, &outputs, task.result())?;
+            let session = task.session_id();
+            self.come_home(ask.file, session, task.into_state());
+        }
+        Ok(())
+    }
+
+    fn come_home(&mut self, file: u64, session: u32, state: State) {
+        if let Some(entry) = self.files.get_mut(&file).and_then(|file| file.sessions.get_mut(&session)) {
+            entry.state = Some(state);
+            // In their order, and before those that came later.
+            while let Some(ask) = entry.waiting.pop_back() {
+                self.asks.push_front(ask);
+            }
+        }
+    }
+
+    /// Takes back what workers have done.
+    fn welcome_back(&mut self) {
+        let _ = self.workers.woken.read();
+        let mut any = false;
+        while let Ok(back) = self.workers.back.try_recv() {
+            self.users.end(back.uid, back.bytes);
+            self.come_home(back.file, back.session, back.state);
+            any = true;
+        }
+        if any {
+            self.asks.extend(self.held.drain(..));
+        }
+    }
+}
+
+/// The session whose state a call needs, once its structure has been read. Both structures begin with it.
+fn worked_on(call: Call, got: &[u8]) -> Option<u32> {
+    let bytes = got.get(..4).filter(|_| matches!(call.ioctl, Ioctl::Crypt | Ioctl::AuthCrypt))?;
+    Some(u32::from_ne_bytes(bytes.try_into().ok()?))
+}
+
+/// Those of the ranges that have not been read: plans read whole ranges.
+fn missing(wanted: &[Wanted], got: usize) -> &[Wanted] {
+    let mut end = 0;
+    let read = wanted.iter().take_while(|wanted| {
+        end += wanted.range.bytes;
+        end <= got
+    });
+    &wanted[read.count()..]
+}
+
+fn ranges(wanted: &[Wanted]) -> Vec<Range> {
+    wanted.iter().map(|wanted| wanted.range).filter(|range| range.bytes > 0).collect()
+}
+
+enum Refusal {
+    Denied,
+    Errno(Errno),
+}
+
+fn read(ask: &Ask, missing: &[Wanted], got: &mut Vec<u8>) -> Result<(), Refusal> {
+    let all: Vec<Range> = missing.iter().map(|wanted| wanted.range).collect();
+    memory::read(ask.who.pid, &all, got).map_err(|trouble| refusal(trouble, missing))
+}
+
+fn refusal(trouble: Trouble, wanted: &[Wanted]) -> Refusal {
+    match trouble {
+        Trouble::Denied => Refusal::Denied,
+        Trouble::Fault(place) => Refusal::Errno(wanted.get(place).map_or(Errno::EFAULT, |wanted| wanted.errno)),
+    }
+}
+
+/// Gives a result to its caller; false when the caller's memory did not take it.
+fn answer(
+    kernel: &Kernel,
+    direct: bool,
+    ask: &Ask,
+    outputs: &[Wanted],
+    result: Result<Vec<&[u8]>, Errno>,
+) -> io::Result<bool> {
+    let unique = ask.who.unique;
+    let parts = match result {
+        Ok(parts) => parts,
+        Err(errno) => return kernel.failed(unique, errno).map(|()| true),
+    };
+    if !direct {
+        return kernel.ioctl(unique, &parts).map(|()| true);
+    }
+    let all: Vec<Range> = outputs.iter().map(|wanted| wanted.range).collect();
+    match memory::write(ask.who.pid, &all, &parts).map_err(|trouble| refusal(trouble, outputs)) {
+        Ok(()) => kernel.ioctl(unique, &[]).map(|()| true),
+        Err(Refusal::Errno(errno)) => kernel.failed(unique, errno).map(|()| false),
+        // It could be read a moment ago: the caller is on its way out.
+        Err(Refusal::Denied) => kernel.failed(unique, Errno::EFAULT).map(|()| false),
+    }
+}
+
+/// The descriptor on which a thread waits in its ioctl. A server cannot give a program a second one, so CRIOGET gives back
+/// the first.
+fn descriptor(thread: i32) -> Option<i32> {
+    for _ in 0..1000 {
+        let text = std::fs::read_to_string(format!("/proc/{thread}/syscall")).ok()?;
+        if text.starts_with("running") {
+            // It is on its way to sleep.
+            thread::yield_now();
+            continue;
+        }
+        let number = text.split(' ').nth(1)?.strip_prefix("0x")?;
+        return i32::from_str_radix(number, 16).ok();
+    }
+    None
+}
+
+/// A request that takes long.
+struct Long {
+    ask: Ask,
+    session: u32,
+    shape: Arc<Shape>,
+    state: State,
+    got: Zeroizing<Vec<u8>>,
+    uid: u32,
+    bytes: usize,
+}
+
+/// What comes back of it.
+struct Back {
+    file: u64,
+    session: u32,
+    state: State,
+    uid: u32,
+    bytes: usize,
+}
+
+/// The threads that do what takes long.
+struct Workers {
+    work: Sender<Long>,
+    back: Receiver<Back>,
+    woken: Arc<EventFd>,
+}
+
+impl Workers {
+    fn start(kernel: &Arc<Kernel>) -> io::Result<Self> {
+        let (work, inbox) = channel::<Long>();
+        let (outbox, back) = channel();
+        let woken = Arc::new(EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?);
+        let inbox = Arc::new(Mutex::new(inbox));
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from).min(16) {
+            let (inbox, outbox, woken, kernel) = (inbox.clone(), outbox.clone(), woken.clone(), kernel.clone());
+            thread::Builder::new().name("long requests".to_owned()).spawn(move || {
+                loop {
+                    let next = inbox.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                    let Ok(long) = next else { return };
+                    let (file, unique) = (long.ask.file, long.ask.who.unique);
+                    let (session, uid, bytes) = (long.session, long.uid, long.bytes);
+                    let state = catch_unwind(AssertUnwindSafe(|| long.run(&kernel))).unwrap_or_else(|_| {
+                        let _ = kernel.failed(unique, Errno::EIO);
+                        State::new()
+                    });
+                    if outbox.send(Back { file, session, state, uid, bytes }).is_err() {
+                        return;
+                    }
+                    let _ = woken.write(1);
+                }
+            })?;
+        }
+        Ok(Self { work, back, woken })
+    }
+
+    fn send(&self, long: Long) {
+        // The threads live as long as this does.
+        let _ = self.work.send(long);
+    }
+}
+
+/// The one session that a worker knows.
+struct One<'s>(u32, &'s Shape);
+
+impl Sessions for One<'_> {
+    fn shape(&self, session: u32) -> Option<&Shape> {
+        (session == self.0).then_some(self.1)
+    }
+}
+
+impl Long {
+    /// Reads, works, writes, answers.
+    fn run(self, kernel: &Kernel) -> State {
+        let Self { ask, session, shape, state, mut got, .. } = self;
+        let errno = loop {
+            match plan(ask.call, &One(session, &shape), &got) {
+                Plan::Fail(errno) => break errno,
+                Plan::Read(wanted) => match read(&ask, missing(&wanted, got.len()), &mut got) {
+                    Ok(()) => {}
+                    Err(Refusal::Errno(errno)) => break errno,
+                    Err(Refusal::Denied) => break Errno::EFAULT,
+                },
+                Plan::Ready { action: Action::Crypt(job), outputs, .. } => {
+                    let mut task = Task::new(shape, state, job, got);
+                    task.run();
+                    // What cannot be answered has nobody who waits.
+                    let _ = answer(kernel, true, &ask, &outputs, task.result());
+                    return task.into_state();
+                }
+                Plan::Ready { .. } => break Errno::EINVAL,
+            }
+        };
+        let _ = kernel.failed(ask.who.unique, errno);
+        state
+    }
+}

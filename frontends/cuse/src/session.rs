@@ -1,0 +1,251 @@
+//! The sessions of the interface: a cipher, a digest or MAC, or both, and what one request leaves to the next.
+
+use std::time::Duration;
+
+use gantry::driver::Class;
+use gantry::{Algorithm, Gantry, Kind, Operation, RegisteredDevice, Session, SessionParams, Stream};
+use gantry::{Queue, QueueOptions};
+use gantry_abi_cryptodev::{self as abi, CipherRow, HashRow, SessionInfoOp};
+use zeroize::Zeroize;
+
+/// What of a session never changes.
+#[derive(Debug)]
+pub(crate) struct Shape {
+    pub(crate) cipher: Option<Cipher>,
+    pub(crate) hash: Option<Hash>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Cipher {
+    pub(crate) row: &'static CipherRow,
+    pub(crate) algorithm: Algorithm,
+    pub(crate) session: Session,
+    /// Some device runs requests of several keys side by side: by operation, encryption first.
+    pub(crate) gathers: [bool; 2],
+}
+
+#[derive(Debug)]
+pub(crate) struct Hash {
+    pub(crate) row: &'static HashRow,
+    pub(crate) session: Session,
+    /// Of digests, which have no keys: requests of the same lane share a batch.
+    pub(crate) lane: Option<u32>,
+    /// Of MACs: some device runs requests of several keys side by side.
+    pub(crate) gathers: bool,
+}
+
+/// What requests change.
+pub(crate) struct State {
+    /// With which a request goes on that brings no IV.
+    pub(crate) iv: [u8; abi::MAX_IV],
+    /// A message that has begun.
+    pub(crate) stream: Option<Stream>,
+}
+
+impl State {
+    pub(crate) fn new() -> Self {
+        Self { iv: [0; abi::MAX_IV], stream: None }
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        self.iv.zeroize();
+    }
+}
+
+impl Hash {
+    /// Bytes of the digest.
+    pub(crate) fn bytes(&self) -> usize {
+        self.session.params().tag_length()
+    }
+}
+
+/// Makes sessions. Digests have no keys, so one session for each algorithm serves everybody: messages of several programs
+/// run side by side in it.
+pub(crate) struct Maker {
+    gantry: Gantry,
+    digests: Vec<(&'static HashRow, Session)>,
+}
+
+impl Maker {
+    /// A queue in which requests of several keys meet. Its requests go when the round has all of them, so none waits.
+    pub(crate) fn queue(&self) -> gantry::Result<Queue> {
+        self.gantry.queue(QueueOptions { gather: Duration::ZERO, bytes: usize::MAX >> 1, ..QueueOptions::default() })
+    }
+
+    pub(crate) fn new(gantry: Gantry) -> Self {
+        Self { gantry, digests: Vec::new() }
+    }
+
+    /// `None` where nobody serves it, or the keys are not ones.
+    pub(crate) fn make(&mut self, cipher: u32, key: &[u8], mac: u32, mac_key: &[u8]) -> Option<Shape> {
+        let cipher = match abi::cipher(cipher) {
+            Some(row) => Some(self.cipher(row, key)?),
+            None => None,
+        };
+        let is_aead = cipher.as_ref().is_some_and(|cipher| cipher.row.is_aead());
+        let hash = match abi::hash(mac) {
+            // The module takes no notice of it then.
+            Some(_) if is_aead => None,
+            Some(row) => Some(self.hash(row, mac_key)?),
+            None => None,
+        };
+        Some(Shape { cipher, hash })
+    }
+
+    fn cipher(&self, row: &'static CipherRow, key: &[u8]) -> Option<Cipher> {
+        let null = row.algorithms == [Algorithm::Null];
+        let (algorithm, key) = if null { (Algorithm::Null, &[][..]) } else { (row.with_key(key.len())?, key) };
+        let session = self.gantry.session(SessionParams::new(algorithm, key)).ok()?;
+        // Somebody must be there for it now; the module, too, has its driver from here on.
+        session.route(algorithm.kind().operations()[0], 0, 1)?;
+        let gathers = [Operation::Encrypt, Operation::Decrypt].map(|operation| self.gathers(algorithm, operation));
+        Some(Cipher { row, algorithm, session, gathers })
+    }
+
+    fn hash(&mut self, row: &'static HashRow, key: &[u8]) -> Option<Hash> {
+        let keyed = row.algorithm.kind() == Kind::Mac;
+        if let Some((row, session)) = self.digests.iter().find(|(known, _)| known.number == row.number) {
+            return Some(Hash { row, session: session.clone(), lane: Some(row.number), gathers: false });
+        }
+        let session = self.gantry.session(SessionParams::new(row.algorithm, if keyed { key } else { &[] })).ok()?;
+        // A session whose messages cannot come in pieces is none.
+        session.stream(1).ok()?;
+        let lane = (!keyed).then_some(row.number);
+        if !keyed {
+            self.digests.push((row, session.clone()));
+        }
+        let gathers = keyed && self.gathers(row.algorithm, Operation::Mac);
+        Some(Hash { row, session, lane, gathers })
+    }
+
+    /// Whether company makes a request cheaper.
+    fn gathers(&self, algorithm: Algorithm, operation: Operation) -> bool {
+        let lanes = |device: &RegisteredDevice| {
+            let capability =
+                device.capability(algorithm).filter(|capability| capability.operations.contains(&operation));
+            capability.is_some_and(|capability| capability.lanes > 1)
+        };
+        self.gantry.devices().iter().any(lanes)
+    }
+}
+
+/// The IV with which data of the same session goes on after `output` was made of `input`, both whole blocks where the mode
+/// has no partial ones. The kernel's modes leave it in the request.
+pub(crate) struct Chain {
+    encrypt: bool,
+    /// The last block of the input, which work in place overwrites.
+    last_input: [u8; 16],
+    length: usize,
+}
+
+/// How a mode goes on from one request to the next.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// The last block of ciphertext.
+    Cbc,
+    Cfb,
+    /// The last block of key stream.
+    Ofb,
+    Ctr,
+    /// As it came.
+    Stays,
+}
+
+fn mode(cipher: &Cipher) -> Mode {
+    match cipher.row.number {
+        2 | 11 => Mode::Cbc,
+        21 => Mode::Ctr,
+        24 => Mode::Cfb,
+        25 => Mode::Ofb,
+        _ => Mode::Stays,
+    }
+}
+
+impl Chain {
+    /// Bytes that must be added to data of this length so that the end of the chain can be seen: OFB's last block of key
+    /// stream is what it makes of zeros.
+    pub(crate) fn padding(cipher: &Cipher, length: usize) -> usize {
+        if mode(cipher) == Mode::Ofb { length.next_multiple_of(16) - length } else { 0 }
+    }
+
+    /// Before the data is worked on.
+    pub(crate) fn before(cipher: &Cipher, encrypt: bool, input: &[u8]) -> Self {
+        let mut last_input = [0; 16];
+        if let Some(block) = last_block(cipher, input) {
+            last_input[..block.len()].copy_from_slice(block);
+        }
+        Self { encrypt, last_input, length: input.len() }
+    }
+
+    /// After it, with the output: the IV that comes next takes the place of the one that came.
+    pub(crate) fn after(self, cipher: &Cipher, output: &[u8], iv: &mut [u8; 16]) {
+        let Some(last_output) = last_block(cipher, output) else {
+            // No whole block, but CTR has used up its counter.
+            if mode(cipher) == Mode::Ctr && self.length > 0 {
+                count(iv, 1);
+            }
+            return;
+        };
+        let ciphertext = if self.encrypt { last_output } else { &self.last_input[..last_output.len()] };
+        match mode(cipher) {
+            Mode::Cbc | Mode::Cfb => iv[..ciphertext.len()].copy_from_slice(ciphertext),
+            Mode::Ofb => {
+                for ((iv, input), output) in iv.iter_mut().zip(self.last_input).zip(last_output) {
+                    *iv = input ^ output;
+                }
+            }
+            Mode::Ctr => count(iv, self.length.div_ceil(16) as u128),
+            Mode::Stays => {}
+        }
+    }
+}
+
+/// The last whole block.
+fn last_block<'d>(cipher: &Cipher, data: &'d [u8]) -> Option<&'d [u8]> {
+    let block = if cipher.row.number == 2 { 8 } else { 16 };
+    data.rchunks_exact(block)
+        .next()
+        .filter(|_| data.len().is_multiple_of(block))
+        .or_else(|| data.chunks_exact(block).last())
+}
+
+/// CTR counts in all 16 bytes.
+fn count(iv: &mut [u8; 16], blocks: u128) {
+    *iv = u128::from_be_bytes(*iv).wrapping_add(blocks).to_be_bytes();
+}
+
+/// What CIOCGSESSINFO says: the kernel's names of the algorithms, and the device that a single request would go to.
+pub(crate) fn describe(shape: &Shape, info: &mut SessionInfoOp) {
+    (info.align_mask, info.flags) = (0, 0);
+    if let Some(cipher) = &shape.cipher {
+        let device = device(&cipher.session, cipher.algorithm.kind().operations()[0], info);
+        (info.cipher_name, info.cipher_driver) = (name(cipher.row.name), device);
+    }
+    if let Some(hash) = &shape.hash {
+        let algorithm = hash.row.algorithm;
+        let device = device(&hash.session, algorithm.kind().operations()[0], info);
+        (info.hash_name, info.hash_driver) = (name(algorithm.info().kernel), device);
+    }
+}
+
+/// `gantry-` and the device; sets the flag of engines.
+fn device(session: &Session, operation: Operation, info: &mut SessionInfoOp) -> [u8; abi::MAX_NAME] {
+    // What programs ask this for is bulk data.
+    const BULK: usize = 16 << 10;
+    let Some(route) = session.route(operation, BULK, 1) else { return name("gantry") };
+    let device = &session.gantry().devices()[route.device];
+    if matches!(device.class(), Class::Hardware | Class::Gpu) {
+        info.flags |= abi::SIOP_FLAG_KERNEL_DRIVER_ONLY;
+    }
+    name(&format!("gantry-{}", device.name()))
+}
+
+/// As a C string.
+fn name(text: &str) -> [u8; abi::MAX_NAME] {
+    let mut name = [0; abi::MAX_NAME];
+    let length = text.len().min(abi::MAX_NAME - 1);
+    name[..length].copy_from_slice(&text.as_bytes()[..length]);
+    name
+}

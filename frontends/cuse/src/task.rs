@@ -1,0 +1,496 @@
+//! One request on its way through the devices, as steps. Each step is at most one request to core, and requests of several
+//! tasks that can share a batch do.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use gantry::{Completion, Outcome, Queue, Request, Session, Submission, Ticket};
+use gantry_abi_cryptodev as abi;
+use nix::errno::Errno;
+use subtle::{Choice, ConstantTimeEq, ConstantTimeLess};
+use zeroize::Zeroizing;
+
+use crate::plan::{Form, Job, finishes};
+use crate::session::{Chain, Cipher, Hash, Shape, State};
+
+/// A job with everything that it needs.
+pub(crate) struct Task {
+    shape: Arc<Shape>,
+    state: State,
+    job: Job,
+    /// What was read of the caller, and the data where it is worked on.
+    got: Zeroizing<Vec<u8>>,
+    steps: VecDeque<Step>,
+    /// What is done at the moment.
+    step: Option<Step>,
+    chain: Option<Chain>,
+    digest: Zeroizing<[u8; abi::MAX_DIGEST]>,
+    /// Of AEADs with tags of their own length.
+    session: Option<Session>,
+    /// Of TLS records that were opened: where the MAC is, and whether there is one.
+    mac: Range<usize>,
+    record_is_good: bool,
+    failed: Option<Errno>,
+    /// The request of this step is in a queue.
+    ticket: Option<Ticket>,
+}
+
+/// Where `bytes[8..12]` of both structures say how long the output is.
+const LEN_AT: Range<usize> = 8..12;
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// The whole message at once.
+    Digest(Range<usize>),
+    Update(Range<usize>),
+    Finish,
+    Cipher(Range<usize>),
+    Seal,
+    Open,
+    /// Encryption of a TLS record: MAC and padding behind the data.
+    CloseRecord,
+    /// Decryption: what is padding and what is MAC.
+    OpenRecord,
+    /// Compares the MAC.
+    Verify,
+}
+
+impl Task {
+    pub(crate) fn new(shape: Arc<Shape>, mut state: State, job: Job, got: Zeroizing<Vec<u8>>) -> Self {
+        let mut session = None;
+        let mut failed = None;
+        let (hashes, ciphers) = (shape.hash.is_some(), shape.cipher.is_some());
+        if !job.iv.is_empty() {
+            let iv = &got[job.iv.clone()];
+            state.iv[..iv.len()].copy_from_slice(iv);
+        }
+        let data = job.data.clone();
+        let mut steps = Vec::with_capacity(5);
+        match &job.form {
+            Form::Plain => {
+                if hashes && (job.flags == 0 || job.flags & abi::COP_FLAG_RESET != 0) {
+                    state.stream = None;
+                }
+                let ends = finishes(job.flags, data.len());
+                if ciphers && !job.encrypt && !data.is_empty() {
+                    steps.push(Step::Cipher(data.clone()));
+                }
+                if hashes && ends && state.stream.is_none() {
+                    steps.push(Step::Digest(data.clone()));
+                } else if hashes {
+                    steps.push(Step::Update(data.clone()));
+                    steps.extend(ends.then_some(Step::Finish));
+                }
+                if ciphers && job.encrypt && !data.is_empty() {
+                    steps.push(Step::Cipher(data));
+                }
+            }
+            Form::Aead { tag, .. } => {
+                if let Some(cipher) = &shape.cipher {
+                    session = with_tag(&cipher.session, *tag);
+                }
+                let nonce = shape.cipher.as_ref().and_then(|cipher| nonce(cipher, &state.iv));
+                failed = (session.is_none() || nonce.is_none()).then_some(Errno::EINVAL);
+                steps.push(if job.encrypt { Step::Seal } else { Step::Open });
+            }
+            Form::Tls { aad, .. } => {
+                state.stream = None;
+                let mac = [Step::Update(aad.clone()), Step::Update(data.clone()), Step::Finish];
+                let mac = mac.into_iter().filter(|_| hashes);
+                if job.encrypt {
+                    steps.extend(mac);
+                    steps.push(Step::CloseRecord);
+                } else {
+                    steps.extend([Step::Cipher(data), Step::OpenRecord]);
+                }
+            }
+            Form::Srtp { packet, .. } => {
+                state.stream = None;
+                let mac = hashes.then(|| Step::Digest(packet.clone()));
+                if job.encrypt {
+                    steps.extend((!data.is_empty()).then_some(Step::Cipher(data)));
+                    steps.extend(mac);
+                } else {
+                    steps.extend(mac);
+                    steps.extend(hashes.then_some(Step::Verify));
+                    steps.push(Step::Cipher(data));
+                }
+            }
+        }
+        let mut task = Self {
+            steps: steps.into(),
+            step: None,
+            chain: None,
+            digest: Zeroizing::new([0; abi::MAX_DIGEST]),
+            mac: 0..0,
+            record_is_good: true,
+            shape,
+            state,
+            job,
+            got,
+            session,
+            failed,
+            ticket: None,
+        };
+        task.room_for_chain();
+        task
+    }
+
+    /// What the next request of the session goes on with.
+    pub(crate) fn into_state(self) -> State {
+        self.state
+    }
+
+    pub(crate) fn session_id(&self) -> u32 {
+        self.job.session
+    }
+
+    /// Goes on to the next step that a device is needed for; false when there is none. `company` is the number of tasks
+    /// that are done side by side.
+    pub(crate) fn advance(&mut self, company: usize) -> bool {
+        while self.failed.is_none() {
+            self.step = self.steps.pop_front();
+            match self.step.clone() {
+                None => return false,
+                Some(Step::CloseRecord) => self.close_record(),
+                Some(Step::OpenRecord) => self.open_record(),
+                Some(Step::Verify) => self.verify(),
+                Some(Step::Update(_)) if self.state.stream.is_none() => {
+                    let hash = self.shape.hash.as_ref();
+                    self.state.stream = hash.and_then(|hash| hash.session.stream(company).ok());
+                    if self.state.stream.is_some() {
+                        return true;
+                    }
+                    self.failed = Some(Errno::EIO);
+                }
+                Some(Step::Cipher(range)) => {
+                    if let Some(cipher) = &self.shape.cipher {
+                        let range = self.padded(cipher, &range);
+                        self.chain = Some(Chain::before(cipher, self.job.encrypt, &self.got[range]));
+                    }
+                    return true;
+                }
+                Some(_) => return true,
+            }
+        }
+        false
+    }
+
+    /// Where data comes last and its chain asks for it, zeros behind it.
+    fn room_for_chain(&mut self) {
+        if let Some(cipher) = &self.shape.cipher
+            && matches!(self.job.form, Form::Plain | Form::Tls { .. })
+        {
+            let end = self.job.data.end;
+            self.got.resize(end + Chain::padding(cipher, self.job.data.len()), 0);
+        }
+    }
+
+    /// MAC and padding behind the data (RFC 5246, 6.2.3.2): as many bytes as are missing, each with that number less one.
+    fn close_record(&mut self) {
+        let Form::Tls { tag, .. } = self.job.form else { return };
+        let Some(cipher) = &self.shape.cipher else { return };
+        let (data, block) = (&mut self.job.data, cipher.row.block);
+        self.got.truncate(data.end);
+        self.got.extend_from_slice(&self.digest[..tag]);
+        if block > 1 {
+            let missing = block - (data.len() + tag) % block;
+            let padded = self.got.len() + missing;
+            self.got.resize(padded, (missing - 1) as u8);
+        }
+        data.end = self.got.len();
+        self.steps.push_front(Step::Cipher(data.clone()));
+        self.room_for_chain();
+    }
+
+    /// Finds padding and MAC. Wrong padding is told no earlier than a wrong MAC and no differently, but the time of the MAC
+    /// depends on the length that the padding leaves (as in the module; who needs more takes an AEAD).
+    fn open_record(&mut self) {
+        let Form::Tls { aad, tag } = &self.job.form else { return };
+        let Some(cipher) = &self.shape.cipher else { return };
+        let data = &self.got[self.job.data.clone()];
+        let mut length = data.len();
+        if cipher.row.block > 1
+            && let Some(&last) = data.last()
+        {
+            let padding = u32::from(last) + 1;
+            let mut good = padding.ct_lt(&(length as u32 + 1));
+            for (place, byte) in (1..=256).zip(data.iter().rev()) {
+                // Bytes before the padding may be anything.
+                good &= byte.ct_eq(&last) | Choice::from(u8::from(place > padding));
+            }
+            self.record_is_good = good.into();
+            length -= if self.record_is_good { padding as usize } else { 0 };
+        }
+        if *tag > length {
+            self.failed = Some(Errno::EBADMSG);
+            return;
+        }
+        let start = self.job.data.start;
+        self.mac = start + length - tag..start + length;
+        self.job.answer[LEN_AT].copy_from_slice(&((length - tag) as u32).to_ne_bytes());
+        if self.shape.hash.is_some() {
+            let message = start..self.mac.start;
+            self.steps = [Step::Update(aad.clone()), Step::Update(message), Step::Finish, Step::Verify].into();
+        }
+    }
+
+    fn verify(&mut self) {
+        let given = match &self.job.form {
+            Form::Srtp { given, .. } => given.clone(),
+            _ => self.mac.clone(),
+        };
+        let computed = &self.digest[..given.len()];
+        if !(gantry::tags_equal(&self.got[given], computed) & self.record_is_good) {
+            self.failed = Some(Errno::EBADMSG);
+        }
+    }
+
+    /// The range with the zeros behind it that show how the chain goes on.
+    fn padded(&self, cipher: &Cipher, range: &Range<usize>) -> Range<usize> {
+        let padding = if range.end == self.job.data.end { Chain::padding(cipher, range.len()) } else { 0 };
+        range.start..(range.end + padding).min(self.got.len())
+    }
+
+    /// The session of core that this step's request is for, and the lane whose requests can share a batch.
+    pub(crate) fn lane(&self) -> Option<(Option<u32>, Session)> {
+        let hash = |hash: &Hash| (hash.lane, hash.session.clone());
+        match self.step.as_ref()? {
+            Step::Digest(_) => self.shape.hash.as_ref().map(hash),
+            // A message that was copied from another session belongs to that one's, where there are keys.
+            Step::Update(_) | Step::Finish => {
+                Some((self.shape.hash.as_ref()?.lane, self.state.stream.as_ref()?.session()))
+            }
+            Step::Cipher(_) => self.shape.cipher.as_ref().map(|cipher| (None, cipher.session.clone())),
+            _ => self.session.clone().map(|session| (None, session)),
+        }
+    }
+
+    /// The request of this step.
+    pub(crate) fn request(&mut self) -> Option<Request<'_>> {
+        let step = self.step.clone()?;
+        if let Step::Cipher(range) = &step {
+            let cipher = self.shape.cipher.as_ref()?;
+            let (range, iv) = (self.padded(cipher, range), &self.state.iv[..cipher.row.iv]);
+            let data = &mut self.got[range];
+            return Some(if self.job.encrypt { Request::encrypt(iv, data) } else { Request::decrypt(iv, data) });
+        }
+        let digest_bytes = self.shape.hash.as_ref().map_or(0, Hash::bytes);
+        let Self { state, job, got, digest, shape, .. } = self;
+        Some(match (step, &job.form) {
+            (Step::Digest(range), _) => {
+                let keyed = shape.hash.as_ref()?.row.algorithm.kind() == gantry::Kind::Mac;
+                let message = &got[range];
+                let digest = &mut digest[..digest_bytes];
+                if keyed { Request::mac(message, digest) } else { Request::digest(message, digest) }
+            }
+            (Step::Update(range), _) => Request::update(state.stream.as_mut()?, &got[range]),
+            (Step::Finish, _) => Request::finish(state.stream.as_mut()?, &mut digest[..digest_bytes]),
+            (Step::Seal | Step::Open, Form::Aead { aad, tag }) => {
+                let (aad, tag, cipher) = (aad.clone(), *tag, shape.cipher.as_ref()?);
+                let nonce = nonce(cipher, &state.iv)?;
+                let sealed = job.data.clone();
+                let (before, behind) = got.split_at_mut(sealed.end);
+                // Associated data comes behind the data, or not at all.
+                let aad = if aad.is_empty() { &[][..] } else { &behind[aad.start - sealed.end..aad.end - sealed.end] };
+                let data = &mut before[sealed.start..];
+                if job.encrypt {
+                    Request::seal(nonce, aad, data, &mut digest[..tag])
+                } else {
+                    let (data, given) = data.split_at_mut(sealed.len() - tag);
+                    Request::open(nonce, aad, data, given)
+                }
+            }
+            _ => return None,
+        })
+    }
+
+    /// What became of the request; `None` when no device could run it.
+    pub(crate) fn settle(&mut self, outcome: Option<Outcome>) {
+        let ccm = self.shape.cipher.as_ref().is_some_and(|cipher| cipher.row.number == 51);
+        self.failed = match outcome {
+            Some(Outcome::Done) => None,
+            Some(Outcome::BadTag) => Some(Errno::EBADMSG),
+            Some(Outcome::BadLength) if ccm => Some(Errno::EOVERFLOW),
+            Some(Outcome::BadLength) => Some(Errno::EINVAL),
+            None => Some(Errno::EIO),
+        };
+        match (&self.step, self.chain.take()) {
+            (Some(Step::Cipher(range)), Some(chain)) if self.failed.is_none() => {
+                if let Some(cipher) = &self.shape.cipher {
+                    let range = self.padded(cipher, range);
+                    chain.after(cipher, &self.got[range], &mut self.state.iv);
+                }
+            }
+            (Some(Step::Finish | Step::Digest(_)), _) => self.state.stream = None,
+            (Some(Step::Update(_)), _) if self.failed.is_some() => self.state.stream = None,
+            _ => {}
+        }
+    }
+
+    /// Whether company makes the request of this step cheaper.
+    fn gathers(&self) -> bool {
+        match (&self.step, &self.shape.cipher, &self.shape.hash) {
+            (Some(Step::Cipher(_)), Some(cipher), _) => cipher.gathers[usize::from(!self.job.encrypt)],
+            (Some(Step::Digest(_)), _, Some(hash)) => hash.gathers,
+            _ => false,
+        }
+    }
+
+    /// Hands the request of this step to a queue, if that is of use. A queue wants its buffers to keep, so this copies.
+    fn submit(&mut self, queue: &mut Queue) {
+        let Some((_, session)) = self.lane().filter(|_| self.gathers()) else { return };
+        let submission = match (self.step.as_ref(), &self.shape.cipher) {
+            (Some(Step::Cipher(range)), Some(cipher)) => {
+                let (data, iv) = (self.got[self.padded(cipher, range)].to_vec(), &self.state.iv[..cipher.row.iv]);
+                if self.job.encrypt { Submission::encrypt(iv, data) } else { Submission::decrypt(iv, data) }
+            }
+            (Some(Step::Digest(range)), _) => Submission::mac(self.got[range.clone()].to_vec()),
+            _ => return,
+        };
+        // One that the queue does not take is done directly.
+        self.ticket = queue.submit(&session, submission).ok();
+    }
+
+    /// The result of what was handed to a queue.
+    fn take_back(&mut self, completion: Completion) {
+        self.ticket = None;
+        let Completion { result, submission, .. } = completion;
+        match (self.step.as_ref(), &self.shape.cipher) {
+            (Some(Step::Cipher(range)), Some(cipher)) => {
+                let range = self.padded(cipher, range);
+                self.got[range].copy_from_slice(submission.data());
+            }
+            _ => self.digest[..submission.tag().len()].copy_from_slice(submission.tag()),
+        }
+        self.settle(result.ok());
+        let (data, _) = submission.into_buffers();
+        drop(Zeroizing::new(data));
+    }
+
+    /// Does all steps, without company.
+    pub(crate) fn run(&mut self) {
+        while self.advance(1) {
+            self.step_alone();
+        }
+    }
+
+    fn step_alone(&mut self) {
+        let session = self.lane().map(|(_, session)| session);
+        let outcome = session.and_then(|session| {
+            let mut alone = [self.request()?];
+            // Its outcome says whether it was run.
+            let _ = session.process(&mut alone);
+            alone[0].outcome()
+        });
+        self.settle(outcome);
+    }
+
+    /// What the caller gets: the parts of the answer in the order of the ranges that were planned, or an errno.
+    pub(crate) fn result(&self) -> Result<Vec<&[u8]>, Errno> {
+        if let Some(errno) = self.failed {
+            return Err(errno);
+        }
+        let data = &self.got[self.job.data.clone()];
+        let mut parts = Vec::with_capacity(4);
+        match &self.job.form {
+            Form::Plain => {
+                if self.shape.cipher.is_some() {
+                    parts.push(data);
+                }
+                if let Some(hash) = &self.shape.hash
+                    && finishes(self.job.flags, data.len())
+                {
+                    parts.push(&self.digest[..hash.bytes()]);
+                }
+            }
+            Form::Aead { tag, .. } if self.job.encrypt => parts.extend([data, &self.digest[..*tag]]),
+            Form::Aead { tag, .. } => parts.push(&data[..data.len() - tag]),
+            Form::Tls { .. } => parts.push(data),
+            Form::Srtp { tag, .. } => {
+                parts.push(data);
+                if self.job.encrypt && self.shape.hash.is_some() {
+                    parts.push(&self.digest[..*tag]);
+                }
+            }
+        }
+        if !self.job.iv.is_empty() && self.job.flags & abi::COP_FLAG_WRITE_IV != 0 {
+            parts.push(&self.state.iv[..self.job.iv.len()]);
+        }
+        parts.push(&self.job.answer);
+        Ok(parts)
+    }
+}
+
+/// Does all steps of all tasks, side by side where they can share a batch: requests of one session as they lie, and
+/// requests of several keys through `queue`.
+pub(crate) fn side_by_side<'t>(tasks: impl Iterator<Item = &'t mut Task>, queue: &mut Queue) {
+    let mut going: Vec<&mut Task> = tasks.collect();
+    let company = going.len();
+    loop {
+        going.retain_mut(|task| task.advance(company));
+        if going.is_empty() {
+            return;
+        }
+        if going.iter().filter(|task| task.gathers()).count() > 1 {
+            for task in &mut going {
+                task.submit(queue);
+            }
+        }
+        let lane = |task: &&mut Task| task.lane().and_then(|(lane, _)| lane);
+        going.sort_by_key(|task| (task.ticket.is_some(), lane(task)));
+        let direct = going.partition_point(|task| task.ticket.is_none());
+        for group in going[..direct].chunk_by_mut(|one, other| lane(one).is_some() && lane(one) == lane(other)) {
+            step_together(group);
+        }
+        queue.flush();
+        let waiting = &mut going[direct..];
+        while waiting.iter().any(|task| task.ticket.is_some()) {
+            let came = queue.wait(|completion| {
+                let whose = waiting.iter_mut().find(|task| task.ticket == Some(completion.ticket));
+                if let Some(task) = whose {
+                    task.take_back(completion);
+                }
+            });
+            if came == 0 {
+                // A queue loses nothing, and nobody shall hang if it does.
+                for task in waiting.iter_mut().filter(|task| task.ticket.is_some()) {
+                    task.ticket = None;
+                    task.settle(None);
+                }
+            }
+        }
+    }
+}
+
+fn step_together(group: &mut [&mut Task]) {
+    let Some((_, session)) = group[0].lane() else { return group[0].settle(None) };
+    let mut requests: Vec<Request<'_>> = group.iter_mut().filter_map(|task| task.request()).collect();
+    let result = session.process(&mut requests);
+    let outcomes: Vec<Option<Outcome>> = requests.iter().map(Request::outcome).collect();
+    if outcomes.len() < group.len() || matches!(result, Err(gantry::Error::Misuse(_))) {
+        // One of them is not what it should be, and the others shall not suffer for it.
+        return group.iter_mut().for_each(|task| task.step_alone());
+    }
+    for (task, outcome) in group.iter_mut().zip(outcomes) {
+        task.settle(outcome);
+    }
+}
+
+/// The session of an AEAD with tags of so many bytes.
+fn with_tag(session: &Session, tag: usize) -> Option<Session> {
+    if session.params().tag_length() == tag {
+        return Some(session.clone());
+    }
+    session.gantry().session(session.params().clone().tag_len(tag)).ok()
+}
+
+/// The nonce in an IV. Of CCM the kernel wants the whole first counter block: 14 less the nonce's length, the nonce, zeros
+/// (RFC 3610, 2.3).
+fn nonce<'s>(cipher: &Cipher, iv: &'s [u8; abi::MAX_IV]) -> Option<&'s [u8]> {
+    if cipher.row.number != 51 {
+        return Some(&iv[..cipher.row.iv]);
+    }
+    (1..=7).contains(&iv[0]).then(|| &iv[1..15 - usize::from(iv[0])])
+}

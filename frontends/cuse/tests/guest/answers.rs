@@ -1,0 +1,611 @@
+use gantry::{Algorithm, Gantry, SessionParams};
+use gantry_abi_cryptodev::{
+    COP_FLAG_AEAD_SRTP_TYPE, COP_FLAG_AEAD_TLS_TYPE, COP_FLAG_FINAL, COP_FLAG_RESET, COP_FLAG_UPDATE,
+    COP_FLAG_WRITE_IV, CryptAuthOp, CryptOp, Ioctl, SIOP_FLAG_KERNEL_DRIVER_ONLY, SessionOp, Width,
+};
+use libc::{EBADMSG, EDEADLK, EFAULT, EINVAL, ENOENT};
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+
+use crate::client::{Crypto, NOWHERE, Noise, Server, at, at_mut};
+
+const DES3: u32 = 2;
+const CBC: u32 = 11;
+const CTR: u32 = 21;
+const ECB: u32 = 23;
+const CFB: u32 = 24;
+const OFB: u32 = 25;
+const GCM: u32 = 50;
+const CCM: u32 = 51;
+const SHA1: u32 = 14;
+const SHA256: u32 = 104;
+const HMAC_SHA1: u32 = 7;
+const HMAC_SHA256: u32 = 18;
+
+const ENCRYPT: u16 = 0;
+const DECRYPT: u16 = 1;
+
+gantry_lab::in_guest! {
+    ["--modules", "cuse", "--timeout", "300"]
+    fn every_ioctl_answers_as_the_module_does() {
+        let server = Server::start();
+        errors(&server);
+        results();
+    }
+
+    /// The same through the retry protocol, but for what it cannot know.
+    ["--modules", "cuse", "--timeout", "300"]
+    fn a_server_without_rights_answers_the_same() {
+        let _server = Server::start_without_rights(&[]);
+        results();
+        let crypto = Crypto::open();
+        let session = crypto.cipher(CBC, &[1; 16]).unwrap();
+        let data = [0; 32];
+        assert_eq!(crypto.run(session, 2, &[0; 16], &data), Err(EINVAL));
+        let op = CryptOp { session, len: 16, src: NOWHERE, dst: NOWHERE, iv: at(&data), ..CryptOp::default() };
+        assert_eq!(crypto.crypt(op), Err(EFAULT));
+        // The kernel copies no more than that for a server.
+        assert_eq!(crypto.run(session, ENCRYPT, &[0; 16], &vec![0; 128 << 10]), Err(libc::ENOMEM));
+        assert!(crypto.run(session, ENCRYPT, &[0; 16], &vec![0; 120 << 10]).is_ok());
+    }
+
+    /// With a kernel of 64 bits, by its own way in for programs of 32.
+    ["--modules", "cuse", "--timeout", "300"]
+    fn programs_of_32_bits_are_answered() {
+        #[cfg(target_arch = "x86_64")]
+        narrow::encrypts_and_hashes();
+    }
+}
+
+/// Everything that can be wrong.
+fn errors(server: &Server) {
+    let crypto = Crypto::open();
+    let (key, iv, data) = ([1; 16], [2; 16], [3; 64]);
+    let mut output = [0; 128];
+    let cbc = crypto.cipher(CBC, &key).unwrap();
+    let gcm = crypto.cipher(GCM, &key).unwrap();
+    let sha = crypto.hash(SHA256, &[]).unwrap();
+    let unknown = 0xdead_beef;
+
+    // What there is not.
+    for code in [0xc004_63fa, Ioctl::Key.code(Width::NATIVE), Ioctl::AsyncCrypt.code(Width::NATIVE), 0] {
+        assert_eq!(crypto.raw(code, at_mut(&mut output)), Err(EINVAL), "{code:x}");
+    }
+    // Every ioctl with an address that is nobody's.
+    for ioctl in Ioctl::ALL {
+        let expected = match ioctl {
+            Ioctl::Key | Ioctl::AsyncCrypt | Ioctl::AsyncFetch => EINVAL,
+            _ => EFAULT,
+        };
+        assert_eq!(crypto.raw(ioctl.code(Width::NATIVE), NOWHERE), Err(expected), "{ioctl:?}");
+    }
+    let mut features = [9; 4];
+    assert_eq!(crypto.call(Ioctl::AsymmetricFeatures, &mut features), Ok(()));
+    assert_eq!(features, [0; 4]);
+
+    // Sessions.
+    let op = |change: fn(&mut SessionOp)| {
+        let mut op = SessionOp {
+            cipher: CBC,
+            key_len: 16,
+            key: at(&key),
+            mac: HMAC_SHA1,
+            mac_key_len: 16,
+            mac_key: at(&key),
+            session: 0,
+        };
+        change(&mut op);
+        op
+    };
+    assert!(crypto.session(op(|_| ())).is_ok());
+    for (change, errno) in [
+        ((|op| (op.cipher, op.mac) = (0, 0)) as fn(&mut SessionOp), EINVAL),
+        (|op| op.cipher = 4, EINVAL),
+        (|op| op.cipher = 12, EINVAL),
+        (|op| op.cipher = 9999, EINVAL),
+        (|op| op.mac = 9, EINVAL),
+        (|op| op.mac = CBC, EINVAL),
+        (|op| op.cipher = 108, EINVAL),
+        (|op| op.key_len = 15, EINVAL),
+        (|op| op.key_len = 0, EINVAL),
+        (|op| op.key_len = 65, EINVAL),
+        (|op| op.key_len = u32::MAX, EINVAL),
+        (|op| op.mac_key_len = 513, EINVAL),
+        (|op| op.mac_key_len = u32::MAX, EINVAL),
+        (|op| op.key = NOWHERE, EFAULT),
+        (|op| op.key = 0, EFAULT),
+        (|op| op.mac_key = NOWHERE, EFAULT),
+        // The cipher's key is looked at first, and the MAC's length only after it.
+        (|op| (op.key, op.mac_key_len) = (NOWHERE, 513), EFAULT),
+        (|op| (op.key_len, op.mac_key) = (15, NOWHERE), EINVAL),
+    ] {
+        let op = op(change);
+        assert_eq!(crypto.session(op.clone()), Err(errno), "{op:?}");
+    }
+    // The length of a key that nobody uses may be any.
+    assert!(crypto.session(op(|op| (op.mac, op.mac_key, op.mac_key_len) = (0, 0, u32::MAX))).is_ok());
+    // An AEAD takes no notice of a MAC.
+    let with_mac = SessionOp { cipher: GCM, key_len: 16, key: at(&key), mac: HMAC_SHA1, ..SessionOp::default() };
+    assert!(crypto.session(with_mac).is_ok());
+
+    assert_eq!(crypto.close(unknown), Ok(()));
+    assert_eq!(crypto.info(unknown).err(), Some(EINVAL));
+    assert_eq!(crypto.copy_hash(sha, sha), Err(EDEADLK));
+    assert_eq!(crypto.copy_hash(sha, unknown), Err(ENOENT));
+    assert_eq!(crypto.copy_hash(unknown, sha), Err(ENOENT));
+    assert_eq!(crypto.copy_hash(sha, cbc), Err(EINVAL));
+    assert_eq!(crypto.copy_hash(cbc, gcm), Err(EINVAL));
+
+    // A session is one file's.
+    let other = Crypto::open();
+    assert_eq!(other.run(cbc, ENCRYPT, &iv, &data), Err(EINVAL));
+    assert_eq!(other.info(cbc).err(), Some(EINVAL));
+    assert_eq!(other.copy_hash(sha, cbc), Err(ENOENT));
+    assert_eq!(other.close(cbc), Ok(()));
+    assert!(crypto.run(cbc, ENCRYPT, &iv, &data).is_ok());
+
+    // Requests.
+    let plain = |change: &dyn Fn(&mut CryptOp)| {
+        let mut op =
+            CryptOp { session: cbc, len: 64, src: at(&data), dst: at(&output), iv: at(&iv), ..CryptOp::default() };
+        change(&mut op);
+        // Where the output cannot be had, the module gives back pages that it did not take, and the program loses some.
+        if server.is_module() && op.dst == NOWHERE && op.len > 0 { None } else { Some(crypto.crypt(op)) }
+    };
+    assert_eq!(plain(&|_| ()), Some(Ok(())));
+    for (errno, change) in [
+        (EINVAL, &(|op: &mut CryptOp| op.session = unknown) as &dyn Fn(&mut CryptOp)),
+        (EINVAL, &|op| op.op = 2),
+        (EINVAL, &|op| op.op = u16::MAX),
+        (EINVAL, &|op| op.len = 63),
+        (EFAULT, &|op| op.src = NOWHERE),
+        (EFAULT, &|op| op.dst = NOWHERE),
+        (EFAULT, &|op| op.iv = NOWHERE),
+        (EFAULT, &|op| (op.iv, op.op) = (NOWHERE, 2)),
+        (EFAULT, &|op| (op.iv, op.len) = (NOWHERE, 63)),
+        (EINVAL, &|op| (op.src, op.len) = (NOWHERE, 63)),
+        (EFAULT, &|op| (op.session, op.src) = (sha, NOWHERE)),
+        (EFAULT, &|op| (op.session, op.mac) = (sha, NOWHERE)),
+        (EFAULT, &|op| (op.session, op.mac) = (sha, 0)),
+    ] {
+        assert_eq!(plain(change).unwrap_or(Err(errno)), Err(errno));
+    }
+    // What a digest does not use may be anything.
+    assert_eq!(plain(&|op| (op.session, op.dst, op.mac) = (sha, NOWHERE, at(&output))).unwrap_or(Ok(())), Ok(()));
+    // Nothing to do.
+    assert_eq!(plain(&|op| (op.len, op.src, op.dst) = (0, NOWHERE, NOWHERE)), Some(Ok(())));
+
+    let auth = |change: &dyn Fn(&mut CryptAuthOp)| {
+        let (auth_src, src, dst) = (at(&data), at(&data), at(&output));
+        let mut op = CryptAuthOp {
+            session: gcm,
+            len: 64,
+            auth_len: 13,
+            auth_src,
+            src,
+            dst,
+            iv: at(&iv),
+            iv_len: 12,
+            ..CryptAuthOp::default()
+        };
+        change(&mut op);
+        let skip = server.is_module() && op.dst == NOWHERE;
+        if skip { None } else { Some(crypto.auth_crypt(op).map(|op| op.len)) }
+    };
+    assert_eq!(auth(&|_| ()), Some(Ok(80)));
+    let long = vec![0; 5000];
+    for (errno, change) in [
+        (EINVAL, &(|op: &mut CryptAuthOp| op.session = unknown) as &dyn Fn(&mut CryptAuthOp)),
+        (EINVAL, &|op| op.session = sha),
+        (EINVAL, &|op| op.session = cbc),
+        (EINVAL, &|op| op.op = 2),
+        (EINVAL, &|op| op.src = NOWHERE),
+        (EINVAL, &|op| op.dst = NOWHERE),
+        (EFAULT, &|op| op.auth_src = NOWHERE),
+        (EFAULT, &|op| op.iv = NOWHERE),
+        (EFAULT, &|op| (op.iv, op.op) = (NOWHERE, 2)),
+        (EINVAL, &|op| op.tag_len = 17),
+        (EINVAL, &|op| (op.auth_len, op.auth_src) = (4097, at(&long))),
+        (EINVAL, &|op| (op.op, op.len) = (DECRYPT, 15)),
+        (EBADMSG, &|op| op.op = DECRYPT),
+        (EINVAL, &|op| op.flags = COP_FLAG_AEAD_TLS_TYPE),
+        (EINVAL, &|op| op.flags = COP_FLAG_AEAD_SRTP_TYPE),
+        (EINVAL, &|op| (op.flags, op.src) = (COP_FLAG_AEAD_SRTP_TYPE, op.dst)),
+        (EINVAL, &|op| (op.session, op.flags, op.src) = (cbc, COP_FLAG_AEAD_SRTP_TYPE, op.dst)),
+    ] {
+        assert_eq!(auth(change).unwrap_or(Err(errno)), Err(errno));
+    }
+    assert_eq!(auth(&|op| (op.auth_len, op.auth_src) = (4096, at(&long))), Some(Ok(80)));
+
+    // The device as a file.
+    assert_eq!((&crypto.0).read(&mut output).unwrap_err().raw_os_error(), Some(EINVAL));
+    assert_eq!((&crypto.0).write(&output).unwrap_err().raw_os_error(), Some(EINVAL));
+    let mut poll = libc::pollfd { fd: crypto.0.as_raw_fd(), events: libc::POLLIN | libc::POLLOUT, revents: 0 };
+    // SAFETY: one structure, which is alive.
+    assert_eq!(unsafe { libc::poll(&raw mut poll, 1, 1000) }, 1);
+    assert_eq!(poll.revents, libc::POLLOUT);
+
+    // The descriptor that CRIOGET gives is one of this file.
+    let mut descriptor = [0; 4];
+    assert_eq!(crypto.call(Ioctl::GetDescriptor, &mut descriptor), Ok(()));
+    let number = i32::from_ne_bytes(descriptor);
+    assert_eq!(number == crypto.0.as_raw_fd(), !server.is_module());
+    // SAFETY: the structure is the session's number.
+    let closed = unsafe {
+        libc::ioctl(number, u64::from(Ioctl::CloseSession.code(Width::NATIVE)) as _, sha.to_ne_bytes().as_mut_ptr())
+    };
+    assert_eq!(closed, 0);
+    assert_eq!(crypto.info(sha).err(), Some(EINVAL));
+
+    // Who does the work.
+    let info = crypto.info(cbc).unwrap();
+    let text = |name: [u8; 64]| String::from_utf8(name.into_iter().take_while(|byte| *byte != 0).collect()).unwrap();
+    assert_eq!(text(info.cipher_name), "cbc(aes)");
+    assert!(server.is_module() || text(info.cipher_driver).starts_with("gantry-"), "{info:?}");
+    assert_eq!(info.flags & SIOP_FLAG_KERNEL_DRIVER_ONLY, 0);
+    assert_eq!(crypto.close(cbc), Ok(()));
+    assert_eq!(crypto.run(cbc, ENCRYPT, &iv, &data), Err(EINVAL));
+}
+
+/// What is computed, beside the software device.
+fn results() {
+    let gantry = gantry_runtime::open(gantry_runtime::Config::default()).unwrap();
+    let crypto = Crypto::open();
+    chains(&gantry, &crypto);
+    digests(&gantry, &crypto);
+    cipher_and_mac(&gantry, &crypto);
+    aeads(&gantry, &crypto);
+    records(&gantry, &crypto);
+    packets(&gantry, &crypto);
+}
+
+/// A cipher without its request's IV, in one piece.
+fn encrypted(gantry: &Gantry, algorithm: Algorithm, key: &[u8], iv: &[u8], plain: &[u8]) -> Vec<u8> {
+    let mut data = plain.to_vec();
+    gantry.session(SessionParams::new(algorithm, key)).unwrap().encrypt(iv, &mut data).unwrap();
+    data
+}
+
+fn mac(gantry: &Gantry, algorithm: Algorithm, key: &[u8], data: &[u8]) -> Vec<u8> {
+    let session = gantry.session(SessionParams::new(algorithm, key)).unwrap();
+    let mut mac = vec![0; session.params().tag_length()];
+    session.mac(data, &mut mac).unwrap();
+    mac
+}
+
+/// A chain of requests is one request: without IVs, and with those that are written back.
+fn chains(gantry: &Gantry, crypto: &Crypto) {
+    let mut noise = Noise(7);
+    for (number, algorithm, block) in [
+        (CBC, Algorithm::Aes256Cbc, 16),
+        (CTR, Algorithm::Aes256Ctr, 16),
+        (CFB, Algorithm::Aes256Cfb, 16),
+        (OFB, Algorithm::Aes256Ofb, 16),
+        (ECB, Algorithm::Aes256Ecb, 16),
+        (DES3, Algorithm::DesEde3Cbc, 8),
+    ] {
+        let info = algorithm.info();
+        let (key, iv) = (noise.bytes(info.key.min), noise.bytes(info.iv.min));
+        let Ok(session) = crypto.cipher(number, &key) else {
+            println!("nobody has {algorithm} here");
+            continue;
+        };
+        let plain = noise.bytes(40 * block);
+        let whole = encrypted(gantry, algorithm, &key, &iv, &plain);
+        for (op, from, to) in [(ENCRYPT, &plain, &whole), (DECRYPT, &whole, &plain)] {
+            assert_eq!(&crypto.run(session, op, &iv, from).unwrap(), to, "{algorithm} {op}");
+            let (mut without, mut with, mut next) = (Vec::new(), Vec::new(), iv.clone());
+            for blocks in [1, 2, 5, 13, 19] {
+                let piece = &from[with.len()..with.len() + blocks * block];
+                let mut data = piece.to_vec();
+                let (src, dst) = (at(&data), at_mut(&mut data));
+                let (len, iv, flags) = (piece.len() as u32, at_mut(&mut next), COP_FLAG_WRITE_IV);
+                crypto.crypt(CryptOp { session, op, flags, len, src, dst, iv, ..CryptOp::default() }).unwrap();
+                with.extend(data);
+            }
+            for blocks in [1, 2, 5, 13, 19] {
+                let piece = &from[without.len()..without.len() + blocks * block];
+                let iv = if without.is_empty() { &iv[..] } else { &[] };
+                without.extend(crypto.run(session, op, iv, piece).unwrap());
+            }
+            assert_eq!((&with, &without), (to, to), "{algorithm} {op} in pieces");
+        }
+        if block != 16 || matches!(number, CBC | ECB) {
+            continue;
+        }
+        // After part of a block CTR goes on with the next counter and OFB with the next block of key stream; CFB goes on
+        // from the last whole block.
+        let part = crypto.run(session, ENCRYPT, &iv, &plain[..20]).unwrap();
+        assert_eq!(part, whole[..20], "{algorithm}");
+        let rest = crypto.run(session, ENCRYPT, &[], &plain[32..52]).unwrap();
+        match number {
+            CFB => assert_eq!(rest, encrypted(gantry, algorithm, &key, &whole[..16], &plain[32..52])),
+            _ => assert_eq!(rest, whole[32..52], "{algorithm}"),
+        }
+    }
+    // Long, and not aligned.
+    let key = [5; 16];
+    let session = crypto.cipher(CBC, &key).unwrap();
+    let plain = noise.bytes(100_000 + 1);
+    let whole = encrypted(gantry, Algorithm::Aes128Cbc, &key, &[6; 16], &plain[1..]);
+    assert!(crypto.run(session, ENCRYPT, &[6; 16], &plain[1..]).unwrap() == whole);
+}
+
+fn digests(gantry: &Gantry, crypto: &Crypto) {
+    let mut noise = Noise(8);
+    let key = noise.bytes(20);
+    let message = noise.bytes(10_000);
+    for (number, algorithm) in [
+        (13, Algorithm::Md5),
+        (SHA1, Algorithm::Sha1),
+        (103, Algorithm::Sha224),
+        (SHA256, Algorithm::Sha256),
+        (105, Algorithm::Sha384),
+        (106, Algorithm::Sha512),
+        (6, Algorithm::HmacMd5),
+        (HMAC_SHA1, Algorithm::HmacSha1),
+        (107, Algorithm::HmacSha224),
+        (HMAC_SHA256, Algorithm::HmacSha256),
+        (19, Algorithm::HmacSha384),
+        (20, Algorithm::HmacSha512),
+    ] {
+        let keyed = algorithm.kind() == gantry::Kind::Mac;
+        let key = if keyed { &key[..] } else { &[] };
+        let reference = gantry.session(SessionParams::new(algorithm, key)).unwrap();
+        let bytes = reference.params().tag_length();
+        let digest = |message: &[u8]| {
+            let mut digest = vec![0; bytes];
+            let result =
+                if keyed { reference.mac(message, &mut digest) } else { reference.digest(message, &mut digest) };
+            result.unwrap();
+            digest
+        };
+        let session = crypto.hash(number, key).unwrap();
+        let copy = crypto.hash(number, key).unwrap();
+        assert_eq!(crypto.digest(session, 0, &message, bytes), Ok(digest(&message)), "{algorithm}");
+        assert_eq!(crypto.digest(session, 0, &[], bytes), Ok(digest(&[])), "{algorithm} of nothing");
+        // In pieces; a copy taken between them goes another way; then anew.
+        for _ in 0..2 {
+            let first = COP_FLAG_UPDATE | COP_FLAG_RESET;
+            assert_eq!(
+                crypto.digest(session, first, &message[..777], bytes),
+                Ok(vec![0; bytes]),
+                "nothing is written yet"
+            );
+            assert_eq!(crypto.copy_hash(copy, session), Ok(()));
+            assert_eq!(crypto.digest(session, COP_FLAG_UPDATE, &message[777..], bytes), Ok(vec![0; bytes]));
+            assert_eq!(
+                crypto.digest(session, COP_FLAG_FINAL, &[], bytes),
+                Ok(digest(&message)),
+                "{algorithm} in pieces"
+            );
+            let last = crypto.digest(copy, COP_FLAG_UPDATE | COP_FLAG_FINAL, &message[777..1000], bytes);
+            assert_eq!(last, Ok(digest(&message[..1000])), "{algorithm}, the copy");
+            crypto.digest(copy, first, &message[..10], bytes).unwrap();
+            // A piece without data is the end.
+            assert_eq!(crypto.digest(copy, COP_FLAG_UPDATE, &[], bytes), Ok(digest(&message[..10])), "{algorithm}");
+        }
+    }
+}
+
+/// The MAC is that of the plaintext, both ways.
+fn cipher_and_mac(gantry: &Gantry, crypto: &Crypto) {
+    let (key, mac_key, iv, plain) = ([1; 16], [2; 20], [3; 16], [4; 64]);
+    let session = crypto.both((CBC, &key), (HMAC_SHA1, &mac_key)).unwrap();
+    let whole = encrypted(gantry, Algorithm::Aes128Cbc, &key, &iv, &plain);
+    let expected = mac(gantry, Algorithm::HmacSha1, &mac_key, &plain);
+    for (op, from, to) in [(ENCRYPT, &plain[..], &whole[..]), (DECRYPT, &whole, &plain)] {
+        let (mut output, mut mac) = ([0; 64], [0; 20]);
+        let (src, dst, mac_at, iv) = (at(from), at_mut(&mut output), at_mut(&mut mac), at(&iv));
+        crypto.crypt(CryptOp { session, op, len: 64, src, dst, mac: mac_at, iv, ..CryptOp::default() }).unwrap();
+        assert_eq!((&output[..], &mac[..]), (to, &expected[..]));
+    }
+}
+
+fn aeads(gantry: &Gantry, crypto: &Crypto) {
+    let mut noise = Noise(9);
+    let (key, nonce, aad, plain) = (noise.bytes(16), noise.bytes(12), noise.bytes(29), noise.bytes(1000));
+    // CCM's IV is its first counter block: 14 less the nonce, the nonce, zeros.
+    let ccm_iv: Vec<u8> = [2].into_iter().chain(nonce.iter().copied()).chain([0; 3]).collect();
+    for (number, algorithm, iv) in [(GCM, Algorithm::Aes128Gcm, &nonce), (CCM, Algorithm::Aes128Ccm, &ccm_iv)] {
+        let session = crypto.cipher(number, &key).unwrap();
+        for tag_bytes in [16, 12, 8] {
+            let reference = gantry.session(SessionParams::new(algorithm, &key).tag_len(tag_bytes)).unwrap();
+            let (mut expected, mut tag) = (plain.clone(), vec![0; tag_bytes]);
+            reference.seal(&nonce, &aad, &mut expected, &mut tag).unwrap();
+            expected.extend(&tag);
+            let mut sealed = vec![0; 1016];
+            let op = CryptAuthOp {
+                session,
+                len: 1000,
+                auth_len: 29,
+                auth_src: at(&aad),
+                src: at(&plain),
+                dst: at_mut(&mut sealed),
+                tag_len: tag_bytes as u32,
+                iv: at(iv),
+                iv_len: iv.len() as u32,
+                ..CryptAuthOp::default()
+            };
+            let back = crypto.auth_crypt(op.clone()).unwrap();
+            assert_eq!((back.len as usize, back.tag), (expected.len(), at(&sealed) + 1000), "{algorithm}");
+            assert_eq!(sealed[..expected.len()], expected, "{algorithm}");
+            let mut opened = vec![0xEE; 1016];
+            let len = expected.len() as u32;
+            let op = CryptAuthOp { op: DECRYPT, len, src: at(&sealed), dst: at_mut(&mut opened), ..op };
+            assert_eq!(crypto.auth_crypt(op.clone()).unwrap().len, 1000);
+            assert_eq!(opened[..1000], plain, "{algorithm}");
+            // In place, from nothing to nothing, and changed.
+            let data = at_mut(&mut sealed);
+            let forged = CryptAuthOp { auth_len: 28, dst: data, src: data, ..op.clone() };
+            assert_eq!(crypto.auth_crypt(forged), Err(EBADMSG));
+        }
+    }
+    let session = crypto.cipher(GCM, &key).unwrap();
+    let mut tag = [0; 16];
+    let op = CryptAuthOp { session, dst: at_mut(&mut tag), src: at(&[0]), iv: at(&nonce), ..CryptAuthOp::default() };
+    assert_eq!(crypto.auth_crypt(op).unwrap().len, 16);
+    let reference = gantry.session(SessionParams::new(Algorithm::Aes128Gcm, &key)).unwrap();
+    assert!(reference.open(&nonce, &[], &mut [], &tag).is_ok());
+}
+
+/// TLS records: MAC over header and data, padding, encryption.
+fn records(gantry: &Gantry, crypto: &Crypto) {
+    let (key, mac_key, iv, header) = ([1; 16], [2; 20], [3; 16], [4; 13]);
+    let session = crypto.both((CBC, &key), (HMAC_SHA1, &mac_key)).unwrap();
+    for length in [0, 1, 11, 12, 100, 1000] {
+        let plain = Noise(length as u64).bytes(length);
+        let mut record = plain.clone();
+        record.extend(mac(gantry, Algorithm::HmacSha1, &mac_key, &[&header[..], &plain].concat()));
+        let missing = 16 - record.len() % 16;
+        record.extend(vec![missing as u8 - 1; missing]);
+        let expected = encrypted(gantry, Algorithm::Aes128Cbc, &key, &iv, &record);
+
+        let mut buffer = plain.clone();
+        buffer.resize(expected.len(), 0);
+        let data = at_mut(&mut buffer);
+        let op = CryptAuthOp {
+            session,
+            flags: COP_FLAG_AEAD_TLS_TYPE,
+            len: length as u32,
+            auth_len: 13,
+            auth_src: at(&header),
+            src: data,
+            dst: data,
+            iv: at(&iv),
+            ..CryptAuthOp::default()
+        };
+        assert_eq!(crypto.auth_crypt(op.clone()).unwrap().len as usize, expected.len(), "{length}");
+        assert_eq!(buffer, expected, "{length}");
+        let data = at_mut(&mut buffer);
+        let open = CryptAuthOp { op: DECRYPT, len: expected.len() as u32, src: data, dst: data, ..op };
+        assert_eq!(crypto.auth_crypt(open.clone()).unwrap().len as usize, length);
+        assert_eq!(buffer[..length], plain);
+        // Wrong in the data, in the MAC, in the padding.
+        for place in [length / 2, length, expected.len() - 1] {
+            let mut wrong = record.clone();
+            wrong[place] ^= 0x40;
+            let mut wrong = encrypted(gantry, Algorithm::Aes128Cbc, &key, &iv, &wrong);
+            let data = at_mut(&mut wrong);
+            let open = CryptAuthOp { src: data, dst: data, ..open.clone() };
+            assert_eq!(crypto.auth_crypt(open), Err(EBADMSG), "{length}, changed at {place}");
+        }
+    }
+}
+
+/// SRTP packets: encryption behind a header, MAC over both.
+fn packets(gantry: &Gantry, crypto: &Crypto) {
+    let (key, mac_key, iv) = ([1; 16], [2; 20], [3; 16]);
+    let session = crypto.both((CTR, &key), (HMAC_SHA1, &mac_key)).unwrap();
+    let packet = Noise(1).bytes(12 + 100 + 4);
+    let mut expected = packet.clone();
+    expected[12..112].copy_from_slice(&encrypted(gantry, Algorithm::Aes128Ctr, &key, &iv, &packet[12..112]));
+    let expected_tag = mac(gantry, Algorithm::HmacSha1, &mac_key, &expected);
+
+    let (mut buffer, mut tag) = (packet.clone(), vec![0; 10]);
+    let data = at_mut(&mut buffer);
+    let op = CryptAuthOp {
+        session,
+        flags: COP_FLAG_AEAD_SRTP_TYPE,
+        len: 100,
+        auth_len: 116,
+        auth_src: data,
+        src: data + 12,
+        dst: data + 12,
+        tag: at_mut(&mut tag),
+        tag_len: 10,
+        iv: at(&iv),
+        ..CryptAuthOp::default()
+    };
+    assert_eq!(crypto.auth_crypt(op.clone()).unwrap().len, 100);
+    assert_eq!((&buffer, &tag[..]), (&expected, &expected_tag[..10]));
+    let open = CryptAuthOp { op: DECRYPT, ..op.clone() };
+    tag[9] ^= 1;
+    assert_eq!(crypto.auth_crypt(open.clone()), Err(EBADMSG));
+    assert_eq!(buffer, expected, "nothing was decrypted");
+    tag[9] ^= 1;
+    assert_eq!(crypto.auth_crypt(open.clone()).unwrap().len, 100);
+    assert_eq!(buffer, packet);
+    for (errno, wrong) in [
+        (EINVAL, CryptAuthOp { auth_src: data + 13, ..op.clone() }),
+        (EINVAL, CryptAuthOp { auth_src: data - 300, ..op.clone() }),
+        (EINVAL, CryptAuthOp { auth_len: 0, ..op.clone() }),
+        (EFAULT, CryptAuthOp { tag: NOWHERE, ..open.clone() }),
+        (EINVAL, CryptAuthOp { tag_len: 101, ..open }),
+        (EFAULT, CryptAuthOp { tag: NOWHERE, ..op }),
+    ] {
+        assert_eq!(crypto.auth_crypt(wrong.clone()), Err(errno), "{wrong:?}");
+    }
+}
+
+/// The way of 32-bit programs into a 64-bit kernel, taken from a 64-bit one: interrupt 0x80 with addresses below 4 GiB.
+#[cfg(target_arch = "x86_64")]
+mod narrow {
+    use super::*;
+    use std::os::fd::RawFd;
+
+    /// Memory that 32 bits can point to.
+    struct Low(&'static mut [u8]);
+
+    impl Low {
+        fn new() -> Self {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_32BIT;
+            // SAFETY: a new mapping, which nobody unmaps, for this value alone.
+            let start =
+                unsafe { libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+            assert_ne!(start, libc::MAP_FAILED);
+            // SAFETY: 4096 bytes that were just mapped for reading and writing.
+            Self(unsafe { std::slice::from_raw_parts_mut(start.cast(), 4096) })
+        }
+
+        fn put(&mut self, place: usize, bytes: &[u8]) -> u64 {
+            self.0[place..place + bytes.len()].copy_from_slice(bytes);
+            at(self.0) + place as u64
+        }
+    }
+
+    fn ioctl(file: RawFd, ioctl: Ioctl, argument: u64) -> Result<(), i32> {
+        let mut result: u64 = 54; // ioctl, in the list of i386
+        // SAFETY: a system call that reads and writes the test's low memory; rbx, which the compiler keeps for itself, is
+        // put back.
+        unsafe {
+            std::arch::asm!(
+                "xchg rbx, {file}", "int 0x80", "xchg rbx, {file}",
+                file = inout(reg) i64::from(file) => _,
+                inout("rax") result,
+                in("rcx") u64::from(ioctl.code(Width::W32)),
+                in("rdx") argument,
+                out("r8") _, out("r9") _, out("r10") _, out("r11") _,
+            );
+        }
+        let result = (result as u32).cast_signed();
+        if result == 0 { Ok(()) } else { Err(-result) }
+    }
+
+    pub(super) fn encrypts_and_hashes() {
+        let _server = Server::start();
+        let gantry = gantry_runtime::open(gantry_runtime::Config::default()).unwrap();
+        let crypto = Crypto::open();
+        let file = crypto.0.as_raw_fd();
+        let mut low = Low::new();
+        let (key, iv, plain) = ([1; 16], [2; 16], [3; 64]);
+        let (key_at, iv_at, data) = (low.put(512, &key), low.put(528, &iv), low.put(1024, &plain));
+        let op = SessionOp { cipher: CBC, key_len: 16, key: key_at, mac: SHA256, ..SessionOp::default() };
+        let argument = low.put(0, &op.to_bytes(Width::W32));
+        assert_eq!(ioctl(file, Ioctl::OpenSession, argument), Ok(()));
+        let session = SessionOp::from_bytes(low.0, Width::W32).unwrap().session;
+        let op = CryptOp { session, len: 64, src: data, dst: data, mac: data + 64, iv: iv_at, ..CryptOp::default() };
+        let argument = low.put(0, &op.clone().to_bytes(Width::W32));
+        assert_eq!(ioctl(file, Ioctl::Crypt, argument), Ok(()));
+        assert_eq!(low.0[1024..1088], encrypted(&gantry, Algorithm::Aes128Cbc, &key, &iv, &plain));
+        let mut digest = [0; 32];
+        gantry.session(SessionParams::new(Algorithm::Sha256, &[])).unwrap().digest(&plain, &mut digest).unwrap();
+        assert_eq!(low.0[1088..1120], digest);
+        let op = CryptOp { src: NOWHERE, ..op };
+        let argument = low.put(0, &op.to_bytes(Width::W32));
+        assert_eq!(ioctl(file, Ioctl::Crypt, argument), Err(EFAULT));
+        let argument = low.put(0, &session.to_ne_bytes());
+        assert_eq!(ioctl(file, Ioctl::CloseSession, argument), Ok(()));
+        assert_eq!(crypto.info(session).err(), Some(EINVAL));
+    }
+}

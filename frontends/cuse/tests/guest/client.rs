@@ -1,0 +1,232 @@
+//! What a program does with `/dev/crypto`, and a server for it.
+
+#![allow(dead_code, reason = "each test uses its own part")]
+
+use std::fs::{self, File, OpenOptions};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::thread;
+use std::time::Duration;
+
+use gantry_abi_cryptodev::{CopyHashOp, CryptAuthOp, CryptOp, Ioctl, SessionInfoOp, SessionOp, Width};
+
+pub(crate) const DEVICE: &str = "/dev/crypto";
+/// Nothing is mapped here.
+pub(crate) const NOWHERE: u64 = 8;
+
+/// The server, as a process of its own.
+pub(crate) struct Server(Option<Child>);
+
+impl Server {
+    /// A server with the rights that it is meant to have. Where the device is there already (the kernel module was loaded),
+    /// it is used instead: the tests must say the same of it.
+    pub(crate) fn start() -> Self {
+        Self::start_as(0, &[])
+    }
+
+    /// One that may not look into its callers' memory.
+    pub(crate) fn start_without_rights(limits: &[(&str, String)]) -> Self {
+        fs::set_permissions("/dev/cuse", fs::Permissions::from_mode(0o666)).unwrap();
+        Self::start_as(1234, limits)
+    }
+
+    pub(crate) fn start_as(uid: u32, limits: &[(&str, String)]) -> Self {
+        if Path::new(DEVICE).exists() {
+            println!("the device is there already: {DEVICE}");
+            return Self(None);
+        }
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "serve", "--include-ignored", "--nocapture"]).uid(uid).env("SERVE", "yes");
+        let child = command.envs(limits.iter().cloned()).spawn().unwrap();
+        let mut server = Self(Some(child));
+        while !Path::new(DEVICE).exists() {
+            assert!(server.lives(), "the server ended");
+            thread::sleep(Duration::from_millis(5));
+        }
+        fs::set_permissions(DEVICE, fs::Permissions::from_mode(0o666)).unwrap();
+        server
+    }
+
+    pub(crate) fn is_module(&self) -> bool {
+        self.0.is_none()
+    }
+
+    pub(crate) fn lives(&mut self) -> bool {
+        self.0.as_mut().is_none_or(|child| child.try_wait().unwrap().is_none())
+    }
+
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.0.as_ref().map(Child::id)
+    }
+
+    /// What the system says that it has; nothing of the module.
+    pub(crate) fn belongings(&self) -> Option<Belongings> {
+        let process = format!("/proc/{}", self.pid()?);
+        let status = fs::read_to_string(format!("{process}/status")).unwrap();
+        let number = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+            line.split_whitespace().next().unwrap().parse().unwrap()
+        };
+        let descriptors = fs::read_dir(format!("{process}/fd")).unwrap().count();
+        Some(Belongings { memory: number("RssAnon:"), threads: number("Threads:"), descriptors })
+    }
+
+    pub(crate) fn kill(&mut self) {
+        if let Some(child) = &mut self.0 {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+}
+
+/// What may not grow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Belongings {
+    /// KiB of its own.
+    pub(crate) memory: u64,
+    pub(crate) threads: u64,
+    pub(crate) descriptors: usize,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+        while self.0.is_some() && Path::new(DEVICE).exists() {
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// What the server's process does.
+pub(crate) fn serve() {
+    let number = |name: &str| std::env::var(name).ok().map(|value| value.parse().unwrap());
+    let default = gantry_cuse::Limits::default();
+    let limits = gantry_cuse::Limits {
+        sessions: number("SESSIONS").unwrap_or(default.sessions),
+        bytes: number("BYTES").unwrap_or(default.bytes),
+    };
+    let gantry = gantry_runtime::open(gantry_runtime::Config::default()).unwrap();
+    let Err(error) = gantry_cuse::Server::new(gantry, "crypto", limits).unwrap().run();
+    panic!("{error}");
+}
+
+/// An errno.
+pub(crate) type Errno = i32;
+
+/// One open of the device.
+pub(crate) struct Crypto(pub(crate) File);
+
+impl Crypto {
+    pub(crate) fn open() -> Self {
+        Self(OpenOptions::new().read(true).write(true).open(DEVICE).unwrap())
+    }
+
+    /// Any ioctl with any argument.
+    pub(crate) fn raw(&self, code: u32, argument: u64) -> Result<(), Errno> {
+        // SAFETY: what the kernel reads and writes is in the hands of the tests, whose buffers are alive and long enough, or
+        // whose addresses are nobody's, which the kernel finds out.
+        let result = unsafe { libc::ioctl(self.0.as_raw_fd(), u64::from(code) as _, argument) };
+        if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error().raw_os_error().unwrap()) }
+    }
+
+    pub(crate) fn call(&self, ioctl: Ioctl, bytes: &mut [u8]) -> Result<(), Errno> {
+        self.raw(ioctl.code(Width::NATIVE), bytes.as_mut_ptr().expose_provenance() as u64)
+    }
+
+    pub(crate) fn session(&self, op: SessionOp) -> Result<u32, Errno> {
+        let mut bytes = op.to_bytes(Width::NATIVE);
+        self.call(Ioctl::OpenSession, &mut bytes)?;
+        Ok(SessionOp::from_bytes(&bytes, Width::NATIVE).unwrap().session)
+    }
+
+    pub(crate) fn cipher(&self, number: u32, key: &[u8]) -> Result<u32, Errno> {
+        self.session(SessionOp { cipher: number, key_len: key.len() as u32, key: at(key), ..SessionOp::default() })
+    }
+
+    pub(crate) fn hash(&self, number: u32, key: &[u8]) -> Result<u32, Errno> {
+        let mac_key_len = key.len() as u32;
+        self.session(SessionOp { mac: number, mac_key_len, mac_key: at(key), ..SessionOp::default() })
+    }
+
+    pub(crate) fn both(&self, cipher: (u32, &[u8]), mac: (u32, &[u8])) -> Result<u32, Errno> {
+        self.session(SessionOp {
+            cipher: cipher.0,
+            key_len: cipher.1.len() as u32,
+            key: at(cipher.1),
+            mac: mac.0,
+            mac_key_len: mac.1.len() as u32,
+            mac_key: at(mac.1),
+            session: 0,
+        })
+    }
+
+    pub(crate) fn close(&self, session: u32) -> Result<(), Errno> {
+        self.call(Ioctl::CloseSession, &mut session.to_ne_bytes())
+    }
+
+    pub(crate) fn info(&self, session: u32) -> Result<SessionInfoOp, Errno> {
+        let mut bytes = SessionInfoOp { session, ..SessionInfoOp::default() }.to_bytes(Width::NATIVE);
+        self.call(Ioctl::SessionInfo, &mut bytes)?;
+        Ok(SessionInfoOp::from_bytes(&bytes, Width::NATIVE).unwrap())
+    }
+
+    pub(crate) fn copy_hash(&self, to: u32, from: u32) -> Result<(), Errno> {
+        self.call(Ioctl::CopyHash, &mut CopyHashOp { to, from }.to_bytes(Width::NATIVE))
+    }
+
+    pub(crate) fn crypt(&self, op: CryptOp) -> Result<(), Errno> {
+        self.call(Ioctl::Crypt, &mut op.to_bytes(Width::NATIVE))
+    }
+
+    pub(crate) fn auth_crypt(&self, op: CryptAuthOp) -> Result<CryptAuthOp, Errno> {
+        let mut bytes = op.to_bytes(Width::NATIVE);
+        self.call(Ioctl::AuthCrypt, &mut bytes)?;
+        Ok(CryptAuthOp::from_bytes(&bytes, Width::NATIVE).unwrap())
+    }
+
+    /// Data through a cipher, from one buffer into another. An empty IV goes on from the request before.
+    pub(crate) fn run(&self, session: u32, op: u16, iv: &[u8], data: &[u8]) -> Result<Vec<u8>, Errno> {
+        let mut output = vec![0xEE; data.len()];
+        let (len, src, dst) = (data.len() as u32, at(data), at_mut(&mut output));
+        let iv = if iv.is_empty() { 0 } else { at(iv) };
+        self.crypt(CryptOp { session, op, len, src, dst, iv, ..CryptOp::default() })?;
+        Ok(output)
+    }
+
+    /// A step of a digest.
+    pub(crate) fn digest(&self, session: u32, flags: u16, data: &[u8], bytes: usize) -> Result<Vec<u8>, Errno> {
+        let mut digest = vec![0; bytes];
+        let (len, src, mac) = (data.len() as u32, at(data), at_mut(&mut digest));
+        self.crypt(CryptOp { session, flags, len, src, mac, ..CryptOp::default() })?;
+        Ok(digest)
+    }
+}
+
+pub(crate) fn at(bytes: &[u8]) -> u64 {
+    bytes.as_ptr().expose_provenance() as u64
+}
+
+pub(crate) fn at_mut(bytes: &mut [u8]) -> u64 {
+    bytes.as_mut_ptr().expose_provenance() as u64
+}
+
+/// Bytes that look like nothing in particular.
+pub(crate) struct Noise(pub(crate) u64);
+
+impl Noise {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        self.0 >> 24
+    }
+
+    pub(crate) fn bytes(&mut self, length: usize) -> Vec<u8> {
+        std::iter::repeat_with(|| self.next() as u8).take(length).collect()
+    }
+
+    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.next() as usize % from.len()]
+    }
+}

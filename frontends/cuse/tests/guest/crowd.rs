@@ -1,0 +1,221 @@
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use gantry::{Algorithm, SessionParams};
+use gantry_abi_cryptodev::CryptOp;
+use libc::{EINVAL, ENOMEM};
+
+use crate::client::{Crypto, DEVICE, Noise, Server, at};
+
+gantry_lab::in_guest! {
+    ["--modules", "cuse", "--timeout", "300"]
+    fn many_programs_get_what_is_theirs() {
+        let mut server = Server::start();
+        side_by_side();
+        let mut clients: Vec<Child> = (0..8).map(|_| client("work")).collect();
+        // Clients that are killed in the middle do the others no harm.
+        for _ in 0..10 {
+            let mut victim = client("work");
+            thread::sleep(Duration::from_millis(30));
+            victim.kill().unwrap();
+            victim.wait().unwrap();
+        }
+        for client in &mut clients {
+            assert!(client.wait().unwrap().success());
+        }
+        assert!(server.lives());
+    }
+
+    ["--modules", "cuse", "--timeout", "300"]
+    fn nobody_waits_for_somebody_else() {
+        let _server = Server::start();
+        let crypto = Crypto::open();
+        let long = crypto.cipher(2, &(1..=24).collect::<Vec<u8>>()).unwrap();
+        let short = crypto.cipher(11, &[1; 16]).unwrap();
+        // Triple DES over 16 MiB takes seconds here; meanwhile others are answered, and it counts how many.
+        let data = vec![0; 16 << 20];
+        let answered = thread::scope(|scope| {
+            let slow = scope.spawn(|| crypto.run(long, 0, &[0; 8], &data).map(|output| output.len()));
+            thread::sleep(Duration::from_millis(100));
+            let mut answered = 0;
+            while !slow.is_finished() {
+                crypto.run(short, 0, &[0; 16], &[0; 64]).unwrap();
+                answered += 1;
+            }
+            assert_eq!(slow.join().unwrap(), Ok(16 << 20));
+            answered
+        });
+        println!("{answered} short requests during a long one");
+        assert!(answered > 10, "{answered}");
+    }
+
+    ["--modules", "cuse", "--timeout", "300"]
+    fn limits_are_each_users_own() {
+        let _server = Server::start_as(0, &[("SESSIONS", "5".to_owned()), ("BYTES", "1000000".to_owned())]);
+        let (one, two) = (Crypto::open(), Crypto::open());
+        let sessions: Vec<u32> = (0..5).map(|_| one.hash(14, &[]).unwrap()).collect();
+        assert_eq!(two.hash(14, &[]), Err(ENOMEM), "all files of a user together");
+        // Another user has five more.
+        let other = client_as("sessions", 4321).wait().unwrap();
+        assert!(other.success());
+        one.close(sessions[0]).unwrap();
+        let cipher = two.cipher(11, &[1; 16]).unwrap();
+        assert_eq!(two.run(cipher, 0, &[0; 16], &vec![0; 1_000_016 / 16 * 16]), Err(ENOMEM));
+        // What does not fit beside others waits, and is done.
+        thread::scope(|scope| {
+            let large = || assert!(two.run(cipher, 0, &[0; 16], &vec![0; 800_000]).is_ok());
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(large)).collect();
+            for thread in threads {
+                thread.join().unwrap();
+            }
+        });
+        drop(one);
+        assert!(two.hash(14, &[]).is_ok(), "a closed file gives its sessions back");
+    }
+
+    ["--modules", "cuse", "--timeout", "300"]
+    fn clients_of_a_server_that_is_killed_get_errors() {
+        let mut server = Server::start();
+        let mut clients: Vec<Child> = (0..4).map(|_| client("until-error")).collect();
+        thread::sleep(Duration::from_secs(1));
+        server.kill();
+        let end = Instant::now() + Duration::from_secs(30);
+        for client in &mut clients {
+            while client.try_wait().unwrap().is_none() {
+                assert!(Instant::now() < end, "a client hangs");
+                thread::sleep(Duration::from_millis(20));
+            }
+            assert!(client.wait().unwrap().success());
+        }
+        // And a new one can take its place.
+        let _server = Server::start();
+        side_by_side();
+    }
+
+    /// What a request costs, and what eight programs get out of one server together.
+    ["--modules", "cuse", "--timeout", "600"]
+    fn rates() {
+        for (how, server) in [("direct", Server::start as fn() -> Server), ("retry", || Server::start_without_rights(&[]))] {
+            let server = server();
+            if how == "retry" && server.is_module() {
+                break;
+            }
+            for kind in ["aes-128-cbc", "sha256"] {
+                for bytes in [16, 1024, 4096, 16384, 65536] {
+                    let one = rate(kind, bytes, 1);
+                    let eight = rate(kind, bytes, 8);
+                    println!("RATE {how:6} {kind:11} {bytes:6} B  one {one:8.0}/s ({:6.1} us)  eight {eight:8.0}/s  {:.2}x", 1e6 / one, eight / one);
+                }
+            }
+        }
+    }
+}
+
+/// Requests a second of so many programs together.
+fn rate(kind: &str, bytes: usize, programs: usize) -> f64 {
+    let run = |_| {
+        let mut command = program("rate", 0);
+        command.env("KIND", kind).env("BYTES", bytes.to_string()).stdout(Stdio::piped()).spawn().unwrap()
+    };
+    let children: Vec<Child> = (0..programs).map(run).collect();
+    let count = |child: Child| {
+        let text = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+        let line = text.lines().find_map(|line| line.split_once("DONE ")).unwrap();
+        line.1.trim().parse::<f64>().unwrap()
+    };
+    children.into_iter().map(count).sum()
+}
+
+/// This program as another one that uses the device.
+fn program(what: &str, uid: u32) -> Command {
+    use std::os::unix::process::CommandExt;
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "crowd::client_process", "--include-ignored", "--nocapture"]).env("CLIENT", what).uid(uid);
+    command
+}
+
+fn client(what: &str) -> Child {
+    client_as(what, 0)
+}
+
+fn client_as(what: &str, uid: u32) -> Child {
+    program(what, uid).stdout(Stdio::null()).spawn().unwrap()
+}
+
+/// Not a test, but the process of a client.
+#[test]
+#[ignore = "the process of a client"]
+fn client_process() {
+    let Ok(what) = std::env::var("CLIENT") else { return };
+    match what.as_str() {
+        "work" => side_by_side(),
+        "sessions" => {
+            let crypto = Crypto::open();
+            let sessions: Vec<Result<u32, i32>> = (0..6).map(|_| crypto.hash(14, &[])).collect();
+            assert!(sessions[..5].iter().all(Result::is_ok) && sessions[5] == Err(ENOMEM), "{sessions:?}");
+        }
+        "until-error" => {
+            let crypto = Crypto::open();
+            let session = crypto.hash(104, &[]).unwrap();
+            let errno = loop {
+                if let Err(errno) = crypto.digest(session, 0, &[0; 4096], 32) {
+                    break errno;
+                }
+            };
+            assert!([libc::ECONNABORTED, libc::ENOTCONN, libc::ENODEV].contains(&errno), "errno {errno}");
+            assert_ne!(crypto.digest(session, 0, &[0; 4096], 32), Ok(Vec::new()));
+        }
+        "rate" => {
+            let bytes: usize = std::env::var("BYTES").unwrap().parse().unwrap();
+            let crypto = Crypto::open();
+            let data = vec![7; bytes];
+            let mut output = vec![0; bytes];
+            let cipher = std::env::var("KIND").unwrap() == "aes-128-cbc";
+            let session = if cipher { crypto.cipher(11, &[1; 16]) } else { crypto.hash(104, &[]) }.unwrap();
+            let mut digest = [0; 32];
+            let (src, dst, mac, iv) = (at(&data), at(&output), at(&digest), at(&[0; 16]));
+            let op = CryptOp { session, len: bytes as u32, src, dst, mac, iv, ..CryptOp::default() };
+            let start = Instant::now();
+            let mut count = 0_u32;
+            while start.elapsed() < Duration::from_secs(1) {
+                crypto.crypt(op.clone()).unwrap();
+                count += 1;
+            }
+            std::hint::black_box((&mut output, &mut digest));
+            println!("DONE {}", f64::from(count) / start.elapsed().as_secs_f64());
+        }
+        other => panic!("{other}"),
+    }
+}
+
+/// Threads with sessions of their own and one that they share, all answers compared.
+fn side_by_side() {
+    let gantry = gantry_runtime::open(gantry_runtime::Config::default()).unwrap();
+    let crypto = Crypto::open();
+    assert!(std::path::Path::new(DEVICE).exists());
+    let shared = crypto.hash(104, &[]).unwrap();
+    thread::scope(|scope| {
+        for thread in 0..4_u8 {
+            let (crypto, gantry) = (&crypto, &gantry);
+            scope.spawn(move || {
+                let key = [thread; 16];
+                let cipher = crypto.cipher(11, &key).unwrap();
+                let reference = gantry.session(SessionParams::new(Algorithm::Aes128Cbc, &key)).unwrap();
+                let digests = gantry.session(SessionParams::new(Algorithm::Sha256, &[])).unwrap();
+                let mut noise = Noise(u64::from(thread) + u64::from(std::process::id()) * 8);
+                for _ in 0..40 {
+                    let length = noise.pick(&[16, 64, 1024, 4096, 65536, 200_000]);
+                    let data = noise.bytes(length);
+                    let mut expected = data.clone();
+                    reference.encrypt(&[9; 16], &mut expected).unwrap();
+                    assert!(crypto.run(cipher, 0, &[9; 16], &data).unwrap() == expected);
+                    let mut digest = [0; 32];
+                    digests.digest(&data, &mut digest).unwrap();
+                    assert_eq!(crypto.digest(shared, 0, &data, 32).unwrap(), digest);
+                }
+                assert_eq!(crypto.run(cipher, 7, &[9; 16], &[0; 16]), Err(EINVAL));
+            });
+        }
+    });
+}

@@ -1,0 +1,20 @@
+//! The server under a real kernel, in guests: `make lab`.
+//!
+//! What the kernel module answers, the tests of `answers.rs` say of both: they pass with the module's device, too.
+
+/// Every ioctl with right and wrong arguments.
+mod answers;
+mod client;
+/// Many programs, and what happens when one of them or the server ends.
+mod crowd;
+/// Anything at all.
+mod hostile;
+
+/// Not a test, but the process of a server.
+#[test]
+#[ignore = "the process of a server"]
+fn serve() {
+    if std::env::var_os("SERVE").is_some() {
+        client::serve();
+    }
+}

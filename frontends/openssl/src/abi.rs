@@ -1,0 +1,324 @@
+//! OpenSSL's provider interface as data: `core.h` and `core_dispatch.h`, as far as it is used here.
+//!
+//! Numbers were only ever added from 3.0 to 4.0, and none was given a second meaning; the test holds every one against the
+//! headers of OpenSSL 3.0 (where it is installed), 3.6 and 4.0.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+
+/// `OSSL_DISPATCH`: an entry of a table that ends with id 0.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Dispatch {
+    pub(crate) id: c_int,
+    pub(crate) function: Option<Function>,
+}
+
+/// What all entries are stored as; the id says what it is.
+pub(crate) type Function = unsafe extern "C" fn();
+
+/// `OSSL_ALGORITHM`: an entry of a table that ends with null names.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct AlgorithmRow {
+    /// With colons between.
+    pub(crate) names: *const c_char,
+    pub(crate) properties: *const c_char,
+    pub(crate) implementation: *const Dispatch,
+    pub(crate) description: *const c_char,
+}
+
+/// `OSSL_PARAM`: an entry of a table that ends with a null key.
+#[repr(C)]
+pub(crate) struct Param {
+    pub(crate) key: *const c_char,
+    pub(crate) data_type: c_uint,
+    pub(crate) data: *mut c_void,
+    pub(crate) data_size: usize,
+    pub(crate) return_size: usize,
+}
+
+impl Param {
+    /// A place for bytes, or the bytes in it.
+    pub(crate) const fn octets(key: &'static CStr, data: *mut c_void, data_size: usize) -> Self {
+        let data_type = OSSL_PARAM_OCTET_STRING as c_uint;
+        Self { key: key.as_ptr(), data_type, data, data_size, return_size: usize::MAX }
+    }
+
+    /// A string, which has to outlive it.
+    pub(crate) const fn text(key: &'static CStr, text: &CStr) -> Self {
+        let (data, data_size) = (text.as_ptr().cast_mut().cast(), text.count_bytes());
+        let data_type = OSSL_PARAM_UTF8_STRING as c_uint;
+        Self { key: key.as_ptr(), data_type, data, data_size, return_size: usize::MAX }
+    }
+}
+
+/// `OSSL_ITEM`: an entry of a table that ends with id 0.
+#[repr(C)]
+pub(crate) struct Item {
+    pub(crate) id: c_uint,
+    pub(crate) text: *const c_char,
+}
+
+/// `OSSL_CORE_HANDLE`.
+#[repr(C)]
+pub(crate) struct CoreHandle {
+    _opaque: [u8; 0],
+}
+
+/// Writes the constants, and for the test a list of them with their names.
+macro_rules! numbers {
+    ($($(#[$doc:meta])* $name:ident = $value:literal;)+) => {
+        $($(#[$doc])* pub(crate) const $name: c_int = $value;)+
+
+        #[cfg(test)]
+        const NUMBERS: &[(&str, c_int)] = &[$((stringify!($name), $value)),+];
+    };
+}
+
+numbers! {
+    OSSL_PARAM_INTEGER = 1;
+    OSSL_PARAM_UNSIGNED_INTEGER = 2;
+    OSSL_PARAM_UTF8_STRING = 4;
+    OSSL_PARAM_OCTET_STRING = 5;
+    OSSL_PARAM_UTF8_PTR = 6;
+    OSSL_PARAM_OCTET_PTR = 7;
+
+    OSSL_OP_DIGEST = 1;
+    OSSL_OP_CIPHER = 2;
+    OSSL_OP_MAC = 3;
+
+    OSSL_FUNC_CORE_GET_PARAMS = 2;
+    OSSL_FUNC_CORE_NEW_ERROR = 5;
+    OSSL_FUNC_CORE_SET_ERROR_DEBUG = 6;
+    OSSL_FUNC_CORE_VSET_ERROR = 7;
+    OSSL_FUNC_PROVIDER_REGISTER_CHILD_CB = 105;
+    OSSL_FUNC_PROVIDER_NAME = 107;
+    OSSL_FUNC_PROVIDER_GET0_PROVIDER_CTX = 108;
+    OSSL_FUNC_PROVIDER_GET0_DISPATCH = 109;
+
+    OSSL_FUNC_PROVIDER_TEARDOWN = 1024;
+    OSSL_FUNC_PROVIDER_GETTABLE_PARAMS = 1025;
+    OSSL_FUNC_PROVIDER_GET_PARAMS = 1026;
+    OSSL_FUNC_PROVIDER_QUERY_OPERATION = 1027;
+    OSSL_FUNC_PROVIDER_GET_REASON_STRINGS = 1029;
+
+    OSSL_FUNC_DIGEST_NEWCTX = 1;
+    OSSL_FUNC_DIGEST_INIT = 2;
+    OSSL_FUNC_DIGEST_UPDATE = 3;
+    OSSL_FUNC_DIGEST_FINAL = 4;
+    OSSL_FUNC_DIGEST_DIGEST = 5;
+    OSSL_FUNC_DIGEST_FREECTX = 6;
+    OSSL_FUNC_DIGEST_DUPCTX = 7;
+    OSSL_FUNC_DIGEST_GET_PARAMS = 8;
+    OSSL_FUNC_DIGEST_SET_CTX_PARAMS = 9;
+    OSSL_FUNC_DIGEST_GET_CTX_PARAMS = 10;
+    OSSL_FUNC_DIGEST_GETTABLE_PARAMS = 11;
+    OSSL_FUNC_DIGEST_SETTABLE_CTX_PARAMS = 12;
+    OSSL_FUNC_DIGEST_GETTABLE_CTX_PARAMS = 13;
+    /// Since 3.3.
+    OSSL_FUNC_DIGEST_SQUEEZE = 14;
+    /// Since 3.5.
+    OSSL_FUNC_DIGEST_COPYCTX = 15;
+    /// Since 4.0.
+    OSSL_FUNC_DIGEST_SERIALIZE = 16;
+    /// Since 4.0.
+    OSSL_FUNC_DIGEST_DESERIALIZE = 17;
+
+    OSSL_FUNC_CIPHER_NEWCTX = 1;
+    OSSL_FUNC_CIPHER_ENCRYPT_INIT = 2;
+    OSSL_FUNC_CIPHER_DECRYPT_INIT = 3;
+    OSSL_FUNC_CIPHER_UPDATE = 4;
+    OSSL_FUNC_CIPHER_FINAL = 5;
+    OSSL_FUNC_CIPHER_CIPHER = 6;
+    OSSL_FUNC_CIPHER_FREECTX = 7;
+    OSSL_FUNC_CIPHER_DUPCTX = 8;
+    OSSL_FUNC_CIPHER_GET_PARAMS = 9;
+    OSSL_FUNC_CIPHER_GET_CTX_PARAMS = 10;
+    OSSL_FUNC_CIPHER_SET_CTX_PARAMS = 11;
+    OSSL_FUNC_CIPHER_GETTABLE_PARAMS = 12;
+    OSSL_FUNC_CIPHER_GETTABLE_CTX_PARAMS = 13;
+    OSSL_FUNC_CIPHER_SETTABLE_CTX_PARAMS = 14;
+
+    OSSL_FUNC_MAC_NEWCTX = 1;
+    OSSL_FUNC_MAC_DUPCTX = 2;
+    OSSL_FUNC_MAC_FREECTX = 3;
+    OSSL_FUNC_MAC_INIT = 4;
+    OSSL_FUNC_MAC_UPDATE = 5;
+    OSSL_FUNC_MAC_FINAL = 6;
+    OSSL_FUNC_MAC_GET_PARAMS = 7;
+    OSSL_FUNC_MAC_GET_CTX_PARAMS = 8;
+    OSSL_FUNC_MAC_SET_CTX_PARAMS = 9;
+    OSSL_FUNC_MAC_GETTABLE_PARAMS = 10;
+    OSSL_FUNC_MAC_GETTABLE_CTX_PARAMS = 11;
+    OSSL_FUNC_MAC_SETTABLE_CTX_PARAMS = 12;
+}
+
+/// The functions behind the numbers, as C declares them. Every one is called and written with exactly this type.
+pub(crate) mod fns {
+    use super::*;
+
+    pub(crate) type CoreGetParams = unsafe extern "C" fn(*const CoreHandle, *mut Param) -> c_int;
+    pub(crate) type CoreNewError = unsafe extern "C" fn(*const CoreHandle);
+    pub(crate) type CoreSetErrorDebug = unsafe extern "C" fn(*const CoreHandle, *const c_char, c_int, *const c_char);
+    /// The last one is a `va_list`: a pointer, or a structure that is passed as one.
+    pub(crate) type CoreVsetError = unsafe extern "C" fn(*const CoreHandle, u32, *const c_char, *mut c_void);
+    pub(crate) type ChildCallback = unsafe extern "C" fn(*const CoreHandle, *mut c_void) -> c_int;
+    pub(crate) type PropsCallback = unsafe extern "C" fn(*const c_char, *mut c_void) -> c_int;
+    pub(crate) type RegisterChildCb =
+        unsafe extern "C" fn(*const CoreHandle, ChildCallback, ChildCallback, PropsCallback, *mut c_void) -> c_int;
+    pub(crate) type ProviderName = unsafe extern "C" fn(*const CoreHandle) -> *const c_char;
+    pub(crate) type ProviderGet0Ctx = unsafe extern "C" fn(*const CoreHandle) -> *mut c_void;
+    pub(crate) type ProviderGet0Dispatch = unsafe extern "C" fn(*const CoreHandle) -> *const Dispatch;
+
+    pub(crate) type Teardown = unsafe extern "C" fn(*mut c_void);
+    pub(crate) type QueryOperation = unsafe extern "C" fn(*mut c_void, c_int, *mut c_int) -> *const AlgorithmRow;
+    pub(crate) type ReasonStrings = unsafe extern "C" fn(*mut c_void) -> *const Item;
+
+    /// Every `newctx` and `dupctx`: a context or null.
+    pub(crate) type NewCtx = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
+    pub(crate) type FreeCtx = unsafe extern "C" fn(*mut c_void);
+    pub(crate) type CopyCtx = unsafe extern "C" fn(*mut c_void, *mut c_void);
+    /// Every `get_ctx_params`, and `get_params` of a provider.
+    pub(crate) type GetParams = unsafe extern "C" fn(*mut c_void, *mut Param) -> c_int;
+    /// Every `set_ctx_params`, and `init` of a digest.
+    pub(crate) type SetParams = unsafe extern "C" fn(*mut c_void, *const Param) -> c_int;
+    /// Every `gettable_params`.
+    pub(crate) type Gettable = unsafe extern "C" fn(*mut c_void) -> *const Param;
+    /// Every `gettable_ctx_params` and `settable_ctx_params`.
+    pub(crate) type GettableCtx = unsafe extern "C" fn(*mut c_void, *mut c_void) -> *const Param;
+
+    pub(crate) type CipherInit =
+        unsafe extern "C" fn(*mut c_void, *const u8, usize, *const u8, usize, *const Param) -> c_int;
+    /// `update` and `cipher`.
+    pub(crate) type CipherUpdate =
+        unsafe extern "C" fn(*mut c_void, *mut u8, *mut usize, usize, *const u8, usize) -> c_int;
+    /// `final` and `squeeze` of everything.
+    pub(crate) type Final = unsafe extern "C" fn(*mut c_void, *mut u8, *mut usize, usize) -> c_int;
+    /// `update` of digests and MACs.
+    pub(crate) type Update = unsafe extern "C" fn(*mut c_void, *const u8, usize) -> c_int;
+    pub(crate) type DigestDigest =
+        unsafe extern "C" fn(*mut c_void, *const u8, usize, *mut u8, *mut usize, usize) -> c_int;
+    pub(crate) type Serialize = unsafe extern "C" fn(*mut c_void, *mut u8, *mut usize) -> c_int;
+    pub(crate) type MacInit = unsafe extern "C" fn(*mut c_void, *const u8, usize, *const Param) -> c_int;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+
+    /// The headers of the releases that this was written for.
+    fn headers() -> Vec<(&'static str, PathBuf)> {
+        let installed = Path::new("/usr/include/openssl").to_owned();
+        let mut all = vec![
+            ("3.6", openssl_3_6::source_dir().join("include/openssl")),
+            ("4.0", openssl_4_0::source_dir().join("include/openssl")),
+        ];
+        if installed.join("core_dispatch.h").exists() {
+            all.push(("the installed one", installed));
+        }
+        all
+    }
+
+    fn text(folder: &Path) -> String {
+        ["core.h", "core_dispatch.h"].map(|name| fs::read_to_string(folder.join(name)).unwrap()).concat()
+    }
+
+    #[test]
+    fn every_number_is_the_one_of_every_release_that_has_it() {
+        for (release, folder) in headers() {
+            let text = text(&folder);
+            let mut found = 0;
+            for (name, value) in NUMBERS {
+                let define = text.lines().find_map(|line| {
+                    let mut words = line.strip_prefix('#')?.split_whitespace();
+                    (words.next()? == "define" && words.next()? == *name).then(|| words.next())?
+                });
+                if let Some(define) = define {
+                    assert_eq!(define.parse(), Ok(*value), "{name} in OpenSSL {release}");
+                    found += 1;
+                }
+            }
+            // What came after 3.0 are the four numbers that say so.
+            assert!(found + 4 >= NUMBERS.len(), "{found} of {} in OpenSSL {release}", NUMBERS.len());
+            assert!(release == "3.6" || release != "4.0" || found == NUMBERS.len(), "OpenSSL {release} has them all");
+        }
+    }
+
+    /// A declaration of `core_dispatch.h` with nothing in it that means nothing.
+    fn declaration(text: &str, name: &str) -> Option<String> {
+        let at = text.match_indices("OSSL_CORE_MAKE_FUNC(").find_map(|(at, _)| {
+            let rest = &text[at + "OSSL_CORE_MAKE_FUNC(".len()..];
+            let end = rest.find("))")?;
+            let all = rest[..=end].split_whitespace().collect::<Vec<_>>().join(" ");
+            let (result, rest) = all.split_once(", ")?;
+            let (found, arguments) = rest.split_once(',')?;
+            (found.trim() == name).then(|| format!("{} {}", result.trim(), arguments.trim()))
+        });
+        at.map(|text| types_only(&text))
+    }
+
+    /// Without the names of arguments, which releases change.
+    fn types_only(text: &str) -> String {
+        let (result, arguments) = text.split_once('(').unwrap();
+        let arguments = arguments.trim_end_matches(')').split(',').map(|argument| {
+            let stars = argument.matches('*').count() + argument.matches("[]").count();
+            let word =
+                |word: &&str| ["const", "void", "unsigned", "char", "size_t", "int", "OSSL_PARAM"].contains(word);
+            let argument = argument.replace('*', " ").replace("[]", " ");
+            let kept: Vec<&str> = argument.split_whitespace().filter(word).collect();
+            format!("{}{}", kept.join(" "), "*".repeat(stars))
+        });
+        format!("{}({})", result.split_whitespace().collect::<String>(), arguments.collect::<Vec<_>>().join(", "))
+    }
+
+    #[test]
+    fn every_function_is_declared_as_it_is_called_here() {
+        let update = "int(void*, unsigned char*, size_t*, size_t, const unsigned char*, size_t)";
+        let init = "int(void*, const unsigned char*, size_t, const unsigned char*, size_t, const OSSL_PARAM*)";
+        let declared = [
+            ("cipher_newctx", "void*(void*)"),
+            ("cipher_dupctx", "void*(void*)"),
+            ("cipher_freectx", "void(void*)"),
+            ("cipher_encrypt_init", init),
+            ("cipher_decrypt_init", init),
+            ("cipher_update", update),
+            ("cipher_cipher", update),
+            ("cipher_final", "int(void*, unsigned char*, size_t*, size_t)"),
+            ("cipher_get_params", "int(OSSL_PARAM*)"),
+            ("cipher_get_ctx_params", "int(void*, OSSL_PARAM*)"),
+            ("cipher_set_ctx_params", "int(void*, const OSSL_PARAM*)"),
+            ("cipher_gettable_params", "constOSSL_PARAM*(void*)"),
+            ("cipher_gettable_ctx_params", "constOSSL_PARAM*(void*, void*)"),
+            ("digest_newctx", "void*(void*)"),
+            ("digest_init", "int(void*, const OSSL_PARAM*)"),
+            ("digest_update", "int(void*, const unsigned char*, size_t)"),
+            ("digest_final", "int(void*, unsigned char*, size_t*, size_t)"),
+            ("digest_digest", "int(void*, const unsigned char*, size_t, unsigned char*, size_t*, size_t)"),
+            ("digest_get_ctx_params", "int(void*, OSSL_PARAM*)"),
+            ("digest_set_ctx_params", "int(void*, const OSSL_PARAM*)"),
+            ("mac_newctx", "void*(void*)"),
+            ("mac_init", "int(void*, const unsigned char*, size_t, const OSSL_PARAM*)"),
+            ("mac_update", "int(void*, const unsigned char*, size_t)"),
+            ("mac_final", "int(void*, unsigned char*, size_t*, size_t)"),
+        ];
+        for (release, folder) in headers() {
+            let text = text(&folder);
+            for (name, must) in declared {
+                assert_eq!(declaration(&text, name).as_deref(), Some(must), "{name} in OpenSSL {release}");
+            }
+        }
+        // Later ones, which 3.0 lacks.
+        let newest = text(&headers()[1].1);
+        for (name, must) in [
+            ("digest_squeeze", "int(void*, unsigned char*, size_t*, size_t)"),
+            ("digest_copyctx", "void(void*, void*)"),
+            ("digest_serialize", "int(void*, unsigned char*, size_t*)"),
+            ("digest_deserialize", "int(void*, const unsigned char*, size_t)"),
+        ] {
+            assert_eq!(declaration(&newest, name).as_deref(), Some(must), "{name}");
+        }
+    }
+}

@@ -1,0 +1,432 @@
+//! GCM and ChaCha20-Poly1305: a message begins with its nonce, associated data follows, then data in pieces, then the tag.
+//!
+//! The host's context is told every key, nonce and parameter, so a message can become the host's at any moment before its
+//! first byte of data. Which way it goes is decided then: the first piece says how much there is. Associated data waits
+//! here until then. A record of TLS 1.2 is one piece with everything in it.
+
+use gantry::{AeadStream, Operation, SessionParams};
+
+use crate::boundary::{Answers, Host, Io, Questions, Wrapped};
+use crate::choice::{Choice, Side, Sizes};
+use crate::cipher::Way;
+use crate::framework::Engine;
+use crate::key::Key;
+use crate::table::Aead;
+
+/// The only length of nonces that is led elsewhere; all protocols have it.
+const NONCE: usize = 12;
+
+/// Associated data that waits; more makes the message the host's. TLS has 5 or 13 bytes, ESP and SSH fewer than this.
+const WAITING: usize = 64;
+
+/// The tag of a TLS 1.2 record, GCM's explicit nonce before the data (RFC 5288), and the associated data.
+const TAG: usize = 16;
+const EXPLICIT: usize = 8;
+const HEADER: usize = 13;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    /// The message is the host's, or there is none.
+    #[default]
+    Host,
+    /// The nonce is known, and no data has come yet.
+    Begun,
+    /// The message is a device's.
+    Ours,
+    /// It was, and its tag has been made or checked. A nonce of GCM is used up.
+    Ended,
+    /// It was, and the device failed.
+    Broken,
+}
+
+#[derive(Clone)]
+pub(crate) struct Sealed {
+    aead: Aead,
+    /// A nonce is for as many messages as the program likes, one after the other.
+    reusable: bool,
+    phase: Phase,
+    seal: bool,
+    key: Key,
+    iv: [u8; NONCE],
+    waiting: [u8; WAITING],
+    waiting_len: usize,
+    /// Computed when sealing, given when opening.
+    tag: [u8; TAG],
+    tag_len: usize,
+    /// Of the TLS 1.2 record that comes next.
+    header: Option<[u8; HEADER]>,
+    /// ChaCha20-Poly1305: what the nonces of records are made from.
+    fixed: Option<[u8; NONCE]>,
+    stream: Option<AeadStream>,
+    engine: Engine,
+    /// The length of nonces that the host knows.
+    iv_len: usize,
+    /// First pieces of other sizes are the host's, without a question.
+    elsewhere: Sizes,
+}
+
+impl Sealed {
+    /// `version` is the host's release.
+    pub(crate) fn new(aead: Aead, version: (u32, u32)) -> Self {
+        Self {
+            aead,
+            // OpenSSL 4.0 refuses what its predecessors did.
+            reusable: aead == Aead::ChaCha && version < (4, 0),
+            phase: Phase::default(),
+            seal: false,
+            key: Key::default(),
+            iv: [0; NONCE],
+            waiting: [0; WAITING],
+            waiting_len: 0,
+            tag: [0; TAG],
+            tag_len: 0,
+            header: None,
+            fixed: None,
+            stream: None,
+            engine: Engine::default(),
+            iv_len: NONCE,
+            elsewhere: Sizes::UNKNOWN,
+        }
+    }
+
+    /// The host has been initialised.
+    pub(crate) fn initialised(&mut self, wrapped: &Wrapped, seal: bool, key: Option<&[u8]>, iv: Option<&[u8]>) {
+        if let Some(key) = key {
+            self.key.set(key);
+            self.engine.new_key();
+            self.seal = seal;
+            if let Some(choice) = self.choice(wrapped) {
+                choice.new_key();
+                self.elsewhere = choice.elsewhere();
+            }
+        }
+        if key.is_some() || seal != self.seal {
+            self.stream = None;
+        }
+        if seal != self.seal && self.aead == Aead::ChaCha {
+            self.tag_len = 0;
+        }
+        self.seal = seal;
+        self.header = None;
+        match iv.map(<[u8; NONCE]>::try_from) {
+            Some(Ok(iv)) => {
+                (self.iv, self.fixed) = (iv, Some(iv));
+                self.iv_len = NONCE;
+                self.begin();
+            }
+            Some(Err(_)) => {
+                self.iv_len = iv.map_or(0, <[u8]>::len);
+                self.phase = Phase::Host;
+            }
+            // A key alone. GCM: a message that has begun goes on under it, a nonce that is used up stays so.
+            None if self.aead == Aead::ChaCha && key.is_some() => match self.phase {
+                Phase::Ended if !self.reusable => {}
+                Phase::Host => {}
+                _ => self.begin(),
+            },
+            None => {}
+        }
+    }
+
+    fn begin(&mut self) {
+        self.waiting_len = 0;
+        self.phase = if self.elsewhere == Sizes::NONE { Phase::Host } else { Phase::Begun };
+    }
+
+    fn choice<'w>(&self, wrapped: &'w Wrapped) -> Option<&'w Choice> {
+        Some(wrapped.opened()?.choice(wrapped.algorithm()?, self.operation()))
+    }
+
+    fn operation(&self) -> Operation {
+        if self.seal { Operation::Seal } else { Operation::Open }
+    }
+
+    /// Whether the calls of this message can go straight to the host.
+    pub(crate) fn is_hosts(&self) -> bool {
+        self.phase == Phase::Host && self.header.is_none()
+    }
+
+    /// The tag to open with, when nothing else is said.
+    #[inline(always)]
+    pub(crate) fn expect(&mut self, tag: &[u8]) {
+        if let Some(place) = self.tag.get_mut(..tag.len()) {
+            copy(place, tag);
+            self.tag_len = tag.len();
+        }
+    }
+
+    /// The length of nonces, where it is known here.
+    pub(crate) fn iv_len(&self) -> Option<usize> {
+        Some(self.iv_len).filter(|length| self.aead == Aead::Gcm || *length == NONCE)
+    }
+
+    /// Another message may follow under the same nonce, of which the host has seen nothing yet.
+    fn again(&mut self) {
+        if self.reusable && self.phase == Phase::Ended {
+            self.begin();
+        }
+    }
+
+    /// What can be said without a question: associated data waits, a small piece makes the message the host's.
+    #[inline(always)]
+    pub(crate) fn quick(&mut self, host: &Host, io: &mut Io<'_>) -> Option<i32> {
+        if self.phase != Phase::Begun || self.header.is_some() || io.is_empty() {
+            return None;
+        }
+        if !io.has_output() {
+            let place = self.waiting.get_mut(self.waiting_len..self.waiting_len.wrapping_add(io.len()))?;
+            copy(place, io.input());
+            self.waiting_len += io.len();
+            return Some(io.done(io.len()));
+        }
+        (!self.elsewhere.has(io.len())).then(|| self.leave(host, Way::Update, io))
+    }
+
+    /// The next piece of data, or of associated data when there is no output; the end when there is no input.
+    pub(crate) fn data(&mut self, wrapped: &Wrapped, host: &Host, way: Way, io: &mut Io<'_>) -> i32 {
+        if let Some(header) = self.header.take() {
+            return self.record(wrapped, host, way, io, header);
+        }
+        self.again();
+        if way == Way::Cipher && !io.has_input() {
+            return match self.phase {
+                Phase::Host => host.data(way, io),
+                Phase::Begun => self.leave(host, way, io),
+                Phase::Ours | Phase::Ended | Phase::Broken => self.end(io),
+            };
+        }
+        match self.phase {
+            Phase::Host => {
+                if io.has_output() {
+                    wrapped.count(self.operation(), Side::Host, io.len());
+                }
+                host.data(way, io)
+            }
+            // Once more with the same nonce, or associated data after data: what the host refuses, too.
+            Phase::Ended | Phase::Broken => io.refused(),
+            Phase::Ours if !io.has_output() => io.refused(),
+            Phase::Begun | Phase::Ours if io.is_empty() => io.done(0),
+            Phase::Begun if !io.has_output() => {
+                let end = self.waiting_len + io.len();
+                let Some(place) = self.waiting.get_mut(self.waiting_len..end) else {
+                    return self.leave(host, way, io);
+                };
+                copy(place, io.input());
+                self.waiting_len = end;
+                io.done(io.len())
+            }
+            Phase::Begun => self.first(wrapped, host, way, io),
+            Phase::Ours => {
+                let bytes = io.len();
+                let fed = self.stream.as_mut().zip(io.buffers()).map(|(stream, data)| stream.update(data));
+                wrapped.count(self.operation(), Side::Device, bytes);
+                if let Some(Ok(())) = fed { io.done(bytes) } else { self.broken(io) }
+            }
+        }
+    }
+
+    /// The first piece of data.
+    fn first(&mut self, wrapped: &Wrapped, host: &Host, way: Way, io: &mut Io<'_>) -> i32 {
+        let (bytes, operation) = (io.len(), self.operation());
+        // A tag that comes later may be a part of one, which only the host takes.
+        let whole = self.aead == Aead::Gcm || self.seal || self.tag_len == TAG;
+        let Some((framework, algorithm)) = wrapped.framework().zip(wrapped.algorithm()).filter(|_| whole) else {
+            wrapped.count(operation, Side::Host, bytes);
+            return self.leave(host, way, io);
+        };
+        let key = &self.key;
+        let params = || SessionParams::new(algorithm, &key.bytes());
+        let side = self.engine.side(framework, operation, bytes, params, algorithm);
+        let choice = framework.choice(algorithm, operation);
+        self.elsewhere = choice.elsewhere();
+        if side == Side::Device {
+            let in_place = io.in_place();
+            if self.stream.is_none() {
+                self.stream = self.engine.open(choice, |session| session.aead_stream(operation));
+            }
+            if let (Some(stream), Some(data)) = (self.stream.as_mut(), io.buffers()) {
+                let aad = &self.waiting[..self.waiting_len];
+                if stream.begin(&self.iv, aad).and_then(|()| stream.update(data)).is_ok() {
+                    wrapped.count(operation, Side::Device, bytes);
+                    self.phase = Phase::Ours;
+                    return io.done(bytes);
+                }
+                // Half of it may be done, and then the host could not begin again.
+                self.stream = None;
+                self.engine.give_up();
+                if in_place {
+                    return self.broken(io);
+                }
+            }
+        }
+        let result = self.leave(host, way, io);
+        wrapped.count(operation, Side::Host, bytes);
+        result
+    }
+
+    /// The message is the host's from here on: it gets the associated data that waited, then this call.
+    fn leave(&mut self, host: &Host, way: Way, io: &mut Io<'_>) -> i32 {
+        self.phase = Phase::Host;
+        let waiting = &self.waiting[..self.waiting_len];
+        if !waiting.is_empty() && host.associated(waiting) != 1 {
+            return io.refused();
+        }
+        host.data(way, io)
+    }
+
+    /// A device failed in the middle of a message: nothing comes of it.
+    fn broken(&mut self, io: &mut Io<'_>) -> i32 {
+        self.phase = Phase::Broken;
+        io.refused()
+    }
+
+    pub(crate) fn finish(&mut self, host: &Host, io: &mut Io<'_>) -> i32 {
+        self.again();
+        match self.phase {
+            Phase::Host => host.finish(io),
+            Phase::Begun => {
+                self.phase = Phase::Host;
+                let waiting = &self.waiting[..self.waiting_len];
+                if waiting.is_empty() || host.associated(waiting) == 1 { host.finish(io) } else { io.refused() }
+            }
+            Phase::Ours | Phase::Ended | Phase::Broken => self.end(io),
+        }
+    }
+
+    /// The end of a message of a device's.
+    fn end(&mut self, io: &mut Io<'_>) -> i32 {
+        let Some(stream) = self.stream.as_mut().filter(|_| self.phase == Phase::Ours) else { return io.refused() };
+        self.phase = Phase::Ended;
+        let result = if self.seal {
+            self.tag_len = TAG;
+            stream.seal(&mut self.tag)
+        } else {
+            stream.open(&self.tag[..self.tag_len])
+        };
+        if result.is_ok() { io.done(0) } else { io.refused() }
+    }
+
+    /// A record of TLS 1.2, in place: GCM's explicit nonce, data, tag.
+    fn record(&mut self, wrapped: &Wrapped, host: &Host, way: Way, io: &mut Io<'_>, mut header: [u8; HEADER]) -> i32 {
+        let operation = self.operation();
+        let explicit = if self.aead == Aead::Gcm { EXPLICIT } else { 0 };
+        let opened = wrapped.framework().zip(wrapped.algorithm());
+        let (Some(bytes), Some((framework, algorithm))) = (io.len().checked_sub(explicit + TAG), opened) else {
+            return host.data(way, io);
+        };
+        let key = &self.key;
+        let params = || SessionParams::new(algorithm, &key.bytes());
+        if self.engine.side(framework, operation, bytes, params, algorithm) == Side::Device
+            && io.in_place()
+            && let Some(nonce) = self.record_nonce(host, io, &header, bytes)
+            && let Some(session) = self.engine.session_now()
+        {
+            header[HEADER - 2..].copy_from_slice(&(bytes as u16).to_be_bytes());
+            let Some(mut data) = io.buffers() else { return io.refused() };
+            let (front, rest) = data.output().split_at_mut(explicit);
+            let (text, tag) = rest.split_at_mut(bytes);
+            front.copy_from_slice(&nonce[NONCE - explicit..]);
+            let result = match operation {
+                Operation::Seal => session.seal(&nonce, &header, &mut *text, tag),
+                _ => session.open(&nonce, &header, &mut *text, tag),
+            };
+            if result.is_err() {
+                text.fill(0);
+            }
+            wrapped.count(operation, Side::Device, bytes);
+            let written = if self.seal { explicit + bytes + TAG } else { bytes };
+            return if result.is_ok() { io.done(written) } else { io.refused() };
+        }
+        let result = host.data(way, io);
+        wrapped.count(operation, Side::Host, bytes);
+        result
+    }
+
+    /// The nonce of a record; `None` if the host has to look at it.
+    fn record_nonce(&self, host: &Host, io: &Io<'_>, header: &[u8; HEADER], bytes: usize) -> Option<[u8; NONCE]> {
+        match self.aead {
+            Aead::Gcm => {
+                let mut nonce = host.octets::<NONCE>(c"iv")?;
+                // The host counts the nonces of records that it seals.
+                let explicit = match self.operation() {
+                    Operation::Seal => host.octets::<EXPLICIT>(c"tlsivgen"),
+                    _ => io.input().first_chunk().copied(),
+                };
+                nonce[NONCE - EXPLICIT..].copy_from_slice(&explicit?);
+                Some(nonce)
+            }
+            Aead::ChaCha => {
+                let length = usize::from(u16::from_be_bytes([header[HEADER - 2], header[HEADER - 1]]));
+                let mut nonce = self.fixed.filter(|_| length == bytes + if self.seal { 0 } else { TAG })?;
+                // Its number, which is eight bytes (RFC 7905).
+                for (byte, number) in nonce[NONCE - 8..].iter_mut().zip(header) {
+                    *byte ^= number;
+                }
+                Some(nonce)
+            }
+        }
+    }
+
+    /// The host has taken these parameters.
+    pub(crate) fn told(&mut self, host: &Host, told: Answers<'_>) {
+        if let Some(tag) = told.octets(c"tag") {
+            self.expect(tag);
+        }
+        if let Some(header) = told.octets(c"tlsaad") {
+            self.header = header.try_into().ok();
+            if self.aead == Aead::ChaCha {
+                // The host has the nonce of this record now.
+                self.phase = Phase::Host;
+            }
+        }
+        if let Some(fixed) = told.octets(c"tlsivfixed") {
+            self.fixed = fixed.try_into().ok();
+        }
+        if let Some(length) = told.number(c"ivlen") {
+            self.iv_len = length;
+        }
+        // Another length of nonces, or one that the host counts: what is known of the nonce is old.
+        if (told.number(c"ivlen").is_some_and(|length| length != NONCE) || told.has(c"tlsivfixed"))
+            && self.phase == Phase::Begun
+        {
+            self.phase = Phase::Host;
+        }
+        // SSH, opening: the nonce was just put together from its two parts.
+        if told.has(c"tlsivinv")
+            && let Some(iv) = host.octets(c"iv")
+        {
+            self.iv = iv;
+            self.begin();
+        }
+    }
+
+    /// Answers, through the host where it knows.
+    pub(crate) fn ask(&mut self, host: &Host, mut questions: Questions<'_>) -> i32 {
+        // SSH: the host counts the nonce on, and the message has the one before.
+        if questions.has(c"tlsivgen") {
+            let iv = host.octets(c"iv");
+            let result = host.ask(questions);
+            self.phase = Phase::Host;
+            if let (Some(iv), 1) = (iv, result) {
+                self.iv = iv;
+                self.begin();
+            }
+            return result;
+        }
+        if matches!(self.phase, Phase::Ended | Phase::Broken) && questions.has(c"tag") {
+            if !self.seal || self.phase == Phase::Broken {
+                return 0;
+            }
+            return questions.answer(c"tag", &self.tag, |others| host.ask(others));
+        }
+        host.ask(questions)
+    }
+}
+
+/// Slices of one length.
+#[inline(always)]
+fn copy(to: &mut [u8], from: &[u8]) {
+    for (to, from) in to.iter_mut().zip(from) {
+        *to = *from;
+    }
+}

@@ -1,0 +1,582 @@
+//! The provider: one for each library context that loads the module.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::fmt::Write as _;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::{Once, OnceLock};
+
+use gantry::{Algorithm, Operation, SessionParams};
+
+use super::cipher::{self, CipherFns};
+use super::core::{Core, Table, entry};
+use super::digest::{self, DigestFns};
+use super::guard;
+use super::mac::{self, MacFns};
+use super::system::{self, secure};
+use crate::abi::fns::*;
+use crate::abi::{self, AlgorithmRow, CoreHandle, Dispatch, Item};
+use crate::choice::Side;
+use crate::config::{Selection, Settings};
+use crate::framework::{Framework, GENERATION};
+use crate::host::HostDriver;
+use crate::report::Report;
+use crate::table::{CIPHERS, DIGESTS, MACS, Mode, Row};
+
+/// Reasons on the error stack.
+const BAD_CONFIGURATION: u32 = 1;
+const FORCED: u32 = 2;
+
+static REASONS: Items<3> = Items([
+    Item { id: BAD_CONFIGURATION, text: c"bad gantry configuration".as_ptr() },
+    Item { id: FORCED, text: c"gantry: made to fail by FORCE_FAIL".as_ptr() },
+    Item { id: 0, text: ptr::null() },
+]);
+
+struct Items<const N: usize>([Item; N]);
+
+// SAFETY: pointers to constant strings.
+unsafe impl<const N: usize> Sync for Items<N> {}
+
+/// What the core calls `provctx`.
+pub(crate) struct Provider {
+    core: Core,
+    settings: Settings,
+    version: (u32, u32),
+    /// Of the default provider: its context and its `query_operation`; null while there is none.
+    default_ctx: AtomicPtr<c_void>,
+    default_query: AtomicPtr<c_void>,
+    served: [OnceLock<Served>; 3],
+    framework: AtomicPtr<Framework>,
+    /// One more than the generation in which no framework could be opened.
+    closed: AtomicU32,
+    report: Option<Report>,
+}
+
+/// The algorithms of an operation. The core keeps pointers into it as long as the provider lives.
+struct Served {
+    rows: Box<[AlgorithmRow]>,
+    /// By place in our own table.
+    wrapped: Box<[Option<Box<Wrapped>>]>,
+}
+
+// SAFETY: written once, before it is shared; the strings behind the pointers are the host's and stay.
+unsafe impl Send for Served {}
+// SAFETY: as above.
+unsafe impl Sync for Served {}
+
+/// An algorithm of the default provider, and ours in front of it.
+pub(crate) struct Wrapped {
+    provider: *const Provider,
+    row: &'static Row,
+    pub(super) functions: Functions,
+    dispatch: Vec<Dispatch>,
+}
+
+/// The default provider's functions of one algorithm.
+pub(super) enum Functions {
+    Cipher(CipherFns),
+    Digest(DigestFns),
+    Mac(MacFns),
+}
+
+impl Wrapped {
+    fn provider(&self) -> &Provider {
+        // SAFETY: ours: the provider owns this, and stays where it is.
+        unsafe { &*self.provider }
+    }
+
+    pub(crate) fn row(&self) -> &'static Row {
+        self.row
+    }
+
+    pub(crate) fn algorithm(&self) -> Option<Algorithm> {
+        self.row.algorithm
+    }
+
+    /// The host's release.
+    pub(crate) fn version(&self) -> (u32, u32) {
+        self.provider().version
+    }
+
+    /// The default provider's context, for its `newctx`.
+    pub(super) fn default_ctx(&self) -> *mut c_void {
+        self.provider().default_ctx.load(Ordering::Acquire)
+    }
+
+    /// The host's own, for the device that it is.
+    pub(crate) fn host_algorithm(&self) -> Option<cipher::HostAlgorithm> {
+        cipher::HostAlgorithm::new(self)
+    }
+
+    /// The same for a MAC.
+    pub(crate) fn host_mac(&self) -> Option<mac::HostMac> {
+        mac::HostMac::new(self)
+    }
+
+    /// The framework, opened if it was not.
+    pub(crate) fn framework(&self) -> Option<&Framework> {
+        self.provider().framework()
+    }
+
+    /// The framework, if it is open.
+    pub(crate) fn opened(&self) -> Option<&Framework> {
+        self.provider().opened()
+    }
+
+    /// Whether each call must be looked at: it is counted, or made to fail.
+    pub(crate) fn watches(&self) -> bool {
+        let provider = self.provider();
+        provider.settings.force_fail || provider.report.is_some()
+    }
+
+    /// Whether operations are made to fail; if so, it is on the error stack.
+    pub(super) fn fails(&self) -> bool {
+        let provider = self.provider();
+        if provider.settings.force_fail {
+            provider.core.raise(FORCED, self.row.name);
+        }
+        provider.settings.force_fail
+    }
+
+    /// A request was served by one side or the other.
+    pub(crate) fn count(&self, operation: Operation, side: Side, bytes: usize) {
+        if let Some(report) = &self.provider().report {
+            report.count(self.row, operation, side, bytes);
+        }
+    }
+}
+
+impl Provider {
+    fn framework(&self) -> Option<&Framework> {
+        let opened = self.opened();
+        if opened.is_some() {
+            return opened;
+        }
+        // What could not be opened once is not tried again in this process.
+        let generation = GENERATION.load(Ordering::Relaxed);
+        if self.closed.load(Ordering::Relaxed) == generation + 1 {
+            return None;
+        }
+        system::count_forks();
+        // Whatever a program asks for later, the host is a device for it from the beginning.
+        let wrapped =
+            [abi::OSSL_OP_CIPHER, abi::OSSL_OP_MAC].into_iter().filter_map(|operation| self.serves(operation));
+        let wrapped = wrapped.flat_map(|served| &served.wrapped).flatten();
+        let host = HostDriver::new(wrapped.map(|wrapped| &**wrapped), self.version);
+        let framework = Framework::open(&self.settings, &host);
+        let Some(framework) = framework else {
+            self.closed.store(generation + 1, Ordering::Relaxed);
+            return None;
+        };
+        let new = Box::into_raw(Box::new(framework));
+        let old = self.framework.load(Ordering::Acquire);
+        // An older one is another process's, and stays where it is: whoever is in it is not in this process.
+        // SAFETY: ours.
+        if !old.is_null() && unsafe { (*old).generation } == GENERATION.load(Ordering::Relaxed) {
+            // SAFETY: ours: just made, and seen by nobody.
+            drop(unsafe { Box::from_raw(new) });
+        } else if self.framework.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire).is_err() {
+            // Another thread was faster.
+            // SAFETY: ours: just made, and seen by nobody.
+            drop(unsafe { Box::from_raw(new) });
+        }
+        self.opened()
+    }
+
+    fn opened(&self) -> Option<&Framework> {
+        // SAFETY: ours: null, or a framework that is not freed before the provider is.
+        let framework = unsafe { self.framework.load(Ordering::Acquire).as_ref() };
+        framework.filter(|framework| framework.generation == GENERATION.load(Ordering::Relaxed))
+    }
+
+    /// One algorithm, for the functions that are told nothing but its place and the provider.
+    ///
+    /// # Safety
+    ///
+    /// The call: `provider` is what `OSSL_provider_init` gave out.
+    pub(super) unsafe fn wrapped<'p>(provider: *mut c_void, operation: usize, place: usize) -> Option<&'p Wrapped> {
+        // SAFETY: as the caller promises.
+        let provider = unsafe { &*provider.cast::<Provider>() };
+        provider.served[operation].get()?.wrapped.get(place)?.as_deref()
+    }
+
+    fn query(&self, operation: c_int) -> *const AlgorithmRow {
+        self.serves(operation).map_or(ptr::null(), |served| served.rows.as_ptr())
+    }
+
+    fn serves(&self, operation: c_int) -> Option<&Served> {
+        let settings = &self.settings;
+        let (rows, selection): (&'static [Row], &Selection) = match operation {
+            abi::OSSL_OP_DIGEST => (&DIGESTS, &settings.digests),
+            abi::OSSL_OP_CIPHER => (&CIPHERS, &settings.ciphers),
+            abi::OSSL_OP_MAC => (&MACS, &settings.macs),
+            _ => return None,
+        };
+        let kind = operation.cast_unsigned() as usize - 1;
+        if let Some(served) = self.served[kind].get() {
+            return Some(served);
+        }
+        let (context, query) = (self.default_ctx.load(Ordering::Acquire), self.default_query.load(Ordering::Acquire));
+        if query.is_null() || !rows.iter().any(|row| selection.serves(row, self.version)) {
+            return None;
+        }
+        // SAFETY: the host: what was stored is its `query_operation`.
+        let query = unsafe { std::mem::transmute::<*mut c_void, QueryOperation>(query) };
+        let mut no_cache = 0;
+        // SAFETY: the host: its own context, which gives a table with its end or null.
+        let theirs = unsafe { query(context, operation, &raw mut no_cache) };
+        Some(self.served[kind].get_or_init(|| {
+            let mut served = Vec::new();
+            let wrapped = rows.iter().enumerate().map(|(place, row)| {
+                let serves = selection.serves(row, self.version);
+                // SAFETY: the host: its own table.
+                let found = serves.then(|| unsafe { find(theirs, row.name) })??;
+                let wrapped = self.wrap(kind, place, row, &found);
+                // OpenSSL knows names of its own, and those with a dot in them.
+                let properties = c"provider=gantry,gantry.serves=yes".as_ptr();
+                served.push(AlgorithmRow { properties, implementation: wrapped.dispatch.as_ptr(), ..found });
+                Some(wrapped)
+            });
+            let wrapped = wrapped.collect();
+            let end = AlgorithmRow {
+                names: ptr::null(),
+                properties: ptr::null(),
+                implementation: ptr::null(),
+                description: ptr::null(),
+            };
+            served.push(end);
+            Served { rows: served.into(), wrapped }
+        }))
+    }
+
+    /// The lines of `gantry openssl info`: name, number, whether it is served unasked, and a route for each size.
+    fn routes(&self) -> String {
+        const SIZES: [usize; 3] = [64, 1024, 16384];
+        let mut text = format!("openssl {}.{}\n", self.version.0, self.version.1);
+        for operation in [abi::OSSL_OP_CIPHER, abi::OSSL_OP_DIGEST, abi::OSSL_OP_MAC] {
+            self.query(operation);
+        }
+        let wrapped = [1, 0, 2].iter().filter_map(|kind| self.served[*kind].get()).flat_map(|served| &served.wrapped);
+        for wrapped in wrapped.flatten() {
+            let row = wrapped.row;
+            let unasked = Selection::Gaining.serves(row, self.version);
+            let served = if unasked { "yes" } else { "asked" };
+            let mut line = |name: &str, algorithm: Option<Algorithm>| {
+                let params = algorithm.filter(|_| row.mode != Mode::Host).map(|algorithm| {
+                    // Any key will do, but XTS wants its halves to differ.
+                    let key: Vec<u8> = (0..).take(algorithm.info().key.max.min(64)).collect();
+                    SessionParams::new(algorithm, &key)
+                });
+                let routes = params.zip(self.framework()).map(|(params, framework)| framework.routes(params, &SIZES));
+                let routes = routes.unwrap_or_default().join("\t");
+                let _ = writeln!(text, "{name}\t{}\t{served}\t{routes}", row.nid);
+            };
+            match row.mode {
+                // One number, and an algorithm for each thing that can be inside.
+                Mode::Mac(mac) => mac.algorithms().for_each(|(mac, _)| line(mac.name(), Some(mac))),
+                _ => line(row.name, row.algorithm),
+            }
+        }
+        text
+    }
+
+    fn wrap(&self, kind: usize, place: usize, row: &'static Row, theirs: &AlgorithmRow) -> Box<Wrapped> {
+        // SAFETY: the host: the dispatch table of one of its algorithms.
+        let table = unsafe { Table::new(theirs.implementation) };
+        let (functions, dispatch) = match kind {
+            0 => (Functions::Digest(DigestFns::new(table)), digest::dispatch(table, place)),
+            1 => (Functions::Cipher(CipherFns::new(table)), cipher::dispatch(table, place)),
+            _ => (Functions::Mac(MacFns::new(table)), mac::dispatch(table, place)),
+        };
+        Box::new(Wrapped { provider: self, row, functions, dispatch })
+    }
+}
+
+impl Drop for Provider {
+    fn drop(&mut self) {
+        let framework = *self.framework.get_mut();
+        // SAFETY: ours, if it was made in this process; a parent's is left alone.
+        unsafe {
+            if !framework.is_null() && (*framework).generation == GENERATION.load(Ordering::Relaxed) {
+                drop(Box::from_raw(framework));
+            }
+        }
+    }
+}
+
+/// The row of the host that has `name` among its names.
+///
+/// # Safety
+///
+/// Null, or a table with its end.
+unsafe fn find(mut theirs: *const AlgorithmRow, name: &str) -> Option<AlgorithmRow> {
+    // SAFETY: as the caller promises; names are strings.
+    unsafe {
+        while !theirs.is_null() && !(*theirs).names.is_null() {
+            let names = CStr::from_ptr((*theirs).names).to_bytes();
+            if names.split(|byte| *byte == b':').any(|known| known.eq_ignore_ascii_case(name.as_bytes())) {
+                return Some(*theirs);
+            }
+            theirs = theirs.add(1);
+        }
+    }
+    None
+}
+
+/// What the core's callbacks are given. It is never freed, because nobody says when the last of them has come; a list keeps
+/// hold of all.
+struct Link {
+    provider: AtomicPtr<Provider>,
+    next: AtomicPtr<Link>,
+}
+
+static LINKS: AtomicPtr<Link> = AtomicPtr::new(ptr::null_mut());
+
+impl Link {
+    fn new(provider: *mut Provider) -> &'static Link {
+        let next = AtomicPtr::new(LINKS.load(Ordering::Acquire));
+        let link = Box::leak(Box::new(Link { provider: AtomicPtr::new(provider), next }));
+        let mut next = *link.next.get_mut();
+        while let Err(now) = LINKS.compare_exchange(next, link, Ordering::AcqRel, Ordering::Acquire) {
+            link.next.store(now, Ordering::Relaxed);
+            next = now;
+        }
+        link
+    }
+}
+
+/// A provider was activated. Called under locks of the core: only remembers.
+unsafe extern "C" fn created(provider: *const CoreHandle, link: *mut c_void) -> c_int {
+    guard(1, || {
+        // SAFETY: ours: a link, and the provider behind it if it still lives.
+        let Some(this) = (unsafe { (*link.cast::<Link>()).provider.load(Ordering::Acquire).as_ref() }) else {
+            return 1;
+        };
+        // SAFETY: the host has just told us of it.
+        if let Some((context, table)) = unsafe { this.core.default_provider(provider) } {
+            // SAFETY: the host: the table of a provider.
+            let table = unsafe { Table::new(table) };
+            let query = entry!(table, OSSL_FUNC_PROVIDER_QUERY_OPERATION, QueryOperation);
+            let query = query.map_or(ptr::null_mut(), |query| query as *mut c_void);
+            this.default_ctx.store(context, Ordering::Release);
+            this.default_query.store(query, Ordering::Release);
+        }
+        1
+    })
+}
+
+/// A provider is going away.
+unsafe extern "C" fn removed(provider: *const CoreHandle, link: *mut c_void) -> c_int {
+    guard(1, || {
+        // SAFETY: ours: a link, and the provider behind it if it still lives.
+        let Some(this) = (unsafe { (*link.cast::<Link>()).provider.load(Ordering::Acquire).as_ref() }) else {
+            return 1;
+        };
+        // SAFETY: the host has just told us of it.
+        if unsafe { this.core.default_provider(provider) }.is_some() {
+            this.default_query.store(ptr::null_mut(), Ordering::Release);
+            this.default_ctx.store(ptr::null_mut(), Ordering::Release);
+        }
+        1
+    })
+}
+
+unsafe extern "C" fn properties(_: *const std::ffi::c_char, _: *mut c_void) -> c_int {
+    1
+}
+
+unsafe extern "C" fn query(provider: *mut c_void, operation: c_int, no_cache: *mut c_int) -> *const AlgorithmRow {
+    guard(ptr::null(), || {
+        // SAFETY: the call: what `OSSL_provider_init` gave out.
+        let this = unsafe { &*provider.cast::<Provider>() };
+        // Without the default provider there is nothing yet; it may come.
+        let empty = this.default_query.load(Ordering::Acquire).is_null();
+        if !no_cache.is_null() {
+            // SAFETY: the call.
+            unsafe { *no_cache = c_int::from(empty) };
+        }
+        if empty { ptr::null() } else { this.query(operation) }
+    })
+}
+
+unsafe extern "C" fn reasons(_: *mut c_void) -> *const Item {
+    REASONS.0.as_ptr()
+}
+
+unsafe extern "C" fn teardown(provider: *mut c_void) {
+    guard((), || {
+        let provider = provider.cast::<Provider>();
+        let mut link = LINKS.load(Ordering::Acquire);
+        // SAFETY: ours: links are never freed; the provider is freed here, and nowhere else.
+        unsafe {
+            while let Some(this) = link.as_ref() {
+                let _ = this.provider.compare_exchange(provider, ptr::null_mut(), Ordering::AcqRel, Ordering::Acquire);
+                link = this.next.load(Ordering::Acquire);
+            }
+            drop(Box::from_raw(provider));
+        }
+    });
+}
+
+/// The names and values that a program can ask a provider for.
+mod about {
+    use std::ffi::{c_char, c_int, c_void};
+
+    use super::guard;
+    use crate::abi::{self, Param};
+    use crate::boundary::params;
+
+    const ABOUT: [(&std::ffi::CStr, &std::ffi::CStr); 3] =
+        [(c"name", c"Gantry"), (c"version", VERSION), (c"buildinfo", VERSION)];
+
+    const VERSION: &std::ffi::CStr =
+        match std::ffi::CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
+            Ok(version) => version,
+            Err(_) => panic!("a version has no zero inside"),
+        };
+
+    struct Table([Param; 5]);
+
+    // SAFETY: constant names, and no data.
+    unsafe impl Sync for Table {}
+
+    const fn text(key: &'static std::ffi::CStr) -> Param {
+        let data_type = abi::OSSL_PARAM_UTF8_PTR as u32;
+        Param { key: key.as_ptr(), data_type, data: std::ptr::null_mut(), data_size: 0, return_size: 0 }
+    }
+
+    static GETTABLE: Table = Table([
+        text(c"name"),
+        text(c"version"),
+        text(c"buildinfo"),
+        Param { data_type: abi::OSSL_PARAM_INTEGER as u32, ..text(c"status") },
+        params::end(),
+    ]);
+
+    pub(super) unsafe extern "C" fn gettable(_: *mut c_void) -> *const Param {
+        GETTABLE.0.as_ptr()
+    }
+
+    pub(super) unsafe extern "C" fn get(provider: *mut c_void, table: *mut Param) -> c_int {
+        guard(0, || {
+            // SAFETY: the call: what `OSSL_provider_init` gave out.
+            let provider = unsafe { &*provider.cast::<super::Provider>() };
+            if let Some(report) = &provider.report {
+                report.routes(|| provider.routes());
+            }
+            for (key, value) in ABOUT {
+                // SAFETY: the call: a table with its end.
+                if let Some(param) = unsafe { params::find_mut(table, key) }
+                    && param.data_type.cast_signed() == abi::OSSL_PARAM_UTF8_PTR
+                    && !param.data.is_null()
+                {
+                    // SAFETY: the call: there is room for a pointer.
+                    unsafe { param.data.cast::<*const c_char>().write(value.as_ptr()) };
+                    param.return_size = value.count_bytes();
+                }
+            }
+            // SAFETY: the call: a table with its end.
+            if let Some(param) = unsafe { params::find_mut(table, c"status") }
+                && param.data_size == size_of::<c_int>()
+                && !param.data.is_null()
+            {
+                // SAFETY: the call: there is room for a number of this size.
+                unsafe { param.data.cast::<c_int>().write_unaligned(1) };
+                param.return_size = size_of::<c_int>();
+            }
+            1
+        })
+    }
+}
+
+/// Our table for an algorithm: of `ours` what the host has, too, and the host's own `get_params`, which is told neither
+/// context nor provider. What the host has and we do not know is left out: it would be given contexts of ours.
+pub(super) fn complete(theirs: Table, ours: &[Dispatch], get_params: c_int) -> Vec<Dispatch> {
+    let mut table: Vec<Dispatch> = ours.iter().copied().filter(|entry| theirs.entry(entry.id).is_some()).collect();
+    table.push(Dispatch { id: get_params, function: theirs.entry(get_params) });
+    table.push(Dispatch { id: 0, function: None });
+    table
+}
+
+/// Makes a table of functions out of pairs of id and function.
+macro_rules! dispatch {
+    ($($id:ident => $function:expr, $kind:ty;)*) => {
+        [$($crate::abi::Dispatch {
+            id: $crate::abi::$id,
+            function: Some({
+                let function: $kind = $function;
+                // SAFETY: all functions are stored as one type, and called as the type that their id stands for.
+                unsafe { std::mem::transmute::<$kind, $crate::abi::Function>(function) }
+            }),
+        }),*]
+    };
+}
+pub(super) use dispatch;
+
+/// The way in: called once for each library context that loads the module.
+///
+/// # Safety
+///
+/// The core calls it as provider-base(7) says.
+#[unsafe(no_mangle)]
+#[allow(unreachable_pub, reason = "the module's only symbol")]
+pub unsafe extern "C" fn OSSL_provider_init(
+    handle: *const CoreHandle,
+    upcalls: *const Dispatch,
+    table: *mut *const Dispatch,
+    context: *mut *mut c_void,
+) -> c_int {
+    static TABLE: OnceLock<[Dispatch; 7]> = OnceLock::new();
+    // A panic, should there be one, is caught, and says nothing. The hook is that of this module's own copy of std.
+    static QUIET: Once = Once::new();
+    guard(0, || {
+        QUIET.call_once(|| std::panic::set_hook(Box::new(|_| {})));
+        // SAFETY: the call: a table with its end, that stays.
+        let Some(core) = Core::new(handle, unsafe { Table::new(upcalls) }) else { return 0 };
+        let functions = TABLE.get_or_init(|| {
+            let [a, b, c, d, e] = dispatch! {
+                OSSL_FUNC_PROVIDER_TEARDOWN => teardown, Teardown;
+                OSSL_FUNC_PROVIDER_GETTABLE_PARAMS => about::gettable, Gettable;
+                OSSL_FUNC_PROVIDER_GET_PARAMS => about::get, GetParams;
+                OSSL_FUNC_PROVIDER_QUERY_OPERATION => query, QueryOperation;
+                OSSL_FUNC_PROVIDER_GET_REASON_STRINGS => reasons, ReasonStrings;
+            };
+            let end = Dispatch { id: 0, function: None };
+            [a, b, c, d, e, end, end]
+        });
+        let off = !secure() && std::env::var_os("GANTRY_DISABLE").is_some_and(|value| value == "1");
+        let settings = if off { Ok(Settings::nothing()) } else { Settings::read(|key| core.value(key), secure()) };
+        let settings = match settings {
+            Ok(settings) => settings,
+            Err(sentence) => {
+                core.raise(BAD_CONFIGURATION, &sentence);
+                return 0;
+            }
+        };
+        let report = settings.stats.as_deref().and_then(Report::create);
+        let provider = Box::into_raw(Box::new(Provider {
+            core,
+            version: core.version(),
+            settings,
+            default_ctx: AtomicPtr::default(),
+            default_query: AtomicPtr::default(),
+            served: Default::default(),
+            framework: AtomicPtr::default(),
+            closed: AtomicU32::default(),
+            report,
+        }));
+        let link: *const Link = Link::new(provider);
+        if !core.watch(created, removed, properties, link.cast_mut().cast()) {
+            // SAFETY: ours: nobody else has seen it.
+            unsafe { teardown(provider.cast()) };
+            return 0;
+        }
+        // SAFETY: the call.
+        unsafe {
+            *table = functions.as_ptr();
+            *context = provider.cast();
+        }
+        1
+    })
+}

@@ -1,0 +1,223 @@
+//! Host or another device, for requests of each size: asked of the policy once, tried out, then known.
+//!
+//! The policy says which device would serve a request. Whether that is faster than the host's own code on this very machine is
+//! tried out when a request of a size first comes: a few requests on either side, in turn, of which the shortest times
+//! count. That takes some ten microseconds for each size; what was the host's is tried again now and then.
+
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
+
+use gantry::{Algorithm, Operation};
+
+/// Requests of fewer bytes are the host's: what a route costs is more than there is to gain.
+const LOWEST: u32 = 8;
+
+/// Requests of more bytes are like these: a trial has to end soon.
+const HIGHEST: u32 = 14;
+const CLASSES: usize = (HIGHEST - LOWEST + 1) as usize;
+
+/// What a device has to be faster by: in percent, because less may be chance, and in nanoseconds, because the question
+/// itself and the end of a message in pieces are not in what is tried.
+const MARGIN: u64 = 4;
+const SLACK_NS: u32 = 100;
+
+/// Sessions under new keys after which what was the host's is tried again.
+const FORGET: u32 = 4096;
+
+/// Sizes of requests, up to a factor of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sizes(u32);
+
+impl Sizes {
+    pub(crate) const NONE: Sizes = Sizes(0);
+    pub(crate) const ALL: Sizes = Sizes(u32::MAX);
+    /// Those that may be led elsewhere, as long as nothing is known.
+    pub(crate) const UNKNOWN: Sizes = Sizes((2 << HIGHEST) - (1 << LOWEST));
+
+    #[inline(always)]
+    pub(crate) fn has(self, bytes: usize) -> bool {
+        self.0 >> (bytes | 1).ilog2().min(HIGHEST) & 1 != 0
+    }
+}
+
+/// The choices of a framework.
+pub(crate) struct Choices(Box<[Choice]>);
+
+impl Choices {
+    pub(crate) fn new() -> Self {
+        Self((0..Algorithm::ALL.len() * 2).map(|_| Choice::new()).collect())
+    }
+
+    pub(crate) fn of(&self, algorithm: Algorithm, operation: Operation) -> &Choice {
+        let back = matches!(operation, Operation::Decrypt | Operation::Open);
+        &self.0[2 * algorithm as usize + usize::from(back)]
+    }
+}
+
+/// One operation of one algorithm.
+pub(crate) struct Choice {
+    classes: [Class; CLASSES],
+    /// What is not the host's, one bit for each class.
+    elsewhere: AtomicU32,
+    /// The shortest time in which a session was opened, in nanoseconds.
+    open_ns: AtomicU32,
+    keys: AtomicU32,
+}
+
+/// Requests of one size, up to a factor of two.
+struct Class {
+    state: AtomicU8,
+    gain_ns: AtomicU32,
+}
+
+/// What is known about a class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum State {
+    /// Nothing yet.
+    Unasked = 0,
+    /// The host is faster, or alone.
+    Host,
+    /// A device is faster, or named by the operator.
+    Device,
+}
+
+/// Who serves a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Host,
+    Device,
+}
+
+/// A guess, until the first session has been opened.
+const OPEN_NS: u32 = 3000;
+
+impl Choice {
+    fn new() -> Self {
+        let class = |_| Class { state: AtomicU8::new(State::Unasked as u8), gain_ns: AtomicU32::new(0) };
+        Self {
+            classes: std::array::from_fn(class),
+            elsewhere: AtomicU32::new(Sizes::UNKNOWN.0),
+            open_ns: AtomicU32::new(OPEN_NS),
+            keys: AtomicU32::new(0),
+        }
+    }
+
+    /// Requests of other sizes are the host's, without a question.
+    pub(crate) fn elsewhere(&self) -> Sizes {
+        Sizes(self.elsewhere.load(Relaxed))
+    }
+
+    pub(crate) fn state(&self, bytes: usize) -> State {
+        match self.class(bytes).state.load(Relaxed) {
+            0 => State::Unasked,
+            2 => State::Device,
+            _ => State::Host,
+        }
+    }
+
+    /// The bytes of the requests with which the class of `bytes` is tried out.
+    pub(crate) fn sample(bytes: usize) -> usize {
+        1 << place(bytes)
+    }
+
+    /// What the policy has said about requests of so many bytes.
+    pub(crate) fn set(&self, bytes: usize, state: State) {
+        let class = self.class(bytes);
+        class.gain_ns.store(if state == State::Device { u32::MAX } else { 0 }, Relaxed);
+        class.state.store(state as u8, Relaxed);
+        let bit = 1 << place(bytes);
+        if state == State::Host {
+            self.elsewhere.fetch_and(!bit, Relaxed);
+        } else {
+            self.elsewhere.fetch_or(bit, Relaxed);
+        }
+    }
+
+    /// What a trial has shown, in nanoseconds.
+    pub(crate) fn tried(&self, bytes: usize, host: u32, device: u32) {
+        let faster = u64::from(device.saturating_add(SLACK_NS)) * (100 + MARGIN) < u64::from(host) * 100;
+        self.set(bytes, if faster { State::Device } else { State::Host });
+        self.class(bytes).gain_ns.store(host.saturating_sub(device), Relaxed);
+    }
+
+    /// Nanoseconds that the device saves in one request; everything, if the operator named it.
+    pub(crate) fn gain_ns(&self, bytes: usize) -> u32 {
+        self.class(bytes).gain_ns.load(Relaxed)
+    }
+
+    /// Nanoseconds that opening a session takes.
+    pub(crate) fn open_ns(&self) -> u32 {
+        self.open_ns.load(Relaxed)
+    }
+
+    /// A session was opened in so many nanoseconds.
+    pub(crate) fn opened_in(&self, ns: u32) {
+        // The first one may include the known-answer test; later ones put it right.
+        let known = self.open_ns.load(Relaxed);
+        self.open_ns.store(if known == OPEN_NS { ns.min(10 * OPEN_NS) } else { ns.min(known) }, Relaxed);
+    }
+
+    /// A context has a new key: now and then, what was the host's is tried again.
+    pub(crate) fn new_key(&self) {
+        if self.keys.fetch_add(1, Relaxed) % FORGET == FORGET - 1 {
+            for (place, class) in self.classes.iter().enumerate() {
+                if class.state.load(Relaxed) == State::Host as u8 {
+                    self.set(1 << LOWEST << place, State::Unasked);
+                }
+            }
+        }
+    }
+
+    fn class(&self, bytes: usize) -> &Class {
+        &self.classes[(place(bytes) - LOWEST) as usize]
+    }
+}
+
+/// The bit of a class.
+fn place(bytes: usize) -> u32 {
+    (bytes | 1).ilog2().clamp(LOWEST, HIGHEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_faster_side_wins_and_ties_are_the_hosts() {
+        let choice = Choice::new();
+        choice.tried(16384, 3000, 1300);
+        assert_eq!((choice.state(16384), choice.gain_ns(1 << 20)), (State::Device, 1700));
+        for device in [300, 297, 230] {
+            choice.tried(1024, 300, device);
+            assert_eq!(choice.state(1024), State::Host, "that may be chance");
+        }
+        assert_eq!(choice.state(2000), State::Host, "sizes up to a factor of two are one class");
+        assert_eq!(choice.state(2048), State::Unasked);
+    }
+
+    #[test]
+    fn sizes_that_are_the_hosts_need_no_question() {
+        let choice = Choice::new();
+        let elsewhere = |bytes| choice.elsewhere().has(bytes);
+        assert!(!elsewhere(0) && !elsewhere(255) && elsewhere(256) && elsewhere(usize::MAX));
+        choice.set(1024, State::Host);
+        assert!(elsewhere(1023) && !elsewhere(1024) && !elsewhere(2047) && elsewhere(2048));
+        for class in 0..CLASSES {
+            choice.set(256 << class, State::Host);
+        }
+        assert_eq!(choice.elsewhere(), Sizes::NONE);
+        choice.set(usize::MAX, State::Device);
+        assert!(elsewhere(1 << 14) && !elsewhere(1 << 13));
+    }
+
+    #[test]
+    fn what_was_the_hosts_is_tried_again() {
+        let choice = Choice::new();
+        choice.tried(16384, 1000, 2000);
+        choice.tried(4096, 2000, 1000);
+        for _ in 0..FORGET {
+            choice.new_key();
+        }
+        assert_eq!((choice.state(16384), choice.state(4096)), (State::Unasked, State::Device));
+    }
+}

@@ -1,0 +1,204 @@
+//! What a cipher's context knows beside the host's own.
+
+use gantry::{Operation, SessionParams};
+
+use crate::aead::Sealed;
+use crate::boundary::{Answers, Host, Io, Questions, Wrapped};
+use crate::chain::Chained;
+use crate::choice::{Choice, Side, Sizes};
+use crate::framework::Engine;
+use crate::key::Key;
+use crate::table::Mode;
+
+/// The two calls of OpenSSL that bring data to a cipher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// `EVP_CipherUpdate`.
+    Update,
+    /// `EVP_Cipher`.
+    Cipher,
+}
+
+/// By [`Mode`].
+#[derive(Clone)]
+pub(crate) enum State {
+    Host { encrypt: bool },
+    Aead(Sealed),
+    Xts(Xts),
+    Chain(Chained),
+}
+
+impl State {
+    pub(crate) fn new(wrapped: &Wrapped) -> Self {
+        match wrapped.row().mode {
+            Mode::Aead(aead) => State::Aead(Sealed::new(aead, wrapped.version())),
+            Mode::Xts => State::Xts(Xts::default()),
+            Mode::Chain(chain) => State::Chain(Chained::new(chain)),
+            Mode::Host | Mode::Digest | Mode::Mac(_) => State::Host { encrypt: true },
+        }
+    }
+
+    /// Calls with as many bytes as these must be looked at; all others can go straight to the host.
+    pub(crate) fn elsewhere(&self, wrapped: &Wrapped) -> Sizes {
+        match self {
+            State::Host { .. } => Sizes::NONE,
+            State::Aead(sealed) if sealed.is_hosts() => Sizes::NONE,
+            State::Aead(_) => Sizes::ALL,
+            State::Xts(xts) => xts.keyed.elsewhere(wrapped),
+            State::Chain(chained) => chained.elsewhere(wrapped),
+        }
+    }
+
+    /// The length of nonces, where it is known here.
+    pub(crate) fn iv_len(&self) -> Option<usize> {
+        match self {
+            State::Aead(sealed) => sealed.iv_len(),
+            State::Xts(_) => Some(16),
+            State::Chain(_) | State::Host { .. } => None,
+        }
+    }
+
+    /// The host will be initialised without a nonce. 1 when that may go on.
+    pub(crate) fn before_init(&mut self, host: &Host) -> i32 {
+        match self {
+            State::Chain(chained) => chained.before_init(host),
+            _ => 1,
+        }
+    }
+
+    /// The host has been initialised.
+    pub(crate) fn initialised(&mut self, wrapped: &Wrapped, encrypt: bool, key: Option<&[u8]>, iv: Option<&[u8]>) {
+        match self {
+            State::Host { encrypt: before } => *before = encrypt,
+            State::Aead(sealed) => sealed.initialised(wrapped, encrypt, key, iv),
+            State::Xts(xts) => xts.initialised(wrapped, encrypt, key, iv),
+            State::Chain(chained) => chained.initialised(wrapped, encrypt, key, iv),
+        }
+    }
+
+    /// Data. `fed` bytes went by before it.
+    pub(crate) fn data(&mut self, wrapped: &Wrapped, host: &Host, way: Way, io: &mut Io<'_>, fed: usize) -> i32 {
+        match self {
+            State::Host { encrypt } => {
+                if io.has_output() && io.has_input() {
+                    let operation = if *encrypt { Operation::Encrypt } else { Operation::Decrypt };
+                    wrapped.count(operation, Side::Host, io.len());
+                }
+                host.data(way, io)
+            }
+            State::Aead(sealed) => sealed.data(wrapped, host, way, io),
+            State::Xts(xts) => xts.data(wrapped, host, way, io),
+            State::Chain(chained) => chained.data(wrapped, host, way, io, fed),
+        }
+    }
+
+    pub(crate) fn finish(&mut self, host: &Host, io: &mut Io<'_>) -> i32 {
+        match self {
+            State::Aead(sealed) => sealed.finish(host, io),
+            State::Chain(chained) => chained.finish(host, io),
+            State::Host { .. } | State::Xts(_) => host.finish(io),
+        }
+    }
+
+    /// The host has taken these parameters.
+    pub(crate) fn told(&mut self, host: &Host, told: Answers<'_>) {
+        match self {
+            State::Aead(sealed) => sealed.told(host, told),
+            State::Chain(chained) => chained.told(told),
+            State::Host { .. } | State::Xts(_) => {}
+        }
+    }
+
+    /// Answers, through the host where it knows.
+    pub(crate) fn ask(&mut self, host: &Host, questions: Questions<'_>) -> i32 {
+        match self {
+            State::Aead(sealed) => sealed.ask(host, questions),
+            State::Chain(chained) => chained.ask(host, questions),
+            State::Host { .. } | State::Xts(_) => host.ask(questions),
+        }
+    }
+}
+
+/// A direction, a key, and sessions under it.
+#[derive(Clone, Default)]
+pub(crate) struct Keyed {
+    pub(crate) encrypt: bool,
+    key: Key,
+    engine: Engine,
+}
+
+impl Keyed {
+    pub(crate) fn initialised(&mut self, wrapped: &Wrapped, encrypt: bool, key: Option<&[u8]>) {
+        self.encrypt = encrypt;
+        if let Some(key) = key {
+            self.key.set(key);
+            self.engine.new_key();
+            if let Some(choice) = self.choice(wrapped) {
+                choice.new_key();
+            }
+        }
+    }
+
+    fn operation(&self) -> Operation {
+        if self.encrypt { Operation::Encrypt } else { Operation::Decrypt }
+    }
+
+    fn choice<'w>(&self, wrapped: &'w Wrapped) -> Option<&'w Choice> {
+        Some(wrapped.opened()?.choice(wrapped.algorithm()?, self.operation()))
+    }
+
+    /// Calls with other numbers of bytes can go straight to the host.
+    pub(crate) fn elsewhere(&self, wrapped: &Wrapped) -> Sizes {
+        self.choice(wrapped).map_or(Sizes::UNKNOWN, Choice::elsewhere)
+    }
+
+    /// Runs one request on a device if it is better there, and says whether it did; otherwise it is the host's.
+    pub(crate) fn device(&mut self, wrapped: &Wrapped, io: &mut Io<'_>, iv: &[u8]) -> bool {
+        let (bytes, operation) = (io.len(), self.operation());
+        if let Some((framework, algorithm)) = wrapped.framework().zip(wrapped.algorithm()) {
+            let key = &self.key;
+            let params = || SessionParams::new(algorithm, &key.bytes());
+            if self.engine.side(framework, operation, bytes, params, algorithm) == Side::Device
+                && let (Some(session), Some(data)) = (self.engine.session_now(), io.buffers())
+            {
+                let result = match operation {
+                    Operation::Encrypt => session.encrypt(iv, data),
+                    _ => session.decrypt(iv, data),
+                };
+                if result.is_ok() {
+                    wrapped.count(operation, Side::Device, bytes);
+                    return true;
+                }
+                // The data is as it was: that is what devices owe. One that fails is left alone.
+                self.engine.give_up();
+            }
+        }
+        wrapped.count(operation, Side::Host, bytes);
+        false
+    }
+}
+
+/// XTS: each call is a data unit by itself, under the nonce of the last initialisation.
+#[derive(Clone, Default)]
+pub(crate) struct Xts {
+    keyed: Keyed,
+    tweak: Option<[u8; 16]>,
+}
+
+impl Xts {
+    fn initialised(&mut self, wrapped: &Wrapped, encrypt: bool, key: Option<&[u8]>, iv: Option<&[u8]>) {
+        self.keyed.initialised(wrapped, encrypt, key);
+        if let Some(iv) = iv {
+            self.tweak = iv.try_into().ok();
+        }
+    }
+
+    fn data(&mut self, wrapped: &Wrapped, host: &Host, way: Way, io: &mut Io<'_>) -> i32 {
+        match self.tweak {
+            Some(tweak) if io.has_output() && io.has_input() && self.keyed.device(wrapped, io, &tweak) => {
+                io.done(io.len())
+            }
+            _ => host.data(way, io),
+        }
+    }
+}

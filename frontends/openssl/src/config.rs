@@ -1,0 +1,245 @@
+//! What the provider's section of `openssl.cnf` says, and the environment.
+
+use std::path::PathBuf;
+
+use gantry::Algorithm;
+use gantry::driver::Class;
+use gantry_runtime::Config;
+
+use crate::table::Row;
+
+/// A section that has been read.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) ciphers: Selection,
+    pub(crate) digests: Selection,
+    pub(crate) macs: Selection,
+    pub(crate) soft: Soft,
+    /// Every operation that reaches this provider fails.
+    pub(crate) force_fail: bool,
+    /// The folder in which each process leaves a file with what it did.
+    pub(crate) stats: Option<PathBuf>,
+    /// Devices and policy.
+    pub(crate) runtime: Config,
+    /// The policy was named: it is followed without a trial.
+    pub(crate) policy_named: bool,
+}
+
+/// Which algorithms of a kind are served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Selection {
+    /// Nobody said anything: those that gain.
+    Gaining,
+    All,
+    None,
+    These(Vec<Algorithm>, Vec<String>),
+}
+
+impl Selection {
+    /// Whether a row is served by OpenSSL's release `version`.
+    pub(crate) fn serves(&self, row: &Row, version: (u32, u32)) -> bool {
+        match self {
+            Selection::Gaining => row.gains_before.is_some_and(|release| version < release),
+            Selection::All => true,
+            Selection::None => false,
+            Selection::These(algorithms, names) => match row.algorithm {
+                Some(algorithm) => algorithms.contains(&algorithm),
+                None => names.iter().any(|name| name.eq_ignore_ascii_case(row.name)),
+            },
+        }
+    }
+}
+
+/// `USE_SOFTDRIVERS`, with the numbers of the devcrypto engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Soft {
+    /// 0: hardware only.
+    Never,
+    /// 1: whatever is fastest.
+    Allowed,
+    /// 2: hardware, and the kernel's drivers, of which some may be software.
+    Unknown,
+}
+
+impl Soft {
+    pub(crate) fn allows(self, class: Class) -> bool {
+        match class {
+            Class::Hardware | Class::Gpu | Class::Model => true,
+            Class::Kernel => self != Soft::Never,
+            Class::Software | Class::Simd => self == Soft::Allowed,
+        }
+    }
+}
+
+/// The keys of the section, each with what it takes.
+pub(crate) const KEYS: [(&str, &str); 8] = [
+    ("CIPHERS", "ALL, NONE or names with commas between"),
+    ("DIGESTS", "ALL, NONE or names with commas between"),
+    ("MACS", "ALL, NONE or names with commas between"),
+    ("USE_SOFTDRIVERS", "0 (hardware only), 1 (any device) or 2 (hardware and kernel)"),
+    ("DEVICES", "NAME=on or NAME=off, with commas between"),
+    ("POLICY", "the name of a policy, as in gantry.toml"),
+    ("STATS", "the path of a folder, or off"),
+    ("FORCE_FAIL", "yes or no"),
+];
+
+impl Settings {
+    /// Nothing is served.
+    pub(crate) fn nothing() -> Self {
+        Self {
+            ciphers: Selection::None,
+            digests: Selection::None,
+            macs: Selection::None,
+            soft: Soft::Allowed,
+            force_fail: false,
+            stats: None,
+            runtime: Config::default(),
+            policy_named: false,
+        }
+    }
+
+    /// Reads the section through `value`, and what Gantry's own files and variables say below it. The error is a sentence
+    /// that names the key and what it takes.
+    pub(crate) fn read(value: impl Fn(&str) -> Option<String>, secure: bool) -> Result<Self, String> {
+        // A program that runs with other rights than its user's lets the user configure nothing.
+        let runtime = if secure { Config::default() } else { Config::from_env().map_err(|error| error.to_string())? };
+        let gaining = || Selection::Gaining;
+        let mut settings = Self { ciphers: gaining(), digests: gaining(), macs: gaining(), runtime, ..Self::nothing() };
+        let shown = settings.runtime.show();
+        let policy = shown.iter().find(|shown| shown.key == "policy");
+        settings.policy_named = policy.is_some_and(|shown| shown.origin != gantry_runtime::Origin::Default);
+        for (key, takes) in KEYS {
+            if let Some(value) = value(key) {
+                let problem = settings.set(key, value.trim());
+                problem.map_err(|problem| format!("{key} = {value}: {problem}; it takes {takes}"))?;
+            }
+        }
+        if !secure && let Some(folder) = std::env::var_os("GANTRY_OPENSSL_STATS") {
+            settings.stats = Some(folder.into());
+        }
+        if settings.force_fail || settings.stats.is_some() {
+            for selection in [&mut settings.ciphers, &mut settings.digests, &mut settings.macs] {
+                if *selection == Selection::Gaining {
+                    *selection = Selection::All;
+                }
+            }
+        }
+        Ok(settings)
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        let wrong = || Err("not a value of this key".to_owned());
+        match (key, value) {
+            ("CIPHERS", list) => self.ciphers = selection(list, &crate::table::CIPHERS)?,
+            ("DIGESTS", list) => self.digests = selection(list, &crate::table::DIGESTS)?,
+            ("MACS", list) => self.macs = selection(list, &crate::table::MACS)?,
+            ("USE_SOFTDRIVERS", "0") => self.soft = Soft::Never,
+            ("USE_SOFTDRIVERS", "1") => self.soft = Soft::Allowed,
+            ("USE_SOFTDRIVERS", "2") => self.soft = Soft::Unknown,
+            ("DEVICES", value) => self.runtime.set("devices", value, "DEVICES").map_err(|error| error.to_string())?,
+            ("POLICY", value) => {
+                self.runtime.set("policy", value, "POLICY").map_err(|error| error.to_string())?;
+                self.policy_named = true;
+            }
+            ("STATS", "off") => self.stats = None,
+            ("STATS", path) if path.starts_with('/') => self.stats = Some(path.into()),
+            ("FORCE_FAIL", "yes") => self.force_fail = true,
+            ("FORCE_FAIL", "no") => self.force_fail = false,
+            _ => return wrong(),
+        }
+        Ok(())
+    }
+}
+
+/// A list of names, of OpenSSL's or of ours, of which `rows` must have every one.
+fn selection(list: &str, rows: &[Row]) -> Result<Selection, String> {
+    match list {
+        "ALL" => return Ok(Selection::All),
+        "NONE" => return Ok(Selection::None),
+        _ => {}
+    }
+    let (mut algorithms, mut names) = (Vec::new(), Vec::new());
+    for name in list.split([',', ' ', ':']).filter(|name| !name.is_empty()) {
+        if let Some(row) = rows.iter().find(|row| row.name.eq_ignore_ascii_case(name)) {
+            algorithms.extend(row.algorithm);
+            names.push(row.name.to_owned());
+            continue;
+        }
+        let found = Algorithm::matching(name).unwrap_or_default();
+        let mut found =
+            found.into_iter().filter(|found| rows.iter().any(|row| row.algorithm == Some(*found))).peekable();
+        if found.peek().is_none() {
+            return Err(format!("there is no '{name}' here"));
+        }
+        algorithms.extend(found);
+    }
+    if algorithms.is_empty() && names.is_empty() {
+        Err("no name".to_owned())
+    } else {
+        Ok(Selection::These(algorithms, names))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::{CIPHERS, DIGESTS, MACS};
+
+    fn of(section: &[(&str, &str)]) -> Result<Settings, String> {
+        let value = |key: &str| Some(section.iter().find(|(name, _)| *name == key)?.1.to_owned());
+        Settings::read(value, true)
+    }
+
+    #[test]
+    fn an_empty_section_serves_what_gains_and_nothing_else() {
+        let settings = of(&[]).unwrap();
+        let served = |version| {
+            let rows = CIPHERS.iter().filter(|row| settings.ciphers.serves(row, version));
+            rows.map(|row| row.name).collect::<Vec<_>>()
+        };
+        assert_eq!(served((3, 0)), ["AES-128-GCM", "AES-192-GCM", "AES-256-GCM", "AES-256-XTS"]);
+        assert_eq!(served((3, 2)), ["AES-256-XTS"]);
+        assert!(served((4, 0)).is_empty());
+        assert!(!settings.force_fail && settings.stats.is_none());
+    }
+
+    #[test]
+    fn lists_take_the_names_of_either_side() {
+        let settings = of(&[("CIPHERS", "aes-128-cbc,DES3"), ("DIGESTS", "SHA2-256 sha1"), ("MACS", "hmac")]).unwrap();
+        let serves = |name| settings.ciphers.serves(CIPHERS.iter().find(|row| row.name == name).unwrap(), (4, 0));
+        assert!(serves("AES-128-CBC") && serves("DES-EDE3-CBC") && !serves("AES-256-CBC"));
+        let count = DIGESTS.iter().filter(|row| settings.digests.serves(row, (3, 0))).count();
+        assert_eq!(count, 2);
+        assert!(settings.macs.serves(&MACS[0], (3, 0)) && !settings.macs.serves(&MACS[1], (3, 0)));
+    }
+
+    #[test]
+    fn forced_failures_reach_every_algorithm_that_was_not_left_out() {
+        let settings = of(&[("FORCE_FAIL", "yes"), ("DIGESTS", "NONE")]).unwrap();
+        assert_eq!(
+            (settings.ciphers, settings.digests, settings.macs),
+            (Selection::All, Selection::None, Selection::All)
+        );
+    }
+
+    #[test]
+    fn a_wrong_value_is_refused_with_what_the_key_takes() {
+        for (key, value) in [
+            ("CIPHERS", "aes-128-cbd"),
+            ("CIPHERS", "sha256"),
+            ("CIPHERS", ""),
+            ("DIGESTS", "all"),
+            ("MACS", "sha1"),
+            ("USE_SOFTDRIVERS", "3"),
+            ("DEVICES", "lanes"),
+            ("DEVICES", "software=off"),
+            ("POLICY", "fastest"),
+            ("STATS", "here"),
+            ("FORCE_FAIL", "maybe"),
+        ] {
+            let error = of(&[(key, value)]).unwrap_err();
+            let takes = KEYS.iter().find(|(name, _)| *name == key).unwrap().1;
+            assert!(error.starts_with(&format!("{key} = {value}: ")) && error.ends_with(takes), "{error}");
+        }
+    }
+}

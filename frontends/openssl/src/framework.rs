@@ -1,0 +1,227 @@
+//! The framework of a provider: opened at the first request that may need it, and once more in each child of a fork.
+
+use std::fs;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Instant;
+
+use gantry::driver::{Driver, Operands};
+use gantry::route::Pin;
+use gantry::{Algorithm, Gantry, Operation, Session, SessionParams};
+
+use crate::choice::{Choice, Choices, Side, Sizes, State};
+use crate::config::{Settings, Soft};
+
+/// Counts the forks that led to this process. What was opened in another one is not touched any more.
+pub(crate) static GENERATION: AtomicU32 = AtomicU32::new(0);
+
+/// A framework, and what it has learned.
+pub(crate) struct Framework {
+    gantry: Gantry,
+    choices: Choices,
+    soft: Soft,
+    /// The policy was named, and is followed without a trial.
+    named: bool,
+    pub(crate) generation: u32,
+}
+
+impl Framework {
+    /// `None` when the devices or the policy that the operator wants are not there, or system calls are filtered, so that
+    /// one too many would end the process: the host then serves everything.
+    pub(crate) fn open(settings: &Settings, host: &dyn Driver) -> Option<Self> {
+        if in_a_sandbox() {
+            return None;
+        }
+        let gantry = gantry_runtime::open_with(settings.runtime.clone(), &[host]).ok()?;
+        Some(Self {
+            gantry,
+            choices: Choices::new(),
+            soft: settings.soft,
+            named: settings.policy_named,
+            generation: GENERATION.load(Relaxed),
+        })
+    }
+
+    pub(crate) fn choice(&self, algorithm: Algorithm, operation: Operation) -> &Choice {
+        self.choices.of(algorithm, operation)
+    }
+
+    /// Where requests of these sizes would go, and why: of each the device, its class and the reason.
+    pub(crate) fn routes(&self, params: SessionParams, sizes: &[usize]) -> Vec<String> {
+        let operation = params.algorithm().kind().operations()[0];
+        let Ok(session) = self.gantry.session(params) else { return Vec::new() };
+        let route = |bytes: &usize| {
+            let route = session.route(operation, *bytes, 1)?;
+            let device = &self.gantry.devices()[route.device];
+            Some(format!("{} {} {}", device.name(), device.class(), route.reason.code()))
+        };
+        sizes.iter().map(|bytes| route(bytes).unwrap_or_else(|| "host software only-choice".to_owned())).collect()
+    }
+
+    /// Asks the policy about one request of so many bytes, and tries out what it says.
+    fn ask(&self, session: &Session, operation: Operation, bytes: usize) {
+        let choice = self.choice(session.params().algorithm(), operation);
+        let device = session.route(operation, bytes, 1).map(|route| &self.gantry.devices()[route.device]);
+        let device = device.filter(|device| device.name() != crate::host::NAME && self.soft.allows(device.class()));
+        match device {
+            None => choice.set(bytes, State::Host),
+            Some(_) if self.named => choice.set(bytes, State::Device),
+            Some(device) => {
+                let on = |name: &str| {
+                    self.gantry.with_policy(Pin { device: name.to_owned() }).session(session.params().clone()).ok()
+                };
+                let trial = on(crate::host::NAME).zip(on(device.name()));
+                let times = trial.and_then(|(host, device)| shortest(&host, &device, operation, Choice::sample(bytes)));
+                match times {
+                    Some((host, device)) => choice.tried(bytes, host, device),
+                    None => choice.set(bytes, State::Host),
+                }
+            }
+        }
+    }
+}
+
+/// The shortest times of a request on either side, in nanoseconds; `None` where it cannot be tried out.
+fn shortest(host: &Session, device: &Session, operation: Operation, bytes: usize) -> Option<(u32, u32)> {
+    const ROUNDS: usize = 8;
+    let mut data = vec![0x5A; bytes];
+    let mut run = |session: &Session| {
+        let (mut iv, mut tag) = ([0; 16], [0; 64]);
+        let (takes, size) = (session.params().algorithm().info().iv, session.params().tag_length());
+        let iv = &mut iv[..takes.min.max(12).min(takes.max)];
+        let begun = Instant::now();
+        match operation {
+            Operation::Encrypt => session.encrypt(iv, &mut data[..]),
+            Operation::Decrypt => session.decrypt(iv, &mut data[..]),
+            // Opening takes as long.
+            Operation::Seal | Operation::Open => session.seal(iv, &[0; 13], &mut data[..], &mut tag[..size]),
+            Operation::Mac if std::ptr::eq(session, host) => session.run(mac(iv, &data, &mut tag[..size])).map(drop),
+            // As messages come: in pieces, or held until they are whole. The host begins each, whoever has it then; an
+            // empty one takes it somewhat longer than that.
+            Operation::Mac => host.run(mac(iv, &[], &mut tag[..size])).and_then(|_| match takes.max {
+                0 => session.stream(1).and_then(|mut stream| {
+                    stream.update(&data)?;
+                    stream.finish(&mut tag[..size])
+                }),
+                _ => session.run(mac(iv, &data.clone(), &mut tag[..size])).map(drop),
+            }),
+            Operation::Digest => return None,
+        }
+        .ok()?;
+        Some(nanoseconds(begun))
+    };
+    // The first ones open the sessions, with their known-answer tests.
+    run(host)?;
+    run(device)?;
+    let (mut hosts, mut devices) = (u32::MAX, u32::MAX);
+    for _ in 0..ROUNDS {
+        hosts = hosts.min(run(host)?);
+        devices = devices.min(run(device)?);
+    }
+    Some((hosts, devices))
+}
+
+fn mac<'a>(iv: &'a [u8], input: &'a [u8], output: &'a mut [u8]) -> Operands<'a> {
+    Operands::Mac { iv, input, output }
+}
+
+/// What a context needs to lead requests elsewhere, under one key.
+#[derive(Clone, Default)]
+pub(crate) struct Engine {
+    session: Option<Session>,
+    generation: u32,
+    /// Nanoseconds that were lost so far by staying with the host.
+    lost: u32,
+    /// The session serves.
+    open: bool,
+    /// No session can be had under this key.
+    refused: bool,
+}
+
+fn nanoseconds(begun: Instant) -> u32 {
+    u32::try_from(begun.elapsed().as_nanos()).unwrap_or(u32::MAX - 1)
+}
+
+impl Engine {
+    /// Another key: what was opened under the last one is of no use.
+    pub(crate) fn new_key(&mut self) {
+        *self = Self { generation: self.generation, ..Self::default() };
+    }
+
+    /// Which way one request goes. When it is the device's, there is a session.
+    pub(crate) fn side(
+        &mut self,
+        framework: &Framework,
+        operation: Operation,
+        bytes: usize,
+        params: impl Fn() -> SessionParams,
+        algorithm: Algorithm,
+    ) -> Side {
+        self.forget_if_older(framework.generation);
+        if self.refused || !Sizes::UNKNOWN.has(bytes) {
+            return Side::Host;
+        }
+        let choice = framework.choice(algorithm, operation);
+        if choice.state(bytes) == State::Unasked {
+            match self.session(framework, &params) {
+                Some(session) => framework.ask(&session, operation, bytes),
+                None => return Side::Host,
+            }
+        }
+        if choice.state(bytes) != State::Device {
+            return Side::Host;
+        }
+        if !self.open {
+            // A session is opened when staying with the host has cost as much as opening it does.
+            self.lost = self.lost.saturating_add(choice.gain_ns(bytes));
+            if self.lost < choice.open_ns() || self.session(framework, &params).is_none() {
+                return Side::Host;
+            }
+        }
+        Side::Device
+    }
+
+    /// The session, and whatever else `open` needs from it, the first time under a key; timed, as that decides from when on
+    /// it pays.
+    pub(crate) fn open<T>(&mut self, choice: &Choice, open: impl FnOnce(&Session) -> gantry::Result<T>) -> Option<T> {
+        let begun = Instant::now();
+        let opened = open(self.session.as_ref()?);
+        (self.open, self.refused) = (opened.is_ok(), opened.is_err());
+        choice.opened_in(nanoseconds(begun));
+        opened.ok()
+    }
+
+    /// The session, once it is this context's turn to use it.
+    pub(crate) fn session_now(&mut self) -> Option<&Session> {
+        self.open = self.session.is_some();
+        self.session.as_ref()
+    }
+
+    /// A device failed: under this key, everything is the host's.
+    pub(crate) fn give_up(&mut self) {
+        self.session = None;
+        self.refused = true;
+    }
+
+    fn session(&mut self, framework: &Framework, params: &impl Fn() -> SessionParams) -> Option<Session> {
+        if self.session.is_none() {
+            self.session = framework.gantry.session(params()).ok();
+            self.refused = self.session.is_none();
+        }
+        self.session.clone()
+    }
+
+    /// After a fork, what the parent opened is left alone: dropping it might wait for threads that are not here.
+    fn forget_if_older(&mut self, generation: u32) {
+        if self.generation != generation {
+            std::mem::forget(self.session.take());
+            *self = Self { generation, ..Self::default() };
+        }
+    }
+}
+
+/// Whether system calls are filtered, or nothing can be said about it: then nothing is opened.
+fn in_a_sandbox() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mode = status.lines().find_map(|line| line.strip_prefix("Seccomp:"));
+    mode.is_none_or(|mode| mode.trim() != "0")
+}

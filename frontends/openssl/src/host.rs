@@ -1,0 +1,191 @@
+//! The host's own implementation as a device, beside the others: for routes, and for requests that another device failed.
+
+use std::sync::{Arc, Mutex};
+
+use gantry::driver::{
+    Capability, Class, Device, DeviceInfo, DeviceSession, Driver, Found, Operands, Refusal, Unsupported,
+};
+use gantry::{Algorithm, Fault, Operation, Outcome, SessionParams};
+
+use crate::boundary::{HostAlgorithm, HostContext, HostMac, HostMacContext, Wrapped};
+use crate::table::{Mac, Mode};
+
+/// Its name.
+pub(crate) const NAME: &str = "host";
+
+/// Finds the one device that there is: the algorithms that were wrapped.
+pub(crate) struct HostDriver(Arc<HostDevice>);
+
+impl HostDriver {
+    /// `version` is the host's release.
+    pub(crate) fn new<'w>(wrapped: impl Iterator<Item = &'w Wrapped>, version: (u32, u32)) -> Self {
+        let offers: Vec<(Algorithm, Offer)> = wrapped.flat_map(offers).collect();
+        let info = DeviceInfo {
+            name: NAME.to_owned(),
+            class: Class::Software,
+            description: "the libcrypto of this program".to_owned(),
+            version: format!("{}.{}", version.0, version.1),
+            capabilities: offers.iter().map(|(algorithm, ..)| Capability::new(*algorithm)).collect(),
+        };
+        Self(Arc::new(HostDevice { info, offers }))
+    }
+}
+
+/// How the host computes an algorithm.
+#[derive(Clone, Copy)]
+enum Offer {
+    Cipher(Mode, HostAlgorithm),
+    /// With what is inside.
+    Mac(HostMac, Option<Algorithm>),
+}
+
+/// What a wrapped algorithm is on this device.
+fn offers(wrapped: &Wrapped) -> Vec<(Algorithm, Offer)> {
+    let mode = wrapped.row().mode;
+    match mode {
+        Mode::Aead(_) | Mode::Xts | Mode::Chain(_) => {
+            let offer = wrapped.algorithm().zip(wrapped.host_algorithm());
+            offer.map(|(algorithm, host)| (algorithm, Offer::Cipher(mode, host))).into_iter().collect()
+        }
+        Mode::Mac(mac) => {
+            let Some(host) = wrapped.host_mac() else { return Vec::new() };
+            mac.algorithms().map(|(algorithm, inside)| (algorithm, Offer::Mac(host, inside))).collect()
+        }
+        Mode::Host | Mode::Digest => Vec::new(),
+    }
+}
+
+impl Driver for HostDriver {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn discover(&self) -> Vec<Found> {
+        vec![Found::Device(self.0.clone())]
+    }
+}
+
+struct HostDevice {
+    info: DeviceInfo,
+    offers: Vec<(Algorithm, Offer)>,
+}
+
+impl Device for HostDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn open(&self, params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Refusal> {
+        let offer = self.offers.iter().find(|(algorithm, ..)| *algorithm == params.algorithm());
+        let (_, offer) = offer.ok_or(Unsupported::because("the host does not have it"))?;
+        let params = params.clone();
+        Ok(match *offer {
+            Offer::Cipher(mode, host) => Arc::new(HostSession { mode, host, params, idle: Default::default() }),
+            Offer::Mac(host, inside) => {
+                let session = MacSession { host, inside, params, idle: Idle::default() };
+                // What is inside may be missing in this libcrypto.
+                session.idle.with(|| session.context(), |_| Some(())).map_err(|_| Unsupported::because("not there"))?;
+                Arc::new(session)
+            }
+        })
+    }
+}
+
+/// Contexts that have a key: threads take one for each request.
+struct Idle<C>(Mutex<Vec<C>>);
+
+impl<C> Default for Idle<C> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<C> Idle<C> {
+    fn with<T>(&self, make: impl FnOnce() -> Option<C>, run: impl FnOnce(&mut C) -> Option<T>) -> Result<T, Fault> {
+        // Nobody waits for a context: another one is as good.
+        let ready = self.0.try_lock().ok().and_then(|mut idle| idle.pop());
+        let mut context = ready.or_else(make).ok_or(Fault::failed("the host has no context"))?;
+        let result = run(&mut context).ok_or(Fault::failed("the host failed"))?;
+        if let Ok(mut idle) = self.0.try_lock() {
+            idle.push(context);
+        }
+        Ok(result)
+    }
+}
+
+/// A key of a MAC.
+struct MacSession {
+    host: HostMac,
+    inside: Option<Algorithm>,
+    params: SessionParams,
+    idle: Idle<HostMacContext>,
+}
+
+impl MacSession {
+    fn context(&self) -> Option<HostMacContext> {
+        self.host.context(self.inside, self.params.key())
+    }
+}
+
+impl DeviceSession for MacSession {
+    fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
+        let Operands::Mac { iv, input, output } = operands else {
+            return Err(Fault::failed("a request of another kind than its session"));
+        };
+        // A context of Poly1305 wants a key for each message.
+        let key = (self.host.mac() == Mac::Poly1305).then(|| self.params.key());
+        let run = |context: &mut HostMacContext| context.whole(key, iv, input, output).then_some(Outcome::Done);
+        self.idle.with(|| self.context(), run)
+    }
+}
+
+/// A key of a cipher, with contexts by direction.
+struct HostSession {
+    mode: Mode,
+    host: HostAlgorithm,
+    params: SessionParams,
+    idle: [Idle<HostContext>; 2],
+}
+
+impl HostSession {
+    fn with<T>(&self, encrypt: bool, run: impl FnOnce(&mut HostContext) -> Option<T>) -> Result<T, Fault> {
+        let make = || {
+            let mut context = self.host.context()?;
+            context.init(encrypt, Some(self.params.key()), None).then_some(context)
+        };
+        self.idle[usize::from(encrypt)].with(make, run)
+    }
+}
+
+impl DeviceSession for HostSession {
+    fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
+        match operands {
+            Operands::Cipher { operation, iv, data } => {
+                let encrypt = operation == Operation::Encrypt;
+                let iv = (self.mode != Mode::Chain(crate::table::Chain::Ecb)).then_some(iv);
+                self.with(encrypt, |context| {
+                    (context.init(encrypt, None, iv) && context.whole(data)).then_some(Outcome::Done)
+                })
+            }
+            Operands::Seal { iv, aad, data, tag } => self.with(true, |context| {
+                let good = begin(context, true, iv, aad) && context.feed(data) && context.end() && context.tag(tag);
+                good.then_some(Outcome::Done)
+            }),
+            Operands::Open { iv, aad, mut data, tag } => self.with(false, |context| {
+                if !(begin(context, false, iv, aad) && context.expect(tag) && context.feed(data.reborrow())) {
+                    return None;
+                }
+                if context.end() {
+                    return Some(Outcome::Done);
+                }
+                data.output().fill(0);
+                Some(Outcome::BadTag)
+            }),
+            _ => Err(Fault::failed("a request of another kind than its session")),
+        }
+    }
+}
+
+fn begin(context: &mut HostContext, encrypt: bool, iv: &[u8], aad: &[u8]) -> bool {
+    context.nonce_length(iv.len()) && context.init(encrypt, None, Some(iv)) && context.associated(aad)
+}

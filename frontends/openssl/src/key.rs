@@ -1,0 +1,69 @@
+//! A key that a context keeps for sessions on other devices.
+
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
+
+/// The longest key of a cipher, both halves of AES-256-XTS, in words: they are overwritten one by one.
+const CIPHER: usize = 8;
+
+/// Keys of HMAC have any length; those that protocols use are no longer than the block of SHA-512.
+pub(crate) const MAC: usize = 16;
+
+const WORD: usize = size_of::<u64>();
+
+/// A copy of the key that the host was given. Overwritten when dropped, and when another one comes.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+pub(crate) struct Key<const LONGEST: usize = CIPHER> {
+    words: [u64; LONGEST],
+    len: usize,
+}
+
+impl<const LONGEST: usize> Default for Key<LONGEST> {
+    fn default() -> Self {
+        Self { words: [0; LONGEST], len: 0 }
+    }
+}
+
+impl<const LONGEST: usize> Key<LONGEST> {
+    /// Whether it is kept: a key that is too long is not, and there is none then.
+    pub(crate) fn set(&mut self, key: &[u8]) -> bool {
+        self.zeroize();
+        if key.len() > LONGEST * WORD {
+            return false;
+        }
+        for (word, bytes) in self.words.iter_mut().zip(key.chunks(WORD)) {
+            let mut whole = [0; WORD];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            *word = u64::from_ne_bytes(whole);
+            whole.zeroize();
+        }
+        self.len = key.len();
+        true
+    }
+
+    /// A copy.
+    pub(crate) fn bytes(&self) -> Zeroizing<Vec<u8>> {
+        let mut bytes = Zeroizing::new(Vec::with_capacity(LONGEST * WORD));
+        for word in &self.words {
+            bytes.extend_from_slice(&word.to_ne_bytes());
+        }
+        bytes.truncate(self.len);
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_comes_back_as_it_was() {
+        let mut key = Key::<CIPHER>::default();
+        for length in [16, 24, 32, 64, 0] {
+            let bytes: Vec<u8> = (1..).take(length).collect();
+            assert!(key.set(&bytes));
+            assert_eq!(*key.bytes(), bytes);
+        }
+        assert!(!key.set(&[1; 65]));
+        assert!(key.bytes().is_empty());
+    }
+}

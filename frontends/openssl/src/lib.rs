@@ -1,0 +1,38 @@
+//! A provider for OpenSSL 3.x and 4.x: `gantry.so`.
+//!
+//! It wraps the default provider of the program that loads it. Each algorithm has the same names here, with the property
+//! `provider=gantry`; each context holds one of the default provider's, to which everything goes, but for requests that
+//! are faster on another device. It links no libcrypto: all that it needs, the core hands to it.
+//!
+//! One request, followed through the files: an entry in `boundary` is called; the state machine of the algorithm's mode
+//! (`aead`, `chain`, `cipher`, `digest`, `mac`) asks `framework` whose turn it is; `choice` knows what was faster; and
+//! the request goes to the default provider's function, or to a `gantry::Session`.
+
+/// OpenSSL's provider interface as data.
+mod abi;
+/// AEADs whose messages come in pieces.
+mod aead;
+/// Where C and Rust meet.
+mod boundary;
+/// Modes that chain blocks.
+mod chain;
+/// Host or device, by size.
+mod choice;
+/// Ciphers by mode.
+mod cipher;
+/// The section of `openssl.cnf`.
+mod config;
+/// Digests.
+mod digest;
+/// Devices, opened when they are needed.
+mod framework;
+/// The host as a device.
+mod host;
+/// A key that is kept.
+mod key;
+/// MACs.
+mod mac;
+/// What was done, for others to read.
+mod report;
+/// The algorithms.
+mod table;

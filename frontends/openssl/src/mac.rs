@@ -1,0 +1,156 @@
+//! What a MAC's context knows beside the host's own: what it is, its key, and its message.
+
+use gantry::{Algorithm, Operation, SessionParams};
+use zeroize::Zeroizing;
+
+use crate::boundary::{Answers, Wrapped};
+use crate::choice::{Side, Sizes};
+use crate::digest::{Digesting, Done};
+use crate::key::{self, Key};
+use crate::table::Mac;
+
+/// The only length of nonces that is led elsewhere.
+const NONCE: usize = 12;
+
+#[derive(Clone)]
+pub(crate) struct Macing {
+    mac: Mac,
+    /// What the next key will be for.
+    named: Option<Algorithm>,
+    /// What the key is for; `None` while it is unknown here.
+    algorithm: Option<Algorithm>,
+    key: Key<{ key::MAC }>,
+    /// GMAC's, for one message.
+    nonce: [u8; NONCE],
+    /// Something was said that only the host understands.
+    foreign: bool,
+    /// A device has ended the message, of which the host knows nothing.
+    ended: bool,
+    message: Digesting,
+}
+
+impl Macing {
+    pub(crate) fn new(mac: Mac) -> Self {
+        Self {
+            mac,
+            named: (mac == Mac::Poly1305).then_some(Algorithm::Poly1305),
+            algorithm: None,
+            key: Key::default(),
+            nonce: [0; NONCE],
+            foreign: false,
+            ended: false,
+            message: Digesting::default(),
+        }
+    }
+
+    /// Pieces of other numbers of bytes can go straight to the host.
+    pub(crate) fn elsewhere(&self, wrapped: &Wrapped) -> Sizes {
+        match self.ours() {
+            _ if wrapped.watches() || self.ended => Sizes::ALL,
+            Some(algorithm) => self.message.elsewhere(wrapped, Some(algorithm)),
+            None => Sizes::NONE,
+        }
+    }
+
+    /// What it is, where it can be led elsewhere or is there already.
+    fn ours(&self) -> Option<Algorithm> {
+        self.algorithm.filter(|_| !self.foreign || !self.message.is_hosts())
+    }
+
+    /// The bytes of the MAC, where it is known here.
+    pub(crate) fn size(&self) -> usize {
+        self.algorithm.map_or(0, |algorithm| algorithm.info().tag.max)
+    }
+
+    /// The host has refused some of what was said, and nobody knows which.
+    pub(crate) fn refused(&mut self) {
+        self.foreign = true;
+    }
+
+    /// The host has been initialised, after its parameters. Whether a message begins.
+    pub(crate) fn initialised(&mut self, wrapped: &Wrapped, key: Option<&[u8]>) -> bool {
+        let begins = match key {
+            Some(_) => self.take(wrapped, key),
+            None => matches!(self.mac, Mac::Hmac | Mac::Cmac),
+        };
+        self.begin(begins)
+    }
+
+    /// The host has taken these parameters. Whether a message begins.
+    pub(crate) fn told(&mut self, wrapped: &Wrapped, told: Answers<'_>) -> bool {
+        let mut begins = false;
+        self.foreign |= !told.only(&[c"digest", c"cipher", c"key", c"iv"]);
+        if let Some(parameter) = self.mac.parameter()
+            && told.has(parameter)
+        {
+            self.named = told.text(parameter).and_then(|name| self.mac.over(name));
+            if self.mac == Mac::Gmac {
+                // The cipher is another one at once, without key and nonce.
+                self.algorithm = None;
+                self.message = Digesting::default();
+            }
+        }
+        if told.has(c"key") {
+            begins |= self.take(wrapped, told.octets(c"key"));
+        }
+        if told.has(c"iv") {
+            let nonce = told.octets(c"iv").and_then(|iv| iv.try_into().ok());
+            self.nonce = nonce.unwrap_or_default();
+            self.ended = false;
+            if nonce.is_some() {
+                begins = true;
+            } else {
+                self.message = Digesting::default();
+            }
+        }
+        self.begin(begins)
+    }
+
+    fn begin(&mut self, begins: bool) -> bool {
+        if begins {
+            self.ended = false;
+            self.message.begin();
+        }
+        begins
+    }
+
+    /// A key. Whether a message begins with it: GMAC's do with their nonce.
+    fn take(&mut self, wrapped: &Wrapped, key: Option<&[u8]>) -> bool {
+        let kept = key.is_some_and(|key| self.key.set(key));
+        self.algorithm = self.named.filter(|_| kept);
+        self.message.new_key();
+        if let Some((framework, algorithm)) = wrapped.opened().zip(self.algorithm) {
+            framework.choice(algorithm, Operation::Mac).new_key();
+        }
+        self.mac != Mac::Gmac
+    }
+
+    /// What the host has to get before anything else of a message that it takes over.
+    pub(crate) fn held(&mut self) -> Option<Zeroizing<Vec<u8>>> {
+        self.message.held()
+    }
+
+    pub(crate) fn update(&mut self, wrapped: &Wrapped, input: &[u8], fresh: bool) -> Done {
+        if self.ended {
+            return Done::Bad;
+        }
+        let Some(algorithm) = self.ours() else {
+            wrapped.count(Operation::Mac, Side::Host, input.len());
+            return Done::Host;
+        };
+        let key = &self.key;
+        let params = || SessionParams::new(algorithm, &key.bytes());
+        self.message.update(wrapped, algorithm, params, input, fresh)
+    }
+
+    /// Writes the MAC.
+    pub(crate) fn finish(&mut self, wrapped: &Wrapped, output: &mut [u8]) -> Done {
+        if self.ended {
+            return Done::Bad;
+        }
+        let iv = if self.mac == Mac::Gmac { &self.nonce[..] } else { &[] };
+        let done = self.message.finish(wrapped, iv, output);
+        self.ended = done == Done::Good;
+        done
+    }
+}

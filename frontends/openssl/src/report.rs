@@ -1,0 +1,65 @@
+//! What a process did, for others to see: a file that `gantry openssl doctor` reads while the process lives and after.
+//!
+//! It begins with numbers, as this machine writes them, eight for each algorithm: forward and back, in each the host's and
+//! the devices', of each the requests and the bytes. Behind them are lines of text: the program, then the algorithms.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use gantry::Operation;
+
+use crate::boundary::Shared;
+use crate::choice::Side;
+use crate::table::{CIPHERS, DIGESTS, MACS, Row};
+
+/// The files of this process.
+pub(crate) struct Report {
+    numbers: Shared,
+    routes: PathBuf,
+    routes_written: AtomicBool,
+}
+
+/// Numbers of an algorithm.
+const NUMBERS: usize = 8;
+
+/// A process may load the module into several library contexts, and each has its file.
+const MOST: usize = 16;
+
+fn rows() -> impl Iterator<Item = &'static Row> {
+    CIPHERS.iter().chain(&DIGESTS).chain(&MACS)
+}
+
+impl Report {
+    /// A new file in `folder`: `None` when it cannot be made.
+    pub(crate) fn create(folder: &Path) -> Option<Self> {
+        let process = std::process::id();
+        let program = std::env::current_exe().unwrap_or_default();
+        let mut text = format!("{}\n", program.display());
+        for row in rows() {
+            let _ = writeln!(text, "{}", row.name);
+        }
+        (0..MOST).find_map(|count| {
+            let path = folder.join(format!("{process}.{count}"));
+            let numbers = Shared::create(&path, NUMBERS * rows().count(), &text)?;
+            Some(Self { numbers, routes: path.with_extension("routes"), routes_written: AtomicBool::new(false) })
+        })
+    }
+
+    pub(crate) fn count(&self, row: &Row, operation: Operation, side: Side, bytes: usize) {
+        let Some(place) = rows().position(|other| std::ptr::eq(other, row)) else { return };
+        let back = matches!(operation, Operation::Decrypt | Operation::Open);
+        let at = NUMBERS * place + 4 * usize::from(back) + 2 * usize::from(side == Side::Device);
+        self.numbers.add(at, 1);
+        self.numbers.add(at + 1, bytes as u64);
+    }
+
+    /// Writes which way requests would go, for `gantry openssl info`: once.
+    pub(crate) fn routes(&self, text: impl FnOnce() -> String) {
+        if !self.routes_written.swap(true, Ordering::Relaxed) {
+            // Whoever asked sees that there is no file.
+            let _ = fs::write(&self.routes, text());
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The algorithms that this provider has, by OpenSSL's names.
+
+use std::ffi::CStr;
+
+use gantry::{Algorithm as A, Kind};
+
+/// A row: an algorithm of the default provider, and what can be done with it here.
+#[derive(Debug)]
+pub(crate) struct Row {
+    /// One of OpenSSL's names for it.
+    pub(crate) name: &'static str,
+    /// OpenSSL's number for it (obj_mac.h).
+    pub(crate) nid: u32,
+    /// Ours; `None` where only the parameters of a context say which.
+    pub(crate) algorithm: Option<A>,
+    pub(crate) mode: Mode,
+    /// The software device is known to be faster than OpenSSL before this release. From then on, and in rows that have none,
+    /// the row is served only if the configuration asks for it: what is not served costs nothing.
+    pub(crate) gains_before: Option<(u32, u32)>,
+}
+
+/// How a context of the algorithm can be led elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// It cannot; it is counted, and can be made to fail.
+    Host,
+    /// Messages with associated data and a tag, in pieces.
+    Aead(Aead),
+    /// Whole data units.
+    Xts,
+    /// Blocks, with something that goes from one to the next.
+    Chain(Chain),
+    /// A digest.
+    Digest,
+    /// A MAC, over a digest or a cipher that the context names.
+    Mac(Mac),
+}
+
+/// What an AEAD has of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Aead {
+    /// Records of TLS carry half of their nonces. Tags may be cut.
+    Gcm,
+    /// The nonce of a TLS record comes from its number. Tags are whole.
+    ChaCha,
+}
+
+/// The MACs, by what is inside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mac {
+    /// A digest.
+    Hmac,
+    /// A cipher in CBC.
+    Cmac,
+    /// A cipher in GCM, and a nonce.
+    Gmac,
+    /// Nothing that has a name. A key is for one message.
+    Poly1305,
+}
+
+/// What is inside a MAC that has no digest.
+const INSIDE: [(A, A); 6] = [
+    (A::Aes128Cmac, A::Aes128Cbc),
+    (A::Aes192Cmac, A::Aes192Cbc),
+    (A::Aes256Cmac, A::Aes256Cbc),
+    (A::Aes128Gmac, A::Aes128Gcm),
+    (A::Aes192Gmac, A::Aes192Gcm),
+    (A::Aes256Gmac, A::Aes256Gcm),
+];
+
+impl Mac {
+    /// The parameter that names what is inside.
+    pub(crate) fn parameter(self) -> Option<&'static CStr> {
+        match self {
+            Mac::Hmac => Some(c"digest"),
+            Mac::Cmac | Mac::Gmac => Some(c"cipher"),
+            Mac::Poly1305 => None,
+        }
+    }
+
+    /// Every algorithm of this kind, and what is inside it.
+    pub(crate) fn algorithms(self) -> impl Iterator<Item = (A, Option<A>)> {
+        let all = A::ALL.iter().filter(|algorithm| algorithm.kind() == Kind::Mac);
+        all.map(|&algorithm| {
+            let cipher = INSIDE.iter().find(|(mac, _)| *mac == algorithm).map(|(_, inside)| *inside);
+            (algorithm, algorithm.info().digest.or(cipher))
+        })
+        .filter(move |(algorithm, inside)| match self {
+            Mac::Hmac => algorithm.info().digest.is_some(),
+            Mac::Cmac => inside.is_some_and(|inside| inside.kind() == Kind::Cipher),
+            Mac::Gmac => inside.is_some_and(|inside| inside.kind() == Kind::Aead),
+            Mac::Poly1305 => inside.is_none(),
+        })
+    }
+
+    /// The algorithm with `name` inside, by any of its names.
+    pub(crate) fn over(self, name: &str) -> Option<A> {
+        let named = A::matching(name).ok()?;
+        self.algorithms().find(|(_, inside)| *inside == Some(named[0]) && named.len() == 1).map(|(mac, _)| mac)
+    }
+}
+
+/// What goes from one block to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Chain {
+    /// Nothing.
+    Ecb,
+    /// The last block of ciphertext; whole blocks only, and padding.
+    Cbc,
+    /// The last block of ciphertext.
+    Cfb,
+    /// The last block of the key stream.
+    Ofb,
+    /// A counter of as many bits as a block.
+    Ctr,
+    /// A counter of 64 bits before the nonce, the low byte first.
+    ChaCha,
+}
+
+const fn row(name: &'static str, nid: u32, algorithm: A, mode: Mode) -> Row {
+    Row { name, nid, algorithm: Some(algorithm), mode, gains_before: None }
+}
+
+impl Row {
+    const fn gains_before(self, major: u32, minor: u32) -> Row {
+        Row { gains_before: Some((major, minor)), ..self }
+    }
+}
+
+/// OpenSSL 3.1 brought GCM with 512-bit registers, 3.5 XTS.
+pub(crate) static CIPHERS: [Row; 26] = [
+    row("AES-128-GCM", 895, A::Aes128Gcm, Mode::Aead(Aead::Gcm)).gains_before(3, 1),
+    row("AES-192-GCM", 898, A::Aes192Gcm, Mode::Aead(Aead::Gcm)).gains_before(3, 1),
+    row("AES-256-GCM", 901, A::Aes256Gcm, Mode::Aead(Aead::Gcm)).gains_before(3, 1),
+    row("AES-256-XTS", 914, A::Aes256Xts, Mode::Xts).gains_before(3, 5),
+    row("AES-128-XTS", 913, A::Aes128Xts, Mode::Xts),
+    row("AES-128-ECB", 418, A::Aes128Ecb, Mode::Chain(Chain::Ecb)),
+    row("AES-192-ECB", 422, A::Aes192Ecb, Mode::Chain(Chain::Ecb)),
+    row("AES-256-ECB", 426, A::Aes256Ecb, Mode::Chain(Chain::Ecb)),
+    row("AES-128-CBC", 419, A::Aes128Cbc, Mode::Chain(Chain::Cbc)),
+    row("AES-192-CBC", 423, A::Aes192Cbc, Mode::Chain(Chain::Cbc)),
+    row("AES-256-CBC", 427, A::Aes256Cbc, Mode::Chain(Chain::Cbc)),
+    row("AES-128-CTR", 904, A::Aes128Ctr, Mode::Chain(Chain::Ctr)),
+    row("AES-192-CTR", 905, A::Aes192Ctr, Mode::Chain(Chain::Ctr)),
+    row("AES-256-CTR", 906, A::Aes256Ctr, Mode::Chain(Chain::Ctr)),
+    row("AES-128-OFB", 420, A::Aes128Ofb, Mode::Chain(Chain::Ofb)),
+    row("AES-192-OFB", 424, A::Aes192Ofb, Mode::Chain(Chain::Ofb)),
+    row("AES-256-OFB", 428, A::Aes256Ofb, Mode::Chain(Chain::Ofb)),
+    row("AES-128-CFB", 421, A::Aes128Cfb, Mode::Chain(Chain::Cfb)),
+    row("AES-192-CFB", 425, A::Aes192Cfb, Mode::Chain(Chain::Cfb)),
+    row("AES-256-CFB", 429, A::Aes256Cfb, Mode::Chain(Chain::Cfb)),
+    row("DES-EDE3-CBC", 44, A::DesEde3Cbc, Mode::Chain(Chain::Cbc)),
+    row("AES-128-CCM", 896, A::Aes128Ccm, Mode::Host),
+    row("AES-192-CCM", 899, A::Aes192Ccm, Mode::Host),
+    row("AES-256-CCM", 902, A::Aes256Ccm, Mode::Host),
+    row("ChaCha20", 1019, A::ChaCha20, Mode::Chain(Chain::ChaCha)),
+    row("ChaCha20-Poly1305", 1018, A::ChaCha20Poly1305, Mode::Aead(Aead::ChaCha)),
+];
+
+pub(crate) static DIGESTS: [Row; 12] = [
+    row("MD5", 4, A::Md5, Mode::Digest),
+    row("SHA1", 64, A::Sha1, Mode::Digest),
+    row("SHA2-224", 675, A::Sha224, Mode::Digest),
+    row("SHA2-256", 672, A::Sha256, Mode::Digest),
+    row("SHA2-384", 673, A::Sha384, Mode::Digest),
+    row("SHA2-512", 674, A::Sha512, Mode::Digest),
+    row("SHA2-512/256", 1095, A::Sha512_256, Mode::Digest),
+    row("SHA3-224", 1096, A::Sha3_224, Mode::Digest),
+    row("SHA3-256", 1097, A::Sha3_256, Mode::Digest),
+    row("SHA3-384", 1098, A::Sha3_384, Mode::Digest),
+    row("SHA3-512", 1099, A::Sha3_512, Mode::Digest),
+    row("RIPEMD-160", 117, A::Ripemd160, Mode::Digest),
+];
+
+const fn mac(name: &'static str, nid: u32, mac: Mac) -> Row {
+    Row { name, nid, algorithm: None, mode: Mode::Mac(mac), gains_before: None }
+}
+
+pub(crate) static MACS: [Row; 4] = [
+    mac("HMAC", 855, Mac::Hmac),
+    mac("CMAC", 894, Mac::Cmac),
+    mac("GMAC", 1195, Mac::Gmac),
+    mac("POLY1305", 1061, Mac::Poly1305),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mac_is_found_by_the_names_of_what_is_inside() {
+        for (mac, name, found) in [
+            (Mac::Hmac, "SHA2-256", Some(A::HmacSha256)),
+            (Mac::Hmac, "SHA1", Some(A::HmacSha1)),
+            (Mac::Hmac, "SHA512-256", Some(A::HmacSha512_256)),
+            (Mac::Hmac, "MD4", None),
+            (Mac::Hmac, "AES-128-CBC", None),
+            (Mac::Cmac, "AES128", Some(A::Aes128Cmac)),
+            (Mac::Cmac, "DES-EDE3-CBC", None),
+            (Mac::Cmac, "AES-256-GCM", None),
+            (Mac::Gmac, "id-aes256-GCM", Some(A::Aes256Gmac)),
+        ] {
+            assert_eq!(mac.over(name), found, "{name}");
+        }
+        assert_eq!(Mac::Hmac.algorithms().count(), 12);
+        assert_eq!(Mac::Cmac.algorithms().count(), 3);
+        assert_eq!(Mac::Poly1305.algorithms().collect::<Vec<_>>(), [(A::Poly1305, None)]);
+    }
+
+    #[test]
+    fn every_number_is_in_obj_mac_h() {
+        let header = openssl_4_0::source_dir().join("include/openssl/obj_mac.h");
+        let text = std::fs::read_to_string(&header).unwrap();
+        for row in CIPHERS.iter().chain(&DIGESTS).chain(&MACS) {
+            let line = format!(" {}", row.nid);
+            assert!(
+                text.lines().any(|found| found.starts_with("#define NID_") && found.ends_with(&line)),
+                "{}",
+                row.name
+            );
+        }
+    }
+}

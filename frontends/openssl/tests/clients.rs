@@ -1,0 +1,173 @@
+//! Programs whose tests take long or need a network of their own: `make test-clients`.
+
+mod lab;
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use lab::{FAILED, Lab, Server, TAKEN, installed, noise, port, text, wait_for};
+
+fn root() -> bool {
+    Command::new("id").arg("-u").output().unwrap().stdout == b"0\n"
+}
+
+/// The newest PostgreSQL: Debian keeps each in a folder of its own, and none of them in the path.
+fn postgresql() -> Option<PathBuf> {
+    let folders = fs::read_dir("/usr/lib/postgresql").ok()?.flatten().map(|entry| entry.path().join("bin"));
+    folders.filter(|bin| bin.join("initdb").exists()).max()
+}
+
+#[test]
+#[ignore = "long: make test-clients"]
+fn postgresql_answers_over_tls() {
+    let Some(bin) = postgresql() else {
+        assert!(!installed("initdb"), "where does it keep PostgreSQL?");
+        return;
+    };
+    let lab = Lab::new("postgresql");
+    lab.certificate("rsa:2048");
+    let (taken, failed, none) =
+        (lab.configuration(TAKEN), lab.configuration(FAILED), Path::new("/dev/null").to_owned());
+    // Its server does not run as root; the package brings a user.
+    let user = if root() { "setpriv --reuid=postgres --regid=postgres --clear-groups" } else { "" };
+    let bin = bin.display();
+    let initialise = format!(
+        "printf secret >password; mkdir data; chmod 700 data\n\
+         if [ -n '{user}' ]; then chown postgres data key.pem; fi\n\
+         {user} {bin}/initdb -D data -U tester -A scram-sha-256 --pwfile password --no-locale --no-sync -E UTF8"
+    );
+    let output = lab.sh(&initialise, &taken);
+    assert!(output.status.success(), "{}", text(&output));
+    let value: String = noise(1_000_000).iter().map(|byte| char::from(b'a' + byte % 26)).collect();
+    lab.write("query", format!("select '{value}'"));
+    lab.write("answer", format!("{value}\n"));
+
+    let start = |configuration: &Path| {
+        let port = port();
+        let folder = lab.folder.display();
+        let arguments = format!(
+            "exec {user} {bin}/postgres -D data -c listen_addresses=127.0.0.1 -c port={port} -c unix_socket_directories= \
+             -c fsync=off -c ssl=on -c ssl_cert_file={folder}/cert.pem -c ssl_key_file={folder}/key.pem"
+        );
+        (lab.serve(lab.command("sh", configuration).args(["-c", &arguments]), port), port)
+    };
+    let ask = |configuration: &Path, port: u16, version: &str| {
+        let script = format!(
+            "export PGPASSWORD=secret; timeout 60 psql -Atq -f query \"host=localhost hostaddr=127.0.0.1 port={port} \
+             dbname=postgres user=tester sslmode=verify-full sslrootcert=cert.pem ssl_min_protocol_version={version} \
+             ssl_max_protocol_version={version}\" | cmp - answer"
+        );
+        lab.sh(&script, configuration)
+    };
+    {
+        let (_server, port) = start(&taken);
+        for version in ["TLSv1.2", "TLSv1.3"] {
+            for client in [&taken, &none] {
+                let output = ask(client, port, version);
+                assert!(output.status.success(), "{version}: {}{}", text(&output), lab.log());
+            }
+        }
+    }
+    let (server, port) = start(&none);
+    assert!(!ask(&failed, port, "TLSv1.3").status.success(), "client: not used");
+    drop(server);
+    let (_server, port) = start(&failed);
+    assert!(!ask(&none, port, "TLSv1.3").status.success(), "server: not used");
+}
+
+#[test]
+#[ignore = "long: make test-clients"]
+fn nginx_shakes_ten_thousand_hands() {
+    if !installed("nginx") || !installed("python3") {
+        return;
+    }
+    let lab = Lab::new("handshakes");
+    lab.certificate("ed25519");
+    // As root, workers would change to a user that cannot look into the folder.
+    let user = if root() { "user root;" } else { "" };
+    let (port, folder) = (port(), lab.folder.display());
+    // With `reuseport` the kernel divides the connections among the workers.
+    let conf = lab.write(
+        "nginx.conf",
+        format!(
+            "{user} daemon off; worker_processes 4; pid {folder}/pid; error_log {folder}/errors;\n\
+             events {{ worker_connections 512; }}\n\
+             http {{ access_log off; client_body_temp_path {folder}/a; proxy_temp_path {folder}/b; fastcgi_temp_path {folder}/c;\n\
+             uwsgi_temp_path {folder}/d; scgi_temp_path {folder}/e; ssl_session_tickets off; ssl_session_cache none;\n\
+             server {{ listen 127.0.0.1:{port} ssl reuseport; ssl_certificate {folder}/cert.pem;\n\
+             ssl_certificate_key {folder}/key.pem; ssl_protocols TLSv1.2 TLSv1.3; return 200 $pid; }} }}\n"
+        ),
+    );
+    // Four threads; the versions take turns; each answer names the worker that gave it.
+    let script = format!(
+        "import collections, socket, ssl, threading\n\
+         workers, wrong = collections.Counter(), []\n\
+         def many(count):\n\
+         \x20   contexts = []\n\
+         \x20   for version in ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3:\n\
+         \x20       contexts.append(ssl.create_default_context(cafile='cert.pem'))\n\
+         \x20       contexts[-1].minimum_version = contexts[-1].maximum_version = version\n\
+         \x20   for number in range(count):\n\
+         \x20       try:\n\
+         \x20           plain = socket.create_connection(('127.0.0.1', {port}), 60)\n\
+         \x20           with contexts[number % 2].wrap_socket(plain, server_hostname='localhost') as tls:\n\
+         \x20               assert not tls.session_reused\n\
+         \x20               tls.sendall(b'GET / HTTP/1.0\\r\\n\\r\\n')\n\
+         \x20               answer = b''.join(iter(lambda: tls.recv(4096), b''))\n\
+         \x20           workers[int(answer.split(b'\\r\\n\\r\\n')[1])] += 1\n\
+         \x20       except Exception as error: wrong.append(error)\n\
+         threads = [threading.Thread(target=many, args=[2500]) for _ in range(4)]\n\
+         for thread in threads: thread.start()\n\
+         for thread in threads: thread.join()\n\
+         print(sum(workers.values()), len(workers), wrong[:3])\n"
+    );
+    let shake = |configuration: &Path| {
+        let mut nginx = lab.command("nginx", configuration);
+        nginx.arg("-e").arg(lab.path("errors")).arg("-c").arg(&conf).stdout(Stdio::null()).stderr(Stdio::null());
+        let _server = Server(nginx.spawn().unwrap());
+        wait_for(port);
+        let output = lab.command("python3", Path::new("/dev/null")).args(["-c", &script]).output().unwrap();
+        (text(&output), fs::read_to_string(lab.path("errors")).unwrap_or_default())
+    };
+    let (said, errors) = shake(&lab.configuration(TAKEN));
+    assert_eq!(said, "10000 4 []\n", "{errors}");
+    let (said, _) = shake(&lab.configuration(FAILED));
+    assert!(said.starts_with("0 0 "), "not used: {said}");
+}
+
+#[test]
+#[ignore = "long: make test-clients"]
+fn openvpn_joins_two_networks() {
+    if ["openvpn", "ip", "unshare", "curl", "python3"].iter().any(|program| !installed(program)) {
+        return;
+    }
+    let lab = Lab::new("openvpn");
+    let none = Path::new("/dev/null").to_owned();
+    let unshare = "timeout 120 unshare -rnmpf --mount-proc --kill-child";
+    let probe = lab.sh(&format!("{unshare} ip tuntap add dev probe mode tun"), &none);
+    if !probe.status.success() {
+        let _ = writeln!(std::io::stderr(), "SKIPPED: no networks of one's own, or no tunnels: {}", text(&probe));
+        return;
+    }
+    lab.certificate("ec -pkeyopt ec_paramgen_curve:prime256v1");
+    lab.write("file", noise(1_000_000));
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vpn.sh");
+    let taken = lab.configuration(TAKEN);
+    for cipher in ["AES-256-GCM", "AES-256-CBC"] {
+        let join = |near: &Path, far: &Path| {
+            let [script, near, far] = [&*script, near, far].map(Path::display);
+            let output = lab.sh(&format!("rm -f *.log got; {unshare} sh {script} {cipher} {near} {far}"), &none);
+            let logs = ["near.log", "far.log"].map(|log| fs::read_to_string(lab.path(log)).unwrap_or_default());
+            (output.status.success(), format!("{}{}", text(&output), logs.concat()))
+        };
+        for (near, far) in [(&taken, &none), (&none, &taken)] {
+            let (joined, said) = join(near, far);
+            assert!(joined, "{cipher}: {said}");
+        }
+        let failed = lab.configuration(&format!("CIPHERS = {cipher}\nDIGESTS = NONE\nMACS = NONE\nFORCE_FAIL = yes"));
+        let (joined, said) = join(&none, &failed);
+        assert!(!joined && said.contains(&format!("made to fail by FORCE_FAIL:{cipher}")), "not used: {said}");
+    }
+}

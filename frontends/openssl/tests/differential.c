@@ -1,0 +1,435 @@
+/* The default provider and gantry, fed the same calls: everything that comes out must be the same.
+ *
+ *     differential CONFIGURATION SEED
+ *
+ * The configuration is for gantry's library context. Calls are drawn by chance: keys and nonces set together or one by one,
+ * pieces of all lengths, in place or not, copies in the middle of a message, tags of all lengths given early or late, and
+ * messages one after the other under one key. */
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/params.h>
+#include <openssl/provider.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SIDES = 2, MOST = 40000 };
+
+static OSSL_LIB_CTX *library[SIDES];
+static uint64_t state;
+static const char *at_work = "";
+
+static uint32_t chance(uint32_t below)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (uint32_t)((state >> 16) % below);
+}
+
+static void fill(unsigned char *to, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        to[i] = (unsigned char)chance(256);
+}
+
+static void same(int good, const char *what)
+{
+    if (good)
+        return;
+    printf("%s: %s differs\n", at_work, what);
+    exit(1);
+}
+
+/* Mostly long enough to be led elsewhere. */
+static int length(void)
+{
+    switch (chance(8)) {
+    case 0: return (int)chance(20);
+    case 1: return 16 * (int)chance(40);
+    case 2: return 4096;
+    default: return (int)chance(6000);
+    }
+}
+
+struct side {
+    EVP_CIPHER *cipher;
+    EVP_CIPHER_CTX *ctx;
+    unsigned char output[MOST + 64];
+    int written;
+};
+
+/* A copy in place of the original, or the original beside a copy that goes its own way. */
+static void copy(struct side *side)
+{
+    EVP_CIPHER_CTX *other = EVP_CIPHER_CTX_new();
+    if (EVP_CIPHER_CTX_copy(other, side->ctx) != 1) {
+        EVP_CIPHER_CTX_free(other);
+        return;
+    }
+    unsigned char lost[64];
+    int written;
+    EVP_CipherUpdate(side->ctx, lost, &written, (const unsigned char *)"another way", 11);
+    EVP_CIPHER_CTX_free(side->ctx);
+    side->ctx = other;
+}
+
+static void cipher(const char *name)
+{
+    static struct side sides[SIDES];
+    static unsigned char input[MOST], key[64], iv[16], aad[200], tag[16];
+    at_work = name;
+    for (int i = 0; i < SIDES; i++) {
+        sides[i].cipher = EVP_CIPHER_fetch(library[i], name, i ? "provider=gantry" : NULL);
+        if (!sides[i].cipher) {
+            printf("%s: not there\n", name);
+            ERR_print_errors_fp(stdout);
+            exit(1);
+        }
+        sides[i].ctx = EVP_CIPHER_CTX_new();
+    }
+    int mode = EVP_CIPHER_get_mode(sides[0].cipher);
+    int gcm = mode == EVP_CIPH_GCM_MODE, aead = !!(EVP_CIPHER_get_flags(sides[0].cipher) & EVP_CIPH_FLAG_AEAD_CIPHER);
+    int xts = mode == EVP_CIPH_XTS_MODE;
+    /* Whether a second message under one nonce is allowed: of ChaCha20-Poly1305, before OpenSSL 4.0. */
+    int fresh = 1, encrypt = 1, again = !aead;
+
+    for (int message = 0; message < 120; message++) {
+        int new_key = fresh || chance(4) == 0, together = chance(2), padding = (int)chance(2);
+        int turn = chance(8) == 0, use_cipher = !aead && chance(6) == 0;
+        if (turn || fresh) {
+            encrypt = (int)chance(2);
+            new_key = 1;
+        }
+        int no_iv = !fresh && again && !xts && !new_key && chance(8) == 0;
+        fill(iv, sizeof iv);
+        if (new_key)
+            fill(key, sizeof key);
+        int aad_length = aead ? (int)chance(chance(3) ? 20 : sizeof aad) : 0, pieces = xts ? 1 : 1 + (int)chance(4);
+        int tag_length = chance(4) ? 16 : 4 + (int)chance(13), late = (int)chance(2);
+        int iv_length = gcm && chance(6) == 0 ? 8 + (int)chance(9) : 12, queries = (int)chance(4) == 0;
+        fill(aad, sizeof aad);
+        fill(tag, sizeof tag);
+
+        for (int i = 0; i < SIDES; i++) {
+            EVP_CIPHER_CTX *ctx = sides[i].ctx;
+            int result = 1;
+            if (new_key && fresh)
+                result = EVP_CipherInit_ex2(ctx, sides[i].cipher, NULL, NULL, encrypt, NULL);
+            if (gcm)
+                EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_AEAD_SET_IVLEN, iv_length, NULL);
+            if (new_key && together)
+                result &= EVP_CipherInit_ex2(ctx, NULL, key, iv, encrypt, NULL);
+            else {
+                if (new_key)
+                    result &= EVP_CipherInit_ex2(ctx, NULL, key, NULL, encrypt, NULL);
+                result &= EVP_CipherInit_ex2(ctx, NULL, NULL, no_iv ? NULL : iv, encrypt, NULL);
+            }
+            if (result != 1) {
+                printf("%s: init fails on side %d\n", name, i);
+                exit(1);
+            }
+            EVP_CIPHER_CTX_set_padding(ctx, padding);
+        }
+        fresh = 0;
+        if (aead && !encrypt && !late)
+            for (int i = 0; i < SIDES; i++)
+                EVP_CIPHER_CTX_ctrl(sides[i].ctx, EVP_CTRL_AEAD_SET_TAG, tag_length, tag);
+        for (int from = 0; from < aad_length;) {
+            int piece = 1 + (int)chance((uint32_t)(aad_length - from)), written[SIDES];
+            for (int i = 0; i < SIDES; i++)
+                same(EVP_CipherUpdate(sides[i].ctx, NULL, &written[i], aad + from, piece) == 1, "associated data");
+            same(written[0] == written[1], "the count of associated data");
+            from += piece;
+        }
+        int duplicate = chance(3) == 0 ? (int)chance((uint32_t)pieces) : -1;
+        for (int piece = 0; piece < pieces; piece++) {
+            int bytes = length(), results[SIDES], in_place = (int)chance(2);
+            if (xts && bytes < 16)
+                bytes = 16;
+            if (use_cipher)
+                bytes = bytes / 16 * 16 + 16;
+            fill(input, (size_t)bytes);
+            for (int i = 0; i < SIDES; i++) {
+                struct side *side = &sides[i];
+                if (piece == duplicate)
+                    copy(side);
+                memset(side->output, 0xEE, sizeof side->output);
+                const unsigned char *from = input;
+                if (in_place)
+                    from = memcpy(side->output, input, (size_t)bytes);
+                if (use_cipher) {
+                    results[i] = EVP_Cipher(side->ctx, side->output, from, (unsigned)bytes);
+                    side->written = results[i];
+                } else
+                    results[i] = EVP_CipherUpdate(side->ctx, side->output, &side->written, from, bytes);
+            }
+            same(results[0] == results[1], "the result of an update");
+            if (results[0] > 0) {
+                same(sides[0].written == sides[1].written, "the count of an update");
+                same(!memcmp(sides[0].output, sides[1].output, (size_t)sides[0].written), "the output");
+            }
+            if (queries) {
+                unsigned char one[16] = { 0 }, other[16] = { 0 };
+                int a = EVP_CIPHER_CTX_get_original_iv(sides[0].ctx, one, sizeof one);
+                int b = EVP_CIPHER_CTX_get_original_iv(sides[1].ctx, other, sizeof other);
+                same(a == b && !memcmp(one, other, sizeof one), "the original nonce");
+                a = EVP_CIPHER_CTX_get_updated_iv(sides[0].ctx, one, sizeof one);
+                b = EVP_CIPHER_CTX_get_updated_iv(sides[1].ctx, other, sizeof other);
+                same(a == b && (gcm || !memcmp(one, other, sizeof one)), "the updated nonce");
+                same(EVP_CIPHER_CTX_get_num(sides[0].ctx) == EVP_CIPHER_CTX_get_num(sides[1].ctx), "num");
+            }
+        }
+        int results[SIDES];
+        for (int i = 0; i < SIDES; i++) {
+            struct side *side = &sides[i];
+            if (aead && !encrypt && late)
+                EVP_CIPHER_CTX_ctrl(side->ctx, EVP_CTRL_AEAD_SET_TAG, tag_length, tag);
+            results[i] = EVP_CipherFinal_ex(side->ctx, side->output, &side->written);
+        }
+        same(results[0] == results[1], "the result of the end");
+        if (results[0] == 1) {
+            same(sides[0].written == sides[1].written, "the count of the end");
+            same(!memcmp(sides[0].output, sides[1].output, (size_t)sides[0].written), "the end");
+        }
+        if (aead && encrypt) {
+            unsigned char tags[SIDES][16] = { { 0 } };
+            for (int i = 0; i < SIDES; i++)
+                same(EVP_CIPHER_CTX_ctrl(sides[i].ctx, EVP_CTRL_AEAD_GET_TAG, tag_length, tags[i]) == 1, "asking for the tag");
+            same(!memcmp(tags[0], tags[1], 16), "the tag");
+        }
+        if (aead && results[0] == 1) {
+            int after[SIDES];
+            for (int i = 0; i < SIDES; i++)
+                after[i] = EVP_CipherUpdate(sides[i].ctx, sides[i].output, &sides[i].written, input, 600);
+            same(after[0] == after[1] && !(gcm && after[0] == 1), "a second message under one nonce");
+            same(after[0] != 1 || !memcmp(sides[0].output, sides[1].output, 600), "what it says");
+            again = after[0] == 1;
+            for (int i = 0; again && i < SIDES; i++)
+                after[i] = EVP_CipherFinal_ex(sides[i].ctx, sides[i].output, &sides[i].written);
+            same(after[0] == after[1], "the end of a second message");
+        }
+    }
+    for (int i = 0; i < SIDES; i++) {
+        EVP_CIPHER_CTX_free(sides[i].ctx);
+        EVP_CIPHER_free(sides[i].cipher);
+    }
+}
+
+/* What gantry seals the default provider opens, and the other way round; with one bit changed neither does. */
+static void sealed(const char *name)
+{
+    static unsigned char text[MOST], box[MOST], back[MOST], key[32], iv[12], aad[13], tag[16];
+    EVP_CIPHER *ciphers[SIDES];
+    at_work = name;
+    for (int i = 0; i < SIDES; i++)
+        ciphers[i] = EVP_CIPHER_fetch(library[i], name, i ? "provider=gantry" : NULL);
+    for (int round = 0; round < 200; round++) {
+        int bytes = length(), from = (int)chance(2), written, tag_length = chance(3) ? 16 : 8 + (int)chance(9);
+        int late = (int)chance(2);
+        fill(key, sizeof key);
+        fill(iv, sizeof iv);
+        fill(text, (size_t)bytes);
+        EVP_CIPHER_CTX *ctx = EVP_CIPHER_CTX_new();
+        EVP_EncryptInit_ex2(ctx, ciphers[from], key, iv, NULL);
+        EVP_EncryptUpdate(ctx, NULL, &written, aad, sizeof aad);
+        EVP_EncryptUpdate(ctx, box, &written, text, bytes);
+        same(EVP_EncryptFinal_ex(ctx, box, &written) == 1, "sealing");
+        EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_AEAD_GET_TAG, tag_length, tag);
+        EVP_CIPHER_CTX_free(ctx);
+        for (int forged = 0; forged < 2; forged++) {
+            tag[chance((uint32_t)tag_length)] ^= (unsigned char)forged;
+            ctx = EVP_CIPHER_CTX_new();
+            EVP_DecryptInit_ex2(ctx, ciphers[!from], key, iv, NULL);
+            if (!late)
+                EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_AEAD_SET_TAG, tag_length, tag);
+            EVP_DecryptUpdate(ctx, NULL, &written, aad, sizeof aad);
+            EVP_DecryptUpdate(ctx, back, &written, box, bytes);
+            if (late)
+                EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_AEAD_SET_TAG, tag_length, tag);
+            same(EVP_DecryptFinal_ex(ctx, back, &written) == !forged, forged ? "opening a forgery" : "opening");
+            same(forged || !memcmp(text, back, (size_t)bytes), "what was opened");
+            EVP_CIPHER_CTX_free(ctx);
+        }
+    }
+    for (int i = 0; i < SIDES; i++)
+        EVP_CIPHER_free(ciphers[i]);
+}
+
+static void digest(const char *name)
+{
+    static unsigned char input[MOST];
+    EVP_MD *mds[SIDES];
+    EVP_MD_CTX *ctxs[SIDES];
+    at_work = name;
+    for (int i = 0; i < SIDES; i++) {
+        mds[i] = EVP_MD_fetch(library[i], name, i ? "provider=gantry" : NULL);
+        if (!mds[i]) {
+            printf("%s: not there\n", name);
+            ERR_print_errors_fp(stdout);
+            exit(1);
+        }
+        ctxs[i] = EVP_MD_CTX_new();
+    }
+    for (int message = 0; message < 80; message++) {
+        int pieces = (int)chance(5), copied = (int)chance(5);
+        unsigned char digests[SIDES][EVP_MAX_MD_SIZE];
+        unsigned lengths[SIDES];
+        for (int i = 0; i < SIDES; i++)
+            EVP_DigestInit_ex2(ctxs[i], mds[i], NULL);
+        for (int piece = 0; piece < pieces; piece++) {
+            int bytes = length();
+            fill(input, (size_t)bytes);
+            for (int i = 0; i < SIDES; i++) {
+                same(EVP_DigestUpdate(ctxs[i], input, (size_t)bytes) == 1, "an update");
+                if (piece == copied) {
+                    EVP_MD_CTX *other = EVP_MD_CTX_new();
+                    same(EVP_MD_CTX_copy_ex(other, ctxs[i]) == 1, "a copy");
+                    EVP_DigestUpdate(ctxs[i], "another way", 11);
+                    EVP_MD_CTX_free(ctxs[i]);
+                    ctxs[i] = other;
+                }
+            }
+        }
+        for (int i = 0; i < SIDES; i++)
+            same(EVP_DigestFinal_ex(ctxs[i], digests[i], &lengths[i]) == 1, "the end");
+        same(lengths[0] == lengths[1] && !memcmp(digests[0], digests[1], lengths[0]), "the digest");
+    }
+    for (int i = 0; i < SIDES; i++) {
+        EVP_MD_CTX_free(ctxs[i]);
+        EVP_MD_free(mds[i]);
+    }
+}
+
+/* A MAC over `inside`: its key with the parameters or with the initialisation, messages one after the other under one key,
+ * pieces of all lengths, copies in the middle. */
+static void mac(const char *name, const char *parameter, const char *inside, size_t key_length)
+{
+    static unsigned char input[2 * MOST], key[200], iv[16];
+    EVP_MAC *macs[SIDES];
+    EVP_MAC_CTX *ctxs[SIDES];
+    int gmac = !strcmp(name, "GMAC"), poly = !strcmp(name, "POLY1305"), hmac = !strcmp(name, "HMAC"), fresh = 1;
+    at_work = inside ? inside : name;
+    for (int i = 0; i < SIDES; i++) {
+        macs[i] = EVP_MAC_fetch(library[i], name, i ? "provider=gantry" : NULL);
+        if (!macs[i]) {
+            printf("%s: not there\n", name);
+            ERR_print_errors_fp(stdout);
+            exit(1);
+        }
+        ctxs[i] = EVP_MAC_CTX_new(macs[i]);
+    }
+    for (int message = 0; message < 100; message++) {
+        int new_key = fresh || chance(4) == 0, by_parameter = chance(2), early = chance(2), named = fresh || chance(4) == 0;
+        int pieces = (int)chance(5), copied = (int)chance(6), asked = chance(4) == 0, long_one = chance(12) == 0;
+        size_t iv_length = chance(6) ? 12 : 1 + chance(16), length_now = key_length;
+        if (poly && chance(8))
+            new_key = 1;
+        if (hmac && chance(2))
+            length_now = chance(sizeof key);
+        /* With another cipher comes another key. */
+        if (gmac && named)
+            new_key = 1;
+        if (new_key)
+            fill(key, sizeof key);
+        fill(iv, sizeof iv);
+        int results[SIDES];
+        for (int i = 0; i < SIDES; i++) {
+            OSSL_PARAM params[4], *at = params;
+            if (named && parameter)
+                *at++ = OSSL_PARAM_construct_utf8_string(parameter, (char *)inside, 0);
+            if (new_key && by_parameter)
+                *at++ = OSSL_PARAM_construct_octet_string("key", key, length_now);
+            if (gmac)
+                *at++ = OSSL_PARAM_construct_octet_string("iv", iv, iv_length);
+            *at = OSSL_PARAM_construct_end();
+            results[i] = 1;
+            if (early)
+                results[i] = EVP_MAC_CTX_set_params(ctxs[i], params);
+            results[i] = 2 * results[i]
+                + EVP_MAC_init(ctxs[i], new_key && !by_parameter ? key : NULL, length_now, early ? NULL : params);
+        }
+        same(results[0] == results[1], "the result of the initialisation");
+        fresh &= results[0] != 3;
+        if (results[0] != 3)
+            continue;
+        for (int piece = 0; piece < pieces; piece++) {
+            size_t bytes = long_one ? MOST + chance(MOST) : (size_t)length();
+            fill(input, bytes < 6000 ? bytes : 6000);
+            for (int i = 0; i < SIDES; i++) {
+                results[i] = EVP_MAC_update(ctxs[i], input, bytes);
+                if (piece == copied) {
+                    EVP_MAC_CTX *other = EVP_MAC_CTX_dup(ctxs[i]);
+                    same(other != NULL, "a copy");
+                    EVP_MAC_update(ctxs[i], (const unsigned char *)"another way", 11);
+                    EVP_MAC_CTX_free(ctxs[i]);
+                    ctxs[i] = other;
+                }
+            }
+            same(results[0] == results[1], "the result of an update");
+        }
+        if (chance(8) == 0)
+            continue;
+        unsigned char out[SIDES][EVP_MAX_MD_SIZE];
+        size_t lengths[SIDES] = { 0 };
+        for (int i = 0; asked && i < SIDES; i++)
+            EVP_MAC_final(ctxs[i], NULL, &lengths[i], 0);
+        same(lengths[0] == lengths[1], "the length of the MAC");
+        for (int i = 0; i < SIDES; i++)
+            results[i] = EVP_MAC_final(ctxs[i], out[i], &lengths[i], sizeof out[i]);
+        same(results[0] == results[1], "the result of the end");
+        if (results[0] == 1)
+            same(lengths[0] == lengths[1] && !memcmp(out[0], out[1], lengths[0]), "the MAC");
+        if (gmac) {
+            for (int i = 0; i < SIDES; i++)
+                results[i] = EVP_MAC_update(ctxs[i], input, 600);
+            same(results[0] == results[1], "a second message under one nonce");
+        }
+    }
+    for (int i = 0; i < SIDES; i++) {
+        EVP_MAC_CTX_free(ctxs[i]);
+        EVP_MAC_free(macs[i]);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const gcms[] = { "AES-128-GCM", "AES-192-GCM", "AES-256-GCM" };
+    static const char *const ciphers[] = { "AES-256-XTS", "AES-128-XTS", "AES-128-ECB", "AES-128-CBC", "AES-192-CBC",
+        "AES-256-CBC", "AES-128-CTR", "AES-256-CTR", "AES-128-OFB", "AES-256-CFB", "DES-EDE3-CBC", "ChaCha20" };
+    static const char *const digests[] = { "MD5", "SHA1", "SHA224", "SHA256", "SHA384", "SHA512", "SHA512-256",
+        "SHA3-224", "SHA3-256", "SHA3-384", "SHA3-512" };
+    if (argc < 3)
+        return 2;
+    state = strtoull(argv[2], NULL, 10) * 0x9E3779B97F4A7C15u + 1;
+    for (int i = 0; i < SIDES; i++)
+        library[i] = OSSL_LIB_CTX_new();
+    if (!OSSL_PROVIDER_load(library[0], "default") || !OSSL_LIB_CTX_load_config(library[1], argv[1])) {
+        printf("the configuration does not load\n");
+        ERR_print_errors_fp(stdout);
+        return 1;
+    }
+    for (size_t i = 0; i < sizeof gcms / sizeof *gcms; i++) {
+        cipher(gcms[i]);
+        sealed(gcms[i]);
+    }
+    cipher("ChaCha20-Poly1305");
+    sealed("ChaCha20-Poly1305");
+    for (size_t i = 0; i < sizeof ciphers / sizeof *ciphers; i++)
+        cipher(ciphers[i]);
+    for (size_t i = 0; i < sizeof digests / sizeof *digests; i++)
+        digest(digests[i]);
+    for (size_t i = 0; i < sizeof digests / sizeof *digests; i++)
+        mac("HMAC", "digest", digests[i], 32);
+    static const char *const cbcs[] = { "AES-128-CBC", "AES-192-CBC", "AES-256-CBC" };
+    for (size_t i = 0; i < sizeof cbcs / sizeof *cbcs; i++) {
+        mac("CMAC", "cipher", cbcs[i], 16 + 8 * i);
+        mac("GMAC", "cipher", gcms[i], 16 + 8 * i);
+    }
+    mac("POLY1305", NULL, NULL, 32);
+    for (int i = 0; i < SIDES; i++)
+        OSSL_LIB_CTX_free(library[i]);
+    puts("the same");
+    return 0;
+}

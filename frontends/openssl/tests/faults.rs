@@ -1,0 +1,152 @@
+//! What goes wrong around the module: programs go on as without it, or fail with OpenSSL's own error. And programs that
+//! are unusual: threads, two libcryptos, other rights than their user's.
+
+mod lab;
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use lab::{Lab, TAKEN, installed, text};
+
+/// What programs of three kinds say, all of it.
+fn programs(lab: &Lab, configuration: &Path) -> String {
+    let script = "openssl dgst -sha256 plain; echo $?; openssl enc -aes-128-cbc -K 00 -iv 00 -in plain | openssl dgst -md5; \
+                  python3 -c 'import hashlib, ssl; ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT); print(hashlib.sha1(b\"x\").hexdigest())'";
+    text(&lab.sh(script, configuration))
+}
+
+#[test]
+fn a_damaged_module_is_none() {
+    let lab = Lab::new("damaged");
+    lab.write("plain", "some text");
+    let configuration = lab.configuration(TAKEN);
+    let expected = programs(&lab, Path::new("/dev/null"));
+    assert_eq!(programs(&lab, &configuration), expected, "the module as it is");
+    let module = fs::read(lab.path("gantry.so")).unwrap();
+    let damages: [(&str, &[u8]); 4] = [
+        ("nothing", b""),
+        ("text", b"GROUP ( /nowhere/else.so )\n"),
+        ("a header", &module[..100]),
+        ("a half", &module[..module.len() / 2]),
+    ];
+    for (what, damaged) in damages {
+        lab.write("gantry.so", damaged);
+        assert_eq!(programs(&lab, &configuration), expected, "{what}");
+    }
+    // Something of another trade: it loads, and knows nothing of providers.
+    let libc = "cp $(ldd /bin/sh | sed -n 's/.*libc.so.6 => \\([^ ]*\\) .*/\\1/p') gantry.so";
+    assert!(lab.sh(libc, Path::new("/dev/null")).status.success());
+    assert_eq!(programs(&lab, &configuration), expected, "another library");
+    fs::remove_file(lab.path("gantry.so")).unwrap();
+    fs::create_dir(lab.path("gantry.so")).unwrap();
+    assert_eq!(programs(&lab, &configuration), expected, "a folder");
+}
+
+#[test]
+fn a_wrong_configuration_is_as_wrong_as_without_gantry() {
+    let lab = Lab::new("configuration");
+    lab.write("plain", "some text");
+    let right = fs::read_to_string(lab.configuration(TAKEN)).unwrap();
+    // Each with the lines that lead to gantry, and with those taken out.
+    let without =
+        right.replace("gantry = gantry_provider\n", "").replace("default_properties = ?gantry.serves=yes", "");
+    for (what, wrong, instead) in [
+        ("a section that is not there", "providers = providers", "providers = nobody"),
+        ("a line that is none", "[default_provider]", "[default_provider]\nactivate"),
+        ("a section without an end", "[default_provider]", "[default_provider"),
+        ("no property", "[random]", "[algorithms]\ndefault_properties = ?=\n[random]"),
+    ] {
+        assert!(right.contains(wrong));
+        let (one, other) = (right.replace(wrong, instead), without.replace(wrong, instead));
+        // The same name, which OpenSSL's errors may tell.
+        let path = lab.write("openssl.cnf", other);
+        let expected = programs(&lab, &path);
+        lab.write("openssl.cnf", one);
+        assert_eq!(programs(&lab, &path), expected, "{what}");
+    }
+    // What the module makes of places that are not there, or cannot be written.
+    let expected = programs(&lab, Path::new("/dev/null"));
+    for section in ["STATS = /nowhere", "STATS = /proc", "STATS = /dev/null"] {
+        assert_eq!(programs(&lab, &lab.configuration(section)), expected, "{section}");
+    }
+}
+
+#[test]
+fn fips_is_not_promised() {
+    let lab = Lab::new("promise");
+    let who = lab.compile("tests/who.c");
+    let ask = |configuration: &Path, properties: &str| {
+        let output =
+            lab.command(who.to_str().unwrap(), Path::new("/dev/null")).arg(configuration).arg(properties).output();
+        text(&output.unwrap())
+    };
+    let configuration = lab.configuration(TAKEN);
+    for properties in ["", "provider=gantry", "gantry.serves=yes", "provider!=fips", "-fips", "?fips=yes"] {
+        assert_eq!(ask(&configuration, properties), "plain, gantry, ba7816bf\n", "{properties}");
+    }
+    for properties in
+        ["fips=yes", "fips=yes,provider=gantry", "fips=yes,gantry.serves=yes", "fips=yes,?provider=gantry"]
+    {
+        assert_eq!(ask(&configuration, properties), "plain, nobody, failed\n", "{properties}");
+    }
+    let wanted =
+        fs::read_to_string(&configuration).unwrap().replace("?gantry.serves=yes", "fips=yes,?gantry.serves=yes");
+    assert_eq!(ask(&lab.write("fips.cnf", wanted), ""), "plain, nobody, failed\n");
+}
+
+#[test]
+fn who_has_other_rights_than_its_user_reads_no_variable() {
+    if Command::new("id").arg("-u").output().unwrap().stdout != b"0\n" || !installed("setpriv") {
+        let _ = writeln!(std::io::stderr(), "SKIPPED: only root can make a program that runs as root");
+        return;
+    }
+    let lab = Lab::new("rights");
+    let who = lab.compile("tests/who.c");
+    let taken = lab.configuration(TAKEN);
+    let open = "mkdir stats; chmod 777 stats";
+    assert!(lab.sh(open, &taken).status.success());
+    let run = |configuration: &PathBuf| {
+        let mut command = lab.command("setpriv", Path::new("/dev/null"));
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&who).arg(configuration).arg("");
+        command.env("GANTRY_DISABLE", "1").env("GANTRY_OPENSSL_STATS", lab.path("stats"));
+        text(&command.output().unwrap())
+    };
+    let failing = lab.configuration("FORCE_FAIL = yes");
+    assert_eq!(run(&failing), "plain, default, ba7816bf\n");
+    assert!(lab.sh("chmod u+s program", &taken).status.success());
+    assert_eq!(run(&failing), "secure, gantry, failed\n");
+    assert_eq!(run(&taken), "secure, gantry, ba7816bf\n");
+    assert_eq!(fs::read_dir(lab.path("stats")).unwrap().count(), 0);
+}
+
+#[test]
+fn sixteen_threads_share_what_was_fetched() {
+    let lab = Lab::new("threads");
+    let program = lab.compile("tests/threads.c");
+    for (policy, expected) in [
+        ("", "the same\n"),
+        ("POLICY = pin:software", "the same\n"),
+        ("POLICY = pin:lanes", "the same\n"),
+        ("FORCE_FAIL = yes", "failed\n"),
+    ] {
+        let configuration = lab.configuration(&format!("CIPHERS = ALL\nDIGESTS = ALL\n{policy}"));
+        let output = Command::new(&program).arg(&configuration).output().unwrap();
+        assert_eq!(text(&output), expected, "{policy}");
+    }
+}
+
+#[test]
+fn two_libcryptos_in_one_process_do_not_mix() {
+    let lab = Lab::new("twice");
+    let program = lab.compile("tests/twice.c");
+    // The one that programs here link, and a copy of it, which the loader takes for another.
+    let copy = "first=$(ldd program | sed -n 's/.*libcrypto[^ ]* => \\([^ ]*\\) .*/\\1/p'); cp $first one.so; cp $first other.so";
+    assert!(lab.sh(copy, Path::new("/dev/null")).status.success());
+    for (section, expected) in [(TAKEN, "the same\n"), ("FORCE_FAIL = yes", "failed\n")] {
+        let mut command = lab.command(program.to_str().unwrap(), Path::new("/dev/null"));
+        let output = command.arg(lab.configuration(section)).args(["./one.so", "./other.so"]).output().unwrap();
+        assert_eq!(text(&output), expected, "{section}");
+    }
+}

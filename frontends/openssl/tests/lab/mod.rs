@@ -1,0 +1,177 @@
+//! What the tests share: the module under the name that programs load it by, configurations, and programs that are run
+//! with them.
+
+#![allow(dead_code, reason = "each test file uses some of it")]
+
+use std::fs;
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Everything that is served goes to another device.
+pub(crate) const TAKEN: &str = "CIPHERS = ALL\nDIGESTS = ALL\nMACS = ALL\nPOLICY = pin:software";
+
+/// Every cipher that is served fails: what works nevertheless does not go through the module.
+pub(crate) const FAILED: &str = "CIPHERS = ALL\nDIGESTS = NONE\nMACS = NONE\nFORCE_FAIL = yes";
+
+/// A folder of its own, with the module and configurations; removed at the end.
+pub(crate) struct Lab {
+    pub(crate) folder: PathBuf,
+}
+
+impl Lab {
+    pub(crate) fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("gantry-openssl-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        // Cargo builds the module beside the tests.
+        let module = std::env::current_exe().unwrap().with_file_name("libgantry_openssl.so");
+        fs::copy(&module, folder.join("gantry.so")).unwrap_or_else(|error| panic!("{}: {error}", module.display()));
+        Self { folder }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, contents: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, contents).unwrap();
+        path
+    }
+
+    /// A configuration with these lines in the provider's section.
+    pub(crate) fn configuration(&self, section: &str) -> PathBuf {
+        let module = self.path("gantry.so");
+        let text = format!(
+            "openssl_conf = init\nnodejs_conf = init\nnginx = init\n[init]\nproviders = providers\nalg_section = algorithms\n\
+             random = random\n[providers]\ndefault = default_provider\ngantry = gantry_provider\n[default_provider]\n\
+             activate = 1\n[gantry_provider]\nmodule = {}\nactivate = 1\n{section}\n[algorithms]\n\
+             default_properties = ?gantry.serves=yes\n[random]\nproperties = provider=default\n",
+            module.display()
+        );
+        let count = fs::read_dir(&self.folder).unwrap().count();
+        self.write(&format!("{count}.cnf"), text)
+    }
+
+    /// A command whose OpenSSL reads `configuration`.
+    pub(crate) fn command(&self, program: &str, configuration: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(&self.folder).env("OPENSSL_CONF", configuration);
+        for variable in ["GANTRY_CONFIG", "GANTRY_DISABLE", "GANTRY_OPENSSL_STATS"] {
+            command.env_remove(variable);
+        }
+        command
+    }
+
+    /// Runs a shell script with `configuration`; what it prints.
+    pub(crate) fn sh(&self, script: &str, configuration: &Path) -> Output {
+        self.command("sh", configuration).args(["-ec", script]).stdin(Stdio::null()).output().unwrap()
+    }
+
+    /// Starts a server, whose words go to the file `log`, and waits until it listens.
+    pub(crate) fn serve(&self, command: &mut Command, port: u16) -> Server {
+        let log = fs::File::create(self.path("log")).unwrap();
+        command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+        let server = Server(command.spawn().unwrap());
+        wait_for(port);
+        server
+    }
+
+    /// What the server that was started last had to say.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.path("log")).unwrap_or_default()
+    }
+
+    /// A self-signed certificate of a kind: `cert.pem` and `key.pem`.
+    pub(crate) fn certificate(&self, kind: &str) {
+        let script = format!(
+            "openssl req -x509 -newkey {kind} -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=localhost \
+             -addext subjectAltName=DNS:localhost 2>&1"
+        );
+        let output = self.sh(&script, Path::new("/dev/null"));
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    }
+
+    /// A gcc program that links libcrypto.
+    pub(crate) fn compile(&self, source: &str) -> PathBuf {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
+        let program = self.path("program");
+        let status = Command::new("cc")
+            .args(["-O1", "-pthread", "-o"])
+            .arg(&program)
+            .arg(&source)
+            .args(["-Wl,--no-as-needed", "-lcrypto"])
+            .status()
+            .unwrap();
+        assert!(status.success(), "{}", source.display());
+        program
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let _ = fs::remove_dir_all(&self.folder);
+        }
+    }
+}
+
+/// A program that is ended at the end.
+pub(crate) struct Server(pub(crate) Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Asked to, it takes its workers along.
+        let _ = Command::new("kill").arg(self.0.id().to_string()).status();
+        let begun = Instant::now();
+        while self.0.try_wait().is_ok_and(|ended| ended.is_none()) && begun.elapsed() < Duration::from_secs(5) {
+            sleep(Duration::from_millis(10));
+        }
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A port of the loopback that was free a moment ago.
+pub(crate) fn port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Waits until somebody listens.
+pub(crate) fn wait_for(port: u16) {
+    let begun = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "nobody listens on {port}");
+        sleep(Duration::from_millis(20));
+    }
+}
+
+/// Bytes that look like nothing.
+pub(crate) fn noise(length: usize) -> Vec<u8> {
+    let mut state = 0x2545_F491_4F6C_DD1D_u64;
+    let step = |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    };
+    (0..length).map(step).collect()
+}
+
+/// Whether a program is there; tests that need one that is not say so, and are otherwise all right.
+pub(crate) fn installed(program: &str) -> bool {
+    let there =
+        Command::new("sh").args(["-c", &format!("command -v {program}")]).stdout(Stdio::null()).status().unwrap();
+    if !there.success() {
+        let _ = writeln!(std::io::stderr(), "SKIPPED: there is no {program} (scripts/setup installs it)");
+    }
+    there.success()
+}
+
+pub(crate) fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}

@@ -1,0 +1,217 @@
+//! Real programs on the loopback, with everything led to another device, and with everything made to fail.
+
+mod lab;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use lab::{FAILED, Lab, Server, TAKEN, installed, noise, port, text, wait_for};
+
+/// `openssl s_server` with one side through gantry, and `openssl s_client` with the other: a request, and the answer of
+/// 50,000 bytes.
+fn tls(lab: &Lab, server: &Path, client: &Path, arguments: &str) -> Result<(), String> {
+    let port = port();
+    let listen =
+        format!("exec openssl s_server -quiet -accept 127.0.0.1:{port} -cert cert.pem -key key.pem -HTTP {arguments}");
+    let mut serve = lab.command("sh", server);
+    serve.args(["-c", &listen]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let _server = Server(serve.spawn().unwrap());
+    wait_for(port);
+    let ask = format!(
+        "printf 'GET /answer HTTP/1.0\\r\\n\\r\\n' | timeout 20 openssl s_client -connect 127.0.0.1:{port} -CAfile cert.pem \
+         -verify_return_error -quiet -ign_eof {arguments} 2>error | tail -c 50000 | cmp - answer"
+    );
+    let output = lab.sh(&ask, client);
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(format!("{}{}", text(&output), fs::read_to_string(lab.path("error")).unwrap_or_default()))
+    }
+}
+
+#[test]
+fn tls_of_every_version_and_class_of_cipher() {
+    let lab = Lab::new("tls");
+    lab.certificate("ec -pkeyopt ec_paramgen_curve:prime256v1");
+    lab.write("answer", noise(50_000));
+    let (taken, failed, none) = (lab.configuration(TAKEN), lab.configuration(FAILED), Path::new("/dev/null"));
+    for arguments in [
+        "-tls1_3 -ciphersuites TLS_AES_128_GCM_SHA256",
+        "-tls1_3 -ciphersuites TLS_AES_256_GCM_SHA384",
+        "-tls1_3 -ciphersuites TLS_CHACHA20_POLY1305_SHA256",
+        "-tls1_3 -ciphersuites TLS_AES_128_CCM_SHA256",
+        "-tls1_2 -cipher ECDHE-ECDSA-AES128-GCM-SHA256",
+        "-tls1_2 -cipher ECDHE-ECDSA-AES256-GCM-SHA384",
+        "-tls1_2 -cipher ECDHE-ECDSA-CHACHA20-POLY1305",
+        "-tls1_2 -cipher ECDHE-ECDSA-AES128-CCM",
+        "-tls1_2 -cipher ECDHE-ECDSA-AES128-SHA256",
+        "-tls1_2 -cipher ECDHE-ECDSA-AES256-SHA",
+        "-tls1_1 -cipher ECDHE-ECDSA-AES128-SHA:@SECLEVEL=0",
+        "-tls1 -cipher ECDHE-ECDSA-AES256-SHA:@SECLEVEL=0",
+    ] {
+        tls(&lab, &taken, none, arguments).unwrap_or_else(|error| panic!("server, {arguments}: {error}"));
+        tls(&lab, none, &taken, arguments).unwrap_or_else(|error| panic!("client, {arguments}: {error}"));
+        assert!(tls(&lab, none, &failed, arguments).is_err(), "{arguments}: not used");
+    }
+}
+
+#[test]
+fn python_hashes_and_speaks_tls() {
+    if !installed("python3") {
+        return;
+    }
+    let lab = Lab::new("python");
+    lab.certificate("rsa:2048");
+    let script = "import hashlib, hmac, socket, ssl, threading\n\
+        data = bytes(range(256)) * 4000\n\
+        for name in ('md5', 'sha1', 'sha256', 'sha512', 'sha3_256'):\n\
+        \x20   whole = hashlib.new(name, data).hexdigest()\n\
+        \x20   pieces = hashlib.new(name)\n\
+        \x20   for at in range(0, len(data), 70001): pieces.update(data[at:at + 70001]); copy = pieces.copy()\n\
+        \x20   assert copy.hexdigest() == pieces.hexdigest() == whole\n\
+        \x20   print(whole)\n\
+        print(hmac.new(b'key', data, 'sha256').hexdigest())\n\
+        server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)\n\
+        server.load_cert_chain('cert.pem', 'key.pem')\n\
+        client = ssl.create_default_context(cafile='cert.pem')\n\
+        def both(version):\n\
+        \x20   client.maximum_version = version\n\
+        \x20   one, other = socket.socketpair()\n\
+        \x20   def serve():\n\
+        \x20       with server.wrap_socket(one, server_side=True) as tls: tls.sendall(data)\n\
+        \x20   thread = threading.Thread(target=serve); thread.start()\n\
+        \x20   with client.wrap_socket(other, server_hostname='localhost') as tls:\n\
+        \x20       got = b''\n\
+        \x20       while len(got) < len(data): got += tls.recv(65536)\n\
+        \x20   thread.join()\n\
+        \x20   assert got == data\n\
+        both(ssl.TLSVersion.TLSv1_2); both(ssl.TLSVersion.TLSv1_3)\n";
+    let run = |section: Option<&str>| {
+        let configuration = section.map_or(Path::new("/dev/null").to_owned(), |section| lab.configuration(section));
+        lab.command("python3", &configuration).args(["-c", script]).output().unwrap()
+    };
+    let (plain, taken) = (run(None), run(Some(TAKEN)));
+    assert!(plain.status.success() && taken.status.success(), "{}", text(&taken));
+    assert_eq!(text(&plain), text(&taken));
+    assert!(!run(Some("DIGESTS = ALL\nFORCE_FAIL = yes")).status.success());
+}
+
+#[test]
+fn nginx_serves_and_curl_fetches() {
+    if !installed("nginx") || !installed("curl") {
+        return;
+    }
+    let lab = Lab::new("nginx");
+    lab.certificate("ed25519");
+    let file = noise(1_000_000);
+    fs::create_dir(lab.path("files")).unwrap();
+    lab.write("files/file", &file);
+    let (taken, failed, none) =
+        (lab.configuration(TAKEN), lab.configuration(FAILED), Path::new("/dev/null").to_owned());
+    let port = port();
+    // As root, workers would change to a user that cannot look into the folder.
+    let user = if Command::new("id").arg("-u").output().unwrap().stdout == b"0\n" { "user root;" } else { "" };
+    let folder = lab.folder.display();
+    let conf = lab.write(
+        "nginx.conf",
+        format!(
+            "{user} daemon off; worker_processes 4; pid {folder}/pid; error_log {folder}/errors;\n\
+             events {{ worker_connections 512; }}\n\
+             http {{ access_log off; client_body_temp_path {folder}/a; proxy_temp_path {folder}/b; fastcgi_temp_path {folder}/c;\n\
+             uwsgi_temp_path {folder}/d; scgi_temp_path {folder}/e;\n\
+             server {{ listen 127.0.0.1:{port} ssl; ssl_certificate {folder}/cert.pem; ssl_certificate_key {folder}/key.pem; ssl_protocols TLSv1.2 TLSv1.3;\n\
+             root {folder}/files; }} }}\n"
+        ),
+    );
+    let start = |configuration: &Path| {
+        let mut nginx = lab.command("nginx", configuration);
+        nginx.arg("-e").arg(lab.path("errors")).arg("-c").arg(&conf).stdout(Stdio::null()).stderr(Stdio::null());
+        let server = Server(nginx.spawn().unwrap());
+        wait_for(port);
+        server
+    };
+    let fetch = |configuration: &Path, version: &str| {
+        let script = format!(
+            "curl -sS --cacert cert.pem --tlsv{version} --tls-max {version} https://localhost:{port}/file \
+             --resolve localhost:{port}:127.0.0.1 | cmp - files/file"
+        );
+        lab.sh(&script, configuration)
+    };
+    {
+        let _server = start(&taken);
+        for (client, version) in [(&taken, "1.2"), (&taken, "1.3"), (&none, "1.2"), (&none, "1.3")] {
+            let output = fetch(client, version);
+            assert!(output.status.success(), "{version}: {}", text(&output));
+        }
+        // New handshakes on all workers, in the middle of which the workers are replaced.
+        let many = format!(
+            "kill -HUP $(cat pid); seq 100 | xargs -P 8 -I{{}} curl -sS --cacert cert.pem -o /dev/null \
+             --resolve localhost:{port}:127.0.0.1 https://localhost:{port}/file"
+        );
+        let output = lab.sh(&many, &none);
+        assert!(output.status.success(), "{}", text(&output));
+    }
+    let _server = start(&failed);
+    assert!(!fetch(&none, "1.3").status.success(), "not used");
+}
+
+#[test]
+fn openssh_copies_through_its_sandbox() {
+    let sshd = Path::new("/usr/sbin/sshd");
+    if !sshd.exists() || !installed("scp") {
+        return;
+    }
+    let lab = Lab::new("ssh");
+    lab.write("file", noise(2_000_000));
+    let keys = "ssh-keygen -q -t ed25519 -N '' -f host; ssh-keygen -q -t ed25519 -N '' -f user; cp user.pub authorized; \
+                chmod 700 .; mkdir -p /run/sshd";
+    let output = lab.sh(keys, Path::new("/dev/null"));
+    assert!(output.status.success(), "{}", text(&output));
+    let folder = lab.folder.display();
+    let (taken, none) = (lab.configuration(TAKEN), Path::new("/dev/null").to_owned());
+    let failed = lab.configuration("CIPHERS = AES-128-CTR,AES-256-GCM\nDIGESTS = NONE\nMACS = NONE\nFORCE_FAIL = yes");
+    let port = port();
+    let conf = lab.write(
+        "sshd.conf",
+        format!(
+            "Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/authorized\n\
+             PidFile none\nUsePAM no\nStrictModes no\nPermitRootLogin yes\nSubsystem sftp internal-sftp\n"
+        ),
+    );
+    let start = |configuration: &Path| {
+        let mut command = lab.command("/usr/sbin/sshd", configuration);
+        command.args(["-D", "-e", "-f"]).arg(&conf).stdout(Stdio::null());
+        command.stderr(fs::File::create(lab.path("log")).unwrap());
+        let server = Server(command.spawn().unwrap());
+        wait_for(port);
+        server
+    };
+    let copy = |configuration: &Path, options: &str| {
+        let script = format!(
+            "rm -f copy; scp -q -P {port} -i user -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null \
+             -o BatchMode=yes {options} 127.0.0.1:$PWD/file copy; cmp file copy"
+        );
+        lab.sh(&script, configuration)
+    };
+    {
+        let _server = start(&taken);
+        for options in [
+            "-c aes128-ctr -o MACs=hmac-sha2-256",
+            "-c aes256-ctr -o MACs=hmac-sha1",
+            "-c aes128-gcm@openssh.com",
+            "-c aes256-gcm@openssh.com",
+            "-c chacha20-poly1305@openssh.com",
+        ] {
+            for client in [&taken, &none] {
+                let output = copy(client, options);
+                let log = fs::read_to_string(lab.path("log")).unwrap_or_default();
+                assert!(output.status.success(), "{options}: {}\n{log}", text(&output));
+            }
+        }
+    }
+    let _server = start(&none);
+    for options in ["-c aes128-ctr", "-c aes256-gcm@openssh.com"] {
+        assert!(!copy(&failed, options).status.success(), "{options}: not used");
+    }
+}

@@ -1,0 +1,229 @@
+//! The module as programs meet it: what it links, how it is configured, and that everything it serves is served as the
+//! default provider would.
+
+mod lab;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use lab::{Lab, noise, text};
+
+/// Every algorithm, on the devices that a policy names.
+fn everything(policy: &str) -> String {
+    format!("CIPHERS = ALL\nDIGESTS = ALL\nMACS = ALL\n{policy}")
+}
+
+#[test]
+fn it_links_no_libcrypto_and_shows_one_symbol() {
+    let lab = Lab::new("links");
+    let none = Path::new("/dev/null");
+    let linked = text(&lab.sh("ldd gantry.so", none));
+    for line in linked.lines() {
+        let name = line.split_whitespace().next().unwrap_or_default();
+        let known = ["linux-vdso", "libc.", "libm.", "libgcc_s.", "/lib", "ld-linux"];
+        assert!(known.iter().any(|known| name.starts_with(known)), "{line}");
+    }
+    let symbols = text(&lab.sh("nm -D --defined-only gantry.so", none));
+    let names: Vec<&str> = symbols.lines().filter_map(|line| line.split_whitespace().last()).collect();
+    assert_eq!(names, ["OSSL_provider_init"]);
+    assert!(text(&lab.sh("readelf -d gantry.so", none)).contains("NODELETE"));
+}
+
+#[test]
+fn every_call_gives_what_the_default_provider_gives() {
+    let lab = Lab::new("differential");
+    let program = lab.compile("tests/differential.c");
+    for policy in ["", "POLICY = pin:software", "POLICY = pin:lanes", "POLICY = pin:host", "USE_SOFTDRIVERS = 0"] {
+        let configuration = lab.configuration(&everything(policy));
+        for seed in ["1", "2"] {
+            let output = Command::new(&program).arg(&configuration).arg(seed).output().unwrap();
+            assert_eq!(text(&output), "the same\n", "{policy}, seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn enc_and_dgst_read_and_write_what_they_always_did() {
+    let lab = Lab::new("enc");
+    let none = Path::new("/dev/null");
+    lab.write("plain", noise(300_000));
+    let configuration = lab.configuration(&everything("POLICY = pin:software"));
+    for cipher in [
+        "aes-128-cbc",
+        "aes-256-cbc",
+        "aes-128-ctr",
+        "aes-192-ecb",
+        "aes-256-ofb",
+        "aes-128-cfb",
+        "des-ede3-cbc",
+        "chacha20",
+    ] {
+        let there = format!("openssl enc -{cipher} -pbkdf2 -iter 1 -pass pass:x -in plain -out sealed");
+        let back = format!("openssl enc -d -{cipher} -pbkdf2 -iter 1 -pass pass:x -in sealed | cmp - plain");
+        for (one, other) in [(&configuration, none), (&none.to_owned(), &configuration)] {
+            let output = lab.sh(&there, one);
+            assert!(output.status.success(), "{cipher}: {}", text(&output));
+            let output = lab.sh(&back, other);
+            assert!(output.status.success(), "{cipher}: {}", text(&output));
+        }
+    }
+    for digest in ["md5", "sha1", "sha256", "sha512", "sha3-256"] {
+        let script = format!("openssl dgst -{digest} plain; openssl dgst -{digest} -hmac key plain");
+        assert_eq!(text(&lab.sh(&script, &configuration)), text(&lab.sh(&script, none)), "{digest}");
+    }
+}
+
+#[test]
+fn forced_failures_prove_that_the_provider_is_used() {
+    let lab = Lab::new("fail");
+    lab.write("plain", noise(1000));
+    let configuration = lab.configuration("FORCE_FAIL = yes");
+    for command in [
+        "openssl enc -aes-128-cbc -K 00 -iv 00 -in plain",
+        "openssl dgst -sha256 plain",
+        "openssl mac -digest SHA256 -macopt hexkey:00 -in plain HMAC",
+        "openssl speed -elapsed -seconds 1 -bytes 64 -evp aes-128-gcm",
+    ] {
+        let output = lab.sh(command, &configuration);
+        let text = text(&output);
+        assert!(!output.status.success() || text.contains("rror"), "{command}: {text}");
+    }
+    let refused = text(&lab.sh("openssl dgst -sha256 plain || true", &configuration));
+    assert!(refused.contains("made to fail by FORCE_FAIL"), "{refused}");
+}
+
+#[test]
+fn wrong_values_are_named_on_the_error_stack_and_nothing_is_served() {
+    let lab = Lab::new("wrong");
+    lab.write("plain", noise(1000));
+    for (section, expected) in [
+        ("CIPHERS = aes-128-cbd", "CIPHERS = aes-128-cbd: there is no 'aes-128-cbd' here; it takes ALL, NONE or names"),
+        ("USE_SOFTDRIVERS = 7", "USE_SOFTDRIVERS = 7: not a value of this key; it takes 0 (hardware only), 1"),
+        ("FORCE_FAIL = perhaps", "it takes yes or no"),
+        ("POLICY = 100%s", "POLICY = 100%s: "),
+    ] {
+        let configuration = lab.configuration(section);
+        // Activated by the configuration, OpenSSL 3.0 keeps the error to itself; asked for by the program, it shows it.
+        let passive = fs::read_to_string(&configuration).unwrap().replace("gantry.so\nactivate = 1", "gantry.so");
+        let passive = lab.write("passive.cnf", passive);
+        let output = text(&lab.sh("openssl dgst -provider gantry -sha256 plain || true", &passive));
+        assert!(output.contains(expected), "{section}: {output}");
+        // Programs go on with what else the configuration gives them.
+        let listed = text(&lab.sh("openssl list -providers || true", &configuration));
+        assert!(!listed.contains("name: Gantry"), "{listed}");
+        let digested = lab.sh("openssl dgst -sha256 plain", &configuration);
+        assert!(digested.status.success(), "{}", text(&digested));
+    }
+}
+
+#[test]
+fn a_variable_turns_it_off() {
+    let lab = Lab::new("off");
+    lab.write("plain", noise(1000));
+    let configuration = lab.configuration("FORCE_FAIL = yes");
+    let output = lab.sh("GANTRY_DISABLE=1 openssl dgst -sha256 plain", &configuration);
+    assert!(output.status.success(), "{}", text(&output));
+}
+
+#[test]
+fn fips_is_never_answered() {
+    let lab = Lab::new("fips");
+    let configuration = lab.configuration(&everything(""));
+    let output = lab.sh("openssl list -cipher-algorithms -propquery fips=yes | grep -c gantry || true", &configuration);
+    assert_eq!(text(&output).trim(), "0");
+}
+
+#[test]
+fn a_missing_module_leaves_programs_as_they_were() {
+    let lab = Lab::new("missing");
+    lab.write("plain", noise(1000));
+    let configuration = lab.configuration("");
+    fs::remove_file(lab.path("gantry.so")).unwrap();
+    let python = "import hashlib, ssl; print(hashlib.sha256(b'x').hexdigest()); ssl.create_default_context()";
+    let output = lab.command("python3", &configuration).args(["-c", python]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+}
+
+#[test]
+fn what_it_did_is_counted_and_nothing_is_printed() {
+    let lab = Lab::new("stats");
+    lab.write("plain", noise(100_000));
+    let configuration = lab.configuration("");
+    let output = lab.sh(
+        "GANTRY_OPENSSL_STATS=$PWD/stats; export GANTRY_OPENSSL_STATS; mkdir stats; \
+                         openssl dgst -sha256 plain >/dev/null",
+        &configuration,
+    );
+    assert_eq!(text(&output), "");
+    let files: Vec<_> = fs::read_dir(lab.path("stats")).unwrap().collect();
+    assert_eq!(files.len(), 1);
+    let numbers = fs::read(files[0].as_ref().unwrap().path()).unwrap();
+    assert!(numbers.iter().any(|byte| *byte != 0));
+}
+
+/// What the one process that left a file in `stats` counted for an algorithm, forward and back: requests and bytes of the
+/// host's, then of the devices'.
+fn counted(lab: &Lab, algorithm: &str) -> [u64; 8] {
+    let file = fs::read_dir(lab.path("stats")).unwrap().next().unwrap().unwrap().path();
+    let bytes = fs::read(&file).unwrap();
+    fs::remove_file(file).unwrap();
+    let number = |at: usize| u64::from_ne_bytes(bytes[8 * at..][..8].try_into().unwrap());
+    // As many lines follow as there are algorithms, after that of the program.
+    let text = (1..).map(|rows| (rows, String::from_utf8_lossy(&bytes[64 * rows..])));
+    let (_, text) = { text }.find(|(rows, text)| text.starts_with('/') && text.lines().count() == rows + 1).unwrap();
+    let place = text.lines().skip(1).position(|name| name == algorithm).unwrap();
+    std::array::from_fn(|at| number(8 * place + at))
+}
+
+#[test]
+fn macs_go_to_the_device_that_the_policy_names_in_any_way_that_programs_ask_for_them() {
+    let lab = Lab::new("macs");
+    lab.write("plain", noise(100_000));
+    fs::create_dir(lab.path("stats")).unwrap();
+    let none = Path::new("/dev/null");
+    let taken =
+        lab.configuration(&format!("{}\nSTATS = {}", everything("POLICY = pin:software"), lab.path("stats").display()));
+    let failed = lab.configuration("CIPHERS = NONE\nDIGESTS = NONE\nFORCE_FAIL = yes");
+    let key = "000102030405060708090a0b0c0d0e0f";
+    for (name, script) in [
+        ("HMAC", format!("openssl mac -digest SHA256 -macopt hexkey:{key} -in plain HMAC")),
+        ("HMAC", "openssl dgst -sha512 -hmac key plain".to_owned()),
+        ("CMAC", format!("openssl mac -cipher AES-128-CBC -macopt hexkey:{key} -in plain CMAC")),
+        (
+            "GMAC",
+            format!(
+                "head -c 50000 plain | openssl mac -cipher AES-128-GCM -macopt hexkey:{key} -macopt hexiv:000102030405060708090a0b GMAC"
+            ),
+        ),
+        ("POLY1305", format!("openssl mac -macopt hexkey:{key}{key} -in plain POLY1305")),
+    ] {
+        let before = text(&lab.sh(&script, none));
+        assert_eq!(text(&lab.sh(&script, &taken)), before, "{name}");
+        let [host, _, devices, bytes, ..] = counted(&lab, name);
+        assert!(devices > 0 && bytes >= 50_000 && host < devices, "{name}: {host} {devices} {bytes}");
+        let output = lab.sh(&format!("{script} || true"), &failed);
+        assert!(!text(&output).contains(before.trim()), "{name}: not used");
+    }
+}
+
+#[test]
+fn nothing_is_started_before_it_is_needed_and_no_descriptor_is_kept() {
+    let lab = Lab::new("lazy");
+    lab.write("plain", noise(200_000));
+    let configuration = lab.configuration(&everything("POLICY = pin:software"));
+    // Threads, sockets and devices would show up here.
+    let script = "import ctypes, os, hashlib, threading\n\
+        before = set(os.listdir('/proc/self/fd'))\n\
+        for _ in range(3): hashlib.sha256(b'x' * 100000).hexdigest()\n\
+        assert set(os.listdir('/proc/self/fd')) == before\n\
+        assert len(os.listdir('/proc/self/task')) == 1\n\
+        child = os.fork()\n\
+        if child == 0:\n\
+        \x20   os.closerange(3, 4096)\n\
+        \x20   good = hashlib.sha256(b'y' * 100000).hexdigest()\n\
+        \x20   os._exit(0 if good.startswith('') else 1)\n\
+        assert os.waitpid(child, 0)[1] == 0\n";
+    let output = lab.command("python3", &configuration).args(["-c", script]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+}

@@ -1,0 +1,133 @@
+//! Programs that end TLS for others: with everything led to another device on either side, and with everything made to
+//! fail.
+
+mod lab;
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use lab::{FAILED, Lab, TAKEN, installed, noise, port, text};
+
+/// Answers each connection with `answer`, in a thread of its own; the port.
+fn behind(answer: impl Fn(TcpStream) -> io::Result<()> + Clone + Send + 'static) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let answer = answer.clone();
+            // Who hangs up early finds out by itself.
+            thread::spawn(move || answer(stream));
+        }
+    });
+    port
+}
+
+/// Sends `data` to somebody who sends it back.
+fn there_and_back(port: u16, data: &[u8]) -> io::Result<Vec<u8>> {
+    let stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(Duration::from_mins(1)))?;
+    let mut back = Vec::new();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let _ = (&stream).write_all(data).and_then(|()| stream.shutdown(Shutdown::Write));
+        });
+        (&stream).take(data.len() as u64).read_to_end(&mut back)
+    })?;
+    Ok(back)
+}
+
+#[test]
+fn stunnel_carries_a_connection() {
+    if !installed("stunnel") {
+        return;
+    }
+    let lab = Lab::new("stunnel");
+    lab.certificate("ec -pkeyopt ec_paramgen_curve:prime256v1");
+    let data = noise(1_000_000);
+    let echo = behind(|stream| io::copy(&mut &stream, &mut &stream).map(drop));
+    let (taken, failed, none) = (lab.configuration(TAKEN), lab.configuration(FAILED), Path::new("/dev/null"));
+    let start = |configuration: &Path, side: &str, listen: u16, connect: u16| {
+        let conf = lab.write(
+            "stunnel.conf",
+            format!(
+                "foreground = yes\npid =\n[tls]\naccept = 127.0.0.1:{listen}\nconnect = 127.0.0.1:{connect}\n{side}"
+            ),
+        );
+        lab.serve(lab.command("stunnel", configuration).arg(conf), listen)
+    };
+    let carry = |server: &Path, client: &Path, version: &str| {
+        let (outside, inside) = (port(), port());
+        let side = format!("cert = cert.pem\nkey = key.pem\nsslVersion = {version}\n");
+        let _server = start(server, &side, outside, echo);
+        let side = format!("client = yes\nCAfile = cert.pem\nverifyChain = yes\nsslVersion = {version}\n");
+        let _client = start(client, &side, inside, outside);
+        there_and_back(inside, &data).is_ok_and(|back| back == data)
+    };
+    for version in ["TLSv1.2", "TLSv1.3"] {
+        assert!(carry(&taken, none, version), "server, {version}: {}", lab.log());
+        assert!(carry(none, &taken, version), "client, {version}: {}", lab.log());
+        assert!(!carry(&failed, none, version), "server, {version}: not used");
+        assert!(!carry(none, &failed, version), "client, {version}: not used");
+    }
+}
+
+#[test]
+fn haproxy_ends_tls_for_a_server() {
+    if !installed("haproxy") || !installed("curl") {
+        return;
+    }
+    let lab = Lab::new("haproxy");
+    lab.certificate("ec -pkeyopt ec_paramgen_curve:prime256v1");
+    let none = Path::new("/dev/null");
+    assert!(lab.sh("cat cert.pem key.pem >both.pem", none).status.success());
+    let data = noise(1_000_000);
+    lab.write("file", &data);
+    let web = behind(move |mut stream| {
+        for line in BufReader::new(&stream).lines() {
+            if line?.is_empty() {
+                break;
+            }
+        }
+        write!(stream, "HTTP/1.0 200 OK\r\nContent-Length: {}\r\n\r\n", data.len())?;
+        stream.write_all(&data)
+    });
+    let configure = |global: &str| {
+        let port = port();
+        let conf = lab.write(
+            "haproxy.conf",
+            format!(
+                "global\n nbthread 4\n {global}\ndefaults\n mode http\n timeout connect 60s\n timeout client 60s\n \
+                 timeout server 60s\nfrontend tls\n bind 127.0.0.1:{port} ssl crt {}\n default_backend web\n\
+                 backend web\n server one 127.0.0.1:{web}\n",
+                lab.path("both.pem").display()
+            ),
+        );
+        (port, conf)
+    };
+    let fetch = |configuration: &Path, (port, conf): &(u16, _), version: &str| {
+        let _haproxy = lab.serve(lab.command("haproxy", configuration).arg("-db").arg("-f").arg(conf), *port);
+        let script = format!(
+            "curl -sS --max-time 60 --cacert cert.pem --tlsv{version} --tls-max {version} https://localhost:{port}/ \
+             --resolve localhost:{port}:127.0.0.1 | cmp - file"
+        );
+        lab.sh(&script, none)
+    };
+    let (taken, failed) = (lab.configuration(TAKEN), lab.configuration(FAILED));
+    for global in ["", "ssl-mode-async"] {
+        let conf = configure(global);
+        // Not every build has it: this one says so itself.
+        if !lab.command("haproxy", none).args(["-q", "-c", "-f"]).arg(&conf.1).status().unwrap().success() {
+            assert_ne!(global, "", "haproxy refuses its configuration");
+            let _ = writeln!(io::stderr(), "SKIPPED: this haproxy knows no {global}");
+            continue;
+        }
+        for version in ["1.2", "1.3"] {
+            let output = fetch(&taken, &conf, version);
+            assert!(output.status.success(), "{global} {version}: {}{}", text(&output), lab.log());
+            assert!(!fetch(&failed, &conf, version).status.success(), "{global} {version}: not used");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+// Sixteen threads, which share what they fetched, beside the default provider:
+//
+//     threads CONFIGURATION
+
+#include <openssl/evp.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { THREADS = 16, ROUNDS = 100, MOST = 40000 };
+
+static const char *const names[] = {"MD5", "SHA1", "SHA256", "SHA512", "SHA3-256"};
+enum { NAMES = sizeof names / sizeof *names };
+
+static EVP_MD *ours[NAMES], *theirs[NAMES];
+static EVP_CIPHER *gcm[2];
+static unsigned char data[MOST];
+
+// A digest in two pieces, with a copy between them.
+static int digest(const EVP_MD *md, size_t length, size_t cut, unsigned char *out)
+{
+    EVP_MD_CTX *one = EVP_MD_CTX_new(), *other = EVP_MD_CTX_new();
+    int good = EVP_DigestInit_ex2(one, md, NULL) && EVP_DigestUpdate(one, data, cut) && EVP_MD_CTX_copy_ex(other, one)
+        && EVP_DigestUpdate(other, data + cut, length - cut) && EVP_DigestFinal_ex(other, out, NULL);
+    EVP_MD_CTX_free(one);
+    EVP_MD_CTX_free(other);
+    return good;
+}
+
+static int seal(const EVP_CIPHER *cipher, size_t length, unsigned char *out)
+{
+    EVP_CIPHER_CTX *ctx = EVP_CIPHER_CTX_new();
+    int done, rest;
+    int good = EVP_EncryptInit_ex2(ctx, cipher, data, data + 32, NULL) && EVP_EncryptUpdate(ctx, out, &done, data, (int)length)
+        && EVP_EncryptFinal_ex(ctx, out + done, &rest) && EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_AEAD_GET_TAG, 16, out + length);
+    EVP_CIPHER_CTX_free(ctx);
+    return good;
+}
+
+static void *work(void *place)
+{
+    unsigned state = 1 + (unsigned)(size_t)place;
+    for (int round = 0; round < ROUNDS; round++) {
+        unsigned char digests[2][EVP_MAX_MD_SIZE] = {0}, sealed[2][MOST + 16] = {0};
+        state = state * 1664525 + 1013904223;
+        size_t length = (state >> 8) % MOST, cut = length == 0 ? 0 : state % length;
+        int name = round % NAMES;
+        if (!digest(ours[name], length, cut, digests[0]) || !digest(theirs[name], length, cut, digests[1])
+            || !seal(gcm[0], length, sealed[0]) || !seal(gcm[1], length, sealed[1]))
+            return "failed";
+        if (memcmp(digests[0], digests[1], sizeof *digests) != 0 || memcmp(sealed[0], sealed[1], length + 16) != 0)
+            return "different";
+    }
+    return "the same";
+}
+
+int main(int count, char **words)
+{
+    if (count != 2 || !OSSL_LIB_CTX_load_config(NULL, words[1]))
+        return 1;
+    for (size_t i = 0; i < MOST; i++)
+        data[i] = (unsigned char)(i * 7 + i / 256);
+    for (int name = 0; name < NAMES; name++) {
+        ours[name] = EVP_MD_fetch(NULL, names[name], "provider=gantry");
+        theirs[name] = EVP_MD_fetch(NULL, names[name], "provider=default");
+        if (ours[name] == NULL || theirs[name] == NULL)
+            return 1;
+    }
+    gcm[0] = EVP_CIPHER_fetch(NULL, "AES-256-GCM", "provider=gantry");
+    gcm[1] = EVP_CIPHER_fetch(NULL, "AES-256-GCM", "provider=default");
+    if (gcm[0] == NULL || gcm[1] == NULL)
+        return 1;
+    pthread_t threads[THREADS];
+    void *said = "the same", *last = said;
+    for (size_t i = 0; i < THREADS; i++)
+        if (pthread_create(&threads[i], NULL, work, (void *)i) != 0)
+            return 1;
+    for (size_t i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], &last);
+        if (strcmp(last, "the same") != 0)
+            said = last;
+    }
+    puts(said);
+    return 0;
+}

@@ -1,0 +1,71 @@
+// Two libcryptos in one process, each of which loads the module, take turns in two digests:
+//
+//     twice CONFIGURATION LIBCRYPTO LIBCRYPTO
+
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <string.h>
+
+struct library {
+    __typeof__(OSSL_LIB_CTX_load_config) *load;
+    __typeof__(EVP_MD_fetch) *fetch;
+    __typeof__(EVP_MD_CTX_new) *new;
+    __typeof__(EVP_DigestInit_ex2) *init;
+    __typeof__(EVP_DigestUpdate) *update;
+    __typeof__(EVP_DigestFinal_ex) *final;
+    EVP_MD_CTX *ours, *theirs;
+};
+
+static int open_library(struct library *library, const char *path, const char *configuration)
+{
+    // What it calls is its own, and nobody else's of the same name.
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+    if (handle == NULL)
+        return 0;
+    library->load = dlsym(handle, "OSSL_LIB_CTX_load_config");
+    library->fetch = dlsym(handle, "EVP_MD_fetch");
+    library->new = dlsym(handle, "EVP_MD_CTX_new");
+    library->init = dlsym(handle, "EVP_DigestInit_ex2");
+    library->update = dlsym(handle, "EVP_DigestUpdate");
+    library->final = dlsym(handle, "EVP_DigestFinal_ex");
+    if (!library->load(NULL, configuration))
+        return 0;
+    EVP_MD *ours = library->fetch(NULL, "SHA256", "provider=gantry");
+    EVP_MD *theirs = library->fetch(NULL, "SHA256", "provider=default");
+    if (ours == NULL || theirs == NULL)
+        return 0;
+    library->ours = library->new();
+    library->theirs = library->new();
+    return library->init(library->ours, ours, NULL) && library->init(library->theirs, theirs, NULL);
+}
+
+int main(int count, char **words)
+{
+    static unsigned char data[50000];
+    struct library libraries[2];
+    if (count != 4)
+        return 1;
+    for (int i = 0; i < 2; i++)
+        if (!open_library(&libraries[i], words[2 + i], words[1]))
+            return printf("%s: no\n", words[2 + i]);
+    if (libraries[0].update == libraries[1].update)
+        return puts("one library");
+    for (int piece = 0; piece < 10; piece++)
+        for (int i = 0; i < 2; i++) {
+            memset(data, piece * 2 + i, sizeof data);
+            if (!libraries[i].update(libraries[i].ours, data, sizeof data)
+                || !libraries[i].update(libraries[i].theirs, data, sizeof data))
+                return puts("failed");
+        }
+    for (int i = 0; i < 2; i++) {
+        unsigned char ours[EVP_MAX_MD_SIZE], theirs[EVP_MAX_MD_SIZE];
+        if (!libraries[i].final(libraries[i].ours, ours, NULL) || !libraries[i].final(libraries[i].theirs, theirs, NULL))
+            return puts("failed");
+        if (memcmp(ours, theirs, 32) != 0)
+            return puts("different");
+    }
+    puts("the same");
+    return 0;
+}

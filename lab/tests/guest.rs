@@ -1,0 +1,61 @@
+//! What `lab/guest` promises to those who run programs with it.
+
+use std::process::{Command, Output};
+
+use gantry_lab::in_guest;
+
+fn guest(options: &[&str], script: &str) -> Output {
+    Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/guest"))
+        .arg("run")
+        .args(options)
+        .args(["--", "sh", "-c", script])
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+#[ignore = "in a guest: make lab"]
+fn output_errors_and_exit_code_come_back_and_nothing_is_written() {
+    let folder = std::env::temp_dir();
+    let file = folder.join("gantry-lab-was-here");
+    let run = guest(&[], &format!("uname -r; pwd; echo wrong >&2; echo x >{0} && cat {0}; exit 7", file.display()));
+    let here = std::env::current_dir().unwrap();
+    let lines = text(&run.stdout);
+    let lines: Vec<&str> = lines.lines().collect();
+    assert!(lines[0].starts_with("6."), "{lines:?}");
+    assert_eq!(lines[1..], [here.to_str().unwrap(), "x"]);
+    assert!(text(&run.stderr).contains("wrong"));
+    assert_eq!(run.status.code(), Some(7));
+    assert!(!file.exists());
+}
+
+#[test]
+#[ignore = "in a guest: make lab"]
+fn a_guest_that_hangs_is_ended_with_its_last_kernel_messages() {
+    let run = guest(&["--timeout", "20"], "echo before the end >/dev/kmsg; sleep 1000");
+    assert_eq!(run.status.code(), Some(124));
+    let run = guest(&["--timeout", "60"], "echo the end is near; echo c >/proc/sysrq-trigger");
+    assert_eq!(run.status.code(), Some(125));
+    assert!(text(&run.stderr).contains("sysrq triggered crash"), "{}", text(&run.stderr));
+    assert_eq!(text(&run.stdout), "the end is near\n");
+}
+
+in_guest! {
+    /// The device is there with its modules, and gone when QEMU's monitor takes it away.
+    ["--device", "virtio-crypto"]
+    fn a_device_comes_and_goes() {
+        let has = || std::fs::read_dir("/sys/bus/virtio/drivers/virtio_crypto").unwrap().any(|entry| {
+            entry.unwrap().file_name().to_str().unwrap().starts_with("virtio")
+        });
+        assert!(has());
+        assert!(std::fs::read_to_string("/proc/crypto").unwrap().contains("virtio_crypto_aes_cbc"));
+        assert!(Command::new("guest-monitor").args(["device_del", "crypto0"]).status().unwrap().success());
+        while has() {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+    }
+}

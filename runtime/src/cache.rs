@@ -1,0 +1,339 @@
+//! Costs of devices, kept in a file of the user between two processes.
+//!
+//! The file is `gantry/costs-KEY.json` under `$XDG_CACHE_HOME` (`~/.cache`). The key is made of the CPU's model, the kernel's
+//! release and Gantry's version, so that machines with one home do not meet; in the file stands all of it again. Nothing that is
+//! wrong with the file or its folder is an error: then the costs are measured again, and there is a warning for who
+//! wants to know.
+//!
+//! A file is written under another name and renamed, so that nobody ever reads half of one. Of two processes that calibrate
+//! at the same time, the later one keeps its own costs and those of the earlier one that it read before it wrote; what is
+//! lost in between is measured again some day.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use gantry::route::{BYTES, CostRecord, CostStore, REQUESTS};
+use serde::{Deserialize, Serialize};
+
+use crate::words;
+
+/// A [`CostStore`] in a file.
+#[derive(Debug)]
+pub struct CostCache {
+    folder: PathBuf,
+    machine: Machine,
+}
+
+/// What costs depend on beside the devices.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Machine {
+    cpu: String,
+    kernel: String,
+    gantry: String,
+}
+
+/// The file.
+#[derive(Serialize, Deserialize)]
+struct Content {
+    machine: Machine,
+    /// Rows and columns of the tables.
+    requests: Vec<usize>,
+    bytes: Vec<usize>,
+    costs: Vec<Kept>,
+}
+
+/// A [`CostRecord`] in the file.
+#[derive(Clone, Serialize, Deserialize)]
+struct Kept {
+    device: String,
+    version: String,
+    algorithm: String,
+    operation: String,
+    wall_ns: Vec<f32>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    cpu_ns: Vec<f32>,
+}
+
+/// More than any file of ours has.
+const MOST_BYTES: u64 = 16 << 20;
+
+impl CostCache {
+    /// The cache of this user on this machine. `None` where users have no cache folder.
+    pub fn of_user() -> Option<Self> {
+        let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        // A relative path is to be ignored (XDG Base Directory Specification).
+        let folder = variable("XDG_CACHE_HOME").filter(|path| path.is_absolute());
+        let folder =
+            folder.or_else(|| variable("HOME").filter(|path| path.is_absolute()).map(|home| home.join(".cache")));
+        Some(Self::new(folder?.join("gantry")))
+    }
+
+    /// A cache in this folder.
+    pub fn new(folder: PathBuf) -> Self {
+        Self { folder, machine: Machine::this() }
+    }
+
+    /// The file.
+    pub fn path(&self) -> PathBuf {
+        let Machine { cpu, kernel, gantry } = &self.machine;
+        // FNV-1a: to tell machines apart, not to keep anybody out.
+        let hash = [cpu, kernel, gantry].into_iter().flat_map(|part| part.bytes().chain([0]));
+        let hash =
+            hash.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        self.folder.join(format!("costs-{hash:016x}.json"))
+    }
+
+    fn read(&self) -> Result<Option<Content>, String> {
+        let path = self.path();
+        let ignored = |why: &str| format!("{}: {why}; the costs of devices are measured again", path.display());
+        let file = match fs::metadata(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(ignored(&words(&error))),
+        };
+        if !file.is_file() || file.len() > MOST_BYTES {
+            return Err(ignored("is no file of ours"));
+        }
+        if !is_ours(&file) {
+            return Err(ignored("belongs to another user"));
+        }
+        let text = fs::read_to_string(&path).map_err(|error| ignored(&words(&error)))?;
+        let content: Content =
+            serde_json::from_str(&text).map_err(|error| ignored(&format!("is damaged ({error})")))?;
+        let fits = content.machine == self.machine && content.requests == REQUESTS && content.bytes == BYTES;
+        if fits { Ok(Some(content)) } else { Err(ignored("is of another machine or version")) }
+    }
+
+    fn write(&self, content: &Content) -> io::Result<()> {
+        fs::create_dir_all(&self.folder)?;
+        if !is_ours(&fs::metadata(&self.folder)?) {
+            return Err(io::Error::other("the folder belongs to another user"));
+        }
+        let path = self.path();
+        let unfinished = path.with_extension(format!("{}.{:?}", std::process::id(), std::thread::current().id()));
+        let written = fs::File::create(&unfinished).and_then(|mut file| {
+            file.write_all(&serde_json::to_vec(content)?)?;
+            // Not synced: a request waits for this. What a power failure leaves is damaged at worst.
+            fs::rename(&unfinished, &path)
+        });
+        if written.is_err() {
+            // It is of no use to anybody; if it cannot be removed either, so be it.
+            let _ = fs::remove_file(&unfinished);
+        }
+        written
+    }
+}
+
+impl CostStore for CostCache {
+    fn load(&self) -> Result<Vec<CostRecord>, String> {
+        let content = self.read()?;
+        Ok(content.map_or(Vec::new(), |content| content.costs.into_iter().map(Kept::record).collect()))
+    }
+
+    fn save(&self, records: &[CostRecord]) -> Result<(), String> {
+        // What is damaged is replaced.
+        let mut costs = self.read().ok().flatten().map_or(Vec::new(), |content| content.costs);
+        for record in records {
+            let new = Kept::new(record);
+            costs.retain(|old| !old.is_about_the_same_as(&new));
+            costs.push(new);
+        }
+        let content =
+            Content { machine: self.machine.clone(), requests: REQUESTS.to_vec(), bytes: BYTES.to_vec(), costs };
+        self.write(&content)
+            .map_err(|error| format!("{}: {}; the costs of devices are not kept", self.folder.display(), words(&error)))
+    }
+}
+
+impl Kept {
+    fn new(record: &CostRecord) -> Self {
+        let CostRecord { device, version, algorithm, operation, wall_ns, cpu_ns } = record.clone();
+        let short = |numbers: Vec<f32>| numbers.into_iter().map(|number| (number * 10.0).round() / 10.0).collect();
+        Self { device, version, algorithm, operation, wall_ns: short(wall_ns), cpu_ns: short(cpu_ns) }
+    }
+
+    fn record(self) -> CostRecord {
+        let Self { device, version, algorithm, operation, wall_ns, cpu_ns } = self;
+        CostRecord { device, version, algorithm, operation, wall_ns, cpu_ns }
+    }
+
+    fn is_about_the_same_as(&self, other: &Self) -> bool {
+        let about = |kept: &Self| [&kept.device, &kept.algorithm, &kept.operation].map(String::clone);
+        about(self) == about(other)
+    }
+}
+
+impl Machine {
+    fn this() -> Self {
+        Self { cpu: cpu(), kernel: kernel(), gantry: env!("CARGO_PKG_VERSION").to_owned() }
+    }
+}
+
+/// The model and its instructions: a virtual machine may say the same name and have fewer of them.
+fn cpu() -> String {
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let mut lines = Vec::new();
+    for key in ["vendor_id", "cpu family", "model\t", "model name", "stepping", "CPU implementer", "CPU part", "flags"]
+    {
+        lines.extend(info.lines().find(|line| line.starts_with(key)).and_then(|line| line.split_once(':')));
+    }
+    let texts: Vec<&str> = lines.iter().map(|(_, text)| text.trim()).collect();
+    format!("{} {}", std::env::consts::ARCH, texts.join(" "))
+}
+
+fn kernel() -> String {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    format!("{} {}", std::env::consts::OS, release.trim())
+}
+
+/// Whether something belongs to the user of this process.
+#[cfg(unix)]
+fn is_ours(file: &fs::Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    // Our own entry in /proc belongs to us; where there is no /proc, who could write the file is trusted with it.
+    fs::metadata(Path::new("/proc/self")).map_or(true, |me| me.uid() == file.uid())
+}
+
+#[cfg(not(unix))]
+fn is_ours(_: &fs::Metadata) -> bool {
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// A folder that is gone afterwards.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let folder = std::env::temp_dir().join(format!("gantry-cache-{}-{name}", std::process::id()));
+            let _ = fs::remove_dir_all(&folder);
+            Self(folder)
+        }
+
+        fn cache(&self) -> CostCache {
+            CostCache::new(self.0.join("deep/down"))
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn record(device: &str, time: f32) -> CostRecord {
+        CostRecord {
+            device: device.into(),
+            version: "1".into(),
+            algorithm: "sha256".into(),
+            operation: "digest".into(),
+            wall_ns: vec![time; REQUESTS.len() * BYTES.len()],
+            cpu_ns: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_is_kept_is_there_again_and_newer_costs_replace_older_ones() {
+        let folder = Folder::new("kept");
+        assert_eq!(folder.cache().load(), Ok(Vec::new()), "nothing is no reason for a warning");
+        folder.cache().save(&[record("a", 1.5), record("b", 2.5)]).unwrap();
+        folder.cache().save(&[record("a", 3.5)]).unwrap();
+        assert_eq!(folder.cache().load(), Ok(vec![record("b", 2.5), record("a", 3.5)]));
+        let names: Vec<_> =
+            fs::read_dir(folder.0.join("deep/down")).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert_eq!(names, [folder.cache().path()], "nothing else lies about");
+    }
+
+    #[test]
+    fn a_damaged_file_is_a_warning_and_is_replaced() {
+        let folder = Folder::new("damaged");
+        folder.cache().save(&[record("a", 1.5)]).unwrap();
+        let path = folder.cache().path();
+        let whole = fs::read(&path).unwrap();
+        for damaged in [&whole[..whole.len() / 2], b"", b"{}", b"\xff\xfe", b"[1, 2]"] {
+            fs::write(&path, damaged).unwrap();
+            let warning = folder.cache().load().unwrap_err();
+            assert!(warning.contains("measured again"), "{warning}");
+        }
+        folder.cache().save(&[record("b", 1.0)]).unwrap();
+        assert_eq!(folder.cache().load(), Ok(vec![record("b", 1.0)]));
+    }
+
+    #[test]
+    fn what_was_measured_elsewhere_is_not_believed() {
+        let folder = Folder::new("elsewhere");
+        let mut cache = folder.cache();
+        cache.save(&[record("a", 1.5)]).unwrap();
+        let here = cache.path();
+        cache.machine.kernel.push_str("-rc1");
+        assert_eq!(cache.load(), Ok(Vec::new()), "another kernel has another file");
+        fs::copy(here, cache.path()).unwrap();
+        let warning = cache.load().unwrap_err();
+        assert!(warning.contains("another machine"), "{warning}");
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_written_is_a_warning() {
+        let folder = Folder::new("barred");
+        fs::create_dir_all(&folder.0).unwrap();
+        // A file where a folder should be bars even root.
+        fs::write(folder.0.join("deep"), "").unwrap();
+        let warning = folder.cache().save(&[record("a", 1.0)]).unwrap_err();
+        assert!(warning.contains("not kept"), "{warning}");
+        assert!(folder.cache().load().is_err());
+        // And where it matters, permissions do.
+        fs::remove_file(folder.0.join("deep")).unwrap();
+        fs::create_dir_all(folder.0.join("deep/down")).unwrap();
+        fs::set_permissions(folder.0.join("deep/down"), fs::Permissions::from_mode(0o500)).unwrap();
+        let result = folder.cache().save(&[record("a", 1.0)]);
+        let is_root = fs::metadata("/proc/self").is_ok_and(|me| std::os::unix::fs::MetadataExt::uid(&me) == 0);
+        assert_eq!(result.is_ok(), is_root, "{result:?}");
+    }
+
+    #[test]
+    fn a_full_file_system_leaves_the_old_file_as_it_was() {
+        let folder = Folder::new("full");
+        let cache = folder.cache();
+        cache.save(&[record("a", 1.5)]).unwrap();
+        // What cannot be written in the end is as good as full: the name of the unfinished file is taken by a folder.
+        let unfinished = format!("{}.{:?}", std::process::id(), std::thread::current().id());
+        fs::create_dir(cache.path().with_extension(unfinished)).unwrap();
+        assert!(cache.save(&[record("b", 2.5)]).is_err());
+        assert_eq!(cache.load(), Ok(vec![record("a", 1.5)]));
+    }
+
+    #[test]
+    fn a_file_of_somebody_else_is_not_read() {
+        let folder = Folder::new("foreign");
+        let cache = folder.cache();
+        cache.save(&[record("a", 1.5)]).unwrap();
+        // Only root can give files away; others cannot come into the situation by themselves.
+        if std::os::unix::fs::chown(cache.path(), Some(12_345), None).is_ok() {
+            let warning = cache.load().unwrap_err();
+            assert!(warning.contains("another user"), "{warning}");
+            std::os::unix::fs::chown(&cache.folder, Some(12_345), None).unwrap();
+            assert!(cache.save(&[record("a", 1.5)]).unwrap_err().contains("another user"));
+        }
+    }
+
+    #[test]
+    fn processes_that_write_at_once_leave_a_whole_file() {
+        let folder = Folder::new("at-once");
+        std::thread::scope(|scope| {
+            for writer in 0..4 {
+                let cache = folder.cache();
+                scope.spawn(move || (0..20).for_each(|_| cache.save(&[record(&format!("d{writer}"), 1.0)]).unwrap()));
+            }
+            for _ in 0..50 {
+                folder.cache().load().unwrap();
+            }
+        });
+        assert!(!folder.cache().load().unwrap().is_empty());
+    }
+}

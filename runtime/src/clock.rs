@@ -1,0 +1,45 @@
+use gantry::{Clock, RealClock};
+use nix::time::{ClockId, clock_gettime};
+
+/// The machine's time, with what the core cannot ask an operating system for.
+#[derive(Debug, Default)]
+pub(crate) struct MachineClock(RealClock);
+
+impl Clock for MachineClock {
+    fn now(&self) -> u64 {
+        self.0.now()
+    }
+
+    fn wait(&self, until: Option<u64>) {
+        self.0.wait(until);
+    }
+
+    fn spend(&self, ns: u64) {
+        self.0.spend(ns);
+    }
+
+    /// `None` where a sandbox forbids to ask.
+    fn cpu(&self) -> Option<u64> {
+        let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).ok()?;
+        let (seconds, nanos) = (u64::try_from(time.tv_sec()).ok()?, u64::try_from(time.tv_nsec()).ok()?);
+        seconds.checked_mul(1_000_000_000)?.checked_add(nanos)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_waits_uses_no_cpu_and_one_that_spends_does() {
+        let clock = MachineClock::default();
+        let cpu = || clock.cpu().expect("a Linux thread knows");
+        let before = cpu();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        assert!(cpu() - before < 10_000_000, "asleep");
+        let before = cpu();
+        while cpu() - before < 1_000_000 {
+            clock.spend(100_000);
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! What a process publishes, and that it works on when it cannot.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
+
+use gantry::route::Reason;
+use gantry::{Algorithm, Gantry, Request, SessionParams};
+use gantry_runtime::Config;
+use gantry_runtime::stats::{Report, published};
+
+/// A folder of its own for a test, gone when the test ends.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("gantry-stats-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn publishing_to(folder: &Path) -> Gantry {
+    let mut config = Config::default();
+    config.set("stats", folder.to_str().unwrap(), "--set stats").unwrap();
+    gantry_runtime::open(config).unwrap()
+}
+
+/// Hashes three messages alone, and two together.
+fn work(gantry: &Gantry) {
+    let session = gantry.session(SessionParams::new(Algorithm::Sha256, &[])).unwrap();
+    for _ in 0..3 {
+        session.digest(b"message", &mut [0; 32]).unwrap();
+    }
+    let mut digests = [[0; 32]; 2];
+    let mut requests: Vec<Request<'_>> = digests.iter_mut().map(|digest| Request::digest(b"abc", digest)).collect();
+    session.process(&mut requests).unwrap();
+}
+
+#[test]
+fn what_was_done_can_be_read_by_others() {
+    let folder = Folder::new("read");
+    let gantry = publishing_to(&folder.0);
+    assert_eq!(published(&folder.0).unwrap().len(), 0, "nothing is touched before the first request");
+    work(&gantry);
+    drop(gantry);
+    let [file] = &published(&folder.0).unwrap()[..] else { panic!("one process, one file") };
+    assert!(file.alive && file.pid == std::process::id());
+    assert_eq!(fs::metadata(&file.path).unwrap().permissions().mode() & 0o777, 0o600);
+    let report = file.read().unwrap();
+    assert_eq!(report.processes[0].pid, std::process::id());
+    assert_eq!(report.rows.iter().map(|row| (row.requests, row.bytes)).reduce(add), Some((5, 27)));
+    let row = &report.rows[0];
+    assert_eq!((&*row.algorithm, &*row.operation), ("sha256", "digest"));
+    assert_eq!(row.reasons.values().sum::<u64>(), row.requests);
+    assert!(row.stages["invoke"].requests > 0 && row.stages["invoke"].p50_ns > 0);
+}
+
+fn add(a: (u64, u64), b: (u64, u64)) -> (u64, u64) {
+    (a.0 + b.0, a.1 + b.1)
+}
+
+#[test]
+fn every_step_of_a_stream_is_a_request() {
+    let gantry = gantry_runtime::open(Config::default()).unwrap();
+    let session = gantry.session(SessionParams::new(Algorithm::Sha256, &[])).unwrap();
+    let mut stream = session.stream(1).unwrap();
+    stream.update(b"message ").unwrap();
+    stream.update(b"in pieces").unwrap();
+    stream.finish(&mut [0; 32]).unwrap();
+    let rows = gantry.stats().rows;
+    let [row] = &rows[..] else { panic!("{rows:?}") };
+    assert_eq!((row.requests(), row.reason(Reason::Stream), row.bytes), (3, 3, 17));
+}
+
+#[test]
+fn a_process_that_did_nothing_publishes_nothing() {
+    let folder = Folder::new("nothing");
+    drop(publishing_to(&folder.0));
+    assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 0);
+}
+
+#[test]
+fn an_end_of_the_thread_that_opened_it_publishes_the_last_numbers() {
+    let folder = Folder::new("exit");
+    let to = folder.0.clone();
+    // A framework that is never dropped, as those in statics.
+    std::thread::spawn(move || {
+        let gantry = publishing_to(&to);
+        work(&gantry);
+        work(&gantry);
+        std::mem::forget(gantry);
+    })
+    .join()
+    .unwrap();
+    let [file] = &published(&folder.0).unwrap()[..] else { panic!("one process, one file") };
+    assert_eq!(file.read().unwrap().rows.iter().map(|row| row.requests).sum::<u64>(), 10);
+}
+
+#[test]
+fn a_folder_that_is_not_safe_is_left_alone_and_requests_go_on() {
+    let safe = Folder::new("unsafe");
+    let path = |name: &str| safe.0.join(name);
+    let folder = |name: &str, mode| {
+        fs::create_dir(path(name)).unwrap();
+        fs::set_permissions(path(name), fs::Permissions::from_mode(mode)).unwrap();
+        path(name)
+    };
+    // Whoever may give folders away has one of somebody else made; for all others most of the machine is somebody else's.
+    let foreign = folder("foreign", 0o755);
+    let foreign = if chown(&foreign, Some(1), None).is_ok() { foreign } else { "/usr".into() };
+    folder("there", 0o700);
+    symlink(path("there"), path("link")).unwrap();
+    fs::write(path("file"), "").unwrap();
+    for (folder, wrong) in [
+        (foreign, Some("it belongs to another user")),
+        (folder("open", 0o777), Some("other users may write to it")),
+        (path("link"), Some("it is not a folder")),
+        (path("file"), Some("it is not a folder")),
+        (path("absent"), None),
+    ] {
+        let gantry = publishing_to(&folder);
+        work(&gantry);
+        drop(gantry);
+        assert!(!folder.is_dir() || fs::read_dir(&folder).unwrap().all(|entry| !is_report(&entry.unwrap().path())));
+        match wrong {
+            Some(wrong) => assert_eq!(published(&folder).unwrap_err().to_string(), wrong, "{}", folder.display()),
+            None => assert_eq!(published(&folder).unwrap().len(), 0),
+        }
+    }
+}
+
+fn is_report(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "json")
+}
+
+#[test]
+fn a_damaged_file_is_an_error_and_no_report() {
+    let folder = Folder::new("damaged");
+    let gantry = publishing_to(&folder.0);
+    work(&gantry);
+    drop(gantry);
+    let [file] = &published(&folder.0).unwrap()[..] else { panic!("one process, one file") };
+    let text = fs::read_to_string(&file.path).unwrap();
+    for damaged in ["", "{", &text[..text.len() / 2], "[]", "{\"processes\":1}"] {
+        fs::write(&file.path, damaged).unwrap();
+        assert_eq!(file.read().unwrap_err().kind(), std::io::ErrorKind::InvalidData, "{damaged}");
+    }
+    fs::write(&file.path, [0xFF, 0xFE]).unwrap();
+    assert!(file.read().is_err());
+    fs::remove_file(&file.path).unwrap();
+    assert_eq!(file.read().unwrap_err().kind(), std::io::ErrorKind::NotFound);
+}
+
+#[test]
+fn reports_of_several_processes_make_one() {
+    let folder = Folder::new("merge");
+    for _ in 0..2 {
+        let gantry = publishing_to(&folder.0);
+        work(&gantry);
+    }
+    let mut sum = Report::default();
+    for file in published(&folder.0).unwrap() {
+        sum.merge(file.read().unwrap());
+    }
+    assert_eq!(sum.processes.len(), 2);
+    assert_eq!(sum.rows.iter().map(|row| (row.requests, row.bytes)).reduce(add), Some((10, 54)));
+    for row in &sum.rows {
+        assert_eq!(row.reasons.values().sum::<u64>(), row.requests, "{row:?}");
+        for times in row.stages.values() {
+            assert_eq!(times.buckets.iter().map(|(_, requests)| requests).sum::<u64>(), times.requests);
+        }
+    }
+    let again = Report::from_json(&sum.to_json()).unwrap();
+    assert_eq!(again.to_json(), sum.to_json());
+}
+
+#[test]
+fn where_to_publish_is_on_off_or_an_absolute_path() {
+    let mut config = Config::default();
+    for wrong in ["", "yes", "stats", "./stats"] {
+        let error = config.set("stats", wrong, "--set").unwrap_err().to_string();
+        assert!(error.contains("it is off, on or the absolute path of a folder"), "{error}");
+    }
+    config.set("stats", "/run/x", "--set").unwrap();
+    assert_eq!(config.stats().folder(), Path::new("/run/x"));
+}
