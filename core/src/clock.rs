@@ -6,9 +6,9 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Nanoseconds that pass, and waiting for them.
 pub trait Clock: Send + Sync + fmt::Debug {
@@ -60,7 +60,8 @@ impl Clock for RealClock {
 
 /// Simulated time. It stands still until somebody waits or spends it; a wait goes to the next moment for which something was
 /// announced with [`at`](Self::at), and where nothing was, it goes in steps, small ones first: another thread may be about to
-/// announce something, and a leap to a deadline would take from it the time in which it was to do so.
+/// announce something, and a leap to a deadline would take from it the time in which it was to do so. For the same reason such a step
+/// takes real time, too, on a clock that several threads use: one that the machine does not let run for a while is not late.
 #[derive(Debug, Default)]
 pub struct VirtualClock {
     now: AtomicU64,
@@ -69,6 +70,10 @@ pub struct VirtualClock {
     announced: Mutex<BinaryHeap<Reverse<u64>>>,
     /// Waits in a row for which nothing was announced.
     idle: AtomicU32,
+    /// The thread that was first here, by the address of something of its own.
+    first: AtomicUsize,
+    /// Others were here, too.
+    shared: AtomicBool,
 }
 
 impl VirtualClock {
@@ -76,6 +81,10 @@ impl VirtualClock {
     const STEP: u64 = 100_000;
     /// After so many steps in a row, those that follow are twice as long.
     const ALIKE: u32 = 16;
+    /// A step takes so many times as long in real time, where several threads use the clock.
+    const SLOWER: u64 = 4;
+    /// But no longer than this.
+    const LONGEST: Duration = Duration::from_millis(4);
 
     /// Announces that something will be ready at `time`.
     pub fn at(&self, time: u64) {
@@ -88,6 +97,21 @@ impl VirtualClock {
         self.spent.load(Ordering::Relaxed)
     }
 
+    /// Whether several threads use the clock.
+    fn is_shared(&self) -> bool {
+        thread_local! {
+            static HERE: u8 = const { 0 };
+        }
+        if !self.shared.load(Ordering::Relaxed) {
+            let here = HERE.with(|here| std::ptr::from_ref(here).addr());
+            let first = self.first.compare_exchange(0, here, Ordering::Relaxed, Ordering::Relaxed);
+            if first.is_err_and(|first| first != here) {
+                self.shared.store(true, Ordering::Relaxed);
+            }
+        }
+        self.shared.load(Ordering::Relaxed)
+    }
+
     /// Goes forward to `time`, if that is not in the past.
     pub fn advance_to(&self, time: u64) {
         self.now.fetch_max(time, Ordering::Relaxed);
@@ -96,6 +120,7 @@ impl VirtualClock {
 
 impl Clock for VirtualClock {
     fn now(&self) -> u64 {
+        self.is_shared(); // one that never waits counts, too
         self.now.load(Ordering::Relaxed)
     }
 
@@ -110,7 +135,11 @@ impl Clock for VirtualClock {
         let until = until.unwrap_or(u64::MAX);
         let to = next.filter(|next| *next <= until).unwrap_or_else(|| {
             let doubled = self.idle.fetch_add(1, Ordering::Relaxed) / Self::ALIKE;
-            until.min(now.saturating_add(Self::STEP << doubled.min(24)))
+            let step = (Self::STEP << doubled.min(24)).min(until.saturating_sub(now));
+            if self.is_shared() {
+                std::thread::sleep(Duration::from_nanos(step * Self::SLOWER).min(Self::LONGEST));
+            }
+            now.saturating_add(step)
         });
         self.advance_to(to);
         std::thread::yield_now();
@@ -159,6 +188,23 @@ mod tests {
         assert_eq!((step(), step()), (7, VirtualClock::STEP), "small ones first");
         assert!((0..1000).map(|_| step()).sum::<u64>() > 10_000_000_000, "every deadline passes in the end");
         assert_eq!(clock.cpu(), None);
+    }
+
+    #[test]
+    fn a_thread_that_the_machine_does_not_let_run_is_not_late() {
+        let clock = VirtualClock::default();
+        let start = std::time::Instant::now();
+        while clock.now() < 1_000_000_000 {
+            clock.wait(None);
+        }
+        let alone = start.elapsed();
+        std::thread::scope(|scope| scope.spawn(|| clock.now()).join()).unwrap();
+        let (start, before) = (std::time::Instant::now(), clock.now());
+        while clock.now() < before + 1_000_000_000 {
+            clock.wait(None);
+        }
+        let in_company = start.elapsed();
+        assert!(in_company > Duration::from_millis(4), "{alone:?} alone, and {in_company:?}: others had time to run");
     }
 
     #[test]

@@ -8,12 +8,13 @@ use std::task::Waker;
 use std::time::Duration;
 
 use crate::backlog::{Priority, Sender};
-use crate::dispatch::{Crowd, Dispatcher, run_here};
+use crate::dispatch::{Crowd, Dispatcher};
 use crate::error::{Misuse, Result};
 use crate::gather::Meeting;
 use crate::inbox::Inbox;
 use crate::job::{Handle, List};
 use crate::registry::Gantry;
+use crate::request::Shape;
 use crate::session::Session;
 use crate::slots::{Held, Slots};
 use crate::stats::{Event, Site, Stage};
@@ -22,6 +23,11 @@ use crate::{Completion, Operation, Submission};
 /// How many times a queue that is dropped looks for requests that other threads have in hand, before it leaves its memory to
 /// them.
 const PATIENCE: usize = 1000;
+/// Requests that this thread is to run are sent when they are so many, and not before somebody asks for completions: what it costs to
+/// send them is then little beside each.
+const BURST: usize = 32;
+/// So many bytes cost much more than to send them, and are still near.
+const BURST_BYTES: usize = 64 << 10;
 /// The end of one request in so many is timed.
 const TIMED: u64 = 64;
 
@@ -141,6 +147,9 @@ struct Group {
     since: u64,
     /// How many would be enough.
     company: usize,
+    /// They are sent as soon as there are enough. A ring begins at once; this thread would only do now what it can do later, when there is
+    /// more of it.
+    at_once: bool,
     /// They lie where other threads may take them along.
     posted: bool,
 }
@@ -366,36 +375,33 @@ impl Queue {
         self.sessions.len() - 1
     }
 
-    /// Adds a request to those that it can go with; runs it where it wants no company and no device works beside this thread.
-    fn join(&mut self, place: usize, mut handle: Handle) {
-        let Self { gantry, sessions, groups, .. } = self;
+    /// Adds a request to those that it can go with.
+    fn join(&mut self, place: usize, handle: Handle) {
+        let Self { gantry, sessions, groups, options, .. } = self;
         let session = &sessions[place].session;
         let inner = &*session.inner;
-        let (algorithm, operation) = (inner.params.algorithm(), handle.link.shape.operation);
+        let (algorithm, Shape { operation, bytes, .. }) = (inner.params.algorithm(), handle.link.shape);
         let found = groups.iter().position(|group| {
             !group.posted && group.operation == operation && group.lead.params().algorithm() == algorithm
         });
         let found = found.filter(|group| groups[*group].crowd.takes_in(inner, &handle));
-        let company =
-            if found.is_some() { 0 } else { inner.company(operation, handle.link.shape.bytes, usize::MAX).requests };
-        if company == 1 && inner.has_no_rings() {
-            run_here(&mut handle);
-            return self.done.push(handle);
-        }
         let index = found.unwrap_or_else(|| {
             let mut crowd = Crowd::default();
             crowd.takes_in(inner, &handle);
+            let company = inner.company(operation, bytes, usize::MAX).requests;
             let since = if company > 1 { gantry.clock().now() } else { 0 };
             if company > 1 {
                 gantry.meeting(algorithm).enter();
             }
-            groups.push(Group { crowd, lead: session.clone(), operation, since, company, posted: false });
+            let at_once = options.immediate.is_some() || !inner.has_no_rings();
+            groups.push(Group { crowd, lead: session.clone(), operation, since, company, at_once, posted: false });
             groups.len() - 1
         });
         let group = &mut groups[index];
         group.crowd.mixed |= !Arc::ptr_eq(&group.lead.inner, &session.inner);
         group.crowd.list.push(handle);
-        if group.crowd.list.len() >= group.company {
+        let (requests, bytes) = (group.crowd.list.len(), group.crowd.bytes);
+        if requests >= group.company && (group.at_once || requests >= BURST || bytes >= BURST_BYTES) {
             let group = self.groups.swap_remove(index);
             self.send(group);
         }
@@ -409,7 +415,8 @@ impl Queue {
         let mut index = 0;
         while index < self.groups.len() {
             let group = &self.groups[index];
-            let due = gather == 0 || now >= group.since.saturating_add(gather);
+            let enough = group.crowd.list.len() >= group.company;
+            let due = enough || gather == 0 || now >= group.since.saturating_add(gather);
             // Nobody else comes by: the caller has no more to give, and no other thread has anything like it.
             let alone = (all || only_polls) && group.meeting(&self.gantry).threads() <= 1;
             if due || alone {
@@ -453,14 +460,11 @@ impl Queue {
     /// Ends what is done, in order where that was asked for.
     fn deliver(&mut self, mut each: impl FnMut(Completion)) -> usize {
         let mut delivered = 0;
-        let mut pass_on = |completion| {
-            delivered += 1;
-            each(completion);
-        };
         while let Some(handle) = self.done.pop() {
             if let Some(handle) = self.in_turn(handle) {
                 let timed = self.time_end(&handle);
-                pass_on(self.end(handle));
+                delivered += 1;
+                each(self.end(handle));
                 if let Some((site, since)) = timed {
                     let took = self.gantry.clock().now().saturating_sub(since);
                     self.gantry.counters().here().time(site, Stage::Callback, took, TIMED);
@@ -474,14 +478,21 @@ impl Queue {
         delivered
     }
 
+    #[inline]
     fn deliver_immediately(&mut self) {
-        if let Some(immediate) = self.options.immediate.clone() {
+        if self.options.immediate.is_some()
+            && let Some(immediate) = self.options.immediate.clone()
+        {
             self.deliver(|completion| immediate(completion));
         }
     }
 
     /// Keeps a request back that is not the next one of a session that keeps order. What it held up comes after it.
+    #[inline]
     fn in_turn(&mut self, handle: Handle) -> Option<Handle> {
+        if !handle.owner().params.is_ordered() {
+            return Some(handle);
+        }
         let slot = handle.link.slot;
         let session = self.slots.session(slot) as usize;
         let entry = &mut self.sessions[session];
@@ -506,9 +517,14 @@ impl Queue {
     }
 
     /// For one request in [`TIMED`]: counts how long its completion took, and says what is counted of it and the time.
+    #[inline]
     fn time_end(&self, handle: &Handle) -> Option<(Site, u64)> {
-        let slot = handle.link.slot;
-        let (route, _) = (handle.body.route?, self.slots.sequence(slot).filter(|number| number % TIMED == 1)?);
+        if self.slots.sequence(handle.link.slot)? % TIMED == 1 { self.time(handle) } else { None }
+    }
+
+    #[cold]
+    fn time(&self, handle: &Handle) -> Option<(Site, u64)> {
+        let (route, slot) = (handle.body.route?, handle.link.slot);
         let inner = &self.sessions[self.slots.session(slot) as usize].session.inner;
         let (site, now) = (inner.site(route.device, handle.link.shape.operation), self.gantry.clock().now());
         if handle.link.since > 0 {
@@ -518,14 +534,18 @@ impl Queue {
         Some((site, now))
     }
 
-    fn end(&mut self, handle: Handle) -> Completion {
-        let slot = handle.link.slot;
-        let held = self.slots.take(handle).expect("what is delivered was submitted");
-        let Held { submission, result, route, session, sequence } = held;
+    #[inline]
+    fn end(&mut self, mut handle: Handle) -> Completion {
+        let (slot, algorithm) = (handle.link.slot, handle.owner().params.algorithm());
+        let (outcome, route) = (handle.body.outcome, handle.body.route);
+        // A `Result` would be moved as a whole, and that costs more than the rest of this.
+        let error = if outcome.is_none() { handle.body.end(algorithm).err().map(Box::new) } else { None };
+        let Held { submission, session, sequence } = self.slots.take(handle).expect("what is delivered was submitted");
         self.bytes -= submission.bytes();
         self.sessions[session as usize].requests -= 1;
-        let ticket = Ticket { slot, sequence };
-        Completion { ticket, user: submission.user_data(), result, route, submission }
+        let (ticket, user) = (Ticket { slot, sequence }, submission.user_data());
+        let result = outcome.ok_or_else(|| *error.expect("what has no outcome has an error"));
+        Completion { ticket, user, result, route, submission }
     }
 }
 

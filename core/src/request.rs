@@ -313,10 +313,14 @@ impl Body<'_> {
     /// How a request of `algorithm` ended, whatever was tried. Takes the error.
     #[inline]
     pub(crate) fn end(&mut self, algorithm: Algorithm) -> Result<Outcome, Error> {
-        match (self.outcome, self.error.take()) {
-            (Some(outcome), _) => Ok(outcome),
-            (None, Some(error)) => Err(*error),
-            (None, None) => Err(Error::Device { algorithm, last: self.fault.take().unwrap_or(Fault::Lost) }),
+        self.outcome.ok_or_else(|| self.failure(algorithm))
+    }
+
+    #[cold]
+    fn failure(&mut self, algorithm: Algorithm) -> Error {
+        match self.error.take() {
+            Some(error) => *error,
+            None => Error::Device { algorithm, last: self.fault.take().unwrap_or(Fault::Lost) },
         }
     }
 
@@ -378,6 +382,15 @@ impl<'a> Request<'a> {
         let body =
             Body { operands, bound, broken: None, outcome: None, fault: None, route: None, error: None, witness: None };
         Self { body, state: AtomicU8::new(IDLE), link: Link::new() }
+    }
+
+    /// Makes a request that has ended into another one.
+    #[inline]
+    pub(crate) fn begin(&mut self, operands: Operands<'a>, shape: Shape) {
+        let Body { outcome, fault, route, error, witness, .. } = &mut self.body;
+        (*outcome, *fault, *route, *error, *witness) = (None, None, None, None, None);
+        (self.link.since, self.link.tried, self.link.shape) = (0, 0, shape);
+        self.body.operands = operands;
     }
 
     fn of_stream(operands: Operands<'a>, bound: Bound, broken: &'a mut bool) -> Self {

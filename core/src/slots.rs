@@ -9,12 +9,11 @@ use std::cell::UnsafeCell;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
-use crate::error::Result;
+use crate::driver::Operands;
 use crate::inbox::Inbox;
 use crate::job::Handle;
-use crate::route::Route;
 use crate::session::Inner;
-use crate::{Outcome, Request, Submission};
+use crate::{Request, Submission};
 
 /// Requests of one queue, up to a limit.
 pub(crate) struct Slots {
@@ -30,10 +29,9 @@ unsafe impl Send for Slots {}
 
 const CHUNK: usize = 32;
 
-#[derive(Default)]
 struct Slot {
-    /// Points into `submission`. Dropped before it.
-    request: Option<Request<'static>>,
+    /// Points into `submission` while that is there. It stays when it has ended, for the next one.
+    request: Request<'static>,
     submission: Option<Submission>,
     /// Of the ticket.
     sequence: u64,
@@ -41,11 +39,21 @@ struct Slot {
     session: u32,
 }
 
+impl Slot {
+    fn free() -> Self {
+        Self { request: Request::new(nothing(), None), submission: None, sequence: 0, session: 0 }
+    }
+}
+
+/// What a request points to that has nothing to do.
+#[inline]
+fn nothing() -> Operands<'static> {
+    Operands::Digest { input: &[], output: &mut [] }
+}
+
 /// What a slot held.
 pub(crate) struct Held {
     pub(crate) submission: Submission,
-    pub(crate) result: Result<Outcome>,
-    pub(crate) route: Option<Route>,
     pub(crate) session: u32,
     pub(crate) sequence: u64,
 }
@@ -56,10 +64,12 @@ impl Slots {
     }
 
     /// Requests here.
+    #[inline]
     pub(crate) fn used(&self) -> usize {
         self.used
     }
 
+    #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.used >= self.limit
     }
@@ -77,46 +87,52 @@ impl Slots {
         owner: &Inner,
         home: &Inbox,
     ) -> Handle {
-        if self.free.is_empty() {
-            let first = (self.chunks.len() * CHUNK) as u32;
-            self.chunks.push(Box::new(std::array::from_fn(|_| UnsafeCell::default())));
-            self.free.extend((first..first + CHUNK as u32).rev());
-        }
-        let index = self.free.pop().unwrap_or_default();
+        let index = self.free.pop().unwrap_or_else(|| self.grow());
         self.used += 1;
         let slot = self.slot(index);
         // SAFETY: a free slot is in nobody's hands.
         let slot = unsafe { &mut *slot };
         (slot.session, slot.sequence) = (session, sequence);
+        let shape = submission.shape();
         let submission: *mut Submission = slot.submission.insert(submission);
-        // SAFETY: the submission stays where it is, and is not touched otherwise, until `take` has dropped the request that
-        // points into it: `'static` is what nobody outlives who has the request.
+        // SAFETY: the submission stays where it is, and is not touched otherwise, until `take` has made the request that
+        // points into it point to nothing: `'static` is what nobody outlives who has the request.
         let operands = unsafe { (*submission).operands(owner.params.tag_length()) };
-        let request = slot.request.insert(Request::new(operands, None));
+        let request = &mut slot.request;
+        request.begin(operands, shape);
         request.link.slot = index;
-        request.link.shape = request.body.operands.shape();
         // SAFETY: as above for the place; the caller answers for owner and home.
         let mut handle = unsafe { Handle::new(NonNull::from(request)) };
         handle.belong_to(owner, home);
         handle
     }
 
-    /// Ends a request.
+    /// Makes room for more. Returns the first free slot.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) -> u32 {
+        let first = (self.chunks.len() * CHUNK) as u32;
+        self.chunks.push(Box::new(std::array::from_fn(|_| UnsafeCell::new(Slot::free()))));
+        self.free.extend((first + 1..first + CHUNK as u32).rev());
+        first
+    }
+
+    /// Ends a request. Its result is taken out before.
+    #[inline]
     pub(crate) fn take(&mut self, handle: Handle) -> Option<Held> {
-        let (index, algorithm) = (handle.link.slot, handle.owner().params.algorithm());
+        let index = handle.link.slot;
         let _ = handle.into_place();
         // SAFETY: the handle was the only way to this slot, and has just ended.
         let slot = unsafe { &mut *self.slot(index) };
-        let body = &mut slot.request.as_mut()?.body;
-        let (result, route) = (body.end(algorithm), body.route);
-        slot.request = None; // it points at what the caller is about to get
+        slot.request.body.operands = nothing(); // they point at what the caller is about to get
         let submission = slot.submission.take()?;
         self.free.push(index);
         self.used -= 1;
-        Some(Held { submission, result, route, session: slot.session, sequence: slot.sequence })
+        Some(Held { submission, session: slot.session, sequence: slot.sequence })
     }
 
     /// The sequence number of a slot, if something is in it. Only the number is looked at, which no device touches.
+    #[inline]
     pub(crate) fn sequence(&self, index: u32) -> Option<u64> {
         if index as usize >= self.chunks.len() * CHUNK {
             return None;
@@ -126,11 +142,13 @@ impl Slots {
     }
 
     /// The session of a slot in which something is.
+    #[inline]
     pub(crate) fn session(&self, index: u32) -> u32 {
         // SAFETY: as for the sequence.
         unsafe { (&raw const (*self.slot(index)).session).read() }
     }
 
+    #[inline]
     fn slot(&self, index: u32) -> *mut Slot {
         self.chunks[index as usize / CHUNK][index as usize % CHUNK].get()
     }

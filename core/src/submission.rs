@@ -7,6 +7,7 @@ use zeroize::Zeroizing;
 
 use crate::driver::{Buffers, Operands};
 use crate::error::Result;
+use crate::request::Shape;
 use crate::route::Route;
 use crate::{Operation, Outcome, Ticket};
 
@@ -119,38 +120,48 @@ impl Submission {
         self.0.user
     }
 
-    /// Bytes that it keeps in memory.
     pub(crate) fn operation(&self) -> Operation {
         self.0.operation
     }
 
+    /// That of its [operands](Self::operands).
+    #[inline]
+    pub(crate) fn shape(&self) -> Shape {
+        let Parts { operation, data, output, .. } = &*self.0;
+        let in_place = output.is_none() && !matches!(operation, Operation::Digest | Operation::Mac);
+        Shape { operation: *operation, bytes: data.len(), in_place }
+    }
+
+    /// Bytes that it keeps in memory.
+    #[inline]
     pub(crate) fn bytes(&self) -> usize {
         let Parts { aad, data, output, .. } = &*self.0;
         data.len() + aad.len() + output.as_ref().map_or(0, Vec::len)
     }
 
     /// What to do, on these buffers. `result` is the length of a digest or MAC of its session.
+    #[inline]
     pub(crate) fn operands(&mut self, result: usize) -> Operands<'_> {
         let Parts { operation, iv, aad, data, output, tag, tag_length, .. } = &mut *self.0;
         if matches!(operation, Operation::Digest | Operation::Mac) {
             *tag_length = result.min(LONGEST_TAG);
         }
         let tag = &mut tag[..*tag_length];
-        let operation = *operation;
-        match operation {
-            Operation::Digest => return Operands::Digest { input: data, output: tag },
-            Operation::Mac => return Operands::Mac { iv, input: data, output: tag },
-            _ => {}
+        match *operation {
+            Operation::Digest => Operands::Digest { input: data, output: tag },
+            Operation::Mac => Operands::Mac { iv, input: data, output: tag },
+            Operation::Seal => Operands::Seal { iv, aad, data: buffers(data, output), tag },
+            Operation::Open => Operands::Open { iv, aad, data: buffers(data, output), tag },
+            operation => Operands::Cipher { operation, iv, data: buffers(data, output) },
         }
-        let data = match output {
-            Some(output) => Buffers::Separate { input: data, output },
-            None => Buffers::InPlace(data),
-        };
-        match operation {
-            Operation::Seal => Operands::Seal { iv, aad, data, tag },
-            Operation::Open => Operands::Open { iv, aad, data, tag },
-            _ => Operands::Cipher { operation, iv, data },
-        }
+    }
+}
+
+#[inline]
+fn buffers<'a>(data: &'a mut Vec<u8>, output: &'a mut Option<Vec<u8>>) -> Buffers<'a> {
+    match output {
+        Some(output) => Buffers::Separate { input: data, output },
+        None => Buffers::InPlace(data),
     }
 }
 

@@ -3,7 +3,7 @@
 mod devices;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -133,12 +133,47 @@ fn requests_wait_for_company_until_they_are_enough() {
     for user in 0..3 {
         queue.submit(&session, request(user)).unwrap();
     }
+    assert_eq!(queue.complete(|_| {}), 0);
     assert_eq!(lanes.served() + software.served(), 0);
     // Of another session: company all the same.
     let other = session.gantry().session(SessionParams::new(Algorithm::Null, &[])).unwrap();
     queue.submit(&other, request(3)).unwrap();
-    assert_eq!(lanes.served(), 4);
-    assert_eq!(drain(&mut queue), [0, 1, 2, 3]);
+    let mut users = Vec::new();
+    assert_eq!(queue.complete(|completion| users.push(completion.user)), 4);
+    users.sort_unstable();
+    assert_eq!((users, lanes.served()), (vec![0, 1, 2, 3], 4));
+}
+
+#[test]
+fn what_this_thread_would_run_itself_is_sent_in_bursts() {
+    let clock = Arc::default();
+    let (lanes, _, session, mut queue) = lanes(&clock, Duration::from_micros(20));
+    for user in 0..31 {
+        queue.submit(&session, request(user)).unwrap();
+    }
+    assert_eq!(lanes.served(), 0, "nobody has asked for completions, and more may come");
+    queue.submit(&session, request(31)).unwrap();
+    assert_eq!(lanes.served(), 32, "they are enough");
+    assert_eq!(drain(&mut queue).len(), 32);
+
+    let large = || Submission::encrypt(&[], vec![0; 16 << 10]);
+    let tickets: Vec<_> = (0..4).map(|_| queue.submit(&session, large()).unwrap()).collect();
+    assert!(queue.cancel(tickets[3]).is_none(), "so many bytes do not wait");
+    let small = queue.submit(&session, request(0)).unwrap();
+    assert!(queue.cancel(small).is_some());
+    assert_eq!(queue.wait(|_| {}), 4);
+
+    // Who wants to be told at once gets it at once.
+    let told = Arc::new(AtomicUsize::new(0));
+    let count = told.clone();
+    let immediate: Option<Arc<dyn Fn(gantry::Completion) + Send + Sync>> = Some(Arc::new(move |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+    }));
+    let mut queue = session.gantry().queue(QueueOptions { immediate, ..QueueOptions::default() }).unwrap();
+    for _ in 0..4 {
+        queue.submit(&session, request(0)).unwrap();
+    }
+    assert_eq!(told.load(Ordering::Relaxed), 4);
 }
 
 #[test]
