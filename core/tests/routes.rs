@@ -27,17 +27,21 @@ struct Timing {
     ring: Option<u64>,
     /// Everything takes so many times as long, as of now.
     factor: Arc<AtomicU64>,
+    /// More nanoseconds, as of now.
+    noise: Arc<AtomicU64>,
     clock: Arc<VirtualClock>,
 }
 
 impl Timing {
     fn new(name: &'static str, clock: &Arc<VirtualClock>, setup: u64, byte: f64) -> Self {
-        Self { name, setup, byte, copied: 0.0, lanes: 1, ring: None, factor: Arc::new(1.into()), clock: clock.clone() }
+        let (factor, noise) = (Arc::new(1.into()), Arc::default());
+        Self { name, setup, byte, copied: 0.0, lanes: 1, ring: None, factor, noise, clock: clock.clone() }
     }
 
     fn time(&self, bytes: usize) -> u64 {
         (self.setup + (self.byte * bytes as f64 + self.copied * bytes.min(256) as f64) as u64)
             * self.factor.load(Ordering::Relaxed)
+            + self.noise.load(Ordering::Relaxed)
     }
 }
 
@@ -278,6 +282,26 @@ fn a_device_that_slows_down_is_left_within_a_second_and_used_again_when_it_has_r
     assert!(took < software.time(2048) as f64 * 1.01, "{took} ns each");
     engine.factor.store(1, Ordering::Relaxed);
     until("engine", 10_000_000_000);
+}
+
+#[test]
+fn noise_between_devices_that_are_equal_is_no_reason_to_change() {
+    let clock = Arc::new(VirtualClock::default());
+    let (one, other) = (Timing::new("one", &clock, 10_000, 0.0), Timing::new("other", &clock, 10_000, 0.0));
+    let world = World::calibrated(&clock, Learned::Latency, &[&one, &other]);
+    let (mut device, mut changes, mut random) = (world.route(1, 1024).0, 0, 1_u64);
+    for _ in 0..200_000 {
+        for timing in [&one, &other] {
+            // Up to 3 %.
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            timing.noise.store((random >> 33) % 300, Ordering::Relaxed);
+        }
+        world.one(1024);
+        let now = world.route(1, 1024).0;
+        changes += usize::from(now != device);
+        device = now;
+    }
+    assert!(changes <= 1, "{changes}");
 }
 
 #[test]
