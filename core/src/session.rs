@@ -482,7 +482,9 @@ impl Inner {
             .filter_map(|candidate| {
                 let device = &self.gantry.devices()[candidate.device];
                 let why = match candidate.opened.get() {
-                    Some(opened) => opened.as_ref().err()?.to_string(),
+                    Some(Err(why)) => why.to_string(),
+                    _ if !device.is_ready() => "it has failed, and is in quarantine".to_owned(),
+                    Some(Ok(_)) => return None,
                     None => device.admit(algorithm).err()?.to_string(),
                 };
                 Some(format!("{}: {why}", device.name()))

@@ -202,7 +202,8 @@ fn a_device_that_is_gone_fails_every_call() {
     let bench = Bench::alone(profile());
     bench.faults.set_gone(true);
     let why = says(bench.batch(1, 10).1);
-    assert!(why.contains("no device serves encrypt"), "it opens no session: {why}");
+    let wanted = "no device serves encrypt here (model:test: it has failed, and is in quarantine)";
+    assert!(why.ends_with(wanted), "it opens no session: {why}");
     let bench = Bench::alone(profile());
     bench.batch(1, 10).1.unwrap();
     bench.faults.set_gone(true);
