@@ -66,12 +66,11 @@ pub(crate) struct Sealed {
 }
 
 impl Sealed {
-    /// `version` is the host's release.
-    pub(crate) fn new(aead: Aead, version: (u32, u32)) -> Self {
+    pub(crate) fn new(aead: Aead, wrapped: &Wrapped) -> Self {
         Self {
             aead,
             // OpenSSL 4.0 refuses what its predecessors did.
-            reusable: aead == Aead::ChaCha && version < (4, 0),
+            reusable: aead == Aead::ChaCha && wrapped.version() < (4, 0),
             phase: Phase::default(),
             seal: false,
             key: Key::default(),
@@ -85,7 +84,7 @@ impl Sealed {
             stream: None,
             engine: Engine::default(),
             iv_len: NONCE,
-            elsewhere: Sizes::UNKNOWN,
+            elsewhere: wrapped.asked(),
         }
     }
 

@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 
 use gantry::{Algorithm, Operation};
 
-/// Requests of fewer bytes are the host's: what a route costs is more than there is to gain.
+/// Requests of fewer bytes are the host's, unless the operator named the policy: what a route costs is more than there is to
+/// gain.
 const LOWEST: u32 = 8;
 
 /// Requests of more bytes are like these: a trial has to end soon.
 const HIGHEST: u32 = 14;
-const CLASSES: usize = (HIGHEST - LOWEST + 1) as usize;
+const CLASSES: usize = HIGHEST as usize + 1;
 
 /// What a device has to be faster by: in percent, because less may be chance, and in nanoseconds, because the question
 /// itself and the end of a message in pieces are not in what is tried.
@@ -29,13 +30,13 @@ pub(crate) struct Sizes(u32);
 
 impl Sizes {
     pub(crate) const NONE: Sizes = Sizes(0);
-    pub(crate) const ALL: Sizes = Sizes(u32::MAX);
-    /// Those that may be led elsewhere, as long as nothing is known.
-    pub(crate) const UNKNOWN: Sizes = Sizes((2 << HIGHEST) - (1 << LOWEST));
+    pub(crate) const ALL: Sizes = Sizes((2 << HIGHEST) - 1);
+    /// Those of which it may pay to ask.
+    pub(crate) const LARGE: Sizes = Sizes((2 << HIGHEST) - (1 << LOWEST));
 
     #[inline(always)]
     pub(crate) fn has(self, bytes: usize) -> bool {
-        self.0 >> (bytes | 1).ilog2().min(HIGHEST) & 1 != 0
+        self.0 >> place(bytes) & 1 != 0
     }
 }
 
@@ -43,8 +44,9 @@ impl Sizes {
 pub(crate) struct Choices(Box<[Choice]>);
 
 impl Choices {
-    pub(crate) fn new() -> Self {
-        Self((0..Algorithm::ALL.len() * 2).map(|_| Choice::new()).collect())
+    /// Requests of other sizes than `asked` are the host's.
+    pub(crate) fn new(asked: Sizes) -> Self {
+        Self((0..Algorithm::ALL.len() * 2).map(|_| Choice::new(asked)).collect())
     }
 
     pub(crate) fn of(&self, algorithm: Algorithm, operation: Operation) -> &Choice {
@@ -92,11 +94,11 @@ pub(crate) enum Side {
 const OPEN_NS: u32 = 3000;
 
 impl Choice {
-    fn new() -> Self {
+    fn new(asked: Sizes) -> Self {
         let class = |_| Class { state: AtomicU8::new(State::Unasked as u8), gain_ns: AtomicU32::new(0) };
         Self {
             classes: std::array::from_fn(class),
-            elsewhere: AtomicU32::new(Sizes::UNKNOWN.0),
+            elsewhere: AtomicU32::new(asked.0),
             open_ns: AtomicU32::new(OPEN_NS),
             keys: AtomicU32::new(0),
         }
@@ -162,20 +164,21 @@ impl Choice {
         if self.keys.fetch_add(1, Relaxed) % FORGET == FORGET - 1 {
             for (place, class) in self.classes.iter().enumerate() {
                 if class.state.load(Relaxed) == State::Host as u8 {
-                    self.set(1 << LOWEST << place, State::Unasked);
+                    self.set(1 << place, State::Unasked);
                 }
             }
         }
     }
 
     fn class(&self, bytes: usize) -> &Class {
-        &self.classes[(place(bytes) - LOWEST) as usize]
+        &self.classes[place(bytes) as usize]
     }
 }
 
 /// The bit of a class.
+#[inline(always)]
 fn place(bytes: usize) -> u32 {
-    (bytes | 1).ilog2().clamp(LOWEST, HIGHEST)
+    (bytes | 1).ilog2().min(HIGHEST)
 }
 
 #[cfg(test)]
@@ -184,7 +187,7 @@ mod tests {
 
     #[test]
     fn the_faster_side_wins_and_ties_are_the_hosts() {
-        let choice = Choice::new();
+        let choice = Choice::new(Sizes::LARGE);
         choice.tried(16384, 3000, 1300);
         assert_eq!((choice.state(16384), choice.gain_ns(1 << 20)), (State::Device, 1700));
         for device in [300, 297, 230] {
@@ -197,13 +200,13 @@ mod tests {
 
     #[test]
     fn sizes_that_are_the_hosts_need_no_question() {
-        let choice = Choice::new();
+        let choice = Choice::new(Sizes::LARGE);
         let elsewhere = |bytes| choice.elsewhere().has(bytes);
         assert!(!elsewhere(0) && !elsewhere(255) && elsewhere(256) && elsewhere(usize::MAX));
         choice.set(1024, State::Host);
         assert!(elsewhere(1023) && !elsewhere(1024) && !elsewhere(2047) && elsewhere(2048));
-        for class in 0..CLASSES {
-            choice.set(256 << class, State::Host);
+        for class in LOWEST..=HIGHEST {
+            choice.set(1 << class, State::Host);
         }
         assert_eq!(choice.elsewhere(), Sizes::NONE);
         choice.set(usize::MAX, State::Device);
@@ -211,8 +214,18 @@ mod tests {
     }
 
     #[test]
+    fn small_requests_are_asked_about_where_they_all_are() {
+        let choice = Choice::new(Sizes::ALL);
+        choice.set(1, State::Device);
+        choice.set(31, State::Host);
+        assert_eq!((choice.state(1), choice.state(16), choice.state(32)), (State::Device, State::Host, State::Unasked));
+        let elsewhere = |bytes| choice.elsewhere().has(bytes);
+        assert!(elsewhere(0) && elsewhere(15) && !elsewhere(16) && elsewhere(32));
+    }
+
+    #[test]
     fn what_was_the_hosts_is_tried_again() {
-        let choice = Choice::new();
+        let choice = Choice::new(Sizes::LARGE);
         choice.tried(16384, 1000, 2000);
         choice.tried(4096, 2000, 1000);
         for _ in 0..FORGET {

@@ -31,7 +31,7 @@ pub(crate) enum State {
 impl State {
     pub(crate) fn new(wrapped: &Wrapped) -> Self {
         match wrapped.row().mode {
-            Mode::Aead(aead) => State::Aead(Sealed::new(aead, wrapped.version())),
+            Mode::Aead(aead) => State::Aead(Sealed::new(aead, wrapped)),
             Mode::Xts => State::Xts(Xts::default()),
             Mode::Chain(chain) => State::Chain(Chained::new(chain)),
             Mode::Host | Mode::Digest | Mode::Mac(_) => State::Host { encrypt: true },
@@ -149,7 +149,7 @@ impl Keyed {
 
     /// Calls with other numbers of bytes can go straight to the host.
     pub(crate) fn elsewhere(&self, wrapped: &Wrapped) -> Sizes {
-        self.choice(wrapped).map_or(Sizes::UNKNOWN, Choice::elsewhere)
+        self.choice(wrapped).map_or(wrapped.asked(), Choice::elsewhere)
     }
 
     /// Runs one request on a device if it is better there, and says whether it did; otherwise it is the host's.

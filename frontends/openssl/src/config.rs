@@ -6,6 +6,7 @@ use gantry::Algorithm;
 use gantry::driver::Class;
 use gantry_runtime::Config;
 
+use crate::choice::Sizes;
 use crate::table::Row;
 
 /// A section that has been read.
@@ -21,7 +22,7 @@ pub(crate) struct Settings {
     pub(crate) stats: Option<PathBuf>,
     /// Devices and policy.
     pub(crate) runtime: Config,
-    /// The policy was named: it is followed without a trial.
+    /// The policy was named: it is followed without a trial, and for requests of every size.
     pub(crate) policy_named: bool,
 }
 
@@ -96,6 +97,11 @@ impl Settings {
             runtime: Config::default(),
             policy_named: false,
         }
+    }
+
+    /// The requests that may be led elsewhere.
+    pub(crate) fn asked(&self) -> Sizes {
+        if self.policy_named { Sizes::ALL } else { Sizes::LARGE }
     }
 
     /// Reads the section through `value`, and what Gantry's own files and variables say below it. The error is a sentence

@@ -95,7 +95,7 @@ impl Digesting {
             Phase::Begun => {
                 let known = wrapped.opened().zip(algorithm);
                 let choice = known.map(|(framework, algorithm)| framework.choice(algorithm, operation(algorithm)));
-                choice.map_or(Sizes::UNKNOWN, Choice::elsewhere)
+                choice.map_or(wrapped.asked(), Choice::elsewhere)
             }
         }
     }

@@ -18,6 +18,8 @@ pub(crate) static GENERATION: AtomicU32 = AtomicU32::new(0);
 pub(crate) struct Framework {
     gantry: Gantry,
     choices: Choices,
+    /// Requests of other sizes are the host's.
+    asked: Sizes,
     soft: Soft,
     /// The policy was named, and is followed without a trial.
     named: bool,
@@ -34,7 +36,8 @@ impl Framework {
         let gantry = gantry_runtime::open_with(settings.runtime.clone(), &[host]).ok()?;
         Some(Self {
             gantry,
-            choices: Choices::new(),
+            choices: Choices::new(settings.asked()),
+            asked: settings.asked(),
             soft: settings.soft,
             named: settings.policy_named,
             generation: GENERATION.load(Relaxed),
@@ -157,7 +160,7 @@ impl Engine {
         algorithm: Algorithm,
     ) -> Side {
         self.forget_if_older(framework.generation);
-        if self.refused || !Sizes::UNKNOWN.has(bytes) {
+        if self.refused || !framework.asked.has(bytes) {
             return Side::Host;
         }
         let choice = framework.choice(algorithm, operation);

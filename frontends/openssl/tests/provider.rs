@@ -162,20 +162,6 @@ fn what_it_did_is_counted_and_nothing_is_printed() {
     assert!(numbers.iter().any(|byte| *byte != 0));
 }
 
-/// What the one process that left a file in `stats` counted for an algorithm, forward and back: requests and bytes of the
-/// host's, then of the devices'.
-fn counted(lab: &Lab, algorithm: &str) -> [u64; 8] {
-    let file = fs::read_dir(lab.path("stats")).unwrap().next().unwrap().unwrap().path();
-    let bytes = fs::read(&file).unwrap();
-    fs::remove_file(file).unwrap();
-    let number = |at: usize| u64::from_ne_bytes(bytes[8 * at..][..8].try_into().unwrap());
-    // As many lines follow as there are algorithms, after that of the program.
-    let text = (1..).map(|rows| (rows, String::from_utf8_lossy(&bytes[64 * rows..])));
-    let (_, text) = { text }.find(|(rows, text)| text.starts_with('/') && text.lines().count() == rows + 1).unwrap();
-    let place = text.lines().skip(1).position(|name| name == algorithm).unwrap();
-    std::array::from_fn(|at| number(8 * place + at))
-}
-
 #[test]
 fn macs_go_to_the_device_that_the_policy_names_in_any_way_that_programs_ask_for_them() {
     let lab = Lab::new("macs");
@@ -200,7 +186,7 @@ fn macs_go_to_the_device_that_the_policy_names_in_any_way_that_programs_ask_for_
     ] {
         let before = text(&lab.sh(&script, none));
         assert_eq!(text(&lab.sh(&script, &taken)), before, "{name}");
-        let [host, _, devices, bytes, ..] = counted(&lab, name);
+        let [host, _, devices, bytes, ..] = lab::counted(&lab)[name];
         assert!(devices > 0 && bytes >= 50_000 && host < devices, "{name}: {host} {devices} {bytes}");
         let output = lab.sh(&format!("{script} || true"), &failed);
         assert!(!text(&output).contains(before.trim()), "{name}: not used");

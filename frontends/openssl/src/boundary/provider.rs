@@ -16,7 +16,7 @@ use super::mac::{self, MacFns};
 use super::system::{self, secure};
 use crate::abi::fns::*;
 use crate::abi::{self, AlgorithmRow, CoreHandle, Dispatch, Item};
-use crate::choice::Side;
+use crate::choice::{Side, Sizes};
 use crate::config::{Selection, Settings};
 use crate::framework::{Framework, GENERATION};
 use crate::host::HostDriver;
@@ -122,6 +122,11 @@ impl Wrapped {
     /// The framework, if it is open.
     pub(crate) fn opened(&self) -> Option<&Framework> {
         self.provider().opened()
+    }
+
+    /// The requests that may be led elsewhere, as long as nothing else is known.
+    pub(crate) fn asked(&self) -> Sizes {
+        self.provider().settings.asked()
     }
 
     /// Whether each call must be looked at: it is counted, or made to fail.

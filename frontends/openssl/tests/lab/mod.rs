@@ -3,6 +3,7 @@
 
 #![allow(dead_code, reason = "each test file uses some of it")]
 
+use std::collections::HashMap;
 use std::fs;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -160,6 +161,20 @@ pub(crate) fn noise(length: usize) -> Vec<u8> {
         state as u8
     };
     (0..length).map(step).collect()
+}
+
+/// What the one process that left a file in `stats` counted for each algorithm, forward and back: requests and bytes of the
+/// host's, then of the devices'.
+pub(crate) fn counted(lab: &Lab) -> HashMap<String, [u64; 8]> {
+    let file = fs::read_dir(lab.path("stats")).unwrap().next().unwrap().unwrap().path();
+    let bytes = fs::read(&file).unwrap();
+    fs::remove_file(file).unwrap();
+    let number = |at: usize| u64::from_ne_bytes(bytes[8 * at..][..8].try_into().unwrap());
+    // As many lines follow as there are algorithms, after that of the program.
+    let text = (1..).map(|rows| (rows, String::from_utf8_lossy(&bytes[64 * rows..])));
+    let (_, text) = { text }.find(|(rows, text)| text.starts_with('/') && text.lines().count() == rows + 1).unwrap();
+    let rows = text.lines().skip(1).enumerate();
+    rows.map(|(row, name)| (name.to_owned(), std::array::from_fn(|at| number(8 * row + at)))).collect()
 }
 
 /// Whether a program is there; tests that need one that is not say so, and are otherwise all right.
