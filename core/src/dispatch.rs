@@ -49,7 +49,7 @@ impl Crowd {
     /// Whether a request can go along; if so, what it needs is needed by all. `inner` is the session of one that is here.
     #[inline]
     pub(crate) fn takes_in(&mut self, inner: &Inner, handle: &Handle) -> bool {
-        let Shape { operation, bytes, in_place } = handle.link.shape;
+        let Shape { operation, bytes, .. } = handle.link.shape;
         if *self.operation.get_or_insert(operation) != operation {
             return false;
         }
@@ -65,9 +65,16 @@ impl Crowd {
             self.bound = Some(route);
         }
         self.whole |= theirs.is_none();
-        self.bytes += bytes;
-        self.needs = Needs { in_place: self.needs.in_place || in_place, max_bytes, ..self.needs };
+        self.count_in(handle.link.shape);
         true
+    }
+
+    /// Takes in another whole message of the same operation, where no streams are.
+    #[inline]
+    pub(crate) fn count_in(&mut self, Shape { bytes, in_place, .. }: Shape) {
+        self.bytes += bytes;
+        self.needs.in_place |= in_place;
+        self.needs.max_bytes = self.needs.max_bytes.max(bytes);
     }
 }
 

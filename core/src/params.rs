@@ -194,7 +194,7 @@ impl SessionParams {
         if takes.allows(iv.len()) { Ok(()) } else { Err(Misuse::IvLength { algorithm, got: iv.len(), takes }) }
     }
 
-    #[inline]
+    #[inline(always)]
     fn data_length(&self, bytes: usize, iv: usize) -> Option<Outcome> {
         let info = self.algorithm.info();
         let max = match self.algorithm {

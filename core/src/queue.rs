@@ -253,9 +253,9 @@ impl Queue {
 
     /// Delivers what is done, polls the devices, and runs what has waited for long enough. Does not wait. Returns how many
     /// completions there were.
-    pub fn complete(&mut self, each: impl FnMut(Completion)) -> usize {
+    pub fn complete(&mut self, mut each: impl FnMut(Completion)) -> usize {
         self.turn(false);
-        self.deliver(each)
+        self.deliver(&mut each)
     }
 
     /// Delivers at least one completion, unless nothing is left to wait for. Returns how many there were.
@@ -380,14 +380,17 @@ impl Queue {
         let Self { gantry, sessions, groups, options, .. } = self;
         let session = &sessions[place].session;
         let inner = &*session.inner;
-        let (algorithm, Shape { operation, bytes, .. }) = (inner.params.algorithm(), handle.link.shape);
-        let found = groups.iter().position(|group| {
-            !group.posted && group.operation == operation && group.lead.params().algorithm() == algorithm
-        });
-        let found = found.filter(|group| groups[*group].crowd.takes_in(inner, &handle));
-        let index = found.unwrap_or_else(|| {
+        let (algorithm, shape) = (inner.params.algorithm(), handle.link.shape);
+        let joins = |group: &Group| {
+            !group.posted && group.operation == shape.operation && group.lead.params().algorithm() == algorithm
+        };
+        let index = if let Some(index) = groups.iter().position(joins) {
+            groups[index].crowd.count_in(shape); // no queue has streams
+            index
+        } else {
             let mut crowd = Crowd::default();
             crowd.takes_in(inner, &handle);
+            let Shape { operation, bytes, .. } = shape;
             let company = inner.company(operation, bytes, usize::MAX).requests;
             let since = if company > 1 { gantry.clock().now() } else { 0 };
             if company > 1 {
@@ -396,7 +399,7 @@ impl Queue {
             let at_once = options.immediate.is_some() || !inner.has_no_rings();
             groups.push(Group { crowd, lead: session.clone(), operation, since, company, at_once, posted: false });
             groups.len() - 1
-        });
+        };
         let group = &mut groups[index];
         group.crowd.mixed |= !Arc::ptr_eq(&group.lead.inner, &session.inner);
         group.crowd.list.push(handle);
@@ -458,7 +461,7 @@ impl Queue {
     }
 
     /// Ends what is done, in order where that was asked for.
-    fn deliver(&mut self, mut each: impl FnMut(Completion)) -> usize {
+    fn deliver(&mut self, each: &mut impl FnMut(Completion)) -> usize {
         let mut delivered = 0;
         while let Some(handle) = self.done.pop() {
             if let Some(handle) = self.in_turn(handle) {
@@ -480,10 +483,15 @@ impl Queue {
 
     #[inline]
     fn deliver_immediately(&mut self) {
-        if self.options.immediate.is_some()
-            && let Some(immediate) = self.options.immediate.clone()
-        {
-            self.deliver(|completion| immediate(completion));
+        if self.options.immediate.is_some() {
+            self.deliver_to_function();
+        }
+    }
+
+    #[inline(never)]
+    fn deliver_to_function(&mut self) {
+        if let Some(immediate) = self.options.immediate.clone() {
+            self.deliver(&mut |completion| immediate(completion));
         }
     }
 

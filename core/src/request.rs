@@ -388,7 +388,11 @@ impl<'a> Request<'a> {
     #[inline]
     pub(crate) fn begin(&mut self, operands: Operands<'a>, shape: Shape) {
         let Body { outcome, fault, route, error, witness, .. } = &mut self.body;
-        (*outcome, *fault, *route, *error, *witness) = (None, None, None, None, None);
+        (*outcome, *route) = (None, None);
+        // They seldom are there, and looking is cheaper than writing.
+        if fault.is_some() || error.is_some() || witness.is_some() {
+            (*fault, *error, *witness) = (None, None, None);
+        }
         (self.link.since, self.link.tried, self.link.shape) = (0, 0, shape);
         self.body.operands = operands;
     }
