@@ -4,6 +4,7 @@ use gantry::{Operation, SessionParams};
 
 use crate::aead::Sealed;
 use crate::boundary::{Answers, Host, Io, Questions, Wrapped};
+use crate::ccm::Ccm;
 use crate::chain::Chained;
 use crate::choice::{Choice, Side, Sizes};
 use crate::framework::Engine;
@@ -22,8 +23,8 @@ pub(crate) enum Way {
 /// By [`Mode`].
 #[derive(Clone)]
 pub(crate) enum State {
-    Host { encrypt: bool },
     Aead(Sealed),
+    Ccm(Ccm),
     Xts(Xts),
     Chain(Chained),
 }
@@ -32,18 +33,18 @@ impl State {
     pub(crate) fn new(wrapped: &Wrapped) -> Self {
         match wrapped.row().mode {
             Mode::Aead(aead) => State::Aead(Sealed::new(aead, wrapped)),
-            Mode::Xts => State::Xts(Xts::default()),
+            Mode::Ccm => State::Ccm(Ccm::default()),
             Mode::Chain(chain) => State::Chain(Chained::new(chain)),
-            Mode::Host | Mode::Digest | Mode::Mac(_) => State::Host { encrypt: true },
+            // A row of ciphers has no other.
+            Mode::Xts | Mode::Digest | Mode::Mac(_) => State::Xts(Xts::default()),
         }
     }
 
     /// Calls with as many bytes as these must be looked at; all others can go straight to the host.
     pub(crate) fn elsewhere(&self, wrapped: &Wrapped) -> Sizes {
         match self {
-            State::Host { .. } => Sizes::NONE,
             State::Aead(sealed) if sealed.is_hosts() => Sizes::NONE,
-            State::Aead(_) => Sizes::ALL,
+            State::Aead(_) | State::Ccm(_) => Sizes::ALL,
             State::Xts(xts) => xts.keyed.elsewhere(wrapped),
             State::Chain(chained) => chained.elsewhere(wrapped),
         }
@@ -54,23 +55,32 @@ impl State {
         match self {
             State::Aead(sealed) => sealed.iv_len(),
             State::Xts(_) => Some(16),
-            State::Chain(_) | State::Host { .. } => None,
+            State::Chain(_) | State::Ccm(_) => None,
         }
     }
 
-    /// The host will be initialised without a nonce. 1 when that may go on.
-    pub(crate) fn before_init(&mut self, host: &Host) -> i32 {
+    /// The host will be initialised. 1 when that may go on.
+    pub(crate) fn before_init(&mut self, host: &Host, key: bool, iv: bool) -> i32 {
         match self {
-            State::Chain(chained) => chained.before_init(host),
-            _ => 1,
+            State::Chain(chained) if !iv => return chained.before_init(host),
+            State::Ccm(ccm) if key => ccm.before_key(host),
+            _ => {}
+        }
+        1
+    }
+
+    /// The host has refused an initialisation, with a key or without, or parameters.
+    pub(crate) fn refused(&mut self, key: bool) {
+        if let State::Ccm(ccm) = self {
+            ccm.refused(key);
         }
     }
 
     /// The host has been initialised.
     pub(crate) fn initialised(&mut self, wrapped: &Wrapped, encrypt: bool, key: Option<&[u8]>, iv: Option<&[u8]>) {
         match self {
-            State::Host { encrypt: before } => *before = encrypt,
             State::Aead(sealed) => sealed.initialised(wrapped, encrypt, key, iv),
+            State::Ccm(ccm) => ccm.initialised(wrapped, encrypt, key, iv),
             State::Xts(xts) => xts.initialised(wrapped, encrypt, key, iv),
             State::Chain(chained) => chained.initialised(wrapped, encrypt, key, iv),
         }
@@ -79,14 +89,8 @@ impl State {
     /// Data. `fed` bytes went by before it.
     pub(crate) fn data(&mut self, wrapped: &Wrapped, host: &Host, way: Way, io: &mut Io<'_>, fed: usize) -> i32 {
         match self {
-            State::Host { encrypt } => {
-                if io.has_output() && io.has_input() {
-                    let operation = if *encrypt { Operation::Encrypt } else { Operation::Decrypt };
-                    wrapped.count(operation, Side::Host, io.len());
-                }
-                host.data(way, io)
-            }
             State::Aead(sealed) => sealed.data(wrapped, host, way, io),
+            State::Ccm(ccm) => ccm.data(wrapped, host, way, io),
             State::Xts(xts) => xts.data(wrapped, host, way, io),
             State::Chain(chained) => chained.data(wrapped, host, way, io, fed),
         }
@@ -95,8 +99,9 @@ impl State {
     pub(crate) fn finish(&mut self, host: &Host, io: &mut Io<'_>) -> i32 {
         match self {
             State::Aead(sealed) => sealed.finish(host, io),
+            State::Ccm(ccm) => ccm.finish(host, io),
             State::Chain(chained) => chained.finish(host, io),
-            State::Host { .. } | State::Xts(_) => host.finish(io),
+            State::Xts(_) => host.finish(io),
         }
     }
 
@@ -104,8 +109,9 @@ impl State {
     pub(crate) fn told(&mut self, host: &Host, told: Answers<'_>) {
         match self {
             State::Aead(sealed) => sealed.told(host, told),
+            State::Ccm(ccm) => ccm.told(host, told),
             State::Chain(chained) => chained.told(told),
-            State::Host { .. } | State::Xts(_) => {}
+            State::Xts(_) => {}
         }
     }
 
@@ -113,8 +119,9 @@ impl State {
     pub(crate) fn ask(&mut self, host: &Host, questions: Questions<'_>) -> i32 {
         match self {
             State::Aead(sealed) => sealed.ask(host, questions),
+            State::Ccm(ccm) => ccm.ask(host, questions),
             State::Chain(chained) => chained.ask(host, questions),
-            State::Host { .. } | State::Xts(_) => host.ask(questions),
+            State::Xts(_) => host.ask(questions),
         }
     }
 }

@@ -43,7 +43,7 @@ enum Offer {
 fn offers(wrapped: &Wrapped) -> Vec<(Algorithm, Offer)> {
     let mode = wrapped.row().mode;
     match mode {
-        Mode::Aead(_) | Mode::Xts | Mode::Chain(_) => {
+        Mode::Aead(_) | Mode::Ccm | Mode::Xts | Mode::Chain(_) => {
             let offer = wrapped.algorithm().zip(wrapped.host_algorithm());
             offer.map(|(algorithm, host)| (algorithm, Offer::Cipher(mode, host))).into_iter().collect()
         }
@@ -51,7 +51,7 @@ fn offers(wrapped: &Wrapped) -> Vec<(Algorithm, Offer)> {
             let Some(host) = wrapped.host_mac() else { return Vec::new() };
             mac.algorithms().map(|(algorithm, inside)| (algorithm, Offer::Mac(host, inside))).collect()
         }
-        Mode::Host | Mode::Digest => Vec::new(),
+        Mode::Digest => Vec::new(),
     }
 }
 
@@ -157,6 +157,19 @@ impl HostSession {
     }
 }
 
+impl HostSession {
+    /// Begins a message of an AEAD. CCM makes its key schedule for the lengths that are in force then.
+    fn begin(&self, context: &mut HostContext, encrypt: bool, iv: &[u8], aad: &[u8], bytes: usize) -> bool {
+        let ccm = self.mode == Mode::Ccm;
+        let key = ccm.then(|| self.params.key());
+        context.nonce_length(iv.len())
+            && (!ccm || context.tag_length(self.params.tag_length()))
+            && context.init(encrypt, key, Some(iv))
+            && (!ccm || context.announce(bytes))
+            && context.associated(aad)
+    }
+}
+
 impl DeviceSession for HostSession {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         match operands {
@@ -168,14 +181,23 @@ impl DeviceSession for HostSession {
                 })
             }
             Operands::Seal { iv, aad, data, tag } => self.with(true, |context| {
-                let good = begin(context, true, iv, aad) && context.feed(data) && context.end() && context.tag(tag);
+                let good = self.begin(context, true, iv, aad, data.len())
+                    && context.feed(data)
+                    && context.end()
+                    && context.tag(tag);
                 good.then_some(Outcome::Done)
             }),
             Operands::Open { iv, aad, mut data, tag } => self.with(false, |context| {
-                if !(begin(context, false, iv, aad) && context.expect(tag) && context.feed(data.reborrow())) {
+                // CCM says how it is with the tag at once, the others at the end.
+                let ccm = self.mode == Mode::Ccm;
+                if !(self.begin(context, false, iv, aad, data.len()) && context.expect(tag)) {
                     return None;
                 }
-                if context.end() {
+                let fed = context.feed(data.reborrow());
+                if !fed && !ccm {
+                    return None;
+                }
+                if fed && context.end() {
                     return Some(Outcome::Done);
                 }
                 data.output().fill(0);
@@ -184,8 +206,4 @@ impl DeviceSession for HostSession {
             _ => Err(Fault::failed("a request of another kind than its session")),
         }
     }
-}
-
-fn begin(context: &mut HostContext, encrypt: bool, iv: &[u8], aad: &[u8]) -> bool {
-    context.nonce_length(iv.len()) && context.init(encrypt, None, Some(iv)) && context.associated(aad)
 }

@@ -14,6 +14,8 @@ mod abi;
 mod aead;
 /// Where C and Rust meet.
 mod boundary;
+/// CCM, whose messages are whole.
+mod ccm;
 /// Modes that chain blocks.
 mod chain;
 /// Host or device, by size.

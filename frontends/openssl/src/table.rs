@@ -22,10 +22,10 @@ pub(crate) struct Row {
 /// How a context of the algorithm can be led elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// It cannot; it is counted, and can be made to fail.
-    Host,
     /// Messages with associated data and a tag, in pieces.
     Aead(Aead),
+    /// Messages with associated data and a tag, whole.
+    Ccm,
     /// Whole data units.
     Xts,
     /// Blocks, with something that goes from one to the next.
@@ -150,9 +150,9 @@ pub(crate) static CIPHERS: [Row; 26] = [
     row("AES-192-CFB", 425, A::Aes192Cfb, Mode::Chain(Chain::Cfb)),
     row("AES-256-CFB", 429, A::Aes256Cfb, Mode::Chain(Chain::Cfb)),
     row("DES-EDE3-CBC", 44, A::DesEde3Cbc, Mode::Chain(Chain::Cbc)),
-    row("AES-128-CCM", 896, A::Aes128Ccm, Mode::Host),
-    row("AES-192-CCM", 899, A::Aes192Ccm, Mode::Host),
-    row("AES-256-CCM", 902, A::Aes256Ccm, Mode::Host),
+    row("AES-128-CCM", 896, A::Aes128Ccm, Mode::Ccm),
+    row("AES-192-CCM", 899, A::Aes192Ccm, Mode::Ccm),
+    row("AES-256-CCM", 902, A::Aes256Ccm, Mode::Ccm),
     row("ChaCha20", 1019, A::ChaCha20, Mode::Chain(Chain::ChaCha)),
     row("ChaCha20-Poly1305", 1018, A::ChaCha20Poly1305, Mode::Aead(Aead::ChaCha)),
 ];

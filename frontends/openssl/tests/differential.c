@@ -257,6 +257,223 @@ static void sealed(const char *name)
         EVP_CIPHER_free(ciphers[i]);
 }
 
+/* Asks for the tag. What it is means something only if it is that of a message that was `sealed`. */
+static void ask_tag(struct side *sides, int length, int sealed)
+{
+    unsigned char tags[SIDES][16] = { { 0 } };
+    int asked[SIDES];
+    for (int i = 0; i < SIDES; i++)
+        asked[i] = EVP_CIPHER_CTX_ctrl(sides[i].ctx, EVP_CTRL_AEAD_GET_TAG, length, tags[i]);
+    same(asked[0] == asked[1], "asking for the tag");
+    same(!sealed || !memcmp(tags[0], tags[1], 16), "the tag");
+}
+
+/* What a context says of its lengths and its nonce. */
+static void ask_lengths(struct side *sides)
+{
+    unsigned char ivs[SIDES][16] = { { 0 } };
+    int asked[SIDES];
+    same(EVP_CIPHER_CTX_get_iv_length(sides[0].ctx) == EVP_CIPHER_CTX_get_iv_length(sides[1].ctx), "the length of nonces");
+    same(EVP_CIPHER_CTX_get_tag_length(sides[0].ctx) == EVP_CIPHER_CTX_get_tag_length(sides[1].ctx), "the length of tags");
+    for (int i = 0; i < SIDES; i++)
+        asked[i] = EVP_CIPHER_CTX_get_updated_iv(sides[i].ctx, ivs[i], 16);
+    same(asked[0] == asked[1] && !memcmp(ivs[0], ivs[1], 16), "the nonce");
+}
+
+/* CCM: messages as they should be, of which any step may be left out, come twice, or come with something else: the lengths of
+ * nonces and tags changed, a direction, a key or a nonce by itself, a copy. */
+static void ccm(const char *name)
+{
+    static struct side sides[SIDES];
+    static unsigned char input[MOST], key[32], iv[16], aad[200], tag[16];
+    EVP_CIPHER *host = EVP_CIPHER_fetch(library[0], name, NULL);
+    int done[SIDES], written[SIDES], encrypt = 1, tag_length = 12, iv_length = 7, good = 0;
+    at_work = name;
+    for (int i = 0; i < SIDES; i++) {
+        sides[i].cipher = EVP_CIPHER_fetch(library[i], name, i ? "provider=gantry" : NULL);
+        sides[i].ctx = EVP_CIPHER_CTX_new();
+        same(EVP_CipherInit_ex2(sides[i].ctx, sides[i].cipher, NULL, NULL, 1, NULL) == 1, "being there");
+    }
+#define BOTH(call, what)                                                                                                 \
+    do {                                                                                                                 \
+        for (int i = 0; i < SIDES; i++) {                                                                                \
+            struct side *side = &sides[i];                                                                               \
+            written[i] = 0;                                                                                              \
+            done[i] = (call);                                                                                            \
+        }                                                                                                                \
+        same((done[0] > 0) == (done[1] > 0) && written[0] == written[1], what);                                          \
+    } while (0)
+#define NOW (chance(wild) != 0)
+#define FROM (in_place ? side->output : input)
+    for (int message = 0; message < 600; message++) {
+        /* Every other message is as it should be. */
+        uint32_t wild = chance(2) ? UINT32_MAX : 6;
+        int bytes = length(), aad_length = chance(3) ? (int)chance(sizeof aad) : 0;
+        int in_place = (int)chance(2), ends = (int)chance(2);
+        int new_key = chance(2) || message == 0, announced = aad_length > 0 || chance(2), use_cipher = chance(8) == 0, sealed = 0;
+        if (new_key && NOW) {
+            encrypt = (int)chance(2);
+            iv_length = 7 + (int)chance(7);
+            tag_length = 4 + 2 * (int)chance(7);
+            BOTH(EVP_CipherInit_ex2(side->ctx, NULL, NULL, NULL, encrypt, NULL), "a direction");
+            BOTH(EVP_CIPHER_CTX_ctrl(side->ctx, EVP_CTRL_AEAD_SET_IVLEN, iv_length, NULL), "a length of nonces");
+            BOTH(EVP_CIPHER_CTX_ctrl(side->ctx, EVP_CTRL_AEAD_SET_TAG, tag_length, NULL), "a length of tags");
+            fill(key, sizeof key);
+        }
+        if (!NOW)
+            BOTH(EVP_CIPHER_CTX_ctrl(side->ctx, EVP_CTRL_AEAD_SET_IVLEN, iv_length, NULL), "the same length again");
+        if (!NOW) {
+            iv_length = 6 + (int)chance(10);
+            BOTH(EVP_CIPHER_CTX_ctrl(side->ctx, EVP_CTRL_AEAD_SET_IVLEN, iv_length, NULL), "another length of nonces");
+        }
+        if (!NOW) {
+            tag_length = 2 + (int)chance(17);
+            BOTH(EVP_CIPHER_CTX_ctrl(side->ctx, EVP_CTRL_AEAD_SET_TAG, tag_length, NULL), "another length of tags");
+        }
+        if (!NOW) {
+            encrypt ^= 1;
+            BOTH(EVP_CipherInit_ex2(side->ctx, NULL, NULL, NULL, encrypt, NULL), "another direction");
+        }
+        fill(iv, sizeof iv);
+        fill(aad, sizeof aad);
+        fill(input, (size_t)bytes);
+        fill(tag, sizeof tag);
+        /* Something to open, by the host, as often as not. */
+        if (!encrypt && chance(4)) {
+            static unsigned char box[MOST];
+            EVP_CIPHER_CTX *ctx = EVP_CIPHER_CTX_new();
+            EVP_CipherInit_ex2(ctx, host, NULL, NULL, 1, NULL);
+            int sealed = EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_AEAD_SET_IVLEN, iv_length, NULL) == 1
+                && EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_AEAD_SET_TAG, tag_length, NULL) == 1
+                && EVP_CipherInit_ex2(ctx, NULL, key, iv, 1, NULL) == 1
+                && EVP_CipherUpdate(ctx, NULL, &written[0], NULL, bytes) == 1
+                && EVP_CipherUpdate(ctx, NULL, &written[0], aad, aad_length) == 1
+                && EVP_CipherUpdate(ctx, box, &written[0], input, bytes) == 1
+                && EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_AEAD_GET_TAG, tag_length, tag) == 1;
+            EVP_CIPHER_CTX_free(ctx);
+            if (sealed)
+                memcpy(input, box, (size_t)bytes);
+        }
+        int early = (int)chance(2);
+        if (!encrypt && early && NOW)
+            BOTH(EVP_CIPHER_CTX_ctrl(side->ctx, EVP_CTRL_AEAD_SET_TAG, tag_length, tag), "a tag");
+        if (NOW)
+            BOTH(EVP_CipherInit_ex2(side->ctx, NULL, new_key ? key : NULL, iv, encrypt, NULL), "a beginning");
+        if (!encrypt && !early && NOW)
+            BOTH(EVP_CIPHER_CTX_ctrl(side->ctx, EVP_CTRL_AEAD_SET_TAG, tag_length, tag), "a tag");
+        if (!NOW)
+            BOTH(EVP_CipherInit_ex2(side->ctx, NULL, NULL, NULL, encrypt, NULL), "nothing new");
+        if (announced && NOW)
+            BOTH(EVP_CipherUpdate(side->ctx, NULL, &written[i], NULL, bytes), "a length");
+        if (!NOW) {
+            int other = bytes + (int)chance(3);
+            BOTH(EVP_CipherUpdate(side->ctx, NULL, &written[i], NULL, other), "another length");
+        }
+        if (!NOW)
+            BOTH(EVP_CipherInit_ex2(side->ctx, NULL, NULL, aad, encrypt, NULL), "another nonce");
+        if (!NOW)
+            BOTH(EVP_CipherUpdate(side->ctx, NULL, &written[i], iv, sizeof iv), "other associated data");
+        if (aad_length && NOW)
+            BOTH(EVP_CipherUpdate(side->ctx, NULL, &written[i], aad, aad_length), "associated data");
+        if (!NOW)
+            ask_lengths(sides);
+        if (!NOW)
+            ask_tag(sides, tag_length, 0);
+        for (int again = 0; again < 2; again++) {
+            if (again ? NOW || bytes == 0 : !NOW)
+                continue;
+            if (!NOW)
+                for (int i = 0; i < SIDES; i++)
+                    copy(&sides[i]);
+            for (int i = 0; i < SIDES; i++) {
+                memset(sides[i].output, 0xEE, sizeof sides[i].output);
+                if (in_place)
+                    memcpy(sides[i].output, input, (size_t)bytes);
+            }
+            if (use_cipher)
+                BOTH((written[i] = EVP_Cipher(side->ctx, side->output, FROM, (unsigned)bytes)), "data");
+            else
+                BOTH(EVP_CipherUpdate(side->ctx, side->output, &written[i], FROM, bytes), "data");
+            good += done[0] > 0;
+            sealed = encrypt && done[0] > 0;
+            same(!memcmp(sides[0].output, sides[1].output, sizeof sides[0].output), "what was written");
+        }
+        if (!NOW)
+            ask_lengths(sides);
+        if (!NOW)
+            ask_tag(sides, 4 + 2 * (int)chance(7), sealed);
+        if (ends && NOW)
+            BOTH(EVP_CipherFinal_ex(side->ctx, side->output, &written[i]), "an end");
+        if (encrypt && NOW)
+            ask_tag(sides, tag_length, sealed);
+        if (chance(20) == 0)
+            for (int i = 0; i < SIDES; i++) {
+                EVP_CIPHER_CTX_reset(sides[i].ctx);
+                EVP_CipherInit_ex2(sides[i].ctx, sides[i].cipher, key, NULL, encrypt, NULL);
+            }
+    }
+    same(good > 200, "the number of messages that are right");
+    for (int i = 0; i < SIDES; i++) {
+        EVP_CIPHER_CTX_free(sides[i].ctx);
+        EVP_CIPHER_free(sides[i].cipher);
+    }
+    EVP_CIPHER_free(host);
+}
+
+/* CCM's records of TLS 1.2, sealed by both sides and opened by both, one in four of them forged. */
+static void ccm_records(const char *name, int tag_length)
+{
+    enum { EXPLICIT = 8, HEADER = 13 };
+    static struct side sides[2][SIDES];
+    static unsigned char record[MOST], key[32], fixed[4];
+    at_work = name;
+    fill(key, sizeof key);
+    fill(fixed, sizeof fixed);
+    for (int seal = 0; seal < 2; seal++)
+        for (int i = 0; i < SIDES; i++) {
+            struct side *side = &sides[seal][i];
+            side->cipher = EVP_CIPHER_fetch(library[i], name, i ? "provider=gantry" : NULL);
+            side->ctx = EVP_CIPHER_CTX_new();
+            int good = EVP_CipherInit_ex2(side->ctx, side->cipher, NULL, NULL, seal, NULL) == 1
+                && EVP_CIPHER_CTX_ctrl(side->ctx, EVP_CTRL_AEAD_SET_IVLEN, 12, NULL) == 1
+                && EVP_CIPHER_CTX_ctrl(side->ctx, EVP_CTRL_AEAD_SET_TAG, tag_length, NULL) == 1
+                && EVP_CipherInit_ex2(side->ctx, NULL, key, NULL, seal, NULL) == 1
+                && EVP_CIPHER_CTX_ctrl(side->ctx, EVP_CTRL_AEAD_SET_IV_FIXED, sizeof fixed, fixed) == 1;
+            same(good, "the beginning of records");
+        }
+    for (int number = 0; number < 100; number++) {
+        int bytes = length(), whole = EXPLICIT + bytes + tag_length, forged = chance(4) == 0;
+        unsigned char header[HEADER] = { 0, 0, 0, 0, 0, 0, 0, (unsigned char)number, 23, 3, 3 };
+        fill(record, (size_t)whole);
+        for (int seal = 1; seal >= 0; seal--) {
+            int results[SIDES], around = seal ? bytes + EXPLICIT : whole;
+            header[HEADER - 2] = (unsigned char)(around >> 8);
+            header[HEADER - 1] = (unsigned char)around;
+            if (!seal && forged)
+                record[chance((uint32_t)whole)] ^= 1;
+            unsigned char ivs[SIDES][16] = { { 0 } };
+            for (int i = 0; i < SIDES; i++) {
+                struct side *side = &sides[seal][i];
+                memcpy(side->output, record, (size_t)whole);
+                same(EVP_CIPHER_CTX_ctrl(side->ctx, EVP_CTRL_AEAD_TLS1_AAD, HEADER, header) == tag_length, "the room for a tag");
+                side->written = 0;
+                results[i] = EVP_CipherUpdate(side->ctx, side->output, &side->written, side->output, whole);
+                EVP_CIPHER_CTX_get_updated_iv(side->ctx, ivs[i], 12);
+            }
+            struct side *one = &sides[seal][0], *other = &sides[seal][1];
+            same(results[0] == results[1] && (results[0] == 1) == (seal || !forged), "the result of a record");
+            same(one->written == other->written && !memcmp(one->output, other->output, (size_t)whole), "a record");
+            same(!memcmp(ivs[0], ivs[1], 16), "its nonce");
+            memcpy(record, one->output, (size_t)whole);
+        }
+    }
+    for (int seal = 0; seal < 2; seal++)
+        for (int i = 0; i < SIDES; i++) {
+            EVP_CIPHER_CTX_free(sides[seal][i].ctx);
+            EVP_CIPHER_free(sides[seal][i].cipher);
+        }
+}
+
 static void digest(const char *name)
 {
     static unsigned char input[MOST];
@@ -416,6 +633,12 @@ int main(int argc, char **argv)
     }
     cipher("ChaCha20-Poly1305");
     sealed("ChaCha20-Poly1305");
+    static const char *const ccms[] = { "AES-128-CCM", "AES-192-CCM", "AES-256-CCM" };
+    for (size_t i = 0; i < sizeof ccms / sizeof *ccms; i++) {
+        ccm(ccms[i]);
+        ccm_records(ccms[i], 16);
+        ccm_records(ccms[i], 8);
+    }
     for (size_t i = 0; i < sizeof ciphers / sizeof *ciphers; i++)
         cipher(ciphers[i]);
     for (size_t i = 0; i < sizeof digests / sizeof *digests; i++)

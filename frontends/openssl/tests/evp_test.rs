@@ -13,7 +13,8 @@ use lab::{Lab, TAKEN, text};
 const RUN: [&str; 5] = ["evpciph_aes_", "evpciph_des3", "evpciph_chacha", "evpmac_", "evpmd_"];
 
 /// Those with something that devices have. The others have what is near to it, or what is made of it.
-const LED: [&str; 8] = [
+const LED: [&str; 9] = [
+    "evpciph_aes_ccm_cavs.txt",
     "evpciph_aes_common.txt",
     "evpciph_aes_cts.txt",
     "evpciph_chacha.txt",

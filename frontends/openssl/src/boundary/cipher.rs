@@ -9,6 +9,7 @@ use super::params::{self, Answers, Questions};
 use super::provider::{Functions, Wrapped, dispatch};
 use super::{Io, guard};
 use gantry::driver::Buffers;
+use zeroize::Zeroizing;
 
 use crate::abi::fns::*;
 use crate::abi::{Dispatch, Param};
@@ -101,6 +102,50 @@ impl Host {
         init.map_or(0, |init| unsafe { init(self.context, ptr::null(), 0, at, length, ptr::null()) })
     }
 
+    /// A direction alone: key, nonce and lengths stay.
+    fn turn(&self, encrypt: bool) -> bool {
+        let init = if encrypt { self.functions().encrypt_init } else { self.functions().decrypt_init };
+        // SAFETY: the host, with nothing else.
+        init.is_some_and(|init| unsafe { init(self.context, ptr::null(), 0, ptr::null(), 0, ptr::null()) == 1 })
+    }
+
+    /// CCM: so much data will come.
+    pub(crate) fn announce(&self, bytes: usize) -> c_int {
+        let mut written = 0;
+        let update = self.functions().update;
+        // SAFETY: the host: without input there is only a number.
+        update.map_or(0, |update| unsafe {
+            update(self.context, ptr::null_mut(), &raw mut written, bytes, ptr::null(), bytes)
+        })
+    }
+
+    /// CCM: a message without data, under the nonce that the host has. Afterwards it stands where any message leaves it that was
+    /// sealed, but for the tag; or, when opening, where one with a bad tag does, whose error is on the stack then.
+    pub(crate) fn nothing(&self, with_aad: bool) -> bool {
+        let (mut none, mut written) = ([0], 0);
+        if self.announce(0) != 1 || (with_aad && self.associated(&none) != 1) {
+            return false;
+        }
+        let at = none.as_mut_ptr();
+        // SAFETY: the host, with a place of its own that is not even written.
+        self.functions()
+            .update
+            .is_some_and(|update| unsafe { update(self.context, at, &raw mut written, 0, at, 0) == 1 })
+    }
+
+    /// CCM: the same, and the host stands where a message leaves it that was opened. One that was sealed is over in the same way
+    /// once its tag, of `tag_len` bytes, was asked for.
+    pub(crate) fn opened_nothing(&self, tag_len: usize) -> bool {
+        let mut tag = Zeroizing::new([0; 16]);
+        let mut table = [Param::octets(c"tag", tag.as_mut_ptr().cast(), tag_len.min(tag.len())), params::end()];
+        let get = self.functions().get_ctx_params;
+        self.turn(true)
+            && self.nothing(false)
+            // SAFETY: the host, with a table with its end, whose data has room.
+            && get.is_some_and(|get| unsafe { get(self.context, table.as_mut_ptr()) == 1 })
+            && self.turn(false)
+    }
+
     /// What it says of itself.
     pub(crate) fn ask(&self, mut questions: Questions<'_>) -> c_int {
         let get = self.functions().get_ctx_params;
@@ -113,6 +158,13 @@ impl Host {
         let get = self.functions().get_ctx_params?;
         // SAFETY: the host, with a table with its end.
         params::octets(key, |table| unsafe { get(self.context, table) })
+    }
+
+    /// A parameter that is a number.
+    pub(crate) fn number(&self, key: &CStr) -> Option<usize> {
+        let get = self.functions().get_ctx_params?;
+        // SAFETY: the host, with a table with its end.
+        params::number(key, |table| unsafe { get(self.context, table) })
     }
 }
 
@@ -175,7 +227,8 @@ impl HostContext {
         let input = if input == output.cast_const() { output.cast_const() } else { input };
         // SAFETY: both are as long as each other, and borrowed for this call.
         let mut io = unsafe { Io::new(output, &raw mut written, length, input, length) };
-        length == 0 || self.0.data(way, &mut io) == 1
+        // Of all modes, only CCM wants to hear of nothing.
+        (length == 0 && way == Way::Cipher) || self.0.data(way, &mut io) == 1
     }
 
     pub(crate) fn associated(&mut self, aad: &[u8]) -> bool {
@@ -189,6 +242,11 @@ impl HostContext {
         self.0.finish(&mut io) == 1
     }
 
+    /// CCM: so much data will come.
+    pub(crate) fn announce(&mut self, bytes: usize) -> bool {
+        self.0.announce(bytes) == 1
+    }
+
     /// The tag of what was sealed.
     pub(crate) fn tag(&mut self, tag: &mut [u8]) -> bool {
         let mut table = [Param::octets(c"tag", tag.as_mut_ptr().cast(), tag.len()), params::end()];
@@ -200,6 +258,11 @@ impl HostContext {
     /// The tag of what will be opened.
     pub(crate) fn expect(&mut self, tag: &[u8]) -> bool {
         self.set(Param::octets(c"tag", tag.as_ptr().cast_mut().cast(), tag.len()))
+    }
+
+    /// The length of tags, for the next key.
+    pub(crate) fn tag_length(&mut self, bytes: usize) -> bool {
+        self.set(Param::octets(c"tag", ptr::null_mut(), bytes))
     }
 
     pub(crate) fn nonce_length(&mut self, mut bytes: usize) -> bool {
@@ -353,7 +416,7 @@ unsafe fn init(
         let functions = this.host.functions();
         let init = if encrypt { functions.encrypt_init } else { functions.decrypt_init };
         let Some(init) = init else { return 0 };
-        if iv.is_null() && this.state.before_init(&this.host) != 1 {
+        if this.state.before_init(&this.host, !key.is_null(), !iv.is_null()) != 1 {
             return 0;
         }
         // SAFETY: the host, with what the call brought.
@@ -368,6 +431,8 @@ unsafe fn init(
                 this.state.told(&this.host, unsafe { Answers::new(params) });
             }
             this.settle(wrapped);
+        } else {
+            this.state.refused(!key.is_null());
         }
         result
     })
@@ -496,7 +561,9 @@ unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) 
         let Some(set) = this.host.functions().set_ctx_params else { return 0 };
         // SAFETY: the host, with what the call brought.
         let result = unsafe { set(this.host.context, params) };
-        if result == 1 && !params.is_null() {
+        if result != 1 {
+            this.state.refused(false);
+        } else if !params.is_null() {
             this.state.told(&this.host, answers);
             this.settle(wrapped);
         }

@@ -150,6 +150,13 @@ impl Io<'_> {
         })
     }
 
+    /// Nothing is left in the output, which is as long as the input.
+    pub(crate) fn wipe(&mut self) {
+        if let Some(mut data) = self.buffers() {
+            data.output().fill(0);
+        }
+    }
+
     /// What has been written as far as is known.
     pub(crate) fn written(&self) -> usize {
         // SAFETY: the call, and whoever ends it well writes the number.

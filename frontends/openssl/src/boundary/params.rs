@@ -198,6 +198,16 @@ pub(super) fn octets<const N: usize>(key: &CStr, ask: impl FnOnce(*mut Param) ->
     (ask(params.as_mut_ptr()) == 1 && [N, usize::MAX].contains(&params[0].return_size)).then_some(value)
 }
 
+/// What `ask` answers for `key`, if it is a `size_t`.
+pub(super) fn number(key: &CStr, ask: impl FnOnce(*mut Param) -> i32) -> Option<usize> {
+    let mut value = 0_usize;
+    let data: *mut c_void = (&raw mut value).cast();
+    let data_type = abi::OSSL_PARAM_UNSIGNED_INTEGER as u32;
+    let data_size = size_of::<usize>();
+    let mut params = [Param { key: key.as_ptr(), data_type, data, data_size, return_size: usize::MAX }, end()];
+    (ask(params.as_mut_ptr()) == 1 && params[0].return_size == data_size).then_some(value)
+}
+
 fn copy(param: &Param) -> Param {
     Param { key: param.key, data_type: param.data_type, data: param.data, data_size: param.data_size, return_size: 0 }
 }

@@ -268,7 +268,7 @@ impl Provider {
             let unasked = Selection::Gaining.serves(row, self.version);
             let served = if unasked { "yes" } else { "asked" };
             let mut line = |name: &str, algorithm: Option<Algorithm>| {
-                let params = algorithm.filter(|_| row.mode != Mode::Host).map(|algorithm| {
+                let params = algorithm.map(|algorithm| {
                     // Any key will do, but XTS wants its halves to differ.
                     let key: Vec<u8> = (0..).take(algorithm.info().key.max.min(64)).collect();
                     SessionParams::new(algorithm, &key)
