@@ -121,6 +121,10 @@ struct Lesson {
     /// Requests, and bytes in each.
     size: (usize, usize),
     started: u64,
+    /// Nanoseconds in which the thread handed it over.
+    handing: u64,
+    /// Nanoseconds in which the thread took back what came, until now.
+    taking: u64,
     /// Requests that were in the ring before.
     ahead: usize,
     /// Requests that have to come back until those of the part have.
@@ -305,11 +309,13 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         self.submit(&lead.gantry, device, site, list, mixed, back);
         if let Some(started) = started {
             let (what, size) = ((lead.params.algorithm(), operation), (requests, bytes / requests));
+            let handing = lead.gantry.clock().now().saturating_sub(started);
             if back.len() - before == requests {
-                learned::learn(&lead.gantry, what, route, size, started, 0);
+                learned::learn(&lead.gantry, what, route, size, started, 0, None);
             } else if let Some(trunk) = self.trunks.iter_mut().find(|trunk| trunk.device == device) {
                 let until = trunk.line.in_flight();
-                trunk.lesson = Some(Lesson { route, what, size, started, ahead: until - requests.min(until), until });
+                let ahead = until - requests.min(until);
+                trunk.lesson = Some(Lesson { route, what, size, started, handing, taking: 0, ahead, until });
             }
         }
         watch.back(site, back.len() - before);
@@ -386,6 +392,11 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
 
     /// Waits until it makes sense to poll again, or until then.
     pub(crate) fn wait(&self, gantry: &Gantry, until: Option<u64>) {
+        gantry.clock().wait(until.into_iter().chain(self.deadline(gantry)).min());
+    }
+
+    /// When a device is late that has something of ours, or what is in the common lines is to be looked at.
+    pub(crate) fn deadline(&self, gantry: &Gantry) -> Option<u64> {
         let own = self.trunks.iter().filter_map(|trunk| trunk.deadline(gantry)).min();
         let elsewhere = self.out > self.in_own_lines();
         let common = gantry.devices().iter().filter(|_| elsewhere).filter_map(|device| {
@@ -393,8 +404,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
             let waits = common.aboard.load(Ordering::SeqCst) > 0 || !device.backlog().is_empty();
             waits.then(|| common.until())?
         });
-        let common = common.min();
-        gantry.clock().wait(until.into_iter().chain(own).chain(common).min());
+        own.into_iter().chain(common).min()
     }
 
     /// Puts the queues back, in which nothing of ours is.
@@ -600,10 +610,15 @@ impl Trunk {
         }
         device.count(before, self.line.in_flight());
         let count = came.len();
-        if let Some(Lesson { route, what, size, started, ahead, until }) = &mut self.lesson {
+        if let Some(Lesson { route, what, size, started, handing, taking, ahead, until }) = &mut self.lesson {
             *until = until.saturating_sub(count);
+            if count > 0 {
+                // To ask in vain is to wait, and a thread with something else to do would not.
+                *taking += gantry.clock().now().saturating_sub(now);
+            }
             if *until == 0 {
-                learned::learn(gantry, *what, *route, *size, *started, *ahead);
+                let share = *taking * size.0 as u64 / (size.0 + *ahead) as u64;
+                learned::learn(gantry, *what, *route, *size, *started, *ahead, Some(*handing + share));
                 self.lesson = None;
             }
         }
@@ -673,9 +688,13 @@ impl Trunk {
     }
 
     /// Offers what waits in the backlog, whoever's it is, in its order.
-    fn resume(&mut self, device: &RegisteredDevice, back: &mut List) {
+    fn resume(&mut self, device: &RegisteredDevice, now: u64, back: &mut List) {
         device.backlog().serve(|offered| {
-            offered.each(|handle| self.site = handle.owner().site(self.device, handle.link.shape.operation));
+            offered.each(|handle| {
+                self.site = handle.owner().site(self.device, handle.link.shape.operation);
+                // The wait for room is no part of what the device takes.
+                handle.link.since = now.max(1);
+            });
             // An end of the line, and what is offered has the fault.
             self.submit(device, offered, back);
         });
@@ -704,10 +723,10 @@ fn serve(gantry: &Gantry, device: usize, poll: bool, back: &mut List) {
         let open = trunks.iter_mut().find(|trunk| trunk.line.is_open());
         let attached = if open.is_none() { Some(registered.take_queue()) } else { None };
         match (open, attached) {
-            (Some(trunk), _) => trunk.resume(registered, back),
+            (Some(trunk), _) => trunk.resume(registered, gantry.clock().now(), back),
             (None, Some(Ok(queue))) => {
                 let mut trunk = Trunk::new(device, queue, registered.site());
-                trunk.resume(registered, back);
+                trunk.resume(registered, gantry.clock().now(), back);
                 trunks.push(trunk);
             }
             (None, Some(Err(fault))) => refused = Some(fault),

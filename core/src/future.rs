@@ -9,6 +9,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 use crate::{Completion, Gantry, Misuse, Queue, QueueOptions, Rejected, Result, Session, Submission, Ticket, Why};
 
@@ -53,6 +54,15 @@ impl TaskQueue {
     /// The call was wrong. Whatever else can go wrong is in the completion.
     pub fn run(&self, session: &Session, submission: Submission) -> Running {
         Running { shared: self.shared.clone(), session: session.clone(), stage: Stage::New(Box::new(submission)) }
+    }
+
+    /// Takes in what is ready, and gives up on devices that are late. Tasks are woken by the devices, and a device that has stalled
+    /// wakes nobody: somebody with a timer should call this when the time is over that it returned (see [`Queue::patience`]).
+    /// `None` when no device has anything.
+    pub fn look(&self) -> Option<Duration> {
+        let mut state = lock(&self.shared.state);
+        state.complete(&self.shared);
+        state.queue.patience()
     }
 }
 

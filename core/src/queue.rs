@@ -267,7 +267,7 @@ impl Queue {
                 return delivered;
             }
             if !came {
-                let gather = self.options.gather.as_nanos() as u64;
+                let gather = self.gather();
                 let due = self.groups.iter().map(|group| group.since.saturating_add(gather)).min();
                 self.dispatcher.wait(&self.gantry, due);
             }
@@ -355,6 +355,13 @@ impl Queue {
         self.dispatcher.arm(waker)
     }
 
+    /// How long one may sleep at most after [`arm`](Self::arm), whoever wakes one: then a device is late that has not answered
+    /// until now, and the next call of [`complete`](Self::complete) notices. `None` when no device has anything.
+    pub fn patience(&self) -> Option<Duration> {
+        let deadline = self.dispatcher.deadline(&self.gantry)?;
+        Some(Duration::from_nanos(deadline.saturating_sub(self.gantry.clock().now())))
+    }
+
     /// Whether `complete` has something to deliver without looking further.
     fn ready(&self) -> bool {
         !self.done.is_empty() || !self.inbox.is_empty()
@@ -413,7 +420,7 @@ impl Queue {
     /// Runs what is due, or everything with `all`, and takes what is back. Whether something came back.
     fn turn(&mut self, all: bool) -> bool {
         let only_polls = !std::mem::take(&mut self.fresh);
-        let gather = self.options.gather.as_nanos() as u64;
+        let gather = self.gather();
         let now = if self.groups.is_empty() { 0 } else { self.gantry.clock().now() };
         let mut index = 0;
         while index < self.groups.len() {
@@ -435,6 +442,11 @@ impl Queue {
         let came = self.dispatcher.is_busy() && self.dispatcher.poll(&self.gantry, &mut self.done);
         self.deliver_immediately();
         came
+    }
+
+    /// The gathering time in nanoseconds.
+    fn gather(&self) -> u64 {
+        u64::try_from(self.options.gather.as_nanos()).unwrap_or(u64::MAX)
     }
 
     /// Lays the requests of a group where others may take them along.

@@ -4,10 +4,12 @@
 
 mod devices;
 
-use devices::{Script, Scripted};
+use std::sync::Arc;
+
+use devices::{Deed, Script, Scripted};
 use gantry::driver::Capability;
-use gantry::route::BreakEven;
-use gantry::{Algorithm, Gantry, Misuse, Outcome, QueueOptions, SessionParams, Submission};
+use gantry::route::{BreakEven, Failover};
+use gantry::{Algorithm, Gantry, Misuse, Outcome, QueueOptions, SessionParams, Submission, VirtualClock};
 
 /// Of the requests of these tests; no known answer has this length.
 const LENGTH: usize = 5;
@@ -102,4 +104,30 @@ fn a_wrong_call_is_an_error_of_the_future() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let wrong = runtime.block_on(queue.run(&session, Submission::digest(Vec::new())));
     assert!(matches!(wrong, Err(Misuse::Operation { .. })));
+}
+
+#[test]
+fn tasks_leave_a_device_that_stalls_when_somebody_looks() {
+    let capability = Capability { direct: false, ..Capability::new(Algorithm::Null) };
+    let script = Script { capability, ring: Some(4), tells: true, ..Script::new("stalled") };
+    let (stalled, good) = (Scripted::new(script.doing(|_| Deed::Stall)), Scripted::new(Script::new("good")));
+    let clock = Arc::new(VirtualClock::default());
+    let builder = Gantry::builder().policy(Failover { order: vec!["stalled".into()] }).clock(clock.clone());
+    let gantry = builder.driver(&good).driver(&stalled).build();
+    let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
+    let queue = gantry.task_queue(QueueOptions::default()).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        assert_eq!(queue.look(), None);
+        let task = tokio::task::spawn(queue.run(&session, request(1)));
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        assert!(!task.is_finished());
+        let patience = queue.look().expect("a device has the request");
+        clock.advance_to(patience.as_nanos() as u64);
+        queue.look();
+        assert_eq!(task.await.unwrap().unwrap().result, Ok(Outcome::Done));
+    });
+    assert_eq!((stalled.served(), good.served()), (1, 1));
 }

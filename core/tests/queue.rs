@@ -116,6 +116,42 @@ fn mistakes_come_back_at_once() {
     }
 }
 
+#[test]
+fn who_sleeps_knows_for_how_long() {
+    let clock: Arc<VirtualClock> = Arc::default();
+    let stalled = Scripted::new(Script { ring: Some(4), ..Script::new("stalled") }.doing(|_| Deed::Stall));
+    let good = Scripted::new(Script::new("good"));
+    let gantry = gantry(&clock, &[&stalled, &good]);
+    let session = session(&gantry);
+    let mut queue = gantry.queue(QueueOptions::default()).unwrap();
+    assert_eq!(queue.patience(), None);
+    queue.submit(&session, request(7)).unwrap();
+    assert_eq!(queue.complete(|_| {}), 0);
+    let patience = queue.patience().unwrap();
+    assert_eq!(patience, Duration::from_nanos(1_000_000_001), "nothing was learned of this device yet");
+    clock.advance_to(patience.as_nanos() as u64 - 2);
+    assert_eq!(queue.complete(|_| {}), 0);
+    clock.spend(2);
+    assert_eq!(queue.complete(|completion| assert_eq!(completion.result, Ok(Outcome::Done))), 1);
+    assert_eq!((stalled.served(), good.served()), (1, 1));
+}
+
+#[test]
+fn no_gathering_time_is_too_long_or_too_short() {
+    let clock = Arc::default();
+    for (gather, done) in [(Duration::ZERO, 1), (Duration::from_secs(18_446_744_074), 0), (Duration::MAX, 0)] {
+        let (_, _, session, mut queue) = lanes(&clock, gather);
+        let mut second = session.gantry().queue(QueueOptions::default()).unwrap();
+        // Somebody else has something of the kind, so company may come.
+        second.submit(&session, request(7)).unwrap();
+        queue.submit(&session, request(0)).unwrap();
+        clock.spend(1_000_000_000);
+        assert_eq!(queue.complete(|_| {}), done, "{gather:?}");
+        queue.flush();
+        assert_eq!(queue.complete(|_| {}), 1 - done);
+    }
+}
+
 /// A device with four lanes beside plain software, and a queue that gathers.
 fn lanes(clock: &Arc<VirtualClock>, gather: Duration) -> (Scripted, Scripted, Session, Queue) {
     let capability = Capability { lanes: 4, break_even: 2, ..Capability::new(Algorithm::Null) };

@@ -25,6 +25,8 @@ struct Timing {
     lanes: usize,
     /// Of a ring, what the thread spends for each request.
     ring: Option<u64>,
+    /// The thread spends more for each request, as of now.
+    busy: Arc<AtomicU64>,
     /// Everything takes so many times as long, as of now.
     factor: Arc<AtomicU64>,
     /// More nanoseconds, as of now.
@@ -34,8 +36,8 @@ struct Timing {
 
 impl Timing {
     fn new(name: &'static str, clock: &Arc<VirtualClock>, setup: u64, byte: f64) -> Self {
-        let (factor, noise) = (Arc::new(1.into()), Arc::default());
-        Self { name, setup, byte, copied: 0.0, lanes: 1, ring: None, factor, noise, clock: clock.clone() }
+        let (factor, noise, busy) = (Arc::new(1.into()), Arc::default(), Arc::default());
+        Self { name, setup, byte, copied: 0.0, lanes: 1, ring: None, busy, factor, noise, clock: clock.clone() }
     }
 
     fn time(&self, bytes: usize) -> u64 {
@@ -136,7 +138,7 @@ struct Ring {
 impl DeviceQueue for Ring {
     fn submit(&mut self, batch: &mut Batch<'_>) {
         while let Some(mut job) = batch.take() {
-            self.timing.clock.spend(self.timing.ring.unwrap_or(0));
+            self.timing.clock.spend(self.timing.ring.unwrap_or(0) + self.timing.busy.load(Ordering::Relaxed));
             let mut operands = job.operands();
             self.free = self.free.max(self.timing.clock.now()) + self.timing.time(operands.bytes());
             copy(&mut operands);
@@ -382,6 +384,45 @@ fn offload_spares_the_thread_as_long_as_it_takes_no_age() {
     assert_eq!(world.route(1, 16).0, "software", "forty times as slow is no service");
     let latency = World::calibrated(&clock, Learned::Latency, &[&software, &slow]);
     assert_eq!(latency.route(1, 1024).0, "software");
+}
+
+#[test]
+fn a_driver_that_comes_to_cost_the_thread_more_is_spared_by_offload() {
+    let clock = Arc::new(VirtualClock::default());
+    let software = Timing::new("software", &clock, 0, 2.0);
+    let engine = Timing { ring: Some(200), ..Timing::new("engine", &clock, 5000, 1.0) };
+    let world = World::calibrated(&clock, Learned::Offload, &[&software, &engine]);
+    assert_eq!(world.route(4, 1024).0, "engine");
+    engine.busy.store(3000, Ordering::Relaxed);
+    let start = clock.now();
+    while world.route(4, 1024).0 == "engine" {
+        world.batch(4, 1024);
+        assert!(clock.now() - start < 10_000_000_000, "it takes the thread longer than the work itself");
+    }
+}
+
+#[test]
+fn all_calibrations_together_take_a_second_at_most() {
+    let clock = Arc::new(VirtualClock::default());
+    let devices: Vec<Timing> = (0..60)
+        .map(|index| Timing::new(Box::leak(format!("device{index}").into_boxed_str()), &clock, 1_000_000, 0.0))
+        .collect();
+    let world = World::new(&clock, Learned::Latency, &devices.iter().collect::<Vec<_>>());
+    let longest = (0..10_000).map(|_| world.one(64 << 10)).max().unwrap();
+    assert!(longest > 500_000_000, "one of them had to wait: {longest}");
+    // The last measurement may have begun just before.
+    assert!(longest < 1_010_000_000, "{longest}");
+}
+
+#[test]
+fn throughput_fills_rings_where_latency_would_not_wait_for_them() {
+    let clock = Arc::new(VirtualClock::default());
+    let software = Timing::new("software", &clock, 100, 10.0);
+    let slow = Timing { ring: Some(200), ..Timing::new("slow", &clock, 200_000, 20.0) };
+    let route = |policy| World::calibrated(&clock, policy, &[&software, &slow]).route(64, 1024);
+    let (throughput, latency) = (route(Learned::Throughput), route(Learned::Latency));
+    assert_eq!((throughput.0.as_str(), throughput.2), ("slow", Reason::Split), "{throughput:?}");
+    assert_ne!(throughput, latency);
 }
 
 #[test]

@@ -295,3 +295,25 @@ fn all_four_stages_of_a_request_in_a_queue_are_timed() {
     assert_eq!(time(Stage::Done), (256, 0), "they were completed by the call that found them");
     assert_eq!(time(Stage::Dispatch).1, 0);
 }
+
+#[test]
+fn the_wait_for_room_is_no_time_in_the_device() {
+    let clock = Arc::new(VirtualClock::default());
+    clock.advance_to(1);
+    let capability = Capability { direct: false, ..Capability::new(Algorithm::Null) };
+    let script = Script { capability, ring: Some(1), ..Script::new("ring") };
+    let gantry = with(&[&Scripted::new(script)]).clock(clock.clone()).build();
+    let session = session(&gantry);
+    let mut queue = gantry.queue(QueueOptions::default()).unwrap();
+    for _ in 0..20 {
+        queue.submit(&session, Submission::encrypt(&[], vec![0; LENGTH])).unwrap();
+    }
+    queue.flush();
+    while queue.in_flight() > 0 {
+        clock.spend(700);
+        queue.wait(|_| {});
+    }
+    let times = gantry.stats().stage("ring", Stage::Invoke);
+    assert_eq!(times.requests(), 20);
+    assert!(times.quantile(999) <= 700, "and not 10,000 for the last: {}", times.quantile(999));
+}

@@ -14,7 +14,8 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 /// let readiness = gantry_runtime::Readiness::new()?;
 /// // Before every wait:
 /// if readiness.arm(queue) {
-///     // ... wait until the descriptor is readable, or for whatever else there is ...
+///     // ... wait until the descriptor is readable, or for whatever else there is, and no longer than `queue.patience()`:
+///     // a device that has stalled does not tell ...
 /// }
 /// queue.complete(|completion| drop(completion));
 /// # Ok(()) }

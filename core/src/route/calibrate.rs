@@ -1,7 +1,8 @@
 //! Measuring the devices for one algorithm and operation, and keeping what was found.
 //!
 //! A calibration measures each device at some cells of its table and fills in the rest: sizes on a line, larger numbers of requests in
-//! proportion. It takes about ten milliseconds a device, and all calibrations of a process together at most a second. The
+//! proportion. It takes about ten milliseconds a device, and all calibrations of a process together at most a second, but for those that
+//! somebody asks for. The
 //! devices take turns, five times, and of five measurements the best counts: what slows the machine down for a moment
 //! neither counts nor hits one device only. Who asks for a calibration gets one of twenty turns, which also gets over what lasts
 //! longer.
@@ -87,11 +88,10 @@ pub(crate) fn calibrate_unless_busy(gantry: &Gantry, algorithm: Algorithm, opera
         Err(TryLockError::Poisoned(held)) => held.into_inner(),
         Err(TryLockError::WouldBlock) => return,
     };
-    if ledgers.shared.calibrating_ns.load(Relaxed) >= ALL {
-        // What capabilities declare has to do.
-        return;
-    }
-    measure(gantry, algorithm, operation, false, TURNS.0);
+    let left = ALL.saturating_sub(ledgers.shared.calibrating_ns.load(Relaxed));
+    if left > 0 {
+        measure(gantry, algorithm, operation, false, TURNS.0, left);
+    } // and then, what capabilities declare has to do
     drop(held);
 }
 
@@ -99,10 +99,11 @@ pub(crate) fn calibrate_unless_busy(gantry: &Gantry, algorithm: Algorithm, opera
 pub(crate) fn calibrate(gantry: &Gantry, algorithm: Algorithm, operation: Operation, anew: bool) {
     recall(gantry);
     let _held = gantry.ledgers().shared.calibration.lock().unwrap_or_else(PoisonError::into_inner);
-    measure(gantry, algorithm, operation, anew, TURNS.1);
+    measure(gantry, algorithm, operation, anew, TURNS.1, u64::MAX);
 }
 
-fn measure(gantry: &Gantry, algorithm: Algorithm, operation: Operation, anew: bool, turns: usize) {
+/// Takes at most so many turns, and nanoseconds.
+fn measure(gantry: &Gantry, algorithm: Algorithm, operation: Operation, anew: bool, turns: usize, most: u64) {
     let ledgers = gantry.ledgers();
     let start = gantry.clock().now();
     let mut probes: Vec<Probe<'_>> = (gantry.devices().iter())
@@ -110,7 +111,8 @@ fn measure(gantry: &Gantry, algorithm: Algorithm, operation: Operation, anew: bo
         .filter_map(|device| Probe::new(gantry, device, algorithm, operation))
         .collect();
     for _ in 0..turns {
-        probes.retain_mut(|probe| probe.turn().is_ok());
+        let late = || gantry.clock().now().saturating_sub(start) >= most;
+        probes.retain_mut(|probe| late() || probe.turn().is_ok());
     }
     let mut records = Vec::new();
     for probe in &probes {

@@ -131,6 +131,8 @@ impl Costs {
         /// Nanoseconds of work that show that it has, measured a few times at least: a machine that does other things is
         /// slow for some milliseconds now and then.
         const SURE: (f32, i32) = (32e6, 4);
+        /// The step of the thread's time, which has no drift.
+        const THREAD: f32 = 0.02;
         /// Measurements on end from which on steps grow.
         const PATIENT: i32 = 16;
 
@@ -138,6 +140,12 @@ impl Costs {
             return None;
         }
         let place = Place::of(requests, bytes);
+        if let (Some(cpu), Some(cpu_ns)) = (self.cpu.get(), cpu_ns) {
+            let error = (cpu_ns.max(1.0) / cpu.read(place)).ln();
+            if error.abs() > NOTHING {
+                cpu.scale(place, THREAD.min(error.abs() / 2.0).copysign(error));
+            }
+        }
         let estimate = self.wall.read(place) * self.drift.get();
         let error = (wall_ns / estimate).ln();
         let before = self.run.load(Relaxed);
@@ -161,12 +169,6 @@ impl Costs {
         let step = (0.005 * grown).min(error.abs() / 2.0);
         let step = step * direction as f32;
         self.wall.scale(place, step);
-        if let (Some(cpu), Some(cpu_ns)) = (self.cpu.get(), cpu_ns) {
-            let error = (cpu_ns.max(1.0) / cpu.read(place)).ln();
-            if error.abs() > NOTHING {
-                cpu.scale(place, step.abs().min(error.abs() / 2.0).copysign(error));
-            }
-        }
         if run.abs() >= SURE.1 && lasts >= SURE.0 && agreed > CHANGE {
             // One of the measurements may be a thousand times too long, but not all of them.
             let factor = (agreed / 2.0 * direction as f32).exp();

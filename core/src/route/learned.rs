@@ -345,7 +345,7 @@ fn split<'a>(known: &Known<'a>, whole: Best<'a>, bytes: usize) -> Best<'a> {
 }
 
 /// Takes in that so many requests of so many bytes each were run as a route said, from `started` until now, with so many others
-/// `ahead` of them in the ring.
+/// `ahead` of them in the ring. `cpu_ns`: of that the thread was busy with them for so long, where they were in a ring.
 #[cold]
 pub(crate) fn learn(
     gantry: &Gantry,
@@ -354,6 +354,7 @@ pub(crate) fn learn(
     (requests, bytes): (usize, usize),
     started: u64,
     ahead: usize,
+    cpu_ns: Option<u64>,
 ) {
     let wall_ns = gantry.clock().now().saturating_sub(started);
     let Some(costs) = gantry.devices()[route.device].costs(algorithm, operation) else { return };
@@ -370,7 +371,7 @@ pub(crate) fn learn(
         }
         costs.was_faster(requests, bytes, wall);
     }
-    let changed = costs.learn(requests, bytes, wall, None);
+    let changed = costs.learn(requests, bytes, wall, cpu_ns.map(|ns| ns as f32));
     if let Some(factor) = changed {
         gantry.ledgers().of(algorithm, operation).try_again();
         let is_direct = |device: &RegisteredDevice| device.capability(algorithm).is_some_and(|able| able.direct);

@@ -6,12 +6,14 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::Waker;
 
 use gantry::driver::*;
 use gantry::{Algorithm, Fault, Outcome, SessionParams};
 
 /// What a [`Scripted`] device does with its requests, counted from 0 once it has been admitted.
 #[derive(Clone)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a trait of its own")]
 pub(crate) struct Script {
     pub(crate) name: &'static str,
     pub(crate) capability: Capability,
@@ -30,6 +32,8 @@ pub(crate) struct Script {
     pub(crate) backwards: bool,
     /// All queues have one ring together.
     pub(crate) shared: bool,
+    /// Its queues say that they tell when something is ready.
+    pub(crate) tells: bool,
     pub(crate) class: Class,
 }
 
@@ -64,6 +68,7 @@ impl Script {
             tests: false,
             backwards: false,
             shared: false,
+            tells: false,
             class: Class::Model,
         }
     }
@@ -248,6 +253,10 @@ impl DeviceQueue for Ring {
             self.inside.fetch_sub(1, Ordering::SeqCst);
         }
         self.jobs.len() + self.keeps
+    }
+
+    fn arm(&mut self, _waker: &Waker) -> bool {
+        self.script.tells
     }
 }
 
