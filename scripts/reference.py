@@ -13,16 +13,19 @@ import struct
 from cryptography.hazmat.decrepit.ciphers import algorithms as old_algorithms
 from cryptography.hazmat.decrepit.ciphers import modes as old_modes
 from cryptography.hazmat.primitives import cmac, poly1305
+from cryptography.hazmat.primitives.asymmetric import ed25519, x25519
 from cryptography.hazmat.primitives.ciphers import Cipher, aead, algorithms, modes
 from Crypto.Cipher import AES, DES3, ChaCha20, ChaCha20_Poly1305
 from Crypto.Hash import BLAKE2b, CMAC, HMAC, MD5, RIPEMD160, SHA1, SHA224, SHA256, SHA384, SHA512
 from Crypto.Hash import SHA3_224, SHA3_256, SHA3_384, SHA3_512
+from Crypto.Protocol import DH
+from Crypto.Signature import eddsa
 
 
 @dataclasses.dataclass
 class Algorithm:
     name: str
-    kind: str  # digest, hmac, mac, cipher, xts, aead, eta or null
+    kind: str  # digest, hmac, mac, cipher, xts, aead, eta, signature, exchange or null
     key: int = 0
     iv: int = 0
     block: int = 1  # input is a multiple of it
@@ -45,6 +48,8 @@ def known_answer(algorithm, length, aad, shift=0, iv=None):
     assert first == second and first is not None, (algorithm.name, length, first, second)
     output, tag = first
     block = {"key": key, "mac_key": mac_key, "iv": iv, "aad": aad, "input": message, "output": output, "tag": tag}
+    if algorithm.kind == "signature":
+        block["public"] = ed25519.Ed25519PrivateKey.from_private_bytes(key).public_key().public_bytes_raw()
     kept = {name for name, value in block.items() if value} | {"input", "output"}
     return {name: value.hex() for name, value in block.items() if name in kept}
 
@@ -92,6 +97,11 @@ def first_implementation(algorithm, key, mac_key, iv, aad, message, tag_length):
         return hashlib.new(algorithm.digest, message).digest(), b""
     if kind == "hmac":
         return hmac.new(key, message, algorithm.digest).digest(), b""
+    if kind == "signature":
+        return ed25519.Ed25519PrivateKey.from_private_bytes(key).sign(message), b""
+    if kind == "exchange":
+        peer = x25519.X25519PublicKey.from_public_bytes(message)
+        return x25519.X25519PrivateKey.from_private_bytes(key).exchange(peer), b""
     if mode == "cmac":
         state = cmac.CMAC(algorithms.AES(key))
         state.update(message)
@@ -165,6 +175,11 @@ def second_implementation(algorithm, key, mac_key, iv, aad, message, tag_length)
         return dome_digest(algorithm.digest, message), b""
     if kind == "hmac":
         return dome_hmac(algorithm.digest, key, message), b""
+    if kind == "signature":
+        return eddsa.new(eddsa.import_private_key(key), "rfc8032").sign(message), b""
+    if kind == "exchange":
+        pair = {"static_priv": DH.import_x25519_private_key(key), "static_pub": DH.import_x25519_public_key(message)}
+        return DH.key_agreement(kdf=bytes, **pair), b""
     if mode == "cmac":
         return CMAC.new(key, message, ciphermod=AES).digest(), b""
     if mode == "gmac":
@@ -314,6 +329,8 @@ def table():
             for digest in ("sha1", "sha256", "sha384", "sha512"):
                 block = 16 if mode == "cbc" else 1
                 yield Algorithm(f"aes-{bits}-{mode}-hmac-{digest}", "eta", bits // 8, 16, block, digest, mode)
+    yield Algorithm("ed25519", "signature", 32)
+    yield Algorithm("x25519", "exchange", 32)
     yield Algorithm("null", "null")
 
 

@@ -46,7 +46,7 @@ def main():
 
 def write_all(source):
     TARGET.mkdir(parents=True, exist_ok=True)
-    for make in (digests, macs, ciphers, aeads, computed):
+    for make in (digests, macs, ciphers, aeads, curves, computed):
         for name, (origin, sections) in make(source).items():
             write(name, origin, sections)
 
@@ -287,6 +287,23 @@ def ccm_block(record):
     return block | {"input": record["payload"][:length], "output": record["ct"][:length], "tag": record["ct"][length:]}
 
 
+def curves(source):
+    root, signatures, secrets = source / "asymmetric", [], []
+    # A line is private ‖ public : public : message : signature ‖ message.
+    for line in (root / "Ed25519/sign.input").read_text().splitlines():
+        keys, public, message, signed, _ = line.split(":")
+        signatures.append({"key": keys[:64], "public": public, "input": message, "output": signed[:128]})
+    for text in (root / "X25519/rfc7748.txt").read_text().split("COUNT")[1:]:
+        record = dict(line.split(" = ") for line in text.split("\n") if " = " in line)
+        if len(secrets) < 3:
+            names = {"key": "INPUT_SCALAR", "input": "INPUT_U", "output": "OUTPUT_U"}
+            secrets.append({name: record[theirs] for name, theirs in names.items()})
+    return {
+        "ed25519": ("the Ed25519 page of its authors", [Section("ed25519", "sign.input", spread(signatures, 64))]),
+        "x25519": ("RFC 7748, section 5.2", [Section("x25519", "rfc7748.txt", secrets)]),
+    }
+
+
 def computed(_source):
     """Algorithms and lengths that the public sets do not cover, over the pattern of reference.py."""
     everything = []
@@ -294,6 +311,8 @@ def computed(_source):
         lengths = (0, 1, 63, 129, 600)
         if algorithm.block > 1:
             lengths = (algorithm.block, 10 * algorithm.block, 608)
+        if algorithm.kind == "exchange":
+            lengths = (32,)
         if algorithm.kind == "xts":
             lengths = (16, 17, 31, 512, 600)
         blocks = []

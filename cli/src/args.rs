@@ -397,7 +397,7 @@ pub(crate) struct OperationArg(pub(crate) Operation);
 
 impl ValueEnum for OperationArg {
     fn value_variants<'a>() -> &'a [Self] {
-        use Operation::{Decrypt, Digest, Encrypt, Mac, Open, Seal};
+        use Operation::{Decrypt, Derive, Digest, Encrypt, Mac, Open, Seal, Sign, Verify};
         const ALL: &[OperationArg] = &[
             OperationArg(Encrypt),
             OperationArg(Decrypt),
@@ -405,6 +405,9 @@ impl ValueEnum for OperationArg {
             OperationArg(Open),
             OperationArg(Digest),
             OperationArg(Mac),
+            OperationArg(Sign),
+            OperationArg(Verify),
+            OperationArg(Derive),
         ];
         ALL
     }

@@ -1,6 +1,6 @@
 //! The vectors: each one by itself and in a batch, in place and not, on ever other addresses.
 
-use gantry::{Operation, Outcome, SessionParams};
+use gantry::{Direction, Kind, Operation, Outcome, SessionParams};
 
 use crate::Suite;
 use crate::case::{Answer, Case, Placement, Trouble, compare, run, run_batch};
@@ -36,7 +36,7 @@ fn one(suite: &Suite<'_>, vector: &Vector, case: &Case, must: &Must, index: usiz
     let direct = Placement { in_place, offset: 5 * index % 64 };
     let batch = Placement { in_place: suite.capability.in_place && !in_place, offset: 3 * index % 64 };
     let both_ways = || {
-        let session = suite.subject.session(vector.params())?;
+        let session = suite.subject.session(vector.params(case.operation))?;
         let mut answers = vec![run(&session, case, direct)?];
         for answer in run_batch(&session, &[(case, batch)])? {
             answers.push(answer?);
@@ -56,7 +56,7 @@ fn one(suite: &Suite<'_>, vector: &Vector, case: &Case, must: &Must, index: usiz
 }
 
 fn monte_carlo(subject: &Subject, vector: &Vector, width: usize) -> Result<(), Trouble> {
-    let session = subject.session(vector.params())?;
+    let session = subject.session(vector.params(Operation::Digest))?;
     let length = vector.output.len();
     let mut last = vector.input.repeat(width);
     let mut digest = vec![0; length];
@@ -76,12 +76,20 @@ enum Must {
 }
 
 impl Vector {
-    fn params(&self) -> SessionParams {
-        let params = SessionParams::new(self.algorithm, &self.key).mac_key(&self.mac_key);
+    /// The session that shows `operation`.
+    fn params(&self, operation: Operation) -> SessionParams {
+        if self.algorithm.kind() == Kind::Signature {
+            let (key, direction) = match operation {
+                Operation::Verify => (&self.second_key, Direction::Decrypt),
+                _ => (&self.key, Direction::Both),
+            };
+            return SessionParams::new(self.algorithm, key).direction(direction);
+        }
+        let params = SessionParams::new(self.algorithm, &self.key).mac_key(&self.second_key);
         match self.algorithm.kind() {
-            gantry::Kind::Mac => params.tag_len(self.output.len()),
-            gantry::Kind::Aead => params.tag_len(self.tag.len()),
-            gantry::Kind::Digest | gantry::Kind::Cipher => params,
+            Kind::Mac => params.tag_len(self.output.len()),
+            Kind::Aead => params.tag_len(self.tag.len()),
+            Kind::Digest | Kind::Cipher | Kind::Signature | Kind::Exchange => params,
         }
     }
 
@@ -94,11 +102,23 @@ impl Vector {
         Some(match operation {
             Operation::Digest | Operation::Mac if refused => (forward, Must::Differ(done(output, Vec::new()))),
             Operation::Digest | Operation::Mac => (forward, Must::Be(done(output, Vec::new()))),
+            Operation::Verify => {
+                let must = if refused { Answer::Refused(Outcome::BadTag) } else { done(Vec::new(), Vec::new()) };
+                (Case { tag: output, ..forward }, Must::Be(must))
+            }
+            Operation::Derive if refused => {
+                let why = if input.len() == self.key.len() { Outcome::BadKey } else { Outcome::BadLength };
+                (forward, Must::Be(Answer::Refused(why)))
+            }
             Operation::Open if refused => {
                 (Case { operation, iv, aad, input: output, tag }, Must::Be(Answer::Refused(Outcome::BadTag)))
             }
+            // Some sets have public keys alone.
+            Operation::Sign if self.key.is_empty() => return None,
             _ if refused => return None,
-            Operation::Encrypt | Operation::Seal => (forward, Must::Be(done(output, tag))),
+            Operation::Sign | Operation::Derive | Operation::Encrypt | Operation::Seal => {
+                (forward, Must::Be(done(output, tag)))
+            }
             Operation::Decrypt | Operation::Open => {
                 (Case { operation, iv, aad, input: output, tag }, Must::Be(done(input, Vec::new())))
             }

@@ -85,7 +85,7 @@ fn session(suite: &Suite<'_>, rng: &mut Rng, tally: &mut Tally) -> Option<(Sessi
     Some((generate::params(rng, suite.algorithm), operation))
 }
 
-/// Requests of these lengths with their answers. Of those to be opened, every fourth is damaged.
+/// Requests of these lengths with their answers. Of those to be opened or verified, every fourth is damaged.
 pub(crate) fn cases(
     suite: &Suite<'_>,
     rng: &mut Rng,
@@ -96,29 +96,37 @@ pub(crate) fn cases(
     let truth = suite.truth(params)?;
     let make = |&bytes: &usize| {
         let bytes = bytes.min(suite.capability.max_bytes);
-        if operation != Operation::Open {
-            let case = generate::case(rng, params, operation, bytes);
-            let must = truth.answer(&case)?;
-            return Ok((case, must));
-        }
-        let sealed = generate::case(rng, params, Operation::Seal, bytes);
+        let makes = match operation {
+            Operation::Open => Operation::Seal,
+            Operation::Verify => Operation::Sign,
+            _ => {
+                let case = generate::case(rng, params, operation, bytes);
+                let must = truth.answer(&case)?;
+                return Ok((case, must));
+            }
+        };
+        let sealed = generate::case(rng, params, makes, bytes);
         let Answer::Done { output, tag } = truth.answer(&sealed)? else {
             return Err(Trouble::Wrong("what was to be opened could not be sealed".to_owned()));
         };
-        let mut case = Case { operation, input: output, tag, ..sealed.clone() };
+        let (mut case, opened) = match operation {
+            Operation::Open => (Case { operation, input: output, tag, ..sealed.clone() }, sealed.input),
+            _ => (Case { operation, tag: output, ..sealed }, Vec::new()),
+        };
         if rng.below(4) == 0 {
             generate::damage(rng, &mut case.tag);
             return Ok((case, Answer::Refused(Outcome::BadTag)));
         }
-        Ok((case, Answer::Done { output: sealed.input, tag: Vec::new() }))
+        Ok((case, Answer::Done { output: opened, tag: Vec::new() }))
     };
     lengths.iter().map(make).collect()
 }
 
 fn direction(operation: Operation) -> Direction {
     match operation {
-        Operation::Encrypt | Operation::Seal => Direction::Encrypt,
+        Operation::Encrypt | Operation::Seal | Operation::Sign => Direction::Encrypt,
         Operation::Decrypt | Operation::Open => Direction::Decrypt,
-        Operation::Digest | Operation::Mac => Direction::Both,
+        // A session that only verifies has another key.
+        Operation::Digest | Operation::Mac | Operation::Verify | Operation::Derive => Direction::Both,
     }
 }

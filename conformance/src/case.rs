@@ -66,7 +66,7 @@ pub(crate) struct Case {
     pub(crate) iv: Vec<u8>,
     pub(crate) aad: Vec<u8>,
     pub(crate) input: Vec<u8>,
-    /// The tag that came with the ciphertext, of `Open`.
+    /// The tag that came with the ciphertext, of `Open`, and the signature of `Verify`.
     pub(crate) tag: Vec<u8>,
 }
 
@@ -108,9 +108,10 @@ impl<'c> Laid<'c> {
     pub(crate) fn new(case: &'c Case, tag_len: usize, placement: Placement) -> Self {
         let Placement { in_place, offset } = placement;
         let (input, output) = match case.operation {
-            Operation::Digest | Operation::Mac => {
+            Operation::Digest | Operation::Mac | Operation::Sign | Operation::Derive => {
                 (Some(Guarded::new(&case.input, offset)), Guarded::poisoned(tag_len, 3 * offset % 64))
             }
+            Operation::Verify => (Some(Guarded::new(&case.input, offset)), Guarded::poisoned(0, 0)),
             _ if in_place => (None, Guarded::new(&case.input, offset)),
             _ => (Some(Guarded::new(&case.input, offset)), Guarded::poisoned(case.input.len(), 3 * offset % 64)),
         };
@@ -128,6 +129,9 @@ impl<'c> Laid<'c> {
         match (operation, &self.input) {
             (Operation::Digest, Some(input)) => Operands::Digest { input: input.bytes(), output },
             (Operation::Mac, Some(input)) => Operands::Mac { iv, input: input.bytes(), output },
+            (Operation::Sign, Some(input)) => Operands::Sign { input: input.bytes(), output },
+            (Operation::Verify, Some(input)) => Operands::Verify { input: input.bytes(), signature: self.tag.bytes() },
+            (Operation::Derive, Some(input)) => Operands::Derive { input: input.bytes(), output },
             (_, input) => {
                 let data = match input {
                     Some(input) => Buffers::Separate { input: input.bytes(), output },
@@ -146,6 +150,9 @@ impl<'c> Laid<'c> {
         match self.operands() {
             Operands::Digest { input, output } => Request::digest(input, output),
             Operands::Mac { iv, input, output } => Request::mac_with_iv(iv, input, output),
+            Operands::Sign { input, output } => Request::sign(input, output),
+            Operands::Verify { input, signature } => Request::verify(input, signature),
+            Operands::Derive { input, output } => Request::derive(input, output),
             Operands::Cipher { operation: Operation::Encrypt, iv, data } => Request::encrypt(iv, data),
             Operands::Cipher { iv, data, .. } => Request::decrypt(iv, data),
             Operands::Seal { iv, aad, data, tag } => Request::seal(iv, aad, data, tag),
@@ -178,7 +185,8 @@ impl<'c> Laid<'c> {
             Some(_) => self.output.is_untouched(),
             None => self.output.bytes() == self.case.input,
         };
-        let zeroed = outcome == Outcome::BadTag && self.output.bytes().iter().all(|&byte| byte == 0);
+        let zeroed =
+            matches!(outcome, Outcome::BadTag | Outcome::BadKey) && self.output.bytes().iter().all(|&byte| byte == 0);
         if as_it_was || zeroed {
             Ok(Answer::Refused(outcome))
         } else {

@@ -62,7 +62,8 @@ pub(crate) fn placement(rng: &mut Rng) -> Placement {
 pub(crate) fn data_length(algorithm: Algorithm, bytes: usize) -> usize {
     let info = algorithm.info();
     match info.kind {
-        Kind::Digest | Kind::Mac => bytes,
+        Kind::Digest | Kind::Mac | Kind::Signature => bytes,
+        Kind::Exchange => info.min_data,
         Kind::Cipher | Kind::Aead => (bytes - bytes % info.block).max(info.min_data),
     }
 }

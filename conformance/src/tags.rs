@@ -1,4 +1,4 @@
-//! Forgeries: whatever is changed of a sealed message, it is refused, and no plaintext leaves.
+//! Forgeries: whatever is changed of a sealed or signed message, it is refused, and no plaintext leaves.
 
 use gantry::{Operation, Outcome, SessionParams};
 
@@ -10,9 +10,8 @@ use crate::report::Tally;
 use crate::rng::Rng;
 
 pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
-    if !suite.capability.operations.contains(&Operation::Open) {
-        return;
-    }
+    let opens = |operation: &&Operation| matches!(operation, Operation::Open | Operation::Verify);
+    let Some(&operation) = suite.capability.operations.iter().find(opens) else { return };
     for (round, bytes) in [0, 1, 16, 47, 160, 1000].into_iter().enumerate() {
         let mut rng = Rng::fork(suite.seed, 7000 + round as u64);
         // The full tag, and whatever else the algorithm has.
@@ -20,7 +19,7 @@ pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
             0..4 => generate::params(&mut rng, suite.algorithm).tag_len(suite.algorithm.info().tag.max),
             _ => generate::params(&mut rng, suite.algorithm),
         };
-        match forgeries(suite, &mut rng, &params, bytes) {
+        match forgeries(suite, &mut rng, (&params, operation), bytes) {
             Err(trouble) => tally.judge(Err(trouble), || format!("{bytes} bytes, {params:?}")),
             Ok(cases) => present(suite, &mut rng, &params, &cases, tally),
         }
@@ -31,11 +30,11 @@ pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
 fn forgeries(
     suite: &Suite<'_>,
     rng: &mut Rng,
-    params: &SessionParams,
+    (params, operation): (&SessionParams, Operation),
     bytes: usize,
 ) -> Result<Vec<(String, Case, Answer)>, Trouble> {
     // Of the messages with a good tag, `cases` damages some.
-    let mut good = cases(suite, rng, params, Operation::Open, &[bytes; 8])?;
+    let mut good = cases(suite, rng, params, operation, &[bytes; 8])?;
     good.retain(|(_, must)| matches!(must, Answer::Done { .. }));
     let Some((good, must)) = good.into_iter().next() else { return Ok(Vec::new()) };
     let mut all = vec![("nothing changed".to_owned(), good.clone(), must.clone())];
@@ -54,7 +53,7 @@ fn forgeries(
     forge("no tag".to_owned(), &mut |case| case.tag.clear());
     for at in [0, good.input.len() / 2, good.input.len().saturating_sub(1)] {
         if at < good.input.len() {
-            forge(format!("byte {at} of the ciphertext changed"), &mut |case| case.input[at] ^= 0x80);
+            forge(format!("byte {at} of the data changed"), &mut |case| case.input[at] ^= 0x80);
         }
     }
     for at in [0, good.aad.len().saturating_sub(1)] {
@@ -62,8 +61,12 @@ fn forgeries(
             forge(format!("byte {at} of the associated data changed"), &mut |case| case.aad[at] ^= 1);
         }
     }
-    forge("the nonce changed".to_owned(), &mut |case| generate::damage(rng, &mut case.iv));
-    forge("associated data added".to_owned(), &mut |case| case.aad.push(0));
+    if operation == Operation::Open {
+        forge("the nonce changed".to_owned(), &mut |case| generate::damage(rng, &mut case.iv));
+        forge("associated data added".to_owned(), &mut |case| case.aad.push(0));
+    } else {
+        forge("a byte added to the message".to_owned(), &mut |case| case.input.push(0));
+    }
     all.push(("nothing changed".to_owned(), good, must));
     Ok(all)
 }

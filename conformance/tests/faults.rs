@@ -113,6 +113,8 @@ fn vectors() {
     finds(Check::Vectors, Mistake::TakesAnyTag, Aes256Gcm, "it was accepted");
     finds(Check::Vectors, Mistake::Fails, Sha256, "out of order");
     finds(Check::Vectors, Mistake::RefusesLong, ChaCha20Poly1305, "it was refused");
+    finds(Check::Vectors, Mistake::WrongWhenLong, Ed25519, "is wrong from byte 0");
+    finds(Check::Vectors, Mistake::WrongWhenUnaligned, X25519, "is wrong from byte 0");
 }
 
 #[test]
@@ -142,6 +144,7 @@ fn tags() {
     for algorithm in [Aes192Gcm, Aes128CtrHmacSha256] {
         finds(Check::Start, Mistake::ComparesHalfATag, algorithm, "a bad tag was taken");
     }
+    finds(Check::Start, Mistake::TakesAnyTag, Ed25519, "a bad tag was taken");
 }
 
 #[test]
@@ -444,10 +447,14 @@ impl CipherStream for WrongCipherStream {
 /// Where the result goes, and whether that is another buffer than the data's.
 fn output<'a>(operands: &'a mut Operands<'_>) -> (bool, &'a mut [u8]) {
     match operands {
-        Operands::Digest { output, .. } | Operands::Mac { output, .. } => (false, output),
+        Operands::Digest { output, .. }
+        | Operands::Mac { output, .. }
+        | Operands::Sign { output, .. }
+        | Operands::Derive { output, .. } => (false, output),
         Operands::Cipher { data, .. } | Operands::Seal { data, .. } | Operands::Open { data, .. } => {
             (matches!(data, Buffers::Separate { .. }), data.output())
         }
+        Operands::Verify { .. } => (true, &mut []),
         Operands::Update { .. } | Operands::Finish { .. } => (false, &mut []),
     }
 }

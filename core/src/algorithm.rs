@@ -18,6 +18,10 @@ pub enum Kind {
     Cipher,
     /// Authenticated encryption with associated data.
     Aead,
+    /// Private key and message in, signature out; public key, message and signature in, yes or no out.
+    Signature,
+    /// Private key and the peer's public key in, shared secret out.
+    Exchange,
 }
 
 impl Kind {
@@ -28,6 +32,8 @@ impl Kind {
             Kind::Mac => &[Operation::Mac],
             Kind::Cipher => &[Operation::Encrypt, Operation::Decrypt],
             Kind::Aead => &[Operation::Seal, Operation::Open],
+            Kind::Signature => &[Operation::Sign, Operation::Verify],
+            Kind::Exchange => &[Operation::Derive],
         }
     }
 
@@ -38,6 +44,8 @@ impl Kind {
             Kind::Mac => "mac",
             Kind::Cipher => "cipher",
             Kind::Aead => "aead",
+            Kind::Signature => "signature",
+            Kind::Exchange => "exchange",
         }
     }
 }
@@ -63,6 +71,12 @@ pub enum Operation {
     Digest,
     /// Message to authentication code.
     Mac,
+    /// Message to signature.
+    Sign,
+    /// Message and signature to a verdict.
+    Verify,
+    /// The public key of a peer to the secret shared with it.
+    Derive,
 }
 
 impl Operation {
@@ -75,7 +89,16 @@ impl Operation {
             Operation::Open => "open",
             Operation::Digest => "digest",
             Operation::Mac => "mac",
+            Operation::Sign => "sign",
+            Operation::Verify => "verify",
+            Operation::Derive => "derive",
         }
+    }
+
+    /// Whether it takes what the other operation of its kind makes.
+    #[inline]
+    pub const fn is_back(self) -> bool {
+        matches!(self, Operation::Decrypt | Operation::Open | Operation::Verify)
     }
 }
 
@@ -143,7 +166,7 @@ pub struct AlgorithmInfo {
     pub kernel: &'static str,
     /// What it does.
     pub kind: Kind,
-    /// Key lengths. XTS counts both halves.
+    /// Key lengths. XTS counts both halves. Of signatures, private and public keys.
     pub key: Lengths,
     /// Lengths of the second key, of encrypt-then-authenticate algorithms.
     pub mac_key: Lengths,
@@ -156,7 +179,7 @@ pub struct AlgorithmInfo {
     pub min_data: usize,
     /// Most bytes of data in a request (SP 800-38C, 38D, 38E, RFC 8439).
     pub max_data: u64,
-    /// Lengths of the digest, MAC or tag; the longest is the default.
+    /// Lengths of the digest, MAC, tag, signature or shared secret; the longest is the default.
     pub tag: Lengths,
     /// The digest inside, of HMACs and encrypt-then-authenticate.
     pub digest: Option<Algorithm>,
@@ -282,6 +305,9 @@ algorithms! {
     Aes128CtrHmacSha512 = eta("aes-128-ctr-hmac-sha512", "authenc(hmac(sha512),ctr(aes))", A::Aes128Ctr, 16, 1, A::Sha512, 64);
     Aes192CtrHmacSha512 = eta("aes-192-ctr-hmac-sha512", "authenc(hmac(sha512),ctr(aes))", A::Aes192Ctr, 24, 1, A::Sha512, 64);
     Aes256CtrHmacSha512 = eta("aes-256-ctr-hmac-sha512", "authenc(hmac(sha512),ctr(aes))", A::Aes256Ctr, 32, 1, A::Sha512, 64);
+
+    Ed25519 = signature("ed25519", &["1.3.101.112"], 32, 64).from("RFC 8032");
+    X25519 = exchange("x25519", &["1.3.101.110", "curve25519"], 32).from("RFC 7748");
 }
 
 impl Algorithm {
@@ -556,6 +582,22 @@ const fn eta(
         source: "RFC 4303",
         ..BLANK
     }
+}
+
+const fn signature(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    key: usize,
+    signature: usize,
+) -> AlgorithmInfo {
+    let (key, tag) = (Lengths::exactly(key), Lengths::exactly(signature));
+    AlgorithmInfo { name, aliases, kind: Kind::Signature, key, tag, ..BLANK }
+}
+
+/// Private keys, public keys and secrets are all of one length.
+const fn exchange(name: &'static str, aliases: &'static [&'static str], size: usize) -> AlgorithmInfo {
+    let (key, tag) = (Lengths::exactly(size), Lengths::exactly(size));
+    AlgorithmInfo { name, aliases, kind: Kind::Exchange, key, tag, min_data: size, max_data: size as u64, ..BLANK }
 }
 
 #[cfg(test)]

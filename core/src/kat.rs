@@ -9,21 +9,35 @@ use crate::driver::{Buffers, Capability, Device, DeviceSession, Operands};
 use crate::guard::guarded;
 use crate::kat_vectors::KNOWN_ANSWERS;
 use crate::line::Line;
-use crate::{Algorithm, Clock, Fault, Operation, Outcome, Refusal, Request, SessionParams, Unsupported};
+use crate::{
+    Algorithm, Clock, Direction, Fault, Kind, Operation, Outcome, Refusal, Request, SessionParams, Unsupported,
+};
 
 /// One known answer. Fields that the algorithm has no use for are empty.
 pub(crate) struct KnownAnswer {
     pub(crate) algorithm: Algorithm,
     pub(crate) key: &'static [u8],
-    /// Of encrypt-then-authenticate algorithms.
-    pub(crate) mac_key: &'static [u8],
+    /// Of encrypt-then-authenticate algorithms, the MAC's key; of signatures, the public one.
+    pub(crate) second_key: &'static [u8],
     pub(crate) iv: &'static [u8],
     pub(crate) aad: &'static [u8],
     pub(crate) input: &'static [u8],
-    /// Ciphertext, digest or MAC.
+    /// Ciphertext, digest, MAC, signature or secret.
     pub(crate) output: &'static [u8],
     /// Of AEADs.
     pub(crate) tag: &'static [u8],
+}
+
+impl KnownAnswer {
+    /// The session that shows `operation`.
+    fn params(&self, operation: Operation) -> SessionParams {
+        let with = |key| SessionParams::new(self.algorithm, key);
+        match operation {
+            Operation::Sign => with(self.key).direction(Direction::Encrypt),
+            Operation::Verify => with(self.second_key).direction(Direction::Decrypt),
+            _ => with(self.key).mac_key(self.second_key),
+        }
+    }
 }
 
 /// Why a device has not shown that it computes what it should.
@@ -83,8 +97,7 @@ fn every_way(
     let mut fastest = u64::MAX;
     for operation in capability.operations {
         for answer in answers {
-            let params = SessionParams::new(capability.algorithm, answer.key).mac_key(answer.mac_key);
-            let session = device.open(&params)?;
+            let session = device.open(&answer.params(*operation))?;
             if capability.direct {
                 for in_place in [false, true] {
                     let mut trial = Trial::new(answer, *operation, in_place);
@@ -93,7 +106,7 @@ fn every_way(
                         trial.judge(result, "direct")?;
                     }
                 }
-                if *operation == Operation::Open {
+                if matches!(operation, Operation::Open | Operation::Verify) {
                     forgery(&*session, answer, capability)?;
                 }
             }
@@ -110,7 +123,8 @@ fn every_way(
 
 /// A device that opens what was not sealed is no device for anybody.
 fn forgery(session: &dyn DeviceSession, answer: &KnownAnswer, capability: &Capability) -> Result<(), Failure> {
-    let mut trial = Trial::new(answer, Operation::Open, capability.in_place);
+    let operation = if answer.algorithm.kind() == Kind::Aead { Operation::Open } else { Operation::Verify };
+    let mut trial = Trial::new(answer, operation, capability.in_place);
     if let Some(last) = trial.tag.last_mut() {
         *last ^= 1;
     }
@@ -139,7 +153,10 @@ impl<'a> Trial<'a> {
         let (mut data, tag) = match operation {
             Operation::Encrypt | Operation::Seal => (answer.input.to_vec(), vec![0; answer.tag.len()]),
             Operation::Decrypt | Operation::Open => (answer.output.to_vec(), answer.tag.to_vec()),
-            Operation::Digest | Operation::Mac => (vec![0; answer.output.len()], Vec::new()),
+            Operation::Digest | Operation::Mac | Operation::Sign | Operation::Derive => {
+                (vec![0; answer.output.len()], Vec::new())
+            }
+            Operation::Verify => (Vec::new(), answer.output.to_vec()),
         };
         let input = data.clone();
         if !in_place {
@@ -158,16 +175,20 @@ impl<'a> Trial<'a> {
             Operation::Open => Operands::Open { iv, aad, data: data(to), tag },
             Operation::Digest => Operands::Digest { input, output: to },
             Operation::Mac => Operands::Mac { iv, input, output: to },
+            Operation::Sign => Operands::Sign { input, output: to },
+            Operation::Verify => Operands::Verify { input, signature: tag },
+            Operation::Derive => Operands::Derive { input, output: to },
         }
     }
 
     fn judge(&self, result: Result<Outcome, Fault>, way: &str) -> Result<(), Failure> {
-        let expected = match self.operation {
-            Operation::Decrypt | Operation::Open => self.answer.input,
-            _ => self.answer.output,
+        let (expected, tag) = match self.operation {
+            Operation::Decrypt | Operation::Open => (self.answer.input, self.answer.tag),
+            Operation::Verify => (&[][..], self.answer.output),
+            _ => (self.answer.output, self.answer.tag),
         };
         let failure = match result {
-            Ok(Outcome::Done) if self.data == expected && self.tag == self.answer.tag => return Ok(()),
+            Ok(Outcome::Done) if self.data == expected && self.tag == tag => return Ok(()),
             Ok(Outcome::Done) => Failure::Wrong("a wrong result".to_owned()),
             Ok(outcome) => Failure::Wrong(outcome.to_string()),
             Err(fault) => fault.into(),
@@ -205,7 +226,7 @@ impl Batches<'_> {
     /// The answer among as many others as it takes, all under its key; only the ones that share its key can be judged. Returns
     /// the time that it took.
     fn run(&self, answers: &[&KnownAnswer], answer: &KnownAnswer, operation: Operation) -> Result<u64, Failure> {
-        let same_key = |other: &&&KnownAnswer| other.key == answer.key && other.mac_key == answer.mac_key;
+        let same_key = |other: &&&KnownAnswer| other.key == answer.key && other.second_key == answer.second_key;
         let answers: Vec<&KnownAnswer> = answers.iter().filter(same_key).copied().collect();
         let trial = |index| Trial::new(answers[index % answers.len()], operation, self.in_place);
         let mut trials: Vec<Trial<'_>> = (0..self.count).map(trial).collect();
@@ -277,6 +298,9 @@ fn stream(session: &dyn DeviceSession, answer: &KnownAnswer, operation: Operatio
             trial.judge(result.map(|()| Outcome::Done), "stream")?;
         }
         Operation::Seal | Operation::Open => aead_stream(session, answer, operation)?,
+        Operation::Sign | Operation::Verify | Operation::Derive => {
+            return Err(Failure::Wrong("streams of what has none".to_owned()));
+        }
     }
     Ok(())
 }

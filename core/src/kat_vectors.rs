@@ -21,70 +21,70 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         algorithm: Algorithm::Md5,
         input: hex!("61"),
         output: hex!("0cc175b9c0f1b6a831c399e269772661"),
-        key: &[], mac_key: &[], iv: &[], aad: &[], tag: &[],
+        key: &[], second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
         algorithm: Algorithm::Md5,
         input: pattern(3, 263),
         output: hex!("f30d043d2aa63b1a43fc4f5b1996c435"),
-        key: &[], mac_key: &[], iv: &[], aad: &[], tag: &[],
+        key: &[], second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // NIST CAVP, SHAVS / SHA3VS, byte oriented; SHA1ShortMsg.rsp
     KnownAnswer {
         algorithm: Algorithm::Sha1,
         input: hex!("36"),
         output: hex!("c1dfd96eea8cc2b62785275bca38ac261256e278"),
-        key: &[], mac_key: &[], iv: &[], aad: &[], tag: &[],
+        key: &[], second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
         algorithm: Algorithm::Sha1,
         input: pattern(3, 263),
         output: hex!("c0bc9018b491ababcf826f83a5a871dcf6cba01f"),
-        key: &[], mac_key: &[], iv: &[], aad: &[], tag: &[],
+        key: &[], second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // NIST CAVP, SHAVS / SHA3VS, byte oriented; SHA224ShortMsg.rsp
     KnownAnswer {
         algorithm: Algorithm::Sha224,
         input: hex!("84"),
         output: hex!("3cd36921df5d6963e73739cf4d20211e2d8877c19cff087ade9d0e3a"),
-        key: &[], mac_key: &[], iv: &[], aad: &[], tag: &[],
+        key: &[], second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
         algorithm: Algorithm::Sha224,
         input: pattern(3, 263),
         output: hex!("90af81b44049c7ed43f240bd8a6157be612333806cc8df7f03292a82"),
-        key: &[], mac_key: &[], iv: &[], aad: &[], tag: &[],
+        key: &[], second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // NIST CAVP, SHAVS / SHA3VS, byte oriented; SHA256ShortMsg.rsp
     KnownAnswer {
         algorithm: Algorithm::Sha256,
         input: hex!("d3"),
         output: hex!("28969cdfa74a12c82f3bad960b0b000aca2ac329deea5c2328ebc6f2ba9802c1"),
-        key: &[], mac_key: &[], iv: &[], aad: &[], tag: &[],
+        key: &[], second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
         algorithm: Algorithm::Sha256,
         input: pattern(3, 263),
         output: hex!("2a612c358aa0ecf738f732762237b61b0ea608add0ba906d7d08a006cf4a2a62"),
-        key: &[], mac_key: &[], iv: &[], aad: &[], tag: &[],
+        key: &[], second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // NIST CAVP, SHAVS / SHA3VS, byte oriented; SHA384ShortMsg.rsp
     KnownAnswer {
         algorithm: Algorithm::Sha384,
         input: hex!("c5"),
         output: hex!("b52b72da75d0666379e20f9b4a79c33a329a01f06a2fb7865c9062a28c1de860ba432edfd86b4cb1cb8a75b46076e3b1"),
-        key: &[], mac_key: &[], iv: &[], aad: &[], tag: &[],
+        key: &[], second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
         algorithm: Algorithm::Sha384,
         input: pattern(3, 263),
         output: hex!("56bb57d5c965d4d7c52ea567b021c20188518b20b34c2ddbd50c6388d04ccc688ec8c2e539ce14177543a36c3f3b08b1"),
-        key: &[], mac_key: &[], iv: &[], aad: &[], tag: &[],
+        key: &[], second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // NIST CAVP, SHAVS / SHA3VS, byte oriented; SHA512ShortMsg.rsp
     KnownAnswer {
@@ -92,7 +92,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: hex!("21"),
         output: hex!("3831a6a6155e509dee59a7f451eb35324d8f8f2df6e3708894740f98fdee23889f4de5adb0c5010dfb555cda77c8ab5d\
             c902094c52de3278f35a75ebc25f093a"),
-        key: &[], mac_key: &[], iv: &[], aad: &[], tag: &[],
+        key: &[], second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -100,63 +100,63 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(3, 263),
         output: hex!("b1e990e6a04017dc6015501dee046620c42f8a6046e42542a1bc57674db52ee713c4c6f1fc8cdee1caf68e4d9fa8f014\
             aac32c9683d734dece421c5e5252b7bc"),
-        key: &[], mac_key: &[], iv: &[], aad: &[], tag: &[],
+        key: &[], second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // NIST CAVP, SHAVS / SHA3VS, byte oriented; SHA512_256ShortMsg.rsp
     KnownAnswer {
         algorithm: Algorithm::Sha512_256,
         input: hex!("fa"),
         output: hex!("c4ef36923c64e51e875720e550298a5ab8a3f2f875b1e1a4c9b95babf7344fef"),
-        key: &[], mac_key: &[], iv: &[], aad: &[], tag: &[],
+        key: &[], second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
         algorithm: Algorithm::Sha512_256,
         input: pattern(3, 263),
         output: hex!("caaa96a3e3b5abbe15882fba01c794a3d151a531b848530ee6ef05f300927366"),
-        key: &[], mac_key: &[], iv: &[], aad: &[], tag: &[],
+        key: &[], second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // NIST CAVP, SHAVS / SHA3VS, byte oriented; SHA3_224ShortMsg.rsp
     KnownAnswer {
         algorithm: Algorithm::Sha3_224,
         input: hex!("01"),
         output: hex!("488286d9d32716e5881ea1ee51f36d3660d70f0db03b3f612ce9eda4"),
-        key: &[], mac_key: &[], iv: &[], aad: &[], tag: &[],
+        key: &[], second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
         algorithm: Algorithm::Sha3_224,
         input: pattern(3, 263),
         output: hex!("6a7dc9c99ed3b30594d01bcf56d2df8018ec6005fe77e2f78d5eb6ad"),
-        key: &[], mac_key: &[], iv: &[], aad: &[], tag: &[],
+        key: &[], second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // NIST CAVP, SHAVS / SHA3VS, byte oriented; SHA3_256ShortMsg.rsp
     KnownAnswer {
         algorithm: Algorithm::Sha3_256,
         input: hex!("e9"),
         output: hex!("f0d04dd1e6cfc29a4460d521796852f25d9ef8d28b44ee91ff5b759d72c1e6d6"),
-        key: &[], mac_key: &[], iv: &[], aad: &[], tag: &[],
+        key: &[], second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
         algorithm: Algorithm::Sha3_256,
         input: pattern(3, 263),
         output: hex!("12a936101fb587d88c10495525426404b8850d63341adaac8e1b2fc7c2bb1575"),
-        key: &[], mac_key: &[], iv: &[], aad: &[], tag: &[],
+        key: &[], second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // NIST CAVP, SHAVS / SHA3VS, byte oriented; SHA3_384ShortMsg.rsp
     KnownAnswer {
         algorithm: Algorithm::Sha3_384,
         input: hex!("80"),
         output: hex!("7541384852e10ff10d5fb6a7213a4a6c15ccc86d8bc1068ac04f69277142944f4ee50d91fdc56553db06b2f5039c8ab7"),
-        key: &[], mac_key: &[], iv: &[], aad: &[], tag: &[],
+        key: &[], second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
         algorithm: Algorithm::Sha3_384,
         input: pattern(3, 263),
         output: hex!("83ce10d65b7159e1c15bd96bcea66d8d926b9d3106218dcb9efaac0268df0535acb6fa136d651e7ad40f4f6565e97deb"),
-        key: &[], mac_key: &[], iv: &[], aad: &[], tag: &[],
+        key: &[], second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // NIST CAVP, SHAVS / SHA3VS, byte oriented; SHA3_512ShortMsg.rsp
     KnownAnswer {
@@ -164,7 +164,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: hex!("e5"),
         output: hex!("150240baf95fb36f8ccb87a19a41767e7aed95125075a2b2dbba6e565e1ce8575f2b042b62e29a04e9440314a821c622\
             4182964d8b557b16a492b3806f4c39c1"),
-        key: &[], mac_key: &[], iv: &[], aad: &[], tag: &[],
+        key: &[], second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -172,21 +172,21 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(3, 263),
         output: hex!("37b5bb084eed86f854b735ff46262b6d27e97720d982f17329fe487482200767b025479733116644aa02e6d586d72285\
             b9384c289011f8a6a03abeb860a740a4"),
-        key: &[], mac_key: &[], iv: &[], aad: &[], tag: &[],
+        key: &[], second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // the RIPEMD-160 page of its authors, A. Bosselaers, KU Leuven; ripevectors.txt
     KnownAnswer {
         algorithm: Algorithm::Ripemd160,
         input: hex!("61"),
         output: hex!("0bdc9d2d256b3ee9daae347be6f4dc835a467ffe"),
-        key: &[], mac_key: &[], iv: &[], aad: &[], tag: &[],
+        key: &[], second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
         algorithm: Algorithm::Ripemd160,
         input: pattern(3, 263),
         output: hex!("33be0f392e7c7c7b74ba0fdabd78ff5a05954618"),
-        key: &[], mac_key: &[], iv: &[], aad: &[], tag: &[],
+        key: &[], second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -194,14 +194,14 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         aad: pattern(85, 12),
         input: pattern(0, 32),
         output: hex!("45296988d7605c2e52ca736e8a46f6728b28253d68e868dd757a70eddbd9ae23"),
-        key: &[], mac_key: &[], iv: &[], tag: &[],
+        key: &[], second_key: &[], iv: &[], tag: &[],
     },
     // computed
     KnownAnswer {
         algorithm: Algorithm::Blake2b256,
         input: pattern(3, 263),
         output: hex!("84098aa9f6b9ccbfd14db1fab816de88cab38bb69db74141637363ad8b5a2e64"),
-        key: &[], mac_key: &[], iv: &[], aad: &[], tag: &[],
+        key: &[], second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // RFC 2202 (MD5, SHA-1), RFC 4231 (SHA-2), RFC 2286 (RIPEMD-160); rfc-2202-md5.txt
     KnownAnswer {
@@ -209,7 +209,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         key: hex!("0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b"),
         input: hex!("4869205468657265"),
         output: hex!("9294727a3638bb1c13f48ef8158bfc9d"),
-        mac_key: &[], iv: &[], aad: &[], tag: &[],
+        second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -217,7 +217,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         key: pattern(19, 42),
         input: pattern(3, 263),
         output: hex!("b0c17e600f4ac7c1d3001c0e209069cd"),
-        mac_key: &[], iv: &[], aad: &[], tag: &[],
+        second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // RFC 2202 (MD5, SHA-1), RFC 4231 (SHA-2), RFC 2286 (RIPEMD-160); rfc-2202-sha1.txt
     KnownAnswer {
@@ -225,7 +225,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         key: hex!("0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b"),
         input: hex!("4869205468657265"),
         output: hex!("b617318655057264e28bc0b6fb378c8ef146be00"),
-        mac_key: &[], iv: &[], aad: &[], tag: &[],
+        second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -233,7 +233,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         key: pattern(19, 42),
         input: pattern(3, 263),
         output: hex!("1becea8a066acebda55affae13f01472a1e4cb21"),
-        mac_key: &[], iv: &[], aad: &[], tag: &[],
+        second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // RFC 2202 (MD5, SHA-1), RFC 4231 (SHA-2), RFC 2286 (RIPEMD-160); rfc-4231-sha224.txt
     KnownAnswer {
@@ -241,7 +241,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         key: hex!("0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b"),
         input: hex!("4869205468657265"),
         output: hex!("896fb1128abbdf196832107cd49df33f47b4b1169912ba4f53684b22"),
-        mac_key: &[], iv: &[], aad: &[], tag: &[],
+        second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -249,7 +249,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         key: pattern(19, 42),
         input: pattern(3, 263),
         output: hex!("64ef36efdfabbdc1d0c51ec45a46d94f1e550d6bd806b448f1420710"),
-        mac_key: &[], iv: &[], aad: &[], tag: &[],
+        second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // RFC 2202 (MD5, SHA-1), RFC 4231 (SHA-2), RFC 2286 (RIPEMD-160); rfc-4231-sha256.txt
     KnownAnswer {
@@ -257,7 +257,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         key: hex!("0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b"),
         input: hex!("4869205468657265"),
         output: hex!("b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7"),
-        mac_key: &[], iv: &[], aad: &[], tag: &[],
+        second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -265,7 +265,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         key: pattern(19, 42),
         input: pattern(3, 263),
         output: hex!("98f046d7f36b1aca452de4e7782094a7f37df24566865b447980f7b6469f4d36"),
-        mac_key: &[], iv: &[], aad: &[], tag: &[],
+        second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // RFC 2202 (MD5, SHA-1), RFC 4231 (SHA-2), RFC 2286 (RIPEMD-160); rfc-4231-sha384.txt
     KnownAnswer {
@@ -273,7 +273,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         key: hex!("0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b"),
         input: hex!("4869205468657265"),
         output: hex!("afd03944d84895626b0825f4ab46907f15f9dadbe4101ec682aa034c7cebc59cfaea9ea9076ede7f4af152e8b2fa9cb6"),
-        mac_key: &[], iv: &[], aad: &[], tag: &[],
+        second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -281,7 +281,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         key: pattern(19, 42),
         input: pattern(3, 263),
         output: hex!("148c875c53e3080debc54557ba147cd1eed412ff8bac7a41cba7afedd3ab5c2fe4573f666ad57ad0fefe3c46590a58e3"),
-        mac_key: &[], iv: &[], aad: &[], tag: &[],
+        second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // RFC 2202 (MD5, SHA-1), RFC 4231 (SHA-2), RFC 2286 (RIPEMD-160); rfc-4231-sha512.txt
     KnownAnswer {
@@ -290,7 +290,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: hex!("4869205468657265"),
         output: hex!("87aa7cdea5ef619d4ff0b4241a1d6cb02379f4e2ce4ec2787ad0b30545e17cdedaa833b7d6b8a702038b274eaea3f4e4\
             be9d914eeb61f1702e696c203a126854"),
-        mac_key: &[], iv: &[], aad: &[], tag: &[],
+        second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -299,7 +299,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(3, 263),
         output: hex!("700495913f2d835f0225e2d6509eccad56fdd47e611cac56c63258559ef4974f719ccdbbfc1dd01ee2a754ecca5ebba3\
             0d4e110fc0a80ba9d7c3830a835ab525"),
-        mac_key: &[], iv: &[], aad: &[], tag: &[],
+        second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -308,7 +308,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         aad: pattern(85, 12),
         input: pattern(0, 32),
         output: hex!("f50b95aabce0a8600f1bc38cbf4f5128b002dc46b666c62f25c272219b9da8d7"),
-        mac_key: &[], iv: &[], tag: &[],
+        second_key: &[], iv: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -316,7 +316,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         key: pattern(19, 42),
         input: pattern(3, 263),
         output: hex!("7e13e54db24cbcf06e1e55f7da7b976fe6337a7571504141bfd4b4bda6c84e39"),
-        mac_key: &[], iv: &[], aad: &[], tag: &[],
+        second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -325,7 +325,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         aad: pattern(85, 12),
         input: pattern(0, 32),
         output: hex!("a6a2191a8120cff9db5de438815bfb16a8e7afcdde094f32367d816c"),
-        mac_key: &[], iv: &[], tag: &[],
+        second_key: &[], iv: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -333,7 +333,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         key: pattern(19, 42),
         input: pattern(3, 263),
         output: hex!("3d9512531b536adff471b676890be272aa0074b667181618ac80a241"),
-        mac_key: &[], iv: &[], aad: &[], tag: &[],
+        second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -342,7 +342,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         aad: pattern(85, 12),
         input: pattern(0, 32),
         output: hex!("fa79fbbfdc212c3fa27d77ad8f41074139b6172213f35cbf714f79dc0deb5ffc"),
-        mac_key: &[], iv: &[], tag: &[],
+        second_key: &[], iv: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -350,7 +350,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         key: pattern(19, 42),
         input: pattern(3, 263),
         output: hex!("2f962e6e3d5e0b16eb4781024700872623473ce012ed66d0c67a8020b33a9ce4"),
-        mac_key: &[], iv: &[], aad: &[], tag: &[],
+        second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -359,7 +359,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         aad: pattern(85, 12),
         input: pattern(0, 32),
         output: hex!("c6e0a88a2384a7b4c2b3a860a68c21bd33a4a26e8bb85b638d25a1ae60ebd7bf89a318ad2c085cd6a6459a9d0a864339"),
-        mac_key: &[], iv: &[], tag: &[],
+        second_key: &[], iv: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -367,7 +367,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         key: pattern(19, 42),
         input: pattern(3, 263),
         output: hex!("4c5ce444408b8b7f2a377396e6b817ed6341f5cdee86119b58d7a4a1bcd1be8f96074dfc03ea639e914620703515d328"),
-        mac_key: &[], iv: &[], aad: &[], tag: &[],
+        second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -377,7 +377,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(0, 32),
         output: hex!("3e88747023a18c595c3ad3a6ae2343981b8097c990424a021d89dbe66337f90d966df744626b3f383bdcb11511b634bb\
             29cd1e61916abdc02fa1660923573405"),
-        mac_key: &[], iv: &[], tag: &[],
+        second_key: &[], iv: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -386,7 +386,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(3, 263),
         output: hex!("af01e8e163b17ce9f414094caef7a42fc283511f697053dbc1e8e0f104f9c1fd505f3fb0002ebbcf1c43968569b627db\
             552f44b1f523a4a33a251415c32c0724"),
-        mac_key: &[], iv: &[], aad: &[], tag: &[],
+        second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // RFC 2202 (MD5, SHA-1), RFC 4231 (SHA-2), RFC 2286 (RIPEMD-160); rfc-2286-ripemd160.txt
     KnownAnswer {
@@ -394,7 +394,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         key: hex!("0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b"),
         input: hex!("4869205468657265"),
         output: hex!("24cb4bd67d20fc1a5d2ed7732dcc39377f0a5668"),
-        mac_key: &[], iv: &[], aad: &[], tag: &[],
+        second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -402,7 +402,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         key: pattern(19, 42),
         input: pattern(3, 263),
         output: hex!("d55fa290fa064e81d9fcb5a61d6b7deca3e13ef8"),
-        mac_key: &[], iv: &[], aad: &[], tag: &[],
+        second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // NIST SP 800-38B, appendix D; nist-800-38b-aes128.txt
     KnownAnswer {
@@ -410,7 +410,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         key: hex!("2b7e151628aed2a6abf7158809cf4f3c"),
         input: hex!("6bc1bee22e409f96e93d7e117393172a"),
         output: hex!("070a16b46b4d4144f79bdd9dd04a287c"),
-        mac_key: &[], iv: &[], aad: &[], tag: &[],
+        second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -418,7 +418,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         key: pattern(19, 16),
         input: pattern(3, 263),
         output: hex!("454ee4d55db2ffbc6e65a270af6d8486"),
-        mac_key: &[], iv: &[], aad: &[], tag: &[],
+        second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // NIST SP 800-38B, appendix D; nist-800-38b-aes192.txt
     KnownAnswer {
@@ -426,7 +426,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         key: hex!("8e73b0f7da0e6452c810f32b809079e562f8ead2522c6b7b"),
         input: hex!("6bc1bee22e409f96e93d7e117393172a"),
         output: hex!("9e99a7bf31e710900662f65e617c5184"),
-        mac_key: &[], iv: &[], aad: &[], tag: &[],
+        second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -434,7 +434,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         key: pattern(19, 24),
         input: pattern(3, 263),
         output: hex!("f796079694eb4af1a752fa45165aa9af"),
-        mac_key: &[], iv: &[], aad: &[], tag: &[],
+        second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // NIST SP 800-38B, appendix D; nist-800-38b-aes256.txt
     KnownAnswer {
@@ -442,7 +442,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         key: hex!("603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4"),
         input: hex!("6bc1bee22e409f96e93d7e117393172a"),
         output: hex!("28a7023f452e8f82bd4bf28d8c37c35c"),
-        mac_key: &[], iv: &[], aad: &[], tag: &[],
+        second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -450,7 +450,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         key: pattern(19, 32),
         input: pattern(3, 263),
         output: hex!("abd4566a794c82c13c22d9540c5f01ec"),
-        mac_key: &[], iv: &[], aad: &[], tag: &[],
+        second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // NIST CAVP, GCMVS, additional data only; gcmEncryptExtIV128.rsp, those without plaintext
     KnownAnswer {
@@ -459,7 +459,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         iv: hex!("963836b67b188becf9ba1411"),
         input: hex!("9d115bb9bbd119fb777b6316065a9ac8"),
         output: hex!("c491889fa3eca4544ba0d51b8e0f3837"),
-        mac_key: &[], aad: &[], tag: &[],
+        second_key: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -468,7 +468,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         iv: pattern(203, 12),
         input: pattern(3, 263),
         output: hex!("6cae248d632105461c0b5e5b4baf6b16"),
-        mac_key: &[], aad: &[], tag: &[],
+        second_key: &[], aad: &[], tag: &[],
     },
     // NIST CAVP, GCMVS, additional data only; gcmEncryptExtIV192.rsp, those without plaintext
     KnownAnswer {
@@ -477,7 +477,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         iv: hex!("6c883cb8f9ff7e579034524e"),
         input: hex!("232713b8de0744b08251549aaa19154f"),
         output: hex!("2094f4989f850af3bbfc48b1895ec1de"),
-        mac_key: &[], aad: &[], tag: &[],
+        second_key: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -486,7 +486,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         iv: pattern(203, 12),
         input: pattern(3, 263),
         output: hex!("4951c59bbf2eef7a94399a63ba38f9e9"),
-        mac_key: &[], aad: &[], tag: &[],
+        second_key: &[], aad: &[], tag: &[],
     },
     // NIST CAVP, GCMVS, additional data only; gcmEncryptExtIV256.rsp, those without plaintext
     KnownAnswer {
@@ -495,7 +495,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         iv: hex!("32124a4d9e576aea2589f238"),
         input: hex!("d72bad0c38495eda50d55811945ee205"),
         output: hex!("6d6397c9e2030f5b8053bfe510f3f2cf"),
-        mac_key: &[], aad: &[], tag: &[],
+        second_key: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -504,7 +504,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         iv: pattern(203, 12),
         input: pattern(3, 263),
         output: hex!("b4ac056b83c4fed6292b17d5d1f3f9a3"),
-        mac_key: &[], aad: &[], tag: &[],
+        second_key: &[], aad: &[], tag: &[],
     },
     // RFC 7539, appendix A.3; rfc7539.txt
     KnownAnswer {
@@ -514,7 +514,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
             2067696d626c6520696e2074686520776162653a0a416c6c206d696d737920776572652074686520626f726f676f7665\
             732c0a416e6420746865206d6f6d65207261746873206f757467726162652e"),
         output: hex!("4541669a7eaaee61e708dc7cbcc5eb62"),
-        mac_key: &[], iv: &[], aad: &[], tag: &[],
+        second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -522,7 +522,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         key: pattern(19, 32),
         input: pattern(3, 263),
         output: hex!("09332fa56ecd56dd64905a61bd273582"),
-        mac_key: &[], iv: &[], aad: &[], tag: &[],
+        second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // NIST CAVP, AESAVS (known answers and multi-block messages); ECBMMT128.rsp
     KnownAnswer {
@@ -530,7 +530,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         key: hex!("7723d87d773a8bbfe1ae5b081235b566"),
         input: hex!("1b0a69b7bc534c16cecffae02cc5323190ceb413f1db3e9f0f79ba654c54b60e"),
         output: hex!("ad5b089515e7821087c61652dc477ab1f2cc6331a70dfc59c9ffb0c723c682f6"),
-        mac_key: &[], iv: &[], aad: &[], tag: &[],
+        second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -543,7 +543,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
             3c55d10bfe872e244f70a27d599919d9e123de30c7ac3c9fec5758740bd63d4b1da2a8305f81f79e0e9a3e81e814132b\
             c920fa24eac9a99eda2b10227a60902503fb4e29052bc2e9d509c7f13eb495464049d218df2e7c1805775cfda822a92d\
             17a014712f37ce15eff1c03393665acd6406f874a6af7b7af848a1d5a9ac43ae"),
-        mac_key: &[], iv: &[], aad: &[], tag: &[],
+        second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // NIST CAVP, AESAVS (known answers and multi-block messages); ECBMMT192.rsp
     KnownAnswer {
@@ -551,7 +551,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         key: hex!("c9c86a51224e5f1916d3f33a602f697afc852a2c44d30d5f"),
         input: hex!("64145e61e61cd96f796b187464fabbde6f42e693f501f1d73b3c606f00801506"),
         output: hex!("502a73e4051cfac8fe6343211a129f5a5f56710c41b32c84da978dda2cec34ad"),
-        mac_key: &[], iv: &[], aad: &[], tag: &[],
+        second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -564,7 +564,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
             ccdfe5ff53bc3edd0bc662a51e6d65b8aa2ade99e963175ac0d305d68cfa6aeb56e8569d661cd426074deec62c9ad3c8\
             24080282c20451ee89bbf1df4829d3cf233da137c1c9710c8cce0a49813ca69aee148514184541ab251d547784eb66e4\
             2052913a17be04647202e4e9f6ab6b317b768a723357abd86c59f18733285f96"),
-        mac_key: &[], iv: &[], aad: &[], tag: &[],
+        second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // NIST CAVP, AESAVS (known answers and multi-block messages); ECBMMT256.rsp
     KnownAnswer {
@@ -572,7 +572,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         key: hex!("7a52e4d342aa07255a7e7c34266cf7302abe2d4dd7ec4468a46187ee61825ffa"),
         input: hex!("7e771c6ee4b26db89050e982ba7e9803c8da34606434dd85d2910e538076d001"),
         output: hex!("a91d8b2ddf37520bc469470ad0dd6394923143ce55386beb1f9c4bd51584658e"),
-        mac_key: &[], iv: &[], aad: &[], tag: &[],
+        second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -585,7 +585,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
             cf84a10bb2725efd05669884347b549d95c780676ad78f1a55922a154d4d2c8863df853f5aa82054fe123ef0ec0d1d41\
             ed7851f7b4d01914829be717f6863563fe0320040ca0dc3a3f6c8f8ab390019e63de383d04d5e3fc5da7abf788aa8dea\
             14a57014468accfc5b8a8378203061626b689996cde4fd0265c51cba9cdfedf1"),
-        mac_key: &[], iv: &[], aad: &[], tag: &[],
+        second_key: &[], iv: &[], aad: &[], tag: &[],
     },
     // NIST CAVP, AESAVS (known answers and multi-block messages); CBCMMT128.rsp
     KnownAnswer {
@@ -594,7 +594,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         iv: hex!("aad1583cd91365e3bb2f0c3430d065bb"),
         input: hex!("068b25c7bfb1f8bdd4cfc908f69dffc5ddc726a197f0e5f720f730393279be91"),
         output: hex!("c4dc61d9725967a3020104a9738f23868527ce839aab1752fd8bdb95a82c4d00"),
-        mac_key: &[], aad: &[], tag: &[],
+        second_key: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -603,7 +603,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         iv: pattern(203, 16),
         input: pattern(3, 272),
         output: AES_128_CBC,
-        mac_key: &[], aad: &[], tag: &[],
+        second_key: &[], aad: &[], tag: &[],
     },
     // NIST CAVP, AESAVS (known answers and multi-block messages); CBCMMT192.rsp
     KnownAnswer {
@@ -612,7 +612,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         iv: hex!("f3d6667e8d4d791e60f7505ba383eb05"),
         input: hex!("9d4e4cccd1682321856df069e3f1c6fa391a083a9fb02d59db74c14081b3acc4"),
         output: hex!("51d44779f90d40a80048276c035cb49ca2a47bcb9b9cf7270b9144793787d53f"),
-        mac_key: &[], aad: &[], tag: &[],
+        second_key: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -621,7 +621,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         iv: pattern(203, 16),
         input: pattern(3, 272),
         output: AES_192_CBC,
-        mac_key: &[], aad: &[], tag: &[],
+        second_key: &[], aad: &[], tag: &[],
     },
     // NIST CAVP, AESAVS (known answers and multi-block messages); CBCMMT256.rsp
     KnownAnswer {
@@ -630,7 +630,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         iv: hex!("fdeaa134c8d7379d457175fd1a57d3fc"),
         input: hex!("50e9eee1ac528009e8cbcd356975881f957254b13f91d7c6662d10312052eb00"),
         output: hex!("2fa0df722a9fd3b64cb18fb2b3db55ff2267422757289413f8f657507412a64c"),
-        mac_key: &[], aad: &[], tag: &[],
+        second_key: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -639,7 +639,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         iv: pattern(203, 16),
         input: pattern(3, 272),
         output: AES_256_CBC,
-        mac_key: &[], aad: &[], tag: &[],
+        second_key: &[], aad: &[], tag: &[],
     },
     // RFC 3686, section 6; aes-128-ctr.txt
     KnownAnswer {
@@ -648,7 +648,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         iv: hex!("006cb6dbc0543b59da48d90b00000001"),
         input: hex!("000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"),
         output: hex!("5104a106168a72d9790d41ee8edad388eb2e1efc46da57c8fce630df9141be28"),
-        mac_key: &[], aad: &[], tag: &[],
+        second_key: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -657,7 +657,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         iv: pattern(203, 16),
         input: pattern(3, 272),
         output: AES_128_CTR,
-        mac_key: &[], aad: &[], tag: &[],
+        second_key: &[], aad: &[], tag: &[],
     },
     // RFC 3686, section 6; aes-192-ctr.txt
     KnownAnswer {
@@ -666,7 +666,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         iv: hex!("0096b03b020c6eadc2cb500d00000001"),
         input: hex!("000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"),
         output: hex!("453243fc609b23327edfaafa7131cd9f8490701c5ad4a79cfc1fe0ff42f4fb00"),
-        mac_key: &[], aad: &[], tag: &[],
+        second_key: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -675,7 +675,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         iv: pattern(203, 16),
         input: pattern(3, 272),
         output: AES_192_CTR,
-        mac_key: &[], aad: &[], tag: &[],
+        second_key: &[], aad: &[], tag: &[],
     },
     // RFC 3686, section 6; aes-256-ctr.txt
     KnownAnswer {
@@ -684,7 +684,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         iv: hex!("00faac24c1585ef15a43d87500000001"),
         input: hex!("000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"),
         output: hex!("f05e231b3894612c49ee000b804eb2a9b8306b508f839d6a5530831d9344af1c"),
-        mac_key: &[], aad: &[], tag: &[],
+        second_key: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -693,7 +693,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         iv: pattern(203, 16),
         input: pattern(3, 272),
         output: AES_256_CTR,
-        mac_key: &[], aad: &[], tag: &[],
+        second_key: &[], aad: &[], tag: &[],
     },
     // NIST CAVP, AESAVS (known answers and multi-block messages); OFBMMT128.rsp
     KnownAnswer {
@@ -702,7 +702,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         iv: hex!("5e5a8cf2808c720e01c1ed92d470a45d"),
         input: hex!("8e19c5cacd015a662e7f40cdecadbf79a68081c06d9544b41c2dd248e77633b4"),
         output: hex!("885dc48add7ee6a1839bc5c5e03beae071301ecf91a0111520cde0d3a112f5d2"),
-        mac_key: &[], aad: &[], tag: &[],
+        second_key: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -716,7 +716,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
             a19f8254da5d8e54b7ad15d4bde4c75c75eb2b9fa09a9343d863b4830eb2d25a67c027ea622e3f9edb52c8477d74e301\
             21e59fe994cf84b5da96add9fc5d1f232a60c7eef392a322ccf687d37426a0b5a583905a66ac2c439b2cfdcb2bb4fd8e\
             2a1f29d1d22266879ff556126dfd60cbc396361de00981"),
-        mac_key: &[], aad: &[], tag: &[],
+        second_key: &[], aad: &[], tag: &[],
     },
     // NIST CAVP, AESAVS (known answers and multi-block messages); OFBMMT192.rsp
     KnownAnswer {
@@ -725,7 +725,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         iv: hex!("39776bf5d8965c7b795e3c6f23115cac"),
         input: hex!("e8bc8453a7d47de7a9ccd94385b008693e4645f3179311b4a9a1e09c328012dc"),
         output: hex!("18132430a50b89c64c72c5d9092d8bfb844291799d70151690ca85837d89a79d"),
-        mac_key: &[], aad: &[], tag: &[],
+        second_key: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -739,7 +739,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
             50bc1b4df90c1dbc3a0b4f29792cd52e7227539a055b4288d64d3b40ba851f46f4896100440d11bd3547c20875cb928a\
             eb24427e3407284f369d58b36afeb72a966fdc89f7c0bee02f366d3a0f626347cfb2e317bf70261a0ff3d08f4b11cfa1\
             6b62ad1c769903dfd033369065d569325228f291d03d3d"),
-        mac_key: &[], aad: &[], tag: &[],
+        second_key: &[], aad: &[], tag: &[],
     },
     // NIST CAVP, AESAVS (known answers and multi-block messages); OFBMMT256.rsp
     KnownAnswer {
@@ -748,7 +748,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         iv: hex!("97bfebec0c2e7704d002dc6a1fd36901"),
         input: hex!("bb28705ef9e5151afc73e3886f25f52175dbb57ae36eacc5ac4e989b9d69bff9"),
         output: hex!("944169b510b2825505a14b22eaba744c19ee30da6ed697e3b879425f26808289"),
-        mac_key: &[], aad: &[], tag: &[],
+        second_key: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -762,7 +762,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
             eaf4b90859bf399b6e5bd71c155e6efade9a273ee2acb19bc878bdc9a8e52d41083d60193f425d2ab5c512fe0d977f4f\
             57ff745c8d4ed3b64d7856361c8c98aa220f32ff0a07475f25937074bb2d4fdd9bed290c19ab0bccc9848ed908fe3b60\
             d415437d2a7be8eb136e862b67a065f818d8fcda5dd59c"),
-        mac_key: &[], aad: &[], tag: &[],
+        second_key: &[], aad: &[], tag: &[],
     },
     // NIST CAVP, AESAVS (known answers and multi-block messages); CFB128MMT128.rsp
     KnownAnswer {
@@ -771,7 +771,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         iv: hex!("5337ddeaf89a00dd4d58d860de968469"),
         input: hex!("cc1172f2f80866d0768b25f70fcf6361aab7c627c8488f97525d7d88949beeea"),
         output: hex!("cdcf093bb7840df225683b58a479b00d5de5553a7e85eae4b70bf46dc729dd31"),
-        mac_key: &[], aad: &[], tag: &[],
+        second_key: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -785,7 +785,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
             14dc218ca05e918f5f43d1aad7034348b9c87d90ceb8e9eb57f038c1fe4e87386cc61a75de1c0aebd367bf5600431b20\
             f4d1efc262204d8a98f181a803c0de1e5d378500d74c5e654e65a08f20ea9c5e226b81439b5acaca7b107a93ae4598d1\
             a003e3999834e44c0f8fb4b0063499507359652012dfc6"),
-        mac_key: &[], aad: &[], tag: &[],
+        second_key: &[], aad: &[], tag: &[],
     },
     // NIST CAVP, AESAVS (known answers and multi-block messages); CFB128MMT192.rsp
     KnownAnswer {
@@ -794,7 +794,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         iv: hex!("3743793c7144a755768437f4ef5a33c8"),
         input: hex!("f84ebf42a758971c369949e288f775c9cf6a82ab51b286576b45652cd68c3ce6"),
         output: hex!("a3bd28bb817bdb3f6492827f2aa3e6e134c254129d8f20dbc92389b7d89702d6"),
-        mac_key: &[], aad: &[], tag: &[],
+        second_key: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -808,7 +808,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
             29a42024d86432424e4d0076ff014398a3b684b01eeaf11df22753a3439f568516e2235add9ab2d43949cbcc07c83901\
             3d6ad1bde794cb31556e9434cf32ccf8c993db7020ea6ac4afad6ba4c79e516eb9d3a2290b7529a67cf6cb88bab4a589\
             0a5fd384db4b1e4f4b4c4b263218ae7d254b9ac6c0f5d4"),
-        mac_key: &[], aad: &[], tag: &[],
+        second_key: &[], aad: &[], tag: &[],
     },
     // NIST CAVP, AESAVS (known answers and multi-block messages); CFB128MMT256.rsp
     KnownAnswer {
@@ -817,7 +817,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         iv: hex!("821dd21653ece3af675cd25d26017ae3"),
         input: hex!("3cb4f17e775c2d6d06dd60f15d6c3a103e5131727f9c6cb80d13e00f316eb904"),
         output: hex!("ae375db9f28148c460f6c6b6665fcc2ff6b50b8eaf82c64bba8c649efd4731bc"),
-        mac_key: &[], aad: &[], tag: &[],
+        second_key: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -831,7 +831,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
             76afca744f7f13ac3e8f201c1c27d4cc2001f12c4ca780078cfcb11fa9b68f4787232e488eaac1935c6de7c46b499fe4\
             d72fd1a481bc71b606480985ebb6ac63deefa0bb98a51d231bf77beec66e12d693b61aa8fbbac2a78f299a5cbb701e4f\
             f418de5aeb7650d89fe3a70cbb0785af8e1961494658ba"),
-        mac_key: &[], aad: &[], tag: &[],
+        second_key: &[], aad: &[], tag: &[],
     },
     // NIST CAVP, XTSVS, tweak as 128 bits (whole bytes only); XTSGenAES128.rsp
     KnownAnswer {
@@ -840,7 +840,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         iv: hex!("873edea653b643bd8bcf51403197ed14"),
         input: hex!("236f8a5b58dd55f6194ed70c4ac1a17f1fe60ec9a6c454d087ccb77d6b638c47"),
         output: hex!("22e6a3c6379dcf7599b052b5a749c7f78ad8a11b9f1aa9430cf3aef445682e19"),
-        mac_key: &[], aad: &[], tag: &[],
+        second_key: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -854,7 +854,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
             b7551cd7650c23927db9f1938550916eeccf7a528f89a742aae5df1958231b4478f24916785048433fc8c76c4494b475\
             5b7054d02be80ad1e9fef6555eb3c26c801d8400ed8f4a1a0b04497215f0b2cdb9ed1ab73e3f8d7f507f82c26503ea05\
             101d8b0a0aa39f54f42e9408ae58a60321a0c9995cc96b"),
-        mac_key: &[], aad: &[], tag: &[],
+        second_key: &[], aad: &[], tag: &[],
     },
     // NIST CAVP, XTSVS, tweak as 128 bits (whole bytes only); XTSGenAES256.rsp
     KnownAnswer {
@@ -864,7 +864,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         iv: hex!("adf8d92627464ad2f0428e84a9f87564"),
         input: hex!("2eedea52cd8215e1acc647e810bbc3642e87287f8d2e57e36c0a24fbc12a202e"),
         output: hex!("cbaad0e2f6cea3f50b37f934d46a9b130b9d54f07e34f36af793e86f73c6d7db"),
-        mac_key: &[], aad: &[], tag: &[],
+        second_key: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -878,7 +878,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
             6c87fb5e8eb45a97be6c1182933e412762ebf923269a328b90544146a2c60bc3aed1090e36b69b46c9f97b5d9f4cfc60\
             d4c8b5553766ef716518d4d57c9f3e77f8e6be23e751a9d83f106ee64bf7226b4031642749c568cbe1efa902f416f134\
             2936a5d78a6120a879aba8e4fb1b5e724e2424672568b9"),
-        mac_key: &[], aad: &[], tag: &[],
+        second_key: &[], aad: &[], tag: &[],
     },
     // NIST CAVP, TDES (SP 800-20 known answers and multi-block messages); TCBCMMT3.rsp
     KnownAnswer {
@@ -887,7 +887,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         iv: hex!("3c5220327c502b44"),
         input: hex!("6174079dda53ca723ebf00a66837f8d5ce648c08acaa5ee45ffe62210ef79d3e"),
         output: hex!("f5bd4d600bed77bec78409e3530ebda1d815506ed53103015b87e371ae000958"),
-        mac_key: &[], aad: &[], tag: &[],
+        second_key: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -901,7 +901,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
             18004353da8afbf19b234e2d581c041e3f3e0009e9c76109ca43e7e489f73af671dae99daa2f22fa74e9c55d44e7ff1b\
             9de785b58fbeffa911c219b43252d74bf530b6c59352878408053b71cb231729669732878e0cf518f4f795a8fceb3acd\
             3338f7ae9a4d45a5b46465d89f0e3f669a358b4b982e98bbffb197757857ec13"),
-        mac_key: &[], aad: &[], tag: &[],
+        second_key: &[], aad: &[], tag: &[],
     },
     // RFC 7539, appendix A.2; rfc7539.txt
     KnownAnswer {
@@ -912,7 +912,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
             00000000000000000000000000000000"),
         output: hex!("76b8e0ada0f13d90405d6ae55386bd28bdd219b8a08ded1aa836efcc8b770dc7da41597c5157488d7724e03fb8d84a37\
             6a43b8f41518a11cc387b669b2ee6586"),
-        mac_key: &[], aad: &[], tag: &[],
+        second_key: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {
@@ -926,7 +926,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
             6f0f9bed637334552595c34a18abaff201e32d93fe42370c55d87e8b8ef88698fbc86271bae02a7aea301fc58d95c573\
             42f9b766e7febd2bfc227cebd0839f2c6fc125fe5c780fe661852b03980617f0fd0ef53a802c794edda9c91aba8843a4\
             d27873324b68e696f513d0ce5c9bb7acbd2b5e9d1968fc"),
-        mac_key: &[], aad: &[], tag: &[],
+        second_key: &[], aad: &[], tag: &[],
     },
     // NIST CAVP, GCMVS; gcmEncryptExtIV128.rsp
     KnownAnswer {
@@ -937,7 +937,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: hex!("c3b3c41f113a31b73d9a5cd432103069"),
         output: hex!("93fe7d9e9bfd10348a5606e5cafa7354"),
         tag: hex!("0032a1dc85f1c9786925a2e71d8272dd"),
-        mac_key: &[],
+        second_key: &[],
     },
     // computed
     KnownAnswer {
@@ -953,7 +953,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
             cff7c696b8b14a4beacd0800ee03ab43e21dee154ae76350d8d0ae9fea912adc053b2e38fb5b1dbeaea297f48368a666\
             0126bcd794608bfe3490c9837f085720dc0b797957c27a"),
         tag: hex!("7d25951878f8e4b422244686490c6cb1"),
-        mac_key: &[],
+        second_key: &[],
     },
     // NIST CAVP, GCMVS; gcmEncryptExtIV192.rsp
     KnownAnswer {
@@ -964,7 +964,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: hex!("37222d30895eb95884bbbbaee4d9cae1"),
         output: hex!("a54b5da33fc1196a8ef31a5321bfcaeb"),
         tag: hex!("1c198086450ae1834dd6c2636796bce2"),
-        mac_key: &[],
+        second_key: &[],
     },
     // computed
     KnownAnswer {
@@ -980,7 +980,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
             63cca266ee447c9bb058bc97021e3f44345af9d1ea281eab8f7b0c8309f18d43bb76f4c885c04c19ace0a75141e77b38\
             3a7cc2cb44f568aead7dd68dd7af000c0632c39b7b5e81"),
         tag: hex!("fd6c49568d7ed0d9a6701f7e78c628a3"),
-        mac_key: &[],
+        second_key: &[],
     },
     // NIST CAVP, GCMVS; gcmEncryptExtIV256.rsp
     KnownAnswer {
@@ -991,7 +991,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: hex!("2d71bcfa914e4ac045b2aa60955fad24"),
         output: hex!("8995ae2e6df3dbf96fac7b7137bae67f"),
         tag: hex!("eca5aa77d51d4a0a14d9c51e1da474ab"),
-        mac_key: &[],
+        second_key: &[],
     },
     // computed
     KnownAnswer {
@@ -1007,7 +1007,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
             5a2e2fedde606ef2a7a81e4f629cb1c26c04e8d397d050f5b2fa14a70e5bc3a817859753197ef37313d1c986c6909d26\
             93f1e5412156a38da140e722ca2aa77d66042353a667ad"),
         tag: hex!("cc1a6dbd2d1eecb41d64f4b326497911"),
-        mac_key: &[],
+        second_key: &[],
     },
     // NIST CAVP, CCMVS; VNT128.rsp
     KnownAnswer {
@@ -1018,7 +1018,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: hex!("b6f345204526439daf84998f380dcfb4b4167c959c04ff65"),
         output: hex!("9575e16f35da3c88a19c26a7b762044f4d7bbbafeff05d75"),
         tag: hex!("4829e2a7752fa3a14890972884b511d8"),
-        mac_key: &[],
+        second_key: &[],
     },
     // computed
     KnownAnswer {
@@ -1034,7 +1034,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
             a3415c8b0edb5671ca4c1122b79d777dbcd75f6ab79fdc880e58314acb329cc081d245e81701d2cf5ca6797ba17eefec\
             2a066a8a13474d380e575e01b90bb454918e578dd8ffde"),
         tag: hex!("d992062e1712f3185839b96f289cbf9e"),
-        mac_key: &[],
+        second_key: &[],
     },
     // NIST CAVP, CCMVS; VNT192.rsp
     KnownAnswer {
@@ -1045,7 +1045,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: hex!("062eafb0cd09d26e65108c0f56fcc7a305f31c34e0f3a24c"),
         output: hex!("721344e2fd05d2ee50713531052d75e4071103ab0436f65f"),
         tag: hex!("0af2a663da51bac626c9f4128ba5ec0b"),
-        mac_key: &[],
+        second_key: &[],
     },
     // computed
     KnownAnswer {
@@ -1061,7 +1061,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
             e2a5046c1416cb1e43524f6ad58a42677e18cafceb56123cbb2faf41f649b2c192ce7a447c1c656579eb7bdfff581c75\
             69860978226d8d46ba39504698fb4bfabac560928d15c3"),
         tag: hex!("035f0ee32c60c9b6de14a47bcab2bd7a"),
-        mac_key: &[],
+        second_key: &[],
     },
     // NIST CAVP, CCMVS; VNT256.rsp
     KnownAnswer {
@@ -1072,7 +1072,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: hex!("98626ffc6c44f13c964e7fcb7d16e988990d6d063d012d33"),
         output: hex!("50e22db70ac2bab6d6af7059c90d00fbf0fb52eee5eb650e"),
         tag: hex!("08aca7dec636170f481dcb9fefb85c05"),
-        mac_key: &[],
+        second_key: &[],
     },
     // computed
     KnownAnswer {
@@ -1088,7 +1088,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
             9c94c1af8f11cf36c517a48b75ffd47eac6f8ddfde8f05fc05ad1e18d54beb67a3a1a8641362ee143aa224e9a99eb47f\
             7b1293192b4b0c81273761cf82cad73d47e905875f739c"),
         tag: hex!("4e7f66e59762c86de1847ed280b63da2"),
-        mac_key: &[],
+        second_key: &[],
     },
     // RFC 7539, section 2.8.2, and BoringSSL's chacha20_poly1305_tests.txt; boringssl.txt
     KnownAnswer {
@@ -1103,7 +1103,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
             1a71de0a9e060b2905d6a5b67ecd3b3692ddbd7f2d778b8c9803aee328091b58fab324e4fad675945585808b4831d7bc\
             3ff4def08e4b7a9de576d26586cec64b6116"),
         tag: hex!("1ae10b594f09e26a7e902ecbd0600691"),
-        mac_key: &[],
+        second_key: &[],
     },
     // computed
     KnownAnswer {
@@ -1119,7 +1119,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
             7355eca05b32fc68757d08fb7fbf1a527b85e9e5389914510b1cf696a339a7c3856a5166ee3193373b6844aa9fe102cd\
             f2a720f42eed4f268a132ebd955b4f0805f0a7fe8b6fc0"),
         tag: hex!("890d684f816edee2e7170fa107dc6e88"),
-        mac_key: &[],
+        second_key: &[],
     },
     // computed
     KnownAnswer {
@@ -1130,7 +1130,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         input: pattern(0, 32),
         output: hex!("84dede08c47a9fdcbdf4c1381dc496281d7bb61671e5121c8d273509e04ba346"),
         tag: hex!("18b001b8af1c515df6419eebf183e549"),
-        mac_key: &[],
+        second_key: &[],
     },
     // computed
     KnownAnswer {
@@ -1146,13 +1146,13 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
             7b7d822a7bc156435c77f194484f8e629ad4bd31e39bc2f53b856d479f3302c0bd20cd1571748e3c76d2d201f29c210b\
             df40c2d306913f52e2a8360803512d62c97c770b82a87a"),
         tag: hex!("5b2b48587dbb03ed204de1c60d73bb1f"),
-        mac_key: &[],
+        second_key: &[],
     },
     // computed
     KnownAnswer {
         algorithm: Algorithm::Aes128CbcHmacSha1,
         key: pattern(16, 16),
-        mac_key: pattern(96, 20),
+        second_key: pattern(96, 20),
         iv: pattern(200, 16),
         aad: pattern(85, 12),
         input: pattern(0, 32),
@@ -1163,7 +1163,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes128CbcHmacSha1,
         key: pattern(19, 16),
-        mac_key: pattern(99, 20),
+        second_key: pattern(99, 20),
         iv: pattern(203, 16),
         aad: pattern(88, 20),
         input: pattern(3, 272),
@@ -1174,7 +1174,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes128CbcHmacSha256,
         key: pattern(16, 16),
-        mac_key: pattern(96, 32),
+        second_key: pattern(96, 32),
         iv: pattern(200, 16),
         aad: pattern(85, 12),
         input: pattern(0, 32),
@@ -1185,7 +1185,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes128CbcHmacSha256,
         key: pattern(19, 16),
-        mac_key: pattern(99, 32),
+        second_key: pattern(99, 32),
         iv: pattern(203, 16),
         aad: pattern(88, 20),
         input: pattern(3, 272),
@@ -1196,7 +1196,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes128CbcHmacSha384,
         key: pattern(16, 16),
-        mac_key: pattern(96, 48),
+        second_key: pattern(96, 48),
         iv: pattern(200, 16),
         aad: pattern(85, 12),
         input: pattern(0, 32),
@@ -1207,7 +1207,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes128CbcHmacSha384,
         key: pattern(19, 16),
-        mac_key: pattern(99, 48),
+        second_key: pattern(99, 48),
         iv: pattern(203, 16),
         aad: pattern(88, 20),
         input: pattern(3, 272),
@@ -1218,7 +1218,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes128CbcHmacSha512,
         key: pattern(16, 16),
-        mac_key: pattern(96, 64),
+        second_key: pattern(96, 64),
         iv: pattern(200, 16),
         aad: pattern(85, 12),
         input: pattern(0, 32),
@@ -1230,7 +1230,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes128CbcHmacSha512,
         key: pattern(19, 16),
-        mac_key: pattern(99, 64),
+        second_key: pattern(99, 64),
         iv: pattern(203, 16),
         aad: pattern(88, 20),
         input: pattern(3, 272),
@@ -1242,7 +1242,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes192CbcHmacSha1,
         key: pattern(16, 24),
-        mac_key: pattern(96, 20),
+        second_key: pattern(96, 20),
         iv: pattern(200, 16),
         aad: pattern(85, 12),
         input: pattern(0, 32),
@@ -1253,7 +1253,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes192CbcHmacSha1,
         key: pattern(19, 24),
-        mac_key: pattern(99, 20),
+        second_key: pattern(99, 20),
         iv: pattern(203, 16),
         aad: pattern(88, 20),
         input: pattern(3, 272),
@@ -1264,7 +1264,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes192CbcHmacSha256,
         key: pattern(16, 24),
-        mac_key: pattern(96, 32),
+        second_key: pattern(96, 32),
         iv: pattern(200, 16),
         aad: pattern(85, 12),
         input: pattern(0, 32),
@@ -1275,7 +1275,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes192CbcHmacSha256,
         key: pattern(19, 24),
-        mac_key: pattern(99, 32),
+        second_key: pattern(99, 32),
         iv: pattern(203, 16),
         aad: pattern(88, 20),
         input: pattern(3, 272),
@@ -1286,7 +1286,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes192CbcHmacSha384,
         key: pattern(16, 24),
-        mac_key: pattern(96, 48),
+        second_key: pattern(96, 48),
         iv: pattern(200, 16),
         aad: pattern(85, 12),
         input: pattern(0, 32),
@@ -1297,7 +1297,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes192CbcHmacSha384,
         key: pattern(19, 24),
-        mac_key: pattern(99, 48),
+        second_key: pattern(99, 48),
         iv: pattern(203, 16),
         aad: pattern(88, 20),
         input: pattern(3, 272),
@@ -1308,7 +1308,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes192CbcHmacSha512,
         key: pattern(16, 24),
-        mac_key: pattern(96, 64),
+        second_key: pattern(96, 64),
         iv: pattern(200, 16),
         aad: pattern(85, 12),
         input: pattern(0, 32),
@@ -1320,7 +1320,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes192CbcHmacSha512,
         key: pattern(19, 24),
-        mac_key: pattern(99, 64),
+        second_key: pattern(99, 64),
         iv: pattern(203, 16),
         aad: pattern(88, 20),
         input: pattern(3, 272),
@@ -1332,7 +1332,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes256CbcHmacSha1,
         key: pattern(16, 32),
-        mac_key: pattern(96, 20),
+        second_key: pattern(96, 20),
         iv: pattern(200, 16),
         aad: pattern(85, 12),
         input: pattern(0, 32),
@@ -1343,7 +1343,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes256CbcHmacSha1,
         key: pattern(19, 32),
-        mac_key: pattern(99, 20),
+        second_key: pattern(99, 20),
         iv: pattern(203, 16),
         aad: pattern(88, 20),
         input: pattern(3, 272),
@@ -1354,7 +1354,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes256CbcHmacSha256,
         key: pattern(16, 32),
-        mac_key: pattern(96, 32),
+        second_key: pattern(96, 32),
         iv: pattern(200, 16),
         aad: pattern(85, 12),
         input: pattern(0, 32),
@@ -1365,7 +1365,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes256CbcHmacSha256,
         key: pattern(19, 32),
-        mac_key: pattern(99, 32),
+        second_key: pattern(99, 32),
         iv: pattern(203, 16),
         aad: pattern(88, 20),
         input: pattern(3, 272),
@@ -1376,7 +1376,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes256CbcHmacSha384,
         key: pattern(16, 32),
-        mac_key: pattern(96, 48),
+        second_key: pattern(96, 48),
         iv: pattern(200, 16),
         aad: pattern(85, 12),
         input: pattern(0, 32),
@@ -1387,7 +1387,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes256CbcHmacSha384,
         key: pattern(19, 32),
-        mac_key: pattern(99, 48),
+        second_key: pattern(99, 48),
         iv: pattern(203, 16),
         aad: pattern(88, 20),
         input: pattern(3, 272),
@@ -1398,7 +1398,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes256CbcHmacSha512,
         key: pattern(16, 32),
-        mac_key: pattern(96, 64),
+        second_key: pattern(96, 64),
         iv: pattern(200, 16),
         aad: pattern(85, 12),
         input: pattern(0, 32),
@@ -1410,7 +1410,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes256CbcHmacSha512,
         key: pattern(19, 32),
-        mac_key: pattern(99, 64),
+        second_key: pattern(99, 64),
         iv: pattern(203, 16),
         aad: pattern(88, 20),
         input: pattern(3, 272),
@@ -1422,7 +1422,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes128CtrHmacSha1,
         key: pattern(16, 16),
-        mac_key: pattern(96, 20),
+        second_key: pattern(96, 20),
         iv: pattern(200, 16),
         aad: pattern(85, 12),
         input: pattern(0, 32),
@@ -1433,7 +1433,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes128CtrHmacSha1,
         key: pattern(19, 16),
-        mac_key: pattern(99, 20),
+        second_key: pattern(99, 20),
         iv: pattern(203, 16),
         aad: pattern(88, 20),
         input: pattern(3, 272),
@@ -1444,7 +1444,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes128CtrHmacSha256,
         key: pattern(16, 16),
-        mac_key: pattern(96, 32),
+        second_key: pattern(96, 32),
         iv: pattern(200, 16),
         aad: pattern(85, 12),
         input: pattern(0, 32),
@@ -1455,7 +1455,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes128CtrHmacSha256,
         key: pattern(19, 16),
-        mac_key: pattern(99, 32),
+        second_key: pattern(99, 32),
         iv: pattern(203, 16),
         aad: pattern(88, 20),
         input: pattern(3, 272),
@@ -1466,7 +1466,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes128CtrHmacSha384,
         key: pattern(16, 16),
-        mac_key: pattern(96, 48),
+        second_key: pattern(96, 48),
         iv: pattern(200, 16),
         aad: pattern(85, 12),
         input: pattern(0, 32),
@@ -1477,7 +1477,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes128CtrHmacSha384,
         key: pattern(19, 16),
-        mac_key: pattern(99, 48),
+        second_key: pattern(99, 48),
         iv: pattern(203, 16),
         aad: pattern(88, 20),
         input: pattern(3, 272),
@@ -1488,7 +1488,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes128CtrHmacSha512,
         key: pattern(16, 16),
-        mac_key: pattern(96, 64),
+        second_key: pattern(96, 64),
         iv: pattern(200, 16),
         aad: pattern(85, 12),
         input: pattern(0, 32),
@@ -1500,7 +1500,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes128CtrHmacSha512,
         key: pattern(19, 16),
-        mac_key: pattern(99, 64),
+        second_key: pattern(99, 64),
         iv: pattern(203, 16),
         aad: pattern(88, 20),
         input: pattern(3, 272),
@@ -1512,7 +1512,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes192CtrHmacSha1,
         key: pattern(16, 24),
-        mac_key: pattern(96, 20),
+        second_key: pattern(96, 20),
         iv: pattern(200, 16),
         aad: pattern(85, 12),
         input: pattern(0, 32),
@@ -1523,7 +1523,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes192CtrHmacSha1,
         key: pattern(19, 24),
-        mac_key: pattern(99, 20),
+        second_key: pattern(99, 20),
         iv: pattern(203, 16),
         aad: pattern(88, 20),
         input: pattern(3, 272),
@@ -1534,7 +1534,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes192CtrHmacSha256,
         key: pattern(16, 24),
-        mac_key: pattern(96, 32),
+        second_key: pattern(96, 32),
         iv: pattern(200, 16),
         aad: pattern(85, 12),
         input: pattern(0, 32),
@@ -1545,7 +1545,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes192CtrHmacSha256,
         key: pattern(19, 24),
-        mac_key: pattern(99, 32),
+        second_key: pattern(99, 32),
         iv: pattern(203, 16),
         aad: pattern(88, 20),
         input: pattern(3, 272),
@@ -1556,7 +1556,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes192CtrHmacSha384,
         key: pattern(16, 24),
-        mac_key: pattern(96, 48),
+        second_key: pattern(96, 48),
         iv: pattern(200, 16),
         aad: pattern(85, 12),
         input: pattern(0, 32),
@@ -1567,7 +1567,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes192CtrHmacSha384,
         key: pattern(19, 24),
-        mac_key: pattern(99, 48),
+        second_key: pattern(99, 48),
         iv: pattern(203, 16),
         aad: pattern(88, 20),
         input: pattern(3, 272),
@@ -1578,7 +1578,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes192CtrHmacSha512,
         key: pattern(16, 24),
-        mac_key: pattern(96, 64),
+        second_key: pattern(96, 64),
         iv: pattern(200, 16),
         aad: pattern(85, 12),
         input: pattern(0, 32),
@@ -1590,7 +1590,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes192CtrHmacSha512,
         key: pattern(19, 24),
-        mac_key: pattern(99, 64),
+        second_key: pattern(99, 64),
         iv: pattern(203, 16),
         aad: pattern(88, 20),
         input: pattern(3, 272),
@@ -1602,7 +1602,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes256CtrHmacSha1,
         key: pattern(16, 32),
-        mac_key: pattern(96, 20),
+        second_key: pattern(96, 20),
         iv: pattern(200, 16),
         aad: pattern(85, 12),
         input: pattern(0, 32),
@@ -1613,7 +1613,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes256CtrHmacSha1,
         key: pattern(19, 32),
-        mac_key: pattern(99, 20),
+        second_key: pattern(99, 20),
         iv: pattern(203, 16),
         aad: pattern(88, 20),
         input: pattern(3, 272),
@@ -1624,7 +1624,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes256CtrHmacSha256,
         key: pattern(16, 32),
-        mac_key: pattern(96, 32),
+        second_key: pattern(96, 32),
         iv: pattern(200, 16),
         aad: pattern(85, 12),
         input: pattern(0, 32),
@@ -1635,7 +1635,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes256CtrHmacSha256,
         key: pattern(19, 32),
-        mac_key: pattern(99, 32),
+        second_key: pattern(99, 32),
         iv: pattern(203, 16),
         aad: pattern(88, 20),
         input: pattern(3, 272),
@@ -1646,7 +1646,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes256CtrHmacSha384,
         key: pattern(16, 32),
-        mac_key: pattern(96, 48),
+        second_key: pattern(96, 48),
         iv: pattern(200, 16),
         aad: pattern(85, 12),
         input: pattern(0, 32),
@@ -1657,7 +1657,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes256CtrHmacSha384,
         key: pattern(19, 32),
-        mac_key: pattern(99, 48),
+        second_key: pattern(99, 48),
         iv: pattern(203, 16),
         aad: pattern(88, 20),
         input: pattern(3, 272),
@@ -1668,7 +1668,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes256CtrHmacSha512,
         key: pattern(16, 32),
-        mac_key: pattern(96, 64),
+        second_key: pattern(96, 64),
         iv: pattern(200, 16),
         aad: pattern(85, 12),
         input: pattern(0, 32),
@@ -1680,7 +1680,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     KnownAnswer {
         algorithm: Algorithm::Aes256CtrHmacSha512,
         key: pattern(19, 32),
-        mac_key: pattern(99, 64),
+        second_key: pattern(99, 64),
         iv: pattern(203, 16),
         aad: pattern(88, 20),
         input: pattern(3, 272),
@@ -1688,12 +1688,48 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         tag: hex!("87a3e77a21645328e488e14fdf1e296ba46c5ad7a24ba695a7d56f1b91551464a02be7d24b253e34ac8809dba44d9fbd\
             efc01c2882e15bbab6e977dda299d45e"),
     },
+    // the Ed25519 page of its authors; sign.input
+    KnownAnswer {
+        algorithm: Algorithm::Ed25519,
+        key: hex!("0a47d10452ae2febec518a1c7c362890c3fc1a49d34b03b6467d35c904a8362d"),
+        second_key: hex!("34e5a8508c4743746962c066e4badea2201b8ab484de5c4f94476ccd2143955b"),
+        input: hex!("c942fa7ac6b23ab7ff612fdc8e68ef39"),
+        output: hex!("2a3d27dc40d0a8127949a3b7f908b3688f63b7f14f651aacd715940bdbe27a0809aac142f47ab0e1e44fa490ba87ce53\
+            92f33a891539caf1ef4c367cae54500c"),
+        iv: &[], aad: &[], tag: &[],
+    },
+    // computed
+    KnownAnswer {
+        algorithm: Algorithm::Ed25519,
+        key: pattern(19, 32),
+        second_key: hex!("326657897b3c6155cf0676c703eb51681a528fc33ab1852a2ddcba2bdbe8384d"),
+        input: pattern(3, 263),
+        output: hex!("026976d96b132ae3ca90310aafa088a44edbe66dd510f61c5e47a6e7de1cb47645de643e6f0b640b83649ebbcf0fe358\
+            4b336a5967c14b3898298a1de7a3d707"),
+        iv: &[], aad: &[], tag: &[],
+    },
+    // RFC 7748, section 5.2; rfc7748.txt
+    KnownAnswer {
+        algorithm: Algorithm::X25519,
+        key: hex!("a546e36bf0527c9d3b16154b82465edd62144c0ac1fc5a18506a2244ba449ac4"),
+        input: hex!("e6db6867583030db3594c1a424b15f7c726624ec26b3353b10a903a6d0ab1c4c"),
+        output: hex!("c3da55379de9c6908e94ea4df28d084f32eccf03491c71f754b4075577a28552"),
+        second_key: &[], iv: &[], aad: &[], tag: &[],
+    },
+    // computed
+    KnownAnswer {
+        algorithm: Algorithm::X25519,
+        key: pattern(19, 32),
+        input: pattern(3, 32),
+        output: hex!("be70f3d95ca1f4b9a789514b57a73ff45ba06917655862e4c7eb6a48f9d3b04e"),
+        second_key: &[], iv: &[], aad: &[], tag: &[],
+    },
     // computed
     KnownAnswer {
         algorithm: Algorithm::Null,
         input: pattern(3, 263),
         output: pattern(3, 263),
-        key: &[], mac_key: &[], iv: &[], aad: &[], tag: &[],
+        key: &[], second_key: &[], iv: &[], aad: &[], tag: &[],
     },
 ];
 

@@ -8,12 +8,12 @@ use crate::{Algorithm, Kind, Misuse, Operation, Outcome, tags_equal};
 /// Which way a session is used. Devices may prepare less for a session that goes one way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// Both ways; also the direction of digests and MACs.
+    /// Both ways; also the direction of digests, MACs and key exchange.
     #[default]
     Both,
-    /// Encrypt or seal only.
+    /// Encrypt, seal or sign only.
     Encrypt,
-    /// Decrypt or open only.
+    /// Decrypt, open or verify only. Of signatures, the key is then the public one.
     Decrypt,
 }
 
@@ -38,7 +38,8 @@ pub struct SessionParams {
 }
 
 impl SessionParams {
-    /// `key` is empty for digests, and both halves one after the other for XTS.
+    /// `key` is empty for digests, both halves one after the other for XTS, and the private key for signatures (but see
+    /// [`Direction::Decrypt`]) and key exchange.
     pub fn new(algorithm: Algorithm, key: &[u8]) -> Self {
         Self {
             algorithm,
@@ -98,7 +99,7 @@ impl SessionParams {
         &self.mac_key
     }
 
-    /// The bytes of a digest, MAC or tag of this session; 0 for ciphers.
+    /// The bytes of a digest, MAC, tag, signature or secret of this session; 0 for ciphers.
     pub fn tag_length(&self) -> usize {
         self.tag_len
     }
@@ -114,6 +115,9 @@ impl SessionParams {
             Operation::Open => kind == Kind::Aead && self.direction != Direction::Encrypt,
             Operation::Digest => kind == Kind::Digest,
             Operation::Mac => kind == Kind::Mac,
+            Operation::Sign => kind == Kind::Signature && self.direction != Direction::Decrypt,
+            Operation::Verify => kind == Kind::Signature && self.direction != Direction::Encrypt,
+            Operation::Derive => kind == Kind::Exchange,
         }
     }
 
@@ -177,7 +181,15 @@ impl SessionParams {
                 }
                 Ok(self.data_length(bytes, iv.len()))
             }
-            Operands::Digest { output, .. } => output_length(output.len(), self.tag_len).map(|()| None),
+            Operands::Digest { output, .. } | Operands::Sign { output, .. } => {
+                output_length(output.len(), self.tag_len).map(|()| None)
+            }
+            // As the tag of an AEAD.
+            Operands::Verify { signature, .. } => Ok((signature.len() != self.tag_len).then_some(Outcome::BadTag)),
+            Operands::Derive { output, .. } => {
+                output_length(output.len(), self.tag_len)?;
+                Ok(self.data_length(bytes, 0))
+            }
             Operands::Mac { iv, output, .. } => {
                 iv_length(iv)?;
                 output_length(output.len(), self.tag_len).map(|()| None)
@@ -211,7 +223,7 @@ impl SessionParams {
         match self.algorithm.kind() {
             Kind::Digest => Some(Operation::Digest),
             Kind::Mac if self.algorithm.info().iv.max == 0 => Some(Operation::Mac),
-            Kind::Mac | Kind::Cipher | Kind::Aead => None,
+            Kind::Mac | Kind::Cipher | Kind::Aead | Kind::Signature | Kind::Exchange => None,
         }
     }
 }

@@ -17,10 +17,13 @@ use crate::{Algorithm, Operation};
 pub enum Outcome {
     /// The output is complete.
     Done,
-    /// The tag is not the tag of this data. The output holds no plaintext: it is as it was, or zeros.
+    /// The tag is not the tag of this data, or the signature not the signature. The output holds no plaintext: it is as it was,
+    /// or zeros.
     BadTag,
     /// The data has a length that the algorithm cannot have. The output is as it was.
     BadLength,
+    /// With the peer's public key, any private key leads to the same secret (RFC 7748, 6.1). The output is as it was, or zeros.
+    BadKey,
 }
 
 impl Outcome {
@@ -36,6 +39,7 @@ impl fmt::Display for Outcome {
             Outcome::Done => "done",
             Outcome::BadTag => "the tag does not fit the data",
             Outcome::BadLength => "the algorithm has no data of this length",
+            Outcome::BadKey => "the peer's public key makes no secret",
         })
     }
 }
@@ -178,6 +182,27 @@ pub enum Operands<'a> {
         /// Receives the MAC, cut to the tag length of the session.
         output: &'a mut [u8],
     },
+    /// [`Operation::Sign`].
+    Sign {
+        /// Message.
+        input: &'a [u8],
+        /// Receives the signature.
+        output: &'a mut [u8],
+    },
+    /// [`Operation::Verify`].
+    Verify {
+        /// Message.
+        input: &'a [u8],
+        /// The signature that came with it.
+        signature: &'a [u8],
+    },
+    /// [`Operation::Derive`].
+    Derive {
+        /// The peer's public key.
+        input: &'a [u8],
+        /// Receives the shared secret.
+        output: &'a mut [u8],
+    },
     /// The next piece of a stream's message.
     Update {
         /// The stream, of the device that runs this.
@@ -216,6 +241,9 @@ impl Operands<'_> {
             Operands::Open { data, .. } => (Operation::Open, data),
             Operands::Digest { input, .. } => return Shape::new(Operation::Digest, input.len()),
             Operands::Mac { input, .. } => return Shape::new(Operation::Mac, input.len()),
+            Operands::Sign { input, .. } => return Shape::new(Operation::Sign, input.len()),
+            Operands::Verify { input, .. } => return Shape::new(Operation::Verify, input.len()),
+            Operands::Derive { input, .. } => return Shape::new(Operation::Derive, input.len()),
             Operands::Update { stream, input } => return Shape::new(stream.operation(), input.len()),
             Operands::Finish { stream, .. } => return Shape::new(stream.operation(), 0),
         };
@@ -233,6 +261,9 @@ impl Operands<'_> {
             Operands::Open { iv, aad, data, tag } => Operands::Open { iv, aad, data: data.reborrow(), tag },
             Operands::Digest { input, output } => Operands::Digest { input, output },
             Operands::Mac { iv, input, output } => Operands::Mac { iv, input, output },
+            Operands::Sign { input, output } => Operands::Sign { input, output },
+            Operands::Verify { input, signature } => Operands::Verify { input, signature },
+            Operands::Derive { input, output } => Operands::Derive { input, output },
             Operands::Update { stream, input } => Operands::Update { stream: &mut **stream, input },
             Operands::Finish { stream, output } => Operands::Finish { stream: &mut **stream, output },
         }
@@ -364,6 +395,21 @@ impl<'a> Request<'a> {
     /// Verifies and decrypts.
     pub fn open(iv: &'a [u8], aad: &'a [u8], data: impl Into<Buffers<'a>>, tag: &'a [u8]) -> Self {
         Self::new(Operands::Open { iv, aad, data: data.into(), tag }, None)
+    }
+
+    /// The signature of `input`.
+    pub fn sign(input: &'a [u8], output: &'a mut [u8]) -> Self {
+        Self::new(Operands::Sign { input, output }, None)
+    }
+
+    /// Verifies the signature of `input`.
+    pub fn verify(input: &'a [u8], signature: &'a [u8]) -> Self {
+        Self::new(Operands::Verify { input, signature }, None)
+    }
+
+    /// The secret shared with the owner of a public key.
+    pub fn derive(peer: &'a [u8], output: &'a mut [u8]) -> Self {
+        Self::new(Operands::Derive { input: peer, output }, None)
     }
 
     /// The next piece of a stream's message. A batch of these feeds many streams side by side.

@@ -92,14 +92,27 @@ impl Session {
         self.run(Operands::Mac { iv: &[], input, output })?.ok()
     }
 
-    /// Whether `tag` is the MAC of `input`; compared in constant time.
+    /// Whether `tag` is the MAC of `input`, compared in constant time, or the signature of it.
     pub fn verify(&self, input: &[u8], tag: &[u8]) -> Result<()> {
+        if self.inner.params.algorithm().kind() == Kind::Signature {
+            return self.run(Operands::Verify { input, signature: tag })?.ok();
+        }
         let mut computed = [0; LONGEST_MAC];
         let computed = &mut computed[..self.inner.params.tag_length()];
         self.mac(input, computed)?;
         let same = tags_equal(computed, tag);
         computed.zeroize();
         if same { Ok(()) } else { Err(Error::Refused(Outcome::BadTag)) }
+    }
+
+    /// Writes the signature of `input` to `output`.
+    pub fn sign(&self, input: &[u8], output: &mut [u8]) -> Result<()> {
+        self.run(Operands::Sign { input, output })?.ok()
+    }
+
+    /// Writes the secret shared with the owner of the public key `peer` to `output`.
+    pub fn derive(&self, peer: &[u8], output: &mut [u8]) -> Result<()> {
+        self.run(Operands::Derive { input: peer, output })?.ok()
     }
 
     /// Encrypts without integrity: `data` is one buffer, or a pair of input and output.

@@ -31,13 +31,13 @@ struct Parts {
     data: Vec<u8>,
     /// Where the result goes, if not into `data`.
     output: Option<Vec<u8>>,
-    /// Digest, MAC or tag. Wiped, because a MAC may be a secret until it is sent; data is the caller's to wipe.
+    /// Digest, MAC, tag, signature or secret. Wiped, because a MAC may be a secret until it is sent; data is the caller's to wipe.
     tag: Zeroizing<[u8; LONGEST_TAG]>,
     tag_length: usize,
     user: u64,
 }
 
-/// SHA-512 and its HMAC.
+/// SHA-512 and its HMAC, and Ed25519.
 const LONGEST_TAG: usize = 64;
 
 impl Submission {
@@ -61,6 +61,21 @@ impl Submission {
         Self::new(Operation::Mac, iv, Vec::new(), message)
     }
 
+    /// The signature of `message`; [`tag`](Self::tag) has it afterwards.
+    pub fn sign(message: Vec<u8>) -> Self {
+        Self::new(Operation::Sign, &[], Vec::new(), message)
+    }
+
+    /// Verifies the signature of `message`.
+    pub fn verify(message: Vec<u8>, signature: &[u8]) -> Self {
+        Self::with_tag(Self::new(Operation::Verify, &[], Vec::new(), message), signature)
+    }
+
+    /// The secret shared with the owner of the public key `peer`; [`tag`](Self::tag) has it afterwards.
+    pub fn derive(peer: Vec<u8>) -> Self {
+        Self::new(Operation::Derive, &[], Vec::new(), peer)
+    }
+
     /// Encrypts `data` in place.
     pub fn encrypt(iv: &[u8], data: Vec<u8>) -> Self {
         Self::new(Operation::Encrypt, iv, Vec::new(), data)
@@ -80,11 +95,14 @@ impl Submission {
 
     /// Verifies `tag` and decrypts `data` in place.
     pub fn open(iv: &[u8], aad: Vec<u8>, data: Vec<u8>, tag: &[u8]) -> Self {
-        let mut submission = Self::new(Operation::Open, iv, aad, data);
-        let Parts { tag: own, tag_length, .. } = &mut *submission.0;
+        Self::with_tag(Self::new(Operation::Open, iv, aad, data), tag)
+    }
+
+    fn with_tag(mut self, tag: &[u8]) -> Self {
+        let Parts { tag: own, tag_length, .. } = &mut *self.0;
         *tag_length = tag.len().min(LONGEST_TAG);
         own[..*tag_length].copy_from_slice(&tag[..*tag_length]);
-        submission
+        self
     }
 
     /// Has a cipher write to `output`, of the length of the data, instead of working in place: some devices only do that.
@@ -106,7 +124,7 @@ impl Submission {
         self.0.output.as_ref().unwrap_or(&self.0.data)
     }
 
-    /// The digest, MAC or tag.
+    /// The digest, MAC, tag, signature or secret.
     pub fn tag(&self) -> &[u8] {
         &self.0.tag[..self.0.tag_length]
     }
@@ -139,11 +157,11 @@ impl Submission {
         data.len() + aad.len() + output.as_ref().map_or(0, Vec::len)
     }
 
-    /// What to do, on these buffers. `result` is the length of a digest or MAC of its session.
+    /// What to do, on these buffers. `result` is the length of what its session computes of a message.
     #[inline]
     pub(crate) fn operands(&mut self, result: usize) -> Operands<'_> {
         let Parts { operation, iv, aad, data, output, tag, tag_length, .. } = &mut *self.0;
-        if matches!(operation, Operation::Digest | Operation::Mac) {
+        if matches!(operation, Operation::Digest | Operation::Mac | Operation::Sign | Operation::Derive) {
             *tag_length = result.min(LONGEST_TAG);
         }
         let tag = &mut tag[..*tag_length];
@@ -152,6 +170,9 @@ impl Submission {
             Operation::Mac => Operands::Mac { iv, input: data, output: tag },
             Operation::Seal => Operands::Seal { iv, aad, data: buffers(data, output), tag },
             Operation::Open => Operands::Open { iv, aad, data: buffers(data, output), tag },
+            Operation::Sign => Operands::Sign { input: data, output: tag },
+            Operation::Verify => Operands::Verify { input: data, signature: tag },
+            Operation::Derive => Operands::Derive { input: data, output: tag },
             operation => Operands::Cipher { operation, iv, data: buffers(data, output) },
         }
     }

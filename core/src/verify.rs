@@ -19,7 +19,8 @@ pub(crate) struct Witness {
     iv: Vec<u8>,
     aad: Vec<u8>,
     input: Zeroizing<Vec<u8>>,
-    tag: Vec<u8>,
+    /// Of a key exchange, a secret.
+    tag: Zeroizing<Vec<u8>>,
 }
 
 /// Whether it is this request's turn, of one in `every`; 0 for none.
@@ -44,11 +45,14 @@ impl Witness {
             Operands::Cipher { iv, data, .. } => (iv, &[], data.input(), &[]),
             Operands::Seal { iv, aad, data, tag } => (iv, aad, data.input(), tag),
             Operands::Open { iv, aad, data, tag } => (iv, aad, data.input(), tag),
-            Operands::Digest { input, output } => (&[], &[], input, output),
+            Operands::Digest { input, output }
+            | Operands::Sign { input, output }
+            | Operands::Derive { input, output } => (&[], &[], input, output),
+            Operands::Verify { input, signature } => (&[], &[], input, signature),
             Operands::Mac { iv, input, output } => (iv, &[], input, output),
             Operands::Update { .. } | Operands::Finish { .. } => return None,
         };
-        let (iv, aad, tag) = (iv.to_vec(), aad.to_vec(), tag.to_vec());
+        let (iv, aad, tag) = (iv.to_vec(), aad.to_vec(), Zeroizing::new(tag.to_vec()));
         Some(Self { operation, iv, aad, input: Zeroizing::new(input.to_vec()), tag })
     }
 
@@ -70,6 +74,9 @@ impl Witness {
             Operation::Open => Operands::Open { iv, aad, data, tag: &self.tag },
             Operation::Digest => Operands::Digest { input: &self.input, output: &mut self.tag },
             Operation::Mac => Operands::Mac { iv, input: &self.input, output: &mut self.tag },
+            Operation::Sign => Operands::Sign { input: &self.input, output: &mut self.tag },
+            Operation::Derive => Operands::Derive { input: &self.input, output: &mut self.tag },
+            Operation::Verify => Operands::Verify { input: &self.input, signature: &self.tag },
             operation => Operands::Cipher { operation, iv, data },
         };
         let right = guarded(|| reference.run(operands_again));
@@ -81,8 +88,11 @@ impl Witness {
             && match &*operands {
                 Operands::Cipher { data, .. } | Operands::Open { data, .. } => same(data.result(), &output),
                 Operands::Seal { data, tag, .. } => same(data.result(), &output) && same(tag, &self.tag),
-                Operands::Digest { output, .. } | Operands::Mac { output, .. } => same(output, &self.tag),
-                Operands::Update { .. } | Operands::Finish { .. } => true,
+                Operands::Digest { output, .. }
+                | Operands::Mac { output, .. }
+                | Operands::Sign { output, .. }
+                | Operands::Derive { output, .. } => same(output, &self.tag),
+                Operands::Verify { .. } | Operands::Update { .. } | Operands::Finish { .. } => true,
             };
         if agrees {
             return None;
@@ -94,8 +104,11 @@ impl Witness {
                 data.output().copy_from_slice(&output);
                 tag.copy_from_slice(&self.tag);
             }
-            Operands::Digest { output, .. } | Operands::Mac { output, .. } => output.copy_from_slice(&self.tag),
-            Operands::Update { .. } | Operands::Finish { .. } => {}
+            Operands::Digest { output, .. }
+            | Operands::Mac { output, .. }
+            | Operands::Sign { output, .. }
+            | Operands::Derive { output, .. } => output.copy_from_slice(&self.tag),
+            Operands::Verify { .. } | Operands::Update { .. } | Operands::Finish { .. } => {}
         }
         Some((right, Fault::failed("its result was another than that of software")))
     }

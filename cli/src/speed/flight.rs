@@ -88,6 +88,13 @@ fn submission(load: &Load<'_>, number: u64) -> Result<Submission, gantry::Error>
     let submission = match load.operation {
         Operation::Digest => Submission::digest(data),
         Operation::Mac => Submission::mac_with_iv(&iv, data),
+        Operation::Sign => Submission::sign(data),
+        Operation::Verify => {
+            let mut signature = vec![0; tag_length];
+            load.session.sign(&data, &mut signature)?;
+            Submission::verify(data, &signature)
+        }
+        Operation::Derive => Submission::derive(data),
         Operation::Encrypt => Submission::encrypt(&iv, data),
         Operation::Decrypt => Submission::decrypt(&iv, data),
         Operation::Seal => Submission::seal(&iv, AAD.to_vec(), data, tag_length),

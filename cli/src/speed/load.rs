@@ -111,21 +111,25 @@ impl Load<'_> {
     /// Buffers that hold what the operation is to work on.
     pub(super) fn memory(&self) -> Result<Memory, gantry::Error> {
         let algorithm = self.session.params().algorithm();
-        let separate = matches!(self.operation, Operation::Digest | Operation::Mac | Operation::Open);
         let slot = |index: usize| {
             let iv = (0..iv_length(algorithm)).map(|at| (index * 7 + at) as u8).collect();
-            let (input, data) = match (self.operation, separate) {
-                (Operation::Digest | Operation::Mac, _) => (self.bytes, self.session.params().tag_length()),
-                (_, true) => (self.bytes, self.bytes),
-                (_, false) => (0, self.bytes),
+            let (input, data) = match self.operation {
+                Operation::Digest | Operation::Mac | Operation::Sign | Operation::Derive => {
+                    (self.bytes, self.session.params().tag_length())
+                }
+                Operation::Verify => (self.bytes, 0),
+                Operation::Open => (self.bytes, self.bytes),
+                Operation::Encrypt | Operation::Decrypt | Operation::Seal => (0, self.bytes),
             };
             let tag = vec![0; self.session.params().tag_length()];
             Slot { iv, input: Aligned::new(input, index), data: Aligned::new(data, index), tag }
         };
         let mut slots: Vec<Slot> = (0..self.requests()).map(slot).collect();
-        if self.operation == Operation::Open {
-            for Slot { iv, input, tag, .. } in &mut slots {
-                self.session.seal(iv, &AAD, input.bytes_mut(), tag)?;
+        for Slot { iv, input, tag, .. } in &mut slots {
+            match self.operation {
+                Operation::Open => self.session.seal(iv, &AAD, input.bytes_mut(), tag)?,
+                Operation::Verify => self.session.sign(input.bytes(), tag)?,
+                _ => {}
             }
         }
         Ok(Memory { slots })
@@ -197,6 +201,9 @@ impl Slot {
         match operation {
             Operation::Digest => Operands::Digest { input: input.bytes(), output: data.bytes_mut() },
             Operation::Mac => Operands::Mac { iv, input: input.bytes(), output: data.bytes_mut() },
+            Operation::Sign => Operands::Sign { input: input.bytes(), output: data.bytes_mut() },
+            Operation::Verify => Operands::Verify { input: input.bytes(), signature: tag },
+            Operation::Derive => Operands::Derive { input: input.bytes(), output: data.bytes_mut() },
             Operation::Encrypt | Operation::Decrypt => {
                 Operands::Cipher { operation, iv, data: Buffers::InPlace(data.bytes_mut()) }
             }
@@ -212,6 +219,9 @@ impl Slot {
         match self.operands(operation) {
             Operands::Digest { input, output } => Request::digest(input, output),
             Operands::Mac { iv, input, output } => Request::mac_with_iv(iv, input, output),
+            Operands::Sign { input, output } => Request::sign(input, output),
+            Operands::Verify { input, signature } => Request::verify(input, signature),
+            Operands::Derive { input, output } => Request::derive(input, output),
             Operands::Cipher { operation: Operation::Decrypt, iv, data } => Request::decrypt(iv, data),
             Operands::Cipher { iv, data, .. } => Request::encrypt(iv, data),
             Operands::Seal { iv, aad, data, tag } => Request::seal(iv, aad, data, tag),

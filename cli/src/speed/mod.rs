@@ -18,7 +18,7 @@ pub(crate) mod report;
 use std::fs;
 
 use gantry::route::Pin;
-use gantry::{Algorithm, DeviceState, Gantry, Operation, Session};
+use gantry::{Algorithm, DeviceState, Gantry, Kind, Operation, Session};
 
 use crate::args::{self, Peer, Settings, Speed};
 use crate::output::{Failure, Output, must_be_writable, progress_bar, say};
@@ -161,14 +161,15 @@ fn plan(args: &Speed, gantry: &Gantry) -> Result<Vec<Group>, Failure> {
     let mut plan = Vec::new();
     for algorithm in algorithms {
         let sessions = sessions(args, gantry, algorithm, &devices, named)?;
-        for bytes in args.bytes.iter().filter(|bytes| !fits(algorithm, **bytes)) {
+        let sizes = if algorithm.kind() == Kind::Exchange { &[algorithm.info().min_data] } else { &*args.bytes };
+        for bytes in sizes.iter().filter(|bytes| !fits(algorithm, **bytes)) {
             say(&format!("{algorithm} takes no data of {bytes} bytes, which are left out"));
         }
         for &operation in algorithm.kind().operations() {
             if !args.operation.is_empty() && !args.operation.iter().any(|wanted| wanted.0 == operation) {
                 continue;
             }
-            for &bytes in args.bytes.iter().filter(|bytes| fits(algorithm, **bytes)) {
+            for &bytes in sizes.iter().filter(|bytes| fits(algorithm, **bytes)) {
                 let mut points = Vec::new();
                 for (name, place, session) in &sessions {
                     let capability = place.and_then(|place| gantry.devices()[place].capability(algorithm));
@@ -268,6 +269,6 @@ fn sessions(
 
 pub(crate) fn fits(algorithm: Algorithm, bytes: usize) -> bool {
     let info = algorithm.info();
-    let hashed = matches!(algorithm.kind(), gantry::Kind::Digest | gantry::Kind::Mac);
+    let hashed = matches!(algorithm.kind(), Kind::Digest | Kind::Mac | Kind::Signature);
     hashed || (bytes.is_multiple_of(info.block) && bytes >= info.min_data && bytes as u64 <= info.max_data)
 }

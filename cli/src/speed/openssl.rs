@@ -73,14 +73,15 @@ fn arguments(algorithm: Algorithm, operation: Operation) -> Option<Vec<String>> 
     let mut arguments = match (info.kind, info.digest, info.name.strip_suffix("cmac")) {
         (Kind::Mac, Some(digest), _) => vec!["-hmac".to_owned(), digest.name().to_owned()],
         (Kind::Mac, None, Some(aes)) => vec!["-cmac".to_owned(), format!("{aes}cbc")],
-        // OpenSSL's AEADs with a digest inside are TLS's, which authenticate first and encrypt then.
-        (Kind::Mac, None, None) | (Kind::Aead, Some(_), _) => return None,
+        // OpenSSL's AEADs with a digest inside are TLS's, which authenticate first and encrypt then; its signatures and secrets are
+        // counted in lines of another form.
+        (Kind::Mac, None, None) | (Kind::Aead, Some(_), _) | (Kind::Signature | Kind::Exchange, ..) => return None,
         // With a nonce, associated data and a tag for each request, as ours; without, it would only encrypt.
         (Kind::Aead, None, _) => vec!["-evp".to_owned(), name, "-aead".to_owned()],
         (Kind::Cipher, ..) if algorithm == Algorithm::Null => return None,
         (Kind::Digest | Kind::Cipher, ..) => vec!["-evp".to_owned(), name],
     };
-    if matches!(operation, Operation::Decrypt | Operation::Open) {
+    if operation.is_back() {
         arguments.push("-decrypt".to_owned());
     }
     Some(arguments)

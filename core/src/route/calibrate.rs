@@ -233,7 +233,10 @@ impl<'g> Probe<'g> {
         };
         let (iv, tag) = (algorithm.info().iv, params.tag_length());
         let iv_length = if iv.allows(12) { 12 } else { iv.max };
-        let output = if matches!(operation, Operation::Digest | Operation::Mac) { tag } else { SIZES[SIZES.len() - 1] };
+        let output = match operation {
+            Operation::Digest | Operation::Mac | Operation::Sign | Operation::Derive => tag,
+            _ => SIZES[SIZES.len() - 1],
+        };
         let buffer = |index: usize| Buffer {
             iv: (0..iv_length).map(|at| (at + index) as u8).collect(),
             input: vec![index as u8; SIZES[SIZES.len() - 1]],
@@ -387,7 +390,8 @@ fn run_group(
 impl Buffer {
     fn request(&mut self, operation: Operation, bytes: usize) -> Request<'_> {
         let Self { iv, input, output, tag } = self;
-        let input = &input[..bytes];
+        // Public keys are as long as secrets, whatever is asked for.
+        let input = if operation == Operation::Derive { &input[..tag.len()] } else { &input[..bytes] };
         match operation {
             Operation::Digest => Request::digest(input, output),
             Operation::Mac => Request::mac_with_iv(iv, input, output),
@@ -395,6 +399,9 @@ impl Buffer {
             Operation::Decrypt => Request::decrypt(iv, (input, &mut output[..bytes])),
             Operation::Seal => Request::seal(iv, &[], (input, &mut output[..bytes]), tag),
             Operation::Open => Request::open(iv, &[], (input, &mut output[..bytes]), tag),
+            Operation::Sign => Request::sign(input, output),
+            Operation::Verify => Request::verify(input, tag),
+            Operation::Derive => Request::derive(input, output),
         }
     }
 }

@@ -153,7 +153,7 @@ impl Ledgers {
 /// Where tables by algorithm and operation have theirs: no kind of algorithm has more than two.
 #[inline]
 pub(crate) fn slot(algorithm: Algorithm, operation: Operation) -> usize {
-    algorithm as usize * 2 + usize::from(matches!(operation, Operation::Decrypt | Operation::Open))
+    algorithm as usize * 2 + usize::from(operation.is_back())
 }
 
 /// A route as it is remembered.

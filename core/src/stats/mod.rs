@@ -57,6 +57,8 @@ coded! {
         BadTag = "bad-tag";
         /// A request ended with [`Outcome::BadLength`]. Where core knows before, it is counted of no device.
         BadLength = "bad-length";
+        /// A request ended with [`Outcome::BadKey`].
+        BadKey = "bad-key";
         /// A request came back with a [`Fault`] of the device.
         Fault = "fault";
         /// The device declined a request that it does not do, without being at fault.
@@ -266,6 +268,7 @@ impl Here<'_> {
             Outcome::Done => {}
             Outcome::BadTag => self.event(site, Event::BadTag, 1),
             Outcome::BadLength => self.event(site, Event::BadLength, 1),
+            Outcome::BadKey => self.event(site, Event::BadKey, 1),
         }
     }
 

@@ -72,8 +72,11 @@ impl Answer {
                     data.output().copy_from_slice(&self.data);
                     tag.copy_from_slice(&self.tag);
                 }
-                Operands::Digest { output, .. } | Operands::Mac { output, .. } => output.copy_from_slice(&self.data),
-                Operands::Update { .. } | Operands::Finish { .. } => {}
+                Operands::Digest { output, .. }
+                | Operands::Mac { output, .. }
+                | Operands::Sign { output, .. }
+                | Operands::Derive { output, .. } => output.copy_from_slice(&self.data),
+                Operands::Verify { .. } | Operands::Update { .. } | Operands::Finish { .. } => {}
             }
         }
         self.result
@@ -109,6 +112,15 @@ fn run(
             to.resize(output.len(), 0);
             reference.run(Operands::Mac { iv, input, output: to })
         }
+        Operands::Sign { input, output } => {
+            to.resize(output.len(), 0);
+            reference.run(Operands::Sign { input, output: to })
+        }
+        Operands::Derive { input, output } => {
+            to.resize(output.len(), 0);
+            reference.run(Operands::Derive { input, output: to })
+        }
+        Operands::Verify { .. } => reference.run(operands),
         Operands::Update { .. } | Operands::Finish { .. } => Err(Fault::failed("models have no streams")),
     }
 }

@@ -7,7 +7,7 @@ use gantry::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, Refus
 use gantry::{Algorithm as A, SessionParams};
 
 use crate::session::Opened;
-use crate::{aead, cipher, digest, eta, mac, xts};
+use crate::{aead, cipher, curve, digest, eta, mac, xts};
 
 /// The algorithms that this device does not serve, and why.
 pub const LACKS: &[(A, &str)] = &[
@@ -120,6 +120,8 @@ const OFFERS: &[Offer] = &[
     row(A::Aes128CtrHmacSha512, eta::open),
     row(A::Aes192CtrHmacSha512, eta::open),
     row(A::Aes256CtrHmacSha512, eta::open),
+    row(A::Ed25519, curve::open_ed25519),
+    row(A::X25519, curve::open_x25519),
 ];
 
 pub(crate) struct SoftwareDevice {

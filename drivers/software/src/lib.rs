@@ -16,6 +16,8 @@ mod aead;
 mod cipher;
 /// AWS-LC's contexts, and the pool that shares them between threads.
 mod context;
+/// Ed25519 and X25519.
+mod curve;
 /// What the device offers: one row per algorithm.
 mod device;
 /// Digests.

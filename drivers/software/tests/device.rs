@@ -6,7 +6,7 @@ mod common;
 use aws_lc_sys as lc;
 use common::{Case, bytes, offered, params, software};
 use gantry::driver::{Buffers, Driver, Found, Operands};
-use gantry::{Algorithm as A, Error, Fault, Kind, Operation, Outcome, Request, Session, SessionParams};
+use gantry::{Algorithm as A, Direction, Error, Fault, Kind, Operation, Outcome, Request, Session, SessionParams};
 use gantry_driver_software::SoftwareDriver;
 
 const LENGTHS: [usize; 12] = [0, 1, 15, 16, 17, 63, 64, 65, 200, 255, 1000, 4101];
@@ -35,6 +35,9 @@ fn request<'a>(
         Operation::Decrypt => Request::decrypt(iv, (input, output)),
         Operation::Seal => Request::seal(iv, aad, (input, output), tag),
         Operation::Open => Request::open(iv, aad, (input, output), tag),
+        Operation::Sign => Request::sign(&case.input, output),
+        Operation::Verify => Request::verify(&case.input, input),
+        Operation::Derive => Request::derive(&case.input, output),
     }
 }
 
@@ -54,7 +57,7 @@ fn a_batch_of_all_lengths_gives_what_direct_requests_give_and_goes_back_again() 
         let cases = LENGTHS.map(|len| Case::new(algorithm, len));
         let answers: Vec<_> = cases.iter().map(|case| answer(&session, case)).collect();
         for operation in algorithm.kind().operations() {
-            let back = matches!(operation, Operation::Decrypt | Operation::Open);
+            let back = operation.is_back();
             let mut buffers: Vec<_> = (cases.iter().zip(&answers))
                 .map(|(case, (output, tag))| {
                     let (_, fresh_tag) = case.buffers(&session);
@@ -68,6 +71,9 @@ fn a_batch_of_all_lengths_gives_what_direct_requests_give_and_goes_back_again() 
             session.process(&mut requests).unwrap();
             assert!(requests.iter().all(|request| request.outcome() == Some(Outcome::Done)), "{algorithm} {operation}");
             drop(requests);
+            if *operation == Operation::Verify {
+                continue; // the outcome is all that there is
+            }
             for ((case, answer), (_, output, tag)) in cases.iter().zip(&answers).zip(&buffers) {
                 let expected = if back { &case.input } else { &answer.0 };
                 assert!(output == expected && *tag == answer.1, "{algorithm} {operation} of {}", case.input.len());
@@ -139,6 +145,7 @@ fn streams_of_any_pieces_give_what_one_request_gives() {
                         assert!(output == *expected, "{algorithm} {operation} in pieces of {piece}");
                     }
                 }
+                Kind::Signature | Kind::Exchange => panic!("{algorithm} has no streams"),
             }
         }
     }
@@ -287,7 +294,8 @@ fn sixteen_threads_share_a_session() {
                         let Some(back) = algorithm.kind().operations().get(1) else { continue };
                         let (mut data, mut tag) = expected.clone();
                         case.direct(session, *back, &mut data, &mut tag).unwrap();
-                        assert_eq!(data, case.input, "{algorithm}");
+                        // Of a signature, the verdict is all.
+                        assert!(*back == Operation::Verify || data == case.input, "{algorithm}");
                     }
                 });
             }
@@ -322,6 +330,16 @@ fn wrong_lengths_past_core_are_faults() {
                 session.run(Operands::Cipher { operation: Operation::Encrypt, iv, data: data() }),
                 session.run(Operands::Digest { input: &case.input, output: &mut short }),
             ],
+            Kind::Signature => vec![
+                session.run(Operands::Sign { input: &case.input, output: &mut short }),
+                session.run(Operands::Sign { input: &case.input, output: &mut long }),
+                session.run(Operands::Derive { input: &case.input, output: &mut long }),
+            ],
+            Kind::Exchange => vec![
+                session.run(Operands::Derive { input: &case.input, output: &mut short }),
+                session.run(Operands::Derive { input: &case.input[1..], output: &mut long[..32] }),
+                session.run(Operands::Mac { iv: &[], input: &case.input, output: &mut long[..32] }),
+            ],
             Kind::Aead => vec![
                 session.run(Operands::Seal { iv, aad: &[], data: data(), tag: &mut long }),
                 session.run(Operands::Seal { iv, aad: &[], data: (&mut [0; 64]).into(), tag: &mut short }),
@@ -333,4 +351,41 @@ fn wrong_lengths_past_core_are_faults() {
             assert!(matches!(result, Err(Fault::Failed(_))), "{algorithm}: {result:?}");
         }
     }
+}
+
+#[test]
+fn a_public_key_alone_verifies_and_does_not_sign() {
+    let gantry = software();
+    // RFC 8032, 7.1, test 3.
+    let private = hex("c5aa8df43f9f837bedb7442f31dcb7b166d38535076f094b85ce3a2e0b4458f7");
+    let public = hex("fc51cd8e6218a1a38da47ed00230f0580816ed13ba3303ac5deb911548908025");
+    let mut signature = [0; 64];
+    let signing = gantry.session(SessionParams::new(A::Ed25519, &private).direction(Direction::Encrypt)).unwrap();
+    signing.sign(&[0xaf, 0x82], &mut signature).unwrap();
+    assert!(matches!(signing.verify(&[0xaf, 0x82], &signature), Err(Error::Misuse(_))));
+    let verifying = gantry.session(SessionParams::new(A::Ed25519, &public).direction(Direction::Decrypt)).unwrap();
+    verifying.verify(&[0xaf, 0x82], &signature).unwrap();
+    assert_eq!(verifying.verify(&[0xaf, 0x83], &signature), Err(Error::Refused(Outcome::BadTag)));
+    assert_eq!(verifying.verify(&[0xaf, 0x82], &signature[..63]), Err(Error::Refused(Outcome::BadTag)));
+    assert!(matches!(verifying.sign(&[], &mut signature), Err(Error::Misuse(_))));
+}
+
+#[test]
+fn a_public_key_of_small_order_makes_no_secret() {
+    let session = software().session(params(A::X25519)).unwrap();
+    for peer in [[0; 32], {
+        let mut one = [0; 32];
+        one[0] = 1;
+        one
+    }] {
+        let mut secret = [7; 32];
+        assert_eq!(session.derive(&peer, &mut secret), Err(Error::Refused(Outcome::BadKey)));
+        assert_eq!(secret, [0; 32]);
+    }
+    assert_eq!(session.derive(&[9; 31], &mut [0; 32]), Err(Error::Refused(Outcome::BadLength)));
+    assert!(matches!(session.derive(&[9; 32], &mut [0; 31]), Err(Error::Misuse(_))));
+}
+
+fn hex(digits: &str) -> Vec<u8> {
+    (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap()).collect()
 }

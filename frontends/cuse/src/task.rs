@@ -313,7 +313,7 @@ impl Task {
             Some(Outcome::Done) => None,
             Some(Outcome::BadTag) => Some(Errno::EBADMSG),
             Some(Outcome::BadLength) if ccm => Some(Errno::EOVERFLOW),
-            Some(Outcome::BadLength) => Some(Errno::EINVAL),
+            Some(Outcome::BadLength | Outcome::BadKey) => Some(Errno::EINVAL),
             None => Some(Errno::EIO),
         };
         match (&self.step, self.chain.take()) {

@@ -50,8 +50,7 @@ impl Choices {
     }
 
     pub(crate) fn of(&self, algorithm: Algorithm, operation: Operation) -> &Choice {
-        let back = matches!(operation, Operation::Decrypt | Operation::Open);
-        &self.0[2 * algorithm as usize + usize::from(back)]
+        &self.0[2 * algorithm as usize + usize::from(operation.is_back())]
     }
 }
 

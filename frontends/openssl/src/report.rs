@@ -49,8 +49,7 @@ impl Report {
 
     pub(crate) fn count(&self, row: &Row, operation: Operation, side: Side, bytes: usize) {
         let Some(place) = rows().position(|other| std::ptr::eq(other, row)) else { return };
-        let back = matches!(operation, Operation::Decrypt | Operation::Open);
-        let at = NUMBERS * place + 4 * usize::from(back) + 2 * usize::from(side == Side::Device);
+        let at = NUMBERS * place + 4 * usize::from(operation.is_back()) + 2 * usize::from(side == Side::Device);
         self.numbers.add(at, 1);
         self.numbers.add(at + 1, bytes as u64);
     }

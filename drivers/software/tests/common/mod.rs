@@ -43,7 +43,8 @@ impl Case {
     pub(crate) fn new(algorithm: Algorithm, len: usize) -> Self {
         let info = algorithm.info();
         let len = match algorithm.kind() {
-            Kind::Digest | Kind::Mac => len,
+            Kind::Digest | Kind::Mac | Kind::Signature => len,
+            Kind::Exchange => info.min_data,
             Kind::Cipher | Kind::Aead => (len / info.block * info.block).max(info.min_data),
         };
         let iv = bytes(if info.iv.allows(12) { 12 } else { info.iv.min }, 7);
@@ -54,7 +55,7 @@ impl Case {
     pub(crate) fn buffers(&self, session: &Session) -> (Vec<u8>, Vec<u8>) {
         let size = session.params().tag_length();
         match session.params().algorithm().kind() {
-            Kind::Digest | Kind::Mac => (vec![0; size], Vec::new()),
+            Kind::Digest | Kind::Mac | Kind::Signature | Kind::Exchange => (vec![0; size], Vec::new()),
             Kind::Cipher | Kind::Aead => (self.input.clone(), vec![0; size]),
         }
     }
@@ -73,6 +74,9 @@ impl Case {
                 let operands = gantry::driver::Operands::Mac { iv: &self.iv, input: &self.input, output };
                 session.run(operands)?.ok()
             }
+            Operation::Sign => session.sign(&self.input, output),
+            Operation::Verify => session.verify(&self.input, output),
+            Operation::Derive => session.derive(&self.input, output),
             Operation::Encrypt => session.encrypt(&self.iv, output),
             Operation::Decrypt => session.decrypt(&self.iv, output),
             Operation::Seal => session.seal(&self.iv, &self.aad, output, tag),

@@ -1,0 +1,96 @@
+//! Signatures and key exchange on Curve25519.
+
+use std::sync::Arc;
+
+use aws_lc_sys as lc;
+use gantry::driver::{DeviceSession, Operands, Unsupported};
+use gantry::{Fault, Operation, Outcome, SessionParams};
+
+use crate::session::{Opened, Secret, failed, wrong_kind};
+
+/// Bytes of private keys, public keys and secrets.
+const SIZE: usize = 32;
+const SIGNATURE: usize = 64;
+
+/// RFC 8032. With the public key alone, sessions verify.
+pub(crate) fn open_ed25519(params: &SessionParams) -> Opened {
+    let key = key(params)?;
+    if !params.allows(Operation::Sign) {
+        return Ok(Arc::new(Ed25519 { public: *key, private: None }));
+    }
+    let mut session = Ed25519 { public: [0; SIZE], private: Some(Secret::boxed()) };
+    if let Some(private) = &mut session.private {
+        // SAFETY: all three have the size that the function writes or reads: 32, 64 and 32 bytes.
+        unsafe { lc::ED25519_keypair_from_seed(session.public.as_mut_ptr(), private.as_mut_ptr(), key.as_ptr()) };
+    }
+    Ok(Arc::new(session))
+}
+
+/// RFC 7748.
+pub(crate) fn open_x25519(params: &SessionParams) -> Opened {
+    let mut private = Secret::<[u8; SIZE]>::boxed();
+    private.copy_from_slice(key(params)?);
+    Ok(Arc::new(X25519 { private }))
+}
+
+fn key(params: &SessionParams) -> Result<&[u8; SIZE], Unsupported> {
+    params.key().try_into().map_err(|_| Unsupported::because("a key of another length"))
+}
+
+struct Ed25519 {
+    public: [u8; SIZE],
+    /// As AWS-LC has it: the seed, and the public key behind it.
+    private: Option<Box<Secret<[u8; SIGNATURE]>>>,
+}
+
+impl DeviceSession for Ed25519 {
+    fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
+        match operands {
+            Operands::Sign { input, output } => {
+                let (Some(private), Ok(output)) = (&self.private, <&mut [u8; SIGNATURE]>::try_from(output)) else {
+                    return wrong_kind();
+                };
+                // SAFETY: a message with its length, 64 bytes of room, and a private key of 64 bytes.
+                let signed =
+                    unsafe { lc::ED25519_sign(output.as_mut_ptr(), input.as_ptr(), input.len(), private.as_ptr()) };
+                if signed == 1 { Ok(Outcome::Done) } else { Err(failed("ED25519_sign")) }
+            }
+            Operands::Verify { input, signature } => {
+                let Ok(signature) = <&[u8; SIGNATURE]>::try_from(signature) else { return Ok(Outcome::BadTag) };
+                // SAFETY: a message with its length, a signature of 64 bytes, and a public key of 32.
+                let good = unsafe {
+                    lc::ED25519_verify(input.as_ptr(), input.len(), signature.as_ptr(), self.public.as_ptr())
+                };
+                if good != 1 {
+                    // A signature that is none leaves an error on the queue.
+                    let _ = failed("ED25519_verify");
+                    return Ok(Outcome::BadTag);
+                }
+                Ok(Outcome::Done)
+            }
+            _ => wrong_kind(),
+        }
+    }
+}
+
+struct X25519 {
+    private: Box<Secret<[u8; SIZE]>>,
+}
+
+impl DeviceSession for X25519 {
+    fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
+        let Operands::Derive { input, output } = operands else { return wrong_kind() };
+        let (Ok(peer), Ok(output)) = (<&[u8; SIZE]>::try_from(input), <&mut [u8; SIZE]>::try_from(output)) else {
+            return wrong_kind();
+        };
+        // SAFETY: three times 32 bytes.
+        let shared = unsafe { lc::X25519(output.as_mut_ptr(), self.private.as_ptr(), peer.as_ptr()) };
+        if shared != 1 {
+            // The secret is all zeros, and in the output.
+            let _ = failed("X25519");
+            output.fill(0);
+            return Ok(Outcome::BadKey);
+        }
+        Ok(Outcome::Done)
+    }
+}
