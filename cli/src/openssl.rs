@@ -254,7 +254,7 @@ fn info(conf: Option<&Path>, output: &mut Output) -> Result<(), Failure> {
     }
     output.write(&format!(
         "{release}. The policy names the devices; a program goes to them where they prove faster than the host there.\n\
-         \"if asked\": only with CIPHERS, DIGESTS or MACS in the configuration.\n\n{}",
+         \"if asked\": only with CIPHERS, DIGESTS, MACS, SIGNATURES or KEY_EXCHANGE in the configuration.\n\n{}",
         table.render()
     ))
 }

@@ -4,7 +4,9 @@
  *     paired MODULE_FOLDER [ALGORITHM [SIZE]]
  *
  * A ratio of 2 is twice as fast through gantry. `message` is a nonce, 13 bytes of associated data, the data and the tag for
- * AEADs, one update for other ciphers, and init, update, final for digests. `context` is a new context with a key. */
+ * AEADs, one update for other ciphers, and init, update, final for digests. `context` is a new context with a key. `sign` and
+ * `verify` are a new context and a message; `derive` is a secret under one key, and `exchange` a new key, the peer's from its bytes,
+ * and their secret, as TLS 1.3 does on either side. */
 #include <openssl/evp.h>
 #include <openssl/provider.h>
 #include <stdio.h>
@@ -39,6 +41,10 @@ struct job {
     EVP_MD *md;
     EVP_MD_CTX *md_ctx;
     int aead, bytes, encrypt;
+    OSSL_LIB_CTX *library;
+    const char *type, *properties;
+    EVP_PKEY *pair;
+    EVP_PKEY_CTX *derive_ctx;
 };
 
 static void message(struct job *job)
@@ -73,6 +79,68 @@ static void context(struct job *job)
     EVP_CIPHER_CTX *ctx = EVP_CIPHER_CTX_new();
     must(EVP_CipherInit_ex(ctx, job->cipher, NULL, key, iv, 1), "context");
     EVP_CIPHER_CTX_free(ctx);
+}
+
+static EVP_PKEY *made(struct job *job)
+{
+    EVP_PKEY *pair = NULL;
+    EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_new_from_name(job->library, job->type, job->properties);
+    must(EVP_PKEY_keygen_init(ctx), "key");
+    must(EVP_PKEY_keygen(ctx, &pair), "key");
+    EVP_PKEY_CTX_free(ctx);
+    return pair;
+}
+
+static unsigned char signature[64], public[32];
+
+static void sign(struct job *job)
+{
+    size_t written = sizeof signature;
+    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+    must(EVP_DigestSignInit_ex(ctx, NULL, NULL, job->library, job->properties, job->pair, NULL), "init");
+    must(EVP_DigestSign(ctx, signature, &written, data, job->bytes), "sign");
+    EVP_MD_CTX_free(ctx);
+}
+
+static void verify(struct job *job)
+{
+    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+    must(EVP_DigestVerifyInit_ex(ctx, NULL, NULL, job->library, job->properties, job->pair, NULL), "init");
+    must(EVP_DigestVerify(ctx, signature, sizeof signature, data, job->bytes), "verify");
+    EVP_MD_CTX_free(ctx);
+}
+
+static EVP_PKEY_CTX *with_peer(struct job *job, EVP_PKEY *pair)
+{
+    EVP_PKEY *peer = EVP_PKEY_new();
+    EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_new_from_pkey(job->library, pair, job->properties);
+    must(EVP_PKEY_copy_parameters(peer, pair), "peer");
+    must(EVP_PKEY_set1_encoded_public_key(peer, public, sizeof public), "peer");
+    must(EVP_PKEY_derive_init(ctx), "init");
+    must(EVP_PKEY_derive_set_peer(ctx, peer), "peer");
+    EVP_PKEY_free(peer);
+    return ctx;
+}
+
+static void secret(EVP_PKEY_CTX *ctx)
+{
+    unsigned char shared[32];
+    size_t written = sizeof shared;
+    must(EVP_PKEY_derive(ctx, shared, &written), "derive");
+}
+
+static void derive(struct job *job)
+{
+    secret(job->derive_ctx);
+}
+
+static void exchange(struct job *job)
+{
+    EVP_PKEY *pair = made(job);
+    EVP_PKEY_CTX *ctx = with_peer(job, pair);
+    secret(ctx);
+    EVP_PKEY_CTX_free(ctx);
+    EVP_PKEY_free(pair);
 }
 
 static int compare(const void *a, const void *b)
@@ -163,6 +231,36 @@ static void digest(const char *name, int only)
     }
 }
 
+static void curve(const char *name, int signs)
+{
+    struct job jobs[SIDES] = { 0 };
+    size_t length = sizeof public;
+    for (int side = 0; side < SIDES; side++) {
+        jobs[side] = (struct job) { .library = library[side], .type = name, .properties = side ? "?provider=gantry" : NULL };
+        jobs[side].bytes = signs ? 64 : 32;
+        unsigned char raw[32];
+        if (side == 0)
+            jobs[0].pair = made(&jobs[0]);
+        must(EVP_PKEY_get_raw_private_key(jobs[0].pair, raw, &length), "raw");
+        if (side == 1)
+            jobs[1].pair = EVP_PKEY_new_raw_private_key_ex(library[1], name, jobs[1].properties, raw, sizeof raw);
+        must(EVP_PKEY_get_raw_public_key(jobs[0].pair, public, &length), "raw");
+        if (!signs)
+            jobs[side].derive_ctx = with_peer(&jobs[side], jobs[side].pair);
+    }
+    if (signs) {
+        pair(name, "sign", jobs, sign);
+        pair(name, "verify", jobs, verify);
+    } else {
+        pair(name, "derive", jobs, derive);
+        pair(name, "exchange", jobs, exchange);
+    }
+    for (int side = 0; side < SIDES; side++) {
+        EVP_PKEY_CTX_free(jobs[side].derive_ctx);
+        EVP_PKEY_free(jobs[side].pair);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const char *const ciphers[] = { "AES-128-GCM", "AES-256-GCM", "AES-256-XTS", "AES-128-CBC", "AES-256-CTR",
@@ -187,5 +285,9 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof digests / sizeof *digests; i++)
         if (argc < 3 || !strcmp(argv[2], digests[i]))
             digest(digests[i], only);
+    if (argc < 3 || !strcmp(argv[2], "ED25519"))
+        curve("ED25519", 1);
+    if (argc < 3 || !strcmp(argv[2], "X25519"))
+        curve("X25519", 0);
     return 0;
 }

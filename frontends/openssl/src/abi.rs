@@ -86,6 +86,9 @@ numbers! {
     OSSL_OP_DIGEST = 1;
     OSSL_OP_CIPHER = 2;
     OSSL_OP_MAC = 3;
+    OSSL_OP_KEYMGMT = 10;
+    OSSL_OP_KEYEXCH = 11;
+    OSSL_OP_SIGNATURE = 12;
 
     OSSL_FUNC_CORE_GET_PARAMS = 2;
     OSSL_FUNC_CORE_NEW_ERROR = 5;
@@ -101,6 +104,7 @@ numbers! {
     OSSL_FUNC_PROVIDER_GET_PARAMS = 1026;
     OSSL_FUNC_PROVIDER_QUERY_OPERATION = 1027;
     OSSL_FUNC_PROVIDER_GET_REASON_STRINGS = 1029;
+    OSSL_FUNC_PROVIDER_GET_CAPABILITIES = 1030;
 
     OSSL_FUNC_DIGEST_NEWCTX = 1;
     OSSL_FUNC_DIGEST_INIT = 2;
@@ -151,7 +155,65 @@ numbers! {
     OSSL_FUNC_MAC_GETTABLE_PARAMS = 10;
     OSSL_FUNC_MAC_GETTABLE_CTX_PARAMS = 11;
     OSSL_FUNC_MAC_SETTABLE_CTX_PARAMS = 12;
+
+    OSSL_FUNC_KEYMGMT_NEW = 1;
+    OSSL_FUNC_KEYMGMT_GEN_INIT = 2;
+    OSSL_FUNC_KEYMGMT_GEN_SET_PARAMS = 4;
+    OSSL_FUNC_KEYMGMT_GEN_SETTABLE_PARAMS = 5;
+    OSSL_FUNC_KEYMGMT_GEN = 6;
+    OSSL_FUNC_KEYMGMT_GEN_CLEANUP = 7;
+    OSSL_FUNC_KEYMGMT_FREE = 10;
+    OSSL_FUNC_KEYMGMT_GET_PARAMS = 11;
+    OSSL_FUNC_KEYMGMT_GETTABLE_PARAMS = 12;
+    OSSL_FUNC_KEYMGMT_SET_PARAMS = 13;
+    OSSL_FUNC_KEYMGMT_SETTABLE_PARAMS = 14;
+    OSSL_FUNC_KEYMGMT_QUERY_OPERATION_NAME = 20;
+    OSSL_FUNC_KEYMGMT_HAS = 21;
+    OSSL_FUNC_KEYMGMT_VALIDATE = 22;
+    OSSL_FUNC_KEYMGMT_MATCH = 23;
+    OSSL_FUNC_KEYMGMT_IMPORT = 40;
+    OSSL_FUNC_KEYMGMT_IMPORT_TYPES = 41;
+    OSSL_FUNC_KEYMGMT_EXPORT = 42;
+    OSSL_FUNC_KEYMGMT_EXPORT_TYPES = 43;
+    OSSL_FUNC_KEYMGMT_DUP = 44;
+
+    OSSL_FUNC_KEYEXCH_NEWCTX = 1;
+    OSSL_FUNC_KEYEXCH_INIT = 2;
+    OSSL_FUNC_KEYEXCH_DERIVE = 3;
+    OSSL_FUNC_KEYEXCH_SET_PEER = 4;
+    OSSL_FUNC_KEYEXCH_FREECTX = 5;
+    OSSL_FUNC_KEYEXCH_DUPCTX = 6;
+    OSSL_FUNC_KEYEXCH_SET_CTX_PARAMS = 7;
+    OSSL_FUNC_KEYEXCH_SETTABLE_CTX_PARAMS = 8;
+    OSSL_FUNC_KEYEXCH_GET_CTX_PARAMS = 9;
+    OSSL_FUNC_KEYEXCH_GETTABLE_CTX_PARAMS = 10;
+
+    OSSL_FUNC_SIGNATURE_NEWCTX = 1;
+    OSSL_FUNC_SIGNATURE_SIGN_INIT = 2;
+    OSSL_FUNC_SIGNATURE_SIGN = 3;
+    OSSL_FUNC_SIGNATURE_VERIFY_INIT = 4;
+    OSSL_FUNC_SIGNATURE_VERIFY = 5;
+    OSSL_FUNC_SIGNATURE_DIGEST_SIGN_INIT = 8;
+    OSSL_FUNC_SIGNATURE_DIGEST_SIGN = 11;
+    OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_INIT = 12;
+    OSSL_FUNC_SIGNATURE_DIGEST_VERIFY = 15;
+    OSSL_FUNC_SIGNATURE_FREECTX = 16;
+    OSSL_FUNC_SIGNATURE_DUPCTX = 17;
+    OSSL_FUNC_SIGNATURE_GET_CTX_PARAMS = 18;
+    OSSL_FUNC_SIGNATURE_GETTABLE_CTX_PARAMS = 19;
+    OSSL_FUNC_SIGNATURE_SET_CTX_PARAMS = 20;
+    OSSL_FUNC_SIGNATURE_SETTABLE_CTX_PARAMS = 21;
+    /// Since 3.4.
+    OSSL_FUNC_SIGNATURE_QUERY_KEY_TYPES = 26;
+    /// Since 3.4.
+    OSSL_FUNC_SIGNATURE_SIGN_MESSAGE_INIT = 27;
+    /// Since 3.4.
+    OSSL_FUNC_SIGNATURE_VERIFY_MESSAGE_INIT = 30;
 }
+
+pub(crate) const OSSL_KEYMGMT_SELECT_PUBLIC_KEY: c_int = 0x02;
+/// The private key and the public one.
+pub(crate) const OSSL_KEYMGMT_SELECT_KEYPAIR: c_int = 0x01 | OSSL_KEYMGMT_SELECT_PUBLIC_KEY;
 
 /// The functions behind the numbers, as C declares them. Every one is called and written with exactly this type.
 pub(crate) mod fns {
@@ -173,6 +235,11 @@ pub(crate) mod fns {
     pub(crate) type Teardown = unsafe extern "C" fn(*mut c_void);
     pub(crate) type QueryOperation = unsafe extern "C" fn(*mut c_void, c_int, *mut c_int) -> *const AlgorithmRow;
     pub(crate) type ReasonStrings = unsafe extern "C" fn(*mut c_void) -> *const Item;
+
+    /// `OSSL_CALLBACK`.
+    pub(crate) type ParamsCallback = unsafe extern "C" fn(*const Param, *mut c_void) -> c_int;
+    pub(crate) type GetCapabilities =
+        unsafe extern "C" fn(*mut c_void, *const c_char, ParamsCallback, *mut c_void) -> c_int;
 
     /// Every `newctx` and `dupctx`: a context or null.
     pub(crate) type NewCtx = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
@@ -199,6 +266,26 @@ pub(crate) mod fns {
     pub(crate) type DigestDigest =
         unsafe extern "C" fn(*mut c_void, *const u8, usize, *mut u8, *mut usize, usize) -> c_int;
     pub(crate) type Serialize = unsafe extern "C" fn(*mut c_void, *mut u8, *mut usize) -> c_int;
+
+    pub(crate) type KeyGenInit = unsafe extern "C" fn(*mut c_void, c_int, *const Param) -> *mut c_void;
+    pub(crate) type KeyGen = unsafe extern "C" fn(*mut c_void, Option<ParamsCallback>, *mut c_void) -> *mut c_void;
+    pub(crate) type KeyHas = unsafe extern "C" fn(*const c_void, c_int) -> c_int;
+    pub(crate) type KeyValidate = unsafe extern "C" fn(*const c_void, c_int, c_int) -> c_int;
+    pub(crate) type KeyMatch = unsafe extern "C" fn(*const c_void, *const c_void, c_int) -> c_int;
+    pub(crate) type KeyImport = unsafe extern "C" fn(*mut c_void, c_int, *const Param) -> c_int;
+    pub(crate) type KeyExport = unsafe extern "C" fn(*mut c_void, c_int, ParamsCallback, *mut c_void) -> c_int;
+    pub(crate) type KeyDup = unsafe extern "C" fn(*const c_void, c_int) -> *mut c_void;
+    /// Every `init` that is given a key, but for those with a digest.
+    pub(crate) type KeyedInit = unsafe extern "C" fn(*mut c_void, *mut c_void, *const Param) -> c_int;
+    pub(crate) type ExchangeSetPeer = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
+    pub(crate) type SignatureNewCtx = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
+    pub(crate) type SignatureDigestInit =
+        unsafe extern "C" fn(*mut c_void, *const c_char, *mut c_void, *const Param) -> c_int;
+    /// `sign` and `digest_sign`.
+    pub(crate) type SignatureSign =
+        unsafe extern "C" fn(*mut c_void, *mut u8, *mut usize, usize, *const u8, usize) -> c_int;
+    /// `verify` and `digest_verify`.
+    pub(crate) type SignatureVerify = unsafe extern "C" fn(*mut c_void, *const u8, usize, *const u8, usize) -> c_int;
     pub(crate) type MacInit = unsafe extern "C" fn(*mut c_void, *const u8, usize, *const Param) -> c_int;
 }
 
@@ -241,8 +328,8 @@ mod tests {
                     found += 1;
                 }
             }
-            // What came after 3.0 are the four numbers that say so.
-            assert!(found + 4 >= NUMBERS.len(), "{found} of {} in OpenSSL {release}", NUMBERS.len());
+            // What came after 3.0 are the seven numbers that say so.
+            assert!(found + 7 >= NUMBERS.len(), "{found} of {} in OpenSSL {release}", NUMBERS.len());
             assert!(release == "3.6" || release != "4.0" || found == NUMBERS.len(), "OpenSSL {release} has them all");
         }
     }

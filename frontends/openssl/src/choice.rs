@@ -11,6 +11,7 @@ use gantry::{Algorithm, Operation};
 /// Requests of fewer bytes are the host's, unless the operator named the policy: what a route costs is more than there is to
 /// gain.
 const LOWEST: u32 = 8;
+pub(crate) const SMALLEST: usize = 1 << LOWEST;
 
 /// Requests of more bytes are like these: a trial has to end soon.
 const HIGHEST: u32 = 14;

@@ -15,6 +15,8 @@ pub(crate) struct Settings {
     pub(crate) ciphers: Selection,
     pub(crate) digests: Selection,
     pub(crate) macs: Selection,
+    pub(crate) signatures: Selection,
+    pub(crate) exchanges: Selection,
     pub(crate) soft: Soft,
     /// Every operation that reaches this provider fails.
     pub(crate) force_fail: bool,
@@ -73,10 +75,12 @@ impl Soft {
 }
 
 /// The keys of the section, each with what it takes.
-pub(crate) const KEYS: [(&str, &str); 8] = [
+pub(crate) const KEYS: [(&str, &str); 10] = [
     ("CIPHERS", "ALL, NONE or names with commas between"),
     ("DIGESTS", "ALL, NONE or names with commas between"),
     ("MACS", "ALL, NONE or names with commas between"),
+    ("SIGNATURES", "ALL, NONE or names with commas between"),
+    ("KEY_EXCHANGE", "ALL, NONE or names with commas between"),
     ("USE_SOFTDRIVERS", "0 (hardware only), 1 (any device) or 2 (hardware and kernel)"),
     ("DEVICES", "NAME=on or NAME=off, with commas between"),
     ("POLICY", "the name of a policy, as in gantry.toml"),
@@ -91,6 +95,8 @@ impl Settings {
             ciphers: Selection::None,
             digests: Selection::None,
             macs: Selection::None,
+            signatures: Selection::None,
+            exchanges: Selection::None,
             soft: Soft::Allowed,
             force_fail: false,
             stats: None,
@@ -109,8 +115,8 @@ impl Settings {
     pub(crate) fn read(value: impl Fn(&str) -> Option<String>, secure: bool) -> Result<Self, String> {
         // A program that runs with other rights than its user's lets the user configure nothing.
         let runtime = if secure { Config::default() } else { Config::from_env().map_err(|error| error.to_string())? };
-        let gaining = || Selection::Gaining;
-        let mut settings = Self { ciphers: gaining(), digests: gaining(), macs: gaining(), runtime, ..Self::nothing() };
+        let mut settings = Self { runtime, ..Self::nothing() };
+        settings.selections().into_iter().for_each(|selection| *selection = Selection::Gaining);
         let shown = settings.runtime.show();
         let policy = shown.iter().find(|shown| shown.key == "policy");
         settings.policy_named = policy.is_some_and(|shown| shown.origin != gantry_runtime::Origin::Default);
@@ -124,7 +130,7 @@ impl Settings {
             settings.stats = Some(folder.into());
         }
         if settings.force_fail || settings.stats.is_some() {
-            for selection in [&mut settings.ciphers, &mut settings.digests, &mut settings.macs] {
+            for selection in settings.selections() {
                 if *selection == Selection::Gaining {
                     *selection = Selection::All;
                 }
@@ -133,12 +139,19 @@ impl Settings {
         Ok(settings)
     }
 
+    fn selections(&mut self) -> [&mut Selection; 5] {
+        let Self { ciphers, digests, macs, signatures, exchanges, .. } = self;
+        [ciphers, digests, macs, signatures, exchanges]
+    }
+
     fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
         let wrong = || Err("not a value of this key".to_owned());
         match (key, value) {
             ("CIPHERS", list) => self.ciphers = selection(list, &crate::table::CIPHERS)?,
             ("DIGESTS", list) => self.digests = selection(list, &crate::table::DIGESTS)?,
             ("MACS", list) => self.macs = selection(list, &crate::table::MACS)?,
+            ("SIGNATURES", list) => self.signatures = selection(list, &crate::table::CURVES[..1])?,
+            ("KEY_EXCHANGE", list) => self.exchanges = selection(list, &crate::table::CURVES[1..])?,
             ("USE_SOFTDRIVERS", "0") => self.soft = Soft::Never,
             ("USE_SOFTDRIVERS", "1") => self.soft = Soft::Allowed,
             ("USE_SOFTDRIVERS", "2") => self.soft = Soft::Unknown,
@@ -221,11 +234,10 @@ mod tests {
 
     #[test]
     fn forced_failures_reach_every_algorithm_that_was_not_left_out() {
-        let settings = of(&[("FORCE_FAIL", "yes"), ("DIGESTS", "NONE")]).unwrap();
-        assert_eq!(
-            (settings.ciphers, settings.digests, settings.macs),
-            (Selection::All, Selection::None, Selection::All)
-        );
+        let mut settings = of(&[("FORCE_FAIL", "yes"), ("DIGESTS", "NONE")]).unwrap();
+        let mut expected = [const { Selection::All }; 5];
+        expected[1] = Selection::None;
+        assert_eq!(settings.selections().map(|selection| selection.clone()), expected);
     }
 
     #[test]
@@ -236,6 +248,8 @@ mod tests {
             ("CIPHERS", ""),
             ("DIGESTS", "all"),
             ("MACS", "sha1"),
+            ("SIGNATURES", "x25519"),
+            ("KEY_EXCHANGE", "ed25519"),
             ("USE_SOFTDRIVERS", "3"),
             ("DEVICES", "lanes"),
             ("DEVICES", "software=off"),

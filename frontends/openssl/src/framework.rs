@@ -6,10 +6,11 @@ use std::time::Instant;
 
 use gantry::driver::{Driver, Operands};
 use gantry::route::Pin;
-use gantry::{Algorithm, Gantry, Operation, Session, SessionParams};
+use gantry::{Algorithm, Gantry, Kind, Operation, Session, SessionParams};
 
 use crate::choice::{Choice, Choices, Side, Sizes, State};
 use crate::config::{Settings, Soft};
+use crate::pair;
 
 /// Counts the forks that led to this process. What was opened in another one is not touched any more.
 pub(crate) static GENERATION: AtomicU32 = AtomicU32::new(0);
@@ -70,7 +71,14 @@ impl Framework {
             Some(_) if self.named => choice.set(bytes, State::Device),
             Some(device) => {
                 let on = |name: &str| {
-                    self.gantry.with_policy(Pin { device: name.to_owned() }).session(session.params().clone()).ok()
+                    // Nothing is signed with a program's key but what the program asks for; and whoever verifies has no private
+                    // one, though a signature has to be made first.
+                    let algorithm = session.params().algorithm();
+                    let params = match algorithm.kind() {
+                        Kind::Signature | Kind::Exchange => SessionParams::new(algorithm, &[0x5A; pair::SIZE]),
+                        _ => session.params().clone(),
+                    };
+                    self.gantry.with_policy(Pin { device: name.to_owned() }).session(params).ok()
                 };
                 let trial = on(crate::host::NAME).zip(on(device.name()));
                 let times = trial.and_then(|(host, device)| shortest(&host, &device, operation, Choice::sample(bytes)));
@@ -87,6 +95,10 @@ impl Framework {
 fn shortest(host: &Session, device: &Session, operation: Operation, bytes: usize) -> Option<(u32, u32)> {
     const ROUNDS: usize = 8;
     let mut data = vec![0x5A; bytes];
+    let mut signature = [0; 64];
+    if operation == Operation::Verify {
+        device.sign(&data, &mut signature).ok()?;
+    }
     let mut run = |session: &Session| {
         let (mut iv, mut tag) = ([0; 16], [0; 64]);
         let (takes, size) = (session.params().algorithm().info().iv, session.params().tag_length());
@@ -107,7 +119,11 @@ fn shortest(host: &Session, device: &Session, operation: Operation, bytes: usize
                 }),
                 _ => session.run(mac(iv, &data.clone(), &mut tag[..size])).map(drop),
             }),
-            Operation::Digest | Operation::Sign | Operation::Verify | Operation::Derive => return None,
+            Operation::Sign => session.sign(&data, &mut tag[..size]),
+            Operation::Verify => session.verify(&data, &signature),
+            // Every number is somebody's public key.
+            Operation::Derive => session.derive(&data[..size], &mut tag[..size]),
+            Operation::Digest => return None,
         }
         .ok()?;
         Some(nanoseconds(begun))

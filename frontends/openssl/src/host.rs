@@ -7,7 +7,9 @@ use gantry::driver::{
 };
 use gantry::{Algorithm, Fault, Operation, Outcome, SessionParams};
 
-use crate::boundary::{HostAlgorithm, HostContext, HostMac, HostMacContext, Wrapped};
+use crate::boundary::{
+    HostAlgorithm, HostContext, HostExchange, HostKey, HostMac, HostMacContext, HostSignature, Wrapped,
+};
 use crate::table::{Mac, Mode};
 
 /// Its name.
@@ -37,6 +39,8 @@ enum Offer {
     Cipher(Mode, HostAlgorithm),
     /// With what is inside.
     Mac(HostMac, Option<Algorithm>),
+    Signature(HostSignature),
+    Exchange(HostExchange),
 }
 
 /// What a wrapped algorithm is on this device.
@@ -50,6 +54,14 @@ fn offers(wrapped: &Wrapped) -> Vec<(Algorithm, Offer)> {
         Mode::Mac(mac) => {
             let Some(host) = wrapped.host_mac() else { return Vec::new() };
             mac.algorithms().map(|(algorithm, inside)| (algorithm, Offer::Mac(host, inside))).collect()
+        }
+        Mode::Signature => {
+            let offer = wrapped.algorithm().zip(HostSignature::new(wrapped));
+            offer.map(|(algorithm, host)| (algorithm, Offer::Signature(host))).into_iter().collect()
+        }
+        Mode::Exchange => {
+            let offer = wrapped.algorithm().zip(HostExchange::new(wrapped));
+            offer.map(|(algorithm, host)| (algorithm, Offer::Exchange(host))).into_iter().collect()
         }
         Mode::Digest => Vec::new(),
     }
@@ -86,6 +98,14 @@ impl Device for HostDevice {
                 // What is inside may be missing in this libcrypto.
                 session.idle.with(|| session.context(), |_| Some(())).map_err(|_| Unsupported::because("not there"))?;
                 Arc::new(session)
+            }
+            Offer::Signature(host) => {
+                let key = host.key(params.key(), params.allows(Operation::Sign));
+                Arc::new(SignatureSession { host, key: key.ok_or(Unsupported::because("no such key"))? })
+            }
+            Offer::Exchange(host) => {
+                let key = host.key(params.key(), true);
+                Arc::new(ExchangeSession { host, key: key.ok_or(Unsupported::because("no such key"))? })
             }
         })
     }
@@ -136,6 +156,48 @@ impl DeviceSession for MacSession {
         let key = (self.host.mac() == Mac::Poly1305).then(|| self.params.key());
         let run = |context: &mut HostMacContext| context.whole(key, iv, input, output).then_some(Outcome::Done);
         self.idle.with(|| self.context(), run)
+    }
+}
+
+/// A key that signs, or verifies.
+struct SignatureSession {
+    host: HostSignature,
+    key: HostKey,
+}
+
+impl DeviceSession for SignatureSession {
+    fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
+        match operands {
+            Operands::Sign { input, output } => {
+                let good = self.host.sign(&self.key, input, output);
+                good.then_some(Outcome::Done).ok_or(Fault::failed("the host failed"))
+            }
+            Operands::Verify { input, signature } => {
+                let good = self.host.verify(&self.key, input, signature);
+                Ok(if good { Outcome::Done } else { Outcome::BadTag })
+            }
+            _ => Err(Fault::failed("a request of another kind than its session")),
+        }
+    }
+}
+
+/// A private key for key exchange.
+struct ExchangeSession {
+    host: HostExchange,
+    key: HostKey,
+}
+
+impl DeviceSession for ExchangeSession {
+    fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
+        let Operands::Derive { input, output } = operands else {
+            return Err(Fault::failed("a request of another kind than its session"));
+        };
+        let peer = self.host.key(input, false).ok_or(Fault::failed("the host takes no such key"))?;
+        if self.host.derive(&self.key, &peer, output) {
+            return Ok(Outcome::Done);
+        }
+        output.fill(0);
+        Ok(Outcome::BadKey)
     }
 }
 

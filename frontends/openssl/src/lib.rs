@@ -5,7 +5,7 @@
 //! are faster on another device. It links no libcrypto: all that it needs, the core hands to it.
 //!
 //! One request, followed through the files: an entry in `boundary` is called; the state machine of the algorithm's mode
-//! (`aead`, `chain`, `cipher`, `digest`, `mac`) asks `framework` whose turn it is; `choice` knows what was faster; and
+//! (`aead`, `chain`, `cipher`, `digest`, `mac`, `pair`) asks `framework` whose turn it is; `choice` knows what was faster; and
 //! the request goes to the default provider's function, or to a `gantry::Session`.
 
 /// OpenSSL's provider interface as data.
@@ -34,6 +34,8 @@ mod host;
 mod key;
 /// MACs.
 mod mac;
+/// Key pairs.
+mod pair;
 /// What was done, for others to read.
 mod report;
 /// The algorithms.

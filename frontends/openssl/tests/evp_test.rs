@@ -10,10 +10,10 @@ use std::process::{Command, Output};
 use lab::{Lab, TAKEN, text};
 
 /// The data files that are run.
-const RUN: [&str; 5] = ["evpciph_aes_", "evpciph_des3", "evpciph_chacha", "evpmac_", "evpmd_"];
+const RUN: [&str; 6] = ["evpciph_aes_", "evpciph_des3", "evpciph_chacha", "evpmac_", "evpmd_", "evppkey_ecx"];
 
 /// Those with something that devices have. The others have what is near to it, or what is made of it.
-const LED: [&str; 9] = [
+const LED: [&str; 10] = [
     "evpciph_aes_ccm_cavs.txt",
     "evpciph_aes_common.txt",
     "evpciph_aes_cts.txt",
@@ -23,6 +23,7 @@ const LED: [&str; 9] = [
     "evpmac_poly1305.txt",
     "evpmd_md.txt",
     "evpmd_sha.txt",
+    "evppkey_ecx.txt",
 ];
 
 /// Runs all data files with everything led to another device, with what proves faster there, and with everything made to fail.
@@ -39,7 +40,8 @@ fn own_test(series: &str) {
     let lab = Lab::new(&format!("evp-test-{series}"));
     fs::create_dir(lab.path("stats")).unwrap();
     let taken = lab.configuration(&format!("{TAKEN}\nSTATS = {}", lab.path("stats").display()));
-    let served = [TAKEN, "CIPHERS = ALL\nDIGESTS = ALL\nMACS = ALL"].map(|section| lab.configuration(section));
+    let served = [TAKEN, "CIPHERS = ALL\nDIGESTS = ALL\nMACS = ALL\nSIGNATURES = ALL\nKEY_EXCHANGE = ALL"]
+        .map(|section| lab.configuration(section));
     let failed = lab.configuration("FORCE_FAIL = yes");
     for program in ["evp_test", "evp_test-static"] {
         let run = |configuration: &Path, file: &str| -> Output {

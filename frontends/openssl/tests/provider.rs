@@ -11,7 +11,7 @@ use lab::{Lab, noise, text};
 
 /// Every algorithm, on the devices that a policy names.
 fn everything(policy: &str) -> String {
-    format!("CIPHERS = ALL\nDIGESTS = ALL\nMACS = ALL\n{policy}")
+    format!("CIPHERS = ALL\nDIGESTS = ALL\nMACS = ALL\nSIGNATURES = ALL\nKEY_EXCHANGE = ALL\n{policy}")
 }
 
 #[test]
@@ -40,6 +40,17 @@ fn every_call_gives_what_the_default_provider_gives() {
             let output = Command::new(&program).arg(&configuration).arg(seed).output().unwrap();
             assert_eq!(text(&output), "the same\n", "{policy}, seed {seed}");
         }
+    }
+}
+
+#[test]
+fn keys_signatures_and_secrets_are_those_of_the_default_provider() {
+    let lab = Lab::new("curves");
+    let program = lab.compile("tests/curves.c");
+    for policy in ["", "POLICY = pin:software", "POLICY = pin:host", "USE_SOFTDRIVERS = 0"] {
+        let configuration = lab.configuration(&everything(policy));
+        let output = Command::new(&program).arg(&configuration).output().unwrap();
+        assert_eq!(text(&output), "the same\n", "{policy}");
     }
 }
 
@@ -190,6 +201,54 @@ fn macs_go_to_the_device_that_the_policy_names_in_any_way_that_programs_ask_for_
         assert!(devices > 0 && bytes >= 50_000 && host < devices, "{name}: {host} {devices} {bytes}");
         let output = lab.sh(&format!("{script} || true"), &failed);
         assert!(!text(&output).contains(before.trim()), "{name}: not used");
+    }
+}
+
+#[test]
+fn programs_make_use_and_keep_keys_as_they_always_did() {
+    let lab = Lab::new("keys");
+    lab.write("plain", noise(1000));
+    fs::create_dir(lab.path("stats")).unwrap();
+    let none = Path::new("/dev/null");
+    let only = "CIPHERS = NONE\nDIGESTS = NONE\nMACS = NONE";
+    let taken = lab.configuration(&everything("POLICY = pin:software"));
+    let counts = format!("{only}\nPOLICY = pin:software\nSTATS = {}", lab.path("stats").display());
+    let (counts, failed) = (lab.configuration(&counts), lab.configuration(&format!("{only}\nFORCE_FAIL = yes")));
+    let run = |script: &str, configuration: &Path| {
+        let output = lab.sh(script, configuration);
+        assert!(output.status.success(), "{script}: {}", text(&output));
+        text(&output)
+    };
+    for (maker, user) in [(&*taken, none), (none, &*taken), (&*taken, &*taken)] {
+        for kind in ["ed25519", "x25519"] {
+            run(&format!("openssl genpkey -algorithm {kind} -out {kind}.pem"), maker);
+            run(&format!("openssl pkey -in {kind}.pem -pubout -out {kind}.pub"), maker);
+            let shown = format!("openssl pkey -in {kind}.pem -text; openssl pkey -pubin -in {kind}.pub -text");
+            assert_eq!(run(&shown, maker), run(&shown, user), "{kind}");
+            run(&format!("openssl pkey -in {kind}.pem -aes256 -passout pass:x -out sealed.pem"), maker);
+            run(&format!("openssl pkey -in sealed.pem -passin pass:x | cmp - {kind}.pem"), user);
+        }
+        run("openssl req -x509 -key ed25519.pem -out cert.pem -days 2 -subj /CN=localhost", maker);
+        run("openssl verify -CAfile cert.pem cert.pem", user);
+        run("openssl pkcs12 -export -inkey ed25519.pem -in cert.pem -passout pass:x -out both.p12", maker);
+        run("openssl pkcs12 -in both.p12 -passin pass:x -nodes -nocerts | openssl pkey | cmp - ed25519.pem", user);
+    }
+    for (name, script, back, [requests, bytes]) in [
+        ("ED25519", "openssl pkeyutl -sign -inkey ed25519.pem -rawin -in plain | od", 0, [1, 1000]),
+        ("X25519", "openssl pkeyutl -derive -inkey x25519.pem -peerkey x25519.pub | od", 0, [1, 32]),
+        (
+            "ED25519",
+            "openssl pkeyutl -sign -inkey ed25519.pem -rawin -in plain -out signed; rm -f stats/*; \
+             openssl pkeyutl -verify -pubin -inkey ed25519.pub -rawin -in plain -sigfile signed",
+            4,
+            [1, 1000],
+        ),
+    ] {
+        let before = run(script, none);
+        assert_eq!(run(script, &counts), before, "{name}");
+        assert_eq!(lab::counted(&lab)[name][back..][..4], [0, 0, requests, bytes], "{name}");
+        let output = lab.sh(script, &failed);
+        assert_ne!(text(&output), before, "{name}: not used");
     }
 }
 

@@ -632,5 +632,5 @@ pub(super) fn dispatch(theirs: Table, place: usize) -> Vec<Dispatch> {
         OSSL_FUNC_CIPHER_GETTABLE_CTX_PARAMS => gettable_ctx_params, GettableCtx;
         OSSL_FUNC_CIPHER_SETTABLE_CTX_PARAMS => settable_ctx_params, GettableCtx;
     };
-    super::provider::complete(theirs, &ours, crate::abi::OSSL_FUNC_CIPHER_GET_PARAMS)
+    super::provider::complete(theirs, &ours, &[crate::abi::OSSL_FUNC_CIPHER_GET_PARAMS])
 }

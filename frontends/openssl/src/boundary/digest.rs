@@ -381,5 +381,5 @@ pub(super) fn dispatch(theirs: Table, place: usize) -> Vec<Dispatch> {
         OSSL_FUNC_DIGEST_SERIALIZE => serialize, Serialize;
         OSSL_FUNC_DIGEST_DESERIALIZE => deserialize, Update;
     };
-    super::provider::complete(theirs, &ours, crate::abi::OSSL_FUNC_DIGEST_GET_PARAMS)
+    super::provider::complete(theirs, &ours, &[crate::abi::OSSL_FUNC_DIGEST_GET_PARAMS])
 }

@@ -4,7 +4,7 @@
 //!
 //! * **The call.** OpenSSL passes pointers that are valid while the call lasts: contexts that our own `newctx` or `dupctx` made
 //!   and `freectx` has not seen, used by one thread at a time; buffers as long as it says; tables with the end that their
-//!   type has. (provider-cipher(7), provider-digest(7), provider-mac(7).)
+//!   type has. (provider-cipher(7), provider-digest(7), provider-mac(7), provider-keymgmt(7), provider-keyexch(7), provider-signature(7).)
 //! * **The host.** What the default provider gave out stays valid while our provider is loaded, because a method or
 //!   context that was made from it keeps the library context alive, and the function behind an id has the type that the id
 //!   stands for (core_dispatch.h).
@@ -15,10 +15,13 @@
 mod cipher;
 mod core;
 mod digest;
+mod exchange;
 mod family;
+mod keys;
 mod mac;
 mod params;
 mod provider;
+mod signature;
 mod system;
 
 use std::marker::PhantomData;
@@ -28,9 +31,12 @@ use std::slice;
 use gantry::driver::Buffers;
 
 pub(crate) use cipher::{Host, HostAlgorithm, HostContext};
+pub(crate) use exchange::HostExchange;
+pub(crate) use keys::HostKey;
 pub(crate) use mac::{HostMac, HostMacContext};
 pub(crate) use params::{Answers, Questions};
 pub(crate) use provider::Wrapped;
+pub(crate) use signature::HostSignature;
 pub(crate) use system::Shared;
 
 /// Runs `body`; a panic becomes `fallen`.

@@ -1,6 +1,6 @@
 //! The provider: one for each library context that loads the module.
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt::Write as _;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -11,17 +11,21 @@ use gantry::{Algorithm, Operation, SessionParams};
 use super::cipher::{self, CipherFns};
 use super::core::{Core, Table, entry};
 use super::digest::{self, DigestFns};
+use super::exchange::{self, ExchangeFns};
 use super::guard;
+use super::keys::{self, KeyFns};
 use super::mac::{self, MacFns};
+use super::params::Answers;
+use super::signature::{self, SignatureFns};
 use super::system::{self, secure};
 use crate::abi::fns::*;
-use crate::abi::{self, AlgorithmRow, CoreHandle, Dispatch, Item};
+use crate::abi::{self, AlgorithmRow, CoreHandle, Dispatch, Item, Param};
 use crate::choice::{Side, Sizes};
 use crate::config::{Selection, Settings};
 use crate::framework::{Framework, GENERATION};
 use crate::host::HostDriver;
 use crate::report::Report;
-use crate::table::{CIPHERS, DIGESTS, MACS, Mode, Row};
+use crate::table::{CIPHERS, CURVES, DIGESTS, MACS, Mode, Row};
 
 /// Reasons on the error stack.
 const BAD_CONFIGURATION: u32 = 1;
@@ -38,15 +42,27 @@ struct Items<const N: usize>([Item; N]);
 // SAFETY: pointers to constant strings.
 unsafe impl<const N: usize> Sync for Items<N> {}
 
+/// The operations of which we serve algorithms; those of keys have no requests.
+const KINDS: [c_int; 6] = [
+    abi::OSSL_OP_DIGEST,
+    abi::OSSL_OP_CIPHER,
+    abi::OSSL_OP_MAC,
+    abi::OSSL_OP_KEYMGMT,
+    abi::OSSL_OP_KEYEXCH,
+    abi::OSSL_OP_SIGNATURE,
+];
+
 /// What the core calls `provctx`.
 pub(crate) struct Provider {
     core: Core,
     settings: Settings,
     version: (u32, u32),
-    /// Of the default provider: its context and its `query_operation`; null while there is none.
+    /// Of the default provider: its context, its `query_operation` and `get_capabilities`; null while there is none.
     default_ctx: AtomicPtr<c_void>,
     default_query: AtomicPtr<c_void>,
-    served: [OnceLock<Served>; 3],
+    default_capabilities: AtomicPtr<c_void>,
+    /// By place in [`KINDS`].
+    served: [OnceLock<Served>; KINDS.len()],
     framework: AtomicPtr<Framework>,
     /// One more than the generation in which no framework could be opened.
     closed: AtomicU32,
@@ -78,6 +94,9 @@ pub(super) enum Functions {
     Cipher(CipherFns),
     Digest(DigestFns),
     Mac(MacFns),
+    Keys(KeyFns),
+    Exchange(ExchangeFns),
+    Signature(SignatureFns),
 }
 
 impl Wrapped {
@@ -112,6 +131,12 @@ impl Wrapped {
     /// The same for a MAC.
     pub(crate) fn host_mac(&self) -> Option<mac::HostMac> {
         mac::HostMac::new(self)
+    }
+
+    /// What serves the keys of a signature or key exchange.
+    pub(super) fn keys(&self) -> Option<&Wrapped> {
+        let served = self.provider().serves(abi::OSSL_OP_KEYMGMT)?;
+        served.wrapped.iter().flatten().find(|keys| ptr::eq(keys.row, self.row)).map(|keys| &**keys)
     }
 
     /// The framework, opened if it was not.
@@ -165,9 +190,9 @@ impl Provider {
         }
         system::count_forks();
         // Whatever a program asks for later, the host is a device for it from the beginning.
+        let wrapped = KINDS.into_iter().filter(|operation| *operation != abi::OSSL_OP_KEYMGMT);
         let wrapped =
-            [abi::OSSL_OP_CIPHER, abi::OSSL_OP_MAC].into_iter().filter_map(|operation| self.serves(operation));
-        let wrapped = wrapped.flat_map(|served| &served.wrapped).flatten();
+            wrapped.filter_map(|operation| self.serves(operation)).flat_map(|served| &served.wrapped).flatten();
         let host = HostDriver::new(wrapped.map(|wrapped| &**wrapped), self.version);
         let framework = Framework::open(&self.settings, &host);
         let Some(framework) = framework else {
@@ -211,19 +236,18 @@ impl Provider {
     }
 
     fn serves(&self, operation: c_int) -> Option<&Served> {
-        let settings = &self.settings;
-        let (rows, selection): (&'static [Row], &Selection) = match operation {
-            abi::OSSL_OP_DIGEST => (&DIGESTS, &settings.digests),
-            abi::OSSL_OP_CIPHER => (&CIPHERS, &settings.ciphers),
-            abi::OSSL_OP_MAC => (&MACS, &settings.macs),
-            _ => return None,
+        let rows: &'static [Row] = match operation {
+            abi::OSSL_OP_DIGEST => &DIGESTS,
+            abi::OSSL_OP_CIPHER => &CIPHERS,
+            abi::OSSL_OP_MAC => &MACS,
+            _ => &CURVES,
         };
-        let kind = operation.cast_unsigned() as usize - 1;
+        let kind = KINDS.iter().position(|known| *known == operation)?;
         if let Some(served) = self.served[kind].get() {
             return Some(served);
         }
         let (context, query) = (self.default_ctx.load(Ordering::Acquire), self.default_query.load(Ordering::Acquire));
-        if query.is_null() || !rows.iter().any(|row| selection.serves(row, self.version)) {
+        if query.is_null() || !rows.iter().any(|row| self.selects(operation, row)) {
             return None;
         }
         // SAFETY: the host: what was stored is its `query_operation`.
@@ -234,7 +258,7 @@ impl Provider {
         Some(self.served[kind].get_or_init(|| {
             let mut served = Vec::new();
             let wrapped = rows.iter().enumerate().map(|(place, row)| {
-                let serves = selection.serves(row, self.version);
+                let serves = self.selects(operation, row);
                 // SAFETY: the host: its own table.
                 let found = serves.then(|| unsafe { find(theirs, row.name) })??;
                 let wrapped = self.wrap(kind, place, row, &found);
@@ -255,15 +279,28 @@ impl Provider {
         }))
     }
 
+    /// Whether we are to serve a row in an operation.
+    fn selects(&self, operation: c_int, row: &Row) -> bool {
+        let settings = &self.settings;
+        let selection = match (operation, row.mode) {
+            (abi::OSSL_OP_DIGEST, _) => &settings.digests,
+            (abi::OSSL_OP_CIPHER, _) => &settings.ciphers,
+            (abi::OSSL_OP_MAC, _) => &settings.macs,
+            (abi::OSSL_OP_KEYMGMT | abi::OSSL_OP_SIGNATURE, Mode::Signature) => &settings.signatures,
+            (abi::OSSL_OP_KEYMGMT | abi::OSSL_OP_KEYEXCH, Mode::Exchange) => &settings.exchanges,
+            _ => return false,
+        };
+        selection.serves(row, self.version)
+    }
+
     /// The lines of `gantry openssl info`: name, number, whether it is served unasked, and a route for each size.
     fn routes(&self) -> String {
         const SIZES: [usize; 3] = [64, 1024, 16384];
         let mut text = format!("openssl {}.{}\n", self.version.0, self.version.1);
-        for operation in [abi::OSSL_OP_CIPHER, abi::OSSL_OP_DIGEST, abi::OSSL_OP_MAC] {
-            self.query(operation);
-        }
-        let wrapped = [1, 0, 2].iter().filter_map(|kind| self.served[*kind].get()).flat_map(|served| &served.wrapped);
-        for wrapped in wrapped.flatten() {
+        let shown =
+            [abi::OSSL_OP_CIPHER, abi::OSSL_OP_DIGEST, abi::OSSL_OP_MAC, abi::OSSL_OP_SIGNATURE, abi::OSSL_OP_KEYEXCH];
+        let served = shown.iter().filter_map(|operation| self.serves(*operation));
+        for wrapped in served.flat_map(|served| &served.wrapped).flatten() {
             let row = wrapped.row;
             let unasked = Selection::Gaining.serves(row, self.version);
             let served = if unasked { "yes" } else { "asked" };
@@ -289,10 +326,13 @@ impl Provider {
     fn wrap(&self, kind: usize, place: usize, row: &'static Row, theirs: &AlgorithmRow) -> Box<Wrapped> {
         // SAFETY: the host: the dispatch table of one of its algorithms.
         let table = unsafe { Table::new(theirs.implementation) };
-        let (functions, dispatch) = match kind {
-            0 => (Functions::Digest(DigestFns::new(table)), digest::dispatch(table, place)),
-            1 => (Functions::Cipher(CipherFns::new(table)), cipher::dispatch(table, place)),
-            _ => (Functions::Mac(MacFns::new(table)), mac::dispatch(table, place)),
+        let (functions, dispatch) = match KINDS[kind] {
+            abi::OSSL_OP_DIGEST => (Functions::Digest(DigestFns::new(table)), digest::dispatch(table, place)),
+            abi::OSSL_OP_CIPHER => (Functions::Cipher(CipherFns::new(table)), cipher::dispatch(table, place)),
+            abi::OSSL_OP_MAC => (Functions::Mac(MacFns::new(table)), mac::dispatch(table, place)),
+            abi::OSSL_OP_KEYMGMT => (Functions::Keys(KeyFns::new(table)), keys::dispatch(table, place)),
+            abi::OSSL_OP_KEYEXCH => (Functions::Exchange(ExchangeFns::new(table)), exchange::dispatch(table, place)),
+            _ => (Functions::Signature(SignatureFns::new(table)), signature::dispatch(table, place)),
         };
         Box::new(Wrapped { provider: self, row, functions, dispatch })
     }
@@ -364,7 +404,10 @@ unsafe extern "C" fn created(provider: *const CoreHandle, link: *mut c_void) -> 
             let table = unsafe { Table::new(table) };
             let query = entry!(table, OSSL_FUNC_PROVIDER_QUERY_OPERATION, QueryOperation);
             let query = query.map_or(ptr::null_mut(), |query| query as *mut c_void);
+            let capabilities = entry!(table, OSSL_FUNC_PROVIDER_GET_CAPABILITIES, GetCapabilities);
+            let capabilities = capabilities.map_or(ptr::null_mut(), |capabilities| capabilities as *mut c_void);
             this.default_ctx.store(context, Ordering::Release);
+            this.default_capabilities.store(capabilities, Ordering::Release);
             this.default_query.store(query, Ordering::Release);
         }
         1
@@ -381,6 +424,7 @@ unsafe extern "C" fn removed(provider: *const CoreHandle, link: *mut c_void) -> 
         // SAFETY: the host has just told us of it.
         if unsafe { this.core.default_provider(provider) }.is_some() {
             this.default_query.store(ptr::null_mut(), Ordering::Release);
+            this.default_capabilities.store(ptr::null_mut(), Ordering::Release);
             this.default_ctx.store(ptr::null_mut(), Ordering::Release);
         }
         1
@@ -402,6 +446,44 @@ unsafe extern "C" fn query(provider: *mut c_void, operation: c_int, no_cache: *m
             unsafe { *no_cache = c_int::from(empty) };
         }
         if empty { ptr::null() } else { this.query(operation) }
+    })
+}
+
+/// Groups of TLS: libssl uses a group only if the provider that names it is the one from which it gets the keys of that group.
+/// We name those of the default provider of which we serve the keys.
+unsafe extern "C" fn capabilities(
+    provider: *mut c_void,
+    capability: *const c_char,
+    tell: ParamsCallback,
+    data: *mut c_void,
+) -> c_int {
+    struct Asked<'c> {
+        this: &'c Provider,
+        tell: ParamsCallback,
+        data: *mut c_void,
+    }
+    unsafe extern "C" fn told(params: *const Param, asked: *mut c_void) -> c_int {
+        guard(0, || {
+            // SAFETY: what is given below; the host: a table with its end.
+            let (asked, told) = unsafe { (&*asked.cast::<Asked<'_>>(), Answers::new(params)) };
+            let row = told.text(c"tls-group-alg").and_then(|name| CURVES.iter().find(|row| row.name == name));
+            let ours = row.is_some_and(|row| asked.this.selects(abi::OSSL_OP_KEYMGMT, row));
+            // SAFETY: the call, with what the host says.
+            if ours { unsafe { (asked.tell)(params, asked.data) } } else { 1 }
+        })
+    }
+    guard(0, || {
+        // SAFETY: the call: what `OSSL_provider_init` gave out, and a string.
+        let (this, name) = unsafe { (&*provider.cast::<Provider>(), CStr::from_ptr(capability)) };
+        let theirs = this.default_capabilities.load(Ordering::Acquire);
+        if theirs.is_null() || !name.to_bytes().eq_ignore_ascii_case(b"TLS-GROUP") {
+            return 1;
+        }
+        // SAFETY: the host: what was stored is its `get_capabilities`.
+        let theirs = unsafe { std::mem::transmute::<*mut c_void, GetCapabilities>(theirs) };
+        let mut asked = Asked { this, tell, data };
+        // SAFETY: the host, with its own context, what the call brought, and a function that is called before it returns.
+        unsafe { theirs(this.default_ctx.load(Ordering::Acquire), capability, told, (&raw mut asked).cast()) }
     })
 }
 
@@ -495,11 +577,12 @@ mod about {
     }
 }
 
-/// Our table for an algorithm: of `ours` what the host has, too, and the host's own `get_params`, which is told neither
-/// context nor provider. What the host has and we do not know is left out: it would be given contexts of ours.
-pub(super) fn complete(theirs: Table, ours: &[Dispatch], get_params: c_int) -> Vec<Dispatch> {
+/// Our table for an algorithm: of `ours` what the host has, too, and as they are the host's own that are `passed`, which are told
+/// neither context nor provider. What the host has and we do not know is left out: it would be given contexts of ours.
+pub(super) fn complete(theirs: Table, ours: &[Dispatch], passed: &[c_int]) -> Vec<Dispatch> {
     let mut table: Vec<Dispatch> = ours.iter().copied().filter(|entry| theirs.entry(entry.id).is_some()).collect();
-    table.push(Dispatch { id: get_params, function: theirs.entry(get_params) });
+    let passed = passed.iter().map(|id| Dispatch { id: *id, function: theirs.entry(*id) });
+    table.extend(passed.filter(|entry| entry.function.is_some()));
     table.push(Dispatch { id: 0, function: None });
     table
 }
@@ -540,15 +623,16 @@ pub unsafe extern "C" fn OSSL_provider_init(
         // SAFETY: the call: a table with its end, that stays.
         let Some(core) = Core::new(handle, unsafe { Table::new(upcalls) }) else { return 0 };
         let functions = TABLE.get_or_init(|| {
-            let [a, b, c, d, e] = dispatch! {
+            let [a, b, c, d, e, f] = dispatch! {
                 OSSL_FUNC_PROVIDER_TEARDOWN => teardown, Teardown;
                 OSSL_FUNC_PROVIDER_GETTABLE_PARAMS => about::gettable, Gettable;
                 OSSL_FUNC_PROVIDER_GET_PARAMS => about::get, GetParams;
                 OSSL_FUNC_PROVIDER_QUERY_OPERATION => query, QueryOperation;
                 OSSL_FUNC_PROVIDER_GET_REASON_STRINGS => reasons, ReasonStrings;
+                OSSL_FUNC_PROVIDER_GET_CAPABILITIES => capabilities, GetCapabilities;
             };
             let end = Dispatch { id: 0, function: None };
-            [a, b, c, d, e, end, end]
+            [a, b, c, d, e, f, end]
         });
         let off = !secure() && std::env::var_os("GANTRY_DISABLE").is_some_and(|value| value == "1");
         let settings = if off { Ok(Settings::nothing()) } else { Settings::read(|key| core.value(key), secure()) };
@@ -566,6 +650,7 @@ pub unsafe extern "C" fn OSSL_provider_init(
             settings,
             default_ctx: AtomicPtr::default(),
             default_query: AtomicPtr::default(),
+            default_capabilities: AtomicPtr::default(),
             served: Default::default(),
             framework: AtomicPtr::default(),
             closed: AtomicU32::default(),

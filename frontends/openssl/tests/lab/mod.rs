@@ -13,10 +13,12 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// Everything that is served goes to another device.
-pub(crate) const TAKEN: &str = "CIPHERS = ALL\nDIGESTS = ALL\nMACS = ALL\nPOLICY = pin:software";
+pub(crate) const TAKEN: &str =
+    "CIPHERS = ALL\nDIGESTS = ALL\nMACS = ALL\nSIGNATURES = ALL\nKEY_EXCHANGE = ALL\nPOLICY = pin:software";
 
 /// Every cipher that is served fails: what works nevertheless does not go through the module.
-pub(crate) const FAILED: &str = "CIPHERS = ALL\nDIGESTS = NONE\nMACS = NONE\nFORCE_FAIL = yes";
+pub(crate) const FAILED: &str =
+    "CIPHERS = ALL\nDIGESTS = NONE\nMACS = NONE\nSIGNATURES = NONE\nKEY_EXCHANGE = NONE\nFORCE_FAIL = yes";
 
 /// A folder of its own, with the module and configurations; removed at the end.
 pub(crate) struct Lab {

@@ -1,0 +1,466 @@
+//! Keys: our entries, and the host's functions behind them.
+//!
+//! A key is the host's own, and what is known of it here beside it. There is no `load`: objects that decoders made are the
+//! default provider's, which gives them to its own keys.
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+use std::sync::Arc;
+
+use super::core::{Table, entry};
+use super::guard;
+use super::params::{self, Answers};
+use super::provider::{Functions, Provider, Wrapped, dispatch};
+use crate::abi::fns::*;
+use crate::abi::{self, Dispatch, Param};
+use crate::pair::{Pair, Raw};
+use crate::table::CURVES;
+
+/// The place of keys among the kinds that we serve.
+pub(super) const KIND: usize = 3;
+
+/// The host's functions of one type of keys.
+pub(in crate::boundary) struct KeyFns {
+    new: Option<NewCtx>,
+    free: Option<FreeCtx>,
+    gen_init: Option<KeyGenInit>,
+    gen_set_params: Option<SetParams>,
+    gen_settable_params: Option<GettableCtx>,
+    generate: Option<KeyGen>,
+    gen_cleanup: Option<FreeCtx>,
+    get_params: Option<GetParams>,
+    set_params: Option<SetParams>,
+    gettable_params: Option<Gettable>,
+    settable_params: Option<Gettable>,
+    has: Option<KeyHas>,
+    validate: Option<KeyValidate>,
+    matches: Option<KeyMatch>,
+    import: Option<KeyImport>,
+    export: Option<KeyExport>,
+    dup: Option<KeyDup>,
+}
+
+impl KeyFns {
+    pub(super) fn new(table: Table) -> Self {
+        Self {
+            new: entry!(table, OSSL_FUNC_KEYMGMT_NEW, NewCtx),
+            free: entry!(table, OSSL_FUNC_KEYMGMT_FREE, FreeCtx),
+            gen_init: entry!(table, OSSL_FUNC_KEYMGMT_GEN_INIT, KeyGenInit),
+            gen_set_params: entry!(table, OSSL_FUNC_KEYMGMT_GEN_SET_PARAMS, SetParams),
+            gen_settable_params: entry!(table, OSSL_FUNC_KEYMGMT_GEN_SETTABLE_PARAMS, GettableCtx),
+            generate: entry!(table, OSSL_FUNC_KEYMGMT_GEN, KeyGen),
+            gen_cleanup: entry!(table, OSSL_FUNC_KEYMGMT_GEN_CLEANUP, FreeCtx),
+            get_params: entry!(table, OSSL_FUNC_KEYMGMT_GET_PARAMS, GetParams),
+            set_params: entry!(table, OSSL_FUNC_KEYMGMT_SET_PARAMS, SetParams),
+            gettable_params: entry!(table, OSSL_FUNC_KEYMGMT_GETTABLE_PARAMS, Gettable),
+            settable_params: entry!(table, OSSL_FUNC_KEYMGMT_SETTABLE_PARAMS, Gettable),
+            has: entry!(table, OSSL_FUNC_KEYMGMT_HAS, KeyHas),
+            validate: entry!(table, OSSL_FUNC_KEYMGMT_VALIDATE, KeyValidate),
+            matches: entry!(table, OSSL_FUNC_KEYMGMT_MATCH, KeyMatch),
+            import: entry!(table, OSSL_FUNC_KEYMGMT_IMPORT, KeyImport),
+            export: entry!(table, OSSL_FUNC_KEYMGMT_EXPORT, KeyExport),
+            dup: entry!(table, OSSL_FUNC_KEYMGMT_DUP, KeyDup),
+        }
+    }
+}
+
+/// What the core calls `keydata`: an `Arc`, which contexts hold, too.
+pub(super) struct KeyData {
+    /// The host's own.
+    host: *mut c_void,
+    wrapped: *const Wrapped,
+    pair: Pair,
+}
+
+// SAFETY: the host: a key belongs to no thread.
+unsafe impl Send for KeyData {}
+// SAFETY: the host: a key may be used by several threads as long as nobody changes it.
+unsafe impl Sync for KeyData {}
+
+impl KeyData {
+    /// # Safety
+    ///
+    /// A key of the host that is ours alone, or null; `wrapped` is what serves such keys.
+    unsafe fn give(wrapped: &Wrapped, host: *mut c_void) -> *mut c_void {
+        let Some(algorithm) = wrapped.algorithm().filter(|_| !host.is_null()) else { return ptr::null_mut() };
+        Arc::into_raw(Arc::new(Self { host, wrapped, pair: Pair::new(algorithm) })).cast_mut().cast()
+    }
+
+    /// `None` of null.
+    ///
+    /// # Safety
+    ///
+    /// The call: null, or a key that was given out, and not freed.
+    unsafe fn of<'c>(keydata: *const c_void) -> Option<(&'c Self, &'c KeyFns)> {
+        // SAFETY: as the caller promises; the provider owns the functions, and outlives its keys.
+        let this = unsafe { keydata.cast::<Self>().as_ref() }?;
+        Some((this, this.functions()))
+    }
+
+    /// One more hold on a key; `None` of null.
+    ///
+    /// # Safety
+    ///
+    /// The call: null, or a key that was given out, and not freed.
+    pub(super) unsafe fn hold(keydata: *mut c_void) -> Option<Arc<Self>> {
+        let this = keydata.cast_const().cast::<Self>();
+        if this.is_null() {
+            return None;
+        }
+        // SAFETY: as the caller promises: `give` made it from an `Arc`, of which the core has one.
+        unsafe {
+            Arc::increment_strong_count(this);
+            Some(Arc::from_raw(this))
+        }
+    }
+
+    pub(super) fn host(&self) -> *mut c_void {
+        self.host
+    }
+
+    pub(super) fn pair(&self) -> &Pair {
+        &self.pair
+    }
+
+    /// The raw keys, as far as the host gives them out.
+    pub(super) fn raw(&self) -> Option<&Raw> {
+        self.pair.raw(|| {
+            let mut raw = Raw::default();
+            if let Some(export) = self.functions().export {
+                // SAFETY: the host, with its own key and a place for what it tells.
+                unsafe { export(self.host, abi::OSSL_KEYMGMT_SELECT_KEYPAIR, told, (&raw mut raw).cast()) };
+            }
+            raw
+        })
+    }
+
+    fn functions(&self) -> &KeyFns {
+        // SAFETY: ours: the provider owns it, and outlives its keys.
+        let Functions::Keys(functions) = (unsafe { &(*self.wrapped).functions }) else { unreachable!("a key's") };
+        functions
+    }
+}
+
+impl Drop for KeyData {
+    fn drop(&mut self) {
+        if let Some(free) = self.functions().free {
+            // SAFETY: the host, with its own key, once.
+            unsafe { free(self.host) };
+        }
+    }
+}
+
+/// Takes down what an export tells.
+unsafe extern "C" fn told(params: *const Param, raw: *mut c_void) -> c_int {
+    guard(0, || {
+        // SAFETY: the host: a table with its end; `raw` is where the caller wants it.
+        unsafe { *raw.cast::<Raw>() = Raw::of(Answers::new(params)) };
+        1
+    })
+}
+
+/// What the core calls `genctx`.
+struct Generator {
+    host: *mut c_void,
+    wrapped: *const Wrapped,
+}
+
+impl Generator {
+    /// # Safety
+    ///
+    /// The call: what `gen_init` gave out.
+    unsafe fn of<'c>(context: *mut c_void) -> (&'c Self, &'c Wrapped, &'c KeyFns) {
+        // SAFETY: as the caller promises; the provider owns the others, and outlives its contexts.
+        let (this, wrapped) = unsafe { (&*context.cast::<Self>(), &*(*context.cast::<Self>()).wrapped) };
+        let Functions::Keys(functions) = &wrapped.functions else { unreachable!("a key's") };
+        (this, wrapped, functions)
+    }
+}
+
+/// # Safety
+///
+/// The call: `provider` is what `OSSL_provider_init` gave out.
+unsafe fn keys<'p, const PLACE: usize>(provider: *mut c_void) -> Option<(&'p Wrapped, &'p KeyFns)> {
+    // SAFETY: as the caller promises.
+    let wrapped = unsafe { Provider::wrapped(provider, KIND, PLACE) }?;
+    let Functions::Keys(functions) = &wrapped.functions else { return None };
+    Some((wrapped, functions))
+}
+
+unsafe extern "C" fn new<const PLACE: usize>(provider: *mut c_void) -> *mut c_void {
+    guard(ptr::null_mut(), || {
+        // SAFETY: the call; the host, with its own context.
+        unsafe {
+            let Some((wrapped, functions)) = keys::<PLACE>(provider) else { return ptr::null_mut() };
+            let host = functions.new.map_or(ptr::null_mut(), |new| new(wrapped.default_ctx()));
+            KeyData::give(wrapped, host)
+        }
+    })
+}
+
+unsafe extern "C" fn free(keydata: *mut c_void) {
+    guard((), || {
+        if !keydata.is_null() {
+            // SAFETY: ours: the core's hold, which it gives up once.
+            drop(unsafe { Arc::from_raw(keydata.cast_const().cast::<KeyData>()) });
+        }
+    });
+}
+
+unsafe extern "C" fn gen_init<const PLACE: usize>(
+    provider: *mut c_void,
+    selection: c_int,
+    params: *const Param,
+) -> *mut c_void {
+    guard(ptr::null_mut(), || {
+        // SAFETY: the call; the host, with its own context and what the call brought.
+        unsafe {
+            let Some((wrapped, functions)) = keys::<PLACE>(provider) else { return ptr::null_mut() };
+            let init = functions.gen_init;
+            let host = init.map_or(ptr::null_mut(), |init| init(wrapped.default_ctx(), selection, params));
+            if host.is_null() { host } else { Box::into_raw(Box::new(Generator { host, wrapped })).cast() }
+        }
+    })
+}
+
+unsafe extern "C" fn gen_set_params(context: *mut c_void, params: *const Param) -> c_int {
+    guard(0, || {
+        // SAFETY: the call; the host, with what it brought.
+        unsafe {
+            let (this, _, functions) = Generator::of(context);
+            functions.gen_set_params.map_or(0, |set| set(this.host, params))
+        }
+    })
+}
+
+unsafe extern "C" fn gen_settable_params<const PLACE: usize>(
+    context: *mut c_void,
+    provider: *mut c_void,
+) -> *const Param {
+    guard(ptr::null(), || {
+        // SAFETY: the call; the host, with its own contexts.
+        unsafe {
+            let Some((wrapped, functions)) = keys::<PLACE>(provider) else { return ptr::null() };
+            let host = if context.is_null() { context } else { Generator::of(context).0.host };
+            functions.gen_settable_params.map_or(ptr::null(), |settable| settable(host, wrapped.default_ctx()))
+        }
+    })
+}
+
+unsafe extern "C" fn generate(
+    context: *mut c_void,
+    progress: Option<ParamsCallback>,
+    data: *mut c_void,
+) -> *mut c_void {
+    guard(ptr::null_mut(), || {
+        // SAFETY: the call; the host, with what it brought.
+        unsafe {
+            let (this, wrapped, functions) = Generator::of(context);
+            let host = functions.generate.map_or(ptr::null_mut(), |generate| generate(this.host, progress, data));
+            KeyData::give(wrapped, host)
+        }
+    })
+}
+
+unsafe extern "C" fn gen_cleanup(context: *mut c_void) {
+    guard((), || {
+        if context.is_null() {
+            return;
+        }
+        // SAFETY: ours: made by `gen_init`, and the core frees it once; the host, with its own context, once.
+        unsafe {
+            let (this, _, functions) = Generator::of(context);
+            if let Some(cleanup) = functions.gen_cleanup {
+                cleanup(this.host);
+            }
+            drop(Box::from_raw(context.cast::<Generator>()));
+        }
+    });
+}
+
+unsafe extern "C" fn get_params(keydata: *mut c_void, params: *mut Param) -> c_int {
+    guard(0, || {
+        // SAFETY: the call; the host, with what it brought.
+        unsafe {
+            let Some((this, functions)) = KeyData::of(keydata) else { return 0 };
+            functions.get_params.map_or(0, |get| get(this.host, params))
+        }
+    })
+}
+
+unsafe extern "C" fn set_params(keydata: *mut c_void, params: *const Param) -> c_int {
+    guard(0, || {
+        // SAFETY: the call; the host, with what it brought.
+        unsafe {
+            let Some((this, functions)) = KeyData::of(keydata) else { return 0 };
+            this.pair.change();
+            functions.set_params.map_or(0, |set| set(this.host, params))
+        }
+    })
+}
+
+unsafe extern "C" fn gettable_params<const PLACE: usize>(provider: *mut c_void) -> *const Param {
+    guard(ptr::null(), || {
+        // SAFETY: the call; the host, with its own context.
+        unsafe {
+            let Some((wrapped, functions)) = keys::<PLACE>(provider) else { return ptr::null() };
+            functions.gettable_params.map_or(ptr::null(), |gettable| gettable(wrapped.default_ctx()))
+        }
+    })
+}
+
+unsafe extern "C" fn settable_params<const PLACE: usize>(provider: *mut c_void) -> *const Param {
+    guard(ptr::null(), || {
+        // SAFETY: the call; the host, with its own context.
+        unsafe {
+            let Some((wrapped, functions)) = keys::<PLACE>(provider) else { return ptr::null() };
+            functions.settable_params.map_or(ptr::null(), |settable| settable(wrapped.default_ctx()))
+        }
+    })
+}
+
+unsafe extern "C" fn has(keydata: *const c_void, selection: c_int) -> c_int {
+    guard(0, || {
+        // SAFETY: the call; the host, with its own key.
+        unsafe {
+            let Some((this, functions)) = KeyData::of(keydata) else { return 0 };
+            functions.has.map_or(0, |has| has(this.host, selection))
+        }
+    })
+}
+
+unsafe extern "C" fn validate(keydata: *const c_void, selection: c_int, kind: c_int) -> c_int {
+    guard(0, || {
+        // SAFETY: the call; the host, with its own key.
+        unsafe {
+            let Some((this, functions)) = KeyData::of(keydata) else { return 0 };
+            functions.validate.map_or(0, |validate| validate(this.host, selection, kind))
+        }
+    })
+}
+
+unsafe extern "C" fn matches(one: *const c_void, other: *const c_void, selection: c_int) -> c_int {
+    guard(0, || {
+        // SAFETY: the call; the host, with its own keys.
+        unsafe {
+            let Some(((one, functions), (other, _))) = KeyData::of(one).zip(KeyData::of(other)) else { return 0 };
+            functions.matches.map_or(0, |matches| matches(one.host, other.host, selection))
+        }
+    })
+}
+
+unsafe extern "C" fn import(keydata: *mut c_void, selection: c_int, params: *const Param) -> c_int {
+    guard(0, || {
+        // SAFETY: the call; the host, with what it brought.
+        unsafe {
+            let Some((this, functions)) = KeyData::of(keydata) else { return 0 };
+            this.pair.change();
+            functions.import.map_or(0, |import| import(this.host, selection, params))
+        }
+    })
+}
+
+unsafe extern "C" fn export(keydata: *mut c_void, selection: c_int, tell: ParamsCallback, data: *mut c_void) -> c_int {
+    guard(0, || {
+        // SAFETY: the call; the host, with what it brought.
+        unsafe {
+            let Some((this, functions)) = KeyData::of(keydata) else { return 0 };
+            functions.export.map_or(0, |export| export(this.host, selection, tell, data))
+        }
+    })
+}
+
+unsafe extern "C" fn dup(keydata: *const c_void, selection: c_int) -> *mut c_void {
+    guard(ptr::null_mut(), || {
+        // SAFETY: the call; the host, with its own key, of which it makes another one.
+        unsafe {
+            let Some((this, functions)) = KeyData::of(keydata) else { return ptr::null_mut() };
+            let host = functions.dup.map_or(ptr::null_mut(), |dup| dup(this.host, selection));
+            KeyData::give(&*this.wrapped, host)
+        }
+    })
+}
+
+/// A key pair of the host that is ours alone.
+pub(crate) struct HostKey {
+    key: *mut c_void,
+    functions: *const KeyFns,
+}
+
+// SAFETY: the host: a key belongs to no thread.
+unsafe impl Send for HostKey {}
+// SAFETY: the host: a key may be used by several threads as long as nobody changes it.
+unsafe impl Sync for HostKey {}
+
+impl HostKey {
+    /// The host's key from a private or a public one.
+    pub(super) fn new(wrapped: &Wrapped, raw: &[u8], is_private: bool) -> Option<Self> {
+        let Functions::Keys(functions) = &wrapped.functions else { return None };
+        let theirs = wrapped.default_ctx();
+        let (new, import) = (functions.new?, functions.import.filter(|_| !theirs.is_null())?);
+        // SAFETY: the host, with its own context.
+        let key = unsafe { new(theirs) };
+        let this = (!key.is_null()).then_some(Self { key, functions })?;
+        let (name, selection) = if is_private {
+            (c"priv", abi::OSSL_KEYMGMT_SELECT_KEYPAIR)
+        } else {
+            (c"pub", abi::OSSL_KEYMGMT_SELECT_PUBLIC_KEY)
+        };
+        let table = [Param::octets(name, raw.as_ptr().cast_mut().cast(), raw.len()), params::end()];
+        // SAFETY: the host, with its own key and a table with its end.
+        (unsafe { import(this.key, selection, table.as_ptr()) } == 1).then_some(this)
+    }
+
+    pub(super) fn as_ptr(&self) -> *mut c_void {
+        self.key
+    }
+}
+
+impl Drop for HostKey {
+    fn drop(&mut self) {
+        // SAFETY: ours: the provider owns them, and outlives its framework.
+        if let Some(free) = unsafe { (*self.functions).free } {
+            // SAFETY: the host, with its own key, once.
+            unsafe { free(self.key) };
+        }
+    }
+}
+
+/// Functions that are told only their place in our table.
+type AtPlace = (NewCtx, KeyGenInit, GettableCtx, Gettable, Gettable);
+
+const fn at<const PLACE: usize>() -> AtPlace {
+    (new::<PLACE>, gen_init::<PLACE>, gen_settable_params::<PLACE>, gettable_params::<PLACE>, settable_params::<PLACE>)
+}
+
+static AT: [AtPlace; CURVES.len()] = [at::<0>(), at::<1>()];
+
+/// Our table for a type of keys: what the host has of it.
+pub(super) fn dispatch(theirs: Table, place: usize) -> Vec<Dispatch> {
+    let (new, gen_init, gen_settable_params, gettable_params, settable_params) = AT[place];
+    let ours = dispatch! {
+        OSSL_FUNC_KEYMGMT_NEW => new, NewCtx;
+        OSSL_FUNC_KEYMGMT_FREE => free, FreeCtx;
+        OSSL_FUNC_KEYMGMT_GEN_INIT => gen_init, KeyGenInit;
+        OSSL_FUNC_KEYMGMT_GEN_SET_PARAMS => gen_set_params, SetParams;
+        OSSL_FUNC_KEYMGMT_GEN_SETTABLE_PARAMS => gen_settable_params, GettableCtx;
+        OSSL_FUNC_KEYMGMT_GEN => generate, KeyGen;
+        OSSL_FUNC_KEYMGMT_GEN_CLEANUP => gen_cleanup, FreeCtx;
+        OSSL_FUNC_KEYMGMT_GET_PARAMS => get_params, GetParams;
+        OSSL_FUNC_KEYMGMT_SET_PARAMS => set_params, SetParams;
+        OSSL_FUNC_KEYMGMT_GETTABLE_PARAMS => gettable_params, Gettable;
+        OSSL_FUNC_KEYMGMT_SETTABLE_PARAMS => settable_params, Gettable;
+        OSSL_FUNC_KEYMGMT_HAS => has, KeyHas;
+        OSSL_FUNC_KEYMGMT_VALIDATE => validate, KeyValidate;
+        OSSL_FUNC_KEYMGMT_MATCH => matches, KeyMatch;
+        OSSL_FUNC_KEYMGMT_IMPORT => import, KeyImport;
+        OSSL_FUNC_KEYMGMT_EXPORT => export, KeyExport;
+        OSSL_FUNC_KEYMGMT_DUP => dup, KeyDup;
+    };
+    let passed = [
+        abi::OSSL_FUNC_KEYMGMT_QUERY_OPERATION_NAME,
+        abi::OSSL_FUNC_KEYMGMT_IMPORT_TYPES,
+        abi::OSSL_FUNC_KEYMGMT_EXPORT_TYPES,
+    ];
+    super::provider::complete(theirs, &ours, &passed)
+}
