@@ -22,6 +22,8 @@ fn the_cards_of_2003_are_as_fast_as_published() {
     assert!(rows.iter().all(|row| row["ok"] == true && row["published"].is_number() && row["at_least"].is_number()));
     let cell = rows.iter().find(|row| row["case"] == "bcm5822 md5 8192 bytes, FreeBSD").unwrap();
     assert_eq!(cell["published"], 531.9);
+    let of_published = cell["found"].as_f64().unwrap() / 531.9;
+    assert!((cell["deviation"].as_f64().unwrap() - 100.0 * (of_published - 1.0)).abs() < 1e-6);
 }
 
 #[test]
@@ -49,6 +51,20 @@ fn engine_and_cpu_of_a_board_are_both_of_use() {
     // Each size; those of 1 KiB and more; those at which the engine can save CPU time.
     let counts = ["latency, 1 in hand", "latency, 8 in hand", "CPU time that offload saves"].map(promised);
     assert_eq!(counts, [11, 5, 9]);
+}
+
+#[test]
+fn whatever_was_published_has_its_deviation() {
+    for work in ["ocf2003", "boards", "flow-control"] {
+        let rows = report(work);
+        let published = |row: &&Value| row["published"].as_f64().is_some_and(|published| published != 0.0);
+        assert!(rows.iter().filter(published).count() > 0);
+        assert!(rows.iter().filter(published).all(|row| row["deviation"].is_number()), "{work}");
+        let table = run(&["reproduce", work, "--simulated"]);
+        assert!(text(&table.stdout).contains('%'), "{work}");
+    }
+    assert!(text(&run(&["reproduce", "boards", "--simulated"]).stdout).contains("DEVIATION"));
+    assert!(text(&run(&["reproduce", "flow-control", "--simulated"]).stdout).contains("DEVIATION"));
 }
 
 #[test]

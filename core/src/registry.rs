@@ -622,8 +622,13 @@ fn site(place: usize, capability: &Capability) -> Site {
 /// tried, and where all are, a queue is attached anew.
 #[derive(Default)]
 struct QueuePool {
-    slots: [Mutex<Option<Box<dyn DeviceQueue>>>; 16],
+    slots: [Idle; 16],
 }
+
+/// In a cache line of its own, because a thread takes and puts with every batch.
+#[derive(Default)]
+#[repr(align(64))]
+struct Idle(Mutex<Option<Box<dyn DeviceQueue>>>);
 
 impl QueuePool {
     fn take(&self) -> Option<Box<dyn DeviceQueue>> {
@@ -649,6 +654,6 @@ impl QueuePool {
             static FIRST: usize = THREADS.fetch_add(1, Ordering::Relaxed);
         }
         let first = FIRST.with(|first| *first);
-        (0..self.slots.len()).map(move |index| &self.slots[(first + index) % self.slots.len()])
+        (0..self.slots.len()).map(move |index| &self.slots[(first + index) % self.slots.len()].0)
     }
 }

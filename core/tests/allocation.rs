@@ -1,4 +1,4 @@
-//! Dispatch allocates nothing once the session is open on its device: neither direct nor in a batch.
+//! Dispatch allocates nothing once the session is open on its device: neither direct nor in a batch nor in a queue.
 
 mod devices;
 
@@ -6,7 +6,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use devices::{Script, Scripted};
-use gantry::{Algorithm, Gantry, Request, SessionParams};
+use gantry::{Algorithm, Gantry, QueueOptions, Request, SessionParams, Submission};
 
 /// Of the requests of this test; no known answer has this length.
 const LENGTH: usize = 5;
@@ -56,6 +56,18 @@ fn dispatch_allocates_nothing() {
         let mut data = [[0; LENGTH]; 32];
         let mut requests: Vec<Request<'_>> = data.iter_mut().map(|data| Request::encrypt(&[], data)).collect();
         assert_eq!(allocations(|| session.process(&mut requests).unwrap()), 0, "batch");
+
+        let mut queue = gantry.queue(QueueOptions::default()).unwrap();
+        let mut free: Vec<Submission> = (0..32).map(|_| Submission::encrypt(&[], vec![0; LENGTH])).collect();
+        let in_queue = || {
+            while let Some(submission) = free.pop() {
+                queue.submit(&session, submission).unwrap();
+            }
+            while free.len() < 32 {
+                queue.wait(|completion| free.push(completion.submission));
+            }
+        };
+        assert_eq!(allocations(in_queue), 0, "queue, ring {ring:?}");
     }
 }
 

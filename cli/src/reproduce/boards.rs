@@ -9,7 +9,7 @@ use gantry::{
 };
 use gantry_runtime::model::Profile;
 
-use super::{Row, conclude, model};
+use super::{Row, conclude, deviates, model};
 use crate::args::Reproduce;
 use crate::output::{Failure, Output};
 use crate::table::Table;
@@ -93,8 +93,10 @@ pub(super) fn run(args: &Reproduce, output: &mut Output) -> Result<(), Failure> 
             "BYTES",
             "SOFTWARE PUBLISHED",
             "OURS",
+            "DEVIATION",
             "ENGINE PUBLISHED",
             "OURS",
+            "DEVIATION",
             "THRESHOLD",
             "LATENCY, 1",
             "OF BETTER",
@@ -102,7 +104,7 @@ pub(super) fn run(args: &Reproduce, output: &mut Output) -> Result<(), Failure> 
             "OF SUM",
             "OFFLOAD SAVES",
         ];
-        let mut table = Table::new(&header, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+        let mut table = Table::new(&header, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
         for point in board.points {
             table.row(board.point(point, &mut rows)?);
         }
@@ -120,7 +122,7 @@ pub(super) fn run(args: &Reproduce, output: &mut Output) -> Result<(), Failure> 
 }
 
 impl Board {
-    fn point(&self, point: &Point, rows: &mut Vec<Row>) -> Result<[String; 11], Failure> {
+    fn point(&self, point: &Point, rows: &mut Vec<Row>) -> Result<[String; 13], Failure> {
         let bytes = point.bytes;
         let [engine, cpu] = [self.engine, self.cpu].map(|name| format!("model:{name}"));
         let software = self.run(Pin { device: cpu.clone() }, bytes, 1)?;
@@ -156,8 +158,10 @@ impl Board {
             bytes.to_string(),
             whole(point.software),
             whole(software.rate),
+            deviates(point.software, software.rate),
             whole(point.engine),
             whole(alone.rate),
+            deviates(point.engine, alone.rate),
             whole(threshold.rate),
             whole(latency.rate),
             percent(latency.rate / better),

@@ -9,8 +9,8 @@ use std::time::Instant;
 use gantry::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, Driver, Found, Operands, Refusal};
 use gantry::{Algorithm, Fault, Gantry, Outcome, Session, SessionParams};
 
-use super::Row;
 use super::paper::{DISPATCH_DIRECT, DISPATCH_THREAD, RETURN_IMMEDIATE, RETURN_THREAD};
+use super::{Row, deviates};
 use crate::output::Failure;
 use crate::table::Table;
 
@@ -43,7 +43,7 @@ pub(super) fn measure(rows: &mut Vec<Row>) -> Result<String, Failure> {
     }
     let [dispatch, back, dispatch_thread, back_thread, together] = found.map(median);
 
-    let mut table = Table::new(&["WAY", "NS 2003", "NS HERE"], &[1, 2]);
+    let mut table = Table::new(&["WAY", "NS 2003", "NS HERE", "DEVIATION"], &[1, 2, 3]);
     for (number, case, published, found, at_most) in [
         ("Tables 2 and 3", "dispatch through a thread", DISPATCH_THREAD, dispatch_thread, None),
         ("Tables 2 and 3", "direct dispatch", DISPATCH_DIRECT, dispatch, Some(dispatch_thread / TIMES)),
@@ -52,7 +52,7 @@ pub(super) fn measure(rows: &mut Vec<Row>) -> Result<String, Failure> {
         ("Tables 3 and 4", "both by a call", DISPATCH_DIRECT + RETURN_IMMEDIATE, together, Some(TOGETHER_NS)),
     ] {
         rows.push(Row::new(number, case.to_owned(), "ns", Some(published), found).within(None, at_most));
-        table.row([case.to_owned(), format!("{published:.0}"), format!("{found:.0}")]);
+        table.row([case.to_owned(), format!("{published:.0}"), format!("{found:.0}"), deviates(published, found)]);
     }
     Ok(format!(
         "Tables 2, 3 and 4: from the caller to the device and back, on this machine. Medians of {ROUNDS} rounds.\n\

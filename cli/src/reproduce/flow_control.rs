@@ -6,7 +6,7 @@ use std::time::Duration;
 use gantry::{Algorithm, Clock, Gantry, Outcome, Queue, QueueOptions, SessionParams, Submission, VirtualClock};
 use gantry_runtime::model::Profile;
 
-use super::{Row, conclude, model};
+use super::{Row, conclude, deviates, model};
 use crate::args::Reproduce;
 use crate::output::{Failure, Output};
 
@@ -37,7 +37,7 @@ pub(super) fn run(args: &Reproduce, output: &mut Output) -> Result<(), Failure> 
          one at a time. Simulated.\n\n",
         profile.ring
     );
-    let mut table = crate::table::Table::new(&["", "2003", "OURS", "PROMISED"], &[1, 2, 3]);
+    let mut table = crate::table::Table::new(&["", "2003", "OURS", "DEVIATION", "PROMISED"], &[1, 2, 3, 4]);
     let mut found = Vec::new();
     for (case, unit, published, ours, at_least, at_most) in rows {
         let promised = at_least.map(|least| format!("at least {least:.0}")).or(at_most.map(|_| "none".to_owned()));
@@ -45,6 +45,9 @@ pub(super) fn run(args: &Reproduce, output: &mut Output) -> Result<(), Failure> 
             format!("{case} ({unit})"),
             published.map_or_else(String::new, |published| format!("{published:.0}")),
             format!("{ours:.1}"),
+            published
+                .filter(|published| *published != 0.0)
+                .map_or_else(String::new, |published| deviates(published, ours)),
             promised.unwrap_or_default(),
         ]);
         found.push(Row::new("flow control", case.to_owned(), unit, published, ours).within(at_least, at_most));

@@ -31,6 +31,16 @@ fn model(profile: &Profile, clock: &Arc<VirtualClock>) -> Result<ModelDriver, Fa
     driver.map_err(|absurd| Failure::Failed(absurd.to_string()))
 }
 
+/// In percent of the published figure.
+fn deviation(published: f64, found: f64) -> f64 {
+    100.0 * (found / published - 1.0)
+}
+
+/// The same for people.
+fn deviates(published: f64, found: f64) -> String {
+    format!("{:+.1}%", deviation(published, found))
+}
+
 /// A figure with what was found for it.
 #[derive(Serialize)]
 struct Row {
@@ -43,6 +53,9 @@ struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     published: Option<f64>,
     found: f64,
+    /// How far what was found lies from the figure, in percent of that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deviation: Option<f64>,
     /// What `found` must be, at least and at most, where something was promised.
     at_least: Option<f64>,
     at_most: Option<f64>,
@@ -51,7 +64,9 @@ struct Row {
 
 impl Row {
     fn new(table: &str, case: String, unit: &'static str, published: Option<f64>, found: f64) -> Self {
-        Self { table: table.into(), case, unit, published, found, at_least: None, at_most: None, ok: found.is_finite() }
+        let deviation = published.filter(|published| *published != 0.0).map(|published| deviation(published, found));
+        let (table, ok) = (table.into(), found.is_finite());
+        Self { table, case, unit, published, found, deviation, at_least: None, at_most: None, ok }
     }
 
     fn within(mut self, at_least: Option<f64>, at_most: Option<f64>) -> Self {

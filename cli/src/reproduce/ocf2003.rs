@@ -6,7 +6,7 @@ use gantry::{Algorithm, Clock, Gantry, Kind, Session, SessionParams, VirtualCloc
 use gantry_runtime::model::Profile;
 
 use super::paper::{BYTES, GAIN, Series, THROUGHPUT};
-use super::{Row, conclude, dispatch, model};
+use super::{Row, conclude, deviates, deviation, dispatch, model};
 use crate::args::Reproduce;
 use crate::output::{Failure, Output};
 use crate::table::Table;
@@ -62,9 +62,8 @@ fn throughput(rows: &mut Vec<Row>) -> Result<String, Failure> {
                 let row = Row::new(system.table, case, "Mb/s", Some(published), found);
                 let bounds = [1.0 - THROUGHPUT_WITHIN, 1.0 + THROUGHPUT_WITHIN].map(|share| Some(share * published));
                 rows.push(row.within(bounds[0], bounds[1]));
-                let deviation = 100.0 * (found / published - 1.0);
-                worst = worst.max(deviation.abs());
-                cells.extend([format!("{published:.1}"), format!("{found:.1}"), format!("{deviation:+.1}%")]);
+                worst = worst.max(deviation(published, found).abs());
+                cells.extend([format!("{published:.1}"), format!("{found:.1}"), deviates(published, found)]);
             }
             table.row(cells);
         }
