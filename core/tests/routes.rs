@@ -9,7 +9,10 @@ use std::sync::{Arc, Mutex};
 
 use gantry::driver::*;
 use gantry::route::{CostRecord, CostStore, Learned, Reason};
-use gantry::{Algorithm, Clock, Fault, Gantry, Operation, Outcome, Request, Session, SessionParams, VirtualClock};
+use gantry::{
+    Algorithm, Clock, Fault, Gantry, Operation, Outcome, QueueOptions, Request, Session, SessionParams, Submission,
+    VirtualClock,
+};
 
 const ENCRYPT: Operation = Operation::Encrypt;
 
@@ -398,6 +401,23 @@ fn a_driver_that_comes_to_cost_the_thread_more_is_spared_by_offload() {
     while world.route(4, 1024).0 == "engine" {
         world.batch(4, 1024);
         assert!(clock.now() - start < 10_000_000_000, "it takes the thread longer than the work itself");
+    }
+}
+
+#[test]
+fn a_request_waits_for_company_only_where_that_was_measured_to_pay() {
+    for (eight, waits) in [(15_000, true), (79_000, false)] {
+        let clock = Arc::new(VirtualClock::default());
+        let software = Timing::new("software", &clock, 10_000, 0.0);
+        let lanes = Timing { lanes: 8, ..Timing::new("lanes", &clock, eight, 0.0) };
+        let world = World::calibrated(&clock, Learned::Latency, &[&software, &lanes]);
+        let queue = || world.session.gantry().queue(QueueOptions::default()).unwrap();
+        let (mut one, mut other) = (queue(), queue());
+        let request = || Submission::encrypt(&[], vec![7; 64]);
+        // Somebody else has something of the kind, so company may come.
+        other.submit(&world.session, request()).unwrap();
+        one.submit(&world.session, request()).unwrap();
+        assert_eq!(one.complete(|_| {}) == 0, waits, "{eight} ns for eight");
     }
 }
 
