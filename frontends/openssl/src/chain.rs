@@ -4,7 +4,7 @@
 //! needed again. So that nobody sees that, the nonce of the message is kept here.
 
 use crate::boundary::{Answers, Host, Io, Questions, Wrapped};
-use crate::choice::Sizes;
+use crate::choice::{Side, Sizes};
 use crate::cipher::{Keyed, Way};
 use crate::table::Chain;
 
@@ -85,7 +85,7 @@ impl Chained {
         let unit = if self.mode == Chain::ChaCha { CHACHA_BLOCK } else { block };
         let whole = if block == 0 { 0 } else { io.len() - io.len() % unit };
         if self.tls || holds_back || whole == 0 || !fed.is_multiple_of(unit) || !io.has_output() || !io.has_input() {
-            return if self.catch_up(host) == 1 { host.data(way, io) } else { 0 };
+            return self.hosts(wrapped, host, way, io);
         }
         if self.mode == Chain::ChaCha {
             // Not every release of the host says where it stands, but it began with the nonce.
@@ -93,7 +93,7 @@ impl Chained {
             // Within a request the low half of the counter does not overflow.
             let low = u32::from_le_bytes([self.chain[0], self.chain[1], self.chain[2], self.chain[3]]);
             if whole / unit > (u32::MAX - low) as usize {
-                return if self.catch_up(host) == 1 { host.data(way, io) } else { 0 };
+                return self.hosts(wrapped, host, way, io);
             }
         } else if !self.behind && self.mode != Chain::Ecb {
             // What went by before was the host's: it knows where the chain stands.
@@ -102,7 +102,7 @@ impl Chained {
                 _ => host.octets::<16>(c"updated-iv").map(|chain| self.chain = chain),
             };
             if known.is_none() {
-                return host.data(way, io);
+                return self.hosts(wrapped, host, way, io);
             }
         }
         let iv = self.chain;
@@ -120,6 +120,14 @@ impl Chained {
         }
         let more = if rest.is_empty() { 0 } else { rest.written() };
         io.done(whole + more)
+    }
+
+    /// Data that no device takes.
+    fn hosts(&mut self, wrapped: &Wrapped, host: &Host, way: Way, io: &mut Io<'_>) -> i32 {
+        if io.has_output() && io.has_input() {
+            wrapped.count(self.keyed.operation(), Side::Host, io.len());
+        }
+        if self.catch_up(host) == 1 { host.data(way, io) } else { 0 }
     }
 
     /// What the next block begins with, after `blocks` blocks of which these are the last ones of input and output.

@@ -146,7 +146,7 @@ impl Keyed {
         }
     }
 
-    fn operation(&self) -> Operation {
+    pub(crate) fn operation(&self) -> Operation {
         if self.encrypt { Operation::Encrypt } else { Operation::Decrypt }
     }
 
