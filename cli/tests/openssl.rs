@@ -1,0 +1,223 @@
+//! `gantry openssl info` and `gantry openssl doctor`: the real module in the real `openssl`, and in programs that do not load it.
+
+mod gantry;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use gantry::{said, text};
+
+/// A folder with what `make install` installs, and what the tests write; gone when the test ends.
+struct Installed(PathBuf);
+
+impl Installed {
+    fn new(name: &str) -> Self {
+        // Where links to what cargo has built can be made.
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("openssl-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(folder.join("bin")).unwrap();
+        fs::create_dir_all(folder.join("lib/ossl-modules")).unwrap();
+        fs::hard_link(env!("CARGO_BIN_EXE_gantry"), folder.join("bin/gantry")).unwrap();
+        // Cargo builds the module beside the tests.
+        let module = std::env::current_exe().unwrap().with_file_name("libgantry_openssl.so");
+        fs::hard_link(module, folder.join("lib/ossl-modules/gantry.so")).unwrap();
+        Self(folder)
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn module(&self) -> PathBuf {
+        self.0.join("lib/ossl-modules/gantry.so")
+    }
+
+    /// A configuration that activates `module`, with these lines in its section.
+    fn configuration(&self, module: &Path, section: &str) -> PathBuf {
+        let text = format!(
+            "openssl_conf = init\n[init]\nproviders = providers\nalg_section = algorithms\n[providers]\ndefault = host\n\
+             gantry = gantry\n[host]\nactivate = 1\n[gantry]\nmodule = {}\nactivate = 1\n{section}\n[algorithms]\n\
+             default_properties = ?gantry.serves=yes\n",
+            module.display()
+        );
+        self.write("openssl.cnf", &text)
+    }
+
+    /// `gantry openssl`, where programs read this configuration.
+    fn command(&self, configuration: &Path, arguments: &[&str]) -> Command {
+        let mut command = Command::new(self.0.join("bin/gantry"));
+        for variable in ["GANTRY_CONFIG", "GANTRY_DEVICES", "GANTRY_POLICY", "GANTRY_DISABLE"] {
+            command.env_remove(variable);
+        }
+        command.current_dir(&self.0).env("XDG_CONFIG_HOME", "/nonexistent").env("OPENSSL_CONF", configuration);
+        command.arg("openssl").args(arguments);
+        command
+    }
+
+    fn says(&self, configuration: &Path, arguments: &[&str]) -> String {
+        let output = self.command(configuration, arguments).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        text(&output.stdout)
+    }
+
+    /// A program of C's, with what it is to be linked with.
+    fn compile(&self, source: &str, with: &[&str]) -> String {
+        let (source, program) = (self.write("program.c", source), self.0.join("program"));
+        let status = Command::new("cc").arg("-o").arg(&program).arg(source).args(with).status().unwrap();
+        assert!(status.success(), "{with:?}");
+        program.to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Installed {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The row of a table that begins with these words, without them.
+fn row<'t>(table: &'t str, begins: &[&str]) -> Vec<&'t str> {
+    let mut rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let found = rows.find(|words| words.starts_with(begins));
+    found.unwrap_or_else(|| panic!("no {begins:?} in\n{table}")).split_off(begins.len())
+}
+
+const CBC: [&str; 9] = ["openssl", "enc", "-aes-256-cbc", "-K", "00", "-iv", "00", "-in", "plain"];
+
+#[test]
+fn the_doctor_says_what_went_to_devices_and_what_to_the_host() {
+    let installed = Installed::new("doctor");
+    installed.write("plain", &"some text ".repeat(10_000));
+    let enc = [&["doctor", "--"][..], &CBC, &["-out", "sealed"]].concat();
+    for (policy, led) in [("pin:software", true), ("pin:host", false)] {
+        let section = format!("CIPHERS = AES-256-CBC\nDIGESTS = SHA2-256\nPOLICY = {policy}");
+        let configuration = installed.configuration(&installed.module(), &section);
+        let said = installed.says(&configuration, &enc);
+        assert!(said.contains("openssl ended with exit status: 0.\n"), "{said}");
+        assert!(said.contains("/openssl: through gantry went\n"), "{said}");
+        let numbers = row(&said, &["AES-256-CBC", "forward"]);
+        let numbers: Vec<u64> = numbers.iter().map(|number| number.parse().unwrap()).collect();
+        let [host, hosts_bytes, devices, devices_bytes] = numbers[..] else { panic!("{said}") };
+        assert!(
+            if led { devices > 0 && devices_bytes >= 100_000 } else { host > 0 && hosts_bytes >= 100_000 },
+            "{said}"
+        );
+        assert!(led || devices == 0, "{said}");
+        assert!(!said.contains("SHA2-256") && !said.contains("back"), "{said}");
+    }
+    // Each process of a script is told of, and how the script ended.
+    let both = "openssl enc -d -aes-256-cbc -K 00 -iv 00 -in sealed -out opened; openssl dgst -sha256 opened; exit 3";
+    let configuration = installed.configuration(&installed.module(), "CIPHERS = ALL\nDIGESTS = ALL");
+    let said = installed.says(&configuration, &["doctor", "--", "sh", "-c", both]);
+    assert!(said.contains("sh ended with exit status: 3.\n"), "{said}");
+    assert_eq!(said.matches("/openssl: through gantry went\n").count(), 2, "{said}");
+    row(&said, &["AES-256-CBC", "back"]);
+    row(&said, &["SHA2-256", "forward"]);
+    // A program that has nothing to ask.
+    let said = installed.says(&configuration, &["doctor", "--", "openssl", "list", "-providers"]);
+    assert!(said.contains("/openssl: loaded gantry, and asked nothing of it\n"), "{said}");
+    assert_eq!(fs::read(installed.0.join("opened")).unwrap(), fs::read(installed.0.join("plain")).unwrap());
+}
+
+#[test]
+fn the_doctor_knows_a_program_that_has_libcrypto_in_it() {
+    let installed = Installed::new("static");
+    let source = "#include <openssl/evp.h>\nint main(void) { unsigned char md[64]; static char data[4096];\n\
+                  return !EVP_Digest(data, sizeof data, md, NULL, EVP_sha256(), NULL); }\n";
+    let program = installed.compile(source, &["-l:libcrypto.a", "-ldl", "-pthread"]);
+    let configuration = installed.configuration(&installed.module(), "DIGESTS = ALL\nPOLICY = pin:software");
+    let said = installed.says(&configuration, &["doctor", "--", &program]);
+    assert_eq!(row(&said, &["SHA2-256", "forward"]), ["0", "0", "1", "4096"]);
+}
+
+#[test]
+fn the_doctor_says_why_a_program_did_not_load_the_module() {
+    let installed = Installed::new("why");
+    installed.write("plain", "some text");
+    let enc = [&["doctor", "--"][..], &CBC, &["-out", "sealed"]].concat();
+    let links = "/openssl: it links OpenSSL 3: does it read openssl.cnf?";
+    let empty = installed.write("empty.cnf", "");
+    let commented = installed.write("commented.cnf", "# default_properties = ?gantry.serves=yes\n");
+    for (configuration, why) in [
+        (empty.clone(), "empty.cnf does not activate it: gantry openssl config --system does.\n".to_owned()),
+        (commented, "commented.cnf does not activate it: ".to_owned()),
+        ("/nowhere/openssl.cnf".into(), "- /nowhere/openssl.cnf: No such file or directory".to_owned()),
+        (
+            installed.configuration(Path::new("/nowhere/gantry.so"), ""),
+            "openssl.cnf: there is no /nowhere/gantry.so\n".to_owned(),
+        ),
+    ] {
+        let said = installed.says(&configuration, &enc);
+        assert!(
+            said.contains("It did not load gantry.\n") && said.contains(&why),
+            "{}: {said}",
+            configuration.display()
+        );
+        assert!(said.contains(links) && !said.contains("through gantry") && !said.contains("GANTRY_DISABLE"), "{said}");
+    }
+    // Turned off, in a configuration that is right.
+    let right = installed.configuration(&installed.module(), "CIPHERS = ALL");
+    let output = installed.command(&right, &enc).env("GANTRY_DISABLE", "1").output().unwrap();
+    let off = text(&output.stdout);
+    assert!(off.contains("It did not load gantry.\n- GANTRY_DISABLE is set.\n"), "{off}");
+    assert!(!off.contains("does not activate it") && !off.contains("there is no"), "{off}");
+    // Nothing that could be helped.
+    let program = installed.compile("int main(void) { return 0; }\n", &["-static"]);
+    let said = installed.says(&right, &["doctor", "--", &program]);
+    assert!(
+        said.contains(&format!("- {program}: it links no TLS library that is known here: it may be static")),
+        "{said}"
+    );
+    // Nothing at all.
+    let (code, message) = said_by(installed.command(&right, &["doctor", "--", "/nowhere/program"]));
+    assert!(code == 1 && message.contains("/nowhere/program: No such file or directory"), "{code} {message}");
+}
+
+fn said_by(mut command: Command) -> (i32, String) {
+    said(&command.output().unwrap())
+}
+
+#[test]
+fn info_shows_who_would_serve_and_why() {
+    let installed = Installed::new("info");
+    let conf = installed.configuration(&installed.module(), "CIPHERS = aes-128-cbc,AES-128-CCM\nPOLICY = pin:software");
+    let conf = conf.to_str().unwrap();
+    let said = installed.says(Path::new("/dev/null"), &["info", "--conf", conf]);
+    assert!(said.starts_with("openssl ") && said.contains("goes to them where they prove faster"), "{said}");
+    let pinned = ["software", "software", "software", "software", "pinned"];
+    assert_eq!(row(&said, &["AES-128-CBC", "419", "if", "asked"]), pinned);
+    assert_eq!(row(&said, &["AES-128-CCM", "896", "if", "asked"]), pinned);
+    assert_eq!(row(&said, &["hmac-sha256", "855", "if", "asked"]), pinned);
+    assert!(!said.contains("AES-256-CBC"), "{said}");
+    // By the configuration of the environment, by its own when that has nothing of gantry.
+    assert_eq!(installed.says(Path::new(conf), &["info"]), said);
+    let said = installed.says(Path::new("/dev/null"), &["info"]);
+    for (name, number) in [("AES-256-GCM", "901"), ("AES-256-XTS", "914"), ("AES-256-CBC", "427"), ("SHA2-256", "672")]
+    {
+        row(&said, &[name, number]);
+    }
+    // The host's own code is a device, and what no other device has is its.
+    let conf = installed.configuration(&installed.module(), "CIPHERS = ALL\nPOLICY = pin:host");
+    let said = installed.says(&conf, &["info"]);
+    assert_eq!(row(&said, &["AES-128-CTR", "904", "if", "asked"])[..3], ["host"; 3]);
+}
+
+#[test]
+fn info_says_what_is_missing() {
+    let installed = Installed::new("missing");
+    let conf = installed.configuration(Path::new("/nowhere/gantry.so"), "");
+    let (code, message) = said_by(installed.command(&conf, &["info"]));
+    assert_eq!((code, &*message), (1, "gantry: openssl did not load gantry; `gantry openssl doctor` says why\n"));
+    let without = said_by({
+        let mut command = installed.command(&conf, &["info"]);
+        command.env("PATH", "/nowhere");
+        command
+    });
+    assert!(without.0 == 1 && without.1.starts_with("gantry: openssl: "), "{without:?}");
+    fs::remove_file(installed.module()).unwrap();
+    let (code, message) = said_by(installed.command(Path::new("/dev/null"), &["info"]));
+    assert!(code == 1 && message.starts_with("gantry: there is no gantry.so in "), "{code} {message}");
+}
