@@ -127,6 +127,16 @@ impl Sealed {
         }
     }
 
+    /// The host has refused an initialisation.
+    pub(crate) fn refused(&mut self, key: bool) {
+        self.phase = if self.phase == Phase::Ours { Phase::Broken } else { Phase::Host };
+        if key {
+            self.key.set(&[]);
+            self.engine.new_key();
+            self.stream = None;
+        }
+    }
+
     fn begin(&mut self) {
         self.waiting_len = 0;
         self.phase = if self.elsewhere == Sizes::NONE { Phase::Host } else { Phase::Begun };

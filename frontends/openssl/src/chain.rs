@@ -61,6 +61,12 @@ impl Chained {
         host.restart(self.keyed.encrypt, &self.iv[..self.block])
     }
 
+    /// The host has refused an initialisation, and goes on from wherever it stands.
+    pub(crate) fn refused(&mut self) {
+        self.keyed.forget();
+        (self.behind, self.moved) = (false, false);
+    }
+
     pub(crate) fn initialised(&mut self, wrapped: &Wrapped, encrypt: bool, key: Option<&[u8]>, iv: Option<&[u8]>) {
         self.keyed.initialised(wrapped, encrypt, key);
         if let Some(iv) = iv

@@ -69,10 +69,21 @@ impl State {
         1
     }
 
-    /// The host has refused an initialisation, with a key or without, or parameters.
+    /// The host has refused an initialisation, with a key or without. It may have taken the key or the nonce nevertheless: until
+    /// the next ones come, everything is its own.
     pub(crate) fn refused(&mut self, key: bool) {
+        match self {
+            State::Aead(sealed) => sealed.refused(key),
+            State::Ccm(ccm) => ccm.refused(key),
+            State::Xts(xts) => xts.keyed.forget(),
+            State::Chain(chained) => chained.refused(),
+        }
+    }
+
+    /// The host has refused parameters, of which some may be in force.
+    pub(crate) fn refused_params(&mut self) {
         if let State::Ccm(ccm) = self {
-            ccm.refused(key);
+            ccm.refused(false);
         }
     }
 
@@ -144,6 +155,12 @@ impl Keyed {
                 choice.new_key();
             }
         }
+    }
+
+    /// There is no key that is known here.
+    pub(crate) fn forget(&mut self) {
+        self.key.set(&[]);
+        self.engine.new_key();
     }
 
     pub(crate) fn operation(&self) -> Operation {

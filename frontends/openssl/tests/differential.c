@@ -112,6 +112,19 @@ static void cipher(const char *name)
         fill(aad, sizeof aad);
         fill(tag, sizeof tag);
 
+        /* A key and a nonce with a parameter that is wrong: the call fails, and what it has changed is seen afterwards. */
+        if (!fresh && chance(10) == 0) {
+            int results[SIDES];
+            unsigned char wrong[17] = { 0 };
+            OSSL_PARAM params[] = { OSSL_PARAM_construct_octet_string("tag", wrong, sizeof wrong),
+                OSSL_PARAM_construct_utf8_string("padding", "none", 0), OSSL_PARAM_construct_end() };
+            int keyed = new_key || chance(2);
+            if (keyed)
+                fill(key, sizeof key);
+            for (int i = 0; i < SIDES; i++)
+                results[i] = EVP_CipherInit_ex2(sides[i].ctx, NULL, keyed ? key : NULL, iv, encrypt, params);
+            same(results[0] == results[1], "the result of a wrong initialisation");
+        }
         for (int i = 0; i < SIDES; i++) {
             EVP_CIPHER_CTX *ctx = sides[i].ctx;
             int result = 1;

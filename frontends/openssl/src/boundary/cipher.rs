@@ -433,6 +433,7 @@ unsafe fn init(
             this.settle(wrapped);
         } else {
             this.state.refused(!key.is_null());
+            this.settle(wrapped);
         }
         result
     })
@@ -562,7 +563,7 @@ unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) 
         // SAFETY: the host, with what the call brought.
         let result = unsafe { set(this.host.context, params) };
         if result != 1 {
-            this.state.refused(false);
+            this.state.refused_params();
         } else if !params.is_null() {
             this.state.told(&this.host, answers);
             this.settle(wrapped);
