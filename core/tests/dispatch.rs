@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use devices::{Deed, Script, Scripted};
-use gantry::driver::{Capability, Operands, Refusal, Unsupported};
+use gantry::driver::{Capability, Class, Operands, Refusal, Unsupported};
 use gantry::route::{BreakEven, Failover, Pin, Reason, RoundRobin, SizeThreshold};
 use gantry::{
     Algorithm, DeviceState, Direction, Error, Fault, Gantry, Misuse, Operation, Outcome, Policy, Request, Session,
@@ -369,6 +369,19 @@ fn of_two_devices_that_need_no_company_the_one_with_lanes_serves() {
     let session = session_on(BreakEven, &[&software, &lanes]);
     for count in [1, 3, 8, 11] {
         assert_eq!(run_batch(&session, count), vec!["lanes"; count]);
+    }
+}
+
+/// Its capability says that it is worth its start against plain software.
+#[test]
+fn of_two_devices_that_need_no_company_simd_serves_before_plain_software() {
+    let software = Scripted::new(Script { class: Class::Software, ..Script::new("software") });
+    let other = Scripted::new(Script { class: Class::Simd, ..Script::new("other") });
+    for devices in [[&software, &other], [&other, &software]] {
+        let session = session_on(BreakEven, &devices);
+        for count in [1, 3] {
+            assert_eq!(run_batch(&session, count), vec!["other"; count]);
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The default: believes what capabilities declare.
 
 use super::{Ask, Choice, Company, Policy, Reason, Route};
-use crate::driver::Capability;
+use crate::driver::{Capability, Class};
 
 /// Sends requests to the device that asks for the most company that there is, and splits a batch where the last few
 /// would be too few for it.
@@ -47,10 +47,10 @@ impl Policy for BreakEven {
     }
 }
 
-/// Devices that have their company come first, among them the one that asks for the most, then the one with the most lanes;
-/// of the others the one that asks for the least.
-fn rank(ask: &Ask<'_>, choice: &Choice<'_>) -> (bool, isize, usize) {
+/// Devices that have their company come first, among them the one that asks for the most, then the one with the most lanes, and
+/// of equals the one that is SIMD, which compares itself with plain software; of the others the one that asks for the least.
+fn rank(ask: &Ask<'_>, choice: &Choice<'_>) -> (bool, isize, usize, bool) {
     let Capability { break_even, lanes, .. } = *choice.capability;
-    let pays = break_even <= ask.requests();
-    (pays, if pays { break_even.cast_signed() } else { -break_even.cast_signed() }, lanes)
+    let (pays, simd) = (break_even <= ask.requests(), choice.info.class == Class::Simd);
+    (pays, if pays { break_even.cast_signed() } else { -break_even.cast_signed() }, lanes, simd)
 }
