@@ -6,7 +6,8 @@ use gantry::driver::Buffers;
 use zeroize::Zeroize;
 
 use crate::engine::{self, Lanes, MAX_LANES};
-use crate::kernel::aes::{Aes, BLOCK, Kernels, Mode, RoundKeys};
+use crate::kernel::aes::chain::{Kernels, Mode};
+use crate::kernel::aes::{Aes, BLOCK, RoundKeys};
 
 /// A key for CBC encryption.
 pub(crate) struct CbcKey {
@@ -18,7 +19,7 @@ impl CbcKey {
     /// `None` for a key that is not of 16, 24 or 32 bytes.
     pub(crate) fn new(aes: Aes, key: &[u8]) -> Option<Self> {
         let keys = RoundKeys::new(aes, key)?;
-        Some(CbcKey { kernels: aes.kernels(&keys, Mode::Encrypt), keys })
+        Some(CbcKey { kernels: aes.chains(&keys, Mode::Encrypt), keys })
     }
 
     /// Encrypts side by side, each message with its own key; all keys are as long as this one, and fastest is this one.
@@ -62,7 +63,7 @@ impl CmacKey {
     /// `None` for a key that is not of 16, 24 or 32 bytes.
     pub(crate) fn new(aes: Aes, key: &[u8]) -> Option<Self> {
         let keys = RoundKeys::new(aes, key)?;
-        let kernels = aes.kernels(&keys, Mode::Absorb);
+        let kernels = aes.chains(&keys, Mode::Absorb);
         let mut chains = Chains::<1>::new(&keys, kernels, 1);
         let zeros = [0; BLOCK];
         chains.from[0] = zeros.as_ptr();
@@ -446,7 +447,7 @@ impl<'a, const N: usize> Lanes for CmacLanes<'a, N> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::level::every_level;
+    use crate::kernel::aes::every_aes;
     use crate::random::Random;
 
     #[cfg(target_arch = "x86_64")]
@@ -468,13 +469,6 @@ mod tests {
 
     fn bytes(hex: &str) -> Vec<u8> {
         (0..hex.len()).step_by(2).map(|i| u8::from_str_radix(&hex[i..i + 2], 16).unwrap()).collect()
-    }
-
-    /// The levels that have AES instructions. All machines that this is tested on do.
-    fn every_aes() -> Vec<Aes> {
-        let found: Vec<Aes> = every_level().into_iter().filter_map(Aes::of).collect();
-        assert!(!found.is_empty(), "no AES instructions here: nothing is tested");
-        found
     }
 
     /// The plaintext of SP 800-38A, appendix F, also used by SP 800-38B and RFC 4493.

@@ -7,7 +7,7 @@ use gantry::{Algorithm, Fault, Operation, Refusal, SessionParams};
 
 use crate::level::Level;
 use crate::queue::LanesQueue;
-use crate::session::{LanesSession, lanes_of};
+use crate::session::{Family, LanesSession, lanes_of};
 
 /// The lanes of this CPU.
 pub(crate) struct LanesDevice {
@@ -45,11 +45,14 @@ impl Device for LanesDevice {
 /// What the lanes offer for an algorithm at a level.
 fn capability(level: Level, algorithm: Algorithm) -> Option<Capability> {
     let (lanes, break_even) = lanes_of(level, algorithm)?;
-    // Of the ciphers only CBC has lanes, and only where its blocks wait for each other.
     let usual = Capability::new(algorithm);
-    let operations =
-        if usual.operations.contains(&Operation::Encrypt) { &[Operation::Encrypt] } else { usual.operations };
-    Some(Capability { operations, lanes, break_even, streaming: true, ..usual })
+    Some(match Family::of(algorithm)?.0 {
+        // Has lanes only where its blocks wait for each other.
+        Family::Cbc => Capability { operations: &[Operation::Encrypt], lanes, break_even, streaming: true, ..usual },
+        // Data units are whole.
+        Family::Xts => Capability { lanes, break_even, ..usual },
+        _ => Capability { lanes, break_even, streaming: true, ..usual },
+    })
 }
 
 /// For people: the level, what limits it, and the instructions beside it.

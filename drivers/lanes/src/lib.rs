@@ -27,6 +27,8 @@ mod session;
 mod vector;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod wipe;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod xts;
 
 use gantry::driver::{Driver, Found};
 

@@ -8,6 +8,7 @@ use gantry::{Algorithm, Fault, Operation, Outcome, SessionParams, Unsupported};
 
 use crate::cbc::{CbcJob, CbcKey, CmacJob, CmacKey, CmacStream};
 use crate::hash::{self, Start, Stream};
+use crate::kernel::aes::xts::Unit;
 use crate::kernel::aes::{Aes, BLOCK};
 use crate::kernel::md5::{self, Md5};
 use crate::kernel::sha1::{self, Sha1};
@@ -15,6 +16,7 @@ use crate::kernel::sha2::{self, Sha256, Sha512};
 use crate::kernel::{Hash, Kernels};
 use crate::level::Level;
 use crate::wipe::wiped;
+use crate::xts::XtsKey;
 
 /// How an algorithm runs on lanes.
 pub(crate) enum Family {
@@ -25,6 +27,7 @@ pub(crate) enum Family {
     Sha512(&'static [u64; 8], usize),
     Cbc,
     Cmac,
+    Xts,
 }
 
 impl Family {
@@ -41,6 +44,7 @@ impl Family {
             Algorithm::Sha512_256 => Family::Sha512(&sha2::INITIAL_512_256, 32),
             Algorithm::Aes128Cbc | Algorithm::Aes192Cbc | Algorithm::Aes256Cbc => Family::Cbc,
             Algorithm::Aes128Cmac | Algorithm::Aes192Cmac | Algorithm::Aes256Cmac => Family::Cmac,
+            Algorithm::Aes128Xts | Algorithm::Aes256Xts => Family::Xts,
             _ => return None,
         };
         // Encrypt-then-authenticate has a digest inside too.
@@ -65,6 +69,8 @@ pub(crate) fn lanes_of(level: Level, algorithm: Algorithm) -> Option<(usize, usi
         Family::Sha512(..) if Sha512::makes_words_ahead(level) => (hash::<Sha512>(level).0, 1),
         Family::Sha512(..) => hash::<Sha512>(level),
         Family::Cbc | Family::Cmac => Aes::of(level)?.lanes(),
+        // One request keeps the CPU busy by itself.
+        Family::Xts => Aes::of(level).map(|_| (1, 1))?,
     })
 }
 
@@ -84,7 +90,7 @@ impl LanesSession {
         let key = params.key();
         let hmac = hmac.then_some(key);
         let aes = || Aes::of(level).ok_or_else(|| Unsupported::because("no AES instructions"));
-        let length = || Unsupported::because("AES keys have 16, 24 or 32 bytes");
+        let length = || Unsupported::because("a key of no length that AES has");
         Ok(LanesSession(match family {
             Family::Md5 => HashWork::<Md5>::shared(level, &md5::INITIAL, 16, hmac),
             Family::Sha1 => HashWork::<Sha1>::shared(level, &sha1::INITIAL, 20, hmac),
@@ -92,6 +98,7 @@ impl LanesSession {
             Family::Sha512(initial, digest) => HashWork::<Sha512>::shared(level, initial, digest, hmac),
             Family::Cbc => Arc::new(CbcWork(Arc::new(CbcKey::new(aes()?, key).ok_or_else(length)?))),
             Family::Cmac => Arc::new(CmacWork(Arc::new(CmacKey::new(aes()?, key).ok_or_else(length)?))),
+            Family::Xts => Arc::new(XtsWork(XtsKey::new(aes()?, key).ok_or_else(length)?)),
         }))
     }
 
@@ -351,7 +358,7 @@ impl CbcWork {
     fn job<'a>(&'a self, operands: Operands<'a>) -> Result<CbcJob<'a>, Fault> {
         match operands {
             Operands::Cipher { operation: Operation::Encrypt, iv, data } => {
-                Ok(CbcJob { key: &self.0, iv: block(iv)?, data })
+                Ok(CbcJob { key: &self.0, iv: *block(iv)?, data })
             }
             _ => Err(wrong_operation()),
         }
@@ -359,7 +366,7 @@ impl CbcWork {
 }
 
 /// Core has checked the length of the IV.
-fn block(iv: &[u8]) -> Result<[u8; BLOCK], Fault> {
+fn block(iv: &[u8]) -> Result<&[u8; BLOCK], Fault> {
     iv.try_into().map_err(|_| Fault::failed("an IV of a wrong length"))
 }
 
@@ -399,5 +406,43 @@ impl CipherStream for LanesCbcStream {
 
     fn duplicate(&self) -> Box<dyn CipherStream> {
         Box::new(LanesCbcStream { key: self.key.clone(), chain: self.chain })
+    }
+}
+
+/// AES-XTS.
+struct XtsWork(XtsKey);
+
+impl XtsWork {
+    #[inline(always)]
+    fn unit<'a>(&'a self, operands: Operands<'a>) -> Result<(Operation, Unit<'a>), Fault> {
+        match operands {
+            Operands::Cipher { operation: operation @ (Operation::Encrypt | Operation::Decrypt), iv, data } => {
+                let unit = self.0.unit(operation == Operation::Decrypt, block(iv)?, data);
+                Ok((operation, unit.ok_or_else(|| Fault::failed("less data than a block"))?))
+            }
+            _ => Err(wrong_operation()),
+        }
+    }
+}
+
+impl Work for XtsWork {
+    fn one(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
+        let (operation, unit) = self.unit(operands)?;
+        self.0.run(operation == Operation::Decrypt, core::iter::once(unit));
+        Ok(Outcome::Done)
+    }
+
+    fn batch(&self, jobs: &mut [Job], faults: &mut Vec<(usize, Fault)>) {
+        let Some(Operands::Cipher { operation: of_all, .. }) = jobs.first_mut().map(Job::operands) else {
+            return faults.extend((0..jobs.len()).map(|place| (place, wrong_operation())));
+        };
+        let units = converted(jobs, faults, |work: &Self, operands| {
+            let (operation, unit) = work.unit(operands)?;
+            if operation != of_all {
+                return Err(wrong_operation());
+            }
+            if self.0.runs_with(&work.0) { Ok(unit) } else { Err(wrong_length()) }
+        });
+        self.0.run(of_all == Operation::Decrypt, units);
     }
 }

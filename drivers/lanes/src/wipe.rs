@@ -36,6 +36,7 @@ mod tests {
     use crate::level::every_level;
     use crate::random::Random;
     use crate::session::LanesSession;
+    use crate::xts::XtsKey;
     use gantry::{Algorithm, SessionParams};
 
     /// What `work` left on the stack.
@@ -81,6 +82,8 @@ mod tests {
                 (Algorithm::Aes128Cbc, 16),
                 (Algorithm::Aes256Cbc, 32),
                 (Algorithm::Aes256Cmac, 32),
+                (Algorithm::Aes128Xts, 32),
+                (Algorithm::Aes256Xts, 64),
             ] {
                 let key = random.bytes(bytes);
                 let params = SessionParams::new(algorithm, &key);
@@ -90,6 +93,9 @@ mod tests {
                     Algorithm::HmacSha256 => secrets_of_hmac(Sha256::kernels(level), sha2::INITIAL_256, 32, &key),
                     Algorithm::HmacSha512 => secrets_of_hmac(Sha512::kernels(level), sha2::INITIAL_512, 64, &key),
                     Algorithm::Aes256Cmac => CmacKey::new(Aes::of(level).unwrap(), &key).unwrap().secrets(),
+                    Algorithm::Aes128Xts | Algorithm::Aes256Xts => {
+                        XtsKey::new(Aes::of(level).unwrap(), &key).unwrap().secrets()
+                    }
                     _ => CbcKey::new(Aes::of(level).unwrap(), &key).unwrap().secrets(),
                 };
                 assert!(session.is_some());

@@ -1,0 +1,188 @@
+//! XTS: keys and data units.
+
+use core::mem::MaybeUninit;
+
+use gantry::driver::Buffers;
+
+use crate::kernel::aes::xts::{Kernels, Unit};
+use crate::kernel::aes::{Aes, BLOCK, RoundKeys};
+
+/// Units that the kernel is handed at a time: enough for the tweak of the first, which is waited for, not to count.
+const AT_ONCE: usize = 32;
+
+/// A key for XTS: one for data, one for tweaks.
+pub(crate) struct XtsKey {
+    encrypt: Box<RoundKeys>,
+    decrypt: Box<RoundKeys>,
+    tweak: Box<RoundKeys>,
+    kernels: Kernels,
+}
+
+impl XtsKey {
+    /// `None` for a key that is not twice 16 or 32 bytes.
+    pub(crate) fn new(aes: Aes, key: &[u8]) -> Option<Self> {
+        if ![32, 64].contains(&key.len()) {
+            return None;
+        }
+        let (data, tweak) = key.split_at(key.len() / 2);
+        let (encrypt, tweak) = (RoundKeys::new(aes, data)?, RoundKeys::new(aes, tweak)?);
+        Some(XtsKey { kernels: aes.xts(&encrypt), decrypt: encrypt.inverse(aes), encrypt, tweak })
+    }
+
+    /// A request under this key. `None` for data that is shorter than a block.
+    #[inline(always)]
+    pub(crate) fn unit<'a>(&'a self, decrypt: bool, tweak: &'a [u8; BLOCK], data: Buffers<'a>) -> Option<Unit<'a>> {
+        let keys = if decrypt { &self.decrypt } else { &self.encrypt };
+        Unit::new(&self.tweak, keys, tweak, data)
+    }
+
+    /// Runs units of one direction one after the other, each with its own key; all keys are as long as this one.
+    pub(crate) fn run<'a>(&self, decrypt: bool, mut units: impl Iterator<Item = Unit<'a>>) {
+        let mut some = [const { MaybeUninit::uninit() }; AT_ONCE];
+        loop {
+            let mut count = 0;
+            for (place, unit) in some.iter_mut().zip(&mut units) {
+                place.write(unit);
+                count += 1;
+            }
+            if count == 0 {
+                return;
+            }
+            // SAFETY: so many were just written.
+            self.kernels.run(decrypt, unsafe { some[..count].assume_init_mut() });
+        }
+    }
+
+    /// Whether [`run`](Self::run) takes units with that key, too.
+    pub(crate) fn runs_with(&self, other: &XtsKey) -> bool {
+        self.encrypt.same_length(&other.encrypt)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cbc::{CbcJob, CbcKey};
+    use crate::kernel::aes::every_aes;
+    use crate::random::Random;
+
+    #[cfg(target_arch = "x86_64")]
+    impl XtsKey {
+        /// What must not be left behind.
+        pub(crate) fn secrets(&self) -> Vec<Vec<u8>> {
+            let keys = [&self.encrypt, &self.decrypt, &self.tweak];
+            keys.iter().flat_map(|keys| keys.as_blocks()).map(|key| key.to_vec()).collect()
+        }
+    }
+
+    fn run_one(key: &XtsKey, decrypt: bool, tweak: &[u8; BLOCK], data: &mut [u8]) {
+        key.run(decrypt, key.unit(decrypt, tweak, Buffers::InPlace(data)).into_iter());
+    }
+
+    /// IEEE 1619-2007, Annex B: vectors 1, 2 and 15, whose last block is not whole.
+    #[test]
+    fn ieee_1619() {
+        let blocks = |blocks: [u128; 2]| blocks.map(u128::to_be_bytes).concat();
+        let same = |byte: u8, count: usize| vec![byte; count];
+        let down = |from: u8| (0..16).map(move |i| from - i);
+        for (key, tweak, plain, cipher) in [
+            (
+                same(0, 32),
+                0u128,
+                same(0, 32),
+                blocks([0x917c_f69e_bd68_b2ec_9b9f_e9a3_eadd_a692, 0xcd43_d2f5_9598_ed85_8c02_c265_2fbf_922e]),
+            ),
+            (
+                [same(0x11, 16), same(0x22, 16)].concat(),
+                0x33_3333_3333,
+                same(0x44, 32),
+                blocks([0xc454_185e_6a16_936e_3933_4038_acef_838b, 0xfb18_6fff_7480_adc4_2893_82ec_d6d3_94f0]),
+            ),
+            (
+                down(0xff).chain(down(0xbf)).collect(),
+                0x12_3456_789a,
+                (0..17).collect(),
+                [&0x6c16_25db_4671_522d_3d75_9960_1de7_ca09u128.to_be_bytes()[..], &[0xed]].concat(),
+            ),
+        ] {
+            for aes in every_aes() {
+                let key = XtsKey::new(aes, &key).unwrap();
+                let mut data = plain.clone();
+                run_one(&key, false, &tweak.to_le_bytes(), &mut data);
+                assert_eq!(data, cipher);
+                run_one(&key, true, &tweak.to_le_bytes(), &mut data);
+                assert_eq!(data, plain);
+            }
+        }
+    }
+
+    /// As the standard describes it, one block after the other.
+    fn plainly(data_key: &CbcKey, tweak_key: &CbcKey, tweak: [u8; BLOCK], data: &mut [u8]) {
+        let encrypt = |key: &CbcKey, block: &mut [u8]| {
+            CbcJob { key, iv: [0; BLOCK], data: Buffers::InPlace(block) }.run();
+        };
+        let mut mask = tweak;
+        encrypt(tweak_key, &mut mask);
+        let mut mask = u128::from_le_bytes(mask);
+        let mut masked = |block: &mut [u8]| {
+            let xor =
+                |block: &mut [u8]| block.iter_mut().zip(mask.to_le_bytes()).for_each(|(byte, mask)| *byte ^= mask);
+            xor(block);
+            encrypt(data_key, block);
+            xor(block);
+            mask = (mask << 1) ^ ((mask >> 127) * 0x87);
+        };
+        let whole = data.len() / BLOCK * BLOCK;
+        data[..whole].chunks_mut(BLOCK).for_each(&mut masked);
+        let part = data.len() - whole;
+        if part > 0 {
+            let (head, tail) = data.split_at_mut(whole);
+            let before = &mut head[whole - BLOCK..];
+            before[..part].swap_with_slice(tail);
+            masked(before);
+        }
+    }
+
+    /// Every length up to several rounds of the widest kernel, side by side, in place and not, with one key and several.
+    #[test]
+    fn xts_of_every_length() {
+        let random = Random::new(0x0078_7473);
+        for aes in every_aes() {
+            for bytes in [16, 32] {
+                let secrets = [(); 3].map(|()| [random.bytes(bytes), random.bytes(bytes)]);
+                let keys = secrets.each_ref().map(|halves| XtsKey::new(aes, &halves.concat()).unwrap());
+                let plain: Vec<Vec<u8>> = (BLOCK..1200).map(|length| random.bytes(length)).collect();
+                let of_each: Vec<(usize, [u8; BLOCK])> =
+                    plain.iter().map(|_| (random.below(3), random.bytes(BLOCK).try_into().unwrap())).collect();
+                let mut cipher = plain.clone();
+                for ((key, tweak), data) in of_each.iter().zip(&mut cipher) {
+                    let [data_key, tweak_key] = secrets[*key].each_ref().map(|key| CbcKey::new(aes, key).unwrap());
+                    plainly(&data_key, &tweak_key, *tweak, data);
+                }
+                for (decrypt, from, to) in [(false, &plain, &cipher), (true, &cipher, &plain)] {
+                    let mut separate: Vec<Vec<u8>> = from.iter().map(|data| vec![0xee; data.len()]).collect();
+                    let mut in_place = from.clone();
+                    let apart =
+                        from.iter().zip(&mut separate).map(|(input, output)| Buffers::Separate { input, output });
+                    let data = apart.chain(in_place.iter_mut().map(|data| Buffers::InPlace(data)));
+                    let units = of_each.iter().cycle().zip(data);
+                    keys[0]
+                        .run(decrypt, units.map(|((key, tweak), data)| keys[*key].unit(decrypt, tweak, data).unwrap()));
+                    assert_eq!(separate, *to);
+                    assert_eq!(in_place, *to);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn keys_and_data_of_other_lengths_are_refused() {
+        for aes in every_aes() {
+            for length in [0, 16, 31, 33, 48, 63, 65] {
+                assert!(XtsKey::new(aes, &vec![0; length]).is_none());
+            }
+            let key = XtsKey::new(aes, &[1; 32]).unwrap();
+            assert!(key.unit(false, &[0; BLOCK], Buffers::InPlace(&mut [0; BLOCK - 1])).is_none());
+        }
+    }
+}
