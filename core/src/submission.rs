@@ -146,7 +146,9 @@ impl Submission {
     #[inline]
     pub(crate) fn shape(&self) -> Shape {
         let Parts { operation, data, output, .. } = &*self.0;
-        let in_place = output.is_none() && !matches!(operation, Operation::Digest | Operation::Mac);
+        let has_buffers =
+            matches!(operation, Operation::Encrypt | Operation::Decrypt | Operation::Seal | Operation::Open);
+        let in_place = output.is_none() && has_buffers;
         Shape { operation: *operation, bytes: data.len(), in_place }
     }
 
@@ -206,4 +208,30 @@ pub struct Completion {
     pub route: Option<Route>,
     /// The buffers, with the result in them.
     pub submission: Submission,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_routes_go_by_is_that_of_the_operands() {
+        let data = || vec![7; 48];
+        for submission in [
+            Submission::digest(data()),
+            Submission::mac(data()),
+            Submission::encrypt(&[1; 16], data()),
+            Submission::decrypt(&[1; 16], data()).into_output(data()),
+            Submission::seal(&[1; 12], data(), data(), 16),
+            Submission::open(&[1; 12], data(), data(), &[2; 16]),
+            Submission::sign(data()),
+            Submission::verify(data(), &[2; 64]),
+            Submission::derive(data()),
+        ] {
+            let mut submission = submission;
+            let said = submission.shape();
+            let is = submission.operands(32).shape();
+            assert_eq!((said.operation, said.bytes, said.in_place), (is.operation, is.bytes, is.in_place));
+        }
+    }
 }
