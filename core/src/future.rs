@@ -22,10 +22,13 @@ pub struct TaskQueue {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Tasks that wait for something to happen. A lock of its own, held for a moment only: devices wake tasks while other
-    /// queues are at work.
-    tasks: Mutex<Vec<Waker>>,
+    /// Apart, because the queue inside of `state` keeps it, and would keep itself otherwise.
+    bell: Arc<Bell>,
 }
+
+/// Tasks that wait for something to happen. The lock is held for a moment only: devices wake tasks while other queues are at work.
+#[derive(Debug, Default)]
+struct Bell(Mutex<Vec<Waker>>);
 
 #[derive(Debug)]
 struct State {
@@ -42,7 +45,7 @@ impl Gantry {
     pub fn task_queue(&self, mut options: QueueOptions) -> Result<TaskQueue> {
         options.immediate = None;
         let state = Mutex::new(State { queue: self.queue(options)?, over: HashMap::new() });
-        Ok(TaskQueue { shared: Arc::new(Shared { state, tasks: Mutex::default() }) })
+        Ok(TaskQueue { shared: Arc::new(Shared { state, bell: Arc::default() }) })
     }
 }
 
@@ -108,7 +111,7 @@ impl Future for Running {
             }
             Stage::Over => panic!("a future that is over was polled"),
         }
-        lock(&shared.tasks).push(context.waker().clone());
+        lock(&shared.bell.0).push(context.waker().clone());
         state.look_out(&shared);
         Poll::Pending
     }
@@ -123,20 +126,20 @@ impl Drop for Running {
         }
         drop(state);
         // Perhaps it was the one that would have looked after the others.
-        self.shared.wake_tasks();
+        self.shared.bell.ring();
     }
 }
 
-impl Shared {
-    fn wake_tasks(&self) {
-        let tasks = std::mem::take(&mut *lock(&self.tasks));
+impl Bell {
+    fn ring(&self) {
+        let tasks = std::mem::take(&mut *lock(&self.0));
         tasks.into_iter().for_each(Waker::wake);
     }
 }
 
-impl Wake for Shared {
+impl Wake for Bell {
     fn wake(self: Arc<Self>) {
-        self.wake_tasks();
+        self.ring();
     }
 }
 
@@ -149,17 +152,17 @@ impl State {
             _ => drop(over.insert(completion.ticket, Some(Box::new(completion)))),
         });
         if came > 0 {
-            shared.wake_tasks();
+            shared.bell.ring();
         }
         came > 0
     }
 
     /// Sees to it that tasks are woken when something is ready.
-    fn look_out(&mut self, shared: &Arc<Shared>) {
-        let tells = self.queue.arm(&Waker::from(shared.clone()));
+    fn look_out(&mut self, shared: &Shared) {
+        let tells = self.queue.arm(&Waker::from(shared.bell.clone()));
         if !tells && !self.complete(shared) && self.queue.in_flight() > 0 {
             // A device that does not tell has to be polled.
-            shared.wake_tasks();
+            shared.bell.ring();
         }
     }
 }
