@@ -311,7 +311,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
             let (what, size) = ((lead.params.algorithm(), operation), (requests, bytes / requests));
             let handing = lead.gantry.clock().now().saturating_sub(started);
             if back.len() - before == requests {
-                learned::learn(&lead.gantry, what, route, size, started, 0, None);
+                learned::learn(&lead.gantry, what, (device, reason), size, started, 0, None);
             } else if let Some(trunk) = self.trunks.iter_mut().find(|trunk| trunk.device == device) {
                 let until = trunk.line.in_flight();
                 let ahead = until - requests.min(until);
@@ -618,7 +618,15 @@ impl Trunk {
             }
             if *until == 0 {
                 let share = *taking * size.0 as u64 / (size.0 + *ahead) as u64;
-                learned::learn(gantry, *what, *route, *size, *started, *ahead, Some(*handing + share));
+                learned::learn(
+                    gantry,
+                    *what,
+                    (route.device, route.reason),
+                    *size,
+                    *started,
+                    *ahead,
+                    Some(*handing + share),
+                );
                 self.lesson = None;
             }
         }

@@ -358,7 +358,7 @@ impl Inner {
             };
             if let Some(started) = started {
                 let what = (self.params.algorithm(), operation);
-                learned::learn(&self.gantry, what, route, (1, bytes), started, 0, None);
+                learned::learn(&self.gantry, what, (route.device, route.reason), (1, bytes), started, 0, None);
             }
             watch.back(site, 1);
             watch.here().result(site, &result);

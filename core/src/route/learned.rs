@@ -345,26 +345,27 @@ fn split<'a>(known: &Known<'a>, whole: Best<'a>, bytes: usize) -> Best<'a> {
 }
 
 /// Takes in that so many requests of so many bytes each were run as a route said, from `started` until now, with so many others
-/// `ahead` of them in the ring. `cpu_ns`: of that the thread was busy with them for so long, where they were in a ring.
+/// `ahead` of them in the ring. Of the route it takes what it needs: one that is passed on whole has to lie in memory, and a caller that
+/// copied it there waited for its own stores, for 20 ns behind AES-GCM. `cpu_ns`: of that the thread was busy with them for so long, where they were in a ring.
 #[cold]
 pub(crate) fn learn(
     gantry: &Gantry,
     (algorithm, operation): (Algorithm, Operation),
-    route: Route,
+    (device, reason): (usize, Reason),
     (requests, bytes): (usize, usize),
     started: u64,
     ahead: usize,
     cpu_ns: Option<u64>,
 ) {
     let wall_ns = gantry.clock().now().saturating_sub(started);
-    let Some(costs) = gantry.devices()[route.device].costs(algorithm, operation) else { return };
+    let Some(costs) = gantry.devices()[device].costs(algorithm, operation) else { return };
     let expected = costs.estimate(requests, bytes).wall_ns;
     let wall = wall_ns.saturating_sub(gantry.ledgers().look_ns(&**gantry.clock())) as f32;
     // As much slower or faster as all of them together were.
     let others = costs.estimate(MANY, bytes).wall_ns / MANY as f32 * ahead as f32;
     let wall = wall * expected / (expected + others);
-    if route.reason == Reason::Trial {
-        gantry.ledgers().of(algorithm, operation).tried(route.device, expected, wall);
+    if reason == Reason::Trial {
+        gantry.ledgers().of(algorithm, operation).tried(device, expected, wall);
         // The caches are cold for a device that is seldom used: a trial speaks for it or not at all.
         if wall >= expected {
             return;
@@ -375,10 +376,10 @@ pub(crate) fn learn(
     if let Some(factor) = changed {
         gantry.ledgers().of(algorithm, operation).try_again();
         let is_direct = |device: &RegisteredDevice| device.capability(algorithm).is_some_and(|able| able.direct);
-        if is_direct(&gantry.devices()[route.device]) {
+        if is_direct(&gantry.devices()[device]) {
             // As likely as not it is the CPU that has changed, and with it the others that compute on it. Whether it is
             // this device alone, their next trial shows.
-            let others = gantry.devices().iter().enumerate().filter(|(place, _)| *place != route.device);
+            let others = gantry.devices().iter().enumerate().filter(|(place, _)| *place != device);
             for costs in others.filter_map(|(_, other)| other.costs(algorithm, operation).filter(|_| is_direct(other)))
             {
                 costs.drift_by(factor);
