@@ -7,9 +7,7 @@ use gantry::driver::{
 };
 use gantry::{Algorithm, Fault, Operation, Outcome, SessionParams};
 
-use crate::boundary::{
-    HostAlgorithm, HostContext, HostExchange, HostKey, HostMac, HostMacContext, HostSignature, Wrapped,
-};
+use crate::boundary::{HostAlgorithm, HostContext, HostKey, HostMac, HostMacContext, HostPair, Wrapped};
 use crate::table::{Mac, Mode};
 
 /// Its name.
@@ -39,8 +37,7 @@ enum Offer {
     Cipher(Mode, HostAlgorithm),
     /// With what is inside.
     Mac(HostMac, Option<Algorithm>),
-    Signature(HostSignature),
-    Exchange(HostExchange),
+    Pair(HostPair),
 }
 
 /// What a wrapped algorithm is on this device.
@@ -55,13 +52,9 @@ fn offers(wrapped: &Wrapped) -> Vec<(Algorithm, Offer)> {
             let Some(host) = wrapped.host_mac() else { return Vec::new() };
             mac.algorithms().map(|(algorithm, inside)| (algorithm, Offer::Mac(host, inside))).collect()
         }
-        Mode::Signature => {
-            let offer = wrapped.algorithm().zip(HostSignature::new(wrapped));
-            offer.map(|(algorithm, host)| (algorithm, Offer::Signature(host))).into_iter().collect()
-        }
-        Mode::Exchange => {
-            let offer = wrapped.algorithm().zip(HostExchange::new(wrapped));
-            offer.map(|(algorithm, host)| (algorithm, Offer::Exchange(host))).into_iter().collect()
+        Mode::Signature | Mode::Exchange => {
+            let offer = wrapped.algorithm().zip(HostPair::new(wrapped));
+            offer.map(|(algorithm, host)| (algorithm, Offer::Pair(host))).into_iter().collect()
         }
         Mode::Digest => Vec::new(),
     }
@@ -99,13 +92,10 @@ impl Device for HostDevice {
                 session.idle.with(|| session.context(), |_| Some(())).map_err(|_| Unsupported::because("not there"))?;
                 Arc::new(session)
             }
-            Offer::Signature(host) => {
-                let key = host.key(params.key(), params.allows(Operation::Sign));
-                Arc::new(SignatureSession { host, key: key.ok_or(Unsupported::because("no such key"))? })
-            }
-            Offer::Exchange(host) => {
-                let key = host.key(params.key(), true);
-                Arc::new(ExchangeSession { host, key: key.ok_or(Unsupported::because("no such key"))? })
+            Offer::Pair(host) => {
+                let is_private = params.allows(Operation::Sign) || params.allows(Operation::Derive);
+                let key = host.key(params.key(), is_private);
+                Arc::new(PairSession { host, key: key.ok_or(Unsupported::because("no such key"))? })
             }
         })
     }
@@ -159,13 +149,13 @@ impl DeviceSession for MacSession {
     }
 }
 
-/// A key that signs, or verifies.
-struct SignatureSession {
-    host: HostSignature,
+/// A key that signs, or verifies, or makes shared secrets.
+struct PairSession {
+    host: HostPair,
     key: HostKey,
 }
 
-impl DeviceSession for SignatureSession {
+impl DeviceSession for PairSession {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         match operands {
             Operands::Sign { input, output } => {
@@ -176,28 +166,16 @@ impl DeviceSession for SignatureSession {
                 let good = self.host.verify(&self.key, input, signature);
                 Ok(if good { Outcome::Done } else { Outcome::BadTag })
             }
+            Operands::Derive { input, output } => {
+                let peer = self.host.key(input, false).ok_or(Fault::failed("the host takes no such key"))?;
+                if self.host.derive(&self.key, &peer, output) {
+                    return Ok(Outcome::Done);
+                }
+                output.fill(0);
+                Ok(Outcome::BadKey)
+            }
             _ => Err(Fault::failed("a request of another kind than its session")),
         }
-    }
-}
-
-/// A private key for key exchange.
-struct ExchangeSession {
-    host: HostExchange,
-    key: HostKey,
-}
-
-impl DeviceSession for ExchangeSession {
-    fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
-        let Operands::Derive { input, output } = operands else {
-            return Err(Fault::failed("a request of another kind than its session"));
-        };
-        let peer = self.host.key(input, false).ok_or(Fault::failed("the host takes no such key"))?;
-        if self.host.derive(&self.key, &peer, output) {
-            return Ok(Outcome::Done);
-        }
-        output.fill(0);
-        Ok(Outcome::BadKey)
     }
 }
 

@@ -4,7 +4,10 @@ use std::ffi::{CStr, c_int, c_void};
 use std::{ptr, slice};
 
 use super::core::{Table, entry};
-use super::family::{Family, functions, gettable_ctx_params, gettable_params, settable_ctx_params};
+use super::family::{
+    self, Common, Context, Contexts, Family, dupctx, freectx, gettable_ctx_params, gettable_params, new_context,
+    settable_ctx_params,
+};
 use super::params::{self, Answers, Questions};
 use super::provider::{Functions, Wrapped, dispatch};
 use super::{Io, guard};
@@ -18,20 +21,15 @@ use crate::cipher::{State, Way};
 use crate::table::CIPHERS;
 
 /// The host's functions of one algorithm.
-pub(in crate::boundary) struct CipherFns {
+pub(crate) struct CipherFns {
     newctx: Option<NewCtx>,
     encrypt_init: Option<CipherInit>,
     decrypt_init: Option<CipherInit>,
     update: Option<CipherUpdate>,
     cipher: Option<CipherUpdate>,
     finish: Option<Final>,
-    freectx: Option<FreeCtx>,
-    dupctx: Option<NewCtx>,
-    get_ctx_params: Option<GetParams>,
-    set_ctx_params: Option<SetParams>,
     gettable_params: Option<Gettable>,
-    gettable_ctx_params: Option<GettableCtx>,
-    settable_ctx_params: Option<GettableCtx>,
+    common: Common,
 }
 
 impl CipherFns {
@@ -43,29 +41,23 @@ impl CipherFns {
             update: entry!(table, OSSL_FUNC_CIPHER_UPDATE, CipherUpdate),
             cipher: entry!(table, OSSL_FUNC_CIPHER_CIPHER, CipherUpdate),
             finish: entry!(table, OSSL_FUNC_CIPHER_FINAL, Final),
-            freectx: entry!(table, OSSL_FUNC_CIPHER_FREECTX, FreeCtx),
-            dupctx: entry!(table, OSSL_FUNC_CIPHER_DUPCTX, NewCtx),
-            get_ctx_params: entry!(table, OSSL_FUNC_CIPHER_GET_CTX_PARAMS, GetParams),
-            set_ctx_params: entry!(table, OSSL_FUNC_CIPHER_SET_CTX_PARAMS, SetParams),
             gettable_params: entry!(table, OSSL_FUNC_CIPHER_GETTABLE_PARAMS, Gettable),
-            gettable_ctx_params: entry!(table, OSSL_FUNC_CIPHER_GETTABLE_CTX_PARAMS, GettableCtx),
-            settable_ctx_params: entry!(table, OSSL_FUNC_CIPHER_SETTABLE_CTX_PARAMS, GettableCtx),
+            common: Common {
+                dupctx: entry!(table, OSSL_FUNC_CIPHER_DUPCTX, NewCtx),
+                freectx: entry!(table, OSSL_FUNC_CIPHER_FREECTX, FreeCtx),
+                get_ctx_params: entry!(table, OSSL_FUNC_CIPHER_GET_CTX_PARAMS, GetParams),
+                set_ctx_params: entry!(table, OSSL_FUNC_CIPHER_SET_CTX_PARAMS, SetParams),
+                gettable_ctx_params: entry!(table, OSSL_FUNC_CIPHER_GETTABLE_CTX_PARAMS, GettableCtx),
+                settable_ctx_params: entry!(table, OSSL_FUNC_CIPHER_SETTABLE_CTX_PARAMS, GettableCtx),
+            },
         }
     }
 }
 
 /// A context of the host, and its functions.
-pub(crate) struct Host {
-    context: *mut c_void,
-    functions: *const CipherFns,
-}
+pub(crate) type Host = family::Host<CipherFns>;
 
 impl Host {
-    fn functions(&self) -> &CipherFns {
-        // SAFETY: ours: the provider owns them, and outlives its contexts.
-        unsafe { &*self.functions }
-    }
-
     /// A call with data, as it came.
     pub(crate) fn data(&self, way: Way, io: &mut Io<'_>) -> c_int {
         let function = match way {
@@ -138,33 +130,29 @@ impl Host {
     pub(crate) fn opened_nothing(&self, tag_len: usize) -> bool {
         let mut tag = Zeroizing::new([0; 16]);
         let mut table = [Param::octets(c"tag", tag.as_mut_ptr().cast(), tag_len.min(tag.len())), params::end()];
-        let get = self.functions().get_ctx_params;
         self.turn(true)
             && self.nothing(false)
-            // SAFETY: the host, with a table with its end, whose data has room.
-            && get.is_some_and(|get| unsafe { get(self.context, table.as_mut_ptr()) == 1 })
+            // SAFETY: a table with its end, whose data has room.
+            && unsafe { self.get_params(table.as_mut_ptr()) == 1 }
             && self.turn(false)
     }
 
     /// What it says of itself.
     pub(crate) fn ask(&self, mut questions: Questions<'_>) -> c_int {
-        let get = self.functions().get_ctx_params;
-        // SAFETY: the host, with what the call brought.
-        get.map_or(0, |get| unsafe { get(self.context, questions.as_mut_ptr()) })
+        // SAFETY: what the call brought.
+        unsafe { self.get_params(questions.as_mut_ptr()) }
     }
 
     /// A parameter of `N` bytes.
     pub(crate) fn octets<const N: usize>(&self, key: &CStr) -> Option<[u8; N]> {
-        let get = self.functions().get_ctx_params?;
-        // SAFETY: the host, with a table with its end.
-        params::octets(key, |table| unsafe { get(self.context, table) })
+        // SAFETY: a table with its end.
+        params::octets(key, |table| unsafe { self.get_params(table) })
     }
 
     /// A parameter that is a number.
     pub(crate) fn number(&self, key: &CStr) -> Option<usize> {
-        let get = self.functions().get_ctx_params?;
-        // SAFETY: the host, with a table with its end.
-        params::number(key, |table| unsafe { get(self.context, table) })
+        // SAFETY: a table with its end.
+        params::number(key, |table| unsafe { self.get_params(table) })
     }
 }
 
@@ -188,17 +176,13 @@ impl HostAlgorithm {
     }
 
     pub(crate) fn context(&self) -> Option<HostContext> {
-        // SAFETY: ours: the provider owns them, and outlives its framework; the host, with its own context.
-        let context = unsafe { (*self.functions).newctx?(self.theirs) };
-        (!context.is_null()).then_some(HostContext(Host { context, functions: self.functions }))
+        // SAFETY: the host made the context for us; ours: the provider owns the functions, and outlives its framework.
+        unsafe { Host::new(self.theirs, self.functions, begin) }.map(HostContext)
     }
 }
 
 /// A context of the host that is ours alone.
 pub(crate) struct HostContext(Host);
-
-// SAFETY: the host: a context belongs to no thread.
-unsafe impl Send for HostContext {}
 
 impl HostContext {
     pub(crate) fn init(&mut self, encrypt: bool, key: Option<&[u8]>, iv: Option<&[u8]>) -> bool {
@@ -250,9 +234,8 @@ impl HostContext {
     /// The tag of what was sealed.
     pub(crate) fn tag(&mut self, tag: &mut [u8]) -> bool {
         let mut table = [Param::octets(c"tag", tag.as_mut_ptr().cast(), tag.len()), params::end()];
-        let get = self.0.functions().get_ctx_params;
-        // SAFETY: the host, with a table with its end, whose data has room.
-        get.is_some_and(|get| unsafe { get(self.0.context, table.as_mut_ptr()) == 1 })
+        // SAFETY: a table with its end, whose data has room.
+        unsafe { self.0.get_params(table.as_mut_ptr()) == 1 }
     }
 
     /// The tag of what will be opened.
@@ -273,24 +256,23 @@ impl HostContext {
 
     fn set(&mut self, param: Param) -> bool {
         let table = [param, params::end()];
-        let set = self.0.functions().set_ctx_params;
-        // SAFETY: the host, with a table with its end.
-        set.is_some_and(|set| unsafe { set(self.0.context, table.as_ptr()) == 1 })
+        // SAFETY: a table with its end.
+        unsafe { self.0.set_params(table.as_ptr()) == 1 }
     }
 }
 
-impl Drop for HostContext {
-    fn drop(&mut self) {
-        if let Some(freectx) = self.0.functions().freectx {
-            // SAFETY: the host, with its own context, once.
-            unsafe { freectx(self.0.context) };
-        }
-    }
+/// Asks the host for a context, with its own.
+fn begin(functions: &CipherFns, theirs: *mut c_void) -> Option<*mut c_void> {
+    // SAFETY: the host, with its own context.
+    functions.newctx.map(|newctx| unsafe { newctx(theirs) })
 }
 
 /// What the core calls `cctx`.
-struct CipherCtx {
-    host: Host,
+type CipherCtx = Context<CipherFns>;
+
+/// What is known of it.
+#[derive(Clone)]
+pub(crate) struct Calls {
     /// Calls with other numbers of bytes go straight to the host.
     elsewhere: Sizes,
     /// Bytes that went by, as far as it matters: where in a block they end.
@@ -299,81 +281,27 @@ struct CipherCtx {
     key_len: usize,
     /// Every call is counted, or made to fail.
     watched: bool,
-    wrapped: *const Wrapped,
-    state: State,
+    message: State,
 }
 
-impl CipherCtx {
-    fn boxed(host: Host, wrapped: &Wrapped, state: State) -> *mut c_void {
+impl Calls {
+    fn new(wrapped: &Wrapped) -> Self {
         let watched = wrapped.watches();
         let elsewhere = if watched { Sizes::ALL } else { Sizes::NONE };
         let key_len = wrapped.algorithm().map_or(0, |algorithm| algorithm.info().key.max);
-        Box::into_raw(Box::new(Self { host, elsewhere, fed: 0, key_len, watched, wrapped, state })).cast()
+        Self { elsewhere, fed: 0, key_len, watched, message: State::new(wrapped) }
     }
 
     /// Where the next call goes at once.
     #[inline(always)]
     fn settle(&mut self, wrapped: &Wrapped) {
-        self.elsewhere = if self.watched { Sizes::ALL } else { self.state.elsewhere(wrapped) };
-    }
-
-    /// # Safety
-    ///
-    /// The call: what `newctx` or `dupctx` gave out.
-    unsafe fn of<'c>(context: *mut c_void) -> (&'c mut Self, &'c Wrapped) {
-        // SAFETY: as the caller promises; the provider owns the second one, and outlives its contexts.
-        unsafe {
-            let this = &mut *context.cast::<Self>();
-            (this, &*(*context.cast::<Self>()).wrapped)
-        }
+        self.elsewhere = if self.watched { Sizes::ALL } else { self.message.elsewhere(wrapped) };
     }
 }
 
 unsafe extern "C" fn newctx<const PLACE: usize>(provider: *mut c_void) -> *mut c_void {
-    guard(ptr::null_mut(), || {
-        // SAFETY: the call.
-        let Some((wrapped, functions)) = (unsafe { functions::<CipherFns>(provider, PLACE) }) else {
-            return ptr::null_mut();
-        };
-        let theirs = wrapped.default_ctx();
-        let Some(newctx) = functions.newctx.filter(|_| !theirs.is_null()) else { return ptr::null_mut() };
-        // SAFETY: the host, with its own context.
-        let context = unsafe { newctx(theirs) };
-        if context.is_null() {
-            return context;
-        }
-        CipherCtx::boxed(Host { context, functions }, wrapped, State::new(wrapped))
-    })
-}
-
-unsafe extern "C" fn dupctx(context: *mut c_void) -> *mut c_void {
-    guard(ptr::null_mut(), || {
-        // SAFETY: the call.
-        let (this, _) = unsafe { CipherCtx::of(context) };
-        let functions = this.host.functions;
-        // SAFETY: the host, with its own context.
-        let context =
-            this.host.functions().dupctx.map_or(ptr::null_mut(), |dupctx| unsafe { dupctx(this.host.context) });
-        if context.is_null() {
-            return context;
-        }
-        let host = Host { context, functions };
-        Box::into_raw(Box::new(CipherCtx { host, state: this.state.clone(), ..*this })).cast()
-    })
-}
-
-unsafe extern "C" fn freectx(context: *mut c_void) {
-    guard((), || {
-        if context.is_null() {
-            return;
-        }
-        // SAFETY: ours: made by `newctx` or `dupctx`, and the core frees it once.
-        let this = unsafe { Box::from_raw(context.cast::<CipherCtx>()) };
-        if let Some(freectx) = this.host.functions().freectx {
-            // SAFETY: the host, with its own context, once.
-            unsafe { freectx(this.host.context) };
-        }
-    });
+    // SAFETY: the call, and the host's answer.
+    unsafe { new_context(provider, PLACE, begin, |wrapped| Some(Calls::new(wrapped))) }
 }
 
 unsafe extern "C" fn encrypt_init(
@@ -412,11 +340,10 @@ unsafe fn init(
 ) -> c_int {
     guard(0, || {
         // SAFETY: the call.
-        let (this, wrapped) = unsafe { CipherCtx::of(context) };
-        let functions = this.host.functions();
+        let (this, functions, wrapped) = unsafe { CipherCtx::of(context) };
         let init = if encrypt { functions.encrypt_init } else { functions.decrypt_init };
         let Some(init) = init else { return 0 };
-        if this.state.before_init(&this.host, !key.is_null(), !iv.is_null()) != 1 {
+        if this.state.message.before_init(&this.host, !key.is_null(), !iv.is_null()) != 1 {
             return 0;
         }
         // SAFETY: the host, with what the call brought.
@@ -424,16 +351,16 @@ unsafe fn init(
         if result == 1 {
             // SAFETY: the call.
             let slice = |at: *const u8, length| (!at.is_null()).then(|| unsafe { slice::from_raw_parts(at, length) });
-            this.fed = 0;
-            this.state.initialised(wrapped, encrypt, slice(key, key_len), slice(iv, iv_len));
+            this.state.fed = 0;
+            this.state.message.initialised(wrapped, encrypt, slice(key, key_len), slice(iv, iv_len));
             if !params.is_null() {
                 // SAFETY: the call.
-                this.state.told(&this.host, unsafe { Answers::new(params) });
+                this.state.message.told(&this.host, unsafe { Answers::new(params) });
             }
-            this.settle(wrapped);
+            this.state.settle(wrapped);
         } else {
-            this.state.refused(!key.is_null());
-            this.settle(wrapped);
+            this.state.message.refused(!key.is_null());
+            this.state.settle(wrapped);
         }
         result
     })
@@ -450,13 +377,14 @@ unsafe extern "C" fn update(
     let this = context.cast::<CipherCtx>();
     // SAFETY: the call, and the host with what it brought. Nothing here can panic.
     unsafe {
-        if !(*this).elsewhere.has(length)
+        if !(*this).state.elsewhere.has(length)
             && let Some(update) = (*(*this).host.functions).update
         {
-            (*this).fed = (*this).fed.wrapping_add(length);
+            (*this).state.fed = (*this).state.fed.wrapping_add(length);
             return update((*this).host.context, output, written, room, input, length);
         }
-        if let CipherCtx { watched: false, host, elsewhere, state: State::Aead(sealed), .. } = &mut *this
+        if let CipherCtx { host, state: Calls { watched: false, elsewhere, message: State::Aead(sealed), .. }, .. } =
+            &mut *this
             && let Some(result) = sealed.quick(host, &mut Io::new(output, written, room, input, length))
         {
             *elsewhere = if sealed.is_hosts() { Sizes::NONE } else { Sizes::ALL };
@@ -485,14 +413,14 @@ unsafe extern "C" fn cipher(
 unsafe fn data(context: *mut c_void, way: Way, mut io: Io<'_>) -> c_int {
     guard(0, || {
         // SAFETY: the call.
-        let (this, wrapped) = unsafe { CipherCtx::of(context) };
+        let (this, _, wrapped) = unsafe { CipherCtx::of(context) };
         if wrapped.fails() {
             return io.refused();
         }
-        let (length, fed) = (io.len(), this.fed);
-        let result = this.state.data(wrapped, &this.host, way, &mut io, fed);
-        this.fed = fed.wrapping_add(length);
-        this.settle(wrapped);
+        let (length, fed) = (io.len(), this.state.fed);
+        let result = this.state.message.data(wrapped, &this.host, way, &mut io, fed);
+        this.state.fed = fed.wrapping_add(length);
+        this.state.settle(wrapped);
         result
     })
 }
@@ -501,7 +429,7 @@ unsafe extern "C" fn finish(context: *mut c_void, output: *mut u8, written: *mut
     let this = context.cast::<CipherCtx>();
     // SAFETY: the call, and the host with what it brought. Nothing here can panic.
     unsafe {
-        if (*this).elsewhere == Sizes::NONE
+        if (*this).state.elsewhere == Sizes::NONE
             && let Some(finish) = (*(*this).host.functions).finish
         {
             return finish((*this).host.context, output, written, room);
@@ -509,13 +437,13 @@ unsafe extern "C" fn finish(context: *mut c_void, output: *mut u8, written: *mut
     }
     guard(0, || {
         // SAFETY: the call.
-        let ((this, wrapped), mut io) =
+        let ((this, _, wrapped), mut io) =
             unsafe { (CipherCtx::of(context), Io::new(output, written, room, ptr::null(), 0)) };
         if wrapped.fails() {
             return io.refused();
         }
-        let result = this.state.finish(&this.host, &mut io);
-        this.settle(wrapped);
+        let result = this.state.message.finish(&this.host, &mut io);
+        this.state.settle(wrapped);
         result
     })
 }
@@ -524,8 +452,8 @@ unsafe extern "C" fn get_ctx_params(context: *mut c_void, params: *mut Param) ->
     // SAFETY: the call. Nothing here can panic.
     unsafe {
         // Asked at every initialisation by OpenSSL itself.
-        let CipherCtx { key_len, state, .. } = &*context.cast::<CipherCtx>();
-        if let Some(iv_len) = state.iv_len()
+        let Calls { key_len, message, .. } = &(*context.cast::<CipherCtx>()).state;
+        if let Some(iv_len) = message.iv_len()
             && (Questions::new(params).only_number(c"ivlen", iv_len)
                 || Questions::new(params).only_number(c"keylen", *key_len))
         {
@@ -534,9 +462,9 @@ unsafe extern "C" fn get_ctx_params(context: *mut c_void, params: *mut Param) ->
     }
     guard(0, || {
         // SAFETY: the call.
-        let ((this, wrapped), questions) = unsafe { (CipherCtx::of(context), Questions::new(params)) };
-        let result = this.state.ask(&this.host, questions);
-        this.settle(wrapped);
+        let ((this, _, wrapped), questions) = unsafe { (CipherCtx::of(context), Questions::new(params)) };
+        let result = this.state.message.ask(&this.host, questions);
+        this.state.settle(wrapped);
         result
     })
 }
@@ -545,11 +473,10 @@ unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) 
     let this = context.cast::<CipherCtx>();
     // SAFETY: the call, and the host with what it brought. Nothing here can panic.
     unsafe {
-        if let State::Aead(sealed) = &mut (*this).state
+        if let State::Aead(sealed) = &mut (*this).state.message
             && let Some(tag) = Answers::new(params).only_octets(c"tag")
-            && let Some(set) = (*(*this).host.functions).set_ctx_params
         {
-            let result = set((*this).host.context, params);
+            let result = (*this).host.set_params(params);
             if result == 1 {
                 sealed.expect(tag);
             }
@@ -558,15 +485,14 @@ unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) 
     }
     guard(0, || {
         // SAFETY: the call.
-        let ((this, wrapped), answers) = unsafe { (CipherCtx::of(context), Answers::new(params)) };
-        let Some(set) = this.host.functions().set_ctx_params else { return 0 };
-        // SAFETY: the host, with what the call brought.
-        let result = unsafe { set(this.host.context, params) };
+        let ((this, _, wrapped), answers) = unsafe { (CipherCtx::of(context), Answers::new(params)) };
+        // SAFETY: the call.
+        let result = unsafe { this.host.set_params(params) };
         if result != 1 {
-            this.state.refused_params();
+            this.state.message.refused_params();
         } else if !params.is_null() {
-            this.state.told(&this.host, answers);
-            this.settle(wrapped);
+            this.state.message.told(&this.host, answers);
+            this.state.settle(wrapped);
         }
         result
     })
@@ -582,18 +508,13 @@ impl Family for CipherFns {
     fn gettable_params(&self) -> Option<Gettable> {
         self.gettable_params
     }
+}
 
-    fn gettable_ctx_params(&self) -> Option<GettableCtx> {
-        self.gettable_ctx_params
-    }
+impl Contexts for CipherFns {
+    type State = Calls;
 
-    fn settable_ctx_params(&self) -> Option<GettableCtx> {
-        self.settable_ctx_params
-    }
-
-    unsafe fn host_context(context: *mut c_void) -> *mut c_void {
-        // SAFETY: as the caller promises.
-        unsafe { (*context.cast::<CipherCtx>()).host.context }
+    fn common(&self) -> &Common {
+        &self.common
     }
 }
 
@@ -625,8 +546,8 @@ pub(super) fn dispatch(theirs: Table, place: usize) -> Vec<Dispatch> {
         OSSL_FUNC_CIPHER_UPDATE => update, CipherUpdate;
         OSSL_FUNC_CIPHER_FINAL => finish, Final;
         OSSL_FUNC_CIPHER_CIPHER => cipher, CipherUpdate;
-        OSSL_FUNC_CIPHER_FREECTX => freectx, FreeCtx;
-        OSSL_FUNC_CIPHER_DUPCTX => dupctx, NewCtx;
+        OSSL_FUNC_CIPHER_FREECTX => freectx::<CipherFns>, FreeCtx;
+        OSSL_FUNC_CIPHER_DUPCTX => dupctx::<CipherFns>, NewCtx;
         OSSL_FUNC_CIPHER_GET_CTX_PARAMS => get_ctx_params, GetParams;
         OSSL_FUNC_CIPHER_SET_CTX_PARAMS => set_ctx_params, SetParams;
         OSSL_FUNC_CIPHER_GETTABLE_PARAMS => gettable_params, Gettable;

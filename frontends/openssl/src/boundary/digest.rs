@@ -1,35 +1,32 @@
 //! Digests: our entries, and the host's functions behind them.
 
 use std::ffi::{c_int, c_void};
-use std::{ptr, slice};
+use std::slice;
 
 use gantry::SessionParams;
 
 use super::core::{Table, entry};
-use super::family::{Family, functions, gettable_ctx_params, gettable_params, settable_ctx_params};
+use super::family::{
+    Common, Context, Contexts, Family, Pieces, bytes, dupctx, freectx, functions, get_ctx_params, gettable_ctx_params,
+    gettable_params, new_context, piece, settable_ctx_params,
+};
 use super::guard;
 use super::provider::{Functions, Wrapped, dispatch};
 use crate::abi::fns::*;
 use crate::abi::{Dispatch, Param};
-use crate::choice::Sizes;
 use crate::digest::{Digesting, Done};
 use crate::table::DIGESTS;
 
 /// The host's functions of one algorithm.
-pub(in crate::boundary) struct DigestFns {
+pub(crate) struct DigestFns {
     newctx: Option<NewCtx>,
     init: Option<SetParams>,
     update: Option<Update>,
     finish: Option<Final>,
     digest: Option<DigestDigest>,
-    freectx: Option<FreeCtx>,
-    dupctx: Option<NewCtx>,
     copyctx: Option<CopyCtx>,
-    get_ctx_params: Option<GetParams>,
-    set_ctx_params: Option<SetParams>,
     gettable_params: Option<Gettable>,
-    gettable_ctx_params: Option<GettableCtx>,
-    settable_ctx_params: Option<GettableCtx>,
+    common: Common,
     squeeze: Option<Final>,
     serialize: Option<Serialize>,
     deserialize: Option<Update>,
@@ -43,14 +40,16 @@ impl DigestFns {
             update: entry!(table, OSSL_FUNC_DIGEST_UPDATE, Update),
             finish: entry!(table, OSSL_FUNC_DIGEST_FINAL, Final),
             digest: entry!(table, OSSL_FUNC_DIGEST_DIGEST, DigestDigest),
-            freectx: entry!(table, OSSL_FUNC_DIGEST_FREECTX, FreeCtx),
-            dupctx: entry!(table, OSSL_FUNC_DIGEST_DUPCTX, NewCtx),
             copyctx: entry!(table, OSSL_FUNC_DIGEST_COPYCTX, CopyCtx),
-            get_ctx_params: entry!(table, OSSL_FUNC_DIGEST_GET_CTX_PARAMS, GetParams),
-            set_ctx_params: entry!(table, OSSL_FUNC_DIGEST_SET_CTX_PARAMS, SetParams),
             gettable_params: entry!(table, OSSL_FUNC_DIGEST_GETTABLE_PARAMS, Gettable),
-            gettable_ctx_params: entry!(table, OSSL_FUNC_DIGEST_GETTABLE_CTX_PARAMS, GettableCtx),
-            settable_ctx_params: entry!(table, OSSL_FUNC_DIGEST_SETTABLE_CTX_PARAMS, GettableCtx),
+            common: Common {
+                dupctx: entry!(table, OSSL_FUNC_DIGEST_DUPCTX, NewCtx),
+                freectx: entry!(table, OSSL_FUNC_DIGEST_FREECTX, FreeCtx),
+                get_ctx_params: entry!(table, OSSL_FUNC_DIGEST_GET_CTX_PARAMS, GetParams),
+                set_ctx_params: entry!(table, OSSL_FUNC_DIGEST_SET_CTX_PARAMS, SetParams),
+                gettable_ctx_params: entry!(table, OSSL_FUNC_DIGEST_GETTABLE_CTX_PARAMS, GettableCtx),
+                settable_ctx_params: entry!(table, OSSL_FUNC_DIGEST_SETTABLE_CTX_PARAMS, GettableCtx),
+            },
             squeeze: entry!(table, OSSL_FUNC_DIGEST_SQUEEZE, Final),
             serialize: entry!(table, OSSL_FUNC_DIGEST_SERIALIZE, Serialize),
             deserialize: entry!(table, OSSL_FUNC_DIGEST_DESERIALIZE, Update),
@@ -59,63 +58,23 @@ impl DigestFns {
 }
 
 /// What the core calls `dctx`.
-struct DigestCtx {
-    /// The host's own.
-    host: *mut c_void,
-    functions: *const DigestFns,
-    /// Pieces of other numbers of bytes go straight to the host.
-    elsewhere: Sizes,
-    /// Whether the host has been given nothing of this message.
-    fresh: bool,
-    wrapped: *const Wrapped,
-    state: Digesting,
-}
+type DigestCtx = Context<DigestFns>;
 
 impl DigestCtx {
-    /// # Safety
-    ///
-    /// The call: what `newctx` or `dupctx` gave out.
-    unsafe fn of<'c>(context: *mut c_void) -> (&'c mut Self, &'c DigestFns, &'c Wrapped) {
-        // SAFETY: as the caller promises; the provider owns the others, and outlives its contexts.
-        unsafe {
-            let this = context.cast::<Self>();
-            let (functions, wrapped) = (&*(*this).functions, &*(*this).wrapped);
-            (&mut *this, functions, wrapped)
-        }
+    /// Where the next piece goes at once.
+    fn settle(&mut self, wrapped: &Wrapped) {
+        self.state.elsewhere = self.state.message.elsewhere(wrapped, wrapped.algorithm());
     }
 }
 
 unsafe extern "C" fn newctx<const PLACE: usize>(provider: *mut c_void) -> *mut c_void {
-    guard(ptr::null_mut(), || {
-        // SAFETY: the call.
-        let Some((wrapped, functions)) = (unsafe { functions::<DigestFns>(provider, PLACE) }) else {
-            return ptr::null_mut();
-        };
-        let theirs = wrapped.default_ctx();
-        let Some(newctx) = functions.newctx.filter(|_| !theirs.is_null()) else { return ptr::null_mut() };
-        // SAFETY: the host, with its own context.
-        let host = unsafe { newctx(theirs) };
-        if host.is_null() {
-            return host;
-        }
-        let state = Digesting::default();
-        let elsewhere = state.elsewhere(wrapped, wrapped.algorithm());
-        Box::into_raw(Box::new(DigestCtx { host, functions, elsewhere, fresh: true, wrapped, state })).cast()
-    })
-}
-
-unsafe extern "C" fn dupctx(context: *mut c_void) -> *mut c_void {
-    guard(ptr::null_mut(), || {
-        // SAFETY: the call.
-        let (this, functions, wrapped) = unsafe { DigestCtx::of(context) };
-        // SAFETY: the host, with its own context.
-        let host = functions.dupctx.map_or(ptr::null_mut(), |dupctx| unsafe { dupctx(this.host) });
-        if host.is_null() {
-            return host;
-        }
-        let (elsewhere, fresh, state) = (this.elsewhere, this.fresh, this.state.clone());
-        Box::into_raw(Box::new(DigestCtx { host, functions, elsewhere, fresh, wrapped, state })).cast()
-    })
+    let state = |wrapped: &Wrapped| {
+        let message = Digesting::default();
+        let elsewhere = message.elsewhere(wrapped, wrapped.algorithm());
+        Some(Pieces::new(message, elsewhere))
+    };
+    // SAFETY: the call; the host, with its own context.
+    unsafe { new_context(provider, PLACE, |functions: &DigestFns, theirs| Some(functions.newctx?(theirs)), state) }
 }
 
 unsafe extern "C" fn copyctx(to: *mut c_void, from: *mut c_void) {
@@ -124,23 +83,8 @@ unsafe extern "C" fn copyctx(to: *mut c_void, from: *mut c_void) {
         let ((to, functions, _), (from, ..)) = unsafe { (DigestCtx::of(to), DigestCtx::of(from)) };
         if let Some(copyctx) = functions.copyctx {
             // SAFETY: the host, with its own contexts.
-            unsafe { copyctx(to.host, from.host) };
-            (to.elsewhere, to.fresh, to.state) = (from.elsewhere, from.fresh, from.state.clone());
-        }
-    });
-}
-
-unsafe extern "C" fn freectx(context: *mut c_void) {
-    guard((), || {
-        if context.is_null() {
-            return;
-        }
-        // SAFETY: ours: made by `newctx` or `dupctx`, and the core frees it once; the host, with its own context, once.
-        unsafe {
-            let this = Box::from_raw(context.cast::<DigestCtx>());
-            if let Some(freectx) = (*this.functions).freectx {
-                freectx(this.host);
-            }
+            unsafe { copyctx(to.host.context, from.host.context) };
+            to.state = from.state.clone();
         }
     });
 }
@@ -150,60 +94,45 @@ unsafe extern "C" fn init(context: *mut c_void, params: *const Param) -> c_int {
         // SAFETY: the call.
         let (this, functions, wrapped) = unsafe { DigestCtx::of(context) };
         // SAFETY: the host, with what the call brought.
-        let result = functions.init.map_or(0, |init| unsafe { init(this.host, params) });
+        let result = functions.init.map_or(0, |init| unsafe { init(this.host.context, params) });
         if result == 1 {
-            this.fresh = true;
-            this.state.begin();
-            this.elsewhere = this.state.elsewhere(wrapped, wrapped.algorithm());
+            this.state.fresh = true;
+            this.state.message.begin();
+            this.settle(wrapped);
         }
         result
     })
 }
 
 unsafe extern "C" fn update(context: *mut c_void, input: *const u8, length: usize) -> c_int {
-    let this = context.cast::<DigestCtx>();
-    // SAFETY: the call, and the host with what it brought. Nothing here can panic.
-    unsafe {
-        if !(*this).elsewhere.has(length)
-            && let Some(update) = (*(*this).functions).update
-        {
-            (*this).fresh &= length == 0;
-            return update((*this).host, input, length);
-        }
-        piece(context, input, length)
-    }
+    // SAFETY: the call.
+    unsafe { piece(context, input, length, |functions: &DigestFns| functions.update, ours) }
 }
 
 /// # Safety
 ///
 /// The call.
 #[inline(never)]
-unsafe fn piece(context: *mut c_void, input: *const u8, length: usize) -> c_int {
+unsafe fn ours(context: *mut c_void, input: *const u8, length: usize) -> c_int {
     guard(0, || {
         // SAFETY: the call.
-        let (this, functions, wrapped) = unsafe { DigestCtx::of(context) };
+        let ((this, functions, wrapped), slice) = unsafe { (DigestCtx::of(context), bytes(input, length)) };
         if wrapped.fails() {
             return 0;
         }
-        let slice = if length == 0 || input.is_null() {
-            &[]
-        } else {
-            // SAFETY: the call.
-            unsafe { slice::from_raw_parts(input, length) }
-        };
         let Some(algorithm) = wrapped.algorithm() else { return 0 };
         let params = || SessionParams::new(algorithm, &[]);
-        let result = match this.state.update(wrapped, algorithm, params, slice, this.fresh) {
+        let result = match this.state.message.update(wrapped, algorithm, params, slice, this.state.fresh) {
             Done::Good => 1,
             Done::Bad => 0,
             Done::Host => {
                 // SAFETY: the host, with what the call brought.
-                let result = functions.update.map_or(0, |update| unsafe { update(this.host, input, length) });
-                this.fresh &= length == 0;
+                let result = functions.update.map_or(0, |update| unsafe { update(this.host.context, input, length) });
+                this.state.fresh &= length == 0;
                 result
             }
         };
-        this.elsewhere = this.state.elsewhere(wrapped, wrapped.algorithm());
+        this.settle(wrapped);
         result
     })
 }
@@ -219,7 +148,7 @@ unsafe extern "C" fn finish(context: *mut c_void, output: *mut u8, written: *mut
         if size <= room && !output.is_null() {
             // SAFETY: the call: there is room for as many bytes.
             let place = unsafe { slice::from_raw_parts_mut(output, size) };
-            match this.state.finish(wrapped, &[], place) {
+            match this.state.message.finish(wrapped, &[], place) {
                 Done::Good => {
                     // SAFETY: the call.
                     unsafe { *written = size };
@@ -230,7 +159,7 @@ unsafe extern "C" fn finish(context: *mut c_void, output: *mut u8, written: *mut
             }
         }
         // SAFETY: the host, with what the call brought.
-        functions.finish.map_or(0, |finish| unsafe { finish(this.host, output, written, room) })
+        functions.finish.map_or(0, |finish| unsafe { finish(this.host.context, output, written, room) })
     })
 }
 
@@ -239,8 +168,9 @@ unsafe extern "C" fn squeeze(context: *mut c_void, output: *mut u8, written: *mu
         // SAFETY: the call.
         let (this, functions, wrapped) = unsafe { DigestCtx::of(context) };
         // SAFETY: the host, with what the call brought.
-        let host = || functions.squeeze.map_or(0, |squeeze| unsafe { squeeze(this.host, output, written, room) });
-        if wrapped.fails() || !this.state.leave() { 0 } else { host() }
+        let host =
+            || functions.squeeze.map_or(0, |squeeze| unsafe { squeeze(this.host.context, output, written, room) });
+        if wrapped.fails() || !this.state.message.leave() { 0 } else { host() }
     })
 }
 
@@ -262,26 +192,17 @@ unsafe extern "C" fn digest<const PLACE: usize>(
     })
 }
 
-unsafe extern "C" fn get_ctx_params(context: *mut c_void, params: *mut Param) -> c_int {
-    guard(0, || {
-        // SAFETY: the call.
-        let (this, functions, _) = unsafe { DigestCtx::of(context) };
-        // SAFETY: the host, with what the call brought.
-        functions.get_ctx_params.map_or(0, |get| unsafe { get(this.host, params) })
-    })
-}
-
 /// What can be set (how SSL 3 ends a message, how long an output is) only the host understands.
 unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) -> c_int {
     guard(0, || {
         // SAFETY: the call.
-        let (this, functions, wrapped) = unsafe { DigestCtx::of(context) };
-        if !this.state.leave() {
+        let (this, _, wrapped) = unsafe { DigestCtx::of(context) };
+        if !this.state.message.leave() {
             return 0;
         }
-        this.elsewhere = this.state.elsewhere(wrapped, wrapped.algorithm());
-        // SAFETY: the host, with what the call brought.
-        functions.set_ctx_params.map_or(0, |set| unsafe { set(this.host, params) })
+        this.settle(wrapped);
+        // SAFETY: the call.
+        unsafe { this.host.set_params(params) }
     })
 }
 
@@ -290,9 +211,10 @@ unsafe extern "C" fn serialize(context: *mut c_void, output: *mut u8, written: *
         // SAFETY: the call.
         let (this, functions, _) = unsafe { DigestCtx::of(context) };
         // SAFETY: the host, with what the call brought.
-        let host = || functions.serialize.map_or(0, |serialize| unsafe { serialize(this.host, output, written) });
+        let host =
+            || functions.serialize.map_or(0, |serialize| unsafe { serialize(this.host.context, output, written) });
         // The state of a message on a device has no form that the host could read.
-        if this.state.is_hosts() { host() } else { 0 }
+        if this.state.message.is_hosts() { host() } else { 0 }
     })
 }
 
@@ -301,10 +223,11 @@ unsafe extern "C" fn deserialize(context: *mut c_void, input: *const u8, length:
         // SAFETY: the call.
         let (this, functions, wrapped) = unsafe { DigestCtx::of(context) };
         // SAFETY: the host, with what the call brought.
-        let result = functions.deserialize.map_or(0, |deserialize| unsafe { deserialize(this.host, input, length) });
+        let result =
+            functions.deserialize.map_or(0, |deserialize| unsafe { deserialize(this.host.context, input, length) });
         if result == 1 {
-            this.state = Digesting::default();
-            this.elsewhere = this.state.elsewhere(wrapped, wrapped.algorithm());
+            this.state.message = Digesting::default();
+            this.settle(wrapped);
         }
         result
     })
@@ -320,18 +243,13 @@ impl Family for DigestFns {
     fn gettable_params(&self) -> Option<Gettable> {
         self.gettable_params
     }
+}
 
-    fn gettable_ctx_params(&self) -> Option<GettableCtx> {
-        self.gettable_ctx_params
-    }
+impl Contexts for DigestFns {
+    type State = Pieces<Digesting>;
 
-    fn settable_ctx_params(&self) -> Option<GettableCtx> {
-        self.settable_ctx_params
-    }
-
-    unsafe fn host_context(context: *mut c_void) -> *mut c_void {
-        // SAFETY: as the caller promises.
-        unsafe { (*context.cast::<DigestCtx>()).host }
+    fn common(&self) -> &Common {
+        &self.common
     }
 }
 
@@ -369,10 +287,10 @@ pub(super) fn dispatch(theirs: Table, place: usize) -> Vec<Dispatch> {
         OSSL_FUNC_DIGEST_UPDATE => update, Update;
         OSSL_FUNC_DIGEST_FINAL => finish, Final;
         OSSL_FUNC_DIGEST_DIGEST => at.digest, DigestDigest;
-        OSSL_FUNC_DIGEST_FREECTX => freectx, FreeCtx;
-        OSSL_FUNC_DIGEST_DUPCTX => dupctx, NewCtx;
+        OSSL_FUNC_DIGEST_FREECTX => freectx::<DigestFns>, FreeCtx;
+        OSSL_FUNC_DIGEST_DUPCTX => dupctx::<DigestFns>, NewCtx;
         OSSL_FUNC_DIGEST_COPYCTX => copyctx, CopyCtx;
-        OSSL_FUNC_DIGEST_GET_CTX_PARAMS => get_ctx_params, GetParams;
+        OSSL_FUNC_DIGEST_GET_CTX_PARAMS => get_ctx_params::<DigestFns>, GetParams;
         OSSL_FUNC_DIGEST_SET_CTX_PARAMS => set_ctx_params, SetParams;
         OSSL_FUNC_DIGEST_GETTABLE_PARAMS => at.gettable_params, Gettable;
         OSSL_FUNC_DIGEST_GETTABLE_CTX_PARAMS => at.gettable_ctx_params, GettableCtx;

@@ -8,9 +8,12 @@ use gantry::Outcome;
 use gantry::driver::Operands;
 
 use super::core::{Table, entry};
-use super::family::{Family, functions, gettable_ctx_params, settable_ctx_params};
+use super::family::{
+    Common, Context, Contexts, Family, dupctx, freectx, get_ctx_params, gettable_ctx_params, is_empty, new_context,
+    settable_ctx_params,
+};
 use super::guard;
-use super::keys::{HostKey, KeyData};
+use super::keys::{HostKey, HostPair, KeyData};
 use super::provider::{Functions, Wrapped, dispatch};
 use crate::abi::fns::*;
 use crate::abi::{Dispatch, Param};
@@ -18,61 +21,52 @@ use crate::pair;
 use crate::table::CURVES;
 
 /// The host's functions of one algorithm.
-pub(in crate::boundary) struct ExchangeFns {
+pub(crate) struct ExchangeFns {
     newctx: Option<NewCtx>,
-    dupctx: Option<NewCtx>,
-    freectx: Option<FreeCtx>,
     init: Option<KeyedInit>,
     set_peer: Option<ExchangeSetPeer>,
     derive: Option<Final>,
-    get_ctx_params: Option<GetParams>,
-    set_ctx_params: Option<SetParams>,
-    gettable_ctx_params: Option<GettableCtx>,
-    settable_ctx_params: Option<GettableCtx>,
+    common: Common,
 }
 
 impl ExchangeFns {
     pub(super) fn new(table: Table) -> Self {
         Self {
             newctx: entry!(table, OSSL_FUNC_KEYEXCH_NEWCTX, NewCtx),
-            dupctx: entry!(table, OSSL_FUNC_KEYEXCH_DUPCTX, NewCtx),
-            freectx: entry!(table, OSSL_FUNC_KEYEXCH_FREECTX, FreeCtx),
             init: entry!(table, OSSL_FUNC_KEYEXCH_INIT, KeyedInit),
             set_peer: entry!(table, OSSL_FUNC_KEYEXCH_SET_PEER, ExchangeSetPeer),
             derive: entry!(table, OSSL_FUNC_KEYEXCH_DERIVE, Final),
-            get_ctx_params: entry!(table, OSSL_FUNC_KEYEXCH_GET_CTX_PARAMS, GetParams),
-            set_ctx_params: entry!(table, OSSL_FUNC_KEYEXCH_SET_CTX_PARAMS, SetParams),
-            gettable_ctx_params: entry!(table, OSSL_FUNC_KEYEXCH_GETTABLE_CTX_PARAMS, GettableCtx),
-            settable_ctx_params: entry!(table, OSSL_FUNC_KEYEXCH_SETTABLE_CTX_PARAMS, GettableCtx),
+            common: Common {
+                dupctx: entry!(table, OSSL_FUNC_KEYEXCH_DUPCTX, NewCtx),
+                freectx: entry!(table, OSSL_FUNC_KEYEXCH_FREECTX, FreeCtx),
+                get_ctx_params: entry!(table, OSSL_FUNC_KEYEXCH_GET_CTX_PARAMS, GetParams),
+                set_ctx_params: entry!(table, OSSL_FUNC_KEYEXCH_SET_CTX_PARAMS, SetParams),
+                gettable_ctx_params: entry!(table, OSSL_FUNC_KEYEXCH_GETTABLE_CTX_PARAMS, GettableCtx),
+                settable_ctx_params: entry!(table, OSSL_FUNC_KEYEXCH_SETTABLE_CTX_PARAMS, GettableCtx),
+            },
         }
+    }
+
+    /// The host's, with its own context.
+    unsafe fn begin(&self, theirs: *mut c_void) -> Option<*mut c_void> {
+        // SAFETY: as the caller promises.
+        self.newctx.map(|newctx| unsafe { newctx(theirs) })
     }
 }
 
 /// What the core calls `exchctx`.
-struct ExchangeCtx {
-    /// The host's own.
-    host: *mut c_void,
-    functions: *const ExchangeFns,
-    wrapped: *const Wrapped,
+type ExchangeCtx = Context<ExchangeFns>;
+
+/// Whose secret it is.
+#[derive(Clone, Default)]
+pub(crate) struct Parties {
     /// `None` where something was said that only the host understands.
     key: Option<Arc<KeyData>>,
     /// The peer's public key.
     peer: Option<[u8; pair::SIZE]>,
 }
 
-impl ExchangeCtx {
-    /// # Safety
-    ///
-    /// The call: what `newctx` or `dupctx` gave out.
-    unsafe fn of<'c>(context: *mut c_void) -> (&'c mut Self, &'c ExchangeFns, &'c Wrapped) {
-        // SAFETY: as the caller promises; the provider owns the others, and outlives its contexts.
-        unsafe {
-            let this = context.cast::<Self>();
-            let (functions, wrapped) = (&*(*this).functions, &*(*this).wrapped);
-            (&mut *this, functions, wrapped)
-        }
-    }
-
+impl Parties {
     /// Derives on another device, if it is to be there.
     fn elsewhere(&self, wrapped: &Wrapped, output: &mut [u8]) -> Option<Outcome> {
         let (key, peer) = (self.key.as_ref()?, self.peer.as_ref()?);
@@ -81,48 +75,15 @@ impl ExchangeCtx {
 }
 
 unsafe extern "C" fn newctx<const PLACE: usize>(provider: *mut c_void) -> *mut c_void {
-    guard(ptr::null_mut(), || {
-        // SAFETY: the call.
-        let Some((wrapped, functions)) = (unsafe { functions::<ExchangeFns>(provider, PLACE) }) else {
-            return ptr::null_mut();
-        };
-        let theirs = wrapped.default_ctx();
-        let Some(newctx) = functions.newctx.filter(|_| !theirs.is_null()) else { return ptr::null_mut() };
-        // SAFETY: the host, with its own context.
-        let host = unsafe { newctx(theirs) };
-        if host.is_null() {
-            return host;
-        }
-        Box::into_raw(Box::new(ExchangeCtx { host, functions, wrapped, key: None, peer: None })).cast()
-    })
-}
-
-unsafe extern "C" fn dupctx(context: *mut c_void) -> *mut c_void {
-    guard(ptr::null_mut(), || {
-        // SAFETY: the call.
-        let (this, functions, _) = unsafe { ExchangeCtx::of(context) };
-        // SAFETY: the host, with its own context.
-        let host = functions.dupctx.map_or(ptr::null_mut(), |dupctx| unsafe { dupctx(this.host) });
-        if host.is_null() {
-            return host;
-        }
-        Box::into_raw(Box::new(ExchangeCtx { host, key: this.key.clone(), ..*this })).cast()
-    })
-}
-
-unsafe extern "C" fn freectx(context: *mut c_void) {
-    guard((), || {
-        if context.is_null() {
-            return;
-        }
-        // SAFETY: ours: made by `newctx` or `dupctx`, and the core frees it once; the host, with its own context, once.
-        unsafe {
-            let this = Box::from_raw(context.cast::<ExchangeCtx>());
-            if let Some(freectx) = (*this.functions).freectx {
-                freectx(this.host);
-            }
-        }
-    });
+    // SAFETY: the call; the host, with its own context.
+    unsafe {
+        new_context(
+            provider,
+            PLACE,
+            |functions: &ExchangeFns, theirs| functions.begin(theirs),
+            |_| Some(Parties::default()),
+        )
+    }
 }
 
 unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, params: *const Param) -> c_int {
@@ -131,11 +92,11 @@ unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, params: *const
         let ((this, functions, _), key) = unsafe { (ExchangeCtx::of(context), KeyData::hold(key)) };
         let host = key.as_ref().map_or(ptr::null_mut(), |key| key.host());
         // SAFETY: the host, with its own key and what the call brought.
-        let result = functions.init.map_or(0, |init| unsafe { init(this.host, host, params) });
-        // SAFETY: the call: null, or a table with its end.
-        let plain = params.is_null() || unsafe { (*params).key.is_null() };
-        this.key = key.filter(|_| plain && result == 1);
-        this.peer = None;
+        let result = functions.init.map_or(0, |init| unsafe { init(this.host.context, host, params) });
+        // SAFETY: the call.
+        let plain = unsafe { is_empty(params) };
+        this.state.key = key.filter(|_| plain && result == 1);
+        this.state.peer = None;
         result
     })
 }
@@ -146,9 +107,9 @@ unsafe extern "C" fn set_peer(context: *mut c_void, key: *mut c_void) -> c_int {
         let ((this, functions, _), key) = unsafe { (ExchangeCtx::of(context), KeyData::hold(key)) };
         let host = key.as_ref().map_or(ptr::null_mut(), |key| key.host());
         // SAFETY: the host, with its own key.
-        let result = functions.set_peer.map_or(0, |set_peer| unsafe { set_peer(this.host, host) });
+        let result = functions.set_peer.map_or(0, |set_peer| unsafe { set_peer(this.host.context, host) });
         let peer = key.filter(|_| result == 1);
-        this.peer = peer.and_then(|peer| peer.raw()?.public().copied());
+        this.state.peer = peer.and_then(|peer| peer.raw()?.public().copied());
         result
     })
 }
@@ -166,7 +127,7 @@ unsafe extern "C" fn derive(context: *mut c_void, secret: *mut u8, written: *mut
                 // SAFETY: the call: there is room for as many bytes.
                 let output = unsafe { slice::from_raw_parts_mut(secret, pair::SIZE) };
                 // A peer's key that is none is refused by the host, with its error.
-                if this.elsewhere(wrapped, output) == Some(Outcome::Done) {
+                if this.state.elsewhere(wrapped, output) == Some(Outcome::Done) {
                     // SAFETY: the call.
                     unsafe { *written = pair::SIZE };
                     return 1;
@@ -174,77 +135,39 @@ unsafe extern "C" fn derive(context: *mut c_void, secret: *mut u8, written: *mut
             }
         }
         // SAFETY: the host, with what the call brought.
-        functions.derive.map_or(0, |derive| unsafe { derive(this.host, secret, written, room) })
-    })
-}
-
-unsafe extern "C" fn get_ctx_params(context: *mut c_void, params: *mut Param) -> c_int {
-    guard(0, || {
-        // SAFETY: the call.
-        let (this, functions, _) = unsafe { ExchangeCtx::of(context) };
-        // SAFETY: the host, with what the call brought.
-        functions.get_ctx_params.map_or(0, |get| unsafe { get(this.host, params) })
+        functions.derive.map_or(0, |derive| unsafe { derive(this.host.context, secret, written, room) })
     })
 }
 
 unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) -> c_int {
     guard(0, || {
         // SAFETY: the call.
-        let (this, functions, _) = unsafe { ExchangeCtx::of(context) };
-        this.key = None;
-        // SAFETY: the host, with what the call brought.
-        functions.set_ctx_params.map_or(0, |set| unsafe { set(this.host, params) })
+        let (this, ..) = unsafe { ExchangeCtx::of(context) };
+        this.state.key = None;
+        // SAFETY: the call.
+        unsafe { this.host.set_params(params) }
     })
 }
 
-/// The host's key exchange of one algorithm, for keys that no program asked for.
-#[derive(Clone, Copy)]
-pub(crate) struct HostExchange {
-    theirs: *const Wrapped,
-    keys: *const Wrapped,
-}
-
-// SAFETY: the host: contexts may be made and used on any thread.
-unsafe impl Send for HostExchange {}
-// SAFETY: as above; nothing is changed through it.
-unsafe impl Sync for HostExchange {}
-
-impl HostExchange {
-    pub(crate) fn new(theirs: &Wrapped) -> Option<Self> {
-        Some(Self { theirs, keys: theirs.keys()? })
-    }
-
-    /// A private key, or the public one of a peer.
-    pub(crate) fn key(&self, raw: &[u8], is_private: bool) -> Option<HostKey> {
-        // SAFETY: ours: the provider owns them, and outlives its framework.
-        HostKey::new(unsafe { &*self.keys }, raw, is_private)
-    }
-
+impl HostPair {
+    /// The secret of two keys, for which no program asked.
     pub(crate) fn derive(&self, key: &HostKey, peer: &HostKey, output: &mut [u8]) -> bool {
-        // SAFETY: ours: the provider owns them, and outlives its framework.
-        let wrapped = unsafe { &*self.theirs };
-        let mut written = 0;
-        let mut run = || {
-            let functions = ExchangeFns::of(&wrapped.functions)?;
-            let (newctx, freectx, init) = (functions.newctx?, functions.freectx?, functions.init?);
-            let (set_peer, derive, theirs) = (functions.set_peer?, functions.derive?, wrapped.default_ctx());
-            if theirs.is_null() {
-                return None;
-            }
-            // SAFETY: the host, with its own contexts and keys, and room for the secret; the context is freed once.
-            unsafe {
-                let context = newctx(theirs);
-                if context.is_null() {
-                    return None;
-                }
-                let good = init(context, key.as_ptr(), ptr::null()) == 1
-                    && set_peer(context, peer.as_ptr()) == 1
-                    && derive(context, output.as_mut_ptr(), &raw mut written, output.len()) == 1;
-                freectx(context);
-                Some(good)
-            }
+        // SAFETY: the host, with its own context.
+        let Some(host) = self.context(|functions: &ExchangeFns, theirs| unsafe { functions.begin(theirs) }) else {
+            return false;
         };
-        run() == Some(true) && written == output.len()
+        let ExchangeFns { init: Some(init), set_peer: Some(set_peer), derive: Some(derive), .. } = host.functions()
+        else {
+            return false;
+        };
+        let mut written = 0;
+        // SAFETY: the host, with its own context and keys, and room for the secret.
+        let good = unsafe {
+            init(host.context, key.as_ptr(), ptr::null()) == 1
+                && set_peer(host.context, peer.as_ptr()) == 1
+                && derive(host.context, output.as_mut_ptr(), &raw mut written, output.len()) == 1
+        };
+        good && written == output.len()
     }
 }
 
@@ -254,22 +177,13 @@ impl Family for ExchangeFns {
     fn of(functions: &Functions) -> Option<&Self> {
         if let Functions::Exchange(functions) = functions { Some(functions) } else { None }
     }
+}
 
-    fn gettable_params(&self) -> Option<Gettable> {
-        None
-    }
+impl Contexts for ExchangeFns {
+    type State = Parties;
 
-    fn gettable_ctx_params(&self) -> Option<GettableCtx> {
-        self.gettable_ctx_params
-    }
-
-    fn settable_ctx_params(&self) -> Option<GettableCtx> {
-        self.settable_ctx_params
-    }
-
-    unsafe fn host_context(context: *mut c_void) -> *mut c_void {
-        // SAFETY: as the caller promises.
-        unsafe { (*context.cast::<ExchangeCtx>()).host }
+    fn common(&self) -> &Common {
+        &self.common
     }
 }
 
@@ -287,12 +201,12 @@ pub(super) fn dispatch(theirs: Table, place: usize) -> Vec<Dispatch> {
     let (newctx, gettable_ctx_params, settable_ctx_params) = AT[place];
     let ours = dispatch! {
         OSSL_FUNC_KEYEXCH_NEWCTX => newctx, NewCtx;
-        OSSL_FUNC_KEYEXCH_DUPCTX => dupctx, NewCtx;
-        OSSL_FUNC_KEYEXCH_FREECTX => freectx, FreeCtx;
+        OSSL_FUNC_KEYEXCH_DUPCTX => dupctx::<ExchangeFns>, NewCtx;
+        OSSL_FUNC_KEYEXCH_FREECTX => freectx::<ExchangeFns>, FreeCtx;
         OSSL_FUNC_KEYEXCH_INIT => init, KeyedInit;
         OSSL_FUNC_KEYEXCH_SET_PEER => set_peer, ExchangeSetPeer;
         OSSL_FUNC_KEYEXCH_DERIVE => derive, Final;
-        OSSL_FUNC_KEYEXCH_GET_CTX_PARAMS => get_ctx_params, GetParams;
+        OSSL_FUNC_KEYEXCH_GET_CTX_PARAMS => get_ctx_params::<ExchangeFns>, GetParams;
         OSSL_FUNC_KEYEXCH_SET_CTX_PARAMS => set_ctx_params, SetParams;
         OSSL_FUNC_KEYEXCH_GETTABLE_CTX_PARAMS => gettable_ctx_params, GettableCtx;
         OSSL_FUNC_KEYEXCH_SETTABLE_CTX_PARAMS => settable_ctx_params, GettableCtx;

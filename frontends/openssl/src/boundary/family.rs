@@ -1,31 +1,137 @@
-//! What digests, ciphers and MACs have in common: how a function that is told only its place finds the host's, and the parameters
-//! that a context of ours knows, which are those of the host's context in it.
+//! What digests, ciphers, MACs, key exchange and signatures have in common: how a function that is told only its place finds the
+//! host's, and contexts of ours, each with one of the host's in it.
 
-use std::ffi::c_void;
-use std::ptr;
+use std::ffi::{c_int, c_void};
+use std::{ptr, slice};
 
 use super::guard;
 use super::provider::{Functions, Provider, Wrapped};
 use crate::abi::Param;
 use crate::abi::fns::*;
+use crate::choice::Sizes;
 
 /// The host's functions of an algorithm of one kind.
-pub(super) trait Family: Sized + 'static {
+pub(crate) trait Family: Sized + 'static {
     /// The place of the kind among those that we serve.
     const KIND: usize;
 
     fn of(functions: &Functions) -> Option<&Self>;
 
-    fn gettable_params(&self) -> Option<Gettable>;
+    fn gettable_params(&self) -> Option<Gettable> {
+        None
+    }
+}
 
-    fn gettable_ctx_params(&self) -> Option<GettableCtx>;
+/// A family whose algorithms are used through contexts.
+pub(crate) trait Contexts: Family {
+    /// What is known of a context beside the host's.
+    type State: Clone;
 
-    fn settable_ctx_params(&self) -> Option<GettableCtx>;
+    fn common(&self) -> &Common;
+}
+
+/// The host's functions that contexts of all kinds have.
+pub(crate) struct Common {
+    pub(super) dupctx: Option<NewCtx>,
+    pub(super) freectx: Option<FreeCtx>,
+    pub(super) get_ctx_params: Option<GetParams>,
+    pub(super) set_ctx_params: Option<SetParams>,
+    pub(super) gettable_ctx_params: Option<GettableCtx>,
+    pub(super) settable_ctx_params: Option<GettableCtx>,
+}
+
+/// A context of the host, and its functions. It is ours alone, and freed with this.
+pub(crate) struct Host<F: Contexts> {
+    pub(super) context: *mut c_void,
+    pub(super) functions: *const F,
+}
+
+// SAFETY: the host: a context belongs to no thread.
+unsafe impl<F: Contexts> Send for Host<F> {}
+
+impl<F: Contexts> Host<F> {
+    /// A new one, which `begin` asks the host for with the host's own context.
+    ///
+    /// # Safety
+    ///
+    /// `begin` answers null, or with a context that nobody else has; ours: the provider owns the functions, and outlives this.
+    pub(super) unsafe fn new(
+        theirs: *mut c_void,
+        functions: *const F,
+        begin: impl FnOnce(&F, *mut c_void) -> Option<*mut c_void>,
+    ) -> Option<Self> {
+        if theirs.is_null() {
+            return None;
+        }
+        // SAFETY: as the caller promises.
+        let context = begin(unsafe { &*functions }, theirs)?;
+        (!context.is_null()).then_some(Self { context, functions })
+    }
+
+    fn duplicate(&self) -> Option<Self> {
+        // SAFETY: the host, with its own context, of which it makes another one.
+        unsafe {
+            Self::new(self.context, self.functions, |functions, context| Some(functions.common().dupctx?(context)))
+        }
+    }
+
+    pub(super) fn functions(&self) -> &F {
+        // SAFETY: ours: the provider owns them, and outlives its contexts.
+        unsafe { &*self.functions }
+    }
+
+    /// What it says of itself.
+    ///
+    /// # Safety
+    ///
+    /// The call, or a table of ours with its end, whose data has room.
+    pub(super) unsafe fn get_params(&self, params: *mut Param) -> c_int {
+        // SAFETY: the host, with what the caller promises.
+        self.functions().common().get_ctx_params.map_or(0, |get| unsafe { get(self.context, params) })
+    }
 
     /// # Safety
     ///
-    /// The call: a context that is ours, and not null.
-    unsafe fn host_context(context: *mut c_void) -> *mut c_void;
+    /// The call, or a table of ours with its end.
+    pub(super) unsafe fn set_params(&self, params: *const Param) -> c_int {
+        // SAFETY: the host, with what the caller promises.
+        self.functions().common().set_ctx_params.map_or(0, |set| unsafe { set(self.context, params) })
+    }
+}
+
+impl<F: Contexts> Drop for Host<F> {
+    fn drop(&mut self) {
+        if let Some(freectx) = self.functions().common().freectx {
+            // SAFETY: the host, with its own context, once.
+            unsafe { freectx(self.context) };
+        }
+    }
+}
+
+/// What the core calls a context of an algorithm.
+pub(super) struct Context<F: Contexts> {
+    pub(super) host: Host<F>,
+    wrapped: *const Wrapped,
+    pub(super) state: F::State,
+}
+
+impl<F: Contexts> Context<F> {
+    /// # Safety
+    ///
+    /// The call: what `newctx` or `dupctx` gave out.
+    #[inline(always)]
+    pub(super) unsafe fn of<'c>(context: *mut c_void) -> (&'c mut Self, &'c F, &'c Wrapped) {
+        // SAFETY: as the caller promises; the provider owns the others, and outlives its contexts.
+        unsafe {
+            let this = context.cast::<Self>();
+            let (functions, wrapped) = (&*(*this).host.functions, &*(*this).wrapped);
+            (&mut *this, functions, wrapped)
+        }
+    }
+
+    fn give(self) -> *mut c_void {
+        Box::into_raw(Box::new(self)).cast()
+    }
 }
 
 /// # Safety
@@ -35,6 +141,52 @@ pub(super) unsafe fn functions<'p, F: Family>(provider: *mut c_void, place: usiz
     // SAFETY: as the caller promises.
     let wrapped = unsafe { Provider::wrapped(provider, F::KIND, place) }?;
     Some((wrapped, F::of(&wrapped.functions)?))
+}
+
+/// A context of ours around one of the host's, which `begin` asks for.
+///
+/// # Safety
+///
+/// The call: `provider` is what `OSSL_provider_init` gave out; `begin` as for [`Host::new`].
+pub(super) unsafe fn new_context<F: Contexts>(
+    provider: *mut c_void,
+    place: usize,
+    begin: impl FnOnce(&F, *mut c_void) -> Option<*mut c_void>,
+    state: impl FnOnce(&Wrapped) -> Option<F::State>,
+) -> *mut c_void {
+    guard(ptr::null_mut(), || {
+        let context = || {
+            // SAFETY: as the caller promises.
+            let (wrapped, functions) = unsafe { functions::<F>(provider, place) }?;
+            // SAFETY: as the caller promises.
+            let host = unsafe { Host::new(wrapped.default_ctx(), functions, begin) }?;
+            Some(Context { host, wrapped, state: state(wrapped)? }.give())
+        };
+        context().unwrap_or(ptr::null_mut())
+    })
+}
+
+pub(super) unsafe extern "C" fn dupctx<F: Contexts>(context: *mut c_void) -> *mut c_void {
+    guard(ptr::null_mut(), || {
+        // SAFETY: the call.
+        let (this, _, wrapped) = unsafe { Context::<F>::of(context) };
+        let copy = |host| Context { host, wrapped, state: this.state.clone() }.give();
+        this.host.duplicate().map_or(ptr::null_mut(), copy)
+    })
+}
+
+pub(super) unsafe extern "C" fn freectx<F: Contexts>(context: *mut c_void) {
+    guard((), || {
+        if !context.is_null() {
+            // SAFETY: ours: made by `newctx` or `dupctx`, and the core frees it once.
+            drop(unsafe { Box::from_raw(context.cast::<Context<F>>()) });
+        }
+    });
+}
+
+pub(super) unsafe extern "C" fn get_ctx_params<F: Contexts>(context: *mut c_void, params: *mut Param) -> c_int {
+    // SAFETY: the call.
+    guard(0, || unsafe { Context::<F>::of(context).0.host.get_params(params) })
 }
 
 pub(super) unsafe extern "C" fn gettable_params<F: Family, const PLACE: usize>(provider: *mut c_void) -> *const Param {
@@ -47,37 +199,99 @@ pub(super) unsafe extern "C" fn gettable_params<F: Family, const PLACE: usize>(p
     })
 }
 
-pub(super) unsafe extern "C" fn gettable_ctx_params<F: Family, const PLACE: usize>(
+pub(super) unsafe extern "C" fn gettable_ctx_params<F: Contexts, const PLACE: usize>(
     context: *mut c_void,
     provider: *mut c_void,
 ) -> *const Param {
     // SAFETY: the call.
-    unsafe { ctx_params(context, provider, PLACE, F::gettable_ctx_params) }
+    unsafe { ctx_params::<F>(context, provider, PLACE, |common| common.gettable_ctx_params) }
 }
 
-pub(super) unsafe extern "C" fn settable_ctx_params<F: Family, const PLACE: usize>(
+pub(super) unsafe extern "C" fn settable_ctx_params<F: Contexts, const PLACE: usize>(
     context: *mut c_void,
     provider: *mut c_void,
 ) -> *const Param {
     // SAFETY: the call.
-    unsafe { ctx_params(context, provider, PLACE, F::settable_ctx_params) }
+    unsafe { ctx_params::<F>(context, provider, PLACE, |common| common.settable_ctx_params) }
 }
 
 /// # Safety
 ///
 /// The call: a context of ours or null.
-unsafe fn ctx_params<F: Family>(
+unsafe fn ctx_params<F: Contexts>(
     context: *mut c_void,
     provider: *mut c_void,
     place: usize,
-    which: fn(&F) -> Option<GettableCtx>,
+    which: fn(&Common) -> Option<GettableCtx>,
 ) -> *const Param {
     guard(ptr::null(), || {
         // SAFETY: the call; the host, with its own contexts.
         unsafe {
             let Some((wrapped, functions)) = functions::<F>(provider, place) else { return ptr::null() };
-            let context = if context.is_null() { context } else { F::host_context(context) };
-            which(functions).map_or(ptr::null(), |which| which(context, wrapped.default_ctx()))
+            let context = if context.is_null() { context } else { Context::<F>::of(context).0.host.context };
+            which(functions.common()).map_or(ptr::null(), |which| which(context, wrapped.default_ctx()))
         }
     })
+}
+
+/// A message that comes in pieces, of which those go elsewhere that are worth it.
+#[derive(Clone)]
+pub(crate) struct Pieces<S> {
+    /// Pieces of other numbers of bytes go straight to the host.
+    pub(super) elsewhere: Sizes,
+    /// Whether the host has been given nothing of this message.
+    pub(super) fresh: bool,
+    pub(super) message: S,
+}
+
+impl<S> Pieces<S> {
+    pub(super) fn new(message: S, elsewhere: Sizes) -> Self {
+        Self { elsewhere, fresh: true, message }
+    }
+}
+
+/// A piece: the host's at once, where it is of no size for us, and otherwise that of `ours`.
+///
+/// # Safety
+///
+/// The call, and `ours` is sound with it.
+#[inline(always)]
+pub(super) unsafe fn piece<F: Contexts<State = Pieces<S>>, S>(
+    context: *mut c_void,
+    input: *const u8,
+    length: usize,
+    update: fn(&F) -> Option<Update>,
+    ours: unsafe fn(*mut c_void, *const u8, usize) -> c_int,
+) -> c_int {
+    let this = context.cast::<Context<F>>();
+    // SAFETY: the call, and the host with what it brought. Nothing here can panic.
+    unsafe {
+        if !(*this).state.elsewhere.has(length)
+            && let Some(update) = update(&*(*this).host.functions)
+        {
+            (*this).state.fresh &= length == 0;
+            return update((*this).host.context, input, length);
+        }
+        ours(context, input, length)
+    }
+}
+
+/// What a call brought to be read.
+///
+/// # Safety
+///
+/// The call: null, or `length` bytes that can be read for as long as the result lives.
+pub(super) unsafe fn bytes<'c>(input: *const u8, length: usize) -> &'c [u8] {
+    // SAFETY: as the caller promises.
+    if length == 0 || input.is_null() { &[] } else { unsafe { slice::from_raw_parts(input, length) } }
+}
+
+/// Whether parameters say nothing.
+///
+/// # Safety
+///
+/// The call: null, or a table with its end.
+pub(super) unsafe fn is_empty(params: *const Param) -> bool {
+    // SAFETY: as the caller promises.
+    params.is_null() || unsafe { (*params).key.is_null() }
 }

@@ -8,19 +8,17 @@ use std::ptr;
 use std::sync::Arc;
 
 use super::core::{Table, entry};
+use super::family::{Contexts, Family, Host, functions, gettable_params};
 use super::guard;
 use super::params::{self, Answers};
-use super::provider::{Functions, Provider, Wrapped, dispatch};
+use super::provider::{Functions, Wrapped, dispatch};
 use crate::abi::fns::*;
 use crate::abi::{self, Dispatch, Param};
 use crate::pair::{Pair, Raw};
 use crate::table::CURVES;
 
-/// The place of keys among the kinds that we serve.
-pub(super) const KIND: usize = 3;
-
 /// The host's functions of one type of keys.
-pub(in crate::boundary) struct KeyFns {
+pub(crate) struct KeyFns {
     new: Option<NewCtx>,
     free: Option<FreeCtx>,
     gen_init: Option<KeyGenInit>,
@@ -177,21 +175,11 @@ impl Generator {
     }
 }
 
-/// # Safety
-///
-/// The call: `provider` is what `OSSL_provider_init` gave out.
-unsafe fn keys<'p, const PLACE: usize>(provider: *mut c_void) -> Option<(&'p Wrapped, &'p KeyFns)> {
-    // SAFETY: as the caller promises.
-    let wrapped = unsafe { Provider::wrapped(provider, KIND, PLACE) }?;
-    let Functions::Keys(functions) = &wrapped.functions else { return None };
-    Some((wrapped, functions))
-}
-
 unsafe extern "C" fn new<const PLACE: usize>(provider: *mut c_void) -> *mut c_void {
     guard(ptr::null_mut(), || {
         // SAFETY: the call; the host, with its own context.
         unsafe {
-            let Some((wrapped, functions)) = keys::<PLACE>(provider) else { return ptr::null_mut() };
+            let Some((wrapped, functions)) = functions::<KeyFns>(provider, PLACE) else { return ptr::null_mut() };
             let host = functions.new.map_or(ptr::null_mut(), |new| new(wrapped.default_ctx()));
             KeyData::give(wrapped, host)
         }
@@ -215,7 +203,7 @@ unsafe extern "C" fn gen_init<const PLACE: usize>(
     guard(ptr::null_mut(), || {
         // SAFETY: the call; the host, with its own context and what the call brought.
         unsafe {
-            let Some((wrapped, functions)) = keys::<PLACE>(provider) else { return ptr::null_mut() };
+            let Some((wrapped, functions)) = functions::<KeyFns>(provider, PLACE) else { return ptr::null_mut() };
             let init = functions.gen_init;
             let host = init.map_or(ptr::null_mut(), |init| init(wrapped.default_ctx(), selection, params));
             if host.is_null() { host } else { Box::into_raw(Box::new(Generator { host, wrapped })).cast() }
@@ -240,7 +228,7 @@ unsafe extern "C" fn gen_settable_params<const PLACE: usize>(
     guard(ptr::null(), || {
         // SAFETY: the call; the host, with its own contexts.
         unsafe {
-            let Some((wrapped, functions)) = keys::<PLACE>(provider) else { return ptr::null() };
+            let Some((wrapped, functions)) = functions::<KeyFns>(provider, PLACE) else { return ptr::null() };
             let host = if context.is_null() { context } else { Generator::of(context).0.host };
             functions.gen_settable_params.map_or(ptr::null(), |settable| settable(host, wrapped.default_ctx()))
         }
@@ -299,21 +287,11 @@ unsafe extern "C" fn set_params(keydata: *mut c_void, params: *const Param) -> c
     })
 }
 
-unsafe extern "C" fn gettable_params<const PLACE: usize>(provider: *mut c_void) -> *const Param {
-    guard(ptr::null(), || {
-        // SAFETY: the call; the host, with its own context.
-        unsafe {
-            let Some((wrapped, functions)) = keys::<PLACE>(provider) else { return ptr::null() };
-            functions.gettable_params.map_or(ptr::null(), |gettable| gettable(wrapped.default_ctx()))
-        }
-    })
-}
-
 unsafe extern "C" fn settable_params<const PLACE: usize>(provider: *mut c_void) -> *const Param {
     guard(ptr::null(), || {
         // SAFETY: the call; the host, with its own context.
         unsafe {
-            let Some((wrapped, functions)) = keys::<PLACE>(provider) else { return ptr::null() };
+            let Some((wrapped, functions)) = functions::<KeyFns>(provider, PLACE) else { return ptr::null() };
             functions.settable_params.map_or(ptr::null(), |settable| settable(wrapped.default_ctx()))
         }
     })
@@ -426,11 +404,64 @@ impl Drop for HostKey {
     }
 }
 
+/// The host's keys of one type and what it does with them, for keys that no program asked for.
+#[derive(Clone, Copy)]
+pub(crate) struct HostPair {
+    theirs: *const Wrapped,
+    keys: *const Wrapped,
+}
+
+// SAFETY: the host: contexts may be made and used on any thread.
+unsafe impl Send for HostPair {}
+// SAFETY: as above; nothing is changed through it.
+unsafe impl Sync for HostPair {}
+
+impl HostPair {
+    pub(crate) fn new(theirs: &Wrapped) -> Option<Self> {
+        Some(Self { theirs, keys: theirs.keys()? })
+    }
+
+    /// A private key, or one that is only public.
+    pub(crate) fn key(&self, raw: &[u8], is_private: bool) -> Option<HostKey> {
+        // SAFETY: ours: the provider owns them, and outlives its framework.
+        HostKey::new(unsafe { &*self.keys }, raw, is_private)
+    }
+
+    /// A context of the host, from `begin`, which gets the host's own context.
+    pub(super) fn context<F: Contexts>(
+        &self,
+        begin: impl FnOnce(&F, *mut c_void) -> Option<*mut c_void>,
+    ) -> Option<Host<F>> {
+        // SAFETY: ours: the provider owns them, and outlives its framework.
+        let wrapped = unsafe { &*self.theirs };
+        // SAFETY: as above; the host made the context for us.
+        unsafe { Host::new(wrapped.default_ctx(), F::of(&wrapped.functions)?, begin) }
+    }
+}
+
+impl Family for KeyFns {
+    const KIND: usize = 3;
+
+    fn of(functions: &Functions) -> Option<&Self> {
+        if let Functions::Keys(functions) = functions { Some(functions) } else { None }
+    }
+
+    fn gettable_params(&self) -> Option<Gettable> {
+        self.gettable_params
+    }
+}
+
 /// Functions that are told only their place in our table.
 type AtPlace = (NewCtx, KeyGenInit, GettableCtx, Gettable, Gettable);
 
 const fn at<const PLACE: usize>() -> AtPlace {
-    (new::<PLACE>, gen_init::<PLACE>, gen_settable_params::<PLACE>, gettable_params::<PLACE>, settable_params::<PLACE>)
+    (
+        new::<PLACE>,
+        gen_init::<PLACE>,
+        gen_settable_params::<PLACE>,
+        gettable_params::<KeyFns, PLACE>,
+        settable_params::<PLACE>,
+    )
 }
 
 static AT: [AtPlace; CURVES.len()] = [at::<0>(), at::<1>()];

@@ -7,136 +7,76 @@ use gantry::Algorithm;
 use zeroize::Zeroize;
 
 use super::core::{Table, entry};
-use super::family::{Family, functions, gettable_ctx_params, gettable_params, settable_ctx_params};
+use super::family::{
+    Common, Context, Contexts, Family, Host, Pieces, bytes, dupctx, freectx, get_ctx_params, gettable_ctx_params,
+    gettable_params, new_context, piece, settable_ctx_params,
+};
 use super::guard;
 use super::params::{self, Answers};
 use super::provider::{Functions, Wrapped, dispatch};
 use crate::abi::fns::*;
 use crate::abi::{Dispatch, Param};
-use crate::choice::Sizes;
 use crate::digest::Done;
 use crate::mac::Macing;
 use crate::table::{MACS, Mac, Mode};
 
 /// The host's functions of one algorithm.
-pub(in crate::boundary) struct MacFns {
+pub(crate) struct MacFns {
     newctx: Option<NewCtx>,
-    dupctx: Option<NewCtx>,
-    freectx: Option<FreeCtx>,
     init: Option<MacInit>,
     update: Option<Update>,
     finish: Option<Final>,
-    get_ctx_params: Option<GetParams>,
-    set_ctx_params: Option<SetParams>,
     gettable_params: Option<Gettable>,
-    gettable_ctx_params: Option<GettableCtx>,
-    settable_ctx_params: Option<GettableCtx>,
+    common: Common,
 }
 
 impl MacFns {
     pub(super) fn new(table: Table) -> Self {
         Self {
             newctx: entry!(table, OSSL_FUNC_MAC_NEWCTX, NewCtx),
-            dupctx: entry!(table, OSSL_FUNC_MAC_DUPCTX, NewCtx),
-            freectx: entry!(table, OSSL_FUNC_MAC_FREECTX, FreeCtx),
             init: entry!(table, OSSL_FUNC_MAC_INIT, MacInit),
             update: entry!(table, OSSL_FUNC_MAC_UPDATE, Update),
             finish: entry!(table, OSSL_FUNC_MAC_FINAL, Final),
-            get_ctx_params: entry!(table, OSSL_FUNC_MAC_GET_CTX_PARAMS, GetParams),
-            set_ctx_params: entry!(table, OSSL_FUNC_MAC_SET_CTX_PARAMS, SetParams),
             gettable_params: entry!(table, OSSL_FUNC_MAC_GETTABLE_PARAMS, Gettable),
-            gettable_ctx_params: entry!(table, OSSL_FUNC_MAC_GETTABLE_CTX_PARAMS, GettableCtx),
-            settable_ctx_params: entry!(table, OSSL_FUNC_MAC_SETTABLE_CTX_PARAMS, GettableCtx),
+            common: Common {
+                dupctx: entry!(table, OSSL_FUNC_MAC_DUPCTX, NewCtx),
+                freectx: entry!(table, OSSL_FUNC_MAC_FREECTX, FreeCtx),
+                get_ctx_params: entry!(table, OSSL_FUNC_MAC_GET_CTX_PARAMS, GetParams),
+                set_ctx_params: entry!(table, OSSL_FUNC_MAC_SET_CTX_PARAMS, SetParams),
+                gettable_ctx_params: entry!(table, OSSL_FUNC_MAC_GETTABLE_CTX_PARAMS, GettableCtx),
+                settable_ctx_params: entry!(table, OSSL_FUNC_MAC_SETTABLE_CTX_PARAMS, GettableCtx),
+            },
         }
     }
 }
 
 /// What the core calls `mctx`.
-struct MacCtx {
-    /// The host's own.
-    host: *mut c_void,
-    functions: *const MacFns,
-    /// Pieces of other numbers of bytes go straight to the host.
-    elsewhere: Sizes,
-    /// Whether the host has been given nothing of this message.
-    fresh: bool,
-    wrapped: *const Wrapped,
-    state: Macing,
-}
+type MacCtx = Context<MacFns>;
 
 impl MacCtx {
-    /// # Safety
-    ///
-    /// The call: what `newctx` or `dupctx` gave out.
-    unsafe fn of<'c>(context: *mut c_void) -> (&'c mut Self, &'c MacFns, &'c Wrapped) {
-        // SAFETY: as the caller promises; the provider owns the others, and outlives its contexts.
-        unsafe {
-            let this = context.cast::<Self>();
-            let (functions, wrapped) = (&*(*this).functions, &*(*this).wrapped);
-            (&mut *this, functions, wrapped)
-        }
-    }
-
     /// Whether a message begins.
     fn settle(&mut self, wrapped: &Wrapped, begins: bool) {
-        self.fresh |= begins;
-        self.elsewhere = self.state.elsewhere(wrapped);
+        self.state.fresh |= begins;
+        self.state.elsewhere = self.state.message.elsewhere(wrapped);
     }
 
     /// The host takes the message over: it gets what was held.
     fn hand_over(&mut self, functions: &MacFns) -> bool {
-        let Some(held) = self.state.held() else { return true };
+        let Some(held) = self.state.message.held() else { return true };
         // SAFETY: the host, with its own context and a slice to read.
-        functions.update.is_some_and(|update| unsafe { update(self.host, held.as_ptr(), held.len()) == 1 })
+        functions.update.is_some_and(|update| unsafe { update(self.host.context, held.as_ptr(), held.len()) == 1 })
     }
 }
 
 unsafe extern "C" fn newctx<const PLACE: usize>(provider: *mut c_void) -> *mut c_void {
-    guard(ptr::null_mut(), || {
-        // SAFETY: the call.
-        let Some((wrapped, functions)) = (unsafe { functions::<MacFns>(provider, PLACE) }) else {
-            return ptr::null_mut();
-        };
-        let theirs = wrapped.default_ctx();
-        let Some(newctx) = functions.newctx.filter(|_| !theirs.is_null()) else { return ptr::null_mut() };
-        let Mode::Mac(mac) = wrapped.row().mode else { return ptr::null_mut() };
-        // SAFETY: the host, with its own context.
-        let host = unsafe { newctx(theirs) };
-        if host.is_null() {
-            return host;
-        }
-        let state = Macing::new(mac);
-        let elsewhere = state.elsewhere(wrapped);
-        Box::into_raw(Box::new(MacCtx { host, functions, elsewhere, fresh: true, wrapped, state })).cast()
-    })
-}
-
-unsafe extern "C" fn dupctx(context: *mut c_void) -> *mut c_void {
-    guard(ptr::null_mut(), || {
-        // SAFETY: the call.
-        let (this, functions, _) = unsafe { MacCtx::of(context) };
-        // SAFETY: the host, with its own context.
-        let host = functions.dupctx.map_or(ptr::null_mut(), |dupctx| unsafe { dupctx(this.host) });
-        if host.is_null() {
-            return host;
-        }
-        Box::into_raw(Box::new(MacCtx { host, state: this.state.clone(), ..*this })).cast()
-    })
-}
-
-unsafe extern "C" fn freectx(context: *mut c_void) {
-    guard((), || {
-        if context.is_null() {
-            return;
-        }
-        // SAFETY: ours: made by `newctx` or `dupctx`, and the core frees it once; the host, with its own context, once.
-        unsafe {
-            let this = Box::from_raw(context.cast::<MacCtx>());
-            if let Some(freectx) = (*this.functions).freectx {
-                freectx(this.host);
-            }
-        }
-    });
+    let state = |wrapped: &Wrapped| {
+        let Mode::Mac(mac) = wrapped.row().mode else { return None };
+        let message = Macing::new(mac);
+        let elsewhere = message.elsewhere(wrapped);
+        Some(Pieces::new(message, elsewhere))
+    };
+    // SAFETY: the call; the host, with its own context.
+    unsafe { new_context(provider, PLACE, |functions: &MacFns, theirs| Some(functions.newctx?(theirs)), state) }
 }
 
 unsafe extern "C" fn init(context: *mut c_void, key: *const u8, length: usize, params: *const Param) -> c_int {
@@ -144,62 +84,47 @@ unsafe extern "C" fn init(context: *mut c_void, key: *const u8, length: usize, p
         // SAFETY: the call.
         let (this, functions, wrapped) = unsafe { MacCtx::of(context) };
         // SAFETY: the host, with what the call brought.
-        let result = functions.init.map_or(0, |init| unsafe { init(this.host, key, length, params) });
+        let result = functions.init.map_or(0, |init| unsafe { init(this.host.context, key, length, params) });
         if result == 1 {
             // SAFETY: the call.
             let (key, told) =
                 unsafe { ((!key.is_null()).then(|| slice::from_raw_parts(key, length)), Answers::new(params)) };
-            let told = this.state.told(wrapped, told);
-            let begins = this.state.initialised(wrapped, key) || told;
+            let told = this.state.message.told(wrapped, told);
+            let begins = this.state.message.initialised(wrapped, key) || told;
             this.settle(wrapped, begins);
         } else {
-            this.state.refused();
+            this.state.message.refused();
         }
         result
     })
 }
 
 unsafe extern "C" fn update(context: *mut c_void, input: *const u8, length: usize) -> c_int {
-    let this = context.cast::<MacCtx>();
-    // SAFETY: the call, and the host with what it brought. Nothing here can panic.
-    unsafe {
-        if !(*this).elsewhere.has(length)
-            && let Some(update) = (*(*this).functions).update
-        {
-            (*this).fresh &= length == 0;
-            return update((*this).host, input, length);
-        }
-        piece(context, input, length)
-    }
+    // SAFETY: the call.
+    unsafe { piece(context, input, length, |functions: &MacFns| functions.update, ours) }
 }
 
 /// # Safety
 ///
 /// The call.
 #[inline(never)]
-unsafe fn piece(context: *mut c_void, input: *const u8, length: usize) -> c_int {
+unsafe fn ours(context: *mut c_void, input: *const u8, length: usize) -> c_int {
     guard(0, || {
         // SAFETY: the call.
-        let (this, functions, wrapped) = unsafe { MacCtx::of(context) };
+        let ((this, functions, wrapped), slice) = unsafe { (MacCtx::of(context), bytes(input, length)) };
         let Some(update) = functions.update.filter(|_| !wrapped.fails()) else { return 0 };
-        let slice = if length == 0 || input.is_null() {
-            &[]
-        } else {
-            // SAFETY: the call.
-            unsafe { slice::from_raw_parts(input, length) }
-        };
-        let result = match this.state.update(wrapped, slice, this.fresh) {
+        let result = match this.state.message.update(wrapped, slice, this.state.fresh) {
             // Poly1305 wants to know that its key is used up. Nothing is a piece, too.
             // SAFETY: the host, with its own context.
-            Done::Good if this.fresh => unsafe { update(this.host, slice.as_ptr(), 0) },
+            Done::Good if this.state.fresh => unsafe { update(this.host.context, slice.as_ptr(), 0) },
             Done::Good => 1,
             Done::Bad => 0,
             Done::Host if !this.hand_over(functions) => 0,
             // SAFETY: the host, with what the call brought.
-            Done::Host => unsafe { update(this.host, input, length) },
+            Done::Host => unsafe { update(this.host.context, input, length) },
         };
-        this.fresh &= length == 0;
-        this.elsewhere = this.state.elsewhere(wrapped);
+        this.state.fresh &= length == 0;
+        this.state.elsewhere = this.state.message.elsewhere(wrapped);
         result
     })
 }
@@ -213,11 +138,11 @@ unsafe extern "C" fn finish(context: *mut c_void, output: *mut u8, written: *mut
             if wrapped.fails() {
                 return 0;
             }
-            let size = this.state.size();
+            let size = this.state.message.size();
             if size <= room {
                 // SAFETY: the call: there is room for as many bytes.
-                let done = this.state.finish(wrapped, unsafe { slice::from_raw_parts_mut(output, size) });
-                this.elsewhere = this.state.elsewhere(wrapped);
+                let done = this.state.message.finish(wrapped, unsafe { slice::from_raw_parts_mut(output, size) });
+                this.state.elsewhere = this.state.message.elsewhere(wrapped);
                 match done {
                     Done::Good => {
                         // SAFETY: the call.
@@ -231,31 +156,22 @@ unsafe extern "C" fn finish(context: *mut c_void, output: *mut u8, written: *mut
             }
         }
         // SAFETY: the host, with what the call brought.
-        functions.finish.map_or(0, |finish| unsafe { finish(this.host, output, written, room) })
-    })
-}
-
-unsafe extern "C" fn get_ctx_params(context: *mut c_void, params: *mut Param) -> c_int {
-    guard(0, || {
-        // SAFETY: the call.
-        let (this, functions, _) = unsafe { MacCtx::of(context) };
-        // SAFETY: the host, with what the call brought.
-        functions.get_ctx_params.map_or(0, |get| unsafe { get(this.host, params) })
+        functions.finish.map_or(0, |finish| unsafe { finish(this.host.context, output, written, room) })
     })
 }
 
 unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) -> c_int {
     guard(0, || {
         // SAFETY: the call.
-        let (this, functions, wrapped) = unsafe { MacCtx::of(context) };
-        // SAFETY: the host, with what the call brought.
-        let result = functions.set_ctx_params.map_or(0, |set| unsafe { set(this.host, params) });
+        let (this, _, wrapped) = unsafe { MacCtx::of(context) };
+        // SAFETY: the call.
+        let result = unsafe { this.host.set_params(params) };
         if result == 1 {
             // SAFETY: the call.
-            let begins = this.state.told(wrapped, unsafe { Answers::new(params) });
+            let begins = this.state.message.told(wrapped, unsafe { Answers::new(params) });
             this.settle(wrapped, begins);
         } else {
-            this.state.refused();
+            this.state.message.refused();
         }
         result
     })
@@ -287,9 +203,13 @@ impl HostMac {
 
     /// A context with its key, and with what is inside.
     pub(crate) fn context(&self, inside: Option<Algorithm>, key: &[u8]) -> Option<HostMacContext> {
-        // SAFETY: ours: the provider owns them, and outlives its framework; the host, with its own context.
-        let context = unsafe { (*self.functions).newctx?(self.theirs) };
-        let context = (!context.is_null()).then_some(HostMacContext { context, functions: self.functions })?;
+        let begin = |functions: &MacFns, theirs| {
+            let newctx = functions.newctx?;
+            // SAFETY: the host, with its own context.
+            Some(unsafe { newctx(theirs) })
+        };
+        // SAFETY: the host made the context for us; ours: the provider owns the functions, and outlives its framework.
+        let context = HostMacContext(unsafe { Host::new(self.theirs, self.functions, begin) }?);
         let mut table = [params::end(), params::end(), params::end()];
         let name = inside.map_or_else(Default::default, |inside| CString::new(inside.name()).unwrap_or_default());
         if let Some(parameter) = self.mac.parameter() {
@@ -302,26 +222,15 @@ impl HostMac {
 }
 
 /// A context of the host that is ours alone.
-pub(crate) struct HostMacContext {
-    context: *mut c_void,
-    functions: *const MacFns,
-}
-
-// SAFETY: the host: a context belongs to no thread.
-unsafe impl Send for HostMacContext {}
+pub(crate) struct HostMacContext(Host<MacFns>);
 
 impl HostMacContext {
-    fn functions(&self) -> &MacFns {
-        // SAFETY: ours: the provider owns them, and outlives its contexts.
-        unsafe { &*self.functions }
-    }
-
     /// `table` ends with [`params::end`].
     fn init(&self, key: Option<&[u8]>, table: &[Param]) -> bool {
         let (at, length) = key.map_or((ptr::null(), 0), |key| (key.as_ptr(), key.len()));
-        let init = self.functions().init;
+        let init = self.0.functions().init;
         // SAFETY: the host, with a slice to read and a table with its end.
-        init.is_some_and(|init| unsafe { init(self.context, at, length, table.as_ptr()) == 1 })
+        init.is_some_and(|init| unsafe { init(self.0.context, at, length, table.as_ptr()) == 1 })
     }
 
     /// A message, under the same key unless another one is given.
@@ -330,13 +239,13 @@ impl HostMacContext {
         if !iv.is_empty() {
             table[0] = Param::octets(c"iv", iv.as_ptr().cast_mut().cast(), iv.len());
         }
-        let (Some(update), Some(finish)) = (self.functions().update, self.functions().finish) else { return false };
+        let (Some(update), Some(finish)) = (self.0.functions().update, self.0.functions().finish) else { return false };
         let (mut written, mut mac) = (0, [0; 64]);
         // SAFETY: the host, with its own context, a slice to read, and room for the longest MAC.
         let good = self.init(key, &table)
             && unsafe {
-                update(self.context, input.as_ptr(), input.len()) == 1
-                    && finish(self.context, mac.as_mut_ptr(), &raw mut written, mac.len()) == 1
+                update(self.0.context, input.as_ptr(), input.len()) == 1
+                    && finish(self.0.context, mac.as_mut_ptr(), &raw mut written, mac.len()) == 1
             };
         // A MAC may be asked for in part.
         let good = good && written <= mac.len() && output.len() <= written;
@@ -345,15 +254,6 @@ impl HostMacContext {
         }
         mac.zeroize();
         good
-    }
-}
-
-impl Drop for HostMacContext {
-    fn drop(&mut self) {
-        if let Some(freectx) = self.functions().freectx {
-            // SAFETY: the host, with its own context, once.
-            unsafe { freectx(self.context) };
-        }
     }
 }
 
@@ -367,18 +267,13 @@ impl Family for MacFns {
     fn gettable_params(&self) -> Option<Gettable> {
         self.gettable_params
     }
+}
 
-    fn gettable_ctx_params(&self) -> Option<GettableCtx> {
-        self.gettable_ctx_params
-    }
+impl Contexts for MacFns {
+    type State = Pieces<Macing>;
 
-    fn settable_ctx_params(&self) -> Option<GettableCtx> {
-        self.settable_ctx_params
-    }
-
-    unsafe fn host_context(context: *mut c_void) -> *mut c_void {
-        // SAFETY: as the caller promises.
-        unsafe { (*context.cast::<MacCtx>()).host }
+    fn common(&self) -> &Common {
+        &self.common
     }
 }
 
@@ -401,12 +296,12 @@ pub(super) fn dispatch(theirs: Table, place: usize) -> Vec<Dispatch> {
     let (newctx, gettable_params, gettable_ctx_params, settable_ctx_params) = AT[place];
     let ours = dispatch! {
         OSSL_FUNC_MAC_NEWCTX => newctx, NewCtx;
-        OSSL_FUNC_MAC_DUPCTX => dupctx, NewCtx;
-        OSSL_FUNC_MAC_FREECTX => freectx, FreeCtx;
+        OSSL_FUNC_MAC_DUPCTX => dupctx::<MacFns>, NewCtx;
+        OSSL_FUNC_MAC_FREECTX => freectx::<MacFns>, FreeCtx;
         OSSL_FUNC_MAC_INIT => init, MacInit;
         OSSL_FUNC_MAC_UPDATE => update, Update;
         OSSL_FUNC_MAC_FINAL => finish, Final;
-        OSSL_FUNC_MAC_GET_CTX_PARAMS => get_ctx_params, GetParams;
+        OSSL_FUNC_MAC_GET_CTX_PARAMS => get_ctx_params::<MacFns>, GetParams;
         OSSL_FUNC_MAC_SET_CTX_PARAMS => set_ctx_params, SetParams;
         OSSL_FUNC_MAC_GETTABLE_PARAMS => gettable_params, Gettable;
         OSSL_FUNC_MAC_GETTABLE_CTX_PARAMS => gettable_ctx_params, GettableCtx;

@@ -31,12 +31,10 @@ use std::slice;
 use gantry::driver::Buffers;
 
 pub(crate) use cipher::{Host, HostAlgorithm, HostContext};
-pub(crate) use exchange::HostExchange;
-pub(crate) use keys::HostKey;
+pub(crate) use keys::{HostKey, HostPair};
 pub(crate) use mac::{HostMac, HostMacContext};
 pub(crate) use params::{Answers, Questions};
 pub(crate) use provider::Wrapped;
-pub(crate) use signature::HostSignature;
 pub(crate) use system::Shared;
 
 /// Runs `body`; a panic becomes `fallen`.

@@ -90,7 +90,7 @@ pub(crate) struct Wrapped {
 }
 
 /// The default provider's functions of one algorithm.
-pub(super) enum Functions {
+pub(crate) enum Functions {
     Cipher(CipherFns),
     Digest(DigestFns),
     Mac(MacFns),

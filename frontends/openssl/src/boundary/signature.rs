@@ -8,19 +8,20 @@ use gantry::Outcome;
 use gantry::driver::Operands;
 
 use super::core::{Table, entry};
-use super::family::{Family, functions, gettable_ctx_params, settable_ctx_params};
+use super::family::{
+    Common, Context, Contexts, Family, Host, bytes, dupctx, freectx, get_ctx_params, gettable_ctx_params, is_empty,
+    new_context, settable_ctx_params,
+};
 use super::guard;
-use super::keys::{HostKey, KeyData};
+use super::keys::{HostKey, HostPair, KeyData};
 use super::provider::{Functions, Wrapped, dispatch};
 use crate::abi::fns::*;
 use crate::abi::{self, Dispatch, Param};
 use crate::table::CURVES;
 
 /// The host's functions of one algorithm.
-pub(in crate::boundary) struct SignatureFns {
+pub(crate) struct SignatureFns {
     newctx: Option<SignatureNewCtx>,
-    dupctx: Option<NewCtx>,
-    freectx: Option<FreeCtx>,
     digest_sign_init: Option<SignatureDigestInit>,
     digest_sign: Option<SignatureSign>,
     digest_verify_init: Option<SignatureDigestInit>,
@@ -31,18 +32,13 @@ pub(in crate::boundary) struct SignatureFns {
     verify_init: Option<KeyedInit>,
     verify_message_init: Option<KeyedInit>,
     verify: Option<SignatureVerify>,
-    get_ctx_params: Option<GetParams>,
-    set_ctx_params: Option<SetParams>,
-    gettable_ctx_params: Option<GettableCtx>,
-    settable_ctx_params: Option<GettableCtx>,
+    common: Common,
 }
 
 impl SignatureFns {
     pub(super) fn new(table: Table) -> Self {
         Self {
             newctx: entry!(table, OSSL_FUNC_SIGNATURE_NEWCTX, SignatureNewCtx),
-            dupctx: entry!(table, OSSL_FUNC_SIGNATURE_DUPCTX, NewCtx),
-            freectx: entry!(table, OSSL_FUNC_SIGNATURE_FREECTX, FreeCtx),
             digest_sign_init: entry!(table, OSSL_FUNC_SIGNATURE_DIGEST_SIGN_INIT, SignatureDigestInit),
             digest_sign: entry!(table, OSSL_FUNC_SIGNATURE_DIGEST_SIGN, SignatureSign),
             digest_verify_init: entry!(table, OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_INIT, SignatureDigestInit),
@@ -53,38 +49,29 @@ impl SignatureFns {
             verify_init: entry!(table, OSSL_FUNC_SIGNATURE_VERIFY_INIT, KeyedInit),
             verify_message_init: entry!(table, OSSL_FUNC_SIGNATURE_VERIFY_MESSAGE_INIT, KeyedInit),
             verify: entry!(table, OSSL_FUNC_SIGNATURE_VERIFY, SignatureVerify),
-            get_ctx_params: entry!(table, OSSL_FUNC_SIGNATURE_GET_CTX_PARAMS, GetParams),
-            set_ctx_params: entry!(table, OSSL_FUNC_SIGNATURE_SET_CTX_PARAMS, SetParams),
-            gettable_ctx_params: entry!(table, OSSL_FUNC_SIGNATURE_GETTABLE_CTX_PARAMS, GettableCtx),
-            settable_ctx_params: entry!(table, OSSL_FUNC_SIGNATURE_SETTABLE_CTX_PARAMS, GettableCtx),
+            common: Common {
+                dupctx: entry!(table, OSSL_FUNC_SIGNATURE_DUPCTX, NewCtx),
+                freectx: entry!(table, OSSL_FUNC_SIGNATURE_FREECTX, FreeCtx),
+                get_ctx_params: entry!(table, OSSL_FUNC_SIGNATURE_GET_CTX_PARAMS, GetParams),
+                set_ctx_params: entry!(table, OSSL_FUNC_SIGNATURE_SET_CTX_PARAMS, SetParams),
+                gettable_ctx_params: entry!(table, OSSL_FUNC_SIGNATURE_GETTABLE_CTX_PARAMS, GettableCtx),
+                settable_ctx_params: entry!(table, OSSL_FUNC_SIGNATURE_SETTABLE_CTX_PARAMS, GettableCtx),
+            },
         }
     }
 }
 
 /// What the core calls `sigctx`.
-struct SignatureCtx {
-    /// The host's own.
-    host: *mut c_void,
-    functions: *const SignatureFns,
-    wrapped: *const Wrapped,
-    /// That of messages in one piece; `None` where something was said that only the host understands (RFC 8032 has variants of
-    /// its signatures), and for calls that only newer releases have.
+type SignatureCtx = Context<SignatureFns>;
+
+/// The key of messages in one piece; `None` where something was said that only the host understands (RFC 8032 has variants of its
+/// signatures), and for calls that only newer releases have.
+#[derive(Clone, Default)]
+pub(crate) struct Signer {
     key: Option<Arc<KeyData>>,
 }
 
-impl SignatureCtx {
-    /// # Safety
-    ///
-    /// The call: what `newctx` or `dupctx` gave out.
-    unsafe fn of<'c>(context: *mut c_void) -> (&'c mut Self, &'c SignatureFns, &'c Wrapped) {
-        // SAFETY: as the caller promises; the provider owns the others, and outlives its contexts.
-        unsafe {
-            let this = context.cast::<Self>();
-            let (functions, wrapped) = (&*(*this).functions, &*(*this).wrapped);
-            (&mut *this, functions, wrapped)
-        }
-    }
-
+impl Signer {
     /// A request to another device, if it is to go there.
     fn elsewhere(&self, wrapped: &Wrapped, operands: Operands<'_>) -> Option<Outcome> {
         let key = self.key.as_ref()?;
@@ -93,48 +80,12 @@ impl SignatureCtx {
 }
 
 unsafe extern "C" fn newctx<const PLACE: usize>(provider: *mut c_void, properties: *const c_char) -> *mut c_void {
-    guard(ptr::null_mut(), || {
-        // SAFETY: the call.
-        let Some((wrapped, functions)) = (unsafe { functions::<SignatureFns>(provider, PLACE) }) else {
-            return ptr::null_mut();
-        };
-        let theirs = wrapped.default_ctx();
-        let Some(newctx) = functions.newctx.filter(|_| !theirs.is_null()) else { return ptr::null_mut() };
+    let begin = |functions: &SignatureFns, theirs| {
         // SAFETY: the host, with its own context and what the call brought.
-        let host = unsafe { newctx(theirs, properties) };
-        if host.is_null() {
-            return host;
-        }
-        Box::into_raw(Box::new(SignatureCtx { host, functions, wrapped, key: None })).cast()
-    })
-}
-
-unsafe extern "C" fn dupctx(context: *mut c_void) -> *mut c_void {
-    guard(ptr::null_mut(), || {
-        // SAFETY: the call.
-        let (this, functions, _) = unsafe { SignatureCtx::of(context) };
-        // SAFETY: the host, with its own context.
-        let host = functions.dupctx.map_or(ptr::null_mut(), |dupctx| unsafe { dupctx(this.host) });
-        if host.is_null() {
-            return host;
-        }
-        Box::into_raw(Box::new(SignatureCtx { host, key: this.key.clone(), ..*this })).cast()
-    })
-}
-
-unsafe extern "C" fn freectx(context: *mut c_void) {
-    guard((), || {
-        if context.is_null() {
-            return;
-        }
-        // SAFETY: ours: made by `newctx` or `dupctx`, and the core frees it once; the host, with its own context, once.
-        unsafe {
-            let this = Box::from_raw(context.cast::<SignatureCtx>());
-            if let Some(freectx) = (*this.functions).freectx {
-                freectx(this.host);
-            }
-        }
-    });
+        functions.newctx.map(|newctx| unsafe { newctx(theirs, properties) })
+    };
+    // SAFETY: the call, and the host's answer.
+    unsafe { new_context(provider, PLACE, begin, |_| Some(Signer::default())) }
 }
 
 /// # Safety
@@ -150,10 +101,10 @@ unsafe fn keyed(
         // SAFETY: the call.
         let ((this, functions, _), key) = unsafe { (SignatureCtx::of(context), KeyData::hold(key)) };
         let host = key.as_ref().map_or(ptr::null_mut(), |key| key.host());
-        let result = init(functions, this.host, host).unwrap_or(0);
+        let result = init(functions, this.host.context, host).unwrap_or(0);
         // Without a key it is the one from before.
-        let key = key.or_else(|| this.key.take());
-        this.key = key.filter(|_| plain && result == 1);
+        let key = key.or_else(|| this.state.key.take());
+        this.state.key = key.filter(|_| plain && result == 1);
         result
     })
 }
@@ -166,7 +117,7 @@ unsafe extern "C" fn digest_sign_init(
 ) -> c_int {
     // SAFETY: the call, and the host with what it brought.
     unsafe {
-        keyed(context, key, nothing(params), |functions, context, key| {
+        keyed(context, key, is_empty(params), |functions, context, key| {
             Some(functions.digest_sign_init?(context, digest, key, params))
         })
     }
@@ -180,18 +131,10 @@ unsafe extern "C" fn digest_verify_init(
 ) -> c_int {
     // SAFETY: the call, and the host with what it brought.
     unsafe {
-        keyed(context, key, nothing(params), |functions, context, key| {
+        keyed(context, key, is_empty(params), |functions, context, key| {
             Some(functions.digest_verify_init?(context, digest, key, params))
         })
     }
-}
-
-/// # Safety
-///
-/// The call: null, or a table with its end.
-unsafe fn nothing(params: *const Param) -> bool {
-    // SAFETY: as the caller promises.
-    params.is_null() || unsafe { (*params).key.is_null() }
 }
 
 /// The functions that begin something of which the host does everything.
@@ -227,8 +170,8 @@ unsafe extern "C" fn digest_sign(
             }
             if size <= room {
                 // SAFETY: the call: there is room for as many bytes, and a message to read.
-                let (input, output) = unsafe { (message(input, length), slice::from_raw_parts_mut(signature, size)) };
-                if this.elsewhere(wrapped, Operands::Sign { input, output }) == Some(Outcome::Done) {
+                let (input, output) = unsafe { (bytes(input, length), slice::from_raw_parts_mut(signature, size)) };
+                if this.state.elsewhere(wrapped, Operands::Sign { input, output }) == Some(Outcome::Done) {
                     // SAFETY: the call.
                     unsafe { *written = size };
                     return 1;
@@ -236,7 +179,9 @@ unsafe extern "C" fn digest_sign(
             }
         }
         // SAFETY: the host, with what the call brought.
-        functions.digest_sign.map_or(0, |sign| unsafe { sign(this.host, signature, written, room, input, length) })
+        functions
+            .digest_sign
+            .map_or(0, |sign| unsafe { sign(this.host.context, signature, written, room, input, length) })
     })
 }
 
@@ -254,24 +199,16 @@ unsafe extern "C" fn digest_verify(
             return 0;
         }
         // SAFETY: the call: both can be read.
-        let (bytes, theirs) = unsafe { (message(input, length), message(signature, size)) };
-        match this.elsewhere(wrapped, Operands::Verify { input: bytes, signature: theirs }) {
+        let (message, theirs) = unsafe { (bytes(input, length), bytes(signature, size)) };
+        match this.state.elsewhere(wrapped, Operands::Verify { input: message, signature: theirs }) {
             Some(Outcome::Done) => 1,
             Some(Outcome::BadTag) => 0,
             _ => functions.digest_verify.map_or(0, |verify| {
                 // SAFETY: the host, with what the call brought.
-                unsafe { verify(this.host, signature, size, input, length) }
+                unsafe { verify(this.host.context, signature, size, input, length) }
             }),
         }
     })
-}
-
-/// # Safety
-///
-/// The call: `length` bytes that can be read.
-unsafe fn message<'c>(input: *const u8, length: usize) -> &'c [u8] {
-    // SAFETY: as the caller promises.
-    if length == 0 || input.is_null() { &[] } else { unsafe { slice::from_raw_parts(input, length) } }
 }
 
 unsafe extern "C" fn sign(
@@ -289,7 +226,7 @@ unsafe extern "C" fn sign(
             return 0;
         }
         // SAFETY: the host, with what the call brought.
-        functions.sign.map_or(0, |sign| unsafe { sign(this.host, signature, written, room, input, length) })
+        functions.sign.map_or(0, |sign| unsafe { sign(this.host.context, signature, written, room, input, length) })
     })
 }
 
@@ -305,98 +242,56 @@ unsafe extern "C" fn verify(
         let (this, functions, wrapped) = unsafe { SignatureCtx::of(context) };
         let verify = functions.verify.filter(|_| !wrapped.fails());
         // SAFETY: the host, with what the call brought.
-        verify.map_or(0, |verify| unsafe { verify(this.host, signature, size, input, length) })
-    })
-}
-
-unsafe extern "C" fn get_ctx_params(context: *mut c_void, params: *mut Param) -> c_int {
-    guard(0, || {
-        // SAFETY: the call.
-        let (this, functions, _) = unsafe { SignatureCtx::of(context) };
-        // SAFETY: the host, with what the call brought.
-        functions.get_ctx_params.map_or(0, |get| unsafe { get(this.host, params) })
+        verify.map_or(0, |verify| unsafe { verify(this.host.context, signature, size, input, length) })
     })
 }
 
 unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) -> c_int {
     guard(0, || {
         // SAFETY: the call.
-        let (this, functions, _) = unsafe { SignatureCtx::of(context) };
-        // SAFETY: the call.
-        if !unsafe { nothing(params) } {
-            this.key = None;
+        let ((this, ..), says_nothing) = unsafe { (SignatureCtx::of(context), is_empty(params)) };
+        if !says_nothing {
+            this.state.key = None;
         }
-        // SAFETY: the host, with what the call brought.
-        functions.set_ctx_params.map_or(0, |set| unsafe { set(this.host, params) })
+        // SAFETY: the call.
+        unsafe { this.host.set_params(params) }
     })
 }
 
-/// The host's signatures of one algorithm, for keys that no program asked for.
-#[derive(Clone, Copy)]
-pub(crate) struct HostSignature {
-    theirs: *const Wrapped,
-    keys: *const Wrapped,
-}
-
-// SAFETY: the host: contexts may be made and used on any thread.
-unsafe impl Send for HostSignature {}
-// SAFETY: as above; nothing is changed through it.
-unsafe impl Sync for HostSignature {}
-
-impl HostSignature {
-    pub(crate) fn new(theirs: &Wrapped) -> Option<Self> {
-        Some(Self { theirs, keys: theirs.keys()? })
-    }
-
-    /// A key that signs, or one that only verifies.
-    pub(crate) fn key(&self, raw: &[u8], is_private: bool) -> Option<HostKey> {
-        // SAFETY: ours: the provider owns them, and outlives its framework.
-        HostKey::new(unsafe { &*self.keys }, raw, is_private)
-    }
-
+impl HostPair {
+    /// A signature for which no program asked.
     pub(crate) fn sign(&self, key: &HostKey, input: &[u8], output: &mut [u8]) -> bool {
-        let mut written = 0;
-        let run = |functions: &SignatureFns, context: *mut c_void| {
-            let (init, sign) = (functions.digest_sign_init?, functions.digest_sign?);
-            // SAFETY: the host, with its own context and key, a message to read and room for the signature.
-            Some(unsafe {
-                init(context, ptr::null(), key.as_ptr(), ptr::null()) == 1
-                    && sign(context, output.as_mut_ptr(), &raw mut written, output.len(), input.as_ptr(), input.len())
-                        == 1
-            })
+        let Some(host) = self.signature() else { return false };
+        let SignatureFns { digest_sign_init: Some(init), digest_sign: Some(sign), .. } = host.functions() else {
+            return false;
         };
-        self.with(run) == Some(true) && written == output.len()
+        let mut written = 0;
+        // SAFETY: the host, with its own context and key, a message to read and room for the signature.
+        let good = unsafe {
+            let (signature, room) = (output.as_mut_ptr(), output.len());
+            init(host.context, ptr::null(), key.as_ptr(), ptr::null()) == 1
+                && sign(host.context, signature, &raw mut written, room, input.as_ptr(), input.len()) == 1
+        };
+        good && written == output.len()
     }
 
     pub(crate) fn verify(&self, key: &HostKey, input: &[u8], signature: &[u8]) -> bool {
-        let run = |functions: &SignatureFns, context: *mut c_void| {
-            let (init, verify) = (functions.digest_verify_init?, functions.digest_verify?);
-            // SAFETY: the host, with its own context and key, a message and a signature to read.
-            Some(unsafe {
-                init(context, ptr::null(), key.as_ptr(), ptr::null()) == 1
-                    && verify(context, signature.as_ptr(), signature.len(), input.as_ptr(), input.len()) == 1
-            })
+        let Some(host) = self.signature() else { return false };
+        let SignatureFns { digest_verify_init: Some(init), digest_verify: Some(verify), .. } = host.functions() else {
+            return false;
         };
-        self.with(run) == Some(true)
+        // SAFETY: the host, with its own context and key, a message and a signature to read.
+        unsafe {
+            init(host.context, ptr::null(), key.as_ptr(), ptr::null()) == 1
+                && verify(host.context, signature.as_ptr(), signature.len(), input.as_ptr(), input.len()) == 1
+        }
     }
 
-    fn with<T>(&self, run: impl FnOnce(&SignatureFns, *mut c_void) -> Option<T>) -> Option<T> {
-        // SAFETY: ours: the provider owns them, and outlives its framework.
-        let wrapped = unsafe { &*self.theirs };
-        let functions = SignatureFns::of(&wrapped.functions)?;
-        let (newctx, freectx, theirs) = (functions.newctx?, functions.freectx?, wrapped.default_ctx());
-        if theirs.is_null() {
-            return None;
-        }
-        // SAFETY: the host, with its own context.
-        let context = unsafe { newctx(theirs, ptr::null()) };
-        if context.is_null() {
-            return None;
-        }
-        let result = run(functions, context);
-        // SAFETY: the host, with its own context, once.
-        unsafe { freectx(context) };
-        result
+    fn signature(&self) -> Option<Host<SignatureFns>> {
+        self.context(|functions: &SignatureFns, theirs| {
+            // SAFETY: the host, with its own context.
+            functions.newctx.map(|newctx| unsafe { newctx(theirs, ptr::null()) })
+        })
     }
 }
 
@@ -406,22 +301,13 @@ impl Family for SignatureFns {
     fn of(functions: &Functions) -> Option<&Self> {
         if let Functions::Signature(functions) = functions { Some(functions) } else { None }
     }
+}
 
-    fn gettable_params(&self) -> Option<Gettable> {
-        None
-    }
+impl Contexts for SignatureFns {
+    type State = Signer;
 
-    fn gettable_ctx_params(&self) -> Option<GettableCtx> {
-        self.gettable_ctx_params
-    }
-
-    fn settable_ctx_params(&self) -> Option<GettableCtx> {
-        self.settable_ctx_params
-    }
-
-    unsafe fn host_context(context: *mut c_void) -> *mut c_void {
-        // SAFETY: as the caller promises.
-        unsafe { (*context.cast::<SignatureCtx>()).host }
+    fn common(&self) -> &Common {
+        &self.common
     }
 }
 
@@ -439,8 +325,8 @@ pub(super) fn dispatch(theirs: Table, place: usize) -> Vec<Dispatch> {
     let (newctx, gettable_ctx_params, settable_ctx_params) = AT[place];
     let ours = dispatch! {
         OSSL_FUNC_SIGNATURE_NEWCTX => newctx, SignatureNewCtx;
-        OSSL_FUNC_SIGNATURE_DUPCTX => dupctx, NewCtx;
-        OSSL_FUNC_SIGNATURE_FREECTX => freectx, FreeCtx;
+        OSSL_FUNC_SIGNATURE_DUPCTX => dupctx::<SignatureFns>, NewCtx;
+        OSSL_FUNC_SIGNATURE_FREECTX => freectx::<SignatureFns>, FreeCtx;
         OSSL_FUNC_SIGNATURE_DIGEST_SIGN_INIT => digest_sign_init, SignatureDigestInit;
         OSSL_FUNC_SIGNATURE_DIGEST_SIGN => digest_sign, SignatureSign;
         OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_INIT => digest_verify_init, SignatureDigestInit;
@@ -451,7 +337,7 @@ pub(super) fn dispatch(theirs: Table, place: usize) -> Vec<Dispatch> {
         OSSL_FUNC_SIGNATURE_VERIFY_INIT => verify_init, KeyedInit;
         OSSL_FUNC_SIGNATURE_VERIFY_MESSAGE_INIT => verify_message_init, KeyedInit;
         OSSL_FUNC_SIGNATURE_VERIFY => verify, SignatureVerify;
-        OSSL_FUNC_SIGNATURE_GET_CTX_PARAMS => get_ctx_params, GetParams;
+        OSSL_FUNC_SIGNATURE_GET_CTX_PARAMS => get_ctx_params::<SignatureFns>, GetParams;
         OSSL_FUNC_SIGNATURE_SET_CTX_PARAMS => set_ctx_params, SetParams;
         OSSL_FUNC_SIGNATURE_GETTABLE_CTX_PARAMS => gettable_ctx_params, GettableCtx;
         OSSL_FUNC_SIGNATURE_SETTABLE_CTX_PARAMS => settable_ctx_params, GettableCtx;
