@@ -58,7 +58,7 @@ pub(super) const K256: [u32; 64] = [
 
 /// FIPS 180-4, 4.2.3: fractions of the cube roots of the first 80 primes.
 #[rustfmt::skip]
-const K512: [u64; 80] = [
+pub(super) const K512: [u64; 80] = [
     0x428a2f98d728ae22, 0x7137449123ef65cd, 0xb5c0fbcfec4d3b2f, 0xe9b5dba58189dbbc,
     0x3956c25bf348b538, 0x59f111f1b605d019, 0x923f82a4af194f9b, 0xab1c5ed5da6d8118,
     0xd807aa98a3030242, 0x12835b0145706fbe, 0x243185be4ee4b28c, 0x550c7dc3d5ffb4e2,
@@ -167,7 +167,7 @@ impl Hash for Sha256 {
 }
 
 impl Sha512 {
-    /// Whether a single message is hashed by [`sha512_ahead`] on this level.
+    /// Whether a single message is hashed by [`sha512_ahead`](super::sha512_ahead) on this level.
     pub(crate) fn makes_words_ahead(level: Level) -> bool {
         cfg!(target_arch = "x86_64") && level.name() != LevelName::Base
     }
@@ -188,157 +188,5 @@ impl Hash for Sha512 {
 
     fn kernels(level: Level) -> Kernels<Self> {
         super::sha512_best(level)
-    }
-}
-
-/// Most lanes of [`sha512_ahead`].
-#[cfg(target_arch = "x86_64")]
-const MAX_AHEAD: usize = 8;
-
-/// The words of the rounds with their constants, for one block in each column.
-#[cfg(target_arch = "x86_64")]
-#[repr(align(64))]
-struct Words([[u64; MAX_AHEAD]; 80]);
-
-/// One message of SHA-512. The words of its next blocks are made side by side, because they do not depend on the chain: on vector
-/// registers, a part after each of the blocks before, whose rounds run on general registers.
-///
-/// # Safety
-/// That of [`Compress`](super::Compress) with one lane, and the CPU has the instructions of `V`.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-pub(super) unsafe fn sha512_ahead<V: Vector<Word = u64>>(state: *mut u64, messages: *const *const u8, blocks: usize) {
-    const { assert!(V::LANES <= MAX_AHEAD) };
-    if blocks < V::LANES {
-        // SAFETY: as the caller promises; a scalar needs no instructions of its own.
-        return unsafe { super::run::<Sha512, u64>(state, messages, blocks) };
-    }
-    let mut words = [const { Words([[0; MAX_AHEAD]; 80]) }; 2];
-    let [mut now, mut next] = words.each_mut();
-    // SAFETY: the caller promises eight words behind `state`, one pointer behind `messages`, and behind that `blocks` blocks, of
-    // which no more are read.
-    unsafe {
-        let mut chain: [u64; 8] = state.cast::<[u64; 8]>().read();
-        let mut message = *messages;
-        let mut left = blocks;
-        let mut w = first_words::<V>(message, now);
-        for t in 16..80 {
-            next_word(&mut w, t, now);
-        }
-        while left >= V::LANES {
-            message = message.wrapping_add(V::LANES * Sha512::BLOCK);
-            left -= V::LANES;
-            let more = left >= V::LANES;
-            if more {
-                w = first_words::<V>(message, next);
-            }
-            let mut t = 16;
-            for lane in 0..V::LANES {
-                sha512_rounds(&mut chain, now, lane);
-                if more {
-                    for _ in 0..64 / V::LANES {
-                        next_word(&mut w, t, next);
-                        t += 1;
-                    }
-                }
-            }
-            (now, next) = (next, now);
-        }
-        state.cast::<[u64; 8]>().write(chain);
-        super::run::<Sha512, u64>(state, &raw const message, left);
-    }
-}
-
-/// The words of the message itself, one block in each lane, as they are; and with constants in `words`.
-///
-/// # Safety
-/// `message` has as many blocks as `V` has lanes, and the CPU has the instructions of `V`.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-unsafe fn first_words<V: Vector<Word = u64>>(message: *const u8, words: &mut Words) -> [V; 16] {
-    let mut lanes = [message; MAX_AHEAD];
-    for (lane, block) in lanes[..V::LANES].iter_mut().enumerate() {
-        *block = message.wrapping_add(lane * Sha512::BLOCK);
-    }
-    // SAFETY: as above; a row of `words` is no shorter than a register.
-    unsafe {
-        let w = V::gather(lanes.as_ptr(), 0, true);
-        for (t, w) in w.iter().enumerate() {
-            w.add(V::splat(K512[t])).store(words.0[t].as_mut_ptr());
-        }
-        w
-    }
-}
-
-/// Makes word `t`, from 16 on, in place of word `t - 16` (FIPS 180-4, 6.4.2, step 1), and with its constant in `words`.
-///
-/// # Safety
-/// The CPU has the instructions of `V`.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-unsafe fn next_word<V: Vector<Word = u64>>(w: &mut [V; 16], t: usize, words: &mut Words) {
-    let (low, high) = (w[(t + 1) % 16], w[(t + 14) % 16]);
-    let low = low.rotate_left::<63>().xor3(low.rotate_left::<56>(), low.shift_right::<7>());
-    let high = high.rotate_left::<45>().xor3(high.rotate_left::<3>(), high.shift_right::<6>());
-    let word = w[t % 16].add(w[(t + 9) % 16]).add(low).add(high);
-    w[t % 16] = word;
-    // SAFETY: as above; a row of `words` is no shorter than a register.
-    unsafe { word.add(V::splat(K512[t])).store(words.0[t].as_mut_ptr()) };
-}
-
-/// Hides how a value came about from the optimiser, which would otherwise write the same with more instructions, or with longer
-/// chains of them.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn hidden(mut value: u64) -> u64 {
-    // SAFETY: no instructions.
-    unsafe { core::arch::asm!("/* {} */", inout(reg) value, options(pure, nomem, nostack, preserves_flags)) };
-    value
-}
-
-/// The rounds of one block (FIPS 180-4, 6.4.2, steps 2 to 4), whose words are a column of `words`.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn sha512_rounds(chain: &mut [u64; 8], words: &Words, lane: usize) {
-    let [mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h] = *chain;
-    // Of one round's a xor b and the next one's b xor c, which are the same.
-    let mut bc = b ^ c;
-    macro_rules! round {
-        ($a:ident, $b:ident, $c:ident, $d:ident, $e:ident, $f:ident, $g:ident, $h:ident, $word:expr) => {
-            let sigma = $e.rotate_right(14) ^ $e.rotate_right(18) ^ $e.rotate_right(41);
-            let choice = hidden(($f ^ $g) & $e) ^ $g;
-            let sum = hidden(hidden($h.wrapping_add($word)).wrapping_add(choice));
-            let sum = hidden(sum.wrapping_add(sigma));
-            $d = $d.wrapping_add(sum);
-            let ab = hidden($a ^ $b);
-            let majority = $b ^ (ab & bc);
-            bc = ab;
-            let sigma = $a.rotate_right(28) ^ $a.rotate_right(34) ^ $a.rotate_right(39);
-            $h = hidden(sum.wrapping_add(majority)).wrapping_add(sigma);
-        };
-    }
-    macro_rules! eight {
-        ($words:expr, $t:literal) => {
-            round!(a, b, c, d, e, f, g, h, $words[$t][lane]);
-            round!(h, a, b, c, d, e, f, g, $words[$t + 1][lane]);
-            round!(g, h, a, b, c, d, e, f, $words[$t + 2][lane]);
-            round!(f, g, h, a, b, c, d, e, $words[$t + 3][lane]);
-            round!(e, f, g, h, a, b, c, d, $words[$t + 4][lane]);
-            round!(d, e, f, g, h, a, b, c, $words[$t + 5][lane]);
-            round!(c, d, e, f, g, h, a, b, $words[$t + 6][lane]);
-            round!(b, c, d, e, f, g, h, a, $words[$t + 7][lane]);
-        };
-    }
-    // Forty at a time, so that fewer values go back to the register where a loop wants them (Zen 4: 577 cycles a block, with eight 612).
-    for part in words.0.chunks_exact(40) {
-        eight!(part, 0);
-        eight!(part, 8);
-        eight!(part, 16);
-        eight!(part, 24);
-        eight!(part, 32);
-    }
-    let _ = bc;
-    for (old, new) in chain.iter_mut().zip([a, b, c, d, e, f, g, h]) {
-        *old = old.wrapping_add(new);
     }
 }
