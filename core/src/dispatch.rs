@@ -10,13 +10,14 @@
 
 use std::ops::Deref;
 use std::task::Waker;
+use std::time::Duration;
 
 use smallvec::SmallVec;
 
 use crate::backlog::Sender;
 use crate::driver::DeviceQueue;
 use crate::error::{Error, Fault};
-use crate::gather::Meeting;
+use crate::gather::{Meeting, this_thread};
 use crate::inbox::Inbox;
 use crate::job::{Handle, Link, List};
 use crate::line::Line;
@@ -27,6 +28,9 @@ use crate::session::Inner;
 use crate::stats::{Event, Site, Stage, Watch};
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, lock, try_lock};
 use crate::{Algorithm, Operation, Outcome, Request};
+
+/// So many nanoseconds a thread waits awake for a device that tells: about what it costs to fall asleep and to be woken.
+const AWAKE: u64 = 50_000;
 
 /// What requests have in common that can share a route: the same operation, and streams of one device, with whole messages
 /// among them as they come.
@@ -390,9 +394,18 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         self.close(gantry, done);
     }
 
-    /// Waits until it makes sense to poll again, or until then.
-    pub(crate) fn wait(&self, gantry: &Gantry, until: Option<u64>) {
-        gantry.clock().wait(until.into_iter().chain(self.deadline(gantry)).min());
+    /// Waits until it makes sense to poll again, or until then. Returns after a while even so, as [`Clock::wait`] does.
+    pub(crate) fn wait(&mut self, gantry: &Gantry, until: Option<u64>) {
+        let clock = gantry.clock();
+        let until = until.into_iter().chain(self.deadline(gantry)).min();
+        // Who falls asleep is late when it is time: a moment is waited for awake.
+        let since = self.trunks.iter().filter_map(|trunk| trunk.watch).map(|(_, since)| since).max();
+        let patient = since.is_some_and(|since| clock.now().saturating_sub(since) > AWAKE);
+        if patient && self.inbox.sleep(this_thread()) && self.arm(&this_thread()) {
+            let left = until.map_or(u64::MAX, |until| until.saturating_sub(clock.now()));
+            std::thread::park_timeout(Duration::from_nanos(left));
+        }
+        clock.wait(until);
     }
 
     /// When a device is late that has something of ours, or what is in the common lines is to be looked at.

@@ -176,7 +176,7 @@ impl Inner {
 }
 
 /// Wakes the calling thread.
-fn this_thread() -> Waker {
+pub(crate) fn this_thread() -> Waker {
     struct Unpark(Thread);
     impl Wake for Unpark {
         fn wake(self: Arc<Self>) {

@@ -75,6 +75,16 @@ fn a_device_without_a_direct_way_serves_single_requests_too() {
 }
 
 #[test]
+fn who_waits_for_a_device_that_tells_lets_it_tell() {
+    let ring = Script { ring: Some(4), tells: true, ..Script::new("ring") }.doing(|_| Deed::Tell);
+    let (ring, other) = (Scripted::new(ring), Scripted::new(Script::new("other")));
+    let session = session_on(Pin { device: "ring".into() }, &[&ring, &other]);
+    run_one(&session);
+    assert_eq!(run_batch(&session, 3), ["ring"; 3]);
+    assert_eq!((served(&ring), served(&other)), (4, 0));
+}
+
+#[test]
 fn what_a_device_fails_or_loses_is_done_by_another_and_the_device_is_left() {
     for deed in [Deed::Fail, Deed::Lose] {
         for ring in [None, Some(2)] {

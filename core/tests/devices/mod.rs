@@ -52,6 +52,8 @@ pub(crate) enum Deed {
     Stall,
     /// Keeps this one even when its queue is dropped: until somebody empties [`Script::kept`].
     Keep,
+    /// Does it when it has been asked to tell, and tells.
+    Tell,
 }
 
 impl Script {
@@ -158,7 +160,7 @@ impl Device for TheDevice {
             Some(slots) => {
                 let inside = if self.script.shared { self.inside.clone() } else { Arc::default() };
                 let (script, jobs) = (self.script.clone(), VecDeque::new());
-                Ok(Box::new(Ring { slots, jobs, inside, script, stalled: false, keeps: 0 }))
+                Ok(Box::new(Ring { slots, jobs, inside, script, stalled: false, keeps: 0, next: None }))
             }
         }
     }
@@ -197,7 +199,7 @@ fn perform(deed: Deed, operands: Operands<'_>) -> Result<Outcome, Fault> {
         (Deed::Lose, _) => return Err(Fault::Lost),
         (Deed::Decline, _) => return Err(Fault::Declined("not this one")),
         (Deed::Panic, _) => panic!("the driver has a bug"),
-        (Deed::Stall | Deed::Keep, _) => unreachable!("only rings do that"),
+        (Deed::Stall | Deed::Keep | Deed::Tell, _) => unreachable!("only rings do that"),
     }
     Ok(Outcome::Done)
 }
@@ -217,6 +219,8 @@ struct Ring {
     stalled: bool,
     /// Jobs that are in the device and not here.
     keeps: usize,
+    /// What happens to the next job whatever the script says.
+    next: Option<Deed>,
 }
 
 impl DeviceQueue for Ring {
@@ -232,8 +236,13 @@ impl DeviceQueue for Ring {
         if let Some(mut job) = job {
             let bytes = job.operands().bytes();
             let session = job.session_as::<TheSession>().expect("our own session");
-            let deed = if self.stalled { Deed::Stall } else { session.next(bytes) };
+            let deed = if self.stalled { Deed::Stall } else { self.next.take().unwrap_or_else(|| session.next(bytes)) };
             match deed {
+                Deed::Tell => {
+                    self.next = Some(Deed::Tell);
+                    self.jobs.push_front(job);
+                    return self.jobs.len();
+                }
                 Deed::Stall => {
                     self.stalled = true;
                     self.jobs.push_front(job);
@@ -255,7 +264,11 @@ impl DeviceQueue for Ring {
         self.jobs.len() + self.keeps
     }
 
-    fn arm(&mut self, _waker: &Waker) -> bool {
+    fn arm(&mut self, waker: &Waker) -> bool {
+        if self.next.take_if(|deed| *deed == Deed::Tell).is_some() {
+            self.next = Some(Deed::Work);
+            waker.wake_by_ref();
+        }
         self.script.tells
     }
 }
