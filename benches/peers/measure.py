@@ -33,10 +33,10 @@ def output(command, **options):
     ).stdout
 
 
-def timed(command, cwd=None, stdout=subprocess.DEVNULL):
+def timed(command, cwd=None, stdout=subprocess.DEVNULL, stderr=None):
     """Wall and CPU seconds of a command (its children included)."""
     start = time.perf_counter()
-    process = subprocess.Popen([str(word) for word in command], cwd=cwd, stdout=stdout)
+    process = subprocess.Popen([str(word) for word in command], cwd=cwd, stdout=stdout, stderr=stderr)
     _, status, usage = os.wait4(process.pid, 0)
     wall = time.perf_counter() - start
     process.returncode = os.waitstatus_to_exitcode(status)

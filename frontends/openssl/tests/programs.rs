@@ -6,29 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use lab::{FAILED, Lab, Server, TAKEN, installed, noise, port, text, wait_for};
-
-/// `openssl s_server` with one side through gantry, and `openssl s_client` with the other: a request, and the answer of
-/// 50,000 bytes.
-fn tls(lab: &Lab, server: &Path, client: &Path, arguments: &str) -> Result<(), String> {
-    let port = port();
-    let listen =
-        format!("exec openssl s_server -quiet -accept 127.0.0.1:{port} -cert cert.pem -key key.pem -HTTP {arguments}");
-    let mut serve = lab.command("sh", server);
-    serve.args(["-c", &listen]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let _server = Server(serve.spawn().unwrap());
-    wait_for(port);
-    let ask = format!(
-        "printf 'GET /answer HTTP/1.0\\r\\n\\r\\n' | timeout 20 openssl s_client -connect 127.0.0.1:{port} -CAfile cert.pem \
-         -verify_return_error -quiet -ign_eof {arguments} 2>error | tail -c 50000 | cmp - answer"
-    );
-    let output = lab.sh(&ask, client);
-    if output.status.success() {
-        Ok(())
-    } else {
-        Err(format!("{}{}", text(&output), fs::read_to_string(lab.path("error")).unwrap_or_default()))
-    }
-}
+use lab::{FAILED, Lab, Server, TAKEN, installed, noise, port, text, tls, wait_for};
 
 #[test]
 fn tls_of_every_version_and_class_of_cipher() {

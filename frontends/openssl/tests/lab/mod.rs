@@ -60,10 +60,10 @@ impl Lab {
         self.write(&format!("{count}.cnf"), text)
     }
 
-    /// A command whose OpenSSL reads `configuration`.
+    /// A command whose OpenSSL reads `configuration`, and whose Gantry reads `gantry/gantry.toml` here.
     pub(crate) fn command(&self, program: &str, configuration: &Path) -> Command {
         let mut command = Command::new(program);
-        command.current_dir(&self.folder).env("OPENSSL_CONF", configuration);
+        command.current_dir(&self.folder).env("OPENSSL_CONF", configuration).env("XDG_CONFIG_HOME", &self.folder);
         for variable in ["GANTRY_CONFIG", "GANTRY_DISABLE", "GANTRY_OPENSSL_STATS"] {
             command.env_remove(variable);
         }
@@ -120,6 +120,28 @@ impl Drop for Lab {
         if !std::thread::panicking() {
             let _ = fs::remove_dir_all(&self.folder);
         }
+    }
+}
+
+/// `openssl s_server` with one side's configuration, and `openssl s_client` with the other's: a request, and an answer as long as
+/// the file `answer`, which has to be that.
+pub(crate) fn tls(lab: &Lab, server: &Path, client: &Path, arguments: &str) -> Result<(), String> {
+    let port = port();
+    let listen =
+        format!("exec openssl s_server -quiet -accept 127.0.0.1:{port} -cert cert.pem -key key.pem -HTTP {arguments}");
+    let mut serve = lab.command("sh", server);
+    serve.args(["-c", &listen]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let _server = Server(serve.spawn().unwrap());
+    wait_for(port);
+    let ask = format!(
+        "printf 'GET /answer HTTP/1.0\\r\\n\\r\\n' | timeout 60 openssl s_client -connect 127.0.0.1:{port} -CAfile cert.pem \
+         -verify_return_error -quiet -ign_eof {arguments} 2>error | tail -c $(stat -c %s answer) >got; cmp got answer"
+    );
+    let output = lab.sh(&ask, client);
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(format!("{}{}", text(&output), fs::read_to_string(lab.path("error")).unwrap_or_default()))
     }
 }
 

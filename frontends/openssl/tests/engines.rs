@@ -1,0 +1,57 @@
+//! Engines that this machine does not have, as models: which requests they get, and what programs see of it when one fails.
+
+mod lab;
+
+use std::fs;
+use std::path::Path;
+
+use lab::{Lab, noise, text, tls};
+
+#[test]
+fn an_engine_gets_the_requests_that_are_large_enough_for_it() {
+    let lab = Lab::new("kirkwood");
+    fs::create_dir(lab.path("stats")).unwrap();
+    let configuration = lab.configuration(&format!(
+        "CIPHERS = AES-128-CBC\nDEVICES = model:kirkwood=on\nPOLICY = size-threshold:1024,host,model:kirkwood\nSTATS = {}",
+        lab.path("stats").display()
+    ));
+    for (bytes, is_large) in [(16, false), (8192, true)] {
+        let speed = format!("openssl speed -elapsed -seconds 1 -bytes {bytes} -evp aes-128-cbc");
+        let output = lab.sh(&speed, &configuration);
+        assert!(output.status.success() && text(&output).contains("AES-128-CBC"), "{}", text(&output));
+        let [host, _, engine, processed, ..] = lab::counted(&lab)["AES-128-CBC"];
+        let (served, idle) = if is_large { (engine, host) } else { (host, engine) };
+        assert!(served > 0 && idle == 0, "{bytes}: {host} {engine}");
+        assert_eq!(processed, engine * bytes);
+    }
+}
+
+#[test]
+fn a_connection_outlives_the_engine_that_fails_in_it() {
+    let lab = Lab::new("outlive");
+    lab.certificate("ec -pkeyopt ec_paramgen_curve:prime256v1");
+    let answer = noise(2_000_000);
+    lab.write("answer", &answer);
+    fs::create_dir(lab.path("gantry")).unwrap();
+    let none = Path::new("/dev/null");
+    let engine = lab.configuration("CIPHERS = ALL\nDEVICES = model:faulty=on\nPOLICY = pin:model:faulty");
+    let connect = |faults: &str, server: &Path, client: &Path, arguments: &str| {
+        let model = "faulty = \"like=faulty,aes-128-ccm=2000+4000\"";
+        lab.write("gantry/gantry.toml", format!("faults = \"{faults}\"\n[models]\n{model}\n"));
+        tls(&lab, server, client, arguments)
+    };
+    // Suites whose records are one request each.
+    for arguments in ["-tls1_3 -ciphersuites TLS_AES_128_CCM_SHA256", "-tls1_2 -cipher ECDHE-ECDSA-AES128-GCM-SHA256"] {
+        // After some records: each request fails, the engine is pulled, it does not answer. And one that is busy all the time.
+        for faults in ["after=70,errors=1/1", "gone=70", "after=70,stalls=1/1", "full=1/2,late=1/2"] {
+            for (server, client) in [(&*engine, none), (none, &*engine)] {
+                connect(faults, server, client, arguments).unwrap_or_else(|error| panic!("{faults}: {error}"));
+            }
+        }
+        // The engine is really in it: what it seals wrongly ends the connection, and until then every byte is right.
+        assert!(connect("after=70,wrong=1/1", &engine, none, arguments).is_err(), "not used");
+        let got = fs::read(lab.path("got")).unwrap();
+        assert!(!got.is_empty() && answer.starts_with(&got), "{arguments}: wrong bytes");
+        assert!(fs::read_to_string(lab.path("error")).unwrap().contains("bad record mac"), "{arguments}");
+    }
+}
