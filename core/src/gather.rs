@@ -8,6 +8,9 @@
 //! Threads that ask for one thing at a time wait only where there are more of them than CPUs. Then somebody has to wait anyway,
 //! and whoever lays a request down lets another thread run: no CPU is idle for the sake of company, and nobody has to be woken.
 //! What that costs is measured, as CPU time of the thread that waited; company that saves less is not looked for.
+//!
+//! A piece of a message meets others as a whole one does. Where a message is to live is another question, which has to be answered
+//! before its first piece: a caller who has a place of his own for it asks with [`Session::begin`](crate::Session::begin).
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -15,7 +18,6 @@ use std::task::{Wake, Waker};
 use std::thread::{LocalKey, Thread};
 use std::time::Duration;
 
-use crate::Outcome;
 use crate::backlog::Sender;
 use crate::dispatch::Dispatcher;
 use crate::driver::Operands;
@@ -23,17 +25,18 @@ use crate::error::Result;
 use crate::inbox::Inbox;
 use crate::job::{List, lend};
 use crate::request::{Request, Shape};
-use crate::route::Company;
+use crate::route::{Company, Question};
 use crate::session::Inner;
 use crate::stack::Stack;
 use crate::stats::{Stats, Watch};
 use crate::sync::{AtomicUsize, Ordering};
+use crate::{Outcome, Stream};
 
 /// Requests of fewer bytes are never worth a wait: they are done before another thread runs.
 pub(crate) const SMALLEST: usize = 4 << 10;
 
-/// Nanoseconds after which a thread goes with those that are there, however few.
-const LONGEST: u64 = 1_000_000;
+/// After so long a thread goes with those that are there, however few, unless the framework says otherwise.
+pub(crate) const LONGEST: Duration = Duration::from_millis(1);
 /// A thread lets others run this many times for each request that it would like to have, before it goes with those that are there.
 const TURNS: usize = 2;
 /// How long a thread whose request others have sleeps, until it looks whether a device is to be polled.
@@ -46,14 +49,22 @@ const FORGET: u32 = 1024;
 /// What it costs to let other threads run, on the machine at hand.
 pub(crate) struct Waits {
     cores: usize,
+    /// Nanoseconds that a thread waits at most; 0: nobody waits.
+    longest: u64,
     /// Nanoseconds of CPU time, for one thread and one request.
     cost: AtomicUsize,
 }
 
 impl Waits {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(longest: Duration) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { cores, cost: AtomicUsize::new(2500) }
+        let longest = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX);
+        Self { cores, longest, cost: AtomicUsize::new(2500) }
+    }
+
+    /// How many of the threads of the process there are to a CPU. Those who run on the other CPUs are no company: they do not wait.
+    fn crowd(&self) -> usize {
+        if self.longest == 0 { 0 } else { Stats::threads() / self.cores }
     }
 
     /// Takes in what a wait cost, by a small step: a thread may have had other things to do in it, a signal for one. Steps
@@ -93,27 +104,45 @@ impl Inner {
         shape: Shape,
         watch: &mut Watch<'_>,
     ) -> Result<Outcome> {
+        let presence = self.presence(shape);
+        match presence.company() {
+            Some(company) => self.gather(company, Request::new(operands.reborrow(), None), shape),
+            None => self.run_direct(operands, watch, 0, None, &mut None),
+        }
+    }
+
+    /// Counts the calling thread among those that have a request for which company would pay, if it would.
+    pub(crate) fn presence(&self, shape: Shape) -> Presence<'_> {
         let waits = self.gantry.waits();
         // Nothing that threads share is written as long as each can have a CPU, or company does not pay.
-        // Those who run on the other CPUs are no company: they do not wait.
-        let most = Stats::threads() / waits.cores;
+        let most = waits.crowd();
         if most > 1 {
             let Company { requests, saving_ns } = self.company(shape.operation, shape.bytes, most);
             if requests > 1 && waits.pays(saving_ns) {
-                let inside = Inside::of(self.gantry.meeting(self.params.algorithm()));
-                if inside.0.threads() / waits.cores >= requests {
-                    return self.gather(inside.0, requests, operands, shape);
-                }
-                return self.run_direct(operands, watch, 0, None, &mut None);
+                let meeting = self.gantry.meeting(self.params.algorithm());
+                meeting.enter();
+                let comes = meeting.threads() / waits.cores >= requests;
+                return Presence { meeting: Some(meeting), company: if comes { requests } else { 1 } };
             }
         }
-        self.run_direct(operands, watch, 0, None, &mut None)
+        Presence::default()
     }
 
-    fn gather(&self, meeting: &Meeting, company: usize, operands: &mut Operands<'_>, shape: Shape) -> Result<Outcome> {
-        let home = Inbox::new();
+    /// The same for work that others than our devices may do. It is work all the same: policies learn what company is worth after
+    /// enough of it, wherever it was done.
+    pub(crate) fn presence_of_work(&self, shape: Shape) -> Presence<'_> {
+        let presence = self.presence(shape);
+        if presence.meeting.is_none() && self.gantry.waits().crowd() > 1 {
+            let _ = self.ask(&Question::one(shape, 0));
+        }
+        presence
+    }
+
+    /// Runs a request with so many others if they come.
+    pub(crate) fn gather(&self, company: usize, request: Request<'_>, shape: Shape) -> Result<Outcome> {
+        let (home, meeting) = (Inbox::new(), self.gantry.meeting(self.params.algorithm()));
         let mut dispatcher = Dispatcher::new(&home, Sender::default());
-        let mut request = [Request::new(operands.reborrow(), None)];
+        let mut request = [request];
         request[0].link.shape = shape;
         lend(&mut request, Some(self), &home, |handles| {
             let mut done = List::new();
@@ -140,7 +169,7 @@ impl Inner {
         }
         let before = if is_due(&LEFT, MEASURED) { clock.cpu() } else { None };
         let mut there = dispatcher.post(meeting, request);
-        let end = clock.now().saturating_add(LONGEST);
+        let end = clock.now().saturating_add(gantry.waits().longest);
         let mut turns = TURNS * company;
         while there < company && turns > 0 && clock.now() < end {
             std::thread::yield_now();
@@ -189,19 +218,34 @@ pub(crate) fn this_thread() -> Waker {
     WAKER.with(Clone::clone)
 }
 
-/// A thread that is inside, until this is dropped.
-struct Inside<'m>(&'m Meeting);
+/// How a message begins, from [`Session::begin`](crate::Session::begin).
+pub enum Beginning<'s> {
+    /// On a device that works on several at a time: it has the first piece, together with what other threads had.
+    Together(Stream),
+    /// Nothing was done: wherever the caller has the message, it is as well off there.
+    Alone(Presence<'s>),
+}
 
-impl<'m> Inside<'m> {
-    fn of(meeting: &'m Meeting) -> Self {
-        meeting.enter();
-        Self(meeting)
+/// As long as this lives, other threads count with the one that has it: who is at work alone while there are more threads than CPUs
+/// would have waited for company, if there were any.
+#[derive(Default)]
+pub struct Presence<'s> {
+    meeting: Option<&'s Meeting>,
+    company: usize,
+}
+
+impl Presence<'_> {
+    /// How many may meet now.
+    pub(crate) fn company(&self) -> Option<usize> {
+        (self.company > 1).then_some(self.company)
     }
 }
 
-impl Drop for Inside<'_> {
+impl Drop for Presence<'_> {
     fn drop(&mut self) {
-        self.0.leave();
+        if let Some(meeting) = self.meeting {
+            meeting.leave();
+        }
     }
 }
 
@@ -321,7 +365,7 @@ mod tests {
 
     #[test]
     fn waits_that_cost_more_than_they_save_stop_and_are_tried_again_by_and_by() {
-        let waits = Waits::new();
+        let waits = Waits::new(LONGEST);
         let saving = 3000;
         assert!(waits.pays(saving));
         let mut learned = 0;

@@ -77,6 +77,7 @@ pub use clock::{Clock, RealClock, VirtualClock};
 pub use error::{Error, Fault, Misuse, Refusal, Result, Unsupported};
 #[cfg(feature = "futures")]
 pub use future::{Running, TaskQueue};
+pub use gather::{Beginning, Presence};
 pub use params::{Direction, SessionParams};
 pub use queue::{Queue, QueueOptions, Rejected, Ticket, Why};
 pub use registry::{DeviceState, Gantry, GantryBuilder, RegisteredDevice, WeakGantry};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::backlog::Backlog;
 use crate::driver::{Capability, Class, Device, DeviceInfo, DeviceQueue, DeviceSession, Driver, Found};
-use crate::gather::{Meeting, Waits};
+use crate::gather::{LONGEST, Meeting, Waits};
 use crate::guard::{guarded, survived};
 use crate::health::{Deadlines, Trust};
 use crate::kat::{self, Failure};
@@ -55,6 +55,7 @@ impl Gantry {
             counting: true,
             publisher: None,
             verify: 0,
+            company_wait: LONGEST,
         }
     }
 
@@ -200,6 +201,7 @@ pub struct GantryBuilder {
     publisher: Option<Publisher>,
     verify: u32,
     costs: Option<Arc<dyn CostStore>>,
+    company_wait: Duration,
 }
 
 impl GantryBuilder {
@@ -247,6 +249,14 @@ impl GantryBuilder {
         self
     }
 
+    /// How long a thread that asks for one thing at a time waits for company at most, where there are more threads than CPUs and company
+    /// saves more than the wait costs. With zero nobody waits. It is a millisecond unless this is called.
+    #[must_use]
+    pub fn company_wait(mut self, longest: Duration) -> Self {
+        self.company_wait = longest;
+        self
+    }
+
     /// Whether anything is counted; it is unless this is called. What counting costs is measured with it.
     #[must_use]
     pub fn counting(mut self, counting: bool) -> Self {
@@ -271,13 +281,13 @@ impl GantryBuilder {
 
     /// The framework.
     pub fn build(self) -> Gantry {
-        let Self { devices, policy, clock, counting, publisher, verify, costs } = self;
+        let Self { devices, policy, clock, counting, publisher, verify, costs, company_wait } = self;
         let ledgers = Ledgers::new(Arc::new(Shared { store: costs, ..Shared::default() }));
         let names = devices.iter().map(|device| (device.name().to_owned(), device.class())).collect();
         let stats = Stats::new(counting, names, clock.clone(), publisher);
         let meetings = Algorithm::ALL.iter().map(|_| Meeting::default()).collect();
-        let common =
-            Arc::new(Common { clock, stats, ailing: AtomicUsize::new(0), meetings, waits: Waits::new(), verify });
+        let waits = Waits::new(company_wait);
+        let common = Arc::new(Common { clock, stats, ailing: AtomicUsize::new(0), meetings, waits, verify });
         for (place, device) in devices.iter().enumerate() {
             if let Some(present) = device.present() {
                 present.surroundings.get_or_init(|| Surroundings { place, common: common.clone() });

@@ -443,7 +443,7 @@ impl<'a> Request<'a> {
         self.body.operands = operands;
     }
 
-    fn of_stream(operands: Operands<'a>, bound: Bound, broken: &'a mut bool) -> Self {
+    pub(crate) fn of_stream(operands: Operands<'a>, bound: Bound, broken: &'a mut bool) -> Self {
         let mut request = Self::new(operands, Some(bound));
         request.body.broken = Some(broken);
         request

@@ -9,7 +9,7 @@ use crate::backlog::Sender;
 use crate::dispatch::Dispatcher;
 use crate::driver::{Buffers, Capability, DeviceSession, Operands};
 use crate::error::{Error, Fault, Misuse, Refusal, Result, Unsupported};
-use crate::gather;
+use crate::gather::{self, Beginning, Presence};
 use crate::guard::guarded;
 use crate::inbox::Inbox;
 use crate::job::{Handle, List, lend};
@@ -150,6 +150,32 @@ impl Session {
         Ok(Stream::new(self.inner.clone(), state, route))
     }
 
+    /// Begins a message that arrives in pieces with the first of them, if that meets others of other threads: for a caller who has a
+    /// place of his own for messages, as good as plain software, and is told when our devices are better.
+    pub fn begin(&self, input: &[u8]) -> Beginning<'_> {
+        let operation = self.inner.params.stream_operation();
+        let presence = match operation.filter(|operation| self.gathers(*operation, input.len())) {
+            Some(operation) => {
+                self.inner.counters().here(); // there is a thread more
+                self.inner.presence_of_work(Shape { operation, bytes: input.len(), in_place: false })
+            }
+            None => Presence::default(),
+        };
+        if let Some(company) = presence.company()
+            && let Ok(mut stream) = self.stream(company)
+            && stream.has_lanes()
+            && stream.meet(company, input).is_ok()
+        {
+            return Beginning::Together(stream);
+        }
+        Beginning::Alone(presence)
+    }
+
+    /// Whether requests of so many bytes, or pieces of messages, meet those of other threads when these are there.
+    pub fn gathers(&self, operation: Operation, bytes: usize) -> bool {
+        bytes >= gather::SMALLEST && self.inner.has_lanes(operation)
+    }
+
     /// Data that arrives in pieces, chained across them.
     pub fn cipher_stream(&self, operation: Operation, iv: &[u8]) -> Result<CipherStream> {
         let mut nothing = [];
@@ -182,7 +208,7 @@ impl Session {
             watch.here().outcome(Site::nowhere(self.inner.params.algorithm(), shape.operation), outcome);
             return Ok(outcome);
         }
-        if shape.bytes >= gather::SMALLEST && self.inner.has_lanes(shape.operation) {
+        if self.gathers(shape.operation, shape.bytes) {
             return self.inner.run_in_company(&mut operands, shape, &mut watch);
         }
         self.inner.run_direct(&mut operands, &mut watch, 0, None, &mut None)

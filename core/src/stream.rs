@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::driver::{self, Buffers, DigestStream};
+use crate::driver::{self, Buffers, DigestStream, Operands};
 use crate::error::{Error, Fault, Result};
+use crate::gather;
 use crate::guard::guarded;
+use crate::request::Shape;
 use crate::route::Route;
 use crate::session::Inner;
-use crate::{Misuse, Operation, Outcome, Session};
+use crate::{Misuse, Operation, Outcome, Request, Session};
 
 /// The state of a digest or MAC whose message arrives in pieces; from [`Session::stream`].
 ///
@@ -42,7 +44,34 @@ impl Stream {
     /// Takes the next piece, of any length.
     pub fn update(&mut self, input: &[u8]) -> Result<()> {
         self.whole()?;
-        self.step(input.len(), |state| state.update(input))
+        if input.len() < gather::SMALLEST || !self.has_lanes() {
+            return self.step(input.len(), |state| state.update(input));
+        }
+        let session = self.session.clone();
+        let presence = session.presence(self.shape(input));
+        match presence.company() {
+            Some(company) => self.meet(company, input),
+            None => self.step(input.len(), |state| state.update(input)),
+        }
+    }
+
+    /// Takes the next piece together with so many pieces and messages of other threads, if they come.
+    pub(crate) fn meet(&mut self, company: usize, input: &[u8]) -> Result<()> {
+        let shape = self.shape(input);
+        let Self { session, state, route, broken } = self;
+        let bound = Bound { session: Arc::as_ptr(session), route: *route };
+        let request = Request::of_stream(Operands::Update { stream: &mut **state, input }, bound, broken);
+        session.gather(company, request, shape).map(drop)
+    }
+
+    /// Whether its device works on several at a time.
+    pub(crate) fn has_lanes(&self) -> bool {
+        let place = self.session.place(self.route.device);
+        place.is_some_and(|place| self.session.candidates[place].capability.lanes > 1)
+    }
+
+    fn shape(&self, input: &[u8]) -> Shape {
+        Shape { operation: self.state.operation(), bytes: input.len(), in_place: false }
     }
 
     /// Writes the digest or MAC, and stands at the beginning of the next message.

@@ -57,6 +57,7 @@ use std::io;
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use gantry::Gantry;
 use gantry::driver::Driver;
@@ -119,6 +120,9 @@ pub fn open(config: Config) -> Result<Gantry, Error> {
 pub fn open_with(config: Config, own: &[&dyn Driver]) -> Result<Gantry, Error> {
     let mut builder =
         Gantry::builder().clock(Arc::new(MachineClock::default())).verify(config.verify.value.map_or(0, NonZero::get));
+    if let Some(wait) = config.gather_us.value {
+        builder = builder.company_wait(Duration::from_micros(wait));
+    }
     if let Some(publish) = stats::publisher(&config) {
         builder = builder.publish(stats::EVERY, publish);
     }
