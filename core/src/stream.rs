@@ -44,14 +44,21 @@ impl Stream {
     /// Takes the next piece, of any length.
     pub fn update(&mut self, input: &[u8]) -> Result<()> {
         self.whole()?;
+        self.step(input.len(), |state| state.update(input))
+    }
+
+    /// The same, together with pieces and messages of other threads where that is better for all of them, as
+    /// [`Session::run`] does with whole messages. The thread may let others run until they are enough.
+    pub fn update_in_company(&mut self, input: &[u8]) -> Result<()> {
+        self.whole()?;
         if input.len() < gather::SMALLEST || !self.has_lanes() {
-            return self.step(input.len(), |state| state.update(input));
+            return self.update(input);
         }
         let session = self.session.clone();
         let presence = session.presence(self.shape(input));
         match presence.company() {
             Some(company) => self.meet(company, input),
-            None => self.step(input.len(), |state| state.update(input)),
+            None => self.update(input),
         }
     }
 

@@ -295,7 +295,10 @@ mod tests {
                 "0.toml:1: cpu cannot be 'avx521': it is auto, avx512, avx2 or base; did you mean avx512?",
             ),
             ("gather_us = -1", "0.toml:1: gather_us cannot be '-1': it is auto or a number from 0 to 1000000"),
-            ("gather_us = 1000001", "0.toml:1: gather_us cannot be '1000001': it is auto or a number from 0 to 1000000"),
+            (
+                "gather_us = 1000001",
+                "0.toml:1: gather_us cannot be '1000001': it is auto or a number from 0 to 1000000",
+            ),
             ("verify = 0.001", "0.toml:1: verify cannot be '0.001': it is off or 1/N"),
             ("verify = \"1/0\"", "0.toml:1: verify cannot be '1/0': it is off or 1/N"),
             ("cpu = 3", "0.toml:1: cpu cannot be '3': it is auto, avx512, avx2 or base"),

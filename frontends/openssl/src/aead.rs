@@ -84,7 +84,7 @@ impl Sealed {
             stream: None,
             engine: Engine::default(),
             iv_len: NONCE,
-            elsewhere: wrapped.asked(),
+            elsewhere: wrapped.asked(wrapped.algorithm()),
         }
     }
 

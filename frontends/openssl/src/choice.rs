@@ -34,6 +34,8 @@ impl Sizes {
     pub(crate) const ALL: Sizes = Sizes((2 << HIGHEST) - 1);
     /// Those of which it may pay to ask.
     pub(crate) const LARGE: Sizes = Sizes((2 << HIGHEST) - (1 << LOWEST));
+    /// Those that may meet others of other threads: 4 KiB and more.
+    pub(crate) const COMPANY: Sizes = Sizes((2 << HIGHEST) - (1 << 12));
 
     #[inline(always)]
     pub(crate) fn has(self, bytes: usize) -> bool {
@@ -46,8 +48,8 @@ pub(crate) struct Choices(Box<[Choice]>);
 
 impl Choices {
     /// Requests of other sizes than `asked` are the host's.
-    pub(crate) fn new(asked: Sizes) -> Self {
-        Self((0..Algorithm::ALL.len() * 2).map(|_| Choice::new(asked)).collect())
+    pub(crate) fn new(asked: impl Fn(Algorithm) -> Sizes) -> Self {
+        Self(Algorithm::ALL.iter().flat_map(|algorithm| [asked(*algorithm); 2]).map(Choice::new).collect())
     }
 
     pub(crate) fn of(&self, algorithm: Algorithm, operation: Operation) -> &Choice {
@@ -81,6 +83,8 @@ pub(crate) enum State {
     Host,
     /// A device is faster, or named by the operator.
     Device,
+    /// The host is faster, or alone, with one request; a device may be with those of several threads.
+    Company,
 }
 
 /// Who serves a request.
@@ -113,6 +117,7 @@ impl Choice {
         match self.class(bytes).state.load(Relaxed) {
             0 => State::Unasked,
             2 => State::Device,
+            3 => State::Company,
             _ => State::Host,
         }
     }
@@ -221,6 +226,16 @@ mod tests {
         assert_eq!((choice.state(1), choice.state(16), choice.state(32)), (State::Device, State::Host, State::Unasked));
         let elsewhere = |bytes| choice.elsewhere().has(bytes);
         assert!(elsewhere(0) && elsewhere(15) && !elsewhere(16) && elsewhere(32));
+    }
+
+    #[test]
+    fn what_may_meet_others_is_asked_about_each_time() {
+        let choice = Choice::new(Sizes::COMPANY);
+        let elsewhere = |bytes| choice.elsewhere().has(bytes);
+        assert!(!elsewhere(4095) && elsewhere(4096) && elsewhere(1 << 20));
+        choice.set(4096, State::Company);
+        assert_eq!((choice.state(5000), choice.gain_ns(5000)), (State::Company, 0));
+        assert!(elsewhere(5000), "company may come with the next one");
     }
 
     #[test]

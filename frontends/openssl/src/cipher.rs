@@ -173,7 +173,7 @@ impl Keyed {
 
     /// Calls with other numbers of bytes can go straight to the host.
     pub(crate) fn elsewhere(&self, wrapped: &Wrapped) -> Sizes {
-        self.choice(wrapped).map_or(wrapped.asked(), Choice::elsewhere)
+        self.choice(wrapped).map_or(wrapped.asked(wrapped.algorithm()), Choice::elsewhere)
     }
 
     /// Runs one request on a device if it is better there, and says whether it did; otherwise it is the host's.

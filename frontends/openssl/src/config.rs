@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use gantry::Algorithm;
 use gantry::driver::Class;
+use gantry::{Algorithm, Kind};
 use gantry_runtime::Config;
 
 use crate::choice::Sizes;
@@ -75,7 +75,7 @@ impl Soft {
 }
 
 /// The keys of the section, each with what it takes.
-pub(crate) const KEYS: [(&str, &str); 10] = [
+pub(crate) const KEYS: [(&str, &str); 11] = [
     ("CIPHERS", "ALL, NONE or names with commas between"),
     ("DIGESTS", "ALL, NONE or names with commas between"),
     ("MACS", "ALL, NONE or names with commas between"),
@@ -84,6 +84,7 @@ pub(crate) const KEYS: [(&str, &str); 10] = [
     ("USE_SOFTDRIVERS", "0 (hardware only), 1 (any device) or 2 (hardware and kernel)"),
     ("DEVICES", "NAME=on or NAME=off, with commas between"),
     ("POLICY", "the name of a policy, as in gantry.toml"),
+    ("GATHER_US", "auto or a number of microseconds from 0 (nobody waits for company) to 1000000"),
     ("STATS", "the path of a folder, or off"),
     ("FORCE_FAIL", "yes or no"),
 ];
@@ -105,9 +106,13 @@ impl Settings {
         }
     }
 
-    /// The requests that may be led elsewhere.
-    pub(crate) fn asked(&self) -> Sizes {
-        if self.policy_named { Sizes::ALL } else { Sizes::LARGE }
+    /// The requests that may be led elsewhere. A digest is the host's unless it meets others.
+    pub(crate) fn asked(&self, algorithm: Option<Algorithm>) -> Sizes {
+        match algorithm.map(Algorithm::kind) {
+            _ if self.policy_named => Sizes::ALL,
+            Some(Kind::Digest) => Sizes::COMPANY,
+            _ => Sizes::LARGE,
+        }
     }
 
     /// Reads the section through `value`, and what Gantry's own files and variables say below it. The error is a sentence
@@ -159,6 +164,9 @@ impl Settings {
             ("POLICY", value) => {
                 self.runtime.set("policy", value, "POLICY").map_err(|error| error.to_string())?;
                 self.policy_named = true;
+            }
+            ("GATHER_US", value) => {
+                self.runtime.set("gather_us", value, "GATHER_US").map_err(|error| error.to_string())?;
             }
             ("STATS", "off") => self.stats = None,
             ("STATS", path) if path.starts_with('/') => self.stats = Some(path.into()),
@@ -254,6 +262,8 @@ mod tests {
             ("DEVICES", "lanes"),
             ("DEVICES", "software=off"),
             ("POLICY", "fastest"),
+            ("GATHER_US", "1000001"),
+            ("GATHER_US", "soon"),
             ("STATS", "here"),
             ("FORCE_FAIL", "maybe"),
         ] {

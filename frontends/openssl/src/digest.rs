@@ -1,7 +1,7 @@
 //! Messages of digests and MACs: the state of one lives where its first piece went.
 
 use gantry::driver::Operands;
-use gantry::{Algorithm, Operation, SessionParams, Stream};
+use gantry::{Algorithm, Beginning, Operation, Presence, SessionParams, Stream};
 use zeroize::Zeroizing;
 
 use crate::boundary::Wrapped;
@@ -95,9 +95,37 @@ impl Digesting {
             Phase::Begun => {
                 let known = wrapped.opened().zip(algorithm);
                 let choice = known.map(|(framework, algorithm)| framework.choice(algorithm, operation(algorithm)));
-                choice.map_or(wrapped.asked(), Choice::elsewhere)
+                choice.map_or(wrapped.asked(algorithm), Choice::elsewhere)
             }
         }
+    }
+
+    /// The next piece of a digest, if it is the first one and those of other threads meet it: then `None`, and it is done. If not,
+    /// nothing is done, and as long as the answer lives others may count on this thread.
+    pub(crate) fn meet<'w>(
+        &mut self,
+        wrapped: &'w Wrapped,
+        algorithm: Algorithm,
+        input: &[u8],
+        fresh: bool,
+    ) -> Option<Presence<'w>> {
+        if self.phase == Phase::Begun
+            && fresh
+            && let Some(framework) = wrapped.opened()
+            && framework.may_meet(algorithm, input.len())
+            && let Some(session) = framework.digest(algorithm)
+        {
+            match session.begin(input) {
+                Beginning::Alone(presence) => return Some(presence),
+                Beginning::Together(stream) => {
+                    (self.work, self.phase) = (Work::Stream(stream), Phase::Ours);
+                    self.engine.belong_to(framework);
+                    wrapped.count(Operation::Digest, Side::Device, input.len());
+                    return None;
+                }
+            }
+        }
+        Some(Presence::default())
     }
 
     /// The next piece. `fresh`: none went by before.
@@ -112,6 +140,10 @@ impl Digesting {
         let (bytes, operation) = (input.len(), operation(algorithm));
         if self.phase == Phase::Ours {
             let good = match &mut self.work {
+                // In the child of a fork the other threads are not there, whatever is known of them.
+                Work::Stream(stream) if wrapped.opened().is_some_and(|framework| self.engine.is_of(framework)) => {
+                    stream.update_in_company(input).is_ok()
+                }
                 Work::Stream(stream) => stream.update(input).is_ok(),
                 Work::Held(held) if held.len() + bytes <= HELD => {
                     held.extend_from_slice(input);

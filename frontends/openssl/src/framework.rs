@@ -1,14 +1,15 @@
 //! The framework of a provider: opened at the first request that may need it, and once more in each child of a fork.
 
 use std::fs;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Instant;
 
-use gantry::driver::{Driver, Operands};
+use gantry::driver::{Class, Driver, Operands};
 use gantry::route::Pin;
 use gantry::{Algorithm, Gantry, Kind, Operation, Session, SessionParams};
 
-use crate::choice::{Choice, Choices, Side, Sizes, State};
+use crate::choice::{Choice, Choices, Side, State};
 use crate::config::{Settings, Soft};
 use crate::pair;
 
@@ -19,8 +20,8 @@ pub(crate) static GENERATION: AtomicU32 = AtomicU32::new(0);
 pub(crate) struct Framework {
     gantry: Gantry,
     choices: Choices,
-    /// Requests of other sizes are the host's.
-    asked: Sizes,
+    /// By algorithm: those of digests, of which one is enough.
+    digests: Box<[OnceLock<Option<Session>>]>,
     soft: Soft,
     /// The policy was named, and is followed without a trial.
     named: bool,
@@ -37,8 +38,8 @@ impl Framework {
         let gantry = gantry_runtime::open_with(settings.runtime.clone(), &[host]).ok()?;
         Some(Self {
             gantry,
-            choices: Choices::new(settings.asked()),
-            asked: settings.asked(),
+            choices: Choices::new(|algorithm| settings.asked(Some(algorithm))),
+            digests: Algorithm::ALL.iter().map(|_| OnceLock::new()).collect(),
             soft: settings.soft,
             named: settings.policy_named,
             generation: GENERATION.load(Relaxed),
@@ -47,6 +48,39 @@ impl Framework {
 
     pub(crate) fn choice(&self, algorithm: Algorithm, operation: Operation) -> &Choice {
         self.choices.of(algorithm, operation)
+    }
+
+    /// The session of a digest.
+    pub(crate) fn digest(&self, algorithm: Algorithm) -> Option<&Session> {
+        let session = || self.gantry.session(SessionParams::new(algorithm, &[])).ok();
+        self.digests[algorithm as usize].get_or_init(session).as_ref()
+    }
+
+    fn session(&self, params: SessionParams) -> Option<Session> {
+        match params.algorithm().kind() {
+            Kind::Digest => self.digest(params.algorithm()).cloned(),
+            _ => self.gantry.session(params).ok(),
+        }
+    }
+
+    /// What becomes of requests for which no device is faster alone.
+    fn without_device(&self, session: &Session, operation: Operation, bytes: usize) -> State {
+        let may_meet = operation == Operation::Digest && self.has_lanes();
+        if may_meet && session.gathers(operation, bytes) { State::Company } else { State::Host }
+    }
+
+    /// Whether the first piece of a digest, of so many bytes, may meet others.
+    pub(crate) fn may_meet(&self, algorithm: Algorithm, bytes: usize) -> bool {
+        match self.choice(algorithm, Operation::Digest).state(bytes) {
+            State::Company => true,
+            State::Device => self.has_lanes(),
+            State::Unasked | State::Host => false,
+        }
+    }
+
+    /// Whether the operator allows the devices that have lanes.
+    fn has_lanes(&self) -> bool {
+        self.soft.allows(Class::Simd)
     }
 
     /// Where requests of these sizes would go, and why: of each the device, its class and the reason.
@@ -67,7 +101,7 @@ impl Framework {
         let device = session.route(operation, bytes, 1).map(|route| &self.gantry.devices()[route.device]);
         let device = device.filter(|device| device.name() != crate::host::NAME && self.soft.allows(device.class()));
         match device {
-            None => choice.set(bytes, State::Host),
+            None => choice.set(bytes, self.without_device(session, operation, bytes)),
             Some(_) if self.named => choice.set(bytes, State::Device),
             Some(device) => {
                 let on = |name: &str| {
@@ -84,7 +118,7 @@ impl Framework {
                 let times = trial.and_then(|(host, device)| shortest(&host, &device, operation, Choice::sample(bytes)));
                 match times {
                     Some((host, device)) => choice.tried(bytes, host, device),
-                    None => choice.set(bytes, State::Host),
+                    None => choice.set(bytes, self.without_device(session, operation, bytes)),
                 }
             }
         }
@@ -176,10 +210,10 @@ impl Engine {
         algorithm: Algorithm,
     ) -> Side {
         self.forget_if_older(framework.generation);
-        if self.refused || !framework.asked.has(bytes) {
+        let choice = framework.choice(algorithm, operation);
+        if self.refused || !choice.elsewhere().has(bytes) {
             return Side::Host;
         }
-        let choice = framework.choice(algorithm, operation);
         if choice.state(bytes) == State::Unasked {
             match self.session(framework, &params) {
                 Some(session) => framework.ask(&session, operation, bytes),
@@ -209,6 +243,16 @@ impl Engine {
         opened.ok()
     }
 
+    /// Something begins without a session of its own.
+    pub(crate) fn belong_to(&mut self, framework: &Framework) {
+        self.forget_if_older(framework.generation);
+    }
+
+    /// Whether what is under way began in this process.
+    pub(crate) fn is_of(&self, framework: &Framework) -> bool {
+        self.generation == framework.generation
+    }
+
     /// The session, once it is this context's turn to use it.
     pub(crate) fn session_now(&mut self) -> Option<&Session> {
         self.open = self.session.is_some();
@@ -223,7 +267,7 @@ impl Engine {
 
     fn session(&mut self, framework: &Framework, params: &impl Fn() -> SessionParams) -> Option<Session> {
         if self.session.is_none() {
-            self.session = framework.gantry.session(params()).ok();
+            self.session = framework.session(params());
             self.refused = self.session.is_none();
         }
         self.session.clone()

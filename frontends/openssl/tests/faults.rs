@@ -137,6 +137,56 @@ fn sixteen_threads_share_what_was_fetched() {
     }
 }
 
+/// Threads that share a CPU meet where company is known to pay. What is known is made up here: that several requests take a
+/// quarter of the time on the lanes, and that any wait is worth it.
+#[test]
+fn threads_that_share_a_cpu_meet_and_have_their_own_digests() {
+    let lab = Lab::new("gather");
+    let program = lab.compile("tests/gather.c");
+    fs::create_dir(lab.path("stats")).unwrap();
+    let run = |section: &str| {
+        let stats = lab.path("stats");
+        let configuration = lab.configuration(&format!("DIGESTS = SHA2-256\nSTATS = {}\n{section}", stats.display()));
+        let mut command = lab.command("taskset", Path::new("/dev/null"));
+        command.args(["-c", "0"]).arg(&program).arg(&configuration).env("XDG_CACHE_HOME", lab.path("cache"));
+        let output = text(&command.output().unwrap());
+        (output, lab::counted(&lab)["SHA2-256"])
+    };
+    // The first one finds out what there is to know.
+    assert_eq!(run("").0, "the same\n");
+    let kept = fs::read_dir(lab.path("cache/gantry")).unwrap().next().unwrap().unwrap().path();
+    let text = fs::read_to_string(&kept).unwrap();
+    fs::write(&kept, dear_alone(&text)).unwrap();
+    let (said, [_, _, devices, ..]) = run("");
+    assert_eq!(said, "the same\n");
+    assert!(devices > 0, "nobody met");
+    let (said, [host, _, devices, ..]) = run("GATHER_US = 0");
+    assert_eq!((&*said, devices), ("the same\n", 0));
+    assert!(host > 0);
+    // Nobody meets on devices that the operator does not want.
+    for section in ["USE_SOFTDRIVERS = 0", "DEVICES = lanes=off"] {
+        let (said, [_, _, devices, ..]) = run(section);
+        assert_eq!((&*said, devices), ("the same\n", 0), "{section}");
+    }
+    assert_eq!(run("FORCE_FAIL = yes").0, "failed\n");
+}
+
+/// The costs that were kept, with lanes that are slow with one request and four times as fast with several.
+fn dear_alone(kept: &str) -> String {
+    const SIZES: usize = 13;
+    let mut costs: serde_json::Value = serde_json::from_str(kept).unwrap();
+    let requests: Vec<f64> =
+        costs["requests"].as_array().unwrap().iter().filter_map(serde_json::Value::as_f64).collect();
+    for record in costs["costs"].as_array_mut().unwrap() {
+        let gain = if record["device"] == "lanes" { 4.0 } else { 1.0 };
+        for (at, cell) in record["wall_ns"].as_array_mut().unwrap().iter_mut().enumerate() {
+            let requests = requests[at / SIZES];
+            *cell = (1e7 * if requests > 1.0 { requests / gain } else { 1.0 }).into();
+        }
+    }
+    costs.to_string()
+}
+
 #[test]
 fn two_libcryptos_in_one_process_do_not_mix() {
     let lab = Lab::new("twice");

@@ -121,6 +121,10 @@ unsafe fn ours(context: *mut c_void, input: *const u8, length: usize) -> c_int {
             return 0;
         }
         let Some(algorithm) = wrapped.algorithm() else { return 0 };
+        let Some(_presence) = this.state.message.meet(wrapped, algorithm, slice, this.state.fresh) else {
+            this.settle(wrapped);
+            return 1;
+        };
         let params = || SessionParams::new(algorithm, &[]);
         let result = match this.state.message.update(wrapped, algorithm, params, slice, this.state.fresh) {
             Done::Good => 1,

@@ -150,8 +150,8 @@ impl Wrapped {
     }
 
     /// The requests that may be led elsewhere, as long as nothing else is known.
-    pub(crate) fn asked(&self) -> Sizes {
-        self.provider().settings.asked()
+    pub(crate) fn asked(&self, algorithm: Option<Algorithm>) -> Sizes {
+        self.provider().settings.asked(algorithm)
     }
 
     /// Whether each call must be looked at: it is counted, or made to fail.
