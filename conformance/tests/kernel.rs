@@ -1,6 +1,6 @@
 //! The kernel's devices against the suite, in guests. What a kernel has, is declared for each of its series.
 //!
-//! To declare anew: `GANTRY_DECLARE=1 LAB_WRITE=conformance/declared cargo test -p gantry-conformance --test kernel --
+//! To declare anew: `GANTRY_DECLARE=1 LAB_WRITE=$PWD/conformance/declared cargo test -p gantry-conformance --test kernel --
 //! --ignored`, with `LAB_KERNEL` for another kernel.
 
 use std::path::Path;

@@ -10,6 +10,9 @@ mod crowd;
 /// Anything at all.
 mod hostile;
 
+/// What every device must show.
+mod suite;
+
 /// Not a test, but the process of a server.
 #[test]
 #[ignore = "the process of a server"]
