@@ -244,10 +244,15 @@ in_guest! {
     fn random_requests_get_right_answers() {
         let gantry = Gantry::builder().driver(&AfalgDriver::new()).build();
         let before = open_descriptors();
-        let wrong = random(&gantry, 100_000);
+        let wrong = random(&gantry, count());
         assert_eq!(wrong, 0);
         assert_eq!(open_descriptors(), before);
     }
+}
+
+/// Random requests. LAB_CALLS says another number.
+fn count() -> usize {
+    std::env::var("LAB_CALLS").map_or(100_000, |count| count.parse().unwrap())
 }
 
 /// Requests of all ciphers of all devices, there and back, and of hashes in pieces and as a whole. Returns how many were

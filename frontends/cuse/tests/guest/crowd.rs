@@ -1,3 +1,4 @@
+use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,7 +10,7 @@ use libc::{EINVAL, ENOMEM};
 use crate::client::{Crypto, DEVICE, Noise, Server, at};
 
 gantry_lab::in_guest! {
-    ["--modules", "cuse", "--timeout", "300"]
+    ["--modules", "cuse", "--cpus", "2", "--timeout", "300"]
     fn many_programs_get_what_is_theirs() {
         let mut server = Server::start();
         side_by_side();
@@ -27,7 +28,7 @@ gantry_lab::in_guest! {
         assert!(server.lives());
     }
 
-    ["--modules", "cuse", "--timeout", "300"]
+    ["--modules", "cuse", "--cpus", "2", "--timeout", "300"]
     fn nobody_waits_for_somebody_else() {
         let _server = Server::start();
         let crypto = Crypto::open();
@@ -77,8 +78,12 @@ gantry_lab::in_guest! {
     ["--modules", "cuse", "--timeout", "300"]
     fn clients_of_a_server_that_is_killed_get_errors() {
         let mut server = Server::start();
-        let mut clients: Vec<Child> = (0..4).map(|_| client("until-error")).collect();
-        thread::sleep(Duration::from_secs(1));
+        let run = |_| program("until-error", 0).stdout(Stdio::piped()).spawn().unwrap();
+        let mut clients: Vec<Child> = (0..4).map(run).collect();
+        let mut lines: Vec<_> = clients.iter_mut().map(|child| BufReader::new(child.stdout.take().unwrap()).lines()).collect();
+        for lines in &mut lines {
+            assert!(lines.any(|line| line.unwrap().contains("READY")));
+        }
         server.kill();
         let end = Instant::now() + Duration::from_secs(30);
         for client in &mut clients {
@@ -94,7 +99,7 @@ gantry_lab::in_guest! {
     }
 
     /// What a request costs, and what eight programs get out of one server together.
-    ["--modules", "cuse", "--timeout", "600"]
+    ["--modules", "cuse", "--cpus", "2", "--timeout", "600"]
     fn rates() {
         for (how, server) in [("direct", Server::start as fn() -> Server), ("retry", || Server::start_without_rights(&[]))] {
             let server = server();
@@ -158,6 +163,7 @@ fn client_process() {
         "until-error" => {
             let crypto = Crypto::open();
             let session = crypto.hash(104, &[]).unwrap();
+            println!("READY");
             let errno = loop {
                 if let Err(errno) = crypto.digest(session, 0, &[0; 4096], 32) {
                     break errno;

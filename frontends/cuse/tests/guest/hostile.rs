@@ -28,9 +28,9 @@ gantry_lab::in_guest! {
     }
 }
 
-/// Ioctls of each kind of server. LAB_IOCTLS says another number.
+/// Ioctls of each kind of server. LAB_CALLS says another number.
 fn count() -> usize {
-    std::env::var("LAB_IOCTLS").map_or(100_000, |count| count.parse().unwrap())
+    std::env::var("LAB_CALLS").map_or(100_000, |count| count.parse().unwrap())
 }
 
 fn limits() -> [(&'static str, String); 2] {

@@ -3,9 +3,8 @@ use std::path::Path;
 use crate::client::Server;
 
 gantry_lab::in_guest! {
-    /// Our driver of `/dev/crypto` in front of our server: what every device must show, through both. Caller and server take
-    /// turns, which on one processor is a switch between them; on two, each would wait for the other's processor to wake up.
-    ["--modules", "cuse", "--append", "maxcpus=1", "--timeout", "900"]
+    /// Our driver of `/dev/crypto` in front of our server: what every device must show, through both.
+    ["--modules", "cuse", "--timeout", "900"]
     fn the_device_conforms() {
         let _server = Server::start();
         let mut config = gantry_runtime::Config::default();
