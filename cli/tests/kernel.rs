@@ -1,11 +1,46 @@
-//! The commands under a real kernel with an engine, in guests. Their clock counts instructions, and they spin where they would
-//! sleep, so that what is measured there does not depend on how busy this machine is.
+//! The commands under a real kernel, in guests.
 
-use std::process::Command;
+mod gantry;
 
+use std::process::{Child, Command};
+
+use gantry::{find, json, stdout};
 use serde_json::Value;
 
 gantry_lab::in_guest! {
+    /// What there is, who wins, what that is worth, and how programs get at it.
+    ["--device", "virtio-crypto", "--modules", "aesni_intel"]
+    fn an_engine_is_explained() {
+        let on = ["--devices", "afalg=on"];
+        let devices = json(&["devices", "--json", on[0], on[1]]);
+        assert_eq!(find(&devices, "name", "afalg:virtio_crypto")["class"], "hardware");
+        assert_eq!(find(&devices, "name", "afalg:cpu")["class"], "kernel");
+
+        let kernel: Value = serde_json::from_str(&stdout(&["kernel", "--json"])).unwrap();
+        let engine = &kernel["engines"]["virtio_crypto"][0];
+        assert_eq!(engine["name"], "cbc(aes)", "{kernel}");
+        assert_eq!(engine["device"], "afalg:virtio_crypto");
+        assert_eq!(engine["preferred"], false);
+        assert!(engine["instructions"].is_string());
+        let Value::Array(algorithms) = &kernel["algorithms"] else { panic!("{kernel}") };
+        let cbc = find(algorithms, "name", "cbc(aes)");
+        assert_eq!((&cbc["af_alg"], &cbc["drivers"][0]["driver"]), (&"skcipher".into(), &"cbc-aes-aesni".into()));
+
+        let text = stdout(&["kernel", "cbc(aes)"]);
+        assert!(text.contains("virtio_crypto_aes_cbc") && text.contains("The engine of virtio_crypto"), "{text}");
+        let route = stdout(&["route", "aes-128-cbc", "--bytes", "65536", on[0], on[1]]);
+        assert!(route.contains("afalg:virtio_crypto") && route.contains("software"), "{route}");
+    }
+
+    /// The command serves programs, one of which is the command itself.
+    ["--modules", "cuse", "--timeout", "300"]
+    fn dev_crypto_is_served() {
+        let _server = Server::start();
+        let devices = json(&["devices", "--json", "--devices", "devcrypto=on"]);
+        assert_eq!(find(&devices, "name", "devcrypto:cpu")["state"], "ready");
+        stdout(&["check", "--devices", "devcrypto=on", "--device", "devcrypto:cpu", "--algorithm", "sha1,aes-128-gcm"]);
+    }
+
     /// The engine is slower on small requests and faster on large ones, and routes know where that changes.
     ["--count", "--append", "idle=poll", "--cpu", "max,aes=off", "--device", "virtio-crypto", "--timeout", "900"]
     fn an_engine_is_chosen_where_it_wins() {
@@ -21,14 +56,13 @@ gantry_lab::in_guest! {
 }
 
 /// The points of `gantry speed --regret` from 16 bytes to 64 KiB. At none of them the policy is more than 3 % slower than the
-/// best device.
+/// best device. The guest's clock counts instructions, and it spins where it would sleep: neither depends on how busy this
+/// machine is.
 fn regret() -> Vec<Value> {
     let arguments = "speed aes-128-cbc --regret --operation encrypt --bytes 16,64,256,1024,4096,16384,65536 --batch 1 \
-                     --threads 1 --seconds 0.01 --json";
-    let mut gantry = Command::new(env!("CARGO_BIN_EXE_gantry"));
-    let output = gantry.args(arguments.split_whitespace()).env("GANTRY_DEVICES", "afalg=on").output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    println!("{text}{}", String::from_utf8_lossy(&output.stderr));
+                     --threads 1 --seconds 0.01 --devices afalg=on --json";
+    let text = stdout(&arguments.split_whitespace().collect::<Vec<_>>());
+    println!("{text}");
     let Value::Array(rows) = serde_json::from_str::<Value>(&text).unwrap()["rows"].take() else { panic!("{text}") };
     assert_eq!(rows.len(), 7);
     assert!(rows.iter().all(|row| row["ratio"].as_f64().unwrap() >= 0.97), "{text}");
@@ -37,4 +71,28 @@ fn regret() -> Vec<Value> {
 
 fn best(row: &Value) -> &str {
     row["best_device"].as_str().unwrap()
+}
+
+/// `gantry devcrypto serve`, once systemd would know that it is ready.
+struct Server(Child);
+
+impl Server {
+    fn start() -> Self {
+        let folder = gantry::Folder::new("ready");
+        let path = folder.path().join("socket");
+        let socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+        let mut command: Command = gantry::command(&["devcrypto", "serve"]);
+        let server = Self(command.env("NOTIFY_SOCKET", &path).spawn().unwrap());
+        let mut message = [0; 100];
+        let length = socket.recv(&mut message).unwrap();
+        assert_eq!(&message[..length], b"READY=1");
+        server
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }

@@ -1,6 +1,9 @@
 //! What the driver does where the kernel is difficult. Each test runs in a guest of its own.
 
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use gantry::driver::{Driver, Found};
 use gantry::{Algorithm as A, DeviceState, Gantry, Kind, Outcome, RegisteredDevice, Request, Session, SessionParams};
@@ -86,6 +89,32 @@ in_guest! {
         let session = session.session(SessionParams::new(A::Aes128Cbc, &[7; 16])).unwrap();
         let (input, mut output) = (vec![0; 40 * PAGE], vec![0; 40 * PAGE]);
         println!("{:?}", session.encrypt(&[0; 16], (&input[..], &mut output[..])));
+    }
+
+    /// A thread that is in an engine when its device is unplugged waits for good, because the kernel's driver answers nobody any
+    /// more. Others are served. The guest's kernel reports the one that waits; should it not, the test ends well in the guest,
+    /// and fails for that.
+    #[should_panic(expected = "a task hangs in the guest's kernel")]
+    ["--device", "virtio-crypto", "--timeout", "240", "--append", "sysctl.kernel.hung_task_timeout_secs=10"]
+    fn an_engine_that_is_unplugged_keeps_who_is_in_it() {
+        let (engine, cpu) = (cbc(VIRTIO), cbc(CPU));
+        let requests = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            let in_it = scope.spawn(|| {
+                while there_and_back(&engine, &vec![1; 65536]) {
+                    requests.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            while requests.load(Ordering::Relaxed) < 10 {
+                thread::yield_now();
+            }
+            assert!(Command::new("guest-monitor").args(["device_del", "crypto0"]).status().unwrap().success());
+            while !in_it.is_finished() {
+                assert!(there_and_back(&cpu, &[1; 4096]));
+                thread::sleep(Duration::from_millis(100));
+            }
+        });
+        println!("{} requests; then {:?}", requests.into_inner(), engine.gantry().device(VIRTIO).unwrap().state());
     }
 
     /// An engine's devices and those of the CPU are told apart, though the kernel calls both asynchronous.
