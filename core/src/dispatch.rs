@@ -313,10 +313,10 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         self.submit(&lead.gantry, device, site, list, mixed, back);
         if let Some(started) = started {
             let (what, size) = ((lead.params.algorithm(), operation), (requests, bytes / requests));
-            let handing = lead.gantry.clock().now().saturating_sub(started);
             if back.len() - before == requests {
                 learned::learn(&lead.gantry, what, (device, reason), size, started, 0, None);
             } else if let Some(trunk) = self.trunks.iter_mut().find(|trunk| trunk.device == device) {
+                let handing = lead.gantry.clock().now().saturating_sub(started);
                 let until = trunk.line.in_flight();
                 let ahead = until - requests.min(until);
                 trunk.lesson = Some(Lesson { route, what, size, started, handing, taking: 0, ahead, until });

@@ -36,6 +36,8 @@ mod job;
 /// A device shows that it computes what it should before it serves anybody.
 mod kat;
 mod kat_vectors;
+/// What requests have to look like.
+mod limits;
 /// A thread's line to a device.
 mod line;
 /// What a session is made from: an algorithm, a direction, keys.

@@ -2,8 +2,7 @@ use std::fmt;
 
 use zeroize::Zeroizing;
 
-use crate::request::{Operands, Shape};
-use crate::{Algorithm, Kind, Misuse, Operation, Outcome, tags_equal};
+use crate::{Algorithm, Kind, Misuse, Operation, tags_equal};
 
 /// Which way a session is used. Devices may prepare less for a session that goes one way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -141,81 +140,6 @@ impl SessionParams {
             }
         }
         Ok(())
-    }
-
-    /// Everything that can be wrong with a request before a device is asked. `Some` is its outcome already.
-    #[inline(always)]
-    pub(crate) fn check_operands(&self, operands: &Operands<'_>, shape: Shape) -> Result<Option<Outcome>, Misuse> {
-        let algorithm = self.algorithm;
-        let info = algorithm.info();
-        let Shape { operation, bytes, .. } = shape;
-        if !self.allows(operation) {
-            return Err(Misuse::Operation { algorithm, operation });
-        }
-        let iv_length = |iv: &[u8]| self.check_iv(iv);
-        let output_length = |got: usize, needs: usize| {
-            if got == needs { Ok(()) } else { Err(Misuse::OutputLength { algorithm, got, needs }) }
-        };
-        match operands {
-            Operands::Cipher { iv, data, .. } => {
-                // The operation is a field that anybody can fill in.
-                if info.kind != Kind::Cipher {
-                    return Err(Misuse::Operation { algorithm, operation });
-                }
-                iv_length(iv)?;
-                output_length(data.output_len(), bytes)?;
-                Ok(self.data_length(bytes, iv.len()))
-            }
-            Operands::Seal { iv, data, tag, .. } => {
-                iv_length(iv)?;
-                output_length(data.output_len(), bytes)?;
-                output_length(tag.len(), self.tag_len)?;
-                Ok(self.data_length(bytes, iv.len()))
-            }
-            Operands::Open { iv, data, tag, .. } => {
-                iv_length(iv)?;
-                output_length(data.output_len(), bytes)?;
-                // The tag comes from the peer with its length: a short one is a bad one.
-                if tag.len() != self.tag_len {
-                    return Ok(Some(Outcome::BadTag));
-                }
-                Ok(self.data_length(bytes, iv.len()))
-            }
-            Operands::Digest { output, .. } | Operands::Sign { output, .. } => {
-                output_length(output.len(), self.tag_len).map(|()| None)
-            }
-            // As the tag of an AEAD.
-            Operands::Verify { signature, .. } => Ok((signature.len() != self.tag_len).then_some(Outcome::BadTag)),
-            Operands::Derive { output, .. } => {
-                output_length(output.len(), self.tag_len)?;
-                Ok(self.data_length(bytes, 0))
-            }
-            Operands::Mac { iv, output, .. } => {
-                iv_length(iv)?;
-                output_length(output.len(), self.tag_len).map(|()| None)
-            }
-            Operands::Update { .. } => Ok(None),
-            Operands::Finish { output, .. } => output_length(output.len(), self.tag_len).map(|()| None),
-        }
-    }
-
-    #[inline(always)]
-    pub(crate) fn check_iv(&self, iv: &[u8]) -> Result<(), Misuse> {
-        let algorithm = self.algorithm;
-        let takes = algorithm.info().iv;
-        if takes.allows(iv.len()) { Ok(()) } else { Err(Misuse::IvLength { algorithm, got: iv.len(), takes }) }
-    }
-
-    #[inline(always)]
-    fn data_length(&self, bytes: usize, iv: usize) -> Option<Outcome> {
-        let info = self.algorithm.info();
-        let max = match self.algorithm {
-            // RFC 3610: the length of the data is written into the 15 - N bytes that the nonce leaves.
-            Algorithm::Aes128Ccm | Algorithm::Aes192Ccm | Algorithm::Aes256Ccm if iv > 7 => (1 << (8 * (15 - iv))) - 1,
-            _ => info.max_data,
-        };
-        let good = bytes & (info.block - 1) == 0 && bytes >= info.min_data && bytes as u64 <= max;
-        if good { None } else { Some(Outcome::BadLength) }
     }
 
     /// The operation of this session's streams.

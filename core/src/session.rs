@@ -13,6 +13,7 @@ use crate::gather::{self, Beginning, Presence};
 use crate::guard::guarded;
 use crate::inbox::Inbox;
 use crate::job::{Handle, List, lend};
+use crate::limits::Limits;
 use crate::registry::Gantry;
 use crate::request::{Body, Outcome, Request, Shape};
 use crate::route::{Ask, Company, Needs, Question, Reason, Route, Sizes, learned};
@@ -31,6 +32,7 @@ pub struct Session {
 
 pub(crate) struct Inner {
     pub(crate) params: SessionParams,
+    pub(crate) limits: Limits,
     pub(crate) gantry: Gantry,
     pub(crate) candidates: Box<[Candidate]>,
 }
@@ -69,7 +71,7 @@ impl Session {
             let operation = algorithm.kind().operations()[0];
             return Err(Error::Unserved { algorithm, operation, reasons: Vec::new() });
         }
-        Ok(Self { inner: Arc::new(Inner { params, gantry, candidates }) })
+        Ok(Self { inner: Arc::new(Inner { limits: Limits::of(&params), params, gantry, candidates }) })
     }
 
     /// What it was made from.
@@ -180,7 +182,7 @@ impl Session {
     pub fn cipher_stream(&self, operation: Operation, iv: &[u8]) -> Result<CipherStream> {
         let mut nothing = [];
         let operands = Operands::Cipher { operation, iv, data: Buffers::InPlace(&mut nothing) };
-        self.inner.params.check_operands(&operands, operands.shape())?;
+        self.inner.limits.check(&operands, operands.shape())?;
         let (state, route) = self.inner.open_stream(operation, 1, |session| session.cipher_stream(operation, iv))?;
         Ok(CipherStream::new(self.inner.clone(), state, operation, route))
     }
@@ -204,7 +206,7 @@ impl Session {
         }
         let mut watch = self.inner.counters().watch(1);
         let shape = operands.shape();
-        if let Some(outcome) = self.inner.params.check_operands(&operands, shape)? {
+        if let Some(outcome) = self.inner.limits.check(&operands, shape)? {
             watch.here().outcome(Site::nowhere(self.inner.params.algorithm(), shape.operation), outcome);
             return Ok(outcome);
         }
@@ -231,7 +233,7 @@ impl Session {
                     return Err(Error::Device { algorithm: inner.params.algorithm(), last: Fault::Lost });
                 }
             }
-            *outcome = inner.params.check_operands(operands, shape)?;
+            *outcome = inner.limits.check(operands, shape)?;
             (*fault, *route, *error) = (None, None, None);
             if let Some(outcome) = outcome {
                 watch.here().outcome(Site::nowhere(inner.params.algorithm(), shape.operation), *outcome);

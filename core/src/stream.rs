@@ -213,7 +213,7 @@ impl AeadStream {
 
     /// Begins a message, whatever became of the last one.
     pub fn begin(&mut self, iv: &[u8], aad: &[u8]) -> Result<()> {
-        self.session.params.check_iv(iv)?;
+        self.session.limits.check_iv(iv)?;
         self.step(0, |state| state.begin(iv, aad).map(|()| Outcome::Done))?.ok()?;
         self.whole = true;
         Ok(())
