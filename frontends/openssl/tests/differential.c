@@ -635,7 +635,8 @@ int main(int argc, char **argv)
     state = strtoull(argv[2], NULL, 10) * 0x9E3779B97F4A7C15u + 1;
     for (int i = 0; i < SIDES; i++)
         library[i] = OSSL_LIB_CTX_new();
-    if (!OSSL_PROVIDER_load(library[0], "default") || !OSSL_LIB_CTX_load_config(library[1], argv[1])) {
+    OSSL_PROVIDER *host = OSSL_PROVIDER_load(library[0], "default");
+    if (!host || !OSSL_LIB_CTX_load_config(library[1], argv[1])) {
         printf("the configuration does not load\n");
         ERR_print_errors_fp(stdout);
         return 1;
@@ -664,6 +665,7 @@ int main(int argc, char **argv)
         mac("GMAC", "cipher", gcms[i], 16 + 8 * i);
     }
     mac("POLY1305", NULL, NULL, 32);
+    OSSL_PROVIDER_unload(host);
     for (int i = 0; i < SIDES; i++)
         OSSL_LIB_CTX_free(library[i]);
     puts("the same");

@@ -3,6 +3,7 @@
 
 mod lab;
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write;
@@ -171,9 +172,13 @@ fn answers(lab: &Lab, program: &Path, configuration: &Path, cases: &[Case]) -> V
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
-fn through_evp(name: &str, cases: &[Case], served: &[&str]) {
-    let lab = Lab::new(name);
-    let program = lab.compile("tests/vectors.c");
+/// Sends the cases through this machine's OpenSSL, or through one of `scripts/evp-test`.
+fn through_evp(name: &str, cases: &[Case], served: &[&str], libcrypto: Option<&[OsString]>) {
+    let lab = Lab::new(&if libcrypto.is_some() { format!("{name}-built") } else { name.to_owned() });
+    let program = match libcrypto {
+        None => lab.compile("tests/vectors.c"),
+        Some(arguments) => lab.compile_with("tests/vectors.c", arguments),
+    };
     fs::create_dir(lab.path("stats")).unwrap();
     let default = answers(&lab, &program, Path::new("/dev/null"), cases);
     let stats = format!("{TAKEN}\nSTATS = {}", lab.path("stats").display());
@@ -199,20 +204,44 @@ fn through_evp(name: &str, cases: &[Case], served: &[&str]) {
     assert_eq!((failed.len(), served), (cases.len(), 0), "not ours");
 }
 
-#[test]
-fn aeads_are_sealed_and_opened_as_wycheproof_says() {
+fn aeads_through_evp(libcrypto: Option<&[OsString]>) {
     let gcm = ["AES-128-GCM", "AES-192-GCM", "AES-256-GCM"];
     let served = [&gcm[..], &["AES-128-CCM", "AES-192-CCM", "AES-256-CCM", "ChaCha20-Poly1305"]].concat();
-    through_evp("wycheproof-aeads", &aeads(), &served);
+    through_evp("wycheproof-aeads", &aeads(), &served, libcrypto);
+}
+
+fn ciphers_through_evp(libcrypto: Option<&[OsString]>) {
+    let served = ["AES-128-CBC", "AES-192-CBC", "AES-256-CBC", "AES-256-XTS"];
+    through_evp("wycheproof-ciphers", &ciphers(), &served, libcrypto);
+}
+
+fn macs_through_evp(libcrypto: Option<&[OsString]>) {
+    through_evp("wycheproof-macs", &macs(), &["HMAC", "CMAC", "GMAC"], libcrypto);
+}
+
+#[test]
+fn aeads_are_sealed_and_opened_as_wycheproof_says() {
+    aeads_through_evp(None);
 }
 
 #[test]
 fn ciphers_take_and_leave_padding_and_units_as_wycheproof_says() {
-    let served = ["AES-128-CBC", "AES-192-CBC", "AES-256-CBC", "AES-256-XTS"];
-    through_evp("wycheproof-ciphers", &ciphers(), &served);
+    ciphers_through_evp(None);
 }
 
 #[test]
 fn macs_are_those_that_wycheproof_says() {
-    through_evp("wycheproof-macs", &macs(), &["HMAC", "CMAC", "GMAC"]);
+    macs_through_evp(None);
+}
+
+#[test]
+#[ignore = "long: make test-clients"]
+fn all_is_as_wycheproof_says_with_4_0() {
+    let folder = lab::openssl("4.0");
+    for shared in [true, false] {
+        let libcrypto = lab::libcrypto(&folder, shared);
+        aeads_through_evp(Some(&libcrypto));
+        ciphers_through_evp(Some(&libcrypto));
+        macs_through_evp(Some(&libcrypto));
+    }
 }

@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test file uses some of it")]
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -99,18 +100,18 @@ impl Lab {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     }
 
-    /// A gcc program that links libcrypto.
+    /// A program of C that links this machine's libcrypto.
     pub(crate) fn compile(&self, source: &str) -> PathBuf {
+        self.compile_with(source, &["-Wl,--no-as-needed".into(), "-lcrypto".into()])
+    }
+
+    /// A program of C; `arguments` come after its source.
+    pub(crate) fn compile_with(&self, source: &str, arguments: &[OsString]) -> PathBuf {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
         let program = self.path("program");
-        let status = Command::new("cc")
-            .args(["-O1", "-pthread", "-o"])
-            .arg(&program)
-            .arg(&source)
-            .args(["-Wl,--no-as-needed", "-lcrypto"])
-            .status()
-            .unwrap();
-        assert!(status.success(), "{}", source.display());
+        let mut compile = Command::new("cc");
+        compile.args(["-O1", "-pthread", "-o"]).arg(&program).arg(&source).args(arguments);
+        assert!(compile.status().unwrap().success(), "{}", source.display());
         program
     }
 }
@@ -142,6 +143,25 @@ pub(crate) fn tls(lab: &Lab, server: &Path, client: &Path, arguments: &str) -> R
         Ok(())
     } else {
         Err(format!("{}{}", text(&output), fs::read_to_string(lab.path("error")).unwrap_or_default()))
+    }
+}
+
+/// The folder in which `scripts/evp-test` has built OpenSSL of a series.
+pub(crate) fn openssl(series: &str) -> PathBuf {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/evp-test");
+    let built = Command::new(script).arg(series).output().unwrap();
+    assert!(built.status.success(), "{}", text(&built));
+    PathBuf::from(std::str::from_utf8(&built.stdout).unwrap().trim())
+}
+
+/// What links a program with the libcrypto in such a folder: as a library, or in the program.
+pub(crate) fn libcrypto(folder: &Path, shared: bool) -> Vec<OsString> {
+    let folder = folder.to_str().unwrap();
+    let headers = format!("-I{folder}/include");
+    if shared {
+        vec![headers.into(), format!("-L{folder}").into(), format!("-Wl,-rpath,{folder}").into(), "-lcrypto".into()]
+    } else {
+        vec![headers.into(), format!("{folder}/libcrypto.a").into(), "-ldl".into()]
     }
 }
 
