@@ -137,6 +137,34 @@ fn nginx_shakes_ten_thousand_hands() {
     assert!(said.starts_with("0 0 "), "not used: {said}");
 }
 
+/// How programs get a network of their own, and another one in it; `None` where that is not possible.
+fn unshare(lab: &Lab) -> Option<&'static str> {
+    const UNSHARE: &str = "timeout 120 unshare -rnmpf --mount-proc --kill-child";
+    let probe = lab.sh(&format!("{UNSHARE} ip tuntap add dev probe mode tun"), Path::new("/dev/null"));
+    if !probe.status.success() {
+        let _ = writeln!(std::io::stderr(), "SKIPPED: no networks of one's own, or no tunnels: {}", text(&probe));
+        return None;
+    }
+    Some(UNSHARE)
+}
+
+/// Runs a script of ours in networks of its own, and says whether it succeeded, and what the sides said.
+fn between_networks(
+    lab: &Lab,
+    unshare: &str,
+    script: &str,
+    arguments: &str,
+    near: &Path,
+    far: &Path,
+) -> (bool, String) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(script);
+    let [script, near, far] = [&*script, near, far].map(Path::display);
+    let run = format!("rm -f *.log *.vici got; {unshare} sh {script} {arguments} {near} {far}");
+    let output = lab.sh(&run, Path::new("/dev/null"));
+    let logs = ["near.log", "far.log"].map(|log| fs::read_to_string(lab.path(log)).unwrap_or_default());
+    (output.status.success(), format!("{}{}", text(&output), logs.concat()))
+}
+
 #[test]
 #[ignore = "long: make test-clients"]
 fn openvpn_joins_two_networks() {
@@ -144,30 +172,48 @@ fn openvpn_joins_two_networks() {
         return;
     }
     let lab = Lab::new("openvpn");
-    let none = Path::new("/dev/null").to_owned();
-    let unshare = "timeout 120 unshare -rnmpf --mount-proc --kill-child";
-    let probe = lab.sh(&format!("{unshare} ip tuntap add dev probe mode tun"), &none);
-    if !probe.status.success() {
-        let _ = writeln!(std::io::stderr(), "SKIPPED: no networks of one's own, or no tunnels: {}", text(&probe));
-        return;
-    }
+    let Some(unshare) = unshare(&lab) else { return };
     lab.certificate("ec -pkeyopt ec_paramgen_curve:prime256v1");
     lab.write("file", noise(1_000_000));
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vpn.sh");
-    let taken = lab.configuration(TAKEN);
+    let (taken, none) = (lab.configuration(TAKEN), Path::new("/dev/null"));
     for cipher in ["AES-256-GCM", "AES-256-CBC"] {
-        let join = |near: &Path, far: &Path| {
-            let [script, near, far] = [&*script, near, far].map(Path::display);
-            let output = lab.sh(&format!("rm -f *.log got; {unshare} sh {script} {cipher} {near} {far}"), &none);
-            let logs = ["near.log", "far.log"].map(|log| fs::read_to_string(lab.path(log)).unwrap_or_default());
-            (output.status.success(), format!("{}{}", text(&output), logs.concat()))
-        };
-        for (near, far) in [(&taken, &none), (&none, &taken)] {
+        let join = |near: &Path, far: &Path| between_networks(&lab, unshare, "vpn.sh", cipher, near, far);
+        for (near, far) in [(&*taken, none), (none, &*taken)] {
             let (joined, said) = join(near, far);
             assert!(joined, "{cipher}: {said}");
         }
-        let failed = lab.configuration(&format!("CIPHERS = {cipher}\nDIGESTS = NONE\nMACS = NONE\nFORCE_FAIL = yes"));
-        let (joined, said) = join(&none, &failed);
+        let failed = lab.configuration(&FAILED.replace("CIPHERS = ALL", &format!("CIPHERS = {cipher}")));
+        let (joined, said) = join(none, &failed);
         assert!(!joined && said.contains(&format!("made to fail by FORCE_FAIL:{cipher}")), "not used: {said}");
+    }
+}
+
+#[test]
+#[ignore = "long: make test-clients"]
+fn strongswan_joins_two_networks() {
+    let charon = Path::new("/usr/lib/ipsec/charon");
+    if !charon.exists() || ["swanctl", "ip", "unshare", "curl", "python3"].iter().any(|program| !installed(program)) {
+        return;
+    }
+    let lab = Lab::new("strongswan");
+    let Some(unshare) = unshare(&lab) else { return };
+    lab.write("file", noise(1_000_000));
+    let (taken, none) = (lab.configuration(TAKEN), Path::new("/dev/null"));
+    let nothing =
+        "CIPHERS = NONE\nDIGESTS = NONE\nMACS = NONE\nSIGNATURES = NONE\nKEY_EXCHANGE = NONE\nFORCE_FAIL = yes";
+    for (proposals, cipher) in [
+        ("aes256gcm16-prfsha256-x25519 aes256gcm16", "AES-256-GCM"),
+        ("aes256-sha256-x25519 aes256-sha256", "AES-256-CBC"),
+    ] {
+        let join = |near: &Path, far: &Path| between_networks(&lab, unshare, "ike.sh", proposals, near, far);
+        for (near, far) in [(&*taken, none), (none, &*taken)] {
+            let (joined, said) = join(near, far);
+            assert!(joined, "{proposals}: {said}");
+        }
+        for (key, name) in [("CIPHERS", cipher), ("MACS", "HMAC"), ("KEY_EXCHANGE", "X25519")] {
+            let failed = lab.configuration(&nothing.replace(&format!("{key} = NONE"), &format!("{key} = {name}")));
+            let (joined, said) = join(&failed, none);
+            assert!(!joined && said.contains("failed"), "{proposals}, {name}: not used: {said}");
+        }
     }
 }

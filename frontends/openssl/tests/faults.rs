@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use lab::{Lab, TAKEN, installed, text};
+use lab::{Lab, TAKEN, installed, noise, text};
 
 /// What programs of three kinds say, all of it.
 fn programs(lab: &Lab, configuration: &Path) -> String {
@@ -70,6 +70,35 @@ fn a_wrong_configuration_is_as_wrong_as_without_gantry() {
     let expected = programs(&lab, Path::new("/dev/null"));
     for section in ["STATS = /nowhere", "STATS = /proc", "STATS = /dev/null"] {
         assert_eq!(programs(&lab, &lab.configuration(section)), expected, "{section}");
+    }
+}
+
+#[test]
+fn nothing_has_to_be_written_anywhere() {
+    let lab = Lab::new("read-only");
+    lab.write("plain", noise(100_000));
+    fs::create_dir(lab.path("place")).unwrap();
+    let place = lab.path("place");
+    let stats = lab.configuration(&format!("{TAKEN}\nSTATS = {}", place.display()));
+    // Under the policy that learns, costs are kept in the cache folder.
+    let learns = lab.configuration("CIPHERS = ALL\nDIGESTS = ALL\nMACS = ALL\nPOLICY = latency");
+    let work =
+        "openssl dgst -sha256 plain; openssl enc -aes-128-cbc -K 00 -iv 00 -in plain 2>/dev/null | openssl dgst -md5";
+    let expected = text(&lab.sh(work, Path::new("/dev/null")));
+    let script = format!(
+        "mount -t tmpfs none place; mount -o remount,ro place\n\
+         export HOME=$PWD/place XDG_CACHE_HOME=$PWD/place XDG_CONFIG_HOME=$PWD/place XDG_RUNTIME_DIR=$PWD/place TMPDIR=$PWD/place\n\
+         if touch place/file 2>/dev/null; then exit 9; fi\n{work}"
+    );
+    let inside = |configuration: &Path| {
+        lab.command("unshare", configuration).args(["-rm", "sh", "-ec", &script]).output().unwrap()
+    };
+    if !lab.sh("unshare -rm mount -t tmpfs none place", Path::new("/dev/null")).status.success() {
+        let _ = writeln!(std::io::stderr(), "SKIPPED: no file systems of one's own");
+        return;
+    }
+    for configuration in [&stats, &learns] {
+        assert_eq!(text(&inside(configuration)), expected);
     }
 }
 

@@ -11,6 +11,13 @@ use std::time::Duration;
 
 use lab::{FAILED, Lab, TAKEN, installed, noise, port, text};
 
+/// A kind of certificate that has little to do with gantry.
+const P256: &str = "ec -pkeyopt ec_paramgen_curve:prime256v1";
+
+/// Signatures fail, and nothing else.
+const UNSIGNED: &str =
+    "CIPHERS = NONE\nDIGESTS = NONE\nMACS = NONE\nSIGNATURES = ED25519\nKEY_EXCHANGE = NONE\nFORCE_FAIL = yes";
+
 /// Answers each connection with `answer`, in a thread of its own; the port.
 fn behind(answer: impl Fn(TcpStream) -> io::Result<()> + Clone + Send + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -45,7 +52,6 @@ fn stunnel_carries_a_connection() {
         return;
     }
     let lab = Lab::new("stunnel");
-    lab.certificate("ec -pkeyopt ec_paramgen_curve:prime256v1");
     let data = noise(1_000_000);
     let echo = behind(|stream| io::copy(&mut &stream, &mut &stream).map(drop));
     let (taken, failed, none) = (lab.configuration(TAKEN), lab.configuration(FAILED), Path::new("/dev/null"));
@@ -66,11 +72,15 @@ fn stunnel_carries_a_connection() {
         let _client = start(client, &side, inside, outside);
         there_and_back(inside, &data).is_ok_and(|back| back == data)
     };
-    for version in ["TLSv1.2", "TLSv1.3"] {
-        assert!(carry(&taken, none, version), "server, {version}: {}", lab.log());
-        assert!(carry(none, &taken, version), "client, {version}: {}", lab.log());
-        assert!(!carry(&failed, none, version), "server, {version}: not used");
-        assert!(!carry(none, &failed, version), "client, {version}: not used");
+    let unsigned = lab.configuration(UNSIGNED);
+    for (certificate, failed) in [(P256, &failed), ("ed25519", &unsigned)] {
+        lab.certificate(certificate);
+        for version in ["TLSv1.2", "TLSv1.3"] {
+            assert!(carry(&taken, none, version), "server, {version}: {}", lab.log());
+            assert!(carry(none, &taken, version), "client, {version}: {}", lab.log());
+            assert!(!carry(failed, none, version), "server, {version}: not used");
+            assert!(!carry(none, failed, version), "client, {version}: not used");
+        }
     }
 }
 
@@ -80,9 +90,12 @@ fn haproxy_ends_tls_for_a_server() {
         return;
     }
     let lab = Lab::new("haproxy");
-    lab.certificate("ec -pkeyopt ec_paramgen_curve:prime256v1");
     let none = Path::new("/dev/null");
-    assert!(lab.sh("cat cert.pem key.pem >both.pem", none).status.success());
+    let certificate = |kind: &str| {
+        lab.certificate(kind);
+        assert!(lab.sh("cat cert.pem key.pem >both.pem", none).status.success());
+    };
+    certificate(P256);
     let data = noise(1_000_000);
     lab.write("file", &data);
     let web = behind(move |mut stream| {
@@ -129,5 +142,12 @@ fn haproxy_ends_tls_for_a_server() {
             assert!(output.status.success(), "{global} {version}: {}{}", text(&output), lab.log());
             assert!(!fetch(&failed, &conf, version).status.success(), "{global} {version}: not used");
         }
+    }
+    certificate("ed25519");
+    let (conf, unsigned) = (configure(""), lab.configuration(UNSIGNED));
+    for version in ["1.2", "1.3"] {
+        let output = fetch(&taken, &conf, version);
+        assert!(output.status.success(), "ed25519, {version}: {}{}", text(&output), lab.log());
+        assert!(!fetch(&unsigned, &conf, version).status.success(), "ed25519, {version}: not used");
     }
 }
