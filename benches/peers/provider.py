@@ -1,6 +1,12 @@
 """OpenSSL's programs with gantry.so and without it."""
 
+import contextlib
+import os
+import re
+import socket
 import subprocess
+import time
+from pathlib import Path
 
 import measure
 
@@ -43,4 +49,92 @@ def engine(work):
         cells = [("mb_per_s", "{:.1f}"), ("cpus", "{:.2f}")]
         row = [form.format(measure.median(results, side, key)) for side in sides for key, form in cells]
         table.append([size, *row, f"{measure.ratio(results, 'engine', 'without', 'cpus'):.2f}"])
+    return raw, table
+
+
+# What is asked of nginx: requests over one connection, each with the number of bytes, or new connections for so many seconds.
+RESPONSES = {"16 KiB": (16 << 10, 4000), "1 MB": (1_000_000, 300)}
+SHAKING_SECONDS = 3
+NGINX_ROUNDS = 9
+
+
+def worker_cpu_s(master):
+    """CPU seconds of nginx's one worker so far."""
+    children = Path(f"/proc/{master}/task/{master}/children").read_text().split()
+    user, system = Path(f"/proc/{children[0]}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+@contextlib.contextmanager
+def served(work, name, conf):
+    """nginx with one worker and this openssl.cnf; its process and its port."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    temporary = "".join(
+        f"{kind}_temp_path {work}/{name}.{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    user = "user root;" if os.geteuid() == 0 else ""
+    text = (
+        f"{user} daemon off; worker_processes 1; pid {work}/{name}.pid; error_log {work}/{name}.errors; events {{}}\n"
+        f"http {{ access_log off; {temporary} keepalive_requests 1000000; ssl_session_tickets off;\n"
+        f"server {{ listen 127.0.0.1:{port} ssl; ssl_certificate {work}/cert.pem; ssl_certificate_key {work}/key.pem;\n"
+        f"ssl_protocols TLSv1.3; root {work}; }} }}\n"
+    )
+    path = work / f"{name}.nginx"
+    path.write_text(text)
+    with open(work / f"{name}.errors", "w") as errors:
+        nginx = subprocess.Popen(
+            ["nginx", "-e", errors.name, "-c", path], env=os.environ | {"OPENSSL_CONF": str(conf)}, stderr=errors
+        )
+        try:
+            while socket.socket().connect_ex(("127.0.0.1", port)):
+                if nginx.poll() is not None:
+                    raise SystemExit(f"bench: nginx does not start: {Path(errors.name).read_text()}")
+                time.sleep(0.05)
+            yield nginx.pid, port
+        finally:
+            nginx.terminate()
+            nginx.wait()
+
+
+def nginx(work):
+    """Responses and new connections of TLS 1.3 under a certificate of Ed25519: each side's nginx runs all the time, and one at a
+    time has something to do. The client is the same, and without gantry."""
+    plain = os.environ | {"OPENSSL_CONF": "/dev/null"}
+    certificate = "openssl req -x509 -newkey ed25519 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=localhost".split()
+    subprocess.run(certificate, check=True, cwd=work, env=plain, stderr=subprocess.DEVNULL)
+    for name, (size, _) in RESPONSES.items():
+        (work / name.replace(" ", "")).write_bytes(os.urandom(size))
+    curl = "curl -sS --tlsv1.3 --cacert cert.pem -o /dev/null"
+    shake = ["openssl", "s_time", "-new", "-tls1_3", "-time", SHAKING_SECONDS, "-CAfile", "cert.pem", "-connect"]
+    measure.remember(curl, "https://localhost:PORT/FILE?[1-COUNT]")
+    measure.remember(*shake, "localhost:PORT")
+
+    def run(what, master, port):
+        before, begun = worker_cpu_s(master), time.perf_counter()
+        if what in RESPONSES:
+            count = RESPONSES[what][1]
+            url = f"https://localhost:{port}/{what.replace(' ', '')}?[1-{count}]"
+            measure.output([*curl.split(), url], cwd=work, env=plain)
+        else:
+            said = measure.output([*shake, f"localhost:{port}"], cwd=work, env=plain)
+            count = int(re.search(r"^(\d+) connections in \d+ real seconds", said, re.MULTILINE).group(1))
+        wall = time.perf_counter() - begun
+        cpu = worker_cpu_s(master) - before
+        return {"what": what, "count": count, "per_s": count / wall, "per_cpu_s": count / cpu}
+
+    raw, table = [], []
+    with (
+        served(work, "without", "/dev/null") as without,
+        served(work, "gantry", configuration(work / "nginx.cnf", "")) as gantry,
+    ):
+        for what in [*RESPONSES, "new connections"]:
+            results = measure.rounds(
+                NGINX_ROUNDS, {"without": lambda: run(what, *without), "gantry": lambda: run(what, *gantry)}
+            )
+            raw += results
+            cells = [f"{measure.median(results, side, 'per_s'):.0f}" for side in ("without", "gantry")]
+            cells += [f"{measure.ratio(results, 'gantry', 'without', key):.2f}" for key in ("per_s", "per_cpu_s")]
+            table.append([what, *cells])
     return raw, table
