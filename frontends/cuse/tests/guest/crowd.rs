@@ -57,9 +57,10 @@ gantry_lab::in_guest! {
         let (one, two) = (Crypto::open(), Crypto::open());
         let sessions: Vec<u32> = (0..5).map(|_| one.hash(14, &[]).unwrap()).collect();
         assert_eq!(two.hash(14, &[]), Err(ENOMEM), "all files of a user together");
-        // Another user has five more.
-        let other = client_as("sessions", 4321).wait().unwrap();
+        // Another user has five more, and none of these.
+        let other = program("sessions", 4321).env("THEIRS", sessions[1].to_string()).status().unwrap();
         assert!(other.success());
+        assert!(one.digest(sessions[1], 0, b"still there", 20).is_ok());
         one.close(sessions[0]).unwrap();
         let cipher = two.cipher(11, &[1; 16]).unwrap();
         assert_eq!(two.run(cipher, 0, &[0; 16], &vec![0; 1_000_016 / 16 * 16]), Err(ENOMEM));
@@ -141,11 +142,7 @@ fn program(what: &str, uid: u32) -> Command {
 }
 
 fn client(what: &str) -> Child {
-    client_as(what, 0)
-}
-
-fn client_as(what: &str, uid: u32) -> Child {
-    program(what, uid).stdout(Stdio::null()).spawn().unwrap()
+    program(what, 0).stdout(Stdio::null()).spawn().unwrap()
 }
 
 /// Not a test, but the process of a client.
@@ -159,6 +156,11 @@ fn client_process() {
             let crypto = Crypto::open();
             let sessions: Vec<Result<u32, i32>> = (0..6).map(|_| crypto.hash(14, &[])).collect();
             assert!(sessions[..5].iter().all(Result::is_ok) && sessions[5] == Err(ENOMEM), "{sessions:?}");
+            let theirs = std::env::var("THEIRS").unwrap().parse().unwrap();
+            assert_eq!(crypto.digest(theirs, 0, b"secrets", 20), Err(EINVAL));
+            assert_eq!(crypto.info(theirs).err(), Some(EINVAL));
+            assert_eq!(crypto.copy_hash(*sessions[0].as_ref().unwrap(), theirs), Err(libc::ENOENT));
+            assert_eq!(crypto.close(theirs), Ok(()));
         }
         "until-error" => {
             let crypto = Crypto::open();
