@@ -1,6 +1,7 @@
-"""OpenSSL's EVP with and without gantry.so, in one process: threads that ask for one digest at a time."""
+"""OpenSSL's EVP with and without gantry.so, in one process: threads that ask for one digest at a time, and pipelines."""
 
 import json
+from pathlib import Path
 
 import measure
 import provider
@@ -10,10 +11,11 @@ ROUNDS = 9
 SECONDS = "0.2"
 
 
-def program(work, name):
-    """A program of this folder, built against the machine's libcrypto."""
-    measure.output(["cc", "-O2", "-o", work / name, measure.ROOT / f"benches/peers/{name}.c", "-lcrypto", "-lpthread"])
-    measure.remember(f"cc -O2 -o {name} benches/peers/{name}.c -lcrypto -lpthread")
+def program(work, name, *library):
+    """A program of this folder, built against a libcrypto."""
+    source = measure.ROOT / f"benches/peers/{name}.c"
+    measure.output(["cc", "-O2", "-o", work / name, source, *library])
+    measure.remember("cc -O2 -o", name, source, *library)
     return work / name
 
 
@@ -23,7 +25,7 @@ def rate(slice_, time):
 
 def threads(work):
     configuration = provider.configuration(work / "gantry.cnf", "DIGESTS = SHA2-256\n")
-    binary = program(work, "evp_threads")
+    binary = program(work, "evp_threads", "-lcrypto", "-lpthread")
     raw, table = [], {}
     for count in (16, 1):
         command = [binary, configuration, "SHA256", count, SECONDS, ROUNDS, *SIZES]
@@ -36,3 +38,22 @@ def threads(work):
                 ratios = [rate(row["gantry"], time) / rate(row["default"], time) for row in here]
                 table.setdefault(size, []).append(f"{sorted(ratios)[len(ratios) // 2]:.2f}")
     return raw, [[size, *cells] for size, cells in table.items()]
+
+
+def pipelines(work):
+    folder = Path(measure.output([measure.ROOT / "scripts/evp-test", "4.0"]).strip())
+    measure.remember("scripts/evp-test 4.0")
+    configuration = provider.configuration(work / "pipelines.cnf", "CIPHERS = AES-128-CBC\n")
+    binary = program(work, "evp_pipelines", f"-I{folder}/include", folder / "libcrypto.so", f"-Wl,-rpath,{folder}")
+    raw, table = [], []
+    for pipes in (8, 16, 32):
+        command = [*measure.ONE_CORE, binary, configuration, "AES-128-CBC", pipes, SECONDS, ROUNDS, *SIZES]
+        measure.remember("taskset -c N evp_pipelines pipelines.cnf", *command[5:])
+        rounds = json.loads(measure.output(command))
+        raw += [row | {"pipes": pipes} for row in rounds]
+        for size in SIZES:
+            ratios = [
+                rate(row["gantry"], "cpu_s") / rate(row["default"], "cpu_s") for row in rounds if row["bytes"] == size
+            ]
+            table.append([pipes, size, f"{sorted(ratios)[len(ratios) // 2]:.2f}"])
+    return raw, table

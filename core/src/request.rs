@@ -449,6 +449,11 @@ impl<'a> Request<'a> {
         request
     }
 
+    /// Bytes of data.
+    pub fn bytes(&self) -> usize {
+        self.body.operands.bytes()
+    }
+
     /// The outcome, once the request has been run.
     pub fn outcome(&self) -> Option<Outcome> {
         debug_assert_eq!(self.state.load(Ordering::Relaxed), IDLE, "core gives requests back only when they are done");

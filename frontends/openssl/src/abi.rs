@@ -142,6 +142,10 @@ numbers! {
     OSSL_FUNC_CIPHER_GETTABLE_PARAMS = 12;
     OSSL_FUNC_CIPHER_GETTABLE_CTX_PARAMS = 13;
     OSSL_FUNC_CIPHER_SETTABLE_CTX_PARAMS = 14;
+    OSSL_FUNC_CIPHER_PIPELINE_ENCRYPT_INIT = 15;
+    OSSL_FUNC_CIPHER_PIPELINE_DECRYPT_INIT = 16;
+    OSSL_FUNC_CIPHER_PIPELINE_UPDATE = 17;
+    OSSL_FUNC_CIPHER_PIPELINE_FINAL = 18;
 
     OSSL_FUNC_MAC_NEWCTX = 1;
     OSSL_FUNC_MAC_DUPCTX = 2;
@@ -259,6 +263,19 @@ pub(crate) mod fns {
     /// `update` and `cipher`.
     pub(crate) type CipherUpdate =
         unsafe extern "C" fn(*mut c_void, *mut u8, *mut usize, usize, *const u8, usize) -> c_int;
+    pub(crate) type PipelineInit =
+        unsafe extern "C" fn(*mut c_void, *const u8, usize, usize, *const *const u8, usize, *const Param) -> c_int;
+    pub(crate) type PipelineUpdate = unsafe extern "C" fn(
+        *mut c_void,
+        usize,
+        *const *mut u8,
+        *mut usize,
+        *const usize,
+        *const *const u8,
+        *const usize,
+    ) -> c_int;
+    pub(crate) type PipelineFinal =
+        unsafe extern "C" fn(*mut c_void, usize, *const *mut u8, *mut usize, *const usize) -> c_int;
     /// `final` and `squeeze` of everything.
     pub(crate) type Final = unsafe extern "C" fn(*mut c_void, *mut u8, *mut usize, usize) -> c_int;
     /// `update` of digests and MACs.
@@ -328,8 +345,8 @@ mod tests {
                     found += 1;
                 }
             }
-            // What came after 3.0 are the seven numbers that say so.
-            assert!(found + 7 >= NUMBERS.len(), "{found} of {} in OpenSSL {release}", NUMBERS.len());
+            // What came after 3.0 are the eleven numbers that say so.
+            assert!(found + 11 >= NUMBERS.len(), "{found} of {} in OpenSSL {release}", NUMBERS.len());
             assert!(release == "3.6" || release != "4.0" || found == NUMBERS.len(), "OpenSSL {release} has them all");
         }
     }
@@ -400,6 +417,15 @@ mod tests {
         // Later ones, which 3.0 lacks.
         let newest = text(&headers()[1].1);
         for (name, must) in [
+            (
+                "cipher_pipeline_encrypt_init",
+                "int(void*, const unsigned char*, size_t, size_t, const unsigned char**, size_t, const OSSL_PARAM*)",
+            ),
+            (
+                "cipher_pipeline_update",
+                "int(void*, size_t, unsigned char**, size_t*, const size_t*, const unsigned char**, const size_t*)",
+            ),
+            ("cipher_pipeline_final", "int(void*, size_t, unsigned char**, size_t*, const size_t*)"),
             ("digest_squeeze", "int(void*, unsigned char*, size_t*, size_t)"),
             ("digest_copyctx", "void(void*, void*)"),
             ("digest_serialize", "int(void*, unsigned char*, size_t*)"),

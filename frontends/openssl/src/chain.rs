@@ -3,12 +3,33 @@
 //! The host's context is behind while a device is at work, and is brought up to date with the chain as its nonce before it is
 //! needed again. So that nobody sees that, the nonce of the message is kept here.
 
+use gantry::Request;
+
 use crate::boundary::{Answers, Host, Io, Questions, Wrapped};
 use crate::choice::{Side, Sizes};
 use crate::cipher::{Keyed, Way};
 use crate::table::Chain;
 
 const CHACHA_BLOCK: usize = 64;
+
+/// Whole blocks of a message that a device can take, and what they begin with.
+pub(crate) struct Ready {
+    chain: [u8; 16],
+    /// Bytes of the nonce.
+    size: usize,
+    /// Bytes of data.
+    pub(crate) whole: usize,
+    unit: usize,
+    /// The last block of the input.
+    last: [u8; 16],
+}
+
+impl Ready {
+    /// The nonce.
+    pub(crate) fn iv(&self) -> &[u8] {
+        &self.chain[..self.size]
+    }
+}
 
 #[derive(Clone)]
 #[allow(clippy::struct_excessive_bools, reason = "four facts, each by itself")]
@@ -84,6 +105,15 @@ impl Chained {
     }
 
     pub(crate) fn data(&mut self, wrapped: &Wrapped, host: &Host, way: Way, io: &mut Io<'_>, fed: usize) -> i32 {
+        let Some(ready) = self.ready(host, way, io, fed) else { return self.hosts(wrapped, host, way, io) };
+        if !self.keyed.device(wrapped, &mut io.first(ready.whole), ready.iv()) {
+            return if self.catch_up(host) == 1 { host.data(way, io) } else { 0 };
+        }
+        self.done(host, way, io, &ready)
+    }
+
+    /// The whole blocks, if a device can take them now. `fed` bytes went by before.
+    pub(crate) fn ready(&mut self, host: &Host, way: Way, io: &Io<'_>, fed: usize) -> Option<Ready> {
         let block = self.block;
         // Padding: the host holds the last block back when it decrypts, because it may be the last one of all.
         let blocks = matches!(self.mode, Chain::Ecb | Chain::Cbc);
@@ -91,7 +121,7 @@ impl Chained {
         let unit = if self.mode == Chain::ChaCha { CHACHA_BLOCK } else { block };
         let whole = if block == 0 { 0 } else { io.len() - io.len() % unit };
         if self.tls || holds_back || whole == 0 || !fed.is_multiple_of(unit) || !io.has_output() || !io.has_input() {
-            return self.hosts(wrapped, host, way, io);
+            return None;
         }
         if self.mode == Chain::ChaCha {
             // Not every release of the host says where it stands, but it began with the nonce.
@@ -99,26 +129,27 @@ impl Chained {
             // Within a request the low half of the counter does not overflow.
             let low = u32::from_le_bytes([self.chain[0], self.chain[1], self.chain[2], self.chain[3]]);
             if whole / unit > (u32::MAX - low) as usize {
-                return self.hosts(wrapped, host, way, io);
+                return None;
             }
+        } else if self.mode == Chain::Cbc && fed == 0 {
+            // However the host was initialised, a message begins with its nonce.
+            self.chain = self.iv;
         } else if !self.behind && self.mode != Chain::Ecb {
             // What went by before was the host's: it knows where the chain stands.
-            let known = match block {
-                8 => host.octets::<8>(c"updated-iv").map(|chain| self.chain[..8].copy_from_slice(&chain)),
-                _ => host.octets::<16>(c"updated-iv").map(|chain| self.chain = chain),
-            };
-            if known.is_none() {
-                return self.hosts(wrapped, host, way, io);
+            match block {
+                8 => self.chain[..8].copy_from_slice(&host.octets::<8>(c"updated-iv")?),
+                _ => self.chain = host.octets::<16>(c"updated-iv")?,
             }
         }
-        let iv = self.chain;
-        let iv = if self.mode == Chain::Ecb { &[][..] } else { &iv[..block] };
-        let mut blocks = io.first(whole);
-        let last = last_block(blocks.input(), block);
-        if !self.keyed.device(wrapped, &mut blocks, iv) {
-            return if self.catch_up(host) == 1 { host.data(way, io) } else { 0 };
-        }
-        self.advance(last, last_block(blocks.output(), block), whole / unit);
+        let size = if self.mode == Chain::Ecb { 0 } else { block };
+        let last = last_block(&io.input()[..whole], block);
+        Some(Ready { chain: self.chain, size, whole, unit, last })
+    }
+
+    /// A device has done the whole blocks.
+    pub(crate) fn done(&mut self, host: &Host, way: Way, io: &mut Io<'_>, ready: &Ready) -> i32 {
+        let whole = ready.whole;
+        self.advance(ready.last, last_block(io.first(whole).output(), self.block), whole / ready.unit);
         // A stream cipher's bytes after the last whole block, or those that wait for more.
         let mut rest = io.after(whole);
         if !rest.is_empty() && (self.catch_up(host) != 1 || host.data(way, &mut rest) != 1) {
@@ -126,6 +157,15 @@ impl Chained {
         }
         let more = if rest.is_empty() { 0 } else { rest.written() };
         io.done(whole + more)
+    }
+
+    /// The same for many messages at a time. Whether a device was asked.
+    pub(crate) fn batch(&mut self, wrapped: &Wrapped, requests: &mut [Request<'_>]) -> bool {
+        self.keyed.batch(wrapped, requests)
+    }
+
+    pub(crate) fn encrypts(&self) -> bool {
+        self.keyed.encrypt
     }
 
     /// Data that no device takes.

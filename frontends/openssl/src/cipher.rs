@@ -1,6 +1,6 @@
 //! What a cipher's context knows beside the host's own.
 
-use gantry::{Operation, SessionParams};
+use gantry::{Operation, Outcome, Request, SessionParams};
 
 use crate::aead::Sealed;
 use crate::boundary::{Answers, Host, Io, Questions, Wrapped};
@@ -199,6 +199,23 @@ impl Keyed {
         }
         wrapped.count(operation, Side::Host, bytes);
         false
+    }
+}
+
+impl Keyed {
+    /// Runs requests on devices if that is better for so many, and says whether it did.
+    pub(crate) fn batch(&mut self, wrapped: &Wrapped, requests: &mut [Request<'_>]) -> bool {
+        let Some((framework, algorithm)) = wrapped.framework().zip(wrapped.algorithm()) else { return false };
+        let (operation, key) = (self.operation(), &self.key);
+        let bytes: usize = requests.iter().map(Request::bytes).sum();
+        let params = || SessionParams::new(algorithm, &key.bytes());
+        let size = (bytes, requests.len());
+        let Some(session) = self.engine.several(framework, operation, size, params) else { return false };
+        // What has no outcome afterwards is looked at one by one.
+        let _ = session.process(requests);
+        let done = requests.iter().filter(|request| request.outcome() == Some(Outcome::Done));
+        done.for_each(|request| wrapped.count(operation, Side::Device, request.bytes()));
+        true
     }
 }
 

@@ -35,7 +35,8 @@ enum Phase {
 enum Work {
     #[default]
     None,
-    Stream(Stream),
+    // Few messages have one, and contexts are made and moved for each message.
+    Stream(Box<Stream>),
     /// MACs with a nonce have no streams: the device gets the message when it is whole.
     Held(Zeroizing<Vec<u8>>),
 }
@@ -118,7 +119,7 @@ impl Digesting {
             match session.begin(input) {
                 Beginning::Alone(presence) => return Some(presence),
                 Beginning::Together(stream) => {
-                    (self.work, self.phase) = (Work::Stream(stream), Phase::Ours);
+                    (self.work, self.phase) = (Work::Stream(Box::new(stream)), Phase::Ours);
                     self.engine.belong_to(framework);
                     wrapped.count(Operation::Digest, Side::Device, input.len());
                     return None;
@@ -173,7 +174,7 @@ impl Digesting {
                 self.engine.open(framework.choice(algorithm, operation), |session| session.stream(1))
                 && stream.update(input).is_ok()
             {
-                (self.work, self.phase) = (Work::Stream(stream), Phase::Ours);
+                (self.work, self.phase) = (Work::Stream(Box::new(stream)), Phase::Ours);
                 wrapped.count(operation, Side::Device, bytes);
                 return Done::Good;
             }

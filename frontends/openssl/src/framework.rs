@@ -63,6 +63,13 @@ impl Framework {
         }
     }
 
+    /// Whether the policy leads so many requests elsewhere, where the operator wants them. The host is a device among those that it
+    /// compares.
+    fn leads_several(&self, session: &Session, operation: Operation, bytes: usize, requests: usize) -> bool {
+        let device = session.route(operation, bytes, requests).map(|route| &self.gantry.devices()[route.device]);
+        device.is_some_and(|device| device.name() != crate::host::NAME && self.soft.allows(device.class()))
+    }
+
     /// What becomes of requests for which no device is faster alone.
     fn without_device(&self, session: &Session, operation: Operation, bytes: usize) -> State {
         let may_meet = operation == Operation::Digest && self.has_lanes();
@@ -231,6 +238,22 @@ impl Engine {
             }
         }
         Side::Device
+    }
+
+    /// The session for requests that come together, so many bytes in so many of them, if they are better off on a device.
+    pub(crate) fn several(
+        &mut self,
+        framework: &Framework,
+        operation: Operation,
+        (bytes, requests): (usize, usize),
+        params: impl Fn() -> SessionParams,
+    ) -> Option<Session> {
+        self.forget_if_older(framework.generation);
+        if self.refused || requests < 2 {
+            return None;
+        }
+        let session = self.session(framework, &params)?;
+        framework.leads_several(&session, operation, bytes / requests, requests).then_some(session)
     }
 
     /// The session, and whatever else `open` needs from it, the first time under a key; timed, as that decides from when on

@@ -36,6 +36,7 @@ mod key;
 mod mac;
 /// Key pairs.
 mod pair;
+mod pipes;
 /// What was done, for others to read.
 mod report;
 /// The algorithms.

@@ -1,5 +1,5 @@
 //! OpenSSL's own test of EVP with its own data, and our random calls, with the libcrypto of other releases than this machine's:
-//! once as a libcrypto.so, once with libcrypto in the program, and in valgrind. `make test-clients`.
+//! once as a libcrypto.so, once with libcrypto in the program, and in valgrind; and what only they have. `make test-clients`.
 
 mod lab;
 
@@ -139,4 +139,27 @@ fn valgrind_finds_nothing_with_3_0() {
 #[ignore = "long: make test-clients"]
 fn valgrind_finds_nothing_with_4_0() {
     clean("4.0");
+}
+
+/// Pipelines came with 3.5.
+#[test]
+#[ignore = "long: make test-clients"]
+fn pipelines_are_what_one_message_at_a_time_is() {
+    let lab = Lab::new("pipelines");
+    fs::create_dir(lab.path("stats")).unwrap();
+    let program = lab.compile_with("tests/pipelines.c", &lab::libcrypto(&lab::openssl("4.0"), true));
+    for (section, expected, led) in [
+        ("", "the same\n", None),
+        ("POLICY = pin:lanes", "the same\n", Some(true)),
+        ("POLICY = pin:software", "the same\n", Some(true)),
+        ("POLICY = pin:host", "the same\n", Some(false)),
+        ("USE_SOFTDRIVERS = 0", "the same\n", Some(false)),
+        ("FORCE_FAIL = yes", "failed\n", None),
+    ] {
+        let section = format!("CIPHERS = ALL\n{section}\nSTATS = {}", lab.path("stats").display());
+        let output = Command::new(&program).arg(lab.configuration(&section)).output().unwrap();
+        assert_eq!(text(&output), expected, "{section}");
+        let [_, _, there, ..] = lab::counted(&lab)["AES-128-CBC"];
+        assert!(led.is_none_or(|led| (there > 0) == led), "{section}: {there} on devices");
+    }
 }

@@ -10,14 +10,16 @@ use super::family::{
 };
 use super::params::{self, Answers, Questions};
 use super::provider::{Functions, Wrapped, dispatch};
-use super::{Io, guard};
+use super::{Io, guard, pipeline};
 use gantry::driver::Buffers;
 use zeroize::Zeroizing;
 
 use crate::abi::fns::*;
 use crate::abi::{Dispatch, Param};
+use crate::chain::Chained;
 use crate::choice::Sizes;
 use crate::cipher::{State, Way};
+use crate::pipes::{Pipes, has_pipelines};
 use crate::table::CIPHERS;
 
 /// The host's functions of one algorithm.
@@ -268,7 +270,7 @@ fn begin(functions: &CipherFns, theirs: *mut c_void) -> Option<*mut c_void> {
 }
 
 /// What the core calls `cctx`.
-type CipherCtx = Context<CipherFns>;
+pub(super) type CipherCtx = Context<CipherFns>;
 
 /// What is known of it.
 #[derive(Clone)]
@@ -281,7 +283,8 @@ pub(crate) struct Calls {
     key_len: usize,
     /// Every call is counted, or made to fail.
     watched: bool,
-    message: State,
+    pub(super) message: State,
+    pub(super) pipes: Pipes,
 }
 
 impl Calls {
@@ -289,7 +292,7 @@ impl Calls {
         let watched = wrapped.watches();
         let elsewhere = if watched { Sizes::ALL } else { Sizes::NONE };
         let key_len = wrapped.algorithm().map_or(0, |algorithm| algorithm.info().key.max);
-        Self { elsewhere, fed: 0, key_len, watched, message: State::new(wrapped) }
+        Self { elsewhere, fed: 0, key_len, watched, message: State::new(wrapped), pipes: Pipes::default() }
     }
 
     /// Where the next call goes at once.
@@ -331,7 +334,7 @@ unsafe extern "C" fn decrypt_init(
 /// # Safety
 ///
 /// The call.
-unsafe fn init(
+pub(super) unsafe fn init(
     context: *mut c_void,
     encrypt: bool,
     (key, key_len): (*const u8, usize),
@@ -343,6 +346,9 @@ unsafe fn init(
         let (this, functions, wrapped) = unsafe { CipherCtx::of(context) };
         let init = if encrypt { functions.encrypt_init } else { functions.decrypt_init };
         let Some(init) = init else { return 0 };
+        if !key.is_null() {
+            this.state.pipes.close();
+        }
         if this.state.message.before_init(&this.host, !key.is_null(), !iv.is_null()) != 1 {
             return 0;
         }
@@ -493,6 +499,15 @@ unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) 
         } else if !params.is_null() {
             this.state.message.told(&this.host, answers);
             this.state.settle(wrapped);
+            let tell = |host: &Host, message: &mut Chained| {
+                // SAFETY: the call.
+                let (result, told) = unsafe { (host.set_params(params), Answers::new(params)) };
+                message.told(told);
+                result == 1
+            };
+            if !this.state.pipes.tell(tell) {
+                return 0;
+            }
         }
         result
     })
@@ -537,7 +552,7 @@ macro_rules! at_places {
 static AT: [AtPlace; CIPHERS.len()] = at_places!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25);
 
 /// Our table for an algorithm: what the host has of it.
-pub(super) fn dispatch(theirs: Table, place: usize) -> Vec<Dispatch> {
+pub(super) fn dispatch(theirs: Table, place: usize, version: (u32, u32)) -> Vec<Dispatch> {
     let (newctx, gettable_params, gettable_ctx_params, settable_ctx_params) = AT[place];
     let ours = dispatch! {
         OSSL_FUNC_CIPHER_NEWCTX => newctx, NewCtx;
@@ -554,5 +569,11 @@ pub(super) fn dispatch(theirs: Table, place: usize) -> Vec<Dispatch> {
         OSSL_FUNC_CIPHER_GETTABLE_CTX_PARAMS => gettable_ctx_params, GettableCtx;
         OSSL_FUNC_CIPHER_SETTABLE_CTX_PARAMS => settable_ctx_params, GettableCtx;
     };
-    super::provider::complete(theirs, &ours, &[crate::abi::OSSL_FUNC_CIPHER_GET_PARAMS])
+    let mut table = super::provider::complete(theirs, &ours, &[crate::abi::OSSL_FUNC_CIPHER_GET_PARAMS]);
+    if has_pipelines(&CIPHERS[place], version) {
+        // The host has no such functions: all that these need of it is in the others.
+        let end = table.len() - 1;
+        table.splice(end..end, pipeline::entries());
+    }
+    table
 }

@@ -68,7 +68,7 @@ impl<F: Contexts> Host<F> {
         (!context.is_null()).then_some(Self { context, functions })
     }
 
-    fn duplicate(&self) -> Option<Self> {
+    pub(crate) fn duplicate(&self) -> Option<Self> {
         // SAFETY: the host, with its own context, of which it makes another one.
         unsafe {
             Self::new(self.context, self.functions, |functions, context| Some(functions.common().dupctx?(context)))

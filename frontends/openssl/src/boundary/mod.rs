@@ -20,6 +20,7 @@ mod family;
 mod keys;
 mod mac;
 mod params;
+mod pipeline;
 mod provider;
 mod signature;
 mod system;
@@ -95,23 +96,46 @@ impl Io<'_> {
 
     /// Input and as much output; `None` where there is too little room, or they overlap and are not the same.
     pub(crate) fn buffers(&mut self) -> Option<Buffers<'_>> {
-        if self.length > self.room || self.output.is_null() || self.input.is_null() || self.length > isize::MAX as usize
+        self.buffers_of(self.length)
+    }
+
+    /// The same of the first `length` bytes, of which there are as many; the rest must not overlap either.
+    pub(crate) fn buffers_of(&mut self, length: usize) -> Option<Buffers<'_>> {
+        if length > self.length
+            || self.length > self.room
+            || self.output.is_null()
+            || self.input.is_null()
+            || self.length > isize::MAX as usize
         {
             return None;
         }
         if self.in_place() {
             // SAFETY: the call; one slice over both.
-            return Some(Buffers::InPlace(unsafe { slice::from_raw_parts_mut(self.output, self.length) }));
+            return Some(Buffers::InPlace(unsafe { slice::from_raw_parts_mut(self.output, length) }));
         }
         let distance = (self.input as usize).abs_diff(self.output as usize);
         if distance < self.length {
             return None;
         }
         // SAFETY: the call; they are further apart than they are long.
-        let (input, output) = unsafe {
-            (slice::from_raw_parts(self.input, self.length), slice::from_raw_parts_mut(self.output, self.length))
-        };
+        let (input, output) =
+            unsafe { (slice::from_raw_parts(self.input, length), slice::from_raw_parts_mut(self.output, length)) };
         Some(Buffers::Separate { input, output })
+    }
+
+    /// Whether nothing that one of them writes is read or written by another.
+    pub(crate) fn are_apart(ios: &[Io<'_>]) -> bool {
+        let meet = |one: *const u8, one_len: usize, other: *const u8, other_len: usize| {
+            let (one, other) = (one as usize, other as usize);
+            one < other.saturating_add(other_len) && other < one.saturating_add(one_len)
+        };
+        ios.iter().enumerate().all(|(place, one)| {
+            let (output, length) = (one.output.cast_const(), one.length);
+            let others = ios.iter().enumerate().filter(|(other, _)| *other != place);
+            { others }.all(|(_, other)| {
+                !meet(output, length, other.input, other.length) && !meet(output, length, other.output, other.length)
+            })
+        })
     }
 
     /// The call ends well, with so many bytes written.

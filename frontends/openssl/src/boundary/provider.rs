@@ -328,7 +328,9 @@ impl Provider {
         let table = unsafe { Table::new(theirs.implementation) };
         let (functions, dispatch) = match KINDS[kind] {
             abi::OSSL_OP_DIGEST => (Functions::Digest(DigestFns::new(table)), digest::dispatch(table, place)),
-            abi::OSSL_OP_CIPHER => (Functions::Cipher(CipherFns::new(table)), cipher::dispatch(table, place)),
+            abi::OSSL_OP_CIPHER => {
+                (Functions::Cipher(CipherFns::new(table)), cipher::dispatch(table, place, self.version))
+            }
             abi::OSSL_OP_MAC => (Functions::Mac(MacFns::new(table)), mac::dispatch(table, place)),
             abi::OSSL_OP_KEYMGMT => (Functions::Keys(KeyFns::new(table)), keys::dispatch(table, place)),
             abi::OSSL_OP_KEYEXCH => (Functions::Exchange(ExchangeFns::new(table)), exchange::dispatch(table, place)),

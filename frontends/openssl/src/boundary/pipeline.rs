@@ -1,0 +1,140 @@
+//! Pipelines: our entries. The host has none.
+
+use std::ffi::{c_int, c_void};
+use std::{ptr, slice};
+
+use super::cipher::{CipherCtx, init};
+use super::provider::dispatch;
+use super::{Io, guard};
+use crate::abi::fns::*;
+use crate::abi::{Dispatch, Param};
+use crate::cipher::State;
+
+/// The entries of an algorithm that has pipelines.
+pub(super) fn entries() -> [Dispatch; 4] {
+    dispatch! {
+        OSSL_FUNC_CIPHER_PIPELINE_ENCRYPT_INIT => encrypt_init, PipelineInit;
+        OSSL_FUNC_CIPHER_PIPELINE_DECRYPT_INIT => decrypt_init, PipelineInit;
+        OSSL_FUNC_CIPHER_PIPELINE_UPDATE => update, PipelineUpdate;
+        OSSL_FUNC_CIPHER_PIPELINE_FINAL => finish, PipelineFinal;
+    }
+}
+
+unsafe extern "C" fn encrypt_init(
+    context: *mut c_void,
+    key: *const u8,
+    key_len: usize,
+    pipes: usize,
+    ivs: *const *const u8,
+    iv_len: usize,
+    params: *const Param,
+) -> c_int {
+    // SAFETY: the call.
+    unsafe { open(context, true, (key, key_len), pipes, (ivs, iv_len), params) }
+}
+
+unsafe extern "C" fn decrypt_init(
+    context: *mut c_void,
+    key: *const u8,
+    key_len: usize,
+    pipes: usize,
+    ivs: *const *const u8,
+    iv_len: usize,
+    params: *const Param,
+) -> c_int {
+    // SAFETY: the call.
+    unsafe { open(context, false, (key, key_len), pipes, (ivs, iv_len), params) }
+}
+
+/// # Safety
+///
+/// The call: as many nonces as pipes, or none at all.
+unsafe fn open(
+    context: *mut c_void,
+    encrypt: bool,
+    key: (*const u8, usize),
+    pipes: usize,
+    (ivs, iv_len): (*const *const u8, usize),
+    params: *const Param,
+) -> c_int {
+    guard(0, || {
+        // SAFETY: the call.
+        let ivs = if ivs.is_null() { &[] } else { unsafe { slice::from_raw_parts(ivs, pipes) } };
+        let first = ivs.first().map_or((ptr::null(), 0), |iv| (*iv, iv_len));
+        // The context itself keeps the key, and whatever else is said for all.
+        // SAFETY: the call.
+        if ivs.iter().any(|iv| iv.is_null()) || unsafe { init(context, encrypt, key, first, params) } != 1 {
+            return 0;
+        }
+        // SAFETY: the call.
+        let (this, _, wrapped) = unsafe { CipherCtx::of(context) };
+        let State::Chain(message) = &this.state.message else { return 0 };
+        // SAFETY: the call.
+        let ivs = ivs.iter().map(|iv| unsafe { slice::from_raw_parts(*iv, iv_len) });
+        c_int::from(this.state.pipes.open(wrapped, (&this.host, message), ivs))
+    })
+}
+
+unsafe extern "C" fn update(
+    context: *mut c_void,
+    pipes: usize,
+    outputs: *const *mut u8,
+    written: *mut usize,
+    rooms: *const usize,
+    inputs: *const *const u8,
+    lengths: *const usize,
+) -> c_int {
+    guard(0, || {
+        // SAFETY: the call.
+        let (this, _, wrapped) = unsafe { CipherCtx::of(context) };
+        if wrapped.fails() || pipes != this.state.pipes.len() || inputs.is_null() || lengths.is_null() {
+            return 0;
+        }
+        // SAFETY: the call: arrays of as many as there are pipes.
+        let of = |pipe: usize| unsafe { (*inputs.add(pipe), *lengths.add(pipe)) };
+        // SAFETY: the call.
+        let Some(mut ios) = (unsafe { ios(pipes, (outputs, written, rooms), of) }) else { return 0 };
+        let State::Chain(lead) = &mut this.state.message else { return 0 };
+        c_int::from(this.state.pipes.update(wrapped, lead, &mut ios))
+    })
+}
+
+unsafe extern "C" fn finish(
+    context: *mut c_void,
+    pipes: usize,
+    outputs: *const *mut u8,
+    written: *mut usize,
+    rooms: *const usize,
+) -> c_int {
+    guard(0, || {
+        // SAFETY: the call.
+        let (this, _, wrapped) = unsafe { CipherCtx::of(context) };
+        if wrapped.fails() || pipes != this.state.pipes.len() {
+            return 0;
+        }
+        // SAFETY: the call.
+        let ios = unsafe { ios(pipes, (outputs, written, rooms), |_| (ptr::null(), 0)) };
+        ios.map_or(0, |mut ios| c_int::from(this.state.pipes.finish(&mut ios)))
+    })
+}
+
+/// The data of each pipe.
+///
+/// # Safety
+///
+/// The call: arrays of as many as there are pipes, and for each of these what [`Io::new`] demands.
+unsafe fn ios<'c>(
+    pipes: usize,
+    (outputs, written, rooms): (*const *mut u8, *mut usize, *const usize),
+    input: impl Fn(usize) -> (*const u8, usize),
+) -> Option<Vec<Io<'c>>> {
+    if outputs.is_null() || written.is_null() || rooms.is_null() {
+        return None;
+    }
+    let io = |pipe: usize| {
+        let (input, length) = input(pipe);
+        // SAFETY: as the caller promises.
+        unsafe { Io::new(*outputs.add(pipe), written.add(pipe), *rooms.add(pipe), input, length) }
+    };
+    Some((0..pipes).map(io).collect())
+}
