@@ -331,12 +331,12 @@ impl Algorithm {
     /// of a cipher. Upper and lower case, `_` and `-` are the same.
     pub fn matching(name: &str) -> Result<Vec<Algorithm>, UnknownAlgorithm> {
         let name = normal(name);
-        let exact = TABLE.iter().find(|row| row.names().any(|known| normal(known) == name));
+        let exact = TABLE.iter().find(|row| row.names().any(|known| is_normal(known, &name)));
         let found: Vec<Algorithm> = match exact {
             Some(row) => vec![row.algorithm],
             None => TABLE
                 .iter()
-                .filter(|row| normal(row.kernel) == name && !name.is_empty())
+                .filter(|row| is_normal(row.kernel, &name) && !name.is_empty())
                 .map(|row| row.algorithm)
                 .collect(),
         };
@@ -426,6 +426,12 @@ fn suggest(suggestions: &[&str]) -> String {
 
 fn normal(name: &str) -> String {
     name.to_ascii_lowercase().replace('_', "-")
+}
+
+/// Whether a name is this one, which is [`normal`]. Programs ask with each MAC that they begin: no name is copied.
+fn is_normal(name: &str, normal: &str) -> bool {
+    let same = |(byte, normal): (u8, u8)| byte.to_ascii_lowercase() == normal || (byte == b'_' && normal == b'-');
+    name.len() == normal.len() && name.bytes().zip(normal.bytes()).all(same)
 }
 
 // SP 800-38D, 5.2.1.1: 2^39 - 256 bits.
