@@ -162,4 +162,20 @@ fn pipelines_are_what_one_message_at_a_time_is() {
         let [_, _, there, ..] = lab::counted(&lab)["AES-128-CBC"];
         assert!(led.is_none_or(|led| (there > 0) == led), "{section}: {there} on devices");
     }
+    // Requests of a batch that an engine fails to do, loses, or never answers, are done elsewhere; no pipe notices.
+    fs::create_dir(lab.path("gantry")).unwrap();
+    let engine = lab.configuration("CIPHERS = ALL\nDEVICES = model:faulty=on\nPOLICY = pin:model:faulty");
+    for (faults, expected) in [
+        ("errors=1/3", "the same\n"),
+        ("gone=200", "the same\n"),
+        ("after=100,stalls=1/1", "the same\n"),
+        ("full=1/2,late=1/2", "the same\n"),
+        // It is really in it.
+        ("after=100,wrong=1/1", "different\n"),
+    ] {
+        let model = "faulty = \"like=faulty,aes-128-cbc=2000+4000\"";
+        lab.write("gantry/gantry.toml", format!("faults = \"{faults}\"\n[models]\n{model}\n"));
+        let output = Command::new(&program).arg(&engine).env("XDG_CONFIG_HOME", &lab.folder).output().unwrap();
+        assert_eq!(text(&output), expected, "{faults}");
+    }
 }
