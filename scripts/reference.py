@@ -12,14 +12,18 @@ import struct
 
 from cryptography.hazmat.decrepit.ciphers import algorithms as old_algorithms
 from cryptography.hazmat.decrepit.ciphers import modes as old_modes
-from cryptography.hazmat.primitives import cmac, poly1305
-from cryptography.hazmat.primitives.asymmetric import ed25519, x25519
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import cmac, hashes, poly1305
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, x25519
+from cryptography.hazmat.primitives.asymmetric.utils import Prehashed, decode_dss_signature, encode_dss_signature
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.hazmat.primitives.ciphers import Cipher, aead, algorithms, modes
 from Crypto.Cipher import AES, DES3, ChaCha20, ChaCha20_Poly1305
 from Crypto.Hash import BLAKE2b, CMAC, HMAC, MD5, RIPEMD160, SHA1, SHA224, SHA256, SHA384, SHA512
 from Crypto.Hash import SHA3_224, SHA3_256, SHA3_384, SHA3_512
 from Crypto.Protocol import DH
-from Crypto.Signature import eddsa
+from Crypto.PublicKey import ECC
+from Crypto.Signature import DSS, eddsa
 
 
 @dataclasses.dataclass
@@ -43,13 +47,17 @@ def known_answer(algorithm, length, aad, shift=0, iv=None):
     mac_key = pattern(96 + shift, len(hashlib.new(algorithm.digest).digest())) if algorithm.kind == "eta" else b""
     iv = iv or pattern(200 + shift, algorithm.iv)
     aad, message = pattern(300 + shift, aad), pattern(shift, length)
+    if algorithm.name == "ecdh-p256":
+        message = p256_public(message)
     arguments = (algorithm, key, mac_key, iv, aad, message, 16)
     first, second = first_implementation(*arguments), second_implementation(*arguments)
     assert first == second and first is not None, (algorithm.name, length, first, second)
     output, tag = first
     block = {"key": key, "mac_key": mac_key, "iv": iv, "aad": aad, "input": message, "output": output, "tag": tag}
-    if algorithm.kind == "signature":
+    if algorithm.name == "ed25519":
         block["public"] = ed25519.Ed25519PrivateKey.from_private_bytes(key).public_key().public_bytes_raw()
+    if algorithm.name == "ecdsa-p256":
+        block["public"] = p256_public(key)
     kept = {name for name, value in block.items() if value} | {"input", "output"}
     return {name: value.hex() for name, value in block.items() if name in kept}
 
@@ -60,10 +68,20 @@ def confirm(algorithm, block):
         bytes.fromhex(block.get(name, "")) for name in ("key", "mac_key", "iv", "aad", "input", "output", "tag")
     )
     answers = 0
+    if algorithm.name == "ecdsa-p256":
+        for verifies in (openssl_verifies, dome_verifies):
+            assert verifies(bytes.fromhex(block["public"]), message, output) != ("invalid" in block), (verifies, block)
+        return
     for implementation in (first_implementation, second_implementation):
         if "monte" in block:
             got = monte_carlo(implementation, algorithm, message, int(block["monte"], 16)), b""
             good = got == (output, b"")
+        elif algorithm.name == "ecdh-p256" and "invalid" in block:
+            try:
+                implementation(algorithm, key, mac_key, iv, aad, message, 0)
+                good = False
+            except ValueError:
+                good, got = True, b""
         elif "invalid" in block:
             text = implementation(algorithm, key, mac_key, iv, aad, output, len(tag))
             if text is None:
@@ -77,6 +95,16 @@ def confirm(algorithm, block):
             assert good, (algorithm.name, block, got)
             answers += 1
     assert answers > 0, (algorithm.name, block)
+
+
+def p256_digest(digest):
+    """FIPS 186-5, 6.4.1: as a number, a digest is what its first 32 bytes are, or fewer."""
+    return digest[:32].rjust(32, b"\0")
+
+
+def p256_public(private):
+    key = ec.derive_private_key(int.from_bytes(private), ec.SECP256R1()).public_key()
+    return key.public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
 
 
 def pattern(start, length):
@@ -97,6 +125,13 @@ def first_implementation(algorithm, key, mac_key, iv, aad, message, tag_length):
         return hashlib.new(algorithm.digest, message).digest(), b""
     if kind == "hmac":
         return hmac.new(key, message, algorithm.digest).digest(), b""
+    if algorithm.name == "ecdsa-p256":
+        deterministic = ec.ECDSA(Prehashed(hashes.SHA256()), deterministic_signing=True)  # RFC 6979
+        signature = ec.derive_private_key(int.from_bytes(key), ec.SECP256R1()).sign(p256_digest(message), deterministic)
+        return b"".join(half.to_bytes(32) for half in decode_dss_signature(signature)), b""
+    if algorithm.name == "ecdh-p256":
+        peer = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), message)
+        return ec.derive_private_key(int.from_bytes(key), ec.SECP256R1()).exchange(ec.ECDH(), peer), b""
     if kind == "signature":
         return ed25519.Ed25519PrivateKey.from_private_bytes(key).sign(message), b""
     if kind == "exchange":
@@ -127,6 +162,16 @@ def first_implementation(algorithm, key, mac_key, iv, aad, message, tag_length):
             sealed = aead.ChaCha20Poly1305(key).encrypt(iv, message, aad)
         return sealed[: len(message)], sealed[len(message) :]
     return openssl_cipher(mode, key, iv, message), b""
+
+
+def openssl_verifies(public, digest, signature):
+    key = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), public)
+    signature = encode_dss_signature(int.from_bytes(signature[:32]), int.from_bytes(signature[32:]))
+    try:
+        key.verify(signature, p256_digest(digest), ec.ECDSA(Prehashed(hashes.SHA256())))
+    except InvalidSignature:
+        return False
+    return True
 
 
 def openssl_cipher(mode, key, iv, message):
@@ -175,6 +220,12 @@ def second_implementation(algorithm, key, mac_key, iv, aad, message, tag_length)
         return dome_digest(algorithm.digest, message), b""
     if kind == "hmac":
         return dome_hmac(algorithm.digest, key, message), b""
+    if algorithm.name == "ecdsa-p256":
+        private = ECC.construct(curve="P-256", d=int.from_bytes(key))
+        return DSS.new(private, "deterministic-rfc6979").sign(Prehash(message)), b""
+    if algorithm.name == "ecdh-p256":
+        pair = {"static_priv": ECC.construct(curve="P-256", d=int.from_bytes(key)), "static_pub": dome_point(message)}
+        return DH.key_agreement(kdf=bytes, **pair), b""
     if kind == "signature":
         return eddsa.new(eddsa.import_private_key(key), "rfc8032").sign(message), b""
     if kind == "exchange":
@@ -205,6 +256,27 @@ def second_implementation(algorithm, key, mac_key, iv, aad, message, tag_length)
     if mode == "des" and (key[:8] == key[8:16] or key[8:16] == key[16:]):
         return None  # PyCryptodome refuses keys that make it single DES.
     return dome_cipher(mode, key, iv, message), b""
+
+
+class Prehash:
+    """A digest as PyCryptodome wants it."""
+
+    digest_size, block_size, new = 32, 64, staticmethod(SHA256.new)
+
+    def __init__(self, digest):
+        self.digest = lambda: p256_digest(digest)
+
+
+def dome_point(encoded):
+    return ECC.import_key(encoded, curve_name="P-256")
+
+
+def dome_verifies(public, digest, signature):
+    try:
+        DSS.new(dome_point(public), "deterministic-rfc6979").verify(Prehash(digest), signature)
+    except ValueError:
+        return False
+    return True
 
 
 DOME_DIGESTS = {
@@ -331,6 +403,8 @@ def table():
                 yield Algorithm(f"aes-{bits}-{mode}-hmac-{digest}", "eta", bits // 8, 16, block, digest, mode)
     yield Algorithm("ed25519", "signature", 32)
     yield Algorithm("x25519", "exchange", 32)
+    yield Algorithm("ecdsa-p256", "signature", 32)
+    yield Algorithm("ecdh-p256", "exchange", 32)
     yield Algorithm("null", "null")
 
 

@@ -14,7 +14,9 @@ blocks of `key = hexadecimal` are separated by empty lines.
 """
 
 import dataclasses
+import hashlib
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -298,10 +300,58 @@ def curves(source):
         if len(secrets) < 3:
             names = {"key": "INPUT_SCALAR", "input": "INPUT_U", "output": "OUTPUT_U"}
             secrets.append({name: record[theirs] for name, theirs in names.items()})
+    nist = root / "ECDSA/FIPS_186-3"
+    signed, judged = p256_signatures(nist / "SigGen.txt"), p256_signatures(nist / "SigVer.rsp")
+    validity = "KASValidityTest_ECCStaticUnified_NOKC_ZZOnly_init.fax"
     return {
+        "ecdsa-p256": (
+            "NIST CAVP, FIPS 186-3",
+            [Section("ecdsa-p256", "SigGen.txt", signed), Section("ecdsa-p256", "SigVer.rsp", judged)],
+        ),
+        "ecdh-p256": (
+            "NIST CAVP, SP 800-56A",
+            [Section("ecdh-p256", validity, p256_secrets(root / "ECDH" / validity))],
+        ),
         "ed25519": ("the Ed25519 page of its authors", [Section("ed25519", "sign.input", spread(signatures, 64))]),
         "x25519": ("RFC 7748, section 5.2", [Section("x25519", "rfc7748.txt", secrets)]),
     }
+
+
+def p256_signatures(path):
+    """Of digests: what is signed is made from the message with the function in the heading."""
+    blocks, function = [], None
+    for part in re.split(r"\n\s*\n", path.read_text().replace("\r", "")):
+        if heading := re.search(r"^\[(.*),(SHA-\d+)\]", part, re.M):
+            function = heading[2].replace("-", "").lower() if heading[1] == "P-256" else None
+        record = dict(line.split(" = ") for line in part.split("\n") if " = " in line)
+        if function and "Msg" in record:
+            half = {name: record[name].strip().rjust(64, "0") for name in ("d", "Qx", "Qy", "R", "S") if name in record}
+            block = {"key": half["d"]} if "d" in half else {}
+            block |= {"public": "04" + half["Qx"] + half["Qy"]}
+            block |= {"input": hashlib.new(function, bytes.fromhex(record["Msg"])).hexdigest()}
+            block |= {"output": half["R"] + half["S"]}
+            if record.get("Result", "P").startswith("F"):
+                block["invalid"] = "01"
+            blocks.append(block)
+    return blocks
+
+
+def p256_secrets(path):
+    """Good ones, and peers that are no points. What else is wrong with some of them is not the secret."""
+    blocks, curve = [], None
+    for part in re.split(r"\n\s*\n", path.read_text().replace("\r", "")):
+        if heading := re.search(r"^\[(E[A-E]) - ", part, re.M):
+            curve = heading[1]
+        record = dict(line.split(" = ") for line in part.split("\n") if " = " in line)
+        result = record.get("Result", "")
+        if curve == "EC" and result.startswith(("P", "F (1", "F (2")):
+            names = {"key": ("dsIUT",), "input": ("QsCAVSx", "QsCAVSy"), "output": ("Z",)}
+            block = {name: "".join(record[theirs].rjust(64, "0") for theirs in of) for name, of in names.items()}
+            block["input"] = "04" + block["input"]
+            if result.startswith("F"):
+                block["invalid"] = "01"
+            blocks.append(block)
+    return blocks
 
 
 def computed(_source):
@@ -313,6 +363,8 @@ def computed(_source):
             lengths = (algorithm.block, 10 * algorithm.block, 608)
         if algorithm.kind == "exchange":
             lengths = (32,)
+        if algorithm.name == "ecdsa-p256":
+            lengths = (1, 31, 33, 64, 600)  # PyCryptodome signs no digest that is zero.
         if algorithm.kind == "xts":
             lengths = (16, 17, 31, 512, 600)
         blocks = []

@@ -47,7 +47,10 @@ fn one(suite: &Suite<'_>, vector: &Vector, case: &Case, must: &Must, index: usiz
         // Core refuses a length that no device may be asked for.
         (Err(Trouble::Misuse(_)), Must::Differ(_) | Must::Be(Answer::Refused(_))) => Ok(()),
         (Err(trouble), _) => Err(trouble),
-        (Ok(answers), Must::Be(must)) => answers.into_iter().try_for_each(|answer| compare(Ok(answer), must)),
+        (Ok(answers), Must::Be(must)) => {
+            let params = vector.params(case.operation);
+            answers.into_iter().try_for_each(|answer| suite.compare(&params, case, Ok(answer), must))
+        }
         (Ok(answers), Must::Differ(other)) if answers.contains(other) => {
             Err(Trouble::Wrong("the answer is the one that is known to be wrong".to_owned()))
         }
@@ -107,7 +110,11 @@ impl Vector {
                 (Case { tag: output, ..forward }, Must::Be(must))
             }
             Operation::Derive if refused => {
-                let why = if input.len() == self.key.len() { Outcome::BadKey } else { Outcome::BadLength };
+                let why = if self.algorithm.info().public_key.allows(input.len()) {
+                    Outcome::BadKey
+                } else {
+                    Outcome::BadLength
+                };
                 (forward, Must::Be(Answer::Refused(why)))
             }
             Operation::Open if refused => {

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use gantry::{Direction, Operation, Outcome, SessionParams};
 
-use crate::case::{Answer, Case, Placement, Trouble, compare, run, run_batch};
+use crate::case::{Answer, Case, Placement, Trouble, run, run_batch};
 use crate::generate;
 use crate::report::Tally;
 use crate::rng::Rng;
@@ -56,7 +56,7 @@ fn batch(suite: &Suite<'_>, rng: &mut Rng, count: usize, tally: &mut Tally) {
         Ok((cases, answers)) => {
             for (index, ((case, must), answer)) in cases.iter().zip(answers).enumerate() {
                 let bytes = case.input.len();
-                tally.judge(compare(answer, must), || {
+                tally.judge(suite.compare(&params, case, answer, must), || {
                     format!("{operation}, request {index} of {count}, {bytes} bytes, {params:?}")
                 });
             }
@@ -70,7 +70,7 @@ fn single(suite: &Suite<'_>, rng: &mut Rng, tally: &mut Tally) {
     let result = cases(suite, rng, &params, operation, &[bytes]).and_then(|cases| {
         let session = suite.subject.session(params.clone())?;
         let (case, must) = &cases[0];
-        compare(run(&session, case, suite.placement(rng)), must)
+        suite.compare(&params, case, run(&session, case, suite.placement(rng)), must)
     });
     tally.judge(result, || format!("{operation}, {bytes} bytes by itself, {params:?}"));
 }

@@ -4,6 +4,7 @@ use gantry::{Algorithm, Kind, Lengths, Operation, SessionParams};
 
 use crate::case::{Case, Placement};
 use crate::rng::Rng;
+use crate::vectors;
 
 /// Keys of an allowed length, and mostly the full tag.
 pub(crate) fn params(rng: &mut Rng, algorithm: Algorithm) -> SessionParams {
@@ -32,7 +33,12 @@ pub(crate) fn case(rng: &mut Rng, params: &SessionParams, operation: Operation, 
         Algorithm::Aes128Ccm | Algorithm::Aes192Ccm | Algorithm::Aes256Ccm if iv == 13 => bytes.min(0xffff),
         algorithm => data_length(algorithm, bytes),
     };
-    Case { operation, iv: rng.bytes(iv), aad: rng.bytes(aad), input: rng.bytes(input), tag: Vec::new() }
+    let input = match info.kind {
+        // Few numbers are public keys.
+        Kind::Exchange if rng.below(4) > 0 => vectors::public_key(rng, params.algorithm()),
+        _ => rng.bytes(input),
+    };
+    Case { operation, iv: rng.bytes(iv), aad: rng.bytes(aad), input, tag: Vec::new() }
 }
 
 /// One of the algorithm's operations.

@@ -49,9 +49,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use gantry::driver::Capability;
-use gantry::{Algorithm, Error, Gantry, SessionParams};
+use gantry::{Algorithm, Error, Gantry, Operation, SessionParams};
 
-use case::{Placement, Trouble};
+use case::{Answer, Case, Placement, Trouble, compare};
 use report::Tally;
 pub use report::{Check, Mismatch, Report, Row};
 use rng::Rng;
@@ -113,7 +113,13 @@ pub fn run(gantry: &Gantry, device: &str, options: &Options, progress: &mut dyn 
     let offered = subject.device().capabilities().iter();
     let capabilities: Vec<Capability> = offered.filter(|capability| wanted(capability.algorithm)).cloned().collect();
     let algorithms: Vec<Algorithm> = capabilities.iter().map(|capability| capability.algorithm).collect();
-    let vectors = vectors::load(&algorithms);
+    // What signs digests is shown to sign those of messages.
+    let digest = |algorithm, message: &[u8]| {
+        let mut digest = vec![0; Algorithm::info(algorithm).tag.max];
+        let session = reference.as_ref().unwrap_or(&subject).session(SessionParams::new(algorithm, &[])).ok()?;
+        session.digest(message, &mut digest).ok().map(|()| digest)
+    };
+    let vectors = vectors::load(&algorithms, &digest);
 
     let total = capabilities.len() * Check::ALL.len();
     let mut rows = Vec::with_capacity(total);
@@ -197,6 +203,25 @@ impl Suite<'_> {
 
     pub(crate) fn truth(&self, params: &SessionParams) -> Result<Truth, Error> {
         Truth::new(self.reference, self.subject, params)
+    }
+
+    /// Whether `got` is what must come. A signature that is another one each time is what the truth verifies.
+    pub(crate) fn compare(
+        &self,
+        params: &SessionParams,
+        case: &Case,
+        got: Result<Answer, Trouble>,
+        must: &Answer,
+    ) -> Result<(), Trouble> {
+        match got {
+            Ok(Answer::Done { output, .. })
+                if case.operation == Operation::Sign && self.algorithm.info().randomized =>
+            {
+                let case = Case { operation: Operation::Verify, tag: output, ..case.clone() };
+                compare(self.truth(params)?.answer(&case), &Answer::Done { output: Vec::new(), tag: Vec::new() })
+            }
+            got => compare(got, must),
+        }
     }
 
     pub(crate) fn placement(&self, rng: &mut Rng) -> Placement {

@@ -2,7 +2,7 @@
 
 use crate::Suite;
 use crate::batches::cases;
-use crate::case::{Answer, Case, Placement, Trouble, compare, run, run_batch};
+use crate::case::{Answer, Case, Placement, Trouble, run, run_batch};
 use crate::generate;
 use crate::report::Tally;
 use crate::rng::Rng;
@@ -24,11 +24,10 @@ pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
                         cases.iter().map(|(case, _)| (case, Placement::SEPARATE)).collect();
                     for _ in 0..8 {
                         let batch = run_batch(&session, &laid)?;
-                        let (case, must): &(Case, Answer) = &cases[0];
-                        let single = [(run(&session, case, Placement::SEPARATE), must)];
-                        let answers = batch.into_iter().zip(cases.iter().map(|(_, must)| must)).chain(single);
-                        for (answer, must) in answers {
-                            match compare(answer, must) {
+                        let first: &(Case, Answer) = &cases[0];
+                        let single = (run(&session, &first.0, Placement::SEPARATE), first);
+                        for (answer, (case, must)) in batch.into_iter().zip(&cases).chain([single]) {
+                            match suite.compare(&params, case, answer, must) {
                                 // As long as the device does not decline all of them, which the batch would say.
                                 Err(Trouble::Unsupported(_)) => {}
                                 verdict => verdict?,

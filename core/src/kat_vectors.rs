@@ -1724,6 +1724,46 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         output: hex!("be70f3d95ca1f4b9a789514b57a73ff45ba06917655862e4c7eb6a48f9d3b04e"),
         second_key: &[], iv: &[], aad: &[], tag: &[],
     },
+    // NIST CAVP, FIPS 186-3; SigGen.txt
+    KnownAnswer {
+        algorithm: Algorithm::EcdsaP256,
+        key: hex!("be34baa8d040a3b991f9075b56ba292f755b90e4b6dc10dad36715c33cfdac25"),
+        second_key: hex!("04fa2737fb93488d19caef11ae7faf6b7f4bcd67b286e3fc54e8a65c2b74aeccb0d4ccd6dae698208aa8c3a6f39e4551\
+            0d03be09b2f124bfc067856c324f9b4d09"),
+        input: hex!("a3f91ae21ba6b3039864472f184144c6af62cd0e"),
+        output: hex!("2b826f5d44e2d0b6de531ad96b51e8f0c56fdfead3c236892e4d84eacfc3b75ca2248b62c03db35a7cd63e8a120a3521\
+            a89d3d2f61ff99035a2148ae32e3a248"),
+        iv: &[], aad: &[], tag: &[],
+    },
+    // computed
+    KnownAnswer {
+        algorithm: Algorithm::EcdsaP256,
+        key: pattern(19, 32),
+        second_key: hex!("04202c7bbba93834d30e8717099286f162a68b6878b596a6aa4bc1822fd8084145f28d1b4f023f87adbbbfa14afd8a46\
+            d51a14937a8021cacd8ca37f7210bb781f"),
+        input: pattern(3, 263),
+        output: hex!("92b85ba6409a1126049029b40b9004d61bafa5aa6dff4e3aa1305fc2744b52ad0a9dcf7efc3edb973743d56a75932c08\
+            4daf378490087ca04e4abb8908d10226"),
+        iv: &[], aad: &[], tag: &[],
+    },
+    // NIST CAVP, SP 800-56A; KASValidityTest_ECCStaticUnified_NOKC_ZZOnly_init.fax
+    KnownAnswer {
+        algorithm: Algorithm::EcdhP256,
+        key: hex!("8087ab163864bfa81001c72f736b6d94e7612559ac4c847d06ba2171840684d6"),
+        input: hex!("045a3955c54a49645ed818f3774ea10971a1db88c370d8966c5a6e88234ed5d82003b13f0dad73f64532f42b8b2fa6d1\
+            450d9ab24896e95c24674298f2da07ccda"),
+        output: hex!("0cb890a0dcc277c3dde0f91b4322a32e6365d7ec85316185d3286b4977849410"),
+        second_key: &[], iv: &[], aad: &[], tag: &[],
+    },
+    // computed
+    KnownAnswer {
+        algorithm: Algorithm::EcdhP256,
+        key: pattern(19, 32),
+        input: hex!("042f34f404dba282e6920aa285b3191f9d3dd4c9c1659fa26df035368eb807564bc7c26dd5a5a7181d154ffab6e5424e\
+            25aa66dcdc1d97b4ecafb8c351d9fab108"),
+        output: hex!("0edb3b0b241891cd33a1c76ea998ddcb27edc2ad375ad7bdf2de2e154c721f31"),
+        second_key: &[], iv: &[], aad: &[], tag: &[],
+    },
     // computed
     KnownAnswer {
         algorithm: Algorithm::Null,

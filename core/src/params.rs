@@ -124,8 +124,10 @@ impl SessionParams {
     pub(crate) fn check(&self) -> Result<(), Misuse> {
         let info = self.algorithm.info();
         let algorithm = self.algorithm;
-        if !info.key.allows(self.key.len()) {
-            return Err(Misuse::KeyLength { algorithm, got: self.key.len(), takes: info.key });
+        let public = info.kind == Kind::Signature && self.direction == Direction::Decrypt;
+        let takes = if public { info.public_key } else { info.key };
+        if !takes.allows(self.key.len()) {
+            return Err(Misuse::KeyLength { algorithm, got: self.key.len(), takes });
         }
         if !info.mac_key.allows(self.mac_key.len()) {
             return Err(Misuse::MacKeyLength { algorithm, got: self.mac_key.len(), takes: info.mac_key });

@@ -22,7 +22,8 @@ pub enum Outcome {
     BadTag,
     /// The data has a length that the algorithm cannot have. The output is as it was.
     BadLength,
-    /// With the peer's public key, any private key leads to the same secret (RFC 7748, 6.1). The output is as it was, or zeros.
+    /// The peer's public key is no point of the curve, or one with which any private key leads to the same secret (RFC 7748, 6.1).
+    /// The output is as it was, or zeros.
     BadKey,
 }
 

@@ -94,7 +94,7 @@ fn submission(load: &Load<'_>, number: u64) -> Result<Submission, gantry::Error>
             load.session.sign(&data, &mut signature)?;
             Submission::verify(data, &signature)
         }
-        Operation::Derive => Submission::derive(data),
+        Operation::Derive => Submission::derive(load.session.params().algorithm().info().generator.to_vec()),
         Operation::Encrypt => Submission::encrypt(&iv, data),
         Operation::Decrypt => Submission::decrypt(&iv, data),
         Operation::Seal => Submission::seal(&iv, AAD.to_vec(), data, tag_length),

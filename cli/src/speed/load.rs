@@ -129,6 +129,8 @@ impl Load<'_> {
             match self.operation {
                 Operation::Open => self.session.seal(iv, &AAD, input.bytes_mut(), tag)?,
                 Operation::Verify => self.session.sign(input.bytes(), tag)?,
+                // Not every number is a public key.
+                Operation::Derive => input.bytes_mut().copy_from_slice(algorithm.info().generator),
                 _ => {}
             }
         }

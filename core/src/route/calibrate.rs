@@ -237,11 +237,14 @@ impl<'g> Probe<'g> {
             Operation::Digest | Operation::Mac | Operation::Sign | Operation::Derive => tag,
             _ => SIZES[SIZES.len() - 1],
         };
-        let buffer = |index: usize| Buffer {
-            iv: (0..iv_length).map(|at| (at + index) as u8).collect(),
-            input: vec![index as u8; SIZES[SIZES.len() - 1]],
-            output: vec![0; output],
-            tag: vec![0; tag],
+        let buffer = |index: usize| {
+            let mut input = vec![index as u8; SIZES[SIZES.len() - 1]];
+            if operation == Operation::Derive {
+                // Whatever size is asked for: a public key, which not every number is.
+                input = algorithm.info().generator.to_vec();
+            }
+            let iv = (0..iv_length).map(|at| (at + index) as u8).collect();
+            Buffer { iv, input, output: vec![0; output], tag: vec![0; tag] }
         };
         let found: Vec<Vec<Vec<(f32, f32)>>> = rows.iter().map(|requests| vec![Vec::new(); sizes(*requests)]).collect();
         let mut cells: Vec<(usize, usize)> =
@@ -390,8 +393,7 @@ fn run_group(
 impl Buffer {
     fn request(&mut self, operation: Operation, bytes: usize) -> Request<'_> {
         let Self { iv, input, output, tag } = self;
-        // Public keys are as long as secrets, whatever is asked for.
-        let input = if operation == Operation::Derive { &input[..tag.len()] } else { &input[..bytes] };
+        let input = if operation == Operation::Derive { &input[..] } else { &input[..bytes] };
         match operation {
             Operation::Digest => Request::digest(input, output),
             Operation::Mac => Request::mac_with_iv(iv, input, output),

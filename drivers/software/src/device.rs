@@ -7,7 +7,7 @@ use gantry::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, Refus
 use gantry::{Algorithm as A, SessionParams};
 
 use crate::session::Opened;
-use crate::{aead, cipher, curve, digest, eta, mac, xts};
+use crate::{aead, cipher, curve, digest, eta, mac, p256, xts};
 
 /// The algorithms that this device does not serve, and why.
 pub const LACKS: &[(A, &str)] = &[
@@ -122,6 +122,8 @@ const OFFERS: &[Offer] = &[
     row(A::Aes256CtrHmacSha512, eta::open),
     row(A::Ed25519, curve::open_ed25519),
     row(A::X25519, curve::open_x25519),
+    row(A::EcdsaP256, p256::open_ecdsa),
+    row(A::EcdhP256, p256::open_ecdh),
 ];
 
 pub(crate) struct SoftwareDevice {

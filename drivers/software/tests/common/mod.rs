@@ -48,7 +48,8 @@ impl Case {
             Kind::Cipher | Kind::Aead => (len / info.block * info.block).max(info.min_data),
         };
         let iv = bytes(if info.iv.allows(12) { 12 } else { info.iv.min }, 7);
-        Self { iv, aad: bytes(len % 37, 8), input: bytes(len, 9) }
+        let input = if algorithm == Algorithm::EcdhP256 { info.generator.to_vec() } else { bytes(len, 9) };
+        Self { iv, aad: bytes(len % 37, 8), input }
     }
 
     /// Buffers for what it writes: digest, MAC or data, and tag.

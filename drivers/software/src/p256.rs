@@ -1,0 +1,211 @@
+//! Signatures and key exchange on P-256.
+
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+use aws_lc_sys as lc;
+use gantry::driver::{DeviceSession, Operands, Unsupported};
+use gantry::{Fault, Operation, Outcome, SessionParams};
+
+use crate::session::{Opened, failed, refused, wrong_kind};
+
+/// Bytes of private keys, coordinates, secrets, and of either half of a signature.
+const SIZE: usize = 32;
+
+/// FIPS 186-5, of digests. With the public key alone, sessions verify.
+pub(crate) fn open_ecdsa(params: &SessionParams) -> Opened {
+    let key = if params.allows(Operation::Sign) {
+        private(params.key(), params.allows(Operation::Verify))?
+    } else {
+        public(params.key())?
+    };
+    Ok(Arc::new(Ecdsa { key, signs: params.allows(Operation::Sign) }))
+}
+
+/// SP 800-56A, 5.7.1.2: the secret is x.
+pub(crate) fn open_ecdh(params: &SessionParams) -> Opened {
+    Ok(Arc::new(Ecdh { key: private(params.key(), false)? }))
+}
+
+/// An object of AWS-LC, whose memory is overwritten when it is freed (mem.h).
+struct Owned<T> {
+    object: NonNull<T>,
+    free: unsafe extern "C" fn(*mut T),
+}
+
+// SAFETY: none of these objects is tied to a thread.
+unsafe impl<T> Send for Owned<T> {}
+// SAFETY: shared ones are only read: sessions hold keys, which AWS-LC takes as constants.
+unsafe impl<T> Sync for Owned<T> {}
+
+impl<T> Owned<T> {
+    /// `None` of null.
+    ///
+    /// # Safety
+    ///
+    /// Null, or an object that `free` frees and that is nobody else's.
+    unsafe fn new(object: *mut T, free: unsafe extern "C" fn(*mut T)) -> Option<Self> {
+        Some(Self { object: NonNull::new(object)?, free })
+    }
+
+    fn as_ptr(&self) -> *mut T {
+        self.object.as_ptr()
+    }
+}
+
+impl<T> Drop for Owned<T> {
+    fn drop(&mut self) {
+        // SAFETY: as `new` demands; nobody uses it after this.
+        unsafe { (self.free)(self.object.as_ptr()) }
+    }
+}
+
+fn number(bytes: &[u8]) -> Option<Owned<lc::BIGNUM>> {
+    // SAFETY: bytes with their length; the number is a new one.
+    unsafe { Owned::new(lc::BN_bin2bn(bytes.as_ptr(), bytes.len(), ptr::null_mut()), lc::BN_free) }
+}
+
+/// Nothing is known of it yet.
+fn point() -> Option<Owned<lc::EC_POINT>> {
+    // SAFETY: the group is a constant; the point is a new one.
+    unsafe { Owned::new(lc::EC_POINT_new(lc::EC_group_p256()), lc::EC_POINT_free) }
+}
+
+/// A point of the curve, from 4 ‖ x ‖ y; `None` when it is none.
+fn point_of(bytes: &[u8]) -> Option<Owned<lc::EC_POINT>> {
+    if bytes.len() != 1 + 2 * SIZE {
+        return None;
+    }
+    let point = point()?;
+    // SAFETY: a point of the group, and bytes with their length.
+    let good = unsafe {
+        lc::EC_POINT_oct2point(lc::EC_group_p256(), point.as_ptr(), bytes.as_ptr(), bytes.len(), ptr::null_mut())
+    };
+    (good == 1).then_some(point)
+}
+
+fn empty_key() -> Option<Owned<lc::EC_KEY>> {
+    // SAFETY: the key is a new one; the group is a constant.
+    unsafe {
+        let key = Owned::new(lc::EC_KEY_new(), lc::EC_KEY_free)?;
+        (lc::EC_KEY_set_group(key.as_ptr(), lc::EC_group_p256()) == 1).then_some(key)
+    }
+}
+
+/// A private key, and the public one if it is to verify, too.
+fn private(bytes: &[u8], verifies: bool) -> Result<Owned<lc::EC_KEY>, Unsupported> {
+    let make = || {
+        let (key, number) = (empty_key()?, number(bytes)?);
+        // SAFETY: a key with its group, and a number.
+        let mut good = unsafe { lc::EC_KEY_set_private_key(key.as_ptr(), number.as_ptr()) } == 1;
+        if good && verifies {
+            let (point, none) = (point()?, ptr::null());
+            // SAFETY: point, number and key are of the same group; without another point only the generator is multiplied.
+            good = unsafe {
+                lc::EC_POINT_mul(
+                    lc::EC_group_p256(),
+                    point.as_ptr(),
+                    number.as_ptr(),
+                    none,
+                    none.cast(),
+                    ptr::null_mut(),
+                ) == 1
+                    && lc::EC_KEY_set_public_key(key.as_ptr(), point.as_ptr()) == 1
+            };
+        }
+        good.then_some(key)
+    };
+    if bytes.len() != SIZE {
+        return Err(Unsupported::because("a key of another length"));
+    }
+    make().ok_or_else(|| refused("no private key of P-256"))
+}
+
+fn public(bytes: &[u8]) -> Result<Owned<lc::EC_KEY>, Unsupported> {
+    let make = || {
+        let (key, point) = (empty_key()?, point_of(bytes)?);
+        // SAFETY: both are of the same group.
+        (unsafe { lc::EC_KEY_set_public_key(key.as_ptr(), point.as_ptr()) } == 1).then_some(key)
+    };
+    make().ok_or_else(|| refused("no public key of P-256"))
+}
+
+struct Ecdsa {
+    key: Owned<lc::EC_KEY>,
+    signs: bool,
+}
+
+impl Ecdsa {
+    fn sign(&self, digest: &[u8], output: &mut [u8; 2 * SIZE]) -> bool {
+        // SAFETY: a digest with its length, and a private key; the signature is a new one. Its numbers live as long as it does,
+        // and each is given room for as many bytes as it may have.
+        unsafe {
+            let signature = lc::ECDSA_do_sign(digest.as_ptr(), digest.len(), self.key.as_ptr());
+            let Some(signature) = Owned::new(signature, lc::ECDSA_SIG_free) else { return false };
+            let (r, s) = output.split_at_mut(SIZE);
+            lc::BN_bn2bin_padded(r.as_mut_ptr(), SIZE, lc::ECDSA_SIG_get0_r(signature.as_ptr())) == 1
+                && lc::BN_bn2bin_padded(s.as_mut_ptr(), SIZE, lc::ECDSA_SIG_get0_s(signature.as_ptr())) == 1
+        }
+    }
+
+    /// `None` when memory ran out.
+    fn verify(&self, digest: &[u8], signature: &[u8; 2 * SIZE]) -> Option<bool> {
+        let (r, s) = signature.split_at(SIZE);
+        // SAFETY: the signature is a new one, and takes the two numbers; a digest with its length, and a public key.
+        unsafe {
+            let both = Owned::new(lc::ECDSA_SIG_new(), lc::ECDSA_SIG_free)?;
+            let (r, s) = (number(r)?, number(s)?);
+            if lc::ECDSA_SIG_set0(both.as_ptr(), r.as_ptr(), s.as_ptr()) != 1 {
+                return None;
+            }
+            std::mem::forget((r, s));
+            Some(lc::ECDSA_do_verify(digest.as_ptr(), digest.len(), both.as_ptr(), self.key.as_ptr()) == 1)
+        }
+    }
+}
+
+impl DeviceSession for Ecdsa {
+    fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
+        match operands {
+            Operands::Sign { input, output } => {
+                let (Ok(output), true) = (output.try_into(), self.signs) else { return wrong_kind() };
+                if self.sign(input, output) { Ok(Outcome::Done) } else { Err(failed("ECDSA_do_sign")) }
+            }
+            Operands::Verify { input, signature } => {
+                let Ok(signature) = signature.try_into() else { return Ok(Outcome::BadTag) };
+                match self.verify(input, signature) {
+                    Some(true) => Ok(Outcome::Done),
+                    Some(false) => {
+                        // A signature that is none leaves an error on the queue.
+                        let _ = failed("ECDSA_do_verify");
+                        Ok(Outcome::BadTag)
+                    }
+                    None => Err(failed("ECDSA_SIG_set0")),
+                }
+            }
+            _ => wrong_kind(),
+        }
+    }
+}
+
+struct Ecdh {
+    key: Owned<lc::EC_KEY>,
+}
+
+impl DeviceSession for Ecdh {
+    fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
+        let Operands::Derive { input, output } = operands else { return wrong_kind() };
+        let Ok(output) = <&mut [u8; SIZE]>::try_from(output) else { return wrong_kind() };
+        if input.len() != 1 + 2 * SIZE {
+            return wrong_kind();
+        }
+        let Some(peer) = point_of(input) else {
+            let _ = failed("EC_POINT_oct2point");
+            return Ok(Outcome::BadKey);
+        };
+        // SAFETY: room for the secret, and a point and a private key of the same group.
+        let written =
+            unsafe { lc::ECDH_compute_key(output.as_mut_ptr().cast(), SIZE, peer.as_ptr(), self.key.as_ptr(), None) };
+        if usize::try_from(written) == Ok(SIZE) { Ok(Outcome::Done) } else { Err(failed("ECDH_compute_key")) }
+    }
+}
