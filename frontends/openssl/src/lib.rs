@@ -25,6 +25,7 @@ mod cipher;
 /// The section of `openssl.cnf`.
 mod config;
 /// Digests.
+mod der;
 mod digest;
 /// Devices, opened when they are needed.
 mod framework;

@@ -36,8 +36,12 @@ pub(crate) enum Mode {
     Mac(Mac),
     /// Signatures of messages in one piece.
     Signature,
+    /// Signatures of digests, or of messages that the host digests; each is another one.
+    Ecdsa,
     /// Key exchange.
     Exchange,
+    /// Keys of the last three.
+    Keys,
 }
 
 /// What an AEAD has of its own.
@@ -187,11 +191,35 @@ pub(crate) static MACS: [Row; 4] = [
     mac("POLY1305", 1061, Mac::Poly1305),
 ];
 
-/// Signatures, key exchange, and the keys of both. OpenSSL's code is the same in 4.0, and as slow; but TLS was tried with 3.0 only.
-pub(crate) static CURVES: [Row; 2] = [
+/// Signatures first, then key exchange. OpenSSL's code is the same in 4.0, and as slow; but TLS was tried with 3.0 only.
+pub(crate) static CURVES: [Row; 4] = [
     row("ED25519", 1087, A::Ed25519, Mode::Signature).gains_before(3, 1),
+    row("ECDSA", 415, A::EcdsaP256, Mode::Ecdsa),
     row("X25519", 1034, A::X25519, Mode::Exchange).gains_before(3, 1),
+    row("ECDH", 415, A::EcdhP256, Mode::Exchange),
 ];
+
+/// How many of [`CURVES`] are signatures.
+pub(crate) const SIGNATURES: usize = 2;
+
+const fn keys(name: &'static str, nid: u32) -> Row {
+    Row { name, nid, algorithm: None, mode: Mode::Keys, gains_before: None }
+}
+
+/// Types of keys.
+pub(crate) static KEYS: [Row; 3] = [keys("ED25519", 1087), keys("X25519", 1034), keys("EC", 408)];
+
+impl Row {
+    /// The type of keys of a signature or key exchange.
+    pub(crate) fn keys(&self) -> &'static Row {
+        let place = match self.algorithm {
+            Some(A::Ed25519) => 0,
+            Some(A::X25519) => 1,
+            _ => 2,
+        };
+        &KEYS[place]
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -218,10 +246,18 @@ mod tests {
     }
 
     #[test]
+    fn signatures_come_first_and_have_keys_of_their_type() {
+        let kinds: Vec<Kind> = CURVES.iter().map(|row| row.algorithm.unwrap().kind()).collect();
+        assert!(kinds[..SIGNATURES].iter().all(|kind| *kind == Kind::Signature));
+        assert!(kinds[SIGNATURES..].iter().all(|kind| *kind == Kind::Exchange));
+        assert_eq!(CURVES.each_ref().map(|row| row.keys().name), ["ED25519", "EC", "X25519", "EC"]);
+    }
+
+    #[test]
     fn every_number_is_in_obj_mac_h() {
         let header = openssl_4_0::source_dir().join("include/openssl/obj_mac.h");
         let text = std::fs::read_to_string(&header).unwrap();
-        for row in CIPHERS.iter().chain(&DIGESTS).chain(&MACS).chain(&CURVES) {
+        for row in CIPHERS.iter().chain(&DIGESTS).chain(&MACS).chain(&CURVES).chain(&KEYS) {
             let line = format!(" {}", row.nid);
             assert!(
                 text.lines().any(|found| found.starts_with("#define NID_") && found.ends_with(&line)),

@@ -10,10 +10,10 @@ use std::process::{Command, Output};
 use lab::{Lab, TAKEN, text};
 
 /// The data files that are run.
-const RUN: [&str; 6] = ["evpciph_aes_", "evpciph_des3", "evpciph_chacha", "evpmac_", "evpmd_", "evppkey_ecx"];
+const RUN: [&str; 6] = ["evpciph_aes_", "evpciph_des3", "evpciph_chacha", "evpmac_", "evpmd_", "evppkey_ec"];
 
 /// Those with something that devices have. The others have what is near to it, or what is made of it.
-const LED: [&str; 10] = [
+const LED: [&str; 13] = [
     "evpciph_aes_ccm_cavs.txt",
     "evpciph_aes_common.txt",
     "evpciph_aes_cts.txt",
@@ -23,6 +23,9 @@ const LED: [&str; 10] = [
     "evpmac_poly1305.txt",
     "evpmd_md.txt",
     "evpmd_sha.txt",
+    "evppkey_ecc.txt",
+    "evppkey_ecdh.txt",
+    "evppkey_ecdsa.txt",
     "evppkey_ecx.txt",
 ];
 

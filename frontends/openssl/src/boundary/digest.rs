@@ -1,14 +1,14 @@
 //! Digests: our entries, and the host's functions behind them.
 
 use std::ffi::{c_int, c_void};
-use std::slice;
+use std::{ptr, slice};
 
 use gantry::SessionParams;
 
 use super::core::{Table, entry};
 use super::family::{
-    Common, Context, Contexts, Family, Pieces, bytes, dupctx, freectx, functions, get_ctx_params, gettable_ctx_params,
-    gettable_params, new_context, piece, settable_ctx_params,
+    Common, Context, Contexts, Family, Host, Pieces, bytes, dupctx, freectx, functions, get_ctx_params,
+    gettable_ctx_params, gettable_params, new_context, piece, settable_ctx_params,
 };
 use super::guard;
 use super::provider::{Functions, Wrapped, dispatch};
@@ -57,6 +57,38 @@ impl DigestFns {
         }
     }
 }
+
+/// A message that is digested by the host, for what it is signed with.
+pub(super) type HostDigest = Host<DigestFns>;
+
+impl HostDigest {
+    pub(super) fn begin(functions: &DigestFns, theirs: *mut c_void) -> Option<Self> {
+        // SAFETY: the host, with its own context; ours: the provider owns the functions.
+        let this = unsafe { Self::new(theirs, functions, |functions, theirs| Some(functions.newctx?(theirs))) }?;
+        // SAFETY: the host, with its own context.
+        (unsafe { functions.init?(this.context, ptr::null()) } == 1).then_some(this)
+    }
+
+    /// # Safety
+    ///
+    /// The call: `length` bytes that can be read.
+    pub(super) unsafe fn update(&self, input: *const u8, length: usize) -> c_int {
+        // SAFETY: the host, with what the caller promises.
+        self.functions().update.map_or(0, |update| unsafe { update(self.context, input, length) })
+    }
+
+    /// The end: the digest, and its length.
+    pub(super) fn finish(self) -> Option<([u8; LONGEST], usize)> {
+        let (mut digest, mut length) = ([0; LONGEST], 0);
+        // SAFETY: the host, with its own context and room for any digest.
+        let good =
+            unsafe { self.functions().finish?(self.context, digest.as_mut_ptr(), &raw mut length, LONGEST) } == 1;
+        (good && length <= LONGEST).then_some((digest, length))
+    }
+}
+
+/// EVP_MAX_MD_SIZE.
+const LONGEST: usize = 64;
 
 /// What the core calls `dctx`.
 type DigestCtx = Context<DigestFns>;

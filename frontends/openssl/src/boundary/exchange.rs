@@ -4,27 +4,28 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 use std::{ptr, slice};
 
-use gantry::Outcome;
 use gantry::driver::Operands;
+use gantry::{Operation, Outcome};
 
 use super::core::{Table, entry};
 use super::family::{
-    Common, Context, Contexts, Family, dupctx, freectx, get_ctx_params, gettable_ctx_params, is_empty, new_context,
-    settable_ctx_params,
+    Common, Context, Contexts, Family, Host, dupctx, freectx, get_ctx_params, gettable_ctx_params, is_empty,
+    new_context, settable_ctx_params,
 };
 use super::guard;
 use super::keys::{HostKey, HostPair, KeyData};
 use super::provider::{Functions, Wrapped, dispatch};
 use crate::abi::fns::*;
 use crate::abi::{Dispatch, Param};
-use crate::pair;
+use crate::choice::Side;
+use crate::pair::{self, Pair, Public};
 use crate::table::CURVES;
 
 /// The host's functions of one algorithm.
 pub(crate) struct ExchangeFns {
     newctx: Option<NewCtx>,
     init: Option<KeyedInit>,
-    set_peer: Option<ExchangeSetPeer>,
+    set_peer: Option<WithKey>,
     derive: Option<Final>,
     common: Common,
 }
@@ -34,7 +35,7 @@ impl ExchangeFns {
         Self {
             newctx: entry!(table, OSSL_FUNC_KEYEXCH_NEWCTX, NewCtx),
             init: entry!(table, OSSL_FUNC_KEYEXCH_INIT, KeyedInit),
-            set_peer: entry!(table, OSSL_FUNC_KEYEXCH_SET_PEER, ExchangeSetPeer),
+            set_peer: entry!(table, OSSL_FUNC_KEYEXCH_SET_PEER, WithKey),
             derive: entry!(table, OSSL_FUNC_KEYEXCH_DERIVE, Final),
             common: Common {
                 dupctx: entry!(table, OSSL_FUNC_KEYEXCH_DUPCTX, NewCtx),
@@ -62,15 +63,21 @@ type ExchangeCtx = Context<ExchangeFns>;
 pub(crate) struct Parties {
     /// `None` where something was said that only the host understands.
     key: Option<Arc<KeyData>>,
-    /// The peer's public key.
-    peer: Option<[u8; pair::SIZE]>,
+    peer: Option<Arc<KeyData>>,
 }
 
 impl Parties {
     /// Derives on another device, if it is to be there.
     fn elsewhere(&self, wrapped: &Wrapped, output: &mut [u8]) -> Option<Outcome> {
         let (key, peer) = (self.key.as_ref()?, self.peer.as_ref()?);
-        key.pair().run(wrapped, key.raw()?, Operands::Derive { input: peer, output })
+        // A peer's key in another form is the host's.
+        let takes = wrapped.algorithm()?.info().public_key;
+        let public = || peer.raw()?.public().map(Public::bytes).filter(|bytes| takes.allows(bytes.len()));
+        let Some(input) = Some(()).filter(|()| Pair::may_go(wrapped, Operation::Derive)).and_then(|()| public()) else {
+            wrapped.count(Operation::Derive, Side::Host, pair::SIZE);
+            return None;
+        };
+        key.pair().run(wrapped, || key.raw(), Operands::Derive { input, output })
     }
 }
 
@@ -108,8 +115,7 @@ unsafe extern "C" fn set_peer(context: *mut c_void, key: *mut c_void) -> c_int {
         let host = key.as_ref().map_or(ptr::null_mut(), |key| key.host());
         // SAFETY: the host, with its own key.
         let result = functions.set_peer.map_or(0, |set_peer| unsafe { set_peer(this.host.context, host) });
-        let peer = key.filter(|_| result == 1);
-        this.state.peer = peer.and_then(|peer| peer.raw()?.public().copied());
+        this.state.peer = key.filter(|_| result == 1);
         result
     })
 }
@@ -149,24 +155,28 @@ unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) 
     })
 }
 
+/// Two keys, ready for their secret.
+pub(crate) struct Agreement(Host<ExchangeFns>);
+
 impl HostPair {
-    /// The secret of two keys, for which no program asked.
-    pub(crate) fn derive(&self, key: &HostKey, peer: &HostKey, output: &mut [u8]) -> bool {
+    /// For which no program asked.
+    pub(crate) fn agreement(&self, key: &HostKey, peer: &HostKey) -> Option<Agreement> {
         // SAFETY: the host, with its own context.
-        let Some(host) = self.context(|functions: &ExchangeFns, theirs| unsafe { functions.begin(theirs) }) else {
-            return false;
-        };
-        let ExchangeFns { init: Some(init), set_peer: Some(set_peer), derive: Some(derive), .. } = host.functions()
-        else {
-            return false;
-        };
+        let host = self.context(|functions: &ExchangeFns, theirs| unsafe { functions.begin(theirs) })?;
+        let (init, set_peer) = (host.functions().init?, host.functions().set_peer?);
+        // SAFETY: the host, with its own context and keys, which it then holds.
+        let good =
+            unsafe { init(host.context, key.as_ptr(), ptr::null()) == 1 && set_peer(host.context, peer.as_ptr()) == 1 };
+        good.then_some(Agreement(host))
+    }
+}
+
+impl Agreement {
+    pub(crate) fn derive(&self, output: &mut [u8]) -> bool {
+        let Some(derive) = self.0.functions().derive else { return false };
         let mut written = 0;
-        // SAFETY: the host, with its own context and keys, and room for the secret.
-        let good = unsafe {
-            init(host.context, key.as_ptr(), ptr::null()) == 1
-                && set_peer(host.context, peer.as_ptr()) == 1
-                && derive(host.context, output.as_mut_ptr(), &raw mut written, output.len()) == 1
-        };
+        // SAFETY: the host, with its own context and room for the secret.
+        let good = unsafe { derive(self.0.context, output.as_mut_ptr(), &raw mut written, output.len()) } == 1;
         good && written == output.len()
     }
 }
@@ -194,7 +204,7 @@ const fn at<const PLACE: usize>() -> AtPlace {
     (newctx::<PLACE>, gettable_ctx_params::<ExchangeFns, PLACE>, settable_ctx_params::<ExchangeFns, PLACE>)
 }
 
-static AT: [AtPlace; CURVES.len()] = [at::<0>(), at::<1>()];
+static AT: [AtPlace; CURVES.len()] = [at::<0>(), at::<1>(), at::<2>(), at::<3>()];
 
 /// Our table for an algorithm: what the host has of it.
 pub(super) fn dispatch(theirs: Table, place: usize) -> Vec<Dispatch> {
@@ -204,7 +214,7 @@ pub(super) fn dispatch(theirs: Table, place: usize) -> Vec<Dispatch> {
         OSSL_FUNC_KEYEXCH_DUPCTX => dupctx::<ExchangeFns>, NewCtx;
         OSSL_FUNC_KEYEXCH_FREECTX => freectx::<ExchangeFns>, FreeCtx;
         OSSL_FUNC_KEYEXCH_INIT => init, KeyedInit;
-        OSSL_FUNC_KEYEXCH_SET_PEER => set_peer, ExchangeSetPeer;
+        OSSL_FUNC_KEYEXCH_SET_PEER => set_peer, WithKey;
         OSSL_FUNC_KEYEXCH_DERIVE => derive, Final;
         OSSL_FUNC_KEYEXCH_GET_CTX_PARAMS => get_ctx_params::<ExchangeFns>, GetParams;
         OSSL_FUNC_KEYEXCH_SET_CTX_PARAMS => set_ctx_params, SetParams;

@@ -3,9 +3,11 @@
 //! A key is the host's own, and what is known of it here beside it. There is no `load`: objects that decoders made are the
 //! default provider's, which gives them to its own keys.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 use std::sync::Arc;
+
+use zeroize::Zeroizing;
 
 use super::core::{Table, entry};
 use super::family::{Contexts, Family, Host, functions, gettable_params};
@@ -14,15 +16,25 @@ use super::params::{self, Answers};
 use super::provider::{Functions, Wrapped, dispatch};
 use crate::abi::fns::*;
 use crate::abi::{self, Dispatch, Param};
-use crate::pair::{Pair, Raw};
-use crate::table::CURVES;
+use crate::pair::{self, Pair, Raw};
+use crate::table::{KEYS, Mode};
+
+/// The type of keys on curves with parameters.
+const EC: &str = "EC";
+/// The one of these curves that other devices have.
+const P256: &CStr = c"prime256v1";
+/// Bytes of what is asked of a key: numbers of the longest curve have fewer, and names, too.
+const ROOM: usize = 512;
 
 /// The host's functions of one type of keys.
 pub(crate) struct KeyFns {
     new: Option<NewCtx>,
     free: Option<FreeCtx>,
     gen_init: Option<KeyGenInit>,
+    gen_set_template: Option<WithKey>,
     gen_set_params: Option<SetParams>,
+    gen_get_params: Option<GetParams>,
+    gen_gettable_params: Option<GettableCtx>,
     gen_settable_params: Option<GettableCtx>,
     generate: Option<KeyGen>,
     gen_cleanup: Option<FreeCtx>,
@@ -44,7 +56,10 @@ impl KeyFns {
             new: entry!(table, OSSL_FUNC_KEYMGMT_NEW, NewCtx),
             free: entry!(table, OSSL_FUNC_KEYMGMT_FREE, FreeCtx),
             gen_init: entry!(table, OSSL_FUNC_KEYMGMT_GEN_INIT, KeyGenInit),
+            gen_set_template: entry!(table, OSSL_FUNC_KEYMGMT_GEN_SET_TEMPLATE, WithKey),
             gen_set_params: entry!(table, OSSL_FUNC_KEYMGMT_GEN_SET_PARAMS, SetParams),
+            gen_get_params: entry!(table, OSSL_FUNC_KEYMGMT_GEN_GET_PARAMS, GetParams),
+            gen_gettable_params: entry!(table, OSSL_FUNC_KEYMGMT_GEN_GETTABLE_PARAMS, GettableCtx),
             gen_settable_params: entry!(table, OSSL_FUNC_KEYMGMT_GEN_SETTABLE_PARAMS, GettableCtx),
             generate: entry!(table, OSSL_FUNC_KEYMGMT_GEN, KeyGen),
             gen_cleanup: entry!(table, OSSL_FUNC_KEYMGMT_GEN_CLEANUP, FreeCtx),
@@ -80,8 +95,10 @@ impl KeyData {
     ///
     /// A key of the host that is ours alone, or null; `wrapped` is what serves such keys.
     unsafe fn give(wrapped: &Wrapped, host: *mut c_void) -> *mut c_void {
-        let Some(algorithm) = wrapped.algorithm().filter(|_| !host.is_null()) else { return ptr::null_mut() };
-        Arc::into_raw(Arc::new(Self { host, wrapped, pair: Pair::new(algorithm) })).cast_mut().cast()
+        if host.is_null() {
+            return host;
+        }
+        Arc::into_raw(Arc::new(Self { host, wrapped, pair: Pair::default() })).cast_mut().cast()
     }
 
     /// `None` of null.
@@ -123,6 +140,10 @@ impl KeyData {
     /// The raw keys, as far as the host gives them out.
     pub(super) fn raw(&self) -> Option<&Raw> {
         self.pair.raw(|| {
+            // SAFETY: ours: the provider owns it, and outlives its keys.
+            if unsafe { (*self.wrapped).row() }.name == EC {
+                return self.p256();
+            }
             let mut raw = Raw::default();
             if let Some(export) = self.functions().export {
                 // SAFETY: the host, with its own key and a place for what it tells.
@@ -130,6 +151,39 @@ impl KeyData {
             }
             raw
         })
+    }
+
+    /// Those of a key on P-256. Of another curve, and of one whose parameters are written out, nothing is known. (An export would
+    /// tell the parameters, too, which takes longer.)
+    fn p256(&self) -> Raw {
+        let (mut group, mut encoding) = ([0_u8; ROOM], [0_u8; ROOM]);
+        // With room for those of any curve: what does not fit leaves an error.
+        let (mut public, mut private) = ([0_u8; ROOM], Zeroizing::new([0_u8; ROOM]));
+        let mut table = [
+            Param::octets(c"pub", public.as_mut_ptr().cast(), ROOM),
+            Param::number(c"priv", private.as_mut_ptr().cast(), ROOM),
+            Param::room_for_text(c"group", &mut group),
+            Param::room_for_text(c"encoding", &mut encoding),
+            params::end(),
+        ];
+        // SAFETY: the host, with its own key and a table with its end, whose data has room.
+        let told = self.functions().get_params.is_some_and(|get| unsafe { get(self.host, table.as_mut_ptr()) } == 1);
+        // What is not there has no length.
+        let (public_length, private_length) = (table[0].return_size, table[1].return_size);
+        if !told
+            || CStr::from_bytes_until_nul(&group) != Ok(P256)
+            || CStr::from_bytes_until_nul(&encoding) != Ok(c"named_curve")
+        {
+            return Raw::default();
+        }
+        let private = private.first_chunk_mut::<{ pair::SIZE }>().filter(|_| private_length == pair::SIZE);
+        let private = private.map(|private| {
+            if cfg!(target_endian = "little") {
+                private.reverse();
+            }
+            &private[..]
+        });
+        Raw::new(private, public.get(..public_length))
     }
 
     fn functions(&self) -> &KeyFns {
@@ -211,6 +265,27 @@ unsafe extern "C" fn gen_init<const PLACE: usize>(
     })
 }
 
+unsafe extern "C" fn gen_set_template(context: *mut c_void, template: *mut c_void) -> c_int {
+    guard(0, || {
+        // SAFETY: the call; the host, with its own context and key.
+        unsafe {
+            let (this, _, functions) = Generator::of(context);
+            let theirs = KeyData::of(template).map_or(ptr::null_mut(), |(template, _)| template.host);
+            functions.gen_set_template.map_or(0, |set| set(this.host, theirs))
+        }
+    })
+}
+
+unsafe extern "C" fn gen_get_params(context: *mut c_void, params: *mut Param) -> c_int {
+    guard(0, || {
+        // SAFETY: the call; the host, with what it brought.
+        unsafe {
+            let (this, _, functions) = Generator::of(context);
+            functions.gen_get_params.map_or(0, |get| get(this.host, params))
+        }
+    })
+}
+
 unsafe extern "C" fn gen_set_params(context: *mut c_void, params: *const Param) -> c_int {
     guard(0, || {
         // SAFETY: the call; the host, with what it brought.
@@ -225,12 +300,32 @@ unsafe extern "C" fn gen_settable_params<const PLACE: usize>(
     context: *mut c_void,
     provider: *mut c_void,
 ) -> *const Param {
+    // SAFETY: the call.
+    unsafe { gen_params::<PLACE>(context, provider, |functions| functions.gen_settable_params) }
+}
+
+unsafe extern "C" fn gen_gettable_params<const PLACE: usize>(
+    context: *mut c_void,
+    provider: *mut c_void,
+) -> *const Param {
+    // SAFETY: the call.
+    unsafe { gen_params::<PLACE>(context, provider, |functions| functions.gen_gettable_params) }
+}
+
+/// # Safety
+///
+/// The call: a context of ours or null.
+unsafe fn gen_params<const PLACE: usize>(
+    context: *mut c_void,
+    provider: *mut c_void,
+    which: fn(&KeyFns) -> Option<GettableCtx>,
+) -> *const Param {
     guard(ptr::null(), || {
         // SAFETY: the call; the host, with its own contexts.
         unsafe {
             let Some((wrapped, functions)) = functions::<KeyFns>(provider, PLACE) else { return ptr::null() };
             let host = if context.is_null() { context } else { Generator::of(context).0.host };
-            functions.gen_settable_params.map_or(ptr::null(), |settable| settable(host, wrapped.default_ctx()))
+            which(functions).map_or(ptr::null(), |which| which(host, wrapped.default_ctx()))
         }
     })
 }
@@ -379,12 +474,25 @@ impl HostKey {
         // SAFETY: the host, with its own context.
         let key = unsafe { new(theirs) };
         let this = (!key.is_null()).then_some(Self { key, functions })?;
-        let (name, selection) = if is_private {
+        let is_ec = wrapped.row().name == EC;
+        let mut raw = Zeroizing::new(raw.to_vec());
+        if is_ec && is_private && cfg!(target_endian = "little") {
+            raw.reverse();
+        }
+        let (data, length) = (raw.as_mut_ptr().cast(), raw.len());
+        let (name, mut selection) = if is_private {
             (c"priv", abi::OSSL_KEYMGMT_SELECT_KEYPAIR)
         } else {
             (c"pub", abi::OSSL_KEYMGMT_SELECT_PUBLIC_KEY)
         };
-        let table = [Param::octets(name, raw.as_ptr().cast_mut().cast(), raw.len()), params::end()];
+        let mut table = [Param::octets(name, data, length), params::end(), params::end()];
+        if is_ec {
+            selection |= abi::OSSL_KEYMGMT_SELECT_DOMAIN_PARAMETERS;
+            table[1] = Param::text(c"group", P256);
+            if is_private {
+                table[0] = Param::number(name, data, length);
+            }
+        }
         // SAFETY: the host, with its own key and a table with its end.
         (unsafe { import(this.key, selection, table.as_ptr()) } == 1).then_some(this)
     }
@@ -421,6 +529,12 @@ impl HostPair {
         Some(Self { theirs, keys: theirs.keys()? })
     }
 
+    /// Whether its signatures are of digests, and others each time.
+    pub(crate) fn signs_digests(&self) -> bool {
+        // SAFETY: ours: the provider owns them, and outlives its framework.
+        unsafe { (*self.theirs).row() }.mode == Mode::Ecdsa
+    }
+
     /// A private key, or one that is only public.
     pub(crate) fn key(&self, raw: &[u8], is_private: bool) -> Option<HostKey> {
         // SAFETY: ours: the provider owns them, and outlives its framework.
@@ -452,28 +566,32 @@ impl Family for KeyFns {
 }
 
 /// Functions that are told only their place in our table.
-type AtPlace = (NewCtx, KeyGenInit, GettableCtx, Gettable, Gettable);
+type AtPlace = (NewCtx, KeyGenInit, GettableCtx, GettableCtx, Gettable, Gettable);
 
 const fn at<const PLACE: usize>() -> AtPlace {
     (
         new::<PLACE>,
         gen_init::<PLACE>,
+        gen_gettable_params::<PLACE>,
         gen_settable_params::<PLACE>,
         gettable_params::<KeyFns, PLACE>,
         settable_params::<PLACE>,
     )
 }
 
-static AT: [AtPlace; CURVES.len()] = [at::<0>(), at::<1>()];
+static AT: [AtPlace; KEYS.len()] = [at::<0>(), at::<1>(), at::<2>()];
 
 /// Our table for a type of keys: what the host has of it.
 pub(super) fn dispatch(theirs: Table, place: usize) -> Vec<Dispatch> {
-    let (new, gen_init, gen_settable_params, gettable_params, settable_params) = AT[place];
+    let (new, gen_init, gen_gettable_params, gen_settable_params, gettable_params, settable_params) = AT[place];
     let ours = dispatch! {
         OSSL_FUNC_KEYMGMT_NEW => new, NewCtx;
         OSSL_FUNC_KEYMGMT_FREE => free, FreeCtx;
         OSSL_FUNC_KEYMGMT_GEN_INIT => gen_init, KeyGenInit;
+        OSSL_FUNC_KEYMGMT_GEN_SET_TEMPLATE => gen_set_template, WithKey;
         OSSL_FUNC_KEYMGMT_GEN_SET_PARAMS => gen_set_params, SetParams;
+        OSSL_FUNC_KEYMGMT_GEN_GET_PARAMS => gen_get_params, GetParams;
+        OSSL_FUNC_KEYMGMT_GEN_GETTABLE_PARAMS => gen_gettable_params, GettableCtx;
         OSSL_FUNC_KEYMGMT_GEN_SETTABLE_PARAMS => gen_settable_params, GettableCtx;
         OSSL_FUNC_KEYMGMT_GEN => generate, KeyGen;
         OSSL_FUNC_KEYMGMT_GEN_CLEANUP => gen_cleanup, FreeCtx;

@@ -15,6 +15,7 @@
 mod cipher;
 mod core;
 mod digest;
+mod ecdsa;
 mod exchange;
 mod family;
 mod keys;
@@ -32,6 +33,7 @@ use std::slice;
 use gantry::driver::Buffers;
 
 pub(crate) use cipher::{Host, HostAlgorithm, HostContext};
+pub(crate) use exchange::Agreement;
 pub(crate) use keys::{HostKey, HostPair};
 pub(crate) use mac::{HostMac, HostMacContext};
 pub(crate) use params::{Answers, Questions};

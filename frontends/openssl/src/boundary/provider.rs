@@ -10,7 +10,7 @@ use gantry::{Algorithm, Operation, SessionParams};
 
 use super::cipher::{self, CipherFns};
 use super::core::{Core, Table, entry};
-use super::digest::{self, DigestFns};
+use super::digest::{self, DigestFns, HostDigest};
 use super::exchange::{self, ExchangeFns};
 use super::guard;
 use super::keys::{self, KeyFns};
@@ -25,7 +25,7 @@ use crate::config::{Selection, Settings};
 use crate::framework::{Framework, GENERATION};
 use crate::host::HostDriver;
 use crate::report::Report;
-use crate::table::{CIPHERS, CURVES, DIGESTS, MACS, Mode, Row};
+use crate::table::{CIPHERS, CURVES, DIGESTS, KEYS, MACS, Mode, Row};
 
 /// Reasons on the error stack.
 const BAD_CONFIGURATION: u32 = 1;
@@ -63,6 +63,7 @@ pub(crate) struct Provider {
     default_capabilities: AtomicPtr<c_void>,
     /// By place in [`KINDS`].
     served: [OnceLock<Served>; KINDS.len()],
+    digests: OnceLock<Digests>,
     framework: AtomicPtr<Framework>,
     /// One more than the generation in which no framework could be opened.
     closed: AtomicU32,
@@ -80,6 +81,14 @@ struct Served {
 unsafe impl Send for Served {}
 // SAFETY: as above.
 unsafe impl Sync for Served {}
+
+/// The default provider's digests, each with its names.
+struct Digests(Vec<(*const c_char, DigestFns)>);
+
+// SAFETY: written once, before it is shared; the strings behind the pointers are the host's and stay.
+unsafe impl Send for Digests {}
+// SAFETY: as above.
+unsafe impl Sync for Digests {}
 
 /// An algorithm of the default provider, and ours in front of it.
 pub(crate) struct Wrapped {
@@ -136,7 +145,15 @@ impl Wrapped {
     /// What serves the keys of a signature or key exchange.
     pub(super) fn keys(&self) -> Option<&Wrapped> {
         let served = self.provider().serves(abi::OSSL_OP_KEYMGMT)?;
-        served.wrapped.iter().flatten().find(|keys| ptr::eq(keys.row, self.row)).map(|keys| &**keys)
+        served.wrapped.iter().flatten().find(|keys| ptr::eq(keys.row, self.row.keys())).map(|keys| &**keys)
+    }
+
+    /// The host's digest of this name, begun.
+    pub(super) fn host_digest(&self, name: &CStr) -> Option<HostDigest> {
+        let digests = self.provider().digests.get_or_init(|| self.provider().host_digests());
+        // SAFETY: the host: its names are strings, and stay.
+        let (_, functions) = digests.0.iter().find(|(names, _)| unsafe { has_name(*names, name.to_bytes()) })?;
+        HostDigest::begin(functions, self.default_ctx())
     }
 
     /// The framework, opened if it was not.
@@ -160,13 +177,20 @@ impl Wrapped {
         provider.settings.force_fail || provider.report.is_some()
     }
 
+    /// Whether requests may be led elsewhere: they may not where only the keys are served, for something else that is done with
+    /// them.
+    pub(crate) fn leads(&self) -> bool {
+        self.provider().leads(self.row)
+    }
+
     /// Whether operations are made to fail; if so, it is on the error stack.
     pub(super) fn fails(&self) -> bool {
         let provider = self.provider();
-        if provider.settings.force_fail {
+        let fails = provider.settings.force_fail && self.leads();
+        if fails {
             provider.core.raise(FORCED, self.row.name);
         }
-        provider.settings.force_fail
+        fails
     }
 
     /// A request was served by one side or the other.
@@ -240,21 +264,17 @@ impl Provider {
             abi::OSSL_OP_DIGEST => &DIGESTS,
             abi::OSSL_OP_CIPHER => &CIPHERS,
             abi::OSSL_OP_MAC => &MACS,
+            abi::OSSL_OP_KEYMGMT => &KEYS,
             _ => &CURVES,
         };
         let kind = KINDS.iter().position(|known| *known == operation)?;
         if let Some(served) = self.served[kind].get() {
             return Some(served);
         }
-        let (context, query) = (self.default_ctx.load(Ordering::Acquire), self.default_query.load(Ordering::Acquire));
-        if query.is_null() || !rows.iter().any(|row| self.selects(operation, row)) {
+        if !rows.iter().any(|row| self.selects(operation, row)) {
             return None;
         }
-        // SAFETY: the host: what was stored is its `query_operation`.
-        let query = unsafe { std::mem::transmute::<*mut c_void, QueryOperation>(query) };
-        let mut no_cache = 0;
-        // SAFETY: the host: its own context, which gives a table with its end or null.
-        let theirs = unsafe { query(context, operation, &raw mut no_cache) };
+        let theirs = self.theirs(operation)?;
         Some(self.served[kind].get_or_init(|| {
             let mut served = Vec::new();
             let wrapped = rows.iter().enumerate().map(|(place, row)| {
@@ -279,6 +299,31 @@ impl Provider {
         }))
     }
 
+    /// The default provider's table of an operation: one with its end, or null. `None` while there is no such provider.
+    fn theirs(&self, operation: c_int) -> Option<*const AlgorithmRow> {
+        let (context, query) = (self.default_ctx.load(Ordering::Acquire), self.default_query.load(Ordering::Acquire));
+        if query.is_null() {
+            return None;
+        }
+        // SAFETY: the host: what was stored is its `query_operation`.
+        let query = unsafe { std::mem::transmute::<*mut c_void, QueryOperation>(query) };
+        let mut no_cache = 0;
+        // SAFETY: the host: its own context.
+        Some(unsafe { query(context, operation, &raw mut no_cache) })
+    }
+
+    /// Those of the digests that have a row here.
+    fn host_digests(&self) -> Digests {
+        let theirs = self.theirs(abi::OSSL_OP_DIGEST).unwrap_or(ptr::null());
+        let digest = |row: &Row| {
+            // SAFETY: the host: its own table, and the dispatch table of one of its algorithms.
+            let found = unsafe { find(theirs, row.name) }?;
+            // SAFETY: as above.
+            Some((found.names, DigestFns::new(unsafe { Table::new(found.implementation) })))
+        };
+        Digests(DIGESTS.iter().filter_map(digest).collect())
+    }
+
     /// Whether we are to serve a row in an operation.
     fn selects(&self, operation: c_int, row: &Row) -> bool {
         let settings = &self.settings;
@@ -286,11 +331,28 @@ impl Provider {
             (abi::OSSL_OP_DIGEST, _) => &settings.digests,
             (abi::OSSL_OP_CIPHER, _) => &settings.ciphers,
             (abi::OSSL_OP_MAC, _) => &settings.macs,
-            (abi::OSSL_OP_KEYMGMT | abi::OSSL_OP_SIGNATURE, Mode::Signature) => &settings.signatures,
-            (abi::OSSL_OP_KEYMGMT | abi::OSSL_OP_KEYEXCH, Mode::Exchange) => &settings.exchanges,
+            // What is done with keys is served as a whole: with another provider, OpenSSL would take in a copy of each key first.
+            (abi::OSSL_OP_SIGNATURE, Mode::Signature | Mode::Ecdsa) | (abi::OSSL_OP_KEYEXCH, Mode::Exchange) => {
+                return self.has_keys(row.keys());
+            }
+            (abi::OSSL_OP_KEYMGMT, Mode::Keys) => return self.has_keys(row),
             _ => return false,
         };
         selection.serves(row, self.version)
+    }
+
+    /// Whether we are to serve keys of a type.
+    fn has_keys(&self, keys: &Row) -> bool {
+        CURVES.iter().any(|used| ptr::eq(used.keys(), keys) && self.leads(used))
+    }
+
+    /// Whether requests of a row that we serve may be led elsewhere.
+    fn leads(&self, row: &Row) -> bool {
+        match row.mode {
+            Mode::Signature | Mode::Ecdsa => self.settings.signatures.serves(row, self.version),
+            Mode::Exchange => self.settings.exchanges.serves(row, self.version),
+            _ => true,
+        }
     }
 
     /// The lines of `gantry openssl info`: name, number, whether it is served unasked, and a route for each size.
@@ -361,14 +423,24 @@ unsafe fn find(mut theirs: *const AlgorithmRow, name: &str) -> Option<AlgorithmR
     // SAFETY: as the caller promises; names are strings.
     unsafe {
         while !theirs.is_null() && !(*theirs).names.is_null() {
-            let names = CStr::from_ptr((*theirs).names).to_bytes();
-            if names.split(|byte| *byte == b':').any(|known| known.eq_ignore_ascii_case(name.as_bytes())) {
+            if has_name((*theirs).names, name.as_bytes()) {
                 return Some(*theirs);
             }
             theirs = theirs.add(1);
         }
     }
     None
+}
+
+/// Whether `name` is among names with colons between.
+///
+/// # Safety
+///
+/// A string.
+unsafe fn has_name(names: *const c_char, name: &[u8]) -> bool {
+    // SAFETY: as the caller promises.
+    let names = unsafe { CStr::from_ptr(names) }.to_bytes();
+    names.split(|byte| *byte == b':').any(|known| known.eq_ignore_ascii_case(name))
 }
 
 /// What the core's callbacks are given. It is never freed, because nobody says when the last of them has come; a list keeps
@@ -468,7 +540,7 @@ unsafe extern "C" fn capabilities(
         guard(0, || {
             // SAFETY: what is given below; the host: a table with its end.
             let (asked, told) = unsafe { (&*asked.cast::<Asked<'_>>(), Answers::new(params)) };
-            let row = told.text(c"tls-group-alg").and_then(|name| CURVES.iter().find(|row| row.name == name));
+            let row = told.text(c"tls-group-alg").and_then(|name| KEYS.iter().find(|row| row.name == name));
             let ours = row.is_some_and(|row| asked.this.selects(abi::OSSL_OP_KEYMGMT, row));
             // SAFETY: the call, with what the host says.
             if ours { unsafe { (asked.tell)(params, asked.data) } } else { 1 }
@@ -654,6 +726,7 @@ pub unsafe extern "C" fn OSSL_provider_init(
             default_query: AtomicPtr::default(),
             default_capabilities: AtomicPtr::default(),
             served: Default::default(),
+            digests: OnceLock::new(),
             framework: AtomicPtr::default(),
             closed: AtomicU32::default(),
             report,

@@ -8,6 +8,7 @@ use gantry::Outcome;
 use gantry::driver::Operands;
 
 use super::core::{Table, entry};
+use super::ecdsa::{self, Digested};
 use super::family::{
     Common, Context, Contexts, Family, Host, bytes, dupctx, freectx, get_ctx_params, gettable_ctx_params, is_empty,
     new_context, settable_ctx_params,
@@ -17,21 +18,29 @@ use super::keys::{HostKey, HostPair, KeyData};
 use super::provider::{Functions, Wrapped, dispatch};
 use crate::abi::fns::*;
 use crate::abi::{self, Dispatch, Param};
-use crate::table::CURVES;
+use crate::table::{CURVES, Mode};
 
 /// The host's functions of one algorithm.
 pub(crate) struct SignatureFns {
     newctx: Option<SignatureNewCtx>,
-    digest_sign_init: Option<SignatureDigestInit>,
+    pub(super) digest_sign_init: Option<SignatureDigestInit>,
+    pub(super) digest_sign_update: Option<Update>,
+    pub(super) digest_sign_final: Option<Final>,
     digest_sign: Option<SignatureSign>,
-    digest_verify_init: Option<SignatureDigestInit>,
+    pub(super) digest_verify_init: Option<SignatureDigestInit>,
+    pub(super) digest_verify_update: Option<Update>,
+    pub(super) digest_verify_final: Option<Update>,
     digest_verify: Option<SignatureVerify>,
-    sign_init: Option<KeyedInit>,
+    pub(super) sign_init: Option<KeyedInit>,
     sign_message_init: Option<KeyedInit>,
-    sign: Option<SignatureSign>,
-    verify_init: Option<KeyedInit>,
+    pub(super) sign: Option<SignatureSign>,
+    pub(super) verify_init: Option<KeyedInit>,
     verify_message_init: Option<KeyedInit>,
-    verify: Option<SignatureVerify>,
+    pub(super) verify: Option<SignatureVerify>,
+    pub(super) get_ctx_md_params: Option<GetParams>,
+    pub(super) gettable_ctx_md_params: Option<Gettable>,
+    pub(super) set_ctx_md_params: Option<SetParams>,
+    pub(super) settable_ctx_md_params: Option<Gettable>,
     common: Common,
 }
 
@@ -40,8 +49,12 @@ impl SignatureFns {
         Self {
             newctx: entry!(table, OSSL_FUNC_SIGNATURE_NEWCTX, SignatureNewCtx),
             digest_sign_init: entry!(table, OSSL_FUNC_SIGNATURE_DIGEST_SIGN_INIT, SignatureDigestInit),
+            digest_sign_update: entry!(table, OSSL_FUNC_SIGNATURE_DIGEST_SIGN_UPDATE, Update),
+            digest_sign_final: entry!(table, OSSL_FUNC_SIGNATURE_DIGEST_SIGN_FINAL, Final),
             digest_sign: entry!(table, OSSL_FUNC_SIGNATURE_DIGEST_SIGN, SignatureSign),
             digest_verify_init: entry!(table, OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_INIT, SignatureDigestInit),
+            digest_verify_update: entry!(table, OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_UPDATE, Update),
+            digest_verify_final: entry!(table, OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_FINAL, Update),
             digest_verify: entry!(table, OSSL_FUNC_SIGNATURE_DIGEST_VERIFY, SignatureVerify),
             sign_init: entry!(table, OSSL_FUNC_SIGNATURE_SIGN_INIT, KeyedInit),
             sign_message_init: entry!(table, OSSL_FUNC_SIGNATURE_SIGN_MESSAGE_INIT, KeyedInit),
@@ -49,6 +62,10 @@ impl SignatureFns {
             verify_init: entry!(table, OSSL_FUNC_SIGNATURE_VERIFY_INIT, KeyedInit),
             verify_message_init: entry!(table, OSSL_FUNC_SIGNATURE_VERIFY_MESSAGE_INIT, KeyedInit),
             verify: entry!(table, OSSL_FUNC_SIGNATURE_VERIFY, SignatureVerify),
+            get_ctx_md_params: entry!(table, OSSL_FUNC_SIGNATURE_GET_CTX_MD_PARAMS, GetParams),
+            gettable_ctx_md_params: entry!(table, OSSL_FUNC_SIGNATURE_GETTABLE_CTX_MD_PARAMS, Gettable),
+            set_ctx_md_params: entry!(table, OSSL_FUNC_SIGNATURE_SET_CTX_MD_PARAMS, SetParams),
+            settable_ctx_md_params: entry!(table, OSSL_FUNC_SIGNATURE_SETTABLE_CTX_MD_PARAMS, Gettable),
             common: Common {
                 dupctx: entry!(table, OSSL_FUNC_SIGNATURE_DUPCTX, NewCtx),
                 freectx: entry!(table, OSSL_FUNC_SIGNATURE_FREECTX, FreeCtx),
@@ -62,20 +79,22 @@ impl SignatureFns {
 }
 
 /// What the core calls `sigctx`.
-type SignatureCtx = Context<SignatureFns>;
+pub(super) type SignatureCtx = Context<SignatureFns>;
 
 /// The key of messages in one piece; `None` where something was said that only the host understands (RFC 8032 has variants of its
 /// signatures), and for calls that only newer releases have.
 #[derive(Clone, Default)]
 pub(crate) struct Signer {
-    key: Option<Arc<KeyData>>,
+    pub(super) key: Option<Arc<KeyData>>,
+    /// Of ECDSA, where the key is that of all calls.
+    pub(super) digested: Digested,
 }
 
 impl Signer {
     /// A request to another device, if it is to go there.
-    fn elsewhere(&self, wrapped: &Wrapped, operands: Operands<'_>) -> Option<Outcome> {
+    pub(super) fn elsewhere(&self, wrapped: &Wrapped, operands: Operands<'_>) -> Option<Outcome> {
         let key = self.key.as_ref()?;
-        key.pair().run(wrapped, key.raw()?, operands)
+        key.pair().run(wrapped, || key.raw(), operands)
     }
 }
 
@@ -85,7 +104,7 @@ unsafe extern "C" fn newctx<const PLACE: usize>(provider: *mut c_void, propertie
         functions.newctx.map(|newctx| unsafe { newctx(theirs, properties) })
     };
     // SAFETY: the call, and the host's answer.
-    unsafe { new_context(provider, PLACE, begin, |_| Some(Signer::default())) }
+    unsafe { new_context(provider, PLACE, begin, |_| Some(Signer { key: None, digested: Digested::new(properties) })) }
 }
 
 /// # Safety
@@ -261,6 +280,9 @@ unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) 
 impl HostPair {
     /// A signature for which no program asked.
     pub(crate) fn sign(&self, key: &HostKey, input: &[u8], output: &mut [u8]) -> bool {
+        if self.signs_digests() {
+            return self.sign_digest(key, input, output);
+        }
         let Some(host) = self.signature() else { return false };
         let SignatureFns { digest_sign_init: Some(init), digest_sign: Some(sign), .. } = host.functions() else {
             return false;
@@ -276,6 +298,9 @@ impl HostPair {
     }
 
     pub(crate) fn verify(&self, key: &HostKey, input: &[u8], signature: &[u8]) -> bool {
+        if self.signs_digests() {
+            return self.verify_digest(key, input, signature);
+        }
         let Some(host) = self.signature() else { return false };
         let SignatureFns { digest_verify_init: Some(init), digest_verify: Some(verify), .. } = host.functions() else {
             return false;
@@ -287,7 +312,7 @@ impl HostPair {
         }
     }
 
-    fn signature(&self) -> Option<Host<SignatureFns>> {
+    pub(super) fn signature(&self) -> Option<Host<SignatureFns>> {
         self.context(|functions: &SignatureFns, theirs| {
             // SAFETY: the host, with its own context.
             functions.newctx.map(|newctx| unsafe { newctx(theirs, ptr::null()) })
@@ -318,15 +343,21 @@ const fn at<const PLACE: usize>() -> AtPlace {
     (newctx::<PLACE>, gettable_ctx_params::<SignatureFns, PLACE>, settable_ctx_params::<SignatureFns, PLACE>)
 }
 
-static AT: [AtPlace; CURVES.len()] = [at::<0>(), at::<1>()];
+static AT: [AtPlace; CURVES.len()] = [at::<0>(), at::<1>(), at::<2>(), at::<3>()];
 
 /// Our table for an algorithm: what the host has of it.
 pub(super) fn dispatch(theirs: Table, place: usize) -> Vec<Dispatch> {
     let (newctx, gettable_ctx_params, settable_ctx_params) = AT[place];
-    let ours = dispatch! {
+    let mut ours = dispatch! {
         OSSL_FUNC_SIGNATURE_NEWCTX => newctx, SignatureNewCtx;
         OSSL_FUNC_SIGNATURE_DUPCTX => dupctx::<SignatureFns>, NewCtx;
         OSSL_FUNC_SIGNATURE_FREECTX => freectx::<SignatureFns>, FreeCtx;
+        OSSL_FUNC_SIGNATURE_GET_CTX_PARAMS => get_ctx_params::<SignatureFns>, GetParams;
+        OSSL_FUNC_SIGNATURE_GETTABLE_CTX_PARAMS => gettable_ctx_params, GettableCtx;
+        OSSL_FUNC_SIGNATURE_SETTABLE_CTX_PARAMS => settable_ctx_params, GettableCtx;
+    }
+    .to_vec();
+    let messages = dispatch! {
         OSSL_FUNC_SIGNATURE_DIGEST_SIGN_INIT => digest_sign_init, SignatureDigestInit;
         OSSL_FUNC_SIGNATURE_DIGEST_SIGN => digest_sign, SignatureSign;
         OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_INIT => digest_verify_init, SignatureDigestInit;
@@ -337,10 +368,28 @@ pub(super) fn dispatch(theirs: Table, place: usize) -> Vec<Dispatch> {
         OSSL_FUNC_SIGNATURE_VERIFY_INIT => verify_init, KeyedInit;
         OSSL_FUNC_SIGNATURE_VERIFY_MESSAGE_INIT => verify_message_init, KeyedInit;
         OSSL_FUNC_SIGNATURE_VERIFY => verify, SignatureVerify;
-        OSSL_FUNC_SIGNATURE_GET_CTX_PARAMS => get_ctx_params::<SignatureFns>, GetParams;
         OSSL_FUNC_SIGNATURE_SET_CTX_PARAMS => set_ctx_params, SetParams;
-        OSSL_FUNC_SIGNATURE_GETTABLE_CTX_PARAMS => gettable_ctx_params, GettableCtx;
-        OSSL_FUNC_SIGNATURE_SETTABLE_CTX_PARAMS => settable_ctx_params, GettableCtx;
     };
+    let digests = dispatch! {
+        OSSL_FUNC_SIGNATURE_DIGEST_SIGN_INIT => ecdsa::digest_sign_init, SignatureDigestInit;
+        OSSL_FUNC_SIGNATURE_DIGEST_SIGN_UPDATE => ecdsa::digest_sign_update, Update;
+        OSSL_FUNC_SIGNATURE_DIGEST_SIGN_FINAL => ecdsa::digest_sign_final, Final;
+        OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_INIT => ecdsa::digest_verify_init, SignatureDigestInit;
+        OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_UPDATE => ecdsa::digest_verify_update, Update;
+        OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_FINAL => ecdsa::digest_verify_final, Update;
+        OSSL_FUNC_SIGNATURE_SIGN_INIT => ecdsa::sign_init, KeyedInit;
+        OSSL_FUNC_SIGNATURE_SIGN => ecdsa::sign, SignatureSign;
+        OSSL_FUNC_SIGNATURE_VERIFY_INIT => ecdsa::verify_init, KeyedInit;
+        OSSL_FUNC_SIGNATURE_VERIFY => ecdsa::verify, SignatureVerify;
+        OSSL_FUNC_SIGNATURE_SET_CTX_PARAMS => ecdsa::set_ctx_params, SetParams;
+        OSSL_FUNC_SIGNATURE_GET_CTX_MD_PARAMS => ecdsa::get_ctx_md_params, GetParams;
+        OSSL_FUNC_SIGNATURE_GETTABLE_CTX_MD_PARAMS => ecdsa::gettable_ctx_md_params, Gettable;
+        OSSL_FUNC_SIGNATURE_SET_CTX_MD_PARAMS => ecdsa::set_ctx_md_params, SetParams;
+        OSSL_FUNC_SIGNATURE_SETTABLE_CTX_MD_PARAMS => ecdsa::settable_ctx_md_params, Gettable;
+    };
+    match CURVES[place].mode {
+        Mode::Ecdsa => ours.extend(digests),
+        _ => ours.extend(messages),
+    }
     super::provider::complete(theirs, &ours, &[abi::OSSL_FUNC_SIGNATURE_QUERY_KEY_TYPES])
 }

@@ -1,0 +1,436 @@
+//! ECDSA: our entries beside those of all signatures.
+//!
+//! Devices sign digests. Where the host would digest a message inside its own context, out of which no digest comes, a second
+//! context of the host does it, one of a digest; and where it is then the host that is to sign, it is told that from now on its
+//! own context signs digests. So the message is digested once, whoever signs.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::{ptr, slice};
+
+use gantry::driver::Operands;
+use gantry::{Operation, Outcome};
+
+use super::digest::HostDigest;
+use super::family::{Host, bytes, is_empty};
+use super::guard;
+use super::keys::{HostKey, HostPair, KeyData};
+use super::params::{self, Answers};
+use super::provider::Wrapped;
+use super::signature::{SignatureCtx, SignatureFns};
+use crate::abi::Param;
+use crate::abi::fns::*;
+use crate::choice::Side;
+use crate::der;
+use crate::pair::{self, Pair};
+
+/// What a context is at, beside its key.
+#[derive(Clone, Default)]
+pub(super) struct Digested {
+    /// Something was said that only the host understands, such as where its random numbers come from: it signs, for good.
+    hosts: bool,
+    /// Bytes that the host wants of a digest; 0 for any number.
+    size: usize,
+    message: Message,
+}
+
+/// A message that comes in pieces.
+#[derive(Default)]
+enum Message {
+    /// The host digests it, or there is none.
+    #[default]
+    Hosts,
+    Ours(HostDigest),
+    /// It has ended, or could not be copied.
+    Ended,
+}
+
+impl Clone for Message {
+    fn clone(&self) -> Self {
+        match self {
+            Message::Hosts => Message::Hosts,
+            Message::Ours(digest) => digest.duplicate().map_or(Message::Ended, Message::Ours),
+            Message::Ended => Message::Ended,
+        }
+    }
+}
+
+impl Digested {
+    /// Properties say which digests may be used: the host asks for those.
+    pub(super) fn new(properties: *const c_char) -> Self {
+        Self { hosts: !properties.is_null(), ..Self::default() }
+    }
+
+    /// After the host has been told something.
+    ///
+    /// # Safety
+    ///
+    /// The call: null, or a table with its end.
+    unsafe fn told(&mut self, host: &Host<SignatureFns>, params: *const Param) {
+        // SAFETY: as the caller promises.
+        self.hosts |= !unsafe { Answers::new(params) }.only(&[c"digest", c"digest-size"]);
+        // SAFETY: the host, with a table of ours.
+        let size = params::number(c"digest-size", |table| unsafe { host.get_params(table) });
+        self.hosts |= size.is_none();
+        self.size = size.unwrap_or(0);
+    }
+}
+
+/// A request to another device, if it is to go there.
+fn elsewhere(this: &SignatureCtx, wrapped: &Wrapped, operands: Operands<'_>) -> Option<Outcome> {
+    let Digested { hosts, size, .. } = this.state.digested;
+    let fits = size == 0 || size == operands.bytes();
+    if hosts || !fits { None } else { this.state.elsewhere(wrapped, operands) }
+}
+
+/// # Safety
+///
+/// The call: null, or room for so many bytes.
+unsafe fn sign_digest(
+    this: &SignatureCtx,
+    wrapped: &Wrapped,
+    digest: &[u8],
+    (signature, written, room): (*mut u8, *mut usize, usize),
+) -> bool {
+    let mut both = [0; 2 * pair::SIZE];
+    // The host wants as much room, whatever it then needs.
+    if room < der::LONGEST
+        || elsewhere(this, wrapped, Operands::Sign { input: digest, output: &mut both }) != Some(Outcome::Done)
+    {
+        return false;
+    }
+    let (der, length) = der::encode(&both);
+    // SAFETY: as the caller promises; there is room for the longest one.
+    unsafe {
+        slice::from_raw_parts_mut(signature, length).copy_from_slice(&der[..length]);
+        *written = length;
+    }
+    true
+}
+
+/// Whether it is good. What is not may yet be another thing than a bad signature, which the host says with its error.
+fn verify_digest(this: &SignatureCtx, wrapped: &Wrapped, digest: &[u8], signature: &[u8]) -> bool {
+    der::decode(signature).is_some_and(|both| {
+        elsewhere(this, wrapped, Operands::Verify { input: digest, signature: &both }) == Some(Outcome::Done)
+    })
+}
+
+/// # Safety
+///
+/// The call. `init` is one of the host's functions that give a context a key; with `message`, for an operation and a digest.
+unsafe fn keyed(
+    context: *mut c_void,
+    key: *mut c_void,
+    params: *const Param,
+    message: Option<(Operation, *const c_char)>,
+    init: impl FnOnce(&SignatureFns, *mut c_void, *mut c_void) -> Option<c_int>,
+) -> c_int {
+    guard(0, || {
+        // SAFETY: the call.
+        let ((this, functions, wrapped), key) = unsafe { (SignatureCtx::of(context), KeyData::hold(key)) };
+        let host = key.as_ref().map_or(ptr::null_mut(), |key| key.host());
+        let result = init(functions, this.host.context, host).unwrap_or(0);
+        // Without a key it is the one from before.
+        let key = key.or_else(|| this.state.key.take()).filter(|_| result == 1);
+        // SAFETY: the call.
+        unsafe { this.state.digested.told(&this.host, params) };
+        let ours = || {
+            let (operation, name) = message.filter(|(_, name)| !name.is_null() && !this.state.digested.hosts)?;
+            // A key of which nothing is known is on another curve.
+            if !Pair::may_go(wrapped, operation) || !key.as_ref()?.raw()?.has_any() {
+                return None;
+            }
+            // SAFETY: the call: a string.
+            wrapped.host_digest(unsafe { CStr::from_ptr(name) })
+        };
+        this.state.digested.message = ours().map_or(Message::Hosts, Message::Ours);
+        this.state.key = key;
+        result
+    })
+}
+
+pub(super) unsafe extern "C" fn sign_init(context: *mut c_void, key: *mut c_void, params: *const Param) -> c_int {
+    // SAFETY: the call, and the host with what it brought.
+    unsafe {
+        keyed(context, key, params, None, |functions, context, key| Some(functions.sign_init?(context, key, params)))
+    }
+}
+
+pub(super) unsafe extern "C" fn verify_init(context: *mut c_void, key: *mut c_void, params: *const Param) -> c_int {
+    // SAFETY: the call, and the host with what it brought.
+    unsafe {
+        keyed(context, key, params, None, |functions, context, key| Some(functions.verify_init?(context, key, params)))
+    }
+}
+
+pub(super) unsafe extern "C" fn digest_sign_init(
+    context: *mut c_void,
+    digest: *const c_char,
+    key: *mut c_void,
+    params: *const Param,
+) -> c_int {
+    // SAFETY: the call, and the host with what it brought.
+    unsafe {
+        keyed(context, key, params, Some((Operation::Sign, digest)), |functions, context, key| {
+            Some(functions.digest_sign_init?(context, digest, key, params))
+        })
+    }
+}
+
+pub(super) unsafe extern "C" fn digest_verify_init(
+    context: *mut c_void,
+    digest: *const c_char,
+    key: *mut c_void,
+    params: *const Param,
+) -> c_int {
+    // SAFETY: the call, and the host with what it brought.
+    unsafe {
+        keyed(context, key, params, Some((Operation::Verify, digest)), |functions, context, key| {
+            Some(functions.digest_verify_init?(context, digest, key, params))
+        })
+    }
+}
+
+/// # Safety
+///
+/// The call.
+unsafe fn update(
+    context: *mut c_void,
+    input: *const u8,
+    length: usize,
+    theirs: fn(&SignatureFns) -> Option<Update>,
+) -> c_int {
+    guard(0, || {
+        // SAFETY: the call, and the host with what it brought.
+        unsafe {
+            let (this, functions, _) = SignatureCtx::of(context);
+            match &this.state.digested.message {
+                Message::Hosts => theirs(functions).map_or(0, |update| update(this.host.context, input, length)),
+                Message::Ours(digest) => digest.update(input, length),
+                Message::Ended => 0,
+            }
+        }
+    })
+}
+
+pub(super) unsafe extern "C" fn digest_sign_update(context: *mut c_void, input: *const u8, length: usize) -> c_int {
+    // SAFETY: the call.
+    unsafe { update(context, input, length, |functions| functions.digest_sign_update) }
+}
+
+pub(super) unsafe extern "C" fn digest_verify_update(context: *mut c_void, input: *const u8, length: usize) -> c_int {
+    // SAFETY: the call.
+    unsafe { update(context, input, length, |functions| functions.digest_verify_update) }
+}
+
+pub(super) unsafe extern "C" fn digest_sign_final(
+    context: *mut c_void,
+    signature: *mut u8,
+    written: *mut usize,
+    room: usize,
+) -> c_int {
+    guard(0, || {
+        // SAFETY: the call.
+        let (this, functions, wrapped) = unsafe { SignatureCtx::of(context) };
+        let at_host = || {
+            // SAFETY: the host, with what the call brought.
+            functions.digest_sign_final.map_or(0, |sign| unsafe { sign(this.host.context, signature, written, room) })
+        };
+        // Without a place for the signature this only asks for its length.
+        if signature.is_null() {
+            return at_host();
+        }
+        if wrapped.fails() {
+            return 0;
+        }
+        match std::mem::replace(&mut this.state.digested.message, Message::Ended) {
+            Message::Ours(digest) => {
+                let Some((digest, length)) = digest.finish() else { return 0 };
+                let digest = &digest[..length];
+                // SAFETY: the call; the host, with its own context, what the call brought, and a digest.
+                unsafe {
+                    if sign_digest(this, wrapped, digest, (signature, written, room)) {
+                        return 1;
+                    }
+                    let SignatureFns { sign_init: Some(init), sign: Some(sign), .. } = functions else { return 0 };
+                    let begun = init(this.host.context, ptr::null_mut(), ptr::null()) == 1;
+                    if begun { sign(this.host.context, signature, written, room, digest.as_ptr(), length) } else { 0 }
+                }
+            }
+            Message::Hosts => {
+                this.state.digested.message = Message::Hosts;
+                wrapped.count(Operation::Sign, Side::Host, 0);
+                at_host()
+            }
+            Message::Ended => 0,
+        }
+    })
+}
+
+pub(super) unsafe extern "C" fn digest_verify_final(context: *mut c_void, signature: *const u8, size: usize) -> c_int {
+    guard(0, || {
+        // SAFETY: the call.
+        let (this, functions, wrapped) = unsafe { SignatureCtx::of(context) };
+        if wrapped.fails() {
+            return 0;
+        }
+        match std::mem::replace(&mut this.state.digested.message, Message::Ended) {
+            Message::Ours(digest) => {
+                let Some((digest, length)) = digest.finish() else { return 0 };
+                // SAFETY: the call.
+                if verify_digest(this, wrapped, &digest[..length], unsafe { bytes(signature, size) }) {
+                    return 1;
+                }
+                let SignatureFns { verify_init: Some(init), verify: Some(verify), .. } = functions else { return 0 };
+                // SAFETY: the host, with its own context, what the call brought, and a digest.
+                unsafe {
+                    let begun = init(this.host.context, ptr::null_mut(), ptr::null()) == 1;
+                    if begun { verify(this.host.context, signature, size, digest.as_ptr(), length) } else { 0 }
+                }
+            }
+            Message::Hosts => {
+                this.state.digested.message = Message::Hosts;
+                wrapped.count(Operation::Verify, Side::Host, 0);
+                // SAFETY: the host, with what the call brought.
+                functions.digest_verify_final.map_or(0, |verify| unsafe { verify(this.host.context, signature, size) })
+            }
+            Message::Ended => 0,
+        }
+    })
+}
+
+pub(super) unsafe extern "C" fn sign(
+    context: *mut c_void,
+    signature: *mut u8,
+    written: *mut usize,
+    room: usize,
+    input: *const u8,
+    length: usize,
+) -> c_int {
+    guard(0, || {
+        // SAFETY: the call.
+        let (this, functions, wrapped) = unsafe { SignatureCtx::of(context) };
+        if !signature.is_null() {
+            if wrapped.fails() {
+                return 0;
+            }
+            // SAFETY: the call.
+            if unsafe { sign_digest(this, wrapped, bytes(input, length), (signature, written, room)) } {
+                return 1;
+            }
+        }
+        // SAFETY: the host, with what the call brought.
+        functions.sign.map_or(0, |sign| unsafe { sign(this.host.context, signature, written, room, input, length) })
+    })
+}
+
+pub(super) unsafe extern "C" fn verify(
+    context: *mut c_void,
+    signature: *const u8,
+    size: usize,
+    input: *const u8,
+    length: usize,
+) -> c_int {
+    guard(0, || {
+        // SAFETY: the call.
+        let (this, functions, wrapped) = unsafe { SignatureCtx::of(context) };
+        if wrapped.fails() {
+            return 0;
+        }
+        // SAFETY: the call.
+        let good = unsafe { verify_digest(this, wrapped, bytes(input, length), bytes(signature, size)) };
+        if good {
+            return 1;
+        }
+        // SAFETY: the host, with what the call brought.
+        functions.verify.map_or(0, |verify| unsafe { verify(this.host.context, signature, size, input, length) })
+    })
+}
+
+pub(super) unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) -> c_int {
+    guard(0, || {
+        // SAFETY: the call.
+        unsafe {
+            let (this, ..) = SignatureCtx::of(context);
+            let result = this.host.set_params(params);
+            this.state.digested.told(&this.host, params);
+            result
+        }
+    })
+}
+
+pub(super) unsafe extern "C" fn set_ctx_md_params(context: *mut c_void, params: *const Param) -> c_int {
+    guard(0, || {
+        // SAFETY: the call, and the host with what it brought.
+        unsafe {
+            let (this, functions, _) = SignatureCtx::of(context);
+            let result = functions.set_ctx_md_params.map_or(0, |set| set(this.host.context, params));
+            match &this.state.digested.message {
+                Message::Ours(digest) if result == 1 && !is_empty(params) => digest.set_params(params),
+                _ => result,
+            }
+        }
+    })
+}
+
+pub(super) unsafe extern "C" fn get_ctx_md_params(context: *mut c_void, params: *mut Param) -> c_int {
+    guard(0, || {
+        // SAFETY: the call, and the host with what it brought.
+        unsafe {
+            let (this, functions, _) = SignatureCtx::of(context);
+            functions.get_ctx_md_params.map_or(0, |get| get(this.host.context, params))
+        }
+    })
+}
+
+pub(super) unsafe extern "C" fn gettable_ctx_md_params(context: *mut c_void) -> *const Param {
+    guard(ptr::null(), || {
+        // SAFETY: the call, and the host with its own context.
+        unsafe {
+            let (this, functions, _) = SignatureCtx::of(context);
+            functions.gettable_ctx_md_params.map_or(ptr::null(), |gettable| gettable(this.host.context))
+        }
+    })
+}
+
+pub(super) unsafe extern "C" fn settable_ctx_md_params(context: *mut c_void) -> *const Param {
+    guard(ptr::null(), || {
+        // SAFETY: the call, and the host with its own context.
+        unsafe {
+            let (this, functions, _) = SignatureCtx::of(context);
+            functions.settable_ctx_md_params.map_or(ptr::null(), |settable| settable(this.host.context))
+        }
+    })
+}
+
+impl HostPair {
+    /// A signature of a digest, for which no program asked.
+    pub(super) fn sign_digest(&self, key: &HostKey, digest: &[u8], output: &mut [u8]) -> bool {
+        let Some(host) = self.signature() else { return false };
+        let SignatureFns { sign_init: Some(init), sign: Some(sign), .. } = host.functions() else { return false };
+        let (mut der, mut written) = ([0; der::LONGEST], 0);
+        // SAFETY: the host, with its own context and key, a digest to read and room for the signature.
+        let good = unsafe {
+            init(host.context, key.as_ptr(), ptr::null()) == 1
+                && sign(host.context, der.as_mut_ptr(), &raw mut written, der.len(), digest.as_ptr(), digest.len()) == 1
+        };
+        let signature = der.get(..written).filter(|_| good).and_then(der::decode);
+        match signature {
+            Some(both) if both.len() == output.len() => {
+                output.copy_from_slice(&both);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    pub(super) fn verify_digest(&self, key: &HostKey, digest: &[u8], signature: &[u8]) -> bool {
+        let (Some(host), Ok(both)) = (self.signature(), signature.try_into()) else { return false };
+        let SignatureFns { verify_init: Some(init), verify: Some(verify), .. } = host.functions() else { return false };
+        let (der, length) = der::encode(both);
+        // SAFETY: the host, with its own context and key, a digest and a signature to read.
+        unsafe {
+            init(host.context, key.as_ptr(), ptr::null()) == 1
+                && verify(host.context, der.as_ptr(), length, digest.as_ptr(), digest.len()) == 1
+        }
+    }
+}
