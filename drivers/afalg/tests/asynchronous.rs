@@ -177,7 +177,7 @@ impl Aio {
     /// At least so many, and at most so many.
     fn events(&self, least: usize, most: usize) -> Vec<Event> {
         let mut events = vec![Event::default(); most];
-        let limit = libc::timespec { tv_sec: 30 * i64::from(least > 0), tv_nsec: 0 };
+        let limit = libc::timespec { tv_sec: 30 * libc::time_t::from(least > 0), tv_nsec: 0 };
         // SAFETY: room for as many events.
         let got = unsafe {
             libc::syscall(libc::SYS_io_getevents, self.0, least, most, events.as_mut_ptr(), &raw const limit)
