@@ -28,6 +28,10 @@ const ASSOCIATED_MAX: usize = 32 << 10;
 /// Name, class, and why not.
 type Excluded = (String, Class, String);
 
+/// What the kernel says when it does not have an algorithm, when its test took too long, or failed (`crypto_larval_wait` in Linux's
+/// crypto/api.c). Anything else is about AF_ALG as a whole.
+const OF_ONE_ALGORITHM: [i32; 3] = [libc::ENOENT, libc::ETIMEDOUT, libc::ELIBBAD];
+
 /// Every engine that can be reached, and those that cannot; or why none can.
 pub(crate) fn discover(unlimited: bool) -> Result<Vec<Result<AfalgDevice, Excluded>>, String> {
     let mut names: Vec<(&str, &str)> = Algorithm::ALL.iter().filter_map(|algorithm| kernel_name(*algorithm)).collect();
@@ -38,7 +42,7 @@ pub(crate) fn discover(unlimited: bool) -> Result<Vec<Result<AfalgDevice, Exclud
     for (kind, name) in names {
         match Transform::bind(kind, name) {
             Ok(_) => reached.push(name),
-            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {
+            Err(error) if error.raw_os_error().is_some_and(|code| OF_ONE_ALGORITHM.contains(&code)) => {
                 first.get_or_insert(error);
             }
             Err(error) => return Err(why_not(&error)),
