@@ -179,21 +179,25 @@ impl HostAlgorithm {
 
     pub(crate) fn context(&self) -> Option<HostContext> {
         // SAFETY: the host made the context for us; ours: the provider owns the functions, and outlives its framework.
-        unsafe { Host::new(self.theirs, self.functions, begin) }.map(HostContext)
+        unsafe { Host::new(self.theirs, self.functions, begin) }.map(|host| HostContext { host, nonce_len: None })
     }
 }
 
 /// A context of the host that is ours alone.
-pub(crate) struct HostContext(Host);
+pub(crate) struct HostContext {
+    host: Host,
+    /// The length of nonces, once it was set.
+    nonce_len: Option<usize>,
+}
 
 impl HostContext {
     pub(crate) fn init(&mut self, encrypt: bool, key: Option<&[u8]>, iv: Option<&[u8]>) -> bool {
-        let functions = self.0.functions();
+        let functions = self.host.functions();
         let init = if encrypt { functions.encrypt_init } else { functions.decrypt_init };
         let parts = |slice: Option<&[u8]>| slice.map_or((ptr::null(), 0), |slice| (slice.as_ptr(), slice.len()));
         let ((key, key_len), (iv, iv_len)) = (parts(key), parts(iv));
         // SAFETY: the host, with slices to read and no parameters.
-        init.is_some_and(|init| unsafe { init(self.0.context, key, key_len, iv, iv_len, ptr::null()) == 1 })
+        init.is_some_and(|init| unsafe { init(self.host.context, key, key_len, iv, iv_len, ptr::null()) == 1 })
     }
 
     /// All data in one call, without padding.
@@ -214,30 +218,30 @@ impl HostContext {
         // SAFETY: both are as long as each other, and borrowed for this call.
         let mut io = unsafe { Io::new(output, &raw mut written, length, input, length) };
         // Of all modes, only CCM wants to hear of nothing.
-        (length == 0 && way == Way::Cipher) || self.0.data(way, &mut io) == 1
+        (length == 0 && way == Way::Cipher) || self.host.data(way, &mut io) == 1
     }
 
     pub(crate) fn associated(&mut self, aad: &[u8]) -> bool {
-        aad.is_empty() || self.0.associated(aad) == 1
+        aad.is_empty() || self.host.associated(aad) == 1
     }
 
     pub(crate) fn end(&mut self) -> bool {
         let (mut block, mut written) = ([0; 16], 0);
         // SAFETY: a place of its own, for this call.
         let mut io = unsafe { Io::new(block.as_mut_ptr(), &raw mut written, block.len(), ptr::null(), 0) };
-        self.0.finish(&mut io) == 1
+        self.host.finish(&mut io) == 1
     }
 
     /// CCM: so much data will come.
     pub(crate) fn announce(&mut self, bytes: usize) -> bool {
-        self.0.announce(bytes) == 1
+        self.host.announce(bytes) == 1
     }
 
     /// The tag of what was sealed.
     pub(crate) fn tag(&mut self, tag: &mut [u8]) -> bool {
         let mut table = [Param::octets(c"tag", tag.as_mut_ptr().cast(), tag.len()), params::end()];
         // SAFETY: a table with its end, whose data has room.
-        unsafe { self.0.get_params(table.as_mut_ptr()) == 1 }
+        unsafe { self.host.get_params(table.as_mut_ptr()) == 1 }
     }
 
     /// The tag of what will be opened.
@@ -251,6 +255,10 @@ impl HostContext {
     }
 
     pub(crate) fn nonce_length(&mut self, mut bytes: usize) -> bool {
+        if self.nonce_len == Some(bytes) {
+            return true;
+        }
+        self.nonce_len = Some(bytes);
         let data: *mut c_void = (&raw mut bytes).cast();
         let data_type = crate::abi::OSSL_PARAM_UNSIGNED_INTEGER as u32;
         self.set(Param { data_type, ..Param::octets(c"ivlen", data, size_of::<usize>()) })
@@ -259,7 +267,7 @@ impl HostContext {
     fn set(&mut self, param: Param) -> bool {
         let table = [param, params::end()];
         // SAFETY: a table with its end.
-        unsafe { self.0.set_params(table.as_ptr()) == 1 }
+        unsafe { self.host.set_params(table.as_ptr()) == 1 }
     }
 }
 
