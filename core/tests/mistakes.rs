@@ -96,8 +96,12 @@ impl DeviceQueue for Mixer {
                 batch.complete(job, result);
                 continue;
             }
-            let other = self.0.jobs.lock().unwrap().pop();
-            self.0.jobs.lock().unwrap().push(job);
+            let other = {
+                let mut jobs = self.0.jobs.lock().unwrap();
+                let other = jobs.pop();
+                jobs.push(job);
+                other
+            };
             if let Some(other) = other {
                 batch.complete(other, Ok(Outcome::Done));
                 self.0.swapped.store(true, Ordering::Release);
