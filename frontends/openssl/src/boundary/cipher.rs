@@ -54,6 +54,10 @@ impl CipherFns {
             },
         }
     }
+
+    fn init(&self, encrypt: bool) -> Option<CipherInit> {
+        if encrypt { self.encrypt_init } else { self.decrypt_init }
+    }
 }
 
 /// A context of the host, and its functions.
@@ -90,7 +94,7 @@ impl Host {
 
     /// Another nonce, under the same key.
     pub(crate) fn restart(&self, encrypt: bool, iv: &[u8]) -> c_int {
-        let init = if encrypt { self.functions().encrypt_init } else { self.functions().decrypt_init };
+        let init = self.functions().init(encrypt);
         let (at, length) = (iv.as_ptr(), iv.len());
         // SAFETY: the host, with a slice to read and no parameters.
         init.map_or(0, |init| unsafe { init(self.context, ptr::null(), 0, at, length, ptr::null()) })
@@ -98,7 +102,7 @@ impl Host {
 
     /// A direction alone: key, nonce and lengths stay.
     fn turn(&self, encrypt: bool) -> bool {
-        let init = if encrypt { self.functions().encrypt_init } else { self.functions().decrypt_init };
+        let init = self.functions().init(encrypt);
         // SAFETY: the host, with nothing else.
         init.is_some_and(|init| unsafe { init(self.context, ptr::null(), 0, ptr::null(), 0, ptr::null()) == 1 })
     }
@@ -193,7 +197,7 @@ pub(crate) struct HostContext {
 impl HostContext {
     pub(crate) fn init(&mut self, encrypt: bool, key: Option<&[u8]>, iv: Option<&[u8]>) -> bool {
         let functions = self.host.functions();
-        let init = if encrypt { functions.encrypt_init } else { functions.decrypt_init };
+        let init = functions.init(encrypt);
         let parts = |slice: Option<&[u8]>| slice.map_or((ptr::null(), 0), |slice| (slice.as_ptr(), slice.len()));
         let ((key, key_len), (iv, iv_len)) = (parts(key), parts(iv));
         // SAFETY: the host, with slices to read and no parameters.
@@ -315,7 +319,7 @@ unsafe extern "C" fn newctx<const PLACE: usize>(provider: *mut c_void) -> *mut c
     unsafe { new_context(provider, PLACE, begin, |wrapped| Some(Calls::new(wrapped))) }
 }
 
-unsafe extern "C" fn encrypt_init(
+unsafe extern "C" fn init_for<const ENCRYPT: bool>(
     context: *mut c_void,
     key: *const u8,
     key_len: usize,
@@ -324,19 +328,7 @@ unsafe extern "C" fn encrypt_init(
     params: *const Param,
 ) -> c_int {
     // SAFETY: the call.
-    unsafe { init(context, true, (key, key_len), (iv, iv_len), params) }
-}
-
-unsafe extern "C" fn decrypt_init(
-    context: *mut c_void,
-    key: *const u8,
-    key_len: usize,
-    iv: *const u8,
-    iv_len: usize,
-    params: *const Param,
-) -> c_int {
-    // SAFETY: the call.
-    unsafe { init(context, false, (key, key_len), (iv, iv_len), params) }
+    unsafe { init(context, ENCRYPT, (key, key_len), (iv, iv_len), params) }
 }
 
 /// # Safety
@@ -352,7 +344,7 @@ pub(super) unsafe fn init(
     guard(0, || {
         // SAFETY: the call.
         let (this, functions, wrapped) = unsafe { CipherCtx::of(context) };
-        let init = if encrypt { functions.encrypt_init } else { functions.decrypt_init };
+        let init = functions.init(encrypt);
         let Some(init) = init else { return 0 };
         if !key.is_null() {
             this.state.pipes.close();
@@ -574,8 +566,8 @@ pub(super) fn dispatch(theirs: Table, place: usize, version: (u32, u32)) -> Vec<
     let (newctx, gettable_params, gettable_ctx_params, settable_ctx_params) = AT[place];
     let ours = dispatch! {
         OSSL_FUNC_CIPHER_NEWCTX => newctx, NewCtx;
-        OSSL_FUNC_CIPHER_ENCRYPT_INIT => encrypt_init, CipherInit;
-        OSSL_FUNC_CIPHER_DECRYPT_INIT => decrypt_init, CipherInit;
+        OSSL_FUNC_CIPHER_ENCRYPT_INIT => init_for::<true>, CipherInit;
+        OSSL_FUNC_CIPHER_DECRYPT_INIT => init_for::<false>, CipherInit;
         OSSL_FUNC_CIPHER_UPDATE => update, CipherUpdate;
         OSSL_FUNC_CIPHER_FINAL => finish, Final;
         OSSL_FUNC_CIPHER_CIPHER => cipher, CipherUpdate;

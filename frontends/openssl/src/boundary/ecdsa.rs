@@ -251,9 +251,9 @@ pub(super) unsafe extern "C" fn digest_sign_final(
                     if sign_digest(this, wrapped, digest, (signature, written, room)) {
                         return 1;
                     }
-                    let SignatureFns { sign_init: Some(init), sign: Some(sign), .. } = functions else { return 0 };
-                    let begun = init(this.host.context, ptr::null_mut(), ptr::null()) == 1;
-                    if begun { sign(this.host.context, signature, written, room, digest.as_ptr(), length) } else { 0 }
+                    let begun = |init: KeyedInit| init(this.host.context, ptr::null_mut(), ptr::null()) == 1;
+                    let begun = functions.sign_init.is_some_and(begun);
+                    if begun { this.host.sign((signature, written, room), (digest.as_ptr(), length)) } else { 0 }
                 }
             }
             Message::Hosts => {
@@ -280,11 +280,11 @@ pub(super) unsafe extern "C" fn digest_verify_final(context: *mut c_void, signat
                 if verify_digest(this, wrapped, &digest[..length], unsafe { bytes(signature, size) }) {
                     return 1;
                 }
-                let SignatureFns { verify_init: Some(init), verify: Some(verify), .. } = functions else { return 0 };
                 // SAFETY: the host, with its own context, what the call brought, and a digest.
                 unsafe {
-                    let begun = init(this.host.context, ptr::null_mut(), ptr::null()) == 1;
-                    if begun { verify(this.host.context, signature, size, digest.as_ptr(), length) } else { 0 }
+                    let begun = |init: KeyedInit| init(this.host.context, ptr::null_mut(), ptr::null()) == 1;
+                    let begun = functions.verify_init.is_some_and(begun);
+                    if begun { this.host.verify((signature, size), (digest.as_ptr(), length)) } else { 0 }
                 }
             }
             Message::Hosts => {
@@ -308,7 +308,7 @@ pub(super) unsafe extern "C" fn sign(
 ) -> c_int {
     guard(0, || {
         // SAFETY: the call.
-        let (this, functions, wrapped) = unsafe { SignatureCtx::of(context) };
+        let (this, _, wrapped) = unsafe { SignatureCtx::of(context) };
         if !signature.is_null() {
             if wrapped.fails() {
                 return 0;
@@ -318,8 +318,8 @@ pub(super) unsafe extern "C" fn sign(
                 return 1;
             }
         }
-        // SAFETY: the host, with what the call brought.
-        functions.sign.map_or(0, |sign| unsafe { sign(this.host.context, signature, written, room, input, length) })
+        // SAFETY: the call.
+        unsafe { this.host.sign((signature, written, room), (input, length)) }
     })
 }
 
@@ -332,7 +332,7 @@ pub(super) unsafe extern "C" fn verify(
 ) -> c_int {
     guard(0, || {
         // SAFETY: the call.
-        let (this, functions, wrapped) = unsafe { SignatureCtx::of(context) };
+        let (this, _, wrapped) = unsafe { SignatureCtx::of(context) };
         if wrapped.fails() {
             return 0;
         }
@@ -341,8 +341,8 @@ pub(super) unsafe extern "C" fn verify(
         if good {
             return 1;
         }
-        // SAFETY: the host, with what the call brought.
-        functions.verify.map_or(0, |verify| unsafe { verify(this.host.context, signature, size, input, length) })
+        // SAFETY: the call.
+        unsafe { this.host.verify((signature, size), (input, length)) }
     })
 }
 

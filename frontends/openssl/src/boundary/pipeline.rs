@@ -13,48 +13,21 @@ use crate::cipher::State;
 /// The entries of an algorithm that has pipelines.
 pub(super) fn entries() -> [Dispatch; 4] {
     dispatch! {
-        OSSL_FUNC_CIPHER_PIPELINE_ENCRYPT_INIT => encrypt_init, PipelineInit;
-        OSSL_FUNC_CIPHER_PIPELINE_DECRYPT_INIT => decrypt_init, PipelineInit;
+        OSSL_FUNC_CIPHER_PIPELINE_ENCRYPT_INIT => open::<true>, PipelineInit;
+        OSSL_FUNC_CIPHER_PIPELINE_DECRYPT_INIT => open::<false>, PipelineInit;
         OSSL_FUNC_CIPHER_PIPELINE_UPDATE => update, PipelineUpdate;
         OSSL_FUNC_CIPHER_PIPELINE_FINAL => finish, PipelineFinal;
     }
 }
 
-unsafe extern "C" fn encrypt_init(
+/// The call brings as many nonces as pipes, or none at all.
+unsafe extern "C" fn open<const ENCRYPT: bool>(
     context: *mut c_void,
     key: *const u8,
     key_len: usize,
     pipes: usize,
     ivs: *const *const u8,
     iv_len: usize,
-    params: *const Param,
-) -> c_int {
-    // SAFETY: the call.
-    unsafe { open(context, true, (key, key_len), pipes, (ivs, iv_len), params) }
-}
-
-unsafe extern "C" fn decrypt_init(
-    context: *mut c_void,
-    key: *const u8,
-    key_len: usize,
-    pipes: usize,
-    ivs: *const *const u8,
-    iv_len: usize,
-    params: *const Param,
-) -> c_int {
-    // SAFETY: the call.
-    unsafe { open(context, false, (key, key_len), pipes, (ivs, iv_len), params) }
-}
-
-/// # Safety
-///
-/// The call: as many nonces as pipes, or none at all.
-unsafe fn open(
-    context: *mut c_void,
-    encrypt: bool,
-    key: (*const u8, usize),
-    pipes: usize,
-    (ivs, iv_len): (*const *const u8, usize),
     params: *const Param,
 ) -> c_int {
     guard(0, || {
@@ -63,7 +36,7 @@ unsafe fn open(
         let first = ivs.first().map_or((ptr::null(), 0), |iv| (*iv, iv_len));
         // The context itself keeps the key, and whatever else is said for all.
         // SAFETY: the call.
-        if ivs.iter().any(|iv| iv.is_null()) || unsafe { init(context, encrypt, key, first, params) } != 1 {
+        if ivs.iter().any(|iv| iv.is_null()) || unsafe { init(context, ENCRYPT, (key, key_len), first, params) } != 1 {
             return 0;
         }
         // SAFETY: the call.

@@ -240,12 +240,12 @@ unsafe extern "C" fn sign(
 ) -> c_int {
     guard(0, || {
         // SAFETY: the call.
-        let (this, functions, wrapped) = unsafe { SignatureCtx::of(context) };
+        let (this, _, wrapped) = unsafe { SignatureCtx::of(context) };
         if !signature.is_null() && wrapped.fails() {
             return 0;
         }
-        // SAFETY: the host, with what the call brought.
-        functions.sign.map_or(0, |sign| unsafe { sign(this.host.context, signature, written, room, input, length) })
+        // SAFETY: the call.
+        unsafe { this.host.sign((signature, written, room), (input, length)) }
     })
 }
 
@@ -258,10 +258,9 @@ unsafe extern "C" fn verify(
 ) -> c_int {
     guard(0, || {
         // SAFETY: the call.
-        let (this, functions, wrapped) = unsafe { SignatureCtx::of(context) };
-        let verify = functions.verify.filter(|_| !wrapped.fails());
-        // SAFETY: the host, with what the call brought.
-        verify.map_or(0, |verify| unsafe { verify(this.host.context, signature, size, input, length) })
+        let (this, _, wrapped) = unsafe { SignatureCtx::of(context) };
+        // SAFETY: the call.
+        if wrapped.fails() { 0 } else { unsafe { this.host.verify((signature, size), (input, length)) } }
     })
 }
 
@@ -275,6 +274,33 @@ unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) 
         // SAFETY: the call.
         unsafe { this.host.set_params(params) }
     })
+}
+
+/// With the key that the context was given last.
+impl Host<SignatureFns> {
+    /// # Safety
+    ///
+    /// The call, or slices: null, or room for the signature and a place for its length; a message or digest to read.
+    pub(super) unsafe fn sign(
+        &self,
+        (signature, written, room): (*mut u8, *mut usize, usize),
+        (input, length): (*const u8, usize),
+    ) -> c_int {
+        // SAFETY: the host, with what the caller promises.
+        self.functions().sign.map_or(0, |sign| unsafe { sign(self.context, signature, written, room, input, length) })
+    }
+
+    /// # Safety
+    ///
+    /// The call, or slices: a signature, and a message or digest, to read.
+    pub(super) unsafe fn verify(
+        &self,
+        (signature, size): (*const u8, usize),
+        (input, length): (*const u8, usize),
+    ) -> c_int {
+        // SAFETY: the host, with what the caller promises.
+        self.functions().verify.map_or(0, |verify| unsafe { verify(self.context, signature, size, input, length) })
+    }
 }
 
 impl HostPair {
