@@ -3,13 +3,13 @@
 //     gather CONFIGURATION
 
 #include <openssl/evp.h>
-#include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { THREADS = 16, ROUNDS = 400, FORKS = 100, MOST = 60000 };
+#include "threads.h"
+
+enum { ROUNDS = 400, FORKS = 100, MOST = 60000 };
 
 static EVP_MD *ours, *theirs;
 static unsigned char data[MOST];
@@ -87,16 +87,5 @@ int main(int count, char **words)
     theirs = EVP_MD_fetch(NULL, "SHA256", "provider=default");
     if (ours == NULL || theirs == NULL)
         return 1;
-    pthread_t threads[THREADS];
-    void *said = "the same", *last = said;
-    for (size_t i = 0; i < THREADS; i++)
-        if (pthread_create(&threads[i], NULL, work, (void *)i) != 0)
-            return 1;
-    for (size_t i = 0; i < THREADS; i++) {
-        pthread_join(threads[i], &last);
-        if (strcmp(last, "the same") != 0)
-            said = last;
-    }
-    puts(said);
-    return 0;
+    return in_threads(work);
 }

@@ -3,11 +3,11 @@
 //     threads CONFIGURATION
 
 #include <openssl/evp.h>
-#include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 
-enum { THREADS = 16, ROUNDS = 100, MOST = 40000 };
+#include "threads.h"
+
+enum { ROUNDS = 100, MOST = 40000 };
 
 static const char *const names[] = {"MD5", "SHA1", "SHA256", "SHA512", "SHA3-256"};
 enum { NAMES = sizeof names / sizeof *names };
@@ -70,16 +70,5 @@ int main(int count, char **words)
     gcm[1] = EVP_CIPHER_fetch(NULL, "AES-256-GCM", "provider=default");
     if (gcm[0] == NULL || gcm[1] == NULL)
         return 1;
-    pthread_t threads[THREADS];
-    void *said = "the same", *last = said;
-    for (size_t i = 0; i < THREADS; i++)
-        if (pthread_create(&threads[i], NULL, work, (void *)i) != 0)
-            return 1;
-    for (size_t i = 0; i < THREADS; i++) {
-        pthread_join(threads[i], &last);
-        if (strcmp(last, "the same") != 0)
-            said = last;
-    }
-    puts(said);
-    return 0;
+    return in_threads(work);
 }
