@@ -12,19 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "must.h"
+
 enum { SIZE = 32, SIGNATURE = 64, LONGEST = 70000 };
 
 /* The default provider's, and the one that is configured. */
 static OSSL_LIB_CTX *without, *with;
-
-static void must(int good, const char *what)
-{
-    if (good)
-        return;
-    printf("%s\n", what);
-    ERR_print_errors_fp(stdout);
-    exit(1);
-}
 
 static EVP_PKEY *private_key(OSSL_LIB_CTX *library, const char *type, const unsigned char *raw)
 {

@@ -17,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "must.h"
+
 enum { LONGEST = 70000, ROOM = 256 };
 
 static const char *const DIGESTS[] = { "SHA1", "SHA224", "SHA2-256", "sha384", "SHA512", "SHA512-256", "SHA3-256", "SHA3-512" };
@@ -26,15 +28,6 @@ static OSSL_LIB_CTX *without, *with;
 static unsigned char message[LONGEST];
 /* Of keys that are all the host's, every how many-th case is tried. */
 static size_t step;
-
-static void must(int good, const char *what)
-{
-    if (good)
-        return;
-    printf("%s\n", what);
-    ERR_print_errors_fp(stdout);
-    exit(1);
-}
 
 static EVP_PKEY *made(OSSL_LIB_CTX *library, const char *curve, const char *properties)
 {
