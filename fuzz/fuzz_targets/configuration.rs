@@ -1,0 +1,39 @@
+//! A configuration file is anybody's text: it is taken, or the error names a line that it has.
+
+#![no_main]
+
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::sync::LazyLock;
+
+use gantry_runtime::{Config, Error, Origin};
+use libfuzzer_sys::fuzz_target;
+use nix::sys::memfd::{MFdFlags, memfd_create};
+
+/// The file, which is in memory only. Files of this machine and of its user are read before it, and no variable.
+static FILE: LazyLock<String> = LazyLock::new(|| {
+    let file = memfd_create("gantry.toml", MFdFlags::empty()).unwrap();
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    // It stays open as long as the process.
+    std::mem::forget(file);
+    let variables: Vec<_> = std::env::vars_os().map(|(name, _)| name).collect();
+    for name in variables.iter().filter(|name| name.to_string_lossy().starts_with("GANTRY_")) {
+        // SAFETY: libFuzzer calls the target from one thread, and there is no other that looks at variables.
+        unsafe { std::env::remove_var(name) };
+    }
+    // SAFETY: as above.
+    unsafe { std::env::set_var("GANTRY_CONFIG", &path) };
+    path
+});
+
+fuzz_target!(|text: &str| {
+    fs::write(&*FILE, text).unwrap();
+    match Config::from_env() {
+        Ok(config) => assert!(!config.show().is_empty()),
+        Err(Error::Setting { origin: Origin::File { line, .. }, problem }) => {
+            assert!((1..=text.split('\n').count()).contains(&line), "{line}");
+            assert!(!problem.is_empty());
+        }
+        Err(error) => panic!("{error}"),
+    }
+});

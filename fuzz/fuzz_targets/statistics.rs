@@ -1,0 +1,16 @@
+//! Any process may leave a file of statistics: it is read or refused, adds up with others, and comes out as it went in.
+
+#![no_main]
+
+use gantry_runtime::stats::Report;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    let Ok(report) = Report::from_json(text) else { return };
+    let json = report.to_json();
+    assert_eq!(Report::from_json(&json).unwrap().to_json(), json);
+    let mut sum = Report::default();
+    sum.merge(report.clone());
+    sum.merge(report);
+    assert!(Report::from_json(&sum.to_json()).is_ok());
+});
