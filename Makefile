@@ -9,9 +9,9 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
 .PHONY: build run test test-clients lint bench lab install book fuzz miri asan constant-time counts fmt help
 
-build: ## build the release: target/release/gantry
+build: ## build the release: target/release/gantry, and the OpenSSL provider beside it
 	@scripts/setup build
-	cargo build --release --locked -p gantry-cli
+	cargo build --release --locked -p gantry-cli -p gantry-openssl
 
 run: ## build, list and check the devices, hash real files against coreutils, measure
 	@scripts/run
@@ -32,7 +32,7 @@ bench: ## all benchmarks against peers; rewrites docs/src/benchmarks.md
 lab: ## tests under real kernels, in guests: all of them, on Linux 6.1 and 6.12
 	@scripts/lab
 
-install: ## install under PREFIX (/usr/local): binary, *sum links, man pages, completions; knows DESTDIR
+install: ## install under PREFIX (/usr/local): binary, *sum links, OpenSSL provider, man pages, completions; knows DESTDIR
 	@scripts/install "$(DESTDIR)" "$(PREFIX)"
 
 book: ## build the book: docs/book/index.html

@@ -127,3 +127,14 @@ fn arguments_before_sum_count_for_it() {
     assert_eq!(code, 1);
     assert!(message.starts_with("gantry sum: --policy pin:gpu: there is no device 'gpu'"), "{message}");
 }
+
+#[test]
+fn the_book_has_every_key() {
+    let book = include_str!("../../docs/src/configuration.md");
+    let rows: Vec<&str> =
+        book.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`').map(|(key, _)| key)).collect();
+    for key in gantry_runtime::KEYS {
+        let named = |row: &&str| *row == key.name || row.strip_suffix(".NAME") == Some(key.name);
+        assert!(rows.iter().any(|row| named(&row)), "{}: {rows:?}", key.name);
+    }
+}

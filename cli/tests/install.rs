@@ -1,0 +1,76 @@
+//! `make install`: what it puts where, and that it works from there.
+
+mod gantry;
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+
+use gantry::{Folder, text};
+
+/// What a program says under the root that it was installed to, without the PATH of this machine having it.
+fn says(program: &Path, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).env("XDG_CONFIG_HOME", "/nonexistent").output().unwrap();
+    assert!(output.status.success(), "{}: {}", program.display(), text(&output.stderr));
+    text(&output.stdout)
+}
+
+#[test]
+fn everything_is_installed_under_the_prefix_and_works_there() {
+    let folder = Folder::new("install");
+    // What cargo has built for this test, where the script looks for the release.
+    let release = folder.path().join("build/release");
+    fs::create_dir_all(&release).unwrap();
+    symlink(env!("CARGO_BIN_EXE_gantry"), release.join("gantry")).unwrap();
+    let module = std::env::current_exe().unwrap().with_file_name("libgantry_openssl.so");
+    symlink(module, release.join("libgantry_openssl.so")).unwrap();
+
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/install");
+    let root = folder.path().join("root");
+    let status = Command::new(script)
+        .arg(&root)
+        .arg("/opt/gantry")
+        .env("CARGO_TARGET_DIR", folder.path().join("build"))
+        .status()
+        .unwrap();
+    assert!(status.success());
+    assert_eq!(fs::read_dir(&root).unwrap().count(), 1, "something outside of the prefix");
+    let prefix = root.join("opt/gantry");
+
+    assert!(says(&prefix.join("bin/gantry"), &["--version"]).starts_with("gantry "));
+    let file = folder.write("abc", "abc");
+    let sum = says(&prefix.join("lib/gantry/bin/sha256sum"), &[file.to_str().unwrap()]);
+    assert!(sum.starts_with("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad  "), "{sum}");
+    // The provider is found beside the program, unless OpenSSL has one of its own.
+    let configuration = says(&prefix.join("bin/gantry"), &["openssl", "config"]);
+    assert!(configuration.contains("/gantry.so\n"), "{configuration}");
+    let installed = prefix.join("lib/ossl-modules/gantry.so");
+    let text = format!(
+        "openssl_conf = init\n[init]\nproviders = providers\n[providers]\ngantry = gantry\ndefault = host\n[host]\n\
+         activate = 1\n[gantry]\nmodule = {}\nactivate = 1\n",
+        installed.display()
+    );
+    let providers = Command::new("openssl")
+        .args(["list", "-providers"])
+        .env("OPENSSL_CONF", folder.write("openssl.cnf", &text))
+        .output()
+        .unwrap();
+    let providers = gantry::text(&providers.stdout);
+    assert!(providers.contains("  gantry\n"), "{providers}");
+
+    // The unit starts what was installed, not what lies under DESTDIR.
+    let unit = fs::read_to_string(prefix.join("lib/systemd/system/gantry-devcrypto.service")).unwrap();
+    assert!(unit.contains("ExecStart=/opt/gantry/bin/gantry "), "{unit}");
+    for file in [
+        "lib/udev/rules.d/60-gantry-devcrypto.rules",
+        "lib/sysusers.d/gantry-devcrypto.conf",
+        "share/man/man1/gantry.1",
+        "share/man/man1/gantry-sum.1",
+        "share/bash-completion/completions/gantry",
+        "share/zsh/site-functions/_gantry",
+        "share/fish/vendor_completions.d/gantry.fish",
+    ] {
+        assert!(fs::metadata(prefix.join(file)).unwrap().len() > 0, "{file}");
+    }
+}
