@@ -134,7 +134,7 @@ fn the_book_has_every_key() {
     let rows: Vec<&str> =
         book.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`').map(|(key, _)| key)).collect();
     for key in gantry_runtime::KEYS {
-        let named = |row: &&str| *row == key.name || row.strip_suffix(".NAME") == Some(key.name);
-        assert!(rows.iter().any(|row| named(&row)), "{}: {rows:?}", key.name);
+        let named = |row: &str| row == key.name || row.strip_suffix(".NAME") == Some(key.name);
+        assert!(rows.iter().any(|row| named(row)), "{}: {rows:?}", key.name);
     }
 }
