@@ -40,6 +40,7 @@ enum Phase {
 }
 
 #[derive(Clone)]
+#[allow(clippy::struct_excessive_bools, reason = "four facts, each by itself")]
 pub(crate) struct Sealed {
     aead: Aead,
     /// A nonce is for as many messages as the program likes, one after the other.
@@ -50,6 +51,10 @@ pub(crate) struct Sealed {
     iv: [u8; NONCE],
     waiting: [u8; WAITING],
     waiting_len: usize,
+    /// The host has it already, with the nonce: the message before was the host's, and this one may be, too.
+    host_knows: bool,
+    /// The message before was the host's.
+    leaves: bool,
     /// Computed when sealing, given when opening.
     tag: [u8; TAG],
     tag_len: usize,
@@ -66,6 +71,7 @@ pub(crate) struct Sealed {
 }
 
 impl Sealed {
+    #[inline(always)]
     pub(crate) fn new(aead: Aead, wrapped: &Wrapped) -> Self {
         Self {
             aead,
@@ -77,6 +83,8 @@ impl Sealed {
             iv: [0; NONCE],
             waiting: [0; WAITING],
             waiting_len: 0,
+            host_knows: false,
+            leaves: false,
             tag: [0; TAG],
             tag_len: 0,
             header: None,
@@ -107,12 +115,8 @@ impl Sealed {
         }
         self.seal = seal;
         self.header = None;
-        match iv.map(<[u8; NONCE]>::try_from) {
-            Some(Ok(iv)) => {
-                (self.iv, self.fixed) = (iv, Some(iv));
-                self.iv_len = NONCE;
-                self.begin();
-            }
+        match iv.map(<&[u8; NONCE]>::try_from) {
+            Some(Ok(iv)) => self.restarted(iv),
             Some(Err(_)) => {
                 self.iv_len = iv.map_or(0, <[u8]>::len);
                 self.phase = Phase::Host;
@@ -123,8 +127,25 @@ impl Sealed {
                 Phase::Host => {}
                 _ => self.begin(),
             },
+            // What the host has seen of the message makes it the host's.
+            None if self.phase == Phase::Begun && self.host_knows => self.phase = Phase::Host,
             None => {}
         }
+    }
+
+    /// The length of nonces that can come alone in this direction.
+    #[inline(always)]
+    pub(crate) fn nonce_alone(&self, seal: bool) -> Option<usize> {
+        (self.seal == seal).then_some(NONCE)
+    }
+
+    /// The host has a new nonce.
+    #[inline(always)]
+    pub(crate) fn restarted(&mut self, iv: &[u8; NONCE]) {
+        self.header = None;
+        (self.iv, self.fixed) = (*iv, Some(*iv));
+        self.iv_len = NONCE;
+        self.begin();
     }
 
     /// The host has refused an initialisation.
@@ -137,8 +158,9 @@ impl Sealed {
         }
     }
 
+    #[inline(always)]
     fn begin(&mut self) {
-        self.waiting_len = 0;
+        (self.waiting_len, self.host_knows) = (0, false);
         self.phase = if self.elsewhere == Sizes::NONE { Phase::Host } else { Phase::Begun };
     }
 
@@ -150,9 +172,31 @@ impl Sealed {
         if self.seal { Operation::Seal } else { Operation::Open }
     }
 
-    /// Whether the calls of this message can go straight to the host.
+    /// Whether the host has all of this message so far.
+    #[inline(always)]
     pub(crate) fn is_hosts(&self) -> bool {
-        self.phase == Phase::Host && self.header.is_none()
+        let has_all = match self.phase {
+            Phase::Host => true,
+            Phase::Begun => self.host_knows,
+            Phase::Ours | Phase::Ended | Phase::Broken => false,
+        };
+        has_all && self.header.is_none()
+    }
+
+    /// Calls with other numbers of bytes can go straight to the host.
+    #[inline(always)]
+    pub(crate) fn elsewhere(&self) -> Sizes {
+        match self.phase {
+            _ if !self.is_hosts() => Sizes::ALL,
+            Phase::Begun => self.elsewhere,
+            _ => Sizes::NONE,
+        }
+    }
+
+    /// The host, which has all of the message, ends it.
+    #[inline(always)]
+    pub(crate) fn leave_all(&mut self) {
+        self.phase = Phase::Host;
     }
 
     /// The tag to open with, when nothing else is said.
@@ -183,20 +227,38 @@ impl Sealed {
             return None;
         }
         if !io.has_output() {
-            let place = self.waiting.get_mut(self.waiting_len..self.waiting_len.wrapping_add(io.len()))?;
-            copy(place, io.input());
-            self.waiting_len += io.len();
-            return Some(io.done(io.len()));
+            self.host_knows |= self.leaves && self.waiting_len == 0;
+            return self.wait(host, Way::Update, io);
         }
         (!self.elsewhere.has(io.len())).then(|| self.leave(host, Way::Update, io))
     }
 
+    /// Associated data waits, and goes to the host at once if that had all of it so far. `None` if there is no room for it.
+    #[inline(always)]
+    fn wait(&mut self, host: &Host, way: Way, io: &mut Io<'_>) -> Option<i32> {
+        let place = self.waiting.get_mut(self.waiting_len..self.waiting_len.wrapping_add(io.len()))?;
+        copy(place, io.input());
+        self.waiting_len += io.len();
+        if !self.host_knows {
+            return Some(io.done(io.len()));
+        }
+        let result = host.data(way, io);
+        if result != 1 {
+            self.phase = Phase::Host;
+        }
+        Some(result)
+    }
+
     /// The next piece of data, or of associated data when there is no output; the end when there is no input.
-    pub(crate) fn data(&mut self, wrapped: &Wrapped, host: &Host, way: Way, io: &mut Io<'_>) -> i32 {
+    /// `fed` bytes went straight to the host before.
+    pub(crate) fn data(&mut self, wrapped: &Wrapped, host: &Host, way: Way, io: &mut Io<'_>, fed: usize) -> i32 {
         if let Some(header) = self.header.take() {
             return self.record(wrapped, host, way, io, header);
         }
         self.again();
+        if self.phase == Phase::Begun && self.host_knows && fed != 0 {
+            self.phase = Phase::Host;
+        }
         if way == Way::Cipher && !io.has_input() {
             return match self.phase {
                 Phase::Host => host.data(way, io),
@@ -215,15 +277,7 @@ impl Sealed {
             Phase::Ended | Phase::Broken => io.refused(),
             Phase::Ours if !io.has_output() => io.refused(),
             Phase::Begun | Phase::Ours if io.is_empty() => io.done(0),
-            Phase::Begun if !io.has_output() => {
-                let end = self.waiting_len + io.len();
-                let Some(place) = self.waiting.get_mut(self.waiting_len..end) else {
-                    return self.leave(host, way, io);
-                };
-                copy(place, io.input());
-                self.waiting_len = end;
-                io.done(io.len())
-            }
+            Phase::Begun if !io.has_output() => self.wait(host, way, io).unwrap_or_else(|| self.leave(host, way, io)),
             Phase::Begun => self.first(wrapped, host, way, io),
             Phase::Ours => {
                 let bytes = io.len();
@@ -257,7 +311,7 @@ impl Sealed {
                 let aad = &self.waiting[..self.waiting_len];
                 if stream.begin(&self.iv, aad).and_then(|()| stream.update(data)).is_ok() {
                     wrapped.count(operation, Side::Device, bytes);
-                    self.phase = Phase::Ours;
+                    (self.phase, self.leaves) = (Phase::Ours, false);
                     return io.done(bytes);
                 }
                 // Half of it may be done, and then the host could not begin again.
@@ -275,12 +329,16 @@ impl Sealed {
 
     /// The message is the host's from here on: it gets the associated data that waited, then this call.
     fn leave(&mut self, host: &Host, way: Way, io: &mut Io<'_>) -> i32 {
+        if self.hand_over(host) { host.data(way, io) } else { io.refused() }
+    }
+
+    /// The host gets the associated data that waited.
+    fn hand_over(&mut self, host: &Host) -> bool {
         self.phase = Phase::Host;
+        // The other AEAD may have another message under the same nonce, of which the host must not have seen anything.
+        self.leaves = self.aead == Aead::Gcm;
         let waiting = &self.waiting[..self.waiting_len];
-        if !waiting.is_empty() && host.associated(waiting) != 1 {
-            return io.refused();
-        }
-        host.data(way, io)
+        self.host_knows || waiting.is_empty() || host.associated(waiting) == 1
     }
 
     /// A device failed in the middle of a message: nothing comes of it.
@@ -294,9 +352,11 @@ impl Sealed {
         match self.phase {
             Phase::Host => host.finish(io),
             Phase::Begun => {
-                self.phase = Phase::Host;
-                let waiting = &self.waiting[..self.waiting_len];
-                if waiting.is_empty() || host.associated(waiting) == 1 { host.finish(io) } else { io.refused() }
+                if self.hand_over(host) {
+                    host.finish(io)
+                } else {
+                    io.refused()
+                }
             }
             Phase::Ours | Phase::Ended | Phase::Broken => self.end(io),
         }
@@ -432,10 +492,21 @@ impl Sealed {
     }
 }
 
-/// Slices of one length.
+/// Slices of one length, most of them short: two words that overlap take less time than a loop or a call.
 #[inline(always)]
 fn copy(to: &mut [u8], from: &[u8]) {
-    for (to, from) in to.iter_mut().zip(from) {
-        *to = *from;
+    if let (Some(first), Some(last), Some((at, _))) =
+        (from.first_chunk(), from.last_chunk(), to.split_first_chunk_mut())
+        && from.len() <= 2 * size_of::<u64>()
+    {
+        let (first, last): (&[u8; 8], &[u8; 8]) = (first, last);
+        *at = *first;
+        if let Some(at) = to.last_chunk_mut() {
+            *at = *last;
+        }
+    } else {
+        for (to, from) in to.iter_mut().zip(from) {
+            *to = *from;
+        }
     }
 }

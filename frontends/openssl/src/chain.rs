@@ -70,6 +70,11 @@ impl Chained {
         if self.behind { Sizes::ALL } else { self.keyed.elsewhere(wrapped) }
     }
 
+    /// Whether the host stands where the message does.
+    pub(crate) fn is_hosts(&self) -> bool {
+        !self.behind
+    }
+
     /// The host will be initialised without a nonce: it falls back on the one that the message began with, or goes on.
     pub(crate) fn before_init(&mut self, host: &Host) -> i32 {
         if !self.moved && !self.behind {

@@ -166,7 +166,10 @@ impl Choice {
 
     /// A context has a new key: now and then, what was the host's is tried again.
     pub(crate) fn new_key(&self) {
-        if self.keys.fetch_add(1, Relaxed) % FORGET == FORGET - 1 {
+        // Threads that come at the same time may count as one: nothing hangs on the exact number.
+        let keys = self.keys.load(Relaxed);
+        self.keys.store(keys.wrapping_add(1), Relaxed);
+        if keys % FORGET == FORGET - 1 {
             for (place, class) in self.classes.iter().enumerate() {
                 if class.state.load(Relaxed) == State::Host as u8 {
                     self.set(1 << place, State::Unasked);

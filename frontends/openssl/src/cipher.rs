@@ -30,6 +30,7 @@ pub(crate) enum State {
 }
 
 impl State {
+    #[inline(always)]
     pub(crate) fn new(wrapped: &Wrapped) -> Self {
         match wrapped.row().mode {
             Mode::Aead(aead) => State::Aead(Sealed::new(aead, wrapped)),
@@ -45,19 +46,55 @@ impl State {
     /// Calls with as many bytes as these must be looked at; all others can go straight to the host.
     pub(crate) fn elsewhere(&self, wrapped: &Wrapped) -> Sizes {
         match self {
-            State::Aead(sealed) if sealed.is_hosts() => Sizes::NONE,
-            State::Aead(_) | State::Ccm(_) => Sizes::ALL,
+            State::Aead(sealed) => sealed.elsewhere(),
+            State::Ccm(_) => Sizes::ALL,
             State::Xts(xts) => xts.keyed.elsewhere(wrapped),
             State::Chain(chained) => chained.elsewhere(wrapped),
         }
     }
 
-    /// The length of nonces, where it is known here.
-    pub(crate) fn iv_len(&self) -> Option<usize> {
+    /// Whether the host has all of the message so far.
+    pub(crate) fn is_hosts(&self) -> bool {
+        match self {
+            State::Aead(sealed) => sealed.is_hosts(),
+            State::Ccm(_) => false,
+            State::Xts(_) => true,
+            State::Chain(chained) => chained.is_hosts(),
+        }
+    }
+
+    /// The length of nonces, where it is known here: `usual` in most modes.
+    #[inline(always)]
+    pub(crate) fn iv_len(&self, usual: usize) -> Option<usize> {
         match self {
             State::Aead(sealed) => sealed.iv_len(),
-            State::Xts(_) => Some(16),
+            State::Xts(_) | State::Chain(_) => Some(usual),
+            State::Ccm(_) => None,
+        }
+    }
+
+    /// The length of the nonces that can come alone, in this direction, with [`restarted`](Self::restarted) and
+    /// [`refused`](Self::refused) all that is to be done about it.
+    #[inline(always)]
+    pub(crate) fn nonce_alone(&self, encrypt: bool) -> Option<usize> {
+        match self {
+            State::Aead(sealed) => sealed.nonce_alone(encrypt),
+            State::Xts(xts) => (xts.keyed.encrypt == encrypt).then_some(size_of::<Tweak>()),
             State::Chain(_) | State::Ccm(_) => None,
+        }
+    }
+
+    /// The host has a new nonce and nothing else.
+    #[inline(always)]
+    pub(crate) fn restarted(&mut self, iv: &[u8]) {
+        match self {
+            State::Aead(sealed) => {
+                if let Ok(iv) = iv.try_into() {
+                    sealed.restarted(iv);
+                }
+            }
+            State::Xts(xts) => xts.tweak = iv.try_into().ok(),
+            State::Chain(_) | State::Ccm(_) => {}
         }
     }
 
@@ -102,7 +139,7 @@ impl State {
     /// Data. `fed` bytes went by before it.
     pub(crate) fn data(&mut self, wrapped: &Wrapped, host: &Host, way: Way, io: &mut Io<'_>, fed: usize) -> i32 {
         match self {
-            State::Aead(sealed) => sealed.data(wrapped, host, way, io),
+            State::Aead(sealed) => sealed.data(wrapped, host, way, io, fed),
             State::Ccm(ccm) => ccm.data(wrapped, host, way, io),
             State::Xts(xts) => xts.data(wrapped, host, way, io),
             State::Chain(chained) => chained.data(wrapped, host, way, io, fed),
@@ -221,11 +258,13 @@ impl Keyed {
     }
 }
 
+type Tweak = [u8; 16];
+
 /// XTS: each call is a data unit by itself, under the nonce of the last initialisation.
 #[derive(Clone, Default)]
 pub(crate) struct Xts {
     keyed: Keyed,
-    tweak: Option<[u8; 16]>,
+    tweak: Option<Tweak>,
 }
 
 impl Xts {

@@ -29,15 +29,21 @@ impl<const LONGEST: usize> Default for Key<LONGEST> {
 impl<const LONGEST: usize> Key<LONGEST> {
     /// Whether it is kept: a key that is too long is not, and there is none then.
     pub(crate) fn set(&mut self, key: &[u8]) -> bool {
-        self.zeroize();
+        if self.len != 0 {
+            self.zeroize();
+        }
         if key.len() > LONGEST * WORD {
             return false;
         }
-        for (word, bytes) in self.words.iter_mut().zip(key.chunks(WORD)) {
-            let mut whole = [0; WORD];
-            whole[..bytes.len()].copy_from_slice(bytes);
-            *word = u64::from_ne_bytes(whole);
-            whole.zeroize();
+        let (words, rest) = key.as_chunks();
+        for (place, word) in self.words.iter_mut().zip(words) {
+            *place = u64::from_ne_bytes(*word);
+        }
+        if !rest.is_empty() {
+            let mut word = [0; WORD];
+            word[..rest.len()].copy_from_slice(rest);
+            self.words[words.len()] = u64::from_ne_bytes(word);
+            word.zeroize();
         }
         self.len = key.len();
         true
@@ -61,7 +67,7 @@ mod tests {
     #[test]
     fn a_key_comes_back_as_it_was() {
         let mut key = Key::<CIPHER>::default();
-        for length in [16, 24, 32, 64, 0] {
+        for length in [64, 16, 24, 61, 3, 32, 0] {
             let bytes: Vec<u8> = (1..).take(length).collect();
             assert!(key.set(&bytes));
             assert_eq!(*key.bytes(), bytes);

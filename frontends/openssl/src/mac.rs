@@ -7,7 +7,7 @@ use crate::boundary::{Answers, Wrapped};
 use crate::choice::{Side, Sizes};
 use crate::digest::{Digesting, Done};
 use crate::key::{self, Key};
-use crate::table::Mac;
+use crate::table::{Mac, Mode};
 
 /// The only length of nonces that is led elsewhere.
 const NONCE: usize = 12;
@@ -30,7 +30,10 @@ pub(crate) struct Macing {
 }
 
 impl Macing {
-    pub(crate) fn new(mac: Mac) -> Self {
+    #[inline(always)]
+    pub(crate) fn new(wrapped: &Wrapped) -> Self {
+        // A row of MACs has no other mode.
+        let mac = if let Mode::Mac(mac) = wrapped.row().mode { mac } else { Mac::Hmac };
         Self {
             mac,
             named: (mac == Mac::Poly1305).then_some(Algorithm::Poly1305),

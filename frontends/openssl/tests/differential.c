@@ -106,7 +106,8 @@ static void cipher(const char *name)
         fill(iv, sizeof iv);
         if (new_key)
             fill(key, sizeof key);
-        int aad_length = aead ? (int)chance(chance(3) ? 20 : sizeof aad) : 0, pieces = xts ? 1 : 1 + (int)chance(4);
+        int aad_length = aead ? (int)chance(chance(3) ? 20 : sizeof aad) : 0;
+        int pieces = xts ? 1 : aead ? (int)chance(5) : 1 + (int)chance(4);
         int tag_length = chance(4) ? 16 : 4 + (int)chance(13), late = (int)chance(2);
         int iv_length = gcm && chance(6) == 0 ? 8 + (int)chance(9) : 12, queries = (int)chance(4) == 0;
         fill(aad, sizeof aad);
@@ -156,7 +157,7 @@ static void cipher(const char *name)
             same(written[0] == written[1], "the count of associated data");
             from += piece;
         }
-        int duplicate = chance(3) == 0 ? (int)chance((uint32_t)pieces) : -1;
+        int duplicate = chance(3) == 0 && pieces ? (int)chance((uint32_t)pieces) : -1;
         for (int piece = 0; piece < pieces; piece++) {
             int bytes = length(), results[SIDES], in_place = (int)chance(2);
             if (xts && bytes < 16)

@@ -38,7 +38,9 @@ fn it_links_no_libcrypto_and_shows_one_symbol() {
 fn every_call_gives_what_the_default_provider_gives() {
     let lab = Lab::new("differential");
     let program = lab.compile("tests/differential.c");
-    for policy in ["", "POLICY = pin:software", "POLICY = pin:lanes", "POLICY = pin:host", "USE_SOFTDRIVERS = 0"] {
+    let mixed = "POLICY = size-threshold:512,host,software";
+    for policy in ["", "POLICY = pin:software", "POLICY = pin:lanes", "POLICY = pin:host", mixed, "USE_SOFTDRIVERS = 0"]
+    {
         let configuration = lab.configuration(&everything(policy));
         for seed in ["1", "2"] {
             let output = Command::new(&program).arg(&configuration).arg(seed).output().unwrap();

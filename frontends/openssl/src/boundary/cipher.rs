@@ -11,6 +11,7 @@ use super::family::{
 use super::params::{self, Answers, Questions};
 use super::provider::{Functions, Wrapped, dispatch};
 use super::{Io, guard, pipeline};
+use gantry::Algorithm;
 use gantry::driver::Buffers;
 use zeroize::Zeroizing;
 
@@ -289,10 +290,13 @@ pub(super) type CipherCtx = Context<CipherFns>;
 pub(crate) struct Calls {
     /// Calls with other numbers of bytes go straight to the host.
     elsewhere: Sizes,
+    /// The host has all of the message so far: its end goes straight there, too.
+    hosts: bool,
     /// Bytes that went by, as far as it matters: where in a block they end.
     fed: usize,
-    /// The length of keys.
+    /// The length of keys, and of nonces unless the mode has several.
     key_len: usize,
+    iv_len: usize,
     /// Every call is counted, or made to fail.
     watched: bool,
     pub(super) message: State,
@@ -300,23 +304,37 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
+    #[inline(always)]
     fn new(wrapped: &Wrapped) -> Self {
         let watched = wrapped.watches();
         let elsewhere = if watched { Sizes::ALL } else { Sizes::NONE };
-        let key_len = wrapped.algorithm().map_or(0, |algorithm| algorithm.info().key.max);
-        Self { elsewhere, fed: 0, key_len, watched, message: State::new(wrapped), pipes: Pipes::default() }
+        let info = wrapped.algorithm().map(Algorithm::info);
+        let (key_len, iv_len) = info.map_or((0, 0), |info| (info.key.max, info.iv.max));
+        let (message, pipes) = (State::new(wrapped), Pipes::default());
+        Self { elsewhere, hosts: !watched, fed: 0, key_len, iv_len, watched, message, pipes }
     }
 
     /// Where the next call goes at once.
     #[inline(always)]
     fn settle(&mut self, wrapped: &Wrapped) {
-        self.elsewhere = if self.watched { Sizes::ALL } else { self.message.elsewhere(wrapped) };
+        if !self.watched {
+            self.elsewhere = self.message.elsewhere(wrapped);
+            self.hosts = self.message.is_hosts();
+        }
+    }
+
+    /// The same after a call that only an AEAD looks at.
+    #[inline(always)]
+    fn settle_sealed(&mut self) {
+        if let Self { watched: false, elsewhere, hosts, message: State::Aead(sealed), .. } = self {
+            (*elsewhere, *hosts) = (sealed.elsewhere(), sealed.is_hosts());
+        }
     }
 }
 
 unsafe extern "C" fn newctx<const PLACE: usize>(provider: *mut c_void) -> *mut c_void {
     // SAFETY: the call, and the host's answer.
-    unsafe { new_context(provider, PLACE, begin, |wrapped| Some(Calls::new(wrapped))) }
+    unsafe { new_context(provider, PLACE, begin, Calls::new) }
 }
 
 unsafe extern "C" fn init_for<const ENCRYPT: bool>(
@@ -327,8 +345,29 @@ unsafe extern "C" fn init_for<const ENCRYPT: bool>(
     iv_len: usize,
     params: *const Param,
 ) -> c_int {
-    // SAFETY: the call.
-    unsafe { init(context, ENCRYPT, (key, key_len), (iv, iv_len), params) }
+    let this = context.cast::<CipherCtx>();
+    // SAFETY: the call, and the host with what it brought. Nothing here can panic.
+    unsafe {
+        // Each message of an AEAD and each unit of XTS begins with a nonce alone.
+        if key.is_null()
+            && !iv.is_null()
+            && family::is_empty(params)
+            && let Some(length) = (*this).state.message.nonce_alone(ENCRYPT)
+            && length == iv_len
+            && let Some(init) = (*(*this).host.functions).init(ENCRYPT)
+        {
+            let result = init((*this).host.context, key, key_len, iv, iv_len, params);
+            if result == 1 {
+                (*this).state.fed = 0;
+                (*this).state.message.restarted(slice::from_raw_parts(iv, iv_len));
+            } else {
+                (*this).state.message.refused(false);
+            }
+            (*this).state.settle_sealed();
+            return result;
+        }
+        init(context, ENCRYPT, (key, key_len), (iv, iv_len), params)
+    }
 }
 
 /// # Safety
@@ -389,11 +428,32 @@ unsafe extern "C" fn update(
             (*this).state.fed = (*this).state.fed.wrapping_add(length);
             return update((*this).host.context, output, written, room, input, length);
         }
-        if let CipherCtx { host, state: Calls { watched: false, elsewhere, message: State::Aead(sealed), .. }, .. } =
-            &mut *this
+        considered_update(context, output, written, room, input, length)
+    }
+}
+
+/// An update that may not be the host's. By itself, so that what is the host's saves no registers on its way.
+///
+/// # Safety
+///
+/// The call.
+#[inline(never)]
+unsafe extern "C" fn considered_update(
+    context: *mut c_void,
+    output: *mut u8,
+    written: *mut usize,
+    room: usize,
+    input: *const u8,
+    length: usize,
+) -> c_int {
+    let this = context.cast::<CipherCtx>();
+    // SAFETY: the call. Nothing here can panic.
+    unsafe {
+        if let CipherCtx { host, state, .. } = &mut *this
+            && let Calls { watched: false, message: State::Aead(sealed), .. } = state
             && let Some(result) = sealed.quick(host, &mut Io::new(output, written, room, input, length))
         {
-            *elsewhere = if sealed.is_hosts() { Sizes::NONE } else { Sizes::ALL };
+            state.settle_sealed();
             return result;
         }
         data(context, Way::Update, Io::new(output, written, room, input, length))
@@ -411,8 +471,9 @@ unsafe extern "C" fn cipher(
     let this = context.cast::<CipherCtx>();
     // SAFETY: the call, and the host with what it brought. Nothing here can panic.
     unsafe {
-        // CMAC of the default provider takes this way for each block.
+        // CMAC of the default provider takes this way for each block. Without input it is the end of a message.
         if !(*this).state.elsewhere.has(length)
+            && !input.is_null()
             && let Some(cipher) = (*(*this).host.functions).cipher
         {
             (*this).state.fed = (*this).state.fed.wrapping_add(length);
@@ -445,9 +506,14 @@ unsafe extern "C" fn finish(context: *mut c_void, output: *mut u8, written: *mut
     let this = context.cast::<CipherCtx>();
     // SAFETY: the call, and the host with what it brought. Nothing here can panic.
     unsafe {
-        if (*this).state.elsewhere == Sizes::NONE
+        if (*this).state.hosts
             && let Some(finish) = (*(*this).host.functions).finish
         {
+            if let State::Aead(sealed) = &mut (*this).state.message {
+                // Nothing follows that could be a device's.
+                sealed.leave_all();
+                (*this).state.elsewhere = Sizes::NONE;
+            }
             return finish((*this).host.context, output, written, room);
         }
     }
@@ -468,12 +534,17 @@ unsafe extern "C" fn get_ctx_params(context: *mut c_void, params: *mut Param) ->
     // SAFETY: the call. Nothing here can panic.
     unsafe {
         // Asked at every initialisation by OpenSSL itself.
-        let Calls { key_len, message, .. } = &(*context.cast::<CipherCtx>()).state;
-        if let Some(iv_len) = message.iv_len()
-            && (Questions::new(params).only_number(c"ivlen", iv_len)
-                || Questions::new(params).only_number(c"keylen", *key_len))
+        let CipherCtx { host, state: Calls { key_len, iv_len, hosts, message, .. }, .. } =
+            &*context.cast::<CipherCtx>();
+        let mut questions = Questions::new(params);
+        if let Some(iv_len) = message.iv_len(*iv_len)
+            && (questions.only_number(c"ivlen", iv_len) || questions.only_number(c"keylen", *key_len))
         {
             return 1;
+        }
+        // Asked at the end of every message that was sealed.
+        if *hosts && matches!(message, State::Aead(_)) && questions.is_only(c"tag") {
+            return host.get_params(params);
         }
     }
     guard(0, || {
@@ -489,14 +560,18 @@ unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) 
     let this = context.cast::<CipherCtx>();
     // SAFETY: the call, and the host with what it brought. Nothing here can panic.
     unsafe {
-        if let State::Aead(sealed) = &mut (*this).state.message
-            && let Some(tag) = Answers::new(params).only_octets(c"tag")
-        {
-            let result = (*this).host.set_params(params);
-            if result == 1 {
-                sealed.expect(tag);
+        if let State::Aead(sealed) = &mut (*this).state.message {
+            if let Some(tag) = Answers::new(params).only_octets(c"tag") {
+                let result = (*this).host.set_params(params);
+                if result == 1 {
+                    sealed.expect(tag);
+                }
+                return result;
             }
-            return result;
+            // OpenSSL 3.0 says it again with each nonce. No AEAD pads.
+            if Answers::new(params).is_only(c"padding") {
+                return (*this).host.set_params(params);
+            }
         }
     }
     guard(0, || {

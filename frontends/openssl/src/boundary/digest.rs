@@ -104,7 +104,7 @@ unsafe extern "C" fn newctx<const PLACE: usize>(provider: *mut c_void) -> *mut c
     let state = |wrapped: &Wrapped| {
         let message = Digesting::default();
         let elsewhere = message.elsewhere(wrapped, wrapped.algorithm());
-        Some(Pieces::new(message, elsewhere))
+        Pieces::new(message, elsewhere)
     };
     // SAFETY: the call; the host, with its own context.
     unsafe { new_context(provider, PLACE, |functions: &DigestFns, theirs| Some(functions.newctx?(theirs)), state) }

@@ -129,8 +129,11 @@ impl<F: Contexts> Context<F> {
         }
     }
 
-    fn give(self) -> *mut c_void {
-        Box::into_raw(Box::new(self)).cast()
+    /// Made where it stays: what would be moved afterwards costs as much as all the rest of it.
+    #[inline(always)]
+    fn give(host: Host<F>, wrapped: &Wrapped, state: impl FnOnce() -> F::State) -> *mut c_void {
+        let place = Box::<Self>::new_uninit();
+        Box::into_raw(Box::write(place, Self { host, wrapped, state: state() })).cast()
     }
 }
 
@@ -152,7 +155,7 @@ pub(super) unsafe fn new_context<F: Contexts>(
     provider: *mut c_void,
     place: usize,
     begin: impl FnOnce(&F, *mut c_void) -> Option<*mut c_void>,
-    state: impl FnOnce(&Wrapped) -> Option<F::State>,
+    state: impl FnOnce(&Wrapped) -> F::State,
 ) -> *mut c_void {
     guard(ptr::null_mut(), || {
         let context = || {
@@ -160,7 +163,7 @@ pub(super) unsafe fn new_context<F: Contexts>(
             let (wrapped, functions) = unsafe { functions::<F>(provider, place) }?;
             // SAFETY: as the caller promises.
             let host = unsafe { Host::new(wrapped.default_ctx(), functions, begin) }?;
-            Some(Context { host, wrapped, state: state(wrapped)? }.give())
+            Some(Context::give(host, wrapped, || state(wrapped)))
         };
         context().unwrap_or(ptr::null_mut())
     })
@@ -170,7 +173,7 @@ pub(super) unsafe extern "C" fn dupctx<F: Contexts>(context: *mut c_void) -> *mu
     guard(ptr::null_mut(), || {
         // SAFETY: the call.
         let (this, _, wrapped) = unsafe { Context::<F>::of(context) };
-        let copy = |host| Context { host, wrapped, state: this.state.clone() }.give();
+        let copy = |host| Context::give(host, wrapped, || this.state.clone());
         this.host.duplicate().map_or(ptr::null_mut(), copy)
     })
 }

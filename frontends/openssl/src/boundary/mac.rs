@@ -70,10 +70,9 @@ impl MacCtx {
 
 unsafe extern "C" fn newctx<const PLACE: usize>(provider: *mut c_void) -> *mut c_void {
     let state = |wrapped: &Wrapped| {
-        let Mode::Mac(mac) = wrapped.row().mode else { return None };
-        let message = Macing::new(mac);
+        let message = Macing::new(wrapped);
         let elsewhere = message.elsewhere(wrapped);
-        Some(Pieces::new(message, elsewhere))
+        Pieces::new(message, elsewhere)
     };
     // SAFETY: the call; the host, with its own context.
     unsafe { new_context(provider, PLACE, |functions: &MacFns, theirs| Some(functions.newctx?(theirs)), state) }

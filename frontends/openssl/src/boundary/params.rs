@@ -32,15 +32,17 @@ impl<'c> Answers<'c> {
         unsafe { find(self.first, key) }
     }
 
+    /// Whether `key` is told and nothing else.
+    #[inline(always)]
+    pub(super) fn is_only(self, key: &CStr) -> bool {
+        // SAFETY: as `new` demands.
+        unsafe { is_only(self.first, key) }
+    }
+
     /// The bytes of `key`, when nothing else is told.
     #[inline(always)]
     pub(super) fn only_octets(self, key: &CStr) -> Option<&'c [u8]> {
-        // SAFETY: as `new` demands; the second entry is there, because the first one is not the end.
-        let only = unsafe {
-            let first = self.first;
-            !first.is_null() && !(*first).key.is_null() && (*first.add(1)).key.is_null() && same((*first).key, key)
-        };
-        if only { self.octets(key) } else { None }
+        if self.is_only(key) { self.octets(key) } else { None }
     }
 
     /// Bytes, as whose type they are given.
@@ -122,10 +124,10 @@ impl Questions<'_> {
     /// Answers at once when nothing but `key` is asked for, and a `size_t` is wanted.
     #[inline(always)]
     pub(super) fn only_number(&mut self, key: &CStr, value: usize) -> bool {
-        // SAFETY: as `new` demands; the second entry is there, because the first one is not the end.
+        // SAFETY: as `new` demands.
         unsafe {
             let first = self.first;
-            if first.is_null() || (*first).key.is_null() || !(*first.add(1)).key.is_null() || !same((*first).key, key) {
+            if !is_only(first, key) {
                 return false;
             }
             let fits = (*first).data_size == size_of::<usize>() && !(*first).data.is_null();
@@ -141,6 +143,13 @@ impl Questions<'_> {
     pub(crate) fn has(&self, key: &CStr) -> bool {
         // SAFETY: as `new` demands.
         unsafe { find(self.first, key) }.is_some()
+    }
+
+    /// Whether nothing but `key` is asked for.
+    #[inline(always)]
+    pub(super) fn is_only(&self, key: &CStr) -> bool {
+        // SAFETY: as `new` demands.
+        unsafe { is_only(self.first, key) }
     }
 
     /// Answers `key` with the beginning of `value`, as much as is asked for, and the others through `others`, one by one.
@@ -239,6 +248,17 @@ unsafe fn fill(param: &mut Param, value: &[u8]) -> bool {
 pub(super) unsafe fn same(found: *const c_char, key: &CStr) -> bool {
     // SAFETY: both end with a zero, and nothing is read behind the first difference.
     key.to_bytes_with_nul().iter().enumerate().all(|(at, byte)| unsafe { *found.add(at).cast::<u8>() } == *byte)
+}
+
+/// Whether a table has this key and no other.
+///
+/// # Safety
+///
+/// Null, or a table with its end.
+#[inline(always)]
+unsafe fn is_only(first: *const Param, key: &CStr) -> bool {
+    // SAFETY: as the caller promises; the second entry is there, because the first one is not the end.
+    unsafe { !first.is_null() && !(*first).key.is_null() && same((*first).key, key) && (*first.add(1)).key.is_null() }
 }
 
 /// # Safety
