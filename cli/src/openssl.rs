@@ -26,14 +26,15 @@ const END: &str = "# gantry: end";
 /// What is added: the sections, and at the top of the file the line that leads to them.
 ///
 /// The default provider is activated by name, so that programs go on if the module is not there; the random numbers stay
-/// with it, because in 3.0 to 3.4 they would come through gantry otherwise. What is asked for is not `provider=gantry`:
-/// where a program names a property itself (stunnel: `provider!=fips`), what the configuration says of it is gone.
+/// with it, because in 3.0 to 3.4 they would come through gantry otherwise. Two properties are asked for, because where a program
+/// names one itself, what the configuration says of it is gone: `?provider=tpm2` is to find the keys of that provider, and
+/// `provider!=fips` (stunnel) the ciphers of gantry.
 fn sections(module: &Path, kept: &Kept) -> String {
     format!(
         "{BEGIN}\n[gantry_init]\nproviders = gantry_providers\nalg_section = gantry_algorithms\nrandom = gantry_random\n{}\
          \n[gantry_providers]\ndefault = gantry_default\ngantry = gantry_provider\n{}\n[gantry_default]\nactivate = 1\n\n\
          [gantry_provider]\nmodule = {}\nactivate = 1\n# CIPHERS = ALL, DIGESTS = ALL, POLICY, DEVICES, ...: see the book\n\n\
-         [gantry_algorithms]\ndefault_properties = ?gantry.serves=yes\n\n[gantry_random]\nproperties = provider=default\n{END}\n",
+         [gantry_algorithms]\ndefault_properties = ?provider=gantry,?gantry.serves=yes\n\n[gantry_random]\nproperties = provider=default\n{END}\n",
         kept.init,
         kept.providers,
         module.display()

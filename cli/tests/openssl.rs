@@ -40,7 +40,7 @@ impl Installed {
         let text = format!(
             "openssl_conf = init\n[init]\nproviders = providers\nalg_section = algorithms\n[providers]\ndefault = host\n\
              gantry = gantry\n[host]\nactivate = 1\n[gantry]\nmodule = {}\nactivate = 1\n{section}\n[algorithms]\n\
-             default_properties = ?gantry.serves=yes\n",
+             default_properties = ?provider=gantry,?gantry.serves=yes\n",
             module.display()
         );
         self.write("openssl.cnf", &text)

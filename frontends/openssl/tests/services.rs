@@ -72,14 +72,13 @@ fn stunnel_carries_a_connection() {
         let _client = start(client, &side, inside, outside);
         there_and_back(inside, &data).is_ok_and(|back| back == data)
     };
-    let unsigned = lab.configuration(UNSIGNED);
-    for (certificate, failed) in [(P256, &failed), ("ed25519", &unsigned)] {
+    for certificate in [P256, "ed25519"] {
         lab.certificate(certificate);
         for version in ["TLSv1.2", "TLSv1.3"] {
             assert!(carry(&taken, none, version), "server, {version}: {}", lab.log());
             assert!(carry(none, &taken, version), "client, {version}: {}", lab.log());
-            assert!(!carry(failed, none, version), "server, {version}: not used");
-            assert!(!carry(none, failed, version), "client, {version}: not used");
+            assert!(!carry(&failed, none, version), "server, {version}: not used");
+            assert!(!carry(none, &failed, version), "client, {version}: not used");
         }
     }
 }

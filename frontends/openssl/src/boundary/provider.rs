@@ -282,8 +282,7 @@ impl Provider {
                 // SAFETY: the host: its own table.
                 let found = serves.then(|| unsafe { find(theirs, row.name) })??;
                 let wrapped = self.wrap(kind, place, row, &found);
-                // OpenSSL knows names of its own, and those with a dot in them.
-                let properties = c"provider=gantry,gantry.serves=yes".as_ptr();
+                let properties = properties_of(operation).as_ptr();
                 served.push(AlgorithmRow { properties, implementation: wrapped.dispatch.as_ptr(), ..found });
                 Some(wrapped)
             });
@@ -411,6 +410,16 @@ impl Drop for Provider {
                 drop(Box::from_raw(framework));
             }
         }
+    }
+}
+
+/// By what programs and configurations ask for the algorithms of an operation. Keys may lie in hardware, so whoever prefers another
+/// provider is to find its keys and what is done with them: these have no second property to be preferred by.
+fn properties_of(operation: c_int) -> &'static CStr {
+    match operation {
+        abi::OSSL_OP_KEYMGMT | abi::OSSL_OP_KEYEXCH | abi::OSSL_OP_SIGNATURE => c"provider=gantry",
+        // OpenSSL knows names of its own, and those with a dot in them.
+        _ => c"provider=gantry,gantry.serves=yes",
     }
 }
 

@@ -24,6 +24,8 @@ pub(crate) const FAILED: &str =
 /// A folder of its own, with the module and configurations; removed at the end.
 pub(crate) struct Lab {
     pub(crate) folder: PathBuf,
+    /// What else programs find in their environment.
+    pub(crate) variables: Vec<(&'static str, String)>,
 }
 
 impl Lab {
@@ -34,7 +36,7 @@ impl Lab {
         // Cargo builds the module beside the tests.
         let module = std::env::current_exe().unwrap().with_file_name("libgantry_openssl.so");
         fs::copy(&module, folder.join("gantry.so")).unwrap_or_else(|error| panic!("{}: {error}", module.display()));
-        Self { folder }
+        Self { folder, variables: Vec::new() }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -54,7 +56,7 @@ impl Lab {
             "openssl_conf = init\nnodejs_conf = init\nnginx = init\n[init]\nproviders = providers\nalg_section = algorithms\n\
              random = random\n[providers]\ndefault = default_provider\ngantry = gantry_provider\n[default_provider]\n\
              activate = 1\n[gantry_provider]\nmodule = {}\nactivate = 1\n{section}\n[algorithms]\n\
-             default_properties = ?gantry.serves=yes\n[random]\nproperties = provider=default\n",
+             default_properties = ?provider=gantry,?gantry.serves=yes\n[random]\nproperties = provider=default\n",
             module.display()
         );
         let count = fs::read_dir(&self.folder).unwrap().count();
@@ -65,6 +67,7 @@ impl Lab {
     pub(crate) fn command(&self, program: &str, configuration: &Path) -> Command {
         let mut command = Command::new(program);
         command.current_dir(&self.folder).env("OPENSSL_CONF", configuration).env("XDG_CONFIG_HOME", &self.folder);
+        command.envs(self.variables.iter().cloned());
         for variable in ["GANTRY_CONFIG", "GANTRY_DISABLE", "GANTRY_OPENSSL_STATS"] {
             command.env_remove(variable);
         }
