@@ -11,7 +11,7 @@ use gantry::{Algorithm, Direction, Gantry, Kind, Operation, Session, SessionPara
 
 use crate::choice::{Choice, Choices, Side, State};
 use crate::config::{Settings, Soft};
-use crate::pair;
+use crate::{pair, table};
 
 /// Counts the forks that led to this process. What was opened in another one is not touched any more.
 pub(crate) static GENERATION: AtomicU32 = AtomicU32::new(0);
@@ -111,9 +111,7 @@ impl Framework {
         match device {
             None => choice.set(bytes, self.without_device(session, operation, bytes)),
             Some(_) if self.named => choice.set(bytes, State::Device),
-            // Every peer's key has to be read out of OpenSSL first, for P-256 in a quarter of the time that the secret takes: more than
-            // software gains.
-            Some(device) if algorithm == Algorithm::EcdhP256 && device.class() == Class::Software => {
+            Some(device) if device.class() == Class::Software && !table::software_may_gain(algorithm) => {
                 choice.set(bytes, State::Host);
             }
             Some(device) => {

@@ -17,6 +17,9 @@ pub(crate) struct Row {
     /// The software device is known to be faster than OpenSSL before this release. From then on, and in rows that have none,
     /// the row is served only if the configuration asks for it: what is not served costs nothing.
     pub(crate) gains_before: Option<(u32, u32)>,
+    /// With each request comes a key that has to be read out of OpenSSL first, which takes longer than software gains: it has such
+    /// requests only where the policy is named.
+    pub(crate) keys_cost_more: bool,
 }
 
 /// How a context of the algorithm can be led elsewhere.
@@ -126,12 +129,20 @@ pub(crate) enum Chain {
 }
 
 const fn row(name: &'static str, nid: u32, algorithm: A, mode: Mode) -> Row {
-    Row { name, nid, algorithm: Some(algorithm), mode, gains_before: None }
+    Row { algorithm: Some(algorithm), ..Row::new(name, nid, mode) }
 }
 
 impl Row {
+    const fn new(name: &'static str, nid: u32, mode: Mode) -> Row {
+        Row { name, nid, algorithm: None, mode, gains_before: None, keys_cost_more: false }
+    }
+
     const fn gains_before(self, major: u32, minor: u32) -> Row {
         Row { gains_before: Some((major, minor)), ..self }
+    }
+
+    const fn keys_cost_more(self) -> Row {
+        Row { keys_cost_more: true, ..self }
     }
 }
 
@@ -181,7 +192,7 @@ pub(crate) static DIGESTS: [Row; 12] = [
 ];
 
 const fn mac(name: &'static str, nid: u32, mac: Mac) -> Row {
-    Row { name, nid, algorithm: None, mode: Mode::Mac(mac), gains_before: None }
+    Row::new(name, nid, Mode::Mac(mac))
 }
 
 pub(crate) static MACS: [Row; 4] = [
@@ -196,14 +207,20 @@ pub(crate) static CURVES: [Row; 4] = [
     row("ED25519", 1087, A::Ed25519, Mode::Signature).gains_before(3, 1),
     row("ECDSA", 415, A::EcdsaP256, Mode::Ecdsa),
     row("X25519", 1034, A::X25519, Mode::Exchange).gains_before(3, 1),
-    row("ECDH", 415, A::EcdhP256, Mode::Exchange),
+    // Every peer's key is read, in a quarter of the time that the secret takes.
+    row("ECDH", 415, A::EcdhP256, Mode::Exchange).keys_cost_more(),
 ];
+
+/// Whether software may gain with an algorithm, keys included.
+pub(crate) fn software_may_gain(algorithm: A) -> bool {
+    !CURVES.iter().any(|row| row.algorithm == Some(algorithm) && row.keys_cost_more)
+}
 
 /// How many of [`CURVES`] are signatures.
 pub(crate) const SIGNATURES: usize = 2;
 
 const fn keys(name: &'static str, nid: u32) -> Row {
-    Row { name, nid, algorithm: None, mode: Mode::Keys, gains_before: None }
+    Row::new(name, nid, Mode::Keys)
 }
 
 /// Types of keys.
@@ -251,6 +268,7 @@ mod tests {
         assert!(kinds[..SIGNATURES].iter().all(|kind| *kind == Kind::Signature));
         assert!(kinds[SIGNATURES..].iter().all(|kind| *kind == Kind::Exchange));
         assert_eq!(CURVES.each_ref().map(|row| row.keys().name), ["ED25519", "EC", "X25519", "EC"]);
+        assert_eq!([A::EcdsaP256, A::X25519, A::EcdhP256].map(software_may_gain), [true, true, false]);
     }
 
     #[test]

@@ -148,78 +148,53 @@ unsafe fn keyed(
     })
 }
 
-pub(super) unsafe extern "C" fn sign_init(context: *mut c_void, key: *mut c_void, params: *const Param) -> c_int {
-    // SAFETY: the call, and the host with what it brought.
-    unsafe {
-        keyed(context, key, params, None, |functions, context, key| Some(functions.sign_init?(context, key, params)))
-    }
-}
-
-pub(super) unsafe extern "C" fn verify_init(context: *mut c_void, key: *mut c_void, params: *const Param) -> c_int {
-    // SAFETY: the call, and the host with what it brought.
-    unsafe {
-        keyed(context, key, params, None, |functions, context, key| Some(functions.verify_init?(context, key, params)))
-    }
-}
-
-pub(super) unsafe extern "C" fn digest_sign_init(
+pub(super) unsafe extern "C" fn init<const SIGN: bool>(
     context: *mut c_void,
-    digest: *const c_char,
     key: *mut c_void,
     params: *const Param,
 ) -> c_int {
     // SAFETY: the call, and the host with what it brought.
     unsafe {
-        keyed(context, key, params, Some((Operation::Sign, digest)), |functions, context, key| {
-            Some(functions.digest_sign_init?(context, digest, key, params))
+        keyed(context, key, params, None, |functions, context, key| {
+            Some(functions.beginning::<SIGN>().init?(context, key, params))
         })
     }
 }
 
-pub(super) unsafe extern "C" fn digest_verify_init(
+pub(super) unsafe extern "C" fn digest_init<const SIGN: bool>(
     context: *mut c_void,
     digest: *const c_char,
     key: *mut c_void,
     params: *const Param,
 ) -> c_int {
+    let operation = if SIGN { Operation::Sign } else { Operation::Verify };
     // SAFETY: the call, and the host with what it brought.
     unsafe {
-        keyed(context, key, params, Some((Operation::Verify, digest)), |functions, context, key| {
-            Some(functions.digest_verify_init?(context, digest, key, params))
+        keyed(context, key, params, Some((operation, digest)), |functions, context, key| {
+            Some(functions.beginning::<SIGN>().digest_init?(context, digest, key, params))
         })
     }
 }
 
-/// # Safety
-///
-/// The call.
-unsafe fn update(
+pub(super) unsafe extern "C" fn digest_update<const SIGN: bool>(
     context: *mut c_void,
     input: *const u8,
     length: usize,
-    theirs: fn(&SignatureFns) -> Option<Update>,
 ) -> c_int {
     guard(0, || {
         // SAFETY: the call, and the host with what it brought.
         unsafe {
             let (this, functions, _) = SignatureCtx::of(context);
             match &this.state.digested.message {
-                Message::Hosts => theirs(functions).map_or(0, |update| update(this.host.context, input, length)),
+                Message::Hosts => {
+                    let update = functions.beginning::<SIGN>().digest_update;
+                    update.map_or(0, |update| update(this.host.context, input, length))
+                }
                 Message::Ours(digest) => digest.update(input, length),
                 Message::Ended => 0,
             }
         }
     })
-}
-
-pub(super) unsafe extern "C" fn digest_sign_update(context: *mut c_void, input: *const u8, length: usize) -> c_int {
-    // SAFETY: the call.
-    unsafe { update(context, input, length, |functions| functions.digest_sign_update) }
-}
-
-pub(super) unsafe extern "C" fn digest_verify_update(context: *mut c_void, input: *const u8, length: usize) -> c_int {
-    // SAFETY: the call.
-    unsafe { update(context, input, length, |functions| functions.digest_verify_update) }
 }
 
 pub(super) unsafe extern "C" fn digest_sign_final(
@@ -252,7 +227,7 @@ pub(super) unsafe extern "C" fn digest_sign_final(
                         return 1;
                     }
                     let begun = |init: KeyedInit| init(this.host.context, ptr::null_mut(), ptr::null()) == 1;
-                    let begun = functions.sign_init.is_some_and(begun);
+                    let begun = functions.to_sign.init.is_some_and(begun);
                     if begun { this.host.sign((signature, written, room), (digest.as_ptr(), length)) } else { 0 }
                 }
             }
@@ -283,7 +258,7 @@ pub(super) unsafe extern "C" fn digest_verify_final(context: *mut c_void, signat
                 // SAFETY: the host, with its own context, what the call brought, and a digest.
                 unsafe {
                     let begun = |init: KeyedInit| init(this.host.context, ptr::null_mut(), ptr::null()) == 1;
-                    let begun = functions.verify_init.is_some_and(begun);
+                    let begun = functions.to_verify.init.is_some_and(begun);
                     if begun { this.host.verify((signature, size), (digest.as_ptr(), length)) } else { 0 }
                 }
             }
@@ -406,7 +381,8 @@ impl HostPair {
     /// A signature of a digest, for which no program asked.
     pub(super) fn sign_digest(&self, key: &HostKey, digest: &[u8], output: &mut [u8]) -> bool {
         let Some(host) = self.signature() else { return false };
-        let SignatureFns { sign_init: Some(init), sign: Some(sign), .. } = host.functions() else { return false };
+        let SignatureFns { to_sign, sign: Some(sign), .. } = host.functions() else { return false };
+        let Some(init) = to_sign.init else { return false };
         let (mut der, mut written) = ([0; der::LONGEST], 0);
         // SAFETY: the host, with its own context and key, a digest to read and room for the signature.
         let good = unsafe {
@@ -425,7 +401,8 @@ impl HostPair {
 
     pub(super) fn verify_digest(&self, key: &HostKey, digest: &[u8], signature: &[u8]) -> bool {
         let (Some(host), Ok(both)) = (self.signature(), signature.try_into()) else { return false };
-        let SignatureFns { verify_init: Some(init), verify: Some(verify), .. } = host.functions() else { return false };
+        let SignatureFns { to_verify, verify: Some(verify), .. } = host.functions() else { return false };
+        let Some(init) = to_verify.init else { return false };
         let (der, length) = der::encode(both);
         // SAFETY: the host, with its own context and key, a digest and a signature to read.
         unsafe {

@@ -23,19 +23,13 @@ use crate::table::{CURVES, Mode};
 /// The host's functions of one algorithm.
 pub(crate) struct SignatureFns {
     newctx: Option<SignatureNewCtx>,
-    pub(super) digest_sign_init: Option<SignatureDigestInit>,
-    pub(super) digest_sign_update: Option<Update>,
+    pub(super) to_sign: Beginning,
+    pub(super) to_verify: Beginning,
     pub(super) digest_sign_final: Option<Final>,
     digest_sign: Option<SignatureSign>,
-    pub(super) digest_verify_init: Option<SignatureDigestInit>,
-    pub(super) digest_verify_update: Option<Update>,
     pub(super) digest_verify_final: Option<Update>,
     digest_verify: Option<SignatureVerify>,
-    pub(super) sign_init: Option<KeyedInit>,
-    sign_message_init: Option<KeyedInit>,
     pub(super) sign: Option<SignatureSign>,
-    pub(super) verify_init: Option<KeyedInit>,
-    verify_message_init: Option<KeyedInit>,
     pub(super) verify: Option<SignatureVerify>,
     pub(super) get_ctx_md_params: Option<GetParams>,
     pub(super) gettable_ctx_md_params: Option<Gettable>,
@@ -44,23 +38,38 @@ pub(crate) struct SignatureFns {
     common: Common,
 }
 
+/// Those that begin a signature, or begin to verify one.
+pub(super) struct Beginning {
+    /// Of a digest.
+    pub(super) init: Option<KeyedInit>,
+    /// Of a message in one piece, as newer releases want it.
+    message_init: Option<KeyedInit>,
+    /// Of a message.
+    pub(super) digest_init: Option<SignatureDigestInit>,
+    pub(super) digest_update: Option<Update>,
+}
+
 impl SignatureFns {
     pub(super) fn new(table: Table) -> Self {
         Self {
             newctx: entry!(table, OSSL_FUNC_SIGNATURE_NEWCTX, SignatureNewCtx),
-            digest_sign_init: entry!(table, OSSL_FUNC_SIGNATURE_DIGEST_SIGN_INIT, SignatureDigestInit),
-            digest_sign_update: entry!(table, OSSL_FUNC_SIGNATURE_DIGEST_SIGN_UPDATE, Update),
+            to_sign: Beginning {
+                init: entry!(table, OSSL_FUNC_SIGNATURE_SIGN_INIT, KeyedInit),
+                message_init: entry!(table, OSSL_FUNC_SIGNATURE_SIGN_MESSAGE_INIT, KeyedInit),
+                digest_init: entry!(table, OSSL_FUNC_SIGNATURE_DIGEST_SIGN_INIT, SignatureDigestInit),
+                digest_update: entry!(table, OSSL_FUNC_SIGNATURE_DIGEST_SIGN_UPDATE, Update),
+            },
+            to_verify: Beginning {
+                init: entry!(table, OSSL_FUNC_SIGNATURE_VERIFY_INIT, KeyedInit),
+                message_init: entry!(table, OSSL_FUNC_SIGNATURE_VERIFY_MESSAGE_INIT, KeyedInit),
+                digest_init: entry!(table, OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_INIT, SignatureDigestInit),
+                digest_update: entry!(table, OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_UPDATE, Update),
+            },
             digest_sign_final: entry!(table, OSSL_FUNC_SIGNATURE_DIGEST_SIGN_FINAL, Final),
             digest_sign: entry!(table, OSSL_FUNC_SIGNATURE_DIGEST_SIGN, SignatureSign),
-            digest_verify_init: entry!(table, OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_INIT, SignatureDigestInit),
-            digest_verify_update: entry!(table, OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_UPDATE, Update),
             digest_verify_final: entry!(table, OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_FINAL, Update),
             digest_verify: entry!(table, OSSL_FUNC_SIGNATURE_DIGEST_VERIFY, SignatureVerify),
-            sign_init: entry!(table, OSSL_FUNC_SIGNATURE_SIGN_INIT, KeyedInit),
-            sign_message_init: entry!(table, OSSL_FUNC_SIGNATURE_SIGN_MESSAGE_INIT, KeyedInit),
             sign: entry!(table, OSSL_FUNC_SIGNATURE_SIGN, SignatureSign),
-            verify_init: entry!(table, OSSL_FUNC_SIGNATURE_VERIFY_INIT, KeyedInit),
-            verify_message_init: entry!(table, OSSL_FUNC_SIGNATURE_VERIFY_MESSAGE_INIT, KeyedInit),
             verify: entry!(table, OSSL_FUNC_SIGNATURE_VERIFY, SignatureVerify),
             get_ctx_md_params: entry!(table, OSSL_FUNC_SIGNATURE_GET_CTX_MD_PARAMS, GetParams),
             gettable_ctx_md_params: entry!(table, OSSL_FUNC_SIGNATURE_GETTABLE_CTX_MD_PARAMS, Gettable),
@@ -75,6 +84,10 @@ impl SignatureFns {
                 settable_ctx_params: entry!(table, OSSL_FUNC_SIGNATURE_SETTABLE_CTX_PARAMS, GettableCtx),
             },
         }
+    }
+
+    pub(super) fn beginning<const SIGN: bool>(&self) -> &Beginning {
+        if SIGN { &self.to_sign } else { &self.to_verify }
     }
 }
 
@@ -128,7 +141,7 @@ unsafe fn keyed(
     })
 }
 
-unsafe extern "C" fn digest_sign_init(
+unsafe extern "C" fn digest_init<const SIGN: bool>(
     context: *mut c_void,
     digest: *const c_char,
     key: *mut c_void,
@@ -137,21 +150,7 @@ unsafe extern "C" fn digest_sign_init(
     // SAFETY: the call, and the host with what it brought.
     unsafe {
         keyed(context, key, is_empty(params), |functions, context, key| {
-            Some(functions.digest_sign_init?(context, digest, key, params))
-        })
-    }
-}
-
-unsafe extern "C" fn digest_verify_init(
-    context: *mut c_void,
-    digest: *const c_char,
-    key: *mut c_void,
-    params: *const Param,
-) -> c_int {
-    // SAFETY: the call, and the host with what it brought.
-    unsafe {
-        keyed(context, key, is_empty(params), |functions, context, key| {
-            Some(functions.digest_verify_init?(context, digest, key, params))
+            Some(functions.beginning::<SIGN>().digest_init?(context, digest, key, params))
         })
     }
 }
@@ -159,16 +158,22 @@ unsafe extern "C" fn digest_verify_init(
 /// The functions that begin something of which the host does everything.
 macro_rules! hosts {
     ($($name:ident),+) => {
-        $(unsafe extern "C" fn $name(context: *mut c_void, key: *mut c_void, params: *const Param) -> c_int {
+        $(unsafe extern "C" fn $name<const SIGN: bool>(
+            context: *mut c_void,
+            key: *mut c_void,
+            params: *const Param,
+        ) -> c_int {
             // SAFETY: the call, and the host with what it brought.
             unsafe {
-                keyed(context, key, false, |functions, context, key| Some(functions.$name?(context, key, params)))
+                keyed(context, key, false, |functions, context, key| {
+                    Some(functions.beginning::<SIGN>().$name?(context, key, params))
+                })
             }
         })+
     };
 }
 
-hosts!(sign_init, sign_message_init, verify_init, verify_message_init);
+hosts!(init, message_init);
 
 unsafe extern "C" fn digest_sign(
     context: *mut c_void,
@@ -310,9 +315,8 @@ impl HostPair {
             return self.sign_digest(key, input, output);
         }
         let Some(host) = self.signature() else { return false };
-        let SignatureFns { digest_sign_init: Some(init), digest_sign: Some(sign), .. } = host.functions() else {
-            return false;
-        };
+        let SignatureFns { to_sign, digest_sign: Some(sign), .. } = host.functions() else { return false };
+        let Some(init) = to_sign.digest_init else { return false };
         let mut written = 0;
         // SAFETY: the host, with its own context and key, a message to read and room for the signature.
         let good = unsafe {
@@ -328,9 +332,8 @@ impl HostPair {
             return self.verify_digest(key, input, signature);
         }
         let Some(host) = self.signature() else { return false };
-        let SignatureFns { digest_verify_init: Some(init), digest_verify: Some(verify), .. } = host.functions() else {
-            return false;
-        };
+        let SignatureFns { to_verify, digest_verify: Some(verify), .. } = host.functions() else { return false };
+        let Some(init) = to_verify.digest_init else { return false };
         // SAFETY: the host, with its own context and key, a message and a signature to read.
         unsafe {
             init(host.context, ptr::null(), key.as_ptr(), ptr::null()) == 1
@@ -384,28 +387,28 @@ pub(super) fn dispatch(theirs: Table, place: usize) -> Vec<Dispatch> {
     }
     .to_vec();
     let messages = dispatch! {
-        OSSL_FUNC_SIGNATURE_DIGEST_SIGN_INIT => digest_sign_init, SignatureDigestInit;
+        OSSL_FUNC_SIGNATURE_DIGEST_SIGN_INIT => digest_init::<true>, SignatureDigestInit;
         OSSL_FUNC_SIGNATURE_DIGEST_SIGN => digest_sign, SignatureSign;
-        OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_INIT => digest_verify_init, SignatureDigestInit;
+        OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_INIT => digest_init::<false>, SignatureDigestInit;
         OSSL_FUNC_SIGNATURE_DIGEST_VERIFY => digest_verify, SignatureVerify;
-        OSSL_FUNC_SIGNATURE_SIGN_INIT => sign_init, KeyedInit;
-        OSSL_FUNC_SIGNATURE_SIGN_MESSAGE_INIT => sign_message_init, KeyedInit;
+        OSSL_FUNC_SIGNATURE_SIGN_INIT => init::<true>, KeyedInit;
+        OSSL_FUNC_SIGNATURE_SIGN_MESSAGE_INIT => message_init::<true>, KeyedInit;
         OSSL_FUNC_SIGNATURE_SIGN => sign, SignatureSign;
-        OSSL_FUNC_SIGNATURE_VERIFY_INIT => verify_init, KeyedInit;
-        OSSL_FUNC_SIGNATURE_VERIFY_MESSAGE_INIT => verify_message_init, KeyedInit;
+        OSSL_FUNC_SIGNATURE_VERIFY_INIT => init::<false>, KeyedInit;
+        OSSL_FUNC_SIGNATURE_VERIFY_MESSAGE_INIT => message_init::<false>, KeyedInit;
         OSSL_FUNC_SIGNATURE_VERIFY => verify, SignatureVerify;
         OSSL_FUNC_SIGNATURE_SET_CTX_PARAMS => set_ctx_params, SetParams;
     };
     let digests = dispatch! {
-        OSSL_FUNC_SIGNATURE_DIGEST_SIGN_INIT => ecdsa::digest_sign_init, SignatureDigestInit;
-        OSSL_FUNC_SIGNATURE_DIGEST_SIGN_UPDATE => ecdsa::digest_sign_update, Update;
+        OSSL_FUNC_SIGNATURE_DIGEST_SIGN_INIT => ecdsa::digest_init::<true>, SignatureDigestInit;
+        OSSL_FUNC_SIGNATURE_DIGEST_SIGN_UPDATE => ecdsa::digest_update::<true>, Update;
         OSSL_FUNC_SIGNATURE_DIGEST_SIGN_FINAL => ecdsa::digest_sign_final, Final;
-        OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_INIT => ecdsa::digest_verify_init, SignatureDigestInit;
-        OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_UPDATE => ecdsa::digest_verify_update, Update;
+        OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_INIT => ecdsa::digest_init::<false>, SignatureDigestInit;
+        OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_UPDATE => ecdsa::digest_update::<false>, Update;
         OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_FINAL => ecdsa::digest_verify_final, Update;
-        OSSL_FUNC_SIGNATURE_SIGN_INIT => ecdsa::sign_init, KeyedInit;
+        OSSL_FUNC_SIGNATURE_SIGN_INIT => ecdsa::init::<true>, KeyedInit;
         OSSL_FUNC_SIGNATURE_SIGN => ecdsa::sign, SignatureSign;
-        OSSL_FUNC_SIGNATURE_VERIFY_INIT => ecdsa::verify_init, KeyedInit;
+        OSSL_FUNC_SIGNATURE_VERIFY_INIT => ecdsa::init::<false>, KeyedInit;
         OSSL_FUNC_SIGNATURE_VERIFY => ecdsa::verify, SignatureVerify;
         OSSL_FUNC_SIGNATURE_SET_CTX_PARAMS => ecdsa::set_ctx_params, SetParams;
         OSSL_FUNC_SIGNATURE_GET_CTX_MD_PARAMS => ecdsa::get_ctx_md_params, GetParams;
