@@ -1,7 +1,7 @@
 //! Costs of devices, kept in a file of the user between two processes.
 //!
 //! The file is `gantry/costs-KEY.json` under `$XDG_CACHE_HOME` (`~/.cache`). The key is made of the CPU's model, the kernel's
-//! release and Gantry's version, so that machines with one home do not meet; in the file stands all of it again. Nothing that is
+//! release and Gantry's version and build, so that machines with one home do not meet; in the file stands all of it again. Nothing that is
 //! wrong with the file or its folder is an error: then the costs are measured again, and there is a warning for who
 //! wants to know.
 //!
@@ -171,7 +171,9 @@ impl Kept {
 
 impl Machine {
     fn this() -> Self {
-        Self { cpu: cpu(), kernel: kernel(), gantry: env!("CARGO_PKG_VERSION").to_owned() }
+        // Without optimisation devices cost many times as much, and one more than another.
+        let build = if cfg!(debug_assertions) { "debug" } else { "release" };
+        Self { cpu: cpu(), kernel: kernel(), gantry: format!("{} {build}", env!("CARGO_PKG_VERSION")) }
     }
 }
 
