@@ -186,10 +186,10 @@ pub static KEYS: &[Key] = &[
     #[cfg(feature = "model")]
     Key {
         name: "faults",
-        accepts: "errors=1/N, wrong=1/N, stalls=1/N, late=1/N, full=1/N, after=N and gone=N, with commas between",
+        accepts: "errors=1/N, wrong=1/N, panics=1/N, stalls=1/N, late=1/N, full=1/N, after=N and gone=N, with commas between",
         default: "none",
-        doc: "What goes wrong with the device model:faulty: chances for each request of a fault, a wrong bit, no answer at \
-              all, a late answer, and for each submission of a device that says that it is full; after so many requests \
+        doc: "What goes wrong with the device model:faulty: chances for each request of a fault, a wrong bit, a panic, no answer \
+              at all, a late answer, and for each submission of a device that says that it is full; after so many requests \
               that go well. After gone=N requests it has disappeared.",
         example: "faults = \"errors=1/100,wrong=1/1000,after=500\"",
         read: |config, entry| {

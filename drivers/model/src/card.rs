@@ -209,10 +209,11 @@ impl Card {
                 Some(Injected::Error) => Answer::failed(Fault::failed("an injected error")),
                 _ => answer.unwrap_or_else(|| Answer::compute(&mut job)),
             };
-            if injected == Some(Injected::Wrong) {
+            if matches!(injected, Some(Injected::Wrong | Injected::Panic)) {
                 answer.spoil();
             }
             let result = answer.deliver(&mut job);
+            assert!(injected != Some(Injected::Panic), "an injected panic");
             self.time.spend(self.profile.complete_ns, start);
             done.complete(job, result);
         }

@@ -15,6 +15,8 @@ pub enum Injected {
     Error,
     /// A bit of its result is wrong.
     Wrong,
+    /// The driver panics, after it has written a result that is wrong.
+    Panic,
     /// It never comes back by itself.
     Stall,
     /// It takes ten times as long, so that later ones overtake it.
@@ -32,6 +34,8 @@ pub struct FaultPlan {
     pub errors: Option<NonZero<u32>>,
     /// See [`Injected::Wrong`].
     pub wrong: Option<NonZero<u32>>,
+    /// See [`Injected::Panic`].
+    pub panics: Option<NonZero<u32>>,
     /// See [`Injected::Stall`].
     pub stalls: Option<NonZero<u32>>,
     /// See [`Injected::Late`].
@@ -56,6 +60,7 @@ impl FromStr for FaultPlan {
                     "gone" => plan.gone = Some(value.parse().ok()?),
                     "errors" => plan.errors = chance(value)?,
                     "wrong" => plan.wrong = chance(value)?,
+                    "panics" => plan.panics = chance(value)?,
                     "stalls" => plan.stalls = chance(value)?,
                     "late" => plan.late = chance(value)?,
                     "full" => plan.full = chance(value)?,
@@ -64,7 +69,7 @@ impl FromStr for FaultPlan {
                 Some(())
             });
             set.ok_or_else(|| {
-                format!("'{field}' is no fault: errors, wrong, stalls, late and full are 1/N, after and gone a number")
+                format!("'{field}' is no fault: errors, wrong, panics, stalls, late and full are 1/N, after and gone a number")
             })?;
         }
         Ok(plan)
@@ -144,12 +149,17 @@ impl Faults {
         if script.next.front().is_some_and(|next| *next != Injected::Full) {
             return script.next.pop_front();
         }
-        let FaultPlan { after, errors, wrong, stalls, late, full: _, gone: _ } = script.plan;
+        let FaultPlan { after, errors, wrong, panics, stalls, late, full: _, gone: _ } = script.plan;
         if number < after {
             return None;
         }
-        let chances =
-            [(errors, Injected::Error), (wrong, Injected::Wrong), (stalls, Injected::Stall), (late, Injected::Late)];
+        let chances = [
+            (errors, Injected::Error),
+            (wrong, Injected::Wrong),
+            (panics, Injected::Panic),
+            (stalls, Injected::Stall),
+            (late, Injected::Late),
+        ];
         chances.into_iter().find(|(chance, _)| script.random.one_in(*chance)).map(|(_, what)| what)
     }
 
@@ -169,7 +179,8 @@ mod tests {
 
     #[test]
     fn a_plan_is_read_field_by_field() {
-        let plan: FaultPlan = "errors=1/100, wrong=1/7,stalls=1/2,late=1/3,full=1/4,after=5,gone=6".parse().unwrap();
+        let text = "errors=1/100, wrong=1/7,panics=1/8,stalls=1/2,late=1/3,full=1/4,after=5,gone=6";
+        let plan: FaultPlan = text.parse().unwrap();
         let one_in = NonZero::new;
         assert_eq!(
             plan,
@@ -177,6 +188,7 @@ mod tests {
                 after: 5,
                 errors: one_in(100),
                 wrong: one_in(7),
+                panics: one_in(8),
                 stalls: one_in(2),
                 late: one_in(3),
                 full: one_in(4),

@@ -11,7 +11,7 @@ use gantry::{Operation, Outcome, SessionParams};
 use crate::boundary::{Answers, Host, Io, Questions, Wrapped};
 use crate::choice::Side;
 use crate::cipher::Way;
-use crate::framework::Engine;
+use crate::framework::{Done, Engine};
 use crate::key::Key;
 
 /// The longest nonce and tag.
@@ -241,6 +241,7 @@ impl Ccm {
         }
         let iv = host.octets::<NONCE>(c"iv")?;
         let iv = &iv[..lengths.nonce];
+        let in_place = io.in_place();
         let data = io.buffers()?;
         if self.phase == Phase::Fresh {
             self.aad.clear();
@@ -282,11 +283,14 @@ impl Ccm {
                 host.nothing(!aad.is_empty());
                 Some(io.refused())
             }
-            _ => {
-                // The data is as it was: that is what devices owe.
+            Ok(_) => {
                 self.engine.give_up();
                 None
             }
+            Err(error) => (self.engine.failed(&error, in_place) == Done::Bad).then(|| {
+                self.phase = Phase::Host;
+                io.refused()
+            }),
         }
     }
 
@@ -359,9 +363,13 @@ impl Ccm {
                 text.fill(0);
                 0
             }
-            _ => {
+            Ok(_) => {
                 self.engine.give_up();
                 return None;
+            }
+            Err(error) => {
+                let bad = self.engine.failed(&error, true) == Done::Bad;
+                return bad.then(|| io.refused());
             }
         };
         // The nonce that can be asked for is the last record's.

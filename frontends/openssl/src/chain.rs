@@ -8,6 +8,7 @@ use gantry::Request;
 use crate::boundary::{Answers, Host, Io, Questions, Wrapped};
 use crate::choice::{Side, Sizes};
 use crate::cipher::{Keyed, Way};
+use crate::framework::Done;
 use crate::table::Chain;
 
 const CHACHA_BLOCK: usize = 64;
@@ -111,10 +112,12 @@ impl Chained {
 
     pub(crate) fn data(&mut self, wrapped: &Wrapped, host: &Host, way: Way, io: &mut Io<'_>, fed: usize) -> i32 {
         let Some(ready) = self.ready(host, way, io, fed) else { return self.hosts(wrapped, host, way, io) };
-        if !self.keyed.device(wrapped, &mut io.first(ready.whole), ready.iv()) {
-            return if self.catch_up(host) == 1 { host.data(way, io) } else { 0 };
+        match self.keyed.device(wrapped, &mut io.first(ready.whole), ready.iv()) {
+            Done::Good => self.done(host, way, io, &ready),
+            Done::Bad => io.refused(),
+            Done::Host if self.catch_up(host) == 1 => host.data(way, io),
+            Done::Host => 0,
         }
-        self.done(host, way, io, &ready)
     }
 
     /// The whole blocks, if a device can take them now. `fed` bytes went by before.

@@ -7,7 +7,7 @@ use crate::boundary::{Answers, Host, Io, Questions, Wrapped};
 use crate::ccm::Ccm;
 use crate::chain::Chained;
 use crate::choice::{Choice, Side, Sizes};
-use crate::framework::Engine;
+use crate::framework::{Done, Engine};
 use crate::key::Key;
 use crate::table::Mode;
 
@@ -215,9 +215,9 @@ impl Keyed {
         self.choice(wrapped).map_or(wrapped.asked(wrapped.algorithm()), Choice::elsewhere)
     }
 
-    /// Runs one request on a device if it is better there, and says whether it did; otherwise it is the host's.
-    pub(crate) fn device(&mut self, wrapped: &Wrapped, io: &mut Io<'_>, iv: &[u8]) -> bool {
-        let (bytes, operation) = (io.len(), self.operation());
+    /// Runs one request on a device if it is better there.
+    pub(crate) fn device(&mut self, wrapped: &Wrapped, io: &mut Io<'_>, iv: &[u8]) -> Done {
+        let (bytes, operation, in_place) = (io.len(), self.operation(), io.in_place());
         if let Some((framework, algorithm)) = wrapped.framework().zip(wrapped.algorithm()) {
             let key = &self.key;
             let params = || SessionParams::new(algorithm, &key.bytes());
@@ -228,16 +228,15 @@ impl Keyed {
                     Operation::Encrypt => session.encrypt(iv, data),
                     _ => session.decrypt(iv, data),
                 };
-                if result.is_ok() {
+                let done = result.map_or_else(|error| self.engine.failed(&error, in_place), |()| Done::Good);
+                if done != Done::Host {
                     wrapped.count(operation, Side::Device, bytes);
-                    return true;
+                    return done;
                 }
-                // The data is as it was: that is what devices owe. One that fails is left alone.
-                self.engine.give_up();
             }
         }
         wrapped.count(operation, Side::Host, bytes);
-        false
+        Done::Host
     }
 }
 
@@ -276,11 +275,11 @@ impl Xts {
     }
 
     fn data(&mut self, wrapped: &Wrapped, host: &Host, way: Way, io: &mut Io<'_>) -> i32 {
-        match self.tweak {
-            Some(tweak) if io.has_output() && io.has_input() && self.keyed.device(wrapped, io, &tweak) => {
-                io.done(io.len())
-            }
-            _ => host.data(way, io),
+        let tweak = self.tweak.filter(|_| io.has_output() && io.has_input());
+        match tweak.map_or(Done::Host, |tweak| self.keyed.device(wrapped, io, &tweak)) {
+            Done::Good => io.done(io.len()),
+            Done::Bad => io.refused(),
+            Done::Host => host.data(way, io),
         }
     }
 }

@@ -6,7 +6,7 @@ use zeroize::Zeroizing;
 
 use crate::boundary::Wrapped;
 use crate::choice::{Choice, Side, Sizes};
-use crate::framework::Engine;
+use crate::framework::{Done, Engine};
 
 /// Most bytes of a message that is held, where there are no streams; a longer one is the host's.
 const HELD: usize = 1 << 16;
@@ -39,15 +39,6 @@ enum Work {
     Stream(Box<Stream>),
     /// MACs with a nonce have no streams: the device gets the message when it is whole.
     Held(Zeroizing<Vec<u8>>),
-}
-
-/// What became of a piece, or of the end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Done {
-    /// The host is to do it, after what was held.
-    Host,
-    Good,
-    Bad,
 }
 
 impl Digesting {

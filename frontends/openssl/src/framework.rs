@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use gantry::driver::{Class, Driver, Operands};
 use gantry::route::Pin;
-use gantry::{Algorithm, Direction, Gantry, Kind, Operation, Session, SessionParams};
+use gantry::{Algorithm, Direction, Fault, Gantry, Kind, Operation, Session, SessionParams};
 
 use crate::choice::{Choice, Choices, Side, State};
 use crate::config::{Settings, Soft};
@@ -220,6 +220,15 @@ fn mac<'a>(iv: &'a [u8], input: &'a [u8], output: &'a mut [u8]) -> Operands<'a> 
     Operands::Mac { iv, input, output }
 }
 
+/// What became of a request that may have gone to a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Done {
+    /// The host is to do it, after what was held.
+    Host,
+    Good,
+    Bad,
+}
+
 /// What a context needs to lead requests elsewhere, under one key.
 #[derive(Clone, Default)]
 pub(crate) struct Engine {
@@ -322,6 +331,14 @@ impl Engine {
     pub(crate) fn give_up(&mut self) {
         self.session = None;
         self.refused = true;
+    }
+
+    /// The same with one request, and whether that can still be the host's: what a device leaves unserved it leaves as it was, but a
+    /// driver that panics has promised nothing.
+    pub(crate) fn failed(&mut self, error: &gantry::Error, in_place: bool) -> Done {
+        self.give_up();
+        let panicked = matches!(error, gantry::Error::Device { last: Fault::Panicked, .. });
+        if in_place && panicked { Done::Bad } else { Done::Host }
     }
 
     fn session(&mut self, framework: &Framework, params: &impl Fn() -> SessionParams) -> Option<Session> {

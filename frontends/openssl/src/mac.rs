@@ -5,7 +5,8 @@ use zeroize::Zeroizing;
 
 use crate::boundary::{Answers, Wrapped};
 use crate::choice::{Side, Sizes};
-use crate::digest::{Digesting, Done};
+use crate::digest::Digesting;
+use crate::framework::Done;
 use crate::key::{self, Key};
 use crate::table::{Mac, Mode};
 

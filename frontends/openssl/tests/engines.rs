@@ -4,6 +4,7 @@ mod lab;
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use lab::{Lab, noise, text, tls};
 
@@ -53,5 +54,24 @@ fn a_connection_outlives_the_engine_that_fails_in_it() {
         let got = fs::read(lab.path("got")).unwrap();
         assert!(!got.is_empty() && answer.starts_with(&got), "{arguments}: wrong bytes");
         assert!(fs::read_to_string(lab.path("error")).unwrap().contains("bad record mac"), "{arguments}");
+    }
+}
+
+#[test]
+fn what_a_driver_spoilt_in_place_is_an_error_and_nobody_elses_request() {
+    let lab = Lab::new("spoilt");
+    let program = lab.compile("tests/spoilt.c");
+    fs::create_dir(lab.path("gantry")).unwrap();
+    let model = "faulty = \"like=faulty,aes-128-cbc=2000+4000,aes-128-ccm=2000+4000,aes-256-xts=2000+4000\"";
+    lab.write("gantry/gantry.toml", format!("faults = \"after=100,panics=1/1\"\n[models]\n{model}\n"));
+    let engine = lab.configuration("CIPHERS = ALL\nDEVICES = model:faulty=on\nPOLICY = pin:model:faulty");
+    for cipher in ["AES-128-CBC", "AES-128-CCM", "AES-256-XTS"] {
+        // Of another buffer's data nothing is lost: the host does it then.
+        for (in_place, expected) in [(None, "0 failed, 0 wrong\n"), (Some("in-place"), "1 failed, 0 wrong\n")] {
+            let mut command = Command::new(&program);
+            command.arg(&engine).arg(cipher).args(in_place).env("XDG_CONFIG_HOME", &lab.folder);
+            let output = command.output().unwrap();
+            assert_eq!(text(&output), expected, "{cipher}, {in_place:?}");
+        }
     }
 }

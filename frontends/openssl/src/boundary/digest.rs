@@ -15,7 +15,8 @@ use super::provider::{Functions, Wrapped, dispatch};
 use crate::abi::fns::*;
 use crate::abi::{Dispatch, Param};
 use crate::choice::Sizes;
-use crate::digest::{Digesting, Done};
+use crate::digest::Digesting;
+use crate::framework::Done;
 use crate::table::DIGESTS;
 
 /// The host's functions of one algorithm.

@@ -16,7 +16,7 @@ use super::params::{self, Answers};
 use super::provider::{Functions, Wrapped, dispatch};
 use crate::abi::fns::*;
 use crate::abi::{Dispatch, Param};
-use crate::digest::Done;
+use crate::framework::Done;
 use crate::mac::Macing;
 use crate::table::{MACS, Mac, Mode};
 
