@@ -5,7 +5,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use aws_lc_sys as lc;
 use gantry::driver::{AeadStream, Buffers, DeviceSession, Operands, Unsupported};
@@ -20,9 +20,14 @@ pub(crate) fn open(params: &SessionParams) -> Opened {
     Ok(Arc::new(AeadSession(Key::new(params)?)))
 }
 
-/// With streams, which are `EVP_CIPHER_CTX`s, made when the first one is asked for.
+/// With streams, which are `EVP_CIPHER_CTX`s. Who has whole messages seldom has pieces, so what either needs is made when it is first
+/// asked for.
 pub(crate) fn open_streaming(params: &SessionParams) -> Opened {
-    Ok(Arc::new(StreamingSession { whole: AeadSession(Key::new(params)?), params: params.clone() }))
+    let info = params.algorithm().info();
+    if !info.key.allows(params.key().len()) || params.tag_length() == 0 || !info.tag.allows(params.tag_length()) {
+        return Err(Unsupported::because("the key or the tag has a wrong length"));
+    }
+    Ok(Arc::new(StreamingSession { whole: OnceLock::new(), params: params.clone() }))
 }
 
 struct AeadSession(Key);
@@ -139,14 +144,16 @@ impl Drop for Key {
 // ---- in pieces
 
 struct StreamingSession {
-    whole: AeadSession,
+    /// For whole messages; `None` when memory ran out.
+    whole: OnceLock<Option<AeadSession>>,
     params: SessionParams,
 }
 
 impl DeviceSession for StreamingSession {
     #[inline]
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
-        self.whole.run(operands)
+        let whole = self.whole.get_or_init(|| Key::new(&self.params).ok().map(AeadSession));
+        whole.as_ref().ok_or_else(|| Fault::failed("out of memory"))?.run(operands)
     }
 
     fn aead_stream(&self, operation: Operation) -> Result<Box<dyn AeadStream>, Unsupported> {
@@ -160,7 +167,7 @@ impl DeviceSession for StreamingSession {
         let tag_len = self.params.tag_length();
         let mut context = Context::<lc::EVP_CIPHER_CTX>::new().ok_or_else(|| refused("EVP_CIPHER_CTX_new"))?;
         let (key, enc) = (self.params.key().as_ptr(), c_int::from(operation == Operation::Seal));
-        // SAFETY: a new context, and a key of the cipher's length: `EVP_AEAD_CTX_new` has taken it.
+        // SAFETY: a new context, and a key of the cipher's length, as `open_streaming` has seen.
         let good = unsafe {
             lc::EVP_CipherInit_ex(context.as_mut_ptr(), cipher(), ptr::null_mut(), key, ptr::null(), enc) == 1
         };
