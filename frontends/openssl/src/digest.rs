@@ -43,9 +43,12 @@ enum Work {
 
 impl Digesting {
     /// A new message.
+    #[inline(always)]
     pub(crate) fn begin(&mut self) {
         self.phase = Phase::Begun;
-        self.work = Work::None;
+        if !matches!(self.work, Work::None) {
+            self.work = Work::None;
+        }
     }
 
     /// Another key, or another algorithm.

@@ -8,6 +8,7 @@ use std::time::Instant;
 use gantry::driver::{Class, Driver, Operands};
 use gantry::route::Pin;
 use gantry::{Algorithm, Direction, Fault, Gantry, Kind, Operation, Session, SessionParams};
+use zeroize::Zeroizing;
 
 use crate::choice::{Choice, Choices, Side, State};
 use crate::config::{Settings, Soft};
@@ -195,7 +196,7 @@ fn shortest(
                     stream.update(&data)?;
                     stream.finish(&mut tag[..size])
                 }),
-                _ => session.run(mac(iv, &data.clone(), &mut tag[..size])).map(drop),
+                _ => session.run(mac(iv, &Zeroizing::new(data.clone()), &mut tag[..size])).map(drop),
             }),
             Operation::Sign => session.sign(&data, &mut tag[..size]),
             Operation::Verify => session.verify(&data, signature),

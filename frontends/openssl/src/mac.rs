@@ -129,6 +129,12 @@ impl Macing {
         self.mac != Mac::Gmac
     }
 
+    /// The host must have the whole message.
+    #[inline(always)]
+    pub(crate) fn leave(&mut self) -> bool {
+        self.message.leave()
+    }
+
     /// What the host has to get before anything else of a message that it takes over.
     pub(crate) fn held(&mut self) -> Option<Zeroizing<Vec<u8>>> {
         self.message.held()

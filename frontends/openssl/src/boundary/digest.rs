@@ -103,9 +103,9 @@ impl DigestCtx {
 
 unsafe extern "C" fn newctx<const PLACE: usize>(provider: *mut c_void) -> *mut c_void {
     let state = |wrapped: &Wrapped| {
-        let message = Digesting::default();
-        let elsewhere = message.elsewhere(wrapped, wrapped.algorithm());
-        Pieces::new(message, elsewhere)
+        // Nothing is asked before the initialisation, which follows.
+        let elsewhere = if wrapped.watches() { Sizes::ALL } else { Sizes::NONE };
+        Pieces::new(Digesting::default(), elsewhere)
     };
     // SAFETY: the call; the host, with its own context.
     unsafe { new_context(provider, PLACE, |functions: &DigestFns, theirs| Some(functions.newctx?(theirs)), state) }
