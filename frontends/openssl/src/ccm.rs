@@ -56,7 +56,8 @@ struct Lengths {
 impl Lengths {
     /// Those that are in force.
     fn of(host: &Host) -> Option<Self> {
-        let lengths = Self { nonce: host.number(c"ivlen")?, tag: host.number(c"taglen")? };
+        let [nonce, tag] = host.numbers([c"ivlen", c"taglen"])?;
+        let lengths = Self { nonce, tag };
         (lengths.nonce <= NONCE && lengths.tag <= TAG).then_some(lengths)
     }
 }

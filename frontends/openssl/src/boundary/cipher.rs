@@ -156,6 +156,12 @@ impl Host {
         params::octets(key, |table| unsafe { self.get_params(table) })
     }
 
+    /// Parameters that are numbers.
+    pub(crate) fn numbers<const N: usize>(&self, keys: [&CStr; N]) -> Option<[usize; N]> {
+        // SAFETY: a table with its end.
+        params::numbers(keys, |table| unsafe { self.get_params(table) })
+    }
+
     /// A parameter that is a number.
     pub(crate) fn number(&self, key: &CStr) -> Option<usize> {
         // SAFETY: a table with its end.
@@ -537,8 +543,8 @@ unsafe extern "C" fn get_ctx_params(context: *mut c_void, params: *mut Param) ->
         let CipherCtx { host, state: Calls { key_len, iv_len, hosts, message, .. }, .. } =
             &*context.cast::<CipherCtx>();
         let mut questions = Questions::new(params);
-        if let Some(iv_len) = message.iv_len(*iv_len)
-            && (questions.only_number(c"ivlen", iv_len) || questions.only_number(c"keylen", *key_len))
+        if message.iv_len(*iv_len).is_some_and(|iv_len| questions.only_number(c"ivlen", iv_len))
+            || questions.only_number(c"keylen", *key_len)
         {
             return 1;
         }
