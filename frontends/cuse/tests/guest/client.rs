@@ -34,19 +34,26 @@ impl Server {
     }
 
     pub(crate) fn start_as(uid: u32, limits: &[(&str, String)]) -> Self {
+        let server = Self::start_with(|command| command.uid(uid).envs(limits.iter().cloned()));
+        if !server.is_module() {
+            fs::set_permissions(DEVICE, fs::Permissions::from_mode(0o666)).unwrap();
+        }
+        server
+    }
+
+    /// One whose process, and whose device's mode, are the caller's business.
+    pub(crate) fn start_with(set_up: impl FnOnce(&mut Command) -> &mut Command) -> Self {
         if Path::new(DEVICE).exists() {
             println!("the device is there already: {DEVICE}");
             return Self(None);
         }
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "serve", "--include-ignored", "--nocapture"]).uid(uid).env("SERVE", "yes");
-        let child = command.envs(limits.iter().cloned()).spawn().unwrap();
-        let mut server = Self(Some(child));
+        command.args(["--exact", "serve", "--include-ignored", "--nocapture"]).env("SERVE", "yes");
+        let mut server = Self(Some(set_up(&mut command).spawn().unwrap()));
         while !Path::new(DEVICE).exists() {
             assert!(server.lives(), "the server ended");
             thread::sleep(Duration::from_millis(5));
         }
-        fs::set_permissions(DEVICE, fs::Permissions::from_mode(0o666)).unwrap();
         server
     }
 

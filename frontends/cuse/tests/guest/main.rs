@@ -9,9 +9,10 @@ mod client;
 mod crowd;
 /// Anything at all.
 mod hostile;
-
 /// What every device must show.
 mod suite;
+/// What installs it.
+mod system;
 
 /// Not a test, but the process of a server.
 #[test]

@@ -1,0 +1,75 @@
+//! The files that `make install` brings, read by the programs that they are for: systemd-sysusers, udev, systemd.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use crate::client::{DEVICE, Server};
+
+const PREFIX: &str = "/usr/local";
+
+gantry_lab::in_guest! {
+    /// The group may serve, everybody may use what it serves, and nobody had to change a mode by hand.
+    ["--timeout", "200"]
+    fn udev_gives_the_devices_to_whom_the_rules_say() {
+        install("sysusers", "lib/sysusers.d/gantry-devcrypto.conf");
+        install("rules", "lib/udev/rules.d/60-gantry-devcrypto.rules");
+        run(&["systemd-sysusers"]);
+        let line = fs::read_to_string("/etc/group").unwrap();
+        let line = line.lines().find(|line| line.starts_with("gantry-cuse:")).expect("the group").to_owned();
+        let group: u32 = line.split(':').nth(2).unwrap().parse().unwrap();
+
+        run(&["/lib/systemd/systemd-udevd", "--daemon"]);
+        run(&["/sbin/modprobe", "cuse"]);
+        run(&["udevadm", "settle"]);
+        assert_eq!(owner_and_mode("/dev/cuse"), (0, group, 0o660));
+
+        let _server = Server::start_with(|command| command.uid(1234).gid(group));
+        run(&["udevadm", "settle"]);
+        assert_eq!(owner_and_mode(DEVICE), (0, 0, 0o666));
+        let user = |device: &str| {
+            let open = format!("exec 3<>{device}");
+            Command::new("sh").args(["-c", &open]).uid(4321).gid(4321).status().unwrap().success()
+        };
+        assert!(user(DEVICE) && !user("/dev/cuse"));
+    }
+
+    /// systemd knows every setting of the unit, and finds what it is to start.
+    ["--timeout", "200"]
+    fn systemd_understands_the_unit() {
+        let unit = install("service", "lib/systemd/system/gantry-devcrypto.service");
+        let verify = || Command::new("systemd-analyze").args(["verify", "--man=no", &unit]).output().unwrap();
+        assert!(!verify().status.success(), "there is no gantry yet");
+        fs::create_dir_all(format!("{PREFIX}/bin")).unwrap();
+        symlink(std::env::current_exe().unwrap(), format!("{PREFIX}/bin/gantry")).unwrap();
+        let output = verify();
+        let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        // It warns of what it does not know, and does not call that a failure. Other units are not ours.
+        let ours = errors.lines().filter(|line| line.contains("gantry")).collect::<Vec<_>>();
+        assert!(output.status.success() && ours.is_empty(), "{text}{errors}");
+    }
+}
+
+/// One of the files where `scripts/install` puts it.
+fn install(kind: &str, place: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("system");
+    let is_it = |path: &Path| path.extension().is_some_and(|extension| extension == kind);
+    let file = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).find(|path| is_it(path)).unwrap();
+    let place = Path::new(PREFIX).join(place);
+    fs::create_dir_all(place.parent().unwrap()).unwrap();
+    fs::write(&place, fs::read_to_string(file).unwrap().replace("@PREFIX@", PREFIX)).unwrap();
+    place.to_str().unwrap().to_owned()
+}
+
+/// A command that must succeed. udev's do nothing in a chroot, which the lab's guests are, unless they are told not to look.
+fn run(command: &[&str]) {
+    let status = Command::new(command[0]).args(&command[1..]).env("SYSTEMD_IGNORE_CHROOT", "1").status().unwrap();
+    assert!(status.success(), "{command:?}: {status}");
+}
+
+fn owner_and_mode(path: &str) -> (u32, u32, u32) {
+    let metadata = fs::metadata(path).unwrap();
+    (metadata.uid(), metadata.gid(), metadata.permissions().mode() & 0o7777)
+}
