@@ -29,18 +29,28 @@ def configuration(path, section):
     return path
 
 
+def speed(cipher, size, *options):
+    """A command of `openssl speed` for one size."""
+    return ["openssl", "speed", "-elapsed", "-mr", "-seconds", "1", *options, "-evp", cipher, "-bytes", size]
+
+
+def rate(work, conf, command):
+    """MB per second of such a command with an openssl.cnf, CPUs that it kept busy, and MB per second of CPU time."""
+    with open(work / "said", "w+") as said:
+        used = measure.timed(["env", f"OPENSSL_CONF={conf}", *command], stdout=said, stderr=subprocess.DEVNULL)
+        said.seek(0)
+        rate = float(next(line for line in said if line.startswith("+F:")).split(":")[3]) / 1e6
+    cpus = used["cpu_s"] / used["wall_s"]
+    return used | {"mb_per_s": rate, "cpus": cpus, "mb_per_cpu_s": rate / cpus}
+
+
 def engine(work):
     """Bytes per second and the share of a CPU, without gantry and with a modelled engine."""
     sides = {"without": "/dev/null", "engine": configuration(work / "engine.cnf", ENGINE)}
-    speed = ["openssl", "speed", "-elapsed", "-mr", "-seconds", "1", "-evp", "aes-128-cbc", "-bytes"]
-    measure.remember("OPENSSL_CONF=FILE", *speed, "BYTES")
+    measure.remember("OPENSSL_CONF=FILE", *speed("aes-128-cbc", "BYTES"))
 
     def run(conf, size):
-        with open(work / "said", "w+") as said:
-            used = measure.timed(["env", f"OPENSSL_CONF={conf}", *speed, size], stdout=said, stderr=subprocess.DEVNULL)
-            said.seek(0)
-            rate = float(next(line for line in said if line.startswith("+F:")).split(":")[3])
-        return used | {"bytes": size, "mb_per_s": rate / 1e6, "cpus": used["cpu_s"] / used["wall_s"]}
+        return rate(work, conf, speed("aes-128-cbc", size)) | {"bytes": size}
 
     raw, table = [], []
     for size in [16, 64, 256, 1024, 8192, 16384]:

@@ -144,12 +144,17 @@ impl Inner {
         let mut dispatcher = Dispatcher::new(&home, Sender::default());
         let mut request = [request];
         request[0].link.shape = shape;
-        lend(&mut request, Some(self), &home, |handles| {
-            let mut done = List::new();
-            self.meet(&mut dispatcher, meeting, company, handles.collect(), &home, &mut done);
-            dispatcher.finish(&self.gantry, &mut done);
-            done
-        });
+        lend(
+            &mut request,
+            |_| Some(self),
+            &home,
+            |handles| {
+                let mut done = List::new();
+                self.meet(&mut dispatcher, meeting, company, handles.collect(), &home, &mut done);
+                dispatcher.finish(&self.gantry, &mut done);
+                done
+            },
+        );
         request[0].body.end(self.params.algorithm())
     }
 

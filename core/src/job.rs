@@ -332,13 +332,14 @@ impl fmt::Debug for List {
     }
 }
 
-/// Lends requests to `work`, which gives every one of them back. Only those that have no outcome yet are lent.
+/// Lends requests to `work`, which gives every one of them back. Only those that have no outcome yet are lent. `owner` is the session of
+/// the one in a place.
 ///
 /// This is how a call that borrows requests hands them to devices: it cannot return, not even by a panic, before they are back.
 #[inline]
-pub(crate) fn lend(
+pub(crate) fn lend<'s>(
     requests: &mut [Request<'_>],
-    owner: Option<&Inner>,
+    owner: impl Fn(usize) -> Option<&'s Inner>,
     home: &Inbox,
     work: impl FnOnce(&mut dyn Iterator<Item = Handle>) -> List,
 ) {
@@ -354,12 +355,12 @@ pub(crate) fn lend(
     let first = NonNull::from(&mut *requests).cast::<Request<'_>>();
     let mut handles = (0..requests.len()).filter_map(|index| {
         // SAFETY: inside the slice, which is borrowed to the end of this function and not used by its own name before. It is
-        // not left before as many handles are back as went out, and handles cannot be copied. The owner is borrowed as long.
+        // not left before as many handles are back as went out, and handles cannot be copied. The owners outlive it: `'s` does.
         let mut handle = unsafe { Handle::new(first.add(index)) };
         if handle.body.outcome.is_some() {
             return None;
         }
-        handle.link.owner = owner.map(NonNull::from);
+        handle.link.owner = owner(index).map(NonNull::from);
         handle.link.home = Some(NonNull::from(home));
         handle.link.tried = 0;
         lent += 1;

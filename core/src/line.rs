@@ -107,25 +107,30 @@ impl Line {
     ) {
         let mut line = Line::new(queue);
         let home = Inbox::new();
-        lend(requests, None, &home, |handles| {
-            let mut list: List = handles.collect();
-            list.each(|handle| handle.send_to(session, None));
-            let mut done = List::new();
-            let end = clock.now().saturating_add(patience);
-            while !list.is_empty() || line.in_flight() > 0 {
-                let offered = list.len();
-                let came = line.submit(&mut list, &mut done).and_then(|()| line.poll(&mut done));
-                let nothing = came == Ok(0) && list.len() == offered;
-                if came.is_err() || nothing && clock.now() > end {
-                    line.take_back(&mut done);
-                    list.each(|handle| handle.body.finish(Err(Fault::failed("no answer in time"))));
-                    done.append(&mut list);
-                } else if nothing {
-                    clock.wait(Some(end.saturating_add(1)));
+        lend(
+            requests,
+            |_| None,
+            &home,
+            |handles| {
+                let mut list: List = handles.collect();
+                list.each(|handle| handle.send_to(session, None));
+                let mut done = List::new();
+                let end = clock.now().saturating_add(patience);
+                while !list.is_empty() || line.in_flight() > 0 {
+                    let offered = list.len();
+                    let came = line.submit(&mut list, &mut done).and_then(|()| line.poll(&mut done));
+                    let nothing = came == Ok(0) && list.len() == offered;
+                    if came.is_err() || nothing && clock.now() > end {
+                        line.take_back(&mut done);
+                        list.each(|handle| handle.body.finish(Err(Fault::failed("no answer in time"))));
+                        done.append(&mut list);
+                    } else if nothing {
+                        clock.wait(Some(end.saturating_add(1)));
+                    }
                 }
-            }
-            done
-        });
+                done
+            },
+        );
     }
 
     /// Takes back what the driver had in hand, besides what came `back` in the call. The fault is that of requests which it has

@@ -222,29 +222,24 @@ impl Session {
     /// A [`Misuse`] in any request is found before any is run. [`Error::Device`] and [`Error::Unserved`] mean that some
     /// requests have no outcome, because no device could serve them; the others have theirs.
     pub fn process(&self, requests: &mut [Request<'_>]) -> Result<()> {
-        let inner = &*self.inner;
-        let mut watch = inner.counters().watch(requests.len());
-        for request in requests.iter_mut() {
-            let Body { operands, bound, broken, outcome, fault, route, error, .. } = &mut request.body;
-            let shape = operands.shape();
-            if let Some(bound) = bound {
-                check_bound(shape.operation, *bound, inner)?;
-                if broken.as_deref() == Some(&true) {
-                    return Err(Error::Device { algorithm: inner.params.algorithm(), last: Fault::Lost });
-                }
-            }
-            *outcome = inner.limits.check(operands, shape)?;
-            (*fault, *route, *error) = (None, None, None);
-            if let Some(outcome) = outcome {
-                watch.here().outcome(Site::nowhere(inner.params.algorithm(), shape.operation), *outcome);
-            }
-            request.link.shape = shape;
+        self.inner.process(false, |_| &self.inner, requests)
+    }
+
+    /// [`process`](Self::process) of requests under many keys: each with the session in its place, all of one algorithm and one
+    /// framework.
+    ///
+    /// # Errors
+    /// As `process`; and [`Misuse::Framework`] where the sessions are not as said, or not as many as requests.
+    pub fn process_each(sessions: &[Session], requests: &mut [Request<'_>]) -> Result<()> {
+        let Some(lead) = sessions.first() else { return Ok(()) };
+        let algorithm = lead.params().algorithm();
+        let like = |session: &Session| {
+            session.params().algorithm() == algorithm && session.gantry().shares_devices_with(lead.gantry())
+        };
+        if sessions.len() != requests.len() || !sessions.iter().all(like) {
+            return Err(Misuse::Framework { algorithm }.into());
         }
-        let mut verdict = Ok(());
-        let home = Inbox::new();
-        let mut dispatcher = Dispatcher::new(&home, Sender::default());
-        lend(requests, Some(inner), &home, |handles| inner.run_all(&mut dispatcher, handles, &mut watch, &mut verdict));
-        verdict
+        lead.inner.process(true, |place| &sessions[place].inner, requests)
     }
 
     /// The route that `requests` requests of `bytes` each would take now.
@@ -263,6 +258,39 @@ impl fmt::Debug for Session {
 }
 
 impl Inner {
+    /// Runs a batch. `owner` is the session of the request in a place; they are `mixed` if that is not always `self`.
+    #[inline]
+    fn process<'s>(&self, mixed: bool, owner: impl Fn(usize) -> &'s Inner, requests: &mut [Request<'_>]) -> Result<()> {
+        let mut watch = self.counters().watch(requests.len());
+        for (place, request) in requests.iter_mut().enumerate() {
+            let (inner, Body { operands, bound, broken, outcome, fault, route, error, .. }) =
+                (owner(place), &mut request.body);
+            let shape = operands.shape();
+            if let Some(bound) = bound {
+                check_bound(shape.operation, *bound, inner)?;
+                if broken.as_deref() == Some(&true) {
+                    return Err(Error::Device { algorithm: inner.params.algorithm(), last: Fault::Lost });
+                }
+            }
+            *outcome = inner.limits.check(operands, shape)?;
+            (*fault, *route, *error) = (None, None, None);
+            if let Some(outcome) = outcome {
+                watch.here().outcome(Site::nowhere(inner.params.algorithm(), shape.operation), *outcome);
+            }
+            request.link.shape = shape;
+        }
+        let mut verdict = Ok(());
+        let home = Inbox::new();
+        let mut dispatcher = Dispatcher::new(&home, Sender::default());
+        lend(
+            requests,
+            |place| Some(owner(place)),
+            &home,
+            |handles| self.run_all(&mut dispatcher, handles, mixed, &mut watch, &mut verdict),
+        );
+        verdict
+    }
+
     #[inline]
     pub(crate) fn ask(&self, question: &Question<'_>) -> Option<Route> {
         self.gantry.look_after();
@@ -457,24 +485,30 @@ impl Inner {
         request[0].link.shape = shape;
         let home = Inbox::new();
         let mut dispatcher = Dispatcher::new(&home, Sender::default());
-        lend(&mut request, Some(self), &home, |handles| {
-            let mut done = List::new();
-            dispatcher.try_on(self, device, shape.operation, handles.collect(), &mut done);
-            done
-        });
+        lend(
+            &mut request,
+            |_| Some(self),
+            &home,
+            |handles| {
+                let mut done = List::new();
+                dispatcher.try_on(self, device, shape.operation, handles.collect(), &mut done);
+                done
+            },
+        );
         request[0].body.result()
     }
 
-    /// Sends requests of this session where the policy says, those together that may go together, and waits for all of them.
+    /// Sends requests where the policy says, those together that may go together, and waits for all of them.
     fn run_all(
         &self,
         dispatcher: &mut Dispatcher<&Inbox>,
         handles: &mut dyn Iterator<Item = Handle>,
+        mixed: bool,
         watch: &mut Watch<'_>,
         verdict: &mut Result<()>,
     ) -> List {
         let mut done = List::new();
-        dispatcher.send_all(self, handles, false, watch, &mut done);
+        dispatcher.send_all(self, handles, mixed, watch, &mut done);
         dispatcher.finish(&self.gantry, &mut done);
         done.each(|handle| {
             if let Some(error) = handle.body.error.take() {

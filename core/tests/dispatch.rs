@@ -433,6 +433,22 @@ fn routes_lead_around_what_a_device_cannot_do() {
 }
 
 #[test]
+fn sessions_of_a_batch_are_of_one_framework_and_one_for_each_request() {
+    let device = Scripted::new(Script::new("device"));
+    let (one, other) = (session_on(BreakEven, &[&device]), session_on(BreakEven, &[&device]));
+    let mut data = [[7; LENGTH]; 2];
+    let mut requests: Vec<Request<'_>> = data.iter_mut().map(|data| Request::encrypt(&[], data)).collect();
+    let wrong = Err(Misuse::Framework { algorithm: Algorithm::Null }.into());
+    assert_eq!(Session::process_each(&[one.clone(), other], &mut requests), wrong);
+    assert_eq!(Session::process_each(std::slice::from_ref(&one), &mut requests), wrong);
+    assert!(requests.iter().all(|request| request.outcome().is_none()));
+    let another = one.gantry().session(SessionParams::new(Algorithm::Null, &[])).unwrap();
+    assert_eq!(Session::process_each(&[one, another], &mut requests), Ok(()));
+    assert!(requests.iter().all(|request| request.outcome() == Some(Outcome::Done)));
+    assert_eq!(Session::process_each(&[], &mut []), Ok(()));
+}
+
+#[test]
 fn mistakes_are_found_before_anything_runs() {
     let device = Scripted::new(Script::new("device"));
     let session = session_on(BreakEven, &[&device]);

@@ -346,46 +346,51 @@ fn run_group(
         request.link.shape = request.body.operands.shape();
     }
     let home = Inbox::new();
-    lend(group, None, &home, |handles| {
-        let mut list: List = handles.collect();
-        list.each(|handle| handle.send_to(session, None));
-        let mut done = List::new();
-        let start = clock.now();
-        let mut before = start;
-        let Ok(queue) = device.take_queue() else { return list };
-        let mut line = Line::new(queue);
-        loop {
-            let (offered, came) = (list.len(), done.len());
-            let mut end = line.submit(&mut list, &mut done);
-            if line.in_flight() > 0 {
-                end = end.and_then(|()| line.poll(&mut done).map(|_| ()));
+    lend(
+        group,
+        |_| None,
+        &home,
+        |handles| {
+            let mut list: List = handles.collect();
+            list.each(|handle| handle.send_to(session, None));
+            let mut done = List::new();
+            let start = clock.now();
+            let mut before = start;
+            let Ok(queue) = device.take_queue() else { return list };
+            let mut line = Line::new(queue);
+            loop {
+                let (offered, came) = (list.len(), done.len());
+                let mut end = line.submit(&mut list, &mut done);
+                if line.in_flight() > 0 {
+                    end = end.and_then(|()| line.poll(&mut done).map(|_| ()));
+                }
+                let over = list.is_empty() && line.in_flight() == 0;
+                let moved = list.len() < offered || done.len() > came;
+                if over && let Some(queue) = std::mem::replace(&mut line, Line::closed()).into_queue() {
+                    device.put_queue(queue);
+                }
+                let now = clock.now();
+                if moved {
+                    busy += now.saturating_sub(before);
+                }
+                if over {
+                    wall = now.saturating_sub(start);
+                    break;
+                }
+                if end.is_err() || now.saturating_sub(start) > PATIENCE {
+                    fault = true;
+                    line.take_back(&mut done);
+                    done.append(&mut list);
+                    break;
+                }
+                if !moved {
+                    clock.wait(Some(start.saturating_add(PATIENCE + 1)));
+                }
+                before = clock.now();
             }
-            let over = list.is_empty() && line.in_flight() == 0;
-            let moved = list.len() < offered || done.len() > came;
-            if over && let Some(queue) = std::mem::replace(&mut line, Line::closed()).into_queue() {
-                device.put_queue(queue);
-            }
-            let now = clock.now();
-            if moved {
-                busy += now.saturating_sub(before);
-            }
-            if over {
-                wall = now.saturating_sub(start);
-                break;
-            }
-            if end.is_err() || now.saturating_sub(start) > PATIENCE {
-                fault = true;
-                line.take_back(&mut done);
-                done.append(&mut list);
-                break;
-            }
-            if !moved {
-                clock.wait(Some(start.saturating_add(PATIENCE + 1)));
-            }
-            before = clock.now();
-        }
-        done
-    });
+            done
+        },
+    );
     fault |= group.iter().any(|request| request.body.outcome.is_none());
     if fault { Err(Unfit) } else { Ok((wall, busy)) }
 }

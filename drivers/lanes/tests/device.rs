@@ -291,3 +291,24 @@ fn one_session_serves_several_threads() {
         });
     }
 }
+
+#[test]
+fn a_batch_may_have_a_key_for_each_request() {
+    for (level, gantry) in every_level() {
+        for algorithm in offered(&gantry, Kind::Cipher) {
+            let messages = messages(33, algorithm);
+            let info = algorithm.info();
+            let iv = vec![9; info.iv.max];
+            let sessions: Vec<Session> = (0..33).map(|key| gantry.session(params(algorithm, key)).unwrap()).collect();
+            let mut together = messages.clone();
+            let mut requests: Vec<Request<'_>> =
+                together.iter_mut().map(|data| Request::encrypt(&iv, &mut data[..])).collect();
+            Session::process_each(&sessions, &mut requests).unwrap();
+            assert!(requests.iter().all(|request| request.outcome() == Some(gantry::Outcome::Done)));
+            for ((session, mut alone), together) in sessions.iter().zip(messages).zip(&together) {
+                session.encrypt(&iv, &mut alone[..]).unwrap();
+                assert_eq!(&alone, together, "{level:?}, {algorithm}");
+            }
+        }
+    }
+}

@@ -3,12 +3,12 @@
 //! The host's context is behind while a device is at work, and is brought up to date with the chain as its nonce before it is
 //! needed again. So that nobody sees that, the nonce of the message is kept here.
 
-use gantry::Request;
+use gantry::{Request, Session};
 
 use crate::boundary::{Answers, Host, Io, Questions, Wrapped};
 use crate::choice::{Side, Sizes};
 use crate::cipher::{Keyed, Way};
-use crate::framework::Done;
+use crate::framework::{Done, Framework};
 use crate::table::Chain;
 
 const CHACHA_BLOCK: usize = 64;
@@ -170,6 +170,11 @@ impl Chained {
     /// The same for many messages at a time. Whether a device was asked.
     pub(crate) fn batch(&mut self, wrapped: &Wrapped, requests: &mut [Request<'_>]) -> bool {
         self.keyed.batch(wrapped, requests)
+    }
+
+    /// The session, for requests that come together with those of other keys.
+    pub(crate) fn session(&mut self, wrapped: &Wrapped, framework: &Framework) -> Option<Session> {
+        self.keyed.session(wrapped, framework)
     }
 
     pub(crate) fn encrypts(&self) -> bool {

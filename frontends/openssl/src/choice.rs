@@ -34,8 +34,20 @@ impl Sizes {
     pub(crate) const ALL: Sizes = Sizes((2 << HIGHEST) - 1);
     /// Those of which it may pay to ask.
     pub(crate) const LARGE: Sizes = Sizes((2 << HIGHEST) - (1 << LOWEST));
-    /// Those that may meet others of other threads: 4 KiB and more.
+    /// Those that may meet others of other threads, or of other jobs: 4 KiB and more.
     pub(crate) const COMPANY: Sizes = Sizes((2 << HIGHEST) - (1 << 12));
+
+    /// These and those.
+    #[inline(always)]
+    pub(crate) fn and(self, others: Sizes) -> Self {
+        Self(self.0 | others.0)
+    }
+
+    /// These without those.
+    #[inline(always)]
+    pub(crate) fn but(self, others: Sizes) -> Self {
+        Self(self.0 & !others.0)
+    }
 
     #[inline(always)]
     pub(crate) fn has(self, bytes: usize) -> bool {
@@ -183,6 +195,38 @@ impl Choice {
     }
 }
 
+/// Jobs that go on at once, because nothing was gained by waiting, before one waits again.
+const TURNED_AWAY: u32 = 256;
+
+/// Whether it pays for a thread's jobs to wait for each other: by size, as it was the last time.
+#[derive(Default)]
+pub(crate) struct Company {
+    /// One bit for each class in which nothing was gained.
+    vain: u32,
+    turned_away: u32,
+}
+
+impl Company {
+    /// Whether a request of so many bytes had better wait.
+    pub(crate) fn may_come(&mut self, bytes: usize) -> bool {
+        let likely = self.vain >> place(bytes) & 1 == 0;
+        if !likely {
+            self.turned_away += 1;
+            if self.turned_away == TURNED_AWAY {
+                self.turned_away = 0;
+                return true;
+            }
+        }
+        likely
+    }
+
+    /// Requests of so many bytes have waited for each other.
+    pub(crate) fn came(&mut self, bytes: usize, gained: bool) {
+        let bit = 1 << place(bytes);
+        self.vain = if gained { self.vain & !bit } else { self.vain | bit };
+    }
+}
+
 /// The bit of a class.
 #[inline(always)]
 fn place(bytes: usize) -> u32 {
@@ -239,6 +283,18 @@ mod tests {
         choice.set(4096, State::Company);
         assert_eq!((choice.state(5000), choice.gain_ns(5000)), (State::Company, 0));
         assert!(elsewhere(5000), "company may come with the next one");
+    }
+
+    #[test]
+    fn jobs_wait_as_long_as_they_gain_and_now_and_then() {
+        let mut company = Company::default();
+        assert!(company.may_come(16384));
+        company.came(16384, false);
+        assert!(company.may_come(4096), "sizes are apart");
+        let waited = (0..4 * TURNED_AWAY).filter(|_| company.may_come(16384)).count();
+        assert_eq!(waited, 4);
+        company.came(20000, true);
+        assert!((0..4 * TURNED_AWAY).all(|_| company.may_come(16384)));
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! What a cipher's context knows beside the host's own.
 
-use gantry::{Operation, Outcome, Request, SessionParams};
+use gantry::{Operation, Outcome, Request, Session, SessionParams};
 
 use crate::aead::Sealed;
 use crate::boundary::{Answers, Host, Io, Questions, Wrapped};
 use crate::ccm::Ccm;
 use crate::chain::Chained;
 use crate::choice::{Choice, Side, Sizes};
-use crate::framework::{Done, Engine};
+use crate::framework::{Done, Engine, Framework};
 use crate::key::Key;
 use crate::table::Mode;
 
@@ -50,6 +50,15 @@ impl State {
             State::Ccm(_) => Sizes::ALL,
             State::Xts(xts) => xts.keyed.elsewhere(wrapped),
             State::Chain(chained) => chained.elsewhere(wrapped),
+        }
+    }
+
+    /// Calls with as many bytes as these may meet those of other jobs.
+    #[inline(always)]
+    pub(crate) fn meets(&self, wrapped: &Wrapped) -> Sizes {
+        match self {
+            State::Chain(chained) if chained.encrypts() && wrapped.row().has_lanes() => wrapped.meet(),
+            _ => Sizes::NONE,
         }
     }
 
@@ -241,6 +250,12 @@ impl Keyed {
 }
 
 impl Keyed {
+    /// The session, for requests that come together with those of other keys.
+    pub(crate) fn session(&mut self, wrapped: &Wrapped, framework: &Framework) -> Option<Session> {
+        let (algorithm, key) = (wrapped.algorithm()?, &self.key);
+        self.engine.shared(framework, || SessionParams::new(algorithm, &key.bytes()))
+    }
+
     /// Runs requests on devices if that is better for so many, and says whether it did.
     pub(crate) fn batch(&mut self, wrapped: &Wrapped, requests: &mut [Request<'_>]) -> bool {
         let Some((framework, algorithm)) = wrapped.framework().zip(wrapped.algorithm()) else { return false };

@@ -66,7 +66,7 @@ impl Framework {
 
     /// Whether the policy leads so many requests elsewhere, where the operator wants them. The host is a device among those that it
     /// compares.
-    fn leads_several(&self, session: &Session, operation: Operation, bytes: usize, requests: usize) -> bool {
+    pub(crate) fn leads_several(&self, session: &Session, operation: Operation, bytes: usize, requests: usize) -> bool {
         let device = session.route(operation, bytes, requests).map(|route| &self.gantry.devices()[route.device]);
         device.is_some_and(|device| device.name() != crate::host::NAME && self.soft.allows(device.class()))
     }
@@ -286,6 +286,12 @@ impl Engine {
         Side::Device
     }
 
+    /// The session, whoever is to run requests of it.
+    pub(crate) fn shared(&mut self, framework: &Framework, params: impl Fn() -> SessionParams) -> Option<Session> {
+        self.forget_if_older(framework.generation);
+        if self.refused { None } else { self.session(framework, &params) }
+    }
+
     /// The session for requests that come together, so many bytes in so many of them, if they are better off on a device.
     pub(crate) fn several(
         &mut self,
@@ -294,11 +300,7 @@ impl Engine {
         (bytes, requests): (usize, usize),
         params: impl Fn() -> SessionParams,
     ) -> Option<Session> {
-        self.forget_if_older(framework.generation);
-        if self.refused || requests < 2 {
-            return None;
-        }
-        let session = self.session(framework, &params)?;
+        let session = if requests < 2 { None } else { self.shared(framework, params) }?;
         framework.leads_several(&session, operation, bytes / requests, requests).then_some(session)
     }
 

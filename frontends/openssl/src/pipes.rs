@@ -1,16 +1,16 @@
 //! Pipelines (OpenSSL 3.5 and later): up to 32 messages of AES-CBC under one key, each with a nonce of its own. What comes for all of
 //! them at a time is one batch, where a device takes that; the rest goes message by message as it does without pipelines.
 
-use gantry::{Algorithm, Request};
+use gantry::Request;
 
 use crate::boundary::{Host, Io, Wrapped};
 use crate::chain::{Chained, Ready};
 use crate::cipher::Way;
-use crate::table::{Chain, Mode, Row};
+use crate::table::Row;
 
 /// Whether an algorithm has pipelines: those of the lanes. (DES has none.)
 pub(crate) fn has_pipelines(row: &Row, version: (u32, u32)) -> bool {
-    version >= (3, 5) && row.mode == Mode::Chain(Chain::Cbc) && row.algorithm != Some(Algorithm::DesEde3Cbc)
+    version >= (3, 5) && row.has_lanes()
 }
 
 /// The messages that a context has under way, which is itself none of them.
@@ -24,9 +24,9 @@ struct Pipe {
     fed: usize,
 }
 
-/// What became of the whole blocks of a pipe.
+/// What became of the whole blocks of a message.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Blocks {
+pub(crate) enum Blocks {
     /// They are to be done, message by message.
     Alone,
     Done,
@@ -96,7 +96,9 @@ impl Pipes {
         let ready: Vec<Option<Ready>> = (self.0.iter_mut().zip(&*ios))
             .map(|(pipe, io)| pipe.message.ready(&pipe.host, Way::Update, io, pipe.fed))
             .collect();
-        let blocks = batch(wrapped, lead, ios, &ready);
+        let apart = Io::are_apart(ios);
+        let data = ios.iter_mut().zip(&ready).map(|(io, ready)| Some((io, ready.as_ref().filter(|_| apart)?)));
+        let blocks = batch(lead.encrypts(), data, |requests| lead.batch(wrapped, requests));
         let each = self.0.iter_mut().zip(ios).zip(ready).zip(blocks);
         // All of them, whatever becomes of one: each goes on from where the others stand.
         each.fold(true, |good, (((pipe, io), ready), blocks)| {
@@ -120,24 +122,25 @@ impl Pipes {
     }
 }
 
-/// Runs the whole blocks of all messages together, if that is for a device.
-fn batch(wrapped: &Wrapped, lead: &mut Chained, ios: &mut [Io<'_>], ready: &[Option<Ready>]) -> Vec<Blocks> {
-    let mut blocks = vec![Blocks::Alone; ios.len()];
-    let (mut requests, mut places) = (Vec::with_capacity(ios.len()), Vec::with_capacity(ios.len()));
-    if !Io::are_apart(ios) {
-        return blocks;
-    }
-    for (place, (io, ready)) in ios.iter_mut().zip(ready).enumerate() {
-        let in_place = io.in_place();
-        if let Some(ready) = ready
-            && let Some(data) = io.buffers_of(ready.whole)
-        {
-            let request = if lead.encrypts() { Request::encrypt } else { Request::decrypt };
-            requests.push(request(ready.iv(), data));
-            places.push((place, in_place));
+/// Makes a batch of the whole blocks of messages, where there are any, and lets `run` run it, if that is for a device.
+pub(crate) fn batch<'b, 'c: 'b>(
+    encrypt: bool,
+    data: impl ExactSizeIterator<Item = Option<(&'b mut Io<'c>, &'b Ready)>>,
+    run: impl FnOnce(&mut [Request<'_>]) -> bool,
+) -> Vec<Blocks> {
+    let mut blocks = vec![Blocks::Alone; data.len()];
+    let (mut requests, mut places) = (Vec::with_capacity(data.len()), Vec::with_capacity(data.len()));
+    for (place, data) in data.enumerate() {
+        if let Some((io, ready)) = data {
+            let in_place = io.in_place();
+            if let Some(data) = io.buffers_of(ready.whole) {
+                let request = if encrypt { Request::encrypt } else { Request::decrypt };
+                requests.push(request(ready.iv(), data));
+                places.push((place, in_place));
+            }
         }
     }
-    if !lead.batch(wrapped, &mut requests) {
+    if !run(&mut requests) {
         return blocks;
     }
     for ((place, in_place), request) in places.into_iter().zip(&requests) {

@@ -227,6 +227,11 @@ const fn keys(name: &'static str, nid: u32) -> Row {
 pub(crate) static KEYS: [Row; 3] = [keys("ED25519", 1087), keys("X25519", 1034), keys("EC", 408)];
 
 impl Row {
+    /// Whether the lanes have it, and no other device many messages of it at a time.
+    pub(crate) fn has_lanes(&self) -> bool {
+        self.mode == Mode::Chain(Chain::Cbc) && self.algorithm != Some(A::DesEde3Cbc)
+    }
+
     /// The type of keys of a signature or key exchange.
     pub(crate) fn keys(&self) -> &'static Row {
         let place = match self.algorithm {

@@ -8,9 +8,10 @@ use super::family::{
     self, Common, Context, Contexts, Family, dupctx, freectx, gettable_ctx_params, gettable_params, new_context,
     settable_ctx_params,
 };
+use super::jobs::{self, Place};
 use super::params::{self, Answers, Questions};
 use super::provider::{Functions, Wrapped, dispatch};
-use super::{Io, guard, pipeline};
+use super::{Io, guard, guard_with_room, pipeline, stack};
 use gantry::Algorithm;
 use gantry::driver::Buffers;
 use zeroize::Zeroizing;
@@ -296,10 +297,12 @@ pub(super) type CipherCtx = Context<CipherFns>;
 pub(crate) struct Calls {
     /// Calls with other numbers of bytes go straight to the host.
     elsewhere: Sizes,
+    /// Those that would go there, too, if it were not for jobs.
+    only_in_jobs: Sizes,
     /// The host has all of the message so far: its end goes straight there, too.
     hosts: bool,
     /// Bytes that went by, as far as it matters: where in a block they end.
-    fed: usize,
+    pub(super) fed: usize,
     /// The length of keys, and of nonces unless the mode has several.
     key_len: usize,
     iv_len: usize,
@@ -307,6 +310,8 @@ pub(crate) struct Calls {
     watched: bool,
     pub(super) message: State,
     pub(super) pipes: Pipes,
+    /// Where its data wait for those of other jobs.
+    pub(super) place: Place,
 }
 
 impl Calls {
@@ -316,15 +321,17 @@ impl Calls {
         let elsewhere = if watched { Sizes::ALL } else { Sizes::NONE };
         let info = wrapped.algorithm().map(Algorithm::info);
         let (key_len, iv_len) = info.map_or((0, 0), |info| (info.key.max, info.iv.max));
-        let (message, pipes) = (State::new(wrapped), Pipes::default());
-        Self { elsewhere, hosts: !watched, fed: 0, key_len, iv_len, watched, message, pipes }
+        let (message, pipes, place) = (State::new(wrapped), Pipes::default(), Place::default());
+        let only_in_jobs = Sizes::NONE;
+        Self { elsewhere, only_in_jobs, hosts: !watched, fed: 0, key_len, iv_len, watched, message, pipes, place }
     }
 
     /// Where the next call goes at once.
     #[inline(always)]
     fn settle(&mut self, wrapped: &Wrapped) {
         if !self.watched {
-            self.elsewhere = self.message.elsewhere(wrapped);
+            let (led, meets) = (self.message.elsewhere(wrapped), self.message.meets(wrapped));
+            (self.elsewhere, self.only_in_jobs) = (led.and(meets), meets.but(led));
             self.hosts = self.message.is_hosts();
         }
     }
@@ -335,6 +342,12 @@ impl Calls {
         if let Self { watched: false, elsewhere, hosts, message: State::Aead(sealed), .. } = self {
             (*elsewhere, *hosts) = (sealed.elsewhere(), sealed.is_hosts());
         }
+    }
+
+    /// So many bytes went by.
+    pub(super) fn moved_on(&mut self, wrapped: &Wrapped, bytes: usize) {
+        self.fed = self.fed.wrapping_add(bytes);
+        self.settle(wrapped);
     }
 }
 
@@ -391,6 +404,7 @@ pub(super) unsafe fn init(
         let (this, functions, wrapped) = unsafe { CipherCtx::of(context) };
         let init = functions.init(encrypt);
         let Some(init) = init else { return 0 };
+        this.state.place.withdraw();
         if !key.is_null() {
             this.state.pipes.close();
         }
@@ -494,18 +508,33 @@ unsafe extern "C" fn cipher(
 /// The call.
 #[inline(never)]
 unsafe fn data(context: *mut c_void, way: Way, mut io: Io<'_>) -> c_int {
-    guard(0, || {
-        // SAFETY: the call.
-        let (this, _, wrapped) = unsafe { CipherCtx::of(context) };
-        if wrapped.fails() {
-            return io.refused();
+    // SAFETY: the call. Where there is no guard, nothing can panic.
+    unsafe {
+        if !stack::has_room() {
+            return jobs::data(context, way, io);
         }
-        let (length, fed) = (io.len(), this.state.fed);
-        let result = this.state.message.data(wrapped, &this.host, way, &mut io, fed);
-        this.state.fed = fed.wrapping_add(length);
-        this.state.settle(wrapped);
-        result
-    })
+        let CipherCtx { host, state, .. } = &mut *context.cast::<CipherCtx>();
+        if state.only_in_jobs.has(io.len()) {
+            state.fed = state.fed.wrapping_add(io.len());
+            return host.data(way, &mut io);
+        }
+        guard(0, || work(context, way, io))
+    }
+}
+
+/// # Safety
+///
+/// The call.
+pub(super) unsafe fn work(context: *mut c_void, way: Way, mut io: Io<'_>) -> c_int {
+    // SAFETY: the call.
+    let (this, _, wrapped) = unsafe { CipherCtx::of(context) };
+    if wrapped.fails() {
+        return io.refused();
+    }
+    let (length, fed) = (io.len(), this.state.fed);
+    let result = this.state.message.data(wrapped, &this.host, way, &mut io, fed);
+    this.state.moved_on(wrapped, length);
+    result
 }
 
 unsafe extern "C" fn finish(context: *mut c_void, output: *mut u8, written: *mut usize, room: usize) -> c_int {
@@ -523,7 +552,7 @@ unsafe extern "C" fn finish(context: *mut c_void, output: *mut u8, written: *mut
             return finish((*this).host.context, output, written, room);
         }
     }
-    guard(0, || {
+    guard_with_room(0, || {
         // SAFETY: the call.
         let ((this, _, wrapped), mut io) =
             unsafe { (CipherCtx::of(context), Io::new(output, written, room, ptr::null(), 0)) };

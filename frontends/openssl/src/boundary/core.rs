@@ -75,6 +75,11 @@ impl Core {
         })
     }
 
+    /// Where in memory the core is.
+    pub(super) fn address(&self) -> *const c_void {
+        self.get_params as *const c_void
+    }
+
     /// A value of our section in the configuration file, or one of the core's own.
     pub(super) fn value(&self, key: &str) -> Option<String> {
         let key = CString::new(key).ok()?;

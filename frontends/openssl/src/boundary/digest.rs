@@ -10,8 +10,8 @@ use super::family::{
     Common, Context, Contexts, Family, Host, Pieces, bytes, dupctx, freectx, functions, get_ctx_params,
     gettable_ctx_params, gettable_params, new_context, piece, settable_ctx_params,
 };
-use super::guard;
 use super::provider::{Functions, Wrapped, dispatch};
+use super::{guard, guard_with_room};
 use crate::abi::fns::*;
 use crate::abi::{Dispatch, Param};
 use crate::choice::Sizes;
@@ -148,7 +148,7 @@ unsafe extern "C" fn update(context: *mut c_void, input: *const u8, length: usiz
 /// The call.
 #[inline(never)]
 unsafe fn ours(context: *mut c_void, input: *const u8, length: usize) -> c_int {
-    guard(0, || {
+    guard_with_room(0, || {
         // SAFETY: the call.
         let ((this, functions, wrapped), slice) = unsafe { (DigestCtx::of(context), bytes(input, length)) };
         if wrapped.fails() {
@@ -188,7 +188,7 @@ unsafe extern "C" fn finish(context: *mut c_void, output: *mut u8, written: *mut
             return finish((*this).host.context, output, written, room);
         }
     }
-    guard(0, || {
+    guard_with_room(0, || {
         // SAFETY: the call.
         let (this, functions, wrapped) = unsafe { DigestCtx::of(context) };
         if wrapped.fails() {

@@ -12,11 +12,11 @@ use gantry::{Operation, Outcome};
 
 use super::digest::HostDigest;
 use super::family::{Host, bytes, is_empty};
-use super::guard;
 use super::keys::{HostKey, HostPair, KeyData};
 use super::params::{self, Answers};
 use super::provider::Wrapped;
 use super::signature::{SignatureCtx, SignatureFns};
+use super::{guard, guard_with_room};
 use crate::abi::Param;
 use crate::abi::fns::*;
 use crate::choice::Side;
@@ -203,7 +203,7 @@ pub(super) unsafe extern "C" fn digest_sign_final(
     written: *mut usize,
     room: usize,
 ) -> c_int {
-    guard(0, || {
+    guard_with_room(0, || {
         // SAFETY: the call.
         let (this, functions, wrapped) = unsafe { SignatureCtx::of(context) };
         let at_host = || {
@@ -242,7 +242,7 @@ pub(super) unsafe extern "C" fn digest_sign_final(
 }
 
 pub(super) unsafe extern "C" fn digest_verify_final(context: *mut c_void, signature: *const u8, size: usize) -> c_int {
-    guard(0, || {
+    guard_with_room(0, || {
         // SAFETY: the call.
         let (this, functions, wrapped) = unsafe { SignatureCtx::of(context) };
         if wrapped.fails() {
@@ -281,7 +281,7 @@ pub(super) unsafe extern "C" fn sign(
     input: *const u8,
     length: usize,
 ) -> c_int {
-    guard(0, || {
+    guard_with_room(0, || {
         // SAFETY: the call.
         let (this, _, wrapped) = unsafe { SignatureCtx::of(context) };
         if !signature.is_null() {
@@ -305,7 +305,7 @@ pub(super) unsafe extern "C" fn verify(
     input: *const u8,
     length: usize,
 ) -> c_int {
-    guard(0, || {
+    guard_with_room(0, || {
         // SAFETY: the call.
         let (this, _, wrapped) = unsafe { SignatureCtx::of(context) };
         if wrapped.fails() {

@@ -12,9 +12,9 @@ use super::family::{
     Common, Context, Contexts, Family, Host, dupctx, freectx, get_ctx_params, gettable_ctx_params, is_empty,
     new_context, settable_ctx_params,
 };
-use super::guard;
 use super::keys::{HostKey, HostPair, KeyData};
 use super::provider::{Functions, Wrapped, dispatch};
+use super::{guard, guard_with_room};
 use crate::abi::fns::*;
 use crate::abi::{Dispatch, Param};
 use crate::choice::Side;
@@ -116,7 +116,7 @@ unsafe extern "C" fn set_peer(context: *mut c_void, key: *mut c_void) -> c_int {
 }
 
 unsafe extern "C" fn derive(context: *mut c_void, secret: *mut u8, written: *mut usize, room: usize) -> c_int {
-    guard(0, || {
+    guard_with_room(0, || {
         // SAFETY: the call.
         let (this, functions, wrapped) = unsafe { ExchangeCtx::of(context) };
         // Without a place for the secret this only asks for its length.

@@ -11,9 +11,9 @@ use super::family::{
     Common, Context, Contexts, Family, Host, Pieces, bytes, dupctx, freectx, get_ctx_params, gettable_ctx_params,
     gettable_params, new_context, piece, settable_ctx_params,
 };
-use super::guard;
 use super::params::{self, Answers};
 use super::provider::{Functions, Wrapped, dispatch};
+use super::{guard, guard_with_room};
 use crate::abi::fns::*;
 use crate::abi::{Dispatch, Param};
 use crate::choice::Sizes;
@@ -109,7 +109,7 @@ unsafe extern "C" fn update(context: *mut c_void, input: *const u8, length: usiz
 /// The call.
 #[inline(never)]
 unsafe fn ours(context: *mut c_void, input: *const u8, length: usize) -> c_int {
-    guard(0, || {
+    guard_with_room(0, || {
         // SAFETY: the call.
         let ((this, functions, wrapped), slice) = unsafe { (MacCtx::of(context), bytes(input, length)) };
         let Some(update) = functions.update.filter(|_| !wrapped.fails()) else { return 0 };
@@ -143,7 +143,7 @@ unsafe extern "C" fn finish(context: *mut c_void, output: *mut u8, written: *mut
             return finish((*this).host.context, output, written, room);
         }
     }
-    guard(0, || {
+    guard_with_room(0, || {
         // SAFETY: the call.
         let (this, functions, wrapped) = unsafe { MacCtx::of(context) };
         // Without a place for the MAC this only asks for its length.

@@ -18,12 +18,14 @@ mod digest;
 mod ecdsa;
 mod exchange;
 mod family;
+mod jobs;
 mod keys;
 mod mac;
 mod params;
 mod pipeline;
 mod provider;
 mod signature;
+mod stack;
 mod system;
 
 use std::marker::PhantomData;
@@ -43,6 +45,11 @@ pub(crate) use system::Shared;
 /// Runs `body`; a panic becomes `fallen`.
 fn guard<T>(fallen: T, body: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(fallen)
+}
+
+/// The same, for what may lead to a device: on a stack that has room for that.
+fn guard_with_room<T>(fallen: T, body: impl FnOnce() -> T) -> T {
+    stack::with_room(|| guard(fallen, body))
 }
 
 /// The data of one call: where it is read, where it is written, and where the number of written bytes goes.
@@ -125,19 +132,22 @@ impl Io<'_> {
         Some(Buffers::Separate { input, output })
     }
 
-    /// Whether nothing that one of them writes is read or written by another.
-    pub(crate) fn are_apart(ios: &[Io<'_>]) -> bool {
+    /// Whether nothing that one of two writes is read or written by the other.
+    pub(crate) fn is_apart(&self, other: &Io<'_>) -> bool {
         let meet = |one: *const u8, one_len: usize, other: *const u8, other_len: usize| {
             let (one, other) = (one as usize, other as usize);
             one < other.saturating_add(other_len) && other < one.saturating_add(one_len)
         };
-        ios.iter().enumerate().all(|(place, one)| {
+        let writes_over = |one: &Io<'_>, other: &Io<'_>| {
             let (output, length) = (one.output.cast_const(), one.length);
-            let others = ios.iter().enumerate().filter(|(other, _)| *other != place);
-            { others }.all(|(_, other)| {
-                !meet(output, length, other.input, other.length) && !meet(output, length, other.output, other.length)
-            })
-        })
+            meet(output, length, other.input, other.length) || meet(output, length, other.output, other.length)
+        };
+        !writes_over(self, other) && !writes_over(other, self)
+    }
+
+    /// The same for all of them.
+    pub(crate) fn are_apart(ios: &[Io<'_>]) -> bool {
+        ios.iter().enumerate().all(|(place, one)| ios[..place].iter().all(|other| one.is_apart(other)))
     }
 
     /// The call ends well, with so many bytes written.

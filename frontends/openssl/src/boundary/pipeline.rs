@@ -5,7 +5,7 @@ use std::{ptr, slice};
 
 use super::cipher::{CipherCtx, init};
 use super::provider::dispatch;
-use super::{Io, guard};
+use super::{Io, guard, guard_with_room};
 use crate::abi::fns::*;
 use crate::abi::{Dispatch, Param};
 use crate::cipher::State;
@@ -57,7 +57,7 @@ unsafe extern "C" fn update(
     inputs: *const *const u8,
     lengths: *const usize,
 ) -> c_int {
-    guard(0, || {
+    guard_with_room(0, || {
         // SAFETY: the call.
         let (this, _, wrapped) = unsafe { CipherCtx::of(context) };
         if wrapped.fails() || pipes != this.state.pipes.len() || inputs.is_null() || lengths.is_null() {

@@ -13,6 +13,7 @@ use super::core::{Core, Table, entry};
 use super::digest::{self, DigestFns, HostDigest};
 use super::exchange::{self, ExchangeFns};
 use super::guard;
+use super::jobs::Jobs;
 use super::keys::{self, KeyFns};
 use super::mac::{self, MacFns};
 use super::params::Answers;
@@ -64,6 +65,7 @@ pub(crate) struct Provider {
     /// By place in [`KINDS`].
     served: [OnceLock<Served>; KINDS.len()],
     digests: OnceLock<Digests>,
+    jobs: OnceLock<Option<Jobs>>,
     framework: AtomicPtr<Framework>,
     /// One more than the generation in which no framework could be opened.
     closed: AtomicU32,
@@ -164,6 +166,17 @@ impl Wrapped {
     /// The framework, if it is open.
     pub(crate) fn opened(&self) -> Option<&Framework> {
         self.provider().opened()
+    }
+
+    /// The host's jobs, if it has any.
+    pub(super) fn jobs(&self) -> Option<&Jobs> {
+        let provider = self.provider();
+        provider.jobs.get_or_init(|| Jobs::beside(provider.core.address())).as_ref()
+    }
+
+    /// The requests that may meet those of other jobs.
+    pub(crate) fn meet(&self) -> Sizes {
+        if self.provider().settings.policy_named { Sizes::ALL } else { Sizes::COMPANY }
     }
 
     /// The requests that may be led elsewhere, as long as nothing else is known.
@@ -593,8 +606,8 @@ unsafe extern "C" fn teardown(provider: *mut c_void) {
 mod about {
     use std::ffi::{c_char, c_int, c_void};
 
-    use super::guard;
     use crate::abi::{self, Param};
+    use crate::boundary::guard_with_room;
     use crate::boundary::params;
 
     const ABOUT: [(&std::ffi::CStr, &std::ffi::CStr); 3] =
@@ -629,7 +642,7 @@ mod about {
     }
 
     pub(super) unsafe extern "C" fn get(provider: *mut c_void, table: *mut Param) -> c_int {
-        guard(0, || {
+        guard_with_room(0, || {
             // SAFETY: the call: what `OSSL_provider_init` gave out.
             let provider = unsafe { &*provider.cast::<super::Provider>() };
             if let Some(report) = &provider.report {
@@ -736,6 +749,7 @@ pub unsafe extern "C" fn OSSL_provider_init(
             default_capabilities: AtomicPtr::default(),
             served: Default::default(),
             digests: OnceLock::new(),
+            jobs: OnceLock::new(),
             framework: AtomicPtr::default(),
             closed: AtomicU32::default(),
             report,

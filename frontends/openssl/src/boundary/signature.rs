@@ -13,9 +13,9 @@ use super::family::{
     Common, Context, Contexts, Family, Host, bytes, dupctx, freectx, get_ctx_params, gettable_ctx_params, is_empty,
     new_context, settable_ctx_params,
 };
-use super::guard;
 use super::keys::{HostKey, HostPair, KeyData};
 use super::provider::{Functions, Wrapped, dispatch};
+use super::{guard, guard_with_room};
 use crate::abi::fns::*;
 use crate::abi::{self, Dispatch, Param};
 use crate::table::{CURVES, Mode};
@@ -183,7 +183,7 @@ unsafe extern "C" fn digest_sign(
     input: *const u8,
     length: usize,
 ) -> c_int {
-    guard(0, || {
+    guard_with_room(0, || {
         // SAFETY: the call.
         let (this, functions, wrapped) = unsafe { SignatureCtx::of(context) };
         let size = wrapped.algorithm().map_or(usize::MAX, |algorithm| algorithm.info().tag.max);
@@ -216,7 +216,7 @@ unsafe extern "C" fn digest_verify(
     input: *const u8,
     length: usize,
 ) -> c_int {
-    guard(0, || {
+    guard_with_room(0, || {
         // SAFETY: the call.
         let (this, functions, wrapped) = unsafe { SignatureCtx::of(context) };
         if wrapped.fails() {

@@ -1,0 +1,86 @@
+//! Jobs of OpenSSL: data of several of them meet in a batch, and programs with jobs get what they get without gantry.
+
+mod lab;
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+
+use lab::{Lab, installed, text};
+
+const SAME: &str = "the same\nthe same\nthe same\n";
+
+/// `jobs.c` with a section, and with an engine that has faults: what it says, and requests of AES-128-CBC that were the host's and
+/// the devices'.
+fn said(lab: &Lab, program: &Path, section: &str, faults: &str) -> (String, [u64; 2]) {
+    let stats = lab.path("stats");
+    let _ = fs::remove_dir_all(&stats);
+    fs::create_dir_all(lab.path("gantry")).unwrap();
+    fs::create_dir(&stats).unwrap();
+    let model = "faulty = \"like=faulty,aes-128-cbc=2000+4000\"";
+    lab.write("gantry/gantry.toml", format!("faults = \"{faults}\"\n[models]\n{model}\n"));
+    let configuration = lab.configuration(&format!("CIPHERS = ALL\n{section}\nSTATS = {}", stats.display()));
+    let output = lab.command(program.to_str().unwrap(), &configuration).arg(&configuration).output().unwrap();
+    let [host, _, devices, ..] = lab::counted(lab)["AES-128-CBC"];
+    (text(&output), [host, devices])
+}
+
+#[test]
+fn jobs_meet_and_give_what_each_gives_alone() {
+    let lab = Lab::new("jobs");
+    let program = lab.compile("tests/jobs.c");
+    for (section, expected, led) in [
+        ("", SAME, None),
+        ("POLICY = pin:lanes", SAME, Some(true)),
+        ("POLICY = pin:software", SAME, Some(true)),
+        ("POLICY = pin:host", SAME, Some(false)),
+        ("USE_SOFTDRIVERS = 0", SAME, Some(false)),
+        ("FORCE_FAIL = yes", "failed\nfailed\nnever paused\n", None),
+    ] {
+        let (answer, [_, devices]) = said(&lab, &program, section, "");
+        assert_eq!(answer, expected, "{section}");
+        assert!(led.is_none_or(|led| (devices > 0) == led), "{section}: {devices} on devices");
+    }
+    // What an engine fails to do, loses, or never answers, is done elsewhere; no job notices.
+    let engine = "DEVICES = model:faulty=on\nPOLICY = pin:model:faulty";
+    for faults in ["errors=1/3", "gone=200", "after=100,stalls=1/1", "full=1/2,late=1/2"] {
+        assert_eq!(said(&lab, &program, engine, faults).0, SAME, "{faults}");
+    }
+    // It is really in it.
+    let (answer, _) = said(&lab, &program, engine, "after=100,wrong=1/1");
+    assert!(answer.starts_with("different\n"), "{answer}");
+}
+
+/// The loop of `openssl speed` waits with `select` and takes one descriptor for each job.
+#[test]
+fn openssl_speed_fills_the_lanes() {
+    if !installed("openssl") {
+        return;
+    }
+    let lab = Lab::new("speed");
+    fs::create_dir(lab.path("stats")).unwrap();
+    let stats = format!("STATS = {}", lab.path("stats").display());
+    let configuration = lab.configuration(&format!("CIPHERS = ALL\nPOLICY = pin:lanes\n{stats}"));
+    for (cipher, row) in [("aes-128-cbc", "AES-128-CBC"), ("aes-256-xts", "AES-256-XTS")] {
+        let output =
+            lab.sh(&format!("openssl speed -async_jobs 32 -seconds 1 -bytes 16384 -evp {cipher} 2>&1"), &configuration);
+        assert!(output.status.success(), "{}", text(&output));
+        let [host, _, devices, bytes, ..] = lab::counted(&lab)[row];
+        // The last round may be smaller than is good for the lanes.
+        assert!(devices > 32 && bytes == 16384 * devices && host <= 32, "{cipher}: {host} and {devices}");
+    }
+}
+
+/// A libcrypto in the program has its jobs for itself.
+#[test]
+#[ignore = "long: make test-clients"]
+fn jobs_of_other_releases_meet_where_libcrypto_is_a_library() {
+    for (series, shared) in [("3.0", false), ("4.0", true), ("4.0", false)] {
+        let lab = Lab::new(&format!("jobs-{series}-{shared}"));
+        let libcrypto: Vec<OsString> = lab::libcrypto(&lab::openssl(series), shared);
+        let program = lab.compile_with("tests/jobs.c", &libcrypto);
+        let (answer, _) = said(&lab, &program, "", "");
+        let expected = if shared { SAME } else { "the same\nthe same\nnever paused\n" };
+        assert_eq!(answer, expected, "{series} {shared}");
+    }
+}
