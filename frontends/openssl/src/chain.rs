@@ -47,8 +47,8 @@ pub(crate) struct Chained {
     /// The host has another nonce than the message began with.
     moved: bool,
     padding: bool,
-    /// Records of TLS 1.1 and older: the host knows their padding.
-    tls: bool,
+    /// Records of TLS, each with padding of its own: their version, or 0.
+    tls: usize,
 }
 
 impl Chained {
@@ -62,7 +62,7 @@ impl Chained {
             behind: false,
             moved: false,
             padding: true,
-            tls: false,
+            tls: 0,
         }
     }
 
@@ -122,13 +122,30 @@ impl Chained {
 
     /// The whole blocks, if a device can take them now. `fed` bytes went by before.
     pub(crate) fn ready(&mut self, host: &Host, way: Way, io: &Io<'_>, fed: usize) -> Option<Ready> {
+        if self.tls == 0 { self.blocks(host, way, io, fed) } else { None }
+    }
+
+    /// The same in a call by itself, which may be a record: then its padding is written first, behind the data.
+    pub(crate) fn ready_call(&mut self, host: &Host, way: Way, io: &mut Io<'_>, fed: usize) -> Option<Ready> {
+        const SSL3: usize = 0x0300;
+        if self.tls == 0 {
+            return self.blocks(host, way, io, fed);
+        }
+        if self.tls == SSL3 || self.mode != Chain::Cbc || !self.keyed.encrypt || !self.padding || self.block == 0 {
+            return None;
+        }
+        io.pad_record(self.block)?;
+        self.blocks(host, way, io, fed.next_multiple_of(self.block))
+    }
+
+    fn blocks(&mut self, host: &Host, way: Way, io: &Io<'_>, fed: usize) -> Option<Ready> {
         let block = self.block;
         // Padding: the host holds the last block back when it decrypts, because it may be the last one of all.
         let blocks = matches!(self.mode, Chain::Ecb | Chain::Cbc);
         let holds_back = way == Way::Update && self.padding && !self.keyed.encrypt && blocks;
         let unit = if self.mode == Chain::ChaCha { CHACHA_BLOCK } else { block };
         let whole = if block == 0 { 0 } else { io.len() - io.len() % unit };
-        if self.tls || holds_back || whole == 0 || !fed.is_multiple_of(unit) || !io.has_output() || !io.has_input() {
+        if holds_back || whole == 0 || !fed.is_multiple_of(unit) || !io.has_output() || !io.has_input() {
             return None;
         }
         if self.mode == Chain::ChaCha {
@@ -210,7 +227,7 @@ impl Chained {
             self.padding = padding != 0;
         }
         if let Some(version) = told.number(c"tls-version") {
-            self.tls = version != 0;
+            self.tls = version;
         }
     }
 

@@ -7,6 +7,7 @@
 
 use std::cell::RefCell;
 use std::ffi::{CStr, c_int, c_void};
+use std::marker::PhantomData;
 use std::mem::{self, ManuallyDrop};
 use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
@@ -295,8 +296,9 @@ unsafe fn lay(context: *mut c_void, way: Way, io: &Io<'_>) -> Option<Pause> {
         }
         let framework = wrapped.framework()?;
         let session = message.session(wrapped, framework)?;
-        let ready = message.ready(&this.host, way, io, this.state.fed)?;
-        if !here.laid.iter().flatten().all(|other| other.io.is_apart(io)) {
+        let mut io = Io { call: PhantomData, ..*io };
+        let ready = message.ready_call(&this.host, way, &mut io, this.state.fed)?;
+        if !here.laid.iter().flatten().all(|other| other.io.is_apart(&io)) {
             return None;
         }
         let laid = Laid {
@@ -304,7 +306,7 @@ unsafe fn lay(context: *mut c_void, way: Way, io: &Io<'_>) -> Option<Pause> {
             session: ManuallyDrop::new(session),
             generation: framework.generation,
             ready,
-            io: Io { call: std::marker::PhantomData, ..*io },
+            io,
             end: None,
         };
         let free = here.laid.iter().position(Option::is_none);
@@ -346,12 +348,13 @@ unsafe fn collect(context: *mut c_void, way: Way, mut io: Io<'_>) -> c_int {
         here.laid[waiting.place].take()
     };
     drop(waiting);
-    let (State::Chain(message), Some(laid)) = (&mut this.state.message, laid) else { return io.refused() };
+    let (State::Chain(message), Some(mut laid)) = (&mut this.state.message, laid) else { return io.refused() };
     match laid.end {
         Some(Blocks::Done) => {
             wrapped.count(Operation::Encrypt, Side::Device, laid.ready.whole);
-            let length = io.len();
-            let result = message.done(&this.host, way, &mut io, &laid.ready);
+            let length = laid.io.len();
+            let Laid { io, ready, .. } = &mut laid;
+            let result = message.done(&this.host, way, io, ready);
             this.state.moved_on(wrapped, length);
             result
         }

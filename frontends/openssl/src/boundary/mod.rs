@@ -150,6 +150,17 @@ impl Io<'_> {
         ios.iter().enumerate().all(|(place, one)| ios[..place].iter().all(|other| one.is_apart(other)))
     }
 
+    /// Writes the padding of a record of TLS (RFC 5246, 6.2.3.2) behind the data, which are longer from then on; libssl has them in place,
+    /// and leaves room for it. `None` where it is otherwise.
+    pub(crate) fn pad_record(&mut self, block: usize) -> Option<()> {
+        let more = block - self.length % block;
+        let length = self.length.checked_add(more).filter(|length| self.in_place() && *length <= self.room)?;
+        // SAFETY: the call: there is room, and the number of bytes is less than a block.
+        unsafe { self.output.add(self.length).write_bytes((more - 1) as u8, more) };
+        self.length = length;
+        Some(())
+    }
+
     /// The call ends well, with so many bytes written.
     pub(crate) fn done(&mut self, written: usize) -> i32 {
         if !self.written.is_null() {
