@@ -363,3 +363,32 @@ unsafe fn collect(context: *mut c_void, way: Way, mut io: Io<'_>) -> c_int {
         Some(Blocks::Alone) | None => unsafe { work(context, way, io) },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    /// As the types above have it, in the headers of the releases that this was written for.
+    #[test]
+    fn every_function_is_declared_as_it_is_called_here() {
+        for folder in [openssl_3_6::source_dir(), openssl_4_0::source_dir()] {
+            let text = fs::read_to_string(folder.join("include/openssl/async.h")).unwrap();
+            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            for declared in [
+                "#define ASYNC_STATUS_OK 2",
+                "#define OSSL_ASYNC_FD int",
+                "typedef int (*ASYNC_callback_fn)(void *arg);",
+                "ASYNC_JOB *ASYNC_get_current_job(void);",
+                "ASYNC_WAIT_CTX *ASYNC_get_wait_ctx(ASYNC_JOB *job);",
+                "int ASYNC_pause_job(void);",
+                "int ASYNC_WAIT_CTX_get_fd(ASYNC_WAIT_CTX *ctx, const void *key, OSSL_ASYNC_FD *fd, void **custom_data);",
+                "int ASYNC_WAIT_CTX_set_wait_fd(ASYNC_WAIT_CTX *ctx, const void *key, OSSL_ASYNC_FD fd, void *custom_data, \
+                 void (*cleanup)(ASYNC_WAIT_CTX *, const void *, OSSL_ASYNC_FD, void *));",
+                "int ASYNC_WAIT_CTX_get_callback(ASYNC_WAIT_CTX *ctx, ASYNC_callback_fn *callback, void **callback_arg);",
+                "int ASYNC_WAIT_CTX_set_status(ASYNC_WAIT_CTX *ctx, int status);",
+            ] {
+                assert!(text.contains(declared), "{declared} in {}", folder.display());
+            }
+        }
+    }
+}
