@@ -69,15 +69,43 @@ pub(crate) trait Hash: Sized + 'static {
     const BIG_ENDIAN: bool;
     /// Bytes of the length field at the end of the padding.
     const LENGTH_FIELD: usize;
+    /// From this many lanes on, `compress` fetches the next block between the rounds, because that is faster.
+    const FETCHES_AHEAD_FROM: usize = usize::MAX;
 
-    /// Advances the chaining values by one block. Only the first `WORDS` of `state` are used.
+    /// Advances the chaining values by one block. Only the first `WORDS` of `state` are used. With [`FETCHES_AHEAD_FROM`] lanes
+    /// or more, all four quarters of `ahead` are fetched on the way.
     ///
     /// # Safety
-    /// The CPU has the instructions of `V`.
-    unsafe fn compress<V: Vector<Word = Self::Word>>(state: &mut [V; 8], words: [V; 16]);
+    /// The CPU has the instructions of `V`, and the messages have the block that is `ahead`, if there is one.
+    ///
+    /// [`FETCHES_AHEAD_FROM`]: Self::FETCHES_AHEAD_FROM
+    unsafe fn compress<V: Vector<Word = Self::Word>>(state: &mut [V; 8], words: [V; 16], ahead: &mut Ahead<V>);
 
     /// The compression functions for a CPU.
     fn kernels(level: Level) -> Kernels<Self>;
+}
+
+/// The next block of each message, which is fetched between the rounds of the one before: rounds that are mostly sums leave those
+/// units of the CPU idle that transpose.
+pub(crate) struct Ahead<V> {
+    messages: *const *const u8,
+    /// Where it is, if there is one to fetch.
+    offset: Option<usize>,
+    quarters: [[V; 4]; 4],
+}
+
+impl<V: Vector> Ahead<V> {
+    /// Fetches a quarter.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `V`, and the messages have the block, if there is one.
+    #[inline(always)]
+    unsafe fn fetch(&mut self, big_endian: bool, quarter: usize) {
+        if let Some(offset) = self.offset {
+            // SAFETY: as the caller promises.
+            self.quarters[quarter] = unsafe { V::fetch(self.messages, offset, big_endian, quarter) };
+        }
+    }
 }
 
 /// The loop over blocks that is common to all compression functions.
@@ -92,9 +120,15 @@ unsafe fn run<H: Hash, V: Vector<Word = H::Word>>(state: *mut H::Word, messages:
         for (i, word) in chain[..H::WORDS].iter_mut().enumerate() {
             *word = V::load(state.add(i * V::LANES));
         }
+        let mut ahead = Ahead { messages, offset: None, quarters: [[chain[0]; 4]; 4] };
         for block in 0..blocks {
-            let words = V::gather(messages, block * H::BLOCK, H::BIG_ENDIAN);
-            H::compress(&mut chain, words);
+            let offset = block * H::BLOCK;
+            let words = match ahead.offset {
+                Some(_) => V::arrange(ahead.quarters),
+                None => V::gather(messages, offset, H::BIG_ENDIAN),
+            };
+            ahead.offset = (V::LANES >= H::FETCHES_AHEAD_FROM && block + 1 < blocks).then_some(offset + H::BLOCK);
+            H::compress(&mut chain, words, &mut ahead);
         }
         for (i, word) in chain[..H::WORDS].iter().enumerate() {
             word.store(state.add(i * V::LANES));

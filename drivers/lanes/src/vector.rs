@@ -3,9 +3,9 @@
 //! A kernel is written once over [`Vector`]: one register holds the same word of `LANES` independent messages. The
 //! scalar words `u32` and `u64` are vectors of one lane, so that the same source also gives the single-stream kernel.
 //!
-//! A vector value can only come from [`Vector::splat`], [`Vector::load`] and [`Vector::gather`], which are unsafe: their
-//! caller promises that the instructions of the type exist on this CPU. Everything else takes a value and is therefore
-//! safe. All methods are inlined into the `#[target_feature]` functions of `kernel`, where they become single
+//! A vector value can only come from [`Vector::splat`], [`Vector::load`], [`Vector::gather`] and [`Vector::fetch`], which are
+//! unsafe: their caller promises that the instructions of the type exist on this CPU. Everything else takes a value and is
+//! therefore safe. All methods are inlined into the `#[target_feature]` functions of `kernel`, where they become single
 //! instructions.
 
 #[cfg(target_arch = "x86_64")]
@@ -73,6 +73,25 @@ pub(crate) trait Vector: Copy {
     /// The CPU has the instructions of this type; `lanes` points at `LANES` pointers, each readable for one block of
     /// sixteen words behind `offset` bytes.
     unsafe fn gather(lanes: *const *const u8, offset: usize, big_endian: bool) -> [Self; 16];
+
+    /// The same in four parts: reads quarter 0 to 3 of what [`arrange`](Self::arrange) makes these words of.
+    ///
+    /// # Safety
+    /// That of [`gather`](Self::gather).
+    #[inline(always)]
+    unsafe fn fetch(lanes: *const *const u8, offset: usize, big_endian: bool, quarter: usize) -> [Self; 4] {
+        // SAFETY: as the caller promises.
+        let words = unsafe { Self::gather(lanes, offset, big_endian) };
+        words.as_chunks().0[quarter]
+    }
+
+    /// The words of a block, from its quarters.
+    #[inline(always)]
+    fn arrange(quarters: [[Self; 4]; 4]) -> [Self; 16] {
+        let mut words = [quarters[0][0]; 16];
+        words.copy_from_slice(quarters.as_flattened());
+        words
+    }
 
     /// Sum modulo the word size.
     fn add(self, other: Self) -> Self;

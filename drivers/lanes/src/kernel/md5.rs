@@ -1,6 +1,6 @@
 //! MD5 (RFC 1321).
 
-use super::{Hash, Kernels, opaque};
+use super::{Ahead, Hash, Kernels, opaque};
 use crate::level::Level;
 use crate::vector::Vector;
 
@@ -31,7 +31,7 @@ impl Hash for Md5 {
     const LENGTH_FIELD: usize = 8;
 
     #[inline(always)]
-    unsafe fn compress<V: Vector<Word = u32>>(state: &mut [V; 8], words: [V; 16]) {
+    unsafe fn compress<V: Vector<Word = u32>>(state: &mut [V; 8], words: [V; 16], _: &mut Ahead<V>) {
         let [mut a, mut b, mut c, mut d, ..] = *state;
         let t = opaque(&T);
 

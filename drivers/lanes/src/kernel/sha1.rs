@@ -1,6 +1,6 @@
 //! SHA-1 (FIPS 180-4).
 
-use super::{Hash, Kernels, opaque};
+use super::{Ahead, Hash, Kernels, opaque};
 use crate::level::Level;
 use crate::vector::Vector;
 
@@ -19,9 +19,10 @@ impl Hash for Sha1 {
     const WORDS: usize = 5;
     const BIG_ENDIAN: bool = true;
     const LENGTH_FIELD: usize = 8;
+    const FETCHES_AHEAD_FROM: usize = 16;
 
     #[inline(always)]
-    unsafe fn compress<V: Vector<Word = u32>>(state: &mut [V; 8], words: [V; 16]) {
+    unsafe fn compress<V: Vector<Word = u32>>(state: &mut [V; 8], words: [V; 16], ahead: &mut Ahead<V>) {
         let [mut a, mut b, mut c, mut d, mut e, ..] = *state;
         let mut w = words;
         // SAFETY: the caller promises the instructions of `V`.
@@ -57,6 +58,8 @@ impl Hash for Sha1 {
             ($mix:ident, $t:literal) => {
                 five!($mix, $t);
                 five!($mix, $t + 5);
+                // SAFETY: as the caller promises.
+                unsafe { ahead.fetch(Self::BIG_ENDIAN, $t / 20) };
                 five!($mix, $t + 10);
                 five!($mix, $t + 15);
             };

@@ -1,6 +1,6 @@
 //! SHA-2 (FIPS 180-4): the 32-bit and the 64-bit compression function. The truncated ones differ by their initial value.
 
-use super::{Hash, Kernels, opaque};
+use super::{Ahead, Hash, Kernels, opaque};
 use crate::level::{Level, LevelName};
 use crate::vector::Vector;
 
@@ -92,14 +92,23 @@ macro_rules! compress {
         let mut w = $words;
 
         macro_rules! step {
-            ($a:ident, $b:ident, $c:ident, $d:ident, $e:ident, $f:ident, $g:ident, $h:ident, $t:ident, $i:literal) => {
+            ($schedule:ident, $a:ident, $b:ident, $c:ident, $d:ident, $e:ident, $f:ident, $g:ident, $h:ident, $t:ident, $i:literal) => {
                 // SAFETY: the caller promises the instructions of `V`.
                 let constant = unsafe { V::splat(k[$t + $i]) };
-                let sigma = $e.rotate_left::<$e1>().xor3($e.rotate_left::<$e2>(), $e.rotate_left::<$e3>());
-                let sum = $h.add(w[$i].add(constant)).add($e.choose($f, $g)).add(sigma);
+                // The compiler keeps this order by and large. It sets rotations apart: a Zen 4 has two units for them, and four
+                // for the rest.
+                let e3 = $e.rotate_left::<$e3>();
+                $schedule!($i);
+                let (e2, e1) = ($e.rotate_left::<$e2>(), $e.rotate_left::<$e1>());
+                let sum = $h.add(w[$i]);
+                let sigma = e1.xor3(e2, e3);
+                let (choice, majority) = ($e.choose($f, $g), $a.majority($b, $c));
+                let sum = sum.add(constant).add(choice);
+                let a1 = $a.rotate_left::<$a1>();
+                let sum = sum.add(sigma);
                 $d = $d.add(sum);
-                let sigma = $a.rotate_left::<$a1>().xor3($a.rotate_left::<$a2>(), $a.rotate_left::<$a3>());
-                $h = sum.add($a.majority($b, $c)).add(sigma);
+                let sigma = a1.xor3($a.rotate_left::<$a2>(), $a.rotate_left::<$a3>());
+                $h = sum.add(majority).add(sigma);
             };
         }
         // Makes word `t + i` in place of word `t + i - 16`.
@@ -113,22 +122,14 @@ macro_rules! compress {
         }
         macro_rules! eight {
             ($t:ident, $schedule:ident, $i0:literal, $i1:literal, $i2:literal, $i3:literal, $i4:literal, $i5:literal, $i6:literal, $i7:literal) => {
-                $schedule!($i0);
-                step!(a, b, c, d, e, f, g, h, $t, $i0);
-                $schedule!($i1);
-                step!(h, a, b, c, d, e, f, g, $t, $i1);
-                $schedule!($i2);
-                step!(g, h, a, b, c, d, e, f, $t, $i2);
-                $schedule!($i3);
-                step!(f, g, h, a, b, c, d, e, $t, $i3);
-                $schedule!($i4);
-                step!(e, f, g, h, a, b, c, d, $t, $i4);
-                $schedule!($i5);
-                step!(d, e, f, g, h, a, b, c, $t, $i5);
-                $schedule!($i6);
-                step!(c, d, e, f, g, h, a, b, $t, $i6);
-                $schedule!($i7);
-                step!(b, c, d, e, f, g, h, a, $t, $i7);
+                step!($schedule, a, b, c, d, e, f, g, h, $t, $i0);
+                step!($schedule, h, a, b, c, d, e, f, g, $t, $i1);
+                step!($schedule, g, h, a, b, c, d, e, f, $t, $i2);
+                step!($schedule, f, g, h, a, b, c, d, e, $t, $i3);
+                step!($schedule, e, f, g, h, a, b, c, d, $t, $i4);
+                step!($schedule, d, e, f, g, h, a, b, c, $t, $i5);
+                step!($schedule, c, d, e, f, g, h, a, b, $t, $i6);
+                step!($schedule, b, c, d, e, f, g, h, a, $t, $i7);
             };
         }
         macro_rules! given {
@@ -156,7 +157,7 @@ impl Hash for Sha256 {
     const LENGTH_FIELD: usize = 8;
 
     #[inline(always)]
-    unsafe fn compress<V: Vector<Word = u32>>(state: &mut [V; 8], words: [V; 16]) {
+    unsafe fn compress<V: Vector<Word = u32>>(state: &mut [V; 8], words: [V; 16], _: &mut Ahead<V>) {
         // Sigma1 6 11 25, Sigma0 2 13 22, sigma0 7 18 >>3, sigma1 17 19 >>10
         compress!(state, words, K256, e 26 21 7, a 30 19 10, low 25 14 shift 3, high 15 13 shift 10);
     }
@@ -181,7 +182,7 @@ impl Hash for Sha512 {
     const LENGTH_FIELD: usize = 16;
 
     #[inline(always)]
-    unsafe fn compress<V: Vector<Word = u64>>(state: &mut [V; 8], words: [V; 16]) {
+    unsafe fn compress<V: Vector<Word = u64>>(state: &mut [V; 8], words: [V; 16], _: &mut Ahead<V>) {
         // Sigma1 14 18 41, Sigma0 28 34 39, sigma0 1 8 >>7, sigma1 19 61 >>6
         compress!(state, words, K512, e 50 46 23, a 36 30 25, low 63 56 shift 7, high 45 3 shift 6);
     }

@@ -128,33 +128,51 @@ impl Vector for Zmm32 {
     );
     with_avx512!(u32, _mm512_set1_epi32, _mm512_rolv_epi32, _mm512_srli_epi32, _mm512_ternarylogic_epi32);
 
-    /// Whole rows, so that each line of the cache is read once: sixteen messages that are a multiple of 4 KiB apart share
-    /// a cache set, which has fewer ways. 4 x 4 transposes of words within the parts put word `4s + j` of four lanes into
-    /// part `s` of register `j`; then the parts of four such registers are transposed.
     #[inline(always)]
     unsafe fn gather(lanes: *const *const u8, offset: usize, big_endian: bool) -> [Self; 16] {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let mut quarters = [[Self(_mm512_setzero_si512()); 4]; 4];
+            for (i, quarter) in quarters.iter_mut().enumerate() {
+                *quarter = Self::fetch(lanes, offset, big_endian, i);
+            }
+            Self::arrange(quarters)
+        }
+    }
+
+    /// Whole rows, so that each line of the cache is read once: sixteen messages that are a multiple of 4 KiB apart share
+    /// a cache set, which has fewer ways. A 4 x 4 transpose of words within the parts puts word `4s + j` of four lanes into
+    /// part `s` of register `j`.
+    #[inline(always)]
+    unsafe fn fetch(lanes: *const *const u8, offset: usize, big_endian: bool, quarter: usize) -> [Self; 4] {
         // SAFETY: the caller promises AVX-512 and a readable block of 64 bytes for each of the sixteen pointers.
         unsafe {
-            let mut quads = [[_mm512_setzero_si512(); 4]; 4];
-            for (i, quad) in quads.iter_mut().enumerate() {
-                let row = |j: usize| row((*lanes.add(4 * i + j)).add(offset), 4, big_endian);
-                let (a, b, c, d) = (row(0), row(1), row(2), row(3));
-                let (ab_low, ab_high) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
-                let (cd_low, cd_high) = (_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
-                quad[0] = _mm512_unpacklo_epi64(ab_low, cd_low);
-                quad[1] = _mm512_unpackhi_epi64(ab_low, cd_low);
-                quad[2] = _mm512_unpacklo_epi64(ab_high, cd_high);
-                quad[3] = _mm512_unpackhi_epi64(ab_high, cd_high);
-            }
-            let mut words = [Self(_mm512_setzero_si512()); 16];
-            for j in 0..4 {
-                let parts = transpose_parts(quads[0][j], quads[1][j], quads[2][j], quads[3][j]);
-                for (s, part) in parts.into_iter().enumerate() {
-                    words[4 * s + j] = Self(part);
-                }
-            }
-            words
+            let row = |j: usize| row((*lanes.add(4 * quarter + j)).add(offset), 4, big_endian);
+            let (a, b, c, d) = (row(0), row(1), row(2), row(3));
+            let (ab_low, ab_high) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+            let (cd_low, cd_high) = (_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+            [
+                Self(_mm512_unpacklo_epi64(ab_low, cd_low)),
+                Self(_mm512_unpackhi_epi64(ab_low, cd_low)),
+                Self(_mm512_unpacklo_epi64(ab_high, cd_high)),
+                Self(_mm512_unpackhi_epi64(ab_high, cd_high)),
+            ]
         }
+    }
+
+    /// Transposes the parts of the four registers `j`.
+    #[inline(always)]
+    fn arrange(quarters: [[Self; 4]; 4]) -> [Self; 16] {
+        let [a, b, c, d] = quarters;
+        let mut words = [a[0]; 16];
+        for j in 0..4 {
+            // SAFETY: a value of this type exists, so there are the instructions.
+            let parts = unsafe { transpose_parts(a[j].0, b[j].0, c[j].0, d[j].0) };
+            for (s, part) in parts.into_iter().enumerate() {
+                words[4 * s + j] = Self(part);
+            }
+        }
+        words
     }
 }
 
