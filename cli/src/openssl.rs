@@ -277,6 +277,7 @@ fn mentions(text: &str) -> bool {
 fn doctor(words: &[std::ffi::OsString], output: &mut Output) -> Result<(), Failure> {
     let folder = Folder::new()?;
     let (program, arguments) = words.split_first().ok_or_else(|| Failure::Usage("which program?".to_owned()))?;
+    let before = kernel_tls();
     let status = Command::new(program).args(arguments).env("GANTRY_OPENSSL_STATS", &folder.0).status();
     let status = status.map_err(|error| Failure::at(program.to_string_lossy(), &error))?;
     let mut text = format!("\n{} ended with {status}.\n", program.to_string_lossy());
@@ -292,7 +293,26 @@ fn doctor(words: &[std::ffi::OsString], output: &mut Output) -> Result<(), Failu
     if reports == 0 {
         text += &why_not(&program.to_string_lossy())?;
     }
+    let given = kernel_tls().saturating_sub(before);
+    if given > 0 {
+        let _ = writeln!(
+            text,
+            "\nMeanwhile programs of this machine gave the kernel {given} directions of TLS connections (kTLS): it makes their records."
+        );
+    }
     output.write(&text)
+}
+
+/// The directions of TLS connections that programs have given to the kernel since it was started.
+fn kernel_tls() -> u64 {
+    given_to_the_kernel(&fs::read_to_string("/proc/net/tls_stat").unwrap_or_default())
+}
+
+/// In the words of Linux (Documentation/networking/tls.rst): those that its own code or a network card began with.
+fn given_to_the_kernel(counters: &str) -> u64 {
+    let lines = counters.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let given = lines.filter(|words| matches!(words[..], ["TlsTxSw" | "TlsRxSw" | "TlsTxDevice" | "TlsRxDevice", _]));
+    given.filter_map(|words| words[1].parse::<u64>().ok()).sum()
 }
 
 /// What a process counted.
@@ -440,6 +460,15 @@ mod tests {
             assert_eq!(new.lines().filter(|line| line.starts_with("openssl_conf")).count(), 1);
         }
         assert_eq!(without("a = b\n"), None);
+    }
+
+    #[test]
+    fn connections_that_the_kernel_was_given_are_counted() {
+        let counters = "TlsCurrTxSw                     \t2\nTlsCurrRxSw                     \t0\nTlsTxSw                         \t5\n\
+                        TlsRxSw                         \t3\nTlsTxDevice                     \t1\nTlsRxDevice                     \t0\n\
+                        TlsDecryptError                 \t7\n";
+        assert_eq!(given_to_the_kernel(counters), 9);
+        assert_eq!(given_to_the_kernel(""), 0);
     }
 
     #[test]

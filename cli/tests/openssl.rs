@@ -3,8 +3,11 @@
 mod gantry;
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use gantry::{said, text};
 
@@ -120,6 +123,36 @@ fn the_doctor_says_what_went_to_devices_and_what_to_the_host() {
     let said = installed.says(&configuration, &["doctor", "--", "openssl", "list", "-providers"]);
     assert!(said.contains("/openssl: loaded gantry, and asked nothing of it\n"), "{said}");
     assert_eq!(fs::read(installed.0.join("opened")).unwrap(), fs::read(installed.0.join("plain")).unwrap());
+}
+
+#[test]
+fn what_a_program_does_can_be_seen_while_it_runs() {
+    let installed = Installed::new("live");
+    let configuration = installed.configuration(&installed.module(), "CIPHERS = AES-256-CBC\nPOLICY = pin:software");
+    let stats = installed.0.join("stats");
+    fs::create_dir(&stats).unwrap();
+    let with = |command: &mut Command| {
+        command.env("OPENSSL_CONF", &configuration).env("GANTRY_STATS", &stats).env("XDG_CONFIG_HOME", "/nonexistent");
+    };
+    let mut encrypts = Command::new(CBC[0]);
+    with(encrypts.args(&CBC[1..7]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()));
+    let mut program = encrypts.spawn().unwrap();
+    // It waits for more than this.
+    let mut input = program.stdin.take().unwrap();
+    input.write_all(&[7; 100_000]).unwrap();
+    let begun = Instant::now();
+    let said = loop {
+        let mut stat = Command::new(installed.0.join("bin/gantry"));
+        with(stat.arg("stat").arg(program.id().to_string()));
+        let said = text(&stat.output().unwrap().stdout);
+        if said.contains("aes-256-cbc") || begun.elapsed() > Duration::from_secs(20) {
+            break said;
+        }
+        sleep(Duration::from_millis(50));
+    };
+    drop(input);
+    assert!(program.wait().unwrap().success());
+    assert_eq!(row(&said, &["software", "aes-256-cbc"])[0], "encrypt", "{said}");
 }
 
 #[test]
