@@ -4,6 +4,7 @@ mod gantry;
 
 use std::fs;
 use std::io::Write;
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -125,6 +126,53 @@ fn the_doctor_says_what_went_to_devices_and_what_to_the_host() {
     assert_eq!(fs::read(installed.0.join("opened")).unwrap(), fs::read(installed.0.join("plain")).unwrap());
 }
 
+/// What the chapter of the book says to do first.
+#[test]
+fn a_configuration_is_installed_curl_uses_it_and_it_is_taken_out_again() {
+    let installed = Installed::new("first");
+    let none = Path::new("/dev/null");
+    if Command::new("curl").arg("--version").stdout(Stdio::null()).status().is_err() {
+        let _ = writeln!(std::io::stderr(), "SKIPPED: there is no curl (scripts/setup installs it)");
+        return;
+    }
+    let theirs = fs::read_to_string("/etc/ssl/openssl.cnf").unwrap_or_default();
+    let conf = installed.write("openssl.cnf", &theirs);
+    installed.says(none, &["config", "--file", conf.to_str().unwrap()]);
+    assert_eq!(fs::read_to_string(installed.0.join("openssl.cnf.before-gantry")).unwrap(), theirs);
+
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let make = "openssl req -x509 -newkey ed25519 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=localhost \
+                -addext subjectAltName=DNS:localhost";
+    let made = Command::new("sh").args(["-c", make]).current_dir(&installed.0).output().unwrap();
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    let mut serve = Command::new("openssl");
+    serve.args(["s_server", "-quiet", "-www", "-cert", "cert.pem", "-key", "key.pem", "-accept"]);
+    serve.arg(format!("127.0.0.1:{port}")).current_dir(&installed.0).env("OPENSSL_CONF", none).stdin(Stdio::null());
+    let mut server = serve.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let begun = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() && begun.elapsed() < Duration::from_secs(20) {
+        sleep(Duration::from_millis(20));
+    }
+    let (resolve, address) = (format!("localhost:{port}:127.0.0.1"), format!("https://localhost:{port}/"));
+    let curl = ["curl", "-sS", "--cacert", "cert.pem", "--ciphers", "ECDHE+AESGCM", "--tls-max", "1.2"];
+    let fetch = [&["doctor", "--"][..], &curl, &["--resolve", &resolve, &address]].concat();
+    let said = installed.command(&conf, &fetch).output();
+    let _ = server.kill();
+    let _ = server.wait();
+    let said = said.unwrap();
+    let said = format!("{}{}", text(&said.stdout), text(&said.stderr));
+    assert!(
+        said.contains("curl ended with exit status: 0.\n") && said.contains("/curl: through gantry went\n"),
+        "{said}"
+    );
+    for direction in ["forward", "back"] {
+        row(&said, &["AES-256-GCM", direction]);
+    }
+
+    installed.says(none, &["config", "--undo", "--file", conf.to_str().unwrap()]);
+    assert_eq!(fs::read_to_string(conf).unwrap(), theirs);
+}
+
 #[test]
 fn what_a_program_does_can_be_seen_while_it_runs() {
     let installed = Installed::new("live");
@@ -139,7 +187,7 @@ fn what_a_program_does_can_be_seen_while_it_runs() {
     let mut program = encrypts.spawn().unwrap();
     // It waits for more than this.
     let mut input = program.stdin.take().unwrap();
-    input.write_all(&[7; 100_000]).unwrap();
+    input.write_all(&vec![7; 100_000]).unwrap();
     let begun = Instant::now();
     let said = loop {
         let mut stat = Command::new(installed.0.join("bin/gantry"));
