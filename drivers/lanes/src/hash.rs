@@ -277,16 +277,22 @@ impl<H: Hash> Column<'_, H> {
     #[inline(always)]
     fn get(&self) -> [H::Word; 8] {
         let mut chain = [H::Word::default(); 8];
-        for (word, row) in chain[..H::WORDS].iter_mut().zip(self.words.chunks_exact(self.stride)) {
-            *word = row[self.lane];
+        for (word, own) in chain[..H::WORDS].iter_mut().zip(self.own()) {
+            *word = *own;
         }
         chain
     }
 
+    /// Its words. (Rows by `chunks_exact` would be counted first, which is a division.)
+    #[inline(always)]
+    fn own(&self) -> impl Iterator<Item = &H::Word> {
+        self.words[self.lane..].iter().step_by(self.stride)
+    }
+
     #[inline(always)]
     fn set(&mut self, chain: &[H::Word; 8]) {
-        for (word, row) in chain[..H::WORDS].iter().zip(self.words.chunks_exact_mut(self.stride)) {
-            row[self.lane] = *word;
+        for (word, own) in chain[..H::WORDS].iter().zip(self.words[self.lane..].iter_mut().step_by(self.stride)) {
+            *own = *word;
         }
     }
 
@@ -295,7 +301,7 @@ impl<H: Hash> Column<'_, H> {
     fn write(&self, output: &mut [u8]) {
         // Word after word, and not by way of an array: what was stored in parts and is read as a whole is waited for.
         let size = size_of::<H::Word>();
-        let mut words = self.words.chunks_exact(self.stride).map(|row| row[self.lane]);
+        let mut words = self.own().copied();
         let mut whole = output.chunks_exact_mut(size);
         for (part, word) in whole.by_ref().zip(words.by_ref()) {
             word.write(part, H::BIG_ENDIAN);
