@@ -40,7 +40,8 @@ struct CapabilityRow {
     algorithm: &'static str,
     operations: Vec<&'static str>,
     lanes: usize,
-    break_even: usize,
+    /// `null` where plain software is better at any number.
+    break_even: Option<usize>,
     direct: bool,
     in_place: bool,
     streaming: bool,
@@ -78,7 +79,7 @@ fn capability_row(device: &RegisteredDevice, capability: &Capability, admit: boo
         algorithm: algorithm.name(),
         operations: operations.iter().map(|operation| operation.name()).collect(),
         lanes,
-        break_even,
+        break_even: limit(break_even),
         direct,
         in_place,
         streaming,
@@ -139,7 +140,7 @@ fn detail(device: &RegisteredDevice) -> String {
             row.algorithm.to_owned(),
             row.operations.join(" "),
             row.lanes.to_string(),
-            row.break_even.to_string(),
+            limit(row.break_even),
             yes(row.direct),
             yes(row.in_place),
             yes(row.streaming),
@@ -150,7 +151,7 @@ fn detail(device: &RegisteredDevice) -> String {
     }
     text.push('\n');
     text += &table.render();
-    text += "\nFROM: requests in hand from which the device is worth its start. RING: requests in it at once. LIMIT: bytes \
-             of a\nrequest. STATE: what its known-answer test says.\n";
+    text += "\nFROM: requests in hand from which the device is worth its start, - where plain software is better at any\nnumber. \
+             RING: requests in it at once. LIMIT: bytes of a request. STATE: what its known-answer test says.\n";
     text
 }

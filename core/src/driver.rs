@@ -128,7 +128,8 @@ pub struct Capability {
     pub ring: usize,
     /// Most bytes of data in one request.
     pub max_bytes: usize,
-    /// Requests in hand from which the device is worth its start: the break-even against plain software.
+    /// Requests in hand from which the device is worth its start: the break-even against plain software. `usize::MAX` where plain
+    /// software is better at any number.
     pub break_even: usize,
     /// The device works in the calling thread: [`DeviceSession::run`] works, and what a queue is given is done when it returns.
     pub direct: bool,

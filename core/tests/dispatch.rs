@@ -382,6 +382,21 @@ fn of_two_devices_that_need_no_company_the_one_with_lanes_serves() {
     }
 }
 
+#[test]
+fn a_device_that_never_pays_serves_when_nobody_else_can() {
+    let never = Capability { break_even: usize::MAX, ..Capability::new(Algorithm::Null) };
+    let seldom = Capability { lanes: 8, break_even: 6, ..Capability::new(Algorithm::Null) };
+    let never = Scripted::new(Script { capability: never, class: Class::Simd, ..Script::new("never") });
+    let seldom = Scripted::new(Script { capability: seldom, ..Script::new("seldom") });
+    let software = Scripted::new(Script { class: Class::Software, ..Script::new("software") });
+    for (others, serves) in [(vec![&software], "software"), (vec![&seldom], "seldom"), (vec![], "never")] {
+        let session = session_on(BreakEven, &[vec![&never], others].concat());
+        for count in [1, 5] {
+            assert_eq!(run_batch(&session, count), vec![serves; count]);
+        }
+    }
+}
+
 /// Its capability says that it is worth its start against plain software.
 #[test]
 fn of_two_devices_that_need_no_company_simd_serves_before_plain_software() {

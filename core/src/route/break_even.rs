@@ -52,5 +52,6 @@ impl Policy for BreakEven {
 fn rank(ask: &Ask<'_>, choice: &Choice<'_>) -> (bool, isize, usize, bool) {
     let Capability { break_even, lanes, .. } = *choice.capability;
     let (pays, simd) = (break_even <= ask.requests(), choice.info.class == Class::Simd);
-    (pays, if pays { break_even.cast_signed() } else { -break_even.cast_signed() }, lanes, simd)
+    let asks = isize::try_from(break_even).unwrap_or(isize::MAX);
+    (pays, if pays { asks } else { -asks }, lanes, simd)
 }

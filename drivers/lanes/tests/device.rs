@@ -80,10 +80,10 @@ fn ciphers_have_what_lanes_are_good_for() {
         }
         for algorithm in [Aes128Xts, Aes256Xts] {
             let capability = device.capability(algorithm).unwrap();
-            assert_eq!(
-                (capability.operations, capability.break_even),
-                (&[Operation::Encrypt, Operation::Decrypt][..], 1)
-            );
+            assert_eq!(capability.operations, [Operation::Encrypt, Operation::Decrypt]);
+            // Without registers of several blocks, plain software is better.
+            let wide = device.details().unwrap().description.contains("VAES");
+            assert_eq!(capability.break_even, if wide { 1 } else { usize::MAX }, "{level}");
             let session = gantry.session(params(algorithm, 1).direction(Direction::Both)).unwrap();
             let plain = messages(40, algorithm);
             let mut data = plain.clone();
