@@ -52,13 +52,13 @@ pub(crate) struct Crowd {
 impl Crowd {
     /// Whether a request can go along; if so, what it needs is needed by all. `inner` is the session of one that is here.
     #[inline]
-    pub(crate) fn takes_in(&mut self, inner: &Inner, handle: &Handle) -> bool {
-        let Shape { operation, bytes, .. } = handle.link.shape;
+    pub(crate) fn takes_in(&mut self, inner: &Inner, request: &Request<'_>) -> bool {
+        let Shape { operation, bytes, .. } = request.link.shape;
         if *self.operation.get_or_insert(operation) != operation {
             return false;
         }
         let max_bytes = self.needs.max_bytes.max(bytes);
-        let theirs = handle.body.bound.map(|bound| bound.route);
+        let theirs = request.body.bound.map(|bound| bound.route);
         if let Some(route) = self.bound.or(theirs) {
             // Whole messages go along only where they may go by themselves.
             let mixed = self.bound.is_none() && self.whole || theirs.is_none();
@@ -69,7 +69,7 @@ impl Crowd {
             self.bound = Some(route);
         }
         self.whole |= theirs.is_none();
-        self.count_in(handle.link.shape);
+        self.count_in(request.link.shape);
         true
     }
 
@@ -91,6 +91,8 @@ pub(crate) struct Dispatcher<H> {
     trunks: SmallVec<[Trunk; 2]>,
     /// Requests of our own that are in a device or in a backlog.
     out: usize,
+    /// Something did not go as it should: what is done may have errors.
+    pub(crate) amiss: bool,
     sender: Sender,
 }
 
@@ -158,7 +160,7 @@ pub(crate) type Moved = (u64, u64);
 
 impl<H: Deref<Target = Inbox>> Dispatcher<H> {
     pub(crate) fn new(inbox: H, sender: Sender) -> Self {
-        Self { inbox, trunks: SmallVec::new(), out: 0, sender }
+        Self { inbox, trunks: SmallVec::new(), out: 0, amiss: false, sender }
     }
 
     /// Requests of our own that are out.
@@ -213,21 +215,17 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
     pub(crate) fn send_all(
         &mut self,
         lead: &Inner,
-        requests: impl Iterator<Item = Handle>,
+        mut requests: List,
         mixed: bool,
         watch: &mut Watch<'_>,
         done: &mut List,
     ) {
-        let mut crowd = Crowd { mixed, ..Crowd::default() };
-        for handle in requests {
-            if !crowd.takes_in(lead, &handle) {
-                let full = std::mem::replace(&mut crowd, Crowd { mixed, ..Crowd::default() });
-                self.send(lead, full, watch, done);
-                crowd.takes_in(lead, &handle);
-            }
-            crowd.list.push(handle);
+        while !requests.is_empty() {
+            let mut crowd = Crowd { mixed, ..Crowd::default() };
+            let together = requests.iter().take_while(|request| crowd.takes_in(lead, request)).count();
+            crowd.list = requests.take_front(together);
+            self.send(lead, crowd, watch, done);
         }
-        self.send(lead, crowd, watch, done);
     }
 
     /// Sends every request on its way. What no ring keeps is in `done` when this returns. `lead` is a session of theirs.
@@ -277,7 +275,8 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
             }
             self.run_part(lead, operation, part, crowd.mixed, watch, &mut back);
         }
-        for part in later.into_iter().flatten() {
+        for slot in &mut later {
+            let Some(part) = slot.take() else { break };
             self.run_part(lead, operation, part, crowd.mixed, watch, &mut back);
         }
         self.sort(crowd.mixed, back, done);
@@ -544,6 +543,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
             if own.iter().all(is_done) {
                 return done.append(&mut own);
             }
+            self.amiss = true;
             for mut handle in own {
                 if is_done(&handle) || settle(&mut handle) {
                     done.push(handle);
@@ -600,7 +600,8 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
     }
 
     /// Runs each request by itself.
-    fn run_one_by_one(&self, mut list: List, done: &mut List) {
+    fn run_one_by_one(&mut self, mut list: List, done: &mut List) {
+        self.amiss = true;
         list.each(run_here);
         self.deliver_foreign(&mut list);
         done.append(&mut list);

@@ -148,9 +148,9 @@ impl Inner {
             &mut request,
             |_| Some(self),
             &home,
-            |handles| {
+            |list| {
                 let mut done = List::new();
-                self.meet(&mut dispatcher, meeting, company, handles.collect(), &home, &mut done);
+                self.meet(&mut dispatcher, meeting, company, list, &home, &mut done);
                 dispatcher.finish(&self.gantry, &mut done);
                 done
             },

@@ -249,12 +249,20 @@ impl List {
         if count >= self.len {
             return std::mem::take(self);
         }
-        let mut front = List::new();
+        let head = self.head;
+        let mut tail = None;
         for _ in 0..count {
-            let Some(place) = self.unlink() else { break };
-            front.link(place);
+            tail = self.unlink();
         }
-        front
+        List::of_chain(head, tail, count)
+    }
+
+    /// Of so many requests, from the first to the last; nothing where there is no last one.
+    #[inline]
+    fn of_chain(head: Option<Place>, tail: Option<Place>, len: usize) -> List {
+        let Some(last) = tail else { return List::new() };
+        set_next(last, None);
+        List { head, tail, len }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Request<'static>> {
@@ -341,7 +349,7 @@ pub(crate) fn lend<'s>(
     requests: &mut [Request<'_>],
     owner: impl Fn(usize) -> Option<&'s Inner>,
     home: &Inbox,
-    work: impl FnOnce(&mut dyn Iterator<Item = Handle>) -> List,
+    work: impl FnOnce(List) -> List,
 ) {
     /// Ends the process when requests are about to be freed that something may still write to.
     struct Bail;
@@ -351,22 +359,19 @@ pub(crate) fn lend<'s>(
         }
     }
     let bail = Bail;
-    let mut lent = 0;
-    let first = NonNull::from(&mut *requests).cast::<Request<'_>>();
-    let mut handles = (0..requests.len()).filter_map(|index| {
-        // SAFETY: inside the slice, which is borrowed to the end of this function and not used by its own name before. It is
-        // not left before as many handles are back as went out, and handles cannot be copied. The owners outlive it: `'s` does.
-        let mut handle = unsafe { Handle::new(first.add(index)) };
-        if handle.body.outcome.is_some() {
-            return None;
+    let mut list = List::new();
+    for (place, request) in requests.iter_mut().enumerate() {
+        if request.body.outcome.is_none() {
+            request.link.owner = owner(place).map(NonNull::from);
+            request.link.home = Some(NonNull::from(home));
+            request.link.tried = 0;
+            // SAFETY: the slice is borrowed to the end of this function and not used by its own name before. It is not left
+            // before as many handles are back as went out, and handles cannot be copied. The owners outlive it: `'s` does.
+            list.push(unsafe { Handle::new(NonNull::from(request)) });
         }
-        handle.link.owner = owner(index).map(NonNull::from);
-        handle.link.home = Some(NonNull::from(home));
-        handle.link.tried = 0;
-        lent += 1;
-        Some(handle)
-    });
-    let back = work(&mut handles);
+    }
+    let lent = list.len();
+    let back = work(list);
     home.settle();
     if back.len() == lent {
         std::mem::forget(bail);
@@ -454,14 +459,15 @@ impl InFlight {
 pub struct Batch<'b> {
     offered: &'b mut List,
     first: Option<Place>,
-    taken: usize,
+    /// How many there were.
+    all: usize,
 }
 
 impl<'b> Batch<'b> {
     /// Every request has no outcome yet, and the session in its link that the device opened.
     pub(crate) fn new(offered: &'b mut List) -> Self {
-        let first = offered.head;
-        Self { offered, first, taken: 0 }
+        let (first, all) = (offered.head, offered.len);
+        Self { offered, first, all }
     }
 
     /// Requests that have not been taken.
@@ -476,7 +482,6 @@ impl<'b> Batch<'b> {
         let place = self.offered.unlink()?;
         // SAFETY: as `is_back`.
         unsafe { (*place.as_ptr()).state.store(IN_DEVICE, Ordering::Relaxed) };
-        self.taken += 1;
         Some(Job(place))
     }
 
@@ -489,10 +494,20 @@ impl<'b> Batch<'b> {
 
     /// What was taken: those that are back already go to `done`, the others to `flight`.
     pub(crate) fn settle(self, flight: &mut InFlight, done: &mut List) {
-        let mut place = self.first;
-        for _ in 0..self.taken {
+        let Batch { offered, first, all } = self;
+        let taken = all - offered.len;
+        let (mut place, mut last, mut back) = (first, None, 0);
+        // No job writes links, and `unlink` leaves them: those that are back stay the chain that they were.
+        while back < taken
+            && let Some(here) = place
+            && is_back(here)
+        {
+            (last, place, back) = (place, next(here), back + 1);
+        }
+        done.append(&mut List::of_chain(first, last, back));
+        for _ in back..taken {
             let Some(here) = place else { break };
-            place = next(here); // no job writes links, and `unlink` leaves them
+            place = next(here);
             if is_back(here) { done.link(here) } else { flight.0.link(here) }
         }
     }

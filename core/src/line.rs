@@ -111,8 +111,7 @@ impl Line {
             requests,
             |_| None,
             &home,
-            |handles| {
-                let mut list: List = handles.collect();
+            |mut list| {
                 list.each(|handle| handle.send_to(session, None));
                 let mut done = List::new();
                 let end = clock.now().saturating_add(patience);

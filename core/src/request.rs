@@ -334,6 +334,17 @@ impl fmt::Debug for Body<'_> {
 }
 
 impl Body<'_> {
+    /// Forgets how it ended.
+    #[inline]
+    pub(crate) fn begin(&mut self) {
+        let Self { outcome, fault, route, error, witness, .. } = self;
+        (*outcome, *route) = (None, None);
+        // They seldom are there, and looking is cheaper than writing.
+        if fault.is_some() || error.is_some() || witness.is_some() {
+            (*fault, *error, *witness) = (None, None, None);
+        }
+    }
+
     #[inline]
     pub(crate) fn finish(&mut self, result: Result<Outcome, Fault>) {
         match result {
@@ -434,12 +445,7 @@ impl<'a> Request<'a> {
     /// Makes a request that has ended into another one.
     #[inline]
     pub(crate) fn begin(&mut self, operands: Operands<'a>, shape: Shape) {
-        let Body { outcome, fault, route, error, witness, .. } = &mut self.body;
-        (*outcome, *route) = (None, None);
-        // They seldom are there, and looking is cheaper than writing.
-        if fault.is_some() || error.is_some() || witness.is_some() {
-            (*fault, *error, *witness) = (None, None, None);
-        }
+        self.body.begin();
         (self.link.since, self.link.tried, self.link.shape) = (0, 0, shape);
         self.body.operands = operands;
     }

@@ -12,10 +12,10 @@ use crate::error::{Error, Fault, Misuse, Refusal, Result, Unsupported};
 use crate::gather::{self, Beginning, Presence};
 use crate::guard::guarded;
 use crate::inbox::Inbox;
-use crate::job::{Handle, List, lend};
+use crate::job::{List, lend};
 use crate::limits::Limits;
 use crate::registry::Gantry;
-use crate::request::{Body, Outcome, Request, Shape};
+use crate::request::{Outcome, Request, Shape};
 use crate::route::{Ask, Company, Needs, Question, Reason, Route, Sizes, learned};
 use crate::stats::{Event, Site, Stats, Watch};
 use crate::stream::{AeadStream, CipherStream, Stream, check_bound};
@@ -263,32 +263,40 @@ impl Inner {
     fn process<'s>(&self, mixed: bool, owner: impl Fn(usize) -> &'s Inner, requests: &mut [Request<'_>]) -> Result<()> {
         let mut watch = self.counters().watch(requests.len());
         for (place, request) in requests.iter_mut().enumerate() {
-            let (inner, Body { operands, bound, broken, outcome, fault, route, error, .. }) =
-                (owner(place), &mut request.body);
-            let shape = operands.shape();
-            if let Some(bound) = bound {
-                check_bound(shape.operation, *bound, inner)?;
-                if broken.as_deref() == Some(&true) {
+            let (inner, body) = (owner(place), &mut request.body);
+            body.begin();
+            let shape = body.operands.shape();
+            if let Some(bound) = body.bound {
+                check_bound(shape.operation, bound, inner)?;
+                if body.broken.as_deref() == Some(&true) {
                     return Err(Error::Device { algorithm: inner.params.algorithm(), last: Fault::Lost });
                 }
             }
-            *outcome = inner.limits.check(operands, shape)?;
-            (*fault, *route, *error) = (None, None, None);
-            if let Some(outcome) = outcome {
-                watch.here().outcome(Site::nowhere(inner.params.algorithm(), shape.operation), *outcome);
+            if let Some(outcome) = inner.limits.check(&body.operands, shape)? {
+                watch.here().outcome(Site::nowhere(inner.params.algorithm(), shape.operation), outcome);
+                body.outcome = Some(outcome);
             }
             request.link.shape = shape;
         }
-        let mut verdict = Ok(());
         let home = Inbox::new();
         let mut dispatcher = Dispatcher::new(&home, Sender::default());
         lend(
             requests,
             |place| Some(owner(place)),
             &home,
-            |handles| self.run_all(&mut dispatcher, handles, mixed, &mut watch, &mut verdict),
+            |list| {
+                let mut done = List::new();
+                dispatcher.send_all(self, list, mixed, &mut watch, &mut done);
+                dispatcher.finish(&self.gantry, &mut done);
+                done
+            },
         );
-        verdict
+        if dispatcher.amiss
+            && let Some(error) = requests.iter_mut().filter_map(|request| request.body.error.take()).last()
+        {
+            return Err(*error);
+        }
+        Ok(())
     }
 
     #[inline]
@@ -489,33 +497,13 @@ impl Inner {
             &mut request,
             |_| Some(self),
             &home,
-            |handles| {
+            |list| {
                 let mut done = List::new();
-                dispatcher.try_on(self, device, shape.operation, handles.collect(), &mut done);
+                dispatcher.try_on(self, device, shape.operation, list, &mut done);
                 done
             },
         );
         request[0].body.result()
-    }
-
-    /// Sends requests where the policy says, those together that may go together, and waits for all of them.
-    fn run_all(
-        &self,
-        dispatcher: &mut Dispatcher<&Inbox>,
-        handles: &mut dyn Iterator<Item = Handle>,
-        mixed: bool,
-        watch: &mut Watch<'_>,
-        verdict: &mut Result<()>,
-    ) -> List {
-        let mut done = List::new();
-        dispatcher.send_all(self, handles, mixed, watch, &mut done);
-        dispatcher.finish(&self.gantry, &mut done);
-        done.each(|handle| {
-            if let Some(error) = handle.body.error.take() {
-                *verdict = Err(*error);
-            }
-        });
-        done
     }
 
     fn open_stream<S>(

@@ -350,8 +350,7 @@ fn run_group(
         group,
         |_| None,
         &home,
-        |handles| {
-            let mut list: List = handles.collect();
+        |mut list| {
             list.each(|handle| handle.send_to(session, None));
             let mut done = List::new();
             let start = clock.now();
