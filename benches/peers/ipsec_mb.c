@@ -4,7 +4,7 @@
  *     ipsec_mb ALGORITHM BYTES BATCH SECONDS     e.g. ipsec_mb hmac-sha256 1024 16 0.5
  *
  * One thread hands over BATCH requests of BYTES bytes each and flushes until all of them are done,
- * again and again. Every request has its own input, output and IV, as in `gantry speed`. Of its
+ * again and again. Every request has its own data and IV, and ciphers work in place, as in `gantry speed`. Of its
  * interfaces the fastest is used: unchecked, and a synchronous burst where it has one.
  *
  * Built by benches/peers/run with: cc -O2 ipsec_mb.c -lIPSec_MB
@@ -46,8 +46,7 @@ static DECLARE_ALIGNED(uint8_t ipad[64], 16);
 static DECLARE_ALIGNED(uint8_t opad[64], 16);
 
 static struct buffers {
-    uint8_t *input;
-    uint8_t *output;
+    uint8_t *data;
     uint8_t iv[16];
     uint8_t tag[64];
 } requests[MAX_REQUESTS];
@@ -105,12 +104,12 @@ static void fill(IMB_JOB *job, const struct algorithm *algorithm, struct buffers
     job->cipher_direction = IMB_DIR_ENCRYPT;
     job->cipher_mode = algorithm->cipher;
     job->hash_alg = algorithm->hash;
-    job->src = request->input;
+    job->src = request->data;
     if (algorithm->cipher != IMB_CIPHER_NULL) {
         job->enc_keys = encrypt_keys;
         job->dec_keys = decrypt_keys;
         job->key_len_in_bytes = algorithm->key;
-        job->dst = request->output;
+        job->dst = request->data;
         job->cipher_start_src_offset_in_bytes = 0;
         job->msg_len_to_cipher_in_bytes = bytes;
         job->iv = request->iv;
@@ -181,12 +180,10 @@ int main(int argc, char **argv)
     if (sets == 0)
         sets = 1;
     for (size_t i = 0; i < sets * batch; i++) {
-        requests[i].input = aligned_alloc(64, (bytes + 63) / 64 * 64);
-        requests[i].output = aligned_alloc(64, (bytes + 63) / 64 * 64);
-        if (!requests[i].input || !requests[i].output)
+        requests[i].data = aligned_alloc(64, (bytes + 63) / 64 * 64);
+        if (!requests[i].data)
             fail("out of memory");
-        memset(requests[i].input, (int)i, bytes);
-        memset(requests[i].output, 0, bytes);
+        memset(requests[i].data, (int)i, bytes);
     }
 
     /* Outside of the window: page faults and the way up to full clock. */
