@@ -18,12 +18,11 @@ use std::task::{Wake, Waker};
 use std::thread::{LocalKey, Thread};
 use std::time::Duration;
 
-use crate::backlog::Sender;
 use crate::dispatch::Dispatcher;
 use crate::driver::Operands;
 use crate::error::Result;
 use crate::inbox::Inbox;
-use crate::job::{List, lend};
+use crate::job::List;
 use crate::request::{Request, Shape};
 use crate::route::{Company, Question};
 use crate::session::Inner;
@@ -139,23 +138,13 @@ impl Inner {
     }
 
     /// Runs a request with so many others if they come.
-    pub(crate) fn gather(&self, company: usize, request: Request<'_>, shape: Shape) -> Result<Outcome> {
-        let (home, meeting) = (Inbox::new(), self.gantry.meeting(self.params.algorithm()));
-        let mut dispatcher = Dispatcher::new(&home, Sender::default());
-        let mut request = [request];
-        request[0].link.shape = shape;
-        lend(
-            &mut request,
-            |_| Some(self),
-            &home,
-            |list| {
-                let mut done = List::new();
-                self.meet(&mut dispatcher, meeting, company, list, &home, &mut done);
-                dispatcher.finish(&self.gantry, &mut done);
-                done
-            },
-        );
-        request[0].body.end(self.params.algorithm())
+    pub(crate) fn gather(&self, company: usize, mut request: Request<'_>, shape: Shape) -> Result<Outcome> {
+        let meeting = self.gantry.meeting(self.params.algorithm());
+        self.dispatch(&mut request, shape, |dispatcher, list, home, done| {
+            self.meet(dispatcher, meeting, company, list, home, done);
+            dispatcher.finish(&self.gantry, done);
+        });
+        request.body.end(self.params.algorithm())
     }
 
     /// Lays a request down, and waits until it is back or in a line of our own.

@@ -488,22 +488,34 @@ impl Inner {
 
     /// Runs one request on a device that has no direct way.
     fn run_by_queue(&self, device: usize, operands: Operands<'_>) -> std::result::Result<Outcome, Fault> {
-        let mut request = [Request::new(operands, None)];
-        let shape = request[0].body.operands.shape();
-        request[0].link.shape = shape;
+        let shape = operands.shape();
+        let mut request = Request::new(operands, None);
+        self.dispatch(&mut request, shape, |dispatcher, list, _, done| {
+            dispatcher.try_on(self, device, shape.operation, list, done);
+        });
+        request.body.result()
+    }
+
+    /// Lends one request of this session to `work`, which leaves it in the list of what is done.
+    pub(crate) fn dispatch(
+        &self,
+        request: &mut Request<'_>,
+        shape: Shape,
+        work: impl FnOnce(&mut Dispatcher<&Inbox>, List, &Inbox, &mut List),
+    ) {
         let home = Inbox::new();
         let mut dispatcher = Dispatcher::new(&home, Sender::default());
+        request.link.shape = shape;
         lend(
-            &mut request,
+            std::slice::from_mut(request),
             |_| Some(self),
             &home,
             |list| {
                 let mut done = List::new();
-                dispatcher.try_on(self, device, shape.operation, list, &mut done);
+                work(&mut dispatcher, list, &home, &mut done);
                 done
             },
         );
-        request[0].body.result()
     }
 
     fn open_stream<S>(
