@@ -673,6 +673,11 @@ mod tests {
     }
 
     #[test]
+    fn ivs_take_every_length_from_the_shortest_to_the_longest() {
+        assert!(TABLE.iter().all(|row| row.iv.step == 1 && row.iv.min <= row.iv.max));
+    }
+
+    #[test]
     fn a_name_or_an_alias_means_one_algorithm() {
         let mut seen: HashMap<String, Algorithm> = HashMap::new();
         for row in TABLE {

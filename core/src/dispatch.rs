@@ -22,12 +22,12 @@ use crate::inbox::Inbox;
 use crate::job::{Handle, Link, List};
 use crate::line::Line;
 use crate::registry::{Gantry, RegisteredDevice};
-use crate::request::Shape;
+use crate::request::{Aside, Shape};
 use crate::route::{Needs, Question, Reason, Route, Sizes, learned};
-use crate::session::Inner;
+use crate::session::{Inner, Setbacks};
 use crate::stats::{Event, Site, Stage, Watch};
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, lock, try_lock};
-use crate::{Algorithm, Operation, Outcome, Request};
+use crate::{Algorithm, Operation, Request};
 
 /// So many nanoseconds a thread waits awake for a device that tells: about what it costs to fall asleep and to be woken.
 const AWAKE: u64 = 50_000;
@@ -43,32 +43,36 @@ pub(crate) struct Crowd {
     pub(crate) bytes: usize,
     /// The route of the streams: their state is on that device already.
     bound: Option<Route>,
-    /// Some are whole messages.
-    whole: bool,
     /// They are not all of one session, or not all of one thread.
     pub(crate) mixed: bool,
 }
 
 impl Crowd {
+    /// Of nobody.
+    #[inline]
+    pub(crate) fn new(mixed: bool) -> Self {
+        Self { mixed, ..Self::default() }
+    }
+
     /// Whether a request can go along; if so, what it needs is needed by all. `inner` is the session of one that is here.
     #[inline]
     pub(crate) fn takes_in(&mut self, inner: &Inner, request: &Request<'_>) -> bool {
         let Shape { operation, bytes, .. } = request.link.shape;
-        if *self.operation.get_or_insert(operation) != operation {
+        let before = self.operation.replace(operation);
+        if before.is_some_and(|before| before != operation) {
+            self.operation = before;
             return false;
         }
-        let max_bytes = self.needs.max_bytes.max(bytes);
-        let theirs = request.body.bound.map(|bound| bound.route);
+        let theirs = request.body.bound.as_ref().map(|bound| bound.route);
         if let Some(route) = self.bound.or(theirs) {
             // Whole messages go along only where they may go by themselves.
-            let mixed = self.bound.is_none() && self.whole || theirs.is_none();
+            let mixed = self.bound.is_none() && before.is_some() || theirs.is_none();
             let elsewhere = theirs.is_some_and(|theirs| theirs.device != route.device);
-            if elsewhere || mixed && !inner.serves(route.device, max_bytes) {
+            if elsewhere || mixed && !inner.serves(route.device, self.needs.max_bytes.max(bytes)) {
                 return false;
             }
             self.bound = Some(route);
         }
-        self.whole |= theirs.is_none();
         self.count_in(request.link.shape);
         true
     }
@@ -221,7 +225,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         done: &mut List,
     ) {
         while !requests.is_empty() {
-            let mut crowd = Crowd { mixed, ..Crowd::default() };
+            let mut crowd = Crowd::new(mixed);
             let together = requests.iter().take_while(|request| crowd.takes_in(lead, request)).count();
             crowd.list = requests.take_front(together);
             self.send(lead, crowd, watch, done);
@@ -234,7 +238,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         let mut tried = 0;
         // Parts for devices that work in this thread: they run when the rings have theirs.
         let mut later = [const { None }; 4];
-        let mut back = List::new();
+        let (mut back, mut all_done) = (List::new(), true);
         while !crowd.list.is_empty() {
             let requests = crowd.list.len();
             let route = crowd.bound.map(|route| Route { requests, ..route });
@@ -273,15 +277,19 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
                 *slot = Some(part);
                 continue;
             }
-            self.run_part(lead, operation, part, crowd.mixed, watch, &mut back);
+            all_done &= self.run_part(lead, operation, part, crowd.mixed, watch, &mut back);
         }
         for slot in &mut later {
             let Some(part) = slot.take() else { break };
-            self.run_part(lead, operation, part, crowd.mixed, watch, &mut back);
+            all_done &= self.run_part(lead, operation, part, crowd.mixed, watch, &mut back);
+        }
+        if all_done {
+            return self.keep_own(crowd.mixed, back, done);
         }
         self.sort(crowd.mixed, back, done);
     }
 
+    /// Whether all of them [are done](crate::request::Body::is_done), and nothing else came back.
     #[inline]
     fn run_part(
         &mut self,
@@ -291,13 +299,13 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         mixed: bool,
         watch: &mut Watch<'_>,
         back: &mut List,
-    ) {
+    ) -> bool {
         let Part { place, route, bytes, mut list } = part;
         let Route { device, reason, measure, .. } = route;
         let (requests, before) = (list.len(), back.len());
         let site = lead.site(device, operation);
         if lead.gantry.verifies() != 0 {
-            list.each(|handle| handle.body.witness = lead.witness(place, &handle.body.operands));
+            list.each(|handle| lead.attest(place, &mut handle.body));
         }
         watch.sent(site, reason, requests, bytes);
         if mixed && requests > 1 {
@@ -309,7 +317,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
             list.each(|handle| handle.link.since = now.max(1));
         }
         let started = measure.then(|| lead.gantry.clock().now());
-        self.submit(&lead.gantry, device, site, list, mixed, back);
+        let all_done = self.submit(&lead.gantry, device, site, list, mixed, back);
         if let Some(started) = started {
             let (what, size) = ((lead.params.algorithm(), operation), (requests, bytes / requests));
             if back.len() - before == requests {
@@ -322,6 +330,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
             }
         }
         watch.back(site, back.len() - before);
+        all_done
     }
 
     /// Runs requests on this device and no other. Those that it fails to do have its fault.
@@ -495,8 +504,17 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         declined
     }
 
-    /// Hands requests to a device. What it does at once is in `back`.
-    fn submit(&mut self, gantry: &Gantry, device: usize, site: Site, mut part: List, mixed: bool, back: &mut List) {
+    /// Hands requests to a device. What it does at once is in `back`; whether that is all, and each
+    /// [is done](crate::request::Body::is_done).
+    fn submit(
+        &mut self,
+        gantry: &Gantry,
+        device: usize,
+        site: Site,
+        mut part: List,
+        mixed: bool,
+        back: &mut List,
+    ) -> bool {
         let registered = &gantry.devices()[device];
         let own =
             if mixed { part.iter().filter(|request| request.is_at_home(&self.inbox)).count() } else { part.len() };
@@ -510,25 +528,27 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
                 Ok(queue) => Trunk::new(device, queue, site),
                 Err(fault) => {
                     part.each(|handle| handle.body.finish(Err(fault.clone())));
-                    return back.append(&mut part);
+                    back.append(&mut part);
+                    return false;
                 }
             },
         };
         // Nobody passes those who wait already.
-        if !common && registered.backlog().is_empty() {
-            trunk.submit(registered, &mut part, back);
-        }
+        let all_done = !common && registered.backlog().is_empty() && trunk.submit(registered, &mut part, back);
         if part.is_empty() && trunk.line.in_flight() == 0 {
-            return trunk.put_away(gantry);
+            trunk.put_away(gantry);
+            return all_done;
         }
         if !part.is_empty() {
             gantry.counters().here().event(site, Event::Full, part.len());
             registered.backlog().push(&mut part, self.sender, &mut trunk.turn);
             self.trunks.push(trunk);
             // The device may have got room before these were in the backlog, and then nobody would look again.
-            return serve(gantry, device, false, back);
+            serve(gantry, device, false, back);
+            return false;
         }
         self.trunks.push(trunk);
+        all_done
     }
 
     /// What came back: ours are repaired and done, those of others are told.
@@ -536,16 +556,12 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         while !back.is_empty() {
             let mut own = List::new();
             self.keep_own(mixed, std::mem::take(&mut back), &mut own);
-            let is_done = |request: &Request<'_>| {
-                let body = &request.body;
-                body.outcome == Some(Outcome::Done) && body.witness.is_none() && body.error.is_none()
-            };
-            if own.iter().all(is_done) {
+            if own.iter().all(|request| request.body.is_done()) {
                 return done.append(&mut own);
             }
             self.amiss = true;
             for mut handle in own {
-                if is_done(&handle) || settle(&mut handle) {
+                if handle.body.is_done() || settle(&mut handle) {
                     done.push(handle);
                 } else {
                     self.again(handle, &mut back, done);
@@ -575,8 +591,8 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
             (owner.gantry.clone(), owner.site(route.device, operation), owner.counters().watch(1));
         watch.sent(site, route.reason, 1, bytes);
         watch.here().event(site, Event::Retried, 1);
-        let witness = owner.witness(place, &handle.body.operands);
-        handle.body.witness = witness;
+        let (owner, body) = handle.parts();
+        owner.attest(place, body);
         handle.link.tried |= 1 << place;
         handle.link.since = gantry.clock().now().max(1);
         handle.send_to(&session, Some(route));
@@ -684,8 +700,8 @@ impl Trunk {
         self.line.take_back(&mut taken);
         gantry.devices()[self.device].count(before, self.line.in_flight());
         taken.each(|handle| {
-            if handle.body.fault == Some(Fault::Lost) && !handle.is_at_home(home) {
-                handle.body.fault = Some(Fault::Declined("the queue that had taken it along is gone"));
+            if handle.body.fault() == Some(&Fault::Lost) && !handle.is_at_home(home) {
+                handle.body.finish(Err(Fault::Declined("the queue that had taken it along is gone")));
             }
         });
         back.append(&mut taken);
@@ -698,15 +714,17 @@ impl Trunk {
         }
     }
 
-    /// Offers requests to the device, and counts those that it keeps.
-    fn submit(&mut self, device: &RegisteredDevice, offered: &mut List, back: &mut List) {
+    /// Offers requests to the device, and counts those that it keeps. Whether it has done [all](Line::submit).
+    fn submit(&mut self, device: &RegisteredDevice, offered: &mut List, back: &mut List) -> bool {
         let before = self.line.in_flight();
-        if let Err(fault) = self.line.submit(offered, back) {
+        let submitted = self.line.submit(offered, back);
+        if let Err(fault) = &submitted {
             // Those that were not taken go elsewhere, too.
             offered.each(|handle| handle.body.finish(Err(fault.clone())));
             back.append(offered);
         }
         device.count(before, self.line.in_flight());
+        submitted == Ok(true)
     }
 
     /// Offers what waits in the backlog, whoever's it is, in its order.
@@ -819,17 +837,20 @@ fn settle(handle: &mut Handle) -> bool {
     let (owner, body) = handle.parts();
     let Some(route) = body.route else { return true };
     let (site, here) = (owner.site(route.device, operation), owner.counters().here());
-    let witness = body.witness.take();
-    let fault = match (body.outcome, body.fault.take()) {
+    let Aside { fault, error: before, witness } = body.aside.take().map(|aside| *aside).unwrap_or_default();
+    let fault = match (body.outcome, fault) {
+        // What another device said before is of no interest any more.
         (Some(outcome), _) => {
             let outcome = owner.verified(witness, site, &mut body.operands, outcome, route.device);
             body.outcome = Some(outcome);
-            body.error = None; // what another device said before
             here.outcome(site, outcome);
             return true;
         }
         (None, Some(fault)) => fault,
-        (None, None) => return true,
+        (None, None) => {
+            body.aside = before.map(|error| Box::new(Aside { error: Some(error), ..Aside::default() }));
+            return true;
+        }
     };
     here.fault(site, &fault);
     let is_spoilt = fault.spoils(shape);
@@ -845,17 +866,17 @@ fn settle(handle: &mut Handle) -> bool {
         }
     };
     tried |= owner.place(route.device).map_or(0, |place| 1 << place);
-    body.error = Some(Box::new(match (body.error.take().map(|error| *error), error) {
+    body.aside().error = Some(match (before, error) {
         (Some(Error::Unserved { mut reasons, .. }), Error::Unserved { reasons: more, .. }) => {
             reasons.extend(more);
             Error::Unserved { algorithm, operation, reasons }
         }
         (Some(failed @ Error::Device { .. }), Error::Unserved { .. }) => failed,
         (_, error) => error,
-    }));
-    if let Some(broken) = &mut body.broken {
+    });
+    if let Some(bound) = &mut body.bound {
         // A piece is missing: what would come now is the digest of another message.
-        **broken = true;
+        *bound.broken = true;
         return true;
     }
     if is_spoilt {
@@ -867,19 +888,17 @@ fn settle(handle: &mut Handle) -> bool {
 
 /// Runs a request in this thread, after what devices have said that tried before; on one device after the other.
 pub(crate) fn run_here(handle: &mut Handle) {
-    let tried = handle.link.tried;
+    let (tried, shape) = (handle.link.tried, handle.link.shape);
     let (owner, body) = handle.parts();
-    let (last, declined) = match body.error.take().map(|error| *error) {
-        Some(Error::Device { last, .. }) => (Some(last), Vec::new()),
-        Some(Error::Unserved { reasons, .. }) => (None, reasons),
-        _ => (None, Vec::new()),
-    };
-    match owner.run_direct(&mut body.operands, &mut owner.counters().watch(1), tried, last, &mut body.route) {
+    let mut setbacks = Setbacks::new(tried);
+    match body.take_error() {
+        Some(Error::Device { last, .. }) => setbacks.last = Some(last),
+        Some(Error::Unserved { reasons, .. }) => setbacks.declined = reasons,
+        _ => {}
+    }
+    let mut watch = owner.counters().watch(1);
+    match owner.run_after(setbacks, &mut body.operands, shape, &mut watch, &mut body.route) {
         Ok(outcome) => body.outcome = Some(outcome),
-        Err(Error::Unserved { algorithm, operation, reasons }) => {
-            let reasons = declined.into_iter().chain(reasons).collect();
-            body.error = Some(Box::new(Error::Unserved { algorithm, operation, reasons }));
-        }
-        Err(error) => body.error = Some(Box::new(error)),
+        Err(error) => body.aside().error = Some(error),
     }
 }

@@ -15,6 +15,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -340,41 +341,56 @@ impl fmt::Debug for List {
     }
 }
 
-/// Lends requests to `work`, which gives every one of them back. Only those that have no outcome yet are lent. `owner` is the session of
-/// the one in a place.
+/// Requests of a call that borrows them, about to be handed to devices.
 ///
-/// This is how a call that borrows requests hands them to devices: it cannot return, not even by a panic, before they are back.
-#[inline]
-pub(crate) fn lend<'s>(
-    requests: &mut [Request<'_>],
-    owner: impl Fn(usize) -> Option<&'s Inner>,
-    home: &Inbox,
-    work: impl FnOnce(List) -> List,
-) {
-    /// Ends the process when requests are about to be freed that something may still write to.
-    struct Bail;
-    impl Drop for Bail {
-        fn drop(&mut self) {
-            std::process::abort();
+/// The call cannot return, not even by a panic, before they are back.
+pub(crate) struct Loan<'r> {
+    list: List,
+    home: &'r Inbox,
+    requests: PhantomData<&'r mut Request<'r>>,
+}
+
+impl<'r> Loan<'r> {
+    /// Of those that have no outcome yet, once `examine` has looked at each and said whose session it is of. An error of its is the
+    /// end of it.
+    #[inline]
+    pub(crate) fn of<E>(
+        requests: &'r mut [Request<'_>],
+        home: &'r Inbox,
+        mut examine: impl FnMut(usize, &mut Request<'_>) -> Result<Option<&'r Inner>, E>,
+    ) -> Result<Self, E> {
+        let mut list = List::new();
+        for (place, request) in requests.iter_mut().enumerate() {
+            let owner = examine(place, request)?;
+            if request.body.outcome.is_none() {
+                request.link.owner = owner.map(NonNull::from);
+                request.link.home = Some(NonNull::from(home));
+                request.link.tried = 0;
+                // SAFETY: the slice, the owners and the inbox are borrowed for as long as the loan lives, and the slice is not used
+                // by its own name meanwhile. What the loan hands out comes back before it ends (`run`), and handles cannot be
+                // copied.
+                list.push(unsafe { Handle::new(NonNull::from(request)) });
+            }
         }
+        Ok(Self { list, home, requests: PhantomData })
     }
-    let bail = Bail;
-    let mut list = List::new();
-    for (place, request) in requests.iter_mut().enumerate() {
-        if request.body.outcome.is_none() {
-            request.link.owner = owner(place).map(NonNull::from);
-            request.link.home = Some(NonNull::from(home));
-            request.link.tried = 0;
-            // SAFETY: the slice is borrowed to the end of this function and not used by its own name before. It is not left
-            // before as many handles are back as went out, and handles cannot be copied. The owners outlive it: `'s` does.
-            list.push(unsafe { Handle::new(NonNull::from(request)) });
+
+    /// Lends them to `work`, which gives every one of them back.
+    #[inline]
+    pub(crate) fn run(self, work: impl FnOnce(List) -> List) {
+        /// Ends the process when requests are about to be freed that something may still write to.
+        struct Bail;
+        impl Drop for Bail {
+            fn drop(&mut self) {
+                std::process::abort();
+            }
         }
-    }
-    let lent = list.len();
-    let back = work(list);
-    home.settle();
-    if back.len() == lent {
-        std::mem::forget(bail);
+        let (bail, lent) = (Bail, self.list.len());
+        let back = work(self.list);
+        self.home.settle();
+        if back.len() == lent {
+            std::mem::forget(bail);
+        }
     }
 }
 
@@ -455,6 +471,16 @@ impl InFlight {
     }
 }
 
+impl Operands<'_> {
+    /// The same operands for a shorter time.
+    #[inline]
+    pub fn reborrow(&mut self) -> Operands<'_> {
+        // SAFETY: the copy is what building each variant anew makes, more slowly, from its reborrowed fields: the original is out
+        // of reach as long as the copy lives, which is not longer than what the fields point to.
+        unsafe { (&raw const *self).cast::<Operands<'_>>().read() }
+    }
+}
+
 /// Requests that are offered to a device, in order.
 pub struct Batch<'b> {
     offered: &'b mut List,
@@ -492,16 +518,19 @@ impl<'b> Batch<'b> {
         job.complete(result);
     }
 
-    /// What was taken: those that are back already go to `done`, the others to `flight`.
-    pub(crate) fn settle(self, flight: &mut InFlight, done: &mut List) {
+    /// What was taken: those that are back already go to `done`, the others to `flight`. Whether all are back, and each
+    /// [is done](Body::is_done).
+    pub(crate) fn settle(self, flight: &mut InFlight, done: &mut List) -> bool {
         let Batch { offered, first, all } = self;
         let taken = all - offered.len;
-        let (mut place, mut last, mut back) = (first, None, 0);
+        let (mut place, mut last, mut back, mut plain) = (first, None, 0, true);
         // No job writes links, and `unlink` leaves them: those that are back stay the chain that they were.
         while back < taken
             && let Some(here) = place
             && is_back(here)
         {
+            // SAFETY: as `Handle::deref`; the request is back.
+            plain &= unsafe { here.as_ref() }.body.is_done();
             (last, place, back) = (place, next(here), back + 1);
         }
         done.append(&mut List::of_chain(first, last, back));
@@ -510,6 +539,7 @@ impl<'b> Batch<'b> {
             place = next(here);
             if is_back(here) { done.link(here) } else { flight.0.link(here) }
         }
+        plain && back == taken
     }
 }
 
@@ -547,9 +577,8 @@ impl Job {
     /// What to do, with the buffers to do it on.
     #[inline]
     pub fn operands(&mut self) -> Operands<'_> {
-        // SAFETY: rule 1 makes this job the only way to the body, rule 2 keeps it alive. The copy is what `reborrow` makes, field
-        // by field and more slowly: the original is out of reach as long as `self` is borrowed.
-        unsafe { (&raw const (*self.0.as_ptr()).body.operands).read() }
+        // SAFETY: rule 1 makes this job the only way to the body, rule 2 keeps it alive.
+        unsafe { &mut (*self.0.as_ptr()).body.operands }.reborrow()
     }
 
     /// The session, as the device opened it.

@@ -1,7 +1,7 @@
 //! What the requests of a session have to look like, gathered from its parameters and the algorithm table for a quick look at each.
 
 use crate::algorithm::Lengths;
-use crate::request::{Operands, Shape};
+use crate::request::{Buffers, Operands, Shape};
 use crate::{Algorithm, Misuse, Operation, Outcome, SessionParams};
 
 pub(crate) struct Limits {
@@ -9,93 +9,126 @@ pub(crate) struct Limits {
     /// A bit for each operation that the session may run.
     operations: u16,
     iv: Lengths,
+    /// From the shortest IV to the longest.
+    iv_span: usize,
     /// Bytes of a digest, MAC, tag, signature or secret.
     tag_len: usize,
     /// The bits that are not set in the bytes of whole blocks.
     within_block: usize,
     min_data: usize,
     max_data: u64,
+    /// Bytes of data that are allowed with any IV.
+    short_data: usize,
     /// CCM writes the length of the data into as many bytes as the nonce leaves.
     is_ccm: bool,
 }
 
 /// The operations of [`Operands::Cipher`].
-const CIPHER: u16 = bit(Operation::Encrypt) | bit(Operation::Decrypt);
+const CIPHER: u16 = 1 << Operation::Encrypt as u16 | 1 << Operation::Decrypt as u16;
 
-const fn bit(operation: Operation) -> u16 {
-    1 << operation as u16
-}
+/// Where the operands say which operation it is.
+const ANY: u16 = u16::MAX;
 
 impl Limits {
     pub(crate) fn of(params: &SessionParams) -> Self {
         let algorithm = params.algorithm();
         let info = algorithm.info();
         let operations = info.kind.operations().iter().filter(|operation| params.allows(**operation));
+        let is_ccm = matches!(algorithm, Algorithm::Aes128Ccm | Algorithm::Aes192Ccm | Algorithm::Aes256Ccm);
+        let short_data = if is_ccm { u64::from(u16::MAX) } else { info.max_data };
         Self {
             algorithm,
-            operations: operations.fold(0, |bits, operation| bits | bit(*operation)),
+            operations: operations.fold(0, |bits, operation| bits | 1 << *operation as u16),
             iv: info.iv,
+            iv_span: info.iv.max - info.iv.min,
             tag_len: params.tag_length(),
             within_block: info.block - 1,
             min_data: info.min_data,
             max_data: info.max_data,
-            is_ccm: matches!(algorithm, Algorithm::Aes128Ccm | Algorithm::Aes192Ccm | Algorithm::Aes256Ccm),
+            short_data: usize::try_from(short_data).unwrap_or(usize::MAX),
+            is_ccm,
         }
     }
 
-    /// Everything that can be wrong with a request before a device is asked. `Some` is its outcome already.
+    /// Everything that can be wrong with a request before a device is asked, and what routes go by, in one look. `Some` is its
+    /// outcome already.
     #[inline(always)]
-    pub(crate) fn check(&self, operands: &Operands<'_>, shape: Shape) -> Result<Option<Outcome>, Misuse> {
-        let Shape { operation, bytes, .. } = shape;
-        if self.operations & bit(operation) == 0 {
-            return Err(self.wrong(operation));
-        }
+    pub(crate) fn check(&self, operands: &Operands<'_>) -> Result<(Shape, Option<Outcome>), Misuse> {
         match operands {
-            Operands::Cipher { iv, data, .. } => {
+            Operands::Cipher { operation, iv, data } => {
                 // The operation is a field that anybody can fill in.
-                if self.operations & CIPHER == 0 {
-                    return Err(self.wrong(operation));
-                }
+                self.check_operation(*operation, CIPHER)?;
                 self.check_iv(iv)?;
-                self.check_output(data.output_len(), bytes)?;
-                Ok(self.check_data(bytes, iv.len()))
+                self.check_buffers(*operation, data).map(|shape| (shape, self.check_data(shape.bytes, iv.len())))
             }
             Operands::Seal { iv, data, tag, .. } => {
+                self.check_operation(Operation::Seal, ANY)?;
                 self.check_iv(iv)?;
-                self.check_output(data.output_len(), bytes)?;
+                let shape = self.check_buffers(Operation::Seal, data)?;
                 self.check_output(tag.len(), self.tag_len)?;
-                Ok(self.check_data(bytes, iv.len()))
+                Ok((shape, self.check_data(shape.bytes, iv.len())))
             }
             Operands::Open { iv, data, tag, .. } => {
+                self.check_operation(Operation::Open, ANY)?;
                 self.check_iv(iv)?;
-                self.check_output(data.output_len(), bytes)?;
+                let shape = self.check_buffers(Operation::Open, data)?;
                 // The tag comes from the peer with its length: a short one is a bad one.
-                if tag.len() != self.tag_len {
-                    return Ok(Some(Outcome::BadTag));
-                }
-                Ok(self.check_data(bytes, iv.len()))
-            }
-            Operands::Digest { output, .. } | Operands::Sign { output, .. } | Operands::Finish { output, .. } => {
-                self.check_output(output.len(), self.tag_len).map(|()| None)
-            }
-            // As the tag of an AEAD.
-            Operands::Verify { signature, .. } => Ok((signature.len() != self.tag_len).then_some(Outcome::BadTag)),
-            Operands::Derive { output, .. } => {
-                self.check_output(output.len(), self.tag_len)?;
-                Ok(self.check_data(bytes, 0))
+                let short = (tag.len() != self.tag_len).then_some(Outcome::BadTag);
+                Ok((shape, short.or_else(|| self.check_data(shape.bytes, iv.len()))))
             }
             Operands::Mac { iv, output, .. } => {
-                self.check_iv(iv)?;
-                self.check_output(output.len(), self.tag_len).map(|()| None)
+                let shape = self.check_digest(operands, output)?;
+                self.check_iv(iv).map(|()| (shape, None))
             }
-            Operands::Update { .. } => Ok(None),
+            Operands::Digest { output, .. } | Operands::Sign { output, .. } | Operands::Finish { output, .. } => {
+                self.check_digest(operands, output).map(|shape| (shape, None))
+            }
+            Operands::Derive { output, .. } => {
+                let shape = self.check_digest(operands, output)?;
+                Ok((shape, self.check_data(shape.bytes, 0)))
+            }
+            // As the tag of an AEAD.
+            Operands::Verify { signature, .. } => {
+                self.check_operation(Operation::Verify, ANY)?;
+                Ok((operands.shape(), (signature.len() != self.tag_len).then_some(Outcome::BadTag)))
+            }
+            Operands::Update { .. } => {
+                let shape = operands.shape();
+                self.check_operation(shape.operation, ANY).map(|()| (shape, None))
+            }
         }
+    }
+
+    #[inline(always)]
+    fn check_operation(&self, operation: Operation, of: u16) -> Result<(), Misuse> {
+        let may = (self.operations & of) >> operation as u16 & 1 == 1;
+        if may { Ok(()) } else { Err(self.wrong(operation)) }
+    }
+
+    #[inline(always)]
+    fn check_buffers(&self, operation: Operation, data: &Buffers<'_>) -> Result<Shape, Misuse> {
+        match data {
+            Buffers::InPlace(data) => Ok(Shape { operation, bytes: data.len(), in_place: true }),
+            Buffers::Separate { input, output } => {
+                self.check_output(output.len(), input.len())?;
+                Ok(Shape { operation, bytes: input.len(), in_place: false })
+            }
+        }
+    }
+
+    /// Operands that end in `output`, which has the length of a tag.
+    #[inline(always)]
+    fn check_digest(&self, operands: &Operands<'_>, output: &[u8]) -> Result<Shape, Misuse> {
+        let shape = operands.shape();
+        self.check_operation(shape.operation, ANY)?;
+        self.check_output(output.len(), self.tag_len).map(|()| shape)
     }
 
     #[inline(always)]
     pub(crate) fn check_iv(&self, iv: &[u8]) -> Result<(), Misuse> {
-        let Self { algorithm, iv: takes, .. } = *self;
-        if takes.allows(iv.len()) { Ok(()) } else { Err(Misuse::IvLength { algorithm, got: iv.len(), takes }) }
+        // Every algorithm that takes two lengths takes those between them.
+        let taken = iv.len().wrapping_sub(self.iv.min) <= self.iv_span;
+        if taken { Ok(()) } else { Err(self.wrong_iv(iv.len())) }
     }
 
     #[inline(always)]
@@ -105,10 +138,21 @@ impl Limits {
 
     #[inline(always)]
     fn check_data(&self, bytes: usize, iv: usize) -> Option<Outcome> {
+        let whole = bytes & self.within_block == 0 && bytes >= self.min_data;
+        if whole && (bytes <= self.short_data || self.is_long(bytes, iv)) { None } else { Some(Outcome::BadLength) }
+    }
+
+    /// Whether so many bytes, more than most have, are still allowed.
+    #[cold]
+    fn is_long(&self, bytes: usize, iv: usize) -> bool {
         // RFC 3610: a nonce of N bytes, from 7 on, leaves 15 - N.
         let max = if self.is_ccm { u64::MAX >> (8 * (iv - 7)) } else { self.max_data };
-        let good = bytes & self.within_block == 0 && bytes >= self.min_data && bytes as u64 <= max;
-        if good { None } else { Some(Outcome::BadLength) }
+        bytes as u64 <= max
+    }
+
+    #[cold]
+    fn wrong_iv(&self, got: usize) -> Misuse {
+        Misuse::IvLength { algorithm: self.algorithm, got, takes: self.iv }
     }
 
     #[cold]

@@ -1,11 +1,12 @@
 //! A thread's line to a device: a queue there, and what is in it.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use crate::driver::{Batch, Completions, DeviceQueue, DeviceSession};
 use crate::guard::survived;
 use crate::inbox::Inbox;
-use crate::job::{InFlight, List, lend};
+use crate::job::{InFlight, List, Loan};
 use crate::{Clock, Fault, Request};
 
 /// The only place that calls a [`DeviceQueue`].
@@ -47,15 +48,14 @@ impl Line {
     }
 
     /// Offers requests to the device; those that it has no room for stay in the list. Those that it did right away go to
-    /// `done`. An error is the end of this line.
+    /// `done`; whether that was all, and each [is done](crate::request::Body::is_done). An error is the end of this line.
     #[inline]
-    pub(crate) fn submit(&mut self, offered: &mut List, done: &mut List) -> Result<(), Fault> {
+    pub(crate) fn submit(&mut self, offered: &mut List, done: &mut List) -> Result<bool, Fault> {
         let Some(queue) = &mut self.queue else { return Err(Fault::Lost) };
         let mut batch = Batch::new(offered);
         // What the queue was about is dropped with it, so nobody sees it half-done.
         if survived(|| queue.submit(&mut batch)).is_ok() {
-            batch.settle(&mut self.flight, done);
-            return Ok(());
+            return Ok(batch.settle(&mut self.flight, done));
         }
         let mut back = List::new();
         batch.settle(&mut self.flight, &mut back);
@@ -107,29 +107,25 @@ impl Line {
     ) {
         let mut line = Line::new(queue);
         let home = Inbox::new();
-        lend(
-            requests,
-            |_| None,
-            &home,
-            |mut list| {
-                list.each(|handle| handle.send_to(session, None));
-                let mut done = List::new();
-                let end = clock.now().saturating_add(patience);
-                while !list.is_empty() || line.in_flight() > 0 {
-                    let offered = list.len();
-                    let came = line.submit(&mut list, &mut done).and_then(|()| line.poll(&mut done));
-                    let nothing = came == Ok(0) && list.len() == offered;
-                    if came.is_err() || nothing && clock.now() > end {
-                        line.take_back(&mut done);
-                        list.each(|handle| handle.body.finish(Err(Fault::failed("no answer in time"))));
-                        done.append(&mut list);
-                    } else if nothing {
-                        clock.wait(Some(end.saturating_add(1)));
-                    }
+        let Ok(loan) = Loan::of(requests, &home, |_, _| Ok::<_, Infallible>(None));
+        loan.run(|mut list| {
+            list.each(|handle| handle.send_to(session, None));
+            let mut done = List::new();
+            let end = clock.now().saturating_add(patience);
+            while !list.is_empty() || line.in_flight() > 0 {
+                let offered = list.len();
+                let came = line.submit(&mut list, &mut done).and_then(|_| line.poll(&mut done));
+                let nothing = came == Ok(0) && list.len() == offered;
+                if came.is_err() || nothing && clock.now() > end {
+                    line.take_back(&mut done);
+                    list.each(|handle| handle.body.finish(Err(Fault::failed("no answer in time"))));
+                    done.append(&mut list);
+                } else if nothing {
+                    clock.wait(Some(end.saturating_add(1)));
                 }
-                done
-            },
-        );
+            }
+            done
+        });
     }
 
     /// Takes back what the driver had in hand, besides what came `back` in the call. The fault is that of requests which it has
@@ -138,8 +134,8 @@ impl Line {
     fn panicked(&mut self, mut back: List, done: &mut List) -> Fault {
         self.take_back(&mut back);
         back.each(|handle| {
-            if handle.body.fault == Some(Fault::Lost) {
-                handle.body.fault = Some(Fault::Panicked);
+            if handle.body.fault() == Some(&Fault::Lost) {
+                handle.body.finish(Err(Fault::Panicked));
             }
         });
         done.append(&mut back);

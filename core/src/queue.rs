@@ -225,8 +225,8 @@ impl Queue {
         #[allow(unsafe_code)]
         let mut handle = unsafe { self.slots.put(submission, place as u32, self.sequence, inner, &self.inbox) };
         let ticket = Ticket { slot: handle.link.slot, sequence: self.sequence };
-        match inner.limits.check(&handle.body.operands, handle.link.shape) {
-            Ok(outcome) => handle.body.outcome = outcome,
+        match inner.limits.check(&handle.body.operands) {
+            Ok((_, outcome)) => handle.body.outcome = outcome,
             Err(misuse) => {
                 if let Some(Held { submission, .. }) = self.slots.take(handle) {
                     return Err(Rejected { submission, why: misuse.into() });

@@ -250,25 +250,6 @@ impl Operands<'_> {
         };
         Shape { operation, bytes: data.len(), in_place: matches!(data, Buffers::InPlace(_)) }
     }
-
-    /// The same operands for a shorter time.
-    #[inline]
-    pub fn reborrow(&mut self) -> Operands<'_> {
-        match self {
-            Operands::Cipher { operation, iv, data } => {
-                Operands::Cipher { operation: *operation, iv, data: data.reborrow() }
-            }
-            Operands::Seal { iv, aad, data, tag } => Operands::Seal { iv, aad, data: data.reborrow(), tag },
-            Operands::Open { iv, aad, data, tag } => Operands::Open { iv, aad, data: data.reborrow(), tag },
-            Operands::Digest { input, output } => Operands::Digest { input, output },
-            Operands::Mac { iv, input, output } => Operands::Mac { iv, input, output },
-            Operands::Sign { input, output } => Operands::Sign { input, output },
-            Operands::Verify { input, signature } => Operands::Verify { input, signature },
-            Operands::Derive { input, output } => Operands::Derive { input, output },
-            Operands::Update { stream, input } => Operands::Update { stream: &mut **stream, input },
-            Operands::Finish { stream, output } => Operands::Finish { stream: &mut **stream, output },
-        }
-    }
 }
 
 /// What of operands matters to a route.
@@ -313,15 +294,21 @@ pub(crate) const IN_DEVICE: u8 = 1;
 pub(crate) struct Body<'a> {
     pub(crate) operands: Operands<'a>,
     /// Of `Update` and `Finish`: where the state of the stream lives.
-    pub(crate) bound: Option<Bound>,
-    /// Of the same: set when a piece was lost.
-    pub(crate) broken: Option<&'a mut bool>,
-    /// How it ended; at most one of the two. (Not one `Result`: copying that costs more than the rest of a completion.)
+    pub(crate) bound: Option<Bound<'a>>,
+    /// How it ended, if a device says so.
     pub(crate) outcome: Option<Outcome>,
-    pub(crate) fault: Option<Fault>,
     pub(crate) route: Option<Route>,
-    /// Why no device gave an outcome, once all were asked.
-    pub(crate) error: Option<Box<Error>>,
+    /// Not there where it would be empty.
+    pub(crate) aside: Option<Box<Aside>>,
+}
+
+/// What there seldom is of a request. By itself, because every request is read and written from end to end.
+#[derive(Default)]
+pub(crate) struct Aside {
+    /// What the device said that failed to do it.
+    pub(crate) fault: Option<Fault>,
+    /// Why no device gave an outcome, of those that were asked until now.
+    pub(crate) error: Option<Error>,
     /// Of a request whose result will be verified.
     pub(crate) witness: Option<Box<Witness>>,
 }
@@ -337,20 +324,46 @@ impl Body<'_> {
     /// Forgets how it ended.
     #[inline]
     pub(crate) fn begin(&mut self) {
-        let Self { outcome, fault, route, error, witness, .. } = self;
-        (*outcome, *route) = (None, None);
-        // They seldom are there, and looking is cheaper than writing.
-        if fault.is_some() || error.is_some() || witness.is_some() {
-            (*fault, *error, *witness) = (None, None, None);
+        (self.outcome, self.route) = (None, None);
+        if self.aside.is_some() {
+            self.aside = None;
         }
+    }
+
+    /// Whether it ended well, with nothing left to look at.
+    #[inline]
+    pub(crate) fn is_done(&self) -> bool {
+        self.outcome == Some(Outcome::Done) && self.aside.is_none()
     }
 
     #[inline]
     pub(crate) fn finish(&mut self, result: Result<Outcome, Fault>) {
         match result {
             Ok(outcome) => self.outcome = Some(outcome),
-            Err(fault) => self.fault = Some(fault),
+            Err(fault) => self.fail(fault),
         }
+    }
+
+    #[cold]
+    fn fail(&mut self, fault: Fault) {
+        self.aside().fault = Some(fault);
+    }
+
+    /// To write something there.
+    #[cold]
+    pub(crate) fn aside(&mut self) -> &mut Aside {
+        self.aside.get_or_insert_default()
+    }
+
+    /// What the device said that failed to do it.
+    pub(crate) fn fault(&self) -> Option<&Fault> {
+        self.aside.as_ref()?.fault.as_ref()
+    }
+
+    /// Why no device gave an outcome. What else there is beside it is gone.
+    #[cold]
+    pub(crate) fn take_error(&mut self) -> Option<Error> {
+        self.aside.take()?.error
     }
 
     /// How a request of `algorithm` ended, whatever was tried. Takes the error.
@@ -361,15 +374,13 @@ impl Body<'_> {
 
     #[cold]
     fn failure(&mut self, algorithm: Algorithm) -> Error {
-        match self.error.take() {
-            Some(error) => *error,
-            None => Error::Device { algorithm, last: self.fault.take().unwrap_or(Fault::Lost) },
-        }
+        let Aside { fault, error, .. } = self.aside.take().map(|aside| *aside).unwrap_or_default();
+        error.unwrap_or_else(|| Error::Device { algorithm, last: fault.unwrap_or(Fault::Lost) })
     }
 
     /// What a device gave back.
     pub(crate) fn result(&self) -> Result<Outcome, Fault> {
-        self.outcome.ok_or_else(|| self.fault.clone().unwrap_or(Fault::Lost))
+        self.outcome.ok_or_else(|| self.fault().cloned().unwrap_or(Fault::Lost))
     }
 }
 
@@ -426,19 +437,18 @@ impl<'a> Request<'a> {
 
     /// The next piece of a stream's message. A batch of these feeds many streams side by side.
     pub fn update(stream: &'a mut Stream, input: &'a [u8]) -> Self {
-        let (device, bound, broken) = stream.parts();
-        Self::of_stream(Operands::Update { stream: device, input }, bound, broken)
+        let (device, bound) = stream.parts();
+        Self::new(Operands::Update { stream: device, input }, Some(bound))
     }
 
     /// The end of a stream's message; the stream then stands at the beginning of the next one.
     pub fn finish(stream: &'a mut Stream, output: &'a mut [u8]) -> Self {
-        let (device, bound, broken) = stream.parts();
-        Self::of_stream(Operands::Finish { stream: device, output }, bound, broken)
+        let (device, bound) = stream.parts();
+        Self::new(Operands::Finish { stream: device, output }, Some(bound))
     }
 
-    pub(crate) fn new(operands: Operands<'a>, bound: Option<Bound>) -> Self {
-        let body =
-            Body { operands, bound, broken: None, outcome: None, fault: None, route: None, error: None, witness: None };
+    pub(crate) fn new(operands: Operands<'a>, bound: Option<Bound<'a>>) -> Self {
+        let body = Body { operands, bound, outcome: None, route: None, aside: None };
         Self { body, state: AtomicU8::new(IDLE), link: Link::new() }
     }
 
@@ -448,12 +458,6 @@ impl<'a> Request<'a> {
         self.body.begin();
         (self.link.since, self.link.tried, self.link.shape) = (0, 0, shape);
         self.body.operands = operands;
-    }
-
-    pub(crate) fn of_stream(operands: Operands<'a>, bound: Bound, broken: &'a mut bool) -> Self {
-        let mut request = Self::new(operands, Some(bound));
-        request.body.broken = Some(broken);
-        request
     }
 
     /// Bytes of data.

@@ -1,21 +1,22 @@
 //! Sessions, and the two ways in which they run requests on the calling thread: direct and batch.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use zeroize::Zeroize;
 
 use crate::backlog::Sender;
-use crate::dispatch::Dispatcher;
+use crate::dispatch::{Crowd, Dispatcher};
 use crate::driver::{Buffers, Capability, DeviceSession, Operands};
 use crate::error::{Error, Fault, Misuse, Refusal, Result, Unsupported};
 use crate::gather::{self, Beginning, Presence};
 use crate::guard::guarded;
 use crate::inbox::Inbox;
-use crate::job::{List, lend};
+use crate::job::{List, Loan};
 use crate::limits::Limits;
 use crate::registry::Gantry;
-use crate::request::{Outcome, Request, Shape};
+use crate::request::{Body, Outcome, Request, Shape};
 use crate::route::{Ask, Company, Needs, Question, Reason, Route, Sizes, learned};
 use crate::stats::{Event, Site, Stats, Watch};
 use crate::stream::{AeadStream, CipherStream, Stream, check_bound};
@@ -50,6 +51,67 @@ impl Candidate {
     /// Whether the device has not declined the session.
     pub(crate) fn is_open(&self) -> bool {
         self.opened.get().is_none_or(std::result::Result::is_ok)
+    }
+}
+
+/// Why a device did not do a request that was for it.
+enum Setback {
+    /// There is none.
+    Nobody,
+    NotOpened {
+        place: usize,
+        why: Refusal,
+    },
+    Declined {
+        place: usize,
+        why: String,
+    },
+    Failed {
+        place: usize,
+        fault: Fault,
+        is_spoilt: bool,
+    },
+}
+
+/// What has gone wrong with a request until now.
+#[derive(Default)]
+pub(crate) struct Setbacks {
+    /// Bit n: candidate n did not do it.
+    pub(crate) tried: u64,
+    pub(crate) last: Option<Fault>,
+    /// What devices said that do not do this very request.
+    pub(crate) declined: Vec<String>,
+    /// Nobody is left, or nothing to ask for.
+    is_end: bool,
+}
+
+impl Setbacks {
+    pub(crate) fn new(tried: u64) -> Self {
+        Self { tried, ..Self::default() }
+    }
+
+    fn note(&mut self, setback: Setback) {
+        let place = match setback {
+            Setback::Nobody => {
+                self.is_end = true;
+                return;
+            }
+            Setback::NotOpened { place, why } => {
+                if let Refusal::Fault(fault) = why {
+                    self.last = Some(fault);
+                }
+                place
+            }
+            Setback::Declined { place, why } => {
+                self.declined.push(why);
+                place
+            }
+            Setback::Failed { place, fault, is_spoilt } => {
+                (self.last, self.is_end) = (Some(fault), is_spoilt);
+                place
+            }
+        };
+        self.tried |= 1 << place;
     }
 }
 
@@ -119,26 +181,26 @@ impl Session {
 
     /// Encrypts without integrity: `data` is one buffer, or a pair of input and output.
     pub fn encrypt<'a>(&self, iv: &[u8], data: impl Into<Buffers<'a>>) -> Result<()> {
-        let mut data = data.into();
-        self.run(Operands::Cipher { operation: Operation::Encrypt, iv, data: data.reborrow() })?.ok()
+        let data = data.into();
+        self.run(Operands::Cipher { operation: Operation::Encrypt, iv, data })?.ok()
     }
 
     /// Decrypts without integrity: `data` is one buffer, or a pair of input and output.
     pub fn decrypt<'a>(&self, iv: &[u8], data: impl Into<Buffers<'a>>) -> Result<()> {
-        let mut data = data.into();
-        self.run(Operands::Cipher { operation: Operation::Decrypt, iv, data: data.reborrow() })?.ok()
+        let data = data.into();
+        self.run(Operands::Cipher { operation: Operation::Decrypt, iv, data })?.ok()
     }
 
     /// Encrypts and authenticates: `data` is one buffer, or a pair of input and output; `tag` receives the tag.
     pub fn seal<'a>(&self, iv: &[u8], aad: &[u8], data: impl Into<Buffers<'a>>, tag: &mut [u8]) -> Result<()> {
-        let mut data = data.into();
-        self.run(Operands::Seal { iv, aad, data: data.reborrow(), tag })?.ok()
+        let data = data.into();
+        self.run(Operands::Seal { iv, aad, data, tag })?.ok()
     }
 
     /// Verifies and decrypts. With a bad tag the answer is an error, and the output is as it was or zeros.
     pub fn open<'a>(&self, iv: &[u8], aad: &[u8], data: impl Into<Buffers<'a>>, tag: &[u8]) -> Result<()> {
-        let mut data = data.into();
-        self.run(Operands::Open { iv, aad, data: data.reborrow(), tag })?.ok()
+        let data = data.into();
+        self.run(Operands::Open { iv, aad, data, tag })?.ok()
     }
 
     /// A message that arrives in pieces. `company` is the number of streams that the caller means to feed side by side:
@@ -182,7 +244,7 @@ impl Session {
     pub fn cipher_stream(&self, operation: Operation, iv: &[u8]) -> Result<CipherStream> {
         let mut nothing = [];
         let operands = Operands::Cipher { operation, iv, data: Buffers::InPlace(&mut nothing) };
-        self.inner.limits.check(&operands, operands.shape())?;
+        self.inner.limits.check(&operands)?;
         let (state, route) = self.inner.open_stream(operation, 1, |session| session.cipher_stream(operation, iv))?;
         Ok(CipherStream::new(self.inner.clone(), state, operation, route))
     }
@@ -205,15 +267,15 @@ impl Session {
             return Err(Misuse::Stream { algorithm, operation }.into()); // a stream steps by itself, or in a batch
         }
         let mut watch = self.inner.counters().watch(1);
-        let shape = operands.shape();
-        if let Some(outcome) = self.inner.limits.check(&operands, shape)? {
+        let (shape, outcome) = self.inner.limits.check(&operands)?;
+        if let Some(outcome) = outcome {
             watch.here().outcome(Site::nowhere(self.inner.params.algorithm(), shape.operation), outcome);
             return Ok(outcome);
         }
         if self.gathers(shape.operation, shape.bytes) {
             return self.inner.run_in_company(&mut operands, shape, &mut watch);
         }
-        self.inner.run_direct(&mut operands, &mut watch, 0, None, &mut None)
+        self.inner.run_direct(&mut operands, shape, &mut watch, &mut None)
     }
 
     /// Runs a batch on the calling thread and returns when every request has its outcome. Parts of the batch may go to
@@ -262,39 +324,44 @@ impl Inner {
     #[inline]
     fn process<'s>(&self, mixed: bool, owner: impl Fn(usize) -> &'s Inner, requests: &mut [Request<'_>]) -> Result<()> {
         let mut watch = self.counters().watch(requests.len());
-        for (place, request) in requests.iter_mut().enumerate() {
+        let here = watch.here();
+        let home = Inbox::new();
+        let mut dispatcher = Dispatcher::new(&home, Sender::default());
+        let (mut crowd, mut together) = (Crowd::new(mixed), true);
+        let loan = Loan::of(requests, &home, |place, request| {
             let (inner, body) = (owner(place), &mut request.body);
             body.begin();
-            let shape = body.operands.shape();
-            if let Some(bound) = body.bound {
+            let (shape, outcome) = inner.limits.check(&body.operands)?;
+            if let Some(bound) = &body.bound {
                 check_bound(shape.operation, bound, inner)?;
-                if body.broken.as_deref() == Some(&true) {
+                if *bound.broken {
                     return Err(Error::Device { algorithm: inner.params.algorithm(), last: Fault::Lost });
                 }
             }
-            if let Some(outcome) = inner.limits.check(&body.operands, shape)? {
-                watch.here().outcome(Site::nowhere(inner.params.algorithm(), shape.operation), outcome);
-                body.outcome = Some(outcome);
-            }
             request.link.shape = shape;
-        }
-        let home = Inbox::new();
-        let mut dispatcher = Dispatcher::new(&home, Sender::default());
-        lend(
-            requests,
-            |place| Some(owner(place)),
-            &home,
-            |list| {
-                let mut done = List::new();
+            if let Some(outcome) = outcome {
+                here.outcome(Site::nowhere(inner.params.algorithm(), shape.operation), outcome);
+                request.body.outcome = Some(outcome);
+            } else {
+                together = together && crowd.takes_in(self, request);
+            }
+            Ok::<_, Error>(Some(inner))
+        })?;
+        loan.run(|list| {
+            let mut done = List::new();
+            if together {
+                crowd.list = list;
+                dispatcher.send(self, crowd, &mut watch, &mut done);
+            } else {
                 dispatcher.send_all(self, list, mixed, &mut watch, &mut done);
-                dispatcher.finish(&self.gantry, &mut done);
-                done
-            },
-        );
+            }
+            dispatcher.finish(&self.gantry, &mut done);
+            done
+        });
         if dispatcher.amiss
-            && let Some(error) = requests.iter_mut().filter_map(|request| request.body.error.take()).last()
+            && let Some(error) = requests.iter_mut().filter_map(|request| request.body.take_error()).last()
         {
-            return Err(*error);
+            return Err(error);
         }
         Ok(())
     }
@@ -382,78 +449,120 @@ impl Inner {
         opened.as_ref().map_err(|why| why.clone().into())
     }
 
-    /// Runs one request, on one device after the other until one gives an outcome. `tried` are the candidates that failed
-    /// already, `last` is what the last of them said. `ran` becomes the last route.
+    /// Runs one request, on one device after the other until one gives an outcome. `ran` becomes the last route.
+    #[inline]
     pub(crate) fn run_direct(
         &self,
         operands: &mut Operands<'_>,
+        shape: Shape,
         watch: &mut Watch<'_>,
-        mut tried: u64,
-        mut last: Option<Fault>,
         ran: &mut Option<Route>,
     ) -> Result<Outcome> {
-        let shape = operands.shape();
-        let Shape { operation, bytes, .. } = shape;
-        let mut declined = Vec::new();
-        while let Some(route) = self.ask(&Question::one(shape, tried)) {
-            // Unless the policy was not offered that one.
-            let Some(place) = self.place(route.device).filter(|place| tried >> place & 1 == 0) else { break };
-            *ran = Some(route);
-            tried |= 1 << place;
-            let session = match self.opened(place) {
-                Ok(session) => session,
-                Err(Refusal::Fault(fault)) => {
-                    last = Some(fault);
-                    continue;
-                }
-                Err(Refusal::Unsupported(_)) => continue,
-            };
-            let site = self.site(route.device, operation);
-            watch.sent(site, route.reason, 1, bytes);
-            if last.is_some() {
-                watch.here().event(site, Event::Retried, 1);
-            }
-            let witness = self.witness(place, operands);
-            let started = route.measure.then(|| self.gantry.clock().now());
-            let result = if self.candidates[place].capability.direct {
-                guarded(|| session.run(operands.reborrow()))
-            } else {
-                self.run_by_queue(route.device, operands.reborrow())
-            };
-            if let Some(started) = started {
-                let what = (self.params.algorithm(), operation);
-                learned::learn(&self.gantry, what, (route.device, route.reason), (1, bytes), started, 0, None);
-            }
-            watch.back(site, 1);
-            watch.here().result(site, &result);
-            match result {
-                Ok(outcome) => return Ok(self.verified(witness, site, operands, outcome, route.device)),
-                Err(Fault::Declined(why)) => {
-                    declined.push(format!("{}: {why}", self.gantry.devices()[route.device].name()));
-                }
-                Err(fault) => {
-                    self.quarantine(route.device, site);
-                    let is_spoilt = fault.spoils(shape);
-                    last = Some(fault);
-                    if is_spoilt {
-                        break;
-                    }
-                }
+        self.attempt(operands, shape, watch, (0, false), ran).or_else(|setback| {
+            let mut setbacks = Setbacks::new(0);
+            setbacks.note(setback);
+            self.run_after(setbacks, operands, shape, watch, ran)
+        })
+    }
+
+    /// The same after what has gone wrong before.
+    #[cold]
+    pub(crate) fn run_after(
+        &self,
+        mut setbacks: Setbacks,
+        operands: &mut Operands<'_>,
+        shape: Shape,
+        watch: &mut Watch<'_>,
+        ran: &mut Option<Route>,
+    ) -> Result<Outcome> {
+        while !setbacks.is_end {
+            match self.attempt(operands, shape, watch, (setbacks.tried, setbacks.last.is_some()), ran) {
+                Ok(outcome) => return Ok(outcome),
+                Err(setback) => setbacks.note(setback),
             }
         }
-        Err(self.nobody(operation, last, declined))
+        Err(self.nobody(shape.operation, setbacks.last, setbacks.declined))
+    }
+
+    /// Runs one request on the device that comes first for it, of those that have not been `tried`; whether one of these has failed.
+    #[inline(always)]
+    fn attempt(
+        &self,
+        operands: &mut Operands<'_>,
+        shape: Shape,
+        watch: &mut Watch<'_>,
+        (tried, again): (u64, bool),
+        ran: &mut Option<Route>,
+    ) -> std::result::Result<Outcome, Setback> {
+        let Some(route) = self.ask(&Question::one(shape, tried)) else { return Err(Setback::Nobody) };
+        // Unless the policy was not offered that one.
+        let Some(place) = self.place(route.device).filter(|place| tried >> place & 1 == 0) else {
+            return Err(Setback::Nobody);
+        };
+        *ran = Some(route);
+        let session = match self.opened(place) {
+            Ok(session) => session,
+            Err(why) => return Err(Setback::NotOpened { place, why }),
+        };
+        let site = self.site(route.device, shape.operation);
+        watch.sent(site, route.reason, 1, shape.bytes);
+        if again {
+            watch.here().event(site, Event::Retried, 1);
+        }
+        let witness = self.witness(place, operands);
+        let started = route.measure.then(|| self.gantry.clock().now());
+        let result = if self.candidates[place].capability.direct {
+            guarded(|| session.run(operands.reborrow()))
+        } else {
+            self.run_by_queue(route.device, operands.reborrow())
+        };
+        if let Some(started) = started {
+            let what = (self.params.algorithm(), shape.operation);
+            learned::learn(&self.gantry, what, (route.device, route.reason), (1, shape.bytes), started, 0, None);
+        }
+        watch.back(site, 1);
+        match result {
+            Ok(Outcome::Done) if witness.is_none() => Ok(Outcome::Done),
+            Ok(outcome) => {
+                watch.here().outcome(site, outcome);
+                Ok(self.verified(witness, site, operands, outcome, route.device))
+            }
+            Err(fault) => Err(self.failed(place, site, shape, fault)),
+        }
+    }
+
+    /// Counts what a device says of itself that did not do a request, and puts it into quarantine if it is not well.
+    #[cold]
+    fn failed(&self, place: usize, site: Site, shape: Shape, fault: Fault) -> Setback {
+        self.counters().here().fault(site, &fault);
+        let device = self.candidates[place].device;
+        if let Fault::Declined(why) = fault {
+            return Setback::Declined { place, why: format!("{}: {why}", self.gantry.devices()[device].name()) };
+        }
+        self.quarantine(device, site);
+        Setback::Failed { place, is_spoilt: fault.spoils(shape), fault }
     }
 
     /// A copy of a request that is to be verified, before the device at `place` has it.
     #[inline]
     pub(crate) fn witness(&self, place: usize, operands: &Operands<'_>) -> Option<Box<Witness>> {
-        if !verify::is_due(self.gantry.verifies()) {
-            return None;
-        }
+        let every = self.gantry.verifies();
+        if every == 0 || !verify::is_due(every) { None } else { self.summon(place, operands) }
+    }
+
+    #[cold]
+    fn summon(&self, place: usize, operands: &Operands<'_>) -> Option<Box<Witness>> {
         let device = &self.gantry.devices()[self.candidates[place].device];
         // Of a signature that is another one each time, nothing can be said without the public key.
         let compares = !(self.params.algorithm().info().randomized && operands.operation() == Operation::Sign);
         (compares && device.class() != verify::REFERENCE).then(|| Witness::of(operands).map(Box::new))?
+    }
+
+    /// Keeps a [`witness`](Self::witness) beside a request.
+    pub(crate) fn attest(&self, place: usize, body: &mut Body<'_>) {
+        if let Some(witness) = self.witness(place, &body.operands) {
+            body.aside().witness = Some(witness);
+        }
     }
 
     /// The outcome of a request after a second look, if there is a witness.
@@ -506,16 +615,12 @@ impl Inner {
         let home = Inbox::new();
         let mut dispatcher = Dispatcher::new(&home, Sender::default());
         request.link.shape = shape;
-        lend(
-            std::slice::from_mut(request),
-            |_| Some(self),
-            &home,
-            |list| {
-                let mut done = List::new();
-                work(&mut dispatcher, list, &home, &mut done);
-                done
-            },
-        );
+        let Ok(loan) = Loan::of(std::slice::from_mut(request), &home, |_, _| Ok::<_, Infallible>(Some(self)));
+        loan.run(|list| {
+            let mut done = List::new();
+            work(&mut dispatcher, list, &home, &mut done);
+            done
+        });
     }
 
     fn open_stream<S>(

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::driver::{self, Buffers, DigestStream, Operands};
+use crate::driver::{self, Buffers, DigestStream};
 use crate::error::{Error, Fault, Result};
 use crate::gather;
 use crate::guard::guarded;
@@ -25,10 +25,11 @@ pub struct Stream {
 }
 
 /// Which session and which device a stream belongs to.
-#[derive(Clone, Copy)]
-pub(crate) struct Bound {
+pub(crate) struct Bound<'a> {
     pub(crate) session: *const Inner,
     pub(crate) route: Route,
+    /// Set when a piece was lost.
+    pub(crate) broken: &'a mut bool,
 }
 
 impl Stream {
@@ -36,9 +37,9 @@ impl Stream {
         Self { session, state, route, broken: false }
     }
 
-    pub(crate) fn parts(&mut self) -> (&mut dyn DigestStream, Bound, &mut bool) {
-        let bound = Bound { session: Arc::as_ptr(&self.session), route: self.route };
-        (&mut *self.state, bound, &mut self.broken)
+    pub(crate) fn parts(&mut self) -> (&mut dyn DigestStream, Bound<'_>) {
+        let Self { session, state, route, broken } = self;
+        (&mut **state, Bound { session: Arc::as_ptr(session), route: *route, broken })
     }
 
     /// Takes the next piece, of any length.
@@ -65,10 +66,8 @@ impl Stream {
     /// Takes the next piece together with so many pieces and messages of other threads, if they come.
     pub(crate) fn meet(&mut self, company: usize, input: &[u8]) -> Result<()> {
         let shape = self.shape(input);
-        let Self { session, state, route, broken } = self;
-        let bound = Bound { session: Arc::as_ptr(session), route: *route };
-        let request = Request::of_stream(Operands::Update { stream: &mut **state, input }, bound, broken);
-        session.gather(company, request, shape).map(drop)
+        let session = self.session.clone();
+        session.gather(company, Request::update(self, input), shape).map(drop)
     }
 
     /// Whether its device works on several at a time.
@@ -310,7 +309,7 @@ fn follow(
 }
 
 /// The state of a stream never leaves its session's device: a wrong pairing is a mistake of the caller.
-pub(crate) fn check_bound(operation: Operation, bound: Bound, session: &Inner) -> std::result::Result<(), Misuse> {
+pub(crate) fn check_bound(operation: Operation, bound: &Bound<'_>, session: &Inner) -> std::result::Result<(), Misuse> {
     if std::ptr::eq(bound.session, session) {
         return Ok(());
     }

@@ -12,6 +12,7 @@
 
 #![allow(clippy::cast_precision_loss, reason = "times that fit into 24 bits or need no more")]
 
+use std::convert::Infallible;
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError, TryLockError};
@@ -20,7 +21,7 @@ use super::cost::{BYTES, Grid, REQUESTS};
 use crate::driver::{Capability, DeviceSession};
 use crate::guard::guarded;
 use crate::inbox::Inbox;
-use crate::job::{List, lend};
+use crate::job::{List, Loan};
 use crate::line::Line;
 use crate::{Algorithm, Clock, Gantry, Operation, RegisteredDevice, Request, SessionParams};
 
@@ -342,54 +343,50 @@ fn run_group(
 ) -> Result<(u64, u64), Unfit> {
     let (mut wall, mut busy, mut fault) = (0, 0, false);
     for request in group.iter_mut() {
-        (request.body.outcome, request.body.fault) = (None, None);
+        request.body.begin();
         request.link.shape = request.body.operands.shape();
     }
     let home = Inbox::new();
-    lend(
-        group,
-        |_| None,
-        &home,
-        |mut list| {
-            list.each(|handle| handle.send_to(session, None));
-            let mut done = List::new();
-            let start = clock.now();
-            let mut before = start;
-            let Ok(queue) = device.take_queue() else { return list };
-            let mut line = Line::new(queue);
-            loop {
-                let (offered, came) = (list.len(), done.len());
-                let mut end = line.submit(&mut list, &mut done);
-                if line.in_flight() > 0 {
-                    end = end.and_then(|()| line.poll(&mut done).map(|_| ()));
-                }
-                let over = list.is_empty() && line.in_flight() == 0;
-                let moved = list.len() < offered || done.len() > came;
-                if over && let Some(queue) = std::mem::replace(&mut line, Line::closed()).into_queue() {
-                    device.put_queue(queue);
-                }
-                let now = clock.now();
-                if moved {
-                    busy += now.saturating_sub(before);
-                }
-                if over {
-                    wall = now.saturating_sub(start);
-                    break;
-                }
-                if end.is_err() || now.saturating_sub(start) > PATIENCE {
-                    fault = true;
-                    line.take_back(&mut done);
-                    done.append(&mut list);
-                    break;
-                }
-                if !moved {
-                    clock.wait(Some(start.saturating_add(PATIENCE + 1)));
-                }
-                before = clock.now();
+    let Ok(loan) = Loan::of(group, &home, |_, _| Ok::<_, Infallible>(None));
+    loan.run(|mut list| {
+        list.each(|handle| handle.send_to(session, None));
+        let mut done = List::new();
+        let start = clock.now();
+        let mut before = start;
+        let Ok(queue) = device.take_queue() else { return list };
+        let mut line = Line::new(queue);
+        loop {
+            let (offered, came) = (list.len(), done.len());
+            let mut end = line.submit(&mut list, &mut done);
+            if line.in_flight() > 0 {
+                end = end.and_then(|_| line.poll(&mut done).map(|_| true));
             }
-            done
-        },
-    );
+            let over = list.is_empty() && line.in_flight() == 0;
+            let moved = list.len() < offered || done.len() > came;
+            if over && let Some(queue) = std::mem::replace(&mut line, Line::closed()).into_queue() {
+                device.put_queue(queue);
+            }
+            let now = clock.now();
+            if moved {
+                busy += now.saturating_sub(before);
+            }
+            if over {
+                wall = now.saturating_sub(start);
+                break;
+            }
+            if end.is_err() || now.saturating_sub(start) > PATIENCE {
+                fault = true;
+                line.take_back(&mut done);
+                done.append(&mut list);
+                break;
+            }
+            if !moved {
+                clock.wait(Some(start.saturating_add(PATIENCE + 1)));
+            }
+            before = clock.now();
+        }
+        done
+    });
     fault |= group.iter().any(|request| request.body.outcome.is_none());
     if fault { Err(Unfit) } else { Ok((wall, busy)) }
 }
