@@ -106,7 +106,7 @@ impl Inner {
         let presence = self.presence(shape);
         match presence.company() {
             Some(company) => self.gather(company, Request::new(operands.reborrow(), None), shape),
-            None => self.run_direct(operands, shape, watch, &mut None),
+            None => self.run_direct(operands, shape, watch),
         }
     }
 

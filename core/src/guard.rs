@@ -7,7 +7,12 @@ use crate::Fault;
 /// What `call` answers; a panic is [`Fault::Panicked`].
 #[inline]
 pub(crate) fn guarded<T, E: From<Fault>>(call: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
-    survived(call).unwrap_or_else(|fault| Err(fault.into()))
+    // Not one `Result`, of which every byte would be copied, written or not.
+    let mut error = None;
+    match survived(|| call().map_err(|said| error = Some(said)).ok()) {
+        Ok(answer) => answer.ok_or_else(|| error.expect("there is an answer or an error")),
+        Err(fault) => Err(fault.into()),
+    }
 }
 
 /// The same for a call that cannot fail.

@@ -275,7 +275,7 @@ impl Session {
         if self.gathers(shape.operation, shape.bytes) {
             return self.inner.run_in_company(&mut operands, shape, &mut watch);
         }
-        self.inner.run_direct(&mut operands, shape, &mut watch, &mut None)
+        self.inner.run_direct(&mut operands, shape, &mut watch)
     }
 
     /// Runs a batch on the calling thread and returns when every request has its outcome. Parts of the batch may go to
@@ -449,23 +449,22 @@ impl Inner {
         opened.as_ref().map_err(|why| why.clone().into())
     }
 
-    /// Runs one request, on one device after the other until one gives an outcome. `ran` becomes the last route.
+    /// Runs one request, on one device after the other until one gives an outcome.
     #[inline]
     pub(crate) fn run_direct(
         &self,
         operands: &mut Operands<'_>,
         shape: Shape,
         watch: &mut Watch<'_>,
-        ran: &mut Option<Route>,
     ) -> Result<Outcome> {
-        self.attempt(operands, shape, watch, (0, false), ran).or_else(|setback| {
+        self.attempt(operands, shape, watch, (0, false), |_| {}).or_else(|setback| {
             let mut setbacks = Setbacks::new(0);
             setbacks.note(setback);
-            self.run_after(setbacks, operands, shape, watch, ran)
+            self.run_after(setbacks, operands, shape, watch, &mut None)
         })
     }
 
-    /// The same after what has gone wrong before.
+    /// The same after what has gone wrong before. `ran` becomes the last route.
     #[cold]
     pub(crate) fn run_after(
         &self,
@@ -476,7 +475,9 @@ impl Inner {
         ran: &mut Option<Route>,
     ) -> Result<Outcome> {
         while !setbacks.is_end {
-            match self.attempt(operands, shape, watch, (setbacks.tried, setbacks.last.is_some()), ran) {
+            match self
+                .attempt(operands, shape, watch, (setbacks.tried, setbacks.last.is_some()), |route| *ran = Some(route))
+            {
                 Ok(outcome) => return Ok(outcome),
                 Err(setback) => setbacks.note(setback),
             }
@@ -492,14 +493,14 @@ impl Inner {
         shape: Shape,
         watch: &mut Watch<'_>,
         (tried, again): (u64, bool),
-        ran: &mut Option<Route>,
+        ran: impl FnOnce(Route),
     ) -> std::result::Result<Outcome, Setback> {
         let Some(route) = self.ask(&Question::one(shape, tried)) else { return Err(Setback::Nobody) };
         // Unless the policy was not offered that one.
         let Some(place) = self.place(route.device).filter(|place| tried >> place & 1 == 0) else {
             return Err(Setback::Nobody);
         };
-        *ran = Some(route);
+        ran(route);
         let session = match self.opened(place) {
             Ok(session) => session,
             Err(why) => return Err(Setback::NotOpened { place, why }),
@@ -511,10 +512,11 @@ impl Inner {
         }
         let witness = self.witness(place, operands);
         let started = route.measure.then(|| self.gantry.clock().now());
+        let failed = |fault| self.failed(place, site, shape, fault);
         let result = if self.candidates[place].capability.direct {
-            guarded(|| session.run(operands.reborrow()))
+            guarded(|| session.run(operands.reborrow())).map_err(failed)
         } else {
-            self.run_by_queue(route.device, operands.reborrow())
+            self.run_by_queue(route.device, operands.reborrow()).map_err(failed)
         };
         if let Some(started) = started {
             let what = (self.params.algorithm(), shape.operation);
@@ -527,7 +529,7 @@ impl Inner {
                 watch.here().outcome(site, outcome);
                 Ok(self.verified(witness, site, operands, outcome, route.device))
             }
-            Err(fault) => Err(self.failed(place, site, shape, fault)),
+            failed => failed,
         }
     }
 
