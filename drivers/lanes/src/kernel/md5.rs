@@ -34,14 +34,17 @@ impl Hash for Md5 {
     unsafe fn compress<V: Vector<Word = u32>>(state: &mut [V; 8], words: [V; 16], _: &mut Ahead<V>) {
         let [mut a, mut b, mut c, mut d, ..] = *state;
         let t = opaque(&T);
+        // SAFETY: the caller promises the instructions of `V`. (Not known to be zero: see below.)
+        let zero = unsafe { V::splat(*opaque(&0)) };
 
         // One step; `mix` is the function of the round, `word` the message word, `s` the rotation.
         macro_rules! step {
             ($mix:ident, $a:ident, $b:ident, $c:ident, $d:ident, $t:expr, $word:expr, $s:literal) => {
                 // SAFETY: the caller promises the instructions of `V`.
                 let constant = unsafe { V::splat(t[$t]) };
-                // The sum of the two operands that are known early comes first: the chain runs through `mix`.
-                let sum = $a.add(words[$word].add(constant));
+                // The sum of what is known early comes first: the chain runs through `mix`. The compiler would add the constant last,
+                // in the chain, if it knew that `or` changes nothing. (16 messages on Zen 4: 8.6 GB/s against 7.6.)
+                let sum = $a.add(words[$word].add(constant)).or(zero);
                 $a = sum.add(step!(@ $mix, $b, $c, $d)).rotate_left::<$s>().add($b);
             };
             (@ f, $b:ident, $c:ident, $d:ident) => { $b.choose($c, $d) };
