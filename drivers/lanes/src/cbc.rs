@@ -290,7 +290,7 @@ impl<'a, const N: usize> Lanes for CbcLanes<'a, N> {
         self.0.shadow(idle, busy);
     }
 
-    fn advance(&mut self, blocks: usize) {
+    fn advance(&mut self, blocks: usize, _end: bool) {
         self.0.advance(blocks);
     }
 
@@ -435,7 +435,7 @@ impl<'a, const N: usize> Lanes for CmacLanes<'a, N> {
         self.chains.shadow(idle, busy);
     }
 
-    fn advance(&mut self, blocks: usize) {
+    fn advance(&mut self, blocks: usize, _end: bool) {
         self.chains.advance(blocks);
     }
 

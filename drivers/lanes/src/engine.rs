@@ -34,8 +34,9 @@ pub(crate) trait Lanes {
     /// Lets an idle lane do the work of a busy one once more, so that it has something valid to read.
     fn shadow(&mut self, idle: usize, busy: usize);
 
-    /// Advances all lanes; each has this many blocks left in its segment.
-    fn advance(&mut self, blocks: usize);
+    /// Advances all lanes; each has this many blocks left in its segment, and with `end` none of the busy ones has more. Then they may
+    /// go through segments that follow, too, as long as [`next`](Self::next) knows.
+    fn advance(&mut self, blocks: usize, end: bool);
 
     /// Advances these lanes only, no more than [`few`](Self::few); each has this many blocks left in its segment.
     fn advance_few(&mut self, lanes: &[usize], blocks: usize);
@@ -49,36 +50,35 @@ pub(crate) fn run<L: Lanes>(lanes: &mut L, jobs: impl Iterator<Item = L::Job>) {
     let left = &mut left[..lanes.lanes()];
     let mut step = 0;
     loop {
-        let mut busy = 0;
-        let mut some = 0;
-        let mut shortest = usize::MAX;
         for (lane, blocks) in left.iter_mut().enumerate() {
             if *blocks > step {
                 *blocks -= step;
-            } else {
-                // The segment is done, or the lane was idle.
-                *blocks = if *blocks > 0 { lanes.next(lane) } else { 0 };
-                if *blocks == 0 {
-                    *blocks = refill(lanes, lane, &mut jobs);
-                }
-                if *blocks == 0 {
-                    continue;
-                }
+                continue;
             }
-            busy += 1;
-            some = lane;
-            shortest = shortest.min(*blocks);
+            // The segment is done, or the lane was idle.
+            *blocks = if *blocks > 0 { lanes.next(lane) } else { 0 };
+            if *blocks == 0 {
+                *blocks = refill(lanes, lane, &mut jobs);
+            }
+        }
+        // A loop of its own, which the compiler keeps in registers.
+        let (mut busy, mut longest) = (0, 0);
+        step = usize::MAX;
+        for &blocks in left.iter() {
+            busy += usize::from(blocks > 0);
+            longest = longest.max(blocks);
+            step = step.min(if blocks > 0 { blocks } else { usize::MAX });
         }
         if busy < lanes.break_even() {
             return run_few(lanes, left);
         }
         if busy < left.len() {
+            let some = left.iter().position(|blocks| *blocks > 0).unwrap_or(0);
             for (lane, _) in left.iter().enumerate().filter(|(_, blocks)| **blocks == 0) {
                 lanes.shadow(lane, some);
             }
         }
-        lanes.advance(shortest);
-        step = shortest;
+        lanes.advance(step, step == longest);
     }
 }
 

@@ -1,13 +1,12 @@
 //! Hash functions and HMAC on lanes: messages, streams, padding.
 
+use core::mem::MaybeUninit;
+
 use zeroize::Zeroize;
 
 use crate::engine::{self, Lanes, MAX_FEW, MAX_LANES};
-use crate::kernel::{Hash, Kernels};
+use crate::kernel::{Hash, Kernels, MAX_BLOCK, Outer, Segment};
 use crate::vector::Word;
-
-/// Largest block of any hash function (SHA-512).
-const MAX_BLOCK: usize = 128;
 
 /// Where every message of a session starts, and how it ends. For HMAC this is the key: the chaining values behind the
 /// inner and the outer key block.
@@ -15,10 +14,7 @@ pub(crate) struct Start<H: Hash> {
     chain: [H::Word; 8],
     /// Bytes behind the chaining value: none, or HMAC's inner key block.
     absorbed: u64,
-    /// The chaining value behind HMAC's outer key block.
-    outer: Option<[H::Word; 8]>,
-    /// HMAC's outer block, padded, without the digest. No hash function's digest needs a second one.
-    frame: [u8; MAX_BLOCK],
+    outer: Option<Outer<H>>,
     /// Bytes of the untruncated result.
     digest: usize,
 }
@@ -26,7 +22,7 @@ pub(crate) struct Start<H: Hash> {
 impl<H: Hash> Start<H> {
     /// A plain digest of `digest` bytes.
     pub(crate) fn digest(initial: [H::Word; 8], digest: usize) -> Self {
-        Start { chain: initial, absorbed: 0, outer: None, frame: [0; MAX_BLOCK], digest }
+        Start { chain: initial, absorbed: 0, outer: None, digest }
     }
 
     /// HMAC (RFC 2104) with a key of any length. Leaves copies of the key on the stack, for [`wiped`](crate::wipe::wiped).
@@ -44,10 +40,9 @@ impl<H: Hash> Start<H> {
             chain
         };
         let (chain, outer) = (behind(0x36), behind(0x5c));
-        let mut frame = [0; 2 * MAX_BLOCK];
-        pad::<H>(&mut frame, digest, (H::BLOCK + digest) as u64);
-        let [frame, _] = *frame.as_chunks().0 else { unreachable!("two halves") };
-        Start { chain, absorbed: H::BLOCK as u64, outer: Some(outer), frame, digest }
+        let (_, padded) = padding::<H>(digest, (H::BLOCK + digest) as u64);
+        let [frame, _] = *padded.as_chunks().0 else { unreachable!("two halves") };
+        Start { chain, absorbed: H::BLOCK as u64, outer: Some(Outer { chain: outer, frame, digest }), digest }
     }
 }
 
@@ -62,14 +57,16 @@ impl<H: Hash> Start<H> {
             }
             bytes
         };
-        [&self.chain].into_iter().chain(&self.outer).map(bytes).collect()
+        [&self.chain].into_iter().chain(self.outer.as_ref().map(|outer| &outer.chain)).map(bytes).collect()
     }
 }
 
 impl<H: Hash> Drop for Start<H> {
     fn drop(&mut self) {
         self.chain.zeroize();
-        self.outer.zeroize();
+        if let Some(outer) = &mut self.outer {
+            outer.chain.zeroize();
+        }
     }
 }
 
@@ -121,7 +118,7 @@ pub(crate) fn run_one<H: Hash>(kernels: Kernels<H>, job: Job<'_, H>) {
 }
 
 /// What comes next in a lane.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 enum Stage {
     /// The whole blocks of the input.
     Body,
@@ -150,198 +147,143 @@ struct Lane<'a, H: Hash> {
     count: u64,
 }
 
-/// The padded tail of a message, or HMAC's outer block.
-type TailBlocks = [u8; 2 * MAX_BLOCK];
+/// The padded tail of a message, or HMAC's outer block: as much of it as the segment has blocks.
+type TailBlocks = [MaybeUninit<u8>; 2 * MAX_BLOCK];
 
-impl<'a, H: Hash> Lane<'a, H> {
-    /// Begins a job. Answers with the lane and with its first segment, as `next` does.
-    #[inline(always)]
-    fn start(job: Job<'a, H>, mut chain: Column<'_, H>, tail: &mut TailBlocks) -> (Self, (*const u8, usize)) {
-        let Job { start, mut stream, input, output } = job;
-        let mut head = END;
-        let mut rest = input;
-        let mut count = start.absorbed;
-        match &mut stream {
-            None => chain.set(&start.chain),
-            Some(stream) => {
-                chain.set(&stream.chain);
-                count = stream.count;
-                let buffered = (count % H::BLOCK as u64) as usize;
-                if buffered > 0 {
-                    // Fill up the block. If it is not full then, this was all of the input.
-                    let piece;
-                    (piece, rest) = input.split_at(input.len().min(H::BLOCK - buffered));
-                    stream.buffer[buffered..buffered + piece.len()].copy_from_slice(piece);
-                    if buffered + piece.len() == H::BLOCK {
-                        head = (stream.buffer.as_ptr(), 1);
-                    }
-                }
-            }
-        }
-        count += input.len() as u64;
-        let (body, rest) = rest.split_at(rest.len() / H::BLOCK * H::BLOCK);
-        let mut lane = Lane { start, stream, output, stage: Stage::Body, body, rest, tail: 0, count };
-        if lane.output.is_some() {
-            let left = (count % H::BLOCK as u64) as usize;
-            lane.tail = pad::<H>(tail, left, count);
-            // Either the rest of the input starts a block, or all of it went into the stream's buffer.
-            let source = match &lane.stream {
-                Some(stream) if rest.len() < left => &stream.buffer[..left],
-                _ => rest,
-            };
-            tail[..left].copy_from_slice(source);
-        }
-        let first = if head.1 > 0 { head } else { lane.next(chain, tail) };
-        (lane, first)
-    }
+/// A run of whole blocks: its first byte, and how many there are.
+type Run = (*const u8, usize);
 
-    /// The next segment, as its first byte and its blocks; no blocks at the end of the job. `chain` is the lane's column of
-    /// chaining values, behind all segments so far; `tail` belongs to the lane.
-    #[inline(always)]
-    fn next(&mut self, mut chain: Column<'_, H>, tail: &mut TailBlocks) -> (*const u8, usize) {
-        if let Stage::Body = self.stage {
-            self.stage = Stage::Tail;
-            if !self.body.is_empty() {
-                return (self.body.as_ptr(), self.body.len() / H::BLOCK);
-            }
+/// No segment is left.
+const END: Run = (core::ptr::null(), 0);
+
+impl<H: Hash> Stream<H> {
+    /// Fills up the block that is begun with the first bytes of `input`. Answers with that block, if it is full now, and with the
+    /// rest of the input.
+    #[inline(never)]
+    fn fill_up<'i>(&mut self, input: &'i [u8]) -> (Run, &'i [u8]) {
+        let buffered = (self.count % H::BLOCK as u64) as usize;
+        if buffered == 0 {
+            return (END, input);
         }
-        match self.stage {
-            Stage::Body | Stage::Tail if self.output.is_some() => {
-                self.stage = if self.start.outer.is_some() { Stage::Outer } else { Stage::Digest };
-                return (tail.as_ptr(), self.tail);
-            }
-            Stage::Body | Stage::Tail => {
-                if let Some(stream) = &mut self.stream {
-                    stream.buffer[..self.rest.len()].copy_from_slice(self.rest);
-                    stream.chain = chain.get();
-                    stream.count = self.count;
-                }
-            }
-            Stage::Outer => {
-                tail[..H::BLOCK].copy_from_slice(&self.start.frame[..H::BLOCK]);
-                chain.write(&mut tail[..self.start.digest]);
-                if let Some(outer) = &self.start.outer {
-                    chain.set(outer);
-                }
-                self.stage = Stage::Digest;
-                return (tail.as_ptr(), 1);
-            }
-            Stage::Digest => {
-                if let Some(output) = &mut self.output {
-                    chain.write(output);
-                }
-                if let Some(stream) = &mut self.stream {
-                    stream.chain = self.start.chain;
-                    stream.count = self.start.absorbed;
-                    stream.buffer.zeroize();
-                }
-            }
-        }
-        END
+        let (piece, rest) = input.split_at(input.len().min(H::BLOCK - buffered));
+        let end = buffered + piece.len();
+        self.buffer[buffered..end].copy_from_slice(piece);
+        (if end == H::BLOCK { (self.buffer.as_ptr(), 1) } else { END }, rest)
     }
 }
 
-/// No segment is left.
-const END: (*const u8, usize) = (core::ptr::null(), 0);
-
 /// Makes the padding of a message of `count` bytes whose last `left` bytes belong in front of it. Returns the blocks of both.
+#[inline(always)]
 fn pad<H: Hash>(tail: &mut TailBlocks, left: usize, count: u64) -> usize {
     let blocks = if left < H::BLOCK - H::LENGTH_FIELD { 1 } else { 2 };
     let end = blocks * H::BLOCK;
     // Two sizes that the compiler knows, not one that it does not.
+    let zero = MaybeUninit::new(0);
     if blocks == 1 {
-        tail[..H::BLOCK].fill(0);
+        tail[..H::BLOCK].fill(zero);
     } else {
-        tail[..2 * H::BLOCK].fill(0);
+        tail[..2 * H::BLOCK].fill(zero);
     }
-    tail[left] = 0x80;
+    tail[left].write(0x80);
     // The length in bits is kept modulo 2^64 by MD5 and cannot be longer for SHA-1 and SHA-256; SHA-512 has 128 bits.
     let bits = u128::from(count) << 3;
+    let field = &mut tail[end - H::LENGTH_FIELD..end];
     if H::BIG_ENDIAN {
-        let bits = bits.to_be_bytes();
-        tail[end - H::LENGTH_FIELD..end].copy_from_slice(&bits[16 - H::LENGTH_FIELD..]);
+        field.write_copy_of_slice(&bits.to_be_bytes()[16 - H::LENGTH_FIELD..]);
     } else {
-        tail[end - H::LENGTH_FIELD..end].copy_from_slice(&bits.to_le_bytes()[..H::LENGTH_FIELD]);
+        field.write_copy_of_slice(&bits.to_le_bytes()[..H::LENGTH_FIELD]);
     }
     blocks
 }
 
-/// The chaining value of one lane among those of all lanes.
-struct Column<'a, H: Hash> {
-    words: &'a mut [H::Word],
-    lane: usize,
-    stride: usize,
+/// What [`pad`] writes and returns, on zeros.
+fn padding<H: Hash>(left: usize, count: u64) -> (usize, [u8; 2 * MAX_BLOCK]) {
+    let mut tail = [MaybeUninit::new(0); 2 * MAX_BLOCK];
+    let blocks = pad::<H>(&mut tail, left, count);
+    // SAFETY: all of it was written.
+    (blocks, tail.map(|byte| unsafe { byte.assume_init() }))
 }
 
-impl<H: Hash> Column<'_, H> {
+/// The chaining values of at most `N` lanes, word-major: word `i` of lane `l` at `[i][l]`.
+struct Chains<H: Hash, const N: usize>([[H::Word; N]; 8]);
+
+impl<H: Hash, const N: usize> Chains<H, N> {
+    fn new() -> Self {
+        Chains([[H::Word::default(); N]; 8])
+    }
+
     #[inline(always)]
-    fn get(&self) -> [H::Word; 8] {
+    fn get(&self, lane: usize) -> [H::Word; 8] {
         let mut chain = [H::Word::default(); 8];
-        for (word, own) in chain[..H::WORDS].iter_mut().zip(self.own()) {
-            *word = *own;
+        for (word, row) in chain[..H::WORDS].iter_mut().zip(&self.0) {
+            *word = row[lane];
         }
         chain
     }
 
-    /// Its words. (Rows by `chunks_exact` would be counted first, which is a division.)
     #[inline(always)]
-    fn own(&self) -> impl Iterator<Item = &H::Word> {
-        self.words[self.lane..].iter().step_by(self.stride)
-    }
-
-    #[inline(always)]
-    fn set(&mut self, chain: &[H::Word; 8]) {
-        for (word, own) in chain[..H::WORDS].iter().zip(self.words[self.lane..].iter_mut().step_by(self.stride)) {
-            *own = *word;
+    fn set(&mut self, lane: usize, chain: &[H::Word; 8]) {
+        for (word, row) in chain[..H::WORDS].iter().zip(&mut self.0) {
+            row[lane] = *word;
         }
     }
 
-    /// Writes it as bytes, cut to the length of `output`.
+    /// Writes one as bytes, cut to the length of `output`.
     #[inline(always)]
-    fn write(&self, output: &mut [u8]) {
+    fn write(&self, lane: usize, output: &mut [u8]) {
         // Word after word, and not by way of an array: what was stored in parts and is read as a whole is waited for.
         let size = size_of::<H::Word>();
-        let mut words = self.own().copied();
-        let mut whole = output.chunks_exact_mut(size);
-        for (part, word) in whole.by_ref().zip(words.by_ref()) {
-            word.write(part, H::BIG_ENDIAN);
+        let (whole, rest) = output.split_at_mut(output.len() / size * size);
+        for (part, row) in whole.chunks_exact_mut(size).zip(&self.0) {
+            row[lane].write(part, H::BIG_ENDIAN);
         }
-        let rest = whole.into_remainder();
-        if let (1.., Some(word)) = (rest.len(), words.next()) {
+        if let (1.., Some(row)) = (rest.len(), self.0.get(whole.len() / size)) {
             let mut bytes = [0; 8];
-            word.write(&mut bytes[..size], H::BIG_ENDIAN);
+            row[lane].write(&mut bytes[..size], H::BIG_ENDIAN);
             rest.copy_from_slice(&bytes[..rest.len()]);
         }
     }
 }
 
-/// Lanes of a hash function, at most `N`.
+/// Lanes of a hash function: one, or [`MAX_LANES`], of which the first `count` are in use.
 struct HashLanes<'a, H: Hash, const N: usize> {
     kernels: Kernels<H>,
-    /// Lanes in use.
     count: usize,
-    /// Chaining values, word-major: word `i` of lane `l` at `i * count + l`.
-    words: [[H::Word; N]; 8],
+    chains: Chains<H, N>,
     /// Where each lane reads next.
     at: [*const u8; N],
     lanes: [Option<Lane<'a, H>>; N],
     tails: [TailBlocks; N],
 }
 
-impl<H: Hash, const N: usize> HashLanes<'_, H, N> {
+impl<'a, H: Hash, const N: usize> HashLanes<'a, H, N> {
     fn new(kernels: Kernels<H>, count: usize) -> Self {
         HashLanes {
             kernels,
             count,
-            words: [[H::Word::default(); N]; 8],
+            chains: Chains::new(),
             at: [core::ptr::null(); N],
             lanes: [const { None }; N],
-            tails: [[0; 2 * MAX_BLOCK]; N],
+            tails: [[MaybeUninit::uninit(); 2 * MAX_BLOCK]; N],
         }
     }
 
-    fn column(words: &mut [[H::Word; N]; 8], lane: usize, stride: usize) -> Column<'_, H> {
-        Column { words: words.as_flattened_mut(), lane, stride }
+    /// What is left of the messages behind their segments, if all lanes end in the same way: blocks of their tails, and HMAC's
+    /// outer hash. Requests of one length and one session do, and then the kernel need not be left for it.
+    #[inline(always)]
+    fn common_end(&self) -> Option<(usize, Option<&'a Outer<H>>)> {
+        let [Some(first), ..] = &self.lanes[..self.count] else { return None };
+        let like_first = |lane: &Option<Lane<'_, H>>| {
+            lane.as_ref().is_some_and(|lane| {
+                core::ptr::eq(lane.start, first.start) && (lane.stage, lane.tail) == (first.stage, first.tail)
+            })
+        };
+        let tail = match first.stage {
+            Stage::Tail if first.tail > 0 => first.tail,
+            Stage::Outer => 0,
+            _ => return None,
+        };
+        self.lanes[..self.count].iter().all(like_first).then_some((tail, first.start.outer.as_ref()))
     }
 }
 
@@ -362,23 +304,94 @@ impl<'a, H: Hash, const N: usize> Lanes for HashLanes<'a, H, N> {
 
     #[inline(always)]
     fn start(&mut self, lane: usize, job: Job<'a, H>) -> usize {
-        let column = Self::column(&mut self.words, lane, self.count);
-        let (job, (at, blocks)) = Lane::start(job, column, &mut self.tails[lane]);
-        self.at[lane] = at;
-        if blocks > 0 {
-            self.lanes[lane] = Some(job);
+        let Job { start, mut stream, input, output } = job;
+        debug_assert!(output.as_ref().is_none_or(|output| output.len() <= start.digest));
+        let (chain, before) = match &stream {
+            None => (&start.chain, start.absorbed),
+            Some(stream) => (&stream.chain, stream.count),
+        };
+        self.chains.set(lane, chain);
+        let count = before + input.len() as u64;
+        let (head, rest) = match &mut stream {
+            None => (END, input),
+            Some(stream) => stream.fill_up(input),
+        };
+        let (body, rest) = rest.split_at(rest.len() / H::BLOCK * H::BLOCK);
+        let mut tail = 0;
+        if output.is_some() {
+            let left = (count % H::BLOCK as u64) as usize;
+            let blocks = &mut self.tails[lane];
+            tail = pad::<H>(blocks, left, count);
+            // Either the rest of the input starts a block, or all of it went into the stream's buffer.
+            let source = match &stream {
+                Some(stream) if rest.len() < left => &stream.buffer[..left],
+                _ => rest,
+            };
+            if !source.is_empty() {
+                blocks[..source.len()].write_copy_of_slice(source);
+            }
         }
+        let lane_of = |stage| Some(Lane { start, stream, output, stage, body, rest, tail, count });
+        let (stage, (at, blocks)) = match (head, body) {
+            ((_, 1..), _) => (Stage::Body, head),
+            (_, [_, ..]) => (Stage::Tail, (body.as_ptr(), body.len() / H::BLOCK)),
+            _ => {
+                self.lanes[lane] = lane_of(Stage::Tail);
+                return self.next(lane);
+            }
+        };
+        self.lanes[lane] = lane_of(stage);
+        self.at[lane] = at;
         blocks
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn next(&mut self, lane: usize) -> usize {
-        let column = Self::column(&mut self.words, lane, self.count);
-        let (at, blocks) = match &mut self.lanes[lane] {
-            Some(job) => job.next(column, &mut self.tails[lane]),
-            None => END,
+        let Some(job) = &mut self.lanes[lane] else { return 0 };
+        let (at, blocks) = match job.stage {
+            Stage::Body if !job.body.is_empty() => {
+                job.stage = Stage::Tail;
+                (job.body.as_ptr(), job.body.len() / H::BLOCK)
+            }
+            Stage::Body | Stage::Tail if job.output.is_some() => {
+                job.stage = if job.start.outer.is_some() { Stage::Outer } else { Stage::Digest };
+                (self.tails[lane].as_ptr().cast(), job.tail)
+            }
+            Stage::Body | Stage::Tail => {
+                if let Some(stream) = &mut job.stream {
+                    stream.buffer[..job.rest.len()].copy_from_slice(job.rest);
+                    stream.chain = self.chains.get(lane);
+                    stream.count = job.count;
+                }
+                END
+            }
+            Stage::Outer => {
+                job.stage = Stage::Digest;
+                let block = &mut self.tails[lane][..H::BLOCK];
+                if let Some(Outer { chain, frame, digest }) = &job.start.outer {
+                    block.write_copy_of_slice(&frame[..H::BLOCK]);
+                    // SAFETY: the whole block was just written.
+                    self.chains.write(lane, unsafe { block[..*digest].assume_init_mut() });
+                    self.chains.set(lane, chain);
+                }
+                (block.as_ptr().cast(), 1)
+            }
+            Stage::Digest => {
+                if let Some(output) = &mut job.output {
+                    self.chains.write(lane, output);
+                }
+                if let Some(stream) = &mut job.stream {
+                    stream.chain = job.start.chain;
+                    stream.count = job.start.absorbed;
+                    stream.buffer.zeroize();
+                }
+                END
+            }
         };
         self.at[lane] = at;
+        if blocks == 0 {
+            self.lanes[lane] = None;
+        }
         blocks
     }
 
@@ -386,41 +399,51 @@ impl<'a, H: Hash, const N: usize> Lanes for HashLanes<'a, H, N> {
         self.at[idle] = self.at[busy];
     }
 
-    fn advance(&mut self, blocks: usize) {
-        debug_assert_eq!(self.count, self.kernels.lanes);
-        // SAFETY: the CPU has the instructions because `kernels` exists. `words` holds eight words, no fewer than `WORDS`,
-        // for each of `count` lanes. Every pointer in `at` is readable for `blocks` blocks: that of a busy lane comes
-        // from `Lane::next` and points into its input, its stream's buffer or its tail, all borrowed or owned by `self`,
-        // of which the engine hands out no more than `next` counted; that of an idle lane is a copy of a busy one's.
-        unsafe { (self.kernels.side_by_side)(self.words.as_mut_ptr().cast(), self.at.as_ptr(), blocks) };
-        for at in &mut self.at[..self.count] {
+    fn advance(&mut self, blocks: usize, end: bool) {
+        assert!(N == MAX_LANES && self.count == self.kernels.lanes);
+        let tails = self.tails.each_ref().map(|tail| tail.as_ptr().cast());
+        let end = if end { self.common_end() } else { None };
+        let (tail, outer) = end.unwrap_or((0, None));
+        let segments =
+            [Segment { messages: self.at.as_ptr(), blocks }, Segment { messages: tails.as_ptr(), blocks: tail }];
+        // SAFETY: the CPU has the instructions because `kernels` exists. `chains` has eight rows, no fewer than `WORDS`, as long as
+        // those of the kernels. Every pointer in `at` is readable for `blocks` blocks: that of a busy lane points into its input,
+        // its stream's buffer or its tail, all borrowed or owned by `self` and written so far, of which the engine hands out no
+        // more than `start` and `next` counted; that of an idle lane is a copy of a busy one's. Tails have as many blocks as their
+        // lanes say.
+        unsafe { (self.kernels.side_by_side)(self.chains.0.as_mut_ptr().cast(), &segments, outer) };
+        for at in &mut self.at {
             *at = at.wrapping_add(blocks * H::BLOCK);
+        }
+        if end.is_some() {
+            for lane in self.lanes.iter_mut().flatten() {
+                lane.stage = Stage::Digest;
+            }
         }
     }
 
     fn advance_few(&mut self, lanes: &[usize], blocks: usize) {
         if let [lane] = *lanes {
-            let mut column = Self::column(&mut self.words, lane, self.count);
-            let mut chain = column.get();
+            let mut chain = self.chains.get(lane);
+            let segment = Segment { messages: &raw const self.at[lane], blocks };
             // SAFETY: as for `advance`, with one lane.
-            unsafe { (self.kernels.single)(chain.as_mut_ptr(), &raw const self.at[lane], blocks) };
-            column.set(&chain);
+            unsafe { (self.kernels.single)(chain.as_mut_ptr(), &[segment], None) };
+            self.chains.set(lane, &chain);
         } else {
             let few = self.kernels.few_lanes;
-            let mut words = [H::Word::default(); 8 * MAX_FEW];
+            let mut chains = Chains::<H, MAX_LANES>::new();
             let mut at = [core::ptr::null(); MAX_FEW];
             // What is left of the few shadows the first.
             for (i, at) in at[..few].iter_mut().enumerate() {
                 let lane = *lanes.get(i).unwrap_or(&lanes[0]);
                 *at = self.at[lane];
-                let chain = Self::column(&mut self.words, lane, self.count).get();
-                Column::<H> { words: &mut words, lane: i, stride: few }.set(&chain);
+                chains.set(i, &self.chains.get(lane));
             }
+            let segment = Segment { messages: at.as_ptr(), blocks };
             // SAFETY: as for `advance`, with `few` lanes.
-            unsafe { (self.kernels.few)(words.as_mut_ptr(), at.as_ptr(), blocks) };
+            unsafe { (self.kernels.few)(chains.0.as_mut_ptr().cast(), &[segment], None) };
             for (i, &lane) in lanes.iter().enumerate() {
-                let chain = Column::<H> { words: &mut words, lane: i, stride: few }.get();
-                Self::column(&mut self.words, lane, self.count).set(&chain);
+                self.chains.set(lane, &chains.get(i));
             }
         }
         for &lane in lanes {
@@ -483,6 +506,13 @@ mod tests {
             assert_eq!(hex(&one(kernels, &start, &digests)), expected, "{level:?}");
             let digests: Vec<u8> = messages.iter().flat_map(|message| one(kernels, &start, message)).collect();
             assert_eq!(hex(&one(kernels, &start, &digests)), expected, "{level:?}, one at a time");
+            // Lanes that end together end in the kernel.
+            for message in &messages {
+                let other = |lane: usize| message.iter().map(|byte| byte ^ lane as u8).collect();
+                let others: Vec<Vec<u8>> = (0..=2 * kernels.lanes).map(other).collect();
+                let each: Vec<Vec<u8>> = others.iter().map(|message| one(kernels, &start, message)).collect();
+                assert_eq!(side_by_side(kernels, &start, &others), each, "{level:?}, {} bytes each", message.len());
+            }
         }
     }
 
@@ -732,15 +762,12 @@ mod tests {
     #[test]
     fn lengths_beyond_32_bits_are_counted_right() {
         // The length field of a message of 2^32 + 5 bytes, without hashing them.
-        let mut tail = [0; 2 * MAX_BLOCK];
-        assert_eq!(pad::<Sha256>(&mut tail, 5, (1 << 32) + 5), 1);
-        assert_eq!(tail[56..64], (((1u64 << 32) + 5) * 8).to_be_bytes());
-        let mut tail = [0; 2 * MAX_BLOCK];
-        assert_eq!(pad::<Md5>(&mut tail, 5, (1 << 32) + 5), 1);
-        assert_eq!(tail[56..64], (((1u64 << 32) + 5) * 8).to_le_bytes());
-        let mut tail = [0; 2 * MAX_BLOCK];
-        assert_eq!(pad::<Sha512>(&mut tail, 5, u64::MAX), 1);
-        assert_eq!(tail[112..128], (u128::from(u64::MAX) * 8).to_be_bytes());
+        let (blocks, tail) = padding::<Sha256>(5, (1 << 32) + 5);
+        assert_eq!((blocks, &tail[56..64]), (1, &(((1u64 << 32) + 5) * 8).to_be_bytes()[..]));
+        let (blocks, tail) = padding::<Md5>(5, (1 << 32) + 5);
+        assert_eq!((blocks, &tail[56..64]), (1, &(((1u64 << 32) + 5) * 8).to_le_bytes()[..]));
+        let (blocks, tail) = padding::<Sha512>(5, u64::MAX);
+        assert_eq!((blocks, &tail[112..128]), (1, &(u128::from(u64::MAX) * 8).to_be_bytes()[..]));
     }
 
     #[test]
@@ -755,7 +782,7 @@ mod tests {
             core::mem::ManuallyDrop::drop(&mut start);
             core::mem::ManuallyDrop::drop(&mut stream);
         }
-        assert!(start.chain == [0; 8] && start.outer.is_none());
+        assert!(start.chain == [0; 8] && start.outer.as_ref().is_some_and(|outer| outer.chain == [0; 8]));
         assert!(stream.chain == [0; 8] && stream.buffer == [0; MAX_BLOCK]);
     }
 }

@@ -10,6 +10,7 @@ pub(crate) mod sha512_ahead;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod sha_ni;
 
+use crate::engine::MAX_LANES;
 use crate::level::Level;
 #[cfg(target_arch = "x86_64")]
 use crate::level::LevelName;
@@ -18,28 +19,79 @@ use md5::Md5;
 use sha1::Sha1;
 use sha2::{Sha256, Sha512};
 
-/// A compression function: advances `lanes` independent chaining values over `blocks` blocks of their messages.
+/// Largest block of any hash function (SHA-512).
+pub(crate) const MAX_BLOCK: usize = 128;
+
+/// A compression function: advances `lanes` independent chaining values over the blocks of their messages, one segment after the
+/// other, and then, with `outer`, makes them the HMACs that end with these digests.
 ///
-/// `state` is word-major: word `i` of lane `l` is at `i * lanes + l`. `messages` holds one pointer per lane.
+/// `state` is word-major: word `i` of lane `l` is at `i * row(lanes) + l`.
 ///
 /// # Safety
-/// The CPU level for which it was compiled is there; `state` is valid for `Hash::WORDS * lanes` words; each of the
-/// `lanes` pointers is readable for `blocks` blocks.
-pub(crate) type Compress<W> = unsafe fn(state: *mut W, messages: *const *const u8, blocks: usize);
+/// The CPU level for which it was compiled is there; `state` is valid for `Hash::WORDS` rows; each segment has as many pointers as there
+/// are lanes, each readable for its blocks.
+pub(crate) type Compress<H> = unsafe fn(state: *mut <H as Hash>::Word, segments: &[Segment], outer: Option<&Outer<H>>);
+
+/// Successive blocks of each lane.
+#[derive(Clone, Copy)]
+pub(crate) struct Segment {
+    /// One pointer per lane.
+    pub(crate) messages: *const *const u8,
+    pub(crate) blocks: usize,
+}
+
+/// The outer hash of HMAC (RFC 2104), which is that of one block: no hash function's digest needs a second one.
+pub(crate) struct Outer<H: Hash> {
+    /// The chaining value behind the outer key block.
+    pub(crate) chain: [H::Word; 8],
+    /// The block behind that, padded, without the digest with which it begins.
+    pub(crate) frame: [u8; MAX_BLOCK],
+    /// Bytes of the digest.
+    pub(crate) digest: usize,
+}
+
+impl<H: Hash> Outer<H> {
+    /// The block over the digests in `chains`, which become the chaining value in front of it.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `V`.
+    #[inline(always)]
+    unsafe fn begin<V: Vector<Word = H::Word>>(&self, chains: &mut [V; 8]) -> [V; 16] {
+        let mut words = [chains[0]; 16];
+        for (i, word) in words.iter_mut().enumerate() {
+            *word = match chains[..H::WORDS].get(i) {
+                Some(digest) if i * size_of::<H::Word>() < self.digest => *digest,
+                // SAFETY: as the caller promises.
+                _ => unsafe { V::splat(H::Word::read(&self.frame, i, H::BIG_ENDIAN)) },
+            };
+        }
+        for (chain, word) in chains.iter_mut().zip(self.chain) {
+            // SAFETY: as the caller promises.
+            *chain = unsafe { V::splat(word) };
+        }
+        words
+    }
+}
+
+/// Words from one row of chaining values to the next. It is the same for all numbers of lanes side by side: whoever goes down a column
+/// need not multiply.
+const fn row(lanes: usize) -> usize {
+    if lanes > 1 { MAX_LANES } else { 1 }
+}
 
 /// The compression functions of one hash function on one CPU level. Only [`Hash::kernels`] makes it, out of a [`Level`],
 /// so that whoever holds one may call its functions on this CPU.
 pub(crate) struct Kernels<H: Hash> {
     /// Lanes of `side_by_side`.
     pub(crate) lanes: usize,
-    pub(crate) side_by_side: Compress<H::Word>,
+    pub(crate) side_by_side: Compress<H>,
     /// From this many messages on, side by side is faster than a few at a time.
     pub(crate) break_even: usize,
     /// Lanes of `few`; 1 if there is no such function, and a few is one.
     pub(crate) few_lanes: usize,
-    pub(crate) few: Compress<H::Word>,
+    pub(crate) few: Compress<H>,
     /// For a single message, in the fastest way this CPU has.
-    pub(crate) single: Compress<H::Word>,
+    pub(crate) single: Compress<H>,
 }
 
 impl<H: Hash> Clone for Kernels<H> {
@@ -53,9 +105,11 @@ impl<H: Hash> Copy for Kernels<H> {}
 impl<H: Hash> Kernels<H> {
     /// Advances one chaining value over whole blocks.
     pub(crate) fn compress(&self, chain: &mut [H::Word; 8], blocks: &[u8]) {
+        let message = blocks.as_ptr();
+        let segment = Segment { messages: &raw const message, blocks: blocks.len() / H::BLOCK };
         // SAFETY: the CPU has the instructions because `self` exists; there is one lane, eight words are no fewer than
         // `WORDS`, and the division keeps the reads within the slice.
-        unsafe { (self.single)(chain.as_mut_ptr(), &blocks.as_ptr(), blocks.len() / H::BLOCK) }
+        unsafe { (self.single)(chain.as_mut_ptr(), &[segment], None) }
     }
 }
 
@@ -88,9 +142,8 @@ pub(crate) trait Hash: Sized + 'static {
 /// The next block of each message, which is fetched between the rounds of the one before: rounds that are mostly sums leave those
 /// units of the CPU idle that transpose.
 pub(crate) struct Ahead<V> {
-    messages: *const *const u8,
-    /// Where it is, if there is one to fetch.
-    offset: Option<usize>,
+    /// Its messages and where it begins in each, if there is one to fetch.
+    block: Option<(*const *const u8, usize)>,
     quarters: [[V; 4]; 4],
 }
 
@@ -101,9 +154,9 @@ impl<V: Vector> Ahead<V> {
     /// The CPU has the instructions of `V`, and the messages have the block, if there is one.
     #[inline(always)]
     unsafe fn fetch(&mut self, big_endian: bool, quarter: usize) {
-        if let Some(offset) = self.offset {
+        if let Some((messages, offset)) = self.block {
             // SAFETY: as the caller promises.
-            self.quarters[quarter] = unsafe { V::fetch(self.messages, offset, big_endian, quarter) };
+            self.quarters[quarter] = unsafe { V::fetch(messages, offset, big_endian, quarter) };
         }
     }
 }
@@ -113,25 +166,39 @@ impl<V: Vector> Ahead<V> {
 /// # Safety
 /// That of [`Compress`], and the CPU has the instructions of `V`.
 #[inline(always)]
-unsafe fn run<H: Hash, V: Vector<Word = H::Word>>(state: *mut H::Word, messages: *const *const u8, blocks: usize) {
+unsafe fn run<H: Hash, V: Vector<Word = H::Word>>(
+    state: *mut H::Word,
+    segments: &[Segment],
+    mut outer: Option<&Outer<H>>,
+) {
     // SAFETY: the caller promises what `splat`, `load`, `gather` and `store` ask for.
     unsafe {
         let mut chain = [V::splat(H::Word::default()); 8];
         for (i, word) in chain[..H::WORDS].iter_mut().enumerate() {
-            *word = V::load(state.add(i * V::LANES));
+            *word = V::load(state.add(i * row(V::LANES)));
         }
-        let mut ahead = Ahead { messages, offset: None, quarters: [[chain[0]; 4]; 4] };
-        for block in 0..blocks {
-            let offset = block * H::BLOCK;
-            let words = match ahead.offset {
-                Some(_) => V::arrange(ahead.quarters),
-                None => V::gather(messages, offset, H::BIG_ENDIAN),
+        let blocks = |segment: &Segment| {
+            let messages = segment.messages;
+            (0..segment.blocks).map(move |block| (messages, block * H::BLOCK))
+        };
+        let mut blocks = segments.iter().flat_map(blocks);
+        let mut next = blocks.next();
+        let mut ahead = Ahead { block: None, quarters: [[chain[0]; 4]; 4] };
+        loop {
+            let words = match (next, ahead.block) {
+                (Some(_), Some(_)) => V::arrange(ahead.quarters),
+                (Some((messages, offset)), None) => V::gather(messages, offset, H::BIG_ENDIAN),
+                (None, _) => match outer.take() {
+                    Some(outer) => outer.begin(&mut chain),
+                    None => break,
+                },
             };
-            ahead.offset = (V::LANES >= H::FETCHES_AHEAD_FROM && block + 1 < blocks).then_some(offset + H::BLOCK);
+            next = blocks.next();
+            ahead.block = next.filter(|_| V::LANES >= H::FETCHES_AHEAD_FROM);
             H::compress(&mut chain, words, &mut ahead);
         }
         for (i, word) in chain[..H::WORDS].iter().enumerate() {
-            word.store(state.add(i * V::LANES));
+            word.store(state.add(i * row(V::LANES)));
         }
     }
 }
@@ -150,9 +217,9 @@ macro_rules! ahead {
         /// # Safety
         /// That of [`Compress`], with one lane.
         #[target_feature(enable = $features)]
-        unsafe fn $name(state: *mut u64, messages: *const *const u8, blocks: usize) {
+        unsafe fn $name(state: *mut u64, segments: &[Segment], outer: Option<&Outer<Sha512>>) {
             // SAFETY: the features of the vector type are on here; the rest is the caller's promise.
-            unsafe { sha512_ahead::sha512::<$vector>(state, messages, blocks) }
+            unsafe { sha512_ahead::sha512::<$vector>(state, segments, outer) }
         }
     };
 }
@@ -169,19 +236,23 @@ macro_rules! compiled {
         mod $module {
             use super::*;
 
-            compiled!(@ md5, $features, Md5, u32, $v32);
-            compiled!(@ sha1, $features, Sha1, u32, $v32);
-            compiled!(@ sha256, $features, Sha256, u32, $v32);
-            compiled!(@ sha512, $features, Sha512, u64, $v64);
+            compiled!(@ md5, $features, Md5, $v32);
+            compiled!(@ sha1, $features, Sha1, $v32);
+            compiled!(@ sha256, $features, Sha256, $v32);
+            compiled!(@ sha512, $features, Sha512, $v64);
         }
     };
-    (@ $name:ident, $features:literal, $hash:ty, $word:ty, $vector:ty) => {
+    (@ $name:ident, $features:literal, $hash:ty, $vector:ty) => {
         /// # Safety
         /// That of [`Compress`].
         #[target_feature(enable = $features)]
-        pub(super) unsafe fn $name(state: *mut $word, messages: *const *const u8, blocks: usize) {
+        pub(super) unsafe fn $name(
+            state: *mut <$hash as Hash>::Word,
+            segments: &[Segment],
+            outer: Option<&Outer<$hash>>,
+        ) {
             // SAFETY: the features of the vector type are on here; the rest is the caller's promise.
-            unsafe { run::<$hash, $vector>(state, messages, blocks) }
+            unsafe { run::<$hash, $vector>(state, segments, outer) }
         }
     };
 }
@@ -265,7 +336,7 @@ fn sha256_best(level: Level) -> Kernels<Sha256> {
 /// For one message, words are made ahead.
 #[cfg(target_arch = "x86_64")]
 fn sha512_best(level: Level) -> Kernels<Sha512> {
-    let single: Compress<u64> = match level.name() {
+    let single: Compress<Sha512> = match level.name() {
         LevelName::Avx512 => sha512_ahead_avx512,
         LevelName::Avx2 => sha512_ahead_avx2,
         LevelName::Base => return sha512(level),

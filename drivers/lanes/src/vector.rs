@@ -28,6 +28,9 @@ use zeroize::Zeroize;
 pub(crate) trait Word: Copy + Default + Zeroize + Send + Sync + 'static {
     /// Writes the word to `out`, which has its size.
     fn write(self, out: &mut [u8], big_endian: bool);
+
+    /// Reads word `index` of a block.
+    fn read(block: &[u8], index: usize, big_endian: bool) -> Self;
 }
 
 macro_rules! word {
@@ -36,6 +39,12 @@ macro_rules! word {
             #[inline(always)]
             fn write(self, out: &mut [u8], big_endian: bool) {
                 out.copy_from_slice(&if big_endian { self.to_be_bytes() } else { self.to_le_bytes() });
+            }
+
+            #[inline(always)]
+            fn read(block: &[u8], index: usize, big_endian: bool) -> Self {
+                let bytes = block.as_chunks().0[index];
+                if big_endian { Self::from_be_bytes(bytes) } else { Self::from_le_bytes(bytes) }
             }
         }
     };

@@ -7,8 +7,8 @@
 use core::arch::asm;
 use core::mem::MaybeUninit;
 
-use super::Hash;
 use super::sha2::{K512, Sha512};
+use super::{Hash, Outer, Segment};
 use crate::vector::Vector;
 
 /// Most blocks whose words are made side by side.
@@ -258,18 +258,36 @@ unsafe fn block<V: Vector<Word = u64>, const FIRST: usize>(
     }
 }
 
-/// The compression function for one message, on as many blocks at a time as `V` has lanes.
+/// The compression function for one message.
 ///
 /// # Safety
 /// That of [`Compress`](super::Compress) with one lane, and the CPU has BMI2 and the instructions of `V`.
 #[inline(always)]
-pub(super) unsafe fn sha512<V: Vector<Word = u64>>(state: *mut u64, messages: *const *const u8, blocks: usize) {
-    const { assert!(V::LANES == 8 || V::LANES == 4, "words are made in as many rounds as there are") };
+pub(super) unsafe fn sha512<V: Vector<Word = u64>>(
+    state: *mut u64,
+    mut segments: &[Segment],
+    outer: Option<&Outer<Sha512>>,
+) {
     // Nothing is gained for one block: making its words takes as long as those of all lanes.
-    if blocks < 2 {
-        // SAFETY: as the caller promises; a scalar needs no instructions of its own.
-        return unsafe { super::run::<Sha512, u64>(state, messages, blocks) };
+    while let Some((segment, others)) = segments.split_first()
+        && segment.blocks > 1
+    {
+        // SAFETY: as the caller promises.
+        unsafe { long::<V>(state, segment) };
+        segments = others;
     }
+    // SAFETY: as the caller promises; a scalar needs no instructions of its own.
+    unsafe { super::run::<Sha512, u64>(state, segments, outer) }
+}
+
+/// At least two blocks, as many at a time as `V` has lanes.
+///
+/// # Safety
+/// As [`sha512`].
+#[inline(always)]
+unsafe fn long<V: Vector<Word = u64>>(state: *mut u64, segment: &Segment) {
+    const { assert!(V::LANES == 8 || V::LANES == 4, "words are made in as many rounds as there are") };
+    let Segment { messages, blocks } = *segment;
     let mut words = [const { Words(MaybeUninit::uninit()) }; 2];
     let [mut now, mut later] = words.each_mut();
     // SAFETY: the caller promises eight words behind `state`, and behind the pointer `blocks` blocks, of which no more are read.
