@@ -6,7 +6,7 @@ use std::fs;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -76,6 +76,48 @@ impl Installed {
     }
 }
 
+/// `openssl s_server`, which answers on the loopback under `cert.pem`; ended when it is dropped.
+struct Server {
+    process: Child,
+    port: u16,
+}
+
+impl Installed {
+    fn serve(&self) -> Server {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let make = "openssl req -x509 -newkey ed25519 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=localhost \
+                    -addext subjectAltName=DNS:localhost";
+        let made = Command::new("sh").args(["-c", make]).current_dir(&self.0).output().unwrap();
+        assert!(made.status.success(), "{}", text(&made.stderr));
+        let mut serve = Command::new("openssl");
+        serve.args(["s_server", "-quiet", "-www", "-cert", "cert.pem", "-key", "key.pem", "-accept"]);
+        serve.arg(format!("127.0.0.1:{port}")).current_dir(&self.0).env("OPENSSL_CONF", "/dev/null");
+        let process = serve.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let server = Server { process, port };
+        let begun = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() && begun.elapsed() < Duration::from_secs(20) {
+            sleep(Duration::from_millis(20));
+        }
+        server
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Whether a program is there; tests that need one that is not say so, and are otherwise all right.
+fn there(program: &str) -> bool {
+    let runs = Command::new(program).arg("--version").stdout(Stdio::null()).status().is_ok();
+    if !runs {
+        let _ = writeln!(std::io::stderr(), "SKIPPED: there is no {program} (scripts/setup installs it)");
+    }
+    runs
+}
+
 impl Drop for Installed {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
@@ -131,8 +173,7 @@ fn the_doctor_says_what_went_to_devices_and_what_to_the_host() {
 fn a_configuration_is_installed_curl_uses_it_and_it_is_taken_out_again() {
     let installed = Installed::new("first");
     let none = Path::new("/dev/null");
-    if Command::new("curl").arg("--version").stdout(Stdio::null()).status().is_err() {
-        let _ = writeln!(std::io::stderr(), "SKIPPED: there is no curl (scripts/setup installs it)");
+    if !there("curl") {
         return;
     }
     let theirs = fs::read_to_string("/etc/ssl/openssl.cnf").unwrap_or_default();
@@ -140,26 +181,12 @@ fn a_configuration_is_installed_curl_uses_it_and_it_is_taken_out_again() {
     installed.says(none, &["config", "--file", conf.to_str().unwrap()]);
     assert_eq!(fs::read_to_string(installed.0.join("openssl.cnf.before-gantry")).unwrap(), theirs);
 
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let make = "openssl req -x509 -newkey ed25519 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=localhost \
-                -addext subjectAltName=DNS:localhost";
-    let made = Command::new("sh").args(["-c", make]).current_dir(&installed.0).output().unwrap();
-    assert!(made.status.success(), "{}", text(&made.stderr));
-    let mut serve = Command::new("openssl");
-    serve.args(["s_server", "-quiet", "-www", "-cert", "cert.pem", "-key", "key.pem", "-accept"]);
-    serve.arg(format!("127.0.0.1:{port}")).current_dir(&installed.0).env("OPENSSL_CONF", none).stdin(Stdio::null());
-    let mut server = serve.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let begun = Instant::now();
-    while TcpStream::connect(("127.0.0.1", port)).is_err() && begun.elapsed() < Duration::from_secs(20) {
-        sleep(Duration::from_millis(20));
-    }
+    let server = installed.serve();
+    let port = server.port;
     let (resolve, address) = (format!("localhost:{port}:127.0.0.1"), format!("https://localhost:{port}/"));
     let curl = ["curl", "-sS", "--cacert", "cert.pem", "--ciphers", "ECDHE+AESGCM", "--tls-max", "1.2"];
     let fetch = [&["doctor", "--"][..], &curl, &["--resolve", &resolve, &address]].concat();
-    let said = installed.command(&conf, &fetch).output();
-    let _ = server.kill();
-    let _ = server.wait();
-    let said = said.unwrap();
+    let said = installed.command(&conf, &fetch).output().unwrap();
     let said = format!("{}{}", text(&said.stdout), text(&said.stderr));
     assert!(
         said.contains("curl ended with exit status: 0.\n") && said.contains("/curl: through gantry went\n"),
@@ -212,6 +239,24 @@ fn the_doctor_knows_a_program_that_has_libcrypto_in_it() {
     let configuration = installed.configuration(&installed.module(), "DIGESTS = ALL\nPOLICY = pin:software");
     let said = installed.says(&configuration, &["doctor", "--", &program]);
     assert_eq!(row(&said, &["SHA2-256", "forward"]), ["0", "0", "1", "4096"]);
+}
+
+#[test]
+fn the_doctor_knows_a_program_of_another_tls_library() {
+    if !there("wget") {
+        return;
+    }
+    let installed = Installed::new("other");
+    let right = installed.configuration(&installed.module(), "CIPHERS = ALL");
+    let server = installed.serve();
+    let address = format!("https://localhost:{}/", server.port);
+    let fetch = ["doctor", "--", "wget", "--no-config", "-q", "-O", "page", "--ca-certificate", "cert.pem", &address];
+    let said = installed.says(&right, &fetch);
+    assert!(said.contains("wget ended with exit status: 0.\n") && said.contains("It did not load gantry.\n"), "{said}");
+    assert!(said.contains("/wget: it links GnuTLS, which knows no providers.\n"), "{said}");
+    // Nothing that is wrong with the configuration, and nothing about OpenSSL.
+    assert!(!said.contains("activate") && !said.contains("OpenSSL") && !said.contains("may be static"), "{said}");
+    assert!(fs::read_to_string(installed.0.join("page")).unwrap().contains("Cipher"), "{said}");
 }
 
 #[test]

@@ -1,0 +1,101 @@
+// The module loaded, used and unloaded, many times in one process, in three ways: by a library context and its configuration, by a program
+// that asks for it, and with its library gone from under both:
+//
+//     unload ACTIVE PASSIVE MODULE
+//
+// The first configuration activates it, the second one only says where it is. What is left must not grow: bytes, descriptors, threads.
+
+#include "must.h"
+#include <dirent.h>
+#include <dlfcn.h>
+#include <malloc.h>
+#include <openssl/evp.h>
+#include <openssl/provider.h>
+#include <string.h>
+
+enum { WARM = 16, ROUNDS = 64 };
+static unsigned char data[65536], key[32], iv[16];
+
+// A message to each of three kinds of algorithms, of `provider`.
+static void use(OSSL_LIB_CTX *library, const char *provider)
+{
+    unsigned char digest[EVP_MAX_MD_SIZE], mac[EVP_MAX_MD_SIZE], tag[16];
+    size_t length;
+    int written;
+    must(EVP_Q_digest(library, "SHA256", provider, data, sizeof data, digest, NULL), "digest");
+    must(EVP_Q_mac(library, "HMAC", provider, "SHA256", NULL, key, sizeof key, data, sizeof data, mac, sizeof mac, &length) != NULL,
+        "mac");
+    EVP_CIPHER *cipher = EVP_CIPHER_fetch(library, "AES-128-GCM", provider);
+    EVP_CIPHER_CTX *ctx = EVP_CIPHER_CTX_new();
+    must(cipher != NULL && EVP_EncryptInit_ex2(ctx, cipher, key, iv, NULL), "init");
+    must(EVP_EncryptUpdate(ctx, data, &written, data, sizeof data) && EVP_EncryptFinal_ex(ctx, data, &written), "encrypt");
+    must(EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_AEAD_GET_TAG, sizeof tag, tag), "tag");
+    EVP_CIPHER_CTX_free(ctx);
+    EVP_CIPHER_free(cipher);
+}
+
+static void by_configuration(const char *configuration)
+{
+    OSSL_LIB_CTX *library = OSSL_LIB_CTX_new();
+    must(OSSL_LIB_CTX_load_config(library, configuration), "configuration");
+    use(library, "provider=gantry");
+    OSSL_LIB_CTX_free(library);
+}
+
+static void by_the_program(const char *configuration)
+{
+    OSSL_LIB_CTX *library = OSSL_LIB_CTX_new();
+    must(OSSL_LIB_CTX_load_config(library, configuration) && !OSSL_PROVIDER_available(library, "gantry"), "configuration");
+    OSSL_PROVIDER *host = OSSL_PROVIDER_load(library, "default"), *gantry = OSSL_PROVIDER_load(library, "gantry");
+    must(host != NULL && gantry != NULL, "load");
+    use(library, "provider=gantry");
+    // What was fetched keeps what it came from.
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    EVP_MD *md = EVP_MD_fetch(library, "SHA256", "provider=gantry");
+    must(md != NULL && OSSL_PROVIDER_unload(gantry), "unload");
+    must(EVP_Digest(data, sizeof data, digest, NULL, md, NULL), "digest of a provider that was unloaded");
+    EVP_MD_free(md);
+    must(!OSSL_PROVIDER_available(library, "gantry"), "it is still there");
+    use(library, "?provider=gantry");
+    // And once more, in the same library context.
+    gantry = OSSL_PROVIDER_load(library, "gantry");
+    must(gantry != NULL, "load again");
+    use(library, "provider=gantry");
+    OSSL_PROVIDER_unload(gantry);
+    OSSL_PROVIDER_unload(host);
+    OSSL_LIB_CTX_free(library);
+}
+
+static void by_the_loader(const char *module)
+{
+    void *handle = dlopen(module, RTLD_NOW | RTLD_LOCAL);
+    must(handle != NULL && dlsym(handle, "OSSL_provider_init") != NULL && dlclose(handle) == 0, "loader");
+}
+
+static int entries(const char *folder)
+{
+    int count = 0;
+    DIR *open = opendir(folder);
+    while (open != NULL && readdir(open) != NULL)
+        count++;
+    closedir(open);
+    return count;
+}
+
+int main(int count, char **words)
+{
+    size_t bytes = 0;
+    if (count != 4)
+        return 1;
+    int threads = entries("/proc/self/task"), descriptors = entries("/proc/self/fd");
+    for (int round = 0; round < WARM + ROUNDS; round++) {
+        if (round == WARM)
+            bytes = mallinfo2().uordblks;
+        by_the_loader(words[3]);
+        by_configuration(words[1]);
+        by_the_program(words[2]);
+    }
+    printf("%ld bytes a round, ", (long)(mallinfo2().uordblks - bytes) / ROUNDS);
+    printf("%d threads, %d descriptors more\n", entries("/proc/self/task") - threads, entries("/proc/self/fd") - descriptors);
+    return 0;
+}
