@@ -230,8 +230,13 @@ fn in_two(
 ) -> Result<Guarded, Trouble> {
     let mut output = Guarded::poisoned(input.len(), cut % 64);
     let (one, other) = output.bytes_mut().split_at_mut(cut);
-    stream.begin(&case.iv, &case.aad)?;
-    stream.update((&input[..cut], one))?;
+    // Either way to begin.
+    if cut % 2 == 0 {
+        stream.begin(&case.iv, &case.aad)?;
+        stream.update((&input[..cut], one))?;
+    } else {
+        stream.begin_with(&case.iv, &case.aad, (&input[..cut], one))?;
+    }
     let mut copy = stream.clone();
     stream.update((&input[cut..], &mut *other))?;
     let mut in_place = input[cut..].to_vec();

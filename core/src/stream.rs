@@ -218,15 +218,33 @@ impl AeadStream {
         Ok(())
     }
 
+    /// [`begin`](Self::begin) and [`update`](Self::update) in one step.
+    pub fn begin_with<'a>(&mut self, iv: &[u8], aad: &[u8], data: impl Into<Buffers<'a>>) -> Result<()> {
+        let data = data.into();
+        self.session.limits.check_iv(iv)?;
+        self.check_piece(&data)?;
+        self.whole = true;
+        self.step(data.len(), |state| {
+            state.begin(iv, aad)?;
+            state.update(data).map(|()| Outcome::Done)
+        })
+        .map(drop)
+    }
+
     /// Seals or opens the next piece, of any length.
     pub fn update<'a>(&mut self, data: impl Into<Buffers<'a>>) -> Result<()> {
         let data = data.into();
-        if data.output_len() != data.len() {
-            let algorithm = self.session.params.algorithm();
-            return Err(Misuse::OutputLength { algorithm, got: data.output_len(), needs: data.len() }.into());
-        }
+        self.check_piece(&data)?;
         self.begun()?;
         self.step(data.len(), |state| state.update(data).map(|()| Outcome::Done)).map(drop)
+    }
+
+    fn check_piece(&self, data: &Buffers<'_>) -> Result<()> {
+        if data.output_len() == data.len() {
+            return Ok(());
+        }
+        let algorithm = self.session.params.algorithm();
+        Err(Misuse::OutputLength { algorithm, got: data.output_len(), needs: data.len() }.into())
     }
 
     /// Ends a sealed message: writes its tag.

@@ -4,6 +4,7 @@
 //! Matter's lengths, so CCM takes an `EVP_CIPHER_CTX` from a pool.
 
 use std::ffi::{c_int, c_void};
+use std::mem;
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, OnceLock};
 
@@ -172,7 +173,7 @@ impl DeviceSession for StreamingSession {
             lc::EVP_CipherInit_ex(context.as_mut_ptr(), cipher(), ptr::null_mut(), key, ptr::null(), enc) == 1
         };
         if good {
-            Ok(Box::new(PiecesStream { context, tag_len }))
+            Ok(Box::new(PiecesStream { context, tag_len, iv_len: 0 }))
         } else {
             Err(refused("EVP_CipherInit_ex of an AEAD"))
         }
@@ -182,6 +183,8 @@ impl DeviceSession for StreamingSession {
 struct PiecesStream {
     context: Context<lc::EVP_CIPHER_CTX>,
     tag_len: usize,
+    /// The length of nonces that the context knows, or 0.
+    iv_len: c_int,
 }
 
 /// Most bytes in one call: AWS-LC counts them in an `int`. A multiple of every block.
@@ -210,12 +213,14 @@ impl AeadStream for PiecesStream {
     fn begin(&mut self, iv: &[u8], aad: &[u8]) -> Result<(), Fault> {
         let context = self.context.as_mut_ptr();
         let length = c_int::try_from(iv.len()).map_err(|_| Fault::failed("the IV has a wrong length"))?;
+        let known = mem::replace(&mut self.iv_len, length) == length;
         // SAFETY: a context with its key, whose nonce is made to have the length of this one; `-1` keeps the direction.
         let good = unsafe {
-            lc::EVP_CIPHER_CTX_ctrl(context, lc::EVP_CTRL_AEAD_SET_IVLEN, length, ptr::null_mut()) == 1
+            (known || lc::EVP_CIPHER_CTX_ctrl(context, lc::EVP_CTRL_AEAD_SET_IVLEN, length, ptr::null_mut()) == 1)
                 && lc::EVP_CipherInit_ex(context, ptr::null(), ptr::null_mut(), ptr::null(), iv.as_ptr(), -1) == 1
         };
         if !good {
+            self.iv_len = 0;
             return Err(failed("EVP_CipherInit_ex of an AEAD"));
         }
         // SAFETY: associated data is a slice.
@@ -259,7 +264,7 @@ impl AeadStream for PiecesStream {
 
     fn duplicate(&self) -> Box<dyn AeadStream> {
         let context = self.context.duplicate().unwrap_or_else(|| out_of_memory());
-        Box::new(PiecesStream { context, tag_len: self.tag_len })
+        Box::new(PiecesStream { context, tag_len: self.tag_len, iv_len: self.iv_len })
     }
 }
 
