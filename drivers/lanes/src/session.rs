@@ -99,7 +99,10 @@ impl LanesSession {
             Family::Sha512(initial, digest) => HashWork::<Sha512>::shared(level, initial, digest, hmac),
             Family::Cbc => Arc::new(CbcWork(Arc::new(CbcKey::new(aes()?, key).ok_or_else(length)?))),
             Family::Cmac => Arc::new(CmacWork(Arc::new(CmacKey::new(aes()?, key).ok_or_else(length)?))),
-            Family::Xts => Arc::new(XtsWork(XtsKey::new(aes()?, key).ok_or_else(length)?)),
+            Family::Xts => {
+                let key = XtsKey::new(aes()?, key, |operation| params.allows(operation));
+                Arc::new(XtsWork(key.ok_or_else(length)?))
+            }
         }))
     }
 

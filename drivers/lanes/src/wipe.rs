@@ -94,7 +94,7 @@ mod tests {
                     Algorithm::HmacSha512 => secrets_of_hmac(Sha512::kernels(level), sha2::INITIAL_512, 64, &key),
                     Algorithm::Aes256Cmac => CmacKey::new(Aes::of(level).unwrap(), &key).unwrap().secrets(),
                     Algorithm::Aes128Xts | Algorithm::Aes256Xts => {
-                        XtsKey::new(Aes::of(level).unwrap(), &key).unwrap().secrets()
+                        XtsKey::new(Aes::of(level).unwrap(), &key, |_| true).unwrap().secrets()
                     }
                     _ => CbcKey::new(Aes::of(level).unwrap(), &key).unwrap().secrets(),
                 };

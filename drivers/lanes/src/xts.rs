@@ -2,6 +2,7 @@
 
 use core::mem::MaybeUninit;
 
+use gantry::Operation;
 use gantry::driver::Buffers;
 
 use crate::kernel::aes::xts::{Kernels, Unit};
@@ -10,29 +11,31 @@ use crate::kernel::aes::{Aes, BLOCK, RoundKeys};
 /// Units that the kernel is handed at a time: enough for the tweak of the first, which is waited for, not to count.
 const AT_ONCE: usize = 32;
 
-/// A key for XTS: one for data, one for tweaks.
+/// A key for XTS: one for data, in the directions that are used, and one for tweaks.
 pub(crate) struct XtsKey {
-    encrypt: Box<RoundKeys>,
-    decrypt: Box<RoundKeys>,
+    encrypt: Option<Box<RoundKeys>>,
+    decrypt: Option<Box<RoundKeys>>,
     tweak: Box<RoundKeys>,
     kernels: Kernels,
 }
 
 impl XtsKey {
     /// `None` for a key that is not twice 16 or 32 bytes.
-    pub(crate) fn new(aes: Aes, key: &[u8]) -> Option<Self> {
+    pub(crate) fn new(aes: Aes, key: &[u8], allows: impl Fn(Operation) -> bool) -> Option<Self> {
         if ![32, 64].contains(&key.len()) {
             return None;
         }
         let (data, tweak) = key.split_at(key.len() / 2);
         let (encrypt, tweak) = (RoundKeys::new(aes, data)?, RoundKeys::new(aes, tweak)?);
-        Some(XtsKey { kernels: aes.xts(&encrypt), decrypt: encrypt.inverse(aes), encrypt, tweak })
+        let kernels = aes.xts(&encrypt);
+        let decrypt = allows(Operation::Decrypt).then(|| encrypt.inverse(aes));
+        Some(XtsKey { encrypt: allows(Operation::Encrypt).then_some(encrypt), decrypt, tweak, kernels })
     }
 
-    /// A request under this key. `None` for data that is shorter than a block.
+    /// A request under this key. `None` for data that is shorter than a block, and in a direction that the key does not have.
     #[inline(always)]
     pub(crate) fn unit<'a>(&'a self, decrypt: bool, tweak: &'a [u8; BLOCK], data: Buffers<'a>) -> Option<Unit<'a>> {
-        let keys = if decrypt { &self.decrypt } else { &self.encrypt };
+        let keys = if decrypt { &self.decrypt } else { &self.encrypt }.as_deref()?;
         Unit::new(&self.tweak, keys, tweak, data)
     }
 
@@ -55,7 +58,7 @@ impl XtsKey {
 
     /// Whether [`run`](Self::run) takes units with that key, too.
     pub(crate) fn runs_with(&self, other: &XtsKey) -> bool {
-        self.encrypt.same_length(&other.encrypt)
+        self.tweak.same_length(&other.tweak)
     }
 }
 
@@ -70,8 +73,8 @@ mod tests {
     impl XtsKey {
         /// What must not be left behind.
         pub(crate) fn secrets(&self) -> Vec<Vec<u8>> {
-            let keys = [&self.encrypt, &self.decrypt, &self.tweak];
-            keys.iter().flat_map(|keys| keys.as_blocks()).map(|key| key.to_vec()).collect()
+            let keys = [self.encrypt.as_ref(), self.decrypt.as_ref(), Some(&self.tweak)];
+            keys.into_iter().flatten().flat_map(|keys| keys.as_blocks()).map(|key| key.to_vec()).collect()
         }
     }
 
@@ -106,7 +109,7 @@ mod tests {
             ),
         ] {
             for aes in every_aes() {
-                let key = XtsKey::new(aes, &key).unwrap();
+                let key = XtsKey::new(aes, &key, |_| true).unwrap();
                 let mut data = plain.clone();
                 run_one(&key, false, &tweak.to_le_bytes(), &mut data);
                 assert_eq!(data, cipher);
@@ -150,7 +153,7 @@ mod tests {
         for aes in every_aes() {
             for bytes in [16, 32] {
                 let secrets = [(); 3].map(|()| [random.bytes(bytes), random.bytes(bytes)]);
-                let keys = secrets.each_ref().map(|halves| XtsKey::new(aes, &halves.concat()).unwrap());
+                let keys = secrets.each_ref().map(|halves| XtsKey::new(aes, &halves.concat(), |_| true).unwrap());
                 let plain: Vec<Vec<u8>> = (BLOCK..1200).map(|length| random.bytes(length)).collect();
                 let of_each: Vec<(usize, [u8; BLOCK])> =
                     plain.iter().map(|_| (random.below(3), random.bytes(BLOCK).try_into().unwrap())).collect();
@@ -176,13 +179,18 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_data_of_other_lengths_are_refused() {
+    fn keys_and_data_of_other_lengths_and_directions_are_refused() {
         for aes in every_aes() {
             for length in [0, 16, 31, 33, 48, 63, 65] {
-                assert!(XtsKey::new(aes, &vec![0; length]).is_none());
+                assert!(XtsKey::new(aes, &vec![0; length], |_| true).is_none());
             }
-            let key = XtsKey::new(aes, &[1; 32]).unwrap();
+            let key = XtsKey::new(aes, &[1; 32], |_| true).unwrap();
             assert!(key.unit(false, &[0; BLOCK], Buffers::InPlace(&mut [0; BLOCK - 1])).is_none());
+            for allowed in [Operation::Encrypt, Operation::Decrypt] {
+                let key = XtsKey::new(aes, &[1; 32], |operation| operation == allowed).unwrap();
+                let takes = |decrypt| key.unit(decrypt, &[0; BLOCK], Buffers::InPlace(&mut [0; BLOCK])).is_some();
+                assert_eq!([takes(false), takes(true)], [allowed == Operation::Encrypt, allowed == Operation::Decrypt]);
+            }
         }
     }
 }
