@@ -6,9 +6,9 @@
 
 use gantry::{AeadStream, Operation, SessionParams};
 
-use crate::boundary::{Answers, Host, Io, Questions, Wrapped};
+use crate::boundary::{Answers, Host, Io, Known, Questions, Wrapped};
 use crate::choice::{Choice, Side, Sizes};
-use crate::cipher::Way;
+use crate::cipher::{Alone, Way};
 use crate::framework::Engine;
 use crate::key::Key;
 use crate::table::Aead;
@@ -68,6 +68,7 @@ pub(crate) struct Sealed {
     iv_len: usize,
     /// First pieces of other sizes are the host's, without a question.
     elsewhere: Sizes,
+    alone: Alone,
 }
 
 impl Sealed {
@@ -93,6 +94,7 @@ impl Sealed {
             engine: Engine::default(),
             iv_len: NONCE,
             elsewhere: wrapped.asked(wrapped.algorithm()),
+            alone: Alone::default(),
         }
     }
 
@@ -199,6 +201,29 @@ impl Sealed {
         self.phase = Phase::Host;
     }
 
+    /// Whether the host would take this tag to open with.
+    pub(crate) fn can_expect(&self, tag: &[u8]) -> bool {
+        !self.seal && (1..=TAG).contains(&tag.len())
+    }
+
+    /// The tag of a message that a device has sealed.
+    #[inline(always)]
+    pub(crate) fn made_tag(&self) -> Option<&[u8; TAG]> {
+        (self.seal && self.phase == Phase::Ended).then_some(&self.tag)
+    }
+
+    /// The host's context was let go, and is needed again. Whether it is there.
+    pub(crate) fn recall(&mut self, host: &Host) -> bool {
+        let tag = if self.seal { &[] } else { &self.tag[..self.tag_len] };
+        let good = host.recall(&Known { encrypt: self.seal, key: &self.key.bytes(), iv: &self.iv, tag });
+        if good {
+            self.alone.keep();
+        } else {
+            self.phase = Phase::Broken;
+        }
+        good
+    }
+
     /// The tag to open with, when nothing else is said.
     #[inline(always)]
     pub(crate) fn expect(&mut self, tag: &[u8]) {
@@ -263,7 +288,7 @@ impl Sealed {
             return match self.phase {
                 Phase::Host => host.data(way, io),
                 Phase::Begun => self.leave(host, way, io),
-                Phase::Ours | Phase::Ended | Phase::Broken => self.end(io),
+                Phase::Ours | Phase::Ended | Phase::Broken => self.end(host, io),
             };
         }
         match self.phase {
@@ -309,7 +334,7 @@ impl Sealed {
             }
             if let (Some(stream), Some(data)) = (self.stream.as_mut(), io.buffers()) {
                 let aad = &self.waiting[..self.waiting_len];
-                if stream.begin(&self.iv, aad).and_then(|()| stream.update(data)).is_ok() {
+                if stream.begin_with(&self.iv, aad, data).is_ok() {
                     wrapped.count(operation, Side::Device, bytes);
                     (self.phase, self.leaves) = (Phase::Ours, false);
                     return io.done(bytes);
@@ -334,6 +359,10 @@ impl Sealed {
 
     /// The host gets the associated data that waited.
     fn hand_over(&mut self, host: &Host) -> bool {
+        if host.is_away() && !self.recall(host) {
+            return false;
+        }
+        self.alone.host_served();
         self.phase = Phase::Host;
         // The other AEAD may have another message under the same nonce, of which the host must not have seen anything.
         self.leaves = self.aead == Aead::Gcm;
@@ -358,12 +387,12 @@ impl Sealed {
                     io.refused()
                 }
             }
-            Phase::Ours | Phase::Ended | Phase::Broken => self.end(io),
+            Phase::Ours | Phase::Ended | Phase::Broken => self.end(host, io),
         }
     }
 
     /// The end of a message of a device's.
-    fn end(&mut self, io: &mut Io<'_>) -> i32 {
+    fn end(&mut self, host: &Host, io: &mut Io<'_>) -> i32 {
         let Some(stream) = self.stream.as_mut().filter(|_| self.phase == Phase::Ours) else { return io.refused() };
         self.phase = Phase::Ended;
         let result = if self.seal {
@@ -372,6 +401,9 @@ impl Sealed {
         } else {
             stream.open(&self.tag[..self.tag_len])
         };
+        if self.aead == Aead::Gcm {
+            self.alone.served(host);
+        }
         if result.is_ok() { io.done(0) } else { io.refused() }
     }
 
@@ -441,6 +473,10 @@ impl Sealed {
         if let Some(tag) = told.octets(c"tag") {
             self.expect(tag);
         }
+        // It could not be told them again.
+        if !told.is_only(c"tag") && !(told.is_only(c"ivlen") && told.number(c"ivlen") == Some(NONCE)) {
+            self.alone.keep();
+        }
         if let Some(header) = told.octets(c"tlsaad") {
             self.header = header.try_into().ok();
             if self.aead == Aead::ChaCha {
@@ -473,6 +509,7 @@ impl Sealed {
     pub(crate) fn ask(&mut self, host: &Host, mut questions: Questions<'_>) -> i32 {
         // SSH: the host counts the nonce on, and the message has the one before.
         if questions.has(c"tlsivgen") {
+            self.alone.keep();
             let iv = host.octets(c"iv");
             let result = host.ask(questions);
             self.phase = Phase::Host;

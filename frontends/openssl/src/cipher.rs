@@ -1,9 +1,9 @@
 //! What a cipher's context knows beside the host's own.
 
-use gantry::{Operation, Outcome, Request, Session, SessionParams};
+use gantry::{Algorithm, Direction, Operation, Outcome, Request, Session, SessionParams};
 
 use crate::aead::Sealed;
-use crate::boundary::{Answers, Host, Io, Questions, Wrapped};
+use crate::boundary::{Answers, Host, Io, Known, Questions, Wrapped};
 use crate::ccm::Ccm;
 use crate::chain::Chained;
 use crate::choice::{Choice, Side, Sizes};
@@ -48,6 +48,7 @@ impl State {
         match self {
             State::Aead(sealed) => sealed.elsewhere(),
             State::Ccm(_) => Sizes::ALL,
+            State::Xts(xts) if xts.alone.is_let_go() => Sizes::ALL,
             State::Xts(xts) => xts.keyed.elsewhere(wrapped),
             State::Chain(chained) => chained.elsewhere(wrapped),
         }
@@ -67,7 +68,7 @@ impl State {
         match self {
             State::Aead(sealed) => sealed.is_hosts(),
             State::Ccm(_) => false,
-            State::Xts(_) => true,
+            State::Xts(xts) => !xts.alone.is_let_go(),
             State::Chain(chained) => chained.is_hosts(),
         }
     }
@@ -128,6 +129,15 @@ impl State {
         }
     }
 
+    /// The host's context was let go, and is needed again. Whether it is there.
+    pub(crate) fn recall(&mut self, host: &Host) -> bool {
+        match self {
+            State::Aead(sealed) => sealed.recall(host),
+            State::Xts(xts) => xts.recall(host),
+            State::Ccm(_) | State::Chain(_) => true,
+        }
+    }
+
     /// The host has refused parameters, of which some may be in force.
     pub(crate) fn refused_params(&mut self) {
         if let State::Ccm(ccm) = self {
@@ -160,6 +170,8 @@ impl State {
             State::Aead(sealed) => sealed.finish(host, io),
             State::Ccm(ccm) => ccm.finish(host, io),
             State::Chain(chained) => chained.finish(host, io),
+            // A data unit has no end of its own.
+            State::Xts(xts) if xts.alone.is_let_go() => io.done(0),
             State::Xts(_) => host.finish(io),
         }
     }
@@ -195,10 +207,13 @@ pub(crate) struct Keyed {
 
 impl Keyed {
     pub(crate) fn initialised(&mut self, wrapped: &Wrapped, encrypt: bool, key: Option<&[u8]>) {
+        if key.is_some() || encrypt != self.encrypt {
+            // Sessions go one way.
+            self.engine.new_key();
+        }
         self.encrypt = encrypt;
         if let Some(key) = key {
             self.key.set(key);
-            self.engine.new_key();
             if let Some(choice) = self.choice(wrapped) {
                 choice.new_key();
             }
@@ -228,8 +243,7 @@ impl Keyed {
     pub(crate) fn device(&mut self, wrapped: &Wrapped, io: &mut Io<'_>, iv: &[u8]) -> Done {
         let (bytes, operation, in_place) = (io.len(), self.operation(), io.in_place());
         if let Some((framework, algorithm)) = wrapped.framework().zip(wrapped.algorithm()) {
-            let key = &self.key;
-            let params = || SessionParams::new(algorithm, &key.bytes());
+            let params = one_way(algorithm, &self.key, self.encrypt);
             if self.engine.side(framework, operation, bytes, params, algorithm) == Side::Device
                 && let (Some(session), Some(data)) = (self.engine.session_now(), io.buffers())
             {
@@ -252,16 +266,15 @@ impl Keyed {
 impl Keyed {
     /// The session, for requests that come together with those of other keys.
     pub(crate) fn session(&mut self, wrapped: &Wrapped, framework: &Framework) -> Option<Session> {
-        let (algorithm, key) = (wrapped.algorithm()?, &self.key);
-        self.engine.shared(framework, || SessionParams::new(algorithm, &key.bytes()))
+        self.engine.shared(framework, one_way(wrapped.algorithm()?, &self.key, self.encrypt))
     }
 
     /// Runs requests on devices if that is better for so many, and says whether it did.
     pub(crate) fn batch(&mut self, wrapped: &Wrapped, requests: &mut [Request<'_>]) -> bool {
         let Some((framework, algorithm)) = wrapped.framework().zip(wrapped.algorithm()) else { return false };
-        let (operation, key) = (self.operation(), &self.key);
+        let operation = self.operation();
         let bytes: usize = requests.iter().map(Request::bytes).sum();
-        let params = || SessionParams::new(algorithm, &key.bytes());
+        let params = one_way(algorithm, &self.key, self.encrypt);
         let size = (bytes, requests.len());
         let Some(session) = self.engine.several(framework, operation, size, params) else { return false };
         // What has no outcome afterwards is looked at one by one.
@@ -272,6 +285,51 @@ impl Keyed {
     }
 }
 
+/// What a session of one direction is made from: a device may keep less for it.
+fn one_way(algorithm: Algorithm, key: &Key, encrypt: bool) -> impl Fn() -> SessionParams {
+    let direction = if encrypt { Direction::Encrypt } else { Direction::Decrypt };
+    move || SessionParams::new(algorithm, &key.bytes()).direction(direction)
+}
+
+/// Whether the host's context is needed beside a device's. One that was told nothing but key, nonce and tag can be made anew at any
+/// time; it is let go after some messages that a device had from beginning to end.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Alone(u8);
+
+impl Alone {
+    const MESSAGES: u8 = 4;
+    const NEVER: u8 = u8::MAX;
+
+    /// A device has had a message as a whole.
+    #[inline(always)]
+    pub(crate) fn served(&mut self, host: &Host) {
+        if self.0 < Self::MESSAGES {
+            self.0 += 1;
+            if self.0 == Self::MESSAGES {
+                host.let_go();
+            }
+        }
+    }
+
+    /// The host has had one.
+    pub(crate) fn host_served(&mut self) {
+        if self.0 != Self::NEVER {
+            self.0 = 0;
+        }
+    }
+
+    /// The host's context stays from here on.
+    pub(crate) fn keep(&mut self) {
+        self.0 = Self::NEVER;
+    }
+
+    /// The host's context is gone.
+    #[inline(always)]
+    pub(crate) fn is_let_go(self) -> bool {
+        self.0 == Self::MESSAGES
+    }
+}
+
 type Tweak = [u8; 16];
 
 /// XTS: each call is a data unit by itself, under the nonce of the last initialisation.
@@ -279,6 +337,7 @@ type Tweak = [u8; 16];
 pub(crate) struct Xts {
     keyed: Keyed,
     tweak: Option<Tweak>,
+    alone: Alone,
 }
 
 impl Xts {
@@ -292,9 +351,26 @@ impl Xts {
     fn data(&mut self, wrapped: &Wrapped, host: &Host, way: Way, io: &mut Io<'_>) -> i32 {
         let tweak = self.tweak.filter(|_| io.has_output() && io.has_input());
         match tweak.map_or(Done::Host, |tweak| self.keyed.device(wrapped, io, &tweak)) {
-            Done::Good => io.done(io.len()),
+            Done::Good => {
+                self.alone.served(host);
+                io.done(io.len())
+            }
             Done::Bad => io.refused(),
-            Done::Host => host.data(way, io),
+            Done::Host if self.alone.is_let_go() && !self.recall(host) => io.refused(),
+            Done::Host => {
+                self.alone.host_served();
+                host.data(way, io)
+            }
         }
+    }
+
+    fn recall(&mut self, host: &Host) -> bool {
+        let Some(tweak) = &self.tweak else { return false };
+        let known = Known { encrypt: self.keyed.encrypt, key: &self.keyed.key.bytes(), iv: tweak, tag: &[] };
+        let good = host.recall(&known);
+        if good {
+            self.alone.keep();
+        }
+        good
     }
 }

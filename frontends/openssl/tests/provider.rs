@@ -71,6 +71,23 @@ fn keys_on_p256_and_on_other_curves_are_used_as_the_default_provider_would() {
     }
 }
 
+/// Once a device has a context's messages, the host's own is let go; and a session keeps what one direction needs.
+#[test]
+fn a_context_holds_at_most_a_kilobyte_more() {
+    let lab = Lab::new("held");
+    let program = lab.compile("tests/held.c");
+    for (device, ciphers) in [("software", &["AES-128-GCM", "AES-256-GCM"][..]), ("lanes", &["AES-256-XTS"])] {
+        let mut command = Command::new(&program);
+        command.arg(lab.configuration(&everything(&format!("POLICY = pin:{device}")))).args(ciphers);
+        let said = text(&command.env("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0").output().unwrap());
+        for line in said.lines() {
+            let more = line.split(' ').nth(1).and_then(|more| more.parse::<i64>().ok());
+            assert!(more.is_some_and(|more| more <= 1024), "{line}");
+        }
+        assert_eq!(said.lines().count(), ciphers.len(), "{said}");
+    }
+}
+
 #[test]
 fn enc_and_dgst_read_and_write_what_they_always_did() {
     let lab = Lab::new("enc");

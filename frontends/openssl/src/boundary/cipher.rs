@@ -74,14 +74,14 @@ impl Host {
         };
         let Io { output, written, room, input, length, .. } = *io;
         // SAFETY: the host, with what the call brought.
-        function.map_or(0, |function| unsafe { function(self.context, output, written, room, input, length) })
+        function.map_or(0, |function| unsafe { function(self.context(), output, written, room, input, length) })
     }
 
     /// The end of a message.
     pub(crate) fn finish(&self, io: &mut Io<'_>) -> c_int {
         let Io { output, written, room, .. } = *io;
         // SAFETY: the host, with what the call brought.
-        self.functions().finish.map_or(0, |finish| unsafe { finish(self.context, output, written, room) })
+        self.functions().finish.map_or(0, |finish| unsafe { finish(self.context(), output, written, room) })
     }
 
     /// Associated data of ours. The host wants room for as much, although it writes nothing.
@@ -90,8 +90,9 @@ impl Host {
         let (at, length) = (data.as_ptr(), data.len());
         let update = self.functions().update;
         // SAFETY: the host, with a slice to read.
-        update
-            .map_or(0, |update| unsafe { update(self.context, ptr::null_mut(), &raw mut written, length, at, length) })
+        update.map_or(0, |update| unsafe {
+            update(self.context(), ptr::null_mut(), &raw mut written, length, at, length)
+        })
     }
 
     /// Another nonce, under the same key.
@@ -99,14 +100,33 @@ impl Host {
         let init = self.functions().init(encrypt);
         let (at, length) = (iv.as_ptr(), iv.len());
         // SAFETY: the host, with a slice to read and no parameters.
-        init.map_or(0, |init| unsafe { init(self.context, ptr::null(), 0, at, length, ptr::null()) })
+        init.map_or(0, |init| unsafe { init(self.context(), ptr::null(), 0, at, length, ptr::null()) })
+    }
+
+    /// A context that was let go is made anew, with what it knew. Whether it is there.
+    pub(crate) fn recall(&self, known: &Known<'_>) -> bool {
+        // SAFETY: the host answers with a new context; ours: the provider owns the functions, and outlives its contexts.
+        unsafe { self.renew(begin) };
+        let init = self.functions().init(known.encrypt);
+        let (key, iv) = (known.key, known.iv);
+        // SAFETY: the host, with slices to read and no parameters.
+        let good = init.is_some_and(|init| unsafe {
+            !self.is_away() && init(self.context(), key.as_ptr(), key.len(), iv.as_ptr(), iv.len(), ptr::null()) == 1
+        });
+        let tag = [Param::octets(c"tag", known.tag.as_ptr().cast_mut().cast(), known.tag.len()), params::end()];
+        // SAFETY: a table with its end.
+        let good = good && (known.tag.is_empty() || unsafe { self.set_params(tag.as_ptr()) } == 1);
+        if !good {
+            self.let_go();
+        }
+        good
     }
 
     /// A direction alone: key, nonce and lengths stay.
     fn turn(&self, encrypt: bool) -> bool {
         let init = self.functions().init(encrypt);
         // SAFETY: the host, with nothing else.
-        init.is_some_and(|init| unsafe { init(self.context, ptr::null(), 0, ptr::null(), 0, ptr::null()) == 1 })
+        init.is_some_and(|init| unsafe { init(self.context(), ptr::null(), 0, ptr::null(), 0, ptr::null()) == 1 })
     }
 
     /// CCM: so much data will come.
@@ -115,7 +135,7 @@ impl Host {
         let update = self.functions().update;
         // SAFETY: the host: without input there is only a number.
         update.map_or(0, |update| unsafe {
-            update(self.context, ptr::null_mut(), &raw mut written, bytes, ptr::null(), bytes)
+            update(self.context(), ptr::null_mut(), &raw mut written, bytes, ptr::null(), bytes)
         })
     }
 
@@ -130,7 +150,7 @@ impl Host {
         // SAFETY: the host, with a place of its own that is not even written.
         self.functions()
             .update
-            .is_some_and(|update| unsafe { update(self.context, at, &raw mut written, 0, at, 0) == 1 })
+            .is_some_and(|update| unsafe { update(self.context(), at, &raw mut written, 0, at, 0) == 1 })
     }
 
     /// CCM: the same, and the host stands where a message leaves it that was opened. One that was sealed is over in the same way
@@ -168,6 +188,15 @@ impl Host {
         // SAFETY: a table with its end.
         params::number(key, |table| unsafe { self.get_params(table) })
     }
+}
+
+/// What a context of the host knows, if it was told nothing else.
+pub(crate) struct Known<'k> {
+    pub(crate) encrypt: bool,
+    pub(crate) key: &'k [u8],
+    pub(crate) iv: &'k [u8],
+    /// To open with, or empty.
+    pub(crate) tag: &'k [u8],
 }
 
 /// One algorithm of the host, for contexts that no program asked for.
@@ -209,7 +238,7 @@ impl HostContext {
         let parts = |slice: Option<&[u8]>| slice.map_or((ptr::null(), 0), |slice| (slice.as_ptr(), slice.len()));
         let ((key, key_len), (iv, iv_len)) = (parts(key), parts(iv));
         // SAFETY: the host, with slices to read and no parameters.
-        init.is_some_and(|init| unsafe { init(self.host.context, key, key_len, iv, iv_len, ptr::null()) == 1 })
+        init.is_some_and(|init| unsafe { init(self.host.context(), key, key_len, iv, iv_len, ptr::null()) == 1 })
     }
 
     /// All data in one call, without padding.
@@ -375,10 +404,15 @@ unsafe extern "C" fn init_for<const ENCRYPT: bool>(
             && length == iv_len
             && let Some(init) = (*(*this).host.functions).init(ENCRYPT)
         {
-            let result = init((*this).host.context, key, key_len, iv, iv_len, params);
+            // A host that was let go hears of the last one when it is needed again.
+            let away = (*this).host.is_away();
+            let result = if away { 1 } else { init((*this).host.context(), key, key_len, iv, iv_len, params) };
             if result == 1 {
                 (*this).state.fed = 0;
                 (*this).state.message.restarted(slice::from_raw_parts(iv, iv_len));
+                if away && (*this).state.message.is_hosts() {
+                    return guard(0, || c_int::from(CipherFns::recall(&(*this).host, &mut (*this).state)));
+                }
             } else {
                 (*this).state.message.refused(false);
             }
@@ -405,6 +439,9 @@ pub(super) unsafe fn init(
         let init = functions.init(encrypt);
         let Some(init) = init else { return 0 };
         this.state.place.withdraw();
+        if !CipherFns::recall(&this.host, &mut this.state) {
+            return 0;
+        }
         if !key.is_null() {
             this.state.pipes.close();
         }
@@ -412,15 +449,17 @@ pub(super) unsafe fn init(
             return 0;
         }
         // SAFETY: the host, with what the call brought.
-        let result = unsafe { init(this.host.context, key, key_len, iv, iv_len, params) };
+        let result = unsafe { init(this.host.context(), key, key_len, iv, iv_len, params) };
         if result == 1 {
             // SAFETY: the call.
             let slice = |at: *const u8, length| (!at.is_null()).then(|| unsafe { slice::from_raw_parts(at, length) });
             this.state.fed = 0;
             this.state.message.initialised(wrapped, encrypt, slice(key, key_len), slice(iv, iv_len));
-            if !params.is_null() {
-                // SAFETY: the call.
-                this.state.message.told(&this.host, unsafe { Answers::new(params) });
+            // SAFETY: the call.
+            unsafe {
+                if !family::is_empty(params) {
+                    this.state.message.told(&this.host, Answers::new(params));
+                }
             }
             this.state.settle(wrapped);
         } else {
@@ -446,7 +485,7 @@ unsafe extern "C" fn update(
             && let Some(update) = (*(*this).host.functions).update
         {
             (*this).state.fed = (*this).state.fed.wrapping_add(length);
-            return update((*this).host.context, output, written, room, input, length);
+            return update((*this).host.context(), output, written, room, input, length);
         }
         considered_update(context, output, written, room, input, length)
     }
@@ -497,7 +536,7 @@ unsafe extern "C" fn cipher(
             && let Some(cipher) = (*(*this).host.functions).cipher
         {
             (*this).state.fed = (*this).state.fed.wrapping_add(length);
-            return cipher((*this).host.context, output, written, room, input, length);
+            return cipher((*this).host.context(), output, written, room, input, length);
         }
         data(context, Way::Cipher, Io::new(output, written, room, input, length))
     }
@@ -549,7 +588,7 @@ unsafe extern "C" fn finish(context: *mut c_void, output: *mut u8, written: *mut
                 sealed.leave_all();
                 (*this).state.elsewhere = Sizes::NONE;
             }
-            return finish((*this).host.context, output, written, room);
+            return finish((*this).host.context(), output, written, room);
         }
     }
     guard_with_room(0, || {
@@ -578,13 +617,21 @@ unsafe extern "C" fn get_ctx_params(context: *mut c_void, params: *mut Param) ->
             return 1;
         }
         // Asked at the end of every message that was sealed.
-        if *hosts && matches!(message, State::Aead(_)) && questions.is_only(c"tag") {
-            return host.get_params(params);
+        if let State::Aead(sealed) = message {
+            if *hosts && questions.is_only(c"tag") {
+                return host.get_params(params);
+            }
+            if sealed.made_tag().is_some_and(|tag| questions.only_octets(c"tag", tag)) {
+                return 1;
+            }
         }
     }
     guard(0, || {
         // SAFETY: the call.
         let ((this, _, wrapped), questions) = unsafe { (CipherCtx::of(context), Questions::new(params)) };
+        if !CipherFns::recall(&this.host, &mut this.state) {
+            return 0;
+        }
         let result = this.state.message.ask(&this.host, questions);
         this.state.settle(wrapped);
         result
@@ -595,23 +642,35 @@ unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) 
     let this = context.cast::<CipherCtx>();
     // SAFETY: the call, and the host with what it brought. Nothing here can panic.
     unsafe {
-        if let State::Aead(sealed) = &mut (*this).state.message {
-            if let Some(tag) = Answers::new(params).only_octets(c"tag") {
-                let result = (*this).host.set_params(params);
-                if result == 1 {
-                    sealed.expect(tag);
-                }
-                return result;
+        let CipherCtx { host, state: Calls { message, .. }, .. } = &mut *this;
+        if let State::Aead(sealed) = message
+            && let Some(tag) = Answers::new(params).only_octets(c"tag")
+            && (!host.is_away() || sealed.can_expect(tag))
+        {
+            let result = if host.is_away() { 1 } else { host.set_params(params) };
+            if result == 1 {
+                sealed.expect(tag);
             }
-            // OpenSSL 3.0 says it again with each nonce. No AEAD pads.
-            if Answers::new(params).is_only(c"padding") {
-                return (*this).host.set_params(params);
-            }
+            return result;
+        }
+        // A length that a host which was let go has already.
+        if host.is_away()
+            && Answers::new(params).is_only(c"ivlen")
+            && Answers::new(params).number(c"ivlen") == message.iv_len(0)
+        {
+            return 1;
+        }
+        // OpenSSL 3.0 says it again with each nonce. These modes do not pad.
+        if matches!(message, State::Aead(_) | State::Xts(_)) && Answers::new(params).is_only(c"padding") {
+            return if host.is_away() { 1 } else { host.set_params(params) };
         }
     }
     guard(0, || {
         // SAFETY: the call.
         let ((this, _, wrapped), answers) = unsafe { (CipherCtx::of(context), Answers::new(params)) };
+        if !CipherFns::recall(&this.host, &mut this.state) {
+            return 0;
+        }
         // SAFETY: the call.
         let result = unsafe { this.host.set_params(params) };
         if result != 1 {
@@ -650,6 +709,10 @@ impl Contexts for CipherFns {
 
     fn common(&self) -> &Common {
         &self.common
+    }
+
+    fn recall(host: &Host, state: &mut Calls) -> bool {
+        !host.is_away() || state.message.recall(host)
     }
 }
 

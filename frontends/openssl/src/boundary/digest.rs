@@ -67,7 +67,7 @@ impl HostDigest {
         // SAFETY: the host, with its own context; ours: the provider owns the functions.
         let this = unsafe { Self::new(theirs, functions, |functions, theirs| Some(functions.newctx?(theirs))) }?;
         // SAFETY: the host, with its own context.
-        (unsafe { functions.init?(this.context, ptr::null()) } == 1).then_some(this)
+        (unsafe { functions.init?(this.context(), ptr::null()) } == 1).then_some(this)
     }
 
     /// # Safety
@@ -75,7 +75,7 @@ impl HostDigest {
     /// The call: `length` bytes that can be read.
     pub(super) unsafe fn update(&self, input: *const u8, length: usize) -> c_int {
         // SAFETY: the host, with what the caller promises.
-        self.functions().update.map_or(0, |update| unsafe { update(self.context, input, length) })
+        self.functions().update.map_or(0, |update| unsafe { update(self.context(), input, length) })
     }
 
     /// The end: the digest, and its length.
@@ -83,7 +83,7 @@ impl HostDigest {
         let (mut digest, mut length) = ([0; LONGEST], 0);
         // SAFETY: the host, with its own context and room for any digest.
         let good =
-            unsafe { self.functions().finish?(self.context, digest.as_mut_ptr(), &raw mut length, LONGEST) } == 1;
+            unsafe { self.functions().finish?(self.context(), digest.as_mut_ptr(), &raw mut length, LONGEST) } == 1;
         (good && length <= LONGEST).then_some((digest, length))
     }
 }
@@ -117,7 +117,7 @@ unsafe extern "C" fn copyctx(to: *mut c_void, from: *mut c_void) {
         let ((to, functions, _), (from, ..)) = unsafe { (DigestCtx::of(to), DigestCtx::of(from)) };
         if let Some(copyctx) = functions.copyctx {
             // SAFETY: the host, with its own contexts.
-            unsafe { copyctx(to.host.context, from.host.context) };
+            unsafe { copyctx(to.host.context(), from.host.context()) };
             to.state = from.state.clone();
         }
     });
@@ -128,7 +128,7 @@ unsafe extern "C" fn init(context: *mut c_void, params: *const Param) -> c_int {
         // SAFETY: the call.
         let (this, functions, wrapped) = unsafe { DigestCtx::of(context) };
         // SAFETY: the host, with what the call brought.
-        let result = functions.init.map_or(0, |init| unsafe { init(this.host.context, params) });
+        let result = functions.init.map_or(0, |init| unsafe { init(this.host.context(), params) });
         if result == 1 {
             this.state.fresh = true;
             this.state.message.begin();
@@ -165,7 +165,7 @@ unsafe fn ours(context: *mut c_void, input: *const u8, length: usize) -> c_int {
             Done::Bad => 0,
             Done::Host => {
                 // SAFETY: the host, with what the call brought.
-                let result = functions.update.map_or(0, |update| unsafe { update(this.host.context, input, length) });
+                let result = functions.update.map_or(0, |update| unsafe { update(this.host.context(), input, length) });
                 this.state.fresh &= length == 0;
                 result
             }
@@ -185,7 +185,7 @@ unsafe extern "C" fn finish(context: *mut c_void, output: *mut u8, written: *mut
         {
             // Nothing follows.
             (*this).state.fresh = false;
-            return finish((*this).host.context, output, written, room);
+            return finish((*this).host.context(), output, written, room);
         }
     }
     guard_with_room(0, || {
@@ -209,7 +209,7 @@ unsafe extern "C" fn finish(context: *mut c_void, output: *mut u8, written: *mut
             }
         }
         // SAFETY: the host, with what the call brought.
-        functions.finish.map_or(0, |finish| unsafe { finish(this.host.context, output, written, room) })
+        functions.finish.map_or(0, |finish| unsafe { finish(this.host.context(), output, written, room) })
     })
 }
 
@@ -219,7 +219,7 @@ unsafe extern "C" fn squeeze(context: *mut c_void, output: *mut u8, written: *mu
         let (this, functions, wrapped) = unsafe { DigestCtx::of(context) };
         // SAFETY: the host, with what the call brought.
         let host =
-            || functions.squeeze.map_or(0, |squeeze| unsafe { squeeze(this.host.context, output, written, room) });
+            || functions.squeeze.map_or(0, |squeeze| unsafe { squeeze(this.host.context(), output, written, room) });
         if wrapped.fails() || !this.state.message.leave() { 0 } else { host() }
     })
 }
@@ -262,7 +262,7 @@ unsafe extern "C" fn serialize(context: *mut c_void, output: *mut u8, written: *
         let (this, functions, _) = unsafe { DigestCtx::of(context) };
         // SAFETY: the host, with what the call brought.
         let host =
-            || functions.serialize.map_or(0, |serialize| unsafe { serialize(this.host.context, output, written) });
+            || functions.serialize.map_or(0, |serialize| unsafe { serialize(this.host.context(), output, written) });
         // The state of a message on a device has no form that the host could read.
         if this.state.message.is_hosts() { host() } else { 0 }
     })
@@ -274,7 +274,7 @@ unsafe extern "C" fn deserialize(context: *mut c_void, input: *const u8, length:
         let (this, functions, wrapped) = unsafe { DigestCtx::of(context) };
         // SAFETY: the host, with what the call brought.
         let result =
-            functions.deserialize.map_or(0, |deserialize| unsafe { deserialize(this.host.context, input, length) });
+            functions.deserialize.map_or(0, |deserialize| unsafe { deserialize(this.host.context(), input, length) });
         if result == 1 {
             this.state.message = Digesting::default();
             this.settle(wrapped);

@@ -128,7 +128,7 @@ unsafe fn keyed(
         // SAFETY: the call.
         let ((this, functions, wrapped), key) = unsafe { (SignatureCtx::of(context), KeyData::hold(key)) };
         let host = key.as_ref().map_or(ptr::null_mut(), |key| key.host());
-        let result = init(functions, this.host.context, host).unwrap_or(0);
+        let result = init(functions, this.host.context(), host).unwrap_or(0);
         // Without a key it is the one from before.
         let key = key.or_else(|| this.state.key.take()).filter(|_| result == 1);
         // SAFETY: the call.
@@ -188,7 +188,7 @@ pub(super) unsafe extern "C" fn digest_update<const SIGN: bool>(
             match &this.state.digested.message {
                 Message::Hosts => {
                     let update = functions.beginning::<SIGN>().digest_update;
-                    update.map_or(0, |update| update(this.host.context, input, length))
+                    update.map_or(0, |update| update(this.host.context(), input, length))
                 }
                 Message::Ours(digest) => digest.update(input, length),
                 Message::Ended => 0,
@@ -208,7 +208,7 @@ pub(super) unsafe extern "C" fn digest_sign_final(
         let (this, functions, wrapped) = unsafe { SignatureCtx::of(context) };
         let at_host = || {
             // SAFETY: the host, with what the call brought.
-            functions.digest_sign_final.map_or(0, |sign| unsafe { sign(this.host.context, signature, written, room) })
+            functions.digest_sign_final.map_or(0, |sign| unsafe { sign(this.host.context(), signature, written, room) })
         };
         // Without a place for the signature this only asks for its length.
         if signature.is_null() {
@@ -226,7 +226,7 @@ pub(super) unsafe extern "C" fn digest_sign_final(
                     if sign_digest(this, wrapped, digest, (signature, written, room)) {
                         return 1;
                     }
-                    let begun = |init: KeyedInit| init(this.host.context, ptr::null_mut(), ptr::null()) == 1;
+                    let begun = |init: KeyedInit| init(this.host.context(), ptr::null_mut(), ptr::null()) == 1;
                     let begun = functions.to_sign.init.is_some_and(begun);
                     if begun { this.host.sign((signature, written, room), (digest.as_ptr(), length)) } else { 0 }
                 }
@@ -257,7 +257,7 @@ pub(super) unsafe extern "C" fn digest_verify_final(context: *mut c_void, signat
                 }
                 // SAFETY: the host, with its own context, what the call brought, and a digest.
                 unsafe {
-                    let begun = |init: KeyedInit| init(this.host.context, ptr::null_mut(), ptr::null()) == 1;
+                    let begun = |init: KeyedInit| init(this.host.context(), ptr::null_mut(), ptr::null()) == 1;
                     let begun = functions.to_verify.init.is_some_and(begun);
                     if begun { this.host.verify((signature, size), (digest.as_ptr(), length)) } else { 0 }
                 }
@@ -266,7 +266,9 @@ pub(super) unsafe extern "C" fn digest_verify_final(context: *mut c_void, signat
                 this.state.digested.message = Message::Hosts;
                 wrapped.count(Operation::Verify, Side::Host, 0);
                 // SAFETY: the host, with what the call brought.
-                functions.digest_verify_final.map_or(0, |verify| unsafe { verify(this.host.context, signature, size) })
+                functions
+                    .digest_verify_final
+                    .map_or(0, |verify| unsafe { verify(this.host.context(), signature, size) })
             }
             Message::Ended => 0,
         }
@@ -338,7 +340,7 @@ pub(super) unsafe extern "C" fn set_ctx_md_params(context: *mut c_void, params: 
         // SAFETY: the call, and the host with what it brought.
         unsafe {
             let (this, functions, _) = SignatureCtx::of(context);
-            let result = functions.set_ctx_md_params.map_or(0, |set| set(this.host.context, params));
+            let result = functions.set_ctx_md_params.map_or(0, |set| set(this.host.context(), params));
             match &this.state.digested.message {
                 Message::Ours(digest) if result == 1 && !is_empty(params) => digest.set_params(params),
                 _ => result,
@@ -352,7 +354,7 @@ pub(super) unsafe extern "C" fn get_ctx_md_params(context: *mut c_void, params: 
         // SAFETY: the call, and the host with what it brought.
         unsafe {
             let (this, functions, _) = SignatureCtx::of(context);
-            functions.get_ctx_md_params.map_or(0, |get| get(this.host.context, params))
+            functions.get_ctx_md_params.map_or(0, |get| get(this.host.context(), params))
         }
     })
 }
@@ -362,7 +364,7 @@ pub(super) unsafe extern "C" fn gettable_ctx_md_params(context: *mut c_void) -> 
         // SAFETY: the call, and the host with its own context.
         unsafe {
             let (this, functions, _) = SignatureCtx::of(context);
-            functions.gettable_ctx_md_params.map_or(ptr::null(), |gettable| gettable(this.host.context))
+            functions.gettable_ctx_md_params.map_or(ptr::null(), |gettable| gettable(this.host.context()))
         }
     })
 }
@@ -372,7 +374,7 @@ pub(super) unsafe extern "C" fn settable_ctx_md_params(context: *mut c_void) -> 
         // SAFETY: the call, and the host with its own context.
         unsafe {
             let (this, functions, _) = SignatureCtx::of(context);
-            functions.settable_ctx_md_params.map_or(ptr::null(), |settable| settable(this.host.context))
+            functions.settable_ctx_md_params.map_or(ptr::null(), |settable| settable(this.host.context()))
         }
     })
 }
@@ -386,8 +388,9 @@ impl HostPair {
         let (mut der, mut written) = ([0; der::LONGEST], 0);
         // SAFETY: the host, with its own context and key, a digest to read and room for the signature.
         let good = unsafe {
-            init(host.context, key.as_ptr(), ptr::null()) == 1
-                && sign(host.context, der.as_mut_ptr(), &raw mut written, der.len(), digest.as_ptr(), digest.len()) == 1
+            init(host.context(), key.as_ptr(), ptr::null()) == 1
+                && sign(host.context(), der.as_mut_ptr(), &raw mut written, der.len(), digest.as_ptr(), digest.len())
+                    == 1
         };
         let signature = der.get(..written).filter(|_| good).and_then(der::decode);
         match signature {
@@ -406,8 +409,8 @@ impl HostPair {
         let (der, length) = der::encode(both);
         // SAFETY: the host, with its own context and key, a digest and a signature to read.
         unsafe {
-            init(host.context, key.as_ptr(), ptr::null()) == 1
-                && verify(host.context, der.as_ptr(), length, digest.as_ptr(), digest.len()) == 1
+            init(host.context(), key.as_ptr(), ptr::null()) == 1
+                && verify(host.context(), der.as_ptr(), length, digest.as_ptr(), digest.len()) == 1
         }
     }
 }

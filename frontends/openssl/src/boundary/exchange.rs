@@ -94,7 +94,7 @@ unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, params: *const
         let ((this, functions, _), key) = unsafe { (ExchangeCtx::of(context), KeyData::hold(key)) };
         let host = key.as_ref().map_or(ptr::null_mut(), |key| key.host());
         // SAFETY: the host, with its own key and what the call brought.
-        let result = functions.init.map_or(0, |init| unsafe { init(this.host.context, host, params) });
+        let result = functions.init.map_or(0, |init| unsafe { init(this.host.context(), host, params) });
         // SAFETY: the call.
         let plain = unsafe { is_empty(params) };
         this.state.key = key.filter(|_| plain && result == 1);
@@ -109,7 +109,7 @@ unsafe extern "C" fn set_peer(context: *mut c_void, key: *mut c_void) -> c_int {
         let ((this, functions, _), key) = unsafe { (ExchangeCtx::of(context), KeyData::hold(key)) };
         let host = key.as_ref().map_or(ptr::null_mut(), |key| key.host());
         // SAFETY: the host, with its own key.
-        let result = functions.set_peer.map_or(0, |set_peer| unsafe { set_peer(this.host.context, host) });
+        let result = functions.set_peer.map_or(0, |set_peer| unsafe { set_peer(this.host.context(), host) });
         this.state.peer = key.filter(|_| result == 1);
         result
     })
@@ -136,7 +136,7 @@ unsafe extern "C" fn derive(context: *mut c_void, secret: *mut u8, written: *mut
             }
         }
         // SAFETY: the host, with what the call brought.
-        functions.derive.map_or(0, |derive| unsafe { derive(this.host.context, secret, written, room) })
+        functions.derive.map_or(0, |derive| unsafe { derive(this.host.context(), secret, written, room) })
     })
 }
 
@@ -160,8 +160,9 @@ impl HostPair {
         let host = self.context(|functions: &ExchangeFns, theirs| unsafe { functions.begin(theirs) })?;
         let (init, set_peer) = (host.functions().init?, host.functions().set_peer?);
         // SAFETY: the host, with its own context and keys, which it then holds.
-        let good =
-            unsafe { init(host.context, key.as_ptr(), ptr::null()) == 1 && set_peer(host.context, peer.as_ptr()) == 1 };
+        let good = unsafe {
+            init(host.context(), key.as_ptr(), ptr::null()) == 1 && set_peer(host.context(), peer.as_ptr()) == 1
+        };
         good.then_some(Agreement(host))
     }
 }
@@ -171,7 +172,7 @@ impl Agreement {
         let Some(derive) = self.0.functions().derive else { return false };
         let mut written = 0;
         // SAFETY: the host, with its own context and room for the secret.
-        let good = unsafe { derive(self.0.context, output.as_mut_ptr(), &raw mut written, output.len()) } == 1;
+        let good = unsafe { derive(self.0.context(), output.as_mut_ptr(), &raw mut written, output.len()) } == 1;
         good && written == output.len()
     }
 }

@@ -1,6 +1,7 @@
 //! What digests, ciphers, MACs, key exchange and signatures have in common: how a function that is told only its place finds the
 //! host's, and contexts of ours, each with one of the host's in it.
 
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::{ptr, slice};
 
@@ -28,6 +29,11 @@ pub(crate) trait Contexts: Family {
     type State: Clone;
 
     fn common(&self) -> &Common;
+
+    /// The host's context is needed, in case it was let go. Whether it is there.
+    fn recall(_: &Host<Self>, _: &mut Self::State) -> bool {
+        true
+    }
 }
 
 /// The host's functions that contexts of all kinds have.
@@ -42,7 +48,10 @@ pub(crate) struct Common {
 
 /// A context of the host, and its functions. It is ours alone, and freed with this.
 pub(crate) struct Host<F: Contexts> {
-    pub(super) context: *mut c_void,
+    /// Null while the host's context is let go.
+    context: Cell<*mut c_void>,
+    /// What contexts are asked for with.
+    theirs: *mut c_void,
     pub(super) functions: *const F,
 }
 
@@ -65,13 +74,49 @@ impl<F: Contexts> Host<F> {
         }
         // SAFETY: as the caller promises.
         let context = begin(unsafe { &*functions }, theirs)?;
-        (!context.is_null()).then_some(Self { context, functions })
+        (!context.is_null()).then_some(Self { context: Cell::new(context), theirs, functions })
     }
 
     pub(crate) fn duplicate(&self) -> Option<Self> {
         // SAFETY: the host, with its own context, of which it makes another one.
-        unsafe {
-            Self::new(self.context, self.functions, |functions, context| Some(functions.common().dupctx?(context)))
+        let mut copy = unsafe {
+            Self::new(self.context(), self.functions, |functions, context| Some(functions.common().dupctx?(context)))
+        }?;
+        copy.theirs = self.theirs;
+        Some(copy)
+    }
+
+    #[inline(always)]
+    pub(super) fn context(&self) -> *mut c_void {
+        self.context.get()
+    }
+
+    /// Whether the host's context is let go.
+    #[inline(always)]
+    pub(crate) fn is_away(&self) -> bool {
+        self.context().is_null()
+    }
+
+    /// The host's context is not needed for a while.
+    pub(crate) fn let_go(&self) {
+        let context = self.context.replace(ptr::null_mut());
+        if !context.is_null()
+            && let Some(freectx) = self.functions().common().freectx
+        {
+            // SAFETY: the host, with its own context, once.
+            unsafe { freectx(context) };
+        }
+    }
+
+    /// A new one in the place of the one that was let go, as `begin` makes them.
+    ///
+    /// # Safety
+    ///
+    /// As for [`new`](Self::new).
+    pub(super) unsafe fn renew(&self, begin: impl FnOnce(&F, *mut c_void) -> Option<*mut c_void>) {
+        // SAFETY: as the caller promises.
+        if let Some(new) = unsafe { Self::new(self.theirs, self.functions, begin) } {
+            self.context.swap(&new.context);
         }
     }
 
@@ -87,7 +132,7 @@ impl<F: Contexts> Host<F> {
     /// The call, or a table of ours with its end, whose data has room.
     pub(super) unsafe fn get_params(&self, params: *mut Param) -> c_int {
         // SAFETY: the host, with what the caller promises.
-        self.functions().common().get_ctx_params.map_or(0, |get| unsafe { get(self.context, params) })
+        self.functions().common().get_ctx_params.map_or(0, |get| unsafe { get(self.context(), params) })
     }
 
     /// # Safety
@@ -95,16 +140,13 @@ impl<F: Contexts> Host<F> {
     /// The call, or a table of ours with its end.
     pub(super) unsafe fn set_params(&self, params: *const Param) -> c_int {
         // SAFETY: the host, with what the caller promises.
-        self.functions().common().set_ctx_params.map_or(0, |set| unsafe { set(self.context, params) })
+        self.functions().common().set_ctx_params.map_or(0, |set| unsafe { set(self.context(), params) })
     }
 }
 
 impl<F: Contexts> Drop for Host<F> {
     fn drop(&mut self) {
-        if let Some(freectx) = self.functions().common().freectx {
-            // SAFETY: the host, with its own context, once.
-            unsafe { freectx(self.context) };
-        }
+        self.let_go();
     }
 }
 
@@ -173,6 +215,9 @@ pub(super) unsafe extern "C" fn dupctx<F: Contexts>(context: *mut c_void) -> *mu
     guard(ptr::null_mut(), || {
         // SAFETY: the call.
         let (this, _, wrapped) = unsafe { Context::<F>::of(context) };
+        if !F::recall(&this.host, &mut this.state) {
+            return ptr::null_mut();
+        }
         let copy = |host| Context::give(host, wrapped, || this.state.clone());
         this.host.duplicate().map_or(ptr::null_mut(), copy)
     })
@@ -231,7 +276,7 @@ unsafe fn ctx_params<F: Contexts>(
         // SAFETY: the call; the host, with its own contexts.
         unsafe {
             let Some((wrapped, functions)) = functions::<F>(provider, place) else { return ptr::null() };
-            let context = if context.is_null() { context } else { Context::<F>::of(context).0.host.context };
+            let context = if context.is_null() { context } else { Context::<F>::of(context).0.host.context() };
             which(functions.common()).map_or(ptr::null(), |which| which(context, wrapped.default_ctx()))
         }
     })
@@ -273,7 +318,7 @@ pub(super) unsafe fn piece<F: Contexts<State = Pieces<S>>, S>(
             && let Some(update) = update(&*(*this).host.functions)
         {
             (*this).state.fresh &= length == 0;
-            return update((*this).host.context, input, length);
+            return update((*this).host.context(), input, length);
         }
         ours(context, input, length)
     }

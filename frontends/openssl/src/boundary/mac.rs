@@ -65,7 +65,7 @@ impl MacCtx {
     fn hand_over(&mut self, functions: &MacFns) -> bool {
         let Some(held) = self.state.message.held() else { return true };
         // SAFETY: the host, with its own context and a slice to read.
-        functions.update.is_some_and(|update| unsafe { update(self.host.context, held.as_ptr(), held.len()) == 1 })
+        functions.update.is_some_and(|update| unsafe { update(self.host.context(), held.as_ptr(), held.len()) == 1 })
     }
 }
 
@@ -84,7 +84,7 @@ unsafe extern "C" fn init(context: *mut c_void, key: *const u8, length: usize, p
         // SAFETY: the call.
         let (this, functions, wrapped) = unsafe { MacCtx::of(context) };
         // SAFETY: the host, with what the call brought.
-        let result = functions.init.map_or(0, |init| unsafe { init(this.host.context, key, length, params) });
+        let result = functions.init.map_or(0, |init| unsafe { init(this.host.context(), key, length, params) });
         if result == 1 {
             // SAFETY: the call.
             let (key, told) =
@@ -116,12 +116,12 @@ unsafe fn ours(context: *mut c_void, input: *const u8, length: usize) -> c_int {
         let result = match this.state.message.update(wrapped, slice, this.state.fresh) {
             // Poly1305 wants to know that its key is used up. Nothing is a piece, too.
             // SAFETY: the host, with its own context.
-            Done::Good if this.state.fresh => unsafe { update(this.host.context, slice.as_ptr(), 0) },
+            Done::Good if this.state.fresh => unsafe { update(this.host.context(), slice.as_ptr(), 0) },
             Done::Good => 1,
             Done::Bad => 0,
             Done::Host if !this.hand_over(functions) => 0,
             // SAFETY: the host, with what the call brought.
-            Done::Host => unsafe { update(this.host.context, input, length) },
+            Done::Host => unsafe { update(this.host.context(), input, length) },
         };
         this.state.fresh &= length == 0;
         this.state.elsewhere = this.state.message.elsewhere(wrapped);
@@ -140,7 +140,7 @@ unsafe extern "C" fn finish(context: *mut c_void, output: *mut u8, written: *mut
             && let Some(finish) = (*(*this).host.functions).finish
         {
             (*this).state.elsewhere = Sizes::NONE;
-            return finish((*this).host.context, output, written, room);
+            return finish((*this).host.context(), output, written, room);
         }
     }
     guard_with_room(0, || {
@@ -169,7 +169,7 @@ unsafe extern "C" fn finish(context: *mut c_void, output: *mut u8, written: *mut
             }
         }
         // SAFETY: the host, with what the call brought.
-        functions.finish.map_or(0, |finish| unsafe { finish(this.host.context, output, written, room) })
+        functions.finish.map_or(0, |finish| unsafe { finish(this.host.context(), output, written, room) })
     })
 }
 
@@ -243,7 +243,7 @@ impl HostMacContext {
         let (at, length) = key.map_or((ptr::null(), 0), |key| (key.as_ptr(), key.len()));
         let init = self.0.functions().init;
         // SAFETY: the host, with a slice to read and a table with its end.
-        init.is_some_and(|init| unsafe { init(self.0.context, at, length, table.as_ptr()) == 1 })
+        init.is_some_and(|init| unsafe { init(self.0.context(), at, length, table.as_ptr()) == 1 })
     }
 
     /// A message, under the same key unless another one is given.
@@ -257,8 +257,8 @@ impl HostMacContext {
         // SAFETY: the host, with its own context, a slice to read, and room for the longest MAC.
         let good = self.init(key, &table)
             && unsafe {
-                update(self.0.context, input.as_ptr(), input.len()) == 1
-                    && finish(self.0.context, mac.as_mut_ptr(), &raw mut written, mac.len()) == 1
+                update(self.0.context(), input.as_ptr(), input.len()) == 1
+                    && finish(self.0.context(), mac.as_mut_ptr(), &raw mut written, mac.len()) == 1
             };
         // A MAC may be asked for in part.
         let good = good && written <= mac.len() && output.len() <= written;

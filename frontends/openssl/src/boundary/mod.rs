@@ -34,7 +34,7 @@ use std::slice;
 
 use gantry::driver::Buffers;
 
-pub(crate) use cipher::{Host, HostAlgorithm, HostContext};
+pub(crate) use cipher::{Host, HostAlgorithm, HostContext, Known};
 pub(crate) use exchange::Agreement;
 pub(crate) use keys::{HostKey, HostPair};
 pub(crate) use mac::{HostMac, HostMacContext};

@@ -34,7 +34,7 @@ impl<'c> Answers<'c> {
 
     /// Whether `key` is told and nothing else.
     #[inline(always)]
-    pub(super) fn is_only(self, key: &CStr) -> bool {
+    pub(crate) fn is_only(self, key: &CStr) -> bool {
         // SAFETY: as `new` demands.
         unsafe { is_only(self.first, key) }
     }
@@ -138,6 +138,13 @@ impl Questions<'_> {
             }
             fits
         }
+    }
+
+    /// Answers `key`, when nothing else is asked for, with the beginning of `value`, as much as is asked for.
+    #[inline(always)]
+    pub(super) fn only_octets(&mut self, key: &CStr, value: &[u8]) -> bool {
+        // SAFETY: as `new` demands.
+        unsafe { is_only(self.first, key) && fill(&mut *self.first, value) }
     }
 
     pub(crate) fn has(&self, key: &CStr) -> bool {

@@ -133,7 +133,7 @@ unsafe fn keyed(
         // SAFETY: the call.
         let ((this, functions, _), key) = unsafe { (SignatureCtx::of(context), KeyData::hold(key)) };
         let host = key.as_ref().map_or(ptr::null_mut(), |key| key.host());
-        let result = init(functions, this.host.context, host).unwrap_or(0);
+        let result = init(functions, this.host.context(), host).unwrap_or(0);
         // Without a key it is the one from before.
         let key = key.or_else(|| this.state.key.take());
         this.state.key = key.filter(|_| plain && result == 1);
@@ -205,7 +205,7 @@ unsafe extern "C" fn digest_sign(
         // SAFETY: the host, with what the call brought.
         functions
             .digest_sign
-            .map_or(0, |sign| unsafe { sign(this.host.context, signature, written, room, input, length) })
+            .map_or(0, |sign| unsafe { sign(this.host.context(), signature, written, room, input, length) })
     })
 }
 
@@ -229,7 +229,7 @@ unsafe extern "C" fn digest_verify(
             Some(Outcome::BadTag) => 0,
             _ => functions.digest_verify.map_or(0, |verify| {
                 // SAFETY: the host, with what the call brought.
-                unsafe { verify(this.host.context, signature, size, input, length) }
+                unsafe { verify(this.host.context(), signature, size, input, length) }
             }),
         }
     })
@@ -292,7 +292,7 @@ impl Host<SignatureFns> {
         (input, length): (*const u8, usize),
     ) -> c_int {
         // SAFETY: the host, with what the caller promises.
-        self.functions().sign.map_or(0, |sign| unsafe { sign(self.context, signature, written, room, input, length) })
+        self.functions().sign.map_or(0, |sign| unsafe { sign(self.context(), signature, written, room, input, length) })
     }
 
     /// # Safety
@@ -304,7 +304,7 @@ impl Host<SignatureFns> {
         (input, length): (*const u8, usize),
     ) -> c_int {
         // SAFETY: the host, with what the caller promises.
-        self.functions().verify.map_or(0, |verify| unsafe { verify(self.context, signature, size, input, length) })
+        self.functions().verify.map_or(0, |verify| unsafe { verify(self.context(), signature, size, input, length) })
     }
 }
 
@@ -321,8 +321,8 @@ impl HostPair {
         // SAFETY: the host, with its own context and key, a message to read and room for the signature.
         let good = unsafe {
             let (signature, room) = (output.as_mut_ptr(), output.len());
-            init(host.context, ptr::null(), key.as_ptr(), ptr::null()) == 1
-                && sign(host.context, signature, &raw mut written, room, input.as_ptr(), input.len()) == 1
+            init(host.context(), ptr::null(), key.as_ptr(), ptr::null()) == 1
+                && sign(host.context(), signature, &raw mut written, room, input.as_ptr(), input.len()) == 1
         };
         good && written == output.len()
     }
@@ -336,8 +336,8 @@ impl HostPair {
         let Some(init) = to_verify.digest_init else { return false };
         // SAFETY: the host, with its own context and key, a message and a signature to read.
         unsafe {
-            init(host.context, ptr::null(), key.as_ptr(), ptr::null()) == 1
-                && verify(host.context, signature.as_ptr(), signature.len(), input.as_ptr(), input.len()) == 1
+            init(host.context(), ptr::null(), key.as_ptr(), ptr::null()) == 1
+                && verify(host.context(), signature.as_ptr(), signature.len(), input.as_ptr(), input.len()) == 1
         }
     }
 
