@@ -1,8 +1,8 @@
 //! A provider for OpenSSL 3.x and 4.x: `gantry.so`.
 //!
 //! It wraps the default provider of the program that loads it. Each algorithm has the same names here, with the property
-//! `provider=gantry`; each context holds one of the default provider's, to which everything goes, but for requests that
-//! are faster on another device. It links no libcrypto: all that it needs, the core hands to it.
+//! `provider=gantry`; each context holds one of the default provider's for as long as it may need it, to which everything goes, but
+//! for requests that are faster on another device. It links no libcrypto: all that it needs, the core hands to it.
 //!
 //! One request, followed through the files: an entry in `boundary` is called; the state machine of the algorithm's mode
 //! (`aead`, `chain`, `cipher`, `digest`, `mac`, `pair`) asks `framework` whose turn it is; `choice` knows what was faster; and
