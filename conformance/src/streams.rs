@@ -231,7 +231,7 @@ fn in_two(
     let mut output = Guarded::poisoned(input.len(), cut % 64);
     let (one, other) = output.bytes_mut().split_at_mut(cut);
     // Either way to begin.
-    if cut % 2 == 0 {
+    if cut.is_multiple_of(2) {
         stream.begin(&case.iv, &case.aad)?;
         stream.update((&input[..cut], one))?;
     } else {

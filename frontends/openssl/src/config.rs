@@ -33,6 +33,8 @@ pub(crate) struct Settings {
 pub(crate) enum Selection {
     /// Nobody said anything: those that gain.
     Gaining,
+    /// All, where no policy and no device is named: those that may gain on the devices that every machine has.
+    Promising,
     All,
     None,
     These(Vec<Algorithm>, Vec<String>),
@@ -43,6 +45,7 @@ impl Selection {
     pub(crate) fn serves(&self, row: &Row, version: (u32, u32)) -> bool {
         match self {
             Selection::Gaining => row.gains_before.is_some_and(|release| version < release),
+            Selection::Promising => row.may_gain(version),
             Selection::All => true,
             Selection::None => false,
             Selection::These(algorithms, names) => match row.algorithm {
@@ -122,9 +125,6 @@ impl Settings {
         let runtime = if secure { Config::default() } else { Config::from_env().map_err(|error| error.to_string())? };
         let mut settings = Self { runtime, ..Self::nothing() };
         settings.selections().into_iter().for_each(|selection| *selection = Selection::Gaining);
-        let shown = settings.runtime.show();
-        let policy = shown.iter().find(|shown| shown.key == "policy");
-        settings.policy_named = policy.is_some_and(|shown| shown.origin != gantry_runtime::Origin::Default);
         for (key, takes) in KEYS {
             if let Some(value) = value(key) {
                 let problem = settings.set(key, value.trim());
@@ -134,12 +134,19 @@ impl Settings {
         if !secure && let Some(folder) = std::env::var_os("GANTRY_OPENSSL_STATS") {
             settings.stats = Some(folder.into());
         }
-        if settings.force_fail || settings.stats.is_some() {
-            for selection in settings.selections() {
-                if *selection == Selection::Gaining {
-                    *selection = Selection::All;
-                }
-            }
+        let shown = settings.runtime.show();
+        let mut said = shown.iter().filter(|shown| shown.origin != gantry_runtime::Origin::Default);
+        settings.policy_named |= said.any(|shown| shown.key == "policy");
+        let device_named = shown.iter().any(|shown| {
+            shown.key.starts_with("devices.") && shown.value == "on" && shown.origin != gantry_runtime::Origin::Default
+        });
+        let from_to = match settings.force_fail || settings.stats.is_some() {
+            true => (Selection::Gaining, Selection::All),
+            false if settings.policy_named || device_named => (Selection::All, Selection::All),
+            false => (Selection::All, Selection::Promising),
+        };
+        for selection in settings.selections().into_iter().filter(|selection| **selection == from_to.0) {
+            *selection = from_to.1.clone();
         }
         Ok(settings)
     }
@@ -238,6 +245,31 @@ mod tests {
         let count = DIGESTS.iter().filter(|row| settings.digests.serves(row, (3, 0))).count();
         assert_eq!(count, 2);
         assert!(settings.macs.serves(&MACS[0], (3, 0)) && !settings.macs.serves(&MACS[1], (3, 0)));
+    }
+
+    #[test]
+    fn all_is_what_may_gain_unless_something_else_may_have_it() {
+        let all = ("CIPHERS", "ALL");
+        let served = |more: &[(&str, &str)], version| {
+            let settings = of(&[&[all], more].concat()).unwrap();
+            CIPHERS.iter().filter(|row| settings.ciphers.serves(row, version)).map(|row| row.name).collect::<Vec<_>>()
+        };
+        let cbc = ["AES-128-CBC", "AES-192-CBC", "AES-256-CBC"];
+        assert_eq!(served(&[], (4, 0)), cbc);
+        let gcm = ["AES-128-GCM", "AES-192-GCM", "AES-256-GCM", "AES-256-XTS", "AES-128-XTS"];
+        assert_eq!(served(&[], (3, 0)), [&gcm[..], &cbc].concat());
+        for more in [("POLICY", "latency"), ("DEVICES", "afalg=on"), ("FORCE_FAIL", "yes"), ("STATS", "/nowhere")] {
+            assert_eq!(served(&[more], (4, 0)).len(), CIPHERS.len(), "{more:?}");
+        }
+        assert_eq!(served(&[("DEVICES", "lanes=off")], (4, 0)), cbc);
+        let served = |rows: &[Row]| {
+            let rows = rows.iter().filter(|row| Selection::Promising.serves(row, (3, 0)));
+            rows.map(|row| row.name).collect::<Vec<_>>()
+        };
+        let digests = ["MD5", "SHA1", "SHA2-224", "SHA2-256", "SHA2-384", "SHA2-512", "SHA2-512/256"];
+        assert_eq!(served(&DIGESTS), digests);
+        assert!(served(&MACS).is_empty());
+        assert_eq!(served(&CURVES), ["ED25519", "ECDSA", "X25519"]);
     }
 
     #[test]

@@ -227,6 +227,22 @@ const fn keys(name: &'static str, nid: u32) -> Row {
 pub(crate) static KEYS: [Row; 3] = [keys("ED25519", 1087), keys("X25519", 1034), keys("EC", 408)];
 
 impl Row {
+    /// Whether a device that every machine has may be faster with it than OpenSSL of this release: plain software, or the lanes with one
+    /// message at a time, with those of several threads, or with those of several jobs or pipes.
+    pub(crate) fn may_gain(&self, version: (u32, u32)) -> bool {
+        match self.mode {
+            Mode::Aead(_) => self.gains_before.is_some_and(|release| version < release),
+            Mode::Xts => version < (3, 5),
+            Mode::Chain(_) => self.has_lanes(),
+            Mode::Digest => {
+                let none = [A::Sha3_224, A::Sha3_256, A::Sha3_384, A::Sha3_512, A::Ripemd160];
+                self.algorithm.is_some_and(|algorithm| !none.contains(&algorithm))
+            }
+            Mode::Signature | Mode::Ecdsa | Mode::Exchange => !self.keys_cost_more,
+            Mode::Ccm | Mode::Mac(_) | Mode::Keys => false,
+        }
+    }
+
     /// Whether the lanes have it, and no other device many messages of it at a time.
     pub(crate) fn has_lanes(&self) -> bool {
         self.mode == Mode::Chain(Chain::Cbc) && self.algorithm != Some(A::DesEde3Cbc)

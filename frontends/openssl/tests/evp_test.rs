@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use lab::{Lab, TAKEN, text};
+use lab::{EVERYTHING, Lab, TAKEN, text};
 
 /// Data files with nothing that is served, which take long.
 const NOTHING_HERE: [&str; 3] = ["evppkey_ml_", "evppkey_slh_", "evppkey_lms_"];
@@ -52,8 +52,7 @@ fn own_test(series: &str) {
     let lab = Lab::new(&format!("evp-test-{series}"));
     fs::create_dir(lab.path("stats")).unwrap();
     let taken = lab.configuration(&format!("{TAKEN}\nSTATS = {}", lab.path("stats").display()));
-    let served = [TAKEN, "CIPHERS = ALL\nDIGESTS = ALL\nMACS = ALL\nSIGNATURES = ALL\nKEY_EXCHANGE = ALL"]
-        .map(|section| lab.configuration(section));
+    let served = [TAKEN, EVERYTHING].map(|section| lab.configuration(section));
     let failed = lab.configuration("FORCE_FAIL = yes");
     for program in ["evp_test", "evp_test-static"] {
         let run = |configuration: &Path, file: &str| {
@@ -82,7 +81,7 @@ fn same_as_the_default(series: &str) {
     for shared in [true, false] {
         let program = lab.compile_with("tests/differential.c", &lab::libcrypto(&lab::openssl(series), shared));
         for policy in ["", "POLICY = pin:software", "POLICY = pin:lanes", "POLICY = pin:host"] {
-            let configuration = lab.configuration(&format!("CIPHERS = ALL\nDIGESTS = ALL\nMACS = ALL\n{policy}"));
+            let configuration = lab.configuration(&format!("{EVERYTHING}\n{policy}"));
             for seed in ["3", "4"] {
                 let output = Command::new(&program).arg(&configuration).arg(seed).output().unwrap();
                 assert_eq!(text(&output), "the same\n", "{series}, shared: {shared}, {policy}, seed {seed}");

