@@ -473,8 +473,9 @@ impl Sealed {
         if let Some(tag) = told.octets(c"tag") {
             self.expect(tag);
         }
-        // It could not be told them again.
-        if !told.is_only(c"tag") && !(told.is_only(c"ivlen") && told.number(c"ivlen") == Some(NONCE)) {
+        // Others could not be told again.
+        let usual = told.is_only(c"tag") || (told.is_only(c"ivlen") && told.number(c"ivlen") == Some(NONCE));
+        if !usual {
             self.alone.keep();
         }
         if let Some(header) = told.octets(c"tlsaad") {

@@ -93,6 +93,10 @@ impl Pipes {
 
     /// The next data of each message. `lead` is of the context that they came from, with the session.
     pub(crate) fn update(&mut self, wrapped: &Wrapped, lead: &mut Chained, ios: &mut [Io<'_>]) -> bool {
+        let bytes: usize = ios.iter().map(Io::len).sum();
+        if !wrapped.asked(wrapped.algorithm()).has(bytes / ios.len().max(1)) {
+            return self.alone(wrapped, ios);
+        }
         let ready: Vec<Option<Ready>> = (self.0.iter_mut().zip(&*ios))
             .map(|(pipe, io)| pipe.message.ready(&pipe.host, Way::Update, io, pipe.fed))
             .collect();
@@ -108,6 +112,22 @@ impl Pipes {
                 (Blocks::Done, Some(ready)) => message.done(host, Way::Update, io, &ready),
                 (Blocks::Spoilt, _) => 0,
                 _ if bytes == 0 => io.done(0),
+                _ => message.data(wrapped, host, Way::Update, io, *fed),
+            };
+            *fed = fed.wrapping_add(bytes);
+            good && done == 1
+        })
+    }
+
+    /// The same, message by message, for data too short to gain together.
+    fn alone(&mut self, wrapped: &Wrapped, ios: &mut [Io<'_>]) -> bool {
+        self.0.iter_mut().zip(ios).fold(true, |good, (pipe, io)| {
+            let Pipe { host, message, fed } = pipe;
+            let bytes = io.len();
+            let hosts = message.is_hosts() && !wrapped.watches() && !message.elsewhere(wrapped).has(bytes);
+            let done = match bytes {
+                0 => io.done(0),
+                _ if hosts => host.data(Way::Update, io),
                 _ => message.data(wrapped, host, Way::Update, io, *fed),
             };
             *fed = fed.wrapping_add(bytes);
