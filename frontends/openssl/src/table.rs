@@ -238,8 +238,9 @@ impl Row {
                 let none = [A::Sha3_224, A::Sha3_256, A::Sha3_384, A::Sha3_512, A::Ripemd160];
                 self.algorithm.is_some_and(|algorithm| !none.contains(&algorithm))
             }
-            Mode::Signature | Mode::Ecdsa | Mode::Exchange => !self.keys_cost_more,
-            Mode::Ccm | Mode::Mac(_) | Mode::Keys => false,
+            Mode::Signature | Mode::Exchange => !self.keys_cost_more,
+            // ECDSA: who signs gains, but who verifies under keys that were just read, as those of certificates, loses.
+            Mode::Ccm | Mode::Mac(_) | Mode::Ecdsa | Mode::Keys => false,
         }
     }
 

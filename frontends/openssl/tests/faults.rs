@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use lab::{Lab, TAKEN, installed, noise, text};
+use lab::{EVERYTHING, Lab, TAKEN, installed, noise, text};
 
 /// What programs of three kinds say, all of it.
 fn programs(lab: &Lab, configuration: &Path) -> String {
@@ -160,7 +160,7 @@ fn sixteen_threads_share_what_was_fetched() {
         ("POLICY = pin:lanes", "the same\n"),
         ("FORCE_FAIL = yes", "failed\n"),
     ] {
-        let configuration = lab.configuration(&format!("CIPHERS = ALL\nDIGESTS = ALL\n{policy}"));
+        let configuration = lab.configuration(&format!("{EVERYTHING}\n{policy}"));
         let output = Command::new(&program).arg(&configuration).output().unwrap();
         assert_eq!(text(&output), expected, "{policy}");
     }
