@@ -375,6 +375,16 @@ mod tests {
             pub(super) mac: P,
             pub(super) iv: P,
         }
+        #[repr(C)]
+        pub(super) struct SessionInfoOp {
+            pub(super) ses: u32,
+            pub(super) cipher_name: [u8; 64],
+            pub(super) cipher_driver: [u8; 64],
+            pub(super) hash_name: [u8; 64],
+            pub(super) hash_driver: [u8; 64],
+            pub(super) alignmask: u16,
+            pub(super) flags: u32,
+        }
     }
 
     /// The place of `needle` in what `bytes` are.
@@ -453,6 +463,36 @@ mod tests {
             iv = 0xAA,
             iv_len = 0xAB
         );
+    }
+
+    /// These two have no pointers: they are the same in both widths.
+    #[test]
+    fn every_field_of_what_has_no_pointers_lies_where_c_puts_it() {
+        for width in [Width::W32, Width::W64] {
+            let mut expected = [0; 268];
+            let mut put = |at: usize, bytes: &[u8]| expected[at..at + bytes.len()].copy_from_slice(bytes);
+            put(std::mem::offset_of!(c::SessionInfoOp, ses), &7_u32.to_ne_bytes());
+            put(std::mem::offset_of!(c::SessionInfoOp, cipher_name), &[1; 64]);
+            put(std::mem::offset_of!(c::SessionInfoOp, cipher_driver), &[2; 64]);
+            put(std::mem::offset_of!(c::SessionInfoOp, hash_name), &[3; 64]);
+            put(std::mem::offset_of!(c::SessionInfoOp, hash_driver), &[4; 64]);
+            put(std::mem::offset_of!(c::SessionInfoOp, alignmask), &15_u16.to_ne_bytes());
+            put(std::mem::offset_of!(c::SessionInfoOp, flags), &9_u32.to_ne_bytes());
+            assert_eq!(size_of::<c::SessionInfoOp>(), expected.len());
+            let info = SessionInfoOp {
+                session: 7,
+                cipher_name: [1; 64],
+                cipher_driver: [2; 64],
+                hash_name: [3; 64],
+                hash_driver: [4; 64],
+                align_mask: 15,
+                flags: 9,
+            };
+            assert_eq!(info.to_bytes(width), expected);
+            // The session that is written to comes first (`struct cphash_op`).
+            let copy = CopyHashOp { to: 1, from: 2 }.to_bytes(width);
+            assert_eq!(copy, [1_u32.to_ne_bytes(), 2_u32.to_ne_bytes()].concat());
+        }
     }
 
     #[test]
