@@ -41,13 +41,9 @@ pub(crate) fn open(
     if !fork::watch() {
         return Err(Fault::failed("no memory to be told of forks").into());
     }
-    let pool = Pool {
-        transform,
-        idle: Mutex::new(Idle { generation: fork::generation(), stations: Vec::with_capacity(POOLED) }),
-    };
+    let pool = Pool::new(transform);
     // The first socket is made now, so that a lack of them shows here.
-    let station = pool.make().map_err(|error| refused("accept", &error))?;
-    pool.put(station, fork::generation());
+    pool.with_station(|_| Ok(())).map_err(|error| refused("accept", &error))?;
     Ok(AfalgSession { way: way(algorithm), tag_len: params.tag_length(), limit, fragile, pool })
 }
 
@@ -161,16 +157,10 @@ impl DeviceSession for AfalgSession {
 }
 
 impl AfalgSession {
-    /// One request on a socket of its own, which goes back to the pool when all went well.
+    /// One request on a socket of its own.
     fn exchange(&self, exchange: impl FnOnce(&mut Station) -> io::Result<()>) -> Result<Outcome, Fault> {
-        let generation = fork::generation();
-        let mut station = self.pool.take(generation).map_err(|error| fault(&error))?;
-        match exchange(&mut station) {
-            Ok(()) => {
-                self.pool.put(station, generation);
-                Ok(Outcome::Done)
-            }
-            // With the socket goes whatever is left in it.
+        match self.pool.with_station(exchange) {
+            Ok(()) => Ok(Outcome::Done),
             Err(error) if error.raw_os_error() == Some(libc::EBADMSG) => Ok(Outcome::BadTag),
             Err(error) => Err(fault(&error)),
         }
@@ -184,7 +174,7 @@ impl AfalgSession {
         data: &mut Buffers<'_>,
         tag: &mut [u8],
     ) -> io::Result<()> {
-        let Station { channel, scratch } = station;
+        let Station { channel, scratch, .. } = station;
         if !self.fragile || matches!(data, Buffers::Separate { .. }) {
             if associated == 0 && tag.is_empty() {
                 return channel.receive(&mut [IoSliceMut::new(data.output())]);
@@ -236,52 +226,45 @@ impl Block {
     }
 }
 
-/// Idle sockets that a session keeps.
+/// Sockets that a session keeps.
 const POOLED: usize = 16;
 
-/// A transform and its sockets. Threads borrow one for a request each, and nobody waits: where the list is busy, a socket is
-/// made, and afterwards closed.
+/// A transform and its sockets. A thread locks one for a request, the first that is free, and nobody waits: where all are busy, a
+/// socket is made, and afterwards closed.
 struct Pool {
     transform: Transform,
-    idle: Mutex<Idle>,
-}
-
-struct Idle {
-    /// Of the process in which the sockets were made.
-    generation: u32,
-    stations: Vec<Station>,
+    stations: [Mutex<Option<Station>>; POOLED],
 }
 
 /// A socket, and room for what the kernel gives back and is not to be written where the caller reads.
 struct Station {
     channel: Channel,
     scratch: Zeroizing<Vec<u8>>,
+    /// Of the process in which the socket was made.
+    generation: u32,
 }
 
 impl Pool {
-    fn make(&self) -> io::Result<Station> {
-        Ok(Station { channel: self.transform.accept()?, scratch: Zeroizing::default() })
+    fn new(transform: Transform) -> Self {
+        Self { transform, stations: Default::default() }
     }
 
-    fn take(&self, generation: u32) -> io::Result<Station> {
-        let idle = self.idle.try_lock().ok().and_then(|mut idle| {
-            if idle.generation != generation {
-                // Those are the parent's, too.
-                idle.stations.clear();
-                idle.generation = generation;
-            }
-            idle.stations.pop()
-        });
-        idle.map_or_else(|| self.make(), Ok)
-    }
-
-    fn put(&self, station: Station, generation: u32) {
-        if let Ok(mut idle) = self.idle.try_lock()
-            && idle.generation == generation
-            && idle.stations.len() < POOLED
-        {
-            idle.stations.push(station);
+    /// Works with a socket of this process. One on which something went wrong is closed, and with it goes whatever is left in it.
+    fn with_station<T>(&self, work: impl FnOnce(&mut Station) -> io::Result<T>) -> io::Result<T> {
+        let generation = fork::generation();
+        let mut pooled = self.stations.iter().find_map(|station| station.try_lock().ok());
+        let mut own = None;
+        let place = pooled.as_deref_mut().unwrap_or(&mut own);
+        let station = match place {
+            Some(station) if station.generation == generation => station,
+            // One from before a fork is the parent's, too.
+            _ => place.insert(Station { channel: self.transform.accept()?, scratch: Zeroizing::default(), generation }),
+        };
+        let result = work(station);
+        if result.is_err() {
+            *place = None;
         }
+        result
     }
 }
 
