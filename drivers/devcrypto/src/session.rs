@@ -6,7 +6,7 @@ use gantry::{Fault, Kind, Operation, Outcome, SessionParams};
 use gantry_abi_cryptodev::{
     COP_FLAG_FINAL, COP_FLAG_RESET, COP_FLAG_UPDATE, MAX_AUTH, MAX_DIGEST, MAX_HMAC_KEY, MAX_IV,
 };
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroizing;
 
 use crate::device::{Way, way};
 use crate::sys::{Crypto, Handle, Sealed};
@@ -133,7 +133,9 @@ impl DevcryptoSession {
         }
         buffer.resize(length, 0);
         let result = work(&mut buffer);
-        buffer.zeroize();
+        // Not with `zeroize`, which writes bytes one by one.
+        buffer.fill(0);
+        zeroize::optimization_barrier(&buffer[..]);
         let mut idle = idle();
         if idle.len() < BUFFERS {
             idle.push(buffer);

@@ -2,7 +2,7 @@
 //!
 //! One request, followed through the files: `fuse.rs` reads it from /dev/cuse, `plan.rs` says what it needs of its caller's
 //! memory and what it is to do, `memory.rs` reads that, `task.rs` does it in steps on the `session.rs` of the file,
-//! `server.rs` is the loop around them. `limits.rs` counts what each user has.
+//! `server.rs` is the loop around them. `limits.rs` counts what each user has, and `wiped.rs` is the memory of all that is read.
 //!
 //! **Gathering.** The server reads every request that is waiting, makes tasks of them, and hands the requests of all tasks
 //! that can share a batch to core together: messages of one digest algorithm from any number of programs run side by side.
@@ -20,6 +20,7 @@ mod plan;
 mod server;
 mod session;
 mod task;
+mod wiped;
 
 pub use limits::Limits;
 pub use server::Server;

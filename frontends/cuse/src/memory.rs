@@ -12,6 +12,7 @@ use nix::sys::uio::{RemoteIoVec, process_vm_readv, process_vm_writev};
 use nix::unistd::Pid;
 
 use crate::fuse::Range;
+use crate::wiped::Wiped;
 
 /// Why memory was not read or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,10 +24,10 @@ pub(crate) enum Trouble {
 }
 
 /// Appends the ranges of a thread's memory to `into`.
-pub(crate) fn read(thread: i32, ranges: &[Range], into: &mut Vec<u8>) -> Result<(), Trouble> {
+pub(crate) fn read(thread: i32, ranges: &[Range], into: &mut Wiped) -> Result<(), Trouble> {
     let before = into.len();
     let total: usize = ranges.iter().map(|range| range.bytes).sum();
-    into.resize(before + total, 0);
+    into.resize(before + total);
     if total == 0 {
         return Ok(());
     }
@@ -86,13 +87,16 @@ mod tests {
         let me = Pid::this().as_raw();
         let (one, two) = (*b"one", *b"other");
         let bad = Range { address: 8, bytes: 4 };
-        let mut got = vec![b'>'];
+        let mut got = Wiped::from(vec![b'>']);
         if read(me, &[range(&one), range(&two)], &mut got) == Err(Trouble::Denied) {
             return; // a sandbox without these calls: the retry protocol it is
         }
-        assert_eq!(got, b">oneother");
-        assert_eq!(read(me, &[range(&one), bad, range(&two)], &mut Vec::new()), Err(Trouble::Fault(1)));
-        assert_eq!(read(me, &[Range { address: u64::MAX - 1, bytes: 4 }], &mut Vec::new()), Err(Trouble::Fault(0)));
+        assert_eq!(&got[..], b">oneother");
+        assert_eq!(read(me, &[range(&one), bad, range(&two)], &mut Wiped::default()), Err(Trouble::Fault(1)));
+        assert_eq!(
+            read(me, &[Range { address: u64::MAX - 1, bytes: 4 }], &mut Wiped::default()),
+            Err(Trouble::Fault(0))
+        );
         let mut target = [0_u8; 5];
         let to = Range { address: (&raw mut target).addr() as u64, bytes: 5 };
         assert_eq!(write(me, &[to], &[b"abcde"]), Ok(()));

@@ -16,7 +16,6 @@ use gantry_abi_cryptodev::{Ioctl, MAX_HMAC_KEY};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use zeroize::Zeroizing;
 
 use crate::fuse::{self, Header, Kernel, Message, Range};
 use crate::limits::{Limits, Room, Users};
@@ -24,6 +23,7 @@ use crate::memory::{self, Trouble};
 use crate::plan::{Action, Call, Plan, Sessions, Wanted, plan, total};
 use crate::session::{Maker, Shape, State, describe};
 use crate::task::{Task, side_by_side};
+use crate::wiped::Wiped;
 
 /// Bytes from which a request gets a thread of its own, so that others need not wait for it.
 const LONG: usize = 128 << 10;
@@ -35,7 +35,7 @@ const CALLS: usize = 64;
 /// The server of one device.
 pub struct Server {
     kernel: Arc<Kernel>,
-    buffer: Zeroizing<Vec<u8>>,
+    buffer: Wiped,
     maker: Maker,
     /// Where requests of several keys meet.
     queue: Queue,
@@ -80,7 +80,7 @@ struct Ask {
     file: u64,
     call: Call,
     /// What the kernel brought along, and how much it will take back: of the retry protocol.
-    input: Zeroizing<Vec<u8>>,
+    input: Wiped,
     output: usize,
 }
 
@@ -104,7 +104,7 @@ impl Server {
         let queue = maker.queue().map_err(io::Error::other)?;
         let mut server = Self {
             kernel,
-            buffer: Zeroizing::new(vec![0; 2 * fuse::LARGEST]),
+            buffer: vec![0; 2 * fuse::LARGEST].into(),
             maker,
             queue,
             users: Users::new(limits),
@@ -197,7 +197,7 @@ impl Server {
                         who,
                         file: ioctl.file,
                         call: Call { ioctl: name, width: ioctl.width, address: ioctl.address },
-                        input: Zeroizing::new(ioctl.input.to_vec()),
+                        input: ioctl.input.to_vec().into(),
                         output: ioctl.output,
                     }),
                 },
@@ -245,14 +245,14 @@ impl Server {
                 Err(Refusal::Errno(errno)) => return self.kernel.failed(ask.who.unique, errno),
                 Err(Refusal::Denied) => {
                     file.direct = false;
-                    got.clear();
+                    got.resize(0);
                 }
             }
         }
     }
 
     /// Sends what takes long to a worker, with the state of its session.
-    fn look_at_long(&mut self, ask: Ask, bytes: usize, got: Zeroizing<Vec<u8>>) -> io::Result<()> {
+    fn look_at_long(&mut self, ask: Ask, bytes: usize, got: Wiped) -> io::Result<()> {
         let Some(file) = self.files.get_mut(&ask.file) else { return Ok(()) };
         match self.users.room(file.uid, bytes) {
             Room::Never => return self.kernel.failed(ask.who.unique, Errno::ENOMEM),
@@ -275,7 +275,7 @@ impl Server {
     }
 
     /// Does what needs no device at once, and gives the rest to the round.
-    fn act(&mut self, ask: Ask, action: Action, outputs: Vec<Wanted>, got: Zeroizing<Vec<u8>>) -> io::Result<()> {
+    fn act(&mut self, ask: Ask, action: Action, outputs: Vec<Wanted>, got: Wiped) -> io::Result<()> {
         let Some(file) = self.files.get_mut(&ask.file) else { return Ok(()) };
         let unique = ask.who.unique;
         let bytes = match action {
@@ -297,11 +297,7 @@ impl Server {
                 // Without a MAC nobody has looked at this.
                 let mac_bytes = (op.mac_key_len as usize).min(MAX_HMAC_KEY);
                 // A MAC key that is nowhere is as many zeros.
-                let mac_key = if mac_key.is_empty() {
-                    Zeroizing::new(vec![0; mac_bytes])
-                } else {
-                    Zeroizing::new(got[mac_key].to_vec())
-                };
+                let mac_key = Wiped::from(if mac_key.is_empty() { vec![0; mac_bytes] } else { got[mac_key].to_vec() });
                 let Some(shape) = self.maker.make(op.cipher, &got[key], op.mac, &mac_key) else {
                     self.users.close(file.uid, 1);
                     return self.kernel.failed(unique, Errno::EINVAL);
@@ -429,7 +425,7 @@ enum Refusal {
     Errno(Errno),
 }
 
-fn read(ask: &Ask, missing: &[Wanted], got: &mut Vec<u8>) -> Result<(), Refusal> {
+fn read(ask: &Ask, missing: &[Wanted], got: &mut Wiped) -> Result<(), Refusal> {
     let all: Vec<Range> = missing.iter().map(|wanted| wanted.range).collect();
     memory::read(ask.who.pid, &all, got).map_err(|trouble| refusal(trouble, missing))
 }
@@ -488,7 +484,7 @@ struct Long {
     session: u32,
     shape: Arc<Shape>,
     state: State,
-    got: Zeroizing<Vec<u8>>,
+    got: Wiped,
     uid: u32,
     bytes: usize,
 }

@@ -13,6 +13,7 @@ use zeroize::Zeroizing;
 
 use crate::plan::{Form, Job, finishes};
 use crate::session::{Chain, Cipher, Hash, Shape, State};
+use crate::wiped::Wiped;
 
 /// A job with everything that it needs.
 pub(crate) struct Task {
@@ -20,7 +21,7 @@ pub(crate) struct Task {
     state: State,
     job: Job,
     /// What was read of the caller, and the data where it is worked on.
-    got: Zeroizing<Vec<u8>>,
+    got: Wiped,
     steps: VecDeque<Step>,
     /// What is done at the moment.
     step: Option<Step>,
@@ -57,7 +58,7 @@ enum Step {
 }
 
 impl Task {
-    pub(crate) fn new(shape: Arc<Shape>, mut state: State, job: Job, got: Zeroizing<Vec<u8>>) -> Self {
+    pub(crate) fn new(shape: Arc<Shape>, mut state: State, job: Job, got: Wiped) -> Self {
         let mut session = None;
         let mut failed = None;
         let (hashes, ciphers) = (shape.hash.is_some(), shape.cipher.is_some());
@@ -183,7 +184,7 @@ impl Task {
             && matches!(self.job.form, Form::Plain | Form::Tls { .. })
         {
             let end = self.job.data.end;
-            self.got.resize(end + Chain::padding(cipher, self.job.data.len()), 0);
+            self.got.resize(end + Chain::padding(cipher, self.job.data.len()));
         }
     }
 
@@ -192,12 +193,11 @@ impl Task {
         let Form::Tls { tag, .. } = self.job.form else { return };
         let Some(cipher) = &self.shape.cipher else { return };
         let (data, block) = (&mut self.job.data, cipher.row.block);
-        self.got.truncate(data.end);
-        self.got.extend_from_slice(&self.digest[..tag]);
+        self.got.resize(data.end);
+        self.got.append(&self.digest[..tag]);
         if block > 1 {
             let missing = block - (data.len() + tag) % block;
-            let padded = self.got.len() + missing;
-            self.got.resize(padded, (missing - 1) as u8);
+            self.got.append(&[(missing - 1) as u8; 256][..missing]);
         }
         data.end = self.got.len();
         self.steps.push_front(Step::Cipher(data.clone()));
@@ -366,7 +366,7 @@ impl Task {
         }
         self.settle(result.ok());
         let (data, _) = submission.into_buffers();
-        drop(Zeroizing::new(data));
+        drop(Wiped::from(data));
     }
 
     /// Does all steps, without company.

@@ -1,0 +1,74 @@
+//! What callers hand over: keys and data.
+
+use std::mem;
+use std::ops::{Deref, DerefMut};
+
+/// More than a cipher ever adds behind data: a MAC, padding, and the blocks that show how a chain goes on.
+const BEHIND: usize = 512;
+
+/// Bytes that are overwritten when nobody needs them any more; `Zeroizing` would write them one by one.
+#[derive(Default)]
+pub(crate) struct Wiped(Vec<u8>);
+
+impl Wiped {
+    /// Adds zeros, or leaves away what is longer. A vector that grows by itself would leave its bytes behind.
+    pub(crate) fn resize(&mut self, length: usize) {
+        if length > self.0.capacity() {
+            let mut larger = Vec::with_capacity(length + BEHIND);
+            larger.extend_from_slice(&self.0);
+            drop(Self(mem::replace(&mut self.0, larger)));
+        }
+        self.0.resize(length, 0);
+    }
+
+    /// Adds bytes.
+    pub(crate) fn append(&mut self, bytes: &[u8]) {
+        let end = self.0.len();
+        self.resize(end + bytes.len());
+        self.0[end..].copy_from_slice(bytes);
+    }
+}
+
+impl From<Vec<u8>> for Wiped {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+}
+
+impl Deref for Wiped {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl DerefMut for Wiped {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+}
+
+impl Drop for Wiped {
+    fn drop(&mut self) {
+        self.0.clear();
+        self.0.resize(self.0.capacity(), 0);
+        zeroize::optimization_barrier(&self.0[..]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_keep_their_place_when_there_are_more() {
+        let mut bytes = Wiped::from(vec![1, 2, 3]);
+        bytes.append(&[4; 1000]);
+        bytes.resize(2000);
+        assert_eq!((&bytes[..4], bytes[1002], &bytes[1003..]), (&[1, 2, 3, 4][..], 4, &[0; 997][..]));
+        bytes.resize(2);
+        bytes.resize(4);
+        assert_eq!(bytes[..], [1, 2, 0, 0]);
+    }
+}
