@@ -30,6 +30,7 @@ pub(crate) fn run(args: &Check, settings: &Settings, output: &mut Output) -> Res
         reference: gantry.device(REFERENCE).map(|device| device.name().to_owned()),
         seed: args.seed,
         random: Random::Time(Duration::from_secs_f64(args.seconds) / total as u32),
+        ..Options::default()
     };
     let mut results = Vec::new();
     for device in devices {

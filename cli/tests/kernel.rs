@@ -8,8 +8,8 @@ use gantry::{find, json, stdout};
 use serde_json::Value;
 
 gantry_lab::in_guest! {
-    /// What there is, who wins, what that is worth, and how programs get at it.
     ["--device", "virtio-crypto", "--modules", "aesni_intel"]
+    /// What there is, who wins, what that is worth, and how programs get at it.
     fn an_engine_is_explained() {
         let on = ["--devices", "afalg=on"];
         let devices = json(&["devices", "--json", on[0], on[1]]);
@@ -32,24 +32,24 @@ gantry_lab::in_guest! {
         assert!(route.contains("afalg:virtio_crypto") && route.contains("software"), "{route}");
     }
 
-    /// The command serves programs, one of which is the command itself.
     ["--modules", "cuse", "--timeout", "300"]
+    /// The command serves programs, one of which is the command itself.
     fn dev_crypto_is_served() {
         let _server = Server::start();
         let devices = json(&["devices", "--json", "--devices", "devcrypto=on"]);
         assert_eq!(find(&devices, "name", "devcrypto:cpu")["state"], "ready");
-        stdout(&["check", "--devices", "devcrypto=on", "--device", "devcrypto:cpu", "--algorithm", "sha1,aes-128-gcm"]);
+        stdout(&["check", "--devices", "devcrypto=on", "--device", "devcrypto:cpu", "--algorithm", "sha1,aes-128-gcm", "--seconds", "0.1"]);
     }
 
-    /// The engine is slower on small requests and faster on large ones, and routes know where that changes.
     ["--count", "--cpu", "max,aes=off", "--device", "virtio-crypto", "--timeout", "900"]
+    /// The engine is slower on small requests and faster on large ones, and routes know where that changes.
     fn an_engine_is_chosen_where_it_wins() {
         let rows = regret();
         assert_eq!((best(&rows[0]), best(&rows[rows.len() - 1])), ("software", "afalg:virtio_crypto"));
     }
 
-    /// A CPU with instructions for AES leaves nothing for an engine to win.
     ["--count", "--device", "virtio-crypto", "--timeout", "900"]
+    /// A CPU with instructions for AES leaves nothing for an engine to win.
     fn an_engine_that_never_wins_costs_nothing() {
         assert!(regret().iter().all(|row| !best(row).starts_with("afalg")));
     }

@@ -10,9 +10,9 @@ use crate::report::Tally;
 use crate::rng::Rng;
 use crate::{Random, Suite};
 
-/// Every batch size from 1 to 100.
+/// Batch sizes from 1 to 100.
 pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
-    for count in 1..=100 {
+    for count in (1..100).step_by(suite.step).chain([100]) {
         let mut rng = Rng::fork(suite.seed, 1000 * suite.algorithm as u64 + count);
         batch(suite, &mut rng, count as usize, tally);
     }

@@ -213,6 +213,9 @@ pub(crate) fn difference(name: &str, got: &[u8], must: &[u8]) -> Option<String> 
     if got.len() != must.len() {
         return Some(format!("{name} has {} bytes, not {}", got.len(), must.len()));
     }
+    if got == must {
+        return None; // quickly, because this is the rule
+    }
     let at = got.iter().zip(must).position(|(got, must)| got != must)?;
     let end = got.len().min(at + 8);
     let (part, must_part) = (&got[at..end], &must[at..end]);

@@ -9,8 +9,7 @@
 //! use gantry_conformance::{Options, run};
 //!
 //! fn problems(gantry: &gantry::Gantry) -> Vec<String> {
-//!     let options = Options { reference: Some("software".to_owned()), ..Options::default() };
-//!     let report = run(gantry, "lanes", &options, &mut |progress| eprintln!("{progress:?}"));
+//!     let report = run(gantry, "lanes", &Options::beside("software"), &mut |progress| eprintln!("{progress:?}"));
 //!     report.map_or_else(|| vec!["no such device".to_owned()], |report| report.problems())
 //! }
 //! ```
@@ -70,6 +69,9 @@ pub struct Options {
     pub seed: u64,
     /// How much of the random cross-checks.
     pub random: Random,
+    /// Of the sizes of batches from 1 to 100, and of the places where messages are cut, every so manieth: 1 for all.
+    /// More is for a device that is given one request of a batch at a time, where each of them takes long.
+    pub step: usize,
 }
 
 /// How long random cross-checks go on for each algorithm.
@@ -82,9 +84,16 @@ pub enum Random {
     Time(Duration),
 }
 
+impl Options {
+    /// All of the suite, with this device to compare with.
+    pub fn beside(reference: &str) -> Self {
+        Self { reference: Some(reference.to_owned()), ..Self::default() }
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
-        Self { algorithms: Vec::new(), reference: None, seed: 1, random: Random::Rounds(20) }
+        Self { algorithms: Vec::new(), reference: None, seed: 1, random: Random::Rounds(20), step: 1 }
     }
 }
 
@@ -133,6 +142,7 @@ pub fn run(gantry: &Gantry, device: &str, options: &Options, progress: &mut dyn 
             vectors: &vectors,
             seed: options.seed,
             random: options.random,
+            step: options.step,
         };
         for &check in Check::ALL {
             progress(Progress { algorithm, check, done: rows.len(), total });
@@ -144,9 +154,8 @@ pub fn run(gantry: &Gantry, device: &str, options: &Options, progress: &mut dyn 
 
 /// For the tests of drivers: panics with every problem of the device, and when what it serves, or what of the suite does
 /// not apply to it, differs from the file `declaration`. `GANTRY_DECLARE=1` writes that file anew.
-pub fn assert_conforms(gantry: &Gantry, device: &str, reference: Option<&str>, declaration: impl AsRef<Path>) {
-    let options = Options { reference: reference.map(str::to_owned), ..Options::default() };
-    let report = run(gantry, device, &options, &mut |_| ()).expect("the framework has devices of these names");
+pub fn assert_conforms(gantry: &Gantry, device: &str, options: &Options, declaration: impl AsRef<Path>) {
+    let report = run(gantry, device, options, &mut |_| ()).expect("the framework has devices of these names");
     let problems = report.problems();
     assert!(problems.is_empty(), "{} problems\n{}", problems.len(), problems.join("\n"));
 
@@ -175,6 +184,7 @@ pub(crate) struct Suite<'a> {
     pub(crate) vectors: &'a [Vector],
     pub(crate) seed: u64,
     pub(crate) random: Random,
+    pub(crate) step: usize,
 }
 
 impl Suite<'_> {

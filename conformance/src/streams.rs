@@ -44,7 +44,7 @@ fn messages(suite: &Suite<'_>, rng: &mut Rng, params: &SessionParams, tally: &mu
     let session = suite.subject.session(params.clone())?;
     let mut stream = session.stream(1)?;
 
-    for cut in 0..=message.len() {
+    for cut in (0..message.len()).step_by(suite.step).chain([message.len()]) {
         let (one, other) = message.split_at(cut);
         let result = (|| {
             stream.update(one)?;
@@ -57,7 +57,7 @@ fn messages(suite: &Suite<'_>, rng: &mut Rng, params: &SessionParams, tally: &mu
         })();
         tally.judge(result, || format!("{} bytes, cut at {cut}", message.len()));
     }
-    for length in 1..=2 * block + 1 {
+    for length in (1..=2 * block).step_by(suite.step).chain([2 * block + 1]) {
         let result = message.chunks(length).try_for_each(|piece| stream.update(piece)).map_err(Trouble::from);
         let result = result.and_then(|()| finish(&mut stream, &must));
         tally.judge(result, || format!("{} bytes in pieces of {length}", message.len()));
@@ -150,11 +150,11 @@ fn ciphers(suite: &Suite<'_>, rng: &mut Rng, params: &SessionParams, tally: &mut
         let Answer::Done { output: must, .. } = truth.answer(&case)? else {
             return Err("the data was refused".to_owned().into());
         };
-        for cut in (0..=case.input.len()).step_by(block) {
+        for cut in (0..=case.input.len()).step_by(block * suite.step) {
             let result = cut_in_two(&session, &case, &must, cut);
             tally.judge(result, || format!("{operation}, {bytes} bytes, cut at {cut}"));
         }
-        for length in (block..=5 * block.max(16) + 1).step_by(block) {
+        for length in (block..=5 * block.max(16) + 1).step_by(block * suite.step) {
             let result = in_pieces(&session, &case, &must, length);
             tally.judge(result, || format!("{operation}, {bytes} bytes in pieces of {length}"));
         }

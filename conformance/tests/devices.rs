@@ -5,6 +5,7 @@ use std::path::Path;
 
 use gantry::driver::Driver;
 use gantry::{Gantry, GantryBuilder};
+use gantry_conformance::Options;
 use gantry_driver_lanes::{LanesDriver, Level, LevelName};
 use gantry_driver_null::NullDriver;
 use gantry_driver_software::SoftwareDriver;
@@ -40,5 +41,5 @@ fn conforms(driver: &dyn Driver, device: &str, declaration: &str) {
     let drivers = [&reference as &dyn Driver, driver].into_iter().skip(usize::from(driver.name() == reference.name()));
     let gantry = drivers.fold(Gantry::builder(), GantryBuilder::driver).build();
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("declared").join(declaration).with_extension("txt");
-    gantry_conformance::assert_conforms(&gantry, device, Some("software"), file);
+    gantry_conformance::assert_conforms(&gantry, device, &Options::beside("software"), file);
 }

@@ -192,6 +192,7 @@ fn a_seed_repeats_a_mismatch() {
         reference: Some("software".to_owned()),
         seed: mismatch.seed,
         random: Random::Rounds(1),
+        ..Options::default()
     };
     let again = gantry_conformance::run(&gantry, "wrong", &options, &mut |_| ()).unwrap();
     let random = again.rows.iter().find(|row| row.check == Check::Random).unwrap();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use gantry::driver::{Device, Driver, Found};
 use gantry::{Clock, Gantry, RealClock, VirtualClock};
+use gantry_conformance::Options;
 use gantry_driver_model::{ModelDriver, PROFILES, Profile, Time};
 use gantry_driver_software::SoftwareDriver;
 
@@ -12,7 +13,12 @@ fn conforms(profile: &Profile, time: Time, clock: Arc<dyn Clock>) {
     let driver = ModelDriver::new(profile.clone(), reference(), time).unwrap();
     let gantry = Gantry::builder().driver(&SoftwareDriver).driver(&driver).clock(clock).build();
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("declared").join(format!("model-{}.txt", profile.name));
-    gantry_conformance::assert_conforms(&gantry, &format!("model:{}", profile.name), Some("software"), file);
+    gantry_conformance::assert_conforms(
+        &gantry,
+        &format!("model:{}", profile.name),
+        &Options::beside("software"),
+        file,
+    );
 }
 
 fn reference() -> Arc<dyn Device> {

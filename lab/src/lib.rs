@@ -1,68 +1,112 @@
-//! Tests that run in a guest, under a stock Debian kernel: what `lab/guest` does for programs, for one test.
+//! Tests that run in a guest, under a stock Debian kernel: what `lab/guest` does for programs, for tests.
 //!
 //! ```no_run
 //! gantry_lab::in_guest! {
-//!     /// The first string of the kernel's list of algorithms.
 //!     ["--device", "virtio-crypto", "--modules", "aesni_intel"]
+//!     /// The first string of the kernel's list of algorithms.
 //!     fn the_kernel_lists_its_algorithms() {
 //!         assert!(std::fs::read_to_string("/proc/crypto").unwrap().starts_with("name"));
 //!     }
+//!     fn the_guest_has_its_own_kernel() {
+//!         assert!(std::fs::read_to_string("/proc/version").unwrap().contains("Debian"));
+//!     }
+//!
+//!     ["--append", "module_blacklist=af_alg"]
+//!     fn a_guest_of_its_own() {}
 //! }
 //! ```
 //!
-//! A guest that is to hang is a test with `#[should_panic(expected = "a task hangs in the guest's kernel")]`.
+//! Tests behind one list of options share a guest, because a boot costs more than most tests: one after the other, in the order
+//! of their names. A guest that is to hang is a test alone, with
+//! `#[should_panic(expected = "a task hangs in the guest's kernel")]`.
 //!
-//! On the machine itself such a test starts the guest, and in it this very program with this one test. It is ignored
-//! unless asked for, because a guest takes seconds and needs QEMU: `cargo test -- --ignored`, or `make lab`.
+//! On the machine itself such a test starts the guest, unless one that shares it has, and in it this very program with these
+//! tests. It is ignored unless asked for, because a guest takes seconds and needs QEMU: `cargo test -- --ignored`, or `make lab`.
 
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeMap;
 use std::process::{Command, Output};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Makes functions into tests that run in a guest. Before each one stand the options of `lab/guest run`, in brackets.
+/// Makes functions into tests that run in guests. The options of `lab/guest run` stand in brackets before those that share a
+/// guest.
 #[macro_export]
 macro_rules! in_guest {
-    ($($(#[$attribute:meta])* [$($option:expr),* $(,)?] fn $name:ident() $body:block)+) => {
-        $($(#[$attribute])*
+    (@one $options:tt $names:tt $($(#[$attribute:meta])* fn $name:ident() $body:block)+) => {
+        $($crate::in_guest! { @test $options $names $(#[$attribute])* fn $name() $body })+
+    };
+    (@test [$($option:expr),* $(,)?] [$($member:ident)+] $(#[$attribute:meta])* fn $name:ident() $body:block) => {
+        $(#[$attribute])*
         #[test]
         #[ignore = "in a guest: make lab"]
         fn $name() {
-            $crate::run(&[$($option),*], concat!(module_path!(), "::", stringify!($name)), || $body);
-        })+
+            let shared = [$(concat!(module_path!(), "::", stringify!($member))),+];
+            $crate::run(&[$($option),*], &shared, concat!(module_path!(), "::", stringify!($name)), || $body);
+        }
+    };
+    ($([$($option:tt)*] $($(#[$attribute:meta])* fn $name:ident() $body:block)+)+) => {
+        $($crate::in_guest! { @one [$($option)*] [$($name)+] $($(#[$attribute])* fn $name() $body)+ })+
     };
 }
 
-/// The body of a test that [`in_guest!`] made: in a guest `body`, and elsewhere the guest in which it runs.
+/// What came of a guest, once it has ended.
+type Guest = Arc<OnceLock<Output>>;
+
+/// The guests of this program, named as the first of their tests.
+static GUESTS: Mutex<BTreeMap<&str, Guest>> = Mutex::new(BTreeMap::new());
+
+/// The body of a test that [`in_guest!`] made: in a guest `body`, and elsewhere the guest that it shares with the tests `shared`,
+/// and what became of `test` there.
 ///
 /// # Panics
 /// With the guest's output before it, when the test failed there or the guest hung.
-pub fn run(options: &[&str], test: &str, body: fn()) {
+pub fn run(options: &[&str], shared: &[&'static str], test: &'static str, body: fn()) {
+    let (begins, passed) = (format!("lab: {test} begins"), format!("lab: {test} passed"));
     if is_guest() {
-        return body();
+        println!("\n{begins}");
+        body();
+        println!("\n{passed}");
+        return;
     }
-    let output = start(options, test);
+    let guest = GUESTS.lock().unwrap_or_else(PoisonError::into_inner).entry(shared[0]).or_default().clone();
+    let output = guest.get_or_init(|| start(options, shared));
     let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    print!("{text}");
+    // What came of the others, they say themselves.
+    let ours = text.split_once(&begins).map_or(&*text, |(_, rest)| rest);
+    print!("{}", ours.split("\nlab: ").next().unwrap_or(ours));
     eprint!("{errors}");
     // What became of the guest itself, for tests that expect its end by `#[should_panic]`.
     let ends: Vec<&str> = errors.lines().filter(|line| line.starts_with("guest: ")).collect();
-    // No test of that name would be a success, too.
-    let passed = output.status.success() && text.contains("1 passed");
-    assert!(passed, "in the guest: {}; {}", output.status, ends.join("; "));
+    assert!(text.lines().any(|line| line == passed), "in the guest: {}; {}", output.status, ends.join("; "));
 }
 
-/// Runs one test of this very program in a guest, named with its module path, and gives back what came of it.
-fn start(options: &[&str], test: &str) -> Output {
+/// Runs tests of this very program in a guest, named with their module path, and gives back what came of it.
+fn start(options: &[&str], tests: &[&str]) -> Output {
     // libtest leaves out the crate.
-    let test = test.split_once("::").map_or(test, |(_, path)| path);
+    let tests = tests.iter().map(|test| test.split_once("::").map_or(*test, |(_, path)| path));
     Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/guest"))
         .args(["run", "--arch", std::env::consts::ARCH])
         .args(options)
         .arg("--")
         .arg(std::env::current_exe().expect("a test knows its program"))
-        .args(["--exact", test, "--include-ignored", "--nocapture", "--test-threads=1"])
+        .arg("--exact")
+        .args(tests)
+        .args(["--include-ignored", "--nocapture", "--test-threads=1"])
         .output()
         .expect("lab/guest starts")
+}
+
+/// How many calls a test in a guest draws by chance, and from which seed: 100,000, or LAB_CALLS. Each kernel has a seed of its own,
+/// so that two kernels share the calls.
+pub fn random_calls() -> (usize, u64) {
+    let calls = std::env::var("LAB_CALLS").map_or(100_000, |calls| calls.parse().expect("LAB_CALLS is a number"));
+    let kernel = std::env::var("LAB_GUEST").unwrap_or_default();
+    // FNV-1a; never zero, which some generators do not leave.
+    let hash = kernel
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    (calls, hash | 1)
 }
 
 /// Whether this program runs in a guest of `lab/guest`.

@@ -45,8 +45,8 @@ fn a_guest_that_hangs_is_ended_with_its_last_kernel_messages() {
 }
 
 in_guest! {
-    /// The device is there with its modules, and gone when QEMU's monitor takes it away.
     ["--device", "virtio-crypto"]
+    /// The device is there with its modules, and gone when QEMU's monitor takes it away.
     fn a_device_comes_and_goes() {
         let has = || std::fs::read_dir("/sys/bus/virtio/drivers/virtio_crypto").unwrap().any(|entry| {
             entry.unwrap().file_name().to_str().unwrap().starts_with("virtio")

@@ -11,9 +11,9 @@ const DEPTH: usize = 8;
 const ROUNDS: u32 = 25;
 
 gantry_lab::in_guest! {
+    ["--device", "virtio-crypto", "--timeout", "240"]
     /// `io_submit` returns when all requests are done: it is another way to wait for each in turn. A kernel on which this fails
     /// computes behind the caller's back, and the driver should let it.
-    ["--device", "virtio-crypto", "--timeout", "240"]
     fn asynchronous_requests_are_done_one_after_the_other() {
         let engine = Engine::new(b"virtio_crypto_aes_cbc");
         let sockets: Vec<File> = (0..DEPTH).map(|_| engine.accept()).collect();

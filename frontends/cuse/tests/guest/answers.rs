@@ -34,7 +34,6 @@ gantry_lab::in_guest! {
     }
 
     /// The same through the retry protocol, but for what it cannot know.
-    ["--modules", "cuse", "--timeout", "300"]
     fn a_server_without_rights_answers_the_same() {
         let _server = Server::start_without_rights(&[]);
         results();
@@ -50,7 +49,6 @@ gantry_lab::in_guest! {
     }
 
     /// With a kernel of 64 bits, by its own way in for programs of 32.
-    ["--modules", "cuse", "--timeout", "300"]
     fn programs_of_32_bits_are_answered() {
         #[cfg(target_arch = "x86_64")]
         narrow::encrypts_and_hashes();

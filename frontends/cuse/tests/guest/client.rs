@@ -33,6 +33,11 @@ impl Server {
         Self::start_as(1234, limits)
     }
 
+    /// One that gives all work to one device, which AF_ALG may have.
+    pub(crate) fn start_pinned(device: &str) -> Self {
+        Self::start_as(0, &[("DEVICE", device.to_owned())])
+    }
+
     pub(crate) fn start_as(uid: u32, limits: &[(&str, String)]) -> Self {
         let server = Self::start_with(|command| command.uid(uid).envs(limits.iter().cloned()));
         if !server.is_module() {
@@ -115,7 +120,12 @@ pub(crate) fn serve() {
         sessions: number("SESSIONS").unwrap_or(default.sessions),
         bytes: number("BYTES").unwrap_or(default.bytes),
     };
-    let gantry = gantry_runtime::open(gantry_runtime::Config::default()).unwrap();
+    let mut config = gantry_runtime::Config::default();
+    if let Ok(device) = std::env::var("DEVICE") {
+        config.set("devices.afalg", "on", "the test").unwrap();
+        config.set("policy", &format!("pin:{device}"), "the test").unwrap();
+    }
+    let gantry = gantry_runtime::open(config).unwrap();
     let Err(error) = gantry_cuse::Server::new(gantry, "crypto", limits).unwrap().run();
     panic!("{error}");
 }

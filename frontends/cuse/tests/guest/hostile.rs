@@ -18,19 +18,13 @@ const SENSE: usize = 20;
 gantry_lab::in_guest! {
     ["--modules", "cuse", "--timeout", "1200"]
     fn random_ioctls_break_nothing() {
-        random(Server::start_as(0, &limits()), count(), BYTES - 4096);
+        random(Server::start_as(0, &limits()), BYTES - 4096);
     }
 
     /// The kernel copies 128 KiB for a server, and no more.
-    ["--modules", "cuse", "--timeout", "1200"]
     fn random_ioctls_break_no_server_without_rights() {
-        random(Server::start_without_rights(&limits()), count(), 120 << 10);
+        random(Server::start_without_rights(&limits()), 120 << 10);
     }
-}
-
-/// Ioctls of each kind of server. LAB_CALLS says another number.
-fn count() -> usize {
-    std::env::var("LAB_CALLS").map_or(100_000, |count| count.parse().unwrap())
 }
 
 fn limits() -> [(&'static str, String); 2] {
@@ -39,8 +33,11 @@ fn limits() -> [(&'static str, String); 2] {
 
 /// Structures of random fields, most of which mean something, and among them requests whose answers must be right. At the
 /// end the server has what it had: memory, descriptors, threads, and room for its users.
-fn random(mut server: Server, count: usize, largest: usize) {
-    let mut noise = Noise(2026);
+fn random(mut server: Server, largest: usize) {
+    let (calls, seed) = gantry_lab::random_calls();
+    // Both kinds of server share them.
+    let count = calls / 2;
+    let mut noise = Noise(seed);
     let mut sense = Sense::new();
     let arena = Arena::new();
     let mut crypto = Crypto::open();

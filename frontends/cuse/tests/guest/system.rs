@@ -11,8 +11,8 @@ use crate::client::{DEVICE, Server};
 const PREFIX: &str = "/usr/local";
 
 gantry_lab::in_guest! {
-    /// The group may serve, everybody may use what it serves, and nobody had to change a mode by hand.
     ["--timeout", "200"]
+    /// The group may serve, everybody may use what it serves, and nobody had to change a mode by hand.
     fn udev_gives_the_devices_to_whom_the_rules_say() {
         install("sysusers", "lib/sysusers.d/gantry-devcrypto.conf");
         install("rules", "lib/udev/rules.d/60-gantry-devcrypto.rules");
@@ -37,7 +37,6 @@ gantry_lab::in_guest! {
     }
 
     /// systemd knows every setting of the unit, and finds what it is to start.
-    ["--timeout", "200"]
     fn systemd_understands_the_unit() {
         let unit = install("service", "lib/systemd/system/gantry-devcrypto.service");
         let verify = || Command::new("systemd-analyze").args(["verify", "--man=no", &unit]).output().unwrap();
