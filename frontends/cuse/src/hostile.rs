@@ -51,7 +51,6 @@ impl Noise {
 fn every_plan_ends_and_every_task_gives_what_was_planned() {
     let gantry = gantry_runtime::open(gantry_runtime::Config::default()).unwrap();
     let mut maker = Maker::new(gantry);
-    let mut queue = maker.queue().unwrap();
     let mut table = Table(HashMap::new());
     let key: Vec<u8> = (0..64).collect();
     for (number, (cipher, key_bytes, mac)) in [
@@ -110,7 +109,7 @@ fn every_plan_ends_and_every_task_gives_what_was_planned() {
             _ => {}
         }
         if tasks.len() == 20 {
-            side_by_side(tasks.iter_mut().map(|(task, _)| task), &mut queue);
+            side_by_side(tasks.iter_mut().map(|(task, _)| task));
             for (task, room) in tasks.drain(..) {
                 if let Ok(parts) = task.result() {
                     assert_eq!(parts.iter().map(|part| part.len()).sum::<usize>(), room);

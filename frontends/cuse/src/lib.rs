@@ -5,7 +5,7 @@
 //! `server.rs` is the loop around them. `limits.rs` counts what each user has, and `wiped.rs` is the memory of all that is read.
 //!
 //! **Gathering.** The server reads every request that is waiting, makes tasks of them, and hands the requests of all tasks
-//! that can share a batch to core together: messages of one digest algorithm from any number of programs run side by side.
+//! that can share a batch to core together: requests of one algorithm run side by side, of any programs and under any keys.
 //! **Nobody waits for somebody else.** What is long goes to a thread of its own with the state of its session; meanwhile
 //! requests of that session wait in order, and all others go on.
 

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use gantry::{Gantry, Queue};
+use gantry::Gantry;
 use gantry_abi_cryptodev::{Ioctl, MAX_HMAC_KEY};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -37,8 +37,6 @@ pub struct Server {
     kernel: Arc<Kernel>,
     buffer: Wiped,
     maker: Maker,
-    /// Where requests of several keys meet.
-    queue: Queue,
     users: Users,
     files: HashMap<u64, OpenFile>,
     next_file: u64,
@@ -101,12 +99,10 @@ impl Server {
         let kernel = Arc::new(Kernel(device));
         let workers = Workers::start(&kernel)?;
         let maker = Maker::new(gantry);
-        let queue = maker.queue().map_err(io::Error::other)?;
         let mut server = Self {
             kernel,
             buffer: vec![0; 2 * fuse::LARGEST].into(),
             maker,
-            queue,
             users: Users::new(limits),
             files: HashMap::new(),
             next_file: 1,
@@ -365,7 +361,7 @@ impl Server {
     fn run_round(&mut self) -> io::Result<()> {
         self.round_bytes = 0;
         let mut round = std::mem::take(&mut self.round);
-        side_by_side(round.iter_mut().map(|running| &mut running.task), &mut self.queue);
+        side_by_side(round.iter_mut().map(|running| &mut running.task));
         for Running { ask, outputs, task } in round {
             let direct = self.files.get(&ask.file).is_some_and(|file| file.direct);
             answer(&self.kernel, direct, &ask, &outputs, task.result())?;

@@ -1,10 +1,7 @@
 //! The sessions of the interface: a cipher, a digest or MAC, or both, and what one request leaves to the next.
 
-use std::time::Duration;
-
 use gantry::driver::Class;
-use gantry::{Algorithm, Gantry, Kind, Operation, RegisteredDevice, Session, SessionParams, Stream};
-use gantry::{Queue, QueueOptions};
+use gantry::{Algorithm, Gantry, Kind, Operation, Session, SessionParams, Stream};
 use gantry_abi_cryptodev::{self as abi, CipherRow, HashRow, SessionInfoOp};
 use zeroize::Zeroize;
 
@@ -20,18 +17,12 @@ pub(crate) struct Cipher {
     pub(crate) row: &'static CipherRow,
     pub(crate) algorithm: Algorithm,
     pub(crate) session: Session,
-    /// Some device runs requests of several keys side by side: by operation, encryption first.
-    pub(crate) gathers: [bool; 2],
 }
 
 #[derive(Debug)]
 pub(crate) struct Hash {
     pub(crate) row: &'static HashRow,
     pub(crate) session: Session,
-    /// Of digests, which have no keys: requests of the same lane share a batch.
-    pub(crate) lane: Option<u32>,
-    /// Of MACs: some device runs requests of several keys side by side.
-    pub(crate) gathers: bool,
 }
 
 /// What requests change.
@@ -69,11 +60,6 @@ pub(crate) struct Maker {
 }
 
 impl Maker {
-    /// A queue in which requests of several keys meet. Its requests go when the round has all of them, so none waits.
-    pub(crate) fn queue(&self) -> gantry::Result<Queue> {
-        self.gantry.queue(QueueOptions { gather: Duration::ZERO, bytes: usize::MAX >> 1, ..QueueOptions::default() })
-    }
-
     pub(crate) fn new(gantry: Gantry) -> Self {
         Self { gantry, digests: Vec::new() }
     }
@@ -100,34 +86,21 @@ impl Maker {
         let session = self.gantry.session(SessionParams::new(algorithm, key)).ok()?;
         // Somebody must be there for it now; the module, too, has its driver from here on.
         session.route(algorithm.kind().operations()[0], 0, 1)?;
-        let gathers = [Operation::Encrypt, Operation::Decrypt].map(|operation| self.gathers(algorithm, operation));
-        Some(Cipher { row, algorithm, session, gathers })
+        Some(Cipher { row, algorithm, session })
     }
 
     fn hash(&mut self, row: &'static HashRow, key: &[u8]) -> Option<Hash> {
         let keyed = row.algorithm.kind() == Kind::Mac;
         if let Some((row, session)) = self.digests.iter().find(|(known, _)| known.number == row.number) {
-            return Some(Hash { row, session: session.clone(), lane: Some(row.number), gathers: false });
+            return Some(Hash { row, session: session.clone() });
         }
         let session = self.gantry.session(SessionParams::new(row.algorithm, if keyed { key } else { &[] })).ok()?;
         // A session whose messages cannot come in pieces is none.
         session.stream(1).ok()?;
-        let lane = (!keyed).then_some(row.number);
         if !keyed {
             self.digests.push((row, session.clone()));
         }
-        let gathers = keyed && self.gathers(row.algorithm, Operation::Mac);
-        Some(Hash { row, session, lane, gathers })
-    }
-
-    /// Whether company makes a request cheaper.
-    fn gathers(&self, algorithm: Algorithm, operation: Operation) -> bool {
-        let lanes = |device: &RegisteredDevice| {
-            let capability =
-                device.capability(algorithm).filter(|capability| capability.operations.contains(&operation));
-            capability.is_some_and(|capability| capability.lanes > 1)
-        };
-        self.gantry.devices().iter().any(lanes)
+        Some(Hash { row, session })
     }
 }
 

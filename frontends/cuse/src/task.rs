@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use gantry::{Completion, Outcome, Queue, Request, Session, Submission, Ticket};
+use gantry::{Algorithm, Outcome, Request, Session, Stream};
 use gantry_abi_cryptodev as abi;
 use nix::errno::Errno;
 use subtle::{Choice, ConstantTimeEq, ConstantTimeLess};
@@ -33,8 +33,6 @@ pub(crate) struct Task {
     mac: Range<usize>,
     record_is_good: bool,
     failed: Option<Errno>,
-    /// The request of this step is in a queue.
-    ticket: Option<Ticket>,
 }
 
 /// Where `bytes[8..12]` of both structures say how long the output is.
@@ -132,7 +130,6 @@ impl Task {
             got,
             session,
             failed,
-            ticket: None,
         };
         task.room_for_chain();
         task
@@ -253,18 +250,19 @@ impl Task {
         range.start..(range.end + padding).min(self.got.len())
     }
 
-    /// The session of core that this step's request is for, and the lane whose requests can share a batch.
-    pub(crate) fn lane(&self) -> Option<(Option<u32>, Session)> {
-        let hash = |hash: &Hash| (hash.lane, hash.session.clone());
+    /// The session of this step's request.
+    fn owner(&self) -> Option<Session> {
         match self.step.as_ref()? {
-            Step::Digest(_) => self.shape.hash.as_ref().map(hash),
+            Step::Digest(_) => self.shape.hash.as_ref().map(|hash| hash.session.clone()),
             // A message that was copied from another session belongs to that one's, where there are keys.
-            Step::Update(_) | Step::Finish => {
-                Some((self.shape.hash.as_ref()?.lane, self.state.stream.as_ref()?.session()))
-            }
-            Step::Cipher(_) => self.shape.cipher.as_ref().map(|cipher| (None, cipher.session.clone())),
-            _ => self.session.clone().map(|session| (None, session)),
+            Step::Update(_) | Step::Finish => self.state.stream.as_ref().map(Stream::session),
+            Step::Cipher(_) => self.shape.cipher.as_ref().map(|cipher| cipher.session.clone()),
+            _ => self.session.clone(),
         }
+    }
+
+    fn algorithm(&self) -> Option<Algorithm> {
+        self.owner().map(|session| session.params().algorithm())
     }
 
     /// The request of this step.
@@ -329,46 +327,6 @@ impl Task {
         }
     }
 
-    /// Whether company makes the request of this step cheaper.
-    fn gathers(&self) -> bool {
-        match (&self.step, &self.shape.cipher, &self.shape.hash) {
-            (Some(Step::Cipher(_)), Some(cipher), _) => cipher.gathers[usize::from(!self.job.encrypt)],
-            (Some(Step::Digest(_)), _, Some(hash)) => hash.gathers,
-            _ => false,
-        }
-    }
-
-    /// Hands the request of this step to a queue, if that is of use. A queue wants its buffers to keep, so this copies.
-    fn submit(&mut self, queue: &mut Queue) {
-        let Some((_, session)) = self.lane().filter(|_| self.gathers()) else { return };
-        let submission = match (self.step.as_ref(), &self.shape.cipher) {
-            (Some(Step::Cipher(range)), Some(cipher)) => {
-                let (data, iv) = (self.got[self.padded(cipher, range)].to_vec(), &self.state.iv[..cipher.row.iv]);
-                if self.job.encrypt { Submission::encrypt(iv, data) } else { Submission::decrypt(iv, data) }
-            }
-            (Some(Step::Digest(range)), _) => Submission::mac(self.got[range.clone()].to_vec()),
-            _ => return,
-        };
-        // One that the queue does not take is done directly.
-        self.ticket = queue.submit(&session, submission).ok();
-    }
-
-    /// The result of what was handed to a queue.
-    fn take_back(&mut self, completion: Completion) {
-        self.ticket = None;
-        let Completion { result, submission, .. } = completion;
-        match (self.step.as_ref(), &self.shape.cipher) {
-            (Some(Step::Cipher(range)), Some(cipher)) => {
-                let range = self.padded(cipher, range);
-                self.got[range].copy_from_slice(submission.data());
-            }
-            _ => self.digest[..submission.tag().len()].copy_from_slice(submission.tag()),
-        }
-        self.settle(result.ok());
-        let (data, _) = submission.into_buffers();
-        drop(Wiped::from(data));
-    }
-
     /// Does all steps, without company.
     pub(crate) fn run(&mut self) {
         while self.advance(1) {
@@ -377,8 +335,7 @@ impl Task {
     }
 
     fn step_alone(&mut self) {
-        let session = self.lane().map(|(_, session)| session);
-        let outcome = session.and_then(|session| {
+        let outcome = self.owner().and_then(|session| {
             let mut alone = [self.request()?];
             // Its outcome says whether it was run.
             let _ = session.process(&mut alone);
@@ -423,9 +380,8 @@ impl Task {
     }
 }
 
-/// Does all steps of all tasks, side by side where they can share a batch: requests of one session as they lie, and
-/// requests of several keys through `queue`.
-pub(crate) fn side_by_side<'t>(tasks: impl Iterator<Item = &'t mut Task>, queue: &mut Queue) {
+/// Does all steps of all tasks, side by side where they can share a batch: requests of one algorithm, whatever their keys.
+pub(crate) fn side_by_side<'t>(tasks: impl Iterator<Item = &'t mut Task>) {
     let mut going: Vec<&mut Task> = tasks.collect();
     let company = going.len();
     loop {
@@ -433,41 +389,15 @@ pub(crate) fn side_by_side<'t>(tasks: impl Iterator<Item = &'t mut Task>, queue:
         if going.is_empty() {
             return;
         }
-        if going.iter().filter(|task| task.gathers()).count() > 1 {
-            for task in &mut going {
-                task.submit(queue);
-            }
-        }
-        let lane = |task: &&mut Task| task.lane().and_then(|(lane, _)| lane);
-        going.sort_by_key(|task| (task.ticket.is_some(), lane(task)));
-        let direct = going.partition_point(|task| task.ticket.is_none());
-        for group in going[..direct].chunk_by_mut(|one, other| lane(one).is_some() && lane(one) == lane(other)) {
-            step_together(group);
-        }
-        queue.flush();
-        let waiting = &mut going[direct..];
-        while waiting.iter().any(|task| task.ticket.is_some()) {
-            let came = queue.wait(|completion| {
-                let whose = waiting.iter_mut().find(|task| task.ticket == Some(completion.ticket));
-                if let Some(task) = whose {
-                    task.take_back(completion);
-                }
-            });
-            if came == 0 {
-                // A queue loses nothing, and nobody shall hang if it does.
-                for task in waiting.iter_mut().filter(|task| task.ticket.is_some()) {
-                    task.ticket = None;
-                    task.settle(None);
-                }
-            }
-        }
+        going.sort_by_key(|task| task.algorithm());
+        going.chunk_by_mut(|one, other| one.algorithm() == other.algorithm()).for_each(step_together);
     }
 }
 
 fn step_together(group: &mut [&mut Task]) {
-    let Some((_, session)) = group[0].lane() else { return group[0].settle(None) };
+    let sessions: Vec<Session> = group.iter().filter_map(|task| task.owner()).collect();
     let mut requests: Vec<Request<'_>> = group.iter_mut().filter_map(|task| task.request()).collect();
-    let result = session.process(&mut requests);
+    let result = Session::process_each(&sessions, &mut requests);
     let outcomes: Vec<Option<Outcome>> = requests.iter().map(Request::outcome).collect();
     if outcomes.len() < group.len() || matches!(result, Err(gantry::Error::Misuse(_))) {
         // One of them is not what it should be, and the others shall not suffer for it.
