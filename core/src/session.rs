@@ -181,26 +181,22 @@ impl Session {
 
     /// Encrypts without integrity: `data` is one buffer, or a pair of input and output.
     pub fn encrypt<'a>(&self, iv: &[u8], data: impl Into<Buffers<'a>>) -> Result<()> {
-        let data = data.into();
-        self.run(Operands::Cipher { operation: Operation::Encrypt, iv, data })?.ok()
+        self.run(Operands::Cipher { operation: Operation::Encrypt, iv, data: data.into() })?.ok()
     }
 
     /// Decrypts without integrity: `data` is one buffer, or a pair of input and output.
     pub fn decrypt<'a>(&self, iv: &[u8], data: impl Into<Buffers<'a>>) -> Result<()> {
-        let data = data.into();
-        self.run(Operands::Cipher { operation: Operation::Decrypt, iv, data })?.ok()
+        self.run(Operands::Cipher { operation: Operation::Decrypt, iv, data: data.into() })?.ok()
     }
 
     /// Encrypts and authenticates: `data` is one buffer, or a pair of input and output; `tag` receives the tag.
     pub fn seal<'a>(&self, iv: &[u8], aad: &[u8], data: impl Into<Buffers<'a>>, tag: &mut [u8]) -> Result<()> {
-        let data = data.into();
-        self.run(Operands::Seal { iv, aad, data, tag })?.ok()
+        self.run(Operands::Seal { iv, aad, data: data.into(), tag })?.ok()
     }
 
     /// Verifies and decrypts. With a bad tag the answer is an error, and the output is as it was or zeros.
     pub fn open<'a>(&self, iv: &[u8], aad: &[u8], data: impl Into<Buffers<'a>>, tag: &[u8]) -> Result<()> {
-        let data = data.into();
-        self.run(Operands::Open { iv, aad, data, tag })?.ok()
+        self.run(Operands::Open { iv, aad, data: data.into(), tag })?.ok()
     }
 
     /// A message that arrives in pieces. `company` is the number of streams that the caller means to feed side by side:
@@ -485,7 +481,8 @@ impl Inner {
         Err(self.nobody(shape.operation, setbacks.last, setbacks.declined))
     }
 
-    /// Runs one request on the device that comes first for it, of those that have not been `tried`; whether one of these has failed.
+    /// Runs one request on the device that comes first for it, of those that have not been `tried`.
+    /// `again`: one of these has failed.
     #[inline(always)]
     fn attempt(
         &self,
