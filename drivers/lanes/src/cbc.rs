@@ -24,7 +24,8 @@ impl CbcKey {
 
     /// Encrypts side by side, each message with its own key; all keys are as long as this one, and fastest is this one.
     pub(crate) fn run<'a>(&'a self, jobs: impl Iterator<Item = CbcJob<'a>>) {
-        engine::run(&mut CbcLanes(Chains::<MAX_LANES>::new(&self.keys, self.kernels, self.kernels.lanes)), jobs);
+        let mut table = KeyTable::<MAX_LANES>::new();
+        engine::run(&mut CbcLanes(Chains::new(&self.keys, self.kernels, self.kernels.lanes, &mut table)), jobs);
     }
 
     /// Whether [`run`](Self::run) takes messages with that key, too.
@@ -43,7 +44,8 @@ pub(crate) struct CbcJob<'a> {
 impl CbcJob<'_> {
     /// Encrypts one message, and returns the chaining value behind it: the last block of ciphertext.
     pub(crate) fn run(self) -> [u8; BLOCK] {
-        let mut lanes = CbcLanes(Chains::<1>::new(&self.key.keys, self.key.kernels, 1));
+        let mut table = KeyTable::<1>::new();
+        let mut lanes = CbcLanes(Chains::new(&self.key.keys, self.key.kernels, 1, &mut table));
         engine::run_one(&mut lanes, self);
         lanes.0.values[0]
     }
@@ -64,7 +66,8 @@ impl CmacKey {
     pub(crate) fn new(aes: Aes, key: &[u8]) -> Option<Self> {
         let keys = RoundKeys::new(aes, key)?;
         let kernels = aes.chains(&keys, Mode::Absorb);
-        let mut chains = Chains::<1>::new(&keys, kernels, 1);
+        let mut table = KeyTable::<1>::new();
+        let mut chains = Chains::new(&keys, kernels, 1, &mut table);
         let zeros = [0; BLOCK];
         chains.from[0] = zeros.as_ptr();
         chains.advance_few(&[0], 1);
@@ -75,7 +78,8 @@ impl CmacKey {
 
     /// Runs jobs side by side, each with its own key; all keys are as long as this one, and fastest is this one.
     pub(crate) fn run<'a>(&'a self, jobs: impl Iterator<Item = CmacJob<'a>>) {
-        engine::run(&mut CmacLanes::<MAX_LANES>::new(self, self.kernels.lanes), jobs);
+        let mut table = KeyTable::<MAX_LANES>::new();
+        engine::run(&mut CmacLanes::new(self, self.kernels.lanes, &mut table), jobs);
     }
 
     /// Whether [`run`](Self::run) takes messages with that key, too.
@@ -132,19 +136,20 @@ pub(crate) struct CmacJob<'a> {
 impl CmacJob<'_> {
     /// Runs one job with the single-stream kernel.
     pub(crate) fn run(self) {
-        engine::run_one(&mut CmacLanes::<1>::new(self.key, 1), self);
+        let mut table = KeyTable::<1>::new();
+        engine::run_one(&mut CmacLanes::new(self.key, 1, &mut table), self);
     }
 }
 
 /// Chains side by side, at most `N`.
-struct Chains<'a, const N: usize> {
+struct Chains<'t, 'a, const N: usize> {
     kernels: Kernels,
     /// Lanes in use.
     count: usize,
     /// The round keys of each lane, all of one length.
     keys: [&'a RoundKeys; N],
-    /// For the moments when they are not all the same.
-    table: KeyTable<N>,
+    /// For the moments when they are not all the same. Elsewhere, because what is moved is copied, and this is 4 KiB.
+    table: &'t mut KeyTable<N>,
     /// The chaining value of each lane.
     values: [[u8; BLOCK]; N],
     /// Where each lane reads and writes next.
@@ -194,11 +199,12 @@ impl<const N: usize> Drop for KeyTable<N> {
     }
 }
 
-impl<'a, const N: usize> Chains<'a, N> {
+impl<'t, 'a, const N: usize> Chains<'t, 'a, N> {
     /// Lanes that all have the same keys.
-    fn new(keys: &'a RoundKeys, kernels: Kernels, count: usize) -> Self {
+    #[inline(always)] // and so where they are to be, and not copied there
+    fn new(keys: &'a RoundKeys, kernels: Kernels, count: usize, table: &'t mut KeyTable<N>) -> Self {
         let (from, to) = ([core::ptr::null(); N], [core::ptr::null_mut(); N]);
-        Chains { kernels, count, keys: [keys; N], table: KeyTable::new(), values: [[0; BLOCK]; N], from, to }
+        Chains { kernels, count, keys: [keys; N], table, values: [[0; BLOCK]; N], from, to }
     }
 
     fn shadow(&mut self, idle: usize, busy: usize) {
@@ -216,7 +222,8 @@ impl<'a, const N: usize> Chains<'a, N> {
         2 * self.from[..self.count].iter().filter(|from| set(from) == first).count() > self.count
     }
 
-    fn advance(&mut self, blocks: usize) {
+    /// With `end` all segments end with these blocks.
+    fn advance(&mut self, blocks: usize, end: bool) {
         debug_assert_eq!(self.count, self.kernels.lanes);
         let keys = &self.keys[..self.count];
         let (kernels, keys) = if keys.iter().all(|of_lane| core::ptr::eq(*of_lane, keys[0])) {
@@ -233,6 +240,9 @@ impl<'a, const N: usize> Chains<'a, N> {
         // twice the same to the same place is harmless: all lanes read a block before any writes it, and their chains and
         // keys are equal.
         unsafe { kernel(chains, from, to, blocks, keys) };
+        if end {
+            return; // the next segments say where they are
+        }
         for lane in 0..self.count {
             self.from[lane] = self.from[lane].wrapping_add(blocks * BLOCK);
             self.to[lane] = self.to[lane].wrapping_add(blocks * BLOCK);
@@ -250,9 +260,9 @@ impl<'a, const N: usize> Chains<'a, N> {
 }
 
 /// CBC encryption: one segment per job.
-struct CbcLanes<'a, const N: usize>(Chains<'a, N>);
+struct CbcLanes<'t, 'a, const N: usize>(Chains<'t, 'a, N>);
 
-impl<'a, const N: usize> Lanes for CbcLanes<'a, N> {
+impl<'a, const N: usize> Lanes for CbcLanes<'_, 'a, N> {
     // The buffers outlive the lanes: they are borrowed for as long as the keys.
     type Job = CbcJob<'a>;
 
@@ -290,8 +300,8 @@ impl<'a, const N: usize> Lanes for CbcLanes<'a, N> {
         self.0.shadow(idle, busy);
     }
 
-    fn advance(&mut self, blocks: usize, _end: bool) {
-        self.0.advance(blocks);
+    fn advance(&mut self, blocks: usize, end: bool) {
+        self.0.advance(blocks, end);
     }
 
     fn advance_few(&mut self, lanes: &[usize], blocks: usize) {
@@ -319,14 +329,14 @@ struct CmacLane<'a> {
     tail: [u8; BLOCK],
 }
 
-struct CmacLanes<'a, const N: usize> {
-    chains: Chains<'a, N>,
+struct CmacLanes<'t, 'a, const N: usize> {
+    chains: Chains<'t, 'a, N>,
     lanes: [Option<CmacLane<'a>>; N],
 }
 
-impl<'a, const N: usize> CmacLanes<'a, N> {
-    fn new(key: &'a CmacKey, count: usize) -> Self {
-        CmacLanes { chains: Chains::new(&key.keys, key.kernels, count), lanes: [const { None }; N] }
+impl<'t, 'a, const N: usize> CmacLanes<'t, 'a, N> {
+    fn new(key: &'a CmacKey, count: usize, table: &'t mut KeyTable<N>) -> Self {
+        CmacLanes { chains: Chains::new(&key.keys, key.kernels, count, table), lanes: [const { None }; N] }
     }
 }
 
@@ -399,7 +409,7 @@ impl CmacLane<'_> {
 /// No segment is left.
 const END: (*const u8, usize) = (core::ptr::null(), 0);
 
-impl<'a, const N: usize> Lanes for CmacLanes<'a, N> {
+impl<'a, const N: usize> Lanes for CmacLanes<'_, 'a, N> {
     type Job = CmacJob<'a>;
 
     fn lanes(&self) -> usize {
@@ -435,8 +445,8 @@ impl<'a, const N: usize> Lanes for CmacLanes<'a, N> {
         self.chains.shadow(idle, busy);
     }
 
-    fn advance(&mut self, blocks: usize, _end: bool) {
-        self.chains.advance(blocks);
+    fn advance(&mut self, blocks: usize, end: bool) {
+        self.chains.advance(blocks, end);
     }
 
     fn advance_few(&mut self, lanes: &[usize], blocks: usize) {

@@ -144,22 +144,35 @@ trait Work: Send + Sync + Any {
 
 /// Turns jobs of the framework into jobs for lanes, each with the work of its own session. Nothing can go wrong in a lane:
 /// there are only the faults of `convert`.
-struct Converted<'a, W, F> {
+struct Converted<'a, W, A, F> {
     jobs: core::iter::Enumerate<core::slice::IterMut<'a, Job>>,
     faults: &'a mut Vec<(usize, Fault)>,
     /// The session of the job before, which is mostly that of the next one.
     last: Option<(&'a dyn DeviceSession, &'a W)>,
+    admit: A,
     convert: F,
 }
 
-fn converted<'a, W, T, F>(jobs: &'a mut [Job], faults: &'a mut Vec<(usize, Fault)>, convert: F) -> Converted<'a, W, F>
+/// `admit` looks at each session, where it is not that of the job before.
+fn converted<'a, W, T, A, F>(
+    jobs: &'a mut [Job],
+    faults: &'a mut Vec<(usize, Fault)>,
+    admit: A,
+    convert: F,
+) -> Converted<'a, W, A, F>
 where
+    A: Fn(&W) -> Result<(), Fault>,
     F: FnMut(&'a W, Operands<'a>) -> Result<T, Fault>,
 {
-    Converted { jobs: jobs.iter_mut().enumerate(), faults, last: None, convert }
+    Converted { jobs: jobs.iter_mut().enumerate(), faults, last: None, admit, convert }
 }
 
-impl<'a, W: Work, T, F: FnMut(&'a W, Operands<'a>) -> Result<T, Fault>> Iterator for Converted<'a, W, F> {
+impl<'a, W, T, A, F> Iterator for Converted<'a, W, A, F>
+where
+    W: Work,
+    A: Fn(&W) -> Result<(), Fault>,
+    F: FnMut(&'a W, Operands<'a>) -> Result<T, Fault>,
+{
     type Item = T;
 
     // Inlined, because a job that goes through memory is waited for.
@@ -169,17 +182,14 @@ impl<'a, W: Work, T, F: FnMut(&'a W, Operands<'a>) -> Result<T, Fault>> Iterator
             let (place, job) = self.jobs.next()?;
             let (session, operands) = job.parts();
             let work = match self.last {
-                Some((last, work)) if core::ptr::addr_eq(last, session) => Some(work),
-                _ => work_of(session),
-            };
-            let result = match work {
-                Some(work) => {
+                Some((last, work)) if core::ptr::addr_eq(last, session) => Ok(work),
+                _ => work_of(session).and_then(|work| {
+                    (self.admit)(work)?;
                     self.last = Some((session, work));
-                    (self.convert)(work, operands)
-                }
-                None => Err(Fault::failed("a session of another algorithm")),
+                    Ok(work)
+                }),
             };
-            match result {
+            match work.and_then(|work| (self.convert)(work, operands)) {
                 Ok(job) => return Some(job),
                 Err(fault) => self.faults.push((place, fault)),
             }
@@ -189,9 +199,10 @@ impl<'a, W: Work, T, F: FnMut(&'a W, Operands<'a>) -> Result<T, Fault>> Iterator
 
 /// What is behind a session of this device.
 #[inline(never)]
-fn work_of<W: Work>(session: &dyn DeviceSession) -> Option<&W> {
-    let session: &LanesSession = (session as &dyn Any).downcast_ref()?;
-    (&*session.0 as &dyn Any).downcast_ref()
+fn work_of<W: Work>(session: &dyn DeviceSession) -> Result<&W, Fault> {
+    let session: Option<&LanesSession> = (session as &dyn Any).downcast_ref();
+    let work = session.and_then(|session| (&*session.0 as &dyn Any).downcast_ref());
+    work.ok_or_else(|| Fault::failed("a session of another algorithm"))
 }
 
 /// Core does not send such a request: the capability says which operations there are.
@@ -200,8 +211,8 @@ fn wrong_operation() -> Fault {
 }
 
 /// Core does not send such a batch: AES keys of different lengths are different algorithms.
-fn wrong_length() -> Fault {
-    Fault::failed("keys of different lengths in one batch")
+fn of_one_length(is: bool) -> Result<(), Fault> {
+    if is { Ok(()) } else { Err(Fault::failed("keys of different lengths in one batch")) }
 }
 
 /// Digests and HMACs.
@@ -245,7 +256,7 @@ impl<H: Hash> Work for HashWork<H> {
     }
 
     fn batch(&self, jobs: &mut [Job], faults: &mut Vec<(usize, Fault)>) {
-        hash::run(self.kernels, converted(jobs, faults, Self::job));
+        hash::run(self.kernels, converted(jobs, faults, |_| Ok(()), Self::job));
     }
 
     fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {
@@ -313,10 +324,8 @@ impl Work for CmacWork {
     }
 
     fn batch(&self, jobs: &mut [Job], faults: &mut Vec<(usize, Fault)>) {
-        self.0.run(converted(jobs, faults, |work: &Self, operands| {
-            let job = work.job(operands)?;
-            if self.0.runs_with(job.key) { Ok(job) } else { Err(wrong_length()) }
-        }));
+        let admit = |work: &Self| of_one_length(self.0.runs_with(&work.0));
+        self.0.run(converted(jobs, faults, admit, Self::job));
     }
 
     fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {
@@ -381,10 +390,8 @@ impl Work for CbcWork {
     }
 
     fn batch(&self, jobs: &mut [Job], faults: &mut Vec<(usize, Fault)>) {
-        self.0.run(converted(jobs, faults, |work: &Self, operands| {
-            let job = work.job(operands)?;
-            if self.0.runs_with(job.key) { Ok(job) } else { Err(wrong_length()) }
-        }));
+        let admit = |work: &Self| of_one_length(self.0.runs_with(&work.0));
+        self.0.run(converted(jobs, faults, admit, Self::job));
     }
 
     fn cipher_stream(&self, operation: Operation, iv: &[u8]) -> Result<Box<dyn CipherStream>, Unsupported> {
@@ -440,12 +447,10 @@ impl Work for XtsWork {
         let Some(Operands::Cipher { operation: of_all, .. }) = jobs.first_mut().map(Job::operands) else {
             return faults.extend((0..jobs.len()).map(|place| (place, wrong_operation())));
         };
-        let units = converted(jobs, faults, |work: &Self, operands| {
+        let admit = |work: &Self| of_one_length(self.0.runs_with(&work.0));
+        let units = converted(jobs, faults, admit, |work: &Self, operands| {
             let (operation, unit) = work.unit(operands)?;
-            if operation != of_all {
-                return Err(wrong_operation());
-            }
-            if self.0.runs_with(&work.0) { Ok(unit) } else { Err(wrong_length()) }
+            if operation == of_all { Ok(unit) } else { Err(wrong_operation()) }
         });
         self.0.run(of_all == Operation::Decrypt, units);
     }
