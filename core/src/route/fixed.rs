@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{Ask, Choice, Policy, Reason, Route};
+use super::{Ask, Policy, Reason, Route};
 
 /// Everything to one device; elsewhere, what it cannot do (as `OPENSSL_ia32cap` or a hard-wired engine would).
 #[derive(Debug)]
@@ -18,7 +18,7 @@ impl Policy for Pin {
     }
 
     fn route(&self, ask: &Ask<'_>) -> Option<Route> {
-        match named(ask, &self.device) {
+        match ask.choice(&self.device) {
             Some(choice) => Some(ask.all_to(&choice, Reason::Pinned)),
             None => ask.choices().next().map(|choice| ask.all_to(&choice, Reason::FirstInOrder)),
         }
@@ -39,7 +39,7 @@ impl Policy for Failover {
     }
 
     fn route(&self, ask: &Ask<'_>) -> Option<Route> {
-        let first = self.order.iter().find_map(|name| named(ask, name)).or_else(|| ask.choices().next())?;
+        let first = self.order.iter().find_map(|name| ask.choice(name)).or_else(|| ask.choices().next())?;
         Some(ask.all_to(&first, Reason::FirstInOrder))
     }
 }
@@ -67,7 +67,7 @@ impl Policy for SizeThreshold {
         let requests = 1 + are_large.take_while(|other| *other == large).count();
         let (name, reason) =
             if large { (&self.large, Reason::AboveThreshold) } else { (&self.small, Reason::BelowThreshold) };
-        let all = match named(ask, name) {
+        let all = match ask.choice(name) {
             Some(choice) => ask.all_to(&choice, reason),
             None => ask.all_to(&ask.choices().next()?, Reason::FirstInOrder),
         };
@@ -92,8 +92,4 @@ impl Policy for RoundRobin {
         let next = ask.choices().nth(turn).or_else(|| ask.choices().next());
         next.map(|choice| ask.all_to(&choice, Reason::Turn))
     }
-}
-
-fn named<'a>(ask: &'a Ask<'_>, name: &str) -> Option<Choice<'a>> {
-    ask.choices().find(|choice| choice.info.name == name)
 }

@@ -201,8 +201,20 @@ impl Ask<'_> {
     /// and with no limit that the requests exceed.
     #[inline]
     pub fn choices(&self) -> impl Iterator<Item = Choice<'_>> {
+        self.choices_among(|_| true)
+    }
+
+    /// The device of this name, if it can serve the requests.
+    pub fn choice<'a>(&'a self, name: &'a str) -> Option<Choice<'a>> {
+        self.choices_among(move |info| info.name == name).next()
+    }
+
+    #[inline]
+    fn choices_among<'a>(&'a self, among: impl Fn(&DeviceInfo) -> bool + 'a) -> impl Iterator<Item = Choice<'a>> {
         let able = move |(place, candidate): &(usize, &Candidate)| {
-            self.question.tried >> place & 1 == 0 && self.can(candidate)
+            among(self.gantry.devices()[candidate.device].info())
+                && self.question.tried >> place & 1 == 0
+                && self.can(candidate)
         };
         self.candidates.iter().enumerate().filter(able).map(|(_, candidate)| {
             let device = &self.gantry.devices()[candidate.device];
