@@ -465,6 +465,19 @@ mod tests {
         );
     }
 
+    /// Every field another.
+    fn info() -> SessionInfoOp {
+        SessionInfoOp {
+            session: 7,
+            cipher_name: [1; 64],
+            cipher_driver: [2; 64],
+            hash_name: [3; 64],
+            hash_driver: [4; 64],
+            align_mask: 15,
+            flags: 9,
+        }
+    }
+
     /// These two have no pointers: they are the same in both widths.
     #[test]
     fn every_field_of_what_has_no_pointers_lies_where_c_puts_it() {
@@ -479,16 +492,7 @@ mod tests {
             put(std::mem::offset_of!(c::SessionInfoOp, alignmask), &15_u16.to_ne_bytes());
             put(std::mem::offset_of!(c::SessionInfoOp, flags), &9_u32.to_ne_bytes());
             assert_eq!(size_of::<c::SessionInfoOp>(), expected.len());
-            let info = SessionInfoOp {
-                session: 7,
-                cipher_name: [1; 64],
-                cipher_driver: [2; 64],
-                hash_name: [3; 64],
-                hash_driver: [4; 64],
-                align_mask: 15,
-                flags: 9,
-            };
-            assert_eq!(info.to_bytes(width), expected);
+            assert_eq!(info().to_bytes(width), expected);
             // The session that is written to comes first (`struct cphash_op`).
             let copy = CopyHashOp { to: 1, from: 2 }.to_bytes(width);
             assert_eq!(copy, [1_u32.to_ne_bytes(), 2_u32.to_ne_bytes()].concat());
@@ -497,15 +501,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_again_and_nothing_short_is() {
-        let info = SessionInfoOp {
-            session: 7,
-            cipher_name: [1; 64],
-            cipher_driver: [2; 64],
-            hash_name: [3; 64],
-            hash_driver: [4; 64],
-            align_mask: 15,
-            flags: 1,
-        };
+        let info = info();
         for width in [Width::W32, Width::W64] {
             let bytes = info.clone().to_bytes(width);
             assert_eq!(SessionInfoOp::from_bytes(&bytes, width), Some(info.clone()));

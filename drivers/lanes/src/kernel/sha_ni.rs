@@ -23,7 +23,6 @@ pub(super) unsafe fn sha1<const N: usize>(state: *mut u32, segments: &[Segment],
                 (_mm_set_epi32($word(0), $word(1), $word(2), $word(3)), _mm_set_epi32($word(4), 0, 0, 0))
             };
         }
-        // The registers hold a in the highest word.
         let (mut abcd, mut e) = ([zero; N], [zero; N]);
         for l in 0..N {
             let word = |i: usize| (*state.add(i * row(N) + l)).cast_signed();
@@ -120,7 +119,6 @@ pub(super) unsafe fn sha256<const N: usize>(state: *mut u32, segments: &[Segment
                 )
             };
         }
-        // The instructions want the chaining value as a b e f and c d g h, from the highest word down.
         let (mut abef, mut cdgh) = ([zero; N], [zero; N]);
         for l in 0..N {
             let word = |i: usize| (*state.add(i * row(N) + l)).cast_signed();
