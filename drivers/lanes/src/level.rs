@@ -65,7 +65,6 @@ pub struct Level {
     aes: bool,
     vaes: bool,
     sha: bool,
-    halves: bool,
 }
 
 impl Level {
@@ -100,12 +99,6 @@ impl Level {
     pub fn sha(self) -> bool {
         self.sha
     }
-
-    /// The CPU works on AVX-512 registers in two halves, as AMD's family 19h (Zen 4) does: sixteen lanes are then no
-    /// faster than the SHA instructions.
-    pub fn halves(self) -> bool {
-        self.halves
-    }
 }
 
 /// Every level that this CPU has, each with and without the instructions beside it.
@@ -114,12 +107,7 @@ pub(crate) fn every_level() -> Vec<Level> {
     let mut levels = Vec::new();
     for name in LevelName::ALL {
         let level = Level::detect_at_most(Some(name));
-        let others = [
-            Level { sha: false, ..level },
-            Level { vaes: false, ..level },
-            Level { halves: false, ..level },
-            Level { halves: true, ..level },
-        ];
+        let others = [Level { sha: false, ..level }, Level { vaes: false, ..level }];
         for other in [level].into_iter().chain(others) {
             if !levels.contains(&other) {
                 levels.push(other);
@@ -141,31 +129,20 @@ fn detect() -> Level {
         _ => LevelName::Base,
     };
     let sha = has!("sha") && has!("ssse3") && has!("sse4.1");
-    Level { name, found: name, aes: has!("aes"), vaes: avx512 && has!("vaes"), sha, halves: is_amd_19h() }
-}
-
-/// AMD's family 19h: Zen 3, which has no AVX-512, and Zen 4.
-#[cfg(target_arch = "x86_64")]
-fn is_amd_19h() -> bool {
-    use core::arch::x86_64::__cpuid;
-    let (vendor, version) = (__cpuid(0), __cpuid(1));
-    // "AuthenticAMD" in ebx, edx, ecx; the family is the sum of its base (0xf for all recent ones) and extended fields.
-    let amd = [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes).concat() == *b"AuthenticAMD";
-    let family = (version.eax >> 8 & 0xf) + (version.eax >> 20 & 0xff);
-    amd && family == 0x19
+    Level { name, found: name, aes: has!("aes"), vaes: avx512 && has!("vaes"), sha }
 }
 
 /// This CPU: NEON is part of the architecture.
 #[cfg(target_arch = "aarch64")]
 fn detect() -> Level {
     let aes = std::arch::is_aarch64_feature_detected!("aes");
-    Level { name: LevelName::Base, found: LevelName::Base, aes, vaes: false, sha: false, halves: false }
+    Level { name: LevelName::Base, found: LevelName::Base, aes, vaes: false, sha: false }
 }
 
 /// No kernels for this architecture: see `LanesDriver::discover`.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn detect() -> Level {
-    Level { name: LevelName::Base, found: LevelName::Base, aes: false, vaes: false, sha: false, halves: false }
+    Level { name: LevelName::Base, found: LevelName::Base, aes: false, vaes: false, sha: false }
 }
 
 #[cfg(test)]
