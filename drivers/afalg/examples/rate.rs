@@ -1,10 +1,12 @@
-//! AES-128-CBC encryption on one device, as `benches/peers/kcapi.c` does it: for each size, "BYTES NANOSECONDS" a request.
+//! AES-128-CBC encryption on one device, as `benches/peers/kcapi.c` does it: for each size, "BYTES DRIVER GANTRY", the nanoseconds
+//! of a request to the driver itself, and to a session that Gantry sends there.
 //!
 //!     rate DEVICE SECONDS BYTES...
 
 use std::time::{Duration, Instant};
 
-use gantry::{Algorithm, Gantry, SessionParams};
+use gantry::driver::{Buffers, Driver, Found, Operands};
+use gantry::{Algorithm, Gantry, Operation, Outcome, SessionParams};
 use gantry_driver_afalg::AfalgDriver;
 
 fn main() {
@@ -14,20 +16,39 @@ fn main() {
         std::process::exit(2);
     };
     let limit = Duration::from_secs_f64(seconds.parse().expect("seconds"));
-    let gantry = Gantry::builder().driver(&AfalgDriver::new()).build().with_policy(gantry::route::Pin { device });
-    let session = gantry.session(SessionParams::new(Algorithm::Aes128Cbc, &[1; 16])).expect("a session");
+    let params = || SessionParams::new(Algorithm::Aes128Cbc, &[1; 16]);
+    let named = |found| match found {
+        Found::Device(found) if found.info().name == device => Some(found),
+        _ => None,
+    };
+    let driver = AfalgDriver::new().discover().into_iter().find_map(named).expect("the device is here");
+    let driver = driver.open(&params()).expect("a session");
+    let gantry = Gantry::builder().driver(&AfalgDriver::new()).build();
+    let gantry = gantry.with_policy(gantry::route::Pin { device }).session(params()).expect("a session");
     for bytes in arguments {
         let bytes: usize = bytes.parse().expect("bytes");
         let (mut input, mut output) = (vec![1; bytes + PAGE], vec![0; bytes + PAGE]);
-        let (input, output) = (page(&mut input, bytes), page(&mut output, bytes));
-        session.encrypt(&[2; 16], (&*input, &mut *output)).expect("the device works");
-        let (start, mut requests) = (Instant::now(), 0);
-        while start.elapsed() < limit {
-            session.encrypt(&[2; 16], (&*input, &mut *output)).expect("the device works");
-            requests += 1;
-        }
-        println!("{bytes} {:.0}", start.elapsed().as_secs_f64() / f64::from(requests) * 1e9);
+        let (input, output) = (&*page(&mut input, bytes), page(&mut output, bytes));
+        let iv = [2; 16];
+        let of_driver = rate(limit, || {
+            let data = Buffers::Separate { input, output };
+            let result = driver.run(Operands::Cipher { operation: Operation::Encrypt, iv: &iv, data });
+            assert_eq!(result, Ok(Outcome::Done));
+        });
+        let of_gantry = rate(limit, || gantry.encrypt(&iv, (input, &mut *output)).expect("the device works"));
+        println!("{bytes} {of_driver:.0} {of_gantry:.0}");
     }
+}
+
+/// Nanoseconds of a request.
+fn rate(limit: Duration, mut request: impl FnMut()) -> f64 {
+    request();
+    let (start, mut requests) = (Instant::now(), 0);
+    while start.elapsed() < limit {
+        request();
+        requests += 1;
+    }
+    start.elapsed().as_secs_f64() / f64::from(requests) * 1e9
 }
 
 const PAGE: usize = 4096;
