@@ -3,8 +3,9 @@
 mod gantry;
 
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -85,7 +86,7 @@ struct Server {
 impl Installed {
     fn serve(&self) -> Server {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let make = "openssl req -x509 -newkey ed25519 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=localhost \
+        let make = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=localhost \
                     -addext subjectAltName=DNS:localhost";
         let made = Command::new("sh").args(["-c", make]).current_dir(&self.0).output().unwrap();
         assert!(made.status.success(), "{}", text(&made.stderr));
@@ -111,7 +112,7 @@ impl Drop for Server {
 
 /// Whether a program is there; tests that need one that is not say so, and are otherwise all right.
 fn there(program: &str) -> bool {
-    let runs = Command::new(program).arg("--version").stdout(Stdio::null()).status().is_ok();
+    let runs = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     if !runs {
         let _ = writeln!(std::io::stderr(), "SKIPPED: there is no {program} (scripts/setup installs it)");
     }
@@ -200,6 +201,24 @@ fn a_configuration_is_installed_curl_uses_it_and_it_is_taken_out_again() {
     assert_eq!(fs::read_to_string(conf).unwrap(), theirs);
 }
 
+/// Debian's own is a link: what it leads to is changed, and it stays one.
+#[test]
+fn a_configuration_that_is_a_link_stays_one() {
+    let installed = Installed::new("link");
+    let file = installed.write("file.cnf", "# theirs\n");
+    let link = installed.0.join("link.cnf");
+    std::os::unix::fs::symlink("file.cnf", &link).unwrap();
+    let config = ["config", "--file", link.to_str().unwrap()];
+    let said = installed.says(Path::new("/dev/null"), &config);
+    let file = file.canonicalize().unwrap();
+    assert!(said.starts_with(&format!("{}: gantry is activated\n", file.display())), "{said}");
+    assert!(fs::read_to_string(&file).unwrap().contains("gantry.serves=yes"));
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    installed.says(Path::new("/dev/null"), &[&config[..], &["--undo"]].concat());
+    assert_eq!(fs::read_to_string(&file).unwrap(), "# theirs\n");
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+}
+
 #[test]
 fn what_a_program_does_can_be_seen_while_it_runs() {
     let installed = Installed::new("live");
@@ -259,6 +278,73 @@ fn the_doctor_knows_a_program_of_another_tls_library() {
     assert!(fs::read_to_string(installed.0.join("page")).unwrap().contains("Cipher"), "{said}");
 }
 
+/// Programs that link libraries of these names, whatever is in them.
+#[test]
+fn the_doctor_knows_the_libraries_of_tls() {
+    let installed = Installed::new("libraries");
+    let right = installed.configuration(&installed.module(), "CIPHERS = ALL");
+    for (file, name) in [
+        ("libcrypto.so.1.1", "OpenSSL 1, which knows no providers."),
+        ("libcrypto.so.3", "OpenSSL 3: does it read openssl.cnf?"),
+        ("libcrypto.so.4", "OpenSSL 4: does it read openssl.cnf?"),
+        ("libgnutls.so.30", "GnuTLS, which knows no providers."),
+        ("libnss3.so", "NSS, which knows no providers."),
+        ("libmbedcrypto.so.7", "Mbed TLS, which knows no providers."),
+        ("libwolfssl.so.35", "wolfSSL, which knows no providers."),
+    ] {
+        let (file, folder) = (installed.0.join(file), installed.0.display().to_string());
+        installed.write("library.c", "int nothing;\n");
+        let mut library = Command::new("cc");
+        library.args(["-shared", "-o"]).arg(&file).arg(installed.0.join("library.c"));
+        library.arg(format!("-Wl,-soname,{}", file.file_name().unwrap().display()));
+        assert!(library.status().unwrap().success());
+        let with = ["-Wl,--no-as-needed", &format!("-Wl,-rpath,{folder}"), file.to_str().unwrap()];
+        let program = installed.compile("int main(void) { return 0; }\n", &with);
+        let said = installed.says(&right, &["doctor", "--", &program]);
+        assert_eq!(said.matches("it links ").count(), 1, "{said}");
+        assert!(said.contains(&format!("- {program}: it links {name}")), "{said}");
+    }
+}
+
+#[test]
+fn the_doctor_knows_a_program_of_nss() {
+    let Some(tstclnt) =
+        ["/usr/bin/tstclnt", "/usr/lib/nss/unsupported-tools/tstclnt"].into_iter().find(|path| there(path))
+    else {
+        return;
+    };
+    let installed = Installed::new("nss");
+    let right = installed.configuration(&installed.module(), "CIPHERS = ALL");
+    let server = installed.serve();
+    let port = server.port.to_string();
+    // Whoever signed the certificate, and no more than a handshake.
+    let fetch = ["doctor", "--", tstclnt, "-4", "-h", "localhost", "-p", &port, "-o", "-D", "-Q"];
+    let said = installed.says(&right, &fetch);
+    assert!(said.contains("tstclnt ended with exit status: 0.\nIt did not load gantry.\n"), "{said}");
+    assert!(said.contains(&format!("- {tstclnt}: it links NSS, which knows no providers.\n")), "{said}");
+}
+
+gantry_lab::in_guest! {
+    ["--modules", "tls"]
+    /// OpenSSL gives the kernel a connection if its configuration says so.
+    fn the_doctor_tells_of_connections_that_the_kernel_has() {
+        let installed = Installed::new("kernel");
+        let server = installed.serve();
+        let client = format!("openssl s_client -connect 127.0.0.1:{} -tls1_2 -quiet -ign_eof", server.port);
+        let fetch = format!("printf 'GET / HTTP/1.0\\r\\n\\r\\n' | {client} 2>/dev/null");
+        let conf = installed.configuration(&installed.module(), "CIPHERS = ALL");
+        let given = "Meanwhile programs of this machine gave the kernel 2 directions of TLS connections (kTLS)";
+        for (options, tells) in [("-KTLS", false), ("KTLS", true)] {
+            let text = fs::read_to_string(&conf).unwrap();
+            let text = text.replace("[init]\n", "[init]\nssl_conf = ssl\n");
+            let kernel = installed.write("ktls.cnf", &format!("{text}[ssl]\nsystem_default = all\n[all]\nOptions = {options}\n"));
+            let said = installed.says(&kernel, &["doctor", "--", "sh", "-c", &fetch]);
+            assert!(said.contains("200 ok") && said.contains("/openssl: through gantry went\n"), "{said}");
+            assert_eq!(said.contains(given), tells, "{said}");
+        }
+    }
+}
+
 #[test]
 fn the_doctor_says_why_a_program_did_not_load_the_module() {
     let installed = Installed::new("why");
@@ -273,7 +359,7 @@ fn the_doctor_says_why_a_program_did_not_load_the_module() {
         ("/nowhere/openssl.cnf".into(), "- /nowhere/openssl.cnf: No such file or directory".to_owned()),
         (
             installed.configuration(Path::new("/nowhere/gantry.so"), ""),
-            "openssl.cnf: there is no /nowhere/gantry.so\n".to_owned(),
+            "openssl.cnf:11: there is no /nowhere/gantry.so\n".to_owned(),
         ),
     ] {
         let said = installed.says(&configuration, &enc);
@@ -284,6 +370,15 @@ fn the_doctor_says_why_a_program_did_not_load_the_module() {
         );
         assert!(said.contains(links) && !said.contains("through gantry") && !said.contains("GANTRY_DISABLE"), "{said}");
     }
+    // What OpenSSL itself stumbles over before it comes to gantry.
+    let right = fs::read_to_string(installed.configuration(&installed.module(), "")).unwrap();
+    let empty = installed
+        .write("ssl.cnf", &right.replace("[init]", "[ssl]\nsystem_default = none\n[none]\n[init]\nssl_conf = ssl"));
+    let said = installed.says(&empty, &enc);
+    assert!(
+        said.contains("ssl.cnf: OpenSSL says 'ssl command section empty', name=system_default, value=none\n"),
+        "{said}"
+    );
     // Turned off, in a configuration that is right.
     let right = installed.configuration(&installed.module(), "CIPHERS = ALL");
     let output = installed.command(&right, &enc).env("GANTRY_DISABLE", "1").output().unwrap();
@@ -321,6 +416,11 @@ fn info_shows_who_would_serve_and_why() {
     // By the configuration of the environment, by its own when that has nothing of gantry.
     assert_eq!(installed.says(Path::new(conf), &["info"]), said);
     let said = installed.says(Path::new("/dev/null"), &["info"]);
+    assert!(
+        said.ends_with(
+            "- No configuration activates it: this is what would be after gantry openssl config --system.\n"
+        )
+    );
     for (name, number) in [("AES-256-GCM", "901"), ("AES-256-XTS", "914"), ("AES-256-CBC", "427"), ("SHA2-256", "672")]
     {
         row(&said, &[name, number]);
@@ -331,12 +431,67 @@ fn info_shows_who_would_serve_and_why() {
     assert_eq!(row(&said, &["AES-128-CTR", "904", "if", "asked"])[..3], ["host"; 3]);
 }
 
+/// OpenSSL tells a provider of no key that it does not ask for, so it is for these commands to read the file.
+#[test]
+fn a_key_that_is_misspelt_is_named() {
+    let installed = Installed::new("misspelt");
+    installed.write("part.cnf", "CIPHER = ALL\n");
+    let conf = installed.configuration(&installed.module(), "DIGESTS = SHA256\n.include part.cnf");
+    let note = "- part.cnf:1: there is no key CIPHER; did you mean CIPHERS?\n";
+    let said = installed.says(&conf, &["doctor", "--", "openssl", "dgst", "-sha256", "openssl.cnf"]);
+    assert!(said.contains("/openssl: through gantry went\n") && said.contains(note), "{said}");
+    let said = installed.says(&conf, &["info"]);
+    assert!(said.contains("SHA2-256") && said.ends_with(note), "{said}");
+    // Nor does it say anything about keys that are right.
+    let conf = installed.configuration(&installed.module(), "DIGESTS = SHA256");
+    let said = installed.says(&conf, &["doctor", "--", "openssl", "dgst", "-sha256", "openssl.cnf"]);
+    assert!(!said.contains("- "), "{said}");
+}
+
+/// OpenSSL 3.0 keeps to itself what is wrong with a provider that the configuration activates.
+#[test]
+fn what_the_module_refuses_is_said_in_its_own_words() {
+    let installed = Installed::new("refused");
+    installed.write("plain", "some text");
+    let dgst = ["doctor", "--", "openssl", "dgst", "-sha256", "plain"];
+    let conf = installed.configuration(&installed.module(), "CIPHERS = aes-128-cbd");
+    let why = "/openssl: CIPHERS = aes-128-cbd: there is no 'aes-128-cbd' here; it takes ALL, NONE or names with commas between\n";
+    let said = installed.says(&conf, &dgst);
+    assert!(said.contains("It did not load gantry.\n") && said.contains(why), "{said}");
+    assert!(!said.contains("does it read openssl.cnf"), "{said}");
+    let (code, message) = said_by(installed.command(&conf, &["info"]));
+    assert!(code == 1 && message.contains("openssl did not load gantry\n") && message.contains(why), "{message}");
+    // A device that is not there: everything is the host's, and that is said.
+    let conf = installed.configuration(&installed.module(), "DIGESTS = SHA256\nPOLICY = pin:afalg");
+    let said = installed.says(&conf, &dgst);
+    assert!(said.contains("/openssl: everything is the host's: ") && said.contains("afalg"), "{said}");
+}
+
+/// Whoever watches a server ends it at the terminal, and wants to read on.
+#[test]
+fn the_doctor_reports_what_was_interrupted() {
+    let installed = Installed::new("interrupted");
+    let conf = installed.configuration(&installed.module(), "CIPHERS = ALL");
+    let script = "trap 'exit 4' INT; openssl version; while :; do sleep 0.1; done";
+    let mut doctor = installed.command(&conf, &["doctor", "--", "sh", "-c", script]);
+    let mut doctor = doctor.process_group(0).stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(doctor.stdout.take().unwrap());
+    let mut text = String::new();
+    said.read_line(&mut text).unwrap();
+    assert!(text.starts_with("OpenSSL "), "{text}");
+    let interrupt = Command::new("kill").args(["-INT", "--", &format!("-{}", doctor.id())]).status().unwrap();
+    assert!(interrupt.success());
+    said.read_to_string(&mut text).unwrap();
+    assert!(doctor.wait().unwrap().success() && text.contains("sh ended with exit status: 4.\n"), "{text}");
+}
+
 #[test]
 fn info_says_what_is_missing() {
     let installed = Installed::new("missing");
     let conf = installed.configuration(Path::new("/nowhere/gantry.so"), "");
     let (code, message) = said_by(installed.command(&conf, &["info"]));
-    assert_eq!((code, &*message), (1, "gantry: openssl did not load gantry; `gantry openssl doctor` says why\n"));
+    let why = format!("gantry: openssl did not load gantry\n{}:11: there is no /nowhere/gantry.so\n", conf.display());
+    assert_eq!((code, message), (1, why));
     let without = said_by({
         let mut command = installed.command(&conf, &["info"]);
         command.env("PATH", "/nowhere");

@@ -77,8 +77,11 @@ impl Soft {
     }
 }
 
-/// The keys of the section, each with what it takes.
-pub(crate) const KEYS: [(&str, &str); 11] = [
+/// The keys of the provider's section in `openssl.cnf`, each with what it takes.
+///
+/// OpenSSL answers a provider's questions about keys that it names, and tells of no others: whoever looks for keys that are
+/// misspelt has to read the file.
+pub const KEYS: [(&str, &str); 11] = [
     ("CIPHERS", "ALL, NONE or names with commas between"),
     ("DIGESTS", "ALL, NONE or names with commas between"),
     ("MACS", "ALL, NONE or names with commas between"),
@@ -131,9 +134,7 @@ impl Settings {
                 problem.map_err(|problem| format!("{key} = {value}: {problem}; it takes {takes}"))?;
             }
         }
-        if !secure && let Some(folder) = std::env::var_os("GANTRY_OPENSSL_STATS") {
-            settings.stats = Some(folder.into());
-        }
+        settings.stats = stats_folder(secure).or(settings.stats);
         let shown = settings.runtime.show();
         let mut said = shown.iter().filter(|shown| shown.origin != gantry_runtime::Origin::Default);
         settings.policy_named |= said.any(|shown| shown.key == "policy");
@@ -183,6 +184,11 @@ impl Settings {
         }
         Ok(())
     }
+}
+
+/// The folder that `gantry openssl doctor` reads, for the programs that it runs.
+pub(crate) fn stats_folder(secure: bool) -> Option<PathBuf> {
+    if secure { None } else { std::env::var_os("GANTRY_OPENSSL_STATS").map(PathBuf::from) }
 }
 
 /// A list of names, of OpenSSL's or of ours, of which `rows` must have every one.

@@ -29,15 +29,22 @@ pub(crate) struct Framework {
     pub(crate) generation: u32,
 }
 
+/// Why no framework was opened.
+pub(crate) enum Closed {
+    /// System calls are filtered, so that one too many would end the process.
+    Sandbox,
+    /// The devices or the policy that the operator wants are not there.
+    Without(gantry_runtime::Error),
+}
+
 impl Framework {
-    /// `None` when the devices or the policy that the operator wants are not there, or system calls are filtered, so that
-    /// one too many would end the process: the host then serves everything.
-    pub(crate) fn open(settings: &Settings, host: &dyn Driver) -> Option<Self> {
+    /// Without one the host serves everything.
+    pub(crate) fn open(settings: &Settings, host: &dyn Driver) -> Result<Self, Closed> {
         if in_a_sandbox() {
-            return None;
+            return Err(Closed::Sandbox);
         }
-        let gantry = gantry_runtime::open_with(settings.runtime.clone(), &[host]).ok()?;
-        Some(Self {
+        let gantry = gantry_runtime::open_with(settings.runtime.clone(), &[host]).map_err(Closed::Without)?;
+        Ok(Self {
             gantry,
             choices: Choices::new(|algorithm| settings.asked(Some(algorithm))),
             digests: Algorithm::ALL.iter().map(|_| OnceLock::new()).collect(),

@@ -8,6 +8,8 @@
 //! (`aead`, `chain`, `cipher`, `digest`, `mac`, `pair`) asks `framework` whose turn it is; `choice` knows what was faster; and
 //! the request goes to the default provider's function, or to a `gantry::Session`.
 
+pub use config::KEYS;
+
 /// OpenSSL's provider interface as data.
 mod abi;
 /// AEADs whose messages come in pieces.
@@ -24,8 +26,9 @@ mod choice;
 mod cipher;
 /// The section of `openssl.cnf`.
 mod config;
-/// Digests.
+/// Signatures in DER.
 mod der;
+/// Digests.
 mod digest;
 /// Devices, opened when they are needed.
 mod framework;
@@ -37,6 +40,7 @@ mod key;
 mod mac;
 /// Key pairs.
 mod pair;
+/// Many messages of a chained mode at a time.
 mod pipes;
 /// What was done, for others to read.
 mod report;

@@ -47,6 +47,14 @@ impl Report {
         })
     }
 
+    /// Leaves a sentence about why this process goes without devices, for `gantry openssl doctor`.
+    pub(crate) fn why(folder: &Path, sentence: &str) {
+        let program = std::env::current_exe().unwrap_or_default();
+        let path = folder.join(format!("{}.why", std::process::id()));
+        // Whoever asked sees that there is no file.
+        let _ = fs::write(path, format!("{}: {sentence}\n", program.display()));
+    }
+
     pub(crate) fn count(&self, row: &Row, operation: Operation, side: Side, bytes: usize) {
         let Some(place) = rows().position(|other| std::ptr::eq(other, row)) else { return };
         let at = NUMBERS * place + 4 * usize::from(operation.is_back()) + 2 * usize::from(side == Side::Device);

@@ -22,8 +22,8 @@ use super::system::{self, secure};
 use crate::abi::fns::*;
 use crate::abi::{self, AlgorithmRow, CoreHandle, Dispatch, Item, Param};
 use crate::choice::{Side, Sizes};
-use crate::config::{Selection, Settings};
-use crate::framework::{Framework, GENERATION};
+use crate::config::{Selection, Settings, stats_folder};
+use crate::framework::{Closed, Framework, GENERATION};
 use crate::host::HostDriver;
 use crate::report::Report;
 use crate::table::{CIPHERS, CURVES, DIGESTS, KEYS, MACS, Mode, Row};
@@ -232,9 +232,16 @@ impl Provider {
             wrapped.filter_map(|operation| self.serves(operation)).flat_map(|served| &served.wrapped).flatten();
         let host = HostDriver::new(wrapped.map(|wrapped| &**wrapped), self.version);
         let framework = Framework::open(&self.settings, &host);
-        let Some(framework) = framework else {
-            self.closed.store(generation + 1, Ordering::Relaxed);
-            return None;
+        let framework = match framework {
+            Ok(framework) => framework,
+            Err(closed) => {
+                self.closed.store(generation + 1, Ordering::Relaxed);
+                // In a sandbox, a file would be one system call too many.
+                if let (Closed::Without(error), Some(folder)) = (closed, &self.settings.stats) {
+                    Report::why(folder, &format!("everything is the host's: {error}"));
+                }
+                return None;
+            }
         };
         let new = Box::into_raw(Box::new(framework));
         let old = self.framework.load(Ordering::Acquire);
@@ -736,6 +743,9 @@ pub unsafe extern "C" fn OSSL_provider_init(
             Ok(settings) => settings,
             Err(sentence) => {
                 core.raise(BAD_CONFIGURATION, &sentence);
+                if let Some(folder) = stats_folder(secure()) {
+                    Report::why(&folder, &sentence);
+                }
                 return 0;
             }
         };

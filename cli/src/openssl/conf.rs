@@ -1,0 +1,392 @@
+//! What an `openssl.cnf` says, read as OpenSSL reads it (config(5)), and what in it keeps programs from gantry.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use gantry_runtime::suggest;
+
+/// The file in OpenSSL's own folder. The error is a sentence.
+pub(super) fn of_the_system() -> Result<PathBuf, String> {
+    let folder = super::openssl_says(&["version", "-d"]);
+    let folder = folder.ok_or("there is no openssl here that says where its configuration is")?;
+    Ok(PathBuf::from(folder).join("openssl.cnf"))
+}
+
+/// The file that programs read which say nothing else.
+pub(super) fn in_use() -> Result<PathBuf, String> {
+    std::env::var_os("OPENSSL_CONF").map_or_else(of_the_system, |path| Ok(path.into()))
+}
+
+/// A configuration, with all that it includes.
+#[derive(Default)]
+pub(super) struct Conf {
+    lines: Vec<Line>,
+    /// The sections, some of which may be empty.
+    sections: Vec<String>,
+    /// What OpenSSL stumbles over, each with its place.
+    wrong: Vec<String>,
+    /// What `.pragma includedir` names.
+    folder: Option<PathBuf>,
+}
+
+/// A key and its value. Of two in a section, OpenSSL takes the last.
+pub(super) struct Line {
+    section: String,
+    pub(super) key: String,
+    pub(super) value: String,
+    /// As it stands in the file, without a comment.
+    pub(super) text: String,
+    pub(super) file: Rc<Path>,
+    pub(super) number: usize,
+}
+
+impl Line {
+    fn place(&self) -> String {
+        format!("{}:{}", self.file.display(), self.number)
+    }
+}
+
+/// The section of lines before the first that has a name.
+const TOP: &str = "default";
+
+/// Files that include each other end somewhere.
+const DEEPEST: usize = 10;
+
+/// The keys of a provider's section that are OpenSSL's own.
+const OPENSSLS: [&str; 4] = ["identity", "soft_load", "module", "activate"];
+
+impl Conf {
+    /// The error is a sentence with the file's name.
+    pub(super) fn read(path: &Path) -> Result<Self, String> {
+        Ok(Self::of(&read(path)?, path))
+    }
+
+    /// The same of a text that is, or is to be, the file at `path`.
+    pub(super) fn of(text: &str, path: &Path) -> Self {
+        let mut conf = Self::default();
+        conf.take_in(text, path, &mut TOP.to_owned(), 0);
+        conf
+    }
+
+    /// The lines of a section; OpenSSL merges those of one name.
+    pub(super) fn section<'c>(&'c self, name: &'c str) -> impl Iterator<Item = &'c Line> {
+        self.lines.iter().filter(move |line| line.section == name)
+    }
+
+    fn line<'c>(&'c self, section: &'c str, key: &'c str) -> Option<&'c Line> {
+        self.section(section).find(|line| line.key == key)
+    }
+
+    /// The line that leads to everything else.
+    pub(super) fn begin(&self) -> Option<&Line> {
+        self.line(TOP, "openssl_conf")
+    }
+
+    /// The line of the list of providers that leads to gantry's section.
+    fn gantry(&self) -> Option<&Line> {
+        let providers = self.line(&self.begin()?.value, "providers")?;
+        self.section(&providers.value).find(|provider| self.is(provider, "gantry"))
+    }
+
+    /// Whether a line of the list of providers is about the one of this name.
+    fn is(&self, provider: &Line, name: &str) -> bool {
+        let named = self.line(&provider.value, "identity").map_or(own(&provider.key), |line| &line.value);
+        named == name
+    }
+
+    /// Whether gantry is in the list of providers.
+    pub(super) fn names_gantry(&self) -> bool {
+        self.gantry().is_some()
+    }
+
+    fn is_activated(&self, provider: &Line) -> bool {
+        self.section(&provider.value).any(|line| own(&line.key) == "activate")
+    }
+
+    /// What in this file keeps programs from gantry, or has no effect: sentences, in the order in which OpenSSL would come upon it.
+    pub(super) fn complaints(&self) -> Vec<String> {
+        let mut found = self.wrong.clone();
+        let leads = |line: &Line| self.sections.contains(&line.value);
+        let mut missing = |line: &Line| found.push(format!("{}: there is no section [{}]", line.place(), line.value));
+        let Some(begin) = self.begin() else { return found };
+        let Some(providers) = self.line(&begin.value, "providers") else {
+            if !leads(begin) {
+                missing(begin);
+            }
+            return found;
+        };
+        let Some(gantry) = self.gantry() else {
+            if !leads(providers) {
+                missing(providers);
+            }
+            return found;
+        };
+        if !leads(gantry) {
+            missing(gantry);
+            return found;
+        }
+        let section = &gantry.value;
+        if !self.is_activated(gantry) {
+            found.push(format!("{}: [{section}] has no 'activate = 1'", gantry.file.display()));
+        }
+        let mut others = self.section(&providers.value);
+        if !others.any(|provider| self.is(provider, "default") && self.is_activated(provider)) {
+            found.push(format!(
+                "{}: the default provider is not activated by name ('activate = 1' in its section): gantry has nothing to wrap",
+                providers.place()
+            ));
+        }
+        let properties = self.line(&begin.value, "alg_section").map(|line| &line.value);
+        let properties = properties.and_then(|section| self.line(section, "default_properties"));
+        if properties.is_none_or(|line| !line.value.contains("gantry")) {
+            found.push(format!(
+                "{}: nothing asks for gantry's algorithms ('default_properties = ?provider=gantry,?gantry.serves=yes' in the alg_section)",
+                begin.file.display()
+            ));
+        }
+        let keys = gantry_openssl::KEYS.map(|(key, _)| key);
+        for line in self.section(section) {
+            if own(&line.key) == "module" && !Path::new(&line.value).exists() && line.value.starts_with('/') {
+                found.push(format!("{}: there is no {}", line.place(), line.value));
+            }
+            if !keys.contains(&&*line.key) && !OPENSSLS.contains(&own(&line.key)) {
+                found.push(format!("{}: there is no key {}{}", line.place(), line.key, suggest(&line.key, &keys)));
+            }
+        }
+        found
+    }
+
+    fn take_in(&mut self, text: &str, file: &Path, section: &mut String, depth: usize) {
+        let file: Rc<Path> = file.into();
+        let mut whole = String::new();
+        for (at, line) in text.lines().enumerate() {
+            let number = at + 1;
+            whole += line;
+            // What ends in a backslash goes on in the next line, a comment, too.
+            if whole.ends_with('\\') && !whole.ends_with("\\\\") {
+                whole.pop();
+                continue;
+            }
+            let said = std::mem::take(&mut whole);
+            let said = without_comment(&said).trim();
+            let place = format!("{}:{number}", file.display());
+            if said.is_empty() {
+            } else if let Some(name) = said.strip_prefix('[') {
+                match name.split_once(']') {
+                    Some((name, _)) => {
+                        name.trim().clone_into(section);
+                        self.sections.push(section.clone());
+                    }
+                    None => self.wrong.push(format!("{place}: no ']' in this line: OpenSSL takes nothing of the file")),
+                }
+            } else if let Some(path) = directive(said, ".include") {
+                let path = self.value_of(path, section);
+                self.include(&path, &place, section, depth);
+            } else if let Some(pragma) = directive(said, ".pragma") {
+                self.folder = pragma.strip_prefix("includedir:").map(PathBuf::from).or(self.folder.take());
+            } else if let Some((key, value)) = said.split_once('=') {
+                let (key, value) = (key.trim(), self.value_of(value.trim(), section));
+                let (section, key) = key.split_once("::").unwrap_or((section, key));
+                let (section, key) = (section.to_owned(), key.to_owned());
+                self.lines.retain(|line| line.section != section || line.key != key);
+                self.lines.push(Line { section, key, value, text: said.to_owned(), file: file.clone(), number });
+            } else {
+                self.wrong.push(format!("{place}: no '=' in this line: OpenSSL takes nothing of the file"));
+            }
+        }
+    }
+
+    /// A file, or the files of a folder. One that is missing is no error to OpenSSL.
+    fn include(&mut self, path: &str, place: &str, section: &mut String, depth: usize) {
+        let folder = std::env::var_os("OPENSSL_CONF_INCLUDE").map(PathBuf::from).or(self.folder.clone());
+        let path = folder.unwrap_or_default().join(path);
+        let mut files = vec![path.clone()];
+        if let Ok(entries) = fs::read_dir(&path) {
+            files = entries.flatten().map(|entry| entry.path()).collect();
+            files.retain(|file| file.extension().is_some_and(|tail| tail == "cnf" || tail == "conf"));
+            files.sort();
+        }
+        for file in files {
+            match read(&file) {
+                Ok(text) if depth < DEEPEST => self.take_in(&text, &file, section, depth + 1),
+                Ok(_) => self.wrong.push(format!("{place}: files that include each other")),
+                Err(error) => self.wrong.push(format!("{place}: {error}")),
+            }
+        }
+    }
+
+    /// A value without quotes and escapes, and with what variables stand for.
+    fn value_of(&self, text: &str, section: &str) -> String {
+        let mut value = String::new();
+        let mut rest = text.chars();
+        let mut quote = None;
+        while let Some(next) = rest.next() {
+            match next {
+                '\\' => value.extend(rest.next()),
+                _ if quote == Some(next) => quote = None,
+                '"' | '\'' | '`' if quote.is_none() => quote = Some(next),
+                '$' if quote.is_none() => {
+                    let (name, after) = variable(rest.as_str());
+                    rest = after.chars();
+                    value += &self.variable(name, section).unwrap_or_else(|| format!("${name}"));
+                }
+                _ => value.push(next),
+            }
+        }
+        value
+    }
+
+    fn variable(&self, name: &str, section: &str) -> Option<String> {
+        match name.split_once("::") {
+            Some(("ENV", name)) => std::env::var(name).ok(),
+            Some((section, name)) => Some(self.line(section, name)?.value.clone()),
+            None => Some(self.line(section, name).or_else(|| self.line(TOP, name))?.value.clone()),
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    let bytes = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// A key without what stands before a point, by which people tell apart keys that would be the same.
+fn own(key: &str) -> &str {
+    key.split_once('.').map_or(key, |(_, own)| own)
+}
+
+fn directive<'l>(line: &'l str, name: &str) -> Option<&'l str> {
+    let rest = line.strip_prefix(name)?;
+    let rest = rest.trim_start().strip_prefix('=').or_else(|| rest.starts_with(char::is_whitespace).then_some(rest));
+    Some(rest?.trim())
+}
+
+/// The name at the beginning, in brackets or not, and what comes after it.
+fn variable(text: &str) -> (&str, &str) {
+    for (open, close) in [('{', '}'), ('(', ')')] {
+        if let Some((name, rest)) = text.strip_prefix(open).and_then(|rest| rest.split_once(close)) {
+            return (name, rest);
+        }
+    }
+    let ends = text.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_' && letter != ':');
+    text.split_at(ends.unwrap_or(text.len()))
+}
+
+/// A line up to the first `#` that is neither quoted nor behind a backslash.
+fn without_comment(line: &str) -> &str {
+    let (mut quote, mut escaped) = (None, false);
+    for (at, next) in line.char_indices() {
+        match next {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            _ if quote == Some(next) => quote = None,
+            '"' | '\'' | '`' if quote.is_none() => quote = Some(next),
+            '#' if quote.is_none() => return &line[..at],
+            _ => {}
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Conf {
+        Conf::of(text, Path::new("x.cnf"))
+    }
+
+    /// A configuration that is right, with these lines in gantry's section.
+    fn with(lines: &str) -> String {
+        format!(
+            "openssl_conf = init\n[init]\nproviders = list\nalg_section = asked\n[list]\ndefault = host\ngantry = ours\n\
+             [host]\nactivate = 1\n[asked]\ndefault_properties = ?provider=gantry\n[ours]\nactivate = 1\n{lines}"
+        )
+    }
+
+    #[test]
+    fn a_key_that_is_misspelt_is_named_with_what_was_meant() {
+        assert_eq!(of(&with("CIPHERS = ALL\n1.module = gantry.so\nidentity = gantry\n")).complaints(), [""; 0]);
+        for (line, said) in [
+            ("CIPHER = ALL", "there is no key CIPHER; did you mean CIPHERS?"),
+            ("ciphers = ALL", "there is no key ciphers; did you mean CIPHERS?"),
+            ("1.CIPHERS = ALL", "there is no key 1.CIPHERS; did you mean CIPHERS?"),
+            ("GATHER = 5", "there is no key GATHER; did you mean GATHER_US?"),
+        ] {
+            assert_eq!(of(&with(line)).complaints(), [format!("x.cnf:14: {said}")]);
+        }
+        let [said] = &of(&with("LANES = 5")).complaints()[..] else { panic!() };
+        assert!(gantry_openssl::KEYS.iter().all(|(key, _)| said.contains(key)), "{said}");
+    }
+
+    #[test]
+    fn whatever_keeps_programs_from_gantry_is_named_with_its_place() {
+        let right = with("");
+        for (old, new, said) in [
+            ("= init", "= nobody", "x.cnf:1: there is no section [nobody]"),
+            ("= list", "= nobody", "x.cnf:3: there is no section [nobody]"),
+            ("= ours", "= nobody", "x.cnf:7: there is no section [nobody]"),
+            ("[ours]\nactivate = 1", "[ours]\nSTATS = off", "x.cnf: [ours] has no 'activate = 1'"),
+            ("default = host\n", "", "x.cnf:3: the default provider is not activated by name"),
+            ("[host]\nactivate = 1", "[host]\nsoft_load = 1", "x.cnf:3: the default provider is not activated by name"),
+            ("?provider=gantry", "?provider=tpm2", "x.cnf: nothing asks for gantry's algorithms"),
+            ("alg_section = asked\n", "", "x.cnf: nothing asks for gantry's algorithms"),
+            ("[list]", "[list", "x.cnf:5: no ']' in this line"),
+            ("default = host", "default host", "x.cnf:6: no '=' in this line"),
+            ("[ours]", "[ours]\nmodule = /nowhere/gantry.so", "x.cnf:13: there is no /nowhere/gantry.so"),
+        ] {
+            assert!(right.contains(old));
+            let found = of(&right.replacen(old, new, 1)).complaints();
+            assert!(found.first().is_some_and(|found| found.starts_with(said)), "{old:?} as {new:?}: {found:?}");
+        }
+        // Nothing of ours, and nothing wrong: Debian's own has a section without a line.
+        for text in ["a = b", "openssl_conf = init\n[init]\n"] {
+            assert_eq!(of(text).complaints(), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn lines_are_read_as_openssl_reads_them() {
+        let conf = of(
+            "# no = comment\nhome = /h # a comment\n[ a ]\nq = \"x # y\"\nescaped = \\#1\nlong = one \\\n  two\n\
+                       v = $home/$q-${default::home}$(q)\nunknown = $nobody\nq = 2\nb::other = 3\n[b]\n[a]\nlast = 4\n",
+        );
+        let values: Vec<_> = conf.section("a").map(|line| (&*line.key, &*line.value, line.number)).collect();
+        let expected = [
+            ("escaped", "#1", 5),
+            ("long", "one   two", 7),
+            ("v", "/h/x # y-/hx # y", 8),
+            ("unknown", "$nobody", 9),
+            ("q", "2", 10),
+            ("last", "4", 14),
+        ];
+        assert_eq!(values, expected);
+        assert_eq!(conf.line("b", "other").unwrap().value, "3");
+        assert_eq!(conf.line(TOP, "home").unwrap().text, "home = /h");
+        assert!(conf.wrong.is_empty(), "{:?}", conf.wrong);
+    }
+
+    #[test]
+    fn what_is_included_is_part_of_it() {
+        let folder = std::env::temp_dir().join(format!("gantry-conf-{}", std::process::id()));
+        fs::create_dir_all(folder.join("parts")).unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.join(name), text).unwrap();
+        write("main.cnf", &format!(".pragma = dollarid:on\n.include = {}/parts\nlast = 1\n", folder.display()));
+        write("parts/1.cnf", "top = 1\n[ours]\nCIPHERS = ALL\n");
+        write("parts/2.conf", "DIGESTS = ALL\n");
+        write("parts/3.txt", "nothing\n");
+        let conf = Conf::read(&folder.join("main.cnf")).unwrap();
+        let keys: Vec<_> = conf.section("ours").map(Line::place).collect();
+        let place = |name: &str| folder.join(name).display().to_string();
+        assert_eq!(keys, [place("parts/1.cnf:3"), place("parts/2.conf:1"), place("main.cnf:3")]);
+        assert!(conf.line(TOP, "top").is_some() && conf.wrong.is_empty());
+
+        write("main.cnf", &format!(".pragma includedir:{}\n.include loop.cnf\n.include none.cnf", folder.display()));
+        write("loop.cnf", ".include loop.cnf");
+        let wrong = Conf::read(&folder.join("main.cnf")).unwrap().wrong;
+        assert_eq!(wrong.len(), 2, "{wrong:?}");
+        assert!(wrong[0].ends_with("files that include each other") && wrong[1].contains("none.cnf: No such file"));
+        fs::remove_dir_all(folder).unwrap();
+    }
+}

@@ -1,0 +1,226 @@
+//! `gantry openssl config`: the provider put into a configuration, and taken out again.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::conf::{self, Conf};
+use super::{folders, module};
+use crate::output::{Failure, Output};
+
+/// Between these lines everything is ours, so that it can be taken out again.
+const BEGIN: &str = "# gantry: begin";
+const END: &str = "# gantry: end";
+
+/// What is added: the sections, and at the top of the file the line that leads to them.
+///
+/// The default provider is activated by name, so that programs go on if the module is not there; the random numbers stay
+/// with it, because in 3.0 to 3.4 they would come through gantry otherwise. Two properties are asked for, because where a program
+/// names one itself, what the configuration says of it is gone: `?provider=tpm2` is to find the keys of that provider, and
+/// `provider!=fips` (stunnel) the ciphers of gantry.
+fn sections(module: &Path, kept: &Kept) -> String {
+    format!(
+        "{BEGIN}\n[gantry_init]\nproviders = gantry_providers\nalg_section = gantry_algorithms\nrandom = gantry_random\n{}\
+         \n[gantry_providers]\ndefault = gantry_default\ngantry = gantry_provider\n{}\n[gantry_default]\nactivate = 1\n\n\
+         [gantry_provider]\nmodule = {}\nactivate = 1\n{}\n\
+         [gantry_algorithms]\ndefault_properties = ?provider=gantry,?gantry.serves=yes\n\n[gantry_random]\nproperties = provider=default\n{END}\n",
+        kept.init,
+        kept.providers,
+        module.display(),
+        if kept.keys.is_empty() {
+            "# CIPHERS = ALL, DIGESTS = ALL, POLICY, DEVICES, ...: see the book\n"
+        } else {
+            &kept.keys
+        },
+    )
+}
+
+/// A configuration that has nothing else in it.
+pub(super) fn alone(module: &Path) -> String {
+    format!("openssl_conf = gantry_init\n\n{}", sections(module, &Kept::default()))
+}
+
+/// What the sections that were in use say beside what ours say.
+#[derive(Default)]
+struct Kept {
+    /// Lines of the first section, such as the one that leads to the settings of TLS.
+    init: String,
+    /// Lines that name other providers.
+    providers: String,
+    /// Lines that somebody wrote into our own provider's section.
+    keys: String,
+}
+
+impl Kept {
+    /// Of the sections that the configuration at `path` leads to. The error is a line that ours would have to say differently.
+    fn of(conf: &Conf, path: &Path) -> Result<Self, String> {
+        let mut kept = Self::default();
+        let Some(begin) = conf.begin() else { return Ok(kept) };
+        if *begin.file != *path {
+            return Err(format!("{}: '{}' has to be merged by hand", begin.file.display(), begin.text));
+        }
+        if let Some(line) = conf.section(&begin.value).find(|line| ["alg_section", "random"].contains(&&*line.key)) {
+            return Err(format!("{}: '{}' has to be merged by hand", line.file.display(), line.text));
+        }
+        kept.init = text_of(conf, &begin.value, &["providers"]);
+        for line in conf.section(&begin.value).filter(|line| line.key == "providers") {
+            kept.providers = text_of(conf, &line.value, &["default", "gantry"]);
+        }
+        Ok(kept)
+    }
+}
+
+/// The lines of a section, but for those of some keys.
+fn text_of(conf: &Conf, section: &str, but: &[&str]) -> String {
+    let lines = conf.section(section).filter(|line| !but.contains(&&*line.key));
+    lines.flat_map(|line| [&*line.text, "\n"]).collect()
+}
+
+pub(super) fn run(system: bool, file: Option<&Path>, undo: bool, output: &mut Output) -> Result<(), Failure> {
+    let path = match (system, file) {
+        (false, None) => {
+            let module = module().unwrap_or_else(|| "/usr/lib/ossl-modules/gantry.so".into());
+            return output.write(&alone(&module));
+        }
+        (_, Some(file)) => file.to_owned(),
+        (true, None) => conf::of_the_system().map_err(|none| Failure::Failed(format!("{none}; --file names one")))?,
+    };
+    // The file itself, not a link to it, of which Debian has one.
+    let path = path.canonicalize().map_err(|error| Failure::at(path.display(), &error))?;
+    let old = fs::read_to_string(&path).map_err(|error| Failure::at(path.display(), &error))?;
+    let new = if undo {
+        without(&old).ok_or_else(|| Failure::Failed(format!("{}: nothing of gantry is in it", path.display())))?
+    } else {
+        let module = module().ok_or_else(|| Failure::Failed(format!("there is no gantry.so in {}", folders())))?;
+        with(&old, &path, &module).map_err(Failure::Failed)?
+    };
+    let backup = PathBuf::from(format!("{}.before-gantry", path.display()));
+    if !undo && !backup.exists() {
+        fs::copy(&path, &backup).map_err(|error| Failure::at(backup.display(), &error))?;
+    }
+    replace(&path, &new)?;
+    let mut said =
+        format!("{}: {}\n", path.display(), if undo { "gantry is taken out" } else { "gantry is activated" });
+    if !undo {
+        let _ = writeln!(said, "{}: as it was before", backup.display());
+        for complaint in Conf::of(&new, &path).complaints() {
+            let _ = writeln!(said, "{complaint}");
+        }
+    }
+    output.write(&said)
+}
+
+/// A file is the old one or the new one, whatever happens in between.
+fn replace(path: &Path, text: &str) -> Result<(), Failure> {
+    let beside = PathBuf::from(format!("{}.gantry-new", path.display()));
+    let permissions = fs::metadata(path).map_err(|error| Failure::at(path.display(), &error))?.permissions();
+    fs::write(&beside, text)
+        .and_then(|()| fs::set_permissions(&beside, permissions))
+        .and_then(|()| fs::rename(&beside, path))
+        .map_err(|error| Failure::at(path.display(), &error))
+}
+
+/// The old line stays, as a comment that `without` knows.
+const WAS: &str = "# gantry: was: ";
+
+/// The text of the file at `path` with ours in it. The error is a sentence about somebody else's sections that stand in the way.
+fn with(text: &str, path: &Path, module: &Path) -> Result<String, String> {
+    // What people wrote into it since.
+    let keys = text_of(&Conf::of(text, path), "gantry_provider", &["module", "activate"]);
+    let text = &without(text).unwrap_or_else(|| text.to_owned());
+    let conf = Conf::of(text, path);
+    let kept = Kept { keys, ..Kept::of(&conf, path)? };
+    let mut new = String::new();
+    if conf.begin().is_none() {
+        let _ = writeln!(new, "{WAS}\nopenssl_conf = gantry_init");
+    }
+    for (at, line) in text.lines().enumerate() {
+        match conf.begin() {
+            Some(begin) if begin.number == at + 1 => {
+                let _ = writeln!(new, "{WAS}{line}\nopenssl_conf = gantry_init");
+            }
+            _ => {
+                let _ = writeln!(new, "{line}");
+            }
+        }
+    }
+    new += &sections(module, &kept);
+    Ok(new)
+}
+
+/// The text without ours, if there was any.
+fn without(text: &str) -> Option<String> {
+    let mut new = String::new();
+    let (mut ours, mut found, mut skip) = (false, false, false);
+    for line in text.lines() {
+        match line {
+            _ if skip => skip = false,
+            BEGIN => (ours, found) = (true, true),
+            END => ours = false,
+            _ if ours => {}
+            _ => match line.strip_prefix(WAS.trim_end()) {
+                Some(was) => {
+                    (skip, found) = (true, true);
+                    if !was.trim().is_empty() {
+                        let _ = writeln!(new, "{}", was.trim_start());
+                    }
+                }
+                None => {
+                    let _ = writeln!(new, "{line}");
+                }
+            },
+        }
+    }
+    found.then_some(new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: &str = "/nowhere/openssl.cnf";
+
+    fn put_into(old: &str) -> Result<String, String> {
+        with(old, Path::new(HERE), Path::new("/x/gantry.so"))
+    }
+
+    #[test]
+    fn what_was_put_in_comes_out_again() {
+        for old in [
+            "",
+            "a = b\n",
+            "openssl_conf = openssl_init\n[openssl_init]\nproviders = p\n",
+            "[x]\ny = 1\nopenssl_conf = z\n",
+        ] {
+            let new = put_into(old).unwrap();
+            let complaints = Conf::of(&new, Path::new(HERE)).complaints();
+            assert!(complaints.len() == 1 && complaints[0].ends_with(": there is no /x/gantry.so"), "{complaints:?}");
+            assert_eq!(without(&new).unwrap(), old);
+            // Once more changes nothing.
+            assert_eq!(put_into(&new).unwrap(), new);
+        }
+        assert_eq!(without("a = b\n"), None);
+    }
+
+    #[test]
+    fn what_people_wrote_into_the_section_stays() {
+        let new = put_into("").unwrap();
+        let edited = new.replace("[gantry_provider]\n", "[gantry_provider]\nCIPHERS = ALL # all\n");
+        let again = put_into(&edited).unwrap();
+        let conf = Conf::of(&again, Path::new(HERE));
+        assert!(conf.section("gantry_provider").any(|line| line.text == "CIPHERS = ALL"), "{again}");
+        assert_eq!(without(&again).unwrap(), "");
+    }
+
+    #[test]
+    fn what_others_configured_stays_in_force() {
+        let old = "openssl_conf = init # theirs\n[init]\nproviders = list\nssl_conf = ssl_sect\n[list]\ndefault = d\n\
+                   legacy = l\n[l]\nactivate = 1\n";
+        let new = put_into(old).unwrap();
+        let conf = Conf::of(&new, Path::new(HERE));
+        assert!(conf.section("gantry_init").any(|line| line.text == "ssl_conf = ssl_sect"), "{new}");
+        assert!(conf.section("gantry_providers").any(|line| line.key == "legacy"), "{new}");
+        let taken = put_into("openssl_conf = init\n[init]\nalg_section = fips\n");
+        assert_eq!(taken, Err(format!("{HERE}: 'alg_section = fips' has to be merged by hand")));
+    }
+}
