@@ -147,6 +147,36 @@ fn valgrind_finds_nothing_with_4_0() {
     clean("4.0");
 }
 
+/// A program may link one release, and have another come with a library that it loads.
+#[test]
+#[ignore = "long: make test-clients"]
+fn libcryptos_of_two_releases_in_one_process_do_not_mix() {
+    let lab = Lab::new("releases");
+    let program = lab.compile("tests/twice.c");
+    let [old, new] = ["3.0", "4.0"].map(|series| lab::openssl(series).join("libcrypto.so"));
+    for (section, expected) in [(TAKEN, "the same\n"), ("FORCE_FAIL = yes", "failed\n")] {
+        let configuration = lab.configuration(section);
+        for libraries in [[&old, &new], [&new, &old]] {
+            let output = Command::new(&program).arg(&configuration).args(libraries).output().unwrap();
+            assert_eq!(text(&output), expected, "{section}, {libraries:?}");
+        }
+    }
+}
+
+/// States of digests can be written down since 4.0, those of messages that a device has not.
+#[test]
+#[ignore = "long: make test-clients"]
+fn states_of_digests_are_those_of_the_default_provider() {
+    let lab = Lab::new("serialised");
+    for shared in [true, false] {
+        let program = lab.compile_with("tests/serialised.c", &lab::libcrypto(&lab::openssl("4.0"), shared));
+        for (section, expected) in [(EVERYTHING, "the same, 15\n"), (TAKEN, "the same, 3\n")] {
+            let output = Command::new(&program).arg(lab.configuration(section)).output().unwrap();
+            assert_eq!(text(&output), expected, "shared: {shared}, {section}");
+        }
+    }
+}
+
 /// Pipelines came with 3.5.
 #[test]
 #[ignore = "long: make test-clients"]

@@ -112,7 +112,17 @@ fn python_hashes_and_speaks_tls() {
     let (plain, taken) = (run(None), run(Some(TAKEN)));
     assert!(plain.status.success() && taken.status.success(), "{}", text(&taken));
     assert_eq!(text(&plain), text(&taken));
-    assert!(!run(Some("DIGESTS = ALL\nFORCE_FAIL = yes")).status.success());
+    // What is made to fail, and how far the program then comes: five digests and an HMAC.
+    for (failing, lines) in [("DIGESTS = ALL\nFORCE_FAIL = yes", 0), (FAILED, 6)] {
+        let output = run(Some(failing));
+        assert!(!output.status.success(), "{failing}: not used");
+        assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), lines, "{failing}: {}", text(&output));
+    }
+    let hmac = "import hmac; hmac.new(b'key', b'data', 'sha256').hexdigest()";
+    for (section, good) in [(TAKEN, true), ("DIGESTS = ALL\nMACS = ALL\nFORCE_FAIL = yes", false)] {
+        let output = lab.command("python3", &lab.configuration(section)).args(["-c", hmac]).output().unwrap();
+        assert_eq!(output.status.success(), good, "hmac, {section}: {}", text(&output));
+    }
 }
 
 #[test]
@@ -170,8 +180,13 @@ fn nginx_serves_and_curl_fetches() {
         let output = lab.sh(&many, &none);
         assert!(output.status.success(), "{}", text(&output));
     }
+    {
+        let _server = start(&none);
+        assert!(fetch(&none, "1.3").status.success());
+        assert!(!fetch(&failed, "1.3").status.success(), "curl: not used");
+    }
     let _server = start(&failed);
-    assert!(!fetch(&none, "1.3").status.success(), "not used");
+    assert!(!fetch(&none, "1.3").status.success(), "nginx: not used");
 }
 
 #[test]
@@ -188,7 +203,8 @@ fn openssh_copies_through_its_sandbox() {
     assert!(output.status.success(), "{}", text(&output));
     let folder = lab.folder.display();
     let (taken, none) = (lab.configuration(TAKEN), Path::new("/dev/null").to_owned());
-    let failed = lab.configuration("CIPHERS = AES-128-CTR,AES-256-GCM\nDIGESTS = NONE\nMACS = NONE\nFORCE_FAIL = yes");
+    let failed =
+        lab.configuration("CIPHERS = AES-128-CTR,AES-256-GCM,ChaCha20\nDIGESTS = NONE\nMACS = NONE\nFORCE_FAIL = yes");
     let port = port();
     let conf = lab.write(
         "sshd.conf",
@@ -228,8 +244,12 @@ fn openssh_copies_through_its_sandbox() {
             }
         }
     }
-    let _server = start(&none);
-    for options in ["-c aes128-ctr", "-c aes256-gcm@openssh.com"] {
-        assert!(!copy(&failed, options).status.success(), "{options}: not used");
+    for (server, client, who) in [(&none, &failed, "scp"), (&failed, &none, "sshd")] {
+        let _server = start(server);
+        for options in ["-c aes128-ctr", "-c aes256-gcm@openssh.com", "-c chacha20-poly1305@openssh.com"] {
+            assert!(!copy(client, options).status.success(), "{options}: not used by {who}");
+        }
+        // It is the cipher that fails.
+        assert!(copy(client, "-c aes192-ctr").status.success(), "{who}");
     }
 }
