@@ -1,11 +1,12 @@
 //! Measuring the devices for one algorithm and operation, and keeping what was found.
 //!
 //! A calibration measures each device at some cells of its table and fills in the rest: sizes on a line, larger numbers of requests in
-//! proportion. It takes about ten milliseconds a device, and all calibrations of a process together at most a second, but for those that
-//! somebody asks for. The
-//! devices take turns, five times, and of five measurements the best counts: what slows the machine down for a moment
-//! neither counts nor hits one device only. Who asks for a calibration gets one of twenty turns, which also gets over what lasts
-//! longer.
+//! proportion. The devices take turns, five times, and of five measurements the best counts: what slows the machine down for a moment
+//! neither counts nor hits one device only. Who asks for a calibration waits for it, and gets one of twenty turns, which also gets over
+//! what lasts longer.
+//!
+//! Nobody else waits for one: it takes some ten milliseconds a device, and threads that have requests go on with it for a [`SLICE`] now
+//! and then. All calibrations of a process take a second of their time together at most.
 //!
 //! What was found goes to a [`CostStore`], if there is one. A calibration that is interrupted leaves nothing behind; one that
 //! ran out of time is as good as what it measured.
@@ -18,7 +19,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError, TryLockError};
 
 use super::cost::{BYTES, Grid, REQUESTS};
-use crate::driver::{Capability, DeviceSession};
+use crate::driver::DeviceSession;
 use crate::guard::guarded;
 use crate::inbox::Inbox;
 use crate::job::{List, Loan};
@@ -56,8 +57,12 @@ pub struct CostRecord {
 const ALL: u64 = 1_000_000_000;
 /// One device takes no longer in a turn.
 const EACH: u64 = 5_000_000;
-/// Times that every cell is measured: when a request waits for it, and when somebody asked for it.
+/// Times that every cell is measured: in slices, and when somebody asked for it.
 const TURNS: (usize, usize) = (5, 20);
+/// For so many nanoseconds, and one measurement more, a request waits.
+const SLICE: u64 = 200_000;
+/// Slices are at least so many times their own time apart.
+const APART: u64 = 4;
 /// A device that takes longer for one group of requests is not for us, in nanoseconds.
 const PATIENCE: u64 = 100_000_000;
 /// Groups that would take so many nanoseconds one by one are not measured: somebody waits.
@@ -71,65 +76,130 @@ const MOST: usize = 256 << 10;
 /// Rows that are measured of a device that takes requests one by one.
 const ONE_BY_ONE: [usize; 4] = [1, 2, 8, 32];
 
-/// Takes in what was kept. Once in a framework.
-pub(crate) fn recall(gantry: &Gantry) {
+/// Takes in what was kept. Once in a framework; whether that was now.
+pub(crate) fn recall(gantry: &Gantry) -> bool {
     let ledgers = gantry.ledgers();
-    let Some(store) = &ledgers.shared.store else { return };
-    ledgers.shared.loaded.get_or_init(|| match store.load() {
-        Ok(records) => gantry.believe(&records),
-        Err(warning) => ledgers.warn(warning),
+    let Some(store) = &ledgers.shared.store else { return false };
+    let mut now = false;
+    ledgers.shared.loaded.get_or_init(|| {
+        now = true;
+        match store.load() {
+            Ok(records) => gantry.believe(&records),
+            Err(warning) => ledgers.warn(warning),
+        }
     });
+    now
 }
 
-/// Measures every device for an operation, unless another thread does so or no time is left for it.
-pub(crate) fn calibrate_unless_busy(gantry: &Gantry, algorithm: Algorithm, operation: Operation) {
-    let ledgers = gantry.ledgers();
-    let held = match ledgers.shared.calibration.try_lock() {
-        Ok(held) => held,
-        Err(TryLockError::Poisoned(held)) => held.into_inner(),
-        Err(TryLockError::WouldBlock) => return,
+/// A calibration on its way.
+pub(crate) struct Calibration {
+    algorithm: Algorithm,
+    operation: Operation,
+    probes: Vec<Probe>,
+    /// The probe whose turn it is, and turns that are left.
+    at: usize,
+    turns: usize,
+    /// Every device had its first turn, and nothing has been made of that yet.
+    news: bool,
+    /// When it may go on.
+    next: u64,
+}
+
+/// Goes on with the calibration that is on its way, or begins this one; unless another thread does so, it is too early, or no time is
+/// left. Whether more is known now.
+pub(crate) fn go_on(gantry: &Gantry, algorithm: Algorithm, operation: Operation) -> bool {
+    let (shared, clock) = (&gantry.ledgers().shared, gantry.clock());
+    let mut current = match shared.calibration.try_lock() {
+        Ok(current) => current,
+        Err(TryLockError::Poisoned(current)) => current.into_inner(),
+        Err(TryLockError::WouldBlock) => return false,
     };
-    let left = ALL.saturating_sub(ledgers.shared.calibrating_ns.load(Relaxed));
-    if left > 0 {
-        measure(gantry, algorithm, operation, false, TURNS.0, left);
-    } // and then, what capabilities declare has to do
-    drop(held);
+    let start = clock.now();
+    let left = ALL.saturating_sub(shared.calibrating_ns.load(Relaxed));
+    if left == 0 {
+        // What capabilities declare has to do.
+        gantry.ledgers().of(algorithm, operation).settle();
+        return false;
+    }
+    let calibration = match &mut *current {
+        Some(calibration) if start < calibration.next => return false,
+        Some(calibration) => calibration,
+        None => current.insert(Calibration::new(gantry, algorithm, operation, false, TURNS.0)),
+    };
+    let mut complete = calibration.run(gantry, start.saturating_add(SLICE.min(left)));
+    let took = clock.now().saturating_sub(start);
+    calibration.next = start.saturating_add(took.saturating_mul(APART));
+    complete |= shared.calibrating_ns.fetch_add(took, Relaxed) + took >= ALL;
+    // What one turn found is kept, too: for programs that do not live to see the end of it.
+    let news = std::mem::take(&mut calibration.news) || complete;
+    if news {
+        calibration.believe(gantry);
+    }
+    if complete {
+        gantry.ledgers().of(calibration.algorithm, calibration.operation).settle();
+        *current = None;
+    }
+    news
 }
 
 /// Measures every device for an operation. With `anew` also those that are known already.
 pub(crate) fn calibrate(gantry: &Gantry, algorithm: Algorithm, operation: Operation, anew: bool) {
     recall(gantry);
     let _held = gantry.ledgers().shared.calibration.lock().unwrap_or_else(PoisonError::into_inner);
-    measure(gantry, algorithm, operation, anew, TURNS.1, u64::MAX);
+    let mut calibration = Calibration::new(gantry, algorithm, operation, anew, TURNS.1);
+    calibration.run(gantry, u64::MAX);
+    calibration.believe(gantry);
+    gantry.ledgers().of(algorithm, operation).settle();
 }
 
-/// Takes at most so many turns, and nanoseconds.
-fn measure(gantry: &Gantry, algorithm: Algorithm, operation: Operation, anew: bool, turns: usize, most: u64) {
-    let ledgers = gantry.ledgers();
-    let start = gantry.clock().now();
-    let mut probes: Vec<Probe<'_>> = (gantry.devices().iter())
-        .filter(|device| anew || device.costs(algorithm, operation).is_some_and(|costs| !costs.is_known()))
-        .filter_map(|device| Probe::new(gantry, device, algorithm, operation))
-        .collect();
-    for _ in 0..turns {
-        let late = || gantry.clock().now().saturating_sub(start) >= most;
-        probes.retain_mut(|probe| late() || probe.turn().is_ok());
+impl Calibration {
+    fn new(gantry: &Gantry, algorithm: Algorithm, operation: Operation, anew: bool, turns: usize) -> Self {
+        let unknown =
+            |device: &RegisteredDevice| device.costs(algorithm, operation).is_some_and(|costs| !costs.is_known());
+        let probes = (gantry.devices().iter().enumerate())
+            .filter(|(_, device)| anew || unknown(device))
+            .filter_map(|(place, _)| Probe::new(gantry, place, algorithm, operation))
+            .collect();
+        Self { algorithm, operation, probes, at: 0, turns, news: false, next: 0 }
     }
-    let mut records = Vec::new();
-    for probe in &probes {
-        let Some((wall, cpu)) = probe.grids() else { continue };
-        let Some(costs) = probe.device.costs(algorithm, operation) else { continue };
-        costs.set(&wall, cpu.as_ref());
-        records.push(record(probe.device, algorithm, operation, &wall, cpu.as_ref()));
+
+    /// Goes on until then, for one measurement at least. Whether all are made.
+    fn run(&mut self, gantry: &Gantry, until: u64) -> bool {
+        while self.turns > 0 && !self.probes.is_empty() {
+            match self.probes.get_mut(self.at) {
+                None => {
+                    self.news |= self.turns == TURNS.0;
+                    (self.at, self.turns) = (0, self.turns - 1);
+                }
+                Some(probe) => match probe.step(&gantry.devices()[probe.device], &**gantry.clock()) {
+                    Ok(over) => self.at += usize::from(over),
+                    Err(Unfit) => drop(self.probes.remove(self.at)),
+                },
+            }
+            if gantry.clock().now() >= until {
+                return false;
+            }
+        }
+        true
     }
-    let ledger = ledgers.of(algorithm, operation);
-    ledger.settle();
-    ledger.forget();
-    ledgers.shared.calibrating_ns.fetch_add(gantry.clock().now().saturating_sub(start), Relaxed);
-    if let (Some(store), false) = (&ledgers.shared.store, records.is_empty())
-        && let Err(warning) = store.save(&records)
-    {
-        ledgers.warn(warning);
+
+    /// Believes and keeps what was measured.
+    fn believe(&self, gantry: &Gantry) {
+        let (algorithm, operation, ledgers) = (self.algorithm, self.operation, gantry.ledgers());
+        let mut records = Vec::new();
+        for probe in &self.probes {
+            let device = &gantry.devices()[probe.device];
+            let Some((wall, cpu)) = probe.grids() else { continue };
+            let Some(costs) = device.costs(algorithm, operation) else { continue };
+            costs.set(&wall, cpu.as_ref());
+            records.push(record(device, algorithm, operation, &wall, cpu.as_ref()));
+        }
+        ledgers.of(algorithm, operation).forget();
+        if let (Some(store), false) = (&ledgers.shared.store, records.is_empty())
+            && let Err(warning) = store.save(&records)
+        {
+            ledgers.warn(warning);
+        }
     }
 }
 
@@ -191,11 +261,12 @@ fn grid(numbers: &[f32]) -> Option<Grid> {
 }
 
 /// A device while it is measured.
-struct Probe<'g> {
-    device: &'g RegisteredDevice,
-    capability: &'g Capability,
+struct Probe {
+    /// Its place in the framework.
+    device: usize,
+    /// It works in the calling thread.
+    direct: bool,
     operation: Operation,
-    clock: Arc<dyn Clock>,
     session: Arc<dyn DeviceSession>,
     /// What a look at the clock takes.
     look_ns: u64,
@@ -204,6 +275,8 @@ struct Probe<'g> {
     /// Cells, in the order in which they are measured, and the one that comes next.
     cells: Vec<(usize, usize)>,
     next: usize,
+    /// Cells of this turn, and the nanoseconds that they took.
+    turn: (usize, u64),
     /// By row and column of what is measured; the measurements of all turns, wall and CPU, for one group of requests.
     found: Vec<Vec<Vec<(f32, f32)>>>,
 }
@@ -220,8 +293,9 @@ struct Buffer {
 /// Anything that keeps a device from being measured.
 struct Unfit;
 
-impl<'g> Probe<'g> {
-    fn new(gantry: &Gantry, device: &'g RegisteredDevice, algorithm: Algorithm, operation: Operation) -> Option<Self> {
+impl Probe {
+    fn new(gantry: &Gantry, place: usize, algorithm: Algorithm, operation: Operation) -> Option<Self> {
+        let device = &gantry.devices()[place];
         let capability =
             device.capability(algorithm).filter(|capability| capability.operations.contains(&operation))?;
         let params = params(algorithm);
@@ -234,12 +308,14 @@ impl<'g> Probe<'g> {
         };
         let (iv, tag) = (algorithm.info().iv, params.tag_length());
         let iv_length = if iv.allows(12) { 12 } else { iv.max };
-        let output = match operation {
-            Operation::Digest | Operation::Mac | Operation::Sign | Operation::Derive => tag,
-            _ => SIZES[SIZES.len() - 1],
-        };
         let buffer = |index: usize| {
-            let mut input = vec![index as u8; SIZES[SIZES.len() - 1]];
+            // It is one of as many at least.
+            let most = SIZES[SIZES.len() - 1].min(MOST / (index + 1));
+            let output = match operation {
+                Operation::Digest | Operation::Mac | Operation::Sign | Operation::Derive => tag,
+                _ => most,
+            };
+            let mut input = vec![index as u8; most];
             if operation == Operation::Derive {
                 // Whatever size is asked for: a public key, which not every number is.
                 input = algorithm.info().generator.to_vec();
@@ -254,37 +330,41 @@ impl<'g> Probe<'g> {
         // numbers of requests can be thought of in proportion.
         cells.sort_by_key(|(row, column)| (*row > 0, rows[*row] * (256 + SIZES[*column])));
         let buffers = (0..*rows.last()?).map(buffer).collect();
-        let clock = gantry.clock().clone();
-        let look_ns = gantry.ledgers().look_ns(&*clock);
-        Some(Self { device, capability, operation, clock, session, look_ns, buffers, rows, cells, next: 0, found })
+        let look_ns = gantry.ledgers().look_ns(&**gantry.clock());
+        let (device, direct) = (place, capability.direct);
+        Some(Self { device, direct, operation, session, look_ns, buffers, rows, cells, next: 0, turn: (0, 0), found })
     }
 
-    /// Measures every cell once, as far as time allows. The next turn goes on where this one ends.
-    fn turn(&mut self) -> Result<(), Unfit> {
-        let deadline = self.clock.now().saturating_add(EACH);
-        for _ in 0..self.cells.len() {
-            if self.clock.now() >= deadline {
-                break;
-            }
-            let (row, column) = self.cells[self.next];
-            self.next = (self.next + 1) % self.cells.len();
-            // By what one such request takes, as far as that is known.
-            let alone = self.found[0][column].iter().map(|(wall, _)| *wall).fold(f32::INFINITY, f32::min);
-            if row > 0 && alone * self.rows[row] as f32 > LONG {
-                continue;
-            }
-            let measured = self.measure(self.rows[row], SIZES[column])?;
+    /// Measures a cell. Whether the turn is over with it: all cells had theirs, or there is no time for more. The next turn goes on where
+    /// this one ends.
+    fn step(&mut self, device: &RegisteredDevice, clock: &dyn Clock) -> Result<bool, Unfit> {
+        let start = clock.now();
+        let (row, column) = self.cells[self.next];
+        self.next = (self.next + 1) % self.cells.len();
+        // By what one such request takes, as far as that is known.
+        let alone = self.found[0][column].iter().map(|(wall, _)| *wall).fold(f32::INFINITY, f32::min);
+        if row == 0 || alone * self.rows[row] as f32 <= LONG {
+            let measured = self.measure(device, clock, self.rows[row], SIZES[column])?;
             self.found[row][column].push(measured);
         }
-        Ok(())
+        let (cells, spent) = (self.turn.0 + 1, self.turn.1 + clock.now().saturating_sub(start));
+        let over = cells == self.cells.len() || spent >= EACH;
+        self.turn = if over { (0, 0) } else { (cells, spent) };
+        Ok(over)
     }
 
     /// Nanoseconds, wall and CPU, for a group of requests.
-    fn measure(&mut self, requests: usize, bytes: usize) -> Result<(f32, f32), Unfit> {
-        let Self { capability, operation, clock, session, look_ns, device, buffers, .. } = self;
+    fn measure(
+        &mut self,
+        device: &RegisteredDevice,
+        clock: &dyn Clock,
+        requests: usize,
+        bytes: usize,
+    ) -> Result<(f32, f32), Unfit> {
+        let Self { direct, operation, session, look_ns, buffers, .. } = self;
         let mut group: Vec<Request<'_>> =
             buffers[..requests].iter_mut().map(|buffer| buffer.request(*operation, bytes)).collect();
-        if requests == 1 && capability.direct {
+        if requests == 1 && *direct {
             let mut runs = 1;
             loop {
                 let start = clock.now();
@@ -304,7 +384,7 @@ impl<'g> Probe<'g> {
         }
         let (mut wall, mut cpu, mut groups) = (0, 0, 0);
         loop {
-            let took = run_group(device, &**clock, session, &mut group)?;
+            let took = run_group(device, clock, session, &mut group)?;
             // The first one has to load the caches.
             if groups > 0 {
                 wall += took.0.saturating_sub(*look_ns);
@@ -321,7 +401,7 @@ impl<'g> Probe<'g> {
     /// The whole tables. `None` when nothing was measured.
     fn grids(&self) -> Option<(Grid, Option<Grid>)> {
         let wall = fill(&self.rows, &self.table(|(wall, _)| *wall))?;
-        let cpu = if self.capability.direct { None } else { Some(fill(&self.rows, &self.table(|(_, cpu)| *cpu))?) };
+        let cpu = if self.direct { None } else { Some(fill(&self.rows, &self.table(|(_, cpu)| *cpu))?) };
         Some((wall, cpu))
     }
 

@@ -159,12 +159,17 @@ impl Learned {
             }
             due
         };
-        if known.strangers > 0 && !ledger.is_settled() {
-            calibrate::recall(ask.gantry);
-            if is_due(PRIOR + bytes.saturating_mul(requests).min(1 << 30) as u32) && ledger.calibration_pays() {
-                calibrate::calibrate_unless_busy(ask.gantry, ask.algorithm, ask.operation());
+        if !ledger.is_settled() {
+            let mut news = calibrate::recall(ask.gantry);
+            if known.strangers > 0 {
+                is_due(PRIOR + bytes.saturating_mul(requests).min(1 << 30) as u32);
             }
-            known = look();
+            if ask.is_plain() && ledger.calibration_pays() {
+                news |= calibrate::go_on(ask.gantry, ask.algorithm, ask.operation());
+            }
+            if news {
+                known = look();
+            }
             if known.strangers > 0 && !ledger.is_settled() {
                 return BreakEven.route(ask); // and not measured: there is no table that it could go into
             }

@@ -20,7 +20,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::calibrate::CostStore;
+use super::calibrate::{Calibration, CostStore};
 use super::learned::COMPANIES;
 use super::{Company, Reason, Route};
 use crate::{Algorithm, Clock, Operation};
@@ -36,8 +36,7 @@ const MOST_CREDIT: i64 = 20_000_000;
 const TRIALS: (u32, u32) = (8, 2048);
 /// Intervals of work for which a thought about company is good.
 const COMPANY_LASTS: u32 = 8;
-/// Nanoseconds of work after which a calibration pays: who ends before never pays for one, and who does not has at most
-/// worked twice as long for it.
+/// Nanoseconds of work after which a calibration pays: who ends before never pays for one.
 const CALIBRATION_PAYS: u32 = 10_000_000;
 
 thread_local! {
@@ -64,8 +63,8 @@ pub(crate) struct Shared {
     pub(crate) calibrating_ns: AtomicU64,
     /// Nanoseconds that a look at the clock takes.
     pub(crate) look_ns: OnceLock<u64>,
-    /// Held while somebody calibrates.
-    pub(crate) calibration: Mutex<()>,
+    /// The one that threads with requests are at. Held while somebody calibrates.
+    pub(crate) calibration: Mutex<Option<Calibration>>,
 }
 
 /// What is remembered about one algorithm and operation.
