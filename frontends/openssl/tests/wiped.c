@@ -1,0 +1,142 @@
+// Where keys are left in memory after all that was made with them is freed: for each algorithm its name, and the number of places.
+//
+//     wiped CONFIGURATION
+//
+// Every page that this process may write is looked through. The keys themselves are kept with each bit turned.
+
+#include "must.h"
+#include <openssl/core_names.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/params.h>
+#include <string.h>
+
+enum { LONGEST = 64, BYTES = 16384, ROUNDS = 6 };
+static unsigned char data[BYTES], iv[16];
+
+struct places {
+    char *from, *to;
+};
+
+// The pages that can be written, and read. The list is made beforehand: it takes memory itself.
+static int pages(struct places *list, int most)
+{
+    FILE *maps = fopen("/proc/self/maps", "r");
+    char line[512], access[5];
+    int count = 0;
+    must(maps != NULL, "maps");
+    while (count < most && fgets(line, sizeof line, maps)) {
+        void *from, *to;
+        if (sscanf(line, "%p-%p %4s", &from, &to, access) == 3 && strncmp(access, "rw", 2) == 0)
+            list[count++] = (struct places){from, to};
+    }
+    fclose(maps);
+    return count;
+}
+
+// How often so many bytes of a key are there.
+static int found(const unsigned char *turned, size_t length)
+{
+    static struct places list[4096];
+    int places = 0, count = pages(list, 4096);
+    for (int i = 0; i < count; i++)
+        for (const char *at = list[i].from; at + length <= list[i].to; at++) {
+            size_t same = 0;
+            while (same < length && (unsigned char)~at[same] == turned[same])
+                same++;
+            places += same == length;
+        }
+    return places;
+}
+
+static void make_key(unsigned char *key, unsigned char *turned, size_t length)
+{
+    static unsigned long state = 88172645463325252UL;
+    for (size_t i = 0; i < length; i++) {
+        state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+        key[i] = (unsigned char)state;
+        turned[i] = (unsigned char)~key[i];
+    }
+}
+
+static void cipher(const char *name, unsigned char *key)
+{
+    int written;
+    EVP_CIPHER *cipher = EVP_CIPHER_fetch(NULL, name, NULL);
+    EVP_CIPHER_CTX *ctx = EVP_CIPHER_CTX_new(), *copy = EVP_CIPHER_CTX_new();
+    must(cipher != NULL && EVP_EncryptInit_ex2(ctx, cipher, key, iv, NULL), name);
+    for (int round = 0; round < ROUNDS; round++) {
+        must(EVP_EncryptInit_ex2(ctx, NULL, NULL, iv, NULL), "nonce");
+        must(EVP_EncryptUpdate(ctx, data, &written, data, BYTES), "update");
+    }
+    must(EVP_CIPHER_CTX_copy(copy, ctx), "copy");
+    EVP_CIPHER_CTX_free(ctx);
+    EVP_CIPHER_CTX_free(copy);
+    EVP_CIPHER_free(cipher);
+}
+
+static void mac(const char *name, unsigned char *key)
+{
+    unsigned char tag[64];
+    size_t written;
+    char *digest = "SHA256", *aes = "AES-256-CBC";
+    OSSL_PARAM params[] = {OSSL_PARAM_END, OSSL_PARAM_END};
+    if (strcmp(name, "HMAC") == 0)
+        params[0] = OSSL_PARAM_construct_utf8_string("digest", digest, 0);
+    if (strcmp(name, "CMAC") == 0)
+        params[0] = OSSL_PARAM_construct_utf8_string("cipher", aes, 0);
+    EVP_MAC *mac = EVP_MAC_fetch(NULL, name, NULL);
+    EVP_MAC_CTX *ctx = EVP_MAC_CTX_new(mac);
+    must(ctx != NULL && EVP_MAC_init(ctx, key, 32, params), name);
+    must(EVP_MAC_update(ctx, data, BYTES) && EVP_MAC_final(ctx, tag, &written, sizeof tag), "mac");
+    EVP_MAC_CTX_free(ctx);
+    EVP_MAC_free(mac);
+}
+
+static void pair(const char *name, unsigned char *key)
+{
+    unsigned char out[64], other[32] = {9};
+    size_t length = sizeof out;
+    EVP_PKEY *pair = EVP_PKEY_new_raw_private_key_ex(NULL, name, NULL, key, 32);
+    must(pair != NULL, name);
+    if (strcmp(name, "ED25519") == 0) {
+        EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+        must(EVP_DigestSignInit_ex(ctx, NULL, NULL, NULL, NULL, pair, NULL), "sign");
+        must(EVP_DigestSign(ctx, out, &length, data, 100), "signed");
+        EVP_MD_CTX_free(ctx);
+    } else {
+        EVP_PKEY *peer = EVP_PKEY_new_raw_public_key_ex(NULL, name, NULL, other, 32);
+        EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_new_from_pkey(NULL, pair, NULL);
+        must(EVP_PKEY_derive_init(ctx) && EVP_PKEY_derive_set_peer(ctx, peer), "peer");
+        must(EVP_PKEY_derive(ctx, out, &length), "secret");
+        EVP_PKEY_CTX_free(ctx);
+        EVP_PKEY_free(peer);
+    }
+    EVP_PKEY_free(pair);
+}
+
+static const struct {
+    const char *name;
+    void (*use)(const char *, unsigned char *);
+    size_t length;
+} ALGORITHMS[] = {
+    {"AES-128-GCM", cipher, 16},      {"AES-256-GCM", cipher, 32}, {"AES-256-XTS", cipher, 64}, {"AES-256-CBC", cipher, 32},
+    {"AES-256-CTR", cipher, 32},      {"DES-EDE3-CBC", cipher, 24}, {"ChaCha20-Poly1305", cipher, 32},
+    {"HMAC", mac, 32}, {"CMAC", mac, 32}, {"ED25519", pair, 32},
+    {"X25519", pair, 32},
+};
+
+int main(int count, char **words)
+{
+    must(count == 2 && OSSL_LIB_CTX_load_config(NULL, words[1]), "configuration");
+    for (size_t i = 0; i < sizeof ALGORITHMS / sizeof *ALGORITHMS; i++) {
+        static unsigned char key[LONGEST], turned[LONGEST];
+        make_key(key, turned, ALGORITHMS[i].length);
+        ALGORITHMS[i].use(ALGORITHMS[i].name, key);
+        // It would be found.
+        must(found(turned, 16) >= 1, "the key");
+        OPENSSL_cleanse(key, sizeof key);
+        printf("%s %d\n", ALGORITHMS[i].name, found(turned, 16) + found(turned + ALGORITHMS[i].length - 16, 16));
+    }
+    return 0;
+}
