@@ -51,6 +51,17 @@ impl Digesting {
         }
     }
 
+    /// A message has begun, and no device has anything of it.
+    #[inline(always)]
+    pub(crate) fn has_begun(&self) -> bool {
+        self.phase == Phase::Begun
+    }
+
+    /// No device has had anything to do with this one or the one before.
+    pub(crate) fn is_on_no_device(&self) -> bool {
+        self.is_hosts() && matches!(self.work, Work::None) && self.engine.is_new()
+    }
+
     /// Another key, or another algorithm.
     pub(crate) fn new_key(&mut self) {
         self.engine.new_key();

@@ -255,6 +255,11 @@ fn nanoseconds(begun: Instant) -> u32 {
 }
 
 impl Engine {
+    /// There is no session yet.
+    pub(crate) fn is_new(&self) -> bool {
+        self.session.is_none() && !self.refused
+    }
+
     /// Another key: what was opened under the last one is of no use.
     pub(crate) fn new_key(&mut self) {
         *self = Self { generation: self.generation, ..Self::default() };

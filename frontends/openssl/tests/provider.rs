@@ -88,6 +88,15 @@ fn a_context_holds_at_most_a_kilobyte_more() {
     }
 }
 
+/// A context of a digest may be kept for the next message.
+#[test]
+fn nothing_of_a_message_is_left_when_the_context_of_its_digest_is_freed() {
+    let lab = Lab::new("left");
+    let program = lab.compile("tests/left.c");
+    let output = Command::new(&program).arg(lab.configuration(&everything(""))).output().unwrap();
+    assert_eq!(text(&output), "nothing\n");
+}
+
 #[test]
 fn enc_and_dgst_read_and_write_what_they_always_did() {
     let lab = Lab::new("enc");

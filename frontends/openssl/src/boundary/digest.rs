@@ -3,13 +3,14 @@
 use std::ffi::{c_int, c_void};
 use std::{ptr, slice};
 
-use gantry::SessionParams;
+use gantry::{Algorithm, SessionParams};
 
 use super::core::{Table, entry};
 use super::family::{
     Common, Context, Contexts, Family, Host, Pieces, bytes, dupctx, freectx, functions, get_ctx_params,
-    gettable_ctx_params, gettable_params, new_context, piece, settable_ctx_params,
+    gettable_ctx_params, gettable_params, is_empty, new_context, piece, settable_ctx_params,
 };
+use super::idle::Idle;
 use super::provider::{Functions, Wrapped, dispatch};
 use super::{guard, guard_with_room};
 use crate::abi::fns::*;
@@ -32,6 +33,7 @@ pub(crate) struct DigestFns {
     squeeze: Option<Final>,
     serialize: Option<Serialize>,
     deserialize: Option<Update>,
+    idle: Idle,
 }
 
 impl DigestFns {
@@ -55,6 +57,7 @@ impl DigestFns {
             squeeze: entry!(table, OSSL_FUNC_DIGEST_SQUEEZE, Final),
             serialize: entry!(table, OSSL_FUNC_DIGEST_SERIALIZE, Serialize),
             deserialize: entry!(table, OSSL_FUNC_DIGEST_DESERIALIZE, Update),
+            idle: Idle::default(),
         }
     }
 }
@@ -99,16 +102,86 @@ impl DigestCtx {
     fn settle(&mut self, wrapped: &Wrapped) {
         self.state.elsewhere = self.state.message.elsewhere(wrapped, wrapped.algorithm());
     }
+
+    /// Forgets its message, for another one. Whether it did.
+    fn forget(&mut self, functions: &DigestFns, wrapped: &Wrapped) -> bool {
+        let message = &mut self.state.message;
+        if !message.is_on_no_device() {
+            return false;
+        }
+        if !initialisation_overwrites(wrapped) {
+            message.leave();
+            self.host.let_go();
+        } else if !(self.state.fresh && message.has_begun()) {
+            // SAFETY: the host, with its own context.
+            if functions.init.is_none_or(|init| unsafe { init(self.host.context(), ptr::null()) } != 1) {
+                return false;
+            }
+            message.begin();
+        }
+        self.state.fresh = true;
+        self.state.elsewhere = unasked(wrapped);
+        true
+    }
+}
+
+/// Whether the host's initialisation leaves nothing of the message before, so that a context need not be cleared and freed for that: theirs
+/// sets all of it to zero first. (SHA512_Init and SHA-3's leave the last block where it is.)
+fn initialisation_overwrites(wrapped: &Wrapped) -> bool {
+    use Algorithm::{Md5, Ripemd160, Sha1, Sha224, Sha256};
+    matches!(wrapped.algorithm(), Some(Md5 | Sha1 | Sha224 | Sha256 | Ripemd160))
+}
+
+/// Nothing is asked before the initialisation, which follows.
+fn unasked(wrapped: &Wrapped) -> Sizes {
+    if wrapped.watches() { Sizes::ALL } else { Sizes::NONE }
+}
+
+/// Asks the host for a context, with its own.
+fn begin(functions: &DigestFns, theirs: *mut c_void) -> Option<*mut c_void> {
+    // SAFETY: the host, with its own context.
+    functions.newctx.map(|newctx| unsafe { newctx(theirs) })
+}
+
+/// The contexts that are kept end with their provider.
+pub(super) fn release(functions: &DigestFns) {
+    for idle in functions.idle.drain() {
+        // SAFETY: ours, and nobody else has it.
+        unsafe { freectx::<DigestFns>(idle.as_ptr()) };
+    }
 }
 
 unsafe extern "C" fn newctx<const PLACE: usize>(provider: *mut c_void) -> *mut c_void {
-    let state = |wrapped: &Wrapped| {
-        // Nothing is asked before the initialisation, which follows.
-        let elsewhere = if wrapped.watches() { Sizes::ALL } else { Sizes::NONE };
-        Pieces::new(Digesting::default(), elsewhere)
-    };
-    // SAFETY: the call; the host, with its own context.
-    unsafe { new_context(provider, PLACE, |functions: &DigestFns, theirs| Some(functions.newctx?(theirs)), state) }
+    // SAFETY: the call; the host, with its own context; what is kept is a context of ours that nobody else has. Nothing here can panic.
+    unsafe {
+        if let Some((wrapped, functions)) = functions::<DigestFns>(provider, PLACE)
+            && let Some(idle) = functions.idle.take()
+        {
+            let host = &DigestCtx::of(idle.as_ptr()).0.host;
+            if host.is_away() {
+                host.renew(begin);
+            }
+            if host.is_of(wrapped.default_ctx()) {
+                return idle.as_ptr();
+            }
+            freectx::<DigestFns>(idle.as_ptr());
+        }
+        new_context(provider, PLACE, begin, |wrapped| Pieces::new(Digesting::default(), unasked(wrapped)))
+    }
+}
+
+unsafe extern "C" fn keepctx(context: *mut c_void) {
+    guard((), || {
+        if context.is_null() {
+            return;
+        }
+        // SAFETY: the call.
+        let (this, functions, wrapped) = unsafe { DigestCtx::of(context) };
+        if !(functions.idle.has_room() && this.forget(functions, wrapped) && functions.idle.keep(context)) {
+            // SAFETY: the call.
+            unsafe { freectx::<DigestFns>(context) };
+        }
+    });
 }
 
 unsafe extern "C" fn copyctx(to: *mut c_void, from: *mut c_void) {
@@ -127,13 +200,18 @@ unsafe extern "C" fn init(context: *mut c_void, params: *const Param) -> c_int {
     guard(0, || {
         // SAFETY: the call.
         let (this, functions, wrapped) = unsafe { DigestCtx::of(context) };
+        // SAFETY: the call.
+        let done = this.state.fresh && this.state.message.has_begun() && unsafe { is_empty(params) };
         // SAFETY: the host, with what the call brought.
-        let result = functions.init.map_or(0, |init| unsafe { init(this.host.context(), params) });
+        let result =
+            if done { 1 } else { functions.init.map_or(0, |init| unsafe { init(this.host.context(), params) }) };
         if result == 1 {
             this.state.fresh = true;
             this.state.message.begin();
-            this.settle(wrapped);
+        } else {
+            this.state.message.leave();
         }
+        this.settle(wrapped);
         result
     })
 }
@@ -337,7 +415,7 @@ pub(super) fn dispatch(theirs: Table, place: usize) -> Vec<Dispatch> {
         OSSL_FUNC_DIGEST_UPDATE => update, Update;
         OSSL_FUNC_DIGEST_FINAL => finish, Final;
         OSSL_FUNC_DIGEST_DIGEST => at.digest, DigestDigest;
-        OSSL_FUNC_DIGEST_FREECTX => freectx::<DigestFns>, FreeCtx;
+        OSSL_FUNC_DIGEST_FREECTX => keepctx, FreeCtx;
         OSSL_FUNC_DIGEST_DUPCTX => dupctx::<DigestFns>, NewCtx;
         OSSL_FUNC_DIGEST_COPYCTX => copyctx, CopyCtx;
         OSSL_FUNC_DIGEST_GET_CTX_PARAMS => get_ctx_params::<DigestFns>, GetParams;

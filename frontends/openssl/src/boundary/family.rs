@@ -97,6 +97,11 @@ impl<F: Contexts> Host<F> {
         self.context().is_null()
     }
 
+    /// Whether the host's context is there, and was made with `theirs`.
+    pub(super) fn is_of(&self, theirs: *mut c_void) -> bool {
+        !self.is_away() && self.theirs == theirs
+    }
+
     /// The host's context is not needed for a while.
     pub(crate) fn let_go(&self) {
         let context = self.context.replace(ptr::null_mut());

@@ -18,6 +18,7 @@ mod digest;
 mod ecdsa;
 mod exchange;
 mod family;
+mod idle;
 mod jobs;
 mod keys;
 mod mac;

@@ -423,6 +423,12 @@ impl Provider {
 
 impl Drop for Provider {
     fn drop(&mut self) {
+        let wrapped = self.served.iter().filter_map(OnceLock::get).flat_map(|served| &served.wrapped).flatten();
+        for wrapped in wrapped {
+            if let Functions::Digest(functions) = &wrapped.functions {
+                digest::release(functions);
+            }
+        }
         let framework = *self.framework.get_mut();
         // SAFETY: ours, if it was made in this process; a parent's is left alone.
         unsafe {
