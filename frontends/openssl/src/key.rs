@@ -29,10 +29,12 @@ impl<const LONGEST: usize> Default for Key<LONGEST> {
 impl<const LONGEST: usize> Key<LONGEST> {
     /// Whether it is kept: a key that is too long is not, and there is none then.
     pub(crate) fn set(&mut self, key: &[u8]) -> bool {
-        if self.len != 0 {
+        let fits = key.len() <= LONGEST * WORD;
+        // A key that is no shorter overwrites the last one.
+        if self.len > key.len() || (self.len != 0 && !fits) {
             self.zeroize();
         }
-        if key.len() > LONGEST * WORD {
+        if !fits {
             return false;
         }
         let (words, rest) = key.as_chunks();

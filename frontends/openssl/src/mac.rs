@@ -3,7 +3,7 @@
 use gantry::{Algorithm, Operation, SessionParams};
 use zeroize::Zeroizing;
 
-use crate::boundary::{Answers, Wrapped};
+use crate::boundary::{Answer, Answers, Wrapped};
 use crate::choice::{Side, Sizes};
 use crate::digest::Digesting;
 use crate::framework::Done;
@@ -83,22 +83,26 @@ impl Macing {
     /// The host has taken these parameters. Whether a message begins.
     pub(crate) fn told(&mut self, wrapped: &Wrapped, told: Answers<'_>) -> bool {
         let mut begins = false;
-        self.foreign |= !told.only(&[c"digest", c"cipher", c"key", c"iv"]);
-        if let Some(parameter) = self.mac.parameter()
-            && told.has(parameter)
-        {
-            self.named = told.text(parameter).and_then(|name| self.mac.over(name));
+        let ([digest, cipher, key, iv], is_all) = told.of([c"digest", c"cipher", c"key", c"iv"]);
+        self.foreign |= !is_all;
+        let inside = match self.mac {
+            Mac::Hmac => digest,
+            Mac::Cmac | Mac::Gmac => cipher,
+            Mac::Poly1305 => Answer::default(),
+        };
+        if inside.is_there() {
+            self.named = inside.text().and_then(|name| self.mac.over(name));
             if self.mac == Mac::Gmac {
                 // The cipher is another one at once, without key and nonce.
                 self.algorithm = None;
                 self.message = Digesting::default();
             }
         }
-        if told.has(c"key") {
-            begins |= self.take(wrapped, told.octets(c"key"));
+        if key.is_there() {
+            begins |= self.take(wrapped, key.octets());
         }
-        if told.has(c"iv") {
-            let nonce = told.octets(c"iv").and_then(|iv| iv.try_into().ok());
+        if iv.is_there() {
+            let nonce = iv.octets().and_then(|iv| iv.try_into().ok());
             self.nonce = nonce.unwrap_or_default();
             self.ended = false;
             if nonce.is_some() {

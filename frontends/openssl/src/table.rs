@@ -105,11 +105,35 @@ impl Mac {
     }
 
     /// The algorithm with `name` inside, by any of its names.
-    pub(crate) fn over(self, name: &str) -> Option<A> {
+    pub(crate) fn over(self, name: &[u8]) -> Option<A> {
+        let usual = USUAL.iter().find(|(mac, usual, _)| *mac == self && usual.as_bytes() == name);
+        usual.map_or_else(|| self.search(str::from_utf8(name).ok()?), |(.., algorithm)| Some(*algorithm))
+    }
+
+    fn search(self, name: &str) -> Option<A> {
         let named = A::matching(name).ok()?;
         self.algorithms().find(|(_, inside)| *inside == Some(named[0]) && named.len() == 1).map(|(mac, _)| mac)
     }
 }
+
+/// What most programs call what is inside, and what the MAC is then: contexts are made for single messages, so nothing is searched for these.
+static USUAL: [(Mac, &str, A); 15] = [
+    (Mac::Hmac, "SHA256", A::HmacSha256),
+    (Mac::Hmac, "SHA2-256", A::HmacSha256),
+    (Mac::Hmac, "SHA1", A::HmacSha1),
+    (Mac::Hmac, "SHA384", A::HmacSha384),
+    (Mac::Hmac, "SHA2-384", A::HmacSha384),
+    (Mac::Hmac, "SHA512", A::HmacSha512),
+    (Mac::Hmac, "SHA2-512", A::HmacSha512),
+    (Mac::Hmac, "MD5", A::HmacMd5),
+    (Mac::Hmac, "SHA224", A::HmacSha224),
+    (Mac::Cmac, "AES-128-CBC", A::Aes128Cmac),
+    (Mac::Cmac, "AES-256-CBC", A::Aes256Cmac),
+    (Mac::Cmac, "AES-192-CBC", A::Aes192Cmac),
+    (Mac::Gmac, "AES-128-GCM", A::Aes128Gmac),
+    (Mac::Gmac, "AES-256-GCM", A::Aes256Gmac),
+    (Mac::Gmac, "AES-192-GCM", A::Aes192Gmac),
+];
 
 /// What goes from one block to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -277,7 +301,10 @@ mod tests {
             (Mac::Cmac, "AES-256-GCM", None),
             (Mac::Gmac, "id-aes256-GCM", Some(A::Aes256Gmac)),
         ] {
-            assert_eq!(mac.over(name), found, "{name}");
+            assert_eq!(mac.over(name.as_bytes()), found, "{name}");
+        }
+        for (mac, name, found) in USUAL {
+            assert_eq!(mac.search(name), Some(found), "{name}");
         }
         assert_eq!(Mac::Hmac.algorithms().count(), 12);
         assert_eq!(Mac::Cmac.algorithms().count(), 3);

@@ -67,7 +67,7 @@ impl Digested {
     /// The call: null, or a table with its end.
     unsafe fn told(&mut self, host: &Host<SignatureFns>, params: *const Param) {
         // SAFETY: as the caller promises.
-        self.hosts |= !unsafe { Answers::new(params) }.only(&[c"digest", c"digest-size"]);
+        self.hosts |= !unsafe { Answers::new(params) }.of([c"digest", c"digest-size"]).1;
         // SAFETY: the host, with a table of ours.
         let size = params::number(c"digest-size", |table| unsafe { host.get_params(table) });
         self.hosts |= size.is_none();

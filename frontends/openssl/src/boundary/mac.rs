@@ -9,7 +9,7 @@ use zeroize::Zeroize;
 use super::core::{Table, entry};
 use super::family::{
     Common, Context, Contexts, Family, Host, Pieces, bytes, dupctx, freectx, get_ctx_params, gettable_ctx_params,
-    gettable_params, new_context, piece, settable_ctx_params,
+    gettable_params, is_empty, new_context, piece, settable_ctx_params,
 };
 use super::params::{self, Answers};
 use super::provider::{Functions, Wrapped, dispatch};
@@ -87,9 +87,11 @@ unsafe extern "C" fn init(context: *mut c_void, key: *const u8, length: usize, p
         let result = functions.init.map_or(0, |init| unsafe { init(this.host.context(), key, length, params) });
         if result == 1 {
             // SAFETY: the call.
-            let (key, told) =
-                unsafe { ((!key.is_null()).then(|| slice::from_raw_parts(key, length)), Answers::new(params)) };
-            let told = this.state.message.told(wrapped, told);
+            let (key, told, nothing) = unsafe {
+                let key = (!key.is_null()).then(|| slice::from_raw_parts(key, length));
+                (key, Answers::new(params), is_empty(params))
+            };
+            let told = !nothing && this.state.message.told(wrapped, told);
             let begins = this.state.message.initialised(wrapped, key) || told;
             this.settle(wrapped, begins);
         } else {

@@ -39,7 +39,7 @@ pub(crate) use cipher::{Host, HostAlgorithm, HostContext, Known};
 pub(crate) use exchange::Agreement;
 pub(crate) use keys::{HostKey, HostPair};
 pub(crate) use mac::{HostMac, HostMacContext};
-pub(crate) use params::{Answers, Questions};
+pub(crate) use params::{Answer, Answers, Questions};
 pub(crate) use provider::Wrapped;
 pub(crate) use system::Shared;
 

@@ -13,6 +13,10 @@ pub(crate) struct Answers<'c> {
     call: PhantomData<&'c Param>,
 }
 
+/// What is told of one key, if anything.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Answer<'c>(Option<&'c Param>);
+
 /// Parameters that somebody asks for.
 pub(crate) struct Questions<'c> {
     first: *mut Param,
@@ -45,45 +49,36 @@ impl<'c> Answers<'c> {
         if self.is_only(key) { self.octets(key) } else { None }
     }
 
-    /// Bytes, as whose type they are given.
-    pub(crate) fn octets(self, key: &CStr) -> Option<&'c [u8]> {
-        let param = self.find(key)?;
-        let good = param.data_type == abi::OSSL_PARAM_OCTET_STRING as u32
-            && !param.data.is_null()
-            // There are keys with which a size of -1 means the usual one.
-            && isize::try_from(param.data_size).is_ok();
-        // SAFETY: the call: the data of an octet string has the size that is said.
-        good.then(|| unsafe { slice::from_raw_parts(param.data.cast(), param.data_size) })
-    }
-
-    /// A string.
-    pub(crate) fn text(self, key: &CStr) -> Option<&'c str> {
-        let param = self.find(key)?;
-        let good = param.data_type == abi::OSSL_PARAM_UTF8_STRING as u32
-            && !param.data.is_null()
-            && isize::try_from(param.data_size).is_ok();
-        // SAFETY: the call: the data of a string has the size that is said, the zero at its end not always counted.
-        let bytes = good.then(|| unsafe { slice::from_raw_parts(param.data.cast(), param.data_size) })?;
-        str::from_utf8(bytes.split(|byte| *byte == 0).next()?).ok()
-    }
-
-    pub(crate) fn has(self, key: &CStr) -> bool {
-        self.find(key).is_some()
-    }
-
-    /// Whether there is nothing but these.
-    pub(crate) fn only(self, keys: &[&CStr]) -> bool {
+    /// What is told of each of these keys, with one look at everything, and whether there is nothing else.
+    #[inline(always)]
+    pub(crate) fn of<const N: usize>(self, keys: [&CStr; N]) -> ([Answer<'c>; N], bool) {
+        let (mut answers, mut is_all) = ([Answer(None); N], true);
         let mut at = self.first;
         // SAFETY: as `new` demands.
         unsafe {
             while !at.is_null() && !(*at).key.is_null() {
-                if !keys.iter().any(|key| same((*at).key, key)) {
-                    return false;
+                match keys.iter().position(|key| same((*at).key, key)) {
+                    Some(place) => answers[place] = Answer(answers[place].0.or(Some(&*at))),
+                    None => is_all = false,
                 }
                 at = at.add(1);
             }
         }
-        true
+        (answers, is_all)
+    }
+
+    /// Bytes, as whose type they are given.
+    pub(crate) fn octets(self, key: &CStr) -> Option<&'c [u8]> {
+        Answer(self.find(key)).octets()
+    }
+
+    /// A string.
+    pub(crate) fn text(self, key: &CStr) -> Option<&'c [u8]> {
+        Answer(self.find(key)).text()
+    }
+
+    pub(crate) fn has(self, key: &CStr) -> bool {
+        self.find(key).is_some()
     }
 
     /// A number of any size, if it fits.
@@ -101,6 +96,33 @@ impl<'c> Answers<'c> {
                 _ => None,
             }
         }
+    }
+}
+
+impl<'c> Answer<'c> {
+    pub(crate) fn is_there(self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Bytes, as whose type they are given.
+    pub(crate) fn octets(self) -> Option<&'c [u8]> {
+        self.bytes(abi::OSSL_PARAM_OCTET_STRING)
+    }
+
+    /// A string, without its end.
+    pub(crate) fn text(self) -> Option<&'c [u8]> {
+        // The zero at its end is not always counted.
+        self.bytes(abi::OSSL_PARAM_UTF8_STRING)?.split(|byte| *byte == 0).next()
+    }
+
+    fn bytes(self, kind: i32) -> Option<&'c [u8]> {
+        let param = self.0?;
+        let good = param.data_type == kind.cast_unsigned()
+            && !param.data.is_null()
+            // There are keys with which a size of -1 means the usual one.
+            && isize::try_from(param.data_size).is_ok();
+        // SAFETY: the call: the data of a string has the size that is said.
+        good.then(|| unsafe { slice::from_raw_parts(param.data.cast(), param.data_size) })
     }
 }
 

@@ -575,7 +575,7 @@ unsafe extern "C" fn capabilities(
         guard(0, || {
             // SAFETY: what is given below; the host: a table with its end.
             let (asked, told) = unsafe { (&*asked.cast::<Asked<'_>>(), Answers::new(params)) };
-            let row = told.text(c"tls-group-alg").and_then(|name| KEYS.iter().find(|row| row.name == name));
+            let row = told.text(c"tls-group-alg").and_then(|name| KEYS.iter().find(|row| row.name.as_bytes() == name));
             let ours = row.is_some_and(|row| asked.this.selects(abi::OSSL_OP_KEYMGMT, row));
             // SAFETY: the call, with what the host says.
             if ours { unsafe { (asked.tell)(params, asked.data) } } else { 1 }
