@@ -9,7 +9,7 @@ use gantry::driver::{Buffers, Operands};
 use gantry::{Operation, Outcome, SessionParams};
 
 use crate::boundary::{Answers, Host, Io, Questions, Wrapped};
-use crate::choice::Side;
+use crate::choice::{Choice, Side, Sizes};
 use crate::cipher::Way;
 use crate::framework::{Done, Engine};
 use crate::key::Key;
@@ -43,7 +43,8 @@ enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Schedule {
     seal: bool,
-    lengths: Lengths,
+    /// `None`: those that are in force, as long as nobody has asked.
+    lengths: Option<Lengths>,
 }
 
 /// The bytes of nonces and tags.
@@ -68,8 +69,12 @@ pub(crate) struct Ccm {
     seal: bool,
     key: Key,
     schedule: Option<Schedule>,
-    /// Before a key comes.
+    /// Before a key comes together with parameters, which are in force for the next one.
     lengths: Option<Lengths>,
+    /// The length of nonces that the host knows, where it was told.
+    nonce: Option<usize>,
+    /// Data of other lengths is the host's, without a question.
+    elsewhere: Sizes,
     engine: Engine,
     /// Of the announced message.
     aad: Vec<u8>,
@@ -84,9 +89,23 @@ pub(crate) struct Ccm {
 }
 
 impl Ccm {
-    /// The host will be given a key.
-    pub(crate) fn before_key(&mut self, host: &Host) {
-        self.lengths = Lengths::of(host);
+    /// The host will be told parameters, perhaps with a key.
+    pub(crate) fn before_params(&mut self, host: &Host, key: bool) {
+        if key {
+            self.lengths = Lengths::of(host);
+        } else {
+            self.ask_lengths(host);
+        }
+    }
+
+    /// The lengths that the host's key was set for.
+    fn ask_lengths(&mut self, host: &Host) -> Option<Lengths> {
+        let schedule = self.schedule.as_mut()?;
+        schedule.lengths = schedule.lengths.or_else(|| Lengths::of(host));
+        if schedule.lengths.is_none() {
+            self.schedule = None;
+        }
+        self.schedule?.lengths
     }
 
     /// The host has been initialised.
@@ -95,10 +114,13 @@ impl Ccm {
         if let Some(key) = key {
             self.key.set(key);
             self.engine.new_key();
-            self.schedule = self.lengths.map(|lengths| Schedule { seal, lengths });
-            if let Some((framework, algorithm)) = wrapped.opened().zip(wrapped.algorithm()) {
-                framework.choice(algorithm, self.operation()).new_key();
+            self.schedule = Some(Schedule { seal, lengths: self.lengths.take() });
+            let opened = wrapped.opened().zip(wrapped.algorithm());
+            let choice = opened.map(|(framework, algorithm)| framework.choice(algorithm, self.operation()));
+            if let Some(choice) = choice {
+                choice.new_key();
             }
+            self.elsewhere = choice.map_or(wrapped.asked(wrapped.algorithm()), Choice::elsewhere);
         }
         match self.phase {
             Phase::Over if iv.is_some() => self.phase = Phase::Fresh,
@@ -107,10 +129,32 @@ impl Ccm {
         }
     }
 
+    /// Whether a nonce can come alone in this direction, with [`restarted`](Self::restarted) all that is to be done about it.
+    #[inline(always)]
+    pub(crate) fn takes_nonce(&self, seal: bool) -> bool {
+        self.seal == seal
+    }
+
+    /// The host has a new nonce.
+    #[inline(always)]
+    pub(crate) fn restarted(&mut self) {
+        if self.phase == Phase::Over {
+            self.phase = Phase::Fresh;
+        } else {
+            self.interrupted();
+        }
+    }
+
+    /// The length of nonces, where it is known here.
+    #[inline(always)]
+    pub(crate) fn iv_len(&self) -> Option<usize> {
+        self.nonce
+    }
+
     /// The host has refused a key or parameters, of which some may be in force.
     pub(crate) fn refused(&mut self, keyed: bool) {
         self.phase = Phase::Host;
-        (self.expected, self.header) = (None, None);
+        (self.expected, self.header, self.nonce) = (None, None, None);
         if keyed {
             self.schedule = None;
         }
@@ -126,10 +170,10 @@ impl Ccm {
     /// The host has taken these parameters.
     pub(crate) fn told(&mut self, host: &Host, told: Answers<'_>) {
         if let Some(tag) = told.octets(c"tag") {
-            let mut expected = [0; TAG];
-            let place = expected.get_mut(..tag.len());
-            self.expected = place.map(|place| place.copy_from_slice(tag)).map(|()| (expected, tag.len()));
-            self.header = None;
+            self.expect(tag);
+        }
+        if told.has(c"ivlen") {
+            self.nonce = told.number(c"ivlen");
         }
         if told.has(c"ivlen") || told.has(c"tlsivfixed") {
             self.interrupted();
@@ -138,6 +182,15 @@ impl Ccm {
             self.records = true;
             self.header = host.number(c"taglen").and_then(|tag| self.shortened(header.try_into().ok()?, tag));
         }
+    }
+
+    /// The tag to open with.
+    #[inline(always)]
+    pub(crate) fn expect(&mut self, tag: &[u8]) {
+        let mut expected = [0; TAG];
+        let place = expected.get_mut(..tag.len());
+        self.expected = place.map(|place| place.copy_from_slice(tag)).map(|()| (expected, tag.len()));
+        self.header = None;
     }
 
     /// The associated data of a record, with the length of its data alone.
@@ -157,10 +210,21 @@ impl Ccm {
             if let Some(tag) = self.sealed.take() {
                 questions.overwrite(c"tag", &tag);
             }
-            // With its tag a message is over, and a tag to open with is forgotten.
-            (self.phase, self.expected) = (Phase::Over, None);
+            self.over();
         }
         result
+    }
+
+    /// Whether the tag that is asked for is another one than the host's.
+    #[inline(always)]
+    pub(crate) fn has_sealed(&self) -> bool {
+        self.sealed.is_some()
+    }
+
+    /// The host has given out the tag, with which a message is over; a tag to open with is forgotten.
+    #[inline(always)]
+    pub(crate) fn over(&mut self) {
+        (self.phase, self.expected) = (Phase::Over, None);
     }
 
     fn operation(&self) -> Operation {
@@ -177,42 +241,56 @@ impl Ccm {
             (true, false) => self.ends(host.data(way, io)),
             // A length to some releases of the host, the end to others.
             (false, false) if way == Way::Cipher => self.ends(host.data(way, io)),
-            (false, false) => {
-                let bytes = io.len();
-                let result = host.data(way, io);
-                self.phase = if result == 1 { Phase::Announced(bytes) } else { Phase::Host };
-                self.aad.clear();
-                result
-            }
-            (false, true) => {
-                let result = host.data(way, io);
-                if io.is_empty() {
-                    return result;
-                }
-                // Said again, it is as if nothing had been said before.
-                self.aad.clear();
-                if result == 1 {
-                    self.sealed = None;
-                }
-                if result == 1 && io.len() <= KEPT {
-                    self.aad.extend_from_slice(io.input());
-                } else {
-                    self.phase = Phase::Host;
-                }
-                result
-            }
+            (false, false) => self.announce(host, way, io),
+            (false, true) if io.is_empty() => host.data(way, io),
+            (false, true) => self.associated(host, way, io),
         }
     }
 
-    /// The data of a message.
-    fn whole(&mut self, wrapped: &Wrapped, host: &Host, way: Way, io: &mut Io<'_>) -> i32 {
-        let (bytes, operation) = (io.len(), self.operation());
-        if let Some(result) = self.led(wrapped, host, io) {
-            wrapped.count(operation, Side::Device, bytes);
-            return result;
+    /// What needs no question: everything but data that may be a device's.
+    #[inline(always)]
+    pub(crate) fn quick(&mut self, host: &Host, io: &mut Io<'_>) -> Option<i32> {
+        match (io.has_output(), io.has_input()) {
+            _ if self.records || io.is_empty() => None,
+            (true, true) if self.elsewhere.has(io.len()) => None,
+            (true, true) => Some(self.hosts(host, Way::Update, io)),
+            (true, false) => None,
+            (false, false) => Some(self.announce(host, Way::Update, io)),
+            (false, true) => Some(self.associated(host, Way::Update, io)),
         }
+    }
+
+    /// So much data will come.
+    #[inline(always)]
+    fn announce(&mut self, host: &Host, way: Way, io: &mut Io<'_>) -> i32 {
+        let bytes = io.len();
         let result = host.data(way, io);
-        wrapped.count(operation, Side::Host, bytes);
+        self.phase = if result == 1 { Phase::Announced(bytes) } else { Phase::Host };
+        self.aad.clear();
+        result
+    }
+
+    #[inline(always)]
+    fn associated(&mut self, host: &Host, way: Way, io: &mut Io<'_>) -> i32 {
+        let result = host.data(way, io);
+        // Said again, it is as if nothing had been said before.
+        self.aad.clear();
+        if result == 1 {
+            self.sealed = None;
+        }
+        let is_hosts = matches!(self.phase, Phase::Announced(bytes) if !self.elsewhere.has(bytes));
+        if result == 1 && io.len() <= KEPT && !is_hosts {
+            self.aad.extend_from_slice(io.input());
+        } else {
+            self.phase = Phase::Host;
+        }
+        result
+    }
+
+    /// Data of which the host gets all.
+    #[inline(always)]
+    fn hosts(&mut self, host: &Host, way: Way, io: &mut Io<'_>) -> i32 {
+        let result = host.data(way, io);
         self.phase = Phase::Host;
         self.failed_if(result != 1);
         if result == 1 {
@@ -224,6 +302,18 @@ impl Ccm {
         result
     }
 
+    /// The data of a message.
+    fn whole(&mut self, wrapped: &Wrapped, host: &Host, way: Way, io: &mut Io<'_>) -> i32 {
+        let (bytes, operation) = (io.len(), self.operation());
+        if let Some(result) = self.led(wrapped, host, io) {
+            wrapped.count(operation, Side::Device, bytes);
+            return result;
+        }
+        let result = self.hosts(host, way, io);
+        wrapped.count(operation, Side::Host, bytes);
+        result
+    }
+
     /// The host has opened a message.
     fn opened(&mut self) {
         (self.phase, self.expected) = (Phase::Over, None);
@@ -232,7 +322,8 @@ impl Ccm {
     /// Runs a message on a device, if it is better there and all about it is known: the result.
     fn led(&mut self, wrapped: &Wrapped, host: &Host, io: &mut Io<'_>) -> Option<i32> {
         let (bytes, operation) = (io.len(), self.operation());
-        let Schedule { lengths, .. } = self.schedule.filter(|schedule| schedule.seal == self.seal)?;
+        self.schedule.filter(|schedule| schedule.seal == self.seal)?;
+        let lengths = self.ask_lengths(host)?;
         let expected = self.expected.filter(|(_, length)| *length == lengths.tag);
         if matches!(self.phase, Phase::Over | Phase::Host) || (!self.seal && expected.is_none()) {
             return None;
@@ -300,7 +391,9 @@ impl Ccm {
         let Some((framework, algorithm)) = wrapped.framework().zip(wrapped.algorithm()) else { return false };
         let (key, operation) = (&self.key, self.operation());
         let params = || SessionParams::new(algorithm, &key.bytes()).tag_len(lengths.tag);
-        self.engine.side(framework, operation, bytes, params, algorithm) == Side::Device
+        let side = self.engine.side(framework, operation, bytes, params, algorithm);
+        self.elsewhere = framework.choice(algorithm, operation).elsewhere();
+        side == Side::Device
     }
 
     pub(crate) fn finish(&mut self, host: &Host, io: &mut Io<'_>) -> i32 {
@@ -334,7 +427,8 @@ impl Ccm {
     /// As [`Ccm::led`] does with messages.
     fn led_record(&mut self, wrapped: &Wrapped, host: &Host, io: &mut Io<'_>) -> Option<i32> {
         let header = self.header?;
-        let Schedule { lengths, .. } = self.schedule.filter(|schedule| schedule.seal == self.seal)?;
+        self.schedule.filter(|schedule| schedule.seal == self.seal)?;
+        let lengths = self.ask_lengths(host)?;
         let bytes = io.len().checked_sub(EXPLICIT + lengths.tag)?;
         if !io.in_place()
             || lengths.nonce != FIXED + EXPLICIT

@@ -26,7 +26,7 @@ const SLACK_NS: u32 = 200;
 const FORGET: u32 = 4096;
 
 /// Sizes of requests, up to a factor of two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sizes(u32);
 
 impl Sizes {

@@ -79,18 +79,19 @@ impl State {
         match self {
             State::Aead(sealed) => sealed.iv_len(),
             State::Xts(_) | State::Chain(_) => Some(usual),
-            State::Ccm(_) => None,
+            State::Ccm(ccm) => ccm.iv_len(),
         }
     }
 
-    /// The length of the nonces that can come alone, in this direction, with [`restarted`](Self::restarted) and
+    /// Whether a nonce of this length can come alone, in this direction, with [`restarted`](Self::restarted) and
     /// [`refused`](Self::refused) all that is to be done about it.
     #[inline(always)]
-    pub(crate) fn nonce_alone(&self, encrypt: bool) -> Option<usize> {
+    pub(crate) fn takes_nonce(&self, encrypt: bool, length: usize) -> bool {
         match self {
-            State::Aead(sealed) => sealed.nonce_alone(encrypt),
-            State::Xts(xts) => (xts.keyed.encrypt == encrypt).then_some(size_of::<Tweak>()),
-            State::Chain(_) | State::Ccm(_) => None,
+            State::Aead(sealed) => sealed.nonce_alone(encrypt) == Some(length),
+            State::Xts(xts) => xts.keyed.encrypt == encrypt && length == size_of::<Tweak>(),
+            State::Ccm(ccm) => ccm.takes_nonce(encrypt),
+            State::Chain(_) => false,
         }
     }
 
@@ -104,18 +105,26 @@ impl State {
                 }
             }
             State::Xts(xts) => xts.tweak = iv.try_into().ok(),
-            State::Chain(_) | State::Ccm(_) => {}
+            State::Ccm(ccm) => ccm.restarted(),
+            State::Chain(_) => {}
         }
     }
 
-    /// The host will be initialised. 1 when that may go on.
-    pub(crate) fn before_init(&mut self, host: &Host, key: bool, iv: bool) -> i32 {
+    /// The host will be initialised, with a key, a nonce and parameters or without. 1 when that may go on.
+    pub(crate) fn before_init(&mut self, host: &Host, key: bool, iv: bool, params: bool) -> i32 {
         match self {
             State::Chain(chained) if !iv => return chained.before_init(host),
-            State::Ccm(ccm) if key => ccm.before_key(host),
+            State::Ccm(ccm) if params => ccm.before_params(host, key),
             _ => {}
         }
         1
+    }
+
+    /// The host will be told parameters.
+    pub(crate) fn before_params(&mut self, host: &Host) {
+        if let State::Ccm(ccm) = self {
+            ccm.before_params(host, false);
+        }
     }
 
     /// The host has refused an initialisation, with a key or without. It may have taken the key or the nonce nevertheless: until

@@ -53,6 +53,10 @@ impl Pipes {
         self.0.len()
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// There are none any more.
     pub(crate) fn close(&mut self) {
         if !self.0.is_empty() {

@@ -396,12 +396,11 @@ unsafe extern "C" fn init_for<const ENCRYPT: bool>(
     let this = context.cast::<CipherCtx>();
     // SAFETY: the call, and the host with what it brought. Nothing here can panic.
     unsafe {
-        // Each message of an AEAD and each unit of XTS begins with a nonce alone.
+        // Each message with a tag and each unit of XTS begins with a nonce alone.
         if key.is_null()
             && !iv.is_null()
             && family::is_empty(params)
-            && let Some(length) = (*this).state.message.nonce_alone(ENCRYPT)
-            && length == iv_len
+            && (*this).state.message.takes_nonce(ENCRYPT, iv_len)
             && let Some(init) = (*(*this).host.functions).init(ENCRYPT)
         {
             // A host that was let go hears of the last one when it is needed again.
@@ -445,7 +444,9 @@ pub(super) unsafe fn init(
         if !key.is_null() {
             this.state.pipes.close();
         }
-        if this.state.message.before_init(&this.host, !key.is_null(), !iv.is_null()) != 1 {
+        // SAFETY: the call.
+        let has_params = unsafe { !family::is_empty(params) };
+        if this.state.message.before_init(&this.host, !key.is_null(), !iv.is_null(), has_params) != 1 {
             return 0;
         }
         // SAFETY: the host, with what the call brought.
@@ -455,11 +456,9 @@ pub(super) unsafe fn init(
             let slice = |at: *const u8, length| (!at.is_null()).then(|| unsafe { slice::from_raw_parts(at, length) });
             this.state.fed = 0;
             this.state.message.initialised(wrapped, encrypt, slice(key, key_len), slice(iv, iv_len));
-            // SAFETY: the call.
-            unsafe {
-                if !family::is_empty(params) {
-                    this.state.message.told(&this.host, Answers::new(params));
-                }
+            if has_params {
+                // SAFETY: the call.
+                this.state.message.told(&this.host, unsafe { Answers::new(params) });
             }
             this.state.settle(wrapped);
         } else {
@@ -508,12 +507,18 @@ unsafe extern "C" fn considered_update(
     let this = context.cast::<CipherCtx>();
     // SAFETY: the call. Nothing here can panic.
     unsafe {
-        if let CipherCtx { host, state, .. } = &mut *this
-            && let Calls { watched: false, message: State::Aead(sealed), .. } = state
-            && let Some(result) = sealed.quick(host, &mut Io::new(output, written, room, input, length))
-        {
-            state.settle_sealed();
-            return result;
+        let CipherCtx { host, state, .. } = &mut *this;
+        if !state.watched {
+            let io = &mut Io::new(output, written, room, input, length);
+            let done = match &mut state.message {
+                State::Aead(sealed) => sealed.quick(host, io),
+                State::Ccm(ccm) => ccm.quick(host, io),
+                State::Xts(_) | State::Chain(_) => None,
+            };
+            if let Some(result) = done {
+                state.settle_sealed();
+                return result;
+            }
         }
         data(context, Way::Update, Io::new(output, written, room, input, length))
     }
@@ -609,7 +614,7 @@ unsafe extern "C" fn get_ctx_params(context: *mut c_void, params: *mut Param) ->
     unsafe {
         // Asked at every initialisation by OpenSSL itself.
         let CipherCtx { host, state: Calls { key_len, iv_len, hosts, message, .. }, .. } =
-            &*context.cast::<CipherCtx>();
+            &mut *context.cast::<CipherCtx>();
         let mut questions = Questions::new(params);
         if message.iv_len(*iv_len).is_some_and(|iv_len| questions.only_number(c"ivlen", iv_len))
             || questions.only_number(c"keylen", *key_len)
@@ -624,6 +629,16 @@ unsafe extern "C" fn get_ctx_params(context: *mut c_void, params: *mut Param) ->
             if sealed.made_tag().is_some_and(|tag| questions.only_octets(c"tag", tag)) {
                 return 1;
             }
+        }
+        if let State::Ccm(ccm) = message
+            && !ccm.has_sealed()
+            && questions.is_only(c"tag")
+        {
+            let result = host.get_params(params);
+            if result == 1 {
+                ccm.over();
+            }
+            return result;
         }
     }
     guard(0, || {
@@ -642,7 +657,7 @@ unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) 
     let this = context.cast::<CipherCtx>();
     // SAFETY: the call, and the host with what it brought. Nothing here can panic.
     unsafe {
-        let CipherCtx { host, state: Calls { message, .. }, .. } = &mut *this;
+        let CipherCtx { host, state: Calls { message, pipes, .. }, .. } = &mut *this;
         if let State::Aead(sealed) = message
             && let Some(tag) = Answers::new(params).only_octets(c"tag")
             && (!host.is_away() || sealed.can_expect(tag))
@@ -653,6 +668,18 @@ unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) 
             }
             return result;
         }
+        if let State::Ccm(ccm) = message
+            && let Some(tag) = Answers::new(params).only_octets(c"tag")
+        {
+            ccm.before_params(host, false);
+            let result = host.set_params(params);
+            if result == 1 {
+                ccm.expect(tag);
+            } else {
+                ccm.refused(false);
+            }
+            return result;
+        }
         // A length that a host which was let go has already.
         if host.is_away()
             && Answers::new(params).is_only(c"ivlen")
@@ -660,9 +687,15 @@ unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) 
         {
             return 1;
         }
-        // OpenSSL 3.0 says it again with each nonce. These modes do not pad.
-        if matches!(message, State::Aead(_) | State::Xts(_)) && Answers::new(params).is_only(c"padding") {
-            return if host.is_away() { 1 } else { host.set_params(params) };
+        // OpenSSL 3.0 says it again with each nonce. Most modes do not pad.
+        if pipes.is_empty() && Answers::new(params).is_only(c"padding") {
+            let result = if host.is_away() { 1 } else { host.set_params(params) };
+            if let State::Chain(chained) = message
+                && result == 1
+            {
+                chained.told(Answers::new(params));
+            }
+            return result;
         }
     }
     guard(0, || {
@@ -671,6 +704,7 @@ unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) 
         if !CipherFns::recall(&this.host, &mut this.state) {
             return 0;
         }
+        this.state.message.before_params(&this.host);
         // SAFETY: the call.
         let result = unsafe { this.host.set_params(params) };
         if result != 1 {
