@@ -111,6 +111,7 @@ impl State {
     }
 
     /// The host will be initialised, with a key, a nonce and parameters or without. 1 when that may go on.
+    #[inline(always)]
     pub(crate) fn before_init(&mut self, host: &Host, key: bool, iv: bool, params: bool) -> i32 {
         match self {
             State::Chain(chained) if !iv => return chained.before_init(host),
@@ -155,6 +156,7 @@ impl State {
     }
 
     /// The host has been initialised.
+    #[inline(always)]
     pub(crate) fn initialised(&mut self, wrapped: &Wrapped, encrypt: bool, key: Option<&[u8]>, iv: Option<&[u8]>) {
         match self {
             State::Aead(sealed) => sealed.initialised(wrapped, encrypt, key, iv),

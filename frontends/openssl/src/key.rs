@@ -28,6 +28,7 @@ impl<const LONGEST: usize> Default for Key<LONGEST> {
 
 impl<const LONGEST: usize> Key<LONGEST> {
     /// Whether it is kept: a key that is too long is not, and there is none then.
+    #[inline(always)]
     pub(crate) fn set(&mut self, key: &[u8]) -> bool {
         let fits = key.len() <= LONGEST * WORD;
         // A key that is no shorter overwrites the last one.

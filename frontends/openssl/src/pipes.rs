@@ -58,6 +58,7 @@ impl Pipes {
     }
 
     /// There are none any more.
+    #[inline(always)]
     pub(crate) fn close(&mut self) {
         if !self.0.is_empty() {
             self.0.clear();

@@ -166,7 +166,7 @@ unsafe extern "C" fn newctx<const PLACE: usize>(provider: *mut c_void) -> *mut c
             }
             freectx::<DigestFns>(idle.as_ptr());
         }
-        new_context(provider, PLACE, begin, |wrapped| Pieces::new(Digesting::default(), unasked(wrapped)))
+        new_context(provider, PLACE, begin, |_, wrapped| Pieces::new(Digesting::default(), unasked(wrapped)))
     }
 }
 

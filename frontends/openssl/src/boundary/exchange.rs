@@ -84,7 +84,12 @@ impl Parties {
 unsafe extern "C" fn newctx<const PLACE: usize>(provider: *mut c_void) -> *mut c_void {
     // SAFETY: the call; the host, with its own context.
     unsafe {
-        new_context(provider, PLACE, |functions: &ExchangeFns, theirs| functions.begin(theirs), |_| Parties::default())
+        new_context(
+            provider,
+            PLACE,
+            |functions: &ExchangeFns, theirs| functions.begin(theirs),
+            |_, _| Parties::default(),
+        )
     }
 }
 

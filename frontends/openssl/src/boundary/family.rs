@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
+use std::sync::OnceLock;
 use std::{ptr, slice};
 
 use super::guard;
@@ -202,7 +203,7 @@ pub(super) unsafe fn new_context<F: Contexts>(
     provider: *mut c_void,
     place: usize,
     begin: impl FnOnce(&F, *mut c_void) -> Option<*mut c_void>,
-    state: impl FnOnce(&Wrapped) -> F::State,
+    state: impl FnOnce(&F, &Wrapped) -> F::State,
 ) -> *mut c_void {
     guard(ptr::null_mut(), || {
         let context = || {
@@ -210,7 +211,7 @@ pub(super) unsafe fn new_context<F: Contexts>(
             let (wrapped, functions) = unsafe { functions::<F>(provider, place) }?;
             // SAFETY: as the caller promises.
             let host = unsafe { Host::new(wrapped.default_ctx(), functions, begin) }?;
-            Some(Context::give(host, wrapped, || state(wrapped)))
+            Some(Context::give(host, wrapped, || state(functions, wrapped)))
         };
         context().unwrap_or(ptr::null_mut())
     })
@@ -285,6 +286,28 @@ unsafe fn ctx_params<F: Contexts>(
             which(functions.common()).map_or(ptr::null(), |which| which(context, wrapped.default_ctx()))
         }
     })
+}
+
+/// What the contexts of an algorithm begin with. To put it together for each of them takes longer than to copy it.
+pub(super) struct Beginning<S>(OnceLock<S>);
+
+impl<S> Default for Beginning<S> {
+    fn default() -> Self {
+        Self(OnceLock::new())
+    }
+}
+
+impl<S> Beginning<S> {
+    /// Another one of what `make` gives, every time.
+    ///
+    /// # Safety
+    ///
+    /// That holds nothing outside of itself: no memory, and no share of anything.
+    #[inline(always)]
+    pub(super) unsafe fn another(&self, make: impl FnOnce() -> S) -> S {
+        // SAFETY: as the caller promises, its bytes are all that there is of it.
+        unsafe { ptr::read(self.0.get_or_init(make)) }
+    }
 }
 
 /// A message that comes in pieces, of which those go elsewhere that are worth it.

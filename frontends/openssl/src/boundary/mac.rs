@@ -8,8 +8,8 @@ use zeroize::Zeroize;
 
 use super::core::{Table, entry};
 use super::family::{
-    Common, Context, Contexts, Family, Host, Pieces, bytes, dupctx, freectx, get_ctx_params, gettable_ctx_params,
-    gettable_params, is_empty, new_context, piece, settable_ctx_params,
+    Beginning, Common, Context, Contexts, Family, Host, Pieces, bytes, dupctx, freectx, get_ctx_params,
+    gettable_ctx_params, gettable_params, is_empty, new_context, piece, settable_ctx_params,
 };
 use super::params::{self, Answers};
 use super::provider::{Functions, Wrapped, dispatch};
@@ -29,6 +29,7 @@ pub(crate) struct MacFns {
     finish: Option<Final>,
     gettable_params: Option<Gettable>,
     common: Common,
+    beginning: Beginning<Pieces<Macing>>,
 }
 
 impl MacFns {
@@ -47,6 +48,7 @@ impl MacFns {
                 gettable_ctx_params: entry!(table, OSSL_FUNC_MAC_GETTABLE_CTX_PARAMS, GettableCtx),
                 settable_ctx_params: entry!(table, OSSL_FUNC_MAC_SETTABLE_CTX_PARAMS, GettableCtx),
             },
+            beginning: Beginning::default(),
         }
     }
 }
@@ -70,11 +72,13 @@ impl MacCtx {
 }
 
 unsafe extern "C" fn newctx<const PLACE: usize>(provider: *mut c_void) -> *mut c_void {
-    let state = |wrapped: &Wrapped| {
+    let new = |wrapped: &Wrapped| {
         let message = Macing::new(wrapped);
         let elsewhere = message.elsewhere(wrapped);
         Pieces::new(message, elsewhere)
     };
+    // SAFETY: the call; no session and no message is there before the first initialisation.
+    let state = |functions: &MacFns, wrapped: &Wrapped| unsafe { functions.beginning.another(|| new(wrapped)) };
     // SAFETY: the call; the host, with its own context.
     unsafe { new_context(provider, PLACE, |functions: &MacFns, theirs| Some(functions.newctx?(theirs)), state) }
 }

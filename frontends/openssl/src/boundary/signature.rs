@@ -117,7 +117,7 @@ unsafe extern "C" fn newctx<const PLACE: usize>(provider: *mut c_void, propertie
         functions.newctx.map(|newctx| unsafe { newctx(theirs, properties) })
     };
     // SAFETY: the call, and the host's answer.
-    unsafe { new_context(provider, PLACE, begin, |_| Signer { key: None, digested: Digested::new(properties) }) }
+    unsafe { new_context(provider, PLACE, begin, |_, _| Signer { key: None, digested: Digested::new(properties) }) }
 }
 
 /// # Safety
