@@ -34,8 +34,10 @@ impl Sizes {
     pub(crate) const ALL: Sizes = Sizes((2 << HIGHEST) - 1);
     /// Those of which it may pay to ask.
     pub(crate) const LARGE: Sizes = Sizes((2 << HIGHEST) - (1 << LOWEST));
-    /// Those that may meet others of other threads, or of other jobs: 4 KiB and more.
-    pub(crate) const COMPANY: Sizes = Sizes((2 << HIGHEST) - (1 << 12));
+    /// Those that may meet others of other threads: 16 KiB and more. With less, what the question costs is as much as there is to gain.
+    pub(crate) const COMPANY: Sizes = Sizes(1 << HIGHEST);
+    /// Those that may meet others of other jobs: 4 KiB and more.
+    pub(crate) const JOBS: Sizes = Sizes((2 << HIGHEST) - (1 << 12));
 
     /// These and those.
     #[inline(always)]
@@ -279,10 +281,10 @@ mod tests {
     fn what_may_meet_others_is_asked_about_each_time() {
         let choice = Choice::new(Sizes::COMPANY);
         let elsewhere = |bytes| choice.elsewhere().has(bytes);
-        assert!(!elsewhere(4095) && elsewhere(4096) && elsewhere(1 << 20));
-        choice.set(4096, State::Company);
-        assert_eq!((choice.state(5000), choice.gain_ns(5000)), (State::Company, 0));
-        assert!(elsewhere(5000), "company may come with the next one");
+        assert!(!elsewhere(16383) && elsewhere(16384) && elsewhere(1 << 20));
+        choice.set(16384, State::Company);
+        assert_eq!((choice.state(20000), choice.gain_ns(20000)), (State::Company, 0));
+        assert!(elsewhere(20000), "company may come with the next one");
     }
 
     #[test]

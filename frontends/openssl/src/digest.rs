@@ -19,6 +19,16 @@ pub(crate) struct Digesting {
     engine: Engine,
 }
 
+/// What became of a piece that may have met others. As long as the presence lives, other threads may count on this one.
+pub(crate) enum Met<'w> {
+    /// It is done.
+    Others,
+    /// The message is the host's, which is faster with one alone.
+    Host(Presence<'w>),
+    /// Nothing is decided.
+    Nobody(Presence<'w>),
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
     /// The message is the host's.
@@ -106,32 +116,36 @@ impl Digesting {
         }
     }
 
-    /// The next piece of a digest, if it is the first one and those of other threads meet it: then `None`, and it is done. If not,
-    /// nothing is done, and as long as the answer lives others may count on this thread.
+    /// The next piece of a digest, if it is the first one and may meet those of other threads.
     pub(crate) fn meet<'w>(
         &mut self,
         wrapped: &'w Wrapped,
         algorithm: Algorithm,
         input: &[u8],
         fresh: bool,
-    ) -> Option<Presence<'w>> {
+    ) -> Met<'w> {
         if self.phase == Phase::Begun
             && fresh
             && let Some(framework) = wrapped.opened()
-            && framework.may_meet(algorithm, input.len())
+            && let Some(alone) = framework.may_meet(algorithm, input.len())
             && let Some(session) = framework.digest(algorithm)
         {
-            match session.begin(input) {
-                Beginning::Alone(presence) => return Some(presence),
-                Beginning::Together(stream) => {
+            return match (session.begin(input), alone) {
+                (Beginning::Alone(presence), Side::Device) => Met::Nobody(presence),
+                (Beginning::Alone(presence), Side::Host) => {
+                    self.phase = Phase::Host;
+                    wrapped.count(Operation::Digest, Side::Host, input.len());
+                    Met::Host(presence)
+                }
+                (Beginning::Together(stream), _) => {
                     (self.work, self.phase) = (Work::Stream(Box::new(stream)), Phase::Ours);
                     self.engine.belong_to(framework);
                     wrapped.count(Operation::Digest, Side::Device, input.len());
-                    return None;
+                    Met::Others
                 }
-            }
+            };
         }
-        Some(Presence::default())
+        Met::Nobody(Presence::default())
     }
 
     /// The next piece. `fresh`: none went by before.

@@ -84,12 +84,12 @@ impl Framework {
         if may_meet && session.gathers(operation, bytes) { State::Company } else { State::Host }
     }
 
-    /// Whether the first piece of a digest, of so many bytes, may meet others.
-    pub(crate) fn may_meet(&self, algorithm: Algorithm, bytes: usize) -> bool {
+    /// Whose the first piece of a digest is, of so many bytes, when it meets nobody; `None` where it cannot meet others.
+    pub(crate) fn may_meet(&self, algorithm: Algorithm, bytes: usize) -> Option<Side> {
         match self.choice(algorithm, Operation::Digest).state(bytes) {
-            State::Company => true,
-            State::Device => self.has_lanes(),
-            State::Unasked | State::Host => false,
+            State::Company => Some(Side::Host),
+            State::Device if self.has_lanes() => Some(Side::Device),
+            State::Device | State::Unasked | State::Host => None,
         }
     }
 

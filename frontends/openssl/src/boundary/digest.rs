@@ -16,7 +16,7 @@ use super::{guard, guard_with_room};
 use crate::abi::fns::*;
 use crate::abi::{Dispatch, Param};
 use crate::choice::Sizes;
-use crate::digest::Digesting;
+use crate::digest::{Digesting, Met};
 use crate::framework::Done;
 use crate::table::DIGESTS;
 
@@ -233,19 +233,24 @@ unsafe fn ours(context: *mut c_void, input: *const u8, length: usize) -> c_int {
             return 0;
         }
         let Some(algorithm) = wrapped.algorithm() else { return 0 };
-        let Some(_presence) = this.state.message.meet(wrapped, algorithm, slice, this.state.fresh) else {
-            this.settle(wrapped);
-            return 1;
-        };
-        let params = || SessionParams::new(algorithm, &[]);
-        let result = match this.state.message.update(wrapped, algorithm, params, slice, this.state.fresh) {
-            Done::Good => 1,
-            Done::Bad => 0,
-            Done::Host => {
-                // SAFETY: the host, with what the call brought.
-                let result = functions.update.map_or(0, |update| unsafe { update(this.host.context(), input, length) });
-                this.state.fresh &= length == 0;
-                result
+        // SAFETY: the host, with what the call brought.
+        let host = |context| functions.update.map_or(0, |update| unsafe { update(context, input, length) });
+        let result = match this.state.message.meet(wrapped, algorithm, slice, this.state.fresh) {
+            Met::Others => 1,
+            Met::Host(_presence) => {
+                this.state.fresh = false;
+                host(this.host.context())
+            }
+            Met::Nobody(_presence) => {
+                let params = || SessionParams::new(algorithm, &[]);
+                match this.state.message.update(wrapped, algorithm, params, slice, this.state.fresh) {
+                    Done::Good => 1,
+                    Done::Bad => 0,
+                    Done::Host => {
+                        this.state.fresh &= length == 0;
+                        host(this.host.context())
+                    }
+                }
             }
         };
         this.settle(wrapped);

@@ -176,7 +176,7 @@ impl Wrapped {
 
     /// The requests that may meet those of other jobs.
     pub(crate) fn meet(&self) -> Sizes {
-        if self.provider().settings.policy_named { Sizes::ALL } else { Sizes::COMPANY }
+        if self.provider().settings.policy_named { Sizes::ALL } else { Sizes::JOBS }
     }
 
     /// The requests that may be led elsewhere, as long as nothing else is known.
