@@ -38,6 +38,8 @@ enum Phase {
     Begun,
     /// The message is a device's.
     Ours,
+    /// The host has ended the message.
+    Ended,
 }
 
 /// A message that is a device's.
@@ -67,7 +69,19 @@ impl Digesting {
         self.phase == Phase::Begun
     }
 
+    /// The host, which has all of the message, has ended it.
+    #[inline(always)]
+    pub(crate) fn end(&mut self) {
+        self.phase = Phase::Ended;
+    }
+
+    #[inline(always)]
+    pub(crate) fn has_ended(&self) -> bool {
+        self.phase == Phase::Ended
+    }
+
     /// No device has had anything to do with this one or the one before.
+    #[inline(always)]
     pub(crate) fn is_on_no_device(&self) -> bool {
         self.is_hosts() && matches!(self.work, Work::None) && self.engine.is_new()
     }
@@ -103,10 +117,11 @@ impl Digesting {
     }
 
     /// Pieces of other numbers of bytes can go straight to the host; after a first one of those, all others, too.
+    #[inline(always)]
     pub(crate) fn elsewhere(&self, wrapped: &Wrapped, algorithm: Option<Algorithm>) -> Sizes {
         match self.phase {
             _ if wrapped.watches() => Sizes::ALL,
-            Phase::Host => Sizes::NONE,
+            Phase::Host | Phase::Ended => Sizes::NONE,
             Phase::Ours => Sizes::ALL,
             Phase::Begun => {
                 let known = wrapped.opened().zip(algorithm);

@@ -103,33 +103,41 @@ impl DigestCtx {
         self.state.elsewhere = self.state.message.elsewhere(wrapped, wrapped.algorithm());
     }
 
-    /// Forgets its message, for another one. Whether it did.
+    /// Forgets its message, and stands before another one. Whether it did, so that nothing is left of it.
     fn forget(&mut self, functions: &DigestFns, wrapped: &Wrapped) -> bool {
-        let message = &mut self.state.message;
+        let Pieces { elsewhere, fresh, message } = &mut self.state;
         if !message.is_on_no_device() {
             return false;
         }
-        if !initialisation_overwrites(wrapped) {
-            message.leave();
-            self.host.let_go();
-        } else if !(self.state.fresh && message.has_begun()) {
-            // SAFETY: the host, with its own context.
-            if functions.init.is_none_or(|init| unsafe { init(self.host.context(), ptr::null()) } != 1) {
+        // SAFETY: the host, with its own context.
+        let init = || functions.init.is_some_and(|init| unsafe { init(self.host.context(), ptr::null()) == 1 });
+        let overwrite = || {
+            let block = wrapped.algorithm().map_or(0, |algorithm| algorithm.info().block);
+            let zeros = ZEROS.get(..block.saturating_sub(1)).unwrap_or_default();
+            // SAFETY: the host, with its own context and a slice to read.
+            let update = |update: Update| unsafe { update(self.host.context(), zeros.as_ptr(), zeros.len()) == 1 };
+            !zeros.is_empty() && init() && functions.update.is_some_and(update)
+        };
+        let stands = *fresh && message.has_begun();
+        if !stands {
+            if !(initialisation_overwrites(wrapped) || message.has_ended() && overwrite()) || !init() {
                 return false;
             }
             message.begin();
         }
-        self.state.fresh = true;
-        self.state.elsewhere = unasked(wrapped);
+        (*fresh, *elsewhere) = (true, unasked(wrapped));
         true
     }
 }
 
-/// Whether the host's initialisation leaves nothing of the message before, so that a context need not be cleared and freed for that: theirs
-/// sets all of it to zero first. (SHA512_Init and SHA-3's leave the last block where it is.)
+/// All of a block but its last byte, which is no message's once that has ended: padding or length. The largest is SHA3-224's.
+static ZEROS: [u8; 143] = [0; 143];
+
+/// Whether the host's initialisation leaves nothing of the message before: theirs sets all of the context to zero first. That of the others
+/// leaves the last block where it is, until it is overwritten by a message.
 fn initialisation_overwrites(wrapped: &Wrapped) -> bool {
     use Algorithm::{Md5, Ripemd160, Sha1, Sha224, Sha256};
-    matches!(wrapped.algorithm(), Some(Md5 | Sha1 | Sha224 | Sha256 | Ripemd160))
+    matches!(wrapped.algorithm(), Some(Md5 | Ripemd160 | Sha1 | Sha224 | Sha256))
 }
 
 /// Nothing is asked before the initialisation, which follows.
@@ -157,11 +165,7 @@ unsafe extern "C" fn newctx<const PLACE: usize>(provider: *mut c_void) -> *mut c
         if let Some((wrapped, functions)) = functions::<DigestFns>(provider, PLACE)
             && let Some(idle) = functions.idle.take()
         {
-            let host = &DigestCtx::of(idle.as_ptr()).0.host;
-            if host.is_away() {
-                host.renew(begin);
-            }
-            if host.is_of(wrapped.default_ctx()) {
+            if DigestCtx::of(idle.as_ptr()).0.host.is_of(wrapped.default_ctx()) {
                 return idle.as_ptr();
             }
             freectx::<DigestFns>(idle.as_ptr());
@@ -171,17 +175,16 @@ unsafe extern "C" fn newctx<const PLACE: usize>(provider: *mut c_void) -> *mut c
 }
 
 unsafe extern "C" fn keepctx(context: *mut c_void) {
-    guard((), || {
-        if context.is_null() {
-            return;
-        }
-        // SAFETY: the call.
-        let (this, functions, wrapped) = unsafe { DigestCtx::of(context) };
+    if context.is_null() {
+        return;
+    }
+    // SAFETY: the call. Where there is no guard, nothing can panic.
+    unsafe {
+        let (this, functions, wrapped) = DigestCtx::of(context);
         if !(functions.idle.has_room() && this.forget(functions, wrapped) && functions.idle.keep(context)) {
-            // SAFETY: the call.
-            unsafe { freectx::<DigestFns>(context) };
+            freectx::<DigestFns>(context);
         }
-    });
+    }
 }
 
 unsafe extern "C" fn copyctx(to: *mut c_void, from: *mut c_void) {
@@ -197,23 +200,31 @@ unsafe extern "C" fn copyctx(to: *mut c_void, from: *mut c_void) {
 }
 
 unsafe extern "C" fn init(context: *mut c_void, params: *const Param) -> c_int {
-    guard(0, || {
-        // SAFETY: the call.
-        let (this, functions, wrapped) = unsafe { DigestCtx::of(context) };
-        // SAFETY: the call.
-        let done = this.state.fresh && this.state.message.has_begun() && unsafe { is_empty(params) };
-        // SAFETY: the host, with what the call brought.
-        let result =
-            if done { 1 } else { functions.init.map_or(0, |init| unsafe { init(this.host.context(), params) }) };
-        if result == 1 {
-            this.state.fresh = true;
-            this.state.message.begin();
-        } else {
-            this.state.message.leave();
-        }
-        this.settle(wrapped);
-        result
-    })
+    // SAFETY: the call. Nothing can panic but what a device has had a part in.
+    unsafe {
+        let plain = (*context.cast::<DigestCtx>()).state.message.is_on_no_device();
+        if plain { initialise(context, params) } else { guard(0, || initialise(context, params)) }
+    }
+}
+
+/// # Safety
+///
+/// The call.
+unsafe fn initialise(context: *mut c_void, params: *const Param) -> c_int {
+    // SAFETY: the call.
+    let (this, functions, wrapped) = unsafe { DigestCtx::of(context) };
+    // SAFETY: the call.
+    let done = this.state.fresh && this.state.message.has_begun() && unsafe { is_empty(params) };
+    // SAFETY: the host, with what the call brought.
+    let result = if done { 1 } else { functions.init.map_or(0, |init| unsafe { init(this.host.context(), params) }) };
+    if result == 1 {
+        this.state.fresh = true;
+        this.state.message.begin();
+    } else {
+        this.state.message.leave();
+    }
+    this.settle(wrapped);
+    result
 }
 
 unsafe extern "C" fn update(context: *mut c_void, input: *const u8, length: usize) -> c_int {
@@ -268,7 +279,11 @@ unsafe extern "C" fn finish(context: *mut c_void, output: *mut u8, written: *mut
         {
             // Nothing follows.
             (*this).state.fresh = false;
-            return finish((*this).host.context(), output, written, room);
+            let result = finish((*this).host.context(), output, written, room);
+            if result == 1 {
+                (*this).state.message.end();
+            }
+            return result;
         }
     }
     guard_with_room(0, || {

@@ -98,9 +98,9 @@ impl<F: Contexts> Host<F> {
         self.context().is_null()
     }
 
-    /// Whether the host's context is there, and was made with `theirs`.
+    /// Whether it was made with `theirs`.
     pub(super) fn is_of(&self, theirs: *mut c_void) -> bool {
-        !self.is_away() && self.theirs == theirs
+        self.theirs == theirs
     }
 
     /// The host's context is not needed for a while.

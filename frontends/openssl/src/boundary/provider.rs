@@ -98,6 +98,10 @@ pub(crate) struct Wrapped {
     row: &'static Row,
     pub(super) functions: Functions,
     dispatch: Vec<Dispatch>,
+    /// Each call is looked at.
+    watched: bool,
+    /// Of the row's own algorithm, what may be led elsewhere as long as nothing else is known.
+    asked: Sizes,
 }
 
 /// The default provider's functions of one algorithm.
@@ -181,13 +185,13 @@ impl Wrapped {
 
     /// The requests that may be led elsewhere, as long as nothing else is known.
     pub(crate) fn asked(&self, algorithm: Option<Algorithm>) -> Sizes {
-        self.provider().settings.asked(algorithm)
+        if algorithm == self.row.algorithm { self.asked } else { self.provider().settings.asked(algorithm) }
     }
 
     /// Whether each call must be looked at: it is counted, or made to fail.
+    #[inline(always)]
     pub(crate) fn watches(&self) -> bool {
-        let provider = self.provider();
-        provider.settings.force_fail || provider.report.is_some()
+        self.watched
     }
 
     /// Whether requests may be led elsewhere: they may not where only the keys are served, for something else that is done with
@@ -417,7 +421,9 @@ impl Provider {
             abi::OSSL_OP_KEYEXCH => (Functions::Exchange(ExchangeFns::new(table)), exchange::dispatch(table, place)),
             _ => (Functions::Signature(SignatureFns::new(table)), signature::dispatch(table, place)),
         };
-        Box::new(Wrapped { provider: self, row, functions, dispatch })
+        let watched = self.settings.force_fail || self.report.is_some();
+        let asked = self.settings.asked(row.algorithm);
+        Box::new(Wrapped { provider: self, row, functions, dispatch, watched, asked })
     }
 }
 
