@@ -169,16 +169,17 @@ impl Ccm {
 
     /// The host has taken these parameters.
     pub(crate) fn told(&mut self, host: &Host, told: Answers<'_>) {
-        if let Some(tag) = told.octets(c"tag") {
+        let ([tag, nonce, fixed, header], _) = told.of([c"tag", c"ivlen", c"tlsivfixed", c"tlsaad"]);
+        if let Some(tag) = tag.octets() {
             self.expect(tag);
         }
-        if told.has(c"ivlen") {
-            self.nonce = told.number(c"ivlen");
+        if nonce.is_there() {
+            self.nonce = nonce.number();
         }
-        if told.has(c"ivlen") || told.has(c"tlsivfixed") {
+        if nonce.is_there() || fixed.is_there() {
             self.interrupted();
         }
-        if let Some(header) = told.octets(c"tlsaad") {
+        if let Some(header) = header.octets() {
             self.records = true;
             self.header = host.number(c"taglen").and_then(|tag| self.shortened(header.try_into().ok()?, tag));
         }

@@ -83,19 +83,7 @@ impl<'c> Answers<'c> {
 
     /// A number of any size, if it fits.
     pub(crate) fn number(self, key: &CStr) -> Option<usize> {
-        let param = self.find(key)?;
-        let kind = param.data_type.cast_signed();
-        if !(kind == abi::OSSL_PARAM_UNSIGNED_INTEGER || kind == abi::OSSL_PARAM_INTEGER) || param.data.is_null() {
-            return None;
-        }
-        // SAFETY: the call: the data of a number has the size that is said; it need not be aligned.
-        unsafe {
-            match param.data_size {
-                4 => usize::try_from(param.data.cast::<u32>().read_unaligned()).ok(),
-                8 => usize::try_from(param.data.cast::<u64>().read_unaligned()).ok(),
-                _ => None,
-            }
-        }
+        Answer(self.find(key)).number()
     }
 }
 
@@ -115,6 +103,22 @@ impl<'c> Answer<'c> {
         self.bytes(abi::OSSL_PARAM_UTF8_STRING)?.split(|byte| *byte == 0).next()
     }
 
+    /// A number of any size, if it fits.
+    pub(crate) fn number(self) -> Option<usize> {
+        let param = self.0?;
+        let kind = param.data_type.cast_signed();
+        if !(kind == abi::OSSL_PARAM_UNSIGNED_INTEGER || kind == abi::OSSL_PARAM_INTEGER) || param.data.is_null() {
+            return None;
+        }
+        // SAFETY: the call: the data of a number has the size that is said; it need not be aligned.
+        unsafe {
+            match param.data_size {
+                4 => usize::try_from(param.data.cast::<u32>().read_unaligned()).ok(),
+                8 => usize::try_from(param.data.cast::<u64>().read_unaligned()).ok(),
+                _ => None,
+            }
+        }
+    }
     fn bytes(self, kind: i32) -> Option<&'c [u8]> {
         let param = self.0?;
         let good = param.data_type == kind.cast_unsigned()
