@@ -166,7 +166,7 @@ fn libcryptos_of_two_releases_in_one_process_do_not_mix() {
 /// States of digests can be written down since 4.0, those of messages that a device has not.
 #[test]
 #[ignore = "long: make test-clients"]
-fn states_of_digests_are_those_of_the_default_provider() {
+fn either_provider_goes_on_with_the_states_of_the_others_digests() {
     let lab = Lab::new("serialised");
     for shared in [true, false] {
         let program = lab.compile_with("tests/serialised.c", &lab::libcrypto(&lab::openssl("4.0"), shared));

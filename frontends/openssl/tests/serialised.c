@@ -3,7 +3,7 @@
 //
 //     serialised CONFIGURATION
 //
-// Prints "the same" if states and digests are those of the default provider, and how many states of ours could be written down.
+// Prints "the same" if either provider goes on with the other's states, and how many states of ours could be written down.
 
 #include <openssl/evp.h>
 #include <stdio.h>
@@ -60,8 +60,9 @@ int main(int count, char **words)
                 MUST(memcmp(out, expected, EVP_MD_get_size(providers[from])) == 0);
             }
             MUST(lengths[1] != 0);
+            // Bytes of the last block that the message has not reached yet are anybody's.
             if (lengths[0] != 0)
-                MUST(lengths[0] == lengths[1] && memcmp(states[0], states[1], lengths[0]) == 0);
+                MUST(lengths[0] == lengths[1]);
             written += lengths[0] != 0;
             for (int from = 0; from < 2; from++)
                 for (int to = 0; to < 2 && lengths[from] != 0; to++) {
