@@ -69,8 +69,8 @@ pub struct Options {
     pub seed: u64,
     /// How much of the random cross-checks.
     pub random: Random,
-    /// Of the sizes of batches from 1 to 100, and of the places where messages are cut, every so manieth: 1 for all.
-    /// More is for a device that is given one request of a batch at a time, where each of them takes long.
+    /// Of the sizes of batches from 1 to 100, of the places where messages are cut, and of the rounds of threads, every so
+    /// manieth: 1 for all.
     pub step: usize,
 }
 
@@ -88,6 +88,12 @@ impl Options {
     /// All of the suite, with this device to compare with.
     pub fn beside(reference: &str) -> Self {
         Self { reference: Some(reference.to_owned()), ..Self::default() }
+    }
+
+    /// All vectors and forgeries, and less of what repeats itself: for a device that core gives one request of a batch at a time,
+    /// where each of them takes long.
+    pub fn sampled(reference: &str) -> Self {
+        Self { random: Random::Rounds(5), step: 19, ..Self::beside(reference) }
     }
 }
 

@@ -22,7 +22,7 @@ pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
                 let one_thread = || -> Result<(), Trouble> {
                     let laid: Vec<(&Case, Placement)> =
                         cases.iter().map(|(case, _)| (case, Placement::SEPARATE)).collect();
-                    for _ in 0..8 {
+                    for _ in (0..8).step_by(suite.step) {
                         let batch = run_batch(&session, &laid)?;
                         let first: &(Case, Answer) = &cases[0];
                         let single = (run(&session, &first.0, Placement::SEPARATE), first);

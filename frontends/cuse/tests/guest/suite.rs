@@ -56,7 +56,6 @@ fn conforms(device: &str, driver: &str, declaration: &str, algorithms: &[Algorit
     assert!(description.contains(driver), "{description}");
     let file = format!("../../conformance/declared/devcrypto-{declaration}.txt");
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
-    // Core gives this device one request of a batch at a time, and an emulated kernel is slow.
-    let options = Options { algorithms: algorithms.to_vec(), step: 9, ..Options::beside("software") };
+    let options = Options { algorithms: algorithms.to_vec(), ..Options::sampled("software") };
     gantry_conformance::assert_conforms(&gantry, device, &options, file);
 }
