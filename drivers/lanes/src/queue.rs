@@ -1,9 +1,11 @@
 //! A thread's way into the lanes.
 
-use gantry::driver::{Batch, Completions, DeviceQueue, Job};
-use gantry::{Fault, Outcome};
+use std::any::Any;
 
-use crate::session::LanesSession;
+use gantry::Outcome;
+use gantry::driver::{Batch, Completions, DeviceQueue, Job};
+
+use crate::session::{Faults, LanesSession};
 
 /// Runs every batch to its end in `submit`, on the calling thread.
 #[derive(Default)]
@@ -11,7 +13,7 @@ pub(crate) struct LanesQueue {
     /// The jobs of the batch at hand; empty between batches, and kept for its memory.
     jobs: Vec<Job>,
     /// Those among them that no lane took, by their place; always empty unless something is wrong.
-    faults: Vec<(usize, Fault)>,
+    faults: Faults,
 }
 
 impl DeviceQueue for LanesQueue {
@@ -27,13 +29,14 @@ impl DeviceQueue for LanesQueue {
         }
         // SAFETY: the vector was empty, and its first `taken` places have just been written.
         unsafe { self.jobs.set_len(taken) };
+        let Some((first, others)) = self.jobs.split_first_mut() else { return };
+        let (session, operands) = first.parts();
         // Any session of the batch knows the kernels for all of them: they are of one algorithm.
-        let session = self.jobs.first().and_then(|job| job.session_as::<LanesSession>().cloned());
-        let Some(session) = session else {
+        match (session as &dyn Any).downcast_ref::<LanesSession>() {
+            Some(session) => session.run_batch(operands, others, &mut self.faults),
             // A job that is dropped is reported as lost.
-            return self.jobs.clear();
-        };
-        session.run_batch(&mut self.jobs, &mut self.faults);
+            None => return self.jobs.clear(),
+        }
         if self.faults.is_empty() {
             for job in self.jobs.drain(..) {
                 batch.complete(job, Ok(Outcome::Done));

@@ -75,9 +75,11 @@ pub(crate) fn lanes_of(level: Level, algorithm: Algorithm) -> Option<(usize, usi
     })
 }
 
+/// The places in a batch of what could not run, with the reasons.
+pub(crate) type Faults = Vec<(usize, Fault)>;
+
 /// A session on the device.
-#[derive(Clone)]
-pub(crate) struct LanesSession(Arc<dyn Work>);
+pub(crate) struct LanesSession(Box<dyn Work>);
 
 impl LanesSession {
     pub(crate) fn open(level: Level, params: &SessionParams) -> Result<Self, Unsupported> {
@@ -93,23 +95,23 @@ impl LanesSession {
         let aes = || Aes::of(level).ok_or_else(|| Unsupported::because("no AES instructions"));
         let length = || Unsupported::because("a key of no length that AES has");
         Ok(LanesSession(match family {
-            Family::Md5 => HashWork::<Md5>::shared(level, &md5::INITIAL, 16, hmac),
-            Family::Sha1 => HashWork::<Sha1>::shared(level, &sha1::INITIAL, 20, hmac),
-            Family::Sha256(initial, digest) => HashWork::<Sha256>::shared(level, initial, digest, hmac),
-            Family::Sha512(initial, digest) => HashWork::<Sha512>::shared(level, initial, digest, hmac),
-            Family::Cbc => Arc::new(CbcWork(Arc::new(CbcKey::new(aes()?, key).ok_or_else(length)?))),
-            Family::Cmac => Arc::new(CmacWork(Arc::new(CmacKey::new(aes()?, key).ok_or_else(length)?))),
+            Family::Md5 => HashWork::<Md5>::boxed(level, &md5::INITIAL, 16, hmac),
+            Family::Sha1 => HashWork::<Sha1>::boxed(level, &sha1::INITIAL, 20, hmac),
+            Family::Sha256(initial, digest) => HashWork::<Sha256>::boxed(level, initial, digest, hmac),
+            Family::Sha512(initial, digest) => HashWork::<Sha512>::boxed(level, initial, digest, hmac),
+            Family::Cbc => Box::new(CbcWork(Arc::new(CbcKey::new(aes()?, key).ok_or_else(length)?))),
+            Family::Cmac => Box::new(CmacWork(Arc::new(CmacKey::new(aes()?, key).ok_or_else(length)?))),
             Family::Xts => {
                 let key = XtsKey::new(aes()?, key, |operation| params.allows(operation));
-                Arc::new(XtsWork(key.ok_or_else(length)?))
+                Box::new(XtsWork(key.ok_or_else(length)?))
             }
         }))
     }
 
-    /// Runs all jobs side by side: they are of sessions with the algorithm and the operation of this one. The places of those
-    /// that could not run, with the reasons, go into `faults`.
-    pub(crate) fn run_batch(&self, jobs: &mut [Job], faults: &mut Vec<(usize, Fault)>) {
-        self.0.batch(jobs, faults);
+    /// Runs a job of this session, of which `first` is what to do, side by side with others: they are of sessions with its algorithm,
+    /// and of its operation. The places of those that could not run, with the reasons, go into `faults`; the first job has place 0.
+    pub(crate) fn run_batch<'a>(&'a self, first: Operands<'a>, others: &'a mut [Job], faults: &'a mut Faults) {
+        self.0.batch(first, others, faults);
     }
 }
 
@@ -131,7 +133,7 @@ impl DeviceSession for LanesSession {
 trait Work: Send + Sync + Any {
     fn one(&self, operands: Operands<'_>) -> Result<Outcome, Fault>;
 
-    fn batch(&self, jobs: &mut [Job], faults: &mut Vec<(usize, Fault)>);
+    fn batch<'a>(&'a self, first: Operands<'a>, others: &'a mut [Job], faults: &'a mut Faults);
 
     fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {
         Err(Unsupported::because("ciphers have no digest streams"))
@@ -145,18 +147,23 @@ trait Work: Send + Sync + Any {
 /// Turns jobs of the framework into jobs for lanes, each with the work of its own session. Nothing can go wrong in a lane:
 /// there are only the faults of `convert`.
 struct Converted<'a, W, A, F> {
-    jobs: core::iter::Enumerate<core::slice::IterMut<'a, Job>>,
-    faults: &'a mut Vec<(usize, Fault)>,
+    lead: &'a W,
+    /// What to do for the job of `lead`, until that is asked for.
+    first: Option<Operands<'a>>,
+    others: core::iter::Enumerate<core::slice::IterMut<'a, Job>>,
+    faults: &'a mut Faults,
     /// The session of the job before, which is mostly that of the next one.
     last: Option<(&'a dyn DeviceSession, &'a W)>,
     admit: A,
     convert: F,
 }
 
-/// `admit` looks at each session, where it is not that of the job before.
+/// `admit` looks at each session but that of `lead`, where it is not that of the job before.
 fn converted<'a, W, T, A, F>(
-    jobs: &'a mut [Job],
-    faults: &'a mut Vec<(usize, Fault)>,
+    lead: &'a W,
+    first: Operands<'a>,
+    others: &'a mut [Job],
+    faults: &'a mut Faults,
     admit: A,
     convert: F,
 ) -> Converted<'a, W, A, F>
@@ -164,7 +171,7 @@ where
     A: Fn(&W) -> Result<(), Fault>,
     F: FnMut(&'a W, Operands<'a>) -> Result<T, Fault>,
 {
-    Converted { jobs: jobs.iter_mut().enumerate(), faults, last: None, admit, convert }
+    Converted { lead, first: Some(first), others: others.iter_mut().enumerate(), faults, last: None, admit, convert }
 }
 
 impl<'a, W, T, A, F> Iterator for Converted<'a, W, A, F>
@@ -178,8 +185,14 @@ where
     // Inlined, because a job that goes through memory is waited for.
     #[inline(always)]
     fn next(&mut self) -> Option<T> {
+        if let Some(first) = self.first.take() {
+            match (self.convert)(self.lead, first) {
+                Ok(job) => return Some(job),
+                Err(fault) => self.faults.push((0, fault)),
+            }
+        }
         loop {
-            let (place, job) = self.jobs.next()?;
+            let (place, job) = self.others.next()?;
             let (session, operands) = job.parts();
             let work = match self.last {
                 Some((last, work)) if core::ptr::addr_eq(last, session) => Ok(work),
@@ -191,7 +204,7 @@ where
             };
             match work.and_then(|work| (self.convert)(work, operands)) {
                 Ok(job) => return Some(job),
-                Err(fault) => self.faults.push((place, fault)),
+                Err(fault) => self.faults.push((place + 1, fault)),
             }
         }
     }
@@ -223,13 +236,13 @@ struct HashWork<H: Hash> {
 }
 
 impl<H: Hash> HashWork<H> {
-    fn shared(level: Level, initial: &[H::Word; 8], digest: usize, hmac: Option<&[u8]>) -> Arc<dyn Work> {
+    fn boxed(level: Level, initial: &[H::Word; 8], digest: usize, hmac: Option<&[u8]>) -> Box<dyn Work> {
         let kernels = H::kernels(level);
         let (start, operation) = match hmac {
             Some(key) => (Start::hmac(kernels, *initial, digest, key), Operation::Mac),
             None => (Start::digest(*initial, digest), Operation::Digest),
         };
-        Arc::new(HashWork { kernels, start: Arc::new(start), operation })
+        Box::new(HashWork { kernels, start: Arc::new(start), operation })
     }
 
     #[inline(always)]
@@ -255,8 +268,8 @@ impl<H: Hash> Work for HashWork<H> {
         Ok(Outcome::Done)
     }
 
-    fn batch(&self, jobs: &mut [Job], faults: &mut Vec<(usize, Fault)>) {
-        hash::run(self.kernels, converted(jobs, faults, |_| Ok(()), Self::job));
+    fn batch<'a>(&'a self, first: Operands<'a>, others: &'a mut [Job], faults: &'a mut Faults) {
+        hash::run(self.kernels, converted(self, first, others, faults, |_| Ok(()), Self::job));
     }
 
     fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {
@@ -323,9 +336,9 @@ impl Work for CmacWork {
         Ok(Outcome::Done)
     }
 
-    fn batch(&self, jobs: &mut [Job], faults: &mut Vec<(usize, Fault)>) {
+    fn batch<'a>(&'a self, first: Operands<'a>, others: &'a mut [Job], faults: &'a mut Faults) {
         let admit = |work: &Self| of_one_length(self.0.runs_with(&work.0));
-        self.0.run(converted(jobs, faults, admit, Self::job));
+        self.0.run(converted(self, first, others, faults, admit, Self::job));
     }
 
     fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {
@@ -389,9 +402,9 @@ impl Work for CbcWork {
         Ok(Outcome::Done)
     }
 
-    fn batch(&self, jobs: &mut [Job], faults: &mut Vec<(usize, Fault)>) {
+    fn batch<'a>(&'a self, first: Operands<'a>, others: &'a mut [Job], faults: &'a mut Faults) {
         let admit = |work: &Self| of_one_length(self.0.runs_with(&work.0));
-        self.0.run(converted(jobs, faults, admit, Self::job));
+        self.0.run(converted(self, first, others, faults, admit, Self::job));
     }
 
     fn cipher_stream(&self, operation: Operation, iv: &[u8]) -> Result<Box<dyn CipherStream>, Unsupported> {
@@ -443,15 +456,13 @@ impl Work for XtsWork {
         Ok(Outcome::Done)
     }
 
-    fn batch(&self, jobs: &mut [Job], faults: &mut Vec<(usize, Fault)>) {
-        let Some(Operands::Cipher { operation: of_all, .. }) = jobs.first_mut().map(Job::operands) else {
-            return faults.extend((0..jobs.len()).map(|place| (place, wrong_operation())));
-        };
+    fn batch<'a>(&'a self, first: Operands<'a>, others: &'a mut [Job], faults: &'a mut Faults) {
+        let decrypt = matches!(first, Operands::Cipher { operation: Operation::Decrypt, .. });
         let admit = |work: &Self| of_one_length(self.0.runs_with(&work.0));
-        let units = converted(jobs, faults, admit, |work: &Self, operands| {
+        let units = converted(self, first, others, faults, admit, |work: &Self, operands| {
             let (operation, unit) = work.unit(operands)?;
-            if operation == of_all { Ok(unit) } else { Err(wrong_operation()) }
+            if (operation == Operation::Decrypt) == decrypt { Ok(unit) } else { Err(wrong_operation()) }
         });
-        self.0.run(of_all == Operation::Decrypt, units);
+        self.0.run(decrypt, units);
     }
 }
