@@ -131,18 +131,16 @@ fn with(text: &str, path: &Path, module: &Path) -> Result<String, String> {
     let conf = Conf::of(text, path);
     let kept = Kept { keys, ..Kept::of(&conf, path)? };
     let mut new = String::new();
-    if conf.begin().is_none() {
+    let begin = conf.begin().map(|line| line.number);
+    if begin.is_none() {
         let _ = writeln!(new, "{WAS}\nopenssl_conf = gantry_init");
     }
     for (at, line) in text.lines().enumerate() {
-        match conf.begin() {
-            Some(begin) if begin.number == at + 1 => {
-                let _ = writeln!(new, "{WAS}{line}\nopenssl_conf = gantry_init");
-            }
-            _ => {
-                let _ = writeln!(new, "{line}");
-            }
-        }
+        let _ = if begin == Some(at + 1) {
+            writeln!(new, "{WAS}{line}\nopenssl_conf = gantry_init")
+        } else {
+            writeln!(new, "{line}")
+        };
     }
     new += &sections(module, &kept);
     Ok(new)

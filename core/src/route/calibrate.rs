@@ -99,8 +99,6 @@ pub(crate) struct Calibration {
     /// The probe whose turn it is, and turns that are left.
     at: usize,
     turns: usize,
-    /// Every device had its first turn, and nothing has been made of that yet.
-    news: bool,
     /// When it may go on.
     next: u64,
 }
@@ -126,12 +124,13 @@ pub(crate) fn go_on(gantry: &Gantry, algorithm: Algorithm, operation: Operation)
         Some(calibration) => calibration,
         None => current.insert(Calibration::new(gantry, algorithm, operation, false, TURNS.0)),
     };
+    let turns = calibration.turns;
     let mut complete = calibration.run(gantry, start.saturating_add(SLICE.min(left)));
     let took = clock.now().saturating_sub(start);
     calibration.next = start.saturating_add(took.saturating_mul(APART));
     complete |= shared.calibrating_ns.fetch_add(took, Relaxed) + took >= ALL;
     // What one turn found is kept, too: for programs that do not live to see the end of it.
-    let news = std::mem::take(&mut calibration.news) || complete;
+    let news = turns == TURNS.0 && calibration.turns < turns || complete;
     if news {
         calibration.believe(gantry);
     }
@@ -160,17 +159,14 @@ impl Calibration {
             .filter(|(_, device)| anew || unknown(device))
             .filter_map(|(place, _)| Probe::new(gantry, place, algorithm, operation))
             .collect();
-        Self { algorithm, operation, probes, at: 0, turns, news: false, next: 0 }
+        Self { algorithm, operation, probes, at: 0, turns, next: 0 }
     }
 
     /// Goes on until then, for one measurement at least. Whether all are made.
     fn run(&mut self, gantry: &Gantry, until: u64) -> bool {
         while self.turns > 0 && !self.probes.is_empty() {
             match self.probes.get_mut(self.at) {
-                None => {
-                    self.news |= self.turns == TURNS.0;
-                    (self.at, self.turns) = (0, self.turns - 1);
-                }
+                None => (self.at, self.turns) = (0, self.turns - 1),
                 Some(probe) => match probe.step(&gantry.devices()[probe.device], &**gantry.clock()) {
                     Ok(over) => self.at += usize::from(over),
                     Err(Unfit) => drop(self.probes.remove(self.at)),

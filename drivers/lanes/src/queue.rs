@@ -1,7 +1,5 @@
 //! A thread's way into the lanes.
 
-use std::any::Any;
-
 use gantry::Outcome;
 use gantry::driver::{Batch, Completions, DeviceQueue, Job};
 
@@ -32,7 +30,7 @@ impl DeviceQueue for LanesQueue {
         let Some((first, others)) = self.jobs.split_first_mut() else { return };
         let (session, operands) = first.parts();
         // Any session of the batch knows the kernels for all of them: they are of one algorithm.
-        match (session as &dyn Any).downcast_ref::<LanesSession>() {
+        match LanesSession::of(session) {
             Some(session) => session.run_batch(operands, others, &mut self.faults),
             // A job that is dropped is reported as lost.
             None => return self.jobs.clear(),

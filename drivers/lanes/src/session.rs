@@ -108,6 +108,11 @@ impl LanesSession {
         }))
     }
 
+    /// The session behind one that the framework has, if it is of this device.
+    pub(crate) fn of(session: &dyn DeviceSession) -> Option<&Self> {
+        (session as &dyn Any).downcast_ref()
+    }
+
     /// Runs a job of this session, of which `first` is what to do, side by side with others: they are of sessions with its algorithm,
     /// and of its operation. The places of those that could not run, with the reasons, go into `faults`; the first job has place 0.
     pub(crate) fn run_batch<'a>(&'a self, first: Operands<'a>, others: &'a mut [Job], faults: &'a mut Faults) {
@@ -213,8 +218,7 @@ where
 /// What is behind a session of this device.
 #[inline(never)]
 fn work_of<W: Work>(session: &dyn DeviceSession) -> Result<&W, Fault> {
-    let session: Option<&LanesSession> = (session as &dyn Any).downcast_ref();
-    let work = session.and_then(|session| (&*session.0 as &dyn Any).downcast_ref());
+    let work = LanesSession::of(session).and_then(|session| (&*session.0 as &dyn Any).downcast_ref());
     work.ok_or_else(|| Fault::failed("a session of another algorithm"))
 }
 

@@ -119,6 +119,7 @@ impl<'c> Answer<'c> {
             }
         }
     }
+
     fn bytes(self, kind: i32) -> Option<&'c [u8]> {
         let param = self.0?;
         let good = param.data_type == kind.cast_unsigned()
