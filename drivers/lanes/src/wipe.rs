@@ -1,4 +1,4 @@
-//! Leaves no key behind on the stack.
+//! Leaves no key behind on the stack, where it is prepared. (Where it is used no copy is made: `kernel::aes::keys`.)
 
 /// Bytes of the stack that preparing a key may use: the most is a long HMAC-SHA-512 key, which is hashed.
 const DEPTH: usize = 32 << 10;
@@ -28,15 +28,16 @@ fn overwrite() {
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
     use super::*;
-    use crate::cbc::{CbcKey, CmacKey};
+    use crate::cbc::{CbcJob, CbcKey, CmacJob, CmacKey};
     use crate::hash::Start;
-    use crate::kernel::aes::Aes;
+    use crate::kernel::aes::{Aes, every_aes};
     use crate::kernel::sha2::{self, Sha256, Sha512};
     use crate::kernel::{Hash, Kernels};
     use crate::level::every_level;
     use crate::random::Random;
     use crate::session::LanesSession;
     use crate::xts::XtsKey;
+    use gantry::driver::Buffers;
     use gantry::{Algorithm, SessionParams};
 
     /// What `work` left on the stack.
@@ -100,6 +101,73 @@ mod tests {
                 };
                 assert!(session.is_some());
                 assert!(!holds(&stack, &secrets), "{level:?}, {algorithm}, a key of {bytes} bytes");
+            }
+        }
+    }
+
+    /// What runs with a key: many messages side by side and single ones, with one key and with several.
+    #[test]
+    #[cfg_attr(debug_assertions, ignore = "about optimized code: scripts/test")]
+    fn what_runs_with_a_key_leaves_nothing_of_it_on_the_stack() {
+        fn check(secrets: &[Vec<u8>], name: &str, work: impl FnOnce()) {
+            assert!(!holds(&left_behind(work), secrets), "{name}");
+        }
+        let random = Random::new(0x7275_6e73);
+        let data: Vec<Vec<u8>> = (0..40).map(|i| random.bytes(16 * (1 + 5 * (i % 9)))).collect();
+        let iv = [7; 16];
+        for aes in every_aes() {
+            for bytes in [16, 24, 32] {
+                let of = |count: usize| (0..count).map(|_| random.bytes(bytes)).collect::<Vec<_>>();
+                for keys in [of(1), of(3)] {
+                    let cbc: Vec<CbcKey> = keys.iter().map(|key| CbcKey::new(aes, key).unwrap()).collect();
+                    let cmac: Vec<CmacKey> = keys.iter().map(|key| CmacKey::new(aes, key).unwrap()).collect();
+                    for count in [1, 2, 9, data.len()] {
+                        let name = format!("{aes:?}, keys of {bytes} bytes, {} of them, {count} messages", keys.len());
+                        let mut output = data.clone();
+                        let secrets: Vec<Vec<u8>> = cbc.iter().flat_map(CbcKey::secrets).collect();
+                        check(&secrets, &format!("CBC, {name}"), || {
+                            let jobs = cbc.iter().cycle().zip(&mut output[..count]);
+                            cbc[0].run(jobs.map(|(key, data)| CbcJob { key, iv, data: Buffers::InPlace(data) }));
+                        });
+                        let mut macs = vec![[0; 16]; count];
+                        let secrets: Vec<Vec<u8>> = cmac.iter().flat_map(CmacKey::secrets).collect();
+                        check(&secrets, &format!("CMAC, {name}"), || {
+                            let jobs = cmac.iter().cycle().zip(&data).zip(&mut macs);
+                            cmac[0].run(jobs.map(|((key, input), mac)| CmacJob {
+                                key,
+                                stream: None,
+                                input,
+                                output: Some(mac),
+                            }));
+                        });
+                    }
+                    let secrets: Vec<Vec<u8>> = cbc.iter().flat_map(CbcKey::secrets).collect();
+                    let mut output = data[8].clone();
+                    check(&secrets, "CBC, single", || {
+                        core::hint::black_box(CbcJob { key: &cbc[0], iv, data: Buffers::InPlace(&mut output) }.run());
+                    });
+                    let secrets: Vec<Vec<u8>> = cmac.iter().flat_map(CmacKey::secrets).collect();
+                    let mut mac = [0; 16];
+                    check(&secrets, "CMAC, single", || {
+                        CmacJob { key: &cmac[0], stream: None, input: &data[8], output: Some(&mut mac) }.run();
+                    });
+                }
+            }
+            for bytes in [32, 64] {
+                let keys: Vec<XtsKey> =
+                    (0..3).map(|_| XtsKey::new(aes, &random.bytes(bytes), |_| true).unwrap()).collect();
+                let secrets: Vec<Vec<u8>> = keys.iter().flat_map(XtsKey::secrets).collect();
+                for (of_them, count, decrypt) in [(1, 1, false), (1, 40, false), (3, 40, true), (1, 1, true)] {
+                    let mut output = data.clone();
+                    let name = format!("XTS, {aes:?}, keys of {bytes} bytes, {of_them} of them, {count} messages");
+                    check(&secrets, &name, || {
+                        let units = keys[..of_them].iter().cycle().zip(&mut output[..count]);
+                        keys[0].run(
+                            decrypt,
+                            units.map(|(key, data)| key.unit(decrypt, &iv, Buffers::InPlace(data)).unwrap()),
+                        );
+                    });
+                }
             }
         }
     }

@@ -3,6 +3,7 @@
 //! Only with AES instructions: a table would tell the cache about the key.
 
 pub(crate) mod chain;
+mod keys;
 mod register;
 pub(crate) mod xts;
 
@@ -77,7 +78,7 @@ impl Drop for RoundKeys {
 }
 
 /// Proof that this CPU has AES instructions; made only by [`Aes::of`].
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Aes(Level);
 
 impl Aes {

@@ -7,6 +7,7 @@ use core::marker::PhantomData;
 
 use gantry::driver::Buffers;
 
+use super::keys::{Keys, Shared};
 use super::register::*;
 use super::{Aes, BLOCK, RoundKeys};
 #[cfg(target_arch = "x86_64")]
@@ -93,37 +94,38 @@ impl Aes {
 
 /// [`units`] compiled for one set of CPU features.
 macro_rules! compiled {
-    ($name:ident, $features:literal, $register:ty, $count:literal) => {
+    ($name:ident, $features:literal, $register:ty, $count:literal, kept $kept:literal) => {
         /// # Safety
         /// That of [`Units`].
         #[target_feature(enable = $features)]
         unsafe fn $name<const ROUNDS: usize, const DECRYPT: bool>(data: &[Unit<'_>]) {
             // SAFETY: the features of the register are on here; the rest is the caller's promise.
-            unsafe { units::<$register, $count, ROUNDS, DECRYPT>(data) }
+            unsafe { units::<$register, Shared<$register, $kept>, $count, ROUNDS, DECRYPT>(data) }
         }
     };
 }
 
 #[cfg(target_arch = "x86_64")]
-compiled!(avx512, "avx512f,avx512bw,vaes,aes", Zmm, 4);
+compiled!(avx512, "avx512f,avx512bw,vaes,aes", Zmm, 4, kept 8);
 #[cfg(target_arch = "x86_64")]
-compiled!(avx2, "avx2,aes", Xmm, 8);
+compiled!(avx2, "avx2,aes", Xmm, 8, kept 0);
 #[cfg(target_arch = "x86_64")]
-compiled!(base, "aes", Xmm, 8);
+compiled!(base, "aes", Xmm, 8, kept 0);
 #[cfg(target_arch = "aarch64")]
-compiled!(base, "aes,neon", Block, 8);
+compiled!(base, "aes,neon", Block, 8, kept 0);
 
 /// The body of all [`Units`] functions, with so many registers in flight.
 ///
 /// # Safety
 /// The CPU has the instructions of `R`.
 #[inline(always)]
-unsafe fn units<R: Register, const REGISTERS: usize, const ROUNDS: usize, const DECRYPT: bool>(units: &[Unit<'_>]) {
+unsafe fn units<R: Register, K: Keys<R>, const REGISTERS: usize, const ROUNDS: usize, const DECRYPT: bool>(
+    units: &[Unit<'_>],
+) {
     // SAFETY: the caller promises the instructions.
     unsafe {
         let mut units = units.iter();
         let Some(mut unit) = units.next() else { return };
-        let mut keys = round_keys::<R>(unit.keys);
         let mut tweak = encrypted_tweak::<R::One, ROUNDS>(unit);
         loop {
             let next = units.next();
@@ -131,11 +133,8 @@ unsafe fn units<R: Register, const REGISTERS: usize, const ROUNDS: usize, const 
                 Some(next) => encrypted_tweak::<R::One, ROUNDS>(next),
                 None => tweak,
             };
-            whole::<R, REGISTERS, ROUNDS, DECRYPT>(unit, tweak, &keys);
+            whole::<R, K, REGISTERS, ROUNDS, DECRYPT>(unit, tweak);
             let Some(next) = next else { return };
-            if !core::ptr::eq(unit.keys, next.keys) {
-                keys = round_keys::<R>(next.keys);
-            }
             (unit, tweak) = (next, next_tweak);
         }
     }
@@ -150,20 +149,19 @@ unsafe fn encrypted_tweak<R: Register, const ROUNDS: usize>(unit: &Unit<'_>) -> 
     // SAFETY: the caller promises the instructions.
     unsafe {
         let mut x = [R::load(unit.tweak)];
-        rounds::<R, 1, ROUNDS, false>(&mut x, &[R::load(&[0; BLOCK])], &round_keys(unit.tweak_keys));
+        rounds::<R, Shared<R, 0>, 1, ROUNDS, false>(&mut x, &[R::load(&[0; BLOCK])], in_place::<R>(unit.tweak_keys));
         x[0]
     }
 }
 
-/// One unit. `tweak`: what its first block is masked with. `keys`: those of the unit.
+/// One unit. `tweak`: what its first block is masked with.
 ///
 /// # Safety
 /// The CPU has the instructions of `R`.
 #[inline(always)]
-unsafe fn whole<R: Register, const REGISTERS: usize, const ROUNDS: usize, const DECRYPT: bool>(
+unsafe fn whole<R: Register, K: Keys<R>, const REGISTERS: usize, const ROUNDS: usize, const DECRYPT: bool>(
     unit: &Unit<'_>,
     mut tweak: R::One,
-    keys: &[R; 15],
 ) {
     let part = unit.bytes % BLOCK;
     // A block that is not whole takes what it lacks from the one before.
@@ -174,27 +172,26 @@ unsafe fn whole<R: Register, const REGISTERS: usize, const ROUNDS: usize, const 
     unsafe {
         if blocks >= R::BLOCKS {
             let mut mask = R::ascending(tweak);
-            data.run::<R, REGISTERS, ROUNDS, DECRYPT>(&mut mask, keys);
-            data.run::<R, 1, ROUNDS, DECRYPT>(&mut mask, keys);
+            data.run::<R, K, REGISTERS, ROUNDS, DECRYPT>(&mut mask, unit.keys);
+            data.run::<R, Shared<R, 0>, 1, ROUNDS, DECRYPT>(&mut mask, unit.keys);
             tweak = mask.first();
         }
         if data.blocks == 0 && part == 0 {
             return;
         }
-        let keys = round_keys::<R::One>(unit.keys);
-        data.run::<R::One, 1, ROUNDS, DECRYPT>(&mut tweak, &keys);
+        data.run::<R::One, Shared<R::One, 0>, 1, ROUNDS, DECRYPT>(&mut tweak, unit.keys);
         if part > 0 {
             // The last whole block was encrypted last, so it is decrypted first.
             let masks = if DECRYPT { [tweak.next(), tweak] } else { [tweak, tweak.next()] };
             let mut stolen = [0; BLOCK];
             let mut x = [R::One::load(data.from)];
-            rounds::<R::One, 1, ROUNDS, DECRYPT>(&mut x, &[masks[0]], &keys);
+            rounds::<R::One, Shared<R::One, 0>, 1, ROUNDS, DECRYPT>(&mut x, &[masks[0]], in_place::<R::One>(unit.keys));
             x[0].store(&raw mut stolen);
             let mut last = stolen;
             data.from.add(1).cast::<u8>().copy_to_nonoverlapping(last.as_mut_ptr(), part);
             data.to.add(1).cast::<u8>().copy_from_nonoverlapping(stolen.as_ptr(), part);
             x = [R::One::load(&raw const last)];
-            rounds::<R::One, 1, ROUNDS, DECRYPT>(&mut x, &[masks[1]], &keys);
+            rounds::<R::One, Shared<R::One, 0>, 1, ROUNDS, DECRYPT>(&mut x, &[masks[1]], in_place::<R::One>(unit.keys));
             x[0].store(data.to);
         }
     }
@@ -213,10 +210,10 @@ impl Data {
     /// # Safety
     /// The CPU has the instructions of `R`; `from` is readable and `to` writable for the blocks, the same or apart.
     #[inline(always)]
-    unsafe fn run<R: Register, const N: usize, const ROUNDS: usize, const DECRYPT: bool>(
+    unsafe fn run<R: Register, K: Keys<R>, const N: usize, const ROUNDS: usize, const DECRYPT: bool>(
         &mut self,
         mask: &mut R,
-        keys: &[R; 15],
+        keys: &RoundKeys,
     ) {
         if self.blocks < N * R::BLOCKS {
             return;
@@ -225,6 +222,8 @@ impl Data {
         for r in 1..N {
             masks[r] = masks[r - 1].next();
         }
+        // SAFETY: the caller promises the instructions, and all fifteen keys are there, whatever their length.
+        let keys = unsafe { K::new(keys.as_blocks().as_ptr()) };
         while self.blocks >= N * R::BLOCKS {
             let following = R::following(masks);
             let mut x = masks;
@@ -233,7 +232,7 @@ impl Data {
                 for (r, x) in x.iter_mut().enumerate() {
                     *x = R::load(self.from.add(r * R::BLOCKS));
                 }
-                rounds::<R, N, ROUNDS, DECRYPT>(&mut x, &masks, keys);
+                rounds::<R, K, N, ROUNDS, DECRYPT>(&mut x, &masks, keys.afresh());
                 for (r, x) in x.iter().enumerate() {
                     x.store(self.to.add(r * R::BLOCKS));
                 }
@@ -247,42 +246,44 @@ impl Data {
     }
 }
 
-/// The round keys, in every block of a register. Read once, as in [`chain`](super::chain).
+/// Keys for a few blocks.
 ///
 /// # Safety
 /// The CPU has the instructions of `R`.
 #[inline(always)]
-unsafe fn round_keys<R: Register>(keys: &RoundKeys) -> [R; 15] {
-    let keys = keys.as_blocks();
-    // SAFETY: as above; all fifteen are there, whatever the length of the key. (A closure would not have the instructions.)
-    unsafe {
-        let mut registers = [R::broadcast(&raw const keys[0]); 15];
-        for (register, key) in registers.iter_mut().zip(keys) {
-            *register = R::broadcast(key);
-        }
-        registers
-    }
+unsafe fn in_place<R: Register>(keys: &RoundKeys) -> Shared<R, 0> {
+    // SAFETY: as above; all fifteen are there, whatever their length.
+    unsafe { Shared::new(keys.as_blocks().as_ptr()) }
 }
 
-/// AES of registers side by side, with the first `ROUNDS + 1` of `keys`; the masks are added before and after.
+/// AES of registers side by side; the masks are added before and after.
+///
+/// # Safety
+/// The CPU has the instructions of `R`, and the keys are there.
 #[inline(always)]
 #[allow(clippy::needless_range_loop, reason = "an index says it best: the same block of two arrays")]
-fn rounds<R: Register, const N: usize, const ROUNDS: usize, const DECRYPT: bool>(
+unsafe fn rounds<R: Register, K: Keys<R>, const N: usize, const ROUNDS: usize, const DECRYPT: bool>(
     x: &mut [R; N],
     masks: &[R; N],
-    keys: &[R; 15],
+    keys: K,
 ) {
-    for r in 0..N {
-        x[r] = x[r].xor(masks[r].xor(keys[0]));
-    }
-    for key in &keys[1..ROUNDS] {
-        for x in x.iter_mut() {
-            *x = if DECRYPT { x.inverse_round(*key) } else { x.round(*key) };
+    // SAFETY: as above.
+    unsafe {
+        let first = keys.get(0, 0);
+        for r in 0..N {
+            x[r] = x[r].xor(masks[r].xor(first));
         }
-    }
-    for r in 0..N {
+        for round in 1..ROUNDS {
+            let key = keys.get(round, 0);
+            for x in x.iter_mut() {
+                *x = if DECRYPT { x.inverse_round(key) } else { x.round(key) };
+            }
+        }
         // The last round ends with its key: what is added to that is added to its result.
-        let key = keys[ROUNDS].xor(masks[r]);
-        x[r] = if DECRYPT { x[r].last_inverse_round(key) } else { x[r].last_round(key) };
+        let last = keys.get(ROUNDS, 0);
+        for r in 0..N {
+            let key = last.xor(masks[r]);
+            x[r] = if DECRYPT { x[r].last_inverse_round(key) } else { x[r].last_round(key) };
+        }
     }
 }
