@@ -38,7 +38,7 @@ gantry_lab::in_guest! {
         let _server = Server::start();
         let devices = json(&["devices", "--json", "--devices", "devcrypto=on"]);
         assert_eq!(find(&devices, "name", "devcrypto:cpu")["state"], "ready");
-        stdout(&["check", "--devices", "devcrypto=on", "--device", "devcrypto:cpu", "--algorithm", "sha1,aes-128-gcm", "--seconds", "0.1"]);
+        stdout(&["check", "--devices", "devcrypto=on", "--device", "devcrypto:cpu", "--algorithm", "md5,aes-256-ctr", "--seconds", "0.1"]);
     }
 
     ["--count", "--cpu", "max,aes=off", "--device", "virtio-crypto", "--timeout", "900"]

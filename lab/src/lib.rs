@@ -109,6 +109,15 @@ pub fn random_calls() -> (usize, u64) {
     (calls, hash | 1)
 }
 
+/// The series of the guest's kernel: `6.1`, where it is 6.1.0-56-amd64.
+///
+/// # Panics
+/// Outside a guest.
+pub fn series() -> String {
+    let kernel = std::env::var("LAB_GUEST").expect("in a guest");
+    kernel.split('.').take(2).collect::<Vec<_>>().join(".")
+}
+
 /// Whether this program runs in a guest of `lab/guest`.
 pub fn is_guest() -> bool {
     std::env::var_os("LAB_GUEST").is_some()

@@ -39,22 +39,33 @@ impl Server {
     }
 
     pub(crate) fn start_as(uid: u32, limits: &[(&str, String)]) -> Self {
-        let server = Self::start_with(|command| command.uid(uid).envs(limits.iter().cloned()));
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.uid(uid).envs(limits.iter().cloned());
+        let server = Self::start_by(command);
         if !server.is_module() {
             fs::set_permissions(DEVICE, fs::Permissions::from_mode(0o666)).unwrap();
         }
         server
     }
 
-    /// One whose process, and whose device's mode, are the caller's business.
-    pub(crate) fn start_with(set_up: impl FnOnce(&mut Command) -> &mut Command) -> Self {
+    /// One as the systemd unit starts it: a user with the group that may open /dev/cuse, and with one capability, to read and
+    /// write its callers' memory. The device's mode is the caller's business.
+    pub(crate) fn start_as_a_unit(group: u32) -> Self {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=1234", &format!("--regid={group}"), "--clear-groups", "--no-new-privs"]);
+        command.args(["inh-caps", "ambient-caps", "bounding-set"].map(|set| format!("--{set}=-all,+sys_ptrace")));
+        command.arg(std::env::current_exe().unwrap());
+        Self::start_by(command)
+    }
+
+    /// By this test program, or by a command that starts it.
+    fn start_by(mut command: Command) -> Self {
         if Path::new(DEVICE).exists() {
             println!("the device is there already: {DEVICE}");
             return Self(None);
         }
-        let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "serve", "--include-ignored", "--nocapture"]).env("SERVE", "yes");
-        let mut server = Self(Some(set_up(&mut command).spawn().unwrap()));
+        let mut server = Self(Some(command.spawn().unwrap()));
         while !Path::new(DEVICE).exists() {
             assert!(server.lives(), "the server ended");
             thread::sleep(Duration::from_millis(5));

@@ -1,8 +1,11 @@
+use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::ptr;
 
 use gantry::{Algorithm, Session, SessionParams};
-use gantry_abi_cryptodev::{COP_FLAG_FINAL, COP_FLAG_RESET, COP_FLAG_UPDATE, CryptAuthOp, Ioctl, Width};
+use gantry_abi_cryptodev::{
+    COP_FLAG_FINAL, COP_FLAG_RESET, COP_FLAG_UPDATE, CopyHashOp, CryptAuthOp, CryptOp, Ioctl, SessionOp, Width,
+};
 use libc::{EBADMSG, EIO};
 
 use crate::client::{Crypto, NOWHERE, Noise, Server, at, at_mut};
@@ -41,23 +44,32 @@ fn random(mut server: Server, largest: usize) {
     let mut sense = Sense::new();
     let arena = Arena::new();
     let mut crypto = Crypto::open();
+    // Of the file that is open now.
+    let mut sessions = Vec::new();
     let mut before = None;
-    let (mut done, mut refused) = (0, 0);
+    // Of each ioctl.
+    let mut done: BTreeMap<u32, usize> = BTreeMap::new();
     for turn in 0..count {
-        let (code, mut bytes) = ioctl(&mut noise, arena.base, turn as u32);
+        let (code, mut bytes) = Drawer { noise: &mut noise, base: arena.base, sessions: &sessions }.ioctl();
         let argument =
             if noise.next().is_multiple_of(50) { noise.pick(&[0, NOWHERE, u64::MAX]) } else { at_mut(&mut bytes) };
         match crypto.raw(code, argument) {
-            Ok(()) => done += 1,
+            Ok(()) => {
+                *done.entry(code).or_default() += 1;
+                if code == Ioctl::OpenSession.code(Width::NATIVE) {
+                    sessions.push(SessionOp::from_bytes(&bytes, Width::NATIVE).unwrap().session);
+                }
+            }
             // A thread of the server that panicked says this.
             Err(EIO) => panic!("turn {turn}: {code:x} {bytes:x?}"),
-            Err(_) => refused += 1,
+            Err(_) => {}
         }
         if turn % SENSE == 0 {
             sense.check(&mut noise, turn);
         }
         if turn % FILE == FILE - 1 {
             crypto = Crypto::open();
+            sessions.clear();
             assert!(server.lives(), "after {turn}");
         }
         if turn == count / 2 {
@@ -65,8 +77,11 @@ fn random(mut server: Server, largest: usize) {
         }
     }
     drop(crypto);
+    let done: Vec<(Ioctl, usize)> =
+        Ioctl::ALL.into_iter().filter_map(|ioctl| Some((ioctl, *done.get(&ioctl.code(Width::NATIVE))?))).collect();
+    println!("of {count} were done: {done:?}");
     if let (Some(before), Some(after)) = (before, server.belongings()) {
-        println!("{done} done, {refused} refused; the server had {before:?}, and has {after:?}");
+        println!("the server had {before:?}, and has {after:?}");
         assert!(after.memory < before.memory + 8192, "KiB leak");
         assert_eq!((after.descriptors, after.threads), (before.descriptors, before.threads));
         let room = SESSIONS - sense.sessions();
@@ -76,36 +91,118 @@ fn random(mut server: Server, largest: usize) {
     }
     let data = noise.bytes(largest);
     assert!(sense.cbc(&data), "what no longer counts does not stand in the way of this");
-    assert!(done > count / 100, "{done} of {count}");
+    // Noise that means nothing would test little.
+    for ioctl in
+        [Ioctl::OpenSession, Ioctl::CloseSession, Ioctl::SessionInfo, Ioctl::Crypt, Ioctl::AuthCrypt, Ioctl::CopyHash]
+    {
+        let times = done.iter().find(|(name, _)| *name == ioctl).map_or(0, |(_, times)| *times);
+        assert!(times > count / 500, "{ioctl:?} was done {times} times");
+    }
 }
 
-/// Any ioctl with any fields.
-fn ioctl(noise: &mut Noise, base: u64, turn: u32) -> (u32, Vec<u8>) {
-    let ioctl = noise.pick(&Ioctl::ALL);
-    let numbers = [0, 1, 2, 11, 14, 21, 22, 23, 25, 50, 51, 104, 7, 18, 108, 9999];
-    let lengths = [0, 1, 12, 15, 16, 17, 20, 24, 32, 64, 65, 512, 513, 4096, 65536, 200_000, 1 << 31, 0xFFFF_FFFF];
-    let mut bytes = vec![0; ioctl.size(Width::NATIVE).max(8)];
-    for place in (0..bytes.len() / 4).map(|word| word * 4) {
-        let value = match noise.next() % 6 {
-            0 => noise.pick(&numbers),
-            1 => noise.pick(&lengths),
-            // About as many sessions were opened, this one among the last.
-            2 => (turn / 4).wrapping_sub(noise.next() as u32 % 41),
-            3 => noise.next() as u32,
-            _ => 0,
+/// Draws ioctls. Each field has a usual value seven times of eight, so that many structures mean something, and many nearly.
+struct Drawer<'a> {
+    noise: &'a mut Noise,
+    /// Where pointers usually point.
+    base: u64,
+    /// Those that were opened.
+    sessions: &'a [u32],
+}
+
+impl Drawer<'_> {
+    /// Its number and its structure.
+    fn ioctl(mut self) -> (u32, Vec<u8>) {
+        if self.noise.next().is_multiple_of(50) {
+            return (self.noise.next() as u32, self.noise.bytes(256));
+        }
+        // Sessions are opened more often than closed.
+        const OFTEN: [Ioctl; 8] = {
+            use Ioctl::{AuthCrypt, CopyHash, Crypt, OpenSession};
+            [OpenSession, OpenSession, Crypt, Crypt, AuthCrypt, AuthCrypt, AuthCrypt, CopyHash]
         };
-        bytes[place..place + 4].copy_from_slice(&value.to_ne_bytes());
-    }
-    for place in (0..bytes.len() / 8).map(|pointer| pointer * 8) {
-        let value = match noise.next() % 8 {
-            0..=2 => base + noise.next() % 4096,
-            3 => noise.pick(&[0, NOWHERE, u64::MAX, u64::MAX - 15, 1 << 47, base + (1 << 20) - 8]),
-            _ => continue,
+        let ioctl = match self.noise.next() % 2 {
+            0 => self.noise.pick(&Ioctl::ALL),
+            _ => self.noise.pick(&OFTEN),
         };
-        bytes[place..place + 8].copy_from_slice(&value.to_ne_bytes());
+        let mut bytes = match ioctl {
+            Ioctl::OpenSession => self.open().to_bytes(Width::NATIVE),
+            Ioctl::Crypt | Ioctl::AsyncCrypt | Ioctl::AsyncFetch => self.crypt().to_bytes(Width::NATIVE),
+            Ioctl::AuthCrypt => self.auth_crypt().to_bytes(Width::NATIVE),
+            Ioctl::CopyHash => CopyHashOp { to: self.session(), from: self.session() }.to_bytes(Width::NATIVE),
+            _ => self.session().to_ne_bytes().to_vec(),
+        };
+        bytes.resize(ioctl.size(Width::NATIVE).max(8), 0);
+        (ioctl.code(Width::NATIVE), bytes)
     }
-    let code = if noise.next().is_multiple_of(50) { noise.next() as u32 } else { ioctl.code(Width::NATIVE) };
-    (code, bytes)
+
+    fn open(&mut self) -> SessionOp {
+        SessionOp {
+            cipher: self.number(&[0, 0, 2, 11, 16, 21, 22, 23, 24, 25, 50, 50, 51]),
+            mac: self.number(&[0, 0, 0, 6, 7, 8, 14, 14, 14, 20, 104, 104, 104]),
+            key_len: self.number(&[16, 16, 24, 32]),
+            key: self.pointer(),
+            mac_key_len: self.number(&[0, 1, 20, 64]),
+            mac_key: self.pointer(),
+            session: self.session(),
+        }
+    }
+
+    fn crypt(&mut self) -> CryptOp {
+        CryptOp {
+            session: self.session(),
+            op: self.number(&[0, 1]) as u16,
+            flags: self.number(&[0, 0, 1, 2, 3, 4, 64, 65]) as u16,
+            len: self.length(),
+            src: self.pointer(),
+            dst: self.pointer(),
+            mac: self.pointer(),
+            iv: self.pointer(),
+        }
+    }
+
+    fn auth_crypt(&mut self) -> CryptAuthOp {
+        let src = self.pointer();
+        CryptAuthOp {
+            session: self.session(),
+            op: self.number(&[0, 1]) as u16,
+            flags: self.number(&[0, 0, 16, 32]) as u16,
+            len: self.length(),
+            auth_len: self.number(&[0, 13, 20, 4096]),
+            auth_src: self.pointer(),
+            src,
+            dst: if self.noise.next().is_multiple_of(2) { src } else { self.pointer() },
+            tag: self.pointer(),
+            tag_len: self.number(&[0, 8, 12, 16]),
+            iv: self.pointer(),
+            iv_len: self.number(&[0, 12, 16]),
+        }
+    }
+
+    fn session(&mut self) -> u32 {
+        let known = self.sessions.len().min(20);
+        if known == 0 { self.number(&[1, 2, 3]) } else { self.number(&self.sessions[self.sessions.len() - known..]) }
+    }
+
+    fn length(&mut self) -> u32 {
+        let blocks = self.noise.next() as u32 % 64;
+        let usual = [16 * blocks, 16 * blocks, 16 * blocks, 16 * blocks, 16 * blocks + 5, 0, 4096, 65536];
+        self.number(&usual)
+    }
+
+    fn number(&mut self, usual: &[u32]) -> u32 {
+        match self.noise.next() % 16 {
+            0 => self.noise.pick(&[0, 1, 15, 17, 33, 65, 513, 4097, 9999, 131_072, 200_000, 1 << 31, u32::MAX]),
+            1 => self.noise.next() as u32,
+            _ => self.noise.pick(usual),
+        }
+    }
+
+    fn pointer(&mut self) -> u64 {
+        match self.noise.next() % 16 {
+            0 => self.noise.pick(&[0, 0, NOWHERE, u64::MAX, u64::MAX - 15, 1 << 47, self.base + (1 << 20) - 8]),
+            _ => self.base + self.noise.next() % 4096,
+        }
+    }
 }
 
 /// A mebibyte that anything may be written to, with nothing behind it that a long request could reach.

@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::client::{DEVICE, Server};
+use crate::client::{Crypto, DEVICE, Server};
 
 const PREFIX: &str = "/usr/local";
 
@@ -26,7 +26,7 @@ gantry_lab::in_guest! {
         run(&["udevadm", "settle"]);
         assert_eq!(owner_and_mode("/dev/cuse"), (0, group, 0o660));
 
-        let _server = Server::start_with(|command| command.uid(1234).gid(group));
+        let _server = Server::start_as_a_unit(group);
         run(&["udevadm", "settle"]);
         assert_eq!(owner_and_mode(DEVICE), (0, 0, 0o666));
         let user = |device: &str| {
@@ -34,6 +34,10 @@ gantry_lab::in_guest! {
             Command::new("sh").args(["-c", &open]).uid(4321).gid(4321).status().unwrap().success()
         };
         assert!(user(DEVICE) && !user("/dev/cuse"));
+        // The one capability does: without it 128 KiB is the most.
+        let crypto = Crypto::open();
+        let session = crypto.cipher(11, &[1; 16]).unwrap();
+        assert!(crypto.run(session, 0, &[0; 16], &vec![0; 256 << 10]).is_ok());
     }
 
     /// systemd knows every setting of the unit, and finds what it is to start.
@@ -48,6 +52,12 @@ gantry_lab::in_guest! {
         // It warns of what it does not know, and does not call that a failure. Other units are not ours.
         let ours = errors.lines().filter(|line| line.contains("gantry")).collect::<Vec<_>>();
         assert!(output.status.success() && ours.is_empty(), "{text}{errors}");
+        // What the configuration can turn on must get through: AF_ALG's sockets, and enough of them.
+        let unit = fs::read_to_string(&unit).unwrap();
+        let setting = |name: &str| unit.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')).unwrap_or("").to_owned();
+        assert!(setting("RestrictAddressFamilies").split(' ').any(|family| family == "AF_ALG"));
+        let sessions = gantry_cuse::Limits::default().sessions;
+        assert!(setting("LimitNOFILE").parse::<usize>().unwrap() > 2 * sessions, "two sockets a session");
     }
 }
 
