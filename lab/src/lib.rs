@@ -98,7 +98,7 @@ fn start(options: &[&str], tests: &[&str]) -> Output {
 }
 
 /// How many calls a test in a guest draws by chance, and from which seed: 100,000, or LAB_CALLS. Each kernel has a seed of its own,
-/// so that two kernels share the calls.
+/// so that each draws other calls.
 pub fn random_calls() -> (usize, u64) {
     let calls = std::env::var("LAB_CALLS").map_or(100_000, |calls| calls.parse().expect("LAB_CALLS is a number"));
     let kernel = std::env::var("LAB_GUEST").unwrap_or_default();

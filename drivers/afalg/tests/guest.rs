@@ -1,5 +1,6 @@
 //! What the driver does where the kernel is difficult. Each test runs in a guest of its own.
 
+use std::fs;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -63,7 +64,7 @@ fn excluded(driver: &AfalgDriver) -> Vec<(String, String)> {
 }
 
 fn open_descriptors() -> usize {
-    std::fs::read_dir("/proc/self/fd").unwrap().count()
+    fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
 in_guest! {
@@ -131,6 +132,29 @@ in_guest! {
             }
             tag[0] ^= 1;
             session.open(&nonce, &[], &mut [], &tag).unwrap();
+        }
+    }
+
+    /// The data into the kernel, and the result out of it: as many as libkcapi makes.
+    fn a_request_is_two_system_calls() {
+        assert!(Command::new("mount").args(["-t", "tracefs", "tracefs", TRACING]).status().unwrap().success());
+        for algorithm in [A::Aes128Cbc, A::Aes256Ctr, A::Aes128Gcm] {
+            let aead = algorithm.kind() == Kind::Aead;
+            let session = session(CPU, SessionParams::new(algorithm, &vec![7; algorithm.info().key.min]));
+            let (mut data, mut tag) = (vec![1; 4096], [0; 16]);
+            let mut requests = |count: usize| {
+                for _ in 0..count {
+                    if aead {
+                        session.seal(&[2; 12], b"header", &mut data, &mut tag).unwrap();
+                    } else {
+                        session.encrypt(&[2; 16], &mut data[..]).unwrap();
+                    }
+                }
+            };
+            // The first ones open the session and a socket.
+            requests(10);
+            let [none, hundred] = [0, 100].map(|count| system_calls(|| requests(count)));
+            assert_eq!(hundred - none, 200, "{algorithm}");
         }
     }
 
@@ -260,7 +284,7 @@ in_guest! {
         let session = cbc(CPU);
         let most = session.gantry().device(CPU).unwrap().capability(A::Aes128Cbc).unwrap().max_bytes;
         assert!(most > 30 * PAGE && there_and_back(&session, &vec![1; most]), "all that a socket takes: {most}");
-        let crypto = std::fs::read_to_string("/proc/crypto").unwrap();
+        let crypto = fs::read_to_string("/proc/crypto").unwrap();
         assert!(crypto.contains("cbc(aes-generic)") || crypto.contains("cbc(ecb(aes-generic))"), "{crypto}");
     }
 
@@ -355,6 +379,27 @@ fn random(gantry: &Gantry, requests: usize, seed: u64) -> usize {
         }
     }
     wrong
+}
+
+/// Where the kernel says what happens in it.
+const TRACING: &str = "/sys/kernel/tracing";
+
+/// System calls of this thread meanwhile, some for the count itself among them. The clock is left out, which on most machines is
+/// read without one.
+fn system_calls(work: impl FnOnce()) -> usize {
+    let set = |file: &str, value: &str| fs::write(format!("{TRACING}/{file}"), value).unwrap();
+    // SAFETY: a number that is this thread's.
+    let thread = unsafe { libc::gettid() };
+    set(
+        "events/raw_syscalls/sys_enter/filter",
+        &format!("common_pid == {thread} && id != {}", libc::SYS_clock_gettime),
+    );
+    set("trace", "");
+    set("events/raw_syscalls/sys_enter/enable", "1");
+    work();
+    set("events/raw_syscalls/sys_enter/enable", "0");
+    let trace = fs::read_to_string(format!("{TRACING}/trace")).unwrap();
+    trace.lines().filter(|line| line.contains("sys_enter: NR")).count()
 }
 
 /// From now on `socket(AF_ALG)` fails with EPERM (seccomp(2)).
