@@ -17,6 +17,17 @@ const BYTES: usize = 1 << 20;
 const FILE: usize = 500;
 /// Ioctls between two that mean something.
 const SENSE: usize = 20;
+/// Half of the ioctls are of these: sessions are opened more often than closed, and used.
+const OFTEN: [Ioctl; 8] = [
+    Ioctl::OpenSession,
+    Ioctl::OpenSession,
+    Ioctl::Crypt,
+    Ioctl::Crypt,
+    Ioctl::AuthCrypt,
+    Ioctl::AuthCrypt,
+    Ioctl::AuthCrypt,
+    Ioctl::CopyHash,
+];
 
 gantry_lab::in_guest! {
     ["--modules", "cuse", "--timeout", "1200"]
@@ -115,11 +126,6 @@ impl Drawer<'_> {
         if self.noise.next().is_multiple_of(50) {
             return (self.noise.next() as u32, self.noise.bytes(256));
         }
-        // Sessions are opened more often than closed.
-        const OFTEN: [Ioctl; 8] = {
-            use Ioctl::{AuthCrypt, CopyHash, Crypt, OpenSession};
-            [OpenSession, OpenSession, Crypt, Crypt, AuthCrypt, AuthCrypt, AuthCrypt, CopyHash]
-        };
         let ioctl = match self.noise.next() % 2 {
             0 => self.noise.pick(&Ioctl::ALL),
             _ => self.noise.pick(&OFTEN),
