@@ -57,6 +57,39 @@ impl Sizes {
     }
 }
 
+/// The same, for who asks with every call: most requests that are too small need one comparison.
+#[derive(Clone, Copy)]
+pub(crate) struct Gate {
+    sizes: Sizes,
+    /// The first number of bytes that is among them.
+    from: usize,
+}
+
+impl From<Sizes> for Gate {
+    #[inline(always)]
+    fn from(sizes: Sizes) -> Self {
+        let from = match sizes.0.trailing_zeros() {
+            0 => 0,
+            u32::BITS => usize::MAX,
+            first => 1 << first,
+        };
+        Self { sizes, from }
+    }
+}
+
+impl Gate {
+    /// Without that comparison: where the sizes are others with every call, it takes longer to make than it saves.
+    #[inline(always)]
+    pub(crate) fn passing(sizes: Sizes) -> Self {
+        Self { sizes, from: 0 }
+    }
+
+    #[inline(always)]
+    pub(crate) fn has(self, bytes: usize) -> bool {
+        bytes >= self.from && self.sizes.has(bytes)
+    }
+}
+
 /// The choices of a framework.
 pub(crate) struct Choices(Box<[Choice]>);
 
@@ -265,6 +298,18 @@ mod tests {
         assert_eq!(choice.elsewhere(), Sizes::NONE);
         choice.set(usize::MAX, State::Device);
         assert!(elsewhere(1 << 14) && !elsewhere(1 << 13));
+    }
+
+    #[test]
+    fn a_gate_lets_the_same_sizes_through() {
+        let several = [Sizes::NONE, Sizes::ALL, Sizes::LARGE, Sizes::COMPANY, Sizes(0b1010), Sizes(1)];
+        for (sizes, shift) in several.into_iter().flat_map(|sizes| (0..64).map(move |shift| (sizes, shift))) {
+            for bytes in [(1 << shift) - 1, 1 << shift, (1 << shift) + 1, usize::MAX] {
+                for gate in [Gate::from(sizes), Gate::passing(sizes)] {
+                    assert_eq!(gate.has(bytes), sizes.has(bytes), "{sizes:?}, {bytes}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -19,7 +19,7 @@ use zeroize::Zeroizing;
 use crate::abi::fns::*;
 use crate::abi::{Dispatch, Param};
 use crate::chain::Chained;
-use crate::choice::Sizes;
+use crate::choice::{Gate, Sizes};
 use crate::cipher::{State, Way};
 use crate::pipes::{Pipes, has_pipelines};
 use crate::table::CIPHERS;
@@ -327,7 +327,7 @@ pub(super) type CipherCtx = Context<CipherFns>;
 #[derive(Clone)]
 pub(crate) struct Calls {
     /// Calls with other numbers of bytes go straight to the host.
-    elsewhere: Sizes,
+    elsewhere: Gate,
     /// Those that would go there, too, if it were not for jobs.
     only_in_jobs: Sizes,
     /// The host has all of the message so far: its end goes straight there, too.
@@ -349,7 +349,7 @@ impl Calls {
     #[inline(always)]
     fn new(wrapped: &Wrapped) -> Self {
         let watched = wrapped.watches();
-        let elsewhere = if watched { Sizes::ALL } else { Sizes::NONE };
+        let elsewhere = Gate::from(if watched { Sizes::ALL } else { Sizes::NONE });
         let info = wrapped.algorithm().map(Algorithm::info);
         let (key_len, iv_len) = info.map_or((0, 0), |info| (info.key.max, info.iv.max));
         let (message, pipes, place) = (State::new(wrapped), Pipes::default(), Place::default());
@@ -362,7 +362,7 @@ impl Calls {
     fn settle(&mut self, wrapped: &Wrapped) {
         if !self.watched {
             let (led, meets) = (self.message.elsewhere(wrapped), self.message.meets(wrapped));
-            (self.elsewhere, self.only_in_jobs) = (led.and(meets), meets.but(led));
+            (self.elsewhere, self.only_in_jobs) = (led.and(meets).into(), meets.but(led));
             self.hosts = self.message.is_hosts();
         }
     }
@@ -371,7 +371,7 @@ impl Calls {
     #[inline(always)]
     fn settle_sealed(&mut self) {
         if let Self { watched: false, elsewhere, hosts, message: State::Aead(sealed), .. } = self {
-            (*elsewhere, *hosts) = (sealed.elsewhere(), sealed.is_hosts());
+            (*elsewhere, *hosts) = (Gate::passing(sealed.elsewhere()), sealed.is_hosts());
         }
     }
 
@@ -597,7 +597,7 @@ unsafe extern "C" fn finish(context: *mut c_void, output: *mut u8, written: *mut
             if let State::Aead(sealed) = &mut (*this).state.message {
                 // Nothing follows that could be a device's.
                 sealed.leave_all();
-                (*this).state.elsewhere = Sizes::NONE;
+                (*this).state.elsewhere = Gate::passing(Sizes::NONE);
             }
             return finish((*this).host.context(), output, written, room);
         }
