@@ -75,6 +75,9 @@ fn own_test(series: &str) {
     }
 }
 
+/// A CPU without MOVBE: valgrind takes what OpenSSL's fastest AES-GCM makes for memory that was never written, without gantry, too.
+const NO_MOVBE: &str = "~0x40000000000000";
+
 /// Random calls give what the default provider gives.
 fn same_as_the_default(series: &str) {
     let lab = Lab::new(&format!("random-{series}"));
@@ -97,9 +100,7 @@ fn clean(series: &str) {
     let valgrind = || {
         let mut command = lab.command("valgrind", Path::new("/dev/null"));
         command.args(["-q", "--leak-check=full", "--errors-for-leak-kinds=definite", "--error-exitcode=9"]);
-        // Without MOVBE: valgrind takes what OpenSSL's fastest AES-GCM makes for memory that was never written, without
-        // gantry, too.
-        command.env("OPENSSL_ia32cap", "~0x40000000000000");
+        command.env("OPENSSL_ia32cap", NO_MOVBE);
         command
     };
     for file in LED {
@@ -145,6 +146,34 @@ fn valgrind_finds_nothing_with_3_0() {
 #[ignore = "long: make test-clients"]
 fn valgrind_finds_nothing_with_4_0() {
     clean("4.0");
+}
+
+/// OpenSSL 4.0 tears nothing down when a program ends: whatever way it ends, with contexts left as they were and a thread still at work,
+/// it does so quietly, everything works to the last, and what was done is written down.
+#[test]
+#[ignore = "long: make test-clients"]
+fn programs_of_4_0_end_without_a_teardown() {
+    let lab = Lab::new("exits");
+    fs::create_dir(lab.path("stats")).unwrap();
+    for shared in [true, false] {
+        let program = lab.compile_with("tests/exits.c", &lab::libcrypto(&lab::openssl("4.0"), shared));
+        for (way, said) in [("return", "still there\n"), ("exit", "still there\n"), ("_exit", "")] {
+            for section in [TAKEN, EVERYTHING] {
+                let section = format!("{section}\nSTATS = {}", lab.path("stats").display());
+                let configuration = lab.configuration(&section);
+                let output = lab.command(program.to_str().unwrap(), &configuration).arg(way).output().unwrap();
+                assert_eq!((output.status.code(), text(&output).as_str()), (Some(0), said), "{way}, {section}");
+                let counted = lab::counted(&lab);
+                let messages = |name: &str| counted[name].iter().step_by(2).sum::<u64>();
+                // Two threads at least.
+                assert!(["SHA2-256", "HMAC", "AES-128-GCM"].iter().all(|name| messages(name) >= 2), "{way}, {section}");
+            }
+            let mut checked = lab.command("valgrind", &lab.configuration(TAKEN));
+            checked.args(["-q", "--leak-check=no", "--error-exitcode=9"]).env("OPENSSL_ia32cap", NO_MOVBE);
+            let output = checked.arg(&program).arg(way).output().unwrap();
+            assert_eq!((output.status.code(), text(&output).as_str()), (Some(0), said), "{way}, in valgrind");
+        }
+    }
 }
 
 /// A program may link one release, and have another come with a library that it loads.

@@ -1,0 +1,71 @@
+/* A program that ends while gantry is in use: nothing is torn down before, and another thread goes on until there is no process.
+ *
+ *     exits WAY
+ *
+ * By the configuration that OPENSSL_CONF names. WAY is how it ends: return, exit (called by another thread) or _exit. What was handed to
+ * atexit first runs last, when whatever libcrypto does at the end is done: it says whether everything still works then. */
+#include <openssl/evp.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "must.h"
+
+enum { BYTES = 65536 };
+static const unsigned char key[32] = { 1 }, iv[16] = { 2 };
+static sem_t begun, never;
+static const char *way;
+
+/* A message to each of three kinds of algorithms. Their contexts, and one in the middle of a message, are left behind where `leave` says so. */
+static int use(unsigned char *data, int leave)
+{
+    unsigned char digest[EVP_MAX_MD_SIZE], mac[EVP_MAX_MD_SIZE];
+    size_t length;
+    int written, good;
+    EVP_CIPHER *cipher = EVP_CIPHER_fetch(NULL, "AES-128-GCM", "provider=gantry");
+    EVP_CIPHER_CTX *ctx = EVP_CIPHER_CTX_new();
+    good = cipher != NULL && EVP_Q_digest(NULL, "SHA256", "provider=gantry", data, BYTES, digest, NULL)
+        && EVP_Q_mac(NULL, "HMAC", "provider=gantry", "SHA256", NULL, key, sizeof key, data, BYTES, mac, sizeof mac, &length) != NULL
+        && EVP_EncryptInit_ex2(ctx, cipher, key, iv, NULL) && EVP_EncryptUpdate(ctx, data, &written, data, BYTES);
+    if (!leave) {
+        good = good && EVP_EncryptFinal_ex(ctx, data, &written);
+        EVP_CIPHER_CTX_free(ctx);
+        EVP_CIPHER_free(cipher);
+    }
+    return good;
+}
+
+static void last(void)
+{
+    static unsigned char data[BYTES];
+    puts(use(data, 0) ? "still there" : "gone");
+}
+
+static void *work(void *none)
+{
+    static unsigned char data[BYTES];
+    must(use(data, 1), "another thread");
+    sem_post(&begun);
+    if (strcmp(way, "exit") == 0)
+        exit(0);
+    for (;;)
+        use(data, 0);
+    return none;
+}
+
+int main(int count, char **words)
+{
+    static unsigned char data[BYTES];
+    pthread_t thread;
+    way = count == 2 ? words[1] : "return";
+    must(atexit(last) == 0 && sem_init(&begun, 0, 0) == 0 && sem_init(&never, 0, 0) == 0, "what is needed");
+    must(use(data, 1), "the first thread");
+    must(pthread_create(&thread, NULL, work, NULL) == 0, "a thread");
+    sem_wait(&begun);
+    if (strcmp(way, "exit") == 0)
+        sem_wait(&never);
+    if (strcmp(way, "_exit") == 0)
+        _exit(0);
+    return 0;
+}
