@@ -19,7 +19,7 @@ run: ## build, list and check the devices, hash real files against coreutils, me
 test: ## every test: unit, conformance at each CPU level, aarch64, miri, sanitizer, fuzz, counts
 	@scripts/test
 
-test-clients: ## the OpenSSL provider in programs whose tests take long: PostgreSQL, OpenVPN, strongSwan, 10,000 handshakes, keys in hardware, OpenSSL's own test, valgrind
+test-clients: ## the OpenSSL provider in programs whose tests take long: PostgreSQL, OpenVPN, strongSwan, 10,000 handshakes, keys in hardware, a fresh Debian, OpenSSL's own test, valgrind
 	@scripts/test-clients
 
 lint: ## format, clippy, licences, layering, shell scripts, documentation and its links

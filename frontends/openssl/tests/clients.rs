@@ -217,3 +217,59 @@ fn strongswan_joins_two_networks() {
         }
     }
 }
+
+/// What the page of the book says under "Set it up", on a Debian 12 with nothing on it but what that takes for granted: the module is
+/// installed as any release is, and curl fetches a file from an nginx whose certificate the system trusts.
+#[test]
+#[ignore = "long: make test-clients"]
+fn a_new_user_follows_the_page() {
+    let skipped = |why: &str| {
+        let _ = writeln!(std::io::stderr(), "SKIPPED: {why}");
+    };
+    if !root() {
+        return skipped("only root can make a Debian in a folder");
+    }
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let made = Command::new(repository.join("scripts/fresh-debian")).output().unwrap();
+    if made.status.code() == Some(3) {
+        return skipped(&format!("no fresh Debian: {}", text(&made)));
+    }
+    assert!(made.status.success(), "{}", text(&made));
+    let fresh = String::from_utf8(made.stdout).unwrap();
+    let page = fs::read_to_string(repository.join("docs/src/openssl.md")).unwrap();
+    let (_, page) = page.split_once("## Set it up\n\n").unwrap();
+    let mut commands = page.lines().map_while(|line| line.strip_prefix("    "));
+    assert_eq!(commands.next(), Some("make && sudo make install"));
+
+    let lab = Lab::new("fresh");
+    let root = lab.path("root");
+    // Its user is root.
+    let commands: Vec<_> = commands.map(|line| line.trim_start_matches("sudo ").to_owned() + "\n").collect();
+    assert!(commands.iter().any(|line| line == "gantry openssl doctor -- curl https://localhost/\n"), "{commands:?}");
+    lab.write("page.sh", commands.concat());
+    let file: String = noise(1_000_000).iter().map(|byte| char::from(b'a' + byte % 26)).collect();
+    lab.write("index.html", &file);
+    let copy = format!("cp -a --reflink=auto {} root; cp page.sh index.html root", fresh.trim());
+    assert!(lab.sh(&copy, Path::new("/dev/null")).status.success());
+    for install in ["build", "install"] {
+        let mut make = Command::new("make");
+        make.current_dir(&repository).arg(install).arg(format!("DESTDIR={}", root.display()));
+        let output = make.output().unwrap();
+        assert!(output.status.success(), "{}", text(&output));
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fresh.sh");
+    let run = format!("timeout 120 unshare -nmpf --kill-child sh {} root", script.display());
+    let output = lab.sh(&run, Path::new("/dev/null"));
+    let said = text(&output);
+    let report = said.replace(&file, "FILE");
+    assert!(output.status.success(), "{report}");
+    assert_ne!(report, said, "the file came");
+    let row = |algorithm: &str| {
+        let row = report.lines().find(|line| line.starts_with(algorithm) && line.contains(" back "));
+        let row = row.unwrap_or_else(|| panic!("no row of {algorithm}: {report}"));
+        row.split_whitespace().skip(2).map(|number| number.parse::<u64>().unwrap()).collect::<Vec<_>>()
+    };
+    // Of TLS 1.3: what comes, and the server's signature. The last two numbers are the devices'.
+    assert!(row("AES-256-GCM")[3] > 900_000 && row("ED25519")[2] == 1, "{report}");
+    assert!(report.lines().any(|line| line.starts_with("AES-256-GCM") && line.contains("yes")), "info: {report}");
+}
