@@ -87,6 +87,7 @@ impl Digesting {
     }
 
     /// Another key, or another algorithm.
+    #[inline(always)]
     pub(crate) fn new_key(&mut self) {
         self.engine.new_key();
     }
@@ -119,15 +120,24 @@ impl Digesting {
     /// Pieces of other numbers of bytes can go straight to the host; after a first one of those, all others, too.
     #[inline(always)]
     pub(crate) fn elsewhere(&self, wrapped: &Wrapped, algorithm: Option<Algorithm>) -> Sizes {
+        if wrapped.watches() {
+            return Sizes::ALL;
+        }
+        let asked = || {
+            let known = wrapped.opened().zip(algorithm);
+            let choice = known.map(|(framework, algorithm)| framework.choice(algorithm, operation(algorithm)));
+            choice.map_or(wrapped.asked(algorithm), Choice::elsewhere)
+        };
+        if self.has_begun() { asked() } else { self.elsewhere_of(Sizes::NONE) }
+    }
+
+    /// The same, where first pieces of other sizes than `asked` are the host's.
+    #[inline(always)]
+    pub(crate) fn elsewhere_of(&self, asked: Sizes) -> Sizes {
         match self.phase {
-            _ if wrapped.watches() => Sizes::ALL,
             Phase::Host | Phase::Ended => Sizes::NONE,
             Phase::Ours => Sizes::ALL,
-            Phase::Begun => {
-                let known = wrapped.opened().zip(algorithm);
-                let choice = known.map(|(framework, algorithm)| framework.choice(algorithm, operation(algorithm)));
-                choice.map_or(wrapped.asked(algorithm), Choice::elsewhere)
-            }
+            Phase::Begun => asked,
         }
     }
 
