@@ -181,9 +181,12 @@ fn threads_that_share_a_cpu_meet_and_have_their_own_digests() {
         let output = text(&command.output().unwrap());
         (output, lab::counted(&lab)["SHA2-256"])
     };
-    // The first one finds out what there is to know.
-    assert_eq!(run("").0, "the same\n");
-    let kept = fs::read_dir(lab.path("cache/gantry")).unwrap().next().unwrap().unwrap().path();
+    // The first ones find out what there is to know: it is learned in between, so that it may take several on a busy machine.
+    let found = (0..50).find_map(|_| {
+        assert_eq!(run("").0, "the same\n");
+        fs::read_dir(lab.path("cache/gantry")).ok()?.next()
+    });
+    let kept = found.expect("what was learned is kept").unwrap().path();
     let text = fs::read_to_string(&kept).unwrap();
     fs::write(&kept, dear_alone(&text)).unwrap();
     let (said, [_, _, devices, ..]) = run("");
