@@ -44,6 +44,45 @@ fn a_guest_that_hangs_is_ended_with_its_last_kernel_messages() {
     assert_eq!(text(&run.stdout), "the end is near\n");
 }
 
+/// On a machine that has no kernel yet, many guests begin at once.
+#[test]
+fn what_two_guests_lack_is_fetched_once() {
+    let folder = std::env::temp_dir().join(format!("gantry-lab-fetch-{}", std::process::id()));
+    std::fs::create_dir_all(folder.join("tree/DEBIAN")).unwrap();
+    std::fs::write(folder.join("tree/file"), "x").unwrap();
+    std::fs::write(
+        folder.join("tree/DEBIAN/control"),
+        "Package: one\nVersion: 1\nArchitecture: all\nMaintainer: nobody <nobody@localhost>\nDescription: one\n",
+    )
+    .unwrap();
+    // The archive takes its time, so that both ask for it before either has it.
+    let script = r#"
+import sys, threading, time
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+sys.dont_write_bytecode = True
+guest, folder = SourceFileLoader("guest", sys.argv[1]).load_module(), Path(sys.argv[2])
+guest.CACHE = folder
+def download(*_):
+    time.sleep(0.5)
+    return (folder / "one.deb").read_bytes()
+guest.download = download
+def fetch():
+    guest.unpack("pool/one.deb", "", folder / "one")
+    assert (folder / "one/file").read_text() == "x"
+both = [threading.Thread(target=fetch) for _ in range(2)]
+for thread in both: thread.start()
+for thread in both: thread.join()
+"#;
+    let build = Command::new("dpkg-deb").args(["-b", "tree", "one.deb"]).current_dir(&folder).output().unwrap();
+    assert!(build.status.success(), "{}", text(&build.stderr));
+    let guest = concat!(env!("CARGO_MANIFEST_DIR"), "/guest");
+    let run = Command::new("python3").args(["-W", "ignore", "-c", script, guest]).arg(&folder).output().unwrap();
+    assert!(run.status.success(), "{}", text(&run.stderr));
+    assert_eq!(text(&run.stderr), "guest: fetching one.deb\n");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 in_guest! {
     ["--device", "virtio-crypto"]
     /// The device is there with its modules, and gone when QEMU's monitor takes it away.
