@@ -7,6 +7,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::rsa;
+
 /// What an algorithm does, and with it which operations and operands it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
@@ -174,8 +176,8 @@ pub struct AlgorithmInfo {
     pub mac_key: Lengths,
     /// IV or nonce lengths.
     pub iv: Lengths,
-    /// Digests and MACs: the block of the hash or cipher inside. Ciphers and AEADs: the length of the data must be a
-    /// multiple of it, and it is a power of two.
+    /// Digests and MACs: the block of the hash or cipher inside. All others: the length of the data must be a multiple of it, and it is
+    /// a power of two.
     pub block: usize,
     /// Fewest bytes of data in a request.
     pub min_data: usize,
@@ -191,6 +193,8 @@ pub struct AlgorithmInfo {
     pub randomized: bool,
     /// Of key exchange: the point of which every public key is a multiple, as such a key.
     pub generator: &'static [u8],
+    /// Where few strings of bytes are a private key: one that is nobody's, to try things out with. Else there is none.
+    pub sample_key: &'static [u8],
     /// The standard.
     pub source: &'static str,
 }
@@ -318,6 +322,13 @@ algorithms! {
     // private key is one, a public key the point 4 ‖ x ‖ y (SEC 1, 2.3.3), a signature r ‖ s, a secret the x of a point.
     EcdsaP256 = signature("ecdsa-p256", &["ecdsa-nistp256"], 32, 65, 64).randomized().from("FIPS 186-5");
     EcdhP256 = exchange("ecdh-p256", &["ecdh-nistp256"], 32, P256_GENERATOR).from("SP 800-56A");
+    // The message is a digest; which one, and how keys lie in memory, is said in `rsa`.
+    Rsa2048Pkcs1 = rsa("rsa-2048-pkcs1", 256, rsa::SAMPLE_2048);
+    Rsa3072Pkcs1 = rsa("rsa-3072-pkcs1", 384, rsa::SAMPLE_3072);
+    Rsa4096Pkcs1 = rsa("rsa-4096-pkcs1", 512, rsa::SAMPLE_4096);
+    Rsa2048Pss = rsa("rsa-2048-pss", 256, rsa::SAMPLE_2048).randomized();
+    Rsa3072Pss = rsa("rsa-3072-pss", 384, rsa::SAMPLE_3072).randomized();
+    Rsa4096Pss = rsa("rsa-4096-pss", 512, rsa::SAMPLE_4096).randomized();
 }
 
 impl Algorithm {
@@ -474,6 +485,7 @@ const BLANK: AlgorithmInfo = AlgorithmInfo {
     cipher: None,
     randomized: false,
     generator: &[],
+    sample_key: &[],
     source: "",
 };
 
@@ -619,6 +631,12 @@ const fn signature(
     AlgorithmInfo { name, aliases, kind: Kind::Signature, key, public_key, tag, ..BLANK }
 }
 
+/// Of digests of SHA-256, SHA-384 and SHA-512.
+const fn rsa(name: &'static str, modulus: usize, sample_key: &'static [u8]) -> AlgorithmInfo {
+    let row = signature(name, &[], rsa::private_length(modulus), rsa::public_length(modulus), modulus);
+    AlgorithmInfo { sample_key, min_data: 32, max_data: 64, block: 16, ..row }.from("RFC 8017")
+}
+
 /// RFC 7748, section 4.1.
 const X25519_GENERATOR: [u8; 32] = {
     let mut nine = [0; 32];
@@ -668,7 +686,7 @@ mod tests {
 
     #[test]
     fn blocks_of_data_are_powers_of_two() {
-        let data = TABLE.iter().filter(|row| matches!(row.kind, Kind::Cipher | Kind::Aead));
+        let data = TABLE.iter().filter(|row| !matches!(row.kind, Kind::Digest | Kind::Mac));
         assert!(data.into_iter().all(|row| row.block.is_power_of_two()));
     }
 

@@ -4,14 +4,8 @@
 //! PyCryptodome, see `scripts/reference.py`), which agree.
 
 use crate::Algorithm;
+use crate::hex::hex;
 use crate::kat::KnownAnswer;
-
-/// Bytes from their hexadecimal digits, at compile time.
-macro_rules! hex {
-    ($digits:literal) => {
-        &const { unhex::<{ $digits.len() / 2 }>($digits.as_bytes()) }
-    };
-}
 
 /// Every algorithm's answers: one short, one that crosses several blocks.
 #[rustfmt::skip]
@@ -1830,20 +1824,3 @@ const AES_256_CTR: &[u8] = hex!("7cd8aa7e555d5f4d1a00e674dc00abb0f7c8273f58032fe
             50e8ed957cfa2e215f15adec38cd7821007ec32cbdc5e24536cc6327ed400aae7e6b79f34b603e5259574116d3741604\
             c70427db8fd0a8f0a42f112eb77cc1db31d79cd188f437f9282eb12a3f77b4e609d135534acb6ed577ad6f21cf39b84f\
             7b2f92407cb539bdc711dd599b62e2d180d1465100f48ca2942d439a93826ff7");
-
-const fn unhex<const N: usize>(digits: &[u8]) -> [u8; N] {
-    const fn value(digit: u8) -> u8 {
-        match digit {
-            b'0'..=b'9' => digit - b'0',
-            b'a'..=b'f' => digit - b'a' + 10,
-            _ => panic!("not a hexadecimal digit"),
-        }
-    }
-    let mut bytes = [0; N];
-    let mut i = 0;
-    while i < N {
-        bytes[i] = value(digits[2 * i]) << 4 | value(digits[2 * i + 1]);
-        i += 1;
-    }
-    bytes
-}

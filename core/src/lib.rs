@@ -29,6 +29,8 @@ mod gather;
 mod guard;
 /// The trust in a device.
 mod health;
+/// Tables of bytes.
+mod hex;
 /// Where requests come back to.
 mod inbox;
 /// Requests that change hands.
@@ -57,6 +59,8 @@ pub mod route;
 mod session;
 /// The memory of a queue's requests.
 mod slots;
+/// How keys of RSA lie in memory.
+pub mod rsa;
 /// Requests that any thread puts down and one picks up.
 mod stack;
 // What has been done, where, and how long it took.

@@ -80,17 +80,19 @@ impl Limits {
                 let shape = self.check_digest(operands, output)?;
                 self.check_iv(iv).map(|()| (shape, None))
             }
-            Operands::Digest { output, .. } | Operands::Sign { output, .. } | Operands::Finish { output, .. } => {
+            Operands::Digest { output, .. } | Operands::Finish { output, .. } => {
                 self.check_digest(operands, output).map(|shape| (shape, None))
             }
-            Operands::Derive { output, .. } => {
+            Operands::Sign { output, .. } | Operands::Derive { output, .. } => {
                 let shape = self.check_digest(operands, output)?;
                 Ok((shape, self.check_data(shape.bytes, 0)))
             }
             // As the tag of an AEAD.
             Operands::Verify { signature, .. } => {
                 self.check_operation(Operation::Verify, ANY)?;
-                Ok((operands.shape(), (signature.len() != self.tag_len).then_some(Outcome::BadTag)))
+                let shape = operands.shape();
+                let short = (signature.len() != self.tag_len).then_some(Outcome::BadTag);
+                Ok((shape, short.or_else(|| self.check_data(shape.bytes, 0))))
             }
             Operands::Update { .. } => {
                 let shape = operands.shape();
