@@ -55,12 +55,12 @@ mod registry;
 mod request;
 /// The choice of a device, with its reason.
 pub mod route;
+/// How keys of RSA lie in memory.
+pub mod rsa;
 /// Direct and batch dispatch.
 mod session;
 /// The memory of a queue's requests.
 mod slots;
-/// How keys of RSA lie in memory.
-pub mod rsa;
 /// Requests that any thread puts down and one picks up.
 mod stack;
 // What has been done, where, and how long it took.

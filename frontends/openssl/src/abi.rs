@@ -50,6 +50,13 @@ impl Param {
         Self { key: key.as_ptr(), data_type, data, data_size, return_size: usize::MAX }
     }
 
+    /// A place for an `int`, or the one in it.
+    pub(crate) const fn int(key: &'static CStr, value: &mut c_int) -> Self {
+        let data_type = OSSL_PARAM_INTEGER as c_uint;
+        let (data, data_size) = (std::ptr::from_mut(value).cast(), size_of::<c_int>());
+        Self { key: key.as_ptr(), data_type, data, data_size, return_size: usize::MAX }
+    }
+
     /// A place for a string with its zero.
     pub(crate) const fn room_for_text(key: &'static CStr, room: &mut [u8]) -> Self {
         let (data, data_size) = (room.as_mut_ptr().cast(), room.len());
@@ -215,6 +222,8 @@ numbers! {
     OSSL_FUNC_SIGNATURE_SIGN = 3;
     OSSL_FUNC_SIGNATURE_VERIFY_INIT = 4;
     OSSL_FUNC_SIGNATURE_VERIFY = 5;
+    OSSL_FUNC_SIGNATURE_VERIFY_RECOVER_INIT = 6;
+    OSSL_FUNC_SIGNATURE_VERIFY_RECOVER = 7;
     OSSL_FUNC_SIGNATURE_DIGEST_SIGN_INIT = 8;
     OSSL_FUNC_SIGNATURE_DIGEST_SIGN_UPDATE = 9;
     OSSL_FUNC_SIGNATURE_DIGEST_SIGN_FINAL = 10;
@@ -327,7 +336,7 @@ pub(crate) mod fns {
     pub(crate) type SignatureNewCtx = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
     pub(crate) type SignatureDigestInit =
         unsafe extern "C" fn(*mut c_void, *const c_char, *mut c_void, *const Param) -> c_int;
-    /// `sign` and `digest_sign`.
+    /// `sign`, `digest_sign` and `verify_recover`.
     pub(crate) type SignatureSign =
         unsafe extern "C" fn(*mut c_void, *mut u8, *mut usize, usize, *const u8, usize) -> c_int;
     /// `verify` and `digest_verify`.

@@ -37,9 +37,14 @@ impl State {
             Mode::Ccm => State::Ccm(Ccm::default()),
             Mode::Chain(chain) => State::Chain(Chained::new(chain)),
             // A row of ciphers has no other.
-            Mode::Xts | Mode::Digest | Mode::Mac(_) | Mode::Signature | Mode::Ecdsa | Mode::Exchange | Mode::Keys => {
-                State::Xts(Xts::default())
-            }
+            Mode::Xts
+            | Mode::Digest
+            | Mode::Mac(_)
+            | Mode::Signature
+            | Mode::Ecdsa
+            | Mode::Rsa
+            | Mode::Exchange
+            | Mode::Keys => State::Xts(Xts::default()),
         }
     }
 

@@ -7,7 +7,7 @@ use gantry::{Algorithm, Kind};
 use gantry_runtime::Config;
 
 use crate::choice::Sizes;
-use crate::table::{CURVES, Row, SIGNATURES};
+use crate::table::{PAIRS, Row, SIGNATURES};
 
 /// A section that has been read.
 #[derive(Debug)]
@@ -163,8 +163,8 @@ impl Settings {
             ("CIPHERS", list) => self.ciphers = selection(list, &crate::table::CIPHERS)?,
             ("DIGESTS", list) => self.digests = selection(list, &crate::table::DIGESTS)?,
             ("MACS", list) => self.macs = selection(list, &crate::table::MACS)?,
-            ("SIGNATURES", list) => self.signatures = selection(list, &CURVES[..SIGNATURES])?,
-            ("KEY_EXCHANGE", list) => self.exchanges = selection(list, &CURVES[SIGNATURES..])?,
+            ("SIGNATURES", list) => self.signatures = selection(list, &PAIRS[..SIGNATURES])?,
+            ("KEY_EXCHANGE", list) => self.exchanges = selection(list, &PAIRS[SIGNATURES..])?,
             ("USE_SOFTDRIVERS", "0") => self.soft = Soft::Never,
             ("USE_SOFTDRIVERS", "1") => self.soft = Soft::Allowed,
             ("USE_SOFTDRIVERS", "2") => self.soft = Soft::Unknown,
@@ -275,7 +275,7 @@ mod tests {
         let digests = ["MD5", "SHA1", "SHA2-224", "SHA2-256", "SHA2-384", "SHA2-512", "SHA2-512/256"];
         assert_eq!(served(&DIGESTS), digests);
         assert!(served(&MACS).is_empty());
-        assert_eq!(served(&CURVES), ["ED25519", "X25519"]);
+        assert_eq!(served(&PAIRS), ["ED25519", "X25519"]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use gantry::driver::{
 use gantry::{Algorithm, Fault, Operation, Outcome, SessionParams};
 
 use crate::boundary::{Agreement, HostAlgorithm, HostContext, HostKey, HostMac, HostMacContext, HostPair, Wrapped};
-use crate::table::{Mac, Mode};
+use crate::table::{Mac, Mode, RSA};
 
 /// Its name.
 pub(crate) const NAME: &str = "host";
@@ -52,6 +52,10 @@ fn offers(wrapped: &Wrapped) -> Vec<(Algorithm, Offer)> {
             let Some(host) = wrapped.host_mac() else { return Vec::new() };
             mac.algorithms().map(|(algorithm, inside)| (algorithm, Offer::Mac(host, inside))).collect()
         }
+        Mode::Rsa => {
+            let Some(host) = HostPair::new(wrapped) else { return Vec::new() };
+            RSA.as_flattened().iter().map(|algorithm| (*algorithm, Offer::Pair(host))).collect()
+        }
         Mode::Signature | Mode::Ecdsa | Mode::Exchange => {
             let offer = wrapped.algorithm().zip(HostPair::new(wrapped));
             offer.map(|(algorithm, host)| (algorithm, Offer::Pair(host))).into_iter().collect()
@@ -94,12 +98,12 @@ impl Device for HostDevice {
             }
             Offer::Pair(host) => {
                 let is_private = params.allows(Operation::Sign) || params.allows(Operation::Derive);
-                if host.signs_digests() && params.allows(Operation::Sign) && params.allows(Operation::Verify) {
+                if host.mode() == Mode::Ecdsa && params.allows(Operation::Sign) && params.allows(Operation::Verify) {
                     return Err(Unsupported::because("the host would need the public key, too").into());
                 }
                 let key = host.key(params.key(), is_private);
                 let key = key.ok_or(Unsupported::because("no such key"))?;
-                Arc::new(PairSession { host, key, agreement: Mutex::default() })
+                Arc::new(PairSession { algorithm: params.algorithm(), host, key, agreement: Mutex::default() })
             }
         })
     }
@@ -155,6 +159,7 @@ impl DeviceSession for MacSession {
 
 /// A key that signs, or verifies, or makes shared secrets.
 struct PairSession {
+    algorithm: Algorithm,
     host: HostPair,
     key: HostKey,
     /// With the last peer: programs have introduced the two before they ask for the secret, so that this is no part of how long that
@@ -182,11 +187,11 @@ impl DeviceSession for PairSession {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         match operands {
             Operands::Sign { input, output } => {
-                let good = self.host.sign(&self.key, input, output);
+                let good = self.host.sign(self.algorithm, &self.key, input, output);
                 good.then_some(Outcome::Done).ok_or(Fault::failed("the host failed"))
             }
             Operands::Verify { input, signature } => {
-                let good = self.host.verify(&self.key, input, signature);
+                let good = self.host.verify(self.algorithm, &self.key, input, signature);
                 Ok(if good { Outcome::Done } else { Outcome::BadTag })
             }
             Operands::Derive { input, output } => {

@@ -8,9 +8,6 @@ const CIPHER: usize = 8;
 /// Keys of HMAC have any length; those that protocols use are no longer than the block of SHA-512.
 pub(crate) const MAC: usize = 16;
 
-/// Private keys of Curve25519 and P-256.
-pub(crate) const CURVE: usize = 4;
-
 const WORD: usize = size_of::<u64>();
 
 /// A copy of the key that the host was given. Overwritten when dropped, and when another one comes.

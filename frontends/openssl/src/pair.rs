@@ -4,74 +4,52 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
 
 use gantry::driver::Operands;
-use gantry::{Direction, Operation, Outcome, SessionParams};
+use gantry::{Algorithm, Direction, Operation, Outcome, SessionParams};
+use zeroize::Zeroizing;
 
 use crate::boundary::{Answers, Wrapped};
 use crate::choice::{self, Side, State};
 use crate::framework::Engine;
-use crate::key::{self, Key};
 
 /// Bytes of a private key, of a secret, and of either half of a signature.
 pub(crate) const SIZE: usize = 32;
 
-/// Most bytes of a public key.
-pub(crate) const PUBLIC: usize = 1 + 2 * SIZE;
-
-/// A public key.
-#[derive(Clone, Copy)]
-pub(crate) struct Public {
-    bytes: [u8; PUBLIC],
-    length: usize,
-}
-
-impl Public {
-    fn of(key: &[u8]) -> Option<Self> {
-        let mut bytes = [0; PUBLIC];
-        bytes.get_mut(..key.len())?.copy_from_slice(key);
-        Some(Self { bytes, length: key.len() })
-    }
-
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.length]
-    }
-}
-
 /// Keys as the host gives them out; what it does not give, or in another form, is not there.
 #[derive(Default)]
 pub(crate) struct Raw {
-    private: Option<Key<{ key::CURVE }>>,
-    public: Option<Public>,
+    private: Option<Zeroizing<Box<[u8]>>>,
+    public: Option<Box<[u8]>>,
 }
 
 impl Raw {
-    pub(crate) fn of(told: Answers<'_>) -> Self {
-        Self::new(told.octets(c"priv"), told.octets(c"pub"))
+    pub(crate) fn new(private: Option<&[u8]>, public: Option<&[u8]>) -> Self {
+        Self { private: private.map(|key| Zeroizing::new(key.into())), public: public.map(Into::into) }
     }
 
-    pub(crate) fn new(private: Option<&[u8]>, public: Option<&[u8]>) -> Self {
-        let private = private.filter(|bytes| bytes.len() == SIZE).and_then(|bytes| {
-            let mut key = Key::default();
-            key.set(bytes).then_some(key)
-        });
-        Self { private, public: public.and_then(Public::of) }
+    /// Those of a curve.
+    pub(crate) fn of(told: Answers<'_>) -> Self {
+        Self::new(told.octets(c"priv").filter(|key| key.len() == SIZE), told.octets(c"pub"))
     }
 
     pub(crate) fn has_any(&self) -> bool {
         self.private.is_some() || self.public.is_some()
     }
 
-    pub(crate) fn public(&self) -> Option<&Public> {
-        self.public.as_ref()
+    pub(crate) fn public(&self) -> Option<&[u8]> {
+        self.public.as_deref()
     }
 }
+
+/// Of one algorithm and one operation.
+type Engines = Vec<(Algorithm, Operation, Engine)>;
 
 #[derive(Default)]
 pub(crate) struct Pair {
     raw: OnceLock<Raw>,
     /// The host's key became another one after the raw keys were read: everything is the host's.
     changed: AtomicBool,
-    /// Of what can be done with it: signing, verifying, and deriving secrets.
-    engines: Mutex<[Engine; 3]>,
+    /// Of what has been done with it.
+    engines: Mutex<Engines>,
 }
 
 impl Pair {
@@ -88,9 +66,8 @@ impl Pair {
 
     /// Whether a request may go to another device, as far as that is known without the keys, which take longer to read than some
     /// devices gain.
-    pub(crate) fn may_go(wrapped: &Wrapped, operation: Operation) -> bool {
-        let choice =
-            wrapped.leads().then(|| Some(wrapped.framework()?.choice(wrapped.algorithm()?, operation))).flatten();
+    pub(crate) fn may_go(wrapped: &Wrapped, algorithm: Algorithm, operation: Operation) -> bool {
+        let choice = wrapped.leads().then(|| Some(wrapped.framework()?.choice(algorithm, operation))).flatten();
         choice.is_some_and(|choice| {
             let may = choice.state(choice::SMALLEST) != State::Host;
             if !may {
@@ -104,12 +81,13 @@ impl Pair {
     pub(crate) fn run<'r>(
         &self,
         wrapped: &Wrapped,
+        algorithm: Algorithm,
         raw: impl FnOnce() -> Option<&'r Raw>,
         mut operands: Operands<'_>,
     ) -> Option<Outcome> {
         let (operation, length) = (operands.operation(), operands.bytes());
-        let raw = Some(()).filter(|()| Self::may_go(wrapped, operation)).and_then(|()| raw());
-        let outcome = raw.and_then(|raw| self.run_elsewhere(wrapped, raw, operation, length, &mut operands));
+        let raw = Some(()).filter(|()| Self::may_go(wrapped, algorithm, operation)).and_then(|()| raw());
+        let outcome = raw.and_then(|raw| self.run_elsewhere(wrapped, algorithm, raw, &mut operands));
         let side = if outcome.is_some() { Side::Device } else { Side::Host };
         wrapped.count(operation, side, length);
         outcome
@@ -118,37 +96,27 @@ impl Pair {
     fn run_elsewhere(
         &self,
         wrapped: &Wrapped,
+        algorithm: Algorithm,
         raw: &Raw,
-        operation: Operation,
-        length: usize,
         operands: &mut Operands<'_>,
     ) -> Option<Outcome> {
-        let algorithm = wrapped.algorithm()?;
+        let operation = operands.operation();
         // A public key in another form is the host's.
-        let public = raw.public.as_ref().filter(|public| algorithm.info().public_key.allows(public.length));
+        let public = raw.public().filter(|public| algorithm.info().public_key.allows(public.len()));
         let known = if operation == Operation::Verify { public.is_some() } else { raw.private.is_some() };
         let framework = wrapped.framework().filter(|_| known)?;
         let params = || match (operation, &raw.private, public) {
-            (Operation::Verify, _, Some(public)) => {
-                SessionParams::new(algorithm, public.bytes()).direction(Direction::Decrypt)
-            }
-            (Operation::Sign, Some(private), _) => {
-                SessionParams::new(algorithm, &private.bytes()).direction(Direction::Encrypt)
-            }
-            (_, Some(private), _) => SessionParams::new(algorithm, &private.bytes()),
+            (Operation::Verify, _, Some(public)) => SessionParams::new(algorithm, public).direction(Direction::Decrypt),
+            (Operation::Sign, Some(private), _) => SessionParams::new(algorithm, private).direction(Direction::Encrypt),
+            (_, Some(private), _) => SessionParams::new(algorithm, private),
             _ => unreachable!("known"),
         };
-        let place = match operation {
-            Operation::Sign => 0,
-            Operation::Verify => 1,
-            _ => 2,
-        };
         // What a short message costs is not its length.
-        let bytes = length.max(choice::SMALLEST);
+        let bytes = operands.bytes().max(choice::SMALLEST);
         let session = {
             // Nobody waits: another thread has it, or had it when this process was forked off.
             let mut engines = self.engines.try_lock().ok()?;
-            let engine = &mut engines[place];
+            let engine = engine(&mut engines, algorithm, operation);
             if engine.side(framework, operation, bytes, params, algorithm) == Side::Host {
                 return None;
             }
@@ -158,8 +126,17 @@ impl Pair {
         if outcome.is_none()
             && let Ok(mut engines) = self.engines.try_lock()
         {
-            engines[place].give_up();
+            engine(&mut engines, algorithm, operation).give_up();
         }
         outcome
     }
+}
+
+/// The one of an operation, new if there was none.
+fn engine(engines: &mut Engines, algorithm: Algorithm, operation: Operation) -> &mut Engine {
+    let place = engines.iter().position(|(of, to, _)| (*of, *to) == (algorithm, operation)).unwrap_or_else(|| {
+        engines.push((algorithm, operation, Engine::default()));
+        engines.len() - 1
+    });
+    &mut engines[place].2
 }

@@ -12,7 +12,7 @@ use gantry::Operation;
 
 use crate::boundary::Shared;
 use crate::choice::Side;
-use crate::table::{CIPHERS, CURVES, DIGESTS, MACS, Row};
+use crate::table::{CIPHERS, DIGESTS, MACS, PAIRS, Row};
 
 /// The files of this process.
 pub(crate) struct Report {
@@ -28,7 +28,7 @@ const NUMBERS: usize = 8;
 const MOST: usize = 16;
 
 fn rows() -> impl Iterator<Item = &'static Row> {
-    CIPHERS.iter().chain(&DIGESTS).chain(&MACS).chain(&CURVES)
+    CIPHERS.iter().chain(&DIGESTS).chain(&MACS).chain(&PAIRS)
 }
 
 impl Report {

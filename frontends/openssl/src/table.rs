@@ -41,9 +41,11 @@ pub(crate) enum Mode {
     Signature,
     /// Signatures of digests, or of messages that the host digests; each is another one.
     Ecdsa,
+    /// The same, by the size of the key and by what the context is told of padding.
+    Rsa,
     /// Key exchange.
     Exchange,
-    /// Keys of the last three.
+    /// Keys of the last four.
     Keys,
 }
 
@@ -232,10 +234,12 @@ pub(crate) static MACS: [Row; 4] = [
     mac("POLY1305", 1061, Mac::Poly1305),
 ];
 
-/// Signatures first, then key exchange. OpenSSL's code is the same in 4.0, and as slow; but TLS was tried with 3.0 only.
-pub(crate) static CURVES: [Row; 4] = [
+/// What is done with pairs of keys: signatures first, then key exchange. OpenSSL's code for Curve25519 is the same in 4.0, and as slow;
+/// but TLS was tried with 3.0 only.
+pub(crate) static PAIRS: [Row; 5] = [
     row("ED25519", 1087, A::Ed25519, Mode::Signature).gains_before(3, 1),
     row("ECDSA", 415, A::EcdsaP256, Mode::Ecdsa),
+    Row::new("RSA", 6, Mode::Rsa),
     row("X25519", 1034, A::X25519, Mode::Exchange).gains_before(3, 1),
     // Every peer's key is read, in a quarter of the time that the secret takes.
     row("ECDH", 415, A::EcdhP256, Mode::Exchange).keys_cost_more(),
@@ -243,18 +247,22 @@ pub(crate) static CURVES: [Row; 4] = [
 
 /// Whether software may gain with an algorithm, keys included.
 pub(crate) fn software_may_gain(algorithm: A) -> bool {
-    !CURVES.iter().any(|row| row.algorithm == Some(algorithm) && row.keys_cost_more)
+    !PAIRS.iter().any(|row| row.algorithm == Some(algorithm) && row.keys_cost_more)
 }
 
-/// How many of [`CURVES`] are signatures.
-pub(crate) const SIGNATURES: usize = 2;
+/// How many of [`PAIRS`] are signatures.
+pub(crate) const SIGNATURES: usize = 3;
+
+/// What RSA may be: by the size of keys, with PKCS #1 v1.5 and with PSS.
+pub(crate) const RSA: [[A; 2]; 3] =
+    [[A::Rsa2048Pkcs1, A::Rsa2048Pss], [A::Rsa3072Pkcs1, A::Rsa3072Pss], [A::Rsa4096Pkcs1, A::Rsa4096Pss]];
 
 const fn keys(name: &'static str, nid: u32) -> Row {
     Row::new(name, nid, Mode::Keys)
 }
 
 /// Types of keys.
-pub(crate) static KEYS: [Row; 3] = [keys("ED25519", 1087), keys("X25519", 1034), keys("EC", 408)];
+pub(crate) static KEYS: [Row; 4] = [keys("ED25519", 1087), keys("X25519", 1034), keys("EC", 408), keys("RSA", 6)];
 
 impl Row {
     /// Whether a device that every machine has may be faster with it than OpenSSL of this release: plain software, or the lanes with one
@@ -269,8 +277,8 @@ impl Row {
                 self.algorithm.is_some_and(|algorithm| !none.contains(&algorithm))
             }
             Mode::Signature | Mode::Exchange => !self.keys_cost_more,
-            // ECDSA: who signs gains, but who verifies under keys that were just read, as those of certificates, loses.
-            Mode::Ccm | Mode::Mac(_) | Mode::Ecdsa | Mode::Keys => false,
+            // ECDSA, RSA: who signs gains, but who verifies under keys that were just read, as those of certificates, loses.
+            Mode::Ccm | Mode::Mac(_) | Mode::Ecdsa | Mode::Rsa | Mode::Keys => false,
         }
     }
 
@@ -284,7 +292,8 @@ impl Row {
         let place = match self.algorithm {
             Some(A::Ed25519) => 0,
             Some(A::X25519) => 1,
-            _ => 2,
+            Some(_) => 2,
+            None => 3,
         };
         &KEYS[place]
     }
@@ -321,10 +330,11 @@ mod tests {
 
     #[test]
     fn signatures_come_first_and_have_keys_of_their_type() {
-        let kinds: Vec<Kind> = CURVES.iter().map(|row| row.algorithm.unwrap().kind()).collect();
+        let kind = |row: &Row| row.algorithm.unwrap_or(RSA[0][0]).kind();
+        let kinds: Vec<Kind> = PAIRS.iter().map(kind).collect();
         assert!(kinds[..SIGNATURES].iter().all(|kind| *kind == Kind::Signature));
         assert!(kinds[SIGNATURES..].iter().all(|kind| *kind == Kind::Exchange));
-        assert_eq!(CURVES.each_ref().map(|row| row.keys().name), ["ED25519", "EC", "X25519", "EC"]);
+        assert_eq!(PAIRS.each_ref().map(|row| row.keys().name), ["ED25519", "EC", "RSA", "X25519", "EC"]);
         assert_eq!([A::EcdsaP256, A::X25519, A::EcdhP256].map(software_may_gain), [true, true, false]);
     }
 
@@ -332,7 +342,7 @@ mod tests {
     fn every_number_is_in_obj_mac_h() {
         let header = openssl_4_0::source_dir().join("include/openssl/obj_mac.h");
         let text = std::fs::read_to_string(&header).unwrap();
-        for row in CIPHERS.iter().chain(&DIGESTS).chain(&MACS).chain(&CURVES).chain(&KEYS) {
+        for row in CIPHERS.iter().chain(&DIGESTS).chain(&MACS).chain(&PAIRS).chain(&KEYS) {
             let line = format!(" {}", row.nid);
             assert!(
                 text.lines().any(|found| found.starts_with("#define NID_") && found.ends_with(&line)),

@@ -13,10 +13,11 @@ use lab::{EVERYTHING, Lab, TAKEN, text};
 const NOTHING_HERE: [&str; 3] = ["evppkey_ml_", "evppkey_slh_", "evppkey_lms_"];
 
 /// The data files of what is near to devices. The others have what is made of it: keys are derived with MACs, and signed are digests.
-const NEAR: [&str; 6] = ["evpciph_aes_", "evpciph_des3", "evpciph_chacha", "evpmac_", "evpmd_", "evppkey_ec"];
+const NEAR: [&str; 7] =
+    ["evpciph_aes_", "evpciph_des3", "evpciph_chacha", "evpmac_", "evpmd_", "evppkey_ec", "evppkey_rsa"];
 
 /// Those with something that devices have.
-const LED: [&str; 13] = [
+const LED: [&str; 14] = [
     "evpciph_aes_ccm_cavs.txt",
     "evpciph_aes_common.txt",
     "evpciph_aes_cts.txt",
@@ -30,6 +31,7 @@ const LED: [&str; 13] = [
     "evppkey_ecdh.txt",
     "evppkey_ecdsa.txt",
     "evppkey_ecx.txt",
+    "evppkey_rsa_common.txt",
 ];
 
 /// Where a source of OpenSSL has the data.

@@ -47,7 +47,7 @@ fn tls_of_every_version_and_class_of_cipher() {
 }
 
 #[test]
-fn tls_with_signatures_and_secrets_of_curve25519_and_p256() {
+fn tls_with_signatures_and_secrets_of_curve25519_p256_and_rsa() {
     let lab = Lab::new("curves-tls");
     lab.write("answer", noise(50_000));
     let (taken, none) = (lab.configuration(TAKEN), Path::new("/dev/null"));
@@ -56,9 +56,14 @@ fn tls_with_signatures_and_secrets_of_curve25519_and_p256() {
             "CIPHERS = NONE\nDIGESTS = NONE\nMACS = NONE\nSIGNATURES = NONE\nKEY_EXCHANGE = NONE\nFORCE_FAIL = yes";
         lab.configuration(&all.replace(&format!("{key} = NONE"), &format!("{key} = ALL")))
     };
-    for (certificate, group) in [("ed25519", "X25519"), ("ec -pkeyopt ec_paramgen_curve:prime256v1", "P-256")] {
+    for (certificate, signature, group) in [
+        ("ed25519", "ECDSA", "X25519"),
+        ("ec -pkeyopt ec_paramgen_curve:prime256v1", "ECDSA", "P-256"),
+        ("rsa:3072", "RSA", "X25519"),
+    ] {
         lab.certificate(certificate);
-        for version in ["-tls1_3", "-tls1_2 -cipher ECDHE-ECDSA-AES128-GCM-SHA256"] {
+        let before = format!("-tls1_2 -cipher ECDHE-{signature}-AES128-GCM-SHA256");
+        for version in ["-tls1_3", &before] {
             let arguments = format!("{version} -groups {group}");
             for (server, client) in [(&*taken, none), (none, &*taken), (&*taken, &*taken)] {
                 tls(&lab, server, client, &arguments).unwrap_or_else(|error| panic!("{arguments}: {error}"));
@@ -68,6 +73,19 @@ fn tls_with_signatures_and_secrets_of_curve25519_and_p256() {
                 assert!(tls(&lab, &failed, none, &arguments).is_err(), "{key}, server, {arguments}: not used");
                 assert!(tls(&lab, none, &failed, &arguments).is_err(), "{key}, client, {arguments}: not used");
             }
+        }
+    }
+    // RSA as it was before: of other digests, with the older padding, and to encrypt what secrets are made from.
+    for arguments in [
+        "-tls1_2 -sigalgs RSA+SHA384",
+        "-tls1_2 -sigalgs rsa_pss_rsae_sha512",
+        "-tls1_2 -sigalgs RSA+SHA1 -cipher ALL:@SECLEVEL=0",
+        "-tls1_2 -cipher AES128-SHA256",
+        "-tls1_1 -cipher ECDHE-RSA-AES128-SHA:@SECLEVEL=0",
+        "-tls1 -cipher AES256-SHA:@SECLEVEL=0",
+    ] {
+        for (server, client) in [(&*taken, none), (none, &*taken)] {
+            tls(&lab, server, client, arguments).unwrap_or_else(|error| panic!("{arguments}: {error}"));
         }
     }
     // Groups of which only the keys are served.

@@ -10,6 +10,7 @@ use std::process::Command;
 use lab::{EVERYTHING, Lab, noise, text};
 
 /// For `genpkey`.
+const RSA: &str = "RSA -pkeyopt rsa_keygen_bits:2048";
 const P256: &str = "EC -pkeyopt ec_paramgen_curve:P-256";
 const P384: &str = "EC -pkeyopt ec_paramgen_curve:P-384";
 
@@ -64,6 +65,17 @@ fn keys_signatures_and_secrets_are_those_of_the_default_provider() {
 fn keys_on_p256_and_on_other_curves_are_used_as_the_default_provider_would() {
     let lab = Lab::new("p256");
     let program = lab.compile("tests/p256.c");
+    for policy in ["", "POLICY = pin:software", "POLICY = pin:host", "USE_SOFTDRIVERS = 0"] {
+        let configuration = lab.configuration(&everything(policy));
+        let output = Command::new(&program).arg(&configuration).output().unwrap();
+        assert_eq!(text(&output), "the same\n", "{policy}");
+    }
+}
+
+#[test]
+fn keys_of_rsa_are_used_as_the_default_provider_would() {
+    let lab = Lab::new("rsa");
+    let program = lab.compile("tests/rsa.c");
     for policy in ["", "POLICY = pin:software", "POLICY = pin:host", "USE_SOFTDRIVERS = 0"] {
         let configuration = lab.configuration(&everything(policy));
         let output = Command::new(&program).arg(&configuration).output().unwrap();
@@ -284,7 +296,9 @@ fn programs_make_use_and_keep_keys_as_they_always_did() {
         text(&output)
     };
     for (maker, user) in [(&*taken, none), (none, &*taken), (&*taken, &*taken)] {
-        for (kind, algorithm) in [("ed25519", "ed25519"), ("x25519", "x25519"), ("p256", P256), ("p384", P384)] {
+        for (kind, algorithm) in
+            [("ed25519", "ed25519"), ("x25519", "x25519"), ("p256", P256), ("p384", P384), ("rsa", RSA)]
+        {
             run(&format!("openssl genpkey -algorithm {algorithm} -out {kind}.pem"), maker);
             run(&format!("openssl pkey -in {kind}.pem -pubout -out {kind}.pub"), maker);
             let shown = format!("openssl pkey -in {kind}.pem -text; openssl pkey -pubin -in {kind}.pub -text");
@@ -292,7 +306,7 @@ fn programs_make_use_and_keep_keys_as_they_always_did() {
             run(&format!("openssl pkey -in {kind}.pem -aes256 -passout pass:x -out sealed.pem"), maker);
             run(&format!("openssl pkey -in sealed.pem -passin pass:x | cmp - {kind}.pem"), user);
         }
-        for kind in ["ed25519", "p256", "p384"] {
+        for kind in ["ed25519", "p256", "p384", "rsa"] {
             run(&format!("openssl req -x509 -key {kind}.pem -out cert.pem -days 2 -subj /CN=localhost"), maker);
             run("openssl verify -check_ss_sig -CAfile cert.pem cert.pem", user);
             run(&format!("openssl pkcs12 -export -inkey {kind}.pem -in cert.pem -passout pass:x -out both.p12"), maker);
@@ -302,6 +316,7 @@ fn programs_make_use_and_keep_keys_as_they_always_did() {
     }
     for (name, script, back, [requests, bytes]) in [
         ("ED25519", "openssl pkeyutl -sign -inkey ed25519.pem -rawin -in plain | od", 0, [1, 1000]),
+        ("RSA", "openssl dgst -sha256 -sign rsa.pem -hex plain", 0, [1, 32]),
         ("ECDH", "openssl pkeyutl -derive -inkey p256.pem -peerkey p256.pub | od", 0, [1, 65]),
         ("X25519", "openssl pkeyutl -derive -inkey x25519.pem -peerkey x25519.pub | od", 0, [1, 32]),
         (
@@ -320,6 +335,16 @@ fn programs_make_use_and_keep_keys_as_they_always_did() {
     }
     // Signatures that are others each time.
     for (maker, user) in [(&*counts, none), (none, &*counts)] {
+        let pss = "-sigopt rsa_padding_mode:pss -sigopt rsa_pss_saltlen:digest";
+        run(&format!("rm -f stats/*; openssl dgst -sha384 {pss} -sign rsa.pem -out signed plain"), maker);
+        if maker == counts {
+            assert_eq!(lab::counted(&lab)["RSA"][..4], [0, 0, 1, 48]);
+        }
+        let verify = format!("rm -f stats/*; openssl dgst -sha384 {pss} -verify rsa.pub -signature signed plain");
+        assert_eq!(run(&verify, user), "Verified OK\n");
+        if user == counts {
+            assert_eq!(lab::counted(&lab)["RSA"][4..], [0, 0, 1, 48]);
+        }
         run("rm -f stats/*; openssl dgst -sha384 -sign p256.pem -out signed plain", maker);
         if maker == counts {
             assert_eq!(lab::counted(&lab)["ECDSA"][..4], [0, 0, 1, 48]);

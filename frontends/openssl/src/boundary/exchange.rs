@@ -18,8 +18,8 @@ use super::{guard, guard_with_room};
 use crate::abi::fns::*;
 use crate::abi::{Dispatch, Param};
 use crate::choice::Side;
-use crate::pair::{self, Pair, Public};
-use crate::table::CURVES;
+use crate::pair::{self, Pair};
+use crate::table::PAIRS;
 
 /// The host's functions of one algorithm.
 pub(crate) struct ExchangeFns {
@@ -71,13 +71,15 @@ impl Parties {
     fn elsewhere(&self, wrapped: &Wrapped, output: &mut [u8]) -> Option<Outcome> {
         let (key, peer) = (self.key.as_ref()?, self.peer.as_ref()?);
         // A peer's key in another form is the host's.
-        let takes = wrapped.algorithm()?.info().public_key;
-        let public = || peer.raw()?.public().map(Public::bytes).filter(|bytes| takes.allows(bytes.len()));
-        let Some(input) = Some(()).filter(|()| Pair::may_go(wrapped, Operation::Derive)).and_then(|()| public()) else {
+        let algorithm = wrapped.algorithm()?;
+        let takes = algorithm.info().public_key;
+        let public = || peer.raw()?.public().filter(|bytes| takes.allows(bytes.len()));
+        let may_go = Pair::may_go(wrapped, algorithm, Operation::Derive);
+        let Some(input) = Some(()).filter(|()| may_go).and_then(|()| public()) else {
             wrapped.count(Operation::Derive, Side::Host, pair::SIZE);
             return None;
         };
-        key.pair().run(wrapped, || key.raw(), Operands::Derive { input, output })
+        key.pair().run(wrapped, algorithm, || key.raw(), Operands::Derive { input, output })
     }
 }
 
@@ -205,7 +207,7 @@ const fn at<const PLACE: usize>() -> AtPlace {
     (newctx::<PLACE>, gettable_ctx_params::<ExchangeFns, PLACE>, settable_ctx_params::<ExchangeFns, PLACE>)
 }
 
-static AT: [AtPlace; CURVES.len()] = [at::<0>(), at::<1>(), at::<2>(), at::<3>()];
+static AT: [AtPlace; PAIRS.len()] = [at::<0>(), at::<1>(), at::<2>(), at::<3>(), at::<4>()];
 
 /// Our table for an algorithm: what the host has of it.
 pub(super) fn dispatch(theirs: Table, place: usize) -> Vec<Dispatch> {

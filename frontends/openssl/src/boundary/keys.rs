@@ -14,6 +14,7 @@ use super::family::{Contexts, Family, Host, functions, gettable_params};
 use super::guard;
 use super::params::{self, Answers};
 use super::provider::{Functions, Wrapped, dispatch};
+use super::rsa;
 use crate::abi::fns::*;
 use crate::abi::{self, Dispatch, Param};
 use crate::pair::{self, Pair, Raw};
@@ -21,6 +22,7 @@ use crate::table::{KEYS, Mode};
 
 /// The type of keys on curves with parameters.
 const EC: &str = "EC";
+const RSA: &str = "RSA";
 /// The one of these curves that other devices have.
 const P256: &CStr = c"prime256v1";
 /// Bytes of what is asked of a key: numbers of the longest curve have fewer, and names, too.
@@ -141,16 +143,28 @@ impl KeyData {
     pub(super) fn raw(&self) -> Option<&Raw> {
         self.pair.raw(|| {
             // SAFETY: ours: the provider owns it, and outlives its keys.
-            if unsafe { (*self.wrapped).row() }.name == EC {
-                return self.p256();
+            match unsafe { (*self.wrapped).row() }.name {
+                EC => self.p256(),
+                RSA => self.exported(told::<true>),
+                _ => self.exported(told::<false>),
             }
-            let mut raw = Raw::default();
-            if let Some(export) = self.functions().export {
-                // SAFETY: the host, with its own key and a place for what it tells.
-                unsafe { export(self.host, abi::OSSL_KEYMGMT_SELECT_KEYPAIR, told, (&raw mut raw).cast()) };
-            }
-            raw
         })
+    }
+
+    fn exported(&self, told: ParamsCallback) -> Raw {
+        let mut raw = Raw::default();
+        if let Some(export) = self.functions().export {
+            // SAFETY: the host, with its own key and a place for what it tells.
+            unsafe { export(self.host, abi::OSSL_KEYMGMT_SELECT_KEYPAIR, told, (&raw mut raw).cast()) };
+        }
+        raw
+    }
+
+    /// Bytes of the longest signature; of RSA, and of the modulus. 0 where the host does not say.
+    pub(super) fn size(&self) -> usize {
+        // SAFETY: the host, with its own key and a table of ours.
+        let ask = |table| self.functions().get_params.map_or(0, |get| unsafe { get(self.host, table) });
+        params::number(c"max-size", ask).unwrap_or(0)
     }
 
     /// Those of a key on P-256. Of another curve, and of one whose parameters are written out, nothing is known. (An export would
@@ -203,10 +217,13 @@ impl Drop for KeyData {
 }
 
 /// Takes down what an export tells.
-unsafe extern "C" fn told(params: *const Param, raw: *mut c_void) -> c_int {
+unsafe extern "C" fn told<const RSA: bool>(params: *const Param, raw: *mut c_void) -> c_int {
     guard(0, || {
         // SAFETY: the host: a table with its end; `raw` is where the caller wants it.
-        unsafe { *raw.cast::<Raw>() = Raw::of(Answers::new(params)) };
+        unsafe {
+            let told = Answers::new(params);
+            *raw.cast::<Raw>() = if RSA { rsa::raw(told) } else { Raw::of(told) };
+        }
         1
     })
 }
@@ -474,6 +491,11 @@ impl HostKey {
         // SAFETY: the host, with its own context.
         let key = unsafe { new(theirs) };
         let this = (!key.is_null()).then_some(Self { key, functions })?;
+        if wrapped.row().name == RSA {
+            // SAFETY: the host, with its own key and a table with its end.
+            let import = |table| unsafe { import(this.key, abi::OSSL_KEYMGMT_SELECT_KEYPAIR, table) } == 1;
+            return rsa::tell(raw, is_private, import).filter(|good| *good).map(|_| this);
+        }
         let is_ec = wrapped.row().name == EC;
         let mut raw = Zeroizing::new(raw.to_vec());
         if is_ec && is_private && cfg!(target_endian = "little") {
@@ -529,10 +551,9 @@ impl HostPair {
         Some(Self { theirs, keys: theirs.keys()? })
     }
 
-    /// Whether its signatures are of digests, and others each time.
-    pub(crate) fn signs_digests(&self) -> bool {
+    pub(crate) fn mode(&self) -> Mode {
         // SAFETY: ours: the provider owns them, and outlives its framework.
-        unsafe { (*self.theirs).row() }.mode == Mode::Ecdsa
+        unsafe { (*self.theirs).row() }.mode
     }
 
     /// A private key, or one that is only public.
@@ -579,7 +600,7 @@ const fn at<const PLACE: usize>() -> AtPlace {
     )
 }
 
-static AT: [AtPlace; KEYS.len()] = [at::<0>(), at::<1>(), at::<2>()];
+static AT: [AtPlace; KEYS.len()] = [at::<0>(), at::<1>(), at::<2>(), at::<3>()];
 
 /// Our table for a type of keys: what the host has of it.
 pub(super) fn dispatch(theirs: Table, place: usize) -> Vec<Dispatch> {

@@ -15,7 +15,7 @@
 mod cipher;
 mod core;
 mod digest;
-mod ecdsa;
+mod digested;
 mod exchange;
 mod family;
 mod idle;
@@ -25,6 +25,7 @@ mod mac;
 mod params;
 mod pipeline;
 mod provider;
+mod rsa;
 mod signature;
 mod stack;
 mod system;

@@ -85,6 +85,11 @@ impl<'c> Answers<'c> {
     pub(crate) fn number(self, key: &CStr) -> Option<usize> {
         Answer(self.find(key)).number()
     }
+
+    /// The bytes of a number without a sign, in the order of this machine.
+    pub(super) fn big_number(self, key: &CStr) -> Option<&'c [u8]> {
+        Answer(self.find(key)).bytes(abi::OSSL_PARAM_UNSIGNED_INTEGER)
+    }
 }
 
 impl<'c> Answer<'c> {

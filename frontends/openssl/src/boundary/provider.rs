@@ -26,7 +26,7 @@ use crate::config::{Selection, Settings, stats_folder};
 use crate::framework::{Closed, Framework, GENERATION};
 use crate::host::HostDriver;
 use crate::report::Report;
-use crate::table::{CIPHERS, CURVES, DIGESTS, KEYS, MACS, Mode, Row};
+use crate::table::{CIPHERS, DIGESTS, KEYS, MACS, Mode, PAIRS, RSA, Row};
 
 /// Reasons on the error stack.
 const BAD_CONFIGURATION: u32 = 1;
@@ -289,7 +289,7 @@ impl Provider {
             abi::OSSL_OP_CIPHER => &CIPHERS,
             abi::OSSL_OP_MAC => &MACS,
             abi::OSSL_OP_KEYMGMT => &KEYS,
-            _ => &CURVES,
+            _ => &PAIRS,
         };
         let kind = KINDS.iter().position(|known| *known == operation)?;
         if let Some(served) = self.served[kind].get() {
@@ -355,7 +355,8 @@ impl Provider {
             (abi::OSSL_OP_CIPHER, _) => &settings.ciphers,
             (abi::OSSL_OP_MAC, _) => &settings.macs,
             // What is done with keys is served as a whole: with another provider, OpenSSL would take in a copy of each key first.
-            (abi::OSSL_OP_SIGNATURE, Mode::Signature | Mode::Ecdsa) | (abi::OSSL_OP_KEYEXCH, Mode::Exchange) => {
+            (abi::OSSL_OP_SIGNATURE, Mode::Signature | Mode::Ecdsa | Mode::Rsa)
+            | (abi::OSSL_OP_KEYEXCH, Mode::Exchange) => {
                 return self.has_keys(row.keys());
             }
             (abi::OSSL_OP_KEYMGMT, Mode::Keys) => return self.has_keys(row),
@@ -366,13 +367,13 @@ impl Provider {
 
     /// Whether we are to serve keys of a type.
     fn has_keys(&self, keys: &Row) -> bool {
-        CURVES.iter().any(|used| ptr::eq(used.keys(), keys) && self.leads(used))
+        PAIRS.iter().any(|used| ptr::eq(used.keys(), keys) && self.leads(used))
     }
 
     /// Whether requests of a row that we serve may be led elsewhere.
     fn leads(&self, row: &Row) -> bool {
         match row.mode {
-            Mode::Signature | Mode::Ecdsa => self.settings.signatures.serves(row, self.version),
+            Mode::Signature | Mode::Ecdsa | Mode::Rsa => self.settings.signatures.serves(row, self.version),
             Mode::Exchange => self.settings.exchanges.serves(row, self.version),
             _ => true,
         }
@@ -391,9 +392,10 @@ impl Provider {
             let served = if unasked { "yes" } else { "asked" };
             let mut line = |name: &str, algorithm: Option<Algorithm>| {
                 let params = algorithm.map(|algorithm| {
-                    // Any key will do, but XTS wants its halves to differ.
-                    let key: Vec<u8> = (0..).take(algorithm.info().key.max.min(64)).collect();
-                    SessionParams::new(algorithm, &key)
+                    // Nearly any key will do, but XTS wants its halves to differ.
+                    let any: Vec<u8> = (0..).take(algorithm.info().key.max.min(64)).collect();
+                    let sample = algorithm.info().sample_key;
+                    SessionParams::new(algorithm, if sample.is_empty() { &any } else { sample })
                 });
                 let routes = params.zip(self.framework()).map(|(params, framework)| framework.routes(params, &SIZES));
                 let routes = routes.unwrap_or_default().join("\t");
@@ -402,6 +404,7 @@ impl Provider {
             match row.mode {
                 // One number, and an algorithm for each thing that can be inside.
                 Mode::Mac(mac) => mac.algorithms().for_each(|(mac, _)| line(mac.name(), Some(mac))),
+                Mode::Rsa => RSA.as_flattened().iter().for_each(|rsa| line(rsa.name(), Some(*rsa))),
                 _ => line(row.name, row.algorithm),
             }
         }

@@ -4,11 +4,11 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 use std::{ptr, slice};
 
-use gantry::Outcome;
 use gantry::driver::Operands;
+use gantry::{Algorithm, Outcome};
 
 use super::core::{Table, entry};
-use super::ecdsa::{self, Digested};
+use super::digested::{self, Digested};
 use super::family::{
     Common, Context, Contexts, Family, Host, bytes, dupctx, freectx, get_ctx_params, gettable_ctx_params, is_empty,
     new_context, settable_ctx_params,
@@ -18,7 +18,7 @@ use super::provider::{Functions, Wrapped, dispatch};
 use super::{guard, guard_with_room};
 use crate::abi::fns::*;
 use crate::abi::{self, Dispatch, Param};
-use crate::table::{CURVES, Mode};
+use crate::table::{Mode, PAIRS};
 
 /// The host's functions of one algorithm.
 pub(crate) struct SignatureFns {
@@ -31,6 +31,8 @@ pub(crate) struct SignatureFns {
     digest_verify: Option<SignatureVerify>,
     pub(super) sign: Option<SignatureSign>,
     pub(super) verify: Option<SignatureVerify>,
+    pub(super) verify_recover_init: Option<KeyedInit>,
+    pub(super) verify_recover: Option<SignatureSign>,
     pub(super) get_ctx_md_params: Option<GetParams>,
     pub(super) gettable_ctx_md_params: Option<Gettable>,
     pub(super) set_ctx_md_params: Option<SetParams>,
@@ -71,6 +73,8 @@ impl SignatureFns {
             digest_verify: entry!(table, OSSL_FUNC_SIGNATURE_DIGEST_VERIFY, SignatureVerify),
             sign: entry!(table, OSSL_FUNC_SIGNATURE_SIGN, SignatureSign),
             verify: entry!(table, OSSL_FUNC_SIGNATURE_VERIFY, SignatureVerify),
+            verify_recover_init: entry!(table, OSSL_FUNC_SIGNATURE_VERIFY_RECOVER_INIT, KeyedInit),
+            verify_recover: entry!(table, OSSL_FUNC_SIGNATURE_VERIFY_RECOVER, SignatureSign),
             get_ctx_md_params: entry!(table, OSSL_FUNC_SIGNATURE_GET_CTX_MD_PARAMS, GetParams),
             gettable_ctx_md_params: entry!(table, OSSL_FUNC_SIGNATURE_GETTABLE_CTX_MD_PARAMS, Gettable),
             set_ctx_md_params: entry!(table, OSSL_FUNC_SIGNATURE_SET_CTX_MD_PARAMS, SetParams),
@@ -99,15 +103,15 @@ pub(super) type SignatureCtx = Context<SignatureFns>;
 #[derive(Clone, Default)]
 pub(crate) struct Signer {
     pub(super) key: Option<Arc<KeyData>>,
-    /// Of ECDSA, where the key is that of all calls.
+    /// Where the key is that of all calls.
     pub(super) digested: Digested,
 }
 
 impl Signer {
     /// A request to another device, if it is to go there.
-    pub(super) fn elsewhere(&self, wrapped: &Wrapped, operands: Operands<'_>) -> Option<Outcome> {
+    pub(super) fn elsewhere(&self, wrapped: &Wrapped, algorithm: Algorithm, operands: Operands<'_>) -> Option<Outcome> {
         let key = self.key.as_ref()?;
-        key.pair().run(wrapped, || key.raw(), operands)
+        key.pair().run(wrapped, algorithm, || key.raw(), operands)
     }
 }
 
@@ -186,16 +190,17 @@ unsafe extern "C" fn digest_sign(
     guard_with_room(0, || {
         // SAFETY: the call.
         let (this, functions, wrapped) = unsafe { SignatureCtx::of(context) };
-        let size = wrapped.algorithm().map_or(usize::MAX, |algorithm| algorithm.info().tag.max);
+        let algorithm = wrapped.algorithm();
         // Without a place for the signature this only asks for its length.
         if !signature.is_null() {
             if wrapped.fails() {
                 return 0;
             }
-            if size <= room {
+            if let Some(algorithm) = algorithm.filter(|algorithm| algorithm.info().tag.max <= room) {
+                let size = algorithm.info().tag.max;
                 // SAFETY: the call: there is room for as many bytes, and a message to read.
                 let (input, output) = unsafe { (bytes(input, length), slice::from_raw_parts_mut(signature, size)) };
-                if this.state.elsewhere(wrapped, Operands::Sign { input, output }) == Some(Outcome::Done) {
+                if this.state.elsewhere(wrapped, algorithm, Operands::Sign { input, output }) == Some(Outcome::Done) {
                     // SAFETY: the call.
                     unsafe { *written = size };
                     return 1;
@@ -224,7 +229,8 @@ unsafe extern "C" fn digest_verify(
         }
         // SAFETY: the call: both can be read.
         let (message, theirs) = unsafe { (bytes(input, length), bytes(signature, size)) };
-        match this.state.elsewhere(wrapped, Operands::Verify { input: message, signature: theirs }) {
+        let operands = Operands::Verify { input: message, signature: theirs };
+        match wrapped.algorithm().and_then(|algorithm| this.state.elsewhere(wrapped, algorithm, operands)) {
             Some(Outcome::Done) => 1,
             Some(Outcome::BadTag) => 0,
             _ => functions.digest_verify.map_or(0, |verify| {
@@ -310,9 +316,9 @@ impl Host<SignatureFns> {
 
 impl HostPair {
     /// A signature for which no program asked.
-    pub(crate) fn sign(&self, key: &HostKey, input: &[u8], output: &mut [u8]) -> bool {
-        if self.signs_digests() {
-            return self.sign_digest(key, input, output);
+    pub(crate) fn sign(&self, algorithm: Algorithm, key: &HostKey, input: &[u8], output: &mut [u8]) -> bool {
+        if self.mode() != Mode::Signature {
+            return self.sign_digest(algorithm, key, input, output);
         }
         let Some(host) = self.signature() else { return false };
         let SignatureFns { to_sign, digest_sign: Some(sign), .. } = host.functions() else { return false };
@@ -327,9 +333,9 @@ impl HostPair {
         good && written == output.len()
     }
 
-    pub(crate) fn verify(&self, key: &HostKey, input: &[u8], signature: &[u8]) -> bool {
-        if self.signs_digests() {
-            return self.verify_digest(key, input, signature);
+    pub(crate) fn verify(&self, algorithm: Algorithm, key: &HostKey, input: &[u8], signature: &[u8]) -> bool {
+        if self.mode() != Mode::Signature {
+            return self.verify_digest(algorithm, key, input, signature);
         }
         let Some(host) = self.signature() else { return false };
         let SignatureFns { to_verify, digest_verify: Some(verify), .. } = host.functions() else { return false };
@@ -372,7 +378,7 @@ const fn at<const PLACE: usize>() -> AtPlace {
     (newctx::<PLACE>, gettable_ctx_params::<SignatureFns, PLACE>, settable_ctx_params::<SignatureFns, PLACE>)
 }
 
-static AT: [AtPlace; CURVES.len()] = [at::<0>(), at::<1>(), at::<2>(), at::<3>()];
+static AT: [AtPlace; PAIRS.len()] = [at::<0>(), at::<1>(), at::<2>(), at::<3>(), at::<4>()];
 
 /// Our table for an algorithm: what the host has of it.
 pub(super) fn dispatch(theirs: Table, place: usize) -> Vec<Dispatch> {
@@ -400,24 +406,26 @@ pub(super) fn dispatch(theirs: Table, place: usize) -> Vec<Dispatch> {
         OSSL_FUNC_SIGNATURE_SET_CTX_PARAMS => set_ctx_params, SetParams;
     };
     let digests = dispatch! {
-        OSSL_FUNC_SIGNATURE_DIGEST_SIGN_INIT => ecdsa::digest_init::<true>, SignatureDigestInit;
-        OSSL_FUNC_SIGNATURE_DIGEST_SIGN_UPDATE => ecdsa::digest_update::<true>, Update;
-        OSSL_FUNC_SIGNATURE_DIGEST_SIGN_FINAL => ecdsa::digest_sign_final, Final;
-        OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_INIT => ecdsa::digest_init::<false>, SignatureDigestInit;
-        OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_UPDATE => ecdsa::digest_update::<false>, Update;
-        OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_FINAL => ecdsa::digest_verify_final, Update;
-        OSSL_FUNC_SIGNATURE_SIGN_INIT => ecdsa::init::<true>, KeyedInit;
-        OSSL_FUNC_SIGNATURE_SIGN => ecdsa::sign, SignatureSign;
-        OSSL_FUNC_SIGNATURE_VERIFY_INIT => ecdsa::init::<false>, KeyedInit;
-        OSSL_FUNC_SIGNATURE_VERIFY => ecdsa::verify, SignatureVerify;
-        OSSL_FUNC_SIGNATURE_SET_CTX_PARAMS => ecdsa::set_ctx_params, SetParams;
-        OSSL_FUNC_SIGNATURE_GET_CTX_MD_PARAMS => ecdsa::get_ctx_md_params, GetParams;
-        OSSL_FUNC_SIGNATURE_GETTABLE_CTX_MD_PARAMS => ecdsa::gettable_ctx_md_params, Gettable;
-        OSSL_FUNC_SIGNATURE_SET_CTX_MD_PARAMS => ecdsa::set_ctx_md_params, SetParams;
-        OSSL_FUNC_SIGNATURE_SETTABLE_CTX_MD_PARAMS => ecdsa::settable_ctx_md_params, Gettable;
+        OSSL_FUNC_SIGNATURE_DIGEST_SIGN_INIT => digested::digest_init::<true>, SignatureDigestInit;
+        OSSL_FUNC_SIGNATURE_DIGEST_SIGN_UPDATE => digested::digest_update::<true>, Update;
+        OSSL_FUNC_SIGNATURE_DIGEST_SIGN_FINAL => digested::digest_sign_final, Final;
+        OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_INIT => digested::digest_init::<false>, SignatureDigestInit;
+        OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_UPDATE => digested::digest_update::<false>, Update;
+        OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_FINAL => digested::digest_verify_final, Update;
+        OSSL_FUNC_SIGNATURE_SIGN_INIT => digested::init::<true>, KeyedInit;
+        OSSL_FUNC_SIGNATURE_SIGN => digested::sign, SignatureSign;
+        OSSL_FUNC_SIGNATURE_VERIFY_INIT => digested::init::<false>, KeyedInit;
+        OSSL_FUNC_SIGNATURE_VERIFY => digested::verify, SignatureVerify;
+        OSSL_FUNC_SIGNATURE_VERIFY_RECOVER_INIT => digested::recover_init, KeyedInit;
+        OSSL_FUNC_SIGNATURE_VERIFY_RECOVER => digested::recover, SignatureSign;
+        OSSL_FUNC_SIGNATURE_SET_CTX_PARAMS => digested::set_ctx_params, SetParams;
+        OSSL_FUNC_SIGNATURE_GET_CTX_MD_PARAMS => digested::get_ctx_md_params, GetParams;
+        OSSL_FUNC_SIGNATURE_GETTABLE_CTX_MD_PARAMS => digested::gettable_ctx_md_params, Gettable;
+        OSSL_FUNC_SIGNATURE_SET_CTX_MD_PARAMS => digested::set_ctx_md_params, SetParams;
+        OSSL_FUNC_SIGNATURE_SETTABLE_CTX_MD_PARAMS => digested::settable_ctx_md_params, Gettable;
     };
-    match CURVES[place].mode {
-        Mode::Ecdsa => ours.extend(digests),
+    match PAIRS[place].mode {
+        Mode::Ecdsa | Mode::Rsa => ours.extend(digests),
         _ => ours.extend(messages),
     }
     super::provider::complete(theirs, &ours, &[abi::OSSL_FUNC_SIGNATURE_QUERY_KEY_TYPES])

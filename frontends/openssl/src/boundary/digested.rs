@@ -1,4 +1,4 @@
-//! ECDSA: our entries beside those of all signatures.
+//! Signatures of digests, ECDSA and RSA: our entries beside those of all signatures.
 //!
 //! Devices sign digests. Where the host would digest a message inside its own context, out of which no digest comes, a second
 //! context of the host does it, one of a digest; and where it is then the host that is to sign, it is told that from now on its
@@ -8,29 +8,45 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::{ptr, slice};
 
 use gantry::driver::Operands;
-use gantry::{Operation, Outcome};
+use gantry::{Algorithm, Operation, Outcome};
 
 use super::digest::HostDigest;
 use super::family::{Host, bytes, is_empty};
 use super::keys::{HostKey, HostPair, KeyData};
 use super::params::{self, Answers};
 use super::provider::Wrapped;
-use super::signature::{SignatureCtx, SignatureFns};
+use super::rsa::{self, Padding};
+use super::signature::{SignatureCtx, SignatureFns, Signer};
 use super::{guard, guard_with_room};
 use crate::abi::Param;
 use crate::abi::fns::*;
 use crate::choice::Side;
 use crate::der;
 use crate::pair::{self, Pair};
+use crate::table::Mode;
 
 /// What a context is at, beside its key.
 #[derive(Clone, Default)]
 pub(super) struct Digested {
     /// Something was said that only the host understands, such as where its random numbers come from: it signs, for good.
     hosts: bool,
-    /// Bytes that the host wants of a digest; 0 for any number.
-    size: usize,
+    takes: Takes,
     message: Message,
+}
+
+/// What is signed as devices sign it.
+#[derive(Clone, Copy)]
+enum Takes {
+    /// ECDSA: digests of so many bytes; 0 for any number.
+    Bytes(usize),
+    /// RSA: what suits the padding, under a key with a modulus of so many bytes.
+    Padded(Padding, usize),
+}
+
+impl Default for Takes {
+    fn default() -> Self {
+        Takes::Bytes(0)
+    }
 }
 
 /// A message that comes in pieces.
@@ -65,23 +81,54 @@ impl Digested {
     /// # Safety
     ///
     /// The call: null, or a table with its end.
-    unsafe fn told(&mut self, host: &Host<SignatureFns>, params: *const Param) {
+    unsafe fn told(&mut self, mode: Mode, key: Option<&KeyData>, host: &Host<SignatureFns>, params: *const Param) {
         // SAFETY: as the caller promises.
-        self.hosts |= !unsafe { Answers::new(params) }.of([c"digest", c"digest-size"]).1;
-        // SAFETY: the host, with a table of ours.
-        let size = params::number(c"digest-size", |table| unsafe { host.get_params(table) });
-        self.hosts |= size.is_none();
-        self.size = size.unwrap_or(0);
+        let said = unsafe { Answers::new(params) };
+        let (understood, takes) = if mode == Mode::Rsa {
+            let takes = Padding::of(host).map(|padding| Takes::Padded(padding, key.map_or(0, KeyData::size)));
+            (said.of(rsa::TOLD).1, takes)
+        } else {
+            // SAFETY: the host, with a table of ours.
+            let size = params::number(c"digest-size", |table| unsafe { host.get_params(table) });
+            (said.of([c"digest", c"digest-size"]).1, size.map(Takes::Bytes))
+        };
+        self.hosts |= !understood || takes.is_none();
+        self.takes = takes.unwrap_or_default();
+    }
+
+    /// Bytes of a digest of the function that the host was told; 0 where that is not known.
+    fn size(&self) -> usize {
+        match self.takes {
+            Takes::Bytes(size) => size,
+            Takes::Padded(padding, _) => padding.digest_size(),
+        }
+    }
+
+    /// What a device is to do with a digest of so many bytes; `None` where only the host does as it was told.
+    fn algorithm(&self, wrapped: &Wrapped, operation: Operation, bytes: usize) -> Option<Algorithm> {
+        match self.takes {
+            _ if self.hosts => None,
+            Takes::Bytes(size) => wrapped.algorithm().filter(|_| size == 0 || size == bytes),
+            Takes::Padded(padding, modulus) => padding.algorithm(modulus, operation, bytes),
+        }
+    }
+
+    /// Has the host's context, which was to digest a message, take digests from now on. Whether it does.
+    fn take_digests(&self, init: Option<KeyedInit>, host: &Host<SignatureFns>) -> bool {
+        let begin = |params| {
+            // SAFETY: the host, with its own context, which has its key, and a table with its end or none.
+            init.is_some_and(|init| unsafe { init(host.context(), ptr::null_mut(), params) } == 1)
+        };
+        match self.takes {
+            Takes::Bytes(_) => begin(ptr::null()),
+            // It would forget them.
+            Takes::Padded(padding, _) => padding.say(begin),
+        }
     }
 }
 
-/// A request to another device, if it is to go there.
-fn elsewhere(this: &SignatureCtx, wrapped: &Wrapped, operands: Operands<'_>) -> Option<Outcome> {
-    let Digested { hosts, size, .. } = this.state.digested;
-    let fits = size == 0 || size == operands.bytes();
-    if hosts || !fits { None } else { this.state.elsewhere(wrapped, operands) }
-}
-
+/// Whether another device has signed it.
+///
 /// # Safety
 ///
 /// The call: null, or room for so many bytes.
@@ -91,11 +138,27 @@ unsafe fn sign_digest(
     digest: &[u8],
     (signature, written, room): (*mut u8, *mut usize, usize),
 ) -> bool {
+    let state = &this.state;
+    let Some(algorithm) = state.digested.algorithm(wrapped, Operation::Sign, digest.len()) else {
+        wrapped.count(Operation::Sign, Side::Host, digest.len());
+        return false;
+    };
+    let sign = |output: &mut [u8]| {
+        state.elsewhere(wrapped, algorithm, Operands::Sign { input: digest, output }) == Some(Outcome::Done)
+    };
+    let size = algorithm.info().tag.max;
+    if wrapped.row().mode == Mode::Rsa {
+        // SAFETY: as the caller promises.
+        let good = room >= size && sign(unsafe { slice::from_raw_parts_mut(signature, size) });
+        if good {
+            // SAFETY: as the caller promises.
+            unsafe { *written = size };
+        }
+        return good;
+    }
     let mut both = [0; 2 * pair::SIZE];
     // The host wants as much room, whatever it then needs.
-    if room < der::LONGEST
-        || elsewhere(this, wrapped, Operands::Sign { input: digest, output: &mut both }) != Some(Outcome::Done)
-    {
+    if room < der::LONGEST || !sign(&mut both) {
         return false;
     }
     let (der, length) = der::encode(&both);
@@ -109,9 +172,18 @@ unsafe fn sign_digest(
 
 /// Whether it is good. What is not may yet be another thing than a bad signature, which the host says with its error.
 fn verify_digest(this: &SignatureCtx, wrapped: &Wrapped, digest: &[u8], signature: &[u8]) -> bool {
-    der::decode(signature).is_some_and(|both| {
-        elsewhere(this, wrapped, Operands::Verify { input: digest, signature: &both }) == Some(Outcome::Done)
-    })
+    let Some(algorithm) = this.state.digested.algorithm(wrapped, Operation::Verify, digest.len()) else {
+        wrapped.count(Operation::Verify, Side::Host, digest.len());
+        return false;
+    };
+    let verify = |signature: &[u8]| {
+        let operands = Operands::Verify { input: digest, signature };
+        this.state.elsewhere(wrapped, algorithm, operands) == Some(Outcome::Done)
+    };
+    match wrapped.row().mode {
+        Mode::Rsa => verify(signature),
+        _ => der::decode(signature).is_some_and(|both| verify(&both)),
+    }
 }
 
 /// # Safety
@@ -131,12 +203,15 @@ unsafe fn keyed(
         let result = init(functions, this.host.context(), host).unwrap_or(0);
         // Without a key it is the one from before.
         let key = key.or_else(|| this.state.key.take()).filter(|_| result == 1);
+        let mode = wrapped.row().mode;
         // SAFETY: the call.
-        unsafe { this.state.digested.told(&this.host, params) };
+        unsafe { this.state.digested.told(mode, key.as_deref(), &this.host, params) };
         let ours = || {
-            let (operation, name) = message.filter(|(_, name)| !name.is_null() && !this.state.digested.hosts)?;
+            let (operation, name) = message.filter(|(_, name)| !name.is_null())?;
+            let digested = &this.state.digested;
+            let algorithm = digested.algorithm(wrapped, operation, digested.size())?;
             // A key of which nothing is known is on another curve.
-            if !Pair::may_go(wrapped, operation) || !key.as_ref()?.raw()?.has_any() {
+            if !Pair::may_go(wrapped, algorithm, operation) || !key.as_ref()?.raw()?.has_any() {
                 return None;
             }
             // SAFETY: the call: a string.
@@ -159,6 +234,34 @@ pub(super) unsafe extern "C" fn init<const SIGN: bool>(
             Some(functions.beginning::<SIGN>().init?(context, key, params))
         })
     }
+}
+
+/// For the host, which gives back what was signed.
+pub(super) unsafe extern "C" fn recover_init(context: *mut c_void, key: *mut c_void, params: *const Param) -> c_int {
+    // SAFETY: the call, and the host with what it brought.
+    unsafe {
+        keyed(context, key, params, None, |functions, context, key| {
+            Some(functions.verify_recover_init?(context, key, params))
+        })
+    }
+}
+
+pub(super) unsafe extern "C" fn recover(
+    context: *mut c_void,
+    output: *mut u8,
+    written: *mut usize,
+    room: usize,
+    signature: *const u8,
+    size: usize,
+) -> c_int {
+    guard(0, || {
+        // SAFETY: the call, and the host with what it brought.
+        unsafe {
+            let (this, functions, _) = SignatureCtx::of(context);
+            let recover = functions.verify_recover;
+            recover.map_or(0, |recover| recover(this.host.context(), output, written, room, signature, size))
+        }
+    })
 }
 
 pub(super) unsafe extern "C" fn digest_init<const SIGN: bool>(
@@ -226,9 +329,11 @@ pub(super) unsafe extern "C" fn digest_sign_final(
                     if sign_digest(this, wrapped, digest, (signature, written, room)) {
                         return 1;
                     }
-                    let begun = |init: KeyedInit| init(this.host.context(), ptr::null_mut(), ptr::null()) == 1;
-                    let begun = functions.to_sign.init.is_some_and(begun);
-                    if begun { this.host.sign((signature, written, room), (digest.as_ptr(), length)) } else { 0 }
+                    if this.state.digested.take_digests(functions.to_sign.init, &this.host) {
+                        this.host.sign((signature, written, room), (digest.as_ptr(), length))
+                    } else {
+                        0
+                    }
                 }
             }
             Message::Hosts => {
@@ -257,9 +362,11 @@ pub(super) unsafe extern "C" fn digest_verify_final(context: *mut c_void, signat
                 }
                 // SAFETY: the host, with its own context, what the call brought, and a digest.
                 unsafe {
-                    let begun = |init: KeyedInit| init(this.host.context(), ptr::null_mut(), ptr::null()) == 1;
-                    let begun = functions.to_verify.init.is_some_and(begun);
-                    if begun { this.host.verify((signature, size), (digest.as_ptr(), length)) } else { 0 }
+                    if this.state.digested.take_digests(functions.to_verify.init, &this.host) {
+                        this.host.verify((signature, size), (digest.as_ptr(), length))
+                    } else {
+                        0
+                    }
                 }
             }
             Message::Hosts => {
@@ -327,9 +434,10 @@ pub(super) unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *co
     guard(0, || {
         // SAFETY: the call.
         unsafe {
-            let (this, ..) = SignatureCtx::of(context);
+            let (this, _, wrapped) = SignatureCtx::of(context);
             let result = this.host.set_params(params);
-            this.state.digested.told(&this.host, params);
+            let Signer { key, digested } = &mut this.state;
+            digested.told(wrapped.row().mode, key.as_deref(), &this.host, params);
             result
         }
     })
@@ -381,19 +489,32 @@ pub(super) unsafe extern "C" fn settable_ctx_md_params(context: *mut c_void) -> 
 
 impl HostPair {
     /// A signature of a digest, for which no program asked.
-    pub(super) fn sign_digest(&self, key: &HostKey, digest: &[u8], output: &mut [u8]) -> bool {
+    pub(super) fn sign_digest(&self, algorithm: Algorithm, key: &HostKey, digest: &[u8], output: &mut [u8]) -> bool {
         let Some(host) = self.signature() else { return false };
-        let SignatureFns { to_sign, sign: Some(sign), .. } = host.functions() else { return false };
-        let Some(init) = to_sign.init else { return false };
-        let (mut der, mut written) = ([0; der::LONGEST], 0);
-        // SAFETY: the host, with its own context and key, a digest to read and room for the signature.
-        let good = unsafe {
-            init(host.context(), key.as_ptr(), ptr::null()) == 1
-                && sign(host.context(), der.as_mut_ptr(), &raw mut written, der.len(), digest.as_ptr(), digest.len())
-                    == 1
+        let functions = host.functions();
+        let Some((init, sign)) = functions.to_sign.init.zip(functions.sign) else { return false };
+        let sign = |params, signature: &mut [u8]| {
+            let (room, mut written) = (signature.len(), 0);
+            // SAFETY: the host, with its own context and key, a digest to read and room for the signature.
+            let good = unsafe {
+                init(host.context(), key.as_ptr(), params) == 1
+                    && sign(
+                        host.context(),
+                        signature.as_mut_ptr(),
+                        &raw mut written,
+                        room,
+                        digest.as_ptr(),
+                        digest.len(),
+                    ) == 1
+            };
+            if good { written } else { 0 }
         };
-        let signature = der.get(..written).filter(|_| good).and_then(der::decode);
-        match signature {
+        if self.mode() == Mode::Rsa {
+            return rsa::like_devices(algorithm, digest.len(), |params| sign(params, output)) == output.len();
+        }
+        let mut der = [0; der::LONGEST];
+        let written = sign(ptr::null(), &mut der);
+        match der.get(..written).and_then(der::decode) {
             Some(both) if both.len() == output.len() => {
                 output.copy_from_slice(&both);
                 true
@@ -402,15 +523,22 @@ impl HostPair {
         }
     }
 
-    pub(super) fn verify_digest(&self, key: &HostKey, digest: &[u8], signature: &[u8]) -> bool {
-        let (Some(host), Ok(both)) = (self.signature(), signature.try_into()) else { return false };
-        let SignatureFns { to_verify, verify: Some(verify), .. } = host.functions() else { return false };
-        let Some(init) = to_verify.init else { return false };
-        let (der, length) = der::encode(both);
-        // SAFETY: the host, with its own context and key, a digest and a signature to read.
-        unsafe {
-            init(host.context(), key.as_ptr(), ptr::null()) == 1
-                && verify(host.context(), der.as_ptr(), length, digest.as_ptr(), digest.len()) == 1
+    pub(super) fn verify_digest(&self, algorithm: Algorithm, key: &HostKey, digest: &[u8], signature: &[u8]) -> bool {
+        let Some(host) = self.signature() else { return false };
+        let functions = host.functions();
+        let Some((init, verify)) = functions.to_verify.init.zip(functions.verify) else { return false };
+        let verify = |params, signature: &[u8]| {
+            // SAFETY: the host, with its own context and key, a digest and a signature to read.
+            unsafe {
+                init(host.context(), key.as_ptr(), params) == 1
+                    && verify(host.context(), signature.as_ptr(), signature.len(), digest.as_ptr(), digest.len()) == 1
+            }
+        };
+        if self.mode() == Mode::Rsa {
+            return rsa::like_devices(algorithm, digest.len(), |params| verify(params, signature));
         }
+        let Ok(both) = signature.try_into() else { return false };
+        let (der, length) = der::encode(both);
+        verify(ptr::null(), &der[..length])
     }
 }
