@@ -196,13 +196,15 @@ fn p256() -> Vec<Case> {
 
 /// Signatures of RSA with either padding, of the sizes that devices have, and with digests that are the host's, too.
 fn rsa() -> Vec<Case> {
+    use rsa_pkcs1_verify::TestName as Pkcs1;
+    use rsa_pss_verify::TestName as Pss;
+
     let mut cases = Vec::new();
     let mut case = |name: String, what: &str, [key, message, signature]: [&[u8]; 3], result, served: bool| {
         let line = Case::new(String::new(), what, [key, &[], &[], message, signature, &[]], result).line;
         let led = served && result == TestResult::Valid;
         cases.push(Case { name, line, result, right: vec![hex(&[1]); 2], led });
     };
-    use rsa_pkcs1_verify::TestName as Pkcs1;
     for (set, digest, served) in [
         (Pkcs1::Rsa2048Sha256, "SHA256", true),
         (Pkcs1::Rsa2048Sha384, "SHA384", true),
@@ -225,7 +227,6 @@ fn rsa() -> Vec<Case> {
             }
         }
     }
-    use rsa_pss_verify::TestName as Pss;
     for (set, digest, served) in [
         (Pss::RsaPss2048Sha256Mgf1SaltLen0, "SHA256", false),
         (Pss::RsaPss2048Sha256Mgf1SaltLen32, "SHA256", true),
