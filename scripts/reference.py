@@ -8,13 +8,15 @@ lacks an algorithm, a few lines of Python built from the standard's text take it
 import dataclasses
 import hashlib
 import hmac
+import pathlib
+import re
 import struct
 
 from cryptography.hazmat.decrepit.ciphers import algorithms as old_algorithms
 from cryptography.hazmat.decrepit.ciphers import modes as old_modes
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import cmac, hashes, poly1305
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519, x25519
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa, x25519
 from cryptography.hazmat.primitives.asymmetric.utils import Prehashed, decode_dss_signature, encode_dss_signature
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.hazmat.primitives.ciphers import Cipher, aead, algorithms, modes
@@ -22,8 +24,8 @@ from Crypto.Cipher import AES, DES3, ChaCha20, ChaCha20_Poly1305
 from Crypto.Hash import BLAKE2b, CMAC, HMAC, MD5, RIPEMD160, SHA1, SHA224, SHA256, SHA384, SHA512
 from Crypto.Hash import SHA3_224, SHA3_256, SHA3_384, SHA3_512
 from Crypto.Protocol import DH
-from Crypto.PublicKey import ECC
-from Crypto.Signature import DSS, eddsa
+from Crypto.PublicKey import ECC, RSA
+from Crypto.Signature import DSS, eddsa, pkcs1_15, pss
 
 
 @dataclasses.dataclass
@@ -40,6 +42,8 @@ class Algorithm:
 def known_answer(algorithm, length, aad, shift=0, iv=None):
     """A block like those of the vector files, over the pattern; both implementations must agree."""
     key = pattern(16 + shift, algorithm.key)
+    if is_rsa(algorithm):
+        key = rsa_samples()[algorithm.key]
     if algorithm.kind == "hmac":
         key = pattern(16 + shift, 1 + length * 7 % 200)
     if algorithm.mode == "des":
@@ -58,6 +62,8 @@ def known_answer(algorithm, length, aad, shift=0, iv=None):
         block["public"] = ed25519.Ed25519PrivateKey.from_private_bytes(key).public_key().public_bytes_raw()
     if algorithm.name == "ecdsa-p256":
         block["public"] = p256_public(key)
+    if is_rsa(algorithm):
+        block["public"] = key[: rsa_size(key) + EXPONENT]
     kept = {name for name, value in block.items() if value} | {"input", "output"}
     return {name: value.hex() for name, value in block.items() if name in kept}
 
@@ -71,6 +77,11 @@ def confirm(algorithm, block):
     if algorithm.name == "ecdsa-p256":
         for verifies in (openssl_verifies, dome_verifies):
             assert verifies(bytes.fromhex(block["public"]), message, output) != ("invalid" in block), (verifies, block)
+        return
+    if is_rsa(algorithm):
+        for verifies in (openssl_verifies_rsa, dome_verifies_rsa):
+            good = verifies(algorithm.mode, bytes.fromhex(block["public"]), message, output)
+            assert good != ("invalid" in block), (verifies, block)
         return
     for implementation in (first_implementation, second_implementation):
         if "monte" in block:
@@ -107,6 +118,57 @@ def p256_public(private):
     return key.public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
 
 
+EXPONENT = 4
+
+
+def is_rsa(algorithm):
+    return algorithm.mode in ("pkcs1", "pss")
+
+
+def rsa_samples():
+    """The keys of core/src/rsa.rs, by their length."""
+    text = (pathlib.Path(__file__).resolve().parent.parent / "core/src/rsa.rs").read_text()
+    keys = [bytes.fromhex(re.sub(r"[\\\s]", "", digits)) for digits in re.findall(r'hex!\(\s*"([^"]*)"', text)]
+    return {len(key): key for key in keys}
+
+
+def rsa_size(key):
+    """Bytes of the modulus of a private key."""
+    return (len(key) - EXPONENT) * 2 // 9
+
+
+def rsa_numbers(key):
+    """The numbers of a private key, as core/src/rsa.rs says that they lie in it."""
+    size, numbers = rsa_size(key), []
+    for length in [size, EXPONENT, size] + 5 * [size // 2]:
+        numbers.append(int.from_bytes(key[:length]))
+        key = key[length:]
+    return numbers
+
+
+def rsa_public(public):
+    return int.from_bytes(public[:-EXPONENT]), int.from_bytes(public[-EXPONENT:])
+
+
+def rsa_digest(digest):
+    """The name of the function that makes digests of this length here."""
+    return {32: "sha256", 48: "sha384", 64: "sha512"}[len(digest)]
+
+
+def rsa_salt(digest):
+    return pattern(400, len(digest))
+
+
+def emsa_pss(digest, size):
+    """RFC 8017, 9.1.1, with MGF1 (B.2.1), for a modulus of so many bytes and no bit less."""
+    function = getattr(hashlib, rsa_digest(digest))
+    check = function(bytes(8) + digest + rsa_salt(digest)).digest()
+    data = (b"\1" + rsa_salt(digest)).rjust(size - len(check) - 1, b"\0")
+    mask = b"".join(function(check + count.to_bytes(4)).digest() for count in range(size // len(check) + 1))
+    masked = bytes(a ^ b for a, b in zip(data, mask))
+    return bytes([masked[0] & 0x7F]) + masked[1:] + check + b"\xbc"
+
+
 def pattern(start, length):
     """Bytes start .. start + length of the pattern that kat_vectors.rs makes, too."""
     return bytes((7 * i + 31 * (i >> 8)) & 0xFF for i in range(start, start + length))
@@ -132,6 +194,16 @@ def first_implementation(algorithm, key, mac_key, iv, aad, message, tag_length):
     if algorithm.name == "ecdh-p256":
         peer = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), message)
         return ec.derive_private_key(int.from_bytes(key), ec.SECP256R1()).exchange(ec.ECDH(), peer), b""
+    if is_rsa(algorithm):
+        n, e, d, p, q, dp, dq, inverse = rsa_numbers(key)
+        if mode == "pss":
+            # OpenSSL takes no salt: it says whether the signature is one.
+            signature = pow(int.from_bytes(emsa_pss(message, rsa_size(key))), d, n).to_bytes(rsa_size(key))
+            assert openssl_verifies_rsa(mode, key[: rsa_size(key) + EXPONENT], message, signature)
+            return signature, b""
+        private = rsa.RSAPrivateNumbers(p, q, d, dp, dq, inverse, rsa.RSAPublicNumbers(e, n)).private_key()
+        function = getattr(hashes, rsa_digest(message).upper())()
+        return private.sign(message, padding.PKCS1v15(), Prehashed(function)), b""
     if kind == "signature":
         return ed25519.Ed25519PrivateKey.from_private_bytes(key).sign(message), b""
     if kind == "exchange":
@@ -169,6 +241,17 @@ def openssl_verifies(public, digest, signature):
     signature = encode_dss_signature(int.from_bytes(signature[:32]), int.from_bytes(signature[32:]))
     try:
         key.verify(signature, p256_digest(digest), ec.ECDSA(Prehashed(hashes.SHA256())))
+    except InvalidSignature:
+        return False
+    return True
+
+
+def openssl_verifies_rsa(mode, public, digest, signature):
+    n, e = rsa_public(public)
+    function = getattr(hashes, rsa_digest(digest).upper())()
+    way = padding.PSS(padding.MGF1(function), len(digest)) if mode == "pss" else padding.PKCS1v15()
+    try:
+        rsa.RSAPublicNumbers(e, n).public_key().verify(signature, digest, way, Prehashed(function))
     except InvalidSignature:
         return False
     return True
@@ -226,6 +309,13 @@ def second_implementation(algorithm, key, mac_key, iv, aad, message, tag_length)
     if algorithm.name == "ecdh-p256":
         pair = {"static_priv": ECC.construct(curve="P-256", d=int.from_bytes(key)), "static_pub": dome_point(message)}
         return DH.key_agreement(kdf=bytes, **pair), b""
+    if is_rsa(algorithm):
+        n, e, d, p, q, *_ = rsa_numbers(key)
+        private = RSA.construct((n, e, d, p, q))
+        if mode == "pss":
+            salt = {"salt_bytes": len(message), "rand_func": lambda length: rsa_salt(message)}
+            return pss.new(private, **salt).sign(Ready(message)), b""
+        return pkcs1_15.new(private).sign(Ready(message)), b""
     if kind == "signature":
         return eddsa.new(eddsa.import_private_key(key), "rfc8032").sign(message), b""
     if kind == "exchange":
@@ -265,6 +355,25 @@ class Prehash:
 
     def __init__(self, digest):
         self.digest = lambda: p256_digest(digest)
+
+
+class Ready:
+    """A digest that is told by its length."""
+
+    def __init__(self, digest):
+        function = DOME_DIGESTS[rsa_digest(digest)]
+        self.digest_size, self.block_size = len(digest), function.new().block_size
+        self.oid, self.new, self.digest = function.new().oid, function.new, lambda: digest
+
+
+def dome_verifies_rsa(mode, public, digest, signature):
+    key = RSA.construct(rsa_public(public))
+    way = pss.new(key, salt_bytes=len(digest)) if mode == "pss" else pkcs1_15.new(key)
+    try:
+        way.verify(Ready(digest), signature)
+    except ValueError:
+        return False
+    return True
 
 
 def dome_point(encoded):
@@ -405,6 +514,9 @@ def table():
     yield Algorithm("x25519", "exchange", 32)
     yield Algorithm("ecdsa-p256", "signature", 32)
     yield Algorithm("ecdh-p256", "exchange", 32)
+    for mode in ("pkcs1", "pss"):
+        for bits in (2048, 3072, 4096):
+            yield Algorithm(f"rsa-{bits}-{mode}", "signature", EXPONENT + 9 * bits // 16, mode=mode)
     yield Algorithm("null", "null")
 
 

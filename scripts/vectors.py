@@ -312,6 +312,13 @@ def curves(source):
             "NIST CAVP, SP 800-56A",
             [Section("ecdh-p256", validity, p256_secrets(root / "ECDH" / validity))],
         ),
+        "rsa-pkcs1": (
+            "NIST CAVP, FIPS 186-3",
+            [
+                Section(f"rsa-{bits}-pkcs1", "SigVer15_186-3.rsp", blocks)
+                for bits, blocks in rsa_signatures(root / "RSA/FIPS_186-2/SigVer15_186-3.rsp").items()
+            ],
+        ),
         "ed25519": ("the Ed25519 page of its authors", [Section("ed25519", "sign.input", spread(signatures, 64))]),
         "x25519": ("RFC 7748, section 5.2", [Section("x25519", "rfc7748.txt", secrets)]),
     }
@@ -334,6 +341,35 @@ def p256_signatures(path):
                 block["invalid"] = "01"
             blocks.append(block)
     return blocks
+
+
+def rsa_signatures(path):
+    """By the size of keys, with the functions and exponents that our rows have. (NIST's salts of PSS are of 10 bytes.)"""
+    found, numbers = {"2048": [], "3072": [], "4096": []}, {}
+    for record in (line_by_line(part) for part in re.split(r"\n\s*\n", path.read_text().replace("\r", ""))):
+        numbers |= {name: value for name, value in record.items() if name in ("[mod", "n", "p", "q")}
+        bits = numbers.get("[mod", "").strip("]")
+        if bits not in found or record.get("SHAAlg") not in ("SHA256", "SHA384", "SHA512"):
+            continue
+        size, (n, e, d, p, q) = int(bits) // 8, (int((numbers | record)[name], 16) for name in "nedpq")
+        if e >= 1 << 32:
+            continue
+        public = n.to_bytes(size) + e.to_bytes(reference.EXPONENT)
+        block = {"public": public.hex()}
+        block |= {"input": hashlib.new(record["SHAAlg"].lower(), bytes.fromhex(record["Msg"])).hexdigest()}
+        block |= {"output": record["S"].rjust(2 * size, "0")}
+        if record["Result"].startswith("F"):
+            block["invalid"] = "01"
+        else:
+            private = public + d.to_bytes(size)
+            private += b"".join(x.to_bytes(size // 2) for x in (p, q, d % (p - 1), d % (q - 1), pow(q, -1, p)))
+            block = {"key": private.hex()} | block
+        found[bits].append(block)
+    return {bits: spread(blocks, 12) for bits, blocks in found.items()}
+
+
+def line_by_line(part):
+    return dict(line.split(" = ") for line in part.split("\n") if " = " in line)
 
 
 def p256_secrets(path):
@@ -363,6 +399,8 @@ def computed(_source):
             lengths = (algorithm.block, 10 * algorithm.block, 608)
         if algorithm.kind == "exchange":
             lengths = (32,)
+        if reference.is_rsa(algorithm):
+            lengths = (32, 48, 64)
         if algorithm.name == "ecdsa-p256":
             lengths = (1, 31, 33, 64, 600)  # PyCryptodome signs no digest that is zero.
         if algorithm.kind == "xts":

@@ -11,7 +11,9 @@ pub(crate) fn params(rng: &mut Rng, algorithm: Algorithm) -> SessionParams {
     let info = algorithm.info();
     let key = length(rng, info.key);
     let mac_key = length(rng, info.mac_key);
-    let mut params = SessionParams::new(algorithm, &rng.bytes(key)).mac_key(&rng.bytes(mac_key));
+    // Few numbers are keys of RSA.
+    let key = if info.sample_key.is_empty() { rng.bytes(key) } else { info.sample_key.to_vec() };
+    let mut params = SessionParams::new(algorithm, &key).mac_key(&rng.bytes(mac_key));
     if rng.below(4) == 0 {
         params = params.tag_len(length(rng, info.tag));
     }
@@ -31,7 +33,7 @@ pub(crate) fn case(rng: &mut Rng, params: &SessionParams, operation: Operation, 
     let input = match params.algorithm() {
         // The longest nonce leaves two bytes for the length of the data.
         Algorithm::Aes128Ccm | Algorithm::Aes192Ccm | Algorithm::Aes256Ccm if iv == 13 => bytes.min(0xffff),
-        algorithm => data_length(algorithm, bytes),
+        algorithm => algorithm.info().data_length(bytes),
     };
     let input = match info.kind {
         // Few numbers are public keys.
@@ -62,16 +64,6 @@ pub(crate) fn bytes(rng: &mut Rng) -> usize {
 
 pub(crate) fn placement(rng: &mut Rng) -> Placement {
     Placement { in_place: rng.below(2) == 0, offset: if rng.below(3) == 0 { 0 } else { rng.below(64) } }
-}
-
-/// The nearest length below `bytes` that the algorithm has, or its shortest one.
-pub(crate) fn data_length(algorithm: Algorithm, bytes: usize) -> usize {
-    let info = algorithm.info();
-    match info.kind {
-        Kind::Digest | Kind::Mac | Kind::Signature => bytes,
-        Kind::Exchange => info.min_data,
-        Kind::Cipher | Kind::Aead => (bytes - bytes % info.block).max(info.min_data),
-    }
 }
 
 /// Flips one bit of it.

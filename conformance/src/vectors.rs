@@ -88,6 +88,7 @@ files![
     "md5.txt",
     "poly1305.txt",
     "ripemd160.txt",
+    "rsa-pkcs1.txt",
     "sha1.txt",
     "sha2.txt",
     "sha3.txt",

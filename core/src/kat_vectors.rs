@@ -3,11 +3,11 @@
 //! The origin of each is named above it. `computed` means: by two implementations that share no code (OpenSSL and
 //! PyCryptodome, see `scripts/reference.py`), which agree.
 
-use crate::Algorithm;
 use crate::hex::hex;
 use crate::kat::KnownAnswer;
+use crate::{Algorithm, rsa};
 
-/// Every algorithm's answers: one short, one that crosses several blocks.
+/// Every algorithm's answers: one short, one that crosses several blocks; of RSA one.
 #[rustfmt::skip]
 pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     // RFC 1321, appendix A.5; rfc-1321.txt
@@ -1757,6 +1757,104 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
             25aa66dcdc1d97b4ecafb8c351d9fab108"),
         output: hex!("0edb3b0b241891cd33a1c76ea998ddcb27edc2ad375ad7bdf2de2e154c721f31"),
         second_key: &[], iv: &[], aad: &[], tag: &[],
+    },
+    // computed
+    KnownAnswer {
+        algorithm: Algorithm::Rsa2048Pkcs1,
+        key: rsa::SAMPLE_2048,
+        second_key: rsa::public_key(rsa::SAMPLE_2048),
+        input: pattern(3, 48),
+        output: hex!("7df3a3bea7f9d41c84600b4a0736b9a6d19df248205cd7d459f777f68a7e3842037c816ff97dc691722d1231821c71c7\
+            d4adda077c33d07685e8e257b6d46bd4f278534df8bdeedc5a3439318e2ce5de08e0847bde95dc5d8e1ac07f0c6b23fc\
+            1d39bfcfa400c8e192de087b09aa7d41764ffbc74dd3d26e8d32ee3135145e7ed8c436da720a16fc7539169838041649\
+            1bd0679c71d5c39f455669095ce521662cf7df111e1146a899fd8c11d11b795f81923035096281a78e6ca1de56c52c64\
+            d2432415e231a756eadf35c7f1452226df7c810694a9d43880441edc200e1209338d3cbddfcdb64c83cefae8a6a316f5\
+            4335aad6f26df4807738c5cf0f7fba3a"),
+        iv: &[], aad: &[], tag: &[],
+    },
+    // computed
+    KnownAnswer {
+        algorithm: Algorithm::Rsa3072Pkcs1,
+        key: rsa::SAMPLE_3072,
+        second_key: rsa::public_key(rsa::SAMPLE_3072),
+        input: pattern(3, 48),
+        output: hex!("8c4e70d6de1ef51106636ba6ae8f12dbcfbce4e32f9a27f09f9cce2a1df2a38a9c52a95055c9689d6ff0fe67026a0032\
+            c0874401179eb666d7642af05eab3ac2ee5bb1d2c0ca69b4417a11253a9789bb0ff650903a4c570491971051766d278f\
+            75b723e63b6a6c5508621e6f9bda29337f3b3d9d54ce403e414bbbab38ef4b62492092b2df76f918bfbc1585c3c8f526\
+            af1d4a9e228e46824f8ca32b3b2dd151d9a25686522bcd163887f382149cfd883b10bcde6d9624af0b1fdf9e5796ffc0\
+            1aa15fd324227dd727fa765371aec5e11ca904d9a78f0495b0f0d3d019fac06b3a7214247ea7f395a61aafb363f33491\
+            367402fab743cbe5f71b433408d90c1e16e28ec9eb62f62967de3dbfe33cda6255849cdf6db5506ea31ac47a7db57e68\
+            4203ef2b79e0e63f9f3e3127ef62bf36f628bcf36c032f700bcb290a4c0ba4c8c2a4db82c8031a8d45c898a8278b02be\
+            979f53fdd1f180c16e30afdc8f893f354dc17e9a4933024403582f4a07c474dc630f3672f0df83f34055f9f065c95bd5"),
+        iv: &[], aad: &[], tag: &[],
+    },
+    // computed
+    KnownAnswer {
+        algorithm: Algorithm::Rsa4096Pkcs1,
+        key: rsa::SAMPLE_4096,
+        second_key: rsa::public_key(rsa::SAMPLE_4096),
+        input: pattern(3, 48),
+        output: hex!("83675caa358987138d00065447bc484dd471f7b0a1196993f896d6586dae2f170b079442e73f376f6b42b26dc8902572\
+            8b0ad13a63ff22af110b4b9e7f6c6524af8fb701348a66d174f5f167a1ee05b3a0e6b52897d93f837308a120cacf1eaf\
+            9fc22f040feba7286ecedc79830a98078d0375a96587725d8ddaa1a33bb17225645bf00de9793c82fe2d188587fb467a\
+            0dbb4db7cbab0e932e682ee27789b167844dbd63cc02eb3234d6bcb6df9f73ea8a41d8bcc81f0e6d3a5c685a1fd63d5c\
+            db5c5a6e25739bd68e46caf73e2fafa23766dba1dfe1a9a0a5d4dd4dac6405ca83ad163c0187d42137d040270069d06f\
+            6502df3f841b3242b49cca5cacdb8da904f84f11f92f9c7190f223ab8f176418a185b52a49946d70afb37119c7209a86\
+            5cf2dd0633eb69b12188cfaa24114cd215a9d439fcaca7e3b146313d4e5e1754e7d2899145532adf72e31249bcadd9e0\
+            9644976acfb00176e591bc3898fe2634e8d38e69506f24852ac115049b1f1b73d55e688f44d780a3d477386569eba502\
+            8fd743159576eefa6b9e0a1759a7f9c9a9a98e43a896807ed498b3e838f374cd068fc62c6f4b2bd0fed42c1cb5406576\
+            efd09f0b61a7dd74613dee8f2370e0b05d93cb5097b0279feb3f16f60a2eb948b674cda21c87e333a41c527ed8c66b16\
+            52ae2b536e9f7d357ef84693f186381f4851e33e91fb417a7b1a76251216b71e"),
+        iv: &[], aad: &[], tag: &[],
+    },
+    // computed
+    KnownAnswer {
+        algorithm: Algorithm::Rsa2048Pss,
+        key: rsa::SAMPLE_2048,
+        second_key: rsa::public_key(rsa::SAMPLE_2048),
+        input: pattern(3, 48),
+        output: hex!("7407e0355f8b99fa3159d7c69fe8933f475817ec29c2d9569110250d15a1241e5daf58151f4aa426df1ebd8d0ac16e38\
+            edff9d9b0e86e304b7a021ab70ab514962bc616e506d71296689dd3e74731f6888fead627e4be1ed9e435dad871bc7a5\
+            ee0e97dc6527fcb37a75fe857ccbec8514f104aae961af46d5eb8a7831662cba130f26c57deceb7a04a5f8e5c694a9c7\
+            b886df011a89a37cecaf97001abb45926b96a17524fd8d82e50b4800d4dbae7ed5288416ae3108fe677f2b6f63a79892\
+            cd3cbfdd02e8cac84d938c759ceb42864e1898b32dc624397f31ed2b5735c532a5c7781e0b2ec6893c97d930b7ab66f6\
+            7f71f8178c9efbfb1e47a32c4e694522"),
+        iv: &[], aad: &[], tag: &[],
+    },
+    // computed
+    KnownAnswer {
+        algorithm: Algorithm::Rsa3072Pss,
+        key: rsa::SAMPLE_3072,
+        second_key: rsa::public_key(rsa::SAMPLE_3072),
+        input: pattern(3, 48),
+        output: hex!("704906889cc2c27393a6d44deaf887b62a92f48b2056d3fdde78f132d89fd1e953900d38a36220d0a187c3e1e615af38\
+            9b09c47f05927fe21abdc75adb8dc17539edc488a1699b6394a7d4b925cc014101d34c1cd1c6b9f9ef8c67db932bb336\
+            9c79ed0bc7c874e955302e8796d6ead582fc48b848346cc84e729af6e02daff3eff3a97344abf1cddba02bb6c39586d9\
+            80ee9c1341f40c01c9ad5e4d4c983f84c8035944acc93e561cef6e70cf03f5d50d4e91a5972913e75d8405e827ba1ed5\
+            dfea9576a3bd99579f15998c26e247b304f651bf009004c4092f33d016b4afe5d4d43270a0eec80e94a6cfd1a3e04341\
+            89c45cd66aa044ca43e6726f313c537a75786244def7cb28d2fef0903096bc0d75503c3ad9f26ce8325220a8b7a7ad20\
+            04e9a02e7bd1e3b5867a7c5ef0ee02cf7a469b581664c3b3626abd21a6140bc8db63c0a2f704fbd59857184d6eabba17\
+            ecaa2e96d5c504ea798c1336de6a24c68456d93adcbf1e076fc7b0574b58783e4f80260a5ac7b40dc3b684b0aafecdae"),
+        iv: &[], aad: &[], tag: &[],
+    },
+    // computed
+    KnownAnswer {
+        algorithm: Algorithm::Rsa4096Pss,
+        key: rsa::SAMPLE_4096,
+        second_key: rsa::public_key(rsa::SAMPLE_4096),
+        input: pattern(3, 48),
+        output: hex!("066518b764b2557fcbe7fd7bb8a4776ffe363707a529ea0023d34bfd634bafd46b897d062478e0341f4874f2cc62d1de\
+            151c4bf70eabf2e9f50ed8d3f9678a7d8edbe4453f3d01a7a579bdcb57d23ffa66b172152da3d4916372fb39cfd49279\
+            cf79295731446c4d879394f4381d9a9cfd0785bb8aa2333c905bccfae71a254d21c96caa9fb8f199a60612be0348e8a3\
+            ef034ce69f30269af37e7fcf8d314214d37f6d5221e493f20db7a24ff9dbc4007348ab50ae4aa4d57c5e11e693f69108\
+            7d8f5f45450d26444c0bac9e6800b48241425145fbc3c62b9d4590406e1e456155052dd41256f09722eb92a1e7fa880f\
+            6d140a41424d2889c89a92b57b9d20d248d28ae12045fc5c36da9bd7070e16f52c1c141813231f1081391ff992e8abb1\
+            37027e3c3025c4d91df398a5e563a57848b5d1a16ba16039e9c26f03a788732721be5e4784022621d7da8d051962fa30\
+            64b860c727fea8826f23567bd548582ed1ba25e8854622494139d1b77500942b8eab3a854568661f4942301d1f3627be\
+            c308cc18514a4b91995ef325147e94987d4b551abd5d61a40a8532e8febfadfada82ea78243de57902eb952b68e3e96f\
+            1899da971081807d81abfbbd0aa63974dc39dcc088891f9c505d8f3b896427a7bac86f0a69012d0e94428fffbfa8d13f\
+            7e6d2043b52df61e8445878722c74454efd29bbdcf994394f60b0762e0338503"),
+        iv: &[], aad: &[], tag: &[],
     },
     // computed
     KnownAnswer {

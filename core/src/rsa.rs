@@ -32,6 +32,12 @@ pub const fn private_length(modulus: usize) -> usize {
     public_length(modulus) + modulus + 5 * (modulus / 2)
 }
 
+/// The public key of a private one.
+pub(crate) const fn public_key(private: &'static [u8]) -> &'static [u8] {
+    let modulus = (private.len() - EXPONENT) * 2 / 9;
+    private.split_at(public_length(modulus)).0
+}
+
 /// Nobody's: made with `openssl genrsa 2048` for this file.
 pub(crate) const SAMPLE_2048: &[u8] = hex!(
     "b8d17f5993486c6f4938b731792298312cf55fd3af79345e6d5a9c037d98e38101a090e45802dd5949c69c9ffd6b2b36708b70cf4bc6b7f1e023f9e16295\

@@ -40,6 +40,8 @@ const USUAL: [Algorithm; 6] = [
 
 /// Buffers of all threads together.
 const MOST_MEMORY: usize = 4 << 30;
+/// Bytes of the longest digest, and of the shortest public key.
+const LONGEST_DIGEST: u64 = 65;
 /// What a request takes beside its data, about.
 const REQUEST: usize = 512;
 
@@ -161,7 +163,9 @@ fn plan(args: &Speed, gantry: &Gantry) -> Result<Vec<Group>, Failure> {
     let mut plan = Vec::new();
     for algorithm in algorithms {
         let sessions = sessions(args, gantry, algorithm, &devices, named)?;
-        let sizes = if algorithm.kind() == Kind::Exchange { &[algorithm.info().min_data] } else { &*args.bytes };
+        // Of public keys and of digests there are no such sizes.
+        let (info, shortest) = (algorithm.info(), &[algorithm.info().min_data][..]);
+        let sizes = if info.max_data <= LONGEST_DIGEST { shortest } else { &*args.bytes };
         for bytes in sizes.iter().filter(|bytes| !fits(algorithm, **bytes)) {
             say(&format!("{algorithm} takes no data of {bytes} bytes, which are left out"));
         }
@@ -269,6 +273,6 @@ fn sessions(
 
 pub(crate) fn fits(algorithm: Algorithm, bytes: usize) -> bool {
     let info = algorithm.info();
-    let hashed = matches!(algorithm.kind(), Kind::Digest | Kind::Mac | Kind::Signature);
+    let hashed = matches!(algorithm.kind(), Kind::Digest | Kind::Mac);
     hashed || (bytes.is_multiple_of(info.block) && bytes >= info.min_data && bytes as u64 <= info.max_data)
 }

@@ -311,9 +311,10 @@ impl Probe {
                 Operation::Digest | Operation::Mac | Operation::Sign | Operation::Derive => tag,
                 _ => most,
             };
-            let mut input = vec![index as u8; most];
+            // Whatever size is asked for.
+            let mut input = vec![index as u8; algorithm.info().data_length(most)];
             if operation == Operation::Derive {
-                // Whatever size is asked for: a public key, which not every number is.
+                // A public key, which not every number is.
                 input = algorithm.info().generator.to_vec();
             }
             let iv = (0..iv_length).map(|at| (at + index) as u8).collect();
@@ -470,7 +471,8 @@ fn run_group(
 impl Buffer {
     fn request(&mut self, operation: Operation, bytes: usize) -> Request<'_> {
         let Self { iv, input, output, tag } = self;
-        let input = if operation == Operation::Derive { &input[..] } else { &input[..bytes] };
+        // Of some algorithms there is no more.
+        let input = &input[..bytes.min(input.len())];
         match operation {
             Operation::Digest => Request::digest(input, output),
             Operation::Mac => Request::mac_with_iv(iv, input, output),
@@ -490,9 +492,10 @@ fn params(algorithm: Algorithm) -> SessionParams {
     let info = algorithm.info();
     // Keys of any length are as long as the digest.
     let length = |lengths: crate::Lengths| if lengths.max == usize::MAX { info.tag.max } else { lengths.max };
-    let key: Vec<u8> = (0..length(info.key)).map(|index| index as u8 ^ 0x3c).collect();
+    let any: Vec<u8> = (0..length(info.key)).map(|index| index as u8 ^ 0x3c).collect();
     let mac_key: Vec<u8> = (0..length(info.mac_key)).map(|index| index as u8 ^ 0xc3).collect();
-    SessionParams::new(algorithm, &key).mac_key(&mac_key)
+    let key = if info.sample_key.is_empty() { &any } else { info.sample_key };
+    SessionParams::new(algorithm, key).mac_key(&mac_key)
 }
 
 /// A whole table from the cells that were measured. Sizes lie on a line between two that were, and beyond them; numbers of

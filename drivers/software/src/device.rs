@@ -7,7 +7,7 @@ use gantry::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, Refus
 use gantry::{Algorithm as A, SessionParams};
 
 use crate::session::Opened;
-use crate::{aead, cipher, curve, digest, eta, mac, p256, xts};
+use crate::{aead, cipher, curve, digest, eta, mac, p256, rsa, xts};
 
 /// The algorithms that this device does not serve, and why.
 pub const LACKS: &[(A, &str)] = &[
@@ -124,6 +124,12 @@ const OFFERS: &[Offer] = &[
     row(A::X25519, curve::open_x25519),
     row(A::EcdsaP256, p256::open_ecdsa),
     row(A::EcdhP256, p256::open_ecdh),
+    row(A::Rsa2048Pkcs1, rsa::open_pkcs1),
+    row(A::Rsa3072Pkcs1, rsa::open_pkcs1),
+    row(A::Rsa4096Pkcs1, rsa::open_pkcs1),
+    row(A::Rsa2048Pss, rsa::open_pss),
+    row(A::Rsa3072Pss, rsa::open_pss),
+    row(A::Rsa4096Pss, rsa::open_pss),
 ];
 
 pub(crate) struct SoftwareDevice {

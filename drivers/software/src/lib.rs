@@ -26,8 +26,12 @@ mod digest;
 mod eta;
 /// Authentication codes: HMAC, CMAC, GMAC, Poly1305.
 mod mac;
+/// Objects of AWS-LC that have to be freed.
+mod owned;
 /// ECDSA and ECDH on P-256.
 mod p256;
+/// Signatures of RSA.
+mod rsa;
 /// What sessions of every kind share: keys that vanish, buffers as AWS-LC wants them, failures.
 mod session;
 /// XTS.

@@ -1,12 +1,13 @@
 //! Signatures and key exchange on P-256.
 
-use std::ptr::{self, NonNull};
+use std::ptr;
 use std::sync::Arc;
 
 use aws_lc_sys as lc;
 use gantry::driver::{DeviceSession, Operands, Unsupported};
 use gantry::{Fault, Operation, Outcome, SessionParams};
 
+use crate::owned::{Owned, number};
 use crate::session::{Opened, failed, refused, wrong_kind};
 
 /// Bytes of private keys, coordinates, secrets, and of either half of a signature.
@@ -25,44 +26,6 @@ pub(crate) fn open_ecdsa(params: &SessionParams) -> Opened {
 /// SP 800-56A, 5.7.1.2: the secret is x.
 pub(crate) fn open_ecdh(params: &SessionParams) -> Opened {
     Ok(Arc::new(Ecdh { key: private(params.key(), false)? }))
-}
-
-/// An object of AWS-LC, whose memory is overwritten when it is freed (mem.h).
-struct Owned<T> {
-    object: NonNull<T>,
-    free: unsafe extern "C" fn(*mut T),
-}
-
-// SAFETY: none of these objects is tied to a thread.
-unsafe impl<T> Send for Owned<T> {}
-// SAFETY: shared ones are only read: sessions hold keys, which AWS-LC takes as constants.
-unsafe impl<T> Sync for Owned<T> {}
-
-impl<T> Owned<T> {
-    /// `None` of null.
-    ///
-    /// # Safety
-    ///
-    /// Null, or an object that `free` frees and that is nobody else's.
-    unsafe fn new(object: *mut T, free: unsafe extern "C" fn(*mut T)) -> Option<Self> {
-        Some(Self { object: NonNull::new(object)?, free })
-    }
-
-    fn as_ptr(&self) -> *mut T {
-        self.object.as_ptr()
-    }
-}
-
-impl<T> Drop for Owned<T> {
-    fn drop(&mut self) {
-        // SAFETY: as `new` demands; nobody uses it after this.
-        unsafe { (self.free)(self.object.as_ptr()) }
-    }
-}
-
-fn number(bytes: &[u8]) -> Option<Owned<lc::BIGNUM>> {
-    // SAFETY: bytes with their length; the number is a new one.
-    unsafe { Owned::new(lc::BN_bin2bn(bytes.as_ptr(), bytes.len(), ptr::null_mut()), lc::BN_free) }
 }
 
 /// Nothing is known of it yet.

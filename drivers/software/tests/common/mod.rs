@@ -26,9 +26,10 @@ pub(crate) fn bytes(len: usize, seed: u64) -> Vec<u8> {
 pub(crate) fn params(algorithm: Algorithm) -> SessionParams {
     let info = algorithm.info();
     let usual = |lengths: gantry::Lengths| if lengths.max == usize::MAX { 20 } else { lengths.min };
-    let key = bytes(usual(info.key), algorithm as u64);
+    let any = bytes(usual(info.key), algorithm as u64);
+    let key = if info.sample_key.is_empty() { &any } else { info.sample_key };
     let mac_key = bytes(usual(info.mac_key), 1000 + algorithm as u64);
-    SessionParams::new(algorithm, &key).mac_key(&mac_key)
+    SessionParams::new(algorithm, key).mac_key(&mac_key)
 }
 
 /// A request's operands, apart from what it writes.
@@ -42,11 +43,7 @@ impl Case {
     /// About `len` bytes of data: as many as the algorithm can have.
     pub(crate) fn new(algorithm: Algorithm, len: usize) -> Self {
         let info = algorithm.info();
-        let len = match algorithm.kind() {
-            Kind::Digest | Kind::Mac | Kind::Signature => len,
-            Kind::Exchange => info.min_data,
-            Kind::Cipher | Kind::Aead => (len / info.block * info.block).max(info.min_data),
-        };
+        let len = info.data_length(len);
         let iv = bytes(if info.iv.allows(12) { 12 } else { info.iv.min }, 7);
         let input = if algorithm == Algorithm::EcdhP256 { info.generator.to_vec() } else { bytes(len, 9) };
         Self { iv, aad: bytes(len % 37, 8), input }

@@ -1,0 +1,237 @@
+//! Signatures of RSA.
+
+use std::ptr;
+use std::sync::Arc;
+
+use aws_lc_sys as lc;
+use gantry::driver::{DeviceSession, Operands};
+use gantry::{Fault, Operation, Outcome, SessionParams, rsa};
+
+use crate::owned::{Owned, number};
+use crate::session::{Opened, failed, refused, wrong_kind};
+
+/// RFC 8017, 8.2.
+pub(crate) fn open_pkcs1(params: &SessionParams) -> Opened {
+    open(params, Padding::Pkcs1)
+}
+
+/// RFC 8017, 8.1.
+pub(crate) fn open_pss(params: &SessionParams) -> Opened {
+    open(params, Padding::Pss)
+}
+
+#[derive(Clone, Copy)]
+enum Padding {
+    Pkcs1,
+    Pss,
+}
+
+/// With the public key alone, sessions verify.
+fn open(params: &SessionParams, padding: Padding) -> Opened {
+    let (size, signs) = (params.tag_length(), params.allows(Operation::Sign));
+    let key = if signs { private(params.key(), size) } else { public(params.key(), size) };
+    // SAFETY: a key.
+    let sound = |key: &Owned<lc::RSA>| usize::try_from(unsafe { lc::RSA_bits(key.as_ptr()) }) == Ok(8 * size);
+    let key = key.filter(sound).ok_or_else(|| refused("no key of RSA, or of another size"))?;
+    Ok(Arc::new(Rsa { key, size, signs, padding }))
+}
+
+/// The first `length` bytes of a key, as a number.
+fn take(key: &mut &[u8], length: usize) -> Option<Owned<lc::BIGNUM>> {
+    let (number_of, rest) = key.split_at_checked(length)?;
+    *key = rest;
+    number(number_of)
+}
+
+/// As [`rsa`] has it, with a modulus of `size` bytes. AWS-LC looks whether the numbers belong together.
+fn private(mut key: &[u8], size: usize) -> Option<Owned<lc::RSA>> {
+    if key.len() != rsa::private_length(size) {
+        return None;
+    }
+    let (n, e, d) = (take(&mut key, size)?, take(&mut key, rsa::EXPONENT)?, take(&mut key, size)?);
+    let half = size / 2;
+    let (p, q) = (take(&mut key, half)?, take(&mut key, half)?);
+    let (dp, dq, inverse) = (take(&mut key, half)?, take(&mut key, half)?, take(&mut key, half)?);
+    // SAFETY: numbers, of which it makes copies; the key is a new one.
+    unsafe {
+        let key = lc::RSA_new_private_key(
+            n.as_ptr(),
+            e.as_ptr(),
+            d.as_ptr(),
+            p.as_ptr(),
+            q.as_ptr(),
+            dp.as_ptr(),
+            dq.as_ptr(),
+            inverse.as_ptr(),
+        );
+        Owned::new(key, lc::RSA_free)
+    }
+}
+
+fn public(mut key: &[u8], size: usize) -> Option<Owned<lc::RSA>> {
+    if key.len() != rsa::public_length(size) {
+        return None;
+    }
+    let (n, e) = (take(&mut key, size)?, take(&mut key, rsa::EXPONENT)?);
+    // SAFETY: numbers, of which it makes copies; the key is a new one.
+    unsafe { Owned::new(lc::RSA_new_public_key(n.as_ptr(), e.as_ptr()), lc::RSA_free) }
+}
+
+struct Rsa {
+    key: Owned<lc::RSA>,
+    /// Bytes of the modulus, and of signatures.
+    size: usize,
+    signs: bool,
+    padding: Padding,
+}
+
+/// The function that makes digests of so many bytes: OpenSSL's number for it, and AWS-LC's table.
+fn function(bytes: usize) -> Option<(i32, *const lc::EVP_MD)> {
+    // SAFETY: these are constants.
+    unsafe {
+        match bytes {
+            32 => Some((lc::NID_sha256, lc::EVP_sha256())),
+            48 => Some((lc::NID_sha384, lc::EVP_sha384())),
+            64 => Some((lc::NID_sha512, lc::EVP_sha512())),
+            _ => None,
+        }
+    }
+}
+
+/// The salt is as long as the digest.
+const AS_DIGEST: i32 = -1;
+
+impl Rsa {
+    /// The output has as many bytes as the modulus.
+    fn sign(&self, digest: &[u8], output: &mut [u8]) -> bool {
+        let Some((number, function)) = function(digest.len()) else { return false };
+        let (key, length) = (self.key.as_ptr(), digest.len());
+        // SAFETY: a digest with its length, a private key, which AWS-LC locks where it changes it, and room for a signature under it.
+        unsafe {
+            match self.padding {
+                Padding::Pkcs1 => {
+                    let mut written = 0;
+                    lc::RSA_sign(number, digest.as_ptr(), length, output.as_mut_ptr(), &raw mut written, key) == 1
+                        && usize::try_from(written) == Ok(self.size)
+                }
+                Padding::Pss => {
+                    let (mut written, room, mask) = (0, output.len(), ptr::null());
+                    let (output, digest) = (output.as_mut_ptr(), digest.as_ptr());
+                    lc::RSA_sign_pss_mgf1(
+                        key,
+                        &raw mut written,
+                        output,
+                        room,
+                        digest,
+                        length,
+                        function,
+                        mask,
+                        AS_DIGEST,
+                    ) == 1
+                        && written == self.size
+                }
+            }
+        }
+    }
+
+    fn verify(&self, digest: &[u8], signature: &[u8]) -> bool {
+        let Some((number, function)) = function(digest.len()) else { return false };
+        let (key, length, size) = (self.key.as_ptr(), digest.len(), signature.len());
+        let (digest, signature) = (digest.as_ptr(), signature.as_ptr());
+        // SAFETY: a digest and a signature with their lengths, and a key.
+        let good = unsafe {
+            match self.padding {
+                Padding::Pkcs1 => lc::RSA_verify(number, digest, length, signature, size, key),
+                Padding::Pss => {
+                    let mask = ptr::null();
+                    lc::RSA_verify_pss_mgf1(key, digest, length, function, mask, AS_DIGEST, signature, size)
+                }
+            }
+        };
+        good == 1
+    }
+}
+
+impl DeviceSession for Rsa {
+    fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
+        match operands {
+            Operands::Sign { input, output } if self.signs && output.len() == self.size => {
+                if self.sign(input, output) {
+                    Ok(Outcome::Done)
+                } else {
+                    Err(failed("RSA_sign"))
+                }
+            }
+            Operands::Verify { input, signature } => {
+                if self.verify(input, signature) {
+                    return Ok(Outcome::Done);
+                }
+                // A signature that is none leaves an error on the queue.
+                let _ = failed("RSA_verify");
+                Ok(Outcome::BadTag)
+            }
+            _ => wrong_kind(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gantry::Algorithm;
+
+    use super::*;
+
+    /// Whether a session opens with a key in which `change` was made.
+    fn opens(algorithm: Algorithm, change: impl Fn(&mut Vec<u8>)) -> bool {
+        let mut key = algorithm.info().sample_key.to_vec();
+        change(&mut key);
+        let good = open_pkcs1(&SessionParams::new(algorithm, &key)).is_ok();
+        // SAFETY: reads the queue of this thread.
+        assert_eq!(unsafe { lc::ERR_peek_error() }, 0);
+        good
+    }
+
+    #[test]
+    fn only_numbers_that_belong_together_are_a_private_key() {
+        for (algorithm, size) in
+            [(Algorithm::Rsa2048Pkcs1, 256), (Algorithm::Rsa3072Pkcs1, 384), (Algorithm::Rsa4096Pkcs1, 512)]
+        {
+            assert!(opens(algorithm, |_| {}));
+            // The lowest byte of each number.
+            let half = size / 2;
+            let mut end = 0;
+            for length in [size, rsa::EXPONENT, size, half, half, half, half, half] {
+                end += length;
+                assert!(!opens(algorithm, |key| key[end - 1] ^= 2), "{algorithm}: the number that ends at {end}");
+                assert!(!opens(algorithm, |key| key[end - length..end].fill(0)), "{algorithm}: zero, ending at {end}");
+            }
+            assert_eq!(end, rsa::private_length(size));
+            assert!(!opens(algorithm, |key| key.truncate(key.len() - 1)));
+            assert!(!opens(algorithm, |key| key.push(0)));
+            assert!(!opens(algorithm, |key| key.fill(0xff)));
+        }
+    }
+
+    #[test]
+    fn a_public_key_has_the_size_of_its_algorithm_and_an_odd_exponent() {
+        let opens = |algorithm: Algorithm, key: &[u8]| {
+            let params = SessionParams::new(algorithm, key).direction(gantry::Direction::Decrypt);
+            open_pss(&params).is_ok()
+        };
+        let algorithm = Algorithm::Rsa2048Pss;
+        let key = &algorithm.info().sample_key[..rsa::public_length(256)];
+        assert!(opens(algorithm, key));
+        let with = |place: usize, value: u8| {
+            let mut key = key.to_vec();
+            key[place] = value;
+            key
+        };
+        // A modulus of a bit less, and an even one; exponents that are even, and 1.
+        assert!(!opens(algorithm, &with(0, 0x7f)) && !opens(algorithm, &with(255, 0)));
+        assert!(!opens(algorithm, &with(259, 0)) && !opens(algorithm, &with(257, 0)));
+        // A key of another size with zeros before it.
+        let mut long = vec![0; 128];
+        long.extend_from_slice(key);
+        assert!(!opens(Algorithm::Rsa3072Pss, &long));
+    }
+}
