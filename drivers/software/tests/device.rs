@@ -3,6 +3,8 @@
 
 mod common;
 
+use std::process::Command;
+
 use aws_lc_sys as lc;
 use common::{Case, bytes, offered, params, software};
 use gantry::driver::{Buffers, Driver, Found, Operands};
@@ -444,6 +446,62 @@ fn no_two_signatures_of_a_digest_are_alike() {
             assert_eq!(session.verify(&[1; 32], &signature), Err(Error::Refused(Outcome::BadTag)));
         }
     }
+}
+
+#[test]
+fn signatures_of_rsa_are_what_openssl_takes_them_for() {
+    let folder = std::env::temp_dir().join(format!("gantry-software-rsa-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let gantry = software();
+    for (pkcs1, pss) in
+        [(A::Rsa2048Pkcs1, A::Rsa2048Pss), (A::Rsa3072Pkcs1, A::Rsa3072Pss), (A::Rsa4096Pkcs1, A::Rsa4096Pss)]
+    {
+        let key = pkcs1.info().sample_key;
+        let public = &key[..pkcs1.info().public_key.max];
+        // RSAPublicKey (RFC 8017, A.1.1): both numbers have two bytes of length, or one.
+        let (modulus, exponent) = public.split_at(pkcs1.info().tag.max);
+        let exponent = &exponent[1..];
+        let number = |digits: &[u8], header: &[u8]| [&[2], header, digits].concat();
+        let length = u16::try_from(modulus.len() + 1).unwrap().to_be_bytes();
+        let numbers = [
+            number(modulus, &[0x82, length[0], length[1], 0]),
+            number(exponent, &[u8::try_from(exponent.len()).unwrap()]),
+        ]
+        .concat();
+        let length = u16::try_from(numbers.len()).unwrap().to_be_bytes();
+        std::fs::write(folder.join("key"), [&[0x30, 0x82, length[0], length[1]], &numbers[..]].concat()).unwrap();
+        for (algorithm, padding) in [(pkcs1, "pkcs1"), (pss, "pss")] {
+            let signing = gantry.session(SessionParams::new(algorithm, key)).unwrap();
+            let verifying =
+                gantry.session(SessionParams::new(algorithm, public).direction(Direction::Decrypt)).unwrap();
+            for (digest, length) in [("sha256", 32), ("sha384", 48), ("sha512", 64)] {
+                let input = bytes(length, 5);
+                let mut signatures = [(); 2].map(|()| vec![0; algorithm.info().tag.max]);
+                for signature in &mut signatures {
+                    signing.sign(&input, signature).unwrap();
+                    verifying.verify(&input, signature).unwrap();
+                    signing.verify(&input, signature).unwrap();
+                }
+                assert_eq!(signatures[0] == signatures[1], algorithm == pkcs1, "{algorithm}");
+                std::fs::write(folder.join("digest"), &input).unwrap();
+                std::fs::write(folder.join("signature"), &signatures[0]).unwrap();
+                let salt = if algorithm == pss { "-pkeyopt rsa_pss_saltlen:digest" } else { "" };
+                let script = format!(
+                    "openssl rsa -RSAPublicKey_in -inform DER -in key -pubout -out public 2>error && \
+                     openssl pkeyutl -verify -pubin -inkey public -in digest -sigfile signature \
+                     -pkeyopt rsa_padding_mode:{padding} {salt} -pkeyopt digest:{digest}"
+                );
+                let output = Command::new("sh").args(["-c", &script]).current_dir(&folder).output().unwrap();
+                assert!(output.status.success(), "{algorithm} {digest}: {output:?}");
+            }
+            let mut signature = vec![0; algorithm.info().tag.max];
+            for wrong in [0, 20, 31, 33, 40, 80] {
+                assert_eq!(signing.sign(&bytes(wrong, 1), &mut signature), Err(Error::Refused(Outcome::BadLength)));
+            }
+            assert!(matches!(verifying.sign(&[0; 32], &mut signature), Err(Error::Misuse(_))));
+        }
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]
