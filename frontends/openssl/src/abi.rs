@@ -114,6 +114,8 @@ numbers! {
     OSSL_FUNC_CORE_NEW_ERROR = 5;
     OSSL_FUNC_CORE_SET_ERROR_DEBUG = 6;
     OSSL_FUNC_CORE_VSET_ERROR = 7;
+    OSSL_FUNC_CORE_SET_ERROR_MARK = 8;
+    OSSL_FUNC_CORE_POP_ERROR_TO_MARK = 10;
     OSSL_FUNC_PROVIDER_REGISTER_CHILD_CB = 105;
     OSSL_FUNC_PROVIDER_NAME = 107;
     OSSL_FUNC_PROVIDER_GET0_PROVIDER_CTX = 108;
@@ -263,6 +265,8 @@ pub(crate) mod fns {
     pub(crate) type CoreGetParams = unsafe extern "C" fn(*const CoreHandle, *mut Param) -> c_int;
     pub(crate) type CoreNewError = unsafe extern "C" fn(*const CoreHandle);
     pub(crate) type CoreSetErrorDebug = unsafe extern "C" fn(*const CoreHandle, *const c_char, c_int, *const c_char);
+    /// `set_error_mark` and `pop_error_to_mark`.
+    pub(crate) type CoreErrorMark = unsafe extern "C" fn(*const CoreHandle) -> c_int;
     /// The last one is a `va_list`: a pointer, or a structure that is passed as one.
     pub(crate) type CoreVsetError = unsafe extern "C" fn(*const CoreHandle, u32, *const c_char, *mut c_void);
     pub(crate) type ChildCallback = unsafe extern "C" fn(*const CoreHandle, *mut c_void) -> c_int;

@@ -101,7 +101,7 @@ impl Device for HostDevice {
                 if host.mode() == Mode::Ecdsa && params.allows(Operation::Sign) && params.allows(Operation::Verify) {
                     return Err(Unsupported::because("the host would need the public key, too").into());
                 }
-                let key = host.key(params.key(), is_private);
+                let key = host.quietly(|| host.key(params.key(), is_private));
                 let key = key.ok_or(Unsupported::because("no such key"))?;
                 Arc::new(PairSession { algorithm: params.algorithm(), host, key, agreement: Mutex::default() })
             }
@@ -185,7 +185,7 @@ impl PairSession {
 
 impl DeviceSession for PairSession {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
-        match operands {
+        self.host.quietly(|| match operands {
             Operands::Sign { input, output } => {
                 let good = self.host.sign(self.algorithm, &self.key, input, output);
                 good.then_some(Outcome::Done).ok_or(Fault::failed("the host failed"))
@@ -202,7 +202,7 @@ impl DeviceSession for PairSession {
                 Ok(Outcome::BadKey)
             }
             _ => Err(Fault::failed("a request of another kind than its session")),
-        }
+        })
     }
 }
 

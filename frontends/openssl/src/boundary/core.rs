@@ -14,6 +14,8 @@ pub(super) struct Core {
     new_error: Option<CoreNewError>,
     set_error_debug: Option<CoreSetErrorDebug>,
     vset_error: Option<CoreVsetError>,
+    set_error_mark: Option<CoreErrorMark>,
+    pop_error_to_mark: Option<CoreErrorMark>,
     register_child_cb: RegisterChildCb,
     name: ProviderName,
     get0_ctx: ProviderGet0Ctx,
@@ -68,6 +70,8 @@ impl Core {
             new_error: entry!(table, OSSL_FUNC_CORE_NEW_ERROR, CoreNewError),
             set_error_debug: entry!(table, OSSL_FUNC_CORE_SET_ERROR_DEBUG, CoreSetErrorDebug),
             vset_error: entry!(table, OSSL_FUNC_CORE_VSET_ERROR, CoreVsetError),
+            set_error_mark: entry!(table, OSSL_FUNC_CORE_SET_ERROR_MARK, CoreErrorMark),
+            pop_error_to_mark: entry!(table, OSSL_FUNC_CORE_POP_ERROR_TO_MARK, CoreErrorMark),
             register_child_cb: entry!(table, OSSL_FUNC_PROVIDER_REGISTER_CHILD_CB, RegisterChildCb)?,
             name: entry!(table, OSSL_FUNC_PROVIDER_NAME, ProviderName)?,
             get0_ctx: entry!(table, OSSL_FUNC_PROVIDER_GET0_PROVIDER_CTX, ProviderGet0Ctx)?,
@@ -119,6 +123,17 @@ impl Core {
             }
             vset(self.handle, reason, format.as_ptr(), no_arguments.as_mut_ptr().cast());
         }
+    }
+
+    /// Runs what no program asked for: the errors that it leaves on the stack are taken off.
+    pub(super) fn quietly<T>(&self, body: impl FnOnce() -> T) -> T {
+        let Some((mark, pop)) = self.set_error_mark.zip(self.pop_error_to_mark) else { return body() };
+        // SAFETY: our handle.
+        unsafe { mark(self.handle) };
+        let result = body();
+        // SAFETY: as above.
+        unsafe { pop(self.handle) };
+        result
     }
 
     /// Asks to be told of every provider that is and will be activated.

@@ -556,6 +556,12 @@ impl HostPair {
         unsafe { (*self.theirs).row() }.mode
     }
 
+    /// Runs what no program asked for, and leaves no errors of it.
+    pub(crate) fn quietly<T>(&self, body: impl FnOnce() -> T) -> T {
+        // SAFETY: ours: the provider owns them, and outlives its framework.
+        unsafe { &*self.theirs }.quietly(body)
+    }
+
     /// A private key, or one that is only public.
     pub(crate) fn key(&self, raw: &[u8], is_private: bool) -> Option<HostKey> {
         // SAFETY: ours: the provider owns them, and outlives its framework.

@@ -210,6 +210,11 @@ impl Wrapped {
         fails
     }
 
+    /// Runs what no program asked for, and leaves no errors of it.
+    pub(super) fn quietly<T>(&self, body: impl FnOnce() -> T) -> T {
+        self.provider().core.quietly(body)
+    }
+
     /// A request was served by one side or the other.
     pub(crate) fn count(&self, operation: Operation, side: Side, bytes: usize) {
         if let Some(report) = &self.provider().report {
