@@ -32,18 +32,34 @@ struct Parts {
     /// Where the result goes, if not into `data`.
     output: Option<Vec<u8>>,
     /// Digest, MAC, tag, signature or secret. Wiped, because a MAC may be a secret until it is sent; data is the caller's to wipe.
-    tag: Zeroizing<[u8; LONGEST_TAG]>,
+    tag: Zeroizing<[u8; SHORT_TAG]>,
+    /// The same, of signatures that are longer: those of RSA. They are no secrets.
+    long_tag: Vec<u8>,
     tag_length: usize,
     user: u64,
 }
 
 /// SHA-512 and its HMAC, and Ed25519.
-const LONGEST_TAG: usize = 64;
+const SHORT_TAG: usize = 64;
+
+impl Parts {
+    /// Where a tag of so many bytes is.
+    #[inline]
+    fn place<'t>(short: &'t mut [u8; SHORT_TAG], long: &'t mut Vec<u8>, length: usize) -> &'t mut [u8] {
+        match short.get_mut(..length) {
+            Some(short) => short,
+            None => {
+                long.resize(length, 0);
+                long
+            }
+        }
+    }
+}
 
 impl Submission {
     fn new(operation: Operation, iv: &[u8], aad: Vec<u8>, data: Vec<u8>) -> Self {
-        let (iv, tag) = (SmallVec::from_slice(iv), Zeroizing::new([0; LONGEST_TAG]));
-        Self(Box::new(Parts { operation, iv, aad, data, output: None, tag, tag_length: 0, user: 0 }))
+        let (iv, tag, long_tag) = (SmallVec::from_slice(iv), Zeroizing::new([0; SHORT_TAG]), Vec::new());
+        Self(Box::new(Parts { operation, iv, aad, data, output: None, tag, long_tag, tag_length: 0, user: 0 }))
     }
 
     /// The digest of `message`; [`tag`](Self::tag) has it afterwards.
@@ -89,7 +105,7 @@ impl Submission {
     /// Encrypts `data` in place and authenticates it with `aad`; [`tag`](Self::tag) has the tag of `tag_length` bytes afterwards.
     pub fn seal(iv: &[u8], aad: Vec<u8>, data: Vec<u8>, tag_length: usize) -> Self {
         let mut submission = Self::new(Operation::Seal, iv, aad, data);
-        submission.0.tag_length = tag_length.min(LONGEST_TAG);
+        submission.0.tag_length = tag_length.min(SHORT_TAG);
         submission
     }
 
@@ -99,9 +115,9 @@ impl Submission {
     }
 
     fn with_tag(mut self, tag: &[u8]) -> Self {
-        let Parts { tag: own, tag_length, .. } = &mut *self.0;
-        *tag_length = tag.len().min(LONGEST_TAG);
-        own[..*tag_length].copy_from_slice(&tag[..*tag_length]);
+        let Parts { tag: short, long_tag, tag_length, .. } = &mut *self.0;
+        *tag_length = tag.len();
+        Parts::place(short, long_tag, tag.len()).copy_from_slice(tag);
         self
     }
 
@@ -126,7 +142,8 @@ impl Submission {
 
     /// The digest, MAC, tag, signature or secret.
     pub fn tag(&self) -> &[u8] {
-        &self.0.tag[..self.0.tag_length]
+        let Parts { tag, long_tag, tag_length, .. } = &*self.0;
+        tag.get(..*tag_length).unwrap_or(long_tag)
     }
 
     /// The buffers, for the next request: the data, and where the result went if that was elsewhere.
@@ -162,11 +179,11 @@ impl Submission {
     /// What to do, on these buffers. `result` is the length of what its session computes of a message.
     #[inline]
     pub(crate) fn operands(&mut self, result: usize) -> Operands<'_> {
-        let Parts { operation, iv, aad, data, output, tag, tag_length, .. } = &mut *self.0;
+        let Parts { operation, iv, aad, data, output, tag, long_tag, tag_length, .. } = &mut *self.0;
         if matches!(operation, Operation::Digest | Operation::Mac | Operation::Sign | Operation::Derive) {
-            *tag_length = result.min(LONGEST_TAG);
+            *tag_length = result;
         }
-        let tag = &mut tag[..*tag_length];
+        let tag = Parts::place(tag, long_tag, *tag_length);
         match *operation {
             Operation::Digest => Operands::Digest { input: data, output: tag },
             Operation::Mac => Operands::Mac { iv, input: data, output: tag },
@@ -213,6 +230,25 @@ pub struct Completion {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What comes from a peer is not cut to a length that would do.
+    #[test]
+    fn a_tag_stays_as_long_as_it_is() {
+        for length in [0, 16, 64, 65, 256, 600] {
+            let tag: Vec<u8> = (0..length).map(|place| place as u8).collect();
+            let mut opening = Submission::open(&[1; 12], Vec::new(), vec![7; 48], &tag);
+            let mut verifying = Submission::verify(vec![7; 48], &tag);
+            assert_eq!((opening.tag(), verifying.tag()), (&tag[..], &tag[..]));
+            let Operands::Verify { signature, .. } = verifying.operands(64) else { panic!("verifies") };
+            assert_eq!(signature, tag);
+            let Operands::Open { tag: theirs, .. } = opening.operands(16) else { panic!("opens") };
+            assert_eq!(theirs, tag);
+        }
+        let mut signing = Submission::sign(vec![7; 32]);
+        let Operands::Sign { output, .. } = signing.operands(384) else { panic!("signs") };
+        output.fill(9);
+        assert_eq!(signing.tag(), [9; 384]);
+    }
 
     #[test]
     fn what_routes_go_by_is_that_of_the_operands() {

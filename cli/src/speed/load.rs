@@ -1,5 +1,5 @@
 use gantry::driver::{Buffers, Operands};
-use gantry::{Algorithm, Operation, Outcome, Request, Session, SessionParams};
+use gantry::{Algorithm, Kind, Operation, Outcome, Request, Session, SessionParams};
 
 /// What one thread does again and again.
 pub(super) struct Load<'s> {
@@ -40,6 +40,7 @@ impl How {
 const WORKING_SET: usize = 256 << 10;
 /// Requests in the working set, where they are small.
 const MOST_REQUESTS: usize = 1024;
+const MOST_SIGNATURES: usize = 16;
 /// Associated data, as long as TLS 1.2 has it, and `openssl speed -aead`.
 pub(super) const AAD: [u8; 13] = [7; 13];
 
@@ -106,7 +107,12 @@ impl Load<'_> {
     /// Requests that a thread has buffers for: as many as fill the working set, in whole batches.
     pub(super) fn requests(&self) -> usize {
         let together = self.how.in_hand();
-        together * (WORKING_SET / (together * self.bytes)).min(MOST_REQUESTS / together).max(1)
+        // Who signs does not wait for memory, and takes long to go through all of it.
+        let most = match self.session.params().algorithm().kind() {
+            Kind::Signature | Kind::Exchange => MOST_SIGNATURES,
+            _ => MOST_REQUESTS,
+        };
+        together * (WORKING_SET / (together * self.bytes)).min(most / together).max(1)
     }
 
     /// Buffers that hold what the operation is to work on.
