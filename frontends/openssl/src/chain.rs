@@ -46,6 +46,8 @@ pub(crate) struct Chained {
     behind: bool,
     /// The host has another nonce than the message began with.
     moved: bool,
+    /// The host was told where in a block it stands, until it is initialised again.
+    within: bool,
     padding: bool,
     /// Records of TLS, each with padding of its own: their version, or 0.
     tls: usize,
@@ -61,6 +63,7 @@ impl Chained {
             block: if mode == Chain::Ecb { 16 } else { 0 },
             behind: false,
             moved: false,
+            within: false,
             padding: true,
             tls: 0,
         }
@@ -96,6 +99,7 @@ impl Chained {
 
     pub(crate) fn initialised(&mut self, wrapped: &Wrapped, encrypt: bool, key: Option<&[u8]>, iv: Option<&[u8]>) {
         self.keyed.initialised(wrapped, encrypt, key);
+        self.within = false;
         if let Some(iv) = iv
             && let Some(place) = self.iv.get_mut(..iv.len())
             && self.mode != Chain::Ecb
@@ -145,7 +149,8 @@ impl Chained {
         let holds_back = way == Way::Update && self.padding && !self.keyed.encrypt && blocks;
         let unit = if self.mode == Chain::ChaCha { CHACHA_BLOCK } else { block };
         let whole = if block == 0 { 0 } else { io.len() - io.len() % unit };
-        if holds_back || whole == 0 || !fed.is_multiple_of(unit) || !io.has_output() || !io.has_input() {
+        let hosts = holds_back || self.within || (blocks && self.keyed.is_turned());
+        if hosts || whole == 0 || !fed.is_multiple_of(unit) || !io.has_output() || !io.has_input() {
             return None;
         }
         if self.mode == Chain::ChaCha {
@@ -229,6 +234,7 @@ impl Chained {
         if let Some(version) = told.number(c"tls-version") {
             self.tls = version;
         }
+        self.within |= told.has(c"num");
     }
 
     pub(crate) fn ask(&mut self, host: &Host, mut questions: Questions<'_>) -> i32 {
@@ -245,7 +251,7 @@ impl Chained {
     }
 
     /// Brings the host to where the message stands.
-    fn catch_up(&mut self, host: &Host) -> i32 {
+    pub(crate) fn catch_up(&mut self, host: &Host) -> i32 {
         if !self.behind {
             return 1;
         }

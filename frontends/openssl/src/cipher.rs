@@ -128,8 +128,11 @@ impl State {
 
     /// The host will be told parameters.
     pub(crate) fn before_params(&mut self, host: &Host) {
-        if let State::Ccm(ccm) = self {
-            ccm.before_params(host, false);
+        match self {
+            State::Ccm(ccm) => ccm.before_params(host, false),
+            // Should it fail, the next data do.
+            State::Chain(chained) => drop(chained.catch_up(host)),
+            State::Aead(_) | State::Xts(_) => {}
         }
     }
 
@@ -217,6 +220,8 @@ impl State {
 #[derive(Clone, Default)]
 pub(crate) struct Keyed {
     pub(crate) encrypt: bool,
+    /// What the direction was when the key came.
+    key_encrypt: bool,
     key: Key,
     engine: Engine,
 }
@@ -229,11 +234,18 @@ impl Keyed {
         }
         self.encrypt = encrypt;
         if let Some(key) = key {
+            self.key_encrypt = encrypt;
             self.key.set(key);
             if let Some(choice) = self.choice(wrapped) {
                 choice.new_key();
             }
         }
+    }
+
+    /// The direction changed without a key. In modes that decrypt with another key schedule than they encrypt, only the host knows
+    /// what comes out.
+    pub(crate) fn is_turned(&self) -> bool {
+        self.encrypt != self.key_encrypt
     }
 
     /// There is no key that is known here.
@@ -365,7 +377,7 @@ impl Xts {
     }
 
     fn data(&mut self, wrapped: &Wrapped, host: &Host, way: Way, io: &mut Io<'_>) -> i32 {
-        let tweak = self.tweak.filter(|_| io.has_output() && io.has_input());
+        let tweak = self.tweak.filter(|_| io.has_output() && io.has_input() && !self.keyed.is_turned());
         match tweak.map_or(Done::Host, |tweak| self.keyed.device(wrapped, io, &tweak)) {
             Done::Good => {
                 self.alone.served(host);

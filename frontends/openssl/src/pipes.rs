@@ -37,8 +37,7 @@ pub(crate) enum Blocks {
 impl Clone for Pipes {
     /// Without pipes where the host has no more contexts: then no data of them is taken.
     fn clone(&self) -> Self {
-        let copies: Option<Vec<Pipe>> = self.0.iter().map(Pipe::duplicate).collect();
-        Self(copies.unwrap_or_default())
+        Self(several(self.0.iter().map(Pipe::duplicate)).unwrap_or_default())
     }
 }
 
@@ -75,8 +74,7 @@ impl Pipes {
         if self.0.len() != ivs.len() {
             self.close();
             let pipe = || Some(Pipe { host: host.duplicate()?, message: message.clone(), fed: 0 });
-            let pipes: Option<Vec<Pipe>> = (0..ivs.len()).map(|_| pipe()).collect();
-            self.0 = pipes.unwrap_or_default();
+            self.0 = several((0..ivs.len()).map(|_| pipe())).unwrap_or_default();
         }
         let encrypt = message.encrypts();
         let good = self.0.len() == ivs.len()
@@ -145,6 +143,15 @@ impl Pipes {
         let each = self.0.iter_mut().zip(ios);
         each.fold(true, |good, (pipe, io)| good & (pipe.message.finish(&pipe.host, io) == 1))
     }
+}
+
+/// All of them, in a place that they never leave: each has a key in it, which a vector that grows would leave behind.
+fn several(pipes: impl ExactSizeIterator<Item = Option<Pipe>>) -> Option<Vec<Pipe>> {
+    let mut several = Vec::with_capacity(pipes.len());
+    for pipe in pipes {
+        several.push(pipe?);
+    }
+    Some(several)
 }
 
 /// Makes a batch of the whole blocks of messages, where there are any, and lets `run` run it, if that is for a device.

@@ -4,7 +4,8 @@
 //! the devices', of each the requests and the bytes. Behind them are lines of text: the program, then the algorithms.
 
 use std::fmt::Write as _;
-use std::fs;
+use std::fs::OpenOptions;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -51,8 +52,7 @@ impl Report {
     pub(crate) fn why(folder: &Path, sentence: &str) {
         let program = std::env::current_exe().unwrap_or_default();
         let path = folder.join(format!("{}.why", std::process::id()));
-        // Whoever asked sees that there is no file.
-        let _ = fs::write(path, format!("{}: {sentence}\n", program.display()));
+        write(&path, &format!("{}: {sentence}\n", program.display()));
     }
 
     pub(crate) fn count(&self, row: &Row, operation: Operation, side: Side, bytes: usize) {
@@ -65,8 +65,14 @@ impl Report {
     /// Writes which way requests would go, for `gantry openssl info`: once.
     pub(crate) fn routes(&self, text: impl FnOnce() -> String) {
         if !self.routes_written.swap(true, Ordering::Relaxed) {
-            // Whoever asked sees that there is no file.
-            let _ = fs::write(&self.routes, text());
+            write(&self.routes, &text());
         }
     }
+}
+
+/// Writes a new file: whoever may write into the folder can have put a link to another one there. Should it fail, whoever asked sees that
+/// there is no file.
+fn write(path: &Path, text: &str) {
+    let file = OpenOptions::new().write(true).create_new(true).open(path);
+    let _ = file.and_then(|mut file| file.write_all(text.as_bytes()));
 }

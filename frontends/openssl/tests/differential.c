@@ -104,6 +104,9 @@ static void cipher(const char *name)
             encrypt = (int)chance(2);
             new_key = 1;
         }
+        /* The other direction without a key: what comes out then is no use, but the same. */
+        if (!fresh && !calm && !aead && !new_key && chance(10) == 0)
+            encrypt ^= 1;
         int no_iv = !fresh && again && !xts && !new_key && chance(8) == 0;
         fill(iv, sizeof iv);
         if (new_key)
@@ -167,6 +170,12 @@ static void cipher(const char *name)
             if (use_cipher)
                 bytes = bytes / 16 * 16 + 16;
             fill(input, (size_t)bytes);
+            /* Where in a block it goes on. (CTR has no block that its nonce would tell.) */
+            if (!calm && (mode == EVP_CIPH_CFB_MODE || mode == EVP_CIPH_OFB_MODE) && chance(6) == 0) {
+                int num = (int)chance(16);
+                for (int i = 0; i < SIDES; i++)
+                    EVP_CIPHER_CTX_set_num(sides[i].ctx, num);
+            }
             for (int i = 0; i < SIDES; i++) {
                 struct side *side = &sides[i];
                 if (piece == duplicate)

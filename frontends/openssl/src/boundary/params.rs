@@ -118,6 +118,8 @@ impl<'c> Answer<'c> {
         // SAFETY: the call: the data of a number has the size that is said; it need not be aligned.
         unsafe {
             match param.data_size {
+                1 => Some(usize::from(param.data.cast::<u8>().read())),
+                2 => Some(usize::from(param.data.cast::<u16>().read_unaligned())),
                 4 => usize::try_from(param.data.cast::<u32>().read_unaligned()).ok(),
                 8 => usize::try_from(param.data.cast::<u64>().read_unaligned()).ok(),
                 _ => None,
