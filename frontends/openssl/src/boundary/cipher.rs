@@ -747,6 +747,8 @@ impl Family for CipherFns {
 impl Contexts for CipherFns {
     type State = Calls;
 
+    const HAS_KEY: bool = true;
+
     fn common(&self) -> &Common {
         &self.common
     }

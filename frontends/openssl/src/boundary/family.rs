@@ -6,8 +6,8 @@ use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 use std::{ptr, slice};
 
-use super::guard;
 use super::provider::{Functions, Provider, Wrapped};
+use super::{guard, stack};
 use crate::abi::Param;
 use crate::abi::fns::*;
 use crate::choice::Sizes;
@@ -28,6 +28,9 @@ pub(crate) trait Family: Sized + 'static {
 pub(crate) trait Contexts: Family {
     /// What is known of a context beside the host's.
     type State: Clone;
+
+    /// There is a key in it.
+    const HAS_KEY: bool = false;
 
     fn common(&self) -> &Common;
 
@@ -218,6 +221,20 @@ pub(super) unsafe fn new_context<F: Contexts>(
 }
 
 pub(super) unsafe extern "C" fn dupctx<F: Contexts>(context: *mut c_void) -> *mut c_void {
+    // SAFETY: the call.
+    let copy = unsafe { duplicate::<F>(context) };
+    if F::HAS_KEY {
+        // On its way into the copy, the key may have lain there.
+        stack::wipe();
+    }
+    copy
+}
+
+/// # Safety
+///
+/// The call.
+#[inline(never)]
+unsafe fn duplicate<F: Contexts>(context: *mut c_void) -> *mut c_void {
     guard(ptr::null_mut(), || {
         // SAFETY: the call.
         let (this, _, wrapped) = unsafe { Context::<F>::of(context) };

@@ -433,6 +433,8 @@ impl Family for MacFns {
 impl Contexts for MacFns {
     type State = Pieces<Macing>;
 
+    const HAS_KEY: bool = true;
+
     fn common(&self) -> &Common {
         &self.common
     }

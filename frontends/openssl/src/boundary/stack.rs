@@ -144,6 +144,13 @@ unsafe fn on(end: usize, function: extern "C" fn(*mut c_void), data: *mut c_void
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 unsafe fn on(_: usize, _: extern "C" fn(*mut c_void), _: *mut c_void) {}
 
+/// Overwrites what calls that have ended left behind, some way down.
+#[inline(never)]
+pub(super) fn wipe() {
+    const DEEP: usize = 8 << 10;
+    std::hint::black_box(&mut [0_u8; DEEP]);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
