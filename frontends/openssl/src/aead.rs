@@ -62,6 +62,8 @@ pub(crate) struct Sealed {
     header: Option<[u8; HEADER]>,
     /// ChaCha20-Poly1305: what the nonces of records are made from.
     fixed: Option<[u8; NONCE]>,
+    /// GCM: the host was told what the nonces of records begin with.
+    is_fixed: bool,
     stream: Option<AeadStream>,
     engine: Engine,
     /// The length of nonces that the host knows.
@@ -90,6 +92,7 @@ impl Sealed {
             tag_len: 0,
             header: None,
             fixed: None,
+            is_fixed: false,
             stream: None,
             engine: Engine::default(),
             iv_len: NONCE,
@@ -115,8 +118,10 @@ impl Sealed {
         if seal != self.seal && self.aead == Aead::ChaCha {
             self.tag_len = 0;
         }
+        if seal != self.seal && self.header.take().is_some() {
+            self.phase = Phase::Host;
+        }
         self.seal = seal;
-        self.header = None;
         match iv.map(<&[u8; NONCE]>::try_from) {
             Some(Ok(iv)) => self.restarted(iv),
             Some(Err(_)) => {
@@ -144,7 +149,9 @@ impl Sealed {
     /// The host has a new nonce.
     #[inline(always)]
     pub(crate) fn restarted(&mut self, iv: &[u8; NONCE]) {
-        self.header = None;
+        if self.aead == Aead::ChaCha {
+            self.header = None;
+        }
         (self.iv, self.fixed) = (*iv, Some(*iv));
         self.iv_len = NONCE;
         self.begin();
@@ -153,6 +160,8 @@ impl Sealed {
     /// The host has refused an initialisation.
     pub(crate) fn refused(&mut self, key: bool) {
         self.phase = if self.phase == Phase::Ours { Phase::Broken } else { Phase::Host };
+        // It may have taken the nonce.
+        self.fixed = None;
         if key {
             self.key.set(&[]);
             self.engine.new_key();
@@ -324,11 +333,16 @@ impl Sealed {
         };
         let key = &self.key;
         let params = || SessionParams::new(algorithm, &key.bytes());
+        // After a fork the stream is the parent's.
+        let of_this_process = self.engine.is_of(framework);
         let side = self.engine.side(framework, operation, bytes, params, algorithm);
         let choice = framework.choice(algorithm, operation);
         self.elsewhere = choice.elsewhere();
         if side == Side::Device {
             let in_place = io.in_place();
+            if !of_this_process {
+                std::mem::forget(self.stream.take());
+            }
             if self.stream.is_none() {
                 self.stream = self.engine.open(choice, |session| session.aead_stream(operation));
             }
@@ -435,6 +449,10 @@ impl Sealed {
                 text.fill(0);
             }
             wrapped.count(operation, Side::Device, bytes);
+            if self.aead == Aead::Gcm {
+                host.end_record();
+                self.phase = Phase::Host;
+            }
             let written = if self.seal { explicit + bytes + TAG } else { bytes };
             return if result.is_ok() { io.done(written) } else { io.refused() };
         }
@@ -445,7 +463,14 @@ impl Sealed {
 
     /// The nonce of a record; `None` if the host has to look at it.
     fn record_nonce(&self, host: &Host, io: &Io<'_>, header: &[u8; HEADER], bytes: usize) -> Option<[u8; NONCE]> {
+        // What the header says of the length: of all of the record, as far as there is one.
+        let length = usize::from(u16::from_be_bytes([header[HEADER - 2], header[HEADER - 1]]));
+        let explicit = if self.aead == Aead::Gcm { EXPLICIT } else { 0 };
+        if length != explicit + bytes + if self.seal { 0 } else { TAG } {
+            return None;
+        }
         match self.aead {
+            Aead::Gcm if !self.is_fixed => None,
             Aead::Gcm => {
                 let mut nonce = host.octets::<NONCE>(c"iv")?;
                 // The host counts the nonces of records that it seals.
@@ -457,8 +482,7 @@ impl Sealed {
                 Some(nonce)
             }
             Aead::ChaCha => {
-                let length = usize::from(u16::from_be_bytes([header[HEADER - 2], header[HEADER - 1]]));
-                let mut nonce = self.fixed.filter(|_| length == bytes + if self.seal { 0 } else { TAG })?;
+                let mut nonce = self.fixed?;
                 // Its number, which is eight bytes (RFC 7905).
                 for (byte, number) in nonce[NONCE - 8..].iter_mut().zip(header) {
                     *byte ^= number;
@@ -487,14 +511,15 @@ impl Sealed {
         }
         if let Some(fixed) = told.octets(c"tlsivfixed") {
             self.fixed = fixed.try_into().ok();
+            self.is_fixed = true;
         }
         if let Some(length) = told.number(c"ivlen") {
             self.iv_len = length;
         }
         // Another length of nonces, or one that the host counts: what is known of the nonce is old.
-        if (told.number(c"ivlen").is_some_and(|length| length != NONCE) || told.has(c"tlsivfixed"))
-            && self.phase == Phase::Begun
-        {
+        let is_other = told.number(c"ivlen").is_some_and(|length| length != NONCE) && self.phase == Phase::Begun;
+        let is_counted = self.aead == Aead::Gcm && (told.has(c"tlsivfixed") || told.has(c"tlsivinv"));
+        if is_other || is_counted || (told.has(c"tlsivfixed") && self.phase == Phase::Begun) {
             self.phase = Phase::Host;
         }
         // SSH, opening: the nonce was just put together from its two parts.

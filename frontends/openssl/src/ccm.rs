@@ -382,6 +382,8 @@ impl Ccm {
             }
             Err(error) => (self.engine.failed(&error, in_place) == Done::Bad).then(|| {
                 self.phase = Phase::Host;
+                // Nobody knows what they are, and nobody has verified them.
+                io.wipe();
                 io.refused()
             }),
         }
@@ -465,6 +467,9 @@ impl Ccm {
             }
             Err(error) => {
                 let bad = self.engine.failed(&error, true) == Done::Bad;
+                if bad {
+                    text.fill(0);
+                }
                 return bad.then(|| io.refused());
             }
         };

@@ -240,6 +240,8 @@ impl Digesting {
                 self.work = Work::None;
                 if good { Done::Good } else { Done::Bad }
             }
+            // After a fork the session is the parent's.
+            Work::Held(_) if wrapped.framework().is_none_or(|framework| !self.engine.is_of(framework)) => Done::Host,
             Work::Held(held) => {
                 let session = self.engine.session_now();
                 let done = session.map(|session| session.run(Operands::Mac { iv, input: held, output }));

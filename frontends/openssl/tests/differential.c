@@ -635,6 +635,96 @@ static void mac(const char *name, const char *parameter, const char *inside, siz
     }
 }
 
+/* Records of TLS 1.2 with GCM and ChaCha20-Poly1305, sealed by both sides and opened by both, some of them forged or with a header that tells
+ * another length; with nonces, parts of nonces and ordinary messages between header and record, and between records. */
+static void records(const char *name)
+{
+    enum { HEADER = 13, NONCE = 12, TAG = 16 };
+    static struct side sides[2][SIDES];
+    static unsigned char record[MOST], key[32], iv[NONCE], aad[100], input[600];
+    int gcm = strstr(name, "GCM") != NULL, explicit = gcm ? 8 : 0, good = 0;
+    at_work = name;
+    fill(key, sizeof key);
+    fill(iv, sizeof iv);
+    for (int seal = 0; seal < 2; seal++)
+        for (int i = 0; i < SIDES; i++) {
+            struct side *side = &sides[seal][i];
+            side->cipher = EVP_CIPHER_fetch(library[i], name, i ? "provider=gantry" : NULL);
+            side->ctx = EVP_CIPHER_CTX_new();
+            same(EVP_CipherInit_ex2(side->ctx, side->cipher, key, gcm ? NULL : iv, seal, NULL) == 1, "the beginning of records");
+        }
+    /* At first nobody was told what nonces are made from. */
+    for (int number = 0; number < 300; number++) {
+        int bytes = length(), whole = explicit + bytes + TAG, forged = chance(5) == 0, wrong = chance(6) == 0 ? 1 : 0;
+        int told = number == 3 || chance(20) == 0, beside = chance(8) == 0, between = chance(12) == 0;
+        unsigned char header[HEADER] = { 0, 0, 0, 0, 0, 0, 0, (unsigned char)number, 23, 3, 3 };
+        fill(record, (size_t)whole);
+        fill(aad, sizeof aad);
+        if (told)
+            fill(iv, sizeof iv);
+        for (int seal = 1; seal >= 0; seal--) {
+            int results[SIDES], around = explicit + bytes + (seal ? 0 : TAG) + wrong;
+            header[HEADER - 2] = (unsigned char)(around >> 8);
+            header[HEADER - 1] = (unsigned char)around;
+            if (!seal && forged)
+                record[chance((uint32_t)whole)] ^= 1;
+            /* An ordinary message first, of which the beginning may be all. */
+            if (beside) {
+                int written, rest = (int)chance(3), ends = (int)chance(2), ordinary[SIDES];
+                for (int i = 0; i < SIDES; i++) {
+                    EVP_CIPHER_CTX *ctx = sides[seal][i].ctx;
+                    ordinary[i] = EVP_CipherInit_ex2(ctx, NULL, NULL, iv, seal, NULL) == 1
+                        && EVP_CipherUpdate(ctx, NULL, &written, aad, rest ? sizeof aad : 20) == 1
+                        && EVP_CipherUpdate(ctx, sides[seal][i].output, &written, aad, sizeof aad) == 1
+                        && EVP_CipherUpdate(ctx, sides[seal][i].output + written, &written, input, sizeof input) == 1;
+                    if (ends)
+                        ordinary[i] += 2 * EVP_CipherFinal_ex(ctx, sides[seal][i].output + 700, &written);
+                }
+                same(ordinary[0] == ordinary[1] && !memcmp(sides[seal][0].output, sides[seal][1].output, 700), "a message beside records");
+            }
+            for (int i = 0; told && i < SIDES; i++)
+                EVP_CIPHER_CTX_ctrl(sides[seal][i].ctx, EVP_CTRL_AEAD_SET_IV_FIXED, gcm ? -1 : NONCE, iv);
+            if (told && beside && gcm) {
+                /* What follows is a message under the nonce that was told. */
+                for (int i = 0; i < SIDES; i++) {
+                    struct side *side = &sides[seal][i];
+                    results[i] = EVP_CipherUpdate(side->ctx, side->output, &side->written, input, sizeof input);
+                }
+                same(results[0] == results[1], "the result of a message under it");
+                same(results[0] != 1 || !memcmp(sides[seal][0].output, sides[seal][1].output, sizeof input), "a message under it");
+            }
+            for (int i = 0; i < SIDES; i++) {
+                struct side *side = &sides[seal][i];
+                memcpy(side->output, record, (size_t)whole);
+                results[i] = EVP_CIPHER_CTX_ctrl(side->ctx, EVP_CTRL_AEAD_TLS1_AAD, HEADER, header);
+            }
+            same(results[0] == results[1], "the room for a tag");
+            if (results[0] != TAG)
+                continue;
+            for (int i = 0; i < SIDES; i++) {
+                struct side *side = &sides[seal][i];
+                if (between)
+                    same(EVP_CipherInit_ex2(side->ctx, NULL, NULL, iv, seal, NULL) == 1, "a nonce before a record");
+                side->written = 0;
+                results[i] = EVP_CipherUpdate(side->ctx, side->output, &side->written, side->output, whole);
+            }
+            struct side *one = &sides[seal][0], *other = &sides[seal][1];
+            same(results[0] == results[1] && one->written == other->written, "the result of a record");
+            if (results[0] == 1)
+                same(!memcmp(one->output, other->output, (size_t)whole), "a record");
+            good += !seal && results[0] == 1;
+            if (seal)
+                memcpy(record, one->output, (size_t)whole);
+        }
+    }
+    same(good > 100, "the number of records that are opened");
+    for (int seal = 0; seal < 2; seal++)
+        for (int i = 0; i < SIDES; i++) {
+            EVP_CIPHER_CTX_free(sides[seal][i].ctx);
+            EVP_CIPHER_free(sides[seal][i].cipher);
+        }
+}
+
 int main(int argc, char **argv)
 {
     static const char *const gcms[] = { "AES-128-GCM", "AES-192-GCM", "AES-256-GCM" };
@@ -656,9 +746,11 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof gcms / sizeof *gcms; i++) {
         cipher(gcms[i]);
         sealed(gcms[i]);
+        records(gcms[i]);
     }
     cipher("ChaCha20-Poly1305");
     sealed("ChaCha20-Poly1305");
+    records("ChaCha20-Poly1305");
     static const char *const ccms[] = { "AES-128-CCM", "AES-192-CCM", "AES-256-CCM" };
     for (size_t i = 0; i < sizeof ccms / sizeof *ccms; i++) {
         ccm(ccms[i]);
