@@ -297,7 +297,8 @@ static const char *mishaps(void)
     if (pthread_create(&thread, NULL, free_elsewhere, waiting[1]) != 0 || pthread_join(thread, NULL) != 0)
         return "failed";
     unsigned char key[32] = {1};
-    if (!EVP_EncryptInit_ex2(waiting[2]->ctx, ours[0], key, key, NULL))
+    // (With a cipher, EVP would free what the job stands in.)
+    if (!EVP_EncryptInit_ex2(waiting[2]->ctx, NULL, key, key, NULL))
         return "failed";
     waiting[0]->out = NULL;
     if (finish(waiting[2]) == 1)
