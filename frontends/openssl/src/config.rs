@@ -20,7 +20,7 @@ pub(crate) struct Settings {
     pub(crate) soft: Soft,
     /// Every operation that reaches this provider fails.
     pub(crate) force_fail: bool,
-    /// The folder in which each process leaves a file with what it did.
+    /// The folder in which each process leaves a file with what it did, and its children by `fork`, which have the same numbers.
     pub(crate) stats: Option<PathBuf>,
     /// Devices and policy.
     pub(crate) runtime: Config,

@@ -1,4 +1,5 @@
-//! What a process did, for others to see: a file that `gantry openssl doctor` reads while the process lives and after.
+//! What a process did, for others to see: a file that `gantry openssl doctor` reads while the process lives and after. Children by
+//! `fork` count into the same one.
 //!
 //! It begins with numbers, as this machine writes them, eight for each algorithm: forward and back, in each the host's and
 //! the devices', of each the requests and the bytes. Behind them are lines of text: the program, then the algorithms.

@@ -217,8 +217,13 @@ fn a_variable_turns_it_off() {
 fn fips_is_never_answered() {
     let lab = Lab::new("fips");
     let configuration = lab.configuration(&everything(""));
-    let output = lab.sh("openssl list -cipher-algorithms -propquery fips=yes | grep -c gantry || true", &configuration);
-    assert_eq!(text(&output).trim(), "0");
+    let listed = |query: &str| {
+        let output =
+            lab.sh(&format!("openssl list -cipher-algorithms {query} | grep -c gantry || true"), &configuration);
+        text(&output).trim().parse::<u32>().unwrap()
+    };
+    assert_ne!(listed(""), 0);
+    assert_eq!(listed("-propquery fips=yes"), 0);
 }
 
 #[test]
@@ -246,6 +251,28 @@ fn what_it_did_is_counted_and_nothing_is_printed() {
     let files: Vec<_> = fs::read_dir(lab.path("stats")).unwrap().collect();
     assert_eq!(files.len(), 1);
     assert_ne!(lab::counted(&lab)["SHA2-256"].iter().sum::<u64>(), 0);
+}
+
+/// Whoever may write into the folder of statistics can guess the names there.
+#[test]
+fn what_is_written_follows_no_link_that_was_there_before() {
+    let lab = Lab::new("planted");
+    fs::create_dir(lab.path("stats")).unwrap();
+    let stats = format!("STATS = {}", lab.path("stats").display());
+    for (section, planted) in [(stats.clone(), "routes"), (format!("{stats}\nUSE_SOFTDRIVERS = 7"), "why")] {
+        let script = |link: &str| {
+            let script =
+                "GANTRY_OPENSSL_STATS=$PWD/stats; export GANTRY_OPENSSL_STATS; echo mine >other; rm -f stats/*";
+            // The process keeps its number.
+            let list = format!("{script}; {link} exec openssl list -providers >/dev/null 2>&1");
+            let _ = lab.sh(&list, &lab.configuration(&section));
+        };
+        script("");
+        let written = fs::read_dir(lab.path("stats")).unwrap().map(|entry| entry.unwrap().file_name());
+        assert!({ written }.any(|name| name.to_str().is_some_and(|name| name.ends_with(planted))), "{planted}");
+        script(&format!("ln -s ../other stats/$$.{planted};"));
+        assert_eq!(fs::read_to_string(lab.path("other")).unwrap(), "mine\n", "{planted}");
+    }
 }
 
 #[test]
