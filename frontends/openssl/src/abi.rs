@@ -98,6 +98,7 @@ macro_rules! numbers {
 numbers! {
     OSSL_PARAM_INTEGER = 1;
     OSSL_PARAM_UNSIGNED_INTEGER = 2;
+    OSSL_PARAM_REAL = 3;
     OSSL_PARAM_UTF8_STRING = 4;
     OSSL_PARAM_OCTET_STRING = 5;
     OSSL_PARAM_UTF8_PTR = 6;

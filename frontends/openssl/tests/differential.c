@@ -75,6 +75,18 @@ static void copy(struct side *side)
     side->ctx = other;
 }
 
+/* Says whether to pad, in a number of so many bytes, or as a double. */
+static int set_padding(EVP_CIPHER_CTX *ctx, int padding, size_t size)
+{
+    unsigned char number[16] = { 0 };
+    const uint16_t one = 1;
+    number[*(const unsigned char *)&one || size > sizeof number ? 0 : size - 1] = (unsigned char)padding;
+    double real = padding;
+    const OSSL_PARAM params[] = { size > sizeof number ? OSSL_PARAM_construct_double("padding", &real)
+        : (OSSL_PARAM){ "padding", OSSL_PARAM_UNSIGNED_INTEGER, number, size, OSSL_PARAM_UNMODIFIED }, OSSL_PARAM_construct_end() };
+    return EVP_CIPHER_CTX_set_params(ctx, params);
+}
+
 static void cipher(const char *name)
 {
     static struct side sides[SIDES];
@@ -99,6 +111,7 @@ static void cipher(const char *name)
         /* A while in which messages come one after the other, all of them large: then gantry lets go of the host's context. */
         int calm = !fresh && message % 24 >= 12 && message % 24 < 23;
         int new_key = fresh || (!calm && chance(4) == 0), together = chance(2), padding = (int)chance(2);
+        size_t padding_size = chance(3) ? 0 : 1 + chance(17);
         int turn = !calm && chance(8) == 0, use_cipher = !aead && !calm && chance(6) == 0;
         if (turn || fresh) {
             encrypt = (int)chance(2);
@@ -149,7 +162,10 @@ static void cipher(const char *name)
                 printf("%s: init fails on side %d\n", name, i);
                 exit(1);
             }
-            EVP_CIPHER_CTX_set_padding(ctx, padding);
+            if (padding_size)
+                set_padding(ctx, padding, padding_size);
+            else
+                EVP_CIPHER_CTX_set_padding(ctx, padding);
         }
         fresh = 0;
         if (aead && !encrypt && !late)

@@ -112,16 +112,20 @@ impl<'c> Answer<'c> {
     pub(crate) fn number(self) -> Option<usize> {
         let param = self.0?;
         let kind = param.data_type.cast_signed();
-        if !(kind == abi::OSSL_PARAM_UNSIGNED_INTEGER || kind == abi::OSSL_PARAM_INTEGER) || param.data.is_null() {
+        if param.data.is_null() {
             return None;
+        }
+        if !(kind == abi::OSSL_PARAM_UNSIGNED_INTEGER || kind == abi::OSSL_PARAM_INTEGER) {
+            let is_real = kind == abi::OSSL_PARAM_REAL && param.data_size == size_of::<f64>();
+            // SAFETY: the call: the data of a number has the size that is said; it need not be aligned.
+            return if is_real { whole(unsafe { param.data.cast::<f64>().read_unaligned() }) } else { None };
         }
         // SAFETY: the call: the data of a number has the size that is said; it need not be aligned.
         unsafe {
             match param.data_size {
-                1 => Some(usize::from(param.data.cast::<u8>().read())),
-                2 => Some(usize::from(param.data.cast::<u16>().read_unaligned())),
                 4 => usize::try_from(param.data.cast::<u32>().read_unaligned()).ok(),
                 8 => usize::try_from(param.data.cast::<u64>().read_unaligned()).ok(),
+                size if isize::try_from(size).is_ok() => number_in(slice::from_raw_parts(param.data.cast(), size)),
                 _ => None,
             }
         }
@@ -236,6 +240,21 @@ impl Questions<'_> {
             }
         }
     }
+}
+
+/// The number that so many bytes are, in the order of this machine, if it fits.
+#[cold]
+fn number_in(bytes: &[u8]) -> Option<usize> {
+    let add = |number: usize, byte: &u8| Some(number.checked_mul(256)? | usize::from(*byte));
+    if cfg!(target_endian = "big") { bytes.iter().try_fold(0, add) } else { bytes.iter().rev().try_fold(0, add) }
+}
+
+/// The same number, if it is whole: the host takes it then, up to 32 bits.
+#[cold]
+fn whole(real: f64) -> Option<usize> {
+    let whole = (0.0..=f64::from(u32::MAX)).contains(&real) && real.fract() == 0.0;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it was looked at")]
+    whole.then_some(real as usize)
 }
 
 /// What `ask` answers for `key`, if it is `N` bytes.
