@@ -64,6 +64,8 @@ pub(crate) struct Sealed {
     fixed: Option<[u8; NONCE]>,
     /// GCM: the host was told what the nonces of records begin with.
     is_fixed: bool,
+    /// A message has ended since the last nonce came.
+    has_ended: bool,
     stream: Option<AeadStream>,
     engine: Engine,
     /// The length of nonces that the host knows.
@@ -93,6 +95,7 @@ impl Sealed {
             header: None,
             fixed: None,
             is_fixed: false,
+            has_ended: false,
             stream: None,
             engine: Engine::default(),
             iv_len: NONCE,
@@ -153,7 +156,7 @@ impl Sealed {
             self.header = None;
         }
         (self.iv, self.fixed) = (*iv, Some(*iv));
-        self.iv_len = NONCE;
+        (self.iv_len, self.has_ended) = (NONCE, false);
         self.begin();
     }
 
@@ -204,10 +207,11 @@ impl Sealed {
         }
     }
 
-    /// The host, which has all of the message, ends it.
+    /// The host, which has all of the message, was to end it, and did or did not.
     #[inline(always)]
-    pub(crate) fn leave_all(&mut self) {
+    pub(crate) fn leave_all(&mut self, has_ended: bool) {
         self.phase = Phase::Host;
+        self.has_ended |= has_ended;
     }
 
     /// Whether the host would take this tag to open with.
@@ -392,7 +396,7 @@ impl Sealed {
 
     pub(crate) fn finish(&mut self, host: &Host, io: &mut Io<'_>) -> i32 {
         self.again();
-        match self.phase {
+        let result = match self.phase {
             Phase::Host => host.finish(io),
             Phase::Begun => {
                 if self.hand_over(host) {
@@ -402,7 +406,9 @@ impl Sealed {
                 }
             }
             Phase::Ours | Phase::Ended | Phase::Broken => self.end(host, io),
-        }
+        };
+        self.has_ended |= result == 1;
+        result
     }
 
     /// The end of a message of a device's.
@@ -423,6 +429,10 @@ impl Sealed {
 
     /// A record of TLS 1.2, in place: GCM's explicit nonce, data, tag.
     fn record(&mut self, wrapped: &Wrapped, host: &Host, way: Way, io: &mut Io<'_>, mut header: [u8; HEADER]) -> i32 {
+        if self.has_ended && self.aead == Aead::ChaCha && !self.reusable {
+            // Such a release takes no data then, but for those that come by the other call.
+            return if way == Way::Update { io.refused() } else { host.data(way, io) };
+        }
         let operation = self.operation();
         let explicit = if self.aead == Aead::Gcm { EXPLICIT } else { 0 };
         let opened = wrapped.framework().zip(wrapped.algorithm());

@@ -604,12 +604,13 @@ unsafe extern "C" fn finish(context: *mut c_void, output: *mut u8, written: *mut
         if (*this).state.hosts
             && let Some(finish) = (*(*this).host.functions).finish
         {
+            let result = finish((*this).host.context(), output, written, room);
             if let State::Aead(sealed) = &mut (*this).state.message {
                 // Nothing follows that could be a device's.
-                sealed.leave_all();
+                sealed.leave_all(result == 1);
                 (*this).state.elsewhere = Gate::passing(Sizes::NONE);
             }
-            return finish((*this).host.context(), output, written, room);
+            return result;
         }
     }
     guard_with_room(0, || {
