@@ -227,10 +227,15 @@ impl Chained {
         if self.catch_up(host) == 1 { host.finish(io) } else { 0 }
     }
 
-    pub(crate) fn told(&mut self, told: Answers<'_>) {
+    /// The host has taken parameters of which only the padding is looked at.
+    pub(crate) fn told_padding(&mut self, told: Answers<'_>) {
         if let Some(padding) = told.number(c"padding") {
             self.padding = padding != 0;
         }
+    }
+
+    pub(crate) fn told(&mut self, told: Answers<'_>) {
+        self.told_padding(told);
         if let Some(version) = told.number(c"tls-version") {
             self.tls = version;
         }

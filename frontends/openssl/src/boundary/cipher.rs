@@ -710,7 +710,7 @@ unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) 
             if let State::Chain(chained) = message
                 && result == 1
             {
-                chained.told(Answers::new(params));
+                chained.told_padding(Answers::new(params));
             }
             return result;
         }
