@@ -72,7 +72,7 @@ fn stunnel_carries_a_connection() {
         let _client = start(client, &side, inside, outside);
         there_and_back(inside, &data).is_ok_and(|back| back == data)
     };
-    for certificate in [P256, "ed25519"] {
+    for certificate in [P256, "ed25519", "rsa:3072"] {
         lab.certificate(certificate);
         for version in ["TLSv1.2", "TLSv1.3"] {
             assert!(carry(&taken, none, version), "server, {version}: {}", lab.log());
