@@ -16,6 +16,8 @@ OPENSSL = [
     ("aes-256-xts", "software", 1),
     ("aes-128-xts", "lanes", 1),
     ("aes-128-xts", "lanes", 32),
+    ("aes-128-gcm", "lanes", 1),
+    ("aes-256-gcm", "lanes", 1),
     ("aes-128-gcm", "software", 1),
     ("aes-256-gcm", "software", 1),
 ]

@@ -13,6 +13,7 @@ use crate::health::{Deadlines, Trust};
 use crate::kat::{self, Failure};
 use crate::route::ledger::{Ledgers, Shared, slot};
 use crate::route::{CostRecord, CostStore, Costs, Learned, Policy, calibrate};
+use crate::session::Candidate;
 use crate::stats::{Event, Publisher, Site, Snapshot, Stats};
 use crate::{Algorithm, Clock, Fault, Operation, RealClock, Refusal, Result, Session, SessionParams, Unsupported};
 
@@ -39,6 +40,8 @@ struct Common {
     ailing: AtomicUsize,
     /// By algorithm.
     meetings: Box<[Meeting]>,
+    /// By algorithm, for all of its sessions.
+    candidates: Box<[OnceLock<Arc<[Candidate]>>]>,
     waits: Waits,
     /// One in so many requests is verified; 0 for none.
     verify: u32,
@@ -91,6 +94,16 @@ impl Gantry {
     /// Whether both are over the same devices.
     pub(crate) fn shares_devices_with(&self, other: &Gantry) -> bool {
         Arc::ptr_eq(&self.inner.common, &other.inner.common)
+    }
+
+    /// The devices that offer an algorithm.
+    pub(crate) fn candidates(&self, algorithm: Algorithm) -> &Arc<[Candidate]> {
+        self.inner.common.candidates[algorithm as usize].get_or_init(|| {
+            let devices = self.devices().iter().enumerate();
+            let offers = devices.filter_map(|(device, entry)| Some((device, entry.capability(algorithm)?.clone())));
+            let candidates = offers.map(|(device, capability)| Candidate { device, capability });
+            candidates.take(u64::BITS as usize).collect() // the bits of `Ask::tried`
+        })
     }
 
     /// Where requests of an algorithm wait for company.
@@ -286,8 +299,10 @@ impl GantryBuilder {
         let names = devices.iter().map(|device| (device.name().to_owned(), device.class())).collect();
         let stats = Stats::new(counting, names, clock.clone(), publisher);
         let meetings = Algorithm::ALL.iter().map(|_| Meeting::default()).collect();
+        let candidates = Algorithm::ALL.iter().map(|_| OnceLock::new()).collect();
         let waits = Waits::new(company_wait);
-        let common = Arc::new(Common { clock, stats, ailing: AtomicUsize::new(0), meetings, waits, verify });
+        let common =
+            Arc::new(Common { clock, stats, ailing: AtomicUsize::new(0), meetings, candidates, waits, verify });
         for (place, device) in devices.iter().enumerate() {
             if let Some(present) = device.present() {
                 present.surroundings.get_or_init(|| Surroundings { place, common: common.clone() });

@@ -35,23 +35,23 @@ pub(crate) struct Inner {
     pub(crate) params: SessionParams,
     pub(crate) limits: Limits,
     pub(crate) gantry: Gantry,
-    pub(crate) candidates: Box<[Candidate]>,
+    pub(crate) candidates: Arc<[Candidate]>,
+    /// One for each candidate.
+    openings: Box<[Opening]>,
 }
 
-/// A device that offers the session's algorithm.
+/// A device that offers an algorithm.
 pub(crate) struct Candidate {
     pub(crate) device: usize,
     pub(crate) capability: Capability,
+}
+
+/// A session on a device.
+#[derive(Default)]
+struct Opening {
     opened: OnceLock<std::result::Result<Arc<dyn DeviceSession>, Unsupported>>,
     /// Of the threads that need the session there, one opens it.
     turn: Mutex<()>,
-}
-
-impl Candidate {
-    /// Whether the device has not declined the session.
-    pub(crate) fn is_open(&self) -> bool {
-        self.opened.get().is_none_or(std::result::Result::is_ok)
-    }
 }
 
 /// Why a device did not do a request that was for it.
@@ -122,18 +122,13 @@ impl Session {
     pub(crate) fn new(gantry: Gantry, params: SessionParams) -> Result<Self> {
         params.check()?;
         let algorithm = params.algorithm();
-        let candidates: Box<[Candidate]> = (gantry.devices().iter().enumerate())
-            .filter_map(|(device, entry)| {
-                let capability = entry.capability(algorithm)?.clone();
-                Some(Candidate { device, capability, opened: OnceLock::new(), turn: Mutex::new(()) })
-            })
-            .take(u64::BITS as usize) // the bits of `Ask::tried`
-            .collect();
+        let candidates = gantry.candidates(algorithm).clone();
         if candidates.is_empty() {
             let operation = algorithm.kind().operations()[0];
             return Err(Error::Unserved { algorithm, operation, reasons: Vec::new() });
         }
-        Ok(Self { inner: Arc::new(Inner { limits: Limits::of(&params), params, gantry, candidates }) })
+        let openings = candidates.iter().map(|_| Opening::default()).collect();
+        Ok(Self { inner: Arc::new(Inner { limits: Limits::of(&params), params, gantry, candidates, openings }) })
     }
 
     /// What it was made from.
@@ -377,8 +372,7 @@ impl Inner {
     /// A question of somebody who only wants to know.
     #[inline]
     fn hypothetical<'a>(&'a self, question: &'a Question<'a>) -> Ask<'a> {
-        let (algorithm, gantry, candidates) = (self.params.algorithm(), &self.gantry, &*self.candidates);
-        Ask { algorithm, question, gantry, candidates, hypothetical: true }
+        Ask { algorithm: self.params.algorithm(), question, session: self, hypothetical: true }
     }
 
     /// Whether all devices work in the calling thread.
@@ -420,10 +414,16 @@ impl Inner {
         self.candidates.iter().position(|candidate| candidate.device == device)
     }
 
+    /// Whether a device has not declined the session.
+    #[inline]
+    pub(crate) fn has_not_declined(&self, place: usize) -> bool {
+        self.openings[place].opened.get().is_none_or(std::result::Result::is_ok)
+    }
+
     /// The session on a device, opened at the first call, and after a fault when the device may be asked again.
     #[inline]
     pub(crate) fn opened(&self, place: usize) -> std::result::Result<&Arc<dyn DeviceSession>, Refusal> {
-        match self.candidates[place].opened.get() {
+        match self.openings[place].opened.get() {
             Some(Ok(session)) => Ok(session),
             _ => self.open_on(place),
         }
@@ -431,10 +431,10 @@ impl Inner {
 
     #[cold]
     fn open_on(&self, place: usize) -> std::result::Result<&Arc<dyn DeviceSession>, Refusal> {
-        let Candidate { device, opened, turn, .. } = &self.candidates[place];
+        let (device, Opening { opened, turn }) = (self.candidates[place].device, &self.openings[place]);
         let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
         if opened.get().is_none() {
-            let answer = match self.gantry.devices()[*device].open(&self.params) {
+            let answer = match self.gantry.devices()[device].open(&self.params) {
                 Ok(session) => Ok(session),
                 Err(Refusal::Unsupported(why)) => Err(why),
                 Err(fault @ Refusal::Fault(_)) => return Err(fault),
@@ -659,10 +659,10 @@ impl Inner {
         if let Some(last) = last {
             return Error::Device { algorithm, last };
         }
-        let reasons = (self.candidates.iter())
-            .filter_map(|candidate| {
+        let reasons = (self.candidates.iter().zip(&self.openings))
+            .filter_map(|(candidate, opening)| {
                 let device = &self.gantry.devices()[candidate.device];
-                let why = match candidate.opened.get() {
+                let why = match opening.opened.get() {
                     Some(Err(why)) => why.to_string(),
                     _ if !device.is_ready() => "it has failed, and is in quarantine".to_owned(),
                     Some(Ok(_)) => return None,

@@ -76,6 +76,39 @@ fuzz_target!(|input: Input| {
                 assert_eq!(ciphered(&lanes, operation, &ivs, &data), expected, "{algorithm}");
             }
         }
+        Kind::Aead => {
+            for (data, message) in data.iter().zip(&input.messages) {
+                // Nonces of other lengths than 12 are hashed first.
+                let nonce = random.bytes(if input.key % 2 == 0 { 12 } else { 1 + usize::from(input.key % 100) });
+                let aad = random.bytes(usize::from(message.bytes % 90));
+                let (mut sealed, mut tag) = (data.clone(), [0; 16]);
+                software.seal(&nonce, &aad, &mut sealed, &mut tag).unwrap();
+                let (mut whole, mut made) = (data.clone(), [0; 16]);
+                lanes.seal(&nonce, &aad, &mut whole, &mut made).unwrap();
+                assert_eq!((&whole, made), (&sealed, tag), "{algorithm}");
+                for operation in [Operation::Seal, Operation::Open] {
+                    let (from, to) = if operation == Operation::Seal { (data, &sealed) } else { (&sealed, data) };
+                    let mut stream = lanes.aead_stream(operation).unwrap();
+                    stream.begin(&nonce, &aad).unwrap();
+                    let mut output = Vec::new();
+                    for piece in split(from, &message.cuts) {
+                        let mut place = vec![0; piece.len()];
+                        stream.update((piece, &mut place[..])).unwrap();
+                        output.extend(place);
+                    }
+                    assert_eq!(output, *to, "{algorithm} in pieces");
+                    match operation {
+                        Operation::Seal => {
+                            stream.seal(&mut made).unwrap();
+                            assert_eq!(made, tag, "{algorithm} in pieces");
+                        }
+                        _ => stream.open(&tag).unwrap(),
+                    }
+                }
+                tag[usize::from(input.key % 16)] ^= 1;
+                assert!(lanes.open(&nonce, &aad, &mut whole, &tag).is_err(), "{algorithm}: a forgery");
+            }
+        }
         kind => unreachable!("the lanes offer no {kind}"),
     }
 });

@@ -65,8 +65,8 @@ impl Policy for Learned {
 
     #[inline]
     fn route(&self, ask: &Ask<'_>) -> Option<Route> {
-        if let [only] = ask.candidates {
-            let able = ask.question.tried == 0 && ask.can(only);
+        if let [only] = &*ask.session.candidates {
+            let able = ask.question.tried == 0 && ask.can(0, only);
             let (device, requests, reason) = (only.device, ask.requests(), Reason::OnlyChoice);
             return able.then_some(Route { device, requests, reason, measure: false });
         }
@@ -160,12 +160,12 @@ impl Learned {
             due
         };
         if !ledger.is_settled() {
-            let mut news = calibrate::recall(ask.gantry);
+            let mut news = calibrate::recall(ask.gantry());
             if known.strangers > 0 {
                 is_due(PRIOR + bytes.saturating_mul(requests).min(1 << 30) as u32);
             }
             if ask.is_plain() && ledger.calibration_pays() {
-                news |= calibrate::go_on(ask.gantry, ask.algorithm, ask.operation());
+                news |= calibrate::go_on(ask.gantry(), ask.algorithm, ask.operation());
             }
             if news {
                 known = look();

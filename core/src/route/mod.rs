@@ -19,7 +19,7 @@ use crate::coded::coded;
 use crate::driver::{Capability, DeviceInfo};
 use crate::job::List;
 use crate::request::Shape;
-use crate::session::Candidate;
+use crate::session::{self, Candidate};
 use crate::{Algorithm, Gantry, Operation};
 use ledger::Ledgers;
 
@@ -106,8 +106,7 @@ pub struct Ask<'a> {
     /// Of the session.
     pub algorithm: Algorithm,
     pub(crate) question: &'a Question<'a>,
-    pub(crate) gantry: &'a Gantry,
-    pub(crate) candidates: &'a [Candidate],
+    pub(crate) session: &'a session::Inner,
     /// Somebody wants to know, and will not run anything.
     pub(crate) hypothetical: bool,
 }
@@ -211,13 +210,13 @@ impl Ask<'_> {
 
     #[inline]
     fn choices_among<'a>(&'a self, among: impl Fn(&DeviceInfo) -> bool + 'a) -> impl Iterator<Item = Choice<'a>> {
-        let able = move |(place, candidate): &(usize, &Candidate)| {
-            among(self.gantry.devices()[candidate.device].info())
+        let able = move |&(place, candidate): &(usize, &Candidate)| {
+            among(self.gantry().devices()[candidate.device].info())
                 && self.question.tried >> place & 1 == 0
-                && self.can(candidate)
+                && self.can(place, candidate)
         };
-        self.candidates.iter().enumerate().filter(able).map(|(_, candidate)| {
-            let device = &self.gantry.devices()[candidate.device];
+        self.session.candidates.iter().enumerate().filter(able).map(|(_, candidate)| {
+            let device = &self.gantry().devices()[candidate.device];
             let capability = &candidate.capability;
             Choice {
                 device: candidate.device,
@@ -229,6 +228,11 @@ impl Ask<'_> {
         })
     }
 
+    #[inline]
+    pub(crate) fn gantry(&self) -> &Gantry {
+        &self.session.gantry
+    }
+
     /// All requests in hand to this device.
     #[inline]
     pub fn all_to(&self, choice: &Choice<'_>, reason: Reason) -> Route {
@@ -237,11 +241,11 @@ impl Ask<'_> {
 
     /// Whether a device could serve the requests.
     #[inline]
-    fn can(&self, candidate: &Candidate) -> bool {
+    fn can(&self, place: usize, candidate: &Candidate) -> bool {
         let Needs { in_place, streaming, max_bytes } = self.question.needs;
         let capability = &candidate.capability;
-        candidate.is_open()
-            && self.gantry.devices()[candidate.device].is_ready()
+        self.session.has_not_declined(place)
+            && self.gantry().devices()[candidate.device].is_ready()
             && capability.operations.contains(&self.question.operation)
             && (capability.in_place || !in_place)
             && (capability.streaming || !streaming)
@@ -251,13 +255,14 @@ impl Ask<'_> {
     /// The same by the device's place in the framework.
     #[inline]
     fn is_able(&self, device: usize) -> bool {
-        self.candidates.iter().any(|candidate| candidate.device == device && self.can(candidate))
+        let able = |(place, candidate): (usize, &Candidate)| candidate.device == device && self.can(place, candidate);
+        self.session.candidates.iter().enumerate().any(able)
     }
 
     /// Candidates that offer the operation, in whatever state they are.
     fn offers(&self) -> usize {
         let offering = |candidate: &&Candidate| candidate.capability.operations.contains(&self.question.operation);
-        self.candidates.iter().filter(offering).count()
+        self.session.candidates.iter().filter(offering).count()
     }
 
     /// A question like those before and after it: requests will be run, nothing has failed, no stream begins.
@@ -268,6 +273,6 @@ impl Ask<'_> {
 
     #[inline]
     fn ledgers(&self) -> &Ledgers {
-        self.gantry.ledgers()
+        self.gantry().ledgers()
     }
 }

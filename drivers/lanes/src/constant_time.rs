@@ -2,18 +2,23 @@
 //! has what these tests need: valgrind, and a build with optimisation. Valgrind has no AVX-512 and no SHA instructions.
 
 pub(crate) mod memcheck;
+mod steps;
+
+use std::sync::Arc;
 
 use gantry::driver::{Buffers, Capability};
 use gantry::{Algorithm, Direction, Gantry, Kind, Operation, Request, Session, SessionParams};
 
 use crate::cbc::{CbcJob, CbcKey, CmacJob, CmacKey};
 use crate::hash::{self, Job, Start};
-use crate::kernel::aes::Aes;
+use crate::kernel::aes::gcm::{GcmKey, Message};
+use crate::kernel::aes::{Aes, every_aes};
 use crate::kernel::sha2::{self, Sha512};
 use crate::kernel::{Hash, Kernels, sha1, sha1::Sha1};
 use crate::level::{Level, every_level};
 use crate::{LanesDriver, NAME};
 use memcheck::{decisions, is_secret, public, secret, self_test};
+use steps::traces;
 
 /// Secret bytes of these lengths.
 fn secrets(lengths: &[usize]) -> Vec<Vec<u8>> {
@@ -179,6 +184,64 @@ fn lanes_with_keys_of_their_own_decide_nothing() {
             keys[0].run(jobs);
         });
         assert_eq!(absorbed, 0, "{level:?}: CMAC");
+    }
+}
+
+/// Valgrind does not have its instructions, so this runs without.
+#[test]
+#[cfg_attr(debug_assertions, ignore = "about optimized code: scripts/test")]
+fn nothing_that_gcm_does_depends_on_a_secret() {
+    for aes in every_aes() {
+        for bytes in [16, 32] {
+            let Some(mut key) = GcmKey::new(aes, &vec![0; bytes]) else { continue };
+            // Eight lines and fewer, and what is not a whole one, at once and in pieces.
+            for pieces in [&[16, 0][..], &[1000, 0], &[5, 70, 600, 3]] {
+                for decrypt in [false, true] {
+                    let secret = |run: usize, length: usize| vec![[0x00, 0xb7][run]; length];
+                    let key = std::cell::RefCell::new(&mut key);
+                    let data = std::cell::RefCell::new(secret(0, 2000));
+                    let [one, other] = traces(
+                        |run| {
+                            Arc::get_mut(&mut key.borrow_mut()).unwrap().set(aes, &secret(run, bytes));
+                            data.borrow_mut().fill(secret(run, 1)[0]);
+                        },
+                        || {
+                            let (key, mut data) = (key.borrow(), data.borrow_mut());
+                            let (aad, mut rest) = data.split_at_mut(20);
+                            let mut message = Message::none();
+                            key.begin(&mut message, &[7; 12], aad);
+                            for piece in pieces {
+                                let (piece, after) = rest.split_at_mut(*piece);
+                                key.update(&mut message, decrypt, Buffers::InPlace(piece)).unwrap();
+                                rest = after;
+                            }
+                            core::hint::black_box(key.tag(&message));
+                        },
+                    );
+                    assert!(one.len() > 300, "{} instructions are not all of it", one.len());
+                    let first = one.iter().zip(&other).position(|(one, other)| one != other);
+                    assert_eq!(first, None, "{pieces:?}: {:x?} or {:x?}", one[first.unwrap()], other[first.unwrap()]);
+                    assert_eq!(one.len(), other.len());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+#[cfg_attr(debug_assertions, ignore = "about optimized code: scripts/test")]
+fn a_decision_by_a_secret_is_in_the_traces() {
+    let secret = std::cell::Cell::new(0);
+    for decides in [false, true] {
+        let [one, other] = traces(
+            |run| secret.set(run),
+            || {
+                if decides && core::hint::black_box(&secret).get() == 1 {
+                    core::hint::black_box(7);
+                }
+            },
+        );
+        assert_eq!(one != other, decides);
     }
 }
 

@@ -57,7 +57,12 @@ fn capability(level: Level, algorithm: Algorithm) -> Option<Capability> {
 
 /// For people: the level, what limits it, and the instructions beside it.
 fn description(level: Level) -> String {
-    let beside = [(level.vaes(), "VAES"), (level.aes() && !level.vaes(), "AES"), (level.sha(), "SHA")];
+    let beside = [
+        (level.vaes(), "VAES"),
+        (level.aes() && !level.vaes(), "AES"),
+        (level.vpclmul(), "VPCLMULQDQ"),
+        (level.sha(), "SHA"),
+    ];
     let mut parts = vec![format!("level {}", level.name())];
     if level.name() != level.found() {
         parts.push(format!("{} found", level.found()));

@@ -64,6 +64,7 @@ pub struct Level {
     found: LevelName,
     aes: bool,
     vaes: bool,
+    vpclmul: bool,
     sha: bool,
 }
 
@@ -72,7 +73,8 @@ impl Level {
     pub fn detect_at_most(limit: Option<LevelName>) -> Level {
         let cpu = detect();
         let name = limit.map_or(cpu.name, |limit| limit.min(cpu.name));
-        Level { name, vaes: cpu.vaes && name == LevelName::Avx512, ..cpu }
+        let wide = name == LevelName::Avx512;
+        Level { name, vaes: cpu.vaes && wide, vpclmul: cpu.vpclmul && wide, ..cpu }
     }
 
     /// The level in use.
@@ -95,6 +97,11 @@ impl Level {
         self.vaes
     }
 
+    /// Carry-less multiplication of four pairs in an AVX-512 register, where there are AES instructions for four blocks.
+    pub fn vpclmul(self) -> bool {
+        self.vaes && self.vpclmul
+    }
+
     /// SHA-1 and SHA-256 instructions for one message.
     pub fn sha(self) -> bool {
         self.sha
@@ -107,7 +114,11 @@ pub(crate) fn every_level() -> Vec<Level> {
     let mut levels = Vec::new();
     for name in LevelName::ALL {
         let level = Level::detect_at_most(Some(name));
-        let others = [Level { sha: false, ..level }, Level { vaes: false, ..level }];
+        let others = [
+            Level { sha: false, ..level },
+            Level { vpclmul: false, ..level },
+            Level { vaes: false, vpclmul: false, ..level },
+        ];
         for other in [level].into_iter().chain(others) {
             if !levels.contains(&other) {
                 levels.push(other);
@@ -129,20 +140,27 @@ fn detect() -> Level {
         _ => LevelName::Base,
     };
     let sha = has!("sha") && has!("ssse3") && has!("sse4.1");
-    Level { name, found: name, aes: has!("aes"), vaes: avx512 && has!("vaes"), sha }
+    Level {
+        name,
+        found: name,
+        aes: has!("aes"),
+        vaes: avx512 && has!("vaes"),
+        vpclmul: avx512 && has!("vpclmulqdq"),
+        sha,
+    }
 }
 
 /// This CPU: NEON is part of the architecture.
 #[cfg(target_arch = "aarch64")]
 fn detect() -> Level {
     let aes = std::arch::is_aarch64_feature_detected!("aes");
-    Level { name: LevelName::Base, found: LevelName::Base, aes, vaes: false, sha: false }
+    Level { name: LevelName::Base, found: LevelName::Base, aes, vaes: false, vpclmul: false, sha: false }
 }
 
 /// No kernels for this architecture: see `LanesDriver::discover`.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn detect() -> Level {
-    Level { name: LevelName::Base, found: LevelName::Base, aes: false, vaes: false, sha: false }
+    Level { name: LevelName::Base, found: LevelName::Base, aes: false, vaes: false, vpclmul: false, sha: false }
 }
 
 #[cfg(test)]

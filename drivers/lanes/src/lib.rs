@@ -12,6 +12,8 @@ mod constant_time;
 mod device;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod engine;
+#[cfg(target_arch = "x86_64")]
+mod gcm;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod hash;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]

@@ -3,15 +3,15 @@
 use gantry::Outcome;
 use gantry::driver::{Batch, Completions, DeviceQueue, Job};
 
-use crate::session::{Faults, LanesSession};
+use crate::session::{Exceptions, LanesSession};
 
 /// Runs every batch to its end in `submit`, on the calling thread.
 #[derive(Default)]
 pub(crate) struct LanesQueue {
     /// The jobs of the batch at hand; empty between batches, and kept for its memory.
     jobs: Vec<Job>,
-    /// Those among them that no lane took, by their place; always empty unless something is wrong.
-    faults: Faults,
+    /// Those among them that are not simply done, by their place.
+    exceptions: Exceptions,
 }
 
 impl DeviceQueue for LanesQueue {
@@ -31,20 +31,20 @@ impl DeviceQueue for LanesQueue {
         let (session, operands) = first.parts();
         // Any session of the batch knows the kernels for all of them: they are of one algorithm.
         match LanesSession::of(session) {
-            Some(session) => session.run_batch(operands, others, &mut self.faults),
+            Some(session) => session.run_batch(operands, others, &mut self.exceptions),
             // A job that is dropped is reported as lost.
             None => return self.jobs.clear(),
         }
-        if self.faults.is_empty() {
+        if self.exceptions.is_empty() {
             for job in self.jobs.drain(..) {
                 batch.complete(job, Ok(Outcome::Done));
             }
             return;
         }
-        let mut faults = self.faults.drain(..).peekable();
+        let mut exceptions = self.exceptions.drain(..).peekable();
         for (place, job) in self.jobs.drain(..).enumerate() {
-            let fault = faults.next_if(|(at, _)| *at == place);
-            batch.complete(job, fault.map_or(Ok(Outcome::Done), |(_, fault)| Err(fault)));
+            let exception = exceptions.next_if(|(at, _)| *at == place);
+            batch.complete(job, exception.map_or(Ok(Outcome::Done), |(_, result)| result));
         }
     }
 

@@ -1,13 +1,21 @@
 //! Leaves no key behind on the stack, where it is prepared. (Where it is used no copy is made: `kernel::aes::keys`.)
 
-/// Bytes of the stack that preparing a key may use: the most is a long HMAC-SHA-512 key, which is hashed.
-const DEPTH: usize = 32 << 10;
+use gantry::Algorithm;
 
-/// Runs `prepare`, which works with a key, and overwrites what it leaves on the stack: copies of values that moved, spilled
+/// Bytes of the stack that preparing a key for HMAC may use: the most is a long one for SHA-512, which is hashed.
+const HASHING: usize = 32 << 10;
+/// The same of any other key.
+const OTHERS: usize = 8 << 10;
+
+/// Runs `prepare`, which works with a key for this, and overwrites what it leaves on the stack: copies of values that moved, spilled
 /// registers, buffers. The result should hold its secrets behind a pointer.
-pub(crate) fn wiped<T>(prepare: impl FnOnce() -> T) -> T {
+pub(crate) fn wiped<T>(algorithm: Algorithm, prepare: impl FnOnce() -> T) -> T {
     let result = below(prepare);
-    overwrite();
+    if algorithm.info().digest.is_some() {
+        overwrite::<HASHING>()
+    } else {
+        overwrite::<OTHERS>()
+    }
     result
 }
 
@@ -19,7 +27,7 @@ fn below<T>(prepare: impl FnOnce() -> T) -> T {
 
 #[inline(never)]
 #[allow(clippy::large_stack_arrays, reason = "the stack is what it is about")]
-fn overwrite() {
+fn overwrite<const DEPTH: usize>() {
     // Whoever has the address may look at them: the compiler cannot leave the zeros out. (Not `&[0; DEPTH]`: that is static.)
     let mut zeros = [0u8; DEPTH];
     core::hint::black_box(&mut zeros);
@@ -29,7 +37,9 @@ fn overwrite() {
 mod tests {
     use super::*;
     use crate::cbc::{CbcJob, CbcKey, CmacJob, CmacKey};
+    use crate::gcm;
     use crate::hash::Start;
+    use crate::kernel::aes::gcm::{GcmKey, Message};
     use crate::kernel::aes::{Aes, every_aes};
     use crate::kernel::sha2::{self, Sha256, Sha512};
     use crate::kernel::{Hash, Kernels};
@@ -38,13 +48,13 @@ mod tests {
     use crate::session::LanesSession;
     use crate::xts::XtsKey;
     use gantry::driver::Buffers;
-    use gantry::{Algorithm, SessionParams};
+    use gantry::{Outcome, SessionParams};
 
     /// What `work` left on the stack.
     #[inline(never)]
     fn left_behind(work: impl FnOnce()) -> Vec<u8> {
-        let mut stack = vec![0u8; 2 * DEPTH];
-        overwrite();
+        let mut stack = vec![0u8; 2 * HASHING];
+        overwrite::<HASHING>();
         below(work);
         // SAFETY: no more is read than lies between the stack pointer and the end of a test thread's stack (2 MiB), and no more
         // written than the vector has.
@@ -85,7 +95,13 @@ mod tests {
                 (Algorithm::Aes256Cmac, 32),
                 (Algorithm::Aes128Xts, 32),
                 (Algorithm::Aes256Xts, 64),
+                (Algorithm::Aes128Gcm, 16),
+                (Algorithm::Aes256Gcm, 32),
             ] {
+                let is_gcm = matches!(algorithm, Algorithm::Aes128Gcm | Algorithm::Aes256Gcm);
+                if is_gcm && !level.vpclmul() {
+                    continue;
+                }
                 let key = random.bytes(bytes);
                 let params = SessionParams::new(algorithm, &key);
                 let mut session = None;
@@ -97,6 +113,7 @@ mod tests {
                     Algorithm::Aes128Xts | Algorithm::Aes256Xts => {
                         XtsKey::new(Aes::of(level).unwrap(), &key, |_| true).unwrap().secrets()
                     }
+                    _ if is_gcm => GcmKey::new(Aes::of(level).unwrap(), &key).unwrap().secrets(),
                     _ => CbcKey::new(Aes::of(level).unwrap(), &key).unwrap().secrets(),
                 };
                 assert!(session.is_some());
@@ -150,6 +167,20 @@ mod tests {
                     let mut mac = [0; 16];
                     check(&secrets, "CMAC, single", || {
                         CmacJob { key: &cmac[0], stream: None, input: &data[8], output: Some(&mut mac) }.run();
+                    });
+                }
+            }
+            for key in [16, 24, 32].into_iter().filter_map(|bytes| GcmKey::new(aes, &random.bytes(bytes))) {
+                let mut tag = [0; 16];
+                let mut message = Message::none();
+                key.begin(&mut message, &iv, &iv);
+                let secrets = [key.secrets(), message.secrets()].concat();
+                for bytes in [0, 20, 600, 5000] {
+                    let (mut data, name) = (random.bytes(bytes), format!("GCM, {aes:?}, {bytes} bytes"));
+                    check(&secrets, &name, || gcm::seal(&key, &iv, &iv, (&mut data).into(), &mut tag).unwrap());
+                    check(&secrets, &name, || {
+                        let opened = gcm::open(&key, &iv, &iv, (&mut data).into(), &tag).unwrap();
+                        assert_eq!(opened, Outcome::Done);
                     });
                 }
             }

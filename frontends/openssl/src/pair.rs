@@ -7,7 +7,7 @@ use gantry::driver::Operands;
 use gantry::{Algorithm, Direction, Operation, Outcome, SessionParams};
 use zeroize::Zeroizing;
 
-use crate::boundary::{Answers, Wrapped};
+use crate::boundary::Wrapped;
 use crate::choice::{self, Side, State};
 use crate::framework::Engine;
 
@@ -24,11 +24,6 @@ pub(crate) struct Raw {
 impl Raw {
     pub(crate) fn new(private: Option<&[u8]>, public: Option<&[u8]>) -> Self {
         Self { private: private.map(|key| Zeroizing::new(key.into())), public: public.map(Into::into) }
-    }
-
-    /// Those of a curve.
-    pub(crate) fn of(told: Answers<'_>) -> Self {
-        Self::new(told.octets(c"priv").filter(|key| key.len() == SIZE), told.octets(c"pub"))
     }
 
     pub(crate) fn has_any(&self) -> bool {

@@ -253,7 +253,7 @@ fn nothing_of_a_key_is_left(lab: &Lab, program: &Path) {
     };
     let default = left(Path::new("/dev/null"));
     assert_eq!(default.len(), 13, "{default:?}");
-    for policy in ["pin:software", "pin:host"] {
+    for policy in ["pin:software", "pin:lanes", "pin:host"] {
         let ours = left(&lab.configuration(&TAKEN.replace("pin:software", policy)));
         assert_eq!(ours.len(), default.len());
         for ((name, places), (_, before)) in ours.iter().zip(&default) {

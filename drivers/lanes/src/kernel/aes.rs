@@ -3,6 +3,10 @@
 //! Only with AES instructions: a table would tell the cache about the key.
 
 pub(crate) mod chain;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod gcm;
+#[cfg(target_arch = "x86_64")]
+mod ghash;
 mod keys;
 mod register;
 pub(crate) mod xts;
@@ -15,22 +19,33 @@ use crate::level::Level;
 pub(crate) const BLOCK: usize = 16;
 
 /// The round keys of one key (FIPS 197, 5.2). None lies across two lines of the cache: the kernels read them there again and again.
-#[repr(C, align(64))]
+#[repr(C, align(16))]
 pub(crate) struct RoundKeys {
     keys: [[u8; BLOCK]; 15],
     rounds: usize,
 }
 
 impl RoundKeys {
-    /// Expands a key of 16, 24 or 32 bytes, where it stays: a value that moves leaves copies behind. `None` for other lengths.
+    /// Those of a key of 16, 24 or 32 bytes. `None` for other lengths.
     pub(crate) fn new(aes: Aes, key: &[u8]) -> Option<Box<Self>> {
+        let mut schedule = Box::new(Self::none());
+        schedule.expand(aes, key).then_some(schedule)
+    }
+
+    /// Those of no key.
+    pub(crate) fn none() -> Self {
+        RoundKeys { keys: [[0; BLOCK]; 15], rounds: 0 }
+    }
+
+    /// Expands a key of 16, 24 or 32 bytes, where it stays: a value that moves leaves copies behind. Whether it has such a length.
+    pub(crate) fn expand(&mut self, aes: Aes, key: &[u8]) -> bool {
         let words = key.len() / 4;
         if ![16, 24, 32].contains(&key.len()) {
-            return None;
+            return false;
         }
         let rounds = words + 6;
-        let mut schedule = Box::new(RoundKeys { keys: [[0; BLOCK]; 15], rounds });
-        let bytes = schedule.keys.as_flattened_mut();
+        self.rounds = rounds;
+        let bytes = self.keys.as_flattened_mut();
         bytes[..key.len()].copy_from_slice(key);
         // Words are little-endian here, so the standard's rotation to the left is one to the right.
         let (w, _) = bytes.as_chunks_mut::<4>();
@@ -45,7 +60,7 @@ impl RoundKeys {
             }
             w[i] = (u32::from_le_bytes(w[i - words]) ^ last).to_le_bytes();
         }
-        Some(schedule)
+        true
     }
 
     /// The round keys of the equivalent inverse cipher (FIPS 197, 5.3.5), in the order in which it uses them.

@@ -145,13 +145,14 @@ impl KeyData {
             // SAFETY: ours: the provider owns it, and outlives its keys.
             match unsafe { (*self.wrapped).row() }.name {
                 EC => self.p256(),
-                RSA => self.exported(told::<true>),
-                _ => self.exported(told::<false>),
+                RSA => self.exported(),
+                _ => self.octets(),
             }
         })
     }
 
-    fn exported(&self, told: ParamsCallback) -> Raw {
+    /// What an export tells.
+    fn exported(&self) -> Raw {
         let mut raw = Raw::default();
         if let Some(export) = self.functions().export {
             // SAFETY: the host, with its own key and a place for what it tells.
@@ -165,6 +166,21 @@ impl KeyData {
         // SAFETY: the host, with its own key and a table of ours.
         let ask = |table| self.functions().get_params.map_or(0, |get| unsafe { get(self.host, table) });
         params::number(c"max-size", ask).unwrap_or(0)
+    }
+
+    /// Those of a curve whose keys are octets. (An export would leave a copy of them in memory that was freed.)
+    fn octets(&self) -> Raw {
+        let (mut public, mut private) = ([0_u8; pair::SIZE], Zeroizing::new([0_u8; pair::SIZE]));
+        let mut table = [
+            Param::octets(c"pub", public.as_mut_ptr().cast(), pair::SIZE),
+            Param::octets(c"priv", private.as_mut_ptr().cast(), pair::SIZE),
+            params::end(),
+        ];
+        // SAFETY: the host, with its own key and a table with its end, whose data has room.
+        let told = self.functions().get_params.is_some_and(|get| unsafe { get(self.host, table.as_mut_ptr()) } == 1);
+        // What is not there has no length.
+        let is_there = |place: usize| told && table[place].return_size == pair::SIZE;
+        Raw::new(is_there(1).then_some(&private[..]), is_there(0).then_some(&public[..]))
     }
 
     /// Those of a key on P-256. Of another curve, and of one whose parameters are written out, nothing is known. (An export would
@@ -216,13 +232,12 @@ impl Drop for KeyData {
     }
 }
 
-/// Takes down what an export tells.
-unsafe extern "C" fn told<const RSA: bool>(params: *const Param, raw: *mut c_void) -> c_int {
+/// Takes down what an export of a key of RSA tells.
+unsafe extern "C" fn told(params: *const Param, raw: *mut c_void) -> c_int {
     guard(0, || {
         // SAFETY: the host: a table with its end; `raw` is where the caller wants it.
         unsafe {
-            let told = Answers::new(params);
-            *raw.cast::<Raw>() = if RSA { rsa::raw(told) } else { Raw::of(told) };
+            *raw.cast::<Raw>() = rsa::raw(Answers::new(params));
         }
         1
     })

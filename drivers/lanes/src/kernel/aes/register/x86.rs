@@ -114,7 +114,7 @@ impl Register for Xmm {
 
 /// Four blocks.
 #[derive(Clone, Copy)]
-pub(in crate::kernel::aes) struct Zmm(__m512i);
+pub(in crate::kernel::aes) struct Zmm(pub(in crate::kernel::aes) __m512i);
 
 /// Four blocks on one line of the cache: a store across two lines is not forwarded to the loads behind it.
 #[repr(align(64))]
