@@ -31,15 +31,18 @@ pub(crate) fn traces(mut prepare: impl FnMut(usize), mut work: impl FnMut()) -> 
             libc::_exit(0);
         }
     }
+    let mut stop = stopped(child);
     let mut all = [(); 3].map(|()| {
-        resume(child, libc::PTRACE_CONT);
+        // Before the work; at its end the child stops itself again.
+        assert_eq!(stop, libc::SIGSTOP);
         let mut trace = Trace::new();
         while resume(child, libc::PTRACE_SINGLESTEP) == libc::SIGTRAP {
             trace.push(registers(child));
         }
+        stop = resume(child, libc::PTRACE_CONT);
         trace
     });
-    resume(child, libc::PTRACE_CONT);
+    assert_eq!(stop, 0);
     [std::mem::take(&mut all[1]), std::mem::take(&mut all[2])]
 }
 
@@ -58,14 +61,20 @@ fn unseen(prepare: &mut impl FnMut(usize), run: usize) {
     }
 }
 
-/// Lets the child go on, and returns the signal that stops it, or 0 when it has ended.
+/// Lets the child go on from where it has stopped, to its next stop.
 fn resume(child: libc::pid_t, how: libc::c_uint) -> libc::c_int {
+    // SAFETY: the child is ours, and has stopped.
+    let resumed = unsafe { libc::ptrace(how, child, ptr::null_mut::<u8>(), ptr::null_mut::<u8>()) };
+    assert_eq!(resumed, 0, "{}", std::io::Error::last_os_error());
+    stopped(child)
+}
+
+/// Waits for the child, and returns the signal that has stopped it, or 0 when it has ended.
+fn stopped(child: libc::pid_t) -> libc::c_int {
     let mut status = 0;
-    // SAFETY: the child is ours; the first time it has not stopped yet, and there is nothing to be resumed.
-    unsafe {
-        libc::ptrace(how, child, ptr::null_mut::<u8>(), ptr::null_mut::<u8>());
-        assert_eq!(libc::waitpid(child, &raw mut status, 0), child, "{}", std::io::Error::last_os_error());
-    }
+    // SAFETY: the child is ours.
+    let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert_eq!(waited, child, "{}", std::io::Error::last_os_error());
     if libc::WIFSTOPPED(status) { libc::WSTOPSIG(status) } else { 0 }
 }
 
