@@ -12,9 +12,9 @@ const OTHERS: usize = 8 << 10;
 pub(crate) fn wiped<T>(algorithm: Algorithm, prepare: impl FnOnce() -> T) -> T {
     let result = below(prepare);
     if algorithm.info().digest.is_some() {
-        overwrite::<HASHING>()
+        overwrite::<HASHING>();
     } else {
-        overwrite::<OTHERS>()
+        overwrite::<OTHERS>();
     }
     result
 }
