@@ -29,19 +29,57 @@ def configuration(path, section):
     return path
 
 
+SPEED = ["openssl", "speed", "-elapsed", "-mr", "-seconds", "1"]
+
+
 def speed(cipher, size, *options):
     """A command of `openssl speed` for one size."""
-    return ["openssl", "speed", "-elapsed", "-mr", "-seconds", "1", *options, "-evp", cipher, "-bytes", size]
+    return [*SPEED, *options, "-evp", cipher, "-bytes", size]
+
+
+def said(work, conf, command, place=3):
+    """The figure in this place of the line in which such a command says its result, with an openssl.cnf; and its wall and CPU time."""
+    with open(work / "said", "w+") as lines:
+        used = measure.timed(["env", f"OPENSSL_CONF={conf}", *command], stdout=lines, stderr=subprocess.DEVNULL)
+        lines.seek(0)
+        return float(next(line for line in lines if line.startswith("+F")).split(":")[place]), used
 
 
 def rate(work, conf, command):
-    """MB per second of such a command with an openssl.cnf, CPUs that it kept busy, and MB per second of CPU time."""
-    with open(work / "said", "w+") as said:
-        used = measure.timed(["env", f"OPENSSL_CONF={conf}", *command], stdout=said, stderr=subprocess.DEVNULL)
-        said.seek(0)
-        rate = float(next(line for line in said if line.startswith("+F:")).split(":")[3]) / 1e6
+    """MB per second of such a command, CPUs that it kept busy, and MB per second of CPU time."""
+    rate, used = said(work, conf, command)
     cpus = used["cpu_s"] / used["wall_s"]
-    return used | {"mb_per_s": rate, "cpus": cpus, "mb_per_cpu_s": rate / cpus}
+    return used | {"mb_per_s": rate / 1e6, "cpus": cpus, "mb_per_cpu_s": rate / 1e6 / cpus}
+
+
+# What the goals name: where `openssl speed` says it, in which unit, and the goal.
+NAMED = {
+    "Ed25519, signatures": (["ed25519"], 4, "1/s", 1, 4),
+    "Ed25519, verifications": (["ed25519"], 5, "1/s", 1, ""),
+    "X25519, secrets": (["ecdhx25519"], 3, "1/s", 1, 1.3),
+    "AES-128-GCM, 16 KiB": (["-evp", "aes-128-gcm", "-bytes", 16384], 3, "MB/s", 1e6, 2.3),
+    "AES-256-GCM, 16 KiB": (["-evp", "aes-256-gcm", "-bytes", 16384], 3, "MB/s", 1e6, ""),
+    "AES-256-XTS, 16 KiB": (["-evp", "aes-256-xts", "-bytes", 16384], 3, "MB/s", 1e6, 1.9),
+}
+
+
+def named(work):
+    """What the goals name, without gantry and with what it serves unasked."""
+    sides = {"without": "/dev/null", "gantry": configuration(work / "named.cnf", "")}
+    raw, table = [], []
+    for what, (asked, place, unit, scale, goal) in NAMED.items():
+        command = [*measure.ONE_CORE, *SPEED, *asked]
+        measure.remember("OPENSSL_CONF=FILE taskset -c N", *SPEED, *asked)
+
+        def run(conf, what=what, command=command, place=place):
+            rate, used = said(work, conf, command, place)
+            return used | {"what": what, "per_s": rate}
+
+        results = measure.rounds(9, {side: lambda conf=conf: run(conf) for side, conf in sides.items()})
+        raw += results
+        cells = [f"{measure.median(results, side, 'per_s') / scale:.0f}" for side in sides]
+        table.append([what, unit, *cells, f"{measure.ratio(results, 'gantry', 'without', 'per_s'):.2f}", goal])
+    return raw, table
 
 
 def engine(work):

@@ -149,6 +149,12 @@ impl Sealed {
         (self.seal == seal).then_some(NONCE)
     }
 
+    /// Whether the host has this key.
+    #[inline(always)]
+    pub(crate) fn has_key(&self, key: &[u8]) -> bool {
+        self.key.is(key)
+    }
+
     /// The host has a new nonce.
     #[inline(always)]
     pub(crate) fn restarted(&mut self, iv: &[u8; NONCE]) {

@@ -91,10 +91,13 @@ impl Chained {
         host.restart(self.keyed.encrypt, &self.iv[..self.block])
     }
 
-    /// The host has refused an initialisation, and goes on from wherever it stands.
+    /// The host has refused an initialisation, and goes on from wherever it stands, perhaps under that nonce.
     pub(crate) fn refused(&mut self) {
         self.keyed.forget();
         (self.behind, self.moved) = (false, false);
+        if self.mode != Chain::Ecb {
+            self.block = 0;
+        }
     }
 
     pub(crate) fn initialised(&mut self, wrapped: &Wrapped, encrypt: bool, key: Option<&[u8]>, iv: Option<&[u8]>) {

@@ -100,6 +100,17 @@ impl State {
         }
     }
 
+    /// Whether this key, told again with a nonce, changes nothing: the host has it. (In CCM it is made into a schedule for the lengths of
+    /// that moment.)
+    #[inline(always)]
+    pub(crate) fn has_key(&self, key: &[u8]) -> bool {
+        match self {
+            State::Aead(sealed) => sealed.has_key(key),
+            State::Xts(xts) => !xts.keyed.is_turned() && xts.keyed.key.is(key),
+            State::Ccm(_) | State::Chain(_) => false,
+        }
+    }
+
     /// The host has a new nonce and nothing else.
     #[inline(always)]
     pub(crate) fn restarted(&mut self, iv: &[u8]) {
@@ -228,7 +239,8 @@ pub(crate) struct Keyed {
 
 impl Keyed {
     pub(crate) fn initialised(&mut self, wrapped: &Wrapped, encrypt: bool, key: Option<&[u8]>) {
-        if key.is_some() || encrypt != self.encrypt {
+        let another = key.is_some_and(|key| !self.key.is(key));
+        if another || encrypt != self.encrypt {
             // Sessions go one way.
             self.engine.new_key();
         }
@@ -236,7 +248,7 @@ impl Keyed {
         if let Some(key) = key {
             self.key_encrypt = encrypt;
             self.key.set(key);
-            if let Some(choice) = self.choice(wrapped) {
+            if another && let Some(choice) = self.choice(wrapped) {
                 choice.new_key();
             }
         }

@@ -1,5 +1,7 @@
 //! A key that a context keeps for sessions on other devices.
 
+use std::hint;
+
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 /// The longest key of a cipher, both halves of AES-256-XTS, in words: they are overwritten one by one.
@@ -49,6 +51,18 @@ impl<const LONGEST: usize> Key<LONGEST> {
         true
     }
 
+    /// Whether these are its bytes. How long that takes does not depend on them. (No key has a part of a word; of none, there is nothing
+    /// to be said.)
+    pub(crate) fn is(&self, key: &[u8]) -> bool {
+        let (words, rest) = key.as_chunks();
+        if self.len != key.len() || words.is_empty() || !rest.is_empty() {
+            return false;
+        }
+        let differ =
+            self.words.iter().zip(words).fold(0, |differ, (one, other)| differ | (one ^ u64::from_ne_bytes(*other)));
+        hint::black_box(differ) == 0
+    }
+
     /// Where its bytes are, and how many.
     #[inline(always)]
     pub(crate) fn place(&self) -> (*const u8, usize) {
@@ -80,5 +94,23 @@ mod tests {
         }
         assert!(!key.set(&[1; 65]));
         assert!(key.bytes().is_empty());
+    }
+
+    #[test]
+    fn a_key_is_known_again() {
+        let mut key = Key::<CIPHER>::default();
+        assert!(!key.is(&[]));
+        for length in [16, 24, 32, 64] {
+            let mut bytes: Vec<u8> = (1..).take(length).collect();
+            key.set(&bytes);
+            assert!(key.is(&bytes) && !key.is(&bytes[..length - 8]) && !key.is(&bytes[..length - 1]));
+            for place in 0..length {
+                bytes[place] ^= 0x80;
+                assert!(!key.is(&bytes), "byte {place}");
+                bytes[place] ^= 0x80;
+            }
+        }
+        key.set(&[0; 8]);
+        assert!(!key.is(&[0; 16]));
     }
 }

@@ -121,6 +121,8 @@ static void cipher(const char *name)
         if (!fresh && !calm && !aead && !new_key && chance(10) == 0)
             encrypt ^= 1;
         int no_iv = !fresh && again && !xts && !new_key && chance(8) == 0;
+        /* Many programs tell the same key with each message. */
+        int told = new_key || chance(3) == 0;
         fill(iv, sizeof iv);
         if (new_key)
             fill(key, sizeof key);
@@ -151,10 +153,10 @@ static void cipher(const char *name)
                 result = EVP_CipherInit_ex2(ctx, sides[i].cipher, NULL, NULL, encrypt, NULL);
             if (gcm)
                 EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_AEAD_SET_IVLEN, iv_length, NULL);
-            if (new_key && together)
+            if (told && together && !no_iv)
                 result &= EVP_CipherInit_ex2(ctx, NULL, key, iv, encrypt, NULL);
             else {
-                if (new_key)
+                if (told)
                     result &= EVP_CipherInit_ex2(ctx, NULL, key, NULL, encrypt, NULL);
                 result &= EVP_CipherInit_ex2(ctx, NULL, NULL, no_iv ? NULL : iv, encrypt, NULL);
             }

@@ -101,6 +101,22 @@ fn a_context_holds_at_most_a_kilobyte_more() {
     }
 }
 
+/// Many programs tell their key again with each message: no session is opened for it.
+#[test]
+fn a_key_that_is_told_again_is_the_same_session() {
+    let lab = Lab::new("again");
+    let program = lab.compile("tests/again.c");
+    let ciphers = ["AES-128-GCM", "AES-256-GCM", "ChaCha20-Poly1305", "AES-256-XTS", "AES-128-CBC"];
+    let configuration = lab.configuration(&everything("POLICY = pin:software"));
+    let said = text(&Command::new(&program).arg(configuration).args(ciphers).output().unwrap());
+    for line in said.lines() {
+        let [_, alone, told, others] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{said}") };
+        assert_eq!(alone, told, "{line}");
+        assert_ne!(others, "0", "{line}");
+    }
+    assert_eq!(said.lines().count(), ciphers.len(), "{said}");
+}
+
 /// A context of a digest may be kept for the next message.
 #[test]
 fn nothing_of_a_message_is_left_when_the_context_of_its_digest_is_freed() {

@@ -412,16 +412,16 @@ unsafe extern "C" fn init_for<const ENCRYPT: bool>(
     let this = context.cast::<CipherCtx>();
     // SAFETY: the call, and the host with what it brought. Nothing here can panic.
     unsafe {
-        // Each message with a tag and each unit of XTS begins with a nonce alone.
-        if key.is_null()
-            && !iv.is_null()
+        // Each message with a tag and each unit of XTS begins with a nonce alone, or with the key that was there already.
+        if !iv.is_null()
             && family::is_empty(params)
             && (*this).state.message.takes_nonce(ENCRYPT, iv_len)
+            && (key.is_null() || (*this).state.message.has_key(slice::from_raw_parts(key, key_len)))
             && let Some(init) = (*(*this).host.functions).init(ENCRYPT)
         {
             // A host that was let go hears of the last one when it is needed again.
             let away = (*this).host.is_away();
-            let result = if away { 1 } else { init((*this).host.context(), key, key_len, iv, iv_len, params) };
+            let result = if away { 1 } else { init((*this).host.context(), ptr::null(), 0, iv, iv_len, params) };
             if result == 1 {
                 (*this).state.fed = 0;
                 (*this).state.message.restarted(slice::from_raw_parts(iv, iv_len));
