@@ -5,6 +5,8 @@ use std::sync::Arc;
 use gantry::driver::{AeadStream, Buffers};
 use gantry::{Fault, Outcome, tags_equal};
 
+use zeroize::Zeroizing;
+
 use crate::kernel::aes::gcm::{GcmKey, Message, TooLong};
 
 /// Encrypts a message in one piece, and writes as much of its tag as there is room for.
@@ -52,7 +54,8 @@ fn write_tag(key: &GcmKey, message: &Message, tag: &mut [u8]) -> Result<(), Faul
 }
 
 fn has_tag(key: &GcmKey, message: &Message, tag: &[u8]) -> bool {
-    let whole = key.tag(message);
+    // Of a forgery it would be the right one.
+    let whole = Zeroizing::new(key.tag(message));
     !tag.is_empty() && whole.get(..tag.len()).is_some_and(|part| tags_equal(part, tag))
 }
 
@@ -187,7 +190,7 @@ mod tests {
         let random = Random::new(0x0067_636d);
         for (key, plain) in keys(&random) {
             for length in (0..700).chain([1023, 1024, 1025, 1535, 1536, 1600, 2049, 5000, 16385]) {
-                let nonce = random.bytes([12, 12, 1, 8, 16, 60, 64, 65, 300][length % 9]);
+                let nonce = random.bytes([12, 12, 1, 8, 16, 60, 64, 65, 300, 700][length % 10]);
                 let aad = random.bytes([0, 13, 16, 20, 64, 65, 1100][length % 7]);
                 let data = random.bytes(length);
                 let (sealed, tag) = plain.seal(&nonce, &aad, &data);

@@ -145,7 +145,7 @@ fn detect() -> Level {
         found: name,
         aes: has!("aes"),
         vaes: avx512 && has!("vaes"),
-        vpclmul: avx512 && has!("vpclmulqdq"),
+        vpclmul: avx512 && has!("pclmulqdq") && has!("vpclmulqdq"),
         sha,
     }
 }

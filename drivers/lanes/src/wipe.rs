@@ -25,9 +25,10 @@ fn below<T>(prepare: impl FnOnce() -> T) -> T {
     prepare()
 }
 
+/// Overwrites so many bytes of the stack, of what the caller has called before.
 #[inline(never)]
 #[allow(clippy::large_stack_arrays, reason = "the stack is what it is about")]
-fn overwrite<const DEPTH: usize>() {
+pub(crate) fn overwrite<const DEPTH: usize>() {
     // Whoever has the address may look at them: the compiler cannot leave the zeros out. (Not `&[0; DEPTH]`: that is static.)
     let mut zeros = [0u8; DEPTH];
     core::hint::black_box(&mut zeros);
@@ -170,18 +171,29 @@ mod tests {
                     });
                 }
             }
-            for key in [16, 24, 32].into_iter().filter_map(|bytes| GcmKey::new(aes, &random.bytes(bytes))) {
-                let mut tag = [0; 16];
+            let gcm = [16, 24, 32].into_iter().filter_map(|bytes| GcmKey::new(aes, &random.bytes(bytes)));
+            for (key, length) in gcm.flat_map(|key| [(key.clone(), 12), (key, 16)]) {
+                let (nonce, mut tag) = (random.bytes(length), [0; 16]);
                 let mut message = Message::none();
-                key.begin(&mut message, &iv, &iv);
-                let secrets = [key.secrets(), message.secrets()].concat();
-                for bytes in [0, 20, 600, 5000] {
-                    let (mut data, name) = (random.bytes(bytes), format!("GCM, {aes:?}, {bytes} bytes"));
-                    check(&secrets, &name, || gcm::seal(&key, &iv, &iv, (&mut data).into(), &mut tag).unwrap());
+                key.begin(&mut message, &nonce, &iv);
+                let mut secrets = [key.secrets(), message.secrets()].concat();
+                secrets.extend(nonce.as_array().map(|nonce| key.secret_of(nonce)));
+                for bytes in [0, 20, 500, 600, 1100, 5000] {
+                    let mut data = random.bytes(bytes);
+                    let name = format!("GCM, {aes:?}, a nonce of {length} bytes, {bytes} bytes");
+                    check(&secrets, &name, || gcm::seal(&key, &nonce, &iv, (&mut data).into(), &mut tag).unwrap());
                     check(&secrets, &name, || {
-                        let opened = gcm::open(&key, &iv, &iv, (&mut data).into(), &tag).unwrap();
+                        let opened = gcm::open(&key, &nonce, &iv, (&mut data).into(), &tag).unwrap();
                         assert_eq!(opened, Outcome::Done);
                     });
+                    for decrypt in [false, true] {
+                        check(&secrets, &format!("{name}, in pieces"), || {
+                            key.begin(&mut message, &nonce, &iv);
+                            for piece in data.chunks_mut(1 + bytes / 3) {
+                                key.update(&mut message, decrypt, piece.into()).unwrap();
+                            }
+                        });
+                    }
                 }
             }
             for bytes in [32, 64] {

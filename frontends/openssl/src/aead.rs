@@ -134,7 +134,8 @@ impl Sealed {
             // A key alone. GCM: a message that has begun goes on under it, a nonce that is used up stays so.
             None if self.aead == Aead::ChaCha && key.is_some() => match self.phase {
                 Phase::Ended if !self.reusable => {}
-                Phase::Host => {}
+                // Of a message that was refused in its middle, only the host knows the nonce.
+                Phase::Host | Phase::Broken => self.phase = Phase::Host,
                 _ => self.begin(),
             },
             // What the host has seen of the message makes it the host's.

@@ -112,7 +112,7 @@ pub(crate) struct Choice {
     classes: [Class; CLASSES],
     /// What is not the host's, one bit for each class.
     elsewhere: AtomicU32,
-    /// The shortest time in which a session was opened, in nanoseconds.
+    /// What opening a session is thought to take, in nanoseconds.
     open_ns: AtomicU32,
     keys: AtomicU32,
 }
@@ -144,8 +144,11 @@ pub(crate) enum Side {
     Device,
 }
 
-/// A guess, until the first session has been opened.
+/// A guess, until a session was seen to be opened: of some algorithms none ever is.
 const OPEN_NS: u32 = 3000;
+
+/// No session is thought to be opened in less.
+const OPEN_NS_AT_LEAST: u32 = 256;
 
 impl Choice {
     fn new(asked: Sizes) -> Self {
@@ -210,7 +213,7 @@ impl Choice {
     /// A session was opened in so many nanoseconds.
     pub(crate) fn opened_in(&self, ns: u32) {
         // The first one may include the known-answer test, and any one a moment of another program's; later ones put it right.
-        let (known, ns) = (self.open_ns.load(Relaxed), ns.min(10 * OPEN_NS));
+        let (known, ns) = (self.open_ns.load(Relaxed), ns.clamp(OPEN_NS_AT_LEAST, 10 * OPEN_NS));
         let now = if known == OPEN_NS { ns } else { ns.min(known + known / 8) };
         self.open_ns.store(now, Relaxed);
     }
@@ -221,9 +224,9 @@ impl Choice {
         let keys = self.keys.load(Relaxed);
         self.keys.store(keys.wrapping_add(1), Relaxed);
         // Or else, where each key has a few messages, it might never be known better.
-        if keys % DOUBT == DOUBT - 1 {
-            let known = self.open_ns.load(Relaxed);
-            self.open_ns.store(known - known / 8, Relaxed);
+        let known = self.open_ns.load(Relaxed);
+        if keys % DOUBT == DOUBT - 1 && known != OPEN_NS {
+            self.open_ns.store(OPEN_NS_AT_LEAST.max(known - known / 8), Relaxed);
         }
         if keys % FORGET == FORGET - 1 {
             for (place, class) in self.classes.iter().enumerate() {
@@ -309,8 +312,19 @@ mod tests {
         assert_eq!(choice.open_ns(), 900);
         choice.opened_in(u32::MAX);
         assert!(choice.open_ns() < 1100, "that may be chance");
-        (0..50).for_each(|_| choice.opened_in(1700));
-        assert!(choice.open_ns() > 1600, "that is not");
+        (0..20).for_each(|_| choice.opened_in(1700));
+        assert_eq!(choice.open_ns(), 1700, "that is not");
+        // However many keys come under which none is opened.
+        (0..100_000).for_each(|_| choice.new_key());
+        (0..20).for_each(|_| choice.opened_in(1700));
+        assert_eq!(choice.open_ns(), 1700);
+    }
+
+    #[test]
+    fn what_is_not_seen_to_be_opened_stays_a_guess() {
+        let choice = Choice::new(Sizes::LARGE);
+        (0..100_000).for_each(|_| choice.new_key());
+        assert_eq!(choice.open_ns(), OPEN_NS);
     }
 
     #[test]

@@ -153,7 +153,7 @@ impl State {
         match self {
             State::Aead(sealed) => sealed.refused(key),
             State::Ccm(ccm) => ccm.refused(key),
-            State::Xts(xts) => xts.keyed.forget(),
+            State::Xts(xts) => xts.refused(),
             State::Chain(chained) => chained.refused(),
         }
     }
@@ -386,6 +386,11 @@ impl Xts {
         if let Some(iv) = iv {
             self.tweak = iv.try_into().ok();
         }
+    }
+
+    fn refused(&mut self) {
+        self.keyed.forget();
+        self.tweak = None;
     }
 
     fn data(&mut self, wrapped: &Wrapped, host: &Host, way: Way, io: &mut Io<'_>) -> i32 {

@@ -87,6 +87,18 @@ static int set_padding(EVP_CIPHER_CTX *ctx, int padding, size_t size)
     return EVP_CIPHER_CTX_set_params(ctx, params);
 }
 
+/* A nonce, and perhaps a key, with a parameter that is wrong: the call fails, and what it has changed is seen afterwards. */
+static void wrong(struct side *sides, const unsigned char *key, const unsigned char *iv, int encrypt)
+{
+    int results[SIDES];
+    unsigned char tag[17] = { 0 };
+    OSSL_PARAM params[] = { OSSL_PARAM_construct_octet_string("tag", tag, sizeof tag),
+        OSSL_PARAM_construct_utf8_string("padding", "none", 0), OSSL_PARAM_construct_end() };
+    for (int i = 0; i < SIDES; i++)
+        results[i] = EVP_CipherInit_ex2(sides[i].ctx, NULL, key, iv, encrypt, params);
+    same(results[0] == results[1], "the result of a wrong initialisation");
+}
+
 static void cipher(const char *name)
 {
     static struct side sides[SIDES];
@@ -106,6 +118,8 @@ static void cipher(const char *name)
     int xts = mode == EVP_CIPH_XTS_MODE;
     /* Whether a second message under one nonce is allowed: of ChaCha20-Poly1305, before OpenSSL 4.0. */
     int fresh = 1, encrypt = 1, again = !aead;
+    /* A message ended in its middle, with a nonce that may have been taken. */
+    int stranded = 0;
 
     for (int message = 0; message < 120; message++) {
         /* A while in which messages come one after the other, all of them large: then gantry lets go of the host's context. */
@@ -122,7 +136,9 @@ static void cipher(const char *name)
             encrypt ^= 1;
         int no_iv = !fresh && again && !xts && !new_key && chance(8) == 0;
         /* Many programs tell the same key with each message. */
-        int told = new_key || chance(3) == 0;
+        int told = new_key || chance(3) == 0 || stranded;
+        no_iv |= stranded;
+        stranded = 0;
         fill(iv, sizeof iv);
         if (new_key)
             fill(key, sizeof key);
@@ -133,18 +149,20 @@ static void cipher(const char *name)
         fill(aad, sizeof aad);
         fill(tag, sizeof tag);
 
-        /* A key and a nonce with a parameter that is wrong: the call fails, and what it has changed is seen afterwards. */
         if (!fresh && !calm && chance(10) == 0) {
-            int results[SIDES];
-            unsigned char wrong[17] = { 0 };
-            OSSL_PARAM params[] = { OSSL_PARAM_construct_octet_string("tag", wrong, sizeof wrong),
-                OSSL_PARAM_construct_utf8_string("padding", "none", 0), OSSL_PARAM_construct_end() };
             int keyed = new_key || chance(2);
             if (keyed)
                 fill(key, sizeof key);
-            for (int i = 0; i < SIDES; i++)
-                results[i] = EVP_CipherInit_ex2(sides[i].ctx, NULL, keyed ? key : NULL, iv, encrypt, params);
-            same(results[0] == results[1], "the result of a wrong initialisation");
+            /* Of XTS, a key whose halves are the same. */
+            size_t half = (size_t)EVP_CIPHER_get_key_length(sides[0].cipher) / 2;
+            if (xts)
+                memcpy(key + half, key, half);
+            wrong(sides, keyed || xts ? key : NULL, iv, encrypt);
+            if (xts) {
+                fill(key, sizeof key);
+                told = 1;
+                no_iv = (int)chance(2);
+            }
         }
         for (int i = 0; i < SIDES; i++) {
             EVP_CIPHER_CTX *ctx = sides[i].ctx;
@@ -183,6 +201,12 @@ static void cipher(const char *name)
         int duplicate = !calm && chance(3) == 0 && pieces ? (int)chance((uint32_t)pieces) : -1;
         for (int piece = 0; piece < pieces; piece++) {
             int bytes = calm ? 600 + (int)chance(4000) : length(), results[SIDES], in_place = (int)chance(2);
+            if (aead && !gcm && piece && chance(6) == 0) {
+                fill(iv, sizeof iv);
+                wrong(sides, chance(2) ? key : NULL, iv, encrypt);
+                stranded = 1;
+                break;
+            }
             if (xts && bytes < 16)
                 bytes = 16;
             if (use_cipher)
@@ -224,6 +248,8 @@ static void cipher(const char *name)
                 same(EVP_CIPHER_CTX_get_num(sides[0].ctx) == EVP_CIPHER_CTX_get_num(sides[1].ctx), "num");
             }
         }
+        if (stranded)
+            continue;
         int results[SIDES];
         for (int i = 0; i < SIDES; i++) {
             struct side *side = &sides[i];

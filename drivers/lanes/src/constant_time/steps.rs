@@ -16,9 +16,12 @@ pub(crate) fn traces(mut prepare: impl FnMut(usize), mut work: impl FnMut()) -> 
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "{}", std::io::Error::last_os_error());
     if child == 0 {
-        // SAFETY: calls without pointers that are followed. The child ends here whatever happens.
+        let end = End;
+        // SAFETY: calls without pointers that are followed.
         unsafe {
-            libc::ptrace(libc::PTRACE_TRACEME, 0, ptr::null_mut::<u8>(), ptr::null_mut::<u8>());
+            if libc::ptrace(libc::PTRACE_TRACEME, 0, ptr::null_mut::<u8>(), ptr::null_mut::<u8>()) != 0 {
+                drop(end);
+            }
             // What is only done at first is done in a run that is not looked at. The number of the run is in no register meanwhile.
             let run = Cell::new(0);
             while hint::black_box(&run).get() < 3 {
@@ -32,6 +35,9 @@ pub(crate) fn traces(mut prepare: impl FnMut(usize), mut work: impl FnMut()) -> 
         }
     }
     let mut stop = stopped(child);
+    assert_eq!(stop, libc::SIGSTOP, "programs may not trace each other here (ptrace)");
+    // SAFETY: the child is ours, and has stopped. It is not to outlive a test that fails.
+    unsafe { libc::ptrace(libc::PTRACE_SETOPTIONS, child, ptr::null_mut::<u8>(), libc::PTRACE_O_EXITKILL) };
     let mut all = [(); 3].map(|()| {
         // Before the work; at its end the child stops itself again.
         assert_eq!(stop, libc::SIGSTOP);
@@ -44,6 +50,16 @@ pub(crate) fn traces(mut prepare: impl FnMut(usize), mut work: impl FnMut()) -> 
     });
     assert_eq!(stop, 0);
     [std::mem::take(&mut all[1]), std::mem::take(&mut all[2])]
+}
+
+/// Ends a child before it goes on as the test that it is a copy of: when it panics, too.
+struct End;
+
+impl Drop for End {
+    fn drop(&mut self) {
+        // SAFETY: a call without pointers.
+        unsafe { libc::_exit(1) }
+    }
 }
 
 /// Leaves nothing of it in the registers.

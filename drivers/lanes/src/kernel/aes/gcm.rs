@@ -13,6 +13,7 @@ use super::ghash::{self, Powers, Sum, in_order, turned};
 use super::keys::{Keys, Shared};
 use super::register::Zmm;
 use super::{Aes, BLOCK, RoundKeys};
+use crate::wipe::overwrite;
 
 /// Bytes of a register.
 const LINE: usize = 64;
@@ -30,6 +31,9 @@ const KEPT: usize = 6;
 /// The counters behind a nonce of 12 bytes: of the block that masks the tag, and of the first of the data.
 const FIRST: u32 = 1;
 const FIRST_OF_DATA: u32 = 2;
+
+/// Bytes of the stack that the functions of this file use, at most.
+const SPILLED: usize = 2 << 10;
 
 /// Most bytes of data under one nonce (SP 800-38D, 5.2.1.1).
 const MOST: u64 = (1 << 36) - 32;
@@ -53,12 +57,15 @@ pub(crate) struct Message {
     /// Bytes of associated data and of data.
     associated: u64,
     bytes: u64,
+    /// The nonce has 12 bytes, so that the lowest bits of counters follow from the number of bytes before. (Of other nonces they follow
+    /// from the hash key, too, and nothing is decided by them.)
+    is_usual: bool,
 }
 
 impl Message {
     /// None: one that has to [begin](GcmKey::begin) first.
     pub(crate) fn none() -> Self {
-        Message { waiting: [0; LINE / BLOCK], hash: 0, mask: 0, counter: 0, associated: 0, bytes: 0 }
+        Message { waiting: [0; LINE / BLOCK], hash: 0, mask: 0, counter: 0, associated: 0, bytes: 0, is_usual: false }
     }
 
     /// Goes on as behind so many bytes.
@@ -67,19 +74,22 @@ impl Message {
         self.bytes = bytes;
     }
 
-    /// What must not be left behind: the hash of the associated data, and what masks the tag.
+    /// What must not be left behind: the hash of the associated data, what masks the tag, and where counters begin that the hash key has a
+    /// part in.
     #[cfg(test)]
     pub(crate) fn secrets(&self) -> Vec<Vec<u8>> {
-        [self.hash, self.mask]
+        let counter = if self.is_usual { self.mask } else { self.counter };
+        [self.hash, self.mask, counter]
             .iter()
             .flat_map(|block| [block.to_le_bytes().into(), block.to_be_bytes().into()])
             .collect()
     }
 
-    /// Encrypts the next block with this counter.
+    /// Encrypts the next block, the first one, with this counter.
     #[cfg(test)]
     pub(crate) fn count_from(&mut self, counter: u32) {
         self.counter = self.counter >> 32 << 32 | u128::from(counter);
+        self.is_usual = counter % BLOCKS == FIRST_OF_DATA;
     }
 
     /// Bytes that wait.
@@ -90,9 +100,10 @@ impl Message {
 
 impl Drop for Message {
     fn drop(&mut self) {
-        // Ciphertext and counters are no secrets.
+        // Ciphertext is no secret. A counter that was made with the hash key says something about it.
         self.hash.zeroize();
         self.mask.zeroize();
+        self.counter.zeroize();
     }
 }
 
@@ -129,7 +140,10 @@ struct Kernels {
     open: Update,
 }
 
-/// Encrypts or decrypts data that can be read and written.
+/// Encrypts or decrypts data.
+///
+/// # Safety
+/// The CPU has AVX-512, VAES and VPCLMULQDQ. The data can be read and written; input and output are the same or lie apart.
 type Update = unsafe fn(&GcmKey, &mut Message, Data);
 
 impl Kernels {
@@ -171,6 +185,7 @@ impl GcmKey {
     /// Begins a message, whatever became of the last one.
     pub(crate) fn begin(&self, message: &mut Message, nonce: &[u8], associated: &[u8]) {
         (message.associated, message.bytes, message.hash) = (associated.len() as u64, 0, 0);
+        message.is_usual = nonce.len() == 12;
         // SAFETY: the CPU has the instructions because `self` exists.
         unsafe { (self.kernels.begin)(self, message, nonce, associated) }
     }
@@ -189,8 +204,13 @@ impl GcmKey {
         if message.bytes.saturating_add(data.bytes as u64) > MOST {
             return Err(TooLong);
         }
+        let has_eights = data.bytes >= REGISTERS * LINE;
         // SAFETY: as above; the data are lent.
         unsafe { (if decrypt { self.kernels.open } else { self.kernels.seal })(self, message, data) }
+        if has_eights {
+            // There are not registers enough for what the loop has: keys and powers are on the stack meanwhile.
+            overwrite::<SPILLED>();
+        }
         Ok(())
     }
 
@@ -202,7 +222,16 @@ impl GcmKey {
 
     #[cfg(test)]
     pub(crate) fn secrets(&self) -> Vec<Vec<u8>> {
-        self.keys.as_blocks().iter().copied().chain(self.powers.as_blocks()).map(|block| block.to_vec()).collect()
+        // Karatsuba's method adds the halves of powers.
+        let halves = self.powers.as_blocks().map(|block| (0..8).map(|i| block[i] ^ block[i + 8]).collect());
+        let blocks = self.keys.as_blocks().iter().copied().chain(self.powers.as_blocks());
+        blocks.map(|block| block.to_vec()).chain(halves).collect()
+    }
+
+    /// What counters become that begin with these 12 bytes: the first round key is added.
+    #[cfg(test)]
+    pub(crate) fn secret_of(&self, nonce: &[u8; 12]) -> Vec<u8> {
+        nonce.iter().zip(self.keys.as_blocks()[0]).map(|(nonce, key)| nonce ^ key).collect()
     }
 }
 
@@ -217,14 +246,14 @@ fn powers<const ROUNDS: usize>(key: &mut GcmKey) {
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn block(from: &u128) -> __m128i {
-    // SAFETY: reads the block.
+    // SAFETY: reads the block, which is aligned as its type is.
     unsafe { _mm_load_si128(core::ptr::from_ref(from).cast()) }
 }
 
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn set(to: &mut u128, block: __m128i) {
-    // SAFETY: writes the block.
+    // SAFETY: writes the block, which is aligned as its type is.
     unsafe { _mm_store_si128(core::ptr::from_mut(to).cast(), block) }
 }
 
@@ -301,7 +330,7 @@ fn tag(powers: &Powers, message: &Message) -> [u8; BLOCK] {
     bytes
 }
 
-/// The hash of so many more blocks. Blocks behind them are zeros.
+/// The hash of so many more blocks. What is behind them does not matter.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,vpclmulqdq")]
 fn hashed<const N: usize>(hash: __m128i, mut lines: [__m512i; N], powers: &Powers, blocks: usize) -> __m128i {
@@ -331,7 +360,13 @@ unsafe fn update<const ROUNDS: usize, const DECRYPT: bool>(key: &GcmKey, message
         if used > 0 {
             go_on::<ROUNDS, DECRYPT>(key, message, used, &mut data);
         }
-        if data.bytes >= REGISTERS * LINE && message.counter as u32 % BLOCKS == FIRST_OF_DATA % BLOCKS {
+        // Eight lines begin where the lowest bits of the counter are those of a message's first.
+        let lines_before = (message.bytes + bytes - data.bytes as u64) / LINE as u64;
+        let ahead = lines_before.wrapping_neg() as usize % REGISTERS;
+        if message.is_usual && data.bytes >= (ahead + REGISTERS) * LINE {
+            for _ in 0..ahead {
+                lines::<1, ROUNDS, DECRYPT>(key, message, &mut data);
+            }
             eights::<ROUNDS, DECRYPT>(key, message, &mut data);
         }
         while data.bytes >= 4 * LINE {
