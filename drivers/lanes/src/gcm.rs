@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use gantry::driver::{AeadStream, Buffers};
 use gantry::{Fault, Outcome, tags_equal};
-
 use zeroize::Zeroizing;
 
 use crate::kernel::aes::gcm::{GcmKey, Message, TooLong};

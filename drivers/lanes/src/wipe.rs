@@ -1,4 +1,4 @@
-//! Leaves no key behind on the stack, where it is prepared. (Where it is used no copy is made: `kernel::aes::keys`.)
+//! Leaves no key behind on the stack, where it is prepared. (Where it is used no copy is made: `kernel::aes::keys`. GCM's is overwritten.)
 
 use gantry::Algorithm;
 
