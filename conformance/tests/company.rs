@@ -14,7 +14,7 @@ use gantry_driver_software::SoftwareDriver;
 /// Messages of each thread, and pieces of a message.
 const MESSAGES: usize = 8;
 const PIECE: usize = 5000;
-/// Who is to meet does so by chance, so threads go on until some did, for as long as no machine needs.
+/// Longer than it takes on any machine until somebody meets.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Thinks that company is worth any wait.
@@ -100,7 +100,7 @@ impl DeviceQueue for Queue {
 }
 
 /// How many pieces went with others, and how many messages ended with an error. Each thread has `MESSAGES`, and then more for as long as
-/// nobody met, with patience.
+/// nobody met, with patience: who meets whom is chance.
 fn meet(lost: usize, wait: Duration, patience: Duration) -> (u64, usize) {
     let threads = 8 * std::thread::available_parallelism().unwrap().get();
     let builder = Gantry::builder().policy(Sociable).company_wait(wait);

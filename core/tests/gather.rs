@@ -5,8 +5,9 @@
 mod devices;
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant};
 
 use devices::{Deed, Script, Scripted};
 use gantry::driver::Capability;
@@ -16,6 +17,8 @@ use gantry::{Algorithm, Clock, Gantry, Policy, RealClock, SessionParams};
 
 /// Of the requests of these tests; no known answer has this length. Company is not looked for below 4 KiB.
 const LENGTH: usize = 5000;
+/// Longer than it takes on any machine until somebody meets.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Thinks that company is worth any nap, or none.
 #[derive(Debug)]
@@ -35,56 +38,62 @@ impl Policy for Sociable {
     }
 }
 
-/// The requests that each of many threads makes, and how many of them went with others.
-fn gathered(saving: u32, threads: usize, deeds: fn(usize) -> Deed) -> usize {
+/// Threads make requests, each so many and then more for as long as none went with others, with patience: who meets whom is chance. Returns
+/// how many went with others.
+fn gathered(saving: u32, threads: usize, patience: Duration, deeds: fn(usize) -> Deed) -> u64 {
     const REQUESTS: usize = 10;
     let capability = Capability { lanes: 4, break_even: 2, ..Capability::new(Algorithm::Null) };
     // Devices that let others run meanwhile, as threads do that lose the CPU.
     let slow = |deeds: fn(usize) -> Deed| {
         move |n| {
-            std::thread::sleep(std::time::Duration::from_micros(50));
+            std::thread::sleep(Duration::from_micros(50));
             deeds(n)
         }
     };
     let lanes = Scripted::new(Script { capability, ..Script::new("lanes") }.doing(slow(deeds)));
     let software = Scripted::new(Script::new("software").doing(slow(|_| Deed::Work)));
     let gantry = Gantry::builder().policy(Sociable(saving)).driver(&software).driver(&lanes).build();
-    let begin = Barrier::new(threads);
+    let (begin, requests) = (Barrier::new(threads), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         for thread in 0..threads {
-            let (gantry, begin) = (&gantry, &begin);
+            let (gantry, begin, requests) = (&gantry, &begin, &requests);
             scope.spawn(move || {
                 // Each with a session of its own: they gather all the same.
                 let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
                 let (input, mut data) = (vec![thread as u8; LENGTH], vec![0; LENGTH]);
+                let nobody_met = || gantry.stats().events(Event::Gathered) == 0;
                 begin.wait();
-                for _ in 0..REQUESTS {
+                let start = Instant::now();
+                let mut made = 0;
+                while made < REQUESTS || nobody_met() && start.elapsed() < patience {
                     data.fill(!(thread as u8));
                     session.encrypt(&[], (&input[..], &mut data[..])).unwrap();
                     assert!(data.iter().all(|byte| *byte == thread as u8), "its own data");
+                    made += 1;
                 }
+                requests.fetch_add(made, Ordering::Relaxed);
             });
         }
     });
     let stats = gantry.stats();
     assert_eq!(stats.events(Event::BadTag), 0);
     if stats.events(Event::Fault) == 0 {
-        assert_eq!(lanes.served() + software.served(), threads * REQUESTS, "each once");
+        assert_eq!(lanes.served() + software.served(), requests.into_inner(), "each once");
     }
-    stats.events(Event::Gathered) as usize
+    stats.events(Event::Gathered)
 }
 
 #[test]
 fn more_threads_than_cpus_fill_the_lanes_together() {
     let threads = 8 * std::thread::available_parallelism().unwrap().get();
-    assert!(gathered(u32::MAX, threads, |_| Deed::Work) > 0);
+    assert!(gathered(u32::MAX, threads, PATIENCE, |_| Deed::Work) > 0);
 }
 
 #[test]
 fn nobody_sleeps_where_that_saves_nothing_or_nobody_waits() {
     let threads = 8 * std::thread::available_parallelism().unwrap().get();
-    assert_eq!(gathered(0, threads, |_| Deed::Work), 0);
-    assert_eq!(gathered(u32::MAX, 1, |_| Deed::Work), 0);
+    assert_eq!(gathered(0, threads, Duration::ZERO, |_| Deed::Work), 0);
+    assert_eq!(gathered(u32::MAX, 1, Duration::ZERO, |_| Deed::Work), 0);
 }
 
 /// Real time, and a meter that says what a test wants waiting to cost.
@@ -123,7 +132,7 @@ fn where_waiting_has_become_too_dear_nobody_waits_until_it_is_tried_again() {
     let threads = 8 * std::thread::available_parallelism().unwrap().get();
     let capability = Capability { lanes: 4, break_even: 2, ..Capability::new(Algorithm::Null) };
     let slow = |_| {
-        std::thread::sleep(std::time::Duration::from_micros(50));
+        std::thread::sleep(Duration::from_micros(50));
         Deed::Work
     };
     let lanes = Scripted::new(Script { capability, ..Script::new("lanes") }.doing(slow));
@@ -150,7 +159,7 @@ fn where_waiting_has_become_too_dear_nobody_waits_until_it_is_tried_again() {
                     end.store(true, Ordering::Relaxed);
                     panic!("{what}");
                 }
-                std::thread::sleep(std::time::Duration::from_millis(1));
+                std::thread::sleep(Duration::from_millis(1));
             }
         };
         until("nobody ever gathers", &|| gathered() > 0);
@@ -173,6 +182,6 @@ fn where_waiting_has_become_too_dear_nobody_waits_until_it_is_tried_again() {
 #[test]
 fn who_was_taken_along_by_a_device_that_failed_is_done_elsewhere() {
     let threads = 8 * std::thread::available_parallelism().unwrap().get();
-    gathered(u32::MAX, threads, |n| if n == 20 { Deed::Lose } else { Deed::Work });
-    gathered(u32::MAX, threads, |n| if n == 20 { Deed::Panic } else { Deed::Work });
+    gathered(u32::MAX, threads, Duration::ZERO, |n| if n == 20 { Deed::Lose } else { Deed::Work });
+    gathered(u32::MAX, threads, Duration::ZERO, |n| if n == 20 { Deed::Panic } else { Deed::Work });
 }
