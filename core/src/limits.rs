@@ -147,9 +147,13 @@ impl Limits {
     /// Whether so many bytes, more than most have, are still allowed.
     #[cold]
     fn is_long(&self, bytes: usize, iv: usize) -> bool {
+        bytes as u64 <= self.max_data(iv)
+    }
+
+    /// The most bytes of data with an IV of so many bytes, in one piece or in many.
+    pub(crate) fn max_data(&self, iv: usize) -> u64 {
         // RFC 3610: a nonce of N bytes, from 7 on, leaves 15 - N.
-        let max = if self.is_ccm { u64::MAX >> (8 * (iv - 7)) } else { self.max_data };
-        bytes as u64 <= max
+        if self.is_ccm { u64::MAX >> (8 * (iv - 7)) } else { self.max_data }
     }
 
     #[cold]

@@ -237,7 +237,7 @@ impl Session {
         let operands = Operands::Cipher { operation, iv, data: Buffers::InPlace(&mut nothing) };
         self.inner.limits.check(&operands)?;
         let (state, route) = self.inner.open_stream(operation, 1, |session| session.cipher_stream(operation, iv))?;
-        Ok(CipherStream::new(self.inner.clone(), state, operation, route))
+        Ok(CipherStream::new(self.inner.clone(), state, operation, iv.len(), route))
     }
 
     /// Messages of an AEAD that arrive in pieces, one after the other. [`AeadStream`] says what opening so means.

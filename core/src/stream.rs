@@ -134,6 +134,8 @@ pub struct CipherStream {
     state: Box<dyn driver::CipherStream>,
     operation: Operation,
     route: Route,
+    /// Bytes that may still come.
+    left: u64,
     /// A piece was lost with a fault of the device.
     broken: bool,
 }
@@ -143,12 +145,15 @@ impl CipherStream {
         session: Arc<Inner>,
         state: Box<dyn driver::CipherStream>,
         operation: Operation,
+        iv: usize,
         route: Route,
     ) -> Self {
-        Self { session, state, operation, route, broken: false }
+        let left = session.limits.max_data(iv);
+        Self { session, state, operation, route, left, broken: false }
     }
 
-    /// Encrypts or decrypts the next piece, whose length is a multiple of the algorithm's block.
+    /// Encrypts or decrypts the next piece, whose length is a multiple of the algorithm's block. One with which there would be more data than the
+    /// algorithm allows under one IV ([`AlgorithmInfo::max_data`](crate::AlgorithmInfo::max_data)) is refused, and the stream stands where it was.
     pub fn update<'a>(&mut self, data: impl Into<Buffers<'a>>) -> Result<()> {
         let data = data.into();
         let algorithm = self.session.params.algorithm();
@@ -162,7 +167,8 @@ impl CipherStream {
         if self.broken {
             return Err(Error::Device { algorithm, last: Fault::Lost });
         }
-        let Self { session, state, operation, route, broken } = self;
+        let Self { session, state, operation, route, left, broken } = self;
+        *left = rest(*left, data.len())?;
         let (bytes, step) = (data.len(), || state.update(data).map(|()| Outcome::Done));
         follow(session, *operation, *route, bytes, step).inspect_err(|_| *broken = true).map(drop)
     }
@@ -180,9 +186,9 @@ impl CipherStream {
 
 impl Clone for CipherStream {
     fn clone(&self) -> Self {
-        let Self { session, state, operation, route, broken } = self;
+        let Self { session, state, operation, route, left, broken } = self;
         let (session, state) = (session.clone(), state.duplicate());
-        Self { session, state, operation: *operation, route: *route, broken: *broken }
+        Self { session, state, operation: *operation, route: *route, left: *left, broken: *broken }
     }
 }
 
@@ -196,8 +202,8 @@ pub struct AeadStream {
     state: Box<dyn driver::AeadStream>,
     operation: Operation,
     route: Route,
-    /// A message has begun, and lost no piece to a fault of the device.
-    whole: bool,
+    /// Bytes that the message may still have, if one has begun and lost no piece to a fault of the device.
+    left: Option<u64>,
 }
 
 impl AeadStream {
@@ -207,14 +213,14 @@ impl AeadStream {
         operation: Operation,
         route: Route,
     ) -> Self {
-        Self { session, state, operation, route, whole: false }
+        Self { session, state, operation, route, left: None }
     }
 
     /// Begins a message, whatever became of the last one.
     pub fn begin(&mut self, iv: &[u8], aad: &[u8]) -> Result<()> {
         self.session.limits.check_iv(iv)?;
         self.step(0, |state| state.begin(iv, aad).map(|()| Outcome::Done))?.ok()?;
-        self.whole = true;
+        self.left = Some(self.session.limits.max_data(iv.len()));
         Ok(())
     }
 
@@ -223,7 +229,7 @@ impl AeadStream {
         let data = data.into();
         self.session.limits.check_iv(iv)?;
         self.check_piece(&data)?;
-        self.whole = true;
+        self.left = Some(rest(self.session.limits.max_data(iv.len()), data.len())?);
         self.step(data.len(), |state| {
             state.begin(iv, aad)?;
             state.update(data).map(|()| Outcome::Done)
@@ -231,11 +237,12 @@ impl AeadStream {
         .map(drop)
     }
 
-    /// Seals or opens the next piece, of any length.
+    /// Seals or opens the next piece, of any length. One with which the message would have more data than the algorithm allows under one nonce
+    /// ([`AlgorithmInfo::max_data`](crate::AlgorithmInfo::max_data)) is refused, and the message stands where it was.
     pub fn update<'a>(&mut self, data: impl Into<Buffers<'a>>) -> Result<()> {
         let data = data.into();
         self.check_piece(&data)?;
-        self.begun()?;
+        self.left = Some(rest(self.begun()?, data.len())?);
         self.step(data.len(), |state| state.update(data).map(|()| Outcome::Done)).map(drop)
     }
 
@@ -279,13 +286,13 @@ impl AeadStream {
             return Err(Misuse::Operation { algorithm: self.session.params.algorithm(), operation }.into());
         }
         self.begun()?;
-        self.whole = false;
+        self.left = None;
         Ok(())
     }
 
-    fn begun(&self) -> Result<()> {
-        let algorithm = self.session.params.algorithm();
-        if self.whole { Ok(()) } else { Err(Misuse::Stream { algorithm, operation: self.operation }.into()) }
+    fn begun(&self) -> Result<u64> {
+        let misuse = || Misuse::Stream { algorithm: self.session.params.algorithm(), operation: self.operation };
+        self.left.ok_or_else(|| misuse().into())
     }
 
     fn step(
@@ -293,16 +300,21 @@ impl AeadStream {
         bytes: usize,
         run: impl FnOnce(&mut dyn driver::AeadStream) -> std::result::Result<Outcome, Fault>,
     ) -> Result<Outcome> {
-        let Self { session, state, operation, route, whole } = self;
-        follow(session, *operation, *route, bytes, || run(&mut **state)).inspect_err(|_| *whole = false)
+        let Self { session, state, operation, route, left } = self;
+        follow(session, *operation, *route, bytes, || run(&mut **state)).inspect_err(|_| *left = None)
     }
+}
+
+/// What is left of `left` bytes after so many, if they are no more.
+fn rest(left: u64, bytes: usize) -> Result<u64> {
+    left.checked_sub(bytes as u64).ok_or(Error::Refused(Outcome::BadLength))
 }
 
 impl Clone for AeadStream {
     fn clone(&self) -> Self {
-        let Self { session, state, operation, route, whole } = self;
+        let Self { session, state, operation, route, left } = self;
         let (session, state) = (session.clone(), state.duplicate());
-        Self { session, state, operation: *operation, route: *route, whole: *whole }
+        Self { session, state, operation: *operation, route: *route, left: *left }
     }
 }
 
