@@ -305,8 +305,9 @@ unsafe fn ctx_params<F: Contexts>(
     })
 }
 
-/// What the contexts of an algorithm begin with. To put it together for each of them takes longer than to copy it.
-pub(super) struct Beginning<S>(OnceLock<S>);
+/// What the contexts of an algorithm begin with. To put it together for each of them takes longer than to copy it. Most algorithms never
+/// have a context.
+pub(super) struct Beginning<S>(OnceLock<Box<S>>);
 
 impl<S> Default for Beginning<S> {
     fn default() -> Self {
@@ -323,7 +324,7 @@ impl<S> Beginning<S> {
     #[inline(always)]
     pub(super) unsafe fn another(&self, make: impl FnOnce() -> S) -> S {
         // SAFETY: as the caller promises, its bytes are all that there is of it.
-        unsafe { ptr::read(self.0.get_or_init(make)) }
+        unsafe { ptr::read(&raw const **self.0.get_or_init(|| Box::new(make()))) }
     }
 }
 
