@@ -37,6 +37,17 @@ def gather(_work):
     return raw, [[row["bytes"], *(f"{row[key][time]:.2f}" for key in keys for time in ("wall", "cpu"))] for row in raw]
 
 
+def beside(_work):
+    raw, table = [], []
+    for algorithm in ("sha1", "sha256", "sha512"):
+        for others in (1, 2):
+            found = rows(GATHER, "--others", str(others), "--algorithm", algorithm, "--seconds", "0.5", "16384", "65536")
+            ratios = [f"{row['threads_to_software'][time]:.2f}" for row in found for time in ("wall", "cpu")]
+            raw += found
+            table.append([algorithm, others, *ratios])
+    return raw, table
+
+
 def regret(_work):
     raw = rows(measure.GANTRY, "speed", "--regret", "--runs", "5", "--seconds", "0.04", "--json")
     table = []

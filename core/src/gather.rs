@@ -29,6 +29,7 @@ use crate::session::Inner;
 use crate::stack::Stack;
 use crate::stats::{Stats, Watch};
 use crate::sync::{AtomicUsize, Ordering};
+use crate::trial::Trial;
 use crate::{Outcome, Stream};
 
 /// Requests of fewer bytes are never worth a wait: they are done before another thread runs.
@@ -103,15 +104,16 @@ impl Inner {
         shape: Shape,
         watch: &mut Watch<'_>,
     ) -> Result<Outcome> {
-        let presence = self.presence(shape);
+        let presence = self.presence(shape, true);
         match presence.company() {
             Some(company) => self.gather(company, Request::new(operands.reborrow(), None), shape),
             None => self.run_direct(operands, shape, watch),
         }
     }
 
-    /// Counts the calling thread among those that have a request for which company would pay, if it would.
-    pub(crate) fn presence(&self, shape: Shape) -> Presence<'_> {
+    /// Counts the calling thread among those that have a request for which company would pay, if it would. `begins`: it may be done
+    /// alone as well, as a message that lives with the lanes already may not.
+    pub(crate) fn presence(&self, shape: Shape, begins: bool) -> Presence<'_> {
         let waits = self.gantry.waits();
         // Nothing that threads share is written as long as each can have a CPU, or company does not pay.
         let most = waits.crowd();
@@ -120,7 +122,8 @@ impl Inner {
             if requests > 1 && waits.pays(saving_ns) {
                 let meeting = self.gantry.meeting(self.params.algorithm());
                 meeting.enter();
-                let comes = meeting.threads() / waits.cores >= requests;
+                let looks = !begins || meeting.trial.looks_for_company(shape.bytes, self.gantry.clock().now());
+                let comes = looks && meeting.threads() / waits.cores >= requests;
                 return Presence { meeting: Some(meeting), company: if comes { requests } else { 1 } };
             }
         }
@@ -130,7 +133,7 @@ impl Inner {
     /// The same for work that others than our devices may do. It is work all the same: policies learn what company is worth after
     /// enough of it, wherever it was done.
     pub(crate) fn presence_of_work(&self, shape: Shape) -> Presence<'_> {
-        let presence = self.presence(shape);
+        let presence = self.presence(shape, true);
         if presence.meeting.is_none() && self.gantry.waits().crowd() > 1 {
             let _ = self.ask(&Question::one(shape, 0));
         }
@@ -251,11 +254,17 @@ pub(crate) struct Meeting {
     count: AtomicUsize,
     /// Threads and queues that have something for which company would pay.
     threads: AtomicUsize,
+    trial: Trial,
 }
 
 impl Default for Meeting {
     fn default() -> Self {
-        Self { waiting: Stack::new(), count: AtomicUsize::new(0), threads: AtomicUsize::new(0) }
+        Self {
+            waiting: Stack::new(),
+            count: AtomicUsize::new(0),
+            threads: AtomicUsize::new(0),
+            trial: Trial::default(),
+        }
     }
 }
 

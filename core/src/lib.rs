@@ -71,6 +71,8 @@ mod stream;
 mod submission;
 /// What several threads touch.
 mod sync;
+/// Whether company is worth it by what gets done.
+mod trial;
 /// A second look at some of the results.
 mod verify;
 

@@ -56,7 +56,7 @@ impl Stream {
             return self.update(input);
         }
         let session = self.session.clone();
-        let presence = session.presence(self.shape(input));
+        let presence = session.presence(self.shape(input), false);
         match presence.company() {
             Some(company) => self.meet(company, input),
             None => self.update(input),
@@ -152,8 +152,9 @@ impl CipherStream {
         Self { session, state, operation, route, left, broken: false }
     }
 
-    /// Encrypts or decrypts the next piece, whose length is a multiple of the algorithm's block. One with which there would be more data than the
-    /// algorithm allows under one IV ([`AlgorithmInfo::max_data`](crate::AlgorithmInfo::max_data)) is refused, and the stream stands where it was.
+    /// Encrypts or decrypts the next piece, whose length is a multiple of the algorithm's block. One with which there would be more
+    /// data than the algorithm allows under one IV ([`AlgorithmInfo::max_data`](crate::AlgorithmInfo::max_data)) is refused, and the
+    /// stream stands where it was.
     pub fn update<'a>(&mut self, data: impl Into<Buffers<'a>>) -> Result<()> {
         let data = data.into();
         let algorithm = self.session.params.algorithm();
@@ -237,8 +238,8 @@ impl AeadStream {
         .map(drop)
     }
 
-    /// Seals or opens the next piece, of any length. One with which the message would have more data than the algorithm allows under one nonce
-    /// ([`AlgorithmInfo::max_data`](crate::AlgorithmInfo::max_data)) is refused, and the message stands where it was.
+    /// Seals or opens the next piece, of any length. One with which the message would have more data than the algorithm allows under
+    /// one nonce ([`AlgorithmInfo::max_data`](crate::AlgorithmInfo::max_data)) is refused, and the message stands where it was.
     pub fn update<'a>(&mut self, data: impl Into<Buffers<'a>>) -> Result<()> {
         let data = data.into();
         self.check_piece(&data)?;

@@ -1,15 +1,19 @@
 //! What gathering is worth: many threads that hash one message at a time, and one thread with a queue.
 //!
 //! ```text
-//! gantry-bench-gather [--threads 16] [--algorithm sha256] [--seconds 0.2] [--rounds 9] [BYTES...]
+//! gantry-bench-gather [--threads 16] [--others 0] [--algorithm sha256] [--seconds 0.2] [--rounds 9] [BYTES...]
 //! ```
 //!
 //! Plain software, the policy under test and its batches take turns in short slices; a row has the medians of the ratios of
 //! neighbouring slices, for wall time and for CPU time. JSON on stdout.
+//!
+//! `--others`: so many processes want a CPU all the time, in the same session, so that Linux shares the CPUs out among their
+//! threads and ours as equals. A row then says nothing of a thread alone and of queues.
 
 #![forbid(unsafe_code)]
 
 use std::error::Error;
+use std::process::{Child, Command};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -22,6 +26,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 struct Options {
     threads: usize,
+    others: usize,
     algorithm: Algorithm,
     slice: Duration,
     rounds: usize,
@@ -33,15 +38,20 @@ fn main() -> Result<()> {
     let gantry = gantry_runtime::open(Config::from_env()?)?;
     let software = gantry_runtime::open(pinned()?)?;
     let mut rows = Vec::new();
+    let _others = (0..options.others).map(|_| Other::start()).collect::<Result<Vec<_>>>()?;
     for bytes in &options.bytes {
-        rows.push(serde_json::json!({
+        let mut row = serde_json::json!({
             "algorithm": options.algorithm.name(),
             "bytes": bytes,
             "threads": options.threads,
+            "others": options.others,
             "threads_to_software": threads(&options, &gantry, &software, options.threads, *bytes)?,
-            "alone_to_software": threads(&options, &gantry, &software, 1, *bytes)?,
-            "queue_to_batch": queue(&options, &gantry, *bytes)?,
-        }));
+        });
+        if options.others == 0 {
+            row["alone_to_software"] = threads(&options, &gantry, &software, 1, *bytes)?;
+            row["queue_to_batch"] = queue(&options, &gantry, *bytes)?;
+        }
+        rows.push(row);
     }
     println!("{}", serde_json::to_string_pretty(&rows)?);
     Ok(())
@@ -50,6 +60,7 @@ fn main() -> Result<()> {
 fn options() -> Result<Options> {
     let mut options = Options {
         threads: 16,
+        others: 0,
         algorithm: Algorithm::Sha256,
         slice: Duration::from_millis(200),
         rounds: 9,
@@ -60,6 +71,7 @@ fn options() -> Result<Options> {
         let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
         match &*argument {
             "--threads" => options.threads = value()?.parse()?,
+            "--others" => options.others = value()?.parse()?,
             "--algorithm" => options.algorithm = value()?.parse()?,
             "--seconds" => options.slice = Duration::from_secs_f64(value()?.parse()?),
             "--rounds" => options.rounds = value()?.parse()?,
@@ -76,6 +88,22 @@ fn pinned() -> Result<Config> {
     let mut config = Config::from_env()?;
     config.set("policy", "pin:software", "pin:software")?;
     Ok(config)
+}
+
+/// A process that wants a CPU all the time.
+struct Other(Child);
+
+impl Other {
+    fn start() -> Result<Self> {
+        Ok(Self(Command::new("sh").args(["-c", "while :; do :; done"]).spawn()?))
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 fn session(gantry: &Gantry, algorithm: Algorithm) -> Result<Session> {
