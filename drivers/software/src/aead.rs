@@ -281,41 +281,31 @@ pub(crate) fn open_ccm(params: &SessionParams) -> Opened {
         _ => return Err(Unsupported::because("not CCM")),
     };
     let info = params.algorithm().info();
-    let (key, tag_len) = (params.key(), params.tag_length());
-    if !info.key.allows(key.len()) || !info.tag.allows(tag_len) {
+    if !info.key.allows(params.key().len()) || !info.tag.allows(params.tag_length()) {
         return Err(Unsupported::because("the key or the tag has a wrong length"));
     }
-    let mut context = Context::<lc::EVP_CIPHER_CTX>::new().ok_or_else(|| refused("EVP_CIPHER_CTX_new"))?;
-    let at = context.as_mut_ptr();
-    // SAFETY: a new context, and a key as long as the cipher's. The length of tags has to be known before there is a key.
-    let good = unsafe {
-        lc::EVP_CipherInit_ex(at, cipher(), ptr::null_mut(), ptr::null(), ptr::null(), lc::AES_ENCRYPT) == 1
-            && lc::EVP_CIPHER_CTX_ctrl(at, lc::EVP_CTRL_AEAD_SET_TAG, int(tag_len), ptr::null_mut()) == 1
-            && lc::EVP_CipherInit_ex(at, ptr::null(), ptr::null_mut(), key.as_ptr(), ptr::null(), -1) == 1
-    };
-    if good {
-        Ok(Arc::new(CcmSession { pool: Pool::new(context), tag_len }))
-    } else {
-        Err(refused("EVP_CipherInit_ex"))
-    }
+    let mut session = CcmSession { cipher, params: params.clone(), pool: Pool::new(None) };
+    session.pool = Pool::new(Some(session.context().ok_or_else(|| refused("EVP_CipherInit_ex"))?));
+    Ok(Arc::new(session))
 }
 
 struct CcmSession {
+    cipher: unsafe extern "C" fn() -> *const lc::EVP_CIPHER,
+    params: SessionParams,
     pool: Pool<lc::EVP_CIPHER_CTX>,
-    tag_len: usize,
 }
 
 impl DeviceSession for CcmSession {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         match operands {
             Operands::Seal { iv, aad, data, tag } => {
-                if tag.len() != self.tag_len {
+                if tag.len() != self.params.tag_length() {
                     return Err(Fault::failed("the tag has a wrong length"));
                 }
                 self.ccm(lc::AES_ENCRYPT, iv, aad, data, tag.as_mut_ptr())
             }
             Operands::Open { iv, aad, data, tag } => {
-                if tag.len() != self.tag_len {
+                if tag.len() != self.params.tag_length() {
                     return Ok(Outcome::BadTag);
                 }
                 self.ccm(lc::AES_DECRYPT, iv, aad, data, tag.as_ptr().cast_mut())
@@ -326,6 +316,21 @@ impl DeviceSession for CcmSession {
 }
 
 impl CcmSession {
+    /// Has its key; `None` when memory ran out.
+    fn context(&self) -> Option<Context<lc::EVP_CIPHER_CTX>> {
+        let (key, tag_len) = (self.params.key(), int(self.params.tag_length()));
+        let mut context = Context::<lc::EVP_CIPHER_CTX>::new()?;
+        let at = context.as_mut_ptr();
+        // SAFETY: a new context, and a key as long as the cipher's, as `open_ccm` has seen. The length of tags has to be known
+        // before there is a key.
+        let good = unsafe {
+            lc::EVP_CipherInit_ex(at, (self.cipher)(), ptr::null_mut(), ptr::null(), ptr::null(), lc::AES_ENCRYPT) == 1
+                && lc::EVP_CIPHER_CTX_ctrl(at, lc::EVP_CTRL_AEAD_SET_TAG, tag_len, ptr::null_mut()) == 1
+                && lc::EVP_CipherInit_ex(at, ptr::null(), ptr::null_mut(), key.as_ptr(), ptr::null(), -1) == 1
+        };
+        good.then_some(context)
+    }
+
     /// `tag` has the length of the session's tags; it is written with [`lc::AES_ENCRYPT`] only.
     fn ccm(&self, enc: c_int, iv: &[u8], aad: &[u8], data: Buffers<'_>, tag: *mut u8) -> Result<Outcome, Fault> {
         let data = Span::new(data)?;
@@ -338,8 +343,8 @@ impl CcmSession {
             return Ok(Outcome::BadLength);
         }
         let opening = enc == lc::AES_DECRYPT;
-        let (iv_len, tag_len, tag) = (int(iv.len()), int(self.tag_len), tag.cast::<c_void>());
-        let mut context = self.pool.take()?;
+        let (iv_len, tag_len, tag) = (int(iv.len()), int(self.params.tag_length()), tag.cast::<c_void>());
+        let mut context = self.pool.take(|| self.context())?;
         let at = context.as_mut_ptr();
         // The order is AWS-LC's: lengths, nonce, tag, length of the data, associated data, data. Telling the associated data
         // even when there is none makes a beginning of it, whatever the last request left behind.

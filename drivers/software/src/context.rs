@@ -1,8 +1,10 @@
 //! AWS-LC's contexts: opaque, changed by every use, and copied with their keys.
 
 use std::ffi::c_int;
-use std::mem::ManuallyDrop;
+use std::mem::{self, ManuallyDrop};
+use std::ops::ControlFlow;
 use std::ptr::{self, NonNull};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use aws_lc_sys as lc;
@@ -68,6 +70,10 @@ impl<T: Object> Context<T> {
     pub(crate) fn as_mut_ptr(&mut self) -> *mut T {
         self.0.as_ptr()
     }
+
+    fn into_raw(self) -> *mut T {
+        ManuallyDrop::new(self).0.as_ptr()
+    }
 }
 
 impl<T: Object> Drop for Context<T> {
@@ -80,67 +86,93 @@ impl<T: Object> Drop for Context<T> {
 /// Contexts that threads borrow for one request each. Nobody waits: where all are in use, one more is made, and where all
 /// places are taken when it comes back, it is dropped.
 pub(crate) struct Pool<T: Object> {
-    prototype: Context<T>,
-    slots: [Slot<T>; 16],
+    /// Most sessions are one thread's, and it is all that they need.
+    first: Slot<T>,
+    /// From the first time on that two contexts were in use.
+    others: OnceLock<Box<[Padded<T>; 16]>>,
 }
 
 /// On a cache line of its own, because each thread has its favourite.
 #[repr(align(64))]
-struct Slot<T>(AtomicPtr<T>);
+struct Padded<T: Object>(Slot<T>);
 
 impl<T: Object> Pool<T> {
-    /// Every context of the pool is made as a copy of `prototype`.
-    pub(crate) fn new(prototype: Context<T>) -> Self {
-        Self { prototype, slots: std::array::from_fn(|_| Slot(AtomicPtr::new(ptr::null_mut()))) }
+    /// Of one context, if there is one already.
+    pub(crate) fn new(context: Option<Context<T>>) -> Self {
+        Self { first: Slot::new(context), others: OnceLock::new() }
     }
 
-    /// A context that nobody else has. It stands where the last one who had it left it.
+    /// A context that nobody else has: a new one, or one that stands where the last one who had it left it.
     #[inline]
-    pub(crate) fn take(&self) -> Result<Lease<'_, T>, Fault> {
-        // `Acquire` here and `Release` in `put` hand over what the last thread wrote into it.
-        let free = self.in_turn().find_map(|slot| NonNull::new(slot.swap(ptr::null_mut(), Ordering::Acquire)));
-        let context = match free {
-            Some(context) => Context(context),
-            None => self.make().ok_or_else(|| failed("out of memory"))?,
-        };
+    pub(crate) fn take(&self, make: impl FnOnce() -> Option<Context<T>>) -> Result<Lease<'_, T>, Fault> {
+        let free = self.others.get().and_then(|others| in_turn(others).find_map(Slot::take));
+        let context = free.or_else(|| self.first.take()).or_else(make).ok_or_else(|| failed("out of memory"))?;
         Ok(Lease { pool: self, context: ManuallyDrop::new(context) })
-    }
-
-    /// A context that nobody else has, at the beginning, and to be kept.
-    pub(crate) fn make(&self) -> Option<Context<T>> {
-        self.prototype.duplicate()
     }
 
     #[inline]
     fn put(&self, context: Context<T>) {
-        let context = ManuallyDrop::new(context);
-        let free = self.in_turn().any(|slot| {
-            slot.compare_exchange(ptr::null_mut(), context.0.as_ptr(), Ordering::Release, Ordering::Relaxed).is_ok()
-        });
-        if !free {
-            drop(ManuallyDrop::into_inner(context));
+        let left = match self.others.get() {
+            None => self.first.put(context),
+            Some(_) => Err(context),
+        };
+        if let Err(context) = left {
+            self.put_among_others(context);
         }
     }
 
-    /// All slots, each thread from one of its own on, so that threads seldom meet.
-    #[inline]
-    fn in_turn(&self) -> impl Iterator<Item = &AtomicPtr<T>> {
-        static THREADS: AtomicUsize = AtomicUsize::new(0);
-        thread_local! {
-            static FIRST: usize = THREADS.fetch_add(1, Ordering::Relaxed);
-        }
-        let first = FIRST.with(|first| *first);
-        (0..self.slots.len()).map(move |index| &self.slots[(first + index) % self.slots.len()].0)
+    fn put_among_others(&self, context: Context<T>) {
+        let others = self.others.get_or_init(|| Box::new(std::array::from_fn(|_| Padded(Slot::new(None)))));
+        // Who finds no place is dropped at the end.
+        let _ = in_turn(others).try_fold(context, |context, slot| match slot.put(context) {
+            Ok(()) => ControlFlow::Break(()),
+            Err(context) => ControlFlow::Continue(context),
+        });
     }
 }
 
-impl<T: Object> Drop for Pool<T> {
-    fn drop(&mut self) {
-        for Slot(slot) in &mut self.slots {
-            if let Some(context) = NonNull::new(*slot.get_mut()) {
-                drop(Context(context));
+/// All slots, each thread from one of its own on, so that threads seldom meet.
+#[inline]
+fn in_turn<T: Object>(slots: &[Padded<T>; 16]) -> impl Iterator<Item = &Slot<T>> {
+    static THREADS: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static FIRST: usize = THREADS.fetch_add(1, Ordering::Relaxed);
+    }
+    let first = FIRST.with(|first| *first);
+    (0..slots.len()).map(move |index| &slots[(first + index) % slots.len()].0)
+}
+
+/// A place for one context, or null.
+struct Slot<T: Object>(AtomicPtr<T>);
+
+impl<T: Object> Slot<T> {
+    fn new(context: Option<Context<T>>) -> Self {
+        Self(AtomicPtr::new(context.map_or(ptr::null_mut(), Context::into_raw)))
+    }
+
+    /// `Acquire` here and `Release` in `put` hand over what the last thread wrote into the context.
+    #[inline]
+    fn take(&self) -> Option<Context<T>> {
+        NonNull::new(self.0.swap(ptr::null_mut(), Ordering::Acquire)).map(Context)
+    }
+
+    /// Gives it back where there is one already.
+    #[inline]
+    fn put(&self, context: Context<T>) -> Result<(), Context<T>> {
+        let at = context.0.as_ptr();
+        match self.0.compare_exchange(ptr::null_mut(), at, Ordering::Release, Ordering::Relaxed) {
+            Ok(_) => {
+                mem::forget(context);
+                Ok(())
             }
+            Err(_) => Err(context),
         }
+    }
+}
+
+impl<T: Object> Drop for Slot<T> {
+    fn drop(&mut self) {
+        drop(self.take());
     }
 }
 

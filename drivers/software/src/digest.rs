@@ -74,7 +74,7 @@ pub(crate) fn open(params: &SessionParams) -> Opened {
     let md = Md::of(algorithm).ok_or(Unsupported::because("not a digest of AWS-LC"))?;
     let way = match one_call(algorithm) {
         Some(function) => Way::OneCall(function),
-        None => Way::Context(Box::new(Pool::new(begin(md).ok_or_else(|| refused("EVP_DigestInit_ex"))?))),
+        None => Way::Context(Pool::new(Some(begin(md).ok_or_else(|| refused("EVP_DigestInit_ex"))?))),
     };
     Ok(Arc::new(DigestSession { md, way }))
 }
@@ -86,7 +86,7 @@ struct DigestSession {
 
 enum Way {
     OneCall(OneCall),
-    Context(Box<Pool<lc::EVP_MD_CTX>>),
+    Context(Pool<lc::EVP_MD_CTX>),
 }
 
 impl DeviceSession for DigestSession {
@@ -101,7 +101,7 @@ impl DeviceSession for DigestSession {
                 unsafe { function(input.as_ptr(), input.len(), output.as_mut_ptr()) };
             }
             Way::Context(pool) => {
-                let mut context = pool.take()?;
+                let mut context = pool.take(|| begin(self.md))?;
                 // SAFETY: the context is initialised, as `begin` and `finish` leave it.
                 unsafe {
                     update(context.as_mut_ptr(), input)?;

@@ -127,15 +127,19 @@ pub(crate) fn open_cmac(params: &SessionParams) -> Opened {
     // SAFETY: a new context, a key as long as it says, and AWS-LC refuses one that does not fit the cipher.
     let good =
         unsafe { lc::CMAC_Init(context.as_mut_ptr(), key.as_ptr().cast(), key.len(), cipher, ptr::null_mut()) == 1 };
-    if good { Ok(Arc::new(CmacSession(Pool::new(context)))) } else { Err(refused("CMAC_Init")) }
+    if good { Ok(Arc::new(CmacSession { begun: context, pool: Pool::new(None) })) } else { Err(refused("CMAC_Init")) }
 }
 
-struct CmacSession(Pool<lc::CMAC_CTX>);
+struct CmacSession {
+    /// After the key, to be copied.
+    begun: Context<lc::CMAC_CTX>,
+    pool: Pool<lc::CMAC_CTX>,
+}
 
 impl DeviceSession for CmacSession {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         let Operands::Mac { input, output, .. } = operands else { return wrong_kind() };
-        let mut context = self.0.take()?;
+        let mut context = self.pool.take(|| self.begun.duplicate())?;
         // SAFETY: contexts in the pool have their key, and stand at the beginning of a message: `cmac_finish` leaves them
         // there, and `cmac_update` does not fail.
         unsafe {
@@ -146,7 +150,7 @@ impl DeviceSession for CmacSession {
     }
 
     fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {
-        let context = self.0.make().ok_or_else(|| refused("CMAC_CTX_copy"))?;
+        let context = self.begun.duplicate().ok_or_else(|| refused("CMAC_CTX_copy"))?;
         Ok(Box::new(CmacStream(context)))
     }
 }

@@ -4,7 +4,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use aws_lc_sys as lc;
-use gantry::driver::{DeviceSession, Operands, Unsupported};
+use gantry::driver::{DeviceSession, Operands};
 use gantry::{Fault, Operation, Outcome, SessionParams};
 
 use crate::cipher::direction;
@@ -12,36 +12,42 @@ use crate::context::{Context, Pool};
 use crate::session::{Opened, Span, failed, iv, refused, wrong_kind};
 
 pub(crate) fn open(params: &SessionParams) -> Opened {
-    let key: &[u8; 64] = params.key().try_into().map_err(|_| Unsupported::because("the key has a wrong length"))?;
-    let pool = |operation| -> Result<_, Unsupported> {
-        if !params.allows(operation) {
-            return Ok(None);
-        }
-        let mut context = Context::<lc::EVP_CIPHER_CTX>::new().ok_or_else(|| refused("EVP_CIPHER_CTX_new"))?;
-        // SAFETY: a new context, and a key of the 64 bytes that this cipher has.
-        let good = unsafe {
-            let cipher = lc::EVP_aes_256_xts();
-            let enc = direction(operation);
-            lc::EVP_CipherInit_ex(context.as_mut_ptr(), cipher, ptr::null_mut(), key.as_ptr(), ptr::null(), enc) == 1
-        };
-        if good { Ok(Some(Pool::new(context))) } else { Err(refused("EVP_CipherInit_ex")) }
+    let encrypts = params.allows(Operation::Encrypt);
+    let first = if encrypts { Operation::Encrypt } else { Operation::Decrypt };
+    let first = Pool::new(Some(context(params, first).ok_or_else(|| refused("EVP_CipherInit_ex"))?));
+    let (encrypt, decrypt) = if encrypts { (first, Pool::new(None)) } else { (Pool::new(None), first) };
+    Ok(Arc::new(XtsSession { params: params.clone(), encrypt, decrypt }))
+}
+
+/// A context with its keys, if they are such as XTS can have, and there is memory.
+fn context(params: &SessionParams, operation: Operation) -> Option<Context<lc::EVP_CIPHER_CTX>> {
+    let key: &[u8; 64] = params.key().try_into().ok()?;
+    let mut context = Context::<lc::EVP_CIPHER_CTX>::new()?;
+    let enc = direction(operation);
+    // SAFETY: a new context, and a key of the 64 bytes that this cipher has.
+    let good = unsafe {
+        let cipher = lc::EVP_aes_256_xts();
+        lc::EVP_CipherInit_ex(context.as_mut_ptr(), cipher, ptr::null_mut(), key.as_ptr(), ptr::null(), enc) == 1
     };
-    Ok(Arc::new(XtsSession { encrypt: pool(Operation::Encrypt)?, decrypt: pool(Operation::Decrypt)? }))
+    good.then_some(context)
 }
 
 /// The round keys differ between the directions, of which a session may have one.
 struct XtsSession {
-    encrypt: Option<Pool<lc::EVP_CIPHER_CTX>>,
-    decrypt: Option<Pool<lc::EVP_CIPHER_CTX>>,
+    params: SessionParams,
+    encrypt: Pool<lc::EVP_CIPHER_CTX>,
+    decrypt: Pool<lc::EVP_CIPHER_CTX>,
 }
 
 impl DeviceSession for XtsSession {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         let Operands::Cipher { operation, iv: tweak, data } = operands else { return wrong_kind() };
         let (tweak, data) = (iv::<16>(tweak)?, Span::new(data)?);
+        if !self.params.allows(operation) {
+            return wrong_kind();
+        }
         let pool = if operation == Operation::Encrypt { &self.encrypt } else { &self.decrypt };
-        let Some(pool) = pool else { return wrong_kind() };
-        let mut context = pool.take()?;
+        let mut context = pool.take(|| context(&self.params, operation))?;
         let context = context.as_mut_ptr();
         // SAFETY: a context with its keys, to which a new IV brings a new data unit; buffers as `Span` promises. A length that
         // XTS cannot have is refused here, if core has not refused it.
