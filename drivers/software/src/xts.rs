@@ -4,50 +4,55 @@ use std::ptr;
 use std::sync::Arc;
 
 use aws_lc_sys as lc;
-use gantry::driver::{DeviceSession, Operands};
+use gantry::driver::{DeviceSession, Operands, Unsupported};
 use gantry::{Fault, Operation, Outcome, SessionParams};
 
 use crate::cipher::direction;
-use crate::context::{Context, Pool};
-use crate::session::{Opened, Span, failed, iv, refused, wrong_kind};
+use crate::context::{Context, Lease, Pool};
+use crate::session::{Opened, Secret, Span, failed, iv, refused, wrong_kind};
 
 pub(crate) fn open(params: &SessionParams) -> Opened {
-    let encrypts = params.allows(Operation::Encrypt);
-    let first = if encrypts { Operation::Encrypt } else { Operation::Decrypt };
-    let first = Pool::new(Some(context(params, first).ok_or_else(|| refused("EVP_CipherInit_ex"))?));
-    let (encrypt, decrypt) = if encrypts { (first, Pool::new(None)) } else { (Pool::new(None), first) };
-    Ok(Arc::new(XtsSession { params: params.clone(), encrypt, decrypt }))
+    let key: &[u8; 64] = params.key().try_into().map_err(|_| Unsupported::because("the key has a wrong length"))?;
+    let (encrypt, decrypt) = (Pool::new(None), Pool::new(None));
+    let mut session = Arc::new(XtsSession { key: Secret::zeroed(), encrypt, decrypt });
+    if let Some(session) = Arc::get_mut(&mut session) {
+        // In its place: a key that is moved leaves a copy behind.
+        *session.key = *key;
+    }
+    // Whether the keys are such as XTS can have is known when there is a context.
+    let first = if params.allows(Operation::Encrypt) { Operation::Encrypt } else { Operation::Decrypt };
+    drop(session.lease(first).map_err(|_| refused("EVP_CipherInit_ex"))?);
+    Ok(session)
 }
 
-/// A context with its keys, if they are such as XTS can have, and there is memory.
-fn context(params: &SessionParams, operation: Operation) -> Option<Context<lc::EVP_CIPHER_CTX>> {
-    let key: &[u8; 64] = params.key().try_into().ok()?;
-    let mut context = Context::<lc::EVP_CIPHER_CTX>::new()?;
-    let enc = direction(operation);
-    // SAFETY: a new context, and a key of the 64 bytes that this cipher has.
-    let good = unsafe {
-        let cipher = lc::EVP_aes_256_xts();
-        lc::EVP_CipherInit_ex(context.as_mut_ptr(), cipher, ptr::null_mut(), key.as_ptr(), ptr::null(), enc) == 1
-    };
-    good.then_some(context)
-}
-
-/// The round keys differ between the directions, of which a session may have one.
+/// The round keys differ between the directions, of which most sessions use one.
 struct XtsSession {
-    params: SessionParams,
+    key: Secret<[u8; 64]>,
     encrypt: Pool<lc::EVP_CIPHER_CTX>,
     decrypt: Pool<lc::EVP_CIPHER_CTX>,
+}
+
+impl XtsSession {
+    fn lease(&self, operation: Operation) -> Result<Lease<'_, lc::EVP_CIPHER_CTX>, Fault> {
+        let pool = if operation == Operation::Encrypt { &self.encrypt } else { &self.decrypt };
+        pool.take(|| self.context(operation))
+    }
+
+    fn context(&self, operation: Operation) -> Option<Context<lc::EVP_CIPHER_CTX>> {
+        let mut context = Context::<lc::EVP_CIPHER_CTX>::new()?;
+        let (at, key, enc) = (context.as_mut_ptr(), self.key.as_ptr(), direction(operation));
+        // SAFETY: a new context, and a key of the 64 bytes that this cipher has.
+        let good =
+            unsafe { lc::EVP_CipherInit_ex(at, lc::EVP_aes_256_xts(), ptr::null_mut(), key, ptr::null(), enc) == 1 };
+        good.then_some(context)
+    }
 }
 
 impl DeviceSession for XtsSession {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         let Operands::Cipher { operation, iv: tweak, data } = operands else { return wrong_kind() };
         let (tweak, data) = (iv::<16>(tweak)?, Span::new(data)?);
-        if !self.params.allows(operation) {
-            return wrong_kind();
-        }
-        let pool = if operation == Operation::Encrypt { &self.encrypt } else { &self.decrypt };
-        let mut context = pool.take(|| context(&self.params, operation))?;
+        let mut context = self.lease(operation)?;
         let context = context.as_mut_ptr();
         // SAFETY: a context with its keys, to which a new IV brings a new data unit; buffers as `Span` promises. A length that
         // XTS cannot have is refused here, if core has not refused it.
