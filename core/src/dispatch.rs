@@ -57,6 +57,19 @@ impl Crowd {
     /// Whether a request can go along; if so, what it needs is needed by all. `inner` is the session of one that is here.
     #[inline]
     pub(crate) fn takes_in(&mut self, inner: &Inner, request: &Request<'_>) -> bool {
+        let shape = request.link.shape;
+        // Nearly always it is one more whole message.
+        let whole = self.bound.is_none() && request.body.bound.is_none();
+        let fits = whole && self.operation == Some(shape.operation) || self.agrees_with(inner, request);
+        if fits {
+            self.count_in(shape);
+        }
+        fits
+    }
+
+    /// Whether it can go along otherwise: the first one always can, and streams have a device already.
+    #[inline(never)]
+    fn agrees_with(&mut self, inner: &Inner, request: &Request<'_>) -> bool {
         let Shape { operation, bytes, .. } = request.link.shape;
         let before = self.operation.replace(operation);
         if before.is_some_and(|before| before != operation) {
@@ -73,7 +86,6 @@ impl Crowd {
             }
             self.bound = Some(route);
         }
-        self.count_in(request.link.shape);
         true
     }
 

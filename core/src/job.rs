@@ -359,18 +359,27 @@ impl<'r> Loan<'r> {
         home: &'r Inbox,
         mut examine: impl FnMut(usize, &mut Request<'_>) -> Result<Option<&'r Inner>, E>,
     ) -> Result<Self, E> {
-        let mut list = List::new();
-        for (place, request) in requests.iter_mut().enumerate() {
+        let len = requests.len();
+        // The slice, the owners and the inbox are borrowed for as long as the loan lives, and the slice is not used by its own name
+        // meanwhile. What the loan hands out comes back before it ends (`run`), and handles cannot be copied.
+        let first: Place = NonNull::from(requests).cast();
+        let mut over = 0;
+        for place in 0..len {
+            // SAFETY: within the slice, or right behind it.
+            let (here, behind) = unsafe { (first.add(place), first.add(place + 1)) };
+            // SAFETY: in the slice, and nobody else has it.
+            let request = unsafe { here.cast::<Request<'_>>().as_mut() };
             let owner = examine(place, request)?;
-            if request.body.outcome.is_none() {
-                request.link.owner = owner.map(NonNull::from);
-                request.link.home = Some(NonNull::from(home));
-                request.link.tried = 0;
-                // SAFETY: the slice, the owners and the inbox are borrowed for as long as the loan lives, and the slice is not used
-                // by its own name meanwhile. What the loan hands out comes back before it ends (`run`), and handles cannot be
-                // copied.
-                list.push(unsafe { Handle::new(NonNull::from(request)) });
-            }
+            let link = &mut request.link;
+            (link.owner, link.home, link.tried) = (owner.map(NonNull::from), Some(NonNull::from(home)), 0);
+            link.next = Some(behind);
+            over += usize::from(request.body.outcome.is_some());
+        }
+        // SAFETY: as above.
+        let last = len.checked_sub(1).map(|last| unsafe { first.add(last) });
+        let mut list = List::of_chain(Some(first), last, len);
+        if over > 0 {
+            list.extract(|request| request.body.outcome.is_some());
         }
         Ok(Self { list, home, requests: PhantomData })
     }

@@ -17,8 +17,8 @@ pub(crate) struct Limits {
     within_block: usize,
     min_data: usize,
     max_data: u64,
-    /// Bytes of data that are allowed with any IV.
-    short_data: usize,
+    /// From the least data to as much as is allowed with any IV.
+    short_span: usize,
     /// CCM writes the length of the data into as many bytes as the nonce leaves.
     is_ccm: bool,
 }
@@ -45,7 +45,7 @@ impl Limits {
             within_block: info.block - 1,
             min_data: info.min_data,
             max_data: info.max_data,
-            short_data: usize::try_from(short_data).unwrap_or(usize::MAX),
+            short_span: usize::try_from(short_data).unwrap_or(usize::MAX) - info.min_data,
             is_ccm,
         }
     }
@@ -76,15 +76,16 @@ impl Limits {
                 let short = (tag.len() != self.tag_len).then_some(Outcome::BadTag);
                 Ok((shape, short.or_else(|| self.check_data(shape.bytes, iv.len()))))
             }
-            Operands::Mac { iv, output, .. } => {
-                let shape = self.check_digest(operands, output)?;
+            Operands::Mac { iv, input, output } => {
+                let shape = self.check_digest(Shape::new(Operation::Mac, input.len()), output)?;
                 self.check_iv(iv).map(|()| (shape, None))
             }
-            Operands::Digest { output, .. } | Operands::Finish { output, .. } => {
-                self.check_digest(operands, output).map(|shape| (shape, None))
+            Operands::Digest { input, output } => {
+                self.check_digest(Shape::new(Operation::Digest, input.len()), output).map(|shape| (shape, None))
             }
+            Operands::Finish { output, .. } => self.check_digest(operands.shape(), output).map(|shape| (shape, None)),
             Operands::Sign { output, .. } | Operands::Derive { output, .. } => {
-                let shape = self.check_digest(operands, output)?;
+                let shape = self.check_digest(operands.shape(), output)?;
                 Ok((shape, self.check_data(shape.bytes, 0)))
             }
             // As the tag of an AEAD.
@@ -120,8 +121,7 @@ impl Limits {
 
     /// Operands that end in `output`, which has the length of a tag.
     #[inline(always)]
-    fn check_digest(&self, operands: &Operands<'_>, output: &[u8]) -> Result<Shape, Misuse> {
-        let shape = operands.shape();
+    fn check_digest(&self, shape: Shape, output: &[u8]) -> Result<Shape, Misuse> {
         self.check_operation(shape.operation, ANY)?;
         self.check_output(output.len(), self.tag_len).map(|()| shape)
     }
@@ -140,14 +140,15 @@ impl Limits {
 
     #[inline(always)]
     fn check_data(&self, bytes: usize, iv: usize) -> Option<Outcome> {
-        let whole = bytes & self.within_block == 0 && bytes >= self.min_data;
-        if whole && (bytes <= self.short_data || self.is_long(bytes, iv)) { None } else { Some(Outcome::BadLength) }
+        let short = bytes.wrapping_sub(self.min_data) <= self.short_span;
+        let good = bytes & self.within_block == 0 && (short || self.is_long(bytes, iv));
+        if good { None } else { Some(Outcome::BadLength) }
     }
 
-    /// Whether so many bytes, more than most have, are still allowed.
+    /// Whether so many bytes, more than most have if not too few, are still allowed.
     #[cold]
     fn is_long(&self, bytes: usize, iv: usize) -> bool {
-        bytes as u64 <= self.max_data(iv)
+        bytes >= self.min_data && bytes as u64 <= self.max_data(iv)
     }
 
     /// The most bytes of data with an IV of so many bytes, in one piece or in many.

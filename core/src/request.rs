@@ -264,7 +264,7 @@ impl Shape {
     pub(crate) const NOTHING: Shape = Shape { operation: Operation::Digest, bytes: 0, in_place: false };
 
     #[inline]
-    fn new(operation: Operation, bytes: usize) -> Self {
+    pub(crate) fn new(operation: Operation, bytes: usize) -> Self {
         Self { operation, bytes, in_place: false }
     }
 }
