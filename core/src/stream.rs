@@ -153,8 +153,7 @@ impl CipherStream {
     }
 
     /// Encrypts or decrypts the next piece, whose length is a multiple of the algorithm's block. One with which there would be more
-    /// data than the algorithm allows under one IV ([`AlgorithmInfo::max_data`](crate::AlgorithmInfo::max_data)) is refused, and the
-    /// stream stands where it was.
+    /// data than the algorithm allows under one IV is refused ([`Outcome::BadLength`]), and the stream stands where it was.
     pub fn update<'a>(&mut self, data: impl Into<Buffers<'a>>) -> Result<()> {
         let data = data.into();
         let algorithm = self.session.params.algorithm();
@@ -239,7 +238,7 @@ impl AeadStream {
     }
 
     /// Seals or opens the next piece, of any length. One with which the message would have more data than the algorithm allows under
-    /// one nonce ([`AlgorithmInfo::max_data`](crate::AlgorithmInfo::max_data)) is refused, and the message stands where it was.
+    /// one nonce is refused ([`Outcome::BadLength`]), and the message stands where it was.
     pub fn update<'a>(&mut self, data: impl Into<Buffers<'a>>) -> Result<()> {
         let data = data.into();
         self.check_piece(&data)?;
