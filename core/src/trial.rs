@@ -127,7 +127,7 @@ mod tests {
 
     /// Stretches in which so many bytes get done in company, where 1000 get done alone. Returns how many of them were spent alone.
     fn stretches(trial: &Trial, now: &mut u64, count: u32, company: usize) -> u32 {
-        const REQUESTS: u64 = 100;
+        const REQUESTS: u64 = 10;
         let mut alone = 0;
         for _ in 0..count {
             for _ in 0..REQUESTS {
