@@ -145,7 +145,7 @@ impl Limits {
         if good { None } else { Some(Outcome::BadLength) }
     }
 
-    /// Whether so many bytes, more than most have if not too few, are still allowed.
+    /// Whether so many bytes are allowed that are too few, or more than most have.
     #[cold]
     fn is_long(&self, bytes: usize, iv: usize) -> bool {
         bytes >= self.min_data && bytes as u64 <= self.max_data(iv)

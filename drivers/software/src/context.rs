@@ -83,8 +83,9 @@ impl<T: Object> Drop for Context<T> {
     }
 }
 
-/// Contexts that threads borrow for one request each. Nobody waits: where all are in use, one more is made, and where all
-/// places are taken when it comes back, it is dropped.
+/// Contexts that threads borrow for one request each. Nobody waits for a context: where all are in use, one more is made, and
+/// where all places are taken when it comes back, it is dropped. Only when places for more than one are made, which happens once,
+/// may threads wait for the one that makes them.
 pub(crate) struct Pool<T: Object> {
     /// Most sessions are one thread's, and it is all that they need.
     first: Slot<T>,

@@ -2,7 +2,7 @@
 //!
 //! A session holds prepared keys and nothing that changes: many threads share it, and a request allocates nothing and
 //! takes no lock; of signatures and secrets on P-256 and of RSA, AWS-LC allocates what it computes with. Most of AWS-LC's functions take their keys as constants, so that is free. The few that need a context of
-//! their own (XTS, CCM, CMAC, SHA-3) take a prepared one from a lock-free pool in the session.
+//! their own (XTS, CCM, CMAC, SHA-3) take a prepared one from a pool in the session.
 //!
 //! What AWS-LC lacks is said in [`LACKS`], not made up for.
 
