@@ -1,23 +1,30 @@
-//! A request allocates nothing: neither in Rust, nor in AWS-LC. Alone in its process, because it counts for all of it.
+//! A request allocates nothing: neither in Rust, nor in AWS-LC. Alone in its process, whose allocators it replaces.
 
 mod common;
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use aws_lc_sys as lc;
 use common::{Case, offered, params, software};
 use gantry::{Algorithm, Operation};
 
-static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+thread_local! {
+    /// Of this thread: what the test harness does beside it in another one is not the requests'.
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+fn count() {
+    ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+}
 
 struct Counting;
 
-// SAFETY: the system's allocator, and a count.
+// SAFETY: the system's allocator, and a count in a thread-local without a destructor, which allocates nothing itself.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        count();
         // SAFETY: as the caller promises.
         unsafe { System.alloc(layout) }
     }
@@ -38,13 +45,13 @@ unsafe extern "C" {
 }
 
 unsafe extern "C" fn counted_malloc(bytes: usize, _: *const c_char, _: c_int) -> *mut c_void {
-    ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+    count();
     // SAFETY: without conditions.
     unsafe { malloc(bytes) }
 }
 
 unsafe extern "C" fn counted_realloc(pointer: *mut c_void, bytes: usize, _: *const c_char, _: c_int) -> *mut c_void {
-    ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+    count();
     // SAFETY: `pointer` came from `counted_malloc`.
     unsafe { realloc(pointer, bytes) }
 }
@@ -61,7 +68,7 @@ fn direct_requests_allocate_nothing_after_the_first() {
         unsafe { lc::CRYPTO_set_mem_functions(Some(counted_malloc), Some(counted_realloc), Some(counted_free)) == 1 };
     assert!(counting);
     let gantry = software();
-    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    let before = ALLOCATIONS.get();
     // AWS-LC allocates the numbers and points with which it computes on P-256 and in RSA.
     let numbers = |algorithm: Algorithm| {
         [Algorithm::EcdsaP256, Algorithm::EcdhP256].contains(&algorithm) || !algorithm.info().sample_key.is_empty()
@@ -80,9 +87,9 @@ fn direct_requests_allocate_nothing_after_the_first() {
             }
         };
         round();
-        let warm = ALLOCATIONS.load(Ordering::Relaxed);
+        let warm = ALLOCATIONS.get();
         (0..3).for_each(|_| round());
-        assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - warm, 0, "{algorithm}");
+        assert_eq!(ALLOCATIONS.get() - warm, 0, "{algorithm}");
     }
-    assert!(ALLOCATIONS.load(Ordering::Relaxed) > before + 100, "the count counts");
+    assert!(ALLOCATIONS.get() > before + 100, "the count counts");
 }
