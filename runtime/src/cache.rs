@@ -154,8 +154,7 @@ impl CostStore for CostCache {
 impl Kept {
     fn new(record: &CostRecord) -> Self {
         let CostRecord { device, version, algorithm, operation, wall_ns, cpu_ns } = record.clone();
-        let short = |numbers: Vec<f32>| numbers.into_iter().map(|number| (number * 10.0).round() / 10.0).collect();
-        Self { device, version, algorithm, operation, wall_ns: short(wall_ns), cpu_ns: short(cpu_ns) }
+        Self { device, version, algorithm, operation, wall_ns, cpu_ns }
     }
 
     fn record(self) -> CostRecord {
@@ -255,6 +254,17 @@ mod tests {
         let names: Vec<_> =
             fs::read_dir(folder.0.join("deep/down")).unwrap().map(|entry| entry.unwrap().path()).collect();
         assert_eq!(names, [folder.cache().path()], "nothing else lies about");
+    }
+
+    #[test]
+    fn numbers_come_back_to_the_last_bit() {
+        let folder = Folder::new("bits");
+        let mut kept = record("a", 1.0);
+        for (ns, power) in kept.wall_ns.iter_mut().zip(0_i32..) {
+            *ns = 1.7_f32.powi(power % 45) / 3.0;
+        }
+        folder.cache().save(&[kept.clone()]).unwrap();
+        assert_eq!(folder.cache().load(), Ok(vec![kept]));
     }
 
     #[test]
