@@ -4,11 +4,11 @@ use std::ffi::c_int;
 use std::mem::{self, ManuallyDrop};
 use std::ops::ControlFlow;
 use std::ptr::{self, NonNull};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use aws_lc_sys as lc;
 use gantry::Fault;
+use once_cell::race::OnceBox;
 
 use crate::session::failed;
 
@@ -84,13 +84,12 @@ impl<T: Object> Drop for Context<T> {
 }
 
 /// Contexts that threads borrow for one request each. Nobody waits for a context: where all are in use, one more is made, and
-/// where all places are taken when it comes back, it is dropped. Only when places for more than one are made, which happens once,
-/// may threads wait for the one that makes them.
+/// where all places are taken when it comes back, it is dropped.
 pub(crate) struct Pool<T: Object> {
     /// Most sessions are one thread's, and it is all that they need.
     first: Slot<T>,
     /// From the first time on that two contexts were in use.
-    others: OnceLock<Box<[Padded<T>; 16]>>,
+    others: OnceBox<[Padded<T>; 16]>,
 }
 
 /// On a cache line of its own, because each thread has its favourite.
@@ -100,7 +99,7 @@ struct Padded<T: Object>(Slot<T>);
 impl<T: Object> Pool<T> {
     /// Of one context, if there is one already.
     pub(crate) fn new(context: Option<Context<T>>) -> Self {
-        Self { first: Slot::new(context), others: OnceLock::new() }
+        Self { first: Slot::new(context), others: OnceBox::new() }
     }
 
     /// A context that nobody else has: a new one, or one that stands where the last one who had it left it.
