@@ -214,24 +214,15 @@ impl<'t, 'a, const N: usize> Chains<'t, 'a, N> {
         self.to[idle] = self.to[busy];
     }
 
-    /// Whether half of the lanes read from the same set of the first-level cache: lines that are a multiple of 4 KiB apart
-    /// share one, and it has 8 to 12 ways. Buffers that begin on pages are like that.
-    fn collides(&self) -> bool {
-        let set = |from: &*const u8| from.addr() & 0xfc0;
-        let first = set(&self.from[0]);
-        2 * self.from[..self.count].iter().filter(|from| set(from) == first).count() > self.count
-    }
-
     /// With `end` all segments end with these blocks.
     fn advance(&mut self, blocks: usize, end: bool) {
         debug_assert_eq!(self.count, self.kernels.lanes);
         let keys = &self.keys[..self.count];
-        let (kernels, keys) = if keys.iter().all(|of_lane| core::ptr::eq(*of_lane, keys[0])) {
+        let (kernel, keys) = if keys.iter().all(|of_lane| core::ptr::eq(*of_lane, keys[0])) {
             (self.kernels.shared, keys[0].as_blocks().as_ptr())
         } else {
             (self.kernels.own, self.table.with(keys))
         };
-        let kernel = if self.collides() { kernels.colliding } else { kernels.usual };
         let (chains, from, to) = (self.values.as_mut_ptr(), self.from.as_ptr(), self.to.as_ptr());
         // SAFETY: the CPU has the instructions because `kernels` exists. Without a table all lanes have the first one's keys,
         // with it each has a column; room for the most rounds is in both. The pointers of a busy lane were set by

@@ -33,14 +33,7 @@ pub(crate) type Chain = unsafe fn(
 /// # Safety
 /// That of [`Chain`], and the CPU has the instructions of `R`.
 #[inline(always)]
-unsafe fn chain<
-    R: Register,
-    K: Keys<R>,
-    const REGISTERS: usize,
-    const ROUNDS: usize,
-    const ENCRYPT: bool,
-    const IN_FOURS: bool,
->(
+unsafe fn chain<R: Register, K: Keys<R>, const REGISTERS: usize, const ROUNDS: usize, const ENCRYPT: bool>(
     chains: *mut [u8; BLOCK],
     from: *const *const u8,
     to: *const *mut u8,
@@ -56,7 +49,10 @@ unsafe fn chain<
         }
         // All lanes are read before any is written: idle lanes shadow a busy one, perhaps in place.
         let mut block = 0;
-        while IN_FOURS && blocks - block >= 4 {
+        // Where a register has blocks of several lanes, four of each lane take a fourth of the loads and stores of single ones, and
+        // fewer instructions to bring together and to part. Each line of the cache is needed once, even if the others have its place
+        // meanwhile: those of messages that begin on pages fight for the same sets.
+        while R::BLOCKS > 1 && blocks - block >= 4 {
             let mut data = [x; 4];
             for r in 0..REGISTERS {
                 let four = R::gather_four(from.add(r * R::BLOCKS), block * BLOCK);
@@ -64,14 +60,14 @@ unsafe fn chain<
                     data[r] = four;
                 }
             }
-            for data in &mut data {
-                encrypt::<R, K, REGISTERS, ROUNDS>(&mut x, data, keys.afresh());
-                *data = x;
-            }
+            let [first, second, third, fourth] = data;
+            let first = encrypted::<R, K, REGISTERS, ROUNDS>(x, first, keys.afresh());
+            let second = encrypted::<R, K, REGISTERS, ROUNDS>(first, second, keys.afresh());
+            let third = encrypted::<R, K, REGISTERS, ROUNDS>(second, third, keys.afresh());
+            x = encrypted::<R, K, REGISTERS, ROUNDS>(third, fourth, keys.afresh());
             if ENCRYPT {
-                let [first, second, third, fourth] = data;
                 for (r, first) in first.into_iter().enumerate() {
-                    let four = [first, second[r], third[r], fourth[r]];
+                    let four = [first, second[r], third[r], x[r]];
                     R::scatter_four(four, to.add(r * R::BLOCKS), block * BLOCK);
                 }
             }
@@ -82,7 +78,7 @@ unsafe fn chain<
             for (r, data) in data.iter_mut().enumerate() {
                 *data = R::gather(from.add(r * R::BLOCKS), block * BLOCK);
             }
-            encrypt::<R, K, REGISTERS, ROUNDS>(&mut x, &data, keys.afresh());
+            x = encrypted::<R, K, REGISTERS, ROUNDS>(x, data, keys.afresh());
             if ENCRYPT {
                 for (r, x) in x.iter().enumerate() {
                     x.scatter(to.add(r * R::BLOCKS), block * BLOCK);
@@ -96,17 +92,17 @@ unsafe fn chain<
     }
 }
 
-/// One block of all lanes.
+/// The next chaining values of all lanes.
 ///
 /// # Safety
 /// That of [`Chain`], and the CPU has the instructions of `R`.
 #[inline(always)]
 #[allow(clippy::needless_range_loop, reason = "an index says it best: the same lane of two arrays and the keys")]
-unsafe fn encrypt<R: Register, K: Keys<R>, const REGISTERS: usize, const ROUNDS: usize>(
-    x: &mut [R; REGISTERS],
-    data: &[R; REGISTERS],
+unsafe fn encrypted<R: Register, K: Keys<R>, const REGISTERS: usize, const ROUNDS: usize>(
+    mut x: [R; REGISTERS],
+    data: [R; REGISTERS],
     keys: K,
-) {
+) -> [R; REGISTERS] {
     // SAFETY: as above.
     unsafe {
         for r in 0..REGISTERS {
@@ -121,6 +117,7 @@ unsafe fn encrypt<R: Register, K: Keys<R>, const REGISTERS: usize, const ROUNDS:
             x[r] = x[r].last_round(keys.get(ROUNDS, r));
         }
     }
+    x
 }
 
 /// The functions of one CPU level and key length. Only [`Aes::chains`] makes it, so that whoever holds one may call
@@ -130,21 +127,13 @@ pub(crate) struct Kernels {
     /// Lanes of `shared` and `own`.
     pub(crate) lanes: usize,
     /// Side by side, all with one key.
-    pub(crate) shared: SideBySide,
+    pub(crate) shared: Chain,
     /// Side by side, each with a key of its own.
-    pub(crate) own: SideBySide,
+    pub(crate) own: Chain,
     /// The same for a single chain.
     pub(crate) single: Chain,
     /// From this many chains on, side by side is faster than one after the other.
     pub(crate) break_even: usize,
-}
-
-/// Functions for all lanes.
-#[derive(Clone, Copy)]
-pub(crate) struct SideBySide {
-    pub(crate) usual: Chain,
-    /// The same, faster where the messages of the lanes fight for the same sets of the cache.
-    pub(crate) colliding: Chain,
 }
 
 /// Whether the chaining values are output.
@@ -179,11 +168,11 @@ impl Aes {
         }
         let (lanes, break_even) = self.lanes();
         macro_rules! kernels {
-            ($usual:ident, $colliding:ident, $single:ident) => {
+            ($lanes:ident, $single:ident) => {
                 Kernels {
                     lanes,
-                    shared: SideBySide { usual: pick!($usual true), colliding: pick!($colliding true) },
-                    own: SideBySide { usual: pick!($usual false), colliding: pick!($colliding false) },
+                    shared: pick!($lanes true),
+                    own: pick!($lanes false),
                     single: pick!($single true),
                     break_even,
                 }
@@ -191,18 +180,18 @@ impl Aes {
         }
         #[cfg(target_arch = "x86_64")]
         match self.0.name() {
-            LevelName::Avx512 if self.0.vaes() => kernels!(sixteen, sixteen_in_fours, one_avx2),
-            LevelName::Avx512 | LevelName::Avx2 => kernels!(eight_avx2, eight_avx2, one_avx2),
-            LevelName::Base => kernels!(eight, eight, one),
+            LevelName::Avx512 if self.0.vaes() => kernels!(sixteen, one_avx2),
+            LevelName::Avx512 | LevelName::Avx2 => kernels!(eight_avx2, one_avx2),
+            LevelName::Base => kernels!(eight, one),
         }
         #[cfg(target_arch = "aarch64")]
-        kernels!(eight, eight, one)
+        kernels!(eight, one)
     }
 }
 
 /// [`chain`] compiled for one set of CPU features.
 macro_rules! compiled {
-    ($name:ident, $features:literal, $register:ty, $count:literal, kept $kept:literal, in_fours $in_fours:literal) => {
+    ($name:ident, $features:literal, $register:ty, $count:literal) => {
         /// # Safety
         /// That of [`Chain`].
         #[target_feature(enable = $features)]
@@ -216,13 +205,9 @@ macro_rules! compiled {
             // SAFETY: the features of the register are on here; the rest is the caller's promise.
             unsafe {
                 if SHARED {
-                    chain::<$register, Shared<$register, $kept>, $count, ROUNDS, ENCRYPT, $in_fours>(
-                        chains, from, to, blocks, keys,
-                    );
+                    chain::<$register, Shared<$register, 0>, $count, ROUNDS, ENCRYPT>(chains, from, to, blocks, keys);
                 } else {
-                    chain::<$register, OfLanes<$count>, $count, ROUNDS, ENCRYPT, $in_fours>(
-                        chains, from, to, blocks, keys,
-                    );
+                    chain::<$register, OfLanes<$count>, $count, ROUNDS, ENCRYPT>(chains, from, to, blocks, keys);
                 }
             }
         }
@@ -230,18 +215,16 @@ macro_rules! compiled {
 }
 
 #[cfg(target_arch = "x86_64")]
-compiled!(sixteen, "avx512f,vaes,aes", Zmm, 4, kept 15, in_fours false);
+compiled!(sixteen, "avx512f,vaes,aes", Zmm, 4);
 #[cfg(target_arch = "x86_64")]
-compiled!(sixteen_in_fours, "avx512f,vaes,aes", Zmm, 4, kept 0, in_fours true);
+compiled!(eight_avx2, "avx2,aes", Xmm, 8);
 #[cfg(target_arch = "x86_64")]
-compiled!(eight_avx2, "avx2,aes", Xmm, 8, kept 0, in_fours false);
+compiled!(one_avx2, "avx2,aes", Xmm, 1);
 #[cfg(target_arch = "x86_64")]
-compiled!(one_avx2, "avx2,aes", Xmm, 1, kept 0, in_fours false);
+compiled!(eight, "aes", Xmm, 8);
 #[cfg(target_arch = "x86_64")]
-compiled!(eight, "aes", Xmm, 8, kept 0, in_fours false);
-#[cfg(target_arch = "x86_64")]
-compiled!(one, "aes", Xmm, 1, kept 0, in_fours false);
+compiled!(one, "aes", Xmm, 1);
 #[cfg(target_arch = "aarch64")]
-compiled!(eight, "aes,neon", Block, 8, kept 0, in_fours false);
+compiled!(eight, "aes,neon", Block, 8);
 #[cfg(target_arch = "aarch64")]
-compiled!(one, "aes,neon", Block, 1, kept 0, in_fours false);
+compiled!(one, "aes,neon", Block, 1);
