@@ -92,7 +92,7 @@ impl Level {
         self.aes
     }
 
-    /// AES instructions for four blocks in an AVX-512 register; only on that level.
+    /// AES instructions for four blocks in an AVX-512 register, and VBMI for what XTS does beside them; only on that level.
     pub fn vaes(self) -> bool {
         self.vaes
     }
@@ -144,7 +144,8 @@ fn detect() -> Level {
         name,
         found: name,
         aes: has!("aes"),
-        vaes: avx512 && has!("vaes"),
+        // All that have the one have the other, too.
+        vaes: avx512 && has!("vaes") && has!("avx512vbmi"),
         vpclmul: avx512 && has!("pclmulqdq") && has!("vpclmulqdq"),
         sha,
     }

@@ -77,6 +77,15 @@ pub(super) trait Register: Copy {
     /// Every block times x^[`BLOCKS`](Self::BLOCKS) in GF(2^128), as IEEE 1619 writes it: the lowest bit of the first byte is that
     /// of x^0.
     fn next(self) -> Self;
+    /// `N` registers, each of which is the [`next`](Self::next) of the one before.
+    #[inline(always)]
+    fn successive<const N: usize>(first: Self) -> [Self; N] {
+        let mut registers = [first; N];
+        for r in 1..N {
+            registers[r] = registers[r - 1].next();
+        }
+        registers
+    }
     /// The blocks behind those of `N` registers, each of which is the [`next`](Self::next) of the one before.
     #[inline(always)]
     fn following<const N: usize>(mut registers: [Self; N]) -> [Self; N] {

@@ -106,7 +106,7 @@ macro_rules! compiled {
 }
 
 #[cfg(target_arch = "x86_64")]
-compiled!(avx512, "avx512f,avx512bw,vaes,aes", Zmm, 4, kept 8);
+compiled!(avx512, "avx512f,avx512bw,avx512vbmi,vaes,aes", Zmm, 4, kept 8);
 #[cfg(target_arch = "x86_64")]
 compiled!(avx2, "avx2,aes", Xmm, 8, kept 0);
 #[cfg(target_arch = "x86_64")]
@@ -218,10 +218,7 @@ impl Data {
         if self.blocks < N * R::BLOCKS {
             return;
         }
-        let mut masks = [*mask; N];
-        for r in 1..N {
-            masks[r] = masks[r - 1].next();
-        }
+        let mut masks = R::successive(*mask);
         // SAFETY: the caller promises the instructions, and all fifteen keys are there, whatever their length.
         let keys = unsafe { K::new(keys.as_blocks().as_ptr()) };
         while self.blocks >= N * R::BLOCKS {
