@@ -72,6 +72,8 @@ pub(crate) struct Sealed {
     iv_len: usize,
     /// First pieces of other sizes are the host's, without a question.
     elsewhere: Sizes,
+    /// Messages so far, as far as it matters: of each 256, one is asked about whatever its size.
+    begun: u8,
     alone: Alone,
 }
 
@@ -100,6 +102,7 @@ impl Sealed {
             engine: Engine::default(),
             iv_len: NONCE,
             elsewhere: wrapped.asked(wrapped.algorithm()),
+            begun: 0,
             alone: Alone::default(),
         }
     }
@@ -182,7 +185,20 @@ impl Sealed {
     #[inline(always)]
     fn begin(&mut self) {
         (self.waiting_len, self.host_knows) = (0, false);
-        self.phase = if self.elsewhere == Sizes::NONE { Phase::Host } else { Phase::Begun };
+        self.begun = self.begun.wrapping_add(1);
+        self.phase = if self.asked() == Sizes::NONE { Phase::Host } else { Phase::Begun };
+    }
+
+    /// Whether small messages are asked about, too: to find out about them takes as long as many of them do.
+    #[inline(always)]
+    fn asks_about_all(&self) -> bool {
+        self.begun == 0
+    }
+
+    /// First pieces of other sizes than these are the host's, without a question.
+    #[inline(always)]
+    fn asked(&self) -> Sizes {
+        if self.asks_about_all() { Sizes::ALL } else { self.elsewhere }
     }
 
     fn choice<'w>(&self, wrapped: &'w Wrapped) -> Option<&'w Choice> {
@@ -209,7 +225,7 @@ impl Sealed {
     pub(crate) fn elsewhere(&self) -> Sizes {
         match self.phase {
             _ if !self.is_hosts() => Sizes::ALL,
-            Phase::Begun => self.elsewhere,
+            Phase::Begun => self.asked(),
             _ => Sizes::NONE,
         }
     }
@@ -237,7 +253,7 @@ impl Sealed {
         let tag = if self.seal { &[] } else { &self.tag[..self.tag_len] };
         let good = host.recall(&Known { encrypt: self.seal, key: &self.key.bytes(), iv: &self.iv, tag });
         if good {
-            self.alone.keep();
+            self.alone.recalled();
         } else {
             self.phase = Phase::Broken;
         }
@@ -275,7 +291,7 @@ impl Sealed {
             self.host_knows |= self.leaves && self.waiting_len == 0;
             return self.wait(host, Way::Update, io);
         }
-        (!self.elsewhere.has(io.len())).then(|| self.leave(host, Way::Update, io))
+        (!self.asked().has(io.len())).then(|| self.leave(host, Way::Update, io))
     }
 
     /// Associated data waits, and goes to the host at once if that had all of it so far. `None` if there is no room for it.
@@ -346,8 +362,11 @@ impl Sealed {
         let params = || SessionParams::new(algorithm, &key.bytes());
         // After a fork the stream is the parent's.
         let of_this_process = self.engine.is_of(framework);
-        let side = self.engine.side(framework, operation, bytes, params, algorithm);
         let choice = framework.choice(algorithm, operation);
+        if self.asks_about_all() {
+            choice.wonder(bytes);
+        }
+        let side = self.engine.side(framework, operation, bytes, params, algorithm);
         self.elsewhere = choice.elsewhere();
         if side == Side::Device {
             let in_place = io.in_place();

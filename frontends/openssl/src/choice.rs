@@ -6,10 +6,10 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 
-use gantry::{Algorithm, Operation};
+use gantry::{Algorithm, Kind, Operation};
 
-/// Requests of fewer bytes are the host's, unless the operator named the policy: what a route costs is more than there is to
-/// gain.
+/// Requests of fewer bytes are the host's without a question, unless the operator named the policy: what a route costs is more than
+/// there is to gain. Of AEADs' messages there is, and some are asked about all the same.
 const LOWEST: u32 = 8;
 pub(crate) const SMALLEST: usize = 1 << LOWEST;
 
@@ -17,10 +17,17 @@ pub(crate) const SMALLEST: usize = 1 << LOWEST;
 const HIGHEST: u32 = 14;
 const CLASSES: usize = HIGHEST as usize + 1;
 
-/// What a device has to be faster by: in percent, because less may be chance, and in nanoseconds, because the question
-/// itself and what a call costs on its way are not in what is tried.
+/// What a device has to be faster by, in percent: less may be chance.
 const MARGIN: u64 = 4;
-const SLACK_NS: u32 = 200;
+
+/// The same in nanoseconds: the question itself and what a call costs on its way are not in what is tried, but some of what the host
+/// takes longer there than for a program is. The calls of a message with a tag take it as long.
+const fn slack_ns(kind: Kind) -> u32 {
+    match kind {
+        Kind::Aead => 100,
+        _ => 200,
+    }
+}
 
 /// Sessions under new keys after which what was the host's is tried again.
 const FORGET: u32 = 4096;
@@ -99,7 +106,13 @@ pub(crate) struct Choices(Box<[Choice]>);
 impl Choices {
     /// Requests of other sizes than `asked` are the host's.
     pub(crate) fn new(asked: impl Fn(Algorithm) -> Sizes) -> Self {
-        Self(Algorithm::ALL.iter().flat_map(|algorithm| [asked(*algorithm); 2]).map(Choice::new).collect())
+        Self(
+            Algorithm::ALL
+                .iter()
+                .flat_map(|algorithm| [*algorithm; 2])
+                .map(|algorithm| Choice::new(asked(algorithm), algorithm.kind()))
+                .collect(),
+        )
     }
 
     pub(crate) fn of(&self, algorithm: Algorithm, operation: Operation) -> &Choice {
@@ -115,6 +128,7 @@ pub(crate) struct Choice {
     /// What opening a session is thought to take, in nanoseconds.
     open_ns: AtomicU32,
     keys: AtomicU32,
+    slack_ns: u32,
 }
 
 /// Requests of one size, up to a factor of two.
@@ -151,13 +165,14 @@ const OPEN_NS: u32 = 3000;
 const OPEN_NS_AT_LEAST: u32 = 256;
 
 impl Choice {
-    fn new(asked: Sizes) -> Self {
+    fn new(asked: Sizes, kind: Kind) -> Self {
         let class = |_| Class { state: AtomicU8::new(State::Unasked as u8), gain_ns: AtomicU32::new(0) };
         Self {
             classes: std::array::from_fn(class),
             elsewhere: AtomicU32::new(asked.0),
             open_ns: AtomicU32::new(OPEN_NS),
             keys: AtomicU32::new(0),
+            slack_ns: slack_ns(kind),
         }
     }
 
@@ -172,6 +187,13 @@ impl Choice {
             2 => State::Device,
             3 => State::Company,
             _ => State::Host,
+        }
+    }
+
+    /// Requests of so many bytes are asked about from now on, until it is known whose they are.
+    pub(crate) fn wonder(&self, bytes: usize) {
+        if self.state(bytes) == State::Unasked {
+            self.set(bytes, State::Unasked);
         }
     }
 
@@ -195,7 +217,7 @@ impl Choice {
 
     /// What a trial has shown, in nanoseconds.
     pub(crate) fn tried(&self, bytes: usize, host: u32, device: u32) {
-        let faster = u64::from(device.saturating_add(SLACK_NS)) * (100 + MARGIN) < u64::from(host) * 100;
+        let faster = u64::from(device.saturating_add(self.slack_ns)) * (100 + MARGIN) < u64::from(host) * 100;
         self.set(bytes, if faster { State::Device } else { State::Host });
         self.class(bytes).gain_ns.store(host.saturating_sub(device), Relaxed);
     }
@@ -286,7 +308,7 @@ mod tests {
 
     #[test]
     fn the_faster_side_wins_and_ties_are_the_hosts() {
-        let choice = Choice::new(Sizes::LARGE);
+        let choice = Choice::new(Sizes::LARGE, Kind::Cipher);
         choice.tried(16384, 3000, 1300);
         assert_eq!((choice.state(16384), choice.gain_ns(1 << 20)), (State::Device, 1700));
         for device in [300, 297, 230] {
@@ -297,10 +319,32 @@ mod tests {
         assert_eq!(choice.state(2048), State::Unasked);
     }
 
+    #[test]
+    fn messages_with_a_tag_need_less_to_gain() {
+        for (kind, state) in [(Kind::Cipher, State::Host), (Kind::Aead, State::Device)] {
+            let choice = Choice::new(Sizes::LARGE, kind);
+            choice.tried(16, 283, 111);
+            assert_eq!(choice.state(16), state);
+        }
+    }
+
+    #[test]
+    fn small_requests_are_asked_about_when_somebody_wonders() {
+        let choice = Choice::new(Sizes::LARGE, Kind::Aead);
+        assert!(!choice.elsewhere().has(16));
+        choice.wonder(16);
+        assert!(choice.elsewhere().has(16) && choice.elsewhere().has(31) && !choice.elsewhere().has(32));
+        choice.tried(16, 283, 270);
+        choice.wonder(16);
+        assert!(!choice.elsewhere().has(16), "that is known");
+        choice.tried(64, 283, 111);
+        assert!(choice.elsewhere().has(64));
+    }
+
     /// A first session that took long is not the last one, however few messages a key has.
     #[test]
     fn what_opening_takes_is_doubted_and_seen_again() {
-        let choice = Choice::new(Sizes::LARGE);
+        let choice = Choice::new(Sizes::LARGE, Kind::Cipher);
         choice.opened_in(u32::MAX);
         let mut keys = 0;
         while choice.open_ns() > 2000 {
@@ -322,14 +366,14 @@ mod tests {
 
     #[test]
     fn what_is_not_seen_to_be_opened_stays_a_guess() {
-        let choice = Choice::new(Sizes::LARGE);
+        let choice = Choice::new(Sizes::LARGE, Kind::Cipher);
         (0..100_000).for_each(|_| choice.new_key());
         assert_eq!(choice.open_ns(), OPEN_NS);
     }
 
     #[test]
     fn sizes_that_are_the_hosts_need_no_question() {
-        let choice = Choice::new(Sizes::LARGE);
+        let choice = Choice::new(Sizes::LARGE, Kind::Cipher);
         let elsewhere = |bytes| choice.elsewhere().has(bytes);
         assert!(!elsewhere(0) && !elsewhere(255) && elsewhere(256) && elsewhere(usize::MAX));
         choice.set(1024, State::Host);
@@ -356,7 +400,7 @@ mod tests {
 
     #[test]
     fn small_requests_are_asked_about_where_they_all_are() {
-        let choice = Choice::new(Sizes::ALL);
+        let choice = Choice::new(Sizes::ALL, Kind::Cipher);
         choice.set(1, State::Device);
         choice.set(31, State::Host);
         assert_eq!((choice.state(1), choice.state(16), choice.state(32)), (State::Device, State::Host, State::Unasked));
@@ -366,7 +410,7 @@ mod tests {
 
     #[test]
     fn what_may_meet_others_is_asked_about_each_time() {
-        let choice = Choice::new(Sizes::COMPANY);
+        let choice = Choice::new(Sizes::COMPANY, Kind::Cipher);
         let elsewhere = |bytes| choice.elsewhere().has(bytes);
         assert!(!elsewhere(16383) && elsewhere(16384) && elsewhere(1 << 20));
         choice.set(16384, State::Company);
@@ -388,7 +432,7 @@ mod tests {
 
     #[test]
     fn what_was_the_hosts_is_tried_again() {
-        let choice = Choice::new(Sizes::LARGE);
+        let choice = Choice::new(Sizes::LARGE, Kind::Cipher);
         choice.tried(16384, 1000, 2000);
         choice.tried(4096, 2000, 1000);
         for _ in 0..FORGET {

@@ -332,20 +332,31 @@ fn one_way(algorithm: Algorithm, key: &Key, encrypt: bool) -> impl Fn() -> Sessi
 }
 
 /// Whether the host's context is needed beside a device's. One that was told nothing but key, nonce and tag can be made anew at any
-/// time; it is let go after some messages that a device had from beginning to end.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Alone(u8);
+/// time; it is let go after some messages that a device had from beginning to end, and after many more each time that it was needed
+/// again.
+#[derive(Clone, Copy)]
+pub(crate) struct Alone {
+    /// Messages of the device since the last one of the host.
+    served: u16,
+    /// So many let the host's context go.
+    needed: u16,
+}
+
+impl Default for Alone {
+    fn default() -> Self {
+        Self { served: 0, needed: 4 }
+    }
+}
 
 impl Alone {
-    const MESSAGES: u8 = 4;
-    const NEVER: u8 = u8::MAX;
+    const NEVER: u16 = u16::MAX;
 
     /// A device has had a message as a whole.
     #[inline(always)]
     pub(crate) fn served(&mut self, host: &Host) {
-        if self.0 < Self::MESSAGES {
-            self.0 += 1;
-            if self.0 == Self::MESSAGES {
+        if self.served < self.needed && self.needed != Self::NEVER {
+            self.served += 1;
+            if self.is_let_go() {
                 host.let_go();
             }
         }
@@ -353,20 +364,23 @@ impl Alone {
 
     /// The host has had one.
     pub(crate) fn host_served(&mut self) {
-        if self.0 != Self::NEVER {
-            self.0 = 0;
-        }
+        self.served = 0;
+    }
+
+    /// The host's context was made anew.
+    pub(crate) fn recalled(&mut self) {
+        *self = Self { served: 0, needed: self.needed.saturating_mul(16) };
     }
 
     /// The host's context stays from here on.
     pub(crate) fn keep(&mut self) {
-        self.0 = Self::NEVER;
+        *self = Self { served: 0, needed: Self::NEVER };
     }
 
     /// The host's context is gone.
     #[inline(always)]
     pub(crate) fn is_let_go(self) -> bool {
-        self.0 == Self::MESSAGES
+        self.served == self.needed
     }
 }
 
@@ -414,7 +428,7 @@ impl Xts {
         let known = Known { encrypt: self.keyed.encrypt, key: &self.keyed.key.bytes(), iv: tweak, tag: &[] };
         let good = host.recall(&known);
         if good {
-            self.alone.keep();
+            self.alone.recalled();
         }
         good
     }
