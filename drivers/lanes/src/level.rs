@@ -144,7 +144,7 @@ fn detect() -> Level {
         name,
         found: name,
         aes: has!("aes"),
-        // All that have the one have the other, too.
+        // No CPU has the one without the other.
         vaes: avx512 && has!("vaes") && has!("avx512vbmi"),
         vpclmul: avx512 && has!("pclmulqdq") && has!("vpclmulqdq"),
         sha,

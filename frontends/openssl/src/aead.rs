@@ -109,6 +109,9 @@ impl Sealed {
 
     /// The host has been initialised.
     pub(crate) fn initialised(&mut self, wrapped: &Wrapped, seal: bool, key: Option<&[u8]>, iv: Option<&[u8]>) {
+        if key.is_some() || seal != self.seal {
+            self.close();
+        }
         if let Some(key) = key {
             self.key.set(key);
             self.engine.new_key();
@@ -117,9 +120,6 @@ impl Sealed {
                 choice.new_key();
                 self.elsewhere = choice.elsewhere();
             }
-        }
-        if key.is_some() || seal != self.seal {
-            self.stream = None;
         }
         if seal != self.seal && self.aead == Aead::ChaCha {
             self.tag_len = 0;
@@ -176,9 +176,17 @@ impl Sealed {
         // It may have taken the nonce.
         self.fixed = None;
         if key {
+            self.close();
             self.key.set(&[]);
             self.engine.new_key();
-            self.stream = None;
+        }
+    }
+
+    /// The stream is of no use any more. The one of a fork's parent is left alone.
+    fn close(&mut self) {
+        let stream = self.stream.take();
+        if !self.engine.is_of_this_process() {
+            std::mem::forget(stream);
         }
     }
 
@@ -360,8 +368,10 @@ impl Sealed {
         };
         let key = &self.key;
         let params = || SessionParams::new(algorithm, &key.bytes());
-        // After a fork the stream is the parent's.
-        let of_this_process = self.engine.is_of(framework);
+        if !self.engine.is_of(framework) {
+            // After a fork it is the parent's.
+            std::mem::forget(self.stream.take());
+        }
         let choice = framework.choice(algorithm, operation);
         if self.asks_about_all() {
             choice.wonder(bytes);
@@ -370,9 +380,6 @@ impl Sealed {
         self.elsewhere = choice.elsewhere();
         if side == Side::Device {
             let in_place = io.in_place();
-            if !of_this_process {
-                std::mem::forget(self.stream.take());
-            }
             if self.stream.is_none() {
                 self.stream = self.engine.open(choice, |session| session.aead_stream(operation));
             }
@@ -447,8 +454,8 @@ impl Sealed {
         } else {
             stream.open(&self.tag[..self.tag_len])
         };
-        if self.aead == Aead::Gcm {
-            self.alone.served(host);
+        if self.aead == Aead::Gcm && self.alone.served() {
+            host.let_go();
         }
         if result.is_ok() { io.done(0) } else { io.refused() }
     }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 use gantry::{Algorithm, Kind, Operation};
 
 /// Requests of fewer bytes are the host's without a question, unless the operator named the policy: what a route costs is more than
-/// there is to gain. Of AEADs' messages there is, and some are asked about all the same.
+/// there is to gain. With messages of GCM there may be more, so some are asked about all the same.
 const LOWEST: u32 = 8;
 pub(crate) const SMALLEST: usize = 1 << LOWEST;
 
@@ -20,8 +20,9 @@ const CLASSES: usize = HIGHEST as usize + 1;
 /// What a device has to be faster by, in percent: less may be chance.
 const MARGIN: u64 = 4;
 
-/// The same in nanoseconds: the question itself and what a call costs on its way are not in what is tried, but some of what the host
-/// takes longer there than for a program is. The calls of a message with a tag take it as long.
+/// The same in nanoseconds: the question itself and what a call costs on its way to a device are not in what is tried. In a trial the
+/// host takes longer than for a program, which has its context ready; less so with messages that have a tag, because these are several
+/// calls either way.
 const fn slack_ns(kind: Kind) -> u32 {
     match kind {
         Kind::Aead => 100,

@@ -336,9 +336,9 @@ fn one_way(algorithm: Algorithm, key: &Key, encrypt: bool) -> impl Fn() -> Sessi
 /// again.
 #[derive(Clone, Copy)]
 pub(crate) struct Alone {
-    /// Messages of the device since the last one of the host.
+    /// Messages of the device since the last one that the host was asked for here.
     served: u16,
-    /// So many let the host's context go.
+    /// So many let the host's context go: 4, then 64, 1024, 16384, and then it stays.
     needed: u16,
 }
 
@@ -351,15 +351,13 @@ impl Default for Alone {
 impl Alone {
     const NEVER: u16 = u16::MAX;
 
-    /// A device has had a message as a whole.
+    /// A device has had a message as a whole. Whether the host's context is not needed from here on.
     #[inline(always)]
-    pub(crate) fn served(&mut self, host: &Host) {
-        if self.served < self.needed && self.needed != Self::NEVER {
-            self.served += 1;
-            if self.is_let_go() {
-                host.let_go();
-            }
-        }
+    #[must_use]
+    pub(crate) fn served(&mut self) -> bool {
+        let counts = self.served < self.needed && self.needed != Self::NEVER;
+        self.served += u16::from(counts);
+        counts && self.is_let_go()
     }
 
     /// The host has had one.
@@ -411,7 +409,9 @@ impl Xts {
         let tweak = self.tweak.filter(|_| io.has_output() && io.has_input() && !self.keyed.is_turned());
         match tweak.map_or(Done::Host, |tweak| self.keyed.device(wrapped, io, &tweak)) {
             Done::Good => {
-                self.alone.served(host);
+                if self.alone.served() {
+                    host.let_go();
+                }
                 io.done(io.len())
             }
             Done::Bad => io.refused(),
@@ -431,5 +431,45 @@ impl Xts {
             self.alone.recalled();
         }
         good
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Messages of a device until the host's context is let go.
+    fn messages(alone: &mut Alone) -> Option<usize> {
+        (1..100_000).find(|_| alone.served())
+    }
+
+    #[test]
+    fn each_time_it_takes_longer_until_the_host_is_let_go() {
+        let mut alone = Alone::default();
+        for expected in [4, 64, 1024, 16384] {
+            assert_eq!((messages(&mut alone), alone.is_let_go()), (Some(expected), true));
+            assert_eq!(messages(&mut alone), None, "it is gone");
+            alone.recalled();
+        }
+        assert_eq!((messages(&mut alone), alone.is_let_go()), (None, false));
+    }
+
+    #[test]
+    fn messages_of_the_host_begin_the_count_anew() {
+        let mut alone = Alone::default();
+        for _ in 0..3 {
+            assert!(!alone.served() && !alone.served() && !alone.served());
+            alone.host_served();
+        }
+        assert_eq!(messages(&mut alone), Some(4));
+    }
+
+    #[test]
+    fn what_is_kept_stays() {
+        let mut alone = Alone::default();
+        alone.keep();
+        assert_eq!((messages(&mut alone), alone.is_let_go()), (None, false));
+        alone.recalled();
+        assert_eq!(messages(&mut alone), None);
     }
 }

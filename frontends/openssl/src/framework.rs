@@ -283,6 +283,7 @@ impl Engine {
 
     /// Another key: what was opened under the last one is of no use.
     pub(crate) fn new_key(&mut self) {
+        self.forget_if_older(GENERATION.load(Relaxed));
         *self = Self { generation: self.generation, ..Self::default() };
     }
 
@@ -350,6 +351,11 @@ impl Engine {
     /// Something begins without a session of its own.
     pub(crate) fn belong_to(&mut self, framework: &Framework) {
         self.forget_if_older(framework.generation);
+    }
+
+    /// Whether what was opened may be closed: not what the parent of a fork opened.
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        self.generation == GENERATION.load(Relaxed)
     }
 
     /// Whether what is under way began in this process.
