@@ -257,9 +257,9 @@ impl Register for Zmm {
 }
 
 // What a mask is multiplied with must not keep AES rounds from their ports. Intel's CPUs have one port for both these and shifts by
-// bits (AES-256-XTS of 16 KiB on an Emerald Rapids took 1.11 to 1.15 times as long with them); on AMD's it is carry-less
-// multiplication (AES-128-XTS of 16 KiB on a Zen 4: 12.0 cycles for four blocks with it, 11.0 with shifts). Shifts by bytes, additions
-// and VBMI's choice of bytes, which can rotate, are elsewhere on both.
+// bits (`benches/peers/run openssl`, AES-256-XTS of 16 KiB on an Emerald Rapids: 1.91 of OpenSSL with them, 2.39 without); on AMD's it
+// is carry-less multiplication (AES-128-XTS of 16 KiB on a Zen 4: 12.0 cycles for four blocks with it, 11.0 with shifts). Shifts by
+// bytes, additions and VBMI's choice of bytes, which can rotate, are elsewhere on both.
 
 /// Blocks times x^(8 * `BYTES`) in GF(2^128). `REST`: what `BYTES` are less than 16.
 #[inline(always)]
