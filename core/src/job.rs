@@ -351,8 +351,7 @@ pub(crate) struct Loan<'r> {
 }
 
 impl<'r> Loan<'r> {
-    /// Of those that have no outcome yet, once `examine` has looked at each and said whose session it is of. An error of its is the
-    /// end of it.
+    /// Of all of them, once `examine` has looked at each and said whose session it is of. An error of its is the end of it.
     #[inline]
     pub(crate) fn of<E>(
         requests: &'r mut [Request<'_>],
@@ -363,7 +362,6 @@ impl<'r> Loan<'r> {
         // The slice, the owners and the inbox are borrowed for as long as the loan lives, and the slice is not used by its own name
         // meanwhile. What the loan hands out comes back before it ends (`run`), and handles cannot be copied.
         let first: Place = NonNull::from(requests).cast();
-        let mut over = 0;
         for place in 0..len {
             // SAFETY: within the slice, or right behind it.
             let (here, behind) = unsafe { (first.add(place), first.add(place + 1)) };
@@ -373,15 +371,16 @@ impl<'r> Loan<'r> {
             let link = &mut request.link;
             (link.owner, link.home, link.tried) = (owner.map(NonNull::from), Some(NonNull::from(home)), 0);
             link.next = Some(behind);
-            over += usize::from(request.body.outcome.is_some());
         }
         // SAFETY: as above.
         let last = len.checked_sub(1).map(|last| unsafe { first.add(last) });
-        let mut list = List::of_chain(Some(first), last, len);
-        if over > 0 {
-            list.extract(|request| request.body.outcome.is_some());
-        }
-        Ok(Self { list, home, requests: PhantomData })
+        Ok(Self { list: List::of_chain(Some(first), last, len), home, requests: PhantomData })
+    }
+
+    /// Keeps those that have an outcome already.
+    #[cold]
+    pub(crate) fn leave_out_ended(&mut self) {
+        self.list.extract(|request| request.body.outcome.is_some());
     }
 
     /// Lends them to `work`, which gives every one of them back.

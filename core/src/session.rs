@@ -310,6 +310,29 @@ impl fmt::Debug for Session {
     }
 }
 
+/// What a batch seldom has. In memory, which costs those nothing that have none of it.
+#[derive(Default)]
+struct Rare {
+    /// Requests that have an outcome before a device is asked.
+    ended: bool,
+    /// Requests that cannot share a route.
+    apart: bool,
+}
+
+impl Rare {
+    #[cold]
+    #[inline(never)]
+    fn some_ended(&mut self) {
+        self.ended = true;
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn some_apart(&mut self) {
+        self.apart = true;
+    }
+}
+
 impl Inner {
     /// Runs a batch. `owner` is the session of the request in a place; they are `mixed` if that is not always `self`.
     #[inline]
@@ -318,8 +341,8 @@ impl Inner {
         let here = watch.here();
         let home = Inbox::new();
         let mut dispatcher = Dispatcher::new(&home, Sender::default());
-        let (mut crowd, mut together) = (Crowd::new(mixed), true);
-        let loan = Loan::of(requests, &home, |place, request| {
+        let (mut crowd, mut rare) = (Crowd::new(mixed), Rare::default());
+        let mut loan = Loan::of(requests, &home, |place, request| {
             let (inner, body) = (owner(place), &mut request.body);
             body.begin();
             let (shape, outcome) = inner.limits.check(&body.operands)?;
@@ -329,18 +352,24 @@ impl Inner {
                     return Err(Error::Device { algorithm: inner.params.algorithm(), last: Fault::Lost });
                 }
             }
-            request.link.shape = shape;
+            // Field by field: as a whole, what lies between the fields would be copied, too.
+            let Shape { operation, bytes, in_place } = shape;
+            request.link.shape = Shape { operation, bytes, in_place };
             if let Some(outcome) = outcome {
                 here.outcome(Site::nowhere(inner.params.algorithm(), shape.operation), outcome);
                 request.body.outcome = Some(outcome);
-            } else {
-                together = together && crowd.takes_in(self, request);
+                rare.some_ended();
+            } else if !crowd.takes_in(self, request) {
+                rare.some_apart();
             }
             Ok::<_, Error>(Some(inner))
         })?;
+        if rare.ended {
+            loan.leave_out_ended();
+        }
         loan.run(|list| {
             let mut done = List::new();
-            if together {
+            if !rare.apart {
                 crowd.list = list;
                 dispatcher.send(self, crowd, &mut watch, &mut done);
             } else {
