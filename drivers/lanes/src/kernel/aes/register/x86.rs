@@ -173,7 +173,8 @@ impl Register for Zmm {
         // SAFETY: the caller promises AVX-512 and four pointers, each with four readable blocks behind it.
         unsafe {
             let row = |i: usize| _mm512_loadu_si512((*from.add(i)).add(offset).cast());
-            transpose_parts(row(0), row(1), row(2), row(3)).map(Self)
+            let [a, b, c, d] = transpose_parts(row(0), row(1), row(2), row(3));
+            [Self(a), Self(b), Self(c), Self(d)]
         }
     }
 
@@ -221,7 +222,7 @@ impl Register for Zmm {
     #[inline(always)]
     fn next(self) -> Self {
         // SAFETY: a value of this type exists, so there are AVX-512 and VBMI.
-        unsafe { Self(times_powers(self.0, [4; 8])) }
+        unsafe { Self(times_powers::<0x4444_4444>(self.0)) }
     }
 
     #[inline(always)]
@@ -246,7 +247,7 @@ impl Register for Zmm {
     #[inline(always)]
     unsafe fn ascending(first: Xmm) -> Self {
         // SAFETY: the caller promises AVX-512 and VBMI.
-        unsafe { Self(times_powers(_mm512_broadcast_i32x4(first.0), [0, 0, 1, 1, 2, 2, 3, 3])) }
+        unsafe { Self(times_powers::<0x3322_1100>(_mm512_broadcast_i32x4(first.0))) }
     }
 
     #[inline(always)]
@@ -272,18 +273,17 @@ fn times_bytes<const BYTES: i32, const REST: i32>(x: Zmm) -> Zmm {
     }
 }
 
-/// Blocks times powers of x in GF(2^128), of which `powers` has the exponent for each half of a block, at most 7. The bits that are
-/// shifted out of a lower half belong into the upper one, and those of an upper half are reduced.
+/// Blocks times powers of x in GF(2^128), of which `POWERS` has the exponent for each half of a block, at most 7, the first one in its
+/// lowest digit. The bits that are shifted out of a lower half belong into the upper one, and those of an upper half are reduced.
 ///
 /// # Safety
 /// The CPU has AVX-512 and VBMI.
 #[inline(always)]
-unsafe fn times_powers(blocks: __m512i, powers: [u8; 8]) -> __m512i {
-    // SAFETY: as above.
+unsafe fn times_powers<const POWERS: u32>(blocks: __m512i) -> __m512i {
+    // SAFETY: as above; as many bits as a register has.
     unsafe {
-        let [a, b, c, d, e, f, g, h] = powers.map(|power| (1 << power) - 1);
-        let shifted_out = _mm512_set_epi64(h, g, f, e, d, c, b, a);
-        let rotated = rotated(blocks, powers);
+        let shifted_out = core::mem::transmute::<[u64; 8], __m512i>(const { lowest_bits(POWERS) });
+        let rotated = rotated::<POWERS>(blocks);
         let over = _mm512_shuffle_epi32::<0b01_00_11_10>(_mm512_and_si512(rotated, shifted_out));
         let sum = _mm512_xor_si512(_mm512_andnot_si512(shifted_out, rotated), over);
         let lower = _mm512_set_epi64(0, -1, 0, -1, 0, -1, 0, -1);
@@ -291,17 +291,47 @@ unsafe fn times_powers(blocks: __m512i, powers: [u8; 8]) -> __m512i {
     }
 }
 
-/// Halves of blocks, rotated to the left by so many bits each.
+/// Halves of blocks, each rotated to the left by as many bits as its digit says.
 ///
 /// # Safety
 /// The CPU has AVX-512 and VBMI.
 #[inline(always)]
-unsafe fn rotated(halves: __m512i, bits: [u8; 8]) -> __m512i {
-    // Byte `i` of the result is those from bit `8 * i - bits` on.
-    let from =
-        bits.map(|bits| u64::from_le_bytes([0, 8, 16, 24, 32, 40, 48, 56].map(|bit: u8| bit.wrapping_sub(bits) & 63)));
-    // SAFETY: as above; as many bytes as a register has.
-    unsafe { _mm512_multishift_epi64_epi8(core::mem::transmute::<[u64; 8], __m512i>(from), halves) }
+unsafe fn rotated<const DIGITS: u32>(halves: __m512i) -> __m512i {
+    // SAFETY: as above; as many bits as a register has.
+    unsafe {
+        let from = core::mem::transmute::<[u64; 8], __m512i>(const { rotation(DIGITS) });
+        _mm512_multishift_epi64_epi8(from, halves)
+    }
+}
+
+/// With which VBMI rotates each half to the left by its digit: byte `i` of the result is the bits from `8 * i - digit` on.
+const fn rotation(digits: u32) -> [u64; 8] {
+    let mut from = [0; 8];
+    let mut half = 0;
+    while half < 8 {
+        let mut i = 0u64;
+        while i < 8 {
+            from[half] |= ((8 * i).wrapping_sub(digit(digits, half)) & 63) << (8 * i);
+            i += 1;
+        }
+        half += 1;
+    }
+    from
+}
+
+/// As many bits of each half as its digit says.
+const fn lowest_bits(digits: u32) -> [u64; 8] {
+    let mut bits = [0; 8];
+    let mut half = 0;
+    while half < 8 {
+        bits[half] = (1 << digit(digits, half)) - 1;
+        half += 1;
+    }
+    bits
+}
+
+const fn digit(digits: u32, place: usize) -> u64 {
+    (digits >> (4 * place) & 15) as u64
 }
 
 /// At most 30 bits times x^7 + x^2 + x: with themselves, what they are times x^128.
@@ -315,6 +345,6 @@ unsafe fn reduced(over: __m512i) -> __m512i {
         let times_2 = _mm512_add_epi64(over, over);
         // Of another width: the compiler would make one shift of both.
         let times_4 = _mm512_add_epi32(times_2, times_2);
-        _mm512_xor_si512(_mm512_xor_si512(times_2, times_4), rotated(over, [7; 8]))
+        _mm512_xor_si512(_mm512_xor_si512(times_2, times_4), rotated::<0x7777_7777>(over))
     }
 }
