@@ -369,11 +369,11 @@ impl Inner {
         }
         loan.run(|list| {
             let mut done = List::new();
-            if !rare.apart {
+            if rare.apart {
+                dispatcher.send_all(self, list, mixed, &mut watch, &mut done);
+            } else {
                 crowd.list = list;
                 dispatcher.send(self, crowd, &mut watch, &mut done);
-            } else {
-                dispatcher.send_all(self, list, mixed, &mut watch, &mut done);
             }
             dispatcher.finish(&self.gantry, &mut done);
             done
