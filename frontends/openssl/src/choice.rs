@@ -97,7 +97,13 @@ impl Gate {
 
     #[inline(always)]
     pub(crate) fn has(self, bytes: usize) -> bool {
-        bytes >= self.from && self.sizes.has(bytes)
+        !self.is_below(bytes) && self.sizes.has(bytes)
+    }
+
+    /// Whether it is the host's, and one comparison says so.
+    #[inline(always)]
+    pub(crate) fn is_below(self, bytes: usize) -> bool {
+        bytes < self.from
     }
 }
 

@@ -22,14 +22,15 @@ use crate::chain::Chained;
 use crate::choice::{Gate, Sizes};
 use crate::cipher::{State, Way};
 use crate::pipes::{Pipes, has_pipelines};
-use crate::table::CIPHERS;
+use crate::table::{CIPHERS, Mode};
 
 /// The host's functions of one algorithm.
 pub(crate) struct CipherFns {
     newctx: Option<NewCtx>,
     encrypt_init: Option<CipherInit>,
     decrypt_init: Option<CipherInit>,
-    update: Option<CipherUpdate>,
+    /// Every cipher has it; called so often that there is no other way.
+    update: CipherUpdate,
     cipher: Option<CipherUpdate>,
     finish: Option<Final>,
     gettable_params: Option<Gettable>,
@@ -43,7 +44,7 @@ impl CipherFns {
             newctx: entry!(table, OSSL_FUNC_CIPHER_NEWCTX, NewCtx),
             encrypt_init: entry!(table, OSSL_FUNC_CIPHER_ENCRYPT_INIT, CipherInit),
             decrypt_init: entry!(table, OSSL_FUNC_CIPHER_DECRYPT_INIT, CipherInit),
-            update: entry!(table, OSSL_FUNC_CIPHER_UPDATE, CipherUpdate),
+            update: entry!(table, OSSL_FUNC_CIPHER_UPDATE, CipherUpdate).unwrap_or(no_update),
             cipher: entry!(table, OSSL_FUNC_CIPHER_CIPHER, CipherUpdate),
             finish: entry!(table, OSSL_FUNC_CIPHER_FINAL, Final),
             gettable_params: entry!(table, OSSL_FUNC_CIPHER_GETTABLE_PARAMS, Gettable),
@@ -64,6 +65,11 @@ impl CipherFns {
     }
 }
 
+/// Of a host whose cipher takes no data.
+unsafe extern "C" fn no_update(_: *mut c_void, _: *mut u8, _: *mut usize, _: usize, _: *const u8, _: usize) -> c_int {
+    0
+}
+
 /// A context of the host, and its functions.
 pub(crate) type Host = family::Host<CipherFns>;
 
@@ -71,7 +77,7 @@ impl Host {
     /// A call with data, as it came.
     pub(crate) fn data(&self, way: Way, io: &mut Io<'_>) -> c_int {
         let function = match way {
-            Way::Update => self.functions().update,
+            Way::Update => Some(self.functions().update),
             Way::Cipher => self.functions().cipher,
         };
         let Io { output, written, room, input, length, .. } = *io;
@@ -90,11 +96,8 @@ impl Host {
     pub(crate) fn associated(&self, data: &[u8]) -> c_int {
         let mut written = 0;
         let (at, length) = (data.as_ptr(), data.len());
-        let update = self.functions().update;
         // SAFETY: the host, with a slice to read.
-        update.map_or(0, |update| unsafe {
-            update(self.context(), ptr::null_mut(), &raw mut written, length, at, length)
-        })
+        unsafe { (self.functions().update)(self.context(), ptr::null_mut(), &raw mut written, length, at, length) }
     }
 
     /// GCM: a device has had the record whose header the host was told. A record that is too short is none, and done with it.
@@ -144,11 +147,10 @@ impl Host {
     /// CCM: so much data will come.
     pub(crate) fn announce(&self, bytes: usize) -> c_int {
         let mut written = 0;
-        let update = self.functions().update;
         // SAFETY: the host: without input there is only a number.
-        update.map_or(0, |update| unsafe {
-            update(self.context(), ptr::null_mut(), &raw mut written, bytes, ptr::null(), bytes)
-        })
+        unsafe {
+            (self.functions().update)(self.context(), ptr::null_mut(), &raw mut written, bytes, ptr::null(), bytes)
+        }
     }
 
     /// CCM: a message without data, under the nonce that the host has. Afterwards it stands where any message leaves it that was
@@ -160,9 +162,7 @@ impl Host {
         }
         let at = none.as_mut_ptr();
         // SAFETY: the host, with a place of its own that is not even written.
-        self.functions()
-            .update
-            .is_some_and(|update| unsafe { update(self.context(), at, &raw mut written, 0, at, 0) == 1 })
+        unsafe { (self.functions().update)(self.context(), at, &raw mut written, 0, at, 0) == 1 }
     }
 
     /// CCM: the same, and the host stands where a message leaves it that was opened. One that was sealed is over in the same way
@@ -485,7 +485,8 @@ pub(super) unsafe fn init(
     })
 }
 
-unsafe extern "C" fn update(
+/// `COUNTED`: it matters how much of a message went by. (Not in XTS: what comes with one call is a data unit by itself.)
+unsafe extern "C" fn update<const COUNTED: bool>(
     context: *mut c_void,
     output: *mut u8,
     written: *mut usize,
@@ -496,13 +497,38 @@ unsafe extern "C" fn update(
     let this = context.cast::<CipherCtx>();
     // SAFETY: the call, and the host with what it brought. Nothing here can panic.
     unsafe {
-        if !(*this).state.elsewhere.has(length)
-            && let Some(update) = (*(*this).host.functions).update
-        {
-            (*this).state.fed = (*this).state.fed.wrapping_add(length);
-            return update((*this).host.context(), output, written, room, input, length);
+        if (*this).state.elsewhere.is_below(length) {
+            if COUNTED {
+                (*this).state.fed = (*this).state.fed.wrapping_add(length);
+            }
+            return ((*(*this).host.functions).update)((*this).host.context(), output, written, room, input, length);
         }
-        considered_update(context, output, written, room, input, length)
+        large_update(context, output, written, room, input, length)
+    }
+}
+
+/// An update that one comparison does not tell to be the host's.
+///
+/// # Safety
+///
+/// The call.
+#[inline(never)]
+unsafe extern "C" fn large_update(
+    context: *mut c_void,
+    output: *mut u8,
+    written: *mut usize,
+    room: usize,
+    input: *const u8,
+    length: usize,
+) -> c_int {
+    let this = context.cast::<CipherCtx>();
+    // SAFETY: the call, and the host with what it brought. Nothing here can panic.
+    unsafe {
+        if (*this).state.elsewhere.has(length) {
+            return considered_update(context, output, written, room, input, length);
+        }
+        (*this).state.fed = (*this).state.fed.wrapping_add(length);
+        ((*(*this).host.functions).update)((*this).host.context(), output, written, room, input, length)
     }
 }
 
@@ -790,6 +816,7 @@ static AT: [AtPlace; CIPHERS.len()] = at_places!(0 1 2 3 4 5 6 7 8 9 10 11 12 13
 /// Our table for an algorithm: what the host has of it.
 pub(super) fn dispatch(theirs: Table, place: usize, version: (u32, u32)) -> Vec<Dispatch> {
     let (newctx, gettable_params, gettable_ctx_params, settable_ctx_params) = AT[place];
+    let update = if CIPHERS[place].mode == Mode::Xts { update::<false> } else { update::<true> };
     let ours = dispatch! {
         OSSL_FUNC_CIPHER_NEWCTX => newctx, NewCtx;
         OSSL_FUNC_CIPHER_ENCRYPT_INIT => init_for::<true>, CipherInit;

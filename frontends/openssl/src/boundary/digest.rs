@@ -236,7 +236,7 @@ unsafe extern "C" fn update(context: *mut c_void, input: *const u8, length: usiz
 ///
 /// The call.
 #[inline(never)]
-unsafe fn ours(context: *mut c_void, input: *const u8, length: usize) -> c_int {
+unsafe extern "C" fn ours(context: *mut c_void, input: *const u8, length: usize) -> c_int {
     guard_with_room(0, || {
         // SAFETY: the call.
         let ((this, functions, wrapped), slice) = unsafe { (DigestCtx::of(context), bytes(input, length)) };

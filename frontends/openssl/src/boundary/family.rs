@@ -355,7 +355,7 @@ pub(super) unsafe fn piece<F: Contexts<State = Pieces<S>>, S>(
     input: *const u8,
     length: usize,
     update: fn(&F) -> Option<Update>,
-    ours: unsafe fn(*mut c_void, *const u8, usize) -> c_int,
+    ours: Update,
 ) -> c_int {
     let this = context.cast::<Context<F>>();
     // SAFETY: the call, and the host with what it brought. Nothing here can panic.

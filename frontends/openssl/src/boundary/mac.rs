@@ -213,7 +213,7 @@ unsafe extern "C" fn update(context: *mut c_void, input: *const u8, length: usiz
 ///
 /// The call.
 #[inline(never)]
-unsafe fn ours(context: *mut c_void, input: *const u8, length: usize) -> c_int {
+unsafe extern "C" fn ours(context: *mut c_void, input: *const u8, length: usize) -> c_int {
     // SAFETY: the call, and the host with what it brought. Nothing here can panic.
     unsafe {
         let (this, functions, _) = MacCtx::of(context);
@@ -233,7 +233,7 @@ unsafe fn ours(context: *mut c_void, input: *const u8, length: usize) -> c_int {
 ///
 /// The call.
 #[inline(never)]
-unsafe fn considered_update(context: *mut c_void, input: *const u8, length: usize) -> c_int {
+unsafe extern "C" fn considered_update(context: *mut c_void, input: *const u8, length: usize) -> c_int {
     guard_with_room(0, || {
         // SAFETY: the call.
         let ((this, functions, wrapped), slice) = unsafe { (MacCtx::of(context), bytes(input, length)) };
