@@ -63,6 +63,7 @@ static void *reallocate(void *place, size_t size, const char *file, int line)
 
 // What one job does, and what has come of it.
 struct message {
+    int (*what)(void *);
     unsigned seed;
     const EVP_CIPHER *cipher;
     EVP_CIPHER_CTX *ctx;
@@ -131,6 +132,7 @@ static int called(void *signals)
 static struct message *begin(unsigned seed, const EVP_CIPHER *cipher, int callback)
 {
     struct message *message = calloc(1, sizeof *message);
+    message->what = run;
     message->seed = seed;
     message->cipher = cipher;
     message->ctx = EVP_CIPHER_CTX_new();
@@ -172,7 +174,7 @@ static int step(struct message *message, int callback)
     if (goes_on && !signalled(message, callback))
         return -1;
     message->signals = 0;
-    switch (ASYNC_start_job(&message->job, message->wait, &good, run, &message, sizeof message)) {
+    switch (ASYNC_start_job(&message->job, message->wait, &good, message->what, &message, sizeof message)) {
     case ASYNC_PAUSE:
         __atomic_add_fetch(&pauses, 1, __ATOMIC_RELAXED);
         return 0;
@@ -229,6 +231,56 @@ static void *work(void *place)
     }
     ASYNC_cleanup_thread();
     return (void *)said;
+}
+
+// The bytes where they are, of which a job may not know that they are others', too.
+static int again(void *argument)
+{
+    struct message *message = *(struct message **)argument;
+    static const unsigned char key[16] = {7};
+    int done;
+    return EVP_EncryptInit_ex2(message->ctx, message->cipher, key, key, NULL)
+        && EVP_CIPHER_CTX_set_padding(message->ctx, 0)
+        && EVP_EncryptUpdate(message->ctx, message->in, &done, message->in, MOST / 16 * 16);
+}
+
+// Jobs that all encrypt the same bytes in place: that is done once for each, one after the other.
+static const char *shared(void)
+{
+    struct message *messages[JOBS], *alone = begin(0, theirs[0], 0);
+    const char *said = "the same";
+    memset(alone->in, 1, MOST);
+    for (size_t job = 0; job < JOBS; job++) {
+        messages[job] = begin(0, ours[0], 0);
+        messages[job]->what = again;
+        if (job == 0) {
+            memset(messages[job]->in, 1, MOST);
+        } else {
+            free(messages[job]->in);
+            messages[job]->in = messages[0]->in;
+        }
+        again(&alone);
+    }
+    int stepped[JOBS] = {0}, left = JOBS;
+    while (left > 0 && strcmp(said, "the same") == 0) {
+        for (size_t job = 0; job < JOBS; job++) {
+            if (stepped[job] != 0)
+                continue;
+            stepped[job] = step(messages[job], 0);
+            left -= stepped[job] == 1;
+            if (stepped[job] < 0)
+                said = "failed";
+        }
+    }
+    if (strcmp(said, "the same") == 0 && memcmp(alone->in, messages[0]->in, MOST) != 0)
+        said = "different";
+    for (size_t job = JOBS; job-- > 0;) {
+        if (job > 0)
+            messages[job]->in = NULL;
+        end(messages[job]);
+    }
+    end(alone);
+    return said;
 }
 
 // A message whose job has been paused.
@@ -340,6 +392,7 @@ int main(int count, char **words)
     }
     int status = in_threads(work);
     puts(units());
+    puts(shared());
     puts(pauses > 0 ? mishaps() : "never paused");
     return status;
 }

@@ -229,14 +229,17 @@ impl Place {
 }
 
 impl Table {
-    /// Runs all that is of a kind and has not been run, if that is better; otherwise everybody is to do it alone.
+    /// Runs all that is of a kind and has not been run, if that is better and no two of them are of the same bytes; otherwise everybody is
+    /// to do it alone.
     fn run(&mut self, framework: &Framework, kind: (usize, Algorithm)) {
         let theirs = self.laid.iter_mut().flatten();
         let mut laid: Vec<&mut Laid> = theirs.filter(|laid| laid.kind == kind && laid.end.is_none()).collect();
         let (requests, bytes) = (laid.len(), laid.iter().map(|laid| laid.ready.whole).sum::<usize>());
         let Some(lead) = laid.first() else { return };
         let each = bytes / requests;
-        let gains = requests > 1 && framework.leads_several(&lead.session, Operation::Encrypt, each, requests);
+        let apart = || Io::are_apart(&laid.iter().map(|laid| Io { call: PhantomData, ..laid.io }).collect::<Vec<_>>());
+        let gains =
+            requests > 1 && framework.leads_several(&lead.session, Operation::Encrypt, each, requests) && apart();
         // What is not put right below has been in the hands of a device that panicked.
         for laid in &mut laid {
             laid.end = Some(if gains { Blocks::Spoilt } else { Blocks::Alone });
@@ -298,9 +301,6 @@ unsafe fn lay(context: *mut c_void, way: Way, io: &Io<'_>) -> Option<Pause> {
         let session = message.session(wrapped, framework)?;
         let mut io = Io { call: PhantomData, ..*io };
         let ready = message.ready_call(&this.host, way, &mut io, this.state.fed)?;
-        if !here.laid.iter().flatten().all(|other| other.io.is_apart(&io)) {
-            return None;
-        }
         let laid = Laid {
             kind: (ptr::from_ref(framework).addr(), algorithm),
             session: ManuallyDrop::new(session),
