@@ -81,26 +81,27 @@ pub(super) const K512: [u64; 80] = [
     0x4cc5d4becb3e42b6, 0x597f299cfc657e2a, 0x5fcb6fab3ad6faec, 0x6c44198c4a475817,
 ];
 
-/// The body of `Hash::compress`: rounds in groups of sixteen, after which words and variables are back in their places.
+/// The body of `Hash::compress`: sixteen rounds at a time, after which words and variables are back in their places.
 /// The rotations are to the left: 32 (or 64) less those of the standard.
 macro_rules! compress {
-    ($state:ident, $words:ident, $k:ident,
+    ($state:ident, $words:ident, $ahead:ident, $k:ident,
      e $e1:literal $e2:literal $e3:literal, a $a1:literal $a2:literal $a3:literal,
      low $l1:literal $l2:literal shift $l3:literal, high $h1:literal $h2:literal shift $h3:literal) => {
         let [mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h] = *$state;
         let k = opaque(&$k);
         let mut w = $words;
 
+        // Round `t + i`, and meanwhile the word of the next but one: an Emerald Rapids is faster if it is there before it is wanted.
         macro_rules! step {
-            ($schedule:ident, $a:ident, $b:ident, $c:ident, $d:ident, $e:ident, $f:ident, $g:ident, $h:ident, $t:ident, $i:literal) => {
+            ($schedule:ident, $a:ident, $b:ident, $c:ident, $d:ident, $e:ident, $f:ident, $g:ident, $h:ident, $t:expr, $i:literal) => {
                 // SAFETY: the caller promises the instructions of `V`.
                 let constant = unsafe { V::splat(k[$t + $i]) };
                 // The compiler keeps this order by and large. It sets rotations apart: a Zen 4 has two units for them, and four
                 // for the rest.
                 let e3 = $e.rotate_left::<$e3>();
-                $schedule!($i);
+                $schedule!($i + 2);
+                let sum = $h.add(w[$i % 16]);
                 let (e2, e1) = ($e.rotate_left::<$e2>(), $e.rotate_left::<$e1>());
-                let sum = $h.add(w[$i]);
                 let sigma = e1.xor3(e2, e3);
                 let (choice, majority) = ($e.choose($f, $g), $a.majority($b, $c));
                 let sum = sum.add(constant).add(choice);
@@ -113,35 +114,45 @@ macro_rules! compress {
         }
         // Makes word `t + i` in place of word `t + i - 16`.
         macro_rules! schedule {
-            ($i:literal) => {
+            ($i:expr) => {
                 let (low, high) = (w[($i + 1) % 16], w[($i + 14) % 16]);
                 let low = low.rotate_left::<$l1>().xor3(low.rotate_left::<$l2>(), low.shift_right::<$l3>());
                 let high = high.rotate_left::<$h1>().xor3(high.rotate_left::<$h2>(), high.shift_right::<$h3>());
-                w[$i] = w[$i].add(w[($i + 9) % 16]).add(low).add(high);
-            };
-        }
-        macro_rules! eight {
-            ($t:ident, $schedule:ident, $i0:literal, $i1:literal, $i2:literal, $i3:literal, $i4:literal, $i5:literal, $i6:literal, $i7:literal) => {
-                step!($schedule, a, b, c, d, e, f, g, h, $t, $i0);
-                step!($schedule, h, a, b, c, d, e, f, g, $t, $i1);
-                step!($schedule, g, h, a, b, c, d, e, f, $t, $i2);
-                step!($schedule, f, g, h, a, b, c, d, e, $t, $i3);
-                step!($schedule, e, f, g, h, a, b, c, d, $t, $i4);
-                step!($schedule, d, e, f, g, h, a, b, c, $t, $i5);
-                step!($schedule, c, d, e, f, g, h, a, b, $t, $i6);
-                step!($schedule, b, c, d, e, f, g, h, a, $t, $i7);
+                w[$i % 16] = w[$i % 16].add(w[($i + 9) % 16]).add(low).add(high);
             };
         }
         macro_rules! given {
-            ($i:literal) => {};
+            ($i:expr) => {};
         }
-        let t = 0;
-        eight!(t, given, 0, 1, 2, 3, 4, 5, 6, 7);
-        eight!(t, given, 8, 9, 10, 11, 12, 13, 14, 15);
-        for t in (16..$k.len()).step_by(16) {
-            eight!(t, schedule, 0, 1, 2, 3, 4, 5, 6, 7);
-            eight!(t, schedule, 8, 9, 10, 11, 12, 13, 14, 15);
+        macro_rules! two {
+            ($t:expr, $schedule:ident, $i0:literal $i1:literal,
+             $a:ident $b:ident $c:ident $d:ident $e:ident $f:ident $g:ident $h:ident) => {
+                step!($schedule, $a, $b, $c, $d, $e, $f, $g, $h, $t, $i0);
+                step!($schedule, $h, $a, $b, $c, $d, $e, $f, $g, $t, $i1);
+            };
         }
+        macro_rules! fourteen {
+            ($t:expr, $schedule:ident) => {
+                two!($t, $schedule, 0 1, a b c d e f g h);
+                two!($t, $schedule, 2 3, g h a b c d e f);
+                two!($t, $schedule, 4 5, e f g h a b c d);
+                two!($t, $schedule, 6 7, c d e f g h a b);
+                two!($t, $schedule, 8 9, a b c d e f g h);
+                two!($t, $schedule, 10 11, g h a b c d e f);
+                two!($t, $schedule, 12 13, e f g h a b c d);
+            };
+        }
+        // The four quarters of the next block, if they are fetched ahead: of SHA-512, which has sixteen rounds more, they are not.
+        // SAFETY: as the caller promises.
+        unsafe { $ahead.fetch(true, 0) };
+        fourteen!(0, given);
+        for t in (0..$k.len() - 16).step_by(16) {
+            // SAFETY: as the caller promises.
+            unsafe { $ahead.fetch(true, t / 16 + 1) };
+            two!(t, schedule, 14 15, c d e f g h a b);
+            fourteen!(t + 16, schedule);
+        }
+        two!($k.len() - 16, given, 14 15, c d e f g h a b);
 
         for (old, new) in $state.iter_mut().zip([a, b, c, d, e, f, g, h]) {
             *old = old.add(new);
@@ -155,11 +166,13 @@ impl Hash for Sha256 {
     const WORDS: usize = 8;
     const BIG_ENDIAN: bool = true;
     const LENGTH_FIELD: usize = 8;
+    // On an Emerald Rapids 0.96 of the cycles. SHA-512 does not gain.
+    const FETCHES_AHEAD_FROM: usize = 16;
 
     #[inline(always)]
-    unsafe fn compress<V: Vector<Word = u32>>(state: &mut [V; 8], words: [V; 16], _: &mut Ahead<V>) {
+    unsafe fn compress<V: Vector<Word = u32>>(state: &mut [V; 8], words: [V; 16], ahead: &mut Ahead<V>) {
         // Sigma1 6 11 25, Sigma0 2 13 22, sigma0 7 18 >>3, sigma1 17 19 >>10
-        compress!(state, words, K256, e 26 21 7, a 30 19 10, low 25 14 shift 3, high 15 13 shift 10);
+        compress!(state, words, ahead, K256, e 26 21 7, a 30 19 10, low 25 14 shift 3, high 15 13 shift 10);
     }
 
     fn kernels(level: Level) -> Kernels<Self> {
@@ -182,9 +195,9 @@ impl Hash for Sha512 {
     const LENGTH_FIELD: usize = 16;
 
     #[inline(always)]
-    unsafe fn compress<V: Vector<Word = u64>>(state: &mut [V; 8], words: [V; 16], _: &mut Ahead<V>) {
+    unsafe fn compress<V: Vector<Word = u64>>(state: &mut [V; 8], words: [V; 16], ahead: &mut Ahead<V>) {
         // Sigma1 14 18 41, Sigma0 28 34 39, sigma0 1 8 >>7, sigma1 19 61 >>6
-        compress!(state, words, K512, e 50 46 23, a 36 30 25, low 63 56 shift 7, high 45 3 shift 6);
+        compress!(state, words, ahead, K512, e 50 46 23, a 36 30 25, low 63 56 shift 7, high 45 3 shift 6);
     }
 
     fn kernels(level: Level) -> Kernels<Self> {
