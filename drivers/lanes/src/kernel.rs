@@ -10,6 +10,8 @@ pub(crate) mod sha512_ahead;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod sha_ni;
 
+use core::marker::PhantomData;
+
 use crate::engine::MAX_LANES;
 use crate::level::Level;
 #[cfg(target_arch = "x86_64")]
@@ -127,37 +129,63 @@ pub(crate) trait Hash: Sized + 'static {
     const FETCHES_AHEAD_FROM: usize = usize::MAX;
 
     /// Advances the chaining values by one block. Only the first `WORDS` of `state` are used. With [`FETCHES_AHEAD_FROM`] lanes
-    /// or more, all four quarters of `ahead` are fetched on the way.
+    /// or more, all four quarters of `ahead` are fetched on the way, and arranged.
     ///
     /// # Safety
     /// The CPU has the instructions of `V`, and the messages have the block that is `ahead`, if there is one.
     ///
     /// [`FETCHES_AHEAD_FROM`]: Self::FETCHES_AHEAD_FROM
-    unsafe fn compress<V: Vector<Word = Self::Word>>(state: &mut [V; 8], words: [V; 16], ahead: &mut Ahead<V>);
+    unsafe fn compress<V: Vector<Word = Self::Word>>(state: &mut [V; 8], words: [V; 16], ahead: &mut Ahead<Self, V>);
 
     /// The compression functions for a CPU.
     fn kernels(level: Level) -> Kernels<Self>;
 }
 
-/// The next block of each message, which is fetched between the rounds of the one before: rounds that are mostly sums leave those
-/// units of the CPU idle that transpose.
-pub(crate) struct Ahead<V> {
+/// The next block of each message, which is fetched between the rounds of the one before: rounds that are mostly sums and rotations leave
+/// those units of the CPU idle that transpose.
+pub(crate) struct Ahead<H, V> {
     /// Its messages and where it begins in each, if there is one to fetch.
     block: Option<(*const *const u8, usize)>,
-    quarters: [[V; 4]; 4],
+    /// Its quarters, and then its words.
+    parts: [[V; 4]; 4],
+    hash: PhantomData<H>,
 }
 
-impl<V: Vector> Ahead<V> {
+impl<H: Hash, V: Vector<Word = H::Word>> Ahead<H, V> {
     /// Fetches a quarter.
     ///
     /// # Safety
     /// The CPU has the instructions of `V`, and the messages have the block, if there is one.
     #[inline(always)]
-    unsafe fn fetch(&mut self, big_endian: bool, quarter: usize) {
-        if let Some((messages, offset)) = self.block {
+    unsafe fn fetch(&mut self, quarter: usize) {
+        if let Some((messages, offset)) = self.block() {
             // SAFETY: as the caller promises.
-            self.quarters[quarter] = unsafe { V::fetch(messages, offset, big_endian, quarter) };
+            self.parts[quarter] = unsafe { V::fetch(messages, offset, H::BIG_ENDIAN, quarter) };
         }
+    }
+
+    /// Makes words of the quarters.
+    #[inline(always)]
+    fn arrange(&mut self) {
+        if self.block().is_some() {
+            let words = V::arrange(self.parts);
+            self.parts.as_flattened_mut().copy_from_slice(&words);
+        }
+    }
+
+    /// The words, if there are any.
+    #[inline(always)]
+    fn words(&self) -> Option<[V; 16]> {
+        self.block()?;
+        let mut words = [self.parts[0][0]; 16];
+        words.copy_from_slice(self.parts.as_flattened());
+        Some(words)
+    }
+
+    /// The block. Where none is ever fetched ahead, the compiler knows.
+    #[inline(always)]
+    fn block(&self) -> Option<(*const *const u8, usize)> {
+        self.block.filter(|_| V::LANES >= H::FETCHES_AHEAD_FROM)
     }
 }
 
@@ -183,10 +211,10 @@ unsafe fn run<H: Hash, V: Vector<Word = H::Word>>(
         };
         let mut blocks = segments.iter().flat_map(blocks);
         let mut next = blocks.next();
-        let mut ahead = Ahead { block: None, quarters: [[chain[0]; 4]; 4] };
+        let mut ahead = Ahead::<H, V> { block: None, parts: [[chain[0]; 4]; 4], hash: PhantomData };
         loop {
-            let words = match (next, ahead.block) {
-                (Some(_), Some(_)) => V::arrange(ahead.quarters),
+            let words = match (next, ahead.words()) {
+                (Some(_), Some(words)) => words,
                 (Some((messages, offset)), None) => V::gather(messages, offset, H::BIG_ENDIAN),
                 (None, _) => match outer.take() {
                     Some(outer) => outer.begin(&mut chain),
@@ -194,7 +222,7 @@ unsafe fn run<H: Hash, V: Vector<Word = H::Word>>(
                 },
             };
             next = blocks.next();
-            ahead.block = next.filter(|_| V::LANES >= H::FETCHES_AHEAD_FROM);
+            ahead.block = next;
             H::compress(&mut chain, words, &mut ahead);
         }
         for (i, word) in chain[..H::WORDS].iter().enumerate() {

@@ -31,7 +31,7 @@ impl Hash for Md5 {
     const LENGTH_FIELD: usize = 8;
 
     #[inline(always)]
-    unsafe fn compress<V: Vector<Word = u32>>(state: &mut [V; 8], words: [V; 16], _: &mut Ahead<V>) {
+    unsafe fn compress<V: Vector<Word = u32>>(state: &mut [V; 8], words: [V; 16], _: &mut Ahead<Self, V>) {
         let [mut a, mut b, mut c, mut d, ..] = *state;
         let t = opaque(&T);
         // SAFETY: the caller promises the instructions of `V`. (Not known to be zero: see below.)

@@ -22,7 +22,7 @@ impl Hash for Sha1 {
     const FETCHES_AHEAD_FROM: usize = 16;
 
     #[inline(always)]
-    unsafe fn compress<V: Vector<Word = u32>>(state: &mut [V; 8], words: [V; 16], ahead: &mut Ahead<V>) {
+    unsafe fn compress<V: Vector<Word = u32>>(state: &mut [V; 8], words: [V; 16], ahead: &mut Ahead<Self, V>) {
         let [mut a, mut b, mut c, mut d, mut e, ..] = *state;
         let mut w = words;
         // SAFETY: the caller promises the instructions of `V`.
@@ -59,7 +59,7 @@ impl Hash for Sha1 {
                 five!($mix, $t);
                 five!($mix, $t + 5);
                 // SAFETY: as the caller promises.
-                unsafe { ahead.fetch(Self::BIG_ENDIAN, $t / 20) };
+                unsafe { ahead.fetch($t / 20) };
                 five!($mix, $t + 10);
                 five!($mix, $t + 15);
             };
@@ -68,6 +68,7 @@ impl Hash for Sha1 {
         round!(parity, 20);
         round!(majority, 40);
         round!(parity, 60);
+        ahead.arrange();
 
         state[0] = state[0].add(a);
         state[1] = state[1].add(b);

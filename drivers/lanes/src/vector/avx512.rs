@@ -213,4 +213,33 @@ impl Vector for Zmm64 {
             words
         }
     }
+
+    #[inline(always)]
+    unsafe fn fetch(lanes: *const *const u8, offset: usize, big_endian: bool, quarter: usize) -> [Self; 4] {
+        // SAFETY: the caller promises AVX-512 and a readable block of 128 bytes for each of the eight pointers.
+        unsafe {
+            let row = |j: usize, half: usize| row((*lanes.add(2 * quarter + j)).add(offset + 64 * half), 8, big_endian);
+            let ((a, b), (c, d)) = ((row(0, 0), row(1, 0)), (row(0, 1), row(1, 1)));
+            [
+                Self(_mm512_unpacklo_epi64(a, b)),
+                Self(_mm512_unpackhi_epi64(a, b)),
+                Self(_mm512_unpacklo_epi64(c, d)),
+                Self(_mm512_unpackhi_epi64(c, d)),
+            ]
+        }
+    }
+
+    #[inline(always)]
+    fn arrange(quarters: [[Self; 4]; 4]) -> [Self; 16] {
+        let [a, b, c, d] = quarters;
+        let mut words = [a[0]; 16];
+        for j in 0..4 {
+            // SAFETY: a value of this type exists, so there are the instructions.
+            let parts = unsafe { transpose_parts(a[j].0, b[j].0, c[j].0, d[j].0) };
+            for (s, part) in parts.into_iter().enumerate() {
+                words[8 * (j / 2) + 2 * s + j % 2] = Self(part);
+            }
+        }
+        words
+    }
 }
