@@ -89,7 +89,7 @@ fn jobs_of_other_releases_meet_where_libcrypto_is_a_library() {
         let libcrypto: Vec<OsString> = lab::libcrypto(&lab::openssl(series), shared);
         let program = lab.compile_with("tests/jobs.c", &libcrypto);
         let (answer, _) = said(&lab, &program, "POLICY = pin:lanes", "");
-        let expected = if shared { SAME } else { "the same\nthe same\nnever paused\n" };
-        assert_eq!(answer, expected, "{series} {shared}");
+        let last = if shared { "the same" } else { "never paused" };
+        assert_eq!(answer, format!("{SAME_AT_LEAST}{last}\n"), "{series} {shared}");
     }
 }

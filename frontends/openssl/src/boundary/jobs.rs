@@ -230,21 +230,22 @@ impl Place {
 
 impl Table {
     /// Runs all that is of a kind and has not been run, if that is better and no two of them are of the same bytes; otherwise everybody is
-    /// to do it alone.
+    /// to do it alone. What else becomes of a paused job's bytes is the program's business.
     fn run(&mut self, framework: &Framework, kind: (usize, Algorithm)) {
         let theirs = self.laid.iter_mut().flatten();
         let mut laid: Vec<&mut Laid> = theirs.filter(|laid| laid.kind == kind && laid.end.is_none()).collect();
         let (requests, bytes) = (laid.len(), laid.iter().map(|laid| laid.ready.whole).sum::<usize>());
         let Some(lead) = laid.first() else { return };
         let each = bytes / requests;
+        let gains = requests > 1 && framework.leads_several(&lead.session, Operation::Encrypt, each, requests);
+        self.company.came(each, gains);
         let apart = || Io::are_apart(&laid.iter().map(|laid| Io { call: PhantomData, ..laid.io }).collect::<Vec<_>>());
-        let gains =
-            requests > 1 && framework.leads_several(&lead.session, Operation::Encrypt, each, requests) && apart();
+        let together = gains && apart();
         // What is not put right below has been in the hands of a device that panicked.
         for laid in &mut laid {
-            laid.end = Some(if gains { Blocks::Spoilt } else { Blocks::Alone });
+            laid.end = Some(if together { Blocks::Spoilt } else { Blocks::Alone });
         }
-        if gains {
+        if together {
             let sessions: Vec<Session> = laid.iter().map(|laid| Session::clone(&laid.session)).collect();
             let data = laid.iter_mut().map(|laid| Some((&mut laid.io, &laid.ready)));
             // What has no outcome is looked at one by one.
@@ -254,7 +255,6 @@ impl Table {
             });
             laid.into_iter().zip(ends).for_each(|(laid, end)| laid.end = Some(end));
         }
-        self.company.came(each, gains);
     }
 }
 
