@@ -297,6 +297,27 @@ fn a_line_beyond_every_name_is_improper_and_the_next_one_is_read() {
 }
 
 #[test]
+fn the_last_large_files_are_read_to_their_end_whatever_device_they_are_pinned_to() {
+    let lab = Lab::new();
+    // Larger than the pieces in which files are read, and of unlike lengths: one after the other is left without company.
+    let names: Vec<String> = (0_usize..5).map(|n| format!("file{n}")).collect();
+    for (n, name) in names.iter().enumerate() {
+        lab.write(name, vec![n as u8; 700_000 + 150_000 * n]);
+    }
+    for (algorithm, coreutils) in [("sha1", "sha1sum"), ("sha256", "sha256sum"), ("sha512", "sha512sum")] {
+        let expected = run_ok(lab.command(Path::new(coreutils), coreutils).args(&names));
+        let lines: Vec<&str> = expected.lines().collect();
+        for policy in ["pin:lanes", "pin:software", "round-robin"] {
+            for count in 1..=names.len() {
+                let mut command = lab.gantry_sum();
+                command.args(["-a", algorithm]).args(&names[..count]).env("GANTRY_POLICY", policy);
+                assert_eq!(run_ok(&mut command), lines[..count].join("\n") + "\n", "{algorithm}, {policy}");
+            }
+        }
+    }
+}
+
+#[test]
 fn gantry_sum_serves_every_digest_of_the_table() {
     let lab = Lab::new();
     lab.write("abc", "abc");

@@ -84,6 +84,9 @@ struct Ring {
     first: u64,
     /// The number after the last that a worker took.
     taken: u64,
+    /// Places for files that the workers have empty, all together.
+    room: usize,
+    /// Workers that wait for files.
     idle: usize,
     closed: bool,
     /// A worker panicked, and its files will never have results.
@@ -153,11 +156,13 @@ impl Engine {
         // Some descriptors are the process's own.
         let files = sys::most_open_files().saturating_sub(16).max(1);
         let workers = workers.min(files);
+        let slots = slots.min(files / workers);
         let ring = Ring {
             todo: VecDeque::new(),
             results: VecDeque::new(),
             first: 0,
             taken: 0,
+            room: workers * slots,
             idle: 0,
             closed: false,
             broken: false,
@@ -166,7 +171,7 @@ impl Engine {
             digest: Digest::zero(session.params().tag_length()),
             company,
             workers,
-            slots: slots.min(files / workers),
+            slots,
             session,
             progress,
             ring: Mutex::new(ring),
@@ -211,6 +216,7 @@ impl Engine {
     /// Gives results and takes up to `room` files. With `wait`, waits for files; none then means that there will be none.
     fn exchange(&self, results: &mut Vec<(u64, Done)>, room: usize, jobs: &mut Vec<Job>, wait: bool) {
         let mut ring = self.ring();
+        ring.room += results.len();
         let first = ring.first;
         let mut ready = false;
         for (number, done) in results.drain(..) {
@@ -225,8 +231,9 @@ impl Engine {
             ring = self.work.wait(ring).unwrap_or_else(PoisonError::into_inner);
             ring.idle -= 1;
         }
-        // A fair share, so that the last files of a run occupy all workers.
-        let share = ring.todo.len().div_ceil(self.workers).min(room);
+        // By the room that it has, so that the last files of a run occupy all workers, and as many lanes of each at once.
+        let share = (ring.todo.len() * room).div_ceil(ring.room.max(1)).min(room);
+        ring.room -= share;
         jobs.extend(ring.todo.drain(..share));
         if let Some(last) = jobs.last() {
             ring.taken = last.number + 1;
@@ -507,6 +514,8 @@ struct Open {
     read: u64,
     /// Nothing comes after the piece in hand.
     ended: bool,
+    /// Its lanes were to be left.
+    left: bool,
 }
 
 impl Open {
@@ -668,7 +677,10 @@ impl<'e> Worker<'e> {
         }
         for slot in &mut self.slots {
             let State::Piece(open) = &mut slot.state else { continue };
-            if let Ok(stream) = self.engine.session.stream(1)
+            // Once: its next device may have lanes, too, and nothing would ever be read to its end.
+            if !std::mem::replace(&mut open.left, true)
+                && let Ok(stream) = self.engine.session.stream(1)
+                && stream.route().device != open.stream.route().device
                 && open.file.rewind().is_ok()
             {
                 (open.stream, open.read) = (stream, 0);
@@ -724,7 +736,7 @@ impl Engine {
         }
         let Ok(stream) = self.session.stream(company) else { return Some(job.done(Finding::Alone)) };
         let read = slot.length as u64;
-        slot.state = State::Piece(Open { job, stamp, file, stream, read, ended });
+        slot.state = State::Piece(Open { job, stamp, file, stream, read, ended, left: false });
         None
     }
 }
