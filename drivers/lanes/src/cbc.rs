@@ -453,18 +453,19 @@ mod tests {
 
     #[cfg(target_arch = "x86_64")]
     impl CbcKey {
-        /// What must not be left behind.
-        pub(crate) fn secrets(&self) -> Vec<Vec<u8>> {
-            self.keys.as_blocks().iter().map(|key| key.to_vec()).collect()
+        /// What must not be left behind by messages of these data.
+        pub(crate) fn secrets(&self, data: &[Vec<u8>]) -> Vec<Vec<u8>> {
+            self.keys.secrets_of_chains(data.iter().flat_map(|data| data.as_chunks().0))
         }
     }
 
     #[cfg(target_arch = "x86_64")]
     impl CmacKey {
-        /// What must not be left behind.
-        pub(crate) fn secrets(&self) -> Vec<Vec<u8>> {
-            let own = [self.k1, self.k2];
-            own.iter().chain(self.keys.as_blocks()).map(|key| key.to_vec()).collect()
+        /// What must not be left behind by messages of these data.
+        pub(crate) fn secrets(&self, data: &[Vec<u8>]) -> Vec<Vec<u8>> {
+            let mut secrets = self.keys.secrets_of_chains(data.iter().flat_map(|data| data.as_chunks().0));
+            secrets.extend([self.k1, self.k2].map(Vec::from));
+            secrets
         }
     }
 

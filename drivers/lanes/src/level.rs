@@ -66,6 +66,7 @@ pub struct Level {
     vaes: bool,
     vpclmul: bool,
     sha: bool,
+    latency: u32,
 }
 
 impl Level {
@@ -74,7 +75,8 @@ impl Level {
         let cpu = detect();
         let name = limit.map_or(cpu.name, |limit| limit.min(cpu.name));
         let wide = name == LevelName::Avx512;
-        Level { name, vaes: cpu.vaes && wide, vpclmul: cpu.vpclmul && wide, ..cpu }
+        let latency = if wide { cpu.latency } else { 1 };
+        Level { name, vaes: cpu.vaes && wide, vpclmul: cpu.vpclmul && wide, latency, ..cpu }
     }
 
     /// The level in use.
@@ -106,9 +108,15 @@ impl Level {
     pub fn sha(self) -> bool {
         self.sha
     }
+
+    /// Cycles until the result of a simple AVX-512 instruction can be used: two where four of them, and two of AES, begin in each cycle
+    /// (AMD's CPUs since Zen 5), otherwise one. Only a matter of speed.
+    pub(crate) fn latency(self) -> u32 {
+        self.latency
+    }
 }
 
-/// Every level that this CPU has, each with and without the instructions beside it.
+/// Every level that this CPU has, each with and without the instructions beside it, and as that of a CPU with the other latency.
 #[cfg(test)]
 pub(crate) fn every_level() -> Vec<Level> {
     let mut levels = Vec::new();
@@ -118,6 +126,7 @@ pub(crate) fn every_level() -> Vec<Level> {
             Level { sha: false, ..level },
             Level { vpclmul: false, ..level },
             Level { vaes: false, vpclmul: false, ..level },
+            Level { latency: if level.name == LevelName::Avx512 { 3 - level.latency } else { 1 }, ..level },
         ];
         for other in [level].into_iter().chain(others) {
             if !levels.contains(&other) {
@@ -148,20 +157,41 @@ fn detect() -> Level {
         vaes: avx512 && has!("vaes") && has!("avx512vbmi"),
         vpclmul: avx512 && has!("pclmulqdq") && has!("vpclmulqdq"),
         sha,
+        latency: if is_zen_5() { 2 } else { 1 },
     }
+}
+
+/// Whether this is a CPU of AMD of family 1Ah or later (AMD64 Architecture Programmer's Manual, volume 3, appendix E: CPUID
+/// functions 0 and 1).
+#[cfg(target_arch = "x86_64")]
+fn is_zen_5() -> bool {
+    use std::arch::x86_64::__cpuid;
+    let vendor = __cpuid(0);
+    let name = [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes);
+    let version = __cpuid(1).eax;
+    let (base, extended) = (version >> 8 & 0xf, version >> 20 & 0xff);
+    name.as_flattened() == b"AuthenticAMD" && base == 0xf && base + extended >= 0x1a
 }
 
 /// This CPU: NEON is part of the architecture.
 #[cfg(target_arch = "aarch64")]
 fn detect() -> Level {
     let aes = std::arch::is_aarch64_feature_detected!("aes");
-    Level { name: LevelName::Base, found: LevelName::Base, aes, vaes: false, vpclmul: false, sha: false }
+    Level { name: LevelName::Base, found: LevelName::Base, aes, vaes: false, vpclmul: false, sha: false, latency: 1 }
 }
 
 /// No kernels for this architecture: see `LanesDriver::discover`.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn detect() -> Level {
-    Level { name: LevelName::Base, found: LevelName::Base, aes: false, vaes: false, vpclmul: false, sha: false }
+    Level {
+        name: LevelName::Base,
+        found: LevelName::Base,
+        aes: false,
+        vaes: false,
+        vpclmul: false,
+        sha: false,
+        latency: 1,
+    }
 }
 
 #[cfg(test)]

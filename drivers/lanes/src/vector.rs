@@ -58,6 +58,9 @@ pub(crate) trait Vector: Copy {
     type Word: Word;
     /// How many messages run side by side.
     const LANES: usize;
+    /// Cycles until the result of an instruction can be used. Where it is more than one, the shortest chain of instructions counts, and
+    /// not their number.
+    const LATENCY: u32 = 1;
 
     /// # Safety
     /// The CPU has the instructions of this type.
@@ -100,6 +103,12 @@ pub(crate) trait Vector: Copy {
         let mut words = [quarters[0][0]; 16];
         words.copy_from_slice(quarters.as_flattened());
         words
+    }
+
+    /// The same value, and the optimiser does not know how it was made: it would bring sums into an order of its own.
+    #[inline(always)]
+    fn hidden(self) -> Self {
+        self
     }
 
     /// Sum modulo the word size.

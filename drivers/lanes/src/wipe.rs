@@ -110,12 +110,12 @@ mod tests {
                 let secrets = match algorithm {
                     Algorithm::HmacSha256 => secrets_of_hmac(Sha256::kernels(level), sha2::INITIAL_256, 32, &key),
                     Algorithm::HmacSha512 => secrets_of_hmac(Sha512::kernels(level), sha2::INITIAL_512, 64, &key),
-                    Algorithm::Aes256Cmac => CmacKey::new(Aes::of(level).unwrap(), &key).unwrap().secrets(),
+                    Algorithm::Aes256Cmac => CmacKey::new(Aes::of(level).unwrap(), &key).unwrap().secrets(&[]),
                     Algorithm::Aes128Xts | Algorithm::Aes256Xts => {
                         XtsKey::new(Aes::of(level).unwrap(), &key, |_| true).unwrap().secrets()
                     }
                     _ if is_gcm => GcmKey::new(Aes::of(level).unwrap(), &key).unwrap().secrets(),
-                    _ => CbcKey::new(Aes::of(level).unwrap(), &key).unwrap().secrets(),
+                    _ => CbcKey::new(Aes::of(level).unwrap(), &key).unwrap().secrets(&[]),
                 };
                 assert!(session.is_some());
                 assert!(!holds(&stack, &secrets), "{level:?}, {algorithm}, a key of {bytes} bytes");
@@ -142,13 +142,13 @@ mod tests {
                     for count in [1, 2, 9, data.len()] {
                         let name = format!("{aes:?}, keys of {bytes} bytes, {} of them, {count} messages", keys.len());
                         let mut output = data.clone();
-                        let secrets: Vec<Vec<u8>> = cbc.iter().flat_map(CbcKey::secrets).collect();
+                        let secrets: Vec<Vec<u8>> = cbc.iter().flat_map(|key| key.secrets(&data)).collect();
                         check(&secrets, &format!("CBC, {name}"), || {
                             let jobs = cbc.iter().cycle().zip(&mut output[..count]);
                             cbc[0].run(jobs.map(|(key, data)| CbcJob { key, iv, data: Buffers::InPlace(data) }));
                         });
                         let mut macs = vec![[0; 16]; count];
-                        let secrets: Vec<Vec<u8>> = cmac.iter().flat_map(CmacKey::secrets).collect();
+                        let secrets: Vec<Vec<u8>> = cmac.iter().flat_map(|key| key.secrets(&data)).collect();
                         check(&secrets, &format!("CMAC, {name}"), || {
                             let jobs = cmac.iter().cycle().zip(&data).zip(&mut macs);
                             cmac[0].run(jobs.map(|((key, input), mac)| CmacJob {
@@ -159,12 +159,12 @@ mod tests {
                             }));
                         });
                     }
-                    let secrets: Vec<Vec<u8>> = cbc.iter().flat_map(CbcKey::secrets).collect();
+                    let secrets: Vec<Vec<u8>> = cbc.iter().flat_map(|key| key.secrets(&data)).collect();
                     let mut output = data[8].clone();
                     check(&secrets, "CBC, single", || {
                         core::hint::black_box(CbcJob { key: &cbc[0], iv, data: Buffers::InPlace(&mut output) }.run());
                     });
-                    let secrets: Vec<Vec<u8>> = cmac.iter().flat_map(CmacKey::secrets).collect();
+                    let secrets: Vec<Vec<u8>> = cmac.iter().flat_map(|key| key.secrets(&data)).collect();
                     let mut mac = [0; 16];
                     check(&secrets, "CMAC, single", || {
                         CmacJob { key: &cmac[0], stream: None, input: &data[8], output: Some(&mut mac) }.run();

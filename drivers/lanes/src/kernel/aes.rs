@@ -81,6 +81,15 @@ impl RoundKeys {
         &self.keys
     }
 
+    /// What a chain over blocks must not leave behind: the keys, and those that are added to a block, alone and with it.
+    #[cfg(test)]
+    pub(crate) fn secrets_of_chains<'d>(&self, blocks: impl IntoIterator<Item = &'d [u8; BLOCK]>) -> Vec<Vec<u8>> {
+        let sum = |a: &[u8; BLOCK], b: &[u8; BLOCK]| core::array::from_fn::<u8, BLOCK, _>(|i| a[i] ^ b[i]);
+        let ends = sum(&self.keys[0], &self.keys[self.rounds]);
+        let with = blocks.into_iter().flat_map(|block| [sum(block, &self.keys[0]), sum(block, &ends)]);
+        self.keys.into_iter().chain([ends]).chain(with).map(|secret| secret.to_vec()).collect()
+    }
+
     /// Whether a kernel for these serves `other`, too.
     pub(crate) fn same_length(&self, other: &RoundKeys) -> bool {
         self.rounds == other.rounds

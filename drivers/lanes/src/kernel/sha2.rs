@@ -96,20 +96,37 @@ macro_rules! compress {
             ($schedule:ident, $a:ident, $b:ident, $c:ident, $d:ident, $e:ident, $f:ident, $g:ident, $h:ident, $t:expr, $i:literal) => {
                 // SAFETY: the caller promises the instructions of `V`.
                 let constant = unsafe { V::splat(k[$t + $i]) };
-                // The compiler keeps this order by and large. It sets rotations apart: a Zen 4 has two units for them, and four
-                // for the rest.
-                let e3 = $e.rotate_left::<$e3>();
-                $schedule!($i + 2);
-                let sum = $h.add(w[$i % 16]);
-                let (e2, e1) = ($e.rotate_left::<$e2>(), $e.rotate_left::<$e1>());
-                let sigma = e1.xor3(e2, e3);
-                let (choice, majority) = ($e.choose($f, $g), $a.majority($b, $c));
-                let sum = sum.add(constant).add(choice);
-                let a1 = $a.rotate_left::<$a1>();
-                let sum = sum.add(sigma);
-                $d = $d.add(sum);
-                let sigma = a1.xor3($a.rotate_left::<$a2>(), $a.rotate_left::<$a3>());
-                $h = sum.add(majority).add(sigma);
+                if V::LATENCY > 1 {
+                    // From one `e` to the next are a rotation, `xor3` and one sum, and as many from `a` to `a`: two sums more than below,
+                    // and two results less to wait for.
+                    let sum = $h.add(w[$i % 16].add(constant));
+                    let next = $d.add(sum).hidden();
+                    let e3 = $e.rotate_left::<$e3>();
+                    let sigma = $e.rotate_left::<$e1>().xor3($e.rotate_left::<$e2>(), e3);
+                    let choice = $e.choose($f, $g);
+                    $d = next.add(choice).hidden().add(sigma);
+                    let a3 = $a.rotate_left::<$a3>();
+                    let other = $a.rotate_left::<$a1>().xor3($a.rotate_left::<$a2>(), a3);
+                    let majority = $a.majority($b, $c);
+                    let sum = sum.add(choice).hidden().add(majority).hidden().add(sigma).hidden();
+                    $schedule!($i + 2);
+                    $h = sum.add(other);
+                } else {
+                    // The compiler keeps this order by and large. It sets rotations apart: a Zen 4 has two units for them, and four
+                    // for the rest.
+                    let e3 = $e.rotate_left::<$e3>();
+                    $schedule!($i + 2);
+                    let sum = $h.add(w[$i % 16]);
+                    let (e2, e1) = ($e.rotate_left::<$e2>(), $e.rotate_left::<$e1>());
+                    let sigma = e1.xor3(e2, e3);
+                    let (choice, majority) = ($e.choose($f, $g), $a.majority($b, $c));
+                    let sum = sum.add(constant).add(choice);
+                    let a1 = $a.rotate_left::<$a1>();
+                    let sum = sum.add(sigma);
+                    $d = $d.add(sum);
+                    let sigma = a1.xor3($a.rotate_left::<$a2>(), $a.rotate_left::<$a3>());
+                    $h = sum.add(majority).add(sigma);
+                }
             };
         }
         // Makes word `t + i` in place of word `t + i - 16`.

@@ -4,13 +4,13 @@ use core::arch::x86_64::*;
 
 use super::Vector;
 
-/// Sixteen messages of 32-bit words.
+/// Sixteen messages of 32-bit words, on a CPU of this [`Vector::LATENCY`].
 #[derive(Clone, Copy)]
-pub(crate) struct Zmm32(__m512i);
+pub(crate) struct Zmm32<const LATENCY: u32>(__m512i);
 
-/// Eight messages of 64-bit words.
+/// Eight messages of 64-bit words, on a CPU of this [`Vector::LATENCY`].
 #[derive(Clone, Copy)]
-pub(crate) struct Zmm64(__m512i);
+pub(crate) struct Zmm64<const LATENCY: u32>(__m512i);
 
 /// Truth tables of `vpternlog`: the bit at index `4a + 2b + c` is the result.
 mod table {
@@ -67,9 +67,26 @@ pub(crate) unsafe fn transpose_parts(a: __m512i, b: __m512i, c: __m512i, d: __m5
     }
 }
 
+/// [`Vector::hidden`].
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn hidden(mut x: __m512i) -> __m512i {
+    // SAFETY: nothing is executed.
+    unsafe { core::arch::asm!("/* {0} */", inout(zmm_reg) x, options(pure, nomem, nostack, preserves_flags)) };
+    x
+}
+
 /// What AVX-512 has instructions of its own for.
 macro_rules! with_avx512 {
     ($word:ty, $set1:ident, $rol:ident, $shr:ident, $ternary:ident) => {
+        const LATENCY: u32 = LATENCY;
+
+        #[inline(always)]
+        fn hidden(self) -> Self {
+            // SAFETY: as for `add`.
+            Self(unsafe { hidden(self.0) })
+        }
+
         #[inline(always)]
         fn not(self) -> Self {
             // SAFETY: as for `add`.
@@ -114,7 +131,7 @@ macro_rules! with_avx512 {
     };
 }
 
-impl Vector for Zmm32 {
+impl<const LATENCY: u32> Vector for Zmm32<LATENCY> {
     common!(
         u32,
         16,
@@ -176,7 +193,7 @@ impl Vector for Zmm32 {
     }
 }
 
-impl Vector for Zmm64 {
+impl<const LATENCY: u32> Vector for Zmm64<LATENCY> {
     common!(
         u64,
         8,

@@ -28,12 +28,20 @@ pub(crate) type Chain = unsafe fn(
     keys: *const [u8; BLOCK],
 );
 
-/// The body of all [`Chain`] functions: `REGISTERS * R::BLOCKS` lanes.
+/// The body of all [`Chain`] functions: `REGISTERS * R::BLOCKS` lanes. With `SHORT` a block is added to the next one's data by the
+/// last round, which is there a second time for that: one instruction less to wait for, and one more in all.
 ///
 /// # Safety
 /// That of [`Chain`], and the CPU has the instructions of `R`.
 #[inline(always)]
-unsafe fn chain<R: Register, K: Keys<R>, const REGISTERS: usize, const ROUNDS: usize, const ENCRYPT: bool>(
+unsafe fn chain<
+    R: Register,
+    K: Keys<R>,
+    const REGISTERS: usize,
+    const ROUNDS: usize,
+    const ENCRYPT: bool,
+    const SHORT: bool,
+>(
     chains: *mut [u8; BLOCK],
     from: *const *const u8,
     to: *const *mut u8,
@@ -61,10 +69,11 @@ unsafe fn chain<R: Register, K: Keys<R>, const REGISTERS: usize, const ROUNDS: u
                 }
             }
             let [first, second, third, fourth] = data;
-            let first = encrypted::<R, K, REGISTERS, ROUNDS>(x, first, keys.afresh());
-            let second = encrypted::<R, K, REGISTERS, ROUNDS>(first, second, keys.afresh());
-            let third = encrypted::<R, K, REGISTERS, ROUNDS>(second, third, keys.afresh());
-            x = encrypted::<R, K, REGISTERS, ROUNDS>(third, fourth, keys.afresh());
+            let first = added::<R, K, REGISTERS>(x, first, keys.afresh());
+            let (first, second) = encrypted::<R, K, REGISTERS, ROUNDS, SHORT>(first, Some(second), keys.afresh());
+            let (second, third) = encrypted::<R, K, REGISTERS, ROUNDS, SHORT>(second, Some(third), keys.afresh());
+            let (third, fourth) = encrypted::<R, K, REGISTERS, ROUNDS, SHORT>(third, Some(fourth), keys.afresh());
+            (x, _) = encrypted::<R, K, REGISTERS, ROUNDS, SHORT>(fourth, None, keys.afresh());
             if ENCRYPT {
                 for (r, first) in first.into_iter().enumerate() {
                     let four = [first, second[r], third[r], x[r]];
@@ -78,7 +87,8 @@ unsafe fn chain<R: Register, K: Keys<R>, const REGISTERS: usize, const ROUNDS: u
             for (r, data) in data.iter_mut().enumerate() {
                 *data = R::gather(from.add(r * R::BLOCKS), block * BLOCK);
             }
-            x = encrypted::<R, K, REGISTERS, ROUNDS>(x, data, keys.afresh());
+            let data = added::<R, K, REGISTERS>(x, data, keys.afresh());
+            (x, _) = encrypted::<R, K, REGISTERS, ROUNDS, SHORT>(data, None, keys.afresh());
             if ENCRYPT {
                 for (r, x) in x.iter().enumerate() {
                     x.scatter(to.add(r * R::BLOCKS), block * BLOCK);
@@ -92,32 +102,56 @@ unsafe fn chain<R: Register, K: Keys<R>, const REGISTERS: usize, const ROUNDS: u
     }
 }
 
-/// The next chaining values of all lanes.
+/// What the first round begins with: the data and the first round key, added to the chaining values.
+///
+/// # Safety
+/// That of [`Chain`], and the CPU has the instructions of `R`.
+#[inline(always)]
+unsafe fn added<R: Register, K: Keys<R>, const REGISTERS: usize>(
+    mut x: [R; REGISTERS],
+    data: [R; REGISTERS],
+    keys: K,
+) -> [R; REGISTERS] {
+    for (r, x) in x.iter_mut().enumerate() {
+        // SAFETY: as above.
+        *x = x.xor(data[r].xor(unsafe { keys.get(0, r) }));
+    }
+    x
+}
+
+/// The chaining values that these blocks of all lanes become, and what the next ones begin with, if there is `next` data.
 ///
 /// # Safety
 /// That of [`Chain`], and the CPU has the instructions of `R`.
 #[inline(always)]
 #[allow(clippy::needless_range_loop, reason = "an index says it best: the same lane of two arrays and the keys")]
-unsafe fn encrypted<R: Register, K: Keys<R>, const REGISTERS: usize, const ROUNDS: usize>(
+unsafe fn encrypted<R: Register, K: Keys<R>, const REGISTERS: usize, const ROUNDS: usize, const SHORT: bool>(
     mut x: [R; REGISTERS],
-    data: [R; REGISTERS],
+    next: Option<[R; REGISTERS]>,
     keys: K,
-) -> [R; REGISTERS] {
+) -> ([R; REGISTERS], [R; REGISTERS]) {
     // SAFETY: as above.
     unsafe {
-        for r in 0..REGISTERS {
-            x[r] = x[r].xor(data[r].xor(keys.get(0, r)));
-        }
         for round in 1..ROUNDS {
             for r in 0..REGISTERS {
                 x[r] = x[r].round(keys.get(round, r));
             }
         }
+        let (before, mut begun) = (x, x);
         for r in 0..REGISTERS {
             x[r] = x[r].last_round(keys.get(ROUNDS, r));
         }
+        match next {
+            None => {}
+            Some(next) if SHORT => {
+                for r in 0..REGISTERS {
+                    begun[r] = before[r].last_round(next[r].xor(keys.get(0, r)).xor(keys.get(ROUNDS, r)));
+                }
+            }
+            Some(next) => begun = added::<R, K, REGISTERS>(x, next, keys),
+        }
+        (x, begun)
     }
-    x
 }
 
 /// The functions of one CPU level and key length. Only [`Aes::chains`] makes it, so that whoever holds one may call
@@ -180,6 +214,7 @@ impl Aes {
         }
         #[cfg(target_arch = "x86_64")]
         match self.0.name() {
+            LevelName::Avx512 if self.0.vaes() && self.0.latency() > 1 => kernels!(sixteen_short, one_avx2),
             LevelName::Avx512 if self.0.vaes() => kernels!(sixteen, one_avx2),
             LevelName::Avx512 | LevelName::Avx2 => kernels!(eight_avx2, one_avx2),
             LevelName::Base => kernels!(eight, one),
@@ -191,7 +226,7 @@ impl Aes {
 
 /// [`chain`] compiled for one set of CPU features.
 macro_rules! compiled {
-    ($name:ident, $features:literal, $register:ty, $count:literal) => {
+    ($name:ident, $features:literal, $register:ty, $count:literal, short $short:literal) => {
         /// # Safety
         /// That of [`Chain`].
         #[target_feature(enable = $features)]
@@ -205,9 +240,13 @@ macro_rules! compiled {
             // SAFETY: the features of the register are on here; the rest is the caller's promise.
             unsafe {
                 if SHARED {
-                    chain::<$register, Shared<$register, 0>, $count, ROUNDS, ENCRYPT>(chains, from, to, blocks, keys);
+                    chain::<$register, Shared<$register, 0>, $count, ROUNDS, ENCRYPT, $short>(
+                        chains, from, to, blocks, keys,
+                    );
                 } else {
-                    chain::<$register, OfLanes<$count>, $count, ROUNDS, ENCRYPT>(chains, from, to, blocks, keys);
+                    chain::<$register, OfLanes<$count>, $count, ROUNDS, ENCRYPT, $short>(
+                        chains, from, to, blocks, keys,
+                    );
                 }
             }
         }
@@ -215,16 +254,18 @@ macro_rules! compiled {
 }
 
 #[cfg(target_arch = "x86_64")]
-compiled!(sixteen, "avx512f,vaes,aes", Zmm, 4);
+compiled!(sixteen, "avx512f,vaes,aes", Zmm, 4, short false);
 #[cfg(target_arch = "x86_64")]
-compiled!(eight_avx2, "avx2,aes", Xmm, 8);
+compiled!(sixteen_short, "avx512f,vaes,aes", Zmm, 4, short true);
 #[cfg(target_arch = "x86_64")]
-compiled!(one_avx2, "avx2,aes", Xmm, 1);
+compiled!(eight_avx2, "avx2,aes", Xmm, 8, short false);
 #[cfg(target_arch = "x86_64")]
-compiled!(eight, "aes", Xmm, 8);
+compiled!(one_avx2, "avx2,aes", Xmm, 1, short false);
 #[cfg(target_arch = "x86_64")]
-compiled!(one, "aes", Xmm, 1);
+compiled!(eight, "aes", Xmm, 8, short false);
+#[cfg(target_arch = "x86_64")]
+compiled!(one, "aes", Xmm, 1, short false);
 #[cfg(target_arch = "aarch64")]
-compiled!(eight, "aes,neon", Block, 8);
+compiled!(eight, "aes,neon", Block, 8, short false);
 #[cfg(target_arch = "aarch64")]
-compiled!(one, "aes,neon", Block, 1);
+compiled!(one, "aes,neon", Block, 1, short false);
