@@ -5,8 +5,8 @@ use core::mem::MaybeUninit;
 use gantry::driver::Buffers;
 use zeroize::Zeroize;
 
-use crate::engine::{self, Lanes, MAX_LANES};
-use crate::kernel::aes::chain::{Kernels, Mode};
+use crate::engine::{self, Lanes};
+use crate::kernel::aes::chain::{Chain, Kernels, Mode, SideBySide};
 use crate::kernel::aes::{Aes, BLOCK, RoundKeys};
 
 /// A key for CBC encryption.
@@ -22,10 +22,17 @@ impl CbcKey {
         Some(CbcKey { kernels: aes.chains(&keys, Mode::Encrypt), keys })
     }
 
-    /// Encrypts side by side, each message with its own key; all keys are as long as this one, and fastest is this one.
-    pub(crate) fn run<'a>(&'a self, jobs: impl Iterator<Item = CbcJob<'a>>) {
-        let mut table = KeyTable::<MAX_LANES>::new();
-        engine::run(&mut CbcLanes(Chains::new(&self.keys, self.kernels, self.kernels.lanes, &mut table)), jobs);
+    /// Encrypts side by side so many messages or fewer, each with its own key; all keys are as long as this one, and fastest is this one.
+    pub(crate) fn run<'a>(&'a self, count: usize, jobs: impl Iterator<Item = CbcJob<'a>>) {
+        match self.kernels.side_by_side(count) {
+            kernels if kernels.lanes <= USUAL_LANES => self.run_side_by_side::<USUAL_LANES>(jobs, kernels),
+            kernels => self.run_side_by_side::<MOST_LANES>(jobs, kernels),
+        }
+    }
+
+    fn run_side_by_side<'a, const N: usize>(&'a self, jobs: impl Iterator<Item = CbcJob<'a>>, kernels: SideBySide) {
+        let mut table = KeyTable::<N>::new();
+        engine::run::<N, _>(&mut CbcLanes(Chains::new(&self.keys, self.kernels, kernels, &mut table)), jobs);
     }
 
     /// Whether [`run`](Self::run) takes messages with that key, too.
@@ -45,7 +52,7 @@ impl CbcJob<'_> {
     /// Encrypts one message, and returns the chaining value behind it: the last block of ciphertext.
     pub(crate) fn run(self) -> [u8; BLOCK] {
         let mut table = KeyTable::<1>::new();
-        let mut lanes = CbcLanes(Chains::new(&self.key.keys, self.key.kernels, 1, &mut table));
+        let mut lanes = CbcLanes(Chains::new(&self.key.keys, self.key.kernels, self.key.kernels.usual, &mut table));
         engine::run_one(&mut lanes, self);
         lanes.0.values[0]
     }
@@ -67,7 +74,7 @@ impl CmacKey {
         let keys = RoundKeys::new(aes, key)?;
         let kernels = aes.chains(&keys, Mode::Absorb);
         let mut table = KeyTable::<1>::new();
-        let mut chains = Chains::new(&keys, kernels, 1, &mut table);
+        let mut chains = Chains::new(&keys, kernels, kernels.usual, &mut table);
         let zeros = [0; BLOCK];
         chains.from[0] = zeros.as_ptr();
         chains.advance_few(&[0], 1);
@@ -76,10 +83,17 @@ impl CmacKey {
         Some(CmacKey { kernels, k1, k2: double(k1), keys })
     }
 
-    /// Runs jobs side by side, each with its own key; all keys are as long as this one, and fastest is this one.
-    pub(crate) fn run<'a>(&'a self, jobs: impl Iterator<Item = CmacJob<'a>>) {
-        let mut table = KeyTable::<MAX_LANES>::new();
-        engine::run(&mut CmacLanes::new(self, self.kernels.lanes, &mut table), jobs);
+    /// Runs so many jobs or fewer side by side, each with its own key; all keys are as long as this one, and fastest is this one.
+    pub(crate) fn run<'a>(&'a self, count: usize, jobs: impl Iterator<Item = CmacJob<'a>>) {
+        match self.kernels.side_by_side(count) {
+            kernels if kernels.lanes <= USUAL_LANES => self.run_side_by_side::<USUAL_LANES>(jobs, kernels),
+            kernels => self.run_side_by_side::<MOST_LANES>(jobs, kernels),
+        }
+    }
+
+    fn run_side_by_side<'a, const N: usize>(&'a self, jobs: impl Iterator<Item = CmacJob<'a>>, kernels: SideBySide) {
+        let mut table = KeyTable::<N>::new();
+        engine::run::<N, _>(&mut CmacLanes::new(self, kernels, &mut table), jobs);
     }
 
     /// Whether [`run`](Self::run) takes messages with that key, too.
@@ -137,15 +151,19 @@ impl CmacJob<'_> {
     /// Runs one job with the single-stream kernel.
     pub(crate) fn run(self) {
         let mut table = KeyTable::<1>::new();
-        engine::run_one(&mut CmacLanes::new(self.key, 1, &mut table), self);
+        engine::run_one(&mut CmacLanes::new(self.key, self.key.kernels.usual, &mut table), self);
     }
 }
+
+/// Most lanes of the usual functions, and of those for more.
+const USUAL_LANES: usize = 16;
+const MOST_LANES: usize = 32;
 
 /// Chains side by side, at most `N`.
 struct Chains<'t, 'a, const N: usize> {
     kernels: Kernels,
-    /// Lanes in use.
-    count: usize,
+    /// Those for all lanes.
+    side_by_side: SideBySide,
     /// The round keys of each lane, all of one length.
     keys: [&'a RoundKeys; N],
     /// For the moments when they are not all the same. Elsewhere, because what is moved is copied, and this is 4 KiB.
@@ -157,24 +175,38 @@ struct Chains<'t, 'a, const N: usize> {
     to: [*mut u8; N],
 }
 
-/// The round keys of lanes that do not share them, round after round: block `r * count + l` is round key `r` of lane `l`, so
+/// The round keys of lanes that do not share them, round after round: block `r * lanes + l` is round key `r` of lane `l`, so
 /// that one load gives a register of lanes its keys.
 #[repr(align(64))]
 struct KeyTable<const N: usize> {
     blocks: [[MaybeUninit<[u8; BLOCK]>; N]; 15],
     /// Whose keys are in the column of each lane.
     of: [*const RoundKeys; N],
+    /// For how many; none at first.
+    lanes: usize,
 }
 
 impl<const N: usize> KeyTable<N> {
     /// An empty table. Most batches are of one session, and never look at it.
     fn new() -> Self {
-        KeyTable { blocks: [[MaybeUninit::uninit(); N]; 15], of: [core::ptr::null(); N] }
+        KeyTable { blocks: [[MaybeUninit::uninit(); N]; 15], of: [core::ptr::null(); N], lanes: 0 }
+    }
+
+    /// The function for lanes with these keys, and where it finds them.
+    fn kernel(&mut self, kernels: SideBySide, keys: &[&RoundKeys]) -> (Chain, *const [u8; BLOCK]) {
+        if keys.iter().all(|of_lane| core::ptr::eq(*of_lane, keys[0])) {
+            (kernels.shared, keys[0].as_blocks().as_ptr())
+        } else {
+            (kernels.own, self.with(keys))
+        }
     }
 
     /// Where the keys of all lanes are, as many rounds as they have.
     #[inline(never)]
     fn with(&mut self, keys: &[&RoundKeys]) -> *const [u8; BLOCK] {
+        if self.lanes != keys.len() {
+            (self.lanes, self.of) = (keys.len(), [core::ptr::null(); N]);
+        }
         let blocks = self.blocks.as_flattened_mut();
         for (lane, (of, &keys_of)) in self.of.iter_mut().zip(keys).enumerate() {
             if !core::ptr::eq(*of, keys_of) {
@@ -190,7 +222,7 @@ impl<const N: usize> KeyTable<N> {
 
 impl<const N: usize> Drop for KeyTable<N> {
     fn drop(&mut self) {
-        if !self.of[0].is_null() {
+        if self.lanes > 0 {
             // Not with `zeroize`, which would write thousands of single bytes for each batch. Who has the address may read what
             // is there, so the compiler leaves the zeros in.
             self.blocks.as_flattened_mut().fill(MaybeUninit::new([0; BLOCK]));
@@ -202,9 +234,19 @@ impl<const N: usize> Drop for KeyTable<N> {
 impl<'t, 'a, const N: usize> Chains<'t, 'a, N> {
     /// Lanes that all have the same keys.
     #[inline(always)] // and so where they are to be, and not copied there
-    fn new(keys: &'a RoundKeys, kernels: Kernels, count: usize, table: &'t mut KeyTable<N>) -> Self {
+    fn new(keys: &'a RoundKeys, kernels: Kernels, side_by_side: SideBySide, table: &'t mut KeyTable<N>) -> Self {
         let (from, to) = ([core::ptr::null(); N], [core::ptr::null_mut(); N]);
-        Chains { kernels, count, keys: [keys; N], table, values: [[0; BLOCK]; N], from, to }
+        Chains { kernels, side_by_side, keys: [keys; N], table, values: [[0; BLOCK]; N], from, to }
+    }
+
+    /// How many lanes a few are: those of the usual functions where there are more.
+    fn few(&self) -> usize {
+        if self.side_by_side.lanes > self.kernels.usual.lanes { self.kernels.usual.lanes } else { 1 }
+    }
+
+    /// From this many busy lanes on, all of them are faster than a few at a time.
+    fn break_even(&self) -> usize {
+        self.kernels.break_even.max(self.few() + 1)
     }
 
     fn shadow(&mut self, idle: usize, busy: usize) {
@@ -216,35 +258,59 @@ impl<'t, 'a, const N: usize> Chains<'t, 'a, N> {
 
     /// With `end` all segments end with these blocks.
     fn advance(&mut self, blocks: usize, end: bool) {
-        debug_assert_eq!(self.count, self.kernels.lanes);
-        let keys = &self.keys[..self.count];
-        let (kernel, keys) = if keys.iter().all(|of_lane| core::ptr::eq(*of_lane, keys[0])) {
-            (self.kernels.shared, keys[0].as_blocks().as_ptr())
-        } else {
-            (self.kernels.own, self.table.with(keys))
-        };
+        let lanes = self.side_by_side.lanes;
         let (chains, from, to) = (self.values.as_mut_ptr(), self.from.as_ptr(), self.to.as_ptr());
-        // SAFETY: the CPU has the instructions because `kernels` exists. Without a table all lanes have the first one's keys,
-        // with it each has a column; room for the most rounds is in both. The pointers of a busy lane were set by
-        // `CbcLanes::start` or `CmacLanes::next` to memory that its job borrows or its lane owns, valid for no fewer blocks
-        // than they counted, of which the engine asks for no more; those of an idle lane are copies of a busy one's. Writing
-        // twice the same to the same place is harmless: all lanes read a block before any writes it, and their chains and
-        // keys are equal.
+        let (kernel, keys) = self.table.kernel(self.side_by_side, &self.keys[..lanes]);
+        // SAFETY: the CPU has the instructions because `kernels` exists. The keys are those of all lanes, of one length. The pointers of
+        // a busy lane were set by `CbcLanes::start` or `CmacLanes::next` to memory that its job borrows or its lane owns, valid for no
+        // fewer blocks than they counted, of which the engine asks for no more; those of an idle lane are copies of a busy one's.
+        // Writing twice the same to the same place is harmless: all lanes read a block before any writes it, and their chains and keys
+        // are equal.
         unsafe { kernel(chains, from, to, blocks, keys) };
         if end {
             return; // the next segments say where they are
         }
-        for lane in 0..self.count {
-            self.from[lane] = self.from[lane].wrapping_add(blocks * BLOCK);
-            self.to[lane] = self.to[lane].wrapping_add(blocks * BLOCK);
+        for lane in 0..lanes {
+            self.skip(lane, blocks);
         }
     }
 
     fn advance_few(&mut self, lanes: &[usize], blocks: usize) {
-        let &[lane] = lanes else { unreachable!("a few are one here") };
-        let (chain, from, to) = (&raw mut self.values[lane], &raw const self.from[lane], &raw const self.to[lane]);
-        // SAFETY: as for `advance`, with one lane.
-        unsafe { (self.kernels.single)(chain, from, to, blocks, self.keys[lane].as_blocks().as_ptr()) };
+        if let [lane] = *lanes {
+            let (chain, from, to) = (&raw mut self.values[lane], &raw const self.from[lane], &raw const self.to[lane]);
+            // SAFETY: as for `advance`, with one lane.
+            unsafe { (self.kernels.single)(chain, from, to, blocks, self.keys[lane].as_blocks().as_ptr()) };
+        } else {
+            self.advance_usual(lanes, blocks);
+        }
+        for &lane in lanes {
+            self.skip(lane, blocks);
+        }
+    }
+
+    /// The chaining values of these lanes, with the usual functions.
+    #[inline(never)]
+    fn advance_usual(&mut self, lanes: &[usize], blocks: usize) {
+        let usual = self.kernels.usual;
+        let mut keys = [self.keys[lanes[0]]; USUAL_LANES];
+        let mut chains = [[0; BLOCK]; USUAL_LANES];
+        let (mut from, mut to) = ([core::ptr::null(); USUAL_LANES], [core::ptr::null_mut(); USUAL_LANES]);
+        for i in 0..usual.lanes {
+            // What is left of them shadows the first.
+            let lane = *lanes.get(i).unwrap_or(&lanes[0]);
+            keys[i] = self.keys[lane];
+            chains[i] = self.values[lane];
+            (from[i], to[i]) = (self.from[lane], self.to[lane]);
+        }
+        let (kernel, keys) = self.table.kernel(usual, &keys[..usual.lanes]);
+        // SAFETY: as for `advance`, with the usual lanes, which are no more than there is room for here.
+        unsafe { kernel(chains.as_mut_ptr(), from.as_ptr(), to.as_ptr(), blocks, keys) };
+        for (chain, &lane) in chains.iter().zip(lanes) {
+            self.values[lane] = *chain;
+        }
+    }
+
+    fn skip(&mut self, lane: usize, blocks: usize) {
         self.from[lane] = self.from[lane].wrapping_add(blocks * BLOCK);
         self.to[lane] = self.to[lane].wrapping_add(blocks * BLOCK);
     }
@@ -258,15 +324,15 @@ impl<'a, const N: usize> Lanes for CbcLanes<'_, 'a, N> {
     type Job = CbcJob<'a>;
 
     fn lanes(&self) -> usize {
-        self.0.count
+        self.0.side_by_side.lanes
     }
 
     fn break_even(&self) -> usize {
-        self.0.kernels.break_even
+        self.0.break_even()
     }
 
     fn few(&self) -> usize {
-        1
+        self.0.few()
     }
 
     fn start(&mut self, lane: usize, job: CbcJob<'a>) -> usize {
@@ -326,8 +392,8 @@ struct CmacLanes<'t, 'a, const N: usize> {
 }
 
 impl<'t, 'a, const N: usize> CmacLanes<'t, 'a, N> {
-    fn new(key: &'a CmacKey, count: usize, table: &'t mut KeyTable<N>) -> Self {
-        CmacLanes { chains: Chains::new(&key.keys, key.kernels, count, table), lanes: [const { None }; N] }
+    fn new(key: &'a CmacKey, side_by_side: SideBySide, table: &'t mut KeyTable<N>) -> Self {
+        CmacLanes { chains: Chains::new(&key.keys, key.kernels, side_by_side, table), lanes: [const { None }; N] }
     }
 }
 
@@ -404,15 +470,15 @@ impl<'a, const N: usize> Lanes for CmacLanes<'_, 'a, N> {
     type Job = CmacJob<'a>;
 
     fn lanes(&self) -> usize {
-        self.chains.count
+        self.chains.side_by_side.lanes
     }
 
     fn break_even(&self) -> usize {
-        self.chains.kernels.break_even
+        self.chains.break_even()
     }
 
     fn few(&self) -> usize {
-        1
+        self.chains.few()
     }
 
     fn start(&mut self, lane: usize, job: CmacJob<'a>) -> usize {
@@ -502,9 +568,9 @@ mod tests {
         ] {
             for aes in every_aes() {
                 let key = CbcKey::new(aes, &bytes(key)).unwrap();
-                for count in [1, 2, 7, 16, 33] {
+                for count in [1, 2, 7, 16, 17, 32, 33, 50] {
                     let mut data = vec![bytes(PLAIN); count];
-                    key.run(data.iter_mut().map(|data| CbcJob { key: &key, iv, data: Buffers::InPlace(data) }));
+                    key.run(count, data.iter_mut().map(|data| CbcJob { key: &key, iv, data: Buffers::InPlace(data) }));
                     for data in &data {
                         assert_eq!(*data, bytes(cipher), "{count} at once");
                     }
@@ -530,14 +596,17 @@ mod tests {
             for aes in every_aes() {
                 let key = CmacKey::new(aes, &bytes(key)).unwrap();
                 let message = &bytes(PLAIN)[..length];
-                for count in [1, 2, 7, 16, 33] {
+                for count in [1, 2, 7, 16, 17, 32, 33, 50] {
                     let mut macs = vec![[0; 16]; count];
-                    key.run(macs.iter_mut().map(|mac| CmacJob {
-                        key: &key,
-                        stream: None,
-                        input: message,
-                        output: Some(mac),
-                    }));
+                    key.run(
+                        count,
+                        macs.iter_mut().map(|mac| CmacJob {
+                            key: &key,
+                            stream: None,
+                            input: message,
+                            output: Some(mac),
+                        }),
+                    );
                     for result in macs {
                         assert_eq!(result.to_vec(), bytes(mac), "{length} bytes, {count} at once");
                     }
@@ -581,7 +650,7 @@ mod tests {
                 });
                 let more = plain.iter().zip(&mut in_place);
                 let more = more.map(|(&(key, iv, _), data)| CbcJob { key, iv, data: Buffers::InPlace(data) });
-                keys[0].run(jobs.chain(more));
+                keys[0].run(2 * plain.len(), jobs.chain(more));
                 assert_eq!(separate, expected);
                 assert_eq!(in_place, expected);
             }
@@ -617,7 +686,7 @@ mod tests {
                     });
                     let jobs = whole.iter().zip(&mut macs);
                     let jobs = jobs.map(|((key, input), mac)| CmacJob { key, stream: None, input, output: Some(mac) });
-                    keys[0].run(updates.chain(jobs));
+                    keys[0].run(pieces.len() + whole.len(), updates.chain(jobs));
                     for ((key, message), mac) in whole.iter().zip(macs) {
                         assert_eq!(mac, alone(key, message));
                     }
@@ -625,14 +694,18 @@ mod tests {
                         message.extend(piece);
                     }
                 }
-                let mut macs = vec![[0; BLOCK]; streams.len()];
+                let count = streams.len();
+                let mut macs = vec![[0; BLOCK]; count];
                 let jobs = streams.iter_mut().zip(&mut macs);
-                keys[0].run(jobs.map(|((key, stream, _), mac)| CmacJob {
-                    key,
-                    stream: Some(stream),
-                    input: b"",
-                    output: Some(mac),
-                }));
+                keys[0].run(
+                    count,
+                    jobs.map(|((key, stream, _), mac)| CmacJob {
+                        key,
+                        stream: Some(stream),
+                        input: b"",
+                        output: Some(mac),
+                    }),
+                );
                 for ((key, stream, message), mac) in streams.iter_mut().zip(macs) {
                     assert_eq!(mac, alone(key, message), "{} bytes", message.len());
                     let mut again = [0; BLOCK];

@@ -6,17 +6,14 @@
 //! whose job is done takes the next job. When the jobs run out and too few lanes are busy to pay for the others, the
 //! remaining ones are finished a few at a time, at the end one alone at single-stream speed.
 
-/// Most lanes of any kernel.
-pub(crate) const MAX_LANES: usize = 16;
-
 /// Most lanes of any kernel for a few lanes.
-pub(crate) const MAX_FEW: usize = 4;
+pub(crate) const MAX_FEW: usize = 16;
 
 /// The lanes of one family of kernels. Segments are counted in blocks; 0 blocks stand for the end of the job.
 pub(crate) trait Lanes {
     type Job;
 
-    /// How many lanes there are, at most [`MAX_LANES`].
+    /// How many lanes there are.
     fn lanes(&self) -> usize;
 
     /// From this many busy lanes on, at least one, all lanes together are faster than a few at a time.
@@ -42,11 +39,12 @@ pub(crate) trait Lanes {
     fn advance_few(&mut self, lanes: &[usize], blocks: usize);
 }
 
-/// Runs all jobs to their end.
-pub(crate) fn run<L: Lanes>(lanes: &mut L, jobs: impl Iterator<Item = L::Job>) {
-    let mut jobs = jobs.fuse();
+/// Runs all jobs to their end, on `MOST` lanes or fewer.
+pub(crate) fn run<const MOST: usize, L: Lanes>(lanes: &mut L, jobs: impl Iterator<Item = L::Job>) {
+    // Until they end. (Not `fuse`, which need not be inlined: a job that goes through memory is waited for.)
+    let mut jobs = Some(jobs);
     // Blocks left in the segment of each lane; 0 for an idle one.
-    let mut left = [0; MAX_LANES];
+    let mut left = [0; MOST];
     let left = &mut left[..lanes.lanes()];
     let mut step = 0;
     loop {
@@ -90,8 +88,12 @@ pub(crate) fn run_one<L: Lanes>(lanes: &mut L, job: L::Job) {
 
 /// Puts jobs on a lane until one is not already done at the start (such as a short update, which is only buffered).
 #[inline(always)]
-fn refill<L: Lanes>(lanes: &mut L, lane: usize, jobs: &mut impl Iterator<Item = L::Job>) -> usize {
-    for job in jobs {
+fn refill<L: Lanes>(lanes: &mut L, lane: usize, jobs: &mut Option<impl Iterator<Item = L::Job>>) -> usize {
+    while let Some(some) = jobs {
+        let Some(job) = some.next() else {
+            *jobs = None;
+            break;
+        };
         let blocks = lanes.start(lane, job);
         if blocks > 0 {
             return blocks;

@@ -4,8 +4,8 @@ use core::mem::MaybeUninit;
 
 use zeroize::Zeroize;
 
-use crate::engine::{self, Lanes, MAX_FEW, MAX_LANES};
-use crate::kernel::{Hash, Kernels, MAX_BLOCK, Outer, Segment};
+use crate::engine::{self, Lanes, MAX_FEW};
+use crate::kernel::{HASH_LANES, Hash, Kernels, MAX_BLOCK, Outer, Segment};
 use crate::vector::Word;
 
 /// Where every message of a session starts, and how it ends. For HMAC this is the key: the chaining values behind the
@@ -109,7 +109,7 @@ pub(crate) struct Job<'a, H: Hash> {
 
 /// Runs jobs side by side.
 pub(crate) fn run<'a, H: Hash>(kernels: Kernels<H>, jobs: impl Iterator<Item = Job<'a, H>>) {
-    engine::run(&mut HashLanes::<H, MAX_LANES>::new(kernels, kernels.lanes), jobs);
+    engine::run::<HASH_LANES, _>(&mut HashLanes::<H, HASH_LANES>::new(kernels, kernels.lanes), jobs);
 }
 
 /// Runs one job with the single-stream kernel.
@@ -245,7 +245,7 @@ impl<H: Hash, const N: usize> Chains<H, N> {
     }
 }
 
-/// Lanes of a hash function: one, or [`MAX_LANES`], of which the first `count` are in use.
+/// Lanes of a hash function: one, or [`HASH_LANES`], of which the first `count` are in use.
 struct HashLanes<'a, H: Hash, const N: usize> {
     kernels: Kernels<H>,
     count: usize,
@@ -400,7 +400,7 @@ impl<'a, H: Hash, const N: usize> Lanes for HashLanes<'a, H, N> {
     }
 
     fn advance(&mut self, blocks: usize, end: bool) {
-        assert!(N == MAX_LANES && self.count == self.kernels.lanes);
+        assert!(N == HASH_LANES && self.count == self.kernels.lanes);
         let tails = self.tails.each_ref().map(|tail| tail.as_ptr().cast());
         let end = if end { self.common_end() } else { None };
         let (tail, outer) = end.unwrap_or((0, None));
@@ -431,7 +431,7 @@ impl<'a, H: Hash, const N: usize> Lanes for HashLanes<'a, H, N> {
             self.chains.set(lane, &chain);
         } else {
             let few = self.kernels.few_lanes;
-            let mut chains = Chains::<H, MAX_LANES>::new();
+            let mut chains = Chains::<H, HASH_LANES>::new();
             let mut at = [core::ptr::null(); MAX_FEW];
             // What is left of the few shadows the first.
             for (i, at) in at[..few].iter_mut().enumerate() {

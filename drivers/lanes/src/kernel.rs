@@ -12,7 +12,6 @@ pub(crate) mod sha_ni;
 
 use core::marker::PhantomData;
 
-use crate::engine::MAX_LANES;
 use crate::level::Level;
 #[cfg(target_arch = "x86_64")]
 use crate::level::LevelName;
@@ -23,6 +22,9 @@ use sha2::{Sha256, Sha512};
 
 /// Largest block of any hash function (SHA-512).
 pub(crate) const MAX_BLOCK: usize = 128;
+
+/// Most lanes of a hash function.
+pub(crate) const HASH_LANES: usize = 16;
 
 /// A compression function: advances `lanes` independent chaining values over the blocks of their messages, one segment after the
 /// other, and then, with `outer`, makes them the HMACs that end with these digests.
@@ -78,7 +80,7 @@ impl<H: Hash> Outer<H> {
 /// Words from one row of chaining values to the next. It is the same for all numbers of lanes side by side: whoever goes down a column
 /// need not multiply.
 const fn row(lanes: usize) -> usize {
-    if lanes > 1 { MAX_LANES } else { 1 }
+    if lanes > 1 { HASH_LANES } else { 1 }
 }
 
 /// The compression functions of one hash function on one CPU level. Only [`Hash::kernels`] makes it, out of a [`Level`],

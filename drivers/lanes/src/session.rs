@@ -371,7 +371,7 @@ impl Work for CmacWork {
 
     fn batch<'a>(&'a self, first: Operands<'a>, others: &'a mut [Job], exceptions: &'a mut Exceptions) {
         let admit = |work: &Self| of_one_length(self.0.runs_with(&work.0));
-        self.0.run(converted(self, first, others, exceptions, admit, Self::job));
+        self.0.run(1 + others.len(), converted(self, first, others, exceptions, admit, Self::job));
     }
 
     fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {
@@ -437,7 +437,7 @@ impl Work for CbcWork {
 
     fn batch<'a>(&'a self, first: Operands<'a>, others: &'a mut [Job], exceptions: &'a mut Exceptions) {
         let admit = |work: &Self| of_one_length(self.0.runs_with(&work.0));
-        self.0.run(converted(self, first, others, exceptions, admit, Self::job));
+        self.0.run(1 + others.len(), converted(self, first, others, exceptions, admit, Self::job));
     }
 
     fn cipher_stream(&self, operation: Operation, iv: &[u8]) -> Result<Box<dyn CipherStream>, Unsupported> {

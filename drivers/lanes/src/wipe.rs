@@ -145,18 +145,16 @@ mod tests {
                         let secrets: Vec<Vec<u8>> = cbc.iter().flat_map(|key| key.secrets(&data)).collect();
                         check(&secrets, &format!("CBC, {name}"), || {
                             let jobs = cbc.iter().cycle().zip(&mut output[..count]);
-                            cbc[0].run(jobs.map(|(key, data)| CbcJob { key, iv, data: Buffers::InPlace(data) }));
+                            cbc[0].run(count, jobs.map(|(key, data)| CbcJob { key, iv, data: Buffers::InPlace(data) }));
                         });
                         let mut macs = vec![[0; 16]; count];
                         let secrets: Vec<Vec<u8>> = cmac.iter().flat_map(|key| key.secrets(&data)).collect();
                         check(&secrets, &format!("CMAC, {name}"), || {
                             let jobs = cmac.iter().cycle().zip(&data).zip(&mut macs);
-                            cmac[0].run(jobs.map(|((key, input), mac)| CmacJob {
-                                key,
-                                stream: None,
-                                input,
-                                output: Some(mac),
-                            }));
+                            cmac[0].run(
+                                count,
+                                jobs.map(|((key, input), mac)| CmacJob { key, stream: None, input, output: Some(mac) }),
+                            );
                         });
                     }
                     let secrets: Vec<Vec<u8>> = cbc.iter().flat_map(|key| key.secrets(&data)).collect();

@@ -158,16 +158,31 @@ unsafe fn encrypted<R: Register, K: Keys<R>, const REGISTERS: usize, const ROUND
 /// its functions on this CPU.
 #[derive(Clone, Copy)]
 pub(crate) struct Kernels {
-    /// Lanes of `shared` and `own`.
-    pub(crate) lanes: usize,
-    /// Side by side, all with one key.
-    pub(crate) shared: Chain,
-    /// Side by side, each with a key of its own.
-    pub(crate) own: Chain,
-    /// The same for a single chain.
+    /// For as many chains as it has lanes, and fewer.
+    pub(crate) usual: SideBySide,
+    /// For more.
+    pub(crate) most: SideBySide,
+    /// For a single chain.
     pub(crate) single: Chain,
     /// From this many chains on, side by side is faster than one after the other.
     pub(crate) break_even: usize,
+}
+
+impl Kernels {
+    /// Those for so many chains.
+    pub(crate) fn side_by_side(&self, chains: usize) -> SideBySide {
+        if chains <= self.usual.lanes { self.usual } else { self.most }
+    }
+}
+
+/// The functions for so many chains.
+#[derive(Clone, Copy)]
+pub(crate) struct SideBySide {
+    pub(crate) lanes: usize,
+    /// All with one key.
+    pub(crate) shared: Chain,
+    /// Each with a key of its own.
+    pub(crate) own: Chain,
 }
 
 /// Whether the chaining values are output.
@@ -180,9 +195,15 @@ pub(crate) enum Mode {
 }
 
 impl Aes {
-    /// Lanes, and from how many chains on they pay.
+    /// The most lanes, and from how many chains on they pay.
     pub(crate) fn lanes(self) -> (usize, usize) {
-        (if self.0.vaes() { 16 } else { 8 }, BREAK_EVEN)
+        let lanes = match (self.0.vaes(), self.0.latency()) {
+            (false, _) => 8,
+            (true, 1) => 16,
+            // Sixteen are not enough to begin two AES instructions in each cycle.
+            (true, _) => 32,
+        };
+        (lanes, BREAK_EVEN)
     }
 
     /// The chains for keys of one length.
@@ -200,27 +221,27 @@ impl Aes {
                 }
             };
         }
-        let (lanes, break_even) = self.lanes();
         macro_rules! kernels {
-            ($lanes:ident, $single:ident) => {
+            ($usual:ident $lanes:literal, $most:ident $most_lanes:literal, $single:ident) => {
                 Kernels {
-                    lanes,
-                    shared: pick!($lanes true),
-                    own: pick!($lanes false),
+                    usual: SideBySide { lanes: $lanes, shared: pick!($usual true), own: pick!($usual false) },
+                    most: SideBySide { lanes: $most_lanes, shared: pick!($most true), own: pick!($most false) },
                     single: pick!($single true),
-                    break_even,
+                    break_even: BREAK_EVEN,
                 }
             };
         }
         #[cfg(target_arch = "x86_64")]
         match self.0.name() {
-            LevelName::Avx512 if self.0.vaes() && self.0.latency() > 1 => kernels!(sixteen_short, one_avx2),
-            LevelName::Avx512 if self.0.vaes() => kernels!(sixteen, one_avx2),
-            LevelName::Avx512 | LevelName::Avx2 => kernels!(eight_avx2, one_avx2),
-            LevelName::Base => kernels!(eight, one),
+            LevelName::Avx512 if self.0.vaes() && self.0.latency() > 1 => {
+                kernels!(sixteen_short 16, thirty_two 32, one_avx2)
+            }
+            LevelName::Avx512 if self.0.vaes() => kernels!(sixteen 16, sixteen 16, one_avx2),
+            LevelName::Avx512 | LevelName::Avx2 => kernels!(eight_avx2 8, eight_avx2 8, one_avx2),
+            LevelName::Base => kernels!(eight 8, eight 8, one),
         }
         #[cfg(target_arch = "aarch64")]
-        kernels!(eight, one)
+        kernels!(eight 8, eight 8, one)
     }
 }
 
@@ -257,6 +278,8 @@ macro_rules! compiled {
 compiled!(sixteen, "avx512f,vaes,aes", Zmm, 4, short false);
 #[cfg(target_arch = "x86_64")]
 compiled!(sixteen_short, "avx512f,vaes,aes", Zmm, 4, short true);
+#[cfg(target_arch = "x86_64")]
+compiled!(thirty_two, "avx512f,vaes,aes", Zmm, 8, short false);
 #[cfg(target_arch = "x86_64")]
 compiled!(eight_avx2, "avx2,aes", Xmm, 8, short false);
 #[cfg(target_arch = "x86_64")]
