@@ -262,6 +262,7 @@ struct Probe {
     device: usize,
     /// It works in the calling thread.
     direct: bool,
+    algorithm: Algorithm,
     operation: Operation,
     session: Arc<dyn DeviceSession>,
     /// What a look at the clock takes.
@@ -329,7 +330,7 @@ impl Probe {
         let buffers = (0..*rows.last()?).map(buffer).collect();
         let look_ns = gantry.ledgers().look_ns(&**gantry.clock());
         let (device, direct) = (place, capability.direct);
-        Some(Self { device, direct, operation, session, look_ns, buffers, rows, cells, next: 0, turn: (0, 0), found })
+        Some(Self { device, direct, algorithm, operation, session, look_ns, buffers, rows, cells, next: 0, turn: (0, 0), found })
     }
 
     /// Measures a cell. Whether the turn is over with it: all cells had theirs, or there is no time for more. The next turn goes on where
@@ -358,7 +359,9 @@ impl Probe {
         requests: usize,
         bytes: usize,
     ) -> Result<(f32, f32), Unfit> {
-        let Self { direct, operation, session, look_ns, buffers, .. } = self;
+        let Self { direct, algorithm, operation, session, look_ns, buffers, .. } = self;
+        // Some have no fewer, or no more.
+        let bytes = algorithm.info().data_length(bytes);
         let mut group: Vec<Request<'_>> =
             buffers[..requests].iter_mut().map(|buffer| buffer.request(*operation, bytes)).collect();
         if requests == 1 && *direct {
@@ -471,8 +474,7 @@ fn run_group(
 impl Buffer {
     fn request(&mut self, operation: Operation, bytes: usize) -> Request<'_> {
         let Self { iv, input, output, tag } = self;
-        // Of some algorithms there is no more.
-        let input = &input[..bytes.min(input.len())];
+        let input = &input[..bytes];
         match operation {
             Operation::Digest => Request::digest(input, output),
             Operation::Mac => Request::mac_with_iv(iv, input, output),

@@ -49,6 +49,20 @@ fn request<'a>(
     }
 }
 
+/// What cannot be measured is left out by the policies that learn, as soon as others are known.
+#[test]
+fn every_operation_can_be_measured() {
+    let gantry = software();
+    let device = &gantry.devices()[0];
+    for capability in device.capabilities() {
+        for &operation in capability.operations {
+            gantry.calibrate(capability.algorithm, operation, true);
+            let costs = device.costs(capability.algorithm, operation).unwrap();
+            assert!(costs.is_known(), "{} {operation}", capability.algorithm);
+        }
+    }
+}
+
 #[test]
 fn every_algorithm_is_admitted_by_its_known_answers() {
     let gantry = software();
