@@ -122,7 +122,7 @@ pub struct Capability {
     pub algorithm: Algorithm,
     /// Which of its operations.
     pub operations: &'static [Operation],
-    /// Requests that run side by side at no extra time; 1 for plain software.
+    /// Requests that run side by side at hardly any extra time; 1 for plain software.
     pub lanes: usize,
     /// Requests that can be in the device at once; `usize::MAX` when only memory ends it.
     pub ring: usize,

@@ -190,6 +190,8 @@ impl Engine {
             let spawn = |_: &usize| Builder::new().spawn_scoped(scope, || Worker::new(self).run()).is_ok();
             // Where the system gives no more threads, those that there are do.
             let workers = (0..wanted).take_while(spawn).count();
+            // What the others would have had.
+            self.ring().room -= (self.workers - workers) * self.slots;
             let mut pipeline = Pipeline {
                 engine: self,
                 sink,

@@ -330,7 +330,20 @@ impl Probe {
         let buffers = (0..*rows.last()?).map(buffer).collect();
         let look_ns = gantry.ledgers().look_ns(&**gantry.clock());
         let (device, direct) = (place, capability.direct);
-        Some(Self { device, direct, algorithm, operation, session, look_ns, buffers, rows, cells, next: 0, turn: (0, 0), found })
+        Some(Self {
+            device,
+            direct,
+            algorithm,
+            operation,
+            session,
+            look_ns,
+            buffers,
+            rows,
+            cells,
+            next: 0,
+            turn: (0, 0),
+            found,
+        })
     }
 
     /// Measures a cell. Whether the turn is over with it: all cells had theirs, or there is no time for more. The next turn goes on where

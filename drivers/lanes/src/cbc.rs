@@ -159,14 +159,14 @@ impl CmacJob<'_> {
 const USUAL_LANES: usize = 16;
 const MOST_LANES: usize = 32;
 
-/// Chains side by side, at most `N`.
+/// Chains side by side, `N` of them at most, or one alone.
 struct Chains<'t, 'a, const N: usize> {
     kernels: Kernels,
     /// Those for all lanes.
     side_by_side: SideBySide,
     /// The round keys of each lane, all of one length.
     keys: [&'a RoundKeys; N],
-    /// For the moments when they are not all the same. Elsewhere, because what is moved is copied, and this is 4 KiB.
+    /// For the moments when they are not all the same. Elsewhere, because what is moved is copied, and this is 4 KiB or 8.
     table: &'t mut KeyTable<N>,
     /// The chaining value of each lane.
     values: [[u8; BLOCK]; N],
@@ -244,9 +244,10 @@ impl<'t, 'a, const N: usize> Chains<'t, 'a, N> {
         if self.side_by_side.lanes > self.kernels.usual.lanes { self.kernels.usual.lanes } else { 1 }
     }
 
-    /// From this many busy lanes on, all of them are faster than a few at a time.
+    /// From this many busy lanes on, all of them are faster than a few at a time: two chains side by side are never slower than one
+    /// after the other, for the others cost nothing.
     fn break_even(&self) -> usize {
-        self.kernels.break_even.max(self.few() + 1)
+        self.few() + 1
     }
 
     fn shadow(&mut self, idle: usize, busy: usize) {
@@ -259,9 +260,11 @@ impl<'t, 'a, const N: usize> Chains<'t, 'a, N> {
     /// With `end` all segments end with these blocks.
     fn advance(&mut self, blocks: usize, end: bool) {
         let lanes = self.side_by_side.lanes;
+        assert!(lanes <= N);
         let (chains, from, to) = (self.values.as_mut_ptr(), self.from.as_ptr(), self.to.as_ptr());
         let (kernel, keys) = self.table.kernel(self.side_by_side, &self.keys[..lanes]);
-        // SAFETY: the CPU has the instructions because `kernels` exists. The keys are those of all lanes, of one length. The pointers of
+        // SAFETY: the CPU has the instructions because `kernels` exists. There are `N` chaining values and pointers, and no more lanes. The
+        // keys are those of all lanes, of one length. The pointers of
         // a busy lane were set by `CbcLanes::start` or `CmacLanes::next` to memory that its job borrows or its lane owns, valid for no
         // fewer blocks than they counted, of which the engine asks for no more; those of an idle lane are copies of a busy one's.
         // Writing twice the same to the same place is harmless: all lanes read a block before any writes it, and their chains and keys
@@ -456,6 +459,9 @@ impl CmacLane<'_> {
                     if let Some(stream) = &mut job.stream {
                         **stream = CmacStream::new();
                     }
+                    // Part of it may be the key as it is. Who has the address may read the zeros, so the compiler leaves them in.
+                    self.tail = [0; BLOCK];
+                    core::hint::black_box(&mut self.tail);
                     return END;
                 }
             }
@@ -520,18 +526,25 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     impl CbcKey {
         /// What must not be left behind by messages of these data.
-        pub(crate) fn secrets(&self, data: &[Vec<u8>]) -> Vec<Vec<u8>> {
-            self.keys.secrets_of_chains(data.iter().flat_map(|data| data.as_chunks().0))
+        pub(crate) fn secrets(&self, iv: [u8; BLOCK], data: &[Vec<u8>]) -> Vec<Vec<u8>> {
+            let with_chains = |data: &Vec<u8>| {
+                let plain = data.as_chunks::<BLOCK>().0.to_vec();
+                let mut cipher = plain.clone();
+                CbcJob { key: self, iv, data: Buffers::InPlace(cipher.as_flattened_mut()) }.run();
+                core::iter::once(iv).chain(cipher).zip(plain)
+            };
+            self.keys.secrets_of_chains(data.iter().flat_map(with_chains))
         }
     }
 
     #[cfg(target_arch = "x86_64")]
     impl CmacKey {
-        /// What must not be left behind by messages of these data.
+        /// What must not be left behind by messages of these data, beside the secrets of their chains.
         pub(crate) fn secrets(&self, data: &[Vec<u8>]) -> Vec<Vec<u8>> {
-            let mut secrets = self.keys.secrets_of_chains(data.iter().flat_map(|data| data.as_chunks().0));
-            secrets.extend([self.k1, self.k2].map(Vec::from));
-            secrets
+            let whole = data.iter().filter(|data| data.len() % BLOCK == 0);
+            let with = |last: &[u8; BLOCK]| last.iter().zip(self.k1).map(|(byte, key)| byte ^ key).collect();
+            let tails = whole.filter_map(|data| data.last_chunk().map(with));
+            [self.k1, self.k2].map(Vec::from).into_iter().chain(tails).collect()
         }
     }
 

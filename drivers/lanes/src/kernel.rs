@@ -243,28 +243,23 @@ fn opaque<T>(table: &'static T) -> &'static T {
 /// [`sha512_ahead::sha512`] compiled for one set of CPU features.
 #[cfg(target_arch = "x86_64")]
 macro_rules! ahead {
-    ($name:ident, $features:literal, $vector:ty, shortest $shortest:literal) => {
+    ($name:ident, $features:literal, $vector:ty) => {
         /// # Safety
         /// That of [`Compress`], with one lane.
         #[target_feature(enable = $features)]
         unsafe fn $name(state: *mut u64, segments: &[Segment], outer: Option<&Outer<Sha512>>) {
             // SAFETY: the features of the vector type are on here; the rest is the caller's promise.
-            unsafe { sha512_ahead::sha512::<$vector, $shortest>(state, segments, outer) }
+            unsafe { sha512_ahead::sha512::<$vector>(state, segments, outer) }
         }
     };
 }
 
 #[cfg(target_arch = "x86_64")]
-ahead!(sha512_ahead_avx512, "avx512f,avx512bw,avx2,bmi1,bmi2", crate::vector::avx512::Zmm64<1>, shortest false);
+ahead!(sha512_ahead_avx512, "avx512f,avx512bw,avx2,bmi1,bmi2", crate::vector::avx512::Zmm64<1>);
 #[cfg(target_arch = "x86_64")]
-ahead!(
-    sha512_ahead_of_six_units,
-    "avx512f,avx512bw,avx2,bmi1,bmi2",
-    crate::vector::avx512::Zmm64<2>,
-    shortest true
-);
+ahead!(sha512_ahead_of_six_units, "avx512f,avx512bw,avx2,bmi1,bmi2", crate::vector::avx512::Zmm64<2>);
 #[cfg(target_arch = "x86_64")]
-ahead!(sha512_ahead_avx2, "avx2,bmi1,bmi2", crate::vector::avx2::Ymm64, shortest false);
+ahead!(sha512_ahead_avx2, "avx2,bmi1,bmi2", crate::vector::avx2::Ymm64);
 
 /// A module of compression functions compiled for one set of CPU features.
 macro_rules! compiled {

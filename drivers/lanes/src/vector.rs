@@ -105,7 +105,8 @@ pub(crate) trait Vector: Copy {
         words
     }
 
-    /// The same value, and the optimiser does not know how it was made: it would bring sums into an order of its own.
+    /// The same value. Where [`LATENCY`](Self::LATENCY) counts, the optimiser does not know how it was made: it would bring sums into an
+    /// order of its own.
     #[inline(always)]
     fn hidden(self) -> Self {
         self

@@ -82,6 +82,12 @@ mod tests {
         [key.to_vec(), pad(0x36), pad(0x5c)].into_iter().chain(start.secrets()).collect()
     }
 
+    /// The keys of CMAC and those of its chains, which are the same ones.
+    fn secrets_of_cmac(chains: &[CbcKey], keys: &[CmacKey], messages: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        let of_chains = chains.iter().flat_map(|key| key.secrets([0; 16], messages));
+        of_chains.chain(keys.iter().flat_map(|key| key.secrets(messages))).collect()
+    }
+
     #[test]
     fn what_prepares_a_key_leaves_nothing_of_it_on_the_stack() {
         let random = Random::new(0x7769_7065);
@@ -110,12 +116,16 @@ mod tests {
                 let secrets = match algorithm {
                     Algorithm::HmacSha256 => secrets_of_hmac(Sha256::kernels(level), sha2::INITIAL_256, 32, &key),
                     Algorithm::HmacSha512 => secrets_of_hmac(Sha512::kernels(level), sha2::INITIAL_512, 64, &key),
-                    Algorithm::Aes256Cmac => CmacKey::new(Aes::of(level).unwrap(), &key).unwrap().secrets(&[]),
+                    Algorithm::Aes256Cmac => {
+                        let aes = Aes::of(level).unwrap();
+                        let chain = CbcKey::new(aes, &key).unwrap();
+                        secrets_of_cmac(&[chain], &[CmacKey::new(aes, &key).unwrap()], &[])
+                    }
                     Algorithm::Aes128Xts | Algorithm::Aes256Xts => {
                         XtsKey::new(Aes::of(level).unwrap(), &key, |_| true).unwrap().secrets()
                     }
                     _ if is_gcm => GcmKey::new(Aes::of(level).unwrap(), &key).unwrap().secrets(),
-                    _ => CbcKey::new(Aes::of(level).unwrap(), &key).unwrap().secrets(&[]),
+                    _ => CbcKey::new(Aes::of(level).unwrap(), &key).unwrap().secrets([0; 16], &[]),
                 };
                 assert!(session.is_some());
                 assert!(!holds(&stack, &secrets), "{level:?}, {algorithm}, a key of {bytes} bytes");
@@ -132,6 +142,8 @@ mod tests {
         }
         let random = Random::new(0x7275_6e73);
         let data: Vec<Vec<u8>> = (0..40).map(|i| random.bytes(16 * (1 + 5 * (i % 9)))).collect();
+        // Of messages for CMAC the last block may be short, or missing.
+        let messages: Vec<Vec<u8>> = (0..40).map(|i| random.bytes([0, 5, 16, 35, 64, 163, 720][i % 7])).collect();
         let iv = [7; 16];
         for aes in every_aes() {
             for bytes in [16, 24, 32] {
@@ -142,30 +154,30 @@ mod tests {
                     for count in [1, 2, 9, data.len()] {
                         let name = format!("{aes:?}, keys of {bytes} bytes, {} of them, {count} messages", keys.len());
                         let mut output = data.clone();
-                        let secrets: Vec<Vec<u8>> = cbc.iter().flat_map(|key| key.secrets(&data)).collect();
+                        let secrets: Vec<Vec<u8>> = cbc.iter().flat_map(|key| key.secrets(iv, &data)).collect();
                         check(&secrets, &format!("CBC, {name}"), || {
                             let jobs = cbc.iter().cycle().zip(&mut output[..count]);
                             cbc[0].run(count, jobs.map(|(key, data)| CbcJob { key, iv, data: Buffers::InPlace(data) }));
                         });
                         let mut macs = vec![[0; 16]; count];
-                        let secrets: Vec<Vec<u8>> = cmac.iter().flat_map(|key| key.secrets(&data)).collect();
+                        let secrets = secrets_of_cmac(&cbc, &cmac, &messages);
                         check(&secrets, &format!("CMAC, {name}"), || {
-                            let jobs = cmac.iter().cycle().zip(&data).zip(&mut macs);
+                            let jobs = cmac.iter().cycle().zip(&messages).zip(&mut macs);
                             cmac[0].run(
                                 count,
                                 jobs.map(|((key, input), mac)| CmacJob { key, stream: None, input, output: Some(mac) }),
                             );
                         });
                     }
-                    let secrets: Vec<Vec<u8>> = cbc.iter().flat_map(|key| key.secrets(&data)).collect();
+                    let secrets: Vec<Vec<u8>> = cbc.iter().flat_map(|key| key.secrets(iv, &data)).collect();
                     let mut output = data[8].clone();
                     check(&secrets, "CBC, single", || {
                         core::hint::black_box(CbcJob { key: &cbc[0], iv, data: Buffers::InPlace(&mut output) }.run());
                     });
-                    let secrets: Vec<Vec<u8>> = cmac.iter().flat_map(|key| key.secrets(&data)).collect();
+                    let secrets = secrets_of_cmac(&cbc, &cmac, &messages);
                     let mut mac = [0; 16];
                     check(&secrets, "CMAC, single", || {
-                        CmacJob { key: &cmac[0], stream: None, input: &data[8], output: Some(&mut mac) }.run();
+                        CmacJob { key: &cmac[0], stream: None, input: &messages[3], output: Some(&mut mac) }.run();
                     });
                 }
             }

@@ -81,12 +81,19 @@ impl RoundKeys {
         &self.keys
     }
 
-    /// What a chain over blocks must not leave behind: the keys, and those that are added to a block, alone and with it.
+    /// What a chain over blocks, each behind a chaining value, must not leave behind: the keys, and those that are added to a block,
+    /// alone and with it.
     #[cfg(test)]
-    pub(crate) fn secrets_of_chains<'d>(&self, blocks: impl IntoIterator<Item = &'d [u8; BLOCK]>) -> Vec<Vec<u8>> {
-        let sum = |a: &[u8; BLOCK], b: &[u8; BLOCK]| core::array::from_fn::<u8, BLOCK, _>(|i| a[i] ^ b[i]);
-        let ends = sum(&self.keys[0], &self.keys[self.rounds]);
-        let with = blocks.into_iter().flat_map(|block| [sum(block, &self.keys[0]), sum(block, &ends)]);
+    pub(crate) fn secrets_of_chains(
+        &self,
+        blocks: impl IntoIterator<Item = ([u8; BLOCK], [u8; BLOCK])>,
+    ) -> Vec<Vec<u8>> {
+        let sum = |a: [u8; BLOCK], b: [u8; BLOCK]| core::array::from_fn::<u8, BLOCK, _>(|i| a[i] ^ b[i]);
+        let ends = sum(self.keys[0], self.keys[self.rounds]);
+        let with = blocks.into_iter().flat_map(|(chain, block)| {
+            let first = sum(block, self.keys[0]);
+            [first, sum(chain, first), sum(block, ends)]
+        });
         self.keys.into_iter().chain([ends]).chain(with).map(|secret| secret.to_vec()).collect()
     }
 

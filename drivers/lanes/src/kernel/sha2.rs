@@ -98,7 +98,7 @@ macro_rules! compress {
                 let constant = unsafe { V::splat(k[$t + $i]) };
                 if V::LATENCY > 1 {
                     // From one `e` to the next are a rotation, `xor3` and one sum, and as many from `a` to `a`: two sums more than below,
-                    // and two results less to wait for.
+                    // and one result less to wait for.
                     let sum = $h.add(w[$i % 16].add(constant));
                     let next = $d.add(sum).hidden();
                     let e3 = $e.rotate_left::<$e3>();

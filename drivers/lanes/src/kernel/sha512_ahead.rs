@@ -1,8 +1,8 @@
 //! One message of SHA-512, whose rounds run on general registers while vector registers make the words of its next blocks.
 //!
-//! A round is 22 instructions of arithmetic and two moves, and in which order they stand decides how well the CPU keeps its four
-//! units busy: on a Zen 4, 80 rounds take from 458 cycles to more than 580 with the same instructions. So they are written here one
-//! by one, in the order that was the fastest of some thousand that were tried.
+//! A round is 22 or 24 instructions of arithmetic and two moves, and in which order they stand decides how well the CPU keeps its units
+//! busy: on a Zen 4, which has four, 80 rounds take from 458 cycles to more than 580 with the same instructions. So they are written here
+//! one by one, in the order that was the fastest of some thousand that were tried.
 
 use core::arch::asm;
 use core::hint::black_box;
@@ -63,7 +63,8 @@ macro_rules! round_of_fewest {
     };
 }
 
-/// The same for six units: two sums more, so that from one `e` to the next is one less to wait for.
+/// The same for the six units of CPUs whose vector instructions take two cycles: two sums more, so that from one `e` to the next is one
+/// less to wait for. Its order is the fastest of some thousand, too.
 macro_rules! round_of_shortest {
     () => {
         "rorx rdx, \\e, 18
@@ -108,7 +109,7 @@ impl Variables {
     /// # Safety
     /// Eight rows of [`Words`] can be read from `words` on, and the CPU has BMI2.
     #[inline(always)]
-    unsafe fn eight_rounds<const SHORTEST: bool>(&mut self, words: *const u64) {
+    unsafe fn eight_rounds<V: Vector>(&mut self, words: *const u64) {
         let [a, b, c, d, e, f, g, h] = &mut self.chain;
         macro_rules! eight {
             ($round:ident) => {
@@ -146,7 +147,7 @@ impl Variables {
                 }
             };
         }
-        if SHORTEST {
+        if V::LATENCY > 1 {
             eight!(round_of_shortest);
         } else {
             eight!(round_of_fewest);
@@ -224,16 +225,16 @@ impl<'w, V: Vector<Word = u64>> Schedule<'w, V> {
     }
 }
 
-/// The rounds of one block, whose words are the column of [`Words`] from `words` on. After each eight of the first 64 some words of the next blocks are
-/// made, from word `first` on.
+/// The rounds of one block, whose words are the column of [`Words`] from `words` on. After each eight of the first 64 some words of the
+/// next blocks are made, from word `first` on.
 ///
 /// It is a loop, because CPUs keep no more than some thousand instructions as they have decoded them: with the rounds of two blocks and
-/// what is around them one after the other a Zen 5 took 516 cycles for a block.
+/// what is around them one after the other a Zen 5 took 516 cycles for a block, and with the loop 461.
 ///
 /// # Safety
 /// All words of the column were made, as were those of the next blocks before `first`, and the CPU has BMI2 and the instructions of `V`.
 #[inline(always)]
-unsafe fn block<V: Vector<Word = u64>, const SHORTEST: bool>(
+unsafe fn block<V: Vector<Word = u64>>(
     chain: &mut [u64; 8],
     mut words: *const u64,
     next: Option<(&mut Schedule<'_, V>, usize)>,
@@ -241,7 +242,7 @@ unsafe fn block<V: Vector<Word = u64>, const SHORTEST: bool>(
     let mut variables = Variables { chain: *chain, bc: chain[1] ^ chain[2] };
     let mut eight_rounds = || {
         // SAFETY: as the caller promises; the last of ten times eight rounds end with the last row.
-        unsafe { variables.eight_rounds::<SHORTEST>(words) };
+        unsafe { variables.eight_rounds::<V>(words) };
         words = words.wrapping_add(8 * MAX_LANES);
     };
     // The compiler would write out a loop of which it knows the end.
@@ -275,7 +276,7 @@ unsafe fn block<V: Vector<Word = u64>, const SHORTEST: bool>(
 /// # Safety
 /// That of [`Compress`](super::Compress) with one lane, and the CPU has BMI2 and the instructions of `V`.
 #[inline(always)]
-pub(super) unsafe fn sha512<V: Vector<Word = u64>, const SHORTEST: bool>(
+pub(super) unsafe fn sha512<V: Vector<Word = u64>>(
     state: *mut u64,
     mut segments: &[Segment],
     outer: Option<&Outer<Sha512>>,
@@ -285,7 +286,7 @@ pub(super) unsafe fn sha512<V: Vector<Word = u64>, const SHORTEST: bool>(
         && segment.blocks > 1
     {
         // SAFETY: as the caller promises.
-        unsafe { long::<V, SHORTEST>(state, segment) };
+        unsafe { long::<V>(state, segment) };
         segments = others;
     }
     // SAFETY: as the caller promises; a scalar needs no instructions of its own.
@@ -297,7 +298,7 @@ pub(super) unsafe fn sha512<V: Vector<Word = u64>, const SHORTEST: bool>(
 /// # Safety
 /// As [`sha512`].
 #[inline(always)]
-unsafe fn long<V: Vector<Word = u64>, const SHORTEST: bool>(state: *mut u64, segment: &Segment) {
+unsafe fn long<V: Vector<Word = u64>>(state: *mut u64, segment: &Segment) {
     const { assert!(V::LANES == 8 || V::LANES == 4, "words are made in as many rounds as there are") };
     let Segment { messages, blocks } = *segment;
     let (mut plain, mut words) = (Words::new(), [Words::new(), Words::new()]);
@@ -319,12 +320,12 @@ unsafe fn long<V: Vector<Word = u64>, const SHORTEST: bool>(state: *mut u64, seg
             let mut schedule = Schedule::<V>::begin(message, ready, &mut plain, later);
             for lane in 0..V::LANES {
                 let first = 16 + lane * 8 * Schedule::<V>::EACH;
-                block::<V, SHORTEST>(&mut chain, now.row(0).wrapping_add(lane), Some((&mut schedule, first)));
+                block::<V>(&mut chain, now.row(0).wrapping_add(lane), Some((&mut schedule, first)));
             }
             (now, later) = (later, now);
         }
         for lane in 0..ready {
-            block::<V, SHORTEST>(&mut chain, now.row(0).wrapping_add(lane), None);
+            block::<V>(&mut chain, now.row(0).wrapping_add(lane), None);
         }
         state.cast::<[u64; 8]>().write(chain);
     }

@@ -7,9 +7,6 @@ use super::{Aes, BLOCK, RoundKeys};
 #[cfg(target_arch = "x86_64")]
 use crate::level::LevelName;
 
-/// Two chains side by side are never slower than one after the other: the others cost nothing.
-const BREAK_EVEN: usize = 2;
-
 /// Advances chains over `blocks` blocks of their data: `chain = AES(chain xor block)`, for each lane and block in turn.
 ///
 /// `chains` holds one block for each lane. `from` and `to` hold one pointer per lane; `Encrypt` functions write each new
@@ -119,7 +116,7 @@ unsafe fn added<R: Register, K: Keys<R>, const REGISTERS: usize>(
     x
 }
 
-/// The chaining values that these blocks of all lanes become, and what the next ones begin with, if there is `next` data.
+/// The chaining values that these blocks of all lanes become, and what the next ones begin with; without `next` data that means nothing.
 ///
 /// # Safety
 /// That of [`Chain`], and the CPU has the instructions of `R`.
@@ -164,8 +161,6 @@ pub(crate) struct Kernels {
     pub(crate) most: SideBySide,
     /// For a single chain.
     pub(crate) single: Chain,
-    /// From this many chains on, side by side is faster than one after the other.
-    pub(crate) break_even: usize,
 }
 
 impl Kernels {
@@ -195,15 +190,9 @@ pub(crate) enum Mode {
 }
 
 impl Aes {
-    /// The most lanes, and from how many chains on they pay.
-    pub(crate) fn lanes(self) -> (usize, usize) {
-        let lanes = match (self.0.vaes(), self.0.latency()) {
-            (false, _) => 8,
-            (true, 1) => 16,
-            // Sixteen are not enough to begin two AES instructions in each cycle.
-            (true, _) => 32,
-        };
-        (lanes, BREAK_EVEN)
+    /// The most lanes. Two chains in them are never slower than one after the other: the other lanes cost nothing.
+    pub(crate) fn lanes(self) -> usize {
+        self.chains(&RoundKeys::none(), Mode::Encrypt).most.lanes
     }
 
     /// The chains for keys of one length.
@@ -227,12 +216,12 @@ impl Aes {
                     usual: SideBySide { lanes: $lanes, shared: pick!($usual true), own: pick!($usual false) },
                     most: SideBySide { lanes: $most_lanes, shared: pick!($most true), own: pick!($most false) },
                     single: pick!($single true),
-                    break_even: BREAK_EVEN,
                 }
             };
         }
         #[cfg(target_arch = "x86_64")]
         match self.0.name() {
+            // Sixteen are not enough to begin two AES instructions in each cycle.
             LevelName::Avx512 if self.0.vaes() && self.0.latency() > 1 => {
                 kernels!(sixteen_short 16, thirty_two 32, one_avx2)
             }
