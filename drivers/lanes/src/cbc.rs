@@ -385,8 +385,20 @@ enum Stage {
 struct CmacLane<'a> {
     job: CmacJob<'a>,
     stage: Stage,
-    /// The last block of the message.
-    tail: [u8; BLOCK],
+    tail: Tail,
+}
+
+/// The last block of a message, with a key added to it.
+#[repr(align(16))]
+struct Tail([u8; BLOCK]);
+
+impl Tail {
+    /// Leaves nothing of it.
+    #[inline(always)]
+    fn clear(&mut self) {
+        // SAFETY: it is as long, and lies as it must. (`zeroize` would write single bytes.)
+        unsafe { core::ptr::from_mut(self).cast::<u128>().write_volatile(0) };
+    }
 }
 
 struct CmacLanes<'t, 'a, const N: usize> {
@@ -444,12 +456,12 @@ impl CmacLane<'_> {
                         }
                     }
                     let last = job.stream.as_ref().map_or(job.input, |stream| &stream.buffer[..stream.buffered]);
-                    self.tail = if last.len() == BLOCK { job.key.k1 } else { job.key.k2 };
-                    for (byte, data) in self.tail.iter_mut().zip(last.iter().chain(&[0x80])) {
+                    self.tail.0 = if last.len() == BLOCK { job.key.k1 } else { job.key.k2 };
+                    for (byte, data) in self.tail.0.iter_mut().zip(last.iter().chain(&[0x80])) {
                         *byte ^= data;
                     }
                     self.stage = Stage::Mac;
-                    return (self.tail.as_ptr(), 1);
+                    return (self.tail.0.as_ptr(), 1);
                 }
                 Stage::Mac => {
                     if let Some(output) = &mut job.output {
@@ -459,9 +471,8 @@ impl CmacLane<'_> {
                     if let Some(stream) = &mut job.stream {
                         **stream = CmacStream::new();
                     }
-                    // Part of it may be the key as it is. Who has the address may read the zeros, so the compiler leaves them in.
-                    self.tail = [0; BLOCK];
-                    core::hint::black_box(&mut self.tail);
+                    // Part of it may be the key as it is.
+                    self.tail.clear();
                     return END;
                 }
             }
@@ -490,7 +501,7 @@ impl<'a, const N: usize> Lanes for CmacLanes<'_, 'a, N> {
     fn start(&mut self, lane: usize, job: CmacJob<'a>) -> usize {
         self.chains.keys[lane] = &job.key.keys;
         self.chains.values[lane] = job.stream.as_ref().map_or([0; BLOCK], |stream| stream.chain);
-        self.lanes[lane] = Some(CmacLane { job, stage: Stage::Head, tail: [0; BLOCK] });
+        self.lanes[lane] = Some(CmacLane { job, stage: Stage::Head, tail: Tail([0; BLOCK]) });
         self.next(lane)
     }
 
