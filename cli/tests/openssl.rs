@@ -474,6 +474,14 @@ fn the_doctor_reports_what_was_interrupted() {
     let conf = installed.configuration(&installed.module(), "CIPHERS = ALL");
     let script = "trap 'exit 4' INT; openssl version; while :; do sleep 0.1; done";
     let mut doctor = installed.command(&conf, &["doctor", "--", "sh", "-c", script]);
+    // A shell starts what it runs in the background with SIGINT ignored, and sh cannot catch what is ignored.
+    // SAFETY: one call of the system, which may be made between fork and exec.
+    unsafe {
+        doctor.pre_exec(|| {
+            libc::signal(libc::SIGINT, libc::SIG_DFL);
+            Ok(())
+        });
+    }
     let mut doctor = doctor.process_group(0).stdout(Stdio::piped()).spawn().unwrap();
     let mut said = BufReader::new(doctor.stdout.take().unwrap());
     let mut text = String::new();
