@@ -43,7 +43,7 @@ fuzz: ## run every fuzz target, SECONDS (60) each
 	@scripts/setup test
 	@scripts/fuzz "$(SECONDS)"
 
-miri: ## the core's tests in miri
+miri: ## the tests in miri: core, and the pool of contexts in the software driver
 	@scripts/setup build
 	@scripts/miri
 

@@ -1,4 +1,5 @@
-"""Throughput on one core: lanes against ipsec-mb, lanes and software against OpenSSL.
+"""Throughput on one core: lanes against ipsec-mb, lanes and software against OpenSSL; XTS against an
+OpenSSL that is told a tweak for each unit, too.
 
 Counted in bytes per second of CPU time: one thread is always busy, so that is its wall time too,
 but for what other programs take from the core meanwhile.
@@ -14,6 +15,7 @@ OPENSSL = [
     ("aes-256-xts", "lanes", 1),
     ("aes-256-xts", "lanes", 32),
     ("aes-256-xts", "software", 1),
+    ("aes-256-xts", "software", 32),
     ("aes-128-xts", "lanes", 1),
     ("aes-128-xts", "lanes", 32),
     ("aes-128-gcm", "lanes", 1),
@@ -21,6 +23,8 @@ OPENSSL = [
     ("aes-128-gcm", "software", 1),
     ("aes-256-gcm", "software", 1),
 ]
+# device, requests handed over together
+XTS = [("software", 1), ("software", 32), ("lanes", 1), ("lanes", 32)]
 SIZES = [1024, 16384]
 BATCHES = [16, 32, 64]
 ROUNDS = 7
@@ -111,6 +115,39 @@ def openssl(_work):
                     round(measure.median(results, "openssl", "mb_per_cpu_s")),
                     round(measure.median(results, device, "mb_per_cpu_s")),
                     f"{measure.ratio(results, device, 'openssl', 'mb_per_cpu_s'):.2f}",
+                ]
+            )
+    return raw, table
+
+
+def xts(work):
+    program = work / "openssl_xts"
+    measure.output(["cc", "-O2", "-o", program, measure.ROOT / "benches/peers/openssl_xts.c", "-lcrypto"])
+    measure.remember("cc -O2 -o openssl_xts benches/peers/openssl_xts.c -lcrypto")
+    measure.remember("taskset -c N openssl_xts BYTES", SECONDS)
+    measure.remember(
+        "taskset -c N gantry speed aes-256-xts --device DEVICE --bytes BYTES --batch BATCH --seconds", SECONDS, "--json"
+    )
+
+    raw, table = [], []
+    for size in SIZES:
+        peer = [*measure.ONE_CORE, program, size, SECONDS]
+        contenders = {"openssl": lambda: with_rate(json.loads(measure.output(peer))[0])}
+        for device, batch in XTS:
+            contenders[device, batch] = lambda device=device, batch=batch: only_row(
+                speed("aes-256-xts", device, size, batch, SECONDS), device=device
+            )
+        results = measure.rounds(ROUNDS, contenders)
+        raw += [row for result in results for row in result.values()]
+        for device, batch in XTS:
+            table.append(
+                [
+                    size,
+                    device,
+                    batch,
+                    round(measure.median(results, "openssl", "mb_per_cpu_s")),
+                    round(measure.median(results, (device, batch), "mb_per_cpu_s")),
+                    f"{measure.ratio(results, (device, batch), 'openssl', 'mb_per_cpu_s'):.2f}",
                 ]
             )
     return raw, table

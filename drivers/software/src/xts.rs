@@ -13,15 +13,17 @@ use crate::session::{Opened, Secret, Span, failed, iv, refused, wrong_kind};
 
 pub(crate) fn open(params: &SessionParams) -> Opened {
     let key: &[u8; 64] = params.key().try_into().map_err(|_| Unsupported::because("the key has a wrong length"))?;
-    let (encrypt, decrypt) = (Pool::new(None), Pool::new(None));
-    let mut session = Arc::new(XtsSession { key: Secret::zeroed(), encrypt, decrypt });
+    let mut session =
+        Arc::new(XtsSession { key: Secret::zeroed(), encrypt: Pool::new(None), decrypt: Pool::new(None) });
     if let Some(session) = Arc::get_mut(&mut session) {
         // In its place: a key that is moved leaves a copy behind.
         *session.key = *key;
+        // Whether the keys are such as XTS can have is known when there is a context.
+        let first = if params.allows(Operation::Encrypt) { Operation::Encrypt } else { Operation::Decrypt };
+        let context = session.context(first).ok_or_else(|| refused("EVP_CipherInit_ex"))?;
+        let pool = if first == Operation::Encrypt { &mut session.encrypt } else { &mut session.decrypt };
+        *pool = Pool::new(Some(context));
     }
-    // Whether the keys are such as XTS can have is known when there is a context.
-    let first = if params.allows(Operation::Encrypt) { Operation::Encrypt } else { Operation::Decrypt };
-    drop(session.lease(first).map_err(|_| refused("EVP_CipherInit_ex"))?);
     Ok(session)
 }
 
