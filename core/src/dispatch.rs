@@ -15,9 +15,10 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use crate::backlog::Sender;
-use crate::driver::DeviceQueue;
+use crate::driver::{DeviceQueue, DeviceSession};
 use crate::error::{Error, Fault};
 use crate::gather::{Meeting, this_thread};
+use crate::guard::survived;
 use crate::inbox::Inbox;
 use crate::job::{Handle, Link, List};
 use crate::line::Line;
@@ -113,13 +114,15 @@ pub(crate) struct Dispatcher<H> {
 }
 
 /// Requests that go to one device together.
-struct Part {
+struct Part<'s> {
     /// Among the candidates of the session that leads.
     place: usize,
     route: Route,
     /// Of all requests.
     bytes: usize,
     list: List,
+    /// The session of all of them, where the device does one after the other in this thread. Without it, each knows its own.
+    session: Option<&'s dyn DeviceSession>,
 }
 
 /// A line to a device on which something is out.
@@ -264,7 +267,17 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
                 break;
             };
             let mut part = crowd.list.take_front(route.requests.max(1));
-            let mut declined = Self::address(lead, place, route, crowd.mixed, &mut part);
+            // A queue would do the same in a roundabout way.
+            let simple = !crowd.mixed
+                && lead.candidates[place].capability.direct
+                && lead.gantry.devices()[route.device].is_inline();
+            let session = simple.then(|| lead.opened(place));
+            let mut declined = match session {
+                None => Self::address(lead, place, route, crowd.mixed, &mut part),
+                Some(Ok(_)) => List::new(),
+                Some(Err(_)) => std::mem::take(&mut part),
+            };
+            let session = session.and_then(Result::ok).map(|session| &**session);
             if !declined.is_empty() {
                 if part.is_empty() && crowd.bound.is_none() {
                     tried |= 1 << place;
@@ -281,7 +294,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
                 part.iter().map(|request| request.link.shape.bytes).sum()
             };
             crowd.bytes = crowd.bytes.saturating_sub(bytes);
-            let part = Part { place, route, bytes, list: part };
+            let part = Part { place, route, bytes, list: part, session };
             if candidate.capability.direct
                 && !crowd.list.is_empty()
                 && let Some(slot) = later.iter_mut().find(|slot| slot.is_none())
@@ -307,12 +320,12 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         &mut self,
         lead: &Inner,
         operation: Operation,
-        part: Part,
+        part: Part<'_>,
         mixed: bool,
         watch: &mut Watch<'_>,
         back: &mut List,
     ) -> bool {
-        let Part { place, route, bytes, mut list } = part;
+        let Part { place, route, bytes, mut list, session } = part;
         let Route { device, reason, measure, .. } = route;
         let (requests, before) = (list.len(), back.len());
         let site = lead.site(device, operation);
@@ -329,7 +342,10 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
             list.each(|handle| handle.link.since = now.max(1));
         }
         let started = measure.then(|| lead.gantry.clock().now());
-        let all_done = self.submit(&lead.gantry, device, site, list, mixed, back);
+        let all_done = match session {
+            Some(session) => self.run_each(session, route, list, back),
+            None => self.submit(&lead.gantry, device, site, list, mixed, back),
+        };
         if let Some(started) = started {
             let (what, size) = ((lead.params.algorithm(), operation), (requests, bytes / requests));
             if back.len() - before == requests {
@@ -514,6 +530,28 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
             }
         }
         declined
+    }
+
+    /// Runs requests, one after the other, by the session of all of them. Whether each [is done](crate::request::Body::is_done).
+    #[inline]
+    fn run_each(&mut self, session: &dyn DeviceSession, route: Route, mut part: List, back: &mut List) -> bool {
+        self.out += part.len();
+        let mut all_done = true;
+        let ran = survived(|| {
+            part.each(|handle| {
+                let body = &mut handle.body;
+                body.route = Some(route);
+                let result = body.operands.reborrow().run_by(session);
+                body.finish(result);
+                all_done &= body.is_done();
+            });
+        });
+        if ran.is_err() {
+            all_done = false;
+            blame(route, &mut part);
+        }
+        back.append(&mut part);
+        all_done
     }
 
     /// Hands requests to a device. What it does at once is in `back`; whether that is all, and each
@@ -839,6 +877,18 @@ impl Common {
         let aboard = shared.trunks.iter().map(|trunk| trunk.line.in_flight()).sum();
         self.aboard.store(aboard, Ordering::SeqCst);
     }
+}
+
+/// The device panicked over the first of the requests that have no result; the rest it has not seen.
+#[cold]
+fn blame(route: Route, part: &mut List) {
+    let mut fault = Fault::Panicked;
+    part.each(|handle| {
+        if handle.body.outcome.is_none() && handle.body.fault().is_none() {
+            handle.body.route = Some(route);
+            handle.body.finish(Err(std::mem::replace(&mut fault, Fault::failed("the driver panicked"))));
+        }
+    });
 }
 
 /// Counts a result that is not `Done`. `false` if it is a device's failure, and the request is to run elsewhere.

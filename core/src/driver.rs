@@ -7,7 +7,7 @@
 //!   capability says [`direct`](Capability::direct).
 //! * **in a batch**, [`DeviceQueue::submit`]: as many as there are, taken as [`Job`]s, completed now or in a later
 //!   [`poll`](DeviceQueue::poll). A device that computes in the calling thread and gains nothing from company returns
-//!   [`Inline`] and is done.
+//!   [`Inline`] and is done: a batch of one session then goes request by request to `DeviceSession::run`.
 //!
 //! What a device owes, in five rules:
 //!
@@ -247,7 +247,7 @@ pub trait AeadStream: Send + Any {
 ///
 /// Dropping it takes back what is in the device: the device touches none of these jobs any more, and they are dropped.
 /// This is how core gets its requests back from a device that does not answer in time.
-pub trait DeviceQueue: Send {
+pub trait DeviceQueue: Send + Any {
     /// Takes jobs from the front of the batch while there is room, and may complete them right away. Does not wait for
     /// room: what is left in the batch is offered again after a `poll`. The jobs are of one algorithm and one operation;
     /// their sessions may differ.

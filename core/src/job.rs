@@ -615,11 +615,8 @@ impl Job {
     /// Does the work where it stands: [`DeviceSession::run`] of this job's session, or the next step of its stream.
     #[inline]
     pub fn run_direct(&mut self) -> Result<Outcome, Fault> {
-        match self.parts() {
-            (_, Operands::Update { stream, input }) => stream.update(input).map(|()| Outcome::Done),
-            (_, Operands::Finish { stream, output }) => stream.finish(output).map(|()| Outcome::Done),
-            (session, operands) => session.run(operands),
-        }
+        let (session, operands) = self.parts();
+        operands.run_by(session)
     }
 
     #[inline]

@@ -1,12 +1,13 @@
 //! The devices of a process, and their state.
 
+use std::any::Any;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use crate::backlog::Backlog;
-use crate::driver::{Capability, Class, Device, DeviceInfo, DeviceQueue, DeviceSession, Driver, Found};
+use crate::driver::{Capability, Class, Device, DeviceInfo, DeviceQueue, DeviceSession, Driver, Found, Inline};
 use crate::gather::{LONGEST, Meeting, Waits};
 use crate::guard::{guarded, survived};
 use crate::health::{Deadlines, Trust};
@@ -328,6 +329,14 @@ impl Present {
         self.surroundings.get().expect("a device serves nobody before its framework is built")
     }
 
+    fn attach(&self) -> std::result::Result<Box<dyn DeviceQueue>, Fault> {
+        let queue = guarded(|| self.device.attach())?;
+        if (&*queue as &dyn Any).is::<Inline>() {
+            self.inline.store(true, Ordering::Relaxed);
+        }
+        Ok(queue)
+    }
+
     /// Runs a known-answer test for which there is no result yet, when it is time for it.
     fn examine(&self, capability: &Capability) -> std::result::Result<(), Fault> {
         let Surroundings { place, common } = self.surroundings();
@@ -382,6 +391,8 @@ struct Present {
     /// By algorithm.
     admissions: Box<[Admission]>,
     queues: QueuePool,
+    /// Its queues are [`Inline`].
+    inline: AtomicBool,
     trust: Trust,
     deadlines: Deadlines,
     /// Requests that wait for room.
@@ -420,6 +431,7 @@ impl RegisteredDevice {
             device,
             admissions: Algorithm::ALL.iter().map(|_| Admission::default()).collect(),
             queues: QueuePool::default(),
+            inline: AtomicBool::new(false),
             trust: Trust::default(),
             deadlines: Deadlines::default(),
             backlog: Backlog::default(),
@@ -628,7 +640,13 @@ impl RegisteredDevice {
     /// A queue of this device that nobody else has, until it is put back.
     pub(crate) fn take_queue(&self) -> std::result::Result<Box<dyn DeviceQueue>, Fault> {
         let present = self.present().ok_or(Fault::Lost)?;
-        present.queues.take().map_or_else(|| guarded(|| present.device.attach()), Ok)
+        present.queues.take().map_or_else(|| present.attach(), Ok)
+    }
+
+    /// Whether its queues do what its sessions do by themselves; known once there was one.
+    #[inline]
+    pub(crate) fn is_inline(&self) -> bool {
+        self.here().inline.load(Ordering::Relaxed)
     }
 
     pub(crate) fn put_queue(&self, queue: Box<dyn DeviceQueue>) {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use crate::driver::DigestStream;
+use crate::driver::{DeviceSession, DigestStream};
 use crate::error::{Error, Fault};
 use crate::job::Link;
 use crate::route::Route;
@@ -231,6 +231,16 @@ impl Operands<'_> {
     #[inline]
     pub fn bytes(&self) -> usize {
         self.shape().bytes
+    }
+
+    /// Does the work where it stands, by the session that a device opened: or the next step of a stream of that device.
+    #[inline]
+    pub(crate) fn run_by(self, session: &dyn DeviceSession) -> Result<Outcome, Fault> {
+        match self {
+            Operands::Update { stream, input } => stream.update(input).map(|()| Outcome::Done),
+            Operands::Finish { stream, output } => stream.finish(output).map(|()| Outcome::Done),
+            operands => session.run(operands),
+        }
     }
 
     /// What routes and limits go by, in one look.

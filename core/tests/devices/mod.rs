@@ -19,6 +19,8 @@ pub(crate) struct Script {
     pub(crate) capability: Capability,
     /// Completes when asked again, not right away.
     pub(crate) ring: Option<usize>,
+    /// Without a ring, it has a queue of its own all the same.
+    pub(crate) queues: bool,
     pub(crate) does: Arc<dyn Fn(usize) -> Deed + Send + Sync>,
     /// What the device says when a session is opened, counted from 0; the known-answer test opens the first ones.
     pub(crate) opens: Arc<dyn Fn(usize) -> Result<(), Refusal> + Send + Sync>,
@@ -63,6 +65,7 @@ impl Script {
             name,
             capability,
             ring: None,
+            queues: false,
             does: Arc::new(|_| Deed::Work),
             opens: Arc::new(|_| Ok(())),
             attaches: Arc::new(|| Ok(())),
@@ -156,6 +159,7 @@ impl Device for TheDevice {
     fn attach(&self) -> Result<Box<dyn DeviceQueue>, Fault> {
         (self.script.attaches)()?;
         match self.script.ring {
+            None if self.script.queues => Ok(Box::new(InThread(Inline))),
             None => Ok(Box::new(Inline)),
             Some(slots) => {
                 let inside = if self.script.shared { self.inside.clone() } else { Arc::default() };
@@ -207,6 +211,19 @@ fn perform(deed: Deed, operands: Operands<'_>) -> Result<Outcome, Fault> {
 impl DeviceSession for TheSession {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         perform(self.next(operands.bytes()), operands)
+    }
+}
+
+/// Does all jobs right away.
+struct InThread(Inline);
+
+impl DeviceQueue for InThread {
+    fn submit(&mut self, batch: &mut Batch<'_>) {
+        self.0.submit(batch);
+    }
+
+    fn poll(&mut self, done: &mut Completions) -> usize {
+        self.0.poll(done)
     }
 }
 
