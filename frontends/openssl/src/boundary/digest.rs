@@ -181,7 +181,8 @@ unsafe extern "C" fn keepctx(context: *mut c_void) {
     // SAFETY: the call. Where there is no guard, nothing can panic.
     unsafe {
         let (this, functions, wrapped) = DigestCtx::of(context);
-        if !(functions.idle.has_room() && this.forget(functions, wrapped) && functions.idle.keep(context)) {
+        let room = functions.idle.room().filter(|_| this.forget(functions, wrapped));
+        if !room.is_some_and(|room| room.keep(context)) {
             freectx::<DigestFns>(context);
         }
     }
