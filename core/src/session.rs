@@ -49,7 +49,8 @@ pub(crate) struct Candidate {
 /// A session on a device.
 #[derive(Default)]
 struct Opening {
-    opened: OnceLock<std::result::Result<Arc<dyn DeviceSession>, Unsupported>>,
+    /// In a box, because each session has room for each device's answer.
+    opened: OnceLock<std::result::Result<Arc<dyn DeviceSession>, Box<Unsupported>>>,
     /// Of the threads that need the session there, one opens it.
     turn: Mutex<()>,
 }
@@ -465,13 +466,13 @@ impl Inner {
         if opened.get().is_none() {
             let answer = match self.gantry.devices()[device].open(&self.params) {
                 Ok(session) => Ok(session),
-                Err(Refusal::Unsupported(why)) => Err(why),
+                Err(Refusal::Unsupported(why)) => Err(Box::new(why)),
                 Err(fault @ Refusal::Fault(_)) => return Err(fault),
             };
             let _ = opened.set(answer);
         }
         let opened = opened.get().expect("it has just been set");
-        opened.as_ref().map_err(|why| why.clone().into())
+        opened.as_ref().map_err(|why| (**why).clone().into())
     }
 
     /// Runs one request, on one device after the other until one gives an outcome.
