@@ -168,7 +168,7 @@ pub trait Device: Send + Sync {
     fn open(&self, params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Refusal>;
 
     /// A queue for one thread at a time: its lanes, its ring, its stream. Core keeps it and calls again when several
-    /// threads work at once; may block. A fault is the device's, as that of a request.
+    /// threads work at once; may block. All of a device's queues are [`Inline`], or none. A fault is the device's, as that of a request.
     fn attach(&self) -> Result<Box<dyn DeviceQueue>, Fault> {
         Ok(Box::new(Inline))
     }
@@ -177,7 +177,7 @@ pub trait Device: Send + Sync {
 /// A session on a device: immutable, shared by threads.
 pub trait DeviceSession: Send + Sync + Any {
     /// Runs one request on the calling thread. Never called with `Update` and `Finish`: those reach the stream itself, or,
-    /// in a batch, the queue. Allocates nothing, waits for nobody.
+    /// in a batch, a queue of the device's own. Allocates nothing, waits for nobody.
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault>;
 
     /// The start of a message that comes in pieces, of a digest or MAC.

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::driver::{Buffers, Capability, Device, DeviceSession, Operands};
+use crate::driver::{Buffers, Capability, Device, DeviceQueue, DeviceSession, Operands};
 use crate::guard::guarded;
 use crate::kat_vectors::KNOWN_ANSWERS;
 use crate::line::Line;
@@ -78,10 +78,14 @@ impl From<Refusal> for Failure {
     }
 }
 
+/// How the device gives queues.
+pub(crate) type Attach<'a> = &'a dyn Fn() -> Result<Box<dyn DeviceQueue>, Fault>;
+
 /// Runs everything that `capability` offers against the known answers. A batch of them may take up to `patience`; returns what
 /// the fastest took, in nanoseconds. The error says what went wrong.
 pub(crate) fn known_answer_test(
     device: &dyn Device,
+    attach: Attach<'_>,
     capability: &Capability,
     clock: &dyn Clock,
     patience: u64,
@@ -91,11 +95,11 @@ pub(crate) fn known_answer_test(
     if answers.is_empty() {
         return Err(Failure::Wrong(format!("{algorithm} has no known answers")));
     }
-    guarded(|| every_way(device, capability, (clock, patience), &answers))
+    guarded(|| every_way((device, attach), capability, (clock, patience), &answers))
 }
 
 fn every_way(
-    device: &dyn Device,
+    (device, attach): (&dyn Device, Attach<'_>),
     capability: &Capability,
     (clock, patience): (&dyn Clock, u64),
     answers: &[&KnownAnswer],
@@ -124,7 +128,7 @@ fn every_way(
             // Full lanes twice, and then a few.
             let count = 2 * capability.lanes + 3;
             let in_place = capability.in_place;
-            let way = Batches { device, session: &session, verifier, clock, patience, count, in_place };
+            let way = Batches { attach, session: &session, verifier, clock, patience, count, in_place };
             fastest = fastest.min(way.run(answers, answer, *operation)?);
         }
     }
@@ -233,7 +237,7 @@ pub(crate) fn patience_again(before: u64) -> u64 {
 
 /// The way through a queue.
 struct Batches<'a> {
-    device: &'a dyn Device,
+    attach: Attach<'a>,
     session: &'a Arc<dyn DeviceSession>,
     verifier: Option<Arc<dyn DeviceSession>>,
     clock: &'a dyn Clock,
@@ -252,7 +256,7 @@ impl Batches<'_> {
         let mut trials: Vec<Trial<'_>> = (0..self.count).map(trial).collect();
         let mut requests: Vec<Request<'_>> =
             trials.iter_mut().map(|trial| Request::new(trial.operands(), None)).collect();
-        let queue = self.device.attach()?;
+        let queue = (self.attach)()?;
         let start = self.clock.now();
         Line::run_to_end(queue, self.session, self.clock, self.patience, &mut requests);
         let took = self.clock.now().saturating_sub(start);

@@ -337,6 +337,15 @@ impl Present {
         Ok(queue)
     }
 
+    fn known_answer_test(
+        &self,
+        capability: &Capability,
+        clock: &dyn Clock,
+        patience: u64,
+    ) -> std::result::Result<u64, Failure> {
+        kat::known_answer_test(&*self.device, &|| self.attach(), capability, clock, patience)
+    }
+
     /// Runs a known-answer test for which there is no result yet, when it is time for it.
     fn examine(&self, capability: &Capability) -> std::result::Result<(), Fault> {
         let Surroundings { place, common } = self.surroundings();
@@ -354,7 +363,7 @@ impl Present {
         if !again && !trust.is_ready() {
             return Err(too_early); // the one that we waited for has met a fault
         }
-        let fault = match kat::known_answer_test(&*self.device, capability, clock, kat::PATIENCE) {
+        let fault = match self.known_answer_test(capability, clock, kat::PATIENCE) {
             Err(Failure::Fault(what)) => Fault::failed(format!("failed its known-answer test: {what}")),
             Err(Failure::Wrong(what)) => {
                 let _ = shown.set(Err(what));
@@ -548,7 +557,7 @@ impl RegisteredDevice {
         // What it has never shown it need not show now.
         let works = self.capabilities().iter().all(|capability| {
             let Some(Ok(took)) = present.admissions[capability.algorithm as usize].shown.get() else { return true };
-            kat::known_answer_test(&*present.device, capability, clock, kat::patience_again(*took)).is_ok()
+            present.known_answer_test(capability, clock, kat::patience_again(*took)).is_ok()
         });
         if present.trust.judge(works, clock.now()) {
             common.ailing.fetch_sub(1, Ordering::Relaxed);
@@ -643,7 +652,7 @@ impl RegisteredDevice {
         present.queues.take().map_or_else(|| present.attach(), Ok)
     }
 
-    /// Whether its queues do what its sessions do by themselves; known once there was one.
+    /// Whether its queues do what its sessions do by themselves; its known-answer test has shown it.
     #[inline]
     pub(crate) fn is_inline(&self) -> bool {
         self.here().inline.load(Ordering::Relaxed)

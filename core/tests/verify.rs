@@ -33,13 +33,9 @@ fn state(session: &Session) -> DeviceState {
 
 #[test]
 fn a_lie_is_found_made_right_and_has_its_consequence_on_every_way() {
-    for ring in [None, Some(4)] {
+    for script in Script::in_every_way("liar") {
         for deed in [Deed::Lie, Deed::Refuse] {
-            let liar = || {
-                Scripted::new(
-                    Script { ring, ..Script::new("liar") }.doing(move |n| if n == 3 { deed } else { Deed::Work }),
-                )
-            };
+            let liar = || Scripted::new(script.clone().doing(move |n| if n == 3 { deed } else { Deed::Work }));
             let direct = session(1, &liar(), &software());
             let batch = session(1, &liar(), &software());
             let queue = session(1, &liar(), &software());

@@ -78,6 +78,13 @@ impl Script {
         }
     }
 
+    /// In each of the ways that lead a batch to a device: by its sessions, one request after the other; by a queue in the calling
+    /// thread; and by a ring.
+    pub(crate) fn in_every_way(name: &'static str) -> [Self; 3] {
+        let queue = Self { queues: true, ..Self::new(name) };
+        [Self::new(name), queue, Self { ring: Some(4), ..Self::new(name) }]
+    }
+
     pub(crate) fn doing(mut self, does: impl Fn(usize) -> Deed + Send + Sync + 'static) -> Self {
         self.does = Arc::new(does);
         self

@@ -182,7 +182,7 @@ const LENT: usize = usize::MAX;
 /// instruction.
 struct Own<T: Object> {
     /// The thread, by its address, [`NOBODY`] or [`LENT`]. A thread that has ended may leave its address to another one, and
-    /// the context with it.
+    /// the context with it: whoever hands out memory again (libc, the kernel) sees to it that the one ends before the other begins.
     thread: AtomicUsize,
     /// Null until there is one. It stays here while it is lent.
     context: AtomicPtr<T>,
@@ -320,9 +320,9 @@ mod tests {
     struct Counter<const N: usize>(usize);
 
     /// How many there are.
-    static ALIVE: [AtomicUsize; 4] = [const { AtomicUsize::new(0) }; 4];
+    static ALIVE: [AtomicUsize; 5] = [const { AtomicUsize::new(0) }; 5];
     /// How often those have been used that are no more.
-    static USES: [AtomicUsize; 4] = [const { AtomicUsize::new(0) }; 4];
+    static USES: [AtomicUsize; 5] = [const { AtomicUsize::new(0) }; 5];
 
     // SAFETY: what `new` gives, `free` takes; nothing is copied.
     unsafe impl<const N: usize> Object for Counter<N> {
@@ -394,10 +394,27 @@ mod tests {
                 // SAFETY: as in `use_with`.
                 unsafe { (*lease.as_mut_ptr()).0 += 1 };
             });
+            // It comes back by itself, before anybody joins that thread.
+            while pool.own.is_lent() {
+                thread::yield_now();
+            }
+            assert_eq!((use_one(&pool), alive::<1>()), (3, 1));
         });
-        assert_eq!((use_one(&pool), alive::<1>()), (3, 1));
         drop(pool);
         assert_eq!(alive::<1>(), 0);
+    }
+
+    #[test]
+    fn where_contexts_are_shared_the_first_thread_shares_its_own() {
+        let pool = Pool::<Counter<4>>::new(None);
+        let [own, another] = [(); 2].map(|()| pool.take(Context::new).unwrap());
+        drop(another); // there are others from here on
+        drop(own);
+        let both = [(); 2].map(|()| pool.take(|| unreachable!("there are two")).unwrap());
+        assert!(both.iter().all(|lease| lease.own.is_none()));
+        drop(both);
+        drop(pool);
+        assert_eq!(alive::<4>(), 0);
     }
 
     #[test]
@@ -406,6 +423,7 @@ mod tests {
         let pool = Pool::<Counter<2>>::new(None);
         assert!(pool.take(|| None).is_err());
         assert_eq!((use_one(&pool), use_one(&pool)), (1, 2));
+        assert!(pool.others.get().is_none(), "it became this thread's own");
         let held = pool.take(Context::new).unwrap();
         assert!(pool.take(|| None).is_err());
         drop(held);

@@ -12,14 +12,14 @@ const SLOTS: usize = 16;
 #[repr(align(64))]
 #[derive(Default)]
 struct Slot {
-    /// The thread that keeps its contexts in `own`, where it need not look out for another one that does so, too; 0 if there was none yet.
+    /// The first thread that came here, or 0. Only it puts contexts into `own`, so that it needs no locked instruction for it.
     owner: AtomicU64,
     own: AtomicPtr<c_void>,
     /// For all other threads that come to this slot.
     common: AtomicPtr<c_void>,
 }
 
-/// One for each thread, as far as there are slots: nobody waits for one.
+/// For each thread a slot, which some have to themselves: nobody waits for one.
 #[derive(Default)]
 pub(super) struct Idle(Box<[Slot; SLOTS]>);
 
