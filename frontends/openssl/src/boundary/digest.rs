@@ -111,16 +111,18 @@ impl DigestCtx {
         }
         // SAFETY: the host, with its own context.
         let init = || functions.init.is_some_and(|init| unsafe { init(self.host.context(), ptr::null()) == 1 });
-        let overwrite = || {
-            let block = wrapped.algorithm().map_or(0, |algorithm| algorithm.info().block);
-            let zeros = ZEROS.get(..block.saturating_sub(1)).unwrap_or_default();
+        let overwrite = |zeros: &[u8]| {
             // SAFETY: the host, with its own context and a slice to read.
             let update = |update: Update| unsafe { update(self.host.context(), zeros.as_ptr(), zeros.len()) == 1 };
             !zeros.is_empty() && init() && functions.update.is_some_and(update)
         };
         let stands = *fresh && message.has_begun();
         if !stands {
-            if !(initialisation_overwrites(wrapped) || message.has_ended() && overwrite()) || !init() {
+            let good = match left_by_initialisation(wrapped.algorithm()) {
+                Left::Nothing => init(),
+                Left::Block(zeros) => message.has_ended() && overwrite(zeros) && init(),
+            };
+            if !good {
                 return false;
             }
             message.begin();
@@ -130,14 +132,24 @@ impl DigestCtx {
     }
 }
 
-/// All of a block but its last byte, which is no message's once that has ended: padding or length. The largest is SHA3-224's.
-static ZEROS: [u8; 143] = [0; 143];
+/// What the host's initialisation leaves of the message before.
+enum Left {
+    Nothing,
+    /// The last block, until a message overwrites it: with so many zeros, which are all of it but the last byte. That is no message's
+    /// once it has ended: padding or length.
+    Block(&'static [u8]),
+}
 
-/// Whether the host's initialisation leaves nothing of the message before: theirs sets all of the context to zero first. That of the others
-/// leaves the last block where it is, until it is overwritten by a message.
-fn initialisation_overwrites(wrapped: &Wrapped) -> bool {
+/// The initialisation of some sets all of the context to zero first.
+#[inline(always)]
+fn left_by_initialisation(algorithm: Option<Algorithm>) -> Left {
     use Algorithm::{Md5, Ripemd160, Sha1, Sha224, Sha256};
-    matches!(wrapped.algorithm(), Some(Md5 | Ripemd160 | Sha1 | Sha224 | Sha256))
+    static ZEROS: [u8; 143] = [0; 143]; // SHA3-224's is the largest
+    match algorithm {
+        Some(Md5 | Ripemd160 | Sha1 | Sha224 | Sha256) => Left::Nothing,
+        Some(algorithm) => Left::Block(ZEROS.get(..algorithm.info().block.saturating_sub(1)).unwrap_or_default()),
+        None => Left::Block(&[]),
+    }
 }
 
 /// Nothing is asked before the initialisation, which follows.
