@@ -11,21 +11,13 @@ ROUNDS = 9
 SECONDS = "0.2"
 
 
-def program(work, name, *library):
-    """A program of this folder, built against a libcrypto."""
-    source = measure.ROOT / f"benches/peers/{name}.c"
-    measure.output(["cc", "-O2", "-o", work / name, source, *library])
-    measure.remember("cc -O2 -o", name, source, *library)
-    return work / name
-
-
 def rate(slice_, time):
     return slice_["messages"] / slice_[time]
 
 
 def threads(work):
     configuration = provider.configuration(work / "gantry.cnf", "DIGESTS = SHA2-256\n")
-    binary = program(work, "evp_threads", "-lcrypto", "-lpthread")
+    binary = measure.program(work, "evp_threads", "-lcrypto", "-lpthread")
     raw, table = [], {}
     for count in (16, 1):
         command = [binary, configuration, "SHA256", count, SECONDS, ROUNDS, *SIZES]
@@ -44,7 +36,7 @@ def pipelines(work):
     folder = Path(measure.output([measure.ROOT / "scripts/evp-test", "4.0"]).strip())
     measure.remember("scripts/evp-test 4.0")
     configuration = provider.configuration(work / "pipelines.cnf", "CIPHERS = AES-128-CBC\n")
-    binary = program(work, "evp_pipelines", f"-I{folder}/include", folder / "libcrypto.so", f"-Wl,-rpath,{folder}")
+    binary = measure.program(work, "evp_pipelines", f"-I{folder}/include", folder / "libcrypto.so", f"-Wl,-rpath,{folder}")
     raw, table = [], []
     for pipes in (8, 16, 32):
         command = [*measure.ONE_CORE, binary, configuration, "AES-128-CBC", pipes, SECONDS, ROUNDS, *SIZES]

@@ -10,15 +10,12 @@
  * Built by benches/peers/run with: cc -O2 ipsec_mb.c -lIPSec_MB
  */
 #include <intel-ipsec-mb.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-/* WORKING_SET and MAX_REQUESTS are those of `gantry speed`: buffers are used in turn, as a program that does more than one
- * thing would, larger than a first-level cache and smaller than a second-level one. */
-enum { MAX_BATCH = 128, MAX_REQUESTS = 1024, WORKING_SET = 256 << 10, MAX_SAMPLES = 1 << 20 };
+#define PEER "ipsec_mb"
+#include "peer.h"
+
+enum { MAX_BATCH = 128, MAX_SAMPLES = 1 << 20 };
 
 /* One row per algorithm that is compared. */
 static const struct algorithm {
@@ -52,19 +49,6 @@ static struct buffers {
 } requests[MAX_REQUESTS];
 
 static uint64_t samples[MAX_SAMPLES];
-
-static void fail(const char *what)
-{
-    fprintf(stderr, "ipsec_mb: %s\n", what);
-    exit(1);
-}
-
-static uint64_t nanoseconds(clockid_t clock)
-{
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 static int ascending(const void *a, const void *b)
 {

@@ -33,6 +33,14 @@ def output(command, **options):
     ).stdout
 
 
+def program(work, name, *library):
+    """A program of this folder, built against a library."""
+    source = ROOT / f"benches/peers/{name}.c"
+    output(["cc", "-O2", "-o", work / name, source, *library])
+    remember("cc -O2 -o", name, source, *library)
+    return work / name
+
+
 def timed(command, cwd=None, stdout=subprocess.DEVNULL, stderr=None):
     """Wall and CPU seconds of a command (its children included)."""
     start = time.perf_counter()

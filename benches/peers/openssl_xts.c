@@ -10,32 +10,15 @@
  * Built by benches/peers/run with: cc -O2 openssl_xts.c -lcrypto
  */
 #include <openssl/evp.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-/* Those of `gantry speed`, as in ipsec_mb.c. */
-enum { MAX_REQUESTS = 1024, WORKING_SET = 256 << 10 };
+#define PEER "openssl_xts"
+#include "peer.h"
 
 static struct unit {
     uint8_t *data;
     uint8_t tweak[16];
 } units[MAX_REQUESTS];
-
-static void fail(const char *what)
-{
-    fprintf(stderr, "openssl_xts: %s\n", what);
-    exit(1);
-}
-
-static uint64_t nanoseconds(clockid_t clock)
-{
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 /* The clock is read once for all of them. */
 static void run(EVP_CIPHER_CTX *context, size_t count, int bytes)

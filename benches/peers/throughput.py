@@ -56,10 +56,7 @@ def speed(algorithm, device, size, batch, seconds, *more):
 
 def lanes(work):
     """Every round of every cell, and the lines of the table."""
-    program = work / "ipsec_mb"
-    source = measure.ROOT / "benches/peers/ipsec_mb.c"
-    measure.output(["cc", "-O2", "-o", program, source, "-lIPSec_MB"])
-    measure.remember("cc -O2 -o ipsec_mb benches/peers/ipsec_mb.c -lIPSec_MB")
+    program = measure.program(work, "ipsec_mb", "-lIPSec_MB")
     measure.remember("taskset -c N ipsec_mb ALGORITHM BYTES BATCH", SECONDS)
     measure.remember(
         "taskset -c N gantry speed ALGORITHM --device lanes --bytes BYTES --batch BATCH --seconds", SECONDS, "--json"
@@ -121,9 +118,7 @@ def openssl(_work):
 
 
 def xts(work):
-    program = work / "openssl_xts"
-    measure.output(["cc", "-O2", "-o", program, measure.ROOT / "benches/peers/openssl_xts.c", "-lcrypto"])
-    measure.remember("cc -O2 -o openssl_xts benches/peers/openssl_xts.c -lcrypto")
+    program = measure.program(work, "openssl_xts", "-lcrypto")
     measure.remember("taskset -c N openssl_xts BYTES", SECONDS)
     measure.remember(
         "taskset -c N gantry speed aes-256-xts --device DEVICE --bytes BYTES --batch BATCH --seconds", SECONDS, "--json"
