@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Make core/src/kat_vectors.rs: the known answers that a device must give before it serves an algorithm.
+"""Make core/src/trust/vectors.rs: the known answers that a device must give before it serves an algorithm.
 
 One short answer per algorithm, from a public set where conformance/vectors has one, and one that crosses
 several blocks, computed by reference.py (two implementations agreeing) over a pattern.
@@ -11,7 +11,7 @@ import re
 import reference
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-TARGET = ROOT / "core/src/kat_vectors.rs"
+TARGET = ROOT / "core/src/trust/vectors.rs"
 
 HEAD = """\
 //! Known answers, made by `scripts/kat.py`. Do not edit by hand.
@@ -19,9 +19,10 @@ HEAD = """\
 //! The origin of each is named above it. `computed` means: by two implementations that share no code (OpenSSL and
 //! PyCryptodome, see `scripts/reference.py`), which agree.
 
-use crate::hex::hex;
-use crate::kat::KnownAnswer;
-use crate::{Algorithm, rsa};
+use super::answer::KnownAnswer;
+use super::hex::hex;
+use super::sample_keys;
+use crate::algorithm::Algorithm;
 
 /// Every algorithm's answers: one short, one that crosses several blocks; of RSA one.
 #[rustfmt::skip]
@@ -57,8 +58,8 @@ def main():
     public, shared, entries = short_vectors(), {}, []
     for key in reference.rsa_samples().values():
         size = reference.rsa_size(key)
-        shared[key] = f"rsa::SAMPLE_{8 * size}"
-        shared[key[: size + reference.EXPONENT]] = f"rsa::public_key(rsa::SAMPLE_{8 * size})"
+        shared[key] = f"sample_keys::SAMPLE_{8 * size}"
+        shared[key[: size + reference.EXPONENT]] = f"sample_keys::public_key(sample_keys::SAMPLE_{8 * size})"
     samples = dict(shared)
     for algorithm in reference.ALGORITHMS:
         if reference.is_rsa(algorithm):

@@ -126,8 +126,8 @@ def is_rsa(algorithm):
 
 
 def rsa_samples():
-    """The keys of core/src/rsa.rs, by their length."""
-    text = (pathlib.Path(__file__).resolve().parent.parent / "core/src/rsa.rs").read_text()
+    """The keys of core/src/trust/sample_keys.rs, by their length."""
+    text = (pathlib.Path(__file__).resolve().parent.parent / "core/src/trust/sample_keys.rs").read_text()
     keys = [bytes.fromhex(re.sub(r"[\\\s]", "", digits)) for digits in re.findall(r'hex!\(\s*"([^"]*)"', text)]
     return {len(key): key for key in keys}
 
@@ -138,7 +138,7 @@ def rsa_size(key):
 
 
 def rsa_numbers(key):
-    """The numbers of a private key, as core/src/rsa.rs says that they lie in it."""
+    """The numbers of a private key, as core/src/algorithm/rsa.rs says that they lie in it."""
     size, numbers = rsa_size(key), []
     for length in [size, EXPONENT, size] + 5 * [size // 2]:
         numbers.append(int.from_bytes(key[:length]))

@@ -356,7 +356,7 @@ Examples:
 
 Reasons: fastest, split (parts of the requests, so that all are done first), busy (the fastest one has
 others before these), least-cpu, trial (to measure a device that is thought to be slower), only-choice;
-of policies that do not measure enough-company, too-few, pinned, first-in-order, turn, below-threshold
+of policies that do not measure enough-requests, too-few, pinned, first-in-order, turn, below-threshold
 and above-threshold.")]
 pub(crate) struct Route {
     /// The algorithm; a name of the Linux kernel or of IANA will do

@@ -157,7 +157,7 @@ fn route_answers_for_each_policy_by_its_own_reasons() {
         ("latency", "latency", &measured[..]),
         ("throughput", "throughput", &measured[..]),
         ("offload", "offload", &["least-cpu", "fastest", "split", "busy", "trial"]),
-        ("break-even", "break-even", &["enough-company", "too-few"]),
+        ("break-even", "break-even", &["enough-requests", "too-few"]),
         ("pin:lanes", "pin", &["pinned"]),
         ("failover:lanes,software", "failover", &["first-in-order"]),
         ("round-robin", "round-robin", &["turn"]),

@@ -12,7 +12,7 @@ pub(crate) fn params(rng: &mut Rng, algorithm: Algorithm) -> SessionParams {
     let key = length(rng, info.key);
     let mac_key = length(rng, info.mac_key);
     // Few numbers are keys of RSA.
-    let key = if info.sample_key.is_empty() { rng.bytes(key) } else { info.sample_key.to_vec() };
+    let key = gantry::sample_key(algorithm).map_or_else(|| rng.bytes(key), <[u8]>::to_vec);
     let mut params = SessionParams::new(algorithm, &key).mac_key(&rng.bytes(mac_key));
     if rng.below(4) == 0 {
         params = params.tag_len(length(rng, info.tag));

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use gantry::driver::{
-    AeadStream, Batch, Buffers, Capability, CipherStream, Completions, Device, DeviceInfo, DeviceQueue, DeviceSession,
-    DigestStream, Driver, Found, Operands,
+    AeadStream, Batch, Buffers, Capability, CipherStream, Completions, Device, DeviceInfo, DeviceSession, DigestStream,
+    Driver, Found, Operands, QueuePair,
 };
 use gantry::{Algorithm, Fault, Gantry, Operation, Outcome, Refusal, SessionParams, Unsupported};
 use gantry_conformance::{Check, Options, Random, Report};
@@ -278,8 +278,8 @@ impl Device for WrongDevice {
         Ok(Arc::new(WrongSession { inner, half, mistake: self.mistake, busy: AtomicBool::new(false) }))
     }
 
-    fn attach(&self) -> Result<Box<dyn DeviceQueue>, Fault> {
-        Ok(Box::new(WrongQueue { mistake: self.mistake }))
+    fn attach(&self) -> Result<Option<Box<dyn QueuePair>>, Fault> {
+        Ok(Some(Box::new(WrongQueue { mistake: self.mistake })))
     }
 }
 
@@ -357,7 +357,7 @@ struct WrongQueue {
     mistake: Mistake,
 }
 
-impl DeviceQueue for WrongQueue {
+impl QueuePair for WrongQueue {
     fn submit(&mut self, batch: &mut Batch<'_>) {
         // The known-answer tests hand over 9 requests.
         let (large, alone) = (batch.len() > 20, batch.len() == 1);
@@ -381,7 +381,7 @@ impl DeviceQueue for WrongQueue {
         }
     }
 
-    fn poll(&mut self, _done: &mut Completions) -> usize {
+    fn poll(&mut self, _done: &mut Completions<'_>) -> usize {
         0
     }
 }

@@ -117,7 +117,7 @@ impl Room {
                 class,
                 weight: 1 << chance.below(5),
                 depth: 4 + chance.below(28),
-                gather: Duration::from_micros([0, 20, 500][chance.below(3)]),
+                coalesce: Duration::from_micros([0, 20, 500][chance.below(3)]),
                 ..QueueOptions::default()
             };
             Guest { queue: gantry.queue(options).unwrap(), class, waiting: BTreeMap::new() }

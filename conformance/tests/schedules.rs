@@ -84,7 +84,7 @@ impl Tested {
             bytes: [100, 5_000, 1 << 20][chance.below(3)],
             class: Priority::ALL[chance.below(3)],
             weight: 1 + chance.below(4) as u32,
-            gather: Duration::from_nanos([0, 20_000, 1_000_000][chance.below(3)]),
+            coalesce: Duration::from_nanos([0, 20_000, 1_000_000][chance.below(3)]),
             ..QueueOptions::default()
         };
         let (depth, most) = (options.depth, options.bytes);

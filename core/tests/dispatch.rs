@@ -381,7 +381,7 @@ fn break_even_sends_crowds_to_lanes_and_the_few_that_are_left_to_software() {
         assert_eq!(devices.iter().filter(|device| *device == "lanes").count(), in_lanes, "of {count}");
     }
     let route = session.route(Operation::Encrypt, LENGTH, 20).unwrap();
-    assert_eq!((route.requests, route.reason), (16, Reason::EnoughCompany));
+    assert_eq!((route.requests, route.reason), (16, Reason::EnoughRequests));
 }
 
 #[test]

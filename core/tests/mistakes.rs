@@ -29,13 +29,8 @@ impl Careless {
                 "careless"
             }
             fn discover(&self) -> Vec<Found> {
-                let info = DeviceInfo {
-                    name: "careless".into(),
-                    class: Class::Model,
-                    description: String::new(),
-                    version: String::new(),
-                    capabilities: vec![Capability { streaming: true, ..Capability::new(Algorithm::Null) }],
-                };
+                let capabilities = vec![Capability { streaming: true, ..Capability::new(Algorithm::Null) }];
+                let info = DeviceInfo { capabilities, ..DeviceInfo::new("careless", Class::Model) };
                 vec![Found::Device(Arc::new(Careless { info, shared: self.0.clone() }))]
             }
         }
@@ -52,8 +47,8 @@ impl Device for Careless {
         Ok(Arc::new(Identity))
     }
 
-    fn attach(&self) -> Result<Box<dyn DeviceQueue>, Fault> {
-        Ok(Box::new(Mixer(self.shared.clone())))
+    fn attach(&self) -> Result<Option<Box<dyn QueuePair>>, Fault> {
+        Ok(Some(Box::new(Mixer(self.shared.clone()))))
     }
 }
 
@@ -88,7 +83,7 @@ impl CipherStream for Breaking {
 /// Gives back, by way of its own batch, a job that came with another one; its own it keeps until after that.
 struct Mixer(Arc<Shared>);
 
-impl DeviceQueue for Mixer {
+impl QueuePair for Mixer {
     fn submit(&mut self, batch: &mut Batch<'_>) {
         while let Some(mut job) = batch.take() {
             if job.operands().bytes() != LENGTH {
@@ -109,7 +104,7 @@ impl DeviceQueue for Mixer {
         }
     }
 
-    fn poll(&mut self, done: &mut Completions) -> usize {
+    fn poll(&mut self, done: &mut Completions<'_>) -> usize {
         let mut jobs = self.0.jobs.lock().unwrap();
         if self.0.swapped.load(Ordering::Acquire)
             && let Some(job) = jobs.pop()

@@ -157,7 +157,7 @@ fn lanes(clock: &Arc<VirtualClock>, gather: Duration) -> (Scripted, Scripted, Se
     let lanes = Scripted::new(Script { capability, ..Script::new("lanes") });
     let software = Scripted::new(Script::new("software"));
     let gantry = Gantry::builder().policy(BreakEven).clock(clock.clone()).driver(&software).driver(&lanes).build();
-    let queue = gantry.queue(QueueOptions { gather, ..QueueOptions::default() }).unwrap();
+    let queue = gantry.queue(QueueOptions { coalesce: gather, ..QueueOptions::default() }).unwrap();
     (lanes, software, session(&gantry), queue)
 }
 
@@ -294,7 +294,7 @@ fn what_lies_where_others_may_take_it_along_can_be_cancelled() {
     let clock: Arc<VirtualClock> = Arc::default();
     let (lanes, software, session, mut one) = lanes(&clock, Duration::from_secs(1));
     let mut two =
-        session.gantry().queue(QueueOptions { gather: Duration::from_secs(1), ..Default::default() }).unwrap();
+        session.gantry().queue(QueueOptions { coalesce: Duration::from_secs(1), ..Default::default() }).unwrap();
     let tickets: Vec<_> = (0..2).map(|user| one.submit(&session, request(user)).unwrap()).collect();
     let other = two.submit(&session, request(10)).unwrap();
     assert_eq!(one.complete(|_| {}) + two.complete(|_| {}), 0, "three lie there, and wait for a fourth");
@@ -324,7 +324,7 @@ fn requests_that_are_cancelled_while_others_take_them_along_end_once() {
         let threads = [0, 100].map(|base| {
             let session = &session;
             scope.spawn(move || {
-                let options = QueueOptions { gather: Duration::from_millis(1), ..QueueOptions::default() };
+                let options = QueueOptions { coalesce: Duration::from_millis(1), ..QueueOptions::default() };
                 let mut queue = session.gantry().queue(options).unwrap();
                 let (mut users, mut back) = (Vec::new(), Vec::new());
                 for round in 0..EACH {
@@ -653,7 +653,7 @@ fn who_goes_to_sleep_leaves_nothing_that_only_it_would_send() {
     let clock = Arc::default();
     let (_lanes, _software, session, mut one) = lanes(&clock, Duration::from_secs(1));
     let mut other =
-        session.gantry().queue(QueueOptions { gather: Duration::from_secs(1), ..QueueOptions::default() }).unwrap();
+        session.gantry().queue(QueueOptions { coalesce: Duration::from_secs(1), ..QueueOptions::default() }).unwrap();
     one.submit(&session, request(1)).unwrap();
     other.submit(&session, request(2)).unwrap();
     let waker = Arc::new(Deaf).into();

@@ -58,13 +58,8 @@ impl Driver for Timing {
     fn discover(&self) -> Vec<Found> {
         let usual = Capability::new(Algorithm::Null);
         let capability = Capability { lanes: self.lanes, break_even: self.lanes, direct: self.ring.is_none(), ..usual };
-        let info = DeviceInfo {
-            name: self.name.into(),
-            class: Class::Model,
-            description: String::new(),
-            version: "1".into(),
-            capabilities: vec![capability],
-        };
+        let capabilities = vec![capability];
+        let info = DeviceInfo { version: "1".into(), capabilities, ..DeviceInfo::new(self.name, Class::Model) };
         vec![Found::Device(Arc::new(Timed { info, timing: self.clone() }))]
     }
 }
@@ -83,12 +78,12 @@ impl Device for Timed {
         Ok(Arc::new(TimedSession(self.timing.clone())))
     }
 
-    fn attach(&self) -> Result<Box<dyn DeviceQueue>, Fault> {
+    fn attach(&self) -> Result<Option<Box<dyn QueuePair>>, Fault> {
         let timing = self.timing.clone();
-        Ok(match timing.ring {
+        Ok(Some(match timing.ring {
             Some(_) => Box::new(Ring { timing, jobs: VecDeque::new(), free: 0 }),
             None => Box::new(Lanes(timing)),
-        })
+        }))
     }
 }
 
@@ -111,7 +106,7 @@ fn copy(operands: &mut Operands<'_>) {
 /// As many requests as there are lanes take the time of one.
 struct Lanes(Timing);
 
-impl DeviceQueue for Lanes {
+impl QueuePair for Lanes {
     fn submit(&mut self, batch: &mut Batch<'_>) {
         let mut place = 0;
         while let Some(mut job) = batch.take() {
@@ -125,7 +120,7 @@ impl DeviceQueue for Lanes {
         }
     }
 
-    fn poll(&mut self, _done: &mut Completions) -> usize {
+    fn poll(&mut self, _done: &mut Completions<'_>) -> usize {
         0
     }
 }
@@ -138,7 +133,7 @@ struct Ring {
     free: u64,
 }
 
-impl DeviceQueue for Ring {
+impl QueuePair for Ring {
     fn submit(&mut self, batch: &mut Batch<'_>) {
         while let Some(mut job) = batch.take() {
             self.timing.clock.spend(self.timing.ring.unwrap_or(0) + self.timing.busy.load(Ordering::Relaxed));
@@ -150,7 +145,7 @@ impl DeviceQueue for Ring {
         }
     }
 
-    fn poll(&mut self, done: &mut Completions) -> usize {
+    fn poll(&mut self, done: &mut Completions<'_>) -> usize {
         while self.jobs.front().is_some_and(|(ready, _)| *ready <= self.timing.clock.now()) {
             if let Some((_, job)) = self.jobs.pop_front() {
                 done.complete(job, Ok(Outcome::Done));

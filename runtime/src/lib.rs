@@ -120,8 +120,8 @@ pub fn open(config: Config) -> Result<Gantry, Error> {
 pub fn open_with(config: Config, own: &[&dyn Driver]) -> Result<Gantry, Error> {
     let mut builder =
         Gantry::builder().clock(Arc::new(MachineClock::default())).verify(config.verify.value.map_or(0, NonZero::get));
-    if let Some(wait) = config.gather_us.value {
-        builder = builder.company_wait(Duration::from_micros(wait));
+    if let Some(wait) = config.coalesce_us.value {
+        builder = builder.coalesce_for(Duration::from_micros(wait));
     }
     if let Some(publish) = stats::publisher(&config) {
         builder = builder.publish(stats::EVERY, publish);

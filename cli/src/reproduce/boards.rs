@@ -208,7 +208,7 @@ impl Board {
         let session = gantry.session(SessionParams::new(self.algorithm, &key))?;
         let iv = vec![7; self.algorithm.info().iv.max];
         gantry.calibrate(self.algorithm, Operation::Encrypt, false); // as gantry tune does
-        let options = QueueOptions { depth: in_hand, gather: Duration::ZERO, ..QueueOptions::default() };
+        let options = QueueOptions { depth: in_hand, coalesce: Duration::ZERO, ..QueueOptions::default() };
         let mut queue = gantry.queue(options)?;
         let mut buffers = vec![vec![0x5a; bytes]; in_hand];
         let (mut done, mut failed) = (0_u64, 0_u64);

@@ -175,11 +175,10 @@ impl Driver for Stopwatch {
 
     fn discover(&self) -> Vec<Found> {
         let info = DeviceInfo {
-            name: "stopwatch".into(),
-            class: Class::Model,
             description: "the NULL cipher with a watch".into(),
             version: env!("CARGO_PKG_VERSION").into(),
             capabilities: vec![Capability::new(Algorithm::Null)],
+            ..DeviceInfo::new("stopwatch", Class::Model)
         };
         vec![Found::Device(Arc::new(StopwatchDevice { info, watch: self.0.clone() }))]
     }

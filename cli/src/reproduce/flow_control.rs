@@ -76,7 +76,7 @@ fn simulate() -> Result<Found, Failure> {
     let mut expected = vec![0x5a; BYTES];
     session.encrypt(&[7; 8], &mut expected)?;
 
-    let options = || QueueOptions { depth: 1, gather: Duration::ZERO, ..QueueOptions::default() };
+    let options = || QueueOptions { depth: 1, coalesce: Duration::ZERO, ..QueueOptions::default() };
     let mut queues = (0..THREADS).map(|_| gantry.queue(options())).collect::<Result<Vec<Queue>, _>>()?;
     let (mut submitted, mut done, mut right, mut full) = (0, 0, 0, 0_u64);
     let start = clock.now();

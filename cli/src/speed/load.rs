@@ -50,7 +50,7 @@ pub(crate) fn params(algorithm: Algorithm) -> SessionParams {
     // Keys of any length are as long as the digest.
     let length = |lengths: gantry::Lengths| if lengths.max == usize::MAX { info.tag.max } else { lengths.max };
     let any: Vec<u8> = (0..length(info.key)).map(|index| index as u8 ^ 0x5a).collect();
-    let key = if info.sample_key.is_empty() { &any } else { info.sample_key };
+    let key = gantry::sample_key(algorithm).unwrap_or(&any);
     let mac_key: Vec<u8> = (0..length(info.mac_key)).map(|index| index as u8 ^ 0xa5).collect();
     SessionParams::new(algorithm, key).mac_key(&mac_key)
 }

@@ -1,10 +1,13 @@
 //! The default: believes what capabilities declare.
 
-use super::{Ask, Choice, Company, Policy, Reason, Route};
+use super::answer::{BatchSize, Route};
+use super::ask::{Ask, Choice};
+use super::policy::Policy;
 use crate::driver::{Capability, Class};
+use crate::stats::Reason;
 
-/// Sends requests to the device that asks for the most company that there is, and splits a batch where the last few
-/// would be too few for it.
+/// Sends requests to the device with the highest break-even that they reach, and splits a batch where the last few would be too
+/// few for it.
 ///
 /// With a device of 16 lanes and a break-even of 6, 7 requests go to the lanes, 5 to plain software; of 35, 32 go to the
 /// lanes, and the 3 that are left over to plain software.
@@ -35,20 +38,20 @@ impl Policy for BreakEven {
         }
         let rest = ask.requests() % capability.lanes.max(1);
         let left_over = if rest < capability.break_even && rest < ask.requests() { rest } else { 0 };
-        Some(Route { requests: ask.requests() - left_over, ..ask.all_to(&best, Reason::EnoughCompany) })
+        Some(Route { requests: ask.requests() - left_over, ..ask.all_to(&best, Reason::EnoughRequests) })
     }
 
     /// As many as the most lanes that would be worth it. How much they would be worth nobody declares.
-    fn company(&self, ask: &Ask<'_>, most: usize) -> Company {
+    fn batch_size(&self, ask: &Ask<'_>, most: usize) -> BatchSize {
         let capabilities = ask.choices().map(|choice| choice.capability);
         let worth_it = capabilities
             .filter(|capability| capability.lanes > 1 && capability.break_even <= capability.lanes.min(most));
-        Company { requests: worth_it.map(|capability| capability.lanes.min(most)).max().unwrap_or(1), saving_ns: 0 }
+        BatchSize { requests: worth_it.map(|capability| capability.lanes.min(most)).max().unwrap_or(1), saving_ns: 0 }
     }
 }
 
-/// Devices that have their company come first, among them the one that asks for the most, then the one with the most lanes, and
-/// of equals the one that is SIMD, which compares itself with plain software; of the others the one that asks for the least.
+/// Devices whose break-even is reached come first, among them the one with the highest, then the one with the most lanes, and of
+/// equals the one that is SIMD, which compares itself with plain software; of the others the one with the lowest break-even.
 fn rank(ask: &Ask<'_>, choice: &Choice<'_>) -> (bool, isize, usize, bool) {
     let Capability { break_even, lanes, .. } = *choice.capability;
     let (pays, simd) = (break_even <= ask.requests(), choice.info.class == Class::Simd);

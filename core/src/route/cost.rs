@@ -23,13 +23,23 @@ use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::Relaxed};
 
-use super::ledger::INTERVAL;
+/// Nanoseconds of a thread's work between two measurements. Reading the clock twice and thinking costs about 200 ns, so more of
+/// them could be had; but a machine that is slow for a moment would be believed too soon.
+pub(super) const INTERVAL: u32 = 500_000;
 
 /// Requests side by side for which the table has a row: close together where devices have steps.
-pub const REQUESTS: [usize; 16] = [1, 2, 3, 4, 5, 6, 8, 12, 16, 17, 20, 24, 32, 33, 48, 64];
+pub const REQUESTS: [usize; 22] =
+    [1, 2, 3, 4, 5, 6, 8, 12, 16, 17, 20, 24, 32, 33, 48, 64, 128, 256, 512, 1024, 2048, 4096];
 /// Bytes in a request for which the table has a column.
-pub const BYTES: [usize; 13] =
-    [16, 32, 64, 128, 256, 512, 1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 14, 1 << 15, 1 << 16];
+pub const BYTES: [usize; 17] = {
+    let mut bytes = [16; 17];
+    let mut column = 1;
+    while column < bytes.len() {
+        bytes[column] = 2 * bytes[column - 1];
+        column += 1;
+    }
+    bytes
+};
 
 /// What a device is thought to need for requests that are handed to it together.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -223,12 +233,15 @@ struct Place {
     times: f32,
 }
 
-/// For each number of requests the row above, and the way to the next one.
-const ROWS: [(u8, f32); REQUESTS[REQUESTS.len() - 1] + 1] = {
-    let mut rows = [(0, 0.0); REQUESTS[REQUESTS.len() - 1] + 1];
+/// The row from which on each is twice the one before: that of 64 requests.
+const DOUBLING: usize = 15;
+
+/// For each number of requests up to there the row above, and the way to the next one.
+const ROWS: [(u8, f32); REQUESTS[DOUBLING] + 1] = {
+    let mut rows = [(0, 0.0); REQUESTS[DOUBLING] + 1];
     let (mut row, mut requests) = (0, 1);
     while requests < rows.len() {
-        if row + 2 < REQUESTS.len() && requests >= REQUESTS[row + 1] {
+        if row < DOUBLING && requests >= REQUESTS[row + 1] {
             row += 1;
         }
         rows[requests] = (row as u8, (requests - REQUESTS[row]) as f32 / (REQUESTS[row + 1] - REQUESTS[row]) as f32);
@@ -240,8 +253,11 @@ const ROWS: [(u8, f32); REQUESTS[REQUESTS.len() - 1] + 1] = {
 impl Place {
     #[inline]
     fn of(requests: usize, bytes: usize) -> Self {
-        let within = requests.clamp(1, ROWS.len() - 1);
-        let (row, down) = ROWS[within];
+        let within = requests.clamp(1, REQUESTS[REQUESTS.len() - 1]);
+        let (row, down) = ROWS.get(within).copied().unwrap_or_else(|| {
+            let row = (DOUBLING + (within / REQUESTS[DOUBLING]).ilog2() as usize).min(REQUESTS.len() - 2);
+            (row as u8, (within - REQUESTS[row]) as f32 / (REQUESTS[row + 1] - REQUESTS[row]) as f32)
+        });
         let column = ((bytes | BYTES[0]).ilog2() as usize - 4).min(BYTES.len() - 2);
         let start = BYTES[column];
         let across = (bytes as f32 - start as f32) / start as f32;

@@ -3,7 +3,10 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{Ask, Policy, Reason, Route};
+use super::answer::Route;
+use super::ask::Ask;
+use super::policy::Policy;
+use crate::stats::Reason;
 
 /// Everything to one device; elsewhere, what it cannot do (as `OPENSSL_ia32cap` or a hard-wired engine would).
 #[derive(Debug)]

@@ -14,8 +14,8 @@
 //! the thread, where lanes are left half empty by the last few, between lanes and the device that is best at a few.
 //!
 //! As long as the costs of a device are not known, [`BreakEven`] chooses by what capabilities declare. After ten
-//! milliseconds of work for an algorithm its devices are [calibrated](super::calibrate), unless somebody kept what was found
-//! earlier. From then on one request in each [`INTERVAL`](super::ledger::INTERVAL) of work is measured.
+//! milliseconds of work for an algorithm its devices are calibrated (`dispatch/calibrate.rs`), unless somebody kept what was found
+//! earlier. From then on one request in each `INTERVAL` of work is measured.
 
 #![allow(
     clippy::cast_precision_loss,
@@ -23,9 +23,14 @@
     reason = "times and sizes that fit into 24 bits or need no more"
 )]
 
-use super::ledger::{Ledger, Verdict};
-use super::{Ask, BreakEven, Choice, Company, Costs, Policy, Reason, Route, calibrate};
-use crate::{Algorithm, Gantry, Operation, RegisteredDevice};
+use super::answer::{BatchSize, Route};
+use super::ask::{Ask, Choice};
+use super::break_even::BreakEven;
+use super::cost::Costs;
+use super::ledger::{BATCH_SIZES, Ledger, Verdict};
+use super::lesson::MANY;
+use super::policy::Policy;
+use crate::stats::Reason;
 
 /// A policy that goes by measured costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,8 +56,6 @@ const GAIN: f32 = 0.97;
 const STAY: f32 = 0.98;
 /// Bytes that a message which comes in pieces is thought to have in each.
 const PIECE: usize = 16 << 10;
-/// Requests that fill any device.
-const MANY: usize = 64;
 
 impl Policy for Learned {
     fn name(&self) -> &'static str {
@@ -65,12 +68,12 @@ impl Policy for Learned {
 
     #[inline]
     fn route(&self, ask: &Ask<'_>) -> Option<Route> {
-        if let [only] = &*ask.session.candidates {
-            let able = ask.question.tried == 0 && ask.can(0, only);
+        if let [only] = ask.candidates {
+            let able = ask.can(only);
             let (device, requests, reason) = (only.device, ask.requests(), Reason::OnlyChoice);
             return able.then_some(Route { device, requests, reason, measure: false });
         }
-        let ledgers = ask.ledgers();
+        let ledgers = ask.ledgers;
         let ledger = ledgers.of(ask.algorithm, ask.operation());
         let plain = ask.is_plain();
         if plain
@@ -85,14 +88,18 @@ impl Policy for Learned {
         self.think(ask, ledger)
     }
 
-    fn company(&self, ask: &Ask<'_>, most: usize) -> Company {
-        let (ledger, bytes) = (ask.ledgers().of(ask.algorithm, ask.operation()), ask.mean_bytes());
-        let place = COMPANIES.iter().rposition(|requests| *requests <= most);
-        let Some(place) = place else { return Company::NONE };
-        ledger.company(bytes, place).unwrap_or_else(|| {
-            let company = self.think_of_company(ask, bytes, &COMPANIES[..=place]);
-            ledger.remember_company(bytes, place, company);
-            company
+    fn coalesces(&self) -> bool {
+        *self == Learned::Throughput
+    }
+
+    fn batch_size(&self, ask: &Ask<'_>, most: usize) -> BatchSize {
+        let (ledger, bytes) = (ask.ledgers.of(ask.algorithm, ask.operation()), ask.mean_bytes());
+        let place = BATCH_SIZES.iter().rposition(|requests| *requests <= most);
+        let Some(place) = place else { return BatchSize::ONE };
+        ledger.batch_size(bytes, place).unwrap_or_else(|| {
+            let batch = self.think_of_batches(ask, bytes, &BATCH_SIZES[..=place]);
+            ledger.remember_batch_size(bytes, place, batch);
+            batch
         })
     }
 }
@@ -100,10 +107,10 @@ impl Policy for Learned {
 impl Learned {
     /// As few as make a request nearly as cheap as it gets, if that is much cheaper than alone.
     #[cold]
-    fn think_of_company(self, ask: &Ask<'_>, bytes: usize, companies: &[usize]) -> Company {
+    fn think_of_batches(self, ask: &Ask<'_>, bytes: usize, sizes: &[usize]) -> BatchSize {
         let known = Known::of(ask, self, 2, bytes);
         if known.strangers > 0 || known.len == 0 {
-            return BreakEven.company(ask, companies[companies.len() - 1]);
+            return BreakEven.batch_size(ask, sizes[sizes.len() - 1]);
         }
         // Rings and the calling thread work side by side, if they have something to divide.
         let beside = known.rings < known.len && known.iter().any(|device| device.flows);
@@ -116,26 +123,24 @@ impl Learned {
             let least = known.least(|device| self.cost(device, requests, bytes) - device.ahead);
             least.map_or(f32::INFINITY, |(_, time)| (time + PART) / requests as f32)
         };
-        let cheapest = companies.iter().map(|requests| each(*requests)).fold(f32::INFINITY, f32::min);
+        let cheapest = sizes.iter().map(|requests| each(*requests)).fold(f32::INFINITY, f32::min);
         if cheapest > each(1) * MUCH {
-            return Company::NONE;
+            return BatchSize::ONE;
         }
-        let nearly = if companies.len() == COMPANIES.len() { NEARLY } else { FEW_THREADS };
-        let enough = companies.iter().find(|requests| each(**requests) <= cheapest * nearly);
-        let Some(&requests) = enough else { return Company::NONE };
+        let nearly = if sizes.len() == BATCH_SIZES.len() { NEARLY } else { FEW_THREADS };
+        let enough = sizes.iter().find(|requests| each(**requests) <= cheapest * nearly);
+        let Some(&requests) = enough else { return BatchSize::ONE };
         let cpu = |requests: usize| {
             let least = known.least(|device| device.costs.estimate(requests, bytes).cpu_ns);
             least.map_or(0.0, |(_, all)| all / requests as f32)
         };
-        Company { requests, saving_ns: (cpu(1) - cpu(requests)).max(0.0) as u32 }
+        BatchSize { requests, saving_ns: (cpu(1) - cpu(requests)).max(0.0) as u32 }
     }
 }
 
-/// Companies that are thought of.
-pub(crate) const COMPANIES: [usize; 5] = [2, 4, 8, 16, 32];
-/// A request in company that costs more than this share of one alone does not wait for it.
+/// A request in a batch that costs more than this share of one alone does not wait for it.
 const MUCH: f32 = 0.85;
-/// A company in which a request costs more than this many times as much as in the best is too small.
+/// A batch in which a request costs more than this many times as much as in the best is too small.
 const NEARLY: f32 = 1.02;
 /// The same where few threads can come: the last of them keep the others waiting, and CPUs idle.
 const FEW_THREADS: f32 = 1.5;
@@ -153,19 +158,19 @@ impl Learned {
         let mut known = look();
         // Of what is asked and not run, nothing is counted and nothing is remembered.
         let is_due = |expected: u32| {
-            let due = ask.is_plain() && ask.ledgers().is_due(expected);
+            let due = ask.is_plain() && ask.ledgers.is_due(expected);
             if due {
                 ledger.tick(expected);
             }
             due
         };
         if !ledger.is_settled() {
-            let mut news = calibrate::recall(ask.gantry());
+            let mut news = ask.calibrator.recall();
             if known.strangers > 0 {
                 is_due(PRIOR + bytes.saturating_mul(requests).min(1 << 30) as u32);
             }
             if ask.is_plain() && ledger.calibration_pays() {
-                news |= calibrate::go_on(ask.gantry(), ask.algorithm, ask.operation());
+                news |= ask.calibrator.go_on(ask.algorithm, ask.operation());
             }
             if news {
                 known = look();
@@ -184,7 +189,7 @@ impl Learned {
         let measure = is_due(best.verdict().expected) && known.len > 1;
         if measure && let Some((trial, measure)) = trial(&known, ledger, &best, requests, bytes) {
             if !measure {
-                ask.ledgers().soon();
+                ask.ledgers.soon();
             }
             return Some(Route { measure, ..trial.verdict().route() });
         }
@@ -347,50 +352,6 @@ fn split<'a>(known: &Known<'a>, whole: Best<'a>, bytes: usize) -> Best<'a> {
         }
     }
     best
-}
-
-/// Takes in that so many requests of so many bytes each were run as a route said, from `started` until now, with so many others
-/// `ahead` of them in the ring. Of the route it takes what it needs: one that is passed on whole has to lie in memory, and a caller that
-/// copied it there waited for its own stores, for 20 ns behind AES-GCM. `cpu_ns`: of that the thread was busy with them for so long, where they were in a ring.
-#[cold]
-pub(crate) fn learn(
-    gantry: &Gantry,
-    (algorithm, operation): (Algorithm, Operation),
-    (device, reason): (usize, Reason),
-    (requests, bytes): (usize, usize),
-    started: u64,
-    ahead: usize,
-    cpu_ns: Option<u64>,
-) {
-    let wall_ns = gantry.clock().now().saturating_sub(started);
-    let Some(costs) = gantry.devices()[device].costs(algorithm, operation) else { return };
-    let expected = costs.estimate(requests, bytes).wall_ns;
-    let wall = wall_ns.saturating_sub(gantry.ledgers().look_ns(&**gantry.clock())) as f32;
-    // As much slower or faster as all of them together were.
-    let others = costs.estimate(MANY, bytes).wall_ns / MANY as f32 * ahead as f32;
-    let wall = wall * expected / (expected + others);
-    if reason == Reason::Trial {
-        gantry.ledgers().of(algorithm, operation).tried(device, expected, wall);
-        // The caches are cold for a device that is seldom used: a trial speaks for it or not at all.
-        if wall >= expected {
-            return;
-        }
-        costs.was_faster(requests, bytes, wall);
-    }
-    let changed = costs.learn(requests, bytes, wall, cpu_ns.map(|ns| ns as f32));
-    if let Some(factor) = changed {
-        gantry.ledgers().of(algorithm, operation).try_again();
-        let is_direct = |device: &RegisteredDevice| device.capability(algorithm).is_some_and(|able| able.direct);
-        if is_direct(&gantry.devices()[device]) {
-            // As likely as not it is the CPU that has changed, and with it the others that compute on it. Whether it is
-            // this device alone, their next trial shows.
-            let others = gantry.devices().iter().enumerate().filter(|(place, _)| *place != device);
-            for costs in others.filter_map(|(_, other)| other.costs(algorithm, operation).filter(|_| is_direct(other)))
-            {
-                costs.drift_by(factor);
-            }
-        }
-    }
 }
 
 /// A decision.

@@ -2,7 +2,7 @@
 //!
 //! A request of 16 bytes takes 40 ns, and a device that is chosen well saves a few of them: the choice has to cost next to
 //! nothing. So a verdict is remembered for each number of requests and class of sizes, and is found again in one look.
-//! Nobody says when verdicts become wrong. Instead each thread measures a request after every [`INTERVAL`] of work, thinks
+//! Cached verdicts are not invalidated; they are re-evaluated: each thread measures a request after every [`INTERVAL`] of work, thinks
 //! about it anew, and remembers what it thought: a verdict that is used much is looked at again soon, one that is hardly
 //! used costs hardly anything.
 //!
@@ -17,25 +17,25 @@
 )]
 
 use std::cell::Cell;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::calibrate::{Calibration, CostStore};
-use super::learned::COMPANIES;
-use super::{Company, Reason, Route};
-use crate::{Algorithm, Clock, Operation};
+use super::answer::{BatchSize, Route};
+use super::cost::INTERVAL;
+use crate::algorithm::{Algorithm, Operation};
+use crate::clock::Clock;
+use crate::stats::Reason;
 
-/// Nanoseconds of a thread's work between two measurements. Reading the clock twice and thinking costs about 200 ns, so more of
-/// them could be had; but a machine that is slow for a moment would be believed too soon.
-pub(crate) const INTERVAL: u32 = 500_000;
 /// Of each interval, what may be spent on trying devices that are thought to be slower.
 const SHARE: i64 = 200;
 /// The most that is saved up, in nanoseconds.
 const MOST_CREDIT: i64 = 20_000_000;
 /// Intervals of work between two trials of a device: at first, and once it has lost again and again (a second or so).
 const TRIALS: (u32, u32) = (8, 2048);
-/// Intervals of work for which a thought about company is good.
-const COMPANY_LASTS: u32 = 8;
+/// Intervals of work for which a thought about the size of batches is good.
+const BATCH_SIZE_LASTS: u32 = 8;
+/// Batches that are thought of.
+pub(super) const BATCH_SIZES: [usize; 12] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
 /// Nanoseconds of work after which a calibration pays: who ends before never pays for one.
 const CALIBRATION_PAYS: u32 = 10_000_000;
 
@@ -50,28 +50,15 @@ pub(crate) struct Ledgers {
     id: u32,
     /// By algorithm and operation.
     each: Box<[OnceLock<Box<Ledger>>]>,
-    pub(crate) shared: Arc<Shared>,
-}
-
-/// What frameworks with the same devices have in common.
-#[derive(Default)]
-pub(crate) struct Shared {
-    pub(crate) store: Option<Arc<dyn CostStore>>,
-    pub(crate) loaded: OnceLock<()>,
-    pub(crate) warnings: Mutex<Vec<String>>,
-    /// Nanoseconds that calibrations took.
-    pub(crate) calibrating_ns: AtomicU64,
     /// Nanoseconds that a look at the clock takes.
-    pub(crate) look_ns: OnceLock<u64>,
-    /// The one that threads with requests are at. Held while somebody calibrates.
-    pub(crate) calibration: Mutex<Option<Calibration>>,
+    look_ns: OnceLock<u64>,
 }
 
 /// What is remembered about one algorithm and operation.
 pub(crate) struct Ledger {
     verdicts: Box<[AtomicU64]>,
     /// By class of sizes, and the most that can come.
-    companies: Box<[[AtomicU64; COMPANIES.len()]]>,
+    batch_sizes: Box<[[AtomicU64; BATCH_SIZES.len()]]>,
     /// Intervals of work so far: the time as far as trials are concerned.
     ticks: AtomicU32,
     /// Nanoseconds that trials may lose.
@@ -101,10 +88,10 @@ impl Trial {
 }
 
 impl Ledgers {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+    pub(crate) fn new() -> Self {
         static FRAMEWORKS: AtomicU32 = AtomicU32::new(1);
         let each = (0..Algorithm::ALL.len() * 2).map(|_| OnceLock::new()).collect();
-        Self { id: FRAMEWORKS.fetch_add(1, Relaxed), each, shared }
+        Self { id: FRAMEWORKS.fetch_add(1, Relaxed), each, look_ns: OnceLock::new() }
     }
 
     #[inline]
@@ -134,7 +121,7 @@ impl Ledgers {
     /// Nanoseconds that a look at the clock takes: so much longer seems what lies between two of them.
     pub(crate) fn look_ns(&self, clock: &dyn Clock) -> u64 {
         const LOOKS: u64 = 100;
-        *self.shared.look_ns.get_or_init(|| {
+        *self.look_ns.get_or_init(|| {
             // The shortest: whatever happens in between is no part of it, and a clock may jump.
             let look = |_| {
                 let start = clock.now();
@@ -142,10 +129,6 @@ impl Ledgers {
             };
             (0..LOOKS).filter_map(look).min().unwrap_or(0)
         })
-    }
-
-    pub(crate) fn warn(&self, warning: String) {
-        self.shared.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(warning);
     }
 }
 
@@ -167,13 +150,13 @@ pub(crate) struct Verdict {
 
 /// Requests in hand for which verdicts are remembered. More of them have time to think.
 const MOST_REQUESTS: usize = 64;
-/// Classes of sizes: eight for each doubling, from 8 bytes up to 64 KiB and what is larger.
-const CLASSES: usize = 8 * 14;
+/// Classes of sizes: eight for each doubling, from 8 bytes up to 1 MiB and what is larger.
+const CLASSES: usize = 8 * 18;
 
 /// The class of a size. Sizes of one class differ by an eighth at most.
 #[inline]
 fn class(bytes: usize) -> usize {
-    let bytes = bytes.clamp(8, (1 << 17) - 1);
+    let bytes = bytes.clamp(8, (1 << 21) - 1);
     let octave = bytes.ilog2() as usize;
     (octave - 3) * 8 + (bytes >> (octave - 3) & 7)
 }
@@ -182,7 +165,7 @@ impl Default for Ledger {
     fn default() -> Self {
         Self {
             verdicts: (0..MOST_REQUESTS * CLASSES).map(|_| AtomicU64::new(0)).collect(),
-            companies: (0..CLASSES).map(|_| Default::default()).collect(),
+            batch_sizes: (0..CLASSES).map(|_| Default::default()).collect(),
             ticks: AtomicU32::new(0),
             credit: AtomicI64::new(0),
             trials: Default::default(),
@@ -202,46 +185,46 @@ impl Ledger {
     #[inline]
     pub(crate) fn recall(&self, requests: usize, bytes: usize) -> Option<Verdict> {
         let packed = self.verdict(requests, bytes)?.load(Relaxed);
-        let reason = *REMEMBERED.get((packed >> 16 & 0xff) as usize)?;
+        let reason = *REMEMBERED.get((packed >> 24 & 0xff) as usize)?;
         let device = (packed & 0xff).checked_sub(1)? as usize;
-        Some(Verdict { device, requests: (packed >> 8 & 0xff) as usize, reason, expected: (packed >> 32) as u32 })
+        Some(Verdict { device, requests: (packed >> 8 & 0xffff) as usize, reason, expected: (packed >> 32) as u32 })
     }
 
     pub(crate) fn remember(&self, requests: usize, bytes: usize, verdict: Verdict) {
         let Verdict { device, requests: part, reason, expected } = verdict;
         let reason = REMEMBERED.iter().position(|known| *known == reason);
         if let (Some(place), Some(reason), 0..255) = (self.verdict(requests, bytes), reason, device) {
-            let packed = (device as u64 + 1) | (part as u64) << 8 | (reason as u64) << 16 | u64::from(expected) << 32;
+            let packed = (device as u64 + 1) | (part as u64) << 8 | (reason as u64) << 24 | u64::from(expected) << 32;
             if place.load(Relaxed) != packed {
                 place.store(packed, Relaxed);
             }
         }
     }
 
-    /// The company that was thought best for requests of such a size, if that was not long ago. `most` is a place of
-    /// [`COMPANIES`].
+    /// The batch that was thought best for requests of such a size, if that was not long ago. `most` is a place of
+    /// [`BATCH_SIZES`].
     #[inline]
-    pub(crate) fn company(&self, bytes: usize, most: usize) -> Option<Company> {
-        let packed = self.companies[class(bytes)][most].load(Relaxed);
+    pub(crate) fn batch_size(&self, bytes: usize, most: usize) -> Option<BatchSize> {
+        let packed = self.batch_sizes[class(bytes)][most].load(Relaxed);
         let fresh = packed >> 16 & 0xffff == u64::from(self.age());
         (fresh && packed != 0)
-            .then_some(Company { requests: (packed & 0xffff) as usize, saving_ns: (packed >> 32) as u32 })
+            .then_some(BatchSize { requests: (packed & 0xffff) as usize, saving_ns: (packed >> 32) as u32 })
     }
 
-    pub(crate) fn remember_company(&self, bytes: usize, most: usize, company: Company) {
-        let Company { requests, saving_ns } = company;
+    pub(crate) fn remember_batch_size(&self, bytes: usize, most: usize, batch: BatchSize) {
+        let BatchSize { requests, saving_ns } = batch;
         let packed = requests.min(0xffff) as u64 | u64::from(self.age()) << 16 | u64::from(saving_ns) << 32;
-        self.companies[class(bytes)][most].store(packed, Relaxed);
+        self.batch_sizes[class(bytes)][most].store(packed, Relaxed);
     }
 
     /// Changes with every few intervals of work.
     fn age(&self) -> u16 {
-        (self.ticks.load(Relaxed) / COMPANY_LASTS) as u16
+        (self.ticks.load(Relaxed) / BATCH_SIZE_LASTS) as u16
     }
 
     /// Forgets all verdicts: the costs are others now.
     pub(crate) fn forget(&self) {
-        for verdict in self.verdicts.iter().chain(self.companies.as_flattened()) {
+        for verdict in self.verdicts.iter().chain(self.batch_sizes.as_flattened()) {
             verdict.store(0, Relaxed);
         }
     }
@@ -335,13 +318,13 @@ mod tests {
     fn sizes_of_a_class_are_alike_and_every_size_has_one() {
         let mut last = 0;
         let mut first = 0;
-        for bytes in 0..200_000 {
+        for bytes in 0..2_200_000 {
             let now = class(bytes);
             assert!((last..CLASSES).contains(&now), "{bytes}");
             if now != last {
                 (last, first) = (now, bytes);
             }
-            assert!(bytes <= 8 || bytes >= 1 << 17 || bytes * 8 <= first * 9, "{first} and {bytes} in one class");
+            assert!(bytes <= 8 || bytes >= 1 << 21 || bytes * 8 <= first * 9, "{first} and {bytes} in one class");
         }
         assert_eq!(class(usize::MAX), CLASSES - 1);
     }
@@ -375,17 +358,17 @@ mod tests {
             fn wait(&self, _: Option<u64>) {}
             fn spend(&self, _: u64) {}
         }
-        assert_eq!(Ledgers::new(Arc::default()).look_ns(&Jumping(AtomicU64::new(0))), 20);
+        assert_eq!(Ledgers::new().look_ns(&Jumping(AtomicU64::new(0))), 20);
     }
 
     #[test]
     fn a_thread_measures_once_in_an_interval_of_its_work() {
-        let ledgers = Ledgers::new(Arc::default());
+        let ledgers = Ledgers::new();
         assert!(ledgers.is_due(40), "the first time");
         let between = (0..10_000_000).take_while(|_| !ledgers.is_due(40)).count();
         assert!((between + 1).abs_diff(INTERVAL as usize / 40) <= 1, "{between}");
         assert!(ledgers.is_due(INTERVAL) && ledgers.is_due(u32::MAX), "what takes so long is measured every time");
-        let other = Ledgers::new(Arc::default());
+        let other = Ledgers::new();
         assert!(other.is_due(40), "frameworks do not count for each other");
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::counters::Counter;
+use super::counter::Counter;
 
 /// Buckets for each power of two, as a power of two.
 const FINE: u32 = 4;

@@ -5,7 +5,7 @@
 //! # What it costs
 //!
 //! Nothing that is shared is written while requests are counted. Each thread has a slot (`slot.rs`), each slot a shard of counters
-//! (`counters.rs`) in cache lines of its own, allocated when the thread first uses a device for an algorithm; a reader adds the
+//! (`shard.rs`) in cache lines of its own, allocated when the thread first uses a device for an algorithm; a reader adds the
 //! shards up. So a counter is a load and a store without a lock prefix. Reading a clock costs more than all counters together;
 //! therefore few requests are timed, alone or with the batch that they are in: of each thread one in 8 at first, one in 512 in
 //! the end. They stand for those that were not: the counts in a [`Histogram`] are requests, whoever was looked at. The distances vary,
@@ -17,8 +17,12 @@
 //! request's count without its bytes. A number that would overflow stays at `u64::MAX`. A child of `fork` goes on with a copy of its
 //! parent's numbers: [`Snapshot::process`] says who began them.
 
-mod counters;
+mod counter;
+mod event;
 mod histogram;
+mod reason;
+mod shard;
+mod site;
 mod slot;
 mod snapshot;
 
@@ -27,94 +31,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use counters::Shard;
+pub use event::{Event, Stage};
 pub use histogram::Histogram;
+pub use reason::Reason;
+use shard::Shard;
+pub(crate) use site::Site;
+use site::WORKS;
 pub use snapshot::{Numbers, Snapshot};
 
-use crate::coded::coded;
+use crate::algorithm::{Fault, Outcome};
+use crate::clock::Clock;
 use crate::driver::Class;
-use crate::route::Reason;
-use crate::{Algorithm, Clock, Fault, Operation, Outcome};
-
-coded! {
-    /// The parts of a request's time.
-    pub enum Stage {
-        /// From the call into the framework to the call into the device.
-        Dispatch = "dispatch";
-        /// In the device.
-        Invoke = "invoke";
-        /// From the answer of a ring to the completion.
-        Done = "done";
-        /// In the caller's completion function.
-        Callback = "callback";
-    }
-}
-
-coded! {
-    /// What is counted beside requests and bytes.
-    pub enum Event {
-        /// A request ended with [`Outcome::BadTag`].
-        BadTag = "bad-tag";
-        /// A request ended with [`Outcome::BadLength`]. Where core knows before, it is counted of no device.
-        BadLength = "bad-length";
-        /// A request ended with [`Outcome::BadKey`].
-        BadKey = "bad-key";
-        /// A request came back with a [`Fault`] of the device.
-        Fault = "fault";
-        /// The device declined a request that it does not do, without being at fault.
-        Declined = "declined";
-        /// A request that another device had failed was run again on this one.
-        Retried = "retried";
-        /// The device was put into quarantine.
-        Quarantined = "quarantined";
-        /// The device came back from there.
-        Returned = "returned";
-        /// A request had to wait because the device was full, or because others waited already.
-        Full = "full";
-        /// A request went to the device together with some of another queue or thread.
-        Gathered = "gathered";
-        /// Requests that were gathered were handed over: [`Gathered`](Self::Gathered) divided by this is the size of the company.
-        Gathering = "gathering";
-        /// A request was cancelled before it reached a device.
-        Cancelled = "cancelled";
-        /// A request was handed back to its caller because his queue was full.
-        Rejected = "rejected";
-        /// A request was computed again on software to see whether the device was right.
-        Verified = "verified";
-        /// It was not.
-        Mismatched = "mismatched";
-    }
-}
-
-/// What a number is about: a device, or none; an algorithm and its operation. The value is the place of its row.
-#[derive(Clone, Copy)]
-pub(crate) struct Site(usize);
-
-/// Two places for each algorithm: no kind has two operations with the same last bit.
-const WORKS: usize = 2 * Algorithm::ALL.len();
-
-impl Site {
-    /// Work on a device, given by its place in the framework.
-    #[inline]
-    pub(crate) fn new(device: usize, algorithm: Algorithm, operation: Operation) -> Self {
-        let Self(nowhere) = Self::nowhere(algorithm, operation);
-        Self((1 + device) * WORKS + nowhere)
-    }
-
-    /// Work that reached no device.
-    #[inline]
-    pub(crate) fn nowhere(algorithm: Algorithm, operation: Operation) -> Self {
-        Self(2 * algorithm as usize + (operation as usize & 1))
-    }
-
-    /// What it was made from.
-    fn parts(self) -> (Option<usize>, Algorithm, Operation) {
-        let (device, work) = (self.0 / WORKS, self.0 % WORKS);
-        let algorithm = Algorithm::ALL[work / 2];
-        let operations = algorithm.kind().operations();
-        (device.checked_sub(1), algorithm, operations[(work % 2).min(operations.len() - 1)])
-    }
-}
 
 /// The numbers of a framework.
 pub(crate) struct Stats {
@@ -150,12 +77,6 @@ impl Stats {
             process: std::process::id(),
             publisher,
         }
-    }
-
-    /// Threads of the process that have used a framework and live. More than [`slot::OWN`] are many.
-    #[inline]
-    pub(crate) fn threads() -> usize {
-        slot::taken()
     }
 
     /// The counters of the calling thread.
@@ -331,27 +252,5 @@ impl<'a> Watch<'a> {
         let stand_for = self.stand_for.saturating_mul(requests as u64) / self.handed.max(1) as u64;
         self.here.time(site, stage, now.saturating_sub(self.since), stand_for.max(1));
         self.since = now;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_site_has_a_place_of_its_own_and_is_read_back_from_it() {
-        let mut places = std::collections::BTreeSet::new();
-        for algorithm in Algorithm::ALL.iter().copied() {
-            for operation in algorithm.kind().operations().iter().copied() {
-                let nowhere = Site::nowhere(algorithm, operation);
-                assert_eq!(nowhere.parts(), (None, algorithm, operation));
-                assert!(places.insert(nowhere.0));
-                for device in [0, 1, 63] {
-                    let site = Site::new(device, algorithm, operation);
-                    assert_eq!(site.parts(), (Some(device), algorithm, operation));
-                    assert!(places.insert(site.0));
-                }
-            }
-        }
     }
 }

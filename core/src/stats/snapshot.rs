@@ -1,8 +1,11 @@
-use super::counters::Shard;
-use super::{Event, Histogram, Stage};
+//! Plain numbers, added up over all threads.
+
+use super::event::{Event, Stage};
+use super::histogram::Histogram;
+use super::reason::Reason;
+use super::shard::Shard;
+use crate::algorithm::{Algorithm, Operation};
 use crate::driver::Class;
-use crate::route::Reason;
-use crate::{Algorithm, Operation};
 
 /// What a framework has counted until now, as plain data.
 #[derive(Clone, Debug)]

@@ -37,6 +37,7 @@ pub(crate) struct Script {
     /// Its queues say that they tell when something is ready.
     pub(crate) tells: bool,
     pub(crate) class: Class,
+    pub(crate) limits: DeviceLimits,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -75,6 +76,7 @@ impl Script {
             shared: false,
             tells: false,
             class: Class::Model,
+            limits: DeviceLimits::default(),
         }
     }
 
@@ -125,14 +127,12 @@ impl Driver for Scripted {
 
     fn discover(&self) -> Vec<Found> {
         let info = DeviceInfo {
-            name: self.script.name.into(),
-            class: self.script.class,
-            description: String::new(),
-            version: String::new(),
             capabilities: vec![Capability {
                 direct: self.script.capability.direct && self.script.ring.is_none(),
                 ..self.script.capability.clone()
             }],
+            limits: self.script.limits,
+            ..DeviceInfo::new(self.script.name, self.script.class)
         };
         vec![Found::Device(Arc::new(TheDevice {
             info,
@@ -140,6 +140,7 @@ impl Driver for Scripted {
             served: self.served.clone(),
             inside: Arc::default(),
             opened: self.opened.clone(),
+            pairs: Arc::default(),
         }))]
     }
 }
@@ -151,6 +152,8 @@ struct TheDevice {
     /// Jobs in all rings together.
     inside: Arc<AtomicUsize>,
     opened: Arc<AtomicUsize>,
+    /// Queue pairs that are attached.
+    pairs: Arc<AtomicUsize>,
 }
 
 impl Device for TheDevice {
@@ -163,15 +166,20 @@ impl Device for TheDevice {
         Ok(Arc::new(TheSession { script: self.script.clone(), served: self.served.clone() }))
     }
 
-    fn attach(&self) -> Result<Box<dyn DeviceQueue>, Fault> {
+    fn attach(&self) -> Result<Option<Box<dyn QueuePair>>, Fault> {
         (self.script.attaches)()?;
         match self.script.ring {
-            None if self.script.queues => Ok(Box::new(InThread(Inline))),
-            None => Ok(Box::new(Inline)),
+            None if self.script.queues => Ok(Some(Box::new(InThread(Inline)))),
+            None => Ok(Some(Box::new(Inline))),
             Some(slots) => {
                 let inside = if self.script.shared { self.inside.clone() } else { Arc::default() };
                 let (script, jobs) = (self.script.clone(), VecDeque::new());
-                Ok(Box::new(Ring { slots, jobs, inside, script, stalled: false, keeps: 0, next: None }))
+                let taken = |pairs: usize| (pairs < self.info.limits.queue_pairs).then_some(pairs + 1);
+                if self.pairs.fetch_update(Ordering::SeqCst, Ordering::SeqCst, taken).is_err() {
+                    return Ok(None);
+                }
+                let pairs = self.pairs.clone();
+                Ok(Some(Box::new(Ring { slots, jobs, inside, pairs, script, stalled: false, keeps: 0, next: None })))
             }
         }
     }
@@ -224,12 +232,12 @@ impl DeviceSession for TheSession {
 /// Does all jobs right away.
 struct InThread(Inline);
 
-impl DeviceQueue for InThread {
+impl QueuePair for InThread {
     fn submit(&mut self, batch: &mut Batch<'_>) {
         self.0.submit(batch);
     }
 
-    fn poll(&mut self, done: &mut Completions) -> usize {
+    fn poll(&mut self, done: &mut Completions<'_>) -> usize {
         self.0.poll(done)
     }
 }
@@ -239,6 +247,7 @@ struct Ring {
     slots: usize,
     jobs: VecDeque<Job>,
     inside: Arc<AtomicUsize>,
+    pairs: Arc<AtomicUsize>,
     script: Script,
     stalled: bool,
     /// Jobs that are in the device and not here.
@@ -247,7 +256,7 @@ struct Ring {
     next: Option<Deed>,
 }
 
-impl DeviceQueue for Ring {
+impl QueuePair for Ring {
     fn submit(&mut self, batch: &mut Batch<'_>) {
         let enter = |inside: usize| (inside < self.slots).then_some(inside + 1);
         while batch.len() > 0 && self.inside.fetch_update(Ordering::SeqCst, Ordering::SeqCst, enter).is_ok() {
@@ -255,7 +264,7 @@ impl DeviceQueue for Ring {
         }
     }
 
-    fn poll(&mut self, done: &mut Completions) -> usize {
+    fn poll(&mut self, done: &mut Completions<'_>) -> usize {
         let job = if self.script.backwards { self.jobs.pop_back() } else { self.jobs.pop_front() };
         if let Some(mut job) = job {
             let bytes = job.operands().bytes();
@@ -300,5 +309,6 @@ impl DeviceQueue for Ring {
 impl Drop for Ring {
     fn drop(&mut self) {
         self.inside.fetch_sub(self.jobs.len(), Ordering::SeqCst);
+        self.pairs.fetch_sub(1, Ordering::SeqCst);
     }
 }

@@ -189,7 +189,7 @@ impl AfalgDevice {
         });
         let capabilities = offers.iter().map(Offer::capability).collect();
         let version = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
-        let info = DeviceInfo { name, class, description, version, capabilities };
+        let info = DeviceInfo { description, version, capabilities, ..DeviceInfo::new(name, class) };
         Self { info, offers }
     }
 }

@@ -137,11 +137,10 @@ impl DevcryptoDevice {
         let copies =
             if aligned > 1 { format!("; data at multiples of {aligned} bytes is not copied") } else { String::new() };
         let info = DeviceInfo {
-            name: name.to_owned(),
-            class,
             description: format!("/dev/crypto: {first}{others}{copies}"),
             version: std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
             capabilities: offers.iter().map(|offer| offer.capability(class)).collect(),
+            ..DeviceInfo::new(name, class)
         };
         Self { info, crypto: crypto.clone() }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gantry::driver::{Capability, Class, Device, DeviceInfo, DeviceQueue, DeviceSession};
+use gantry::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, QueuePair};
 use gantry::{Algorithm, Fault, Operation, Refusal, SessionParams};
 
 use crate::level::Level;
@@ -18,11 +18,10 @@ pub(crate) struct LanesDevice {
 impl LanesDevice {
     pub(crate) fn new(level: Level) -> Self {
         let info = DeviceInfo {
-            name: crate::NAME.into(),
-            class: Class::Simd,
             description: description(level),
             version: env!("CARGO_PKG_VERSION").into(),
             capabilities: Algorithm::ALL.iter().filter_map(|&algorithm| capability(level, algorithm)).collect(),
+            ..DeviceInfo::new(crate::NAME, Class::Simd)
         };
         LanesDevice { level, info }
     }
@@ -37,8 +36,8 @@ impl Device for LanesDevice {
         Ok(Arc::new(LanesSession::open(self.level, params)?))
     }
 
-    fn attach(&self) -> Result<Box<dyn DeviceQueue>, Fault> {
-        Ok(Box::new(LanesQueue::default()))
+    fn attach(&self) -> Result<Option<Box<dyn QueuePair>>, Fault> {
+        Ok(Some(Box::new(LanesQueue::default())))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use gantry::driver::{AeadStream, Buffers, CipherStream, DeviceSession, DigestStream, Job, Operands};
+use gantry::driver::{AeadStream, Buffers, CipherStream, DeviceSession, DigestStream, Offer, Operands};
 use gantry::{Algorithm, Fault, Operation, Outcome, SessionParams, Unsupported};
 
 use crate::cbc::{CbcJob, CbcKey, CmacJob, CmacKey, CmacStream};
@@ -128,7 +128,12 @@ impl LanesSession {
 
     /// Runs a job of this session, of which `first` is what to do, side by side with others: they are of sessions with its algorithm,
     /// and of its operation. The places of those that are not simply done go into `exceptions`; the first job has place 0.
-    pub(crate) fn run_batch<'a>(&'a self, first: Operands<'a>, others: &'a mut [Job], exceptions: &'a mut Exceptions) {
+    pub(crate) fn run_batch<'a>(
+        &'a self,
+        first: Operands<'a>,
+        others: &'a mut [Offer<'_>],
+        exceptions: &'a mut Exceptions,
+    ) {
         self.0.batch(first, others, exceptions);
     }
 }
@@ -155,7 +160,7 @@ impl DeviceSession for LanesSession {
 trait Work: Send + Sync + Any {
     fn one(&self, operands: Operands<'_>) -> Result<Outcome, Fault>;
 
-    fn batch<'a>(&'a self, first: Operands<'a>, others: &'a mut [Job], exceptions: &'a mut Exceptions);
+    fn batch<'a>(&'a self, first: Operands<'a>, others: &'a mut [Offer<'_>], exceptions: &'a mut Exceptions);
 
     fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {
         Err(Unsupported::because("no streams of a digest"))
@@ -170,13 +175,13 @@ trait Work: Send + Sync + Any {
     }
 }
 
-/// Turns jobs of the framework into jobs for lanes, each with the work of its own session. Nothing can go wrong in a lane:
+/// Turns offers of the framework into jobs for lanes, each with the work of its own session. Nothing can go wrong in a lane:
 /// there are only the exceptions of `convert`.
-struct Converted<'a, W, A, F> {
+struct Converted<'a, 'b, W, A, F> {
     lead: &'a W,
     /// What to do for the job of `lead`, until that is asked for.
     first: Option<Operands<'a>>,
-    others: core::iter::Enumerate<core::slice::IterMut<'a, Job>>,
+    others: core::iter::Enumerate<core::slice::IterMut<'a, Offer<'b>>>,
     exceptions: &'a mut Exceptions,
     /// The session of the job before, which is mostly that of the next one.
     last: Option<(&'a dyn DeviceSession, &'a W)>,
@@ -185,14 +190,14 @@ struct Converted<'a, W, A, F> {
 }
 
 /// `admit` looks at each session but that of `lead`, where it is not that of the job before.
-fn converted<'a, W, T, A, F>(
+fn converted<'a, 'b, W, T, A, F>(
     lead: &'a W,
     first: Operands<'a>,
-    others: &'a mut [Job],
+    others: &'a mut [Offer<'b>],
     exceptions: &'a mut Exceptions,
     admit: A,
     convert: F,
-) -> Converted<'a, W, A, F>
+) -> Converted<'a, 'b, W, A, F>
 where
     A: Fn(&W) -> Result<(), Fault>,
     F: FnMut(&'a W, Operands<'a>) -> Result<T, Fault>,
@@ -208,7 +213,7 @@ where
     }
 }
 
-impl<'a, W, T, A, F> Iterator for Converted<'a, W, A, F>
+impl<'a, W, T, A, F> Iterator for Converted<'a, '_, W, A, F>
 where
     W: Work,
     A: Fn(&W) -> Result<(), Fault>,
@@ -301,7 +306,7 @@ impl<H: Hash> Work for HashWork<H> {
         Ok(Outcome::Done)
     }
 
-    fn batch<'a>(&'a self, first: Operands<'a>, others: &'a mut [Job], exceptions: &'a mut Exceptions) {
+    fn batch<'a>(&'a self, first: Operands<'a>, others: &'a mut [Offer<'_>], exceptions: &'a mut Exceptions) {
         hash::run(self.kernels, converted(self, first, others, exceptions, |_| Ok(()), Self::job));
     }
 
@@ -369,7 +374,7 @@ impl Work for CmacWork {
         Ok(Outcome::Done)
     }
 
-    fn batch<'a>(&'a self, first: Operands<'a>, others: &'a mut [Job], exceptions: &'a mut Exceptions) {
+    fn batch<'a>(&'a self, first: Operands<'a>, others: &'a mut [Offer<'_>], exceptions: &'a mut Exceptions) {
         let admit = |work: &Self| of_one_length(self.0.runs_with(&work.0));
         self.0.run(1 + others.len(), converted(self, first, others, exceptions, admit, Self::job));
     }
@@ -435,7 +440,7 @@ impl Work for CbcWork {
         Ok(Outcome::Done)
     }
 
-    fn batch<'a>(&'a self, first: Operands<'a>, others: &'a mut [Job], exceptions: &'a mut Exceptions) {
+    fn batch<'a>(&'a self, first: Operands<'a>, others: &'a mut [Offer<'_>], exceptions: &'a mut Exceptions) {
         let admit = |work: &Self| of_one_length(self.0.runs_with(&work.0));
         self.0.run(1 + others.len(), converted(self, first, others, exceptions, admit, Self::job));
     }
@@ -489,7 +494,7 @@ impl Work for XtsWork {
         Ok(Outcome::Done)
     }
 
-    fn batch<'a>(&'a self, first: Operands<'a>, others: &'a mut [Job], exceptions: &'a mut Exceptions) {
+    fn batch<'a>(&'a self, first: Operands<'a>, others: &'a mut [Offer<'_>], exceptions: &'a mut Exceptions) {
         let decrypt = matches!(first, Operands::Cipher { operation: Operation::Decrypt, .. });
         let admit = |work: &Self| of_one_length(self.0.runs_with(&work.0));
         let units = converted(self, first, others, exceptions, admit, |work: &Self, operands| {
@@ -516,7 +521,7 @@ impl Work for GcmWork {
     }
 
     /// One after the other.
-    fn batch<'a>(&'a self, first: Operands<'a>, others: &'a mut [Job], exceptions: &'a mut Exceptions) {
+    fn batch<'a>(&'a self, first: Operands<'a>, others: &'a mut [Offer<'_>], exceptions: &'a mut Exceptions) {
         let mut note = |place, result| {
             if !matches!(result, Ok(Outcome::Done)) {
                 exceptions.push((place, result));

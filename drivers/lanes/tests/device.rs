@@ -280,7 +280,7 @@ fn sessions_with_different_keys_share_lanes() {
                 let inputs = messages(40, algorithm);
                 let sessions: Vec<Session> =
                     (0..inputs.len()).map(|i| gantry.session(params(algorithm, i as u8)).unwrap()).collect();
-                let options = QueueOptions { gather: std::time::Duration::ZERO, ..QueueOptions::default() };
+                let options = QueueOptions { coalesce: std::time::Duration::ZERO, ..QueueOptions::default() };
                 let mut queue = gantry.queue(options).unwrap();
                 for (i, (session, input)) in sessions.iter().zip(&inputs).enumerate() {
                     let submission = match kind {

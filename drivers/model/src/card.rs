@@ -192,7 +192,7 @@ impl Card {
     }
 
     /// Gives back what is ready. Returns how many jobs of the queue stay.
-    pub(crate) fn poll(&self, queue: u64, done: &mut Completions) -> usize {
+    pub(crate) fn poll(&self, queue: u64, done: &mut Completions<'_>) -> usize {
         loop {
             let start = self.time.now();
             let gone_now = self.faults.is_gone();

@@ -2,7 +2,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use gantry::driver::{Capability, Class, Device, DeviceInfo, DeviceQueue, DeviceSession, Inline, Refusal, Unsupported};
+use gantry::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, Inline, QueuePair, Refusal, Unsupported};
 use gantry::{Fault, SessionParams};
 
 use crate::card::{Card, Meter};
@@ -43,11 +43,10 @@ impl ModelDevice {
             });
         }
         let info = DeviceInfo {
-            name: format!("model:{}", profile.name),
-            class: Class::Model,
             description: profile.description.clone().into_owned(),
             version: env!("CARGO_PKG_VERSION").into(),
             capabilities,
+            ..DeviceInfo::new(format!("model:{}", profile.name), Class::Model)
         };
         let card = Arc::new(Card::new(profile, time, faults));
         Ok(Self { info, reference, card: Arc::new(Running { card, thread: Mutex::default() }) })
@@ -73,15 +72,15 @@ impl Device for ModelDevice {
         Ok(Arc::new(ModelSession::new(reference, rate, self.card.card.clone())))
     }
 
-    fn attach(&self) -> Result<Box<dyn DeviceQueue>, Fault> {
+    fn attach(&self) -> Result<Option<Box<dyn QueuePair>>, Fault> {
         if self.card.profile.direct {
-            return Ok(Box::new(Inline));
+            return Ok(Some(Box::new(Inline)));
         }
         if self.card.faults.is_gone() {
             return Err(gone());
         }
         self.card.start()?;
-        Ok(Box::new(ModelQueue::new(self.card.clone())))
+        Ok(Some(Box::new(ModelQueue::new(self.card.clone()))))
     }
 }
 

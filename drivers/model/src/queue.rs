@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::task::Waker;
 
-use gantry::driver::{Batch, Completions, DeviceQueue};
+use gantry::driver::{Batch, Completions, QueuePair};
 
 use crate::device::Running;
 
@@ -17,12 +17,12 @@ impl ModelQueue {
     }
 }
 
-impl DeviceQueue for ModelQueue {
+impl QueuePair for ModelQueue {
     fn submit(&mut self, batch: &mut Batch<'_>) {
         self.card.submit(self.id, batch);
     }
 
-    fn poll(&mut self, done: &mut Completions) -> usize {
+    fn poll(&mut self, done: &mut Completions<'_>) -> usize {
         self.card.poll(self.id, done)
     }
 

@@ -18,11 +18,10 @@ struct Copies(DeviceInfo);
 impl Copies {
     fn device() -> Arc<dyn Device> {
         Arc::new(Copies(DeviceInfo {
-            name: "copies".into(),
-            class: Class::Software,
             description: "the NULL cipher".into(),
             version: "1".into(),
             capabilities: vec![Capability::new(Algorithm::Null)],
+            ..DeviceInfo::new("copies", Class::Software)
         }))
     }
 }
@@ -97,7 +96,7 @@ impl Bench {
     }
 
     fn queue(&self) -> Queue {
-        let options = QueueOptions { gather: Duration::ZERO, ..QueueOptions::default() };
+        let options = QueueOptions { coalesce: Duration::ZERO, ..QueueOptions::default() };
         self.session.gantry().queue(options).unwrap()
     }
 

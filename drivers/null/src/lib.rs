@@ -25,11 +25,10 @@ impl Driver for NullDriver {
 
     fn discover(&self) -> Vec<Found> {
         let info = DeviceInfo {
-            name: "null".into(),
-            class: Class::Model,
             description: "the NULL cipher: no confidentiality, no work".into(),
             version: env!("CARGO_PKG_VERSION").into(),
             capabilities: vec![Capability { streaming: true, ..Capability::new(Algorithm::Null) }],
+            ..DeviceInfo::new("null", Class::Model)
         };
         vec![Found::Device(Arc::new(NullDevice { info }))]
     }

@@ -145,11 +145,10 @@ impl SoftwareDevice {
             ..Capability::new(offer.algorithm)
         });
         let info = DeviceInfo {
-            name: "software".into(),
-            class: Class::Software,
             description: "AWS-LC, one request at a time".into(),
             version: String::from_utf8_lossy(version).into_owned(),
             capabilities: capabilities.collect(),
+            ..DeviceInfo::new("software", Class::Software)
         };
         Self { info }
     }

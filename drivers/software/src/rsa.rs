@@ -183,7 +183,7 @@ mod tests {
 
     /// Whether a session opens with a key in which `change` was made.
     fn opens(algorithm: Algorithm, change: impl Fn(&mut Vec<u8>)) -> bool {
-        let mut key = algorithm.info().sample_key.to_vec();
+        let mut key = gantry::sample_key(algorithm).expect("there is one of each RSA").to_vec();
         change(&mut key);
         let good = open_pkcs1(&SessionParams::new(algorithm, &key)).is_ok();
         // SAFETY: reads the queue of this thread.
@@ -219,7 +219,7 @@ mod tests {
             open_pss(&params).is_ok()
         };
         let algorithm = Algorithm::Rsa2048Pss;
-        let key = &algorithm.info().sample_key[..rsa::public_length(256)];
+        let key = &gantry::sample_key(algorithm).expect("there is one of each RSA")[..rsa::public_length(256)];
         assert!(opens(algorithm, key));
         let with = |place: usize, value: u8| {
             let mut key = key.to_vec();

@@ -72,7 +72,8 @@ impl Soft {
         match class {
             Class::Hardware | Class::Gpu | Class::Model => true,
             Class::Kernel => self != Soft::Never,
-            Class::Software | Class::Simd => self == Soft::Allowed,
+            // Software, SIMD, and whatever class is not known here.
+            _ => self == Soft::Allowed,
         }
     }
 }
@@ -174,7 +175,7 @@ impl Settings {
                 self.policy_named = true;
             }
             ("GATHER_US", value) => {
-                self.runtime.set("gather_us", value, "GATHER_US").map_err(|error| error.to_string())?;
+                self.runtime.set("coalesce_us", value, "GATHER_US").map_err(|error| error.to_string())?;
             }
             ("STATS", "off") => self.stats = None,
             ("STATS", path) if path.starts_with('/') => self.stats = Some(path.into()),

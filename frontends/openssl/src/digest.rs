@@ -187,7 +187,7 @@ impl Digesting {
             let good = match &mut self.work {
                 // In the child of a fork the other threads are not there, whatever is known of them.
                 Work::Stream(stream) if wrapped.opened().is_some_and(|framework| self.engine.is_of(framework)) => {
-                    stream.update_in_company(input).is_ok()
+                    stream.update_coalesced(input).is_ok()
                 }
                 Work::Stream(stream) => stream.update(input).is_ok(),
                 Work::Held(held) if held.len() + bytes <= HELD => {

@@ -60,7 +60,7 @@ impl Framework {
 
     /// The session of a digest.
     pub(crate) fn digest(&self, algorithm: Algorithm) -> Option<&Session> {
-        let session = || self.gantry.session(SessionParams::new(algorithm, &[])).ok();
+        let session = || self.gantry.session(SessionParams::new(algorithm, &[]).coalesce(true)).ok();
         self.digests[algorithm as usize].get_or_init(session).as_ref()
     }
 
@@ -81,7 +81,7 @@ impl Framework {
     /// What becomes of requests for which no device is faster alone.
     fn without_device(&self, session: &Session, operation: Operation, bytes: usize) -> State {
         let may_meet = operation == Operation::Digest && self.has_lanes();
-        if may_meet && session.gathers(operation, bytes) { State::Company } else { State::Host }
+        if may_meet && session.coalesces(operation, bytes) { State::Company } else { State::Host }
     }
 
     /// Whose the first piece of a digest is, of so many bytes, when it meets nobody; `None` where it cannot meet others.
@@ -163,8 +163,7 @@ fn trial_keys(params: &SessionParams, operation: Operation) -> (SessionParams, O
         }
         (Algorithm::EcdsaP256, _) => (with(&[0x5A; pair::SIZE], Direction::Encrypt), None),
         (_, Kind::Signature | Kind::Exchange) => {
-            let sample = algorithm.info().sample_key;
-            let both = with(if sample.is_empty() { &[0x5A; pair::SIZE] } else { sample }, Direction::Both);
+            let both = with(gantry::sample_key(algorithm).unwrap_or(&[0x5A; pair::SIZE]), Direction::Both);
             (both.clone(), verifies.then_some(both))
         }
         _ => (params.clone(), None),

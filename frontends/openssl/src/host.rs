@@ -21,11 +21,10 @@ impl HostDriver {
     pub(crate) fn new<'w>(wrapped: impl Iterator<Item = &'w Wrapped>, version: (u32, u32)) -> Self {
         let offers: Vec<(Algorithm, Offer)> = wrapped.flat_map(offers).collect();
         let info = DeviceInfo {
-            name: NAME.to_owned(),
-            class: Class::Software,
             description: "the libcrypto of this program".to_owned(),
             version: format!("{}.{}", version.0, version.1),
             capabilities: offers.iter().map(|(algorithm, ..)| Capability::new(*algorithm)).collect(),
+            ..DeviceInfo::new(NAME, Class::Software)
         };
         Self(Arc::new(HostDevice { info, offers }))
     }

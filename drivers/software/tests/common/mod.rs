@@ -27,7 +27,7 @@ pub(crate) fn params(algorithm: Algorithm) -> SessionParams {
     let info = algorithm.info();
     let usual = |lengths: gantry::Lengths| if lengths.max == usize::MAX { 20 } else { lengths.min };
     let any = bytes(usual(info.key), algorithm as u64);
-    let key = if info.sample_key.is_empty() { &any } else { info.sample_key };
+    let key = gantry::sample_key(algorithm).unwrap_or(&any);
     let mac_key = bytes(usual(info.mac_key), 1000 + algorithm as u64);
     SessionParams::new(algorithm, key).mac_key(&mac_key)
 }

@@ -266,7 +266,7 @@ unsafe extern "C" fn ours(context: *mut c_void, input: *const u8, length: usize)
                 host(this.host.context())
             }
             Met::Nobody(_presence) => {
-                let params = || SessionParams::new(algorithm, &[]);
+                let params = || SessionParams::new(algorithm, &[]).coalesce(true);
                 match this.state.message.update(wrapped, algorithm, params, slice, this.state.fresh) {
                     Done::Good => 1,
                     Done::Bad => 0,

@@ -399,8 +399,7 @@ impl Provider {
                 let params = algorithm.map(|algorithm| {
                     // Nearly any key will do, but XTS wants its halves to differ.
                     let any: Vec<u8> = (0..).take(algorithm.info().key.max.min(64)).collect();
-                    let sample = algorithm.info().sample_key;
-                    SessionParams::new(algorithm, if sample.is_empty() { &any } else { sample })
+                    SessionParams::new(algorithm, gantry::sample_key(algorithm).unwrap_or(&any))
                 });
                 let routes = params.zip(self.framework()).map(|(params, framework)| framework.routes(params, &SIZES));
                 let routes = routes.unwrap_or_default().join("\t");

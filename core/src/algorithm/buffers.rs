@@ -1,0 +1,90 @@
+//! The data of a request.
+
+/// The data of a request: in one buffer, or from one buffer into another of the same length.
+#[derive(Debug)]
+pub enum Buffers<'a> {
+    /// Input and output are the same bytes.
+    InPlace(&'a mut [u8]),
+    /// Input and output do not overlap.
+    Separate {
+        /// What is read.
+        input: &'a [u8],
+        /// What is written, of the same length.
+        output: &'a mut [u8],
+    },
+}
+
+#[allow(clippy::len_without_is_empty, reason = "an amount of work, not a container")]
+impl Buffers<'_> {
+    /// Bytes of input.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.input().len()
+    }
+
+    /// What is read.
+    #[inline]
+    pub fn input(&self) -> &[u8] {
+        match self {
+            Buffers::InPlace(data) => data,
+            Buffers::Separate { input, .. } => input,
+        }
+    }
+
+    /// What is written. In place, it holds the input still.
+    pub fn output(&mut self) -> &mut [u8] {
+        match self {
+            Buffers::InPlace(data) => data,
+            Buffers::Separate { output, .. } => output,
+        }
+    }
+
+    /// The same buffers for a shorter time.
+    #[inline]
+    pub fn reborrow(&mut self) -> Buffers<'_> {
+        match self {
+            Buffers::InPlace(data) => Buffers::InPlace(data),
+            Buffers::Separate { input, output } => Buffers::Separate { input, output },
+        }
+    }
+
+    /// What was written.
+    pub(crate) fn result(&self) -> &[u8] {
+        match self {
+            Buffers::InPlace(data) => data,
+            Buffers::Separate { output, .. } => output,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn output_len(&self) -> usize {
+        match self {
+            Buffers::InPlace(data) => data.len(),
+            Buffers::Separate { output, .. } => output.len(),
+        }
+    }
+}
+
+impl<'a> From<&'a mut [u8]> for Buffers<'a> {
+    fn from(data: &'a mut [u8]) -> Self {
+        Buffers::InPlace(data)
+    }
+}
+
+impl<'a, const N: usize> From<&'a mut [u8; N]> for Buffers<'a> {
+    fn from(data: &'a mut [u8; N]) -> Self {
+        Buffers::InPlace(data)
+    }
+}
+
+impl<'a> From<&'a mut Vec<u8>> for Buffers<'a> {
+    fn from(data: &'a mut Vec<u8>) -> Self {
+        Buffers::InPlace(data)
+    }
+}
+
+impl<'a> From<(&'a [u8], &'a mut [u8])> for Buffers<'a> {
+    fn from((input, output): (&'a [u8], &'a mut [u8])) -> Self {
+        Buffers::Separate { input, output }
+    }
+}

@@ -1,0 +1,62 @@
+//! Allowed lengths of keys, IVs and tags.
+
+use std::fmt;
+
+/// The lengths that are allowed for a key, an IV or a tag, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lengths {
+    /// Shortest.
+    pub min: usize,
+    /// Longest; `usize::MAX` where only memory ends it.
+    pub max: usize,
+    /// Distance between two allowed lengths.
+    pub step: usize,
+}
+
+impl Lengths {
+    /// None: only the empty string.
+    pub const NONE: Lengths = Lengths::exactly(0);
+
+    /// One length.
+    pub const fn exactly(bytes: usize) -> Lengths {
+        Lengths { min: bytes, max: bytes, step: 1 }
+    }
+
+    /// Every `step`th length from `min` to `max`.
+    pub const fn range(min: usize, max: usize, step: usize) -> Lengths {
+        Lengths { min, max, step }
+    }
+
+    /// Whether `bytes` is allowed.
+    #[inline]
+    pub const fn allows(self, bytes: usize) -> bool {
+        // Most steps are 1, and a division costs more than the rest of a request's checks.
+        bytes >= self.min && bytes <= self.max && (self.step == 1 || (bytes - self.min).is_multiple_of(self.step))
+    }
+}
+
+impl fmt::Display for Lengths {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match (self.min, self.max, self.step) {
+            (min, max, _) if min == max => min.to_string(),
+            (min, usize::MAX, _) => format!("{min} or more"),
+            (min, max, 1) => format!("{min} to {max}"),
+            (min, max, step) => format!("{min} to {max} in steps of {step}"),
+        };
+        f.pad(&text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_say_what_they_allow() {
+        assert_eq!(Lengths::exactly(16).to_string(), "16");
+        assert_eq!(Lengths::range(4, 16, 2).to_string(), "4 to 16 in steps of 2");
+        assert!(Lengths::range(4, 16, 2).allows(6) && !Lengths::range(4, 16, 2).allows(7));
+        assert!(!Lengths::range(4, 16, 2).allows(18) && !Lengths::NONE.allows(1));
+        assert_eq!(Lengths::range(0, usize::MAX, 1).to_string(), "0 or more");
+    }
+}

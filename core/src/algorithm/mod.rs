@@ -1,0 +1,23 @@
+//! What there is to compute: the table of algorithms, kinds and operations, parameters of sessions, the data of requests,
+//! and what can go wrong. Everything else in core builds on this folder; it knows no device.
+
+mod buffers;
+mod error;
+mod kind;
+mod lengths;
+mod names;
+mod params;
+pub mod rsa;
+mod shape;
+mod table;
+mod tags;
+
+pub use buffers::Buffers;
+pub use error::{Error, Fault, Misuse, Outcome, Refusal, Result, Unsupported};
+pub use kind::{Kind, Operation};
+pub use lengths::Lengths;
+pub use names::UnknownAlgorithm;
+pub use params::{Direction, SessionParams};
+pub(crate) use shape::Shape;
+pub use table::{Algorithm, AlgorithmInfo};
+pub use tags::tags_equal;

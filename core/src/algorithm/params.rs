@@ -1,0 +1,241 @@
+//! What a session is made from: an algorithm, a direction, keys.
+
+use std::fmt;
+
+use zeroize::Zeroizing;
+
+use super::error::Misuse;
+use super::kind::{Kind, Operation};
+use super::table::Algorithm;
+use super::tags::tags_equal;
+
+/// Which way a session is used. Devices may prepare less for a session that goes one way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// Both ways; also the direction of digests, MACs and key exchange.
+    #[default]
+    Both,
+    /// Encrypt, seal or sign only.
+    Encrypt,
+    /// Decrypt, open or verify only. Of signatures, the key is then the public one.
+    Decrypt,
+}
+
+/// An algorithm, a direction, and keys: what a session is made from.
+///
+/// Keys are copied into memory that is zeroized when the last session made from them ends.
+///
+/// ```
+/// use gantry::{Algorithm, SessionParams};
+/// let digest = SessionParams::new(Algorithm::Sha256, &[]);
+/// let ipsec = SessionParams::new(Algorithm::Aes128CbcHmacSha256, &[1; 16]).mac_key(&[2; 32]).tag_len(16);
+/// assert_eq!(ipsec.tag_length(), 16);
+/// ```
+#[derive(Clone)]
+pub struct SessionParams {
+    algorithm: Algorithm,
+    direction: Direction,
+    key: Zeroizing<Vec<u8>>,
+    mac_key: Zeroizing<Vec<u8>>,
+    tag_len: usize,
+    ordered: bool,
+    coalesce: bool,
+}
+
+impl SessionParams {
+    /// `key` is empty for digests, both halves one after the other for XTS, and the private key for signatures (but see
+    /// [`Direction::Decrypt`]) and key exchange.
+    pub fn new(algorithm: Algorithm, key: &[u8]) -> Self {
+        Self {
+            algorithm,
+            direction: Direction::Both,
+            key: Zeroizing::new(key.to_vec()),
+            mac_key: Zeroizing::new(Vec::new()),
+            tag_len: algorithm.info().tag.max,
+            ordered: false,
+            coalesce: false,
+        }
+    }
+
+    /// The second key, of encrypt-then-authenticate algorithms.
+    #[must_use]
+    pub fn mac_key(mut self, key: &[u8]) -> Self {
+        self.mac_key = Zeroizing::new(key.to_vec());
+        self
+    }
+
+    /// Lets a synchronous call wait for requests of other threads, at most for the time that the framework allows, where that
+    /// saves CPU time. Without it, only a policy that aims at throughput does.
+    #[must_use]
+    pub fn coalesce(mut self, coalesce: bool) -> Self {
+        self.coalesce = coalesce;
+        self
+    }
+
+    /// Both ways, unless said otherwise.
+    #[must_use]
+    pub fn direction(mut self, direction: Direction) -> Self {
+        self.direction = direction;
+        self
+    }
+
+    /// The bytes of a MAC or tag; the longest that the algorithm has, unless said otherwise.
+    #[must_use]
+    pub fn tag_len(mut self, bytes: usize) -> Self {
+        self.tag_len = bytes;
+        self
+    }
+
+    /// Lets the requests of this session complete in the order in which a queue took them.
+    #[must_use]
+    pub fn in_order(mut self) -> Self {
+        self.ordered = true;
+        self
+    }
+
+    /// Whether requests complete in order.
+    pub fn is_ordered(&self) -> bool {
+        self.ordered
+    }
+
+    /// What the session computes.
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// The key. Secret.
+    pub fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// The second key of encrypt-then-authenticate algorithms, otherwise empty. Secret.
+    pub fn second_key(&self) -> &[u8] {
+        &self.mac_key
+    }
+
+    /// The bytes of a digest, MAC, tag, signature or secret of this session; 0 for ciphers.
+    pub fn tag_length(&self) -> usize {
+        self.tag_len
+    }
+
+    /// Whether the session may run `operation`.
+    #[inline]
+    pub fn allows(&self, operation: Operation) -> bool {
+        let kind = self.algorithm.kind();
+        match operation {
+            Operation::Encrypt => kind == Kind::Cipher && self.direction != Direction::Decrypt,
+            Operation::Decrypt => kind == Kind::Cipher && self.direction != Direction::Encrypt,
+            Operation::Seal => kind == Kind::Aead && self.direction != Direction::Decrypt,
+            Operation::Open => kind == Kind::Aead && self.direction != Direction::Encrypt,
+            Operation::Digest => kind == Kind::Digest,
+            Operation::Mac => kind == Kind::Mac,
+            Operation::Sign => kind == Kind::Signature && self.direction != Direction::Decrypt,
+            Operation::Verify => kind == Kind::Signature && self.direction != Direction::Encrypt,
+            Operation::Derive => kind == Kind::Exchange,
+        }
+    }
+
+    /// Whether a synchronous call may wait for requests of other threads.
+    #[inline]
+    pub fn coalesces(&self) -> bool {
+        self.coalesce
+    }
+
+    /// Everything that can be wrong with a session before a device is asked.
+    pub(crate) fn check(&self) -> Result<(), Misuse> {
+        let info = self.algorithm.info();
+        let algorithm = self.algorithm;
+        let public = info.kind == Kind::Signature && self.direction == Direction::Decrypt;
+        let takes = if public { info.public_key } else { info.key };
+        if !takes.allows(self.key.len()) {
+            return Err(Misuse::KeyLength { algorithm, got: self.key.len(), takes });
+        }
+        if !info.mac_key.allows(self.mac_key.len()) {
+            return Err(Misuse::MacKeyLength { algorithm, got: self.mac_key.len(), takes: info.mac_key });
+        }
+        if !info.tag.allows(self.tag_len) {
+            return Err(Misuse::TagLength { algorithm, got: self.tag_len, takes: info.tag });
+        }
+        if matches!(algorithm, Algorithm::Aes128Xts | Algorithm::Aes256Xts) {
+            let (one, other) = self.key.split_at(self.key.len() / 2);
+            if tags_equal(one, other) {
+                return Err(Misuse::XtsKeyHalves { algorithm });
+            }
+        }
+        Ok(())
+    }
+
+    /// The operation of this session's streams.
+    pub(crate) fn stream_operation(&self) -> Option<Operation> {
+        match self.algorithm.kind() {
+            Kind::Digest => Some(Operation::Digest),
+            Kind::Mac if self.algorithm.info().iv.max == 0 => Some(Operation::Mac),
+            Kind::Mac | Kind::Cipher | Kind::Aead | Kind::Signature | Kind::Exchange => None,
+        }
+    }
+}
+
+impl fmt::Debug for SessionParams {
+    /// Shows lengths in place of keys.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionParams")
+            .field("algorithm", &self.algorithm.name())
+            .field("direction", &self.direction)
+            .field("key", &format_args!("{} bytes", self.key.len()))
+            .field("mac_key", &format_args!("{} bytes", self.mac_key.len()))
+            .field("tag_len", &self.tag_len)
+            .field("ordered", &self.ordered)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_lengths_of_keys_and_tags_are_named() {
+        let wrong = |params: SessionParams| params.check().unwrap_err().to_string();
+        assert_eq!(
+            wrong(SessionParams::new(Algorithm::Aes128Gcm, &[0; 15])),
+            "aes-128-gcm: a key of 15 bytes; it takes 16"
+        );
+        assert_eq!(wrong(SessionParams::new(Algorithm::Sha256, &[0])), "sha256: a key of 1 bytes; it takes 0");
+        assert_eq!(
+            wrong(SessionParams::new(Algorithm::Aes128Ccm, &[0; 16]).tag_len(5)),
+            "aes-128-ccm: a tag of 5 bytes; it takes 4 to 16 in steps of 2"
+        );
+        assert_eq!(
+            wrong(SessionParams::new(Algorithm::Aes128Gcm, &[0; 16]).mac_key(&[1])),
+            "aes-128-gcm: a MAC key of 1 bytes; it takes 0"
+        );
+        assert_eq!(
+            wrong(SessionParams::new(Algorithm::Sha256, &[]).tag_len(16)),
+            "sha256: a tag of 16 bytes; it takes 32"
+        );
+    }
+
+    #[test]
+    fn an_xts_key_needs_two_different_halves() {
+        let same = SessionParams::new(Algorithm::Aes256Xts, &[7; 64]);
+        assert!(matches!(same.check(), Err(Misuse::XtsKeyHalves { .. })));
+        let mut key = [7; 64];
+        key[63] = 8;
+        assert_eq!(SessionParams::new(Algorithm::Aes256Xts, &key).check(), Ok(()));
+    }
+
+    #[test]
+    fn a_session_that_goes_one_way_refuses_the_other() {
+        let sealing = SessionParams::new(Algorithm::Aes128Gcm, &[0; 16]).direction(Direction::Encrypt);
+        assert!(
+            sealing.allows(Operation::Seal) && !sealing.allows(Operation::Open) && !sealing.allows(Operation::Encrypt)
+        );
+    }
+
+    #[test]
+    fn debug_output_holds_no_key() {
+        let params = SessionParams::new(Algorithm::HmacSha256, b"secret").mac_key(b"hidden");
+        let text = format!("{params:?}");
+        assert!(text.contains("6 bytes") && !text.contains("secret") && !text.contains("115"), "{text}");
+    }
+}

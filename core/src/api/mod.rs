@@ -1,0 +1,20 @@
+//! What a program sees: the framework's builder, sessions, streams, queues, and requests as futures.
+
+mod builder;
+mod completion;
+mod queue;
+mod queue_options;
+mod queue_sessions;
+mod session;
+mod stream;
+#[cfg(feature = "futures")]
+mod task_queue;
+
+pub use builder::GantryBuilder;
+pub use completion::{Completion, Rejected, Ticket, Why};
+pub use queue::Queue;
+pub use queue_options::QueueOptions;
+pub use session::{Beginning, Session};
+pub use stream::{AeadStream, CipherStream, Stream};
+#[cfg(feature = "futures")]
+pub use task_queue::{Running, TaskQueue};

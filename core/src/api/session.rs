@@ -1,0 +1,220 @@
+//! Sessions, and the two ways in which they run requests on the calling thread: direct and batch.
+
+use std::fmt;
+use std::sync::Arc;
+
+use zeroize::Zeroize;
+
+use super::stream::{AeadStream, CipherStream, Stream};
+use crate::algorithm::{Buffers, Error, Kind, Misuse, Operation, Outcome, Result, SessionParams, Shape, tags_equal};
+use crate::dispatch::{Gantry, Presence, Request, SessionCore, run_on_ring};
+use crate::driver::{DeviceSession, Operands};
+use crate::route::{Needs, Question, Route, Sizes};
+use crate::stats::Site;
+
+/// An algorithm, a direction and keys, checked once. Immutable; clones share it, threads too.
+///
+/// It opens itself on a device the first time a route leads there.
+#[derive(Clone)]
+pub struct Session {
+    pub(crate) core: Arc<SessionCore>,
+}
+
+/// The longest MAC: HMAC-SHA512.
+const LONGEST_MAC: usize = 64;
+
+impl Session {
+    pub(crate) fn new(gantry: Gantry, params: SessionParams) -> Result<Self> {
+        Ok(Self { core: Arc::new(SessionCore::new(gantry, params)?) })
+    }
+
+    /// What it was made from.
+    pub fn params(&self) -> &SessionParams {
+        &self.core.params
+    }
+
+    /// The framework that it belongs to.
+    pub fn gantry(&self) -> &Gantry {
+        &self.core.gantry
+    }
+
+    /// Writes the digest of `input` to `output`.
+    pub fn digest(&self, input: &[u8], output: &mut [u8]) -> Result<()> {
+        self.run(Operands::Digest { input, output })?.ok()
+    }
+
+    /// Writes the MAC of `input` to `output`.
+    pub fn mac(&self, input: &[u8], output: &mut [u8]) -> Result<()> {
+        self.run(Operands::Mac { iv: &[], input, output })?.ok()
+    }
+
+    /// Whether `tag` is the MAC of `input`, compared in constant time, or the signature of it.
+    pub fn verify(&self, input: &[u8], tag: &[u8]) -> Result<()> {
+        if self.core.params.algorithm().kind() == Kind::Signature {
+            return self.run(Operands::Verify { input, signature: tag })?.ok();
+        }
+        let mut computed = [0; LONGEST_MAC];
+        let computed = &mut computed[..self.core.params.tag_length()];
+        self.mac(input, computed)?;
+        let same = tags_equal(computed, tag);
+        computed.zeroize();
+        if same { Ok(()) } else { Err(Error::Refused(Outcome::BadTag)) }
+    }
+
+    /// Writes the signature of `input` to `output`.
+    pub fn sign(&self, input: &[u8], output: &mut [u8]) -> Result<()> {
+        self.run(Operands::Sign { input, output })?.ok()
+    }
+
+    /// Writes the secret shared with the owner of the public key `peer` to `output`.
+    pub fn derive(&self, peer: &[u8], output: &mut [u8]) -> Result<()> {
+        self.run(Operands::Derive { input: peer, output })?.ok()
+    }
+
+    /// Encrypts without integrity: `data` is one buffer, or a pair of input and output.
+    pub fn encrypt<'a>(&self, iv: &[u8], data: impl Into<Buffers<'a>>) -> Result<()> {
+        self.run(Operands::Cipher { operation: Operation::Encrypt, iv, data: data.into() })?.ok()
+    }
+
+    /// Decrypts without integrity: `data` is one buffer, or a pair of input and output.
+    pub fn decrypt<'a>(&self, iv: &[u8], data: impl Into<Buffers<'a>>) -> Result<()> {
+        self.run(Operands::Cipher { operation: Operation::Decrypt, iv, data: data.into() })?.ok()
+    }
+
+    /// Encrypts and authenticates: `data` is one buffer, or a pair of input and output; `tag` receives the tag.
+    pub fn seal<'a>(&self, iv: &[u8], aad: &[u8], data: impl Into<Buffers<'a>>, tag: &mut [u8]) -> Result<()> {
+        self.run(Operands::Seal { iv, aad, data: data.into(), tag })?.ok()
+    }
+
+    /// Verifies and decrypts. With a bad tag the answer is an error, and the output is as it was or zeros.
+    pub fn open<'a>(&self, iv: &[u8], aad: &[u8], data: impl Into<Buffers<'a>>, tag: &[u8]) -> Result<()> {
+        self.run(Operands::Open { iv, aad, data: data.into(), tag })?.ok()
+    }
+
+    /// A message that arrives in pieces. `side_by_side` is the number of streams that the caller means to feed at a time:
+    /// routes go by it.
+    pub fn stream(&self, side_by_side: usize) -> Result<Stream> {
+        let params = &self.core.params;
+        let algorithm = params.algorithm();
+        let wrong = || Misuse::Stream { algorithm, operation: algorithm.kind().operations()[0] };
+        let operation = params.stream_operation().ok_or_else(wrong)?;
+        let (state, route) = self.core.open_stream(operation, side_by_side, DeviceSession::digest_stream)?;
+        Ok(Stream::new(self.core.clone(), state, route))
+    }
+
+    /// Starts a stream only if its first piece can be batched with other threads'; otherwise returns
+    /// [`Alone`](Beginning::Alone), and the caller keeps its own implementation.
+    pub fn begin(&self, input: &[u8]) -> Beginning<'_> {
+        let operation = self.core.params.stream_operation();
+        let presence = match operation.filter(|operation| self.core.coalesces(*operation, input.len())) {
+            Some(operation) => self.core.presence_of_work(Shape { operation, bytes: input.len(), in_place: false }),
+            None => Presence::default(),
+        };
+        if let Some(requests) = presence.batch()
+            && let Ok(mut stream) = self.stream(requests)
+            && stream.has_lanes()
+            && stream.meet(requests, input).is_ok()
+        {
+            return Beginning::Together(stream);
+        }
+        Beginning::Alone(presence)
+    }
+
+    /// Whether requests of so many bytes, or pieces of messages, wait for those of other threads when these are there.
+    pub fn coalesces(&self, operation: Operation, bytes: usize) -> bool {
+        self.core.coalesces(operation, bytes)
+    }
+
+    /// Data that arrives in pieces, chained across them.
+    pub fn cipher_stream(&self, operation: Operation, iv: &[u8]) -> Result<CipherStream> {
+        let mut nothing = [];
+        let operands = Operands::Cipher { operation, iv, data: Buffers::InPlace(&mut nothing) };
+        self.core.limits.check(&operands)?;
+        let (state, route) = self.core.open_stream(operation, 1, |session| session.cipher_stream(operation, iv))?;
+        Ok(CipherStream::new(self.core.clone(), state, operation, iv.len(), route))
+    }
+
+    /// Messages of an AEAD that arrive in pieces, one after the other. [`AeadStream`] says what opening so means.
+    pub fn aead_stream(&self, operation: Operation) -> Result<AeadStream> {
+        let params = &self.core.params;
+        let algorithm = params.algorithm();
+        if algorithm.kind() != Kind::Aead || !params.allows(operation) {
+            return Err(Misuse::Operation { algorithm, operation }.into());
+        }
+        let (state, route) = self.core.open_stream(operation, 1, |session| session.aead_stream(operation))?;
+        Ok(AeadStream::new(self.core.clone(), state, operation, route))
+    }
+
+    /// Runs one request on the calling thread. Allocates nothing and takes no lock, once the session is open on the device.
+    pub fn run(&self, mut operands: Operands<'_>) -> Result<Outcome> {
+        if matches!(operands, Operands::Update { .. } | Operands::Finish { .. }) {
+            let (algorithm, operation) = (self.core.params.algorithm(), operands.operation());
+            return Err(Misuse::Stream { algorithm, operation }.into()); // a stream steps by itself, or in a batch
+        }
+        let mut watch = self.core.counters().watch(1);
+        let (shape, outcome) = self.core.limits.check(&operands)?;
+        if let Some(outcome) = outcome {
+            watch.here().outcome(Site::nowhere(self.core.params.algorithm(), shape.operation), outcome);
+            return Ok(outcome);
+        }
+        if self.core.coalesces(shape.operation, shape.bytes) {
+            return self.core.run_coalesced(&mut operands, shape, &mut watch, run_on_ring);
+        }
+        self.core.run_direct(&mut operands, shape, &mut watch, run_on_ring)
+    }
+
+    /// Runs a batch on the calling thread and returns when every request has its outcome. Parts of the batch may go to
+    /// several devices.
+    ///
+    /// A [`Misuse`] in any request is found before any is run. [`Error::Device`] and [`Error::Unserved`] mean that some
+    /// requests have no outcome, because no device could serve them; the others have theirs.
+    pub fn process(&self, requests: &mut [Request<'_>]) -> Result<()> {
+        self.core.process(false, |_| &self.core, requests)
+    }
+
+    /// [`process`](Self::process) of requests under many keys: each with the session in its place, all of one algorithm and one
+    /// framework.
+    ///
+    /// # Errors
+    /// As `process`; and [`Misuse::Framework`] where the sessions are not as said, or not as many as requests.
+    pub fn process_each(sessions: &[Session], requests: &mut [Request<'_>]) -> Result<()> {
+        let Some(lead) = sessions.first() else { return Ok(()) };
+        let algorithm = lead.params().algorithm();
+        let like = |session: &Session| {
+            session.params().algorithm() == algorithm && session.gantry().shares_devices_with(lead.gantry())
+        };
+        if sessions.len() != requests.len() || !sessions.iter().all(like) {
+            return Err(Misuse::Framework { algorithm }.into());
+        }
+        lead.core.process(true, |place| &sessions[place].core, requests)
+    }
+
+    /// The route that `requests` requests of `bytes` each would take now.
+    pub fn route(&self, operation: Operation, bytes: usize, requests: usize) -> Option<Route> {
+        let needs = Needs { in_place: true, streaming: false, max_bytes: bytes };
+        let (sizes, requests) = (Sizes::One(bytes), requests.max(1));
+        let question = Question { operation, requests, bytes: bytes.saturating_mul(requests), sizes, needs, tried: 0 };
+        self.core.ask_what_if(&question)
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.core.params.fmt(f)
+    }
+}
+
+impl Stream {
+    /// The session that it came from.
+    pub fn session(&self) -> Session {
+        Session { core: self.session.clone() }
+    }
+}
+
+/// How a message begins, from [`Session::begin`].
+pub enum Beginning<'s> {
+    /// On a device that works on several at a time: it has the first piece, together with those of other threads.
+    Together(Stream),
+    /// Nothing was done.
+    Alone(Presence<'s>),
+}

@@ -1,0 +1,255 @@
+//! The framework of a process: its devices, and the policy that chooses between them.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock, Weak};
+
+use super::calibrate::{self, Calibrations, Machine};
+use super::common::Common;
+use super::device::RegisteredDevice;
+use super::line::Learner;
+use super::list::List;
+use crate::algorithm::{Algorithm, Operation};
+use crate::clock::Clock;
+use crate::route::{Ask, Calibrator, Candidate, CostRecord, Ledgers, Measurement, Policy, Question, Route, learn};
+use crate::stats::{Snapshot, Stats};
+
+/// The framework of a process: its devices, and the policy that chooses between them. Cheap to clone.
+///
+/// Programs get one from `gantry-runtime`, which knows the drivers and the configuration.
+#[derive(Clone)]
+pub struct Gantry {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    machine: Arc<Devices>,
+    policy: Box<dyn Policy>,
+    ledgers: Ledgers,
+}
+
+/// What frameworks with different policies over the same devices share.
+pub(crate) struct Devices {
+    pub(super) devices: Vec<RegisteredDevice>,
+    pub(crate) common: Arc<Common>,
+    /// By algorithm, for all of its sessions.
+    candidates: Box<[OnceLock<Arc<[Candidate]>>]>,
+    calibrations: Calibrations,
+}
+
+impl Devices {
+    pub(crate) fn new(devices: Vec<RegisteredDevice>, common: Common, calibrations: Calibrations) -> Self {
+        let common = Arc::new(common);
+        for (place, device) in devices.iter().enumerate() {
+            device.place_in(place, &common);
+        }
+        let candidates = Algorithm::ALL.iter().map(|_| OnceLock::new()).collect();
+        Self { devices, common, candidates, calibrations }
+    }
+}
+
+impl Gantry {
+    pub(crate) fn assemble(machine: Arc<Devices>, policy: Box<dyn Policy>) -> Self {
+        Self { inner: Arc::new(Inner { machine, policy, ledgers: Ledgers::new() }) }
+    }
+
+    /// Every device that was found, also those that are not used, in the order of registration.
+    pub fn devices(&self) -> &[RegisteredDevice] {
+        &self.inner.machine.devices
+    }
+
+    /// The device of this name, if it can be used.
+    pub fn device(&self, name: &str) -> Option<&RegisteredDevice> {
+        self.devices().iter().find(|device| device.name() == name)
+    }
+
+    /// What chooses between the devices.
+    pub fn policy(&self) -> &dyn Policy {
+        &*self.inner.policy
+    }
+
+    /// The same devices, with what they have proved and what was counted, under another policy.
+    #[must_use]
+    pub fn with_policy(&self, policy: impl Policy + 'static) -> Gantry {
+        Self::assemble(self.inner.machine.clone(), Box::new(policy))
+    }
+
+    /// The time, as everything in this framework sees it.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.common().clock
+    }
+
+    /// Measures the devices that offer an operation and are not known yet, or all of them `anew`; some ten milliseconds each.
+    /// Learned policies do it themselves when it pays.
+    pub fn calibrate(&self, algorithm: Algorithm, operation: Operation, anew: bool) {
+        self.inner.machine.calibrations.calibrate(self.machine(), algorithm, operation, anew);
+    }
+
+    /// What is known about the costs of the devices, as plain data.
+    pub fn costs(&self) -> Vec<CostRecord> {
+        calibrate::records(self.devices())
+    }
+
+    /// Believes costs that [`costs`](Self::costs) gave out earlier. What is about other devices, or makes no sense, is
+    /// passed over.
+    pub fn believe(&self, costs: &[CostRecord]) {
+        for record in costs {
+            calibrate::take_in(self.devices(), record);
+        }
+    }
+
+    /// What went wrong with the [`CostStore`](crate::route::CostStore), for the operator. Requests are served all the same.
+    pub fn warnings(&self) -> Vec<String> {
+        self.inner.machine.calibrations.warnings()
+    }
+
+    /// What was counted until now.
+    pub fn stats(&self) -> Snapshot {
+        self.common().stats.snapshot()
+    }
+
+    /// Hands a snapshot to whoever [`GantryBuilder::publish`](crate::GantryBuilder::publish) named, now.
+    pub fn publish(&self) {
+        self.common().stats.publish();
+    }
+
+    /// A reference that does not keep the framework alive.
+    pub fn downgrade(&self) -> WeakGantry {
+        WeakGantry { inner: Arc::downgrade(&self.inner) }
+    }
+
+    /// Whether both are over the same devices.
+    pub(crate) fn shares_devices_with(&self, other: &Gantry) -> bool {
+        Arc::ptr_eq(&self.inner.machine, &other.inner.machine)
+    }
+
+    /// The devices that offer an algorithm.
+    pub(crate) fn candidates(&self, algorithm: Algorithm) -> &Arc<[Candidate]> {
+        self.inner.machine.candidates[algorithm as usize].get_or_init(|| {
+            let devices = self.devices().iter().enumerate();
+            devices.filter_map(|(place, device)| device.candidate(place, algorithm)).collect()
+        })
+    }
+
+    #[inline]
+    pub(crate) fn common(&self) -> &Common {
+        &self.inner.machine.common
+    }
+
+    /// Where things are counted.
+    #[inline]
+    pub(crate) fn counters(&self) -> &Stats {
+        &self.common().stats
+    }
+
+    /// One in so many requests is verified; 0 for none.
+    #[inline]
+    pub(crate) fn verifies(&self) -> u32 {
+        self.common().verify
+    }
+
+    fn machine(&self) -> Machine<'_> {
+        Machine { devices: self.devices(), ledgers: &self.inner.ledgers, clock: &**self.clock() }
+    }
+
+    /// Gives devices in quarantine the chance to come back, when it is time.
+    #[inline]
+    pub(crate) fn look_after(&self) {
+        if self.common().ailing() != 0 {
+            self.devices().iter().for_each(RegisteredDevice::try_again);
+        }
+    }
+
+    /// Asks the policy. `declined`: devices that do not serve the session, as bits.
+    #[inline]
+    pub(crate) fn ask(
+        &self,
+        algorithm: Algorithm,
+        candidates: &[Candidate],
+        question: &Question<'_>,
+        declined: u64,
+        hypothetical: bool,
+    ) -> Option<Route> {
+        self.policy().route(&self.question(algorithm, candidates, question, declined, hypothetical))
+    }
+
+    #[inline]
+    pub(super) fn question<'a>(
+        &'a self,
+        algorithm: Algorithm,
+        candidates: &'a [Candidate],
+        question: &'a Question<'a>,
+        declined: u64,
+        hypothetical: bool,
+    ) -> Ask<'a> {
+        let excluded = question.tried | declined | self.common().ailing();
+        let ledgers = &self.inner.ledgers;
+        Ask { algorithm, question, candidates, excluded, hypothetical, ledgers, calibrator: self }
+    }
+
+    /// Takes in how long requests took that were done in the calling thread.
+    #[cold]
+    pub(crate) fn learn(
+        &self,
+        what: (Algorithm, Operation),
+        route: Route,
+        requests: usize,
+        bytes: usize,
+        started: u64,
+    ) {
+        let measured = Measurement {
+            ledgers: &self.inner.ledgers,
+            clock: &**self.clock(),
+            algorithm: what.0,
+            operation: what.1,
+            device: route.device,
+            reason: route.reason,
+            requests,
+            bytes,
+            started,
+            ahead: 0,
+            cpu_ns: None,
+        };
+        learn(self.candidates(what.0), &measured);
+    }
+
+    /// For lines, which find out later how long their requests took.
+    #[inline]
+    pub(super) fn learner(&self) -> Learner<'_> {
+        Learner { ledgers: &self.inner.ledgers, candidates: &self.inner.machine.candidates }
+    }
+
+    /// Serves the shared lines of a device.
+    pub(super) fn serve(&self, device: usize, poll: bool, back: &mut List) {
+        self.devices()[device].serve(self.common(), self.learner(), poll, back);
+    }
+}
+
+impl Calibrator for Gantry {
+    fn recall(&self) -> bool {
+        self.inner.machine.calibrations.recall(self.devices())
+    }
+
+    fn go_on(&self, algorithm: Algorithm, operation: Operation) -> bool {
+        self.inner.machine.calibrations.go_on(self.machine(), algorithm, operation)
+    }
+}
+
+/// A reference to a [`Gantry`] that may be gone.
+#[derive(Clone)]
+pub struct WeakGantry {
+    inner: Weak<Inner>,
+}
+
+impl WeakGantry {
+    /// The framework, if it or one of its sessions is still there.
+    pub fn upgrade(&self) -> Option<Gantry> {
+        Some(Gantry { inner: self.inner.upgrade()? })
+    }
+}
+
+impl fmt::Debug for Gantry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.devices().iter().map(RegisteredDevice::name).collect();
+        f.debug_struct("Gantry").field("devices", &names).field("policy", &self.inner.policy).finish()
+    }
+}

@@ -1,0 +1,168 @@
+//! What the requests of a session have to look like, gathered from its parameters and the algorithm table for a quick look at each.
+
+use crate::algorithm::{Algorithm, Buffers, Lengths, Misuse, Operation, Outcome, SessionParams, Shape};
+use crate::driver::Operands;
+
+pub(crate) struct Limits {
+    algorithm: Algorithm,
+    /// A bit for each operation that the session may run.
+    operations: u16,
+    iv: Lengths,
+    /// From the shortest IV to the longest.
+    iv_span: usize,
+    /// Bytes of a digest, MAC, tag, signature or secret.
+    tag_len: usize,
+    /// The bits that are not set in the bytes of whole blocks.
+    within_block: usize,
+    min_data: usize,
+    max_data: u64,
+    /// From the least data to as much as is allowed with any IV.
+    short_span: usize,
+    /// CCM writes the length of the data into as many bytes as the nonce leaves.
+    is_ccm: bool,
+}
+
+/// The operations of [`Operands::Cipher`].
+const CIPHER: u16 = 1 << Operation::Encrypt as u16 | 1 << Operation::Decrypt as u16;
+
+/// Where the operands say which operation it is.
+const ANY: u16 = u16::MAX;
+
+impl Limits {
+    pub(crate) fn of(params: &SessionParams) -> Self {
+        let algorithm = params.algorithm();
+        let info = algorithm.info();
+        let operations = info.kind.operations().iter().filter(|operation| params.allows(**operation));
+        let is_ccm = matches!(algorithm, Algorithm::Aes128Ccm | Algorithm::Aes192Ccm | Algorithm::Aes256Ccm);
+        let short_data = if is_ccm { u64::from(u16::MAX) } else { info.max_data };
+        Self {
+            algorithm,
+            operations: operations.fold(0, |bits, operation| bits | 1 << *operation as u16),
+            iv: info.iv,
+            iv_span: info.iv.max - info.iv.min,
+            tag_len: params.tag_length(),
+            within_block: info.block - 1,
+            min_data: info.min_data,
+            max_data: info.max_data,
+            short_span: usize::try_from(short_data).unwrap_or(usize::MAX) - info.min_data,
+            is_ccm,
+        }
+    }
+
+    /// Everything that can be wrong with a request before a device is asked, and what routes go by, in one look. `Some` is its
+    /// outcome already.
+    #[inline(always)]
+    pub(crate) fn check(&self, operands: &Operands<'_>) -> Result<(Shape, Option<Outcome>), Misuse> {
+        match operands {
+            Operands::Cipher { operation, iv, data } => {
+                // The operation is a field that anybody can fill in.
+                self.check_operation(*operation, CIPHER)?;
+                self.check_iv(iv)?;
+                self.check_buffers(*operation, data).map(|shape| (shape, self.check_data(shape.bytes, iv.len())))
+            }
+            Operands::Seal { iv, data, tag, .. } => {
+                self.check_operation(Operation::Seal, ANY)?;
+                self.check_iv(iv)?;
+                let shape = self.check_buffers(Operation::Seal, data)?;
+                self.check_output(tag.len(), self.tag_len)?;
+                Ok((shape, self.check_data(shape.bytes, iv.len())))
+            }
+            Operands::Open { iv, data, tag, .. } => {
+                self.check_operation(Operation::Open, ANY)?;
+                self.check_iv(iv)?;
+                let shape = self.check_buffers(Operation::Open, data)?;
+                // The tag comes from the peer with its length: a short one is a bad one.
+                let short = (tag.len() != self.tag_len).then_some(Outcome::BadTag);
+                Ok((shape, short.or_else(|| self.check_data(shape.bytes, iv.len()))))
+            }
+            Operands::Mac { iv, input, output } => {
+                let shape = self.check_digest(Shape::new(Operation::Mac, input.len()), output)?;
+                self.check_iv(iv).map(|()| (shape, None))
+            }
+            Operands::Digest { input, output } => {
+                self.check_digest(Shape::new(Operation::Digest, input.len()), output).map(|shape| (shape, None))
+            }
+            Operands::Finish { output, .. } => self.check_digest(operands.shape(), output).map(|shape| (shape, None)),
+            Operands::Sign { output, .. } | Operands::Derive { output, .. } => {
+                let shape = self.check_digest(operands.shape(), output)?;
+                Ok((shape, self.check_data(shape.bytes, 0)))
+            }
+            // As the tag of an AEAD.
+            Operands::Verify { signature, .. } => {
+                self.check_operation(Operation::Verify, ANY)?;
+                let shape = operands.shape();
+                let short = (signature.len() != self.tag_len).then_some(Outcome::BadTag);
+                Ok((shape, short.or_else(|| self.check_data(shape.bytes, 0))))
+            }
+            Operands::Update { .. } => {
+                let shape = operands.shape();
+                self.check_operation(shape.operation, ANY).map(|()| (shape, None))
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn check_operation(&self, operation: Operation, of: u16) -> Result<(), Misuse> {
+        let may = (self.operations & of) >> operation as u16 & 1 == 1;
+        if may { Ok(()) } else { Err(self.wrong(operation)) }
+    }
+
+    #[inline(always)]
+    fn check_buffers(&self, operation: Operation, data: &Buffers<'_>) -> Result<Shape, Misuse> {
+        match data {
+            Buffers::InPlace(data) => Ok(Shape { operation, bytes: data.len(), in_place: true }),
+            Buffers::Separate { input, output } => {
+                self.check_output(output.len(), input.len())?;
+                Ok(Shape { operation, bytes: input.len(), in_place: false })
+            }
+        }
+    }
+
+    /// Operands that end in `output`, which has the length of a tag.
+    #[inline(always)]
+    fn check_digest(&self, shape: Shape, output: &[u8]) -> Result<Shape, Misuse> {
+        self.check_operation(shape.operation, ANY)?;
+        self.check_output(output.len(), self.tag_len).map(|()| shape)
+    }
+
+    #[inline(always)]
+    pub(crate) fn check_iv(&self, iv: &[u8]) -> Result<(), Misuse> {
+        // Every algorithm that takes two lengths takes those between them.
+        let taken = iv.len().wrapping_sub(self.iv.min) <= self.iv_span;
+        if taken { Ok(()) } else { Err(self.wrong_iv(iv.len())) }
+    }
+
+    #[inline(always)]
+    fn check_output(&self, got: usize, needs: usize) -> Result<(), Misuse> {
+        if got == needs { Ok(()) } else { Err(Misuse::OutputLength { algorithm: self.algorithm, got, needs }) }
+    }
+
+    #[inline(always)]
+    fn check_data(&self, bytes: usize, iv: usize) -> Option<Outcome> {
+        let short = bytes.wrapping_sub(self.min_data) <= self.short_span;
+        let good = bytes & self.within_block == 0 && (short || self.is_long(bytes, iv));
+        if good { None } else { Some(Outcome::BadLength) }
+    }
+
+    /// Whether so many bytes are allowed that are too few, or more than most have.
+    #[cold]
+    fn is_long(&self, bytes: usize, iv: usize) -> bool {
+        bytes >= self.min_data && bytes as u64 <= self.max_data(iv)
+    }
+
+    /// The most bytes of data with an IV of so many bytes, in one piece or in many.
+    pub(crate) fn max_data(&self, iv: usize) -> u64 {
+        // RFC 3610: a nonce of N bytes, from 7 on, leaves 15 - N.
+        if self.is_ccm { u64::MAX >> (8 * (iv - 7)) } else { self.max_data }
+    }
+
+    #[cold]
+    fn wrong_iv(&self, got: usize) -> Misuse {
+        Misuse::IvLength { algorithm: self.algorithm, got, takes: self.iv }
+    }
+
+    #[cold]
+    fn wrong(&self, operation: Operation) -> Misuse {
+        Misuse::Operation { algorithm: self.algorithm, operation }
+    }
+}

@@ -1,0 +1,96 @@
+//! What tests under loom need: requests that no queue owns, of a session on a device that does nothing. `scripts/loom` runs them.
+//!
+//! Three races of the history of FreeBSD's framework have a test of their own: the unblock that is lost between the full
+//! answer and the blocked mark (`backlog.rs`), the completion before the submitter waits (`inbox.rs`), and the queue that is
+//! drained while a device unblocks (`backlog.rs`).
+
+#![allow(unsafe_code)]
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::task::Wake;
+
+use loom::sync::Notify;
+
+use super::inbox::Inbox;
+use super::list::{Handle, List};
+use super::request::Request;
+use crate::algorithm::{Algorithm, Fault, Outcome, Refusal, SessionParams};
+use crate::api::Session;
+use crate::dispatch::Gantry;
+use crate::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, Driver, Found, Operands};
+
+/// A request of `session` that comes back to `home`, as a list of one. Its memory is never freed.
+pub(crate) fn request(session: &Session, home: &Inbox, slot: u32) -> List {
+    let operands = Operands::Digest { input: &[], output: &mut [] };
+    let request = Box::leak(Box::new(Request::new(operands, None)));
+    request.note.slot = slot;
+    // SAFETY: the request is nobody else's and is never freed; the tests keep session and inbox for as long as it is used.
+    let mut handle = unsafe { Handle::new(NonNull::from(request)) };
+    // SAFETY: as above.
+    unsafe { handle.belong_to(&session.core, home) };
+    List::from_iter([handle])
+}
+
+/// Rings when somebody is woken; who waits for it waits for ever if the wake-up is lost, which loom sees.
+pub(crate) struct Bell(Notify);
+
+impl Bell {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self(Notify::new()))
+    }
+
+    pub(crate) fn wait(&self) {
+        self.0.wait();
+    }
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.notify();
+    }
+}
+
+/// The slots of a list, sorted.
+pub(crate) fn slots(list: List) -> Vec<u32> {
+    let mut slots: Vec<u32> = list.map(|handle| handle.note.slot).collect();
+    slots.sort_unstable();
+    slots
+}
+
+pub(crate) fn session() -> Session {
+    Gantry::builder().driver(&Idle).build().session(SessionParams::new(Algorithm::Null, &[])).expect("Idle offers it")
+}
+
+struct Idle;
+
+impl Driver for Idle {
+    fn name(&self) -> &'static str {
+        "idle"
+    }
+
+    fn discover(&self) -> Vec<Found> {
+        let capabilities = vec![Capability::new(Algorithm::Null)];
+        vec![Found::Device(Arc::new(TheDevice(DeviceInfo { capabilities, ..DeviceInfo::new("idle", Class::Model) })))]
+    }
+}
+
+struct TheDevice(DeviceInfo);
+
+impl Device for TheDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.0
+    }
+
+    fn open(&self, _params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Refusal> {
+        Ok(Arc::new(TheSession))
+    }
+}
+
+struct TheSession;
+
+impl DeviceSession for TheSession {
+    fn run(&self, _operands: Operands<'_>) -> Result<Outcome, Fault> {
+        Ok(Outcome::Done)
+    }
+}

@@ -1,0 +1,224 @@
+//! One operation with its buffers, as a caller writes it down, and core's notes about it.
+
+#![allow(unsafe_code)]
+
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use super::inbox::Inbox;
+use crate::algorithm::{Algorithm, Buffers, Error, Fault, Operation, Outcome, Shape};
+use crate::driver::entry::Entry;
+use crate::driver::{DeviceSession, Operands};
+use crate::route::Route;
+use crate::trust::ShadowCopy;
+
+/// One request of a batch: operands, and after [`Session::process`](crate::Session::process) an outcome.
+///
+/// ```
+/// # use gantry::Request;
+/// let (message, mut digest) = (b"abc", [0; 32]);
+/// let requests = [Request::digest(message, &mut digest)];
+/// assert!(requests[0].outcome().is_none(), "not run yet");
+/// ```
+// A handle points to the entry and to the request alike.
+#[repr(C)]
+pub struct Request<'a> {
+    /// What a device gets to see.
+    pub(crate) entry: Entry<'a>,
+    /// Of `Update` and `Finish`: where the state of the stream lives.
+    pub(crate) bound: Option<Bound<'a>>,
+    pub(crate) route: Option<Route>,
+    /// Not there where it would be empty.
+    pub(crate) rare: Option<Box<Rare>>,
+    pub(crate) note: Note,
+}
+
+/// What a request seldom has. In a box, because every request is read and written from end to end.
+#[derive(Default)]
+pub(crate) struct Rare {
+    /// Why no device gave an outcome, of those that were asked until now.
+    pub(crate) error: Option<Error>,
+    /// Of a request whose result will be verified.
+    pub(crate) shadow: Option<Box<ShadowCopy>>,
+    /// The session that the request is in a device under, where the device's cache might close it.
+    pub(crate) session: Option<Arc<dyn DeviceSession>>,
+}
+
+/// Which session and which device a stream belongs to.
+pub(crate) struct Bound<'a> {
+    /// The address of the session, to compare.
+    pub(crate) session: usize,
+    pub(crate) route: Route,
+    /// Set when a piece was lost.
+    pub(crate) broken: &'a mut bool,
+}
+
+/// What core notes about a request while it has it in hand.
+pub(crate) struct Note {
+    /// The session of the request (`session.rs` knows the type).
+    pub(super) owner: Option<NonNull<()>>,
+    /// Where the request is to come back to, when another thread than its own has it in hand.
+    pub(super) home: Option<NonNull<Inbox>>,
+    pub(crate) algorithm: Algorithm,
+    /// What routes go by.
+    pub(crate) shape: Shape,
+    /// When it was offered to a ring, or submitted to a queue that has not passed it on.
+    pub(crate) since: u64,
+    /// The devices that have failed to do it, as bits.
+    pub(crate) tried: u64,
+    /// Its place in the queue that it belongs to.
+    pub(crate) slot: u32,
+}
+
+// SAFETY: what it points to is Sync (a session, an inbox), and is used only by whoever has the request in hand.
+unsafe impl Send for Note {}
+// SAFETY: as above; nothing is changed through a shared reference.
+unsafe impl Sync for Note {}
+
+impl Note {
+    const fn new() -> Self {
+        let (algorithm, shape) = (Algorithm::Null, Shape::NOTHING);
+        Self { owner: None, home: None, algorithm, shape, since: 0, tried: 0, slot: 0 }
+    }
+}
+
+impl fmt::Debug for Request<'_> {
+    /// Shows no data.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Entry { operands, outcome, .. } = &self.entry;
+        write!(f, "{} {} bytes {outcome:?}", operands.operation(), operands.bytes())
+    }
+}
+
+impl<'a> Request<'a> {
+    /// The digest of `input`.
+    pub fn digest(input: &'a [u8], output: &'a mut [u8]) -> Self {
+        Self::new(Operands::Digest { input, output }, None)
+    }
+
+    /// The MAC of `input`.
+    pub fn mac(input: &'a [u8], output: &'a mut [u8]) -> Self {
+        Self::mac_with_iv(&[], input, output)
+    }
+
+    /// The MAC of `input`, of an algorithm that takes an IV (GMAC).
+    pub fn mac_with_iv(iv: &'a [u8], input: &'a [u8], output: &'a mut [u8]) -> Self {
+        Self::new(Operands::Mac { iv, input, output }, None)
+    }
+
+    /// Encrypts without integrity.
+    pub fn encrypt(iv: &'a [u8], data: impl Into<Buffers<'a>>) -> Self {
+        Self::new(Operands::Cipher { operation: Operation::Encrypt, iv, data: data.into() }, None)
+    }
+
+    /// Decrypts without integrity.
+    pub fn decrypt(iv: &'a [u8], data: impl Into<Buffers<'a>>) -> Self {
+        Self::new(Operands::Cipher { operation: Operation::Decrypt, iv, data: data.into() }, None)
+    }
+
+    /// Encrypts and authenticates.
+    pub fn seal(iv: &'a [u8], aad: &'a [u8], data: impl Into<Buffers<'a>>, tag: &'a mut [u8]) -> Self {
+        Self::new(Operands::Seal { iv, aad, data: data.into(), tag }, None)
+    }
+
+    /// Verifies and decrypts.
+    pub fn open(iv: &'a [u8], aad: &'a [u8], data: impl Into<Buffers<'a>>, tag: &'a [u8]) -> Self {
+        Self::new(Operands::Open { iv, aad, data: data.into(), tag }, None)
+    }
+
+    /// The signature of `input`.
+    pub fn sign(input: &'a [u8], output: &'a mut [u8]) -> Self {
+        Self::new(Operands::Sign { input, output }, None)
+    }
+
+    /// Verifies the signature of `input`.
+    pub fn verify(input: &'a [u8], signature: &'a [u8]) -> Self {
+        Self::new(Operands::Verify { input, signature }, None)
+    }
+
+    /// The secret shared with the owner of a public key.
+    pub fn derive(peer: &'a [u8], output: &'a mut [u8]) -> Self {
+        Self::new(Operands::Derive { input: peer, output }, None)
+    }
+
+    pub(crate) fn new(operands: Operands<'a>, bound: Option<Bound<'a>>) -> Self {
+        Self { entry: Entry::new(operands), bound, route: None, rare: None, note: Note::new() }
+    }
+
+    /// Makes a request that has ended into another one.
+    #[inline]
+    pub(crate) fn begin_anew(&mut self, operands: Operands<'a>, shape: Shape) {
+        self.begin();
+        (self.note.since, self.note.tried, self.note.shape) = (0, 0, shape);
+        self.entry.operands = operands;
+    }
+
+    /// Forgets how it ended.
+    #[inline]
+    pub(crate) fn begin(&mut self) {
+        self.entry.begin();
+        self.route = None;
+        if self.rare.is_some() {
+            self.rare = None;
+        }
+    }
+
+    /// Whether it ended well, with nothing left to look at.
+    #[inline]
+    pub(crate) fn is_done(&self) -> bool {
+        self.entry.outcome == Some(Outcome::Done) && self.rare.is_none()
+    }
+
+    /// To write something there.
+    #[cold]
+    pub(crate) fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    /// What the device said that failed to do it.
+    pub(crate) fn fault(&self) -> Option<&Fault> {
+        self.entry.fault.as_deref()
+    }
+
+    /// Why no device gave an outcome. What else there is beside it is gone.
+    #[cold]
+    pub(crate) fn take_error(&mut self) -> Option<Error> {
+        self.rare.take()?.error
+    }
+
+    /// How it ended, whatever was tried. Takes the error.
+    #[inline]
+    pub(crate) fn end(&mut self) -> Result<Outcome, Error> {
+        self.entry.outcome.ok_or_else(|| self.failure())
+    }
+
+    #[cold]
+    fn failure(&mut self) -> Error {
+        let algorithm = self.note.algorithm;
+        let fault = self.entry.fault.take().map_or(Fault::Lost, |fault| *fault);
+        self.take_error().unwrap_or(Error::Device { algorithm, last: fault })
+    }
+
+    /// Whether the request comes back to this inbox.
+    #[inline]
+    pub(crate) fn is_at_home(&self, home: &Inbox) -> bool {
+        self.note.home == Some(NonNull::from(home))
+    }
+
+    /// Bytes of data.
+    pub fn bytes(&self) -> usize {
+        self.entry.operands.bytes()
+    }
+
+    /// The outcome, once the request has been run.
+    pub fn outcome(&self) -> Option<Outcome> {
+        debug_assert!(self.entry.is_idle(), "core gives requests back only when they are done");
+        self.entry.outcome
+    }
+
+    /// The device that ran it and why, once it has been run.
+    pub fn route(&self) -> Option<Route> {
+        self.route
+    }
+}

@@ -1,0 +1,96 @@
+//! The sessions that are open on a device that has room for so many.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::algorithm::{Fault, Refusal};
+use crate::driver::DeviceSession;
+
+/// Sessions by their number. The one that was not used for longest is closed when another one needs its place.
+pub(crate) struct SessionCache {
+    limit: usize,
+    open: Mutex<Open>,
+}
+
+#[derive(Default)]
+struct Open {
+    sessions: HashMap<usize, (Arc<dyn DeviceSession>, u64)>,
+    /// Counts uses.
+    now: u64,
+}
+
+impl SessionCache {
+    /// For a device that can have `limit` sessions open, of which two are left for its known-answer tests.
+    pub(super) fn new(limit: usize) -> Self {
+        Self { limit: limit.saturating_sub(2).max(1), open: Mutex::default() }
+    }
+
+    /// The session of this number, opened if it is not; other threads that need a session of the device wait meanwhile. A
+    /// fault that is not the device's while every open session has requests in flight.
+    pub(super) fn get_or_open(
+        &self,
+        id: usize,
+        open: impl FnOnce() -> Result<Arc<dyn DeviceSession>, Refusal>,
+    ) -> Result<Arc<dyn DeviceSession>, Refusal> {
+        let mut all = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        all.now += 1;
+        let now = all.now;
+        if let Some((session, used)) = all.sessions.get_mut(&id) {
+            *used = now;
+            return Ok(session.clone());
+        }
+        if all.sessions.len() >= self.limit {
+            // One that has requests in flight is held by these.
+            let idle = all.sessions.iter().filter(|(_, (session, _))| Arc::strong_count(session) == 1);
+            let oldest = idle.min_by_key(|(_, (_, used))| *used).map(|(id, _)| *id);
+            all.sessions.remove(&oldest.ok_or(Fault::Declined("all of its sessions are in use"))?);
+        }
+        let session = open()?;
+        all.sessions.insert(id, (session.clone(), now));
+        Ok(session)
+    }
+
+    /// Closes a session that has ended.
+    pub(super) fn close(&self, id: usize) {
+        let closed = self.open.lock().unwrap_or_else(PoisonError::into_inner).sessions.remove(&id);
+        drop(closed);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::algorithm::Outcome;
+    use crate::driver::Operands;
+
+    struct Nothing;
+
+    impl DeviceSession for Nothing {
+        fn run(&self, _operands: Operands<'_>) -> Result<Outcome, Fault> {
+            Ok(Outcome::Done)
+        }
+    }
+
+    fn open() -> Result<Arc<dyn DeviceSession>, Refusal> {
+        Ok(Arc::new(Nothing))
+    }
+
+    #[test]
+    fn the_session_that_was_not_used_for_longest_makes_room() {
+        let cache = SessionCache::new(4);
+        let held = cache.get_or_open(1, open).unwrap();
+        drop(cache.get_or_open(2, open).unwrap());
+        assert!(Arc::ptr_eq(&held, &cache.get_or_open(1, || panic!("it is open")).unwrap()));
+        drop(cache.get_or_open(3, open).unwrap());
+        let is_open = |id| cache.open.lock().unwrap().sessions.contains_key(&id);
+        assert!(!is_open(2) && is_open(1) && is_open(3));
+
+        let other = cache.get_or_open(3, open).unwrap();
+        let refused = cache.get_or_open(4, || panic!("there is no room"));
+        assert!(matches!(refused, Err(Refusal::Fault(Fault::Declined(_)))), "both have requests in flight");
+        drop(other);
+        assert!(cache.get_or_open(4, open).is_ok(), "now there is");
+        cache.close(4);
+        assert!(!is_open(4));
+    }
+}

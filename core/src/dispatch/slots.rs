@@ -1,0 +1,166 @@
+//! The memory of a queue's requests.
+//!
+//! A submission and the request that points into it lie side by side and stay where they are while anybody has the request in
+//! hand. That is the promise behind every [`Handle`] that comes from here.
+
+#![allow(unsafe_code)]
+
+use std::cell::UnsafeCell;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+
+use super::inbox::Inbox;
+use super::list::Handle;
+use super::request::Request;
+use super::session::SessionCore;
+use super::submission::Submission;
+use crate::driver::Operands;
+
+/// Requests of one queue, up to a limit.
+pub(crate) struct Slots {
+    /// Never moved, never shrunk. Leaked when something is still in strange hands at the end.
+    chunks: ManuallyDrop<Vec<Box<[UnsafeCell<Slot>; CHUNK]>>>,
+    free: Vec<u32>,
+    used: usize,
+    limit: usize,
+}
+
+// SAFETY: what lies in the cells is reached through `&mut self`, or through handles, which are Send by themselves.
+unsafe impl Send for Slots {}
+
+const CHUNK: usize = 32;
+
+struct Slot {
+    /// Points into `submission` while that is there. It stays when it has ended, for the next one.
+    request: Request<'static>,
+    submission: Option<Submission>,
+    /// Of the ticket.
+    sequence: u64,
+    /// The session's place in the queue.
+    session: u32,
+}
+
+impl Slot {
+    fn free() -> Self {
+        Self { request: Request::new(nothing(), None), submission: None, sequence: 0, session: 0 }
+    }
+}
+
+/// What a request points to that has nothing to do.
+#[inline]
+fn nothing() -> Operands<'static> {
+    Operands::Digest { input: &[], output: &mut [] }
+}
+
+/// What a slot held.
+pub(crate) struct Held {
+    pub(crate) submission: Submission,
+    pub(crate) session: u32,
+    pub(crate) sequence: u64,
+}
+
+impl Slots {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { chunks: ManuallyDrop::new(Vec::new()), free: Vec::new(), used: 0, limit }
+    }
+
+    /// Requests here.
+    #[inline]
+    pub(crate) fn used(&self) -> usize {
+        self.used
+    }
+
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.used >= self.limit
+    }
+
+    /// Turns a submission into a request of `owner`, whose place in the queue is `session`. Not to be called when full.
+    ///
+    /// # Safety
+    ///
+    /// Owner and inbox outlive the handle; the queue sees to it that they do, or leaks them.
+    pub(crate) unsafe fn put(
+        &mut self,
+        submission: Submission,
+        session: u32,
+        sequence: u64,
+        owner: &SessionCore,
+        home: &Inbox,
+    ) -> Handle {
+        let index = self.free.pop().unwrap_or_else(|| self.grow());
+        self.used += 1;
+        let slot = self.slot(index);
+        // SAFETY: a free slot is in nobody's hands.
+        let slot = unsafe { &mut *slot };
+        (slot.session, slot.sequence) = (session, sequence);
+        let shape = submission.shape();
+        let submission: *mut Submission = slot.submission.insert(submission);
+        // SAFETY: the submission stays where it is, and is not touched otherwise, until `take` has made the request that
+        // points into it point to nothing: `'static` is what nobody outlives who has the request.
+        let operands = unsafe { (*submission).operands(owner.params.tag_length()) };
+        let request = &mut slot.request;
+        request.begin_anew(operands, shape);
+        request.note.slot = index;
+        // SAFETY: as above for the place; the caller answers for owner and home.
+        let mut handle = unsafe { Handle::new(NonNull::from(request)) };
+        // SAFETY: as the caller says.
+        unsafe { handle.belong_to(owner, home) };
+        handle
+    }
+
+    /// Makes room for more. Returns the first free slot.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) -> u32 {
+        let first = (self.chunks.len() * CHUNK) as u32;
+        self.chunks.push(Box::new(std::array::from_fn(|_| UnsafeCell::new(Slot::free()))));
+        self.free.extend((first + 1..first + CHUNK as u32).rev());
+        first
+    }
+
+    /// Ends a request. Its result is taken out before.
+    #[inline]
+    pub(crate) fn take(&mut self, handle: Handle) -> Option<Held> {
+        let index = handle.note.slot;
+        let _ = handle.into_place();
+        // SAFETY: the handle was the only way to this slot, and has just ended.
+        let slot = unsafe { &mut *self.slot(index) };
+        slot.request.entry.operands = nothing(); // they point at what the caller is about to get
+        let submission = slot.submission.take()?;
+        self.free.push(index);
+        self.used -= 1;
+        Some(Held { submission, session: slot.session, sequence: slot.sequence })
+    }
+
+    /// The sequence number of a slot, if something is in it. Only the number is looked at, which no device touches.
+    #[inline]
+    pub(crate) fn sequence(&self, index: u32) -> Option<u64> {
+        if index as usize >= self.chunks.len() * CHUNK {
+            return None;
+        }
+        // SAFETY: inside; one field is read that only `put` writes, through `&mut self`.
+        Some(unsafe { (&raw const (*self.slot(index)).sequence).read() })
+    }
+
+    /// The session of a slot in which something is.
+    #[inline]
+    pub(crate) fn session(&self, index: u32) -> u32 {
+        // SAFETY: as for the sequence.
+        unsafe { (&raw const (*self.slot(index)).session).read() }
+    }
+
+    #[inline]
+    fn slot(&self, index: u32) -> *mut Slot {
+        self.chunks[index as usize / CHUNK][index as usize % CHUNK].get()
+    }
+}
+
+impl Drop for Slots {
+    fn drop(&mut self) {
+        if self.used == 0 {
+            // SAFETY: nothing is in anybody's hands, and the value is not used again.
+            unsafe { ManuallyDrop::drop(&mut self.chunks) };
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What a device is asked to do.
+
+use super::session::{DeviceSession, DigestStream};
+use crate::algorithm::{Buffers, Fault, Operation, Outcome, Shape};
+
+/// The operands of one operation, as a device reads them. Core has checked every length against the session.
+pub enum Operands<'a> {
+    /// [`Operation::Encrypt`] or [`Operation::Decrypt`].
+    Cipher {
+        /// Which of the two.
+        operation: Operation,
+        /// IV.
+        iv: &'a [u8],
+        /// Data.
+        data: Buffers<'a>,
+    },
+    /// [`Operation::Seal`].
+    Seal {
+        /// Nonce.
+        iv: &'a [u8],
+        /// Associated data.
+        aad: &'a [u8],
+        /// Plaintext to ciphertext.
+        data: Buffers<'a>,
+        /// Receives the tag.
+        tag: &'a mut [u8],
+    },
+    /// [`Operation::Open`]. With a bad tag the output stays as it was or becomes zeros.
+    Open {
+        /// Nonce.
+        iv: &'a [u8],
+        /// Associated data.
+        aad: &'a [u8],
+        /// Ciphertext to plaintext.
+        data: Buffers<'a>,
+        /// The tag that came with the ciphertext.
+        tag: &'a [u8],
+    },
+    /// [`Operation::Digest`].
+    Digest {
+        /// Message.
+        input: &'a [u8],
+        /// Receives the digest.
+        output: &'a mut [u8],
+    },
+    /// [`Operation::Mac`].
+    Mac {
+        /// IV; empty but for GMAC.
+        iv: &'a [u8],
+        /// Message.
+        input: &'a [u8],
+        /// Receives the MAC, cut to the tag length of the session.
+        output: &'a mut [u8],
+    },
+    /// [`Operation::Sign`].
+    Sign {
+        /// Message.
+        input: &'a [u8],
+        /// Receives the signature.
+        output: &'a mut [u8],
+    },
+    /// [`Operation::Verify`].
+    Verify {
+        /// Message.
+        input: &'a [u8],
+        /// The signature that came with it.
+        signature: &'a [u8],
+    },
+    /// [`Operation::Derive`].
+    Derive {
+        /// The peer's public key.
+        input: &'a [u8],
+        /// Receives the shared secret.
+        output: &'a mut [u8],
+    },
+    /// The next piece of a stream's message.
+    Update {
+        /// The stream, of the device that runs this.
+        stream: &'a mut dyn DigestStream,
+        /// The piece.
+        input: &'a [u8],
+    },
+    /// The end of a stream's message. The stream then stands at the beginning of the next one.
+    Finish {
+        /// The stream, of the device that runs this.
+        stream: &'a mut dyn DigestStream,
+        /// Receives the digest or MAC.
+        output: &'a mut [u8],
+    },
+}
+
+impl Operands<'_> {
+    /// The operation; for streams, that of their session's kind: a digest, or the same steps with a key before them.
+    #[inline]
+    pub fn operation(&self) -> Operation {
+        self.shape().operation
+    }
+
+    /// Bytes of data; what routes go by.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        self.shape().bytes
+    }
+
+    /// Does the work where it stands, by the session that a device opened: or the next step of a stream of that device.
+    #[inline]
+    pub(crate) fn run_by(self, session: &dyn DeviceSession) -> Result<Outcome, Fault> {
+        match self {
+            Operands::Update { stream, input } => stream.update(input).map(|()| Outcome::Done),
+            Operands::Finish { stream, output } => stream.finish(output).map(|()| Outcome::Done),
+            operands => session.run(operands),
+        }
+    }
+
+    /// What routes and limits go by, in one look.
+    #[inline]
+    pub(crate) fn shape(&self) -> Shape {
+        let (operation, data) = match self {
+            Operands::Cipher { operation, data, .. } => (*operation, data),
+            Operands::Seal { data, .. } => (Operation::Seal, data),
+            Operands::Open { data, .. } => (Operation::Open, data),
+            Operands::Digest { input, .. } => return Shape::new(Operation::Digest, input.len()),
+            Operands::Mac { input, .. } => return Shape::new(Operation::Mac, input.len()),
+            Operands::Sign { input, .. } => return Shape::new(Operation::Sign, input.len()),
+            Operands::Verify { input, .. } => return Shape::new(Operation::Verify, input.len()),
+            Operands::Derive { input, .. } => return Shape::new(Operation::Derive, input.len()),
+            Operands::Update { stream, input } => return Shape::new(stream.operation(), input.len()),
+            Operands::Finish { stream, .. } => return Shape::new(stream.operation(), 0),
+        };
+        Shape { operation, bytes: data.len(), in_place: matches!(data, Buffers::InPlace(_)) }
+    }
+}
+
+impl Operands<'_> {
+    /// The same operands for a shorter time.
+    #[inline]
+    #[allow(unsafe_code)]
+    pub fn reborrow(&mut self) -> Operands<'_> {
+        /// A bitwise copy of something that owned anything would be dropped twice.
+        const _: () = assert!(!std::mem::needs_drop::<Operands<'static>>());
+        // SAFETY: the copy is what building each variant anew makes, more slowly, from its reborrowed fields: the original is
+        // out of reach as long as the copy lives, which is not longer than what the fields point to. Nothing in it is owned.
+        unsafe { (&raw const *self).cast::<Operands<'_>>().read() }
+    }
+}

@@ -1,0 +1,186 @@
+//! The question to a policy: these requests are in hand, these devices can serve them.
+
+use super::answer::Route;
+use super::candidate::Candidate;
+use super::cost::Costs;
+use super::ledger::Ledgers;
+use crate::algorithm::{Algorithm, Operation, Shape};
+use crate::driver::{Capability, DeviceInfo};
+use crate::stats::Reason;
+
+/// The question to a policy: these requests are in hand, these devices can serve them.
+pub struct Ask<'a> {
+    /// Of the session.
+    pub algorithm: Algorithm,
+    pub(crate) question: &'a Question<'a>,
+    /// Devices that offer the algorithm.
+    pub(crate) candidates: &'a [Candidate],
+    /// Those among all devices that cannot serve the requests, as bits: they have been tried, have declined the session, or
+    /// are in quarantine.
+    pub(crate) excluded: u64,
+    /// Nothing will be run: the caller only wants to know.
+    pub(crate) hypothetical: bool,
+    pub(crate) ledgers: &'a Ledgers,
+    pub(crate) calibrator: &'a dyn Calibrator,
+}
+
+/// Whoever can measure the devices.
+pub(crate) trait Calibrator {
+    /// Takes in the costs that were kept by earlier processes, once. Whether that was now.
+    fn recall(&self) -> bool;
+
+    /// Measures for a moment. Whether more is known now.
+    fn go_on(&self, algorithm: Algorithm, operation: Operation) -> bool;
+}
+
+/// What the requests demand of a capability beyond algorithm and operation.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Needs {
+    pub(crate) in_place: bool,
+    pub(crate) streaming: bool,
+    pub(crate) max_bytes: usize,
+}
+
+/// Bytes of data in the requests in hand.
+pub(crate) enum Sizes<'a> {
+    One(usize),
+    Many(&'a dyn RequestSizes),
+}
+
+/// Requests whose sizes can be looked at one by one, by the few policies that do.
+pub(crate) trait RequestSizes {
+    fn sizes(&self) -> Box<dyn Iterator<Item = usize> + '_>;
+}
+
+/// What a session adds to an [`Ask`].
+pub(crate) struct Question<'a> {
+    pub(crate) operation: Operation,
+    pub(crate) requests: usize,
+    /// Of all requests.
+    pub(crate) bytes: usize,
+    pub(crate) sizes: Sizes<'a>,
+    pub(crate) needs: Needs,
+    /// Devices that have failed or declined already, as bits.
+    pub(crate) tried: u64,
+}
+
+impl Question<'static> {
+    /// About one request by itself.
+    #[inline]
+    pub(crate) fn one(shape: Shape, tried: u64) -> Self {
+        let Shape { operation, bytes, in_place } = shape;
+        let needs = Needs { in_place, streaming: false, max_bytes: bytes };
+        Self { operation, requests: 1, bytes, sizes: Sizes::One(bytes), needs, tried }
+    }
+}
+
+/// A device that can serve the requests in hand.
+#[derive(Clone, Copy)]
+pub struct Choice<'a> {
+    /// Its place in [`Gantry::devices`](crate::Gantry::devices).
+    pub device: usize,
+    /// What it is.
+    pub info: &'a DeviceInfo,
+    /// What it offers for this algorithm.
+    pub capability: &'a Capability,
+    /// What it costs, as far as that is known.
+    pub costs: &'a Costs,
+    /// Requests that these would wait for: those in its rings, and those that wait for room there.
+    pub ahead: u64,
+}
+
+impl Ask<'_> {
+    /// The operation, the same for all requests in hand.
+    #[inline]
+    pub fn operation(&self) -> Operation {
+        self.question.operation
+    }
+
+    /// How many requests are in hand; at least one.
+    #[inline]
+    pub fn requests(&self) -> usize {
+        self.question.requests
+    }
+
+    /// Bytes of data in all requests in hand.
+    #[inline]
+    pub fn total_bytes(&self) -> usize {
+        self.question.bytes
+    }
+
+    /// Bytes of data in each request in hand.
+    pub fn sizes(&self) -> impl Iterator<Item = usize> {
+        let (one, many) = match self.question.sizes {
+            Sizes::One(bytes) => (Some(std::iter::repeat_n(bytes, self.question.requests)), None),
+            Sizes::Many(requests) => (None, Some(requests.sizes())),
+        };
+        one.into_iter().flatten().chain(many.into_iter().flatten())
+    }
+
+    /// Bytes of data in a request, on the average of those in hand.
+    #[inline]
+    pub fn mean_bytes(&self) -> usize {
+        // Most come alone, and a division costs more than the rest of the choice.
+        if self.question.requests == 1 { self.question.bytes } else { self.question.bytes / self.question.requests }
+    }
+
+    /// The devices that can serve the requests, in the order in which they were registered: working, not tried before,
+    /// and with no limit that the requests exceed.
+    #[inline]
+    pub fn choices(&self) -> impl Iterator<Item = Choice<'_>> {
+        self.choices_among(|_| true)
+    }
+
+    /// The device of this name, if it can serve the requests.
+    pub fn choice<'a>(&'a self, name: &'a str) -> Option<Choice<'a>> {
+        self.choices_among(move |info| info.name == name).next()
+    }
+
+    #[inline]
+    fn choices_among<'a>(&'a self, among: impl Fn(&DeviceInfo) -> bool + 'a) -> impl Iterator<Item = Choice<'a>> {
+        let able = move |candidate: &&Candidate| among(&candidate.info) && self.can(candidate);
+        self.candidates.iter().filter(able).map(|candidate| Choice {
+            device: candidate.device,
+            info: &candidate.info,
+            capability: &candidate.capability,
+            costs: candidate.costs(self.question.operation),
+            ahead: if candidate.capability.direct { 0 } else { candidate.load.held() },
+        })
+    }
+
+    /// All requests in hand to this device.
+    #[inline]
+    pub fn all_to(&self, choice: &Choice<'_>, reason: Reason) -> Route {
+        Route { device: choice.device, requests: self.requests(), reason, measure: false }
+    }
+
+    /// Whether a device could serve the requests.
+    #[inline]
+    pub(super) fn can(&self, candidate: &Candidate) -> bool {
+        let Needs { in_place, streaming, max_bytes } = self.question.needs;
+        let capability = &candidate.capability;
+        self.excluded & candidate.bit() == 0
+            && capability.operations.contains(&self.question.operation)
+            && (capability.in_place || !in_place)
+            && (capability.streaming || !streaming)
+            && capability.max_bytes >= max_bytes
+    }
+
+    /// The same by the device's place in the framework.
+    #[inline]
+    pub(super) fn is_able(&self, device: usize) -> bool {
+        self.candidates.iter().any(|candidate| candidate.device == device && self.can(candidate))
+    }
+
+    /// Candidates that offer the operation, in whatever state they are.
+    pub(super) fn offers(&self) -> usize {
+        let offering = |candidate: &&Candidate| candidate.capability.operations.contains(&self.question.operation);
+        self.candidates.iter().filter(offering).count()
+    }
+
+    /// A question like those before and after it: requests will be run, nothing has failed, no stream begins.
+    #[inline]
+    pub(super) fn is_plain(&self) -> bool {
+        self.question.tried == 0 && !self.hypothetical && !self.question.needs.streaming
+    }
+}

@@ -1,0 +1,79 @@
+//! A device as policies see it: what it offers for one algorithm, what it costs, and how much is in it.
+
+use std::sync::Arc;
+
+use super::cost::Costs;
+use crate::algorithm::Operation;
+use crate::driver::{Capability, DeviceInfo};
+use crate::sync::{AtomicU64, AtomicUsize, Ordering};
+
+/// Devices of a framework at most: sets of devices are the bits of a word.
+pub(crate) const MOST_DEVICES: usize = u64::BITS as usize;
+
+/// A device that offers an algorithm.
+pub(crate) struct Candidate {
+    /// Its place in [`Gantry::devices`](crate::Gantry::devices).
+    pub(crate) device: usize,
+    pub(crate) info: Arc<DeviceInfo>,
+    pub(crate) capability: Capability,
+    pub(crate) load: Arc<Load>,
+    /// One for each operation of the algorithm's kind, in that order.
+    pub(crate) costs: Box<[Arc<Costs>]>,
+}
+
+impl Candidate {
+    /// What an operation costs there, as far as that is known.
+    #[inline]
+    pub(crate) fn costs(&self, operation: Operation) -> &Arc<Costs> {
+        &self.costs[usize::from(operation.is_back()).min(self.costs.len() - 1)]
+    }
+
+    /// This device, as a set of one.
+    #[inline]
+    pub(crate) fn bit(&self) -> u64 {
+        1 << self.device
+    }
+}
+
+/// Requests in a device that works beside the calling threads. Others have none.
+#[derive(Default)]
+pub(crate) struct Load {
+    /// Requests that entered a ring of it, and those that came back.
+    entered: AtomicU64,
+    left: AtomicU64,
+    /// Requests that wait for room.
+    waiting: AtomicUsize,
+}
+
+impl Load {
+    /// Notes that the requests in a ring were `before` and are `now`.
+    #[inline]
+    pub(crate) fn count(&self, before: usize, now: usize) {
+        if now > before {
+            self.entered.fetch_add((now - before) as u64, Ordering::Relaxed);
+        } else if before > now {
+            self.left.fetch_add((before - now) as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// How many requests have entered the rings, and how many have left.
+    pub(crate) fn moved(&self) -> (u64, u64) {
+        let left = self.left.load(Ordering::Relaxed);
+        (self.entered.load(Ordering::Relaxed), left)
+    }
+
+    pub(crate) fn set_waiting(&self, waiting: usize) {
+        self.waiting.store(waiting, Ordering::SeqCst);
+    }
+
+    #[inline]
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::SeqCst)
+    }
+
+    /// Requests that are in a ring or wait for room there.
+    pub(crate) fn held(&self) -> u64 {
+        let (entered, left) = self.moved();
+        entered.saturating_sub(left) + self.waiting.load(Ordering::Relaxed) as u64
+    }
+}

@@ -1,0 +1,65 @@
+//! What a measured request teaches.
+
+use super::candidate::Candidate;
+use super::ledger::Ledgers;
+use crate::algorithm::{Algorithm, Operation};
+use crate::clock::Clock;
+use crate::stats::Reason;
+
+/// Requests that fill any device without lanes.
+pub(super) const MANY: usize = 64;
+
+/// Requests that were run as a route said, and how long that took.
+pub(crate) struct Measurement<'a> {
+    pub(crate) ledgers: &'a Ledgers,
+    pub(crate) clock: &'a dyn Clock,
+    pub(crate) algorithm: Algorithm,
+    pub(crate) operation: Operation,
+    pub(crate) device: usize,
+    pub(crate) reason: Reason,
+    pub(crate) requests: usize,
+    /// In each of them.
+    pub(crate) bytes: usize,
+    pub(crate) started: u64,
+    /// Others that were before them in the ring.
+    pub(crate) ahead: usize,
+    /// Where they were in a ring: nanoseconds in which the thread was busy with them.
+    pub(crate) cpu_ns: Option<u64>,
+}
+
+/// Takes in a measurement that ends now.
+#[cold]
+pub(crate) fn learn(candidates: &[Candidate], measured: &Measurement<'_>) {
+    let Measurement { ledgers, clock, algorithm, operation, device, reason, requests, bytes, started, ahead, cpu_ns } =
+        *measured;
+    let wall_ns = clock.now().saturating_sub(started);
+    let Some(candidate) = candidates.iter().find(|candidate| candidate.device == device) else { return };
+    let costs = candidate.costs(operation);
+    let expected = costs.estimate(requests, bytes).wall_ns;
+    #[allow(clippy::cast_precision_loss, reason = "times that fit into 24 bits or need no more")]
+    let wall = wall_ns.saturating_sub(ledgers.look_ns(clock)) as f32;
+    // As much slower or faster as all of them together were.
+    #[allow(clippy::cast_precision_loss, reason = "as above")]
+    let others = costs.estimate(MANY, bytes).wall_ns / MANY as f32 * ahead as f32;
+    let wall = wall * expected / (expected + others);
+    if reason == Reason::Trial {
+        ledgers.of(algorithm, operation).tried(device, expected, wall);
+        // The caches are cold for a device that is seldom used: a trial speaks for it or not at all.
+        if wall >= expected {
+            return;
+        }
+        costs.was_faster(requests, bytes, wall);
+    }
+    #[allow(clippy::cast_precision_loss, reason = "as above")]
+    let changed = costs.learn(requests, bytes, wall, cpu_ns.map(|ns| ns as f32));
+    if let Some(factor) = changed {
+        ledgers.of(algorithm, operation).try_again();
+        if candidate.capability.direct {
+            // As likely as not it is the CPU that has changed, and with it the others that compute on it. Whether it is
+            // this device alone, their next trial shows.
+            for other in candidates.iter().filter(|other| other.device != device && other.capability.direct) {
+                other.costs(operation).drift_by(factor);
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Simulated time, for tests and modelled devices.
+//!
+//! Under a [`VirtualClock`] a framework with modelled devices runs the same code as ever, takes no real time, and on one thread
+//! does the same thing at every run.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::clock::Clock;
+
+/// Simulated time. It stands still until somebody waits or spends it; a wait goes to the next moment for which something was
+/// announced with [`at`](Self::at), and where nothing was, it goes in steps, small ones first: another thread may be about to
+/// announce something, and a leap to a deadline would take from it the time in which it was to do so. For the same reason such a step
+/// takes real time, too, on a clock that several threads use: one that the machine does not let run for a while is not late.
+#[derive(Debug, Default)]
+pub struct VirtualClock {
+    now: AtomicU64,
+    /// Of `now`, what was spent by the CPU rather than waited.
+    spent: AtomicU64,
+    announced: Mutex<BinaryHeap<Reverse<u64>>>,
+    /// Waits in a row for which nothing was announced.
+    idle: AtomicU32,
+    /// The thread that was first here, by the address of something of its own.
+    first: AtomicUsize,
+    /// Others were here, too.
+    shared: AtomicBool,
+}
+
+impl VirtualClock {
+    /// How far a wait goes when nothing is announced: far enough for every deadline to pass in the end.
+    const STEP: u64 = 100_000;
+    /// After so many steps in a row, those that follow are twice as long.
+    const ALIKE: u32 = 16;
+    /// A step takes so many times as long in real time, where several threads use the clock.
+    const SLOWER: u64 = 4;
+    /// But no longer than this.
+    const LONGEST: Duration = Duration::from_millis(4);
+
+    /// Announces that something will be ready at `time`.
+    pub fn at(&self, time: u64) {
+        self.idle.store(0, Ordering::Relaxed);
+        self.announced.lock().unwrap_or_else(PoisonError::into_inner).push(Reverse(time));
+    }
+
+    /// Nanoseconds that the CPU spent.
+    pub fn spent(&self) -> u64 {
+        self.spent.load(Ordering::Relaxed)
+    }
+
+    /// Whether several threads use the clock.
+    fn is_shared(&self) -> bool {
+        thread_local! {
+            static HERE: u8 = const { 0 };
+        }
+        if !self.shared.load(Ordering::Relaxed) {
+            let here = HERE.with(|here| std::ptr::from_ref(here).addr());
+            let first = self.first.compare_exchange(0, here, Ordering::Relaxed, Ordering::Relaxed);
+            if first.is_err_and(|first| first != here) {
+                self.shared.store(true, Ordering::Relaxed);
+            }
+        }
+        self.shared.load(Ordering::Relaxed)
+    }
+
+    /// Goes forward to `time`, if that is not in the past.
+    pub fn advance_to(&self, time: u64) {
+        self.now.fetch_max(time, Ordering::Relaxed);
+    }
+}
+
+impl Clock for VirtualClock {
+    fn now(&self) -> u64 {
+        self.is_shared(); // one that never waits counts, too
+        self.now.load(Ordering::Relaxed)
+    }
+
+    fn wait(&self, until: Option<u64>) {
+        let mut announced = self.announced.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.now();
+        while announced.peek().is_some_and(|Reverse(time)| *time <= now) {
+            announced.pop();
+        }
+        let next = announced.peek().map(|Reverse(time)| *time);
+        drop(announced);
+        let until = until.unwrap_or(u64::MAX);
+        let to = next.filter(|next| *next <= until).unwrap_or_else(|| {
+            let doubled = self.idle.fetch_add(1, Ordering::Relaxed) / Self::ALIKE;
+            let step = (Self::STEP << doubled.min(24)).min(until.saturating_sub(now));
+            if self.is_shared() {
+                std::thread::sleep(Duration::from_nanos(step * Self::SLOWER).min(Self::LONGEST));
+            }
+            now.saturating_add(step)
+        });
+        self.advance_to(to);
+        // A thread alone has nobody to let run, and with each time would lose its turn to other processes.
+        if self.is_shared() {
+            std::thread::yield_now();
+        }
+    }
+
+    fn spend(&self, ns: u64) {
+        self.now.fetch_add(ns, Ordering::Relaxed);
+        self.spent.fetch_add(ns, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn virtual_time_goes_to_what_was_announced_first_and_never_back() {
+        let clock = VirtualClock::default();
+        clock.at(700);
+        clock.at(300);
+        clock.wait(None);
+        assert_eq!(clock.now(), 300);
+        clock.wait(Some(500));
+        assert_eq!(clock.now(), 500, "the caller wanted to be back by then");
+        clock.spend(1000);
+        assert_eq!((clock.now(), clock.spent()), (1500, 1000));
+        clock.wait(None);
+        assert_eq!(clock.now(), 1500 + VirtualClock::STEP, "what was announced for 700 is past");
+        clock.advance_to(3);
+        assert_eq!(clock.now(), 1500 + VirtualClock::STEP);
+        clock.wait(Some(u64::MAX));
+        assert_eq!(clock.now(), 1500 + 2 * VirtualClock::STEP, "no leap to a moment that nobody announced");
+    }
+
+    #[test]
+    fn steps_of_virtual_time_grow_until_something_is_announced() {
+        let clock = VirtualClock::default();
+        let step = || {
+            let before = clock.now();
+            clock.wait(None);
+            clock.now() - before
+        };
+        assert!((0..VirtualClock::ALIKE).all(|_| step() == VirtualClock::STEP));
+        assert!((0..VirtualClock::ALIKE).all(|_| step() == 2 * VirtualClock::STEP));
+        clock.at(clock.now() + 7);
+        assert_eq!((step(), step()), (7, VirtualClock::STEP), "small ones first");
+        assert!((0..1000).map(|_| step()).sum::<u64>() > 10_000_000_000, "every deadline passes in the end");
+        assert_eq!(clock.cpu(), None);
+    }
+
+    #[test]
+    fn a_thread_that_the_machine_does_not_let_run_is_not_late() {
+        let clock = VirtualClock::default();
+        let start = std::time::Instant::now();
+        while clock.now() < 1_000_000_000 {
+            clock.wait(None);
+        }
+        let alone = start.elapsed();
+        std::thread::scope(|scope| scope.spawn(|| clock.now()).join()).unwrap();
+        let (start, before) = (std::time::Instant::now(), clock.now());
+        while clock.now() < before + 1_000_000_000 {
+            clock.wait(None);
+        }
+        let in_company = start.elapsed();
+        assert!(in_company > Duration::from_millis(4), "{alone:?} alone, and {in_company:?}: others had time to run");
+    }
+}

@@ -1,0 +1,53 @@
+//! What is counted and timed.
+
+use crate::coded::coded;
+
+coded! {
+    /// The parts of a request's time.
+    pub enum Stage {
+        /// From the call into the framework to the call into the device.
+        Dispatch = "dispatch";
+        /// In the device.
+        Invoke = "invoke";
+        /// From the answer of a ring to the completion.
+        Done = "done";
+        /// In the caller's completion function.
+        Callback = "callback";
+    }
+}
+
+coded! {
+    /// What is counted beside requests and bytes.
+    pub enum Event {
+        /// A request ended with [`Outcome::BadTag`].
+        BadTag = "bad-tag";
+        /// A request ended with [`Outcome::BadLength`]. Where core knows before, it is counted of no device.
+        BadLength = "bad-length";
+        /// A request ended with [`Outcome::BadKey`].
+        BadKey = "bad-key";
+        /// A request came back with a [`Fault`] of the device.
+        Fault = "fault";
+        /// The device declined a request that it does not do, without being at fault.
+        Declined = "declined";
+        /// A request that another device had failed was run again on this one.
+        Retried = "retried";
+        /// The device was put into quarantine.
+        Quarantined = "quarantined";
+        /// The device came back from there.
+        Returned = "returned";
+        /// A request had to wait because the device was full, or because others waited already.
+        Full = "full";
+        /// A request went to the device together with some of another queue or thread.
+        Coalesced = "coalesced";
+        /// A batch of such requests was handed over: [`Coalesced`](Self::Coalesced) divided by this is the size of a batch.
+        Coalescing = "coalescing";
+        /// A request was cancelled before it reached a device.
+        Cancelled = "cancelled";
+        /// A request was handed back to its caller because his queue was full.
+        Rejected = "rejected";
+        /// A request was computed again on software to see whether the device was right.
+        Verified = "verified";
+        /// It was not.
+        Mismatched = "mismatched";
+    }
+}

@@ -1,0 +1,55 @@
+//! Which row of numbers a request belongs to.
+
+use crate::algorithm::{Algorithm, Operation};
+
+/// What a number is about: a device, or none; an algorithm and its operation. The value is the place of its row.
+#[derive(Clone, Copy)]
+pub(crate) struct Site(pub(super) usize);
+
+/// Two places for each algorithm: no kind has two operations with the same last bit.
+pub(super) const WORKS: usize = 2 * Algorithm::ALL.len();
+
+impl Site {
+    /// Work on a device, given by its place in the framework.
+    #[inline]
+    pub(crate) fn new(device: usize, algorithm: Algorithm, operation: Operation) -> Self {
+        let Self(nowhere) = Self::nowhere(algorithm, operation);
+        Self((1 + device) * WORKS + nowhere)
+    }
+
+    /// Work that reached no device.
+    #[inline]
+    pub(crate) fn nowhere(algorithm: Algorithm, operation: Operation) -> Self {
+        Self(2 * algorithm as usize + (operation as usize & 1))
+    }
+
+    /// What it was made from.
+    pub(super) fn parts(self) -> (Option<usize>, Algorithm, Operation) {
+        let (device, work) = (self.0 / WORKS, self.0 % WORKS);
+        let algorithm = Algorithm::ALL[work / 2];
+        let operations = algorithm.kind().operations();
+        (device.checked_sub(1), algorithm, operations[(work % 2).min(operations.len() - 1)])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_site_has_a_place_of_its_own_and_is_read_back_from_it() {
+        let mut places = std::collections::BTreeSet::new();
+        for algorithm in Algorithm::ALL.iter().copied() {
+            for operation in algorithm.kind().operations().iter().copied() {
+                let nowhere = Site::nowhere(algorithm, operation);
+                assert_eq!(nowhere.parts(), (None, algorithm, operation));
+                assert!(places.insert(nowhere.0));
+                for device in [0, 1, 63] {
+                    let site = Site::new(device, algorithm, operation);
+                    assert_eq!(site.parts(), (Some(device), algorithm, operation));
+                    assert!(places.insert(site.0));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! How long an answer may take.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// How long the requests of a device may take, by their size.
+#[derive(Default)]
+pub(crate) struct Deadlines {
+    times: [Times; SIZES.len()],
+}
+
+impl Deadlines {
+    /// Notes how long a request was in the device.
+    pub(crate) fn took(&self, bytes: usize, ns: u64) {
+        self.times[size(bytes)].note(ns);
+    }
+
+    /// How long a request may be in the device.
+    pub(crate) fn deadline(&self, bytes: usize) -> u64 {
+        match self.times[size(bytes)].deadline.load(Ordering::Relaxed) {
+            0 => UNKNOWN,
+            learned => learned,
+        }
+    }
+}
+
+/// Requests up to so many bytes are of one size.
+const SIZES: [usize; 3] = [4 << 10, 64 << 10, usize::MAX];
+
+fn size(bytes: usize) -> usize {
+    SIZES.iter().position(|most| bytes <= *most).unwrap_or(SIZES.len() - 1)
+}
+
+/// The deadline before anything was learned: one second.
+const UNKNOWN: u64 = 1_000_000_000;
+/// The deadline is so many times what 999 of 1,000 requests took.
+const MARGIN: u64 = 8;
+/// No deadline is below this, because the machine does other things, too: 20 ms.
+const SHORTEST: u64 = 20_000_000;
+/// Nor above this: 10 s.
+const LONGEST: u64 = 10_000_000_000;
+/// So many requests are looked at before a deadline is learned from them.
+const ENOUGH: u32 = 1024;
+
+/// How long requests of one size took, in octaves of nanoseconds.
+struct Times {
+    octaves: [AtomicU32; 40],
+    noted: AtomicU32,
+    deadline: AtomicU64,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self {
+            octaves: std::array::from_fn(|_| AtomicU32::new(0)),
+            noted: AtomicU32::new(0),
+            deadline: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Times {
+    fn note(&self, ns: u64) {
+        let octave = (u64::BITS - ns.leading_zeros()) as usize;
+        self.octaves[octave.min(self.octaves.len() - 1)].fetch_add(1, Ordering::Relaxed);
+        if self.noted.fetch_add(1, Ordering::Relaxed) + 1 == ENOUGH {
+            self.learn();
+            self.noted.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// From the p99.9 of what was noted; what is older counts a quarter.
+    fn learn(&self) {
+        let counts = self.octaves.each_ref().map(|count| count.load(Ordering::Relaxed));
+        let total: u64 = counts.iter().map(|count| u64::from(*count)).sum();
+        let mut above = total / 1000;
+        let slowest = (0..counts.len()).rev().find(|octave| {
+            let count = u64::from(counts[*octave]);
+            let here = count > above;
+            above = above.saturating_sub(count);
+            here
+        });
+        // The upper end of the octave.
+        let slow = 1_u64 << slowest.unwrap_or(0);
+        self.deadline.store(slow.saturating_mul(MARGIN).clamp(SHORTEST, LONGEST), Ordering::Relaxed);
+        for (octave, count) in self.octaves.iter().zip(counts) {
+            octave.store(count / 4, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deadlines_follow_what_nearly_all_requests_take() {
+        let deadlines = Deadlines::default();
+        assert_eq!(deadlines.deadline(16), UNKNOWN);
+        for request in 0..10_000_u64 {
+            deadlines.took(16, if request % 5000 == 0 { 900_000_000 } else { 10_000_000 });
+        }
+        let learned = deadlines.deadline(16);
+        assert!(
+            (80_000_000..200_000_000).contains(&learned),
+            "eight times 10 to 16 ms, the rare second aside: {learned}"
+        );
+        assert_eq!(deadlines.deadline(1 << 20), UNKNOWN, "large requests are another matter");
+        for _ in 0..10_000 {
+            deadlines.took(16, 100);
+        }
+        assert_eq!(deadlines.deadline(16), SHORTEST);
+    }
+}

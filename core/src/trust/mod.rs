@@ -1,0 +1,17 @@
+//! Whether a device computes what it should: known answers before it serves, verification by sampling while it does, quarantine
+//! after a failure, and how long an answer may take.
+
+mod answer;
+mod deadlines;
+pub(crate) mod hex;
+mod known_answers;
+mod quarantine;
+mod sample_keys;
+mod shadow;
+mod vectors;
+
+pub(crate) use deadlines::Deadlines;
+pub(crate) use known_answers::{Bench, Failure, PATIENCE, Test, patience_again};
+pub(crate) use quarantine::Trust;
+pub use sample_keys::sample_key;
+pub(crate) use shadow::{Comparison, REFERENCE, ShadowCopy, is_due};

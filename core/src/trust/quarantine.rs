@@ -1,0 +1,105 @@
+//! Whether a device is trusted: quarantine, and the way back.
+
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+/// The trust in a device, or in one algorithm of it.
+#[derive(Default)]
+pub(crate) struct Trust {
+    state: AtomicU8,
+    /// Quarantines in a row.
+    failures: AtomicU32,
+    /// When the last quarantine began, or ended.
+    changed: AtomicU64,
+}
+
+const READY: u8 = 0;
+const QUARANTINED: u8 = 1;
+/// Its known-answer tests are being repeated.
+const ON_PROBATION: u8 = 2;
+
+/// How long the first quarantine lasts, in nanoseconds. Each one in a row lasts twice as long as the one before.
+const FIRST_QUARANTINE: u64 = 100_000_000;
+/// The longest quarantine: five minutes.
+const LONGEST_QUARANTINE: u64 = 300_000_000_000;
+
+impl Trust {
+    #[inline]
+    pub(crate) fn is_ready(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == READY
+    }
+
+    /// Begins a quarantine. Whether the device was trusted until now: one that fails on probation was not.
+    pub(crate) fn quarantine(&self, now: u64) -> bool {
+        if self.state.swap(QUARANTINED, Ordering::AcqRel) != READY {
+            return false;
+        }
+        let before = self.changed.swap(now, Ordering::Relaxed);
+        // One that worked for longer than it was away has earned a new start.
+        let failures = self.failures.load(Ordering::Relaxed);
+        let recovered = now.saturating_sub(before) > self.length().max(FIRST_QUARANTINE);
+        self.failures.store(if recovered { 1 } else { failures.saturating_add(1) }, Ordering::Relaxed);
+        true
+    }
+
+    fn length(&self) -> u64 {
+        let failures = self.failures.load(Ordering::Relaxed);
+        let shift = failures.saturating_sub(1).min(20);
+        (FIRST_QUARANTINE << shift).min(LONGEST_QUARANTINE)
+    }
+
+    /// Whether the device has been away for long enough to be tried; if so, it is the caller's to [`judge`](Self::judge).
+    pub(crate) fn begin_probation(&self, now: u64) -> bool {
+        let due = self.changed.load(Ordering::Relaxed).saturating_add(self.length());
+        self.state.load(Ordering::Relaxed) == QUARANTINED
+            && now >= due
+            && self.state.compare_exchange(QUARANTINED, ON_PROBATION, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Ends a probation. Whether the device is trusted again: not if somebody met a fault meanwhile.
+    pub(crate) fn judge(&self, works: bool, now: u64) -> bool {
+        self.changed.store(now, Ordering::Relaxed);
+        let next = if works { READY } else { QUARANTINED };
+        let judged = self.state.compare_exchange(ON_PROBATION, next, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        if !(judged && works) {
+            self.failures.fetch_add(1, Ordering::Relaxed);
+        }
+        judged && works
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quarantines_grow_while_a_device_keeps_failing_and_begin_anew_when_it_has_worked() {
+        let trust = Trust::default();
+        let second = 1_000_000_000;
+        assert!(trust.quarantine(second) && !trust.is_ready());
+        assert!(!trust.quarantine(second), "it is in one already");
+        assert!(!trust.begin_probation(second + FIRST_QUARANTINE - 1));
+        assert!(trust.begin_probation(second + FIRST_QUARANTINE));
+        assert!(!trust.begin_probation(2 * second), "one probation at a time");
+        assert!(!trust.judge(false, 2 * second));
+        assert!(!trust.begin_probation(2 * second + FIRST_QUARANTINE), "twice as long now");
+        assert!(trust.begin_probation(2 * second + 2 * FIRST_QUARANTINE));
+        assert!(trust.judge(true, 3 * second) && trust.is_ready());
+        trust.quarantine(3 * second + 1);
+        assert!(!trust.begin_probation(3 * second + 1 + 2 * FIRST_QUARANTINE), "it failed right away: longer still");
+        assert!(trust.begin_probation(3 * second + 1 + 4 * FIRST_QUARANTINE));
+        assert!(trust.judge(true, 4 * second));
+        trust.quarantine(60 * second);
+        assert!(trust.begin_probation(60 * second + FIRST_QUARANTINE), "it had worked for long");
+    }
+
+    #[test]
+    fn a_fault_during_probation_decides_it() {
+        let trust = Trust::default();
+        let second = 1_000_000_000;
+        assert!(trust.quarantine(second));
+        assert!(trust.begin_probation(2 * second));
+        assert!(!trust.quarantine(2 * second), "it was not trusted");
+        assert!(!trust.judge(true, 2 * second) && !trust.is_ready());
+        assert!(trust.begin_probation(4 * second) && trust.judge(true, 4 * second));
+    }
+}

@@ -1,0 +1,121 @@
+//! Verification by sampling: now and then a request is computed a second time, on software, and the results are compared.
+//!
+//! Known-answer tests find a device that always computes wrongly. One that does so once in a million, or since this morning, is
+//! found by looking at its work. What a sample finds wrong is made right before the caller sees it.
+
+use std::cell::Cell;
+
+use zeroize::Zeroizing;
+
+use crate::algorithm::{Operation, Outcome, tags_equal};
+use crate::driver::{Buffers, Class, DeviceSession, Operands, guarded};
+
+/// What a request was before a device had it.
+pub(crate) struct ShadowCopy {
+    operation: Operation,
+    iv: Vec<u8>,
+    aad: Vec<u8>,
+    input: Zeroizing<Vec<u8>>,
+    /// Of a key exchange, a secret.
+    tag: Zeroizing<Vec<u8>>,
+}
+
+/// Whether it is this request's turn, of one in `every`; 0 for none.
+#[inline]
+pub(crate) fn is_due(every: u32) -> bool {
+    thread_local! {
+        static LEFT: Cell<u32> = const { Cell::new(0) };
+    }
+    every != 0
+        && LEFT.with(|left| {
+            let now = left.get().min(every - 1);
+            left.set(if now == 0 { every - 1 } else { now - 1 });
+            now == 0
+        })
+}
+
+impl ShadowCopy {
+    /// Steps of streams have none: the state that they began with is gone.
+    pub(crate) fn of(operands: &Operands<'_>) -> Option<Self> {
+        let operation = operands.operation();
+        let (iv, aad, input, tag): (&[u8], &[u8], &[u8], &[u8]) = match operands {
+            Operands::Cipher { iv, data, .. } => (iv, &[], data.input(), &[]),
+            Operands::Seal { iv, aad, data, tag } => (iv, aad, data.input(), tag),
+            Operands::Open { iv, aad, data, tag } => (iv, aad, data.input(), tag),
+            Operands::Digest { input, output }
+            | Operands::Sign { input, output }
+            | Operands::Derive { input, output } => (&[], &[], input, output),
+            Operands::Verify { input, signature } => (&[], &[], input, signature),
+            Operands::Mac { iv, input, output } => (iv, &[], input, output),
+            Operands::Update { .. } | Operands::Finish { .. } => return None,
+        };
+        let (iv, aad, tag) = (iv.to_vec(), aad.to_vec(), Zeroizing::new(tag.to_vec()));
+        Some(Self { operation, iv, aad, input: Zeroizing::new(input.to_vec()), tag })
+    }
+
+    /// Computes the request on `reference` and compares. Where the device was wrong, `operands` have the right result
+    /// afterwards.
+    pub(crate) fn check(
+        mut self,
+        reference: &dyn DeviceSession,
+        operands: &mut Operands<'_>,
+        outcome: Outcome,
+    ) -> Comparison {
+        let mut output = Zeroizing::new(vec![0; self.input.len()]);
+        let data = Buffers::Separate { input: &self.input, output: &mut output };
+        let (iv, aad) = (&*self.iv, &*self.aad);
+        let operands_again = match self.operation {
+            Operation::Seal => Operands::Seal { iv, aad, data, tag: &mut self.tag },
+            Operation::Open => Operands::Open { iv, aad, data, tag: &self.tag },
+            Operation::Digest => Operands::Digest { input: &self.input, output: &mut self.tag },
+            Operation::Mac => Operands::Mac { iv, input: &self.input, output: &mut self.tag },
+            Operation::Sign => Operands::Sign { input: &self.input, output: &mut self.tag },
+            Operation::Derive => Operands::Derive { input: &self.input, output: &mut self.tag },
+            Operation::Verify => Operands::Verify { input: &self.input, signature: &self.tag },
+            operation => Operands::Cipher { operation, iv, data },
+        };
+        let right = guarded(|| reference.run(operands_again));
+        let Ok(right) = right else { return Comparison::None };
+        // After a bad tag the output holds nothing that could be compared.
+        let same = |ours: &[u8], theirs: &[u8]| right != Outcome::Done || tags_equal(ours, theirs);
+        let agrees = right == outcome
+            && match &*operands {
+                Operands::Cipher { data, .. } | Operands::Open { data, .. } => same(data.result(), &output),
+                Operands::Seal { data, tag, .. } => same(data.result(), &output) && same(tag, &self.tag),
+                Operands::Digest { output, .. }
+                | Operands::Mac { output, .. }
+                | Operands::Sign { output, .. }
+                | Operands::Derive { output, .. } => same(output, &self.tag),
+                Operands::Verify { .. } | Operands::Update { .. } | Operands::Finish { .. } => true,
+            };
+        if agrees {
+            return Comparison::Same;
+        }
+        match operands {
+            Operands::Cipher { data, .. } | Operands::Open { data, .. } => data.output().copy_from_slice(&output),
+            Operands::Seal { data, tag, .. } => {
+                data.output().copy_from_slice(&output);
+                tag.copy_from_slice(&self.tag);
+            }
+            Operands::Digest { output, .. }
+            | Operands::Mac { output, .. }
+            | Operands::Sign { output, .. }
+            | Operands::Derive { output, .. } => output.copy_from_slice(&self.tag),
+            Operands::Verify { .. } | Operands::Update { .. } | Operands::Finish { .. } => {}
+        }
+        Comparison::Differs(right)
+    }
+}
+
+/// What a second computation says of the first.
+pub(crate) enum Comparison {
+    /// Nothing: the reference cannot compute this request.
+    None,
+    /// Both agree.
+    Same,
+    /// The device was wrong; this is the right outcome.
+    Differs(Outcome),
+}
+
+/// The class of device that is believed.
+pub(crate) const REFERENCE: Class = Class::Software;
