@@ -83,6 +83,19 @@ fn keys_of_rsa_are_used_as_the_default_provider_would() {
     }
 }
 
+/// A nonce of another length is another nonce: OpenSSL's own test of this stands beside CVE-2023-5363.
+#[test]
+fn a_message_does_not_go_on_after_the_length_of_its_nonce_has_changed() {
+    let lab = Lab::new("lengths");
+    let program = lab.compile("tests/lengths.c");
+    for policy in ["POLICY = pin:software", "POLICY = pin:lanes", "POLICY = pin:host", ""] {
+        let mut command = Command::new(&program);
+        command.arg(lab.configuration(&everything(policy)));
+        command.args(["AES-128-GCM", "AES-192-GCM", "AES-256-GCM", "ChaCha20-Poly1305"]);
+        assert_eq!(text(&command.output().unwrap()), "compared\n", "{policy}");
+    }
+}
+
 /// Once a device has a context's messages, the host's own is let go; and a session keeps what one direction needs.
 #[test]
 fn a_context_holds_at_most_a_kilobyte_more() {
