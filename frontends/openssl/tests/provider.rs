@@ -83,6 +83,35 @@ fn keys_of_rsa_are_used_as_the_default_provider_would() {
     }
 }
 
+#[test]
+fn a_call_that_succeeds_leaves_no_error() {
+    let lab = Lab::new("errors");
+    let program = lab.compile("tests/errors.c");
+    for policy in ["", "POLICY = pin:software", "POLICY = pin:host", "USE_SOFTDRIVERS = 0"] {
+        let output = Command::new(&program).arg(lab.configuration(&everything(policy))).output().unwrap();
+        assert_eq!(text(&output), "no errors\n", "{policy}");
+    }
+}
+
+#[test]
+fn the_first_connection_of_a_process_is_as_good_as_any_other() {
+    let lab = Lab::new("first");
+    lab.certificate("ec -pkeyopt ec_paramgen_curve:prime256v1");
+    let program = lab.compile_with("tests/first.c", &["-lssl".into(), "-lcrypto".into()]);
+    let configuration = lab.configuration(EVERYTHING);
+    for suite in [
+        "TLS_AES_128_CCM_SHA256",
+        "TLS_AES_128_CCM_8_SHA256",
+        "TLS_AES_128_GCM_SHA256",
+        "TLS_AES_256_GCM_SHA384",
+        "TLS_CHACHA20_POLY1305_SHA256",
+    ] {
+        let mut command = lab.command(program.to_str().unwrap(), Path::new("/dev/null"));
+        let output = command.arg(&configuration).arg(suite).output().unwrap();
+        assert_eq!(text(&output), format!("{suite}\n"));
+    }
+}
+
 /// A nonce of another length is another nonce: OpenSSL's own test of this stands beside CVE-2023-5363.
 #[test]
 fn a_message_does_not_go_on_after_the_length_of_its_nonce_has_changed() {

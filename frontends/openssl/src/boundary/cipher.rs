@@ -215,7 +215,7 @@ pub(crate) struct Known<'k> {
 #[derive(Clone, Copy)]
 pub(crate) struct HostAlgorithm {
     theirs: *mut c_void,
-    functions: *const CipherFns,
+    wrapped: *const Wrapped,
 }
 
 // SAFETY: the host: contexts may be made and used on any thread.
@@ -225,14 +225,25 @@ unsafe impl Sync for HostAlgorithm {}
 
 impl HostAlgorithm {
     pub(super) fn new(wrapped: &Wrapped) -> Option<Self> {
-        let Functions::Cipher(functions) = &wrapped.functions else { return None };
         let theirs = wrapped.default_ctx();
-        (!theirs.is_null()).then_some(Self { theirs, functions })
+        CipherFns::of(&wrapped.functions).filter(|_| !theirs.is_null())?;
+        Some(Self { theirs, wrapped })
+    }
+
+    fn wrapped(&self) -> &Wrapped {
+        // SAFETY: ours: the provider owns it, and outlives its framework.
+        unsafe { &*self.wrapped }
     }
 
     pub(crate) fn context(&self) -> Option<HostContext> {
+        let functions = CipherFns::of(&self.wrapped().functions)?;
         // SAFETY: the host made the context for us; ours: the provider owns the functions, and outlives its framework.
-        unsafe { Host::new(self.theirs, self.functions, begin) }.map(|host| HostContext { host, nonce_len: None })
+        unsafe { Host::new(self.theirs, functions, begin) }.map(|host| HostContext { host, nonce_len: None })
+    }
+
+    /// Runs what no program asked for, and leaves no errors of it.
+    pub(crate) fn quietly<T>(&self, body: impl FnOnce() -> T) -> T {
+        self.wrapped().quietly(body)
     }
 }
 

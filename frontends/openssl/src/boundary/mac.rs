@@ -342,7 +342,7 @@ unsafe extern "C" fn get_ctx_params(context: *mut c_void, params: *mut Param) ->
 #[derive(Clone, Copy)]
 pub(crate) struct HostMac {
     theirs: *mut c_void,
-    functions: *const MacFns,
+    wrapped: *const Wrapped,
     mac: Mac,
 }
 
@@ -353,9 +353,19 @@ unsafe impl Sync for HostMac {}
 
 impl HostMac {
     pub(crate) fn new(wrapped: &Wrapped) -> Option<Self> {
-        let (Functions::Mac(functions), Mode::Mac(mac)) = (&wrapped.functions, wrapped.row().mode) else { return None };
+        let (Functions::Mac(_), Mode::Mac(mac)) = (&wrapped.functions, wrapped.row().mode) else { return None };
         let theirs = wrapped.default_ctx();
-        (!theirs.is_null()).then_some(Self { theirs, functions, mac })
+        (!theirs.is_null()).then_some(Self { theirs, wrapped, mac })
+    }
+
+    fn wrapped(&self) -> &Wrapped {
+        // SAFETY: ours: the provider owns it, and outlives its framework.
+        unsafe { &*self.wrapped }
+    }
+
+    /// Runs what no program asked for, and leaves no errors of it.
+    pub(crate) fn quietly<T>(&self, body: impl FnOnce() -> T) -> T {
+        self.wrapped().quietly(body)
     }
 
     pub(crate) fn mac(&self) -> Mac {
@@ -369,8 +379,9 @@ impl HostMac {
             // SAFETY: the host, with its own context.
             Some(unsafe { newctx(theirs) })
         };
+        let functions = MacFns::of(&self.wrapped().functions)?;
         // SAFETY: the host made the context for us; ours: the provider owns the functions, and outlives its framework.
-        let context = HostMacContext(unsafe { Host::new(self.theirs, self.functions, begin) }?);
+        let context = HostMacContext(unsafe { Host::new(self.theirs, functions, begin) }?);
         let mut table = [params::end(), params::end(), params::end()];
         let name = inside.map_or_else(Default::default, |inside| CString::new(inside.name()).unwrap_or_default());
         if let Some(parameter) = self.mac.parameter() {
