@@ -5,8 +5,8 @@ use std::{ptr, slice};
 
 use super::core::{Table, entry};
 use super::family::{
-    self, Beginning, Common, Context, Contexts, Family, dupctx, freectx, gettable_ctx_params, gettable_params,
-    new_context, settable_ctx_params,
+    self, Common, Context, Contexts, Family, dupctx, freectx, gettable_ctx_params, gettable_params, new_context,
+    settable_ctx_params,
 };
 use super::jobs::{self, Place};
 use super::params::{self, Answers, Questions};
@@ -35,7 +35,6 @@ pub(crate) struct CipherFns {
     finish: Option<Final>,
     gettable_params: Option<Gettable>,
     common: Common,
-    beginning: Beginning<Calls>,
 }
 
 impl CipherFns {
@@ -56,7 +55,6 @@ impl CipherFns {
                 gettable_ctx_params: entry!(table, OSSL_FUNC_CIPHER_GETTABLE_CTX_PARAMS, GettableCtx),
                 settable_ctx_params: entry!(table, OSSL_FUNC_CIPHER_SETTABLE_CTX_PARAMS, GettableCtx),
             },
-            beginning: Beginning::default(),
         }
     }
 
@@ -404,12 +402,8 @@ impl Calls {
 }
 
 unsafe extern "C" fn newctx<const PLACE: usize>(provider: *mut c_void) -> *mut c_void {
-    // SAFETY: the call, and the host's answer; no session, stream, pipe or buffer is there before the first initialisation.
-    unsafe {
-        new_context(provider, PLACE, begin, |functions: &CipherFns, wrapped| {
-            functions.beginning.another(|| Calls::new(wrapped))
-        })
-    }
+    // SAFETY: the call, and the host's answer.
+    unsafe { new_context(provider, PLACE, begin, |_: &CipherFns, wrapped| Calls::new(wrapped)) }
 }
 
 unsafe extern "C" fn init_for<const ENCRYPT: bool>(
