@@ -118,6 +118,7 @@ numbers! {
     OSSL_FUNC_CORE_SET_ERROR_MARK = 8;
     OSSL_FUNC_CORE_POP_ERROR_TO_MARK = 10;
     OSSL_FUNC_PROVIDER_REGISTER_CHILD_CB = 105;
+    OSSL_FUNC_PROVIDER_DEREGISTER_CHILD_CB = 106;
     OSSL_FUNC_PROVIDER_NAME = 107;
     OSSL_FUNC_PROVIDER_GET0_PROVIDER_CTX = 108;
     OSSL_FUNC_PROVIDER_GET0_DISPATCH = 109;
@@ -274,6 +275,7 @@ pub(crate) mod fns {
     pub(crate) type PropsCallback = unsafe extern "C" fn(*const c_char, *mut c_void) -> c_int;
     pub(crate) type RegisterChildCb =
         unsafe extern "C" fn(*const CoreHandle, ChildCallback, ChildCallback, PropsCallback, *mut c_void) -> c_int;
+    pub(crate) type DeregisterChildCb = unsafe extern "C" fn(*const CoreHandle);
     pub(crate) type ProviderName = unsafe extern "C" fn(*const CoreHandle) -> *const c_char;
     pub(crate) type ProviderGet0Ctx = unsafe extern "C" fn(*const CoreHandle) -> *mut c_void;
     pub(crate) type ProviderGet0Dispatch = unsafe extern "C" fn(*const CoreHandle) -> *const Dispatch;

@@ -14,6 +14,7 @@
 
 mod cipher;
 mod core;
+mod default;
 mod digest;
 mod digested;
 mod exchange;
