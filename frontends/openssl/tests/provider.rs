@@ -205,6 +205,30 @@ fn enc_and_dgst_read_and_write_what_they_always_did() {
     }
 }
 
+/// In OpenSSL 3.0 to 3.4 they come out of AES-CTR, which the default properties would lead to gantry otherwise.
+#[test]
+fn random_numbers_are_made_without_gantry_and_by_whom_the_configuration_names() {
+    let lab = Lab::new("random");
+    fs::create_dir(lab.path("stats")).unwrap();
+    let stats = format!("STATS = {}", lab.path("stats").display());
+    let configuration = lab.configuration(&format!("{}\n{stats}", everything("POLICY = pin:software")));
+    let usual = fs::read_to_string(&configuration).unwrap();
+    let turned = usual.replace(
+        "default = default_provider\ngantry = gantry_provider",
+        "gantry = gantry_provider\ndefault = default_provider",
+    );
+    assert_ne!(usual, turned);
+    for text_of in [&usual, &turned] {
+        let configuration = lab.write("random.cnf", text_of);
+        let output = lab.sh("openssl rand -hex 4096", &configuration);
+        assert!(output.status.success(), "{}", text(&output));
+        assert_eq!(lab::counted(&lab)["AES-256-CTR"], [0; 8]);
+    }
+    let program = lab.compile("tests/random.c");
+    let named = lab.write("random.cnf", usual.replace("[random]\n", "[random]\nrandom = FAKE\n"));
+    assert_eq!(text(&Command::new(program).arg(named).output().unwrap()), "its own\n");
+}
+
 #[test]
 fn forced_failures_prove_that_the_provider_is_used() {
     let lab = Lab::new("fail");
