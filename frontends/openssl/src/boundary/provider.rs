@@ -12,6 +12,7 @@ use super::cipher::{self, CipherFns};
 use super::core::{Core, Table};
 use super::default::DefaultProvider;
 use super::digest::{self, DigestFns, HostDigest};
+use super::encoders::Encoders;
 use super::exchange::{self, ExchangeFns};
 use super::guard;
 use super::jobs::Jobs;
@@ -63,6 +64,8 @@ pub(crate) struct Provider {
     default: DefaultProvider,
     /// By place in [`KINDS`].
     served: [OnceLock<Served>; KINDS.len()],
+    /// Of our keys on curves with parameters.
+    encoders: OnceLock<Encoders>,
     digests: OnceLock<Digests>,
     jobs: OnceLock<Option<Jobs>>,
     framework: AtomicPtr<Framework>,
@@ -134,7 +137,11 @@ impl Wrapped {
 
     /// The default provider's context, for its `newctx`.
     pub(super) fn default_ctx(&self) -> *mut c_void {
-        self.provider().default.context()
+        self.provider().default_ctx()
+    }
+
+    pub(super) fn encoders(&self) -> Option<&Encoders> {
+        self.provider().encoders()
     }
 
     /// The host's own, for the device that it is.
@@ -284,7 +291,26 @@ impl Provider {
     }
 
     fn query(&self, operation: c_int) -> *const AlgorithmRow {
-        self.serves(operation).map_or(ptr::null(), |served| served.rows.as_ptr())
+        match operation {
+            abi::OSSL_OP_ENCODER => self.encoders().map_or(ptr::null(), Encoders::rows),
+            _ => self.serves(operation).map_or(ptr::null(), |served| served.rows.as_ptr()),
+        }
+    }
+
+    /// The default provider's context, for its `newctx`.
+    pub(super) fn default_ctx(&self) -> *mut c_void {
+        self.default.context()
+    }
+
+    /// The encoders of keys on curves with parameters, where we serve such keys.
+    pub(super) fn encoders(&self) -> Option<&Encoders> {
+        let keys = KEYS.iter().find(|row| row.name == keys::EC)?;
+        if self.encoders.get().is_none() && self.has_keys(keys) {
+            let theirs = self.default.algorithms(abi::OSSL_OP_ENCODER)?;
+            // SAFETY: the host: its own table.
+            self.encoders.get_or_init(|| unsafe { Encoders::new(theirs) });
+        }
+        self.encoders.get()
     }
 
     fn serves(&self, operation: c_int) -> Option<&Served> {
@@ -315,13 +341,7 @@ impl Provider {
                 Some(wrapped)
             });
             let wrapped = wrapped.collect();
-            let end = AlgorithmRow {
-                names: ptr::null(),
-                properties: ptr::null(),
-                implementation: ptr::null(),
-                description: ptr::null(),
-            };
-            served.push(end);
+            served.push(AlgorithmRow::END);
             Served { rows: served.into(), wrapped }
         }))
     }
@@ -472,7 +492,7 @@ unsafe fn find(mut theirs: *const AlgorithmRow, name: &str) -> Option<AlgorithmR
 /// # Safety
 ///
 /// A string.
-unsafe fn has_name(names: *const c_char, name: &[u8]) -> bool {
+pub(super) unsafe fn has_name(names: *const c_char, name: &[u8]) -> bool {
     // SAFETY: as the caller promises.
     let names = unsafe { CStr::from_ptr(names) }.to_bytes();
     names.split(|byte| *byte == b':').any(|known| known.eq_ignore_ascii_case(name))
@@ -522,7 +542,7 @@ unsafe extern "C" fn capabilities(
         let Some(theirs) = theirs else { return 1 };
         let mut asked = Asked { this, tell, data };
         // SAFETY: the host, with its own context, what the call brought, and a function that is called before it returns.
-        unsafe { theirs(this.default.context(), capability, told, (&raw mut asked).cast()) }
+        unsafe { theirs(this.default_ctx(), capability, told, (&raw mut asked).cast()) }
     })
 }
 
@@ -688,6 +708,7 @@ pub unsafe extern "C" fn OSSL_provider_init(
             settings,
             default: DefaultProvider::new(core),
             served: Default::default(),
+            encoders: OnceLock::new(),
             digests: OnceLock::new(),
             jobs: OnceLock::new(),
             framework: AtomicPtr::default(),
