@@ -24,7 +24,7 @@ def configuration(path, section):
         "openssl_conf = init\nnginx = init\n[init]\nproviders = providers\nalg_section = algorithms\nrandom = random\n"
         "[providers]\ndefault = default_provider\ngantry = gantry_provider\n[default_provider]\nactivate = 1\n"
         f"[gantry_provider]\nmodule = {MODULE}\nactivate = 1\n{section}"
-        "[algorithms]\ndefault_properties = ?provider=gantry,?gantry.serves=yes\n[random]\nproperties = provider=default\n"
+        "[algorithms]\ndefault_properties = ?provider=gantry,?gantry.serves=yes\n[random]\nproperties = ?provider=default,-gantry.serves\n"
     )
     return path
 

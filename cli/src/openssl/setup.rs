@@ -14,16 +14,19 @@ const END: &str = "# gantry: end";
 
 /// What is added: the sections, and at the top of the file the line that leads to them.
 ///
-/// The default provider is activated by name, so that programs go on if the module is not there; the random numbers stay
-/// with it, because in 3.0 to 3.4 they would come through gantry otherwise. Two properties are asked for, because where a program
-/// names one itself, what the configuration says of it is gone: `?provider=tpm2` is to find the keys of that provider, and
-/// `provider!=fips` (stunnel) the ciphers of gantry.
+/// The default provider is activated by name, so that programs go on if the module is not there.
+///
+/// Random numbers do not come through gantry, as they would in 3.0 to 3.4: the default provider is preferred for them (`?`, so that a
+/// generator of another provider can be named), and gantry's own property counts for nothing (`-`).
+///
+/// For everything else, two properties are asked for, because where a program names one itself, what the configuration says of it is
+/// gone: `?provider=tpm2` is to find the keys of that provider, and `provider!=fips` (stunnel) the ciphers of gantry.
 fn sections(module: &Path, kept: &Kept) -> String {
     format!(
         "{BEGIN}\n[gantry_init]\nproviders = gantry_providers\nalg_section = gantry_algorithms\nrandom = gantry_random\n{}\
          \n[gantry_providers]\ndefault = gantry_default\ngantry = gantry_provider\n{}\n[gantry_default]\nactivate = 1\n\n\
          [gantry_provider]\nmodule = {}\nactivate = 1\n{}\n\
-         [gantry_algorithms]\ndefault_properties = ?provider=gantry,?gantry.serves=yes\n\n[gantry_random]\nproperties = provider=default\n{END}\n",
+         [gantry_algorithms]\ndefault_properties = ?provider=gantry,?gantry.serves=yes\n\n[gantry_random]\nproperties = ?provider=default,-gantry.serves\n{END}\n",
         kept.init,
         kept.providers,
         module.display(),
@@ -198,6 +201,15 @@ mod tests {
             assert_eq!(put_into(&new).unwrap(), new);
         }
         assert_eq!(without("a = b\n"), None);
+    }
+
+    /// Generators of other providers, which have no choice where the default provider is required.
+    #[test]
+    fn no_provider_is_required_for_random_numbers() {
+        let new = put_into("").unwrap();
+        let conf = Conf::of(&new, Path::new(HERE));
+        let asked = conf.section("gantry_random").find(|line| line.key == "properties").unwrap();
+        assert!(asked.value.split(',').all(|property| property.starts_with(['?', '-'])), "{}", asked.text);
     }
 
     #[test]

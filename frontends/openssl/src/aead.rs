@@ -560,10 +560,14 @@ impl Sealed {
             self.iv_len = length;
         }
         // Another length of nonces, or one that the host counts: what is known of the nonce is old.
-        let is_other = told.number(c"ivlen").is_some_and(|length| length != NONCE) && self.phase == Phase::Begun;
+        let is_other = told.number(c"ivlen").is_some_and(|length| length != NONCE);
         let is_counted = self.aead == Aead::Gcm && (told.has(c"tlsivfixed") || told.has(c"tlsivinv"));
-        if is_other || is_counted || (told.has(c"tlsivfixed") && self.phase == Phase::Begun) {
+        let is_begun = self.phase == Phase::Begun;
+        if is_counted || (is_begun && (is_other || told.has(c"tlsivfixed"))) {
             self.phase = Phase::Host;
+        } else if is_other && self.aead == Aead::Gcm && self.phase == Phase::Ours {
+            // The nonce is gone, and the message cannot go on without one (CVE-2023-5363).
+            self.phase = Phase::Broken;
         }
         // SSH, opening: the nonce was just put together from its two parts.
         if told.has(c"tlsivinv")

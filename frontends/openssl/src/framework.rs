@@ -3,16 +3,14 @@
 use std::fs;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use gantry::driver::{Class, Driver, Operands};
-use gantry::route::Pin;
-use gantry::{Algorithm, Direction, Fault, Gantry, Kind, Operation, Session, SessionParams};
-use zeroize::Zeroizing;
+use gantry::driver::{Class, Driver};
+use gantry::{Algorithm, Fault, Gantry, Kind, Operation, Session, SessionParams};
 
 use crate::choice::{Choice, Choices, Side, State};
 use crate::config::{Settings, Soft};
-use crate::{pair, table};
+use crate::{table, trial};
 
 /// Counts the forks that led to this process. What was opened in another one is not touched any more.
 pub(crate) static GENERATION: AtomicU32 = AtomicU32::new(0);
@@ -123,129 +121,13 @@ impl Framework {
                 choice.set(bytes, State::Host);
             }
             Some(device) => {
-                let on = |name: &str, params: SessionParams| {
-                    self.gantry.with_policy(Pin { device: name.to_owned() }).session(params).ok()
-                };
-                let (params, signing) = trial_keys(session.params(), operation);
-                let trial = on(crate::host::NAME, params.clone()).zip(on(device.name(), params));
-                let signer = signing.map(|signing| on(device.name(), signing));
-                let times = trial.and_then(|(host, device)| {
-                    let most = usize::try_from(algorithm.info().max_data).unwrap_or(usize::MAX);
-                    let data = vec![0x5A; Choice::sample(bytes).min(most)];
-                    let mut signature = vec![0; session.params().tag_length()];
-                    if let Some(signer) = signer {
-                        signer?.sign(&data, &mut signature).ok()?;
-                    }
-                    shortest(&host, &device, operation, data, &signature)
-                });
-                match times {
+                match trial::times(&self.gantry, session.params(), device.name(), operation, Choice::sample(bytes)) {
                     Some((host, device)) => choice.tried(bytes, host, device),
                     None => choice.set(bytes, self.without_device(session, operation, bytes)),
                 }
             }
         }
     }
-}
-
-/// Keys with which `operation` is tried out, and those of who signs first what is then verified. Nothing is signed with a program's
-/// key but what the program asks for, and whoever verifies has no private one.
-fn trial_keys(params: &SessionParams, operation: Operation) -> (SessionParams, Option<SessionParams>) {
-    let algorithm = params.algorithm();
-    let with = |key: &[u8], direction| SessionParams::new(algorithm, key).direction(direction);
-    let verifies = operation == Operation::Verify;
-    match (algorithm, algorithm.kind()) {
-        // The public key of the private one that is 1 is the generator.
-        (Algorithm::EcdsaP256, _) if verifies => {
-            let mut one = [0; pair::SIZE];
-            one[pair::SIZE - 1] = 1;
-            let generator = Algorithm::EcdhP256.info().generator;
-            (with(generator, Direction::Decrypt), Some(with(&one, Direction::Encrypt)))
-        }
-        (Algorithm::EcdsaP256, _) => (with(&[0x5A; pair::SIZE], Direction::Encrypt), None),
-        (_, Kind::Signature | Kind::Exchange) => {
-            let both = with(gantry::sample_key(algorithm).unwrap_or(&[0x5A; pair::SIZE]), Direction::Both);
-            (both.clone(), verifies.then_some(both))
-        }
-        _ => (params.clone(), None),
-    }
-}
-
-/// The shortest times of a request on either side, in nanoseconds; `None` where it cannot be tried out.
-fn shortest(
-    host: &Session,
-    device: &Session,
-    operation: Operation,
-    mut data: Vec<u8>,
-    signature: &[u8],
-) -> Option<(u32, u32)> {
-    const ROUNDS: usize = 16;
-    const LONG: Duration = Duration::from_millis(5);
-    let mut stream = device.aead_stream(operation).ok();
-    let mut tag = vec![0; device.params().tag_length()];
-    let mut nonce = [0; 16];
-    let takes = device.params().algorithm().info().iv;
-    let iv = &mut nonce[..takes.min.max(12).min(takes.max)];
-    let aad = [0; 13];
-    let mut sealed = Vec::new();
-    if operation == Operation::Open {
-        host.seal(iv, &aad, &mut data[..], &mut tag).ok()?;
-        sealed.clone_from(&data);
-    }
-    let mut run = |session: &Session| {
-        if operation == Operation::Open {
-            data.copy_from_slice(&sealed);
-        }
-        let begun = Instant::now();
-        match operation {
-            Operation::Encrypt => session.encrypt(iv, &mut data[..]),
-            Operation::Decrypt => session.decrypt(iv, &mut data[..]),
-            // A device has most messages in pieces.
-            Operation::Seal | Operation::Open => match stream.as_mut().filter(|_| std::ptr::eq(session, device)) {
-                Some(stream) => {
-                    let begun = stream.begin(iv, &aad).and_then(|()| stream.update(&mut data[..]));
-                    begun.and_then(
-                        |()| if operation == Operation::Seal { stream.seal(&mut tag) } else { stream.open(&tag) },
-                    )
-                }
-                None if operation == Operation::Seal => session.seal(iv, &aad, &mut data[..], &mut tag),
-                None => session.open(iv, &aad, &mut data[..], &tag),
-            },
-            Operation::Mac if std::ptr::eq(session, host) => session.run(mac(iv, &data, &mut tag)).map(drop),
-            // As messages come: in pieces, or held until they are whole. The host begins each, whoever has it then; an
-            // empty one takes it somewhat longer than that.
-            Operation::Mac => host.run(mac(iv, &[], &mut tag)).and_then(|_| match takes.max {
-                0 => session.stream(1).and_then(|mut stream| {
-                    stream.update(&data)?;
-                    stream.finish(&mut tag)
-                }),
-                _ => session.run(mac(iv, &Zeroizing::new(data.clone()), &mut tag)).map(drop),
-            }),
-            Operation::Sign => session.sign(&data, &mut tag),
-            Operation::Verify => session.verify(&data, signature),
-            Operation::Derive => session.derive(session.params().algorithm().info().generator, &mut tag),
-            Operation::Digest => return None,
-        }
-        .ok()?;
-        Some(nanoseconds(begun))
-    };
-    // The first ones open the sessions, with their known-answer tests.
-    run(host)?;
-    run(device)?;
-    let (mut hosts, mut devices) = (u32::MAX, u32::MAX);
-    let begun = Instant::now();
-    for _ in 0..ROUNDS {
-        hosts = hosts.min(run(host)?);
-        devices = devices.min(run(device)?);
-        // A long request shows in one round which side is faster.
-        if begun.elapsed() > LONG {
-            break;
-        }
-    }
-    Some((hosts, devices))
-}
-
-fn mac<'a>(iv: &'a [u8], input: &'a [u8], output: &'a mut [u8]) -> Operands<'a> {
-    Operands::Mac { iv, input, output }
 }
 
 /// What became of a request that may have gone to a device.
@@ -270,7 +152,7 @@ pub(crate) struct Engine {
     refused: bool,
 }
 
-fn nanoseconds(begun: Instant) -> u32 {
+pub(crate) fn nanoseconds(begun: Instant) -> u32 {
     u32::try_from(begun.elapsed().as_nanos()).unwrap_or(u32::MAX - 1)
 }
 

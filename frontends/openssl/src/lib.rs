@@ -46,3 +46,5 @@ mod pipes;
 mod report;
 /// The algorithms.
 mod table;
+/// Which of two devices is faster.
+mod trial;

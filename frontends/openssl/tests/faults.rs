@@ -242,6 +242,28 @@ fn it_can_be_unloaded_and_loaded_again_and_leaves_nothing() {
     }
 }
 
+/// Under a core that watches what callbacks do, and whether they are asked to stop before what they know is freed.
+#[test]
+fn the_core_calls_back_no_more_once_the_module_is_torn_down() {
+    let lab = Lab::new("children");
+    let program = lab.compile_with("tests/children.c", &["-lcrypto".into(), "-ldl".into()]);
+    // What is freed is overwritten.
+    let mut command = lab.command(program.to_str().unwrap(), Path::new("/dev/null"));
+    let output = command.arg(lab.path("gantry.so")).env("MALLOC_PERTURB_", "165").output().unwrap();
+    assert_eq!(text(&output), "as it should\n");
+}
+
+#[test]
+fn other_providers_come_and_go_while_the_module_does() {
+    let lab = Lab::new("loads");
+    let program = lab.compile("tests/loads.c");
+    let off = fs::read_to_string(lab.configuration(TAKEN)).unwrap().replace("gantry.so\nactivate = 1", "gantry.so");
+    let passive = lab.write("passive.cnf", off.replace("default_properties", "# default_properties"));
+    let mut command = lab.command(program.to_str().unwrap(), Path::new("/dev/null"));
+    let output = command.arg(&passive).env("MALLOC_PERTURB_", "165").output().unwrap();
+    assert_eq!(text(&output), "as it should\n");
+}
+
 /// Of a key that was freed no more is left, in the heap and on the stack, than the default provider leaves; of Poly1305's in the heap.
 fn nothing_of_a_key_is_left(lab: &Lab, program: &Path) {
     let left = |configuration: &Path| {

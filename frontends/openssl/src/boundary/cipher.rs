@@ -5,8 +5,8 @@ use std::{ptr, slice};
 
 use super::core::{Table, entry};
 use super::family::{
-    self, Beginning, Common, Context, Contexts, Family, dupctx, freectx, gettable_ctx_params, gettable_params,
-    new_context, settable_ctx_params,
+    self, Common, Context, Contexts, Family, dupctx, freectx, gettable_ctx_params, gettable_params, new_context,
+    settable_ctx_params,
 };
 use super::jobs::{self, Place};
 use super::params::{self, Answers, Questions};
@@ -35,7 +35,6 @@ pub(crate) struct CipherFns {
     finish: Option<Final>,
     gettable_params: Option<Gettable>,
     common: Common,
-    beginning: Beginning<Calls>,
 }
 
 impl CipherFns {
@@ -56,7 +55,6 @@ impl CipherFns {
                 gettable_ctx_params: entry!(table, OSSL_FUNC_CIPHER_GETTABLE_CTX_PARAMS, GettableCtx),
                 settable_ctx_params: entry!(table, OSSL_FUNC_CIPHER_SETTABLE_CTX_PARAMS, GettableCtx),
             },
-            beginning: Beginning::default(),
         }
     }
 
@@ -215,7 +213,7 @@ pub(crate) struct Known<'k> {
 #[derive(Clone, Copy)]
 pub(crate) struct HostAlgorithm {
     theirs: *mut c_void,
-    functions: *const CipherFns,
+    wrapped: *const Wrapped,
 }
 
 // SAFETY: the host: contexts may be made and used on any thread.
@@ -225,14 +223,25 @@ unsafe impl Sync for HostAlgorithm {}
 
 impl HostAlgorithm {
     pub(super) fn new(wrapped: &Wrapped) -> Option<Self> {
-        let Functions::Cipher(functions) = &wrapped.functions else { return None };
         let theirs = wrapped.default_ctx();
-        (!theirs.is_null()).then_some(Self { theirs, functions })
+        CipherFns::of(&wrapped.functions).filter(|_| !theirs.is_null())?;
+        Some(Self { theirs, wrapped })
+    }
+
+    fn wrapped(&self) -> &Wrapped {
+        // SAFETY: ours: the provider owns it, and outlives its framework.
+        unsafe { &*self.wrapped }
     }
 
     pub(crate) fn context(&self) -> Option<HostContext> {
+        let functions = CipherFns::of(&self.wrapped().functions)?;
         // SAFETY: the host made the context for us; ours: the provider owns the functions, and outlives its framework.
-        unsafe { Host::new(self.theirs, self.functions, begin) }.map(|host| HostContext { host, nonce_len: None })
+        unsafe { Host::new(self.theirs, functions, begin) }.map(|host| HostContext { host, nonce_len: None })
+    }
+
+    /// Runs what no program asked for, and leaves no errors of it.
+    pub(crate) fn quietly<T>(&self, body: impl FnOnce() -> T) -> T {
+        self.wrapped().quietly(body)
     }
 }
 
@@ -393,12 +402,8 @@ impl Calls {
 }
 
 unsafe extern "C" fn newctx<const PLACE: usize>(provider: *mut c_void) -> *mut c_void {
-    // SAFETY: the call, and the host's answer; no session, stream, pipe or buffer is there before the first initialisation.
-    unsafe {
-        new_context(provider, PLACE, begin, |functions: &CipherFns, wrapped| {
-            functions.beginning.another(|| Calls::new(wrapped))
-        })
-    }
+    // SAFETY: the call, and the host's answer.
+    unsafe { new_context(provider, PLACE, begin, |_: &CipherFns, wrapped| Calls::new(wrapped)) }
 }
 
 unsafe extern "C" fn init_for<const ENCRYPT: bool>(

@@ -17,6 +17,7 @@ pub(super) struct Core {
     set_error_mark: Option<CoreErrorMark>,
     pop_error_to_mark: Option<CoreErrorMark>,
     register_child_cb: RegisterChildCb,
+    deregister_child_cb: DeregisterChildCb,
     name: ProviderName,
     get0_ctx: ProviderGet0Ctx,
     get0_dispatch: ProviderGet0Dispatch,
@@ -73,6 +74,7 @@ impl Core {
             set_error_mark: entry!(table, OSSL_FUNC_CORE_SET_ERROR_MARK, CoreErrorMark),
             pop_error_to_mark: entry!(table, OSSL_FUNC_CORE_POP_ERROR_TO_MARK, CoreErrorMark),
             register_child_cb: entry!(table, OSSL_FUNC_PROVIDER_REGISTER_CHILD_CB, RegisterChildCb)?,
+            deregister_child_cb: entry!(table, OSSL_FUNC_PROVIDER_DEREGISTER_CHILD_CB, DeregisterChildCb)?,
             name: entry!(table, OSSL_FUNC_PROVIDER_NAME, ProviderName)?,
             get0_ctx: entry!(table, OSSL_FUNC_PROVIDER_GET0_PROVIDER_CTX, ProviderGet0Ctx)?,
             get0_dispatch: entry!(table, OSSL_FUNC_PROVIDER_GET0_DISPATCH, ProviderGet0Dispatch)?,
@@ -137,22 +139,34 @@ impl Core {
     }
 
     /// Asks to be told of every provider that is and will be activated.
-    pub(super) fn watch(
+    ///
+    /// # Safety
+    ///
+    /// `data` lives until [`unwatch`](Self::unwatch) returns, and the functions are sound with it in any thread.
+    pub(super) unsafe fn watch(
         &self,
         create: ChildCallback,
         remove: ChildCallback,
         props: PropsCallback,
         data: *mut c_void,
     ) -> bool {
-        // SAFETY: our handle, and functions of the types that are asked for; `data` lives as long as the process.
-        unsafe { (self.register_child_cb)(self.handle, create, remove, props, data) == 1 }
+        // OpenSSL answers with the number of providers that are told, not with 1.
+        // SAFETY: our handle, functions of the types that are asked for, and as the caller promises.
+        unsafe { (self.register_child_cb)(self.handle, create, remove, props, data) > 0 }
     }
 
-    /// The default provider's context and dispatch table, if `provider` is the default one.
+    /// No callback comes after this, and none is under way: the core calls them under the lock that it takes here.
+    pub(super) fn unwatch(&self) {
+        // SAFETY: our handle.
+        unsafe { (self.deregister_child_cb)(self.handle) };
+    }
+
+    /// The default provider's context and dispatch table, if `provider` is the default one. Every release of the core reads these
+    /// from the provider, and takes no lock.
     ///
     /// # Safety
     ///
-    /// A provider that the core has just told us of.
+    /// A provider that is activated, and stays so for this call.
     pub(super) unsafe fn default_provider(
         &self,
         provider: *const CoreHandle,

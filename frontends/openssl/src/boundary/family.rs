@@ -3,7 +3,6 @@
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
-use std::sync::OnceLock;
 use std::{ptr, slice};
 
 use super::provider::{Functions, Provider, Wrapped};
@@ -303,29 +302,6 @@ unsafe fn ctx_params<F: Contexts>(
             which(functions.common()).map_or(ptr::null(), |which| which(context, wrapped.default_ctx()))
         }
     })
-}
-
-/// What the contexts of an algorithm begin with. To put it together for each of them takes longer than to copy it. Most algorithms never
-/// have a context.
-pub(super) struct Beginning<S>(OnceLock<Box<S>>);
-
-impl<S> Default for Beginning<S> {
-    fn default() -> Self {
-        Self(OnceLock::new())
-    }
-}
-
-impl<S> Beginning<S> {
-    /// Another one of what `make` gives, every time.
-    ///
-    /// # Safety
-    ///
-    /// That holds nothing outside of itself: no memory, and no share of anything.
-    #[inline(always)]
-    pub(super) unsafe fn another(&self, make: impl FnOnce() -> S) -> S {
-        // SAFETY: as the caller promises, its bytes are all that there is of it.
-        unsafe { ptr::read(&raw const **self.0.get_or_init(|| Box::new(make()))) }
-    }
 }
 
 /// A message that comes in pieces, of which those go elsewhere that are worth it.

@@ -21,7 +21,7 @@ use crate::pair::{self, Pair, Raw};
 use crate::table::{KEYS, Mode};
 
 /// The type of keys on curves with parameters.
-const EC: &str = "EC";
+pub(super) const EC: &str = "EC";
 const RSA: &str = "RSA";
 /// The one of these curves that other devices have.
 const P256: &CStr = c"prime256v1";
@@ -108,7 +108,7 @@ impl KeyData {
     /// # Safety
     ///
     /// The call: null, or a key that was given out, and not freed.
-    unsafe fn of<'c>(keydata: *const c_void) -> Option<(&'c Self, &'c KeyFns)> {
+    pub(super) unsafe fn of<'c>(keydata: *const c_void) -> Option<(&'c Self, &'c KeyFns)> {
         // SAFETY: as the caller promises; the provider owns the functions, and outlives its keys.
         let this = unsafe { keydata.cast::<Self>().as_ref() }?;
         Some((this, this.functions()))
@@ -135,19 +135,21 @@ impl KeyData {
         self.host
     }
 
+    pub(super) fn wrapped(&self) -> &Wrapped {
+        // SAFETY: ours: the provider owns it, and outlives its keys.
+        unsafe { &*self.wrapped }
+    }
+
     pub(super) fn pair(&self) -> &Pair {
         &self.pair
     }
 
     /// The raw keys, as far as the host gives them out.
     pub(super) fn raw(&self) -> Option<&Raw> {
-        self.pair.raw(|| {
-            // SAFETY: ours: the provider owns it, and outlives its keys.
-            match unsafe { (*self.wrapped).row() }.name {
-                EC => self.p256(),
-                RSA => self.exported(),
-                _ => self.octets(),
-            }
+        self.pair.raw(|| match self.wrapped().row().name {
+            EC => self.p256(),
+            RSA => self.exported(),
+            _ => self.octets(),
         })
     }
 
@@ -217,8 +219,7 @@ impl KeyData {
     }
 
     fn functions(&self) -> &KeyFns {
-        // SAFETY: ours: the provider owns it, and outlives its keys.
-        let Functions::Keys(functions) = (unsafe { &(*self.wrapped).functions }) else { unreachable!("a key's") };
+        let Functions::Keys(functions) = &self.wrapped().functions else { unreachable!("a key's") };
         functions
     }
 }

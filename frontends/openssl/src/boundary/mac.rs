@@ -8,8 +8,8 @@ use zeroize::{Zeroize, Zeroizing};
 
 use super::core::{Table, entry};
 use super::family::{
-    Beginning, Common, Context, Contexts, Family, Host, Pieces, bytes, dupctx, freectx, gettable_ctx_params,
-    gettable_params, is_empty, new_context, piece, settable_ctx_params,
+    Common, Context, Contexts, Family, Host, Pieces, bytes, dupctx, freectx, gettable_ctx_params, gettable_params,
+    is_empty, new_context, piece, settable_ctx_params,
 };
 use super::params::{self, Answers, Questions};
 use super::provider::{Functions, Wrapped, dispatch};
@@ -29,7 +29,6 @@ pub(crate) struct MacFns {
     finish: Option<Final>,
     gettable_params: Option<Gettable>,
     common: Common,
-    beginning: Beginning<Pieces<Macing>>,
 }
 
 impl MacFns {
@@ -48,9 +47,14 @@ impl MacFns {
                 gettable_ctx_params: entry!(table, OSSL_FUNC_MAC_GETTABLE_CTX_PARAMS, GettableCtx),
                 settable_ctx_params: entry!(table, OSSL_FUNC_MAC_SETTABLE_CTX_PARAMS, GettableCtx),
             },
-            beginning: Beginning::default(),
         }
     }
+}
+
+/// Asks the host for a context, with its own.
+fn begin(functions: &MacFns, theirs: *mut c_void) -> Option<*mut c_void> {
+    // SAFETY: the host, with its own context.
+    functions.newctx.map(|newctx| unsafe { newctx(theirs) })
 }
 
 /// What the core calls `mctx`.
@@ -109,15 +113,13 @@ impl MacCtx {
 }
 
 unsafe extern "C" fn newctx<const PLACE: usize>(provider: *mut c_void) -> *mut c_void {
-    let new = |wrapped: &Wrapped| {
+    let state = |_: &MacFns, wrapped: &Wrapped| {
         let message = Macing::new(wrapped);
         let elsewhere = message.elsewhere();
         Pieces::new(message, elsewhere)
     };
-    // SAFETY: the call; no session and no message is there before the first initialisation.
-    let state = |functions: &MacFns, wrapped: &Wrapped| unsafe { functions.beginning.another(|| new(wrapped)) };
-    // SAFETY: the call; the host, with its own context.
-    unsafe { new_context(provider, PLACE, |functions: &MacFns, theirs| Some(functions.newctx?(theirs)), state) }
+    // SAFETY: the call, and the host's answer.
+    unsafe { new_context(provider, PLACE, begin, state) }
 }
 
 unsafe extern "C" fn init(context: *mut c_void, key: *const u8, length: usize, params: *const Param) -> c_int {
@@ -342,7 +344,7 @@ unsafe extern "C" fn get_ctx_params(context: *mut c_void, params: *mut Param) ->
 #[derive(Clone, Copy)]
 pub(crate) struct HostMac {
     theirs: *mut c_void,
-    functions: *const MacFns,
+    wrapped: *const Wrapped,
     mac: Mac,
 }
 
@@ -353,9 +355,19 @@ unsafe impl Sync for HostMac {}
 
 impl HostMac {
     pub(crate) fn new(wrapped: &Wrapped) -> Option<Self> {
-        let (Functions::Mac(functions), Mode::Mac(mac)) = (&wrapped.functions, wrapped.row().mode) else { return None };
+        let (Functions::Mac(_), Mode::Mac(mac)) = (&wrapped.functions, wrapped.row().mode) else { return None };
         let theirs = wrapped.default_ctx();
-        (!theirs.is_null()).then_some(Self { theirs, functions, mac })
+        (!theirs.is_null()).then_some(Self { theirs, wrapped, mac })
+    }
+
+    fn wrapped(&self) -> &Wrapped {
+        // SAFETY: ours: the provider owns it, and outlives its framework.
+        unsafe { &*self.wrapped }
+    }
+
+    /// Runs what no program asked for, and leaves no errors of it.
+    pub(crate) fn quietly<T>(&self, body: impl FnOnce() -> T) -> T {
+        self.wrapped().quietly(body)
     }
 
     pub(crate) fn mac(&self) -> Mac {
@@ -364,13 +376,9 @@ impl HostMac {
 
     /// A context with its key, and with what is inside.
     pub(crate) fn context(&self, inside: Option<Algorithm>, key: &[u8]) -> Option<HostMacContext> {
-        let begin = |functions: &MacFns, theirs| {
-            let newctx = functions.newctx?;
-            // SAFETY: the host, with its own context.
-            Some(unsafe { newctx(theirs) })
-        };
+        let functions = MacFns::of(&self.wrapped().functions)?;
         // SAFETY: the host made the context for us; ours: the provider owns the functions, and outlives its framework.
-        let context = HostMacContext(unsafe { Host::new(self.theirs, self.functions, begin) }?);
+        let context = HostMacContext(unsafe { Host::new(self.theirs, functions, begin) }?);
         let mut table = [params::end(), params::end(), params::end()];
         let name = inside.map_or_else(Default::default, |inside| CString::new(inside.name()).unwrap_or_default());
         if let Some(parameter) = self.mac.parameter() {

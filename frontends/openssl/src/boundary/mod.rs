@@ -4,7 +4,7 @@
 //!
 //! * **The call.** OpenSSL passes pointers that are valid while the call lasts: contexts that our own `newctx` or `dupctx` made
 //!   and `freectx` has not seen, used by one thread at a time; buffers as long as it says; tables with the end that their
-//!   type has. (provider-cipher(7), provider-digest(7), provider-mac(7), provider-keymgmt(7), provider-keyexch(7), provider-signature(7).)
+//!   type has. (provider-cipher(7), provider-digest(7), provider-mac(7), provider-keymgmt(7), provider-encoder(7), provider-keyexch(7), provider-signature(7).)
 //! * **The host.** What the default provider gave out stays valid while our provider is loaded, because a method or
 //!   context that was made from it keeps the library context alive, and the function behind an id has the type that the id
 //!   stands for (core_dispatch.h).
@@ -14,8 +14,10 @@
 
 mod cipher;
 mod core;
+mod default;
 mod digest;
 mod digested;
+mod encoders;
 mod exchange;
 mod family;
 mod idle;

@@ -9,8 +9,10 @@ use std::sync::{Once, OnceLock};
 use gantry::{Algorithm, Operation, SessionParams};
 
 use super::cipher::{self, CipherFns};
-use super::core::{Core, Table, entry};
+use super::core::{Core, Table};
+use super::default::DefaultProvider;
 use super::digest::{self, DigestFns, HostDigest};
+use super::encoders::Encoders;
 use super::exchange::{self, ExchangeFns};
 use super::guard;
 use super::jobs::Jobs;
@@ -19,6 +21,7 @@ use super::mac::{self, MacFns};
 use super::params::Answers;
 use super::signature::{self, SignatureFns};
 use super::system::{self, secure};
+
 use crate::abi::fns::*;
 use crate::abi::{self, AlgorithmRow, CoreHandle, Dispatch, Item, Param};
 use crate::choice::{Side, Sizes};
@@ -58,12 +61,11 @@ pub(crate) struct Provider {
     core: Core,
     settings: Settings,
     version: (u32, u32),
-    /// Of the default provider: its context, its `query_operation` and `get_capabilities`; null while there is none.
-    default_ctx: AtomicPtr<c_void>,
-    default_query: AtomicPtr<c_void>,
-    default_capabilities: AtomicPtr<c_void>,
+    default: DefaultProvider,
     /// By place in [`KINDS`].
     served: [OnceLock<Served>; KINDS.len()],
+    /// Of our keys on curves with parameters.
+    encoders: OnceLock<Encoders>,
     digests: OnceLock<Digests>,
     jobs: OnceLock<Option<Jobs>>,
     framework: AtomicPtr<Framework>,
@@ -135,7 +137,11 @@ impl Wrapped {
 
     /// The default provider's context, for its `newctx`.
     pub(super) fn default_ctx(&self) -> *mut c_void {
-        self.provider().default_ctx.load(Ordering::Acquire)
+        self.provider().default_ctx()
+    }
+
+    pub(super) fn encoders(&self) -> Option<&Encoders> {
+        self.provider().encoders()
     }
 
     /// The host's own, for the device that it is.
@@ -285,7 +291,26 @@ impl Provider {
     }
 
     fn query(&self, operation: c_int) -> *const AlgorithmRow {
-        self.serves(operation).map_or(ptr::null(), |served| served.rows.as_ptr())
+        match operation {
+            abi::OSSL_OP_ENCODER => self.encoders().map_or(ptr::null(), Encoders::rows),
+            _ => self.serves(operation).map_or(ptr::null(), |served| served.rows.as_ptr()),
+        }
+    }
+
+    /// The default provider's context, for its `newctx`.
+    pub(super) fn default_ctx(&self) -> *mut c_void {
+        self.default.context()
+    }
+
+    /// The encoders of keys on curves with parameters, where we serve such keys.
+    pub(super) fn encoders(&self) -> Option<&Encoders> {
+        let keys = KEYS.iter().find(|row| row.name == keys::EC)?;
+        if self.encoders.get().is_none() && self.has_keys(keys) {
+            let theirs = self.default.algorithms(abi::OSSL_OP_ENCODER)?;
+            // SAFETY: the host: its own table.
+            self.encoders.get_or_init(|| unsafe { Encoders::new(theirs) });
+        }
+        self.encoders.get()
     }
 
     fn serves(&self, operation: c_int) -> Option<&Served> {
@@ -303,7 +328,7 @@ impl Provider {
         if !rows.iter().any(|row| self.selects(operation, row)) {
             return None;
         }
-        let theirs = self.theirs(operation)?;
+        let theirs = self.default.algorithms(operation)?;
         Some(self.served[kind].get_or_init(|| {
             let mut served = Vec::new();
             let wrapped = rows.iter().enumerate().map(|(place, row)| {
@@ -316,33 +341,14 @@ impl Provider {
                 Some(wrapped)
             });
             let wrapped = wrapped.collect();
-            let end = AlgorithmRow {
-                names: ptr::null(),
-                properties: ptr::null(),
-                implementation: ptr::null(),
-                description: ptr::null(),
-            };
-            served.push(end);
+            served.push(AlgorithmRow::END);
             Served { rows: served.into(), wrapped }
         }))
     }
 
-    /// The default provider's table of an operation: one with its end, or null. `None` while there is no such provider.
-    fn theirs(&self, operation: c_int) -> Option<*const AlgorithmRow> {
-        let (context, query) = (self.default_ctx.load(Ordering::Acquire), self.default_query.load(Ordering::Acquire));
-        if query.is_null() {
-            return None;
-        }
-        // SAFETY: the host: what was stored is its `query_operation`.
-        let query = unsafe { std::mem::transmute::<*mut c_void, QueryOperation>(query) };
-        let mut no_cache = 0;
-        // SAFETY: the host: its own context.
-        Some(unsafe { query(context, operation, &raw mut no_cache) })
-    }
-
     /// Those of the digests that have a row here.
     fn host_digests(&self) -> Digests {
-        let theirs = self.theirs(abi::OSSL_OP_DIGEST).unwrap_or(ptr::null());
+        let theirs = self.default.algorithms(abi::OSSL_OP_DIGEST).unwrap_or(ptr::null());
         let digest = |row: &Row| {
             // SAFETY: the host: its own table, and the dispatch table of one of its algorithms.
             let found = unsafe { find(theirs, row.name) }?;
@@ -485,76 +491,10 @@ unsafe fn find(mut theirs: *const AlgorithmRow, name: &str) -> Option<AlgorithmR
 /// # Safety
 ///
 /// A string.
-unsafe fn has_name(names: *const c_char, name: &[u8]) -> bool {
+pub(super) unsafe fn has_name(names: *const c_char, name: &[u8]) -> bool {
     // SAFETY: as the caller promises.
     let names = unsafe { CStr::from_ptr(names) }.to_bytes();
     names.split(|byte| *byte == b':').any(|known| known.eq_ignore_ascii_case(name))
-}
-
-/// What the core's callbacks are given. It is never freed, because nobody says when the last of them has come; a list keeps
-/// hold of all.
-struct Link {
-    provider: AtomicPtr<Provider>,
-    next: AtomicPtr<Link>,
-}
-
-static LINKS: AtomicPtr<Link> = AtomicPtr::new(ptr::null_mut());
-
-impl Link {
-    fn new(provider: *mut Provider) -> &'static Link {
-        let next = AtomicPtr::new(LINKS.load(Ordering::Acquire));
-        let link = Box::leak(Box::new(Link { provider: AtomicPtr::new(provider), next }));
-        let mut next = *link.next.get_mut();
-        while let Err(now) = LINKS.compare_exchange(next, link, Ordering::AcqRel, Ordering::Acquire) {
-            link.next.store(now, Ordering::Relaxed);
-            next = now;
-        }
-        link
-    }
-}
-
-/// A provider was activated. Called under locks of the core: only remembers.
-unsafe extern "C" fn created(provider: *const CoreHandle, link: *mut c_void) -> c_int {
-    guard(1, || {
-        // SAFETY: ours: a link, and the provider behind it if it still lives.
-        let Some(this) = (unsafe { (*link.cast::<Link>()).provider.load(Ordering::Acquire).as_ref() }) else {
-            return 1;
-        };
-        // SAFETY: the host has just told us of it.
-        if let Some((context, table)) = unsafe { this.core.default_provider(provider) } {
-            // SAFETY: the host: the table of a provider.
-            let table = unsafe { Table::new(table) };
-            let query = entry!(table, OSSL_FUNC_PROVIDER_QUERY_OPERATION, QueryOperation);
-            let query = query.map_or(ptr::null_mut(), |query| query as *mut c_void);
-            let capabilities = entry!(table, OSSL_FUNC_PROVIDER_GET_CAPABILITIES, GetCapabilities);
-            let capabilities = capabilities.map_or(ptr::null_mut(), |capabilities| capabilities as *mut c_void);
-            this.default_ctx.store(context, Ordering::Release);
-            this.default_capabilities.store(capabilities, Ordering::Release);
-            this.default_query.store(query, Ordering::Release);
-        }
-        1
-    })
-}
-
-/// A provider is going away.
-unsafe extern "C" fn removed(provider: *const CoreHandle, link: *mut c_void) -> c_int {
-    guard(1, || {
-        // SAFETY: ours: a link, and the provider behind it if it still lives.
-        let Some(this) = (unsafe { (*link.cast::<Link>()).provider.load(Ordering::Acquire).as_ref() }) else {
-            return 1;
-        };
-        // SAFETY: the host has just told us of it.
-        if unsafe { this.core.default_provider(provider) }.is_some() {
-            this.default_query.store(ptr::null_mut(), Ordering::Release);
-            this.default_capabilities.store(ptr::null_mut(), Ordering::Release);
-            this.default_ctx.store(ptr::null_mut(), Ordering::Release);
-        }
-        1
-    })
-}
-
-unsafe extern "C" fn properties(_: *const std::ffi::c_char, _: *mut c_void) -> c_int {
-    1
 }
 
 unsafe extern "C" fn query(provider: *mut c_void, operation: c_int, no_cache: *mut c_int) -> *const AlgorithmRow {
@@ -562,7 +502,7 @@ unsafe extern "C" fn query(provider: *mut c_void, operation: c_int, no_cache: *m
         // SAFETY: the call: what `OSSL_provider_init` gave out.
         let this = unsafe { &*provider.cast::<Provider>() };
         // Without the default provider there is nothing yet; it may come.
-        let empty = this.default_query.load(Ordering::Acquire).is_null();
+        let empty = this.default.query().is_none();
         if !no_cache.is_null() {
             // SAFETY: the call.
             unsafe { *no_cache = c_int::from(empty) };
@@ -597,15 +537,11 @@ unsafe extern "C" fn capabilities(
     guard(0, || {
         // SAFETY: the call: what `OSSL_provider_init` gave out, and a string.
         let (this, name) = unsafe { (&*provider.cast::<Provider>(), CStr::from_ptr(capability)) };
-        let theirs = this.default_capabilities.load(Ordering::Acquire);
-        if theirs.is_null() || !name.to_bytes().eq_ignore_ascii_case(b"TLS-GROUP") {
-            return 1;
-        }
-        // SAFETY: the host: what was stored is its `get_capabilities`.
-        let theirs = unsafe { std::mem::transmute::<*mut c_void, GetCapabilities>(theirs) };
+        let theirs = this.default.capabilities().filter(|_| name.to_bytes().eq_ignore_ascii_case(b"TLS-GROUP"));
+        let Some(theirs) = theirs else { return 1 };
         let mut asked = Asked { this, tell, data };
         // SAFETY: the host, with its own context, what the call brought, and a function that is called before it returns.
-        unsafe { theirs(this.default_ctx.load(Ordering::Acquire), capability, told, (&raw mut asked).cast()) }
+        unsafe { theirs(this.default_ctx(), capability, told, (&raw mut asked).cast()) }
     })
 }
 
@@ -616,13 +552,9 @@ unsafe extern "C" fn reasons(_: *mut c_void) -> *const Item {
 unsafe extern "C" fn teardown(provider: *mut c_void) {
     guard((), || {
         let provider = provider.cast::<Provider>();
-        let mut link = LINKS.load(Ordering::Acquire);
-        // SAFETY: ours: links are never freed; the provider is freed here, and nowhere else.
+        // SAFETY: ours: the provider is freed here, and nowhere else, after the last callback that knows it.
         unsafe {
-            while let Some(this) = link.as_ref() {
-                let _ = this.provider.compare_exchange(provider, ptr::null_mut(), Ordering::AcqRel, Ordering::Acquire);
-                link = this.next.load(Ordering::Acquire);
-            }
+            (*provider).default.unwatch();
             drop(Box::from_raw(provider));
         }
     });
@@ -773,18 +705,17 @@ pub unsafe extern "C" fn OSSL_provider_init(
             core,
             version: core.version(),
             settings,
-            default_ctx: AtomicPtr::default(),
-            default_query: AtomicPtr::default(),
-            default_capabilities: AtomicPtr::default(),
+            default: DefaultProvider::new(core),
             served: Default::default(),
+            encoders: OnceLock::new(),
             digests: OnceLock::new(),
             jobs: OnceLock::new(),
             framework: AtomicPtr::default(),
             closed: AtomicU32::default(),
             report,
         }));
-        let link: *const Link = Link::new(provider);
-        if !core.watch(created, removed, properties, link.cast_mut().cast()) {
+        // SAFETY: ours: it stays there until `teardown`, which asks the core to stop first.
+        if !unsafe { (*provider).default.watch() } {
             // SAFETY: ours: nobody else has seen it.
             unsafe { teardown(provider.cast()) };
             return 0;

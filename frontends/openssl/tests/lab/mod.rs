@@ -60,7 +60,7 @@ impl Lab {
             "openssl_conf = init\nnodejs_conf = init\nnginx = init\n[init]\nproviders = providers\nalg_section = algorithms\n\
              random = random\n[providers]\ndefault = default_provider\ngantry = gantry_provider\n[default_provider]\n\
              activate = 1\n[gantry_provider]\nmodule = {}\nactivate = 1\n{section}\n[algorithms]\n\
-             default_properties = ?provider=gantry,?gantry.serves=yes\n[random]\nproperties = provider=default\n",
+             default_properties = ?provider=gantry,?gantry.serves=yes\n[random]\nproperties = ?provider=default,-gantry.serves\n",
             module.display()
         );
         let count = fs::read_dir(&self.folder).unwrap().count();

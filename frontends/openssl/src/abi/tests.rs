@@ -1,0 +1,127 @@
+//! What is declared here is what the headers declare.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::*;
+
+/// The headers of the releases that this was written for.
+fn headers() -> Vec<(&'static str, PathBuf)> {
+    let installed = Path::new("/usr/include/openssl").to_owned();
+    let mut all = vec![
+        ("3.6", openssl_3_6::source_dir().join("include/openssl")),
+        ("4.0", openssl_4_0::source_dir().join("include/openssl")),
+    ];
+    if installed.join("core_dispatch.h").exists() {
+        all.push(("the installed one", installed));
+    }
+    all
+}
+
+fn text(folder: &Path) -> String {
+    ["core.h", "core_dispatch.h"].map(|name| fs::read_to_string(folder.join(name)).unwrap()).concat()
+}
+
+#[test]
+fn every_number_is_the_one_of_every_release_that_has_it() {
+    for (release, folder) in headers() {
+        let text = text(&folder);
+        let mut found = 0;
+        for (name, value) in NUMBERS {
+            let define = text.lines().find_map(|line| {
+                let mut words = line.strip_prefix('#')?.split_whitespace();
+                (words.next()? == "define" && words.next()? == *name).then(|| words.next())?
+            });
+            if let Some(define) = define {
+                assert_eq!(define.parse(), Ok(*value), "{name} in OpenSSL {release}");
+                found += 1;
+            }
+        }
+        // What came after 3.0 are the thirteen numbers that say so.
+        assert!(found + 13 >= NUMBERS.len(), "{found} of {} in OpenSSL {release}", NUMBERS.len());
+        assert!(release == "3.6" || release != "4.0" || found == NUMBERS.len(), "OpenSSL {release} has them all");
+    }
+}
+
+/// A declaration of `core_dispatch.h` with nothing in it that means nothing.
+fn declaration(text: &str, name: &str) -> Option<String> {
+    let at = text.match_indices("OSSL_CORE_MAKE_FUNC(").find_map(|(at, _)| {
+        let rest = &text[at + "OSSL_CORE_MAKE_FUNC(".len()..];
+        let end = rest.find("))")?;
+        let all = rest[..=end].split_whitespace().collect::<Vec<_>>().join(" ");
+        let (result, rest) = all.split_once(", ")?;
+        let (found, arguments) = rest.split_once(',')?;
+        (found.trim() == name).then(|| format!("{} {}", result.trim(), arguments.trim()))
+    });
+    at.map(|text| types_only(&text))
+}
+
+/// Without the names of arguments, which releases change.
+fn types_only(text: &str) -> String {
+    let (result, arguments) = text.split_once('(').unwrap();
+    let arguments = arguments.trim_end_matches(')').split(',').map(|argument| {
+        let stars = argument.matches('*').count() + argument.matches("[]").count();
+        let word = |word: &&str| ["const", "void", "unsigned", "char", "size_t", "int", "OSSL_PARAM"].contains(word);
+        let argument = argument.replace('*', " ").replace("[]", " ");
+        let kept: Vec<&str> = argument.split_whitespace().filter(word).collect();
+        format!("{}{}", kept.join(" "), "*".repeat(stars))
+    });
+    format!("{}({})", result.split_whitespace().collect::<String>(), arguments.collect::<Vec<_>>().join(", "))
+}
+
+#[test]
+fn every_function_is_declared_as_it_is_called_here() {
+    let update = "int(void*, unsigned char*, size_t*, size_t, const unsigned char*, size_t)";
+    let init = "int(void*, const unsigned char*, size_t, const unsigned char*, size_t, const OSSL_PARAM*)";
+    let declared = [
+        ("cipher_newctx", "void*(void*)"),
+        ("cipher_dupctx", "void*(void*)"),
+        ("cipher_freectx", "void(void*)"),
+        ("cipher_encrypt_init", init),
+        ("cipher_decrypt_init", init),
+        ("cipher_update", update),
+        ("cipher_cipher", update),
+        ("cipher_final", "int(void*, unsigned char*, size_t*, size_t)"),
+        ("cipher_get_params", "int(OSSL_PARAM*)"),
+        ("cipher_get_ctx_params", "int(void*, OSSL_PARAM*)"),
+        ("cipher_set_ctx_params", "int(void*, const OSSL_PARAM*)"),
+        ("cipher_gettable_params", "constOSSL_PARAM*(void*)"),
+        ("cipher_gettable_ctx_params", "constOSSL_PARAM*(void*, void*)"),
+        ("digest_newctx", "void*(void*)"),
+        ("digest_init", "int(void*, const OSSL_PARAM*)"),
+        ("digest_update", "int(void*, const unsigned char*, size_t)"),
+        ("digest_final", "int(void*, unsigned char*, size_t*, size_t)"),
+        ("digest_digest", "int(void*, const unsigned char*, size_t, unsigned char*, size_t*, size_t)"),
+        ("digest_get_ctx_params", "int(void*, OSSL_PARAM*)"),
+        ("digest_set_ctx_params", "int(void*, const OSSL_PARAM*)"),
+        ("mac_newctx", "void*(void*)"),
+        ("mac_init", "int(void*, const unsigned char*, size_t, const OSSL_PARAM*)"),
+        ("mac_update", "int(void*, const unsigned char*, size_t)"),
+        ("mac_final", "int(void*, unsigned char*, size_t*, size_t)"),
+    ];
+    for (release, folder) in headers() {
+        let text = text(&folder);
+        for (name, must) in declared {
+            assert_eq!(declaration(&text, name).as_deref(), Some(must), "{name} in OpenSSL {release}");
+        }
+    }
+    // Later ones, which 3.0 lacks.
+    let newest = text(&headers()[1].1);
+    for (name, must) in [
+        (
+            "cipher_pipeline_encrypt_init",
+            "int(void*, const unsigned char*, size_t, size_t, const unsigned char**, size_t, const OSSL_PARAM*)",
+        ),
+        (
+            "cipher_pipeline_update",
+            "int(void*, size_t, unsigned char**, size_t*, const size_t*, const unsigned char**, const size_t*)",
+        ),
+        ("cipher_pipeline_final", "int(void*, size_t, unsigned char**, size_t*, const size_t*)"),
+        ("digest_squeeze", "int(void*, unsigned char*, size_t*, size_t)"),
+        ("digest_copyctx", "void(void*, void*)"),
+        ("digest_serialize", "int(void*, unsigned char*, size_t*)"),
+        ("digest_deserialize", "int(void*, const unsigned char*, size_t)"),
+    ] {
+        assert_eq!(declaration(&newest, name).as_deref(), Some(must), "{name}");
+    }
+}

@@ -1,0 +1,183 @@
+// The module under a core of our own, which keeps to what provider-base(7) says of callbacks and of the end of a provider:
+//
+//     children MODULE
+//
+// A callback makes no upcall, and none comes after the provider has asked for no more, which it does before it is torn down. Until then
+// they may come from any thread.
+
+#include <dlfcn.h>
+#include <openssl/core.h>
+#include <openssl/core_dispatch.h>
+#include <openssl/core_names.h>
+#include <openssl/params.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "must.h"
+
+enum { ROUNDS = 2000 };
+
+// Providers of the library context. Nobody but the core looks inside.
+struct provider {
+    const char *name;
+};
+static struct provider gantry = { "gantry" }, host = { "default" }, other = { "legacy" };
+
+typedef int child_cb(const OSSL_CORE_HANDLE *, void *);
+
+// What is registered, under the lock of the store.
+static pthread_rwlock_t store = PTHREAD_RWLOCK_INITIALIZER;
+static child_cb *create, *remove_;
+static void *data;
+static atomic_int registered, deregistered, stop;
+static _Thread_local int in_callback;
+
+static const OSSL_CORE_HANDLE *handle(struct provider *provider)
+{
+    return (const OSSL_CORE_HANDLE *)provider;
+}
+
+static void upcall(const char *name)
+{
+    must(!in_callback, name);
+}
+
+// Tells of a provider, as the core does: under the lock, and only while somebody wants to know.
+static void tell(child_cb **callback, struct provider *provider)
+{
+    pthread_rwlock_rdlock(&store);
+    if (registered) {
+        in_callback = 1;
+        must((*callback)(handle(provider), data), "callback");
+        in_callback = 0;
+    }
+    pthread_rwlock_unlock(&store);
+}
+
+static int core_get_params(const OSSL_CORE_HANDLE *prov, OSSL_PARAM *params)
+{
+    upcall("core_get_params");
+    must(prov == handle(&gantry), "another's handle");
+    OSSL_PARAM *param = OSSL_PARAM_locate(params, "DIGESTS");
+    if (param != NULL)
+        return OSSL_PARAM_set_utf8_ptr(param, "SHA2-256");
+    param = OSSL_PARAM_locate(params, "openssl-version");
+    return param == NULL || OSSL_PARAM_set_utf8_ptr(param, "3.0.0");
+}
+
+static int core_register(const OSSL_CORE_HANDLE *prov, child_cb *created, child_cb *removed, int (*props)(const char *, void *), void *arg)
+{
+    upcall("provider_register_child_cb");
+    must(prov == handle(&gantry) && props("", arg), "properties");
+    pthread_rwlock_wrlock(&store);
+    create = created;
+    remove_ = removed;
+    data = arg;
+    in_callback = 1;
+    must(create(handle(&host), data) && create(handle(&gantry), data), "callback");
+    in_callback = 0;
+    registered = 1;
+    pthread_rwlock_unlock(&store);
+    // OpenSSL says how many providers are told now.
+    return 2;
+}
+
+static void core_deregister(const OSSL_CORE_HANDLE *prov)
+{
+    upcall("provider_deregister_child_cb");
+    must(prov == handle(&gantry), "another's handle");
+    // Whoever was faster may still call.
+    tell(&remove_, &host);
+    tell(&create, &host);
+    pthread_rwlock_wrlock(&store);
+    registered = 0;
+    deregistered++;
+    pthread_rwlock_unlock(&store);
+}
+
+static const char *core_name(const OSSL_CORE_HANDLE *prov)
+{
+    upcall("provider_name");
+    return ((const struct provider *)prov)->name;
+}
+
+static const OSSL_ALGORITHM *host_query(void *context, int operation, int *no_cache)
+{
+    static const OSSL_DISPATCH none[] = { { 0, NULL } };
+    static const OSSL_ALGORITHM digests[] = { { "SHA2-256:SHA256", "provider=default", none, NULL }, { NULL, NULL, NULL, NULL } };
+    must(context == &host, "another's context");
+    *no_cache = 0;
+    return operation == OSSL_OP_DIGEST ? digests : NULL;
+}
+
+static void *core_context(const OSSL_CORE_HANDLE *prov)
+{
+    upcall("provider_get0_provider_ctx");
+    return (void *)prov;
+}
+
+static const OSSL_DISPATCH *core_dispatch(const OSSL_CORE_HANDLE *prov)
+{
+    static const OSSL_DISPATCH table[] = { { OSSL_FUNC_PROVIDER_QUERY_OPERATION, (void (*)(void))host_query }, { 0, NULL } };
+    upcall("provider_get0_dispatch");
+    must(prov == handle(&host), "the dispatch table of another one");
+    return table;
+}
+
+static const OSSL_DISPATCH upcalls[] = {
+    { OSSL_FUNC_CORE_GET_PARAMS, (void (*)(void))core_get_params },
+    { OSSL_FUNC_PROVIDER_REGISTER_CHILD_CB, (void (*)(void))core_register },
+    { OSSL_FUNC_PROVIDER_DEREGISTER_CHILD_CB, (void (*)(void))core_deregister },
+    { OSSL_FUNC_PROVIDER_NAME, (void (*)(void))core_name },
+    { OSSL_FUNC_PROVIDER_GET0_PROVIDER_CTX, (void (*)(void))core_context },
+    { OSSL_FUNC_PROVIDER_GET0_DISPATCH, (void (*)(void))core_dispatch },
+    { 0, NULL },
+};
+
+static void *come_and_go(void *arg)
+{
+    while (!stop) {
+        tell(&create, arg);
+        sched_yield();
+        tell(&remove_, arg);
+    }
+    return NULL;
+}
+
+int main(int count, char **words)
+{
+    void *module = count == 2 ? dlopen(words[1], RTLD_NOW | RTLD_LOCAL) : NULL;
+    OSSL_provider_init_fn *init = module != NULL ? (OSSL_provider_init_fn *)dlsym(module, "OSSL_provider_init") : NULL;
+    must(init != NULL, "module");
+    pthread_t threads[2];
+    must(pthread_create(&threads[0], NULL, come_and_go, &other) == 0 && pthread_create(&threads[1], NULL, come_and_go, &other) == 0,
+        "threads");
+    for (int round = 0; round < ROUNDS; round++) {
+        const OSSL_DISPATCH *table;
+        void *context;
+        OSSL_FUNC_provider_query_operation_fn *query = NULL;
+        OSSL_FUNC_provider_teardown_fn *teardown = NULL;
+        int no_cache;
+        must(init(handle(&gantry), upcalls, &table, &context) == 1 && registered, "init");
+        for (; table->function_id != 0; table++) {
+            if (table->function_id == OSSL_FUNC_PROVIDER_QUERY_OPERATION)
+                query = OSSL_FUNC_provider_query_operation(table);
+            if (table->function_id == OSSL_FUNC_PROVIDER_TEARDOWN)
+                teardown = OSSL_FUNC_provider_teardown(table);
+        }
+        must(query(context, OSSL_OP_DIGEST, &no_cache) != NULL && !no_cache, "digests");
+        tell(&remove_, &host);
+        must(query(context, OSSL_OP_DIGEST, &no_cache) == NULL && no_cache, "digests of nobody");
+        tell(&create, &host);
+        must(query(context, OSSL_OP_DIGEST, &no_cache) != NULL && !no_cache, "digests again");
+        teardown(context);
+        must(!registered && deregistered == round + 1, "callbacks after the end");
+    }
+    stop = 1;
+    pthread_join(threads[0], NULL);
+    pthread_join(threads[1], NULL);
+    printf("as it should\n");
+    return 0;
+}

@@ -1,0 +1,57 @@
+// The module loaded, used and unloaded by one thread, after another provider that wants to be told of providers ("legacy" does), and while
+// other threads load and unload providers of the same library context:
+//
+//     loads CONFIGURATION
+//
+// The configuration says where the module is, and does not activate it.
+
+#include "must.h"
+#include <openssl/evp.h>
+#include <openssl/provider.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum { ROUNDS = 300 };
+static OSSL_LIB_CTX *library;
+static atomic_int stop;
+
+static void *others(void *name)
+{
+    while (!stop) {
+        OSSL_PROVIDER *provider = OSSL_PROVIDER_load(library, name);
+        must(provider != NULL && OSSL_PROVIDER_unload(provider), name);
+    }
+    return NULL;
+}
+
+static void use_gantry(void)
+{
+    static unsigned char data[64], digest[EVP_MAX_MD_SIZE];
+    OSSL_PROVIDER *gantry = OSSL_PROVIDER_load(library, "gantry");
+    must(gantry != NULL, "gantry");
+    must(EVP_Q_digest(library, "SHA256", "provider=gantry", data, sizeof data, digest, NULL), "digest");
+    OSSL_PROVIDER_unload(gantry);
+}
+
+int main(int count, char **words)
+{
+    pthread_t threads[2];
+    library = OSSL_LIB_CTX_new();
+    must(count == 2 && OSSL_LIB_CTX_load_config(library, words[1]), "configuration");
+    OSSL_PROVIDER *host = OSSL_PROVIDER_load(library, "default");
+    must(host != NULL, "default");
+    OSSL_PROVIDER *legacy = OSSL_PROVIDER_load(library, "legacy");
+    must(legacy != NULL, "legacy");
+    use_gantry();
+    OSSL_PROVIDER_unload(legacy);
+    must(pthread_create(&threads[0], NULL, others, "legacy") == 0 && pthread_create(&threads[1], NULL, others, "null") == 0, "threads");
+    for (int round = 0; round < ROUNDS; round++)
+        use_gantry();
+    stop = 1;
+    pthread_join(threads[0], NULL);
+    pthread_join(threads[1], NULL);
+    OSSL_PROVIDER_unload(host);
+    OSSL_LIB_CTX_free(library);
+    printf("as it should\n");
+    return 0;
+}
