@@ -9,6 +9,7 @@ mod session;
 mod stream;
 #[cfg(feature = "futures")]
 mod task_queue;
+mod waiting;
 
 pub use builder::GantryBuilder;
 pub use completion::{Completion, Rejected, Ticket, Why};

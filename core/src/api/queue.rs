@@ -10,9 +10,10 @@ use super::completion::{Completion, Rejected, Ticket, Why};
 use super::queue_options::QueueOptions;
 use super::queue_sessions::QueueSessions;
 use super::session::Session;
-use crate::algorithm::{Misuse, Operation, Result, Shape};
+use super::waiting::Waiting;
+use crate::algorithm::{Misuse, Result, Shape};
 use crate::dispatch::{
-    Coalescer, Dispatcher, Gantry, Group, Handle, Held, Inbox, List, Request, Sender, SessionCore, Slots, Submission,
+    Dispatcher, Gantry, Group, Handle, Held, Inbox, List, Request, Sender, SessionCore, Slots, Submission,
 };
 use crate::stats::{Event, Site, Stage};
 
@@ -58,36 +59,6 @@ pub struct Queue {
     sequence: u64,
     /// Something was submitted since `complete` was called.
     fresh: bool,
-}
-
-/// Requests of one algorithm and operation that wait for others to go with.
-struct Waiting {
-    group: Group,
-    /// A session of the algorithm. Not its place in the queue: that may be another session's when its requests are gone.
-    lead: Arc<SessionCore>,
-    operation: Operation,
-    since: u64,
-    /// How many would be enough.
-    enough: usize,
-    /// They are sent as soon as there are enough. A ring begins at once; this thread would only do now what it can do later, when there is
-    /// more of it.
-    at_once: bool,
-    /// They lie where other threads may take them along.
-    posted: bool,
-}
-
-impl Waiting {
-    /// Where requests of other queues and threads wait that these can go with.
-    fn coalescer<'g>(&self, gantry: &'g Gantry) -> &'g Coalescer {
-        gantry.common().coalescer(self.lead.params.algorithm())
-    }
-
-    /// These wait no longer.
-    fn leave(&self, gantry: &Gantry) {
-        if self.enough > 1 {
-            self.coalescer(gantry).leave();
-        }
-    }
 }
 
 impl Gantry {

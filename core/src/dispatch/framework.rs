@@ -3,11 +3,12 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
 
-use super::calibrate::{self, Calibrations, Machine};
+use super::calibrate::{self, Calibrations};
 use super::common::Common;
 use super::device::RegisteredDevice;
 use super::line::Learner;
 use super::list::List;
+use super::probe::Machine;
 use crate::algorithm::{Algorithm, Operation};
 use crate::clock::Clock;
 use crate::route::{Ask, Calibrator, Candidate, CostRecord, Ledgers, Measurement, Policy, Question, Route, learn};

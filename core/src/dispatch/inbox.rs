@@ -1,8 +1,10 @@
 //! Where requests come back to that another thread had in hand.
 
+use std::ptr::NonNull;
 use std::task::Waker;
 
 use super::list::{Handle, List};
+use super::request::Request;
 use super::stack::Stack;
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, lock, pause};
 
@@ -71,13 +73,22 @@ impl Inbox {
     }
 }
 
+impl Request<'_> {
+    /// Whether the request comes back to this inbox.
+    #[inline]
+    pub(crate) fn is_at_home(&self, home: &Inbox) -> bool {
+        self.note.home == Some(NonNull::from(home).cast())
+    }
+}
+
 impl Handle {
     /// Gives the request back to whoever it belongs to.
     #[allow(unsafe_code)]
     pub(crate) fn deliver(self) {
         let home = self.note.home.expect("a request that left its thread has a home");
-        // SAFETY: rule 2 (`driver/entry.rs`) keeps the inbox alive until the request came back through it.
-        let home = unsafe { home.as_ref() };
+        // SAFETY: only an inbox's address is ever noted, and rule 2 (`driver/entry.rs`) keeps it alive until the request came
+        // back through it.
+        let home = unsafe { home.cast::<Inbox>().as_ref() };
         let mut list = List::new();
         list.push(self);
         home.deliver(list);

@@ -39,7 +39,7 @@ impl<'r> Loan<'r> {
             // SAFETY: in the slice, and nobody else has it.
             let request = unsafe { here.cast::<Request<'_>>().as_mut() };
             let owner = examine(place, request)?;
-            (request.note.owner, request.note.home, request.note.tried) = (owner, Some(NonNull::from(home)), 0);
+            (request.note.owner, request.note.home, request.note.tried) = (owner, Some(NonNull::from(home).cast()), 0);
             link(here.cast(), Some(behind.cast()));
         }
         // SAFETY: within the slice.

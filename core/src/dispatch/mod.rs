@@ -1,11 +1,14 @@
 //! From a caller's requests to devices and back: sessions on devices, groups of requests, queue pairs, backlogs, and the
 //! coalescer of several threads.
 
+mod address;
 mod admission;
+mod back;
 mod backlog;
 mod batch;
 mod calibrate;
 mod coalescer;
+mod collect;
 mod common;
 mod device;
 mod direct;
@@ -22,6 +25,7 @@ mod loan;
 mod meet;
 mod pair;
 mod pool;
+mod probe;
 #[cfg(all(test, loom))]
 pub(crate) mod races;
 mod repair;
@@ -34,13 +38,14 @@ mod stack;
 mod streams;
 mod submission;
 
+pub(crate) use back::run_on_ring;
 pub use backlog::Priority;
 pub(crate) use backlog::Sender;
 pub(crate) use calibrate::Calibrations;
 pub(crate) use coalescer::{Coalescer, LONGEST, Waits};
 pub(crate) use common::Common;
 pub use device::{DeviceState, RegisteredDevice};
-pub(crate) use dispatcher::{Dispatcher, run_on_ring};
+pub(crate) use dispatcher::Dispatcher;
 pub(crate) use framework::Devices;
 pub use framework::{Gantry, WeakGantry};
 pub(crate) use group::Group;

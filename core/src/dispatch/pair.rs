@@ -44,7 +44,7 @@ impl OpenPair {
     pub(crate) fn has_of(&self, home: &Inbox) -> bool {
         // SAFETY: the requests live while they are in flight; a device touches no note of core's.
         let home_of = |place: Place| unsafe { (&raw const (*place.cast::<Request<'_>>().as_ptr()).note.home).read() };
-        self.flight.places().any(|place| home_of(place) == Some(std::ptr::NonNull::from(home)))
+        self.flight.places().any(|place| home_of(place) == Some(std::ptr::NonNull::from(home).cast()))
     }
 
     /// The request that has been in the device for longest, by its address, and the bytes of its data.

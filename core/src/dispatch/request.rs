@@ -6,7 +6,6 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::inbox::Inbox;
 use crate::algorithm::{Algorithm, Buffers, Error, Fault, Operation, Outcome, Shape};
 use crate::driver::entry::Entry;
 use crate::driver::{DeviceSession, Operands};
@@ -58,8 +57,8 @@ pub(crate) struct Bound<'a> {
 pub(crate) struct Note {
     /// The session of the request (`session.rs` knows the type).
     pub(super) owner: Option<NonNull<()>>,
-    /// Where the request is to come back to, when another thread than its own has it in hand.
-    pub(super) home: Option<NonNull<Inbox>>,
+    /// Where the request is to come back to, when another thread than its own has it in hand (`inbox.rs` knows the type).
+    pub(super) home: Option<NonNull<()>>,
     pub(crate) algorithm: Algorithm,
     /// What routes go by.
     pub(crate) shape: Shape,
@@ -198,12 +197,6 @@ impl<'a> Request<'a> {
         let algorithm = self.note.algorithm;
         let fault = self.entry.fault.take().map_or(Fault::Lost, |fault| *fault);
         self.take_error().unwrap_or(Error::Device { algorithm, last: fault })
-    }
-
-    /// Whether the request comes back to this inbox.
-    #[inline]
-    pub(crate) fn is_at_home(&self, home: &Inbox) -> bool {
-        self.note.home == Some(NonNull::from(home))
     }
 
     /// Bytes of data.

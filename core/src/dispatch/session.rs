@@ -27,19 +27,14 @@ pub(crate) struct SessionCore {
     pub(crate) candidates: Arc<[Candidate]>,
     /// One for each candidate.
     openings: Box<[Opening]>,
+    /// Of the threads that need the session on a device, one opens it.
+    turn: Mutex<()>,
     /// Devices that do not serve the session, as bits.
     declined: AtomicU64,
 }
 
-/// A session on a device.
-#[derive(Default)]
-struct Opening {
-    /// In a box, because each session has room for each device's answer. Empty where the device has a limit of sessions: then
-    /// the device's cache has it.
-    opened: OnceLock<std::result::Result<Arc<dyn DeviceSession>, Box<Unsupported>>>,
-    /// Of the threads that need the session there, one opens it.
-    turn: Mutex<()>,
-}
+/// A session on a device. Empty where the device has a limit of sessions: then the device's cache has it.
+type Opening = OnceLock<std::result::Result<Arc<dyn DeviceSession>, Box<Unsupported>>>;
 
 /// A session that a device has opened, and that stays open as long as this lives.
 pub(crate) enum OpenSession<'s> {
@@ -70,8 +65,9 @@ impl SessionCore {
             let operation = algorithm.kind().operations()[0];
             return Err(Error::Unserved { algorithm, operation, reasons: Vec::new() });
         }
-        let openings = candidates.iter().map(|_| Opening::default()).collect();
-        Ok(Self { limits: Limits::of(&params), params, gantry, candidates, openings, declined: AtomicU64::new(0) })
+        let openings = candidates.iter().map(|_| Opening::new()).collect();
+        let (turn, declined) = (Mutex::new(()), AtomicU64::new(0));
+        Ok(Self { limits: Limits::of(&params), params, gantry, candidates, openings, turn, declined })
     }
 
     /// Asks the policy about requests that will be run.
@@ -142,7 +138,7 @@ impl SessionCore {
     /// The session on a device, opened at the first call, and after a fault when the device may be asked again.
     #[inline]
     pub(crate) fn opened(&self, place: usize, urgency: Urgency) -> std::result::Result<OpenSession<'_>, Refusal> {
-        match self.openings[place].opened.get() {
+        match self.openings[place].get() {
             Some(Ok(session)) => Ok(OpenSession::Kept(&**session)),
             _ => self.open_on(place, urgency),
         }
@@ -151,7 +147,7 @@ impl SessionCore {
     #[cold]
     fn open_on(&self, place: usize, urgency: Urgency) -> std::result::Result<OpenSession<'_>, Refusal> {
         let candidate = &self.candidates[place];
-        let (device, Opening { opened, turn }) = (&self.gantry.devices()[candidate.device], &self.openings[place]);
+        let (device, opened) = (&self.gantry.devices()[candidate.device], &self.openings[place]);
         let open = || {
             device.open(&self.params, urgency).inspect_err(|why| {
                 if matches!(why, Refusal::Unsupported(_)) {
@@ -162,7 +158,7 @@ impl SessionCore {
         if let Some(Err(why)) = opened.get() {
             return Err((**why).clone().into());
         }
-        let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(cache) = device.session_cache() {
             let session = cache.get_or_open(self.id(), open);
             if let Err(Refusal::Unsupported(why)) = &session {
@@ -271,7 +267,7 @@ impl SessionCore {
         let reasons = (self.candidates.iter().zip(&self.openings))
             .filter_map(|(candidate, opening)| {
                 let device = &self.gantry.devices()[candidate.device];
-                let why = match opening.opened.get() {
+                let why = match opening.get() {
                     Some(Err(why)) => why.to_string(),
                     _ if !device.is_ready() => "it has failed, and is in quarantine".to_owned(),
                     Some(Ok(_)) => return None,
@@ -305,7 +301,7 @@ impl Handle {
     #[inline]
     pub(crate) unsafe fn belong_to(&mut self, owner: &SessionCore, home: &Inbox) {
         self.note.owner = Some(NonNull::from(owner).cast());
-        self.note.home = Some(NonNull::from(home));
+        self.note.home = Some(NonNull::from(home).cast());
         self.note.algorithm = owner.params.algorithm();
     }
 

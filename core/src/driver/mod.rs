@@ -38,6 +38,7 @@ mod job;
 mod operands;
 mod queue_pair;
 mod session;
+mod stream;
 
 use std::sync::Arc;
 
@@ -47,7 +48,8 @@ pub(crate) use guard::{guarded, survived};
 pub use job::{Batch, Completions, Job, Offer};
 pub use operands::Operands;
 pub use queue_pair::{Inline, QueuePair};
-pub use session::{AeadStream, CipherStream, DeviceSession, DigestStream};
+pub use session::DeviceSession;
+pub use stream::{AeadStream, CipherStream, DigestStream};
 
 pub use crate::algorithm::{Buffers, Refusal, Unsupported};
 

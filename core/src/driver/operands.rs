@@ -1,7 +1,7 @@
 //! What a device is asked to do.
 
-use super::session::{DeviceSession, DigestStream};
-use crate::algorithm::{Buffers, Fault, Operation, Outcome, Shape};
+use super::stream::DigestStream;
+use crate::algorithm::{Buffers, Operation, Shape};
 
 /// The operands of one operation, as a device reads them. Core has checked every length against the session.
 pub enum Operands<'a> {
@@ -100,16 +100,6 @@ impl Operands<'_> {
     #[inline]
     pub fn bytes(&self) -> usize {
         self.shape().bytes
-    }
-
-    /// Does the work where it stands, by the session that a device opened: or the next step of a stream of that device.
-    #[inline]
-    pub(crate) fn run_by(self, session: &dyn DeviceSession) -> Result<Outcome, Fault> {
-        match self {
-            Operands::Update { stream, input } => stream.update(input).map(|()| Outcome::Done),
-            Operands::Finish { stream, output } => stream.finish(output).map(|()| Outcome::Done),
-            operands => session.run(operands),
-        }
     }
 
     /// What routes and limits go by, in one look.

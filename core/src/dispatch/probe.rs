@@ -1,0 +1,365 @@
+//! Measuring one device.
+//!
+//! A probe measures a device at some cells of its table and fills in the rest: sizes on a line, larger numbers of requests in
+//! proportion.
+
+#![allow(clippy::cast_precision_loss, reason = "times that fit into 24 bits or need no more")]
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use super::admission::Urgency;
+use super::device::RegisteredDevice;
+use super::inbox::Inbox;
+use super::list::List;
+use super::loan::Loan;
+use super::request::Request;
+use crate::algorithm::{Algorithm, Lengths, Operation, SessionParams};
+use crate::clock::Clock;
+use crate::driver::{DeviceSession, guarded};
+use crate::route::{BYTES, Grid, Ledgers, REQUESTS};
+use crate::trust::sample_key;
+
+/// One device takes no longer in a turn.
+const EACH: u64 = 5_000_000;
+/// A device that takes longer for one group of requests is not for us, in nanoseconds.
+const PATIENCE: u64 = 100_000_000;
+/// Groups that would take so many nanoseconds one by one are not measured: somebody waits.
+const LONG: f32 = 20e6;
+/// A measurement lasts at least so long, in nanoseconds, so that reading the clock is no part of it.
+const MEASUREMENT: u64 = 10_000;
+/// Columns that are measured; [`BYTES`] has the rest of them between and beyond.
+const SIZES: [usize; 8] = [16, 64, 256, 1 << 10, 4 << 10, 16 << 10, 128 << 10, 1 << 20];
+/// Bytes in all requests of a group at most. What is larger takes long and tells nothing new.
+const MOST: usize = 256 << 10;
+/// Rows up to so many requests are measured of every device that takes several at a time.
+const FULL: usize = 64;
+/// Rows that are measured of a device that takes requests one by one.
+const ONE_BY_ONE: [usize; 4] = [1, 2, 8, 32];
+
+/// What a calibration works on.
+#[derive(Clone, Copy)]
+pub(crate) struct Machine<'a> {
+    pub(crate) devices: &'a [RegisteredDevice],
+    pub(crate) ledgers: &'a Ledgers,
+    pub(crate) clock: &'a dyn Clock,
+}
+
+/// A device while it is measured.
+pub(super) struct Probe {
+    /// Its place in the framework.
+    pub(super) device: usize,
+    /// It works in the calling thread.
+    direct: bool,
+    algorithm: Algorithm,
+    operation: Operation,
+    session: Arc<dyn DeviceSession>,
+    /// What a look at the clock takes.
+    look_ns: u64,
+    buffers: Vec<Buffer>,
+    rows: Vec<usize>,
+    /// Cells, in the order in which they are measured, and the one that comes next.
+    cells: Vec<(usize, usize)>,
+    next: usize,
+    /// Cells of this turn, and the nanoseconds that they took.
+    turn: (usize, u64),
+    /// By row and column of what is measured; the measurements of all turns, wall and CPU, for one group of requests.
+    found: Vec<Vec<Vec<(f32, f32)>>>,
+}
+
+/// Most bytes in each of so many requests.
+fn largest(requests: usize) -> usize {
+    if requests == 1 { SIZES[SIZES.len() - 1] } else { SIZES[SIZES.len() - 1].min(MOST / requests) }
+}
+
+/// What a request works on.
+#[derive(Clone)]
+struct Buffer {
+    iv: Vec<u8>,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    tag: Vec<u8>,
+}
+
+/// Anything that keeps a device from being measured.
+pub(super) struct Unfit;
+
+impl Probe {
+    pub(super) fn new(machine: Machine<'_>, place: usize, algorithm: Algorithm, operation: Operation) -> Option<Self> {
+        let device = &machine.devices[place];
+        let capability =
+            device.capability(algorithm).filter(|capability| capability.operations.contains(&operation))?;
+        let params = params(algorithm);
+        let session = device.is_ready().then(|| device.open(&params, Urgency::Patient).ok())??;
+        let mut rows: Vec<usize> =
+            if capability.lanes == 1 && capability.direct { ONE_BY_ONE.to_vec() } else { REQUESTS.to_vec() };
+        // Beyond lanes that are full twice, and what any device needs to be full, times are in proportion.
+        let enough = capability.lanes.saturating_mul(2).max(FULL).min(capability.ring.max(1));
+        rows.retain(|requests| *requests <= enough);
+        let sizes = |requests: usize| {
+            SIZES.iter().filter(|bytes| **bytes <= capability.max_bytes && **bytes <= largest(requests)).count()
+        };
+        let (iv, tag) = (algorithm.info().iv, params.tag_length());
+        let iv_length = if iv.allows(12) { 12 } else { iv.max };
+        let buffer = |index: usize| {
+            // It is one of as many at least.
+            let most = largest(index + 1);
+            let output = match operation {
+                Operation::Digest | Operation::Mac | Operation::Sign | Operation::Derive => tag,
+                _ => most,
+            };
+            // Whatever size is asked for.
+            let mut input = vec![index as u8; algorithm.info().data_length(most)];
+            if operation == Operation::Derive {
+                // A public key, which not every number is.
+                input = algorithm.info().generator.to_vec();
+            }
+            let iv = (0..iv_length).map(|at| (at + index) as u8).collect();
+            Buffer { iv, input, output: vec![0; output], tag: vec![0; tag] }
+        };
+        let found: Vec<Vec<Vec<(f32, f32)>>> = rows.iter().map(|requests| vec![Vec::new(); sizes(*requests)]).collect();
+        let mut cells: Vec<(usize, usize)> =
+            (0..rows.len()).flat_map(|row| (0..found[row].len()).map(move |column| (row, column))).collect();
+        // Single requests of all sizes say most: an engine that needs long to begin is known by its large ones, and other
+        // numbers of requests can be thought of in proportion.
+        cells.sort_by_key(|(row, column)| (*row > 0, rows[*row] * (256 + SIZES[*column])));
+        let buffers = (0..*rows.last()?).map(buffer).collect();
+        let look_ns = machine.ledgers.look_ns(machine.clock);
+        let (device, direct) = (place, capability.direct);
+        Some(Self {
+            device,
+            direct,
+            algorithm,
+            operation,
+            session,
+            look_ns,
+            buffers,
+            rows,
+            cells,
+            next: 0,
+            turn: (0, 0),
+            found,
+        })
+    }
+
+    /// Measures a cell. Whether the turn is over with it: all cells had theirs, or there is no time for more. The next turn goes on where
+    /// this one ends.
+    pub(super) fn step(&mut self, device: &RegisteredDevice, clock: &dyn Clock) -> Result<bool, Unfit> {
+        let start = clock.now();
+        let (row, column) = self.cells[self.next];
+        self.next = (self.next + 1) % self.cells.len();
+        // By what one such request takes, as far as that is known.
+        let alone = self.found[0][column].iter().map(|(wall, _)| *wall).fold(f32::INFINITY, f32::min);
+        // A single request by the next smaller size: it has to be as short as a request may wait for.
+        let smaller = column.checked_sub(1).and_then(|column| self.found[0][column].last().copied());
+        let grown = |(wall, _): (f32, f32)| wall * SIZES[column] as f32 / SIZES[column - 1] as f32;
+        let is_long = if row == 0 {
+            smaller.is_some_and(|s| grown(s) > LONG / 4.0)
+        } else {
+            alone * self.rows[row] as f32 > LONG
+        };
+        if !is_long {
+            let measured = self.measure(device, clock, self.rows[row], SIZES[column])?;
+            self.found[row][column].push(measured);
+        }
+        let (cells, spent) = (self.turn.0 + 1, self.turn.1 + clock.now().saturating_sub(start));
+        let over = cells == self.cells.len() || spent >= EACH;
+        self.turn = if over { (0, 0) } else { (cells, spent) };
+        Ok(over)
+    }
+
+    /// Nanoseconds, wall and CPU, for a group of requests.
+    fn measure(
+        &mut self,
+        device: &RegisteredDevice,
+        clock: &dyn Clock,
+        requests: usize,
+        bytes: usize,
+    ) -> Result<(f32, f32), Unfit> {
+        let Self { direct, algorithm, operation, session, look_ns, buffers, .. } = self;
+        // Some have no fewer, or no more.
+        let bytes = algorithm.info().data_length(bytes);
+        let mut group: Vec<Request<'_>> =
+            buffers[..requests].iter_mut().map(|buffer| buffer.request(*operation, bytes)).collect();
+        if requests == 1 && *direct {
+            let mut runs = 1;
+            loop {
+                let start = clock.now();
+                for _ in 0..runs {
+                    // A tag that is none takes as long as one that fits.
+                    let operands = group[0].entry.operands.reborrow();
+                    let _ = guarded(|| session.run(operands)).map_err(|_| Unfit)?;
+                }
+                let wall = clock.now().saturating_sub(start);
+                // A clock that stands still, or went back, must not keep us.
+                if wall >= MEASUREMENT || runs >= 1000 {
+                    let each = (wall.saturating_sub(*look_ns) as f32 / runs as f32).max(1.0);
+                    return Ok((each, each));
+                }
+                runs *= 2;
+            }
+        }
+        let (mut wall, mut cpu, mut groups) = (0, 0, 0);
+        loop {
+            let took = run_group(device, clock, session, &mut group)?;
+            // The first one has to load the caches.
+            if groups > 0 {
+                wall += took.0.saturating_sub(*look_ns);
+                cpu += took.1.saturating_sub(*look_ns);
+            }
+            groups += 1;
+            if groups > 1 && (wall >= MEASUREMENT || groups >= 1000) {
+                let each = |ns: u64| (ns as f32 / (groups - 1) as f32).max(1.0);
+                return Ok((each(wall), each(cpu)));
+            }
+        }
+    }
+
+    /// The whole tables. `None` when nothing was measured.
+    pub(super) fn grids(&self) -> Option<(Grid, Option<Grid>)> {
+        let wall = fill(&self.rows, &self.table(|(wall, _)| *wall))?;
+        let cpu = if self.direct { None } else { Some(fill(&self.rows, &self.table(|(_, cpu)| *cpu))?) };
+        Some((wall, cpu))
+    }
+
+    /// For each measured row the measured columns: the best of all turns.
+    fn table(&self, of: impl Fn(&(f32, f32)) -> f32) -> Vec<Vec<Option<f32>>> {
+        let best = |turns: &Vec<(f32, f32)>| turns.iter().map(&of).min_by(f32::total_cmp);
+        self.found.iter().map(|row| row.iter().map(best).collect()).collect()
+    }
+}
+
+/// Runs requests on a device as a session would. The answer is the time that it took, and the part of it in which the thread
+/// was busy with the device: handing over, and taking back. Asking in vain is waiting, which a thread with something else
+/// to do would not.
+fn run_group(
+    device: &RegisteredDevice,
+    clock: &dyn Clock,
+    session: &Arc<dyn DeviceSession>,
+    group: &mut [Request<'_>],
+) -> Result<(u64, u64), Unfit> {
+    let (mut wall, mut busy, mut fault) = (0, 0, false);
+    for request in group.iter_mut() {
+        request.begin();
+        request.note.shape = request.entry.operands.shape();
+    }
+    let home = Inbox::new();
+    // SAFETY: there is no session of core's to live long enough.
+    #[allow(unsafe_code)]
+    let Ok(loan) = unsafe { Loan::of(group, &home, |_, _| Ok::<_, Infallible>(None)) };
+    loan.run(|mut list| {
+        // SAFETY: the caller holds the session, and every request is back before this function returns.
+        #[allow(unsafe_code)]
+        list.each(|handle| unsafe { handle.address(&**session, None) });
+        let mut done = List::new();
+        let start = clock.now();
+        let mut before = start;
+        let Ok(Some(pair)) = device.take_pair() else { return list };
+        let mut pair = Some(pair);
+        loop {
+            let (offered, came) = (list.len(), done.len());
+            let Some(line) = &mut pair else { break };
+            let mut end = line.submit(&mut list, &mut done);
+            if line.in_flight() > 0 {
+                end = end.and_then(|_| line.poll(&mut done).map(|_| true));
+            }
+            let over = list.is_empty() && line.in_flight() == 0;
+            let moved = list.len() < offered || done.len() > came;
+            let is_late = end.is_err() || clock.now().saturating_sub(start) > PATIENCE;
+            if is_late && !over {
+                line.take_back(&mut done);
+            } else if over && let Some(pair) = pair.take() {
+                device.put_pair(pair);
+            }
+            let now = clock.now();
+            if moved {
+                busy += now.saturating_sub(before);
+            }
+            if over {
+                wall = now.saturating_sub(start);
+                break;
+            }
+            if is_late {
+                fault = true;
+                done.append(&mut list);
+                break;
+            }
+            if !moved {
+                clock.wait(Some(start.saturating_add(PATIENCE + 1)));
+            }
+            before = clock.now();
+        }
+        done
+    });
+    fault |= group.iter().any(|request| request.entry.outcome.is_none());
+    if fault { Err(Unfit) } else { Ok((wall, busy)) }
+}
+
+impl Buffer {
+    fn request(&mut self, operation: Operation, bytes: usize) -> Request<'_> {
+        let Self { iv, input, output, tag } = self;
+        let input = &input[..bytes];
+        match operation {
+            Operation::Digest => Request::digest(input, output),
+            Operation::Mac => Request::mac_with_iv(iv, input, output),
+            Operation::Encrypt => Request::encrypt(iv, (input, &mut output[..bytes])),
+            Operation::Decrypt => Request::decrypt(iv, (input, &mut output[..bytes])),
+            Operation::Seal => Request::seal(iv, &[], (input, &mut output[..bytes]), tag),
+            Operation::Open => Request::open(iv, &[], (input, &mut output[..bytes]), tag),
+            Operation::Sign => Request::sign(input, output),
+            Operation::Verify => Request::verify(input, tag),
+            Operation::Derive => Request::derive(input, output),
+        }
+    }
+}
+
+/// Parameters with keys that are fit for a measurement and nothing else.
+fn params(algorithm: Algorithm) -> SessionParams {
+    let info = algorithm.info();
+    // Keys of any length are as long as the digest.
+    let length = |lengths: Lengths| if lengths.max == usize::MAX { info.tag.max } else { lengths.max };
+    let any: Vec<u8> = (0..length(info.key)).map(|index| index as u8 ^ 0x3c).collect();
+    let mac_key: Vec<u8> = (0..length(info.mac_key)).map(|index| index as u8 ^ 0xc3).collect();
+    SessionParams::new(algorithm, sample_key(algorithm).unwrap_or(&any)).mac_key(&mac_key)
+}
+
+/// A whole table from the cells that were measured. Sizes lie on a line between two that were, and beyond them; numbers of
+/// requests too, and beyond the last one they take their time in proportion. Where a row has no large sizes, they are as far
+/// from the row above as the largest that it has.
+fn fill(rows: &[usize], found: &[Vec<Option<f32>>]) -> Option<Grid> {
+    let mut lines: Vec<(usize, [f32; BYTES.len()])> = Vec::new();
+    let mut above: Vec<(f32, f32)> = Vec::new();
+    for (requests, cells) in rows.iter().zip(found) {
+        let mut points: Vec<(f32, f32)> =
+            SIZES.iter().zip(cells).map_while(|(bytes, cell)| Some((*bytes as f32, (*cell)?))).collect();
+        let Some((_, last)) = points.last() else { continue };
+        if let Some((_, there)) = above.get(points.len() - 1) {
+            let times = last / there;
+            points.extend(above[points.len()..].iter().map(|(bytes, time)| (*bytes, time * times)).collect::<Vec<_>>());
+        }
+        lines.push((*requests, BYTES.map(|bytes| on_line(&points, bytes as f32))));
+        above = points;
+    }
+    let last = *lines.last()?;
+    Some(REQUESTS.map(|requests| {
+        if requests >= last.0 && lines.len() < 2 {
+            return last.1.map(|cell| cell * requests as f32 / last.0 as f32);
+        }
+        std::array::from_fn(|column| {
+            let points: Vec<(f32, f32)> = lines.iter().map(|(row, line)| (*row as f32, line[column])).collect();
+            on_line(&points, requests as f32)
+        })
+    }))
+}
+
+/// The value at `x` of the line through the points around it; `points` go by `x`, and there is at least one.
+fn on_line(points: &[(f32, f32)], x: f32) -> f32 {
+    let after = points.iter().position(|(at, _)| *at >= x).unwrap_or(points.len()).clamp(1, points.len().max(2) - 1);
+    let [(x0, y0), (x1, y1)] = [points[after - 1], points[after.min(points.len() - 1)]];
+    if x1 <= x0 {
+        return y0;
+    }
+    // More work never takes less time; it is a noisy machine that says so.
+    let slope = ((y1 - y0) / (x1 - x0)).max(0.0);
+    (y0 + slope * (x - x0)).max(y0.min(y1) / 2.0).max(1.0)
+}
