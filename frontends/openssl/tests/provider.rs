@@ -7,17 +7,12 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use lab::{EVERYTHING, Lab, noise, text};
+use lab::{Lab, everything, noise, text};
 
 /// For `genpkey`.
 const RSA: &str = "RSA -pkeyopt rsa_keygen_bits:2048";
 const P256: &str = "EC -pkeyopt ec_paramgen_curve:P-256";
 const P384: &str = "EC -pkeyopt ec_paramgen_curve:P-384";
-
-/// Every algorithm, on the devices that a policy names.
-fn everything(policy: &str) -> String {
-    format!("{EVERYTHING}\n{policy}")
-}
 
 #[test]
 fn it_links_no_libcrypto_and_shows_one_symbol() {
@@ -80,48 +75,6 @@ fn keys_of_rsa_are_used_as_the_default_provider_would() {
         let configuration = lab.configuration(&everything(policy));
         let output = Command::new(&program).arg(&configuration).output().unwrap();
         assert_eq!(text(&output), "the same\n", "{policy}");
-    }
-}
-
-#[test]
-fn a_call_that_succeeds_leaves_no_error() {
-    let lab = Lab::new("errors");
-    let program = lab.compile("tests/errors.c");
-    for policy in ["", "POLICY = pin:software", "POLICY = pin:host", "USE_SOFTDRIVERS = 0"] {
-        let output = Command::new(&program).arg(lab.configuration(&everything(policy))).output().unwrap();
-        assert_eq!(text(&output), "no errors\n", "{policy}");
-    }
-}
-
-#[test]
-fn the_first_connection_of_a_process_is_as_good_as_any_other() {
-    let lab = Lab::new("first");
-    lab.certificate("ec -pkeyopt ec_paramgen_curve:prime256v1");
-    let program = lab.compile_with("tests/first.c", &["-lssl".into(), "-lcrypto".into()]);
-    let configuration = lab.configuration(EVERYTHING);
-    for suite in [
-        "TLS_AES_128_CCM_SHA256",
-        "TLS_AES_128_CCM_8_SHA256",
-        "TLS_AES_128_GCM_SHA256",
-        "TLS_AES_256_GCM_SHA384",
-        "TLS_CHACHA20_POLY1305_SHA256",
-    ] {
-        let mut command = lab.command(program.to_str().unwrap(), Path::new("/dev/null"));
-        let output = command.arg(&configuration).arg(suite).output().unwrap();
-        assert_eq!(text(&output), format!("{suite}\n"));
-    }
-}
-
-/// A nonce of another length is another nonce: OpenSSL's own test of this stands beside CVE-2023-5363.
-#[test]
-fn a_message_does_not_go_on_after_the_length_of_its_nonce_has_changed() {
-    let lab = Lab::new("lengths");
-    let program = lab.compile("tests/lengths.c");
-    for policy in ["POLICY = pin:software", "POLICY = pin:lanes", "POLICY = pin:host", ""] {
-        let mut command = Command::new(&program);
-        command.arg(lab.configuration(&everything(policy)));
-        command.args(["AES-128-GCM", "AES-192-GCM", "AES-256-GCM", "ChaCha20-Poly1305"]);
-        assert_eq!(text(&command.output().unwrap()), "compared\n", "{policy}");
     }
 }
 
@@ -203,30 +156,6 @@ fn enc_and_dgst_read_and_write_what_they_always_did() {
         let script = format!("openssl dgst -{digest} plain; openssl dgst -{digest} -hmac key plain");
         assert_eq!(text(&lab.sh(&script, &configuration)), text(&lab.sh(&script, none)), "{digest}");
     }
-}
-
-/// In OpenSSL 3.0 to 3.4 they come out of AES-CTR, which the default properties would lead to gantry otherwise.
-#[test]
-fn random_numbers_are_made_without_gantry_and_by_whom_the_configuration_names() {
-    let lab = Lab::new("random");
-    fs::create_dir(lab.path("stats")).unwrap();
-    let stats = format!("STATS = {}", lab.path("stats").display());
-    let configuration = lab.configuration(&format!("{}\n{stats}", everything("POLICY = pin:software")));
-    let usual = fs::read_to_string(&configuration).unwrap();
-    let turned = usual.replace(
-        "default = default_provider\ngantry = gantry_provider",
-        "gantry = gantry_provider\ndefault = default_provider",
-    );
-    assert_ne!(usual, turned);
-    for text_of in [&usual, &turned] {
-        let configuration = lab.write("random.cnf", text_of);
-        let output = lab.sh("openssl rand -hex 4096", &configuration);
-        assert!(output.status.success(), "{}", text(&output));
-        assert_eq!(lab::counted(&lab)["AES-256-CTR"], [0; 8]);
-    }
-    let program = lab.compile("tests/random.c");
-    let named = lab.write("random.cnf", usual.replace("[random]\n", "[random]\nrandom = FAKE\n"));
-    assert_eq!(text(&Command::new(program).arg(named).output().unwrap()), "its own\n");
 }
 
 #[test]
@@ -483,53 +412,6 @@ fn programs_make_use_and_keep_keys_as_they_always_did() {
         let output = lab.sh(script, &failed);
         assert!(!output.status.success() && text(&output).contains("FORCE_FAIL"), "{}", text(&output));
     }
-}
-
-/// The default provider writes keys of this curve that it has made, and takes in none as of this type.
-#[test]
-fn keys_of_every_curve_are_written_as_they_always_were() {
-    let lab = Lab::new("curves-written");
-    let none = Path::new("/dev/null");
-    let run = |script: &str, configuration: &Path| {
-        let output = lab.sh(script, configuration);
-        assert!(output.status.success(), "{script}: {}", text(&output));
-        text(&output)
-    };
-    let ec = "CIPHERS = NONE\nDIGESTS = NONE\nMACS = NONE\nSIGNATURES = ECDSA\nKEY_EXCHANGE = ECDH";
-    for section in [everything("POLICY = pin:software"), everything(""), ec.to_owned()] {
-        let configuration = lab.configuration(&section);
-        for curve in ["SM2", "P-256", "secp256k1", "brainpoolP256r1"] {
-            let make = format!("openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:{curve}");
-            run(&format!("{make} -out key.pem"), &configuration);
-            run(&format!("{make} -aes128 -pass pass:x -out sealed.pem"), &configuration);
-            run("openssl pkey -in sealed.pem -passin pass:x -noout -check", none);
-            run(
-                &format!("{make} -outform DER -out key.der; openssl pkey -in key.der -inform DER -noout"),
-                &configuration,
-            );
-            // With its text, all of which another program finds in it again, explicit parameters included.
-            for explicit in ["", " -pkeyopt ec_param_enc:explicit"] {
-                run(&format!("{make}{explicit} -text -out both.pem"), &configuration);
-                let [written, read] = ["cat both.pem", "openssl pkey -in both.pem -text"].map(|script| {
-                    let said = run(script, none).replace("SM2 ", "").replace("EC ", "");
-                    said.lines().filter(|line| !line.contains("Private-Key")).map(str::to_owned).collect::<Vec<_>>()
-                });
-                assert_eq!(written, read, "{curve}{explicit}");
-            }
-            let parameters = format!("openssl genpkey -genparam -algorithm EC -pkeyopt ec_paramgen_curve:{curve}");
-            assert_eq!(run(&parameters, &configuration), run(&parameters, none), "{curve}");
-            run(
-                &format!(
-                    "openssl ecparam -name {curve} -genkey -noout -out key.pem; openssl ec -in key.pem -check -noout"
-                ),
-                &configuration,
-            );
-        }
-        assert!(run("openssl list -encoders", &configuration).contains("@ gantry"));
-    }
-    // Keys that are not served have no encoders here.
-    let others = lab.configuration("SIGNATURES = ED25519\nKEY_EXCHANGE = NONE");
-    assert!(!run("openssl list -encoders", &others).contains("@ gantry"));
 }
 
 #[test]

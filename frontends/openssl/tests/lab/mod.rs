@@ -21,6 +21,11 @@ pub(crate) const TAKEN: &str =
 pub(crate) const EVERYTHING: &str =
     "CIPHERS = ALL\nDIGESTS = ALL\nMACS = ALL\nSIGNATURES = ALL\nKEY_EXCHANGE = ALL\nDEVICES = lanes=on";
 
+/// Every algorithm, on the devices that a policy names.
+pub(crate) fn everything(policy: &str) -> String {
+    format!("{EVERYTHING}\n{policy}")
+}
+
 /// Every cipher that is served fails: what works nevertheless does not go through the module.
 pub(crate) const FAILED: &str =
     "CIPHERS = ALL\nDIGESTS = NONE\nMACS = NONE\nSIGNATURES = NONE\nKEY_EXCHANGE = NONE\nFORCE_FAIL = yes";
