@@ -312,7 +312,7 @@ mod tests {
             ("CIPHER = ALL", "there is no key CIPHER; did you mean CIPHERS?"),
             ("ciphers = ALL", "there is no key ciphers; did you mean CIPHERS?"),
             ("1.CIPHERS = ALL", "there is no key 1.CIPHERS; did you mean CIPHERS?"),
-            ("GATHER = 5", "there is no key GATHER; did you mean GATHER_US?"),
+            ("COALESCE = 5", "there is no key COALESCE; did you mean COALESCE_US?"),
         ] {
             assert_eq!(of(&with(line)).complaints(), [format!("x.cnf:14: {said}")]);
         }

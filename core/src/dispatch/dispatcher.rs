@@ -24,13 +24,13 @@ use super::framework::Gantry;
 use super::group::Group;
 use super::inbox::Inbox;
 use super::line::Line;
-use super::list::{Handle, List};
+use super::list::List;
 use super::loan::Loan;
 use super::repair::blame;
 use super::request::Request;
 use super::session::{OpenSession, SessionCore};
-use crate::algorithm::{Fault, Operation, Outcome, Shape};
-use crate::driver::{Operands, survived};
+use crate::algorithm::{Fault, Operation, Shape};
+use crate::driver::survived;
 use crate::route::{Question, Reason, Route, Sizes};
 use crate::stats::{Event, Site, Watch};
 
@@ -324,7 +324,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
 
     /// Hands requests to a device. What it does at once is in `back`; whether that is all, and each
     /// [is done](Request::is_done).
-    fn submit(
+    pub(super) fn submit(
         &mut self,
         gantry: &Gantry,
         device: usize,

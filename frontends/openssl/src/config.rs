@@ -91,7 +91,7 @@ pub const KEYS: [(&str, &str); 11] = [
     ("USE_SOFTDRIVERS", "0 (hardware only), 1 (any device) or 2 (hardware and kernel)"),
     ("DEVICES", "NAME=on or NAME=off, with commas between"),
     ("POLICY", "the name of a policy, as in gantry.toml"),
-    ("GATHER_US", "auto or a number of microseconds from 0 (nobody waits for company) to 1000000"),
+    ("COALESCE_US", "auto or a number of microseconds from 0 (no thread waits for others) to 1000000"),
     ("STATS", "the path of a folder, or off"),
     ("FORCE_FAIL", "yes or no"),
 ];
@@ -174,8 +174,8 @@ impl Settings {
                 self.runtime.set("policy", value, "POLICY").map_err(|error| error.to_string())?;
                 self.policy_named = true;
             }
-            ("GATHER_US", value) => {
-                self.runtime.set("coalesce_us", value, "GATHER_US").map_err(|error| error.to_string())?;
+            ("COALESCE_US", value) => {
+                self.runtime.set("coalesce_us", value, "COALESCE_US").map_err(|error| error.to_string())?;
             }
             ("STATS", "off") => self.stats = None,
             ("STATS", path) if path.starts_with('/') => self.stats = Some(path.into()),
@@ -301,8 +301,8 @@ mod tests {
             ("DEVICES", "lanes"),
             ("DEVICES", "software=off"),
             ("POLICY", "fastest"),
-            ("GATHER_US", "1000001"),
-            ("GATHER_US", "soon"),
+            ("COALESCE_US", "1000001"),
+            ("COALESCE_US", "soon"),
             ("STATS", "here"),
             ("FORCE_FAIL", "maybe"),
         ] {

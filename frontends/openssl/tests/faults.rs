@@ -192,7 +192,7 @@ fn threads_that_share_a_cpu_meet_and_have_their_own_digests() {
     let (said, [_, _, devices, ..]) = run("");
     assert_eq!(said, "the same\n");
     assert!(devices > 0, "nobody met");
-    let (said, [host, _, devices, ..]) = run("GATHER_US = 0");
+    let (said, [host, _, devices, ..]) = run("COALESCE_US = 0");
     assert_eq!((&*said, devices), ("the same\n", 0));
     assert!(host > 0);
     // Nobody meets on devices that the operator does not want.
@@ -205,7 +205,7 @@ fn threads_that_share_a_cpu_meet_and_have_their_own_digests() {
 
 /// The costs that were kept, with lanes that are slow with one request and four times as fast with several.
 fn dear_alone(kept: &str) -> String {
-    const SIZES: usize = 13;
+    const SIZES: usize = gantry::route::BYTES.len();
     let mut costs: serde_json::Value = serde_json::from_str(kept).unwrap();
     let requests: Vec<f64> =
         costs["requests"].as_array().unwrap().iter().filter_map(serde_json::Value::as_f64).collect();
