@@ -141,6 +141,13 @@ impl SessionParams {
         self.coalesce
     }
 
+    /// The same under other keys.
+    pub(crate) fn with_keys(&self, key: &[u8], mac_key: &[u8]) -> Self {
+        let (key, mac_key) = (Zeroizing::new(key.to_vec()), Zeroizing::new(mac_key.to_vec()));
+        let Self { algorithm, direction, tag_len, ordered, coalesce, .. } = *self;
+        Self { algorithm, direction, key, mac_key, tag_len, ordered, coalesce }
+    }
+
     /// Everything that can be wrong with a session before a device is asked.
     pub(crate) fn check(&self) -> Result<(), Misuse> {
         let info = self.algorithm.info();

@@ -145,6 +145,28 @@ impl Session {
         Ok(AeadStream::new(self.core.clone(), state, operation, route))
     }
 
+    /// Opens the session on the device that its next request of `bytes` bytes would go to, so that the request need not wait
+    /// for that: keys are prepared there, and the known-answer test is over. Any number of sessions can be prepared ahead, on
+    /// any thread.
+    ///
+    /// # Errors
+    /// No device serves the session; what each of them said.
+    pub fn prepare(&self, operation: Operation, bytes: usize) -> Result<()> {
+        self.core.prepare(operation, bytes)
+    }
+
+    /// A session of the same algorithm, direction and tag length under new keys, open on every device where this one is open. A
+    /// caller that replaces this one by it pauses no request: those in flight end under the old keys, which are zeroized with the
+    /// last of them.
+    ///
+    /// # Errors
+    /// The keys are wrong ([`Misuse`]).
+    pub fn rekey(&self, key: &[u8], mac_key: &[u8]) -> Result<Self> {
+        let next = Self::new(self.core.gantry.clone(), self.core.params.with_keys(key, mac_key))?;
+        next.core.open_where_open(&self.core);
+        Ok(next)
+    }
+
     /// Runs one request on the calling thread. Allocates nothing and takes no lock, once the session is open on the device.
     pub fn run(&self, mut operands: Operands<'_>) -> Result<Outcome> {
         if matches!(operands, Operands::Update { .. } | Operands::Finish { .. }) {

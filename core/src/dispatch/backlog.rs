@@ -69,8 +69,6 @@ struct Turns {
     classes: [Class; 3],
     /// Counts arrivals, so that what is equal otherwise keeps its order.
     arrivals: u64,
-    /// Of the burst that is being offered.
-    burst: Vec<Turn>,
 }
 
 #[derive(Default)]
@@ -145,24 +143,32 @@ impl Backlog {
         self.load.set_waiting(turns.len());
     }
 
-    /// Offers requests in their order, those of one algorithm and operation at a time, for as long as all are taken.
+    /// Offers requests in their order, those of one algorithm and operation at a time, for as long as all are taken. The
+    /// backlog is not locked while they are offered. One thread at a time serves it; the shared lines see to that.
     pub(crate) fn serve(&self, mut offer: impl FnMut(&mut List)) {
-        if self.is_empty() {
-            return;
-        }
-        let mut turns = lock(&self.turns);
-        loop {
-            let mut offered = turns.next_burst();
+        while !self.is_empty() {
+            let (mut offered, burst) = self.next_burst();
             if offered.is_empty() {
                 break;
             }
             offer(&mut offered);
-            let full = !offered.is_empty();
-            turns.put_back(offered);
-            if full {
+            if !offered.is_empty() {
+                self.put_back(burst, offered);
                 break;
             }
         }
+    }
+
+    fn next_burst(&self) -> (List, Vec<Turn>) {
+        let mut turns = lock(&self.turns);
+        let burst = turns.next_burst();
+        self.load.set_waiting(turns.len());
+        burst
+    }
+
+    fn put_back(&self, burst: Vec<Turn>, left: List) {
+        let mut turns = lock(&self.turns);
+        turns.put_back(burst, left);
         self.load.set_waiting(turns.len());
     }
 
@@ -213,11 +219,10 @@ impl Turns {
         Some((first + 1..3).rev().filter(waits).find(impatient).unwrap_or(first))
     }
 
-    /// The next requests that can be offered together.
-    fn next_burst(&mut self) -> List {
-        let mut burst = List::new();
+    /// The next requests that can be offered together, and where each stood.
+    fn next_burst(&mut self) -> (List, Vec<Turn>) {
+        let (mut burst, mut stood) = (List::new(), Vec::new());
         let mut kind = None;
-        self.burst.clear();
         while burst.len() < BURST {
             let Some(class) = self.class() else { break };
             let Some(next) = self.classes[class].waiting.peek() else { break };
@@ -233,21 +238,21 @@ impl Turns {
             let Some(Waiting { turn, handle }) = class.waiting.pop() else { break };
             class.passed = 0;
             class.now = class.now.max(turn.start);
-            self.burst.push(Turn { passed, ..turn });
+            stood.push(Turn { passed, ..turn });
             burst.push(handle);
         }
-        burst
+        (burst, stood)
     }
 
     /// The end of a burst that found no room: it has its turn again.
-    fn put_back(&mut self, left: List) {
-        let taken = self.burst.len() - left.len();
-        if let Some(first) = self.burst.get(taken) {
+    fn put_back(&mut self, burst: Vec<Turn>, left: List) {
+        let taken = burst.len() - left.len();
+        if let Some(first) = burst.get(taken) {
             for (class, passed) in self.classes.iter_mut().zip(first.passed) {
                 class.passed = passed;
             }
         }
-        for (turn, handle) in self.burst.drain(..).skip(taken).zip(left) {
+        for (turn, handle) in burst.into_iter().skip(taken).zip(left) {
             self.classes[turn.class].waiting.push(Waiting { turn: Turn { passed: [0; 3], ..turn }, handle });
         }
     }
@@ -338,6 +343,8 @@ mod races {
             let (room, backlog) = &*shared;
             let mut all = backlog.withdraw(&home);
             device.join().unwrap();
+            // What was being offered meanwhile was in neither place.
+            all.append(&mut backlog.withdraw(&home));
             assert!(backlog.is_empty(), "nothing is left behind");
             all.append(&mut lock(&room.taken));
             assert_eq!(slots(all), [1, 2], "each is in one place");

@@ -178,6 +178,36 @@ impl SessionCore {
         opened.as_ref().map(|session| OpenSession::Kept(&**session)).map_err(|why| (**why).clone().into())
     }
 
+    /// Opens the session where a request would go, and where it cannot be opened there, where it would go next.
+    pub(crate) fn prepare(&self, operation: Operation, bytes: usize) -> Result<()> {
+        let (mut tried, mut last) = (0, None);
+        while let Some(route) = self
+            .ask_what_if(&Question::one(Shape { operation, bytes, in_place: true }, tried))
+            .or_else(|| self.ask_what_if(&Question::one(Shape { operation, bytes, in_place: false }, tried)))
+        {
+            let Some(place) = self.place(route.device).filter(|_| tried >> route.device & 1 == 0) else { break };
+            match self.opened(place, Urgency::Patient) {
+                Ok(_) => return Ok(()),
+                Err(Refusal::Fault(fault)) => last = Some(fault),
+                Err(Refusal::Unsupported(_)) => {}
+            }
+            tried |= 1 << route.device;
+        }
+        Err(self.nobody(operation, last, Vec::new()))
+    }
+
+    /// Opens the session on every device where `other`, of the same algorithm, is open. A device that does not open it now is
+    /// asked again when a request comes.
+    pub(crate) fn open_where_open(&self, other: &SessionCore) {
+        for (place, candidate) in self.candidates.iter().enumerate() {
+            let is_cached =
+                self.gantry.devices()[candidate.device].session_cache().is_some_and(|cache| cache.has(other.id()));
+            if is_cached || matches!(other.openings[place].get(), Some(Ok(_))) {
+                let _ = self.opened(place, Urgency::Brief);
+            }
+        }
+    }
+
     /// What tells sessions apart while they live.
     pub(crate) fn id(&self) -> usize {
         std::ptr::from_ref(self).addr()

@@ -50,6 +50,11 @@ impl SessionCache {
         Ok(session)
     }
 
+    /// Whether a session is open.
+    pub(super) fn has(&self, id: usize) -> bool {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).sessions.contains_key(&id)
+    }
+
     /// Closes a session that has ended.
     pub(super) fn close(&self, id: usize) {
         let closed = self.open.lock().unwrap_or_else(PoisonError::into_inner).sessions.remove(&id);
