@@ -140,9 +140,16 @@ impl SessionCore {
             return Err(AttemptError::Nobody);
         };
         ran(route);
-        let session = match self.opened(place, urgency) {
-            Ok(session) => session,
-            Err(why) => return Err(AttemptError::NotOpened { device, why }),
+        let opened;
+        let session = match self.kept(place) {
+            Some(session) => session,
+            None => match self.opened(place, urgency) {
+                Ok(session) => {
+                    opened = session;
+                    &*opened
+                }
+                Err(why) => return Err(AttemptError::NotOpened { device, why }),
+            },
         };
         let site = self.site(device, shape.operation);
         watch.sent(site, route.reason, 1, shape.bytes);

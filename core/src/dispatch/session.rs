@@ -135,12 +135,21 @@ impl SessionCore {
         self.candidates.iter().position(|candidate| candidate.device == device)
     }
 
+    /// The session on a device, if it is open and kept here.
+    #[inline]
+    pub(crate) fn kept(&self, place: usize) -> Option<&dyn DeviceSession> {
+        match self.openings[place].get() {
+            Some(Ok(session)) => Some(&**session),
+            _ => None,
+        }
+    }
+
     /// The session on a device, opened at the first call, and after a fault when the device may be asked again.
     #[inline]
     pub(crate) fn opened(&self, place: usize, urgency: Urgency) -> std::result::Result<OpenSession<'_>, Refusal> {
-        match self.openings[place].get() {
-            Some(Ok(session)) => Ok(OpenSession::Kept(&**session)),
-            _ => self.open_on(place, urgency),
+        match self.kept(place) {
+            Some(session) => Ok(OpenSession::Kept(session)),
+            None => self.open_on(place, urgency),
         }
     }
 
