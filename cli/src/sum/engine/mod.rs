@@ -1,8 +1,9 @@
 //! Hashes many files at once, on all cores, and reports their digests in the order in which the files were named.
 //!
 //! The calling thread feeds a [`Pipeline`] and receives the results in order through its [`Sink`]. Workers take files from
-//! the [`Queue`], read them piece by piece and hash the pieces of all their files together. Memory is bounded by the pieces
-//! and by the window, which is the distance between the first unreported file and the last that a worker may take.
+//! the [`Queue`], read them piece by piece and hash the pieces of all their files together. Which device hashes a file is
+//! the framework's choice. Memory is bounded by the pieces and by the window, which is the distance between the first
+//! unreported file and the last that a worker may take.
 //!
 //! A caller must not notice that files are read early. A pipe, a terminal, `-`, and anything else that is not a regular
 //! file is left to the calling thread, which opens it when everything before it has been reported, as a sequential tool
@@ -20,7 +21,6 @@ mod worker;
 
 use std::thread::Builder;
 
-use gantry::driver::Capability;
 use gantry::{Operation, Session};
 use indicatif::ProgressBar;
 
@@ -47,8 +47,6 @@ pub(super) struct Engine {
     session: Session,
     /// A digest of the session's length, to be written over.
     blank: Digest,
-    /// By the place of the device in the framework.
-    company: Vec<Company>,
     workers: usize,
     /// Files that each worker reads side by side.
     slots: usize,
@@ -56,28 +54,14 @@ pub(super) struct Engine {
     queue: Queue,
 }
 
-/// What a device makes of several files at once.
-struct Company {
-    lanes: usize,
-    break_even: usize,
-}
-
 impl Engine {
     /// An engine of at most `threads` threads. Bytes that have been hashed are added to `progress`.
     pub(super) fn new(session: Session, threads: usize, progress: ProgressBar) -> Self {
         let files = sys::most_open_files().saturating_sub(OTHER_DESCRIPTORS).max(1);
         let workers = threads.min(MOST_WORKERS).min(files);
-        let algorithm = session.params().algorithm();
-        let of = |capability: &Capability| Company { lanes: capability.lanes, break_even: capability.break_even };
-        let devices = session.gantry().devices().iter();
-        let company: Vec<Company> = devices
-            .map(|device| device.capability(algorithm).map_or(Company { lanes: 1, break_even: 1 }, of))
-            .collect();
-        let route = session.route(Operation::Digest, PIECE, MOST_SLOTS);
-        let slots =
-            route.map_or(1, |route| company[route.device].lanes).clamp(LEAST_SLOTS, MOST_SLOTS).min(files / workers);
+        let slots = lanes(&session).clamp(LEAST_SLOTS, MOST_SLOTS).min(files / workers);
         let blank = Digest::zero(session.params().tag_length());
-        Self { session, blank, company, workers, slots, progress, queue: Queue::new(workers * slots) }
+        Self { session, blank, workers, slots, progress, queue: Queue::new(workers * slots) }
     }
 
     /// Runs `feed`, which may name up to `files` files, and returns when every result has been reported.
@@ -96,6 +80,13 @@ impl Engine {
             pipeline.drain();
         });
     }
+}
+
+/// How many pieces the device that the framework chooses for many of them hashes side by side.
+fn lanes(session: &Session) -> usize {
+    let route = session.route(Operation::Digest, PIECE, MOST_SLOTS);
+    let device = route.map(|route| &session.gantry().devices()[route.device]);
+    device.and_then(|device| device.capability(session.params().algorithm())).map_or(1, |capability| capability.lanes)
 }
 
 /// Closes the queue when it goes out of scope.
