@@ -6,51 +6,8 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::process::Command;
 
-use sum_lab::{Did, Input, Lab, Random, TOOLS, args, ours, run, theirs};
-
-/// The tools of coreutils 9.1 are what we compare with; another version answers differently.
-fn coreutils_is_here() -> bool {
-    let version = Command::new(theirs("sha256sum")).arg("--version").output();
-    let here = version.is_ok_and(|output| output.stdout.starts_with(b"sha256sum (GNU coreutils) 9.1\n"));
-    if !here {
-        eprintln!("skipped: no coreutils 9.1 in /usr/bin");
-    }
-    here
-}
-
-/// Runs both with the same arguments, and fails where they differ.
-fn same(lab: &Lab, tool: &str, args: &[OsString], input: &Input) -> Did {
-    same_with(lab, tool, args, input, |_| {})
-}
-
-fn same_with(lab: &Lab, tool: &str, args: &[OsString], input: &Input, prepare: impl Fn(&mut Command)) -> Did {
-    let both = [theirs(tool), ours()].map(|program| {
-        let mut command = lab.command(&program, tool);
-        command.args(args);
-        prepare(&mut command);
-        run(command, input)
-    });
-    let [theirs, ours] = both;
-    assert_eq!(ours, theirs, "left: ours, right: coreutils\n{tool} {args:?}\nstdin: {input:?}");
-    ours
-}
-
-/// Runs both by bash, which knows redirections that Rust does not; stdout and stderr mixed.
-fn same_in_shell(lab: &Lab, tool: &str, arguments_and_redirections: &str) -> Did {
-    let both = [theirs(tool), ours()].map(|program| {
-        let mut command = lab.command("/bin/bash".as_ref(), "bash");
-        command.arg("-c").arg(format!(
-            "exec 2>&1; (exec -a {tool} {} {arguments_and_redirections}); echo $?",
-            program.to_str().unwrap()
-        ));
-        run(command, &Input::Null)
-    });
-    let [theirs, ours] = both;
-    assert_eq!(ours, theirs, "left: ours, right: coreutils\n{tool} {arguments_and_redirections}");
-    ours
-}
+use sum_lab::{Input, Lab, Random, TOOLS, args, coreutils_is_here, ours, run, same, same_in_shell, same_with, theirs};
 
 /// A directory with one of everything.
 fn lab() -> Lab {

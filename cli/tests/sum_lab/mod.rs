@@ -132,6 +132,55 @@ pub(crate) fn run(mut command: Command, input: &Input) -> Did {
     Did { stdout: Text(stdout), stderr: Text(stderr), code: status.code(), signal: status.signal() }
 }
 
+/// The tools of coreutils 9.1 are what we compare with; another version answers differently.
+pub(crate) fn coreutils_is_here() -> bool {
+    let version = Command::new(theirs("sha256sum")).arg("--version").output();
+    let here = version.is_ok_and(|output| output.stdout.starts_with(b"sha256sum (GNU coreutils) 9.1\n"));
+    if !here {
+        eprintln!("skipped: no coreutils 9.1 in /usr/bin");
+    }
+    here
+}
+
+/// Runs both with the same arguments, and fails where they differ.
+pub(crate) fn same(lab: &Lab, tool: &str, args: &[OsString], input: &Input) -> Did {
+    same_with(lab, tool, args, input, |_| {})
+}
+
+/// The same, after `prepare` has changed both commands.
+pub(crate) fn same_with(
+    lab: &Lab,
+    tool: &str,
+    args: &[OsString],
+    input: &Input,
+    prepare: impl Fn(&mut Command),
+) -> Did {
+    let both = [theirs(tool), ours()].map(|program| {
+        let mut command = lab.command(&program, tool);
+        command.args(args);
+        prepare(&mut command);
+        run(command, input)
+    });
+    let [theirs, ours] = both;
+    assert_eq!(ours, theirs, "left: ours, right: coreutils\n{tool} {args:?}\nstdin: {input:?}");
+    ours
+}
+
+/// Runs both by bash, which knows redirections that Rust does not; stdout and stderr mixed.
+pub(crate) fn same_in_shell(lab: &Lab, tool: &str, arguments_and_redirections: &str) -> Did {
+    let both = [theirs(tool), ours()].map(|program| {
+        let mut command = lab.command("/bin/bash".as_ref(), "bash");
+        command.arg("-c").arg(format!(
+            "exec 2>&1; (exec -a {tool} {} {arguments_and_redirections}); echo $?",
+            program.to_str().unwrap()
+        ));
+        run(command, &Input::Null)
+    });
+    let [theirs, ours] = both;
+    assert_eq!(ours, theirs, "left: ours, right: coreutils\n{tool} {arguments_and_redirections}");
+    ours
+}
+
 /// Random numbers that are the same in every run (xorshift64*).
 pub(crate) struct Random(u64);
 

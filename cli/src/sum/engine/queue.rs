@@ -1,0 +1,181 @@
+//! Files on their way to the workers, and results on their way back.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::io;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use super::read::Stamp;
+use crate::sum::digest::Digest;
+
+/// A file to hash.
+pub(super) struct Job {
+    /// Its place among the files of the run.
+    pub(super) number: u64,
+    pub(super) name: OsString,
+}
+
+impl Job {
+    pub(super) fn done(self, finding: Finding) -> (u64, Done) {
+        (self.number, Done { name: self.name, finding })
+    }
+}
+
+/// A file with its result.
+pub(super) struct Done {
+    pub(super) name: OsString,
+    pub(super) finding: Finding,
+}
+
+pub(super) enum Finding {
+    Digest {
+        digest: Digest,
+        /// The file's state when it was read.
+        stamp: Stamp,
+    },
+    Failed(io::Error),
+    /// The reporting thread has to read it when its turn comes.
+    InTurn,
+}
+
+/// The queue between the thread that names files and the workers that hash them.
+pub(super) struct Queue {
+    state: Mutex<State>,
+    /// There are files to take, or there will be none.
+    work: Condvar,
+    /// The first result is there.
+    ready: Condvar,
+}
+
+struct State {
+    todo: VecDeque<Job>,
+    /// Results in order, from the first that has not been collected; `None` while a worker has the file.
+    results: VecDeque<Option<Done>>,
+    /// The number of the first of them.
+    first: u64,
+    /// The number after the last that a worker took.
+    taken: u64,
+    /// Empty slots of all workers.
+    free: usize,
+    /// Workers that wait for files.
+    idle: usize,
+    closed: bool,
+    /// A worker panicked, and its files will never have results.
+    broken: bool,
+}
+
+impl Queue {
+    /// A queue for workers that have `slots` slots altogether.
+    pub(super) fn new(slots: usize) -> Self {
+        let state = State {
+            todo: VecDeque::new(),
+            results: VecDeque::new(),
+            first: 0,
+            taken: 0,
+            free: slots,
+            idle: 0,
+            closed: false,
+            broken: false,
+        };
+        Self { state: Mutex::new(state), work: Condvar::new(), ready: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // The state is consistent whenever the lock is released.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says that some slots do not exist, because their workers could not be started.
+    pub(super) fn remove_slots(&self, slots: usize) {
+        self.lock().free -= slots;
+    }
+
+    /// There will be no more files.
+    pub(super) fn close(&self) {
+        self.lock().closed = true;
+        self.work.notify_all();
+    }
+
+    /// The files of a worker will never have results.
+    pub(super) fn break_off(&self) {
+        self.lock().broken = true;
+        self.ready.notify_one();
+    }
+
+    /// Appends files; those that are not for `workers` have their finding at once.
+    pub(super) fn append(&self, jobs: impl Iterator<Item = Job>, for_workers: impl Fn(&Job) -> bool) {
+        let mut state = self.lock();
+        for job in jobs {
+            if for_workers(&job) {
+                state.results.push_back(None);
+                state.todo.push_back(job);
+            } else {
+                state.results.push_back(Some(Done { name: job.name, finding: Finding::InTurn }));
+            }
+        }
+        if state.idle > 0 {
+            self.work.notify_all();
+        }
+    }
+
+    /// Delivers a worker's `results` and takes files for its `free` slots, `freed` of which have become empty since its last
+    /// call. With `wait`, waits for files; none then means that there will be none.
+    pub(super) fn exchange(
+        &self,
+        results: &mut Vec<(u64, Done)>,
+        (free, freed): (usize, usize),
+        jobs: &mut Vec<Job>,
+        wait: bool,
+    ) {
+        let mut state = self.lock();
+        state.free += freed;
+        let first = state.first;
+        let mut ready = false;
+        for (number, done) in results.drain(..) {
+            state.results[(number - first) as usize] = Some(done);
+            ready |= number == first;
+        }
+        if ready {
+            self.ready.notify_one();
+        }
+        while wait && state.todo.is_empty() && !state.closed {
+            state.idle += 1;
+            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.idle -= 1;
+        }
+        // In proportion to the free slots, so that the last files of a run are spread over all workers evenly.
+        let share = (state.todo.len() * free).div_ceil(state.free.max(1)).min(free);
+        state.free -= share;
+        jobs.extend(state.todo.drain(..share));
+        if let Some(last) = jobs.last() {
+            state.taken = last.number + 1;
+        }
+    }
+
+    /// Moves the results that come next in order to `ready`: at least one. Calls `waiting` before it waits for it.
+    pub(super) fn collect(&self, ready: &mut VecDeque<Done>, waiting: impl FnOnce()) {
+        let mut state = self.lock();
+        if !matches!(state.results.front(), Some(Some(_))) {
+            drop(state);
+            waiting();
+            state = self.lock();
+        }
+        loop {
+            while let Some(done) = state.results.front_mut().and_then(Option::take) {
+                ready.push_back(done);
+                state.results.pop_front();
+                state.first += 1;
+            }
+            if !ready.is_empty() {
+                return;
+            }
+            assert!(!state.broken, "a worker panicked");
+            state = self.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// The number after the last file that a worker took.
+    pub(super) fn taken(&self) -> u64 {
+        self.lock().taken
+    }
+}

@@ -1,0 +1,115 @@
+//! Reads files piece by piece, and tells whether they changed.
+
+use std::ffi::OsStr;
+use std::fs::{File, Metadata};
+use std::io::{self, Read, Seek};
+use std::os::unix::fs::MetadataExt;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Bytes of a file that a worker reads at a time. Large enough that the system calls do not count, small enough that the
+/// pieces of one worker stay in a core's second-level cache.
+pub(super) const PIECE: usize = 64 << 10;
+/// A file that changed so shortly before it was read may have changed again under the same time stamp, which the kernel
+/// takes from its timer tick.
+const TICK_NANOSECONDS: i128 = 50_000_000;
+
+/// Reads until the buffer is full or the file ends.
+pub(crate) fn read_full(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    read_up_to(file, buffer, None).map(|(length, _)| length)
+}
+
+/// Fills the buffer, or reads to the end of the file; true when the file is known to have ended. A short read that brings
+/// the length to `expected` is the last one: the next would return nothing.
+fn read_up_to(file: &mut impl Read, buffer: &mut [u8], expected: Option<u64>) -> io::Result<(usize, bool)> {
+    let mut length = 0;
+    while length < buffer.len() {
+        match file.read(&mut buffer[length..]) {
+            Ok(0) => return Ok((length, true)),
+            Ok(more) => length += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        }
+        if length < buffer.len() && expected == Some(length as u64) {
+            return Ok((length, true));
+        }
+    }
+    Ok((length, false))
+}
+
+/// A regular file that is read piece by piece.
+pub(super) struct Reader {
+    file: File,
+    stamp: Stamp,
+    /// Bytes that have been read.
+    read: u64,
+    ended: bool,
+}
+
+impl Reader {
+    /// `data` is what the file system said about the file.
+    pub(super) fn new(file: File, data: &Metadata) -> Self {
+        Self { file, stamp: Stamp::new(data), read: 0, ended: false }
+    }
+
+    /// Reads the next piece. Unless it fills the buffer, it is the last.
+    pub(super) fn next_piece(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let expected = self.stamp.size.checked_sub(self.read);
+        let (length, ended) = read_up_to(&mut self.file, buffer, expected)?;
+        self.read += length as u64;
+        self.ended = ended;
+        Ok(length)
+    }
+
+    /// Goes back to the beginning, if the file allows it.
+    pub(super) fn rewind(&mut self) -> bool {
+        let rewound = self.file.rewind().is_ok();
+        if rewound {
+            self.read = 0;
+        }
+        rewound
+    }
+
+    /// Whether the last piece has been read.
+    pub(super) fn ended(&self) -> bool {
+        self.ended
+    }
+
+    pub(super) fn stamp(&self) -> Stamp {
+        self.stamp
+    }
+
+    /// The size of the file when it was opened.
+    pub(super) fn size(&self) -> u64 {
+        self.stamp.size
+    }
+
+    /// Bytes that are left to read, going by that size.
+    pub(super) fn left(&self) -> u64 {
+        self.stamp.size.saturating_sub(self.read)
+    }
+}
+
+/// Tells whether a file is still what it was when it was read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    changed: i128,
+    /// The last change was long enough before the reading to have a time stamp of its own.
+    settled: bool,
+}
+
+impl Stamp {
+    fn new(data: &Metadata) -> Self {
+        let changed = i128::from(data.ctime()) * 1_000_000_000 + i128::from(data.ctime_nsec());
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos().cast_signed());
+        let settled = changed + TICK_NANOSECONDS < now;
+        Self { device: data.dev(), inode: data.ino(), size: data.size(), changed, settled }
+    }
+
+    /// Whether the file of this name is the same and has not changed.
+    pub(super) fn still_holds(&self, name: &OsStr) -> bool {
+        self.settled && std::fs::metadata(name).is_ok_and(|data| Self::new(&data) == *self)
+    }
+}
