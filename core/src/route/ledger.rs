@@ -21,6 +21,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use super::answer::{BatchSize, Route};
+use super::candidate::MOST_DEVICES;
 use super::cost::INTERVAL;
 use crate::algorithm::{Algorithm, Operation};
 use crate::clock::Clock;
@@ -63,7 +64,7 @@ pub(crate) struct Ledger {
     ticks: AtomicU32,
     /// Nanoseconds that trials may lose.
     credit: AtomicI64,
-    trials: [Trial; Trial::MOST],
+    trials: Box<[Trial; Trial::MOST]>,
     /// The device that has just been warmed up for a trial, plus one.
     warm: AtomicUsize,
     /// Nobody will measure what is not known yet.
@@ -83,8 +84,8 @@ impl Default for Trial {
 }
 
 impl Trial {
-    /// Devices that are tried; in a machine with more the others are taken at their calibration.
-    const MOST: usize = 16;
+    /// Devices that are tried: all that a framework can have.
+    const MOST: usize = MOST_DEVICES;
 }
 
 impl Ledgers {
@@ -168,7 +169,7 @@ impl Default for Ledger {
             batch_sizes: (0..CLASSES).map(|_| Default::default()).collect(),
             ticks: AtomicU32::new(0),
             credit: AtomicI64::new(0),
-            trials: Default::default(),
+            trials: Box::new(std::array::from_fn(|_| Trial::default())),
             warm: AtomicUsize::new(0),
             settled: AtomicBool::new(false),
         }
@@ -267,7 +268,7 @@ impl Ledger {
     /// What is thought of the devices has changed: all may be tried again.
     pub(crate) fn try_again(&self) {
         let now = self.ticks.load(Relaxed);
-        for trial in &self.trials {
+        for trial in &*self.trials {
             trial.wait.store(TRIALS.0, Relaxed);
             trial.next.store(now, Relaxed);
         }

@@ -1,7 +1,7 @@
-//! What gathering is worth: many threads that hash one message at a time, and one thread with a queue.
+//! What coalescing is worth: many threads that hash one message at a time, and one thread with a queue.
 //!
 //! ```text
-//! gantry-bench-gather [--threads 16] [--others 0] [--algorithm sha256] [--seconds 0.2] [--rounds 9] [BYTES...]
+//! gantry-bench-coalesce [--threads 16] [--others 0] [--algorithm sha256] [--seconds 0.2] [--rounds 9] [BYTES...]
 //! ```
 //!
 //! Plain software, the policy under test and its batches take turns in short slices; a row has the medians of the ratios of
