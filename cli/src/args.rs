@@ -43,6 +43,7 @@ pub(crate) enum Command {
     Kernel(Kernel),
     Check(Check),
     Speed(Speed),
+    #[cfg(feature = "model")]
     Reproduce(Reproduce),
     Tune(Tune),
     Route(Route),
@@ -298,6 +299,7 @@ pub(crate) struct Speed {
     pub(crate) plot: Option<PathBuf>,
 }
 
+#[cfg(feature = "model")]
 /// Print published figures next to what Gantry does
 ///
 /// The machines of the publications are modelled, and run in simulated time: one gets the same result everywhere, at
@@ -376,6 +378,7 @@ pub(crate) struct Route {
     pub(crate) json: bool,
 }
 
+#[cfg(feature = "model")]
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Work {
     /// Three cards and two ways of dispatch: "Cryptographic Device Support for FreeBSD" (Leffler, BSDCon 2003)

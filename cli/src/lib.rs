@@ -28,6 +28,7 @@ mod output;
 /// An SVG drawing.
 mod plot;
 /// `gantry reproduce`.
+#[cfg(feature = "model")]
 mod reproduce;
 /// `gantry route`.
 mod route;
@@ -75,6 +76,7 @@ pub fn main() -> ExitCode {
         Command::Tune(args) => tune::run(&args, &settings, &mut output),
         Command::Route(args) => route::run(&args, &settings, &mut output),
         Command::Speed(args) => speed::run(&args, &settings, &mut output),
+        #[cfg(feature = "model")]
         Command::Reproduce(args) => reproduce::run(&args, &mut output),
         Command::Sum(args) => return sum::main(OsStr::new("gantry sum"), args.arguments, &settings),
         Command::Crypt(args) => crypt::run(&args, &settings),
