@@ -75,7 +75,8 @@ static struct { uint32_t ours; int theirs; } const CIPHERS[] = {
 /* The session objects of each device. */
 static struct rte_mempool *sessions[RTE_CRYPTO_MAX_DEVS];
 
-/* DPDK's log goes into one line of memory instead of the program's standard error. */
+/* DPDK's log goes into memory instead of the program's standard error: the first error of a call, which is the nearest to its
+ * cause. */
 static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
 static char log_line[256];
 
@@ -89,11 +90,20 @@ static ssize_t keep_log(void *cookie, const char *text, size_t size)
 		if (length >= sizeof log_line)
 			length = sizeof log_line - 1;
 		pthread_mutex_lock(&log_lock);
-		memcpy(log_line, text, length);
-		log_line[length] = 0;
+		if (!log_line[0]) {
+			memcpy(log_line, text, length);
+			log_line[length] = 0;
+		}
 		pthread_mutex_unlock(&log_lock);
 	}
 	return size;
+}
+
+static void forget_log(void)
+{
+	pthread_mutex_lock(&log_lock);
+	log_line[0] = 0;
+	pthread_mutex_unlock(&log_lock);
 }
 
 static void last_log(char *text, uint32_t size)
@@ -116,6 +126,7 @@ static int start(int argc, char **argv)
 
 static int plug(const char *bus, const char *name, const char *arguments)
 {
+	forget_log();
 	int result = rte_eal_hotplug_add(bus, name, arguments);
 	return result == -EEXIST ? 0 : result;
 }
@@ -201,6 +212,7 @@ static int configure(uint8_t device, uint32_t queues, uint32_t descriptors, uint
 	int socket = socket_of(device), result;
 	struct rte_cryptodev_config config = {.socket_id = socket, .nb_queue_pairs = queues};
 	char name[RTE_MEMPOOL_NAMESIZE];
+	forget_log();
 	snprintf(name, sizeof name, "gantry_sessions_%u", device);
 	sessions[device] = rte_cryptodev_sym_session_pool_create(name, count,
 		rte_cryptodev_sym_get_private_session_size(device), 0, 0, SOCKET_ID_ANY);

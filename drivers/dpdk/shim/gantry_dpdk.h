@@ -85,7 +85,8 @@ struct gantry_dpdk {
 	const char *(*version)(void);
 	/* Once in a process; binds the calling thread to a CPU. */
 	int (*start)(int argc, char **argv);
-	/* What DPDK has logged last, one line, cut to `size` with its final zero. Reading clears it. */
+	/* The first error that DPDK has logged since `start`, `plug` or `configure` was called, in one line, cut to `size` with its
+	 * final zero. Reading clears it. */
 	void (*last_log)(char *text, uint32_t size);
 	/* `bus` is "vdev" or "pci". A device that is there already is no error. */
 	int (*plug)(const char *bus, const char *name, const char *arguments);

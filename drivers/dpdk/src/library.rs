@@ -41,7 +41,7 @@ fn start_now(options: &Options) -> Result<Shim, String> {
 fn arguments(options: &Options) -> Vec<String> {
     let mut arguments = vec!["gantry".to_owned()];
     // No sockets, no files, no threads for them.
-    arguments.extend(["--no-telemetry", "--no-shconf"].map(str::to_owned));
+    arguments.extend(["--no-telemetry", "--no-shconf", "--log-level=error"].map(str::to_owned));
     // One lcore, which may run on every CPU that the process may use.
     arguments.push(format!("--lcores=0@({})", allowed_cpus()));
     arguments.extend(["-m".to_owned(), options.memory.to_string()]);
@@ -144,8 +144,11 @@ pub(crate) fn running(name: &str) -> Option<Arc<Engine>> {
 }
 
 fn bring_up(shim: Shim, line: &str, options: &Options) -> Result<Arc<Engine>, String> {
-    plug(shim, line)?;
     let name = name_of(line);
+    // Some buses bring up what is on them when DPDK starts.
+    if shim.find(name).is_none() {
+        plug(shim, line)?;
+    }
     let cryptodev = shim.find(name).ok_or("DPDK made no device for symmetric cryptography of it")?;
     let cpus = std::thread::available_parallelism().map_or(1, NonZero::get) as u32;
     // One for each CPU, and one for known-answer tests, which run beside whatever else does.

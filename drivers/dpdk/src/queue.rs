@@ -6,7 +6,7 @@ use gantry::{Fault, Outcome};
 use crate::device::of_parent;
 use crate::engine::{Engine, Ring, SLOTS};
 use crate::session::{self, DpdkSession};
-use crate::sys::{self, Blocked, Pair, Request};
+use crate::sys::{self, Blocked, Request};
 
 /// Requests are written into slots and handed over so many at a time: enough for a PMD's lanes, and few enough for the data to be
 /// in the cache still.
@@ -161,8 +161,9 @@ impl DeviceQueue for DpdkQueue {
                 }
                 free.push(slot);
             });
+            // A PMD that computes when it is asked does not give all of it at once.
             match taken {
-                Ok(count) if Pair::is_full_burst(count) => {}
+                Ok(1..) if *in_flight > 0 => {}
                 last => break last,
             }
         };

@@ -82,6 +82,7 @@ impl DpdkSession {
         }
     }
 
+    #[inline]
     fn variant(&self, shape: Shape) -> Result<&Session, Fault> {
         for variant in &self.variants {
             match variant.get() {
@@ -139,7 +140,7 @@ impl DpdkSession {
                 let shape = Shape { decrypt: *operation == Operation::Decrypt, iv: iv.len(), aad: 0, mac_only: false };
                 self.check_counter(iv, data.len())?;
                 let session = self.variant(shape)?;
-                room.iv[..iv.len()].copy_from_slice(iv);
+                copy(&mut room.iv[..iv.len()], iv);
                 put(room, DATA, data.input());
                 Ok((session, Layout { kind: CIPHER, packet: DATA, data: data.len(), tag: 0, aad: DATA }))
             }
@@ -177,7 +178,7 @@ impl DpdkSession {
             return Err(Fault::Declined("no HMAC of an empty message"));
         }
         let session = self.variant(Shape { decrypt: false, iv: iv.len(), aad: 0, mac_only: false })?;
-        room.iv[..iv.len()].copy_from_slice(iv);
+        copy(&mut room.iv[..iv.len()], iv);
         put(room, DATA, input);
         Ok((session, Layout { kind: AUTH, packet: DATA, data: input.len(), tag, aad: DATA }))
     }
@@ -203,7 +204,7 @@ impl DpdkSession {
             let session = self.variant(Shape { decrypt, iv: iv.len(), aad: 0, mac_only })?;
             let kind = if mac_only { AUTH } else { CHAIN };
             let packet = DATA - IV - aad.len();
-            room.iv.copy_from_slice(iv);
+            copy(&mut room.iv[..], iv);
             put(room, packet, aad);
             put(room, DATA - IV, iv);
             return Ok((session, Layout { kind, packet, data: data.len(), tag, aad: packet }));
@@ -216,7 +217,7 @@ impl DpdkSession {
         }
         let session = self.variant(Shape { decrypt, iv: iv.len(), aad: aad.len(), mac_only: false })?;
         let (nonce, front) = if self.offered.way.is_ccm() { (CCM_NONCE, CCM_FRONT) } else { (0, 0) };
-        room.iv[nonce..nonce + iv.len()].copy_from_slice(iv);
+        copy(&mut room.iv[nonce..nonce + iv.len()], iv);
         // CCM pads it to whole blocks, where it lies.
         let start = DATA - (front + aad.len()).next_multiple_of(16);
         put(room, start + front, aad);
@@ -230,7 +231,21 @@ fn mac_key(key: &[u8]) -> &[u8] {
 }
 
 fn put(room: &mut Room<'_>, at: usize, bytes: &[u8]) {
-    room.buffer[at..at + bytes.len()].copy_from_slice(bytes);
+    copy(&mut room.buffer[at..at + bytes.len()], bytes);
+}
+
+/// `to.copy_from_slice(from)`. Copies of a length that the compiler knows are a few instructions, others a call, and nonces,
+/// headers and tags are as long as these.
+#[inline]
+fn copy(to: &mut [u8], from: &[u8]) {
+    match from.len() {
+        0 => {}
+        8 => to[..8].copy_from_slice(&from[..8]),
+        12 => to[..12].copy_from_slice(&from[..12]),
+        13 => to[..13].copy_from_slice(&from[..13]),
+        16 => to[..16].copy_from_slice(&from[..16]),
+        _ => to.copy_from_slice(from),
+    }
 }
 
 /// Takes the result of a request out of its slot, and wipes what is secret of it. Returns the bytes that were copied.
@@ -255,7 +270,7 @@ pub(crate) fn deliver(operands: Operands<'_>, room: &mut Room<'_>, status: Statu
         Operands::Seal { data: mut to, tag: to_tag, .. } => {
             if done {
                 to.output().copy_from_slice(text);
-                to_tag.copy_from_slice(tag);
+                copy(to_tag, tag);
                 copied = data + tag.len();
             }
             false

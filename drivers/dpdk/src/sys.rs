@@ -257,7 +257,7 @@ impl Shim {
         if result == 0 { Ok(()) } else { Err(self.why(result)) }
     }
 
-    /// DPDK's last line in its log, or else what the number says.
+    /// The error in DPDK's log, or else what the number says.
     fn why(self, result: c_int) -> String {
         let mut text: [c_char; 256] = [0; 256];
         // SAFETY: memory with its size; it writes a C string.
@@ -277,8 +277,7 @@ impl Shim {
         if result == 0 { Ok(()) } else { Err(self.why(result)) }
     }
 
-    /// The symmetric cryptodev that the device `name` brought, if it did. To be called once for each name: the value stands for
-    /// the cryptodev, which one engine configures and runs.
+    /// The symmetric cryptodev that the device `name` brought, if it did. One engine configures and runs it.
     pub(crate) fn find(self, name: &str) -> Option<Cryptodev> {
         let name = CString::new(name).ok()?;
         // SAFETY: numbers only, for all of which zero is a value.
@@ -298,7 +297,7 @@ impl Shim {
 }
 
 fn string(text: &[c_char]) -> String {
-    let bytes: Vec<u8> = text.iter().map(|byte| byte.cast_unsigned()).take_while(|byte| *byte != 0).collect();
+    let bytes: Vec<u8> = text.iter().map(|byte| byte.to_ne_bytes()[0]).take_while(|byte| *byte != 0).collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
@@ -485,37 +484,7 @@ impl Pair {
         }
         Ok(count)
     }
-
-    pub(crate) fn is_full_burst(count: usize) -> bool {
-        count == BURST
-    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_are_read_as_dpdk_means_them() {
-        let range = |min, max, step| Range { min, max, step, spare: 0 };
-        assert!(range(16, 16, 0).allows(16) && !range(16, 16, 0).allows(17));
-        assert!(range(16, 32, 8).allows(24) && !range(16, 32, 8).allows(20) && !range(16, 32, 8).allows(40));
-        assert!(range(1, 20, 1).allows(12) && !range(1, 20, 1).allows(0));
-        assert!(range(0, 0, 0).allows(0));
-    }
-
-    #[test]
-    fn structures_are_those_of_the_shim() {
-        let sizes = [
-            size_of::<Offer>(),
-            size_of::<DeviceRecord>(),
-            size_of::<SessionRecord>(),
-            size_of::<Memory>(),
-            size_of::<Request>(),
-            size_of::<Completion>(),
-            size_of::<Interface>(),
-        ];
-        // On 64 bits; the shim asserts the same numbers.
-        assert_eq!(sizes, [40, 144, 56, 16, 48, 8, 120]);
-    }
-}
+mod tests;
