@@ -119,7 +119,7 @@ fn find(options: &Options) -> Vec<Found> {
     let (workers, others): (Vec<&String>, Vec<&String>) =
         lines.iter().partition(|line| library::is_worker(library::name_of(line), lines));
     let workers = workers.into_iter().map(|line| {
-        let why = library::plug(shim, line).err().unwrap_or_else(|| "it works for a scheduler".to_owned());
+        let why = library::worker(shim, line).err().unwrap_or_else(|| "it works for a scheduler".to_owned());
         excluded(line, why)
     });
     let mut found: Vec<Found> = workers.collect();

@@ -12,6 +12,8 @@ use crate::sys::{self, Shim};
 const RELEASES: [u32; 4] = [26, 25, 24, 23];
 /// Sessions of DPDK that a device has room for, unless it takes fewer.
 const SESSIONS: u32 = 1024;
+/// Bytes of stack for the code that brings up devices.
+const STACK: usize = 16 << 20;
 
 /// DPDK, once it runs in this process. It starts once, with the options of whoever is first.
 static STARTED: OnceLock<Result<Shim, String>> = OnceLock::new();
@@ -30,11 +32,18 @@ fn start_now(options: &Options) -> Result<Shim, String> {
     }
     let arguments: Result<Vec<CString>, _> = arguments(options).into_iter().map(CString::new).collect();
     let arguments = arguments.map_err(|_| "an EAL argument with a zero byte".to_owned())?;
-    // In a thread that ends, because DPDK binds the one that starts it to a CPU.
-    let starting = std::thread::Builder::new().name("dpdk-start".to_owned()).spawn(move || shim.start(arguments));
-    let started = starting.map_err(|error| format!("no thread to start DPDK: {error}"))?.join();
-    started.unwrap_or_else(|_| Err("a panic".to_owned())).map_err(|why| format!("DPDK does not start: {why}"))?;
+    in_thread(|| shim.start(arguments)).map_err(|why| format!("DPDK does not start: {why}"))?;
     Ok(shim)
+}
+
+/// Runs `work` of DPDK's in a thread that ends: DPDK binds the one that starts it to a CPU. The stack is that of a main thread,
+/// which some of its code takes for granted (the scheduler of 24.11 has arrays of megabytes).
+fn in_thread<T: Send>(work: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
+    std::thread::scope(|scope| {
+        let builder = std::thread::Builder::new().name("dpdk-start".to_owned()).stack_size(STACK);
+        let thread = builder.spawn_scoped(scope, work).map_err(|error| format!("no thread for DPDK: {error}"))?;
+        thread.join().unwrap_or_else(|_| Err("a panic".to_owned()))
+    })
 }
 
 /// What DPDK is started with.
@@ -134,7 +143,7 @@ fn package_of_vdev(name: &str) -> String {
 pub(crate) fn engine(shim: Shim, line: &str, options: &Options) -> Result<Arc<Engine>, String> {
     let name = name_of(line);
     let mut engines = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
-    engines.entry(name.to_owned()).or_insert_with(|| bring_up(shim, line, options)).clone()
+    engines.entry(name.to_owned()).or_insert_with(|| in_thread(|| bring_up(shim, line, options))).clone()
 }
 
 /// The device of this name, if it runs.
@@ -160,8 +169,13 @@ fn bring_up(shim: Shim, line: &str, options: &Options) -> Result<Arc<Engine>, St
     Ok(Arc::new(Engine::new(cryptodev, queues)))
 }
 
+/// Has DPDK bring up a device that a scheduler configures and starts.
+pub(crate) fn worker(shim: Shim, line: &str) -> Result<(), String> {
+    in_thread(|| plug(shim, line))
+}
+
 /// Has DPDK find and bring up a device, without starting it.
-pub(crate) fn plug(shim: Shim, line: &str) -> Result<(), String> {
+fn plug(shim: Shim, line: &str) -> Result<(), String> {
     let (name, arguments) = line.split_once(',').unwrap_or((line, ""));
     if is_pci(name) {
         return shim.plug(c"pci", name, arguments).map_err(|why| {
