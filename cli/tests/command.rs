@@ -13,7 +13,7 @@ use gantry::{Folder, command, failure, find, json, run, stdout, text};
 fn devices_are_listed_with_their_state() {
     let devices = json(&["devices", "--json"]);
     let names: Vec<&str> = devices.iter().map(|device| device["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["software", "lanes", "null", "afalg", "devcrypto"]);
+    assert_eq!(names, ["software", "lanes", "null", "afalg", "devcrypto", "dpdk"]);
     let software = find(&devices, "name", "software");
     assert_eq!((&software["class"], &software["state"]), (&"software".into(), &"ready".into()));
     assert!(software["algorithms"].as_array().unwrap().len() > 70);
@@ -58,7 +58,7 @@ fn names_that_do_not_exist_get_a_suggestion() {
         (&["devices", "lane"][..], "gantry: there is no device 'lane'; did you mean lanes?\n"),
         (
             &["devices", "tape"],
-            "gantry: there is no device 'tape'; there are software, lanes, null, afalg, devcrypto\n",
+            "gantry: there is no device 'tape'; there are software, lanes, null, afalg, devcrypto, dpdk\n",
         ),
         (&["speed", "sha265"], "gantry: unknown algorithm 'sha265'; did you mean sha256 or sha224?\n"),
         (&["speed", "sha256", "--device", "lane"], "gantry: there is no device 'lane'; did you mean lanes?\n"),

@@ -80,7 +80,7 @@ fn mistakes_name_their_place_and_what_would_be_right() {
         (
             "",
             &[("GANTRY_POLICY", "pin:gpu")],
-            "GANTRY_POLICY: there is no device 'gpu'; there are software, lanes, null, afalg, devcrypto".into(),
+            "GANTRY_POLICY: there is no device 'gpu'; there are software, lanes, null, afalg, devcrypto, dpdk".into(),
         ),
         ("", &[("GANTRY_POLICIES", "x")], "GANTRY_POLICIES: no such variable; did you mean GANTRY_POLICY?".into()),
         ("", &[("GANTRY_CONFIG", "/nowhere")], "/nowhere: No such file or directory".into()),

@@ -8,17 +8,33 @@ use crate::report::Tally;
 use crate::rng::Rng;
 
 const THREADS: usize = 4;
+/// Sessions that are tried until the device opens one.
+const DRAWS: usize = 20;
 
 pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
     for &operation in suite.capability.operations {
         let mut rng = Rng::fork(suite.seed, 9000 + suite.algorithm as u64);
-        let params = generate::params(&mut rng, suite.algorithm).tag_len(suite.algorithm.info().tag.max);
-        let lengths: Vec<usize> = (0..24).map(|_| generate::bytes(&mut rng).min(1500)).collect();
-        let result = cases(suite, &mut rng, &params, operation, &lengths)
-            .and_then(|cases| Ok((suite.subject.session(params.clone())?, cases)));
-        match result {
-            Err(trouble) => tally.judge(Err(trouble), || format!("{operation}, {params:?}")),
-            Ok((session, cases)) => {
+        let mut draw = || {
+            let params = generate::params(&mut rng, suite.algorithm).tag_len(suite.algorithm.info().tag.max);
+            let lengths: Vec<usize> = (0..24).map(|_| generate::bytes(&mut rng).min(1500)).collect();
+            let result = cases(suite, &mut rng, &params, operation, &lengths)
+                .and_then(|cases| Ok((suite.subject.session(params.clone())?, cases)))
+                .and_then(|(session, cases)| match run(&session, &cases[0].0, Placement::SEPARATE) {
+                    Err(refused @ Trouble::Unsupported(_)) => Err(refused),
+                    _ => Ok((session, cases)),
+                });
+            (params, result)
+        };
+        let mut drawn = draw();
+        // A device need not take keys of every length.
+        for _ in 1..DRAWS {
+            if let (_, Err(Trouble::Unsupported(_))) = drawn {
+                drawn = draw();
+            }
+        }
+        match drawn {
+            (params, Err(trouble)) => tally.judge(Err(trouble), || format!("{operation}, {params:?}")),
+            (params, Ok((session, cases))) => {
                 let one_thread = || -> Result<(), Trouble> {
                     let laid: Vec<(&Case, Placement)> =
                         cases.iter().map(|(case, _)| (case, Placement::SEPARATE)).collect();

@@ -27,6 +27,8 @@ pub struct Config {
     pub(crate) coalesce_us: Setting<Option<u64>>,
     pub(crate) verify: Setting<Option<NonZero<u32>>>,
     pub(crate) stats: Setting<StatsChoice>,
+    #[cfg(feature = "dpdk")]
+    pub(crate) dpdk: crate::dpdk::Settings,
     #[cfg(feature = "model")]
     pub(crate) models: BTreeMap<String, Setting<crate::models::Model>>,
     #[cfg(feature = "model")]
@@ -81,6 +83,8 @@ impl Default for Config {
             coalesce_us: by_default(None),
             verify: by_default(None),
             stats: by_default(StatsChoice::Off),
+            #[cfg(feature = "dpdk")]
+            dpdk: crate::dpdk::Settings::default(),
             #[cfg(feature = "model")]
             models: BTreeMap::new(),
             #[cfg(feature = "model")]
@@ -147,6 +151,10 @@ impl Config {
             Some(Setting { value: true, .. }) => None,
             Some(Setting { origin, .. }) if *origin != Origin::Default => Some(format!("turned off by {origin}")),
             None if !drivers::models(self).iter().any(|model| model == device) => None,
+            #[cfg(feature = "dpdk")]
+            _ if device == crate::dpdk::NAME => {
+                Some("off by default; devices.dpdk = [\"crypto_openssl\"] turns such a device on".to_owned())
+            }
             _ => Some(format!("off by default; devices.{device} = \"on\" turns it on")),
         }
     }
@@ -288,7 +296,7 @@ mod tests {
             ("\npolcy = \"pin:lanes\"", "0.toml:2: unknown key 'polcy'; did you mean policy?"),
             (
                 "\n\n[colour]\nx = 1",
-                "0.toml:4: unknown key 'colour.x'; there are devices, policy, cpu, threads, coalesce_us, verify, stats, models, faults",
+                "0.toml:4: unknown key 'colour.x'; there are devices, policy, cpu, threads, coalesce_us, verify, stats, dpdk, models, faults",
             ),
             (
                 "cpu = \"avx521\"",

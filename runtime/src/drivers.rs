@@ -1,5 +1,5 @@
 use gantry::driver::Driver;
-#[cfg(any(feature = "afalg", feature = "devcrypto"))]
+#[cfg(any(feature = "afalg", feature = "devcrypto", feature = "dpdk"))]
 use gantry::driver::{Class, Found};
 
 use crate::{Config, Error};
@@ -23,6 +23,9 @@ pub(crate) const DEVICES: &[(&str, bool)] = &[
     // The same kernel by another way, which few machines have. `devcrypto:cpu` and `devcrypto:engine`.
     #[cfg(feature = "devcrypto")]
     ("devcrypto", false),
+    // Starts DPDK in this process, for good. The name stands for the devices that its value lists.
+    #[cfg(feature = "dpdk")]
+    (crate::dpdk::NAME, false),
 ];
 
 /// In the order of preference between equals.
@@ -39,39 +42,42 @@ pub(crate) fn all(config: &Config) -> Result<Vec<Box<dyn Driver>>, Error> {
         Box::new(gantry_driver_null::NullDriver),
     ];
     #[cfg(feature = "afalg")]
-    drivers.push(if_wanted(config, gantry_driver_afalg::AfalgDriver::new()));
+    drivers.push(if_wanted(config, Class::Kernel, gantry_driver_afalg::AfalgDriver::new()));
     #[cfg(feature = "devcrypto")]
-    drivers.push(if_wanted(config, gantry_driver_devcrypto::DevcryptoDriver));
+    drivers.push(if_wanted(config, Class::Kernel, gantry_driver_devcrypto::DevcryptoDriver));
+    #[cfg(feature = "dpdk")]
+    drivers.push(if_wanted(config, Class::Hardware, dpdk(config)));
     #[cfg(feature = "model")]
     drivers.extend(crate::models::drivers(config)?);
     Ok(drivers)
 }
 
 /// A driver that opens the system's devices. Where it is turned off, not even that is done.
-#[cfg(any(feature = "afalg", feature = "devcrypto"))]
-fn if_wanted(config: &Config, driver: impl Driver + 'static) -> Box<dyn Driver> {
+#[cfg(any(feature = "afalg", feature = "devcrypto", feature = "dpdk"))]
+fn if_wanted(config: &Config, class: Class, driver: impl Driver + 'static) -> Box<dyn Driver> {
     let name = driver.name();
     match config.excluded(name) {
         None => Box::new(driver),
-        Some(reason) => Box::new(Untouched { name, reason }),
+        Some(reason) => Box::new(Untouched { name, class, reason }),
     }
 }
 
 /// In the place of a driver that is turned off.
-#[cfg(any(feature = "afalg", feature = "devcrypto"))]
+#[cfg(any(feature = "afalg", feature = "devcrypto", feature = "dpdk"))]
 struct Untouched {
     name: &'static str,
+    class: Class,
     reason: String,
 }
 
-#[cfg(any(feature = "afalg", feature = "devcrypto"))]
+#[cfg(any(feature = "afalg", feature = "devcrypto", feature = "dpdk"))]
 impl Driver for Untouched {
     fn name(&self) -> &'static str {
         self.name
     }
 
     fn discover(&self) -> Vec<Found> {
-        vec![Found::Excluded { name: self.name.to_owned(), class: Class::Kernel, reason: self.reason.clone() }]
+        vec![Found::Excluded { name: self.name.to_owned(), class: self.class, reason: self.reason.clone() }]
     }
 }
 
@@ -89,4 +95,9 @@ fn lanes(config: &Config) -> gantry_driver_lanes::LanesDriver {
     use gantry_driver_lanes::{LanesDriver, Level};
     // What is no level is `auto`: the keys let nothing else through.
     LanesDriver::new(Level::detect_at_most(config.cpu.value.parse().ok()))
+}
+
+#[cfg(feature = "dpdk")]
+fn dpdk(config: &Config) -> gantry_driver_dpdk::DpdkDriver {
+    gantry_driver_dpdk::DpdkDriver::new(config.dpdk.options.clone())
 }

@@ -29,15 +29,20 @@ pub struct Key {
 pub static KEYS: &[Key] = &[
     Key {
         name: "devices",
-        accepts: "on or off for each name",
-        default: "on, but null, afalg, devcrypto and model:NAME off",
+        accepts: "on or off for each name; for dpdk a list of devices or off",
+        default: "on, but null, afalg, devcrypto, dpdk and model:NAME off",
         doc: "Whether a device is used. In variables and arguments: NAME=on,NAME=off. afalg and devcrypto stand for all \
-              devices of their drivers. The software device cannot be turned off: it is where every request ends up when \
+              devices of their drivers. dpdk is a list of DPDK's devices, vdevs with their arguments or PCI addresses, as \
+              [\"crypto_openssl\", \"0000:3d:01.0\"]. The software device cannot be turned off: it is where every request ends up when \
               all others fail.",
         example: "devices.lanes = \"off\"",
         read: read_device,
         show: |config| {
             let row = |(name, setting): (&String, &Setting<bool>)| {
+                #[cfg(feature = "dpdk")]
+                if name == crate::dpdk::NAME {
+                    return Shown::new(format!("devices.{name}"), config.dpdk.devices(), &setting.origin);
+                }
                 Shown::new(format!("devices.{name}"), on_off(setting.value).to_owned(), &setting.origin)
             };
             config.devices.iter().map(row).collect()
@@ -158,6 +163,29 @@ pub static KEYS: &[Key] = &[
             Ok(())
         },
         show: |config| vec![Shown::new("stats".into(), config.stats.value.to_string(), &config.stats.origin)],
+    },
+    #[cfg(feature = "dpdk")]
+    Key {
+        name: "dpdk",
+        accepts: crate::dpdk::ACCEPTS,
+        default: "memory 64, eal --no-huge --iova-mode=va",
+        doc: "How DPDK is started, once devices.dpdk lists a device. dpdk.memory is its memory in MiB, dpdk.eal what its EAL is \
+              told of memory (with hugepages: --in-memory), dpdk.shim the path of libgantry_dpdk.so.N where it does not lie in \
+              its usual place, and dpdk.queues the queue pairs of each device, otherwise one more than CPUs.",
+        example: "dpdk.memory = 128",
+        read: |config, entry| {
+            let member = entry.member.ok_or("dpdk takes a name: dpdk.memory = 128")?;
+            config.dpdk.set(member, entry.value)?;
+            let written = Setting { value: entry.value.to_owned(), origin: entry.origin.clone() };
+            config.dpdk.written.insert(member.to_owned(), written);
+            Ok(())
+        },
+        show: |config| {
+            let row = |(name, setting): (&String, &Setting<String>)| {
+                Shown::new(format!("dpdk.{name}"), setting.value.clone(), &setting.origin)
+            };
+            config.dpdk.written.iter().map(row).collect()
+        },
     },
     #[cfg(feature = "model")]
     Key {
@@ -290,6 +318,13 @@ fn read_device(config: &mut Config, entry: Entry<'_>) -> Result<(), String> {
         }
         return Ok(());
     };
+    #[cfg(feature = "dpdk")]
+    if name == crate::dpdk::NAME {
+        config.dpdk.set_devices(entry.value)?;
+        let on = !config.dpdk.options.devices.is_empty();
+        config.devices.insert(name.to_owned(), Setting { value: on, origin: entry.origin.clone() });
+        return Ok(());
+    }
     let value = match entry.value {
         "on" => true,
         "off" if name == drivers::LAST_RESORT => {

@@ -31,6 +31,9 @@ mod cache;
 mod clock;
 /// What the operator wants, layer over layer.
 mod config;
+/// What is said of DPDK.
+#[cfg(feature = "dpdk")]
+mod dpdk;
 /// The drivers of this build.
 mod drivers;
 /// What the Linux kernel says of its crypto drivers.
@@ -185,12 +188,12 @@ mod tests {
     }
 
     #[test]
-    #[cfg(all(feature = "lanes", feature = "null", feature = "afalg", feature = "devcrypto"))]
+    #[cfg(all(feature = "lanes", feature = "null", feature = "afalg", feature = "devcrypto", feature = "dpdk"))]
     fn software_comes_first_and_null_only_when_asked_for() {
         let state = |gantry: &Gantry, name| gantry.device(name).unwrap().state();
         let gantry = with(&[]).unwrap();
         let names: Vec<&str> = gantry.devices().iter().map(gantry::RegisteredDevice::name).collect();
-        assert_eq!(names, ["software", "lanes", "null", "afalg", "devcrypto"]);
+        assert_eq!(names, ["software", "lanes", "null", "afalg", "devcrypto", "dpdk"]);
         assert!(matches!(state(&gantry, "afalg"), DeviceState::Excluded(why) if why.contains("off by default")));
         assert!(matches!(state(&gantry, "null"), DeviceState::Excluded(why) if why.contains("off by default")));
 

@@ -1,0 +1,49 @@
+//! The software devices of DPDK against the suite, as rings without hardware. One process runs DPDK for all of them.
+//!
+//! They need DPDK and the shim, which a build has not: `scripts/dpdk && cargo test -p gantry-conformance --test dpdk -- --ignored`.
+
+use std::path::Path;
+
+use gantry::Gantry;
+use gantry_conformance::Options;
+use gantry_driver_dpdk::DpdkDriver;
+use gantry_driver_software::SoftwareDriver;
+
+#[test]
+#[ignore = "needs DPDK, and the shim of scripts/dpdk"]
+fn crypto_openssl() {
+    conforms("crypto_openssl");
+}
+
+#[test]
+#[ignore = "needs DPDK, and the shim of scripts/dpdk"]
+fn crypto_aesni_mb() {
+    conforms("crypto_aesni_mb");
+}
+
+#[test]
+#[ignore = "needs DPDK, and the shim of scripts/dpdk"]
+fn crypto_null() {
+    conforms("crypto_null");
+}
+
+fn conforms(vdev: &str) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
+    let shim = std::fs::read_dir(target.join("dpdk")).expect("scripts/dpdk has built the shim");
+    let shim = shim.filter_map(Result::ok).map(|entry| entry.path()).max().expect("scripts/dpdk has built the shim");
+    let driver = DpdkDriver::new(gantry_driver_dpdk::Options {
+        devices: vec![format!("{vdev},max_nb_queue_pairs=16")],
+        shim: Some(shim),
+        // All of the threads of the suite at once, and what waits to be used again.
+        queues: Some(16),
+        memory: 256,
+        ..gantry_driver_dpdk::Options::default()
+    });
+    let gantry = Gantry::builder().driver(&SoftwareDriver).driver(&driver).build();
+    for device in gantry.devices() {
+        println!("{} {:?} {:?}", device.name(), device.state(), device.details().map(|info| &info.description));
+    }
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("declared/dpdk-{vdev}.txt"));
+    gantry_conformance::assert_conforms(&gantry, &format!("dpdk:{vdev}"), &Options::beside("software"), file);
+}

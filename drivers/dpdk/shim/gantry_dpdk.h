@@ -1,0 +1,117 @@
+/*
+ * The interface between Gantry's DPDK driver (Rust) and this shim (C).
+ *
+ * Everything here has a fixed size and is independent of the DPDK release: Gantry is built without DPDK, and the shim is
+ * built once for each release. `drivers/dpdk/src/sys.rs` repeats these declarations; raise GANTRY_DPDK_ABI when one changes.
+ */
+#ifndef GANTRY_DPDK_H
+#define GANTRY_DPDK_H
+
+#include <stdint.h>
+
+#define GANTRY_DPDK_ABI 1
+
+/* Positions inside the buffer of a slot. Data always begin at GANTRY_DATA, so that they are aligned to a cache line; what is
+ * authenticated in front of the data ends there. */
+#define GANTRY_DATA 1152
+#define GANTRY_MOST_DATA 16384
+#define GANTRY_ROOM (GANTRY_DATA + GANTRY_MOST_DATA + 128)
+#define GANTRY_IV 16
+
+enum gantry_kind { GANTRY_CIPHER = 1, GANTRY_AUTH = 2, GANTRY_AEAD = 3, GANTRY_CHAIN = 4 };
+
+/* Algorithms by numbers of our own: those of DPDK are enumerations, which a release may renumber. */
+enum gantry_cipher { GANTRY_NULL = 1, GANTRY_AES_CBC, GANTRY_AES_CTR, GANTRY_AES_ECB, GANTRY_DES3_CBC };
+enum gantry_auth {
+	GANTRY_MD5 = 1, GANTRY_SHA1, GANTRY_SHA224, GANTRY_SHA256, GANTRY_SHA384, GANTRY_SHA512,
+	GANTRY_SHA3_224, GANTRY_SHA3_256, GANTRY_SHA3_384, GANTRY_SHA3_512,
+	GANTRY_HMAC_MD5, GANTRY_HMAC_SHA1, GANTRY_HMAC_SHA224, GANTRY_HMAC_SHA256, GANTRY_HMAC_SHA384, GANTRY_HMAC_SHA512,
+	GANTRY_HMAC_SHA3_224, GANTRY_HMAC_SHA3_256, GANTRY_HMAC_SHA3_384, GANTRY_HMAC_SHA3_512,
+	GANTRY_AES_CMAC, GANTRY_AES_GMAC
+};
+enum gantry_aead { GANTRY_AES_GCM = 1, GANTRY_AES_CCM, GANTRY_CHACHA20_POLY1305 };
+
+/* Lengths that a device takes, in bytes. A step of 0 means `min` only. */
+struct gantry_range { uint16_t min, max, step, spare; };
+
+/* One algorithm of a device: `kind` is never GANTRY_CHAIN here. */
+struct gantry_capability {
+	uint32_t kind, algorithm;
+	struct gantry_range key, tag, aad, iv;
+};
+
+/* Bits of gantry_device.features. */
+#define GANTRY_HARDWARE 1u
+#define GANTRY_CHAINS 2u
+
+struct gantry_device {
+	uint8_t id;
+	char name[64];
+	char driver[64];
+	uint32_t features;
+	uint32_t most_queues;  /* queue pairs */
+	uint32_t most_sessions; /* 0: no limit */
+};
+
+struct gantry_session {
+	uint32_t kind, cipher, auth, aead;
+	uint32_t decrypt; /* 0: encrypt, or generate; 1: decrypt, or verify */
+	uint32_t iv_length, aad_length, tag_length;
+	const uint8_t *key, *auth_key;
+	uint32_t key_length, auth_key_length;
+};
+
+/* Memory of a slot: a buffer of GANTRY_ROOM bytes and an IV of GANTRY_IV. */
+struct gantry_slot { uint8_t *data, *iv; };
+
+/* A request in a slot. The packet is what the device sees of the buffer; the other offsets of data count from its start. */
+struct gantry_request {
+	void *session;
+	uint32_t slot, kind;
+	uint32_t packet, packet_length; /* in the buffer */
+	uint32_t cipher, cipher_length; /* in the packet; also the data of an AEAD */
+	uint32_t auth, auth_length;     /* in the packet */
+	uint32_t tag, aad;              /* in the buffer */
+};
+
+enum gantry_status { GANTRY_DONE = 0, GANTRY_BAD_TAG = 1, GANTRY_BAD_SESSION = 2, GANTRY_BAD_ARGUMENTS = 3, GANTRY_ERROR = 4 };
+
+struct gantry_completion { uint32_t slot, status; };
+
+/* Results below zero are `-errno`; -ENOTSUP of enqueue and dequeue means that the device was stopped. */
+struct gantry_dpdk {
+	uint32_t abi;
+	uint32_t dpdk_abi; /* the number of DPDK's shared libraries: 23 is 22.11 */
+	const char *(*version)(void);
+	/* Once in a process; binds the calling thread to a CPU. */
+	int (*start)(int argc, char **argv);
+	/* The first error that DPDK has logged since `start`, `plug` or `configure` was called, in one line, cut to `size` with its
+	 * final zero. Reading clears it. */
+	void (*last_log)(char *text, uint32_t size);
+	/* `bus` is "vdev" or "pci". A device that is there already is no error. */
+	int (*plug)(const char *bus, const char *name, const char *arguments);
+	/* The symmetric cryptodev of the device `name`; -ENODEV without one. */
+	int (*find)(const char *name, struct gantry_device *device);
+	uint32_t (*capabilities)(uint8_t device, struct gantry_capability *rows, uint32_t most);
+	int (*configure)(uint8_t device, uint32_t queues, uint32_t descriptors, uint32_t sessions);
+	int (*run)(uint8_t device);
+	void (*stop)(uint8_t device);
+	void *(*session_new)(uint8_t device, const struct gantry_session *params);
+	void (*session_free)(uint8_t device, void *session);
+	/* The slots of a queue pair. Memory for them is never given back. */
+	void *(*queue_new)(uint8_t device, uint32_t queue, uint32_t slots, struct gantry_slot *memory);
+	/* Takes requests from the front; the slots of those that it took belong to the device until dequeue gives them back. */
+	int (*enqueue)(void *queue, const struct gantry_request *requests, uint32_t count);
+	int (*dequeue)(void *queue, struct gantry_completion *done, uint32_t most);
+};
+
+#if UINTPTR_MAX == UINT64_MAX
+_Static_assert(sizeof(struct gantry_capability) == 40 && sizeof(struct gantry_device) == 144 &&
+	sizeof(struct gantry_session) == 56 && sizeof(struct gantry_slot) == 16 && sizeof(struct gantry_request) == 48 &&
+	sizeof(struct gantry_completion) == 8 && sizeof(struct gantry_dpdk) == 120, "as sys.rs has them");
+#endif
+
+/* The only symbol of the shim. */
+const struct gantry_dpdk *gantry_dpdk(void);
+
+#endif

@@ -1,0 +1,26 @@
+use super::*;
+
+#[test]
+fn ranges_are_read_as_dpdk_means_them() {
+    let range = |min, max, step| Range { min, max, step, spare: 0 };
+    assert!(range(16, 16, 0).allows(16) && !range(16, 16, 0).allows(17));
+    assert!(range(16, 32, 8).allows(24) && !range(16, 32, 8).allows(20) && !range(16, 32, 8).allows(40));
+    assert!(range(1, 20, 1).allows(12) && !range(1, 20, 1).allows(0));
+    assert!(range(0, 0, 0).allows(0));
+}
+
+#[test]
+#[cfg(target_pointer_width = "64")]
+fn structures_are_those_of_the_shim() {
+    let sizes = [
+        size_of::<Offer>(),
+        size_of::<DeviceRecord>(),
+        size_of::<SessionRecord>(),
+        size_of::<Memory>(),
+        size_of::<Request>(),
+        size_of::<Completion>(),
+        size_of::<Interface>(),
+    ];
+    // The shim asserts the same numbers.
+    assert_eq!(sizes, [40, 144, 56, 16, 48, 8, 120]);
+}

@@ -1,0 +1,220 @@
+//! Against DPDK itself, with devices that need no hardware: `scripts/dpdk && cargo test -p gantry-driver-dpdk -- --ignored`.
+//! One process runs DPDK once, so each test has devices of its own.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gantry::driver::{Device, Driver, Found, Operands};
+use gantry::route::Failover;
+use gantry::{
+    Algorithm, DeviceState, Fault, Gantry, Outcome, QueueOptions, Request, Session, SessionParams, Submission,
+};
+
+use crate::device::{CIPHER, DpdkDevice};
+use crate::engine::{Engine, SLOTS};
+use crate::session::deliver;
+use crate::sys::{self, Blocked, DATA, Layout, Recipe, Request as Placed, Room, Status};
+use crate::{DpdkDriver, Options, library};
+
+fn shim() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
+    let shims = std::fs::read_dir(target.join("dpdk")).expect("scripts/dpdk has built the shim");
+    shims.filter_map(Result::ok).map(|entry| entry.path()).max().expect("scripts/dpdk has built the shim")
+}
+
+fn driver(devices: &[&str], queues: u32) -> DpdkDriver {
+    DpdkDriver::new(Options {
+        devices: devices.iter().map(ToString::to_string).collect(),
+        shim: Some(shim()),
+        memory: 128,
+        queues: Some(queues),
+        ..Options::default()
+    })
+}
+
+fn engine(device: &str) -> Arc<Engine> {
+    library::running(device).expect("the device runs")
+}
+
+/// Everything to the first of these devices that works.
+fn framework(devices: &[&str], queues: u32) -> Gantry {
+    let order = devices.iter().map(|device| format!("dpdk:{}", library::name_of(device))).collect();
+    Gantry::builder().driver(&driver(devices, queues)).policy(Failover { order }).build()
+}
+
+const TEXT: [u8; 1000] = [7; 1000];
+
+fn session(gantry: &Gantry) -> Session {
+    let params = SessionParams::new(Algorithm::Aes128CbcHmacSha256, &[1; 16]).mac_key(&[2; 32]).tag_len(16);
+    gantry.session(params).unwrap()
+}
+
+/// Seals so many messages in one batch: how many each device did, and whether they are all sealed alike.
+fn seal(session: &Session, count: usize) -> (Vec<usize>, bool) {
+    let mut data = vec![TEXT[..992].to_vec(); count];
+    let mut tags = vec![[0; 16]; count];
+    let mut requests: Vec<Request<'_>> = data
+        .iter_mut()
+        .zip(&mut tags)
+        .map(|(data, tag)| Request::seal(&[3; 16], b"header", &mut data[..], &mut tag[..]))
+        .collect();
+    session.process(&mut requests).unwrap();
+    assert!(requests.iter().all(|request| request.outcome() == Some(Outcome::Done)));
+    let mut by_device = vec![0; 2];
+    for request in &requests {
+        by_device[request.route().unwrap().device] += 1;
+    }
+    drop(requests);
+    let same = data.iter().all(|other| *other == data[0]) && tags.iter().all(|other| *other == tags[0]);
+    (by_device, same && data[0] != TEXT[..992])
+}
+
+#[test]
+#[ignore = "needs DPDK, and the shim of scripts/dpdk"]
+fn more_requests_than_a_ring_holds_are_done_all_the_same() {
+    let gantry = framework(&["crypto_aesni_mb_full"], 1);
+    let session = session(&gantry);
+    let before = DpdkDriver::copied("dpdk:crypto_aesni_mb_full").unwrap();
+    let count = 5 * SLOTS as usize + 3;
+    assert_eq!(seal(&session, count), (vec![count, 0], true));
+    let copied = DpdkDriver::copied("dpdk:crypto_aesni_mb_full").unwrap() - before;
+    // The known-answer test of the algorithm comes first.
+    assert!(copied >= (count * (992 + 992 + 16)) as u64, "there and back: {copied}");
+}
+
+#[test]
+#[ignore = "needs DPDK, and the shim of scripts/dpdk"]
+fn a_device_that_is_stopped_leaves_its_requests_to_another_and_comes_back() {
+    let devices = ["crypto_aesni_mb_stop", "crypto_openssl_stop"];
+    let gantry = framework(&devices, 4);
+    let session = session(&gantry);
+    assert_eq!(seal(&session, 200), (vec![200, 0], true));
+
+    engine(devices[0]).cryptodev.stop();
+    assert_eq!(seal(&session, 200), (vec![0, 200], true));
+    assert_eq!(gantry.device("dpdk:crypto_aesni_mb_stop").unwrap().state(), DeviceState::Quarantined);
+
+    assert!(engine(devices[0]).cryptodev.run());
+    let end = Instant::now() + Duration::from_secs(20);
+    while seal(&session, 200).0 != [200, 0] {
+        assert!(Instant::now() < end, "it works again, and is not used");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+#[ignore = "needs DPDK, and the shim of scripts/dpdk"]
+fn requests_in_a_device_that_is_stopped_run_elsewhere_and_their_session_is_kept_until_they_are_back() {
+    let devices = ["crypto_openssl_flight", "crypto_openssl_beside"];
+    let gantry = framework(&devices, 4);
+    let session = session(&gantry);
+    seal(&session, 1);
+    let stopped = engine(devices[0]);
+
+    let mut queue = gantry.queue(QueueOptions { coalesce: Duration::ZERO, ..QueueOptions::default() }).unwrap();
+    for user in 0..20 {
+        let submission = Submission::seal(&[3; 16], b"header".to_vec(), TEXT[..992].to_vec(), 16).user(user);
+        queue.submit(&session, submission).unwrap();
+    }
+    stopped.cryptodev.stop();
+    let mut done = Vec::new();
+    while done.len() < 20 {
+        queue.wait(|completion| done.push(completion));
+    }
+    assert!(done.iter().all(|completion| completion.result == Ok(Outcome::Done)), "{:?}", done[0].result);
+    let others = |index| done.iter().filter(|completion| completion.route.is_some_and(|at| at.device == index)).count();
+    assert_eq!((others(0), others(1)), (0, 20));
+    assert_eq!(stopped.abandoned(), 20, "DPDK cannot cancel");
+
+    drop((queue, session, gantry));
+    assert_eq!(stopped.waiting(), 1, "requests in the device still name it");
+    assert!(stopped.cryptodev.run());
+    let ring = stopped.take().unwrap().expect("nobody has one");
+    assert_eq!((stopped.abandoned(), stopped.waiting()), (0, 0));
+    stopped.put(ring);
+}
+
+#[test]
+#[ignore = "needs DPDK, and the shim of scripts/dpdk"]
+fn a_request_that_a_device_refuses_is_not_offered_to_it_for_ever() {
+    framework(&["crypto_openssl_error"], 1);
+    let engine = engine("crypto_openssl_error");
+    let recipe = Recipe { kind: CIPHER, cipher: 2, iv: 16, key: &[1; 16], decrypt: true, ..Recipe::default() };
+    let session = engine.open(&recipe).unwrap();
+    let mut ring = engine.take().unwrap().expect("nobody has one");
+    // CBC has no 15 bytes. Core would have said so.
+    let layout = Layout { kind: CIPHER, packet: DATA, data: 15, tag: 0, aad: DATA };
+    let mut requests = vec![Placed::new(ring.free.pop().unwrap(), &session, &layout)];
+    assert_eq!(ring.pair.enqueue(&mut requests), Err(Blocked::Refused));
+    ring.free.extend(requests.into_iter().map(Placed::into_slot));
+    engine.put(ring);
+    engine.close(session);
+}
+
+#[test]
+#[ignore = "needs DPDK, and the shim of scripts/dpdk"]
+fn a_scheduler_works_with_the_workers_that_it_is_given_and_not_without() {
+    let alone = driver(&["crypto_scheduler_alone"], 2).discover();
+    match &alone[0] {
+        Found::Excluded { name, reason, .. } => {
+            assert_eq!(name, "dpdk:crypto_scheduler_alone");
+            assert_eq!(reason, "DPDK made no device for symmetric cryptography of it");
+        }
+        Found::Device(_) => panic!("it has nobody to work for it"),
+    }
+    let worker = "crypto_openssl_worker";
+    let scheduler = "crypto_scheduler_two,worker=crypto_openssl_worker,mode=round-robin";
+    let gantry = framework(&[scheduler, worker], 2);
+    let state = gantry.device("dpdk:crypto_openssl_worker").unwrap().state();
+    assert_eq!(state, DeviceState::Excluded("it works for a scheduler".to_owned()));
+    assert!(gantry.device("dpdk:crypto_scheduler_two").is_some());
+}
+
+#[test]
+#[ignore = "needs DPDK, and the shim of scripts/dpdk"]
+fn more_queues_than_the_device_has_pairs_are_declined_and_none_is_lost() {
+    framework(&["crypto_null_pairs"], 2);
+    let engine = engine("crypto_null_pairs");
+    let device = DpdkDevice::new("crypto_null_pairs", "test", engine);
+    let (one, other) = (device.attach().unwrap().unwrap(), device.attach().unwrap().unwrap());
+    assert!(matches!(device.attach(), Ok(None)), "none now");
+    drop(one);
+    let again = device.attach().unwrap().expect("one is free again");
+    drop((other, again));
+    assert!(matches!(device.attach(), Ok(Some(_))));
+}
+
+#[test]
+#[ignore = "needs DPDK, and the shim of scripts/dpdk"]
+fn a_child_of_fork_is_kept_away_from_the_devices() {
+    framework(&["crypto_null_fork"], 2);
+    let device = DpdkDevice::new("crypto_null_fork", "test", engine("crypto_null_fork"));
+    assert!(sys::in_child(|| matches!(device.attach(), Err(Fault::Failed(_)))));
+    assert!(matches!(device.attach(), Ok(Some(_))), "the parent goes on");
+}
+
+#[test]
+fn why_there_is_no_dpdk_is_said() {
+    let load = |shim: &str| library::load(&Options { shim: Some(shim.into()), ..Options::default() }).err().unwrap();
+    let absent = load("/nowhere/libgantry_dpdk.so.23");
+    assert!(absent.starts_with("/nowhere/libgantry_dpdk.so.23: cannot open shared object file"), "{absent}");
+    let other = load("libc.so.6");
+    assert_eq!(other, "libc.so.6 is no shim of Gantry's");
+}
+
+#[test]
+fn what_did_not_authenticate_leaves_no_plaintext_anywhere() {
+    for status in [Status::BadTag, Status::Failed("broken")] {
+        let mut buffer = vec![0; DATA + 64];
+        buffer[DATA..DATA + 16].fill(b'p');
+        let mut output = [0xEE; 16];
+        let open =
+            Operands::Open { iv: &[0; 12], aad: &[], data: (&[1; 16][..], &mut output[..]).into(), tag: &[2; 16] };
+        let (result, copied) = deliver(open, &mut Room { buffer: &mut buffer, iv: &mut [0; 16] }, status);
+        assert_eq!(result.is_ok(), status == Status::BadTag);
+        assert_eq!((output, copied), ([0xEE; 16], 0));
+        assert_eq!(buffer[DATA..DATA + 16], [0; 16]);
+    }
+}

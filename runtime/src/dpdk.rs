@@ -1,0 +1,119 @@
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use gantry_driver_dpdk::Options;
+use toml::de::{DeTable, DeValue};
+
+use crate::Setting;
+
+/// The driver's name among the devices.
+pub(crate) const NAME: &str = "dpdk";
+
+/// What is said of DPDK.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Settings {
+    pub(crate) options: Options,
+    /// By the member of the key, as it was written.
+    pub(crate) written: BTreeMap<String, Setting<String>>,
+}
+
+pub(crate) const ACCEPTS: &str = "a value for each of memory, eal, shim and queues";
+
+impl Settings {
+    /// `dpdk.MEMBER`.
+    pub(crate) fn set(&mut self, member: &str, value: &str) -> Result<(), String> {
+        let number = |least: u32| value.parse().ok().filter(|number| *number >= least);
+        match member {
+            "memory" => {
+                self.options.memory = number(16).ok_or("dpdk.memory is a number of MiB, from 16 on")?;
+            }
+            "queues" => {
+                self.options.queues = Some(number(1).ok_or("dpdk.queues is a number from 1 on")?);
+            }
+            "eal" => self.options.eal = value.split_whitespace().map(str::to_owned).collect(),
+            "shim" => {
+                let path = Path::new(value);
+                if !path.is_absolute() {
+                    return Err("dpdk.shim is an absolute path".to_owned());
+                }
+                self.options.shim = Some(path.to_owned());
+            }
+            _ => {
+                return Err(format!(
+                    "unknown key 'dpdk.{member}'{}",
+                    crate::suggest(member, &["memory", "eal", "shim", "queues"])
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// `devices.dpdk`: a list of devices, or one, or `off`.
+    pub(crate) fn set_devices(&mut self, value: &str) -> Result<(), String> {
+        const ACCEPTED: &str = "devices.dpdk is off or a list of devices, as [\"crypto_openssl\", \"0000:3d:01.0\"]";
+        let devices = match value {
+            "off" => Vec::new(),
+            list if list.starts_with('[') => strings(list).ok_or(ACCEPTED)?,
+            // A device needs a name that nobody takes for a switch.
+            one if one.contains(['_', ':']) => vec![one.to_owned()],
+            _ => return Err(ACCEPTED.to_owned()),
+        };
+        let first = |line: &String| line.split(',').next().unwrap_or_default().to_owned();
+        let mut names: Vec<String> = devices.iter().map(first).collect();
+        names.sort();
+        if let Some([twice, _]) = names.array_windows().find(|[one, other]| one == other) {
+            return Err(format!("devices.dpdk names '{twice}' twice"));
+        }
+        self.options.devices = devices;
+        Ok(())
+    }
+
+    /// The devices as they would be written.
+    pub(crate) fn devices(&self) -> String {
+        if self.options.devices.is_empty() { "off".to_owned() } else { format!("{:?}", self.options.devices) }
+    }
+}
+
+/// A list of strings in TOML.
+fn strings(list: &str) -> Option<Vec<String>> {
+    let text = format!("list = {list}");
+    let table = DeTable::parse(&text).ok()?;
+    let (_, value) = table.get_ref().iter().next()?;
+    let DeValue::Array(values) = value.get_ref() else { return None };
+    let string = |value: &toml::Spanned<DeValue<'_>>| match value.get_ref() {
+        DeValue::String(text) if !text.is_empty() => Some(text.to_string()),
+        _ => None,
+    };
+    values.iter().map(string).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_a_list_with_arguments_or_one() {
+        let of = |value: &str| {
+            let mut settings = Settings::default();
+            settings.set_devices(value).map(|()| settings.options.devices)
+        };
+        let two = "[\"crypto_aesni_mb,max_nb_queue_pairs=4\",\n \"0000:3d:01.0\"]";
+        assert_eq!(of(two).unwrap(), ["crypto_aesni_mb,max_nb_queue_pairs=4", "0000:3d:01.0"]);
+        assert_eq!(of("crypto_openssl").unwrap(), ["crypto_openssl"]);
+        assert!(of("off").unwrap().is_empty());
+        for wrong in ["on", "[1]", "[\"\"]", "[\"crypto_null\"", ""] {
+            assert!(of(wrong).unwrap_err().starts_with("devices.dpdk is off or a list"), "{wrong}");
+        }
+        let twice = of("[\"crypto_null\", \"crypto_null,socket_id=0\"]").unwrap_err();
+        assert_eq!(twice, "devices.dpdk names 'crypto_null' twice");
+    }
+
+    #[test]
+    fn what_dpdk_cannot_be_told_is_an_error() {
+        let wrong = |member, value| Settings::default().set(member, value).unwrap_err();
+        assert_eq!(wrong("memory", "15"), "dpdk.memory is a number of MiB, from 16 on");
+        assert_eq!(wrong("queues", "0"), "dpdk.queues is a number from 1 on");
+        assert_eq!(wrong("shim", "libgantry_dpdk.so"), "dpdk.shim is an absolute path");
+        assert_eq!(wrong("memry", "64"), "unknown key 'dpdk.memry'; did you mean memory?");
+    }
+}
