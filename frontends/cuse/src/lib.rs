@@ -2,7 +2,8 @@
 //!
 //! One request, followed through the files: `fuse.rs` reads it from /dev/cuse, `plan.rs` says what it needs of its caller's
 //! memory and what it is to do, `memory.rs` reads that, `task.rs` does it in steps on the `session.rs` of the file,
-//! `server.rs` is the loop around them. `limits.rs` counts what each user has, and `wiped.rs` is the memory of all that is read.
+//! `server.rs` is the loop around them, and `workers.rs` has the threads for what takes long. `ask.rs` is the ioctl that they
+//! pass on, `limits.rs` counts what each user has, and `wiped.rs` is the memory of all that is read.
 //!
 //! **Gathering.** The server reads every request that is waiting, makes tasks of them, and hands the requests of all tasks
 //! that can share a batch to core together: requests of one algorithm run side by side, of any programs and under any keys.
@@ -11,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+mod ask;
 mod fuse;
 #[cfg(test)]
 mod hostile;
@@ -21,6 +23,7 @@ mod server;
 mod session;
 mod task;
 mod wiped;
+mod workers;
 
 pub use limits::Limits;
 pub use server::Server;
