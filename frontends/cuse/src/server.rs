@@ -7,7 +7,6 @@ use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
-use std::thread;
 
 use gantry::Gantry;
 use gantry_abi_cryptodev::{Ioctl, MAX_HMAC_KEY};
@@ -15,18 +14,21 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::ask::{Ask, Refusal, answer, missing, ranges, read, worked_on};
-use crate::fuse::{self, Kernel, Message};
+use crate::descriptor::Caller;
+use crate::fuse::{self, Kernel, Message, Range};
 use crate::limits::{Limits, Room, Users};
 use crate::plan::{Action, Call, Plan, Sessions, Wanted, plan, total};
 use crate::session::{Maker, Shape, State, describe};
 use crate::task::{Task, side_by_side};
 use crate::wiped::Wiped;
-use crate::workers::{Long, Workers};
+use crate::workers::{self, Load, Long, Workers};
 
 /// Bytes from which a request gets a thread of its own, so that others need not wait for it.
 const LONG: usize = 128 << 10;
 /// Bytes after which a round is full: what the last caller of a round waits for at most.
 const ROUND: usize = 1 << 20;
+/// What a caller counts for that waits for a descriptor: the stack of the thread that it gets.
+const DESCRIPTOR: usize = workers::STACK;
 /// Requests after which a round is full.
 const CALLS: usize = 64;
 
@@ -253,8 +255,32 @@ impl Server {
             return Ok(());
         };
         self.users.begin(file.uid, bytes);
-        let long = Long { session, shape: entry.shape.clone(), state, bytes, uid: file.uid, got, ask };
+        let load = Load { uid: file.uid, bytes };
+        let long = Long { session, shape: entry.shape.clone(), state, load, got, ask };
         self.workers.send(long);
+        Ok(())
+    }
+
+    /// Has a thread make the caller duplicate its descriptor.
+    fn give_descriptor(&mut self, ask: Ask) -> io::Result<()> {
+        let Some(file) = self.files.get(&ask.file) else { return Ok(()) };
+        if !file.direct {
+            return self.kernel.failed(ask.who.unique, Errno::EINVAL);
+        }
+        match self.users.room(file.uid, DESCRIPTOR) {
+            Room::Never => return self.kernel.failed(ask.who.unique, Errno::ENOMEM),
+            Room::Later => {
+                self.held.push(ask);
+                return Ok(());
+            }
+            Room::Now => {}
+        }
+        let place = Range { address: ask.call.address, bytes: ask.call.ioctl.size(ask.call.width) };
+        let caller = Caller { unique: ask.who.unique, thread: ask.who.pid, width: ask.call.width, place };
+        match self.workers.give_descriptor(caller, Load { uid: file.uid, bytes: DESCRIPTOR }) {
+            Ok(()) => self.users.begin(file.uid, DESCRIPTOR),
+            Err(_) => self.kernel.failed(ask.who.unique, Errno::ENOMEM)?,
+        }
         Ok(())
     }
 
@@ -264,10 +290,7 @@ impl Server {
         let unique = ask.who.unique;
         let bytes = match action {
             Action::Features => vec![0; 4],
-            Action::Descriptor => match descriptor(ask.who.pid) {
-                Some(number) => number.to_ne_bytes().to_vec(),
-                None => return self.kernel.failed(unique, Errno::EINVAL),
-            },
+            Action::Descriptor => return self.give_descriptor(ask),
             Action::Info(mut op) => {
                 if let Some(shape) = file.shape(op.session) {
                     describe(shape, &mut op);
@@ -374,28 +397,14 @@ impl Server {
         let _ = self.workers.woken.read();
         let mut any = false;
         while let Ok(back) = self.workers.back.try_recv() {
-            self.users.end(back.uid, back.bytes);
-            self.come_home(back.file, back.session, back.state);
+            self.users.end(back.load.uid, back.load.bytes);
+            if let Some((file, session, state)) = back.state {
+                self.come_home(file, session, state);
+            }
             any = true;
         }
         if any {
             self.asks.extend(self.held.drain(..));
         }
     }
-}
-
-/// The descriptor on which a thread waits in its ioctl. A server cannot give a program a second one, so CRIOGET gives back
-/// the first.
-fn descriptor(thread: i32) -> Option<i32> {
-    for _ in 0..1000 {
-        let text = std::fs::read_to_string(format!("/proc/{thread}/syscall")).ok()?;
-        if text.starts_with("running") {
-            // It is on its way to sleep.
-            thread::yield_now();
-            continue;
-        }
-        let number = text.split(' ').nth(1)?.strip_prefix("0x")?;
-        return i32::from_str_radix(number, 16).ok();
-    }
-    None
 }

@@ -1,4 +1,4 @@
-//! The threads that do what takes long, so that nobody else waits for it.
+//! The threads that do what takes long, or what waits for a caller, so that nobody else waits for it.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,6 +10,7 @@ use nix::errno::Errno;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::ask::{Ask, Refusal, answer, missing, read};
+use crate::descriptor::{self, Caller};
 use crate::fuse::Kernel;
 use crate::plan::{Action, Plan, Sessions, plan};
 use crate::session::{Shape, State};
@@ -23,22 +24,31 @@ pub(crate) struct Long {
     pub(crate) shape: Arc<Shape>,
     pub(crate) state: State,
     pub(crate) got: Wiped,
+    pub(crate) load: Load,
+}
+
+/// What counts against its user's limit for as long as it is in work.
+#[derive(Clone, Copy)]
+pub(crate) struct Load {
     pub(crate) uid: u32,
     pub(crate) bytes: usize,
 }
 
 /// What comes back of it.
 pub(crate) struct Back {
-    pub(crate) file: u64,
-    pub(crate) session: u32,
-    pub(crate) state: State,
-    pub(crate) uid: u32,
-    pub(crate) bytes: usize,
+    pub(crate) load: Load,
+    /// What a long request had taken of its session: file, number and state.
+    pub(crate) state: Option<(u64, u32, State)>,
 }
 
-/// The threads that do what takes long.
+/// Bytes of the stack of a thread that makes a descriptor.
+pub(crate) const STACK: usize = 64 << 10;
+
+/// The threads that do what takes long, and those that come and go with descriptors.
 pub(crate) struct Workers {
+    kernel: Arc<Kernel>,
     work: Sender<Long>,
+    outbox: Sender<Back>,
     pub(crate) back: Receiver<Back>,
     pub(crate) woken: Arc<EventFd>,
 }
@@ -56,24 +66,40 @@ impl Workers {
                     let next = inbox.lock().unwrap_or_else(PoisonError::into_inner).recv();
                     let Ok(long) = next else { return };
                     let (file, unique) = (long.ask.file, long.ask.who.unique);
-                    let (session, uid, bytes) = (long.session, long.uid, long.bytes);
+                    let (session, load) = (long.session, long.load);
                     let state = catch_unwind(AssertUnwindSafe(|| long.run(&kernel))).unwrap_or_else(|_| {
                         let _ = kernel.failed(unique, Errno::EIO);
                         State::new()
                     });
-                    if outbox.send(Back { file, session, state, uid, bytes }).is_err() {
+                    if outbox.send(Back { load, state: Some((file, session, state)) }).is_err() {
                         return;
                     }
                     let _ = woken.write(1);
                 }
             })?;
         }
-        Ok(Self { work, back, woken })
+        Ok(Self { kernel: kernel.clone(), work, outbox, back, woken })
     }
 
     pub(crate) fn send(&self, long: Long) {
         // The threads live as long as this does.
         let _ = self.work.send(long);
+    }
+
+    /// Makes a caller duplicate its descriptor, and answers it.
+    ///
+    /// # Errors
+    /// There is no thread for it, and the caller has no answer.
+    pub(crate) fn give_descriptor(&self, caller: Caller, load: Load) -> io::Result<()> {
+        let (kernel, outbox, woken) = (self.kernel.clone(), self.outbox.clone(), self.woken.clone());
+        let give = move || {
+            if catch_unwind(AssertUnwindSafe(|| descriptor::give(&kernel, &caller))).is_err() {
+                let _ = kernel.failed(caller.unique, Errno::EIO);
+            }
+            let _ = outbox.send(Back { load, state: None });
+            let _ = woken.write(1);
+        };
+        thread::Builder::new().name("descriptor".to_owned()).stack_size(STACK).spawn(give).map(|_| ())
     }
 }
 

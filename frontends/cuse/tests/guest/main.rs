@@ -9,6 +9,8 @@ mod client;
 mod crowd;
 /// Anything at all.
 mod hostile;
+/// A second descriptor.
+mod second;
 /// What every device must show.
 mod suite;
 /// What installs it.
