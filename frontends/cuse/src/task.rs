@@ -87,7 +87,7 @@ impl Task {
             }
             Form::Aead { tag, .. } => {
                 if let Some(cipher) = &shape.cipher {
-                    session = with_tag(&cipher.session, *tag);
+                    session = cipher.session.as_ref().and_then(|session| with_tag(session, *tag));
                 }
                 let nonce = shape.cipher.as_ref().and_then(|cipher| nonce(cipher, &state.iv));
                 failed = (session.is_none() || nonce.is_none()).then_some(Errno::EINVAL);
@@ -164,6 +164,9 @@ impl Task {
                 }
                 Some(Step::Cipher(range)) => {
                     if let Some(cipher) = &self.shape.cipher {
+                        if cipher.session.is_none() {
+                            continue;
+                        }
                         let range = self.padded(cipher, &range);
                         self.chain = Some(Chain::before(cipher, self.job.encrypt, &self.got[range]));
                     }
@@ -256,7 +259,7 @@ impl Task {
             Step::Digest(_) => self.shape.hash.as_ref().map(|hash| hash.session.clone()),
             // A message that was copied from another session belongs to that one's, where there are keys.
             Step::Update(_) | Step::Finish => self.state.stream.as_ref().map(Stream::session),
-            Step::Cipher(_) => self.shape.cipher.as_ref().map(|cipher| cipher.session.clone()),
+            Step::Cipher(_) => self.shape.cipher.as_ref().and_then(|cipher| cipher.session.clone()),
             _ => self.session.clone(),
         }
     }
@@ -424,3 +427,6 @@ fn nonce<'s>(cipher: &Cipher, iv: &'s [u8; abi::MAX_IV]) -> Option<&'s [u8]> {
     }
     (1..=7).contains(&iv[0]).then(|| &iv[1..15 - usize::from(iv[0])])
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,6 +11,7 @@ use crate::client::{Crypto, NOWHERE, Noise, Server, at, at_mut};
 
 const DES3: u32 = 2;
 const CBC: u32 = 11;
+const NULL: u32 = 16;
 const CTR: u32 = 21;
 const ECB: u32 = 23;
 const CFB: u32 = 24;
@@ -241,6 +242,7 @@ fn results() {
     let gantry = gantry_runtime::open(gantry_runtime::Config::default()).unwrap();
     let crypto = Crypto::open();
     chains(&gantry, &crypto);
+    nothing(&gantry, &crypto);
     digests(&gantry, &crypto);
     cipher_and_mac(&gantry, &crypto);
     aeads(&gantry, &crypto);
@@ -318,6 +320,22 @@ fn chains(gantry: &Gantry, crypto: &Crypto) {
     let plain = noise.bytes(100_000 + 1);
     let whole = encrypted(gantry, Algorithm::Aes128Cbc, &key, &[6; 16], &plain[1..]);
     assert!(crypto.run(session, ENCRYPT, &[6; 16], &plain[1..]).unwrap() == whole);
+}
+
+/// CRYPTO_NULL, alone and with a MAC.
+fn nothing(gantry: &Gantry, crypto: &Crypto) {
+    let data = Noise(2).bytes(1001);
+    let (alone, with_mac) =
+        (crypto.cipher(NULL, &[]).unwrap(), crypto.both((NULL, &[]), (HMAC_SHA1, &[2; 20])).unwrap());
+    for op in [ENCRYPT, DECRYPT] {
+        assert_eq!(crypto.run(alone, op, &[], &data).as_ref(), Ok(&data));
+        let (mut output, mut digest) = (vec![0; 1001], [0; 20]);
+        let (src, dst, mac_at) = (at(&data), at_mut(&mut output), at_mut(&mut digest));
+        crypto
+            .crypt(CryptOp { session: with_mac, op, len: 1001, src, dst, mac: mac_at, ..CryptOp::default() })
+            .unwrap();
+        assert_eq!((output, &digest[..]), (data.clone(), &mac(gantry, Algorithm::HmacSha1, &[2; 20], &data)[..]));
+    }
 }
 
 fn digests(gantry: &Gantry, crypto: &Crypto) {
