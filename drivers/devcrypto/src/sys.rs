@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use gantry::driver::Buffers;
 use gantry_abi_cryptodev::{
-    COP_DECRYPT, COP_ENCRYPT, COP_FLAG_WRITE_IV, CopyHashOp, CryptAuthOp, CryptOp, Ioctl, MAX_DIGEST, SessionInfoOp,
-    SessionOp, Width,
+    self as abi, COP_DECRYPT, COP_ENCRYPT, COP_FLAG_WRITE_IV, CipherRow, CopyHashOp, CryptAuthOp, CryptOp, Ioctl,
+    MAX_DIGEST, SessionInfoOp, SessionOp, Width,
 };
 
 const WIDTH: Width = Width::NATIVE;
@@ -42,7 +42,7 @@ impl Crypto {
         // SAFETY: the kernel reads the keys, which live as long as this call, and writes the structure.
         unsafe { self.call(Ioctl::OpenSession, &mut bytes) }?;
         let op = SessionOp::from_bytes(&bytes, WIDTH).ok_or(io::ErrorKind::InvalidData)?;
-        Ok(Handle { crypto: self.clone(), number: op.session, process: process::id() })
+        Ok(Handle { crypto: self.clone(), number: op.session, cipher: abi::cipher(cipher), process: process::id() })
     }
 
     /// # Safety
@@ -68,6 +68,8 @@ impl Crypto {
 pub(crate) struct Handle {
     crypto: Crypto,
     number: u32,
+    /// What the kernel does not ask for again: how long its IVs are.
+    cipher: Option<&'static CipherRow>,
     process: u32,
 }
 
@@ -96,7 +98,11 @@ impl Handle {
     }
 
     /// Encrypts or decrypts. The IV is that for what comes next afterwards.
+    ///
+    /// # Errors
+    /// The kernel's, and `InvalidInput` for an IV that is not as long as the cipher's.
     pub(crate) fn cipher(&self, encrypt: bool, iv: &mut [u8], mut data: Buffers<'_>) -> io::Result<()> {
+        self.check_iv(iv)?;
         let (len, src, dst) = (data.len(), address(data.input()), address_mut(data.output()));
         let op = CryptOp {
             session: self.number,
@@ -109,8 +115,8 @@ impl Handle {
             iv: if iv.is_empty() { 0 } else { address_mut(iv) },
         };
         // SAFETY: the kernel reads `len` bytes of the input and writes as many of the output, which are of the same length
-        // (core has checked it), and as many of the IV as the session's cipher has, which is what its callers pass. All of
-        // them are borrowed until the call returns.
+        // (core has checked it), and as many of the IV as the session's cipher has, which was checked above. All of them
+        // are borrowed until the call returns.
         unsafe { self.crypt(op) }
     }
 
@@ -129,9 +135,22 @@ impl Handle {
         unsafe { self.crypt(op) }
     }
 
-    /// Seals, or opens: an error of kind `EBADMSG` is a tag that does not fit.
+    /// Seals, or opens.
+    ///
+    /// # Errors
+    /// The kernel's, of which `EBADMSG` is a tag that does not fit, and `InvalidInput` for an IV that is not as long as the
+    /// cipher's or a tag of a length that it has not.
     pub(crate) fn aead(&self, sealed: Sealed<'_>) -> io::Result<()> {
         let Sealed { encrypt, iv, aad, data, tag } = sealed;
+        self.check_iv(iv)?;
+        // With any other length the kernel's tag is as long as the one before.
+        let has_tag = match self.cipher {
+            Some(row) if row.name.starts_with("ccm") => (4..=16).contains(&tag) && tag.is_multiple_of(2),
+            _ => matches!(tag, 4 | 8 | 12..=16),
+        };
+        if !has_tag || data.len() < tag {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
         let op = CryptAuthOp {
             session: self.number,
             op: if encrypt { COP_ENCRYPT } else { COP_DECRYPT },
@@ -147,9 +166,16 @@ impl Handle {
         };
         let mut bytes = [0; 72];
         op.write_to(WIDTH, &mut bytes);
-        // SAFETY: the kernel reads `auth_len` bytes of the associated data and as many of the IV as the cipher has, which is
-        // what its callers pass. It works in place on `len` bytes, and `tag` more when it encrypts: all of `data`.
+        // SAFETY: the kernel reads `auth_len` bytes of the associated data and as many of the IV as the cipher has, which was
+        // checked above. It works in place on `len` bytes, and `tag` more when it encrypts, because the tag's length is one that
+        // the cipher has: all of `data`.
         unsafe { self.crypto.call(Ioctl::AuthCrypt, &mut bytes) }
+    }
+
+    /// The kernel reads and writes as many bytes of an IV as the cipher has, however many are there.
+    fn check_iv(&self, iv: &[u8]) -> io::Result<()> {
+        let bytes = self.cipher.map_or(0, |row| row.iv);
+        if iv.len() == bytes { Ok(()) } else { Err(io::ErrorKind::InvalidInput.into()) }
     }
 
     /// Makes this digest stand where that one does.
@@ -191,4 +217,49 @@ fn address_mut(bytes: &mut [u8]) -> u64 {
 
 fn length(bytes: usize) -> io::Result<u32> {
     u32::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of a device that answers no ioctl, with ENOTTY.
+    fn handle(cipher: u32) -> Handle {
+        let nowhere = File::open("/dev/null").unwrap();
+        Handle { crypto: Crypto(Arc::new(nowhere)), number: 0, cipher: abi::cipher(cipher), process: process::id() }
+    }
+
+    fn reaches_the_kernel(result: io::Result<()>) -> bool {
+        let error = result.unwrap_err();
+        assert!(error.raw_os_error() == Some(libc::ENOTTY) || error.kind() == io::ErrorKind::InvalidInput, "{error}");
+        error.raw_os_error().is_some()
+    }
+
+    #[test]
+    fn the_kernel_gets_no_iv_that_is_shorter_or_longer_than_the_ciphers() {
+        for (cipher, bytes) in [(11, 16), (2, 8), (23, 0), (0, 0)] {
+            for length in [0, 8, 12, 15, 16, 17] {
+                let mut iv = vec![0; length];
+                let result = handle(cipher).cipher(true, &mut iv, Buffers::InPlace(&mut [0; 16]));
+                assert_eq!(reaches_the_kernel(result), length == bytes, "{cipher}: {length}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_kernel_gets_no_tag_that_it_would_take_for_another() {
+        for (cipher, bytes, tags) in [(50, 12, &[4, 8, 12, 13, 14, 15, 16][..]), (51, 16, &[4, 6, 8, 10, 12, 14, 16])] {
+            for encrypt in [true, false] {
+                let run = |iv: usize, length: usize, tag| {
+                    let (iv, mut data) = (vec![0; iv], vec![0; length]);
+                    let sealed = Sealed { encrypt, iv: &iv, aad: &[], data: &mut data, tag };
+                    reaches_the_kernel(handle(cipher).aead(sealed))
+                };
+                for tag in 0..=20 {
+                    assert_eq!(run(bytes, 32, tag), tags.contains(&tag), "{cipher}: {tag}");
+                }
+                assert!(!run(bytes - 1, 32, 16) && !run(bytes + 1, 32, 16) && !run(bytes, 15, 16));
+            }
+        }
+    }
 }

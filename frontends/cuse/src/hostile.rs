@@ -65,6 +65,7 @@ fn every_plan_ends_and_every_task_gives_what_was_planned() {
         (50, 16, 0),
         (51, 16, 0),
         (22, 64, 0),
+        (16, 0, 7),
         (0, 0, 14),
         (0, 0, 104),
         (0, 0, 7),

@@ -6,29 +6,29 @@ use std::fs::OpenOptions;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::sync::Arc;
 
 use gantry::Gantry;
 use gantry_abi_cryptodev::{Ioctl, MAX_HMAC_KEY};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::eventfd::{EfdFlags, EventFd};
 
-use crate::fuse::{self, Header, Kernel, Message, Range};
+use crate::ask::{Ask, Refusal, answer, missing, ranges, read, worked_on};
+use crate::descriptor::Caller;
+use crate::fuse::{self, Kernel, Message, Range};
 use crate::limits::{Limits, Room, Users};
-use crate::memory::{self, Trouble};
 use crate::plan::{Action, Call, Plan, Sessions, Wanted, plan, total};
 use crate::session::{Maker, Shape, State, describe};
 use crate::task::{Task, side_by_side};
 use crate::wiped::Wiped;
+use crate::workers::{self, Load, Long, Workers};
 
 /// Bytes from which a request gets a thread of its own, so that others need not wait for it.
 const LONG: usize = 128 << 10;
 /// Bytes after which a round is full: what the last caller of a round waits for at most.
 const ROUND: usize = 1 << 20;
+/// What a caller counts for that waits for a descriptor: the stack of the thread that it gets.
+const DESCRIPTOR: usize = workers::STACK;
 /// Requests after which a round is full.
 const CALLS: usize = 64;
 
@@ -70,16 +70,6 @@ impl Sessions for OpenFile {
     fn shape(&self, session: u32) -> Option<&Shape> {
         self.sessions.get(&session).map(|entry| &*entry.shape)
     }
-}
-
-/// An ioctl that waits for its answer.
-struct Ask {
-    who: Header,
-    file: u64,
-    call: Call,
-    /// What the kernel brought along, and how much it will take back: of the retry protocol.
-    input: Wiped,
-    output: usize,
 }
 
 /// An ask with its task.
@@ -265,8 +255,32 @@ impl Server {
             return Ok(());
         };
         self.users.begin(file.uid, bytes);
-        let long = Long { session, shape: entry.shape.clone(), state, bytes, uid: file.uid, got, ask };
+        let load = Load { uid: file.uid, bytes };
+        let long = Long { session, shape: entry.shape.clone(), state, load, got, ask };
         self.workers.send(long);
+        Ok(())
+    }
+
+    /// Has a thread make the caller duplicate its descriptor.
+    fn give_descriptor(&mut self, ask: Ask) -> io::Result<()> {
+        let Some(file) = self.files.get(&ask.file) else { return Ok(()) };
+        if !file.direct {
+            return self.kernel.failed(ask.who.unique, Errno::EINVAL);
+        }
+        match self.users.room(file.uid, DESCRIPTOR) {
+            Room::Never => return self.kernel.failed(ask.who.unique, Errno::ENOMEM),
+            Room::Later => {
+                self.held.push(ask);
+                return Ok(());
+            }
+            Room::Now => {}
+        }
+        let place = Range { address: ask.call.address, bytes: ask.call.ioctl.size(ask.call.width) };
+        let caller = Caller { unique: ask.who.unique, thread: ask.who.pid, width: ask.call.width, place };
+        match self.workers.give_descriptor(caller, Load { uid: file.uid, bytes: DESCRIPTOR }) {
+            Ok(()) => self.users.begin(file.uid, DESCRIPTOR),
+            Err(_) => self.kernel.failed(ask.who.unique, Errno::ENOMEM)?,
+        }
         Ok(())
     }
 
@@ -276,10 +290,7 @@ impl Server {
         let unique = ask.who.unique;
         let bytes = match action {
             Action::Features => vec![0; 4],
-            Action::Descriptor => match descriptor(ask.who.pid) {
-                Some(number) => number.to_ne_bytes().to_vec(),
-                None => return self.kernel.failed(unique, Errno::EINVAL),
-            },
+            Action::Descriptor => return self.give_descriptor(ask),
             Action::Info(mut op) => {
                 if let Some(shape) = file.shape(op.session) {
                     describe(shape, &mut op);
@@ -386,187 +397,14 @@ impl Server {
         let _ = self.workers.woken.read();
         let mut any = false;
         while let Ok(back) = self.workers.back.try_recv() {
-            self.users.end(back.uid, back.bytes);
-            self.come_home(back.file, back.session, back.state);
+            self.users.end(back.load.uid, back.load.bytes);
+            if let Some((file, session, state)) = back.state {
+                self.come_home(file, session, state);
+            }
             any = true;
         }
         if any {
             self.asks.extend(self.held.drain(..));
         }
-    }
-}
-
-/// The session whose state a call needs, once its structure has been read. Both structures begin with it.
-fn worked_on(call: Call, got: &[u8]) -> Option<u32> {
-    let bytes = got.get(..4).filter(|_| matches!(call.ioctl, Ioctl::Crypt | Ioctl::AuthCrypt))?;
-    Some(u32::from_ne_bytes(bytes.try_into().ok()?))
-}
-
-/// Those of the ranges that have not been read: plans read whole ranges.
-fn missing(wanted: &[Wanted], got: usize) -> &[Wanted] {
-    let mut end = 0;
-    let read = wanted.iter().take_while(|wanted| {
-        end += wanted.range.bytes;
-        end <= got
-    });
-    &wanted[read.count()..]
-}
-
-fn ranges(wanted: &[Wanted]) -> Vec<Range> {
-    wanted.iter().map(|wanted| wanted.range).filter(|range| range.bytes > 0).collect()
-}
-
-enum Refusal {
-    Denied,
-    Errno(Errno),
-}
-
-fn read(ask: &Ask, missing: &[Wanted], got: &mut Wiped) -> Result<(), Refusal> {
-    let all: Vec<Range> = missing.iter().map(|wanted| wanted.range).collect();
-    memory::read(ask.who.pid, &all, got).map_err(|trouble| refusal(trouble, missing))
-}
-
-fn refusal(trouble: Trouble, wanted: &[Wanted]) -> Refusal {
-    match trouble {
-        Trouble::Denied => Refusal::Denied,
-        Trouble::Fault(place) => Refusal::Errno(wanted.get(place).map_or(Errno::EFAULT, |wanted| wanted.errno)),
-    }
-}
-
-/// Gives a result to its caller; false when the caller's memory did not take it.
-fn answer(
-    kernel: &Kernel,
-    direct: bool,
-    ask: &Ask,
-    outputs: &[Wanted],
-    result: Result<Vec<&[u8]>, Errno>,
-) -> io::Result<bool> {
-    let unique = ask.who.unique;
-    let parts = match result {
-        Ok(parts) => parts,
-        Err(errno) => return kernel.failed(unique, errno).map(|()| true),
-    };
-    if !direct {
-        return kernel.ioctl(unique, &parts).map(|()| true);
-    }
-    let all: Vec<Range> = outputs.iter().map(|wanted| wanted.range).collect();
-    match memory::write(ask.who.pid, &all, &parts).map_err(|trouble| refusal(trouble, outputs)) {
-        Ok(()) => kernel.ioctl(unique, &[]).map(|()| true),
-        Err(Refusal::Errno(errno)) => kernel.failed(unique, errno).map(|()| false),
-        // It could be read a moment ago: the caller is on its way out.
-        Err(Refusal::Denied) => kernel.failed(unique, Errno::EFAULT).map(|()| false),
-    }
-}
-
-/// The descriptor on which a thread waits in its ioctl. A server cannot give a program a second one, so CRIOGET gives back
-/// the first.
-fn descriptor(thread: i32) -> Option<i32> {
-    for _ in 0..1000 {
-        let text = std::fs::read_to_string(format!("/proc/{thread}/syscall")).ok()?;
-        if text.starts_with("running") {
-            // It is on its way to sleep.
-            thread::yield_now();
-            continue;
-        }
-        let number = text.split(' ').nth(1)?.strip_prefix("0x")?;
-        return i32::from_str_radix(number, 16).ok();
-    }
-    None
-}
-
-/// A request that takes long.
-struct Long {
-    ask: Ask,
-    session: u32,
-    shape: Arc<Shape>,
-    state: State,
-    got: Wiped,
-    uid: u32,
-    bytes: usize,
-}
-
-/// What comes back of it.
-struct Back {
-    file: u64,
-    session: u32,
-    state: State,
-    uid: u32,
-    bytes: usize,
-}
-
-/// The threads that do what takes long.
-struct Workers {
-    work: Sender<Long>,
-    back: Receiver<Back>,
-    woken: Arc<EventFd>,
-}
-
-impl Workers {
-    fn start(kernel: &Arc<Kernel>) -> io::Result<Self> {
-        let (work, inbox) = channel::<Long>();
-        let (outbox, back) = channel();
-        let woken = Arc::new(EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?);
-        let inbox = Arc::new(Mutex::new(inbox));
-        for _ in 0..thread::available_parallelism().map_or(1, usize::from).min(16) {
-            let (inbox, outbox, woken, kernel) = (inbox.clone(), outbox.clone(), woken.clone(), kernel.clone());
-            thread::Builder::new().name("long requests".to_owned()).spawn(move || {
-                loop {
-                    let next = inbox.lock().unwrap_or_else(PoisonError::into_inner).recv();
-                    let Ok(long) = next else { return };
-                    let (file, unique) = (long.ask.file, long.ask.who.unique);
-                    let (session, uid, bytes) = (long.session, long.uid, long.bytes);
-                    let state = catch_unwind(AssertUnwindSafe(|| long.run(&kernel))).unwrap_or_else(|_| {
-                        let _ = kernel.failed(unique, Errno::EIO);
-                        State::new()
-                    });
-                    if outbox.send(Back { file, session, state, uid, bytes }).is_err() {
-                        return;
-                    }
-                    let _ = woken.write(1);
-                }
-            })?;
-        }
-        Ok(Self { work, back, woken })
-    }
-
-    fn send(&self, long: Long) {
-        // The threads live as long as this does.
-        let _ = self.work.send(long);
-    }
-}
-
-/// The one session that a worker knows.
-struct One<'s>(u32, &'s Shape);
-
-impl Sessions for One<'_> {
-    fn shape(&self, session: u32) -> Option<&Shape> {
-        (session == self.0).then_some(self.1)
-    }
-}
-
-impl Long {
-    /// Reads, works, writes, answers.
-    fn run(self, kernel: &Kernel) -> State {
-        let Self { ask, session, shape, state, mut got, .. } = self;
-        let errno = loop {
-            match plan(ask.call, &One(session, &shape), &got) {
-                Plan::Fail(errno) => break errno,
-                Plan::Read(wanted) => match read(&ask, missing(&wanted, got.len()), &mut got) {
-                    Ok(()) => {}
-                    Err(Refusal::Errno(errno)) => break errno,
-                    Err(Refusal::Denied) => break Errno::EFAULT,
-                },
-                Plan::Ready { action: Action::Crypt(job), outputs, .. } => {
-                    let mut task = Task::new(shape, state, job, got);
-                    task.run();
-                    // What cannot be answered has nobody who waits.
-                    let _ = answer(kernel, true, &ask, &outputs, task.result());
-                    return task.into_state();
-                }
-                Plan::Ready { .. } => break Errno::EINVAL,
-            }
-        };
-        let _ = kernel.failed(ask.who.unique, errno);
-        state
     }
 }

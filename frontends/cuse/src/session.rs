@@ -16,7 +16,8 @@ pub(crate) struct Shape {
 pub(crate) struct Cipher {
     pub(crate) row: &'static CipherRow,
     pub(crate) algorithm: Algorithm,
-    pub(crate) session: Session,
+    /// None is the NULL cipher's: data that stays as it is needs no device.
+    pub(crate) session: Option<Session>,
 }
 
 #[derive(Debug)]
@@ -81,12 +82,14 @@ impl Maker {
     }
 
     fn cipher(&self, row: &'static CipherRow, key: &[u8]) -> Option<Cipher> {
-        let null = row.algorithms == [Algorithm::Null];
-        let (algorithm, key) = if null { (Algorithm::Null, &[][..]) } else { (row.with_key(key.len())?, key) };
+        if row.algorithms == [Algorithm::Null] {
+            return Some(Cipher { row, algorithm: Algorithm::Null, session: None });
+        }
+        let algorithm = row.with_key(key.len())?;
         let session = self.gantry.session(SessionParams::new(algorithm, key)).ok()?;
         // Somebody must be there for it now; the module, too, has its driver from here on.
         session.route(algorithm.kind().operations()[0], 0, 1)?;
-        Some(Cipher { row, algorithm, session })
+        Some(Cipher { row, algorithm, session: Some(session) })
     }
 
     fn hash(&mut self, row: &'static HashRow, key: &[u8]) -> Option<Hash> {
@@ -193,7 +196,10 @@ fn count(iv: &mut [u8; 16], blocks: u128) {
 pub(crate) fn describe(shape: &Shape, info: &mut SessionInfoOp) {
     (info.align_mask, info.flags) = (0, 0);
     if let Some(cipher) = &shape.cipher {
-        let device = device(&cipher.session, cipher.algorithm.kind().operations()[0], info);
+        let device = match &cipher.session {
+            Some(session) => device(session, cipher.algorithm.kind().operations()[0], info),
+            None => name("gantry"),
+        };
         (info.cipher_name, info.cipher_driver) = (name(cipher.row.name), device);
     }
     if let Some(hash) = &shape.hash {

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use gantry::{Algorithm, Outcome, Request, Session, Stream};
 use gantry_abi_cryptodev as abi;
 use nix::errno::Errno;
-use subtle::{Choice, ConstantTimeEq, ConstantTimeLess};
 use zeroize::Zeroizing;
 
 use crate::plan::{Form, Job, finishes};
+use crate::record::{self, Record};
 use crate::session::{Chain, Cipher, Hash, Shape, State};
 use crate::wiped::Wiped;
 
@@ -29,9 +29,10 @@ pub(crate) struct Task {
     digest: Zeroizing<[u8; abi::MAX_DIGEST]>,
     /// Of AEADs with tags of their own length.
     session: Option<Session>,
-    /// Of TLS records that were opened: where the MAC is, and whether there is one.
-    mac: Range<usize>,
-    record_is_good: bool,
+    /// A TLS record that is being opened.
+    record: Option<Record>,
+    /// The copy of its message that ends where the MAC may begin.
+    trial: Option<Stream>,
     failed: Option<Errno>,
 }
 
@@ -51,7 +52,9 @@ enum Step {
     CloseRecord,
     /// Decryption: what is padding and what is MAC.
     OpenRecord,
-    /// Compares the MAC.
+    /// The MAC of a record's message, if this is where it ends.
+    Try(usize),
+    /// Compares the MAC of a packet.
     Verify,
 }
 
@@ -87,7 +90,7 @@ impl Task {
             }
             Form::Aead { tag, .. } => {
                 if let Some(cipher) = &shape.cipher {
-                    session = with_tag(&cipher.session, *tag);
+                    session = cipher.session.as_ref().and_then(|session| with_tag(session, *tag));
                 }
                 let nonce = shape.cipher.as_ref().and_then(|cipher| nonce(cipher, &state.iv));
                 failed = (session.is_none() || nonce.is_none()).then_some(Errno::EINVAL);
@@ -122,8 +125,8 @@ impl Task {
             step: None,
             chain: None,
             digest: Zeroizing::new([0; abi::MAX_DIGEST]),
-            mac: 0..0,
-            record_is_good: true,
+            record: None,
+            trial: None,
             shape,
             state,
             job,
@@ -162,8 +165,15 @@ impl Task {
                     }
                     self.failed = Some(Errno::EIO);
                 }
+                Some(Step::Try(_)) => {
+                    self.trial.clone_from(&self.state.stream);
+                    return true;
+                }
                 Some(Step::Cipher(range)) => {
                     if let Some(cipher) = &self.shape.cipher {
+                        if cipher.session.is_none() {
+                            continue;
+                        }
                         let range = self.padded(cipher, &range);
                         self.chain = Some(Chain::before(cipher, self.job.encrypt, &self.got[range]));
                     }
@@ -201,45 +211,52 @@ impl Task {
         self.room_for_chain();
     }
 
-    /// Finds padding and MAC. Wrong padding is told no earlier than a wrong MAC and no differently, but the time of the MAC
-    /// depends on the length that the padding leaves (as in the module; who needs more takes an AEAD).
+    /// Looks for padding and MAC: the MAC of every message that the record may hold.
     fn open_record(&mut self) {
         let Form::Tls { aad, tag } = &self.job.form else { return };
         let Some(cipher) = &self.shape.cipher else { return };
-        let data = &self.got[self.job.data.clone()];
-        let mut length = data.len();
-        if cipher.row.block > 1
-            && let Some(&last) = data.last()
-        {
-            let padding = u32::from(last) + 1;
-            let mut good = padding.ct_lt(&(length as u32 + 1));
-            for (place, byte) in (1..=256).zip(data.iter().rev()) {
-                // Bytes before the padding may be anything.
-                good &= byte.ct_eq(&last) | Choice::from(u8::from(place > padding));
+        let data = self.job.data.clone();
+        if self.shape.hash.is_none() {
+            if cipher.row.block > 1 {
+                self.say_length(record::without_padding(&self.got[data]) as u32);
             }
-            self.record_is_good = good.into();
-            length -= if self.record_is_good { padding as usize } else { 0 };
-        }
-        if *tag > length {
-            self.failed = Some(Errno::EBADMSG);
             return;
         }
-        let start = self.job.data.start;
-        self.mac = start + length - tag..start + length;
-        self.job.answer[LEN_AT].copy_from_slice(&((length - tag) as u32).to_ne_bytes());
-        if self.shape.hash.is_some() {
-            let message = start..self.mac.start;
-            self.steps = [Step::Update(aad.clone()), Step::Update(message), Step::Finish, Step::Verify].into();
+        match Record::new(&self.got[data.clone()], cipher.row.block, *tag) {
+            None => self.failed = Some(Errno::EBADMSG),
+            Some(search) => {
+                let first = search.places().start;
+                let message = data.start..data.start + first;
+                self.steps = [Step::Update(aad.clone()), Step::Update(message), Step::Try(first)].into();
+                self.record = Some(search);
+            }
         }
     }
 
+    /// The MAC of the message that ends here has been computed.
+    fn tried(&mut self, place: usize) {
+        let Some(search) = &mut self.record else { return };
+        let data = self.job.data.clone();
+        search.compare(&self.got[data.clone()], place, &*self.digest);
+        if place + 1 < search.places().end {
+            let next = data.start + place;
+            self.steps = [Step::Update(next..next + 1), Step::Try(place + 1)].into();
+            return;
+        }
+        self.state.stream = None;
+        match search.message() {
+            Some(length) => self.say_length(length),
+            None => self.failed = Some(Errno::EBADMSG),
+        }
+    }
+
+    fn say_length(&mut self, bytes: u32) {
+        self.job.answer[LEN_AT].copy_from_slice(&bytes.to_ne_bytes());
+    }
+
     fn verify(&mut self) {
-        let given = match &self.job.form {
-            Form::Srtp { given, .. } => given.clone(),
-            _ => self.mac.clone(),
-        };
-        let computed = &self.digest[..given.len()];
-        if !(gantry::tags_equal(&self.got[given], computed) & self.record_is_good) {
+        let Form::Srtp { given, .. } = &self.job.form else { return };
+        if !gantry::tags_equal(&self.got[given.clone()], &self.digest[..given.len()]) {
             self.failed = Some(Errno::EBADMSG);
         }
     }
@@ -255,8 +272,8 @@ impl Task {
         match self.step.as_ref()? {
             Step::Digest(_) => self.shape.hash.as_ref().map(|hash| hash.session.clone()),
             // A message that was copied from another session belongs to that one's, where there are keys.
-            Step::Update(_) | Step::Finish => self.state.stream.as_ref().map(Stream::session),
-            Step::Cipher(_) => self.shape.cipher.as_ref().map(|cipher| cipher.session.clone()),
+            Step::Update(_) | Step::Finish | Step::Try(_) => self.state.stream.as_ref().map(Stream::session),
+            Step::Cipher(_) => self.shape.cipher.as_ref().and_then(|cipher| cipher.session.clone()),
             _ => self.session.clone(),
         }
     }
@@ -275,7 +292,7 @@ impl Task {
             return Some(if self.job.encrypt { Request::encrypt(iv, data) } else { Request::decrypt(iv, data) });
         }
         let digest_bytes = self.shape.hash.as_ref().map_or(0, Hash::bytes);
-        let Self { state, job, got, digest, shape, .. } = self;
+        let Self { state, trial, job, got, digest, shape, .. } = self;
         Some(match (step, &job.form) {
             (Step::Digest(range), _) => {
                 let keyed = shape.hash.as_ref()?.row.algorithm.kind() == gantry::Kind::Mac;
@@ -285,6 +302,7 @@ impl Task {
             }
             (Step::Update(range), _) => Request::update(state.stream.as_mut()?, &got[range]),
             (Step::Finish, _) => Request::finish(state.stream.as_mut()?, &mut digest[..digest_bytes]),
+            (Step::Try(_), _) => Request::finish(trial.as_mut()?, &mut digest[..digest_bytes]),
             (Step::Seal | Step::Open, Form::Aead { aad, tag }) => {
                 let (aad, tag, cipher) = (aad.clone(), *tag, shape.cipher.as_ref()?);
                 let nonce = nonce(cipher, &state.iv)?;
@@ -322,7 +340,8 @@ impl Task {
                 }
             }
             (Some(Step::Finish | Step::Digest(_)), _) => self.state.stream = None,
-            (Some(Step::Update(_)), _) if self.failed.is_some() => self.state.stream = None,
+            (Some(Step::Update(_) | Step::Try(_)), _) if self.failed.is_some() => self.state.stream = None,
+            (&Some(Step::Try(place)), _) => self.tried(place),
             _ => {}
         }
     }
@@ -424,3 +443,6 @@ fn nonce<'s>(cipher: &Cipher, iv: &'s [u8; abi::MAX_IV]) -> Option<&'s [u8]> {
     }
     (1..=7).contains(&iv[0]).then(|| &iv[1..15 - usize::from(iv[0])])
 }
+
+#[cfg(test)]
+mod tests;

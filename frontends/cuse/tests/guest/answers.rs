@@ -8,22 +8,24 @@ use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 
 use crate::client::{Crypto, NOWHERE, Noise, Server, at, at_mut};
+use crate::records;
 
 const DES3: u32 = 2;
-const CBC: u32 = 11;
-const CTR: u32 = 21;
+pub(crate) const CBC: u32 = 11;
+const NULL: u32 = 16;
+pub(crate) const CTR: u32 = 21;
 const ECB: u32 = 23;
 const CFB: u32 = 24;
 const OFB: u32 = 25;
 const GCM: u32 = 50;
 const CCM: u32 = 51;
 const SHA1: u32 = 14;
-const SHA256: u32 = 104;
-const HMAC_SHA1: u32 = 7;
+pub(crate) const SHA256: u32 = 104;
+pub(crate) const HMAC_SHA1: u32 = 7;
 const HMAC_SHA256: u32 = 18;
 
 const ENCRYPT: u16 = 0;
-const DECRYPT: u16 = 1;
+pub(crate) const DECRYPT: u16 = 1;
 
 gantry_lab::in_guest! {
     ["--modules", "cuse", "--timeout", "300"]
@@ -51,7 +53,7 @@ gantry_lab::in_guest! {
     /// With a kernel of 64 bits, by its own way in for programs of 32.
     fn programs_of_32_bits_are_answered() {
         #[cfg(target_arch = "x86_64")]
-        narrow::encrypts_and_hashes();
+        crate::narrow::encrypts_and_hashes();
     }
 }
 
@@ -223,25 +225,16 @@ fn errors(server: &Server) {
     assert_eq!(unsafe { libc::poll(&raw mut poll, 1, 1000) }, 1);
     assert_eq!(poll.revents, libc::POLLOUT);
 
-    // The descriptor that CRIOGET gives is one of this file.
-    let mut descriptor = [0; 4];
-    assert_eq!(crypto.call(Ioctl::GetDescriptor, &mut descriptor), Ok(()));
-    let number = i32::from_ne_bytes(descriptor);
-    assert_eq!(number == crypto.0.as_raw_fd(), !server.is_module());
-    // SAFETY: the structure is the session's number.
-    let closed = unsafe {
-        libc::ioctl(number, u64::from(Ioctl::CloseSession.code(Width::NATIVE)) as _, sha.to_ne_bytes().as_mut_ptr())
-    };
-    assert_eq!(closed, 0);
-    assert_eq!(crypto.info(sha).err(), Some(EINVAL));
-
     // Who does the work.
     let info = crypto.info(cbc).unwrap();
     let text = |name: [u8; 64]| String::from_utf8(name.into_iter().take_while(|byte| *byte != 0).collect()).unwrap();
     assert_eq!(text(info.cipher_name), "cbc(aes)");
     assert!(server.is_module() || text(info.cipher_driver).starts_with("gantry-"), "{info:?}");
     assert_eq!(info.flags & SIOP_FLAG_KERNEL_DRIVER_ONLY, 0);
-    assert_eq!(crypto.close(cbc), Ok(()));
+    for session in [cbc, sha] {
+        assert_eq!(crypto.close(session), Ok(()));
+        assert_eq!(crypto.info(session).err(), Some(EINVAL));
+    }
     assert_eq!(crypto.run(cbc, ENCRYPT, &iv, &data), Err(EINVAL));
 }
 
@@ -250,21 +243,22 @@ fn results() {
     let gantry = gantry_runtime::open(gantry_runtime::Config::default()).unwrap();
     let crypto = Crypto::open();
     chains(&gantry, &crypto);
+    nothing(&gantry, &crypto);
     digests(&gantry, &crypto);
     cipher_and_mac(&gantry, &crypto);
     aeads(&gantry, &crypto);
-    records(&gantry, &crypto);
-    packets(&gantry, &crypto);
+    records::records(&gantry, &crypto);
+    records::packets(&gantry, &crypto);
 }
 
 /// A cipher without its request's IV, in one piece.
-fn encrypted(gantry: &Gantry, algorithm: Algorithm, key: &[u8], iv: &[u8], plain: &[u8]) -> Vec<u8> {
+pub(crate) fn encrypted(gantry: &Gantry, algorithm: Algorithm, key: &[u8], iv: &[u8], plain: &[u8]) -> Vec<u8> {
     let mut data = plain.to_vec();
     gantry.session(SessionParams::new(algorithm, key)).unwrap().encrypt(iv, &mut data).unwrap();
     data
 }
 
-fn mac(gantry: &Gantry, algorithm: Algorithm, key: &[u8], data: &[u8]) -> Vec<u8> {
+pub(crate) fn mac(gantry: &Gantry, algorithm: Algorithm, key: &[u8], data: &[u8]) -> Vec<u8> {
     let session = gantry.session(SessionParams::new(algorithm, key)).unwrap();
     let mut mac = vec![0; session.params().tag_length()];
     session.mac(data, &mut mac).unwrap();
@@ -327,6 +321,22 @@ fn chains(gantry: &Gantry, crypto: &Crypto) {
     let plain = noise.bytes(100_000 + 1);
     let whole = encrypted(gantry, Algorithm::Aes128Cbc, &key, &[6; 16], &plain[1..]);
     assert!(crypto.run(session, ENCRYPT, &[6; 16], &plain[1..]).unwrap() == whole);
+}
+
+/// CRYPTO_NULL, alone and with a MAC.
+fn nothing(gantry: &Gantry, crypto: &Crypto) {
+    let data = Noise(2).bytes(1001);
+    let (alone, with_mac) =
+        (crypto.cipher(NULL, &[]).unwrap(), crypto.both((NULL, &[]), (HMAC_SHA1, &[2; 20])).unwrap());
+    for op in [ENCRYPT, DECRYPT] {
+        assert_eq!(crypto.run(alone, op, &[], &data).as_ref(), Ok(&data));
+        let (mut output, mut digest) = (vec![0; 1001], [0; 20]);
+        let (src, dst, mac_at) = (at(&data), at_mut(&mut output), at_mut(&mut digest));
+        crypto
+            .crypt(CryptOp { session: with_mac, op, len: 1001, src, dst, mac: mac_at, ..CryptOp::default() })
+            .unwrap();
+        assert_eq!((output, &digest[..]), (data.clone(), &mac(gantry, Algorithm::HmacSha1, &[2; 20], &data)[..]));
+    }
 }
 
 fn digests(gantry: &Gantry, crypto: &Crypto) {
@@ -445,165 +455,4 @@ fn aeads(gantry: &Gantry, crypto: &Crypto) {
     assert_eq!(crypto.auth_crypt(op).unwrap().len, 16);
     let reference = gantry.session(SessionParams::new(Algorithm::Aes128Gcm, &key)).unwrap();
     assert!(reference.open(&nonce, &[], &mut [], &tag).is_ok());
-}
-
-/// TLS records: MAC over header and data, padding, encryption.
-fn records(gantry: &Gantry, crypto: &Crypto) {
-    let (key, mac_key, iv, header) = ([1; 16], [2; 20], [3; 16], [4; 13]);
-    let session = crypto.both((CBC, &key), (HMAC_SHA1, &mac_key)).unwrap();
-    for length in [0, 1, 11, 12, 100, 1000] {
-        let plain = Noise(length as u64).bytes(length);
-        let mut record = plain.clone();
-        record.extend(mac(gantry, Algorithm::HmacSha1, &mac_key, &[&header[..], &plain].concat()));
-        let missing = 16 - record.len() % 16;
-        record.extend(vec![missing as u8 - 1; missing]);
-        let expected = encrypted(gantry, Algorithm::Aes128Cbc, &key, &iv, &record);
-
-        let mut buffer = plain.clone();
-        buffer.resize(expected.len(), 0);
-        let data = at_mut(&mut buffer);
-        let op = CryptAuthOp {
-            session,
-            flags: COP_FLAG_AEAD_TLS_TYPE,
-            len: length as u32,
-            auth_len: 13,
-            auth_src: at(&header),
-            src: data,
-            dst: data,
-            iv: at(&iv),
-            ..CryptAuthOp::default()
-        };
-        assert_eq!(crypto.auth_crypt(op.clone()).unwrap().len as usize, expected.len(), "{length}");
-        assert_eq!(buffer, expected, "{length}");
-        let data = at_mut(&mut buffer);
-        let open = CryptAuthOp { op: DECRYPT, len: expected.len() as u32, src: data, dst: data, ..op };
-        assert_eq!(crypto.auth_crypt(open.clone()).unwrap().len as usize, length);
-        assert_eq!(buffer[..length], plain);
-        // Wrong in the data, in the MAC, in the padding.
-        for place in [length / 2, length, expected.len() - 1] {
-            let mut wrong = record.clone();
-            wrong[place] ^= 0x40;
-            let mut wrong = encrypted(gantry, Algorithm::Aes128Cbc, &key, &iv, &wrong);
-            let data = at_mut(&mut wrong);
-            let open = CryptAuthOp { src: data, dst: data, ..open.clone() };
-            assert_eq!(crypto.auth_crypt(open), Err(EBADMSG), "{length}, changed at {place}");
-        }
-    }
-}
-
-/// SRTP packets: encryption behind a header, MAC over both.
-fn packets(gantry: &Gantry, crypto: &Crypto) {
-    let (key, mac_key, iv) = ([1; 16], [2; 20], [3; 16]);
-    let session = crypto.both((CTR, &key), (HMAC_SHA1, &mac_key)).unwrap();
-    let packet = Noise(1).bytes(12 + 100 + 4);
-    let mut expected = packet.clone();
-    expected[12..112].copy_from_slice(&encrypted(gantry, Algorithm::Aes128Ctr, &key, &iv, &packet[12..112]));
-    let expected_tag = mac(gantry, Algorithm::HmacSha1, &mac_key, &expected);
-
-    let (mut buffer, mut tag) = (packet.clone(), vec![0; 10]);
-    let data = at_mut(&mut buffer);
-    let op = CryptAuthOp {
-        session,
-        flags: COP_FLAG_AEAD_SRTP_TYPE,
-        len: 100,
-        auth_len: 116,
-        auth_src: data,
-        src: data + 12,
-        dst: data + 12,
-        tag: at_mut(&mut tag),
-        tag_len: 10,
-        iv: at(&iv),
-        ..CryptAuthOp::default()
-    };
-    assert_eq!(crypto.auth_crypt(op.clone()).unwrap().len, 100);
-    assert_eq!((&buffer, &tag[..]), (&expected, &expected_tag[..10]));
-    let open = CryptAuthOp { op: DECRYPT, ..op.clone() };
-    tag[9] ^= 1;
-    assert_eq!(crypto.auth_crypt(open.clone()), Err(EBADMSG));
-    assert_eq!(buffer, expected, "nothing was decrypted");
-    tag[9] ^= 1;
-    assert_eq!(crypto.auth_crypt(open.clone()).unwrap().len, 100);
-    assert_eq!(buffer, packet);
-    for (errno, wrong) in [
-        (EINVAL, CryptAuthOp { auth_src: data + 13, ..op.clone() }),
-        (EINVAL, CryptAuthOp { auth_src: data - 300, ..op.clone() }),
-        (EINVAL, CryptAuthOp { auth_len: 0, ..op.clone() }),
-        (EFAULT, CryptAuthOp { tag: NOWHERE, ..open.clone() }),
-        (EINVAL, CryptAuthOp { tag_len: 101, ..open }),
-        (EFAULT, CryptAuthOp { tag: NOWHERE, ..op }),
-    ] {
-        assert_eq!(crypto.auth_crypt(wrong.clone()), Err(errno), "{wrong:?}");
-    }
-}
-
-/// The way of 32-bit programs into a 64-bit kernel, taken from a 64-bit one: interrupt 0x80 with addresses below 4 GiB.
-#[cfg(target_arch = "x86_64")]
-mod narrow {
-    use super::*;
-    use std::os::fd::RawFd;
-
-    /// Memory that 32 bits can point to.
-    struct Low(&'static mut [u8]);
-
-    impl Low {
-        fn new() -> Self {
-            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_32BIT;
-            // SAFETY: a new mapping, which nobody unmaps, for this value alone.
-            let start =
-                unsafe { libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
-            assert_ne!(start, libc::MAP_FAILED);
-            // SAFETY: 4096 bytes that were just mapped for reading and writing.
-            Self(unsafe { std::slice::from_raw_parts_mut(start.cast(), 4096) })
-        }
-
-        fn put(&mut self, place: usize, bytes: &[u8]) -> u64 {
-            self.0[place..place + bytes.len()].copy_from_slice(bytes);
-            at(self.0) + place as u64
-        }
-    }
-
-    fn ioctl(file: RawFd, ioctl: Ioctl, argument: u64) -> Result<(), i32> {
-        let mut result: u64 = 54; // ioctl, in the list of i386
-        // SAFETY: a system call that reads and writes the test's low memory; rbx, which the compiler keeps for itself, is
-        // put back.
-        unsafe {
-            std::arch::asm!(
-                "xchg rbx, {file}", "int 0x80", "xchg rbx, {file}",
-                file = inout(reg) i64::from(file) => _,
-                inout("rax") result,
-                in("rcx") u64::from(ioctl.code(Width::W32)),
-                in("rdx") argument,
-                out("r8") _, out("r9") _, out("r10") _, out("r11") _,
-            );
-        }
-        let result = (result as u32).cast_signed();
-        if result == 0 { Ok(()) } else { Err(-result) }
-    }
-
-    pub(super) fn encrypts_and_hashes() {
-        let _server = Server::start();
-        let gantry = gantry_runtime::open(gantry_runtime::Config::default()).unwrap();
-        let crypto = Crypto::open();
-        let file = crypto.0.as_raw_fd();
-        let mut low = Low::new();
-        let (key, iv, plain) = ([1; 16], [2; 16], [3; 64]);
-        let (key_at, iv_at, data) = (low.put(512, &key), low.put(528, &iv), low.put(1024, &plain));
-        let op = SessionOp { cipher: CBC, key_len: 16, key: key_at, mac: SHA256, ..SessionOp::default() };
-        let argument = low.put(0, &op.to_bytes(Width::W32));
-        assert_eq!(ioctl(file, Ioctl::OpenSession, argument), Ok(()));
-        let session = SessionOp::from_bytes(low.0, Width::W32).unwrap().session;
-        let op = CryptOp { session, len: 64, src: data, dst: data, mac: data + 64, iv: iv_at, ..CryptOp::default() };
-        let argument = low.put(0, &op.clone().to_bytes(Width::W32));
-        assert_eq!(ioctl(file, Ioctl::Crypt, argument), Ok(()));
-        assert_eq!(low.0[1024..1088], encrypted(&gantry, Algorithm::Aes128Cbc, &key, &iv, &plain));
-        let mut digest = [0; 32];
-        gantry.session(SessionParams::new(Algorithm::Sha256, &[])).unwrap().digest(&plain, &mut digest).unwrap();
-        assert_eq!(low.0[1088..1120], digest);
-        let op = CryptOp { src: NOWHERE, ..op };
-        let argument = low.put(0, &op.to_bytes(Width::W32));
-        assert_eq!(ioctl(file, Ioctl::Crypt, argument), Err(EFAULT));
-        let argument = low.put(0, &session.to_ne_bytes());
-        assert_eq!(ioctl(file, Ioctl::CloseSession, argument), Ok(()));
-        assert_eq!(crypto.info(session).err(), Some(EINVAL));
-    }
 }

@@ -9,6 +9,13 @@ mod client;
 mod crowd;
 /// Anything at all.
 mod hostile;
+/// 32-bit programs.
+#[cfg(target_arch = "x86_64")]
+mod narrow;
+/// TLS records and SRTP packets.
+mod records;
+/// A second descriptor.
+mod second;
 /// What every device must show.
 mod suite;
 /// What installs it.

@@ -6,6 +6,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
+use gantry_abi_cryptodev::Ioctl;
+
 use crate::client::{Crypto, DEVICE, Server};
 
 const PREFIX: &str = "/usr/local";
@@ -38,6 +40,7 @@ gantry_lab::in_guest! {
         let crypto = Crypto::open();
         let session = crypto.cipher(11, &[1; 16]).unwrap();
         assert!(crypto.run(session, 0, &[0; 16], &vec![0; 256 << 10]).is_ok());
+        assert_eq!(crypto.call(Ioctl::GetDescriptor, &mut [0; 4]), Ok(()));
     }
 
     /// systemd knows every setting of the unit, and finds what it is to start.
@@ -56,6 +59,8 @@ gantry_lab::in_guest! {
         let unit = fs::read_to_string(&unit).unwrap();
         let setting = |name: &str| unit.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')).unwrap_or("").to_owned();
         assert!(setting("RestrictAddressFamilies").split(' ').any(|family| family == "AF_ALG"));
+        // What gives a caller a second descriptor.
+        assert!(setting("SystemCallFilter").split(' ').any(|call| call == "ptrace"));
         let sessions = gantry_cuse::Limits::default().sessions;
         assert!(setting("LimitNOFILE").parse::<usize>().unwrap() > 2 * sessions, "two sockets a session");
     }

@@ -1,0 +1,216 @@
+//! CRIOGET: a second descriptor of the same open file, which works whatever becomes of the first.
+
+use std::fs::{self, File};
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use gantry_abi_cryptodev::Ioctl;
+use libc::{EINVAL, EMFILE};
+
+use crate::client::{Crypto, DEVICE, Errno, Server};
+
+const SHA256: u32 = 104;
+
+gantry_lab::in_guest! {
+    ["--modules", "cuse", "--cpus", "2", "--timeout", "300"]
+    fn a_second_descriptor_outlives_the_first() {
+        let _server = Server::start();
+        // As OpenSSL's engine and cryptodev-linux's tests: the first is closed at once, or after the second.
+        let first = Crypto::open();
+        let second = second(&first).unwrap();
+        assert_ne!(first.0.as_raw_fd(), second.0.as_raw_fd());
+        drop(first);
+        hashes(&second);
+
+        // Both are of one open file: a session that one made is the other's, until both are closed.
+        let (first, third) = (second, self::second(&Crypto::open()).unwrap());
+        let second = self::second(&first).unwrap();
+        let session = first.hash(SHA256, &[]).unwrap();
+        drop(first);
+        assert!(second.digest(session, 0, b"still there", 32).is_ok());
+        assert_eq!(third.info(session).err(), Some(EINVAL));
+        let flags = |crypto: &Crypto| {
+            // SAFETY: a call without addresses.
+            unsafe { libc::fcntl(crypto.0.as_raw_fd(), libc::F_GETFD) }
+        };
+        assert_eq!(flags(&second), 0, "open after an exec, as the module's");
+    }
+
+    /// The caller runs on with every register as it was, whichever thread of a program asks, and however many do.
+    fn many_threads_ask_for_descriptors_at_a_time() {
+        let _server = Server::start();
+        let crypto = Crypto::open();
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..50 {
+                        hashes(&second(&crypto).unwrap());
+                    }
+                });
+            }
+        });
+        assert_eq!(open_descriptors(), 1);
+    }
+
+    /// A signal neither gets lost nor ends the call.
+    fn signals_meanwhile_are_handled_and_the_call_begins_anew() {
+        static HANDLED: AtomicUsize = AtomicUsize::new(0);
+        extern "C" fn handle(_: libc::c_int) {
+            HANDLED.fetch_add(1, Ordering::Relaxed);
+        }
+        let _server = Server::start();
+        let crypto = Crypto::open();
+        let real_time = libc::SIGRTMIN() + 1;
+        for signal in [libc::SIGUSR1, real_time] {
+            // SAFETY: the handler only adds to an atomic number. No flags: calls are not restarted by the kernel.
+            unsafe {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                action.sa_sigaction = handle as *const () as usize;
+                assert_eq!(libc::sigaction(signal, &raw const action, std::ptr::null_mut()), 0);
+            }
+        }
+        // SAFETY: no addresses.
+        let caller = unsafe { libc::pthread_self() };
+        let done = AtomicBool::new(false);
+        let sent = thread::scope(|scope| {
+            let sender = scope.spawn(|| {
+                let mut sent = 0;
+                while !done.load(Ordering::Relaxed) {
+                    let signal = if sent % 2 == 0 { libc::SIGUSR1 } else { real_time };
+                    // SAFETY: the thread waits for this one before it ends.
+                    assert_eq!(unsafe { libc::pthread_kill(caller, signal) }, 0);
+                    sent += 1;
+                    // One at a time: equal signals that wait are one signal.
+                    while HANDLED.load(Ordering::Relaxed) < sent {
+                        thread::yield_now();
+                    }
+                }
+                sent
+            });
+            let results: Vec<_> = (0..300).map(|_| second(&crypto).map(|_| ())).collect();
+            done.store(true, Ordering::Relaxed);
+            assert_eq!(results, vec![Ok(()); 300]);
+            sender.join().unwrap()
+        });
+        assert_eq!(HANDLED.load(Ordering::Relaxed), sent);
+        assert!(sent > 10, "{sent}");
+        assert_eq!(open_descriptors(), 1, "no descriptor was made twice");
+    }
+
+    fn the_errors_of_a_descriptor_are_the_callers() {
+        let _server = Server::start();
+        let crypto = Crypto::open();
+        // SAFETY: a structure that is alive.
+        unsafe {
+            let mut limit: libc::rlimit = std::mem::zeroed();
+            assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit), 0);
+            let few = libc::rlimit { rlim_cur: u64::from(crypto.0.as_raw_fd().cast_unsigned()) + 1, ..limit };
+            assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const few), 0);
+            assert_eq!(second(&crypto).err(), Some(EMFILE));
+            assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit), 0);
+        }
+        hashes(&second(&crypto).unwrap());
+    }
+
+    /// A thread has one tracer: in a debugger there is no second descriptor, and the program is told.
+    fn a_program_that_is_traced_already_gets_an_error() {
+        let _server = Server::start();
+        let child = client("traced").spawn().unwrap().id().cast_signed();
+        let mut status = -1;
+        // A thread of the child is ours, too.
+        // SAFETY: the status lives, and nobody else waits for a process here: the server goes on.
+        while unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL) } != child {}
+        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "{status:x}");
+    }
+
+    /// Programs that die meanwhile leave nothing behind in the server.
+    fn programs_that_are_killed_while_they_ask_do_no_harm() {
+        let mut server = Server::start();
+        let crypto = Crypto::open();
+        for turn in 0..20 {
+            let mut child = client("forever").stdout(Stdio::null()).spawn().unwrap();
+            thread::sleep(Duration::from_millis(20 + turn));
+            child.kill().unwrap();
+            child.wait().unwrap();
+            hashes(&second(&crypto).unwrap());
+        }
+        assert!(server.lives());
+        // A thread of the server ends soon after its caller.
+        let threads = |server: &Server| server.belongings().map_or(0, |belongings| belongings.threads);
+        let mut left = threads(&server);
+        for _ in 0..100 {
+            if left <= 4 {
+                break;
+            }
+            thread::sleep(Duration::from_millis(20));
+            left = threads(&server);
+        }
+        assert!(left <= 4, "{left} threads: the test's two, and a worker for each processor");
+    }
+
+    /// Without the right to trace a caller there is no way to give it a descriptor.
+    fn a_server_without_rights_gives_no_descriptor() {
+        let server = Server::start_without_rights(&[]);
+        if server.is_module() {
+            return;
+        }
+        assert_eq!(second(&Crypto::open()).err(), Some(EINVAL));
+    }
+}
+
+/// What CRIOGET gives; an error of number 0 is the descriptor that there was.
+fn second(crypto: &Crypto) -> Result<Crypto, Errno> {
+    let mut descriptor = [0xFF; 4];
+    crypto.call(Ioctl::GetDescriptor, &mut descriptor)?;
+    let number = i32::from_ne_bytes(descriptor);
+    if number == crypto.0.as_raw_fd() {
+        return Err(0);
+    }
+    // SAFETY: a new descriptor, which nobody else knows.
+    Ok(Crypto(unsafe { File::from_raw_fd(number) }))
+}
+
+fn hashes(crypto: &Crypto) {
+    let session = crypto.hash(SHA256, &[]).unwrap();
+    let digest = crypto.digest(session, 0, b"abc", 32).unwrap();
+    assert_eq!(digest[..4], [0xba, 0x78, 0x16, 0xbf]);
+    crypto.close(session).unwrap();
+}
+
+/// How many descriptors of the device this process has.
+fn open_descriptors() -> usize {
+    let links = fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());
+    links.filter(|link| link.as_path() == Path::new(DEVICE)).count()
+}
+
+/// This program as another one that uses the device.
+fn client(what: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "second::client_process", "--include-ignored", "--nocapture"]);
+    command.env("SECOND", what).uid(4321);
+    command
+}
+
+/// Not a test, but the process of a client.
+#[test]
+#[ignore = "the process of a client"]
+fn client_process() {
+    let Ok(what) = std::env::var("SECOND") else { return };
+    let crypto = Crypto::open();
+    match what.as_str() {
+        "forever" => loop {
+            hashes(&second(&crypto).unwrap());
+        },
+        "traced" => {
+            // SAFETY: no addresses.
+            assert_eq!(unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) }, 0);
+            assert_eq!(second(&crypto).err(), Some(EINVAL));
+        }
+        other => panic!("{other}"),
+    }
+}
