@@ -44,8 +44,9 @@ mod sync;
 mod trust;
 
 pub use algorithm::{
-    Algorithm, AlgorithmInfo, Buffers, Direction, Error, Fault, Kind, Lengths, Misuse, Operation, Outcome, Refusal,
-    Result, SessionParams, UnknownAlgorithm, Unsupported, rsa, tags_equal,
+    Algorithm, AlgorithmInfo, Buffers, Data, DeviceHandles, Direction, Error, Fault, IoBuf, Kind, Lengths, Misuse,
+    Operation, Origin, Outcome, Refusal, Region, Result, Segment, Segments, SessionParams, UnknownAlgorithm,
+    Unsupported, rsa, tags_equal,
 };
 pub use api::{
     AeadStream, Beginning, CipherStream, Completion, GantryBuilder, Queue, QueueOptions, Rejected, Session, Stream,

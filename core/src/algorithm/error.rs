@@ -143,6 +143,16 @@ pub enum Misuse {
         /// What was asked for.
         operation: Operation,
     },
+    /// A piece of memory that does not lie where it should, or has another length than what it is copied to.
+    #[error("{len} bytes at {offset} of {of}")]
+    Bounds {
+        /// Where it would begin.
+        offset: usize,
+        /// How long it would be.
+        len: usize,
+        /// How many bytes there are.
+        of: usize,
+    },
 }
 
 /// How a request ended. None of these is a failure of a device.

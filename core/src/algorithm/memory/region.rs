@@ -1,0 +1,323 @@
+//! Memory that is known by its address, and that others may write.
+//!
+//! Why its bytes are read and written as they are: another process, a device or another thread may write them at the same time, and to
+//! Rust that is a data race unless every access is atomic. Accesses that overlap must also be of one size. So a region is cut into cells,
+//! always in the same way: the words that lie in it as a whole, and single bytes at its ends. A cell is loaded and stored as one,
+//! and part of a word is changed by an exchange that leaves the rest as it is. Nothing is said about the order in which others see cells.
+
+#![allow(unsafe_code)]
+
+use std::any::Any;
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+
+use super::segment::Segment;
+use crate::algorithm::Misuse;
+
+/// Who may write a region while a request uses it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// This program alone, and not while a request uses it.
+    Trusted,
+    /// Others too, at any time: a guest, another process, a device.
+    Foreign,
+}
+
+/// By what a device knows a region, besides its address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct DeviceHandles {
+    /// Where it begins in the device's address space.
+    pub iova: Option<u64>,
+    /// A file descriptor that stands for it from its first byte on: a dma-buf, a memfd. The region does not close it.
+    pub fd: Option<i32>,
+}
+
+/// A piece of memory that is never a Rust reference: its bytes are copied in and out, and devices get its address. Cheap to clone; all
+/// clones are the same memory, which lives as long as one of them.
+///
+/// ```
+/// # fn main() -> Result<(), gantry::Misuse> {
+/// let region = gantry::Region::owned(vec![0; 4096].into());
+/// region.write(100, b"payload")?;
+/// let payload = region.segment(100, 7)?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Region(Arc<Shared>);
+
+#[derive(Clone)]
+struct Shared {
+    start: NonNull<u8>,
+    len: usize,
+    origin: Origin,
+    handles: DeviceHandles,
+    /// Frees the memory when it is dropped.
+    _owner: Arc<dyn Any + Send + Sync>,
+}
+
+// SAFETY: the memory is used through atomics only, lives as long as the owner, and that one is Send and Sync.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+const WORD: usize = size_of::<usize>();
+
+/// A cell of a region.
+enum Cell<'a> {
+    Byte(&'a AtomicU8),
+    /// And where in it the byte is that was asked for.
+    Word(&'a AtomicUsize, usize),
+}
+
+impl Region {
+    /// A region of this program's own memory.
+    pub fn owned(bytes: Box<[u8]>) -> Self {
+        let cells: Box<[AtomicU8]> = Vec::from(bytes).into_iter().map(AtomicU8::new).collect();
+        let owner = Arc::new(cells);
+        let (start, len) = (NonNull::from(&**owner).cast(), owner.len());
+        let handles = DeviceHandles::default();
+        Self(Arc::new(Shared { start, len, origin: Origin::Trusted, handles, _owner: owner }))
+    }
+
+    /// A region of memory that others may write at any time. `owner` keeps it, and is dropped with the last clone of the region
+    /// and of its segments.
+    ///
+    /// # Safety
+    ///
+    /// * The `len` bytes from `start` on can be read and written until `owner` is dropped, and `len` is at most `isize::MAX`.
+    /// * Meanwhile this program has no Rust reference to them but to atomics. Other threads of it use them through this region, or in
+    ///   some other way that is no data race with relaxed atomic accesses, of whole words where the words lie in the region.
+    pub unsafe fn foreign(start: NonNull<u8>, len: usize, owner: Arc<dyn Any + Send + Sync>) -> Self {
+        debug_assert!(isize::try_from(len).is_ok(), "no memory is so long");
+        Self(Arc::new(Shared { start, len, origin: Origin::Foreign, handles: DeviceHandles::default(), _owner: owner }))
+    }
+
+    /// The same memory with what devices know it by.
+    #[must_use]
+    pub fn known_as(mut self, handles: DeviceHandles) -> Self {
+        Arc::make_mut(&mut self.0).handles = handles;
+        self
+    }
+
+    /// Bytes.
+    pub fn len(&self) -> usize {
+        self.0.len
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.0.len == 0
+    }
+
+    /// Who may write it.
+    pub fn origin(&self) -> Origin {
+        self.0.origin
+    }
+
+    /// By what a device knows it.
+    pub fn handles(&self) -> DeviceHandles {
+        self.0.handles
+    }
+
+    /// Where it begins, for a device. Whoever reads through the pointer answers for it that others may write meanwhile.
+    pub fn address(&self) -> NonNull<u8> {
+        self.0.start
+    }
+
+    /// The piece of `len` bytes from `offset` on.
+    ///
+    /// # Errors
+    /// [`Misuse::Bounds`] if it does not lie in the region.
+    pub fn segment(&self, offset: usize, len: usize) -> Result<Segment, Misuse> {
+        self.check(offset, len)?;
+        Ok(Segment::new(self.clone(), offset, len))
+    }
+
+    /// Copies bytes out. Each is read once.
+    ///
+    /// # Errors
+    /// [`Misuse::Bounds`] if they do not lie in the region; nothing is copied then.
+    pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), Misuse> {
+        self.check(offset, into.len())?;
+        self.copy_out(offset, into);
+        Ok(())
+    }
+
+    /// Copies bytes in.
+    ///
+    /// # Errors
+    /// [`Misuse::Bounds`] if they do not lie in the region; nothing is copied then.
+    pub fn write(&self, offset: usize, from: &[u8]) -> Result<(), Misuse> {
+        self.check(offset, from.len())?;
+        self.copy_in(offset, from);
+        Ok(())
+    }
+
+    fn check(&self, offset: usize, len: usize) -> Result<(), Misuse> {
+        let within = offset.checked_add(len).is_some_and(|end| end <= self.0.len);
+        if within { Ok(()) } else { Err(Misuse::Bounds { offset, len, of: self.0.len }) }
+    }
+
+    /// The cell that holds a byte, which lies in the region.
+    #[inline]
+    fn cell(&self, offset: usize) -> Cell<'_> {
+        assert!(offset < self.0.len, "bounds were checked");
+        // SAFETY: within the region, as was just asserted.
+        let byte = unsafe { self.0.start.add(offset) };
+        let within = byte.addr().get() % WORD;
+        if within > offset || offset - within + WORD > self.0.len {
+            // SAFETY: the byte is alive as long as the region, and its cell is always this one byte: only atomics of this size touch it.
+            return Cell::Byte(unsafe { AtomicU8::from_ptr(byte.as_ptr()) });
+        }
+        // SAFETY: the word begins in the region and ends in it, and is aligned: the rest was subtracted. It is alive as long as the
+        // region, and all of its bytes have this word as their cell: only atomics of this size touch them.
+        Cell::Word(unsafe { AtomicUsize::from_ptr(byte.sub(within).cast().as_ptr()) }, within)
+    }
+
+    /// `read` of what was checked.
+    pub(super) fn copy_out(&self, offset: usize, into: &mut [u8]) {
+        let mut done = 0;
+        while done < into.len() {
+            let rest = &mut into[done..];
+            done += match self.cell(offset + done) {
+                Cell::Byte(byte) => {
+                    rest[0] = byte.load(Ordering::Relaxed);
+                    1
+                }
+                Cell::Word(word, 0) if rest.len() >= WORD => {
+                    rest[..WORD].copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
+                    WORD
+                }
+                Cell::Word(word, within) => {
+                    let bytes = &word.load(Ordering::Relaxed).to_ne_bytes()[within..];
+                    let some = bytes.len().min(rest.len());
+                    rest[..some].copy_from_slice(&bytes[..some]);
+                    some
+                }
+            };
+        }
+    }
+
+    /// `write` of what was checked.
+    pub(super) fn copy_in(&self, offset: usize, from: &[u8]) {
+        let mut done = 0;
+        while done < from.len() {
+            let rest = &from[done..];
+            done += match self.cell(offset + done) {
+                Cell::Byte(byte) => {
+                    byte.store(rest[0], Ordering::Relaxed);
+                    1
+                }
+                Cell::Word(word, 0) if rest.len() >= WORD => {
+                    let bytes = rest[..WORD].try_into().expect("a word's bytes");
+                    word.store(usize::from_ne_bytes(bytes), Ordering::Relaxed);
+                    WORD
+                }
+                Cell::Word(word, within) => {
+                    let some = (WORD - within).min(rest.len());
+                    let changed = |old: usize| {
+                        let mut bytes = old.to_ne_bytes();
+                        bytes[within..within + some].copy_from_slice(&rest[..some]);
+                        Some(usize::from_ne_bytes(bytes))
+                    };
+                    let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed);
+                    some
+                }
+            };
+        }
+    }
+}
+
+impl fmt::Debug for Region {
+    /// Shows no data.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} region of {} bytes", self.0.origin, self.0.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEN: usize = 40;
+
+    /// A region that begins so many bytes behind the start of a word.
+    fn shifted(by: usize, len: usize) -> Region {
+        let words: Arc<Vec<AtomicUsize>> = Arc::new((0..=(by + len) / WORD).map(|_| AtomicUsize::new(0)).collect());
+        let start = NonNull::from(words.as_slice()).cast::<u8>();
+        // SAFETY: the bytes lie in the vector, which is the owner, and nobody uses it otherwise.
+        unsafe { Region::foreign(start.add(by), len, words) }
+    }
+
+    #[test]
+    fn what_is_written_anywhere_is_read_there_and_nothing_beside_it_changes() {
+        for by in [0, 1, 7] {
+            let region = shifted(by, LEN);
+            for offset in 0..LEN {
+                for len in [0, 1, 5, 8, 9, 17, LEN - offset].into_iter().filter(|len| offset + len <= LEN) {
+                    region.write(0, &[0xee; LEN]).unwrap();
+                    let mut expected = [0xee; LEN];
+                    let bytes: Vec<u8> = (0..len as u8).collect();
+                    expected[offset..offset + len].copy_from_slice(&bytes);
+                    region.write(offset, &bytes).unwrap();
+                    let (mut all, mut piece) = ([0; LEN], vec![0; len]);
+                    region.read(0, &mut all).unwrap();
+                    region.read(offset, &mut piece).unwrap();
+                    assert_eq!((all, piece), (expected, bytes), "{len} bytes at {offset} of a region shifted by {by}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_lies_beyond_the_end() {
+        for region in [Region::owned(vec![7; LEN].into()), shifted(3, LEN), Region::owned(Box::new([])), shifted(1, 0)]
+        {
+            let of = region.len();
+            for (offset, len) in [(of, 1), (0, of + 1), (of + 1, 0), (usize::MAX, 2), (1, usize::MAX)] {
+                let bounds = Misuse::Bounds { offset, len, of };
+                assert_eq!(region.segment(offset, len).unwrap_err(), bounds);
+                if len < 100 {
+                    assert_eq!(region.read(offset, &mut vec![0; len]), Err(bounds));
+                    assert_eq!(region.write(offset, &vec![0; len]), Err(bounds));
+                }
+            }
+            region.read(of, &mut []).unwrap();
+            region.write(of, &[]).unwrap();
+            assert_eq!(region.segment(of, 0).unwrap().len(), 0);
+            region.read(0, &mut vec![0; of]).unwrap();
+        }
+    }
+
+    #[test]
+    fn others_may_write_while_it_is_read() {
+        const ROUNDS: u8 = if cfg!(miri) { 3 } else { 100 };
+        let region = shifted(5, LEN);
+        std::thread::scope(|scope| {
+            for offset in [0, 3] {
+                let region = region.clone();
+                scope.spawn(move || (0..ROUNDS).for_each(|round| region.write(offset, &[round; LEN - 3]).unwrap()));
+            }
+            for _ in 0..ROUNDS {
+                let mut copy = [0; LEN];
+                region.read(0, &mut copy).unwrap();
+                assert!(copy.iter().all(|byte| *byte < ROUNDS), "each byte is one that was written");
+            }
+        });
+    }
+
+    #[test]
+    fn the_owner_lives_as_long_as_a_segment() {
+        let owner = Arc::new(AtomicU8::new(9));
+        // SAFETY: the byte is the owner's.
+        let region = unsafe { Region::foreign(NonNull::from(&*owner).cast(), 1, owner.clone()) };
+        assert_eq!(region.origin(), Origin::Foreign);
+        let handles = DeviceHandles { iova: Some(4096), fd: None };
+        let segment = region.known_as(handles).segment(0, 1).unwrap();
+        assert_eq!((Arc::strong_count(&owner), segment.region().handles()), (2, handles));
+        drop(segment);
+        assert_eq!(Arc::strong_count(&owner), 1);
+    }
+}

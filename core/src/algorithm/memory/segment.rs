@@ -1,0 +1,156 @@
+//! Pieces of regions, and lists of them.
+
+use std::fmt;
+use std::ptr::NonNull;
+
+use smallvec::SmallVec;
+
+use super::region::Region;
+use crate::algorithm::Misuse;
+
+/// A piece of a [`Region`], which lies in it: [`Region::segment`] makes one. It keeps the region.
+#[derive(Clone)]
+pub struct Segment {
+    region: Region,
+    offset: usize,
+    len: usize,
+}
+
+#[allow(clippy::len_without_is_empty, reason = "an amount of work, not a container")]
+impl Segment {
+    /// Of bounds that were checked.
+    pub(super) fn new(region: Region, offset: usize, len: usize) -> Self {
+        Self { region, offset, len }
+    }
+
+    /// What it is a piece of.
+    pub fn region(&self) -> &Region {
+        &self.region
+    }
+
+    /// Where in the region it begins: a device adds it to what it knows the region by.
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// Bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Where it begins; as [`Region::address`].
+    pub fn address(&self) -> NonNull<u8> {
+        let start = self.region.address();
+        start.map_addr(|address| address.saturating_add(self.offset))
+    }
+}
+
+impl fmt::Debug for Segment {
+    /// Shows no data.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes at {} of {:?}", self.len, self.offset, self.region)
+    }
+}
+
+/// Data in pieces: a scatter-gather list. One segment is the fast path.
+#[derive(Clone, Debug, Default)]
+pub struct Segments {
+    list: SmallVec<[Segment; 1]>,
+    bytes: usize,
+}
+
+impl Segments {
+    /// None at all.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a segment at the end.
+    ///
+    /// # Errors
+    /// [`Misuse::Bounds`] if all of them together would have more bytes than any buffer.
+    pub fn push(&mut self, segment: Segment) -> Result<(), Misuse> {
+        let bytes = self.bytes.checked_add(segment.len).filter(|bytes| isize::try_from(*bytes).is_ok());
+        let most = isize::MAX as usize;
+        self.bytes = bytes.ok_or(Misuse::Bounds { offset: self.bytes, len: segment.len, of: most })?;
+        self.list.push(segment);
+        Ok(())
+    }
+
+    /// The segments, in the order of the data.
+    pub fn list(&self) -> &[Segment] {
+        &self.list
+    }
+
+    /// Bytes of all of them.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Copies all bytes out, in order. Each is read once.
+    ///
+    /// # Errors
+    /// [`Misuse::Bounds`] if `into` has another length; nothing is copied then.
+    pub fn read(&self, mut into: &mut [u8]) -> Result<(), Misuse> {
+        self.check(into.len())?;
+        for Segment { region, offset, len } in &self.list {
+            let (here, behind) = into.split_at_mut(*len);
+            region.copy_out(*offset, here);
+            into = behind;
+        }
+        Ok(())
+    }
+
+    /// Copies all bytes in, in order.
+    ///
+    /// # Errors
+    /// [`Misuse::Bounds`] if `from` has another length; nothing is copied then.
+    pub fn write(&self, mut from: &[u8]) -> Result<(), Misuse> {
+        self.check(from.len())?;
+        for Segment { region, offset, len } in &self.list {
+            let (here, behind) = from.split_at(*len);
+            region.copy_in(*offset, here);
+            from = behind;
+        }
+        Ok(())
+    }
+
+    fn check(&self, len: usize) -> Result<(), Misuse> {
+        if len == self.bytes { Ok(()) } else { Err(Misuse::Bounds { offset: 0, len, of: self.bytes }) }
+    }
+}
+
+impl From<Segment> for Segments {
+    fn from(segment: Segment) -> Self {
+        let bytes = segment.len;
+        Self { list: SmallVec::from_iter([segment]), bytes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_read_and_written_in_order() {
+        let regions = [Region::owned(vec![0; 30].into()), Region::owned(vec![0; 30].into())];
+        let mut segments = Segments::new();
+        for (region, offset, len) in [(1, 3, 9), (0, 0, 0), (0, 29, 1), (1, 12, 11)] {
+            segments.push(regions[region].segment(offset, len).unwrap()).unwrap();
+        }
+        let bytes: Vec<u8> = (1..22).collect();
+        segments.write(&bytes).unwrap();
+        let mut back = vec![0; 21];
+        segments.read(&mut back).unwrap();
+        assert_eq!(back, bytes);
+        let mut second = vec![0; 30];
+        regions[1].read(0, &mut second).unwrap();
+        assert_eq!((&second[3..12], &second[12..23]), (&bytes[..9], &bytes[10..]));
+        assert_eq!((&second[..3], &second[23..]), (&[0; 3][..], &[0; 7][..]));
+        assert_eq!(segments.read(&mut [0; 20]), Err(Misuse::Bounds { offset: 0, len: 20, of: 21 }));
+        assert_eq!(segments.write(&[0; 22]), Err(Misuse::Bounds { offset: 0, len: 22, of: 21 }));
+        let addresses: Vec<usize> = segments.list().iter().map(|segment| segment.address().addr().get()).collect();
+        assert_eq!(addresses[3] - addresses[0], 9);
+    }
+}
