@@ -192,6 +192,7 @@ impl fmt::Debug for SessionParams {
             .field("mac_key", &format_args!("{} bytes", self.mac_key.len()))
             .field("tag_len", &self.tag_len)
             .field("ordered", &self.ordered)
+            .field("coalesce", &self.coalesce)
             .finish()
     }
 }

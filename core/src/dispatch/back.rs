@@ -20,7 +20,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         while !back.is_empty() {
             let mut own = List::new();
             self.keep_own(mixed, std::mem::take(&mut back), &mut own);
-            if own.iter().all(|request| request.is_done()) {
+            if own.iter().all(Request::is_done) {
                 return done.append(&mut own);
             }
             self.amiss = true;

@@ -113,7 +113,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
             for device in gantry.devices() {
                 let Some(present) = device.present() else { continue };
                 back.append(&mut present.health.backlog.withdraw(&self.inbox));
-                device.with_served(present, gantry.common(), gantry.learner(), |served| {
+                present.with_served(gantry.common(), gantry.learner(), |served| {
                     present.shared.abandon(served, &self.inbox, &mut back);
                 });
             }

@@ -87,6 +87,20 @@ impl Present {
         let _ = survived(|| drop(surplus));
     }
 
+    /// Lets `work` use what serving the device takes.
+    pub(super) fn with_served(&self, common: &Common, learner: Learner<'_>, work: impl FnOnce(&Served<'_>)) {
+        let (take_pair, put_pair) = (|| self.take_pair(), |pair| self.put_pair(pair));
+        work(&Served {
+            device: self.health.surroundings().place,
+            health: &self.health,
+            common,
+            learner,
+            is_scarce: self.scarce.load(Ordering::Relaxed),
+            take_pair: &take_pair,
+            put_pair: &put_pair,
+        });
+    }
+
     fn capability(&self, algorithm: Algorithm) -> Option<&Capability> {
         self.info.capabilities.iter().find(|capability| capability.algorithm == algorithm)
     }
@@ -290,26 +304,7 @@ impl RegisteredDevice {
     /// Takes what is ready in the shared lines if they are to be polled, and offers what waits.
     pub(super) fn serve(&self, common: &Common, learner: Learner<'_>, poll: bool, back: &mut List) {
         if let Some(present) = self.present() {
-            self.with_served(present, common, learner, |served| present.shared.serve(served, poll, back));
+            present.with_served(common, learner, |served| present.shared.serve(served, poll, back));
         }
-    }
-
-    pub(super) fn with_served(
-        &self,
-        present: &Present,
-        common: &Common,
-        learner: Learner<'_>,
-        work: impl FnOnce(&Served<'_>),
-    ) {
-        let (take_pair, put_pair) = (|| present.take_pair(), |pair| present.put_pair(pair));
-        work(&Served {
-            device: present.health.surroundings().place,
-            health: &present.health,
-            common,
-            learner,
-            is_scarce: present.scarce.load(Ordering::Relaxed),
-            take_pair: &take_pair,
-            put_pair: &put_pair,
-        });
     }
 }

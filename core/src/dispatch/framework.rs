@@ -30,7 +30,7 @@ struct Inner {
 
 /// What frameworks with different policies over the same devices share.
 pub(crate) struct Devices {
-    pub(super) devices: Vec<RegisteredDevice>,
+    list: Vec<RegisteredDevice>,
     pub(crate) common: Arc<Common>,
     /// By algorithm, for all of its sessions.
     candidates: Box<[OnceLock<Arc<[Candidate]>>]>,
@@ -44,7 +44,7 @@ impl Devices {
             device.place_in(place, &common);
         }
         let candidates = Algorithm::ALL.iter().map(|_| OnceLock::new()).collect();
-        Self { devices, common, candidates, calibrations }
+        Self { list: devices, common, candidates, calibrations }
     }
 }
 
@@ -55,7 +55,7 @@ impl Gantry {
 
     /// Every device that was found, also those that are not used, in the order of registration.
     pub fn devices(&self) -> &[RegisteredDevice] {
-        &self.inner.machine.devices
+        &self.inner.machine.list
     }
 
     /// The device of this name, if it can be used.

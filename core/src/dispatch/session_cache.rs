@@ -76,6 +76,7 @@ mod tests {
         }
     }
 
+    #[allow(clippy::unnecessary_wraps, reason = "as the cache calls it")]
     fn open() -> Result<Arc<dyn DeviceSession>, Refusal> {
         Ok(Arc::new(Nothing))
     }
