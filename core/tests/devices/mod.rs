@@ -57,6 +57,8 @@ pub(crate) enum Deed {
     Keep,
     /// Does it when it has been asked to tell, and tells.
     Tell,
+    /// Is not ready yet. The script is asked again at the next poll.
+    Wait,
 }
 
 impl Script {
@@ -218,7 +220,7 @@ fn perform(deed: Deed, operands: Operands<'_>) -> Result<Outcome, Fault> {
         (Deed::Lose, _) => return Err(Fault::Lost),
         (Deed::Decline, _) => return Err(Fault::Declined("not this one")),
         (Deed::Panic, _) => panic!("the driver has a bug"),
-        (Deed::Stall | Deed::Keep | Deed::Tell, _) => unreachable!("only rings do that"),
+        (Deed::Stall | Deed::Keep | Deed::Tell | Deed::Wait, _) => unreachable!("only rings do that"),
     }
     Ok(Outcome::Done)
 }
@@ -273,6 +275,10 @@ impl QueuePair for Ring {
             match deed {
                 Deed::Tell => {
                     self.next = Some(Deed::Tell);
+                    self.jobs.push_front(job);
+                    return self.jobs.len();
+                }
+                Deed::Wait => {
                     self.jobs.push_front(job);
                     return self.jobs.len();
                 }
