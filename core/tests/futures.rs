@@ -141,10 +141,12 @@ fn tasks_leave_a_device_that_stalls_when_somebody_looks() {
 
 /// An executor that counts how often it polls each task. A task is a request, and checks its own result.
 struct Counting {
-    tasks: Vec<Option<Pin<Box<dyn Future<Output = Result<Completion, Misuse>>>>>>,
+    tasks: Vec<Option<Task>>,
     polls: Vec<usize>,
     ready: Arc<Mutex<VecDeque<usize>>>,
 }
+
+type Task = Pin<Box<dyn Future<Output = Result<Completion, Misuse>>>>;
 
 struct Call {
     task: usize,
