@@ -4,12 +4,19 @@
 
 mod devices;
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake};
 
 use devices::{Deed, Script, Scripted};
 use gantry::driver::Capability;
 use gantry::route::{BreakEven, Failover};
-use gantry::{Algorithm, Gantry, Misuse, Outcome, QueueOptions, SessionParams, Submission, VirtualClock};
+use gantry::{
+    Algorithm, Completion, Gantry, Misuse, Outcome, QueueOptions, Session, SessionParams, Submission, TaskQueue,
+    VirtualClock,
+};
 
 /// Of the requests of these tests; no known answer has this length.
 const LENGTH: usize = 5;
@@ -130,4 +137,238 @@ fn tasks_leave_a_device_that_stalls_when_somebody_looks() {
         assert_eq!(task.await.unwrap().unwrap().result, Ok(Outcome::Done));
     });
     assert_eq!((stalled.served(), good.served()), (1, 1));
+}
+
+/// An executor that counts how often it polls each task. A task is a request, and checks its own result.
+struct Counting {
+    tasks: Vec<Option<Task>>,
+    polls: Vec<usize>,
+    ready: Arc<Mutex<VecDeque<usize>>>,
+}
+
+type Task = Pin<Box<dyn Future<Output = Result<Completion, Misuse>>>>;
+
+struct Call {
+    task: usize,
+    ready: Arc<Mutex<VecDeque<usize>>>,
+}
+
+impl Wake for Call {
+    fn wake(self: Arc<Self>) {
+        let mut ready = self.ready.lock().unwrap();
+        if !ready.contains(&self.task) {
+            ready.push_back(self.task);
+        }
+    }
+}
+
+impl Counting {
+    fn new() -> Self {
+        Self { tasks: Vec::new(), polls: Vec::new(), ready: Arc::default() }
+    }
+
+    fn spawn(&mut self, queue: &TaskQueue, session: &Session, submission: Submission) {
+        self.ready.lock().unwrap().push_back(self.tasks.len());
+        self.tasks.push(Some(Box::pin(queue.run(session, submission))));
+        self.polls.push(0);
+    }
+
+    /// Polls tasks that are ready, until none is or so many polls are made.
+    fn run(&mut self, most: usize) {
+        for _ in 0..most {
+            let Some(task) = self.ready.lock().unwrap().pop_front() else { return };
+            let Some(future) = &mut self.tasks[task] else { continue };
+            self.polls[task] += 1;
+            let waker = Arc::new(Call { task, ready: self.ready.clone() }).into();
+            if let Poll::Ready(answer) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                assert_eq!(answer.unwrap().result, Ok(Outcome::Done));
+                self.tasks[task] = None;
+            }
+        }
+    }
+
+    /// Runs all tasks to their end. Returns how often the one was polled that was polled most.
+    fn finish(&mut self) -> usize {
+        self.run(usize::MAX);
+        assert_eq!(self.tasks.iter().flatten().count(), 0, "nobody sleeps for ever");
+        self.polls.iter().max().copied().unwrap_or(0)
+    }
+}
+
+/// Of tests whose device tells what is ready, one request after the other.
+fn telling(slots: usize) -> Scripted {
+    Scripted::new(Script { ring: Some(slots), tells: true, ..Script::new("ring") }.doing(|_| Deed::Tell))
+}
+
+/// Of these no task may be polled more often, however many there are: to submit, to go with the others, to take over, to be
+/// told by the device, and where it waits for room, to ask for that in vain.
+const FEW: usize = 8;
+const MANY: u64 = if cfg!(miri) { 12 } else { 2000 };
+
+#[test]
+fn a_completion_wakes_its_own_task_and_at_most_one_other() {
+    let ready = Arc::new(AtomicUsize::new(0));
+    let left = ready.clone();
+    let one_less = |left: usize| left.checked_sub(1);
+    let is_ready = move || left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok();
+    let device = Scripted::new(
+        Script { ring: Some(MANY as usize), tells: true, ..Script::new("ring") }
+            .doing(move |_| if is_ready() { Deed::Work } else { Deed::Wait }),
+    );
+    let gantry = gantry(&[&device]);
+    let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
+    let queue = gantry.task_queue(QueueOptions { depth: MANY as usize, ..QueueOptions::default() }).unwrap();
+    let mut tasks = Counting::new();
+    (0..MANY).for_each(|user| tasks.spawn(&queue, &session, request(user)));
+    tasks.run(usize::MAX);
+    assert!(tasks.polls.iter().all(|polls| *polls == 2), "once to submit, and once to go together");
+    for done in 1..=MANY as usize {
+        ready.store(1, Ordering::SeqCst);
+        queue.look();
+        tasks.run(usize::MAX);
+        assert_eq!(tasks.tasks.iter().filter(|task| task.is_none()).count(), done);
+    }
+    assert!(tasks.finish() <= 4, "and once to poll for all, and once for its result");
+}
+
+#[test]
+fn tasks_whose_requests_are_done_in_their_own_thread_do_not_sleep() {
+    let device = Scripted::new(Script::new("device"));
+    let gantry = gantry(&[&device]);
+    let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
+    let queue = gantry.task_queue(QueueOptions { depth: MANY as usize, ..QueueOptions::default() }).unwrap();
+    let mut tasks = Counting::new();
+    (0..MANY).for_each(|user| tasks.spawn(&queue, &session, request(user)));
+    assert_eq!(tasks.finish(), 2);
+    assert_eq!(device.served() as u64, MANY);
+}
+
+#[test]
+fn tasks_that_wait_for_room_are_woken_as_it_comes() {
+    for depth in [1, 3, 64] {
+        let ring = Scripted::new(Script { ring: Some(3), ..Script::new("ring") });
+        for device in [Scripted::new(Script::new("device")), telling(depth), ring] {
+            let gantry = gantry(&[&device]);
+            let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
+            let queue = gantry.task_queue(QueueOptions { depth, ..QueueOptions::default() }).unwrap();
+            let mut tasks = Counting::new();
+            (0..MANY).for_each(|user| tasks.spawn(&queue, &session, request(user)));
+            tasks.finish();
+            let polls: usize = tasks.polls.iter().sum();
+            assert!(polls <= FEW * tasks.polls.len(), "{polls} with room for {depth}");
+        }
+    }
+}
+
+#[test]
+fn one_large_request_that_ends_makes_room_for_several_small_ones() {
+    let device = telling(100);
+    let gantry = gantry(&[&device]);
+    let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
+    let queue = gantry.task_queue(QueueOptions { bytes: 100 * LENGTH, ..QueueOptions::default() }).unwrap();
+    let mut tasks = Counting::new();
+    tasks.spawn(&queue, &session, Submission::encrypt(&[], vec![1; 100 * LENGTH]));
+    (0..100).for_each(|user| tasks.spawn(&queue, &session, request(user)));
+    tasks.run(1);
+    assert!(tasks.finish() <= FEW);
+}
+
+/// A device that keeps what it has until it is too late, another one, and their clock.
+fn stalling() -> (Scripted, Scripted, Arc<VirtualClock>, Gantry) {
+    let stalled = Scripted::new(Script { ring: Some(100), ..Script::new("stalled") }.doing(|_| Deed::Stall));
+    let (good, clock) = (Scripted::new(Script::new("good")), Arc::new(VirtualClock::default()));
+    let builder = Gantry::builder().policy(Failover { order: vec!["stalled".into()] }).clock(clock.clone());
+    let gantry = builder.driver(&good).driver(&stalled).build();
+    (stalled, good, clock, gantry)
+}
+
+#[test]
+fn where_a_device_does_not_tell_one_task_polls_for_all() {
+    const TASKS: usize = 50;
+    let (_stalled, good, clock, gantry) = stalling();
+    let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
+    let queue = gantry.task_queue(QueueOptions::default()).unwrap();
+    let mut tasks = Counting::new();
+    (0..TASKS as u64).for_each(|user| tasks.spawn(&queue, &session, request(user)));
+    tasks.run(1000);
+    let (pollers, others): (Vec<usize>, Vec<usize>) = tasks.polls.iter().partition(|polls| **polls > FEW);
+    assert_eq!((pollers.len(), others), (1, vec![2; TASKS - 1]), "{pollers:?}");
+
+    // It goes, and another one takes over; more tasks come, and it is still one.
+    let poller = tasks.polls.iter().position(|polls| *polls > FEW).unwrap();
+    tasks.tasks[poller] = None;
+    (0..TASKS as u64).for_each(|user| tasks.spawn(&queue, &session, request(user)));
+    tasks.polls.fill(0);
+    tasks.run(1000);
+    assert_eq!(tasks.polls.iter().filter(|polls| **polls > FEW).count(), 1, "{:?}", tasks.polls);
+
+    clock.advance_to(10_000_000_000);
+    tasks.polls.fill(0);
+    assert!(tasks.finish() <= FEW);
+    assert_eq!(good.served(), 2 * TASKS - 1 + 1, "what the task left behind that went ended, too");
+}
+
+#[test]
+fn a_task_that_goes_with_its_turn_to_enter_leaves_the_room_to_the_next() {
+    let device = telling(10);
+    let gantry = gantry(&[&device]);
+    let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
+    let queue = gantry.task_queue(QueueOptions { depth: 1, ..QueueOptions::default() }).unwrap();
+    let mut tasks = Counting::new();
+    (0..4).for_each(|user| tasks.spawn(&queue, &session, request(user)));
+    while tasks.tasks[0].is_some() {
+        tasks.run(1);
+    }
+    // The second one has been woken and not been polled since.
+    tasks.tasks[1] = None;
+    assert!(tasks.finish() <= FEW);
+    assert_eq!(device.served(), 3);
+}
+
+#[test]
+fn who_waits_behind_a_request_that_nobody_wants_any_more_is_served() {
+    let device = telling(10);
+    let gantry = gantry(&[&device]);
+    let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
+    let queue = gantry.task_queue(QueueOptions { depth: 1, ..QueueOptions::default() }).unwrap();
+    let mut tasks = Counting::new();
+    tasks.spawn(&queue, &session, request(0));
+    tasks.run(2); // the device has it
+    tasks.spawn(&queue, &session, request(1));
+    tasks.run(1);
+    tasks.tasks[0] = None;
+    assert!(tasks.finish() <= FEW);
+    assert_eq!(device.served(), 2);
+}
+
+#[test]
+fn whoever_is_woken_may_end_another_request() {
+    /// Drops a future when it is woken.
+    struct Ends(Mutex<Option<gantry::Running>>);
+    impl Wake for Ends {
+        fn wake(self: Arc<Self>) {
+            let ended = self.0.lock().unwrap().take();
+            drop(ended);
+        }
+    }
+    let (_stalled, good, clock, gantry) = stalling();
+    let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
+    let queue = gantry.task_queue(QueueOptions::default()).unwrap();
+    let mut other = queue.run(&session, request(1));
+    let noop = std::task::Waker::noop();
+    assert!(Pin::new(&mut other).poll(&mut Context::from_waker(noop)).is_pending());
+    let ends = Arc::new(Ends(Mutex::new(None))).into();
+    let mut tasks = [0, 2].map(|user| queue.run(&session, request(user)));
+    for _ in 0..2 {
+        for (task, waker) in tasks.iter_mut().zip([noop, &ends]) {
+            assert!(Pin::new(task).poll(&mut Context::from_waker(waker)).is_pending());
+        }
+    }
+    let ends = Arc::new(Ends(Mutex::new(Some(other))));
+    let waker = ends.clone().into();
+    assert!(Pin::new(&mut tasks[1]).poll(&mut Context::from_waker(&waker)).is_pending());
+    clock.advance_to(10_000_000_000);
+    queue.look();
+    assert!(ends.0.lock().unwrap().is_none(), "it was woken");
+    assert_eq!(good.served(), 3);
 }

@@ -1,82 +1,195 @@
-//! Sessions that are opened ahead of their requests, and that get new keys.
+//! How long keys stay on a device, and how many.
 
 mod devices;
 
-use devices::{Script, Scripted};
-use gantry::driver::{Refusal, Unsupported};
-use gantry::route::BreakEven;
-use gantry::{Algorithm, Error, Gantry, Operation, Session, SessionParams};
 use std::sync::Arc;
 
-/// Of the requests of these tests; no known answer has this length.
-const LENGTH: usize = 5000;
+use devices::{Script, Scripted};
+use gantry::driver::DeviceLimits;
+use gantry::route::Failover;
+use gantry::stats::Event;
+use gantry::{
+    Algorithm, DeviceState, Gantry, Outcome, QueueOptions, Request, Session, SessionParams, Submission, VirtualClock,
+};
 
-fn framework(devices: &[&Scripted]) -> Gantry {
-    devices.iter().fold(Gantry::builder().policy(BreakEven), |builder, device| builder.driver(*device)).build()
+/// Of the requests of these tests; no known answer has this length.
+const LENGTH: usize = 5;
+
+fn gantry(drivers: &[&Scripted]) -> Gantry {
+    let order = drivers.iter().map(|driver| driver.name().to_owned()).collect();
+    let builder = Gantry::builder().policy(Failover { order }).clock(Arc::new(VirtualClock::default()));
+    drivers.iter().fold(builder, |builder, driver| builder.driver(*driver)).build()
 }
 
 fn session(gantry: &Gantry) -> Session {
     gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap()
 }
 
+fn request() -> Submission {
+    Submission::encrypt(&[], vec![7; LENGTH])
+}
+
+fn run_one(session: &Session) {
+    let mut output = [0; LENGTH];
+    session.encrypt(&[], (&b"12345"[..], &mut output[..])).unwrap();
+    assert_eq!(&output, b"12345");
+}
+
+fn run_batch(session: &Session, count: usize) {
+    let mut data = vec![[7; LENGTH]; count];
+    let mut requests: Vec<Request<'_>> = data.iter_mut().map(|data| Request::encrypt(&[], data)).collect();
+    session.process(&mut requests).unwrap();
+    assert!(requests.iter().all(|request| request.outcome() == Some(Outcome::Done)));
+}
+
 #[test]
-fn a_prepared_session_is_open_before_its_first_request() {
-    let device = Scripted::new(Script::new("device"));
-    let gantry = framework(&[&device]);
-    session(&gantry).prepare(Operation::Encrypt, LENGTH).unwrap();
-    let tested = device.opened();
-    let sessions: Vec<Session> = (0..10_000).map(|_| session(&gantry)).collect();
-    assert_eq!(device.opened(), tested, "a session that nobody has used is open nowhere");
-    for session in &sessions {
-        session.prepare(Operation::Encrypt, LENGTH).unwrap();
+fn keys_go_with_the_last_request_of_their_session_although_the_queue_lives() {
+    for script in Script::in_every_way("device") {
+        let device = Scripted::new(script);
+        let gantry = gantry(&[&device]);
+        let mut queue = gantry.queue(QueueOptions::default()).unwrap();
+        let (first, second) = (session(&gantry), session(&gantry));
+        for session in [&first, &second, &first] {
+            queue.submit(session, request()).unwrap();
+        }
+        queue.flush();
+        drop(first);
+        assert_eq!(device.open(), 2, "its requests are under way");
+        while queue.in_flight() > 0 {
+            queue.wait(|completion| assert_eq!(completion.result, Ok(Outcome::Done)));
+        }
+        assert_eq!(device.open(), 1);
+        drop(second);
+        assert_eq!(device.open(), 0);
+        queue.submit(&session(&gantry), request()).unwrap();
+        queue.wait(|_| {});
+        assert_eq!(device.open(), 0);
     }
-    assert_eq!(device.opened(), tested + 10_000);
-    for session in &sessions {
-        session.encrypt(&[], &mut vec![7; LENGTH]).unwrap();
+}
+
+#[test]
+fn ten_thousand_sessions_have_a_request_each_in_one_queue() {
+    const SESSIONS: usize = if cfg!(miri) { 100 } else { 10_000 };
+    const AT_A_TIME: usize = 200;
+    for script in Script::in_every_way("device") {
+        let device = Scripted::new(script);
+        let gantry = gantry(&[&device]);
+        let mut queue = gantry.queue(QueueOptions::default()).unwrap();
+        let mut done = 0;
+        for user in 0..SESSIONS as u64 {
+            let submission = Submission::encrypt(&[], user.to_le_bytes()[..LENGTH].to_vec()).user(user);
+            queue.submit(&session(&gantry), submission).unwrap();
+            let room = if user + 1 == SESSIONS as u64 { 0 } else { AT_A_TIME - 1 };
+            while queue.in_flight() > room {
+                queue.wait(|completion| {
+                    assert_eq!(completion.result, Ok(Outcome::Done));
+                    assert_eq!(completion.submission.data(), &completion.user.to_le_bytes()[..LENGTH]);
+                    done += 1;
+                });
+            }
+        }
+        assert_eq!((done, device.open()), (SESSIONS, 0));
+        assert!(device.most_open() <= AT_A_TIME + 1, "{}", device.most_open());
     }
-    assert_eq!((device.opened(), device.served()), (tested + 10_000, 10_000));
 }
 
 #[test]
-fn a_session_is_prepared_on_the_next_device_where_the_first_declines_it() {
-    let declining = Scripted::new(Script {
-        opens: Arc::new(|n| if n < 8 { Ok(()) } else { Err(Unsupported::because("no such keys").into()) }),
-        ..Script::new("declining")
-    });
-    let other = Scripted::new(Script::new("other"));
-    let gantry = framework(&[&declining, &other]);
-    // The known-answer test has opened some already.
-    let declined = (0..20).map(|_| session(&gantry)).find(|session| {
-        let before = other.opened();
-        session.prepare(Operation::Encrypt, LENGTH).unwrap();
-        other.opened() > before
-    });
-    declined.expect("it declines at last").encrypt(&[], &mut vec![7; LENGTH]).unwrap();
-    assert_eq!(other.served(), 1);
+fn a_request_that_is_cancelled_lets_its_session_go() {
+    // One in the ring, and two that wait for room.
+    let device = Scripted::new(Script { ring: Some(1), shared: true, ..Script::new("device") });
+    let gantry = gantry(&[&device]);
+    let mut queue = gantry.queue(QueueOptions::default()).unwrap();
+    let tickets = [(); 3].map(|()| queue.submit(&session(&gantry), request()).unwrap());
+    queue.flush();
+    assert_eq!(device.open(), 3);
+    assert!(queue.cancel(tickets[1]).is_some());
+    assert_eq!(device.open(), 2);
+    queue.wait(|_| {});
+    queue.wait(|_| {});
+    assert_eq!((queue.in_flight(), device.open()), (0, 0));
+}
+
+/// Scripts of devices on which so few sessions can be open at once, in every way.
+fn with_four_sessions() -> [Script; 3] {
+    let limits = DeviceLimits { sessions: 4, ..DeviceLimits::default() };
+    Script::in_every_way("small").map(|script| Script { limits, ..script })
 }
 
 #[test]
-fn a_session_that_no_device_opens_cannot_be_prepared() {
-    let refuses = |_| Err(Refusal::from(Unsupported::because("no such keys")));
-    let gantry = framework(&[&Scripted::new(Script { opens: Arc::new(refuses), ..Script::new("refusing") })]);
-    let why = session(&gantry).prepare(Operation::Encrypt, LENGTH).unwrap_err();
-    assert!(matches!(why, Error::Unserved { .. }) && why.to_string().contains("no such keys"), "{why}");
+fn sessions_take_turns_on_a_device_that_has_room_for_few() {
+    const SESSIONS: usize = if cfg!(miri) { 10 } else { 100 };
+    for script in with_four_sessions() {
+        let device = Scripted::new(script);
+        let gantry = gantry(&[&device]);
+        let sessions: Vec<Session> = (0..SESSIONS).map(|_| session(&gantry)).collect();
+        for session in sessions.iter().chain(&sessions) {
+            run_one(session);
+            run_batch(session, 3);
+        }
+        assert_eq!(device.served(), SESSIONS * 2 * 4);
+        assert!(device.most_open() <= 4, "known-answer tests and all: {}", device.most_open());
+        drop(sessions);
+        assert_eq!(device.open(), 0);
+    }
 }
 
 #[test]
-fn new_keys_are_open_where_the_old_ones_were() {
-    let device = Scripted::new(Script::new("device"));
-    let gantry = framework(&[&device]);
-    let old = session(&gantry);
-    old.encrypt(&[], &mut vec![7; LENGTH]).unwrap();
-    let opened = device.opened();
-    let new = old.rekey(&[], &[]).unwrap();
-    assert_eq!(device.opened(), opened + 1, "before its first request");
-    drop(old);
-    new.encrypt(&[], &mut vec![7; LENGTH]).unwrap();
-    assert_eq!(device.opened(), opened + 1);
-    assert!(new.rekey(&[1], &[]).is_err(), "the null cipher has no keys of one byte");
-    let unused = session(&gantry).rekey(&[], &[]).unwrap();
-    assert_eq!(device.opened(), opened + 1, "what was open nowhere is open nowhere");
-    drop(unused);
+fn keys_of_a_session_that_ends_are_gone_from_where_others_wait_for_their_turn() {
+    for script in with_four_sessions() {
+        let device = Scripted::new(script);
+        let gantry = gantry(&[&device]);
+        let (one, other) = (session(&gantry), session(&gantry));
+        run_one(&one);
+        run_one(&other);
+        assert_eq!(device.open(), 2);
+        drop(one);
+        assert_eq!(device.open(), 1);
+        run_one(&session(&gantry));
+        assert_eq!(device.open(), 1, "it came and went");
+    }
+}
+
+#[test]
+fn threads_share_a_device_that_has_room_for_few_sessions() {
+    const THREADS: usize = if cfg!(miri) { 3 } else { 8 };
+    const ROUNDS: usize = if cfg!(miri) { 2 } else { 50 };
+    for script in with_four_sessions() {
+        let (device, software) = (Scripted::new(script), Scripted::new(Script::new("software")));
+        let gantry = gantry(&[&device, &software]);
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    let sessions = [(); 4].map(|()| session(&gantry));
+                    for session in sessions.iter().cycle().take(ROUNDS) {
+                        run_one(session);
+                        run_batch(session, 3);
+                    }
+                });
+            }
+        });
+        assert_eq!(device.served() + software.served(), THREADS * ROUNDS * 4);
+        assert!(device.most_open() <= 4, "{}", device.most_open());
+        assert_eq!(gantry.device("small").unwrap().state(), DeviceState::Ready);
+        assert_eq!(gantry.stats().events(Event::Quarantined), 0);
+        assert_eq!(device.open(), 0);
+    }
+}
+
+#[test]
+fn a_queue_of_more_sessions_than_a_device_has_room_for_goes_elsewhere_with_the_rest() {
+    const SESSIONS: usize = 20;
+    for script in with_four_sessions() {
+        let (device, software) = (Scripted::new(script), Scripted::new(Script::new("software")));
+        let gantry = gantry(&[&device, &software]);
+        let mut queue = gantry.queue(QueueOptions::default()).unwrap();
+        for _ in 0..SESSIONS {
+            queue.submit(&session(&gantry), request()).unwrap();
+        }
+        while queue.in_flight() > 0 {
+            queue.wait(|completion| assert_eq!(completion.result, Ok(Outcome::Done)));
+        }
+        assert_eq!(device.served() + software.served(), SESSIONS);
+        assert!(device.most_open() <= 4 && device.open() == 0);
+        assert_eq!(gantry.device("small").unwrap().state(), DeviceState::Ready);
+    }
 }

@@ -3,13 +3,19 @@
 //! A task that asks for something is polled at least twice: the first time its request is only submitted, so that the other
 //! tasks that the executor has ready can add theirs; the second time all of them go to the devices together. This is how a
 //! server with a task for each connection fills lanes.
+//!
+//! A completion wakes the task that it is for, and no other. One task at a time, the *poller*, is the one that devices wake;
+//! it takes in what is ready, for all. When it leaves, the next one is woken to take over.
 
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
+
+use smallvec::SmallVec;
 
 use super::completion::{Completion, Rejected, Ticket, Why};
 use super::queue::Queue;
@@ -31,15 +37,51 @@ struct Shared {
     bell: Arc<Bell>,
 }
 
-/// Tasks that wait for something to happen. The lock is held for a moment only: devices wake tasks while other queues are at work.
+/// What devices wake. The lock is held for a moment only: they ring while other queues are at work.
 #[derive(Debug, Default)]
-struct Bell(Mutex<Vec<Waker>>);
+struct Bell(Mutex<Ring>);
+
+#[derive(Debug, Default)]
+struct Ring {
+    /// The poller, while it sleeps.
+    sleeper: Option<Waker>,
+    /// A device has something, and nobody has looked.
+    has_rung: bool,
+}
 
 #[derive(Debug)]
 struct State {
     queue: Queue,
-    /// Those that are done, and those whose task has gone.
+    depth: usize,
+    /// Tasks that sleep.
+    asleep: BTreeMap<Who, Waker>,
+    /// Who looks after the devices: a task that sleeps until they ring, or one that has been woken and will come. Where there is
+    /// none, nobody sleeps.
+    poller: Option<Who>,
+    /// Something was submitted since devices were asked to ring.
+    unsent: bool,
+    /// Requests that are done, and those whose task has gone.
     over: HashMap<Ticket, Option<Box<Completion>>>,
+    /// Tasks that have waited for room.
+    arrivals: u64,
+    after: After,
+}
+
+/// A task, by what it waits for: the one whose request has been out for longest comes first, because that will probably be
+/// back first, and wakes it anyway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Who {
+    /// The end of its request, by the number of that.
+    InFlight(u64),
+    /// Room in the queue, by its place in line.
+    Outside(u64),
+}
+
+/// Wakers to be woken, and to be dropped, once the lock is free: either may run the code of a task, which may end a request.
+#[derive(Debug, Default)]
+struct After {
+    wake: SmallVec<[Waker; 1]>,
+    forget: SmallVec<[Waker; 1]>,
 }
 
 impl Gantry {
@@ -49,7 +91,17 @@ impl Gantry {
     /// [`Misuse::Queue`] when an option is out of its bounds.
     pub fn task_queue(&self, mut options: QueueOptions) -> Result<TaskQueue> {
         options.immediate = None;
-        let state = Mutex::new(State { queue: self.queue(options)?, over: HashMap::new() });
+        let depth = options.depth;
+        let state = Mutex::new(State {
+            queue: self.queue(options)?,
+            depth,
+            asleep: BTreeMap::new(),
+            poller: None,
+            unsent: false,
+            over: HashMap::new(),
+            arrivals: 0,
+            after: After::default(),
+        });
         Ok(TaskQueue { shared: Arc::new(Shared { state, bell: Arc::default() }) })
     }
 }
@@ -58,19 +110,23 @@ impl TaskQueue {
     /// Runs a request. When the queue is full the future waits for room. Dropping it cancels a request that no device has yet;
     /// one that a device has is finished, and its result thrown away.
     ///
+    /// Tasks rely on each other: a future that has been woken must be polled or dropped, as executors do.
+    ///
     /// # Errors
     /// The call was wrong. Whatever else can go wrong is in the completion.
     pub fn run(&self, session: &Session, submission: Submission) -> Running {
-        Running { shared: self.shared.clone(), session: session.clone(), stage: Stage::New(Box::new(submission)) }
+        let stage = Stage::New { submission: Box::new(submission), place: None };
+        Running { shared: self.shared.clone(), session: session.clone(), stage }
     }
 
     /// Takes in what is ready, and gives up on devices that are late. Tasks are woken by the devices, and a device that has stalled
     /// wakes nobody: somebody with a timer should call this when the time is over that it returned (see [`Queue::patience`]).
     /// `None` when no device has anything.
     pub fn look(&self) -> Option<Duration> {
-        let mut state = lock(&self.shared.state);
-        state.complete(&self.shared);
-        state.queue.patience()
+        self.shared.with(|state| {
+            state.complete();
+            state.queue.patience()
+        })
     }
 }
 
@@ -85,7 +141,11 @@ pub struct Running {
 
 #[derive(Debug)]
 enum Stage {
-    New(Box<Submission>),
+    New {
+        submission: Box<Submission>,
+        /// In the line of those that wait for room.
+        place: Option<u64>,
+    },
     Submitted(Ticket),
     Over,
 }
@@ -94,80 +154,227 @@ impl Future for Running {
     type Output = std::result::Result<Completion, Misuse>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let shared = self.shared.clone();
-        let mut state = lock(&shared.state);
-        match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::New(submission) => match state.queue.submit(&self.session, *submission) {
-                Ok(ticket) => {
-                    self.stage = Stage::Submitted(ticket);
-                    // After the others have had their turn.
-                    context.waker().wake_by_ref();
-                    return Poll::Pending;
-                }
-                Err(Rejected { why: Why::Misuse(misuse), .. }) => return Poll::Ready(Err(misuse)),
-                Err(Rejected { submission, .. }) => self.stage = Stage::New(Box::new(submission)),
-            },
+        let Self { shared, session, stage } = &mut *self;
+        shared.with(|state| match std::mem::replace(stage, Stage::Over) {
+            Stage::New { submission, place } => {
+                place.map(|place| state.rouse(Who::Outside(place)));
+                let (answer, next) = state.enter(session, submission, place, &shared.bell, context.waker());
+                *stage = next;
+                answer.map_or(Poll::Pending, |misuse| Poll::Ready(Err(misuse)))
+            }
             Stage::Submitted(ticket) => {
-                state.complete(&shared);
-                if let Some(Some(completion)) = state.over.remove(&ticket) {
-                    return Poll::Ready(Ok(*completion));
+                state.rouse(ticket.who());
+                let done = state.wait_for(ticket, &shared.bell, context.waker());
+                if done.is_none() {
+                    *stage = Stage::Submitted(ticket);
                 }
-                self.stage = Stage::Submitted(ticket);
+                done.map_or(Poll::Pending, |completion| Poll::Ready(Ok(completion)))
             }
             Stage::Over => panic!("a future that is over was polled"),
-        }
-        lock(&shared.bell.0).push(context.waker().clone());
-        state.look_out(&shared);
-        Poll::Pending
+        })
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let Stage::Submitted(ticket) = self.stage else { return };
-        let mut state = lock(&self.shared.state);
-        if state.over.remove(&ticket).is_none() && state.queue.cancel(ticket).is_none() {
-            state.over.insert(ticket, None);
+        match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Submitted(ticket) => self.shared.with(|state| state.leave(ticket)),
+            Stage::New { place: Some(place), .. } => self.shared.with(|state| {
+                if !state.rouse(Who::Outside(place)) {
+                    state.invite(1); // there is room for it, perhaps, which another one takes
+                }
+            }),
+            Stage::New { .. } | Stage::Over => {}
         }
+    }
+}
+
+impl Shared {
+    /// Works on the state; wakes those for whom something has happened.
+    fn with<R>(&self, work: impl FnOnce(&mut State) -> R) -> R {
+        let mut state = lock(&self.state);
+        let answer = work(&mut state);
+        state.hand_over();
+        let After { wake, forget } = std::mem::take(&mut state.after);
         drop(state);
-        // Perhaps it was the one that would have looked after the others.
-        self.shared.bell.ring();
+        wake.into_iter().for_each(Waker::wake);
+        drop(forget);
+        answer
     }
 }
 
 impl Bell {
-    fn ring(&self) {
-        let tasks = std::mem::take(&mut *lock(&self.0));
-        tasks.into_iter().for_each(Waker::wake);
+    /// Forgets what was, before devices are asked to ring. Returns the waker that was there.
+    fn silence(&self) -> Option<Waker> {
+        std::mem::take(&mut *lock(&self.0)).sleeper
+    }
+
+    /// Lets a task be woken when a device rings. `false` when one has done so since the [silence](Self::silence).
+    fn wakes(&self, waker: &Waker) -> bool {
+        let mut ring = lock(&self.0);
+        if !ring.has_rung {
+            ring.sleeper = Some(waker.clone());
+        }
+        !ring.has_rung
+    }
+
+    fn has_rung(&self) -> bool {
+        lock(&self.0).has_rung
     }
 }
 
 impl Wake for Bell {
     fn wake(self: Arc<Self>) {
-        self.ring();
+        let sleeper = {
+            let mut ring = lock(&self.0);
+            ring.has_rung = true;
+            ring.sleeper.take()
+        };
+        sleeper.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Ticket {
+    fn who(self) -> Who {
+        Who::InFlight(self.sequence)
     }
 }
 
 impl State {
-    /// Takes in what is ready, and tells the tasks if there was anything.
-    fn complete(&mut self, shared: &Shared) -> bool {
-        let Self { queue, over } = self;
-        let came = queue.complete(|completion| match over.remove(&completion.ticket) {
-            Some(None) => {} // nobody waits for it any more
-            _ => drop(over.insert(completion.ticket, Some(Box::new(completion)))),
-        });
-        if came > 0 {
-            shared.bell.ring();
-        }
-        came > 0
+    /// The task is here, and sleeps and polls no more. Whether it slept.
+    fn rouse(&mut self, who: Who) -> bool {
+        self.poller.take_if(|poller| *poller == who);
+        let waker = self.asleep.remove(&who);
+        let slept = waker.is_some();
+        self.after.forget.extend(waker);
+        slept
     }
 
-    /// Sees to it that tasks are woken when something is ready.
-    fn look_out(&mut self, shared: &Shared) {
-        let tells = self.queue.arm(&Waker::from(shared.bell.clone()));
-        if !tells && !self.complete(shared) && self.queue.in_flight() > 0 {
-            // A device that does not tell has to be polled.
-            shared.bell.ring();
+    /// Submits a request, or waits for room with it.
+    fn enter(
+        &mut self,
+        session: &Session,
+        mut submission: Box<Submission>,
+        place: Option<u64>,
+        bell: &Arc<Bell>,
+        waker: &Waker,
+    ) -> (Option<Misuse>, Stage) {
+        let mut has_looked = false;
+        loop {
+            match self.queue.submit(session, *submission) {
+                Ok(ticket) => {
+                    self.unsent = true;
+                    if place.is_some() && self.queue.in_flight() < self.depth {
+                        self.invite(1); // one that ended may have made room for several
+                    }
+                    // After the others have had their turn.
+                    self.after.wake.push(waker.clone());
+                    return (None, Stage::Submitted(ticket));
+                }
+                Err(Rejected { why: Why::Misuse(misuse), .. }) => {
+                    self.invite(place.map_or(0, |_| 1));
+                    return (Some(misuse), Stage::Over);
+                }
+                Err(Rejected { submission: back, .. }) => submission = Box::new(back),
+            }
+            // What comes back now may be what there was no room for.
+            if has_looked || !self.is_to_look(bell) || self.complete() == 0 {
+                break;
+            }
+            has_looked = true;
+        }
+        let place = place.unwrap_or_else(|| {
+            self.arrivals += 1;
+            self.arrivals
+        });
+        self.sleep(Who::Outside(place), bell, waker);
+        (None, Stage::New { submission, place: Some(place) })
+    }
+
+    /// The end of a request, if it has come to that.
+    fn wait_for(&mut self, ticket: Ticket, bell: &Arc<Bell>, waker: &Waker) -> Option<Completion> {
+        if let Some(Some(completion)) = self.over.remove(&ticket) {
+            return Some(*completion);
+        }
+        if self.is_to_look(bell)
+            && self.complete() > 0
+            && let Some(Some(completion)) = self.over.remove(&ticket)
+        {
+            return Some(*completion);
+        }
+        self.sleep(ticket.who(), bell, waker);
+        None
+    }
+
+    /// Whether nobody else looks after the devices, or not after what was submitted last.
+    fn is_to_look(&self, bell: &Bell) -> bool {
+        self.poller.is_none() || self.unsent || bell.has_rung()
+    }
+
+    /// Lets a task sleep. It polls from now on, unless another one does that for all.
+    fn sleep(&mut self, who: Who, bell: &Arc<Bell>, waker: &Waker) {
+        self.asleep.insert(who, waker.clone());
+        if !self.is_to_look(bell) {
+            return;
+        }
+        self.poller = Some(who);
+        self.unsent = false;
+        self.after.forget.extend(bell.silence());
+        if !(self.queue.arm(&Waker::from(bell.clone())) && bell.wakes(waker)) {
+            // Something is ready, or a device that does not tell has to be polled.
+            self.after.forget.extend(self.asleep.remove(&who));
+            self.after.wake.push(waker.clone());
+        }
+    }
+
+    /// The task has gone. Its request is taken back, or ends for nobody.
+    fn leave(&mut self, ticket: Ticket) {
+        self.rouse(ticket.who());
+        if self.over.remove(&ticket).is_some() {
+            return;
+        }
+        if self.queue.cancel(ticket).is_some() {
+            self.invite(1);
+        } else {
+            self.over.insert(ticket, None);
+        }
+    }
+
+    /// Takes in what is ready, and wakes the tasks that it is for. Returns how many requests ended.
+    fn complete(&mut self) -> usize {
+        let Self { queue, over, asleep, poller, after, .. } = self;
+        let came = queue.complete(|completion| {
+            let who = completion.ticket.who();
+            match over.entry(completion.ticket) {
+                Entry::Occupied(gone) => {
+                    gone.remove(); // nobody waits for it any more
+                }
+                Entry::Vacant(free) => {
+                    free.insert(Some(Box::new(completion)));
+                }
+            }
+            poller.take_if(|poller| *poller == who);
+            after.wake.extend(asleep.remove(&who));
+        });
+        self.invite(came);
+        came
+    }
+
+    /// Wakes as many tasks that wait for room.
+    fn invite(&mut self, count: usize) {
+        for _ in 0..count {
+            let Some((&first, _)) = self.asleep.range(Who::Outside(0)..).next() else { return };
+            self.after.wake.extend(self.asleep.remove(&first));
+        }
+    }
+
+    /// Sees to it that somebody looks after the devices, for as long as anybody sleeps.
+    fn hand_over(&mut self) {
+        if self.poller.is_none()
+            && let Some((who, waker)) = self.asleep.pop_first()
+        {
+            self.poller = Some(who);
+            self.after.wake.push(waker);
         }
     }
 }

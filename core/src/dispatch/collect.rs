@@ -40,7 +40,17 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
             // Where ours made room, there is something for others.
             self.lines.iter().for_each(|line| gantry.serve(line.device, true, &mut back));
         }
+        self.let_go(gantry, self.out == back.len());
         back
+    }
+
+    /// Lets others have queue pairs in which nothing is, where they are few or nothing of ours is out: who holds one and is not
+    /// called any more would keep everybody else from the device.
+    fn let_go(&mut self, gantry: &Gantry, all_back: bool) {
+        let idle = |line: &Line| line.pair.in_flight() == 0 && (all_back || gantry.devices()[line.device].is_scarce());
+        while let Some(idle) = self.lines.iter().position(idle) {
+            put_away(gantry, self.lines.swap_remove(idle));
+        }
     }
 
     fn in_own_lines(&self) -> usize {

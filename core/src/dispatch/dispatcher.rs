@@ -268,6 +268,10 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
             let route = Route { device, requests: list.len(), reason: Reason::Pinned, measure: false };
             let mut declined = Self::address(lead, place, route, Urgency::Patient, false, &mut list);
             done.append(&mut declined);
+            if !lead.candidates[place].capability.direct {
+                let now = lead.gantry.clock().now();
+                list.each(|handle| handle.note.since = now.max(1)); // it may have to wait for a queue pair
+            }
         }
         let site = lead.site(device, operation);
         self.submit(&lead.gantry, device, site, list, false, &mut back);

@@ -78,21 +78,27 @@ impl<'a> Entry<'a> {
 
     #[inline]
     pub(crate) fn finish(&mut self, result: Result<Outcome, Fault>) {
-        match result {
-            Ok(outcome) => self.outcome = Some(outcome),
-            Err(fault) => self.fail(fault),
-        }
-    }
-
-    #[cold]
-    fn fail(&mut self, fault: Fault) {
-        self.fault = Some(Box::new(fault));
+        write_result(&mut self.outcome, &mut self.fault, result);
     }
 
     /// What a device gave back.
     pub(crate) fn result(&self) -> Result<Outcome, Fault> {
         self.outcome.ok_or_else(|| self.fault.as_deref().cloned().unwrap_or(Fault::Lost))
     }
+}
+
+#[inline]
+fn write_result(outcome: &mut Option<Outcome>, fault: &mut Option<Box<Fault>>, result: Result<Outcome, Fault>) {
+    let failed = result.is_err() || fault.is_some();
+    *outcome = result.as_ref().ok().copied();
+    if failed {
+        write_fault(fault, result.err());
+    }
+}
+
+#[cold]
+fn write_fault(fault: &mut Option<Box<Fault>>, new: Option<Fault>) {
+    *fault = new.map(Box::new);
 }
 
 impl Links {
@@ -154,6 +160,22 @@ pub(super) fn flight_of(place: Place) -> usize {
 fn set_flight(place: Place, flight: usize) {
     // SAFETY: as `next`; the field is atomic.
     unsafe { (*place.as_ptr()).links.flight.store(flight, Ordering::Relaxed) }
+}
+
+/// Gives a request its result, in place of one that it may have been given before. The device has the entry.
+#[inline]
+pub(super) fn finish(place: Place, result: Result<Outcome, Fault>) {
+    // SAFETY: the device has these two fields (rule 1), and they are alive (rule 2). It has not the entry as a whole: core may be
+    // looking at the links.
+    let (outcome, fault) = unsafe { (&mut (*place.as_ptr()).outcome, &mut (*place.as_ptr()).fault) };
+    write_result(outcome, fault, result);
+}
+
+/// Whether a request has been given a result. The device has the entry.
+#[inline]
+pub(super) fn has_result(place: Place) -> bool {
+    // SAFETY: as `finish`.
+    unsafe { (*place.as_ptr()).outcome.is_some() || (*place.as_ptr()).fault.is_some() }
 }
 
 /// Whether a device has given an entry back.

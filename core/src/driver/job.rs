@@ -5,7 +5,7 @@
 use std::any::Any;
 use std::marker::PhantomData;
 
-use super::entry::{Chain, Flight, Place, flight_of, is_back, mark, session};
+use super::entry::{Chain, Flight, Place, finish, flight_of, has_result, is_back, mark, session};
 use super::operands::Operands;
 use super::session::DeviceSession;
 use crate::algorithm::{Fault, Outcome};
@@ -63,11 +63,10 @@ impl<'b> Batch<'b> {
     /// reported as lost.
     #[inline]
     pub fn accept(&mut self, count: usize) {
-        let end = (self.taken + count).min(self.places.len());
+        let end = self.taken.saturating_add(count).min(self.places.len());
         for place in &self.places[self.taken..end] {
-            if !is_back(*place) {
-                drop(Job(*place));
-            }
+            // Not before: a driver may take one as a job even now that it has finished as an offer.
+            if has_result(*place) { mark(*place, false) } else { drop(Job(*place)) }
         }
         self.taken = end;
     }
@@ -112,9 +111,7 @@ impl Offer<'_> {
     /// Gives the request its result.
     #[inline]
     pub fn finish(&mut self, result: Result<Outcome, Fault>) {
-        // SAFETY: as `parts`.
-        unsafe { (*self.0.as_ptr()).finish(result) };
-        mark(self.0, false);
+        finish(self.0, result);
     }
 }
 
@@ -205,8 +202,8 @@ impl Job {
 
     #[inline]
     fn finish(&self, result: Result<Outcome, Fault>) {
-        // SAFETY: rules 1 and 2; after the mark nothing is touched through this job any more.
-        unsafe { (*self.0.as_ptr()).finish(result) };
+        finish(self.0, result);
+        // Nothing is touched through this job any more.
         mark(self.0, false);
     }
 }

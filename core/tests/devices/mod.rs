@@ -38,9 +38,11 @@ pub(crate) struct Script {
     pub(crate) tells: bool,
     pub(crate) class: Class,
     pub(crate) limits: DeviceLimits,
+    /// Queue pairs that it has, whatever it says.
+    pub(crate) pairs: usize,
 }
 
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Deed {
     Work,
     /// Its result is wrong.
@@ -57,6 +59,8 @@ pub(crate) enum Deed {
     Keep,
     /// Does it when it has been asked to tell, and tells.
     Tell,
+    /// Is not ready yet. The script is asked again at the next poll.
+    Wait,
 }
 
 impl Script {
@@ -77,6 +81,7 @@ impl Script {
             tells: false,
             class: Class::Model,
             limits: DeviceLimits::default(),
+            pairs: usize::MAX,
         }
     }
 
@@ -98,11 +103,29 @@ pub(crate) struct Scripted {
     script: Script,
     pub(crate) served: Arc<AtomicUsize>,
     opened: Arc<AtomicUsize>,
+    open: Arc<Open>,
+}
+
+/// Sessions that are open on a device, with their keys.
+#[derive(Default)]
+struct Open {
+    now: AtomicUsize,
+    most: AtomicUsize,
 }
 
 impl Scripted {
     pub(crate) fn new(script: Script) -> Self {
-        Self { script, served: Arc::default(), opened: Arc::default() }
+        Self { script, served: Arc::default(), opened: Arc::default(), open: Arc::default() }
+    }
+
+    /// Sessions that are open on it.
+    pub(crate) fn open(&self) -> usize {
+        self.open.now.load(Ordering::SeqCst)
+    }
+
+    /// The most there ever were at a time.
+    pub(crate) fn most_open(&self) -> usize {
+        self.open.most.load(Ordering::SeqCst)
     }
 
     pub(crate) fn name(&self) -> &'static str {
@@ -140,6 +163,7 @@ impl Driver for Scripted {
             served: self.served.clone(),
             inside: Arc::default(),
             opened: self.opened.clone(),
+            open: self.open.clone(),
             pairs: Arc::default(),
         }))]
     }
@@ -152,6 +176,7 @@ struct TheDevice {
     /// Jobs in all rings together.
     inside: Arc<AtomicUsize>,
     opened: Arc<AtomicUsize>,
+    open: Arc<Open>,
     /// Queue pairs that are attached.
     pairs: Arc<AtomicUsize>,
 }
@@ -163,7 +188,10 @@ impl Device for TheDevice {
 
     fn open(&self, _params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Refusal> {
         (self.script.opens)(self.opened.fetch_add(1, Ordering::Relaxed))?;
-        Ok(Arc::new(TheSession { script: self.script.clone(), served: self.served.clone() }))
+        let now = self.open.now.fetch_add(1, Ordering::SeqCst) + 1;
+        self.open.most.fetch_max(now, Ordering::SeqCst);
+        let (script, served, open) = (self.script.clone(), self.served.clone(), self.open.clone());
+        Ok(Arc::new(TheSession { script, served, open }))
     }
 
     fn attach(&self) -> Result<Option<Box<dyn QueuePair>>, Fault> {
@@ -174,7 +202,8 @@ impl Device for TheDevice {
             Some(slots) => {
                 let inside = if self.script.shared { self.inside.clone() } else { Arc::default() };
                 let (script, jobs) = (self.script.clone(), VecDeque::new());
-                let taken = |pairs: usize| (pairs < self.info.limits.queue_pairs).then_some(pairs + 1);
+                let most = self.info.limits.queue_pairs.min(self.script.pairs);
+                let taken = |pairs: usize| (pairs < most).then_some(pairs + 1);
                 if self.pairs.fetch_update(Ordering::SeqCst, Ordering::SeqCst, taken).is_err() {
                     return Ok(None);
                 }
@@ -188,6 +217,13 @@ impl Device for TheDevice {
 struct TheSession {
     script: Script,
     served: Arc<AtomicUsize>,
+    open: Arc<Open>,
+}
+
+impl Drop for TheSession {
+    fn drop(&mut self) {
+        self.open.now.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl TheSession {
@@ -218,7 +254,7 @@ fn perform(deed: Deed, operands: Operands<'_>) -> Result<Outcome, Fault> {
         (Deed::Lose, _) => return Err(Fault::Lost),
         (Deed::Decline, _) => return Err(Fault::Declined("not this one")),
         (Deed::Panic, _) => panic!("the driver has a bug"),
-        (Deed::Stall | Deed::Keep | Deed::Tell, _) => unreachable!("only rings do that"),
+        (Deed::Stall | Deed::Keep | Deed::Tell | Deed::Wait, _) => unreachable!("only rings do that"),
     }
     Ok(Outcome::Done)
 }
@@ -273,6 +309,10 @@ impl QueuePair for Ring {
             match deed {
                 Deed::Tell => {
                     self.next = Some(Deed::Tell);
+                    self.jobs.push_front(job);
+                    return self.jobs.len();
+                }
+                Deed::Wait => {
                     self.jobs.push_front(job);
                     return self.jobs.len();
                 }

@@ -1,0 +1,161 @@
+//! Devices that have fewer queue pairs than there are threads: these share what there is.
+
+mod devices;
+
+use std::sync::Arc;
+
+use devices::{Deed, Script, Scripted};
+use gantry::driver::DeviceLimits;
+use gantry::route::Failover;
+use gantry::stats::Event;
+use gantry::{
+    Algorithm, Clock, DeviceState, Gantry, Outcome, Queue, QueueOptions, Request, Session, SessionParams, Submission,
+    VirtualClock,
+};
+
+/// Of the requests of these tests; no known answer has this length.
+const LENGTH: usize = 5;
+
+fn gantry(clock: &Arc<VirtualClock>, drivers: &[&Scripted]) -> Gantry {
+    let order = drivers.iter().map(|driver| driver.name().to_owned()).collect();
+    let builder = Gantry::builder().policy(Failover { order }).clock(clock.clone());
+    drivers.iter().fold(builder, |builder, driver| builder.driver(*driver)).build()
+}
+
+fn session(gantry: &Gantry) -> Session {
+    gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap()
+}
+
+fn request(user: u64) -> Submission {
+    Submission::encrypt(&[], vec![user as u8; LENGTH]).user(user)
+}
+
+/// A ring that has so many queue pairs, and says so or does not.
+fn few(pairs: usize, says: bool) -> Script {
+    let queue_pairs = if says { pairs } else { usize::MAX };
+    let limits = DeviceLimits { queue_pairs, ..DeviceLimits::default() };
+    Script { ring: Some(3), limits, pairs, ..Script::new("few") }
+}
+
+fn run_batch(session: &Session, count: usize) {
+    let mut outputs = vec![[0; LENGTH]; count];
+    let mut requests: Vec<Request<'_>> =
+        outputs.iter_mut().map(|output| Request::encrypt(&[], (&b"12345"[..], &mut output[..]))).collect();
+    session.process(&mut requests).unwrap();
+    assert!(requests.iter().all(|request| request.outcome() == Some(Outcome::Done)));
+    assert!(outputs.iter().all(|output| output == b"12345"));
+}
+
+fn drain(queue: &mut Queue) -> Vec<u64> {
+    let mut users = Vec::new();
+    while queue.in_flight() > 0 {
+        queue.wait(|completion| {
+            assert_eq!(completion.result, Ok(Outcome::Done));
+            assert_eq!(completion.submission.data(), [completion.user as u8; LENGTH]);
+            users.push(completion.user);
+        });
+    }
+    users.sort_unstable();
+    users
+}
+
+#[test]
+fn many_threads_and_queues_share_one_or_two_queue_pairs() {
+    const THREADS: usize = if cfg!(miri) { 2 } else { 4 };
+    const ROUNDS: usize = if cfg!(miri) { 2 } else { 30 };
+    for (pairs, says) in [(1, true), (2, true), (1, false), (2, false)] {
+        let device = Scripted::new(few(pairs, says));
+        let gantry = Gantry::builder().driver(&device).build();
+        let session = session(&gantry);
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    for round in 0..ROUNDS {
+                        run_batch(&session, 1 + round % 5);
+                        session.encrypt(&[], &mut [1; LENGTH]).unwrap();
+                    }
+                });
+                scope.spawn(|| {
+                    let mut queue = gantry.queue(QueueOptions::default()).unwrap();
+                    for _ in 0..ROUNDS {
+                        for user in 0..4 {
+                            queue.submit(&session, request(user)).unwrap();
+                        }
+                        assert_eq!(drain(&mut queue), [0, 1, 2, 3]);
+                    }
+                });
+            }
+        });
+        let batches: usize = (0..ROUNDS).map(|round| 1 + round % 5 + 1).sum();
+        assert_eq!(device.served(), THREADS * (batches + 4 * ROUNDS), "{pairs} {says}: each once");
+        let stats = gantry.stats();
+        assert_eq!((stats.events(Event::Fault), stats.events(Event::Quarantined)), (0, 0), "{pairs} {says}");
+        assert_eq!(gantry.devices()[0].state(), DeviceState::Ready);
+    }
+}
+
+/// Queues with requests out on a device that has one queue pair.
+fn queues(gantry: &Gantry, session: &Session) -> Vec<Queue> {
+    let mut queues: Vec<Queue> = (0..4).map(|_| gantry.queue(QueueOptions::default()).unwrap()).collect();
+    for (user, queue) in queues.iter_mut().enumerate() {
+        for _ in 0..3 {
+            queue.submit(session, request(user as u64)).unwrap();
+        }
+        queue.flush();
+    }
+    queues
+}
+
+#[test]
+fn a_device_that_is_late_with_shared_queue_pairs_is_left_and_comes_back() {
+    for says in [true, false] {
+        for deed in [Deed::Stall, Deed::Fail, Deed::Lose, Deed::Panic] {
+            let clock: Arc<VirtualClock> = Arc::default();
+            let bad = Scripted::new(few(1, says).doing(move |n| if n == 2 { deed } else { Deed::Work }));
+            let good = Scripted::new(Script::new("good"));
+            let gantry = gantry(&clock, &[&bad, &good]);
+            let session = session(&gantry);
+            let mut queues = self::queues(&gantry, &session);
+            let mut spoilt = 0;
+            for queue in &mut queues {
+                while queue.in_flight() > 0 {
+                    queue.wait(|completion| spoilt += usize::from(completion.result != Ok(Outcome::Done)));
+                }
+            }
+            // What a driver that panics had in the ring it may have changed.
+            let most = if deed == Deed::Panic { 3 } else { 0 };
+            assert!(spoilt <= most, "{deed:?} {spoilt}");
+            assert_eq!(gantry.device("few").unwrap().state(), DeviceState::Quarantined);
+            assert!(good.served() > 0);
+
+            clock.spend(10_000_000_000);
+            let before = bad.served();
+            let mut queues = self::queues(&gantry, &session);
+            for (user, queue) in queues.iter_mut().enumerate() {
+                assert_eq!(drain(queue), [user as u64; 3]);
+            }
+            run_batch(&session, 3);
+            assert_eq!(gantry.device("few").unwrap().state(), DeviceState::Ready);
+            assert_eq!(bad.served(), before + 15, "it has its queue pair, and serves again");
+        }
+    }
+}
+
+#[test]
+fn a_queue_that_goes_leaves_the_shared_queue_pair_to_the_others() {
+    for says in [true, false] {
+        let clock = Arc::default();
+        let (device, software) = (Scripted::new(few(1, says)), Scripted::new(Script::new("software")));
+        let gantry = gantry(&clock, &[&device, &software]);
+        let session = session(&gantry);
+        let mut queues = queues(&gantry, &session);
+        queues.remove(2);
+        queues.remove(0);
+        for (user, queue) in [1, 3].into_iter().zip(&mut queues) {
+            assert_eq!(drain(queue), [user; 3]);
+        }
+        run_batch(&session, 3);
+        assert_eq!(gantry.device("few").unwrap().state(), DeviceState::Ready);
+        assert_eq!(gantry.stats().events(Event::Quarantined), 0);
+    }
+}

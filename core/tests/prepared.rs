@@ -1,0 +1,82 @@
+//! Sessions that are opened ahead of their requests, and that get new keys.
+
+mod devices;
+
+use devices::{Script, Scripted};
+use gantry::driver::{Refusal, Unsupported};
+use gantry::route::BreakEven;
+use gantry::{Algorithm, Error, Gantry, Operation, Session, SessionParams};
+use std::sync::Arc;
+
+/// Of the requests of these tests; no known answer has this length.
+const LENGTH: usize = 5000;
+
+fn framework(devices: &[&Scripted]) -> Gantry {
+    devices.iter().fold(Gantry::builder().policy(BreakEven), |builder, device| builder.driver(*device)).build()
+}
+
+fn session(gantry: &Gantry) -> Session {
+    gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap()
+}
+
+#[test]
+fn a_prepared_session_is_open_before_its_first_request() {
+    let device = Scripted::new(Script::new("device"));
+    let gantry = framework(&[&device]);
+    session(&gantry).prepare(Operation::Encrypt, LENGTH).unwrap();
+    let tested = device.opened();
+    let sessions: Vec<Session> = (0..10_000).map(|_| session(&gantry)).collect();
+    assert_eq!(device.opened(), tested, "a session that nobody has used is open nowhere");
+    for session in &sessions {
+        session.prepare(Operation::Encrypt, LENGTH).unwrap();
+    }
+    assert_eq!(device.opened(), tested + 10_000);
+    for session in &sessions {
+        session.encrypt(&[], &mut vec![7; LENGTH]).unwrap();
+    }
+    assert_eq!((device.opened(), device.served()), (tested + 10_000, 10_000));
+}
+
+#[test]
+fn a_session_is_prepared_on_the_next_device_where_the_first_declines_it() {
+    let declining = Scripted::new(Script {
+        opens: Arc::new(|n| if n < 8 { Ok(()) } else { Err(Unsupported::because("no such keys").into()) }),
+        ..Script::new("declining")
+    });
+    let other = Scripted::new(Script::new("other"));
+    let gantry = framework(&[&declining, &other]);
+    // The known-answer test has opened some already.
+    let declined = (0..20).map(|_| session(&gantry)).find(|session| {
+        let before = other.opened();
+        session.prepare(Operation::Encrypt, LENGTH).unwrap();
+        other.opened() > before
+    });
+    declined.expect("it declines at last").encrypt(&[], &mut vec![7; LENGTH]).unwrap();
+    assert_eq!(other.served(), 1);
+}
+
+#[test]
+fn a_session_that_no_device_opens_cannot_be_prepared() {
+    let refuses = |_| Err(Refusal::from(Unsupported::because("no such keys")));
+    let gantry = framework(&[&Scripted::new(Script { opens: Arc::new(refuses), ..Script::new("refusing") })]);
+    let why = session(&gantry).prepare(Operation::Encrypt, LENGTH).unwrap_err();
+    assert!(matches!(why, Error::Unserved { .. }) && why.to_string().contains("no such keys"), "{why}");
+}
+
+#[test]
+fn new_keys_are_open_where_the_old_ones_were() {
+    let device = Scripted::new(Script::new("device"));
+    let gantry = framework(&[&device]);
+    let old = session(&gantry);
+    old.encrypt(&[], &mut vec![7; LENGTH]).unwrap();
+    let opened = device.opened();
+    let new = old.rekey(&[], &[]).unwrap();
+    assert_eq!(device.opened(), opened + 1, "before its first request");
+    drop(old);
+    new.encrypt(&[], &mut vec![7; LENGTH]).unwrap();
+    assert_eq!(device.opened(), opened + 1);
+    assert!(new.rekey(&[1], &[]).is_err(), "the null cipher has no keys of one byte");
+    let unused = session(&gantry).rekey(&[], &[]).unwrap();
+    assert_eq!(device.opened(), opened + 1, "what was open nowhere is open nowhere");
+    drop(unused);
+}
