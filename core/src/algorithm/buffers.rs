@@ -15,7 +15,7 @@ pub enum Buffers<'a> {
 }
 
 #[allow(clippy::len_without_is_empty, reason = "an amount of work, not a container")]
-impl Buffers<'_> {
+impl<'a> Buffers<'a> {
     /// Bytes of input.
     #[inline]
     pub fn len(&self) -> usize {
@@ -25,6 +25,15 @@ impl Buffers<'_> {
     /// What is read.
     #[inline]
     pub fn input(&self) -> &[u8] {
+        match self {
+            Buffers::InPlace(data) => data,
+            Buffers::Separate { input, .. } => input,
+        }
+    }
+
+    /// What is read, for as long as the buffers are there.
+    #[inline]
+    pub(crate) fn into_input(self) -> &'a [u8] {
         match self {
             Buffers::InPlace(data) => data,
             Buffers::Separate { input, .. } => input,

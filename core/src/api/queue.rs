@@ -103,7 +103,7 @@ impl Queue {
             let why = Misuse::Framework { algorithm: session.params().algorithm() }.into();
             return Err(Rejected { submission, why });
         }
-        let bytes = submission.bytes();
+        let (bytes, result) = (submission.bytes(), submission.scattered_result());
         let too_much = self.bytes.saturating_add(bytes) > self.options.bytes && self.slots.used() > 0;
         if self.slots.is_full() || too_much {
             let site = Site::nowhere(session.params().algorithm(), submission.operation());
@@ -118,8 +118,12 @@ impl Queue {
         #[allow(unsafe_code)]
         let mut handle = unsafe { self.slots.put(submission, place, self.sequence, core, &self.inbox) };
         let ticket = Ticket { slot: handle.note.slot, sequence: self.sequence };
-        match core.limits.check(&handle.entry.operands) {
-            Ok((_, outcome)) => handle.entry.outcome = outcome,
+        let checked = match result {
+            None => core.limits.check(&handle.entry.operands).map(|(_, outcome)| outcome),
+            Some(result) => core.limits.check_scattered(&handle.entry.operands, handle.note.shape.bytes, result),
+        };
+        match checked {
+            Ok(outcome) => handle.entry.outcome = outcome,
             Err(misuse) => {
                 self.sessions.leave(place);
                 if let Some(Held { submission, .. }) = self.slots.take(handle) {
@@ -194,8 +198,9 @@ impl Queue {
             }
             stays
         });
-        let Held { submission, session, .. } = self.slots.take(handle)?;
-        self.bytes -= submission.bytes();
+        let Held { mut submission, session, .. } = self.slots.take(handle)?;
+        submission.copy_out(None);
+        self.bytes = self.bytes.saturating_sub(submission.bytes());
         let entry = &mut self.sessions[session];
         let site = Site::nowhere(entry.core().params.algorithm(), submission.operation());
         entry.order.retain(|(slot, _)| *slot != ticket.slot);
@@ -431,11 +436,16 @@ impl Queue {
     #[inline]
     fn end(&mut self, mut handle: Handle) -> Completion {
         let slot = handle.note.slot;
-        let (outcome, route) = (handle.entry.outcome, handle.route);
+        let (outcome, route, algorithm) = (handle.entry.outcome, handle.route, handle.note.algorithm);
         // A `Result` would be moved as a whole, and that costs more than the rest of this.
         let error = if outcome.is_none() { handle.end().err().map(Box::new) } else { None };
-        let Held { submission, session, sequence } = self.slots.take(handle).expect("what is delivered was submitted");
-        self.bytes -= submission.bytes();
+        let held = self.slots.take(handle).expect("what is delivered was submitted");
+        let Held { mut submission, session, sequence } = held;
+        let copied = submission.copy_out(outcome);
+        if let Some(route) = route.filter(|_| copied > 0) {
+            self.gantry.count_copied(route.device, algorithm, submission.operation(), copied);
+        }
+        self.bytes = self.bytes.saturating_sub(submission.bytes());
         self.sessions.leave(session);
         let (ticket, user) = (Ticket { slot, sequence }, submission.user_data());
         let result = outcome.ok_or_else(|| *error.expect("what has no outcome has an error"));

@@ -12,6 +12,7 @@ use crate::route::Route;
 /// Notes on a request where it goes, under a session that its owner or the lead of its group has opened there.
 #[inline]
 pub(super) fn address(handle: &mut Handle, session: &OpenSession<'_>, route: Route) {
+    handle.copy_unless_taken(route.device);
     // SAFETY: a session that its owner keeps lives as long as that does, which is until the request is back; one that a cache
     // has is kept beside the request.
     unsafe { handle.address(&**session, Some(route)) };

@@ -225,7 +225,12 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         let (requests, before) = (list.len(), back.len());
         let site = lead.site(device, operation);
         if lead.gantry.verifies() != 0 {
-            list.each(|handle| lead.attest(place, handle));
+            list.each(|handle| {
+                if session.is_some() {
+                    handle.copy_for(device);
+                }
+                lead.attest(place, handle);
+            });
         }
         watch.sent(site, reason, requests, bytes);
         if mixed && requests > 1 {
@@ -313,6 +318,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         let ran = survived(|| {
             part.each(|handle| {
                 handle.route = Some(route);
+                handle.copy_for(route.device);
                 let result = handle.entry.operands.reborrow().run_by(&**session);
                 handle.entry.finish(result);
                 all_done &= handle.is_done();

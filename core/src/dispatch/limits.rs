@@ -101,6 +101,28 @@ impl Limits {
         }
     }
 
+    /// The same where the data lie in segments, so that operands have none: `bytes` of data, and `result` where their result goes.
+    #[cold]
+    pub(crate) fn check_scattered(
+        &self,
+        operands: &Operands<'_>,
+        bytes: usize,
+        result: usize,
+    ) -> Result<Option<Outcome>, Misuse> {
+        let (shape, outcome) = self.check(operands)?;
+        self.check_output(result, bytes)?;
+        let iv = match operands {
+            Operands::Seal { iv, .. } | Operands::Open { iv, .. } => iv.len(),
+            _ => 0,
+        };
+        match shape.operation {
+            // Of any length.
+            Operation::Digest | Operation::Mac => Ok(outcome),
+            _ if outcome == Some(Outcome::BadTag) => Ok(outcome),
+            _ => Ok(self.check_data(bytes, iv)),
+        }
+    }
+
     #[inline(always)]
     fn check_operation(&self, operation: Operation, of: u16) -> Result<(), Misuse> {
         let may = (self.operations & of) >> operation as u16 & 1 == 1;

@@ -10,6 +10,7 @@ mod calibrate;
 mod coalescer;
 mod collect;
 mod common;
+mod copies;
 mod device;
 mod direct;
 mod dispatcher;

@@ -78,11 +78,15 @@ pub(super) fn settle(handle: &mut Handle) -> bool {
 /// Runs a request in this thread, after what devices have said that tried before; on one device after the other.
 pub(super) fn run_here(handle: &mut Handle, on_ring: RunOnRing) {
     let (tried, shape) = (handle.note.tried, handle.note.shape);
+    let copied = handle.copy_segments();
     let (owner, request) = handle.parts();
     let attempts = after(tried, request.take_error());
     let mut watch = owner.counters().watch(1);
     match owner.run_after(attempts, &mut request.entry.operands, shape, &mut watch, &mut request.route, on_ring) {
         Ok(outcome) => request.entry.outcome = Some(outcome),
         Err(error) => request.rare().error = Some(error),
+    }
+    if let Some(route) = request.route.filter(|_| copied > 0) {
+        owner.gantry.count_copied(route.device, owner.params.algorithm(), shape.operation, copied);
     }
 }

@@ -6,6 +6,7 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use super::submission::Submission;
 use crate::algorithm::{Algorithm, Buffers, Error, Fault, Operation, Outcome, Shape};
 use crate::driver::entry::Entry;
 use crate::driver::{DeviceSession, Operands};
@@ -68,9 +69,11 @@ pub(crate) struct Note {
     pub(crate) tried: u64,
     /// Its place in the queue that it belongs to.
     pub(crate) slot: u32,
+    /// What the request points into, if data lie in segments that were not copied. Its operands are lent anew when they are.
+    pub(super) scattered: Option<NonNull<Submission>>,
 }
 
-// SAFETY: what it points to is Sync (a session, an inbox), and is used only by whoever has the request in hand.
+// SAFETY: what it points to is Sync (a session, an inbox, a submission), and is used only by whoever has the request in hand.
 unsafe impl Send for Note {}
 // SAFETY: as above; nothing is changed through a shared reference.
 unsafe impl Sync for Note {}
@@ -78,7 +81,7 @@ unsafe impl Sync for Note {}
 impl Note {
     const fn new() -> Self {
         let (algorithm, shape) = (Algorithm::Null, Shape::NOTHING);
-        Self { owner: None, home: None, algorithm, shape, since: 0, tried: 0, slot: 0 }
+        Self { owner: None, home: None, algorithm, shape, since: 0, tried: 0, slot: 0, scattered: None }
     }
 }
 

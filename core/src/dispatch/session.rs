@@ -239,7 +239,10 @@ impl SessionCore {
 
     /// Keeps a [shadow copy](Self::shadow) beside a request.
     pub(crate) fn attest(&self, place: usize, request: &mut Request<'_>) {
-        if let Some(shadow) = self.shadow(place, &request.entry.operands) {
+        // What is handed over as segments is not there to be copied.
+        if request.entry.scattered.is_none()
+            && let Some(shadow) = self.shadow(place, &request.entry.operands)
+        {
             request.rare().shadow = Some(shadow);
         }
     }

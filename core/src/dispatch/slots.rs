@@ -94,13 +94,16 @@ impl Slots {
         // SAFETY: a free slot is in nobody's hands.
         let slot = unsafe { &mut *slot };
         (slot.session, slot.sequence) = (session, sequence);
-        let shape = submission.shape();
+        let (shape, is_scattered) = (submission.shape(), submission.scattered_result().is_some());
         let submission: *mut Submission = slot.submission.insert(submission);
         // SAFETY: the submission stays where it is, and is not touched otherwise, until `take` has made the request that
-        // points into it point to nothing: `'static` is what nobody outlives who has the request.
-        let operands = unsafe { (*submission).operands(owner.params.tag_length()) };
+        // points into it point to nothing: `'static` is what nobody outlives who has the request. (`copies.rs` lends it anew,
+        // and leaves nothing of what was lent here.)
+        let (operands, scattered) = unsafe { (*submission).lend(owner.params.tag_length()) };
         let request = &mut slot.request;
         request.begin_anew(operands, shape);
+        request.entry.scattered = scattered;
+        request.note.scattered = if is_scattered { NonNull::new(submission) } else { None };
         request.note.slot = index;
         // SAFETY: as above for the place; the caller answers for owner and home.
         let mut handle = unsafe { Handle::new(NonNull::from(request)) };
@@ -126,7 +129,9 @@ impl Slots {
         let _ = handle.into_place();
         // SAFETY: the handle was the only way to this slot, and has just ended.
         let slot = unsafe { &mut *self.slot(index) };
-        slot.request.entry.operands = nothing(); // they point at what the caller is about to get
+        // They point at what the caller is about to get.
+        (slot.request.entry.operands, slot.request.entry.scattered) = (nothing(), None);
+        slot.request.note.scattered = None;
         let submission = slot.submission.take()?;
         self.free.push(index);
         self.used -= 1;

@@ -5,8 +5,8 @@ use std::fmt;
 use smallvec::SmallVec;
 use zeroize::Zeroizing;
 
-use crate::algorithm::{Buffers, Operation, Shape};
-use crate::driver::Operands;
+use crate::algorithm::{Buffers, Data, Operation, Outcome, Shape};
+use crate::driver::{Operands, Scattered};
 
 /// A request with its buffers: what a [`Queue`](crate::Queue) takes and gives back.
 ///
@@ -14,6 +14,14 @@ use crate::driver::Operands;
 /// # use gantry::Submission;
 /// let request = Submission::seal(&[0; 12], b"header".to_vec(), b"plaintext".to_vec(), 16).user(7);
 /// ```
+///
+/// The data are a vector, any other [`IoBuf`](crate::IoBuf), or [`Segments`](crate::Segments) of regions. Segments go to a device as
+/// they are if it [takes them so](crate::driver::DeviceLimits::takes). Otherwise they are copied, once, when the request goes
+/// to its first device, the copy is what is processed, and the result is written back when the completion is delivered: only then, and
+/// only if the outcome is [`Done`](Outcome::Done). What others write into foreign memory after the copy changes no result. A request
+/// that is cancelled, or whose queue is dropped, writes nothing more.
+///
+/// A clone has its own copy of buffers; segments are the same memory.
 #[derive(Clone)]
 pub struct Submission(
     /// Passed from hand to hand often, and large.
@@ -25,15 +33,24 @@ struct Parts {
     operation: Operation,
     iv: SmallVec<[u8; 24]>,
     aad: Vec<u8>,
-    data: Vec<u8>,
+    data: Data,
     /// Where the result goes, if not into `data`.
-    output: Option<Vec<u8>>,
+    output: Option<Data>,
+    /// Of what lies in segments, once a device needed it contiguous.
+    copies: Option<Box<Copies>>,
     /// Digest, MAC, tag, signature or secret. Wiped, because a MAC may be a secret until it is sent; data is the caller's to wipe.
     tag: Zeroizing<[u8; SHORT_TAG]>,
     /// The same, of signatures that are longer: those of RSA. They are no secrets.
     long_tag: Vec<u8>,
     tag_length: usize,
     user: u64,
+}
+
+/// Contiguous buffers in place of segments; empty where there are none. Wiped, because nobody else can.
+#[derive(Clone, Default)]
+struct Copies {
+    data: Zeroizing<Vec<u8>>,
+    output: Zeroizing<Vec<u8>>,
 }
 
 /// SHA-512 and its HMAC, and Ed25519.
@@ -52,61 +69,72 @@ impl Parts {
 }
 
 impl Submission {
-    fn new(operation: Operation, iv: &[u8], aad: Vec<u8>, data: Vec<u8>) -> Self {
+    fn new(operation: Operation, iv: &[u8], aad: Vec<u8>, data: Data) -> Self {
         let (iv, tag, long_tag) = (SmallVec::from_slice(iv), Zeroizing::new([0; SHORT_TAG]), Vec::new());
-        Self(Box::new(Parts { operation, iv, aad, data, output: None, tag, long_tag, tag_length: 0, user: 0 }))
+        Self(Box::new(Parts {
+            operation,
+            iv,
+            aad,
+            data,
+            output: None,
+            copies: None,
+            tag,
+            long_tag,
+            tag_length: 0,
+            user: 0,
+        }))
     }
 
     /// The digest of `message`; [`tag`](Self::tag) has it afterwards.
-    pub fn digest(message: Vec<u8>) -> Self {
-        Self::new(Operation::Digest, &[], Vec::new(), message)
+    pub fn digest(message: impl Into<Data>) -> Self {
+        Self::new(Operation::Digest, &[], Vec::new(), message.into())
     }
 
     /// The MAC of `message`; [`tag`](Self::tag) has it afterwards.
-    pub fn mac(message: Vec<u8>) -> Self {
+    pub fn mac(message: impl Into<Data>) -> Self {
         Self::mac_with_iv(&[], message)
     }
 
     /// The MAC of `message`, of an algorithm that takes an IV (GMAC).
-    pub fn mac_with_iv(iv: &[u8], message: Vec<u8>) -> Self {
-        Self::new(Operation::Mac, iv, Vec::new(), message)
+    pub fn mac_with_iv(iv: &[u8], message: impl Into<Data>) -> Self {
+        Self::new(Operation::Mac, iv, Vec::new(), message.into())
     }
 
     /// The signature of `message`; [`tag`](Self::tag) has it afterwards.
-    pub fn sign(message: Vec<u8>) -> Self {
-        Self::new(Operation::Sign, &[], Vec::new(), message)
+    pub fn sign(message: impl Into<Data>) -> Self {
+        Self::new(Operation::Sign, &[], Vec::new(), message.into())
     }
 
     /// Verifies the signature of `message`.
-    pub fn verify(message: Vec<u8>, signature: &[u8]) -> Self {
-        Self::with_tag(Self::new(Operation::Verify, &[], Vec::new(), message), signature)
+    pub fn verify(message: impl Into<Data>, signature: &[u8]) -> Self {
+        Self::with_tag(Self::new(Operation::Verify, &[], Vec::new(), message.into()), signature)
     }
 
     /// The secret shared with the owner of the public key `peer`; [`tag`](Self::tag) has it afterwards.
-    pub fn derive(peer: Vec<u8>) -> Self {
-        Self::new(Operation::Derive, &[], Vec::new(), peer)
+    pub fn derive(peer: impl Into<Data>) -> Self {
+        Self::new(Operation::Derive, &[], Vec::new(), peer.into())
     }
 
     /// Encrypts `data` in place.
-    pub fn encrypt(iv: &[u8], data: Vec<u8>) -> Self {
-        Self::new(Operation::Encrypt, iv, Vec::new(), data)
+    pub fn encrypt(iv: &[u8], data: impl Into<Data>) -> Self {
+        Self::new(Operation::Encrypt, iv, Vec::new(), data.into())
     }
 
     /// Decrypts `data` in place.
-    pub fn decrypt(iv: &[u8], data: Vec<u8>) -> Self {
-        Self::new(Operation::Decrypt, iv, Vec::new(), data)
+    pub fn decrypt(iv: &[u8], data: impl Into<Data>) -> Self {
+        Self::new(Operation::Decrypt, iv, Vec::new(), data.into())
     }
 
     /// Encrypts `data` in place and authenticates it with `aad`; [`tag`](Self::tag) has the tag of `tag_length` bytes afterwards.
-    pub fn seal(iv: &[u8], aad: Vec<u8>, data: Vec<u8>, tag_length: usize) -> Self {
-        let mut submission = Self::new(Operation::Seal, iv, aad, data);
+    pub fn seal(iv: &[u8], aad: Vec<u8>, data: impl Into<Data>, tag_length: usize) -> Self {
+        let mut submission = Self::new(Operation::Seal, iv, aad, data.into());
         submission.0.tag_length = tag_length.min(SHORT_TAG);
         submission
     }
 
     /// Verifies `tag` and decrypts `data` in place.
-    pub fn open(iv: &[u8], aad: Vec<u8>, data: Vec<u8>, tag: &[u8]) -> Self {
-        Self::with_tag(Self::new(Operation::Open, iv, aad, data), tag)
+    pub fn open(iv: &[u8], aad: Vec<u8>, data: impl Into<Data>, tag: &[u8]) -> Self {
+        Self::with_tag(Self::new(Operation::Open, iv, aad, data.into()), tag)
     }
 
     fn with_tag(mut self, tag: &[u8]) -> Self {
@@ -118,8 +146,8 @@ impl Submission {
 
     /// Has a cipher write to `output`, of the length of the data, instead of working in place: some devices only do that.
     #[must_use]
-    pub fn into_output(mut self, output: Vec<u8>) -> Self {
-        self.0.output = Some(output);
+    pub fn into_output(mut self, output: impl Into<Data>) -> Self {
+        self.0.output = Some(output.into());
         self
     }
 
@@ -130,9 +158,9 @@ impl Submission {
         self
     }
 
-    /// The result of a cipher, or what was given.
+    /// The result of a cipher, or what was given. Empty where that lies in segments, which are [read](crate::Segments::read).
     pub fn data(&self) -> &[u8] {
-        self.0.output.as_ref().unwrap_or(&self.0.data)
+        self.0.output.as_ref().unwrap_or(&self.0.data).as_slice()
     }
 
     /// The digest, MAC, tag, signature or secret.
@@ -141,9 +169,17 @@ impl Submission {
         tag.get(..*tag_length).unwrap_or(long_tag)
     }
 
-    /// The buffers, for the next request: the data, and where the result went if that was elsewhere.
-    pub fn into_buffers(mut self) -> (Vec<u8>, Option<Vec<u8>>) {
-        (std::mem::take(&mut self.0.data), self.0.output.take())
+    /// The vectors, for the next request: the data, and where the result went if that was elsewhere. An empty one stands for
+    /// a buffer of another type and for segments, which [`into_data`](Self::into_data) gives back.
+    pub fn into_buffers(self) -> (Vec<u8>, Option<Vec<u8>>) {
+        let vector = |data| if let Data::Vec(data) = data { data } else { Vec::new() };
+        let (data, output) = self.into_data();
+        (vector(data), output.map(vector))
+    }
+
+    /// What was given: the data, and where the result went if that was elsewhere.
+    pub fn into_data(mut self) -> (Data, Option<Data>) {
+        (std::mem::replace(&mut self.0.data, Data::Vec(Vec::new())), self.0.output.take())
     }
 
     pub(crate) fn user_data(&self) -> u64 {
@@ -154,13 +190,11 @@ impl Submission {
         self.0.operation
     }
 
-    /// That of its [operands](Self::operands).
+    /// That of its [operands](Self::lend), or of what lies in segments.
     #[inline]
     pub(crate) fn shape(&self) -> Shape {
         let Parts { operation, data, output, .. } = &*self.0;
-        let has_buffers =
-            matches!(operation, Operation::Encrypt | Operation::Decrypt | Operation::Seal | Operation::Open);
-        let in_place = output.is_none() && has_buffers;
+        let in_place = output.is_none() && writes_data(*operation);
         Shape { operation: *operation, bytes: data.len(), in_place }
     }
 
@@ -168,36 +202,129 @@ impl Submission {
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
         let Parts { aad, data, output, .. } = &*self.0;
-        data.len() + aad.len() + output.as_ref().map_or(0, Vec::len)
+        data.len() + aad.len() + output.as_ref().map_or(0, Data::len)
     }
 
-    /// What to do, on these buffers. `result` is the length of what its session computes of a message.
+    /// Bytes of where the result goes that takes the place of data, if something lies in segments: no operands tell before
+    /// there are copies.
     #[inline]
-    pub(crate) fn operands(&mut self, result: usize) -> Operands<'_> {
-        let Parts { operation, iv, aad, data, output, tag, long_tag, tag_length, .. } = &mut *self.0;
+    pub(crate) fn scattered_result(&self) -> Option<usize> {
+        let Parts { operation, data, output, .. } = &*self.0;
+        match (data, output) {
+            (Data::Vec(_) | Data::Buffer(_), None | Some(Data::Vec(_) | Data::Buffer(_))) => None,
+            (_, Some(output)) if writes_data(*operation) => Some(output.len()),
+            _ => Some(data.len()),
+        }
+    }
+
+    /// What to do, and on which data: those among the operands, unless they lie in segments that were not copied. `result` is the
+    /// length of what its session computes of a message.
+    #[inline]
+    pub(crate) fn lend(&mut self, result: usize) -> (Operands<'_>, Option<Scattered<'_>>) {
+        let Parts { operation, iv, aad, data, output, copies, tag, long_tag, tag_length, .. } = &mut *self.0;
         if matches!(operation, Operation::Digest | Operation::Mac | Operation::Sign | Operation::Derive) {
             *tag_length = result;
         }
         let tag = Parts::place(tag, long_tag, *tag_length);
-        match *operation {
-            Operation::Digest => Operands::Digest { input: data, output: tag },
-            Operation::Mac => Operands::Mac { iv, input: data, output: tag },
-            Operation::Seal => Operands::Seal { iv, aad, data: buffers(data, output), tag },
-            Operation::Open => Operands::Open { iv, aad, data: buffers(data, output), tag },
-            Operation::Sign => Operands::Sign { input: data, output: tag },
-            Operation::Verify => Operands::Verify { input: data, signature: tag },
-            Operation::Derive => Operands::Derive { input: data, output: tag },
-            operation => Operands::Cipher { operation, iv, data: buffers(data, output) },
+        let (data, scattered) = match (data, output) {
+            (Data::Vec(data), None) => (Buffers::InPlace(data), None),
+            (Data::Vec(input), Some(Data::Vec(output))) => (Buffers::Separate { input, output }, None),
+            (data, output) => lend_any(writes_data(*operation), data, output.as_mut(), copies),
+        };
+        let operands = match *operation {
+            Operation::Digest => Operands::Digest { input: data.into_input(), output: tag },
+            Operation::Mac => Operands::Mac { iv, input: data.into_input(), output: tag },
+            Operation::Seal => Operands::Seal { iv, aad, data, tag },
+            Operation::Open => Operands::Open { iv, aad, data, tag },
+            Operation::Sign => Operands::Sign { input: data.into_input(), output: tag },
+            Operation::Verify => Operands::Verify { input: data.into_input(), signature: tag },
+            Operation::Derive => Operands::Derive { input: data.into_input(), output: tag },
+            operation => Operands::Cipher { operation, iv, data },
+        };
+        (operands, scattered)
+    }
+
+    /// Copies what lies in segments, for the rest of the request. Returns how many bytes were copied.
+    pub(super) fn copy_in(&mut self) -> usize {
+        let Parts { operation, data, output, copies, .. } = &mut *self.0;
+        let mut made = Copies::default();
+        if let Data::Segments(segments) = data {
+            made.data.resize(segments.bytes(), 0);
+            segments.read(&mut made.data).expect("both were given this length");
         }
+        if let Some(Data::Segments(segments)) = output
+            && writes_data(*operation)
+        {
+            made.output.resize(segments.bytes(), 0);
+        }
+        let bytes = made.data.len();
+        *copies = Some(Box::new(made));
+        bytes
+    }
+
+    /// Ends the copies. A result goes into its segments, and only of a request that ended well: nothing of what was decrypted with
+    /// a bad tag does. Returns how many bytes were copied.
+    #[inline]
+    pub(crate) fn copy_out(&mut self, outcome: Option<Outcome>) -> usize {
+        if self.0.copies.is_none() { 0 } else { self.end_copies(outcome) }
+    }
+
+    #[cold]
+    fn end_copies(&mut self, outcome: Option<Outcome>) -> usize {
+        let Parts { operation, data, output, copies, .. } = &mut *self.0;
+        let Some(copies) = copies.take() else { return 0 };
+        if outcome != Some(Outcome::Done) || !writes_data(*operation) {
+            return 0;
+        }
+        let (segments, result) = match (data, output) {
+            (Data::Segments(segments), None) => (segments, &copies.data),
+            (_, Some(Data::Segments(segments))) => (segments, &copies.output),
+            _ => return 0,
+        };
+        segments.write(result).expect("both were given this length");
+        result.len()
     }
 }
 
+/// Whether the operation's result takes the place of its data, or goes where it is told to.
 #[inline]
-fn buffers<'a>(data: &'a mut Vec<u8>, output: &'a mut Option<Vec<u8>>) -> Buffers<'a> {
-    match output {
-        Some(output) => Buffers::Separate { input: data, output },
-        None => Buffers::InPlace(data),
+fn writes_data(operation: Operation) -> bool {
+    matches!(operation, Operation::Encrypt | Operation::Decrypt | Operation::Seal | Operation::Open)
+}
+
+/// The data where they are not all in vectors. What lies in segments is found in the copies; without copies nothing is lent,
+/// and the segments go along if they are all there is.
+#[cold]
+fn lend_any<'a>(
+    writes: bool,
+    data: &'a mut Data,
+    output: Option<&'a mut Data>,
+    copies: &'a mut Option<Box<Copies>>,
+) -> (Buffers<'a>, Option<Scattered<'a>>) {
+    fn slice<'a>(data: &'a mut Data, copy: &'a mut [u8]) -> &'a mut [u8] {
+        match data {
+            Data::Vec(data) => data,
+            Data::Buffer(data) => data.as_mut_slice(),
+            Data::Segments(_) => copy,
+        }
     }
+    let output = output.filter(|_| writes);
+    let is_scattered = |data: &Data| data.segments().is_some();
+    if copies.is_none() && (is_scattered(data) || output.as_deref().is_some_and(is_scattered)) {
+        let output = output.map_or(data.segments(), |output| output.segments());
+        let scattered = data.segments().zip(output).map(|(input, output)| Scattered { input, output });
+        return (Buffers::InPlace(&mut []), scattered);
+    }
+    let (copy, copy_of_output): (&mut [u8], &mut [u8]) = match copies {
+        Some(copies) => (&mut copies.data, &mut copies.output),
+        None => (&mut [], &mut []),
+    };
+    let input = slice(data, copy);
+    let buffers = match output {
+        Some(output) => Buffers::Separate { input, output: slice(output, copy_of_output) },
+        None => Buffers::InPlace(input),
+    };
+    (buffers, None)
 }
 
 impl fmt::Debug for Submission {
@@ -219,13 +346,13 @@ mod tests {
             let mut opening = Submission::open(&[1; 12], Vec::new(), vec![7; 48], &tag);
             let mut verifying = Submission::verify(vec![7; 48], &tag);
             assert_eq!((opening.tag(), verifying.tag()), (&tag[..], &tag[..]));
-            let Operands::Verify { signature, .. } = verifying.operands(64) else { panic!("verifies") };
+            let Operands::Verify { signature, .. } = verifying.lend(64).0 else { panic!("verifies") };
             assert_eq!(signature, tag);
-            let Operands::Open { tag: theirs, .. } = opening.operands(16) else { panic!("opens") };
+            let Operands::Open { tag: theirs, .. } = opening.lend(16).0 else { panic!("opens") };
             assert_eq!(theirs, tag);
         }
         let mut signing = Submission::sign(vec![7; 32]);
-        let Operands::Sign { output, .. } = signing.operands(384) else { panic!("signs") };
+        let Operands::Sign { output, .. } = signing.lend(384).0 else { panic!("signs") };
         output.fill(9);
         assert_eq!(signing.tag(), [9; 384]);
     }
@@ -246,7 +373,7 @@ mod tests {
         ] {
             let mut submission = submission;
             let said = submission.shape();
-            let is = submission.operands(32).shape();
+            let is = submission.lend(32).0.shape();
             assert_eq!((said.operation, said.bytes, said.in_place), (is.operation, is.bytes, is.in_place));
         }
     }

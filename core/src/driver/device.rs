@@ -4,9 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::capability::Capability;
+use super::operands::Scattered;
 use super::queue_pair::{Inline, QueuePair};
 use super::session::DeviceSession;
-use crate::algorithm::{Fault, Refusal, SessionParams};
+use crate::algorithm::{Fault, Origin, Refusal, Segment, SessionParams};
 
 /// The kind of engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -85,11 +86,45 @@ pub struct DeviceLimits {
     /// Sessions that can be open at once. Core closes the one that was not used for longest, and opens it again when its
     /// next request comes.
     pub sessions: usize,
+    /// Most segments of input, and of output where that is elsewhere, that a queue pair takes in one job.
+    pub segments: usize,
+    /// What the address of each segment is a multiple of. Other buffers come as the caller has them.
+    pub alignment: usize,
+    /// Memory that a queue pair takes besides contiguous buffers of Rust's.
+    pub memory: MemoryKinds,
+}
+
+/// Memory that a queue pair takes besides contiguous buffers of Rust's, which every device takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryKinds {
+    /// Segments of regions: a job then [has them](super::Job::segments) instead of buffers.
+    pub regions: bool,
+    /// Such segments even if others may write them at any time. The device reads each byte of input once, so that what it
+    /// authenticates is what it decrypts, and believes nothing that it reads a second time.
+    pub foreign: bool,
 }
 
 impl Default for DeviceLimits {
     fn default() -> Self {
-        Self { queue_pairs: usize::MAX, sessions: usize::MAX }
+        let memory = MemoryKinds::default();
+        Self { queue_pairs: usize::MAX, sessions: usize::MAX, segments: 1, alignment: 1, memory }
+    }
+}
+
+impl DeviceLimits {
+    /// The rule by which core hands segments to a device as they are: its queue pairs take regions, of the origin that each
+    /// has; there are no more segments than it takes; and all are aligned. Whatever breaks the rule is copied, once, into a
+    /// buffer of core's, and the copy is what is processed.
+    pub fn takes(&self, scattered: &Scattered<'_>) -> bool {
+        let Self { segments, alignment, memory, .. } = *self;
+        let takes = |list: &[Segment]| {
+            list.len() <= segments
+                && list.iter().all(|segment| {
+                    let kind = memory.foreign || segment.region().origin() == Origin::Trusted;
+                    kind && segment.address().addr().get() % alignment.max(1) == 0
+                })
+        };
+        memory.regions && takes(scattered.input.list()) && takes(scattered.output.list())
     }
 }
 

@@ -17,7 +17,7 @@
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
-use super::operands::Operands;
+use super::operands::{Operands, Scattered};
 use super::session::DeviceSession;
 use crate::algorithm::{Fault, Outcome};
 
@@ -27,6 +27,8 @@ pub(crate) type Place = NonNull<Entry<'static>>;
 /// A request as a device has it. `dispatch` keeps its own notes behind it, in one allocation.
 pub(crate) struct Entry<'a> {
     pub(crate) operands: Operands<'a>,
+    /// The data, where they lie in segments and were not copied: then the operands have none.
+    pub(crate) scattered: Option<Scattered<'a>>,
     /// How it ended, if a device says so.
     pub(crate) outcome: Option<Outcome>,
     /// What the device said that failed to do it. In a box, because it is seldom there.
@@ -59,7 +61,7 @@ unsafe impl Sync for Links {}
 impl<'a> Entry<'a> {
     pub(crate) fn new(operands: Operands<'a>) -> Self {
         let links = Links { next: None, previous: None, flight: AtomicUsize::new(0), session: None };
-        Self { operands, outcome: None, fault: None, state: AtomicU8::new(IDLE), links }
+        Self { operands, scattered: None, outcome: None, fault: None, state: AtomicU8::new(IDLE), links }
     }
 
     /// Whether no device has it.

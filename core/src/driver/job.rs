@@ -6,7 +6,7 @@ use std::any::Any;
 use std::marker::PhantomData;
 
 use super::entry::{Chain, Flight, Place, finish, flight_of, has_result, is_back, mark, session};
-use super::operands::Operands;
+use super::operands::{Operands, Scattered};
 use super::session::DeviceSession;
 use crate::algorithm::{Fault, Outcome};
 
@@ -108,6 +108,13 @@ impl Offer<'_> {
         unsafe { (session(self.0), (*self.0.as_ptr()).operands.reborrow()) }
     }
 
+    /// The data, if they are handed over as segments: as [`Job::segments`].
+    #[inline]
+    pub fn segments(&self) -> Option<Scattered<'_>> {
+        // SAFETY: as `parts`.
+        unsafe { (*self.0.as_ptr()).scattered }
+    }
+
     /// Gives the request its result.
     #[inline]
     pub fn finish(&mut self, result: Result<Outcome, Fault>) {
@@ -165,6 +172,14 @@ impl Job {
         unsafe { &mut (*self.0.as_ptr()).operands }.reborrow()
     }
 
+    /// The data, if they are handed over as segments: the buffers of data among the [operands](Self::operands) are empty then,
+    /// and IV, associated data and tag are there as ever. Only a device sees this whose [limits](super::DeviceLimits) take it.
+    #[inline]
+    pub fn segments(&self) -> Option<Scattered<'_>> {
+        // SAFETY: as `operands`; core writes the field only while it has the request in hand.
+        unsafe { (*self.0.as_ptr()).scattered }
+    }
+
     /// The session, as the device opened it.
     #[inline]
     pub fn session(&self) -> &dyn DeviceSession {
@@ -190,6 +205,9 @@ impl Job {
     /// Does the work on the calling thread: [`DeviceSession::run`] of this job's session, or the next step of its stream.
     #[inline]
     pub fn run_direct(&mut self) -> Result<Outcome, Fault> {
+        if self.segments().is_some() {
+            return Err(Fault::Declined("segments are not run in the calling thread"));
+        }
         let (session, operands) = self.parts();
         operands.run_by(session)
     }

@@ -25,6 +25,12 @@
 //!    `Job` blocks [`Session::process`](crate::Session::process) forever, because that call has lent the caller's buffers.
 //!    (A [`Queue`](crate::Queue) owns its buffers and can be dropped; they are then never freed.)
 //!
+//! Data reach a device in contiguous buffers, unless its [`DeviceLimits`] say that its queue pairs take segments of regions:
+//! [`Job::segments`] then has them, by the rule of [`DeviceLimits::takes`]. Whatever is outside of that rule core copies, and counts
+//! in [`Event::Copied`](crate::stats::Event::Copied); no other data are ever copied. The five rules hold for segments as for
+//! buffers: with a bad tag those of the output stay as they were or become zeros, and a device that offers in-place requests leaves
+//! them as they were when it reports a fault. [`DeviceSession::run`] never gets segments.
+//!
 //! Core has checked keys, IVs, lengths and directions before a device sees them. Keys that a device keeps, it zeroizes.
 //! Tags are compared with [`tags_equal`](crate::tags_equal).
 //!
@@ -43,15 +49,15 @@ mod stream;
 use std::sync::Arc;
 
 pub use capability::Capability;
-pub use device::{Class, Device, DeviceInfo, DeviceLimits};
+pub use device::{Class, Device, DeviceInfo, DeviceLimits, MemoryKinds};
 pub(crate) use guard::{guarded, survived};
 pub use job::{Batch, Completions, Job, Offer};
-pub use operands::Operands;
+pub use operands::{Operands, Scattered};
 pub use queue_pair::{Inline, QueuePair};
 pub use session::DeviceSession;
 pub use stream::{AeadStream, CipherStream, DigestStream};
 
-pub use crate::algorithm::{Buffers, Refusal, Unsupported};
+pub use crate::algorithm::{Buffers, DeviceHandles, Origin, Refusal, Region, Segment, Segments, Unsupported};
 
 /// Code that discovers devices of one kind.
 pub trait Driver: Send + Sync {

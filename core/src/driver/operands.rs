@@ -1,7 +1,7 @@
 //! What a device is asked to do.
 
 use super::stream::DigestStream;
-use crate::algorithm::{Buffers, Operation, Shape};
+use crate::algorithm::{Buffers, Operation, Segments, Shape};
 
 /// The operands of one operation, as a device reads them. Core has checked every length against the session.
 pub enum Operands<'a> {
@@ -87,6 +87,15 @@ pub enum Operands<'a> {
         /// Receives the digest or MAC.
         output: &'a mut [u8],
     },
+}
+
+/// Data of a job that lie in segments, for a device whose [limits](super::DeviceLimits) take these.
+#[derive(Clone, Copy, Debug)]
+pub struct Scattered<'a> {
+    /// What is read.
+    pub input: &'a Segments,
+    /// What a cipher writes, of as many bytes: the same segments in place. Another operation's result is in its operands.
+    pub output: &'a Segments,
 }
 
 impl Operands<'_> {

@@ -49,5 +49,7 @@ coded! {
         Verified = "verified";
         /// It was not.
         Mismatched = "mismatched";
+        /// Bytes, not times: so many were copied from segments into buffers for the device, or back.
+        Copied = "copied";
     }
 }

@@ -43,6 +43,10 @@ impl Data {
             Data::Segments(_) => &[],
         }
     }
+
+    pub(crate) fn segments(&self) -> Option<&Segments> {
+        if let Data::Segments(segments) = self { Some(segments) } else { None }
+    }
 }
 
 impl Clone for Data {
