@@ -69,6 +69,8 @@ struct Turns {
     classes: [Class; 3],
     /// Counts arrivals, so that what is equal otherwise keeps its order.
     arrivals: u64,
+    /// Where those of a burst stood; kept for its memory.
+    burst: Vec<Turn>,
 }
 
 #[derive(Default)]
@@ -146,29 +148,27 @@ impl Backlog {
     /// Offers requests in their order, those of one algorithm and operation at a time, for as long as all are taken. The
     /// backlog is not locked while they are offered. One thread at a time serves it; the shared lines see to that.
     pub(crate) fn serve(&self, mut offer: impl FnMut(&mut List)) {
-        while !self.is_empty() {
-            let (mut offered, burst) = self.next_burst();
+        if self.is_empty() {
+            return;
+        }
+        let mut turns = lock(&self.turns);
+        let mut burst = std::mem::take(&mut turns.burst);
+        loop {
+            let mut offered = turns.next_burst(&mut burst);
+            self.load.set_waiting(turns.len());
             if offered.is_empty() {
                 break;
             }
+            drop(turns);
             offer(&mut offered);
-            if !offered.is_empty() {
-                self.put_back(burst, offered);
+            turns = lock(&self.turns);
+            let full = !offered.is_empty();
+            turns.put_back(&mut burst, offered);
+            if full {
                 break;
             }
         }
-    }
-
-    fn next_burst(&self) -> (List, Vec<Turn>) {
-        let mut turns = lock(&self.turns);
-        let burst = turns.next_burst();
-        self.load.set_waiting(turns.len());
-        burst
-    }
-
-    fn put_back(&self, burst: Vec<Turn>, left: List) {
-        let mut turns = lock(&self.turns);
-        turns.put_back(burst, left);
+        turns.burst = burst;
         self.load.set_waiting(turns.len());
     }
 
@@ -219,10 +219,11 @@ impl Turns {
         Some((first + 1..3).rev().filter(waits).find(impatient).unwrap_or(first))
     }
 
-    /// The next requests that can be offered together, and where each stood.
-    fn next_burst(&mut self) -> (List, Vec<Turn>) {
-        let (mut burst, mut stood) = (List::new(), Vec::new());
+    /// The next requests that can be offered together. `stood` becomes where each stood.
+    fn next_burst(&mut self, stood: &mut Vec<Turn>) -> List {
+        let mut burst = List::new();
         let mut kind = None;
+        stood.clear();
         while burst.len() < BURST {
             let Some(class) = self.class() else { break };
             let Some(next) = self.classes[class].waiting.peek() else { break };
@@ -241,18 +242,18 @@ impl Turns {
             stood.push(Turn { passed, ..turn });
             burst.push(handle);
         }
-        (burst, stood)
+        burst
     }
 
     /// The end of a burst that found no room: it has its turn again.
-    fn put_back(&mut self, burst: Vec<Turn>, left: List) {
+    fn put_back(&mut self, burst: &mut Vec<Turn>, left: List) {
         let taken = burst.len() - left.len();
         if let Some(first) = burst.get(taken) {
             for (class, passed) in self.classes.iter_mut().zip(first.passed) {
                 class.passed = passed;
             }
         }
-        for (turn, handle) in burst.into_iter().skip(taken).zip(left) {
+        for (turn, handle) in burst.drain(..).skip(taken).zip(left) {
             self.classes[turn.class].waiting.push(Waiting { turn: Turn { passed: [0; 3], ..turn }, handle });
         }
     }
