@@ -13,7 +13,7 @@ use devices::{Deed, Script, Scripted};
 use gantry::driver::Capability;
 use gantry::route::{Ask, BatchSize, BreakEven, Route};
 use gantry::stats::Event;
-use gantry::{Algorithm, Clock, Gantry, Policy, RealClock, SessionParams};
+use gantry::{Algorithm, Clock, Gantry, GantryBuilder, Policy, RealClock, SessionParams};
 
 /// Of the requests of these tests; no known answer has this length. Smaller ones than 4 KiB are not coalesced.
 const LENGTH: usize = 5000;
@@ -23,6 +23,24 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// Thinks that a batch is worth any wait, or none.
 #[derive(Debug)]
 struct Sociable(u32);
+
+/// Thinks the same, and leaves it to the session whether to wait.
+#[derive(Debug)]
+struct Indifferent(Sociable);
+
+impl Policy for Indifferent {
+    fn name(&self) -> &'static str {
+        "indifferent"
+    }
+
+    fn route(&self, ask: &Ask<'_>) -> Option<Route> {
+        self.0.route(ask)
+    }
+
+    fn batch_size(&self, ask: &Ask<'_>, most: usize) -> BatchSize {
+        self.0.batch_size(ask, most)
+    }
+}
 
 impl Policy for Sociable {
     fn name(&self) -> &'static str {
@@ -45,6 +63,18 @@ impl Policy for Sociable {
 /// Threads make requests, each so many and then more for as long as none went with others, with patience: who meets whom is chance. Returns
 /// how many went with others.
 fn gathered(saving: u32, threads: usize, patience: Duration, deeds: fn(usize) -> Deed) -> u64 {
+    let builder = Gantry::builder().policy(Sociable(saving));
+    gathered_with(builder, false, threads, patience, deeds)
+}
+
+/// The same under any policy, and with sessions that ask for it or do not.
+fn gathered_with(
+    builder: GantryBuilder,
+    asks: bool,
+    threads: usize,
+    patience: Duration,
+    deeds: fn(usize) -> Deed,
+) -> u64 {
     const REQUESTS: usize = 10;
     let capability = Capability { lanes: 4, break_even: 2, ..Capability::new(Algorithm::Null) };
     // Devices that let others run meanwhile, as threads do that lose the CPU.
@@ -56,14 +86,14 @@ fn gathered(saving: u32, threads: usize, patience: Duration, deeds: fn(usize) ->
     };
     let lanes = Scripted::new(Script { capability, ..Script::new("lanes") }.doing(slow(deeds)));
     let software = Scripted::new(Script::new("software").doing(slow(|_| Deed::Work)));
-    let gantry = Gantry::builder().policy(Sociable(saving)).driver(&software).driver(&lanes).build();
+    let gantry = builder.driver(&software).driver(&lanes).build();
     let (begin, requests) = (Barrier::new(threads), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         for thread in 0..threads {
             let (gantry, begin, requests) = (&gantry, &begin, &requests);
             scope.spawn(move || {
                 // Each with a session of its own: they gather all the same.
-                let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
+                let session = gantry.session(SessionParams::new(Algorithm::Null, &[]).coalesce(asks)).unwrap();
                 let (input, mut data) = (vec![thread as u8; LENGTH], vec![0; LENGTH]);
                 let nobody_met = || gantry.stats().events(Event::Coalesced) == 0;
                 begin.wait();
@@ -91,6 +121,25 @@ fn gathered(saving: u32, threads: usize, patience: Duration, deeds: fn(usize) ->
 fn more_threads_than_cpus_fill_the_lanes_together() {
     let threads = 8 * std::thread::available_parallelism().unwrap().get();
     assert!(gathered(u32::MAX, threads, PATIENCE, |_| Deed::Work) > 0);
+}
+
+/// More than there are shards of what is counted, and more than there are CPUs.
+fn crowd() -> usize {
+    72.max(8 * std::thread::available_parallelism().unwrap().get())
+}
+
+#[test]
+fn no_call_waits_for_others_where_nobody_has_asked_for_that() {
+    for builder in [Gantry::builder(), Gantry::builder().policy(Indifferent(Sociable(u32::MAX)))] {
+        assert_eq!(gathered_with(builder, false, crowd(), Duration::ZERO, |_| Deed::Work), 0);
+    }
+}
+
+#[test]
+fn calls_of_a_crowd_meet_where_the_policy_or_the_session_asks_for_that() {
+    assert!(gathered(u32::MAX, crowd(), PATIENCE, |_| Deed::Work) > 0);
+    let builder = Gantry::builder().policy(Indifferent(Sociable(u32::MAX)));
+    assert!(gathered_with(builder, true, crowd(), PATIENCE, |_| Deed::Work) > 0);
 }
 
 #[test]

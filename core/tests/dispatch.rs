@@ -612,3 +612,31 @@ fn operands_of_streams_do_not_run_alone() {
     let error = session.run(Operands::Update { stream: &mut Nothing, input: b"" }).unwrap_err();
     assert!(matches!(error, Error::Misuse(Misuse::Stream { .. })));
 }
+
+#[test]
+fn a_batch_goes_from_thread_to_thread() {
+    fn travels<T: Send>() {}
+    travels::<Request<'static>>();
+    travels::<Vec<Request<'_>>>();
+
+    for script in Script::in_every_way("device") {
+        let device = Scripted::new(script);
+        let session = session_on(BreakEven, &[&device]);
+        let mut outputs = [[0; LENGTH]; 3];
+        let mut requests: Vec<Request<'_>> =
+            outputs.iter_mut().map(|output| Request::encrypt(&[], (&b"12345"[..], &mut output[..]))).collect();
+        requests = std::thread::scope(|scope| {
+            let there = scope.spawn(|| {
+                session.process(&mut requests).unwrap();
+                requests
+            });
+            there.join().unwrap()
+        });
+        // And once more here: nothing of the other thread is left in them.
+        assert!(requests.iter().all(|request| request.outcome() == Some(Outcome::Done)));
+        session.process(&mut requests).unwrap();
+        assert!(requests.iter().all(|request| request.outcome() == Some(Outcome::Done)));
+        drop(requests);
+        assert_eq!((outputs, device.served()), ([*b"12345"; 3], 6));
+    }
+}

@@ -171,7 +171,33 @@ pub(crate) fn this_thread() -> Waker {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::sync::Barrier;
+
     use super::*;
+
+    #[test]
+    fn threads_count_while_they_live() {
+        const MANY: usize = if cfg!(miri) { 10 } else { 100 };
+        let before = threads();
+        let (all, end) = (Barrier::new(MANY), Barrier::new(MANY));
+        std::thread::scope(|scope| {
+            let counted = [(); MANY].map(|()| {
+                scope.spawn(|| {
+                    threads();
+                    all.wait();
+                    let counts = [threads(), threads()];
+                    end.wait();
+                    counts
+                })
+            });
+            for thread in counted {
+                for count in thread.join().unwrap() {
+                    assert!((before + MANY..before + 2 * MANY).contains(&count), "each once: {count}");
+                }
+            }
+        });
+        assert!(threads() < before + MANY, "they are gone");
+    }
 
     #[test]
     fn waits_that_cost_more_than_they_save_stop_and_are_tried_again_by_and_by() {
