@@ -1,0 +1,174 @@
+//! Requests whose data lie in segments of regions end as those whose data lie in one buffer, on devices that take one buffer only.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+use gantry::driver::Driver;
+use gantry::stats::Event;
+use gantry::{
+    Algorithm, Completion, Data, Direction, Gantry, Kind, Operation, Outcome, QueueOptions, Region, Segments, Session,
+    SessionParams, Submission,
+};
+use gantry_driver_lanes::{LanesDriver, Level};
+use gantry_driver_software::SoftwareDriver;
+
+/// As many as fill lanes, and one more.
+const REQUESTS: usize = 17;
+const AAD: &[u8] = b"header";
+
+/// Every algorithm with data of many lengths that a device serves, with a session of the only device of its framework.
+fn sessions() -> Vec<(Gantry, Session)> {
+    let drivers: [&dyn Driver; 2] = [&SoftwareDriver, &LanesDriver::new(Level::detect_at_most(None))];
+    let mut sessions = Vec::new();
+    for driver in drivers {
+        let gantry = Gantry::builder().driver(driver).build();
+        let offered: Vec<Algorithm> = gantry.devices()[0].capabilities().iter().map(|c| c.algorithm).collect();
+        for algorithm in offered {
+            let (info, kind) = (algorithm.info(), algorithm.kind());
+            if matches!(kind, Kind::Signature | Kind::Exchange) {
+                continue;
+            }
+            let bytes = |length: usize| (0..length.min(100)).map(|i| 7 ^ i as u8).collect::<Vec<u8>>();
+            let direction = if kind == Kind::Cipher { Direction::Encrypt } else { Direction::Both };
+            let params = SessionParams::new(algorithm, &bytes(info.key.max)).direction(direction);
+            let params = if info.mac_key.max > 0 { params.mac_key(&bytes(info.mac_key.max)) } else { params };
+            sessions.push((gantry.clone(), gantry.session(params).unwrap()));
+        }
+    }
+    sessions
+}
+
+fn message(algorithm: Algorithm, number: usize) -> Vec<u8> {
+    let info = algorithm.info();
+    let unit = if matches!(info.kind, Kind::Digest | Kind::Mac) { 1 } else { info.block };
+    let length = (info.min_data + number * number * 3).next_multiple_of(unit);
+    (0..length).map(|i| (number + 3 * i) as u8).collect()
+}
+
+fn iv(algorithm: Algorithm) -> Vec<u8> {
+    vec![9; algorithm.info().iv.max.min(12).max(algorithm.info().iv.min)]
+}
+
+fn request(session: &Session, operation: Operation, data: impl Into<Data>, tag: &[u8]) -> Submission {
+    let iv = iv(session.params().algorithm());
+    match operation {
+        Operation::Digest => Submission::digest(data),
+        Operation::Mac => Submission::mac_with_iv(&iv, data),
+        Operation::Encrypt => Submission::encrypt(&iv, data),
+        Operation::Seal => Submission::seal(&iv, AAD.to_vec(), data, session.params().tag_length()),
+        _ => Submission::open(&iv, AAD.to_vec(), data, tag),
+    }
+}
+
+/// The completions, in the order of the submissions.
+fn run(session: &Session, submissions: impl Iterator<Item = Submission>) -> Vec<Completion> {
+    let mut queue = session.gantry().queue(QueueOptions::default()).unwrap();
+    for (number, submission) in submissions.enumerate() {
+        queue.submit(session, submission.user(number as u64)).unwrap();
+    }
+    let mut completions = Vec::new();
+    while queue.in_flight() > 0 {
+        queue.wait(|completion| completions.push(completion));
+    }
+    completions.sort_by_key(|completion| completion.user);
+    completions
+}
+
+/// A region that holds `bytes` in pieces at odd places, with gaps, and the pieces.
+fn scattered(bytes: &[u8]) -> Segments {
+    let region = Region::owned(vec![0xee; 2 * bytes.len() + 64].into());
+    let (mut segments, mut at, mut left) = (Segments::new(), 3, bytes.len());
+    for piece in [1, 0, 15, 33, usize::MAX] {
+        let piece = piece.min(left);
+        segments.push(region.segment(at, piece).unwrap()).unwrap();
+        (at, left) = (at + piece + 5, left - piece);
+    }
+    segments.write(bytes).unwrap();
+    segments
+}
+
+fn bytes_of(segments: &Segments) -> Vec<u8> {
+    let mut bytes = vec![0; segments.bytes()];
+    segments.read(&mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn data_in_segments_end_as_contiguous_data_do() {
+    for (gantry, session) in sessions() {
+        let algorithm = session.params().algorithm();
+        let what = format!("{} {algorithm}", gantry.devices()[0].name());
+        let before = gantry.stats().events(Event::Copied);
+        let operation = algorithm.kind().operations()[0];
+        let messages: Vec<Vec<u8>> = (0..REQUESTS).map(|number| message(algorithm, number)).collect();
+        let together = run(&session, messages.iter().map(|data| request(&session, operation, data.clone(), &[])));
+        let pieces: Vec<Segments> = messages.iter().map(|data| scattered(data)).collect();
+        let apart = run(&session, pieces.iter().map(|data| request(&session, operation, data.clone(), &[])));
+        for ((together, apart), pieces) in together.iter().zip(&apart).zip(&pieces) {
+            assert_eq!((&together.result, &apart.result), (&Ok(Outcome::Done), &Ok(Outcome::Done)), "{what}");
+            assert_eq!(together.submission.data(), bytes_of(pieces), "{what}");
+            assert_eq!(together.submission.tag(), apart.submission.tag(), "{what}");
+        }
+        let bytes = messages.iter().map(Vec::len).sum::<usize>() as u64;
+        let twice = 1 + u64::from(!matches!(operation, Operation::Digest | Operation::Mac));
+        assert_eq!(gantry.stats().events(Event::Copied) - before, twice * bytes, "{what}");
+
+        let opens = gantry.devices()[0].capability(algorithm).unwrap().operations.contains(&Operation::Open);
+        if algorithm.kind() != Kind::Aead || !opens {
+            continue;
+        }
+        let sealed: Vec<Vec<u8>> = pieces.iter().map(bytes_of).collect();
+        let open = |number: usize, damage| {
+            let mut tag = apart[number].submission.tag().to_vec();
+            tag[2] ^= damage;
+            request(&session, Operation::Open, pieces[number].clone(), &tag)
+        };
+        for completion in run(&session, (0..REQUESTS).map(|number| open(number, 1))) {
+            assert_eq!(completion.result, Ok(Outcome::BadTag), "{what}");
+        }
+        assert_eq!(pieces.iter().map(bytes_of).collect::<Vec<_>>(), sealed, "{what}: a bad tag changes nothing");
+        for completion in run(&session, (0..REQUESTS).map(|number| open(number, 0))) {
+            assert_eq!(completion.result, Ok(Outcome::Done), "{what}");
+        }
+        assert_eq!(pieces.iter().map(bytes_of).collect::<Vec<_>>(), messages, "{what}");
+    }
+}
+
+/// A peer that changes ciphertext while it is opened may spoil it, and never gets another plaintext through.
+#[test]
+fn what_is_authenticated_is_what_is_decrypted() {
+    const LENGTH: usize = 64;
+    let gantry = Gantry::builder().driver(&SoftwareDriver).build();
+    let session = gantry.session(SessionParams::new(Algorithm::Aes128Gcm, &[7; 16])).unwrap();
+    let (plain, mut sealed, mut tag) = ([5; LENGTH], [5; LENGTH], [0; 16]);
+    session.seal(&[1; 12], &[], &mut sealed, &mut tag).unwrap();
+    let owner: Arc<Vec<AtomicU8>> = Arc::new((0..LENGTH).map(|_| AtomicU8::new(0)).collect());
+    // SAFETY: the bytes are the owner's, and nobody uses them but through the region.
+    let region = unsafe { Region::foreign(NonNull::from(owner.as_slice()).cast(), LENGTH, owner) };
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                region.write(LENGTH / 2, &[sealed[LENGTH / 2] ^ 1]).unwrap();
+                region.write(LENGTH / 2, &[sealed[LENGTH / 2]]).unwrap();
+            }
+        });
+        for _ in 0..500 {
+            region.write(0, &sealed[..LENGTH / 2]).unwrap();
+            region.write(LENGTH / 2 + 1, &sealed[LENGTH / 2 + 1..]).unwrap();
+            let whole = region.segment(0, LENGTH).unwrap();
+            let submission = Submission::open(&[1; 12], Vec::new(), whole, &tag).into_output(vec![0xee; LENGTH]);
+            let completion = run(&session, std::iter::once(submission)).remove(0);
+            let output = completion.submission.data();
+            match completion.result.unwrap() {
+                Outcome::Done => assert_eq!(output, plain),
+                outcome => {
+                    assert_eq!(outcome, Outcome::BadTag);
+                    assert!(output == [0xee; LENGTH] || output == [0; LENGTH], "no plaintext");
+                }
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
