@@ -29,14 +29,14 @@ mod clock;
 mod coded;
 /// From requests to devices and back.
 mod dispatch;
-/// The contract between the framework and a driver: what a driver author reads.
+// The contract between the framework and a driver: what a driver author reads.
 pub mod driver;
-/// The choice of a device, with its reason.
+// The choice of a device, with its reason.
 pub mod route;
 /// Simulated time.
 #[cfg(any(test, feature = "simulation"))]
 mod simulation;
-/// What has been done, where, and how long it took.
+// What has been done, where, and how long it took.
 pub mod stats;
 /// What several threads touch: from the standard library, or from loom.
 mod sync;

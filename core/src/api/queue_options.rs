@@ -21,7 +21,7 @@ pub struct QueueOptions {
     /// How long a request waits for others to go with at most. With zero it goes with those that are there when `complete` is
     /// called.
     pub coalesce: Duration,
-    /// Called for each completion as soon as this queue finds it, instead of by [`Queue::complete`].
+    /// Called for each completion as soon as this queue finds it, instead of by [`Queue::complete`](crate::Queue::complete).
     pub immediate: Option<Arc<dyn Fn(Completion) + Send + Sync>>,
 }
 

@@ -7,7 +7,7 @@ use crate::dispatch::{Bound, Request, SMALLEST, SessionCore};
 use crate::driver::{self, DigestStream, Operands};
 use crate::route::Route;
 
-/// The state of a digest or MAC whose message arrives in pieces; from [`Session::stream`].
+/// The state of a digest or MAC whose message arrives in pieces; from [`Session::stream`](crate::Session::stream).
 ///
 /// It lives on one device. Many of them are fed side by side with [`Request::update`](crate::Request::update) in a batch.
 ///
@@ -37,7 +37,7 @@ impl Stream {
     }
 
     /// The same, together with pieces and messages of other threads where that is better for all of them, as
-    /// [`Session::run`] does with whole messages. The thread may let others run until they are enough.
+    /// [`Session::run`](crate::Session::run) does with whole messages. The thread may let others run until they are enough.
     pub fn update_coalesced(&mut self, input: &[u8]) -> Result<()> {
         self.whole()?;
         if input.len() < SMALLEST || !self.session.asks_for_others() || !self.has_lanes() {
@@ -109,7 +109,7 @@ impl Clone for Stream {
     }
 }
 
-/// The state of a cipher whose data arrives in pieces, chained across them; from [`Session::cipher_stream`].
+/// The state of a cipher whose data arrives in pieces, chained across them; from [`Session::cipher_stream`](crate::Session::cipher_stream).
 ///
 /// A clone stands where the original does.
 pub struct CipherStream {
@@ -175,11 +175,11 @@ impl Clone for CipherStream {
     }
 }
 
-/// The state of an AEAD whose messages arrive in pieces, one message after the other; from [`Session::aead_stream`].
+/// The state of an AEAD whose messages arrive in pieces, one message after the other; from [`Session::aead_stream`](crate::Session::aead_stream).
 ///
 /// Sealing, nothing is special about it. Opening, it gives out plaintext of which nobody knows yet whether it is genuine: it
 /// is for interfaces that work so, and the caller keeps the plaintext to itself until [`open`](Self::open) has agreed.
-/// Wherever a message is in one piece, [`Session::open`] is the better way.
+/// Wherever a message is in one piece, [`Session::open`](crate::Session::open) is the better way.
 pub struct AeadStream {
     session: Arc<SessionCore>,
     state: Box<dyn driver::AeadStream>,

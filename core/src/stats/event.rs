@@ -19,13 +19,13 @@ coded! {
 coded! {
     /// What is counted beside requests and bytes.
     pub enum Event {
-        /// A request ended with [`Outcome::BadTag`].
+        /// A request ended with [`Outcome::BadTag`](crate::Outcome::BadTag).
         BadTag = "bad-tag";
-        /// A request ended with [`Outcome::BadLength`]. Where core knows before, it is counted of no device.
+        /// A request ended with [`Outcome::BadLength`](crate::Outcome::BadLength). Where core knows before, it is counted of no device.
         BadLength = "bad-length";
-        /// A request ended with [`Outcome::BadKey`].
+        /// A request ended with [`Outcome::BadKey`](crate::Outcome::BadKey).
         BadKey = "bad-key";
-        /// A request came back with a [`Fault`] of the device.
+        /// A request came back with a [`Fault`](crate::Fault) of the device.
         Fault = "fault";
         /// The device declined a request that it does not do, without being at fault.
         Declined = "declined";
