@@ -6,12 +6,17 @@ pub(crate) use loom::sync::{
     Mutex, MutexGuard,
     atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering},
 };
-use std::sync::TryLockError;
+#[cfg(loom)]
+use loom::thread::{Thread, current};
+use std::sync::{Arc, TryLockError};
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
     Mutex, MutexGuard,
     atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering},
 };
+use std::task::{Wake, Waker};
+#[cfg(not(loom))]
+use std::thread::{Thread, current};
 
 /// The data of a mutex. A thread that panicked while it had it left it whole: nothing of ours panics half-way.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -24,6 +29,41 @@ pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
         Ok(guard) => Some(guard),
         Err(TryLockError::Poisoned(guard)) => Some(guard.into_inner()),
         Err(TryLockError::WouldBlock) => None,
+    }
+}
+
+/// Sleeps until somebody wakes this thread, for so long at most. Under loom only that wakes it, and a wake-up that is lost is
+/// found.
+pub(crate) fn sleep(longest: std::time::Duration) {
+    #[cfg(loom)]
+    {
+        let _ = longest;
+        loom::thread::park();
+    }
+    #[cfg(not(loom))]
+    std::thread::park_timeout(longest);
+}
+
+/// Wakes the calling thread.
+#[cfg(not(loom))]
+pub(crate) fn this_thread() -> Waker {
+    thread_local! {
+        static WAKER: Waker = Waker::from(Arc::new(Unpark(current())));
+    }
+    WAKER.with(Clone::clone)
+}
+
+/// All threads of a model are one thread of the machine, and have its locals in common.
+#[cfg(loom)]
+pub(crate) fn this_thread() -> Waker {
+    Waker::from(Arc::new(Unpark(current())))
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
     }
 }
 

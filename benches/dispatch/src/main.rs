@@ -15,6 +15,8 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::cast_precision_loss, reason = "counts and times of a short run")]
 
+mod tasks;
+
 use std::error::Error;
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -146,6 +148,10 @@ fn time() -> Result<()> {
             runs[RUNS * 99 / 100],
             way.goal_ns.map_or_else(|| "null".to_owned(), |goal| goal.to_string())
         ));
+    }
+    for tasks in [100, 1000, 10_000] {
+        let ns = tasks::nanoseconds(&session, tasks)?;
+        rows.push(format!(r#"{{"dispatch":"tasks-{tasks}","ns":{ns:.2},"goal_ns":1000}}"#));
     }
     println!("[{}]", rows.join(","));
     Ok(())

@@ -9,9 +9,8 @@
 //! the thread that waited.
 
 use std::cell::Cell;
-use std::sync::Arc;
-use std::task::{Wake, Waker};
-use std::thread::{LocalKey, Thread};
+use std::sync::atomic;
+use std::thread::LocalKey;
 use std::time::Duration;
 
 use super::experiment::Experiment;
@@ -137,7 +136,8 @@ pub(super) fn is_due(left: &'static LocalKey<Cell<u32>>, every: u32) -> bool {
 
 /// Threads of the process that have asked to coalesce, and live.
 fn threads() -> usize {
-    static THREADS: AtomicUsize = AtomicUsize::new(0);
+    // Not loom's: it lasts longer than a model.
+    static THREADS: atomic::AtomicUsize = atomic::AtomicUsize::new(0);
     struct Here;
     impl Drop for Here {
         fn drop(&mut self) {
@@ -153,20 +153,6 @@ fn threads() -> usize {
     // A thread that is being taken down does not count.
     let _ = HERE.try_with(|_| ());
     THREADS.load(Ordering::Relaxed)
-}
-
-/// Wakes the calling thread.
-pub(crate) fn this_thread() -> Waker {
-    struct Unpark(Thread);
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    thread_local! {
-        static WAKER: Waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    }
-    WAKER.with(Clone::clone)
 }
 
 #[cfg(all(test, not(loom)))]

@@ -4,13 +4,13 @@ use std::ops::Deref;
 use std::task::Waker;
 use std::time::Duration;
 
-use super::coalescer::this_thread;
 use super::dispatcher::{Dispatcher, put_away};
 use super::framework::Gantry;
 use super::inbox::Inbox;
 use super::line::Line;
 use super::list::{Handle, List};
 use super::request::Request;
+use crate::sync::{sleep, this_thread};
 
 /// So many nanoseconds a thread waits awake for a device that tells: about what it costs to fall asleep and to be woken.
 const AWAKE: u64 = 50_000;
@@ -76,7 +76,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         let patient = since.is_some_and(|since| clock.now().saturating_sub(since) > AWAKE);
         if patient && self.inbox.sleep(this_thread()) && self.arm(&this_thread()) {
             let left = until.map_or(u64::MAX, |until| until.saturating_sub(clock.now()));
-            std::thread::park_timeout(Duration::from_nanos(left));
+            sleep(Duration::from_nanos(left));
         }
         clock.wait(until);
     }

@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use super::coalescer::{Coalescer, is_due, this_thread};
+use super::coalescer::{Coalescer, is_due};
 use super::direct::RunOnRing;
 use super::dispatcher::{Dispatcher, dispatch_one};
 use super::inbox::Inbox;
@@ -17,6 +17,7 @@ use crate::algorithm::{Operation, Outcome, Result, Shape};
 use crate::driver::Operands;
 use crate::route::{BatchSize, Question};
 use crate::stats::Watch;
+use crate::sync::{pause, sleep, this_thread};
 
 /// Requests of fewer bytes are never worth a wait: they are done before another thread runs.
 pub(crate) const SMALLEST: usize = 4 << 10;
@@ -137,7 +138,7 @@ impl SessionCore {
         let end = clock.now().saturating_add(common.waits.longest);
         let mut turns = TURNS * requests;
         while there < requests && turns > 0 && clock.now() < end {
-            std::thread::yield_now();
+            pause();
             if dispatcher.poll(gantry, done) {
                 break;
             }
@@ -155,10 +156,10 @@ impl SessionCore {
         let mut slept = 0;
         while done.is_empty() && !dispatcher.poll(gantry, done) {
             if turns > 0 {
-                std::thread::yield_now();
+                pause();
                 turns -= 1;
             } else if home.sleep(this_thread()) {
-                std::thread::park_timeout(LOOK);
+                sleep(LOOK);
                 slept = 1;
             }
         }
@@ -166,5 +167,39 @@ impl SessionCore {
             // The thread that wakes spends about as much as the one that sleeps.
             common.waits.learn(after.saturating_sub(before) << slept);
         }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod races {
+    use loom::thread;
+
+    use super::super::races::session;
+    use super::*;
+
+    /// Each of two calls lays its request down, and either runs both, or sleeps until the other one has run its own. Nobody
+    /// looks again after a while here: who is not woken sleeps for ever.
+    #[test]
+    fn who_meets_is_run_once_and_woken() {
+        loom::model(|| {
+            let session = session();
+            let mut alone = [0; 1];
+            session.encrypt(&[], &mut alone).expect("and the device has passed its test");
+            let threads = [1, 2].map(|_| {
+                let session = session.clone();
+                thread::spawn(move || {
+                    let mut data = [0; 1];
+                    let operands =
+                        Operands::Cipher { operation: Operation::Encrypt, iv: &[], data: (&mut data).into() };
+                    let shape = operands.shape();
+                    session.core.coalesce(2, Request::new(operands, None), shape)
+                })
+            });
+            for thread in threads {
+                assert_eq!(thread.join().expect("it does not panic"), Ok(Outcome::Done));
+            }
+            let coalescer = session.gantry().common().coalescer(session.params().algorithm());
+            assert_eq!((coalescer.there(), coalescer.take().len()), (0, 0));
+        });
     }
 }

@@ -1,0 +1,60 @@
+//! What a request costs as a future, by how many tasks have one at a time.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Instant;
+
+use gantry::{QueueOptions, Running, Session, Submission};
+
+use crate::{BYTES, Result};
+
+/// The least that an executor can be: tasks that are ready, in the order in which they were woken.
+type Ready = Arc<Mutex<VecDeque<usize>>>;
+
+struct Task {
+    index: usize,
+    ready: Ready,
+}
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.ready.lock().expect("nobody panics with it").push_back(self.index);
+    }
+}
+
+/// Nanoseconds a task, the median of some runs: so many tasks make one request each, all at a time.
+pub(crate) fn nanoseconds(session: &Session, tasks: usize) -> Result<f64> {
+    const RUNS: usize = 51;
+    let queue = session.gantry().task_queue(QueueOptions { depth: tasks, ..QueueOptions::default() })?;
+    let ready = Ready::default();
+    let wakers: Vec<Waker> =
+        (0..tasks).map(|index| Waker::from(Arc::new(Task { index, ready: ready.clone() }))).collect();
+    let mut runs = Vec::with_capacity(RUNS);
+    for _ in 0..RUNS {
+        let submissions: Vec<_> = (0..tasks).map(|_| Submission::encrypt(&[], vec![0; BYTES])).collect();
+        let start = Instant::now();
+        let mut running: Vec<Option<Running>> =
+            submissions.into_iter().map(|submission| Some(queue.run(session, submission))).collect();
+        let mut next = (0..tasks).collect::<VecDeque<_>>();
+        while !next.is_empty() {
+            for index in next.drain(..) {
+                let Some(task) = &mut running[index] else { continue };
+                if let Poll::Ready(done) = pin!(task).poll(&mut Context::from_waker(&wakers[index])) {
+                    done?.result?.ok()?;
+                    running[index] = None;
+                }
+            }
+            std::mem::swap(&mut next, &mut *ready.lock().expect("nobody panics with it"));
+        }
+        runs.push(start.elapsed().as_secs_f64() * 1e9 / tasks as f64);
+    }
+    runs.sort_by(f64::total_cmp);
+    Ok(runs[RUNS / 2])
+}
