@@ -13,14 +13,14 @@
 //!
 //! 1. *Full is not a failure.* Take what fits; leave the rest in the batch. A device without a free queue pair says so
 //!    (`Ok(None)` of [`Device::attach`]), and threads share those that it has.
-//! 2. *A result is not a failure either.* A bad tag is an [`Outcome`], and then no plaintext leaves: the output stays as it
+//! 2. *A result is not a failure either.* A bad tag is an [`Outcome`](crate::Outcome), and then no plaintext leaves: the output stays as it
 //!    was or becomes zeros.
-//! 3. *A failure is a [`Fault`].* Core runs the request elsewhere. So that it can, a device that offers
+//! 3. *A failure is a [`Fault`](crate::Fault).* Core runs the request elsewhere. So that it can, a device that offers
 //!    [`in_place`](Capability::in_place) leaves the data of an in-place request as it was when it reports a fault. A panic
 //!    is a fault, too, but promises nothing: a request that was being changed in place then ends with an error.
 //! 4. *Limits are stated, not hidden.* Core routes around them; a driver never copies data silently. A limit that no
-//!    capability can state (nonces of one length only) is a [`Fault::Declined`] of the requests beyond it.
-//! 5. *Every job comes back*, in time or when its queue pair is dropped. A dropped [`Job`] is reported as [`Fault::Lost`]. A
+//!    capability can state (nonces of one length only) is a [`Fault::Declined`](crate::Fault::Declined) of the requests beyond it.
+//! 5. *Every job comes back*, in time or when its queue pair is dropped. A dropped [`Job`] is reported as [`Fault::Lost`](crate::Fault::Lost). A
 //!    device that is late is quarantined, its queue pair is dropped, and its requests run elsewhere. A driver that leaks a
 //!    `Job` blocks [`Session::process`](crate::Session::process) forever, because that call has lent the caller's buffers.
 //!    (A [`Queue`](crate::Queue) owns its buffers and can be dropped; they are then never freed.)
