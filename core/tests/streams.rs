@@ -119,6 +119,7 @@ impl DigestStream for Pieces {
     }
 }
 
+#[allow(clippy::cast_sign_loss, reason = "bits of a positive number")]
 fn sha256(message: &[u8]) -> [u8; 32] {
     // The first bits of what lies behind the point in the cube roots of the first primes.
     let primes: Vec<u32> = (2..312).filter(|n| (2..*n).all(|divisor| n % divisor != 0)).collect();
