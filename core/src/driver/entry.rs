@@ -80,7 +80,10 @@ impl<'a> Entry<'a> {
 
     #[inline]
     pub(crate) fn finish(&mut self, result: Result<Outcome, Fault>) {
-        write_result(&mut self.outcome, &mut self.fault, result);
+        match result {
+            Ok(outcome) => self.outcome = Some(outcome),
+            Err(fault) => set_fault(&mut self.fault, Some(fault)),
+        }
     }
 
     /// What a device gave back.
@@ -89,18 +92,9 @@ impl<'a> Entry<'a> {
     }
 }
 
-#[inline]
-fn write_result(outcome: &mut Option<Outcome>, fault: &mut Option<Box<Fault>>, result: Result<Outcome, Fault>) {
-    let failed = result.is_err() || fault.is_some();
-    *outcome = result.as_ref().ok().copied();
-    if failed {
-        write_fault(fault, result.err());
-    }
-}
-
 #[cold]
-fn write_fault(fault: &mut Option<Box<Fault>>, new: Option<Fault>) {
-    *fault = new.map(Box::new);
+fn set_fault(place: &mut Option<Box<Fault>>, fault: Option<Fault>) {
+    *place = fault.map(Box::new);
 }
 
 impl Links {
@@ -170,7 +164,18 @@ pub(super) fn finish(place: Place, result: Result<Outcome, Fault>) {
     // SAFETY: the device has these two fields (rule 1), and they are alive (rule 2). It has not the entry as a whole: core may be
     // looking at the links.
     let (outcome, fault) = unsafe { (&mut (*place.as_ptr()).outcome, &mut (*place.as_ptr()).fault) };
-    write_result(outcome, fault, result);
+    match result {
+        Ok(done) => {
+            *outcome = Some(done);
+            if fault.is_some() {
+                set_fault(fault, None);
+            }
+        }
+        Err(what) => {
+            *outcome = None;
+            set_fault(fault, Some(what));
+        }
+    }
 }
 
 /// Whether a request has been given a result. The device has the entry.
