@@ -103,7 +103,7 @@ impl Queue {
             let why = Misuse::Framework { algorithm: session.params().algorithm() }.into();
             return Err(Rejected { submission, why });
         }
-        let (bytes, result) = (submission.bytes(), submission.scattered_result());
+        let bytes = submission.bytes();
         let too_much = self.bytes.saturating_add(bytes) > self.options.bytes && self.slots.used() > 0;
         if self.slots.is_full() || too_much {
             let site = Site::nowhere(session.params().algorithm(), submission.operation());
@@ -118,12 +118,13 @@ impl Queue {
         #[allow(unsafe_code)]
         let mut handle = unsafe { self.slots.put(submission, place, self.sequence, core, &self.inbox) };
         let ticket = Ticket { slot: handle.note.slot, sequence: self.sequence };
-        let checked = match result {
-            None => core.limits.check(&handle.entry.operands).map(|(_, outcome)| outcome),
-            Some(result) => core.limits.check_scattered(&handle.entry.operands, handle.note.shape.bytes, result),
+        let operands = &handle.entry.operands;
+        let checked = match &handle.note.lender {
+            None => core.limits.check(operands),
+            Some(lender) => core.limits.check_scattered(operands, handle.note.shape.bytes, lender.result),
         };
         match checked {
-            Ok(outcome) => handle.entry.outcome = outcome,
+            Ok((_, outcome)) => handle.entry.outcome = outcome,
             Err(misuse) => {
                 self.sessions.leave(place);
                 if let Some(Held { submission, .. }) = self.slots.take(handle) {
@@ -441,9 +442,8 @@ impl Queue {
         let error = if outcome.is_none() { handle.end().err().map(Box::new) } else { None };
         let held = self.slots.take(handle).expect("what is delivered was submitted");
         let Held { mut submission, session, sequence } = held;
-        let copied = submission.copy_out(outcome);
-        if let Some(route) = route.filter(|_| copied > 0) {
-            self.gantry.count_copied(route.device, algorithm, submission.operation(), copied);
+        if submission.is_assorted() {
+            self.gantry.copy_out(&mut submission, algorithm, outcome, route);
         }
         self.bytes = self.bytes.saturating_sub(submission.bytes());
         self.sessions.leave(session);

@@ -4,15 +4,18 @@
 
 use super::framework::Gantry;
 use super::list::Handle;
-use crate::algorithm::{Algorithm, Operation};
+use super::request::Lender;
+use super::submission::Submission;
+use crate::algorithm::{Algorithm, Operation, Outcome};
 use crate::driver::DeviceInfo;
+use crate::route::Route;
 use crate::stats::{Event, Site};
 
 impl Handle {
     /// Copies data that lie in segments, unless the queue pairs of the device they go to take them as they are.
     #[inline]
     pub(super) fn copy_unless_taken(&mut self, device: usize) {
-        if self.note.scattered.is_some() {
+        if self.note.lender.is_some() {
             self.examine_segments(device);
         }
     }
@@ -20,7 +23,7 @@ impl Handle {
     /// Copies data that lie in segments, for a device that is not asked whether it takes them.
     #[inline]
     pub(super) fn copy_for(&mut self, device: usize) {
-        if self.note.scattered.is_some() {
+        if self.note.lender.is_some() {
             let copied = self.copy_segments();
             self.owner().gantry.count_copied(device, self.note.algorithm, self.note.shape.operation, copied);
         }
@@ -39,22 +42,39 @@ impl Handle {
     #[cold]
     pub(super) fn copy_segments(&mut self) -> usize {
         let result = self.owner().params.tag_length();
-        let Some(mut submission) = self.note.scattered.take() else { return 0 };
+        let Some(Lender { mut submission, .. }) = self.note.lender.take() else { return 0 };
         // What points into the submission goes before it is borrowed.
         self.entry.scattered = None;
         // SAFETY: `Slots::put` noted where the submission is, which stays there until `Slots::take`. The request is in our
         // hands, so nobody looks at its operands, the only other pointers into the submission; they are replaced at once.
         let submission = unsafe { submission.as_mut() };
         let bytes = submission.copy_in();
-        (self.entry.operands, self.entry.scattered) = submission.lend(result);
+        self.entry.operands = submission.operands(result);
         bytes
     }
 }
 
 impl Gantry {
+    /// Ends the copies of a request that ended with this outcome on this route, and counts what went back into segments.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn copy_out(
+        &self,
+        submission: &mut Submission,
+        algorithm: Algorithm,
+        outcome: Option<Outcome>,
+        route: Option<Route>,
+    ) {
+        if let copied @ 1.. = submission.copy_out(outcome)
+            && let Some(Route { device, .. }) = route
+        {
+            self.count_copied(device, algorithm, submission.operation(), copied);
+        }
+    }
+
     /// Counts bytes that were copied for a device, or from it.
     #[cold]
-    pub(crate) fn count_copied(&self, device: usize, algorithm: Algorithm, operation: Operation, bytes: usize) {
+    pub(super) fn count_copied(&self, device: usize, algorithm: Algorithm, operation: Operation, bytes: usize) {
         self.counters().here().event(Site::new(device, algorithm, operation), Event::Copied, bytes);
     }
 }

@@ -103,24 +103,27 @@ impl Limits {
 
     /// The same where the data lie in segments, so that operands have none: `bytes` of data, and `result` where their result goes.
     #[cold]
+    #[inline(never)]
     pub(crate) fn check_scattered(
         &self,
         operands: &Operands<'_>,
         bytes: usize,
         result: usize,
-    ) -> Result<Option<Outcome>, Misuse> {
+    ) -> Result<(Shape, Option<Outcome>), Misuse> {
         let (shape, outcome) = self.check(operands)?;
+        let shape = Shape { bytes, ..shape };
         self.check_output(result, bytes)?;
         let iv = match operands {
             Operands::Seal { iv, .. } | Operands::Open { iv, .. } => iv.len(),
             _ => 0,
         };
-        match shape.operation {
+        let outcome = match shape.operation {
             // Of any length.
-            Operation::Digest | Operation::Mac => Ok(outcome),
-            _ if outcome == Some(Outcome::BadTag) => Ok(outcome),
-            _ => Ok(self.check_data(bytes, iv)),
-        }
+            Operation::Digest | Operation::Mac => outcome,
+            _ if outcome == Some(Outcome::BadTag) => outcome,
+            _ => self.check_data(bytes, iv),
+        };
+        Ok((shape, outcome))
     }
 
     #[inline(always)]

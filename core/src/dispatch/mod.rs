@@ -3,6 +3,7 @@
 
 mod address;
 mod admission;
+mod assorted;
 mod back;
 mod backlog;
 mod batch;

@@ -70,7 +70,14 @@ pub(crate) struct Note {
     /// Its place in the queue that it belongs to.
     pub(crate) slot: u32,
     /// What the request points into, if data lie in segments that were not copied. Its operands are lent anew when they are.
-    pub(super) scattered: Option<NonNull<Submission>>,
+    pub(crate) lender: Option<Lender>,
+}
+
+/// A submission with data in segments.
+pub(crate) struct Lender {
+    pub(super) submission: NonNull<Submission>,
+    /// Bytes of where the result goes.
+    pub(crate) result: usize,
 }
 
 // SAFETY: what it points to is Sync (a session, an inbox, a submission), and is used only by whoever has the request in hand.
@@ -81,7 +88,7 @@ unsafe impl Sync for Note {}
 impl Note {
     const fn new() -> Self {
         let (algorithm, shape) = (Algorithm::Null, Shape::NOTHING);
-        Self { owner: None, home: None, algorithm, shape, since: 0, tried: 0, slot: 0, scattered: None }
+        Self { owner: None, home: None, algorithm, shape, since: 0, tried: 0, slot: 0, lender: None }
     }
 }
 

@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 
 use super::inbox::Inbox;
 use super::list::Handle;
-use super::request::Request;
+use super::request::{Lender, Request};
 use super::session::SessionCore;
 use super::submission::Submission;
 use crate::driver::Operands;
@@ -44,6 +44,20 @@ impl Slot {
     fn free() -> Self {
         Self { request: Request::new(nothing(), None), submission: None, sequence: 0, session: 0 }
     }
+}
+
+/// Notes on a request what of its data lies in segments.
+///
+/// # Safety
+///
+/// The submission stays where it is, and is not touched otherwise, as long as the request has the note.
+#[cold]
+#[inline(never)]
+unsafe fn note_segments(request: &mut Request<'static>, submission: NonNull<Submission>) {
+    // SAFETY: as the caller says; the operands of a request with segments borrow nothing of what these two look at.
+    let lent = unsafe { submission.as_ref() };
+    request.entry.scattered = lent.scattered();
+    request.note.lender = lent.scattered_result().map(|result| Lender { submission, result });
 }
 
 /// What a request points to that has nothing to do.
@@ -80,6 +94,7 @@ impl Slots {
     /// # Safety
     ///
     /// Owner and inbox outlive the handle; the queue sees to it that they do, or leaks them.
+    #[inline(always)]
     pub(crate) unsafe fn put(
         &mut self,
         submission: Submission,
@@ -94,16 +109,18 @@ impl Slots {
         // SAFETY: a free slot is in nobody's hands.
         let slot = unsafe { &mut *slot };
         (slot.session, slot.sequence) = (session, sequence);
-        let (shape, is_scattered) = (submission.shape(), submission.scattered_result().is_some());
-        let submission: *mut Submission = slot.submission.insert(submission);
+        let (shape, is_assorted) = (submission.shape(), submission.is_assorted());
+        let mut submission = NonNull::from(slot.submission.insert(submission));
         // SAFETY: the submission stays where it is, and is not touched otherwise, until `take` has made the request that
-        // points into it point to nothing: `'static` is what nobody outlives who has the request. (`copies.rs` lends it anew,
-        // and leaves nothing of what was lent here.)
-        let (operands, scattered) = unsafe { (*submission).lend(owner.params.tag_length()) };
+        // points into it point to nothing: `'static` is what nobody outlives who has the request. (`copies.rs` takes its operands
+        // anew, and leaves nothing of these.)
+        let operands = unsafe { submission.as_mut() }.operands(owner.params.tag_length());
         let request = &mut slot.request;
         request.begin_anew(operands, shape);
-        request.entry.scattered = scattered;
-        request.note.scattered = if is_scattered { NonNull::new(submission) } else { None };
+        if is_assorted {
+            // SAFETY: as above.
+            unsafe { note_segments(request, submission) };
+        }
         request.note.slot = index;
         // SAFETY: as above for the place; the caller answers for owner and home.
         let mut handle = unsafe { Handle::new(NonNull::from(request)) };
@@ -129,10 +146,11 @@ impl Slots {
         let _ = handle.into_place();
         // SAFETY: the handle was the only way to this slot, and has just ended.
         let slot = unsafe { &mut *self.slot(index) };
-        // They point at what the caller is about to get.
-        (slot.request.entry.operands, slot.request.entry.scattered) = (nothing(), None);
-        slot.request.note.scattered = None;
+        slot.request.entry.operands = nothing(); // they point at what the caller is about to get
         let submission = slot.submission.take()?;
+        if submission.is_assorted() {
+            (slot.request.entry.scattered, slot.request.note.lender) = (None, None);
+        }
         self.free.push(index);
         self.used -= 1;
         Some(Held { submission, session: slot.session, sequence: slot.sequence })

@@ -5,6 +5,7 @@ use std::fmt;
 use smallvec::SmallVec;
 use zeroize::Zeroizing;
 
+use super::assorted::Assorted;
 use crate::algorithm::{Buffers, Data, Operation, Outcome, Shape};
 use crate::driver::{Operands, Scattered};
 
@@ -33,24 +34,17 @@ struct Parts {
     operation: Operation,
     iv: SmallVec<[u8; 24]>,
     aad: Vec<u8>,
-    data: Data,
+    data: Vec<u8>,
     /// Where the result goes, if not into `data`.
-    output: Option<Data>,
-    /// Of what lies in segments, once a device needed it contiguous.
-    copies: Option<Box<Copies>>,
+    output: Option<Vec<u8>>,
+    /// The data and where the result goes, if something of that is no vector: the two above are empty then.
+    assorted: Option<Box<Assorted>>,
     /// Digest, MAC, tag, signature or secret. Wiped, because a MAC may be a secret until it is sent; data is the caller's to wipe.
     tag: Zeroizing<[u8; SHORT_TAG]>,
     /// The same, of signatures that are longer: those of RSA. They are no secrets.
     long_tag: Vec<u8>,
     tag_length: usize,
     user: u64,
-}
-
-/// Contiguous buffers in place of segments; empty where there are none. Wiped, because nobody else can.
-#[derive(Clone, Default)]
-struct Copies {
-    data: Zeroizing<Vec<u8>>,
-    output: Zeroizing<Vec<u8>>,
 }
 
 /// SHA-512 and its HMAC, and Ed25519.
@@ -66,20 +60,48 @@ impl Parts {
         }
         &mut short[..length]
     }
+
+    /// What to do, on the buffers that `buffers` finds.
+    #[inline(always)]
+    fn operands<'a>(
+        &'a mut self,
+        result: usize,
+        buffers: impl FnOnce(&'a mut Vec<u8>, &'a mut Option<Vec<u8>>, &'a mut Option<Box<Assorted>>) -> Buffers<'a>,
+    ) -> Operands<'a> {
+        let Parts { operation, iv, aad, data, output, assorted, tag, long_tag, tag_length, .. } = self;
+        if matches!(operation, Operation::Digest | Operation::Mac | Operation::Sign | Operation::Derive) {
+            *tag_length = result;
+        }
+        let tag = Parts::place(tag, long_tag, *tag_length);
+        let buffers = || buffers(data, output, assorted);
+        match *operation {
+            Operation::Digest => Operands::Digest { input: buffers().into_input(), output: tag },
+            Operation::Mac => Operands::Mac { iv, input: buffers().into_input(), output: tag },
+            Operation::Seal => Operands::Seal { iv, aad, data: buffers(), tag },
+            Operation::Open => Operands::Open { iv, aad, data: buffers(), tag },
+            Operation::Sign => Operands::Sign { input: buffers().into_input(), output: tag },
+            Operation::Verify => Operands::Verify { input: buffers().into_input(), signature: tag },
+            Operation::Derive => Operands::Derive { input: buffers().into_input(), output: tag },
+            operation => Operands::Cipher { operation, iv, data: buffers() },
+        }
+    }
 }
 
 impl Submission {
     fn new(operation: Operation, iv: &[u8], aad: Vec<u8>, data: Data) -> Self {
-        let (iv, tag, long_tag) = (SmallVec::from_slice(iv), Zeroizing::new([0; SHORT_TAG]), Vec::new());
+        let (data, assorted) = match data {
+            Data::Vec(data) => (data, None),
+            data => (Vec::new(), Some(Assorted::new(writes_data(operation), data, None))),
+        };
         Self(Box::new(Parts {
             operation,
-            iv,
+            iv: SmallVec::from_slice(iv),
             aad,
             data,
             output: None,
-            copies: None,
-            tag,
-            long_tag,
+            assorted,
+            tag: Zeroizing::new([0; SHORT_TAG]),
+            long_tag: Vec::new(),
             tag_length: 0,
             user: 0,
         }))
@@ -147,7 +169,15 @@ impl Submission {
     /// Has a cipher write to `output`, of the length of the data, instead of working in place: some devices only do that.
     #[must_use]
     pub fn into_output(mut self, output: impl Into<Data>) -> Self {
-        self.0.output = Some(output.into());
+        let Parts { operation, data, output: vector, assorted, .. } = &mut *self.0;
+        match (assorted, output.into()) {
+            (None, Data::Vec(output)) => *vector = Some(output),
+            (Some(assorted), output) => assorted.output = Some(output),
+            (none, output) => {
+                let data = Data::Vec(std::mem::take(data));
+                (*none, *vector) = (Some(Assorted::new(writes_data(*operation), data, Some(output))), None);
+            }
+        }
         self
     }
 
@@ -160,7 +190,10 @@ impl Submission {
 
     /// The result of a cipher, or what was given. Empty where that lies in segments, which are [read](crate::Segments::read).
     pub fn data(&self) -> &[u8] {
-        self.0.output.as_ref().unwrap_or(&self.0.data).as_slice()
+        match &self.0.assorted {
+            None => self.0.output.as_ref().unwrap_or(&self.0.data),
+            Some(assorted) => assorted.output.as_ref().unwrap_or(&assorted.data).as_slice(),
+        }
     }
 
     /// The digest, MAC, tag, signature or secret.
@@ -178,8 +211,12 @@ impl Submission {
     }
 
     /// What was given: the data, and where the result went if that was elsewhere.
-    pub fn into_data(mut self) -> (Data, Option<Data>) {
-        (std::mem::replace(&mut self.0.data, Data::Vec(Vec::new())), self.0.output.take())
+    pub fn into_data(self) -> (Data, Option<Data>) {
+        let Parts { data, output, assorted, .. } = *self.0;
+        match assorted {
+            None => (data.into(), output.map(Data::from)),
+            Some(assorted) => (assorted.data, assorted.output),
+        }
     }
 
     pub(crate) fn user_data(&self) -> u64 {
@@ -190,99 +227,74 @@ impl Submission {
         self.0.operation
     }
 
-    /// That of its [operands](Self::lend), or of what lies in segments.
+    /// That of its [operands](Self::operands), or of what lies in segments.
     #[inline]
     pub(crate) fn shape(&self) -> Shape {
-        let Parts { operation, data, output, .. } = &*self.0;
-        let in_place = output.is_none() && writes_data(*operation);
-        Shape { operation: *operation, bytes: data.len(), in_place }
+        let Parts { operation, data, output, assorted, .. } = &*self.0;
+        let (bytes, separate) = match assorted {
+            None => (data.len(), output.is_some()),
+            Some(assorted) => (assorted.data.len(), assorted.output.is_some()),
+        };
+        Shape { operation: *operation, bytes, in_place: !separate && writes_data(*operation) }
     }
 
     /// Bytes that it keeps in memory.
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
-        let Parts { aad, data, output, .. } = &*self.0;
-        data.len() + aad.len() + output.as_ref().map_or(0, Data::len)
+        let Parts { aad, data, output, assorted, .. } = &*self.0;
+        let other = assorted.as_ref().map_or(0, |assorted| assorted.bytes());
+        data.len() + aad.len() + output.as_ref().map_or(0, Vec::len) + other
+    }
+
+    /// Whether not all of its data are in vectors.
+    #[inline]
+    pub(crate) fn is_assorted(&self) -> bool {
+        self.0.assorted.is_some()
     }
 
     /// Bytes of where the result goes that takes the place of data, if something lies in segments: no operands tell before
     /// there are copies.
-    #[inline]
-    pub(crate) fn scattered_result(&self) -> Option<usize> {
-        let Parts { operation, data, output, .. } = &*self.0;
-        match (data, output) {
-            (Data::Vec(_) | Data::Buffer(_), None | Some(Data::Vec(_) | Data::Buffer(_))) => None,
-            (_, Some(output)) if writes_data(*operation) => Some(output.len()),
-            _ => Some(data.len()),
-        }
+    pub(super) fn scattered_result(&self) -> Option<usize> {
+        let assorted = self.0.assorted.as_deref()?;
+        assorted.has_segments().then(|| assorted.result().len())
     }
 
-    /// What to do, and on which data: those among the operands, unless they lie in segments that were not copied. `result` is the
-    /// length of what its session computes of a message.
-    #[inline]
-    pub(crate) fn lend(&mut self, result: usize) -> (Operands<'_>, Option<Scattered<'_>>) {
-        let Parts { operation, iv, aad, data, output, copies, tag, long_tag, tag_length, .. } = &mut *self.0;
-        if matches!(operation, Operation::Digest | Operation::Mac | Operation::Sign | Operation::Derive) {
-            *tag_length = result;
+    /// What to do, on these buffers; on none where something lies in segments that were not copied. `result` is the length of what
+    /// its session computes of a message.
+    #[inline(always)]
+    pub(crate) fn operands(&mut self, result: usize) -> Operands<'_> {
+        if self.0.assorted.is_some() {
+            return self.assorted_operands(result);
         }
-        let tag = Parts::place(tag, long_tag, *tag_length);
-        let (data, scattered) = match (data, output) {
-            (Data::Vec(data), None) => (Buffers::InPlace(data), None),
-            (Data::Vec(input), Some(Data::Vec(output))) => (Buffers::Separate { input, output }, None),
-            (data, output) => lend_any(writes_data(*operation), data, output.as_mut(), copies),
-        };
-        let operands = match *operation {
-            Operation::Digest => Operands::Digest { input: data.into_input(), output: tag },
-            Operation::Mac => Operands::Mac { iv, input: data.into_input(), output: tag },
-            Operation::Seal => Operands::Seal { iv, aad, data, tag },
-            Operation::Open => Operands::Open { iv, aad, data, tag },
-            Operation::Sign => Operands::Sign { input: data.into_input(), output: tag },
-            Operation::Verify => Operands::Verify { input: data.into_input(), signature: tag },
-            Operation::Derive => Operands::Derive { input: data.into_input(), output: tag },
-            operation => Operands::Cipher { operation, iv, data },
-        };
-        (operands, scattered)
+        self.0.operands(result, |data, output, _| match output {
+            Some(output) => Buffers::Separate { input: data, output },
+            None => Buffers::InPlace(data),
+        })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn assorted_operands(&mut self, result: usize) -> Operands<'_> {
+        self.0.operands(result, |_, _, assorted| match assorted {
+            Some(assorted) => assorted.buffers(),
+            None => Buffers::InPlace(&mut []),
+        })
+    }
+
+    /// The data, if all of them lie in segments that were not copied. Looks at no field that the [operands](Self::operands) of
+    /// such a request borrow.
+    pub(super) fn scattered(&self) -> Option<Scattered<'_>> {
+        self.0.assorted.as_deref()?.scattered()
     }
 
     /// Copies what lies in segments, for the rest of the request. Returns how many bytes were copied.
     pub(super) fn copy_in(&mut self) -> usize {
-        let Parts { operation, data, output, copies, .. } = &mut *self.0;
-        let mut made = Copies::default();
-        if let Data::Segments(segments) = data {
-            made.data.resize(segments.bytes(), 0);
-            segments.read(&mut made.data).expect("both were given this length");
-        }
-        if let Some(Data::Segments(segments)) = output
-            && writes_data(*operation)
-        {
-            made.output.resize(segments.bytes(), 0);
-        }
-        let bytes = made.data.len();
-        *copies = Some(Box::new(made));
-        bytes
+        self.0.assorted.as_mut().map_or(0, |assorted| assorted.copy_in())
     }
 
-    /// Ends the copies. A result goes into its segments, and only of a request that ended well: nothing of what was decrypted with
-    /// a bad tag does. Returns how many bytes were copied.
-    #[inline]
+    /// Ends the copies: the result goes into its segments if the request ended well. Returns how many bytes were copied.
     pub(crate) fn copy_out(&mut self, outcome: Option<Outcome>) -> usize {
-        if self.0.copies.is_none() { 0 } else { self.end_copies(outcome) }
-    }
-
-    #[cold]
-    fn end_copies(&mut self, outcome: Option<Outcome>) -> usize {
-        let Parts { operation, data, output, copies, .. } = &mut *self.0;
-        let Some(copies) = copies.take() else { return 0 };
-        if outcome != Some(Outcome::Done) || !writes_data(*operation) {
-            return 0;
-        }
-        let (segments, result) = match (data, output) {
-            (Data::Segments(segments), None) => (segments, &copies.data),
-            (_, Some(Data::Segments(segments))) => (segments, &copies.output),
-            _ => return 0,
-        };
-        segments.write(result).expect("both were given this length");
-        result.len()
+        self.0.assorted.as_mut().map_or(0, |assorted| assorted.copy_out(outcome))
     }
 }
 
@@ -292,45 +304,10 @@ fn writes_data(operation: Operation) -> bool {
     matches!(operation, Operation::Encrypt | Operation::Decrypt | Operation::Seal | Operation::Open)
 }
 
-/// The data where they are not all in vectors. What lies in segments is found in the copies; without copies nothing is lent,
-/// and the segments go along if they are all there is.
-#[cold]
-fn lend_any<'a>(
-    writes: bool,
-    data: &'a mut Data,
-    output: Option<&'a mut Data>,
-    copies: &'a mut Option<Box<Copies>>,
-) -> (Buffers<'a>, Option<Scattered<'a>>) {
-    fn slice<'a>(data: &'a mut Data, copy: &'a mut [u8]) -> &'a mut [u8] {
-        match data {
-            Data::Vec(data) => data,
-            Data::Buffer(data) => data.as_mut_slice(),
-            Data::Segments(_) => copy,
-        }
-    }
-    let output = output.filter(|_| writes);
-    let is_scattered = |data: &Data| data.segments().is_some();
-    if copies.is_none() && (is_scattered(data) || output.as_deref().is_some_and(is_scattered)) {
-        let output = output.map_or(data.segments(), |output| output.segments());
-        let scattered = data.segments().zip(output).map(|(input, output)| Scattered { input, output });
-        return (Buffers::InPlace(&mut []), scattered);
-    }
-    let (copy, copy_of_output): (&mut [u8], &mut [u8]) = match copies {
-        Some(copies) => (&mut copies.data, &mut copies.output),
-        None => (&mut [], &mut []),
-    };
-    let input = slice(data, copy);
-    let buffers = match output {
-        Some(output) => Buffers::Separate { input, output: slice(output, copy_of_output) },
-        None => Buffers::InPlace(input),
-    };
-    (buffers, None)
-}
-
 impl fmt::Debug for Submission {
     /// Shows no data.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {} bytes, user {}", self.0.operation, self.0.data.len(), self.0.user)
+        write!(f, "{} of {} bytes, user {}", self.0.operation, self.shape().bytes, self.0.user)
     }
 }
 
@@ -346,13 +323,13 @@ mod tests {
             let mut opening = Submission::open(&[1; 12], Vec::new(), vec![7; 48], &tag);
             let mut verifying = Submission::verify(vec![7; 48], &tag);
             assert_eq!((opening.tag(), verifying.tag()), (&tag[..], &tag[..]));
-            let Operands::Verify { signature, .. } = verifying.lend(64).0 else { panic!("verifies") };
+            let Operands::Verify { signature, .. } = verifying.operands(64) else { panic!("verifies") };
             assert_eq!(signature, tag);
-            let Operands::Open { tag: theirs, .. } = opening.lend(16).0 else { panic!("opens") };
+            let Operands::Open { tag: theirs, .. } = opening.operands(16) else { panic!("opens") };
             assert_eq!(theirs, tag);
         }
         let mut signing = Submission::sign(vec![7; 32]);
-        let Operands::Sign { output, .. } = signing.lend(384).0 else { panic!("signs") };
+        let Operands::Sign { output, .. } = signing.operands(384) else { panic!("signs") };
         output.fill(9);
         assert_eq!(signing.tag(), [9; 384]);
     }
@@ -373,7 +350,7 @@ mod tests {
         ] {
             let mut submission = submission;
             let said = submission.shape();
-            let is = submission.lend(32).0.shape();
+            let is = submission.operands(32).shape();
             assert_eq!((said.operation, said.bytes, said.in_place), (is.operation, is.bytes, is.in_place));
         }
     }
