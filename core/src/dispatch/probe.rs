@@ -267,7 +267,12 @@ fn run_group(
             let moved = list.len() < offered || done.len() > came;
             let is_late = end.is_err() || clock.now().saturating_sub(start) > PATIENCE;
             if is_late && !over {
+                // A job that the driver keeps even now is waited for: the buffers are this function's.
                 line.take_back(&mut done);
+                while line.in_flight() > 0 {
+                    let _ = line.poll(&mut done);
+                    clock.wait(None);
+                }
             } else if over && let Some(pair) = pair.take() {
                 device.put_pair(pair);
             }
