@@ -144,7 +144,8 @@ static int find(const char *name, struct gantry_device *device)
 		*device = (struct gantry_device){
 			.id = id,
 			.features = (info.feature_flags & RTE_CRYPTODEV_FF_HW_ACCELERATED ? GANTRY_HARDWARE : 0) |
-				(info.feature_flags & RTE_CRYPTODEV_FF_SYM_OPERATION_CHAINING ? GANTRY_CHAINS : 0),
+				(info.feature_flags & RTE_CRYPTODEV_FF_SYM_OPERATION_CHAINING ? GANTRY_CHAINS : 0) |
+				(info.feature_flags & RTE_CRYPTODEV_FF_OOP_LB_IN_LB_OUT ? GANTRY_OUT_OF_PLACE : 0),
 			.most_queues = info.max_nb_queue_pairs,
 			.most_sessions = info.sym.max_nb_sessions,
 		};
@@ -284,10 +285,11 @@ static void session_free(uint8_t device, void *session)
 		explicit_bzero(session, sessions[device]->elt_size);
 }
 
-/* A slot: an operation and a buffer that belong together for ever. */
+/* A slot: an operation and a buffer that belong together for ever. `input` and `output` have no memory of their own: they
+ * stand for data outside of the slot. */
 struct place {
 	struct rte_crypto_op *op;
-	struct rte_mbuf *mbuf;
+	struct rte_mbuf *mbuf, *input, *output;
 };
 
 struct queue {
@@ -301,7 +303,7 @@ static void *queue_new(uint8_t device, uint32_t number, uint32_t slots, struct g
 {
 	char name[RTE_MEMPOOL_NAMESIZE];
 	struct queue *queue = calloc(1, sizeof *queue + slots * sizeof *queue->places);
-	struct rte_mempool *ops = NULL, *mbufs = NULL;
+	struct rte_mempool *ops = NULL, *mbufs = NULL, *outside = NULL;
 	if (!queue)
 		return NULL;
 	*queue = (struct queue){.device = device, .queue = number, .slots = slots};
@@ -311,23 +313,39 @@ static void *queue_new(uint8_t device, uint32_t number, uint32_t slots, struct g
 		SOCKET_ID_ANY);
 	snprintf(name, sizeof name, "gantry_mbufs_%u_%u", device, number);
 	mbufs = ops ? rte_pktmbuf_pool_create(name, slots, 0, 0, GANTRY_ROOM, SOCKET_ID_ANY) : NULL;
-	for (uint32_t slot = 0; mbufs && slot < slots; slot++) {
+	snprintf(name, sizeof name, "gantry_outside_%u_%u", device, number);
+	outside = mbufs ? rte_pktmbuf_pool_create(name, 2 * slots, 0, 0, 0, SOCKET_ID_ANY) : NULL;
+	for (uint32_t slot = 0; outside && slot < slots; slot++) {
 		struct place *place = &queue->places[slot];
 		place->op = rte_crypto_op_alloc(ops, RTE_CRYPTO_OP_TYPE_SYMMETRIC);
 		place->mbuf = rte_pktmbuf_alloc(mbufs);
-		if (!place->op || !place->mbuf)
+		place->input = rte_pktmbuf_alloc(outside);
+		place->output = rte_pktmbuf_alloc(outside);
+		if (!place->op || !place->mbuf || !place->input || !place->output)
 			goto failed;
 		uint8_t *iv = (uint8_t *)place->op + IV_AT;
 		memcpy(iv + GANTRY_IV, &slot, sizeof slot);
 		memory[slot] = (struct gantry_slot){.data = place->mbuf->buf_addr, .iv = iv};
 	}
-	if (mbufs)
+	if (outside)
 		return queue;
 failed:
+	rte_mempool_free(outside);
 	rte_mempool_free(mbufs);
 	rte_mempool_free(ops);
 	free(queue);
 	return NULL;
+}
+
+static inline void point(struct rte_mbuf *mbuf, uint8_t *data, uint32_t length)
+{
+	mbuf->buf_addr = data;
+	/* Only PMDs that compute on the CPU get such data, by their virtual address. */
+	rte_mbuf_iova_set(mbuf, (uintptr_t)data);
+	mbuf->buf_len = length;
+	mbuf->data_off = 0;
+	mbuf->data_len = length;
+	mbuf->pkt_len = length;
 }
 
 static inline void fill(struct place *place, const struct gantry_request *request)
@@ -346,6 +364,15 @@ static inline void fill(struct place *place, const struct gantry_request *reques
 	sym->m_src = mbuf;
 	sym->m_dst = NULL;
 	sym->session = request->session;
+	if (request->input) {
+		uint32_t length = request->kind == GANTRY_AUTH ? request->auth_length : request->cipher_length;
+		point(place->input, request->input, length);
+		sym->m_src = place->input;
+		if (request->output)
+			point(place->output, request->output, length);
+		if (request->kind != GANTRY_AUTH)
+			sym->m_dst = request->output ? place->output : mbuf;
+	}
 	if (request->kind == GANTRY_AEAD) {
 		sym->aead.data.offset = request->cipher;
 		sym->aead.data.length = request->cipher_length;
@@ -422,6 +449,14 @@ static int dequeue(void *from, struct gantry_completion *done, uint32_t most)
 	return count;
 }
 
+static void redirect(void *of, uint32_t slot)
+{
+	struct place *place = &((struct queue *)of)->places[slot];
+	uint8_t *data = (uint8_t *)place->mbuf->buf_addr + GANTRY_DATA;
+	point(place->input, data, place->input->data_len);
+	point(place->output, data, place->output->data_len);
+}
+
 static const struct gantry_dpdk INTERFACE = {
 	.abi = GANTRY_DPDK_ABI,
 	.dpdk_abi = GANTRY_DPDK_RELEASE,
@@ -439,6 +474,7 @@ static const struct gantry_dpdk INTERFACE = {
 	.queue_new = queue_new,
 	.enqueue = enqueue,
 	.dequeue = dequeue,
+	.redirect = redirect,
 };
 
 __attribute__((visibility("default"))) const struct gantry_dpdk *gantry_dpdk(void)

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#define GANTRY_DPDK_ABI 1
+#define GANTRY_DPDK_ABI 2
 
 /* Positions inside the buffer of a slot. Data always begin at GANTRY_DATA, so that they are aligned to a cache line; what is
  * authenticated in front of the data ends there. */
@@ -43,6 +43,7 @@ struct gantry_capability {
 /* Bits of gantry_device.features. */
 #define GANTRY_HARDWARE 1u
 #define GANTRY_CHAINS 2u
+#define GANTRY_OUT_OF_PLACE 4u /* from one contiguous buffer into another */
 
 struct gantry_device {
 	uint8_t id;
@@ -72,6 +73,8 @@ struct gantry_request {
 	uint32_t cipher, cipher_length; /* in the packet; also the data of an AEAD */
 	uint32_t auth, auth_length;     /* in the packet */
 	uint32_t tag, aad;              /* in the buffer */
+	/* Data outside of the slot, without anything in front of them; NULL: in the slot. `output` is ignored without `input`. */
+	uint8_t *input, *output;
 };
 
 enum gantry_status { GANTRY_DONE = 0, GANTRY_BAD_TAG = 1, GANTRY_BAD_SESSION = 2, GANTRY_BAD_ARGUMENTS = 3, GANTRY_ERROR = 4 };
@@ -103,12 +106,15 @@ struct gantry_dpdk {
 	/* Takes requests from the front; the slots of those that it took belong to the device until dequeue gives them back. */
 	int (*enqueue)(void *queue, const struct gantry_request *requests, uint32_t count);
 	int (*dequeue)(void *queue, struct gantry_completion *done, uint32_t most);
+	/* Points a request that the device has, and has not begun with, to its slot instead of data outside of it. For PMDs that
+	 * work in calls of enqueue and dequeue only. */
+	void (*redirect)(void *queue, uint32_t slot);
 };
 
 #if UINTPTR_MAX == UINT64_MAX
 _Static_assert(sizeof(struct gantry_capability) == 40 && sizeof(struct gantry_device) == 144 &&
-	sizeof(struct gantry_session) == 56 && sizeof(struct gantry_slot) == 16 && sizeof(struct gantry_request) == 48 &&
-	sizeof(struct gantry_completion) == 8 && sizeof(struct gantry_dpdk) == 120, "as sys.rs has them");
+	sizeof(struct gantry_session) == 56 && sizeof(struct gantry_slot) == 16 && sizeof(struct gantry_request) == 64 &&
+	sizeof(struct gantry_completion) == 8 && sizeof(struct gantry_dpdk) == 128, "as sys.rs has them");
 #endif
 
 /* The only symbol of the shim. */

@@ -1,6 +1,8 @@
 use std::sync::Arc;
 
-use gantry::driver::{Capability, Class, Device, DeviceInfo, DeviceLimits, DeviceSession, QueuePair, Refusal};
+use gantry::driver::{
+    Capability, Class, Device, DeviceInfo, DeviceLimits, DeviceSession, MemoryKinds, QueuePair, Refusal,
+};
 use gantry::{Algorithm, AlgorithmInfo, Fault, Kind, SessionParams};
 
 use crate::engine::{Engine, SLOTS};
@@ -165,11 +167,20 @@ impl DpdkDevice {
             direct: false,
             ..Capability::new(*algorithm)
         };
+        let lends = engine.cryptodev.lends();
+        let but = if lends { ", but of regions" } else { "" };
+        // Of foreign memory, what is authenticated is copied all the same (`DpdkSession::lendable`).
+        let memory = MemoryKinds { regions: lends, foreign: lends };
         let info = DeviceInfo {
-            description: format!("DPDK: {driver}; data are copied there and back"),
+            description: format!("DPDK: {driver}; data are copied there and back{but}"),
             version: version.to_owned(),
             capabilities: offered.map(capability).collect(),
-            limits: DeviceLimits { queue_pairs: engine.queues as usize, ..DeviceLimits::default() },
+            limits: DeviceLimits {
+                queue_pairs: engine.queues as usize,
+                segments: 1,
+                memory,
+                ..DeviceLimits::default()
+            },
             ..DeviceInfo::new(format!("dpdk:{name}"), class)
         };
         Self { info, offers, engine }

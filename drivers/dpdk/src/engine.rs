@@ -41,7 +41,7 @@ impl Ring {
     fn drain(&mut self) -> usize {
         let before = self.free.len();
         let Self { pair, free } = self;
-        while let Ok(1..) = pair.dequeue(|pair, slot, _| {
+        while let Ok(1..) = pair.dequeue(|pair, slot, _, _| {
             // Nobody knows any more which part of it is secret.
             pair.room(&slot).buffer.fill(0);
             free.push(slot);

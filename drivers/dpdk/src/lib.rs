@@ -8,7 +8,8 @@
 //!
 //! * DPDK starts once in a process, and does not end. It leaves a thread of its own behind (for interrupts), and its memory.
 //! * A child of `fork` cannot use the devices: every call there is a fault.
-//! * Data are copied into memory of DPDK's and back ([`DpdkDriver::copied`]).
+//! * Data are copied into memory of DPDK's and back ([`DpdkDriver::copied`]), but for data in regions, which `crypto_openssl` and
+//!   `crypto_aesni_mb` use where they lie if that is safe.
 //! * Cryptodev has no interrupts, so that a queue has to be polled.
 //! * DPDK cannot cancel. A queue that is dropped leaves its requests in the device, whose slots are used again once they have come
 //!   back.
@@ -77,7 +78,7 @@ impl DpdkDriver {
         Self { options }
     }
 
-    /// Bytes that were copied to and from the device of this name.
+    /// Bytes of messages that were copied to and from the device of this name.
     pub fn copied(device: &str) -> Option<u64> {
         #[cfg(target_os = "linux")]
         return library::running(device.strip_prefix("dpdk:")?).map(|engine| engine.copied());

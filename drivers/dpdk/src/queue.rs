@@ -1,12 +1,12 @@
 use std::sync::Arc;
 
-use gantry::driver::{Batch, Completions, Job, Operands, QueuePair};
-use gantry::{Fault, Outcome};
+use gantry::driver::{Batch, Completions, Job, QueuePair};
+use gantry::{Fault, Operation, Outcome};
 
 use crate::device::of_parent;
 use crate::engine::{Engine, Ring, SLOTS};
 use crate::session::{self, DpdkSession};
-use crate::sys::{self, Blocked, Request};
+use crate::sys::{self, Blocked, DATA, Request};
 
 /// Requests are written into slots and handed over so many at a time: enough for a PMD's lanes, and few enough for the data to be
 /// in the cache still.
@@ -14,10 +14,9 @@ const BURST: usize = 32;
 
 /// A queue pair of a cryptodev.
 ///
-/// Every request is copied into a slot of ours and back. DPDK cannot take a request back from a device, and this queue has to
-/// when it is dropped: the device then keeps slots, never a caller's memory. (What is registered with the device for longer
-/// than a request could be used where it lies; only [`prepare`](DpdkSession::prepare) and [`deliver`](session::deliver) would
-/// have to know.)
+/// Every request is copied into a slot of ours and back, but for data in regions that can be used where they lie
+/// ([`lendable`](DpdkSession::lendable)). DPDK cannot take a request back from a device, and this queue has to when it is
+/// dropped: the device then keeps slots, which keep regions, never a buffer of a caller's.
 pub(crate) struct DpdkQueue {
     engine: Arc<Engine>,
     /// `None` once it is given back.
@@ -59,7 +58,7 @@ impl DpdkQueue {
                 Err(Blocked::Stopped) => (self.staged.len(), stopped()),
             };
             for request in self.staged.drain(..refused) {
-                let slot = request.into_slot();
+                let slot = pair.withdraw(request);
                 let job = self.jobs[slot.index()].take();
                 pair.room(&slot).buffer.fill(0);
                 free.push(slot);
@@ -88,8 +87,9 @@ impl DpdkQueue {
         }
         for request in self.staged.drain(..) {
             pair.room(request.slot()).buffer.fill(0);
-            free.push(request.into_slot());
+            free.push(pair.withdraw(request));
         }
+        pair.redirect();
         let inside = SLOTS as usize - free.len();
         self.engine.abandon(inside - self.abandoned);
         self.abandoned = inside;
@@ -116,27 +116,44 @@ impl QueuePair for DpdkQueue {
                 free.push(slot);
                 break;
             };
-            let (session, operands) = job.parts();
-            if matches!(&operands, Operands::Cipher { data, .. } if data.len() == 0) {
+            let operation = job.operands().operation();
+            let among = job.operands().bytes();
+            let bytes = job.segments().map_or(among, |data| data.input.bytes());
+            if bytes == 0 && matches!(operation, Operation::Encrypt | Operation::Decrypt) {
                 // Not every PMD stops at nothing: ipsec-mb's kernels run on, out of the buffer.
                 free.push(slot);
                 batch.complete(job, Ok(Outcome::Done));
                 continue;
             }
-            let session = (session as &dyn std::any::Any).downcast_ref::<DpdkSession>();
-            let prepared = match session {
-                Some(session) => session.prepare(&operands, &mut pair.room(&slot)),
+            let mut room = pair.room(&slot);
+            let mut lent = None;
+            let outside = job.segments().map(|data| {
+                lent = job.session_as::<DpdkSession>().and_then(|session| session.lendable(operation, data));
+                if lent.is_none() {
+                    data.input.read(&mut room.buffer[DATA..DATA + bytes]).expect("of this length");
+                }
+                bytes
+            });
+            let (session, operands) = job.parts();
+            let prepared = match (session as &dyn std::any::Any).downcast_ref::<DpdkSession>() {
+                Some(session) => session.prepare(&operands, outside, &mut room),
                 None => Err(Fault::failed("a session of another device")),
             };
             match prepared {
                 Ok((session, layout)) => {
-                    copied += layout.data;
-                    let request = Request::new(slot, session, &layout);
+                    let mut request = Request::new(slot, session, &layout);
+                    match lent {
+                        Some(lent) => pair.lend(&mut request, lent),
+                        None => copied += layout.data,
+                    }
                     self.jobs[request.slot().index()] = Some(job);
                     self.staged.push(request);
                     self.in_flight += 1;
                 }
                 Err(fault) => {
+                    if lent.is_none() {
+                        room.buffer[DATA..DATA + bytes].fill(0);
+                    }
                     free.push(slot);
                     batch.complete(job, Err(fault));
                 }
@@ -170,9 +187,9 @@ impl QueuePair for DpdkQueue {
         let Some(Ring { pair, free }) = &mut self.ring else { return 0 };
         let (jobs, in_flight) = (&mut self.jobs, &mut self.in_flight);
         let last = loop {
-            let taken = pair.dequeue(|pair, slot, status| {
+            let taken = pair.dequeue(|pair, slot, status, lent| {
                 if let Some(mut job) = jobs[slot.index()].take() {
-                    let (result, bytes) = session::deliver(job.operands(), &mut pair.room(&slot), status);
+                    let (result, bytes) = session::finish(&mut job, &mut pair.room(&slot), status, lent.as_ref());
                     copied += bytes;
                     *in_flight -= 1;
                     done.complete(job, result);

@@ -1,11 +1,11 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use gantry::driver::{Buffers, DeviceSession, Operands, Refusal, Unsupported};
+use gantry::driver::{DeviceSession, Job, Operands, Origin, Refusal, Scattered, Segment, Unsupported};
 use gantry::{Fault, Kind, Operation, Outcome, SessionParams};
 
 use crate::device::{AEAD, AUTH, CHAIN, CIPHER, Offered, Way, has_free_key};
 use crate::engine::Engine;
-use crate::sys::{DATA, IV, Layout, Recipe, Room, Session, Status};
+use crate::sys::{DATA, IV, Layout, Lent, Recipe, Room, Session, Status};
 
 /// Most bytes of associated data. In front of the data there is room for them, for CCM's 18 bytes, and for an IV.
 const MOST_AAD: usize = 1024;
@@ -133,23 +133,49 @@ impl DpdkSession {
         }
     }
 
-    /// Writes a request into its slot.
-    pub(crate) fn prepare(&self, operands: &Operands<'_>, room: &mut Room<'_>) -> Result<(&Session, Layout), Fault> {
+    /// What of the data in segments the device uses where they lie; `None`: they are copied.
+    ///
+    /// The result goes into the slot and is copied from there where it would take the place of the input: whoever runs the request
+    /// after a fault needs the input as it was. So do chains, whose MAC goes over what stands before the data in one buffer. What
+    /// is authenticated in foreign memory is copied as a whole: PMDs read data twice, and could authenticate other bytes than
+    /// they decrypt or have encrypted.
+    pub(crate) fn lendable(&self, operation: Operation, data: Scattered<'_>) -> Option<Lent> {
+        let [input] = data.input.list() else { return None };
+        let output = data.output.list().first()?;
+        let is_cipher = matches!(operation, Operation::Encrypt | Operation::Decrypt);
+        let is_foreign = [input, output].iter().any(|segment| segment.region().origin() == Origin::Foreign);
+        if input.len() == 0 || matches!(self.offered.way, Way::Chain { .. }) || is_foreign && !is_cipher {
+            return None;
+        }
+        Some(Lent::new(input, Some(output).filter(|output| writes_data(operation) && !overlap(input, output))))
+    }
+
+    /// Writes a request into its slot. `outside` are bytes of data that are not among its operands: they are in the slot already,
+    /// or stay where they are.
+    pub(crate) fn prepare(
+        &self,
+        operands: &Operands<'_>,
+        outside: Option<usize>,
+        room: &mut Room<'_>,
+    ) -> Result<(&Session, Layout), Fault> {
+        let bytes = outside.unwrap_or_else(|| operands.bytes());
+        if let (None, Some(input)) = (outside, input(operands)) {
+            put(room, DATA, input);
+        }
         match operands {
-            Operands::Cipher { operation, iv, data } => {
+            Operands::Cipher { operation, iv, .. } => {
                 let shape = Shape { decrypt: *operation == Operation::Decrypt, iv: iv.len(), aad: 0, mac_only: false };
-                self.check_counter(iv, data.len())?;
+                self.check_counter(iv, bytes)?;
                 let session = self.variant(shape)?;
                 copy(&mut room.iv[..iv.len()], iv);
-                put(room, DATA, data.input());
-                Ok((session, Layout { kind: CIPHER, packet: DATA, data: data.len(), tag: 0, aad: DATA }))
+                Ok((session, Layout { kind: CIPHER, packet: DATA, data: bytes, tag: 0, aad: DATA }))
             }
-            Operands::Digest { input, output } => self.prepare_auth(&[], input, output.len(), room),
-            Operands::Mac { iv, input, output } => self.prepare_auth(iv, input, output.len(), room),
-            Operands::Seal { iv, aad, data, tag } => self.prepare_aead(false, iv, aad, data, tag.len(), room),
-            Operands::Open { iv, aad, data, tag } => {
-                let prepared = self.prepare_aead(true, iv, aad, data, tag.len(), room)?;
-                put(room, DATA + data.len(), tag);
+            Operands::Digest { output, .. } => self.prepare_auth(&[], bytes, output.len(), room),
+            Operands::Mac { iv, output, .. } => self.prepare_auth(iv, bytes, output.len(), room),
+            Operands::Seal { iv, aad, tag, .. } => self.prepare_aead(false, iv, aad, bytes, tag.len(), room),
+            Operands::Open { iv, aad, tag, .. } => {
+                let prepared = self.prepare_aead(true, iv, aad, bytes, tag.len(), room)?;
+                put(room, DATA + bytes, tag);
                 Ok(prepared)
             }
             _ => Err(Fault::failed("a request of another kind than its session")),
@@ -170,17 +196,16 @@ impl DpdkSession {
     fn prepare_auth(
         &self,
         iv: &[u8],
-        input: &[u8],
+        bytes: usize,
         tag: usize,
         room: &mut Room<'_>,
     ) -> Result<(&Session, Layout), Fault> {
-        if input.is_empty() && self.offered.way.is_hmac() && !self.exact {
+        if bytes == 0 && self.offered.way.is_hmac() && !self.exact {
             return Err(Fault::Declined("no HMAC of an empty message"));
         }
         let session = self.variant(Shape { decrypt: false, iv: iv.len(), aad: 0, mac_only: false })?;
         copy(&mut room.iv[..iv.len()], iv);
-        put(room, DATA, input);
-        Ok((session, Layout { kind: AUTH, packet: DATA, data: input.len(), tag, aad: DATA }))
+        Ok((session, Layout { kind: AUTH, packet: DATA, data: bytes, tag, aad: DATA }))
     }
 
     fn prepare_aead(
@@ -188,26 +213,25 @@ impl DpdkSession {
         decrypt: bool,
         iv: &[u8],
         aad: &[u8],
-        data: &Buffers<'_>,
+        bytes: usize,
         tag: usize,
         room: &mut Room<'_>,
     ) -> Result<(&Session, Layout), Fault> {
         if aad.len() > MOST_AAD {
             return Err(Fault::Declined("associated data up to 1024 bytes only"));
         }
-        put(room, DATA, data.input());
         if let Way::Chain { .. } = self.offered.way {
             // The MAC goes over associated data, IV and ciphertext, which lie in a row; DPDK calls none of it AAD.
-            self.check_counter(iv, data.len())?;
+            self.check_counter(iv, bytes)?;
             // Without data, nothing is left for the cipher, and ipsec-mb does not stop at nothing.
-            let mac_only = data.len() == 0;
+            let mac_only = bytes == 0;
             let session = self.variant(Shape { decrypt, iv: iv.len(), aad: 0, mac_only })?;
             let kind = if mac_only { AUTH } else { CHAIN };
             let packet = DATA - IV - aad.len();
             copy(&mut room.iv[..], iv);
             put(room, packet, aad);
             put(room, DATA - IV, iv);
-            return Ok((session, Layout { kind, packet, data: data.len(), tag, aad: packet }));
+            return Ok((session, Layout { kind, packet, data: bytes, tag, aad: packet }));
         }
         if !self.offered.main.iv.allows(iv.len()) {
             return Err(Fault::Declined("the device takes no nonce of this length"));
@@ -221,7 +245,7 @@ impl DpdkSession {
         // CCM pads it to whole blocks, where it lies.
         let start = DATA - (front + aad.len()).next_multiple_of(16);
         put(room, start + front, aad);
-        Ok((session, Layout { kind: AEAD, packet: DATA, data: data.len(), tag, aad: start }))
+        Ok((session, Layout { kind: AEAD, packet: DATA, data: bytes, tag, aad: start }))
     }
 }
 
@@ -248,9 +272,42 @@ fn copy(to: &mut [u8], from: &[u8]) {
     }
 }
 
-/// Takes the result of a request out of its slot, and wipes what is secret of it. Returns the bytes that were copied.
-pub(crate) fn deliver(operands: Operands<'_>, room: &mut Room<'_>, status: Status) -> (Result<Outcome, Fault>, usize) {
-    let (data, tag_length) = (operands.bytes(), tag_length(&operands));
+/// Takes the result of a job out of its slot, and wipes what is secret of it. Returns the result with the bytes of messages that
+/// were copied.
+pub(crate) fn finish(
+    job: &mut Job,
+    room: &mut Room<'_>,
+    status: Status,
+    lent: Option<&Lent>,
+) -> (Result<Outcome, Fault>, usize) {
+    let operation = job.operands().operation();
+    let Some(Scattered { input, output }) = job.segments() else {
+        return deliver(job.operands(), None, room, status);
+    };
+    let bytes = input.bytes();
+    let mut copied = 0;
+    match (lent, status) {
+        (Some(lent), Status::Done) if lent.takes_result() => {}
+        (_, Status::Done) if writes_data(operation) => {
+            output.write(&room.buffer[DATA..DATA + bytes]).expect("core has compared the lengths");
+            copied = bytes;
+        }
+        // A PMD decrypts before it knows whether the tag fits.
+        (Some(lent), _) => lent.wipe(),
+        _ => {}
+    }
+    (deliver(job.operands(), Some(bytes), room, status).0, copied)
+}
+
+/// Takes what belongs to the operands out of a slot, and wipes what is secret of it. `outside` are bytes of data that are not among
+/// them. Returns the bytes of messages that were copied.
+pub(crate) fn deliver(
+    operands: Operands<'_>,
+    outside: Option<usize>,
+    room: &mut Room<'_>,
+    status: Status,
+) -> (Result<Outcome, Fault>, usize) {
+    let (data, tag_length) = (outside.unwrap_or_else(|| operands.bytes()), tag_length(&operands));
     let (text, tag) = room.buffer[DATA..DATA + data + tag_length].split_at_mut(data);
     let result = match status {
         Status::Done => Ok(Outcome::Done),
@@ -261,7 +318,7 @@ pub(crate) fn deliver(operands: Operands<'_>, room: &mut Room<'_>, status: Statu
     let mut copied = 0;
     let secret = match operands {
         Operands::Cipher { operation, data: mut to, .. } => {
-            if done {
+            if done && outside.is_none() {
                 to.output().copy_from_slice(text);
                 copied = data;
             }
@@ -269,14 +326,16 @@ pub(crate) fn deliver(operands: Operands<'_>, room: &mut Room<'_>, status: Statu
         }
         Operands::Seal { data: mut to, tag: to_tag, .. } => {
             if done {
-                to.output().copy_from_slice(text);
                 copy(to_tag, tag);
+            }
+            if done && outside.is_none() {
+                to.output().copy_from_slice(text);
                 copied = data + tag.len();
             }
             false
         }
         Operands::Open { data: mut to, .. } => {
-            if done {
+            if done && outside.is_none() {
                 to.output().copy_from_slice(text);
                 copied = data;
             }
@@ -296,6 +355,25 @@ pub(crate) fn deliver(operands: Operands<'_>, room: &mut Room<'_>, status: Statu
         text.fill(0);
     }
     (result, copied)
+}
+
+/// The data among the operands.
+fn input<'a>(operands: &'a Operands<'_>) -> Option<&'a [u8]> {
+    match operands {
+        Operands::Cipher { data, .. } | Operands::Seal { data, .. } | Operands::Open { data, .. } => Some(data.input()),
+        Operands::Digest { input, .. } | Operands::Mac { input, .. } => Some(input),
+        _ => None,
+    }
+}
+
+fn writes_data(operation: Operation) -> bool {
+    matches!(operation, Operation::Encrypt | Operation::Decrypt | Operation::Seal | Operation::Open)
+}
+
+/// Whether two segments have bytes in common.
+fn overlap(one: &Segment, other: &Segment) -> bool {
+    let [at, other_at] = [one, other].map(|segment| segment.address().addr().get());
+    at < other_at + other.len() && other_at < at + one.len()
 }
 
 fn tag_length(operands: &Operands<'_>) -> usize {

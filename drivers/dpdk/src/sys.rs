@@ -9,6 +9,8 @@
 //!    the session; where it has to give up the job first, it reports that to the engine
 //!    ([`Engine::abandon`](crate::engine::Engine::abandon)), which frees no session until those slots have come back.
 //! 4. *A child does nothing.* After `fork` the memory is shared with the parent. Every public path asks [`forked`] first.
+//! 5. *Lent memory stays.* A request may point to regions of a caller's, which are no Rust references ([`Pair::lend`]). The pair has
+//!    clones of them until the device gives the request back, whatever becomes of its job.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
@@ -16,12 +18,15 @@ use std::ptr::NonNull;
 
 /// Whether the process has forked.
 mod fork;
+mod pair;
 
 #[cfg(test)]
 pub(crate) use fork::in_child;
 pub(crate) use fork::{forked, watch_forks};
+use pair::Completion;
+pub(crate) use pair::{Blocked, Layout, Lent, Pair, Request, Room, Slot, Status};
 
-const ABI: u32 = 1;
+const ABI: u32 = 2;
 
 /// Where data begin in a slot. What is authenticated before them ends here.
 pub(crate) const DATA: usize = 1152;
@@ -31,8 +36,6 @@ pub(crate) const MOST_DATA: usize = 16384;
 pub(crate) const MOST_TAG: usize = 64;
 const ROOM: usize = DATA + MOST_DATA + 128;
 pub(crate) const IV: usize = 16;
-/// Completions that are taken from the device at a time.
-const BURST: usize = 64;
 
 /// Lengths that a device takes, in bytes.
 #[repr(C)]
@@ -112,75 +115,6 @@ struct Memory {
     iv: *mut u8,
 }
 
-/// A request in a slot that it owns, ready for the device.
-#[repr(C)]
-pub(crate) struct Request {
-    session: NonNull<c_void>,
-    slot: Slot,
-    kind: u32,
-    packet: u32,
-    packet_length: u32,
-    cipher: u32,
-    cipher_length: u32,
-    auth: u32,
-    auth_length: u32,
-    tag: u32,
-    aad: u32,
-}
-
-// SAFETY: the session may be used by any thread (rule 3 keeps it), the rest are numbers.
-unsafe impl Send for Request {}
-
-/// Where the parts of a request lie. Offsets count from the start of the slot's buffer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Layout {
-    pub(crate) kind: u32,
-    /// Where the packet begins that the device sees. It ends with the tag.
-    pub(crate) packet: usize,
-    /// Bytes of data, which begin at [`DATA`].
-    pub(crate) data: usize,
-    /// Bytes of the tag behind the data.
-    pub(crate) tag: usize,
-    /// Where associated data begin, of AEADs.
-    pub(crate) aad: usize,
-}
-
-impl Request {
-    pub(crate) fn new(slot: Slot, session: &Session, layout: &Layout) -> Self {
-        let Layout { kind, packet, data, tag, aad } = *layout;
-        assert!(packet <= DATA && aad <= DATA && data <= MOST_DATA && tag <= MOST_TAG, "a request within its slot");
-        let front = (DATA - packet) as u32;
-        Self {
-            session: session.0,
-            slot,
-            kind,
-            packet: packet as u32,
-            packet_length: front + (data + tag) as u32,
-            cipher: front,
-            cipher_length: data as u32,
-            auth: 0,
-            auth_length: front + data as u32,
-            tag: (DATA + data) as u32,
-            aad: aad as u32,
-        }
-    }
-
-    pub(crate) fn slot(&self) -> &Slot {
-        &self.slot
-    }
-
-    pub(crate) fn into_slot(self) -> Slot {
-        self.slot
-    }
-}
-
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct Completion {
-    slot: u32,
-    status: u32,
-}
-
 #[repr(C)]
 struct Interface {
     abi: u32,
@@ -199,6 +133,7 @@ struct Interface {
     queue_new: unsafe extern "C" fn(u8, u32, u32, *mut Memory) -> *mut c_void,
     enqueue: unsafe extern "C" fn(*mut c_void, *const Request, u32) -> c_int,
     dequeue: unsafe extern "C" fn(*mut c_void, *mut Completion, u32) -> c_int,
+    redirect: unsafe extern "C" fn(*mut c_void, u32),
 }
 
 /// The shim.
@@ -290,6 +225,7 @@ impl Shim {
             driver: string(&record.driver),
             hardware: record.features & 1 != 0,
             chains: record.features & 2 != 0,
+            out_of_place: record.features & 4 != 0,
             most_queues: record.most_queues,
             most_sessions: record.most_sessions,
         })
@@ -310,12 +246,20 @@ pub(crate) struct Cryptodev {
     pub(crate) hardware: bool,
     /// Cipher and MAC in one operation.
     pub(crate) chains: bool,
+    /// From one buffer into another.
+    out_of_place: bool,
     pub(crate) most_queues: u32,
     /// 0: no limit.
     pub(crate) most_sessions: u32,
 }
 
 impl Cryptodev {
+    /// Whether requests may point to memory that is not DPDK's. The PMD computes on the CPU, and only in calls of enqueue and
+    /// dequeue; so it knows virtual addresses, and a request that it has not begun with can be changed between two calls.
+    pub(crate) fn lends(&self) -> bool {
+        self.out_of_place && ["crypto_openssl", "crypto_aesni_mb"].contains(&&*self.driver)
+    }
+
     pub(crate) fn offers(&self) -> Vec<Offer> {
         let mut offers = vec![Offer::default(); 256];
         // SAFETY: so many rows of the right type; it returns how many it wrote.
@@ -372,15 +316,6 @@ impl Cryptodev {
         // SAFETY: it came from `session`, and this is the only one to have it.
         unsafe { (self.shim.0.session_free)(self.id, session.0.as_ptr()) };
     }
-
-    /// The queue pair of this number, with memory for so many requests: `None` when memory ran out. Once for each number.
-    pub(crate) fn pair(&self, number: u32, slots: u32) -> Option<(Pair, Vec<Slot>)> {
-        let mut memory = vec![Memory { data: std::ptr::null_mut(), iv: std::ptr::null_mut() }; slots as usize];
-        // SAFETY: room for the addresses of so many slots; the number is of a pair that `configure` made.
-        let queue = NonNull::new(unsafe { (self.shim.0.queue_new)(self.id, number, slots, memory.as_mut_ptr()) })?;
-        let inside = vec![false; memory.len()];
-        Some((Pair { shim: self.shim, queue, memory, inside }, (0..slots).map(Slot).collect()))
-    }
 }
 
 /// A session of DPDK.
@@ -392,99 +327,7 @@ unsafe impl Send for Session {}
 // SAFETY: as above.
 unsafe impl Sync for Session {}
 
-/// A queue pair with its slots, for one thread at a time.
-pub(crate) struct Pair {
-    shim: Shim,
-    queue: NonNull<c_void>,
-    memory: Vec<Memory>,
-    /// By slot: the device has it.
-    inside: Vec<bool>,
-}
-
-// SAFETY: DPDK lets one thread at a time use a queue pair, whichever it is; the memory of the slots is only reached through
-// the pair and the slots.
-unsafe impl Send for Pair {}
-
-/// A slot that the device does not have.
-#[repr(transparent)]
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Slot(u32);
-
-impl Slot {
-    pub(crate) fn index(&self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// The memory of a slot.
-pub(crate) struct Room<'a> {
-    /// [`DATA`] says where data begin.
-    pub(crate) buffer: &'a mut [u8],
-    pub(crate) iv: &'a mut [u8; IV],
-}
-
-/// How a device answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Status {
-    Done,
-    BadTag,
-    /// In words.
-    Failed(&'static str),
-}
-
-/// Why a queue pair does not move.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Blocked {
-    /// The device refuses the first of the requests for good.
-    Refused,
-    /// The device was stopped.
-    Stopped,
-}
-
-impl Pair {
-    pub(crate) fn room(&mut self, slot: &Slot) -> Room<'_> {
-        let memory = self.memory[slot.index()];
-        // SAFETY: the shim gave these addresses for the slot, with so many bytes behind them that it had zeroed or somebody has
-        // written since; the device does not have it (rule 2), and `self` is borrowed for as long as the room.
-        unsafe { Room { buffer: std::slice::from_raw_parts_mut(memory.data, ROOM), iv: &mut *memory.iv.cast() } }
-    }
-
-    /// Hands requests to the device, as many as it has room for, from the front.
-    pub(crate) fn enqueue(&mut self, requests: &mut Vec<Request>) -> Result<(), Blocked> {
-        // SAFETY: so many requests whose slots are ours to give (rule 2) and whose offsets are within them (`Request::new`).
-        let taken = unsafe { (self.shim.0.enqueue)(self.queue.as_ptr(), requests.as_ptr(), requests.len() as u32) };
-        match usize::try_from(taken) {
-            Ok(taken) => {
-                requests.drain(..taken).for_each(|request| self.inside[request.slot.index()] = true);
-                Ok(())
-            }
-            Err(_) if taken == -libc::ENOTSUP => Err(Blocked::Stopped),
-            Err(_) => Err(Blocked::Refused),
-        }
-    }
-
-    /// Takes back what the device is done with, up to a burst, and says how many that were.
-    pub(crate) fn dequeue(&mut self, mut each: impl FnMut(&mut Self, Slot, Status)) -> Result<usize, Blocked> {
-        let mut done = [Completion::default(); BURST];
-        // SAFETY: room for so many; the pair is this thread's as long as it is borrowed.
-        let count = unsafe { (self.shim.0.dequeue)(self.queue.as_ptr(), done.as_mut_ptr(), BURST as u32) };
-        let count = usize::try_from(count).map_err(|_| Blocked::Stopped)?;
-        for Completion { slot, status } in done.into_iter().take(count) {
-            // Rule 2 hangs on this: a slot must not come back twice.
-            let inside = self.inside.get_mut(slot as usize).is_some_and(std::mem::take);
-            assert!(inside, "DPDK gave back a request that it did not have");
-            let status = match status {
-                0 => Status::Done,
-                1 => Status::BadTag,
-                2 => Status::Failed("DPDK: the session is invalid"),
-                3 => Status::Failed("DPDK: the arguments are invalid"),
-                _ => Status::Failed("DPDK: the device reports an error"),
-            };
-            each(self, Slot(slot), status);
-        }
-        Ok(count)
-    }
-}
-
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) use tests::foreign;

@@ -1,6 +1,9 @@
 //! Against DPDK itself, with devices that need no hardware: `scripts/dpdk && cargo test -p gantry-driver-dpdk -- --ignored`.
 //! One process runs DPDK once, so each test has devices of its own.
 
+/// Data in regions.
+mod lent;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,7 +31,7 @@ fn driver(devices: &[&str], queues: u32) -> DpdkDriver {
     DpdkDriver::new(Options {
         devices: devices.iter().map(ToString::to_string).collect(),
         shim: Some(shim()),
-        memory: 128,
+        memory: 256,
         queues: Some(queues),
         ..Options::default()
     })
@@ -148,7 +151,7 @@ fn a_request_that_a_device_refuses_is_not_offered_to_it_for_ever() {
     let layout = Layout { kind: CIPHER, packet: DATA, data: 15, tag: 0, aad: DATA };
     let mut requests = vec![Placed::new(ring.free.pop().unwrap(), &session, &layout)];
     assert_eq!(ring.pair.enqueue(&mut requests), Err(Blocked::Refused));
-    ring.free.extend(requests.into_iter().map(Placed::into_slot));
+    ring.free.extend(requests.into_iter().map(|request| ring.pair.withdraw(request)));
     engine.put(ring);
     engine.close(session);
 }
@@ -212,7 +215,7 @@ fn what_did_not_authenticate_leaves_no_plaintext_anywhere() {
         let mut output = [0xEE; 16];
         let open =
             Operands::Open { iv: &[0; 12], aad: &[], data: (&[1; 16][..], &mut output[..]).into(), tag: &[2; 16] };
-        let (result, copied) = deliver(open, &mut Room { buffer: &mut buffer, iv: &mut [0; 16] }, status);
+        let (result, copied) = deliver(open, None, &mut Room { buffer: &mut buffer, iv: &mut [0; 16] }, status);
         assert_eq!(result.is_ok(), status == Status::BadTag);
         assert_eq!((output, copied), ([0xEE; 16], 0));
         assert_eq!(buffer[DATA..DATA + 16], [0; 16]);

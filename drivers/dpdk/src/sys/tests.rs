@@ -1,3 +1,8 @@
+use std::sync::Arc;
+use std::sync::atomic::AtomicU8;
+
+use gantry::driver::Region;
+
 use super::*;
 
 #[test]
@@ -22,5 +27,12 @@ fn structures_are_those_of_the_shim() {
         size_of::<Interface>(),
     ];
     // The shim asserts the same numbers.
-    assert_eq!(sizes, [40, 144, 56, 16, 48, 8, 120]);
+    assert_eq!(sizes, [40, 144, 56, 16, 64, 8, 128]);
+}
+
+/// A region that others may write, of memory that the caller keeps as well.
+pub(crate) fn foreign(memory: &Arc<Vec<AtomicU8>>) -> Region {
+    let start = NonNull::from(memory.as_slice()).cast();
+    // SAFETY: the bytes are the owner's, and are used through atomics only.
+    unsafe { Region::foreign(start, memory.len(), memory.clone()) }
 }
