@@ -159,7 +159,7 @@ mod tests {
         while clock.now() < before + 1_000_000_000 {
             clock.wait(None);
         }
-        let in_company = start.elapsed();
-        assert!(in_company > Duration::from_millis(4), "{alone:?} alone, and {in_company:?}: others had time to run");
+        let together = start.elapsed();
+        assert!(together > Duration::from_millis(4), "{alone:?} alone, and {together:?}: others had time to run");
     }
 }

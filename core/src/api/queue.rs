@@ -31,7 +31,7 @@ const TIMED: u64 = 64;
 /// A caller's own way to submit requests and to complete them later; of one thread at a time.
 ///
 /// Requests that pay only together wait for others at most the coalescing time. Nothing happens behind the caller's back: the
-/// queue works in its own calls, and other threads run its requests only where these wait for company or for room.
+/// queue works in its own calls, and other threads run its requests only where these wait for others or for room.
 ///
 /// ```
 /// # fn requests(gantry: &gantry::Gantry, session: &gantry::Session, nonce: [u8; 12], data: Vec<u8>) -> gantry::Result<()> {
@@ -170,7 +170,7 @@ impl Queue {
         }
     }
 
-    /// Sends everything on its way that waits for company.
+    /// Sends everything on its way that waits for others.
     pub fn flush(&mut self) {
         for group in std::mem::take(&mut self.groups) {
             self.send(group);

@@ -16,7 +16,7 @@ const OFTEN: u32 = 8;
 const LOSS: f32 = 100.0;
 /// The share of a new comparison in what is thought.
 const SHARE: f32 = 0.25;
-/// How much more is to be done alone than in company, which takes less CPU time, before everybody stays alone.
+/// How many times as much has to be done alone as in batches, which take less CPU time, before every thread works alone.
 const MARGIN: f32 = 1.05;
 
 /// Of one place where requests meet.
@@ -26,13 +26,13 @@ pub(crate) struct Experiment {
     bytes: AtomicU64,
     /// When it is over.
     end: AtomicU64,
-    /// Nobody looks for company in it.
+    /// Every thread works alone in it.
     alone: AtomicBool,
     course: Mutex<Course>,
 }
 
 impl Experiment {
-    /// Counts a request that would look for company. Whether it does.
+    /// Counts a request that could wait for others. Whether it does.
     pub(crate) fn waits_for_others(&self, bytes: usize, now: u64) -> bool {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         if now >= self.end.load(Ordering::Relaxed) {
@@ -124,73 +124,73 @@ impl Course {
 mod tests {
     use super::*;
 
-    /// Stretches in which so many bytes get done in company, where 1000 get done alone. Returns how many of them were spent alone.
-    fn stretches(trial: &Experiment, now: &mut u64, count: u32, company: usize) -> u32 {
+    /// Stretches in which so many bytes get done in batches, where 1000 get done alone. Returns how many of them were spent alone.
+    fn stretches(experiment: &Experiment, now: &mut u64, count: u32, batched: usize) -> u32 {
         const REQUESTS: u64 = 10;
         let mut alone = 0;
         for _ in 0..count {
             for _ in 0..REQUESTS {
                 *now += STRETCH / REQUESTS;
-                let stays = trial.alone.load(Ordering::Relaxed);
-                trial.waits_for_others(if stays { 1000 } else { company }, *now);
+                let stays = experiment.alone.load(Ordering::Relaxed);
+                experiment.waits_for_others(if stays { 1000 } else { batched }, *now);
             }
-            alone += u32::from(trial.alone.load(Ordering::Relaxed));
+            alone += u32::from(experiment.alone.load(Ordering::Relaxed));
         }
         alone
     }
 
     #[test]
     fn the_better_way_is_the_usual_one_and_the_other_is_tried_seldom() {
-        for (company, better) in [(4000, false), (1750, false), (1000, false), (980, false), (900, true), (400, true)] {
-            let (trial, mut now) = (Experiment::default(), 0);
-            assert!(trial.waits_for_others(1000, now), "there is nothing yet that speaks against it");
-            stretches(&trial, &mut now, 500, company);
-            let alone = stretches(&trial, &mut now, 1000, company);
+        for (batched, better) in [(4000, false), (1750, false), (1000, false), (980, false), (900, true), (400, true)] {
+            let (experiment, mut now) = (Experiment::default(), 0);
+            assert!(experiment.waits_for_others(1000, now), "there is nothing yet that speaks against it");
+            stretches(&experiment, &mut now, 500, batched);
+            let alone = stretches(&experiment, &mut now, 1000, batched);
             let other = if better { 1000 - alone } else { alone };
-            let (less, more) = (company.min(1000), company.max(1000));
+            let (less, more) = (batched.min(1000), batched.max(1000));
             let lost = other as usize * (more - less) / more;
-            assert!(other > 0 && lost <= 12, "company gets {company} done: alone in {alone} of 1000");
+            assert!(other > 0 && lost <= 12, "batches get {batched} done: alone in {alone} of 1000");
         }
     }
 
     #[test]
     fn who_was_wrong_learns_it() {
-        let (trial, mut now) = (Experiment::default(), 0);
-        for (company, better) in [(1750, false), (500, true), (1750, false), (250, true), (1200, false)] {
-            stretches(&trial, &mut now, 300, company);
-            let alone = stretches(&trial, &mut now, 100, company);
-            assert_eq!(alone > 50, better, "company gets {company} done: alone in {alone} of 100");
+        let (experiment, mut now) = (Experiment::default(), 0);
+        for (batched, better) in [(1750, false), (500, true), (1750, false), (250, true), (1200, false)] {
+            stretches(&experiment, &mut now, 300, batched);
+            let alone = stretches(&experiment, &mut now, 100, batched);
+            assert_eq!(alone > 50, better, "batches get {batched} done: alone in {alone} of 100");
         }
     }
 
     #[test]
     fn one_stretch_that_was_disturbed_changes_little() {
-        let (trial, mut now) = (Experiment::default(), 0);
-        stretches(&trial, &mut now, 1000, 1750);
+        let (experiment, mut now) = (Experiment::default(), 0);
+        stretches(&experiment, &mut now, 1000, 1750);
         let mut alone = 0;
         for place in 0..200 {
-            alone += stretches(&trial, &mut now, 1, if place % 40 == 0 { 100 } else { 1750 });
+            alone += stretches(&experiment, &mut now, 1, if place % 40 == 0 { 100 } else { 1750 });
         }
         assert!(alone < 20, "alone in {alone} of 200");
     }
 
     #[test]
     fn where_nobody_came_for_a_while_nothing_is_learned() {
-        let (trial, mut now) = (Experiment::default(), 0);
+        let (experiment, mut now) = (Experiment::default(), 0);
         for _ in 0..1000 {
             // Now much, now little, and in between nothing.
             for bytes in [1, 1_000_000, 10] {
-                trial.waits_for_others(bytes, now);
+                experiment.waits_for_others(bytes, now);
                 now += STRETCH / 3;
             }
             now += 10 * STRETCH;
-            assert!(!trial.alone.load(Ordering::Relaxed));
+            assert!(!experiment.alone.load(Ordering::Relaxed));
         }
     }
 
     #[test]
     fn a_clock_that_stands_still_teaches_nothing() {
-        let trial = Experiment::default();
-        assert!((0..10_000).all(|_| trial.waits_for_others(5000, 0)));
+        let experiment = Experiment::default();
+        assert!((0..10_000).all(|_| experiment.waits_for_others(5000, 0)));
     }
 }
