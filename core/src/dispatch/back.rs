@@ -72,7 +72,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         own.append(&mut back);
     }
 
-    fn deliver_foreign(&self, list: &mut List) {
+    pub(super) fn deliver_foreign(&self, list: &mut List) {
         if list.iter().all(|request| request.is_at_home(&self.inbox)) {
             return;
         }

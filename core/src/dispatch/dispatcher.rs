@@ -358,7 +358,10 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
             Some(index) => self.lines.swap_remove(index),
             None => match registered.take_pair() {
                 Ok(Some(pair)) => Line::new(device, pair, site),
-                Ok(None) if is_ring => return self.share(gantry, registered, device, site, part, back),
+                Ok(None) if is_ring => {
+                    self.out -= own; // they are counted again on the way that all share
+                    return self.share(gantry, registered, device, site, part, back);
+                }
                 none => {
                     let fault = none.err().unwrap_or(Fault::Declined("all of its queue pairs are in use"));
                     part.each(|handle| handle.entry.finish(Err(fault.clone())));
@@ -402,6 +405,8 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         self.out += part.iter().filter(|request| request.is_at_home(&self.inbox)).count();
         registered.health().backlog.push(&mut part, self.sender, &mut self.turn);
         gantry.serve(device, false, back);
+        // Those of other threads may be among what came back.
+        self.deliver_foreign(back);
         false
     }
 }
