@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::ffi::c_void;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::ptr;
 
 use gantry::{Algorithm, Session, SessionParams};
@@ -69,6 +70,11 @@ fn random(mut server: Server, largest: usize) {
                 *done.entry(code).or_default() += 1;
                 if code == Ioctl::OpenSession.code(Width::NATIVE) {
                     sessions.push(SessionOp::from_bytes(&bytes, Width::NATIVE).unwrap().session);
+                }
+                if code == Ioctl::GetDescriptor.code(Width::NATIVE) {
+                    let number = i32::from_ne_bytes(bytes[..4].try_into().unwrap());
+                    // SAFETY: a new descriptor, which nobody else knows. It keeps the file open until it is closed.
+                    drop(unsafe { OwnedFd::from_raw_fd(number) });
                 }
             }
             // A thread of the server that panicked says this.
