@@ -267,16 +267,24 @@ mod races {
 
     use super::super::races::{request, session, slots};
     use super::*;
+    use crate::sync::try_lock;
 
-    /// A device as far as a backlog cares: it has room for so many.
-    struct Room {
+    /// A device that is full until it is unblocked, with its backlog and the lock of its shared lines.
+    struct Full {
         free: Mutex<usize>,
         taken: Mutex<List>,
+        backlog: Backlog,
+        lines: Mutex<()>,
     }
 
-    impl Room {
-        fn new(free: usize) -> Self {
-            Self { free: Mutex::new(free), taken: Mutex::new(List::new()) }
+    impl Full {
+        fn new() -> Self {
+            Self {
+                free: Mutex::new(0),
+                taken: Mutex::new(List::new()),
+                backlog: Backlog::new(Arc::default()),
+                lines: Mutex::new(()),
+            }
         }
 
         fn offer(&self, offered: &mut List) {
@@ -292,35 +300,46 @@ mod races {
         fn unblock(&self) {
             *lock(&self.free) += 1;
         }
-    }
 
-    fn push(backlog: &Backlog, mut list: List) {
-        backlog.push(&mut list, Sender::default(), &mut 0);
+        fn push(&self, mut list: List) {
+            self.backlog.push(&mut list, Sender::default(), &mut 0);
+        }
+
+        /// As the shared lines do it: where another thread is at it, that is as good.
+        fn serve(&self) {
+            let Some(_lines) = try_lock(&self.lines) else { return };
+            self.backlog.serve(|offered| self.offer(offered));
+        }
+
+        /// The same where somebody gives up.
+        fn withdraw(&self, home: &Inbox) -> List {
+            let _lines = lock(&self.lines);
+            self.backlog.withdraw(home)
+        }
     }
 
     /// FreeBSD: the driver said ERESTART, then called crypto_unblock, and only then was it marked as blocked: nobody ever asked it
-    /// again.
+    /// again. Whoever waits for the request looks again here, and to look once is enough.
     #[test]
     fn unblock_between_the_full_answer_and_the_blocked_mark() {
         loom::model(|| {
             let (session, home) = (session(), Inbox::new());
-            let shared = Arc::new((Room::new(0), Backlog::new(Arc::default())));
+            let device = Arc::new(Full::new());
             let mut list = request(&session, &home, 1);
             let submitter = thread::spawn({
-                let shared = shared.clone();
+                let device = device.clone();
                 move || {
-                    let (room, backlog) = &*shared;
-                    room.offer(&mut list); // the full answer, perhaps
-                    push(backlog, list); // the mark
-                    backlog.serve(|offered| room.offer(offered));
+                    device.offer(&mut list); // the full answer, perhaps
+                    device.push(list); // the mark
+                    device.serve();
                 }
             });
-            let (room, backlog) = &*shared;
-            room.unblock();
-            backlog.serve(|offered| room.offer(offered));
+            device.unblock();
+            device.serve();
             submitter.join().unwrap();
-            assert_eq!(slots(std::mem::take(&mut *lock(&room.taken))), [1], "it is in the device, once");
-            assert!(backlog.is_empty());
+            device.serve();
+            assert_eq!(slots(std::mem::take(&mut *lock(&device.taken))), [1], "it is in the device, once");
+            assert!(device.backlog.is_empty());
         });
     }
 
@@ -329,25 +348,22 @@ mod races {
     fn queue_drained_while_a_device_unblocks() {
         loom::model(|| {
             let (session, home) = (session(), Inbox::new());
-            let shared = Arc::new((Room::new(0), Backlog::new(Arc::default())));
+            let device = Arc::new(Full::new());
             for slot in [1, 2] {
-                push(&shared.1, request(&session, &home, slot));
+                device.push(request(&session, &home, slot));
             }
-            let device = thread::spawn({
-                let shared = shared.clone();
+            let server = thread::spawn({
+                let device = device.clone();
                 move || {
-                    let (room, backlog) = &*shared;
-                    room.unblock();
-                    backlog.serve(|offered| room.offer(offered));
+                    device.unblock();
+                    device.serve();
                 }
             });
-            let (room, backlog) = &*shared;
-            let mut all = backlog.withdraw(&home);
-            device.join().unwrap();
-            // What was being offered meanwhile was in neither place.
-            all.append(&mut backlog.withdraw(&home));
-            assert!(backlog.is_empty(), "nothing is left behind");
-            all.append(&mut lock(&room.taken));
+            let mut all = device.withdraw(&home);
+            assert!(device.backlog.is_empty(), "nothing is left behind");
+            server.join().unwrap();
+            assert!(device.backlog.is_empty(), "nothing comes back to where nobody looks");
+            all.append(&mut lock(&device.taken));
             assert_eq!(slots(all), [1, 2], "each is in one place");
         });
     }

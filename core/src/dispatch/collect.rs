@@ -122,7 +122,6 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         if self.out > back.len() {
             for device in gantry.devices() {
                 let Some(present) = device.present() else { continue };
-                back.append(&mut present.health.backlog.withdraw(&self.inbox));
                 present.with_served(gantry.common(), gantry.learner(), |served| {
                     present.shared.abandon(served, &self.inbox, &mut back);
                 });

@@ -83,9 +83,11 @@ impl SharedLines {
         self.note(&mut lines, served);
     }
 
-    /// Takes everything back that is in the same line as a request of `home`.
+    /// Takes back what waits of `home`, and everything that is in the same line as a request of it. Nobody offers anything to the
+    /// device meanwhile: what is being offered is neither in the backlog nor in a line.
     pub(crate) fn abandon(&self, served: &Served<'_>, home: &Inbox, back: &mut List) {
         let mut lines = lock(&self.lines);
+        back.append(&mut served.health.backlog.withdraw(home));
         for line in lines.lines.iter_mut().filter(|line| line.pair.has_of(home)) {
             line.take_back(served.health, home, back);
         }
