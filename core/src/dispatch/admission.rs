@@ -189,8 +189,7 @@ fn run_to_end(
             let nothing = came == Ok(0) && list.len() == offered;
             if came.is_err() || nothing && clock.now() > end {
                 pair.take_back(&mut done);
-                list.each(|handle| handle.entry.finish(Err(Fault::failed("no answer in time"))));
-                done.append(&mut list);
+                list.fail(&Fault::failed("no answer in time"), &mut done);
             } else if nothing {
                 clock.wait(Some(end.saturating_add(1)));
             }

@@ -47,8 +47,12 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
     /// Lets others have queue pairs in which nothing is, where they are few or nothing of ours is out: who holds one and is not
     /// called any more would keep everybody else from the device.
     fn let_go(&mut self, gantry: &Gantry, all_back: bool) {
-        let idle = |line: &Line| line.pair.in_flight() == 0 && (all_back || gantry.devices()[line.device].is_scarce());
-        while let Some(idle) = self.lines.iter().position(idle) {
+        self.put_away(gantry, |line| all_back || gantry.devices()[line.device].is_scarce());
+    }
+
+    /// Puts the queue pairs back in which nothing is, of the lines for which `which` says so.
+    fn put_away(&mut self, gantry: &Gantry, which: impl Fn(&Line) -> bool) {
+        while let Some(idle) = self.lines.iter().position(|line| line.is_idle() && which(line)) {
             put_away(gantry, self.lines.swap_remove(idle));
         }
     }
@@ -96,9 +100,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
     /// Puts the queues back, in which nothing of ours is.
     pub(super) fn close(&mut self, gantry: &Gantry, done: &mut List) {
         loop {
-            while let Some(idle) = self.lines.iter().position(|line| line.pair.in_flight() == 0) {
-                put_away(gantry, self.lines.swap_remove(idle));
-            }
+            self.put_away(gantry, |_| true);
             if self.lines.is_empty() {
                 return;
             }

@@ -364,8 +364,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
                 }
                 none => {
                     let fault = none.err().unwrap_or(Fault::Declined("all of its queue pairs are in use"));
-                    part.each(|handle| handle.entry.finish(Err(fault.clone())));
-                    back.append(&mut part);
+                    part.fail(&fault, back);
                     return false;
                 }
             },

@@ -56,6 +56,20 @@ impl Line {
         Self { device, pair, turn: 0, site, watch: None, lesson: None }
     }
 
+    /// Whether nothing is out on it.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.pair.in_flight() == 0
+    }
+
+    /// Does something with the queue pair, and notes how many requests the device has got or given back by it.
+    #[inline]
+    fn counted<T>(&mut self, health: &Health, work: impl FnOnce(&mut OpenPair) -> T) -> T {
+        let before = self.pair.in_flight();
+        let result = work(&mut self.pair);
+        health.load.count(before, self.pair.in_flight());
+        result
+    }
+
     /// Since when the oldest request has been the oldest.
     pub(crate) fn watched_since(&self) -> Option<u64> {
         self.watch.map(|(_, since)| since)
@@ -78,11 +92,9 @@ impl Line {
     pub(crate) fn poll(&mut self, health: &Health, common: &Common, learner: Learner<'_>, back: &mut List) {
         let now = common.clock.now();
         let mut came = List::new();
-        let before = self.pair.in_flight();
-        if self.pair.poll(&mut came).is_err() {
+        if self.counted(health, |pair| pair.poll(&mut came)).is_err() {
             health.fail(self.site);
         }
-        health.load.count(before, self.pair.in_flight());
         self.follow_lesson(came.len(), now, common, learner);
         came.each(|handle| {
             let (since, shape) = (handle.note.since, handle.note.shape);
@@ -100,9 +112,7 @@ impl Line {
             (Some((oldest, bytes)), Some((watched, since))) if oldest == watched => {
                 if now.saturating_sub(since) > health.deadline(bytes) {
                     health.fail(self.site);
-                    let before = self.pair.in_flight();
-                    self.pair.take_back(back);
-                    health.load.count(before, self.pair.in_flight());
+                    self.counted(health, |pair| pair.take_back(back));
                     self.watch = None;
                 }
             }
@@ -151,10 +161,8 @@ impl Line {
 
     /// Ends the line, for the sake of `home`. The requests of others go elsewhere, and the device is not to blame.
     pub(crate) fn take_back(&mut self, health: &Health, home: &Inbox, back: &mut List) {
-        let before = self.pair.in_flight();
         let mut taken = List::new();
-        self.pair.take_back(&mut taken);
-        health.load.count(before, self.pair.in_flight());
+        self.counted(health, |pair| pair.take_back(&mut taken));
         taken.each(|handle| {
             if handle.fault() == Some(&Fault::Lost) && !handle.is_at_home(home) {
                 handle.entry.finish(Err(Fault::Declined("the queue that had taken it along is gone")));
@@ -165,14 +173,10 @@ impl Line {
 
     /// Offers requests to the device, and counts those that it keeps. Whether it has done [all](OpenPair::submit).
     pub(crate) fn submit(&mut self, health: &Health, offered: &mut List, back: &mut List) -> bool {
-        let before = self.pair.in_flight();
-        let submitted = self.pair.submit(offered, back);
+        let submitted = self.counted(health, |pair| pair.submit(offered, back));
         if let Err(fault) = &submitted {
-            // Those that were not taken go elsewhere, too.
-            offered.each(|handle| handle.entry.finish(Err(fault.clone())));
-            back.append(offered);
+            offered.fail(fault, back); // those that were not taken go elsewhere, too
         }
-        health.load.count(before, self.pair.in_flight());
         submitted == Ok(true)
     }
 

@@ -9,6 +9,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 use super::request::Request;
+use crate::algorithm::Fault;
 use crate::driver::DeviceSession;
 use crate::driver::entry::{Chain, Place};
 use crate::route::{RequestSizes, Route};
@@ -148,6 +149,12 @@ impl List {
         for place in self.0.places() {
             each(&mut Handle(place));
         }
+    }
+
+    /// Ends all of them with this fault, and moves them to `back`.
+    pub(crate) fn fail(&mut self, fault: &Fault, back: &mut List) {
+        self.each(|handle| handle.entry.finish(Err(fault.clone())));
+        back.append(self);
     }
 
     /// Takes out the requests for which `out` says so, in order.

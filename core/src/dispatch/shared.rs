@@ -76,9 +76,7 @@ impl SharedLines {
         }
         if let Some(fault) = refused {
             lines.stuck = None;
-            let mut left = health.backlog.take();
-            left.each(|handle| handle.entry.finish(Err(fault.clone())));
-            back.append(&mut left);
+            health.backlog.take().fail(&fault, back);
         }
         self.note(&mut lines, served);
     }
@@ -101,8 +99,8 @@ impl SharedLines {
 
     /// Puts away what is not needed, and notes what others go by.
     fn note(&self, lines: &mut Lines, served: &Served<'_>) {
-        while let Some(idle) = lines.lines.iter().position(|line| line.pair.in_flight() == 0) {
-            (served.put_pair)(lines.lines.swap_remove(idle).pair);
+        for idle in lines.lines.extract_if(.., |line| line.is_idle()) {
+            (served.put_pair)(idle.pair);
         }
         let health = served.health;
         let stuck = lines.stuck.map(|(moved, since)| since.saturating_add(patience(moved, health)).saturating_add(1));
