@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake};
 
-use devices::{Deed, Script, Scripted};
+use devices::{Deed, Script, Scripted, request};
 use gantry::driver::Capability;
 use gantry::route::{BreakEven, Failover};
 use gantry::{
@@ -25,10 +25,6 @@ const LENGTH: usize = 5;
 fn gantry(drivers: &[&Scripted]) -> Gantry {
     let builder = Gantry::builder().policy(BreakEven).clock(Arc::new(VirtualClock::default()));
     drivers.iter().fold(builder, |builder, driver| builder.driver(*driver)).build()
-}
-
-fn request(user: u64) -> Submission {
-    Submission::encrypt(&[], vec![user as u8; LENGTH]).user(user)
 }
 
 #[test]

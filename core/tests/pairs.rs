@@ -4,31 +4,13 @@ mod devices;
 
 use std::sync::Arc;
 
-use devices::{Deed, Script, Scripted};
+use devices::{Deed, Script, Scripted, in_order, request, session};
 use gantry::driver::DeviceLimits;
-use gantry::route::Failover;
 use gantry::stats::Event;
-use gantry::{
-    Algorithm, Clock, DeviceState, Gantry, Outcome, Queue, QueueOptions, Request, Session, SessionParams, Submission,
-    VirtualClock,
-};
+use gantry::{Clock, DeviceState, Gantry, Outcome, Queue, QueueOptions, Request, Session, VirtualClock};
 
 /// Of the requests of these tests; no known answer has this length.
 const LENGTH: usize = 5;
-
-fn gantry(clock: &Arc<VirtualClock>, drivers: &[&Scripted]) -> Gantry {
-    let order = drivers.iter().map(|driver| driver.name().to_owned()).collect();
-    let builder = Gantry::builder().policy(Failover { order }).clock(clock.clone());
-    drivers.iter().fold(builder, |builder, driver| builder.driver(*driver)).build()
-}
-
-fn session(gantry: &Gantry) -> Session {
-    gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap()
-}
-
-fn request(user: u64) -> Submission {
-    Submission::encrypt(&[], vec![user as u8; LENGTH]).user(user)
-}
 
 /// A ring that has so many queue pairs, and says so or does not.
 fn few(pairs: usize, says: bool) -> Script {
@@ -113,7 +95,7 @@ fn a_device_that_is_late_with_shared_queue_pairs_is_left_and_comes_back() {
             let clock: Arc<VirtualClock> = Arc::default();
             let bad = Scripted::new(few(1, says).doing(move |n| if n == 2 { deed } else { Deed::Work }));
             let good = Scripted::new(Script::new("good"));
-            let gantry = gantry(&clock, &[&bad, &good]);
+            let gantry = in_order(&clock, &[&bad, &good]);
             let session = session(&gantry);
             let mut queues = self::queues(&gantry, &session);
             let mut spoilt = 0;
@@ -146,7 +128,7 @@ fn a_queue_that_goes_leaves_the_shared_queue_pair_to_the_others() {
     for says in [true, false] {
         let clock = Arc::default();
         let (device, software) = (Scripted::new(few(1, says)), Scripted::new(Script::new("software")));
-        let gantry = gantry(&clock, &[&device, &software]);
+        let gantry = in_order(&clock, &[&device, &software]);
         let session = session(&gantry);
         let mut queues = queues(&gantry, &session);
         queues.remove(2);

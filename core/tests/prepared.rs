@@ -2,10 +2,10 @@
 
 mod devices;
 
-use devices::{Script, Scripted};
+use devices::{Script, Scripted, session};
 use gantry::driver::{Refusal, Unsupported};
 use gantry::route::BreakEven;
-use gantry::{Algorithm, Error, Gantry, Operation, Session, SessionParams};
+use gantry::{Error, Gantry, Operation, Session};
 use std::sync::Arc;
 
 /// Of the requests of these tests; no known answer has this length.
@@ -13,10 +13,6 @@ const LENGTH: usize = 5000;
 
 fn framework(devices: &[&Scripted]) -> Gantry {
     devices.iter().fold(Gantry::builder().policy(BreakEven), |builder, device| builder.driver(*device)).build()
-}
-
-fn session(gantry: &Gantry) -> Session {
-    gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap()
 }
 
 #[test]

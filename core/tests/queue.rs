@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use devices::{Deed, Script, Scripted};
+use devices::{Deed, Script, Scripted, in_order, request, session};
 use gantry::driver::Capability;
 use gantry::route::{BreakEven, Failover};
 use gantry::{
@@ -16,20 +16,6 @@ use gantry::{
 
 /// Of the requests of these tests; no known answer has this length.
 const LENGTH: usize = 5;
-
-fn gantry(clock: &Arc<VirtualClock>, drivers: &[&Scripted]) -> Gantry {
-    let order = drivers.iter().map(|driver| driver.name().to_owned()).collect();
-    let builder = Gantry::builder().policy(Failover { order }).clock(clock.clone());
-    drivers.iter().fold(builder, |builder, driver| builder.driver(*driver)).build()
-}
-
-fn session(gantry: &Gantry) -> Session {
-    gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap()
-}
-
-fn request(user: u64) -> Submission {
-    Submission::encrypt(&[], vec![user as u8; LENGTH]).user(user)
-}
 
 /// The users of all completions, until nothing is in flight.
 fn drain(queue: &mut Queue) -> Vec<u64> {
@@ -49,7 +35,7 @@ fn every_submission_has_one_completion_with_its_buffers() {
     const MANY: u64 = if cfg!(miri) { 6 } else { 100 };
     for ring in [None, Some(1), Some(3)] {
         let device = Scripted::new(Script { ring, ..Script::new("device") });
-        let gantry = gantry(&Arc::default(), &[&device]);
+        let gantry = in_order(&Arc::default(), &[&device]);
         let session = session(&gantry);
         let mut queue = gantry.queue(QueueOptions::default()).unwrap();
         for user in 0..MANY {
@@ -67,7 +53,7 @@ fn every_submission_has_one_completion_with_its_buffers() {
 #[test]
 fn full_hands_the_request_back_with_its_buffers() {
     let device = Scripted::new(Script { ring: Some(2), ..Script::new("device") });
-    let gantry = gantry(&Arc::default(), &[&device]);
+    let gantry = in_order(&Arc::default(), &[&device]);
     let session = session(&gantry);
     let mut queue = gantry.queue(QueueOptions { depth: 4, ..QueueOptions::default() }).unwrap();
     for user in 0..4 {
@@ -93,14 +79,14 @@ fn full_hands_the_request_back_with_its_buffers() {
 #[test]
 fn mistakes_come_back_at_once() {
     let device = Scripted::new(Script::new("device"));
-    let gantry = gantry(&Arc::default(), &[&device]);
+    let gantry = in_order(&Arc::default(), &[&device]);
     let session = session(&gantry);
     let mut queue = gantry.queue(QueueOptions::default()).unwrap();
     let rejected = queue.submit(&session, Submission::digest(vec![1])).unwrap_err();
     assert!(matches!(rejected.why, Why::Misuse(Misuse::Operation { .. })), "{:?}", rejected.why);
     assert_eq!(queue.in_flight(), 0);
 
-    let other = self::gantry(&Arc::default(), &[&device]);
+    let other = in_order(&Arc::default(), &[&device]);
     let rejected = queue.submit(&self::session(&other), request(0)).unwrap_err();
     assert!(matches!(rejected.why, Why::Misuse(Misuse::Framework { .. })), "{:?}", rejected.why);
 
@@ -120,7 +106,7 @@ fn who_sleeps_knows_for_how_long() {
     let clock: Arc<VirtualClock> = Arc::default();
     let stalled = Scripted::new(Script { ring: Some(4), ..Script::new("stalled") }.doing(|_| Deed::Stall));
     let good = Scripted::new(Script::new("good"));
-    let gantry = gantry(&clock, &[&stalled, &good]);
+    let gantry = in_order(&clock, &[&stalled, &good]);
     let session = session(&gantry);
     let mut queue = gantry.queue(QueueOptions::default()).unwrap();
     assert_eq!(queue.patience(), None);
@@ -253,7 +239,7 @@ fn queues_keep_each_other_company() {
 #[test]
 fn sessions_that_ask_for_order_have_it() {
     let ring = Scripted::new(Script { ring: Some(8), backwards: true, ..Script::new("ring") });
-    let gantry = gantry(&Arc::default(), &[&ring]);
+    let gantry = in_order(&Arc::default(), &[&ring]);
     let ordered = gantry.session(SessionParams::new(Algorithm::Null, &[]).in_order()).unwrap();
     let free = session(&gantry);
     let mut queue = gantry.queue(QueueOptions::default()).unwrap();
@@ -280,7 +266,7 @@ fn what_no_device_has_can_be_cancelled() {
 
     // Two in the ring, and three that wait for room.
     let ring = Scripted::new(Script { ring: Some(2), shared: true, ..Script::new("ring") });
-    let gantry = gantry(&Arc::default(), &[&ring]);
+    let gantry = in_order(&Arc::default(), &[&ring]);
     let session = gantry.session(SessionParams::new(Algorithm::Null, &[]).in_order()).unwrap();
     let mut queue = gantry.queue(QueueOptions::default()).unwrap();
     let tickets: Vec<_> = (0..5).map(|user| queue.submit(&session, request(user)).unwrap()).collect();
@@ -356,7 +342,7 @@ fn requests_that_are_cancelled_while_others_take_them_along_end_once() {
 fn a_queue_can_go_while_a_device_has_its_requests() {
     for ring in [None, Some(2)] {
         let device = Scripted::new(Script { ring, ..Script::new("device") });
-        let gantry = gantry(&Arc::default(), &[&device]);
+        let gantry = in_order(&Arc::default(), &[&device]);
         let session = session(&gantry);
         let mut queue = gantry.queue(QueueOptions::default()).unwrap();
         for user in 0..5 {
@@ -375,7 +361,7 @@ fn immediate_completions_need_no_call() {
     let log = seen.clone();
     let immediate = Arc::new(move |completion: gantry::Completion| log.lock().unwrap().push(completion.user));
     let device = Scripted::new(Script::new("device"));
-    let gantry = gantry(&Arc::default(), &[&device]);
+    let gantry = in_order(&Arc::default(), &[&device]);
     let session = session(&gantry);
     let options = QueueOptions { immediate: Some(immediate), ..QueueOptions::default() };
     let mut queue = gantry.queue(options).unwrap();
@@ -391,7 +377,7 @@ fn a_device_that_stalls_is_left_and_comes_back_by_its_known_answers() {
         Script { ring: Some(8), ..Script::new("stalls") }.doing(|n| if n == 2 { Deed::Stall } else { Deed::Work }),
     );
     let software = Scripted::new(Script::new("software"));
-    let gantry = gantry(&clock, &[&stalls, &software]);
+    let gantry = in_order(&clock, &[&stalls, &software]);
     let session = session(&gantry);
     let mut queue = gantry.queue(QueueOptions::default()).unwrap();
     for user in 0..6 {
@@ -421,7 +407,7 @@ fn who_asks_while_a_device_is_on_trial_waits_for_a_moment_only() {
     let stalls = stalls.doing(move |_| if silent.load(Ordering::Relaxed) { Deed::Stall } else { Deed::Work });
     let stalls = Scripted::new(stalls);
     let software = Scripted::new(Script::new("software"));
-    let gantry = gantry(&clock, &[&stalls, &software]);
+    let gantry = in_order(&clock, &[&stalls, &software]);
     let session = session(&gantry);
     let mut queue = gantry.queue(QueueOptions::default()).unwrap();
     queue.submit(&session, request(0)).unwrap();
@@ -449,7 +435,7 @@ fn who_asks_while_a_device_is_on_trial_waits_for_a_moment_only() {
 #[test]
 fn what_no_device_can_do_is_an_error_with_the_buffers() {
     let bad = Scripted::new(Script { ring: Some(4), ..Script::new("bad") }.doing(|_| Deed::Fail));
-    let gantry = gantry(&Arc::default(), &[&bad]);
+    let gantry = in_order(&Arc::default(), &[&bad]);
     let session = session(&gantry);
     let mut queue = gantry.queue(QueueOptions::default()).unwrap();
     queue.submit(&session, request(4)).unwrap();
@@ -461,7 +447,7 @@ fn what_no_device_can_do_is_an_error_with_the_buffers() {
 /// How the requests of several queues share a device that has room for one.
 fn served(senders: &[(Priority, u32)], served: usize) -> Vec<usize> {
     let ring = Scripted::new(Script { ring: Some(1), shared: true, ..Script::new("ring") });
-    let gantry = gantry(&Arc::default(), &[&ring]);
+    let gantry = in_order(&Arc::default(), &[&ring]);
     let session = session(&gantry);
     let mut queues: Vec<Queue> = (senders.iter())
         .map(|(class, weight)| {
@@ -538,7 +524,7 @@ fn many_threads_with_queues_of_their_own_share_a_ring() {
 #[test]
 fn nobody_waits_for_a_thread_that_has_gone_elsewhere() {
     let ring = Scripted::new(Script { ring: Some(2), shared: true, ..Script::new("ring") });
-    let gantry = gantry(&Arc::default(), &[&ring]);
+    let gantry = in_order(&Arc::default(), &[&ring]);
     let session = session(&gantry);
     let mut queues: Vec<Queue> = (0..6).map(|_| gantry.queue(QueueOptions::default()).unwrap()).collect();
     for round in 0..4 {
@@ -557,7 +543,7 @@ fn nobody_waits_for_a_thread_that_has_gone_elsewhere() {
 fn a_queue_that_goes_takes_its_own_requests_and_blames_nobody() {
     let ring = Scripted::new(Script { ring: Some(2), shared: true, ..Script::new("ring") });
     let software = Scripted::new(Script::new("software"));
-    let gantry = gantry(&Arc::default(), &[&ring, &software]);
+    let gantry = in_order(&Arc::default(), &[&ring, &software]);
     let session = session(&gantry);
     let mut queues: Vec<Queue> = (0..5).map(|_| gantry.queue(QueueOptions::default()).unwrap()).collect();
     for (user, queue) in queues.iter_mut().enumerate() {
@@ -579,7 +565,7 @@ fn a_queue_that_goes_takes_its_own_requests_and_blames_nobody() {
 fn a_ring_that_is_full_of_what_nobody_takes_out_is_left() {
     let ring = Scripted::new(Script { ring: Some(1), shared: true, ..Script::new("ring") });
     let software = Scripted::new(Script::new("software"));
-    let gantry = gantry(&Arc::default(), &[&ring, &software]);
+    let gantry = in_order(&Arc::default(), &[&ring, &software]);
     let session = session(&gantry);
     let mut idle = gantry.queue(QueueOptions::default()).unwrap();
     idle.submit(&session, request(1)).unwrap();
@@ -597,7 +583,7 @@ fn what_one_ring_fails_goes_into_another_that_is_full() {
     let bad = Scripted::new(Script { ring: Some(8), ..Script::new("bad") }.doing(|_| Deed::Fail));
     let good = Scripted::new(Script { ring: Some(1), shared: true, ..Script::new("good") });
     let clock = Arc::default();
-    let all = gantry(&clock, &[&bad, &good]);
+    let all = in_order(&clock, &[&bad, &good]);
     let second = all.with_policy(Failover { order: vec!["good".into()] });
     let (to_bad, to_good) = (session(&all), session(&second));
     let mut queue = all.queue(QueueOptions::default()).unwrap();

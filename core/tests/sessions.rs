@@ -4,26 +4,13 @@ mod devices;
 
 use std::sync::Arc;
 
-use devices::{Script, Scripted};
+use devices::{Script, Scripted, in_order, session};
 use gantry::driver::DeviceLimits;
-use gantry::route::Failover;
 use gantry::stats::Event;
-use gantry::{
-    Algorithm, DeviceState, Gantry, Outcome, QueueOptions, Request, Session, SessionParams, Submission, VirtualClock,
-};
+use gantry::{DeviceState, Outcome, QueueOptions, Request, Session, Submission};
 
 /// Of the requests of these tests; no known answer has this length.
 const LENGTH: usize = 5;
-
-fn gantry(drivers: &[&Scripted]) -> Gantry {
-    let order = drivers.iter().map(|driver| driver.name().to_owned()).collect();
-    let builder = Gantry::builder().policy(Failover { order }).clock(Arc::new(VirtualClock::default()));
-    drivers.iter().fold(builder, |builder, driver| builder.driver(*driver)).build()
-}
-
-fn session(gantry: &Gantry) -> Session {
-    gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap()
-}
 
 fn request() -> Submission {
     Submission::encrypt(&[], vec![7; LENGTH])
@@ -46,7 +33,7 @@ fn run_batch(session: &Session, count: usize) {
 fn keys_go_with_the_last_request_of_their_session_although_the_queue_lives() {
     for script in Script::in_every_way("device") {
         let device = Scripted::new(script);
-        let gantry = gantry(&[&device]);
+        let gantry = in_order(&Arc::default(), &[&device]);
         let mut queue = gantry.queue(QueueOptions::default()).unwrap();
         let (first, second) = (session(&gantry), session(&gantry));
         for session in [&first, &second, &first] {
@@ -73,7 +60,7 @@ fn ten_thousand_sessions_have_a_request_each_in_one_queue() {
     const AT_A_TIME: usize = 200;
     for script in Script::in_every_way("device") {
         let device = Scripted::new(script);
-        let gantry = gantry(&[&device]);
+        let gantry = in_order(&Arc::default(), &[&device]);
         let mut queue = gantry.queue(QueueOptions::default()).unwrap();
         let mut done = 0;
         for user in 0..SESSIONS as u64 {
@@ -97,7 +84,7 @@ fn ten_thousand_sessions_have_a_request_each_in_one_queue() {
 fn a_request_that_is_cancelled_lets_its_session_go() {
     // One in the ring, and two that wait for room.
     let device = Scripted::new(Script { ring: Some(1), shared: true, ..Script::new("device") });
-    let gantry = gantry(&[&device]);
+    let gantry = in_order(&Arc::default(), &[&device]);
     let mut queue = gantry.queue(QueueOptions::default()).unwrap();
     let tickets = [(); 3].map(|()| queue.submit(&session(&gantry), request()).unwrap());
     queue.flush();
@@ -120,7 +107,7 @@ fn sessions_take_turns_on_a_device_that_has_room_for_few() {
     const SESSIONS: usize = if cfg!(miri) { 10 } else { 100 };
     for script in with_four_sessions() {
         let device = Scripted::new(script);
-        let gantry = gantry(&[&device]);
+        let gantry = in_order(&Arc::default(), &[&device]);
         let sessions: Vec<Session> = (0..SESSIONS).map(|_| session(&gantry)).collect();
         for session in sessions.iter().chain(&sessions) {
             run_one(session);
@@ -137,7 +124,7 @@ fn sessions_take_turns_on_a_device_that_has_room_for_few() {
 fn keys_of_a_session_that_ends_are_gone_from_where_others_wait_for_their_turn() {
     for script in with_four_sessions() {
         let device = Scripted::new(script);
-        let gantry = gantry(&[&device]);
+        let gantry = in_order(&Arc::default(), &[&device]);
         let (one, other) = (session(&gantry), session(&gantry));
         run_one(&one);
         run_one(&other);
@@ -155,7 +142,7 @@ fn threads_share_a_device_that_has_room_for_few_sessions() {
     const ROUNDS: usize = if cfg!(miri) { 2 } else { 50 };
     for script in with_four_sessions() {
         let (device, software) = (Scripted::new(script), Scripted::new(Script::new("software")));
-        let gantry = gantry(&[&device, &software]);
+        let gantry = in_order(&Arc::default(), &[&device, &software]);
         std::thread::scope(|scope| {
             for _ in 0..THREADS {
                 scope.spawn(|| {
@@ -180,7 +167,7 @@ fn a_queue_of_more_sessions_than_a_device_has_room_for_goes_elsewhere_with_the_r
     const SESSIONS: usize = 20;
     for script in with_four_sessions() {
         let (device, software) = (Scripted::new(script), Scripted::new(Script::new("software")));
-        let gantry = gantry(&[&device, &software]);
+        let gantry = in_order(&Arc::default(), &[&device, &software]);
         let mut queue = gantry.queue(QueueOptions::default()).unwrap();
         for _ in 0..SESSIONS {
             queue.submit(&session(&gantry), request()).unwrap();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
-use devices::{Deed, Script, Scripted};
+use devices::{Deed, Script, Scripted, session};
 use gantry::driver::Capability;
 use gantry::route::{Failover, Reason};
 use gantry::stats::{Event, Snapshot, Stage};
@@ -22,10 +22,6 @@ const LENGTH: usize = 5;
 fn with(drivers: &[&Scripted]) -> GantryBuilder {
     let builder = Gantry::builder().clock(Arc::new(VirtualClock::default()));
     drivers.iter().fold(builder, |builder, driver| builder.driver(*driver))
-}
-
-fn session(gantry: &Gantry) -> Session {
-    gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap()
 }
 
 fn run_one(session: &Session) {

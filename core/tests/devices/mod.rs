@@ -9,7 +9,23 @@ use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
 use gantry::driver::*;
-use gantry::{Algorithm, Fault, Outcome, SessionParams};
+use gantry::route::Failover;
+use gantry::{Algorithm, Fault, Gantry, Outcome, Session, SessionParams, Submission, VirtualClock};
+
+/// A framework that asks these devices in their order.
+pub(crate) fn in_order(clock: &Arc<VirtualClock>, drivers: &[&Scripted]) -> Gantry {
+    let order = drivers.iter().map(|driver| driver.name().to_owned()).collect();
+    let builder = Gantry::builder().policy(Failover { order }).clock(clock.clone());
+    drivers.iter().fold(builder, |builder, driver| builder.driver(*driver)).build()
+}
+
+pub(crate) fn session(gantry: &Gantry) -> Session {
+    gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap()
+}
+
+pub(crate) fn request(user: u64) -> Submission {
+    Submission::encrypt(&[], vec![user as u8; crate::LENGTH]).user(user)
+}
 
 /// What a [`Scripted`] device does with its requests, counted from 0 once it has been admitted.
 #[derive(Clone)]
