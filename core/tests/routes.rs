@@ -3,204 +3,14 @@
 #![cfg(not(miri))] // simulated seconds: hours
 #![allow(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "times of seconds")]
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+mod timed;
+
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use gantry::driver::*;
 use gantry::route::{CostRecord, CostStore, Learned, Reason};
-use gantry::{
-    Algorithm, Clock, Fault, Gantry, Operation, Outcome, QueueOptions, Request, Session, SessionParams, Submission,
-    VirtualClock,
-};
-
-const ENCRYPT: Operation = Operation::Encrypt;
-
-/// What a device takes, in nanoseconds.
-#[derive(Clone)]
-struct Timing {
-    name: &'static str,
-    setup: u64,
-    /// For each byte.
-    byte: f64,
-    /// More for each of the first 256.
-    copied: f64,
-    lanes: usize,
-    /// Of a ring, what the thread spends for each request.
-    ring: Option<u64>,
-    /// The thread spends more for each request, as of now.
-    busy: Arc<AtomicU64>,
-    /// Everything takes so many times as long, as of now.
-    factor: Arc<AtomicU64>,
-    /// More nanoseconds, as of now.
-    noise: Arc<AtomicU64>,
-    clock: Arc<VirtualClock>,
-}
-
-impl Timing {
-    fn new(name: &'static str, clock: &Arc<VirtualClock>, setup: u64, byte: f64) -> Self {
-        let (factor, noise, busy) = (Arc::new(1.into()), Arc::default(), Arc::default());
-        Self { name, setup, byte, copied: 0.0, lanes: 1, ring: None, busy, factor, noise, clock: clock.clone() }
-    }
-
-    fn time(&self, bytes: usize) -> u64 {
-        (self.setup + (self.byte * bytes as f64 + self.copied * bytes.min(256) as f64) as u64)
-            * self.factor.load(Ordering::Relaxed)
-            + self.noise.load(Ordering::Relaxed)
-    }
-}
-
-impl Driver for Timing {
-    fn name(&self) -> &'static str {
-        "timed"
-    }
-
-    fn discover(&self) -> Vec<Found> {
-        let usual = Capability::new(Algorithm::Null);
-        let capability = Capability { lanes: self.lanes, break_even: self.lanes, direct: self.ring.is_none(), ..usual };
-        let capabilities = vec![capability];
-        let info = DeviceInfo { version: "1".into(), capabilities, ..DeviceInfo::new(self.name, Class::Model) };
-        vec![Found::Device(Arc::new(Timed { info, timing: self.clone() }))]
-    }
-}
-
-struct Timed {
-    info: DeviceInfo,
-    timing: Timing,
-}
-
-impl Device for Timed {
-    fn info(&self) -> &DeviceInfo {
-        &self.info
-    }
-
-    fn open(&self, _params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Refusal> {
-        Ok(Arc::new(TimedSession(self.timing.clone())))
-    }
-
-    fn attach(&self) -> Result<Option<Box<dyn QueuePair>>, Fault> {
-        let timing = self.timing.clone();
-        Ok(Some(match timing.ring {
-            Some(_) => Box::new(Ring { timing, jobs: VecDeque::new(), free: 0 }),
-            None => Box::new(Lanes(timing)),
-        }))
-    }
-}
-
-struct TimedSession(Timing);
-
-impl DeviceSession for TimedSession {
-    fn run(&self, mut operands: Operands<'_>) -> Result<Outcome, Fault> {
-        self.0.clock.spend(self.0.time(operands.bytes()));
-        copy(&mut operands);
-        Ok(Outcome::Done)
-    }
-}
-
-fn copy(operands: &mut Operands<'_>) {
-    if let Operands::Cipher { data: Buffers::Separate { input, output }, .. } = operands {
-        output.copy_from_slice(input);
-    }
-}
-
-/// As many requests as there are lanes take the time of one.
-struct Lanes(Timing);
-
-impl QueuePair for Lanes {
-    fn submit(&mut self, batch: &mut Batch<'_>) {
-        let mut place = 0;
-        while let Some(mut job) = batch.take() {
-            let mut operands = job.operands();
-            if place % self.0.lanes == 0 {
-                self.0.clock.spend(self.0.time(operands.bytes()));
-            }
-            place += 1;
-            copy(&mut operands);
-            batch.complete(job, Ok(Outcome::Done));
-        }
-    }
-
-    fn poll(&mut self, _done: &mut Completions<'_>) -> usize {
-        0
-    }
-}
-
-/// One request after the other, beside the thread.
-struct Ring {
-    timing: Timing,
-    jobs: VecDeque<(u64, Job)>,
-    /// When the engine has done everything that it has.
-    free: u64,
-}
-
-impl QueuePair for Ring {
-    fn submit(&mut self, batch: &mut Batch<'_>) {
-        while let Some(mut job) = batch.take() {
-            self.timing.clock.spend(self.timing.ring.unwrap_or(0) + self.timing.busy.load(Ordering::Relaxed));
-            let mut operands = job.operands();
-            self.free = self.free.max(self.timing.clock.now()) + self.timing.time(operands.bytes());
-            copy(&mut operands);
-            self.timing.clock.at(self.free);
-            self.jobs.push_back((self.free, job));
-        }
-    }
-
-    fn poll(&mut self, done: &mut Completions<'_>) -> usize {
-        while self.jobs.front().is_some_and(|(ready, _)| *ready <= self.timing.clock.now()) {
-            if let Some((_, job)) = self.jobs.pop_front() {
-                done.complete(job, Ok(Outcome::Done));
-            }
-        }
-        self.jobs.len()
-    }
-}
-
-struct World {
-    clock: Arc<VirtualClock>,
-    session: Session,
-}
-
-impl World {
-    fn new(clock: &Arc<VirtualClock>, policy: Learned, devices: &[&Timing]) -> Self {
-        let builder = Gantry::builder().clock(clock.clone()).policy(policy);
-        let gantry = devices.iter().fold(builder, |builder, device| builder.driver(*device)).build();
-        Self { clock: clock.clone(), session: gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap() }
-    }
-
-    fn calibrated(clock: &Arc<VirtualClock>, policy: Learned, devices: &[&Timing]) -> Self {
-        let world = Self::new(clock, policy, devices);
-        world.session.gantry().calibrate(Algorithm::Null, ENCRYPT, false);
-        world
-    }
-
-    /// Runs requests together; how long they took, and where each one went.
-    fn batch(&self, requests: usize, bytes: usize) -> (u64, Vec<(String, Reason)>) {
-        let mut data = vec![vec![7; bytes]; requests];
-        let mut batch: Vec<_> = data.iter_mut().map(|data| Request::encrypt(&[], data)).collect();
-        let before = self.clock.now();
-        self.session.process(&mut batch).unwrap();
-        let took = self.clock.now() - before;
-        let name = |device: usize| self.session.gantry().devices()[device].name().to_owned();
-        (took, batch.iter().map(|request| request.route().unwrap()).map(|r| (name(r.device), r.reason)).collect())
-    }
-
-    /// Runs one request; how long it took.
-    fn one(&self, bytes: usize) -> u64 {
-        let before = self.clock.now();
-        self.session.encrypt(&[], &mut vec![7; bytes]).unwrap();
-        self.clock.now() - before
-    }
-
-    /// The device and the reason that it would be now.
-    fn route(&self, requests: usize, bytes: usize) -> (String, usize, Reason) {
-        let route = self.session.route(ENCRYPT, bytes, requests).unwrap();
-        (self.session.gantry().devices()[route.device].name().to_owned(), route.requests, route.reason)
-    }
-}
-
-fn software_and_engine(clock: &Arc<VirtualClock>) -> (Timing, Timing) {
-    (Timing::new("software", clock, 300, 10.0), Timing::new("engine", clock, 5000, 1.0))
-}
+use gantry::{Algorithm, Clock, Gantry, QueueOptions, SessionParams, Submission, VirtualClock};
+use timed::{ENCRYPT, Timing, World, software_and_engine};
 
 #[test]
 fn an_engine_that_needs_long_to_begin_is_known_by_its_large_requests_too() {
@@ -585,4 +395,24 @@ fn threads_that_begin_at_once_calibrate_once_and_are_all_served() {
     let kept = store.kept.lock().unwrap();
     let times = |device| kept.iter().filter(|record| record.device == device).count();
     assert!([times("software"), times("engine")].iter().all(|times| *times < 2) && !kept.is_empty(), "{}", kept.len());
+}
+
+#[test]
+fn a_device_that_comes_is_measured_and_used_where_it_is_faster() {
+    let clock = Arc::new(VirtualClock::default());
+    let (software, engine) = software_and_engine(&clock);
+    let mut world = World::new(&clock, Learned::Latency, &[&software]);
+    // All is known of the devices that are there.
+    while clock.now() < 1_000_000_000 {
+        world.one(4096);
+    }
+    let gantry = world.session.gantry().clone();
+    assert_eq!(gantry.discover(&engine, |_| None), ["engine"]);
+    world.session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
+    let start = clock.now();
+    while world.one(4096) > engine.time(4096) {
+        assert!(clock.now() - start < 1_000_000_000, "it is hardly used after a second");
+    }
+    assert_eq!(world.route(1, 4096), ("engine".into(), 1, Reason::Fastest));
+    assert_eq!(world.route(1, 64).0, "software");
 }

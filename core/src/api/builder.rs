@@ -7,8 +7,8 @@ use crate::algorithm::{Result, SessionParams};
 use crate::clock::{Clock, RealClock};
 use crate::dispatch::{Calibrations, Common, Devices, Gantry, LONGEST, RegisteredDevice, Waits};
 use crate::driver::{Driver, Found};
-use crate::route::{CostStore, Learned, MOST_DEVICES, Policy};
-use crate::stats::{Publisher, Snapshot, Stats};
+use crate::route::{CostStore, Learned, Policy};
+use crate::stats::{MOST_DEVICES, Publisher, Snapshot, Stats};
 
 use super::session::Session;
 

@@ -13,7 +13,7 @@
 #![allow(clippy::cast_precision_loss, reason = "times that fit into 24 bits or need no more")]
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 use super::device::RegisteredDevice;
 use super::probe::{Machine, Probe, Unfit};
@@ -32,7 +32,8 @@ const APART: u64 = 4;
 /// Calibrations of the frameworks over the same devices.
 pub(crate) struct Calibrations {
     store: Option<Arc<dyn CostStore>>,
-    loaded: OnceLock<()>,
+    /// For so many devices, what the store kept is taken in.
+    loaded: Mutex<usize>,
     warnings: Mutex<Vec<String>>,
     /// Nanoseconds that calibrations took.
     spent: AtomicU64,
@@ -45,6 +46,8 @@ pub(crate) struct Calibration {
     algorithm: Algorithm,
     operation: Operation,
     probes: Vec<Probe>,
+    /// Those that were there when it began.
+    devices: usize,
     /// The probe whose turn it is, and turns that are left.
     at: usize,
     turns: usize,
@@ -56,7 +59,7 @@ impl Calibrations {
     pub(crate) fn new(store: Option<Arc<dyn CostStore>>) -> Self {
         Self {
             store,
-            loaded: OnceLock::new(),
+            loaded: Mutex::new(0),
             warnings: Mutex::default(),
             spent: AtomicU64::new(0),
             current: Mutex::default(),
@@ -72,18 +75,20 @@ impl Calibrations {
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(warning);
     }
 
-    /// Takes in what the store kept. Once; whether that was now.
+    /// Takes in what the store kept, for each device once. Whether that was now.
     pub(crate) fn recall(&self, devices: &[RegisteredDevice]) -> bool {
         let Some(store) = &self.store else { return false };
-        let mut now = false;
-        self.loaded.get_or_init(|| {
-            now = true;
-            match store.load() {
-                Ok(records) => records.iter().for_each(|record| take_in(devices, record)),
-                Err(warning) => self.warn(warning),
-            }
-        });
-        now
+        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = devices.get(*loaded..).unwrap_or_default();
+        if new.is_empty() {
+            return false;
+        }
+        *loaded = devices.len();
+        match store.load() {
+            Ok(records) => records.iter().for_each(|record| take_in(new, record)),
+            Err(warning) => self.warn(warning),
+        }
+        true
     }
 
     /// Goes on with the calibration that is on its way, or begins this one; unless another thread does so, it is too early, or
@@ -99,7 +104,7 @@ impl Calibrations {
         let left = ALL.saturating_sub(self.spent.load(Relaxed));
         if left == 0 {
             // What capabilities declare has to do.
-            ledgers.of(algorithm, operation).settle();
+            ledgers.of(algorithm, operation).settle(machine.devices.len());
             return false;
         }
         let calibration = match &mut *current {
@@ -118,7 +123,7 @@ impl Calibrations {
             self.believe(calibration, machine);
         }
         if complete {
-            ledgers.of(calibration.algorithm, calibration.operation).settle();
+            ledgers.of(calibration.algorithm, calibration.operation).settle(calibration.devices);
             *current = None;
         }
         news
@@ -131,7 +136,7 @@ impl Calibrations {
         let mut calibration = Calibration::new(machine, algorithm, operation, anew, TURNS.1);
         calibration.run(machine, u64::MAX);
         self.believe(&calibration, machine);
-        machine.ledgers.of(algorithm, operation).settle();
+        machine.ledgers.of(algorithm, operation).settle(calibration.devices);
     }
 
     /// Believes and keeps what was measured.
@@ -162,7 +167,7 @@ impl Calibration {
             .filter(|(_, device)| anew || unknown(device))
             .filter_map(|(place, _)| Probe::new(machine, place, algorithm, operation))
             .collect();
-        Self { algorithm, operation, probes, at: 0, turns, next: 0 }
+        Self { algorithm, operation, probes, devices: machine.devices.len(), at: 0, turns, next: 0 }
     }
 
     /// Goes on until then, for one measurement at least. Whether all are made.

@@ -23,7 +23,7 @@ use crate::stats::Site;
 pub enum DeviceState {
     /// It does, each algorithm after its known-answer test.
     Ready,
-    /// It never did, for this reason.
+    /// It does not, for this reason.
     Excluded(String),
     /// It did until it failed. It will again when it has passed its known-answer tests, which are repeated from time to time.
     Quarantined,
@@ -48,6 +48,8 @@ pub(super) struct Present {
     pool: Pool,
     /// Where it has a limit of sessions.
     session_cache: Option<SessionCache>,
+    /// Another device has come in its place.
+    retired: AtomicBool,
     /// Its queue pairs are [`Inline`].
     inline: AtomicBool,
     /// It has fewer queue pairs than there are threads that want one.
@@ -118,6 +120,7 @@ impl RegisteredDevice {
             admissions: Algorithm::ALL.iter().map(|_| Admission::default()).collect(),
             pool: Pool::default(),
             session_cache: (info.limits.sessions < usize::MAX).then(|| SessionCache::new(info.limits.sessions)),
+            retired: AtomicBool::new(false),
             inline: AtomicBool::new(false),
             scarce: AtomicBool::new(info.limits.queue_pairs < threads),
             health: Health::new(&info),
@@ -140,7 +143,7 @@ impl RegisteredDevice {
         }
     }
 
-    /// Unique among the devices of a framework.
+    /// Unique among the devices of a framework that are not retired.
     pub fn name(&self) -> &str {
         match &*self.entry {
             Entry::Excluded { name, .. } => name,
@@ -160,6 +163,9 @@ impl RegisteredDevice {
     pub fn state(&self) -> DeviceState {
         match &*self.entry {
             Entry::Excluded { reason, .. } => DeviceState::Excluded(reason.clone()),
+            Entry::Present(present) if present.retired.load(Ordering::Relaxed) => {
+                DeviceState::Excluded("another device of this name has come in its place".to_owned())
+            }
             Entry::Present(present) if !present.health.is_ready() => DeviceState::Quarantined,
             Entry::Present(_) => DeviceState::Ready,
         }
@@ -242,7 +248,7 @@ impl RegisteredDevice {
         let Some(present) = self.present() else { return };
         let health = &present.health;
         let clock = &*health.surroundings().common.clock;
-        if health.is_ready() || !health.trust.begin_probation(clock.now()) {
+        if health.is_ready() || present.retired.load(Ordering::Relaxed) || !health.trust.begin_probation(clock.now()) {
             return;
         }
         let take_pair = || present.take_pair();
@@ -250,7 +256,15 @@ impl RegisteredDevice {
             let admission = &present.admissions[capability.algorithm as usize];
             admission.still_works(&*present.device, capability, clock, &take_pair)
         });
-        health.judge(works);
+        health.judge(works && !present.retired.load(Ordering::Relaxed));
+    }
+
+    /// Leaves it in quarantine for good: another device of its name has come.
+    pub(super) fn retire(&self) {
+        if let Some(present) = self.present() {
+            present.retired.store(true, Ordering::Relaxed);
+            present.health.fail(present.health.site());
+        }
     }
 
     /// Opens a session. A fault of a device that has passed the known-answer test is one like any other.

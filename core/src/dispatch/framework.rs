@@ -1,16 +1,18 @@
 //! The framework of a process: its devices, and the policy that chooses between them.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
-use super::calibrate::{self, Calibrations};
+use super::calibrate;
 use super::common::Common;
 use super::device::RegisteredDevice;
+use super::devices::Devices;
 use super::line::Learner;
 use super::list::List;
 use super::probe::Machine;
 use crate::algorithm::{Algorithm, Operation};
 use crate::clock::Clock;
+use crate::driver::Driver;
 use crate::route::{Ask, Calibrator, Candidate, CostRecord, Ledgers, Measurement, Policy, Question, Route, learn};
 use crate::stats::{Snapshot, Stats};
 
@@ -28,39 +30,32 @@ struct Inner {
     ledgers: Ledgers,
 }
 
-/// What frameworks with different policies over the same devices share.
-pub(crate) struct Devices {
-    list: Vec<RegisteredDevice>,
-    pub(crate) common: Arc<Common>,
-    /// By algorithm, for all of its sessions.
-    candidates: Box<[OnceLock<Arc<[Candidate]>>]>,
-    calibrations: Calibrations,
-}
-
-impl Devices {
-    pub(crate) fn new(devices: Vec<RegisteredDevice>, common: Common, calibrations: Calibrations) -> Self {
-        let common = Arc::new(common);
-        for (place, device) in devices.iter().enumerate() {
-            device.place_in(place, &common);
-        }
-        let candidates = Algorithm::ALL.iter().map(|_| OnceLock::new()).collect();
-        Self { list: devices, common, candidates, calibrations }
-    }
-}
-
 impl Gantry {
     pub(crate) fn assemble(machine: Arc<Devices>, policy: Box<dyn Policy>) -> Self {
         Self { inner: Arc::new(Inner { machine, policy, ledgers: Ledgers::new() }) }
     }
 
-    /// Every device that was found, also those that are not used, in the order of registration.
+    /// Every device that was found, also those that are not used, in the order of registration. The list grows where devices
+    /// [come](Self::discover).
     pub fn devices(&self) -> &[RegisteredDevice] {
-        &self.inner.machine.list
+        self.inner.machine.list()
     }
 
-    /// The device of this name, if it can be used.
+    /// The device of this name: the last one, where one has come in the place of another.
     pub fn device(&self, name: &str) -> Option<&RegisteredDevice> {
-        self.devices().iter().find(|device| device.name() == name)
+        self.devices().iter().rev().find(|device| device.name() == name)
+    }
+
+    /// Looks again for what a driver discovers, for devices that are plugged in while the program runs: adds those that are new,
+    /// or that have the name of one in quarantine, which is retired then. `exclude` is asked for each by its name, and may give the
+    /// reason why it is not to be used. Returns the names of those that have come.
+    ///
+    /// A device that has come serves sessions that are made from then on, each algorithm after its known-answer test. Older
+    /// sessions and their requests go on as they are. A framework has 64 devices at most, retired ones among them.
+    ///
+    /// A device that goes needs no call: it fails, its requests are done elsewhere, and it stays in quarantine.
+    pub fn discover(&self, driver: &dyn Driver, exclude: impl Fn(&str) -> Option<String>) -> Vec<String> {
+        self.inner.machine.discover(driver, exclude)
     }
 
     /// What chooses between the devices.
@@ -124,11 +119,8 @@ impl Gantry {
     }
 
     /// The devices that offer an algorithm.
-    pub(crate) fn candidates(&self, algorithm: Algorithm) -> &Arc<[Candidate]> {
-        self.inner.machine.candidates[algorithm as usize].get_or_init(|| {
-            let devices = self.devices().iter().enumerate();
-            devices.filter_map(|(place, device)| device.candidate(place, algorithm)).collect()
-        })
+    pub(crate) fn candidates(&self, algorithm: Algorithm) -> Arc<[Candidate]> {
+        self.inner.machine.candidates(algorithm)
     }
 
     #[inline]
@@ -210,7 +202,7 @@ impl Gantry {
             ahead: 0,
             cpu_ns: None,
         };
-        learn(self.candidates(what.0), &measured);
+        learn(&self.candidates(what.0), &measured);
     }
 
     /// For lines, which find out later how long their requests took.

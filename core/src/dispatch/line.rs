@@ -1,14 +1,13 @@
 //! A queue pair on which requests are out: what is watched and measured while they are.
 
-use std::sync::{Arc, OnceLock};
-
 use super::common::Common;
+use super::devices::Candidates;
 use super::health::Health;
 use super::inbox::Inbox;
 use super::list::List;
 use super::pair::OpenPair;
 use crate::algorithm::{Algorithm, Fault, Operation};
-use crate::route::{Candidate, Ledgers, Measurement, Route, learn};
+use crate::route::{Ledgers, Measurement, Route, learn};
 use crate::stats::{Site, Stage};
 
 /// A queue pair in use, of one thread or shared.
@@ -47,8 +46,7 @@ struct Lesson {
 #[derive(Clone, Copy)]
 pub(crate) struct Learner<'a> {
     pub(crate) ledgers: &'a Ledgers,
-    /// By algorithm; there where a session has been made.
-    pub(crate) candidates: &'a [OnceLock<Arc<[Candidate]>>],
+    pub(crate) candidates: &'a Candidates,
 }
 
 impl Line {
@@ -148,8 +146,8 @@ impl Line {
             ahead,
             cpu_ns: Some(handing + share),
         };
-        if let Some(candidates) = learner.candidates[what.0 as usize].get() {
-            learn(candidates, &measured);
+        if let Some(candidates) = learner.candidates.get(what.0) {
+            learn(&candidates, &measured);
         }
     }
 

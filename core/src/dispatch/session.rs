@@ -60,7 +60,7 @@ impl SessionCore {
     pub(crate) fn new(gantry: Gantry, params: SessionParams) -> Result<Self> {
         params.check()?;
         let algorithm = params.algorithm();
-        let candidates = gantry.candidates(algorithm).clone();
+        let candidates = gantry.candidates(algorithm);
         if candidates.is_empty() {
             let operation = algorithm.kind().operations()[0];
             return Err(Error::Unserved { algorithm, operation, reasons: Vec::new() });
@@ -138,7 +138,7 @@ impl SessionCore {
     /// The session on a device, if it is open and kept here.
     #[inline]
     pub(crate) fn kept(&self, place: usize) -> Option<&dyn DeviceSession> {
-        match self.openings[place].get() {
+        match self.openings.get(place)?.get() {
             Some(Ok(session)) => Some(&**session),
             _ => None,
         }
@@ -155,8 +155,10 @@ impl SessionCore {
 
     #[cold]
     fn open_on(&self, place: usize, urgency: Urgency) -> std::result::Result<OpenSession<'_>, Refusal> {
-        let candidate = &self.candidates[place];
-        let (device, opened) = (&self.gantry.devices()[candidate.device], &self.openings[place]);
+        let Some((candidate, opened)) = self.candidates.get(place).zip(self.openings.get(place)) else {
+            return Err(Unsupported::because("it came when the session was there").into());
+        };
+        let device = &self.gantry.devices()[candidate.device];
         let open = || {
             device.open(&self.params, urgency).inspect_err(|why| {
                 if matches!(why, Refusal::Unsupported(_)) {
@@ -211,7 +213,7 @@ impl SessionCore {
         for (place, candidate) in self.candidates.iter().enumerate() {
             let is_cached =
                 self.gantry.devices()[candidate.device].session_cache().is_some_and(|cache| cache.has(other.id()));
-            if is_cached || matches!(other.openings[place].get(), Some(Ok(_))) {
+            if is_cached || other.kept(place).is_some() {
                 let _ = self.opened(place, Urgency::Brief);
             }
         }

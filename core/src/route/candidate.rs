@@ -7,9 +7,6 @@ use crate::algorithm::Operation;
 use crate::driver::{Capability, DeviceInfo};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 
-/// Devices of a framework at most: sets of devices are the bits of a word.
-pub(crate) const MOST_DEVICES: usize = u64::BITS as usize;
-
 /// A device that offers an algorithm.
 pub(crate) struct Candidate {
     /// Its place in [`Gantry::devices`](crate::Gantry::devices).

@@ -164,7 +164,7 @@ impl Learned {
             }
             due
         };
-        if !ledger.is_settled() {
+        if !ledger.is_settled(ask.candidates) {
             let mut news = ask.calibrator.recall();
             if known.strangers > 0 {
                 is_due(PRIOR + bytes.saturating_mul(requests).min(1 << 30) as u32);
@@ -175,7 +175,7 @@ impl Learned {
             if news {
                 known = look();
             }
-            if known.strangers > 0 && !ledger.is_settled() {
+            if known.strangers > 0 && !ledger.is_settled(ask.candidates) {
                 return BreakEven.route(ask); // and not measured: there is no table that it could go into
             }
         }

@@ -18,14 +18,14 @@
 
 use std::cell::Cell;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use super::answer::{BatchSize, Route};
-use super::candidate::MOST_DEVICES;
+use super::candidate::Candidate;
 use super::cost::INTERVAL;
 use crate::algorithm::{Algorithm, Operation};
 use crate::clock::Clock;
-use crate::stats::Reason;
+use crate::stats::{MOST_DEVICES, Reason};
 
 /// Of each interval, what may be spent on trying devices that are thought to be slower.
 const SHARE: i64 = 200;
@@ -67,8 +67,8 @@ pub(crate) struct Ledger {
     trials: Box<[Trial; Trial::MOST]>,
     /// The device that has just been warmed up for a trial, plus one.
     warm: AtomicUsize,
-    /// Nobody will measure what is not known yet.
-    settled: AtomicBool,
+    /// Of so many devices, nobody will measure what is not known yet.
+    settled: AtomicUsize,
 }
 
 /// When a device is tried next.
@@ -171,7 +171,7 @@ impl Default for Ledger {
             credit: AtomicI64::new(0),
             trials: Box::new(std::array::from_fn(|_| Trial::default())),
             warm: AtomicUsize::new(0),
-            settled: AtomicBool::new(false),
+            settled: AtomicUsize::new(0),
         }
     }
 }
@@ -243,12 +243,14 @@ impl Ledger {
         self.ticks.load(Relaxed) >= CALIBRATION_PAYS / INTERVAL
     }
 
-    pub(crate) fn is_settled(&self) -> bool {
-        self.settled.load(Relaxed)
+    /// Whether nobody will measure what is not known yet of these candidates.
+    pub(crate) fn is_settled(&self, candidates: &[Candidate]) -> bool {
+        candidates.last().is_none_or(|last| last.device < self.settled.load(Relaxed))
     }
 
-    pub(crate) fn settle(&self) {
-        self.settled.store(true, Relaxed);
+    /// What is not known now of the first so many devices of the framework is not going to be measured.
+    pub(crate) fn settle(&self, devices: usize) {
+        self.settled.fetch_max(devices, Relaxed);
     }
 
     /// How long ago the trial of a device was due, in ticks; negative when it is not.

@@ -18,7 +18,7 @@ pub use answer::{BatchSize, Route};
 pub use ask::{Ask, Choice};
 pub(crate) use ask::{Calibrator, Needs, Question, RequestSizes, Sizes};
 pub use break_even::BreakEven;
-pub(crate) use candidate::{Candidate, Load, MOST_DEVICES};
+pub(crate) use candidate::{Candidate, Load};
 pub(crate) use cost::Grid;
 pub use cost::{BYTES, Costs, Estimate, REQUESTS};
 pub use fixed::{Failover, Pin, RoundRobin, SizeThreshold};

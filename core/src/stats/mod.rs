@@ -28,15 +28,15 @@ mod snapshot;
 
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 pub use event::{Event, Stage};
 pub use histogram::Histogram;
 pub use reason::Reason;
 use shard::Shard;
-pub(crate) use site::Site;
 use site::WORKS;
+pub(crate) use site::{MOST_DEVICES, Site};
 pub use snapshot::{Numbers, Snapshot};
 
 use crate::algorithm::{Fault, Outcome};
@@ -47,7 +47,7 @@ use crate::driver::Class;
 pub(crate) struct Stats {
     /// By slot; none at all when nothing is to be counted.
     shards: Box<[OnceLock<Box<Shard>>]>,
-    devices: Box<[(String, Class)]>,
+    devices: RwLock<Vec<(String, Class)>>,
     clock: Arc<dyn Clock>,
     process: u32,
     publisher: Option<Publisher>,
@@ -64,19 +64,28 @@ pub(crate) struct Publisher {
 impl Stats {
     pub(crate) fn new(
         on: bool,
-        devices: Box<[(String, Class)]>,
+        devices: Vec<(String, Class)>,
         clock: Arc<dyn Clock>,
         publisher: Option<Publisher>,
     ) -> Self {
         let shards = if on { slot::SHARED + 1 } else { 0 };
         Self {
             shards: (0..shards).map(|_| OnceLock::new()).collect(),
-            devices,
+            devices: RwLock::new(devices),
             due: AtomicU64::new(if publisher.is_some() { 0 } else { u64::MAX }),
             clock,
             process: std::process::id(),
             publisher,
         }
+    }
+
+    /// Has a place for the numbers of one more device.
+    pub(crate) fn add_device(&self, name: String, class: Class) {
+        self.devices.write().unwrap_or_else(PoisonError::into_inner).push((name, class));
+    }
+
+    fn devices(&self) -> RwLockReadGuard<'_, Vec<(String, Class)>> {
+        self.devices.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The counters of the calling thread.
@@ -102,12 +111,12 @@ impl Stats {
 
     pub(crate) fn snapshot(&self) -> Snapshot {
         let shards = self.shards.iter().filter_map(|shard| shard.get()).map(|shard| &**shard);
-        Snapshot::of(shards, &self.devices, self.process, self.clock.now())
+        Snapshot::of(shards, &self.devices(), self.process, self.clock.now())
     }
 
     #[cold]
     fn shard(&self, slot: usize) -> Shard {
-        Shard::new((1 + self.devices.len()) * WORKS, slot == slot::SHARED)
+        Shard::new((1 + self.devices().len()) * WORKS, slot == slot::SHARED)
     }
 
     /// Publishes a snapshot now.

@@ -7,7 +7,7 @@ use super::counter::Counter;
 use super::event::{Event, Stage};
 use super::histogram::Recorder;
 use super::reason::Reason;
-use super::site::Site;
+use super::site::{MOST_SITES, Site};
 
 /// From one timed request to the next on average: at first, so that short programs have times too, and in the end, so that the
 /// clock costs long ones nothing to speak of.
@@ -24,8 +24,13 @@ pub(super) struct Shard {
     gap: AtomicU64,
     /// Gaps before this one.
     taken: AtomicU64,
-    rows: Box<[OnceLock<Box<Row>>]>,
+    rows: Rows,
+    /// Those of devices that came later.
+    later: OnceLock<Rows>,
 }
+
+/// By site; those are there that have numbers.
+type Rows = Box<[OnceLock<Box<Row>>]>;
 
 /// The numbers of one site.
 #[repr(align(128))]
@@ -58,8 +63,8 @@ impl Default for Row {
 
 impl Shard {
     pub(super) fn new(sites: usize, shared: bool) -> Self {
-        let rows = (0..sites).map(|_| OnceLock::new()).collect();
-        Self { shared, left: AtomicU64::new(1), gap: AtomicU64::new(1), taken: AtomicU64::new(0), rows }
+        let (left, gap, taken) = (AtomicU64::new(1), AtomicU64::new(1), AtomicU64::new(0));
+        Self { shared, left, gap, taken, rows: rows(sites), later: OnceLock::new() }
     }
 
     #[inline]
@@ -108,13 +113,23 @@ impl Shard {
 
     /// Every site that has numbers.
     pub(super) fn rows(&self) -> impl Iterator<Item = (Site, &Row)> {
-        self.rows.iter().enumerate().filter_map(|(index, row)| Some((Site(index), &**row.get()?)))
+        let later = self.later.get().into_iter().flatten();
+        self.rows.iter().chain(later).enumerate().filter_map(|(index, row)| Some((Site(index), &**row.get()?)))
     }
 
     #[inline]
     fn row(&self, site: Site) -> &Row {
-        self.rows[site.0].get_or_init(Box::default)
+        self.rows.get(site.0).unwrap_or_else(|| self.later(site)).get_or_init(Box::default)
     }
+
+    #[cold]
+    fn later(&self, Site(place): Site) -> &OnceLock<Box<Row>> {
+        &self.later.get_or_init(|| rows(MOST_SITES.saturating_sub(self.rows.len())))[place - self.rows.len()]
+    }
+}
+
+fn rows(sites: usize) -> Rows {
+    (0..sites).map(|_| OnceLock::new()).collect()
 }
 
 impl Row {

@@ -9,6 +9,12 @@ pub(crate) struct Site(pub(super) usize);
 /// Two places for each algorithm: no kind has two operations with the same last bit.
 pub(super) const WORKS: usize = 2 * Algorithm::ALL.len();
 
+/// Most devices of a framework: sets of them are the bits of one word.
+pub(crate) const MOST_DEVICES: usize = u64::BITS as usize;
+
+/// Most sites of a framework.
+pub(super) const MOST_SITES: usize = (1 + MOST_DEVICES) * WORKS;
+
 impl Site {
     /// Work on a device, given by its place in the framework.
     #[inline]

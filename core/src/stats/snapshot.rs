@@ -4,6 +4,7 @@ use super::event::{Event, Stage};
 use super::histogram::Histogram;
 use super::reason::Reason;
 use super::shard::Shard;
+use super::site::Site;
 use crate::algorithm::{Algorithm, Operation};
 use crate::driver::Class;
 
@@ -50,6 +51,9 @@ impl Snapshot {
         let mut rows = std::collections::BTreeMap::new();
         for (site, row) in shards.flat_map(Shard::rows) {
             let (device, algorithm, operation) = site.parts();
+            // One that came in the place of another of its name goes on with the numbers of that.
+            let device = device.and_then(|device| devices.iter().position(|other| other.0 == devices[device].0));
+            let site = device.map_or(site, |device| Site::new(device, algorithm, operation));
             let numbers = rows.entry(site.0).or_insert_with(|| Numbers {
                 device: device.map(|device| devices[device].clone()),
                 algorithm,

@@ -1,0 +1,158 @@
+//! Devices that come, and go, while programs have sessions.
+
+mod devices;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use devices::{Deed, Script, Scripted, request, session};
+use gantry::driver::{Class, Driver, Found};
+use gantry::route::Failover;
+use gantry::{DeviceState, Gantry, Outcome, QueueOptions, RegisteredDevice, Request, Session, VirtualClock};
+
+/// Of the requests of these tests; no known answer has this length.
+const LENGTH: usize = 5;
+
+/// The engine first, as soon as there is one.
+fn gantry(devices: &[&Scripted]) -> Gantry {
+    let order = ["engine", "software"].map(str::to_owned).to_vec();
+    let builder = Gantry::builder().policy(Failover { order }).clock(Arc::new(VirtualClock::default()));
+    devices.iter().fold(builder, |builder, device| builder.driver(*device)).build()
+}
+
+fn none_excluded(_: &str) -> Option<String> {
+    None
+}
+
+/// Where the session's request goes.
+fn runs_on(session: &Session) -> &str {
+    let mut data = [7; LENGTH];
+    let mut requests = [Request::encrypt(&[], &mut data)];
+    session.process(&mut requests).unwrap();
+    let device = requests[0].route().unwrap().device;
+    session.gantry().devices()[device].name()
+}
+
+#[test]
+fn a_device_that_comes_serves_the_sessions_made_from_then_on() {
+    for script in Script::in_every_way("engine") {
+        let (software, engine) = (Scripted::new(Script::new("software")), Scripted::new(script));
+        let gantry = gantry(&[&software]);
+        let older = session(&gantry);
+        assert_eq!(runs_on(&older), "software");
+        assert_eq!(gantry.discover(&engine, none_excluded), ["engine"]);
+        let younger = session(&gantry);
+        assert_eq!((runs_on(&younger), runs_on(&older)), ("engine", "software"));
+        assert_eq!(gantry.discover(&engine, none_excluded), [""; 0], "it is there already");
+        assert_eq!(gantry.devices().len(), 2);
+        let stats = gantry.stats();
+        let of_engine = |row: &&gantry::stats::Numbers| row.device.as_ref().is_some_and(|(name, _)| name == "engine");
+        assert_eq!(stats.rows.iter().find(of_engine).unwrap().requests(), 1);
+    }
+}
+
+/// What is gathered of several sessions goes by the places of the one that leads.
+#[test]
+fn older_and_younger_sessions_share_queues_and_batches() {
+    for script in Script::in_every_way("engine") {
+        let (software, engine) = (Scripted::new(Script::new("software")), Scripted::new(script));
+        let gantry = gantry(&[&software]);
+        let older = session(&gantry);
+        let mut queue = gantry.queue(QueueOptions::default()).unwrap();
+        queue.submit(&older, request(1)).unwrap();
+        gantry.discover(&engine, none_excluded);
+        let younger = session(&gantry);
+        for (user, session) in [(2, &younger), (3, &older), (4, &younger)] {
+            queue.submit(session, request(user)).unwrap();
+        }
+        let mut users = Vec::new();
+        while queue.in_flight() > 0 {
+            queue.complete(|done| users.push((done.user, done.result.unwrap())));
+        }
+        users.sort_unstable_by_key(|(user, _)| *user);
+        assert_eq!(users, [1, 2, 3, 4].map(|user| (user, Outcome::Done)));
+
+        for sessions in [[&younger, &older], [&older, &younger]] {
+            let mut data = [[7; LENGTH]; 2];
+            let mut requests: Vec<Request<'_>> = data.iter_mut().map(|data| Request::encrypt(&[], data)).collect();
+            Session::process_each(&sessions.map(Clone::clone), &mut requests).unwrap();
+            assert!(requests.iter().all(|request| request.outcome() == Some(Outcome::Done)));
+        }
+    }
+}
+
+/// A card is pulled out, and put in again: the driver finds another device of the same name.
+#[test]
+fn a_device_that_comes_back_takes_the_place_of_the_one_that_failed() {
+    let (software, there) = (Scripted::new(Script::new("software")), Arc::new(AtomicBool::new(true)));
+    let plugged = there.clone();
+    let card =
+        Script::new("engine").doing(move |_| if plugged.load(Ordering::SeqCst) { Deed::Work } else { Deed::Fail });
+    let (card, again) = (Scripted::new(card), Scripted::new(Script::new("engine")));
+    let gantry = gantry(&[&software, &card]);
+    let older = session(&gantry);
+    assert_eq!(runs_on(&older), "engine");
+    there.store(false, Ordering::SeqCst);
+    assert_eq!(runs_on(&older), "software", "nothing is lost");
+    assert_eq!(gantry.device("engine").unwrap().state(), DeviceState::Quarantined);
+
+    assert_eq!(gantry.discover(&again, none_excluded), ["engine"]);
+    assert_eq!((runs_on(&session(&gantry)), runs_on(&older)), ("engine", "software"));
+    assert_eq!(gantry.device("engine").unwrap().state(), DeviceState::Ready);
+    let of_the_name: Vec<DeviceState> =
+        gantry.devices().iter().filter(|device| device.name() == "engine").map(RegisteredDevice::state).collect();
+    assert!(matches!(&of_the_name[..], [DeviceState::Excluded(_), DeviceState::Ready]), "{of_the_name:?}");
+    let rows = gantry.stats().rows;
+    let names = rows.iter().filter(|row| row.device.as_ref().is_some_and(|(name, _)| name == "engine"));
+    assert_eq!(names.count(), 1, "what was counted of both stands under one name");
+    let served = again.served.load(Ordering::Relaxed);
+    assert_eq!(runs_on(&older), "software");
+    assert_eq!(
+        again.served.load(Ordering::Relaxed),
+        served,
+        "and the card that was put in is left to younger sessions"
+    );
+}
+
+#[test]
+fn what_is_excluded_or_not_there_does_not_come() {
+    struct Missing;
+    impl Driver for Missing {
+        fn name(&self) -> &'static str {
+            "missing"
+        }
+
+        fn discover(&self) -> Vec<Found> {
+            let (name, reason) = ("engine".to_owned(), "no such card".to_owned());
+            vec![Found::Excluded { name, class: Class::Hardware, reason }]
+        }
+    }
+    let engine = Scripted::new(Script::new("engine"));
+    let gantry = gantry(&[&Scripted::new(Script::new("software"))]);
+    assert!(gantry.discover(&Missing, none_excluded).is_empty());
+    assert!(gantry.discover(&engine, |name| Some(format!("{name} is off"))).is_empty());
+    assert_eq!((gantry.devices().len(), runs_on(&session(&gantry))), (1, "software"));
+}
+
+/// A device that must not come twice is known by what it is, and a framework has 64.
+#[test]
+fn a_framework_that_is_full_takes_no_more() {
+    struct Many;
+    impl Driver for Many {
+        fn name(&self) -> &'static str {
+            "many"
+        }
+
+        fn discover(&self) -> Vec<Found> {
+            let devices = (0..80).map(|number| {
+                let name: &'static str = Box::leak(format!("card{number}").into_boxed_str());
+                Scripted::new(Script::new(name)).discover().remove(0)
+            });
+            devices.collect()
+        }
+    }
+    let gantry = gantry(&[&Scripted::new(Script::new("software"))]);
+    assert_eq!(gantry.discover(&Many, none_excluded).len(), 63);
+    assert!(gantry.discover(&Many, none_excluded).is_empty());
+    assert_eq!(runs_on(&session(&gantry)), "software");
+}
