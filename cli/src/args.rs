@@ -496,6 +496,9 @@ pub(crate) enum DevcryptoCommand {
 /// Makes the device through /dev/cuse (kernel module cuse) and serves it until it is ended: programs written for
 /// cryptodev-linux use every device of Gantry, and need no kernel module of their own. With CAP_SYS_PTRACE it reads and writes
 /// the memory of its callers directly; without, every request takes three trips through the kernel and has at most 128 KiB.
+///
+/// A server without a terminal looks again for devices at SIGHUP, such as engines of the kernel whose module has been loaded
+/// since: what has come serves sessions made from then on.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

@@ -1,11 +1,16 @@
 use std::env;
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::thread::Builder;
 
+use gantry::Gantry;
 use gantry_cuse::{Limits, Server};
+use gantry_runtime::Config;
+use nix::sys::signal::{SigSet, Signal};
 
 use crate::args::{Devcrypto, DevcryptoCommand, Serve, Settings};
 use crate::output::{Failure, say};
@@ -17,7 +22,10 @@ pub(crate) fn run(args: &Devcrypto, settings: &Settings) -> Result<(), Failure> 
 
 fn serve(args: &Serve, settings: &Settings) -> Result<(), Failure> {
     let limits = Limits { sessions: args.sessions, bytes: args.bytes };
-    let server = Server::new(settings.open()?, &args.name, limits).map_err(|error| match error.kind() {
+    let config = settings.config()?;
+    let gantry = gantry_runtime::open(config.clone())?;
+    look_again_at_hangups(gantry.clone(), config);
+    let server = Server::new(gantry, &args.name, limits).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Failure::Failed("there is no /dev/cuse: modprobe cuse".to_owned()),
         _ => Failure::at("/dev/cuse", &error),
     })?;
@@ -29,6 +37,26 @@ fn serve(args: &Serve, settings: &Settings) -> Result<(), Failure> {
         Some(libc::ENODEV) => Failure::Failed(format!("the kernel ended /dev/{0}: is there one already?", args.name)),
         _ => Failure::at(format_args!("/dev/{}", args.name), &error),
     })
+}
+
+/// Looks for devices that have come whenever the process gets a SIGHUP; with a terminal, that is its end. Called before there are
+/// other threads: they inherit that the signal is not theirs.
+fn look_again_at_hangups(gantry: Gantry, config: Config) {
+    if File::open("/dev/tty").is_ok() {
+        return;
+    }
+    let hangup = SigSet::from(Signal::SIGHUP);
+    let watch = move || {
+        while hangup.wait().is_ok() {
+            match gantry_runtime::rescan(&gantry, &config) {
+                Ok(come) if come.is_empty() => say("SIGHUP: no device has come"),
+                Ok(come) => say(&format!("SIGHUP: {} has come", come.join(", "))),
+                Err(error) => say(&format!("SIGHUP: {error}")),
+            }
+        }
+    };
+    // A server that cannot do this serves all the same.
+    let _ = hangup.thread_block().map_err(io::Error::from).and_then(|()| Builder::new().spawn(watch));
 }
 
 /// Tells systemd, where it started us, that the device is there (sd_notify(3)).

@@ -2,9 +2,15 @@
 
 mod gantry;
 
-use std::process::{Child, Command};
+use std::fs;
+use std::io::{BufRead, BufReader, Lines};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use gantry::{find, json, stdout};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
 gantry_lab::in_guest! {
@@ -35,10 +41,23 @@ gantry_lab::in_guest! {
     ["--modules", "cuse", "--timeout", "300"]
     /// The command serves programs, one of which is the command itself.
     fn dev_crypto_is_served() {
-        let _server = Server::start();
+        let _server = Server::start(&[]);
         let devices = json(&["devices", "--json", "--devices", "devcrypto=on"]);
         assert_eq!(find(&devices, "name", "devcrypto:cpu")["state"], "ready");
         stdout(&["check", "--devices", "devcrypto=on", "--device", "devcrypto:cpu", "--algorithm", "md5,aes-256-ctr", "--seconds", "0.1"]);
+    }
+
+    ["--device", "virtio-crypto", "--modules", "cuse", "--timeout", "300"]
+    /// An engine is plugged in, the server is told to look, and serves it.
+    fn a_server_finds_an_engine_that_has_come() {
+        monitor(&["device_del", "crypto0"]);
+        wait_for_engine(false);
+        let mut server = Server::start(&["--devices", "afalg=on"]);
+        monitor(&["device_add", "virtio-crypto-pci,id=crypto0,cryptodev=backend0,bus=slot0"]);
+        wait_for_engine(true);
+        assert_eq!(server.look_again(), "gantry: SIGHUP: afalg:virtio_crypto has come");
+        assert_eq!(server.look_again(), "gantry: SIGHUP: no device has come");
+        assert!(std::path::Path::new("/dev/crypto").exists(), "and it serves on");
     }
 
     ["--count", "--cpu", "max,aes=off", "--device", "virtio-crypto", "--timeout", "900"]
@@ -73,25 +92,48 @@ fn best(row: &Value) -> &str {
 }
 
 /// `gantry devcrypto serve`, once systemd would know that it is ready.
-struct Server(Child);
+struct Server {
+    child: Child,
+    /// What it says.
+    lines: Lines<BufReader<ChildStderr>>,
+}
 
 impl Server {
-    fn start() -> Self {
+    fn start(options: &[&str]) -> Self {
         let folder = gantry::Folder::new("ready");
         let path = folder.path().join("socket");
         let socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
         let mut command: Command = gantry::command(&["devcrypto", "serve"]);
-        let server = Self(command.env("NOTIFY_SOCKET", &path).spawn().unwrap());
+        let mut child = command.args(options).env("NOTIFY_SOCKET", &path).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let mut message = [0; 100];
         let length = socket.recv(&mut message).unwrap();
         assert_eq!(&message[..length], b"READY=1");
-        server
+        assert_eq!(lines.next().unwrap().unwrap(), "gantry: serving /dev/crypto");
+        Self { child, lines }
+    }
+
+    /// What it says when it is told to look for devices.
+    fn look_again(&mut self) -> String {
+        kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGHUP).unwrap();
+        self.lines.next().unwrap().unwrap()
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Gives a command to QEMU's monitor.
+fn monitor(command: &[&str]) {
+    assert!(Command::new("guest-monitor").args(command).status().unwrap().success());
+}
+
+fn wait_for_engine(there: bool) {
+    while fs::read_to_string("/proc/crypto").unwrap().contains("virtio_crypto") != there {
+        thread::sleep(Duration::from_millis(50));
     }
 }

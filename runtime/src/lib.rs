@@ -158,6 +158,17 @@ pub fn open_with(config: Config, own: &[&dyn Driver]) -> Result<Gantry, Error> {
     Ok(gantry)
 }
 
+/// Looks again for the devices of this machine, and adds those that have come: see [`Gantry::discover`]. Takes what `open` took, and
+/// returns the names of those that have come. Where the kernel has a new engine, that is one; drivers that the configuration turned
+/// off stay so.
+///
+/// # Errors
+/// [`Error::Setting`] as [`open`].
+pub fn rescan(gantry: &Gantry, config: &Config) -> Result<Vec<String>, Error> {
+    let drivers = drivers::all(config)?;
+    Ok(drivers.iter().flat_map(|driver| gantry.discover(&**driver, |device| config.excluded(device))).collect())
+}
+
 fn must_exist(gantry: &Gantry, config: &Config, name: &str, origin: &Origin) -> Result<(), Error> {
     let models = drivers::models(config);
     // The name of a driver of this build stands for all its devices, which are not the same everywhere.

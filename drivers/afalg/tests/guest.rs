@@ -7,7 +7,10 @@ use std::thread;
 use std::time::Duration;
 
 use gantry::driver::{Driver, Found};
-use gantry::{Algorithm as A, DeviceState, Gantry, Kind, Outcome, RegisteredDevice, Request, Session, SessionParams};
+use gantry::route::Failover;
+use gantry::{
+    Algorithm as A, DeviceState, Gantry, Kind, Operation, Outcome, RegisteredDevice, Request, Session, SessionParams,
+};
 use gantry_driver_afalg::AfalgDriver;
 use gantry_lab::in_guest;
 
@@ -65,6 +68,11 @@ fn excluded(driver: &AfalgDriver) -> Vec<(String, String)> {
 
 fn open_descriptors() -> usize {
     fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+/// Gives a command to QEMU's monitor.
+fn monitor(command: &[&str]) {
+    assert!(Command::new("guest-monitor").args(command).status().unwrap().success());
 }
 
 in_guest! {
@@ -269,13 +277,44 @@ in_guest! {
             while requests.load(Ordering::Relaxed) < 10 {
                 thread::yield_now();
             }
-            assert!(Command::new("guest-monitor").args(["device_del", "crypto0"]).status().unwrap().success());
+            monitor(&["device_del", "crypto0"]);
             while !in_it.is_finished() {
                 assert!(there_and_back(&cpu, &[1; 4096]));
                 thread::sleep(Duration::from_millis(100));
             }
         });
         println!("{} requests; then {:?}", requests.into_inner(), engine.gantry().device(VIRTIO).unwrap().state());
+    }
+
+    ["--device", "virtio-crypto", "--modules", AES, "--timeout", "240"]
+    /// The engine is plugged in while a program has a session.
+    fn an_engine_that_is_plugged_in_serves_the_sessions_made_from_then_on() {
+        let has_engine = || fs::read_to_string("/proc/crypto").unwrap().contains("virtio_crypto");
+        let wait_for = |there| while has_engine() != there { thread::sleep(Duration::from_millis(50)) };
+        wait_for(true);
+        monitor(&["device_del", "crypto0"]);
+        wait_for(false);
+        let driver = AfalgDriver::new();
+        let order = [VIRTIO, CPU].map(str::to_owned).to_vec();
+        let gantry = Gantry::builder().driver(&driver).policy(Failover { order }).build();
+        let runs_on = |session: &Session| {
+            let mut data = [5; 64];
+            let mut requests = [Request::encrypt(&[9; 16], &mut data)];
+            session.process(&mut requests).unwrap();
+            gantry.devices()[requests[0].route().unwrap().device].name().to_owned()
+        };
+        let session = || gantry.session(SessionParams::new(A::Aes128Cbc, &[7; 16])).unwrap();
+        let older = session();
+        assert_eq!(runs_on(&older), CPU);
+        assert_eq!(gantry.discover(&driver, |_| None), [""; 0]);
+
+        monitor(&["device_add", "virtio-crypto-pci,id=crypto0,cryptodev=backend0,bus=slot0"]);
+        wait_for(true);
+        assert_eq!(gantry.discover(&driver, |_| None), [VIRTIO]);
+        let younger = session();
+        younger.prepare(Operation::Encrypt, 64).unwrap(); // known answers take long in an emulated engine
+        assert_eq!((runs_on(&younger).as_str(), runs_on(&older).as_str()), (VIRTIO, CPU));
+        assert!(there_and_back(&younger, &[1; 4096]));
     }
 
     ["--device", "virtio-crypto", "--append", "module_blacklist=aesni_intel"]
