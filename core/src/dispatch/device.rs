@@ -85,7 +85,7 @@ impl Present {
         if !pair.is_open() || pair.in_flight() > 0 {
             return;
         }
-        let surplus = self.pool.put(pair);
+        let surplus = if self.retired.load(Ordering::SeqCst) { Some(pair) } else { self.pool.put(pair) };
         let _ = survived(|| drop(surplus));
     }
 
@@ -262,8 +262,12 @@ impl RegisteredDevice {
     /// Leaves it in quarantine for good: another device of its name has come.
     pub(super) fn retire(&self) {
         if let Some(present) = self.present() {
-            present.retired.store(true, Ordering::Relaxed);
+            present.retired.store(true, Ordering::SeqCst);
             present.health.fail(present.health.site());
+            // The device that has come may need them.
+            while let Some(pair) = present.pool.take() {
+                let _ = survived(|| drop(pair));
+            }
         }
     }
 

@@ -17,7 +17,7 @@ const STACK: usize = 16 << 20;
 
 /// DPDK, once it runs in this process. It starts once, with the options of whoever is first.
 static STARTED: OnceLock<Result<Shim, String>> = OnceLock::new();
-/// Devices that run, or why they do not.
+/// Devices that run, or why they do not. Locked while DPDK brings one up, because it looks at all others then.
 static ENGINES: Mutex<BTreeMap<String, Result<Arc<Engine>, String>>> = Mutex::new(BTreeMap::new());
 
 /// Starts DPDK, if nobody has.
@@ -143,7 +143,13 @@ fn package_of_vdev(name: &str) -> String {
 pub(crate) fn engine(shim: Shim, line: &str, options: &Options) -> Result<Arc<Engine>, String> {
     let name = name_of(line);
     let mut engines = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
-    engines.entry(name.to_owned()).or_insert_with(|| in_thread(|| bring_up(shim, line, options))).clone()
+    if let Some(Ok(engine)) = engines.get(name) {
+        return Ok(engine.clone());
+    }
+    // One that could not be brought up before may be there now.
+    let engine = in_thread(|| bring_up(shim, line, options));
+    engines.insert(name.to_owned(), engine.clone());
+    engine
 }
 
 /// The device of this name, if it runs.
@@ -171,6 +177,7 @@ fn bring_up(shim: Shim, line: &str, options: &Options) -> Result<Arc<Engine>, St
 
 /// Has DPDK bring up a device that a scheduler configures and starts.
 pub(crate) fn worker(shim: Shim, line: &str) -> Result<(), String> {
+    let _turn = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
     in_thread(|| plug(shim, line))
 }
 

@@ -76,6 +76,23 @@ fn seal(session: &Session, count: usize) -> (Vec<usize>, bool) {
 
 #[test]
 #[ignore = "needs DPDK, and the shim of scripts/dpdk"]
+fn a_device_that_could_not_be_brought_up_is_tried_again() {
+    let (worker, name) = ("crypto_openssl_later", "dpdk:crypto_scheduler_later");
+    let scheduler = format!("crypto_scheduler_later,worker={worker},mode=round-robin");
+    let early = driver(&[&scheduler], 1);
+    let gantry = Gantry::builder().driver(&early).build();
+    let state = |gantry: &Gantry| gantry.device(name).unwrap().state();
+    assert!(matches!(state(&gantry), DeviceState::Excluded(_)), "{:?}", state(&gantry));
+    assert!(gantry.discover(&early, |_| None).is_empty());
+    let complete = driver(&[worker, &scheduler], 1);
+    assert_eq!(gantry.discover(&complete, |_| None), [name]);
+    assert_eq!(state(&gantry), DeviceState::Ready);
+    assert!(gantry.discover(&complete, |_| None).is_empty(), "it runs");
+    assert!(seal(&session(&gantry), 4).1);
+}
+
+#[test]
+#[ignore = "needs DPDK, and the shim of scripts/dpdk"]
 fn more_requests_than_a_ring_holds_are_done_all_the_same() {
     let gantry = framework(&["crypto_aesni_mb_full"], 1);
     let session = session(&gantry);
