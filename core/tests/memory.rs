@@ -332,6 +332,33 @@ fn foreign_memory_may_change_while_it_is_copied() {
     });
 }
 
+/// To be verified, segments are copied once, for the device and for software: what others write meanwhile looks like no lie.
+#[test]
+fn a_request_of_segments_is_verified_as_any_other() {
+    for (lies, memory) in [(false, trusted()), (true, trusted()), (false, foreign()), (true, foreign())] {
+        let segments = with_message(cut(&memory, 0, &[5]));
+        let meddled = segments.clone();
+        let both = MemoryKinds { regions: true, foreign: true };
+        let device = Segmented::new(DeviceLimits { memory: both, ..taking() }).doing(move |job| {
+            meddled.write(&[7; LENGTH]).unwrap();
+            let outcome = identity(job);
+            if let (true, Operands::Cipher { mut data, .. }) = (lies, job.operands()) {
+                data.output()[LENGTH - 1] ^= 1;
+            }
+            Ok(outcome)
+        });
+        let software = Scripted::new(Script { class: Class::Software, ..Script::new("software") });
+        let policy = Failover { order: vec!["segmented".into()] };
+        let builder = Gantry::builder().policy(policy).verify(1).clock(Arc::new(VirtualClock::default()));
+        let gantry = builder.driver(&software).driver(&device).build();
+        let completion = run(&gantry, Submission::encrypt(&[], segments.clone()));
+        assert_eq!(completion.result, Ok(Outcome::Done));
+        assert_eq!(bytes_of(&segments), message(), "lies: {lies}");
+        let (verified, mismatched) = (gantry.stats().events(Event::Verified), gantry.stats().events(Event::Mismatched));
+        assert_eq!((verified, mismatched, device.seen()), (1, u64::from(lies), 0));
+    }
+}
+
 #[test]
 fn a_request_that_was_cancelled_forgets_what_was_copied() {
     let device = Scripted::new(Script { ring: Some(1), ..Script::new("device") });

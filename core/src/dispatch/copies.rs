@@ -35,6 +35,11 @@ impl Handle {
         let takes = |info: &DeviceInfo| self.entry.scattered.is_some_and(|data| info.limits.takes(&data));
         if registered.is_inline() || !registered.details().is_some_and(takes) {
             self.copy_for(device);
+        } else if self.owner().is_verified_now() {
+            // What lies in foreign memory may change: to be verified, it is copied once for both.
+            self.copy_for(device);
+            let (owner, request) = self.parts();
+            owner.keep_shadow(device, request);
         }
     }
 

@@ -227,8 +227,14 @@ impl SessionCore {
     /// A copy of a request that is to be verified, before the device at `place` has it.
     #[inline]
     pub(crate) fn shadow(&self, place: usize, operands: &Operands<'_>) -> Option<Box<ShadowCopy>> {
+        if self.is_verified_now() { self.copy(place, operands) } else { None }
+    }
+
+    /// Whether the next request is one of those that are verified.
+    #[inline]
+    pub(super) fn is_verified_now(&self) -> bool {
         let every = self.gantry.verifies();
-        if every == 0 || !is_due(every) { None } else { self.copy(place, operands) }
+        every != 0 && is_due(every)
     }
 
     #[cold]
@@ -239,12 +245,20 @@ impl SessionCore {
         (compares && !is_reference).then(|| ShadowCopy::of(operands).map(Box::new))?
     }
 
-    /// Keeps a [shadow copy](Self::shadow) beside a request.
+    /// Keeps a [shadow copy](Self::shadow) beside a request. Of segments that is done before, by whoever [copied](super::copies) them.
     pub(crate) fn attest(&self, place: usize, request: &mut Request<'_>) {
-        // What is handed over as segments is not there to be copied.
+        let has_shadow = request.rare.as_ref().is_some_and(|rare| rare.shadow.is_some());
         if request.entry.scattered.is_none()
+            && !has_shadow
             && let Some(shadow) = self.shadow(place, &request.entry.operands)
         {
+            request.rare().shadow = Some(shadow);
+        }
+    }
+
+    /// Keeps a shadow copy beside a request that is verified now.
+    pub(super) fn keep_shadow(&self, device: usize, request: &mut Request<'_>) {
+        if let Some(shadow) = self.place(device).and_then(|place| self.copy(place, &request.entry.operands)) {
             request.rare().shadow = Some(shadow);
         }
     }
