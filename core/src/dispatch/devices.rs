@@ -1,8 +1,9 @@
 //! What frameworks with different policies over the same devices share, and devices that come while it is there.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use super::calibrate::Calibrations;
+use super::candidates::Candidates;
 use super::common::Common;
 use super::device::RegisteredDevice;
 use super::registry::Registry;
@@ -66,39 +67,5 @@ impl Devices {
             self.candidates.forget();
         }
         come
-    }
-}
-
-/// The devices that offer an algorithm, by algorithm, for all of its sessions. A device that comes later stands behind those that
-/// were there, so that the places of these are the same for older and younger sessions.
-pub(crate) struct Candidates(Box<[RwLock<Made>]>);
-
-/// `None` before the first session, and when a device has come since.
-type Made = Option<Arc<[Candidate]>>;
-
-impl Default for Candidates {
-    fn default() -> Self {
-        Self(Algorithm::ALL.iter().map(|_| RwLock::new(None)).collect())
-    }
-}
-
-impl Candidates {
-    /// Those that the youngest session has, if there is one.
-    pub(super) fn get(&self, algorithm: Algorithm) -> Option<Arc<[Candidate]>> {
-        self.0[algorithm as usize].read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn get_or_make(&self, algorithm: Algorithm, make: impl FnOnce() -> Arc<[Candidate]>) -> Arc<[Candidate]> {
-        self.get(algorithm).unwrap_or_else(|| {
-            let mut candidates = self.0[algorithm as usize].write().unwrap_or_else(PoisonError::into_inner);
-            candidates.get_or_insert_with(make).clone()
-        })
-    }
-
-    /// Has them made anew for the next session.
-    fn forget(&self) {
-        for candidates in &self.0 {
-            *candidates.write().unwrap_or_else(PoisonError::into_inner) = None;
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! A queue pair on which requests are out: what is watched and measured while they are.
 
+use super::candidates::Candidates;
 use super::common::Common;
-use super::devices::Candidates;
 use super::health::Health;
 use super::inbox::Inbox;
 use super::list::List;

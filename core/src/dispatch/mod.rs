@@ -8,6 +8,7 @@ mod back;
 mod backlog;
 mod batch;
 mod calibrate;
+mod candidates;
 mod coalescer;
 mod collect;
 mod common;
