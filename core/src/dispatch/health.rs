@@ -86,9 +86,9 @@ impl Health {
         }
     }
 
-    /// Notes how long a request was in the device.
-    pub(crate) fn took(&self, bytes: usize, ns: u64) {
-        self.deadlines.took(bytes, ns);
+    /// Notes how long so many requests were in the device.
+    pub(crate) fn took(&self, bytes: usize, ns: u64, requests: usize) {
+        self.deadlines.took(bytes, ns, requests);
     }
 
     /// How long a request may be in the device.

@@ -42,6 +42,25 @@ struct Lesson {
     until: usize,
 }
 
+/// Requests that came back together, and were handed over together. Most bursts are of one kind, and what each of their requests took is
+/// noted once for all.
+struct Alike {
+    since: u64,
+    bytes: usize,
+    site: Site,
+    requests: usize,
+}
+
+impl Alike {
+    fn took_until(self, now: u64, health: &Health, common: &Common) {
+        if self.requests > 0 {
+            let took = now.saturating_sub(self.since);
+            health.took(self.bytes, took, self.requests);
+            common.stats.here().time(self.site, Stage::Invoke, took, self.requests as u64);
+        }
+    }
+}
+
 /// Who wants to know what was measured.
 #[derive(Clone, Copy)]
 pub(crate) struct Learner<'a> {
@@ -94,16 +113,20 @@ impl Line {
             health.fail(self.site);
         }
         self.follow_lesson(came.len(), now, common, learner);
+        let mut alike = Alike { since: 0, bytes: 0, site: self.site, requests: 0 };
         came.each(|handle| {
             let (since, shape) = (handle.note.since, handle.note.shape);
             if since > 0 {
-                let took = now.saturating_sub(since);
-                health.took(shape.bytes, took);
                 let site = Site::new(self.device, handle.note.algorithm, shape.operation);
-                common.stats.here().time(site, Stage::Invoke, took, 1);
+                if (since, shape.bytes, site) != (alike.since, alike.bytes, alike.site) {
+                    let one = Alike { since, bytes: shape.bytes, site, requests: 0 };
+                    std::mem::replace(&mut alike, one).took_until(now, health, common);
+                }
+                alike.requests += 1;
                 handle.note.since = now;
             }
         });
+        alike.took_until(now, health, common);
         back.append(&mut came);
         match (self.pair.oldest(), self.watch) {
             (None, _) => self.watch = None,

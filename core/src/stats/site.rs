@@ -3,7 +3,7 @@
 use crate::algorithm::{Algorithm, Operation};
 
 /// What a number is about: a device, or none; an algorithm and its operation. The value is the place of its row.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 pub(crate) struct Site(pub(super) usize);
 
 /// Two places for each algorithm: no kind has two operations with the same last bit.
