@@ -22,7 +22,7 @@ fn every_device_is_checked_and_passes() {
 
 #[test]
 fn one_device_can_be_checked_at_each_level() {
-    for level in ["avx512", "avx2", "base"] {
+    for level in ["avx512", "vaes", "avx2", "base"] {
         let set = format!("cpu={level}");
         let table = stdout(&[
             "--set",

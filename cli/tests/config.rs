@@ -64,7 +64,7 @@ fn mistakes_name_their_place_and_what_would_be_right() {
     let path = folder.path().join("gantry/gantry.toml").display().to_string();
     for (user, variables, message) in [
         ("\n\npolcy = 1\n", &[][..], format!("{path}:3: unknown key 'polcy'; did you mean policy?")),
-        ("cpu = \"sse2\"\n", &[], format!("{path}:1: cpu cannot be 'sse2': it is auto, avx512, avx2 or base")),
+        ("cpu = \"sse2\"\n", &[], format!("{path}:1: cpu cannot be 'sse2': it is auto, avx512, vaes, avx2 or base")),
         ("threads = 0\n", &[], format!("{path}:1: threads cannot be '0': it is auto or a number from 1 on")),
         ("[devices]\nlane = \"off\"\n", &[], format!("{path}:2: there is no device 'lane'; did you mean lanes?")),
         (

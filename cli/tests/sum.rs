@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use sum_lab::{Input, Lab, Random, TOOLS, args, run, theirs};
 
-const LEVELS: [&str; 3] = ["avx512", "avx2", "base"];
+const LEVELS: [&str; 4] = ["avx512", "vaes", "avx2", "base"];
 
 #[test]
 fn sizes_around_every_border_give_the_digests_of_coreutils() {

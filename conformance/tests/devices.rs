@@ -24,6 +24,7 @@ devices! {
     software: "software", SoftwareDriver, "software";
     lanes_base: "lanes", lanes(LevelName::Base), declaration_of_lanes(LevelName::Base);
     lanes_avx2: "lanes", lanes(LevelName::Avx2), declaration_of_lanes(LevelName::Avx2);
+    lanes_vaes: "lanes", lanes(LevelName::Vaes), declaration_of_lanes(LevelName::Vaes);
     lanes_avx512: "lanes", lanes(LevelName::Avx512), declaration_of_lanes(LevelName::Avx512);
 }
 

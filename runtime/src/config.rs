@@ -300,7 +300,7 @@ mod tests {
             ),
             (
                 "cpu = \"avx521\"",
-                "0.toml:1: cpu cannot be 'avx521': it is auto, avx512, avx2 or base; did you mean avx512?",
+                "0.toml:1: cpu cannot be 'avx521': it is auto, avx512, vaes, avx2 or base; did you mean avx512?",
             ),
             ("coalesce_us = -1", "0.toml:1: coalesce_us cannot be '-1': it is auto or a number from 0 to 1000000"),
             (
@@ -309,7 +309,7 @@ mod tests {
             ),
             ("verify = 0.001", "0.toml:1: verify cannot be '0.001': it is off or 1/N"),
             ("verify = \"1/0\"", "0.toml:1: verify cannot be '1/0': it is off or 1/N"),
-            ("cpu = 3", "0.toml:1: cpu cannot be '3': it is auto, avx512, avx2 or base"),
+            ("cpu = 3", "0.toml:1: cpu cannot be '3': it is auto, avx512, vaes, avx2 or base"),
             ("[devices]\nnull = true", "0.toml:2: devices.null cannot be 'true': it is on or off"),
             ("[cpu]\nlevel = \"base\"", "0.toml:2: unknown key 'cpu.level'"),
             (

@@ -66,15 +66,16 @@ pub static KEYS: &[Key] = &[
     },
     Key {
         name: "cpu",
-        accepts: "auto, avx512, avx2 or base",
+        accepts: "auto, avx512, vaes, avx2 or base",
         default: "auto",
         doc: "The highest instruction set that the lanes device may use. auto is the best that the CPU has, base what every \
               CPU of its architecture has.",
         example: "cpu = \"avx2\"",
         read: |config, entry| {
-            const LEVELS: &[&str] = &["auto", "avx512", "avx2", "base"];
+            const LEVELS: &[&str] = &["auto", "avx512", "vaes", "avx2", "base"];
             let level = LEVELS.iter().find(|level| **level == entry.value);
-            config.cpu = entry.setting(*level.ok_or_else(|| entry.refuse("auto, avx512, avx2 or base", LEVELS))?)?;
+            config.cpu =
+                entry.setting(*level.ok_or_else(|| entry.refuse("auto, avx512, vaes, avx2 or base", LEVELS))?)?;
             Ok(())
         },
         show: |config| vec![Shown::new("cpu".into(), config.cpu.value.to_owned(), &config.cpu.origin)],

@@ -57,8 +57,8 @@ fn capability(level: Level, algorithm: Algorithm) -> Option<Capability> {
 /// For people: the level, what limits it, and the instructions beside it.
 fn description(level: Level) -> String {
     let beside = [
-        (level.vaes(), "VAES"),
-        (level.aes() && !level.vaes(), "AES"),
+        (level.wide_aes(), "VAES"),
+        (level.aes() && !level.wide_aes(), "AES"),
         (level.vpclmul(), "VPCLMULQDQ"),
         (level.sha(), "SHA"),
     ];

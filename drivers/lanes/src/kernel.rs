@@ -326,7 +326,7 @@ macro_rules! select {
                 #[cfg(target_arch = "x86_64")]
                 LevelName::Avx512 => ($lanes512, avx512::$name, $even512, single_bmi::$name),
                 #[cfg(target_arch = "x86_64")]
-                LevelName::Avx2 => ($lanes2, avx2::$name, $even2, single_bmi::$name),
+                LevelName::Vaes | LevelName::Avx2 => ($lanes2, avx2::$name, $even2, single_bmi::$name),
                 _ => ($lanes, base::$name, $even, single::$name),
             };
             Kernels { lanes, side_by_side, break_even, few_lanes: 1, few: single, single }
@@ -357,7 +357,7 @@ fn sha1_best(level: Level) -> Kernels<Sha1> {
         _ if !level.sha() => sha1(level),
         LevelName::Avx512 if level.latency() > 1 => Kernels { break_even: 5, ..few },
         LevelName::Avx512 => Kernels { break_even: 8, ..few },
-        LevelName::Avx2 => Kernels { break_even: 7, ..few },
+        LevelName::Vaes | LevelName::Avx2 => Kernels { break_even: 7, ..few },
         LevelName::Base => Kernels { lanes: 2, side_by_side: two, break_even: 2, few_lanes: 1, few: single, single },
     }
 }
@@ -398,7 +398,7 @@ fn sha512_best(level: Level) -> Kernels<Sha512> {
     let (single, break_even): (Compress<Sha512>, usize) = match level.name() {
         LevelName::Avx512 if level.latency() > 1 => (sha512_ahead_of_six_units, 2),
         LevelName::Avx512 => (sha512_ahead_avx512, 3),
-        LevelName::Avx2 => (sha512_ahead_avx2, 3),
+        LevelName::Vaes | LevelName::Avx2 => (sha512_ahead_avx2, 3),
         LevelName::Base => return sha512(level),
     };
     Kernels { few: single, single, break_even, ..of_latency!(level, sha512) }

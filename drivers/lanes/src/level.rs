@@ -11,19 +11,22 @@ pub enum LevelName {
     Base,
     /// AVX2, BMI1 and BMI2.
     Avx2,
+    /// AES instructions and carry-less multiplication for two blocks in an AVX2 register (VAES, VPCLMULQDQ), on top of AVX2.
+    Vaes,
     /// AVX-512 F and BW on top of AVX2.
     Avx512,
 }
 
 impl LevelName {
     /// All levels, lowest first.
-    pub const ALL: [LevelName; 3] = [LevelName::Base, LevelName::Avx2, LevelName::Avx512];
+    pub const ALL: [LevelName; 4] = [LevelName::Base, LevelName::Avx2, LevelName::Vaes, LevelName::Avx512];
 
     /// The name as it is written in `GANTRY_CPU`.
     pub fn as_str(self) -> &'static str {
         match self {
             LevelName::Base => "base",
             LevelName::Avx2 => "avx2",
+            LevelName::Vaes => "vaes",
             LevelName::Avx512 => "avx512",
         }
     }
@@ -41,7 +44,7 @@ pub struct UnknownLevel(pub String);
 
 impl fmt::Display for UnknownLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown CPU level \"{}\" (avx512, avx2 or base)", self.0)
+        write!(f, "unknown CPU level \"{}\" (avx512, vaes, avx2 or base)", self.0)
     }
 }
 
@@ -65,6 +68,8 @@ pub struct Level {
     aes: bool,
     vaes: bool,
     vpclmul: bool,
+    /// What the level [`Vaes`](LevelName::Vaes) has.
+    pairs: bool,
     sha: bool,
     latency: u32,
 }
@@ -73,7 +78,11 @@ impl Level {
     /// The highest level of this CPU that is not above `limit`. A limit above what the CPU has changes nothing.
     pub fn detect_at_most(limit: Option<LevelName>) -> Level {
         let cpu = detect();
-        let name = limit.map_or(cpu.name, |limit| limit.min(cpu.name));
+        let name = match limit.map_or(cpu.name, |limit| limit.min(cpu.name)) {
+            // A CPU with AVX-512 need not have what lies below it.
+            LevelName::Vaes if !cpu.pairs => LevelName::Avx2,
+            name => name,
+        };
         let wide = name == LevelName::Avx512;
         let latency = if wide { cpu.latency } else { 1 };
         Level { name, vaes: cpu.vaes && wide, vpclmul: cpu.vpclmul && wide, latency, ..cpu }
@@ -97,6 +106,11 @@ impl Level {
     /// AES instructions for four blocks in an AVX-512 register, and VBMI for what XTS does beside them; only on that level.
     pub fn vaes(self) -> bool {
         self.vaes
+    }
+
+    /// AES instructions for two blocks or more.
+    pub fn wide_aes(self) -> bool {
+        self.vaes || self.name == LevelName::Vaes
     }
 
     /// Carry-less multiplication of four pairs in an AVX-512 register, where there are AES instructions for four blocks.
@@ -145,9 +159,11 @@ fn detect() -> Level {
     use std::arch::is_x86_feature_detected as has;
     let avx2 = has!("avx2") && has!("bmi1") && has!("bmi2");
     let avx512 = avx2 && has!("avx512f") && has!("avx512bw");
-    let name = match (avx512, avx2) {
-        (true, _) => LevelName::Avx512,
-        (_, true) => LevelName::Avx2,
+    let pairs = avx2 && has!("aes") && has!("vaes") && has!("pclmulqdq") && has!("vpclmulqdq");
+    let name = match (avx512, pairs, avx2) {
+        (true, ..) => LevelName::Avx512,
+        (_, true, _) => LevelName::Vaes,
+        (.., true) => LevelName::Avx2,
         _ => LevelName::Base,
     };
     let sha = has!("sha") && has!("ssse3") && has!("sse4.1");
@@ -158,6 +174,7 @@ fn detect() -> Level {
         // No CPU has the one without the other.
         vaes: avx512 && has!("vaes") && has!("avx512vbmi"),
         vpclmul: avx512 && has!("pclmulqdq") && has!("vpclmulqdq"),
+        pairs,
         sha,
         latency: if is_zen_5() { 2 } else { 1 },
     }
@@ -179,7 +196,8 @@ fn is_zen_5() -> bool {
 #[cfg(target_arch = "aarch64")]
 fn detect() -> Level {
     let aes = std::arch::is_aarch64_feature_detected!("aes");
-    Level { name: LevelName::Base, found: LevelName::Base, aes, vaes: false, vpclmul: false, sha: false, latency: 1 }
+    let name = LevelName::Base;
+    Level { name, found: name, aes, vaes: false, vpclmul: false, pairs: false, sha: false, latency: 1 }
 }
 
 /// No kernels for this architecture: see `LanesDriver::discover`.
@@ -191,6 +209,7 @@ fn detect() -> Level {
         aes: false,
         vaes: false,
         vpclmul: false,
+        pairs: false,
         sha: false,
         latency: 1,
     }
@@ -206,7 +225,8 @@ mod tests {
         assert_eq!(found.name(), found.found());
         for limit in LevelName::ALL {
             let level = Level::detect_at_most(Some(limit));
-            assert_eq!(level.name(), limit.min(found.name()));
+            let lacks = limit == LevelName::Vaes && !found.pairs && found.name() > limit;
+            assert_eq!(level.name(), if lacks { LevelName::Avx2 } else { limit.min(found.name()) });
             assert_eq!(level.found(), found.found());
             assert!(!level.vaes() || level.name() == LevelName::Avx512);
         }
@@ -218,6 +238,6 @@ mod tests {
             assert_eq!(level.to_string().parse(), Ok(level));
         }
         let error = "AVX512".parse::<LevelName>().unwrap_err();
-        assert_eq!(error.to_string(), "unknown CPU level \"AVX512\" (avx512, avx2 or base)");
+        assert_eq!(error.to_string(), "unknown CPU level \"AVX512\" (avx512, vaes, avx2 or base)");
     }
 }

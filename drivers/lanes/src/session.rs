@@ -79,7 +79,7 @@ pub(crate) fn lanes_of(level: Level, algorithm: Algorithm) -> Option<(usize, usi
         Family::Cbc | Family::Cmac => (Aes::of(level)?.lanes(), 2),
         // One request keeps the CPU busy by itself, with four blocks to a register. With one, plain software is faster but for very
         // short data units (Zen 4, AVX2, batches of 32: AWS-LC as fast at 256 bytes, and 1.4 times as fast at 1 KiB, 2.1 at 16 KiB).
-        Family::Xts => Aes::of(level).map(|_| (1, if level.vaes() { 1 } else { usize::MAX }))?,
+        Family::Xts => Aes::of(level).map(|_| (1, if level.wide_aes() { 1 } else { usize::MAX }))?,
         // One request keeps the CPU busy by itself.
         #[cfg(target_arch = "x86_64")]
         Family::Gcm => level.vpclmul().then_some((1, 1))?,

@@ -5,7 +5,7 @@ use super::keys::{Keys, OfLanes, Shared};
 use super::register::*;
 use super::{Aes, BLOCK, RoundKeys};
 #[cfg(target_arch = "x86_64")]
-use crate::level::LevelName;
+use crate::{level::LevelName, wipe::overwrite};
 
 /// Advances chains over `blocks` blocks of their data: `chain = AES(chain xor block)`, for each lane and block in turn.
 ///
@@ -226,6 +226,7 @@ impl Aes {
                 kernels!(sixteen_short 16, thirty_two 32, one_avx2)
             }
             LevelName::Avx512 if self.0.vaes() => kernels!(sixteen 16, sixteen 16, one_avx2),
+            LevelName::Vaes => kernels!(eight_avx2 8, sixteen_vaes 16, one_avx2),
             LevelName::Avx512 | LevelName::Avx2 => kernels!(eight_avx2 8, eight_avx2 8, one_avx2),
             LevelName::Base => kernels!(eight 8, eight 8, one),
         }
@@ -270,6 +271,8 @@ compiled!(sixteen_short, "avx512f,vaes,aes", Zmm, 4, short true);
 #[cfg(target_arch = "x86_64")]
 compiled!(thirty_two, "avx512f,vaes,aes", Zmm, 8, short false);
 #[cfg(target_arch = "x86_64")]
+compiled!(sixteen_spilled, "avx2,vaes,aes", Ymm, 8, short false);
+#[cfg(target_arch = "x86_64")]
 compiled!(eight_avx2, "avx2,aes", Xmm, 8, short false);
 #[cfg(target_arch = "x86_64")]
 compiled!(one_avx2, "avx2,aes", Xmm, 1, short false);
@@ -281,3 +284,24 @@ compiled!(one, "aes", Xmm, 1, short false);
 compiled!(eight, "aes,neon", Block, 8, short false);
 #[cfg(target_arch = "aarch64")]
 compiled!(one, "aes,neon", Block, 1, short false);
+
+/// Bytes of stack on which [`sixteen_spilled`] has what there are not registers enough for: blocks of the lanes with keys added.
+#[cfg(target_arch = "x86_64")]
+const SPILLED: usize = 2 << 10;
+
+/// [`sixteen_spilled`], with nothing left behind.
+///
+/// # Safety
+/// That of [`Chain`].
+#[cfg(target_arch = "x86_64")]
+unsafe fn sixteen_vaes<const ROUNDS: usize, const ENCRYPT: bool, const SHARED: bool>(
+    chains: *mut [u8; BLOCK],
+    from: *const *const u8,
+    to: *const *mut u8,
+    blocks: usize,
+    keys: *const [u8; BLOCK],
+) {
+    // SAFETY: as the caller promises.
+    unsafe { sixteen_spilled::<ROUNDS, ENCRYPT, SHARED>(chains, from, to, blocks, keys) };
+    overwrite::<SPILLED>();
+}

@@ -7,12 +7,16 @@
 mod neon;
 #[cfg(target_arch = "x86_64")]
 mod x86;
+#[cfg(target_arch = "x86_64")]
+mod ymm;
 
 use super::BLOCK;
 #[cfg(target_arch = "aarch64")]
 pub(super) use neon::*;
 #[cfg(target_arch = "x86_64")]
 pub(super) use x86::*;
+#[cfg(target_arch = "x86_64")]
+pub(super) use ymm::Ymm;
 
 /// A register with one or several AES blocks, and the AES instructions on it.
 pub(super) trait Register: Copy {

@@ -84,6 +84,7 @@ impl Aes {
         #[cfg(target_arch = "x86_64")]
         match self.0.name() {
             LevelName::Avx512 if self.0.vaes() => kernels!(avx512),
+            LevelName::Vaes => kernels!(vaes),
             LevelName::Avx512 | LevelName::Avx2 => kernels!(avx2),
             LevelName::Base => kernels!(base),
         }
@@ -107,6 +108,8 @@ macro_rules! compiled {
 
 #[cfg(target_arch = "x86_64")]
 compiled!(avx512, "avx512f,avx512bw,avx512vbmi,vaes,aes", Zmm, 4, kept 8);
+#[cfg(target_arch = "x86_64")]
+compiled!(vaes, "avx2,vaes,aes", Ymm, 8, kept 0);
 #[cfg(target_arch = "x86_64")]
 compiled!(avx2, "avx2,aes", Xmm, 8, kept 0);
 #[cfg(target_arch = "x86_64")]

@@ -24,7 +24,7 @@ pub(in crate::kernel::aes) fn inverse_mix_columns(block: &mut [u8; BLOCK]) {
 
 /// One block.
 #[derive(Clone, Copy)]
-pub(in crate::kernel::aes) struct Xmm(__m128i);
+pub(in crate::kernel::aes) struct Xmm(pub(super) __m128i);
 
 impl Register for Xmm {
     const BLOCKS: usize = 1;
