@@ -302,6 +302,13 @@ mod avx512_of_two_cycles {
 #[cfg(target_arch = "x86_64")]
 compiled!(avx2, "avx2,bmi1,bmi2", crate::vector::avx2::Ymm32, crate::vector::avx2::Ymm64);
 #[cfg(target_arch = "x86_64")]
+/// MD5 is a chain in which every instruction waits for the one before: two of them go side by side.
+mod avx2_twice {
+    use super::*;
+
+    compiled!(@ md5, "avx2,bmi1,bmi2", Md5, crate::vector::pair::Pair<crate::vector::avx2::Ymm32>);
+}
+#[cfg(target_arch = "x86_64")]
 compiled!(
     /// One message, with the three-operand and rotate instructions that come with AVX2.
     single_bmi, "bmi1,bmi2", u32, u64
@@ -347,6 +354,23 @@ select!(md5, Md5, avx512 16 from 2, avx2 8 from 2, base 4 from 2);
 select!(sha1, Sha1, avx512 16 from 2, avx2 8 from 2, base 4 from 2);
 select!(sha256, Sha256, avx512 16 from 2, avx2 8 from 2, base 4 from 2);
 select!(sha512, Sha512, avx512 8 from 2, avx2 4 from 2, base 2 from 2);
+
+/// Sixteen lanes with AVX2, too. Up to eight messages go in one register.
+fn md5_best(level: Level) -> Kernels<Md5> {
+    let few = md5(level);
+    match level.name() {
+        #[cfg(target_arch = "x86_64")]
+        LevelName::Vaes | LevelName::Avx2 => Kernels {
+            lanes: 2 * few.lanes,
+            side_by_side: avx2_twice::md5,
+            break_even: few.lanes + 1,
+            few_lanes: few.lanes,
+            few: few.side_by_side,
+            ..few
+        },
+        _ => few,
+    }
+}
 
 /// With the SHA instructions, two messages at a time are faster than a few lanes.
 #[cfg(target_arch = "x86_64")]

@@ -81,6 +81,6 @@ impl Hash for Md5 {
     }
 
     fn kernels(level: Level) -> Kernels<Self> {
-        super::md5(level)
+        super::md5_best(level)
     }
 }
