@@ -126,7 +126,7 @@ impl Level {
     /// Cycles until the result of a simple AVX-512 instruction can be used. It is two on AMD's CPUs since Zen 5, where in turn four of
     /// them, or two of AES, begin in each cycle, and which have six units for general registers; one on all others. Kernels are chosen by
     /// it, and whichever is chosen gives the same.
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    #[cfg(target_arch = "x86_64")]
     pub(crate) fn latency(self) -> u32 {
         self.latency
     }

@@ -83,7 +83,7 @@ impl RoundKeys {
 
     /// What a chain over blocks, each behind a chaining value, must not leave behind: the keys, and those that are added to a block,
     /// alone and with it.
-    #[cfg(test)]
+    #[cfg(all(test, target_arch = "x86_64"))]
     pub(crate) fn secrets_of_chains(
         &self,
         blocks: impl IntoIterator<Item = ([u8; BLOCK], [u8; BLOCK])>,
@@ -111,7 +111,7 @@ impl Drop for RoundKeys {
 
 /// Proof that this CPU has AES instructions; made only by [`Aes::of`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Aes(Level);
+pub(crate) struct Aes(#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "one set of kernels"))] Level);
 
 impl Aes {
     /// `None` where there are no AES instructions.
