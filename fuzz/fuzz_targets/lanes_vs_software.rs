@@ -32,7 +32,7 @@ struct Message {
 const MOST_MESSAGES: usize = 80;
 
 /// One for each level; on a CPU that lacks one, that is the next lower again.
-static LANES: LazyLock<[Gantry; 3]> =
+static LANES: LazyLock<[Gantry; LevelName::ALL.len()]> =
     LazyLock::new(|| LevelName::ALL.map(|level| alone(&LanesDriver::new(Level::detect_at_most(Some(level))))));
 static SOFTWARE: LazyLock<Gantry> = LazyLock::new(|| alone(&SoftwareDriver));
 fn alone(driver: &dyn Driver) -> Gantry {
