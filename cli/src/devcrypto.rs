@@ -22,9 +22,12 @@ pub(crate) fn run(args: &Devcrypto, settings: &Settings) -> Result<(), Failure> 
 
 fn serve(args: &Serve, settings: &Settings) -> Result<(), Failure> {
     let limits = Limits { sessions: args.sessions, bytes: args.bytes };
+    let hangup = hangup();
     let config = settings.config()?;
     let gantry = gantry_runtime::open(config.clone())?;
-    look_again_at_hangups(gantry.clone(), config);
+    if let Some(hangup) = hangup {
+        look_again_at(hangup, gantry.clone(), config);
+    }
     let server = Server::new(gantry, &args.name, limits).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Failure::Failed("there is no /dev/cuse: modprobe cuse".to_owned()),
         _ => Failure::at("/dev/cuse", &error),
@@ -39,13 +42,15 @@ fn serve(args: &Serve, settings: &Settings) -> Result<(), Failure> {
     })
 }
 
-/// Looks for devices that have come whenever the process gets a SIGHUP; with a terminal, that is its end. Called before there are
-/// other threads: they inherit that the signal is not theirs.
-fn look_again_at_hangups(gantry: Gantry, config: Config) {
-    if File::open("/dev/tty").is_ok() {
-        return;
-    }
+/// SIGHUP, blocked; `None` with a terminal, where it is the server's end. Called before there are other threads, which drivers may
+/// start: they inherit that the signal is not theirs.
+fn hangup() -> Option<SigSet> {
     let hangup = SigSet::from(Signal::SIGHUP);
+    (File::open("/dev/tty").is_err() && hangup.thread_block().is_ok()).then_some(hangup)
+}
+
+/// Looks for devices that have come whenever the process gets a SIGHUP.
+fn look_again_at(hangup: SigSet, gantry: Gantry, config: Config) {
     let watch = move || {
         while hangup.wait().is_ok() {
             match gantry_runtime::rescan(&gantry, &config) {
@@ -56,7 +61,7 @@ fn look_again_at_hangups(gantry: Gantry, config: Config) {
         }
     };
     // A server that cannot do this serves all the same.
-    let _ = hangup.thread_block().map_err(io::Error::from).and_then(|()| Builder::new().spawn(watch));
+    let _ = Builder::new().spawn(watch);
 }
 
 /// Tells systemd, where it started us, that the device is there (sd_notify(3)).
