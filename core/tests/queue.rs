@@ -426,10 +426,17 @@ fn who_asks_while_a_device_is_on_trial_waits_for_a_moment_only() {
     assert!((1_000_000..5_000_000).contains(&waited), "a device that used to answer at once: {waited}");
     assert_eq!(state(), DeviceState::Quarantined);
 
+    let before = clock.now();
+    queue.submit(&session, request(3)).unwrap();
+    assert_eq!((drain(&mut queue), clock.now() - before), (vec![3], 0), "it has been waited for");
+
     down.store(false, Ordering::Relaxed);
     clock.spend(1_000_000_000);
-    queue.submit(&session, request(3)).unwrap();
-    assert_eq!((drain(&mut queue), state()), (vec![3], DeviceState::Ready));
+    queue.submit(&session, request(4)).unwrap();
+    assert_eq!((drain(&mut queue), state()), (vec![4], DeviceState::Quarantined), "what it was given is lost");
+    clock.spend(1_000_000_000);
+    queue.submit(&session, request(5)).unwrap();
+    assert_eq!((drain(&mut queue), state()), (vec![5], DeviceState::Ready));
 }
 
 #[test]

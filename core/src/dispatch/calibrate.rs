@@ -15,6 +15,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
+use super::admission::Urgency;
 use super::device::RegisteredDevice;
 use super::probe::{Machine, Probe, Unfit};
 use crate::algorithm::{Algorithm, Operation};
@@ -45,6 +46,10 @@ pub(crate) struct Calibrations {
 pub(crate) struct Calibration {
     algorithm: Algorithm,
     operation: Operation,
+    /// How long a thread may wait here for a device's known-answer test.
+    urgency: Urgency,
+    /// Devices whose known-answer test comes first.
+    untested: Vec<usize>,
     probes: Vec<Probe>,
     /// Those that were there when it began.
     devices: usize,
@@ -110,7 +115,7 @@ impl Calibrations {
         let calibration = match &mut *current {
             Some(calibration) if start < calibration.next => return false,
             Some(calibration) => calibration,
-            None => current.insert(Calibration::new(machine, algorithm, operation, false, TURNS.0)),
+            None => current.insert(Calibration::new(machine, algorithm, operation, false, Urgency::Brief)),
         };
         let turns = calibration.turns;
         let mut complete = calibration.run(machine, start.saturating_add(SLICE.min(left)));
@@ -133,7 +138,7 @@ impl Calibrations {
     pub(crate) fn calibrate(&self, machine: Machine<'_>, algorithm: Algorithm, operation: Operation, anew: bool) {
         self.recall(machine.devices);
         let _held = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut calibration = Calibration::new(machine, algorithm, operation, anew, TURNS.1);
+        let mut calibration = Calibration::new(machine, algorithm, operation, anew, Urgency::Patient);
         calibration.run(machine, u64::MAX);
         self.believe(&calibration, machine);
         machine.ledgers.of(algorithm, operation).settle(calibration.devices);
@@ -160,18 +165,25 @@ impl Calibrations {
 }
 
 impl Calibration {
-    fn new(machine: Machine<'_>, algorithm: Algorithm, operation: Operation, anew: bool, turns: usize) -> Self {
+    fn new(machine: Machine<'_>, algorithm: Algorithm, operation: Operation, anew: bool, urgency: Urgency) -> Self {
         let unknown =
             |device: &RegisteredDevice| device.costs(algorithm, operation).is_some_and(|costs| !costs.is_known());
-        let probes = (machine.devices.iter().enumerate())
-            .filter(|(_, device)| anew || unknown(device))
-            .filter_map(|(place, _)| Probe::new(machine, place, algorithm, operation))
-            .collect();
-        Self { algorithm, operation, probes, devices: machine.devices.len(), at: 0, turns, next: 0 }
+        let (devices, all) = (machine.devices.len(), machine.devices.iter().enumerate().rev());
+        let untested = all.filter(|(_, device)| anew || unknown(device)).map(|(place, _)| place).collect();
+        let turns = if urgency == Urgency::Patient { TURNS.1 } else { TURNS.0 };
+        Self { algorithm, operation, urgency, untested, probes: Vec::new(), devices, at: 0, turns, next: 0 }
     }
 
     /// Goes on until then, for one measurement at least. Whether all are made.
     fn run(&mut self, machine: Machine<'_>, until: u64) -> bool {
+        while let Some(place) = self.untested.last() {
+            match Probe::new(machine, *place, self.algorithm, self.operation, self.urgency) {
+                Ok(None) => return false,
+                Ok(Some(probe)) => self.probes.push(probe),
+                Err(Unfit) => {}
+            }
+            self.untested.pop();
+        }
         while self.turns > 0 && !self.probes.is_empty() {
             match self.probes.get_mut(self.at) {
                 None => (self.at, self.turns) = (0, self.turns - 1),

@@ -11,12 +11,14 @@ use super::line::Learner;
 use super::list::List;
 use super::pair::OpenPair;
 use super::pool::Pool;
+use super::probation::Probation;
 use super::session_cache::SessionCache;
 use super::shared::{Served, SharedLines};
 use crate::algorithm::{Algorithm, Fault, Operation, Refusal, SessionParams, Unsupported};
 use crate::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, Inline, guarded, survived};
 use crate::route::{Candidate, Costs, slot};
 use crate::stats::Site;
+use crate::sync::{Mutex, lock, try_lock};
 
 /// Whether a device serves requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +47,8 @@ pub(super) struct Present {
     info: Arc<DeviceInfo>,
     /// By algorithm.
     admissions: Box<[Admission]>,
+    /// On its way back from quarantine.
+    probation: Mutex<Option<Probation>>,
     pool: Pool,
     /// Where it has a limit of sessions.
     session_cache: Option<SessionCache>,
@@ -66,8 +70,19 @@ impl Present {
     fn take_pair(&self) -> Result<Option<OpenPair>, Fault> {
         match self.pool.take() {
             Some(pair) => Ok(Some(pair)),
-            None => self.attach(),
+            None => match self.attach()? {
+                None if self.tests_give_up_pair() => self.attach(),
+                attached => Ok(attached),
+            },
         }
+    }
+
+    /// Whether a queue pair is free now that a batch of known answers had to itself: nobody else may be there to poll it.
+    #[cold]
+    fn tests_give_up_pair(&self) -> bool {
+        let clock = &*self.health.surroundings().common.clock;
+        let of_probation = || try_lock(&self.probation)?.as_mut().map(|probation| probation.gives_up_pair(clock));
+        self.admissions.iter().any(|admission| admission.gives_up_pair(clock)) || of_probation() == Some(true)
     }
 
     fn attach(&self) -> Result<Option<OpenPair>, Fault> {
@@ -118,6 +133,7 @@ impl RegisteredDevice {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let present = Present {
             admissions: Algorithm::ALL.iter().map(|_| Admission::default()).collect(),
+            probation: Mutex::default(),
             pool: Pool::default(),
             session_cache: (info.limits.sessions < usize::MAX).then(|| SessionCache::new(info.limits.sessions)),
             retired: AtomicBool::new(false),
@@ -243,20 +259,28 @@ impl RegisteredDevice {
         self.present().is_some_and(|present| present.health.is_ready())
     }
 
-    /// If the device has been in quarantine for long enough, repeats the known-answer tests that it has passed before.
+    /// If the device has been in quarantine for long enough, goes on with the known-answer tests that it has passed before.
     pub(super) fn try_again(&self) {
         let Some(present) = self.present() else { return };
         let health = &present.health;
         let clock = &*health.surroundings().common.clock;
-        if health.is_ready() || present.retired.load(Ordering::Relaxed) || !health.trust.begin_probation(clock.now()) {
+        if health.is_ready() || present.retired.load(Ordering::Relaxed) {
             return;
         }
-        let take_pair = || present.take_pair();
-        let works = present.info.capabilities.iter().all(|capability| {
+        let Some(mut probation) = try_lock(&present.probation) else { return };
+        if probation.is_none() && !health.trust.begin_probation(clock.now()) {
+            return;
+        }
+        let tests = present.info.capabilities.iter().map(|capability| {
             let admission = &present.admissions[capability.algorithm as usize];
-            admission.still_works(&*present.device, capability, clock, &take_pair)
+            (capability, admission)
         });
-        health.judge(works && !present.retired.load(Ordering::Relaxed));
+        let take_pair = || present.take_pair();
+        let works = probation.get_or_insert_default().go_on(&*present.device, tests, clock, &take_pair);
+        if let Some(works) = works {
+            *probation = None;
+            health.judge(works && !present.retired.load(Ordering::Relaxed));
+        }
     }
 
     /// Leaves it in quarantine for good: another device of its name has come.
@@ -264,6 +288,7 @@ impl RegisteredDevice {
         if let Some(present) = self.present() {
             present.retired.store(true, Ordering::SeqCst);
             present.health.fail(present.health.site());
+            *lock(&present.probation) = None;
             // The device that has come may need them.
             while let Some(pair) = present.pool.take() {
                 let _ = survived(|| drop(pair));

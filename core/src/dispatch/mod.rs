@@ -7,6 +7,7 @@ mod assorted;
 mod back;
 mod backlog;
 mod batch;
+mod bench;
 mod calibrate;
 mod candidates;
 mod coalescer;
@@ -29,6 +30,7 @@ mod loan;
 mod meet;
 mod pair;
 mod pool;
+mod probation;
 mod probe;
 #[cfg(all(test, loom))]
 pub(crate) mod races;

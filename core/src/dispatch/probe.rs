@@ -8,13 +8,13 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use super::admission::Urgency;
+use super::admission::{UNDER_WAY, Urgency};
 use super::device::RegisteredDevice;
 use super::inbox::Inbox;
 use super::list::List;
 use super::loan::Loan;
 use super::request::Request;
-use crate::algorithm::{Algorithm, Lengths, Operation, SessionParams};
+use crate::algorithm::{Algorithm, Fault, Lengths, Operation, Refusal, SessionParams};
 use crate::clock::Clock;
 use crate::driver::{DeviceSession, guarded};
 use crate::route::{BYTES, Grid, Ledgers, REQUESTS};
@@ -85,12 +85,23 @@ struct Buffer {
 pub(super) struct Unfit;
 
 impl Probe {
-    pub(super) fn new(machine: Machine<'_>, place: usize, algorithm: Algorithm, operation: Operation) -> Option<Self> {
+    /// Of a device whose known-answer test is over; `None` while it is not.
+    pub(super) fn new(
+        machine: Machine<'_>,
+        place: usize,
+        algorithm: Algorithm,
+        operation: Operation,
+        urgency: Urgency,
+    ) -> Result<Option<Self>, Unfit> {
         let device = &machine.devices[place];
-        let capability =
-            device.capability(algorithm).filter(|capability| capability.operations.contains(&operation))?;
+        let capability = device.capability(algorithm).filter(|capability| capability.operations.contains(&operation));
+        let Some(capability) = capability.filter(|_| device.is_ready()) else { return Err(Unfit) };
         let params = params(algorithm);
-        let session = device.is_ready().then(|| device.open(&params, Urgency::Patient).ok())??;
+        let session = match device.open(&params, urgency) {
+            Ok(session) => session,
+            Err(Refusal::Fault(Fault::Declined(UNDER_WAY))) => return Ok(None),
+            Err(_) => return Err(Unfit),
+        };
         let mut rows: Vec<usize> =
             if capability.lanes == 1 && capability.direct { ONE_BY_ONE.to_vec() } else { REQUESTS.to_vec() };
         // Beyond lanes that are full twice, and what any device needs to be full, times are in proportion.
@@ -123,10 +134,10 @@ impl Probe {
         // Single requests of all sizes say most: an engine that needs long to begin is known by its large ones, and other
         // numbers of requests can be thought of in proportion.
         cells.sort_by_key(|(row, column)| (*row > 0, rows[*row] * (256 + SIZES[*column])));
-        let buffers = (0..*rows.last()?).map(buffer).collect();
+        let buffers = (0..*rows.last().ok_or(Unfit)?).map(buffer).collect();
         let look_ns = machine.ledgers.look_ns(machine.clock);
         let (device, direct) = (place, capability.direct);
-        Some(Self {
+        Ok(Some(Self {
             device,
             direct,
             algorithm,
@@ -139,7 +150,7 @@ impl Probe {
             next: 0,
             turn: (0, 0),
             found,
-        })
+        }))
     }
 
     /// Measures a cell. Whether the turn is over with it: all cells had theirs, or there is no time for more. The next turn goes on where

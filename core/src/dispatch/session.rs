@@ -313,7 +313,7 @@ impl SessionCore {
                 && self.gantry.devices()[candidate.device].is_ready()
         };
         let mut places = (0..self.candidates.len()).filter(is_believed);
-        places.find_map(|place| self.opened(place, Urgency::Patient).ok())
+        places.find_map(|place| self.opened(place, Urgency::Brief).ok())
     }
 
     /// The error of a request that no device serves. `declined`: what devices said that do not do this very request.
@@ -329,7 +329,7 @@ impl SessionCore {
                     Some(Err(why)) => why.to_string(),
                     _ if !device.is_ready() => "it has failed, and is in quarantine".to_owned(),
                     Some(Ok(_)) => return None,
-                    None => device.admit(algorithm).err()?.to_string(),
+                    None => device.admit_with(algorithm, Urgency::Brief).err()?.to_string(),
                 };
                 Some(format!("{}: {why}", device.name()))
             })

@@ -1,6 +1,6 @@
 //! Messages that come in pieces: where their state lives, and what a step of it does.
 
-use super::admission::Urgency;
+use super::admission::{UNDER_WAY, Urgency};
 use super::session::SessionCore;
 use crate::algorithm::{Error, Fault, Operation, Outcome, Refusal, Result, Unsupported};
 use crate::driver::{DeviceSession, guarded};
@@ -16,15 +16,21 @@ impl SessionCore {
     ) -> Result<(S, Route)> {
         let needs = Needs { in_place: false, streaming: true, max_bytes: 0 };
         let requests = side_by_side.max(1);
-        let (mut tried, mut last) = (0, None);
+        let (mut tried, mut under_way, mut urgency, mut last) = (0_u64, 0_u64, Urgency::Brief, None);
         loop {
             let sizes = Sizes::One(0);
             let question = Question { operation, requests, bytes: 0, sizes, needs, tried };
-            let Some(route) = self.ask(&question) else { break };
-            let Some(place) = self.place(route.device).filter(|_| tried >> route.device & 1 == 0) else { break };
+            let route = self.ask(&question).filter(|route| tried >> route.device & 1 == 0);
+            let Some((route, place)) = route.and_then(|route| Some((route, self.place(route.device)?))) else {
+                if under_way == 0 {
+                    break;
+                }
+                // Whoever is being tested is waited for after all.
+                (tried, under_way, urgency) = (tried & !under_way, 0, Urgency::Patient);
+                continue;
+            };
             tried |= 1 << route.device;
-            // A stream stays where it begins: its device is waited for.
-            match self.opened(place, Urgency::Patient) {
+            match self.opened(place, urgency) {
                 Ok(session) => match guarded(|| open(&*session).map_err(Refusal::from)) {
                     Ok(state) => return Ok((state, Route { reason: Reason::Stream, ..route })),
                     Err(Refusal::Fault(fault)) => {
@@ -33,6 +39,7 @@ impl SessionCore {
                     }
                     Err(Refusal::Unsupported(_)) => {}
                 },
+                Err(Refusal::Fault(Fault::Declined(why))) if why == UNDER_WAY => under_way |= 1 << route.device,
                 Err(Refusal::Fault(fault)) => last = Some(fault),
                 Err(Refusal::Unsupported(_)) => {}
             }

@@ -6,12 +6,14 @@ mod deadlines;
 pub(crate) mod hex;
 mod known_answers;
 mod quarantine;
+mod run;
 mod sample_keys;
 mod shadow;
 mod vectors;
 
 pub(crate) use deadlines::Deadlines;
-pub(crate) use known_answers::{Bench, Failure, PATIENCE, Test, patience_again};
+pub(crate) use known_answers::{Bench, Ended, PATIENCE, Progress, Test, patience_again};
 pub(crate) use quarantine::Trust;
+pub(crate) use run::{Failure, Run};
 pub use sample_keys::sample_key;
 pub(crate) use shadow::{Comparison, REFERENCE, ShadowCopy, is_due};

@@ -56,7 +56,27 @@ pub(crate) struct Script {
     pub(crate) limits: DeviceLimits,
     /// Queue pairs that it has, whatever it says.
     pub(crate) pairs: usize,
+    /// What it does with SHA-256, if it offers that as well.
+    pub(crate) digests: Option<Arc<dyn Fn() -> Deed + Send + Sync>>,
 }
+
+/// All that a scripted device knows of SHA-256: the digests of the known answers, by their lengths.
+const DIGESTS: [(usize, [u8; 32]); 2] = [
+    (
+        1,
+        [
+            0x28, 0x96, 0x9c, 0xdf, 0xa7, 0x4a, 0x12, 0xc8, 0x2f, 0x3b, 0xad, 0x96, 0x0b, 0x0b, 0x00, 0x0a, 0xca, 0x2a,
+            0xc3, 0x29, 0xde, 0xea, 0x5c, 0x23, 0x28, 0xeb, 0xc6, 0xf2, 0xba, 0x98, 0x02, 0xc1,
+        ],
+    ),
+    (
+        263,
+        [
+            0x2a, 0x61, 0x2c, 0x35, 0x8a, 0xa0, 0xec, 0xf7, 0x38, 0xf7, 0x32, 0x76, 0x22, 0x37, 0xb6, 0x1b, 0x0e, 0xa6,
+            0x08, 0xad, 0xd0, 0xba, 0x90, 0x6d, 0x7d, 0x08, 0xa0, 0x06, 0xcf, 0x4a, 0x2a, 0x62,
+        ],
+    ),
+];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Deed {
@@ -98,6 +118,7 @@ impl Script {
             class: Class::Model,
             limits: DeviceLimits::default(),
             pairs: usize::MAX,
+            digests: None,
         }
     }
 
@@ -165,11 +186,13 @@ impl Driver for Scripted {
     }
 
     fn discover(&self) -> Vec<Found> {
+        let direct = self.script.capability.direct && self.script.ring.is_none();
+        let mut capabilities = vec![Capability { direct, ..self.script.capability.clone() }];
+        if self.script.digests.is_some() {
+            capabilities.push(Capability { direct, ..Capability::new(Algorithm::Sha256) });
+        }
         let info = DeviceInfo {
-            capabilities: vec![Capability {
-                direct: self.script.capability.direct && self.script.ring.is_none(),
-                ..self.script.capability.clone()
-            }],
+            capabilities,
             limits: self.script.limits,
             ..DeviceInfo::new(self.script.name, self.script.class)
         };
@@ -202,12 +225,12 @@ impl Device for TheDevice {
         &self.info
     }
 
-    fn open(&self, _params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Refusal> {
+    fn open(&self, params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Refusal> {
         (self.script.opens)(self.opened.fetch_add(1, Ordering::Relaxed))?;
         let now = self.open.now.fetch_add(1, Ordering::SeqCst) + 1;
         self.open.most.fetch_max(now, Ordering::SeqCst);
         let (script, served, open) = (self.script.clone(), self.served.clone(), self.open.clone());
-        Ok(Arc::new(TheSession { script, served, open }))
+        Ok(Arc::new(TheSession { algorithm: params.algorithm(), script, served, open }))
     }
 
     fn attach(&self) -> Result<Option<Box<dyn QueuePair>>, Fault> {
@@ -231,6 +254,7 @@ impl Device for TheDevice {
 }
 
 struct TheSession {
+    algorithm: Algorithm,
     script: Script,
     served: Arc<AtomicUsize>,
     open: Arc<Open>,
@@ -246,11 +270,16 @@ impl TheSession {
     /// What the script says about the next request. Known-answer tests come before the script begins: they are never of
     /// `LENGTH` bytes.
     fn next(&self, bytes: usize) -> Deed {
-        if bytes == crate::LENGTH || self.script.tests {
+        if let (Algorithm::Sha256, Some(digests)) = (self.algorithm, &self.script.digests) {
+            return digests();
+        }
+        let deed = if bytes == crate::LENGTH || self.script.tests {
             (self.script.does)(self.served.fetch_add(1, Ordering::Relaxed))
         } else {
             Deed::Work
-        }
+        };
+        // Of anything else than the NULL cipher it knows nothing.
+        if deed == Deed::Work && self.algorithm != Algorithm::Null { Deed::Lie } else { deed }
     }
 }
 
@@ -258,6 +287,10 @@ fn perform(deed: Deed, operands: Operands<'_>) -> Result<Outcome, Fault> {
     match (deed, operands) {
         (Deed::Work, Operands::Cipher { data: Buffers::Separate { input, output }, .. }) => {
             output.copy_from_slice(input);
+        }
+        (Deed::Work, Operands::Digest { input, output }) => {
+            let known = DIGESTS.iter().find(|(length, _)| *length == input.len());
+            output.copy_from_slice(&known.map_or([0; 32], |(_, digest)| *digest));
         }
         (Deed::Work, _) => {}
         (Deed::Lie, operands) => {

@@ -1,0 +1,194 @@
+//! One run of a known answer, and what a device is asked for besides: to find a forgery, and messages in pieces.
+
+use super::answer::KnownAnswer;
+use crate::algorithm::{Fault, Kind, Operation, Outcome, Refusal, Unsupported};
+use crate::driver::{Buffers, Capability, DeviceSession, Operands};
+
+/// Why a device has not shown that it computes what it should.
+pub(crate) enum Failure {
+    /// It does not: an answer was wrong, or something that it offers is not there.
+    Wrong(String),
+    /// It failed. Another time it may show it.
+    Fault(String),
+}
+
+impl From<Unsupported> for Failure {
+    fn from(why: Unsupported) -> Self {
+        Failure::Wrong(why.to_string())
+    }
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Declined(why) => Failure::Wrong(why.to_owned()),
+            fault => Failure::Fault(fault.to_string()),
+        }
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Unsupported(why) => why.into(),
+            Refusal::Fault(fault) => fault.into(),
+        }
+    }
+}
+
+/// Rejects a device that accepts a forged tag.
+pub(super) fn forgery(
+    session: &dyn DeviceSession,
+    answer: &'static KnownAnswer,
+    capability: &Capability,
+) -> Result<(), Failure> {
+    let operation = if answer.algorithm.kind() == Kind::Aead { Operation::Open } else { Operation::Verify };
+    let mut run = Run::new(answer, operation, capability.in_place);
+    if let Some(last) = run.tag.last_mut() {
+        *last ^= 1;
+    }
+    let result = session.run(run.operands());
+    let kept = answer.input.is_empty() || run.data != answer.input;
+    match result? {
+        Outcome::BadTag if kept => Ok(()),
+        Outcome::BadTag => Err(Failure::Wrong("plaintext left with a bad tag".to_owned())),
+        _ => Err(Failure::Wrong("a bad tag was taken for a good one".to_owned())),
+    }
+}
+
+/// One run of a known answer, with the buffers that it needs.
+pub(crate) struct Run {
+    answer: &'static KnownAnswer,
+    operation: Operation,
+    input: Vec<u8>,
+    /// In place, it holds the input first.
+    data: Vec<u8>,
+    tag: Vec<u8>,
+    in_place: bool,
+}
+
+impl Run {
+    pub(super) fn new(answer: &'static KnownAnswer, operation: Operation, in_place: bool) -> Self {
+        let (mut data, tag) = match operation {
+            Operation::Encrypt | Operation::Seal => (answer.input.to_vec(), vec![0; answer.tag.len()]),
+            Operation::Decrypt | Operation::Open => (answer.output.to_vec(), answer.tag.to_vec()),
+            Operation::Digest | Operation::Mac | Operation::Sign | Operation::Derive => {
+                (vec![0; answer.output.len()], Vec::new())
+            }
+            Operation::Verify => (Vec::new(), answer.output.to_vec()),
+        };
+        let input = data.clone();
+        if !in_place {
+            data.fill(0xEE); // what a device does not write is seen
+        }
+        Self { answer, operation, input, data, tag, in_place }
+    }
+
+    pub(crate) fn operands(&mut self) -> Operands<'_> {
+        let Self { answer, operation, input: from, data: to, tag, in_place } = self;
+        let KnownAnswer { iv, aad, input, .. } = answer;
+        let data = |to| if *in_place { Buffers::InPlace(to) } else { Buffers::Separate { input: from, output: to } };
+        match operation {
+            Operation::Encrypt | Operation::Decrypt => Operands::Cipher { operation: *operation, iv, data: data(to) },
+            Operation::Seal => Operands::Seal { iv, aad, data: data(to), tag },
+            Operation::Open => Operands::Open { iv, aad, data: data(to), tag },
+            Operation::Digest => Operands::Digest { input, output: to },
+            Operation::Mac => Operands::Mac { iv, input, output: to },
+            Operation::Sign => Operands::Sign { input, output: to },
+            Operation::Verify => Operands::Verify { input, signature: tag },
+            Operation::Derive => Operands::Derive { input, output: to },
+        }
+    }
+
+    /// A signature that the device itself verifies is as good as the known one: that it verifies rightly is shown elsewhere.
+    pub(super) fn verify(&mut self, verifier: Option<&dyn DeviceSession>) -> Result<(), Failure> {
+        let Some(verifier) = verifier else { return Ok(()) };
+        if verifier.run(Operands::Verify { input: self.answer.input, signature: &self.data })? == Outcome::Done {
+            self.data.copy_from_slice(self.answer.output);
+        }
+        Ok(())
+    }
+
+    pub(super) fn judge(&self, result: Result<Outcome, Fault>, way: &str) -> Result<(), Failure> {
+        let (expected, tag) = match self.operation {
+            Operation::Decrypt | Operation::Open => (self.answer.input, self.answer.tag),
+            Operation::Verify => (&[][..], self.answer.output),
+            _ => (self.answer.output, self.answer.tag),
+        };
+        let failure = match result {
+            Ok(Outcome::Done) if self.data == expected && self.tag == tag => return Ok(()),
+            Ok(Outcome::Done) => Failure::Wrong("a wrong result".to_owned()),
+            Ok(outcome) => Failure::Wrong(outcome.to_string()),
+            Err(fault) => fault.into(),
+        };
+        let what = |what| format!("{} of {} bytes, {way}: {what}", self.operation, self.answer.input.len());
+        Err(match failure {
+            Failure::Wrong(why) => Failure::Wrong(what(why)),
+            Failure::Fault(why) => Failure::Fault(what(why)),
+        })
+    }
+}
+
+/// The answer in two pieces, twice on the same stream; then a copy taken between the pieces must find a forgery.
+fn aead_stream(session: &dyn DeviceSession, answer: &'static KnownAnswer, operation: Operation) -> Result<(), Failure> {
+    let mut stream = session.aead_stream(operation)?;
+    for _ in 0..2 {
+        let mut run = Run::new(answer, operation, true);
+        let (one, other) = run.data.split_at_mut(answer.input.len() / 2);
+        let mut go = || {
+            stream.begin(answer.iv, answer.aad)?;
+            stream.update(Buffers::InPlace(one))?;
+            let mut copy = stream.duplicate();
+            stream.update(Buffers::InPlace(other))?;
+            if operation == Operation::Seal {
+                return stream.seal(&mut run.tag).map(|()| Outcome::Done);
+            }
+            let mut changed = vec![1; other.len() + 1];
+            copy.update(Buffers::InPlace(&mut changed))?;
+            match copy.open(&run.tag)? {
+                // Wrong, not broken.
+                Outcome::Done => Err(Fault::Declined("a bad tag was taken for a good one")),
+                _ => stream.open(&run.tag),
+            }
+        };
+        let result = go();
+        run.judge(result, "stream")?;
+    }
+    Ok(())
+}
+
+/// The answer in two pieces, twice on the same stream, and once more on a copy taken between the pieces.
+pub(super) fn stream(
+    session: &dyn DeviceSession,
+    answer: &'static KnownAnswer,
+    operation: Operation,
+) -> Result<(), Failure> {
+    let block = answer.algorithm.info().block;
+    let mut run = Run::new(answer, operation, true);
+    let cut = answer.input.len() / 2 / block * block;
+    match operation {
+        Operation::Digest | Operation::Mac => {
+            let mut stream = session.digest_stream()?;
+            let (one, other) = answer.input.split_at(cut);
+            for _ in 0..2 {
+                stream.update(one)?;
+                let mut copy = stream.duplicate();
+                for stream in [&mut stream, &mut copy] {
+                    let result = stream.update(other).and_then(|()| stream.finish(&mut run.data));
+                    run.judge(result.map(|()| Outcome::Done), "stream")?;
+                }
+            }
+        }
+        Operation::Encrypt | Operation::Decrypt => {
+            let mut stream = session.cipher_stream(operation, answer.iv)?;
+            let (one, other) = run.data.split_at_mut(cut);
+            let result = stream.update(Buffers::InPlace(one)).and_then(|()| stream.update(Buffers::InPlace(other)));
+            run.judge(result.map(|()| Outcome::Done), "stream")?;
+        }
+        Operation::Seal | Operation::Open => aead_stream(session, answer, operation)?,
+        Operation::Sign | Operation::Verify | Operation::Derive => {
+            return Err(Failure::Wrong("streams of what has none".to_owned()));
+        }
+    }
+    Ok(())
+}
