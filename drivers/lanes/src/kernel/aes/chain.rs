@@ -196,6 +196,7 @@ impl Aes {
     }
 
     /// The chains for keys of one length.
+    #[allow(clippy::unused_self, reason = "the proof")]
     pub(crate) fn chains(self, keys: &RoundKeys, mode: Mode) -> Kernels {
         /// Picks the function compiled for the rounds and the mode.
         macro_rules! pick {

@@ -72,6 +72,7 @@ impl Kernels {
 
 impl Aes {
     /// The functions for keys of the length of this one. XTS has none of 24 bytes.
+    #[allow(clippy::unused_self, reason = "the proof")]
     pub(crate) fn xts(self, keys: &RoundKeys) -> Kernels {
         macro_rules! kernels {
             ($function:ident) => {
