@@ -61,6 +61,7 @@ fn description(level: Level) -> String {
         (level.aes() && !level.wide_aes(), "AES"),
         (level.vpclmul(), "VPCLMULQDQ"),
         (level.sha(), "SHA"),
+        (level.sha512(), "SHA-512"),
     ];
     let mut parts = vec![format!("level {}", level.name())];
     if level.name() != level.found() {

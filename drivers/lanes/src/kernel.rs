@@ -7,6 +7,8 @@ pub(crate) mod sha1;
 pub(crate) mod sha2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod sha512_ahead;
+#[cfg(target_arch = "aarch64")]
+pub(crate) mod sha_arm;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod sha_ni;
 
@@ -431,6 +433,25 @@ fn sha512_best(level: Level) -> Kernels<Sha512> {
     Kernels { few: single, single, break_even, ..of_latency!(level, sha512) }
 }
 
-/// No instructions of their own are used on other architectures.
-#[cfg(not(target_arch = "x86_64"))]
-use {sha1 as sha1_best, sha256 as sha256_best, sha512 as sha512_best};
+/// With the SHA instructions two messages at a time: llvm-mca's model of a Neoverse N1 has 1.53 cycles a byte for SHA-256 of one, 0.92 of
+/// two, and nothing better of three. Without the instructions NEON's lanes.
+#[cfg(target_arch = "aarch64")]
+macro_rules! select_arm {
+    ($best:ident, $name:ident, $hash:ty, $has:ident) => {
+        fn $best(level: Level) -> Kernels<$hash> {
+            let (two, single) = (sha_arm::$name::<2>, sha_arm::$name::<1>);
+            if level.$has() {
+                Kernels { lanes: 2, side_by_side: two, break_even: 2, few_lanes: 1, few: single, single }
+            } else {
+                $name(level)
+            }
+        }
+    };
+}
+
+#[cfg(target_arch = "aarch64")]
+select_arm!(sha1_best, sha1, Sha1, sha);
+#[cfg(target_arch = "aarch64")]
+select_arm!(sha256_best, sha256, Sha256, sha);
+#[cfg(target_arch = "aarch64")]
+select_arm!(sha512_best, sha512, Sha512, sha512);

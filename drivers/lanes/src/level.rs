@@ -71,6 +71,7 @@ pub struct Level {
     /// What the level [`Vaes`](LevelName::Vaes) has.
     pairs: bool,
     sha: bool,
+    sha512: bool,
     latency: u32,
 }
 
@@ -123,6 +124,11 @@ impl Level {
         self.sha
     }
 
+    /// SHA-512 instructions for one message that kernels use: those of ARM, where they come later than those for [`sha`](Self::sha).
+    pub fn sha512(self) -> bool {
+        self.sha512
+    }
+
     /// Cycles until the result of a simple AVX-512 instruction can be used. It is two on AMD's CPUs since Zen 5, where in turn four of
     /// them, or two of AES, begin in each cycle, and which have six units for general registers; one on all others. Kernels are chosen by
     /// it, and whichever is chosen gives the same.
@@ -140,6 +146,7 @@ pub(crate) fn every_level() -> Vec<Level> {
         let level = Level::detect_at_most(Some(name));
         let others = [
             Level { sha: false, ..level },
+            Level { sha512: false, ..level },
             Level { vpclmul: false, ..level },
             Level { vaes: false, vpclmul: false, ..level },
             Level { latency: if level.name == LevelName::Avx512 { 3 - level.latency } else { 1 }, ..level },
@@ -176,6 +183,7 @@ fn detect() -> Level {
         vpclmul: avx512 && has!("pclmulqdq") && has!("vpclmulqdq"),
         pairs,
         sha,
+        sha512: false,
         latency: if is_zen_5() { 2 } else { 1 },
     }
 }
@@ -195,9 +203,20 @@ fn is_zen_5() -> bool {
 /// This CPU: NEON is part of the architecture.
 #[cfg(target_arch = "aarch64")]
 fn detect() -> Level {
-    let aes = std::arch::is_aarch64_feature_detected!("aes");
+    use std::arch::is_aarch64_feature_detected as has;
     let name = LevelName::Base;
-    Level { name, found: name, aes, vaes: false, vpclmul: false, pairs: false, sha: false, latency: 1 }
+    Level {
+        name,
+        found: name,
+        aes: has!("aes"),
+        vaes: false,
+        vpclmul: false,
+        pairs: false,
+        // The feature "sha2" stands for SHA-1 and SHA-256, and "sha3" for SHA-512 beside SHA-3.
+        sha: has!("sha2"),
+        sha512: has!("sha3"),
+        latency: 1,
+    }
 }
 
 /// No kernels for this architecture: see `LanesDriver::discover`.
@@ -211,6 +230,7 @@ fn detect() -> Level {
         vpclmul: false,
         pairs: false,
         sha: false,
+        sha512: false,
         latency: 1,
     }
 }

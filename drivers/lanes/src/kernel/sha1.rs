@@ -11,7 +11,7 @@ pub(crate) struct Sha1;
 pub(crate) const INITIAL: [u32; 8] = [0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0xc3d2e1f0, 0, 0, 0];
 
 /// FIPS 180-4, 4.2.1: one constant for each twenty rounds.
-const K: [u32; 4] = [0x5a827999, 0x6ed9eba1, 0x8f1bbcdc, 0xca62c1d6];
+pub(super) const K: [u32; 4] = [0x5a827999, 0x6ed9eba1, 0x8f1bbcdc, 0xca62c1d6];
 
 impl Hash for Sha1 {
     type Word = u32;
