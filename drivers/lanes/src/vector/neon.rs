@@ -1,6 +1,7 @@
 //! NEON registers: 4 words of 32 bits, 2 of 64. Part of aarch64.
 
 use core::arch::aarch64::*;
+use core::arch::asm;
 
 use super::Vector;
 
@@ -67,17 +68,8 @@ macro_rules! common {
         }
 
         #[inline(always)]
-        fn rotate_left<const N: u32>(self) -> Self {
-            // SAFETY: as for `add`. (The counts are constants: these become shifts with immediates.)
-            Self(unsafe {
-                let right = N.cast_signed() - <$word>::BITS.cast_signed();
-                $or($shift(self.0, $count(N.cast_signed().into())), $shift(self.0, $count(right.into())))
-            })
-        }
-
-        #[inline(always)]
         fn shift_right<const N: u32>(self) -> Self {
-            // SAFETY: as for `add`.
+            // SAFETY: as for `add`. (The count is constant: this becomes a shift with an immediate.)
             Self(unsafe { $shift(self.0, $count((-N.cast_signed()).into())) })
         }
 
@@ -104,6 +96,27 @@ impl Vector for Neon32 {
         vshlq_u32,
         vdupq_n_s32
     );
+
+    #[inline(always)]
+    fn rotate_left<const N: u32>(self) -> Self {
+        // SAFETY: NEON is part of the architecture, and the instruction changes nothing but its register. (The counts are constants: the
+        // shifts become ones with immediates.)
+        Self(unsafe {
+            let mut left = vshlq_u32(self.0, vdupq_n_s32(N.cast_signed()));
+            if N == 16 {
+                // The compiler makes one instruction of both shifts.
+                return Self(vorrq_u32(left, vshlq_u32(self.0, vdupq_n_s32(-16))));
+            }
+            // Of `or`, and even of the intrinsic for this instruction, the compiler makes a shift that adds. Many CPUs take twice as long
+            // for it, and MD5 waits for each rotation: llvm-mca has 14 % fewer cycles with this one, of a Neoverse N1, V1, N2 or V2.
+            asm!(
+                "sri {left:v}.4s, {right:v}.4s, {count}",
+                left = inout(vreg) left, right = in(vreg) self.0, count = const 32 - N,
+                options(pure, nomem, nostack, preserves_flags)
+            );
+            left
+        })
+    }
 
     /// 4 x 4 transposes.
     #[inline(always)]
@@ -150,6 +163,15 @@ impl Vector for Neon64 {
         vshlq_u64,
         vdupq_n_s64
     );
+
+    #[inline(always)]
+    fn rotate_left<const N: u32>(self) -> Self {
+        // SAFETY: as for NEON's other instructions. (The counts are constants: these become shifts with immediates.)
+        Self(unsafe {
+            let right = i64::from(N) - 64;
+            vorrq_u64(vshlq_u64(self.0, vdupq_n_s64(N.into())), vshlq_u64(self.0, vdupq_n_s64(right)))
+        })
+    }
 
     /// 2 x 2 transposes.
     #[inline(always)]
