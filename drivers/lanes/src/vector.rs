@@ -18,7 +18,6 @@ pub(crate) mod avx2;
 pub(crate) mod avx512;
 #[cfg(target_arch = "aarch64")]
 pub(crate) mod neon;
-#[cfg(target_arch = "x86_64")]
 pub(crate) mod pair;
 mod scalar;
 #[cfg(target_arch = "x86_64")]
