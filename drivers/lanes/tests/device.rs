@@ -39,6 +39,15 @@ fn offered(gantry: &Gantry, kind: Kind) -> Vec<Algorithm> {
     found
 }
 
+/// Which kernels are tested depends on what is found.
+#[test]
+#[ignore = "wants to be told what this CPU has: scripts/arm"]
+fn what_the_cpu_has_is_found() {
+    let expected = std::env::var("GANTRY_TEST_CPU").expect("GANTRY_TEST_CPU is not set: what is to be found?");
+    let gantry = Gantry::builder().driver(&LanesDriver::default()).build();
+    assert_eq!(gantry.device("lanes").unwrap().details().unwrap().description, expected);
+}
+
 #[test]
 fn hashes_and_hmacs_are_offered_on_every_level() {
     use Algorithm::*;
