@@ -13,9 +13,11 @@ use crate::cbc::{CbcJob, CbcKey, CmacJob, CmacKey};
 use crate::hash::{self, Job, Start};
 use crate::kernel::aes::gcm::{GcmKey, Message};
 use crate::kernel::aes::{Aes, every_aes};
+use crate::kernel::keccak::{self, Keccak};
 use crate::kernel::sha2::{self, Sha512};
 use crate::kernel::{Hash, Kernels, sha1, sha1::Sha1};
 use crate::level::{Level, every_level};
+use crate::sponge::{self, Function};
 use crate::{LanesDriver, NAME};
 use memcheck::{decisions, is_secret, public, secret, self_test};
 use steps::traces;
@@ -164,7 +166,23 @@ fn lanes_with_keys_of_their_own_decide_nothing() {
         });
         assert_eq!(hashed, 0, "{level:?}");
     }
+    fn sha3<F: Function>(level: Level, digest: usize) {
+        let kernels = F::kernels(level);
+        let messages = secrets(&[64; 40]);
+        let mut outputs = vec![vec![0; digest]; messages.len()];
+        let hashed = decisions(|| {
+            let hmac = |key: &Vec<u8>| sponge::Start::<F>::hmac(kernels, keccak::INITIAL, digest, key);
+            let starts: Vec<_> = messages.iter().map(hmac).collect();
+            let jobs = starts.iter().zip(&messages).zip(&mut outputs);
+            let jobs =
+                jobs.map(|((start, input), output)| sponge::Job { start, stream: None, input, output: Some(output) });
+            sponge::run(kernels, true, jobs);
+        });
+        assert_eq!(hashed, 0, "{level:?}: HMAC over SHA-3");
+    }
     for level in every_level() {
+        sha3::<Keccak<136>>(level, 32);
+        sha3::<Keccak<72>>(level, 64);
         hmac::<Sha1>(level, sha1::INITIAL, 20);
         hmac::<Sha512>(level, sha2::INITIAL_512, 64);
         let aes = Aes::of(level).expect("AES instructions");

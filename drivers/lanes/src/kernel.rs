@@ -2,6 +2,8 @@
 //! and compiled once per CPU level.
 
 pub(crate) mod aes;
+pub(crate) mod blake2b;
+pub(crate) mod keccak;
 pub(crate) mod md5;
 pub(crate) mod sha1;
 pub(crate) mod sha2;
@@ -11,6 +13,7 @@ pub(crate) mod sha512_ahead;
 pub(crate) mod sha_arm;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod sha_ni;
+pub(crate) mod wide;
 
 use core::marker::PhantomData;
 

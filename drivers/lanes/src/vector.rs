@@ -142,9 +142,24 @@ pub(crate) trait Vector: Copy {
         self.xor(b).xor(c)
     }
 
+    /// Keccak's step chi: `self xor (not b and c)`.
+    #[inline(always)]
+    fn xor_not_and(self, b: Self, c: Self) -> Self {
+        self.xor(b.not().and(c))
+    }
+
     /// MD5's fourth function: `b xor (self or not c)`.
     #[inline(always)]
     fn or_not_xor(self, b: Self, c: Self) -> Self {
         self.or(c.not()).xor(b)
     }
+}
+
+/// Registers of 64-bit words that are read two words at a time: the blocks of a sponge do not have sixteen.
+pub(crate) trait Pairs: Vector<Word = u64> {
+    /// Two successive words, in little-endian order, of each lane's message.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of this type; `lanes` points at `LANES` pointers, each readable for 16 bytes behind `offset`.
+    unsafe fn pair(lanes: *const *const u8, offset: usize) -> [Self; 2];
 }

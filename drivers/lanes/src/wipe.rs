@@ -21,7 +21,7 @@ pub(crate) fn wiped<T>(algorithm: Algorithm, prepare: impl FnOnce() -> T) -> T {
 
 /// A function of its own, so that all of its stack lies where [`overwrite`] has its zeros.
 #[inline(never)]
-fn below<T>(prepare: impl FnOnce() -> T) -> T {
+pub(crate) fn below<T>(prepare: impl FnOnce() -> T) -> T {
     prepare()
 }
 
@@ -42,11 +42,13 @@ mod tests {
     use crate::hash::Start;
     use crate::kernel::aes::gcm::{GcmKey, Message};
     use crate::kernel::aes::{Aes, every_aes};
+    use crate::kernel::keccak::{INITIAL, Keccak};
     use crate::kernel::sha2::{self, Sha256, Sha512};
     use crate::kernel::{Hash, Kernels};
     use crate::level::every_level;
     use crate::random::Random;
     use crate::session::LanesSession;
+    use crate::sponge::{self, Function};
     use crate::xts::XtsKey;
     use gantry::driver::Buffers;
     use gantry::{Outcome, SessionParams};
@@ -82,6 +84,12 @@ mod tests {
         [key.to_vec(), pad(0x36), pad(0x5c)].into_iter().chain(start.secrets()).collect()
     }
 
+    /// The same of HMAC over SHA-3.
+    fn secrets_of_sponge<F: Function>(start: &sponge::Start<F>, key: &[u8]) -> Vec<Vec<u8>> {
+        let pad = |with: u8| key.iter().map(|byte| byte ^ with).collect();
+        [key.to_vec(), pad(0x36), pad(0x5c)].into_iter().chain(start.secrets()).collect()
+    }
+
     /// The keys of CMAC and those of its chains, which are the same ones.
     fn secrets_of_cmac(chains: &[CbcKey], keys: &[CmacKey], messages: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let of_chains = chains.iter().flat_map(|key| key.secrets([0; 16], messages));
@@ -97,6 +105,8 @@ mod tests {
                 (Algorithm::HmacSha256, 5000),
                 (Algorithm::HmacSha512, 64),
                 (Algorithm::HmacSha512, 5000),
+                (Algorithm::HmacSha3_256, 32),
+                (Algorithm::HmacSha3_256, 5000),
                 (Algorithm::Aes128Cbc, 16),
                 (Algorithm::Aes256Cbc, 32),
                 (Algorithm::Aes256Cmac, 32),
@@ -116,6 +126,10 @@ mod tests {
                 let secrets = match algorithm {
                     Algorithm::HmacSha256 => secrets_of_hmac(Sha256::kernels(level), sha2::INITIAL_256, 32, &key),
                     Algorithm::HmacSha512 => secrets_of_hmac(Sha512::kernels(level), sha2::INITIAL_512, 64, &key),
+                    Algorithm::HmacSha3_256 => {
+                        let kernels = Keccak::<136>::kernels(level);
+                        secrets_of_sponge(&sponge::Start::<Keccak<136>>::hmac(kernels, INITIAL, 32, &key), &key)
+                    }
                     Algorithm::Aes256Cmac => {
                         let aes = Aes::of(level).unwrap();
                         let chain = CbcKey::new(aes, &key).unwrap();
@@ -221,6 +235,47 @@ mod tests {
                         );
                     });
                 }
+            }
+        }
+    }
+
+    /// The same of HMAC over SHA-3: messages and streams. From any state of a message that is known those behind the key can be
+    /// computed, so the states that follow from it are secrets, too.
+    #[test]
+    #[cfg_attr(debug_assertions, ignore = "about optimized code: scripts/test")]
+    fn what_runs_with_a_key_of_hmac_over_sha3_leaves_nothing_of_it_on_the_stack() {
+        let random = Random::new(0x7368_6133);
+        for level in every_level() {
+            let kernels = Keccak::<136>::kernels(level);
+            let key = random.bytes(32);
+            let start = sponge::Start::<Keccak<136>>::hmac(kernels, INITIAL, 32, &key);
+            // Pieces, so that what a stream holds afterwards is the state behind them.
+            let pieces = random.bytes(3 * 136 + 50);
+            let mut behind = sponge::Stream::new(&start);
+            let update = |stream: &mut sponge::Stream<Keccak<136>>, input: &[u8]| {
+                sponge::run_one(kernels, sponge::Job { start: &start, stream: Some(stream), input, output: None });
+            };
+            update(&mut behind, &pieces);
+            let mut secrets = secrets_of_sponge(&start, &key);
+            secrets.push(behind.secret());
+            // One after the other and side by side.
+            for count in [1, 2, 5, 19] {
+                let mut streams: Vec<_> = (0..count).map(|_| sponge::Stream::new(&start)).collect();
+                let mut macs = vec![[0; 32]; count];
+                let stack = left_behind(|| {
+                    if count == 1 {
+                        update(&mut streams[0], &pieces);
+                    }
+                    let jobs = streams.iter_mut().map(|stream| (Some(stream), &pieces[..], None));
+                    let whole = macs.iter_mut().map(|mac| (None, &pieces[..], Some(&mut mac[..])));
+                    let jobs = jobs.chain(whole);
+                    sponge::run(
+                        kernels,
+                        true,
+                        jobs.map(|(stream, input, output)| sponge::Job { start: &start, stream, input, output }),
+                    );
+                });
+                assert!(!holds(&stack, &secrets), "{level:?}, {count}");
             }
         }
     }

@@ -61,6 +61,11 @@ fn hashes_and_hmacs_are_offered_on_every_level() {
             Sha384,
             Sha512,
             Sha512_256,
+            Sha3_224,
+            Sha3_256,
+            Sha3_384,
+            Sha3_512,
+            Blake2b256,
             HmacMd5,
             HmacSha1,
             HmacSha224,
@@ -68,6 +73,10 @@ fn hashes_and_hmacs_are_offered_on_every_level() {
             HmacSha384,
             HmacSha512,
             HmacSha512_256,
+            HmacSha3_224,
+            HmacSha3_256,
+            HmacSha3_384,
+            HmacSha3_512,
         ] {
             let capability = device.capability(algorithm).unwrap();
             assert!(capability.lanes >= 2 && capability.break_even <= capability.lanes, "{level} {algorithm}");

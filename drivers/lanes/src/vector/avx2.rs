@@ -2,7 +2,7 @@
 
 use core::arch::x86_64::*;
 
-use super::Vector;
+use super::{Pairs, Vector};
 
 /// Eight messages of 32-bit words.
 #[derive(Clone, Copy)]
@@ -118,6 +118,19 @@ impl Vector for Ymm64 {
                 words[2 * part + 1] = Self(_mm256_unpackhi_epi64(rows[0][part], rows[1][part]));
             }
             words
+        }
+    }
+}
+
+impl Pairs for Ymm64 {
+    /// A 2 x 2 transpose within the 128-bit halves, as in `gather`.
+    #[inline(always)]
+    unsafe fn pair(lanes: *const *const u8, offset: usize) -> [Self; 2] {
+        // SAFETY: the caller promises AVX2 and 16 readable bytes for each of the four pointers.
+        unsafe {
+            let row = |j: usize| two((*lanes.add(j)).add(offset), (*lanes.add(j + 2)).add(offset));
+            let (a, b) = (row(0), row(1));
+            [Self(_mm256_unpacklo_epi64(a, b)), Self(_mm256_unpackhi_epi64(a, b))]
         }
     }
 }

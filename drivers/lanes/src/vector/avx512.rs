@@ -2,7 +2,7 @@
 
 use core::arch::x86_64::*;
 
-use super::Vector;
+use super::{Pairs, Vector};
 
 /// Sixteen messages of 32-bit words, on a CPU of this [`Vector::LATENCY`].
 #[derive(Clone, Copy)]
@@ -17,6 +17,7 @@ mod table {
     pub(super) const CHOOSE: i32 = 0xca;
     pub(super) const MAJORITY: i32 = 0xe8;
     pub(super) const XOR3: i32 = 0x96;
+    pub(super) const XOR_NOT_AND: i32 = 0xd2;
     pub(super) const OR_NOT_XOR: i32 = 0x39;
     pub(super) const NOT: i32 = 0x55;
 }
@@ -121,6 +122,12 @@ macro_rules! with_avx512 {
         fn xor3(self, b: Self, c: Self) -> Self {
             // SAFETY: as for `add`.
             Self(unsafe { $ternary::<{ table::XOR3 }>(self.0, b.0, c.0) })
+        }
+
+        #[inline(always)]
+        fn xor_not_and(self, b: Self, c: Self) -> Self {
+            // SAFETY: as for `add`.
+            Self(unsafe { $ternary::<{ table::XOR_NOT_AND }>(self.0, b.0, c.0) })
         }
 
         #[inline(always)]
@@ -258,5 +265,22 @@ impl<const LATENCY: u32> Vector for Zmm64<LATENCY> {
             }
         }
         words
+    }
+}
+
+impl<const LATENCY: u32> Pairs for Zmm64<LATENCY> {
+    /// A 2 x 2 transpose within the 128-bit parts: lane `2s + j` sits in part `s` of row `j`.
+    #[inline(always)]
+    unsafe fn pair(lanes: *const *const u8, offset: usize) -> [Self; 2] {
+        // SAFETY: the caller promises AVX-512 and 16 readable bytes for each of the eight pointers.
+        unsafe {
+            let part = |lane: usize| _mm_loadu_si128((*lanes.add(lane)).add(offset).cast());
+            let row = |j: usize| {
+                let x = _mm512_inserti32x4::<1>(_mm512_castsi128_si512(part(j)), part(j + 2));
+                _mm512_inserti32x4::<3>(_mm512_inserti32x4::<2>(x, part(j + 4)), part(j + 6))
+            };
+            let (a, b) = (row(0), row(1));
+            [Self(_mm512_unpacklo_epi64(a, b)), Self(_mm512_unpackhi_epi64(a, b))]
+        }
     }
 }

@@ -3,7 +3,7 @@
 use core::arch::aarch64::*;
 use core::arch::asm;
 
-use super::Vector;
+use super::{Pairs, Vector};
 
 /// Four messages of 32-bit words.
 #[derive(Clone, Copy)]
@@ -189,6 +189,19 @@ impl Vector for Neon64 {
                 words[2 * part + 1] = Self(vtrn2q_u64(a, b));
             }
             words
+        }
+    }
+}
+
+impl Pairs for Neon64 {
+    /// A 2 x 2 transpose.
+    #[inline(always)]
+    unsafe fn pair(lanes: *const *const u8, offset: usize) -> [Self; 2] {
+        // SAFETY: NEON is part of the architecture; the caller promises 16 readable bytes for both pointers.
+        unsafe {
+            let row = |lane: usize| vreinterpretq_u64_u8(vld1q_u8((*lanes.add(lane)).add(offset)));
+            let (a, b) = (row(0), row(1));
+            [Self(vtrn1q_u64(a, b)), Self(vtrn2q_u64(a, b))]
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Words as vectors of one lane.
 
-use super::Vector;
+use super::{Pairs, Vector};
 
 macro_rules! scalar {
     ($word:ty) => {
@@ -78,3 +78,12 @@ macro_rules! scalar {
 }
 scalar!(u32);
 scalar!(u64);
+
+impl Pairs for u64 {
+    #[inline(always)]
+    unsafe fn pair(lanes: *const *const u8, offset: usize) -> [Self; 2] {
+        // SAFETY: the caller promises one pointer and two words behind it.
+        let words: [[u8; 8]; 2] = unsafe { (*lanes).add(offset).cast::<[[u8; 8]; 2]>().read() };
+        words.map(u64::from_le_bytes)
+    }
+}

@@ -2,7 +2,7 @@
 
 use core::arch::x86_64::*;
 
-use super::Vector;
+use super::{Pairs, Vector};
 
 /// Four messages of 32-bit words.
 #[derive(Clone, Copy)]
@@ -105,6 +105,19 @@ impl Vector for Xmm64 {
                 words[2 * part + 1] = Self(_mm_unpackhi_epi64(rows[0][part], rows[1][part]));
             }
             words
+        }
+    }
+}
+
+impl Pairs for Xmm64 {
+    /// A 2 x 2 transpose.
+    #[inline(always)]
+    unsafe fn pair(lanes: *const *const u8, offset: usize) -> [Self; 2] {
+        // SAFETY: SSE2 is part of the architecture; the caller promises 16 readable bytes for both pointers.
+        unsafe {
+            let row = |j: usize| _mm_loadu_si128((*lanes.add(j)).add(offset).cast());
+            let (a, b) = (row(0), row(1));
+            [Self(_mm_unpacklo_epi64(a, b)), Self(_mm_unpackhi_epi64(a, b))]
         }
     }
 }
