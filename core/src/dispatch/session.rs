@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::admission::Urgency;
+use super::admission::{UNDER_WAY, Urgency};
 use super::framework::Gantry;
 use super::inbox::Inbox;
 use super::limits::Limits;
@@ -329,7 +329,11 @@ impl SessionCore {
                     Some(Err(why)) => why.to_string(),
                     _ if !device.is_ready() => "it has failed, and is in quarantine".to_owned(),
                     Some(Ok(_)) => return None,
-                    None => device.admit_with(algorithm, Urgency::Brief).err()?.to_string(),
+                    None => match device.admit_with(algorithm, Urgency::Brief).err()? {
+                        // It was not asked, and nothing is wrong with it as far as anybody knows.
+                        Refusal::Fault(Fault::Declined(UNDER_WAY)) => return None,
+                        why => why.to_string(),
+                    },
                 };
                 Some(format!("{}: {why}", device.name()))
             })
