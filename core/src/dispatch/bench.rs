@@ -20,14 +20,14 @@ pub(super) const BRIEF: u64 = 1_000_000;
 
 /// What a known-answer test runs on, and how long the caller has.
 pub(super) struct PairBench<'a> {
-    pub(super) take_pair: &'a dyn Fn() -> Result<Option<OpenPair>, Fault>,
-    pub(super) clock: &'a dyn Clock,
+    take_pair: &'a dyn Fn() -> Result<Option<OpenPair>, Fault>,
+    clock: &'a dyn Clock,
     /// When the caller has no more time; `u64::MAX` where it waits for the end.
-    pub(super) until: u64,
+    until: u64,
     /// For so many nanoseconds nothing may come back from the device.
-    pub(super) patience: u64,
+    patience: u64,
     /// Requests that are handed over between two looks at the clock.
-    pub(super) at_once: usize,
+    at_once: usize,
 }
 
 impl<'a> PairBench<'a> {

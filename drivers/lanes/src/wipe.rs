@@ -79,15 +79,17 @@ mod tests {
 
     /// The key, HMAC's pads, and the chaining values behind them.
     fn secrets_of_hmac<H: Hash>(kernels: Kernels<H>, initial: [H::Word; 8], digest: usize, key: &[u8]) -> Vec<Vec<u8>> {
-        let start = Start::hmac(kernels, initial, digest, key);
-        let pad = |with: u8| key.iter().map(|byte| byte ^ with).collect();
-        [key.to_vec(), pad(0x36), pad(0x5c)].into_iter().chain(start.secrets()).collect()
+        secrets_with_pads(key, Start::hmac(kernels, initial, digest, key).secrets())
     }
 
     /// The same of HMAC over SHA-3.
     fn secrets_of_sponge<F: Function>(start: &sponge::Start<F>, key: &[u8]) -> Vec<Vec<u8>> {
+        secrets_with_pads(key, start.secrets())
+    }
+
+    fn secrets_with_pads(key: &[u8], behind: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
         let pad = |with: u8| key.iter().map(|byte| byte ^ with).collect();
-        [key.to_vec(), pad(0x36), pad(0x5c)].into_iter().chain(start.secrets()).collect()
+        [key.to_vec(), pad(0x36), pad(0x5c)].into_iter().chain(behind).collect()
     }
 
     /// The keys of CMAC and those of its chains, which are the same ones.
