@@ -2,6 +2,18 @@
 //!
 //! Only with AES instructions: a table would tell the cache about the key.
 
+/// The body once for each round but the last, written out: a loop of so many rounds stays a loop with the compiler, and on ARM it then
+/// adds each key by an instruction of its own, which AESE would do.
+macro_rules! each_round {
+    ($rounds:ident, |$round:ident| $body:block) => { each_round!(@ $rounds, $round, $body, 1 2 3 4 5 6 7 8 9 10 11 12 13) };
+    (@ $rounds:ident, $round:ident, $body:block, $($number:literal)*) => { $(
+        if $number < $rounds {
+            let $round = $number;
+            $body
+        }
+    )* };
+}
+
 pub(crate) mod chain;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod gcm;

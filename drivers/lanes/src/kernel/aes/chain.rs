@@ -129,11 +129,11 @@ unsafe fn encrypted<R: Register, K: Keys<R>, const REGISTERS: usize, const ROUND
 ) -> ([R; REGISTERS], [R; REGISTERS]) {
     // SAFETY: as above.
     unsafe {
-        for round in 1..ROUNDS {
+        each_round!(ROUNDS, |round| {
             for r in 0..REGISTERS {
                 x[r] = x[r].round(keys.get(round, r));
             }
-        }
+        });
         let (before, mut begun) = (x, x);
         for r in 0..REGISTERS {
             x[r] = x[r].last_round(keys.get(ROUNDS, r));
@@ -231,6 +231,8 @@ impl Aes {
             LevelName::Avx512 | LevelName::Avx2 => kernels!(eight_avx2 8, eight_avx2 8, one_avx2),
             LevelName::Base => kernels!(eight 8, eight 8, one),
         }
+        // Twelve would not be faster by llvm-mca's models of a Cortex-A55, A72, Neoverse N1 and V2 (0 to 1 %, and with keys of their own up
+        // to 6 % slower).
         #[cfg(target_arch = "aarch64")]
         kernels!(eight 8, eight 8, one)
     }

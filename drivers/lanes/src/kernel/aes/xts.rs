@@ -274,12 +274,12 @@ unsafe fn rounds<R: Register, K: Keys<R>, const N: usize, const ROUNDS: usize, c
         for r in 0..N {
             x[r] = x[r].xor(masks[r].xor(first));
         }
-        for round in 1..ROUNDS {
+        each_round!(ROUNDS, |round| {
             let key = keys.get(round, 0);
             for x in x.iter_mut() {
                 *x = if DECRYPT { x.inverse_round(key) } else { x.round(key) };
             }
-        }
+        });
         // The last round ends with its key: what is added to that is added to its result.
         let last = keys.get(ROUNDS, 0);
         for r in 0..N {
