@@ -136,6 +136,13 @@ pub(crate) trait Vector: Copy {
         self.xor(b).and(self.xor(c)).xor(self)
     }
 
+    /// The same in rounds that put one word in front of the last two: takes `b xor c`, and gives the next round its own, `self xor b`.
+    #[inline(always)]
+    fn next_majority(self, b: Self, _c: Self, differ: Self) -> (Self, Self) {
+        let next = self.xor(b);
+        (next.and(differ).xor(b), next)
+    }
+
     /// The sum of three, bit by bit.
     #[inline(always)]
     fn xor3(self, b: Self, c: Self) -> Self {

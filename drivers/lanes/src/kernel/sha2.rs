@@ -90,6 +90,7 @@ macro_rules! compress {
         let [mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h] = *$state;
         let k = opaque(&$k);
         let mut w = $words;
+        let mut differ = b.xor(c);
 
         // Round `t + i`, and meanwhile the word of the next but one: an Emerald Rapids is faster if it is there before it is wanted.
         macro_rules! step {
@@ -107,7 +108,8 @@ macro_rules! compress {
                     $d = next.add(choice).hidden().add(sigma);
                     let a3 = $a.rotate_left::<$a3>();
                     let other = $a.rotate_left::<$a1>().xor3($a.rotate_left::<$a2>(), a3);
-                    let majority = $a.majority($b, $c);
+                    let majority;
+                    (majority, differ) = $a.next_majority($b, $c, differ);
                     let sum = sum.add(choice).hidden().add(majority).hidden().add(sigma).hidden();
                     $schedule!($i + 2);
                     $h = sum.add(other);
@@ -119,7 +121,9 @@ macro_rules! compress {
                     let sum = $h.add(w[$i % 16]);
                     let (e2, e1) = ($e.rotate_left::<$e2>(), $e.rotate_left::<$e1>());
                     let sigma = e1.xor3(e2, e3);
-                    let (choice, majority) = ($e.choose($f, $g), $a.majority($b, $c));
+                    let choice = $e.choose($f, $g);
+                    let majority;
+                    (majority, differ) = $a.next_majority($b, $c, differ);
                     let sum = sum.add(constant).add(choice);
                     let a1 = $a.rotate_left::<$a1>();
                     let sum = sum.add(sigma);
@@ -175,6 +179,7 @@ macro_rules! compress {
             fourteen!(t + 16, schedule);
         }
         two!($k.len() - 16, given, 14 15, c d e f g h a b);
+        let _ = differ;
 
         for (old, new) in $state.iter_mut().zip([a, b, c, d, e, f, g, h]) {
             *old = old.add(new);

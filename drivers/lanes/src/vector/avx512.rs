@@ -119,6 +119,11 @@ macro_rules! with_avx512 {
         }
 
         #[inline(always)]
+        fn next_majority(self, b: Self, c: Self, differ: Self) -> (Self, Self) {
+            (self.majority(b, c), differ)
+        }
+
+        #[inline(always)]
         fn xor3(self, b: Self, c: Self) -> Self {
             // SAFETY: as for `add`.
             Self(unsafe { $ternary::<{ table::XOR3 }>(self.0, b.0, c.0) })
