@@ -33,8 +33,8 @@ use read::PIECE;
 pub(crate) use read::read_full;
 use worker::Worker;
 
-/// Files that a worker reads side by side: as many as the device has lanes, within these bounds. Fewer would make small
-/// batches of small files; the pieces of more would not fit into the cache.
+/// Files that a worker reads side by side, within these bounds: fewer would make small batches of small files; the pieces of more
+/// would not fit into the cache.
 const LEAST_SLOTS: usize = 8;
 const MOST_SLOTS: usize = 16;
 /// More workers would only wait for the file system, and each may hold [`MOST_SLOTS`] files open.
@@ -59,7 +59,7 @@ impl Engine {
     pub(super) fn new(session: Session, threads: usize, progress: ProgressBar) -> Self {
         let files = sys::most_open_files().saturating_sub(OTHER_DESCRIPTORS).max(1);
         let workers = threads.min(MOST_WORKERS).min(files);
-        let slots = lanes(&session).clamp(LEAST_SLOTS, MOST_SLOTS).min(files / workers);
+        let slots = slots(lanes(&session)).min(files / workers);
         let blank = Digest::zero(session.params().tag_length());
         Self { session, blank, workers, slots, progress, queue: Queue::new(workers * slots) }
     }
@@ -89,11 +89,28 @@ fn lanes(session: &Session) -> usize {
     device.and_then(|device| device.capability(session.params().algorithm())).map_or(1, |capability| capability.lanes)
 }
 
+/// Files side by side for so many lanes: a multiple, or the last lanes of each round would be idle.
+fn slots(lanes: usize) -> usize {
+    LEAST_SLOTS.next_multiple_of(lanes).min(MOST_SLOTS)
+}
+
 /// Closes the queue when it goes out of scope.
 struct Close<'e>(&'e Queue);
 
 impl Drop for Close<'_> {
     fn drop(&mut self) {
         self.0.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_side_by_side_fill_all_lanes() {
+        for (lanes, files) in [(1, 8), (2, 8), (4, 8), (6, 12), (8, 8), (16, 16), (32, 16)] {
+            assert_eq!(slots(lanes), files);
+        }
     }
 }
