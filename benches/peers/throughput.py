@@ -9,7 +9,11 @@ import json
 
 import measure
 
-LANES = ["sha1", "sha256", "sha512", "hmac-md5", "hmac-sha1", "hmac-sha256", "aes-128-cbc", "aes-256-cbc"]
+LANES = [
+    "sha1", "sha256", "sha512", "hmac-md5", "hmac-sha1", "hmac-sha256", "aes-128-cmac", "aes-128-cbc", "aes-256-cbc",
+    "aes-128-ctr", "aes-128-gcm", "aes-256-gcm", "aes-128-ccm", "aes-128-cbc-hmac-sha1", "aes-128-cbc-hmac-sha256",
+    "aes-128-ctr-hmac-sha256",
+]  # fmt: skip
 # algorithm, device, requests handed over together
 OPENSSL = [
     ("aes-256-xts", "lanes", 1),
@@ -26,7 +30,8 @@ OPENSSL = [
 # device, requests handed over together
 XTS = [("software", 1), ("software", 32), ("lanes", 1), ("lanes", 32)]
 SIZES = [1024, 16384]
-BATCHES = [16, 32, 64]
+# Requests handed over together, and of what their addresses are multiples: of lines of the cache, or of pages.
+LAYOUTS = [(16, 64), (32, 64), (64, 64), (32, 4096)]
 ROUNDS = 7
 SECONDS = "0.2"
 
@@ -57,31 +62,32 @@ def speed(algorithm, device, size, batch, seconds, *more):
 def lanes(work):
     """Every round of every cell, and the lines of the table."""
     program = measure.program(work, "ipsec_mb", "-lIPSec_MB")
-    measure.remember("taskset -c N ipsec_mb ALGORITHM BYTES BATCH", SECONDS)
+    measure.remember("taskset -c N ipsec_mb ALGORITHM BYTES BATCH", SECONDS, "ALIGNMENT")
     measure.remember(
-        "taskset -c N gantry speed ALGORITHM --device lanes --bytes BYTES --batch BATCH --seconds", SECONDS, "--json"
+        "taskset -c N gantry speed ALGORITHM --device lanes --bytes BYTES --batch BATCH --alignment ALIGNMENT --seconds", SECONDS, "--json"
     )
 
     raw, table = [], []
     for algorithm in LANES:
         for size in SIZES:
-            for batch in BATCHES:
-                peer = [*measure.ONE_CORE, program, algorithm, size, batch, SECONDS]
+            for batch, alignment in LAYOUTS:
+                peer = [*measure.ONE_CORE, program, algorithm, size, batch, SECONDS, alignment]
                 results = measure.rounds(
                     ROUNDS,
                     {
                         "ipsec-mb": lambda: with_rate(json.loads(measure.output(peer))[0]),
                         "lanes": lambda: only_row(
-                            speed(algorithm, "lanes", size, batch, SECONDS), device="lanes"
+                            speed(algorithm, "lanes", size, batch, SECONDS, "--alignment", alignment), device="lanes"
                         ),
                     },
                 )
-                raw += [row for result in results for row in result.values()]
+                raw += [row | {"alignment": alignment} for result in results for row in result.values()]
                 table.append(
                     [
                         algorithm,
                         size,
                         batch,
+                        alignment,
                         round(measure.median(results, "ipsec-mb", "mb_per_cpu_s")),
                         round(measure.median(results, "lanes", "mb_per_cpu_s")),
                         f"{measure.ratio(results, 'lanes', 'ipsec-mb', 'mb_per_cpu_s'):.2f}",

@@ -142,6 +142,8 @@ fn numbers_that_no_queue_and_no_memory_has_are_refused() {
         (&["--queue-depth", "65537"], "a queue has 1 to 65536 requests in flight"),
         (&["--queue-depth", "many"], "a queue has 1 to 65536 requests in flight"),
         (&["--queue-depth", "4", "--regret"], "cannot be used with"),
+        (&["--alignment", "48"], "not a power of two up to 2097152"),
+        (&["--alignment", "4096", "--queue-depth", "4"], "cannot be used with"),
         (&["--queue-depth", "65536", "--bytes", "65536"], "65536 requests of 65536 bytes need more than 4 GiB"),
         (&["--queue-depth", "65536", "--bytes", "1", "--threads", "1024"], "need more than 4 GiB of buffers"),
         (&["--batch", "1000000000", "--bytes", "1"], "1000000000 requests of 1 bytes need more than 4 GiB"),

@@ -7,7 +7,12 @@ pub(super) struct Load<'s> {
     pub(super) operation: Operation,
     pub(super) bytes: usize,
     pub(super) how: How,
+    /// Bytes of which each address of data is a multiple.
+    pub(super) alignment: usize,
 }
+
+/// Of a cache line, where an allocator for such things would have data begin.
+pub(super) const LINE: usize = 64;
 
 /// How requests are handed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +80,7 @@ struct Slot {
     tag: Vec<u8>,
 }
 
-/// Bytes that begin on a cache line, as an allocator for such things would have it.
+/// Bytes that begin where they are wanted.
 struct Aligned {
     memory: Vec<u8>,
     start: usize,
@@ -83,9 +88,9 @@ struct Aligned {
 }
 
 impl Aligned {
-    fn new(length: usize, seed: usize) -> Self {
-        let memory = message(length + 63, seed);
-        let start = memory.as_ptr().align_offset(64);
+    fn new(length: usize, alignment: usize, seed: usize) -> Self {
+        let memory = message(length + alignment - 1, seed);
+        let start = memory.as_ptr().align_offset(alignment);
         Self { memory, start, length }
     }
 
@@ -129,7 +134,8 @@ impl Load<'_> {
                 Operation::Encrypt | Operation::Decrypt | Operation::Seal => (0, self.bytes),
             };
             let tag = vec![0; self.session.params().tag_length()];
-            Slot { iv, input: Aligned::new(input, index), data: Aligned::new(data, index), tag }
+            let aligned = |length| Aligned::new(length, self.alignment, index);
+            Slot { iv, input: aligned(input), data: aligned(data), tag }
         };
         let mut slots: Vec<Slot> = (0..self.requests()).map(slot).collect();
         for Slot { iv, input, tag, .. } in &mut slots {
@@ -236,6 +242,22 @@ impl Slot {
             Operands::Seal { iv, aad, data, tag } => Request::seal(iv, aad, data, tag),
             Operands::Open { iv, aad, data, tag } => Request::open(iv, aad, data, tag),
             Operands::Update { .. } | Operands::Finish { .. } => unreachable!("a slot holds whole messages"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_begin_where_they_are_wanted() {
+        for alignment in [64, 4096] {
+            for length in [1, 100, 5000] {
+                let mut data = Aligned::new(length, alignment, 7);
+                assert_eq!(data.bytes().as_ptr().addr() % alignment, 0);
+                assert_eq!((data.bytes().len(), data.bytes_mut().len()), (length, length));
+            }
         }
     }
 }

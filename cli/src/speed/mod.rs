@@ -116,6 +116,7 @@ struct Group {
     algorithm: Algorithm,
     operation: Operation,
     bytes: usize,
+    alignment: usize,
     points: Vec<Point>,
 }
 
@@ -137,7 +138,8 @@ impl Group {
 
 impl Point {
     fn measure(&self, group: &Group, threads: usize, seconds: f64) -> Result<Tally, Failure> {
-        let load = Load { session: &self.session, operation: group.operation, bytes: group.bytes, how: self.how };
+        let &Group { operation, bytes, alignment, .. } = group;
+        let load = Load { session: &self.session, operation, bytes, how: self.how, alignment };
         let wrong = |what: String| {
             let Group { algorithm, operation, bytes, .. } = group;
             Failure::Failed(format!("{algorithm} {operation} of {bytes} bytes on {}: {what}", self.device))
@@ -189,7 +191,7 @@ fn plan(args: &Speed, gantry: &Gantry) -> Result<Vec<Group>, Failure> {
                     }
                 }
                 if !points.is_empty() {
-                    plan.push(Group { algorithm, operation, bytes, points });
+                    plan.push(Group { algorithm, operation, bytes, alignment: args.alignment, points });
                 }
             }
         }
@@ -208,7 +210,7 @@ fn must_fit(args: &Speed) -> Result<(), Failure> {
     let threads = args.threads.iter().max().copied().unwrap_or(1);
     let points = args.bytes.iter().flat_map(|bytes| hows(args).map(move |how| (bytes, how.in_hand())));
     for (bytes, in_hand) in points {
-        let each = bytes.checked_mul(2).and_then(|memory| memory.checked_add(REQUEST));
+        let each = bytes.checked_mul(2).and_then(|memory| memory.checked_add(REQUEST + 2 * args.alignment));
         let memory = each.and_then(|each| each.checked_mul(in_hand)).and_then(|all| all.checked_mul(threads));
         if memory.is_none_or(|memory| memory > MOST_MEMORY) {
             let limit = MOST_MEMORY >> 30;

@@ -8,7 +8,7 @@ use gantry::{Algorithm, DeviceState, Gantry, Operation, Session};
 use nix::sys::resource::{UsageWho, getrusage};
 use serde::Serialize;
 
-use super::load::{self, Calls, How, Load};
+use super::load::{self, Calls, How, LINE, Load};
 use super::{fits, must_fit};
 use crate::args::{self, Speed};
 use crate::output::{Failure, Output, must_be_writable, progress_bar};
@@ -249,7 +249,7 @@ impl Point {
         let Self { operation, bytes, batch, .. } = *self;
         let wrong = |error: gantry::Error| error.to_string();
         // Every thread comes to the barrier as often as the others, whatever happens to it.
-        let load = Load { session: &ways[0].sessions[0], operation, bytes, how: How::Batch(batch) };
+        let load = Load { session: &ways[0].sessions[0], operation, bytes, how: How::Batch(batch), alignment: LINE };
         let prepared = load.memory().map_err(wrong);
         let mut memory = match prepared {
             Ok(memory) => memory,
