@@ -7,7 +7,7 @@ SECONDS ?= 60
 # rustup's own place, for shells that have not read its settings yet
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
-.PHONY: build run test test-clients lint bench lab install book fuzz miri asan constant-time counts fmt help
+.PHONY: build run test test-clients lint bench lab install book fuzz miri asan constant-time counts cycles fmt help
 
 build: ## build the release: target/release/gantry, and the OpenSSL provider beside it
 	@scripts/setup build
@@ -58,6 +58,10 @@ constant-time: ## in valgrind: no branch and no address in the lanes depends on 
 counts: ## count the instructions of a dispatch and compare with the recorded ones
 	@scripts/setup test
 	@scripts/counts
+
+cycles: ## estimate the cycles of the lanes' loops on ARM and compare with the recorded ones
+	@scripts/setup test
+	@scripts/cycles
 
 fmt: ## format all Rust code
 	cargo fmt --all
