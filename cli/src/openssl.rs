@@ -1,5 +1,7 @@
 //! `gantry openssl`: the provider set up, explained, and watched at work.
 
+/// The module, asked.
+mod ask;
 /// What an `openssl.cnf` says.
 mod conf;
 /// A program watched.

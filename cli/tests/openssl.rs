@@ -181,6 +181,11 @@ fn a_configuration_is_installed_curl_uses_it_and_it_is_taken_out_again() {
     let conf = installed.write("openssl.cnf", &theirs);
     installed.says(none, &["config", "--file", conf.to_str().unwrap()]);
     assert_eq!(fs::read_to_string(installed.0.join("openssl.cnf.before-gantry")).unwrap(), theirs);
+    // What gains on this machine is named in it.
+    let new = fs::read_to_string(&conf).unwrap();
+    let names = |key: &str| new.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = "));
+    assert!(new.contains("# Measured with openssl ") && names("SIGNATURES") == Some("ED25519"), "{new}");
+    assert!(names("CIPHERS").is_some() && names("KEY_EXCHANGE").is_some(), "{new}");
 
     let server = installed.serve();
     let port = server.port;
@@ -407,15 +412,19 @@ fn info_shows_who_would_serve_and_why() {
     let conf = installed.configuration(&installed.module(), "CIPHERS = aes-128-cbc,AES-128-CCM\nPOLICY = pin:software");
     let conf = conf.to_str().unwrap();
     let said = installed.says(Path::new("/dev/null"), &["info", "--conf", conf]);
-    assert!(said.starts_with("openssl ") && said.contains("goes to them where they prove faster"), "{said}");
-    let pinned = ["software", "software", "software", "software", "pinned"];
+    assert!(said.starts_with("openssl ") && said.contains("it has to prove faster than the host"), "{said}");
+    let pinned = ["software", "software", "software", "software", "pinned", "-"];
     assert_eq!(row(&said, &["AES-128-CBC", "419", "if", "asked"]), pinned);
     assert_eq!(row(&said, &["AES-128-CCM", "896", "if", "asked"]), pinned);
     assert_eq!(row(&said, &["hmac-sha256", "855", "if", "asked"]), pinned);
     assert!(!said.contains("AES-256-CBC"), "{said}");
     // By the configuration of the environment, by its own when that has nothing of gantry.
     assert_eq!(installed.says(Path::new(conf), &["info"]), said);
+    // A trial says by what a device gains, and who gets the requests of programs.
     let said = installed.says(Path::new("/dev/null"), &["info"]);
+    let [.., device, _, why, gain] = row(&said, &["ED25519", "1087"])[..] else { panic!("{said}") };
+    let gain: f64 = gain.strip_suffix('x').unwrap().parse().unwrap();
+    assert!(why == "trial" && (device == "host") == (gain < 1.04), "{said}");
     assert!(
         said.ends_with(
             "- No configuration activates it: this is what would be after gantry openssl config --system.\n"

@@ -235,7 +235,7 @@ pub fn files() -> Vec<File> {
 const FILE_VARIABLE: &str = "GANTRY_CONFIG";
 
 /// Variables that front ends read themselves.
-const OTHERS: [&str; 2] = ["GANTRY_DISABLE", "GANTRY_OPENSSL_STATS"];
+const OTHERS: [&str; 3] = ["GANTRY_DISABLE", "GANTRY_OPENSSL_STATS", "GANTRY_OPENSSL_ROUTES"];
 
 /// The line of `text` that holds the byte at `at`, counted from 1.
 fn line_of(text: &str, at: usize) -> usize {

@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::ask::{Route, Row, ask};
 use super::conf::{self, Conf};
-use super::{folders, module};
+use super::{Folder, folders, module};
 use crate::output::{Failure, Output};
 
 /// Between these lines everything is ours, so that it can be taken out again.
@@ -38,9 +39,36 @@ fn sections(module: &Path, kept: &Kept) -> String {
     )
 }
 
-/// A configuration that has nothing else in it.
-pub(super) fn alone(module: &Path) -> String {
-    format!("openssl_conf = gantry_init\n\n{}", sections(module, &Kept::default()))
+/// A configuration that has nothing else in it but these lines of the provider's section.
+pub(super) fn alone(module: &Path, keys: &str) -> String {
+    let kept = Kept { keys: keys.to_owned(), ..Kept::default() };
+    format!("openssl_conf = gantry_init\n\n{}", sections(module, &kept))
+}
+
+/// What a device has to be faster by than OpenSSL for an algorithm to be served unasked.
+const WORTH: f64 = 1.15;
+
+/// The lines of the provider's section that say what is served: what gains on this machine with its `openssl`. None where nothing can be
+/// measured: then the provider goes by what is known of OpenSSL's releases.
+fn measured(module: &Path) -> Result<String, Failure> {
+    let folder = Folder::new()?;
+    let conf = folder.0.join("openssl.cnf");
+    fs::write(&conf, alone(module, "")).map_err(|error| Failure::at(conf.display(), &error))?;
+    match ask(&conf, &folder) {
+        Ok(Ok(answer)) => Ok(lines(&answer.release, &answer.rows)),
+        _ => Ok(String::new()),
+    }
+}
+
+fn lines(release: &str, rows: &[Row]) -> String {
+    let is_worth_it = |route: &Route| route.device != "host" && route.gain.is_some_and(|gain| gain >= WORTH);
+    let gains = |row: &&Row| row.measured && row.routes.iter().any(is_worth_it);
+    let mut text = format!("# Measured with {release}: what a device does {WORTH} times as fast, or more.\n");
+    for key in ["CIPHERS", "SIGNATURES", "KEY_EXCHANGE"] {
+        let names: Vec<&str> = rows.iter().filter(|row| row.key == key).filter(gains).map(|row| &*row.name).collect();
+        let _ = writeln!(text, "{key} = {}", if names.is_empty() { "NONE".to_owned() } else { names.join(",") });
+    }
+    text
 }
 
 /// What the sections that were in use say beside what ours say.
@@ -82,8 +110,10 @@ fn text_of(conf: &Conf, section: &str, but: &[&str]) -> String {
 pub(super) fn run(system: bool, file: Option<&Path>, undo: bool, output: &mut Output) -> Result<(), Failure> {
     let path = match (system, file) {
         (false, None) => {
-            let module = module().unwrap_or_else(|| "/usr/lib/ossl-modules/gantry.so".into());
-            return output.write(&alone(&module));
+            return output.write(&match module() {
+                Some(module) => alone(&module, &measured(&module)?),
+                None => alone(Path::new("/usr/lib/ossl-modules/gantry.so"), ""),
+            });
         }
         (_, Some(file)) => file.to_owned(),
         (true, None) => conf::of_the_system().map_err(|none| Failure::Failed(format!("{none}; --file names one")))?,
@@ -95,7 +125,7 @@ pub(super) fn run(system: bool, file: Option<&Path>, undo: bool, output: &mut Ou
         without(&old).ok_or_else(|| Failure::Failed(format!("{}: nothing of gantry is in it", path.display())))?
     } else {
         let module = module().ok_or_else(|| Failure::Failed(format!("there is no gantry.so in {}", folders())))?;
-        with(&old, &path, &module).map_err(Failure::Failed)?
+        with(&old, &path, &module, || measured(&module))?
     };
     let backup = PathBuf::from(format!("{}.before-gantry", path.display()));
     if !undo && !backup.exists() {
@@ -126,13 +156,19 @@ fn replace(path: &Path, text: &str) -> Result<(), Failure> {
 /// The old line stays, as a comment that `without` knows.
 const WAS: &str = "# gantry: was: ";
 
-/// The text of the file at `path` with ours in it. The error is a sentence about somebody else's sections that stand in the way.
-fn with(text: &str, path: &Path, module: &Path) -> Result<String, String> {
-    // What people wrote into it since.
+/// The text of the file at `path` with ours in it. What the provider's section said before stays; if that was nothing, `measured` says it.
+/// The error is a sentence about somebody else's sections that stand in the way.
+fn with(
+    text: &str,
+    path: &Path,
+    module: &Path,
+    measured: impl FnOnce() -> Result<String, Failure>,
+) -> Result<String, Failure> {
     let keys = text_of(&Conf::of(text, path), "gantry_provider", &["module", "activate"]);
     let text = &without(text).unwrap_or_else(|| text.to_owned());
     let conf = Conf::of(text, path);
-    let kept = Kept { keys, ..Kept::of(&conf, path)? };
+    let kept = Kept::of(&conf, path).map_err(Failure::Failed)?;
+    let kept = Kept { keys: if keys.is_empty() { measured()? } else { keys }, ..kept };
     let mut new = String::new();
     let begin = conf.begin().map(|line| line.number);
     if begin.is_none() {
@@ -182,7 +218,49 @@ mod tests {
     const HERE: &str = "/nowhere/openssl.cnf";
 
     fn put_into(old: &str) -> Result<String, String> {
-        with(old, Path::new(HERE), Path::new("/x/gantry.so"))
+        let nothing = || Ok(String::new());
+        with(old, Path::new(HERE), Path::new("/x/gantry.so"), nothing).map_err(|failure| failure.to_string())
+    }
+
+    fn route(device: &str, gain: Option<f64>) -> Route {
+        Route { device: device.into(), class: "simd".into(), why: "trial".into(), gain }
+    }
+
+    fn row(key: &str, name: &str, measured: bool, gains: &[Option<f64>]) -> Row {
+        let routes = gains.iter().map(|gain| route("x", *gain)).collect();
+        Row { key: key.into(), name: name.into(), number: String::new(), unasked: false, measured, routes }
+    }
+
+    #[test]
+    fn what_gains_is_served_unasked() {
+        let rows = [
+            row("CIPHERS", "A", true, &[Some(0.8), Some(1.15), Some(1.0)]),
+            row("CIPHERS", "B", true, &[Some(1.1), Some(1.14), None]),
+            row("CIPHERS", "C", false, &[Some(5.0)]),
+            row("CIPHERS", "D", true, &[None, None, Some(2.0)]),
+            row("SIGNATURES", "E", true, &[Some(1.0)]),
+            // Too little of so short a request for it to leave the host.
+            Row { routes: vec![route("host", Some(1.5))], ..row("CIPHERS", "G", true, &[]) },
+            row("DIGESTS", "F", true, &[Some(9.0)]),
+        ];
+        let text = lines("openssl 3.0", &rows);
+        let said: Vec<&str> = text.lines().collect();
+        assert!(said[0].starts_with("# Measured with openssl 3.0"));
+        assert_eq!(said[1..], ["CIPHERS = A,D", "SIGNATURES = NONE", "KEY_EXCHANGE = NONE"]);
+    }
+
+    #[test]
+    fn what_is_in_the_section_is_not_measured_again() {
+        let measured = || Ok("# Measured\nCIPHERS = AES-128-GCM\n".to_owned());
+        let put_into = |old: &str, measured: &dyn Fn() -> Result<String, Failure>| {
+            with(old, Path::new(HERE), Path::new("/x/gantry.so"), measured).map_err(|failure| failure.to_string())
+        };
+        let new = put_into("", &measured).unwrap();
+        assert!(
+            new.contains("[gantry_provider]\nmodule = /x/gantry.so\nactivate = 1\n# Measured\nCIPHERS = AES-128-GCM\n")
+        );
+        let again = put_into(&new, &|| unreachable!("there are keys")).unwrap();
+        assert!(Conf::of(&again, Path::new(HERE)).section("gantry_provider").any(|line| line.value == "AES-128-GCM"));
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub(crate) struct Settings {
     pub(crate) force_fail: bool,
     /// The folder in which each process leaves a file with what it did, and its children by `fork`, which have the same numbers.
     pub(crate) stats: Option<PathBuf>,
+    /// The file for what `gantry openssl info` and `config` want to know.
+    pub(crate) routes: Option<PathBuf>,
     /// Devices and policy.
     pub(crate) runtime: Config,
     /// The policy was named: it is followed without a trial, and for requests of every size.
@@ -108,6 +110,7 @@ impl Settings {
             soft: Soft::Allowed,
             force_fail: false,
             stats: None,
+            routes: None,
             runtime: Config::default(),
             policy_named: false,
         }
@@ -136,6 +139,7 @@ impl Settings {
             }
         }
         settings.stats = stats_folder(secure).or(settings.stats);
+        settings.routes = if secure { None } else { std::env::var_os("GANTRY_OPENSSL_ROUTES").map(PathBuf::from) };
         let shown = settings.runtime.show();
         let mut said = shown.iter().filter(|shown| shown.origin != gantry_runtime::Origin::Default);
         settings.policy_named |= said.any(|shown| shown.key == "policy");

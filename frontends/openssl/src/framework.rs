@@ -96,20 +96,40 @@ impl Framework {
         self.soft.allows(Class::Simd)
     }
 
-    /// Where requests of these sizes would go, and why: of each the device, its class and the reason.
+    /// Where requests of these sizes go, and why: of each the device, its class, the reason, and after a trial by what the policy's device
+    /// was faster than the host.
     pub(crate) fn routes(&self, params: SessionParams, sizes: &[usize]) -> Vec<String> {
         let operation = params.algorithm().kind().operations()[0];
-        let Ok(session) = self.gantry.session(params) else { return Vec::new() };
-        let route = |bytes: &usize| {
-            let route = session.route(operation, *bytes, 1)?;
-            let device = &self.gantry.devices()[route.device];
-            Some(format!("{} {} {}", device.name(), device.class(), route.reason.code()))
-        };
-        sizes.iter().map(|bytes| route(bytes).unwrap_or_else(|| "host software only-choice".to_owned())).collect()
+        let Some(session) = self.session(params) else { return Vec::new() };
+        sizes.iter().map(|bytes| self.route(&session, operation, *bytes)).collect()
     }
 
-    /// Asks the policy about one request of so many bytes, and tries out what it says.
-    fn ask(&self, session: &Session, operation: Operation, bytes: usize) {
+    fn route(&self, session: &Session, operation: Operation, bytes: usize) -> String {
+        let algorithm = session.params().algorithm();
+        let Some(route) = session.route(operation, bytes, 1) else { return "host software only-choice".to_owned() };
+        let device = &self.gantry.devices()[route.device];
+        let (name, class) = (device.name(), device.class());
+        if name == crate::host::NAME || self.named {
+            return format!("{name} {class} {}", route.reason.code());
+        }
+        match self.ask(session, operation, bytes) {
+            Some((host, device)) => {
+                let gain = f64::from(host) / f64::from(device.max(1));
+                match self.choice(algorithm, operation).state(bytes) {
+                    State::Device => format!("{name} {class} trial {gain:.2}"),
+                    _ => format!("host software trial {gain:.2}"),
+                }
+            }
+            None if self.choice(algorithm, operation).state(bytes) == State::Company => {
+                format!("{name} {class} company")
+            }
+            None => "host software not-asked".to_owned(),
+        }
+    }
+
+    /// Asks the policy about one request of so many bytes, and tries out what it says: the times of the host and of its device, if it names
+    /// one.
+    fn ask(&self, session: &Session, operation: Operation, bytes: usize) -> Option<(u32, u32)> {
         let algorithm = session.params().algorithm();
         let choice = self.choice(algorithm, operation);
         let device = session.route(operation, bytes, 1).map(|route| &self.gantry.devices()[route.device]);
@@ -121,12 +141,16 @@ impl Framework {
                 choice.set(bytes, State::Host);
             }
             Some(device) => {
-                match trial::times(&self.gantry, session.params(), device.name(), operation, Choice::sample(bytes)) {
+                let times =
+                    trial::times(&self.gantry, session.params(), device.name(), operation, Choice::sample(bytes));
+                match times {
                     Some((host, device)) => choice.tried(bytes, host, device),
                     None => choice.set(bytes, self.without_device(session, operation, bytes)),
                 }
+                return times;
             }
         }
+        None
     }
 }
 
@@ -184,7 +208,9 @@ impl Engine {
         }
         if choice.state(bytes) == State::Unasked {
             match self.session(framework, &params) {
-                Some(session) => framework.ask(&session, operation, bytes),
+                Some(session) => {
+                    framework.ask(&session, operation, bytes);
+                }
                 None => return Side::Host,
             }
         }

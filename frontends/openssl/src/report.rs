@@ -7,8 +7,7 @@
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::Path;
 
 use gantry::Operation;
 
@@ -19,8 +18,6 @@ use crate::table::{CIPHERS, DIGESTS, MACS, PAIRS, Row};
 /// The files of this process.
 pub(crate) struct Report {
     numbers: Shared,
-    routes: PathBuf,
-    routes_written: AtomicBool,
 }
 
 /// Numbers of an algorithm.
@@ -44,8 +41,7 @@ impl Report {
         }
         (0..MOST).find_map(|count| {
             let path = folder.join(format!("{process}.{count}"));
-            let numbers = Shared::create(&path, NUMBERS * rows().count(), &text)?;
-            Some(Self { numbers, routes: path.with_extension("routes"), routes_written: AtomicBool::new(false) })
+            Some(Self { numbers: Shared::create(&path, NUMBERS * rows().count(), &text)? })
         })
     }
 
@@ -62,18 +58,11 @@ impl Report {
         self.numbers.add(at, 1);
         self.numbers.add(at + 1, bytes as u64);
     }
-
-    /// Writes which way requests would go, for `gantry openssl info`: once.
-    pub(crate) fn routes(&self, text: impl FnOnce() -> String) {
-        if !self.routes_written.swap(true, Ordering::Relaxed) {
-            write(&self.routes, &text());
-        }
-    }
 }
 
 /// Writes a new file: whoever may write into the folder can have put a link to another one there. Should it fail, whoever asked sees that
 /// there is no file.
-fn write(path: &Path, text: &str) {
+pub(crate) fn write(path: &Path, text: &str) {
     let file = OpenOptions::new().write(true).create_new(true).open(path);
     let _ = file.and_then(|mut file| file.write_all(text.as_bytes()));
 }

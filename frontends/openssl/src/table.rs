@@ -15,7 +15,8 @@ pub(crate) struct Row {
     pub(crate) algorithm: Option<A>,
     pub(crate) mode: Mode,
     /// The software device is known to be faster than OpenSSL before this release. From then on, and in rows that have none,
-    /// the row is served only if the configuration asks for it: what is not served costs nothing.
+    /// the row is served only if the configuration asks for it: what is not served costs nothing. `gantry openssl config` measures, and
+    /// asks for what gains.
     pub(crate) gains_before: Option<(u32, u32)>,
     /// With each request comes a key that has to be read out of OpenSSL first, which takes longer than software gains: it has such
     /// requests only where the policy is named.
@@ -265,6 +266,16 @@ const fn keys(name: &'static str, nid: u32) -> Row {
 pub(crate) static KEYS: [Row; 4] = [keys("ED25519", 1087), keys("X25519", 1034), keys("EC", 408), keys("RSA", 6)];
 
 impl Row {
+    /// Whether measurements say if it is worth serving: that its requests gain is all there is to it. (Digests gain only with those of other
+    /// threads; who verifies with ECDSA or RSA under keys that were just read, as those of certificates, loses what others gain.)
+    pub(crate) fn is_measured(&self) -> bool {
+        match self.mode {
+            Mode::Aead(_) | Mode::Xts | Mode::Chain(Chain::Ctr) | Mode::Signature => true,
+            Mode::Exchange => !self.keys_cost_more,
+            _ => false,
+        }
+    }
+
     /// Whether a device that every machine has may be faster with it than OpenSSL of this release: plain software, or the lanes with one
     /// message at a time, with those of several threads, or with those of several jobs or pipes.
     pub(crate) fn may_gain(&self, version: (u32, u32)) -> bool {

@@ -390,17 +390,26 @@ impl Provider {
         }
     }
 
-    /// The lines of `gantry openssl info`: name, number, whether it is served unasked, and a route for each size.
+    /// The lines that `gantry openssl` reads: the key of the configuration, name, number, whether it is served unasked, whether
+    /// measurements say if it is worth it, and a route for each size.
     fn routes(&self) -> String {
         const SIZES: [usize; 3] = [64, 1024, 16384];
         let mut text = format!("openssl {}.{}\n", self.version.0, self.version.1);
-        let shown =
-            [abi::OSSL_OP_CIPHER, abi::OSSL_OP_DIGEST, abi::OSSL_OP_MAC, abi::OSSL_OP_SIGNATURE, abi::OSSL_OP_KEYEXCH];
-        let served = shown.iter().filter_map(|operation| self.serves(*operation));
-        for wrapped in served.flat_map(|served| &served.wrapped).flatten() {
+        let shown = [
+            (abi::OSSL_OP_CIPHER, "CIPHERS"),
+            (abi::OSSL_OP_DIGEST, "DIGESTS"),
+            (abi::OSSL_OP_MAC, "MACS"),
+            (abi::OSSL_OP_SIGNATURE, "SIGNATURES"),
+            (abi::OSSL_OP_KEYEXCH, "KEY_EXCHANGE"),
+        ];
+        let served = shown.iter().filter_map(|(operation, key)| Some((self.serves(*operation)?, *key)));
+        for (wrapped, key) in
+            served.flat_map(|(served, key)| served.wrapped.iter().flatten().map(move |row| (row, key)))
+        {
             let row = wrapped.row;
             let unasked = Selection::Gaining.serves(row, self.version);
             let served = if unasked { "yes" } else { "asked" };
+            let measured = if row.is_measured() { "measured" } else { "" };
             let mut line = |name: &str, algorithm: Option<Algorithm>| {
                 let params = algorithm.map(|algorithm| {
                     // Nearly any key will do, but XTS wants its halves to differ.
@@ -409,7 +418,7 @@ impl Provider {
                 });
                 let routes = params.zip(self.framework()).map(|(params, framework)| framework.routes(params, &SIZES));
                 let routes = routes.unwrap_or_default().join("\t");
-                let _ = writeln!(text, "{name}\t{}\t{served}\t{routes}", row.nid);
+                let _ = writeln!(text, "{key}\t{name}\t{}\t{served}\t{measured}\t{routes}", row.nid);
             };
             match row.mode {
                 // One number, and an algorithm for each thing that can be inside.
@@ -603,8 +612,8 @@ mod about {
         guard_with_room(0, || {
             // SAFETY: the call: what `OSSL_provider_init` gave out.
             let provider = unsafe { &*provider.cast::<super::Provider>() };
-            if let Some(report) = &provider.report {
-                report.routes(|| provider.routes());
+            if let Some(file) = provider.settings.routes.as_deref().filter(|file| !file.exists()) {
+                crate::report::write(file, &provider.routes());
             }
             for (key, value) in ABOUT {
                 // SAFETY: the call: a table with its end.
