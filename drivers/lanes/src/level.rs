@@ -239,6 +239,44 @@ fn detect() -> Level {
 mod tests {
     use super::*;
 
+    /// What there are kernels for, and whether a level has it.
+    type Instructions = (&'static str, fn(&Level) -> bool);
+
+    #[cfg(target_arch = "x86_64")]
+    const INSTRUCTIONS: [Instructions; 8] = [
+        ("SSE2", |level| level.name() == LevelName::Base),
+        ("AVX2", |level| level.name() == LevelName::Avx2),
+        ("AVX-512", |level| level.name() == LevelName::Avx512),
+        ("AES", |level| level.aes()),
+        ("VAES and VPCLMULQDQ of 256 bits", |level| level.name() == LevelName::Vaes),
+        ("VAES of 512 bits", |level| level.vaes()),
+        ("VPCLMULQDQ of 512 bits", |level| level.vaes() && level.vpclmul),
+        ("SHA", |level| level.sha()),
+    ];
+    #[cfg(target_arch = "aarch64")]
+    const INSTRUCTIONS: [Instructions; 4] = [
+        ("NEON", |_| true),
+        ("AES", |level| level.aes()),
+        ("SHA-1 and SHA-256", |level| level.sha()),
+        ("SHA-512 and SHA-3", |level| level.sha512()),
+    ];
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    const INSTRUCTIONS: [Instructions; 0] = [];
+
+    /// For `scripts/kernels`: the tests of kernels go through `every_level`, and are silent about what that has not.
+    #[test]
+    fn instructions_that_the_tests_of_kernels_run() {
+        let levels = every_level();
+        for (name, has) in INSTRUCTIONS {
+            println!(
+                "kernels\t{}\t{name}\t{}",
+                std::env::consts::ARCH,
+                if levels.iter().any(has) { "run" } else { "-" }
+            );
+        }
+        assert!(levels.contains(&Level::detect_at_most(None)));
+    }
+
     #[test]
     fn a_limit_lowers_the_level_and_never_raises_it() {
         let found = Level::detect_at_most(None);
