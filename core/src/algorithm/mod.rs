@@ -8,6 +8,7 @@ mod lengths;
 mod memory;
 mod names;
 mod params;
+mod place;
 pub mod rsa;
 mod shape;
 mod table;

@@ -16,7 +16,7 @@ use super::session_cache::SessionCache;
 use super::shared::{Served, SharedLines};
 use crate::algorithm::{Algorithm, Fault, Operation, Refusal, SessionParams, Unsupported};
 use crate::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, Inline, guarded, survived};
-use crate::route::{Candidate, Costs, slot};
+use crate::route::{Candidate, Costs};
 use crate::stats::Site;
 use crate::sync::{Mutex, lock, try_lock};
 
@@ -123,7 +123,7 @@ impl Present {
     }
 
     fn costs(&self, algorithm: Algorithm, operation: Operation) -> &Arc<Costs> {
-        self.costs[slot(algorithm, operation)].get_or_init(|| Arc::new(Costs::unknown()))
+        self.costs[algorithm.place(operation)].get_or_init(|| Arc::new(Costs::unknown()))
     }
 }
 
@@ -141,7 +141,7 @@ impl RegisteredDevice {
             scarce: AtomicBool::new(info.limits.queue_pairs < threads),
             health: Health::new(&info),
             shared: SharedLines::default(),
-            costs: (0..Algorithm::ALL.len() * 2).map(|_| OnceLock::new()).collect(),
+            costs: (0..Algorithm::PLACES).map(|_| OnceLock::new()).collect(),
             device,
             info,
         };

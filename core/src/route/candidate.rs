@@ -22,7 +22,7 @@ impl Candidate {
     /// What an operation costs there, as far as that is known.
     #[inline]
     pub(crate) fn costs(&self, operation: Operation) -> &Arc<Costs> {
-        &self.costs[usize::from(operation.is_back()).min(self.costs.len() - 1)]
+        &self.costs[operation.place_in_kind().min(self.costs.len() - 1)]
     }
 
     /// This device, as a set of one.

@@ -91,13 +91,13 @@ impl Trial {
 impl Ledgers {
     pub(crate) fn new() -> Self {
         static FRAMEWORKS: AtomicU32 = AtomicU32::new(1);
-        let each = (0..Algorithm::ALL.len() * 2).map(|_| OnceLock::new()).collect();
+        let each = (0..Algorithm::PLACES).map(|_| OnceLock::new()).collect();
         Self { id: FRAMEWORKS.fetch_add(1, Relaxed), each, look_ns: OnceLock::new() }
     }
 
     #[inline]
     pub(crate) fn of(&self, algorithm: Algorithm, operation: Operation) -> &Ledger {
-        self.each[slot(algorithm, operation)].get_or_init(Box::default)
+        self.each[algorithm.place(operation)].get_or_init(Box::default)
     }
 
     /// Counts work of this thread; whether it is time for a measurement.
@@ -131,12 +131,6 @@ impl Ledgers {
             (0..LOOKS).filter_map(look).min().unwrap_or(0)
         })
     }
-}
-
-/// Where tables by algorithm and operation have theirs: no kind of algorithm has more than two.
-#[inline]
-pub(crate) fn slot(algorithm: Algorithm, operation: Operation) -> usize {
-    algorithm as usize * 2 + usize::from(operation.is_back())
 }
 
 /// A route as it is remembered.

@@ -23,7 +23,7 @@ pub(crate) use cost::Grid;
 pub use cost::{BYTES, Costs, Estimate, REQUESTS};
 pub use fixed::{Failover, Pin, RoundRobin, SizeThreshold};
 pub use learned::{Learned, PATIENCE};
-pub(crate) use ledger::{Ledgers, slot};
+pub(crate) use ledger::Ledgers;
 pub(crate) use lesson::{Measurement, learn};
 pub use policy::Policy;
 pub use record::{CostRecord, CostStore};

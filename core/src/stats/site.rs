@@ -6,8 +6,8 @@ use crate::algorithm::{Algorithm, Operation};
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) struct Site(pub(super) usize);
 
-/// Two places for each algorithm: no kind has two operations with the same last bit.
-pub(super) const WORKS: usize = 2 * Algorithm::ALL.len();
+/// Sites of a device.
+pub(super) const WORKS: usize = Algorithm::PLACES;
 
 /// Most devices of a framework: sets of them are the bits of one word.
 pub(crate) const MOST_DEVICES: usize = u64::BITS as usize;
@@ -26,15 +26,14 @@ impl Site {
     /// Work that reached no device.
     #[inline]
     pub(crate) fn nowhere(algorithm: Algorithm, operation: Operation) -> Self {
-        Self(2 * algorithm as usize + (operation as usize & 1))
+        Self(algorithm.place(operation))
     }
 
     /// What it was made from.
     pub(super) fn parts(self) -> (Option<usize>, Algorithm, Operation) {
         let (device, work) = (self.0 / WORKS, self.0 % WORKS);
-        let algorithm = Algorithm::ALL[work / 2];
-        let operations = algorithm.kind().operations();
-        (device.checked_sub(1), algorithm, operations[(work % 2).min(operations.len() - 1)])
+        let (algorithm, operation) = Algorithm::at_place(work);
+        (device.checked_sub(1), algorithm, operation)
     }
 }
 

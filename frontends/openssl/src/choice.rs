@@ -114,16 +114,15 @@ impl Choices {
     /// Requests of other sizes than `asked` are the host's.
     pub(crate) fn new(asked: impl Fn(Algorithm) -> Sizes) -> Self {
         Self(
-            Algorithm::ALL
-                .iter()
-                .flat_map(|algorithm| [*algorithm; 2])
+            (0..Algorithm::PLACES)
+                .map(|place| Algorithm::at_place(place).0)
                 .map(|algorithm| Choice::new(asked(algorithm), algorithm.kind()))
                 .collect(),
         )
     }
 
     pub(crate) fn of(&self, algorithm: Algorithm, operation: Operation) -> &Choice {
-        &self.0[2 * algorithm as usize + usize::from(operation.is_back())]
+        &self.0[algorithm.place(operation)]
     }
 }
 
