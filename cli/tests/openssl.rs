@@ -414,9 +414,9 @@ fn info_shows_who_would_serve_and_why() {
     let said = installed.says(Path::new("/dev/null"), &["info", "--conf", conf]);
     assert!(said.starts_with("openssl ") && said.contains("it has to prove faster than the host"), "{said}");
     let pinned = ["software", "software", "software", "software", "pinned", "-"];
-    assert_eq!(row(&said, &["AES-128-CBC", "419", "if", "asked"]), pinned);
-    assert_eq!(row(&said, &["AES-128-CCM", "896", "if", "asked"]), pinned);
-    assert_eq!(row(&said, &["hmac-sha256", "855", "if", "asked"]), pinned);
+    assert_eq!(row(&said, &["AES-128-CBC", "419", "yes"]), pinned);
+    assert_eq!(row(&said, &["AES-128-CCM", "896", "yes"]), pinned);
+    assert_eq!(row(&said, &["hmac-sha256", "855", "no"]), pinned);
     assert!(!said.contains("AES-256-CBC"), "{said}");
     // By the configuration of the environment, by its own when that has nothing of gantry.
     assert_eq!(installed.says(Path::new(conf), &["info"]), said);
@@ -437,7 +437,7 @@ fn info_shows_who_would_serve_and_why() {
     // The host's own code is a device, and what no other device has is its.
     let conf = installed.configuration(&installed.module(), "CIPHERS = ALL\nPOLICY = pin:host");
     let said = installed.says(&conf, &["info"]);
-    assert_eq!(row(&said, &["AES-128-CTR", "904", "if", "asked"])[..3], ["host"; 3]);
+    assert_eq!(row(&said, &["AES-128-CTR", "904", "yes"])[..3], ["host"; 3]);
 }
 
 /// OpenSSL tells a provider of no key that it does not ask for, so it is for these commands to read the file.

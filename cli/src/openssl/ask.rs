@@ -22,8 +22,8 @@ pub(super) struct Row {
     pub(super) key: String,
     pub(super) name: String,
     pub(super) number: String,
-    /// Served if the configuration has nothing about it.
-    pub(super) unasked: bool,
+    /// Served with the configuration that was asked about.
+    pub(super) served: bool,
     /// Whether it is worth serving is what the measurements say.
     pub(super) measured: bool,
     /// Of requests of 64 bytes, 1 KiB and 16 KiB.
@@ -58,7 +58,7 @@ fn row(line: &str) -> Option<Row> {
     let mut next = || cells.next().map(str::to_owned);
     let (key, name, number, served, measured) = (next()?, next()?, next()?, next()?, next()?);
     let routes = cells.map(route).collect();
-    Some(Row { key, name, number, unasked: served == "yes", measured: measured == "measured", routes })
+    Some(Row { key, name, number, served: served == "yes", measured: measured == "measured", routes })
 }
 
 /// What no device has beside OpenSSL has no route.
@@ -78,7 +78,7 @@ mod tests {
         let found =
             row("CIPHERS\tAES-128-GCM\t895\tyes\tmeasured\tlanes simd trial 1.25\thost software trial 0.97\t").unwrap();
         assert_eq!((&*found.key, &*found.name, &*found.number), ("CIPHERS", "AES-128-GCM", "895"));
-        assert!(found.unasked && found.measured);
+        assert!(found.served && found.measured);
         let routes: Vec<_> = found.routes.iter().map(|route| (&*route.device, &*route.why, route.gain)).collect();
         assert_eq!(
             routes,

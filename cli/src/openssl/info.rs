@@ -45,7 +45,7 @@ pub(super) fn run(conf: Option<&Path>, output: &mut Output) -> Result<(), Failur
     output.write(&format!(
         "{}. The policy names a device for each size, and in a trial it has to prove faster than the host.\n\
          CLASS, WHY and GAIN (host / device, of a trial) are those of 16 KiB. \"company\": with requests of other threads.\n\
-         \"if asked\": only with CIPHERS, DIGESTS, MACS, SIGNATURES or KEY_EXCHANGE in the configuration.\n\n{}{}",
+         CIPHERS, DIGESTS, MACS, SIGNATURES and KEY_EXCHANGE in the configuration say what is served.\n\n{}{}",
         answer.release,
         table.render(),
         said(&notes)
@@ -59,7 +59,7 @@ fn cells(row: &Row) -> [String; 9] {
     [
         row.name.clone(),
         row.number.clone(),
-        if row.unasked { "yes" } else { "if asked" }.to_owned(),
+        if row.served { "yes" } else { "no" }.to_owned(),
         device(0),
         device(1),
         device(2),

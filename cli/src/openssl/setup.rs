@@ -228,7 +228,7 @@ mod tests {
 
     fn row(key: &str, name: &str, measured: bool, gains: &[Option<f64>]) -> Row {
         let routes = gains.iter().map(|gain| route("x", *gain)).collect();
-        Row { key: key.into(), name: name.into(), number: String::new(), unasked: false, measured, routes }
+        Row { key: key.into(), name: name.into(), number: String::new(), served: false, measured, routes }
     }
 
     #[test]

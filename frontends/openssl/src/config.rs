@@ -17,6 +17,8 @@ pub(crate) struct Settings {
     pub(crate) macs: Selection,
     pub(crate) signatures: Selection,
     pub(crate) exchanges: Selection,
+    /// These five as they are where nothing is counted, and nothing made to fail: then more is served, so that it comes by here.
+    usual: [Selection; 5],
     pub(crate) soft: Soft,
     /// Every operation that reaches this provider fails.
     pub(crate) force_fail: bool,
@@ -107,6 +109,7 @@ impl Settings {
             macs: Selection::None,
             signatures: Selection::None,
             exchanges: Selection::None,
+            usual: [const { Selection::None }; 5],
             soft: Soft::Allowed,
             force_fail: false,
             stats: None,
@@ -146,15 +149,23 @@ impl Settings {
         let device_named = shown.iter().any(|shown| {
             shown.key.starts_with("devices.") && shown.value == "on" && shown.origin != gantry_runtime::Origin::Default
         });
-        let from_to = match settings.force_fail || settings.stats.is_some() {
-            true => (Selection::Gaining, Selection::All),
-            false if settings.policy_named || device_named => (Selection::All, Selection::All),
-            false => (Selection::All, Selection::Promising),
-        };
-        for selection in settings.selections().into_iter().filter(|selection| **selection == from_to.0) {
-            *selection = from_to.1.clone();
-        }
+        let all = if settings.policy_named || device_named { Selection::All } else { Selection::Promising };
+        let watched = settings.force_fail || settings.stats.is_some();
+        settings.usual = settings.selections().map(|selection| {
+            let usual = if *selection == Selection::All { all.clone() } else { selection.clone() };
+            if !watched {
+                *selection = usual.clone();
+            } else if *selection == Selection::Gaining {
+                *selection = Selection::All;
+            }
+            usual
+        });
         Ok(settings)
+    }
+
+    /// Whether the configuration serves a row of one of the five keys, in the order of [`KEYS`], where nothing is watched.
+    pub(crate) fn usually_serves(&self, key: usize, row: &Row, version: (u32, u32)) -> bool {
+        self.usual[key].serves(row, version)
     }
 
     fn selections(&mut self) -> [&mut Selection; 5] {

@@ -25,7 +25,7 @@ use super::system::{self, secure};
 use crate::abi::fns::*;
 use crate::abi::{self, AlgorithmRow, CoreHandle, Dispatch, Item, Param};
 use crate::choice::{Side, Sizes};
-use crate::config::{Selection, Settings, stats_folder};
+use crate::config::{self, Settings, stats_folder};
 use crate::framework::{Closed, Framework, GENERATION};
 use crate::host::HostDriver;
 use crate::report::Report;
@@ -390,25 +390,20 @@ impl Provider {
         }
     }
 
-    /// The lines that `gantry openssl` reads: the key of the configuration, name, number, whether it is served unasked, whether
-    /// measurements say if it is worth it, and a route for each size.
+    /// The lines that `gantry openssl` reads: the key of the configuration, name, number, whether it is served, whether measurements say if
+    /// that is worth it, and a route for each size.
     fn routes(&self) -> String {
         const SIZES: [usize; 3] = [64, 1024, 16384];
         let mut text = format!("openssl {}.{}\n", self.version.0, self.version.1);
-        let shown = [
-            (abi::OSSL_OP_CIPHER, "CIPHERS"),
-            (abi::OSSL_OP_DIGEST, "DIGESTS"),
-            (abi::OSSL_OP_MAC, "MACS"),
-            (abi::OSSL_OP_SIGNATURE, "SIGNATURES"),
-            (abi::OSSL_OP_KEYEXCH, "KEY_EXCHANGE"),
-        ];
-        let served = shown.iter().filter_map(|(operation, key)| Some((self.serves(*operation)?, *key)));
-        for (wrapped, key) in
-            served.flat_map(|(served, key)| served.wrapped.iter().flatten().map(move |row| (row, key)))
+        let shown =
+            [abi::OSSL_OP_CIPHER, abi::OSSL_OP_DIGEST, abi::OSSL_OP_MAC, abi::OSSL_OP_SIGNATURE, abi::OSSL_OP_KEYEXCH];
+        let served = shown.iter().enumerate().filter_map(|(key, operation)| Some((key, self.serves(*operation)?)));
+        for (key, wrapped) in
+            served.flat_map(|(key, served)| served.wrapped.iter().flatten().map(move |row| (key, row)))
         {
             let row = wrapped.row;
-            let unasked = Selection::Gaining.serves(row, self.version);
-            let served = if unasked { "yes" } else { "asked" };
+            let served = if self.settings.usually_serves(key, row, self.version) { "yes" } else { "" };
+            let (key, _) = config::KEYS[key];
             let measured = if row.is_measured() { "measured" } else { "" };
             let mut line = |name: &str, algorithm: Option<Algorithm>| {
                 let params = algorithm.map(|algorithm| {
