@@ -2,20 +2,31 @@
 
 mod gantry;
 
-use std::process::Output;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Output};
 
 use gantry::{Folder, command, said, text};
 use serde_json::Value;
 
-/// Runs with `user` as the user's file, `named` as that of `GANTRY_CONFIG`, and variables.
-fn run(folder: &Folder, user: &str, named: Option<&str>, variables: &[(&str, &str)], arguments: &[&str]) -> Output {
+/// A command with `user` as the user's file, `named` as that of `GANTRY_CONFIG`, and variables.
+fn configured(
+    folder: &Folder,
+    user: &str,
+    named: Option<&str>,
+    variables: &[(&str, &str)],
+    arguments: &[&str],
+) -> Command {
     folder.write("gantry/gantry.toml", user);
     let mut command = command(arguments);
     command.env_remove("GANTRY_CPU").env("XDG_CONFIG_HOME", folder.path()).envs(variables.iter().copied());
     if let Some(named) = named {
         command.env("GANTRY_CONFIG", folder.write("named.toml", named));
     }
-    command.output().unwrap()
+    command
+}
+
+fn run(folder: &Folder, user: &str, named: Option<&str>, variables: &[(&str, &str)], arguments: &[&str]) -> Output {
+    configured(folder, user, named, variables, arguments).output().unwrap()
 }
 
 fn show(output: &Output, key: &str) -> Value {
@@ -82,7 +93,7 @@ fn mistakes_name_their_place_and_what_would_be_right() {
             &[("GANTRY_POLICY", "pin:gpu")],
             "GANTRY_POLICY: there is no device 'gpu'; there are software, lanes, null, afalg, devcrypto, dpdk".into(),
         ),
-        ("", &[("GANTRY_POLICIES", "x")], "GANTRY_POLICIES: no such variable; did you mean GANTRY_POLICY?".into()),
+        ("", &[("GANTRY_POLICES", "x")], "GANTRY_POLICES: no such variable; did you mean GANTRY_POLICY?".into()),
         ("", &[("GANTRY_CONFIG", "/nowhere")], "/nowhere: No such file or directory".into()),
     ] {
         for arguments in [&["config", "show"][..], &["devices"], &["speed", "sha256"]] {
@@ -91,6 +102,17 @@ fn mistakes_name_their_place_and_what_would_be_right() {
         }
         let (code, sum) = said(&run(&folder, user, None, variables, &["sum", "/dev/null"]));
         assert_eq!((code, sum), (1, format!("gantry sum: {message}\n")));
+        // Scripts that call a tool of coreutils do not know that it is ours.
+        let as_tool = |arguments: &[&str]| {
+            let mut command = configured(&folder, user, None, variables, arguments);
+            command.arg0("md5sum").output().unwrap()
+        };
+        let list = folder.write("list", "d41d8cd98f00b204e9800998ecf8427e  /dev/null\n").display().to_string();
+        let output = as_tool(&["/dev/null"]);
+        assert_eq!(text(&output.stdout), "d41d8cd98f00b204e9800998ecf8427e  /dev/null\n");
+        let warning = format!("md5sum: warning: {message}; gantry uses its defaults\n");
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), warning));
+        assert_eq!(said(&as_tool(&["--status", "-c", &list])), (0, String::new()));
     }
     let (code, message) = said(&run(&folder, "policy = \n", None, &[], &["devices"]));
     assert!(code == 2 && message.starts_with(&format!("gantry: {path}:1: ")), "{message}");

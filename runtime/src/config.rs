@@ -13,7 +13,7 @@ use toml::de::{DeTable, DeValue};
 use crate::keys::{self, KEYS, Shown};
 use crate::policy::PolicyChoice;
 use crate::stats::StatsChoice;
-use crate::suggest::suggest;
+use crate::suggest::nearest;
 use crate::{Error, drivers};
 
 /// What the operator wants. Later layers win: the defaults, `/etc/gantry/gantry.toml`, the user's `gantry/gantry.toml`
@@ -105,8 +105,8 @@ impl Config {
     /// Everything that files and variables say.
     ///
     /// # Errors
-    /// A file that cannot be read or is no TOML, a key or variable that does not exist, a value that a key does not take.
-    /// The message names the place and what would be right.
+    /// A file that cannot be read or is no TOML, a key that does not exist, a variable that is a misspelt one, a value that a
+    /// key does not take. The message names the place and what would be right.
     pub fn from_env() -> Result<Self, Error> {
         Self::layered(files(), std::env::vars_os())
     }
@@ -190,7 +190,7 @@ impl Config {
     }
 
     fn read_variable(&mut self, name: &OsStr, value: &OsStr) -> Result<(), Error> {
-        let Some(name) = name.to_str().filter(|name| name.starts_with("GANTRY_")) else {
+        let Some(name) = name.to_str().filter(|name| name.starts_with(PREFIX)) else {
             return Ok(());
         };
         if name == FILE_VARIABLE || OTHERS.contains(&name) {
@@ -198,10 +198,14 @@ impl Config {
         }
         let origin = Origin::Variable(name.to_owned());
         let Some(key) = KEYS.iter().find(|key| key.variable() == name) else {
-            let known: Vec<String> = KEYS.iter().map(keys::Key::variable).chain([FILE_VARIABLE.to_owned()]).collect();
-            let known: Vec<&str> = known.iter().map(String::as_str).collect();
-            let problem = format!("no such variable{}", suggest(name, &known));
-            return Err(Error::Setting { origin, problem });
+            return match meant(name) {
+                Some(meant) => {
+                    let problem = format!("no such variable; did you mean {meant}?");
+                    Err(Error::Setting { origin, problem })
+                }
+                // Somebody else's: Kubernetes makes GANTRY_SERVICE_HOST and others for a service of the name gantry.
+                None => Ok(()),
+            };
         };
         match value.to_str() {
             Some(value) => self.read(key.name, value, origin),
@@ -232,10 +236,21 @@ pub fn files() -> Vec<File> {
     [system, user, named].into_iter().flatten().collect()
 }
 
+/// What the names of all variables begin with.
+const PREFIX: &str = "GANTRY_";
 const FILE_VARIABLE: &str = "GANTRY_CONFIG";
 
 /// Variables that front ends read themselves.
 const OTHERS: [&str; 3] = ["GANTRY_DISABLE", "GANTRY_OPENSSL_STATS", "GANTRY_OPENSSL_ROUTES"];
+
+/// The variable of ours of which `name` is a misspelling. What all of them begin with says nothing about that.
+fn meant(name: &str) -> Option<String> {
+    let own = |name: &str| name.strip_prefix(PREFIX).unwrap_or(name).to_owned();
+    let known: Vec<String> = KEYS.iter().map(keys::Key::variable).collect();
+    let known: Vec<String> = known.iter().map(String::as_str).chain([FILE_VARIABLE]).chain(OTHERS).map(own).collect();
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    nearest(&own(name), &known).map(|near| format!("{PREFIX}{near}"))
+}
 
 /// The line of `text` that holds the byte at `at`, counted from 1.
 fn line_of(text: &str, at: usize) -> usize {
@@ -328,7 +343,15 @@ mod tests {
     #[test]
     fn variables_are_checked_like_files() {
         let wrong = |name, value| of(&[], &[(name, value)]).unwrap_err();
-        assert_eq!(wrong("GANTRY_POLCY", "x"), "GANTRY_POLCY: no such variable; did you mean GANTRY_POLICY?");
+        for (name, meant) in [
+            ("GANTRY_POLCY", "GANTRY_POLICY"),
+            ("GANTRY_policy", "GANTRY_POLICY"),
+            ("GANTRY_DEVICE", "GANTRY_DEVICES"),
+            ("GANTRY_CONFG", "GANTRY_CONFIG"),
+            ("GANTRY_DISABLED", "GANTRY_DISABLE"),
+        ] {
+            assert_eq!(wrong(name, "x"), format!("{name}: no such variable; did you mean {meant}?"));
+        }
         assert_eq!(
             wrong("GANTRY_DEVICES", "null"),
             "GANTRY_DEVICES: devices takes NAME=on or NAME=off, with commas between"
@@ -336,6 +359,26 @@ mod tests {
         let config = of(&[], &[("GANTRY_DEVICES", "null=on,cuda:0=off"), ("GANTRY", "x"), ("OTHER", "y")]).unwrap();
         assert_eq!(value(&config, "devices.null").0, "on");
         assert_eq!(value(&config, "devices.cuda:0").0, "off");
+    }
+
+    /// Those of a Kubernetes service of the name gantry, and of other programs.
+    #[test]
+    fn variables_that_are_none_of_ours_are_left_alone() {
+        for name in [
+            "GANTRY_SERVICE_HOST",
+            "GANTRY_SERVICE_PORT",
+            "GANTRY_SERVICE_PORT_HTTP",
+            "GANTRY_PORT",
+            "GANTRY_PORT_80_TCP",
+            "GANTRY_PORT_80_TCP_PROTO",
+            "GANTRY_PORT_80_TCP_ADDR",
+            "GANTRY_HOME",
+            "GANTRY_SERVICE",
+            "GANTRY_",
+        ] {
+            let config = of(&[], &[(name, "tcp://10.0.0.1:80")]).unwrap();
+            assert!(config.show().iter().all(|shown| shown.origin == Origin::Default), "{name}");
+        }
     }
 
     #[test]

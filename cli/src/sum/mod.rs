@@ -25,6 +25,7 @@ use std::process::ExitCode;
 use std::thread::available_parallelism;
 
 use gantry::{Algorithm, Kind, Session, SessionParams};
+use gantry_runtime::Config;
 use indicatif::ProgressBar;
 
 use crate::args::Settings;
@@ -68,7 +69,13 @@ pub(crate) fn main(argv0: &OsStr, args: Vec<OsString>, settings: &Settings) -> E
     };
     let mut console = Console::new(argv0);
     let good = match options::parse(front, args, env::var_os("POSIXLY_CORRECT").is_some()) {
-        Ok(Action::Run(options)) => run(&options, algorithm, settings, &mut console),
+        Ok(Action::Run(options)) => match session(front, &options, algorithm, settings, &mut console) {
+            Ok((session, threads)) => run(&options, session, threads, &mut console),
+            Err(message) => {
+                console.error(message.as_bytes());
+                false
+            }
+        },
         Ok(Action::Help) => {
             console.text(&help::help(front, argv0, algorithm));
             true
@@ -85,14 +92,7 @@ pub(crate) fn main(argv0: &OsStr, args: Vec<OsString>, settings: &Settings) -> E
     if console.finish() && good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn run(options: &Options, algorithm: Algorithm, settings: &Settings, console: &mut Console) -> bool {
-    let (session, threads) = match session(options, algorithm, settings) {
-        Ok(opened) => opened,
-        Err(message) => {
-            console.error(message.as_bytes());
-            return false;
-        }
-    };
+fn run(options: &Options, session: Session, threads: usize, console: &mut Console) -> bool {
     let tag = tag(session.params().algorithm());
     let digits = 2 * session.params().tag_length();
     let format = Format::new(&tag, digits);
@@ -124,7 +124,16 @@ fn run(options: &Options, algorithm: Algorithm, settings: &Settings, console: &m
 }
 
 /// The session, and how many threads may use it.
-fn session(options: &Options, default: Algorithm, settings: &Settings) -> Result<(Session, usize), String> {
+///
+/// Scripts that run a tool of coreutils know nothing of Gantry: under these names a configuration that is wrong is a warning, and
+/// the defaults hold.
+fn session(
+    front: Front,
+    options: &Options,
+    default: Algorithm,
+    settings: &Settings,
+    console: &mut Console,
+) -> Result<(Session, usize), String> {
     let algorithm = match &options.algorithm {
         None => default,
         Some(name) => name.to_string_lossy().parse::<Algorithm>().map_err(|error| error.to_string())?,
@@ -132,7 +141,19 @@ fn session(options: &Options, default: Algorithm, settings: &Settings) -> Result
     if algorithm.kind() != Kind::Digest {
         return Err(format!("{algorithm} is a {}, not a digest", algorithm.kind()));
     }
-    let config = settings.config().map_err(|failure| failure.to_string())?;
+    let configured = settings.config().map_err(|failure| failure.to_string());
+    match (configured.and_then(|config| open(config, algorithm)), front) {
+        (Err(wrong), Front::Coreutils) => {
+            if !options.status {
+                console.error(format!("warning: {wrong}; gantry uses its defaults").as_bytes());
+            }
+            open(Config::default(), algorithm)
+        }
+        (opened, _) => opened,
+    }
+}
+
+fn open(config: Config, algorithm: Algorithm) -> Result<(Session, usize), String> {
     let threads = config.threads().unwrap_or_else(|| available_parallelism().map_or(1, usize::from));
     let gantry = gantry_runtime::open(config).map_err(|error| error.to_string())?;
     let session = gantry.session(SessionParams::new(algorithm, &[])).map_err(|error| error.to_string())?;
