@@ -39,6 +39,7 @@ mod stat;
 mod sum;
 /// Columns.
 mod table;
+mod temporary;
 /// `gantry tune`.
 mod tune;
 
@@ -82,7 +83,7 @@ pub fn main() -> ExitCode {
         Command::Crypt(args) => crypt::run(&args, &settings),
         Command::Devcrypto(args) => devcrypto::run(&args, &settings),
         Command::Openssl(args) => openssl::run(&args, &mut output),
-        Command::Stat(args) => return stat::run(&args, &settings, output),
+        Command::Stat(args) => stat::run(&args, &settings, &mut output),
         Command::Config(args) => config::run(&args, &settings, &mut output),
         Command::Completions(args) => manual::completions(args.shell, &mut output),
         Command::Manual(args) => manual::write(&args, &mut output),

@@ -14,10 +14,12 @@ mod setup;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
+
+use gantry_runtime::bounded;
 
 use crate::args::{Openssl, OpensslCommand};
 use crate::output::{Failure, Output};
+use crate::temporary::Folder;
 
 pub(crate) fn run(args: &Openssl, output: &mut Output) -> Result<(), Failure> {
     match &args.command {
@@ -60,36 +62,19 @@ fn said(notes: &[String]) -> String {
     notes.iter().flat_map(|note| ["- ", note, "\n"]).collect()
 }
 
-/// A folder for the files of other processes, removed at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Result<Self, Failure> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("gantry-openssl-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir(&path).map_err(|error| Failure::at(path.display(), &error))?;
-        Ok(Self(path))
-    }
-
-    /// What the module had to say for itself, by program.
-    fn sentences(&self) -> Result<Vec<String>, Failure> {
-        let texts = self.files("why")?.into_iter().flat_map(fs::read_to_string);
-        Ok(texts.map(|text| text.trim_end().to_owned()).collect())
-    }
-
-    /// Its files, in order, or those with an extension.
-    fn files(&self, extension: &str) -> Result<Vec<PathBuf>, Failure> {
-        let entries = fs::read_dir(&self.0).map_err(|error| Failure::at(self.0.display(), &error))?;
-        let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-        files.retain(|path| extension.is_empty() || path.extension().is_some_and(|tail| tail == extension));
-        files.sort();
-        Ok(files)
-    }
+/// What the module had to say for itself, by program.
+fn sentences(folder: &Folder) -> Result<Vec<String>, Failure> {
+    let files = files(folder, "why")?;
+    let texts = files.iter().flat_map(|path| bounded::read_to_string(path));
+    Ok(texts.map(|text| text.trim_end().to_owned()).collect())
 }
 
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// The files in a folder, in order, or those with an extension.
+fn files(folder: &Folder, extension: &str) -> Result<Vec<PathBuf>, Failure> {
+    let folder = folder.path();
+    let entries = fs::read_dir(folder).map_err(|error| Failure::at(folder.display(), &error))?;
+    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    files.retain(|path| extension.is_empty() || path.extension().is_some_and(|tail| tail == extension));
+    files.sort();
+    Ok(files)
 }

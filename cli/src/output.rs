@@ -22,6 +22,8 @@ pub(crate) enum Failure {
     Failed(String),
     /// The same, and everything about it has been said.
     Said,
+    /// A command that was to be run ended with this exit code, or there is one for what kept it from running.
+    Status(u8),
 }
 
 impl Output {
@@ -67,10 +69,14 @@ impl Failure {
     }
 
     pub(crate) fn report(&self) -> ExitCode {
-        if !matches!(self, Failure::Said) {
+        if matches!(self, Failure::Usage(_) | Failure::Failed(_)) {
             say(&self.to_string());
         }
-        ExitCode::from(if matches!(self, Failure::Usage(_)) { 2 } else { 1 })
+        ExitCode::from(match self {
+            Failure::Usage(_) => 2,
+            Failure::Failed(_) | Failure::Said => 1,
+            Failure::Status(code) => *code,
+        })
     }
 }
 
@@ -78,7 +84,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Usage(message) | Failure::Failed(message) => f.write_str(message),
-            Failure::Said => Ok(()),
+            Failure::Said | Failure::Status(_) => Ok(()),
         }
     }
 }

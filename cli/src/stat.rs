@@ -1,12 +1,10 @@
 #![allow(clippy::cast_precision_loss, reason = "times for people")]
 
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io::{self, Write as _};
-use std::os::unix::fs::DirBuilderExt;
-use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, ExitStatus};
+use std::path::Path;
+use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use gantry_runtime::stats::{Published, Report, Row, Times, published};
@@ -14,34 +12,25 @@ use gantry_runtime::stats::{Published, Report, Row, Times, published};
 use crate::args::{Settings, Stat};
 use crate::output::{Failure, Output, say};
 use crate::speed::report::duration;
-use crate::sum::sys;
 use crate::table::Table;
+use crate::temporary::{Folder, as_its_own};
 
-pub(crate) fn run(args: &Stat, settings: &Settings, output: Output) -> ExitCode {
-    let done = match (&args.command[..], args.pid) {
+pub(crate) fn run(args: &Stat, settings: &Settings, output: &mut Output) -> Result<(), Failure> {
+    match (&args.command[..], args.pid) {
         ([program, arguments @ ..], _) => of_command(args, settings, program, arguments),
-        ([], Some(pid)) => of_process(args, settings, pid, output).map(|()| 0),
-        ([], None) => list(args, settings, output).map(|()| 0),
-    };
-    done.map_or_else(|failure| failure.report(), ExitCode::from)
+        ([], Some(pid)) => of_process(args, settings, pid, output),
+        ([], None) => list(args, settings, output),
+    }
 }
 
-/// Runs a command, prints what it did, and returns its exit status.
-fn of_command(args: &Stat, settings: &Settings, program: &OsString, arguments: &[OsString]) -> Result<u8, Failure> {
-    let folder = PrivateFolder::new()?;
+/// Runs a command, prints what it did, and ends as it has ended.
+fn of_command(args: &Stat, settings: &Settings, program: &OsString, arguments: &[OsString]) -> Result<(), Failure> {
+    let variables = variables(settings)?;
+    let folder = Folder::new()?;
     let mut command = Command::new(program);
-    command.args(arguments).envs(variables(settings)?).env("GANTRY_STATS", &folder.0);
-    let status = match command.spawn() {
-        Ok(mut child) => {
-            sys::ignore_interrupts();
-            child.wait().map_err(|error| Failure::at(program.display(), &error))?
-        }
-        Err(error) => {
-            say(&Failure::at(program.display(), &error).to_string());
-            return Ok(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 });
-        }
-    };
-    let report = together(&read(&folder.0)?);
+    command.args(arguments).envs(variables).env("GANTRY_STATS", folder.path());
+    let status = folder.run(&mut command)?;
+    let report = together(&read(folder.path())?);
     if report.processes.is_empty() {
         say(&format!("{}: no statistics: it has made no request through Gantry", program.display()));
     } else {
@@ -49,13 +38,7 @@ fn of_command(args: &Stat, settings: &Settings, program: &OsString, arguments: &
         let to_stderr = |text: &str| io::stderr().write_all(text.as_bytes());
         write(args, &report, |text| to_stderr(text).map_err(|error| Failure::at("standard error", &error)))?;
     }
-    Ok(exit_code(status))
-}
-
-/// As shells say it.
-fn exit_code(status: ExitStatus) -> u8 {
-    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
-    u8::try_from(code).unwrap_or(1)
+    as_its_own(status)
 }
 
 /// The variables that say to a command what the arguments say to us.
@@ -76,7 +59,7 @@ fn variables(settings: &Settings) -> Result<Vec<(String, String)>, Failure> {
     Ok(variables.into_iter().map(|(key, value)| (format!("GANTRY_{}", key.to_uppercase()), value)).collect())
 }
 
-fn of_process(args: &Stat, settings: &Settings, pid: u32, mut output: Output) -> Result<(), Failure> {
+fn of_process(args: &Stat, settings: &Settings, pid: u32, output: &mut Output) -> Result<(), Failure> {
     let folder = settings.config()?.stats().folder();
     let mut files = found(&folder)?;
     files.retain(|file| file.pid == pid);
@@ -93,18 +76,16 @@ fn of_process(args: &Stat, settings: &Settings, pid: u32, mut output: Output) ->
     if files.iter().all(|file| !file.alive) {
         say(&format!("process {pid} is gone; these are the last numbers that it published"));
     }
-    write(args, &report, |text| output.write(text))?;
-    output.finish()
+    write(args, &report, |text| output.write(text))
 }
 
-fn list(args: &Stat, settings: &Settings, mut output: Output) -> Result<(), Failure> {
+fn list(args: &Stat, settings: &Settings, output: &mut Output) -> Result<(), Failure> {
     let folder = settings.config()?.stats().folder();
     let mut files = found(&folder)?;
     files.retain(|file| file.alive);
     let reports = reports(&files);
     if args.json {
-        write_text(args, &(json(&reports)? + "\n"), |text| output.write(text))?;
-        return output.finish();
+        return write_text(args, &(json(&reports)? + "\n"), |text| output.write(text));
     }
     let mut table = Table::new(&["PID", "PROGRAM", "SINCE", "REQUESTS", "BYTES"], &[0, 2, 3, 4]);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
@@ -120,27 +101,7 @@ fn list(args: &Stat, settings: &Settings, mut output: Output) -> Result<(), Fail
             ]);
         }
     }
-    write_text(args, &table.render(), |text| output.write(text))?;
-    output.finish()
-}
-
-/// A folder into which only this command and its children write; gone when it has been read.
-struct PrivateFolder(PathBuf);
-
-impl PrivateFolder {
-    fn new() -> Result<Self, Failure> {
-        let unique = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-        let path = std::env::temp_dir().join(format!("gantry-stat-{}-{unique}", std::process::id()));
-        // An error if somebody was there before.
-        DirBuilder::new().mode(0o700).create(&path).map_err(|error| Failure::at(path.display(), &error))?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for PrivateFolder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+    write_text(args, &table.render(), |text| output.write(text))
 }
 
 fn found(folder: &Path) -> Result<Vec<Published>, Failure> {

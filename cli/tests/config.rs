@@ -95,6 +95,8 @@ fn mistakes_name_their_place_and_what_would_be_right() {
         ),
         ("", &[("GANTRY_POLICES", "x")], "GANTRY_POLICES: no such variable; did you mean GANTRY_POLICY?".into()),
         ("", &[("GANTRY_CONFIG", "/nowhere")], "/nowhere: No such file or directory".into()),
+        ("", &[("GANTRY_CONFIG", "/dev/zero")], "/dev/zero: larger than 16 MiB".into()),
+        ("", &[("GANTRY_CONFIG", "/proc")], "/proc: Is a directory".into()),
     ] {
         for arguments in [&["config", "show"][..], &["devices"], &["speed", "sha256"]] {
             let output = run(&folder, user, None, variables, arguments);

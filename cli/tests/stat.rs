@@ -5,6 +5,7 @@ mod gantry;
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -85,6 +86,68 @@ fn the_exit_status_is_the_commands() {
     assert_eq!((status, &*message), (126, "gantry: /etc/passwd: Permission denied\n"));
 }
 
+/// A folder in which commands make their temporary folders, and how many there are.
+fn temporary(folder: &Folder) -> (std::path::PathBuf, impl Fn() -> usize) {
+    let path = folder.path().join("tmp");
+    fs::create_dir(&path).unwrap();
+    (path.clone(), move || fs::read_dir(&path).unwrap().count())
+}
+
+fn until(what: &str, met: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !met() {
+        assert!(start.elapsed() < Duration::from_mins(1), "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_signal_reaches_the_command_and_nothing_is_left_behind() {
+    let folder = Folder::new("stat-signals");
+    let (tmp, left) = temporary(&folder);
+    let ready = folder.path().join("ready");
+    for (signal, script, code) in
+        [("TERM", "trap 'exit 9' TERM;", 9), ("HUP", "trap 'exit 8' HUP;", 8), ("TERM", "", 143), ("HUP", "", 129)]
+    {
+        let script = format!("{script} echo > '{}'; while :; do sleep 0.01; done", ready.display());
+        let mut child = command(&["stat", "--", "sh", "-c", &script]).env("TMPDIR", &tmp).spawn().unwrap();
+        until("the command runs", || ready.exists());
+        assert_eq!(left(), 1);
+        // Signals for this process alone; those of a terminal reach its commands without it.
+        assert!(Command::new("kill").args(["-s", signal, &child.id().to_string()]).status().unwrap().success());
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{signal}");
+        assert_eq!(left(), 0, "{signal}");
+        fs::remove_file(&ready).unwrap();
+    }
+}
+
+#[test]
+fn what_was_started_to_survive_a_hangup_survives_it() {
+    let folder = Folder::new("stat-nohup");
+    let [ready, go] = ["ready", "go"].map(|name| folder.path().join(name));
+    let script = format!("echo > '{}'; until [ -e '{}' ]; do sleep 0.01; done; exit 5", ready.display(), go.display());
+    let mut nohup = Command::new("nohup");
+    nohup.args([env!("CARGO_BIN_EXE_gantry"), "stat", "--", "sh", "-c", &script]);
+    let mut child = nohup.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    until("the command runs", || ready.exists());
+    assert!(Command::new("kill").args(["-s", "HUP", &child.id().to_string()]).status().unwrap().success());
+    fs::write(&go, "").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(5));
+}
+
+#[test]
+fn a_reader_that_goes_away_leaves_nothing_behind() {
+    let folder = Folder::new("stat-pipe");
+    let (tmp, left) = temporary(&folder);
+    let file = folder.write("file", "text").display().to_string();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let arguments = ["stat", "--", env!("CARGO_BIN_EXE_gantry"), "sum", &file];
+    let status = command(&arguments).env("TMPDIR", &tmp).stdout(Stdio::null()).stderr(writer).status().unwrap();
+    assert_eq!(status.signal(), Some(libc::SIGPIPE));
+    assert_eq!(left(), 0);
+}
+
 /// `gantry sum` that waits for more, after it has published.
 struct Waiting {
     child: Child,
@@ -99,7 +162,6 @@ impl Waiting {
             .spawn()
             .unwrap();
         child.stdin.as_mut().unwrap().write_all(&vec![7; 8 << 20]).unwrap();
-        let start = Instant::now();
         let prefix = format!("{}.", child.id());
         let published = || {
             let entries = fs::read_dir(runtime.join("gantry")).into_iter().flatten();
@@ -108,10 +170,7 @@ impl Waiting {
                 name.strip_suffix(".json").is_some_and(|name| name.starts_with(&prefix))
             })
         };
-        while !published() {
-            assert!(start.elapsed() < Duration::from_mins(1), "nothing was published");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        until("something was published", published);
         Self { child }
     }
 

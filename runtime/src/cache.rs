@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use gantry::route::{BYTES, CostRecord, CostStore, REQUESTS};
 use serde::{Deserialize, Serialize};
 
-use crate::words;
+use crate::{bounded, words};
 
 /// A [`CostStore`] in a file.
 #[derive(Debug)]
@@ -55,9 +55,6 @@ struct Kept {
     cpu_ns: Vec<f32>,
 }
 
-/// More than any file of ours has.
-const MOST_BYTES: u64 = 16 << 20;
-
 impl CostCache {
     /// The cache of this user on this machine. `None` where users have no cache folder.
     pub fn of_user() -> Option<Self> {
@@ -92,13 +89,13 @@ impl CostCache {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(ignored(&words(&error))),
         };
-        if !file.is_file() || file.len() > MOST_BYTES {
+        if !file.is_file() {
             return Err(ignored("is no file of ours"));
         }
         if !is_ours(&file) {
             return Err(ignored("belongs to another user"));
         }
-        let text = fs::read_to_string(&path).map_err(|error| ignored(&words(&error)))?;
+        let text = bounded::read_to_string(&path).map_err(|error| ignored(&words(&error)))?;
         let content: Content =
             serde_json::from_str(&text).map_err(|error| ignored(&format!("is damaged ({error})")))?;
         let fits = content.machine == self.machine && content.requests == REQUESTS && content.bytes == BYTES;

@@ -1,7 +1,6 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::fs;
 use std::io;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
@@ -14,7 +13,7 @@ use crate::keys::{self, KEYS, Shown};
 use crate::policy::PolicyChoice;
 use crate::stats::StatsChoice;
 use crate::suggest::nearest;
-use crate::{Error, drivers};
+use crate::{Error, bounded, drivers};
 
 /// What the operator wants. Later layers win: the defaults, `/etc/gantry/gantry.toml`, the user's `gantry/gantry.toml`
 /// under `$XDG_CONFIG_HOME` (`~/.config`), the file named by `GANTRY_CONFIG`, `GANTRY_*` variables, arguments.
@@ -164,7 +163,7 @@ impl Config {
     }
 
     fn read_file(&mut self, file: &File) -> Result<(), Error> {
-        let text = match fs::read_to_string(&file.path) {
+        let text = match bounded::read_to_string(&file.path) {
             Ok(text) => text,
             // A home that is no directory, or not ours to look into, has no file for us either.
             Err(error) if !file.required && ABSENT.contains(&error.kind()) => return Ok(()),
@@ -270,6 +269,8 @@ fn flatten<'t, 'i>(above: &str, table: &'t DeTable<'i>, entries: &mut Vec<(Strin
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn of(texts: &[&str], variables: &[(&str, &str)]) -> Result<Config, String> {

@@ -26,6 +26,8 @@
 
 #![forbid(unsafe_code)]
 
+// Files of others.
+pub mod bounded;
 /// Where costs are kept between two processes.
 mod cache;
 mod clock;

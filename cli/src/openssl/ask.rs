@@ -1,11 +1,13 @@
 //! The module, asked what it would do on this machine: `openssl` loads it with every algorithm, and it leaves a file.
 
-use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use super::Folder;
+use gantry_runtime::bounded;
+
+use super::sentences;
 use crate::output::Failure;
+use crate::temporary::Folder;
 
 /// What it said.
 pub(super) struct Answer {
@@ -42,12 +44,12 @@ pub(super) struct Route {
 /// Asks with this configuration. The notes alone, if `openssl` does not load the module.
 pub(super) fn ask(configuration: &Path, folder: &Folder) -> Result<Result<Answer, Vec<String>>, Failure> {
     let mut command = Command::new("openssl");
-    let file = folder.0.join("routes");
+    let file = folder.path().join("routes");
     command.args(["list", "-providers"]).env("OPENSSL_CONF", configuration);
-    command.env("GANTRY_OPENSSL_STATS", &folder.0).env("GANTRY_OPENSSL_ROUTES", &file);
+    command.env("GANTRY_OPENSSL_STATS", folder.path()).env("GANTRY_OPENSSL_ROUTES", &file);
     command.output().map_err(|error| Failure::at("openssl", &error))?;
-    let notes = folder.sentences()?;
-    let Ok(text) = fs::read_to_string(&file) else { return Ok(Err(notes)) };
+    let notes = sentences(folder)?;
+    let Ok(text) = bounded::read_to_string(&file) else { return Ok(Err(notes)) };
     let mut lines = text.lines();
     let release = lines.next().unwrap_or_default().to_owned();
     Ok(Ok(Answer { release, rows: lines.filter_map(row).collect(), notes }))

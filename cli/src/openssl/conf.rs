@@ -4,7 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use gantry_runtime::suggest;
+use gantry_runtime::{bounded, suggest};
+
+use crate::output::Failure;
 
 /// The file in OpenSSL's own folder. The error is a sentence.
 pub(super) fn of_the_system() -> Result<PathBuf, String> {
@@ -247,7 +249,7 @@ impl Conf {
 }
 
 fn read(path: &Path) -> Result<String, String> {
-    let bytes = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let bytes = bounded::read(path).map_err(|error| Failure::at(path.display(), &error).to_string())?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 

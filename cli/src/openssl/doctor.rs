@@ -6,27 +6,23 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use nix::sys::signal::{SigSet, Signal};
+use gantry_runtime::bounded;
 
 use super::conf::{self, Conf};
-use super::{Folder, said};
+use super::{files, said, sentences};
 use crate::output::{Failure, Output};
 use crate::table::Table;
+use crate::temporary::{Folder, as_its_own};
 
-/// Runs a program and says what of its cryptography went through gantry, and what did not.
+/// Runs a program and says what of its cryptography went through gantry, and what did not. Ends as the program has ended.
 pub(super) fn run(words: &[OsString], output: &mut Output) -> Result<(), Failure> {
     let folder = Folder::new()?;
     let (program, arguments) = words.split_first().ok_or_else(|| Failure::Usage("which program?".to_owned()))?;
     let before = kernel_tls();
-    let failed = |error| Failure::at(program.to_string_lossy(), &error);
-    let mut child =
-        Command::new(program).args(arguments).env("GANTRY_OPENSSL_STATS", &folder.0).spawn().map_err(failed)?;
-    // Whoever ends a server at the terminal wants to read on.
-    let _ = SigSet::from_iter([Signal::SIGINT, Signal::SIGQUIT]).thread_block();
-    let status = child.wait().map_err(failed)?;
+    let status = folder.run(Command::new(program).args(arguments).env("GANTRY_OPENSSL_STATS", folder.path()))?;
     let mut text = format!("\n{} ended with {status}.\n", program.to_string_lossy());
     let mut reports = 0;
-    for file in folder.files("")? {
+    for file in files(&folder, "")? {
         if file.extension().is_some_and(|tail| tail == "routes" || tail == "why") {
             continue;
         }
@@ -34,7 +30,7 @@ pub(super) fn run(words: &[OsString], output: &mut Output) -> Result<(), Failure
         reports += 1;
         text += &report.text();
     }
-    let mut notes = folder.sentences()?;
+    let mut notes = sentences(&folder)?;
     let refused = !notes.is_empty();
     notes.extend(of_the_configuration(reports > 0));
     if reports == 0 {
@@ -51,7 +47,8 @@ pub(super) fn run(words: &[OsString], output: &mut Output) -> Result<(), Failure
             "\nMeanwhile programs of this machine gave the kernel {given} directions of TLS connections (kTLS): it makes their records."
         );
     }
-    output.write(&text)
+    output.write(&text)?;
+    as_its_own(status)
 }
 
 /// The directions of TLS connections that programs have given to the kernel since it was started.
@@ -80,7 +77,7 @@ struct Report {
 impl Report {
     fn read(path: &Path) -> Option<Self> {
         const ROW: usize = 64;
-        let bytes = fs::read(path).ok()?;
+        let bytes = bounded::read(path).ok()?;
         // The numbers come first, and there are as many rows of them as lines of text but one.
         let count = (0..=bytes.len() / ROW).find(|count| {
             let text = std::str::from_utf8(&bytes[count * ROW..]);
@@ -148,7 +145,7 @@ fn of_the_configuration(loaded: bool) -> Vec<String> {
 fn openssl_says_of(path: &Path) -> Vec<String> {
     let mut aloud = Command::new("openssl");
     let said = Folder::new().ok().and_then(|folder| {
-        let asking = folder.0.join("aloud.cnf");
+        let asking = folder.path().join("aloud.cnf");
         fs::write(&asking, format!("config_diagnostics = 1\n.include {}\n", path.display())).ok()?;
         aloud.args(["list", "-providers"]).env("OPENSSL_CONF", asking).output().ok()
     });

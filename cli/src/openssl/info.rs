@@ -5,9 +5,10 @@ use std::path::Path;
 
 use super::ask::{Row, ask};
 use super::conf::{self, Conf};
-use super::{Folder, folders, module, said, setup};
+use super::{folders, module, said, setup};
 use crate::output::{Failure, Output};
 use crate::table::Table;
+use crate::temporary::Folder;
 
 /// Lets `openssl` load the module with every algorithm, and shows the routes that it would take there.
 pub(super) fn run(conf: Option<&Path>, output: &mut Output) -> Result<(), Failure> {
@@ -17,7 +18,7 @@ pub(super) fn run(conf: Option<&Path>, output: &mut Output) -> Result<(), Failur
     let read = conf.as_deref().and_then(|path| Conf::read(path).ok()).unwrap_or_default();
     let mut notes = read.complaints();
     let installed = conf.filter(|_| asked || read.names_gantry());
-    let conf = installed.clone().unwrap_or_else(|| folder.0.join("openssl.cnf"));
+    let conf = installed.clone().unwrap_or_else(|| folder.path().join("openssl.cnf"));
     if installed.is_none() {
         // What would be, if it were.
         let module = module().ok_or_else(|| Failure::Failed(format!("there is no gantry.so in {}", folders())))?;

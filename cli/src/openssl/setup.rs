@@ -4,10 +4,13 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use gantry_runtime::bounded;
+
 use super::ask::{Route, Row, ask};
 use super::conf::{self, Conf};
-use super::{Folder, folders, module};
+use super::{folders, module};
 use crate::output::{Failure, Output};
+use crate::temporary::Folder;
 
 /// Between these lines everything is ours, so that it can be taken out again.
 const BEGIN: &str = "# gantry: begin";
@@ -52,7 +55,7 @@ const WORTH: f64 = 1.15;
 /// measured: then the provider goes by what is known of OpenSSL's releases.
 fn measured(module: &Path) -> Result<String, Failure> {
     let folder = Folder::new()?;
-    let conf = folder.0.join("openssl.cnf");
+    let conf = folder.path().join("openssl.cnf");
     fs::write(&conf, alone(module, "")).map_err(|error| Failure::at(conf.display(), &error))?;
     match ask(&conf, &folder) {
         Ok(Ok(answer)) => Ok(lines(&answer.release, &answer.rows)),
@@ -120,7 +123,12 @@ pub(super) fn run(system: bool, file: Option<&Path>, undo: bool, output: &mut Ou
     };
     // The file itself, not a link to it, of which Debian has one.
     let path = path.canonicalize().map_err(|error| Failure::at(path.display(), &error))?;
-    let old = fs::read_to_string(&path).map_err(|error| Failure::at(path.display(), &error))?;
+    let failed = |error| Failure::at(path.display(), &error);
+    // What is put in the place of a device is none any more.
+    if !fs::metadata(&path).map_err(failed)?.is_file() {
+        return Err(Failure::Failed(format!("{}: not a regular file", path.display())));
+    }
+    let old = bounded::read_to_string(&path).map_err(failed)?;
     let new = if undo {
         without(&old).ok_or_else(|| Failure::Failed(format!("{}: nothing of gantry is in it", path.display())))?
     } else {

@@ -33,12 +33,7 @@ extern "C" fn record() {
             state |= closed;
         }
     }
-    // SAFETY: an all-zero sigaction is a valid one to write into, and a null action only asks.
-    let ignored = unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        libc::sigaction(libc::SIGPIPE, std::ptr::null(), &raw mut action) == 0 && action.sa_sigaction == libc::SIG_IGN
-    };
-    INHERITED.store(if ignored { state | SIGPIPE_IGNORED } else { state }, Ordering::Relaxed);
+    INHERITED.store(if is_ignored(libc::SIGPIPE) { state | SIGPIPE_IGNORED } else { state }, Ordering::Relaxed);
 }
 
 /// Whether something asked for stdin, and the process was started with stdin closed.
@@ -76,11 +71,12 @@ pub(crate) fn restore_sigpipe() {
     }
 }
 
-/// Leaves an interrupt from the terminal to the command that this process waits for.
-pub(crate) fn ignore_interrupts() {
-    for signal in [libc::SIGINT, libc::SIGQUIT] {
-        // SAFETY: SIG_IGN is a valid disposition, and no handler is replaced.
-        unsafe { libc::signal(signal, libc::SIG_IGN) };
+/// Whether the process was told to ignore a signal.
+pub(crate) fn is_ignored(signal: libc::c_int) -> bool {
+    // SAFETY: an all-zero sigaction is a valid one to write into, and a null action only asks.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0 && action.sa_sigaction == libc::SIG_IGN
     }
 }
 

@@ -9,6 +9,7 @@ use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::Report;
+use crate::bounded;
 
 /// Where processes of this user publish: `$XDG_RUNTIME_DIR/gantry`, or a folder of the user's own beside the temporary files.
 pub(super) fn folder() -> PathBuf {
@@ -60,7 +61,7 @@ impl Published {
     /// # Errors
     /// The file is gone, cannot be read, or is no report.
     pub fn read(&self) -> io::Result<Report> {
-        Report::from_json(&fs::read_to_string(&self.path)?)
+        Report::from_json(&bounded::read_to_string(&self.path)?)
     }
 }
 
