@@ -1,0 +1,277 @@
+//! The command line as data: help, manual pages and completions are made from it.
+
+mod measure;
+mod programs;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use gantry::{Algorithm, Gantry};
+use gantry_runtime::Config;
+
+use crate::output::Failure;
+use crate::sum::options::{Front, rows};
+pub(crate) use measure::*;
+pub(crate) use programs::*;
+
+/// Sends cryptographic work to the engine of this machine that serves it best.
+///
+/// A device is such an engine: a cryptographic library, the SIMD lanes of the CPU, an accelerator. gantry says which
+/// there are, shows that they compute what they should, measures them, and uses them to hash files.
+#[derive(Parser)]
+#[command(name = "gantry", version, max_term_width = 100, after_help = EXAMPLES, infer_long_args = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) settings: Settings,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  gantry devices                          which engines this machine has
+  gantry check                            whether they compute what they should
+  gantry speed sha256 --compare openssl   how fast they are, next to OpenSSL
+  gantry sum *.iso > SHA256SUMS           digests of files, many at once
+  gantry sum -c SHA256SUMS                verify them
+
+Exit status: 0 when all is well, 1 when something failed, 2 for a mistake on the command line or in
+the configuration.";
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// List the devices of this machine, or show one in detail
+    Devices(Devices),
+    /// List the algorithms, and which devices serve them
+    Algorithms(Algorithms),
+    Kernel(Kernel),
+    Check(Check),
+    Speed(Speed),
+    #[cfg(feature = "model")]
+    Reproduce(Reproduce),
+    Tune(Tune),
+    Route(Route),
+    /// Print or verify digests of files
+    Sum(Sum),
+    Crypt(Crypt),
+    /// Be the /dev/crypto of this machine
+    Devcrypto(Devcrypto),
+    Openssl(Openssl),
+    Stat(Stat),
+    Config(ConfigArgs),
+    /// Print the completions for a shell
+    Completions(Completions),
+    /// Write manual pages and completions, for installers
+    #[command(hide = true)]
+    Manual(Manual),
+}
+
+/// What overrides the configuration.
+#[derive(Args, Default)]
+#[command(next_help_heading = "Configuration")]
+pub(crate) struct Settings {
+    /// Set a key of the configuration; `gantry config keys` lists them
+    #[arg(long, value_name = "KEY=VALUE", global = true)]
+    pub(crate) set: Vec<String>,
+    /// Turn devices on or off
+    #[arg(long, value_name = "NAME=on|off,...", global = true)]
+    pub(crate) devices: Option<String>,
+    /// Choose between the devices by this policy, such as pin:software
+    #[arg(long, global = true)]
+    pub(crate) policy: Option<String>,
+}
+
+impl Settings {
+    /// The configuration with these on top.
+    pub(crate) fn config(&self) -> Result<Config, Failure> {
+        let mut config = Config::from_env()?;
+        for set in &self.set {
+            let (key, value) = set
+                .split_once('=')
+                .ok_or_else(|| Failure::Usage(format!("--set {set}: what is set is KEY=VALUE, as --set cpu=avx2")))?;
+            config.set(key.trim(), value.trim(), format!("--set {set}"))?;
+        }
+        for (key, value) in [("devices", &self.devices), ("policy", &self.policy)] {
+            if let Some(value) = value {
+                config.set(key, value, format!("--{key} {value}"))?;
+            }
+        }
+        Ok(config)
+    }
+
+    /// The devices of this machine, under this configuration.
+    pub(crate) fn open(&self) -> Result<Gantry, Failure> {
+        Ok(gantry_runtime::open(self.config()?)?)
+    }
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  gantry devices                      a line for each device
+  gantry devices lanes                what one can, algorithm by algorithm; runs its known-answer tests
+  gantry devices --devices null=on    with the null device, which is off unless asked for")]
+pub(crate) struct Devices {
+    /// Show this device in detail
+    pub(crate) name: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct Algorithms {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Explain the crypto drivers of the Linux kernel
+///
+/// Reads /proc/crypto: for each algorithm the drivers that the kernel has, the one that it takes first, where each of them
+/// computes, and how programs reach them. For engines off the CPU it says whether this CPU has instructions that do the
+/// same, and how to measure which is better. AF_ALG is tried, so the kernel may load its modules.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  gantry kernel               everything that the kernel has loaded
+  gantry kernel 'cbc(aes)'    one algorithm, by the kernel's name or ours")]
+pub(crate) struct Kernel {
+    /// Show only this algorithm
+    pub(crate) algorithm: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct Sum {
+    /// As of the *sum tools
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) arguments: Vec<OsString>,
+}
+
+/// Show the configuration
+///
+/// Read are /etc/gantry/gantry.toml, gantry/gantry.toml under $XDG_CONFIG_HOME (~/.config), the file that GANTRY_CONFIG
+/// names, variables (GANTRY_POLICY=pin:software), and arguments (--set policy=pin:software). What comes later wins.
+#[derive(Args)]
+pub(crate) struct ConfigArgs {
+    #[command(subcommand)]
+    pub(crate) command: ConfigCommand,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Print every value, and where it came from
+    Show {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print every key with its meaning, as a file to begin with
+    Keys,
+    /// Print the files that are read, and whether they are there
+    Path,
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  gantry completions bash > ~/.local/share/bash-completion/completions/gantry
+  gantry completions zsh > ~/.zfunc/_gantry
+  gantry completions fish > ~/.config/fish/completions/gantry.fish")]
+pub(crate) struct Completions {
+    /// The shell
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Args)]
+pub(crate) struct Manual {
+    /// Write manual pages into this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) man: Option<PathBuf>,
+    /// Write completions into this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) completions: Option<PathBuf>,
+}
+
+/// Reads a command line.
+pub(crate) fn parse(arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
+    // What comes after `sum` is read as getopt would, by `sum` itself. Clap knows these options only to speak of them.
+    let about_sum = arguments.get(1).is_some_and(|command| command == "help");
+    let command = if about_sum { documented() } else { Cli::command() };
+    Cli::from_arg_matches(&command.try_get_matches_from(arguments)?)
+}
+
+/// The command line with everything that there is to say about it.
+pub(crate) fn documented() -> clap::Command {
+    Cli::command().mut_subcommand("sum", |_| {
+        let options = rows(Front::Gantry).filter(|row| !matches!(row.long, "help" | "version")).map(|row| {
+            let help = if row.checking { format!("{} (with --check)", row.help) } else { row.help.to_owned() };
+            let mut option = clap::Arg::new(row.long).long(row.long).help(help);
+            if let Some(letter) = row.short {
+                option = option.short(letter);
+            }
+            match row.argument {
+                Some(argument) => option.value_name(argument),
+                None => option.action(clap::ArgAction::SetTrue),
+            }
+        });
+        clap::Command::new("sum")
+            .about("Print or verify digests of files")
+            .long_about(
+                "Print or verify digests of files, as sha256sum and its kin do: the same options, output, messages and \
+                 exit status, many files at once. Under the names md5sum, sha1sum, sha224sum, sha256sum, sha384sum and \
+                 sha512sum (links to this program) it is one of them. Options of the configuration stand before the \
+                 command: gantry --policy pin:software sum FILE.",
+            )
+            .args(options)
+            .arg(
+                clap::Arg::new("file")
+                    .value_name("FILE")
+                    .num_args(0..)
+                    .value_hint(clap::ValueHint::FilePath)
+                    .help("Files to read; standard input where there is none, and for -"),
+            )
+    })
+}
+
+/// Algorithms by any of their names; all key sizes for a name that the Linux kernel gives to all.
+pub(crate) fn algorithms(names: &[String]) -> Result<Vec<Algorithm>, Failure> {
+    let mut found = Vec::new();
+    for name in names {
+        for algorithm in Algorithm::matching(name)? {
+            if !found.contains(&algorithm) {
+                found.push(algorithm);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The place of the device of this name.
+pub(crate) fn device(gantry: &Gantry, name: &str) -> Result<usize, Failure> {
+    let names: Vec<&str> = gantry.devices().iter().map(gantry::RegisteredDevice::name).collect();
+    names
+        .iter()
+        .position(|known| *known == name)
+        .ok_or_else(|| Failure::Usage(format!("there is no device '{name}'{}", gantry_runtime::suggest(name, &names))))
+}
+
+fn positive(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|number| *number > 0).ok_or_else(|| "not a number from 1 on".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+        documented().debug_assert();
+    }
+}

@@ -1,0 +1,183 @@
+//! Commands that are about other programs, or do the work of one: `openssl`, `stat`, `devcrypto` and `crypt`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::positive;
+
+/// Set up the OpenSSL provider, explain it, and watch it at work
+///
+/// gantry.so is a provider for OpenSSL 3.x and 4.x: programs that use OpenSSL use the devices of this machine through it,
+/// without a change.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  gantry openssl config                      the lines that activate it, for people who edit files themselves
+  sudo gantry openssl config --system        put them into the system's openssl.cnf, beside a copy of the old one
+  gantry openssl info                        who would serve which algorithm
+  gantry openssl doctor -- curl https://...  what of a program's cryptography goes through it")]
+pub(crate) struct Openssl {
+    #[command(subcommand)]
+    pub(crate) command: OpensslCommand,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum OpensslCommand {
+    /// Print the configuration that activates the provider, or put it into a file
+    Config {
+        /// Change the file that OpenSSL reads, and keep a copy of it
+        #[arg(long)]
+        system: bool,
+        /// Change this file, and keep a copy of it
+        #[arg(long, value_name = "FILE", conflicts_with = "system")]
+        file: Option<PathBuf>,
+        /// Take out what was put in
+        #[arg(long)]
+        undo: bool,
+    },
+    /// Show for each algorithm which device would serve it, and why
+    Info {
+        /// Ask with this configuration of OpenSSL
+        #[arg(long, value_name = "FILE")]
+        conf: Option<PathBuf>,
+    },
+    /// Run a program, and say what of its cryptography went through the provider
+    Doctor {
+        /// The program and its arguments
+        #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
+        command: Vec<OsString>,
+    },
+}
+
+/// Show what programs did with Gantry
+///
+/// Runs a command and then prints, on stderr, what it and its children did: how many requests went to which device, why, and how
+/// long they took. Or prints what a running process did so far, which publishes its statistics because its configuration says
+/// stats = "on".
+///
+/// A request may be a piece of a message. BATCH is the mean size of the batches that had more than one request. P50 and P99 are
+/// times in the device; of a batch, each of its requests has the time of the batch. Few requests are timed, and stand for
+/// those that are not.
+///
+/// The exit status is that of the command: 128 and the signal when one ended it, 127 when it is not there, 126 when it cannot
+/// be run.
+#[derive(Args)]
+#[command(group = clap::ArgGroup::new("whose").args(["pid", "command", "list"]).required(true), after_help = "\
+Examples:
+  gantry stat -- gantry sum *.iso             what hashing these files meant for the devices
+  gantry stat --json --output run.json -- make test
+  GANTRY_STATS=on my-server & gantry stat --list; gantry stat $!")]
+pub(crate) struct Stat {
+    /// Show what this running process did so far
+    pub(crate) pid: Option<u32>,
+    /// Run this command, and show what it did
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+    /// List the running processes that publish statistics
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write into this file
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(crate) struct Devcrypto {
+    #[command(subcommand)]
+    pub(crate) command: DevcryptoCommand,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum DevcryptoCommand {
+    Serve(Serve),
+}
+
+/// Serve /dev/crypto from user space
+///
+/// Makes the device through /dev/cuse (kernel module cuse) and serves it until it is ended: programs written for
+/// cryptodev-linux use every device of Gantry, and need no kernel module of their own. With CAP_SYS_PTRACE it reads and writes
+/// the memory of its callers directly; without, every request takes three trips through the kernel and has at most 128 KiB.
+///
+/// A server without a terminal looks again for devices at SIGHUP, such as engines of the kernel whose module has been loaded
+/// since: what has come serves sessions made from then on.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  modprobe cuse; gantry devcrypto serve                    /dev/crypto
+  gantry --policy pin:lanes devcrypto serve --name lanes   /dev/lanes, served by one device")]
+pub(crate) struct Serve {
+    /// Make /dev/NAME
+    #[arg(long, default_value = "crypto", value_parser = device_name)]
+    pub(crate) name: String,
+    /// Sessions that one user may have at a time
+    #[arg(long, value_name = "N", default_value_t = gantry_cuse::Limits::default().sessions, value_parser = positive)]
+    pub(crate) sessions: usize,
+    /// Bytes of long requests that one user may have in work at a time, and most bytes of a request
+    #[arg(long, value_name = "N", default_value_t = gantry_cuse::Limits::default().bytes, value_parser = positive)]
+    pub(crate) bytes: usize,
+}
+
+/// Encrypt and decrypt files and pipes with raw keys
+///
+/// Data goes from standard input to standard output unless --in and --out name files. A file named by --out appears when it
+/// is complete, readable by its owner alone; what had its name before is replaced.
+///
+/// Ciphers stream. CBC and ECB pad as `openssl enc` does (PKCS #7). An AEAD's tag follows its ciphertext. An AEAD is one
+/// message, which lies in a temporary file without a name (beside --out, else in $TMPDIR or /var/tmp) until it is done:
+/// nothing of a message whose tag is wrong is ever written elsewhere.
+///
+/// Keys are raw bytes, read from a descriptor to its end, so that they are in no list of processes. gantry makes no keys and
+/// no IVs: the kernel does, in /dev/urandom. No IV may be used twice with the same key.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  head -c 32 /dev/urandom > key; iv=$(od -An -tx1 -N12 /dev/urandom | tr -d ' \\n')
+  gantry crypt -e aes-256-gcm --key-fd 3 --iv $iv -i mail -o mail.sealed 3<key
+  gantry crypt -d aes-256-gcm --key-fd 3 --iv $iv -i mail.sealed 3<key
+  tar c /etc | gantry crypt -e 'cbc(aes)' --key-fd 3 --iv 000102030405060708090a0b0c0d0e0f 3<key > etc.tar.cbc")]
+pub(crate) struct Crypt {
+    /// Encrypt; with an AEAD, seal
+    #[arg(short, long, required_unless_present = "decrypt", conflicts_with = "decrypt")]
+    pub(crate) encrypt: bool,
+    /// Decrypt; with an AEAD, open
+    #[arg(short, long)]
+    pub(crate) decrypt: bool,
+    /// The cipher or AEAD; where a name stands for all key sizes, the key chooses
+    pub(crate) algorithm: String,
+    /// Read the key from this descriptor
+    #[arg(long, value_name = "N")]
+    pub(crate) key_fd: i32,
+    /// Read the second key of encrypt-then-authenticate algorithms from this descriptor
+    #[arg(long, value_name = "N")]
+    pub(crate) mac_key_fd: Option<i32>,
+    /// The IV or nonce
+    #[arg(long, value_name = "HEX")]
+    pub(crate) iv: Option<String>,
+    /// Data that is authenticated beside the message
+    #[arg(long, value_name = "HEX")]
+    pub(crate) aad: Option<String>,
+    /// Bytes of the tag; the longest that the algorithm has, unless said otherwise
+    #[arg(long, value_name = "N")]
+    pub(crate) tag_bytes: Option<usize>,
+    /// Neither add nor remove padding; the data is whole blocks
+    #[arg(long)]
+    pub(crate) no_padding: bool,
+    /// Read this file
+    #[arg(short, long = "in", value_name = "FILE")]
+    pub(crate) input: Option<PathBuf>,
+    /// Write this file
+    #[arg(short, long = "out", value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// A name that fits behind /dev/ and into the answer to the kernel.
+fn device_name(text: &str) -> Result<String, String> {
+    let fits = (1..=64).contains(&text.len()) && !text.starts_with('.');
+    let plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.!".contains(&byte));
+    if fits && plain { Ok(text.to_owned()) } else { Err("letters, digits, - and _, 64 at most".to_owned()) }
+}
