@@ -343,6 +343,20 @@ fn full_disks_and_closed_pipes_are_told() {
 }
 
 #[test]
+fn a_key_on_the_command_line_is_not_repeated() {
+    let folder = Folder::new("crypt-key");
+    let crypt = Crypt { folder: &folder, keys: &[] };
+    let key = "00112233445566778899aabbccddeeff";
+    for given in
+        [&["--key", key][..], &[&format!("--key={key}")], &["--key-fd", key], &["--key-fd=3", "--mac-key", key]]
+    {
+        let (code, said) = crypt.bad(&[&["-e", "aes-128-cbc", "--iv", IV], given].concat(), b"");
+        assert!(code == 2 && said.contains("-fd takes the number of a descriptor, not a key"), "{given:?}: {said}");
+        assert!(!said.contains("0011"), "{said}");
+    }
+}
+
+#[test]
 fn mistakes_are_told_before_anything_is_written() {
     let folder = Folder::new("crypt-mistakes");
     let key = noise(16);
@@ -356,7 +370,12 @@ fn mistakes_are_told_before_anything_is_written() {
         (&["-e", "aes-128-cbd", "--key-fd=3"], 2, "unknown algorithm 'aes-128-cbd'; did you mean"),
         (&["-e", "sha256", "--key-fd=3"], 2, "sha256 is a digest, neither a cipher nor an AEAD"),
         (&["-e", "aes-128-cbc", "--key-fd=19", "--iv", IV], 1, "--key-fd 19: Bad file descriptor"),
-        (&["-e", "aes-128-cbc", "--key-fd=-1", "--iv", IV], 1, "--key-fd -1: Bad file descriptor"),
+        (&["-e", "aes-128-cbc", "--key-fd=-1", "--iv", IV], 2, "--key-fd takes the number of a descriptor"),
+        (
+            &["-e", "aes-128-cbc", "--key-fd=3", "--mac-key-fd=4", "--iv", IV],
+            2,
+            "aes-128-cbc has no second key: --mac-key-fd",
+        ),
         (
             &["-e", "aes-128-cbc", "--key-fd=0", "--iv", IV],
             2,

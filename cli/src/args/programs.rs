@@ -1,9 +1,11 @@
 //! Commands that are about other programs, or do the work of one: `openssl`, `stat`, `devcrypto` and `crypt`.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::builder::TypedValueParser;
+use clap::error::ErrorKind;
+use clap::{Arg, Args, Command, Error, Subcommand};
 
 use super::positive;
 
@@ -44,6 +46,9 @@ pub(crate) enum OpensslCommand {
         conf: Option<PathBuf>,
     },
     /// Run a program, and say what of its cryptography went through the provider
+    ///
+    /// The exit status is that of the program: 128 and the signal when one ended it, 127 when it is not there, 126 when it cannot
+    /// be run.
     Doctor {
         /// The program and its arguments
         #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
@@ -84,6 +89,26 @@ pub(crate) struct Stat {
     /// Write into this file
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+}
+
+/// The number of a descriptor. What stands in its place may be a key (`--key 0011...` is short for `--key-fd`), so that no message
+/// repeats it.
+#[derive(Clone)]
+struct Descriptor;
+
+impl TypedValueParser for Descriptor {
+    type Value = i32;
+
+    fn parse_ref(&self, command: &Command, option: Option<&Arg>, value: &OsStr) -> Result<i32, Error> {
+        let number = value.to_str().and_then(|value| value.parse().ok()).filter(|number| *number >= 0);
+        number.ok_or_else(|| {
+            let option = option.and_then(Arg::get_long).unwrap_or_default();
+            let message = format!(
+                "--{option} takes the number of a descriptor, not a key: arguments are in the list of processes, for all to read\n"
+            );
+            Error::raw(ErrorKind::InvalidValue, message).with_cmd(command)
+        })
+    }
 }
 
 #[derive(Args)]
@@ -150,10 +175,10 @@ pub(crate) struct Crypt {
     /// The cipher or AEAD; where a name stands for all key sizes, the key chooses
     pub(crate) algorithm: String,
     /// Read the key from this descriptor
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = Descriptor)]
     pub(crate) key_fd: i32,
     /// Read the second key of encrypt-then-authenticate algorithms from this descriptor
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = Descriptor)]
     pub(crate) mac_key_fd: Option<i32>,
     /// The IV or nonce
     #[arg(long, value_name = "HEX")]

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Crypt, settings: &Settings) -> Result<(), Failure> {
         None => Zeroizing::default(),
     };
     let algorithm = with_key(&candidates, &args.algorithm, &key)?;
-    check(args, algorithm, &iv, &mac_key)?;
+    check(args, algorithm, &iv)?;
 
     let direction = if args.encrypt { Direction::Encrypt } else { Direction::Decrypt };
     let mut params = SessionParams::new(algorithm, &key).mac_key(&mac_key).direction(direction);
@@ -124,7 +124,7 @@ fn with_key(candidates: &[Algorithm], name: &str, key: &[u8]) -> Result<Algorith
 }
 
 /// What is wrong with the command line, now that the algorithm is known.
-fn check(args: &Crypt, algorithm: Algorithm, iv: &[u8], mac_key: &[u8]) -> Result<(), Failure> {
+fn check(args: &Crypt, algorithm: Algorithm, iv: &[u8]) -> Result<(), Failure> {
     let info = algorithm.info();
     let usage = |text: String| Err(Failure::Usage(text));
     if !info.iv.allows(iv.len()) {
@@ -134,7 +134,7 @@ fn check(args: &Crypt, algorithm: Algorithm, iv: &[u8], mac_key: &[u8]) -> Resul
     if info.mac_key.max > 0 && args.mac_key_fd.is_none() {
         return usage(format!("{algorithm} needs a second key: --mac-key-fd"));
     }
-    if info.mac_key.max == 0 && !mac_key.is_empty() {
+    if info.mac_key.max == 0 && args.mac_key_fd.is_some() {
         return usage(format!("{algorithm} has no second key: --mac-key-fd"));
     }
     if info.kind != Kind::Aead {
