@@ -69,6 +69,9 @@ pub fn main() -> ExitCode {
     };
     let mut output = Output::new();
     let settings = cli.settings;
+    if let Err(failure) = settings.must_count_for(&cli.command) {
+        return failure.report();
+    }
     let result = match cli.command {
         Command::Devices(args) => devices::run(&args, &settings, &mut output),
         Command::Algorithms(args) => algorithms::run(&args, &settings, &mut output),

@@ -18,9 +18,18 @@ use crate::temporary::{Folder, as_its_own};
 pub(crate) fn run(args: &Stat, settings: &Settings, output: &mut Output) -> Result<(), Failure> {
     match (&args.command[..], args.pid) {
         ([program, arguments @ ..], _) => of_command(args, settings, program, arguments),
+        _ if asks_for_more(settings) => {
+            Err(Failure::Usage("without a COMMAND, no option but --set stats=FOLDER changes anything".to_owned()))
+        }
         ([], Some(pid)) => of_process(args, settings, pid, output),
         ([], None) => list(args, settings, output),
     }
+}
+
+/// Whether anything is set but where statistics lie.
+fn asks_for_more(settings: &Settings) -> bool {
+    let other = |set: &String| set.split('=').next().map(str::trim) != Some("stats");
+    settings.devices.is_some() || settings.policy.is_some() || settings.set.iter().any(other)
 }
 
 /// Runs a command, prints what it did, and ends as it has ended.

@@ -82,6 +82,30 @@ fn names_that_do_not_exist_get_a_suggestion() {
 }
 
 #[test]
+fn an_option_that_would_change_nothing_is_a_mistake() {
+    for (arguments, part) in [
+        (&["openssl", "config", "--undo"][..], "the following required arguments were not provided"),
+        (&["speed", "sha256", "--plot", "x.png"], "drawings are SVG: FILE.svg"),
+        (&["tune", "sha256", "--plot", "x.png"], "drawings are SVG: FILE.svg"),
+        (&["--policy", "pin:lanes", "kernel"], "--policy changes nothing about gantry kernel"),
+        (&["openssl", "info", "--devices", "null=on"], "--devices changes nothing about gantry openssl"),
+        (&["config", "keys", "--set", "cpu=avx2"], "--set changes nothing about gantry config keys"),
+        (&["config", "path", "--policy", "latency"], "--policy changes nothing about gantry config path"),
+        (&["completions", "bash", "--policy", "latency"], "--policy changes nothing about gantry completions"),
+        (&["manual"], "the following required arguments were not provided"),
+        (&["stat", "--list", "--policy", "latency"], "without a COMMAND, no option but --set stats=FOLDER"),
+        (&["stat", "1", "--set", "cpu=avx2"], "without a COMMAND, no option but --set stats=FOLDER"),
+    ] {
+        let (code, message) = failure(arguments);
+        assert!(code == 2 && message.contains(part), "{arguments:?}: {code} {message}");
+    }
+    let speed = ["speed", "x25519", "--device", "software", "--batch", "1", "--seconds", "0.001", "--bytes", "64"];
+    let output = run(&speed);
+    assert!(output.status.success());
+    assert_eq!(text(&output.stderr), "gantry: x25519 takes 32 bytes, whatever --bytes says\n");
+}
+
+#[test]
 fn a_full_disk_under_stdout_is_a_failure() {
     for arguments in [
         &["devices"][..],

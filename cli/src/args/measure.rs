@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use gantry::Operation;
 
-use super::positive;
+use super::{drawing, positive};
 
 /// Check that the devices compute what they should
 ///
@@ -88,6 +88,9 @@ pub(crate) struct Speed {
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "64,1024,16384", value_parser = positive,
         default_value_if("regret", "true", "16,64,256,1024,4096,16384,65536"))]
     pub(crate) bytes: Vec<usize>,
+    /// Somebody asked for these sizes.
+    #[arg(skip)]
+    pub(crate) bytes_given: bool,
     /// Requests handed over together
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,16", value_parser = positive,
         default_value_if("regret", "true", "1,2,4,8,16,32,64"))]
@@ -121,7 +124,7 @@ pub(crate) struct Speed {
     #[arg(long)]
     pub(crate) csv: bool,
     /// Draw throughput against bytes, a line for each device and batch; of --regret, the ratios as a map
-    #[arg(long, value_name = "FILE.svg")]
+    #[arg(long, value_name = "FILE.svg", value_parser = drawing)]
     pub(crate) plot: Option<PathBuf>,
 }
 
@@ -167,7 +170,7 @@ pub(crate) struct Tune {
     #[arg(long)]
     pub(crate) json: bool,
     /// Draw throughput against bytes, a line for each device and number in hand
-    #[arg(long, value_name = "FILE.svg")]
+    #[arg(long, value_name = "FILE.svg", value_parser = drawing)]
     pub(crate) plot: Option<PathBuf>,
 }
 

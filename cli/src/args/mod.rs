@@ -6,6 +6,7 @@ mod programs;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::parser::ValueSource;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use gantry::{Algorithm, Gantry};
 use gantry_runtime::Config;
@@ -82,7 +83,44 @@ pub(crate) struct Settings {
     pub(crate) policy: Option<String>,
 }
 
+impl Command {
+    /// Its name, where the configuration has no say in what it does.
+    fn unconfigured(&self) -> Option<&'static str> {
+        match self {
+            Command::Kernel(_) => Some("kernel"),
+            #[cfg(feature = "model")]
+            Command::Reproduce(_) => Some("reproduce"),
+            Command::Openssl(_) => Some("openssl"),
+            Command::Config(ConfigArgs { command: ConfigCommand::Keys }) => Some("config keys"),
+            Command::Config(ConfigArgs { command: ConfigCommand::Path }) => Some("config path"),
+            Command::Completions(_) => Some("completions"),
+            Command::Manual(_) => Some("manual"),
+            _ => None,
+        }
+    }
+}
+
 impl Settings {
+    /// The first option that was given.
+    fn given(&self) -> Option<&'static str> {
+        let options = [
+            ("--set", !self.set.is_empty()),
+            ("--devices", self.devices.is_some()),
+            ("--policy", self.policy.is_some()),
+        ];
+        options.into_iter().find(|(_, given)| *given).map(|(option, _)| option)
+    }
+
+    /// Refuses options that a command would pass over in silence.
+    pub(crate) fn must_count_for(&self, command: &Command) -> Result<(), Failure> {
+        match (command.unconfigured(), self.given()) {
+            (Some(command), Some(option)) => {
+                Err(Failure::Usage(format!("{option} changes nothing about gantry {command}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The configuration with these on top.
     pub(crate) fn config(&self) -> Result<Config, Failure> {
         let mut config = Config::from_env()?;
@@ -189,6 +227,7 @@ pub(crate) struct Completions {
 }
 
 #[derive(Args)]
+#[group(required = true, multiple = true)]
 pub(crate) struct Manual {
     /// Write manual pages into this folder
     #[arg(long, value_name = "DIR")]
@@ -203,7 +242,12 @@ pub(crate) fn parse(arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
     // What comes after `sum` is read as getopt would, by `sum` itself. Clap knows these options only to speak of them.
     let about_sum = arguments.get(1).is_some_and(|command| command == "help");
     let command = if about_sum { documented() } else { Cli::command() };
-    Cli::from_arg_matches(&command.try_get_matches_from(arguments)?)
+    let matches = command.try_get_matches_from(arguments)?;
+    let mut cli = Cli::from_arg_matches(&matches)?;
+    if let (Command::Speed(speed), Some(matches)) = (&mut cli.command, matches.subcommand_matches("speed")) {
+        speed.bytes_given = matches.value_source("bytes") == Some(ValueSource::CommandLine);
+    }
+    Ok(cli)
 }
 
 /// The command line with everything that there is to say about it.
@@ -259,6 +303,13 @@ pub(crate) fn device(gantry: &Gantry, name: &str) -> Result<usize, Failure> {
         .iter()
         .position(|known| *known == name)
         .ok_or_else(|| Failure::Usage(format!("there is no device '{name}'{}", gantry_runtime::suggest(name, &names))))
+}
+
+/// Drawings are SVG, whatever a file is called.
+fn drawing(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    let is_svg = path.extension().is_some_and(|tail| tail.eq_ignore_ascii_case("svg"));
+    if is_svg { Ok(path) } else { Err("drawings are SVG: FILE.svg".to_owned()) }
 }
 
 fn positive(text: &str) -> Result<usize, String> {

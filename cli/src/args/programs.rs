@@ -28,6 +28,7 @@ pub(crate) struct Openssl {
 #[derive(Subcommand)]
 pub(crate) enum OpensslCommand {
     /// Print the configuration that activates the provider, or put it into a file
+    #[command(group = clap::ArgGroup::new("target").args(["system", "file"]))]
     Config {
         /// Change the file that OpenSSL reads, and keep a copy of it
         #[arg(long)]
@@ -36,7 +37,7 @@ pub(crate) enum OpensslCommand {
         #[arg(long, value_name = "FILE", conflicts_with = "system")]
         file: Option<PathBuf>,
         /// Take out what was put in
-        #[arg(long)]
+        #[arg(long, requires = "target")]
         undo: bool,
     },
     /// Show for each algorithm which device would serve it, and why

@@ -168,9 +168,10 @@ fn plan(args: &Speed, gantry: &Gantry) -> Result<Vec<Group>, Failure> {
         // Of public keys and of digests there are no such sizes.
         let (info, shortest) = (algorithm.info(), &[algorithm.info().min_data][..]);
         let sizes = if info.max_data <= LONGEST_DIGEST { shortest } else { &*args.bytes };
-        for bytes in sizes.iter().filter(|bytes| !fits(algorithm, **bytes)) {
-            say(&format!("{algorithm} takes no data of {bytes} bytes, which are left out"));
+        if sizes == shortest && args.bytes_given && !args.bytes.contains(&info.min_data) {
+            say(&format!("{algorithm} takes {} bytes, whatever --bytes says", info.min_data));
         }
+        say_what_is_left_out(algorithm, sizes);
         for &operation in algorithm.kind().operations() {
             if !args.operation.is_empty() && !args.operation.iter().any(|wanted| wanted.0 == operation) {
                 continue;
@@ -271,6 +272,13 @@ fn sessions(
         return Err(Failure::Failed(format!("no device serves {algorithm}")));
     }
     Ok(sessions)
+}
+
+/// Of these sizes.
+fn say_what_is_left_out(algorithm: Algorithm, sizes: &[usize]) {
+    for bytes in sizes.iter().filter(|bytes| !fits(algorithm, **bytes)) {
+        say(&format!("{algorithm} takes no data of {bytes} bytes, which are left out"));
+    }
 }
 
 pub(crate) fn fits(algorithm: Algorithm, bytes: usize) -> bool {

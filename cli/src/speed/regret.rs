@@ -9,7 +9,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use serde::Serialize;
 
 use super::load::{self, Calls, How, LINE, Load};
-use super::{fits, must_fit};
+use super::{fits, must_fit, say_what_is_left_out};
 use crate::args::{self, Speed};
 use crate::output::{Failure, Output, must_be_writable, progress_bar};
 use crate::plot::heat::{self, Cell};
@@ -158,6 +158,7 @@ fn points(args: &Speed, algorithms: &[Algorithm]) -> Vec<Point> {
         } else {
             args.operation.iter().map(|wanted| wanted.0).filter(|wanted| operations.contains(wanted)).collect()
         };
+        say_what_is_left_out(algorithm, &args.bytes);
         for operation in wanted {
             for &bytes in args.bytes.iter().filter(|bytes| fits(algorithm, **bytes)) {
                 for &batch in &args.batch {
