@@ -40,9 +40,6 @@ mod tags;
 mod threads;
 /// Known answers as data.
 mod vectors;
-/// Wycheproof's sets in the same shape.
-#[cfg(feature = "wycheproof")]
-mod wycheproof;
 
 use std::path::Path;
 use std::time::Duration;

@@ -33,81 +33,63 @@ pub(crate) enum Expect {
     /// A thousand digests in a row, each of the last so many, all of them `input` at first (SHAVS, SHA3VS).
     MonteCarlo(usize),
     /// Nothing can be said, and why. Only Wycheproof has such ones.
-    #[cfg_attr(not(feature = "wycheproof"), allow(dead_code))]
     Unknowable(&'static str),
 }
+
+/// Why nothing can be said of some: `build/wycheproof.rs` names them by their place.
+const REASONS: [&str; 3] = [
+    "Wycheproof accepts either answer",
+    "what is wrong is the padding, which is the caller's",
+    "a compressed public key",
+];
 
 /// Makes a digest of a message, if a device can.
 pub(crate) type Digest<'a> = &'a dyn Fn(Algorithm, &[u8]) -> Option<Vec<u8>>;
 
 /// A public key for a request for a secret: one of those of the vectors.
 pub(crate) fn public_key(rng: &mut Rng, algorithm: Algorithm) -> Vec<u8> {
-    let file = FILES.iter().find(|(name, _)| name.strip_suffix(".txt") == Some(algorithm.name()));
-    let mut vectors = file.map(|(name, text)| parse(name, text, &[algorithm])).unwrap_or_default();
+    let file = FILES.iter().find(|(name, ..)| name.strip_suffix(".txt") == Some(algorithm.name()));
+    let of_file = |(name, _, packed): &File| parse(name, &unpacked(packed), &[algorithm], &|_, _| None);
+    let mut vectors = file.map(of_file).unwrap_or_default();
     vectors.swap_remove(rng.below(vectors.len())).input
 }
 
 /// Every vector of these algorithms.
 pub(crate) fn load(wanted: &[Algorithm], digest: Digest<'_>) -> Vec<Vector> {
-    let mut all = Vec::new();
-    for &(name, text) in FILES {
-        all.extend(parse(name, text, wanted));
-    }
-    #[cfg(not(feature = "wycheproof"))]
-    let _ = digest;
-    #[cfg(feature = "wycheproof")]
-    all.extend(crate::wycheproof::load(wanted, digest));
-    all
+    let wants = |name: &&str| wanted.iter().any(|algorithm| algorithm.name() == *name);
+    let files = FILES.iter().filter(|(_, algorithms, _)| algorithms.iter().any(|name| wants(&name)));
+    files.flat_map(|(name, _, packed)| parse(name, &unpacked(packed), wanted, digest)).collect()
 }
 
-macro_rules! files {
-    ($($name:literal),+ $(,)?) => {
-        const FILES: &[(&str, &str)] = &[$(($name, include_str!(concat!("../vectors/", $name)))),+];
-    };
-}
+/// A file or set: its name, the names of its algorithms, and its text, compressed.
+type File = (&'static str, &'static [&'static str], &'static [u8]);
 
-files![
-    "aes-cbc.txt",
-    "aes-ccm.txt",
-    "aes-cfb.txt",
-    "aes-ctr.txt",
-    "aes-ecb.txt",
-    "aes-gcm.txt",
-    "aes-gmac.txt",
-    "aes-ofb.txt",
-    "aes-xts.txt",
-    "chacha20-poly1305.txt",
-    "chacha20.txt",
-    "cmac.txt",
-    "computed.txt",
-    "des-ede3-cbc.txt",
-    "ecdh-p256.txt",
-    "ecdsa-p256.txt",
-    "ed25519.txt",
-    "hmac.txt",
-    "md5.txt",
-    "poly1305.txt",
-    "ripemd160.txt",
-    "rsa-pkcs1.txt",
-    "sha1.txt",
-    "sha2.txt",
-    "sha3.txt",
-    "x25519.txt",
-];
+/// Made by the build script.
+static FILES: &[File] = include!(concat!(env!("OUT_DIR"), "/files.rs"));
+
+fn unpacked(packed: &[u8]) -> String {
+    let text = miniz_oxide::inflate::decompress_to_vec(packed).expect("the build script has packed it");
+    String::from_utf8(text).expect("vectors are text")
+}
 
 /// Reads the format that `scripts/vectors.py` writes: `[algorithm]` opens a section; a block of `key = hexadecimal`
-/// lines ends at an empty line; `#` starts a comment. The files are part of the crate, so a mistake in one is a bug.
-fn parse(name: &'static str, text: &str, wanted: &[Algorithm]) -> Vec<Vector> {
+/// lines ends at an empty line; `#` starts a comment. In a section `[algorithm digest]` the inputs are messages, of which the algorithm
+/// gets digests; without them it has no vectors. The files are part of the crate, so a mistake in one is a bug.
+fn parse(name: &'static str, text: &str, wanted: &[Algorithm], digest: Digest<'_>) -> Vec<Vector> {
     let mut vectors = Vec::new();
-    let mut section = None;
+    let (mut section, mut function) = (None, None);
     let mut block: Option<Vector> = None;
     for (number, line) in text.lines().chain([""]).enumerate() {
         if line.is_empty() {
-            vectors.extend(block.take());
+            vectors.extend(block.take().and_then(|vector: Vector| match function {
+                Some(function) => Some(Vector { input: digest(function, &vector.input)?, ..vector }),
+                None => Some(vector),
+            }));
         } else if let Some(title) = line.strip_prefix('[') {
-            let algorithm: Algorithm =
-                title.trim_end_matches(']').parse().expect("a section is named after an algorithm");
-            section = wanted.contains(&algorithm).then_some(algorithm);
+            let mut names = title.trim_end_matches(']').split(' ');
+            let mut next = || names.next().map(|name| name.parse().expect("a section is named after an algorithm"));
+            section = next().filter(|algorithm| wanted.contains(algorithm));
+            function = next();
         } else if let (Some(algorithm), false) = (section, line.starts_with('#')) {
             let vector = block.get_or_insert_with(|| Vector::new(algorithm, (name, number + 1)));
             let (key, value) = line.split_once('=').expect("a line is `key = value`");
@@ -133,7 +115,9 @@ impl Vector {
             "input" => &mut self.input,
             "output" => &mut self.output,
             "tag" => &mut self.tag,
+            "id" => return self.origin.1 = value.iter().fold(0, |id, byte| id << 8 | usize::from(*byte)),
             "invalid" => return self.expect = Expect::Refused,
+            "unknowable" => return self.expect = Expect::Unknowable(REASONS[usize::from(value[0])]),
             "monte" => return self.expect = Expect::MonteCarlo(usize::from(value[0])),
             other => panic!("unknown key {other}"),
         };
@@ -152,14 +136,34 @@ mod tests {
 
     use super::*;
 
+    /// Every program with `gantry check` in it carries them.
+    #[test]
+    fn vectors_are_small() {
+        let packed: usize = FILES.iter().map(|(.., packed)| packed.len()).sum();
+        assert!(packed < 2_600_000, "{packed} bytes");
+    }
+
     #[test]
     fn a_block_becomes_a_vector() {
         let text = "# Origin: nowhere\n\n[sha1]\n\ninput = 00ff\noutput = ab\n\n# more\n[aes-128-gcm]\n\nkey =\ninvalid = 01\n";
-        let [digest, aead] = &parse("x", text, Algorithm::ALL)[..] else { panic!("two blocks") };
+        let [digest, aead] = &parse("x", text, Algorithm::ALL, &|_, _| None)[..] else { panic!("two blocks") };
         assert_eq!((digest.algorithm, digest.origin), (Algorithm::Sha1, ("x", 5)));
         assert_eq!((&digest.input[..], &digest.output[..], digest.expect), (&[0, 255][..], &[0xab][..], Expect::Match));
         assert_eq!((aead.algorithm, aead.expect), (Algorithm::Aes128Gcm, Expect::Refused));
-        assert_eq!(parse("x", text, &[Algorithm::Sha1]).len(), 1);
+        assert_eq!(parse("x", text, &[Algorithm::Sha1], &|_, _| None).len(), 1);
+    }
+
+    #[test]
+    fn where_a_digest_is_asked_for_it_takes_the_place_of_the_message() {
+        let text = "[ed25519 sha256]\nid = 0102\ninput = 07\nunknowable = 02\n";
+        let digest = |function, message: &[u8]| (function == Algorithm::Sha256).then(|| [message, b"!"].concat());
+        let [vector] = &parse("x", text, Algorithm::ALL, &digest)[..] else { panic!("one block") };
+        assert_eq!(
+            (vector.algorithm, vector.origin, &*vector.input),
+            (Algorithm::Ed25519, ("x", 0x102), &b"\x07!"[..])
+        );
+        assert_eq!(vector.expect, Expect::Unknowable("a compressed public key"));
+        assert!(parse("x", text, Algorithm::ALL, &|_, _| None).is_empty(), "nobody can make the digest");
     }
 
     #[test]
@@ -172,16 +176,5 @@ mod tests {
             let long = algorithm.info().data_length(200);
             assert!(lengths.len() >= 3 && lengths.last() >= Some(&long), "{algorithm}: {lengths:?}");
         }
-    }
-
-    #[test]
-    fn every_file_is_read() {
-        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/vectors");
-        let mut there: Vec<String> = std::fs::read_dir(directory)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        there.sort();
-        assert_eq!(there, FILES.iter().map(|(name, _)| *name).collect::<Vec<_>>());
     }
 }

@@ -1,0 +1,65 @@
+//! Packs the vectors into the crate, compressed: the files in `vectors/`, and with the feature `wycheproof` Wycheproof's sets in the
+//! same format.
+
+#[cfg(feature = "wycheproof")]
+#[path = "build/wycheproof.rs"]
+mod wycheproof;
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use miniz_oxide::deflate::core::{
+    CompressorOxide, TDEFLFlush, TDEFLStatus, compress, create_comp_flags_from_zip_params,
+};
+use miniz_oxide::deflate::{CompressionLevel, core::CompressionStrategy};
+
+fn main() {
+    println!("cargo::rerun-if-changed=vectors");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo says where to write"));
+    #[allow(unused_mut, reason = "builds without Wycheproof")]
+    let mut files = own(Path::new("vectors"));
+    #[cfg(feature = "wycheproof")]
+    files.extend(wycheproof::sets());
+    // What `vectors.rs` includes: name, algorithms, contents.
+    let mut list = "&[\n".to_owned();
+    for (number, (name, text)) in files.iter().enumerate() {
+        fs::write(out.join(number.to_string()), packed(text.as_bytes())).expect("the folder can be written");
+        writeln!(list, "({name:?}, &{:?}, include_bytes!(\"{number}\")),", algorithms(text))
+            .expect("a string takes text");
+    }
+    fs::write(out.join("files.rs"), list + "]").expect("the folder can be written");
+}
+
+/// The files of a folder, by name.
+fn own(folder: &Path) -> Vec<(String, String)> {
+    let entries = fs::read_dir(folder).expect("the vectors are part of the crate");
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("a folder can be read").path()).collect();
+    paths.sort();
+    let file = |path: PathBuf| {
+        let name = path.file_name().expect("a file has a name").to_string_lossy().into_owned();
+        (name, fs::read_to_string(&path).expect("vectors are text"))
+    };
+    paths.into_iter().map(file).collect()
+}
+
+/// The algorithms that a text has sections of.
+fn algorithms(text: &str) -> Vec<&str> {
+    let titles = text.lines().filter_map(|line| line.strip_prefix('['));
+    let mut names: Vec<&str> = titles.filter_map(|title| title.split([' ', ']']).next()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// A DEFLATE stream. Digits of random numbers are better counted than looked for elsewhere, which is what this strategy is for: it
+/// takes an eighth off.
+fn packed(text: &[u8]) -> Vec<u8> {
+    let level = CompressionLevel::BestCompression as i32;
+    let flags = create_comp_flags_from_zip_params(level, -15, CompressionStrategy::Filtered as i32);
+    let mut packed = vec![0; text.len() + 1024];
+    let done = compress(&mut CompressorOxide::new(flags), text, &mut packed, TDEFLFlush::Finish);
+    assert_eq!((done.0, done.1), (TDEFLStatus::Done, text.len()), "there is room for all of it");
+    packed.truncate(done.2);
+    packed
+}
