@@ -1,8 +1,10 @@
+#![allow(clippy::cast_precision_loss, reason = "devices times algorithms are few")]
+
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gantry::{Algorithm, DeviceState, Gantry, RegisteredDevice};
-use gantry_conformance::{Check as Part, Options, Progress, Random, Report};
+use gantry_conformance::{Check as Part, NO_TIME, Options, Progress, Random, Report};
 use gantry_runtime::Origin;
 use serde::Serialize;
 
@@ -25,19 +27,26 @@ pub(crate) fn run(args: &Check, settings: &Settings, output: &mut Output) -> Res
     let served = |device: &&RegisteredDevice| offered(device, &wanted).count();
     let total: usize = devices.iter().map(served).sum();
     let bar = progress_bar((total * Part::ALL.len()) as u64);
-    let options = Options {
-        algorithms: wanted.clone(),
-        reference: gantry.device(REFERENCE).map(|device| device.name().to_owned()),
-        seed: args.seed,
-        random: Random::Time(Duration::from_secs_f64(args.seconds) / total as u32),
-        ..Options::default()
-    };
+    let time = Duration::from_secs_f64(args.seconds);
+    let end = Instant::now() + time;
+    let left = || end.saturating_duration_since(Instant::now());
     let mut results = Vec::new();
+    let mut to_do = total;
     for device in devices {
+        let options = Options {
+            algorithms: wanted.clone(),
+            reference: gantry.device(REFERENCE).map(|device| device.name().to_owned()),
+            seed: args.seed,
+            random: Random::Time(time / total as u32),
+            time: (!args.all).then(|| left().mul_f64(served(&device) as f64 / to_do as f64)),
+            ..Options::default()
+        };
+        to_do -= served(&device);
         let (name, before) = (device.name(), bar.position());
         let report = gantry_conformance::run(&gantry, name, &options, &mut |progress: Progress| {
-            bar.set_message(format!("{name} {} {}", progress.algorithm, progress.check));
             bar.set_position(before + progress.done as u64);
+            let left = if args.all { bar.eta() } else { left() };
+            bar.set_message(format!("{} s left  {name} {} {}", left.as_secs(), progress.algorithm, progress.check));
         });
         bar.set_position(before + (served(&device) * Part::ALL.len()) as u64);
         results.extend(report.map(|report| Row::new(&report, &configured.concat())));
@@ -119,7 +128,7 @@ impl Row {
             for mismatch in &row.mismatches {
                 // A round of random cases comes first under its own seed, and one round is what no time is enough for.
                 let command = format!(
-                    "gantry{configured} check --device {} --algorithm {} --seed {} --seconds 0",
+                    "gantry{configured} check --all --device {} --algorithm {} --seed {} --seconds 0",
                     report.device, row.algorithm, mismatch.seed
                 );
                 if !repeat.contains(&command) {
@@ -152,6 +161,11 @@ fn summary(results: &[Row], seed: u64) -> String {
         ]);
     }
     let mut lines = vec![format!("seed {seed}; cases that do not apply to a device are listed with --json")];
+    let parts = results.iter().flat_map(|row| &row.algorithms);
+    let late: u64 = parts.filter_map(|part| part.left_out.get(NO_TIME)).sum();
+    if late > 0 {
+        lines.push(format!("{late} parts of the suite were left out, for which there was no time; --all runs them"));
+    }
     for row in results.iter().filter(|row| !row.passed) {
         lines.push(String::new());
         lines.extend(row.problems.iter().cloned());
@@ -179,9 +193,10 @@ mod tests {
         let row = Row::new(&Report { device: "lanes".into(), capabilities: Vec::new(), rows }, " --set cpu=avx2");
         assert!(!row.passed);
         assert_eq!((row.algorithms[1].cases, row.algorithms[1].mismatches), (7, 2));
-        let repeat = "gantry --set cpu=avx2 check --device lanes --algorithm sha256 --seed 41 --seconds 0";
+        let repeat = "gantry --set cpu=avx2 check --all --device lanes --algorithm sha256 --seed 41 --seconds 0";
         assert_eq!(row.repeat, [repeat]);
         let text = summary(&[row], 1);
+        assert!(!text.contains("left out"), "{text}");
         assert!(text.contains("lanes            1     16           2  FAILED"), "{text}");
         assert!(text.contains(&format!("repeat: {repeat}\n")), "{text}");
     }

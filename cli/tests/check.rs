@@ -6,7 +6,8 @@ use gantry::{command, failure, find, json, stdout};
 
 #[test]
 fn every_device_is_checked_and_passes() {
-    let rows = json(&["check", "--json", "--seconds", "0", "--algorithm", "sha256,aes-128-cbc,chacha20-poly1305"]);
+    let rows =
+        json(&["check", "--all", "--json", "--seconds", "0", "--algorithm", "sha256,aes-128-cbc,chacha20-poly1305"]);
     for (device, algorithms) in [("software", 3), ("lanes", 2)] {
         let row = find(&rows, "device", device);
         assert_eq!(row["passed"], true, "{row}");
@@ -18,6 +19,21 @@ fn every_device_is_checked_and_passes() {
         assert!(parts.iter().all(|part| part["mismatches"] == 0));
     }
     assert!(!rows.iter().any(|row| row["device"] == "null"), "a device that is off is not checked");
+}
+
+/// How long it takes is not asserted here: what is left out says that it stops.
+#[test]
+fn without_time_something_of_everything_is_run_and_the_rest_is_counted() {
+    let arguments = ["check", "--seconds", "0", "--algorithm", "sha256,rsa-2048-pkcs1"];
+    let rows = json(&[&arguments[..], &["--json"]].concat());
+    let parts: Vec<_> = rows.iter().flat_map(|row| row["algorithms"].as_array().unwrap()).collect();
+    assert!(rows.iter().all(|row| row["passed"] == true));
+    for part in parts.iter().filter(|part| part["check"] == "vectors" || part["check"] == "batches") {
+        assert!(part["cases"].as_u64().unwrap() > 0, "{part}");
+        assert!(part["left_out"]["there was no time for it"].as_u64().unwrap() > 0, "{part}");
+    }
+    let table = stdout(&arguments);
+    assert!(table.contains(" parts of the suite were left out") && table.contains("--all runs them"), "{table}");
 }
 
 #[test]

@@ -44,7 +44,7 @@ gantry_lab::in_guest! {
         let _server = Server::start(&[]);
         let devices = json(&["devices", "--json", "--devices", "devcrypto=on"]);
         assert_eq!(find(&devices, "name", "devcrypto:cpu")["state"], "ready");
-        stdout(&["check", "--devices", "devcrypto=on", "--device", "devcrypto:cpu", "--algorithm", "md5,aes-256-ctr", "--seconds", "0.1"]);
+        stdout(&["check", "--devices", "devcrypto=on", "--device", "devcrypto:cpu", "--algorithm", "md5,aes-256-ctr", "--all", "--seconds", "0.1"]);
     }
 
     ["--device", "virtio-crypto", "--modules", "cuse", "--timeout", "300"]

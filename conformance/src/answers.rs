@@ -9,8 +9,13 @@ use crate::subject::Subject;
 use crate::vectors::{Expect, Vector};
 
 pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
-    for (index, vector) in suite.vectors.iter().filter(|vector| vector.algorithm == suite.algorithm).enumerate() {
+    let vectors: Vec<&Vector> = suite.vectors.iter().filter(|vector| vector.algorithm == suite.algorithm).collect();
+    for index in spread(vectors.len()) {
+        let vector = vectors[index];
         let (name, number) = vector.origin;
+        if !tally.has_time() {
+            continue;
+        }
         match vector.expect {
             Expect::Unknowable(reason) => tally.skip(reason),
             Expect::MonteCarlo(width) => {
@@ -28,6 +33,19 @@ pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
             }
         }
     }
+}
+
+/// The numbers below `count` in an order of which any beginning has some of everywhere: steps of the golden section.
+fn spread(count: usize) -> impl Iterator<Item = usize> {
+    let divides = |a: usize, b: usize| {
+        let (mut a, mut b) = (a, b);
+        while b > 0 {
+            (a, b) = (b, a % b);
+        }
+        a
+    };
+    let step = (count * 618 / 1000..).find(|step| divides(count, *step) == 1).unwrap_or(1);
+    (0..count).map(move |number| number * step % count)
 }
 
 /// Both ways in, with different addresses; where the device has only one of them, core takes that twice.
@@ -130,5 +148,23 @@ impl Vector {
                 (Case { operation, iv, aad, input: output, tag }, Must::Be(done(input, Vec::new())))
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::spread;
+
+    #[test]
+    fn every_number_comes_once_and_the_first_ones_are_from_everywhere() {
+        for count in 0..500 {
+            let mut numbers: Vec<usize> = spread(count).collect();
+            let tenths: BTreeSet<usize> = numbers.iter().take(20).map(|number| number * 10 / count).collect();
+            assert!(count < 20 || tenths.len() == 10, "{count}: {numbers:?}");
+            numbers.sort_unstable();
+            assert!(numbers.into_iter().eq(0..count), "{count}");
+        }
     }
 }

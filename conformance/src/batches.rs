@@ -8,21 +8,27 @@ use crate::case::{Answer, Case, Placement, Trouble, run, run_batch};
 use crate::generate;
 use crate::report::Tally;
 use crate::rng::Rng;
-use crate::{Random, Suite};
+use crate::{Random, Suite, is_slow};
 
 /// Batch sizes from 1 to 100.
 pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
     for count in (1..100).step_by(suite.step).chain([100]) {
+        if !tally.has_time() {
+            continue;
+        }
         let mut rng = Rng::fork(suite.seed, 1000 * suite.algorithm as u64 + count);
         batch(suite, &mut rng, count as usize, tally);
     }
 }
 
-/// Rounds of one request or one batch, each from a seed of its own.
+/// Rounds of one request or one batch, each from a seed of its own: so many as were asked for, or as there is time for.
 pub(crate) fn random(suite: &Suite<'_>, tally: &mut Tally) {
     let start = Instant::now();
+    let most = if is_slow(suite.algorithm) { 8 } else { 100 };
     for round in 0.. {
         match suite.random {
+            _ if round > 0 && tally.is_late() => break,
+            _ if tally.is_timed() => {}
             Random::Rounds(rounds) if round >= rounds => break,
             Random::Time(time) if round > 0 && start.elapsed() >= time => break,
             _ => {}
@@ -32,7 +38,7 @@ pub(crate) fn random(suite: &Suite<'_>, tally: &mut Tally) {
         if rng.below(3) == 0 {
             single(suite, &mut rng, tally);
         } else {
-            let count = 1 + rng.below(100);
+            let count = 1 + rng.below(most);
             batch(suite, &mut rng, count, tally);
         }
         if !suite.subject.is_ready() {

@@ -42,14 +42,14 @@ mod threads;
 mod vectors;
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gantry::driver::Capability;
 use gantry::{Algorithm, Error, Gantry, Operation, SessionParams};
 
 use case::{Answer, Case, Placement, Trouble, compare};
 use report::Tally;
-pub use report::{Check, Mismatch, Report, Row};
+pub use report::{Check, Mismatch, NO_TIME, Report, Row};
 use rng::Rng;
 use subject::{Subject, Truth};
 use vectors::Vector;
@@ -69,6 +69,9 @@ pub struct Options {
     /// Of the sizes of batches from 1 to 100, of the places where messages are cut, and of the rounds of threads, every so
     /// manieth: 1 for all, but for RSA, where it is 12 at least.
     pub step: usize,
+    /// How long all of it should take, random cross-checks included: of each check as many cases as there is time for, and at least
+    /// one. `None` is all cases, however long they take.
+    pub time: Option<Duration>,
 }
 
 /// How long random cross-checks go on for each algorithm.
@@ -96,7 +99,7 @@ impl Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { algorithms: Vec::new(), reference: None, seed: 1, random: Random::Rounds(20), step: 1 }
+        Self { algorithms: Vec::new(), reference: None, seed: 1, random: Random::Rounds(20), step: 1, time: None }
     }
 }
 
@@ -134,6 +137,7 @@ pub fn run(gantry: &Gantry, device: &str, options: &Options, progress: &mut dyn 
     let vectors = vectors::load(&algorithms, &digest);
 
     let total = capabilities.len() * Check::ALL.len();
+    let end = options.time.map(|time| Instant::now() + time);
     let mut rows = Vec::with_capacity(total);
     for capability in &capabilities {
         let algorithm = capability.algorithm;
@@ -145,15 +149,23 @@ pub fn run(gantry: &Gantry, device: &str, options: &Options, progress: &mut dyn 
             vectors: &vectors,
             seed: options.seed,
             random: options.random,
-            // A signature of RSA takes as long as thousands of other requests.
-            step: if gantry::sample_key(algorithm).is_none() { options.step } else { options.step.max(12) },
+            step: if is_slow(algorithm) { options.step.max(12) } else { options.step },
         };
         for &check in Check::ALL {
             progress(Progress { algorithm, check, done: rows.len(), total });
-            rows.push(suite.row(check));
+            // What a check leaves of its part is for those after it.
+            let now = Instant::now();
+            let part = |end: Instant| now + end.saturating_duration_since(now) / (total - rows.len()) as u32;
+            let row = suite.row(check, end.map(part));
+            rows.push(row);
         }
     }
     Some(Report { device: device.to_owned(), capabilities, rows })
+}
+
+/// A signature of RSA takes as long as thousands of other requests.
+pub(crate) fn is_slow(algorithm: Algorithm) -> bool {
+    gantry::sample_key(algorithm).is_some()
 }
 
 /// For the tests of drivers: panics with every problem of the device, and when what it serves, or what of the suite does
@@ -192,8 +204,8 @@ pub(crate) struct Suite<'a> {
 }
 
 impl Suite<'_> {
-    fn row(&self, check: Check) -> Row {
-        let mut tally = Tally::new(self.algorithm, check, self.seed);
+    fn row(&self, check: Check, until: Option<Instant>) -> Row {
+        let mut tally = Tally::new(self.algorithm, check, self.seed, until);
         if self.subject.is_ready() {
             match check {
                 Check::Start => {

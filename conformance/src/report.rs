@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Instant;
 
 use gantry::Algorithm;
 use gantry::driver::Capability;
@@ -139,9 +140,14 @@ impl Report {
     }
 }
 
+/// Why cases were left out that there was no time for.
+pub const NO_TIME: &str = "there was no time for it";
+
 /// A row while its check runs.
 pub(crate) struct Tally {
     pub(crate) row: Row,
+    /// When the check should have ended.
+    until: Option<Instant>,
     /// Mismatches beyond the first few say nothing new.
     more: u64,
     /// Of random cases.
@@ -152,9 +158,27 @@ pub(crate) struct Tally {
 const KEPT: usize = 5;
 
 impl Tally {
-    pub(crate) fn new(algorithm: Algorithm, check: Check, seed: u64) -> Self {
+    pub(crate) fn new(algorithm: Algorithm, check: Check, seed: u64, until: Option<Instant>) -> Self {
         let row = Row { algorithm, check, passed: 0, skipped: BTreeMap::new(), mismatches: Vec::new() };
-        Self { row, more: 0, seed }
+        Self { row, until, more: 0, seed }
+    }
+
+    /// Whether not everything need be run.
+    pub(crate) fn is_timed(&self) -> bool {
+        self.until.is_some()
+    }
+
+    /// Whether to go on. What is not run is counted; something always is.
+    pub(crate) fn has_time(&mut self) -> bool {
+        let stop = self.row.passed > 0 && self.is_late();
+        if stop {
+            self.skip(NO_TIME);
+        }
+        !stop
+    }
+
+    pub(crate) fn is_late(&self) -> bool {
+        self.until.is_some_and(|until| Instant::now() >= until)
     }
 
     pub(crate) fn skip(&mut self, reason: impl Into<String>) {

@@ -45,6 +45,9 @@ fn messages(suite: &Suite<'_>, rng: &mut Rng, params: &SessionParams, tally: &mu
     let mut stream = session.stream(1)?;
 
     for cut in (0..message.len()).step_by(suite.step).chain([message.len()]) {
+        if !tally.has_time() {
+            continue;
+        }
         let (one, other) = message.split_at(cut);
         let result = (|| {
             stream.update(one)?;
@@ -58,6 +61,9 @@ fn messages(suite: &Suite<'_>, rng: &mut Rng, params: &SessionParams, tally: &mu
         tally.judge(result, || format!("{} bytes, cut at {cut}", message.len()));
     }
     for length in (1..=2 * block).step_by(suite.step).chain([2 * block + 1]) {
+        if !tally.has_time() {
+            continue;
+        }
         let result = message.chunks(length).try_for_each(|piece| stream.update(piece)).map_err(Trouble::from);
         let result = result.and_then(|()| finish(&mut stream, &must));
         tally.judge(result, || format!("{} bytes in pieces of {length}", message.len()));
@@ -72,6 +78,9 @@ fn side_by_side(suite: &Suite<'_>, rng: &mut Rng, params: &SessionParams, tally:
     let count = 2 * suite.capability.lanes.min(32) + 3;
     let mut streams = (0..count).map(|_| session.stream(count)).collect::<Result<Vec<Stream>, Error>>()?;
     for message in 0..2 {
+        if !tally.has_time() {
+            continue;
+        }
         let messages: Vec<Vec<u8>> = (0..count)
             .map(|index| {
                 let length = match index % 9 {
@@ -151,10 +160,16 @@ fn ciphers(suite: &Suite<'_>, rng: &mut Rng, params: &SessionParams, tally: &mut
             return Err("the data was refused".to_owned().into());
         };
         for cut in (0..=case.input.len()).step_by(block * suite.step) {
+            if !tally.has_time() {
+                continue;
+            }
             let result = cut_in_two(&session, &case, &must, cut);
             tally.judge(result, || format!("{operation}, {bytes} bytes, cut at {cut}"));
         }
         for length in (block..=5 * block.max(16) + 1).step_by(block * suite.step) {
+            if !tally.has_time() {
+                continue;
+            }
             let result = in_pieces(&session, &case, &must, length);
             tally.judge(result, || format!("{operation}, {bytes} bytes in pieces of {length}"));
         }
@@ -196,6 +211,9 @@ fn aeads(suite: &Suite<'_>, rng: &mut Rng, params: &SessionParams, tally: &mut T
             return Err("the data was refused".to_owned().into());
         };
         for cut in (0..=bytes).step_by(1 + bytes / 150) {
+            if !tally.has_time() {
+                continue;
+            }
             let result = (|| {
                 same(
                     &in_two(&mut sealing, &case, &case.input, cut, |stream| {

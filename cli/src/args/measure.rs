@@ -10,13 +10,14 @@ use super::{drawing, positive};
 /// Check that the devices compute what they should
 ///
 /// Runs the conformance suite on this very machine: vectors of NIST, the RFCs and Wycheproof, messages in pieces, batches,
-/// forgeries, and random requests that are compared with the software device. The exit status is 1 when a device did
-/// anything else than it must; the report then holds a command that repeats it.
+/// forgeries, and random requests that are compared with the software device. Of each part it runs as much as there is time
+/// for; with --all it runs everything, half a minute. The exit status is 1 when a device did anything else than it must; the
+/// report then holds a command that repeats it.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  gantry check                                      every device, every algorithm
-  gantry check --seconds 60 --seed 7                a minute of random requests, other ones than usual
+  gantry check                                      every device, every algorithm, ten seconds
+  gantry check --all --seconds 60 --seed 7          the whole suite, and a minute of random requests, other ones than usual
   gantry check --device lanes --algorithm sha256    one algorithm of one device
   GANTRY_CPU=avx2 gantry check --device lanes       at another CPU level")]
 pub(crate) struct Check {
@@ -26,9 +27,12 @@ pub(crate) struct Check {
     /// Check only this algorithm; may be given several times
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) algorithm: Vec<String>,
-    /// Spend about this long on random requests in all, beside the fixed part of the suite
+    /// Take about this long; with --all, this long for random requests, beside everything else
     #[arg(long, value_name = "N", default_value_t = 10.0, value_parser = some_seconds)]
     pub(crate) seconds: f64,
+    /// Run the whole suite
+    #[arg(long)]
+    pub(crate) all: bool,
     /// Make the random requests from this number: the same number repeats them
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
