@@ -117,7 +117,7 @@ impl Drop for Server {
 fn there(program: &str) -> bool {
     let runs = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     if !runs {
-        let _ = writeln!(std::io::stderr(), "SKIPPED: there is no {program} (scripts/setup installs it)");
+        gantry_lab::skip(program);
     }
     runs
 }
@@ -316,10 +316,11 @@ fn the_doctor_knows_the_libraries_of_tls() {
 
 #[test]
 fn the_doctor_knows_a_program_of_nss() {
-    let Some(tstclnt) =
-        ["/usr/bin/tstclnt", "/usr/lib/nss/unsupported-tools/tstclnt"].into_iter().find(|path| there(path))
+    let Some(tstclnt) = ["/usr/bin/tstclnt", "/usr/lib/nss/unsupported-tools/tstclnt"]
+        .into_iter()
+        .find(|path| Path::new(path).exists())
     else {
-        return;
+        return gantry_lab::skip("tstclnt");
     };
     let installed = Installed::new("nss");
     let right = installed.configuration(&installed.module(), "CIPHERS = ALL");

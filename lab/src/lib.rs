@@ -25,9 +25,14 @@
 
 #![forbid(unsafe_code)]
 
+/// Tests that end early.
+mod skip;
+
 use std::collections::BTreeMap;
 use std::process::{Command, Output};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+pub use skip::skip;
 
 /// Makes functions into tests that run in guests. The options of `lab/guest run` stand in brackets before those that share a
 /// guest.

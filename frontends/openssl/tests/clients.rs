@@ -142,7 +142,8 @@ fn unshare(lab: &Lab) -> Option<&'static str> {
     const UNSHARE: &str = "timeout 120 unshare -rnmpf --mount-proc --kill-child";
     let probe = lab.sh(&format!("{UNSHARE} ip tuntap add dev probe mode tun"), Path::new("/dev/null"));
     if !probe.status.success() {
-        let _ = writeln!(std::io::stderr(), "SKIPPED: no networks of one's own, or no tunnels: {}", text(&probe));
+        eprintln!("{}", text(&probe));
+        gantry_lab::skip("networks of one's own with tunnels");
         return None;
     }
     Some(UNSHARE)
@@ -192,7 +193,10 @@ fn openvpn_joins_two_networks() {
 #[ignore = "long: make test-clients"]
 fn strongswan_joins_two_networks() {
     let charon = Path::new("/usr/lib/ipsec/charon");
-    if !charon.exists() || ["swanctl", "ip", "unshare", "curl", "python3"].iter().any(|program| !installed(program)) {
+    if !charon.exists() {
+        return gantry_lab::skip("charon");
+    }
+    if ["swanctl", "ip", "unshare", "curl", "python3"].iter().any(|program| !installed(program)) {
         return;
     }
     let lab = Lab::new("strongswan");
@@ -223,16 +227,15 @@ fn strongswan_joins_two_networks() {
 #[test]
 #[ignore = "long: make test-clients"]
 fn a_new_user_follows_the_page() {
-    let skipped = |why: &str| {
-        let _ = writeln!(std::io::stderr(), "SKIPPED: {why}");
-    };
+    // Only root can make a Debian in a folder.
     if !root() {
-        return skipped("only root can make a Debian in a folder");
+        return gantry_lab::skip("root");
     }
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let made = Command::new(repository.join("scripts/fresh-debian")).output().unwrap();
     if made.status.code() == Some(3) {
-        return skipped(&format!("no fresh Debian: {}", text(&made)));
+        eprintln!("{}", text(&made));
+        return gantry_lab::skip("fresh Debian");
     }
     assert!(made.status.success(), "{}", text(&made));
     let fresh = String::from_utf8(made.stdout).unwrap();

@@ -44,7 +44,7 @@ fn has_module(lab: &Lab, kind: &str, name: &str) -> bool {
     let probe = format!("test -e \"$(openssl version {kind} | cut -d'\"' -f2)/{name}\"");
     let there = lab.sh(&probe, Path::new("/dev/null")).status.success();
     if !there {
-        let _ = writeln!(std::io::stderr(), "SKIPPED: there is no {name} (scripts/setup installs it)");
+        gantry_lab::skip(name);
     }
     there
 }

@@ -238,7 +238,7 @@ pub(crate) fn installed(program: &str) -> bool {
     let there =
         Command::new("sh").args(["-c", &format!("command -v {program}")]).stdout(Stdio::null()).status().unwrap();
     if !there.success() {
-        let _ = writeln!(std::io::stderr(), "SKIPPED: there is no {program} (scripts/setup installs it)");
+        gantry_lab::skip(program);
     }
     there.success()
 }
