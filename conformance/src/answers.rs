@@ -44,7 +44,7 @@ fn spread(count: usize) -> impl Iterator<Item = usize> {
         }
         a
     };
-    let step = (count * 618 / 1000..).find(|step| divides(count, *step) == 1).unwrap_or(1);
+    let step = (count * 618 / 1000..=count).find(|step| divides(count, *step) == 1).unwrap_or(1);
     (0..count).map(move |number| number * step % count)
 }
 
