@@ -59,6 +59,7 @@ impl Folder {
     }
 
     /// Runs a command that writes into the folder, and waits for it. What keeps it from running is said, and is an exit code, as of shells.
+    #[allow(clippy::unused_self, reason = "the proof that signals are watched")]
     pub(crate) fn run(&self, command: &mut Command) -> Result<ExitStatus, Failure> {
         let program = PathBuf::from(command.get_program());
         let (mut child, pid) = {

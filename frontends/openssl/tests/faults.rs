@@ -4,7 +4,6 @@
 mod lab;
 
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

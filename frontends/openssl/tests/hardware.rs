@@ -4,7 +4,6 @@
 mod lab;
 
 use std::fs;
-use std::io::Write;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
