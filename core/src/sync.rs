@@ -8,7 +8,7 @@ pub(crate) use loom::sync::{
 };
 #[cfg(loom)]
 use loom::thread::{Thread, current};
-use std::sync::{Arc, TryLockError};
+use std::sync::{Arc, OnceLock, TryLockError};
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
     Mutex, MutexGuard,
@@ -17,6 +17,12 @@ pub(crate) use std::sync::{
 use std::task::{Wake, Waker};
 #[cfg(not(loom))]
 use std::thread::{Thread, current};
+
+/// How many threads run at once here. Asked for once in a process: the limits of its control group are in several files.
+pub(crate) fn cpus() -> usize {
+    static CPUS: OnceLock<usize> = OnceLock::new();
+    *CPUS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
+}
 
 /// The data of a mutex. A thread that panicked while it had it left it whole: nothing of ours panics half-way.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

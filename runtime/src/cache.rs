@@ -10,8 +10,9 @@
 //! lost in between is measured again some day.
 
 use std::fs;
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use gantry::route::{BYTES, CostRecord, CostStore, REQUESTS};
 use serde::{Deserialize, Serialize};
@@ -22,7 +23,8 @@ use crate::{bounded, words};
 #[derive(Debug)]
 pub struct CostCache {
     folder: PathBuf,
-    machine: Machine,
+    /// Looked at when somebody wants to know costs.
+    machine: OnceLock<Machine>,
 }
 
 /// What costs depend on beside the devices.
@@ -68,12 +70,16 @@ impl CostCache {
 
     /// A cache in this folder.
     pub fn new(folder: PathBuf) -> Self {
-        Self { folder, machine: Machine::this() }
+        Self { folder, machine: OnceLock::new() }
+    }
+
+    fn machine(&self) -> &Machine {
+        self.machine.get_or_init(Machine::this)
     }
 
     /// The file.
     pub fn path(&self) -> PathBuf {
-        let Machine { cpu, kernel, gantry } = &self.machine;
+        let Machine { cpu, kernel, gantry } = self.machine();
         // FNV-1a: to tell machines apart, not to keep anybody out.
         let hash = [cpu, kernel, gantry].into_iter().flat_map(|part| part.bytes().chain([0]));
         let hash =
@@ -98,7 +104,7 @@ impl CostCache {
         let text = bounded::read_to_string(&path).map_err(|error| ignored(&words(&error)))?;
         let content: Content =
             serde_json::from_str(&text).map_err(|error| ignored(&format!("is damaged ({error})")))?;
-        let fits = content.machine == self.machine && content.requests == REQUESTS && content.bytes == BYTES;
+        let fits = content.machine == *self.machine() && content.requests == REQUESTS && content.bytes == BYTES;
         if fits { Ok(Some(content)) } else { Err(ignored("is of another machine or version")) }
     }
 
@@ -142,7 +148,7 @@ impl CostStore for CostCache {
             costs.push(new);
         }
         let content =
-            Content { machine: self.machine.clone(), requests: REQUESTS.to_vec(), bytes: BYTES.to_vec(), costs };
+            Content { machine: self.machine().clone(), requests: REQUESTS.to_vec(), bytes: BYTES.to_vec(), costs };
         self.write(&content)
             .map_err(|error| format!("{}: {}; the costs of devices are not kept", self.folder.display(), words(&error)))
     }
@@ -175,7 +181,7 @@ impl Machine {
 
 /// The model and its instructions: a virtual machine may say the same name and have fewer of them.
 fn cpu() -> String {
-    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let info = first_cpu().unwrap_or_default();
     let mut lines = Vec::new();
     for key in ["vendor_id", "cpu family", "model\t", "model name", "stepping", "CPU implementer", "CPU part", "flags"]
     {
@@ -184,6 +190,16 @@ fn cpu() -> String {
     let texts: Vec<&str> = lines.iter().map(|(_, text)| text.trim()).collect();
     format!("{} {}", std::env::consts::ARCH, texts.join(" "))
 }
+
+/// What the system says of the first CPU: of a hundred more it says the same.
+fn first_cpu() -> io::Result<String> {
+    let mut text = Vec::with_capacity(MOST_OF_A_CPU);
+    fs::File::open("/proc/cpuinfo")?.take(MOST_OF_A_CPU as u64).read_to_end(&mut text)?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// Bytes of its description.
+const MOST_OF_A_CPU: usize = 8 << 10;
 
 fn kernel() -> String {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -285,7 +301,9 @@ mod tests {
         let mut cache = folder.cache();
         cache.save(&[record("a", 1.5)]).unwrap();
         let here = cache.path();
-        cache.machine.kernel.push_str("-rc1");
+        let mut other = cache.machine().clone();
+        other.kernel.push_str("-rc1");
+        cache.machine = other.into();
         assert_eq!(cache.load(), Ok(Vec::new()), "another kernel has another file");
         fs::copy(here, cache.path()).unwrap();
         let warning = cache.load().unwrap_err();

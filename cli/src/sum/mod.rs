@@ -22,7 +22,6 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
-use std::thread::available_parallelism;
 
 use gantry::{Algorithm, Kind, Session, SessionParams};
 use gantry_runtime::Config;
@@ -92,23 +91,25 @@ pub(crate) fn main(argv0: &OsStr, args: Vec<OsString>, settings: &Settings) -> E
     if console.finish() && good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn run(options: &Options, session: Session, threads: usize, console: &mut Console) -> bool {
+fn run(options: &Options, session: Session, threads: Option<usize>, console: &mut Console) -> bool {
     let tag = tag(session.params().algorithm());
     let digits = 2 * session.params().tag_length();
     let format = Format::new(&tag, digits);
     let bar = if options.progress { progress::bar(options, &format) } else { ProgressBar::hidden() };
     console.write_above(bar.clone());
-    let engine = Engine::new(session, threads, bar.clone());
+    // A checksum file may name many.
+    let files = if options.check { usize::MAX } else { options.operands.len() };
+    let engine = Engine::new(session, files, threads, bar.clone());
     let mut good = if options.check {
         let mut verdicts = Verdicts::new(options, &tag, console);
-        engine.run(&mut verdicts, usize::MAX, |pipeline| check::feed(&options.operands, format, pipeline));
+        engine.run(&mut verdicts, |pipeline| check::feed(&options.operands, format, pipeline));
         verdicts.good()
     } else {
         if options.zero {
             console.end_lines_with_nul();
         }
         let mut printer = Printer { options, tag: &tag, console, good: true };
-        engine.run(&mut printer, options.operands.len(), |pipeline| {
+        engine.run(&mut printer, |pipeline| {
             for operand in &options.operands {
                 pipeline.file(operand.clone(), ());
             }
@@ -123,7 +124,7 @@ fn run(options: &Options, session: Session, threads: usize, console: &mut Consol
     good
 }
 
-/// The session, and how many threads may use it.
+/// The session, and how many threads may use it, if somebody said so.
 ///
 /// Scripts that run a tool of coreutils know nothing of Gantry: under these names a configuration that is wrong is a warning, and
 /// the defaults hold.
@@ -133,7 +134,7 @@ fn session(
     default: Algorithm,
     settings: &Settings,
     console: &mut Console,
-) -> Result<(Session, usize), String> {
+) -> Result<(Session, Option<usize>), String> {
     let algorithm = match &options.algorithm {
         None => default,
         Some(name) => name.to_string_lossy().parse::<Algorithm>().map_err(|error| error.to_string())?,
@@ -153,8 +154,8 @@ fn session(
     }
 }
 
-fn open(config: Config, algorithm: Algorithm) -> Result<(Session, usize), String> {
-    let threads = config.threads().unwrap_or_else(|| available_parallelism().map_or(1, usize::from));
+fn open(config: Config, algorithm: Algorithm) -> Result<(Session, Option<usize>), String> {
+    let threads = config.threads();
     let gantry = gantry_runtime::open(config).map_err(|error| error.to_string())?;
     let session = gantry.session(SessionParams::new(algorithm, &[])).map_err(|error| error.to_string())?;
     Ok((session, threads))

@@ -20,7 +20,7 @@ pub(super) struct Admission {
     /// After a fault the test is repeated when the device has had time to recover.
     trust: Trust,
     /// Of the threads that need the algorithm, one runs the test. What is left of it, where that one had no more time.
-    test: Mutex<Option<Test<SentBatch>>>,
+    test: Mutex<Option<Box<Test<SentBatch>>>>,
     /// A batch of what is left is in the device, and has a queue pair to itself.
     has_pair: AtomicBool,
 }
@@ -80,7 +80,7 @@ impl Admission {
         if left.is_none() && again && !self.trust.begin_probation(clock.now()) {
             return Err(Fault::Failed("its known-answer test failed a moment ago".into()));
         }
-        let mut test = left.take().unwrap_or_else(|| Test::new(capability));
+        let mut test = left.take().unwrap_or_else(|| Box::new(Test::new(capability)));
         let until = if is_brief { clock.now().saturating_add(BRIEF) } else { u64::MAX };
         let ran = test.run(device, &PairBench::new(take_pair, clock, capability, until, PATIENCE));
         self.has_pair.store(test.sent().is_some(), Ordering::Relaxed);
@@ -123,7 +123,7 @@ impl Admission {
             return false;
         }
         let Some(mut left) = try_lock(&self.test) else { return false };
-        let is_free = left.as_mut().and_then(Test::sent).is_some_and(|sent| sent.poll(clock));
+        let is_free = left.as_mut().and_then(|test| test.sent()).is_some_and(|sent| sent.poll(clock));
         if is_free {
             self.has_pair.store(false, Ordering::Relaxed);
         }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use super::experiment::Experiment;
 use super::list::List;
 use super::stack::Stack;
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync::{AtomicUsize, Ordering, cpus};
 
 /// After so long a thread goes with those that are there, however few, unless the framework says otherwise.
 pub(crate) const LONGEST: Duration = Duration::from_millis(1);
@@ -86,7 +86,6 @@ impl Coalescer {
 
 /// What it costs to let other threads run, on the machine at hand.
 pub(crate) struct Waits {
-    pub(super) cores: usize,
     /// Nanoseconds that a thread waits at most; 0: nobody waits.
     pub(super) longest: u64,
     /// Nanoseconds of CPU time, for one thread and one request.
@@ -95,14 +94,13 @@ pub(crate) struct Waits {
 
 impl Waits {
     pub(crate) fn new(longest: Duration) -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let longest = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX);
-        Self { cores, longest, cost: AtomicUsize::new(2500) }
+        Self { longest, cost: AtomicUsize::new(2500) }
     }
 
     /// How many of the threads that coalesce there are to a CPU. Those that run on the other CPUs do not wait.
     pub(super) fn threads_per_cpu(&self) -> usize {
-        if self.longest == 0 { 0 } else { threads() / self.cores }
+        if self.longest == 0 { 0 } else { threads() / cpus() }
     }
 
     /// Takes in what a wait cost, by a small step: a thread may have had other things to do in it, a signal for one. Steps

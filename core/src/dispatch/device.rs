@@ -18,7 +18,7 @@ use crate::algorithm::{Algorithm, Fault, Operation, Refusal, SessionParams, Unsu
 use crate::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, Inline, guarded, survived};
 use crate::route::{Candidate, Costs};
 use crate::stats::Site;
-use crate::sync::{Mutex, lock, try_lock};
+use crate::sync::{Mutex, cpus, lock, try_lock};
 
 /// Whether a device serves requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,7 +130,6 @@ impl Present {
 impl RegisteredDevice {
     pub(crate) fn new(device: Arc<dyn Device>) -> Self {
         let info = Arc::new(device.info().clone());
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let present = Present {
             admissions: Algorithm::ALL.iter().map(|_| Admission::default()).collect(),
             probation: Mutex::default(),
@@ -138,7 +137,7 @@ impl RegisteredDevice {
             session_cache: (info.limits.sessions < usize::MAX).then(|| SessionCache::new(info.limits.sessions)),
             retired: AtomicBool::new(false),
             inline: AtomicBool::new(false),
-            scarce: AtomicBool::new(info.limits.queue_pairs < threads),
+            scarce: AtomicBool::new(info.limits.queue_pairs < usize::MAX && info.limits.queue_pairs < cpus()),
             health: Health::new(&info),
             shared: SharedLines::default(),
             costs: (0..Algorithm::PLACES).map(|_| OnceLock::new()).collect(),

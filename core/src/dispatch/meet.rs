@@ -17,7 +17,7 @@ use crate::algorithm::{Operation, Outcome, Result, Shape};
 use crate::driver::Operands;
 use crate::route::{BatchSize, Question};
 use crate::stats::Watch;
-use crate::sync::{pause, sleep, this_thread};
+use crate::sync::{cpus, pause, sleep, this_thread};
 
 /// Requests of fewer bytes are never worth a wait: they are done before another thread runs.
 pub(crate) const SMALLEST: usize = 4 << 10;
@@ -91,7 +91,7 @@ impl SessionCore {
                 let coalescer = common.coalescer(self.params.algorithm());
                 coalescer.enter();
                 let waits = !begins || coalescer.experiment.waits_for_others(shape.bytes, common.clock.now());
-                let come = waits && coalescer.threads() / common.waits.cores >= requests;
+                let come = waits && coalescer.threads() / cpus() >= requests;
                 return Presence { coalescer: Some(coalescer), requests: if come { requests } else { 1 } };
             }
         }

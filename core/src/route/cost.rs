@@ -23,6 +23,8 @@ use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::Relaxed};
 
+use libm::{exp2f, expf, logf};
+
 /// Nanoseconds of a thread's work between two measurements. Reading the clock twice and thinking costs about 200 ns, so more of
 /// them could be had; but a machine that is slow for a moment would be believed too soon.
 pub(super) const INTERVAL: u32 = 500_000;
@@ -151,13 +153,13 @@ impl Costs {
         }
         let place = Place::of(requests, bytes);
         if let (Some(cpu), Some(cpu_ns)) = (self.cpu.get(), cpu_ns) {
-            let error = (cpu_ns.max(1.0) / cpu.read(place)).ln();
+            let error = logf(cpu_ns.max(1.0) / cpu.read(place));
             if error.abs() > NOTHING {
                 cpu.scale(place, THREAD.min(error.abs() / 2.0).copysign(error));
             }
         }
         let estimate = self.wall.read(place) * self.drift.get();
-        let error = (wall_ns / estimate).ln();
+        let error = logf(wall_ns / estimate);
         let before = self.run.load(Relaxed);
         if error.abs() < NOTHING.max(CLOCK / estimate) {
             if before != 0 {
@@ -175,13 +177,13 @@ impl Costs {
         self.agreed.set(agreed);
         self.lasts.set(lasts);
         // What may be a change as a whole is left to the drift.
-        let grown = if agreed > CHANGE { 0.5 } else { ((run.abs() - PATIENT).clamp(0, 24) as f32 / 8.0).exp2() };
+        let grown = if agreed > CHANGE { 0.5 } else { exp2f((run.abs() - PATIENT).clamp(0, 24) as f32 / 8.0) };
         let step = (0.005 * grown).min(error.abs() / 2.0);
         let step = step * direction as f32;
         self.wall.scale(place, step);
         if run.abs() >= SURE.1 && lasts >= SURE.0 && agreed > CHANGE {
             // One of the measurements may be a thousand times too long, but not all of them.
-            let factor = (agreed / 2.0 * direction as f32).exp();
+            let factor = expf(agreed / 2.0 * direction as f32);
             self.drift_by(factor);
             return Some(factor);
         }

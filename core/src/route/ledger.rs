@@ -159,7 +159,8 @@ fn class(bytes: usize) -> usize {
 impl Default for Ledger {
     fn default() -> Self {
         Self {
-            verdicts: (0..MOST_REQUESTS * CLASSES).map(|_| AtomicU64::new(0)).collect(),
+            // The system's zeros, taken over as they are: most of these pages are never looked at, and then there are none.
+            verdicts: vec![0; MOST_REQUESTS * CLASSES].into_iter().map(AtomicU64::new).collect(),
             batch_sizes: (0..CLASSES).map(|_| Default::default()).collect(),
             ticks: AtomicU32::new(0),
             credit: AtomicI64::new(0),
@@ -230,6 +231,11 @@ impl Ledger {
         let credit = self.credit.load(Relaxed) + i64::from(work) / SHARE;
         self.credit.store(credit.min(MOST_CREDIT), Relaxed);
         self.ticks.fetch_add(work / INTERVAL, Relaxed);
+    }
+
+    /// Whether nothing was done yet.
+    pub(crate) fn is_new(&self) -> bool {
+        self.ticks.load(Relaxed) == 0
     }
 
     /// Whether so much work is done that a calibration pays.

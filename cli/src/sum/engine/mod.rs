@@ -19,7 +19,7 @@ mod read;
 mod single;
 mod worker;
 
-use std::thread::Builder;
+use std::thread::{Builder, available_parallelism};
 
 use gantry::{Operation, Session};
 use indicatif::ProgressBar;
@@ -55,25 +55,29 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    /// An engine of at most `threads` threads. Bytes that have been hashed are added to `progress`.
-    pub(super) fn new(session: Session, threads: usize, progress: ProgressBar) -> Self {
-        let files = sys::most_open_files().saturating_sub(OTHER_DESCRIPTORS).max(1);
-        let workers = threads.min(MOST_WORKERS).min(files);
-        let slots = slots(lanes(&session)).min(files / workers);
+    /// An engine for up to `files` files, of at most `threads` threads; without a number, one for each CPU. Bytes that have been
+    /// hashed are added to `progress`.
+    pub(super) fn new(session: Session, files: usize, threads: Option<usize>, progress: ProgressBar) -> Self {
         let blank = Digest::zero(session.params().tag_length());
+        // A single file gains nothing from a worker.
+        if files <= 1 {
+            return Self { session, blank, workers: 0, slots: 0, progress, queue: Queue::new(0) };
+        }
+        let most_open = sys::most_open_files().saturating_sub(OTHER_DESCRIPTORS).max(1);
+        let threads = threads.unwrap_or_else(|| available_parallelism().map_or(1, usize::from));
+        let workers = threads.min(MOST_WORKERS).min(most_open).min(files);
+        let slots = slots(lanes(&session)).min(most_open / workers);
         Self { session, blank, workers, slots, progress, queue: Queue::new(workers * slots) }
     }
 
-    /// Runs `feed`, which may name up to `files` files, and returns when every result has been reported.
-    pub(super) fn run<N, S: Sink<N>>(&self, sink: &mut S, files: usize, feed: impl FnOnce(&mut Pipeline<'_, N, S>)) {
+    /// Runs `feed` and returns when every result has been reported.
+    pub(super) fn run<N, S: Sink<N>>(&self, sink: &mut S, feed: impl FnOnce(&mut Pipeline<'_, N, S>)) {
         std::thread::scope(|scope| {
             // Unwinding must close the queue, too: the scope waits for the workers.
             let _close = Close(&self.queue);
-            // A single file gains nothing from a worker.
-            let wanted = if files > 1 { self.workers.min(files) } else { 0 };
             let spawn = |_: &usize| Builder::new().spawn_scoped(scope, || Worker::new(self).run()).is_ok();
             // If the system refuses a thread, the workers that there are do all the work.
-            let workers = (0..wanted).take_while(spawn).count();
+            let workers = (0..self.workers).take_while(spawn).count();
             self.queue.remove_slots((self.workers - workers) * self.slots);
             let mut pipeline = Pipeline::new(self, sink, workers > 0);
             feed(&mut pipeline);
