@@ -83,6 +83,21 @@ impl<H: Hash> Stream<H> {
     pub(crate) fn new(start: &Start<H>) -> Self {
         Stream { chain: start.chain, count: start.absorbed, buffer: [0; MAX_BLOCK] }
     }
+
+    /// Takes in the first bytes of a message, which are fewer than a block.
+    pub(crate) fn begin_with(&mut self, bytes: &[u8]) {
+        let buffered = (self.count % H::BLOCK as u64) as usize;
+        assert!(buffered + bytes.len() < H::BLOCK);
+        self.buffer[buffered..buffered + bytes.len()].copy_from_slice(bytes);
+        self.count += bytes.len() as u64;
+    }
+
+    /// Leaves nothing in the buffer. (`zeroize` would write single bytes. Who has the address may read what is there, so the compiler leaves
+    /// the zeros in.)
+    fn clear(&mut self) {
+        self.buffer = [0; MAX_BLOCK];
+        core::hint::black_box(&self.buffer);
+    }
 }
 
 impl<H: Hash> Clone for Stream<H> {
@@ -94,7 +109,7 @@ impl<H: Hash> Clone for Stream<H> {
 impl<H: Hash> Drop for Stream<H> {
     fn drop(&mut self) {
         self.chain.zeroize();
-        self.buffer.zeroize();
+        self.clear();
     }
 }
 
@@ -383,7 +398,7 @@ impl<'a, H: Hash, const N: usize> Lanes for HashLanes<'a, H, N> {
                 if let Some(stream) = &mut job.stream {
                     stream.chain = job.start.chain;
                     stream.count = job.start.absorbed;
-                    stream.buffer.zeroize();
+                    stream.clear();
                 }
                 END
             }

@@ -6,6 +6,8 @@
 // Everything but the level is left out where there are no kernels.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod cbc;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod chains;
 #[cfg(all(test, target_arch = "x86_64"))]
 mod constant_time;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -16,6 +18,8 @@ mod engine;
 mod gcm;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod hash;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod independent;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod kernel;
 mod level;

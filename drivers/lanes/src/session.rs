@@ -1,5 +1,6 @@
 //! Sessions: an algorithm and its key, prepared for lanes.
 
+mod ctr;
 mod hash;
 mod sponge;
 
@@ -12,6 +13,7 @@ use gantry::{Algorithm, Fault, Operation, Outcome, SessionParams, Unsupported};
 use crate::cbc::{CbcJob, CbcKey, CmacJob, CmacKey, CmacStream};
 #[cfg(target_arch = "x86_64")]
 use crate::gcm::{self, GcmStream};
+use crate::independent::IndependentKey;
 use crate::kernel::Hash;
 #[cfg(target_arch = "x86_64")]
 use crate::kernel::aes::gcm::GcmKey;
@@ -26,6 +28,7 @@ use crate::level::Level;
 use crate::sponge::Function;
 use crate::wipe::wiped;
 use crate::xts::XtsKey;
+use ctr::CtrWork;
 use hash::HashWork;
 use sponge::SpongeWork;
 
@@ -41,6 +44,7 @@ pub(crate) enum Family {
     Blake2b(usize),
     Cbc,
     Cmac,
+    Ctr,
     Xts,
     #[cfg(target_arch = "x86_64")]
     Gcm,
@@ -65,6 +69,7 @@ impl Family {
             Algorithm::Blake2b256 => Family::Blake2b(32),
             Algorithm::Aes128Cbc | Algorithm::Aes192Cbc | Algorithm::Aes256Cbc => Family::Cbc,
             Algorithm::Aes128Cmac | Algorithm::Aes192Cmac | Algorithm::Aes256Cmac => Family::Cmac,
+            Algorithm::Aes128Ctr | Algorithm::Aes192Ctr | Algorithm::Aes256Ctr => Family::Ctr,
             Algorithm::Aes128Xts | Algorithm::Aes256Xts => Family::Xts,
             #[cfg(target_arch = "x86_64")]
             Algorithm::Aes128Gcm | Algorithm::Aes192Gcm | Algorithm::Aes256Gcm => Family::Gcm,
@@ -102,7 +107,7 @@ pub(crate) fn lanes_of(level: Level, algorithm: Algorithm) -> Option<(usize, usi
         Family::Cbc | Family::Cmac => (Aes::of(level)?.lanes(), 2),
         // One request keeps the CPU busy by itself, with four blocks to a register. With one, plain software is faster but for very
         // short data units (Zen 4, AVX2, batches of 32: AWS-LC as fast at 256 bytes, and 1.4 times as fast at 1 KiB, 2.1 at 16 KiB).
-        Family::Xts => Aes::of(level).map(|_| (1, if level.wide_aes() { 1 } else { usize::MAX }))?,
+        Family::Ctr | Family::Xts => Aes::of(level).map(|_| (1, if level.wide_aes() { 1 } else { usize::MAX }))?,
         // One request keeps the CPU busy by itself.
         #[cfg(target_arch = "x86_64")]
         Family::Gcm => level.vpclmul().then_some((1, 1))?,
@@ -140,6 +145,7 @@ impl LanesSession {
             Family::Blake2b(digest) => SpongeWork::<Blake2b>::boxed(level, Blake2b::initial(digest), digest, hmac),
             Family::Cbc => Box::new(CbcWork(Arc::new(CbcKey::new(aes()?, key).ok_or_else(length)?))),
             Family::Cmac => Box::new(CmacWork(Arc::new(CmacKey::new(aes()?, key).ok_or_else(length)?))),
+            Family::Ctr => Box::new(CtrWork(Arc::new(IndependentKey::ctr(aes()?, key).ok_or_else(length)?))),
             Family::Xts => {
                 let key = XtsKey::new(aes()?, key, |operation| params.allows(operation));
                 Box::new(XtsWork(key.ok_or_else(length)?))

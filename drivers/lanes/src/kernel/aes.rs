@@ -19,6 +19,7 @@ pub(crate) mod chain;
 pub(crate) mod gcm;
 #[cfg(target_arch = "x86_64")]
 mod ghash;
+pub(crate) mod independent;
 mod keys;
 mod register;
 pub(crate) mod xts;

@@ -3,6 +3,7 @@
 //! As with [`Vector`](crate::vector::Vector), a value can only come from an unsafe function, whose caller promises that the CPU
 //! has the instructions of the type.
 
+mod independent;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 #[cfg(target_arch = "x86_64")]
@@ -11,6 +12,7 @@ mod x86;
 mod ymm;
 
 use super::BLOCK;
+pub(super) use independent::Successive;
 #[cfg(target_arch = "aarch64")]
 pub(super) use neon::*;
 #[cfg(target_arch = "x86_64")]

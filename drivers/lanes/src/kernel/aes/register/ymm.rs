@@ -6,7 +6,7 @@ use super::{BLOCK, Register, Xmm};
 
 /// Two blocks: AVX2 and VAES.
 #[derive(Clone, Copy)]
-pub(in crate::kernel::aes) struct Ymm(__m256i);
+pub(in crate::kernel::aes) struct Ymm(pub(super) __m256i);
 
 /// The lower, or the upper, blocks of two registers.
 const LOWER: i32 = 0x20;

@@ -1,0 +1,352 @@
+//! Counter mode and CBC decryption: keys, and messages that run one after the other.
+
+use core::mem::MaybeUninit;
+
+use gantry::driver::Buffers;
+use zeroize::Zeroizing;
+
+use crate::kernel::aes::independent::{Kernel, Message, Mode};
+use crate::kernel::aes::{Aes, BLOCK, RoundKeys};
+
+/// Messages that the kernel is handed at a time.
+const AT_ONCE: usize = 32;
+
+/// A key for a mode in which blocks do not wait for each other.
+pub(crate) struct IndependentKey {
+    keys: Box<RoundKeys>,
+    kernel: Kernel,
+}
+
+impl IndependentKey {
+    /// One for counter mode, both ways. `None` for a key that is not of 16, 24 or 32 bytes.
+    pub(crate) fn ctr(aes: Aes, key: &[u8]) -> Option<Self> {
+        let keys = RoundKeys::new(aes, key)?;
+        Some(IndependentKey { kernel: aes.independent(Mode::Ctr, &keys), keys })
+    }
+
+    /// One for decryption in CBC. `None` for a key that is not of 16, 24 or 32 bytes.
+    pub(crate) fn cbc(aes: Aes, key: &[u8]) -> Option<Self> {
+        let keys = RoundKeys::new(aes, key)?.inverse(aes);
+        Some(IndependentKey { kernel: aes.independent(Mode::Cbc, &keys), keys })
+    }
+
+    /// A message, or a piece of one, under this key. `iv`: the first counter, or what the first block is chained to. In CBC the data are
+    /// whole blocks.
+    #[inline(always)]
+    pub(crate) fn message<'a>(&'a self, iv: [u8; BLOCK], data: Buffers<'a>) -> Message<'a> {
+        Message::new(&self.keys, iv, data)
+    }
+
+    /// Runs messages one after the other, each with its own key; all keys are for this mode, and as long as this one.
+    pub(crate) fn run<'a>(&self, mut messages: impl Iterator<Item = Message<'a>>) {
+        let mut some = [const { MaybeUninit::uninit() }; AT_ONCE];
+        loop {
+            let mut count = 0;
+            for (place, message) in some.iter_mut().zip(&mut messages) {
+                place.write(message);
+                count += 1;
+            }
+            if count == 0 {
+                return;
+            }
+            // SAFETY: so many were just written.
+            self.kernel.run(unsafe { some[..count].assume_init_mut() });
+        }
+    }
+
+    /// Whether [`run`](Self::run) takes messages with that key, too, if it is for this mode.
+    pub(crate) fn runs_with(&self, other: &IndependentKey) -> bool {
+        self.keys.same_length(&other.keys)
+    }
+}
+
+/// Where a message in counter mode stands that comes in pieces. Of the last block of key stream nothing is kept: if some of it is left, it is
+/// made again.
+#[derive(Clone, Copy)]
+pub(crate) struct Position {
+    /// Of the next block, or of the one that is begun.
+    counter: u128,
+    /// Bytes of it that are used up.
+    used: usize,
+}
+
+impl Position {
+    /// The beginning of a message.
+    pub(crate) fn new(iv: [u8; BLOCK]) -> Self {
+        Position { counter: u128::from_be_bytes(iv), used: 0 }
+    }
+
+    /// The next piece, of any length.
+    pub(crate) fn run(&mut self, key: &IndependentKey, data: Buffers<'_>) {
+        let begun = if self.used > 0 { data.len().min(BLOCK - self.used) } else { 0 };
+        let (mut first, rest) = split_at(data, begun);
+        if begun > 0 {
+            let mut block = Zeroizing::new([0; BLOCK]);
+            let end = self.used + begun;
+            block[self.used..end].copy_from_slice(first.input());
+            self.advance(key, Buffers::InPlace(&mut block[..end]), end);
+            first.output().copy_from_slice(&block[self.used..end]);
+        }
+        self.used = (self.used + begun) % BLOCK;
+        if rest.len() > 0 {
+            let bytes = rest.len();
+            self.advance(key, rest, bytes);
+            self.used = bytes % BLOCK;
+        }
+    }
+
+    /// Data that begin with a block.
+    fn advance(&mut self, key: &IndependentKey, data: Buffers<'_>, bytes: usize) {
+        key.run(core::iter::once(key.message(self.counter.to_be_bytes(), data)));
+        self.counter = self.counter.wrapping_add((bytes / BLOCK) as u128);
+    }
+}
+
+/// The first so many bytes, and the others.
+fn split_at(data: Buffers<'_>, bytes: usize) -> (Buffers<'_>, Buffers<'_>) {
+    match data {
+        Buffers::InPlace(data) => {
+            let (first, rest) = data.split_at_mut(bytes);
+            (Buffers::InPlace(first), Buffers::InPlace(rest))
+        }
+        Buffers::Separate { input, output } => {
+            let ((first, input), (to, output)) = (input.split_at(bytes), output.split_at_mut(bytes));
+            (Buffers::Separate { input: first, output: to }, Buffers::Separate { input, output })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cbc::{CbcJob, CbcKey};
+    use crate::kernel::aes::every_aes;
+    use crate::random::Random;
+
+    #[cfg(target_arch = "x86_64")]
+    impl IndependentKey {
+        /// What must not be left behind.
+        pub(crate) fn secrets(&self) -> Vec<Vec<u8>> {
+            self.keys.as_blocks().iter().map(|key| key.to_vec()).collect()
+        }
+
+        /// Another key of the same length, in the same place.
+        pub(crate) fn set(&mut self, aes: Aes, key: &[u8]) {
+            assert!(self.keys.expand(aes, key));
+        }
+    }
+
+    fn bytes(hex: &str) -> Vec<u8> {
+        (0..hex.len()).step_by(2).map(|i| u8::from_str_radix(&hex[i..i + 2], 16).unwrap()).collect()
+    }
+
+    fn run_one(key: &IndependentKey, iv: [u8; BLOCK], data: &mut [u8]) {
+        key.run(core::iter::once(key.message(iv, Buffers::InPlace(data))));
+    }
+
+    /// SP 800-38A, F.5.
+    #[test]
+    fn ctr_sp_800_38a() {
+        let plain = bytes(
+            "6bc1bee22e409f96e93d7e117393172aae2d8a571e03ac9c9eb76fac45af8e51\
+             30c81c46a35ce411e5fbc1191a0a52eff69f2445df4f9b17ad2b417be66c3710",
+        );
+        let first: [u8; BLOCK] = core::array::from_fn(|i| 0xf0 + i as u8);
+        for (key, cipher) in [
+            (
+                "2b7e151628aed2a6abf7158809cf4f3c",
+                "874d6191b620e3261bef6864990db6ce9806f66b7970fdff8617187bb9fffdff\
+                 5ae4df3edbd5d35e5b4f09020db03eab1e031dda2fbe03d1792170a0f3009cee",
+            ),
+            (
+                "8e73b0f7da0e6452c810f32b809079e562f8ead2522c6b7b",
+                "1abc932417521ca24f2b0459fe7e6e0b090339ec0aa6faefd5ccc2c6f4ce8e94\
+                 1e36b26bd1ebc670d1bd1d665620abf74f78a7f6d29809585a97daec58c6b050",
+            ),
+            (
+                "603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4",
+                "601ec313775789a5b7a7f504bbf3d228f443e3ca4d62b59aca84e990cacaf5c5\
+                 2b0930daa23de94ce87017ba2d84988ddfc9c58db67aada613c2dd08457941a6",
+            ),
+        ] {
+            for aes in every_aes() {
+                let key = IndependentKey::ctr(aes, &bytes(key)).unwrap();
+                let mut data = plain.clone();
+                run_one(&key, first, &mut data);
+                assert_eq!(data, bytes(cipher));
+                run_one(&key, first, &mut data);
+                assert_eq!(data, plain);
+            }
+        }
+    }
+
+    /// As the standard describes it, one block after the other.
+    fn plainly(key: &CbcKey, iv: [u8; BLOCK], data: &mut [u8]) {
+        let mut counter = u128::from_be_bytes(iv);
+        for chunk in data.chunks_mut(BLOCK) {
+            let mut block = counter.to_be_bytes();
+            CbcJob { key, iv: [0; BLOCK], data: Buffers::InPlace(&mut block) }.run();
+            chunk.iter_mut().zip(block).for_each(|(byte, stream)| *byte ^= stream);
+            counter = counter.wrapping_add(1);
+        }
+    }
+
+    /// First counters that carry over 32, 64 and 128 bits, at every place in a message, and others.
+    fn first_counter(random: &Random) -> [u8; BLOCK] {
+        let any = u128::from_be_bytes(random.bytes(BLOCK).try_into().unwrap());
+        let before = |bits: u32| (any >> bits << bits).wrapping_sub(1 + random.below(80) as u128);
+        let counter = match random.below(5) {
+            0 => before(32),
+            1 => before(64),
+            2 => 0u128.wrapping_sub(1 + random.below(80) as u128),
+            3 => before(8),
+            _ => any,
+        };
+        counter.to_be_bytes()
+    }
+
+    /// Messages one after the other, in place and not, with one key and several, of every length up to several rounds of the widest kernel.
+    #[test]
+    fn ctr_of_every_length() {
+        let random = Random::new(0x6374_7273);
+        for aes in every_aes() {
+            for bytes in [16, 24, 32] {
+                let secrets = [(); 3].map(|()| random.bytes(bytes));
+                let keys = secrets.each_ref().map(|key| IndependentKey::ctr(aes, key).unwrap());
+                let plain: Vec<Vec<u8>> = (0..1200).map(|length| random.bytes(length)).collect();
+                let of_each: Vec<(usize, [u8; BLOCK])> =
+                    plain.iter().map(|_| (random.below(3), first_counter(&random))).collect();
+                let mut cipher = plain.clone();
+                for ((key, iv), data) in of_each.iter().zip(&mut cipher) {
+                    plainly(&CbcKey::new(aes, &secrets[*key]).unwrap(), *iv, data);
+                }
+                both_ways(&keys, &of_each, &plain, &cipher);
+            }
+        }
+    }
+
+    /// From one to the other, in place and not.
+    fn both_ways(keys: &[IndependentKey; 3], of_each: &[(usize, [u8; BLOCK])], from: &[Vec<u8>], to: &[Vec<u8>]) {
+        let mut separate: Vec<Vec<u8>> = from.iter().map(|data| vec![0xee; data.len()]).collect();
+        let mut in_place = from.to_vec();
+        let apart = from.iter().zip(&mut separate).map(|(input, output)| Buffers::Separate { input, output });
+        let data = apart.chain(in_place.iter_mut().map(|data| Buffers::InPlace(data)));
+        let messages = of_each.iter().cycle().zip(data);
+        keys[0].run(messages.map(|((key, iv), data)| keys[*key].message(*iv, data)));
+        assert_eq!(separate, to);
+        assert_eq!(in_place, to);
+    }
+
+    /// Against encryption, which has vectors.
+    #[test]
+    fn cbc_decryption_of_every_length() {
+        let random = Random::new(0x6362_6364);
+        for aes in every_aes() {
+            for bytes in [16, 24, 32] {
+                let secrets = [(); 3].map(|()| random.bytes(bytes));
+                let keys = secrets.each_ref().map(|key| IndependentKey::cbc(aes, key).unwrap());
+                let plain: Vec<Vec<u8>> = (0..100).map(|blocks| random.bytes(blocks * BLOCK)).collect();
+                let of_each: Vec<(usize, [u8; BLOCK])> =
+                    plain.iter().map(|_| (random.below(3), random.bytes(BLOCK).try_into().unwrap())).collect();
+                let mut cipher = plain.clone();
+                for ((key, iv), data) in of_each.iter().zip(&mut cipher) {
+                    let key = CbcKey::new(aes, &secrets[*key]).unwrap();
+                    CbcJob { key: &key, iv: *iv, data: Buffers::InPlace(data) }.run();
+                }
+                both_ways(&keys, &of_each, &cipher, &plain);
+            }
+        }
+    }
+
+    #[test]
+    fn ctr_in_pieces() {
+        let random = Random::new(0x7069_6563);
+        for aes in every_aes() {
+            let key = IndependentKey::ctr(aes, &random.bytes(16)).unwrap();
+            for _ in 0..200 {
+                let (plain, iv) = (random.bytes(random.below(700)), first_counter(&random));
+                let mut whole = plain.clone();
+                run_one(&key, iv, &mut whole);
+                let mut in_pieces = plain.clone();
+                let (mut position, mut rest) = (Position::new(iv), &mut in_pieces[..]);
+                while !rest.is_empty() {
+                    let (piece, behind) = rest.split_at_mut(rest.len().min(random.below(90)));
+                    let input = piece.to_vec();
+                    let data = if random.below(2) == 0 {
+                        piece.into()
+                    } else {
+                        Buffers::Separate { input: &input, output: piece }
+                    };
+                    position.run(&key, data);
+                    rest = behind;
+                }
+                assert_eq!(in_pieces, whole);
+            }
+        }
+    }
+
+    /// Behind the data and in front of them there is memory that cannot be touched.
+    #[test]
+    #[cfg(unix)]
+    fn nothing_beside_the_data_is_touched() {
+        let page = Page::new();
+        let random = Random::new(0x7061_6765);
+        for aes in every_aes() {
+            let secret = random.bytes(16);
+            let (ctr, cbc) = (IndependentKey::ctr(aes, &secret).unwrap(), IndependentKey::cbc(aes, &secret).unwrap());
+            for length in 0..600 {
+                for at_end in [false, true] {
+                    run_one(&ctr, [7; BLOCK], page.bytes(length, at_end));
+                    run_one(&cbc, [7; BLOCK], page.bytes(length / BLOCK * BLOCK, at_end));
+                }
+            }
+        }
+    }
+
+    /// Memory between two pages without access.
+    #[cfg(unix)]
+    struct Page(*mut u8);
+
+    #[cfg(unix)]
+    impl Page {
+        /// As large as those of any machine.
+        const BYTES: usize = 64 << 10;
+
+        fn new() -> Self {
+            // SAFETY: a new mapping, of which the middle is made accessible.
+            unsafe {
+                let at = libc::mmap(
+                    core::ptr::null_mut(),
+                    3 * Self::BYTES,
+                    libc::PROT_NONE,
+                    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                    -1,
+                    0,
+                );
+                assert_ne!(at, libc::MAP_FAILED);
+                let middle = at.add(Self::BYTES);
+                assert_eq!(libc::mprotect(middle, Self::BYTES, libc::PROT_READ | libc::PROT_WRITE), 0);
+                Page(middle.cast())
+            }
+        }
+
+        /// So many bytes at one end of it.
+        #[allow(clippy::mut_from_ref, reason = "one at a time")]
+        fn bytes(&self, length: usize, at_end: bool) -> &mut [u8] {
+            assert!(length <= Self::BYTES);
+            let begin = if at_end { Self::BYTES - length } else { 0 };
+            // SAFETY: within the page, and the test looks at one slice at a time.
+            unsafe { core::slice::from_raw_parts_mut(self.0.add(begin), length) }
+        }
+    }
+
+    #[test]
+    fn keys_of_other_lengths_are_refused() {
+        for aes in every_aes() {
+            for length in [0, 15, 17, 33] {
+                assert!(IndependentKey::ctr(aes, &vec![0; length]).is_none());
+                assert!(IndependentKey::cbc(aes, &vec![0; length]).is_none());
+            }
+        }
+    }
+}
