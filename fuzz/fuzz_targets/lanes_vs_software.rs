@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use arbitrary::Arbitrary;
 use gantry::driver::{Buffers, Capability, Driver};
-use gantry::{Gantry, Kind, Lengths, Operation, Request, Session, SessionParams};
+use gantry::{Gantry, Kind, Lengths, Operation, Outcome, Request, Session, SessionParams};
 use gantry_driver_lanes::{LanesDriver, Level, LevelName};
 use gantry_driver_software::SoftwareDriver;
 use libfuzzer_sys::fuzz_target;
@@ -58,7 +58,7 @@ fuzz_target!(|input: Input| {
     let lanes = gantry.session(params.clone()).unwrap();
     let software = SOFTWARE.session(params).unwrap();
 
-    let block = if info.kind == Kind::Cipher { info.block } else { 1 };
+    let block = if matches!(info.kind, Kind::Digest | Kind::Mac) { 1 } else { info.block };
     let lengths = input.messages.iter().map(|message| usize::from(message.bytes) / block * block);
     let data: Vec<Vec<u8>> = lengths.map(|bytes| random.bytes(bytes.max(info.min_data))).collect();
 
@@ -77,40 +77,25 @@ fuzz_target!(|input: Input| {
             }
         }
         Kind::Aead => {
+            let mut sealed = Vec::new();
             for (data, message) in data.iter().zip(&input.messages) {
-                // Nonces of other lengths than 12 are hashed first.
-                let nonce = random.bytes(if input.key < 128 { 12 } else { 1 + usize::from(input.key % 100) });
-                let aad = random.bytes(usize::from(message.bytes % 90));
-                let (mut sealed, mut tag) = (data.clone(), [0; 16]);
-                software.seal(&nonce, &aad, &mut sealed, &mut tag).unwrap();
-                let (mut whole, mut made) = (data.clone(), [0; 16]);
+                // Nonces of GCM that have not 12 bytes are hashed first.
+                let twelve = input.key < 128 && info.iv.allows(12);
+                let nonce = random.bytes(if twelve { 12 } else { length(info.iv, input.key) });
+                let aad = random.bytes(usize::from(message.bytes % 190));
+                let (mut cipher, mut tag) = (data.clone(), vec![0; info.tag.max]);
+                software.seal(&nonce, &aad, &mut cipher, &mut tag).unwrap();
+                let (mut whole, mut made) = (data.clone(), vec![0; tag.len()]);
                 lanes.seal(&nonce, &aad, &mut whole, &mut made).unwrap();
-                assert_eq!((&whole, made), (&sealed, tag), "{algorithm}");
-                for operation in [Operation::Seal, Operation::Open] {
-                    let (from, to) = if operation == Operation::Seal { (data, &sealed) } else { (&sealed, data) };
-                    let mut stream = lanes.aead_stream(operation).unwrap();
-                    stream.begin(&nonce, &aad).unwrap();
-                    let mut output = Vec::new();
-                    for piece in split(from, &message.cuts) {
-                        let mut place = vec![0; piece.len()];
-                        stream.update((piece, &mut place[..])).unwrap();
-                        output.extend(place);
-                    }
-                    assert_eq!(output, *to, "{algorithm} in pieces");
-                    match operation {
-                        Operation::Seal => {
-                            stream.seal(&mut made).unwrap();
-                            assert_eq!(made, tag, "{algorithm} in pieces");
-                        }
-                        _ => stream.open(&tag).unwrap(),
-                    }
-                }
+                assert_eq!((&whole, &made), (&cipher, &tag), "{algorithm}");
                 lanes.open(&nonce, &aad, &mut whole, &tag).unwrap();
                 assert_eq!(whole, *data, "{algorithm}, opened");
-                tag[usize::from(input.key % 16)] ^= 1;
-                assert!(lanes.open(&nonce, &aad, &mut sealed, &tag).is_err(), "{algorithm}: a forgery");
-                assert!(sealed.iter().all(|byte| *byte == 0), "{algorithm}: a forgery");
+                if capability.streaming {
+                    in_pieces(&lanes, (&nonce, &aad), (data, &cipher, &tag), &message.cuts);
+                }
+                sealed.push(Sealed { nonce, aad, cipher, tag });
             }
+            sealed_in_batches(&lanes, &data, &sealed, usize::from(input.key));
         }
         kind => unreachable!("the lanes offer no {kind}"),
     }
@@ -157,6 +142,70 @@ fn split<'a>(mut data: &'a [u8], cuts: &'a [u16]) -> impl Iterator<Item = &'a [u
         (piece, data) = data.split_at(cut.min(data.len()));
         piece
     })
+}
+
+/// A message of an AEAD, as the reference seals it.
+struct Sealed {
+    nonce: Vec<u8>,
+    aad: Vec<u8>,
+    cipher: Vec<u8>,
+    tag: Vec<u8>,
+}
+
+/// A message sealed and opened in pieces.
+fn in_pieces(session: &Session, (nonce, aad): (&[u8], &[u8]), message: (&[u8], &[u8], &[u8]), cuts: &[u16]) {
+    let (data, cipher, tag) = message;
+    for operation in [Operation::Seal, Operation::Open] {
+        let (from, to) = if operation == Operation::Seal { (data, cipher) } else { (cipher, data) };
+        let mut stream = session.aead_stream(operation).unwrap();
+        stream.begin(nonce, aad).unwrap();
+        let mut output = Vec::new();
+        for piece in split(from, cuts) {
+            let mut place = vec![0; piece.len()];
+            stream.update((piece, &mut place[..])).unwrap();
+            output.extend(place);
+        }
+        assert_eq!(output, to, "in pieces");
+        if operation == Operation::Seal {
+            let mut made = vec![0; tag.len()];
+            stream.seal(&mut made).unwrap();
+            assert_eq!(made, tag, "in pieces");
+        } else {
+            stream.open(tag).unwrap();
+        }
+    }
+}
+
+/// All messages at a time, sealed and then opened, every third one with a wrong bit in its tag.
+fn sealed_in_batches(session: &Session, data: &[Vec<u8>], sealed: &[Sealed], wrong: usize) {
+    let mut output = data.to_vec();
+    let mut tags: Vec<Vec<u8>> = sealed.iter().map(|message| vec![0; message.tag.len()]).collect();
+    let mut requests: Vec<Request<'_>> = (sealed.iter().zip(output.iter_mut().zip(&mut tags)))
+        .map(|(message, (data, tag))| Request::seal(&message.nonce, &message.aad, data, tag))
+        .collect();
+    session.process(&mut requests).unwrap();
+    drop(requests);
+    for (message, (cipher, tag)) in sealed.iter().zip(output.iter().zip(&mut tags)) {
+        assert_eq!((cipher, &*tag), (&message.cipher, &message.tag), "sealed in a batch");
+    }
+    for tag in tags.iter_mut().step_by(3) {
+        let place = wrong % tag.len();
+        tag[place] ^= 1 << (wrong % 8);
+    }
+    let mut requests: Vec<Request<'_>> = (sealed.iter().zip(output.iter_mut().zip(&tags)))
+        .map(|(message, (data, tag))| Request::open(&message.nonce, &message.aad, data, tag))
+        .collect();
+    session.process(&mut requests).unwrap();
+    let outcomes: Vec<_> = requests.iter().map(|request| request.outcome()).collect();
+    drop(requests);
+    for (i, output) in output.iter().enumerate() {
+        if i % 3 == 0 {
+            assert_eq!(outcomes[i], Some(Outcome::BadTag), "a forgery in a batch");
+            assert!(*output == sealed[i].cipher || output.iter().all(|byte| *byte == 0), "a forgery in a batch");
+        } else {
+            assert_eq!((outcomes[i], output), (Some(Outcome::Done), &data[i]), "opened in a batch");
+        }
+    }
 }
 
 /// Every second message in place.

@@ -7,10 +7,11 @@ mod steps;
 use std::sync::Arc;
 
 use gantry::driver::{Buffers, Capability};
-use gantry::{Algorithm, Direction, Gantry, Kind, Operation, Request, Session, SessionParams};
+use gantry::{Algorithm, Direction, Gantry, Kind, Operation, Outcome, Request, Session, SessionParams};
 
 use crate::cbc::{CbcJob, CbcKey, CmacJob, CmacKey};
 use crate::hash::{self, Job, Start};
+use crate::independent::IndependentKey;
 use crate::kernel::aes::gcm::{GcmKey, Message};
 use crate::kernel::aes::{Aes, every_aes};
 use crate::kernel::keccak::{self, Keccak};
@@ -46,8 +47,9 @@ fn for_each_session(kind: Kind, test: impl Fn(&Session, &Capability)) {
             let direction =
                 if capability.operations == [Operation::Encrypt] { Direction::Encrypt } else { Direction::Both };
             let mut session = None;
-            let opened =
-                decisions(|| session = gantry.session(SessionParams::new(algorithm, &key).direction(direction)).ok());
+            let mac_key = secret_bytes(algorithm.info().mac_key.max.min(200));
+            let params = SessionParams::new(algorithm, &key).mac_key(&mac_key).direction(direction);
+            let opened = decisions(|| session = gantry.session(params).ok());
             // Whether the halves of a key for XTS are the same is told.
             let told = usize::from(matches!(algorithm, Algorithm::Aes128Xts | Algorithm::Aes256Xts));
             assert_eq!(opened, told, "{level:?} {algorithm}: opening the session");
@@ -114,7 +116,7 @@ fn ciphers_of_secrets_decide_nothing() {
         let algorithm = capability.algorithm;
         for &operation in capability.operations {
             let what = format!("{algorithm}, {operation}");
-            // Whole blocks, and others, which only XTS takes.
+            // Whole blocks, and others, which CTR and XTS take.
             let lengths = [0, 16, 32, 64, 160, 1024, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 4096, 17, 1000];
             let mut data = secrets(&lengths);
             let request = |data| match operation {
@@ -147,6 +149,50 @@ fn ciphers_of_secrets_decide_nothing() {
             }
             assert!(outputs.iter().all(|output| *output == outputs[0]), "{what}: they differ");
         }
+    });
+}
+
+/// A tag that was computed is compared, which is one decision, and the only one.
+#[test]
+#[ignore = "needs valgrind: scripts/constant-time"]
+fn to_seal_decides_nothing_and_to_open_whether_the_tag_is_right() {
+    for_each_session(Kind::Aead, |session, capability| {
+        let algorithm = capability.algorithm;
+        let (iv, aad) = (vec![7; algorithm.info().iv.max], vec![3; 200]);
+        let lengths = [0, 16, 32, 64, 160, 1024, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 4096, 48, 1008];
+        let (plain, mut data) = (secrets(&lengths), secrets(&lengths));
+        let mut tags = vec![vec![0; session.params().tag_length()]; lengths.len()];
+        let messages = data.iter_mut().zip(&mut tags).enumerate();
+        let mut requests: Vec<Request<'_>> =
+            messages.map(|(i, (data, tag))| Request::seal(&iv, &aad[..10 * i], data, tag)).collect();
+        assert_eq!(decisions(|| session.process(&mut requests).unwrap()), 0, "{algorithm}: a batch");
+        let (mut alone, mut tag) = (plain[5].clone(), tags[0].clone());
+        let sealed = decisions(|| session.seal(&iv, &aad[..50], &mut alone, &mut tag).unwrap());
+        assert_eq!(sealed, 0, "{algorithm}: one message");
+        for bytes in data.iter_mut().chain(&mut tags).chain([&mut alone, &mut tag]) {
+            assert!(bytes.is_empty() || is_secret(bytes), "{algorithm}: what a secret becomes is one");
+            public(bytes);
+        }
+        assert!((&alone, &tag) == (&data[5], &tags[5]), "{algorithm}: they differ");
+        // Of some the tag is wrong.
+        for tag in tags.iter_mut().step_by(3) {
+            tag[2] ^= 1;
+        }
+        let messages = data.iter_mut().zip(&tags).enumerate();
+        let mut requests: Vec<Request<'_>> =
+            messages.map(|(i, (data, tag))| Request::open(&iv, &aad[..10 * i], data, tag)).collect();
+        let opened = decisions(|| session.process(&mut requests).unwrap());
+        assert_eq!(opened, lengths.len(), "{algorithm}: a batch that is opened");
+        for (i, request) in requests.iter().enumerate() {
+            assert_eq!(
+                request.outcome(),
+                Some(if i % 3 == 0 { Outcome::BadTag } else { Outcome::Done }),
+                "{algorithm}"
+            );
+        }
+        drop(requests);
+        let opened = decisions(|| session.open(&iv, &aad[..50], &mut alone, &tag).unwrap());
+        assert_eq!(opened, 1, "{algorithm}: one that is opened");
     });
 }
 
@@ -248,6 +294,44 @@ fn nothing_that_gcm_does_depends_on_a_secret() {
                     );
                     assert_eq!(one.len(), other.len());
                 }
+            }
+        }
+    }
+}
+
+/// Of VAES and AVX-512, which valgrind does not have.
+#[test]
+#[cfg_attr(debug_assertions, ignore = "about optimized code: scripts/test")]
+fn nothing_that_counter_mode_and_cbc_decryption_do_depends_on_a_secret() {
+    // Valgrind has the others. Of a message the C library copies a few bytes in general registers, so there are none here.
+    for aes in every_level().into_iter().filter(|level| level.wide_aes()).filter_map(Aes::of) {
+        for bytes in [16, 24, 32] {
+            for (is_ctr, new) in [(true, IndependentKey::ctr as fn(Aes, &[u8]) -> _), (false, IndependentKey::cbc)] {
+                let secret = |run: usize, length: usize| vec![[0x00, 0xb7][run]; length];
+                let key = std::cell::RefCell::new(new(aes, &secret(0, bytes)).unwrap());
+                let data = std::cell::RefCell::new(secret(0, 2000));
+                let [one, other] = traces(
+                    |run| {
+                        key.borrow_mut().set(aes, &secret(run, bytes));
+                        data.borrow_mut().fill(secret(run, 1)[0]);
+                    },
+                    || {
+                        let (key, mut data) = (key.borrow(), data.borrow_mut());
+                        let mut rest = &mut data[..];
+                        // Groups of registers, half of one, a single one, and a part of it. Counters carry on the way.
+                        for length in [1024, 608, 224, 16, 48] {
+                            let (piece, behind) = rest.split_at_mut(length);
+                            key.run(core::iter::once(key.message([0xff; 16], Buffers::InPlace(piece))));
+                            rest = behind;
+                        }
+                        if is_ctr {
+                            key.run(core::iter::once(key.message([0xff; 16], Buffers::InPlace(&mut rest[..24]))));
+                        }
+                    },
+                );
+                assert!(one.len() > 300, "{} instructions are not all of it", one.len());
+                assert_eq!(one.iter().zip(&other).position(|(one, other)| one != other), None, "{aes:?}, {bytes}");
+                assert_eq!(one.len(), other.len());
             }
         }
     }

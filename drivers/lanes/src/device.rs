@@ -48,8 +48,8 @@ fn capability(level: Level, algorithm: Algorithm) -> Option<Capability> {
     Some(match Family::of(algorithm)?.0 {
         // Has lanes only where its blocks wait for each other.
         Family::Cbc => Capability { operations: &[Operation::Encrypt], lanes, break_even, streaming: true, ..usual },
-        // Data units are whole.
-        Family::Xts => Capability { lanes, break_even, ..usual },
+        // Data units and messages are whole.
+        Family::Xts | Family::Ccm | Family::Etm => Capability { lanes, break_even, ..usual },
         _ => Capability { lanes, break_even, streaming: true, ..usual },
     })
 }

@@ -30,6 +30,10 @@ impl IndependentKey {
         Some(IndependentKey { kernel: aes.independent(Mode::Cbc, &keys), keys })
     }
 
+    pub(crate) fn keys(&self) -> &RoundKeys {
+        &self.keys
+    }
+
     /// A message, or a piece of one, under this key. `iv`: the first counter, or what the first block is chained to. In CBC the data are
     /// whole blocks.
     #[inline(always)]

@@ -7,6 +7,8 @@
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod cbc;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod ccm;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod chains;
 #[cfg(all(test, target_arch = "x86_64"))]
 mod constant_time;

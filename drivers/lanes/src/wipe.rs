@@ -1,4 +1,5 @@
-//! Leaves no key behind on the stack, where it is prepared. (Where it is used no copy is made: `kernel::aes::keys`. GCM's is overwritten.)
+//! Leaves no key behind on the stack, where it is prepared. (Where it is used no copy is made: `kernel::aes::keys`. Those of GCM and
+//! of encrypt-then-authenticate are overwritten.)
 
 use gantry::Algorithm;
 
@@ -35,11 +36,15 @@ pub(crate) fn overwrite<const DEPTH: usize>() {
 }
 
 #[cfg(all(test, target_arch = "x86_64"))]
+mod independent;
+
+#[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
     use super::*;
     use crate::cbc::{CbcJob, CbcKey, CmacJob, CmacKey};
     use crate::gcm;
     use crate::hash::Start;
+    use crate::independent::IndependentKey;
     use crate::kernel::aes::gcm::{GcmKey, Message};
     use crate::kernel::aes::{Aes, every_aes};
     use crate::kernel::keccak::{INITIAL, Keccak};
@@ -55,7 +60,7 @@ mod tests {
 
     /// What `work` left on the stack.
     #[inline(never)]
-    fn left_behind(work: impl FnOnce()) -> Vec<u8> {
+    pub(super) fn left_behind(work: impl FnOnce()) -> Vec<u8> {
         let mut stack = vec![0u8; 2 * HASHING];
         overwrite::<HASHING>();
         below(work);
@@ -71,14 +76,19 @@ mod tests {
     }
 
     /// Whether eight successive bytes of a secret are there.
-    fn holds(stack: &[u8], secrets: &[Vec<u8>]) -> bool {
+    pub(super) fn holds(stack: &[u8], secrets: &[Vec<u8>]) -> bool {
         let mut parts: std::collections::HashSet<&[u8]> = secrets.iter().flat_map(|secret| secret.windows(8)).collect();
         parts.remove([0; 8].as_slice()); // the round keys that shorter keys do not have
         stack.windows(8).any(|part| parts.contains(part))
     }
 
     /// The key, HMAC's pads, and the chaining values behind them.
-    fn secrets_of_hmac<H: Hash>(kernels: Kernels<H>, initial: [H::Word; 8], digest: usize, key: &[u8]) -> Vec<Vec<u8>> {
+    pub(super) fn secrets_of_hmac<H: Hash>(
+        kernels: Kernels<H>,
+        initial: [H::Word; 8],
+        digest: usize,
+        key: &[u8],
+    ) -> Vec<Vec<u8>> {
         secrets_with_pads(key, Start::hmac(kernels, initial, digest, key).secrets())
     }
 
@@ -112,6 +122,10 @@ mod tests {
                 (Algorithm::Aes128Cbc, 16),
                 (Algorithm::Aes256Cbc, 32),
                 (Algorithm::Aes256Cmac, 32),
+                (Algorithm::Aes256Ctr, 32),
+                (Algorithm::Aes192Ccm, 24),
+                (Algorithm::Aes128CbcHmacSha256, 16),
+                (Algorithm::Aes256CtrHmacSha512, 32),
                 (Algorithm::Aes128Xts, 32),
                 (Algorithm::Aes256Xts, 64),
                 (Algorithm::Aes128Gcm, 16),
@@ -122,10 +136,23 @@ mod tests {
                     continue;
                 }
                 let key = random.bytes(bytes);
-                let params = SessionParams::new(algorithm, &key);
+                let params = SessionParams::new(algorithm, &key).mac_key(&key);
                 let mut session = None;
                 let stack = left_behind(|| session = LanesSession::open(level, &params).ok());
+                let ciphers = |key: &[u8]| {
+                    let of = |new: fn(Aes, &[u8]) -> Option<IndependentKey>| new(Aes::of(level).unwrap(), key).unwrap();
+                    [of(IndependentKey::ctr).secrets(), of(IndependentKey::cbc).secrets()].concat()
+                };
                 let secrets = match algorithm {
+                    Algorithm::Aes256Ctr | Algorithm::Aes192Ccm => ciphers(&key),
+                    Algorithm::Aes128CbcHmacSha256 => {
+                        let hmac = secrets_of_hmac(Sha256::kernels(level), sha2::INITIAL_256, 32, &key);
+                        [ciphers(&key), hmac].concat()
+                    }
+                    Algorithm::Aes256CtrHmacSha512 => {
+                        let hmac = secrets_of_hmac(Sha512::kernels(level), sha2::INITIAL_512, 64, &key);
+                        [ciphers(&key), hmac].concat()
+                    }
                     Algorithm::HmacSha256 => secrets_of_hmac(Sha256::kernels(level), sha2::INITIAL_256, 32, &key),
                     Algorithm::HmacSha512 => secrets_of_hmac(Sha512::kernels(level), sha2::INITIAL_512, 64, &key),
                     Algorithm::HmacSha3_256 => {

@@ -97,29 +97,29 @@ impl Aes {
 
 /// [`messages`] compiled for one set of CPU features.
 macro_rules! compiled {
-    ($name:ident, $features:literal, $register:ty, $count:literal or $half:literal, kept $kept:literal) => {
+    ($name:ident, $features:literal, $register:ty, $count:literal and $fewer:literal, kept $kept:literal) => {
         /// # Safety
         /// That of [`Messages`].
         #[target_feature(enable = $features)]
         unsafe fn $name<const ROUNDS: usize, const CBC: bool>(all: &[Message<'_>]) {
             // SAFETY: the features of the register are on here; the rest is the caller's promise.
-            unsafe { messages::<$register, Shared<$register, $kept>, $count, $half, ROUNDS, CBC>(all) }
+            unsafe { messages::<$register, Shared<$register, $kept>, $count, $fewer, ROUNDS, CBC>(all) }
         }
     };
 }
 
 #[cfg(target_arch = "x86_64")]
-compiled!(avx512, "avx512f,avx512bw,avx512vbmi,vaes,aes", Zmm, 4 or 2, kept 8);
+compiled!(avx512, "avx512f,avx512bw,avx512vbmi,vaes,aes", Zmm, 8 and 4, kept 8);
 #[cfg(target_arch = "x86_64")]
-compiled!(vaes, "avx2,vaes,aes", Ymm, 8 or 4, kept 0);
+compiled!(vaes, "avx2,vaes,aes", Ymm, 12 and 4, kept 0);
 #[cfg(target_arch = "x86_64")]
-compiled!(avx2, "avx2,aes", Xmm, 8 or 4, kept 0);
+compiled!(avx2, "avx2,aes", Xmm, 8 and 4, kept 0);
 #[cfg(target_arch = "x86_64")]
-compiled!(base, "aes", Xmm, 8 or 4, kept 0);
+compiled!(base, "aes", Xmm, 8 and 4, kept 0);
 #[cfg(target_arch = "aarch64")]
-compiled!(base, "aes,neon", Block, 8 or 4, kept 0);
+compiled!(base, "aes,neon", Block, 8 and 4, kept 0);
 
-/// The body of all [`Messages`] functions, with so many registers in flight, and `HALF` of them where there are no more blocks.
+/// The body of all [`Messages`] functions, with so many registers side by side, fewer where there are no more data, and at the end one.
 ///
 /// # Safety
 /// That of [`Messages`], and the CPU has the instructions of `R`.
@@ -128,25 +128,21 @@ unsafe fn messages<
     R: Successive,
     K: Keys<R>,
     const REGISTERS: usize,
-    const HALF: usize,
+    const FEWER: usize,
     const ROUNDS: usize,
     const CBC: bool,
 >(
     messages: &[Message<'_>],
 ) {
-    let group = REGISTERS * R::BLOCKS * BLOCK;
     for message in messages {
         // SAFETY: the caller promises the instructions and the rounds; the message has lent its data, which `data` counts off.
         unsafe {
             let mut data = Data::<R, CBC>::of(message);
-            if data.bytes >= group {
-                let keys = K::new(message.keys.as_blocks().as_ptr());
-                while data.bytes >= group {
-                    data.whole::<K, REGISTERS, ROUNDS>(keys.afresh());
-                }
-            }
+            data.run::<K, REGISTERS, ROUNDS>(message.keys);
+            data.run::<Shared<R, 0>, FEWER, ROUNDS>(message.keys);
+            data.run::<Shared<R, 0>, 1, ROUNDS>(message.keys);
             if data.bytes > 0 {
-                data.rest::<REGISTERS, HALF, ROUNDS>(message.keys);
+                data.part::<ROUNDS>(message.keys);
             }
         }
     }
@@ -182,77 +178,65 @@ impl<R: Successive, const CBC: bool> Data<R, CBC> {
         }
     }
 
-    /// As much as fills `N` registers.
+    /// As much as fills `N` registers, again and again.
     ///
     /// # Safety
-    /// The CPU has the instructions of `R`, there are so many data, and the keys of so many rounds.
+    /// The CPU has the instructions of `R`; `from` is readable and `to` writable for the bytes, the same or apart; the keys are of so many
+    /// rounds.
     #[inline(always)]
-    unsafe fn whole<K: Keys<R>, const N: usize, const ROUNDS: usize>(&mut self, keys: K) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            self.crypt::<K, N, ROUNDS>(N, core::ptr::null_mut(), keys);
-            self.from = self.from.add(N * R::BLOCKS);
-            self.to = self.to.add(N * R::BLOCKS);
+    unsafe fn run<K: Keys<R>, const N: usize, const ROUNDS: usize>(&mut self, keys: &RoundKeys) {
+        let blocks = N * R::BLOCKS;
+        if self.bytes < blocks * BLOCK {
+            return;
         }
-        self.bytes -= N * R::BLOCKS * BLOCK;
-    }
-
-    /// All of it, which is less than fills `N` registers.
-    ///
-    /// # Safety
-    /// The CPU has the instructions of `R`, and the keys so many rounds.
-    #[inline(always)]
-    unsafe fn rest<const N: usize, const HALF: usize, const ROUNDS: usize>(&mut self, keys: &RoundKeys) {
-        let register = R::BLOCKS * BLOCK;
-        let (whole, part) = (self.bytes / register, self.bytes % register);
-        let mut buffer = Part([[0; BLOCK]; 4]);
-        let in_buffer = buffer.0.as_mut_ptr();
-        // SAFETY: the caller promises the instructions and the rounds, and all fifteen keys are there, whatever their length. The part lies
-        // behind the whole registers, and is shorter than the buffer. It is copied before and after AES, and not between, where a call would
-        // leave registers on the stack.
+        // SAFETY: all fifteen keys are there, whatever their length. There are so many data.
         unsafe {
-            let at = whole * R::BLOCKS;
-            in_buffer.cast::<u8>().copy_from_nonoverlapping(self.from.add(at).cast(), part);
-            let keys = Shared::<R, 0>::new(keys.as_blocks().as_ptr());
-            let in_part = if part > 0 { in_buffer } else { core::ptr::null_mut() };
-            match whole + usize::from(part > 0) {
-                1 => self.crypt::<_, 1, ROUNDS>(whole, in_part, keys),
-                some if some <= HALF => self.crypt::<_, HALF, ROUNDS>(whole, in_part, keys),
-                _ => self.crypt::<_, N, ROUNDS>(whole, in_part, keys),
+            let keys = K::new(keys.as_blocks().as_ptr());
+            while self.bytes >= blocks * BLOCK {
+                self.crypt::<K, N, ROUNDS>(self.from, self.to, keys.afresh());
+                (self.from, self.to) = (self.from.add(blocks), self.to.add(blocks));
+                self.bytes -= blocks * BLOCK;
             }
-            self.to.add(at).cast::<u8>().copy_from_nonoverlapping(in_buffer.cast(), part);
-        }
-        if part > 0 {
-            // Behind the data there is key stream. Who has the address may read what is there, so the compiler leaves the zeros in.
-            buffer = Part([[0; BLOCK]; 4]);
-            core::hint::black_box(&buffer);
         }
     }
 
-    /// `N` registers side by side, of which so many have whole data, and the one behind them, unless `part` is null, what lies there.
+    /// The last bytes, which do not fill a register.
     ///
     /// # Safety
-    /// The CPU has the instructions of `R`; `from` is readable and `to` writable for the whole registers, the same or apart, and `part` is
-    /// both for one; the keys are there.
+    /// That of [`run`](Self::run).
+    #[inline(always)]
+    unsafe fn part<const ROUNDS: usize>(&mut self, keys: &RoundKeys) {
+        let mut part = Part([[0; BLOCK]; 4]);
+        let at = part.0.as_mut_ptr();
+        // SAFETY: as above; the part is longer than what is left, and as long as a register.
+        unsafe {
+            at.cast::<u8>().copy_from_nonoverlapping(self.from.cast(), self.bytes);
+            let keys = Shared::<R, 0>::new(keys.as_blocks().as_ptr());
+            self.crypt::<_, 1, ROUNDS>(at, at, keys);
+            self.to.cast::<u8>().copy_from_nonoverlapping(at.cast(), self.bytes);
+        }
+        // Behind the data there is key stream. Who has the address may read what is there, so the compiler leaves the zeros in.
+        part = Part([[0; BLOCK]; 4]);
+        core::hint::black_box(&part);
+    }
+
+    /// `N` registers side by side.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `R`; `from` is readable and `to` writable for the registers, the same or apart; the keys are there.
     #[inline(always)]
     unsafe fn crypt<K: Keys<R>, const N: usize, const ROUNDS: usize>(
         &mut self,
-        whole: usize,
-        part: *mut [u8; BLOCK],
+        from: *const [u8; BLOCK],
+        to: *mut [u8; BLOCK],
         keys: K,
     ) {
-        let (from, to) = (self.from, self.to);
-        let source = |r: usize| if r < whole { from.wrapping_add(r * R::BLOCKS) } else { part.cast_const() };
-        let target = |r: usize| if r < whole { to.wrapping_add(r * R::BLOCKS) } else { part };
-        let is_there = |r: usize| r < whole || (r == whole && !part.is_null());
         // SAFETY: the caller's promises.
         unsafe {
             let mut x = [self.before; N];
             if CBC {
                 for (r, x) in x.iter_mut().enumerate() {
-                    if is_there(r) {
-                        *x = R::load(source(r));
-                    }
+                    *x = R::load(from.add(r * R::BLOCKS));
                 }
             } else {
                 x = R::counters(self.counter);
@@ -271,18 +255,15 @@ impl<R: Successive, const CBC: bool> Data<R, CBC> {
             // The last round ends with its key: what is added to that is added to its result.
             let last = keys.get(ROUNDS, 0);
             for (r, x) in x.into_iter().enumerate() {
-                if !is_there(r) {
-                    break;
-                }
                 // Read once more where it is, and only then written: it may be the same place.
-                let data = R::load(source(r));
+                let data = R::load(from.add(r * R::BLOCKS));
                 let result = if CBC {
                     let chained = data.behind(core::mem::replace(&mut self.before, data));
                     x.last_inverse_round(last.xor(chained))
                 } else {
                     x.last_round(last.xor(data))
                 };
-                result.store(target(r));
+                result.store(to.add(r * R::BLOCKS));
             }
         }
     }

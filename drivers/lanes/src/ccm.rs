@@ -1,0 +1,236 @@
+//! CCM (SP 800-38C): the tags of messages side by side, and their data in counter mode.
+
+use gantry::driver::Buffers;
+
+use crate::chains::{Chains, KeyTable, MOST_LANES, USUAL_LANES};
+use crate::engine::{self, Lanes};
+use crate::independent::IndependentKey;
+use crate::kernel::aes::chain::{Kernels, Mode, SideBySide};
+use crate::kernel::aes::independent::Message;
+use crate::kernel::aes::{Aes, BLOCK};
+
+/// A key for CCM.
+pub(crate) struct CcmKey {
+    ctr: IndependentKey,
+    chains: Kernels,
+}
+
+impl CcmKey {
+    /// `None` for a key that is not of 16, 24 or 32 bytes.
+    pub(crate) fn new(aes: Aes, key: &[u8]) -> Option<Self> {
+        let ctr = IndependentKey::ctr(aes, key)?;
+        Some(CcmKey { chains: aes.chains(ctr.keys(), Mode::Absorb), ctr })
+    }
+
+    /// The data of a message, to be encrypted or decrypted.
+    #[inline(always)]
+    pub(crate) fn data<'a>(&'a self, nonce: Nonce, data: Buffers<'a>) -> Message<'a> {
+        self.ctr.message(nonce.counter(1), data)
+    }
+
+    /// Runs such messages one after the other, each with its own key; all keys are as long as this one.
+    pub(crate) fn crypt<'a>(&self, messages: impl Iterator<Item = Message<'a>>) {
+        self.ctr.run(messages);
+    }
+
+    /// The tags of so many messages or fewer side by side, each with its own key; all keys are as long as this one, and fastest is this one.
+    pub(crate) fn authenticate<'a>(&'a self, count: usize, jobs: impl Iterator<Item = TagJob<'a>>) {
+        match self.chains.side_by_side(count) {
+            kernels if kernels.lanes <= USUAL_LANES => self.side_by_side::<USUAL_LANES>(jobs, kernels),
+            kernels => self.side_by_side::<MOST_LANES>(jobs, kernels),
+        }
+    }
+
+    fn side_by_side<'a, const N: usize>(&'a self, jobs: impl Iterator<Item = TagJob<'a>>, kernels: SideBySide) {
+        let mut table = KeyTable::<N>::new();
+        engine::run::<N, _>(&mut TagLanes::new(self, kernels, &mut table), jobs);
+    }
+
+    /// Whether messages with that key, too, may be side by side with this one's.
+    pub(crate) fn runs_with(&self, other: &CcmKey) -> bool {
+        self.ctr.runs_with(&other.ctr)
+    }
+}
+
+/// The nonce of a message, of 7 to 13 bytes, in its place in a block. What it leaves of that counts bytes or blocks (A.2.1, A.3).
+#[derive(Clone, Copy)]
+pub(crate) struct Nonce {
+    block: u128,
+    bytes: usize,
+}
+
+impl Nonce {
+    /// `None` for one of another length.
+    #[inline]
+    pub(crate) fn new(nonce: &[u8]) -> Option<Self> {
+        let bytes = nonce.len();
+        if !(7..=13).contains(&bytes) {
+            return None;
+        }
+        let number = nonce.iter().fold(0, |number, byte| number << 8 | u128::from(*byte));
+        Some(Nonce { block: number << (8 * (15 - bytes)), bytes })
+    }
+
+    /// Whether a message may have so many bytes.
+    pub(crate) fn allows(self, bytes: usize) -> bool {
+        bytes as u64 <= u64::MAX >> (8 * (self.bytes - 7))
+    }
+
+    /// A counter.
+    fn counter(self, number: u64) -> [u8; BLOCK] {
+        self.block(0, number)
+    }
+
+    /// A block with these flags, beside those of the length of the nonce. The number is no longer than there is room for.
+    fn block(self, flags: u8, number: u64) -> [u8; BLOCK] {
+        let flags = flags | (14 - self.bytes) as u8;
+        (u128::from(flags) << 120 | self.block | u128::from(number)).to_be_bytes()
+    }
+}
+
+/// A message that is authenticated: its plaintext.
+pub(crate) struct TagJob<'a> {
+    pub(crate) key: &'a CcmKey,
+    pub(crate) nonce: Nonce,
+    pub(crate) associated: &'a [u8],
+    pub(crate) data: &'a [u8],
+    /// Bytes of the tag, which are part of what is authenticated.
+    pub(crate) bytes: usize,
+    /// The whole of it.
+    pub(crate) tag: &'a mut [u8; BLOCK],
+}
+
+impl TagJob<'_> {
+    /// The first blocks (A.2), and how many there are: one, or with associated data two, which take up as many of those as they have room
+    /// for.
+    fn first_blocks(&mut self) -> ([[u8; BLOCK]; 2], usize) {
+        let associated = self.associated.len();
+        let flags = if associated > 0 { 0x40 } else { 0 } | (8 * ((self.bytes - 2) / 2)) as u8;
+        let first = self.nonce.block(flags, self.data.len() as u64);
+        if associated == 0 {
+            return ([first, [0; BLOCK]], 1);
+        }
+        let mut second = [0; BLOCK];
+        let begin = if associated < 0xff00 {
+            second[..2].copy_from_slice(&(associated as u16).to_be_bytes());
+            2
+        } else if let Ok(associated) = u32::try_from(associated) {
+            second[..2].copy_from_slice(&[0xff, 0xfe]);
+            second[2..6].copy_from_slice(&associated.to_be_bytes());
+            6
+        } else {
+            second[..2].copy_from_slice(&[0xff, 0xff]);
+            second[2..10].copy_from_slice(&(associated as u64).to_be_bytes());
+            10
+        };
+        let (head, rest) = self.associated.split_at(associated.min(BLOCK - begin));
+        second[begin..begin + head.len()].copy_from_slice(head);
+        self.associated = rest;
+        ([first, second], 2)
+    }
+}
+
+struct TagLane<'a> {
+    job: TagJob<'a>,
+    /// The first blocks, and then what is not a whole one, or a counter.
+    blocks: [[u8; BLOCK]; 2],
+    /// Whether the MAC is there, and what masks it is being made.
+    masking: bool,
+}
+
+struct TagLanes<'t, 'a, const N: usize> {
+    chains: Chains<'t, 'a, N>,
+    lanes: [Option<TagLane<'a>>; N],
+}
+
+impl<'t, 'a, const N: usize> TagLanes<'t, 'a, N> {
+    fn new(key: &'a CcmKey, side_by_side: SideBySide, table: &'t mut KeyTable<N>) -> Self {
+        let chains = Chains::new(key.ctr.keys(), key.chains, side_by_side, table);
+        TagLanes { chains, lanes: [const { None }; N] }
+    }
+}
+
+impl<const N: usize> Drop for TagLanes<'_, '_, N> {
+    fn drop(&mut self) {
+        // With the tag, what masks it tells the MAC. Who has the address may read what is there, so the compiler leaves the zeros in.
+        self.chains.values = [[0; BLOCK]; N];
+        core::hint::black_box(&self.chains.values);
+    }
+}
+
+/// The next blocks of `rest`: the whole ones where they are, and what is behind them in `padded`. None at its end.
+fn next_blocks(rest: &mut &[u8], padded: &mut [u8; BLOCK]) -> Option<(*const u8, usize)> {
+    let blocks = rest.len() / BLOCK;
+    let (whole, behind) = rest.split_at(blocks * BLOCK);
+    if blocks > 0 {
+        *rest = behind;
+        return Some((whole.as_ptr(), blocks));
+    }
+    if behind.is_empty() {
+        return None;
+    }
+    *padded = [0; BLOCK];
+    padded[..behind.len()].copy_from_slice(behind);
+    *rest = &[];
+    Some((padded.as_ptr(), 1))
+}
+
+impl<'a, const N: usize> Lanes for TagLanes<'_, 'a, N> {
+    type Job = TagJob<'a>;
+
+    fn lanes(&self) -> usize {
+        self.chains.side_by_side.lanes
+    }
+
+    fn break_even(&self) -> usize {
+        self.chains.break_even()
+    }
+
+    fn few(&self) -> usize {
+        self.chains.few()
+    }
+
+    fn start(&mut self, lane: usize, mut job: TagJob<'a>) -> usize {
+        self.chains.keys[lane] = job.key.ctr.keys();
+        self.chains.values[lane] = [0; BLOCK];
+        let (blocks, count) = job.first_blocks();
+        let lane_of = self.lanes[lane].insert(TagLane { job, blocks, masking: false });
+        self.chains.from[lane] = lane_of.blocks.as_ptr().cast();
+        count
+    }
+
+    fn next(&mut self, lane: usize) -> usize {
+        let Some(TagLane { job, blocks: [block, _], masking }) = &mut self.lanes[lane] else { return 0 };
+        let value = &mut self.chains.values[lane];
+        if *masking {
+            job.tag.iter_mut().zip(*value).for_each(|(byte, mask)| *byte ^= mask);
+            self.lanes[lane] = None;
+            return 0;
+        }
+        let next = next_blocks(&mut job.associated, block).or_else(|| next_blocks(&mut job.data, block));
+        let (from, blocks) = next.unwrap_or_else(|| {
+            // The tag is the MAC in counter mode: its mask is a chain of one block. That also overwrites the end of the data.
+            *job.tag = core::mem::take(value);
+            *block = job.nonce.counter(0);
+            *masking = true;
+            (block.as_ptr(), 1)
+        });
+        self.chains.from[lane] = from;
+        blocks
+    }
+
+    fn shadow(&mut self, idle: usize, busy: usize) {
+        self.chains.shadow(idle, busy);
+    }
+
+    fn advance(&mut self, blocks: usize, end: bool) {
+        // SAFETY: `start` and `next` have set the pointers to memory that the job borrows or the lane owns, of which the engine asks for no
+        // more blocks than they counted. Nothing is written.
+        unsafe { self.chains.advance(blocks, end) };
+    }
+
+    fn advance_few(&mut self, lanes: &[usize], blocks: usize) {
+        // SAFETY: as for `advance`.
+        unsafe { self.chains.advance_few(lanes, blocks) };
+    }
+}

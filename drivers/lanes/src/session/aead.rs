@@ -1,0 +1,140 @@
+//! Authenticated encryption that works on many messages at a time: batches, and what is known of a message in them.
+
+use core::mem::MaybeUninit;
+
+use gantry::driver::{Buffers, Offer, Operands};
+use gantry::{Fault, Outcome};
+
+use super::{Exceptions, Work, of_one_length, work_of, wrong_operation};
+
+/// Most messages at a time.
+pub(super) const AT_ONCE: usize = 32;
+
+/// A message to seal or to open. `T` is its tag: to be written, or to be compared.
+pub(super) struct Message<'a, W, T> {
+    pub(super) work: &'a W,
+    pub(super) iv: &'a [u8],
+    pub(super) aad: &'a [u8],
+    pub(super) data: Buffers<'a>,
+    pub(super) tag: T,
+    /// [`Outcome::Done`], unless its tag is found to be bad.
+    pub(super) outcome: Outcome,
+    /// In its batch.
+    place: usize,
+}
+
+/// A message whose tag is written.
+pub(super) type Sealing<'a, W> = Message<'a, W, &'a mut [u8]>;
+/// A message whose tag is compared.
+pub(super) type Opening<'a, W> = Message<'a, W, &'a [u8]>;
+
+/// The work of a session that seals and opens messages, at most [`AT_ONCE`] at a time.
+pub(super) trait Aead: Send + Sync + Sized + 'static {
+    /// Whether messages of that session, too, may be among those of this one.
+    fn runs_with(&self, other: &Self) -> bool;
+
+    /// Whether a message may have a nonce, data and a tag of these lengths. Core has checked them.
+    fn allows(&self, iv: &[u8], data: usize, tag: usize) -> bool;
+
+    fn seal(&self, messages: &mut [Sealing<'_, Self>]);
+
+    /// Leaves the output of a message with a bad tag as it was, or zeros.
+    fn open(&self, messages: &mut [Opening<'_, Self>]);
+}
+
+impl<'a, A: Aead, T: AsRef<[u8]>> Message<'a, A, T> {
+    fn new(place: usize, work: &'a A, parts: Parts<'a, T>) -> Result<Self, Fault> {
+        let (iv, aad, data, tag) = parts;
+        if !work.allows(iv, data.len(), tag.as_ref().len()) {
+            return Err(Fault::failed("a nonce, data or a tag of a wrong length"));
+        }
+        Ok(Message { work, iv, aad, data, tag, outcome: Outcome::Done, place })
+    }
+}
+
+/// Nonce, associated data, data, and the tag.
+type Parts<'a, T> = (&'a [u8], &'a [u8], Buffers<'a>, T);
+
+fn to_seal(operands: Operands<'_>) -> Result<Parts<'_, &mut [u8]>, Fault> {
+    match operands {
+        Operands::Seal { iv, aad, data, tag } => Ok((iv, aad, data, tag)),
+        _ => Err(wrong_operation()),
+    }
+}
+
+fn to_open(operands: Operands<'_>) -> Result<Parts<'_, &[u8]>, Fault> {
+    match operands {
+        Operands::Open { iv, aad, data, tag } => Ok((iv, aad, data, tag)),
+        _ => Err(wrong_operation()),
+    }
+}
+
+impl<A: Aead> Work for A {
+    fn one(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
+        if matches!(operands, Operands::Seal { .. }) {
+            let mut message = Message::new(0, self, to_seal(operands)?)?;
+            self.seal(core::slice::from_mut(&mut message));
+            Ok(message.outcome)
+        } else {
+            let mut message = Message::new(0, self, to_open(operands)?)?;
+            self.open(core::slice::from_mut(&mut message));
+            Ok(message.outcome)
+        }
+    }
+
+    fn batch<'a>(&'a self, first: Operands<'a>, others: &'a mut [Offer<'_>], exceptions: &'a mut Exceptions) {
+        if matches!(first, Operands::Seal { .. }) {
+            in_groups(self, first, others, exceptions, to_seal, A::seal);
+        } else {
+            in_groups(self, first, others, exceptions, to_open, A::open);
+        }
+    }
+}
+
+/// Runs a batch, as many messages at a time as there may be.
+fn in_groups<'a, A: Aead, T: AsRef<[u8]>>(
+    lead: &'a A,
+    first: Operands<'a>,
+    others: &'a mut [Offer<'_>],
+    exceptions: &mut Exceptions,
+    parts: impl Fn(Operands<'a>) -> Result<Parts<'a, T>, Fault>,
+    run: impl Fn(&A, &mut [Message<'a, A, T>]),
+) {
+    let others = others.iter_mut().map(|offer| {
+        let (session, operands) = offer.parts();
+        (work_of::<A>(session), operands)
+    });
+    let mut all = core::iter::once((Ok(lead), first)).chain(others).enumerate();
+    let mut group = [const { MaybeUninit::uninit() }; AT_ONCE];
+    loop {
+        let mut count = 0;
+        while count < AT_ONCE
+            && let Some((place, (work, operands))) = all.next()
+        {
+            let message = work.and_then(|work| {
+                of_one_length(lead.runs_with(work))?;
+                Message::new(place, work, parts(operands)?)
+            });
+            match message {
+                Ok(message) => {
+                    group[count].write(message);
+                    count += 1;
+                }
+                Err(fault) => exceptions.push((place, Err(fault))),
+            }
+        }
+        if count == 0 {
+            break;
+        }
+        // SAFETY: so many were just written.
+        let messages = unsafe { group[..count].assume_init_mut() };
+        run(lead, messages);
+        let refused = messages.iter().filter(|message| message.outcome != Outcome::Done);
+        exceptions.extend(refused.map(|message| (message.place, Ok(message.outcome))));
+    }
+    // Those that were refused come behind all that did not get into their group.
+    exceptions.sort_unstable_by_key(|(place, _)| *place);
+}
+
+#[cfg(test)]
+mod tests;

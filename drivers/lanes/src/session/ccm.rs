@@ -1,0 +1,90 @@
+//! Sessions of CCM: the tags of many messages side by side, and the data of one after the other.
+
+use gantry::driver::Buffers;
+use gantry::{Outcome, tags_equal};
+
+use super::aead::{AT_ONCE, Aead, Message, Opening, Sealing};
+use crate::ccm::{CcmKey, Nonce, TagJob};
+use crate::kernel::aes::BLOCK;
+
+/// AES-CCM.
+pub(super) struct CcmWork {
+    pub(super) key: CcmKey,
+    /// Bytes of a tag.
+    pub(super) tag: usize,
+}
+
+fn nonce_of(iv: &[u8]) -> Nonce {
+    Nonce::new(iv).expect("a message has a nonce that is allowed")
+}
+
+impl Aead for CcmWork {
+    fn runs_with(&self, other: &Self) -> bool {
+        self.key.runs_with(&other.key)
+    }
+
+    fn allows(&self, iv: &[u8], data: usize, tag: usize) -> bool {
+        tag == self.tag && Nonce::new(iv).is_some_and(|nonce| nonce.allows(data))
+    }
+
+    fn seal(&self, messages: &mut [Sealing<'_, Self>]) {
+        let mut tags = Tags([[0; BLOCK]; AT_ONCE]);
+        // Before the data are encrypted, perhaps in place.
+        self.authenticate(messages, |data| data.input(), &mut tags);
+        for (message, tag) in messages.iter_mut().zip(&tags.0) {
+            let bytes = message.tag.len();
+            message.tag.copy_from_slice(&tag[..bytes]);
+        }
+        self.crypt(messages);
+    }
+
+    fn open(&self, messages: &mut [Opening<'_, Self>]) {
+        // What is authenticated is the plaintext.
+        self.crypt(messages);
+        let mut tags = Tags([[0; BLOCK]; AT_ONCE]);
+        self.authenticate(messages, |data| data.output(), &mut tags);
+        for (message, tag) in messages.iter_mut().zip(&tags.0) {
+            if !tags_equal(&tag[..message.tag.len()], message.tag) {
+                message.data.output().fill(0);
+                message.outcome = Outcome::BadTag;
+            }
+        }
+    }
+}
+
+/// Tags of some messages: of a forgery it would be the right one. Leaves nothing behind.
+struct Tags([[u8; BLOCK]; AT_ONCE]);
+
+impl Drop for Tags {
+    fn drop(&mut self) {
+        // Who has the address may read what is there, so the compiler leaves the zeros in.
+        self.0 = [[0; BLOCK]; AT_ONCE];
+        core::hint::black_box(&self.0);
+    }
+}
+
+impl CcmWork {
+    fn crypt<T>(&self, messages: &mut [Message<'_, Self, T>]) {
+        let data = messages.iter_mut();
+        self.key.crypt(data.map(|message| message.work.key.data(nonce_of(message.iv), message.data.reborrow())));
+    }
+
+    /// The tags of messages with this plaintext.
+    fn authenticate<T>(
+        &self,
+        messages: &mut [Message<'_, Self, T>],
+        plain: impl for<'m> Fn(&'m mut Buffers<'_>) -> &'m [u8],
+        tags: &mut Tags,
+    ) {
+        let count = messages.len();
+        let jobs = messages.iter_mut().zip(&mut tags.0).map(|(message, tag)| TagJob {
+            key: &message.work.key,
+            nonce: nonce_of(message.iv),
+            associated: message.aad,
+            data: plain(&mut message.data),
+            bytes: self.tag,
+            tag,
+        });
+        self.key.authenticate(count, jobs);
+    }
+}
