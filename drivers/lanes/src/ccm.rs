@@ -36,6 +36,11 @@ impl CcmKey {
     /// The tags of so many messages or fewer side by side, each with its own key; all keys are as long as this one, and fastest is this one.
     pub(crate) fn authenticate<'a>(&'a self, count: usize, jobs: impl Iterator<Item = TagJob<'a>>) {
         match self.chains.side_by_side(count) {
+            kernels if count == 1 => {
+                let mut table = KeyTable::<1>::new();
+                let mut alone = TagLanes::new(self, kernels, &mut table);
+                jobs.for_each(|job| engine::run_one(&mut alone, job));
+            }
             kernels if kernels.lanes <= USUAL_LANES => self.side_by_side::<USUAL_LANES>(jobs, kernels),
             kernels => self.side_by_side::<MOST_LANES>(jobs, kernels),
         }

@@ -16,8 +16,9 @@ use crate::kernel::{Hash, Kernels};
 use crate::level::Level;
 use crate::wipe::{below, overwrite};
 
-/// Bytes of the stack that HMAC of [`AT_ONCE`] messages may use: the chaining values that are its key are copied into lanes.
-const AUTHENTICATING: usize = 32 << 10;
+/// Bytes of the stack that HMAC of [`AT_ONCE`] messages may use, which copies its keys into lanes: the most is that of one message of
+/// SHA-512 with words made ahead, 40 KiB.
+const AUTHENTICATING: usize = 48 << 10;
 
 /// Most bytes of a tag (SHA-512).
 const LONGEST_TAG: usize = 64;
