@@ -246,12 +246,12 @@ impl<R: Successive, const CBC: bool> Data<R, CBC> {
             for x in &mut x {
                 *x = x.xor(first);
             }
-            for round in 1..ROUNDS {
+            each_round!(ROUNDS, |round| {
                 let key = keys.get(round, 0);
                 for x in &mut x {
                     *x = if CBC { x.inverse_round(key) } else { x.round(key) };
                 }
-            }
+            });
             // The last round ends with its key: what is added to that is added to its result.
             let last = keys.get(ROUNDS, 0);
             for (r, x) in x.into_iter().enumerate() {
