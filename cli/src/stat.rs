@@ -37,8 +37,8 @@ fn of_command(args: &Stat, settings: &Settings, program: &OsString, arguments: &
     let variables = variables(settings)?;
     let folder = Folder::new()?;
     let mut command = Command::new(program);
-    command.args(arguments).envs(variables).env("GANTRY_STATS", folder.path());
-    let status = folder.run(&mut command)?;
+    command.args(arguments).envs(variables);
+    let status = folder.run(&mut command, "GANTRY_STATS")?;
     let report = together(&read(folder.path())?);
     if report.processes.is_empty() {
         say(&format!("{}: no statistics: it has made no request through Gantry", program.display()));

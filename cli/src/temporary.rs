@@ -58,9 +58,9 @@ impl Folder {
         &self.0
     }
 
-    /// Runs a command that writes into the folder, and waits for it. What keeps it from running is said, and is an exit code, as of shells.
-    #[allow(clippy::unused_self, reason = "the proof that signals are watched")]
-    pub(crate) fn run(&self, command: &mut Command) -> Result<ExitStatus, Failure> {
+    /// Runs a command to which a variable names the folder, and waits for it. What keeps it from running is said, and is an exit code, as of shells.
+    pub(crate) fn run(&self, command: &mut Command, variable: &str) -> Result<ExitStatus, Failure> {
+        command.env(variable, &self.0);
         let program = PathBuf::from(command.get_program());
         let (mut child, pid) = {
             // A signal that comes meanwhile is for the child.

@@ -37,14 +37,10 @@ pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
 
 /// The numbers below `count` in an order of which any beginning has some of everywhere: steps of the golden section.
 fn spread(count: usize) -> impl Iterator<Item = usize> {
-    let divides = |a: usize, b: usize| {
-        let (mut a, mut b) = (a, b);
-        while b > 0 {
-            (a, b) = (b, a % b);
-        }
-        a
-    };
-    let step = (count * 618 / 1000..=count).find(|step| divides(count, *step) == 1).unwrap_or(1);
+    fn common_divisor(a: usize, b: usize) -> usize {
+        if b == 0 { a } else { common_divisor(b, a % b) }
+    }
+    let step = (count * 618 / 1000..=count).find(|step| common_divisor(count, *step) == 1).unwrap_or(1);
     (0..count).map(move |number| number * step % count)
 }
 

@@ -57,7 +57,7 @@ pub(crate) fn public_key(rng: &mut Rng, algorithm: Algorithm) -> Vec<u8> {
 /// Every vector of these algorithms.
 pub(crate) fn load(wanted: &[Algorithm], digest: Digest<'_>) -> Vec<Vector> {
     let wants = |name: &&str| wanted.iter().any(|algorithm| algorithm.name() == *name);
-    let files = FILES.iter().filter(|(_, algorithms, _)| algorithms.iter().any(&wants));
+    let files = FILES.iter().filter(|(_, algorithms, _)| algorithms.iter().any(wants));
     files.flat_map(|(name, _, packed)| parse(name, &unpacked(packed), wanted, digest)).collect()
 }
 

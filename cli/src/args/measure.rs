@@ -78,7 +78,7 @@ Examples:
   gantry speed sha256 --policy throughput --regret --threads 1 --json
   gantry speed --regret --runs 5 --plot regret.svg
   gantry speed sha256 --bytes 16,64,256,1024,4096,16384 --batch 1,16 --plot sha256.svg")]
-#[allow(clippy::struct_excessive_bools, reason = "options of a command are independent of each other")]
+#[allow(clippy::struct_excessive_bools, reason = "one switch of the command line each")]
 pub(crate) struct Speed {
     /// The algorithms; names of the Linux kernel and of IANA will do
     #[arg(value_name = "ALGORITHM")]

@@ -19,7 +19,7 @@ pub(super) fn run(words: &[OsString], output: &mut Output) -> Result<(), Failure
     let folder = Folder::new()?;
     let (program, arguments) = words.split_first().ok_or_else(|| Failure::Usage("which program?".to_owned()))?;
     let before = kernel_tls();
-    let status = folder.run(Command::new(program).args(arguments).env("GANTRY_OPENSSL_STATS", folder.path()))?;
+    let status = folder.run(Command::new(program).args(arguments), "GANTRY_OPENSSL_STATS")?;
     let mut text = format!("\n{} ended with {status}.\n", program.to_string_lossy());
     let mut reports = 0;
     for file in files(&folder, "")? {
