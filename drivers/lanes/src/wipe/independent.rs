@@ -74,8 +74,9 @@ fn secrets_of(level: Level, algorithm: Algorithm, key: &[u8], mac_key: &[u8]) ->
         _ => CmacKey::new(aes, key).unwrap().secrets(&[]),
     };
     // SHA-1's chaining value is shorter than the room for it, and a byte with zeros behind it may be anything.
-    hmac.iter_mut()
-        .for_each(|secret| secret.truncate(secret.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)));
+    for secret in &mut hmac {
+        secret.truncate(secret.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1));
+    }
     let (ctr, cbc) = (IndependentKey::ctr(aes, key).unwrap(), IndependentKey::cbc(aes, key).unwrap());
     [hmac, ctr.secrets(), cbc.secrets(), CbcKey::new(aes, key).unwrap().secrets([0; 16], &[])].concat()
 }
