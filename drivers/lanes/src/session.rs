@@ -384,9 +384,16 @@ impl Work for GcmWork {
             }
         };
         note(0, self.one(first));
+        // The session of the job before, which is mostly that of the next one.
+        let mut last: Option<(&dyn DeviceSession, &Self)> = None;
         for (place, job) in others.iter_mut().enumerate() {
             let (session, operands) = job.parts();
-            note(place + 1, work_of(session).and_then(|work: &Self| work.one(operands)));
+            let work = match last {
+                Some((last, work)) if core::ptr::addr_eq(last, session) => Ok(work),
+                _ => work_of(session),
+            };
+            last = work.as_ref().ok().map(|work| (session, *work));
+            note(place + 1, work.and_then(|work| work.one(operands)));
         }
     }
 
