@@ -258,9 +258,9 @@ fn nothing_that_gcm_does_depends_on_a_secret() {
     for aes in every_aes() {
         for bytes in [16, 32] {
             let Some(mut key) = GcmKey::new(aes, &vec![0; bytes]) else { continue };
-            // Eight lines and fewer, and what is not a whole one, at once and in pieces. Of a nonce that has not 12 bytes, counters are made
-            // with the key.
-            for (nonce, pieces) in [(12, &[16, 0][..]), (12, &[5, 70, 1000, 3]), (16, &[600, 70])] {
+            // Eight lines and fewer, and what is not a whole one, at once and in pieces; before them a short message. Of a nonce that has
+            // not 12 bytes, counters are made with the key.
+            for (nonce, short, pieces) in [(12, 64, &[16, 0][..]), (12, 100, &[5, 70, 1000, 3]), (16, 5, &[600, 70])] {
                 for decrypt in [false, true] {
                     let secret = |run: usize, length: usize| vec![[0x00, 0xb7][run]; length];
                     let key = std::cell::RefCell::new(&mut key);
@@ -273,6 +273,8 @@ fn nothing_that_gcm_does_depends_on_a_secret() {
                         || {
                             let (key, mut data) = (key.borrow(), data.borrow_mut());
                             let (aad, mut rest) = data.split_at_mut(20);
+                            let whole = Buffers::InPlace(&mut rest[..short]);
+                            core::hint::black_box(key.whole(decrypt, &[7; 16][..nonce], aad, whole).unwrap());
                             let mut message = Message::none();
                             key.begin(&mut message, &[7; 16][..nonce], aad);
                             for piece in pieces {

@@ -16,10 +16,7 @@ pub(crate) fn seal(
     data: Buffers<'_>,
     tag: &mut [u8],
 ) -> Result<(), Fault> {
-    let mut message = Message::none();
-    key.begin(&mut message, nonce, associated);
-    update(key, &mut message, false, data)?;
-    write_tag(key, &message, tag)
+    write_tag(&key.whole(false, nonce, associated, data).map_err(too_long)?, tag)
 }
 
 /// Decrypts a message in one piece. If this is not its tag, or the beginning of it, the output is zeros.
@@ -30,31 +27,26 @@ pub(crate) fn open(
     mut data: Buffers<'_>,
     tag: &[u8],
 ) -> Result<Outcome, Fault> {
-    let mut message = Message::none();
-    key.begin(&mut message, nonce, associated);
-    update(key, &mut message, true, data.reborrow())?;
-    if has_tag(key, &message, tag) {
+    // Of a forgery it would be the right one.
+    let whole = Zeroizing::new(key.whole(true, nonce, associated, data.reborrow()).map_err(too_long)?);
+    if begins_with(&whole, tag) {
         return Ok(Outcome::Done);
     }
     data.output().fill(0);
     Ok(Outcome::BadTag)
 }
 
-fn update(key: &GcmKey, message: &mut Message, decrypt: bool, data: Buffers<'_>) -> Result<(), Fault> {
-    let too_long = |TooLong| Fault::failed("more data than a nonce of GCM is good for");
-    key.update(message, decrypt, data).map_err(too_long)
+fn too_long(_: TooLong) -> Fault {
+    Fault::failed("more data than a nonce of GCM is good for")
 }
 
-fn write_tag(key: &GcmKey, message: &Message, tag: &mut [u8]) -> Result<(), Fault> {
-    let whole = key.tag(message);
+fn write_tag(whole: &[u8; 16], tag: &mut [u8]) -> Result<(), Fault> {
     let part = whole.get(..tag.len()).ok_or_else(|| Fault::failed("a tag of a wrong length"))?;
     tag.copy_from_slice(part);
     Ok(())
 }
 
-fn has_tag(key: &GcmKey, message: &Message, tag: &[u8]) -> bool {
-    // Of a forgery it would be the right one.
-    let whole = Zeroizing::new(key.tag(message));
+fn begins_with(whole: &[u8; 16], tag: &[u8]) -> bool {
     !tag.is_empty() && whole.get(..tag.len()).is_some_and(|part| tags_equal(part, tag))
 }
 
@@ -78,15 +70,16 @@ impl AeadStream for GcmStream {
     }
 
     fn update(&mut self, data: Buffers<'_>) -> Result<(), Fault> {
-        update(&self.key, &mut self.message, self.decrypt, data)
+        self.key.update(&mut self.message, self.decrypt, data).map_err(too_long)
     }
 
     fn seal(&mut self, tag: &mut [u8]) -> Result<(), Fault> {
-        write_tag(&self.key, &self.message, tag)
+        write_tag(&self.key.tag(&self.message), tag)
     }
 
     fn open(&mut self, tag: &[u8]) -> Result<Outcome, Fault> {
-        Ok(if has_tag(&self.key, &self.message, tag) { Outcome::Done } else { Outcome::BadTag })
+        let whole = Zeroizing::new(self.key.tag(&self.message));
+        Ok(if begins_with(&whole, tag) { Outcome::Done } else { Outcome::BadTag })
     }
 
     fn duplicate(&self) -> Box<dyn AeadStream> {
@@ -211,6 +204,30 @@ mod tests {
         }
     }
 
+    /// A short message is encrypted at once, and the same as in pieces.
+    #[test]
+    fn short_messages() {
+        let random = Random::new(0x7368_6f72);
+        for (key, _) in keys(&random) {
+            for length in 0..330 {
+                for associated in [0, 5, 12, 13, 16, 31, 32, 63, 64, random.below(64)] {
+                    let (nonce, aad, data) = (random.bytes(12), random.bytes(associated), random.bytes(length));
+                    let (mut sealed, mut tag, mut made) = (data.clone(), [0; 16], [0; 16]);
+                    let mut stream = GcmStream::new(key.clone(), false);
+                    stream.begin(&nonce, &aad).unwrap();
+                    stream.update(Buffers::InPlace(&mut sealed)).unwrap();
+                    stream.seal(&mut tag).unwrap();
+                    let mut output = vec![0; length];
+                    let apart = Buffers::Separate { input: &data, output: &mut output };
+                    seal(&key, &nonce, &aad, apart, &mut made).unwrap();
+                    assert_eq!((&output, made), (&sealed, tag), "{length} bytes, {associated} associated");
+                    assert_eq!(open(&key, &nonce, &aad, Buffers::InPlace(&mut sealed), &tag).unwrap(), Outcome::Done);
+                    assert_eq!(sealed, data);
+                }
+            }
+        }
+    }
+
     #[test]
     fn what_is_not_genuine_becomes_zeros() {
         let random = Random::new(0x666f_7267);
@@ -303,7 +320,7 @@ mod tests {
                     let mut output = from.clone();
                     stream.update(Buffers::InPlace(&mut output)).unwrap();
                     assert_eq!(output, *to, "from {counter:#x} on");
-                    assert!(has_tag(&key, &stream.message, &tag), "from {counter:#x} on");
+                    assert_eq!(key.tag(&stream.message), tag, "from {counter:#x} on");
                 }
             }
         }
@@ -319,6 +336,75 @@ mod tests {
             stream.update(Buffers::InPlace(&mut [0; 100])).unwrap();
             let fault = stream.update(Buffers::InPlace(&mut [0])).unwrap_err();
             assert!(fault.to_string().contains("more data than a nonce"), "{fault}");
+        }
+    }
+
+    /// Memory of which a program may use one page, and neither what is before it nor what is behind it.
+    struct Page(*mut u8);
+
+    const PAGE: usize = 4096;
+
+    impl Page {
+        fn new() -> Self {
+            let (may, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+            // SAFETY: new memory; the page in its middle is there, and stays so until this value is gone.
+            unsafe {
+                let all = libc::mmap(core::ptr::null_mut(), 3 * PAGE, libc::PROT_NONE, kind, -1, 0);
+                assert_ne!(all, libc::MAP_FAILED);
+                let page = all.cast::<u8>().add(PAGE);
+                assert_eq!(libc::mprotect(page.cast(), PAGE, may), 0);
+                Page(page)
+            }
+        }
+
+        /// The first or the last bytes of the page, which become these.
+        fn at_border(&mut self, last: bool, data: &[u8]) -> &mut [u8] {
+            assert!(data.len() <= PAGE);
+            // SAFETY: within the page, of which nobody else has a part as long as `self` is borrowed.
+            let place = unsafe {
+                core::slice::from_raw_parts_mut(self.0.add(if last { PAGE - data.len() } else { 0 }), data.len())
+            };
+            place.copy_from_slice(data);
+            place
+        }
+    }
+
+    impl Drop for Page {
+        fn drop(&mut self) {
+            // SAFETY: as it was mapped.
+            unsafe { libc::munmap(self.0.sub(PAGE).cast(), 3 * PAGE) };
+        }
+    }
+
+    /// A kernel that reads or writes one byte too many ends the process.
+    #[test]
+    fn no_byte_beside_the_data_is_touched() {
+        let random = Random::new(0x7061_6765);
+        let [mut nonces, mut aads, mut inputs, mut outputs] = [(); 4].map(|()| Page::new());
+        for (key, _) in keys(&random) {
+            for (length, last) in (0..600).flat_map(|length| [(length, false), (length, true)]) {
+                let (nonce, aad) = if length % 2 == 0 { (12, length % 68) } else { (1 + length % 70, length) };
+                let (nonce, aad, data) = (random.bytes(nonce), random.bytes(aad), random.bytes(length));
+                let (mut sealed, mut tag, mut made) = (data.clone(), [0; 16], [0; 16]);
+                seal(&key, &nonce, &aad, Buffers::InPlace(&mut sealed), &mut tag).unwrap();
+                let (nonce, aad) = (nonces.at_border(last, &nonce), aads.at_border(last, &aad));
+                let input = inputs.at_border(last, &data);
+                let output = outputs.at_border(last, &vec![0; length]);
+                seal(&key, nonce, aad, Buffers::Separate { input, output }, &mut made).unwrap();
+                assert_eq!((&*output, made), (&sealed[..], tag));
+                // In two pieces, of which the second goes on within a line.
+                let (input, first) = (inputs.at_border(last, &sealed), length * 5 / 7);
+                let mut stream = GcmStream::new(key.clone(), true);
+                stream.begin(nonce, aad).unwrap();
+                for piece in [0..first, first..length] {
+                    let (input, output) = (&input[piece.clone()], &mut output[piece]);
+                    stream.update(Buffers::Separate { input, output }).unwrap();
+                }
+                assert_eq!(stream.open(&tag).unwrap(), Outcome::Done);
+                assert_eq!(&*output, &data[..]);
+                assert_eq!(open(&key, nonce, aad, Buffers::InPlace(input), &tag).unwrap(), Outcome::Done);
+                assert_eq!(&*input, &data[..]);
+            }
         }
     }
 

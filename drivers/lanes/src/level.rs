@@ -67,6 +67,7 @@ pub struct Level {
     found: LevelName,
     aes: bool,
     vaes: bool,
+    /// Carry-less multiplication of four pairs in an AVX-512 register.
     vpclmul: bool,
     /// What the level [`Vaes`](LevelName::Vaes) has.
     pairs: bool,
@@ -114,9 +115,9 @@ impl Level {
         self.vaes || self.name == LevelName::Vaes
     }
 
-    /// Carry-less multiplication of four pairs in an AVX-512 register, where there are AES instructions for four blocks.
+    /// Carry-less multiplication of as many pairs as there are AES instructions for blocks.
     pub fn vpclmul(self) -> bool {
-        self.vaes && self.vpclmul
+        self.vaes && self.vpclmul || self.name == LevelName::Vaes
     }
 
     /// SHA-1 and SHA-256 instructions for one message.

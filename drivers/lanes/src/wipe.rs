@@ -225,23 +225,30 @@ mod tests {
                 }
             }
             let gcm = [16, 24, 32].into_iter().filter_map(|bytes| GcmKey::new(aes, &random.bytes(bytes)));
-            for (key, length) in gcm.flat_map(|key| [(key.clone(), 12), (key, 16)]) {
-                let (nonce, mut tag) = (random.bytes(length), [0; 16]);
+            for (key, length, associated) in
+                gcm.flat_map(|key| [(key.clone(), 12, 16), (key.clone(), 16, 16), (key, 12, 2000)])
+            {
+                let (nonce, associated, mut tag) = (random.bytes(length), random.bytes(associated), [0; 16]);
                 let mut message = Message::none();
-                key.begin(&mut message, &nonce, &iv);
+                key.begin(&mut message, &nonce, &associated);
                 let mut secrets = [key.secrets(), message.secrets()].concat();
                 secrets.extend(nonce.as_array().map(|nonce| key.secret_of(nonce)));
-                for bytes in [0, 20, 500, 600, 1100, 5000] {
+                for bytes in [0, 20, 64, 100, 159, 200, 300, 500, 600, 1100, 5000] {
                     let mut data = random.bytes(bytes);
-                    let name = format!("GCM, {aes:?}, a nonce of {length} bytes, {bytes} bytes");
-                    check(&secrets, &name, || gcm::seal(&key, &nonce, &iv, (&mut data).into(), &mut tag).unwrap());
+                    let name = format!(
+                        "GCM, {aes:?}, a nonce of {length} bytes, {} associated, {bytes} bytes",
+                        associated.len()
+                    );
                     check(&secrets, &name, || {
-                        let opened = gcm::open(&key, &nonce, &iv, (&mut data).into(), &tag).unwrap();
+                        gcm::seal(&key, &nonce, &associated, (&mut data).into(), &mut tag).unwrap();
+                    });
+                    check(&secrets, &name, || {
+                        let opened = gcm::open(&key, &nonce, &associated, (&mut data).into(), &tag).unwrap();
                         assert_eq!(opened, Outcome::Done);
                     });
                     for decrypt in [false, true] {
                         check(&secrets, &format!("{name}, in pieces"), || {
-                            key.begin(&mut message, &nonce, &iv);
+                            key.begin(&mut message, &nonce, &associated);
                             for piece in data.chunks_mut(1 + bytes / 3) {
                                 key.update(&mut message, decrypt, piece.into()).unwrap();
                             }

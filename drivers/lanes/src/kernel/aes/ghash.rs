@@ -1,180 +1,166 @@
-//! GHASH (SP 800-38D, 6.4) by carry-less multiplication, four blocks to a register.
+//! GHASH (SP 800-38D, 6.4) by carry-less multiplication, several blocks to a register.
 //!
 //! A block stands for a polynomial whose lowest coefficient is the highest bit of the first byte. Here its bytes are turned around, so
 //! that the bits of a whole block are in reversed order. The product of two such blocks lacks a factor of x; the powers of the hash key
 //! have it already.
 
-use core::arch::x86_64::*;
-
 use zeroize::Zeroize;
 
-/// Blocks that can be hashed at once: as many powers of the hash key are kept.
-pub(super) const AT_ONCE: usize = 32;
+use super::BLOCK;
+use super::keys::another;
+use super::register::{Register, Wide, Xmm};
 
-/// The powers of a hash key, times x, the highest first.
-pub(super) struct Powers([u128; AT_ONCE]);
+/// Registers that are hashed at once.
+pub(super) const REGISTERS: usize = 8;
+
+/// Blocks of so many registers, of the widest.
+const MOST: usize = 32;
+/// Zeros behind the powers, for the blocks of a register that are behind the last one of a sum.
+const ZEROS: usize = 3;
+
+/// The powers of a hash key, times x, the highest first: as many as blocks are hashed at once, and zeros behind them.
+#[repr(C, align(64))]
+pub(super) struct Powers {
+    powers: [u128; MOST + ZEROS],
+    /// Of each the sum of its halves, twice.
+    sums: [u128; MOST + ZEROS],
+}
 
 impl Powers {
     /// Those of no key.
     pub(super) fn none() -> Self {
-        Powers([0; AT_ONCE])
+        Powers { powers: [0; MOST + ZEROS], sums: [0; MOST + ZEROS] }
     }
 
     /// Computes those of a hash key, with its bytes turned around.
-    #[target_feature(enable = "avx512f,avx512bw,vpclmulqdq")]
-    pub(super) fn compute(&mut self, key: __m128i) {
-        let first = _mm512_zextsi128_si512(times_x(key));
-        let second = product(first, first);
-        let (third, fourth) = (product(second, first), product(second, second));
-        let one = |x: __m512i| _mm512_castsi512_si128(x);
-        let mut lowest = _mm512_inserti32x4::<1>(fourth, one(third));
-        lowest = _mm512_inserti32x4::<2>(lowest, one(second));
-        lowest = _mm512_inserti32x4::<3>(lowest, one(first));
-        let mut registers = [lowest; AT_ONCE / 4];
-        let mut known = 1;
-        while known < registers.len() {
-            let highest = _mm512_broadcast_i32x4(one(registers[known - 1]));
-            for r in 0..known {
-                registers[known + r] = product(registers[r], highest);
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `R`, and VPCLMULQDQ.
+    #[inline(always)]
+    pub(super) unsafe fn compute<R: Wide>(&mut self, key: Xmm) {
+        const { assert!(REGISTERS * R::BLOCKS <= MOST && R::BLOCKS <= ZEROS + 1) };
+        let places = MOST - REGISTERS * R::BLOCKS..MOST;
+        let (all, sums) = (&mut self.powers[places.clone()], &mut self.sums[places]);
+        // SAFETY: the caller promises the instructions. A block is written to a place, and a register where there are places for it.
+        unsafe {
+            let first = R::from_first(key.times_x(POLYNOMIAL));
+            let mut power = first;
+            for place in all[(REGISTERS - 1) * R::BLOCKS..].iter_mut().rev() {
+                power.first().store(core::ptr::from_mut(place).cast());
+                power = product(power, first);
             }
-            known *= 2;
-        }
-        for (line, register) in self.0.as_chunks_mut::<4>().0.iter_mut().rev().zip(registers) {
-            // SAFETY: a register is four blocks.
-            unsafe { _mm512_storeu_si512(line.as_mut_ptr().cast(), register) }
+            let mut registers = [R::load(all[(REGISTERS - 1) * R::BLOCKS..].as_ptr().cast()); REGISTERS];
+            let mut known = 1;
+            while known < REGISTERS {
+                let highest = R::repeat(registers[known - 1].first());
+                for r in 0..known {
+                    registers[known + r] = product(registers[r], highest);
+                }
+                known *= 2;
+            }
+            let lines = all.chunks_exact_mut(R::BLOCKS).zip(sums.chunks_exact_mut(R::BLOCKS)).rev();
+            for ((line, sums), register) in lines.zip(registers) {
+                register.store(line.as_mut_ptr().cast());
+                register.xor(register.swapped()).store(sums.as_mut_ptr().cast());
+            }
         }
     }
 
-    /// This power and the three below it, or zeros where there are none: what the blocks of a register are multiplied with that have so
-    /// many to come, itself among them.
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    fn from(&self, power: usize) -> __m512i {
-        let powers = self.0[AT_ONCE - power..].as_ptr();
-        // SAFETY: there are as many powers as the highest of them says.
-        unsafe {
-            if power >= 4 {
-                _mm512_loadu_si512(powers.cast())
-            } else {
-                _mm512_maskz_loadu_epi64((1 << (2 * power)) - 1, powers.cast())
-            }
-        }
+    /// This power and those below it, or zeros where there are none: what the blocks of a register are multiplied with that have so
+    /// many to come, itself among them; and their sums.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `R`.
+    #[inline(always)]
+    unsafe fn from<R: Wide>(&self, power: usize) -> (R, R) {
+        let place = MOST - power;
+        let (powers, sums) = (&self.powers[place..][..R::BLOCKS], &self.sums[place..][..R::BLOCKS]);
+        // SAFETY: the caller promises the instructions; there are as many.
+        unsafe { (R::load(powers.as_ptr().cast()), R::load(sums.as_ptr().cast())) }
     }
 
     #[cfg(test)]
     pub(crate) fn as_blocks(&self) -> impl Iterator<Item = [u8; 16]> {
-        self.0.iter().map(|block| block.to_ne_bytes())
+        self.powers.iter().chain(&self.sums).map(|block| block.to_ne_bytes())
     }
 }
 
 impl Drop for Powers {
     fn drop(&mut self) {
-        self.0.zeroize();
+        self.powers[..MOST].zeroize();
+        self.sums[..MOST].zeroize();
     }
 }
 
 /// A sum of products that is not reduced yet: coefficients from x^0 on, from x^64 on, less the two others, and from x^128 on.
-#[derive(Clone, Copy)]
-pub(super) struct Sum {
-    low: __m512i,
-    middle: __m512i,
-    high: __m512i,
+pub(super) struct Sum<'a, R> {
+    powers: &'a Powers,
+    low: R,
+    middle: R,
+    high: R,
 }
 
-impl Sum {
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    pub(super) fn new() -> Self {
-        let zero = _mm512_setzero_si512();
-        Sum { low: zero, middle: zero, high: zero }
+impl<'a, R: Wide> Sum<'a, R> {
+    /// # Safety
+    /// The CPU has the instructions of `R`, and VPCLMULQDQ.
+    #[inline(always)]
+    pub(super) unsafe fn new(powers: &'a Powers) -> Self {
+        // SAFETY: the caller's promise, and the same powers. (What it has read of them, the compiler would keep on the stack for others.)
+        let (powers, zero) = unsafe { (&*another(powers), R::zero()) };
+        Sum { powers, low: zero, middle: zero, high: zero }
     }
 
     /// Adds a register of blocks, whose first has still so many to come in the sum, itself among them. By Karatsuba's method: the
     /// multiplications are what is scarce.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,vpclmulqdq")]
-    pub(super) fn add(&mut self, blocks: __m512i, powers: &Powers, to_come: usize) {
-        let power = powers.from(to_come);
-        self.low = _mm512_xor_si512(self.low, in_order(_mm512_clmulepi64_epi128::<0x00>(blocks, power)));
-        self.high = _mm512_xor_si512(self.high, in_order(_mm512_clmulepi64_epi128::<0x11>(blocks, power)));
-        let [blocks, power] = [blocks, power].map(|x| _mm512_xor_si512(x, swapped(x)));
-        self.middle = _mm512_xor_si512(self.middle, in_order(_mm512_clmulepi64_epi128::<0x00>(blocks, power)));
+    #[inline(always)]
+    pub(super) fn add(&mut self, blocks: R, to_come: usize) {
+        // SAFETY: a value of this type exists, so there are the instructions.
+        unsafe {
+            let (power, sum) = self.powers.from::<R>(to_come);
+            self.low = self.low.xor(blocks.product::<0x00>(power)).in_order();
+            self.high = self.high.xor(blocks.product::<0x11>(power)).in_order();
+            self.middle = self.middle.xor(blocks.xor(blocks.swapped()).product::<0x00>(sum)).in_order();
+        }
     }
 
-    /// The sum of all four blocks, reduced.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,vpclmulqdq")]
-    pub(super) fn reduced(self) -> __m128i {
-        let middle = xor3(self.middle, self.low, self.high);
-        let blocks = reduce(self.low, middle, self.high);
-        let two = _mm256_xor_si256(_mm512_castsi512_si256(blocks), _mm512_extracti64x4_epi64::<1>(blocks));
-        _mm_xor_si128(_mm256_castsi256_si128(two), _mm256_extracti128_si256::<1>(two))
+    /// The sum of all blocks, reduced.
+    #[inline(always)]
+    pub(super) fn reduced(self) -> Xmm {
+        let middle = self.middle.xor(self.low).xor(self.high);
+        // SAFETY: as above.
+        unsafe { reduce(self.low, middle, self.high) }.sum()
     }
 }
 
-/// The blocks with their bytes turned around.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw")]
-pub(super) fn turned(blocks: __m512i) -> __m512i {
-    _mm512_shuffle_epi8(
-        blocks,
-        _mm512_broadcast_i32x4(_mm_set_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)),
-    )
-}
-
-/// The same register, computed in the order of the program with others of which the same is asked.
+/// Products of blocks, with a factor x too many.
 ///
-/// The compiler likes to put all multiplications before all rounds of AES. Both are done by the same two units of the CPU, which have
-/// more to do when it finds them side by side: 64 bytes take 17 cycles so, and 15.7 in turn (Zen 4, AES-128; 13 would be all of either).
-#[inline]
-#[target_feature(enable = "avx512f")]
-pub(super) fn in_order(mut register: __m512i) -> __m512i {
-    // SAFETY: there is no instruction.
-    unsafe { core::arch::asm!("/* {0} */", inout(zmm_reg) register, options(nomem, nostack, preserves_flags)) }
-    register
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn xor3(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
-    _mm512_xor_si512(_mm512_xor_si512(a, b), c)
-}
-
-/// Each block with its halves swapped.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn swapped(blocks: __m512i) -> __m512i {
-    _mm512_shuffle_epi32::<0x4e>(blocks)
-}
-
-/// Four products, one with a factor x too many.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,vpclmulqdq")]
-fn product(a: __m512i, b: __m512i) -> __m512i {
-    let low = _mm512_clmulepi64_epi128::<0x00>(a, b);
-    let middle = _mm512_xor_si512(_mm512_clmulepi64_epi128::<0x01>(a, b), _mm512_clmulepi64_epi128::<0x10>(a, b));
-    reduce(low, middle, _mm512_clmulepi64_epi128::<0x11>(a, b))
+/// # Safety
+/// The CPU has VPCLMULQDQ.
+#[inline(always)]
+unsafe fn product<R: Wide>(a: R, b: R) -> R {
+    // SAFETY: as above.
+    unsafe {
+        let middle = a.product::<0x01>(b).xor(a.product::<0x10>(b));
+        reduce(a.product::<0x00>(b), middle, a.product::<0x11>(b))
+    }
 }
 
 /// The polynomial modulo which is multiplied, 1 + x + x^2 + x^7 + x^128, but for its x^128: bits in reversed order.
 const POLYNOMIAL: u64 = 0xc2 << 56;
+/// The same, as a block.
+const POLYNOMIAL_BLOCK: [u8; BLOCK] = (POLYNOMIAL as u128).to_le_bytes();
 
 /// Products modulo the polynomial. What is in the lower half, whose bits stand for the higher coefficients of the reversed product, is
 /// folded away in two steps of 64 bits.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,vpclmulqdq")]
-fn reduce(low: __m512i, middle: __m512i, high: __m512i) -> __m512i {
-    let polynomial = _mm512_set1_epi64(POLYNOMIAL.cast_signed());
-    let middle = xor3(middle, swapped(low), _mm512_clmulepi64_epi128::<0x00>(polynomial, low));
-    xor3(high, swapped(middle), _mm512_clmulepi64_epi128::<0x00>(polynomial, middle))
-}
-
-/// A block times x.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn times_x(block: __m128i) -> __m128i {
-    let doubled = _mm_or_si128(_mm_slli_epi64::<1>(block), _mm_slli_si128::<8>(_mm_srli_epi64::<63>(block)));
-    // The coefficient that fell out, all over the block.
-    let over = _mm_srai_epi32::<31>(_mm_shuffle_epi32::<0xff>(block));
-    _mm_xor_si128(doubled, _mm_and_si128(over, _mm_set_epi64x(POLYNOMIAL.cast_signed(), 1)))
+///
+/// # Safety
+/// The CPU has VPCLMULQDQ.
+#[inline(always)]
+unsafe fn reduce<R: Wide>(low: R, middle: R, high: R) -> R {
+    // SAFETY: as above, and values of the type exist; a block.
+    unsafe {
+        let polynomial = R::broadcast(&POLYNOMIAL_BLOCK);
+        let middle = middle.xor(low.swapped()).xor(polynomial.product::<0x00>(low));
+        high.xor(middle.swapped()).xor(polynomial.product::<0x00>(middle))
+    }
 }

@@ -84,8 +84,8 @@ impl<R: Register, const N: usize> Keys<R> for OfLanes<N> {
 /// The same address, of which the compiler does not know that it is the same.
 #[inline(always)]
 #[allow(clippy::pointers_in_nomem_asm_block, reason = "nothing is read or written")]
-fn another(mut keys: *const [u8; BLOCK]) -> *const [u8; BLOCK] {
+pub(super) fn another<T>(mut address: *const T) -> *const T {
     // SAFETY: there is no instruction.
-    unsafe { asm!("/* {0} */", inout(reg) keys, options(nomem, nostack, preserves_flags)) }
-    keys
+    unsafe { asm!("/* {0} */", inout(reg) address, options(nomem, nostack, preserves_flags)) }
+    address
 }

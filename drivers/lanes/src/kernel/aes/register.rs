@@ -7,6 +7,8 @@ mod independent;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 #[cfg(target_arch = "x86_64")]
+mod wide;
+#[cfg(target_arch = "x86_64")]
 mod x86;
 #[cfg(target_arch = "x86_64")]
 mod ymm;
@@ -15,6 +17,8 @@ use super::BLOCK;
 pub(super) use independent::Successive;
 #[cfg(target_arch = "aarch64")]
 pub(super) use neon::*;
+#[cfg(target_arch = "x86_64")]
+pub(super) use wide::Wide;
 #[cfg(target_arch = "x86_64")]
 pub(super) use x86::*;
 #[cfg(target_arch = "x86_64")]
