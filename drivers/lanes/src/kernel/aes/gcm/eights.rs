@@ -48,7 +48,7 @@ const fn blocks<R: Wide>() -> u32 {
     (REGISTERS * R::BLOCKS) as u32
 }
 
-/// What [`eights`] has in registers.
+/// What [`eights()`] has in registers.
 struct Eight<R, K> {
     keys: K,
     hash: Xmm,
@@ -80,7 +80,7 @@ const _: () = assert!(FIRST_OF_DATA == 2, "the last two blocks of eight lines ha
 
 impl<R: Wide, K: Keys<R>> Eight<R, K> {
     /// # Safety
-    /// That of [`eights`].
+    /// That of [`eights()`].
     #[inline(always)]
     unsafe fn next_base(&mut self) -> R {
         // SAFETY: the instructions are there, and the keys.
@@ -92,7 +92,7 @@ impl<R: Wide, K: Keys<R>> Eight<R, K> {
     /// Encrypts or decrypts eight lines (`CRYPT`), and hashes eight (`HASH`).
     ///
     /// # Safety
-    /// That of [`eights`]. To encrypt or decrypt, there are so many lines, which can be read and written.
+    /// That of [`eights()`]. To encrypt or decrypt, there are so many lines, which can be read and written.
     #[inline(always)]
     unsafe fn step<const ROUNDS: usize, const DECRYPT: bool, const CRYPT: bool, const HASH: bool>(
         &mut self,

@@ -36,7 +36,7 @@ pub(super) unsafe fn short<R: Wide, const DECRYPT: bool>(
 /// A message of `N - 2` lines and less than another one.
 ///
 /// # Safety
-/// That of [`short`].
+/// That of [`short()`].
 #[inline(always)]
 unsafe fn lines<R: Wide, const N: usize, const DECRYPT: bool>(
     key: &GcmKey,

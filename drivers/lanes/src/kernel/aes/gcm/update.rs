@@ -7,7 +7,7 @@ use zeroize::Zeroize;
 use super::*;
 use crate::wipe::overwrite;
 
-/// Bytes of the stack that [`eights`](super::eights) uses, at most.
+/// Bytes of the stack that `eights` uses, at most.
 const SPILLED: usize = 1 << 10;
 
 /// Data of a message: as many bytes behind both pointers, which are the same or lie apart.
@@ -94,7 +94,7 @@ pub(super) unsafe fn update<R: Wide, const ROUNDS: usize, const DECRYPT: bool>(
 /// would be one more secret to keep.)
 ///
 /// # Safety
-/// That of [`update`].
+/// That of [`update()`].
 #[inline(always)]
 unsafe fn go_on<R: Wide, const ROUNDS: usize, const DECRYPT: bool>(
     key: &GcmKey,
@@ -128,7 +128,7 @@ unsafe fn go_on<R: Wide, const ROUNDS: usize, const DECRYPT: bool>(
 /// Less than a line, the last of this piece, and at least a byte.
 ///
 /// # Safety
-/// That of [`update`].
+/// That of [`update()`].
 #[inline(always)]
 unsafe fn part<R: Wide, const ROUNDS: usize, const DECRYPT: bool>(keys: &RoundKeys, message: &mut Message, data: Data) {
     // SAFETY: as above; what waits has a register.
@@ -205,7 +205,7 @@ pub(super) unsafe fn encrypted<R: Wide, const N: usize, const ROUNDS: usize>(
 /// A few lines.
 ///
 /// # Safety
-/// That of [`update`], and there are so many.
+/// That of [`update()`], and there are so many.
 #[inline(always)]
 unsafe fn lines<R: Wide, const N: usize, const ROUNDS: usize, const DECRYPT: bool>(
     key: &GcmKey,
