@@ -2,10 +2,15 @@
 //!
 //! Only with AES instructions: a table would tell the cache about the key.
 
-/// The body once for each round but the last, written out: a loop of so many rounds stays a loop with the compiler, and on ARM it then
-/// adds each key by an instruction of its own, which AESE would do.
+/// The body for each round but the last. On ARM it is written out: in a loop, which one of so many rounds stays with the compiler, each key is
+/// added by an instruction of its own, and AESE would do that. On x86-64 both are as fast, and a loop is smaller.
 macro_rules! each_round {
-    ($rounds:ident, |$round:ident| $body:block) => { each_round!(@ $rounds, $round, $body, 1 2 3 4 5 6 7 8 9 10 11 12 13) };
+    ($rounds:ident, |$round:ident| $body:block) => {
+        #[cfg(target_arch = "x86_64")]
+        for $round in 1..$rounds $body
+        #[cfg(target_arch = "aarch64")]
+        each_round!(@ $rounds, $round, $body, 1 2 3 4 5 6 7 8 9 10 11 12 13)
+    };
     (@ $rounds:ident, $round:ident, $body:block, $($number:literal)*) => { $(
         if $number < $rounds {
             let $round = $number;
