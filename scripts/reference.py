@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, aead, algorithms, mod
 from Crypto.Cipher import AES, DES3, ChaCha20, ChaCha20_Poly1305
 from Crypto.Hash import BLAKE2b, CMAC, HMAC, MD5, RIPEMD160, SHA1, SHA224, SHA256, SHA384, SHA512
 from Crypto.Hash import SHA3_224, SHA3_256, SHA3_384, SHA3_512
+from Crypto.Hash import SHAKE128, SHAKE256, KangarooTwelve, TurboSHAKE128, TurboSHAKE256
 from Crypto.Protocol import DH
 from Crypto.PublicKey import ECC, RSA
 from Crypto.Signature import DSS, eddsa, pkcs1_15, pss
@@ -37,9 +38,10 @@ class Algorithm:
     block: int = 1  # input is a multiple of it
     digest: str = ""  # of hmac and eta
     mode: str = ""
+    xof: int = 0  # bytes of a digest of any length, where nothing is said
 
 
-def known_answer(algorithm, length, aad, shift=0, iv=None):
+def known_answer(algorithm, length, aad, shift=0, iv=None, xof=None):
     """A block like those of the vector files, over the pattern; both implementations must agree."""
     key = pattern(16 + shift, algorithm.key)
     if is_rsa(algorithm):
@@ -53,7 +55,7 @@ def known_answer(algorithm, length, aad, shift=0, iv=None):
     aad, message = pattern(300 + shift, aad), pattern(shift, length)
     if algorithm.name == "ecdh-p256":
         message = p256_public(message)
-    arguments = (algorithm, key, mac_key, iv, aad, message, 16)
+    arguments = (algorithm, key, mac_key, iv, aad, message, xof or algorithm.xof or 16)
     first, second = first_implementation(*arguments), second_implementation(*arguments)
     assert first == second and first is not None, (algorithm.name, length, first, second)
     output, tag = first
@@ -68,12 +70,20 @@ def known_answer(algorithm, length, aad, shift=0, iv=None):
     return {name: value.hex() for name, value in block.items() if name in kept}
 
 
+def known_answer_of_ptn(algorithm, length, xof):
+    """The same over the pattern of RFC 9861, of which a block has the length."""
+    first, second = (of(algorithm, b"", b"", b"", b"", ptn(length), xof) for of in (first_implementation, second_implementation))
+    assert first == second, (algorithm.name, length, first, second)
+    return {"ptn": str(length), "output": first[0].hex()}
+
+
 def confirm(algorithm, block):
     """Recompute one block of a vector file with each implementation that can; at least one must."""
     key, mac_key, iv, aad, message, output, tag = (
         bytes.fromhex(block.get(name, "")) for name in ("key", "mac_key", "iv", "aad", "input", "output", "tag")
     )
-    answers = 0
+    message = ptn(int(block["ptn"])) if "ptn" in block else message
+    answers, length = 0, len(output if algorithm.xof else tag)
     if algorithm.name == "ecdsa-p256":
         for verifies in (openssl_verifies, dome_verifies):
             assert verifies(bytes.fromhex(block["public"]), message, output) != ("invalid" in block), (verifies, block)
@@ -100,7 +110,7 @@ def confirm(algorithm, block):
             got = implementation(algorithm, key, mac_key, iv, aad, text[0], len(tag))
             good = got != (output, tag)
         else:
-            got = implementation(algorithm, key, mac_key, iv, aad, message, len(tag))
+            got = implementation(algorithm, key, mac_key, iv, aad, message, length)
             good = got == (output, tag)
         if got is not None:
             assert good, (algorithm.name, block, got)
@@ -174,6 +184,11 @@ def pattern(start, length):
     return bytes((7 * i + 31 * (i >> 8)) & 0xFF for i in range(start, start + length))
 
 
+def ptn(length):
+    """The pattern of RFC 9861, section 5."""
+    return bytes(i % 0xFB for i in range(length))
+
+
 # ---- OpenSSL -----------------------------------------------------------------------------------------------------
 
 
@@ -184,6 +199,12 @@ def first_implementation(algorithm, key, mac_key, iv, aad, message, tag_length):
     if kind == "digest":
         if mode == "blake2b":
             return hashlib.blake2b(message, digest_size=32).digest(), b""
+        if mode == "shake":
+            return hashlib.new(algorithm.digest, message).digest(tag_length), b""
+        if mode == "turboshake":
+            return turboshake(200 - algorithm.xof, 0x1F, message, tag_length), b""
+        if mode == "kt128":
+            return kt128(message, tag_length), b""
         return hashlib.new(algorithm.digest, message).digest(), b""
     if kind == "hmac":
         return hmac.new(key, message, algorithm.digest).digest(), b""
@@ -300,6 +321,8 @@ def second_implementation(algorithm, key, mac_key, iv, aad, message, tag_length)
     if kind == "digest":
         if mode == "blake2b":
             return BLAKE2b.new(data=message, digest_bits=256).digest(), b""
+        if algorithm.xof:
+            return DOME_XOFS[algorithm.name].new(data=message).read(tag_length), b""
         return dome_digest(algorithm.digest, message), b""
     if kind == "hmac":
         return dome_hmac(algorithm.digest, key, message), b""
@@ -403,6 +426,15 @@ DOME_DIGESTS = {
 }
 
 
+DOME_XOFS = {
+    "shake128": SHAKE128,
+    "shake256": SHAKE256,
+    "turboshake128": TurboSHAKE128,
+    "turboshake256": TurboSHAKE256,
+    "kt128": KangarooTwelve,
+}
+
+
 def dome_digest(name, message):
     if name == "sha512_256":
         return SHA512.new(message, truncate="256").digest()
@@ -468,6 +500,67 @@ def poly1305_sum(key, message):
     return ((total + int.from_bytes(key[16:], "little")) & (1 << 128) - 1).to_bytes(16, "little")
 
 
+def turboshake(rate, domain, message, length):
+    """RFC 9861, section 2, with Keccak-p as FIPS 202 has it in section 3."""
+    padded = bytearray(message + bytes([domain]))
+    padded += bytes(-len(padded) % rate)
+    padded[-1] ^= 0x80
+    state, output = [0] * 25, b""
+    for at in range(0, len(padded), rate):
+        for i, word in enumerate(struct.unpack_from(f"<{rate // 8}Q", padded, at)):
+            state[i] ^= word
+        state = keccak_p12(state)
+    while len(output) < length:
+        output += struct.pack("<25Q", *state)[:rate]
+        state = keccak_p12(state)
+    return output[:length]
+
+
+def keccak_p12(a):
+    """The last twelve rounds; word `x + 5 * y` is lane (x, y)."""
+
+    def rotated(word, by):
+        by %= 64
+        return (word << by | word >> (64 - by)) & (1 << 64) - 1
+
+    for constant in ROUND_CONSTANTS[12:]:
+        c = [a[x] ^ a[x + 5] ^ a[x + 10] ^ a[x + 15] ^ a[x + 20] for x in range(5)]
+        d = [c[(x + 4) % 5] ^ rotated(c[(x + 1) % 5], 1) for x in range(5)]
+        a = [word ^ d[i % 5] for i, word in enumerate(a)]
+        b, x, y = a[:], 1, 0
+        for t in range(24):
+            b[y + 5 * ((2 * x + 3 * y) % 5)] = rotated(a[x + 5 * y], (t + 1) * (t + 2) // 2)
+            x, y = y, (2 * x + 3 * y) % 5
+        a = [b[i] ^ ~b[i - i % 5 + (i + 1) % 5] & b[i - i % 5 + (i + 2) % 5] for i in range(25)]
+        a[0] ^= constant
+    return a
+
+
+def round_constants():
+    register = 1
+    for _ in range(24):
+        constant = 0
+        for j in range(7):
+            constant |= (register & 1) << (2**j - 1)
+            register = register << 1 ^ 0x171 * (register >> 7)
+        yield constant
+
+
+ROUND_CONSTANTS = list(round_constants())
+
+
+def kt128(message, length):
+    """RFC 9861, section 3.2, with an empty customization string."""
+    chunks = [(message + b"\0")[at : at + 8192] for at in range(0, len(message) + 1, 8192)]
+    if len(chunks) == 1:
+        return turboshake(168, 0x07, chunks[0], length)
+    leaves = len(chunks) - 1
+    encoded = leaves.to_bytes((leaves.bit_length() + 7) // 8)
+    values = b"".join(turboshake(168, 0x0B, chunk, 32) for chunk in chunks[1:])
+    node = chunks[0] + b"\3" + bytes(7) + values + encoded + bytes([len(encoded)]) + b"\xff\xff"
+    return turboshake(168, 0x06, node, length)
+
+
 def monte_carlo(implementation, algorithm, seed, width):
     """One inner loop of SHAVS (`width` 3) or SHA3VS (`width` 1)."""
     last = [seed] * width
@@ -485,6 +578,10 @@ def table():
     for name in digests:
         yield Algorithm(name, "digest", digest=name.replace("-", "_"))
     yield Algorithm("blake2b-256", "digest", mode="blake2b")
+    for mode in ("shake", "turboshake"):
+        for size, name in ((32, f"{mode}128"), (64, f"{mode}256")):
+            yield Algorithm(name, "digest", digest=name.replace("shake", "shake_"), mode=mode, xof=size)
+    yield Algorithm("kt128", "digest", mode="kt128", xof=32)
     for name in digests:
         yield Algorithm(f"hmac-{name}", "hmac", digest=name.replace("-", "_"))
     for bits in (128, 192, 256):

@@ -10,7 +10,8 @@ by scripts/reference.py, which asks two independent implementations and refuses 
 differ. The same module recomputes every taken vector, so that a slip in the selection shows here.
 
 The format is read by conformance/src/vectors.rs: `# ` starts a comment, `[algorithm]` opens a section,
-blocks of `key = hexadecimal` are separated by empty lines.
+blocks of `key = hexadecimal` (or `ptn = bytes`: so much of the pattern of RFC 9861 as input) are separated by
+empty lines.
 """
 
 import dataclasses
@@ -88,7 +89,66 @@ def digests(source):
             sections.append(dataclasses.replace(long, blocks=spread(long.blocks[: len(long.blocks) // 2], 5)))
             sections.append(monte_carlo(algorithm, base.with_name(stem + "Monte.rsp"), family))
         files[family] = ("NIST CAVP, SHAVS / SHA3VS, byte oriented", sections)
+    sections = []
+    for algorithm in ("shake128", "shake256"):
+        base = root / "SHAKE" / algorithm.upper()
+        for test, keep in (("ShortMsg", 30), ("LongMsg", 5), ("VariableOut", 30)):
+            path = base.with_name(f"{base.name}{test}.rsp")
+            blocks = [xof_block(record) for record in records(path)]
+            blocks = blocks[: len(blocks) // 2] if test == "LongMsg" else blocks
+            sections.append(Section(algorithm, path.name, spread(blocks, keep)))
+    files["shake"] = ("NIST CAVP, SHA3VS, byte oriented", sections)
+    sections = [Section(name, "section 5", rfc9861(*outputs)) for name, outputs in RFC_9861.items()]
+    files["rfc9861"] = ("RFC 9861, section 5: TurboSHAKE with the domain byte 1F, KT128 without customization", sections)
     return files
+
+
+def xof_block(record):
+    length = int(record.get("len") or record["input length"]) // 8
+    return {"input": record["msg"][: 2 * length], "output": record["output"]}
+
+
+# As they stand in the RFC.
+RFC_9861 = {
+    "turboshake128": (
+        "1e415f1c5983aff2169217277d17bb538cd945a397ddec541f1ce41af2c1b74c"
+            "3e8ccae2a4dae56c84a04c2385c03c15e8193bdf58737363321691c05462c8df",
+        "55cedd6f60af7bb29a4042ae832ef3f58db7299f893ebb9247247d856958daa9",
+        "9c97d036a3bac819db70ede0ca554ec6e4c2a1a4ffbfd9ec269ca6a111161233",
+        "96c77c279e0126f7fc07c9b07f5cdae1e0be60bdbe10620040e75d7223a624d2",
+        "d4976eb56bcf118520582b709f73e1d6853e001fdaf80e1b13e0d0599d5fb372",
+        "da67c7039e98bf530cf7a37830c6664e14cbab7f540f58403b1b82951318ee5c",
+    ),
+    "turboshake256": (
+        "367a329dafea871c7802ec67f905ae13c57695dc2c6663c61035f59a18f8e7db"
+            "11edc0e12e91ea60eb6b32df06dd7f002fbafabb6e13ec1cc20d995547600db0",
+        "3e1712f928f8eaf1054632b2aa0a246ed8b0c378728f60bc970410155c28820e"
+            "90cc90d8a3006aa2372c5c5ea176b0682bf22bae7467ac94f74d43d39b0482e2",
+        "b3bab0300e6a191fbe6137939835923578794ea54843f5011090fa2f3780a9e5"
+            "cb22c59d78b40a0fbff9e672c0fbe0970bd2c845091c6044d687054da5d8e9c7",
+        "66b810db8e90780424c0847372fdc95710882fde31c6df75beb9d4cd9305cfca"
+            "e35e7b83e8b7e6eb4b78605880116316fe2c078a09b94ad7b8213c0a738b65c0",
+        "c74ebc919a5b3b0dd1228185ba02d29ef442d69d3d4276a93efe0bf9a16a7dc0"
+            "cd4eabadab8cd7a5edd96695f5d360abe09e2c6511a3ec397da3b76b9e1674fb",
+        "02cc3a8897e6f4f6ccb6fd46631b1f5207b66c6de9c7b55b2d1a23134a170afd"
+            "ac234eaba9a77cff88c1f020b73724618c5687b362c430b248cd38647f848a1d",
+    ),
+    "kt128": (
+        "1ac2d450fc3b4205d19da7bfca1b37513c0803577ac7167f06fe2ce1f0ef39e5"
+            "4269c056b8c82e48276038b6d292966cc07a3d4645272e31ff38508139eb0a71",
+        "2bda92450e8b147f8a7cb629e784a058efca7cf7d8218e02d345dfaa65244a1f",
+        "6bf75fa2239198db4772e36478f8e19b0f371205f6a9a93a273f51df37122888",
+        "0c315ebcdedbf61426de7dcf8fb725d1e74675d7f5327a5067f367b108ecb67c",
+        "cb552e2ec77d9910701d578b457ddf772c12e322e4ee7fe417f92c758f0d59d0",
+        "8701045e22205345ff4dda05555cbb5c3af1a771c2b89baef37db43d9998b9fe",
+    ),
+}
+
+
+def rfc9861(empty, *outputs):
+    """Of the empty message; then of 17 ** i bytes of the pattern."""
+    blocks = [{"input": "", "output": empty}]
+    return blocks + [{"ptn": str(17**i), "output": output} for i, output in enumerate(outputs)]
 
 
 def digest_section(algorithm, path):
@@ -413,6 +473,15 @@ def computed(_source):
             # The counter is 128 bits wide: carries out of its last 4, 8 and 16 bytes.
             for iv in (8 * "5a" + 4 * "01" + 3 * "ff" + "fe", 8 * "5a" + 7 * "ff" + "fd", 15 * "ff" + "fc"):
                 blocks.append(reference.known_answer(algorithm, 300, 0, iv=bytes.fromhex(iv)))
+        if algorithm.xof:
+            blocks = [
+                reference.known_answer(algorithm, length, 0, shift=length, xof=1 + 11 * length % 700) for length in lengths
+            ]
+        if algorithm.name == "kt128":
+            # Where a chunk ends.
+            chunk = 8192
+            for length in (chunk - 1, chunk, chunk + 1, 2 * chunk - 1, 2 * chunk, 2 * chunk + 1, 9 * chunk + 168):
+                blocks.append(reference.known_answer_of_ptn(algorithm, length, 1 + length % 600))
         everything.append(Section(algorithm.name, "scripts/reference.py", blocks))
     return {"computed": ("computed by scripts/reference.py, two implementations agreeing", everything)}
 

@@ -104,9 +104,9 @@ impl Vector {
         }
         let params = SessionParams::new(self.algorithm, &self.key).mac_key(&self.second_key);
         match self.algorithm.kind() {
-            Kind::Mac => params.tag_len(self.output.len()),
+            Kind::Digest | Kind::Mac => params.tag_len(self.output.len()),
             Kind::Aead => params.tag_len(self.tag.len()),
-            Kind::Digest | Kind::Cipher | Kind::Signature | Kind::Exchange => params,
+            Kind::Cipher | Kind::Signature | Kind::Exchange => params,
         }
     }
 

@@ -14,10 +14,23 @@ pub(crate) fn params(rng: &mut Rng, algorithm: Algorithm) -> SessionParams {
     // Few numbers are keys of RSA.
     let key = gantry::sample_key(algorithm).map_or_else(|| rng.bytes(key), <[u8]>::to_vec);
     let mut params = SessionParams::new(algorithm, &key).mac_key(&rng.bytes(mac_key));
-    if rng.below(4) == 0 {
+    if info.xof.is_some() {
+        params = params.tag_len(output(rng).clamp(info.tag.min, info.tag.max));
+    } else if rng.below(4) == 0 {
         params = params.tag_len(length(rng, info.tag));
     }
     params
+}
+
+/// Lengths of a digest that may have any: keys, masks, a few blocks, and now and then the longest.
+fn output(rng: &mut Rng) -> usize {
+    match rng.below(16) {
+        0..6 => 32 * (1 + rng.below(2)),
+        6..10 => rng.below(200),
+        10..15 => rng.below(700),
+        _ if rng.below(8) == 0 => usize::MAX,
+        _ => rng.below(9000),
+    }
 }
 
 /// A request of `bytes` bytes of data, or as near to that as the algorithm allows. The tag of an `Open` is missing.

@@ -130,7 +130,7 @@ pub fn run(gantry: &Gantry, device: &str, options: &Options, progress: &mut dyn 
     let algorithms: Vec<Algorithm> = capabilities.iter().map(|capability| capability.algorithm).collect();
     // What signs digests is shown to sign those of messages.
     let digest = |algorithm, message: &[u8]| {
-        let mut digest = vec![0; Algorithm::info(algorithm).tag.max];
+        let mut digest = vec![0; Algorithm::info(algorithm).default_tag()];
         let session = reference.as_ref().unwrap_or(&subject).session(SessionParams::new(algorithm, &[])).ok()?;
         session.digest(message, &mut digest).ok().map(|()| digest)
     };

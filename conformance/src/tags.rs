@@ -19,7 +19,7 @@ pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
         let mut rng = Rng::fork(suite.seed, 7000 + round as u64);
         // The full tag, and whatever else the algorithm has.
         let params = match round {
-            0..4 => generate::params(&mut rng, suite.algorithm).tag_len(suite.algorithm.info().tag.max),
+            0..4 => generate::params(&mut rng, suite.algorithm).tag_len(suite.algorithm.info().default_tag()),
             _ => generate::params(&mut rng, suite.algorithm),
         };
         match forgeries(suite, &mut rng, (&params, operation), bytes) {

@@ -19,7 +19,7 @@ pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
         }
         let mut rng = Rng::fork(suite.seed, 9000 + suite.algorithm as u64);
         let mut draw = || {
-            let params = generate::params(&mut rng, suite.algorithm).tag_len(suite.algorithm.info().tag.max);
+            let params = generate::params(&mut rng, suite.algorithm).tag_len(suite.algorithm.info().default_tag());
             let lengths: Vec<usize> = (0..requests).map(|_| generate::bytes(&mut rng).min(1500)).collect();
             let result = cases(suite, &mut rng, &params, operation, &lengths)
                 .and_then(|cases| Ok((suite.subject.session(params.clone())?, cases)))

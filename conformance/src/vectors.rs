@@ -73,8 +73,8 @@ fn unpacked(packed: &[u8]) -> String {
 }
 
 /// Reads the format that `scripts/vectors.py` writes: `[algorithm]` opens a section; a block of `key = hexadecimal`
-/// lines ends at an empty line; `#` starts a comment. In a section `[algorithm digest]` the inputs are messages, of which the algorithm
-/// gets digests; without them it has no vectors. The files are part of the crate, so a mistake in one is a bug.
+/// lines, or `ptn = bytes` for that pattern as input, ends at an empty line; `#` starts a comment. In a section `[algorithm digest]` the
+/// inputs are messages, of which the algorithm gets digests; without them it has no vectors. The files are part of the crate, so a mistake in one is a bug.
 fn parse(name: &'static str, text: &str, wanted: &[Algorithm], digest: Digest<'_>) -> Vec<Vector> {
     let mut vectors = Vec::new();
     let (mut section, mut function) = (None, None);
@@ -93,7 +93,10 @@ fn parse(name: &'static str, text: &str, wanted: &[Algorithm], digest: Digest<'_
         } else if let (Some(algorithm), false) = (section, line.starts_with('#')) {
             let vector = block.get_or_insert_with(|| Vector::new(algorithm, (name, number + 1)));
             let (key, value) = line.split_once('=').expect("a line is `key = value`");
-            vector.set(key.trim(), unhex(value.trim()));
+            match (key.trim(), value.trim()) {
+                ("ptn", bytes) => vector.input = ptn(bytes.parse().expect("a number of bytes")),
+                (key, digits) => vector.set(key, unhex(digits)),
+            }
         }
     }
     vectors
@@ -123,6 +126,11 @@ impl Vector {
         };
         *field = value;
     }
+}
+
+/// The pattern of RFC 9861, section 5.
+fn ptn(bytes: usize) -> Vec<u8> {
+    (0..=0xfa).cycle().take(bytes).collect()
 }
 
 fn unhex(digits: &str) -> Vec<u8> {

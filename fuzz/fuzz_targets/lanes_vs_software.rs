@@ -103,7 +103,7 @@ fuzz_target!(|input: Input| {
 
 fn tags(session: &Session, data: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let algorithm = session.params().algorithm();
-    let mut tags = vec![vec![0; algorithm.info().tag.max]; data.len()];
+    let mut tags = vec![vec![0; algorithm.info().default_tag()]; data.len()];
     let mut requests: Vec<_> = (data.iter().zip(&mut tags))
         .map(|(data, tag)| match algorithm.kind() {
             Kind::Digest => Request::digest(data, tag),
@@ -127,7 +127,7 @@ fn streamed(session: &Session, data: &[Vec<u8>], messages: &[Message]) -> Vec<Ve
         }
         session.process(&mut requests).unwrap();
     }
-    let mut tags = vec![vec![0; session.params().algorithm().info().tag.max]; data.len()];
+    let mut tags = vec![vec![0; session.params().algorithm().info().default_tag()]; data.len()];
     let mut requests: Vec<_> =
         streams.iter_mut().zip(&mut tags).map(|(stream, tag)| Request::finish(stream, tag)).collect();
     session.process(&mut requests).unwrap();

@@ -3,6 +3,7 @@
 
 mod buffers;
 mod error;
+mod generators;
 mod kind;
 mod lengths;
 mod memory;

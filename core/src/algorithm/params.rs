@@ -51,7 +51,7 @@ impl SessionParams {
             direction: Direction::Both,
             key: Zeroizing::new(key.to_vec()),
             mac_key: Zeroizing::new(Vec::new()),
-            tag_len: algorithm.info().tag.max,
+            tag_len: algorithm.info().default_tag(),
             ordered: false,
             coalesce: false,
         }
@@ -79,7 +79,8 @@ impl SessionParams {
         self
     }
 
-    /// The bytes of a MAC or tag; the longest that the algorithm has, unless said otherwise.
+    /// The bytes of a MAC or tag, or of the digest of a function that has any length of it; the algorithm's
+    /// [default](crate::AlgorithmInfo::default_tag), unless said otherwise.
     #[must_use]
     pub fn tag_len(mut self, bytes: usize) -> Self {
         self.tag_len = bytes;
@@ -221,6 +222,18 @@ mod tests {
             wrong(SessionParams::new(Algorithm::Sha256, &[]).tag_len(16)),
             "sha256: a tag of 16 bytes; it takes 32"
         );
+        assert_eq!(
+            wrong(SessionParams::new(Algorithm::Shake128, &[]).tag_len(0)),
+            "shake128: a tag of 0 bytes; it takes 1 to 65536"
+        );
+    }
+
+    #[test]
+    fn a_digest_of_any_length_has_a_default() {
+        let length = |params: SessionParams| params.check().map(|()| params.tag_length());
+        assert_eq!(length(SessionParams::new(Algorithm::Shake128, &[])), Ok(32));
+        assert_eq!(length(SessionParams::new(Algorithm::TurboShake256, &[])), Ok(64));
+        assert_eq!(length(SessionParams::new(Algorithm::Kt128, &[]).tag_len(64 << 10)), Ok(64 << 10));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! OpenSSL's own variants, the Linux kernel's, IANA's (RFC 5116 AEADs, SSH, hash names). The kernel names a cipher
 //! without its key size (`cbc(aes)`), so such a name may stand for several rows.
 
+use super::generators;
 use super::kind::Kind;
 use super::lengths::Lengths;
 use super::rsa;
@@ -42,6 +43,12 @@ algorithms! {
     Sha3_256 = digest("sha3-256", &[], "sha3-256", 136, 32).from("FIPS 202");
     Sha3_384 = digest("sha3-384", &[], "sha3-384", 104, 48).from("FIPS 202");
     Sha3_512 = digest("sha3-512", &[], "sha3-512", 72, 64).from("FIPS 202");
+    Shake128 = xof("shake128", &["shake-128"], 168, 32).from("FIPS 202");
+    Shake256 = xof("shake256", &["shake-256"], 136, 64).from("FIPS 202");
+    // The domain byte is 1F, and KT128's customization string empty.
+    TurboShake128 = xof("turboshake128", &[], 168, 32).from("RFC 9861");
+    TurboShake256 = xof("turboshake256", &[], 136, 64).from("RFC 9861");
+    Kt128 = xof("kt128", &["kangarootwelve", "k12"], 168, 32).from("RFC 9861");
     Ripemd160 = digest("ripemd160", &["ripemd-160", "rmd160", "ripemd"], "rmd160", 64, 20).from("ISO/IEC 10118-3");
     Blake2b256 = digest("blake2b-256", &["blake2b256"], "blake2b-256", 128, 32).from("RFC 7693");
 
@@ -126,11 +133,11 @@ algorithms! {
     Aes256CtrHmacSha512 = eta("aes-256-ctr-hmac-sha512", "authenc(hmac(sha512),ctr(aes))", A::Aes256Ctr, 32, 1, A::Sha512, 64);
 
     Ed25519 = signature("ed25519", &["1.3.101.112"], 32, 32, 64).from("RFC 8032");
-    X25519 = exchange("x25519", &["1.3.101.110", "curve25519"], 32, &X25519_GENERATOR).from("RFC 7748");
+    X25519 = exchange("x25519", &["1.3.101.110", "curve25519"], 32, &generators::X25519).from("RFC 7748");
     // The message is a digest, of which no more than the first 32 bytes count (6.4.1). Numbers have their high byte first: a
     // private key is one, a public key the point 4 ‖ x ‖ y (SEC 1, 2.3.3), a signature r ‖ s, a secret the x of a point.
     EcdsaP256 = signature("ecdsa-p256", &["ecdsa-nistp256"], 32, 65, 64).randomized().from("FIPS 186-5");
-    EcdhP256 = exchange("ecdh-p256", &["ecdh-nistp256"], 32, P256_GENERATOR).from("SP 800-56A");
+    EcdhP256 = exchange("ecdh-p256", &["ecdh-nistp256"], 32, generators::P256).from("SP 800-56A");
     // The message is a digest; which one, and how keys lie in memory, is said in `rsa.rs`.
     Rsa2048Pkcs1 = rsa("rsa-2048-pkcs1", 256);
     Rsa3072Pkcs1 = rsa("rsa-3072-pkcs1", 384);
@@ -186,8 +193,10 @@ pub struct AlgorithmInfo {
     pub min_data: usize,
     /// Most bytes of data in a request (SP 800-38C, 38D, 38E, RFC 8439).
     pub max_data: u64,
-    /// Lengths of the digest, MAC, tag, signature or shared secret; the longest is the default.
+    /// Lengths of the digest, MAC, tag, signature or shared secret.
     pub tag: Lengths,
+    /// Of digests whose length is the caller's choice (extendable-output functions): the default.
+    pub xof: Option<usize>,
     /// The digest inside, of HMACs and encrypt-then-authenticate.
     pub digest: Option<Algorithm>,
     /// The cipher inside, of encrypt-then-authenticate.
@@ -206,6 +215,12 @@ impl AlgorithmInfo {
         let most = usize::try_from(self.max_data).unwrap_or(usize::MAX).min(bytes);
         let whole = if matches!(self.kind, Kind::Digest | Kind::Mac) { most } else { most - most % self.block };
         whole.max(self.min_data)
+    }
+
+    /// The bytes of a digest, MAC, tag, signature or shared secret where nothing is said: mostly the longest.
+    #[inline]
+    pub fn default_tag(&self) -> usize {
+        self.xof.unwrap_or(self.tag.max)
     }
 
     /// The name and the aliases.
@@ -235,6 +250,8 @@ impl AlgorithmInfo {
     }
 }
 
+// The functions themselves end nowhere. This is what a buffer for a digest may have.
+const XOF_MAX: usize = 64 << 10;
 // SP 800-38D, 5.2.1.1: 2^39 - 256 bits.
 const GCM_MAX: u64 = (1 << 36) - 32;
 // RFC 8439, 2.8: 2^32 - 1 blocks of 64 bytes, counted from block 1.
@@ -256,6 +273,7 @@ const BLANK: AlgorithmInfo = AlgorithmInfo {
     min_data: 0,
     max_data: u64::MAX,
     tag: Lengths::NONE,
+    xof: None,
     digest: None,
     cipher: None,
     randomized: false,
@@ -271,6 +289,10 @@ const fn digest(
     size: usize,
 ) -> AlgorithmInfo {
     AlgorithmInfo { name, aliases, kernel, kind: Kind::Digest, block, tag: Lengths::exactly(size), ..BLANK }
+}
+
+const fn xof(name: &'static str, aliases: &'static [&'static str], block: usize, size: usize) -> AlgorithmInfo {
+    AlgorithmInfo { tag: Lengths::range(1, XOF_MAX, 1), xof: Some(size), ..digest(name, aliases, "", block, size) }
 }
 
 /// RFC 2104. A truncated MAC keeps at least 4 bytes, which is less than any protocol uses.
@@ -410,18 +432,6 @@ const fn rsa(name: &'static str, modulus: usize) -> AlgorithmInfo {
     let row = signature(name, &[], rsa::private_length(modulus), rsa::public_length(modulus), modulus);
     AlgorithmInfo { min_data: 32, max_data: 64, block: 16, ..row }.from("RFC 8017")
 }
-
-/// RFC 7748, section 4.1.
-const X25519_GENERATOR: [u8; 32] = {
-    let mut nine = [0; 32];
-    nine[0] = 9;
-    nine
-};
-
-/// SP 800-186, section 3.2.1.3.
-const P256_GENERATOR: &[u8] = b"\x04\
-    \x6b\x17\xd1\xf2\xe1\x2c\x42\x47\xf8\xbc\xe6\xe5\x63\xa4\x40\xf2\x77\x03\x7d\x81\x2d\xeb\x33\xa0\xf4\xa1\x39\x45\xd8\x98\xc2\x96\
-    \x4f\xe3\x42\xe2\xfe\x1a\x7f\x9b\x8e\xe7\xeb\x4a\x7c\x0f\x9e\x16\x2b\xce\x33\x57\x6b\x31\x5e\xce\xcb\xb6\x40\x68\x37\xbf\x51\xf5";
 
 /// Private keys and secrets are of one length. The data of a request are a public key.
 const fn exchange(

@@ -41,8 +41,8 @@ struct Parts {
     assorted: Option<Box<Assorted>>,
     /// Digest, MAC, tag, signature or secret. Wiped, because a MAC may be a secret until it is sent; data is the caller's to wipe.
     tag: Zeroizing<[u8; SHORT_TAG]>,
-    /// The same, of signatures that are longer: those of RSA. They are no secrets.
-    long_tag: Vec<u8>,
+    /// The same, of what is longer: signatures of RSA, and digests of any length.
+    long_tag: Zeroizing<Vec<u8>>,
     tag_length: usize,
     user: u64,
 }
@@ -101,7 +101,7 @@ impl Submission {
             output: None,
             assorted,
             tag: Zeroizing::new([0; SHORT_TAG]),
-            long_tag: Vec::new(),
+            long_tag: Zeroizing::new(Vec::new()),
             tag_length: 0,
             user: 0,
         }))

@@ -27,6 +27,7 @@ impl KnownAnswer {
         match operation {
             Operation::Sign => with(self.key).direction(Direction::Encrypt),
             Operation::Verify => with(self.second_key).direction(Direction::Decrypt),
+            Operation::Digest => with(self.key).tag_len(self.output.len()),
             _ => with(self.key).mac_key(self.second_key),
         }
     }

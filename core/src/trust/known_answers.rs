@@ -176,10 +176,14 @@ impl<S> Test<S> {
         Ok(None)
     }
 
-    /// Fills the lanes twice, and then some. Only answers that share the key can be judged.
+    /// Fills the lanes twice, and then some. Only answers of the same session can be judged.
     fn batch(&self, operation: Operation, answer: &KnownAnswer) -> Vec<Run> {
-        let same_key = |other: &&&KnownAnswer| other.key == answer.key && other.second_key == answer.second_key;
-        let answers: Vec<&KnownAnswer> = self.answers.iter().filter(same_key).copied().collect();
+        let same_length =
+            |other: &KnownAnswer| operation != Operation::Digest || other.output.len() == answer.output.len();
+        let same_session = |other: &&&KnownAnswer| {
+            other.key == answer.key && other.second_key == answer.second_key && same_length(other)
+        };
+        let answers: Vec<&KnownAnswer> = self.answers.iter().filter(same_session).copied().collect();
         let count = (2 * self.capability.lanes).saturating_add(3).min(LARGEST_BATCH);
         let run = |index: usize| Run::new(answers[index % answers.len()], operation, self.capability.in_place);
         (0..count).map(run).collect()

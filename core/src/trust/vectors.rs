@@ -198,6 +198,117 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
         output: hex!("84098aa9f6b9ccbfd14db1fab816de88cab38bb69db74141637363ad8b5a2e64"),
         key: &[], second_key: &[], iv: &[], aad: &[], tag: &[],
     },
+    // NIST CAVP, SHA3VS, byte oriented; SHAKE128ShortMsg.rsp
+    KnownAnswer {
+        algorithm: Algorithm::Shake128,
+        input: hex!("ae7cafada3e3e9f4314fa2"),
+        output: hex!("ae03aecba2995b344aa8e874808b5b7e"),
+        key: &[], second_key: &[], iv: &[], aad: &[], tag: &[],
+    },
+    // computed
+    KnownAnswer {
+        algorithm: Algorithm::Shake128,
+        input: pattern(3, 263),
+        output: hex!("4e81f9537bdf7ae3319997d04fc5cb3e39545fc408bc4fff152710974816611b090e0de1b5405d8cb9ca3d5f89610be7\
+            ceba07b8eff61c0bcac2ec0664e70537d65a8e7bffca77998b1681e3784207a388b005db4edf041a66acaac9fa668597\
+            1dd968bfc376ad136aee2d48a02543f0795c1e0426f2b67b53c1745375604506fdaed58c12e0026160e5fc5d24629134\
+            26da3afa35945e7d69116076b93a6878ccdba03543986bc28c9506bc7ba7fc925a8de0de3ac9a1ec8dd1f490a6dd6392\
+            e94bd45c8cfa2f12a2ead62e0b4ed40737ac773941c7bdd828dcc2511a966c30833675634efc158de1861cfa44532749\
+            e136ff4a3ceceec3d69555bb13f052d2f86a13a0f7085c4f1dcac43f2f522d7abc3ade20b8fc46b2d66b5c838c39dd8b\
+            289dc049b3969e4a44983d548bdf54a4bd2869d53e8125e9418a4e2773dac90b1a711c2b31c044b10b39feb82e6488fd\
+            6b76e3363e787a55db03a420cf52ca82dc0b690e155469d8ff4560a012061c64719fda0e5a9884deb95e3c4388d8577a\
+            ce6ea16086efc54ae9bca460c4ebd7e6"),
+        key: &[], second_key: &[], iv: &[], aad: &[], tag: &[],
+    },
+    // NIST CAVP, SHA3VS, byte oriented; SHAKE256ShortMsg.rsp
+    KnownAnswer {
+        algorithm: Algorithm::Shake256,
+        input: hex!("127373351d8eb30829"),
+        output: hex!("dda6a905234e81b47780bb0834a760ecd297068b28d4e00faf2c5094ff869e72"),
+        key: &[], second_key: &[], iv: &[], aad: &[], tag: &[],
+    },
+    // computed
+    KnownAnswer {
+        algorithm: Algorithm::Shake256,
+        input: pattern(3, 263),
+        output: hex!("43b3dbc8dcfd13dd08383c50f9b08d4edc6db6426d3816dc66a5bcacbc599ce961a9f8207e0e722c3ef658d1b28c063c\
+            04e017963bc7ab5d8cb7a5db80dddf1d2d2f0c1ac73a71e61df4bbbf3f79630836035949daba2e38aa2670ca368e8373\
+            f2b9cd83040b990b272db1e18ea3959be1a48206a9d484ec591c3b6a0ef5fdd834b5b94a96ffca5e91af9060f0468eb2\
+            39a1e2a3c03e87020ed4129d3a6bbb4e79ff9199b56198f9b9abc98a3ef3e68ac08aca071a7cc9a9ed6571e1658e8283\
+            33f32d42a494ff72168ccdf8eaf9e930934c8c814ff3627b12a3624e8ff8f93f906cceaa970c3e33495a37a5e3c3d016\
+            05ac840dbfd0648c2325f0c8ab96780e4ba64378e157ba2bd70f1796b9cfc601788e8f914e5ac56d7681238e8b197a09\
+            95eb6d9d1e85529c8e9b0968aabf75d62f1fa8ef9a72ee42ff64d7312c8ce9aac1f3d0e996e82947eac92b1f3016045e\
+            b22289ceee5f354ecf4992ed51cd6fa0a28fabd74232f723e80f127d865b3d822b8440dea5bcd22d3362773e8bbb16b3\
+            8a59fb5559f2286204ea57313b7e6f6e"),
+        key: &[], second_key: &[], iv: &[], aad: &[], tag: &[],
+    },
+    // RFC 9861, section 5: TurboSHAKE with the domain byte 1F, KT128 without customization; section 5
+    KnownAnswer {
+        algorithm: Algorithm::TurboShake128,
+        input: hex!("00"),
+        output: hex!("55cedd6f60af7bb29a4042ae832ef3f58db7299f893ebb9247247d856958daa9"),
+        key: &[], second_key: &[], iv: &[], aad: &[], tag: &[],
+    },
+    // computed
+    KnownAnswer {
+        algorithm: Algorithm::TurboShake128,
+        input: pattern(3, 263),
+        output: hex!("9386f3291a81e5dbea25d161b061bcf0028f1f26ff9d050479563f433b5c529e6363d1e4fc8d52bf347c6f3bef274a0b\
+            e9ee51b4cff2373ba0b438146e98124b04f12afad59b838194964fde882dc011ad7a56dcdc9f944bb456ee9e32ddd99f\
+            2f13bca605da5bc7be331e8f1f7a647f77c81bfc758815c06da7fddbffa7e159c2b29b3491698a802d1d733df1d900dc\
+            a18bf9caa894ec922365146b4a33e648b83e4abf58e68e23f3622d0ce6d2e1116561631ff25afc0f93bca5b3278c3317\
+            71424b7024a2cae6878d582355391bd33417012459e0842c35975c01ef3f49bea46e7ee746af564ab09f1a7081f19014\
+            7e3fb41c8e38c7ab9e269e7b58fa91bed50c8954414a074ecec0581405648b4aee4be791a8e276b7386176b746069363\
+            e29180c26e91b039aed8105597c9bee8cd776db1c2afc3078af0bb699c45d724bf0a781c92de49c456cd569fe8c070cf\
+            dee19a5a4bd99bb2d9c4777adf6b0f01fb3ed7d0f7cf283ebaf96244c3ec86f9b0eadb2f9861c0380bab6407a4468707\
+            66b54a801cd3a1c60fa00f00ecd3064c"),
+        key: &[], second_key: &[], iv: &[], aad: &[], tag: &[],
+    },
+    // RFC 9861, section 5: TurboSHAKE with the domain byte 1F, KT128 without customization; section 5
+    KnownAnswer {
+        algorithm: Algorithm::TurboShake256,
+        input: hex!("00"),
+        output: hex!("3e1712f928f8eaf1054632b2aa0a246ed8b0c378728f60bc970410155c28820e90cc90d8a3006aa2372c5c5ea176b068\
+            2bf22bae7467ac94f74d43d39b0482e2"),
+        key: &[], second_key: &[], iv: &[], aad: &[], tag: &[],
+    },
+    // computed
+    KnownAnswer {
+        algorithm: Algorithm::TurboShake256,
+        input: pattern(3, 263),
+        output: hex!("a5a6f6d5ff88213ebc1a06c0a85e4b1a2660ccdd5031f3ec16ed98c5b70d005a1d984105bb8f85a5f1939fc885809945\
+            f3c31b470a3364a1fc6c1a52ca6960bd1841221da3e86a62da5fdf033a388f25daff9f6a25d72c3e7a369348d81c1c8a\
+            2e17a40a8c140326f3f5e039aac5e210a9f40bcdb9027d73d4e33e609fa060233234dad68e0d53d5b944aad0c98ca0e1\
+            bef528f2d5ba713962fab7af8b2053b4ee6737828a40b98dcae82c9a79954c382e1e10757ff7bd515e7a342e0e92bb2a\
+            17d6b9cbccdfd47af60ecc170787eb023d9152f9c0c0f3f46090b5876e945d8e11f45e04b55306107dee4de07581128f\
+            6da2deaf66700e1fef4f12a4f11bcd16d76dafc9677b632ff6c0ef2cdb46a376ee91992f757a02b1e493b3516e92c435\
+            8a83fe884f91a2bb1e3e5c7ea8cda4ff585ad7fcb80e92401ae43ba8cc316c39e123953be1adb1f9caeba04d45f94848\
+            beaa4190146f46756fa8ee8dcb3005d8d0ded8cd6d7f41386a635f251962d9cabf33a122341ec229e23a5302f6ed7d37\
+            58f9ad3979705967b7c8e577f7516616"),
+        key: &[], second_key: &[], iv: &[], aad: &[], tag: &[],
+    },
+    // RFC 9861, section 5: TurboSHAKE with the domain byte 1F, KT128 without customization; section 5
+    KnownAnswer {
+        algorithm: Algorithm::Kt128,
+        input: hex!("00"),
+        output: hex!("2bda92450e8b147f8a7cb629e784a058efca7cf7d8218e02d345dfaa65244a1f"),
+        key: &[], second_key: &[], iv: &[], aad: &[], tag: &[],
+    },
+    // computed
+    KnownAnswer {
+        algorithm: Algorithm::Kt128,
+        input: pattern(3, 8600),
+        output: hex!("fb1a66c96a1f0db5624c2d5da23d6b0fd0f643ec27de56002ee0f44c05c868c649bb25faa2618dc655f623f0d9e9f3d7\
+            a9ece9e6631000a310547bf4d99a242a2f870fc071f241266fe28e744e038cf64741f69e47d13c66466f23b453264690\
+            ebc6c1fc2780533d355edcf08f4a60ea2e132cf32ac94a4c587b12c735d355cd47d7e57f0663bfd0899ed99c4fc0a1b7\
+            74e0d6d6dda0c8c48ba0b9f9f56b034e93c6d1bdf78a744c8f813f61d71aad6f6cdcc93f95f1d0499b4c0b52a07efa7d\
+            7a1675043eac27012d64f36db31595b4e3e9a85603b4765001708a3caa96242e946bbe2c04208f1e9c261fcbeba764a1\
+            23729ce4f38b371c2b927c06a6934e281ccfd05d4db9a44caa5cd58437fc565da7788f1e8a0a7fb171f0acf9098079b6\
+            8020dc50d78e6c3938bb8dc024652a90cc8cb9c90e9da4633667bbf2f038bf776f15a9ca3b6c9c30f7182b579dce0fb8\
+            3a30962cfde808e62a6e7878b80fe75ada3b33d2a581a7f05e5bd66c370ef160d77611b88869eba11ca13e6111f8802a\
+            0390ee372058a9b0dd882428c6d34957"),
+        key: &[], second_key: &[], iv: &[], aad: &[], tag: &[],
+    },
     // RFC 2202 (MD5, SHA-1), RFC 4231 (SHA-2), RFC 2286 (RIPEMD-160); rfc-2202-md5.txt
     KnownAnswer {
         algorithm: Algorithm::HmacMd5,
@@ -1871,8 +1982,8 @@ const fn pattern(start: usize, length: usize) -> &'static [u8] {
     PATTERN.split_at(start).1.split_at(length).0
 }
 
-const PATTERN: &[u8; 640] = &{
-    let mut bytes = [0; 640];
+const PATTERN: &[u8; 8704] = &{
+    let mut bytes = [0; 8704];
     let mut i = 0;
     while i < bytes.len() {
         bytes[i] = ((7 * i + 31 * (i >> 8)) & 0xff) as u8;

@@ -1,13 +1,15 @@
-//! The device, and the table of what AWS-LC offers.
+//! The device, and the table of what it offers.
 
 use std::sync::Arc;
 
 use aws_lc_sys::AWSLC_VERSION_NUMBER_STRING;
 use gantry::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, Refusal, Unsupported};
 use gantry::{Algorithm as A, SessionParams};
+use k12::Kt128;
+use turboshake::{TurboShake128, TurboShake256};
 
 use crate::session::Opened;
-use crate::{aead, cipher, curve, digest, eta, mac, p256, rsa, xts};
+use crate::{aead, cipher, curve, digest, eta, mac, p256, rsa, turbo, xts};
 
 /// The algorithms that this device does not serve, and why.
 pub const LACKS: &[(A, &str)] = &[
@@ -50,6 +52,11 @@ const OFFERS: &[Offer] = &[
     row(A::Sha3_256, digest::open).streaming(),
     row(A::Sha3_384, digest::open).streaming(),
     row(A::Sha3_512, digest::open).streaming(),
+    row(A::Shake128, digest::open).streaming(),
+    row(A::Shake256, digest::open).streaming(),
+    row(A::TurboShake128, turbo::open::<TurboShake128>).streaming(),
+    row(A::TurboShake256, turbo::open::<TurboShake256>).streaming(),
+    row(A::Kt128, turbo::open::<Kt128>).streaming(),
     row(A::Ripemd160, digest::open).streaming(),
     row(A::Blake2b256, digest::open).streaming(),
     row(A::HmacMd5, mac::open_hmac).streaming(),

@@ -33,6 +33,8 @@ impl Md {
             A::Sha3_256 => lc::EVP_sha3_256,
             A::Sha3_384 => lc::EVP_sha3_384,
             A::Sha3_512 => lc::EVP_sha3_512,
+            A::Shake128 => lc::EVP_shake128,
+            A::Shake256 => lc::EVP_shake256,
             A::Ripemd160 => lc::EVP_ripemd160,
             A::Blake2b256 => lc::EVP_blake2b256,
             _ => return None,
@@ -45,10 +47,21 @@ impl Md {
         self.0
     }
 
-    /// Bytes of the digest.
+    /// Bytes of the digest, where it has but one length.
     pub(crate) fn size(self) -> usize {
         // SAFETY: a table of AWS-LC.
         unsafe { lc::EVP_MD_size(self.0) }
+    }
+
+    /// Whether its digest may have any length.
+    fn is_xof(self) -> bool {
+        // SAFETY: a table of AWS-LC.
+        unsafe { lc::EVP_MD_flags(self.0) & lc::EVP_MD_FLAG_XOF as u32 != 0 }
+    }
+
+    fn admits(self, output: &[u8]) -> Result<(), Fault> {
+        let fits = self.is_xof() || output.len() == self.size();
+        if fits { Ok(()) } else { Err(Fault::failed("the digest has a wrong length")) }
     }
 }
 
@@ -92,9 +105,7 @@ enum Way {
 impl DeviceSession for DigestSession {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         let Operands::Digest { input, output } = operands else { return wrong_kind() };
-        if output.len() != self.md.size() {
-            return Err(Fault::failed("the digest has a wrong length"));
-        }
+        self.md.admits(output)?;
         match &self.way {
             Way::OneCall(function) => {
                 // SAFETY: `input` as long as it says, and `output` as long as the digest.
@@ -134,9 +145,7 @@ impl DigestStream for Stream {
     }
 
     fn finish(&mut self, output: &mut [u8]) -> Result<(), Fault> {
-        if output.len() != self.md.size() {
-            return Err(Fault::failed("the digest has a wrong length"));
-        }
+        self.md.admits(output)?;
         // SAFETY: the context is initialised, as `begin` and `finish` leave it.
         unsafe { finish(self.context.as_mut_ptr(), self.md, output) }
     }
@@ -167,8 +176,12 @@ unsafe fn update(context: *mut lc::EVP_MD_CTX, input: &[u8]) -> Result<(), Fault
 ///
 /// # Safety
 ///
-/// The context is initialised for `md`, and `output` is as long as its digest.
+/// The context is initialised for `md`, which admits `output`.
 unsafe fn finish(context: *mut lc::EVP_MD_CTX, md: Md, output: &mut [u8]) -> Result<(), Fault> {
+    if md.is_xof() {
+        // SAFETY: as the caller promises.
+        return unsafe { squeeze(context, md, output) };
+    }
     // SAFETY: as the caller promises. Initialising for the same digest again keeps the memory.
     let good = unsafe {
         lc::EVP_DigestFinal_ex(context, output.as_mut_ptr(), ptr::null_mut()) == 1
@@ -176,3 +189,27 @@ unsafe fn finish(context: *mut lc::EVP_MD_CTX, md: Md, output: &mut [u8]) -> Res
     };
     if good { Ok(()) } else { Err(failed("EVP_DigestFinal_ex")) }
 }
+
+/// The same of a digest of any length. Not by `EVP_DigestFinalXOF`, which releases the memory of the context: it would be allocated
+/// again for each message.
+///
+/// # Safety
+///
+/// The context is initialised for `md`.
+unsafe fn squeeze(context: *mut lc::EVP_MD_CTX, md: Md, output: &mut [u8]) -> Result<(), Fault> {
+    // All but the last byte of a block, which is the padding's: they stay in the buffer where the end of the message was.
+    let zeros = [0; SHAKE128_BLOCK - 1];
+    // SAFETY: as the caller promises; there are fewer zeros than a block has bytes, of either function. Initialising overwrites the
+    // state, and not the buffer.
+    let good = unsafe {
+        let zeros = &zeros[..lc::EVP_MD_block_size(md.0) - 1];
+        lc::EVP_DigestSqueeze(context, output.as_mut_ptr(), output.len()) == 1
+            && lc::EVP_DigestInit_ex(context, md.0, ptr::null_mut()) == 1
+            && update(context, zeros).is_ok()
+            && lc::EVP_DigestInit_ex(context, md.0, ptr::null_mut()) == 1
+    };
+    if good { Ok(()) } else { Err(failed("EVP_DigestSqueeze")) }
+}
+
+/// Bytes of a block of SHAKE128, the longest.
+const SHAKE128_BLOCK: usize = 168;

@@ -1,10 +1,11 @@
 //! The reference device: AWS-LC on the calling thread. Every machine has it, and it is never excluded.
 //!
 //! A session holds prepared keys and nothing that changes: many threads share it, and a request allocates nothing and
-//! takes no lock; of signatures and secrets on P-256 and of RSA, AWS-LC allocates what it computes with. Most of AWS-LC's functions take their keys as constants, so that is free. The few that need a context of
-//! their own (XTS, CCM, CMAC, SHA-3) take a prepared one from a pool in the session.
+//! takes no lock; of signatures and secrets on P-256 and of RSA, AWS-LC allocates what it computes with. Most of AWS-LC's functions
+//! take their keys as constants, so that is free. The few that need a context of their own (XTS, CCM, CMAC, SHA-3, SHAKE) take a
+//! prepared one from a pool in the session.
 //!
-//! What AWS-LC lacks is said in [`LACKS`], not made up for.
+//! TurboSHAKE and KT128 are RustCrypto's. What else AWS-LC lacks is said in [`LACKS`], not made up for.
 
 use std::sync::Arc;
 
@@ -34,6 +35,8 @@ mod p256;
 mod rsa;
 /// What sessions of every kind share: keys that vanish, buffers as AWS-LC wants them, failures.
 mod session;
+/// TurboSHAKE and KT128.
+mod turbo;
 /// XTS.
 mod xts;
 

@@ -183,8 +183,10 @@ fn a_truncated_tag_is_the_beginning_of_the_whole_one() {
     for algorithm in offered(&gantry).filter(|algorithm| !algorithm.info().randomized) {
         let tags = algorithm.info().tag;
         let case = Case::new(algorithm, 77);
-        let whole = answer(&gantry.session(params(algorithm)).unwrap(), &case);
-        for tag_len in (tags.min.max(1)..=tags.max).step_by(tags.step) {
+        // Of digests of any length, a few blocks.
+        let most = tags.max.min(600);
+        let whole = answer(&gantry.session(params(algorithm).tag_len(most)).unwrap(), &case);
+        for tag_len in (tags.min.max(1)..=most).step_by(tags.step) {
             let session = gantry.session(params(algorithm).tag_len(tag_len)).unwrap();
             let (output, tag) = answer(&session, &case);
             match algorithm {
@@ -348,6 +350,10 @@ fn wrong_lengths_past_core_are_faults() {
         let data = || Buffers::Separate { input: &case.input, output: &mut [] };
         let (iv, tag_len) = (&case.iv[..], info.tag.max);
         let wrong = match algorithm.kind() {
+            // All lengths are right.
+            Kind::Digest if info.xof.is_some() => {
+                vec![session.run(Operands::Mac { iv, input: &case.input, output: &mut long })]
+            }
             Kind::Digest => vec![
                 session.run(Operands::Digest { input: &case.input, output: &mut short }),
                 session.run(Operands::Digest { input: &case.input, output: &mut long }),

@@ -1,0 +1,57 @@
+//! TurboSHAKE and KT128, which AWS-LC does not have: those of RustCrypto.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use gantry::driver::{DeviceSession, DigestStream, Operands, Unsupported};
+use gantry::{Fault, Operation, Outcome, SessionParams};
+use turboshake::digest::{ExtendableOutputReset, Update};
+
+use crate::session::{Opened, wrong_kind};
+
+/// One of the functions, as its state, which is overwritten when it is dropped.
+pub(crate) trait Function: Update + ExtendableOutputReset + Default + Clone + Send + Sync + 'static {}
+
+impl<T: Update + ExtendableOutputReset + Default + Clone + Send + Sync + 'static> Function for T {}
+
+pub(crate) fn open<F: Function>(_: &SessionParams) -> Opened {
+    Ok(Arc::new(Session::<F>(PhantomData)))
+}
+
+struct Session<F>(PhantomData<F>);
+
+impl<F: Function> DeviceSession for Session<F> {
+    fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
+        let Operands::Digest { input, output } = operands else { return wrong_kind() };
+        let mut state = F::default();
+        state.update(input);
+        state.finalize_xof_into(output);
+        Ok(Outcome::Done)
+    }
+
+    fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {
+        Ok(Box::new(Stream(F::default())))
+    }
+}
+
+struct Stream<F>(F);
+
+impl<F: Function> DigestStream for Stream<F> {
+    fn operation(&self) -> Operation {
+        Operation::Digest
+    }
+
+    fn update(&mut self, input: &[u8]) -> Result<(), Fault> {
+        self.0.update(input);
+        Ok(())
+    }
+
+    fn finish(&mut self, output: &mut [u8]) -> Result<(), Fault> {
+        self.0.finalize_xof_reset_into(output);
+        Ok(())
+    }
+
+    fn duplicate(&self) -> Box<dyn DigestStream> {
+        Box::new(Stream(self.0.clone()))
+    }
+}
