@@ -74,7 +74,7 @@ fn digests_and_macs_of_secrets_decide_nothing() {
             let algorithm = capability.algorithm;
             let length = session.params().tag_length();
             let messages =
-                secrets(&[0, 1, 16, 55, 56, 64, 111, 112, 128, 200, 1000, 64, 64, 64, 64, 64, 64, 64, 3, 3, 700]);
+                secrets(&[0, 1, 16, 55, 56, 64, 111, 112, 128, 200, 1000, 64, 64, 64, 64, 64, 64, 64, 3, 3, 700, 9000]);
             let mut outputs = vec![vec![0; length]; messages.len()];
             let mut requests: Vec<Request<'_>> = messages
                 .iter()

@@ -34,6 +34,8 @@ mod session;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod sponge;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod tree;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod vector;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod wipe;

@@ -7,6 +7,7 @@ mod ctr;
 mod etm;
 mod hash;
 mod sponge;
+mod tree;
 
 use std::any::Any;
 use std::sync::Arc;
@@ -31,6 +32,7 @@ use crate::kernel::sha1::{self, Sha1};
 use crate::kernel::sha2::{self, Sha256, Sha512};
 use crate::level::Level;
 use crate::sponge::Function;
+use crate::tree::Turbo;
 use crate::wipe::wiped;
 use crate::xts::XtsKey;
 use ccm::CcmWork;
@@ -38,6 +40,7 @@ use chain::{CbcWork, CmacWork};
 use ctr::CtrWork;
 use hash::HashWork;
 use sponge::SpongeWork;
+use tree::TreeWork;
 
 /// How an algorithm runs on lanes.
 pub(crate) enum Family {
@@ -48,6 +51,9 @@ pub(crate) enum Family {
     Sha512(&'static [u64; 8], usize),
     /// The bytes of the digest.
     Sha3(usize),
+    /// SHAKE and TurboSHAKE: the bytes of a block, and the rounds.
+    Xof(usize, usize),
+    Kt128,
     Blake2b(usize),
     Cbc,
     Cmac,
@@ -79,6 +85,11 @@ impl Family {
             Algorithm::Sha3_256 => Family::Sha3(32),
             Algorithm::Sha3_384 => Family::Sha3(48),
             Algorithm::Sha3_512 => Family::Sha3(64),
+            Algorithm::Shake128 => Family::Xof(168, 24),
+            Algorithm::Shake256 => Family::Xof(136, 24),
+            Algorithm::TurboShake128 => Family::Xof(168, 12),
+            Algorithm::TurboShake256 => Family::Xof(136, 12),
+            Algorithm::Kt128 => Family::Kt128,
             Algorithm::Blake2b256 => Family::Blake2b(32),
             Algorithm::Aes128Cbc | Algorithm::Aes192Cbc | Algorithm::Aes256Cbc => Family::Cbc,
             Algorithm::Aes128Cmac | Algorithm::Aes192Cmac | Algorithm::Aes256Cmac => Family::Cmac,
@@ -113,7 +124,11 @@ pub(crate) fn lanes_of(level: Level, algorithm: Algorithm) -> Option<(usize, usi
         Family::Sha512(..) if Sha512::makes_words_ahead(level) => (hash::<Sha512>(level).0, 1),
         Family::Sha512(..) => hash::<Sha512>(level),
         // One message alone is at best as fast as with AWS-LC (Zen 3: 0.8 to 1.06 times).
-        Family::Sha3(_) => wide::<Keccak<136>>(level),
+        Family::Sha3(_) | Family::Xof(_, 24) => wide::<Keccak<136>>(level),
+        // A single message is no slower than plain software has it, and 1.2 times as fast from 1 KiB on (Zen 4).
+        Family::Xof(..) => (wide::<Turbo>(level).0, 1),
+        // The chunks of a single message fill the lanes.
+        Family::Kt128 => (wide::<Turbo>(level).0, 1),
         // A single message is faster than plain software has it (Zen 3: 1.1 times as fast with 64 bytes, 1.5 with 1 KiB, 1.7 with 16 KiB).
         Family::Blake2b(_) => (wide::<Blake2b>(level).0, 1),
         Family::Cbc | Family::Cmac | Family::Ccm => (Aes::of(level)?.lanes(), 2),
@@ -160,6 +175,8 @@ impl LanesSession {
             Family::Sha3(32) => SpongeWork::<Keccak<136>>::boxed(level, keccak::INITIAL, 32, hmac),
             Family::Sha3(48) => SpongeWork::<Keccak<104>>::boxed(level, keccak::INITIAL, 48, hmac),
             Family::Sha3(digest) => SpongeWork::<Keccak<72>>::boxed(level, keccak::INITIAL, digest, hmac),
+            Family::Xof(rate, rounds) => sponge::xof(level, rate, rounds, params.tag_length()),
+            Family::Kt128 => TreeWork::boxed(level),
             Family::Blake2b(digest) => SpongeWork::<Blake2b>::boxed(level, Blake2b::initial(digest), digest, hmac),
             Family::Cbc => Box::new(CbcWork(Arc::new(CbcKey::new(aes()?, key).ok_or_else(length)?))),
             Family::Cmac => Box::new(CmacWork(Arc::new(CmacKey::new(aes()?, key).ok_or_else(length)?))),

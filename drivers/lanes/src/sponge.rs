@@ -1,36 +1,40 @@
-//! SHA-3, HMAC over it, and BLAKE2b on lanes: messages, streams, padding.
+//! SHA-3, HMAC over it, SHAKE, TurboSHAKE and BLAKE2b on lanes: messages, streams, padding.
 //!
 //! They are unlike the hash functions of `hash`: their blocks have other lengths, a message always ends with one block that is not one of
-//! its whole ones, and no length field is in it.
+//! its whole ones, no length field is in it, and a digest may be longer than a block: then blocks of zeros follow, which change nothing
+//! but what the permutation changes.
 
 use core::marker::PhantomData;
 
 use zeroize::Zeroize;
 
 use crate::engine::{self, Lanes};
-use crate::kernel::keccak::WORDS;
+use crate::kernel::keccak::{self, WORDS};
 use crate::kernel::wide::{Kernels, WIDE_LANES};
 use crate::level::Level;
 use crate::wipe::{below, overwrite};
 
-/// Bytes of the longest block (SHA3-224).
-const MAX_BLOCK: usize = 144;
+/// Bytes of the longest block (SHAKE128).
+const MAX_BLOCK: usize = 168;
 
 /// Bytes of the stack that kernels use, and what calls them: at most three states of eight lanes.
 const STACK: usize = 8 << 10;
 
-/// What SHA-3 and BLAKE2b do differently.
+/// What Keccak and BLAKE2b do differently.
 pub(crate) trait Function: Sized + Send + Sync + 'static {
     /// Bytes of a block.
     const BLOCK: usize;
     /// Words of the state, at most [`WORDS`].
     const WORDS: usize;
 
+    /// Rounds for a block.
+    const ROUNDS: usize;
+
     /// How many of the blocks in so many bytes are surely not the last one.
     fn whole(bytes: usize) -> usize;
 
-    /// Pads the last block, which has `left` bytes of the message and then zeros.
-    fn pad(block: &mut [u8], left: usize);
+    /// Pads the last block, which has `left` bytes of the message and then zeros. `domain` is that of the message's start.
+    fn pad(block: &mut [u8], left: usize, domain: u8);
 
     /// Tells the state of a lane that the last block follows, with `left` bytes of the message.
     fn last<const N: usize>(states: &mut States<N>, lane: usize, left: usize);
@@ -46,13 +50,22 @@ pub(crate) struct Start<F> {
     outer: Option<[u64; WORDS]>,
     /// Bytes of the untruncated result.
     digest: usize,
+    /// Bytes that are zero behind the message, at most one; they are digested as it is.
+    zeros: usize,
+    /// What padding begins with.
+    domain: u8,
     function: PhantomData<F>,
 }
 
 impl<F: Function> Start<F> {
     /// A plain digest of `digest` bytes.
     pub(crate) fn digest(initial: [u64; WORDS], digest: usize) -> Self {
-        Start { state: initial, outer: None, digest, function: PhantomData }
+        Start { state: initial, ..Start::xof(digest, 0, keccak::SHA3) }
+    }
+
+    /// A digest of any length, with another beginning of the padding, and with so many zeros, one at most, behind each message.
+    pub(crate) const fn xof(digest: usize, zeros: usize, domain: u8) -> Self {
+        Start { state: keccak::INITIAL, outer: None, digest, zeros, domain, function: PhantomData }
     }
 
     /// HMAC (RFC 2104) with a key of any length. Leaves copies of the key on the stack, for [`wiped`](crate::wipe::wiped).
@@ -70,10 +83,12 @@ impl<F: Function> Start<F> {
             let message = padded.as_ptr();
             // SAFETY: the CPU has the instructions because `kernels` exists; there is one lane, a state has all words of any function,
             // and the block is as long as the longest.
-            unsafe { (kernels.single)(state.as_mut_ptr(), &raw const message, 1, F::BLOCK) };
+            unsafe { (kernels.single)(state.as_mut_ptr(), &raw const message, 1, F::BLOCK, F::ROUNDS) };
             state
         };
-        Start { state: behind(0x36), outer: Some(behind(0x5c)), digest, function: PhantomData }
+        let mut start = Start::digest(behind(0x36), digest);
+        start.outer = Some(behind(0x5c));
+        start
     }
 
     /// Whether there is a key.
@@ -183,9 +198,11 @@ enum Stage {
     Body,
     /// The padded block; or, for a stream that goes on, nothing.
     Tail,
+    /// The same where the zeros behind the message have filled up its last block.
+    Padding,
     /// HMAC's outer block, over the digest.
     Outer,
-    /// Write the digest.
+    /// Write the digest, or its next block.
     Digest,
 }
 
@@ -305,7 +322,6 @@ impl<'a, F: Function, const N: usize> Lanes for SpongeLanes<'a, F, N> {
                 (job.body.as_ptr(), job.body.len() / F::BLOCK)
             }
             (Stage::Head | Stage::Body | Stage::Tail, stream) if job.output.is_some() => {
-                job.stage = if job.start.is_keyed() { Stage::Outer } else { Stage::Digest };
                 // Either the rest of the input begins a block, or all of it went into the stream's buffer.
                 let left = match stream {
                     Some(stream) if stream.buffered > 0 => &stream.buffer[..stream.buffered],
@@ -313,8 +329,20 @@ impl<'a, F: Function, const N: usize> Lanes for SpongeLanes<'a, F, N> {
                 };
                 tail.fill(0);
                 tail[..left.len()].copy_from_slice(left);
-                F::pad(tail, left.len());
-                F::last(&mut self.states, lane, left.len());
+                let left = left.len() + job.start.zeros;
+                if job.start.zeros > 0 && left == F::BLOCK {
+                    job.stage = Stage::Padding;
+                } else {
+                    job.stage = if job.start.is_keyed() { Stage::Outer } else { Stage::Digest };
+                    F::pad(tail, left, job.start.domain);
+                    F::last(&mut self.states, lane, left);
+                }
+                (tail.as_ptr(), 1)
+            }
+            (Stage::Padding, _) => {
+                job.stage = Stage::Digest;
+                tail.fill(0);
+                F::pad(tail, 0, job.start.domain);
                 (tail.as_ptr(), 1)
             }
             (Stage::Head | Stage::Body | Stage::Tail, stream) => {
@@ -332,7 +360,7 @@ impl<'a, F: Function, const N: usize> Lanes for SpongeLanes<'a, F, N> {
                 tail.fill(0);
                 let digest = job.start.digest;
                 self.states.write(lane, &mut tail[..digest]);
-                F::pad(tail, digest);
+                F::pad(tail, digest, job.start.domain);
                 if let Some(outer) = &job.start.outer {
                     self.states.set(F::WORDS, lane, outer);
                 }
@@ -340,15 +368,21 @@ impl<'a, F: Function, const N: usize> Lanes for SpongeLanes<'a, F, N> {
                 (tail.as_ptr(), 1)
             }
             (Stage::Digest, stream) => {
-                if let Some(output) = &mut job.output {
-                    self.states.write(lane, output);
+                let output = job.output.take().unwrap_or_default();
+                let (block, rest) = output.split_at_mut(output.len().min(F::BLOCK));
+                self.states.write(lane, block);
+                if rest.is_empty() {
+                    if let Some(stream) = stream {
+                        stream.state = job.start.state;
+                        stream.buffer.zeroize();
+                        stream.buffered = 0;
+                    }
+                    (core::ptr::null(), 0)
+                } else {
+                    job.output = Some(rest);
+                    tail.fill(0);
+                    (tail.as_ptr(), 1)
                 }
-                if let Some(stream) = stream {
-                    stream.state = job.start.state;
-                    stream.buffer.zeroize();
-                    stream.buffered = 0;
-                }
-                (core::ptr::null(), 0)
             }
         };
         self.at[lane] = at;
@@ -368,7 +402,15 @@ impl<'a, F: Function, const N: usize> Lanes for SpongeLanes<'a, F, N> {
         // those of the kernels. Every pointer in `at` is readable for `blocks` blocks: that of a busy lane points into its input, its
         // stream's buffer or its tail, all borrowed or owned by `self`, of which the engine hands out no more than `next` counted; that of
         // an idle lane is a copy of a busy one's.
-        unsafe { (self.kernels.side_by_side)(self.states.0.as_mut_ptr().cast(), self.at.as_ptr(), blocks, F::BLOCK) };
+        unsafe {
+            (self.kernels.side_by_side)(
+                self.states.0.as_mut_ptr().cast(),
+                self.at.as_ptr(),
+                blocks,
+                F::BLOCK,
+                F::ROUNDS,
+            )
+        };
         for at in &mut self.at {
             *at = at.wrapping_add(blocks * F::BLOCK);
         }
@@ -379,7 +421,7 @@ impl<'a, F: Function, const N: usize> Lanes for SpongeLanes<'a, F, N> {
             let at = &mut self.at[lane];
             let mut state = self.states.get(lane);
             // SAFETY: as for `advance`, with one lane.
-            unsafe { (self.kernels.single)(state.as_mut_ptr(), at, blocks, F::BLOCK) };
+            unsafe { (self.kernels.single)(state.as_mut_ptr(), at, blocks, F::BLOCK, F::ROUNDS) };
             self.states.set(F::WORDS, lane, &state);
             state.zeroize();
             *at = at.wrapping_add(blocks * F::BLOCK);
@@ -388,4 +430,4 @@ impl<'a, F: Function, const N: usize> Lanes for SpongeLanes<'a, F, N> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

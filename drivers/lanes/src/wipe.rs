@@ -156,7 +156,7 @@ mod tests {
                     Algorithm::HmacSha256 => secrets_of_hmac(Sha256::kernels(level), sha2::INITIAL_256, 32, &key),
                     Algorithm::HmacSha512 => secrets_of_hmac(Sha512::kernels(level), sha2::INITIAL_512, 64, &key),
                     Algorithm::HmacSha3_256 => {
-                        let kernels = Keccak::<136>::kernels(level);
+                        let kernels = <Keccak<136>>::kernels(level);
                         secrets_of_sponge(&sponge::Start::<Keccak<136>>::hmac(kernels, INITIAL, 32, &key), &key)
                     }
                     Algorithm::Aes256Cmac => {
@@ -282,7 +282,7 @@ mod tests {
     fn what_runs_with_a_key_of_hmac_over_sha3_leaves_nothing_of_it_on_the_stack() {
         let random = Random::new(0x7368_6133);
         for level in every_level() {
-            let kernels = Keccak::<136>::kernels(level);
+            let kernels = <Keccak<136>>::kernels(level);
             let key = random.bytes(32);
             let start = sponge::Start::<Keccak<136>>::hmac(kernels, INITIAL, 32, &key);
             // Pieces, so that what a stream holds afterwards is the state behind them.

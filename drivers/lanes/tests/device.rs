@@ -65,6 +65,11 @@ fn hashes_and_hmacs_are_offered_on_every_level() {
             Sha3_256,
             Sha3_384,
             Sha3_512,
+            Shake128,
+            Shake256,
+            TurboShake128,
+            TurboShake256,
+            Kt128,
             Blake2b256,
             HmacMd5,
             HmacSha1,
@@ -326,6 +331,50 @@ fn sessions_with_different_keys_share_lanes() {
                 }
                 assert_eq!(seen, inputs.len());
             }
+        }
+    }
+}
+
+/// In one batch, and in a queue; each is the beginning of the longest.
+#[test]
+fn digests_of_any_length_share_lanes() {
+    use Algorithm::*;
+    const LONGEST: usize = 1000;
+    for (level, gantry) in every_level() {
+        for algorithm in [Shake128, Shake256, TurboShake128, TurboShake256, Kt128] {
+            let of = |bytes: usize| gantry.session(SessionParams::new(algorithm, &[]).tag_len(bytes)).unwrap();
+            let mut inputs = messages(40, algorithm);
+            inputs[7] = vec![5; 30_000];
+            let expected = inputs.iter().map(|input| {
+                let mut digest = vec![0; LONGEST];
+                of(LONGEST).digest(input, &mut digest).unwrap();
+                digest
+            });
+            let expected: Vec<Vec<u8>> = expected.collect();
+            let sessions: Vec<Session> = (0..40).map(|i| of(1 + i * i * 31 % LONGEST)).collect();
+            let mut digests: Vec<Vec<u8>> =
+                sessions.iter().map(|session| vec![0; session.params().tag_length()]).collect();
+            let mut requests: Vec<Request<'_>> =
+                inputs.iter().zip(&mut digests).map(|(input, digest)| Request::digest(input, digest)).collect();
+            Session::process_each(&sessions, &mut requests).unwrap();
+            drop(requests);
+            for (digest, whole) in digests.iter().zip(&expected) {
+                assert_eq!(*digest, whole[..digest.len()], "{level} {algorithm}, {} bytes", digest.len());
+            }
+            let mut queue = gantry.queue(QueueOptions::default()).unwrap();
+            for (i, (session, input)) in sessions.iter().zip(&inputs).enumerate() {
+                queue.submit(session, Submission::digest(input.clone()).user(i as u64)).unwrap();
+            }
+            while queue.in_flight() > 0 {
+                queue.wait(|completion| {
+                    let i = completion.user as usize;
+                    completion.result.unwrap().ok().unwrap();
+                    assert_eq!(completion.submission.tag(), digests[i], "{level} {algorithm}, in a queue");
+                });
+            }
+            // The session says how long a digest is, and it has no MAC.
+            assert!(sessions[3].digest(&inputs[3], &mut [0; 4]).is_err());
+            assert!(of(64 << 10).verify(b"", &[0; 64]).is_err());
         }
     }
 }

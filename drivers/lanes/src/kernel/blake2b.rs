@@ -31,6 +31,7 @@ impl Blake2b {
 impl Function for Blake2b {
     const BLOCK: usize = BLOCK;
     const WORDS: usize = WORDS;
+    const ROUNDS: usize = 12;
 
     /// The last block is told from the others, even if it is full: it waits until it is known for what it is.
     fn whole(bytes: usize) -> usize {
@@ -38,7 +39,7 @@ impl Function for Blake2b {
     }
 
     /// Zeros, which are already there.
-    fn pad(_: &mut [u8], _: usize) {}
+    fn pad(_: &mut [u8], _: usize, _: u8) {}
 
     /// The kernel counts the block as a full one.
     fn last<const N: usize>(states: &mut States<N>, lane: usize, left: usize) {
@@ -57,7 +58,13 @@ impl Function for Blake2b {
 /// # Safety
 /// That of [`Advance`](super::wide::Advance), and the CPU has the instructions of `V`.
 #[inline(always)]
-pub(super) unsafe fn compress<V: Pairs>(state: *mut u64, messages: *const *const u8, blocks: usize, _: usize) {
+pub(super) unsafe fn compress<V: Pairs>(
+    state: *mut u64,
+    messages: *const *const u8,
+    blocks: usize,
+    _: usize,
+    _: usize,
+) {
     // SAFETY: the caller promises what `load`, `splat`, `gather` and `store` ask for.
     unsafe {
         let at = |i: usize| state.add(i * super::wide::row(V::LANES));

@@ -1,4 +1,4 @@
-//! Keccak-f[1600], and how a sponge absorbs blocks with it (FIPS 202).
+//! Keccak-p[1600], and how a sponge absorbs blocks with it (FIPS 202, RFC 9861).
 
 use super::wide::Kernels;
 use crate::level::Level;
@@ -11,20 +11,27 @@ pub(crate) const WORDS: usize = 25;
 /// The state before the first block.
 pub(crate) const INITIAL: [u64; WORDS] = [0; WORDS];
 
-/// SHA-3 with blocks of this many bytes: 144, 136, 104 or 72 for digests of 28, 32, 48 or 64.
-pub(crate) struct Keccak<const RATE: usize>;
+/// What follows a message: the bits that tell SHA-3 from other uses of Keccak, and the one with which the padding begins (FIPS 202, 6.1).
+pub(crate) const SHA3: u8 = 0x06;
+/// The same of SHAKE (6.2), and of TurboSHAKE where nothing else is said.
+pub(crate) const SHAKE: u8 = 0x1f;
 
-impl<const RATE: usize> Function for Keccak<RATE> {
+/// Keccak with blocks of this many bytes, and with all rounds or the last ones. SHA-3 has blocks of 144, 136, 104 or 72 bytes for
+/// digests of 28, 32, 48 or 64; SHAKE has 168 or 136, and TurboSHAKE, too, with twelve rounds.
+pub(crate) struct Keccak<const RATE: usize, const ROUNDS: usize = 24>;
+
+impl<const RATE: usize, const ROUNDS: usize> Function for Keccak<RATE, ROUNDS> {
     const BLOCK: usize = RATE;
     const WORDS: usize = WORDS;
+    const ROUNDS: usize = ROUNDS;
 
     fn whole(bytes: usize) -> usize {
         bytes / RATE
     }
 
-    /// The two bits that tell SHA-3 from other uses of Keccak (FIPS 202, 6.1), and then a one, zeros, and a one (5.1).
-    fn pad(block: &mut [u8], left: usize) {
-        block[left] = 0x06;
+    /// Behind the bits of `domain`, with their one, zeros, and a one (FIPS 202, 5.1).
+    fn pad(block: &mut [u8], left: usize, domain: u8) {
+        block[left] = domain;
         block[RATE - 1] |= 0x80;
     }
 
@@ -56,9 +63,16 @@ const CONSTANTS: [u64; 24] = {
 /// Absorbs blocks of `rate` bytes.
 ///
 /// # Safety
-/// That of [`Advance`](super::wide::Advance), and the CPU has the instructions of `V`. `rate` is one of SHA-3's.
+/// That of [`Advance`](super::wide::Advance), and the CPU has the instructions of `V`. `rate` is one of [`Keccak`]'s.
 #[inline(always)]
-pub(super) unsafe fn absorb<V: Pairs>(state: *mut u64, messages: *const *const u8, blocks: usize, rate: usize) {
+pub(super) unsafe fn absorb<V: Pairs>(
+    state: *mut u64,
+    messages: *const *const u8,
+    blocks: usize,
+    rate: usize,
+    rounds: usize,
+) {
+    let constants = &CONSTANTS.as_chunks::<2>().0[(CONSTANTS.len() - rounds) / 2..];
     // SAFETY: the caller promises what `load`, `store` and `xor_block` ask for.
     unsafe {
         let mut words = [V::load(state); WORDS];
@@ -69,12 +83,13 @@ pub(super) unsafe fn absorb<V: Pairs>(state: *mut u64, messages: *const *const u
             let offset = block * rate;
             // The numbers of words are constants here, which lets the compiler hold words in registers.
             match rate {
+                168 => xor_block::<V, 21>(&mut words, messages, offset),
                 144 => xor_block::<V, 18>(&mut words, messages, offset),
                 136 => xor_block::<V, 17>(&mut words, messages, offset),
                 104 => xor_block::<V, 13>(&mut words, messages, offset),
                 _ => xor_block::<V, 9>(&mut words, messages, offset),
             }
-            for constants in CONSTANTS.as_chunks::<2>().0 {
+            for constants in constants {
                 // Two rounds, so that none of the words is copied at the end.
                 let between = round(&words, V::splat(constants[0]));
                 words = round(&between, V::splat(constants[1]));

@@ -9,12 +9,14 @@ pub(crate) const WIDE_LANES: usize = 8;
 
 /// Advances the states of all lanes over whole blocks of their messages.
 ///
-/// `state` is word-major: word `i` of lane `l` is at `i * row(lanes) + l`. The last argument is the bytes of a block.
+/// `state` is word-major: word `i` of lane `l` is at `i * row(lanes) + l`. The last arguments are the bytes of a block, and how many
+/// rounds it takes.
 ///
 /// # Safety
 /// The CPU level for which it was compiled is there; `state` is valid for as many rows as the function has words; there are as many
 /// pointers as lanes, each readable for the blocks, whose length is one of the function's.
-pub(crate) type Advance = unsafe fn(state: *mut u64, messages: *const *const u8, blocks: usize, block: usize);
+pub(crate) type Advance =
+    unsafe fn(state: *mut u64, messages: *const *const u8, blocks: usize, block: usize, rounds: usize);
 
 /// Words from one row of states to the next.
 pub(super) const fn row(lanes: usize) -> usize {
@@ -46,9 +48,15 @@ macro_rules! compiled {
         /// # Safety
         /// That of [`Advance`].
         #[target_feature(enable = $features)]
-        pub(super) unsafe fn $name(state: *mut u64, messages: *const *const u8, blocks: usize, block: usize) {
+        pub(super) unsafe fn $name(
+            state: *mut u64,
+            messages: *const *const u8,
+            blocks: usize,
+            block: usize,
+            rounds: usize,
+        ) {
             // SAFETY: the features of the vector type are on here; the rest is the caller's promise.
-            unsafe { crate::kernel::$name::$function::<$vector>(state, messages, blocks, block) }
+            unsafe { crate::kernel::$name::$function::<$vector>(state, messages, blocks, block, rounds) }
         }
     };
 }

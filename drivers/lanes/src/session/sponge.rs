@@ -1,4 +1,4 @@
-//! Sessions of SHA-3, of HMAC over it, and of BLAKE2b.
+//! Sessions of SHA-3, of HMAC over it, of SHAKE and TurboSHAKE, and of BLAKE2b.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use gantry::driver::{DigestStream, Offer, Operands};
 use gantry::{Fault, Operation, Outcome, Unsupported};
 
 use super::{Exceptions, Work, converted, wrong_operation};
-use crate::kernel::keccak;
+use crate::kernel::keccak::{self, Keccak};
 use crate::kernel::wide::Kernels;
 use crate::level::Level;
 use crate::sponge::{self, Function, Job, Start, Stream};
@@ -17,6 +17,20 @@ pub(super) struct SpongeWork<F: Function> {
     kernels: Kernels,
     start: Arc<Start<F>>,
     operation: Operation,
+}
+
+/// SHAKE, or TurboSHAKE: functions of Keccak whose digests have any length, `digest` bytes in this session.
+pub(super) fn xof(level: Level, rate: usize, rounds: usize, digest: usize) -> Box<dyn Work> {
+    fn of<F: Function>(level: Level, digest: usize) -> Box<dyn Work> {
+        let start = Arc::new(Start::<F>::xof(digest, 0, keccak::SHAKE));
+        Box::new(SpongeWork { kernels: F::kernels(level), start, operation: Operation::Digest })
+    }
+    match (rate, rounds) {
+        (168, 24) => of::<Keccak<168>>(level, digest),
+        (_, 24) => of::<Keccak<136>>(level, digest),
+        (168, _) => of::<Keccak<168, 12>>(level, digest),
+        _ => of::<Keccak<136, 12>>(level, digest),
+    }
 }
 
 impl<F: Function> SpongeWork<F> {

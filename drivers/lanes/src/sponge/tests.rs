@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::kernel::blake2b::Blake2b;
-use crate::kernel::keccak::{INITIAL, Keccak};
+use crate::kernel::keccak::{INITIAL, Keccak, SHAKE};
 use crate::level::every_level;
 use crate::random::Random;
 
@@ -107,6 +107,25 @@ fn sha3_fips_202() {
 }
 
 #[test]
+fn xofs_of_published_lengths() {
+    /// SHAKE of nothing, and what RFC 9861, section 5, has of TurboSHAKE: the beginnings of digests that go on.
+    fn begins<F: Function>(digest: &str) {
+        let start = || Start::<F>::xof(500, 0, SHAKE);
+        for level in every_level() {
+            let kernels = F::kernels(level);
+            for result in side_by_side(kernels, &start(), &vec![Vec::new(); 19]) {
+                assert!(hex(&result).starts_with(digest), "{level:?}");
+            }
+            assert!(hex(&one(kernels, &start(), b"")).starts_with(digest), "{level:?}");
+        }
+    }
+    begins::<Keccak<168>>("7f9c2ba4e88f827d616045507605853ed73b8093f6efbc88eb1a6eacfa66ef26");
+    begins::<Keccak<136>>("46b9dd2b0ba88d13233b3feb743eeb243fcd52ea62b81b82b50c27646ed5762f");
+    begins::<Keccak<168, 12>>("1e415f1c5983aff2169217277d17bb538cd945a397ddec541f1ce41af2c1b74c");
+    begins::<Keccak<136, 12>>("367a329dafea871c7802ec67f905ae13c57695dc2c6663c61035f59a18f8e7db");
+}
+
+#[test]
 fn hmac_of_all_lengths() {
     // A key that is longer than all blocks.
     let long = [0xaa; 147];
@@ -163,19 +182,26 @@ fn blake2b_rfc_7693() {
     );
 }
 
-/// SHA-3, bit by bit as FIPS 202 defines it: nothing here is computed in advance.
 fn plain_sha3(rate: usize, digest: usize, message: &[u8]) -> Vec<u8> {
-    let mut padded = message.to_vec();
-    padded.push(0x06);
+    plain_keccak(rate, 24, &[0x06], digest, message)
+}
+
+/// Keccak with its last `rounds`, bit by bit as FIPS 202 defines it: nothing here is computed in advance. `behind` is what follows the
+/// message, up to the one that padding begins with.
+pub(crate) fn plain_keccak(rate: usize, rounds: usize, behind: &[u8], digest: usize, message: &[u8]) -> Vec<u8> {
+    let mut padded = [message, behind].concat();
     padded.resize(padded.len().next_multiple_of(rate), 0);
     *padded.last_mut().unwrap() |= 0x80;
+    padded.resize(padded.len() + digest / rate * rate, 0);
     let mut a = [[0u64; 5]; 5]; // [x][y]
+    let mut squeezed = Vec::new();
     for block in padded.chunks(rate) {
         for (i, word) in block.as_chunks().0.iter().enumerate() {
             a[i % 5][i / 5] ^= u64::from_le_bytes(*word);
         }
         let mut register = [true, false, false, false, false, false, false, false];
-        for _ in 0..24 {
+        for round in 0..24 {
+            let before = a;
             let parity = a.map(|column| column.iter().fold(0, |sum, word| sum ^ word));
             for x in 0..5 {
                 a[x] = a[x].map(|word| word ^ parity[(x + 4) % 5] ^ parity[(x + 1) % 5].rotate_left(1));
@@ -205,10 +231,15 @@ fn plain_sha3(rate: usize, digest: usize, message: &[u8]) -> Vec<u8> {
                     register[tap] ^= out;
                 }
             }
+            if round < 24 - rounds {
+                a = before;
+            }
         }
+        squeezed.push((0..rate / 8).flat_map(move |i| a[i % 5][i / 5].to_le_bytes()));
     }
-    let words = (0..25).flat_map(|i| a[i % 5][i / 5].to_le_bytes());
-    words.take(digest).collect()
+    // The state behind the last block of the message, and those behind the zeros.
+    let first = squeezed.len() - 1 - digest / rate;
+    squeezed.into_iter().skip(first).flatten().take(digest).collect()
 }
 
 /// HMAC over it (RFC 2104).
@@ -359,6 +390,18 @@ fn streams_and_messages_of_random_lengths_share_lanes() {
         &keys,
         |key, message| plain_hmac(72, 64, key, message),
     );
+    for digest in [1, 32, 136, 168, 500] {
+        mixed::<Keccak<168>>(
+            |_, _| Start::xof(digest, 0, SHAKE),
+            none,
+            |_, message| plain_keccak(168, 24, &[0x1f], digest, message),
+        );
+        mixed::<Keccak<136, 12>>(
+            |_, _| Start::xof(digest, 0, SHAKE),
+            none,
+            |_, message| plain_keccak(136, 12, &[0x1f], digest, message),
+        );
+    }
     let blake2b =
         |digest: usize| move |_: Kernels, _: &[u8]| Start::<Blake2b>::digest(Blake2b::initial(digest), digest);
     mixed(blake2b(32), none, |_, message| plain_blake2b(32, message));
@@ -399,12 +442,14 @@ fn lengths_around_the_ends_of_blocks_and_every_split() {
     borders(&sha3::<136>(32), |message| plain_sha3(136, 32, message));
     borders(&sha3::<104>(48), |message| plain_sha3(104, 48, message));
     borders(&sha3::<72>(64), |message| plain_sha3(72, 64, message));
+    borders::<Keccak<168>>(&Start::xof(170, 0, SHAKE), |message| plain_keccak(168, 24, &[0x1f], 170, message));
+    borders::<Keccak<168, 12>>(&Start::xof(400, 1, 7), |message| plain_keccak(168, 12, &[0, 7], 400, message));
     borders::<Blake2b>(&Start::digest(Blake2b::initial(32), 32), |message| plain_blake2b(32, message));
 }
 
 #[test]
 fn keys_and_streams_are_wiped() {
-    let kernels = Keccak::<136>::kernels(Level::detect_at_most(None));
+    let kernels = <Keccak<136>>::kernels(Level::detect_at_most(None));
     let start = Start::<Keccak<136>>::hmac(kernels, INITIAL, 32, b"secret");
     let mut start = Box::new(core::mem::ManuallyDrop::new(start));
     let mut stream = Box::new(core::mem::ManuallyDrop::new(Stream::new(&start)));
