@@ -79,6 +79,8 @@ fn arguments(algorithm: Algorithm, operation: Operation) -> Option<Vec<String>> 
         // With a nonce, associated data and a tag for each request, as ours; without, it would only encrypt.
         (Kind::Aead, None, _) => vec!["-evp".to_owned(), name, "-aead".to_owned()],
         (Kind::Cipher, ..) if algorithm == Algorithm::Null => return None,
+        // Their digests have another length there, or they are not there at all.
+        (Kind::Digest, ..) if info.xof.is_some() => return None,
         (Kind::Digest | Kind::Cipher, ..) => vec!["-evp".to_owned(), name],
     };
     if operation.is_back() {
@@ -114,7 +116,13 @@ mod tests {
         assert_eq!(ask(Algorithm::Aes256Cmac, Operation::Mac).as_deref(), Some("-cmac aes-256-cbc"));
         assert_eq!(ask(Algorithm::Aes128Cbc, Operation::Decrypt).as_deref(), Some("-evp aes-128-cbc -decrypt"));
         assert_eq!(ask(Algorithm::Aes128Gcm, Operation::Open).as_deref(), Some("-evp aes-128-gcm -aead -decrypt"));
-        for none in [Algorithm::Aes128Gmac, Algorithm::Poly1305, Algorithm::Null, Algorithm::Aes128CbcHmacSha1] {
+        for none in [
+            Algorithm::Aes128Gmac,
+            Algorithm::Poly1305,
+            Algorithm::Null,
+            Algorithm::Aes128CbcHmacSha1,
+            Algorithm::Shake128,
+        ] {
             assert_eq!(arguments(none, none.kind().operations()[0]), None);
         }
     }
