@@ -35,13 +35,11 @@ pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
     }
 }
 
-/// The numbers below `count` in an order of which any beginning has some of everywhere: steps of the golden section.
+/// The numbers below `count` in an order of which any beginning has some of everywhere: with their bits reversed.
 fn spread(count: usize) -> impl Iterator<Item = usize> {
-    fn common_divisor(a: usize, b: usize) -> usize {
-        if b == 0 { a } else { common_divisor(b, a % b) }
-    }
-    let step = (count * 618 / 1000..=count).find(|step| common_divisor(count, *step) == 1).unwrap_or(1);
-    (0..count).map(move |number| number * step % count)
+    let size = count.next_power_of_two();
+    let reversed = move |number: usize| number.reverse_bits().checked_shr(usize::BITS - size.ilog2()).unwrap_or(0);
+    (0..size).map(reversed).filter(move |number| *number < count)
 }
 
 /// Both ways in, with different addresses; where the device has only one of them, core takes that twice.
