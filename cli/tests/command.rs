@@ -44,7 +44,8 @@ fn every_algorithm_is_listed_with_those_who_serve_it() {
     let ccm = find(&algorithms, "name", "aes-256-ccm");
     assert_eq!(ccm["key"], serde_json::json!({ "min": 32, "max": 32, "step": 1 }));
     assert_eq!(ccm["kernel"], "ccm(aes)");
-    assert_eq!(ccm["devices"], serde_json::json!(["software"]));
+    let chacha = find(&algorithms, "name", "chacha20-poly1305");
+    assert_eq!(chacha["devices"], serde_json::json!(["software"]));
     assert_eq!(find(&algorithms, "name", "null")["devices"], serde_json::json!([]));
     let table = stdout(&["algorithms"]);
     assert!(table.lines().any(|line| line.starts_with("null ") && line.contains(" nobody ")), "{table}");
