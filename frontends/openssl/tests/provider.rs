@@ -80,7 +80,7 @@ fn keys_of_rsa_are_used_as_the_default_provider_would() {
 
 /// Once a device has a context's messages, the host's own is let go; and a session keeps what one direction needs.
 #[test]
-fn a_context_holds_at_most_a_kilobyte_more() {
+fn a_context_holds_at_most_two_kilobytes_more() {
     let lab = Lab::new("held");
     let program = lab.compile("tests/held.c");
     let (gcm, xts) = (&["AES-128-GCM", "AES-256-GCM"][..], &["AES-256-XTS"][..]);
@@ -93,7 +93,7 @@ fn a_context_holds_at_most_a_kilobyte_more() {
         let said = text(&command.env("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0").output().unwrap());
         for line in said.lines() {
             let more = line.split(' ').nth(1).and_then(|more| more.parse::<i64>().ok());
-            assert!(more.is_some_and(|more| more <= 1024), "{line}");
+            assert!(more.is_some_and(|more| more <= 2048), "{line}");
         }
         assert_eq!(said.lines().count(), ciphers.len(), "{said}");
     }
@@ -280,7 +280,7 @@ fn what_is_written_follows_no_link_that_was_there_before() {
     for (section, planted) in [(stats.clone(), "routes"), (format!("{stats}\nUSE_SOFTDRIVERS = 7"), "why")] {
         let script = |link: &str| {
             let script =
-                "GANTRY_OPENSSL_STATS=$PWD/stats; export GANTRY_OPENSSL_STATS; echo mine >other; rm -f stats/*";
+                "export GANTRY_OPENSSL_STATS=$PWD/stats GANTRY_OPENSSL_ROUTES=$PWD/stats/$$.routes; echo mine >other; rm -f stats/*";
             // The process keeps its number.
             let list = format!("{script}; {link} exec openssl list -providers >/dev/null 2>&1");
             let _ = lab.sh(&list, &lab.configuration(&section));
