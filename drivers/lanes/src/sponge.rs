@@ -403,14 +403,9 @@ impl<'a, F: Function, const N: usize> Lanes for SpongeLanes<'a, F, N> {
         // stream's buffer or its tail, all borrowed or owned by `self`, of which the engine hands out no more than `next` counted; that of
         // an idle lane is a copy of a busy one's.
         unsafe {
-            (self.kernels.side_by_side)(
-                self.states.0.as_mut_ptr().cast(),
-                self.at.as_ptr(),
-                blocks,
-                F::BLOCK,
-                F::ROUNDS,
-            )
-        };
+            let (states, at) = (self.states.0.as_mut_ptr().cast(), self.at.as_ptr());
+            (self.kernels.side_by_side)(states, at, blocks, F::BLOCK, F::ROUNDS);
+        }
         for at in &mut self.at {
             *at = at.wrapping_add(blocks * F::BLOCK);
         }

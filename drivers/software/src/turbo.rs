@@ -14,7 +14,7 @@ pub(crate) trait Function: Update + ExtendableOutputReset + Default + Clone + Se
 
 impl<T: Update + ExtendableOutputReset + Default + Clone + Send + Sync + 'static> Function for T {}
 
-#[allow(clippy::unnecessary_wraps, reason = "a row of the table of algorithms")]
+#[allow(clippy::unnecessary_wraps, reason = "what a row of the device's table calls")]
 pub(crate) fn open<F: Function>(_: &SessionParams) -> Opened {
     Ok(Arc::new(Session::<F>(PhantomData)))
 }

@@ -18,12 +18,7 @@ impl TreeWork {
         Box::new(TreeWork(Turbo::kernels(level)))
     }
 
-    fn job<'a>(&'a self, operands: Operands<'a>) -> Result<Job<'a>, Fault> {
-        let tree_of = |stream: &'a mut dyn DigestStream| {
-            let stream: &mut dyn Any = stream;
-            let stream = stream.downcast_mut::<TreeStream>();
-            stream.map(|stream| &mut stream.tree).ok_or_else(|| Fault::failed("a stream of another session"))
-        };
+    fn job(operands: Operands<'_>) -> Result<Job<'_>, Fault> {
         Ok(match operands {
             Operands::Digest { input, output } => Job { tree: None, input, output: Some(output) },
             Operands::Update { stream, input } => Job { tree: Some(tree_of(stream)?), input, output: None },
@@ -37,17 +32,24 @@ impl TreeWork {
 
 impl Work for TreeWork {
     fn one(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
-        tree::run_one(self.0, self.job(operands)?);
+        tree::run_one(self.0, Self::job(operands)?);
         Ok(Outcome::Done)
     }
 
     fn batch<'a>(&'a self, first: Operands<'a>, others: &'a mut [Offer<'_>], exceptions: &'a mut Exceptions) {
-        tree::run(self.0, converted(self, first, others, exceptions, |_| Ok(()), Self::job));
+        tree::run(self.0, converted(self, first, others, exceptions, |_| Ok(()), |_, operands| Self::job(operands)));
     }
 
     fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {
         Ok(Box::new(TreeStream { kernels: self.0, tree: Tree::new() }))
     }
+}
+
+/// Core sends streams of this device alone.
+fn tree_of(stream: &mut dyn DigestStream) -> Result<&mut Tree, Fault> {
+    let stream: &mut dyn Any = stream;
+    let stream = stream.downcast_mut::<TreeStream>();
+    stream.map(|stream| &mut stream.tree).ok_or_else(|| Fault::failed("a stream of another session"))
 }
 
 struct TreeStream {

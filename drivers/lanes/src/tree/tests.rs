@@ -61,7 +61,7 @@ fn messages_around_the_ends_of_chunks() {
 /// Pieces end where chunks end, near it, and anywhere.
 #[test]
 fn messages_in_pieces_side_by_side() {
-    let random = Random::new(0x6b74_3132_38);
+    let random = Random::new(0x006b_7431_3238);
     let length = || match random.below(8) {
         0 => 0,
         1 => CHUNK,
@@ -72,8 +72,7 @@ fn messages_in_pieces_side_by_side() {
     for level in every_level() {
         let kernels = Turbo::kernels(level);
         for _ in 0..4 {
-            let mut trees: Vec<(Tree, Vec<u8>)> =
-                (0..1 + random.below(20)).map(|_| (Tree::new(), Vec::new())).collect();
+            let mut trees: Vec<(Tree, Vec<u8>)> = (0..=random.below(20)).map(|_| (Tree::new(), Vec::new())).collect();
             for _ in 0..5 {
                 let pieces: Vec<Vec<u8>> = trees.iter().map(|_| random.bytes(length())).collect();
                 let whole = random.bytes(length());
