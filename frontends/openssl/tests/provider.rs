@@ -279,8 +279,7 @@ fn what_is_written_follows_no_link_that_was_there_before() {
     let stats = format!("STATS = {}", lab.path("stats").display());
     for (section, planted) in [(stats.clone(), "routes"), (format!("{stats}\nUSE_SOFTDRIVERS = 7"), "why")] {
         let script = |link: &str| {
-            let script =
-                "export GANTRY_OPENSSL_STATS=$PWD/stats GANTRY_OPENSSL_ROUTES=$PWD/stats/$$.routes; echo mine >other; rm -f stats/*";
+            let script = "export GANTRY_OPENSSL_STATS=$PWD/stats GANTRY_OPENSSL_ROUTES=$PWD/stats/$$.routes; echo mine >other; rm -f stats/*";
             // The process keeps its number.
             let list = format!("{script}; {link} exec openssl list -providers >/dev/null 2>&1");
             let _ = lab.sh(&list, &lab.configuration(&section));
