@@ -55,7 +55,7 @@ fn algorithms(text: &str) -> Vec<&str> {
 /// A DEFLATE stream. Digits of random numbers are better counted than looked for elsewhere, which is what this strategy is for: it
 /// takes an eighth off.
 fn packed(text: &[u8]) -> Vec<u8> {
-    let level = CompressionLevel::BestCompression as i32;
+    let level = CompressionLevel::UberCompression as i32;
     let flags = create_comp_flags_from_zip_params(level, -15, CompressionStrategy::Filtered as i32);
     let mut packed = vec![0; text.len() + 1024];
     let done = compress(&mut CompressorOxide::new(flags), text, &mut packed, TDEFLFlush::Finish);
