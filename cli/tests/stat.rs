@@ -101,6 +101,19 @@ fn until(what: &str, met: impl Fn() -> bool) {
     }
 }
 
+/// The same command, to which these signals are not ignored, even if the test was started with `nohup`.
+fn heeding(command: &Command) -> Command {
+    let mut heeding = Command::new("env");
+    heeding.arg("--default-signal=HUP,TERM").arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => heeding.env(name, value),
+            None => heeding.env_remove(name),
+        };
+    }
+    heeding
+}
+
 #[test]
 fn a_signal_reaches_the_command_and_nothing_is_left_behind() {
     let folder = Folder::new("stat-signals");
@@ -110,7 +123,7 @@ fn a_signal_reaches_the_command_and_nothing_is_left_behind() {
         [("TERM", "trap 'exit 9' TERM;", 9), ("HUP", "trap 'exit 8' HUP;", 8), ("TERM", "", 143), ("HUP", "", 129)]
     {
         let script = format!("{script} echo > '{}'; while :; do sleep 0.01; done", ready.display());
-        let mut child = command(&["stat", "--", "sh", "-c", &script]).env("TMPDIR", &tmp).spawn().unwrap();
+        let mut child = heeding(command(&["stat", "--", "sh", "-c", &script]).env("TMPDIR", &tmp)).spawn().unwrap();
         until("the command runs", || ready.exists());
         assert_eq!(left(), 1);
         // Signals for this process alone; those of a terminal reach its commands without it.
