@@ -119,7 +119,7 @@ fn what_seals_and_opens_leaves_nothing_of_a_key_on_the_stack() {
                 let mut data: Vec<Vec<u8>> = (0..count).map(|i| random.bytes(16 * (i * 5 % 30))).collect();
                 let aads: Vec<Vec<u8>> = (0..count).map(|i| random.bytes([12, 8, 0, 300][i % 4])).collect();
                 let mut tags = vec![vec![0; algorithm.info().tag.max]; count];
-                let check = |work: &mut dyn FnMut(), what: &str| {
+                let check = |work: &mut (dyn FnMut() + Send), what: &str| {
                     assert!(
                         !holds(&left_behind(work), &secrets),
                         "{level:?} {algorithm}, {count}, {of_them} keys: {what}"
