@@ -1,7 +1,9 @@
 /*
  * Throughput of Intel's ipsec-mb, in rows of the same shape as `gantry speed --json`.
  *
- *     ipsec_mb ALGORITHM BYTES BATCH SECONDS ALIGNMENT     e.g. ipsec_mb hmac-sha256 1024 16 0.5 64
+ *     ipsec_mb ALGORITHM BYTES BATCH SECONDS ALIGNMENT LEVEL     e.g. ipsec_mb hmac-sha256 1024 16 0.5 64 best
+ *
+ * LEVEL is best or avx2: with all of the instructions that the CPU has, or without AVX-512.
  *
  * One thread hands over BATCH requests of BYTES bytes each and flushes until all of them are done,
  * again and again. Every request has its own data and IV, and ciphers work in place, as in `gantry speed`. Of its interfaces the fastest is used: unchecked, and a synchronous burst where it has one.
@@ -198,8 +200,8 @@ int main(int argc, char **argv)
 {
     const struct algorithm *algorithm = NULL;
 
-    if (argc != 6)
-        fail("usage: ipsec_mb ALGORITHM BYTES BATCH SECONDS ALIGNMENT");
+    if (argc != 7 || (strcmp(argv[6], "best") != 0 && strcmp(argv[6], "avx2") != 0))
+        fail("usage: ipsec_mb ALGORITHM BYTES BATCH SECONDS ALIGNMENT best|avx2");
     for (size_t i = 0; i < sizeof(ALGORITHMS) / sizeof(*ALGORITHMS); i++)
         if (strcmp(argv[1], ALGORITHMS[i].name) == 0)
             algorithm = &ALGORITHMS[i];
@@ -215,7 +217,10 @@ int main(int argc, char **argv)
     IMB_MGR *manager = alloc_mb_mgr(0);
     if (!manager)
         fail("out of memory");
-    init_mb_mgr_auto(manager, NULL);
+    if (strcmp(argv[6], "avx2") == 0)
+        init_mb_mgr_avx2(manager);
+    else
+        init_mb_mgr_auto(manager, NULL);
     prepare(manager, algorithm);
     size_t sets = WORKING_SET / (bytes * batch);
     if (sets > MAX_REQUESTS / batch)
@@ -250,10 +255,10 @@ int main(int argc, char **argv)
     const double count = (double)(batches * batch);
 
     qsort(samples, batches, sizeof(*samples), ascending);
-    printf("[{\"algorithm\":\"%s\",\"operation\":\"%s\",\"device\":\"ipsec-mb\",\"bytes\":%zu,\"batch\":%zu,"
+    printf("[{\"algorithm\":\"%s\",\"operation\":\"%s\",\"device\":\"ipsec-mb %s\",\"bytes\":%zu,\"batch\":%zu,"
            "\"threads\":1,\"requests\":%zu,\"wall_s\":%.6f,\"cpu_s\":%.6f,\"mb_per_s\":%.3f,"
            "\"requests_per_s\":%.1f,\"p50_ns\":%llu,\"p99_ns\":%llu}]\n",
-           algorithm->name, algorithm->operation, bytes, batch, batches * batch, wall_s, cpu_s,
+           algorithm->name, algorithm->operation, imb_get_version_str(), bytes, batch, batches * batch, wall_s, cpu_s,
            count * (double)bytes / wall_s / 1e6, count / wall_s,
            (unsigned long long)samples[batches / 2], (unsigned long long)samples[batches * 99 / 100]);
     free_mb_mgr(manager);

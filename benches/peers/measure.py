@@ -33,12 +33,12 @@ def output(command, **options):
     ).stdout
 
 
-def program(work, name, *library):
+def program(work, name, *library, suffix=""):
     """A program of this folder, built against a library."""
-    source = ROOT / f"benches/peers/{name}.c"
-    output(["cc", "-O2", "-o", work / name, source, *library])
-    remember("cc -O2 -o", name, source, *library)
-    return work / name
+    source, built = ROOT / f"benches/peers/{name}.c", work / (name + suffix)
+    output(["cc", "-O2", "-o", built, source, *library])
+    remember("cc -O2 -o", built.name, source, *library)
+    return built
 
 
 def timed(command, cwd=None, stdout=subprocess.DEVNULL, stderr=None):

@@ -5,7 +5,10 @@ Counted in bytes per second of CPU time: one thread is always busy, so that is i
 but for what other programs take from the core meanwhile.
 """
 
+import itertools
 import json
+import os
+from pathlib import Path
 
 import measure
 
@@ -34,6 +37,9 @@ SIZES = [1024, 16384]
 LAYOUTS = [(16, 64), (32, 64), (64, 64), (32, 4096)]
 ROUNDS = 7
 SECONDS = "0.2"
+# The lanes have many cells, each with three contenders or so.
+LANES_ROUNDS = 5
+LANES_SECONDS = "0.1"
 
 
 def only_row(rows, **wanted):
@@ -59,41 +65,59 @@ def speed(algorithm, device, size, batch, seconds, *more):
     return [with_rate(row) for row in rows if row["operation"] in ("encrypt", "seal", "digest", "mac")]
 
 
-def lanes(work):
-    """Every round of every cell, and the lines of the table."""
-    program = measure.program(work, "ipsec_mb", "-lIPSec_MB")
-    measure.remember("taskset -c N ipsec_mb ALGORITHM BYTES BATCH", SECONDS, "ALIGNMENT")
-    measure.remember(
-        "taskset -c N gantry speed ALGORITHM --device lanes --bytes BYTES --batch BATCH --alignment ALIGNMENT --seconds", SECONDS, "--json"
-    )
+def levels():
+    """The levels at which lanes are compared: `GANTRY_CPU`, and what ipsec-mb calls it."""
+    flags = Path("/proc/cpuinfo").read_text()
+    found = [("avx512", "best")] if " avx512bw" in flags else []
+    if " avx2" in flags:
+        found.append(("vaes" if " vaes" in flags else "avx2", "avx2"))
+    return found or [("base", "best")]
 
-    raw, table = [], []
-    for algorithm in LANES:
-        for size in SIZES:
-            for batch, alignment in LAYOUTS:
-                peer = [*measure.ONE_CORE, program, algorithm, size, batch, SECONDS, alignment]
-                results = measure.rounds(
-                    ROUNDS,
-                    {
-                        "ipsec-mb": lambda: with_rate(json.loads(measure.output(peer))[0]),
-                        "lanes": lambda: only_row(
-                            speed(algorithm, "lanes", size, batch, SECONDS, "--alignment", alignment), device="lanes"
-                        ),
-                    },
+
+def ipsec_mb(work):
+    """The installed library, and beside it the one in the folder `IPSEC_MB`: its sources, built in `build` there."""
+    programs = [measure.program(work, "ipsec_mb", "-lIPSec_MB")]
+    if folder := os.environ.get("IPSEC_MB"):
+        built = Path(folder) / "build/lib"
+        flags = [f"-I{folder}/lib", f"-L{built}", f"-Wl,-rpath,{built}", "-lIPSec_MB"]
+        programs.append(measure.program(work, "ipsec_mb", *flags, suffix="_other"))
+    return programs
+
+
+def lanes(work):
+    """Every round of every cell, and the lines of a table for each level and each release of ipsec-mb."""
+    programs = ipsec_mb(work)
+    measure.remember("taskset -c N ipsec_mb ALGORITHM BYTES BATCH", LANES_SECONDS, "ALIGNMENT LEVEL")
+    measure.remember(
+        "taskset -c N gantry speed ALGORITHM --device lanes --bytes BYTES --batch BATCH --alignment ALIGNMENT --seconds", LANES_SECONDS, "--json"
+    )
+    raw, tables = [], {}
+    for (level, peer_level), algorithm, size in itertools.product(levels(), LANES, SIZES):
+        os.environ["GANTRY_CPU"] = level
+        ratios, rates = {}, {}
+        for batch, alignment in LAYOUTS:
+            contenders = {
+                str(program): lambda program=program: with_rate(
+                    json.loads(
+                        measure.output([*measure.ONE_CORE, program, algorithm, size, batch, LANES_SECONDS, alignment, peer_level])
+                    )[0]
                 )
-                raw += [row | {"alignment": alignment} for result in results for row in result.values()]
-                table.append(
-                    [
-                        algorithm,
-                        size,
-                        batch,
-                        alignment,
-                        round(measure.median(results, "ipsec-mb", "mb_per_cpu_s")),
-                        round(measure.median(results, "lanes", "mb_per_cpu_s")),
-                        f"{measure.ratio(results, 'lanes', 'ipsec-mb', 'mb_per_cpu_s'):.2f}",
-                    ]
-                )
-    return raw, table
+                for program in programs
+            }
+            contenders["lanes"] = lambda: only_row(
+                speed(algorithm, "lanes", size, batch, LANES_SECONDS, "--alignment", alignment), device="lanes"
+            )
+            results = measure.rounds(LANES_ROUNDS, contenders)
+            raw += [row | {"alignment": alignment, "level": level} for result in results for row in result.values()]
+            rates[batch, alignment] = measure.median(results, "lanes", "mb_per_cpu_s")
+            for program in programs:
+                peer = results[0][str(program)]["device"]
+                ratio = measure.ratio(results, "lanes", str(program), "mb_per_cpu_s")
+                ratios.setdefault(peer, []).append(f"{ratio:.2f}")
+        for peer, cells in ratios.items():
+            tables.setdefault(f"Level {level}, {peer}", []).append([algorithm, size, round(rates[32, 64]), *cells])
+    del os.environ["GANTRY_CPU"]
+    return raw, tables
 
 
 def openssl(_work):
