@@ -2,14 +2,14 @@
 
 mod devices;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
 use devices::{Deed, Script, Scripted, session};
 use gantry::driver::Capability;
 use gantry::route::{Failover, Reason};
-use gantry::stats::{Event, Snapshot, Stage};
+use gantry::stats::{About, COLUMNS, Column, Event, Meaning, Memory, Snapshot, Stage, Tally};
 use gantry::{
     Algorithm, Clock, Gantry, GantryBuilder, Operation, QueueOptions, Request, Session, SessionParams, Submission,
     VirtualClock,
@@ -312,4 +312,83 @@ fn the_wait_for_room_is_no_time_in_the_device() {
     let times = gantry.stats().stage("ring", Stage::Invoke);
     assert_eq!(times.requests(), 20);
     assert!(times.quantile(999) <= 700, "and not 10,000 for the last: {}", times.quantile(999));
+}
+
+/// Memory with room for so many rows, and what is in it.
+struct Shown {
+    room: usize,
+    rows: Mutex<Vec<(String, &'static [AtomicU64])>>,
+}
+
+impl Shown {
+    fn with_room(room: usize) -> &'static Self {
+        // Where a search for leaks finds it.
+        static ALL: Mutex<Vec<&Shown>> = Mutex::new(Vec::new());
+        let shown = Box::leak(Box::new(Self { room, rows: Mutex::default() }));
+        ALL.lock().unwrap().push(shown);
+        shown
+    }
+
+    /// The numbers of a column over all rows about this.
+    fn sum(&self, about: &str, column: usize) -> u64 {
+        let rows = self.rows.lock().unwrap();
+        rows.iter().filter(|(row, _)| row == about).map(|(_, numbers)| numbers[column].load(Ordering::Relaxed)).sum()
+    }
+}
+
+impl Memory for Shown {
+    fn take(&self, about: About<'_>, count: usize) -> Option<&'static [AtomicU64]> {
+        let mut rows = self.rows.lock().unwrap();
+        let About { device, algorithm, operation, .. } = about;
+        let numbers = match about.numbers {
+            Meaning::Counts => "counts",
+            Meaning::Times(stage) => stage.code(),
+            Meaning::Tally => "tally",
+        };
+        (rows.len() < self.room).then(|| {
+            let zeros: &[AtomicU64] = Box::leak((0..count).map(|_| AtomicU64::new(0)).collect());
+            rows.push((format!("{device} {algorithm} {operation} {numbers}"), zeros));
+            zeros
+        })
+    }
+}
+
+#[test]
+fn numbers_lie_where_others_see_them() {
+    let column = |wanted| COLUMNS.iter().position(|column| *column == wanted).unwrap();
+    // The counts and two histograms fit, or only the counts, or nothing.
+    for room in [3, 1, 0] {
+        let shown = Shown::with_room(room);
+        let device = Scripted::new(Script::new("device"));
+        let gantry = with(&[&device]).stats_memory(shown).build();
+        let session = session(&gantry);
+        for _ in 0..10 {
+            run_one(&session);
+        }
+        let seen = if room > 0 { (10, 10 * LENGTH as u64) } else { (0, 0) };
+        let about = "device null encrypt counts";
+        let requests = COLUMNS.iter().enumerate().filter(|(_, column)| matches!(column, Column::Requests(_)));
+        let requests = requests.map(|(place, _)| shown.sum(about, place)).sum::<u64>();
+        assert_eq!((requests, shown.sum(about, column(Column::Bytes))), seen, "{:?}", shown.rows.lock().unwrap());
+        assert_eq!(
+            served(&gantry.stats(), "device"),
+            (10, 10 * LENGTH as u64),
+            "nothing is lost where there is no room"
+        );
+    }
+}
+
+#[test]
+fn a_tally_counts_for_those_without_a_framework() {
+    let shown = Shown::with_room(usize::MAX);
+    let tally = Tally::new("host", [("sha256", "digest"), ("aes-128-gcm", "seal")], Some(shown));
+    std::thread::scope(|scope| {
+        for _ in 0..100 {
+            scope.spawn(|| (0..10).for_each(|bytes| tally.count(1, bytes)));
+        }
+    });
+    tally.count(2, 1); // no such row
+    let about = "host aes-128-gcm seal tally";
+    assert_eq!([0, 1].map(|column| shown.sum(about, column)), [1000, 4500]);
+    assert_eq!(shown.sum("host sha256 digest tally", 0), 0);
 }

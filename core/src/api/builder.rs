@@ -8,7 +8,7 @@ use crate::clock::{Clock, RealClock};
 use crate::dispatch::{Calibrations, Common, Devices, Gantry, LONGEST, RegisteredDevice, Waits};
 use crate::driver::{Driver, Found};
 use crate::route::{CostStore, Learned, Policy};
-use crate::stats::{MOST_DEVICES, Publisher, Snapshot, Stats};
+use crate::stats::{MOST_DEVICES, Memory, Publisher, Snapshot, Stats};
 
 use super::session::Session;
 
@@ -22,6 +22,7 @@ impl Gantry {
             clock: Arc::new(RealClock::default()),
             counting: true,
             publisher: None,
+            memory: None,
             verify: 0,
             coalesce_for: LONGEST,
         }
@@ -40,6 +41,7 @@ pub struct GantryBuilder {
     clock: Arc<dyn Clock>,
     counting: bool,
     publisher: Option<Publisher>,
+    memory: Option<&'static dyn Memory>,
     verify: u32,
     costs: Option<Arc<dyn CostStore>>,
     coalesce_for: Duration,
@@ -119,6 +121,13 @@ impl GantryBuilder {
         self
     }
 
+    /// Counts in memory that others can read meanwhile.
+    #[must_use]
+    pub fn stats_memory(mut self, memory: &'static dyn Memory) -> Self {
+        self.memory = Some(memory);
+        self
+    }
+
     /// Keeps the costs of devices here, so that the next process need not measure them again.
     #[must_use]
     pub fn cost_store(mut self, store: Arc<dyn CostStore>) -> Self {
@@ -128,9 +137,9 @@ impl GantryBuilder {
 
     /// The framework.
     pub fn build(self) -> Gantry {
-        let Self { devices, policy, clock, counting, publisher, verify, costs, coalesce_for } = self;
+        let Self { devices, policy, clock, counting, publisher, memory, verify, costs, coalesce_for } = self;
         let names = devices.iter().map(|device| (device.name().to_owned(), device.class())).collect();
-        let stats = Stats::new(counting, names, clock.clone(), publisher);
+        let stats = Stats::new(counting, names, clock.clone(), publisher, memory);
         let common = Common::new(clock, stats, Waits::new(coalesce_for), verify);
         Gantry::assemble(Arc::new(Devices::new(devices, common, Calibrations::new(costs))), policy)
     }

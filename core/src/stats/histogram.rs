@@ -1,8 +1,8 @@
 //! Times in buckets that are 1/16 of a power of two wide: any quantile within 3.2 %, in 592 numbers.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-use super::counter::Counter;
+use super::memory::{About, Memory, Words, add};
 
 /// Buckets for each power of two, as a power of two.
 const FINE: u32 = 4;
@@ -25,34 +25,29 @@ fn bounds(bucket: usize) -> (u64, u64) {
     (low << shift, ((low + 1) << shift) - 1)
 }
 
-/// A histogram that one thread writes while others read.
-pub(super) struct Recorder {
-    buckets: [Counter; BUCKETS],
-    total: Counter,
-    longest: AtomicU64,
-}
+/// Numbers of a [`Recorder`]: the buckets, all times together, the longest.
+const TIMES: usize = BUCKETS + 2;
+const TOTAL: usize = BUCKETS;
+const LONGEST: usize = BUCKETS + 1;
 
-impl Default for Recorder {
-    fn default() -> Self {
-        Self { buckets: [const { Counter::new() }; BUCKETS], total: Counter::new(), longest: AtomicU64::new(0) }
-    }
-}
+/// A histogram that one thread writes while others read.
+pub(super) struct Recorder(Words<TIMES>);
 
 impl Recorder {
+    pub(super) fn new(memory: Option<&dyn Memory>, about: About<'_>) -> Self {
+        Self(Words::new(memory, about))
+    }
+
     pub(super) fn add(&self, ns: u64, requests: u64, shared: bool) {
-        self.buckets[bucket(ns)].add(requests, shared);
-        self.total.add(ns.saturating_mul(requests), shared);
-        if ns > self.longest.load(Ordering::Relaxed) {
-            self.longest.fetch_max(ns, Ordering::Relaxed);
+        add(&self.0[bucket(ns)], requests, shared);
+        add(&self.0[TOTAL], ns.saturating_mul(requests), shared);
+        if ns > self.0[LONGEST].load(Ordering::Relaxed) {
+            self.0[LONGEST].fetch_max(ns, Ordering::Relaxed);
         }
     }
 
     pub(super) fn add_to(&self, sum: &mut Histogram) {
-        for (index, bucket) in self.buckets.iter().enumerate() {
-            sum.add_to_bucket(index, bucket.get());
-        }
-        sum.total = sum.total.saturating_add(self.total.get());
-        sum.longest = sum.longest.max(self.longest.load(Ordering::Relaxed));
+        sum.merge(&Histogram::from_words(self.0.iter().map(|number| number.load(Ordering::Relaxed))));
     }
 }
 
@@ -75,6 +70,15 @@ impl Histogram {
         for (ns, requests) in buckets {
             histogram.add_to_bucket(bucket(ns), requests);
         }
+        histogram
+    }
+
+    /// From the numbers of [`Meaning::Times`](super::Meaning::Times), which may be those of another process; what is missing is zero.
+    pub fn from_words(words: impl IntoIterator<Item = u64>) -> Self {
+        let mut words = words.into_iter();
+        let mut histogram = Self::default();
+        (0..BUCKETS).zip(&mut words).for_each(|(index, requests)| histogram.add_to_bucket(index, requests));
+        (histogram.total, histogram.longest) = (words.next().unwrap_or(0), words.next().unwrap_or(0));
         histogram
     }
 
@@ -199,7 +203,7 @@ mod tests {
         for (seed, count) in [(1, 1), (2, 2), (3, 10), (4, 999), (5, 1000), (6, 5000)] {
             let mut times = times(seed, count);
             let mut histogram = Histogram::default();
-            let recorder = Recorder::default();
+            let recorder = Recorder(Words::own());
             for (index, ns) in times.iter().enumerate() {
                 histogram.add(*ns, 1);
                 recorder.add(*ns, 1, index % 2 == 0);

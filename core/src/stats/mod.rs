@@ -14,30 +14,37 @@
 //! # What it means
 //!
 //! Counters are exact: when threads have been joined, a snapshot says what they did. One that is taken while they work may hold a
-//! request's count without its bytes. A number that would overflow stays at `u64::MAX`. A child of `fork` goes on with a copy of its
-//! parent's numbers: [`Snapshot::process`] says who began them.
+//! request's count without its bytes. A number that would overflow stays at `u64::MAX`. A child of `fork` begins with zeros if it says what
+//! it is ([`forked`]), and goes on with a copy of its parent's numbers if not: [`Snapshot::process`] says who began them.
+//!
+//! Numbers may lie where other processes read them while they grow: [`Memory`].
 
-mod counter;
 mod event;
 mod histogram;
+mod memory;
 mod reason;
 mod shard;
 mod site;
 mod slot;
 mod snapshot;
+mod tally;
 
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 pub use event::{Event, Stage};
 pub use histogram::Histogram;
+pub use memory::{About, COLUMNS, Column, Meaning, Memory};
 pub use reason::Reason;
-use shard::Shard;
+use shard::{Ground, Shard};
 use site::WORKS;
 pub(crate) use site::{MOST_DEVICES, Site};
+use slot::Slots;
+pub use slot::forked;
 pub use snapshot::{Numbers, Snapshot};
+pub use tally::Tally;
 
 use crate::algorithm::{Fault, Outcome};
 use crate::clock::Clock;
@@ -45,11 +52,9 @@ use crate::driver::Class;
 
 /// The numbers of a framework.
 pub(crate) struct Stats {
-    /// By slot; none at all when nothing is to be counted.
-    shards: Box<[OnceLock<Box<Shard>>]>,
-    devices: RwLock<Vec<(String, Class)>>,
+    shards: Slots<Shard>,
+    ground: Arc<Ground>,
     clock: Arc<dyn Clock>,
-    process: u32,
     publisher: Option<Publisher>,
     /// When the next snapshot is to be published, by `clock`.
     due: AtomicU64,
@@ -67,33 +72,30 @@ impl Stats {
         devices: Vec<(String, Class)>,
         clock: Arc<dyn Clock>,
         publisher: Option<Publisher>,
+        memory: Option<&'static dyn Memory>,
     ) -> Self {
-        let shards = if on { slot::SHARED + 1 } else { 0 };
         Self {
-            shards: (0..shards).map(|_| OnceLock::new()).collect(),
-            devices: RwLock::new(devices),
+            shards: Slots::new(on),
+            ground: Arc::new(Ground { devices: RwLock::new(devices), memory }),
             due: AtomicU64::new(if publisher.is_some() { 0 } else { u64::MAX }),
             clock,
-            process: std::process::id(),
             publisher,
         }
     }
 
     /// Has a place for the numbers of one more device.
     pub(crate) fn add_device(&self, name: String, class: Class) {
-        self.devices.write().unwrap_or_else(PoisonError::into_inner).push((name, class));
+        self.ground.devices.write().unwrap_or_else(PoisonError::into_inner).push((name, class));
     }
 
     fn devices(&self) -> RwLockReadGuard<'_, Vec<(String, Class)>> {
-        self.devices.read().unwrap_or_else(PoisonError::into_inner)
+        self.ground.devices.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The counters of the calling thread.
     #[inline]
     pub(crate) fn here(&self) -> Here<'_> {
-        let slot = slot::current();
-        let shard = self.shards.get(slot).map(|shard| &**shard.get_or_init(|| Box::new(self.shard(slot))));
-        Here { shard, thread: PhantomData }
+        Here { shard: self.shards.here(|shared| self.shard(shared)), thread: PhantomData }
     }
 
     /// Begins to follow requests that have just been handed over.
@@ -110,13 +112,12 @@ impl Stats {
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
-        let shards = self.shards.iter().filter_map(|shard| shard.get()).map(|shard| &**shard);
-        Snapshot::of(shards, &self.devices(), self.process, self.clock.now())
+        Snapshot::of(self.shards.all(), &self.devices(), self.shards.process(), self.clock.now())
     }
 
     #[cold]
-    fn shard(&self, slot: usize) -> Shard {
-        Shard::new((1 + self.devices().len()) * WORKS, slot == slot::SHARED)
+    fn shard(&self, shared: bool) -> Shard {
+        Shard::new(self.ground.clone(), (1 + self.devices().len()) * WORKS, shared)
     }
 
     /// Publishes a snapshot now.

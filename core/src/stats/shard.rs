@@ -1,23 +1,44 @@
 //! The numbers of one slot, which only the thread that has it writes.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-use super::counter::Counter;
 use super::event::{Event, Stage};
 use super::histogram::Recorder;
+use super::memory::{About, BATCHED, BATCHES, BYTES, COUNTS, EVENTS, Meaning, Memory, Words, add};
 use super::reason::Reason;
 use super::site::{MOST_SITES, Site};
+use crate::driver::Class;
 
 /// From one timed request to the next on average: at first, so that short programs have times too, and in the end, so that the
 /// clock costs long ones nothing to speak of.
 const FIRST_GAP: u64 = 8;
 const LAST_GAP: u64 = 512;
 
+/// What the numbers of all slots are about, and where they are kept.
+pub(super) struct Ground {
+    /// By their places in the framework.
+    pub(super) devices: RwLock<Vec<(String, Class)>>,
+    pub(super) memory: Option<&'static dyn Memory>,
+}
+
+impl Ground {
+    /// Hands over the memory, and what numbers of this site are about.
+    fn with<T>(&self, site: Site, numbers: Meaning, make: impl FnOnce(Option<&dyn Memory>, About<'_>) -> T) -> T {
+        let (device, algorithm, operation) = site.parts();
+        let devices = self.devices.read().unwrap_or_else(PoisonError::into_inner);
+        let device = device.and_then(|device| devices.get(device));
+        let (device, class) = device.map_or(("", ""), |(name, class)| (name, class.name()));
+        let about = About { numbers, device, class, algorithm: algorithm.name(), operation: operation.name() };
+        make(self.memory, about)
+    }
+}
+
 /// The numbers of one slot. The alignment keeps two slots from sharing a cache line, or the pair that some CPUs fetch together.
 #[repr(align(128))]
 pub(super) struct Shard {
     shared: bool,
+    ground: Arc<Ground>,
     /// Requests until the next one that is timed; at least 1.
     left: AtomicU64,
     /// What `left` began with.
@@ -33,38 +54,15 @@ pub(super) struct Shard {
 type Rows = Box<[OnceLock<Box<Row>>]>;
 
 /// The numbers of one site.
-#[repr(align(128))]
 pub(super) struct Row {
-    /// Requests, by [`Reason`].
-    pub(super) requests: [Counter; Reason::ALL.len()],
-    pub(super) bytes: Counter,
-    pub(super) batches: Counter,
-    pub(super) batched: Counter,
-    pub(super) events: [Counter; Event::ALL.len()],
-    stages: [OnceLock<Box<Recorder>>; Stage::ALL.len()],
-}
-
-impl Default for Row {
-    fn default() -> Self {
-        Self {
-            requests: [const { Counter::new() }; Reason::ALL.len()],
-            bytes: Counter::new(),
-            batches: Counter::new(),
-            batched: Counter::new(),
-            events: [const { Counter::new() }; Event::ALL.len()],
-            // Those of direct requests from the first request on: later ones allocate nothing.
-            stages: std::array::from_fn(|stage| {
-                let at_once = stage == Stage::Dispatch as usize || stage == Stage::Invoke as usize;
-                if at_once { OnceLock::from(Box::default()) } else { OnceLock::new() }
-            }),
-        }
-    }
+    pub(super) counts: Words<COUNTS>,
+    stages: [OnceLock<Recorder>; Stage::ALL.len()],
 }
 
 impl Shard {
-    pub(super) fn new(sites: usize, shared: bool) -> Self {
+    pub(super) fn new(ground: Arc<Ground>, sites: usize, shared: bool) -> Self {
         let (left, gap, taken) = (AtomicU64::new(1), AtomicU64::new(1), AtomicU64::new(0));
-        Self { shared, left, gap, taken, rows: rows(sites), later: OnceLock::new() }
+        Self { shared, ground, left, gap, taken, rows: rows(sites), later: OnceLock::new() }
     }
 
     #[inline]
@@ -78,11 +76,12 @@ impl Shard {
     }
 
     pub(super) fn event(&self, site: Site, event: Event, times: u64) {
-        self.row(site).events[event as usize].add(times, self.shared);
+        add(&self.row(site).counts[EVENTS + event as usize], times, self.shared);
     }
 
     pub(super) fn time(&self, site: Site, stage: Stage, ns: u64, requests: u64) {
-        self.row(site).stages[stage as usize].get_or_init(Box::default).add(ns, requests, self.shared);
+        let recorder = self.row(site).stages[stage as usize].get_or_init(|| self.recorder(site, stage));
+        recorder.add(ns, requests, self.shared);
     }
 
     /// Whether these requests are to be timed; then [`begin_gap`](Self::begin_gap) follows. In the shared slot threads overwrite
@@ -119,7 +118,23 @@ impl Shard {
 
     #[inline]
     fn row(&self, site: Site) -> &Row {
-        self.rows.get(site.0).unwrap_or_else(|| self.later(site)).get_or_init(Box::default)
+        self.rows.get(site.0).unwrap_or_else(|| self.later(site)).get_or_init(|| Box::new(self.make(site)))
+    }
+
+    #[cold]
+    fn make(&self, site: Site) -> Row {
+        let counts = self.ground.with(site, Meaning::Counts, Words::new);
+        // Those of direct requests from the first request on: later ones allocate nothing.
+        let at_once = |stage: &Stage| matches!(stage, Stage::Dispatch | Stage::Invoke);
+        let recorder = |stage: &Stage| at_once(stage).then(|| self.recorder(site, *stage));
+        let stages =
+            std::array::from_fn(|stage| recorder(&Stage::ALL[stage]).map_or_else(OnceLock::new, OnceLock::from));
+        Row { counts, stages }
+    }
+
+    #[cold]
+    fn recorder(&self, site: Site, stage: Stage) -> Recorder {
+        self.ground.with(site, Meaning::Times(stage), Recorder::new)
     }
 
     #[cold]
@@ -135,11 +150,11 @@ fn rows(sites: usize) -> Rows {
 impl Row {
     #[inline]
     fn sent(&self, reason: Reason, requests: u64, bytes: u64, shared: bool) {
-        self.requests[reason as usize].add(requests, shared);
-        self.bytes.add(bytes, shared);
+        add(&self.counts[reason as usize], requests, shared);
+        add(&self.counts[BYTES], bytes, shared);
         if requests > 1 {
-            self.batches.add(1, shared);
-            self.batched.add(requests, shared);
+            add(&self.counts[BATCHES], 1, shared);
+            add(&self.counts[BATCHED], requests, shared);
         }
     }
 
@@ -150,7 +165,7 @@ impl Row {
 
     /// The histogram of a stage, if it has any.
     pub(super) fn stage(&self, stage: Stage) -> Option<&Recorder> {
-        self.stages[stage as usize].get().map(|recorder| &**recorder)
+        self.stages[stage as usize].get()
     }
 }
 
@@ -158,21 +173,14 @@ impl Row {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_counter_stays_at_its_end() {
-        for shared in [false, true] {
-            let counter = Counter::new();
-            counter.add(u64::MAX - 1, shared);
-            counter.add(1, shared);
-            counter.add(7, shared);
-            assert_eq!(counter.get(), u64::MAX);
-        }
+    fn shard() -> Shard {
+        Shard::new(Arc::new(Ground { devices: RwLock::default(), memory: None }), 1, false)
     }
 
     #[test]
     fn the_requests_that_are_timed_stand_for_all_others() {
         for sizes in [&[1][..], &[2], &[1, 1, 32], &[1000], &[63, 64, 65], &[64]] {
-            let shard = Shard::new(1, false);
+            let shard = shard();
             let (mut requests, mut stood_for, mut timed) = (0, 0, 0);
             for size in sizes.iter().cycle().take(if cfg!(miri) { 1000 } else { 100_000 }) {
                 requests += *size as u64;
@@ -189,7 +197,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "a million steps")]
     fn a_regular_program_is_met_at_every_step() {
-        let shard = Shard::new(1, false);
+        let shard = shard();
         let mut met = [0; 64];
         for request in 0..64 * LAST_GAP as usize * 100 {
             if shard.passes(1) {

@@ -5,20 +5,77 @@
 //! one that is [`SHARED`], where numbers are added atomically.
 //!
 //! `fork` copies the word: slots of threads that the child does not have stay taken in it. Numbers are right all the same; it is
-//! the 65th thread, counted so, that shares.
+//! the 65th thread, counted so, that shares. What the slots hold may be memory that the parent goes on to write: a child that knows
+//! what it is ([`forked`]) begins with slots of its own.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Slots that one thread at a time has to itself.
-pub(super) const OWN: usize = u64::BITS as usize;
+const OWN: usize = u64::BITS as usize;
 /// The slot of all others.
-pub(super) const SHARED: usize = OWN;
+const SHARED: usize = OWN;
 
 const NONE: usize = usize::MAX;
 
 /// Bit n: slot n is taken.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
+
+/// How many forks lie between this process and the first of its family that counted.
+static GENERATION: AtomicU32 = AtomicU32::new(0);
+
+/// Says that the calling process has just been forked, before it has other threads: what it counts from here on is its own, and begins
+/// with zeros. Without, it goes on with a copy of its parent's numbers. May be called where only functions that are safe in a signal handler
+/// may be: it adds to a number.
+pub fn forked() {
+    GENERATION.fetch_add(1, Ordering::Relaxed);
+}
+
+/// What each slot holds, in one process.
+pub(super) struct Slots<T> {
+    generation: u32,
+    process: u32,
+    /// None at all when nothing is to be counted.
+    each: Box<[OnceLock<Box<T>>]>,
+    /// Those of a child, in the copy that it has of these.
+    child: OnceLock<Box<Slots<T>>>,
+}
+
+impl<T> Slots<T> {
+    pub(super) fn new(on: bool) -> Self {
+        let each = (0..if on { SHARED + 1 } else { 0 }).map(|_| OnceLock::new()).collect();
+        let generation = GENERATION.load(Ordering::Relaxed);
+        Self { generation, process: std::process::id(), each, child: OnceLock::new() }
+    }
+
+    /// What the slot of the calling thread holds. `make` is told whether it is the one that threads share.
+    #[inline]
+    pub(super) fn here(&self, make: impl FnOnce(bool) -> T) -> Option<&T> {
+        let slot = current();
+        Some(self.of_this_process().each.get(slot)?.get_or_init(|| Box::new(make(slot == SHARED))))
+    }
+
+    /// What all slots of this process hold.
+    pub(super) fn all(&self) -> impl Iterator<Item = &T> {
+        self.of_this_process().each.iter().filter_map(|slot| Some(&**slot.get()?))
+    }
+
+    /// The process that these slots are of.
+    pub(super) fn process(&self) -> u32 {
+        self.of_this_process().process
+    }
+
+    #[inline]
+    fn of_this_process(&self) -> &Self {
+        if self.generation == GENERATION.load(Ordering::Relaxed) { self } else { self.of_child() }
+    }
+
+    #[cold]
+    fn of_child(&self) -> &Self {
+        self.child.get_or_init(|| Box::new(Self::new(!self.each.is_empty()))).of_this_process()
+    }
+}
 
 thread_local! {
     // Without a destructor: a plain load, and still there while other thread-locals are being destroyed.
@@ -28,7 +85,7 @@ thread_local! {
 
 /// The slot of the calling thread.
 #[inline]
-pub(super) fn current() -> usize {
+fn current() -> usize {
     match SLOT.get() {
         NONE => take(),
         slot => slot,

@@ -1,5 +1,7 @@
 //! Plain numbers, added up over all threads.
 
+use std::sync::atomic::Ordering;
+
 use super::event::{Event, Stage};
 use super::histogram::Histogram;
 use super::reason::Reason;
@@ -11,7 +13,8 @@ use crate::driver::Class;
 /// What a framework has counted until now, as plain data.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// The process that began to count. In a child of `fork` it is the parent, and the numbers hold the parent's.
+    /// The process that began to count. In a child of `fork` that has not said so ([`forked`](super::forked)) it is the parent, and the
+    /// numbers hold the parent's.
     pub process: u32,
     /// When it was taken, in nanoseconds of the framework's clock.
     pub at: u64,
@@ -65,9 +68,8 @@ impl Snapshot {
                 events: [0; Event::ALL.len()],
                 stages: Default::default(),
             });
-            let counts = [&row.bytes, &row.batches, &row.batched].into_iter().chain(&row.requests).chain(&row.events);
-            for (sum, count) in numbers.numbers_mut().zip(counts) {
-                *sum = sum.saturating_add(count.get());
+            for (sum, count) in numbers.numbers_mut().zip(row.counts.iter()) {
+                *sum = sum.saturating_add(count.load(Ordering::Relaxed));
             }
             for stage in Stage::ALL {
                 if let Some(recorder) = row.stage(*stage) {
@@ -149,9 +151,9 @@ impl Numbers {
         self.clone().numbers_mut().all(|number| *number == 0)
     }
 
-    /// Every number that is not in a histogram.
+    /// Every number that is not in a histogram, in the order of [`COLUMNS`](super::COLUMNS).
     fn numbers_mut(&mut self) -> impl Iterator<Item = &mut u64> {
         let Self { device: _, algorithm: _, operation: _, bytes, batches, batched, reasons, events, stages: _ } = self;
-        [bytes, batches, batched].into_iter().chain(reasons).chain(events)
+        reasons.iter_mut().chain([bytes, batches, batched]).chain(events)
     }
 }

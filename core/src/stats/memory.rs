@@ -1,0 +1,160 @@
+//! Where numbers are kept: in private memory, or where others can read them while they grow.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::event::{Event, Stage};
+use super::reason::Reason;
+
+/// Memory that others can read, such as a file that is mapped: [`GantryBuilder::stats_memory`](crate::GantryBuilder::stats_memory).
+pub trait Memory: Send + Sync {
+    /// `count` zeros for these numbers. They begin on a cache line of their own, or on the pair of lines that some CPUs fetch together, and
+    /// are written by the thread that asks for them or by its successors. `None` when there is no room: they are then counted in private.
+    fn take(&self, about: About<'_>, count: usize) -> Option<&'static [AtomicU64]>;
+}
+
+/// What numbers are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct About<'a> {
+    /// What they mean, each of them.
+    pub numbers: Meaning,
+    /// Who did it: the name of a device, and of its class. Empty for requests that reached none.
+    pub device: &'a str,
+    /// See there.
+    pub class: &'a str,
+    /// The algorithm.
+    pub algorithm: &'a str,
+    /// One of its operations.
+    pub operation: &'a str,
+}
+
+/// What each of some numbers means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meaning {
+    /// Those of [`COLUMNS`].
+    Counts,
+    /// The buckets of a histogram of this stage, then all times together, then the longest; in nanoseconds.
+    Times(Stage),
+    /// Requests, and the bytes in them.
+    Tally,
+}
+
+/// A column of [`Meaning::Counts`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Column {
+    /// Requests with this reason.
+    Requests(Reason),
+    /// Bytes in all requests.
+    Bytes,
+    /// Batches of two or more.
+    Batches,
+    /// Requests in these.
+    Batched,
+    /// How often this happened.
+    Event(Event),
+}
+
+const REASONS: usize = Reason::ALL.len();
+pub(super) const BYTES: usize = REASONS;
+pub(super) const BATCHES: usize = REASONS + 1;
+pub(super) const BATCHED: usize = REASONS + 2;
+pub(super) const EVENTS: usize = REASONS + 3;
+/// Numbers of a row.
+pub(super) const COUNTS: usize = EVENTS + Event::ALL.len();
+
+/// The numbers of a row, in their order.
+pub const COLUMNS: [Column; COUNTS] = {
+    let mut columns = [Column::Bytes; COUNTS];
+    (columns[BATCHES], columns[BATCHED]) = (Column::Batches, Column::Batched);
+    let mut at = 0;
+    while at < REASONS {
+        columns[at] = Column::Requests(Reason::ALL[at]);
+        at += 1;
+    }
+    at = 0;
+    while at < Event::ALL.len() {
+        columns[EVENTS + at] = Column::Event(Event::ALL[at]);
+        at += 1;
+    }
+    columns
+};
+
+impl fmt::Display for Column {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Column::Requests(reason) => write!(f, "requests:{}", reason.code()),
+            Column::Bytes => f.write_str("bytes"),
+            Column::Batches => f.write_str("batches"),
+            Column::Batched => f.write_str("batched"),
+            Column::Event(event) => write!(f, "event:{}", event.code()),
+        }
+    }
+}
+
+/// Numbers that only grow, in cache lines of their own.
+pub(super) enum Words<const N: usize> {
+    Own(Box<Lines<N>>),
+    Lent(&'static [AtomicU64; N]),
+}
+
+/// The alignment keeps them from sharing a cache line with others, or the pair that some CPUs fetch together.
+#[repr(align(128))]
+pub(super) struct Lines<const N: usize>([AtomicU64; N]);
+
+impl<const N: usize> Words<N> {
+    /// Zeros in this memory, or private ones where it has no room.
+    pub(super) fn new(memory: Option<&dyn Memory>, about: About<'_>) -> Self {
+        let lent = memory.and_then(|memory| memory.take(about, N)).and_then(|words| words.as_array());
+        lent.map_or_else(Self::own, Self::Lent)
+    }
+
+    pub(super) fn own() -> Self {
+        Self::Own(Box::new(Lines([const { AtomicU64::new(0) }; N])))
+    }
+}
+
+impl<const N: usize> Deref for Words<N> {
+    type Target = [AtomicU64; N];
+
+    #[inline]
+    fn deref(&self) -> &[AtomicU64; N] {
+        match self {
+            Self::Own(lines) => &lines.0,
+            Self::Lent(words) => words,
+        }
+    }
+}
+
+/// Adds to a number, which stays at `u64::MAX` rather than begin again. `shared`: several threads may be adding.
+#[inline]
+pub(super) fn add(to: &AtomicU64, number: u64, shared: bool) {
+    if shared {
+        let _ = to.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |old| Some(old.saturating_add(number)));
+    } else {
+        // No lock prefix: nobody else writes.
+        to.store(to.load(Ordering::Relaxed).saturating_add(number), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_stays_at_its_end() {
+        for shared in [false, true] {
+            let words = Words::<1>::own();
+            add(&words[0], u64::MAX - 1, shared);
+            add(&words[0], 1, shared);
+            add(&words[0], 7, shared);
+            assert_eq!(words[0].load(Ordering::Relaxed), u64::MAX);
+        }
+    }
+
+    #[test]
+    fn every_column_has_a_name_of_its_own() {
+        let names: std::collections::BTreeSet<String> = COLUMNS.iter().map(ToString::to_string).collect();
+        assert_eq!(names.len(), COUNTS);
+    }
+}

@@ -1,0 +1,58 @@
+//! Numbers of those who serve requests without a framework.
+
+use std::sync::OnceLock;
+
+use super::memory::{About, Meaning, Memory, Words, add};
+use super::slot::Slots;
+
+/// Counts requests and their bytes by algorithm and operation, as cheaply as a framework counts its own.
+pub struct Tally {
+    /// Who serves them.
+    device: &'static str,
+    /// Algorithm and operation of each row.
+    rows: Box<[(&'static str, &'static str)]>,
+    memory: Option<&'static dyn Memory>,
+    shards: Slots<Shard>,
+}
+
+/// Those rows that have numbers, of one slot.
+struct Shard {
+    shared: bool,
+    rows: Box<[OnceLock<Words<2>>]>,
+}
+
+impl Tally {
+    /// Zeros.
+    pub fn new(
+        device: &'static str,
+        rows: impl IntoIterator<Item = (&'static str, &'static str)>,
+        memory: Option<&'static dyn Memory>,
+    ) -> Self {
+        Self { device, rows: rows.into_iter().collect(), memory, shards: Slots::new(true) }
+    }
+
+    /// Counts a request, given by the place of its row.
+    #[inline]
+    pub fn count(&self, row: usize, bytes: u64) {
+        let shard = self.shards.here(|shared| self.shard(shared));
+        if let Some(Shard { shared, rows }) = shard
+            && let Some(words) = rows.get(row)
+        {
+            let words = words.get_or_init(|| self.words(row));
+            add(&words[0], 1, *shared);
+            add(&words[1], bytes, *shared);
+        }
+    }
+
+    #[cold]
+    fn shard(&self, shared: bool) -> Shard {
+        Shard { shared, rows: self.rows.iter().map(|_| OnceLock::new()).collect() }
+    }
+
+    #[cold]
+    fn words(&self, row: usize) -> Words<2> {
+        let (algorithm, operation) = self.rows[row];
+        let about = About { numbers: Meaning::Tally, device: self.device, class: "", algorithm, operation };
+        Words::new(self.memory, about)
+    }
+}
