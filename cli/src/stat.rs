@@ -7,7 +7,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use gantry_runtime::stats::{Published, Report, Row, Times, published};
+use gantry_runtime::StatsChoice;
+use gantry_runtime::stats::{Live, Process, Published, Report, Row, Times, live, published};
+use nix::unistd::{Uid, User};
 
 use crate::args::{Settings, Stat};
 use crate::output::{Failure, Output, say};
@@ -69,48 +71,95 @@ fn variables(settings: &Settings) -> Result<Vec<(String, String)>, Failure> {
 }
 
 fn of_process(args: &Stat, settings: &Settings, pid: u32, output: &mut Output) -> Result<(), Failure> {
-    let folder = settings.config()?.stats().folder();
-    let mut files = found(&folder)?;
+    let report = match settings.config()?.stats() {
+        StatsChoice::Folder(folder) => left_by(folder, pid)?,
+        _ => of_page(pid)?,
+    };
+    write(args, &report, |text| output.write(text))
+}
+
+/// What the page of a process says that runs.
+fn of_page(pid: u32) -> Result<Report, Failure> {
+    let pages = pages()?.into_iter().filter(|page| page.pids.contains(&pid));
+    let report = together(&pages.filter_map(|page| page.read().ok()).collect::<Vec<_>>());
+    let proc = format!("/proc/{pid}");
+    let failed = |why: &str| Err(Failure::Failed(format!("process {pid}: {why}")));
+    if !report.processes.is_empty() {
+        Ok(report)
+    } else if !Path::new(&proc).exists() {
+        failed("there is no such process")
+    } else if fs::File::open(proc + "/maps").is_err() {
+        failed("only root and its user may look into it")
+    } else {
+        failed(
+            "it does not use Gantry, or keeps its statistics to itself (GANTRY_STATS=on within a filter of system calls)",
+        )
+    }
+}
+
+/// What a process left in a folder.
+fn left_by(folder: &Path, pid: u32) -> Result<Report, Failure> {
+    let mut files = found(folder)?;
     files.retain(|file| file.pid == pid);
     if files.iter().any(|file| file.alive) {
         files.retain(|file| file.alive);
     }
     let report = together(&reports(&files));
     if report.processes.is_empty() {
-        return Err(Failure::Failed(format!(
-            "process {pid} publishes no statistics in {}; GANTRY_STATS=on makes a program publish them",
-            folder.display()
-        )));
+        return Err(Failure::Failed(format!("process {pid} has written no statistics into {}", folder.display())));
     }
     if files.iter().all(|file| !file.alive) {
-        say(&format!("process {pid} is gone; these are the last numbers that it published"));
+        say(&format!("process {pid} is gone; these are the last numbers that it wrote"));
     }
-    write(args, &report, |text| output.write(text))
+    Ok(report)
+}
+
+/// The pages of all processes that the caller may look into.
+fn pages() -> Result<Vec<Live>, Failure> {
+    live().map_err(|error| Failure::at("/proc", &error))
 }
 
 fn list(args: &Stat, settings: &Settings, output: &mut Output) -> Result<(), Failure> {
-    let folder = settings.config()?.stats().folder();
-    let mut files = found(&folder)?;
-    files.retain(|file| file.alive);
-    let reports = reports(&files);
-    if args.json {
-        return write_text(args, &(json(&reports)? + "\n"), |text| output.write(text));
-    }
-    let mut table = Table::new(&["PID", "PROGRAM", "SINCE", "REQUESTS", "BYTES"], &[0, 2, 3, 4]);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    for report in &reports {
-        for process in &report.processes {
-            let sum = |of: fn(&Row) -> u64| report.rows.iter().map(of).fold(0, u64::saturating_add);
-            table.row([
-                process.pid.to_string(),
-                process.program.clone(),
-                format!("{} s", now.saturating_sub(process.started)),
-                sum(|row| row.requests).to_string(),
-                bytes(sum(|row| row.bytes)),
-            ]);
+    let mut table =
+        Table::new(&["PID", "PROCESSES", "USER", "PROGRAM", "SINCE", "REQUESTS", "BYTES"], &[0, 1, 4, 5, 6]);
+    let mut all = Vec::new();
+    if let StatsChoice::Folder(folder) = settings.config()?.stats() {
+        let mut files = found(folder)?;
+        files.retain(|file| file.alive);
+        for report in reports(&files) {
+            report.processes.iter().for_each(|process| table.row(line(process, 1, "-".to_owned(), &report)));
+            all.push(report);
+        }
+    } else {
+        for page in pages()? {
+            // Its processes have ended since it was found.
+            let Ok(report) = page.read() else { continue };
+            let user = User::from_uid(Uid::from_raw(page.uid)).ok().flatten();
+            let user = user.map_or_else(|| page.uid.to_string(), |user| user.name);
+            report
+                .processes
+                .iter()
+                .for_each(|process| table.row(line(process, page.pids.len(), user.clone(), &report)));
+            all.push(report);
         }
     }
-    write_text(args, &table.render(), |text| output.write(text))
+    let text = if args.json { json(&all)? + "\n" } else { table.render() };
+    write_text(args, &text, |text| output.write(text))
+}
+
+/// The cells of a process, or of a family of so many.
+fn line(process: &Process, processes: usize, user: String, report: &Report) -> [String; 7] {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let sum = |of: fn(&Row) -> u64| report.rows.iter().map(of).fold(0, u64::saturating_add);
+    [
+        process.pid.to_string(),
+        processes.to_string(),
+        user,
+        process.program.clone(),
+        format!("{} s", now.saturating_sub(process.started)),
+        sum(|row| row.requests).to_string(),
+        bytes(sum(|row| row.bytes)),
+    ]
 }
 
 fn found(folder: &Path) -> Result<Vec<Published>, Failure> {

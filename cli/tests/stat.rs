@@ -161,30 +161,19 @@ fn a_reader_that_goes_away_leaves_nothing_behind() {
     assert_eq!(left(), 0);
 }
 
-/// `gantry sum` that waits for more, after it has published.
+/// `gantry sum` that waits for more, after it has counted.
 struct Waiting {
     child: Child,
 }
 
 impl Waiting {
-    fn new(runtime: &Path) -> Self {
-        let mut child = with_runtime(&["sum", "-a", "sha256", "-"], runtime)
-            .env("GANTRY_STATS", "on")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
+    fn new() -> Self {
+        let mut command = command(&["sum", "-a", "sha256", "-"]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         child.stdin.as_mut().unwrap().write_all(&vec![7; 8 << 20]).unwrap();
-        let prefix = format!("{}.", child.id());
-        let published = || {
-            let entries = fs::read_dir(runtime.join("gantry")).into_iter().flatten();
-            entries.flatten().any(|entry| {
-                let name = entry.file_name().into_string().unwrap();
-                name.strip_suffix(".json").is_some_and(|name| name.starts_with(&prefix))
-            })
-        };
-        until("something was published", published);
-        Self { child }
+        let waiting = Self { child };
+        until("something was counted", || run(&["stat", &waiting.pid()]).status.success());
+        waiting
     }
 
     fn pid(&self) -> String {
@@ -199,49 +188,68 @@ impl Drop for Waiting {
     }
 }
 
-fn with_runtime(arguments: &[&str], runtime: &Path) -> Command {
-    let mut command = command(arguments);
-    command.env("XDG_RUNTIME_DIR", runtime);
-    command
-}
-
-fn shown(arguments: &[&str], runtime: &Path) -> (String, String) {
-    let output = with_runtime(arguments, runtime).output().unwrap();
+fn shown(arguments: &[&str]) -> String {
+    let output = run(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
-    (text(&output.stdout), text(&output.stderr))
+    text(&output.stdout)
 }
 
 #[test]
-fn a_running_process_is_found_and_one_that_was_killed_is_told_from_it() {
-    let folder = Folder::new("stat-pid");
-    let runtime = folder.path();
-    let published = || fs::read_dir(runtime.join("gantry")).unwrap().count();
-
-    let mut waiting = Waiting::new(runtime);
+fn a_running_process_is_found_and_one_that_has_ended_is_not() {
+    let mut waiting = Waiting::new();
     let pid = waiting.pid();
-    assert_eq!(fs::metadata(runtime.join("gantry")).unwrap().permissions().mode() & 0o777, 0o700);
-    let (list, _) = shown(&["stat", "--list"], runtime);
-    assert!(list.lines().any(|line| line.contains(&pid) && line.contains("gantry")), "{list}");
-    let (table, note) = shown(&["stat", &pid], runtime);
-    assert!(table.contains("sha256") && note.is_empty(), "{table}{note}");
+    let list = shown(&["stat", "--list"]);
+    let line =
+        list.lines().find(|line| line.split_whitespace().next() == Some(&pid)).unwrap_or_else(|| panic!("{list}"));
+    assert!(line.contains("gantry"), "{line}");
+    // What it has read until now, while it waits for more: a moment's reading may not be in yet.
+    let read = || {
+        let report: serde_json::Value = serde_json::from_str(&shown(&["stat", &pid, "--json"])).unwrap();
+        report["rows"].as_array().unwrap().iter().map(|row| row["bytes"].as_u64().unwrap()).sum::<u64>()
+    };
+    until("what is idle is current", || read() >= 7 << 20);
+    assert!(shown(&["stat", &pid]).contains("sha256"));
 
-    // Killed: the file stays, and is not taken for that of a process that lives.
     waiting.child.kill().unwrap();
     waiting.child.wait().unwrap();
-    let (list, _) = shown(&["stat", "--list"], runtime);
-    assert!(!list.contains(&pid), "{list}");
-    let (table, note) = shown(&["stat", &pid], runtime);
-    assert!(table.contains("sha256") && note.contains("is gone"), "{table}{note}");
+    assert!(!shown(&["stat", "--list"]).lines().any(|line| line.split_whitespace().next() == Some(&pid)));
+    let (status, message) = said(&run(&["stat", &pid]));
+    assert_eq!((status, message), (1, format!("gantry: process {pid}: there is no such process\n")));
+}
 
-    // The next process clears up, and takes its own file along when it ends well.
-    let mut next = Waiting::new(runtime);
-    assert_eq!(published(), 1);
-    drop(next.child.stdin.take());
-    assert!(next.child.wait().unwrap().success());
-    assert_eq!(published(), 0);
-    let (status, message) = said(&with_runtime(&["stat", &pid], runtime).output().unwrap());
+#[test]
+fn a_process_without_gantry_is_said_to_be_one() {
+    let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+    let (status, message) = said(&run(&["stat", &child.id().to_string()]));
+    child.kill().unwrap();
+    child.wait().unwrap();
     assert_eq!(status, 1);
-    assert!(message.contains("publishes no statistics"), "{message}");
+    assert!(message.contains("does not use Gantry"), "{message}");
+}
+
+#[test]
+fn what_is_turned_off_is_not_found() {
+    let mut command = command(&["sum", "-"]);
+    let mut child = command.env("GANTRY_STATS", "off").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    child.stdin.as_mut().unwrap().write_all(&vec![7; 8 << 20]).unwrap();
+    let (status, message) = said(&run(&["stat", &child.id().to_string()]));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(status, 1);
+    assert!(message.contains("does not use Gantry"), "{message}");
+}
+
+#[test]
+fn what_a_process_wrote_into_a_folder_outlives_it() {
+    let folder = Folder::new("stat-folder");
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    let file = folder.write("file", "text").display().to_string();
+    let stats = format!("stats={}", folder.path().display());
+    let mut command = command(&["sum", &file]);
+    let mut child = command.env("GANTRY_STATS", folder.path()).stdout(Stdio::null()).spawn().unwrap();
+    assert!(child.wait().unwrap().success());
+    let output = run(&["stat", &child.id().to_string(), "--set", &stats]);
+    assert!(text(&output.stdout).contains("digest") && text(&output.stderr).contains("is gone"), "{output:?}");
 }
 
 #[test]
@@ -250,7 +258,7 @@ fn a_folder_that_others_can_write_to_is_not_believed() {
     let open = folder.path().join("gantry");
     fs::create_dir(&open).unwrap();
     fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
-    let (status, message) = said(&with_runtime(&["stat", "--list"], folder.path()).output().unwrap());
+    let (status, message) = said(&run(&["stat", "--list", "--set", &format!("stats={}", open.display())]));
     assert_eq!((status, message), (1, format!("gantry: {}: other users may write to it\n", open.display())));
 }
 

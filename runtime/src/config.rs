@@ -81,7 +81,7 @@ impl Default for Config {
             threads: by_default(None),
             coalesce_us: by_default(None),
             verify: by_default(None),
-            stats: by_default(StatsChoice::Off),
+            stats: by_default(StatsChoice::Auto),
             #[cfg(feature = "dpdk")]
             dpdk: crate::dpdk::Settings::default(),
             #[cfg(feature = "model")]

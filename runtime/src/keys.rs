@@ -153,13 +153,15 @@ pub static KEYS: &[Key] = &[
     Key {
         name: "stats",
         accepts: StatsChoice::ACCEPTED,
-        default: "off",
-        doc: "Whether a process publishes what it has counted, for gantry stat to read: on, in a file under \
-              $XDG_RUNTIME_DIR/gantry that goes with the process; or in a folder, which must be yours and writable by nobody \
-              else, in a file that stays. Written at most once a second, while requests come.",
-        example: "stats = \"on\"",
+        default: "auto",
+        doc: "Where a process counts so that gantry stat, top and exporter see it. auto: in a page of memory, which root and the \
+              same user can read while the process lives; but not in a program with rights that its user has not, nor within a \
+              filter of system calls (seccomp). on: within a filter, too. A folder, which must be yours and writable by nobody \
+              else: also in a file there, which stays, written at most once a second while requests come.",
+        example: "stats = \"off\"",
         read: |config, entry| {
-            let stats = entry.value.parse().map_err(|()| entry.refuse(StatsChoice::ACCEPTED, &["on", "off"]))?;
+            let stats =
+                entry.value.parse().map_err(|()| entry.refuse(StatsChoice::ACCEPTED, &["auto", "on", "off"]))?;
             config.stats = entry.setting(stats)?;
             Ok(())
         },

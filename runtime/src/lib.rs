@@ -24,7 +24,7 @@
 //! [`Config`] says what is wanted and where each wish came from; it is read without looking at a device. [`open`] finds the
 //! devices.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 // Files of others.
 pub mod bounded;
@@ -128,6 +128,9 @@ pub fn open_with(config: Config, own: &[&dyn Driver]) -> Result<Gantry, Error> {
     if let Some(wait) = config.coalesce_us.value {
         builder = builder.coalesce_for(Duration::from_micros(wait));
     }
+    if let Some(memory) = stats::memory(&config.stats.value) {
+        builder = builder.stats_memory(memory);
+    }
     if let Some(publish) = stats::publisher(&config) {
         builder = builder.publish(stats::EVERY, publish);
     }
@@ -152,9 +155,9 @@ pub fn open_with(config: Config, own: &[&dyn Driver]) -> Result<Gantry, Error> {
             return Err(Error::Setting { origin: origin.clone(), problem });
         }
     }
-    let wanted = config.stats.value != StatsChoice::Off;
+    let published = matches!(config.stats.value, StatsChoice::Folder(_));
     let gantry = config.policy.value.over(&gantry);
-    if wanted {
+    if published {
         stats::publish_at_exit(&gantry);
     }
     Ok(gantry)

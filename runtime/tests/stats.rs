@@ -1,13 +1,14 @@
 //! What a process publishes, and that it works on when it cannot.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::os::unix::fs::{FileExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
 use gantry::route::Reason;
 use gantry::{Algorithm, Gantry, Request, SessionParams};
 use gantry_runtime::Config;
-use gantry_runtime::stats::{Report, published};
+use gantry_runtime::StatsChoice;
+use gantry_runtime::stats::{Live, Report, live, published};
 
 /// A folder of its own for a test, gone when the test ends.
 struct Folder(PathBuf);
@@ -183,12 +184,86 @@ fn reports_of_several_processes_make_one() {
 }
 
 #[test]
-fn where_to_publish_is_on_off_or_an_absolute_path() {
+fn where_to_publish_is_auto_on_off_or_an_absolute_path() {
     let mut config = Config::default();
     for wrong in ["", "yes", "stats", "./stats"] {
         let error = config.set("stats", wrong, "--set").unwrap_err().to_string();
-        assert!(error.contains("it is off, on or the absolute path of a folder"), "{error}");
+        assert!(error.contains("it is auto, off, on or the absolute path of a folder"), "{error}");
     }
     config.set("stats", "/run/x", "--set").unwrap();
-    assert_eq!(config.stats().folder(), Path::new("/run/x"));
+    assert_eq!(config.stats(), &StatsChoice::Folder("/run/x".into()));
+}
+
+/// The page of this process, which every test of this program writes to.
+fn own_page() -> Live {
+    let all = live().unwrap();
+    all.into_iter().find(|live| live.pids.contains(&std::process::id())).expect("this process has a page")
+}
+
+fn of_algorithm(report: &Report, algorithm: &str) -> (u64, u64) {
+    let rows = report.rows.iter().filter(|row| row.algorithm == algorithm);
+    rows.map(|row| (row.requests, row.bytes)).reduce(add).unwrap_or_default()
+}
+
+#[test]
+fn a_page_says_at_every_moment_what_was_counted() {
+    let gantry = gantry_runtime::open(Config::default()).unwrap();
+    // No other test uses this one.
+    let session = gantry.session(SessionParams::new(Algorithm::Sha3_384, &[])).unwrap();
+    let page = own_page();
+    for requests in 1..20 {
+        session.digest(b"message", &mut [0; 48]).unwrap();
+        assert_eq!(of_algorithm(&page.read().unwrap(), "sha3-384"), (requests, 7 * requests));
+    }
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..100).for_each(|_| session.digest(b"message", &mut [0; 48]).unwrap()));
+        }
+    });
+    let report = page.read().unwrap();
+    assert_eq!(of_algorithm(&report, "sha3-384"), (419, 7 * 419));
+    let own = gantry.stats();
+    let row = report.rows.iter().find(|row| row.algorithm == "sha3-384").unwrap();
+    let own = own.rows.iter().find(|row| row.algorithm == Algorithm::Sha3_384).unwrap();
+    assert_eq!(row.reasons.values().sum::<u64>(), own.requests());
+    assert_eq!(row.stages["invoke"].requests, own.stage(gantry::stats::Stage::Invoke).requests());
+}
+
+#[test]
+fn nobody_can_shorten_or_write_a_page() {
+    let _gantry = gantry_runtime::open(Config::default()).unwrap();
+    assert!(!own_page().pids.is_empty());
+    let fds = fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().path());
+    let mut pages =
+        fds.filter(|path| fs::read_link(path).is_ok_and(|to| to.to_string_lossy().contains("gantry-statistics")));
+    let page = fs::OpenOptions::new().read(true).write(true).open(pages.next().expect("the page")).unwrap();
+    let length = page.metadata().unwrap().len();
+    for other in [0, length - 1, length + 1] {
+        assert!(page.set_len(other).is_err());
+    }
+    assert!(page.write_at(b"x", 0).is_err());
+}
+
+/// A child that counts does not write to the rows of its parent, and its own are in the same page.
+#[test]
+#[allow(unsafe_code, reason = "fork")]
+fn a_child_of_fork_counts_for_itself_in_the_page_of_its_parent() {
+    let gantry = gantry_runtime::open(Config::default()).unwrap();
+    let session = gantry.session(SessionParams::new(Algorithm::Sha512_256, &[])).unwrap();
+    let hash = |times| (0..times).for_each(|_| session.digest(b"message", &mut [0; 32]).unwrap());
+    hash(5);
+    // SAFETY: the child uses no lock that another thread could have, and ends without running what is registered for the end.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        hash(7);
+        let own = gantry.stats().rows.iter().map(gantry::stats::Numbers::requests).sum::<u64>();
+        // SAFETY: ends the process.
+        unsafe { libc::_exit(own as i32) };
+    }
+    hash(11);
+    let mut status = 0;
+    // SAFETY: our child, and a place for its status.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!((libc::WIFEXITED(status), libc::WEXITSTATUS(status)), (true, 7), "its own numbers alone");
+    assert_eq!(of_algorithm(&own_page().read().unwrap(), "sha512-256"), (23, 161));
 }

@@ -1,32 +1,15 @@
 //! Where published files lie, and whose they are.
 
 use std::fmt;
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::Report;
 use crate::bounded;
-
-/// Where processes of this user publish: `$XDG_RUNTIME_DIR/gantry`, or a folder of the user's own beside the temporary files.
-pub(super) fn folder() -> PathBuf {
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
-    match runtime {
-        Some(runtime) => runtime.join("gantry"),
-        None => std::env::temp_dir().join(format!("gantry-{}", nix::unistd::geteuid())),
-    }
-}
-
-/// Makes a folder that only its owner may look into, unless there is one.
-pub(super) fn make(folder: &Path) -> io::Result<()> {
-    match DirBuilder::new().mode(0o700).create(folder) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        _ => Ok(()),
-    }
-}
 
 /// Whether files that lie here were written by this user, or with his consent.
 pub(super) fn check(folder: &Path) -> io::Result<()> {
@@ -85,13 +68,6 @@ pub fn published(folder: &Path) -> io::Result<Vec<Published>> {
     Ok(found.into_iter().map(|(_, published)| published).collect())
 }
 
-/// Removes what processes left that are gone.
-pub(super) fn sweep(folder: &Path) {
-    for left in published(folder).unwrap_or_default().iter().filter(|published| !published.alive) {
-        let _ = fs::remove_file(&left.path);
-    }
-}
-
 /// The name of a file: the process, when the kernel says that it began, and when it began to publish. The second tells a process from a
 /// later one of the same number, the third two frameworks of one process, and what it did before and after an `exec`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -132,7 +108,7 @@ impl FromStr for Name {
 }
 
 /// When a process began, in ticks of the kernel (proc_pid_stat(5), field 22); `None` when there is no such process.
-fn began(pid: u32) -> Option<u64> {
+pub(super) fn began(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // Behind the name of the program, which may hold anything.
     let (_, fields) = stat.rsplit_once(')')?;

@@ -1,17 +1,20 @@
 //! What processes publish about themselves, and how it is read.
 //!
-//! With the key `stats`, a process writes its [`Report`] as JSON into a file of its own: by the thread of some request, at most once a
-//! second; when the framework is dropped; and when the thread that opened it ends, which for the first thread of a program is the
-//! program's end (with the GNU C library). A file is always whole: it is written beside its place and then put there.
+//! A process that uses Gantry has a [page](page) of counters, which others read while they grow: [`live`] finds the pages of all processes
+//! that run. The page costs some system calls when the framework is opened, and none later.
 //!
-//! Nothing is touched before the first request, and publishing never makes a request fail: where the folder is not safe, the disk
-//! full or a system call refused, the process goes on without. Off, which is the default, means no system call at all.
-//! A program that a filter would *kill* for opening a file must leave it off, or be told to.
+//! With the name of a folder in the key `stats`, a process also writes its [`Report`] there, as JSON into a file of its own: by the thread
+//! of some request, at most once a second; when the framework is dropped; and when the thread that opened it ends, which for the first
+//! thread of a program is the program's end (with the GNU C library). A file is always whole: it is written beside its place and then
+//! put there. It stays when the process has ended.
 //!
-//! A child of `fork` writes a file of its own, which begins with what it did after the first second or so: its counters hold its
-//! parent's until then.
+//! Publishing never makes a request fail: where there is no memory, the folder not safe, the disk full or a system call refused, the process
+//! goes on without.
 
 mod files;
+mod live;
+mod page;
+mod read;
 mod report;
 
 use std::cell::RefCell;
@@ -24,10 +27,11 @@ use std::str::FromStr;
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use gantry::stats::Snapshot;
+use gantry::stats::{Memory, Snapshot};
 use gantry::{Gantry, WeakGantry};
 
 pub use files::{Published, published};
+pub use live::{Live, live};
 pub use report::{Process, Report, Row, Times};
 
 use crate::Config;
@@ -39,26 +43,20 @@ pub(crate) const EVERY: Duration = Duration::from_secs(1);
 /// Whether and where a process publishes its statistics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum StatsChoice {
-    /// It does not.
+    /// In a page of memory, unless a filter of system calls is in force that may end the process for making it.
     #[default]
+    Auto,
+    /// Nowhere.
     Off,
-    /// In a [folder](Self::folder) of the user's own, as long as the process lives.
+    /// In a page, whatever filter is in force.
     On,
-    /// In this folder, and what was published stays.
+    /// As [`StatsChoice::Auto`], and in a file in this folder, which stays.
     Folder(PathBuf),
 }
 
 impl StatsChoice {
     /// How each one is written.
-    pub(crate) const ACCEPTED: &str = "off, on or the absolute path of a folder";
-
-    /// Where to read what is published so. For `Off`, where those publish that are `On`.
-    pub fn folder(&self) -> PathBuf {
-        match self {
-            StatsChoice::Off | StatsChoice::On => files::folder(),
-            StatsChoice::Folder(folder) => folder.clone(),
-        }
-    }
+    pub(crate) const ACCEPTED: &str = "auto, off, on or the absolute path of a folder";
 }
 
 impl FromStr for StatsChoice {
@@ -66,6 +64,7 @@ impl FromStr for StatsChoice {
 
     fn from_str(text: &str) -> Result<Self, ()> {
         match text {
+            "auto" => Ok(StatsChoice::Auto),
             "off" => Ok(StatsChoice::Off),
             "on" => Ok(StatsChoice::On),
             path if Path::new(path).is_absolute() => Ok(StatsChoice::Folder(path.into())),
@@ -77,6 +76,7 @@ impl FromStr for StatsChoice {
 impl fmt::Display for StatsChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            StatsChoice::Auto => f.write_str("auto"),
             StatsChoice::Off => f.write_str("off"),
             StatsChoice::On => f.write_str("on"),
             StatsChoice::Folder(path) => path.display().fmt(f),
@@ -84,13 +84,18 @@ impl fmt::Display for StatsChoice {
     }
 }
 
+/// Where this process counts so that others can read it, if it does.
+pub fn memory(choice: &StatsChoice) -> Option<&'static dyn Memory> {
+    page::of_process(choice).map(|page| page as &dyn Memory)
+}
+
 /// What a framework with this configuration hands its snapshots to, if to anything.
 pub(crate) fn publisher(config: &Config) -> Option<impl Fn(&Snapshot) + Send + Sync + 'static> {
-    let stats = config.stats.value.clone();
-    if stats == StatsChoice::Off || borrows_rights() {
+    let StatsChoice::Folder(folder) = config.stats.value.clone() else { return None };
+    if borrows_rights() {
         return None;
     }
-    let publisher = Publisher { stats, file: Mutex::new(None) };
+    let publisher = Publisher { folder, file: Mutex::new(None) };
     Some(move |snapshot: &Snapshot| publisher.publish(snapshot))
 }
 
@@ -121,7 +126,7 @@ fn borrows_rights() -> bool {
 
 /// Writes snapshots into the file of this process.
 struct Publisher {
-    stats: StatsChoice,
+    folder: PathBuf,
     /// Once there is something to say.
     file: Mutex<Option<PublishedFile>>,
 }
@@ -129,8 +134,6 @@ struct Publisher {
 struct PublishedFile {
     /// A child of `fork` is another process.
     process: u32,
-    /// The numbers that this process found when it began.
-    before: Option<Snapshot>,
     path: PathBuf,
     about: Process,
 }
@@ -149,39 +152,20 @@ impl Publisher {
             if snapshot.rows.is_empty() {
                 return Ok(());
             }
-            let before = (snapshot.process != process).then(|| snapshot.clone());
-            *file = Some(self.begin(process, before)?);
+            *file = Some(self.begin(process)?);
         }
         let Some(file) = file else { return Ok(()) };
-        let own = file.before.as_ref().map(|before| snapshot.since(before));
         file.about.written = unix_seconds();
-        let report = Report::of(own.as_ref().unwrap_or(snapshot), file.about.clone());
-        write_whole(&file.path, &report.to_json())
+        write_whole(&file.path, &Report::of(snapshot, file.about.clone()).to_json())
     }
 
-    fn begin(&self, process: u32, before: Option<Snapshot>) -> io::Result<PublishedFile> {
-        let folder = self.stats.folder();
-        if self.stats == StatsChoice::On {
-            files::make(&folder)?;
-            files::sweep(&folder);
-        }
-        files::check(&folder)?;
+    fn begin(&self, process: u32) -> io::Result<PublishedFile> {
+        files::check(&self.folder)?;
         let program = std::env::current_exe().ok();
         let program = program.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
         let started = unix_seconds();
         let about = Process { pid: process, program: program.unwrap_or_default(), started, written: started };
-        Ok(PublishedFile { process, before, path: folder.join(Name::new(process).to_string()), about })
-    }
-}
-
-impl Drop for Publisher {
-    fn drop(&mut self) {
-        let file = self.file.get_mut().ok().and_then(Option::take);
-        if let (StatsChoice::On, Some(file)) = (&self.stats, file)
-            && file.process == std::process::id()
-        {
-            let _ = fs::remove_file(file.path);
-        }
+        Ok(PublishedFile { process, path: self.folder.join(Name::new(process).to_string()), about })
     }
 }
 
@@ -202,30 +186,9 @@ fn unix_seconds() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{PermissionsExt, symlink};
-
-    use gantry::{Algorithm, SessionParams};
+    use std::os::unix::fs::symlink;
 
     use super::*;
-
-    #[test]
-    fn a_child_of_fork_publishes_what_it_did_itself() {
-        let folder = std::env::temp_dir().join(format!("gantry-child-{}", std::process::id()));
-        fs::DirBuilder::new().recursive(true).create(&folder).unwrap();
-        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
-        let gantry = crate::open(Config::default()).unwrap();
-        let session = gantry.session(SessionParams::new(Algorithm::Sha256, &[])).unwrap();
-        let after = |requests| {
-            (0..requests).for_each(|_| session.digest(b"", &mut [0; 32]).unwrap());
-            Snapshot { process: 1, ..gantry.stats() } // as if another process had begun to count
-        };
-        let publisher = Publisher { stats: StatsChoice::Folder(folder.clone()), file: Mutex::new(None) };
-        publisher.publish(&after(7));
-        publisher.publish(&after(3));
-        let [file] = &published(&folder).unwrap()[..] else { panic!("one file") };
-        assert_eq!(file.read().unwrap().rows.iter().map(|row| row.requests).sum::<u64>(), 3);
-        fs::remove_dir_all(&folder).unwrap();
-    }
 
     #[test]
     fn a_full_disk_leaves_what_was_there() {

@@ -125,6 +125,50 @@ impl Row {
         }
     }
 
+    /// Without any numbers yet.
+    pub(super) fn new(device: Option<String>, class: Option<String>, algorithm: String, operation: String) -> Self {
+        let (reasons, events, stages) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self {
+            device,
+            class,
+            algorithm,
+            operation,
+            requests: 0,
+            bytes: 0,
+            batches: 0,
+            batched: 0,
+            reasons,
+            events,
+            stages,
+        }
+    }
+
+    /// Adds to the column of this name, as [`Column`](gantry::stats::Column) writes it; other names mean nothing here.
+    pub(super) fn count(&mut self, column: &str, number: u64) {
+        let sum = match column.split_once(':') {
+            None if column == "bytes" => &mut self.bytes,
+            None if column == "batches" => &mut self.batches,
+            None if column == "batched" => &mut self.batched,
+            Some(("requests", reason)) => {
+                self.requests = self.requests.saturating_add(number);
+                self.reasons.entry(reason.to_owned()).or_default()
+            }
+            Some(("event", event)) => self.events.entry(event.to_owned()).or_default(),
+            _ => return,
+        };
+        *sum = sum.saturating_add(number);
+    }
+
+    /// Adds the times of a stage.
+    pub(super) fn time(&mut self, stage: String, times: &Histogram) {
+        if times.requests() > 0 {
+            let sum = self.stages.entry(stage).or_default();
+            let mut histogram = sum.histogram();
+            histogram.merge(times);
+            *sum = Times::from(&histogram);
+        }
+    }
+
     fn site(&self) -> (&Option<String>, &str, &str) {
         (&self.device, &self.algorithm, &self.operation)
     }
@@ -146,10 +190,7 @@ impl Row {
             }
         }
         for (stage, times) in &other.stages {
-            let sum = self.stages.entry(stage.clone()).or_default();
-            let mut histogram = sum.histogram();
-            histogram.merge(&times.histogram());
-            *sum = Times::from(&histogram);
+            self.time(stage.clone(), &times.histogram());
         }
     }
 }

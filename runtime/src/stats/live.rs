@@ -1,0 +1,134 @@
+//! The pages of processes that run, found through `/proc`.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+use super::page::{LINE, NAME, WORDS};
+use super::read::{self, Contents};
+use super::report::{Process, Report};
+use super::unix_seconds;
+
+/// The page of a process and its children, open: it can be read after they have ended, too.
+#[derive(Debug)]
+pub struct Live {
+    /// The processes that have it, the oldest first.
+    pub pids: Vec<u32>,
+    /// The user that the oldest runs as.
+    pub uid: u32,
+    /// The name of its program.
+    pub program: String,
+    file: File,
+}
+
+/// Which page it is: the same for all processes that have it.
+type Identity = (u64, u64);
+
+impl Live {
+    /// What has been counted until now.
+    ///
+    /// # Errors
+    /// The page cannot be read, or is none.
+    pub fn read(&self) -> io::Result<Report> {
+        let Contents { made, rows, .. } = contents(&self.file)?;
+        let pid = self.pids.first().copied().unwrap_or(0);
+        let process = Process { pid, program: self.program.clone(), started: made, written: unix_seconds() };
+        Ok(Report { processes: vec![process], rows })
+    }
+}
+
+fn contents(file: &File) -> io::Result<Contents> {
+    let none = || io::Error::new(io::ErrorKind::InvalidData, "no page of statistics");
+    let mut header = [0; LINE];
+    words(file, &mut header)?;
+    let mut all = vec![0; read::taken(&header).ok_or_else(none)?.min(WORDS.max(2 << 20))];
+    words(file, &mut all)?;
+    read::contents(&all).ok_or_else(none)
+}
+
+/// Copies so many words from the beginning. Nothing is mapped: whoever owns the file could shorten it.
+fn words(file: &File, to: &mut [u64]) -> io::Result<()> {
+    let mut bytes = vec![0; size_of_val(to)];
+    file.read_exact_at(&mut bytes, 0)?;
+    for (word, bytes) in to.iter_mut().zip(bytes.as_chunks().0) {
+        *word = u64::from_ne_bytes(*bytes);
+    }
+    Ok(())
+}
+
+/// The pages of all processes that the caller may look into, ordered by process. Root may look into all, others into their own.
+///
+/// # Errors
+/// `/proc` cannot be read.
+pub fn live() -> io::Result<Vec<Live>> {
+    let mut found: BTreeMap<Identity, Live> = BTreeMap::new();
+    let numbers = fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    let mut pids: Vec<u32> = numbers.collect();
+    pids.sort_by_key(|pid| (super::files::began(*pid), *pid));
+    for pid in pids {
+        // Of those that have ended meanwhile, and those of others, nothing is said.
+        for file in pages(pid).unwrap_or_default() {
+            let Ok(metadata) = file.metadata() else { continue };
+            let identity = (metadata.dev(), metadata.ino());
+            if let Some(live) = found.get_mut(&identity) {
+                live.pids.push(pid);
+            } else {
+                let uid = fs::metadata(format!("/proc/{pid}")).map_or(0, |metadata| metadata.uid());
+                found.insert(identity, Live { pids: vec![pid], uid, program: program(pid), file });
+            }
+        }
+    }
+    let mut all: Vec<Live> = found.into_values().collect();
+    all.sort_by(|a, b| a.pids.cmp(&b.pids));
+    Ok(all)
+}
+
+/// The name of the program that a process runs.
+fn program(pid: u32) -> String {
+    let exe = fs::read_link(format!("/proc/{pid}/exe")).ok();
+    let name = exe.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+    name.unwrap_or_else(|| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned())
+}
+
+/// The pages that a process has.
+fn pages(pid: u32) -> io::Result<Vec<File>> {
+    let ranges = mapped(pid)?;
+    if ranges.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut open: Vec<File> = Vec::new();
+    for entry in fs::read_dir(format!("/proc/{pid}/fd"))? {
+        let path = entry?.path();
+        if fs::read_link(&path).is_ok_and(|link| is_page(&link)) {
+            open.extend(File::open(path));
+        }
+    }
+    if open.is_empty() {
+        // A program that has closed every file that it did not know. What is mapped only root may open (proc_pid_map_files(5)).
+        let by_range = |range: &String| File::open(format!("/proc/{pid}/map_files/{range}")).ok();
+        open.extend(ranges.iter().filter_map(by_range));
+    }
+    Ok(open)
+}
+
+fn is_page(link: &Path) -> bool {
+    link.to_str().and_then(|link| link.strip_prefix("/memfd:")).and_then(|link| link.strip_suffix(" (deleted)"))
+        == Some(NAME)
+}
+
+/// Where a process has pages, as proc_pid_maps(5) writes it.
+fn mapped(pid: u32) -> io::Result<Vec<String>> {
+    let mut ranges = Vec::new();
+    for line in BufReader::new(File::open(format!("/proc/{pid}/maps"))?).split(b'\n') {
+        let line = line?;
+        if line.windows(NAME.len()).any(|part| part == NAME.as_bytes()) {
+            let range = String::from_utf8_lossy(&line).split(' ').next().unwrap_or_default().to_owned();
+            // `map_files` writes addresses without zeros in front.
+            let ends: Vec<&str> = range.split('-').map(|end| end.trim_start_matches('0')).collect();
+            ranges.push(ends.join("-"));
+        }
+    }
+    Ok(ranges)
+}

@@ -1,0 +1,163 @@
+//! What a page says, read from a copy of it. Another process wrote it, and anybody may have made one: nothing in it is believed.
+
+use std::collections::BTreeMap;
+
+use gantry::stats::Histogram;
+
+use super::page::{Header, Kind, LINE, MAGIC};
+use super::report::Row;
+
+/// Most blocks that are read, and most names of columns; more is no page of ours.
+const MOST: usize = 1 << 16;
+
+/// A page.
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    /// When it was made, in seconds since 1970.
+    pub(super) made: u64,
+    pub(super) rows: Vec<Row>,
+}
+
+/// How many words of a page are worth reading, by its first ones: `None` if it is no page.
+pub(super) fn taken(header: &[u64; LINE]) -> Option<usize> {
+    (header[Header::Magic as usize] == MAGIC).then(|| usize::try_from(header[Header::Taken as usize]).ok()).flatten()
+}
+
+/// What the words of a page say, as far as they say anything.
+pub(super) fn contents(words: &[u64]) -> Option<Contents> {
+    let header = words.first_chunk::<LINE>()?;
+    let end = taken(header)?.min(words.len());
+    let mut rows = BTreeMap::new();
+    let mut columns = Vec::new();
+    for block in blocks(words.get(LINE..end)?).take(MOST) {
+        match Kind::ALL.iter().find(|kind| **kind as u64 == block.kind) {
+            Some(Kind::Columns) => columns = block.text.split('\t').take(MOST).map(str::to_owned).collect(),
+            Some(kind) => add(&mut rows, *kind, &block, &columns),
+            // Of a later version.
+            None => {}
+        }
+    }
+    Some(Contents { made: header[Header::Made as usize], rows: rows.into_values().collect() })
+}
+
+struct Block<'a> {
+    kind: u64,
+    text: String,
+    numbers: &'a [u64],
+}
+
+/// The blocks, up to the first that is not whole.
+fn blocks(mut words: &[u64]) -> impl Iterator<Item = Block<'_>> {
+    std::iter::from_fn(move || {
+        let [length, about, ..] = *words else { return None };
+        let block = words.get(..usize::try_from(length).ok()?)?;
+        let (kind, text, count) = (about >> 56, (about >> 32 & 0xff_ffff) as usize, (about & 0xffff_ffff) as usize);
+        let head = text.div_ceil(size_of::<u64>()).checked_add(2)?.next_multiple_of(LINE);
+        let numbers = block.get(head..head.checked_add(count)?)?;
+        let bytes: Vec<u8> = block[2..head].iter().flat_map(|word| word.to_ne_bytes()).take(text).collect();
+        words = &words[block.len()..];
+        Some(Block { kind, text: printable(&bytes), numbers })
+    })
+}
+
+/// Text as it may be shown in a terminal.
+fn printable(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    text.chars().map(|c| if c.is_control() && c != '\t' { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
+/// Adds the numbers of a block to its row.
+fn add(rows: &mut BTreeMap<[String; 3], Row>, kind: Kind, block: &Block<'_>, columns: &[String]) {
+    let mut fields = block.text.split('\t').map(str::to_owned);
+    let [device, class, algorithm, operation, stage] = std::array::from_fn(|_| fields.next().unwrap_or_default());
+    let site = [device.clone(), algorithm.clone(), operation.clone()];
+    let some = |text: String| (!text.is_empty()).then_some(text);
+    let row = rows.entry(site).or_insert_with(|| Row::new(some(device), some(class), algorithm, operation));
+    match kind {
+        Kind::Columns => {}
+        Kind::Counts => {
+            let counted = columns.iter().zip(block.numbers).filter(|(_, number)| **number > 0);
+            counted.for_each(|(column, number)| row.count(column, *number));
+        }
+        Kind::Times => row.time(stage, &Histogram::from_words(block.numbers.iter().copied())),
+        Kind::Tally => {
+            let [requests, bytes] = [0, 1].map(|at| block.numbers.get(at).copied().unwrap_or(0));
+            row.requests = row.requests.saturating_add(requests);
+            row.bytes = row.bytes.saturating_add(bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A page with this header and these blocks: kind, text, numbers.
+    fn page(blocks: &[(u64, &str, &[u64])]) -> Vec<u64> {
+        let mut words = vec![0; LINE];
+        for (kind, text, numbers) in blocks {
+            let head = (2 + text.len().div_ceil(8)).next_multiple_of(LINE);
+            let mut block = vec![0; head + numbers.len().next_multiple_of(LINE)];
+            (block[0], block[1]) = (block.len() as u64, kind << 56 | (text.len() as u64) << 32 | numbers.len() as u64);
+            for (word, bytes) in block[2..].iter_mut().zip(text.as_bytes().chunks(8)) {
+                let mut padded = [0; 8];
+                padded[..bytes.len()].copy_from_slice(bytes);
+                *word = u64::from_ne_bytes(padded);
+            }
+            block[head..head + numbers.len()].copy_from_slice(numbers);
+            words.extend(block);
+        }
+        (words[Header::Magic as usize], words[Header::Taken as usize]) = (MAGIC, words.len() as u64);
+        words
+    }
+
+    fn sums(words: &[u64]) -> Vec<(Option<String>, String, u64, u64)> {
+        let rows = contents(words).map(|contents| contents.rows).unwrap_or_default();
+        rows.into_iter().map(|row| (row.device, row.algorithm, row.requests, row.bytes)).collect()
+    }
+
+    #[test]
+    fn blocks_of_one_site_are_added_up_by_the_names_of_their_columns() {
+        let words = page(&[
+            (Kind::Columns as u64, "bytes\trequests:turn\tof-a-later-version\trequests:trial", &[]),
+            (Kind::Counts as u64, "lanes\tcpu\tsha256\tdigest\t", &[100, 2, 9, 1]),
+            (Kind::Counts as u64, "lanes\tcpu\tsha256\tdigest\t", &[50, 1]),
+            (Kind::Tally as u64, "host\t\tsha256\tdigest\t", &[7, 700]),
+            (77, "lanes\tcpu\tsha256\tdigest\t", &[1, 1, 1, 1]),
+        ]);
+        let text = |text: &str| text.to_owned();
+        let expected = [(Some(text("host")), text("sha256"), 7, 700), (Some(text("lanes")), text("sha256"), 4, 150)];
+        assert_eq!(sums(&words), expected);
+    }
+
+    #[test]
+    fn what_is_no_page_says_nothing() {
+        let good = page(&[(Kind::Tally as u64, "host\t\tsha256\tdigest\t", &[7, 700])]);
+        assert_eq!(sums(&good).len(), 1);
+        for length in 0..good.len() {
+            assert!(sums(&good[..length]).len() <= 1, "cut after {length} words");
+        }
+        let with = |place: usize, value: u64| {
+            let mut words = good.clone();
+            words[place] = value;
+            sums(&words)
+        };
+        assert_eq!(with(Header::Magic as usize, MAGIC + 1), []);
+        for taken in [0, 1, LINE as u64, u64::MAX] {
+            assert!(with(Header::Taken as usize, taken).len() <= 1);
+        }
+        // The length of the block, its kind, and those of its text and numbers.
+        for length in [0, 1, 15, 33, u64::MAX] {
+            assert_eq!(with(LINE, length), [], "{length} words");
+        }
+        for about in [0, u64::MAX, 0xff_ffff << 32, 0xffff_ffff] {
+            assert_eq!(with(LINE + 1, Kind::Tally as u64 ^ about), [], "{about:x}");
+        }
+    }
+
+    #[test]
+    fn names_are_printable() {
+        let words = page(&[(Kind::Tally as u64, "\x1b[2J\u{7}\t\tsha256\tdigest\t", &[1, 1])]);
+        assert_eq!(sums(&words)[0].0.as_deref(), Some("\u{fffd}[2J\u{fffd}"));
+    }
+}
