@@ -384,10 +384,10 @@ fn a_tally_counts_for_those_without_a_framework() {
     let tally = Tally::new("host", [("sha256", "digest"), ("aes-128-gcm", "seal")], Some(shown));
     std::thread::scope(|scope| {
         for _ in 0..100 {
-            scope.spawn(|| (0..10).for_each(|bytes| tally.count(1, bytes)));
+            scope.spawn(|| (0..10).for_each(|bytes| tally.count(1, 1, bytes)));
         }
     });
-    tally.count(2, 1); // no such row
+    tally.count(2, 1, 1); // no such row
     let about = "host aes-128-gcm seal tally";
     assert_eq!([0, 1].map(|column| shown.sum(about, column)), [1000, 4500]);
     assert_eq!(shown.sum("host sha256 digest tally", 0), 0);

@@ -31,15 +31,15 @@ impl Tally {
         Self { device, rows: rows.into_iter().collect(), memory, shards: Slots::new(true) }
     }
 
-    /// Counts a request, given by the place of its row.
+    /// Counts requests, of so many bytes together, in the row at this place.
     #[inline]
-    pub fn count(&self, row: usize, bytes: u64) {
+    pub fn count(&self, row: usize, requests: u64, bytes: u64) {
         let shard = self.shards.here(|shared| self.shard(shared));
         if let Some(Shard { shared, rows }) = shard
             && let Some(words) = rows.get(row)
         {
             let words = words.get_or_init(|| self.words(row));
-            add(&words[0], 1, *shared);
+            add(&words[0], requests, *shared);
             add(&words[1], bytes, *shared);
         }
     }

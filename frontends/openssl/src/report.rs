@@ -9,10 +9,13 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::Path;
 
-use gantry::Operation;
+use gantry::stats::Tally;
+use gantry::{Algorithm, Operation};
+use gantry_runtime::StatsChoice;
 
 use crate::boundary::Shared;
 use crate::choice::Side;
+use crate::host;
 use crate::table::{CIPHERS, DIGESTS, MACS, PAIRS, Row};
 
 /// The files of this process.
@@ -25,6 +28,21 @@ const NUMBERS: usize = 8;
 
 /// A process may load the module into several library contexts, and each has its file.
 const MOST: usize = 16;
+
+/// The place of a row among all that are counted.
+pub(crate) fn place(row: &Row) -> Option<usize> {
+    rows().position(|other| std::ptr::eq(other, row))
+}
+
+/// Counters for what is left to the host, in the page of this process: two for each row, for its operation and for the one back.
+pub(crate) fn tally(choice: &StatsChoice) -> Option<Tally> {
+    let memory = gantry_runtime::stats::memory(choice)?;
+    let both_ways = |row: &'static Row| {
+        let name = row.algorithm.map_or(row.name, Algorithm::name);
+        row.both_ways().into_iter().flatten().map(move |operation| (name, operation.name()))
+    };
+    Some(Tally::new(host::NAME, rows().flat_map(both_ways), Some(memory)))
+}
 
 fn rows() -> impl Iterator<Item = &'static Row> {
     CIPHERS.iter().chain(&DIGESTS).chain(&MACS).chain(&PAIRS)
@@ -52,8 +70,7 @@ impl Report {
         write(&path, &format!("{}: {sentence}\n", program.display()));
     }
 
-    pub(crate) fn count(&self, row: &Row, operation: Operation, side: Side, bytes: usize) {
-        let Some(place) = rows().position(|other| std::ptr::eq(other, row)) else { return };
+    pub(crate) fn count(&self, place: usize, operation: Operation, side: Side, bytes: usize) {
         let at = NUMBERS * place + 4 * usize::from(operation.is_back()) + 2 * usize::from(side == Side::Device);
         self.numbers.add(at, 1);
         self.numbers.add(at + 1, bytes as u64);

@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use gantry::{Algorithm as A, Kind};
+use gantry::{Algorithm as A, Kind, Operation};
 
 /// A row: an algorithm of the default provider, and what can be done with it here.
 #[derive(Debug)]
@@ -21,6 +21,27 @@ pub(crate) struct Row {
     /// With each request comes a key that has to be read out of OpenSSL first, which takes longer than software gains: it has such
     /// requests only where the policy is named.
     pub(crate) keys_cost_more: bool,
+}
+
+impl Row {
+    /// What kind of algorithm it is; `None` of keys.
+    fn kind(&self) -> Option<Kind> {
+        Some(match self.mode {
+            Mode::Aead(_) | Mode::Ccm => Kind::Aead,
+            Mode::Xts | Mode::Chain(_) => Kind::Cipher,
+            Mode::Digest => Kind::Digest,
+            Mode::Mac(_) => Kind::Mac,
+            Mode::Signature | Mode::Ecdsa | Mode::Rsa => Kind::Signature,
+            Mode::Exchange => Kind::Exchange,
+            Mode::Keys => return None,
+        })
+    }
+
+    /// Its operation, and the one back, if it has another.
+    pub(crate) fn both_ways(&self) -> Option<[Operation; 2]> {
+        let operations = self.kind()?.operations();
+        Some([*operations.first()?, *operations.last()?])
+    }
 }
 
 /// How a context of the algorithm can be led elsewhere.

@@ -4,9 +4,11 @@
 mod lab;
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
+use gantry_runtime::stats::live;
 use lab::{Lab, everything, noise, text};
 
 /// For `genpkey`.
@@ -269,6 +271,46 @@ fn what_it_did_is_counted_and_nothing_is_printed() {
     let files: Vec<_> = fs::read_dir(lab.path("stats")).unwrap().collect();
     assert_eq!(files.len(), 1);
     assert_ne!(lab::counted(&lab)["SHA2-256"].iter().sum::<u64>(), 0);
+}
+
+/// Requests and bytes of an algorithm, and of which device, that the page of a process says.
+fn in_its_page(pid: u32, algorithm: &str, operation: &str) -> (String, u64, u64) {
+    let page = live().unwrap().into_iter().find(|page| page.pids.contains(&pid)).expect("the process has a page");
+    let rows = page.read().unwrap().rows;
+    let rows = rows.iter().filter(|row| (&*row.algorithm, &*row.operation) == (algorithm, operation));
+    rows.fold((String::new(), 0, 0), |(devices, requests, bytes), row| {
+        (devices + row.device.as_deref().unwrap_or("-"), requests + row.requests, bytes + row.bytes)
+    })
+}
+
+/// What goes straight to the host is in its page, too, and what a child of fork did.
+#[test]
+fn what_it_left_to_the_host_others_can_see() {
+    let lab = Lab::new("page");
+    let program = lab.compile("tests/counted.c");
+    let left = "CIPHERS = aes-256-gcm\nDIGESTS = sha256\nUSE_SOFTDRIVERS = 0".to_owned();
+    for (section, device) in [(left, "host"), (everything("POLICY = pin:software"), "software")] {
+        let mut child = Command::new(&program)
+            .arg(lab.configuration(&section))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        for times in [1, 2] {
+            assert_eq!(lines.next().unwrap().unwrap(), "ready");
+            for (algorithm, operation, calls, bytes) in
+                [("aes-256-gcm", "seal", 20, 2000), ("aes-256-gcm", "open", 14, 1400), ("sha256", "digest", 60, 2250)]
+            {
+                let (by, requests, of) = in_its_page(child.id(), algorithm, operation);
+                assert_eq!((&*by, of), (device, times * bytes), "{algorithm} {operation}, {section}");
+                // A device has as many as it likes.
+                assert!(device != "host" || requests == times * calls, "{algorithm} {operation}: {requests}");
+            }
+            child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+        }
+        assert!(child.wait().unwrap().success());
+    }
 }
 
 /// Whoever may write into the folder of statistics can guess the names there.

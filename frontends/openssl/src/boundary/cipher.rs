@@ -425,6 +425,8 @@ unsafe extern "C" fn init_for<const ENCRYPT: bool>(
             && let Some(init) = (*(*this).host.functions).init(ENCRYPT)
         {
             // A host that was let go hears of the last one when it is needed again.
+            (*this).count_straight();
+            (*this).straight.back = !ENCRYPT;
             let away = (*this).host.is_away();
             let result = if away { 1 } else { init((*this).host.context(), ptr::null(), 0, iv, iv_len, params) };
             if result == 1 {
@@ -458,6 +460,8 @@ pub(super) unsafe fn init(
         let (this, functions, wrapped) = unsafe { CipherCtx::of(context) };
         let init = functions.init(encrypt);
         let Some(init) = init else { return 0 };
+        this.count_straight();
+        this.straight.back = !encrypt;
         this.state.place.withdraw();
         if !CipherFns::recall(&this.host, &mut this.state) {
             return 0;
@@ -506,6 +510,7 @@ unsafe extern "C" fn update<const COUNTED: bool>(
             if COUNTED {
                 (*this).state.fed = (*this).state.fed.wrapping_add(length);
             }
+            (*this).straight.went(length);
             return ((*(*this).host.functions).update)((*this).host.context(), output, written, room, input, length);
         }
         large_update(context, output, written, room, input, length)
@@ -533,6 +538,7 @@ unsafe extern "C" fn large_update(
             return considered_update(context, output, written, room, input, length);
         }
         (*this).state.fed = (*this).state.fed.wrapping_add(length);
+        (*this).straight.went(length);
         ((*(*this).host.functions).update)((*this).host.context(), output, written, room, input, length)
     }
 }
@@ -554,7 +560,7 @@ unsafe extern "C" fn considered_update(
     let this = context.cast::<CipherCtx>();
     // SAFETY: the call. Nothing here can panic.
     unsafe {
-        let CipherCtx { host, state, .. } = &mut *this;
+        let CipherCtx { host, state, straight, .. } = &mut *this;
         if !state.watched {
             let io = &mut Io::new(output, written, room, input, length);
             let done = match &mut state.message {
@@ -563,6 +569,7 @@ unsafe extern "C" fn considered_update(
                 State::Xts(_) | State::Chain(_) => None,
             };
             if let Some(result) = done {
+                straight.went(length);
                 state.settle_sealed();
                 return result;
             }
@@ -588,6 +595,7 @@ unsafe extern "C" fn cipher(
             && let Some(cipher) = (*(*this).host.functions).cipher
         {
             (*this).state.fed = (*this).state.fed.wrapping_add(length);
+            (*this).straight.went(length);
             return cipher((*this).host.context(), output, written, room, input, length);
         }
         data(context, Way::Cipher, Io::new(output, written, room, input, length))
@@ -604,9 +612,10 @@ unsafe fn data(context: *mut c_void, way: Way, mut io: Io<'_>) -> c_int {
         if !stack::has_room() {
             return jobs::data(context, way, io);
         }
-        let CipherCtx { host, state, .. } = &mut *context.cast::<CipherCtx>();
+        let CipherCtx { host, state, straight, .. } = &mut *context.cast::<CipherCtx>();
         if state.only_in_jobs.has(io.len()) {
             state.fed = state.fed.wrapping_add(io.len());
+            straight.went(io.len());
             return host.data(way, &mut io);
         }
         guard(0, || work(context, way, io))
@@ -635,6 +644,7 @@ unsafe extern "C" fn finish(context: *mut c_void, output: *mut u8, written: *mut
         if (*this).state.hosts
             && let Some(finish) = (*(*this).host.functions).finish
         {
+            (*this).count_straight();
             let result = finish((*this).host.context(), output, written, room);
             if let State::Aead(sealed) = &mut (*this).state.message {
                 // Nothing follows that could be a device's.
@@ -651,6 +661,7 @@ unsafe extern "C" fn finish(context: *mut c_void, output: *mut u8, written: *mut
         if wrapped.fails() {
             return io.refused();
         }
+        this.count_straight();
         let result = this.state.message.finish(&this.host, &mut io);
         this.state.settle(wrapped);
         result

@@ -193,6 +193,7 @@ unsafe extern "C" fn keepctx(context: *mut c_void) {
     // SAFETY: the call. Where there is no guard, nothing can panic.
     unsafe {
         let (this, functions, wrapped) = DigestCtx::of(context);
+        this.count_straight();
         let room = functions.idle.room().filter(|_| this.forget(functions, wrapped));
         if !room.is_some_and(|room| room.keep(context)) {
             freectx::<DigestFns>(context);
@@ -292,6 +293,7 @@ unsafe extern "C" fn finish(context: *mut c_void, output: *mut u8, written: *mut
         {
             // Nothing follows.
             (*this).state.fresh = false;
+            (*this).count_straight();
             let result = finish((*this).host.context(), output, written, room);
             if result == 1 {
                 (*this).state.message.end();
@@ -305,6 +307,7 @@ unsafe extern "C" fn finish(context: *mut c_void, output: *mut u8, written: *mut
         if wrapped.fails() {
             return 0;
         }
+        this.count_straight();
         let size = wrapped.algorithm().map_or(0, |algorithm| algorithm.info().tag.max);
         if size <= room && !output.is_null() {
             // SAFETY: the call: there is room for as many bytes.
@@ -348,6 +351,7 @@ unsafe extern "C" fn digest<const PLACE: usize>(
         // SAFETY: the call.
         let Some((wrapped, functions)) = (unsafe { functions::<DigestFns>(provider, PLACE) }) else { return 0 };
         let Some(digest) = functions.digest.filter(|_| !wrapped.fails()) else { return 0 };
+        wrapped.hosts(false, 1, length);
         // SAFETY: the host, with its own context and what the call brought.
         unsafe { digest(wrapped.default_ctx(), input, length, output, written, room) }
     })

@@ -162,10 +162,46 @@ impl<F: Contexts> Drop for Host<F> {
 pub(super) struct Context<F: Contexts> {
     pub(super) host: Host<F>,
     wrapped: *const Wrapped,
+    pub(super) straight: Straight,
     pub(super) state: F::State,
 }
 
+/// What went straight to the host. It is counted at the end of a message, or when another one begins: to look for the counters of a thread takes
+/// longer than most calls have.
+#[derive(Default)]
+pub(super) struct Straight {
+    /// The operation takes what the other one of its kind makes.
+    pub(super) back: bool,
+    calls: usize,
+    bytes: usize,
+}
+
+impl Straight {
+    /// A call with so many bytes.
+    #[inline(always)]
+    pub(super) fn went(&mut self, bytes: usize) {
+        self.calls = self.calls.wrapping_add(1);
+        self.bytes = self.bytes.wrapping_add(bytes);
+    }
+}
+
 impl<F: Contexts> Context<F> {
+    /// Counts what went straight to the host.
+    #[inline(always)]
+    pub(super) fn count_straight(&mut self) {
+        if self.straight.calls > 0 {
+            self.count_some();
+        }
+    }
+
+    #[inline(never)]
+    fn count_some(&mut self) {
+        let Straight { back, calls, bytes } = core::mem::take(&mut self.straight);
+        self.straight.back = back;
+        // SAFETY: the provider owns it, and outlives its contexts.
+        unsafe { &*self.wrapped }.hosts(back, calls, bytes);
+    }
+
     /// # Safety
     ///
     /// The call: what `newctx` or `dupctx` gave out.
@@ -183,7 +219,7 @@ impl<F: Contexts> Context<F> {
     #[inline(always)]
     fn give(host: Host<F>, wrapped: &Wrapped, state: impl FnOnce() -> F::State) -> *mut c_void {
         let place = Box::<Self>::new_uninit();
-        Box::into_raw(Box::write(place, Self { host, wrapped, state: state() })).cast()
+        Box::into_raw(Box::write(place, Self { host, wrapped, straight: Straight::default(), state: state() })).cast()
     }
 }
 
@@ -249,7 +285,7 @@ pub(super) unsafe extern "C" fn freectx<F: Contexts>(context: *mut c_void) {
     guard((), || {
         if !context.is_null() {
             // SAFETY: ours: made by `newctx` or `dupctx`, and the core frees it once.
-            drop(unsafe { Box::from_raw(context.cast::<Context<F>>()) });
+            unsafe { Box::from_raw(context.cast::<Context<F>>()) }.count_straight();
         }
     });
 }
@@ -340,6 +376,7 @@ pub(super) unsafe fn piece<F: Contexts<State = Pieces<S>>, S>(
             && let Some(update) = update(&*(*this).host.functions)
         {
             (*this).state.fresh &= length == 0;
+            (*this).straight.went(length);
             return update((*this).host.context(), input, length);
         }
         ours(context, input, length)

@@ -225,6 +225,7 @@ unsafe extern "C" fn ours(context: *mut c_void, input: *const u8, length: usize)
         let Some(update) = functions.update.filter(|_| this.pay(functions)) else { return 0 };
         this.state.message.leave();
         (this.state.fresh, this.state.elsewhere) = (false, Sizes::NONE);
+        this.straight.went(length);
         update(this.host.context(), input, length)
     }
 }
@@ -265,6 +266,7 @@ unsafe extern "C" fn finish(context: *mut c_void, output: *mut u8, written: *mut
             && let Some(finish) = (*(*this).host.functions).finish
         {
             (*this).state.elsewhere = Sizes::NONE;
+            (*this).count_straight();
             return finish((*this).host.context(), output, written, room);
         }
         considered_finish(context, output, written, room)
@@ -283,6 +285,7 @@ unsafe fn considered_finish(context: *mut c_void, output: *mut u8, written: *mut
         let (this, functions, wrapped) = unsafe { MacCtx::of(context) };
         // Without a place for the MAC this only asks for its length.
         if !output.is_null() {
+            this.count_straight();
             if wrapped.fails() {
                 return 0;
             }

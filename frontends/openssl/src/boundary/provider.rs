@@ -6,6 +6,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Once, OnceLock};
 
+use gantry::stats::Tally;
 use gantry::{Algorithm, Operation, SessionParams};
 
 use super::cipher::{self, CipherFns};
@@ -28,7 +29,7 @@ use crate::choice::{Side, Sizes};
 use crate::config::{self, Settings, stats_folder};
 use crate::framework::{Closed, Framework, GENERATION};
 use crate::host::HostDriver;
-use crate::report::Report;
+use crate::report::{self, Report};
 use crate::table::{CIPHERS, DIGESTS, KEYS, MACS, Mode, PAIRS, RSA, Row};
 
 /// Reasons on the error stack.
@@ -72,6 +73,8 @@ pub(crate) struct Provider {
     /// One more than the generation in which no framework could be opened.
     closed: AtomicU32,
     report: Option<Report>,
+    /// Counts what is left to the host, for other processes to see.
+    tally: Option<Tally>,
 }
 
 /// The algorithms of an operation. The core keeps pointers into it as long as the provider lives.
@@ -98,6 +101,8 @@ unsafe impl Sync for Digests {}
 pub(crate) struct Wrapped {
     provider: *const Provider,
     row: &'static Row,
+    /// The row's place among those that are counted. Keys are not.
+    place: Option<usize>,
     pub(super) functions: Functions,
     dispatch: Vec<Dispatch>,
     /// Each call is looked at.
@@ -223,8 +228,19 @@ impl Wrapped {
 
     /// A request was served by one side or the other.
     pub(crate) fn count(&self, operation: Operation, side: Side, bytes: usize) {
-        if let Some(report) = &self.provider().report {
-            report.count(self.row, operation, side, bytes);
+        // What devices do their framework counts.
+        if side == Side::Host {
+            self.hosts(operation.is_back(), 1, bytes);
+        }
+        if let (Some(report), Some(place)) = (&self.provider().report, self.place) {
+            report.count(place, operation, side, bytes);
+        }
+    }
+
+    /// So many requests went to the host.
+    pub(super) fn hosts(&self, back: bool, requests: usize, bytes: usize) {
+        if let (Some(tally), Some(place)) = (&self.provider().tally, self.place) {
+            tally.count(2 * place + usize::from(back), requests as u64, bytes as u64);
         }
     }
 }
@@ -440,7 +456,8 @@ impl Provider {
         };
         let watched = self.settings.force_fail || self.report.is_some();
         let asked = self.settings.asked(row.algorithm);
-        Box::new(Wrapped { provider: self, row, functions, dispatch, watched, asked })
+        let place = report::place(row);
+        Box::new(Wrapped { provider: self, row, place, functions, dispatch, watched, asked })
     }
 }
 
@@ -705,6 +722,7 @@ pub unsafe extern "C" fn OSSL_provider_init(
             }
         };
         let report = settings.stats.as_deref().and_then(Report::create);
+        let tally = if off { None } else { report::tally(settings.runtime.stats()) };
         let provider = Box::into_raw(Box::new(Provider {
             core,
             version: core.version(),
@@ -717,6 +735,7 @@ pub unsafe extern "C" fn OSSL_provider_init(
             framework: AtomicPtr::default(),
             closed: AtomicU32::default(),
             report,
+            tally,
         }));
         // SAFETY: ours: it stays there until `teardown`, which asks the core to stop first.
         if !unsafe { (*provider).default.watch() } {
