@@ -1,14 +1,16 @@
 //! What a process publishes, and that it works on when it cannot.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{FileExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use gantry::route::Reason;
 use gantry::{Algorithm, Gantry, Request, SessionParams};
 use gantry_runtime::Config;
 use gantry_runtime::StatsChoice;
-use gantry_runtime::stats::{Live, Report, live, published};
+use gantry_runtime::stats::{Live, Report, Watch, live, published};
 
 /// A folder of its own for a test, gone when the test ends.
 struct Folder(PathBuf);
@@ -266,4 +268,47 @@ fn a_child_of_fork_counts_for_itself_in_the_page_of_its_parent() {
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     assert_eq!((libc::WIFEXITED(status), libc::WEXITSTATUS(status)), (true, 7), "its own numbers alone");
     assert_eq!(of_algorithm(&own_page().read().unwrap(), "sha512-256"), (23, 161));
+}
+
+/// Another program that counts, and is seen in the end as it was in its last moment.
+#[test]
+fn what_a_process_did_last_is_not_lost_with_it() {
+    // This test runs once more as that program.
+    if std::env::var_os("GANTRY_TEST_WATCHED").is_some() {
+        let gantry = gantry_runtime::open(Config::default()).unwrap();
+        let session = gantry.session(SessionParams::new(Algorithm::Blake2b256, &[])).unwrap();
+        let hash = |times| (0..times).for_each(|_| session.digest(b"message", &mut [0; 32]).unwrap());
+        let wait = || std::io::stdin().read_line(&mut String::new()).unwrap();
+        hash(3);
+        println!("\nready");
+        wait();
+        hash(4);
+        return;
+    }
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "--nocapture", "what_a_process_did_last_is_not_lost_with_it"])
+        .env("GANTRY_TEST_WATCHED", "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap() == "ready"));
+    let mut watch = Watch::default();
+    watch.look().unwrap();
+    let of_child = |watch: &Watch| {
+        let mut running = watch.running().filter(|watched| watched.live.pids.contains(&child.id()));
+        running.next().map(|watched| of_algorithm(&watched.now, "blake2b-256"))
+    };
+    assert_eq!(of_child(&watch), Some((3, 21)));
+    let totals =
+        |watch: &Watch| watch.totals().values().map(|report| of_algorithm(report, "blake2b-256")).fold((0, 0), add);
+    assert_eq!(totals(&watch), (3, 21));
+    child.stdin.take().unwrap().write_all(b"\n").unwrap();
+    assert!(child.wait().unwrap().success());
+    for _ in 0..2 {
+        watch.look().unwrap();
+        assert!(watch.running().all(|watched| !watched.live.pids.contains(&child.id())));
+        assert_eq!(totals(&watch), (7, 49));
+    }
 }

@@ -60,8 +60,8 @@ pub(crate) enum OpensslCommand {
 /// Show what programs did with Gantry
 ///
 /// Runs a command and then prints, on stderr, what it and its children did: how many requests went to which device, why, and how
-/// long they took. Or prints what a running process did so far, which publishes its statistics because its configuration says
-/// stats = "on".
+/// long they took. Or prints what a running process and its children did so far; root may ask for those of all users, others for their
+/// own. With --set stats=FOLDER it reads what processes left there.
 ///
 /// A request may be a piece of a message. BATCH is the mean size of the batches that had more than one request. P50 and P99 are
 /// times in the device; of a batch, each of its requests has the time of the batch. Few requests are timed, and stand for
@@ -74,14 +74,15 @@ pub(crate) enum OpensslCommand {
 Examples:
   gantry stat -- gantry sum *.iso             what hashing these files meant for the devices
   gantry stat --json --output run.json -- make test
-  GANTRY_STATS=on my-server & gantry stat --list; gantry stat $!")]
+  gantry stat --list                          what uses Gantry at the moment
+  gantry stat $(pgrep -o nginx)               nginx and its workers so far")]
 pub(crate) struct Stat {
     /// Show what this running process did so far
     pub(crate) pid: Option<u32>,
     /// Run this command, and show what it did
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
-    /// List the running processes that publish statistics
+    /// List the running processes that use Gantry: root's view is of all users
     #[arg(long)]
     pub(crate) list: bool,
     /// Print JSON

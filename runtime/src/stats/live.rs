@@ -20,11 +20,12 @@ pub struct Live {
     pub uid: u32,
     /// The name of its program.
     pub program: String,
+    pub(super) identity: Identity,
     file: File,
 }
 
-/// Which page it is: the same for all processes that have it.
-type Identity = (u64, u64);
+/// Which page it is, by its device and inode: the same for all processes that have it.
+pub(super) type Identity = (u64, u64);
 
 impl Live {
     /// What has been counted until now.
@@ -76,7 +77,7 @@ pub fn live() -> io::Result<Vec<Live>> {
                 live.pids.push(pid);
             } else {
                 let uid = fs::metadata(format!("/proc/{pid}")).map_or(0, |metadata| metadata.uid());
-                found.insert(identity, Live { pids: vec![pid], uid, program: program(pid), file });
+                found.insert(identity, Live { pids: vec![pid], uid, program: program(pid), identity, file });
             }
         }
     }

@@ -16,6 +16,7 @@ mod live;
 mod page;
 mod read;
 mod report;
+mod watch;
 
 use std::cell::RefCell;
 use std::fmt;
@@ -33,6 +34,13 @@ use gantry::{Gantry, WeakGantry};
 pub use files::{Published, published};
 pub use live::{Live, live};
 pub use report::{Process, Report, Row, Times};
+pub use watch::{Watch, Watched};
+
+/// What a page says whose bytes these are, for those who test that it may be anything.
+pub fn rows_of(page: &[u8]) -> Vec<Row> {
+    let words: Vec<u64> = page.as_chunks().0.iter().map(|bytes| u64::from_ne_bytes(*bytes)).collect();
+    read::contents(&words).map(|contents| contents.rows).unwrap_or_default()
+}
 
 use crate::Config;
 use files::Name;
