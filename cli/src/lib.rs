@@ -17,6 +17,7 @@ mod crypt;
 mod devcrypto;
 /// `gantry devices`.
 mod devices;
+mod exporter;
 /// `gantry kernel`.
 mod kernel;
 /// `gantry manual` and `gantry completions`.
@@ -87,6 +88,7 @@ pub fn main() -> ExitCode {
         Command::Devcrypto(args) => devcrypto::run(&args, &settings),
         Command::Openssl(args) => openssl::run(&args, &mut output),
         Command::Stat(args) => stat::run(&args, &settings, &mut output),
+        Command::Exporter(args) => exporter::run(&args),
         Command::Config(args) => config::run(&args, &settings, &mut output),
         Command::Completions(args) => manual::completions(args.shell, &mut output),
         Command::Manual(args) => manual::write(&args, &mut output),

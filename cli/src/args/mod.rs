@@ -60,6 +60,7 @@ pub(crate) enum Command {
     Devcrypto(Devcrypto),
     Openssl(Openssl),
     Stat(Stat),
+    Exporter(Exporter),
     Config(ConfigArgs),
     /// Print the completions for a shell
     Completions(Completions),
@@ -91,6 +92,7 @@ impl Command {
             #[cfg(feature = "model")]
             Command::Reproduce(_) => Some("reproduce"),
             Command::Openssl(_) => Some("openssl"),
+            Command::Exporter(_) => Some("exporter"),
             Command::Config(ConfigArgs { command: ConfigCommand::Keys }) => Some("config keys"),
             Command::Config(ConfigArgs { command: ConfigCommand::Path }) => Some("config path"),
             Command::Completions(_) => Some("completions"),

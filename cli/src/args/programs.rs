@@ -93,6 +93,37 @@ pub(crate) struct Stat {
     pub(crate) output: Option<PathBuf>,
 }
 
+/// Tell Prometheus what programs do with Gantry
+///
+/// Adds up the requests of all processes that use Gantry, of those that have ended since it was started too, by device,
+/// algorithm and operation. What an OpenSSL program left to its own libcrypto is the device "host". No number ever goes back
+/// while the exporter runs.
+///
+/// It sees processes of other users as root, or with CAP_SYS_PTRACE, and programs that live for a second or longer.
+#[derive(Args)]
+#[command(group = clap::ArgGroup::new("where").args(["listen", "textfile"]).required(true).multiple(true), after_help = "\
+Examples:
+  gantry exporter --listen 127.0.0.1:9746      for a scrape of http://127.0.0.1:9746/metrics
+  gantry exporter --textfile /var/lib/prometheus/node-exporter
+                                               for node_exporter's textfile collector")]
+pub(crate) struct Exporter {
+    /// Answer scrapes at this address
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) listen: Option<std::net::SocketAddr>,
+    /// Write gantry.prom into this folder again and again
+    #[arg(long, value_name = "DIR")]
+    pub(crate) textfile: Option<PathBuf>,
+    /// Seconds from one gantry.prom to the next
+    #[arg(long, value_name = "SECONDS", default_value_t = 15, requires = "textfile")]
+    pub(crate) every: u64,
+    /// Write gantry.prom once, and end
+    #[arg(long, requires = "textfile", conflicts_with = "listen")]
+    pub(crate) once: bool,
+    /// Tell programs apart by their names, in a label
+    #[arg(long)]
+    pub(crate) by_program: bool,
+}
+
 /// The number of a descriptor. What stands in its place may be a key (`--key 0011...` is short for `--key-fd`), so that no message
 /// repeats it.
 #[derive(Clone)]

@@ -1,0 +1,138 @@
+//! As much of HTTP/1.1 as a scrape needs (RFC 9112): one request on a connection, and an answer.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::metrics::Format;
+use crate::output::{Failure, say};
+
+/// Most bytes of a request's head.
+const HEAD: usize = 8 << 10;
+/// Most connections at once; those beyond are closed.
+const MOST: usize = 32;
+/// How long a client may take to ask, and to take the answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Answers all who ask, each in a thread of its own, for as long as the process lives.
+pub(super) fn serve(listener: &TcpListener, metrics: impl Fn(Format) -> Result<String, Failure> + Sync) {
+    let open = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for stream in listener.incoming() {
+            let Ok(stream) = stream else {
+                // Out of descriptors, for one.
+                thread::sleep(Duration::from_millis(100));
+                continue;
+            };
+            if open.fetch_add(1, Ordering::Relaxed) >= MOST {
+                open.fetch_sub(1, Ordering::Relaxed);
+                continue;
+            }
+            scope.spawn(|| {
+                // Whoever has gone away needs no answer.
+                let _ = answer(stream, &metrics);
+                open.fetch_sub(1, Ordering::Relaxed);
+            });
+        }
+    });
+}
+
+fn answer(mut stream: TcpStream, metrics: impl Fn(Format) -> Result<String, Failure>) -> io::Result<()> {
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let (status, kind, body) = match head(&mut stream)? {
+        None => ("400 Bad Request", PLAIN, "not a request of HTTP\n".to_owned()),
+        Some(head) => match Request::new(&head) {
+            Request::Metrics(format) => match metrics(format) {
+                Ok(text) => ("200 OK", format.content_type(), text),
+                Err(failure) => {
+                    say(&failure.to_string());
+                    ("500 Internal Server Error", PLAIN, format!("{failure}\n"))
+                }
+            },
+            Request::Index => ("200 OK", PLAIN, "gantry exporter: see /metrics\n".to_owned()),
+            Request::Elsewhere => ("404 Not Found", PLAIN, "see /metrics\n".to_owned()),
+            Request::Other => ("405 Method Not Allowed", PLAIN, "only GET\n".to_owned()),
+        },
+    };
+    let length = body.len();
+    write!(
+        stream,
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+    )?;
+    stream.write_all(body.as_bytes())
+}
+
+const PLAIN: &str = "text/plain; charset=utf-8";
+
+/// The head of a request; `None` if it is too long, or not text.
+fn head(stream: &mut TcpStream) -> io::Result<Option<String>> {
+    let until = Instant::now() + PATIENCE;
+    let mut head = Vec::new();
+    let mut piece = [0; 1024];
+    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+        let left = until.saturating_duration_since(Instant::now());
+        stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
+        let bytes = stream.read(&mut piece)?;
+        head.extend_from_slice(&piece[..bytes]);
+        if bytes == 0 || head.len() > HEAD || left.is_zero() {
+            return Ok(None);
+        }
+    }
+    Ok(String::from_utf8(head).ok())
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Request {
+    Metrics(Format),
+    Index,
+    /// Another path.
+    Elsewhere,
+    /// Another method.
+    Other,
+}
+
+impl Request {
+    fn new(head: &str) -> Self {
+        let mut lines = head.lines();
+        let mut words = lines.next().unwrap_or_default().split(' ');
+        let (method, target) = (words.next(), words.next().unwrap_or_default());
+        if method != Some("GET") {
+            return Request::Other;
+        }
+        let accept =
+            lines.filter_map(|line| line.split_once(':')).filter(|(name, _)| name.eq_ignore_ascii_case("accept"));
+        let mut kinds = accept.flat_map(|(_, kinds)| kinds.split(','));
+        let openmetrics = kinds.any(|kind| kind.trim().starts_with("application/openmetrics-text"));
+        match target.split('?').next() {
+            Some("/metrics") => Request::Metrics(if openmetrics { Format::OpenMetrics } else { Format::Text }),
+            Some("/") => Request::Index,
+            _ => Request::Elsewhere,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_told_by_its_method_its_path_and_what_it_accepts() {
+        let cases = [
+            ("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", Request::Metrics(Format::Text)),
+            (
+                "GET /metrics?x=1 HTTP/1.1\r\nACCEPT: text/plain, application/openmetrics-text;version=1.0.0\r\n\r\n",
+                Request::Metrics(Format::OpenMetrics),
+            ),
+            ("GET / HTTP/1.0\r\n\r\n", Request::Index),
+            ("GET /metricsx HTTP/1.1\r\n\r\n", Request::Elsewhere),
+            ("POST /metrics HTTP/1.1\r\n\r\n", Request::Other),
+            ("\r\n\r\n", Request::Other),
+        ];
+        for (head, request) in cases {
+            assert!(Request::new(head) == request, "{head}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! `gantry exporter`: what all processes do, for Prometheus.
+
+mod http;
+mod metrics;
+
+use std::fs;
+use std::io;
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use gantry_runtime::stats::Watch;
+
+use crate::args::Exporter;
+use crate::output::{Failure, say};
+use metrics::{Format, Labels};
+
+/// A scrape looks for itself unless somebody has just looked.
+const FRESH: Duration = Duration::from_millis(100);
+
+/// The file for the textfile collector of node_exporter.
+const FILE: &str = "gantry.prom";
+
+/// What was seen, and when.
+struct Seen {
+    watch: Watch,
+    at: Option<Instant>,
+}
+
+pub(crate) fn run(args: &Exporter) -> Result<(), Failure> {
+    let seen = Mutex::new(Seen { watch: Watch::default(), at: None });
+    let labels = if args.by_program { Labels::Program } else { Labels::None };
+    let listener = args
+        .listen
+        .map(|address| TcpListener::bind(address).map_err(|error| Failure::at(format!("--listen {address}"), &error)));
+    let listener = listener.transpose()?;
+    if !nix::unistd::geteuid().is_root() {
+        say("processes of other users are not seen: that takes root, or CAP_SYS_PTRACE");
+    }
+    look(&seen, Duration::ZERO)?;
+    if let Some(listener) = &listener {
+        say(&format!("http://{}/metrics", listener.local_addr().map_err(|error| Failure::at("--listen", &error))?));
+    }
+    thread::scope(|scope| {
+        if let Some(listener) = &listener {
+            scope.spawn(|| http::serve(listener, |format| text(&seen, format, labels)));
+        }
+        let mut written = None;
+        loop {
+            if let Some(folder) = &args.textfile
+                && written.is_none_or(|at: Instant| at.elapsed() >= Duration::from_secs(args.every))
+            {
+                written = Some(Instant::now());
+                let text = text(&seen, Format::Text, labels);
+                let put =
+                    |text: String| put(folder, &text).map_err(|error| Failure::at(folder.join(FILE).display(), &error));
+                let done = text.and_then(put);
+                if args.once {
+                    return done;
+                }
+                // A disk that is full now may have room later.
+                done.unwrap_or_else(|failure| say(&failure.to_string()));
+            }
+            // Programs that live for less than this are not seen.
+            thread::sleep(Duration::from_secs(1));
+            look(&seen, Duration::ZERO).unwrap_or_else(|failure| say(&failure.to_string()));
+        }
+    })
+}
+
+/// Looks, unless that was done so recently.
+fn look(seen: &Mutex<Seen>, fresh: Duration) -> Result<(), Failure> {
+    let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+    if seen.at.is_none_or(|at| at.elapsed() >= fresh) {
+        seen.watch.look().map_err(|error| Failure::at("/proc", &error))?;
+        seen.at = Some(Instant::now());
+    }
+    Ok(())
+}
+
+/// The metrics as they are now.
+fn text(seen: &Mutex<Seen>, format: Format, labels: Labels) -> Result<String, Failure> {
+    look(seen, FRESH)?;
+    let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+    let processes = seen.watch.running().map(|watched| watched.live.pids.len()).sum();
+    Ok(metrics::render(&seen.watch.totals(), processes, format, labels))
+}
+
+/// Puts the file in its place when all of it has been written: the collector must not read half of it.
+fn put(folder: &Path, text: &str) -> io::Result<()> {
+    let beside = folder.join(format!(".{FILE}.{}", std::process::id()));
+    fs::write(&beside, text)
+        .and_then(|()| fs::rename(&beside, folder.join(FILE)))
+        .inspect_err(|_| drop(fs::remove_file(&beside)))
+}

@@ -1,0 +1,200 @@
+//! `gantry exporter` as Prometheus meets it.
+
+mod gantry;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use gantry::{Folder, command, run, text};
+
+/// A process that is killed at the end of its test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// An exporter, and where it listens.
+fn exporter(arguments: &[&str]) -> (Running, SocketAddr) {
+    let mut command = command(&["exporter", "--listen", "127.0.0.1:0"]);
+    let mut child = Running(command.args(arguments).stderr(Stdio::piped()).spawn().unwrap());
+    let lines = BufReader::new(child.0.stderr.take().unwrap()).lines();
+    let address = lines
+        .map_while(Result::ok)
+        .find_map(|line| line.split_once("http://").and_then(|(_, rest)| rest.strip_suffix("/metrics")?.parse().ok()));
+    (child, address.expect("it says where it listens"))
+}
+
+/// What a server answers: status line, head, body.
+fn answer(to: SocketAddr, request: &str) -> (String, String, String) {
+    let mut stream = TcpStream::connect(to).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{answer:?}"));
+    let (status, head) = head.split_once("\r\n").unwrap();
+    (status.to_owned(), head.to_owned(), body.to_owned())
+}
+
+fn scrape(from: SocketAddr) -> String {
+    let (status, head, body) = answer(from, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_eq!(status, "HTTP/1.1 200 OK");
+    assert!(
+        head.contains("text/plain; version=0.0.4") && head.contains(&format!("Content-Length: {}", body.len())),
+        "{head}"
+    );
+    body
+}
+
+/// The sum of all samples of a name whose labels hold this.
+fn sum(metrics: &str, name: &str, with: &str) -> u64 {
+    let lines = metrics.lines().filter(|line| line.starts_with(name) && line.contains(with));
+    lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+}
+
+fn until(what: &str, done: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(30);
+    while !done() {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// An algorithm that no other test of this machine is likely to use at the same time.
+const ALGORITHM: &str = "algorithm=\"sha3-224\"";
+
+#[test]
+fn what_processes_did_is_told_and_stays_when_they_have_ended() {
+    let (_exporter, address) = exporter(&[]);
+    let before = sum(&scrape(address), "gantry_request_bytes_total", ALGORITHM);
+    let data = vec![7; 3 << 20];
+    let mut command = command(&["sum", "-a", "sha3-224", "-"]);
+    let mut child = Running(command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap());
+    child.0.stdin.as_mut().unwrap().write_all(&data).unwrap();
+    until("it is seen while it runs", || {
+        let metrics = scrape(address);
+        let processes = sum(&metrics, "gantry_processes", "");
+        processes > 0 && sum(&metrics, "gantry_request_bytes_total", ALGORITHM) >= before + (2 << 20)
+    });
+    child.0.stdin.as_mut().unwrap().write_all(&data).unwrap();
+    drop(child.0.stdin.take());
+    assert!(child.0.wait().unwrap().success());
+    let all = before + 2 * data.len() as u64;
+    // Its last bytes came after the last look: they are known nevertheless.
+    until("the last bytes are known", || sum(&scrape(address), "gantry_request_bytes_total", ALGORITHM) == all);
+    for _ in 0..2 {
+        std::thread::sleep(Duration::from_millis(1100)); // longer than from one look to the next
+        let metrics = scrape(address);
+        assert_eq!(sum(&metrics, "gantry_request_bytes_total", ALGORITHM), all, "{metrics}");
+        let (requests, timed) = ("gantry_requests_total", "gantry_device_duration_seconds_count");
+        assert!(sum(&metrics, requests, ALGORITHM) > 0 && sum(&metrics, timed, ALGORITHM) > 0, "{metrics}");
+    }
+}
+
+#[test]
+fn what_is_no_scrape_is_refused_and_keeps_nobody_waiting() {
+    let (_exporter, address) = exporter(&["--by-program"]);
+    // They never finish their requests.
+    let _slow: Vec<TcpStream> = (0..10).map(|_| TcpStream::connect(address).unwrap()).collect();
+    for (request, status) in [
+        ("GET / HTTP/1.1\r\n\r\n", "200 OK"),
+        ("GET /other HTTP/1.1\r\n\r\n", "404 Not Found"),
+        ("POST /metrics HTTP/1.1\r\n\r\n", "405 Method Not Allowed"),
+        ("\0\u{1}\r\n\r\n", "405 Method Not Allowed"),
+        (&format!("GET /{} HTTP/1.1", "x".repeat(9000)), "400 Bad Request"),
+    ] {
+        assert_eq!(answer(address, request).0, format!("HTTP/1.1 {status}"));
+    }
+    let accept = "GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text; version=1.0.0\r\n\r\n";
+    let (_, head, body) = answer(address, accept);
+    assert!(head.contains("application/openmetrics-text") && body.ends_with("# EOF\n"), "{head}");
+}
+
+#[test]
+fn the_textfile_is_whole_or_not_there() {
+    let folder = Folder::new("exporter-textfile");
+    let path = folder.path().display().to_string();
+    assert!(run(&["exporter", "--textfile", &path, "--once"]).status.success());
+    let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["gantry.prom"]);
+    let metrics = fs::read_to_string(folder.path().join("gantry.prom")).unwrap();
+    assert!(metrics.contains("# TYPE gantry_requests_total counter"), "{metrics}");
+    let output = run(&["exporter", "--textfile", "/nonexistent", "--once"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("/nonexistent/gantry.prom: No such file or directory"), "{output:?}");
+    for wrong in
+        [&["exporter"][..], &["exporter", "--listen", "x"], &["exporter", "--textfile", "/tmp", "--policy", "latency"]]
+    {
+        assert_eq!(run(wrong).status.code(), Some(2), "{wrong:?}");
+    }
+}
+
+/// The queries of the dashboard and of the alerts, and the metrics themselves, as Prometheus understands them.
+#[test]
+#[ignore = "needs Prometheus: scripts/test-clients"]
+fn prometheus_understands_all_of_it() {
+    let contrib = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../contrib/prometheus");
+    let (_exporter, address) = exporter(&[]);
+    let mut check = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut command = command(&["sum", "-a", "sha3-224", "-"]);
+    let mut child = Running(command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap());
+    child.0.stdin.as_mut().unwrap().write_all(&vec![7; 1 << 20]).unwrap();
+    until("it is seen", || sum(&scrape(address), "gantry_requests_total", ALGORITHM) > 0);
+    check.stdin.take().unwrap().write_all(scrape(address).as_bytes()).unwrap();
+    let output = check.wait_with_output().unwrap();
+    assert!(output.status.success() && output.stdout.is_empty() && output.stderr.is_empty(), "{output:?}");
+    let output = Command::new("promtool").args(["check", "rules"]).arg(contrib.join("alerts.yml")).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+
+    let folder = Folder::new("exporter-prometheus");
+    let configuration = format!(
+        "global: {{scrape_interval: 100ms}}\nscrape_configs: [{{job_name: gantry, static_configs: [{{targets: ['{address}']}}]}}]\n\
+         rule_files: ['{}']\n",
+        contrib.join("alerts.yml").display()
+    );
+    let file = folder.write("prometheus.yml", &configuration);
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let arguments = [
+        format!("--config.file={}", file.display()),
+        format!("--storage.tsdb.path={}", folder.path().join("data").display()),
+        format!("--web.listen-address=127.0.0.1:{port}"),
+    ];
+    let _server = Running(Command::new("prometheus").args(arguments).stderr(Stdio::null()).spawn().unwrap());
+    let server = SocketAddr::from(([127, 0, 0, 1], port));
+    let query = |expression: &str| {
+        let encoded: String = expression.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        let request = format!("GET /api/v1/query?query={encoded} HTTP/1.0\r\n\r\n");
+        serde_json::from_str::<serde_json::Value>(&answer(server, &request).2).unwrap()
+    };
+    until("Prometheus runs", || TcpStream::connect(server).is_ok());
+    until("it has scraped", || {
+        !query("rate(gantry_requests_total[5m])")["data"]["result"].as_array().unwrap().is_empty()
+    });
+    // More of it, for rates.
+    child.0.stdin.as_mut().unwrap().write_all(&vec![7; 1 << 20]).unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    let dashboard: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(contrib.join("dashboard.json")).unwrap()).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    assert!(panels.len() >= 6);
+    for target in panels.iter().flat_map(|panel| panel["targets"].as_array().unwrap()) {
+        let expression = target["expr"].as_str().unwrap().replace("$__rate_interval", "1m");
+        let result = query(&expression);
+        assert_eq!(result["status"], "success", "{expression}: {result}");
+        // Nothing need have gone wrong.
+        let empty = result["data"]["result"].as_array().unwrap().is_empty();
+        assert!(!empty || expression.contains("gantry_events_total"), "{expression}: {result}");
+    }
+}
