@@ -174,7 +174,7 @@ fn prometheus_understands_all_of_it() {
     let _server = Running(Command::new("prometheus").args(arguments).stderr(Stdio::null()).spawn().unwrap());
     let server = SocketAddr::from(([127, 0, 0, 1], port));
     let query = |expression: &str| {
-        let encoded: String = expression.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        let encoded = expression.bytes().fold(String::new(), |text, byte| text + &format!("%{byte:02x}"));
         let request = format!("GET /api/v1/query?query={encoded} HTTP/1.0\r\n\r\n");
         serde_json::from_str::<serde_json::Value>(&answer(server, &request).2).unwrap()
     };
