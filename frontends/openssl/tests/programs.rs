@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use gantry_runtime::stats::live;
 use lab::{FAILED, Lab, Server, TAKEN, installed, noise, port, text, tls, wait_for};
 
 #[test]
@@ -205,6 +206,53 @@ fn nginx_serves_and_curl_fetches() {
     }
     let _server = start(&failed);
     assert!(!fetch(&none, "1.3").status.success(), "nginx: not used");
+}
+
+/// What the workers of a server do, which have another user than their master, is in its page: with all devices, and where the
+/// host serves everything.
+#[test]
+fn the_work_of_a_servers_workers_is_seen() {
+    if !installed("nginx") || !installed("curl") {
+        return gantry_lab::skip("nginx and curl");
+    }
+    if Command::new("id").arg("-u").output().unwrap().stdout != b"0\n" {
+        return gantry_lab::skip("root");
+    }
+    let lab = Lab::new("workers");
+    lab.certificate("ed25519");
+    let left = "CIPHERS = ALL\nSIGNATURES = ALL\nKEY_EXCHANGE = ALL\nUSE_SOFTDRIVERS = 0";
+    for (section, device) in [(TAKEN, "software"), (left, "host")] {
+        let (port, folder) = (port(), lab.folder.display());
+        let answer = "x".repeat(3000);
+        let conf = lab.write(
+            "nginx.conf",
+            format!(
+                "user nobody nogroup; daemon off; worker_processes 2; pid {folder}/pid; error_log {folder}/errors;\n\
+                 events {{ }}\nhttp {{ access_log off; client_body_temp_path {folder}/a; proxy_temp_path {folder}/b;\n\
+                 fastcgi_temp_path {folder}/c; uwsgi_temp_path {folder}/d; scgi_temp_path {folder}/e;\n\
+                 server {{ listen 127.0.0.1:{port} ssl; ssl_certificate {folder}/cert.pem; ssl_certificate_key {folder}/key.pem;\n\
+                 ssl_protocols TLSv1.3; ssl_conf_command Ciphersuites TLS_AES_256_GCM_SHA384; location / {{ return 200 {answer}; }} }} }}\n"
+            ),
+        );
+        let mut nginx = lab.command("nginx", &lab.configuration(section));
+        nginx.arg("-e").arg(lab.path("errors")).arg("-c").arg(&conf).stdout(Stdio::null()).stderr(Stdio::null());
+        let server = Server(nginx.spawn().unwrap());
+        wait_for(port);
+        let fetches = format!("for i in $(seq 30); do curl -sSk -o /dev/null https://localhost:{port}/; done");
+        assert!(lab.sh(&fetches, Path::new("/dev/null")).status.success());
+        let page =
+            live().unwrap().into_iter().find(|page| page.pids.contains(&server.0.id())).expect("nginx has a page");
+        assert_eq!((page.pids.len(), page.uid, &*page.program), (3, 0, "nginx"));
+        let rows = page.read().unwrap().rows;
+        let of = |algorithm: &str, operation: &str| {
+            let row = rows.iter().find(|row| {
+                (row.device.as_deref(), &*row.algorithm, &*row.operation) == (Some(device), algorithm, operation)
+            });
+            row.map_or((0, 0), |row| (row.requests, row.bytes))
+        };
+        assert!(of("aes-256-gcm", "seal").1 >= 30 * 3000, "{section}: {rows:?}");
+        assert!(of("ed25519", "sign").0 >= 30 && of("x25519", "derive").0 >= 30, "{section}: {rows:?}");
+    }
 }
 
 #[test]
