@@ -90,20 +90,6 @@ impl Operation {
         }
     }
 
-    /// Its place among the operations of its kind.
-    #[inline]
-    pub(crate) const fn place_in_kind(self) -> usize {
-        match self {
-            Operation::Decrypt | Operation::Open | Operation::Verify => 1,
-            Operation::Encrypt
-            | Operation::Seal
-            | Operation::Digest
-            | Operation::Mac
-            | Operation::Sign
-            | Operation::Derive => 0,
-        }
-    }
-
     /// Whether it takes what the other operation of its kind makes.
     #[inline]
     pub const fn is_back(self) -> bool {

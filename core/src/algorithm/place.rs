@@ -24,7 +24,7 @@ static PLACES: ([[u16; COLUMNS]; TABLE.len()], usize) = {
 };
 
 /// The algorithm and the operation of each entry.
-const ENTRIES: [(Algorithm, Operation); Algorithm::PLACES] = {
+static ENTRIES: [(Algorithm, Operation); Algorithm::PLACES] = {
     let mut entries = [(Algorithm::ALL[0], TABLE[0].kind.operations()[0]); Algorithm::PLACES];
     let (mut index, mut place) = (0, 0);
     while index < TABLE.len() {

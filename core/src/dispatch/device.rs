@@ -230,10 +230,11 @@ impl RegisteredDevice {
     pub(super) fn candidate(&self, place: usize, algorithm: Algorithm) -> Option<Candidate> {
         let present = self.present()?;
         let capability = present.capability(algorithm)?.clone();
-        let operations = algorithm.kind().operations().iter();
-        let costs = operations.map(|operation| present.costs(algorithm, *operation).clone()).collect();
+        let operations = algorithm.kind().operations();
+        let costs = operations.iter().map(|operation| present.costs(algorithm, *operation).clone()).collect();
         let (info, load) = (present.info.clone(), present.health.load.clone());
-        Some(Candidate { device: place, info, capability, load, costs })
+        let first = algorithm.place(operations[0]);
+        Some(Candidate { device: place, info, capability, load, costs, first })
     }
 
     pub(super) fn present(&self) -> Option<&Present> {

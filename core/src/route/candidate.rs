@@ -14,15 +14,17 @@ pub(crate) struct Candidate {
     pub(crate) info: Arc<DeviceInfo>,
     pub(crate) capability: Capability,
     pub(crate) load: Arc<Load>,
-    /// One for each operation of the algorithm's kind, in that order.
+    /// One for each operation of the algorithm.
     pub(crate) costs: Box<[Arc<Costs>]>,
+    /// Where tables have the first of these.
+    pub(crate) first: usize,
 }
 
 impl Candidate {
     /// What an operation costs there, as far as that is known.
     #[inline]
     pub(crate) fn costs(&self, operation: Operation) -> &Arc<Costs> {
-        &self.costs[operation.place_in_kind().min(self.costs.len() - 1)]
+        &self.costs[self.capability.algorithm.place(operation) - self.first]
     }
 
     /// This device, as a set of one.
