@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use gantry::Operation;
 
-use super::{drawing, positive};
+use super::{drawing, positive, positive_size, size};
 
 /// Check that the devices compute what they should
 ///
@@ -65,12 +65,13 @@ pub(crate) struct Check {
 /// and takes the median of each point's ratios, with the best device of the run in the middle.
 ///
 /// `openssl speed` measures whole seconds and one request at a time, between two halves of ours. Its ciphers keep key and
-/// IV for all requests. Its CPU time holds its start.
+/// IV for all requests. Its CPU time holds its start. /OPENSSL compares by CPU time where both keep their CPUs busy, so that what
+/// other programs take from the machine does not count, and by wall time where a device works beside the CPU.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   gantry speed                                      some algorithms on every device, half a minute
-  gantry speed sha256 --bytes 64,1024,16384 --batch 1,16
+  gantry speed sha256 --bytes 64,1K,16K --batch 1,16
   gantry speed aes-128-cbc --device lanes --operation encrypt --threads 2
   gantry speed sha256 aes-256-gcm --compare openssl
   gantry speed sha256 --device auto --batch 1,32 --queue-depth 32
@@ -89,8 +90,8 @@ pub(crate) struct Speed {
     /// Measure only these operations
     #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',')]
     pub(crate) operation: Vec<OperationArg>,
-    /// Bytes of data in a request
-    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "64,1024,16384", value_parser = positive,
+    /// Bytes of data in a request; 16K and 1M will do
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "64,1024,16384", value_parser = positive_size,
         default_value_if("regret", "true", "16,64,256,1024,4096,16384,65536"))]
     pub(crate) bytes: Vec<usize>,
     /// Somebody asked for these sizes.
@@ -201,8 +202,8 @@ pub(crate) struct Route {
     /// The operation; the first one that the algorithm has, unless given
     #[arg(long, value_enum, value_name = "NAME")]
     pub(crate) operation: Option<OperationArg>,
-    /// Bytes of data in a request
-    #[arg(long, value_name = "N", default_value_t = 1024)]
+    /// Bytes of data in a request; 16K and 1M will do
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = size)]
     pub(crate) bytes: usize,
     /// Requests in hand
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = positive)]

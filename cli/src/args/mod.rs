@@ -314,6 +314,24 @@ fn drawing(text: &str) -> Result<PathBuf, String> {
     if is_svg { Ok(path) } else { Err("drawings are SVG: FILE.svg".to_owned()) }
 }
 
+/// A number of bytes, perhaps in K (1024), M or G of them.
+fn size(text: &str) -> Result<usize, String> {
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let shift = match text[digits.len()..].to_ascii_uppercase().trim_end_matches("IB") {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        _ => return Err("not a number of bytes, as 1500, 16K or 1M".to_owned()),
+    };
+    let bytes = digits.parse::<usize>().ok().and_then(|number| number.checked_mul(1 << shift));
+    bytes.ok_or_else(|| "not a number of bytes, as 1500, 16K or 1M".to_owned())
+}
+
+fn positive_size(text: &str) -> Result<usize, String> {
+    size(text).and_then(|bytes| if bytes > 0 { Ok(bytes) } else { Err("not a number from 1 on".to_owned()) })
+}
+
 fn positive(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|number| *number > 0).ok_or_else(|| "not a number from 1 on".to_owned())
 }
@@ -321,6 +339,18 @@ fn positive(text: &str) -> Result<usize, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_may_be_short() {
+        for (text, bytes) in
+            [("0", 0), ("1500", 1500), ("16K", 16384), ("1M", 1 << 20), ("2g", 2 << 30), ("64KiB", 65536)]
+        {
+            assert_eq!(size(text), Ok(bytes));
+        }
+        for wrong in ["", "K", "-5", "1.5K", "16KB", "1e6", "99999999999999999999", "99999999999999999G", "IB"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

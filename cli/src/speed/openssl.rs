@@ -41,10 +41,14 @@ impl Openssl {
             self.missing.push(wanted);
             Ok(None)
         };
-        let Some(what) = arguments(group.algorithm, group.operation) else { return none() };
+        let Some(Ask { what, line }) = ask(group.algorithm, group.operation) else { return none() };
         let seconds = seconds.round().max(1.0);
         let mut arguments: Vec<String> = ["speed", "-elapsed", "-mr"].map(str::to_owned).into();
-        arguments.extend(["-bytes".to_owned(), group.bytes.to_string(), "-seconds".to_owned(), seconds.to_string()]);
+        arguments.extend(["-seconds".to_owned(), seconds.to_string()]);
+        // Room for a signature is of that size there, too.
+        if line == DATA {
+            arguments.extend(["-bytes".to_owned(), group.bytes.to_string()]);
+        }
         if threads > 1 {
             arguments.extend(["-multi".to_owned(), threads.to_string()]);
         }
@@ -52,13 +56,19 @@ impl Openssl {
         let before = cpu_time(UsageWho::RUSAGE_CHILDREN);
         let output = openssl(&arguments).map_err(|error| Failure::at("openssl", &error))?;
         let cpu = cpu_time(UsageWho::RUSAGE_CHILDREN) - before;
-        let measured = String::from_utf8_lossy(&output.stderr).lines().filter_map(result).collect::<Vec<_>>();
+        let said = String::from_utf8_lossy(&output.stderr);
+        let all: Vec<(&str, u64, f64)> = said.lines().filter_map(result).collect();
+        let measured: Vec<_> = all.iter().filter(|(of, ..)| *of == line).collect();
         if !output.status.success() || measured.len() != threads {
             return none();
         }
-        let requests = measured.iter().map(|(requests, _)| requests).sum();
-        let wall = measured.iter().map(|(_, wall)| *wall).fold(0.0, f64::max);
-        Ok(Some(Tally { requests, wall, cpu, latencies: Vec::new() }))
+        let requests = measured.iter().map(|(_, requests, _)| requests).sum();
+        let wall = measured.iter().map(|(.., wall)| *wall).fold(0.0, f64::max);
+        // It signs and verifies, and this is about one of both.
+        let seconds = |some: &mut dyn Iterator<Item = f64>| some.sum::<f64>();
+        let share =
+            seconds(&mut measured.iter().map(|(.., wall)| *wall)) / seconds(&mut all.iter().map(|(.., wall)| *wall));
+        Ok(Some(Tally { requests, wall, cpu: cpu * share, latencies: Vec::new() }))
     }
 }
 
@@ -66,15 +76,42 @@ fn openssl(arguments: &[String]) -> io::Result<Output> {
     Command::new("openssl").args(arguments).output()
 }
 
+/// What makes `openssl speed` do something, and what the lines begin with that say how often it did.
+#[derive(Debug, PartialEq)]
+struct Ask {
+    what: Vec<String>,
+    line: &'static str,
+}
+
+/// Its names for signatures and key exchange, and the lines of both operations (apps/speed.c).
+const PAIRS: [(Algorithm, &str, [&str; 2]); 7] = [
+    (Algorithm::Ed25519, "ed25519", ["R8", "R9"]),
+    (Algorithm::EcdsaP256, "ecdsap256", ["R5", "R6"]),
+    (Algorithm::Rsa2048Pkcs1, "rsa2048", ["R1", "R2"]),
+    (Algorithm::Rsa3072Pkcs1, "rsa3072", ["R1", "R2"]),
+    (Algorithm::Rsa4096Pkcs1, "rsa4096", ["R1", "R2"]),
+    (Algorithm::X25519, "ecdhx25519", ["R7", "R7"]),
+    (Algorithm::EcdhP256, "ecdhp256", ["R7", "R7"]),
+];
+
+/// The lines of what works on data.
+const DATA: &str = "R";
+
 /// What makes `openssl speed` do this.
+fn ask(algorithm: Algorithm, operation: Operation) -> Option<Ask> {
+    if let Some((_, name, lines)) = PAIRS.iter().find(|(known, ..)| *known == algorithm) {
+        return Some(Ask { what: vec![(*name).to_owned()], line: lines[usize::from(operation.is_back())] });
+    }
+    arguments(algorithm, operation).map(|what| Ask { what, line: DATA })
+}
+
 fn arguments(algorithm: Algorithm, operation: Operation) -> Option<Vec<String>> {
     let info = algorithm.info();
     let name = info.name.to_owned();
     let mut arguments = match (info.kind, info.digest, info.name.strip_suffix("cmac")) {
         (Kind::Mac, Some(digest), _) => vec!["-hmac".to_owned(), digest.name().to_owned()],
         (Kind::Mac, None, Some(aes)) => vec!["-cmac".to_owned(), format!("{aes}cbc")],
-        // OpenSSL's AEADs with a digest inside are TLS's, which authenticate first and encrypt then; its signatures and secrets are
-        // counted in lines of another form.
+        // OpenSSL's AEADs with a digest inside are TLS's, which authenticate first and encrypt then.
         (Kind::Mac, None, None) | (Kind::Aead, Some(_), _) | (Kind::Signature | Kind::Exchange, ..) => return None,
         // With a nonce, associated data and a tag for each request, as ours; without, it would only encrypt.
         (Kind::Aead, None, _) => vec!["-evp".to_owned(), name, "-aead".to_owned()],
@@ -89,11 +126,12 @@ fn arguments(algorithm: Algorithm, operation: Operation) -> Option<Vec<String>> 
     Some(arguments)
 }
 
-/// Requests and seconds from a line such as `+R:345785:sha256:1.000000`.
-fn result(line: &str) -> Option<(u64, f64)> {
-    let (requests, rest) = line.strip_prefix("+R:")?.split_once(':')?;
+/// What is counted, requests and seconds from a line such as `+R:345785:sha256:1.000000` or `+R8:13239:253:Ed25519:1.01`.
+fn result(line: &str) -> Option<(&str, u64, f64)> {
+    let (of, rest) = line.strip_prefix('+').filter(|line| line.starts_with('R'))?.split_once(':')?;
+    let (requests, rest) = rest.split_once(':')?;
     let (_, seconds) = rest.rsplit_once(':')?;
-    Some((requests.parse().ok()?, seconds.parse().ok()?))
+    Some((of, requests.parse().ok()?, seconds.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -102,15 +140,24 @@ mod tests {
 
     #[test]
     fn lines_of_openssl_speed_are_read() {
-        assert_eq!(result("+R:345785:sha256:1.000000"), Some((345785, 1.0)));
-        assert_eq!(result("+R:544353:cmac(aes-128-cbc):1.5"), Some((544353, 1.5)));
+        assert_eq!(result("+R:345785:sha256:1.000000"), Some(("R", 345785, 1.0)));
+        assert_eq!(result("+R:544353:cmac(aes-128-cbc):1.5"), Some(("R", 544353, 1.5)));
+        assert_eq!(result("+R8:13239:253:Ed25519:1.01"), Some(("R8", 13239, 1.01)));
+        assert_eq!(result("+R5:24043:256:1.00"), Some(("R5", 24043, 1.0)));
         assert_eq!(result("+F:25:sha256:354083840.00"), None);
         assert_eq!(result("+R:"), None);
     }
 
     #[test]
     fn openssl_is_asked_for_the_same_thing() {
-        let ask = |algorithm, operation| arguments(algorithm, operation).map(|arguments| arguments.join(" "));
+        let ask = |algorithm, operation| super::ask(algorithm, operation).map(|ask| ask.what.join(" "));
+        let line = |algorithm, operation| super::ask(algorithm, operation).unwrap().line;
+        assert_eq!(ask(Algorithm::EcdhP256, Operation::Derive).as_deref(), Some("ecdhp256"));
+        assert_eq!(ask(Algorithm::Rsa3072Pkcs1, Operation::Verify).as_deref(), Some("rsa3072"));
+        assert_eq!(
+            [Operation::Sign, Operation::Verify].map(|operation| line(Algorithm::Ed25519, operation)),
+            ["R8", "R9"]
+        );
         assert_eq!(ask(Algorithm::Sha256, Operation::Digest).as_deref(), Some("-evp sha256"));
         assert_eq!(ask(Algorithm::HmacSha1, Operation::Mac).as_deref(), Some("-hmac sha1"));
         assert_eq!(ask(Algorithm::Aes256Cmac, Operation::Mac).as_deref(), Some("-cmac aes-256-cbc"));
@@ -122,6 +169,7 @@ mod tests {
             Algorithm::Null,
             Algorithm::Aes128CbcHmacSha1,
             Algorithm::Shake128,
+            Algorithm::Rsa2048Pss,
         ] {
             assert_eq!(arguments(none, none.kind().operations()[0]), None);
         }

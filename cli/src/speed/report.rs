@@ -5,7 +5,7 @@ use super::Group;
 use super::load::How;
 use super::measure::Tally;
 use crate::args::Speed;
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Output, say};
 use crate::table::line;
 
 /// One row, as JSON.
@@ -66,6 +66,31 @@ impl Row {
         }
     }
 }
+
+impl Row {
+    /// CPU seconds for each second of each thread that can have a CPU: about 1 where a thread computes, less where it waits for a device, or for
+    /// a CPU that others have.
+    fn busy(&self) -> f64 {
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from).min(self.threads);
+        self.cpu_s / (self.wall_s * cpus as f64).max(f64::MIN_POSITIVE)
+    }
+
+    /// How much faster than another row. By CPU time, if both have threads that compute: what others take from the machine does not count then.
+    fn over(&self, other: &Row) -> f64 {
+        let by_cpu = |row: &Row| row.requests as f64 / row.cpu_s.max(f64::MIN_POSITIVE);
+        let compute = |row: &Row| row.busy() > COMPUTES;
+        if compute(self) && compute(other) {
+            by_cpu(self) / by_cpu(other)
+        } else {
+            self.requests_per_s / other.requests_per_s
+        }
+    }
+}
+
+/// A thread that is as busy as this computes, and lost the rest to others.
+const COMPUTES: f64 = 0.3;
+/// More than this has to be said.
+const STOLEN: f64 = 0.1;
 
 fn round(number: f64, places: i32) -> f64 {
     let unit = 10_f64.powi(places);
@@ -144,13 +169,13 @@ impl Report {
 
     /// Rows that are compared with `theirs`.
     pub(super) fn group(&mut self, ours: Vec<Row>, theirs: Option<Row>, output: &mut Output) -> Result<(), Failure> {
-        let peer = theirs.as_ref().map(|row| row.mb_per_s);
-        let rows = ours.into_iter().chain(theirs);
-        for row in rows {
+        let ratio = |row: &Row| theirs.as_ref().map(|theirs| row.over(theirs));
+        let rows: Vec<(Option<f64>, Row)> = ours.into_iter().map(|row| (ratio(&row), row)).collect();
+        for (ratio, row) in rows.into_iter().chain(theirs.map(|row| (None, row))) {
             match self.format {
                 Format::Json => {}
                 Format::Csv => output.write(&csv(&row, self.queues))?,
-                Format::Table => output.write(&line(&cells(&row, peer, self.queues), &self.widths, RIGHT))?,
+                Format::Table => output.write(&line(&cells(&row, ratio, self.queues), &self.widths, RIGHT))?,
             }
             self.rows.push(row);
         }
@@ -161,11 +186,20 @@ impl Report {
         if self.format == Format::Json {
             output.json(&self.rows)?;
         }
+        let computing = self.rows.iter().map(Row::busy).filter(|busy| *busy > COMPUTES);
+        let lost: Vec<f64> = computing.map(|busy| (1.0 - busy).max(0.0)).collect();
+        let mean = lost.iter().sum::<f64>() / lost.len().max(1) as f64;
+        if mean > STOLEN {
+            say(&format!(
+                "other programs had {:.0} % of the CPU time meanwhile: MB/s and requests/s are too low by that, CPU/REQUEST is not",
+                100.0 * mean
+            ));
+        }
         Ok(self.rows)
     }
 }
 
-fn cells(row: &Row, peer: Option<f64>, queues: bool) -> Vec<String> {
+fn cells(row: &Row, ratio: Option<f64>, queues: bool) -> Vec<String> {
     let time = |nanoseconds: Option<u64>| nanoseconds.map_or_else(|| "-".to_owned(), |time| duration(time as f64));
     let cpu = row.cpu_s / row.requests.max(1) as f64 * 1e9;
     let mut cells = vec![
@@ -184,7 +218,7 @@ fn cells(row: &Row, peer: Option<f64>, queues: bool) -> Vec<String> {
     if queues {
         cells.insert(QUEUE.0, row.queue_depth.map_or_else(|| "-".to_owned(), |depth| depth.to_string()));
     }
-    cells.extend(peer.filter(|_| row.device != "openssl").map(|peer| format!("{:.2}x", row.mb_per_s / peer)));
+    cells.extend(ratio.map(|ratio| format!("{ratio:.2}x")));
     cells
 }
 
@@ -215,6 +249,21 @@ fn csv(row: &Row, queues: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn row(device: &str, requests: u64, wall: f64, cpu: f64) -> Row {
+        let tally = Tally { requests, wall, cpu, latencies: Vec::new() };
+        Row::new(Algorithm::Sha256, Operation::Digest, device, 64, How::Batch(1), 1, &tally)
+    }
+
+    #[test]
+    fn what_others_take_from_the_machine_does_not_count() {
+        // It had a half of its CPU, and the peer all of it.
+        let (ours, theirs) = (row("software", 1000, 1.0, 0.5), row("openssl", 1000, 1.0, 1.0));
+        assert!((ours.over(&theirs) - 2.0).abs() < 1e-9);
+        // A device beside the CPU, whose thread waits.
+        let ours = row("card", 3000, 1.0, 0.01);
+        assert!((ours.over(&theirs) - 3.0).abs() < 1e-9);
+    }
 
     #[test]
     fn durations_have_a_unit_and_few_digits() {
