@@ -7,7 +7,7 @@ use gantry::{Algorithm, Kind};
 use gantry_runtime::Config;
 
 use crate::choice::Sizes;
-use crate::table::{PAIRS, Row, SIGNATURES};
+use crate::table::{Mode, PAIRS, Row, SIGNATURES};
 
 /// A section that has been read.
 #[derive(Debug)]
@@ -163,8 +163,17 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Whether the configuration serves a row of one of the five keys, in the order of [`KEYS`], where nothing is watched.
-    pub(crate) fn usually_serves(&self, key: usize, row: &Row, version: (u32, u32)) -> bool {
+    /// Whether the configuration serves a row where nothing is watched. (Keys are, if anything is done with them.)
+    pub(crate) fn usually_serves(&self, row: &Row, version: (u32, u32)) -> bool {
+        // In the order of `KEYS`.
+        let key = match row.mode {
+            Mode::Aead(_) | Mode::Ccm | Mode::Xts | Mode::Chain(_) => 0,
+            Mode::Digest => 1,
+            Mode::Mac(_) => 2,
+            Mode::Signature | Mode::Ecdsa | Mode::Rsa => 3,
+            Mode::Exchange => 4,
+            Mode::Keys => return true,
+        };
         self.usual[key].serves(row, version)
     }
 

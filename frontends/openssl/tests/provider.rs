@@ -273,6 +273,22 @@ fn what_it_did_is_counted_and_nothing_is_printed() {
     assert_ne!(lab::counted(&lab)["SHA2-256"].iter().sum::<u64>(), 0);
 }
 
+/// What the configuration leaves to the host comes by to be counted, and is the host's nevertheless.
+#[test]
+fn counting_changes_nothing_about_who_serves() {
+    for (section, serves) in [("", false), ("SIGNATURES = ECDSA\nPOLICY = pin:software", true)] {
+        let lab = Lab::new("counting");
+        lab.certificate("ec -pkeyopt ec_paramgen_curve:prime256v1");
+        lab.write("plain", noise(1000));
+        let script = "GANTRY_OPENSSL_STATS=$PWD/stats; export GANTRY_OPENSSL_STATS; mkdir stats; \
+                      openssl dgst -sha256 -sign key.pem -out signature plain";
+        let output = lab.sh(script, &lab.configuration(section));
+        assert!(output.status.success(), "{}", text(&output));
+        let [host, _, devices, ..] = lab::counted(&lab)["ECDSA"];
+        assert_eq!((host > 0, devices > 0), (!serves, serves), "{section}");
+    }
+}
+
 /// Requests and bytes of an algorithm, and of which device, that the page of a process says.
 fn in_its_page(pid: u32, algorithm: &str, operation: &str) -> (String, u64, u64) {
     let page = live().unwrap().into_iter().find(|page| page.pids.contains(&pid)).expect("the process has a page");
@@ -373,7 +389,8 @@ fn programs_make_use_and_keep_keys_as_they_always_did() {
     let none = Path::new("/dev/null");
     let only = "CIPHERS = NONE\nDIGESTS = NONE\nMACS = NONE";
     let taken = lab.configuration(&everything("POLICY = pin:software"));
-    let counts = format!("{only}\nPOLICY = pin:software\nSTATS = {}", lab.path("stats").display());
+    let served = "SIGNATURES = ALL\nKEY_EXCHANGE = ALL\nPOLICY = pin:software";
+    let counts = format!("{only}\n{served}\nSTATS = {}", lab.path("stats").display());
     let (counts, failed) = (lab.configuration(&counts), lab.configuration(&format!("{only}\nFORCE_FAIL = yes")));
     let run = |script: &str, configuration: &Path| {
         let output = lab.sh(script, configuration);

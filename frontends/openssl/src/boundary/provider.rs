@@ -107,6 +107,8 @@ pub(crate) struct Wrapped {
     dispatch: Vec<Dispatch>,
     /// Each call is looked at.
     watched: bool,
+    /// It comes by here only to be counted: the configuration leaves it to the host.
+    only_counted: bool,
     /// Of the row's own algorithm, what may be led elsewhere as long as nothing else is known.
     asked: Sizes,
 }
@@ -173,14 +175,14 @@ impl Wrapped {
         HostDigest::begin(functions, self.default_ctx())
     }
 
-    /// The framework, opened if it was not.
+    /// The framework, opened if it was not. `None` also where nothing of this is to be led elsewhere.
     pub(crate) fn framework(&self) -> Option<&Framework> {
-        self.provider().framework()
+        if self.only_counted { None } else { self.provider().framework() }
     }
 
     /// The framework, if it is open.
     pub(crate) fn opened(&self) -> Option<&Framework> {
-        self.provider().opened()
+        if self.only_counted { None } else { self.provider().opened() }
     }
 
     /// The host's jobs, if it has any.
@@ -418,7 +420,7 @@ impl Provider {
             served.flat_map(|(key, served)| served.wrapped.iter().flatten().map(move |row| (key, row)))
         {
             let row = wrapped.row;
-            let served = if self.settings.usually_serves(key, row, self.version) { "yes" } else { "" };
+            let served = if self.settings.usually_serves(row, self.version) { "yes" } else { "" };
             let (key, _) = config::KEYS[key];
             let measured = if row.is_measured() { "measured" } else { "" };
             let mut line = |name: &str, algorithm: Option<Algorithm>| {
@@ -457,7 +459,8 @@ impl Provider {
         let watched = self.settings.force_fail || self.report.is_some();
         let asked = self.settings.asked(row.algorithm);
         let place = report::place(row);
-        Box::new(Wrapped { provider: self, row, place, functions, dispatch, watched, asked })
+        let only_counted = self.report.is_some() && !self.settings.usually_serves(row, self.version);
+        Box::new(Wrapped { provider: self, row, place, functions, dispatch, watched, only_counted, asked })
     }
 }
 
