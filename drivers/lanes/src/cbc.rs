@@ -6,6 +6,7 @@ use zeroize::Zeroize;
 use crate::chains::{Chains, KeyTable, MOST_LANES, USUAL_LANES};
 use crate::engine::{self, Lanes};
 use crate::kernel::aes::chain::{Kernels, Mode, SideBySide};
+use crate::kernel::aes::data::Data;
 use crate::kernel::aes::{Aes, BLOCK, RoundKeys};
 
 /// A key for CBC encryption.
@@ -177,13 +178,7 @@ impl<'a, const N: usize> Lanes for CbcLanes<'_, 'a, N> {
     fn start(&mut self, lane: usize, job: CbcJob<'a>) -> usize {
         self.0.keys[lane] = &job.key.keys;
         self.0.values[lane] = job.iv;
-        let (from, to, bytes) = match job.data {
-            Buffers::InPlace(data) => {
-                let to = data.as_mut_ptr();
-                (to.cast_const(), to, data.len())
-            }
-            Buffers::Separate { input, output } => (input.as_ptr(), output.as_mut_ptr(), input.len().min(output.len())),
-        };
+        let Data { from, to, bytes, .. } = job.data.into();
         (self.0.from[lane], self.0.to[lane]) = (from, to);
         bytes / BLOCK
     }

@@ -20,6 +20,7 @@ macro_rules! each_round {
 }
 
 pub(crate) mod chain;
+pub(crate) mod data;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod gcm;
 #[cfg(target_arch = "x86_64")]

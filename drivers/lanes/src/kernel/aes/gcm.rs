@@ -14,12 +14,12 @@ use std::sync::Arc;
 use gantry::driver::Buffers;
 use zeroize::Zeroize;
 
+use super::data::Data;
 use super::ghash::{Powers, REGISTERS, Sum};
 use super::keys::{Keys, Shared};
 use super::register::{Register, Wide, Xmm, Ymm, Zmm};
 use super::{Aes, BLOCK, RoundKeys};
 use crate::level::LevelName;
-use update::Data;
 
 /// Bytes of the widest register.
 const WIDEST: usize = 64;
@@ -131,13 +131,13 @@ struct Direction {
 ///
 /// # Safety
 /// The CPU has the instructions for which it was compiled. The data can be read and written; input and output are the same or lie apart.
-type Update = unsafe fn(&GcmKey, &mut Message, Data);
+type Update = unsafe fn(&GcmKey, &mut Message, Data<'_>);
 
 /// The same of a whole message. Writes its tag.
 ///
 /// # Safety
 /// That of [`Update`].
-type Short = unsafe fn(&GcmKey, nonce: &[u8; 12], associated: &[u8], Data, tag: &mut [u8; BLOCK]);
+type Short = unsafe fn(&GcmKey, nonce: &[u8; 12], associated: &[u8], Data<'_>, tag: &mut [u8; BLOCK]);
 
 impl Aes {
     /// The functions for keys of so many bytes. `None` for no length that AES has, and for a CPU that does not have the instructions:
@@ -204,7 +204,7 @@ macro_rules! compiled {
             unsafe fn update<const ROUNDS: usize, const DECRYPT: bool>(
                 key: &GcmKey,
                 message: &mut Message,
-                data: Data,
+                data: Data<'_>,
             ) {
                 // SAFETY: as above, and the caller's promise.
                 unsafe { update::update::<$register, ROUNDS, DECRYPT>(key, message, data) }
@@ -216,7 +216,7 @@ macro_rules! compiled {
             unsafe fn eights<const ROUNDS: usize, const DECRYPT: bool>(
                 key: &GcmKey,
                 message: &mut Message,
-                data: Data,
+                data: Data<'_>,
             ) {
                 // SAFETY: as above, and the caller's promise.
                 unsafe { eights::eights::<$register, Shared<$register, $kept>, ROUNDS, DECRYPT>(key, message, data) }
@@ -229,7 +229,7 @@ macro_rules! compiled {
                 key: &GcmKey,
                 nonce: &[u8; 12],
                 associated: &[u8],
-                data: Data,
+                data: Data<'_>,
                 tag: &mut [u8; BLOCK],
             ) {
                 // SAFETY: as above, and the caller's promise.

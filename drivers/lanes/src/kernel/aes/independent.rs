@@ -1,10 +1,9 @@
 //! Counter mode and CBC decryption (SP 800-38A, 6.5 and 6.2): no block waits for the one before, so one message fills the pipeline of
 //! the AES instructions by itself.
 
-use core::marker::PhantomData;
-
 use gantry::driver::Buffers;
 
+use super::data::Data;
 use super::keys::{Keys, Shared};
 use super::register::*;
 use super::{Aes, BLOCK, RoundKeys};
@@ -16,25 +15,14 @@ pub(crate) struct Message<'a> {
     keys: &'a RoundKeys,
     /// The first counter, or what the first block is chained to.
     iv: [u8; BLOCK],
-    from: *const u8,
-    to: *mut u8,
-    bytes: usize,
-    /// Lent until the message is gone.
-    _data: PhantomData<Buffers<'a>>,
+    data: Data<'a>,
 }
 
 impl<'a> Message<'a> {
     /// To decrypt CBC, the keys are those of the inverse cipher, and the data are whole blocks.
     #[inline(always)]
     pub(crate) fn new(keys: &'a RoundKeys, iv: [u8; BLOCK], data: Buffers<'a>) -> Self {
-        let (from, to, bytes) = match data {
-            Buffers::InPlace(data) => {
-                let to = data.as_mut_ptr();
-                (to.cast_const(), to, data.len())
-            }
-            Buffers::Separate { input, output } => (input.as_ptr(), output.as_mut_ptr(), input.len().min(output.len())),
-        };
-        Message { keys, iv, from, to, bytes, _data: PhantomData }
+        Message { keys, iv, data: data.into() }
     }
 }
 
@@ -135,21 +123,21 @@ unsafe fn messages<
     messages: &[Message<'_>],
 ) {
     for message in messages {
-        // SAFETY: the caller promises the instructions and the rounds; the message has lent its data, which `data` counts off.
+        // SAFETY: the caller promises the instructions and the rounds; the message has lent its data, which `rest` counts off.
         unsafe {
-            let mut data = Data::<R, CBC>::of(message);
-            data.run::<K, REGISTERS, ROUNDS>(message.keys);
-            data.run::<Shared<R, 0>, FEWER, ROUNDS>(message.keys);
-            data.run::<Shared<R, 0>, 1, ROUNDS>(message.keys);
-            if data.bytes > 0 {
-                data.part::<ROUNDS>(message.keys);
+            let mut rest = Rest::<R, CBC>::of(message);
+            rest.run::<K, REGISTERS, ROUNDS>(message.keys);
+            rest.run::<Shared<R, 0>, FEWER, ROUNDS>(message.keys);
+            rest.run::<Shared<R, 0>, 1, ROUNDS>(message.keys);
+            if rest.bytes > 0 {
+                rest.part::<ROUNDS>(message.keys);
             }
         }
     }
 }
 
 /// What is left of a message, and what comes with its first block.
-struct Data<R, const CBC: bool> {
+struct Rest<R, const CBC: bool> {
     from: *const [u8; BLOCK],
     to: *mut [u8; BLOCK],
     bytes: usize,
@@ -163,15 +151,16 @@ struct Data<R, const CBC: bool> {
 #[repr(align(64))]
 struct Part([[u8; BLOCK]; 4]);
 
-impl<R: Successive, const CBC: bool> Data<R, CBC> {
+impl<R: Successive, const CBC: bool> Rest<R, CBC> {
     /// # Safety
     /// The CPU has the instructions of `R`.
     #[inline(always)]
     unsafe fn of(message: &Message<'_>) -> Self {
-        Data {
-            from: message.from.cast(),
-            to: message.to.cast(),
-            bytes: message.bytes,
+        let Data { from, to, bytes, .. } = message.data;
+        Rest {
+            from: from.cast(),
+            to: to.cast(),
+            bytes,
             counter: u128::from_be_bytes(message.iv),
             // SAFETY: the caller's promise.
             before: unsafe { R::broadcast(&raw const message.iv) },

@@ -3,10 +3,9 @@
 //! Blocks do not wait for each other: one data unit fills the pipeline of the AES instructions by itself. What has to be waited for
 //! is its tweak, which is encrypted before anything else; so that of the next unit is encrypted beside the data of this one.
 
-use core::marker::PhantomData;
-
 use gantry::driver::Buffers;
 
+use super::data::Data;
 use super::keys::{Keys, Shared};
 use super::register::*;
 use super::{Aes, BLOCK, RoundKeys};
@@ -20,11 +19,7 @@ pub(crate) struct Unit<'a> {
     /// For the data, in the direction of the function.
     keys: &'a RoundKeys,
     tweak: &'a [u8; BLOCK],
-    from: *const u8,
-    to: *mut u8,
-    bytes: usize,
-    /// Lent until the unit is gone.
-    _data: PhantomData<Buffers<'a>>,
+    data: Data<'a>,
 }
 
 impl<'a> Unit<'a> {
@@ -36,14 +31,8 @@ impl<'a> Unit<'a> {
         tweak: &'a [u8; BLOCK],
         data: Buffers<'a>,
     ) -> Option<Self> {
-        let (from, to, bytes) = match data {
-            Buffers::InPlace(data) => {
-                let to = data.as_mut_ptr();
-                (to.cast_const(), to, data.len())
-            }
-            Buffers::Separate { input, output } => (input.as_ptr(), output.as_mut_ptr(), input.len().min(output.len())),
-        };
-        (bytes >= BLOCK).then_some(Unit { tweak_keys, keys, tweak, from, to, bytes, _data: PhantomData })
+        let data = Data::from(data);
+        (data.bytes >= BLOCK).then_some(Unit { tweak_keys, keys, tweak, data })
     }
 }
 
@@ -167,48 +156,49 @@ unsafe fn whole<R: Register, K: Keys<R>, const REGISTERS: usize, const ROUNDS: u
     unit: &Unit<'_>,
     mut tweak: R::One,
 ) {
-    let part = unit.bytes % BLOCK;
+    let Data { from, to, bytes, .. } = unit.data;
+    let part = bytes % BLOCK;
     // A block that is not whole takes what it lacks from the one before.
-    let blocks = unit.bytes / BLOCK - usize::from(part > 0);
-    let mut data = Data { from: unit.from.cast(), to: unit.to.cast(), blocks };
-    // SAFETY: the caller promises the instructions; the unit has lent its data, of which `data` counts off the blocks. What is left
+    let blocks = bytes / BLOCK - usize::from(part > 0);
+    let mut left = Left { from: from.cast(), to: to.cast(), blocks };
+    // SAFETY: the caller promises the instructions; the unit has lent its data, of which `left` counts off the blocks. What is left
     // then is a whole block and a part of one, or nothing. They are read before they are written: the memory may be the same.
     unsafe {
         if blocks >= R::BLOCKS {
             let mut mask = R::ascending(tweak);
-            data.run::<R, K, REGISTERS, ROUNDS, DECRYPT>(&mut mask, unit.keys);
-            data.run::<R, Shared<R, 0>, 1, ROUNDS, DECRYPT>(&mut mask, unit.keys);
+            left.run::<R, K, REGISTERS, ROUNDS, DECRYPT>(&mut mask, unit.keys);
+            left.run::<R, Shared<R, 0>, 1, ROUNDS, DECRYPT>(&mut mask, unit.keys);
             tweak = mask.first();
         }
-        if data.blocks == 0 && part == 0 {
+        if left.blocks == 0 && part == 0 {
             return;
         }
-        data.run::<R::One, Shared<R::One, 0>, 1, ROUNDS, DECRYPT>(&mut tweak, unit.keys);
+        left.run::<R::One, Shared<R::One, 0>, 1, ROUNDS, DECRYPT>(&mut tweak, unit.keys);
         if part > 0 {
             // The last whole block was encrypted last, so it is decrypted first.
             let masks = if DECRYPT { [tweak.next(), tweak] } else { [tweak, tweak.next()] };
             let mut stolen = [0; BLOCK];
-            let mut x = [R::One::load(data.from)];
+            let mut x = [R::One::load(left.from)];
             rounds::<R::One, Shared<R::One, 0>, 1, ROUNDS, DECRYPT>(&mut x, &[masks[0]], in_place::<R::One>(unit.keys));
             x[0].store(&raw mut stolen);
             let mut last = stolen;
-            data.from.add(1).cast::<u8>().copy_to_nonoverlapping(last.as_mut_ptr(), part);
-            data.to.add(1).cast::<u8>().copy_from_nonoverlapping(stolen.as_ptr(), part);
+            left.from.add(1).cast::<u8>().copy_to_nonoverlapping(last.as_mut_ptr(), part);
+            left.to.add(1).cast::<u8>().copy_from_nonoverlapping(stolen.as_ptr(), part);
             x = [R::One::load(&raw const last)];
             rounds::<R::One, Shared<R::One, 0>, 1, ROUNDS, DECRYPT>(&mut x, &[masks[1]], in_place::<R::One>(unit.keys));
-            x[0].store(data.to);
+            x[0].store(left.to);
         }
     }
 }
 
 /// Whole blocks that are left.
-struct Data {
+struct Left {
     from: *const [u8; BLOCK],
     to: *mut [u8; BLOCK],
     blocks: usize,
 }
 
-impl Data {
+impl Left {
     /// As many blocks as fill `N` registers, again and again. `mask`: what the first are masked with, and after that, the next.
     ///
     /// # Safety

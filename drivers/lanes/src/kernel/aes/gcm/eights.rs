@@ -12,7 +12,7 @@ use super::*;
 pub(super) unsafe fn eights<R: Wide, K: Keys<R>, const ROUNDS: usize, const DECRYPT: bool>(
     key: &GcmKey,
     message: &mut Message,
-    mut data: Data,
+    mut data: Data<'_>,
 ) {
     // SAFETY: the instructions are there, and the rest is the caller's promise.
     unsafe {
@@ -97,7 +97,7 @@ impl<R: Wide, K: Keys<R>> Eight<R, K> {
     unsafe fn step<const ROUNDS: usize, const DECRYPT: bool, const CRYPT: bool, const HASH: bool>(
         &mut self,
         powers: &Powers,
-        data: &mut Data,
+        data: &mut Data<'_>,
     ) {
         // SAFETY: as above.
         unsafe {

@@ -17,7 +17,7 @@ pub(super) unsafe fn short<R: Wide, const DECRYPT: bool>(
     key: &GcmKey,
     nonce: &[u8; 12],
     associated: &[u8],
-    data: Data,
+    data: Data<'_>,
     tag: &mut [u8; BLOCK],
 ) {
     const { assert!(LINES == 4) };
@@ -42,7 +42,7 @@ unsafe fn lines<R: Wide, const N: usize, const DECRYPT: bool>(
     key: &GcmKey,
     nonce: &[u8; 12],
     associated: &[u8],
-    mut data: Data,
+    mut data: Data<'_>,
     tag: &mut [u8; BLOCK],
 ) {
     let [associated_bits, bits] = [associated.len(), data.bytes].map(|bytes| bytes as u128 * 8);

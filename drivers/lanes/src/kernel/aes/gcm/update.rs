@@ -10,42 +10,6 @@ use crate::wipe::overwrite;
 /// Bytes of the stack that `eights` uses, at most.
 const SPILLED: usize = 1 << 10;
 
-/// Data of a message: as many bytes behind both pointers, which are the same or lie apart.
-#[derive(Clone, Copy)]
-pub(super) struct Data {
-    pub(super) from: *const u8,
-    pub(super) to: *mut u8,
-    pub(super) bytes: usize,
-}
-
-impl From<Buffers<'_>> for Data {
-    fn from(data: Buffers<'_>) -> Self {
-        match data {
-            Buffers::InPlace(data) => {
-                let to = data.as_mut_ptr();
-                Data { from: to.cast_const(), to, bytes: data.len() }
-            }
-            Buffers::Separate { input, output } => {
-                Data { from: input.as_ptr(), to: output.as_mut_ptr(), bytes: input.len().min(output.len()) }
-            }
-        }
-    }
-}
-
-impl Data {
-    /// # Safety
-    /// There are so many.
-    #[inline(always)]
-    pub(super) unsafe fn skip(&mut self, bytes: usize) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            self.from = self.from.add(bytes);
-            self.to = self.to.add(bytes);
-        }
-        self.bytes -= bytes;
-    }
-}
-
 /// The body of [`GcmKey::update`].
 ///
 /// # Safety
@@ -54,7 +18,7 @@ impl Data {
 pub(super) unsafe fn update<R: Wide, const ROUNDS: usize, const DECRYPT: bool>(
     key: &GcmKey,
     message: &mut Message,
-    mut data: Data,
+    mut data: Data<'_>,
 ) {
     let (used, bytes) = (message.used::<R>(), data.bytes as u64);
     // SAFETY: the instructions are there; every function is given data that are there, and counts off what it has done.
@@ -100,7 +64,7 @@ unsafe fn go_on<R: Wide, const ROUNDS: usize, const DECRYPT: bool>(
     key: &GcmKey,
     message: &mut Message,
     used: usize,
-    data: &mut Data,
+    data: &mut Data<'_>,
 ) {
     let bytes = data.bytes.min(R::LINE - used);
     let mut place = [0u128; WIDEST / BLOCK];
@@ -130,7 +94,11 @@ unsafe fn go_on<R: Wide, const ROUNDS: usize, const DECRYPT: bool>(
 /// # Safety
 /// That of [`update()`].
 #[inline(always)]
-unsafe fn part<R: Wide, const ROUNDS: usize, const DECRYPT: bool>(keys: &RoundKeys, message: &mut Message, data: Data) {
+unsafe fn part<R: Wide, const ROUNDS: usize, const DECRYPT: bool>(
+    keys: &RoundKeys,
+    message: &mut Message,
+    data: Data<'_>,
+) {
     // SAFETY: as above; what waits has a register.
     unsafe {
         let [stream] = next_stream::<R, 1, ROUNDS>(keys, message);
@@ -210,7 +178,7 @@ pub(super) unsafe fn encrypted<R: Wide, const N: usize, const ROUNDS: usize>(
 unsafe fn lines<R: Wide, const N: usize, const ROUNDS: usize, const DECRYPT: bool>(
     key: &GcmKey,
     message: &mut Message,
-    data: &mut Data,
+    data: &mut Data<'_>,
 ) {
     // SAFETY: as above.
     unsafe {

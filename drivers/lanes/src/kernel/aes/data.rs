@@ -1,0 +1,43 @@
+//! Where the data of a request are.
+
+use core::marker::PhantomData;
+
+use gantry::driver::Buffers;
+
+/// As many bytes behind both pointers, which are the same or lie apart. They are lent until this is gone.
+#[derive(Clone, Copy)]
+pub(crate) struct Data<'a> {
+    pub(crate) from: *const u8,
+    pub(crate) to: *mut u8,
+    pub(crate) bytes: usize,
+    lent: PhantomData<&'a mut [u8]>,
+}
+
+impl<'a> From<Buffers<'a>> for Data<'a> {
+    #[inline(always)]
+    fn from(data: Buffers<'a>) -> Self {
+        let (from, to, bytes) = match data {
+            Buffers::InPlace(data) => {
+                let to = data.as_mut_ptr();
+                (to.cast_const(), to, data.len())
+            }
+            Buffers::Separate { input, output } => (input.as_ptr(), output.as_mut_ptr(), input.len().min(output.len())),
+        };
+        Data { from, to, bytes, lent: PhantomData }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Data<'_> {
+    /// # Safety
+    /// There are so many.
+    #[inline(always)]
+    pub(super) unsafe fn skip(&mut self, bytes: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.from = self.from.add(bytes);
+            self.to = self.to.add(bytes);
+        }
+        self.bytes -= bytes;
+    }
+}
