@@ -1,15 +1,11 @@
 //! Counter mode and CBC decryption: keys, and messages that run one after the other.
 
-use core::mem::MaybeUninit;
-
 use gantry::driver::Buffers;
 use zeroize::Zeroizing;
 
+use crate::groups::in_groups;
 use crate::kernel::aes::independent::{Kernel, Message, Mode};
 use crate::kernel::aes::{Aes, BLOCK, RoundKeys};
-
-/// Messages that the kernel is handed at a time.
-const AT_ONCE: usize = 32;
 
 /// A key for a mode in which blocks do not wait for each other.
 pub(crate) struct IndependentKey {
@@ -42,20 +38,8 @@ impl IndependentKey {
     }
 
     /// Runs messages one after the other, each with its own key; all keys are for this mode, and as long as this one.
-    pub(crate) fn run<'a>(&self, mut messages: impl Iterator<Item = Message<'a>>) {
-        let mut some = [const { MaybeUninit::uninit() }; AT_ONCE];
-        loop {
-            let mut count = 0;
-            for (place, message) in some.iter_mut().zip(&mut messages) {
-                place.write(message);
-                count += 1;
-            }
-            if count == 0 {
-                return;
-            }
-            // SAFETY: so many were just written.
-            self.kernel.run(unsafe { some[..count].assume_init_mut() });
-        }
+    pub(crate) fn run<'a>(&self, messages: impl Iterator<Item = Message<'a>>) {
+        in_groups(messages, |messages| self.kernel.run(messages));
     }
 
     /// Whether [`run`](Self::run) takes messages with that key, too, if it is for this mode.

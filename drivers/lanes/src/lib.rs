@@ -19,6 +19,8 @@ mod engine;
 #[cfg(target_arch = "x86_64")]
 mod gcm;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod groups;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod hash;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod independent;

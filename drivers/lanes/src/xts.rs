@@ -1,15 +1,11 @@
 //! XTS: keys and data units.
 
-use core::mem::MaybeUninit;
-
 use gantry::Operation;
 use gantry::driver::Buffers;
 
+use crate::groups::in_groups;
 use crate::kernel::aes::xts::{Kernels, Unit};
 use crate::kernel::aes::{Aes, BLOCK, RoundKeys};
-
-/// Units that the kernel is handed at a time: enough for the tweak of the first, which is waited for, not to count.
-const AT_ONCE: usize = 32;
 
 /// A key for XTS: one for data, in the directions that are used, and one for tweaks.
 pub(crate) struct XtsKey {
@@ -40,20 +36,8 @@ impl XtsKey {
     }
 
     /// Runs units of one direction one after the other, each with its own key; all keys are as long as this one.
-    pub(crate) fn run<'a>(&self, decrypt: bool, mut units: impl Iterator<Item = Unit<'a>>) {
-        let mut some = [const { MaybeUninit::uninit() }; AT_ONCE];
-        loop {
-            let mut count = 0;
-            for (place, unit) in some.iter_mut().zip(&mut units) {
-                place.write(unit);
-                count += 1;
-            }
-            if count == 0 {
-                return;
-            }
-            // SAFETY: so many were just written.
-            self.kernels.run(decrypt, unsafe { some[..count].assume_init_mut() });
-        }
+    pub(crate) fn run<'a>(&self, decrypt: bool, units: impl Iterator<Item = Unit<'a>>) {
+        in_groups(units, |units| self.kernels.run(decrypt, units));
     }
 
     /// Whether [`run`](Self::run) takes units with that key, too.

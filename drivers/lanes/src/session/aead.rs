@@ -1,14 +1,10 @@
 //! Authenticated encryption that works on many messages at a time: batches, and what is known of a message in them.
 
-use core::mem::MaybeUninit;
-
 use gantry::driver::{Buffers, Offer, Operands};
 use gantry::{Fault, Outcome};
 
 use super::{Exceptions, Work, of_one_length, work_of, wrong_operation};
-
-/// Most messages at a time.
-pub(super) const AT_ONCE: usize = 32;
+use crate::groups::in_groups;
 
 /// A message to seal or to open. `T` is its tag: to be written, or to be compared.
 pub(super) struct Message<'a, W, T> {
@@ -28,7 +24,7 @@ pub(super) type Sealing<'a, W> = Message<'a, W, &'a mut [u8]>;
 /// A message whose tag is compared.
 pub(super) type Opening<'a, W> = Message<'a, W, &'a [u8]>;
 
-/// The work of a session that seals and opens messages, at most [`AT_ONCE`] at a time.
+/// The work of a session that seals and opens messages, at most [`AT_ONCE`](crate::groups::AT_ONCE) at a time.
 pub(super) trait Aead: Send + Sync + Sized + 'static {
     /// Whether messages of that session, too, may be among those of this one.
     fn runs_with(&self, other: &Self) -> bool;
@@ -84,15 +80,15 @@ impl<A: Aead> Work for A {
 
     fn batch<'a>(&'a self, first: Operands<'a>, others: &'a mut [Offer<'_>], exceptions: &'a mut Exceptions) {
         if matches!(first, Operands::Seal { .. }) {
-            in_groups(self, first, others, exceptions, to_seal, A::seal);
+            run_batch(self, first, others, exceptions, to_seal, A::seal);
         } else {
-            in_groups(self, first, others, exceptions, to_open, A::open);
+            run_batch(self, first, others, exceptions, to_open, A::open);
         }
     }
 }
 
 /// Runs a batch, as many messages at a time as there may be.
-fn in_groups<'a, A: Aead, T: AsRef<[u8]>>(
+fn run_batch<'a, A: Aead, T: AsRef<[u8]>>(
     lead: &'a A,
     first: Operands<'a>,
     others: &'a mut [Offer<'_>],
@@ -105,34 +101,27 @@ fn in_groups<'a, A: Aead, T: AsRef<[u8]>>(
         (work_of::<A>(session), operands)
     });
     let mut all = core::iter::once((Ok(lead), first)).chain(others).enumerate();
-    let mut group = [const { MaybeUninit::uninit() }; AT_ONCE];
-    loop {
-        let mut count = 0;
-        while count < AT_ONCE
-            && let Some((place, (work, operands))) = all.next()
-        {
+    // (Not `filter_map`: what it hands on goes through memory once more, and is waited for.)
+    let messages = core::iter::from_fn(|| {
+        loop {
+            let (place, (work, operands)) = all.next()?;
             let message = work.and_then(|work| {
                 of_one_length(lead.runs_with(work))?;
                 Message::new(place, work, parts(operands)?)
             });
             match message {
-                Ok(message) => {
-                    group[count].write(message);
-                    count += 1;
-                }
+                Ok(message) => return Some(message),
                 Err(fault) => exceptions.push((place, Err(fault))),
             }
         }
-        if count == 0 {
-            break;
-        }
-        // SAFETY: so many were just written.
-        let messages = unsafe { group[..count].assume_init_mut() };
+    });
+    let mut refused = Exceptions::new();
+    in_groups(messages, |messages| {
         run(lead, messages);
-        let refused = messages.iter().filter(|message| message.outcome != Outcome::Done);
-        exceptions.extend(refused.map(|message| (message.place, Ok(message.outcome))));
-    }
-    // Those that were refused come behind all that did not get into their group.
+        let bad = messages.iter().filter(|message| message.outcome != Outcome::Done);
+        refused.extend(bad.map(|message| (message.place, Ok(message.outcome))));
+    });
+    exceptions.append(&mut refused);
     exceptions.sort_unstable_by_key(|(place, _)| *place);
 }
 

@@ -3,8 +3,9 @@
 use gantry::driver::Buffers;
 use gantry::{Outcome, tags_equal};
 
-use super::aead::{AT_ONCE, Aead, Message, Opening, Sealing};
+use super::aead::{Aead, Message, Opening, Sealing};
 use crate::ccm::{CcmKey, Nonce, TagJob};
+use crate::groups::AT_ONCE;
 use crate::kernel::aes::BLOCK;
 
 /// AES-CCM.

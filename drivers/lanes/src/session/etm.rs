@@ -5,8 +5,9 @@ use gantry::driver::Buffers;
 use gantry::{Algorithm, Outcome, SessionParams, tags_equal};
 
 use super::Work;
-use super::aead::{AT_ONCE, Aead, Opening, Sealing};
+use super::aead::{Aead, Opening, Sealing};
 use crate::cbc::{CbcJob, CbcKey};
+use crate::groups::AT_ONCE;
 use crate::hash::{self, Job, Start, Stream};
 use crate::independent::IndependentKey;
 use crate::kernel::aes::{Aes, BLOCK};

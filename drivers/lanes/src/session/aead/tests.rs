@@ -3,8 +3,8 @@
 use gantry::driver::Buffers;
 use gantry::{Algorithm, Gantry, Kind, Outcome, Request, Session, SessionParams};
 
-use super::AT_ONCE;
 use crate::cbc::{CbcJob, CbcKey};
+use crate::groups::AT_ONCE;
 use crate::kernel::aes::{Aes, BLOCK, every_aes};
 use crate::level::every_level;
 use crate::random::Random;
