@@ -1,10 +1,10 @@
 //! Authenticated encryption that works on many messages at a time: batches, and what is known of a message in them.
 
 use gantry::driver::{Buffers, Offer, Operands};
-use gantry::{Fault, Outcome};
+use gantry::{Fault, Outcome, tags_equal};
 
 use super::{Exceptions, Work, of_one_length, work_of, wrong_operation};
-use crate::groups::in_groups;
+use crate::groups::{AT_ONCE, in_groups};
 
 /// A message to seal or to open. `T` is its tag: to be written, or to be compared.
 pub(super) struct Message<'a, W, T> {
@@ -24,7 +24,7 @@ pub(super) type Sealing<'a, W> = Message<'a, W, &'a mut [u8]>;
 /// A message whose tag is compared.
 pub(super) type Opening<'a, W> = Message<'a, W, &'a [u8]>;
 
-/// The work of a session that seals and opens messages, at most [`AT_ONCE`](crate::groups::AT_ONCE) at a time.
+/// The work of a session that seals and opens messages, at most [`AT_ONCE`] at a time.
 pub(super) trait Aead: Send + Sync + Sized + 'static {
     /// Whether messages of that session, too, may be among those of this one.
     fn runs_with(&self, other: &Self) -> bool;
@@ -45,6 +45,33 @@ impl<'a, A: Aead, T: AsRef<[u8]>> Message<'a, A, T> {
             return Err(Fault::failed("a nonce, data or a tag of a wrong length"));
         }
         Ok(Message { work, iv, aad, data, tag, outcome: Outcome::Done, place })
+    }
+}
+
+/// The computed tags of a group, in room for the longest: of a forgery it would be the right one. Leaves nothing behind.
+pub(super) struct Tags<const LONGEST: usize>(pub(super) [[u8; LONGEST]; AT_ONCE]);
+
+impl<const LONGEST: usize> Tags<LONGEST> {
+    /// Room for them.
+    pub(super) fn none() -> Self {
+        Tags([[0; LONGEST]; AT_ONCE])
+    }
+
+    /// Notes which messages have other tags.
+    pub(super) fn compare<W>(&self, messages: &mut [Opening<'_, W>]) {
+        for (message, computed) in messages.iter_mut().zip(&self.0) {
+            if !tags_equal(&computed[..message.tag.len()], message.tag) {
+                message.outcome = Outcome::BadTag;
+            }
+        }
+    }
+}
+
+impl<const LONGEST: usize> Drop for Tags<LONGEST> {
+    fn drop(&mut self) {
+        // Who has the address may read what is there, so the compiler leaves the zeros in.
+        self.0 = [[0; LONGEST]; AT_ONCE];
+        core::hint::black_box(&self.0);
     }
 }
 

@@ -1,11 +1,10 @@
 //! Sessions of CCM: the tags of many messages side by side, and the data of one after the other.
 
+use gantry::Outcome;
 use gantry::driver::Buffers;
-use gantry::{Outcome, tags_equal};
 
-use super::aead::{Aead, Message, Opening, Sealing};
+use super::aead::{Aead, Message, Opening, Sealing, Tags};
 use crate::ccm::{CcmKey, Nonce, TagJob};
-use crate::groups::AT_ONCE;
 use crate::kernel::aes::BLOCK;
 
 /// AES-CCM.
@@ -29,7 +28,7 @@ impl Aead for CcmWork {
     }
 
     fn seal(&self, messages: &mut [Sealing<'_, Self>]) {
-        let mut tags = Tags([[0; BLOCK]; AT_ONCE]);
+        let mut tags = Tags::none();
         // Before the data are encrypted, perhaps in place.
         self.authenticate(messages, |data| data.input(), &mut tags);
         for (message, tag) in messages.iter_mut().zip(&tags.0) {
@@ -42,25 +41,12 @@ impl Aead for CcmWork {
     fn open(&self, messages: &mut [Opening<'_, Self>]) {
         // What is authenticated is the plaintext.
         self.crypt(messages);
-        let mut tags = Tags([[0; BLOCK]; AT_ONCE]);
+        let mut tags = Tags::none();
         self.authenticate(messages, |data| data.output(), &mut tags);
-        for (message, tag) in messages.iter_mut().zip(&tags.0) {
-            if !tags_equal(&tag[..message.tag.len()], message.tag) {
-                message.data.output().fill(0);
-                message.outcome = Outcome::BadTag;
-            }
+        tags.compare(messages);
+        for forged in messages.iter_mut().filter(|message| message.outcome != Outcome::Done) {
+            forged.data.output().fill(0);
         }
-    }
-}
-
-/// Tags of some messages: of a forgery it would be the right one. Leaves nothing behind.
-struct Tags([[u8; BLOCK]; AT_ONCE]);
-
-impl Drop for Tags {
-    fn drop(&mut self) {
-        // Who has the address may read what is there, so the compiler leaves the zeros in.
-        self.0 = [[0; BLOCK]; AT_ONCE];
-        core::hint::black_box(&self.0);
     }
 }
 
@@ -75,7 +61,7 @@ impl CcmWork {
         &self,
         messages: &mut [Message<'_, Self, T>],
         plain: impl for<'m> Fn(&'m mut Buffers<'_>) -> &'m [u8],
-        tags: &mut Tags,
+        tags: &mut Tags<BLOCK>,
     ) {
         let count = messages.len();
         let jobs = messages.iter_mut().zip(&mut tags.0).map(|(message, tag)| TagJob {

@@ -2,10 +2,10 @@
 //! `aad ‖ iv ‖ ciphertext`, through those of HMAC.
 
 use gantry::driver::Buffers;
-use gantry::{Algorithm, Outcome, SessionParams, tags_equal};
+use gantry::{Algorithm, Outcome, SessionParams};
 
 use super::Work;
-use super::aead::{Aead, Opening, Sealing};
+use super::aead::{Aead, Opening, Sealing, Tags};
 use crate::cbc::{CbcJob, CbcKey};
 use crate::groups::AT_ONCE;
 use crate::hash::{self, Job, Start, Stream};
@@ -152,17 +152,13 @@ impl<C: Cipher, H: Hash> Aead for EtmWork<C, H> {
     }
 
     fn open(&self, messages: &mut [Opening<'_, Self>]) {
-        let mut computed = Tags([[0; LONGEST_TAG]; AT_ONCE]);
+        let mut computed = Tags::<LONGEST_TAG>::none();
         self.authenticate(messages.iter().zip(&mut computed.0).map(|(message, computed)| Authenticated {
             start: &message.work.start,
             parts: [message.aad, message.iv, message.data.input()],
             tag: &mut computed[..self.tag],
         }));
-        for (message, computed) in messages.iter_mut().zip(&computed.0) {
-            if !tags_equal(&computed[..message.tag.len()], message.tag) {
-                message.outcome = Outcome::BadTag;
-            }
-        }
+        computed.compare(messages);
         // Of the others nothing is written.
         let genuine = messages.iter_mut().filter(|message| message.outcome == Outcome::Done);
         self.cipher.decrypt(genuine.map(|message| (&message.work.cipher, iv_of(message.iv), message.data.reborrow())));
@@ -171,17 +167,6 @@ impl<C: Cipher, H: Hash> Aead for EtmWork<C, H> {
 
 fn iv_of(iv: &[u8]) -> [u8; BLOCK] {
     *iv.as_array().expect("a message has an IV that is allowed")
-}
-
-/// Tags that are computed to be compared: of a forgery it would be the right one. Leaves nothing behind.
-struct Tags([[u8; LONGEST_TAG]; AT_ONCE]);
-
-impl Drop for Tags {
-    fn drop(&mut self) {
-        // Who has the address may read what is there, so the compiler leaves the zeros in.
-        self.0 = [[0; LONGEST_TAG]; AT_ONCE];
-        core::hint::black_box(&self.0);
-    }
 }
 
 /// The place of the data among the parts of a message.
