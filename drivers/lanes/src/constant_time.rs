@@ -9,7 +9,8 @@ use std::sync::Arc;
 use gantry::driver::{Buffers, Capability};
 use gantry::{Algorithm, Direction, Gantry, Kind, Operation, Outcome, Request, Session, SessionParams};
 
-use crate::cbc::{CbcJob, CbcKey, CmacJob, CmacKey};
+use crate::cbc::{CbcJob, CbcKey};
+use crate::cmac::{CmacJob, CmacKey};
 use crate::hash::{self, Job, Start};
 use crate::independent::IndependentKey;
 use crate::kernel::aes::gcm::{GcmKey, Message};

@@ -107,6 +107,7 @@ fn split_at(data: Buffers<'_>, bytes: usize) -> (Buffers<'_>, Buffers<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cbc::tests::{KEY_128, KEY_192, KEY_256, PLAIN, bytes};
     use crate::cbc::{CbcJob, CbcKey};
     use crate::kernel::aes::every_aes;
     use crate::random::Random;
@@ -124,10 +125,6 @@ mod tests {
         }
     }
 
-    fn bytes(hex: &str) -> Vec<u8> {
-        (0..hex.len()).step_by(2).map(|i| u8::from_str_radix(&hex[i..i + 2], 16).unwrap()).collect()
-    }
-
     fn run_one(key: &IndependentKey, iv: [u8; BLOCK], data: &mut [u8]) {
         key.run(core::iter::once(key.message(iv, Buffers::InPlace(data))));
     }
@@ -135,24 +132,21 @@ mod tests {
     /// SP 800-38A, F.5.
     #[test]
     fn ctr_sp_800_38a() {
-        let plain = bytes(
-            "6bc1bee22e409f96e93d7e117393172aae2d8a571e03ac9c9eb76fac45af8e51\
-             30c81c46a35ce411e5fbc1191a0a52eff69f2445df4f9b17ad2b417be66c3710",
-        );
+        let plain = bytes(PLAIN);
         let first: [u8; BLOCK] = core::array::from_fn(|i| 0xf0 + i as u8);
         for (key, cipher) in [
             (
-                "2b7e151628aed2a6abf7158809cf4f3c",
+                KEY_128,
                 "874d6191b620e3261bef6864990db6ce9806f66b7970fdff8617187bb9fffdff\
                  5ae4df3edbd5d35e5b4f09020db03eab1e031dda2fbe03d1792170a0f3009cee",
             ),
             (
-                "8e73b0f7da0e6452c810f32b809079e562f8ead2522c6b7b",
+                KEY_192,
                 "1abc932417521ca24f2b0459fe7e6e0b090339ec0aa6faefd5ccc2c6f4ce8e94\
                  1e36b26bd1ebc670d1bd1d665620abf74f78a7f6d29809585a97daec58c6b050",
             ),
             (
-                "603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4",
+                KEY_256,
                 "601ec313775789a5b7a7f504bbf3d228f443e3ca4d62b59aca84e990cacaf5c5\
                  2b0930daa23de94ce87017ba2d84988ddfc9c58db67aada613c2dd08457941a6",
             ),

@@ -10,6 +10,8 @@ mod cbc;
 mod ccm;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod chains;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod cmac;
 #[cfg(all(test, target_arch = "x86_64"))]
 mod constant_time;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]

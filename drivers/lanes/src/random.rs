@@ -34,4 +34,11 @@ impl Random {
     pub(crate) fn bytes(&self, count: usize) -> Vec<u8> {
         (0..count).map(|_| self.next() as u8).collect()
     }
+
+    /// One AES key, or several of one length: most batches are of one session.
+    pub(crate) fn keys<K>(&self, new: impl Fn(&[u8]) -> Option<K>) -> Vec<K> {
+        let length = [16, 24, 32][self.below(3)];
+        let count = if self.below(2) == 0 { 1 } else { 1 + self.below(40) };
+        (0..count).map(|_| new(&self.bytes(length)).unwrap()).collect()
+    }
 }

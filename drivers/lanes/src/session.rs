@@ -15,8 +15,9 @@ use std::sync::Arc;
 use gantry::driver::{AeadStream, CipherStream, DeviceSession, DigestStream, Offer, Operands};
 use gantry::{Algorithm, Fault, Operation, Outcome, SessionParams, Unsupported};
 
-use crate::cbc::{CbcKey, CmacKey};
+use crate::cbc::CbcKey;
 use crate::ccm::CcmKey;
+use crate::cmac::CmacKey;
 #[cfg(target_arch = "x86_64")]
 use crate::gcm::{self, GcmStream};
 use crate::independent::IndependentKey;

@@ -7,7 +7,8 @@ use gantry::driver::{Buffers, CipherStream, DigestStream, Offer, Operands};
 use gantry::{Fault, Operation, Outcome, Unsupported};
 
 use super::{Exceptions, Work, block, converted, of_one_length, wrong_operation};
-use crate::cbc::{CbcJob, CbcKey, CmacJob, CmacKey, CmacStream};
+use crate::cbc::{CbcJob, CbcKey};
+use crate::cmac::{CmacJob, CmacKey, CmacStream};
 use crate::kernel::aes::BLOCK;
 
 /// AES-CMAC.

@@ -4,7 +4,8 @@ use gantry::driver::Buffers;
 use gantry::{Algorithm, Gantry, Operation, Outcome, Request, Session, SessionParams};
 
 use super::tests::{holds, left_behind, secrets_of_hmac};
-use crate::cbc::{CbcKey, CmacKey};
+use crate::cbc::CbcKey;
+use crate::cmac::CmacKey;
 use crate::independent::{IndependentKey, Position};
 use crate::kernel::Hash;
 use crate::kernel::aes::{Aes, every_aes};

@@ -3,7 +3,7 @@
 use gantry::driver::Buffers;
 use gantry::{Algorithm, Gantry, Kind, Outcome, Request, Session, SessionParams};
 
-use crate::cbc::{CbcJob, CbcKey};
+use crate::cbc::{self, CbcJob, CbcKey};
 use crate::groups::AT_ONCE;
 use crate::kernel::aes::{Aes, BLOCK, every_aes};
 use crate::level::every_level;
@@ -227,9 +227,6 @@ fn buffers<'a>(input: &'a [u8], output: &'a mut [u8], in_place: bool) -> Buffers
 #[test]
 fn ccm_sp_800_38c() {
     let bytes = |from: u8, count: usize| (0..count).map(|i| from.wrapping_add(i as u8)).collect::<Vec<u8>>();
-    let hex = |hex: &str| -> Vec<u8> {
-        (0..hex.len()).step_by(2).map(|i| u8::from_str_radix(&hex[i..i + 2], 16).unwrap()).collect()
-    };
     assert!(!every_aes().is_empty());
     for level in every_level() {
         let gantry = Gantry::builder().driver(&LanesDriver::new(level)).build();
@@ -244,7 +241,7 @@ fn ccm_sp_800_38c() {
                 "69915dad1e84c6376a68c2967e4dab615ae0fd1faec44cc484828529463ccf72b4ac6bec93e8598e7f0dadbcea5b",
             ),
         ] {
-            let sealed = hex(sealed);
+            let sealed = cbc::tests::bytes(sealed);
             let params = SessionParams::new(Algorithm::Aes128Ccm, &bytes(0x40, 16)).tag_len(sealed.len() - plain);
             let session = gantry.session(params).unwrap();
             let (mut data, mut tag) = (bytes(0x20, plain), vec![0; sealed.len() - plain]);

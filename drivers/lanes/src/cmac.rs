@@ -1,0 +1,390 @@
+//! CMAC (RFC 4493) on lanes.
+
+use zeroize::Zeroize;
+
+use crate::chains::{Chains, KeyTable, MOST_LANES, USUAL_LANES};
+use crate::engine::{self, Lanes};
+use crate::kernel::aes::chain::{Kernels, Mode, SideBySide};
+use crate::kernel::aes::{Aes, BLOCK, RoundKeys};
+
+/// A key for CMAC: the key of the chain, and what is added to the last block.
+pub(crate) struct CmacKey {
+    keys: Box<RoundKeys>,
+    kernels: Kernels,
+    /// For a last block that is full.
+    k1: [u8; BLOCK],
+    /// For a last block that was padded.
+    k2: [u8; BLOCK],
+}
+
+impl CmacKey {
+    /// `None` for a key that is not of 16, 24 or 32 bytes.
+    pub(crate) fn new(aes: Aes, key: &[u8]) -> Option<Self> {
+        let keys = RoundKeys::new(aes, key)?;
+        let kernels = aes.chains(&keys, Mode::Absorb);
+        let mut table = KeyTable::<1>::new();
+        let mut chains = Chains::new(&keys, kernels, kernels.usual, &mut table);
+        let zeros = [0; BLOCK];
+        chains.from[0] = zeros.as_ptr();
+        // SAFETY: there is a block to read.
+        unsafe { chains.advance_few(&[0], 1) };
+        let k1 = double(chains.values[0]);
+        chains.values.zeroize();
+        Some(CmacKey { kernels, k1, k2: double(k1), keys })
+    }
+
+    /// Runs so many jobs or fewer side by side, each with its own key; all keys are as long as this one, and fastest is this one.
+    pub(crate) fn run<'a>(&'a self, count: usize, jobs: impl Iterator<Item = CmacJob<'a>>) {
+        match self.kernels.side_by_side(count) {
+            kernels if kernels.lanes <= USUAL_LANES => self.run_side_by_side::<USUAL_LANES>(jobs, kernels),
+            kernels => self.run_side_by_side::<MOST_LANES>(jobs, kernels),
+        }
+    }
+
+    fn run_side_by_side<'a, const N: usize>(&'a self, jobs: impl Iterator<Item = CmacJob<'a>>, kernels: SideBySide) {
+        let mut table = KeyTable::<N>::new();
+        engine::run::<N, _>(&mut CmacLanes::new(self, kernels, &mut table), jobs);
+    }
+
+    /// Whether [`run`](Self::run) takes messages with that key, too.
+    pub(crate) fn runs_with(&self, other: &CmacKey) -> bool {
+        self.keys.same_length(&other.keys)
+    }
+}
+
+impl Drop for CmacKey {
+    fn drop(&mut self) {
+        self.k1.zeroize();
+        self.k2.zeroize();
+    }
+}
+
+/// Multiplication by x in GF(2^128) (RFC 4493, 2.3), without a branch on the secret.
+fn double(block: [u8; BLOCK]) -> [u8; BLOCK] {
+    let value = u128::from_be_bytes(block);
+    ((value << 1) ^ ((value >> 127) * 0x87)).to_be_bytes()
+}
+
+/// A message for CMAC that arrives in pieces.
+#[derive(Clone)]
+pub(crate) struct CmacStream {
+    chain: [u8; BLOCK],
+    /// What has not gone into the chain: the last block of a message is special, so one is always kept back.
+    buffer: [u8; BLOCK],
+    buffered: usize,
+}
+
+impl CmacStream {
+    /// The beginning of a message.
+    pub(crate) fn new() -> Self {
+        CmacStream { chain: [0; BLOCK], buffer: [0; BLOCK], buffered: 0 }
+    }
+}
+
+impl Drop for CmacStream {
+    fn drop(&mut self) {
+        self.chain.zeroize();
+        self.buffer.zeroize();
+    }
+}
+
+/// One request: `input` is the next piece of `stream`, or the whole message where there is no stream. With an `output` the
+/// message ends here, its MAC goes there (cut to the length of `output`), and the stream is at its beginning again.
+pub(crate) struct CmacJob<'a> {
+    pub(crate) key: &'a CmacKey,
+    pub(crate) stream: Option<&'a mut CmacStream>,
+    pub(crate) input: &'a [u8],
+    pub(crate) output: Option<&'a mut [u8]>,
+}
+
+impl CmacJob<'_> {
+    /// Runs one job with the single-stream kernel.
+    pub(crate) fn run(self) {
+        let mut table = KeyTable::<1>::new();
+        engine::run_one(&mut CmacLanes::new(self.key, self.key.kernels.usual, &mut table), self);
+    }
+}
+
+/// What comes next in a lane.
+#[derive(Clone, Copy)]
+enum Stage {
+    /// The block that the stream kept back.
+    Head,
+    /// The whole blocks of the input, but for the last one.
+    Body,
+    /// What is left, at most a block: end the message with it, or keep it back.
+    Tail,
+    /// Write the MAC.
+    Mac,
+}
+
+struct CmacLane<'a> {
+    job: CmacJob<'a>,
+    stage: Stage,
+    tail: Tail,
+}
+
+/// The last block of a message, with a key added to it.
+#[repr(align(16))]
+struct Tail([u8; BLOCK]);
+
+impl Tail {
+    /// Leaves nothing of it.
+    #[inline(always)]
+    fn clear(&mut self) {
+        // SAFETY: it is as long, and lies as it must. (`zeroize` would write single bytes.)
+        unsafe { core::ptr::from_mut(self).cast::<u128>().write_volatile(0) };
+    }
+}
+
+struct CmacLanes<'t, 'a, const N: usize> {
+    chains: Chains<'t, 'a, N>,
+    lanes: [Option<CmacLane<'a>>; N],
+}
+
+impl<'t, 'a, const N: usize> CmacLanes<'t, 'a, N> {
+    fn new(key: &'a CmacKey, side_by_side: SideBySide, table: &'t mut KeyTable<N>) -> Self {
+        CmacLanes { chains: Chains::new(&key.keys, key.kernels, side_by_side, table), lanes: [const { None }; N] }
+    }
+}
+
+impl CmacLane<'_> {
+    /// The next segment, as its first byte and its blocks; no blocks at the end of the job. `chain` is the chaining value
+    /// behind all segments so far.
+    fn next(&mut self, chain: &[u8; BLOCK]) -> (*const u8, usize) {
+        let job = &mut self.job;
+        loop {
+            match self.stage {
+                Stage::Head => {
+                    self.stage = Stage::Body;
+                    if let Some(stream) = &mut job.stream
+                        && stream.buffered > 0
+                    {
+                        let (piece, rest) = job.input.split_at(job.input.len().min(BLOCK - stream.buffered));
+                        stream.buffer[stream.buffered..stream.buffered + piece.len()].copy_from_slice(piece);
+                        stream.buffered += piece.len();
+                        job.input = rest;
+                        if !rest.is_empty() {
+                            stream.buffered = 0;
+                            return (stream.buffer.as_ptr(), 1);
+                        }
+                    }
+                }
+                Stage::Body => {
+                    self.stage = Stage::Tail;
+                    let blocks = job.input.len().saturating_sub(1) / BLOCK;
+                    if blocks > 0 {
+                        let body = job.input.as_ptr();
+                        job.input = &job.input[blocks * BLOCK..];
+                        return (body, blocks);
+                    }
+                }
+                Stage::Tail => {
+                    if let Some(stream) = &mut job.stream {
+                        if !job.input.is_empty() {
+                            // The buffer is empty: it was just used, or there was nothing in it.
+                            stream.buffer[..job.input.len()].copy_from_slice(job.input);
+                            stream.buffered = job.input.len();
+                        }
+                        if job.output.is_none() {
+                            stream.chain = *chain;
+                            return END;
+                        }
+                    }
+                    let last = job.stream.as_ref().map_or(job.input, |stream| &stream.buffer[..stream.buffered]);
+                    self.tail.0 = if last.len() == BLOCK { job.key.k1 } else { job.key.k2 };
+                    for (byte, data) in self.tail.0.iter_mut().zip(last.iter().chain(&[0x80])) {
+                        *byte ^= data;
+                    }
+                    self.stage = Stage::Mac;
+                    return (self.tail.0.as_ptr(), 1);
+                }
+                Stage::Mac => {
+                    if let Some(output) = &mut job.output {
+                        let bytes = output.len().min(BLOCK);
+                        output[..bytes].copy_from_slice(&chain[..bytes]);
+                    }
+                    if let Some(stream) = &mut job.stream {
+                        **stream = CmacStream::new();
+                    }
+                    // Part of it may be the key as it is.
+                    self.tail.clear();
+                    return END;
+                }
+            }
+        }
+    }
+}
+
+/// No segment is left.
+const END: (*const u8, usize) = (core::ptr::null(), 0);
+
+impl<'a, const N: usize> Lanes for CmacLanes<'_, 'a, N> {
+    type Job = CmacJob<'a>;
+
+    fn lanes(&self) -> usize {
+        self.chains.side_by_side.lanes
+    }
+
+    fn break_even(&self) -> usize {
+        self.chains.break_even()
+    }
+
+    fn few(&self) -> usize {
+        self.chains.few()
+    }
+
+    fn start(&mut self, lane: usize, job: CmacJob<'a>) -> usize {
+        self.chains.keys[lane] = &job.key.keys;
+        self.chains.values[lane] = job.stream.as_ref().map_or([0; BLOCK], |stream| stream.chain);
+        self.lanes[lane] = Some(CmacLane { job, stage: Stage::Head, tail: Tail([0; BLOCK]) });
+        self.next(lane)
+    }
+
+    fn next(&mut self, lane: usize) -> usize {
+        let chain = &self.chains.values[lane];
+        let (from, blocks) = self.lanes[lane].as_mut().map_or(END, |lane| lane.next(chain));
+        self.chains.from[lane] = from;
+        if blocks == 0 {
+            self.lanes[lane] = None;
+        }
+        blocks
+    }
+
+    fn shadow(&mut self, idle: usize, busy: usize) {
+        self.chains.shadow(idle, busy);
+    }
+
+    fn advance(&mut self, blocks: usize, end: bool) {
+        // SAFETY: `next` has set the pointers to memory that the job borrows or the lane owns, of which the engine asks for no more blocks
+        // than it counted.
+        unsafe { self.chains.advance(blocks, end) };
+    }
+
+    fn advance_few(&mut self, lanes: &[usize], blocks: usize) {
+        // SAFETY: as for `advance`.
+        unsafe { self.chains.advance_few(lanes, blocks) };
+    }
+}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cbc::tests::{KEY_128, KEY_192, KEY_256, PLAIN, bytes};
+    use crate::kernel::aes::every_aes;
+    use crate::random::Random;
+
+    #[cfg(target_arch = "x86_64")]
+    impl CmacKey {
+        /// What must not be left behind by messages of these data, beside the secrets of their chains.
+        pub(crate) fn secrets(&self, data: &[Vec<u8>]) -> Vec<Vec<u8>> {
+            let whole = data.iter().filter(|data| data.len() % BLOCK == 0);
+            let with = |last: &[u8; BLOCK]| last.iter().zip(self.k1).map(|(byte, key)| byte ^ key).collect();
+            let tails = whole.filter_map(|data| data.last_chunk().map(with));
+            [self.k1, self.k2].map(Vec::from).into_iter().chain(tails).collect()
+        }
+    }
+
+    #[test]
+    fn cmac_rfc_4493_and_sp_800_38b() {
+        for (key, length, mac) in [
+            (KEY_128, 0, "bb1d6929e95937287fa37d129b756746"),
+            (KEY_128, 16, "070a16b46b4d4144f79bdd9dd04a287c"),
+            (KEY_128, 40, "dfa66747de9ae63030ca32611497c827"),
+            (KEY_128, 64, "51f0bebf7e3b9d92fc49741779363cfe"),
+            (KEY_192, 0, "d17ddf46adaacde531cac483de7a9367"),
+            (KEY_192, 40, "8a1de5be2eb31aad089a82e6ee908b0e"),
+            (KEY_192, 64, "a1d5df0eed790f794d77589659f39a11"),
+            (KEY_256, 0, "028962f61b7bf89efc6b551f4667d983"),
+            (KEY_256, 40, "aaf3d8f1de5640c232f5b169b9c911e6"),
+            (KEY_256, 64, "e1992190549f6ed5696a2c056c315410"),
+        ] {
+            for aes in every_aes() {
+                let key = CmacKey::new(aes, &bytes(key)).unwrap();
+                let message = &bytes(PLAIN)[..length];
+                for count in [1, 2, 7, 16, 17, 32, 33, 50] {
+                    let mut macs = vec![[0; 16]; count];
+                    key.run(
+                        count,
+                        macs.iter_mut().map(|mac| CmacJob {
+                            key: &key,
+                            stream: None,
+                            input: message,
+                            output: Some(mac),
+                        }),
+                    );
+                    for result in macs {
+                        assert_eq!(result.to_vec(), bytes(mac), "{length} bytes, {count} at once");
+                    }
+                }
+            }
+        }
+    }
+
+    /// Streams in random pieces beside whole messages, with one key and several, against whole messages one after the other.
+    #[test]
+    fn cmac_streams_of_random_pieces() {
+        let random = Random::new(0x636d_6163);
+        for aes in every_aes() {
+            for _ in 0..120 {
+                let keys = random.keys(|key| CmacKey::new(aes, key));
+                let any_key = || &keys[random.below(keys.len())];
+                let alone = |key: &CmacKey, message: &[u8]| {
+                    let mut mac = [0; BLOCK];
+                    CmacJob { key, stream: None, input: message, output: Some(&mut mac) }.run();
+                    mac
+                };
+                let mut streams: Vec<(&CmacKey, CmacStream, Vec<u8>)> =
+                    (0..random.below(20)).map(|_| (any_key(), CmacStream::new(), Vec::new())).collect();
+                for _ in 0..5 {
+                    let pieces: Vec<Vec<u8>> = streams.iter().map(|_| random.bytes(random.below(40))).collect();
+                    let whole: Vec<(&CmacKey, Vec<u8>)> =
+                        (0..random.below(30)).map(|_| (any_key(), random.bytes(random.length()))).collect();
+                    let mut macs = vec![[0; BLOCK]; whole.len()];
+                    let updates = streams.iter_mut().zip(&pieces);
+                    let updates = updates.map(|((key, stream, _), input)| CmacJob {
+                        key,
+                        stream: Some(stream),
+                        input,
+                        output: None,
+                    });
+                    let jobs = whole.iter().zip(&mut macs);
+                    let jobs = jobs.map(|((key, input), mac)| CmacJob { key, stream: None, input, output: Some(mac) });
+                    keys[0].run(pieces.len() + whole.len(), updates.chain(jobs));
+                    for ((key, message), mac) in whole.iter().zip(macs) {
+                        assert_eq!(mac, alone(key, message));
+                    }
+                    for ((_, _, message), piece) in streams.iter_mut().zip(pieces) {
+                        message.extend(piece);
+                    }
+                }
+                let count = streams.len();
+                let mut macs = vec![[0; BLOCK]; count];
+                let jobs = streams.iter_mut().zip(&mut macs);
+                keys[0].run(
+                    count,
+                    jobs.map(|((key, stream, _), mac)| CmacJob {
+                        key,
+                        stream: Some(stream),
+                        input: b"",
+                        output: Some(mac),
+                    }),
+                );
+                for ((key, stream, message), mac) in streams.iter_mut().zip(macs) {
+                    assert_eq!(mac, alone(key, message), "{} bytes", message.len());
+                    let mut again = [0; BLOCK];
+                    CmacJob { key, stream: Some(stream), input: b"again", output: Some(&mut again) }.run();
+                    assert_eq!(again, alone(key, b"again"));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn keys_of_other_lengths_are_refused() {
+        for aes in every_aes() {
+            for length in [0, 15, 17, 33] {
+                assert!(CmacKey::new(aes, &vec![0; length]).is_none());
+            }
+        }
+    }
+}
