@@ -1,7 +1,7 @@
 //! A thread's way into the lanes.
 
 use gantry::Outcome;
-use gantry::driver::{Batch, Completions, QueuePair};
+use gantry::driver::{Batch, Completions, Offer, QueuePair};
 
 use crate::session::{Exceptions, LanesSession};
 
@@ -24,16 +24,24 @@ impl QueuePair for LanesQueue {
             return batch.accept(all); // one that was not finished is reported as lost
         };
         session.run_batch(operands, others, &mut self.exceptions);
-        let mut exceptions = self.exceptions.drain(..).peekable();
-        for (place, offer) in offers.iter_mut().enumerate() {
-            let exception = exceptions.next_if(|(at, _)| *at == place);
-            offer.finish(exception.map_or(Ok(Outcome::Done), |(_, result)| result));
+        let mut next = 0;
+        for (place, result) in self.exceptions.drain(..) {
+            finish_done(&mut offers[next..place]);
+            offers[place].finish(result);
+            next = place + 1;
         }
+        finish_done(&mut offers[next..]);
         let all = batch.len();
         batch.accept(all);
     }
 
     fn poll(&mut self, _done: &mut Completions<'_>) -> usize {
         0
+    }
+}
+
+fn finish_done(offers: &mut [Offer<'_>]) {
+    for offer in offers {
+        offer.finish(Ok(Outcome::Done));
     }
 }
