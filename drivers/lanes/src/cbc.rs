@@ -2,9 +2,9 @@
 
 use gantry::driver::Buffers;
 
-use crate::chains::{Chains, KeyTable, MOST_LANES, USUAL_LANES};
-use crate::engine::{self, Lanes};
-use crate::kernel::aes::chain::{Kernels, Mode, SideBySide};
+use crate::chains::{self, ChainJob};
+use crate::engine::{END, Run};
+use crate::kernel::aes::chain::{Kernels, Mode};
 use crate::kernel::aes::data::Data;
 use crate::kernel::aes::{Aes, BLOCK, RoundKeys};
 
@@ -23,15 +23,7 @@ impl CbcKey {
 
     /// Encrypts side by side so many messages or fewer, each with its own key; all keys are as long as this one, and fastest is this one.
     pub(crate) fn run<'a>(&'a self, count: usize, jobs: impl Iterator<Item = CbcJob<'a>>) {
-        match self.kernels.side_by_side(count) {
-            kernels if kernels.lanes <= USUAL_LANES => self.run_side_by_side::<USUAL_LANES>(jobs, kernels),
-            kernels => self.run_side_by_side::<MOST_LANES>(jobs, kernels),
-        }
-    }
-
-    fn run_side_by_side<'a, const N: usize>(&'a self, jobs: impl Iterator<Item = CbcJob<'a>>, kernels: SideBySide) {
-        let mut table = KeyTable::<N>::new();
-        engine::run::<N, _>(&mut CbcLanes(Chains::new(&self.keys, self.kernels, kernels, &mut table)), jobs);
+        chains::run(&self.keys, self.kernels, count, jobs);
     }
 
     /// Whether [`run`](Self::run) takes messages with that key, too.
@@ -50,58 +42,32 @@ pub(crate) struct CbcJob<'a> {
 impl CbcJob<'_> {
     /// Encrypts one message, and returns the chaining value behind it: the last block of ciphertext.
     pub(crate) fn run(self) -> [u8; BLOCK] {
-        let mut table = KeyTable::<1>::new();
-        let mut lanes = CbcLanes(Chains::new(&self.key.keys, self.key.kernels, self.key.kernels.usual, &mut table));
-        engine::run_one(&mut lanes, self);
-        lanes.0.values[0]
+        chains::run_one(self.key.kernels, self, |chain| *chain)
     }
 }
 
-/// CBC encryption: one segment per job.
-struct CbcLanes<'t, 'a, const N: usize>(Chains<'t, 'a, N>);
+// SAFETY: the one run are the data, which are borrowed for as long as the key.
+unsafe impl<'a> ChainJob<'a> for CbcJob<'a> {
+    const MODE: Mode = Mode::Encrypt;
 
-impl<'a, const N: usize> Lanes for CbcLanes<'_, 'a, N> {
-    // The buffers outlive the lanes: they are borrowed for as long as the keys.
-    type Job = CbcJob<'a>;
+    type Kept = ();
 
-    fn lanes(&self) -> usize {
-        self.0.side_by_side.lanes
+    fn keys(&self) -> &'a RoundKeys {
+        &self.key.keys
     }
 
-    fn break_even(&self) -> usize {
-        self.0.break_even()
+    #[inline(always)]
+    fn start(self, _kept: &mut Option<()>, chain: &mut [u8; BLOCK]) -> (Run, *mut u8) {
+        *chain = self.iv;
+        let Data { from, to, bytes, .. } = self.data.into();
+        ((from, bytes / BLOCK), to)
     }
 
-    fn few(&self) -> usize {
-        self.0.few()
-    }
-
-    fn start(&mut self, lane: usize, job: CbcJob<'a>) -> usize {
-        self.0.keys[lane] = &job.key.keys;
-        self.0.values[lane] = job.iv;
-        let Data { from, to, bytes, .. } = job.data.into();
-        (self.0.from[lane], self.0.to[lane]) = (from, to);
-        bytes / BLOCK
-    }
-
-    fn next(&mut self, _lane: usize) -> usize {
-        0
-    }
-
-    fn shadow(&mut self, idle: usize, busy: usize) {
-        self.0.shadow(idle, busy);
-    }
-
-    fn advance(&mut self, blocks: usize, end: bool) {
-        // SAFETY: `start` has set the pointers to data that the job borrows, of which the engine asks for no more blocks than it counted.
-        unsafe { self.0.advance(blocks, end) };
-    }
-
-    fn advance_few(&mut self, lanes: &[usize], blocks: usize) {
-        // SAFETY: as for `advance`.
-        unsafe { self.0.advance_few(lanes, blocks) };
+    fn next((): &mut (), _chain: &mut [u8; BLOCK]) -> Run {
+        END
     }
 }
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;

@@ -2,12 +2,12 @@
 
 use gantry::driver::Buffers;
 
-use crate::chains::{Chains, KeyTable, MOST_LANES, USUAL_LANES};
-use crate::engine::{self, Lanes};
+use crate::chains::{self, ChainJob};
+use crate::engine::{END, Run};
 use crate::independent::IndependentKey;
-use crate::kernel::aes::chain::{Kernels, Mode, SideBySide};
+use crate::kernel::aes::chain::{Kernels, Mode};
 use crate::kernel::aes::independent::Message;
-use crate::kernel::aes::{Aes, BLOCK};
+use crate::kernel::aes::{Aes, BLOCK, RoundKeys};
 
 /// A key for CCM.
 pub(crate) struct CcmKey {
@@ -35,20 +35,7 @@ impl CcmKey {
 
     /// The tags of so many messages or fewer side by side, each with its own key; all keys are as long as this one, and fastest is this one.
     pub(crate) fn authenticate<'a>(&'a self, count: usize, jobs: impl Iterator<Item = TagJob<'a>>) {
-        match self.chains.side_by_side(count) {
-            kernels if count == 1 => {
-                let mut table = KeyTable::<1>::new();
-                let mut alone = TagLanes::new(self, kernels, &mut table);
-                jobs.for_each(|job| engine::run_one(&mut alone, job));
-            }
-            kernels if kernels.lanes <= USUAL_LANES => self.side_by_side::<USUAL_LANES>(jobs, kernels),
-            kernels => self.side_by_side::<MOST_LANES>(jobs, kernels),
-        }
-    }
-
-    fn side_by_side<'a, const N: usize>(&'a self, jobs: impl Iterator<Item = TagJob<'a>>, kernels: SideBySide) {
-        let mut table = KeyTable::<N>::new();
-        engine::run::<N, _>(&mut TagLanes::new(self, kernels, &mut table), jobs);
+        chains::run(self.ctr.keys(), self.chains, count, jobs);
     }
 
     /// Whether messages with that key, too, may be side by side with this one's.
@@ -135,7 +122,8 @@ impl TagJob<'_> {
     }
 }
 
-struct TagLane<'a> {
+/// A job in its lane.
+pub(crate) struct TagLane<'a> {
     job: TagJob<'a>,
     /// The first blocks, and then what is not a whole one, or a counter.
     blocks: [[u8; BLOCK]; 2],
@@ -143,28 +131,8 @@ struct TagLane<'a> {
     masking: bool,
 }
 
-struct TagLanes<'t, 'a, const N: usize> {
-    chains: Chains<'t, 'a, N>,
-    lanes: [Option<TagLane<'a>>; N],
-}
-
-impl<'t, 'a, const N: usize> TagLanes<'t, 'a, N> {
-    fn new(key: &'a CcmKey, side_by_side: SideBySide, table: &'t mut KeyTable<N>) -> Self {
-        let chains = Chains::new(key.ctr.keys(), key.chains, side_by_side, table);
-        TagLanes { chains, lanes: [const { None }; N] }
-    }
-}
-
-impl<const N: usize> Drop for TagLanes<'_, '_, N> {
-    fn drop(&mut self) {
-        // With the tag, what masks it tells the MAC. Who has the address may read what is there, so the compiler leaves the zeros in.
-        self.chains.values = [[0; BLOCK]; N];
-        core::hint::black_box(&self.chains.values);
-    }
-}
-
 /// The next blocks of `rest`: the whole ones where they are, and what is behind them in `padded`. None at its end.
-fn next_blocks(rest: &mut &[u8], padded: &mut [u8; BLOCK]) -> Option<(*const u8, usize)> {
+fn next_blocks(rest: &mut &[u8], padded: &mut [u8; BLOCK]) -> Option<Run> {
     let blocks = rest.len() / BLOCK;
     let (whole, behind) = rest.split_at(blocks * BLOCK);
     if blocks > 0 {
@@ -180,62 +148,37 @@ fn next_blocks(rest: &mut &[u8], padded: &mut [u8; BLOCK]) -> Option<(*const u8,
     Some((padded.as_ptr(), 1))
 }
 
-impl<'a, const N: usize> Lanes for TagLanes<'_, 'a, N> {
-    type Job = TagJob<'a>;
+// SAFETY: runs are memory that the job borrows for as long as the key, or blocks that are kept.
+unsafe impl<'a> ChainJob<'a> for TagJob<'a> {
+    const MODE: Mode = Mode::Absorb;
 
-    fn lanes(&self) -> usize {
-        self.chains.side_by_side.lanes
+    type Kept = TagLane<'a>;
+
+    fn keys(&self) -> &'a RoundKeys {
+        self.key.ctr.keys()
     }
 
-    fn break_even(&self) -> usize {
-        self.chains.break_even()
+    #[inline(always)]
+    fn start(mut self, kept: &mut Option<TagLane<'a>>, chain: &mut [u8; BLOCK]) -> (Run, *mut u8) {
+        *chain = [0; BLOCK];
+        let (blocks, count) = self.first_blocks();
+        let TagLane { blocks, .. } = kept.insert(TagLane { job: self, blocks, masking: false });
+        ((blocks.as_ptr().cast(), count), core::ptr::null_mut())
     }
 
-    fn few(&self) -> usize {
-        self.chains.few()
-    }
-
-    fn start(&mut self, lane: usize, mut job: TagJob<'a>) -> usize {
-        self.chains.keys[lane] = job.key.ctr.keys();
-        self.chains.values[lane] = [0; BLOCK];
-        let (blocks, count) = job.first_blocks();
-        let lane_of = self.lanes[lane].insert(TagLane { job, blocks, masking: false });
-        self.chains.from[lane] = lane_of.blocks.as_ptr().cast();
-        count
-    }
-
-    fn next(&mut self, lane: usize) -> usize {
-        let Some(TagLane { job, blocks: [block, _], masking }) = &mut self.lanes[lane] else { return 0 };
-        let value = &mut self.chains.values[lane];
+    fn next(kept: &mut TagLane<'a>, chain: &mut [u8; BLOCK]) -> Run {
+        let TagLane { job, blocks: [block, _], masking } = kept;
         if *masking {
-            job.tag.iter_mut().zip(*value).for_each(|(byte, mask)| *byte ^= mask);
-            self.lanes[lane] = None;
-            return 0;
+            job.tag.iter_mut().zip(*chain).for_each(|(byte, mask)| *byte ^= mask);
+            return END;
         }
         let next = next_blocks(&mut job.associated, block).or_else(|| next_blocks(&mut job.data, block));
-        let (from, blocks) = next.unwrap_or_else(|| {
+        next.unwrap_or_else(|| {
             // The tag is the MAC in counter mode: its mask is a chain of one block. That also overwrites the end of the data.
-            *job.tag = core::mem::take(value);
+            *job.tag = core::mem::take(chain);
             *block = job.nonce.counter(0);
             *masking = true;
             (block.as_ptr(), 1)
-        });
-        self.chains.from[lane] = from;
-        blocks
-    }
-
-    fn shadow(&mut self, idle: usize, busy: usize) {
-        self.chains.shadow(idle, busy);
-    }
-
-    fn advance(&mut self, blocks: usize, end: bool) {
-        // SAFETY: `start` and `next` have set the pointers to memory that the job borrows or the lane owns, of which the engine asks for no
-        // more blocks than they counted. Nothing is written.
-        unsafe { self.chains.advance(blocks, end) };
-    }
-
-    fn advance_few(&mut self, lanes: &[usize], blocks: usize) {
-        // SAFETY: as for `advance`.
-        unsafe { self.chains.advance_few(lanes, blocks) };
+        })
     }
 }

@@ -2,9 +2,9 @@
 
 use zeroize::Zeroize;
 
-use crate::chains::{Chains, KeyTable, MOST_LANES, USUAL_LANES};
-use crate::engine::{self, Lanes};
-use crate::kernel::aes::chain::{Kernels, Mode, SideBySide};
+use crate::chains::{self, ChainJob};
+use crate::engine::{END, Run};
+use crate::kernel::aes::chain::{Kernels, Mode};
 use crate::kernel::aes::{Aes, BLOCK, RoundKeys};
 
 /// A key for CMAC: the key of the chain, and what is added to the last block.
@@ -21,29 +21,19 @@ impl CmacKey {
     /// `None` for a key that is not of 16, 24 or 32 bytes.
     pub(crate) fn new(aes: Aes, key: &[u8]) -> Option<Self> {
         let keys = RoundKeys::new(aes, key)?;
-        let kernels = aes.chains(&keys, Mode::Absorb);
-        let mut table = KeyTable::<1>::new();
-        let mut chains = Chains::new(&keys, kernels, kernels.usual, &mut table);
-        let zeros = [0; BLOCK];
-        chains.from[0] = zeros.as_ptr();
-        // SAFETY: there is a block to read.
-        unsafe { chains.advance_few(&[0], 1) };
-        let k1 = double(chains.values[0]);
-        chains.values.zeroize();
-        Some(CmacKey { kernels, k1, k2: double(k1), keys })
+        let mut key = CmacKey { kernels: aes.chains(&keys, Mode::Absorb), keys, k1: [0; BLOCK], k2: [0; BLOCK] };
+        // While nothing is added to it, a block of zeros has the MAC that it is encrypted to.
+        let mut mac = [0; BLOCK];
+        CmacJob { key: &key, stream: None, input: &[0; BLOCK], output: Some(&mut mac) }.run();
+        key.k1 = double(mac);
+        key.k2 = double(key.k1);
+        mac.zeroize();
+        Some(key)
     }
 
     /// Runs so many jobs or fewer side by side, each with its own key; all keys are as long as this one, and fastest is this one.
     pub(crate) fn run<'a>(&'a self, count: usize, jobs: impl Iterator<Item = CmacJob<'a>>) {
-        match self.kernels.side_by_side(count) {
-            kernels if kernels.lanes <= USUAL_LANES => self.run_side_by_side::<USUAL_LANES>(jobs, kernels),
-            kernels => self.run_side_by_side::<MOST_LANES>(jobs, kernels),
-        }
-    }
-
-    fn run_side_by_side<'a, const N: usize>(&'a self, jobs: impl Iterator<Item = CmacJob<'a>>, kernels: SideBySide) {
-        let mut table = KeyTable::<N>::new();
-        engine::run::<N, _>(&mut CmacLanes::new(self, kernels, &mut table), jobs);
+        chains::run(&self.keys, self.kernels, count, jobs);
     }
 
     /// Whether [`run`](Self::run) takes messages with that key, too.
@@ -100,8 +90,7 @@ pub(crate) struct CmacJob<'a> {
 impl CmacJob<'_> {
     /// Runs one job with the single-stream kernel.
     pub(crate) fn run(self) {
-        let mut table = KeyTable::<1>::new();
-        engine::run_one(&mut CmacLanes::new(self.key, self.key.kernels.usual, &mut table), self);
+        chains::run_one(self.key.kernels, self, |_| ());
     }
 }
 
@@ -118,7 +107,8 @@ enum Stage {
     Mac,
 }
 
-struct CmacLane<'a> {
+/// A job in its lane.
+pub(crate) struct CmacLane<'a> {
     job: CmacJob<'a>,
     stage: Stage,
     tail: Tail,
@@ -137,21 +127,9 @@ impl Tail {
     }
 }
 
-struct CmacLanes<'t, 'a, const N: usize> {
-    chains: Chains<'t, 'a, N>,
-    lanes: [Option<CmacLane<'a>>; N],
-}
-
-impl<'t, 'a, const N: usize> CmacLanes<'t, 'a, N> {
-    fn new(key: &'a CmacKey, side_by_side: SideBySide, table: &'t mut KeyTable<N>) -> Self {
-        CmacLanes { chains: Chains::new(&key.keys, key.kernels, side_by_side, table), lanes: [const { None }; N] }
-    }
-}
-
 impl CmacLane<'_> {
-    /// The next segment, as its first byte and its blocks; no blocks at the end of the job. `chain` is the chaining value
-    /// behind all segments so far.
-    fn next(&mut self, chain: &[u8; BLOCK]) -> (*const u8, usize) {
+    /// The next run. `chain` is the chaining value behind those before.
+    fn next(&mut self, chain: &[u8; BLOCK]) -> Run {
         let job = &mut self.job;
         loop {
             match self.stage {
@@ -216,56 +194,28 @@ impl CmacLane<'_> {
     }
 }
 
-/// No segment is left.
-const END: (*const u8, usize) = (core::ptr::null(), 0);
+// SAFETY: runs are memory that the job borrows for as long as the key, or the last block, which is kept.
+unsafe impl<'a> ChainJob<'a> for CmacJob<'a> {
+    const MODE: Mode = Mode::Absorb;
 
-impl<'a, const N: usize> Lanes for CmacLanes<'_, 'a, N> {
-    type Job = CmacJob<'a>;
+    type Kept = CmacLane<'a>;
 
-    fn lanes(&self) -> usize {
-        self.chains.side_by_side.lanes
+    fn keys(&self) -> &'a RoundKeys {
+        &self.key.keys
     }
 
-    fn break_even(&self) -> usize {
-        self.chains.break_even()
+    #[inline(always)]
+    fn start(self, kept: &mut Option<CmacLane<'a>>, chain: &mut [u8; BLOCK]) -> (Run, *mut u8) {
+        *chain = self.stream.as_ref().map_or([0; BLOCK], |stream| stream.chain);
+        let lane = kept.insert(CmacLane { job: self, stage: Stage::Head, tail: Tail([0; BLOCK]) });
+        (lane.next(chain), core::ptr::null_mut())
     }
 
-    fn few(&self) -> usize {
-        self.chains.few()
-    }
-
-    fn start(&mut self, lane: usize, job: CmacJob<'a>) -> usize {
-        self.chains.keys[lane] = &job.key.keys;
-        self.chains.values[lane] = job.stream.as_ref().map_or([0; BLOCK], |stream| stream.chain);
-        self.lanes[lane] = Some(CmacLane { job, stage: Stage::Head, tail: Tail([0; BLOCK]) });
-        self.next(lane)
-    }
-
-    fn next(&mut self, lane: usize) -> usize {
-        let chain = &self.chains.values[lane];
-        let (from, blocks) = self.lanes[lane].as_mut().map_or(END, |lane| lane.next(chain));
-        self.chains.from[lane] = from;
-        if blocks == 0 {
-            self.lanes[lane] = None;
-        }
-        blocks
-    }
-
-    fn shadow(&mut self, idle: usize, busy: usize) {
-        self.chains.shadow(idle, busy);
-    }
-
-    fn advance(&mut self, blocks: usize, end: bool) {
-        // SAFETY: `next` has set the pointers to memory that the job borrows or the lane owns, of which the engine asks for no more blocks
-        // than it counted.
-        unsafe { self.chains.advance(blocks, end) };
-    }
-
-    fn advance_few(&mut self, lanes: &[usize], blocks: usize) {
-        // SAFETY: as for `advance`.
-        unsafe { self.chains.advance_few(lanes, blocks) };
+    fn next(kept: &mut CmacLane<'a>, chain: &mut [u8; BLOCK]) -> Run {
+        kept.next(chain)
     }
 }
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,6 +9,12 @@
 /// Most lanes of any kernel for a few lanes.
 pub(crate) const MAX_FEW: usize = 16;
 
+/// A run of whole blocks: its first byte, and how many there are.
+pub(crate) type Run = (*const u8, usize);
+
+/// No blocks: the end of a job.
+pub(crate) const END: Run = (core::ptr::null(), 0);
+
 /// The lanes of one family of kernels. Segments are counted in blocks; 0 blocks stand for the end of the job.
 pub(crate) trait Lanes {
     type Job;

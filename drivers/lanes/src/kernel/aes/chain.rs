@@ -155,6 +155,7 @@ unsafe fn encrypted<R: Register, K: Keys<R>, const REGISTERS: usize, const ROUND
 /// its functions on this CPU.
 #[derive(Clone, Copy)]
 pub(crate) struct Kernels {
+    pub(crate) mode: Mode,
     /// For as many chains as it has lanes, and fewer.
     pub(crate) usual: SideBySide,
     /// For more.
@@ -214,6 +215,7 @@ impl Aes {
         macro_rules! kernels {
             ($usual:ident $lanes:literal, $most:ident $most_lanes:literal, $single:ident) => {
                 Kernels {
+                    mode,
                     usual: SideBySide { lanes: $lanes, shared: pick!($usual true), own: pick!($usual false) },
                     most: SideBySide { lanes: $most_lanes, shared: pick!($most true), own: pick!($most false) },
                     single: pick!($single true),
