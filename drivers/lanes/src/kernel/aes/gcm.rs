@@ -349,6 +349,33 @@ fn set(to: &mut u128, block: Xmm) {
     unsafe { block.store(core::ptr::from_mut(to).cast()) }
 }
 
+/// Blocks, encrypted. The rounds are those of the keys; where they are a constant, the loop is none.
+///
+/// # Safety
+/// The CPU has the instructions of `R`.
+#[inline(always)]
+unsafe fn encrypted<R: Wide, const N: usize>(mut x: [R; N], keys: &RoundKeys, rounds: usize) -> [R; N] {
+    // SAFETY: as above, and the keys are there.
+    unsafe {
+        let keys = Shared::<R, 0>::new(keys.as_blocks().as_ptr());
+        let first = keys.get(0, 0);
+        for x in &mut x {
+            *x = x.xor(first);
+        }
+        for round in 1..rounds {
+            let key = keys.get(round, 0);
+            for x in &mut x {
+                *x = x.round(key);
+            }
+        }
+        let last = keys.get(rounds, 0);
+        for x in &mut x {
+            *x = x.last_round(last);
+        }
+    }
+    x
+}
+
 /// The hash of so many more blocks. What is behind them does not matter.
 ///
 /// # Safety

@@ -2,7 +2,6 @@
 //!
 //! The functions are compiled for each CPU level by those that call them.
 
-use super::update::encrypted;
 use super::*;
 
 /// The hash key is zeros, encrypted.
@@ -13,7 +12,7 @@ use super::*;
 pub(super) unsafe fn powers<R: Wide, const ROUNDS: usize>(key: &mut GcmKey) {
     // SAFETY: as above.
     unsafe {
-        let [block] = encrypted::<R, 1, ROUNDS>([R::zero()], &key.keys);
+        let [block] = encrypted([R::zero()], &key.keys, ROUNDS);
         key.powers.compute::<R>(block.turned().first());
     }
 }
@@ -52,7 +51,7 @@ pub(super) unsafe fn begin<R: Wide, const ROUNDS: usize>(
             message.hash = 0;
             first
         };
-        let [mask] = encrypted::<R, 1, ROUNDS>([R::from_first(first).turned()], &key.keys);
+        let [mask] = encrypted([R::from_first(first).turned()], &key.keys, ROUNDS);
         set(&mut message.mask, mask.turned().first());
         set(&mut message.counter, first.counted(FIRST_OF_DATA - FIRST));
         absorb::<R>(&mut message.hash, &key.powers, associated);

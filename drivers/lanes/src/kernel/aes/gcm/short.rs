@@ -56,7 +56,7 @@ unsafe fn lines<R: Wide, const N: usize, const DECRYPT: bool>(
         for (r, x) in x[..N - 1].iter_mut().enumerate() {
             *x = first.numbered().counted(FIRST_OF_DATA - FIRST + (r * R::BLOCKS) as u32).turned();
         }
-        let x = encrypted_by(x, &key.keys);
+        let x = encrypted(x, &key.keys, key.keys.rounds);
         let mut sum = Sum::new(&key.powers);
         if !associated.is_empty() {
             let line = R::load_part(associated.as_ptr(), associated.len());
@@ -80,31 +80,4 @@ unsafe fn lines<R: Wide, const N: usize, const DECRYPT: bool>(
         let masked = R::from_first(sum.reduced()).turned().xor(x[N - 1]);
         masked.first().store(tag);
     }
-}
-
-/// Blocks, encrypted under a key of any length.
-///
-/// # Safety
-/// The CPU has the instructions of `R`.
-#[inline(always)]
-unsafe fn encrypted_by<R: Wide, const N: usize>(mut x: [R; N], keys: &RoundKeys) -> [R; N] {
-    // SAFETY: as above, and the keys are there.
-    unsafe {
-        let all = Shared::<R, 0>::new(keys.as_blocks().as_ptr());
-        let first = all.get(0, 0);
-        for x in &mut x {
-            *x = x.xor(first);
-        }
-        for round in 1..keys.rounds {
-            let key = all.get(round, 0);
-            for x in &mut x {
-                *x = x.round(key);
-            }
-        }
-        let last = all.get(keys.rounds, 0);
-        for x in &mut x {
-            *x = x.last_round(last);
-        }
-    }
-    x
 }

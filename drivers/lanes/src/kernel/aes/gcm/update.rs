@@ -136,38 +136,8 @@ unsafe fn stream<R: Wide, const N: usize, const ROUNDS: usize>(keys: &RoundKeys,
         for (r, x) in x.iter_mut().enumerate() {
             *x = first.counted((R::BLOCKS * r) as u32).turned();
         }
-        encrypted::<R, N, ROUNDS>(x, keys)
+        encrypted(x, keys, ROUNDS)
     }
-}
-
-/// Blocks, encrypted.
-///
-/// # Safety
-/// The CPU has the instructions of `R`.
-#[inline(always)]
-pub(super) unsafe fn encrypted<R: Wide, const N: usize, const ROUNDS: usize>(
-    mut x: [R; N],
-    keys: &RoundKeys,
-) -> [R; N] {
-    // SAFETY: as above, and the keys are there.
-    unsafe {
-        let keys = Shared::<R, 0>::new(keys.as_blocks().as_ptr());
-        let first = keys.get(0, 0);
-        for x in &mut x {
-            *x = x.xor(first);
-        }
-        for round in 1..ROUNDS {
-            let key = keys.get(round, 0);
-            for x in &mut x {
-                *x = x.round(key);
-            }
-        }
-        let last = keys.get(ROUNDS, 0);
-        for x in &mut x {
-            *x = x.last_round(last);
-        }
-    }
-    x
 }
 
 /// A few lines.
