@@ -4,6 +4,7 @@ mod aead;
 mod ccm;
 mod chain;
 mod ctr;
+mod digest;
 mod etm;
 mod hash;
 mod sponge;
@@ -37,11 +38,9 @@ use crate::tree::Turbo;
 use crate::wipe::wiped;
 use crate::xts::XtsKey;
 use ccm::CcmWork;
-use chain::{CbcWork, CmacWork};
+use chain::{CbcWork, Cmac};
 use ctr::CtrWork;
-use hash::HashWork;
-use sponge::SpongeWork;
-use tree::TreeWork;
+use digest::DigestWork;
 
 /// How an algorithm runs on lanes.
 pub(crate) enum Family {
@@ -170,19 +169,19 @@ impl LanesSession {
         let aes = || Aes::of(level).ok_or_else(|| Unsupported::because("no AES instructions"));
         let length = || Unsupported::because("a key of no length that AES has");
         Ok(LanesSession(match family {
-            Family::Md5 => HashWork::<Md5>::boxed(level, &md5::INITIAL, 16, hmac),
-            Family::Sha1 => HashWork::<Sha1>::boxed(level, &sha1::INITIAL, 20, hmac),
-            Family::Sha256(initial, digest) => HashWork::<Sha256>::boxed(level, initial, digest, hmac),
-            Family::Sha512(initial, digest) => HashWork::<Sha512>::boxed(level, initial, digest, hmac),
-            Family::Sha3(28) => SpongeWork::<Keccak<144>>::boxed(level, keccak::INITIAL, 28, hmac),
-            Family::Sha3(32) => SpongeWork::<Keccak<136>>::boxed(level, keccak::INITIAL, 32, hmac),
-            Family::Sha3(48) => SpongeWork::<Keccak<104>>::boxed(level, keccak::INITIAL, 48, hmac),
-            Family::Sha3(digest) => SpongeWork::<Keccak<72>>::boxed(level, keccak::INITIAL, digest, hmac),
+            Family::Md5 => hash::boxed::<Md5>(level, &md5::INITIAL, 16, hmac),
+            Family::Sha1 => hash::boxed::<Sha1>(level, &sha1::INITIAL, 20, hmac),
+            Family::Sha256(initial, digest) => hash::boxed::<Sha256>(level, initial, digest, hmac),
+            Family::Sha512(initial, digest) => hash::boxed::<Sha512>(level, initial, digest, hmac),
+            Family::Sha3(28) => sponge::boxed::<Keccak<144>>(level, keccak::INITIAL, 28, hmac),
+            Family::Sha3(32) => sponge::boxed::<Keccak<136>>(level, keccak::INITIAL, 32, hmac),
+            Family::Sha3(48) => sponge::boxed::<Keccak<104>>(level, keccak::INITIAL, 48, hmac),
+            Family::Sha3(digest) => sponge::boxed::<Keccak<72>>(level, keccak::INITIAL, digest, hmac),
             Family::Xof(rate, rounds) => sponge::xof(level, rate, rounds, params.tag_length()),
-            Family::Kt128 => TreeWork::boxed(level),
-            Family::Blake2b(digest) => SpongeWork::<Blake2b>::boxed(level, Blake2b::initial(digest), digest, hmac),
+            Family::Kt128 => tree::boxed(level),
+            Family::Blake2b(digest) => sponge::boxed::<Blake2b>(level, Blake2b::initial(digest), digest, hmac),
             Family::Cbc => Box::new(CbcWork(Arc::new(CbcKey::new(aes()?, key).ok_or_else(length)?))),
-            Family::Cmac => Box::new(CmacWork(Arc::new(CmacKey::new(aes()?, key).ok_or_else(length)?))),
+            Family::Cmac => DigestWork::boxed(Cmac(CmacKey::new(aes()?, key).ok_or_else(length)?)),
             Family::Ctr => Box::new(CtrWork(Arc::new(IndependentKey::ctr(aes()?, key).ok_or_else(length)?))),
             Family::Ccm => {
                 Box::new(CcmWork { key: CcmKey::new(aes()?, key).ok_or_else(length)?, tag: params.tag_length() })

@@ -1,78 +1,51 @@
 //! Sessions of what is a chain of blocks: CMAC and CBC encryption.
 
-use std::any::Any;
 use std::sync::Arc;
 
-use gantry::driver::{Buffers, CipherStream, DigestStream, Offer, Operands};
+use gantry::driver::{Buffers, CipherStream, Offer, Operands};
 use gantry::{Fault, Operation, Outcome, Unsupported};
 
+use super::digest::Digester;
 use super::{Exceptions, Work, block, converted, of_one_length, wrong_operation};
 use crate::cbc::{CbcJob, CbcKey};
 use crate::cmac::{CmacJob, CmacKey, CmacStream};
 use crate::kernel::aes::BLOCK;
 
 /// AES-CMAC.
-pub(super) struct CmacWork(pub(super) Arc<CmacKey>);
+pub(super) struct Cmac(pub(super) CmacKey);
 
-impl CmacWork {
-    fn job<'a>(&'a self, operands: Operands<'a>) -> Result<CmacJob<'a>, Fault> {
-        let stream_of = |stream: &'a mut dyn DigestStream| {
-            let stream: &mut dyn Any = stream;
-            stream.downcast_mut::<LanesCmacStream>().ok_or_else(|| Fault::failed("a stream of another session"))
-        };
-        Ok(match operands {
-            Operands::Mac { input, output, .. } => CmacJob { key: &self.0, stream: None, input, output: Some(output) },
-            Operands::Update { stream, input } => stream_of(stream)?.job(input, None),
-            Operands::Finish { stream, output } => stream_of(stream)?.job(&[], Some(output)),
-            _ => return Err(wrong_operation()),
-        })
-    }
-}
+impl Digester for Cmac {
+    type Stream = CmacStream;
+    type Job<'a> = CmacJob<'a>;
 
-impl Work for CmacWork {
-    fn one(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
-        self.job(operands)?.run();
-        Ok(Outcome::Done)
-    }
-
-    fn batch<'a>(&'a self, first: Operands<'a>, others: &'a mut [Offer<'_>], exceptions: &'a mut Exceptions) {
-        let admit = |work: &Self| of_one_length(self.0.runs_with(&work.0));
-        self.0.run(1 + others.len(), converted(self, first, others, exceptions, admit, Self::job));
-    }
-
-    fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {
-        Ok(Box::new(LanesCmacStream { key: self.0.clone(), state: CmacStream::new() }))
-    }
-}
-
-struct LanesCmacStream {
-    key: Arc<CmacKey>,
-    state: CmacStream,
-}
-
-impl LanesCmacStream {
-    fn job<'a>(&'a mut self, input: &'a [u8], output: Option<&'a mut [u8]>) -> CmacJob<'a> {
-        CmacJob { key: &self.key, stream: Some(&mut self.state), input, output }
-    }
-}
-
-impl DigestStream for LanesCmacStream {
     fn operation(&self) -> Operation {
         Operation::Mac
     }
 
-    fn update(&mut self, input: &[u8]) -> Result<(), Fault> {
-        self.job(input, None).run();
-        Ok(())
+    fn stream(&self) -> CmacStream {
+        CmacStream::new()
     }
 
-    fn finish(&mut self, output: &mut [u8]) -> Result<(), Fault> {
-        self.job(&[], Some(output)).run();
-        Ok(())
+    #[inline(always)]
+    fn job<'a>(
+        &'a self,
+        stream: Option<&'a mut CmacStream>,
+        input: &'a [u8],
+        output: Option<&'a mut [u8]>,
+    ) -> CmacJob<'a> {
+        CmacJob { key: &self.0, stream, input, output }
     }
 
-    fn duplicate(&self) -> Box<dyn DigestStream> {
-        Box::new(LanesCmacStream { key: self.key.clone(), state: self.state.clone() })
+    fn run_one(&self, job: CmacJob<'_>) {
+        job.run();
+    }
+
+    fn run<'a>(&'a self, count: usize, jobs: impl Iterator<Item = CmacJob<'a>>) {
+        self.0.run(count, jobs);
+    }
+
+    fn runs_with(&self, other: &Self) -> bool {
+        self.0.runs_with(&other.0)
     }
 }
 
