@@ -73,6 +73,13 @@ fn allowed_cpus() -> String {
 
 /// The shim of the first release that is installed.
 pub(crate) fn load(options: &Options) -> Result<Shim, String> {
+    // Its C library has no dynamic linker.
+    if cfg!(target_feature = "crt-static") {
+        return Err(
+            "this is a static program, which cannot load DPDK's libraries; the packages' and what `make` builds can"
+                .to_owned(),
+        );
+    }
     if let Some(path) = &options.shim {
         return Shim::load(path).map_err(|why| explained(&why));
     }
