@@ -7,7 +7,7 @@ SECONDS ?= 60
 # rustup's own place, for shells that have not read its settings yet
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
-.PHONY: build run test test-clients lint bench lab install book fuzz miri asan constant-time counts cycles fmt help
+.PHONY: build run test test-clients lint bench lab install packages packages-test book fuzz miri asan constant-time counts cycles fmt help
 
 build: ## build the release: target/release/gantry, and the OpenSSL provider beside it
 	@scripts/setup build
@@ -34,6 +34,12 @@ lab: ## tests under real kernels, in guests: all of them, on Linux 6.1 and 6.12
 
 install: ## install under PREFIX (/usr/local): binary, *sum links, OpenSSL provider, man pages, completions; knows DESTDIR
 	@scripts/install "$(DESTDIR)" "$(PREFIX)"
+
+packages: ## packages for Debian and RPM, a static program, an OCI image, bills of materials: target/packages
+	@scripts/packages
+
+packages-test: ## build them in two folders and compare; install, use and purge them in a fresh Debian 12 and 13 (as root)
+	@scripts/packages-test
 
 book: ## build the book: docs/book/index.html
 	@scripts/setup build

@@ -73,4 +73,12 @@ fn everything_is_installed_under_the_prefix_and_works_there() {
     ] {
         assert!(fs::metadata(prefix.join(file)).unwrap().len() > 0, "{file}");
     }
+
+    // Each file has its package, and no row of the table is for nothing.
+    let split = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/split");
+    let packages = folder.path().join("packages");
+    let status = Command::new(split).arg("deb").arg(&prefix).arg(&packages).status().unwrap();
+    assert!(status.success());
+    assert!(packages.join("gantry/usr/bin/gantry").is_file());
+    assert!(packages.join("gantry-devcrypto/usr/lib/systemd/system/gantry-devcrypto.service").is_file());
 }

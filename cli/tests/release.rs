@@ -1,0 +1,104 @@
+//! `scripts/release --dry-run`: what a release changes, and what it refuses.
+
+mod gantry;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use gantry::{Folder, text};
+
+/// A clone of this repository with the script as it is here.
+struct Repository {
+    _folder: Folder,
+    path: PathBuf,
+}
+
+impl Repository {
+    fn new(name: &str) -> Self {
+        let folder = Folder::new(name);
+        let origin = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let path = folder.path().join("clone");
+        let status = Command::new("git").args(["clone", "--quiet"]).arg(&origin).arg(&path).status().unwrap();
+        assert!(status.success());
+        let repository = Self { _folder: folder, path };
+        fs::copy(origin.join("scripts/release"), repository.path.join("scripts/release")).unwrap();
+        repository.commit();
+        repository
+    }
+
+    fn git(&self, arguments: &[&str]) -> String {
+        let output = self.command("git").args(arguments).output().unwrap();
+        assert!(output.status.success(), "git {arguments:?}: {}", text(&output.stderr));
+        text(&output.stdout)
+    }
+
+    fn commit(&self) {
+        self.git(&["add", "--all"]);
+        self.git(&["commit", "--quiet", "--allow-empty", "--message", "test: what is not committed here"]);
+    }
+
+    fn release(&self, arguments: &[&str]) -> Output {
+        self.command("scripts/release").args(arguments).output().unwrap()
+    }
+
+    /// A command in the clone, which commits as nobody.
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(if program.contains('/') { self.path.join(program) } else { program.into() });
+        command.current_dir(&self.path);
+        for who in ["AUTHOR", "COMMITTER"] {
+            command.env(format!("GIT_{who}_NAME"), "nobody").env(format!("GIT_{who}_EMAIL"), "nobody@localhost");
+        }
+        command
+    }
+}
+
+#[test]
+fn a_dry_run_shows_the_release_and_changes_nothing() {
+    let repository = Repository::new("release-dry");
+    let state =
+        || [["status", "--porcelain"], ["rev-parse", "HEAD"], ["tag", "--list"]].map(|ask| repository.git(&ask));
+    let before = state();
+    let output = repository.release(&["--dry-run", "9.8.7"]);
+    let said = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let has = |line: &str| assert!(said.lines().any(|said| said == line), "{line}: {said}");
+    has("+version = \"9.8.7\"");
+    has("+gantry = { path = \"core\", version = \"9.8.7\" }");
+    // Two workspaces with a file that holds versions.
+    for file in ["CHANGELOG.md", "Cargo.toml", "Cargo.lock", "fuzz/Cargo.lock"] {
+        has(&format!("+++ b/{file}"));
+    }
+    // The section begins where the unreleased one ended: what was in there is the release's.
+    has(" ## Unreleased");
+    assert!(said.lines().any(|line| line.starts_with("+## 9.8.7 - 20")), "{said}");
+    for check in ["make lint", "make test", "make packages-test"] {
+        has(&format!("release: would run {check}"));
+    }
+    has("release: would tag v9.8.7");
+    // No crate of others moves.
+    assert!(!said.contains("\n-checksum"), "{said}");
+    assert_eq!(state(), before);
+}
+
+#[test]
+fn a_release_is_refused_where_it_would_not_be_of_a_commit_or_not_be_new() {
+    let repository = Repository::new("release-refused");
+    let refused = |version: &str, why: &str| {
+        let output = repository.release(&["--dry-run", version]);
+        let said = text(&output.stderr);
+        assert!(!output.status.success() && said.contains(why), "{version}: {said}");
+    };
+    refused("next", "is no version");
+    refused("1.2", "is no version");
+    refused("0.0.1", "is older than");
+    repository.git(&["tag", "v9.8.7"]);
+    refused("9.8.7", "there is a tag v9.8.7 already");
+
+    let changelog = repository.path.join("CHANGELOG.md");
+    let old = fs::read_to_string(&changelog).unwrap();
+    fs::write(&changelog, old.replace("## Unreleased\n", "## Unreleased\n\n## 0.1.0 - 2026-01-01\n")).unwrap();
+    refused("9.8.8", "not committed");
+    repository.commit();
+    refused("9.8.8", "nothing under 'Unreleased'");
+}
