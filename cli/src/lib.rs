@@ -43,6 +43,8 @@ mod table;
 mod temporary;
 /// `gantry tune`.
 mod tune;
+/// Numbers with units, for people.
+mod units;
 
 use std::env;
 use std::ffi::{OsStr, OsString};

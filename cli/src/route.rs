@@ -7,8 +7,8 @@ use crate::args::{self, Route, Settings};
 use crate::output::{Failure, Output, say};
 use crate::speed::fits;
 use crate::speed::load;
-use crate::speed::report::duration;
 use crate::table::Table;
+use crate::units::duration;
 
 /// The answer, as JSON.
 #[derive(Serialize)]

@@ -13,9 +13,9 @@ use nix::unistd::{Uid, User};
 
 use crate::args::{Settings, Stat};
 use crate::output::{Failure, Output, say};
-use crate::speed::report::duration;
 use crate::table::Table;
 use crate::temporary::{Folder, as_its_own};
+use crate::units::{bytes, duration, tenths};
 
 pub(crate) fn run(args: &Stat, settings: &Settings, output: &mut Output) -> Result<(), Failure> {
     match (&args.command[..], args.pid) {
@@ -271,31 +271,4 @@ fn stages(report: &Report) -> Table {
         }
     }
     table
-}
-
-/// A number of bytes, as people say it: in powers of ten, as MB/s elsewhere.
-fn bytes(number: u64) -> String {
-    let units = [(1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")];
-    let unit = units.into_iter().find(|(unit, _)| number >= *unit);
-    unit.map_or_else(|| format!("{number} B"), |(unit, name)| format!("{} {name}", tenths(number, unit)))
-}
-
-/// A quotient with one decimal, cut.
-fn tenths(number: u64, divisor: u64) -> String {
-    let tenths = u128::from(number) * 10 / u128::from(divisor);
-    format!("{}.{}", tenths / 10, tenths % 10)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_have_a_unit_that_keeps_them_short() {
-        let cases = [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (999_999, "999.9 kB"), (1_500_000, "1.5 MB")];
-        for (number, text) in cases {
-            assert_eq!(bytes(number), text);
-        }
-        assert_eq!(bytes(u64::MAX), "18446744073.7 GB");
-    }
 }

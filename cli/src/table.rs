@@ -1,13 +1,13 @@
 /// A table of text whose columns are as wide as they must be. The last column is not padded.
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
-    right: &'static [usize],
+    right: Vec<usize>,
 }
 
 impl Table {
     /// `right` are the columns of numbers.
-    pub(crate) fn new(header: &[&str], right: &'static [usize]) -> Self {
-        Self { rows: vec![header.iter().map(|&cell| cell.to_owned()).collect()], right }
+    pub(crate) fn new(header: &[&str], right: impl Into<Vec<usize>>) -> Self {
+        Self { rows: vec![header.iter().map(|&cell| cell.to_owned()).collect()], right: right.into() }
     }
 
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
@@ -20,7 +20,7 @@ impl Table {
             .map(|column| self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max())
             .map(Option::unwrap_or_default)
             .collect();
-        self.rows.iter().map(|row| line(row, &widths, self.right)).collect()
+        self.rows.iter().map(|row| line(row, &widths, &self.right)).collect()
     }
 }
 

@@ -13,7 +13,7 @@ mod openssl;
 /// `--regret`: the policy next to every device alone.
 mod regret;
 /// Rows as a table, JSON or CSV.
-pub(crate) mod report;
+mod report;
 
 use std::fs;
 

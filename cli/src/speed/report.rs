@@ -7,6 +7,7 @@ use super::measure::Tally;
 use crate::args::Speed;
 use crate::output::{Failure, Output, say};
 use crate::table::line;
+use crate::units::{duration, round};
 
 /// One row, as JSON.
 #[derive(Clone, Debug, Serialize)]
@@ -91,11 +92,6 @@ impl Row {
 const COMPUTES: f64 = 0.3;
 /// More than this has to be said.
 const STOLEN: f64 = 0.1;
-
-fn round(number: f64, places: i32) -> f64 {
-    let unit = 10_f64.powi(places);
-    (number * unit).round() / unit
-}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Format {
@@ -222,18 +218,6 @@ fn cells(row: &Row, ratio: Option<f64>, queues: bool) -> Vec<String> {
     cells
 }
 
-/// Three digits or so, with a unit.
-pub(crate) fn duration(nanoseconds: f64) -> String {
-    let (number, unit) = match nanoseconds {
-        ..1e3 => (nanoseconds, "ns"),
-        ..1e6 => (nanoseconds / 1e3, "us"),
-        ..1e9 => (nanoseconds / 1e6, "ms"),
-        _ => (nanoseconds / 1e9, "s"),
-    };
-    let places = if number < 9.995 && unit != "ns" { 2 } else { usize::from(number < 99.95 && unit != "ns") };
-    format!("{number:.places$} {unit}")
-}
-
 /// No field holds a comma or a quotation mark.
 fn csv(row: &Row, queues: bool) -> String {
     let Row { algorithm, operation, device, bytes, batch, threads, requests, wall_s, cpu_s, mb_per_s, .. } = row;
@@ -263,19 +247,5 @@ mod tests {
         // A device beside the CPU, whose thread waits.
         let ours = row("card", 3000, 1.0, 0.01);
         assert!((ours.over(&theirs) - 3.0).abs() < 1e-9);
-    }
-
-    #[test]
-    fn durations_have_a_unit_and_few_digits() {
-        for (nanoseconds, text) in [
-            (0.4, "0 ns"),
-            (999.0, "999 ns"),
-            (1234.0, "1.23 us"),
-            (99_960.0, "100 us"),
-            (25_000_000.0, "25.0 ms"),
-            (2e9, "2.00 s"),
-        ] {
-            assert_eq!(duration(nanoseconds), text);
-        }
     }
 }

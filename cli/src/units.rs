@@ -1,0 +1,58 @@
+/// A number of bytes, as people say it: in powers of ten, as MB/s elsewhere.
+pub(crate) fn bytes(number: u64) -> String {
+    let units = [(1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")];
+    let unit = units.into_iter().find(|(unit, _)| number >= *unit);
+    unit.map_or_else(|| format!("{number} B"), |(unit, name)| format!("{} {name}", tenths(number, unit)))
+}
+
+/// A quotient with one decimal, cut.
+pub(crate) fn tenths(number: u64, divisor: u64) -> String {
+    let tenths = u128::from(number) * 10 / u128::from(divisor);
+    format!("{}.{}", tenths / 10, tenths % 10)
+}
+
+/// Three digits or so, with a unit.
+pub(crate) fn duration(nanoseconds: f64) -> String {
+    let (number, unit) = match nanoseconds {
+        ..1e3 => (nanoseconds, "ns"),
+        ..1e6 => (nanoseconds / 1e3, "us"),
+        ..1e9 => (nanoseconds / 1e6, "ms"),
+        _ => (nanoseconds / 1e9, "s"),
+    };
+    let places = if number < 9.995 && unit != "ns" { 2 } else { usize::from(number < 99.95 && unit != "ns") };
+    format!("{number:.places$} {unit}")
+}
+
+/// So many decimals, for JSON.
+pub(crate) fn round(number: f64, places: i32) -> f64 {
+    let unit = 10_f64.powi(places);
+    (number * unit).round() / unit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_have_a_unit_that_keeps_them_short() {
+        let cases = [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (999_999, "999.9 kB"), (1_500_000, "1.5 MB")];
+        for (number, text) in cases {
+            assert_eq!(bytes(number), text);
+        }
+        assert_eq!(bytes(u64::MAX), "18446744073.7 GB");
+    }
+
+    #[test]
+    fn durations_have_a_unit_and_few_digits() {
+        for (nanoseconds, text) in [
+            (0.4, "0 ns"),
+            (999.0, "999 ns"),
+            (1234.0, "1.23 us"),
+            (99_960.0, "100 us"),
+            (25_000_000.0, "25.0 ms"),
+            (2e9, "2.00 s"),
+        ] {
+            assert_eq!(duration(nanoseconds), text);
+        }
+    }
+}
