@@ -20,11 +20,12 @@ pub struct Live {
     pub uid: u32,
     /// The name of its program.
     pub program: String,
-    pub(super) identity: Identity,
+    /// Which page it is, by its device and inode: the same for all processes that have it.
+    pub identity: Identity,
     file: File,
 }
 
-/// Which page it is, by its device and inode: the same for all processes that have it.
+/// A device and an inode.
 pub(super) type Identity = (u64, u64);
 
 impl Live {
@@ -90,7 +91,10 @@ pub fn live() -> io::Result<Vec<Live>> {
 fn program(pid: u32) -> String {
     let exe = fs::read_link(format!("/proc/{pid}/exe")).ok();
     let name = exe.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
-    name.unwrap_or_else(|| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned())
+    let name =
+        name.unwrap_or_else(|| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned());
+    // Whoever named the file may have thought of terminals.
+    read::printable(name.as_bytes()).replace('\t', " ")
 }
 
 /// The pages that a process has.

@@ -61,7 +61,7 @@ fn blocks(mut words: &[u64]) -> impl Iterator<Item = Block<'_>> {
 }
 
 /// Text as it may be shown in a terminal.
-fn printable(bytes: &[u8]) -> String {
+pub(super) fn printable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     text.chars().map(|c| if c.is_control() && c != '\t' { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
