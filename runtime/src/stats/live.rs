@@ -68,7 +68,8 @@ pub fn live() -> io::Result<Vec<Live>> {
     let mut found: BTreeMap<Identity, Live> = BTreeMap::new();
     let numbers = fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
     let mut pids: Vec<u32> = numbers.collect();
-    pids.sort_by_key(|pid| (super::files::began(*pid), *pid));
+    // Asked once for each: one that ends meanwhile has another answer, and no order would be one.
+    pids.sort_by_cached_key(|pid| (super::files::began(*pid), *pid));
     for pid in pids {
         // Of those that have ended meanwhile, and those of others, nothing is said.
         for file in pages(pid).unwrap_or_default() {
