@@ -41,6 +41,8 @@ mod sum;
 /// Columns.
 mod table;
 mod temporary;
+/// `gantry top`.
+mod top;
 /// `gantry tune`.
 mod tune;
 /// Numbers with units, for people.
@@ -91,6 +93,7 @@ pub fn main() -> ExitCode {
         Command::Openssl(args) => openssl::run(&args, &mut output),
         Command::Stat(args) => stat::run(&args, &settings, &mut output),
         Command::Exporter(args) => exporter::run(&args),
+        Command::Top(args) => top::run(&args, &mut output),
         Command::Config(args) => config::run(&args, &settings, &mut output),
         Command::Completions(args) => manual::completions(args.shell, &mut output),
         Command::Manual(args) => manual::write(&args, &mut output),

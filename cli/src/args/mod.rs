@@ -61,6 +61,7 @@ pub(crate) enum Command {
     Openssl(Openssl),
     Stat(Stat),
     Exporter(Exporter),
+    Top(Top),
     Config(ConfigArgs),
     /// Print the completions for a shell
     Completions(Completions),
@@ -93,6 +94,7 @@ impl Command {
             Command::Reproduce(_) => Some("reproduce"),
             Command::Openssl(_) => Some("openssl"),
             Command::Exporter(_) => Some("exporter"),
+            Command::Top(_) => Some("top"),
             Command::Config(ConfigArgs { command: ConfigCommand::Keys }) => Some("config keys"),
             Command::Config(ConfigArgs { command: ConfigCommand::Path }) => Some("config path"),
             Command::Completions(_) => Some("completions"),

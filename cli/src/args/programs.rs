@@ -1,4 +1,4 @@
-//! Commands that are about other programs, or do the work of one: `openssl`, `stat`, `devcrypto` and `crypt`.
+//! Commands that are about other programs, or do the work of one: `openssl`, `stat`, `top`, `devcrypto` and `crypt`.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -124,6 +124,36 @@ pub(crate) struct Exporter {
     pub(crate) by_program: bool,
 }
 
+/// Watch what programs do with Gantry, live
+///
+/// Shows the processes that use Gantry, and below them what they do, by device, algorithm and operation: requests and megabytes in a
+/// second, times in the device, and events such as faults, quarantines and rings that were full. A process and its children by fork
+/// are one line, with the number of the oldest. HOST is the share of the requests that an OpenSSL program left to its own libcrypto,
+/// DEVICES the share of all others. QUEUED and BUSY say how many requests were on their way to the device and in it, on average. All
+/// numbers are those of the last interval, or of the time since a process was found where that is less.
+///
+/// It needs no rights: root sees the processes of all users, other users their own. In a terminal, ? shows the keys. Where standard
+/// output is no terminal, it prints one table and ends, as with --once. Narrow terminals show fewer columns; NO_COLOR is respected.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  gantry top                              live; q ends it, ? shows the keys
+  gantry top --interval 0.2               five times a second
+  gantry top --once                       one table, after one second
+  gantry top --once --json | jq '.processes[] | {program, requests_per_s}'
+  gantry top --json --interval 10 >> log  one line of JSON every ten seconds, until it is ended")]
+pub(crate) struct Top {
+    /// Look again after so many seconds, at least 0.1
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = interval)]
+    pub(crate) interval: f64,
+    /// Print one table after one interval, and end
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Print JSON: one object with --once, otherwise a line for each interval
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// The number of a descriptor. What stands in its place may be a key (`--key 0011...` is short for `--key-fd`), so that no message
 /// repeats it.
 #[derive(Clone)]
@@ -231,6 +261,12 @@ pub(crate) struct Crypt {
     /// Write this file
     #[arg(short, long = "out", value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+}
+
+/// Seconds between two looks.
+fn interval(text: &str) -> Result<f64, String> {
+    let fits = |seconds: &f64| (0.1..=86400.0).contains(seconds);
+    text.parse().ok().filter(fits).ok_or_else(|| "not a number from 0.1 to 86400".to_owned())
 }
 
 /// A name that fits behind /dev/ and into the answer to the kernel.

@@ -1,0 +1,234 @@
+//! The two tables as data: what each column says, how it sorts, and which of them a terminal has room for.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use gantry::stats::Event;
+
+use super::model::{Activity, NOTABLE, Process, Work};
+use crate::table::Table;
+use crate::units::duration;
+
+/// A column of a table whose rows are made of `T`.
+pub(super) struct Column<T: 'static> {
+    pub(super) title: &'static str,
+    /// Characters that it has at least and at most.
+    width: (u16, u16),
+    /// The larger, the sooner it falls away.
+    rank: u8,
+    pub(super) cell: fn(&T) -> String,
+    /// Numbers are aligned to the right.
+    pub(super) right: bool,
+    pub(super) sort: Option<Sort<T>>,
+}
+
+/// How to sort by a column: the key to press, and what comes first, which is what one looks for.
+pub(super) type Sort<T> = (char, fn(&T, &T) -> Ordering);
+
+/// Characters between two columns.
+pub(super) const GAP: u16 = 2;
+
+/// As wide as there is room.
+const REST: u16 = u16::MAX;
+
+/// Processes.
+pub(super) const PROCESSES: &[Column<Process>] = &[
+    by('p', |a, b| a.pid.cmp(&b.pid), number("PID", 7, 0, |p| p.pid.to_string())),
+    by('n', |a, b| b.family.cmp(&a.family), number("PROCS", 5, 9, |p| p.family.to_string())),
+    by('u', |a, b| a.user.cmp(&b.user), words("USER", (8, 12), 8, |p| p.user.clone())),
+    by('c', |a, b| a.program.cmp(&b.program), words("PROGRAM", (10, 24), 1, |p| p.program.clone())),
+    by('r', |a, b| more(a, b, |p| Some(of(p).requests_per_s)), number("REQ/S", 8, 2, |p| rate(of(p).requests_per_s))),
+    by('m', |a, b| more(a, b, |p| Some(of(p).bytes_per_s)), number("MB/S", 7, 4, |p| rate(of(p).bytes_per_s / 1e6))),
+    by('h', |a, b| more(a, b, |p| p.summary.host), number("HOST", 5, 6, |p| percent(p.summary.host))),
+    by('d', |a, b| more(a, b, |p| p.summary.devices), number("DEVICES", 7, 7, |p| percent(p.summary.devices))),
+    by('l', |a, b| of(b).quantile(990).cmp(&of(a).quantile(990)), number("P99", 7, 5, |p| time(of(p), 990))),
+    by('e', worse, words("EVENTS", (12, REST), 3, alarms)),
+];
+
+/// What a process does, or all of them; the most work is first.
+pub(super) const WORK: &[Column<Work>] = &[
+    words("DEVICE", (8, 12), 2, |w| w.device.clone().unwrap_or_else(|| "-".to_owned())),
+    words("ALGORITHM", (14, 24), 0, |w| w.algorithm.clone()),
+    words("OPERATION", (9, 9), 6, |w| w.operation.clone()),
+    number("REQ/S", 8, 1, |w| rate(w.activity.requests_per_s)),
+    number("MB/S", 7, 3, |w| rate(w.activity.bytes_per_s / 1e6)),
+    number("SHARE", 5, 5, |w| percent(w.share)),
+    number("P50", 7, 8, |w| time(&w.activity, 500)),
+    number("P99", 7, 4, |w| time(&w.activity, 990)),
+    number("QUEUED", 6, 10, |w| rate(w.activity.queued)),
+    number("BUSY", 6, 9, |w| rate(w.activity.busy)),
+    words("EVENTS", (10, REST), 7, |w| happened(&w.activity.events)),
+];
+
+const fn words<T>(title: &'static str, width: (u16, u16), rank: u8, cell: fn(&T) -> String) -> Column<T> {
+    Column { title, width, rank, cell, right: false, sort: None }
+}
+
+const fn number<T>(title: &'static str, width: u16, rank: u8, cell: fn(&T) -> String) -> Column<T> {
+    Column { title, width: (width, width), rank, cell, right: true, sort: None }
+}
+
+/// A column that processes can be sorted by.
+const fn by<T>(key: char, order: fn(&T, &T) -> Ordering, column: Column<T>) -> Column<T> {
+    Column { sort: Some((key, order)), ..column }
+}
+
+/// The columns that fit into so many characters, in order, with the width of each.
+pub(super) fn fit<T>(columns: &'static [Column<T>], width: u16) -> Vec<(&'static Column<T>, u16)> {
+    let mut by_rank: Vec<usize> = (0..columns.len()).collect();
+    by_rank.sort_by_key(|index| columns[*index].rank);
+    let mut left = width;
+    let mut chosen = Vec::new();
+    for index in by_rank {
+        let needed = columns[index].width.0 + if chosen.is_empty() { 0 } else { GAP };
+        // The first is there in any case, as far as it goes.
+        if needed > left && !chosen.is_empty() {
+            break;
+        }
+        left = left.saturating_sub(needed);
+        chosen.push((index, columns[index].width.0));
+    }
+    // What is left goes to the same ones, in the same order.
+    for (column, width) in &mut chosen {
+        let more = left.min(columns[*column].width.1 - *width);
+        left -= more;
+        *width += more;
+    }
+    chosen.sort_unstable();
+    chosen.into_iter().map(|(column, width)| (&columns[column], width)).collect()
+}
+
+/// A table as text, as wide as it must be, and within `width` if there is one.
+pub(super) fn text<'a, T>(
+    columns: &'static [Column<T>],
+    rows: impl IntoIterator<Item = &'a T>,
+    width: Option<u16>,
+) -> String {
+    let columns = fit(columns, width.unwrap_or(REST));
+    let titles: Vec<&str> = columns.iter().map(|(column, _)| column.title).collect();
+    let right: Vec<usize> = (0..columns.len()).filter(|index| columns[*index].0.right).collect();
+    let mut table = Table::new(&titles, right);
+    for row in rows {
+        let cell = |(column, width): &(&Column<T>, u16)| {
+            let cell = (column.cell)(row);
+            cell.chars().take(usize::from(*width)).collect()
+        };
+        table.row(columns.iter().map(cell));
+    }
+    table.render()
+}
+
+fn of(process: &Process) -> &Activity {
+    &process.summary.activity
+}
+
+/// The larger number is first; what has none is last.
+fn more<T>(a: &T, b: &T, number: fn(&T) -> Option<f64>) -> Ordering {
+    let [a, b] = [a, b].map(|of| number(of).unwrap_or(f64::NEG_INFINITY));
+    b.total_cmp(&a)
+}
+
+/// A number with one decimal where it is small.
+pub(super) fn rate(number: f64) -> String {
+    let places = usize::from(number != 0.0 && number < 99.95);
+    format!("{number:.places$}")
+}
+
+fn percent(part: Option<f64>) -> String {
+    part.map_or_else(|| "-".to_owned(), |part| format!("{:.0} %", part * 100.0))
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a time for people")]
+fn time(activity: &Activity, per_mille: u64) -> String {
+    activity.quantile(per_mille).map_or_else(|| "-".to_owned(), |ns| duration(ns as f64))
+}
+
+/// What somebody should know about a process.
+fn alarms(process: &Process) -> String {
+    let out = process.summary.quarantined.iter().map(|device| format!("{device} in quarantine"));
+    // Of one that is still there, it is said already.
+    let said = |event: &Event| *event == Event::Quarantined && !process.summary.quarantined.is_empty();
+    let notable = NOTABLE.iter().filter(|event| !said(event)).map(|event| (event, of(process).times(*event)));
+    out.chain(notable.filter(|(_, times)| *times > 0).map(|(event, times)| format!("{} {times}", event.code())))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// The worst first, and then what happened more often.
+fn worse(a: &Process, b: &Process) -> Ordering {
+    let place = |process: &Process| process.summary.trouble().unwrap_or(NOTABLE.len());
+    let times = |process: &Process| NOTABLE.get(place(process)).map_or(0, |event| of(process).times(*event));
+    place(a).cmp(&place(b)).then_with(|| times(b).cmp(&times(a)))
+}
+
+/// All events, the notable ones first.
+fn happened(events: &BTreeMap<String, u64>) -> String {
+    let place = |event: &str| NOTABLE.iter().position(|notable| notable.code() == event).unwrap_or(NOTABLE.len());
+    let mut events: Vec<(&String, &u64)> = events.iter().collect();
+    events.sort_by_key(|(event, _)| place(event));
+    events.iter().map(|(event, times)| format!("{event} {times}")).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::model::tests::{process, row};
+    use super::*;
+
+    fn titles(width: u16) -> String {
+        let titles: Vec<&str> = fit(PROCESSES, width).iter().map(|(column, _)| column.title).collect();
+        titles.join(" ")
+    }
+
+    #[test]
+    fn columns_fall_away_by_their_rank_and_the_rest_fits() {
+        assert_eq!(titles(1), "PID");
+        assert_eq!(titles(40), "PID PROGRAM REQ/S");
+        assert_eq!(titles(80), "PID PROGRAM REQ/S MB/S HOST DEVICES P99 EVENTS");
+        assert_eq!(titles(120), "PID PROCS USER PROGRAM REQ/S MB/S HOST DEVICES P99 EVENTS");
+        for width in 7..300 {
+            let columns = fit(PROCESSES, width);
+            let gaps = GAP * (u16::try_from(columns.len()).unwrap() - 1);
+            let all: u16 = columns.iter().map(|(_, width)| width).sum::<u16>() + gaps;
+            assert!(all <= width, "{all} of {width}");
+        }
+    }
+
+    #[test]
+    fn every_key_sorts_by_one_column() {
+        let mut keys: Vec<char> = PROCESSES.iter().map(|column| column.sort.unwrap().0).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        assert_eq!(keys.len(), PROCESSES.len());
+        assert!(!keys.contains(&'q') && !keys.contains(&'a'), "these keys do something else");
+    }
+
+    #[test]
+    fn text_has_every_column_and_keeps_to_a_terminal() {
+        let rows = [process(17, "a-program-with-a-very-long-name", [row("lanes", "sha256", 12, &[("full", 3)])])];
+        let wide = "    PID";
+        let text_of = |width| text(PROCESSES, &rows, width);
+        assert_eq!(
+            text_of(None),
+            "PID  PROCS  USER   PROGRAM                   REQ/S  MB/S  HOST  DEVICES      P99  EVENTS\n \
+             17      1  alice  a-program-with-a-very-lo   12.0   0.0   0 %    100 %  2.00 us  full 3\n"
+        );
+        assert!(!text_of(Some(40)).contains(wide));
+        assert!(text_of(Some(40)).lines().all(|line| line.chars().count() <= 40));
+    }
+
+    #[test]
+    fn the_worst_comes_first() {
+        let mut rows = [
+            process(1, "full", [row("lanes", "sha256", 1, &[("full", 9)])]),
+            process(2, "well", [row("lanes", "sha256", 1, &[])]),
+            process(3, "out", [row("lanes", "sha256", 1, &[("quarantined", 1)])]),
+            process(4, "fault", [row("lanes", "sha256", 1, &[("fault", 1), ("full", 1)])]),
+            process(5, "faults", [row("lanes", "sha256", 1, &[("fault", 2)])]),
+        ];
+        rows.sort_by(worse);
+        assert_eq!(
+            rows.map(|process| alarms(&process)),
+            ["lanes in quarantine", "fault 2", "fault 1, full 1", "full 9", ""]
+        );
+    }
+}

@@ -1,0 +1,414 @@
+//! What processes did between two looks, as data: rates, shares, times and events.
+
+#![allow(clippy::cast_precision_loss, reason = "rates for people")]
+
+use std::collections::BTreeMap;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use gantry::stats::{Event, Histogram, Stage};
+use gantry_runtime::stats::{Report, Row, Watch};
+use nix::unistd::{Uid, User};
+use serde::Serialize;
+
+use crate::units::round;
+
+/// What the provider for OpenSSL left to the program's own libcrypto is counted under this name.
+const HOST: &str = "host";
+
+/// Events that somebody should know about, the worst first.
+pub(super) const NOTABLE: [Event; 4] = [Event::Mismatched, Event::Quarantined, Event::Fault, Event::Full];
+
+/// What all processes did in an interval.
+#[derive(Default, Serialize)]
+pub(super) struct Sample {
+    /// When it ended, in seconds since 1970.
+    pub(super) time: f64,
+    pub(super) processes: Vec<Process>,
+    /// All of them together.
+    #[serde(flatten)]
+    pub(super) all: Summary,
+}
+
+/// A process and its children by `fork`.
+#[derive(Serialize)]
+pub(super) struct Process {
+    /// Its page.
+    #[serde(skip)]
+    pub(super) key: (u64, u64),
+    /// The oldest.
+    pub(super) pid: u32,
+    /// How many they are.
+    #[serde(rename = "processes")]
+    pub(super) family: usize,
+    pub(super) user: String,
+    pub(super) program: String,
+    #[serde(flatten)]
+    pub(super) summary: Summary,
+}
+
+/// What one process did, or several together.
+#[derive(Default, Serialize)]
+pub(super) struct Summary {
+    #[serde(flatten)]
+    pub(super) activity: Activity,
+    /// The part of the requests that the program's own libcrypto did; `None` where there were none.
+    pub(super) host: Option<f64>,
+    /// The part that devices did.
+    pub(super) devices: Option<f64>,
+    /// Devices that have not come back from quarantine.
+    pub(super) quarantined: Vec<String>,
+    /// By device, algorithm and operation; what there is most of comes first.
+    pub(super) work: Vec<Work>,
+}
+
+/// What was done in one place.
+#[derive(Clone, Serialize)]
+pub(super) struct Work {
+    /// `None` for what happened to requests that reached none.
+    pub(super) device: Option<String>,
+    pub(super) algorithm: String,
+    pub(super) operation: String,
+    /// Its part of the requests; `None` where there were none.
+    pub(super) share: Option<f64>,
+    #[serde(flatten)]
+    pub(super) activity: Activity,
+}
+
+/// Numbers of an interval, and what was counted until its end.
+#[derive(Clone, Default, Serialize)]
+#[serde(into = "Numbers")]
+pub(super) struct Activity {
+    /// Since the beginning.
+    pub(super) requests: u64,
+    /// Since the beginning.
+    pub(super) bytes: u64,
+    pub(super) requests_per_s: f64,
+    pub(super) bytes_per_s: f64,
+    /// Requests on their way to the device, on average.
+    pub(super) queued: f64,
+    /// Requests in the device, on average.
+    pub(super) busy: f64,
+    /// Times in the device.
+    pub(super) times: Histogram,
+    pub(super) events: BTreeMap<String, u64>,
+}
+
+/// The same for JSON.
+#[derive(Serialize)]
+struct Numbers {
+    requests: u64,
+    bytes: u64,
+    requests_per_s: f64,
+    mb_per_s: f64,
+    queued: f64,
+    busy: f64,
+    p50_ns: Option<u64>,
+    p99_ns: Option<u64>,
+    events: BTreeMap<String, u64>,
+}
+
+/// Looks again and again.
+#[derive(Default)]
+pub(super) struct Looks {
+    watch: Watch,
+    last: Option<Instant>,
+    /// Names of users, which may come over a network.
+    users: BTreeMap<u32, String>,
+}
+
+impl Looks {
+    /// What all processes did since the last call. The first call finds them, and knows no rates.
+    ///
+    /// # Errors
+    /// `/proc` cannot be read.
+    pub(super) fn look(&mut self) -> std::io::Result<Sample> {
+        self.watch.look()?;
+        let last = self.last.replace(Instant::now());
+        let mut processes = Vec::new();
+        for watched in self.watch.running() {
+            // One that was not there at the last look did everything since then.
+            let nothing = Report::default();
+            let (before, then) = match (&watched.before, last) {
+                (Some((before, then)), _) => (before, *then),
+                (None, Some(last)) => (&nothing, last),
+                (None, None) => (&watched.now, watched.at),
+            };
+            let seconds = watched.at.saturating_duration_since(then).as_secs_f64();
+            let uid = watched.live.uid;
+            processes.push(Process {
+                key: watched.live.identity,
+                pid: watched.live.pids.first().copied().unwrap_or(0),
+                family: watched.live.pids.len(),
+                user: self.users.entry(uid).or_insert_with(|| name(uid)).clone(),
+                program: watched.live.program.clone(),
+                summary: Summary::between(before, &watched.now, seconds),
+            });
+        }
+        Ok(Sample::new(processes))
+    }
+}
+
+fn name(uid: u32) -> String {
+    let user = User::from_uid(Uid::from_raw(uid)).ok().flatten();
+    user.map_or_else(|| uid.to_string(), |user| user.name)
+}
+
+impl Sample {
+    pub(super) fn new(processes: Vec<Process>) -> Self {
+        let mut together = BTreeMap::new();
+        for work in processes.iter().flat_map(|process| &process.summary.work) {
+            let site = (&work.device, &work.algorithm, &work.operation);
+            together
+                .entry(site)
+                .and_modify(|sum: &mut Work| sum.activity.add(&work.activity))
+                .or_insert_with(|| work.clone());
+        }
+        let mut all = Summary::new(together.into_values().collect());
+        for device in processes.iter().flat_map(|process| &process.summary.quarantined) {
+            if !all.quarantined.contains(device) {
+                all.quarantined.push(device.clone());
+            }
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
+        Self { time: round(now, 3), processes, all }
+    }
+}
+
+impl Summary {
+    /// What one process did between two reports, so many seconds apart.
+    pub(super) fn between(before: &Report, now: &Report, seconds: f64) -> Self {
+        let earlier: BTreeMap<_, &Row> = before.rows.iter().map(|row| (site(row), row)).collect();
+        let work = now.rows.iter().map(|row| Work {
+            device: row.device.clone(),
+            algorithm: row.algorithm.clone(),
+            operation: row.operation.clone(),
+            share: None,
+            activity: Activity::between(earlier.get(&site(row)).copied(), row, seconds),
+        });
+        let something = |work: &Work| work.activity.requests > 0 || !work.activity.events.is_empty();
+        Self { quarantined: quarantined(now), ..Self::new(work.filter(something).collect()) }
+    }
+
+    fn new(mut work: Vec<Work>) -> Self {
+        let mut activity = Activity::default();
+        let mut host = 0.0;
+        work.iter().for_each(|work| activity.add(&work.activity));
+        for work in &mut work {
+            work.share = part(work.activity.requests_per_s, activity.requests_per_s);
+            if work.device.as_deref() == Some(HOST) {
+                host += work.activity.requests_per_s;
+            }
+        }
+        work.sort_by(|a, b| {
+            let (a, b) = (&a.activity, &b.activity);
+            b.requests_per_s.total_cmp(&a.requests_per_s).then(b.requests.cmp(&a.requests))
+        });
+        let host = part(host, activity.requests_per_s);
+        Self { activity, host, devices: host.map(|host| 1.0 - host), quarantined: Vec::new(), work }
+    }
+
+    /// What happened that somebody should know about: how bad that is as a place in [`NOTABLE`].
+    pub(super) fn trouble(&self) -> Option<usize> {
+        if self.quarantined.is_empty() { self.activity.trouble() } else { Some(0) }
+    }
+}
+
+/// A part of a whole, if there is any.
+fn part(part: f64, whole: f64) -> Option<f64> {
+    (whole > 0.0).then(|| part / whole)
+}
+
+fn site(row: &Row) -> (Option<&str>, &str, &str) {
+    (row.device.as_deref(), &row.algorithm, &row.operation)
+}
+
+/// The devices that were put into quarantine more often than they came back.
+fn quarantined(report: &Report) -> Vec<String> {
+    let mut away: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for row in &report.rows {
+        let times = |event: Event| row.events.get(event.code()).copied().unwrap_or(0);
+        let (gone, back) = away.entry(row.device.as_deref().unwrap_or_default()).or_default();
+        *gone = gone.saturating_add(times(Event::Quarantined));
+        *back = back.saturating_add(times(Event::Returned));
+    }
+    away.into_iter().filter(|(_, (gone, back))| gone > back).map(|(device, _)| device.to_owned()).collect()
+}
+
+impl Activity {
+    fn between(before: Option<&Row>, now: &Row, seconds: f64) -> Self {
+        let rate = |number: f64| if seconds > 0.0 { number / seconds } else { 0.0 };
+        let since = |of: fn(&Row) -> u64| of(now).saturating_sub(before.map_or(0, of));
+        let stage = |stage: Stage| {
+            let times = |row: &Row| row.stages.get(stage.code()).map(|times| times.histogram()).unwrap_or_default();
+            times(now).since(&before.map(times).unwrap_or_default())
+        };
+        let times = stage(Stage::Invoke);
+        // As many as come in a second, times the seconds that each one stays (Little's law).
+        let present = |times: &Histogram| rate(times.total_ns() as f64 / 1e9);
+        let happened = |(event, times): (&String, &u64)| {
+            let times = times.saturating_sub(before.and_then(|row| row.events.get(event)).copied().unwrap_or(0));
+            (times > 0).then(|| (event.clone(), times))
+        };
+        Self {
+            requests: now.requests,
+            bytes: now.bytes,
+            requests_per_s: rate(since(|row| row.requests) as f64),
+            bytes_per_s: rate(since(|row| row.bytes) as f64),
+            queued: present(&stage(Stage::Dispatch)),
+            busy: present(&times),
+            times,
+            events: now.events.iter().filter_map(happened).collect(),
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.requests = self.requests.saturating_add(other.requests);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.requests_per_s += other.requests_per_s;
+        self.bytes_per_s += other.bytes_per_s;
+        self.queued += other.queued;
+        self.busy += other.busy;
+        self.times.merge(&other.times);
+        for (event, times) in &other.events {
+            let sum = self.events.entry(event.clone()).or_default();
+            *sum = sum.saturating_add(*times);
+        }
+    }
+
+    /// The time in the device that so many of a thousand requests did not exceed; `None` if none was timed.
+    pub(super) fn quantile(&self, per_mille: u64) -> Option<u64> {
+        (self.times.requests() > 0).then(|| self.times.quantile(per_mille))
+    }
+
+    /// How often this happened.
+    pub(super) fn times(&self, event: Event) -> u64 {
+        self.events.get(event.code()).copied().unwrap_or(0)
+    }
+
+    /// The worst that happened, as a place in [`NOTABLE`].
+    pub(super) fn trouble(&self) -> Option<usize> {
+        NOTABLE.iter().position(|event| self.times(*event) > 0)
+    }
+}
+
+impl From<Activity> for Numbers {
+    fn from(activity: Activity) -> Self {
+        Self {
+            requests: activity.requests,
+            bytes: activity.bytes,
+            requests_per_s: round(activity.requests_per_s, 1),
+            mb_per_s: round(activity.bytes_per_s / 1e6, 3),
+            queued: round(activity.queued, 3),
+            busy: round(activity.busy, 3),
+            p50_ns: activity.quantile(500),
+            p99_ns: activity.quantile(990),
+            events: activity.events,
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use gantry_runtime::stats::Times;
+
+    use super::*;
+
+    /// A row of a report: so many requests of 1000 bytes that took 2 us each, and events.
+    pub(in crate::top) fn row(device: &str, algorithm: &str, requests: u64, events: &[(&str, u64)]) -> Row {
+        let mut times = Histogram::default();
+        times.add(2000, requests);
+        Row {
+            device: Some(device.to_owned()),
+            class: None,
+            algorithm: algorithm.to_owned(),
+            operation: "digest".to_owned(),
+            requests,
+            bytes: requests * 1000,
+            batches: 0,
+            batched: 0,
+            reasons: BTreeMap::new(),
+            events: events.iter().map(|(event, times)| ((*event).to_owned(), *times)).collect(),
+            stages: [("invoke".to_owned(), Times::from(&times))].into(),
+        }
+    }
+
+    pub(in crate::top) fn report(rows: impl IntoIterator<Item = Row>) -> Report {
+        Report { processes: Vec::new(), rows: rows.into_iter().collect() }
+    }
+
+    /// A process that did all of this in one second.
+    pub(in crate::top) fn process(pid: u32, program: &str, rows: impl IntoIterator<Item = Row>) -> Process {
+        Process {
+            key: (0, u64::from(pid)),
+            pid,
+            family: 1,
+            user: "alice".to_owned(),
+            program: program.to_owned(),
+            summary: Summary::between(&Report::default(), &report(rows), 1.0),
+        }
+    }
+
+    #[test]
+    fn rates_and_times_are_those_of_the_interval() {
+        let mut before = row("lanes", "sha256", 1000, &[("full", 5)]);
+        before.stages.get_mut("invoke").unwrap().p99_ns = 9; // what counts is in the buckets
+        let mut now = row("lanes", "sha256", 3000, &[("full", 7), ("fault", 0)]);
+        now.stages.insert("dispatch".to_owned(), Times { total_ns: 500_000_000, ..now.stages["invoke"].clone() });
+        let summary = Summary::between(&report([before]), &report([now]), 2.0);
+        let activity = &summary.activity;
+        assert_eq!((activity.requests, activity.bytes), (3000, 3_000_000));
+        assert_eq!((activity.requests_per_s, activity.bytes_per_s), (1000.0, 1_000_000.0));
+        assert_eq!(activity.events, [("full".to_owned(), 2)].into());
+        assert_eq!(activity.times.requests(), 2000);
+        assert!(activity.quantile(990).unwrap().abs_diff(2000) < 64);
+        // 2000 requests of 2 us, and half a second of waiting, in two seconds.
+        assert_eq!((activity.busy, activity.queued), (0.002, 0.25));
+    }
+
+    #[test]
+    fn nothing_is_divided_by_no_time_and_nothing_goes_back() {
+        let many = report([row("lanes", "sha256", 9, &[])]);
+        let few = report([row("lanes", "sha256", 4, &[])]);
+        for (before, now, seconds) in [(&many, &many, 0.0), (&many, &few, 1.0), (&many, &many, 1.0)] {
+            let summary = Summary::between(before, now, seconds);
+            let activity = &summary.activity;
+            assert_eq!((activity.requests_per_s, activity.bytes_per_s, activity.busy), (0.0, 0.0, 0.0));
+            assert_eq!((summary.host, summary.devices, activity.quantile(990)), (None, None, None));
+        }
+    }
+
+    #[test]
+    fn shares_are_of_what_was_done_in_the_interval() {
+        let rows = |host, lanes| [row("host", "sha256", host, &[]), row("lanes", "sha256", lanes, &[])];
+        let summary = Summary::between(&report(rows(9000, 0)), &report(rows(9100, 300)), 1.0);
+        assert_eq!((summary.host, summary.devices), (Some(0.25), Some(0.75)));
+        let shares: Vec<_> = summary.work.iter().map(|work| (work.device.as_deref(), work.share)).collect();
+        assert_eq!(shares, [(Some("lanes"), Some(0.75)), (Some("host"), Some(0.25))]);
+    }
+
+    #[test]
+    fn processes_are_added_up_by_device_algorithm_and_operation() {
+        let many = (0..500).map(|pid| {
+            let device = if pid % 2 == 0 { "lanes" } else { "software" };
+            process(pid, "server", [row(device, "sha256", 10, &[("fault", 1)]), row("host", "md5", 5, &[])])
+        });
+        let sample = Sample::new(many.collect());
+        let work: Vec<_> = (sample.all.work.iter())
+            .map(|work| (work.device.as_deref().unwrap(), work.activity.requests_per_s, work.activity.times.requests()))
+            .collect();
+        assert_eq!(work, [("host", 2500.0, 2500), ("lanes", 2500.0, 2500), ("software", 2500.0, 2500)]);
+        assert_eq!((sample.all.activity.requests_per_s, sample.all.activity.times(Event::Fault)), (7500.0, 500));
+    }
+
+    #[test]
+    fn a_device_is_in_quarantine_until_it_returns() {
+        let state = |events: &[(&str, u64)]| {
+            let seen = report([row("lanes", "sha256", 1, events), row("software", "sha256", 1, &[("returned", 1)])]);
+            // It happened before the interval, too.
+            let summary = Summary::between(&seen, &seen, 1.0);
+            (summary.quarantined.clone(), summary.trouble())
+        };
+        assert_eq!(state(&[("quarantined", 2), ("returned", 1)]), (vec!["lanes".to_owned()], Some(0)));
+        assert_eq!(state(&[("quarantined", 2), ("returned", 2)]), (Vec::new(), None));
+    }
+}

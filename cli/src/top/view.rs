@@ -1,0 +1,307 @@
+//! What is drawn: a line about all, the processes, what they do, a line about keys.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier, Style};
+
+use super::columns::{Column, GAP, PROCESSES, WORK, fit, rate};
+use super::model::{Activity, NOTABLE, Process};
+use super::state::{KEYS, State};
+
+/// Draws everything into `area`.
+pub(super) fn draw(state: &State, colours: bool, area: Rect, buffer: &mut Buffer) {
+    let mut lines = Lines { area, next: 0, colours, buffer };
+    lines.put(&about(state), BOLD);
+    let summary = state.one().map_or(state.all(), |process| &process.summary);
+    // Each table gets what it needs, and the lower one two fifths where that is too much.
+    let room = area.height.saturating_sub(2);
+    let upper = count(state.processes().len().max(1)).saturating_add(1);
+    let lower = count(if state.help { KEYS.len() + 4 } else { summary.work.len() + 3 });
+    let lower = lower.min((room * 2 / 5).max(room.saturating_sub(upper)));
+    processes(state, &mut lines, upper.min(room - lower));
+    lines.put("", Style::new());
+    if state.help {
+        help(&mut lines);
+    } else {
+        let whose = state
+            .one()
+            .map_or_else(|| "all together".to_owned(), |process| format!("{} ({})", process.program, process.pid));
+        lines.put(&whose, BOLD);
+        lines.titles(WORK, None);
+        for work in &summary.work {
+            lines.row(WORK, work, lines.style(work.activity.trouble()));
+        }
+    }
+    lines.last(if state.note.is_empty() { "q quit  ? keys" } else { state.note });
+}
+
+const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
+const TITLE: Style = Style::new().add_modifier(Modifier::UNDERLINED);
+
+/// The first line.
+fn about(state: &State) -> String {
+    let Activity { requests_per_s, bytes_per_s, .. } = state.all().activity;
+    let every = format!("every {} s", state.interval().as_secs_f64());
+    let pace = if state.paused { "paused" } else { &every };
+    format!(
+        "gantry top: {} programs, {} req/s, {} MB/s, by {}, {pace}",
+        state.processes().len(),
+        rate(requests_per_s),
+        rate(bytes_per_s / 1e6),
+        PROCESSES[state.sort()].title,
+    )
+}
+
+/// The upper table, in so many lines, around the selected process.
+fn processes(state: &State, lines: &mut Lines<'_>, height: u16) {
+    if state.processes().is_empty() {
+        return lines.put("Nothing uses Gantry at the moment.", Style::new());
+    }
+    lines.titles(PROCESSES, Some(state.sort()));
+    let room = usize::from(height.saturating_sub(1));
+    let first = (state.selected() + 1).saturating_sub(room);
+    for (place, process) in state.processes().iter().enumerate().skip(first).take(room) {
+        let style = lines.style(process.summary.trouble());
+        let selected = if place == state.selected() { Modifier::REVERSED } else { Modifier::empty() };
+        lines.row(PROCESSES, process, style.add_modifier(selected));
+    }
+}
+
+fn help(lines: &mut Lines<'_>) {
+    for (keys, what) in KEYS {
+        lines.put(&format!("{keys:<11}{what}"), Style::new());
+    }
+    let sorts = |column: &Column<Process>| column.sort.map(|(key, _)| format!("{key} {}", column.title));
+    for letters in PROCESSES.iter().filter_map(sorts).collect::<Vec<_>>().chunks(4) {
+        lines.put(&letters.join(", "), Style::new());
+    }
+}
+
+/// Lines of the screen, filled from the first on. What does not fit is cut.
+struct Lines<'a> {
+    area: Rect,
+    next: u16,
+    colours: bool,
+    buffer: &'a mut Buffer,
+}
+
+impl Lines<'_> {
+    /// Red for what is wrong, yellow for what is full.
+    fn style(&self, trouble: Option<usize>) -> Style {
+        match trouble.filter(|_| self.colours) {
+            None => Style::new(),
+            Some(place) if place + 1 == NOTABLE.len() => Style::new().fg(Color::Yellow),
+            Some(_) => Style::new().fg(Color::Red),
+        }
+    }
+
+    fn put(&mut self, text: &str, style: Style) {
+        // The last line has a meaning of its own.
+        if self.next + 1 < self.area.height {
+            let y = self.area.y + self.next;
+            self.buffer.set_stringn(self.area.x, y, text, self.area.width.into(), style);
+            self.next += 1;
+        }
+    }
+
+    fn last(&mut self, text: &str) {
+        if let Some(last) = self.area.height.checked_sub(1) {
+            self.buffer.set_stringn(self.area.x, self.area.y + last, text, self.area.width.into(), Style::new());
+        }
+    }
+
+    /// The titles of columns, one of which is the one that sorts.
+    fn titles<T>(&mut self, columns: &'static [Column<T>], sort: Option<usize>) {
+        let sorting = sort.map(|sort| columns[sort].title);
+        let style = |column: &Column<T>| {
+            if sorting == Some(column.title) { TITLE.add_modifier(Modifier::BOLD) } else { TITLE }
+        };
+        self.cells(columns, |column| (column.title.to_owned(), style(column)), Style::new());
+    }
+
+    fn row<T>(&mut self, columns: &'static [Column<T>], of: &T, style: Style) {
+        self.cells(columns, |column| ((column.cell)(of), style), style);
+    }
+
+    fn cells<T>(&mut self, columns: &'static [Column<T>], cell: impl Fn(&Column<T>) -> (String, Style), line: Style) {
+        if self.next + 1 >= self.area.height {
+            return;
+        }
+        let y = self.area.y + self.next;
+        self.buffer.set_style(Rect { y, height: 1, ..self.area }, line);
+        let mut x = 0;
+        for (column, width) in fit(columns, self.area.width) {
+            let (text, style) = cell(column);
+            let width = width.min(self.area.width.saturating_sub(x));
+            let indent = if column.right { width.saturating_sub(count(text.chars().count())) } else { 0 };
+            self.buffer.set_stringn(self.area.x + x + indent, y, text, (width - indent).into(), style);
+            x = (x + width + GAP).min(self.area.width);
+        }
+        self.next += 1;
+    }
+}
+
+fn count(number: usize) -> u16 {
+    u16::try_from(number).unwrap_or(u16::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    use super::super::keys::Key;
+    use super::super::model::Sample;
+    use super::super::model::tests::{process, row};
+    use super::*;
+
+    fn drawn(state: &State, colours: bool, width: u16, height: u16) -> Buffer {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| draw(state, colours, frame.area(), frame.buffer_mut())).unwrap();
+        terminal.backend().buffer().clone()
+    }
+
+    /// The lines, without spaces at their ends.
+    fn lines(state: &State, width: u16, height: u16) -> Vec<String> {
+        let buffer = drawn(state, true, width, height);
+        let line = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_owned();
+        (0..height).map(line).collect()
+    }
+
+    fn some() -> State {
+        let rows = [row("lanes", "sha256", 1200, &[]), row("host", "aes-128-cbc-hmac-sha256", 400, &[])];
+        let processes = vec![
+            process(1730, "nginx", rows),
+            process(19211, "gantry", [row("lanes", "sha256", 2000, &[("full", 3), ("copied", 10)])]),
+            process(4_000_000, "a-program-with-a-very-long-name", [row("dpdk", "sha512", 7, &[("quarantined", 1)])]),
+        ];
+        State::new(Sample::new(processes), 1.0, "")
+    }
+
+    #[test]
+    fn forty_columns_are_readable() {
+        assert_eq!(
+            lines(&some(), 40, 13),
+            [
+                "gantry top: 3 programs, 3607 req/s, 3.6",
+                "    PID  PROGRAM                   REQ/S",
+                "  19211  gantry                     2000",
+                "   1730  nginx                      1600",
+                "4000000  a-program-with-a-very       7.0",
+                "",
+                "all together",
+                "DEVICE    ALGORITHM                REQ/S",
+                "lanes     sha256                    3200",
+                "host      aes-128-cbc-hmac-sha       400",
+                "dpdk      sha512                     7.0",
+                "",
+                "q quit  ? keys",
+            ]
+        );
+    }
+
+    #[test]
+    fn eighty_columns_say_who_does_it_how_fast_and_what_goes_wrong() {
+        assert_eq!(
+            lines(&some(), 80, 12),
+            [
+                "gantry top: 3 programs, 3607 req/s, 3.6 MB/s, by REQ/S, every 1 s",
+                "    PID  PROGRAM           REQ/S     MB/S   HOST  DEVICES      P99  EVENTS",
+                "  19211  gantry             2000      2.0    0 %    100 %  2.00 us  full 3",
+                "   1730  nginx              1600      1.6   25 %     75 %  2.00 us",
+                "4000000  a-program-wit       7.0      0.0    0 %    100 %  2.00 us  dpdk in quar",
+                "",
+                "all together",
+                "DEVICE    ALGORITHM                 OPERATION     REQ/S     MB/S  SHARE      P99",
+                "lanes     sha256                    digest         3200      3.2   89 %  2.00 us",
+                "host      aes-128-cbc-hmac-sha256   digest          400      0.4   11 %  2.00 us",
+                "dpdk      sha512                    digest          7.0      0.0    0 %  2.00 us",
+                "q quit  ? keys",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_hundred_and_twenty_columns_say_everything() {
+        assert_eq!(
+            lines(&some(), 120, 12),
+            [
+                "gantry top: 3 programs, 3607 req/s, 3.6 MB/s, by REQ/S, every 1 s",
+                "    PID  PROCS  USER      PROGRAM                      REQ/S     MB/S   HOST  DEVICES      P99  EVENTS",
+                "  19211      1  alice     gantry                        2000      2.0    0 %    100 %  2.00 us  full 3",
+                "   1730      1  alice     nginx                         1600      1.6   25 %     75 %  2.00 us",
+                "4000000      1  alice     a-program-with-a-very-lo       7.0      0.0    0 %    100 %  2.00 us  dpdk in quarantine",
+                "",
+                "all together",
+                "DEVICE       ALGORITHM                 OPERATION     REQ/S     MB/S  SHARE      P50      P99  QUEUED    BUSY  EVENTS",
+                "lanes        sha256                    digest         3200      3.2   89 %  2.00 us  2.00 us       0     0.0  full 3, co",
+                "host         aes-128-cbc-hmac-sha256   digest          400      0.4   11 %  2.00 us  2.00 us       0     0.0",
+                "dpdk         sha512                    digest          7.0      0.0    0 %  2.00 us  2.00 us       0     0.0  quarantine",
+                "q quit  ? keys",
+            ]
+        );
+    }
+
+    #[test]
+    fn one_process_is_shown_alone() {
+        let mut state = some();
+        state.key(Key::Down);
+        state.key(Key::Enter);
+        let lines = lines(&state, 80, 12);
+        assert!(lines.contains(&"nginx (1730)".to_owned()), "{lines:#?}");
+        assert!(!lines.iter().any(|line| line.contains("sha512")), "{lines:#?}");
+    }
+
+    #[test]
+    fn what_is_wrong_is_red_what_is_full_yellow_and_the_selected_one_reversed() {
+        let buffer = drawn(&some(), true, 80, 12);
+        let colours = [2, 3, 4].map(|y| buffer[(79, y)].fg);
+        assert_eq!(colours, [Color::Yellow, Color::Reset, Color::Red]);
+        let reversed = [2, 3, 4].map(|y| buffer[(10, y)].modifier.contains(Modifier::REVERSED));
+        assert_eq!(reversed, [true, false, false]);
+        let plain = drawn(&some(), false, 80, 12);
+        assert!(plain.content.iter().all(|cell| (cell.fg, cell.bg) == (Color::Reset, Color::Reset)));
+        assert!(plain[(10, 2)].modifier.contains(Modifier::REVERSED));
+    }
+
+    #[test]
+    fn without_processes_it_says_so() {
+        let state = State::new(Sample::new(Vec::new()), 2.0, "a note");
+        let lines = lines(&state, 80, 10);
+        assert_eq!(
+            lines[..2],
+            ["gantry top: 0 programs, 0 req/s, 0 MB/s, by REQ/S, every 2 s", "Nothing uses Gantry at the moment."]
+        );
+        assert_eq!(lines[9], "a note");
+    }
+
+    #[test]
+    fn the_selected_of_500_processes_is_in_sight_at_any_size() {
+        let processes = (1..=500).map(|pid| process(pid, "server", [row("lanes", "sha256", pid.into(), &[])]));
+        let mut state = State::new(Sample::new(processes.collect()), 1.0, "");
+        for key in [Key::Home, Key::PageDown, Key::Down, Key::End, Key::Up] {
+            state.key(key);
+            let pid = state.processes()[state.selected()].pid.to_string();
+            for (width, height) in [(40, 12), (80, 24), (120, 50), (300, 600)] {
+                let lines = lines(&state, width, height);
+                assert!(lines.iter().any(|line| line.split_whitespace().next() == Some(&pid)), "{lines:#?}");
+            }
+        }
+    }
+
+    #[test]
+    fn keys_are_explained_and_no_size_is_too_small() {
+        let mut state = some();
+        state.key(Key::Char('?'));
+        let lines = lines(&state, 80, 24);
+        for word in ["quit", "pause", "sort", "p PID", "e EVENTS"] {
+            assert!(lines.iter().any(|line| line.contains(word)), "{word}: {lines:#?}");
+        }
+        for help in [true, false] {
+            state.help = help;
+            for (width, height) in (0..20).flat_map(|width| (0..20).map(move |height| (width, height))) {
+                drawn(&state, true, width, height);
+            }
+        }
+    }
+}
