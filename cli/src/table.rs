@@ -6,8 +6,8 @@ pub(crate) struct Table {
 
 impl Table {
     /// `right` are the columns of numbers.
-    pub(crate) fn new(header: &[&str], right: impl Into<Vec<usize>>) -> Self {
-        Self { rows: vec![header.iter().map(|&cell| cell.to_owned()).collect()], right: right.into() }
+    pub(crate) fn new(header: &[&str], right: &[usize]) -> Self {
+        Self { rows: vec![header.iter().map(|&cell| cell.to_owned()).collect()], right: right.to_vec() }
     }
 
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {

@@ -165,7 +165,8 @@ fn manual_pages_and_completions_know_every_command() {
     let folder = Folder::new("manual");
     let [man, completions] = ["man", "completions"].map(|name| folder.path().join(name).display().to_string());
     stdout(&["manual", "--man", &man, "--completions", &completions]);
-    for page in ["", "-devices", "-algorithms", "-check", "-speed", "-sum", "-config", "-completions"] {
+    for page in ["", "-devices", "-algorithms", "-check", "-speed", "-sum", "-stat", "-top", "-config", "-completions"]
+    {
         let page = std::fs::read_to_string(format!("{man}/gantry{page}.1")).unwrap();
         assert!(page.starts_with(".TH gantry") && page.contains(".SH NAME"), "{page}");
     }

@@ -69,6 +69,7 @@ const fn number<T>(title: &'static str, width: u16, rank: u8, cell: fn(&T) -> St
 }
 
 /// A column that processes can be sorted by.
+#[allow(clippy::needless_pass_by_value, reason = "a constant is made of it")]
 const fn by<T>(key: char, order: fn(&T, &T) -> Ordering, column: Column<T>) -> Column<T> {
     Column { sort: Some((key, order)), ..column }
 }
@@ -107,7 +108,7 @@ pub(super) fn text<'a, T>(
     let columns = fit(columns, width.unwrap_or(REST));
     let titles: Vec<&str> = columns.iter().map(|(column, _)| column.title).collect();
     let right: Vec<usize> = (0..columns.len()).filter(|index| columns[*index].0.right).collect();
-    let mut table = Table::new(&titles, right);
+    let mut table = Table::new(&titles, &right);
     for row in rows {
         let cell = |(column, width): &(&Column<T>, u16)| {
             let cell = (column.cell)(row);

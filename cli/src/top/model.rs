@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use gantry::stats::{Event, Histogram, Stage};
-use gantry_runtime::stats::{Report, Row, Watch};
+use gantry_runtime::stats::{Report, Row, Times, Watch};
 use nix::unistd::{Uid, User};
 use serde::Serialize;
 
@@ -192,7 +192,9 @@ impl Summary {
     fn new(mut work: Vec<Work>) -> Self {
         let mut activity = Activity::default();
         let mut host = 0.0;
-        work.iter().for_each(|work| activity.add(&work.activity));
+        for work in &work {
+            activity.add(&work.activity);
+        }
         for work in &mut work {
             work.share = part(work.activity.requests_per_s, activity.requests_per_s);
             if work.device.as_deref() == Some(HOST) {
@@ -239,7 +241,7 @@ impl Activity {
         let rate = |number: f64| if seconds > 0.0 { number / seconds } else { 0.0 };
         let since = |of: fn(&Row) -> u64| of(now).saturating_sub(before.map_or(0, of));
         let stage = |stage: Stage| {
-            let times = |row: &Row| row.stages.get(stage.code()).map(|times| times.histogram()).unwrap_or_default();
+            let times = |row: &Row| row.stages.get(stage.code()).map(Times::histogram).unwrap_or_default();
             times(now).since(&before.map(times).unwrap_or_default())
         };
         let times = stage(Stage::Invoke);
@@ -309,8 +311,6 @@ impl From<Activity> for Numbers {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use gantry_runtime::stats::Times;
-
     use super::*;
 
     /// A row of a report: so many requests of 1000 bytes that took 2 us each, and events.

@@ -24,9 +24,8 @@ pub(super) const KEYS: [(&str, &str); 8] = [
 /// The whole of it.
 pub(super) struct State {
     sample: Sample,
-    /// The column that processes are sorted by.
-    sort: usize,
-    reversed: bool,
+    /// The column that processes are sorted by, and whether the other way round.
+    sort: (usize, bool),
     /// The selected process: its place, and its page, by which it is found when places change.
     selected: usize,
     page: Option<(u64, u64)>,
@@ -53,9 +52,8 @@ pub(super) enum Ask {
 impl State {
     pub(super) fn new(sample: Sample, interval: f64, note: &'static str) -> Self {
         let sort = PROCESSES.iter().position(|column| column.title == "REQ/S").unwrap_or(0);
-        let (reversed, selected, page, one) = (false, 0, None, false);
-        let mut state =
-            Self { sample, sort, reversed, selected, page, one, paused: false, help: false, interval, note };
+        let (sort, selected, page, one) = ((sort, false), 0, None, false);
+        let mut state = Self { sample, sort, selected, page, one, paused: false, help: false, interval, note };
         state.arrange();
         state
     }
@@ -86,7 +84,7 @@ impl State {
 
     /// The place of the column that processes are sorted by.
     pub(super) fn sort(&self) -> usize {
-        self.sort
+        self.sort.0
     }
 
     pub(super) fn interval(&self) -> Duration {
@@ -105,19 +103,18 @@ impl State {
             }
             Key::Char('?') => self.help = !self.help,
             Key::Char('a') | Key::Enter => self.one = !self.one && !self.sample.processes.is_empty(),
-            Key::Char('i') => self.reversed = !self.reversed,
+            Key::Char('i') => self.sort.1 = !self.sort.1,
             Key::Char('+') => self.interval = longer(self.interval),
             Key::Char('-') => self.interval = shorter(self.interval),
             Key::Char(letter) => {
                 if let Some(column) =
                     PROCESSES.iter().position(|column| column.sort.is_some_and(|(key, _)| key == letter))
                 {
-                    self.reversed = column == self.sort && !self.reversed;
-                    self.sort = column;
+                    self.sort = (column, column == self.sort.0 && !self.sort.1);
                 }
             }
-            Key::Left => self.sort = (self.sort + PROCESSES.len() - 1) % PROCESSES.len(),
-            Key::Right => self.sort = (self.sort + 1) % PROCESSES.len(),
+            Key::Left => self.sort.0 = (self.sort.0 + PROCESSES.len() - 1) % PROCESSES.len(),
+            Key::Right => self.sort.0 = (self.sort.0 + 1) % PROCESSES.len(),
             Key::Up => self.select(self.selected.saturating_sub(1)),
             Key::Down => self.select(self.selected + 1),
             Key::PageUp => self.select(self.selected.saturating_sub(10)),
@@ -136,20 +133,20 @@ impl State {
 
     /// Sorts, and finds the selected process again.
     fn arrange(&mut self) {
-        if let Some((_, order)) = PROCESSES[self.sort].sort {
-            let reversed = self.reversed;
+        let (column, reversed) = self.sort;
+        if let Some((_, order)) = PROCESSES[column].sort {
             self.sample.processes.sort_by(|a, b| {
                 let order = order(a, b);
                 if reversed { order.reverse() } else { order }.then(a.pid.cmp(&b.pid))
             });
         }
-        match self.sample.processes.iter().position(|process| Some(process.key) == self.page) {
-            Some(place) => self.selected = place,
+        let page = self.page;
+        if let Some(place) = self.sample.processes.iter().position(|process| Some(process.key) == page) {
+            self.selected = place;
+        } else {
             // It has ended: the one in its place is another.
-            None => {
-                self.one = false;
-                self.select(self.selected);
-            }
+            self.one = false;
+            self.select(self.selected);
         }
     }
 }
@@ -247,12 +244,14 @@ mod tests {
     fn intervals_have_a_shortest_and_a_longest() {
         let mut state = state(&[]);
         let mut press = |key, times| {
-            (0..times).for_each(|_| drop(state.key(Key::Char(key))));
-            state.interval().as_secs_f64()
+            for _ in 0..times {
+                state.key(Key::Char(key));
+            }
+            state.interval().as_millis()
         };
-        assert_eq!(press('+', 1), 2.0);
-        assert_eq!(press('+', 20), 60.0);
-        assert_eq!(press('-', 20), 0.1);
+        assert_eq!(press('+', 1), 2000);
+        assert_eq!(press('+', 20), 60_000);
+        assert_eq!(press('-', 20), 100);
         let between = State::new(sample(&[]), 0.3, "").interval;
         assert_eq!((longer(between), shorter(between), longer(600.0), shorter(600.0)), (0.5, 0.2, 600.0, 60.0));
     }
