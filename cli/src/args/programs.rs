@@ -130,7 +130,7 @@ pub(crate) struct Exporter {
 /// second, times in the device, and events such as faults, quarantines and rings that were full. A process and its children by fork
 /// are one line, with the number of the oldest. HOST is the share of the requests that an OpenSSL program left to its own libcrypto,
 /// DEVICES the share of all others. QUEUED and BUSY say how many requests were on their way to the device and in it, on average. All
-/// numbers are those of the last interval, or of the time since a process was found where that is less.
+/// numbers are those of the last interval.
 ///
 /// It needs no rights: root sees the processes of all users, other users their own. In a terminal, ? shows the keys. Where standard
 /// output is no terminal, it prints one table and ends, as with --once. Narrow terminals show fewer columns; NO_COLOR is respected.

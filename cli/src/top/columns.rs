@@ -14,7 +14,7 @@ pub(super) struct Column<T: 'static> {
     pub(super) title: &'static str,
     /// Characters that it has at least and at most.
     width: (u16, u16),
-    /// The larger, the sooner it falls away.
+    /// Its place among the columns of the table, by what one needs most: the last falls away first.
     rank: u8,
     pub(super) cell: fn(&T) -> String,
     /// Numbers are aligned to the right.
@@ -76,27 +76,27 @@ const fn by<T>(key: char, order: fn(&T, &T) -> Ordering, column: Column<T>) -> C
 
 /// The columns that fit into so many characters, in order, with the width of each.
 pub(super) fn fit<T>(columns: &'static [Column<T>], width: u16) -> Vec<(&'static Column<T>, u16)> {
-    let mut by_rank: Vec<usize> = (0..columns.len()).collect();
-    by_rank.sort_by_key(|index| columns[*index].rank);
+    let ranked = |rank| columns.iter().position(|column| usize::from(column.rank) == rank);
+    let by_rank = || (0..columns.len()).filter_map(ranked);
+    let mut widths = vec![0; columns.len()];
     let mut left = width;
-    let mut chosen = Vec::new();
-    for index in by_rank {
-        let needed = columns[index].width.0 + if chosen.is_empty() { 0 } else { GAP };
+    for column in by_rank() {
         // The first is there in any case, as far as it goes.
-        if needed > left && !chosen.is_empty() {
+        let gap = if left == width { 0 } else { GAP };
+        let needed = columns[column].width.0 + gap;
+        if needed > left && gap > 0 {
             break;
         }
         left = left.saturating_sub(needed);
-        chosen.push((index, columns[index].width.0));
+        widths[column] = columns[column].width.0;
     }
     // What is left goes to the same ones, in the same order.
-    for (column, width) in &mut chosen {
-        let more = left.min(columns[*column].width.1 - *width);
+    for column in by_rank().filter(|column| widths[*column] > 0).collect::<Vec<_>>() {
+        let more = left.min(columns[column].width.1 - widths[column]);
         left -= more;
-        *width += more;
+        widths[column] += more;
     }
-    chosen.sort_unstable();
-    chosen.into_iter().map(|(column, width)| (&columns[column], width)).collect()
+    columns.iter().zip(widths).filter(|(_, width)| *width > 0).collect()
 }
 
 /// A table as text, as wide as it must be, and within `width` if there is one.
@@ -164,10 +164,10 @@ fn worse(a: &Process, b: &Process) -> Ordering {
 
 /// All events, the notable ones first.
 fn happened(events: &BTreeMap<String, u64>) -> String {
-    let place = |event: &str| NOTABLE.iter().position(|notable| notable.code() == event).unwrap_or(NOTABLE.len());
-    let mut events: Vec<(&String, &u64)> = events.iter().collect();
-    events.sort_by_key(|(event, _)| place(event));
-    events.iter().map(|(event, times)| format!("{event} {times}")).collect::<Vec<_>>().join(", ")
+    let is_notable = |event: &str| NOTABLE.iter().any(|notable| notable.code() == event);
+    let of_kind = |notable| events.iter().filter(move |(event, _)| is_notable(event) == notable);
+    let said = of_kind(true).chain(of_kind(false)).map(|(event, times)| format!("{event} {times}"));
+    said.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -191,6 +191,13 @@ mod tests {
             let gaps = GAP * (u16::try_from(columns.len()).unwrap() - 1);
             let all: u16 = columns.iter().map(|(_, width)| width).sum::<u16>() + gaps;
             assert!(all <= width, "{all} of {width}");
+        }
+    }
+
+    #[test]
+    fn every_column_has_a_rank_of_its_own() {
+        for ranks in [PROCESSES.iter().map(|c| c.rank).collect::<Vec<_>>(), WORK.iter().map(|c| c.rank).collect()] {
+            assert!((0..ranks.len()).all(|rank| ranks.iter().any(|other| usize::from(*other) == rank)), "{ranks:?}");
         }
     }
 

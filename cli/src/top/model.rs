@@ -155,15 +155,14 @@ fn name(uid: u32) -> String {
 
 impl Sample {
     pub(super) fn new(processes: Vec<Process>) -> Self {
-        let mut together = BTreeMap::new();
+        let mut together: Vec<Work> = Vec::new();
         for work in processes.iter().flat_map(|process| &process.summary.work) {
-            let site = (&work.device, &work.algorithm, &work.operation);
-            together
-                .entry(site)
-                .and_modify(|sum: &mut Work| sum.activity.add(&work.activity))
-                .or_insert_with(|| work.clone());
+            match together.iter_mut().find(|sum| sum.site() == work.site()) {
+                Some(sum) => sum.activity.add(&work.activity),
+                None => together.push(work.clone()),
+            }
         }
-        let mut all = Summary::new(together.into_values().collect());
+        let mut all = Summary::new(together);
         for device in processes.iter().flat_map(|process| &process.summary.quarantined) {
             if !all.quarantined.contains(device) {
                 all.quarantined.push(device.clone());
@@ -177,13 +176,12 @@ impl Sample {
 impl Summary {
     /// What one process did between two reports, so many seconds apart.
     pub(super) fn between(before: &Report, now: &Report, seconds: f64) -> Self {
-        let earlier: BTreeMap<_, &Row> = before.rows.iter().map(|row| (site(row), row)).collect();
         let work = now.rows.iter().map(|row| Work {
             device: row.device.clone(),
             algorithm: row.algorithm.clone(),
             operation: row.operation.clone(),
             share: None,
-            activity: Activity::between(earlier.get(&site(row)).copied(), row, seconds),
+            activity: Activity::between(before.rows.iter().find(|before| site(before) == site(row)), row, seconds),
         });
         let something = |work: &Work| work.activity.requests > 0 || !work.activity.events.is_empty();
         Self { quarantined: quarantined(now), ..Self::new(work.filter(something).collect()) }
@@ -202,8 +200,10 @@ impl Summary {
             }
         }
         work.sort_by(|a, b| {
-            let (a, b) = (&a.activity, &b.activity);
-            b.requests_per_s.total_cmp(&a.requests_per_s).then(b.requests.cmp(&a.requests))
+            let (more, less) = (&b.activity, &a.activity);
+            let by_rate = more.requests_per_s.total_cmp(&less.requests_per_s);
+            // What is idle keeps its place.
+            by_rate.then(more.requests.cmp(&less.requests)).then_with(|| a.site().cmp(&b.site()))
         });
         let host = part(host, activity.requests_per_s);
         Self { activity, host, devices: host.map(|host| 1.0 - host), quarantined: Vec::new(), work }
@@ -212,6 +212,12 @@ impl Summary {
     /// What happened that somebody should know about: how bad that is as a place in [`NOTABLE`].
     pub(super) fn trouble(&self) -> Option<usize> {
         if self.quarantined.is_empty() { self.activity.trouble() } else { Some(0) }
+    }
+}
+
+impl Work {
+    fn site(&self) -> (Option<&str>, &str, &str) {
+        (self.device.as_deref(), &self.algorithm, &self.operation)
     }
 }
 
@@ -226,14 +232,17 @@ fn site(row: &Row) -> (Option<&str>, &str, &str) {
 
 /// The devices that were put into quarantine more often than they came back.
 fn quarantined(report: &Report) -> Vec<String> {
-    let mut away: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-    for row in &report.rows {
-        let times = |event: Event| row.events.get(event.code()).copied().unwrap_or(0);
-        let (gone, back) = away.entry(row.device.as_deref().unwrap_or_default()).or_default();
-        *gone = gone.saturating_add(times(Event::Quarantined));
-        *back = back.saturating_add(times(Event::Returned));
+    let times = |device: &str, event: Event| {
+        let rows = report.rows.iter().filter(|row| row.device.as_deref() == Some(device));
+        rows.filter_map(|row| row.events.get(event.code())).fold(0, |sum: u64, times| sum.saturating_add(*times))
+    };
+    let mut away: Vec<String> = Vec::new();
+    for device in report.rows.iter().filter_map(|row| row.device.as_ref()) {
+        if !away.contains(device) && times(device, Event::Quarantined) > times(device, Event::Returned) {
+            away.push(device.clone());
+        }
     }
-    away.into_iter().filter(|(_, (gone, back))| gone > back).map(|(device, _)| device.to_owned()).collect()
+    away
 }
 
 impl Activity {

@@ -44,8 +44,7 @@ fn about(state: &State) -> String {
     let every = format!("every {} s", state.interval().as_secs_f64());
     let pace = if state.paused { "paused" } else { &every };
     format!(
-        "gantry top: {} programs, {} req/s, {} MB/s, by {}, {pace}",
-        state.processes().len(),
+        "gantry top: {} req/s, {} MB/s, by {}, {pace}",
         rate(requests_per_s),
         rate(bytes_per_s / 1e6),
         PROCESSES[state.sort()].title,
@@ -183,7 +182,7 @@ mod tests {
         assert_eq!(
             lines(&some(), 40, 13),
             [
-                "gantry top: 3 programs, 3607 req/s, 3.6",
+                "gantry top: 3607 req/s, 3.6 MB/s, by REQ",
                 "    PID  PROGRAM                   REQ/S",
                 "  19211  gantry                     2000",
                 "   1730  nginx                      1600",
@@ -205,7 +204,7 @@ mod tests {
         assert_eq!(
             lines(&some(), 80, 12),
             [
-                "gantry top: 3 programs, 3607 req/s, 3.6 MB/s, by REQ/S, every 1 s",
+                "gantry top: 3607 req/s, 3.6 MB/s, by REQ/S, every 1 s",
                 "    PID  PROGRAM           REQ/S     MB/S   HOST  DEVICES      P99  EVENTS",
                 "  19211  gantry             2000      2.0    0 %    100 %  2.00 us  full 3",
                 "   1730  nginx              1600      1.6   25 %     75 %  2.00 us",
@@ -226,7 +225,7 @@ mod tests {
         assert_eq!(
             lines(&some(), 120, 12),
             [
-                "gantry top: 3 programs, 3607 req/s, 3.6 MB/s, by REQ/S, every 1 s",
+                "gantry top: 3607 req/s, 3.6 MB/s, by REQ/S, every 1 s",
                 "    PID  PROCS  USER      PROGRAM                      REQ/S     MB/S   HOST  DEVICES      P99  EVENTS",
                 "  19211      1  alice     gantry                        2000      2.0    0 %    100 %  2.00 us  full 3",
                 "   1730      1  alice     nginx                         1600      1.6   25 %     75 %  2.00 us",
@@ -270,7 +269,7 @@ mod tests {
         let lines = lines(&state, 80, 10);
         assert_eq!(
             lines[..2],
-            ["gantry top: 0 programs, 0 req/s, 0 MB/s, by REQ/S, every 2 s", "Nothing uses Gantry at the moment."]
+            ["gantry top: 0 req/s, 0 MB/s, by REQ/S, every 2 s", "Nothing uses Gantry at the moment."]
         );
         assert_eq!(lines[9], "a note");
     }
