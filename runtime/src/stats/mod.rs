@@ -1,6 +1,6 @@
 //! What processes publish about themselves, and how it is read.
 //!
-//! A process that uses Gantry has a [page](page) of counters, which others read while they grow: [`live`] finds the pages of all processes
+//! A process that uses Gantry has a page of counters (`page.rs`), which others read while they grow: [`live`] finds the pages of all processes
 //! that run. The page costs some system calls when the framework is opened, and none later.
 //!
 //! With the name of a folder in the key `stats`, a process also writes its [`Report`] there, as JSON into a file of its own: by the thread
