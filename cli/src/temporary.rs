@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal, kill, raise};
@@ -25,13 +25,18 @@ use crate::sum::sys;
 pub(crate) struct Folder(PathBuf);
 
 /// What a signal meets.
-static STATE: Mutex<State> = Mutex::new(State { watched: false, folders: Vec::new(), command: None });
+static STATE: Mutex<State> = Mutex::new(State { watched: false, folders: Vec::new(), command: None, ended: None });
 
 struct State {
     watched: bool,
     folders: Vec<PathBuf>,
     command: Option<Pid>,
+    /// When the last command ended.
+    ended: Option<Instant>,
 }
+
+/// A signal that ended a command may be met as much later, on a machine that has much to do.
+const LATE: Duration = Duration::from_secs(1);
 
 fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -76,7 +81,10 @@ impl Folder {
         // When it has been waited for, its number may become another process's.
         let ended = || waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
         while ended() == Err(Errno::EINTR) {}
-        state().command = None;
+        {
+            let mut state = state();
+            (state.command, state.ended) = (None, Some(Instant::now()));
+        }
         child.wait().map_err(|error| Failure::at(program.display(), &error))
     }
 }
@@ -117,6 +125,8 @@ fn meet(signal: Signal) {
     match (state.command, signal) {
         // The terminal has told the command itself, and whoever ends a server there wants to read on.
         (Some(_), Signal::SIGINT | Signal::SIGQUIT) => {}
+        // It has ended by this one, perhaps.
+        (None, Signal::SIGINT | Signal::SIGQUIT) if state.ended.is_some_and(|ended| ended.elapsed() < LATE) => {}
         // One that has ended is past being told.
         (Some(command), signal) => drop(kill(command, signal)),
         (None, signal) => {
