@@ -11,8 +11,10 @@ pub(crate) fn in_groups<T>(mut messages: impl Iterator<Item = T>, mut run: impl 
     let mut group = [const { MaybeUninit::uninit() }; AT_ONCE];
     loop {
         let mut count = 0;
-        for (place, message) in group.iter_mut().zip(&mut messages) {
-            place.write(message);
+        while count < AT_ONCE
+            && let Some(message) = messages.next()
+        {
+            group[count].write(message);
             count += 1;
         }
         if count == 0 {

@@ -1,10 +1,12 @@
 //! Authenticated encryption that works on many messages at a time: batches, and what is known of a message in them.
 
+use core::mem::MaybeUninit;
+
 use gantry::driver::{Buffers, Offer, Operands};
 use gantry::{Fault, Outcome, tags_equal};
 
 use super::{Exceptions, Work, of_one_length, work_of, wrong_operation};
-use crate::groups::{AT_ONCE, in_groups};
+use crate::groups::AT_ONCE;
 
 /// A message to seal or to open. `T` is its tag: to be written, or to be compared.
 pub(super) struct Message<'a, W, T> {
@@ -128,27 +130,35 @@ fn run_batch<'a, A: Aead, T: AsRef<[u8]>>(
         (work_of::<A>(session), operands)
     });
     let mut all = core::iter::once((Ok(lead), first)).chain(others).enumerate();
-    // (Not `filter_map`: what it hands on goes through memory once more, and is waited for.)
-    let messages = core::iter::from_fn(|| {
-        loop {
-            let (place, (work, operands)) = all.next()?;
+    // (Not by way of `groups::in_groups`, to which messages would go through memory once more.)
+    let mut group = [const { MaybeUninit::uninit() }; AT_ONCE];
+    loop {
+        let mut count = 0;
+        while count < AT_ONCE
+            && let Some((place, (work, operands))) = all.next()
+        {
             let message = work.and_then(|work| {
                 of_one_length(lead.runs_with(work))?;
                 Message::new(place, work, parts(operands)?)
             });
             match message {
-                Ok(message) => return Some(message),
+                Ok(message) => {
+                    group[count].write(message);
+                    count += 1;
+                }
                 Err(fault) => exceptions.push((place, Err(fault))),
             }
         }
-    });
-    let mut refused = Exceptions::new();
-    in_groups(messages, |messages| {
+        if count == 0 {
+            break;
+        }
+        // SAFETY: so many were just written.
+        let messages = unsafe { group[..count].assume_init_mut() };
         run(lead, messages);
-        let bad = messages.iter().filter(|message| message.outcome != Outcome::Done);
-        refused.extend(bad.map(|message| (message.place, Ok(message.outcome))));
-    });
-    exceptions.append(&mut refused);
+        let refused = messages.iter().filter(|message| message.outcome != Outcome::Done);
+        exceptions.extend(refused.map(|message| (message.place, Ok(message.outcome))));
+    }
+    // Those that were refused come behind all that did not get into their group.
     exceptions.sort_unstable_by_key(|(place, _)| *place);
 }
 
