@@ -258,8 +258,7 @@ struct Converted<'a, 'b, W, A, F> {
     first: Option<Operands<'a>>,
     others: core::iter::Enumerate<core::slice::IterMut<'a, Offer<'b>>>,
     exceptions: &'a mut Exceptions,
-    /// The session of the job before, which is mostly that of the next one.
-    last: Option<(&'a dyn DeviceSession, &'a W)>,
+    works: Works<'a, W>,
     admit: A,
     convert: F,
 }
@@ -274,6 +273,7 @@ fn converted<'a, 'b, W, T, A, F>(
     convert: F,
 ) -> Converted<'a, 'b, W, A, F>
 where
+    W: Work,
     A: Fn(&W) -> Result<(), Fault>,
     F: FnMut(&'a W, Operands<'a>) -> Result<T, Fault>,
 {
@@ -282,7 +282,7 @@ where
         first: Some(first),
         others: others.iter_mut().enumerate(),
         exceptions,
-        last: None,
+        works: Works::none(),
         admit,
         convert,
     }
@@ -308,18 +308,36 @@ where
         loop {
             let (place, job) = self.others.next()?;
             let (session, operands) = job.parts();
-            let work = match self.last {
-                Some((last, work)) if core::ptr::addr_eq(last, session) => Ok(work),
-                _ => work_of(session).and_then(|work| {
-                    (self.admit)(work)?;
-                    self.last = Some((session, work));
-                    Ok(work)
-                }),
-            };
+            let work = self.works.of(session, &self.admit);
             match work.and_then(|work| (self.convert)(work, operands)) {
                 Ok(job) => return Some(job),
                 Err(fault) => self.exceptions.push((place + 1, Err(fault))),
             }
+        }
+    }
+}
+
+/// What is behind the sessions of jobs.
+struct Works<'a, W> {
+    /// That of the job before, which is mostly that of the next one.
+    last: Option<(&'a dyn DeviceSession, &'a W)>,
+}
+
+impl<'a, W: Work> Works<'a, W> {
+    fn none() -> Self {
+        Works { last: None }
+    }
+
+    /// `admit` looks at each session that is not that of the job before.
+    #[inline(always)]
+    fn of(&mut self, session: &'a dyn DeviceSession, admit: impl Fn(&W) -> Result<(), Fault>) -> Result<&'a W, Fault> {
+        match self.last {
+            Some((last, work)) if core::ptr::addr_eq(last, session) => Ok(work),
+            _ => work_of(session).and_then(|work| {
+                admit(work)?;
+                self.last = Some((session, work));
+                Ok(work)
+            }),
         }
     }
 }
@@ -403,16 +421,10 @@ impl Work for GcmWork {
             }
         };
         note(0, self.one(first));
-        // The session of the job before, which is mostly that of the next one.
-        let mut last: Option<(&dyn DeviceSession, &Self)> = None;
+        let mut works = Works::<Self>::none();
         for (place, job) in others.iter_mut().enumerate() {
             let (session, operands) = job.parts();
-            let work = match last {
-                Some((last, work)) if core::ptr::addr_eq(last, session) => Ok(work),
-                _ => work_of(session),
-            };
-            last = work.as_ref().ok().map(|work| (session, *work));
-            note(place + 1, work.and_then(|work| work.one(operands)));
+            note(place + 1, works.of(session, |_| Ok(())).and_then(|work| work.one(operands)));
         }
     }
 

@@ -5,7 +5,7 @@ use core::mem::MaybeUninit;
 use gantry::driver::{Buffers, Offer, Operands};
 use gantry::{Fault, Outcome, tags_equal};
 
-use super::{Exceptions, Work, of_one_length, work_of, wrong_operation};
+use super::{Exceptions, Work, Works, of_one_length, wrong_operation};
 use crate::groups::AT_ONCE;
 
 /// A message to seal or to open. `T` is its tag: to be written, or to be compared.
@@ -125,9 +125,10 @@ fn run_batch<'a, A: Aead, T: AsRef<[u8]>>(
     parts: impl Fn(Operands<'a>) -> Result<Parts<'a, T>, Fault>,
     run: impl Fn(&A, &mut [Message<'a, A, T>]),
 ) {
+    let mut works = Works::none();
     let others = others.iter_mut().map(|offer| {
         let (session, operands) = offer.parts();
-        (work_of::<A>(session), operands)
+        (works.of(session, |work: &A| of_one_length(lead.runs_with(work))), operands)
     });
     let mut all = core::iter::once((Ok(lead), first)).chain(others).enumerate();
     // (Not by way of `groups::in_groups`, to which messages would go through memory once more.)
@@ -137,11 +138,7 @@ fn run_batch<'a, A: Aead, T: AsRef<[u8]>>(
         while count < AT_ONCE
             && let Some((place, (work, operands))) = all.next()
         {
-            let message = work.and_then(|work| {
-                of_one_length(lead.runs_with(work))?;
-                Message::new(place, work, parts(operands)?)
-            });
-            match message {
+            match work.and_then(|work| Message::new(place, work, parts(operands)?)) {
                 Ok(message) => {
                     group[count].write(message);
                     count += 1;
