@@ -38,6 +38,8 @@ mod config;
 mod dpdk;
 /// The drivers of this build.
 mod drivers;
+// Children of `fork`.
+pub mod forks;
 /// What the Linux kernel says of its crypto drivers.
 #[cfg(feature = "afalg")]
 pub mod kernel {
@@ -53,6 +55,8 @@ mod models;
 mod policy;
 /// A descriptor for queues.
 mod readiness;
+// Filters of system calls.
+pub mod sandbox;
 // What processes publish about themselves.
 pub mod stats;
 /// The name that was meant.

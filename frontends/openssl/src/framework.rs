@@ -1,19 +1,17 @@
 //! The framework of a provider: opened at the first request that may need it, and once more in each child of a fork.
 
-use std::fs;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use gantry::driver::{Class, Driver};
 use gantry::{Algorithm, Fault, Gantry, Kind, Operation, Session, SessionParams};
+use gantry_runtime::forks::GENERATION;
+use gantry_runtime::sandbox::is_filtered;
 
 use crate::choice::{Choice, Choices, Side, State};
 use crate::config::{Settings, Soft};
 use crate::{table, trial};
-
-/// Counts the forks that led to this process. What was opened in another one is not touched any more.
-pub(crate) static GENERATION: AtomicU32 = AtomicU32::new(0);
 
 /// A framework, and what it has learned.
 pub(crate) struct Framework {
@@ -38,7 +36,7 @@ pub(crate) enum Closed {
 impl Framework {
     /// Without one the host serves everything.
     pub(crate) fn open(settings: &Settings, host: &dyn Driver) -> Result<Self, Closed> {
-        if in_a_sandbox() {
+        if is_filtered() {
             return Err(Closed::Sandbox);
         }
         let gantry = gantry_runtime::open_with(settings.runtime.clone(), &[host]).map_err(Closed::Without)?;
@@ -305,11 +303,4 @@ impl Engine {
             *self = Self { generation, ..Self::default() };
         }
     }
-}
-
-/// Whether system calls are filtered, or nothing can be said about it: then nothing is opened.
-fn in_a_sandbox() -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mode = status.lines().find_map(|line| line.strip_prefix("Seccomp:"));
-    mode.is_none_or(|mode| mode.trim() != "0")
 }

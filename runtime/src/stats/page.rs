@@ -12,10 +12,8 @@
 //! its kind, the bytes of its text and the count of its numbers, then the text, and the numbers, which begin at a multiple of
 //! [`LINE`]. A block is there when its first word is not 0, and what that word says does not change any more.
 
-#![allow(unsafe_code, reason = "memory that other processes see, and what is called in a child of `fork`")]
+#![allow(unsafe_code, reason = "memory that other processes see")]
 
-use std::fs::File;
-use std::io::Read as _;
 use std::num::NonZeroUsize;
 use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
@@ -25,6 +23,9 @@ use gantry::stats::{About, COLUMNS, Meaning, Memory};
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap};
+
+use crate::forks;
+use crate::sandbox::is_filtered;
 
 use super::{StatsChoice, borrows_rights, unix_seconds};
 
@@ -86,25 +87,7 @@ pub(super) fn of_process(choice: &StatsChoice) -> Option<&'static Page> {
         return None;
     }
     let filtered = || *choice != StatsChoice::On && is_filtered();
-    PAGE.get_or_init(|| if filtered() { None } else { Page::new(WORDS).ok().inspect(|_| tell_children()) }).as_ref()
-}
-
-/// From now on, children of this process count in rows of their own: they must not write to those of their parent.
-fn tell_children() {
-    extern "C" fn child() {
-        gantry::stats::forked();
-    }
-    // SAFETY: a function that adds to a number. With this module it goes, for the C library forgets what a library has registered when
-    // that is unloaded.
-    unsafe { libc::pthread_atfork(None, None, Some(child)) };
-}
-
-/// Whether a filter of system calls is in force, or this cannot be found out. Only calls are made that loading a library makes, too.
-fn is_filtered() -> bool {
-    let mut text = [0; 4096];
-    let bytes = File::open("/proc/self/status").and_then(|mut file| file.read(&mut text)).unwrap_or(0);
-    let text = String::from_utf8_lossy(&text[..bytes]);
-    text.lines().find_map(|line| line.strip_prefix("Seccomp:")).is_none_or(|mode| mode.trim() != "0")
+    PAGE.get_or_init(|| if filtered() { None } else { Page::new(WORDS).ok().inspect(|_| forks::count()) }).as_ref()
 }
 
 impl Page {

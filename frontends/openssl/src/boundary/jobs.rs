@@ -14,13 +14,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gantry::{Algorithm, Operation, Session};
+use gantry_runtime::forks::GENERATION;
 
 use super::cipher::{CipherCtx, work};
 use super::{Io, guard_with_room};
 use crate::chain::Ready;
 use crate::choice::{Company, Side};
 use crate::cipher::{State, Way};
-use crate::framework::{Framework, GENERATION};
+use crate::framework::Framework;
 use crate::pipes::{Blocks, batch};
 
 type Job = c_void;

@@ -8,6 +8,7 @@ use std::sync::{Once, OnceLock};
 
 use gantry::stats::Tally;
 use gantry::{Algorithm, Operation, SessionParams};
+use gantry_runtime::forks::{self, GENERATION};
 
 use super::cipher::{self, CipherFns};
 use super::core::{Core, Table};
@@ -21,13 +22,13 @@ use super::keys::{self, KeyFns};
 use super::mac::{self, MacFns};
 use super::params::Answers;
 use super::signature::{self, SignatureFns};
-use super::system::{self, secure};
+use super::system::secure;
 
 use crate::abi::fns::*;
 use crate::abi::{self, AlgorithmRow, CoreHandle, Dispatch, Item, Param};
 use crate::choice::{Side, Sizes};
 use crate::config::{self, Settings, stats_folder};
-use crate::framework::{Closed, Framework, GENERATION};
+use crate::framework::{Closed, Framework};
 use crate::host::HostDriver;
 use crate::report::{self, Report};
 use crate::table::{CIPHERS, DIGESTS, KEYS, MACS, Mode, PAIRS, RSA, Row};
@@ -258,7 +259,7 @@ impl Provider {
         if self.closed.load(Ordering::Relaxed) == generation + 1 {
             return None;
         }
-        system::count_forks();
+        forks::count();
         // Whatever a program asks for later, the host is a device for it from the beginning.
         let wrapped = KINDS.into_iter().filter(|operation| *operation != abi::OSSL_OP_KEYMGMT);
         let wrapped =

@@ -6,27 +6,12 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::ptr;
-use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-use crate::framework::GENERATION;
 
 /// Whether the process runs with other rights than its user's.
 pub(crate) fn secure() -> bool {
     // SAFETY: without conditions.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
-}
-
-/// From now on, children of this process know that they are.
-pub(crate) fn count_forks() {
-    static ONCE: Once = Once::new();
-    extern "C" fn child() {
-        GENERATION.fetch_add(1, Relaxed);
-    }
-    ONCE.call_once(|| {
-        // SAFETY: a function that only counts, and stays in memory as this module does.
-        unsafe { libc::pthread_atfork(None, None, Some(child)) };
-    });
 }
 
 /// Numbers in a file that others can read while this process counts, and after it has ended.
