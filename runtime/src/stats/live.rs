@@ -1,9 +1,9 @@
 //! The pages of processes that run, found through `/proc`.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use super::page::{LINE, NAME, WORDS};
@@ -29,6 +29,15 @@ pub struct Live {
 pub(super) type Identity = (u64, u64);
 
 impl Live {
+    fn new(identity: Identity, file: File, mut pids: Vec<u32>) -> Self {
+        // Asked once for each: one that ends meanwhile has another answer, and no order would be one.
+        pids.sort_by_cached_key(|pid| (super::files::began(*pid).unwrap_or(u64::MAX), *pid));
+        pids.dedup();
+        let oldest = pids[0];
+        let uid = fs::metadata(format!("/proc/{oldest}")).map_or(0, |metadata| metadata.uid());
+        Self { pids, uid, program: program(oldest), identity, file }
+    }
+
     /// What has been counted until now.
     ///
     /// # Errors
@@ -65,27 +74,26 @@ fn words(file: &File, to: &mut [u64]) -> io::Result<()> {
 /// # Errors
 /// `/proc` cannot be read.
 pub fn live() -> io::Result<Vec<Live>> {
-    let mut found: BTreeMap<Identity, Live> = BTreeMap::new();
-    let numbers = fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
-    let mut pids: Vec<u32> = numbers.collect();
-    // Asked once for each: one that ends meanwhile has another answer, and no order would be one.
-    pids.sort_by_cached_key(|pid| (super::files::began(*pid), *pid));
-    for pid in pids {
+    let mut found: BTreeMap<Identity, (File, Vec<u32>)> = BTreeMap::new();
+    for pid in fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok()) {
         // Of those that have ended meanwhile, and those of others, nothing is said.
         for file in pages(pid).unwrap_or_default() {
             let Ok(metadata) = file.metadata() else { continue };
-            let identity = (metadata.dev(), metadata.ino());
-            if let Some(live) = found.get_mut(&identity) {
-                live.pids.push(pid);
-            } else {
-                let uid = fs::metadata(format!("/proc/{pid}")).map_or(0, |metadata| metadata.uid());
-                found.insert(identity, Live { pids: vec![pid], uid, program: program(pid), identity, file });
-            }
+            let (_, pids) = found.entry((metadata.dev(), metadata.ino())).or_insert_with(|| (file, Vec::new()));
+            pids.push(pid);
         }
     }
-    let mut all: Vec<Live> = found.into_values().collect();
+    let mut all: Vec<Live> =
+        found.into_iter().map(|(identity, (file, pids))| Live::new(identity, file, pids)).collect();
     all.sort_by(|a, b| a.pids.cmp(&b.pids));
     Ok(all)
+}
+
+/// Whether [`live`] finds those of all users: the first process is one that the caller may look into though it is not his.
+pub fn sees_all() -> bool {
+    let own = nix::unistd::geteuid();
+    own.is_root()
+        || fs::metadata("/proc/1").is_ok_and(|first| first.uid() != own.as_raw()) && fs::read_dir("/proc/1/fd").is_ok()
 }
 
 /// The name of the program that a process runs.
@@ -108,15 +116,24 @@ fn pages(pid: u32) -> io::Result<Vec<File>> {
     for entry in fs::read_dir(format!("/proc/{pid}/fd"))? {
         let path = entry?.path();
         if fs::read_link(&path).is_ok_and(|link| is_page(&link)) {
-            open.extend(File::open(path));
+            open.extend(regular(&path));
         }
     }
     if open.is_empty() {
         // A program that has closed every file that it did not know. What is mapped only root may open (proc_pid_map_files(5)).
-        let by_range = |range: &String| File::open(format!("/proc/{pid}/map_files/{range}")).ok();
+        let by_range = |range: &String| regular(Path::new(&format!("/proc/{pid}/map_files/{range}")));
         open.extend(ranges.iter().filter_map(by_range));
     }
     Ok(open)
+}
+
+/// Opens what a page may be. Anything can have the name of one: a FIFO would be waited for, and a device might do something.
+fn regular(path: &Path) -> Option<File> {
+    let is_file = |metadata: fs::Metadata| metadata.is_file().then_some(());
+    is_file(fs::metadata(path).ok()?)?;
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).ok()?;
+    is_file(file.metadata().ok()?)?;
+    Some(file)
 }
 
 fn is_page(link: &Path) -> bool {
@@ -137,4 +154,33 @@ fn mapped(pid: u32) -> io::Result<Vec<String>> {
         }
     }
     Ok(ranges)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_only_has_the_name_of_a_page_is_not_waited_for() {
+        let folder = std::env::temp_dir().join(format!("gantry-fifo-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let fifo = folder.join("fifo");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(regular(&fifo).is_none() && regular(&folder).is_none() && regular(Path::new("/dev/null")).is_none());
+        fs::write(folder.join("file"), "").unwrap();
+        assert!(regular(&folder.join("file")).is_some());
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn only_the_memory_that_the_kernel_names_so_is_a_page() {
+        for (link, page) in [
+            ("/memfd:gantry-statistics (deleted)", true),
+            ("/memfd:gantry-statistics", false),
+            ("/tmp/memfd:gantry-statistics (deleted)", false),
+            ("/memfd:gantry-statistics-2 (deleted)", false),
+        ] {
+            assert_eq!(is_page(Path::new(link)), page, "{link}");
+        }
+    }
 }

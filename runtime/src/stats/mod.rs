@@ -32,7 +32,7 @@ use gantry::stats::{Memory, Snapshot};
 use gantry::{Gantry, WeakGantry};
 
 pub use files::{Published, published};
-pub use live::{Live, live};
+pub use live::{Live, live, sees_all};
 pub use report::{Process, Report, Row, Times};
 pub use watch::{Watch, Watched};
 
