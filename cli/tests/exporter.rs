@@ -5,6 +5,7 @@ mod gantry;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -135,6 +136,45 @@ fn the_textfile_is_whole_or_not_there() {
     }
 }
 
+/// As the unit for systemd runs it: a user without rights but those that the unit names sees a process of root.
+#[test]
+fn the_rights_that_the_unit_names_are_enough() {
+    if !nix::unistd::geteuid().is_root() {
+        return gantry_lab::skip("root");
+    }
+    let unit = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../contrib/prometheus/gantry-exporter.service");
+    let unit = fs::read_to_string(unit).unwrap();
+    let rights = unit.lines().find_map(|line| line.strip_prefix("AmbientCapabilities=")).unwrap();
+    let rights: Vec<String> = rights.split(' ').map(|right| right.replace("CAP_", "+").to_lowercase()).collect();
+    let rights = &rights.join(",");
+    // Where everybody can run it.
+    let folder = Folder::new("exporter-rights");
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let program = folder.path().join("gantry");
+    fs::copy(env!("CARGO_BIN_EXE_gantry"), &program).unwrap();
+    let mut sum = command(&["sum", "-a", "sha3-512", "-"]);
+    let mut child = Running(sum.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap());
+    child.0.stdin.as_mut().unwrap().write_all(&vec![7; 1 << 20]).unwrap();
+    let lists = |rights: &str| {
+        let mut list = Command::new("setpriv");
+        list.args([
+            "--reuid",
+            "65534",
+            "--regid",
+            "65534",
+            "--clear-groups",
+            "--bounding-set",
+            &format!("-all,{rights}"),
+        ]);
+        list.args(["--inh-caps", rights, "--ambient-caps", rights]).arg(&program).args(["stat", "--list"]);
+        let output = list.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        text(&output.stdout).lines().any(|line| line.split_whitespace().next() == Some(&child.0.id().to_string()))
+    };
+    until("it is seen", || lists(rights));
+    assert!(!lists("+chown"), "no rights, no processes of others");
+}
+
 /// The queries of the dashboard and of the alerts, and the metrics themselves, as Prometheus understands them.
 #[test]
 #[ignore = "needs Prometheus: scripts/test-clients"]
@@ -148,10 +188,10 @@ fn prometheus_understands_all_of_it() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut command = command(&["sum", "-a", "sha3-224", "-"]);
+    let mut command = command(&["sum", "-a", "sha3-384", "-"]);
     let mut child = Running(command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap());
     child.0.stdin.as_mut().unwrap().write_all(&vec![7; 1 << 20]).unwrap();
-    until("it is seen", || sum(&scrape(address), "gantry_requests_total", ALGORITHM) > 0);
+    until("it is seen", || sum(&scrape(address), "gantry_requests_total", "algorithm=\"sha3-384\"") > 0);
     check.stdin.take().unwrap().write_all(scrape(address).as_bytes()).unwrap();
     let output = check.wait_with_output().unwrap();
     assert!(output.status.success() && output.stdout.is_empty() && output.stderr.is_empty(), "{output:?}");

@@ -99,7 +99,8 @@ pub(crate) struct Stat {
 /// algorithm and operation. What an OpenSSL program left to its own libcrypto is the device "host". No number ever goes back
 /// while the exporter runs.
 ///
-/// It sees processes of other users as root, or with CAP_SYS_PTRACE, and programs that live for a second or longer.
+/// It sees processes of other users as root, or with CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH, and programs that live for a second
+/// or longer.
 #[derive(Args)]
 #[command(group = clap::ArgGroup::new("where").args(["listen", "textfile"]).required(true).multiple(true), after_help = "\
 Examples:

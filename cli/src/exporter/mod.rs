@@ -3,15 +3,15 @@
 mod http;
 mod metrics;
 
-use std::fs;
-use std::io;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gantry_runtime::stats::Watch;
+use gantry_runtime::stats::{Watch, sees_all};
 
 use crate::args::Exporter;
 use crate::output::{Failure, say};
@@ -36,8 +36,8 @@ pub(crate) fn run(args: &Exporter) -> Result<(), Failure> {
         .listen
         .map(|address| TcpListener::bind(address).map_err(|error| Failure::at(format!("--listen {address}"), &error)));
     let listener = listener.transpose()?;
-    if !nix::unistd::geteuid().is_root() {
-        say("processes of other users are not seen: that takes root, or CAP_SYS_PTRACE");
+    if !sees_all() {
+        say("processes of other users are not seen: that takes root, or CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH");
     }
     look(&seen, Duration::ZERO)?;
     if let Some(listener) = &listener {
@@ -91,7 +91,11 @@ fn text(seen: &Mutex<Seen>, format: Format, labels: Labels) -> Result<String, Fa
 /// Puts the file in its place when all of it has been written: the collector must not read half of it.
 fn put(folder: &Path, text: &str) -> io::Result<()> {
     let beside = folder.join(format!(".{FILE}.{}", std::process::id()));
-    fs::write(&beside, text)
-        .and_then(|()| fs::rename(&beside, folder.join(FILE)))
-        .inspect_err(|_| drop(fs::remove_file(&beside)))
+    // What a process of this number left. Somebody who may write to the folder could put a link there, which is not followed.
+    let _ = fs::remove_file(&beside);
+    let write = || {
+        OpenOptions::new().write(true).create_new(true).open(&beside)?.write_all(text.as_bytes())?;
+        fs::rename(&beside, folder.join(FILE))
+    };
+    write().inspect_err(|_| drop(fs::remove_file(&beside)))
 }

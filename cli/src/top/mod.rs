@@ -17,7 +17,7 @@ use std::io::{IsTerminal as _, stdout};
 use std::thread::sleep;
 use std::time::Duration;
 
-use nix::unistd::Uid;
+use gantry_runtime::stats::sees_all;
 
 use crate::args::Top;
 use crate::output::{Failure, Output, say};
@@ -30,7 +30,7 @@ const OWN: &str = "only your own processes are shown; root sees those of all use
 pub(crate) fn run(args: &Top, output: &mut Output) -> Result<(), Failure> {
     let mut looks = Looks::default();
     let first = look(&mut looks)?;
-    let note = if Uid::effective().is_root() { "" } else { OWN };
+    let note = if sees_all() { "" } else { OWN };
     if args.json {
         json(args, &mut looks, output)
     } else if args.once || !screen::is_there() {
