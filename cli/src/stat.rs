@@ -9,13 +9,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use gantry_runtime::StatsChoice;
 use gantry_runtime::stats::{Live, Process, Published, Report, Row, Times, live, published};
-use nix::unistd::{Uid, User};
 
 use crate::args::{Settings, Stat};
 use crate::output::{Failure, Output, say};
 use crate::table::Table;
 use crate::temporary::{Folder, as_its_own};
-use crate::units::{bytes, duration, tenths};
+use crate::units::{bytes, duration, tenths, user};
 
 pub(crate) fn run(args: &Stat, settings: &Settings, output: &mut Output) -> Result<(), Failure> {
     match (&args.command[..], args.pid) {
@@ -134,12 +133,8 @@ fn list(args: &Stat, settings: &Settings, output: &mut Output) -> Result<(), Fai
         for page in pages()? {
             // Its processes have ended since it was found.
             let Ok(report) = page.read() else { continue };
-            let user = User::from_uid(Uid::from_raw(page.uid)).ok().flatten();
-            let user = user.map_or_else(|| page.uid.to_string(), |user| user.name);
-            report
-                .processes
-                .iter()
-                .for_each(|process| table.row(line(process, page.pids.len(), user.clone(), &report)));
+            let line = |process| line(process, page.pids.len(), user(page.uid), &report);
+            report.processes.iter().for_each(|process| table.row(line(process)));
             all.push(report);
         }
     }

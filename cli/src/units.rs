@@ -1,3 +1,5 @@
+use nix::unistd::{Uid, User};
+
 /// A number of bytes, as people say it: in powers of ten, as MB/s elsewhere.
 pub(crate) fn bytes(number: u64) -> String {
     let units = [(1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")];
@@ -21,6 +23,12 @@ pub(crate) fn duration(nanoseconds: f64) -> String {
     };
     let places = if number < 9.995 && unit != "ns" { 2 } else { usize::from(number < 99.95 && unit != "ns") };
     format!("{number:.places$} {unit}")
+}
+
+/// The name of a user, or his number.
+pub(crate) fn user(uid: u32) -> String {
+    let user = User::from_uid(Uid::from_raw(uid)).ok().flatten();
+    user.map_or_else(|| uid.to_string(), |user| user.name)
 }
 
 /// So many decimals, for JSON.

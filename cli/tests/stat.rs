@@ -217,9 +217,8 @@ fn a_running_process_is_found_and_one_that_has_ended_is_not() {
     assert_eq!((status, message), (1, format!("gantry: process {pid}: there is no such process\n")));
 }
 
-#[test]
-fn a_process_without_gantry_is_said_to_be_one() {
-    let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+/// Of a process that runs.
+fn is_said_not_to_use_gantry(mut child: Child) {
     let (status, message) = said(&run(&["stat", &child.id().to_string()]));
     child.kill().unwrap();
     child.wait().unwrap();
@@ -228,15 +227,16 @@ fn a_process_without_gantry_is_said_to_be_one() {
 }
 
 #[test]
+fn a_process_without_gantry_is_said_to_be_one() {
+    is_said_not_to_use_gantry(Command::new("sleep").arg("60").spawn().unwrap());
+}
+
+#[test]
 fn what_is_turned_off_is_not_found() {
     let mut command = command(&["sum", "-"]);
     let mut child = command.env("GANTRY_STATS", "off").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     child.stdin.as_mut().unwrap().write_all(&vec![7; 8 << 20]).unwrap();
-    let (status, message) = said(&run(&["stat", &child.id().to_string()]));
-    child.kill().unwrap();
-    child.wait().unwrap();
-    assert_eq!(status, 1);
-    assert!(message.contains("does not use Gantry"), "{message}");
+    is_said_not_to_use_gantry(child);
 }
 
 #[test]

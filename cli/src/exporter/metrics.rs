@@ -151,10 +151,7 @@ fn times(totals: &BTreeMap<String, Report>, by: Labels) -> BTreeMap<String, Time
     for (name, report) in totals {
         for row in &report.rows {
             let Some(of_row) = row.stages.get("invoke") else { continue };
-            let sum = times.entry(program(by, name) + &site(row)).or_default();
-            let mut histogram = sum.histogram();
-            histogram.merge(&of_row.histogram());
-            *sum = Times::from(&histogram);
+            times.entry(program(by, name) + &site(row)).or_default().add(&of_row.histogram());
         }
     }
     times

@@ -7,10 +7,9 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use gantry::stats::{Event, Histogram, Stage};
 use gantry_runtime::stats::{Report, Row, Times, Watch};
-use nix::unistd::{Uid, User};
 use serde::Serialize;
 
-use crate::units::round;
+use crate::units::{self, round};
 
 /// What the provider for OpenSSL left to the program's own libcrypto is counted under this name.
 const HOST: &str = "host";
@@ -139,18 +138,13 @@ impl Looks {
                 key: watched.live.identity,
                 pid: watched.live.pids.first().copied().unwrap_or(0),
                 family: watched.live.pids.len(),
-                user: self.users.entry(uid).or_insert_with(|| name(uid)).clone(),
+                user: self.users.entry(uid).or_insert_with(|| units::user(uid)).clone(),
                 program: watched.live.program.clone(),
                 summary: Summary::between(before, &watched.now, seconds),
             });
         }
         Ok(Sample::new(processes))
     }
-}
-
-fn name(uid: u32) -> String {
-    let user = User::from_uid(Uid::from_raw(uid)).ok().flatten();
-    user.map_or_else(|| uid.to_string(), |user| user.name)
 }
 
 impl Sample {

@@ -162,10 +162,7 @@ impl Row {
     /// Adds the times of a stage.
     pub(super) fn time(&mut self, stage: String, times: &Histogram) {
         if times.requests() > 0 {
-            let sum = self.stages.entry(stage).or_default();
-            let mut histogram = sum.histogram();
-            histogram.merge(times);
-            *sum = Times::from(&histogram);
+            self.stages.entry(stage).or_default().add(times);
         }
     }
 
@@ -196,6 +193,13 @@ impl Row {
 }
 
 impl Times {
+    /// Adds other times.
+    pub fn add(&mut self, times: &Histogram) {
+        let mut sum = self.histogram();
+        sum.merge(times);
+        *self = Times::from(&sum);
+    }
+
     /// The histogram that it was made from.
     pub fn histogram(&self) -> Histogram {
         Histogram::from_parts(self.buckets.iter().copied(), self.total_ns, self.max_ns)
