@@ -66,7 +66,7 @@ def speed(algorithm, device, size, batch, seconds, *more):
 
 
 def levels():
-    """The levels at which lanes are compared: `GANTRY_CPU`, and what ipsec-mb calls it."""
+    """The levels at which lanes are compared: as the key `cpu` has it, and what ipsec-mb calls it."""
     flags = Path("/proc/cpuinfo").read_text()
     found = [("avx512", "best")] if " avx512bw" in flags else []
     if " avx2" in flags:
@@ -89,11 +89,10 @@ def lanes(work):
     programs = ipsec_mb(work)
     measure.remember("taskset -c N ipsec_mb ALGORITHM BYTES BATCH", LANES_SECONDS, "ALIGNMENT LEVEL")
     measure.remember(
-        "taskset -c N gantry speed ALGORITHM --device lanes --bytes BYTES --batch BATCH --alignment ALIGNMENT --seconds", LANES_SECONDS, "--json"
+        "taskset -c N gantry speed ALGORITHM --device lanes --bytes BYTES --batch BATCH --alignment ALIGNMENT --set cpu=LEVEL --seconds", LANES_SECONDS, "--json"
     )
     raw, tables = [], {}
     for (level, peer_level), algorithm, size in itertools.product(levels(), LANES, SIZES):
-        os.environ["GANTRY_CPU"] = level
         ratios, rates = {}, {}
         for batch, alignment in LAYOUTS:
             contenders = {
@@ -105,7 +104,7 @@ def lanes(work):
                 for program in programs
             }
             contenders["lanes"] = lambda: only_row(
-                speed(algorithm, "lanes", size, batch, LANES_SECONDS, "--alignment", alignment), device="lanes"
+                speed(algorithm, "lanes", size, batch, LANES_SECONDS, "--alignment", alignment, "--set", f"cpu={level}"), device="lanes"
             )
             results = measure.rounds(LANES_ROUNDS, contenders)
             raw += [row | {"alignment": alignment, "level": level} for result in results for row in result.values()]
@@ -116,7 +115,6 @@ def lanes(work):
                 ratios.setdefault(peer, []).append(f"{ratio:.2f}")
         for peer, cells in ratios.items():
             tables.setdefault(f"Level {level}, {peer}", []).append([algorithm, size, round(rates[32, 64]), *cells])
-    del os.environ["GANTRY_CPU"]
     return raw, tables
 
 

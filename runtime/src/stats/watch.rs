@@ -5,7 +5,7 @@ use std::io;
 use std::time::Instant;
 
 use super::live::{Identity, Live, live};
-use super::report::{Report, Row};
+use super::report::Report;
 
 /// Looks at all processes again and again.
 #[derive(Default)]
@@ -25,17 +25,6 @@ pub struct Watched {
     pub at: Instant,
     /// What it had counted at the look before, and when; `None` if it was new.
     pub before: Option<(Report, Instant)>,
-}
-
-impl Watched {
-    /// How much a number grew in a second, of the rows for which `of` says it.
-    #[allow(clippy::cast_precision_loss, reason = "for people")]
-    pub fn rate(&self, of: impl Fn(&Row) -> u64) -> f64 {
-        let sum = |report: &Report| report.rows.iter().map(&of).fold(0, u64::saturating_add);
-        let Some((before, then)) = &self.before else { return 0.0 };
-        let seconds = self.at.saturating_duration_since(*then).as_secs_f64();
-        if seconds > 0.0 { sum(&self.now).saturating_sub(sum(before)) as f64 / seconds } else { 0.0 }
-    }
 }
 
 impl Watch {

@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
-use std::{ptr, slice};
+use std::{mem, ptr, slice};
 
 use super::provider::{Functions, Provider, Wrapped};
 use super::{guard, stack};
@@ -196,8 +196,8 @@ impl<F: Contexts> Context<F> {
 
     #[inline(never)]
     fn count_some(&mut self) {
-        let Straight { back, calls, bytes } = core::mem::take(&mut self.straight);
-        self.straight.back = back;
+        let Straight { back, ref mut calls, ref mut bytes } = self.straight;
+        let (calls, bytes) = (mem::take(calls), mem::take(bytes));
         // SAFETY: the provider owns it, and outlives its contexts.
         unsafe { &*self.wrapped }.hosts(back, calls, bytes);
     }
