@@ -66,7 +66,7 @@ impl Policy for Learned {
         }
     }
 
-    #[inline]
+    // Not `#[inline]`: it is compiled here, with this crate's optimisation, and not wherever somebody names the policy.
     fn route(&self, ask: &Ask<'_>) -> Option<Route> {
         if let [only] = ask.candidates {
             let able = ask.can(only);
