@@ -16,7 +16,7 @@ pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
         if !tally.has_time() {
             continue;
         }
-        let mut rng = Rng::fork(suite.seed, 1000 * suite.algorithm as u64 + count);
+        let mut rng = Rng::of(suite.seed, suite.algorithm, 1000 + count);
         batch(suite, &mut rng, count as usize, tally);
     }
 }
@@ -34,7 +34,7 @@ pub(crate) fn random(suite: &Suite<'_>, tally: &mut Tally) {
             _ => {}
         }
         tally.seed = suite.seed.wrapping_add(round);
-        let mut rng = Rng::fork(tally.seed, suite.algorithm as u64);
+        let mut rng = Rng::of(tally.seed, suite.algorithm, 0);
         if rng.below(3) == 0 {
             single(suite, &mut rng, tally);
         } else {

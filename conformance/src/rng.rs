@@ -1,5 +1,7 @@
 //! Randomness that can be repeated.
 
+use gantry::Algorithm;
+
 /// SplitMix64 (Steele, Lea, Flood 2014): one word of state, so that a seed is short enough to be printed and typed.
 #[derive(Clone, Debug)]
 pub(crate) struct Rng(u64);
@@ -10,7 +12,15 @@ impl Rng {
         Self(seed)
     }
 
-    /// An independent generator for one purpose, so that a case can be repeated without those before it.
+    /// An independent generator for one purpose of an algorithm, so that a case can be repeated without those before it. It goes by
+    /// the algorithm's name: cases stay what they are when the table of algorithms grows.
+    pub(crate) fn of(seed: u64, algorithm: Algorithm, purpose: u64) -> Self {
+        // FNV-1a (Fowler, Noll, Vo).
+        let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        Self::fork(seed, algorithm.name().bytes().fold(0xcbf2_9ce4_8422_2325, hash).wrapping_add(purpose))
+    }
+
+    /// An independent generator for one purpose.
     pub(crate) fn fork(seed: u64, purpose: u64) -> Self {
         Self::new(Self::new(seed ^ purpose.wrapping_mul(0xd1b5_4a32_d192_ed03)).next())
     }

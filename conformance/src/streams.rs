@@ -23,7 +23,7 @@ pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
         }
         return tally.skip("the device has no streams");
     }
-    let mut rng = Rng::fork(suite.seed, 8000 + suite.algorithm as u64);
+    let mut rng = Rng::of(suite.seed, suite.algorithm, 8000);
     let params = generate::params(&mut rng, suite.algorithm).tag_len(info.default_tag());
     let result = match info.kind {
         Kind::Cipher => ciphers(suite, &mut rng, &params, tally),

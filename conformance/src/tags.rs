@@ -16,7 +16,7 @@ pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
         if !tally.has_time() {
             continue;
         }
-        let mut rng = Rng::fork(suite.seed, 7000 + round as u64);
+        let mut rng = Rng::of(suite.seed, suite.algorithm, 7000 + round as u64);
         // The full tag, and whatever else the algorithm has.
         let params = match round {
             0..4 => generate::params(&mut rng, suite.algorithm).tag_len(suite.algorithm.info().default_tag()),

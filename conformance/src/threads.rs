@@ -17,7 +17,7 @@ pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
         if !tally.has_time() {
             continue;
         }
-        let mut rng = Rng::fork(suite.seed, 9000 + suite.algorithm as u64);
+        let mut rng = Rng::of(suite.seed, suite.algorithm, 9000);
         let mut draw = || {
             let params = generate::params(&mut rng, suite.algorithm).tag_len(suite.algorithm.info().default_tag());
             let lengths: Vec<usize> = (0..requests).map(|_| generate::bytes(&mut rng).min(1500)).collect();

@@ -88,6 +88,15 @@ impl Server {
     /// What the system says that it has; nothing of the module.
     pub(crate) fn belongings(&self) -> Option<Belongings> {
         let process = format!("/proc/{}", self.pid()?);
+        // A thread that has just given a caller its descriptor may still be there, and goes by itself.
+        let gives = || {
+            let threads = fs::read_dir(format!("{process}/task")).unwrap().flatten();
+            let mut names = threads.filter_map(|thread| fs::read_to_string(thread.path().join("comm")).ok());
+            names.any(|name| name.trim_end() == "descriptor")
+        };
+        while gives() {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
         let status = fs::read_to_string(format!("{process}/status")).unwrap();
         let number = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
