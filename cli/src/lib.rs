@@ -74,7 +74,7 @@ pub fn main() -> ExitCode {
     };
     let mut output = Output::new();
     let settings = cli.settings;
-    if let Err(failure) = settings.must_count_for(&cli.command) {
+    if let Err(failure) = settings.must_count_for(&cli.path) {
         return failure.report();
     }
     let result = match cli.command {

@@ -1,77 +1,87 @@
+//! Manual pages and completions, made from the command line's own description.
+
 use std::fs;
 use std::path::Path;
 
 use clap_complete::{Shell, generate};
 use clap_mangen::Man;
-use clap_mangen::roff::{Roff, bold, roman};
+use clap_mangen::roff::{Roff, bold, italic, roman};
+use gantry::Algorithm;
 use gantry_runtime::KEYS;
 
-use crate::args::{Manual, documented};
+use crate::args::{Manual, completed, documented};
 use crate::output::{Failure, Output};
+use crate::sum::TOOLS;
+use crate::sum::options::{Front, Row, rows};
+
+/// Where the pages of the command lie below PREFIX.
+const PAGES: &str = "share/man/man1";
+/// Where those of the *sum tools lie: `man` finds them where the tools stand in PATH before those of coreutils.
+const PAGES_OF_TOOLS: &str = "lib/gantry/share/man/man1";
+const COMPLETIONS: [(Shell, &str); 3] = [
+    (Shell::Bash, "share/bash-completion/completions/gantry"),
+    (Shell::Zsh, "share/zsh/site-functions/_gantry"),
+    (Shell::Fish, "share/fish/vendor_completions.d/gantry.fish"),
+];
 
 pub(crate) fn completions(shell: Shell, output: &mut Output) -> Result<(), Failure> {
     output.write(&String::from_utf8_lossy(&completion(shell)))
 }
 
+/// Writes everything below a folder, as it lies below PREFIX.
 pub(crate) fn write(args: &Manual, _output: &mut Output) -> Result<(), Failure> {
-    if let Some(folder) = &args.completions {
-        for (shell, name) in [(Shell::Bash, "gantry.bash"), (Shell::Zsh, "_gantry"), (Shell::Fish, "gantry.fish")] {
-            write_file(folder, name, &completion(shell))?;
-        }
+    let mut root = documented().disable_help_subcommand(true);
+    root.build();
+    let mut files = vec![("share/man/man5/gantry.toml.5".to_owned(), page_of_the_file())];
+    add_pages(&root, &mut files);
+    for (name, algorithm) in TOOLS {
+        files.push((format!("{PAGES_OF_TOOLS}/{name}.1"), page_of_a_tool(name, algorithm)));
     }
-    if let Some(folder) = &args.man {
-        for (name, page) in pages() {
-            write_file(folder, &name, &page)?;
-        }
+    files.extend(COMPLETIONS.map(|(shell, path)| (path.to_owned(), completion(shell))));
+    for (path, content) in files {
+        let path = args.folder.join(path);
+        write_file(&path, &content).map_err(|error| Failure::at(path.display(), &error))?;
     }
     Ok(())
 }
 
-fn write_file(folder: &Path, name: &str, content: &[u8]) -> Result<(), Failure> {
-    let path = folder.join(name);
-    fs::create_dir_all(folder)
-        .and_then(|()| fs::write(&path, content))
-        .map_err(|error| Failure::at(path.display(), &error))
+fn write_file(path: &Path, content: &[u8]) -> std::io::Result<()> {
+    path.parent().map_or(Ok(()), fs::create_dir_all)?;
+    fs::write(path, content)
 }
 
 fn completion(shell: Shell) -> Vec<u8> {
     let mut script = Vec::new();
-    generate(shell, &mut documented(), "gantry", &mut script);
+    generate(shell, &mut completed(), "gantry", &mut script);
     script
 }
 
-/// gantry(1) and one page for each command, with their file names.
-fn pages() -> Vec<(String, Vec<u8>)> {
-    let mut root = documented().disable_help_subcommand(true);
-    root.build();
-    let commands = root.get_subcommands().filter(|command| !command.is_hide_set());
-    let mut pages: Vec<(String, Vec<u8>)> =
-        commands.map(|command| (format!("gantry-{}.1", command.get_name()), page(command, |_| ()))).collect();
-    pages.push(("gantry.1".to_owned(), page(&root, configuration)));
-    pages
+/// A page for a command, and for each of its commands.
+fn add_pages(command: &clap::Command, files: &mut Vec<(String, Vec<u8>)>) {
+    let name = command.get_display_name().unwrap_or(command.get_name());
+    files.push((format!("{PAGES}/{name}.1"), page(name, command)));
+    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+        add_pages(sub, files);
+    }
 }
 
-/// One page: what clap knows, then `more`, then what its help ends with.
-fn page(command: &clap::Command, more: impl Fn(&mut Roff)) -> Vec<u8> {
+/// One page: what clap knows, then what its help ends with, then where to read on.
+fn page(name: &str, command: &clap::Command) -> Vec<u8> {
     let man = Man::new(command.clone());
-    let name = command.get_display_name().unwrap_or(command.get_name());
-    // Man would leave out the empty date, and with it put the version into its place.
-    let mut page =
-        format!(".TH {name} 1 \"\" \"gantry {}\" \"Gantry Manual\"\n", env!("CARGO_PKG_VERSION")).into_bytes();
+    let mut page = title(name, 1);
     let mut rest = Roff::new();
-    more(&mut rest);
     let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-    let (examples, status) = help.split_once("\n\n").unwrap_or((&help, ""));
+    let (examples, more) = help.split_once("\n\n").unwrap_or((&help, ""));
     if let Some(examples) = examples.strip_prefix("Examples:\n") {
-        rest.control("SH", ["EXAMPLES"]).control("nf", []);
-        for line in examples.lines() {
-            rest.text([roman(line)]);
-        }
-        rest.control("fi", []);
+        literal(&mut rest, "EXAMPLES", examples);
     }
-    if let Some(status) = status.strip_prefix("Exit status: ") {
+    if let Some(status) = more.strip_prefix("Exit status: ") {
         rest.control("SH", ["EXIT STATUS"]).text([roman(status)]);
+    } else if !more.is_empty() {
+        rest.control("SH", ["NOTES"]).text([roman(more)]);
     }
+    let above = name.rsplit_once('-').map(|(above, _)| (above, 1));
+    see_also(&mut rest, above.into_iter().chain([("gantry.toml", 5)]));
     // Writing to memory does not fail.
     let _ = man.render_name_section(&mut page);
     let _ = man.render_synopsis_section(&mut page);
@@ -84,21 +94,82 @@ fn page(command: &clap::Command, more: impl Fn(&mut Roff)) -> Vec<u8> {
     page
 }
 
-/// The section about configuration, from the table of keys.
-fn configuration(page: &mut Roff) {
-    page.control("SH", ["KEYS"]);
-    page.text([roman("What can be configured, and the variable that sets it:")]);
-    for key in KEYS {
-        page.control("TP", []).text([bold(key.name), roman(", "), bold(key.variable())]);
-        page.text([roman(format!("{} Accepts {}. Default: {}.", key.doc, key.accepts, key.default))]);
-    }
-    page.control("SH", ["FILES"]);
-    page.text([roman("Read in this order, so that what comes later wins; then variables, then arguments:")]);
+/// gantry.toml(5), from the table of keys.
+fn page_of_the_file() -> Vec<u8> {
+    let mut page = Roff::new();
+    page.control("SH", ["NAME"]).text([roman("gantry.toml - configuration of Gantry")]);
+    page.control("SH", ["DESCRIPTION"]);
+    page.text([roman(
+        "Everything that uses Gantry reads this configuration: the command, programs written for it, and the OpenSSL \
+         provider. All of it is optional. The files are TOML. They are read in this order, and a later one overrides an \
+         earlier one; a variable overrides the files, and an argument of gantry(1) the variables:",
+    )]);
     for file in [
         "/etc/gantry/gantry.toml",
         "$XDG_CONFIG_HOME/gantry/gantry.toml (~/.config)",
-        "the file named by GANTRY_CONFIG",
+        "the file that GANTRY_CONFIG names",
     ] {
         page.control("TP", []).text([roman(file)]);
     }
+    page.control("SH", ["KEYS"]);
+    for key in KEYS {
+        page.control("TP", []).text([bold(key.name), roman(" (variable "), bold(key.variable()), roman(")")]);
+        page.text([roman(format!("{} Accepts {}. Default: {}.", key.doc, key.accepts, key.default))]);
+    }
+    let examples: Vec<&str> = KEYS.iter().map(|key| key.example).collect();
+    literal(&mut page, "EXAMPLES", &examples.join("\n"));
+    see_also(&mut page, [("gantry", 1), ("gantry-config", 1)]);
+    [title("gantry.toml", 5), page.to_roff().into_bytes()].concat()
+}
+
+/// The page of sha256sum and its kin, from the table of options.
+fn page_of_a_tool(name: &str, algorithm: Algorithm) -> Vec<u8> {
+    let bits = 8 * algorithm.info().tag.max;
+    let mut page = Roff::new();
+    page.control("SH", ["NAME"]).text([roman(format!("{name} - print or verify {bits}-bit digests of files"))]);
+    page.control("SH", ["SYNOPSIS"]);
+    page.text([bold(name), roman(" ["), italic("OPTION"), roman("]... ["), italic("FILE"), roman("]...")]);
+    page.control("SH", ["DESCRIPTION"]).text([roman(format!(
+        "{name} of Gantry, in place of that of GNU coreutils 9.1: the same options, output, messages and exit status. It reads \
+         many files at once. With no FILE, or when FILE is -, it reads standard input."
+    ))]);
+    let (checking, general): (Vec<&Row>, Vec<_>) = rows(Front::Coreutils).partition(|row| row.checking);
+    for (heading, rows) in [("OPTIONS", general), ("OPTIONS WITH --check", checking)] {
+        page.control("SH", [heading]);
+        for row in rows {
+            let mut names = vec![bold(format!("--{}", row.long))];
+            if let Some(letter) = row.short {
+                names.splice(0..0, [bold(format!("-{letter}")), roman(", ")]);
+            }
+            page.control("TP", []).text(names).text([roman(row.help)]);
+        }
+    }
+    page.control("SH", ["EXIT STATUS"]);
+    page.text([roman("0 when every file was read (and matched, with --check), otherwise 1.")]);
+    see_also(&mut page, [("gantry-sum", 1), ("gantry.toml", 5)]);
+    [title(name, 1), page.to_roff().into_bytes()].concat()
+}
+
+/// A date would make two builds of one version differ.
+fn title(name: &str, section: u8) -> Vec<u8> {
+    let version = env!("CARGO_PKG_VERSION");
+    format!(".TH {name} {section} \"\" \"gantry {version}\" \"Gantry Manual\"\n").into_bytes()
+}
+
+/// A section whose lines stay as they are.
+fn literal(page: &mut Roff, heading: &str, text: &str) {
+    page.control("SH", [heading]).control("nf", []);
+    for line in text.lines() {
+        page.text([roman(line)]);
+    }
+    page.control("fi", []);
+}
+
+fn see_also<'a>(page: &mut Roff, pages: impl IntoIterator<Item = (&'a str, u8)>) {
+    let mut line = Vec::new();
+    for (name, section) in pages {
+        let comma = if line.is_empty() { "" } else { ", " };
+        line.extend([roman(comma), bold(name), roman(format!("({section})"))]);
+    }
+    page.control("SH", ["SEE ALSO"]).text(line);
 }

@@ -160,22 +160,100 @@ fn help_teaches_and_versions_are_told() {
     assert_eq!(run(&[]).status.code(), Some(2));
 }
 
+/// What installers put below PREFIX, by its path there.
+fn installed(name: &str) -> (Folder, impl Fn(&str) -> String) {
+    let folder = Folder::new(name);
+    let root = folder.path().display().to_string();
+    stdout(&["manual", &root]);
+    let read = move |path: &str| std::fs::read_to_string(format!("{root}/{path}")).expect(path);
+    (folder, read)
+}
+
+/// The names of the commands below one, as its help lists them.
+fn commands(path: &[&str]) -> Vec<String> {
+    let help = stdout(&[path, &["--help"]].concat());
+    let rows = help.split_once("Commands:\n").map_or("", |(_, rows)| rows.split("\n\n").next().unwrap());
+    let rows = rows.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    rows.map(|row| row.split_whitespace().next().unwrap().to_owned()).filter(|name| name != "help").collect()
+}
+
 #[test]
-fn manual_pages_and_completions_know_every_command() {
-    let folder = Folder::new("manual");
-    let [man, completions] = ["man", "completions"].map(|name| folder.path().join(name).display().to_string());
-    stdout(&["manual", "--man", &man, "--completions", &completions]);
-    for page in ["", "-devices", "-algorithms", "-check", "-speed", "-sum", "-stat", "-top", "-config", "-completions"]
-    {
-        let page = std::fs::read_to_string(format!("{man}/gantry{page}.1")).unwrap();
-        assert!(page.starts_with(".TH gantry") && page.contains(".SH NAME"), "{page}");
-    }
-    let main = std::fs::read_to_string(format!("{man}/gantry.1")).unwrap();
-    assert!(main.contains("GANTRY_POLICY") && main.contains(".SH \"EXIT STATUS\""), "{main}");
-    for script in ["gantry.bash", "_gantry", "gantry.fish"] {
-        let script = std::fs::read_to_string(format!("{completions}/{script}")).unwrap();
-        for word in ["algorithms", "compare", "ignore-missing"] {
-            assert!(script.contains(word), "{word}");
+fn every_command_has_a_manual_page() {
+    let (_folder, read) = installed("manual");
+    for command in commands(&[]) {
+        let page = read(&format!("share/man/man1/gantry-{command}.1"));
+        assert!(page.starts_with(&format!(".TH gantry-{command} 1")) && page.contains(".SH NAME"), "{page}");
+        for sub in commands(&[&command]) {
+            let below = read(&format!("share/man/man1/gantry-{command}-{sub}.1"));
+            assert!(below.contains("SEE ALSO") && below.contains(&format!("\\fBgantry\\-{command}")), "{below}");
+            assert!(page.contains(&format!("gantry\\-{command}\\-{sub}(1)")), "{page}");
         }
+    }
+    assert_eq!(commands(&["config"]), ["show", "keys", "path"]);
+    let main = read("share/man/man1/gantry.1");
+    assert!(main.contains(".SH \"EXIT STATUS\"") && !main.contains("gantry\\-manual"), "{main}");
+    let file = read("share/man/man5/gantry.toml.5");
+    for key in ["policy", "GANTRY_POLICY", "coalesce_us", "/etc/gantry/gantry.toml"] {
+        assert!(file.contains(key), "{key}: {file}");
+    }
+    let tool = read("lib/gantry/share/man/man1/sha256sum.1");
+    assert!(tool.contains("ignore\\-missing") && tool.contains("256\\-bit") && !tool.contains("progress"), "{tool}");
+}
+
+#[test]
+fn options_of_the_configuration_are_shown_where_they_count() {
+    assert!(stdout(&["route", "--help"]).contains("--policy"));
+    for command in [&["top"][..], &["kernel"], &["config", "path"], &["openssl", "config"]] {
+        let help = stdout(&[command, &["--help"]].concat());
+        assert!(!help.contains("--policy"), "{help}");
+    }
+    // Read as getopt would, which knows neither them nor -h.
+    let sum = stdout(&["help", "sum"]);
+    assert!(!sum.contains("--policy POLICY") && !sum.contains("-h,"), "{sum}");
+}
+
+/// What bash offers for the last of these words, with these completions.
+fn offered(completions: &str, words: &[&str]) -> Vec<String> {
+    let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
+    let script = format!(
+        "{}\nCOMP_WORDS=({}); COMP_CWORD={}\n_gantry gantry \"${{COMP_WORDS[COMP_CWORD]}}\" \"${{COMP_WORDS[COMP_CWORD-1]}}\"\n\
+         printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+        completions,
+        quoted.join(" "),
+        words.len() - 1,
+    );
+    let output = std::process::Command::new("bash").args(["-c", &script]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn shells_complete_names() {
+    let (_folder, read) = installed("completions");
+    let completions = read("share/bash-completion/completions/gantry");
+    let offered = |words: &[&str]| offered(&completions, words);
+    assert_eq!(offered(&["gantry", "man"]), [""], "a hidden command");
+    assert!(offered(&["gantry", "st"]).contains(&"stat".to_owned()));
+    for (words, name) in [
+        (&["gantry", "speed", "sha2"][..], "sha256"),
+        (&["gantry", "speed", "--device", "la"], "lanes"),
+        (&["gantry", "check", "--algorithm", "ed"], "ed25519"),
+        (&["gantry", "route", "aes-256-g"], "aes-256-gcm"),
+        (&["gantry", "sum", "-a", "md"], "md5"),
+        (&["gantry", "sum", "--algorithm", "md"], "md5"),
+        (&["gantry", "--policy", "fail"], "failover"),
+        (&["gantry", "route", "--policy", "fail"], "failover"),
+        (&["gantry", "--set", "thr"], "threads=4"),
+        (&["gantry", "--devices", "null=o"], "null=on"),
+        (&["gantry", "devices", "so"], "software"),
+    ] {
+        assert!(offered(words).contains(&name.to_owned()), "{words:?}: {:?}", offered(words));
+    }
+    // A cipher is no digest, and a command that reads no configuration has no options of one.
+    assert_eq!(offered(&["gantry", "sum", "-a", "aes"]), [""]);
+    assert_eq!(offered(&["gantry", "top", "--pol"]), [""]);
+    for script in ["share/zsh/site-functions/_gantry", "share/fish/vendor_completions.d/gantry.fish"] {
+        let script = read(script);
+        assert!(script.contains("ignore-missing") && script.contains("aes-256-gcm"), "{script}");
     }
 }

@@ -9,7 +9,7 @@ pub(crate) const LAST_RESORT: &str = "software";
 
 /// The devices that the drivers of this build find on every machine, and whether they are used unless the
 /// configuration says otherwise.
-pub(crate) const DEVICES: &[(&str, bool)] = &[
+pub const DEVICES: &[(&str, bool)] = &[
     (LAST_RESORT, true),
     #[cfg(feature = "lanes")]
     ("lanes", true),

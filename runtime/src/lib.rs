@@ -74,6 +74,7 @@ use gantry::driver::Driver;
 pub use cache::CostCache;
 use clock::MachineClock;
 pub use config::{Config, File, Origin, Setting, files};
+pub use drivers::DEVICES;
 /// Modelled accelerators, to simulate machines with them: [`reference()`] computes their results.
 #[cfg(feature = "model")]
 pub use gantry_driver_model as model;

@@ -33,7 +33,8 @@ impl PolicyChoice {
     pub(crate) const ACCEPTED: &str = "latency, throughput, offload, break-even, pin:DEVICE, failover:DEVICE,DEVICE,..., \
                                        round-robin or size-threshold:BYTES,SMALL,LARGE";
 
-    pub(crate) const NAMES: &[&str] =
+    /// Their names, without what follows a colon.
+    pub const NAMES: &[&str] =
         &["latency", "throughput", "offload", "break-even", "pin", "failover", "round-robin", "size-threshold"];
 
     /// The same devices under this policy.

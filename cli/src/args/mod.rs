@@ -2,19 +2,20 @@
 
 mod measure;
 mod programs;
+mod shape;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::parser::ValueSource;
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Args, FromArgMatches, Parser, Subcommand};
 use gantry::{Algorithm, Gantry};
 use gantry_runtime::Config;
 
 use crate::output::Failure;
-use crate::sum::options::{Front, rows};
 pub(crate) use measure::*;
 pub(crate) use programs::*;
+pub(crate) use shape::{completed, documented};
 
 /// Sends cryptographic work to the engine of this machine that serves it best.
 ///
@@ -27,6 +28,9 @@ pub(crate) struct Cli {
     pub(crate) settings: Settings,
     #[command(subcommand)]
     pub(crate) command: Command,
+    /// The names of the command, as `config keys`.
+    #[arg(skip)]
+    pub(crate) path: String,
 }
 
 const EXAMPLES: &str = "\
@@ -85,25 +89,6 @@ pub(crate) struct Settings {
     pub(crate) policy: Option<String>,
 }
 
-impl Command {
-    /// Its name, where the configuration has no say in what it does.
-    fn unconfigured(&self) -> Option<&'static str> {
-        match self {
-            Command::Kernel(_) => Some("kernel"),
-            #[cfg(feature = "model")]
-            Command::Reproduce(_) => Some("reproduce"),
-            Command::Openssl(_) => Some("openssl"),
-            Command::Exporter(_) => Some("exporter"),
-            Command::Top(_) => Some("top"),
-            Command::Config(ConfigArgs { command: ConfigCommand::Keys }) => Some("config keys"),
-            Command::Config(ConfigArgs { command: ConfigCommand::Path }) => Some("config path"),
-            Command::Completions(_) => Some("completions"),
-            Command::Manual(_) => Some("manual"),
-            _ => None,
-        }
-    }
-}
-
 impl Settings {
     /// The first option that was given.
     fn given(&self) -> Option<&'static str> {
@@ -116,8 +101,8 @@ impl Settings {
     }
 
     /// Refuses options that a command would pass over in silence.
-    pub(crate) fn must_count_for(&self, command: &Command) -> Result<(), Failure> {
-        match (command.unconfigured(), self.given()) {
+    pub(crate) fn must_count_for(&self, path: &str) -> Result<(), Failure> {
+        match (shape::unconfigured(path), self.given()) {
             (Some(command), Some(option)) => {
                 Err(Failure::Usage(format!("{option} changes nothing about gantry {command}")))
             }
@@ -231,60 +216,24 @@ pub(crate) struct Completions {
 }
 
 #[derive(Args)]
-#[group(required = true, multiple = true)]
 pub(crate) struct Manual {
-    /// Write manual pages into this folder
-    #[arg(long, value_name = "DIR")]
-    pub(crate) man: Option<PathBuf>,
-    /// Write completions into this folder
-    #[arg(long, value_name = "DIR")]
-    pub(crate) completions: Option<PathBuf>,
+    /// Write them below this folder, at their places below PREFIX
+    pub(crate) folder: PathBuf,
 }
 
 /// Reads a command line.
 pub(crate) fn parse(arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
     // What comes after `sum` is read as getopt would, by `sum` itself. Clap knows these options only to speak of them.
     let about_sum = arguments.get(1).is_some_and(|command| command == "help");
-    let command = if about_sum { documented() } else { Cli::command() };
+    let command = if about_sum { documented() } else { shape::accepted() };
     let matches = command.try_get_matches_from(arguments)?;
     let mut cli = Cli::from_arg_matches(&matches)?;
+    let names = std::iter::successors(matches.subcommand(), |(_, matches)| matches.subcommand()).map(|(name, _)| name);
+    cli.path = names.collect::<Vec<_>>().join(" ");
     if let (Command::Speed(speed), Some(matches)) = (&mut cli.command, matches.subcommand_matches("speed")) {
         speed.bytes_given = matches.value_source("bytes") == Some(ValueSource::CommandLine);
     }
     Ok(cli)
-}
-
-/// The command line with everything that there is to say about it.
-pub(crate) fn documented() -> clap::Command {
-    Cli::command().mut_subcommand("sum", |_| {
-        let options = rows(Front::Gantry).filter(|row| !matches!(row.long, "help" | "version")).map(|row| {
-            let help = if row.checking { format!("{} (with --check)", row.help) } else { row.help.to_owned() };
-            let mut option = clap::Arg::new(row.long).long(row.long).help(help);
-            if let Some(letter) = row.short {
-                option = option.short(letter);
-            }
-            match row.argument {
-                Some(argument) => option.value_name(argument),
-                None => option.action(clap::ArgAction::SetTrue),
-            }
-        });
-        clap::Command::new("sum")
-            .about("Print or verify digests of files")
-            .long_about(
-                "Print or verify digests of files, as sha256sum and its kin do: the same options, output, messages and \
-                 exit status, many files at once. Under the names md5sum, sha1sum, sha224sum, sha256sum, sha384sum and \
-                 sha512sum (links to this program) it is one of them. Options of the configuration stand before the \
-                 command: gantry --policy pin:software sum FILE.",
-            )
-            .args(options)
-            .arg(
-                clap::Arg::new("file")
-                    .value_name("FILE")
-                    .num_args(0..)
-                    .value_hint(clap::ValueHint::FilePath)
-                    .help("Files to read; standard input where there is none, and for -"),
-            )
-    })
 }
 
 /// Algorithms by any of their names; all key sizes for a name that the Linux kernel gives to all.
@@ -352,11 +301,5 @@ mod tests {
         for wrong in ["", "K", "-5", "1.5K", "16KB", "1e6", "99999999999999999999", "99999999999999999G", "IB"] {
             assert!(size(wrong).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
-        documented().debug_assert();
     }
 }

@@ -39,7 +39,7 @@ use options::{Action, Front, Options};
 use quote::quote;
 
 /// The tools of coreutils, and what they compute.
-const TOOLS: [(&str, Algorithm); 6] = [
+pub(crate) const TOOLS: [(&str, Algorithm); 6] = [
     ("md5sum", Algorithm::Md5),
     ("sha1sum", Algorithm::Sha1),
     ("sha224sum", Algorithm::Sha224),
