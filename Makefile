@@ -11,7 +11,7 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
 build: ## build the release: target/release/gantry, and the OpenSSL provider beside it
 	@scripts/setup build
-	cargo build --release --locked -p gantry-cli -p gantry-openssl
+	cargo build --release --locked -p gantry-crypto-cli -p gantry-openssl
 
 run: ## build, list and check the devices, hash real files against coreutils, measure
 	@scripts/run
