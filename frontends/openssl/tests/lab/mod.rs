@@ -122,7 +122,11 @@ impl Lab {
         let program = self.path("program");
         let mut compile = Command::new("cc");
         // Old functions are called as old programs do.
-        compile.args(["-O1", "-pthread", "-Wno-deprecated-declarations", "-o"]).arg(&program).arg(&source).args(arguments);
+        compile
+            .args(["-O1", "-pthread", "-Wno-deprecated-declarations", "-o"])
+            .arg(&program)
+            .arg(&source)
+            .args(arguments);
         assert!(compile.status().unwrap().success(), "{}", source.display());
         program
     }
