@@ -61,8 +61,8 @@ impl Settings {
         let first = |line: &String| line.split(',').next().unwrap_or_default().to_owned();
         let mut names: Vec<String> = devices.iter().map(first).collect();
         names.sort();
-        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(format!("devices.dpdk names '{}' twice", twice[0]));
+        if let Some([twice, _]) = names.array_windows().find(|[one, other]| one == other) {
+            return Err(format!("devices.dpdk names '{twice}' twice"));
         }
         self.options.devices = devices;
         Ok(())
