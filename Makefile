@@ -7,14 +7,17 @@ SECONDS ?= 60
 # rustup's own place, for shells that have not read its settings yet
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
-.PHONY: build run test test-clients lint bench lab install packages packages-test book fuzz miri asan constant-time counts cycles fmt help
+.PHONY: build run check test test-clients lint bench lab install packages packages-test book fuzz miri asan constant-time counts cycles newcomer fmt help
 
 build: ## build the release: target/release/gantry, and the OpenSSL provider beside it
 	@scripts/setup build
-	cargo build --release --locked -p gantry-cli -p gantry-openssl
+	cargo build --release --locked -p gantry-crypto-cli -p gantry-openssl
 
 run: ## build, list and check the devices, hash real files against coreutils, measure
 	@scripts/run
+
+check: ## the quick tests: no root, no packages, below 3 minutes once they are built
+	@scripts/check
 
 test: ## every test: unit, conformance at each CPU level, aarch64, miri, sanitizer, fuzz, counts
 	@scripts/test
@@ -68,6 +71,9 @@ counts: ## count the instructions of a dispatch and compare with the recorded on
 cycles: ## estimate the cycles of the lanes' loops on ARM and compare with the recorded ones
 	@scripts/setup test
 	@scripts/cycles
+
+newcomer: ## the commands of the README in a fresh Debian, by a user who has rustup (as root)
+	@scripts/newcomer
 
 fmt: ## format all Rust code
 	cargo fmt --all

@@ -64,7 +64,7 @@ fn a_dry_run_shows_the_release_and_changes_nothing() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let has = |line: &str| assert!(said.lines().any(|said| said == line), "{line}: {said}");
     has("+version = \"9.8.7\"");
-    has("+gantry = { path = \"core\", version = \"9.8.7\" }");
+    has("+gantry = { package = \"gantry-crypto\", path = \"core\", version = \"9.8.7\" }");
     // Two workspaces with a file that holds versions.
     for file in ["CHANGELOG.md", "Cargo.toml", "Cargo.lock", "fuzz/Cargo.lock"] {
         has(&format!("+++ b/{file}"));

@@ -3,6 +3,7 @@ use std::io::Write as _;
 
 /// Programs and modules that tests may lack: `scripts/setup` installs them.
 const PROGRAMS: &[&str] = &[
+    "/usr/sbin/sshd",
     "charon",
     "curl",
     "haproxy",
@@ -32,6 +33,9 @@ const PROGRAMS: &[&str] = &[
 const OTHERS: &[&str] = &[
     // Those of Debian 12: others answer differently.
     "coreutils 9.1",
+    // Where there is one, it would be served, or asked.
+    "machine without /dev/crypto",
+    "machine without /dev/cuse",
     // `unshare -r`.
     "file systems of one's own",
     "networks of one's own with tunnels",

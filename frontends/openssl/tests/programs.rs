@@ -213,7 +213,7 @@ fn nginx_serves_and_curl_fetches() {
 #[test]
 fn the_work_of_a_servers_workers_is_seen() {
     if !installed("nginx") || !installed("curl") {
-        return gantry_lab::skip("nginx and curl");
+        return;
     }
     if Command::new("id").arg("-u").output().unwrap().stdout != b"0\n" {
         return gantry_lab::skip("root");
@@ -257,8 +257,7 @@ fn the_work_of_a_servers_workers_is_seen() {
 
 #[test]
 fn openssh_copies_through_its_sandbox() {
-    let sshd = Path::new("/usr/sbin/sshd");
-    if !sshd.exists() || !installed("scp") {
+    if !installed("/usr/sbin/sshd") || !installed("scp") {
         return;
     }
     let lab = Lab::new("ssh");

@@ -121,7 +121,12 @@ impl Lab {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
         let program = self.path("program");
         let mut compile = Command::new("cc");
-        compile.args(["-O1", "-pthread", "-o"]).arg(&program).arg(&source).args(arguments);
+        // Old functions are called as old programs do.
+        compile
+            .args(["-O1", "-pthread", "-Wno-deprecated-declarations", "-o"])
+            .arg(&program)
+            .arg(&source)
+            .args(arguments);
         assert!(compile.status().unwrap().success(), "{}", source.display());
         program
     }
