@@ -213,7 +213,9 @@ mod tests {
         let state = |gantry: &Gantry, name| gantry.device(name).unwrap().state();
         let gantry = with(&[]).unwrap();
         let names: Vec<&str> = gantry.devices().iter().map(gantry::RegisteredDevice::name).collect();
-        assert_eq!(names, ["software", "lanes", "null", "afalg", "devcrypto", "dpdk"]);
+        let listed: Vec<&str> = drivers::DEVICES.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, listed, "drivers::all and drivers::DEVICES name the same devices, in the same order");
+        assert_eq!(names[0], drivers::LAST_RESORT);
         assert!(matches!(state(&gantry, "afalg"), DeviceState::Excluded(why) if why.contains("off by default")));
         assert!(matches!(state(&gantry, "null"), DeviceState::Excluded(why) if why.contains("off by default")));
 
