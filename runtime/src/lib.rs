@@ -23,6 +23,16 @@
 //!
 //! [`Config`] says what is wanted and where each wish came from; it is read without looking at a device. [`open`] finds the
 //! devices.
+//!
+//! | file | content |
+//! |---|---|
+//! | `keys.rs`, `config.rs`, `bounded.rs` | the table of every key; the layers of the configuration; files that are read up to a limit |
+//! | `drivers.rs`, `models.rs`, `dpdk.rs` | the list of drivers, and what those take that have settings |
+//! | `policy.rs`, `cache.rs`, `clock.rs` | the names of policies, costs in a file, time |
+//! | `suggest.rs` | the name that was meant |
+//! | `forks.rs`, `sandbox.rs` | whether the process was forked, or has a filter of system calls |
+//! | `readiness.rs` | queues as file descriptors |
+//! | `stats/` | published statistics: `page.rs` counters in shared memory, `live.rs` finds the pages of processes, `read.rs` and `watch.rs` read them, `files.rs` folders, `report.rs` tables |
 
 #![deny(unsafe_code)]
 
