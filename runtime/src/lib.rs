@@ -203,6 +203,17 @@ fn must_exist(gantry: &Gantry, config: &Config, name: &str, origin: &Origin) -> 
     Err(Error::Setting { origin: origin.clone(), problem })
 }
 
+/// The pages of the book whose Rust is compiled and run by `cargo test`.
+#[cfg(doctest)]
+mod book {
+    #[doc = include_str!("../../docs/src/guide-rust.md")]
+    struct Guide;
+    #[doc = include_str!("../../docs/src/writing-a-driver.md")]
+    struct Drivers;
+    #[doc = include_str!("../../README.md")]
+    struct Readme;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
