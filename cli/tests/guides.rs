@@ -16,6 +16,7 @@ mod gantry;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -228,18 +229,20 @@ impl Drop for Machine {
 
 /// Every difference between a page and the program, in order.
 fn differences(page: &str) -> Vec<String> {
-    let (mut shown, mut left_out) = (Vec::new(), 0);
+    let (mut shown, mut left_out) = (Vec::new(), Vec::new());
     for block in blocks(page).iter().filter(|block| block.language == "console") {
         match &block.special {
-            Special::NotRun(reason) => {
-                let count = commands(block).len();
-                left_out += count;
-                eprintln!("NOT RUN docs/src/{page}:{}: {count} commands: {reason}", block.line);
-            }
+            Special::NotRun(reason) => left_out.push((block.line, commands(block).len(), reason.clone())),
             _ => shown.extend(commands(block)),
         }
     }
-    eprintln!("docs/src/{page}: {} commands run, {left_out} not", shown.len());
+    let (count, commands): (usize, usize) = (left_out.iter().map(|(_, count, _)| count).sum(), shown.len());
+    let mut said = format!("docs/src/{page}: {commands} commands run, {count} not\n");
+    for (line, count, reason) in left_out {
+        writeln!(said, "    {count} of line {line}: {reason}").unwrap();
+    }
+    // `eprint!` would be kept to itself by a test that passes.
+    let _ = std::io::stderr().write_all(said.as_bytes());
     let machine = Machine::new(page);
     machine.run(&shown);
     let mut found = Vec::new();
