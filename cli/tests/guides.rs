@@ -328,6 +328,54 @@ fn every_page_with_commands_is_run() {
     }
 }
 
+/// Commands that are not in every build, or not in this one yet.
+const ELSEWHERE: &[&str] = &["advise", "reproduce"];
+
+/// What the program's help does not know of a command that is not run: its name, or an option.
+fn unknown(command: &str) -> Option<String> {
+    let words = command.split_whitespace().skip_while(|word| word.rsplit('/').next() != Some("gantry")).skip(1);
+    let words: Vec<&str> =
+        words.take_while(|word| !["--", "|", "||", "&", "&&", ";", ">", "#"].contains(word)).collect();
+    let mut names = Vec::new();
+    let mut plain = words.iter().enumerate().filter(|&(place, word)| {
+        let value = place > 0 && ["--set", "--devices", "--policy"].contains(&words[place - 1]);
+        !word.starts_with('-') && !value
+    });
+    let help = |names: &[&str]| gantry::run(&[names, &["--help"]].concat());
+    for name in plain.by_ref().take(2).map(|(_, &word)| word) {
+        // Of a command with commands of its own the second name is one of these.
+        let has_commands = names.is_empty() || text(&help(&names).stdout).contains("\nCommands:\n");
+        if has_commands {
+            names.push(name);
+        }
+    }
+    if names.is_empty() || ELSEWHERE.contains(&names[0]) {
+        return None;
+    }
+    let output = help(&names);
+    let known = text(&output.stdout);
+    let mut options = words.iter().filter(|word| word.starts_with("--")).map(|word| word.split('=').next().unwrap());
+    let missing = if output.status.success() { options.find(|option| !known.contains(option)) } else { Some(names[0]) };
+    missing.map(|word| format!("{word} of: {command}"))
+}
+
+#[test]
+fn what_is_not_run_can_be_typed() {
+    for page in pages() {
+        for block in blocks(&page).iter().filter(|block| matches!(block.special, Special::NotRun(_))) {
+            for shown in commands(block) {
+                assert_eq!(unknown(&shown.command), None, "docs/src/{page}:{}", shown.line);
+            }
+        }
+    }
+    assert_eq!(
+        unknown("sudo gantry openssl config --sistem").as_deref(),
+        Some("--sistem of: sudo gantry openssl config --sistem")
+    );
+    assert_eq!(unknown("gantry openssl conf --system").as_deref(), Some("openssl of: gantry openssl conf --system"));
+    assert_eq!(unknown("gantry --devices null=on chek").as_deref(), Some("chek of: gantry --devices null=on chek"));
+}
+
 #[test]
 fn the_readme_names_commands_that_work() {
     let readme = include_str!("../../README.md");
