@@ -200,7 +200,7 @@ impl Machine {
         shell.args([PATIENCE, "bash", "-c", &script]).current_dir(self.0.join("home"));
         for (variable, _) in std::env::vars_os() {
             let name = variable.to_string_lossy();
-            if name != "GANTRY_CPU" && ["GANTRY_", "XDG_", "OPENSSL_"].iter().any(|ours| name.starts_with(ours)) {
+            if ["GANTRY_", "XDG_", "OPENSSL_"].iter().any(|ours| name.starts_with(ours)) {
                 shell.env_remove(&variable);
             }
         }
@@ -227,8 +227,40 @@ impl Drop for Machine {
     }
 }
 
+/// Where a page and the program differ.
+struct Difference {
+    message: String,
+    /// The place of the output in the page: its first line from 0 on, how many there are, and what they should be.
+    should_be: Option<(usize, usize, Vec<String>)>,
+}
+
+impl Difference {
+    /// What a page that shows something else should show. Lines that stand for others are for people, but for a last one.
+    fn output(message: String, shown: &Shown, lines: &[&str]) -> Self {
+        let first = shown.line + shown.command.matches('\n').count();
+        let (exact, rest) = match shown.output.split_last() {
+            Some((last, exact)) if last == "..." => (exact, vec![last.clone()]),
+            _ => (&shown.output[..], Vec::new()),
+        };
+        let most = if rest.is_empty() { lines.len() } else { exact.len() };
+        let new = lines.iter().take(most).map(|&line| line.to_owned()).chain(rest).collect();
+        let can = !exact.iter().any(|line| line.ends_with("..."));
+        Self { message, should_be: can.then_some((first, shown.output.len(), new)) }
+    }
+}
+
+/// Has a page show what the program prints, with `GANTRY_DECLARE=1`.
+fn declare(page: &str, found: &[Difference]) {
+    let path = book().join(page);
+    let mut lines: Vec<String> = fs::read_to_string(&path).unwrap().lines().map(str::to_owned).collect();
+    for (first, count, new) in found.iter().rev().filter_map(|difference| difference.should_be.clone()) {
+        lines.splice(first..first + count, new);
+    }
+    fs::write(path, lines.join("\n") + "\n").unwrap();
+}
+
 /// Every difference between a page and the program, in order.
-fn differences(page: &str) -> Vec<String> {
+fn differences(page: &str) -> Vec<Difference> {
     let (mut shown, mut left_out) = (Vec::new(), Vec::new());
     for block in blocks(page).iter().filter(|block| block.language == "console") {
         match &block.special {
@@ -249,26 +281,35 @@ fn differences(page: &str) -> Vec<String> {
     for (number, shown) in shown.iter().enumerate() {
         let place = format!("docs/src/{page}:{}: $ {}", shown.line, shown.command);
         let Some((status, output)) = machine.said(number) else {
-            found.push(format!("{place}\nwas not reached, or did not end"));
+            found.push(Difference { message: format!("{place}\nwas not reached, or did not end"), should_be: None });
             break;
         };
         let lines: Vec<&str> = output.lines().collect();
         if status != shown.status {
-            found.push(format!("{place}\nended with {status} in place of {}:\n{output}", shown.status));
+            let message = format!("{place}\nended with {status} in place of {}:\n{output}", shown.status);
+            found.push(Difference { message, should_be: None });
         } else if !shown.output.is_empty() && !agrees(&shown.output, &lines, shown.numbers_vary) {
-            found.push(format!("{place}\nprints other than the page shows:\n{output}"));
+            let message = format!("{place}\nprints other than the page shows (GANTRY_DECLARE=1 changes it):\n{output}");
+            found.push(Difference::output(message, shown, &lines));
         }
     }
     found
 }
 
+/// Programs that pages use and machines may lack.
+const NEEDED: &[(&str, &str)] = &[("guide-tls.md", "openssl"), ("guide-vpn.md", "openssl"), ("monitoring.md", "curl")];
+
 fn follows(page: &str) {
-    if page != "guide-tls.md" && page != "guide-vpn.md" || Command::new("openssl").arg("version").output().is_ok() {
-        let found = differences(page);
-        assert!(found.is_empty(), "{}", found.join("\n"));
-    } else {
-        gantry_lab::skip("openssl");
+    let needed = NEEDED.iter().filter(|(of, _)| *of == page).map(|&(_, program)| program);
+    if let Some(missing) = needed.into_iter().find(|program| Command::new(program).arg("--version").output().is_err()) {
+        return gantry_lab::skip(missing);
     }
+    let found = differences(page);
+    if std::env::var_os("GANTRY_DECLARE").is_some() {
+        declare(page, &found);
+    }
+    let messages: Vec<&str> = found.iter().map(|difference| &*difference.message).collect();
+    assert!(messages.is_empty(), "{}", messages.join("\n"));
 }
 
 macro_rules! pages {
