@@ -28,7 +28,7 @@ test-clients: ## the OpenSSL provider in programs whose tests take long: Postgre
 lint: ## format, clippy, licences, layering, shell scripts, documentation and its links
 	@scripts/lint
 
-bench: ## all benchmarks against peers; rewrites docs/src/benchmarks.md
+bench: ## all benchmarks against peers, half an hour; rewrites docs/src/benchmarks.md from benches/results
 	@scripts/setup bench
 	@benches/peers/run
 

@@ -1,6 +1,18 @@
 //! The `gantry` command.
 //!
 //! [`main`] reads the command line. Each command is a module with a function that takes its arguments and the output.
+//!
+//! | file | content |
+//! |---|---|
+//! | `args/` | the command line |
+//! | `output.rs`, `table.rs`, `units.rs`, `plot/` | messages and exit statuses, tables, numbers for people, drawings |
+//! | `manual.rs` | manual pages and completions |
+//! | `speed/` | `load.rs` what runs, `flight.rs` in a queue, `measure.rs` how, `openssl.rs` the peer, `report.rs` and `regret.rs` results |
+//! | `sum/` | `options.rs` and `help.rs` the command line of coreutils, `engine/` reads and hashes, `console.rs` and `quote.rs` print, `check.rs` and `checkfile.rs` verify |
+//! | `crypt/` | `stream.rs` ciphers in pieces, `message.rs` AEADs as one message, `scratch.rs` files without a name, `target.rs` where the result goes |
+//! | `top/` | `model.rs` rates from two looks, `columns.rs` tables, `state.rs` and `keys.rs` what keys change, `view.rs` and `screen.rs` the terminal |
+//! | `stat.rs`, `exporter/` | what programs did, and the same for Prometheus |
+//! | `openssl/` | `conf.rs` reads an `openssl.cnf`, `setup.rs` changes one, `ask.rs` asks the module |
 
 #![deny(unsafe_code)]
 

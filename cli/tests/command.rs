@@ -7,13 +7,13 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 
 use ::gantry::Algorithm;
-use gantry::{Folder, command, failure, find, json, run, stdout, text};
+use gantry::{Folder, command, failure, find, json, names, run, stdout, text};
 
 #[test]
 fn devices_are_listed_with_their_state() {
     let devices = json(&["devices", "--json"]);
-    let names: Vec<&str> = devices.iter().map(|device| device["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["software", "lanes", "null", "afalg", "devcrypto", "dpdk"]);
+    let names = names(&devices);
+    assert_eq!(names[..3], ["software", "lanes", "null"]);
     let software = find(&devices, "name", "software");
     assert_eq!((&software["class"], &software["state"]), (&"software".into(), &"ready".into()));
     assert!(software["algorithms"].as_array().unwrap().len() > 70);
@@ -55,12 +55,11 @@ fn every_algorithm_is_listed_with_those_who_serve_it() {
 
 #[test]
 fn names_that_do_not_exist_get_a_suggestion() {
+    let devices = json(&["devices", "--json"]);
+    let no_tape = format!("gantry: there is no device 'tape'; there are {}\n", names(&devices).join(", "));
     for (arguments, message) in [
         (&["devices", "lane"][..], "gantry: there is no device 'lane'; did you mean lanes?\n"),
-        (
-            &["devices", "tape"],
-            "gantry: there is no device 'tape'; there are software, lanes, null, afalg, devcrypto, dpdk\n",
-        ),
+        (&["devices", "tape"], &no_tape),
         (&["speed", "sha265"], "gantry: unknown algorithm 'sha265'; did you mean sha256 or sha224?\n"),
         (&["speed", "sha256", "--device", "lane"], "gantry: there is no device 'lane'; did you mean lanes?\n"),
         (&["check", "--algorithm", "md6"], "gantry: unknown algorithm 'md6'; did you mean md5?\n"),

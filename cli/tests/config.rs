@@ -73,6 +73,7 @@ fn what_comes_later_wins_and_every_value_has_an_origin() {
 fn mistakes_name_their_place_and_what_would_be_right() {
     let folder = Folder::new("mistakes");
     let path = folder.path().join("gantry/gantry.toml").display().to_string();
+    let devices = gantry::json(&["devices", "--json"]);
     for (user, variables, message) in [
         ("\n\npolcy = 1\n", &[][..], format!("{path}:3: unknown key 'polcy'; did you mean policy?")),
         ("cpu = \"sse2\"\n", &[], format!("{path}:1: cpu cannot be 'sse2': it is auto, avx512, vaes, avx2 or base")),
@@ -91,7 +92,7 @@ fn mistakes_name_their_place_and_what_would_be_right() {
         (
             "",
             &[("GANTRY_POLICY", "pin:gpu")],
-            "GANTRY_POLICY: there is no device 'gpu'; there are software, lanes, null, afalg, devcrypto, dpdk".into(),
+            format!("GANTRY_POLICY: there is no device 'gpu'; there are {}", gantry::names(&devices).join(", ")),
         ),
         ("", &[("GANTRY_POLICES", "x")], "GANTRY_POLICES: no such variable; did you mean GANTRY_POLICY?".into()),
         ("", &[("GANTRY_CONFIG", "/nowhere")], "/nowhere: No such file or directory".into()),

@@ -13,6 +13,13 @@
 //!     report.map_or_else(|| vec!["no such device".to_owned()], |report| report.problems())
 //! }
 //! ```
+//!
+//! | file | content |
+//! |---|---|
+//! | `answers.rs`, `streams.rs`, `batches.rs`, `tags.rs`, `threads.rs` | the checks, one module each |
+//! | `vectors.rs`, `build.rs` | vectors, which the build compresses, those of Wycheproof (`build/wycheproof.rs`) among them |
+//! | `report.rs` | what was found |
+//! | `declared/` | what each device is known to serve |
 
 #![forbid(unsafe_code)]
 

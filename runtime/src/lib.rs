@@ -23,6 +23,16 @@
 //!
 //! [`Config`] says what is wanted and where each wish came from; it is read without looking at a device. [`open`] finds the
 //! devices.
+//!
+//! | file | content |
+//! |---|---|
+//! | `keys.rs`, `config.rs`, `bounded.rs` | the table of every key; the layers of the configuration; files that are read up to a limit |
+//! | `drivers.rs`, `models.rs`, `dpdk.rs` | the list of drivers, and what those take that have settings |
+//! | `policy.rs`, `cache.rs`, `clock.rs` | the names of policies, costs in a file, time |
+//! | `suggest.rs` | the name that was meant |
+//! | `forks.rs`, `sandbox.rs` | whether the process was forked, or has a filter of system calls |
+//! | `readiness.rs` | queues as file descriptors |
+//! | `stats/` | published statistics: `page.rs` counters in shared memory, `live.rs` finds the pages of processes, `read.rs` and `watch.rs` read them, `files.rs` folders, `report.rs` tables |
 
 #![deny(unsafe_code)]
 
@@ -194,6 +204,17 @@ fn must_exist(gantry: &Gantry, config: &Config, name: &str, origin: &Origin) -> 
     Err(Error::Setting { origin: origin.clone(), problem })
 }
 
+/// The pages of the book whose Rust is compiled and run by `cargo test`.
+#[cfg(doctest)]
+mod book {
+    #[doc = include_str!("../../docs/src/guide-rust.md")]
+    struct Guide;
+    #[doc = include_str!("../../docs/src/writing-a-driver.md")]
+    struct Drivers;
+    #[doc = include_str!("../../README.md")]
+    struct Readme;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,7 +235,9 @@ mod tests {
         let state = |gantry: &Gantry, name| gantry.device(name).unwrap().state();
         let gantry = with(&[]).unwrap();
         let names: Vec<&str> = gantry.devices().iter().map(gantry::RegisteredDevice::name).collect();
-        assert_eq!(names, ["software", "lanes", "null", "afalg", "devcrypto", "dpdk"]);
+        let listed: Vec<&str> = drivers::DEVICES.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, listed, "drivers::all and drivers::DEVICES name the same devices, in the same order");
+        assert_eq!(names[0], drivers::LAST_RESORT);
         assert!(matches!(state(&gantry, "afalg"), DeviceState::Excluded(why) if why.contains("off by default")));
         assert!(matches!(state(&gantry, "null"), DeviceState::Excluded(why) if why.contains("off by default")));
 

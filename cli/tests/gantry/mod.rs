@@ -82,3 +82,8 @@ pub(crate) fn said(output: &Output) -> (i32, String) {
 pub(crate) fn find<'r>(rows: &'r [Value], field: &str, value: &str) -> &'r Value {
     rows.iter().find(|row| row[field] == value).unwrap_or_else(|| panic!("no row with {field} {value}"))
 }
+
+/// The names of the rows, such as those of `devices --json`.
+pub(crate) fn names(rows: &[Value]) -> Vec<&str> {
+    rows.iter().map(|row| row["name"].as_str().unwrap()).collect()
+}

@@ -13,6 +13,13 @@
 //! * Cryptodev has no interrupts, so that a queue has to be polled.
 //! * DPDK cannot cancel. A queue that is dropped leaves its requests in the device, whose slots are used again once they have come
 //!   back.
+//!
+//! | file | content |
+//! |---|---|
+//! | `library.rs` | finds the shim, starts DPDK once in a process and brings devices up |
+//! | `engine.rs` | a device that runs: its queue pairs, and the requests that DPDK keeps when a queue is dropped |
+//! | `session.rs` | writes requests into slots, takes results out, and says which data in regions stay where they are |
+//! | `shim/`, `sys.rs`, `sys/` | the C library, and its calls |
 
 /// Algorithms by the names of cryptodev, and the `Device`.
 #[cfg(target_os = "linux")]

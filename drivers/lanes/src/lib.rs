@@ -2,6 +2,17 @@
 //!
 //! One kernel per algorithm is written over the traits of `vector` and `kernel`, and compiled for each [CPU
 //! level](LevelName). The engine keeps its lanes full: requests of any length start, end and stream independently.
+//!
+//! | file | content |
+//! |---|---|
+//! | `vector.rs`, `vector/` | a small vector trait, with one implementation for each register width |
+//! | `kernel/` | kernels, written once over it; those of AES over registers of blocks (`kernel/aes/register.rs`), those of GCM over several (`register/wide.rs`) |
+//! | `level.rs` | the CPU level, and the latencies by which some kernels are chosen |
+//! | `hash.rs`, `sponge.rs`, `tree.rs`, `cbc.rs`, `cmac.rs`, `ccm.rs`, `chains.rs` | messages and padding: SHA and MD5, SHA-3 to BLAKE2b, KT128, chains side by side |
+//! | `xts.rs`, `independent.rs`, `gcm.rs` | data units, counter mode and CBC decryption, GCM |
+//! | `engine.rs`, `groups.rs` | keeps lanes filled; takes messages that need no lanes in groups |
+//! | `session/` | a file for each kind of session, `etm.rs` (encrypt-then-authenticate) among them |
+//! | `wipe.rs` | leaves no key on the stack |
 
 // Everything but the level is left out where there are no kernels.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]

@@ -6,6 +6,14 @@
 //!
 //! A profile is either a card with a ring that all its queues share, or ([`Profile::direct`]) the software of a modelled
 //! board, which works in the calling thread and whose time is that thread's.
+//!
+//! | file | content |
+//! |---|---|
+//! | `profile.rs` | the engines as rows of data, each with its source |
+//! | `card.rs` | the ring and the schedule |
+//! | `session.rs` | asks the reference |
+//! | `faults.rs` | makes it go wrong |
+//! | `time.rs` | real or virtual time |
 
 #![forbid(unsafe_code)]
 

@@ -7,6 +7,14 @@
 //! One request, followed through the files: an entry in `boundary` is called; the state machine of the algorithm's mode
 //! (`aead`, `chain`, `cipher`, `digest`, `mac`, `pair`) asks `framework` whose turn it is; `choice` knows what was faster; and
 //! the request goes to the default provider's function, or to a `gantry::Session`.
+//!
+//! | file | content |
+//! |---|---|
+//! | `abi.rs`, `table.rs`, `config.rs` | the provider interface as data, the algorithms, the section of openssl.cnf |
+//! | `boundary/` | where C calls and is called: `default.rs` finds the default provider, `jobs.rs` messages of a thread's jobs, `stack.rs` room on the stack for devices, `idle.rs` contexts of digests between two messages, `digested.rs` signatures of digests, `rsa.rs` padding, `encoders.rs` keys of the type EC |
+//! | `aead.rs`, `ccm.rs`, `chain.rs`, `cipher.rs`, `digest.rs`, `mac.rs`, `pipes.rs`, `pair.rs` | for each mode, when a context can leave the host's |
+//! | `framework.rs`, `choice.rs`, `trial.rs` | whether it should: the faster side, and how that is measured |
+//! | `host.rs`, `der.rs`, `report.rs` | the host as a device, signatures as programs have them, what was done |
 
 pub use config::KEYS;
 
