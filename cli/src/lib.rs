@@ -16,6 +16,7 @@
 
 #![deny(unsafe_code)]
 
+mod advise;
 /// `gantry algorithms`.
 mod algorithms;
 /// The command line, as data.
@@ -102,6 +103,7 @@ pub fn main() -> ExitCode {
         Command::Sum(args) => return sum::main(OsStr::new("gantry sum"), args.arguments, &settings),
         Command::Crypt(args) => crypt::run(&args, &settings),
         Command::Devcrypto(args) => devcrypto::run(&args, &settings),
+        Command::Advise(args) => advise::run(&args, &mut output),
         Command::Openssl(args) => openssl::run(&args, &mut output),
         Command::Stat(args) => stat::run(&args, &settings, &mut output),
         Command::Exporter(args) => exporter::run(&args),

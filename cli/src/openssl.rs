@@ -1,35 +1,25 @@
-//! `gantry openssl`: the provider set up, explained, and watched at work.
+//! `gantry openssl`: the provider set up; and what others need to know of it.
 
-/// The module, asked.
-mod ask;
 /// What an `openssl.cnf` says.
-mod conf;
-/// A program watched.
-mod doctor;
-/// Who would serve what.
-mod info;
+pub(crate) mod conf;
+/// The module, asked what it gains.
+pub(crate) mod measured;
 /// The provider put into a configuration, and taken out again.
-mod setup;
+pub(crate) mod setup;
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use gantry_runtime::bounded;
-
 use crate::args::{Openssl, OpensslCommand};
 use crate::output::{Failure, Output};
-use crate::temporary::Folder;
 
 pub(crate) fn run(args: &Openssl, output: &mut Output) -> Result<(), Failure> {
-    match &args.command {
-        OpensslCommand::Config { system, file, undo } => setup::run(*system, file.as_deref(), *undo, output),
-        OpensslCommand::Info { conf } => info::run(conf.as_deref(), output),
-        OpensslCommand::Doctor { command } => doctor::run(command, output),
-    }
+    let OpensslCommand::Config { system, file, undo } = &args.command;
+    setup::run(*system, file.as_deref(), *undo, output)
 }
 
-fn folders() -> String {
+/// Where the module is looked for, as a list.
+pub(crate) fn folders() -> String {
     candidates().iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
@@ -46,7 +36,8 @@ fn candidates() -> Vec<PathBuf> {
     found
 }
 
-fn module() -> Option<PathBuf> {
+/// The module.
+pub(crate) fn module() -> Option<PathBuf> {
     candidates().into_iter().find_map(|path| path.canonicalize().ok())
 }
 
@@ -55,26 +46,4 @@ fn openssl_says(arguments: &[&str]) -> Option<String> {
     let output = Command::new("openssl").args(arguments).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     Some(text.split('"').nth(1)?.to_owned())
-}
-
-/// Notes below a table.
-fn said(notes: &[String]) -> String {
-    notes.iter().flat_map(|note| ["- ", note, "\n"]).collect()
-}
-
-/// What the module had to say for itself, by program.
-fn sentences(folder: &Folder) -> Result<Vec<String>, Failure> {
-    let files = files(folder, "why")?;
-    let texts = files.iter().flat_map(|path| bounded::read_to_string(path));
-    Ok(texts.map(|text| text.trim_end().to_owned()).collect())
-}
-
-/// The files in a folder, in order, or those with an extension.
-fn files(folder: &Folder, extension: &str) -> Result<Vec<PathBuf>, Failure> {
-    let folder = folder.path();
-    let entries = fs::read_dir(folder).map_err(|error| Failure::at(folder.display(), &error))?;
-    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    files.retain(|path| extension.is_empty() || path.extension().is_some_and(|tail| tail == extension));
-    files.sort();
-    Ok(files)
 }

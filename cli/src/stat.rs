@@ -13,7 +13,7 @@ use gantry_runtime::stats::{Live, Process, Published, Report, Row, Times, live, 
 use crate::args::{Settings, Stat};
 use crate::output::{Failure, Output, say};
 use crate::table::Table;
-use crate::temporary::{Folder, as_its_own};
+use crate::temporary::{as_its_own, watch};
 use crate::units::{bytes, duration, tenths, user};
 
 pub(crate) fn run(args: &Stat, settings: &Settings, output: &mut Output) -> Result<(), Failure> {
@@ -36,11 +36,12 @@ fn asks_for_more(settings: &Settings) -> bool {
 /// Runs a command, prints what it did, and ends as it has ended.
 fn of_command(args: &Stat, settings: &Settings, program: &OsString, arguments: &[OsString]) -> Result<(), Failure> {
     let variables = variables(settings)?;
-    let folder = Folder::new()?;
     let mut command = Command::new(program);
     command.args(arguments).envs(variables);
-    let status = folder.run(&mut command, "GANTRY_STATS")?;
-    let report = together(&read(folder.path())?);
+    let (status, taken) = watch(&mut command)?;
+    let mut reports: Vec<Report> = taken.pages.iter().filter_map(|page| page.read().ok()).collect();
+    reports.retain(|report| !report.rows.is_empty());
+    let report = together(&reports);
     if report.processes.is_empty() {
         say(&format!("{}: no statistics: it has made no request through Gantry", program.display()));
     } else {
@@ -78,7 +79,7 @@ fn of_process(args: &Stat, settings: &Settings, pid: u32, output: &mut Output) -
 }
 
 /// What the page of a process says that runs.
-fn of_page(pid: u32) -> Result<Report, Failure> {
+pub(crate) fn of_page(pid: u32) -> Result<Report, Failure> {
     let pages = pages()?.into_iter().filter(|page| page.pids.contains(&pid));
     let report = together(&pages.filter_map(|page| page.read().ok()).collect::<Vec<_>>());
     let proc = format!("/proc/{pid}");
@@ -159,10 +160,6 @@ fn line(process: &Process, processes: usize, user: String, report: &Report) -> [
 
 fn found(folder: &Path) -> Result<Vec<Published>, Failure> {
     published(folder).map_err(|error| Failure::at(folder.display(), &error))
-}
-
-fn read(folder: &Path) -> Result<Vec<Report>, Failure> {
-    Ok(reports(&found(folder)?))
 }
 
 /// What the files say. Of one that cannot be read this is said, and the others count.

@@ -13,6 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use gantry_runtime::stats::{Taken, Taking, VARIABLE};
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal, kill, raise};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
@@ -46,7 +47,7 @@ impl Folder {
     pub(crate) fn new() -> Result<Self, Failure> {
         let mut state = state();
         if !state.watched {
-            watch().map_err(|error| Failure::at("a thread for signals", &error))?;
+            take_signals().map_err(|error| Failure::at("a thread for signals", &error))?;
             state.watched = true;
         }
         // A pipe that is closed is an error of `write` then, and ends the process when the last folder is gone.
@@ -63,9 +64,9 @@ impl Folder {
         &self.0
     }
 
-    /// Runs a command to which a variable names the folder, and waits for it. What keeps it from running is said, and is an exit code, as of shells.
-    pub(crate) fn run(&self, command: &mut Command, variable: &str) -> Result<ExitStatus, Failure> {
-        command.env(variable, &self.0);
+    /// Runs a command and waits for it. What keeps it from running is said, and is an exit code, as of shells.
+    #[allow(clippy::unused_self, reason = "while there is a folder, signals are taken")]
+    fn run(&self, command: &mut Command) -> Result<ExitStatus, Failure> {
         let program = PathBuf::from(command.get_program());
         let (mut child, pid) = {
             // A signal that comes meanwhile is for the child.
@@ -100,14 +101,23 @@ impl Drop for Folder {
     }
 }
 
+/// Runs a command, and takes what it and its children count.
+pub(crate) fn watch(command: &mut Command) -> Result<(ExitStatus, Taken), Failure> {
+    let folder = Folder::new()?;
+    let failed = |error| Failure::at(folder.path().display(), &error);
+    let taking = Taking::begin(folder.path()).map_err(failed)?;
+    let status = folder.run(command.env(VARIABLE, taking.path()))?;
+    Ok((status, taking.end().map_err(failed)?))
+}
+
 /// Success, or the status of the command as shells say it.
 pub(crate) fn as_its_own(status: ExitStatus) -> Result<(), Failure> {
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     if code == 0 { Ok(()) } else { Err(Failure::Status(u8::try_from(code).unwrap_or(1))) }
 }
 
-/// Begins to watch the signals. Called by the only thread: those that come later inherit that signals are not theirs.
-fn watch() -> io::Result<()> {
+/// Begins to take the signals. Called by the only thread: those that come later inherit that signals are not theirs.
+fn take_signals() -> io::Result<()> {
     let ends = [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT];
     // What this process was told to ignore stays ignored, by it and by commands (nohup).
     let signals: SigSet = ends.into_iter().filter(|signal| !sys::is_ignored(*signal as i32)).collect();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use devices::{Deed, Script, Scripted, session};
 use gantry::driver::Capability;
 use gantry::route::{Failover, Reason};
-use gantry::stats::{About, COLUMNS, Column, Event, Meaning, Memory, Snapshot, Stage, Tally};
+use gantry::stats::{About, COLUMNS, Column, Event, Meaning, Memory, Snapshot, Stage, Tally, uncounted};
 use gantry::{
     Algorithm, Clock, Gantry, GantryBuilder, Operation, QueueOptions, Request, Session, SessionParams, Submission,
     VirtualClock,
@@ -69,6 +69,30 @@ fn what_many_threads_do_is_counted_exactly() {
         assert_eq!(row.reason(Reason::OnlyChoice), requests);
         assert_eq!((row.batches, row.batched), ((round * THREADS) as u64, (round * THREADS * batch) as u64));
     }
+}
+
+#[test]
+fn what_is_measured_is_not_counted_and_its_faults_are() {
+    let gantry = with(&[&Scripted::new(Script::new("device"))]).build();
+    let session = session(&gantry);
+    run_one(&session);
+    uncounted(|| {
+        run_one(&session);
+        run_batch(&session, 7);
+        uncounted(|| run_one(&session));
+        run_one(&session);
+    });
+    run_one(&session);
+    assert_eq!(served(&gantry.stats(), "device"), (2, 2 * LENGTH as u64));
+    // Two devices, so that there is somebody else to do it.
+    let bad = Scripted::new(Script::new("bad").doing(|_| Deed::Fail));
+    let good = Scripted::new(Script::new("good"));
+    let gantry = with(&[&bad, &good]).policy(Failover { order: vec!["bad".into(), "good".into()] }).build();
+    let session = devices::session(&gantry);
+    uncounted(|| run_one(&session));
+    let snapshot = gantry.stats();
+    assert_eq!((served(&snapshot, "bad").0, served(&snapshot, "good").0), (0, 0));
+    assert_eq!(snapshot.rows.iter().map(|row| row.events(Event::Fault)).sum::<u64>(), 1);
 }
 
 #[test]

@@ -240,7 +240,8 @@ const PREFIX: &str = "GANTRY_";
 const FILE_VARIABLE: &str = "GANTRY_CONFIG";
 
 /// Variables that front ends read themselves.
-const OTHERS: [&str; 3] = ["GANTRY_DISABLE", "GANTRY_OPENSSL_STATS", "GANTRY_OPENSSL_ROUTES"];
+const OTHERS: [&str; 4] =
+    ["GANTRY_DISABLE", "GANTRY_OPENSSL_MEASURE", "GANTRY_OPENSSL_MEASURED", crate::stats::VARIABLE];
 
 /// The variable of ours of which `name` is a misspelling. What all of them begin with says nothing about that.
 fn meant(name: &str) -> Option<String> {

@@ -38,6 +38,7 @@ Examples:
   gantry devices                          which engines this machine has
   gantry check                            whether they compute what they should
   gantry speed sha256 --compare openssl   how fast they are, next to OpenSSL
+  gantry advise -- curl https://...       what a program gains by them
   gantry sum *.iso > SHA256SUMS           digests of files, many at once
   gantry sum -c SHA256SUMS                verify them
 
@@ -62,6 +63,7 @@ pub(crate) enum Command {
     Crypt(Crypt),
     /// Be the /dev/crypto of this machine
     Devcrypto(Devcrypto),
+    Advise(Advise),
     Openssl(Openssl),
     Stat(Stat),
     Exporter(Exporter),

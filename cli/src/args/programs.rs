@@ -1,4 +1,4 @@
-//! Commands that are about other programs, or do the work of one: `openssl`, `stat`, `top`, `devcrypto` and `crypt`.
+//! Commands that are about other programs, or do the work of one: `advise`, `openssl`, `stat`, `top`, `devcrypto` and `crypt`.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -9,17 +9,59 @@ use clap::{Arg, Args, Command, Error, Subcommand};
 
 use super::positive;
 
-/// Set up the OpenSSL provider, explain it, and watch it at work
+/// Say what gantry gains on this machine, or for a program, and what would gain more
+///
+/// Measures this machine for some seconds: which algorithms of OpenSSL the installed configuration serves, who has their requests, and by
+/// what a device is faster than the program's own libcrypto. Ends with a verdict, and with the lines of openssl.cnf that would gain more. All
+/// times are those of the CPU, so that other programs change little; where they do, that is said.
+///
+/// With a program, runs it as it is, under the installed configuration, and then says, on stderr, what it and its children asked of
+/// OpenSSL, where that went, and what it gained. What the configuration does not serve is counted, too, and stays where it was. A
+/// program that did not load gantry gets the reason. With --pid, it looks at a process that runs, for --seconds; there only what the
+/// configuration serves can be seen. Root may look at the processes of all users, others at their own.
+///
+/// The exit status is that of the program: 128 and the signal when one ended it, 127 when it is not there, 126 when it cannot
+/// be run.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  gantry advise                              what this machine gains
+  gantry advise -- curl -o /dev/null https://localhost/
+                                             what a program gains
+  sudo gantry advise --pid $(pgrep -o nginx) nginx and its workers
+  gantry advise --table                      every algorithm, operation and size
+  gantry advise --json | jq .lines           for scripts")]
+pub(crate) struct Advise {
+    /// Look at this process while it runs
+    #[arg(long, value_name = "N", conflicts_with = "command")]
+    pub(crate) pid: Option<u32>,
+    /// Look for so many seconds
+    #[arg(long, value_name = "S", default_value_t = 5.0, requires = "pid", value_parser = interval)]
+    pub(crate) seconds: f64,
+    /// Run this program, and say what it gains
+    #[arg(last = true, value_name = "PROGRAM")]
+    pub(crate) command: Vec<OsString>,
+    /// Show every algorithm, operation and size that was measured
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) table: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write into this file
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// Set up the OpenSSL provider
 ///
 /// gantry.so is a provider for OpenSSL 3.x and 4.x: programs that use OpenSSL use the devices of this machine through it,
-/// without a change.
+/// without a change. `gantry advise` says what they gain.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   gantry openssl config                      the lines that activate it, for people who edit files themselves
   sudo gantry openssl config --system        put them into the system's openssl.cnf, beside a copy of the old one
-  gantry openssl info                        who would serve which algorithm
-  gantry openssl doctor -- curl https://...  what of a program's cryptography goes through it")]
+  sudo gantry openssl config --system --undo take them out again")]
 pub(crate) struct Openssl {
     #[command(subcommand)]
     pub(crate) command: OpensslCommand,
@@ -39,21 +81,6 @@ pub(crate) enum OpensslCommand {
         /// Take out what was put in
         #[arg(long, requires = "target")]
         undo: bool,
-    },
-    /// Show for each algorithm which device would serve it, and why
-    Info {
-        /// Ask with this configuration of OpenSSL
-        #[arg(long, value_name = "FILE")]
-        conf: Option<PathBuf>,
-    },
-    /// Run a program, and say what of its cryptography went through the provider
-    ///
-    /// The exit status is that of the program: 128 and the signal when one ended it, 127 when it is not there, 126 when it cannot
-    /// be run.
-    Doctor {
-        /// The program and its arguments
-        #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
-        command: Vec<OsString>,
     },
 }
 

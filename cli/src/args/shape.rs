@@ -9,8 +9,18 @@ use super::Cli;
 use crate::sum::options::{Front, rows};
 
 /// The commands that the configuration has no influence on: its options are refused after them, and not shown.
-pub(super) const UNCONFIGURED: &[&str] =
-    &["kernel", "reproduce", "openssl", "exporter", "top", "config keys", "config path", "completions", "manual"];
+pub(super) const UNCONFIGURED: &[&str] = &[
+    "kernel",
+    "reproduce",
+    "advise",
+    "openssl",
+    "exporter",
+    "top",
+    "config keys",
+    "config path",
+    "completions",
+    "manual",
+];
 
 /// The one of them that a command is, or is part of.
 pub(super) fn unconfigured(path: &str) -> Option<&'static str> {

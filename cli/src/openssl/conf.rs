@@ -9,20 +9,20 @@ use gantry_runtime::{bounded, suggest};
 use crate::output::Failure;
 
 /// The file in OpenSSL's own folder. The error is a sentence.
-pub(super) fn of_the_system() -> Result<PathBuf, String> {
+pub(crate) fn of_the_system() -> Result<PathBuf, String> {
     let folder = super::openssl_says(&["version", "-d"]);
     let folder = folder.ok_or("there is no openssl here that says where its configuration is")?;
     Ok(PathBuf::from(folder).join("openssl.cnf"))
 }
 
 /// The file that programs read which say nothing else.
-pub(super) fn in_use() -> Result<PathBuf, String> {
+pub(crate) fn in_use() -> Result<PathBuf, String> {
     std::env::var_os("OPENSSL_CONF").map_or_else(of_the_system, |path| Ok(path.into()))
 }
 
 /// A configuration, with all that it includes.
 #[derive(Default)]
-pub(super) struct Conf {
+pub(crate) struct Conf {
     lines: Vec<Line>,
     /// The sections, some of which may be empty.
     sections: Vec<String>,
@@ -33,14 +33,14 @@ pub(super) struct Conf {
 }
 
 /// A key and its value. Of two in a section, OpenSSL takes the last.
-pub(super) struct Line {
+pub(crate) struct Line {
     section: String,
-    pub(super) key: String,
-    pub(super) value: String,
+    pub(crate) key: String,
+    pub(crate) value: String,
     /// As it stands in the file, without a comment.
-    pub(super) text: String,
-    pub(super) file: Rc<Path>,
-    pub(super) number: usize,
+    pub(crate) text: String,
+    pub(crate) file: Rc<Path>,
+    pub(crate) number: usize,
 }
 
 impl Line {
@@ -60,19 +60,19 @@ const OPENSSLS: [&str; 4] = ["identity", "soft_load", "module", "activate"];
 
 impl Conf {
     /// The error is a sentence with the file's name.
-    pub(super) fn read(path: &Path) -> Result<Self, String> {
+    pub(crate) fn read(path: &Path) -> Result<Self, String> {
         Ok(Self::of(&read(path)?, path))
     }
 
     /// The same of a text that is, or is to be, the file at `path`.
-    pub(super) fn of(text: &str, path: &Path) -> Self {
+    pub(crate) fn of(text: &str, path: &Path) -> Self {
         let mut conf = Self::default();
         conf.take_in(text, path, &mut TOP.to_owned(), 0);
         conf
     }
 
     /// The lines of a section; OpenSSL merges those of one name.
-    pub(super) fn section<'c>(&'c self, name: &'c str) -> impl Iterator<Item = &'c Line> {
+    pub(crate) fn section<'c>(&'c self, name: &'c str) -> impl Iterator<Item = &'c Line> {
         self.lines.iter().filter(move |line| line.section == name)
     }
 
@@ -81,7 +81,7 @@ impl Conf {
     }
 
     /// The line that leads to everything else.
-    pub(super) fn begin(&self) -> Option<&Line> {
+    pub(crate) fn begin(&self) -> Option<&Line> {
         self.line(TOP, "openssl_conf")
     }
 
@@ -98,7 +98,7 @@ impl Conf {
     }
 
     /// Whether gantry is in the list of providers.
-    pub(super) fn names_gantry(&self) -> bool {
+    pub(crate) fn names_gantry(&self) -> bool {
         self.gantry().is_some()
     }
 
@@ -107,7 +107,7 @@ impl Conf {
     }
 
     /// What in this file keeps programs from gantry, or has no effect: sentences, in the order in which OpenSSL would come upon it.
-    pub(super) fn complaints(&self) -> Vec<String> {
+    pub(crate) fn complaints(&self) -> Vec<String> {
         let mut found = self.wrong.clone();
         let leads = |line: &Line| self.sections.contains(&line.value);
         let mut missing = |line: &Line| found.push(format!("{}: there is no section [{}]", line.place(), line.value));

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use gantry_runtime::bounded;
 
-use super::ask::{Route, Row, ask};
 use super::conf::{self, Conf};
+use super::measured::{Row, WORTH, ask};
 use super::{folders, module};
 use crate::output::{Failure, Output};
 use crate::temporary::Folder;
@@ -43,13 +43,10 @@ fn sections(module: &Path, kept: &Kept) -> String {
 }
 
 /// A configuration that has nothing else in it but these lines of the provider's section.
-pub(super) fn alone(module: &Path, keys: &str) -> String {
+pub(crate) fn alone(module: &Path, keys: &str) -> String {
     let kept = Kept { keys: keys.to_owned(), ..Kept::default() };
     format!("openssl_conf = gantry_init\n\n{}", sections(module, &kept))
 }
-
-/// What a device has to be faster by than OpenSSL for an algorithm to be served unasked.
-const WORTH: f64 = 1.15;
 
 /// The lines of the provider's section that say what is served: what gains on this machine with its `openssl`. None where nothing can be
 /// measured: then the provider goes by what is known of OpenSSL's releases.
@@ -57,18 +54,25 @@ fn measured(module: &Path) -> Result<String, Failure> {
     let folder = Folder::new()?;
     let conf = folder.path().join("openssl.cnf");
     fs::write(&conf, alone(module, "")).map_err(|error| Failure::at(conf.display(), &error))?;
-    match ask(&conf, &folder) {
+    match ask(&conf, &folder, Some(&gantry_openssl::measured_names().join(","))) {
         Ok(Ok(answer)) => Ok(lines(&answer.release, &answer.rows)),
         _ => Ok(String::new()),
     }
 }
 
+/// The keys whose algorithms gain by themselves, without requests of other threads.
+const MEASURED_KEYS: [&str; 3] = ["CIPHERS", "SIGNATURES", "KEY_EXCHANGE"];
+
+/// Those algorithms of a key that `gantry openssl config` would name.
+pub(crate) fn gaining<'r>(rows: &'r [Row], key: &str) -> Vec<&'r str> {
+    let gains = |row: &&Row| row.key == key && MEASURED_KEYS.contains(&key) && row.measured && row.is_worth_it();
+    rows.iter().filter(gains).map(|row| &*row.name).collect()
+}
+
 fn lines(release: &str, rows: &[Row]) -> String {
-    let is_worth_it = |route: &Route| route.device != "host" && route.gain.is_some_and(|gain| gain >= WORTH);
-    let gains = |row: &&Row| row.measured && row.routes.iter().any(is_worth_it);
     let mut text = format!("# Measured with {release}: what a device does {WORTH} times as fast, or more.\n");
-    for key in ["CIPHERS", "SIGNATURES", "KEY_EXCHANGE"] {
-        let names: Vec<&str> = rows.iter().filter(|row| row.key == key).filter(gains).map(|row| &*row.name).collect();
+    for key in MEASURED_KEYS {
+        let names = gaining(rows, key);
         let _ = writeln!(text, "{key} = {}", if names.is_empty() { "NONE".to_owned() } else { names.join(",") });
     }
     text
@@ -110,7 +114,7 @@ fn text_of(conf: &Conf, section: &str, but: &[&str]) -> String {
     lines.flat_map(|line| [&*line.text, "\n"]).collect()
 }
 
-pub(super) fn run(system: bool, file: Option<&Path>, undo: bool, output: &mut Output) -> Result<(), Failure> {
+pub(crate) fn run(system: bool, file: Option<&Path>, undo: bool, output: &mut Output) -> Result<(), Failure> {
     let path = match (system, file) {
         (false, None) => {
             return output.write(&match module() {
@@ -221,6 +225,7 @@ fn without(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::measured;
     use super::*;
 
     const HERE: &str = "/nowhere/openssl.cnf";
@@ -230,26 +235,21 @@ mod tests {
         with(old, Path::new(HERE), Path::new("/x/gantry.so"), nothing).map_err(|failure| failure.to_string())
     }
 
-    fn route(device: &str, gain: Option<f64>) -> Route {
-        Route { device: device.into(), class: "simd".into(), why: "trial".into(), gain }
-    }
-
-    fn row(key: &str, name: &str, measured: bool, gains: &[Option<f64>]) -> Row {
-        let routes = gains.iter().map(|gain| route("x", *gain)).collect();
-        Row { key: key.into(), name: name.into(), number: String::new(), served: false, measured, routes }
-    }
-
     #[test]
     fn what_gains_is_served_unasked() {
+        let row = |key, name, measured, gains: &[f64]| {
+            let cells: Vec<_> = gains.iter().map(|gain| ("seal", 64, "x", *gain)).collect();
+            measured::tests::row(key, name, measured, &cells)
+        };
         let rows = [
-            row("CIPHERS", "A", true, &[Some(0.8), Some(1.15), Some(1.0)]),
-            row("CIPHERS", "B", true, &[Some(1.1), Some(1.14), None]),
-            row("CIPHERS", "C", false, &[Some(5.0)]),
-            row("CIPHERS", "D", true, &[None, None, Some(2.0)]),
-            row("SIGNATURES", "E", true, &[Some(1.0)]),
+            row("CIPHERS", "A", true, &[0.8, 1.15, 1.0]),
+            row("CIPHERS", "B", true, &[1.1, 1.14, 0.0]),
+            row("CIPHERS", "C", false, &[5.0]),
+            row("CIPHERS", "D", true, &[0.0, 0.0, 2.0]),
+            row("SIGNATURES", "E", true, &[1.0]),
             // Too little of so short a request for it to leave the host.
-            Row { routes: vec![route("host", Some(1.5))], ..row("CIPHERS", "G", true, &[]) },
-            row("DIGESTS", "F", true, &[Some(9.0)]),
+            measured::tests::row("CIPHERS", "G", true, &[("seal", 64, "host", 1.5)]),
+            row("DIGESTS", "F", true, &[9.0]),
         ];
         let text = lines("openssl 3.0", &rows);
         let said: Vec<&str> = text.lines().collect();

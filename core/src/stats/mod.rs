@@ -41,8 +41,8 @@ pub use reason::Reason;
 use shard::{Ground, Shard};
 use site::WORKS;
 pub(crate) use site::{MOST_DEVICES, Site};
-use slot::Slots;
-pub use slot::forked;
+use slot::{Slots, Use};
+pub use slot::{forked, uncounted};
 pub use snapshot::{Numbers, Snapshot};
 pub use tally::Tally;
 
@@ -95,7 +95,7 @@ impl Stats {
     /// The counters of the calling thread.
     #[inline]
     pub(crate) fn here(&self) -> Here<'_> {
-        Here { shard: self.shards.here(|shared| self.shard(shared)), thread: PhantomData }
+        Here { shard: self.shards.here(|used| self.shard(used)), thread: PhantomData }
     }
 
     /// Begins to follow requests that have just been handed over.
@@ -116,8 +116,8 @@ impl Stats {
     }
 
     #[cold]
-    fn shard(&self, shared: bool) -> Shard {
-        Shard::new(self.ground.clone(), (1 + self.devices().len()) * WORKS, shared)
+    fn shard(&self, used: Use) -> Shard {
+        Shard::new(self.ground.clone(), (1 + self.devices().len()) * WORKS, used)
     }
 
     /// Publishes a snapshot now.

@@ -8,6 +8,7 @@ use super::histogram::Recorder;
 use super::memory::{About, BATCHED, BATCHES, BYTES, COUNTS, EVENTS, Meaning, Memory, Words, add};
 use super::reason::Reason;
 use super::site::{MOST_SITES, Site};
+use super::slot::Use;
 use crate::driver::Class;
 
 /// From one timed request to the next on average: at first, so that short programs have times too, and in the end, so that the
@@ -38,6 +39,7 @@ impl Ground {
 #[repr(align(128))]
 pub(super) struct Shard {
     shared: bool,
+    quiet: bool,
     ground: Arc<Ground>,
     /// Requests until the next one that is timed; at least 1.
     left: AtomicU64,
@@ -60,18 +62,27 @@ pub(super) struct Row {
 }
 
 impl Shard {
-    pub(super) fn new(ground: Arc<Ground>, sites: usize, shared: bool) -> Self {
-        let (left, gap, taken) = (AtomicU64::new(1), AtomicU64::new(1), AtomicU64::new(0));
-        Self { shared, ground, left, gap, taken, rows: rows(sites), later: OnceLock::new() }
+    pub(super) fn new(ground: Arc<Ground>, sites: usize, used: Use) -> Self {
+        let (shared, quiet) = (used != Use::Own, used == Use::Quiet);
+        // Of what is not counted, nothing is timed.
+        let left = AtomicU64::new(if quiet { u64::MAX } else { 1 });
+        let (gap, taken) = (AtomicU64::new(1), AtomicU64::new(0));
+        Self { shared, quiet, ground, left, gap, taken, rows: rows(sites), later: OnceLock::new() }
     }
 
     #[inline]
     pub(super) fn sent(&self, site: Site, reason: Reason, requests: usize, bytes: usize) {
-        let row = self.row(site);
         if self.shared {
-            row.sent_shared(reason, requests as u64, bytes as u64);
+            self.sent_shared(site, reason, requests as u64, bytes as u64);
         } else {
-            row.sent(reason, requests as u64, bytes as u64, false);
+            self.row(site).sent(reason, requests as u64, bytes as u64, false);
+        }
+    }
+
+    #[cold]
+    fn sent_shared(&self, site: Site, reason: Reason, requests: u64, bytes: u64) {
+        if !self.quiet {
+            self.row(site).sent(reason, requests, bytes, true);
         }
     }
 
@@ -80,6 +91,9 @@ impl Shard {
     }
 
     pub(super) fn time(&self, site: Site, stage: Stage, ns: u64, requests: u64) {
+        if self.quiet {
+            return;
+        }
         let recorder = self.row(site).stages[stage as usize].get_or_init(|| self.recorder(site, stage));
         recorder.add(ns, requests, self.shared);
     }
@@ -158,11 +172,6 @@ impl Row {
         }
     }
 
-    #[cold]
-    fn sent_shared(&self, reason: Reason, requests: u64, bytes: u64) {
-        self.sent(reason, requests, bytes, true);
-    }
-
     /// The histogram of a stage, if it has any.
     pub(super) fn stage(&self, stage: Stage) -> Option<&Recorder> {
         self.stages[stage as usize].get()
@@ -174,7 +183,7 @@ mod tests {
     use super::*;
 
     fn shard() -> Shard {
-        Shard::new(Arc::new(Ground { devices: RwLock::default(), memory: None }), 1, false)
+        Shard::new(Arc::new(Ground { devices: RwLock::default(), memory: None }), 1, Use::Own)
     }
 
     #[test]

@@ -16,6 +16,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 const OWN: usize = u64::BITS as usize;
 /// The slot of all others.
 const SHARED: usize = OWN;
+/// The slot of those whose requests are not counted.
+const QUIET: usize = OWN + 1;
 
 const NONE: usize = usize::MAX;
 
@@ -32,6 +34,30 @@ pub fn forked() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
 }
 
+/// Runs `body` without counting the requests of the calling thread: a measurement is no work of the program's. What happens to devices meanwhile
+/// is counted.
+pub fn uncounted<T>(body: impl FnOnce() -> T) -> T {
+    struct Back(usize);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            SLOT.set(self.0);
+        }
+    }
+    let _back = Back(SLOT.replace(QUIET));
+    body()
+}
+
+/// Who writes what a slot holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    /// One thread at a time.
+    Own,
+    /// Several threads.
+    Shared,
+    /// Several threads, and none counts its requests.
+    Quiet,
+}
+
 /// What each slot holds, in one process.
 pub(super) struct Slots<T> {
     generation: u32,
@@ -44,16 +70,21 @@ pub(super) struct Slots<T> {
 
 impl<T> Slots<T> {
     pub(super) fn new(on: bool) -> Self {
-        let each = (0..if on { SHARED + 1 } else { 0 }).map(|_| OnceLock::new()).collect();
+        let each = (0..if on { QUIET + 1 } else { 0 }).map(|_| OnceLock::new()).collect();
         let generation = GENERATION.load(Ordering::Relaxed);
         Self { generation, process: std::process::id(), each, child: OnceLock::new() }
     }
 
-    /// What the slot of the calling thread holds. `make` is told whether it is the one that threads share.
+    /// What the slot of the calling thread holds. `make` is told who writes it.
     #[inline]
-    pub(super) fn here(&self, make: impl FnOnce(bool) -> T) -> Option<&T> {
+    pub(super) fn here(&self, make: impl FnOnce(Use) -> T) -> Option<&T> {
         let slot = current();
-        Some(self.of_this_process().each.get(slot)?.get_or_init(|| Box::new(make(slot == SHARED))))
+        let used = || match slot {
+            SHARED => Use::Shared,
+            QUIET => Use::Quiet,
+            _ => Use::Own,
+        };
+        Some(self.of_this_process().each.get(slot)?.get_or_init(|| Box::new(make(used()))))
     }
 
     /// What all slots of this process hold.

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use super::memory::{About, Meaning, Memory, Words, add};
-use super::slot::Slots;
+use super::slot::{Slots, Use};
 
 /// Counts requests and their bytes by algorithm and operation, as cheaply as a framework counts its own.
 pub struct Tally {
@@ -34,7 +34,7 @@ impl Tally {
     /// Counts requests, of so many bytes together, in the row at this place.
     #[inline]
     pub fn count(&self, row: usize, requests: u64, bytes: u64) {
-        let shard = self.shards.here(|shared| self.shard(shared));
+        let shard = self.shards.here(|used| self.shard(used != Use::Own));
         if let Some(Shard { shared, rows }) = shard
             && let Some(words) = rows.get(row)
         {

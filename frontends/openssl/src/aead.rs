@@ -469,7 +469,9 @@ impl Sealed {
         let operation = self.operation();
         let explicit = if self.aead == Aead::Gcm { EXPLICIT } else { 0 };
         let opened = wrapped.framework().zip(wrapped.algorithm());
-        let (Some(bytes), Some((framework, algorithm))) = (io.len().checked_sub(explicit + TAG), opened) else {
+        let Some(bytes) = io.len().checked_sub(explicit + TAG) else { return host.data(way, io) };
+        let Some((framework, algorithm)) = opened else {
+            wrapped.count(operation, Side::Host, bytes);
             return host.data(way, io);
         };
         let key = &self.key;

@@ -17,15 +17,15 @@ pub(crate) struct Settings {
     pub(crate) macs: Selection,
     pub(crate) signatures: Selection,
     pub(crate) exchanges: Selection,
-    /// These five as they are where nothing is counted, and nothing made to fail: then more is served, so that it comes by here.
+    /// These five as they are where no command of gantry's counts or measures: then all comes by here.
     usual: [Selection; 5],
     pub(crate) soft: Soft,
     /// Every operation that reaches this provider fails.
     pub(crate) force_fail: bool,
-    /// The folder in which each process leaves a file with what it did, and its children by `fork`, which have the same numbers.
-    pub(crate) stats: Option<PathBuf>,
-    /// The file for what `gantry openssl info` and `config` want to know.
-    pub(crate) routes: Option<PathBuf>,
+    /// A command of gantry's watches: what is not served comes by here to be counted, and goes on to the host.
+    pub(crate) counts_all: bool,
+    /// The file for what `gantry advise` and `gantry openssl config` want to know, and the algorithms about which, if not all.
+    pub(crate) measure: Option<(PathBuf, Option<String>)>,
     /// Devices and policy.
     pub(crate) runtime: Config,
     /// The policy was named: it is followed without a trial, and for requests of every size.
@@ -96,7 +96,7 @@ pub const KEYS: [(&str, &str); 11] = [
     ("DEVICES", "NAME=on or NAME=off, with commas between"),
     ("POLICY", "the name of a policy, as in gantry.toml"),
     ("COALESCE_US", "auto or a number of microseconds from 0 (no thread waits for others) to 1000000"),
-    ("STATS", "the path of a folder, or off"),
+    ("STATS", "auto, off, on or the absolute path of a folder"),
     ("FORCE_FAIL", "yes or no"),
 ];
 
@@ -112,8 +112,8 @@ impl Settings {
             usual: [const { Selection::None }; 5],
             soft: Soft::Allowed,
             force_fail: false,
-            stats: None,
-            routes: None,
+            counts_all: false,
+            measure: None,
             runtime: Config::default(),
             policy_named: false,
         }
@@ -141,8 +141,10 @@ impl Settings {
                 problem.map_err(|problem| format!("{key} = {value}: {problem}; it takes {takes}"))?;
             }
         }
-        settings.stats = stats_folder(secure).or(settings.stats);
-        settings.routes = if secure { None } else { std::env::var_os("GANTRY_OPENSSL_ROUTES").map(PathBuf::from) };
+        let said = |name: &str| if secure { None } else { std::env::var_os(name) };
+        settings.counts_all = !secure && gantry_runtime::stats::is_watched();
+        let only = || said(MEASURE).and_then(|only| only.into_string().ok());
+        settings.measure = said(MEASURED).map(|file| (file.into(), only()));
         let shown = settings.runtime.show();
         let mut said = shown.iter().filter(|shown| shown.origin != gantry_runtime::Origin::Default);
         settings.policy_named |= said.any(|shown| shown.key == "policy");
@@ -150,20 +152,20 @@ impl Settings {
             shown.key.starts_with("devices.") && shown.value == "on" && shown.origin != gantry_runtime::Origin::Default
         });
         let all = if settings.policy_named || device_named { Selection::All } else { Selection::Promising };
-        let watched = settings.force_fail || settings.stats.is_some();
+        let (fails, all_come) = (settings.force_fail, settings.counts_all || settings.measure.is_some());
         settings.usual = settings.selections().map(|selection| {
-            let usual = if *selection == Selection::All { all.clone() } else { selection.clone() };
-            if !watched {
-                *selection = usual.clone();
-            } else if *selection == Selection::Gaining {
-                *selection = Selection::All;
-            }
+            let usual = match &*selection {
+                Selection::Gaining if fails => Selection::All,
+                Selection::All if !fails => all.clone(),
+                other => other.clone(),
+            };
+            *selection = if all_come { Selection::All } else { usual.clone() };
             usual
         });
         Ok(settings)
     }
 
-    /// Whether the configuration serves a row where nothing is watched. (Keys are, if anything is done with them.)
+    /// Whether the configuration serves a row, whatever comes by here to be counted. (Keys are, if anything is done with them.)
     pub(crate) fn usually_serves(&self, row: &Row, version: (u32, u32)) -> bool {
         // In the order of `KEYS`.
         let key = match row.mode {
@@ -201,8 +203,7 @@ impl Settings {
             ("COALESCE_US", value) => {
                 self.runtime.set("coalesce_us", value, "COALESCE_US").map_err(|error| error.to_string())?;
             }
-            ("STATS", "off") => self.stats = None,
-            ("STATS", path) if path.starts_with('/') => self.stats = Some(path.into()),
+            ("STATS", value) => self.runtime.set("stats", value, "STATS").map_err(|error| error.to_string())?,
             ("FORCE_FAIL", "yes") => self.force_fail = true,
             ("FORCE_FAIL", "no") => self.force_fail = false,
             _ => return wrong(),
@@ -211,10 +212,11 @@ impl Settings {
     }
 }
 
-/// The folder that `gantry openssl doctor` reads, for the programs that it runs.
-pub(crate) fn stats_folder(secure: bool) -> Option<PathBuf> {
-    if secure { None } else { std::env::var_os("GANTRY_OPENSSL_STATS").map(PathBuf::from) }
-}
+/// The variable that names the file for what is measured.
+pub const MEASURED: &str = "GANTRY_OPENSSL_MEASURED";
+
+/// The variable that names what is measured, with commas between; everything, if it is not there.
+pub const MEASURE: &str = "GANTRY_OPENSSL_MEASURE";
 
 /// A list of names, of OpenSSL's or of ours, of which `rows` must have every one.
 fn selection(list: &str, rows: &[Row]) -> Result<Selection, String> {
@@ -265,7 +267,7 @@ mod tests {
         assert_eq!(served((3, 0)), ["AES-128-GCM", "AES-192-GCM", "AES-256-GCM", "AES-256-XTS"]);
         assert_eq!(served((3, 2)), ["AES-256-XTS"]);
         assert!(served((4, 0)).is_empty());
-        assert!(!settings.force_fail && settings.stats.is_none());
+        assert!(!settings.force_fail && !settings.counts_all);
     }
 
     #[test]
@@ -289,7 +291,7 @@ mod tests {
         assert_eq!(served(&[], (4, 0)), cbc);
         let gcm = ["AES-128-GCM", "AES-192-GCM", "AES-256-GCM", "AES-256-XTS", "AES-128-XTS"];
         assert_eq!(served(&[], (3, 0)), [&gcm[..], &cbc].concat());
-        for more in [("POLICY", "latency"), ("DEVICES", "afalg=on"), ("FORCE_FAIL", "yes"), ("STATS", "/nowhere")] {
+        for more in [("POLICY", "latency"), ("DEVICES", "afalg=on"), ("FORCE_FAIL", "yes")] {
             assert_eq!(served(&[more], (4, 0)).len(), CIPHERS.len(), "{more:?}");
         }
         assert_eq!(served(&[("DEVICES", "lanes=off")], (4, 0)), cbc);

@@ -5,13 +5,25 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use gantry::driver::{Class, Driver};
-use gantry::{Algorithm, Fault, Gantry, Kind, Operation, Session, SessionParams};
+use gantry::{Algorithm, Fault, Gantry, Kind, Operation, RegisteredDevice, Session, SessionParams};
 use gantry_runtime::forks::GENERATION;
 use gantry_runtime::sandbox::is_filtered;
 
 use crate::choice::{Choice, Choices, Side, State};
 use crate::config::{Settings, Soft};
+use crate::trial::Measured;
 use crate::{table, trial};
+
+/// One operation with requests of one size.
+pub(crate) struct Cell {
+    pub(crate) operation: Operation,
+    pub(crate) bytes: usize,
+    /// Where they go, and why.
+    pub(crate) device: String,
+    pub(crate) why: &'static str,
+    /// The fastest of the devices beside the host.
+    pub(crate) best: Option<(String, Measured)>,
+}
 
 /// A framework, and what it has learned.
 pub(crate) struct Framework {
@@ -94,34 +106,50 @@ impl Framework {
         self.soft.allows(Class::Simd)
     }
 
-    /// Where requests of these sizes go, and why: of each the device, its class, the reason, and after a trial by what the policy's device
-    /// was faster than the host.
-    pub(crate) fn routes(&self, params: SessionParams, sizes: &[usize]) -> Vec<String> {
-        let operation = params.algorithm().kind().operations()[0];
-        let Some(session) = self.session(params) else { return Vec::new() };
-        sizes.iter().map(|bytes| self.route(&session, operation, *bytes)).collect()
+    pub(crate) fn devices(&self) -> impl Iterator<Item = &RegisteredDevice> {
+        self.gantry.devices().iter()
     }
 
-    fn route(&self, session: &Session, operation: Operation, bytes: usize) -> String {
-        let algorithm = session.params().algorithm();
-        let Some(route) = session.route(operation, bytes, 1) else { return "host software only-choice".to_owned() };
-        let device = &self.gantry.devices()[route.device];
-        let (name, class) = (device.name(), device.class());
+    /// Where requests of these sizes go, both ways, and by what the devices are faster.
+    pub(crate) fn cells(&self, algorithm: Algorithm, sizes: &[usize]) -> Vec<Cell> {
+        let operations = algorithm.kind().operations();
+        let each = operations.iter().flat_map(|operation| sizes.iter().map(move |bytes| (*operation, *bytes)));
+        each.filter_map(|(operation, bytes)| self.cell(algorithm, operation, bytes)).collect()
+    }
+
+    fn cell(&self, algorithm: Algorithm, operation: Operation, bytes: usize) -> Option<Cell> {
+        // Nearly any key will do, but XTS wants its halves to differ.
+        let any: Vec<u8> = (0..).take(algorithm.info().key.max.min(64)).collect();
+        let params = SessionParams::new(algorithm, gantry::sample_key(algorithm).unwrap_or(&any));
+        let params = trial::trial_keys(&params, operation).0;
+        let session = self.session(params.clone())?;
+        let (device, why) = self.decided(&session, operation, bytes);
+        let rival = |device: &&RegisteredDevice| {
+            let (name, class) = (device.name(), device.class());
+            let may_gain = class != Class::Software || self.named || table::software_may_gain(algorithm);
+            name != crate::host::NAME && self.soft.allows(class) && may_gain && device.capability(algorithm).is_some()
+        };
+        let best = self.gantry.devices().iter().filter(rival).filter_map(|device| {
+            let measured = trial::measure(&self.gantry, &params, (device.name(), device.class()), operation, bytes)?;
+            Some((device.name().to_owned(), measured))
+        });
+        let best = best.max_by(|a, b| a.1.gain.total_cmp(&b.1.gain));
+        Some(Cell { operation, bytes, device, why, best })
+    }
+
+    /// The device that requests of so many bytes go to, and why.
+    fn decided(&self, session: &Session, operation: Operation, bytes: usize) -> (String, &'static str) {
+        let host = |why| (crate::host::NAME.to_owned(), why);
+        let Some(route) = session.route(operation, bytes, 1) else { return host("only-choice") };
+        let name = self.gantry.devices()[route.device].name().to_owned();
         if name == crate::host::NAME || self.named {
-            return format!("{name} {class} {}", route.reason.code());
+            return (name, route.reason.code());
         }
-        match self.ask(session, operation, bytes) {
-            Some((host, device)) => {
-                let gain = f64::from(host) / f64::from(device.max(1));
-                match self.choice(algorithm, operation).state(bytes) {
-                    State::Device => format!("{name} {class} trial {gain:.2}"),
-                    _ => format!("host software trial {gain:.2}"),
-                }
-            }
-            None if self.choice(algorithm, operation).state(bytes) == State::Company => {
-                format!("{name} {class} company")
-            }
-            None => "host software not-asked".to_owned(),
+        let tried = self.ask(session, operation, bytes).is_some();
+        match self.choice(session.params().algorithm(), operation).state(bytes) {
+            State::Device => (name, "trial"),
+            State::Company => (name, "company"),
+            _ => host(if tried { "trial" } else { "not-asked" }),
         }
     }
 

@@ -16,7 +16,8 @@
 //! | `framework.rs`, `choice.rs`, `trial.rs` | whether it should: the faster side, and how that is measured |
 //! | `host.rs`, `der.rs`, `report.rs` | the host as a device, signatures as programs have them, what was done |
 
-pub use config::KEYS;
+pub use config::{KEYS, MEASURE, MEASURED};
+pub use table::measured_names;
 
 /// OpenSSL's provider interface as data.
 mod abi;

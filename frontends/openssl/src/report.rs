@@ -1,8 +1,4 @@
-//! What a process did, for others to see: a file that `gantry openssl doctor` reads while the process lives and after. Children by
-//! `fork` count into the same one.
-//!
-//! It begins with numbers, as this machine writes them, eight for each algorithm: forward and back, in each the host's and
-//! the devices', of each the requests and the bytes. Behind them are lines of text: the program, then the algorithms.
+//! What a process did and what a trial shows, for others to read.
 
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
@@ -10,24 +6,12 @@ use std::io::Write as _;
 use std::path::Path;
 
 use gantry::stats::Tally;
-use gantry::{Algorithm, Operation};
+use gantry::{Algorithm, RegisteredDevice};
 use gantry_runtime::StatsChoice;
 
-use crate::boundary::Shared;
-use crate::choice::Side;
+use crate::framework::Cell;
 use crate::host;
 use crate::table::{CIPHERS, DIGESTS, MACS, PAIRS, Row};
-
-/// The files of this process.
-pub(crate) struct Report {
-    numbers: Shared,
-}
-
-/// Numbers of an algorithm.
-const NUMBERS: usize = 8;
-
-/// A process may load the module into several library contexts, and each has its file.
-const MOST: usize = 16;
 
 /// The place of a row among all that are counted.
 pub(crate) fn place(row: &Row) -> Option<usize> {
@@ -48,32 +32,38 @@ fn rows() -> impl Iterator<Item = &'static Row> {
     CIPHERS.iter().chain(&DIGESTS).chain(&MACS).chain(&PAIRS)
 }
 
+/// What `gantry advise` and `gantry openssl config` read: a line for each algorithm, and behind it one for each operation and size, with tabs
+/// between the fields.
+#[derive(Default)]
+pub(crate) struct Report {
+    pub(crate) text: String,
+}
+
 impl Report {
-    /// A new file in `folder`: `None` when it cannot be made.
-    pub(crate) fn create(folder: &Path) -> Option<Self> {
-        let process = std::process::id();
-        let program = std::env::current_exe().unwrap_or_default();
-        let mut text = format!("{}\n", program.display());
-        for row in rows() {
-            let _ = writeln!(text, "{}", row.name);
+    pub(crate) fn device(&mut self, device: &RegisteredDevice) {
+        let about = device.details().map_or("", |details| &details.description);
+        let _ = writeln!(self.text, "device\t{}\t{about}", device.name());
+    }
+
+    /// `key` is that of the configuration by which the algorithm may be named.
+    pub(crate) fn row(&mut self, key: &str, name: &str, row: &Row, algorithm: Option<Algorithm>, served: bool) {
+        let yes = |is: bool| if is { "yes" } else { "" };
+        let ours = algorithm.map_or("", Algorithm::name);
+        let (served, measured) = (yes(served), yes(row.is_measured()));
+        let _ = writeln!(self.text, "row\t{key}\t{name}\t{}\t{}\t{ours}\t{served}\t{measured}", row.name, row.nid);
+    }
+
+    pub(crate) fn cell(&mut self, cell: &Cell) {
+        let Cell { operation, bytes, device, why, best } = cell;
+        let _ = write!(self.text, "cell\t{}\t{bytes}\t{device}\t{why}", operation.name());
+        if let Some((name, best)) = best {
+            let numbers = [best.host, best.device, best.gain, best.spread, best.stolen];
+            let _ = write!(self.text, "\t{name}");
+            for number in numbers {
+                let _ = write!(self.text, "\t{number:.4}");
+            }
         }
-        (0..MOST).find_map(|count| {
-            let path = folder.join(format!("{process}.{count}"));
-            Some(Self { numbers: Shared::create(&path, NUMBERS * rows().count(), &text)? })
-        })
-    }
-
-    /// Leaves a sentence about why this process goes without devices, for `gantry openssl doctor`.
-    pub(crate) fn why(folder: &Path, sentence: &str) {
-        let program = std::env::current_exe().unwrap_or_default();
-        let path = folder.join(format!("{}.why", std::process::id()));
-        write(&path, &format!("{}: {sentence}\n", program.display()));
-    }
-
-    pub(crate) fn count(&self, place: usize, operation: Operation, side: Side, bytes: usize) {
-        let at = NUMBERS * place + 4 * usize::from(operation.is_back()) + 2 * usize::from(side == Side::Device);
-        self.numbers.add(at, 1);
-        self.numbers.add(at + 1, bytes as u64);
+        self.text.push('\n');
     }
 }
 

@@ -286,6 +286,11 @@ const fn keys(name: &'static str, nid: u32) -> Row {
 /// Types of keys.
 pub(crate) static KEYS: [Row; 4] = [keys("ED25519", 1087), keys("X25519", 1034), keys("EC", 408), keys("RSA", 6)];
 
+/// The algorithms of which measurements say whether they are worth serving, by OpenSSL's names.
+pub fn measured_names() -> Vec<&'static str> {
+    CIPHERS.iter().chain(&PAIRS).filter(|row| row.is_measured()).map(|row| row.name).collect()
+}
+
 impl Row {
     /// Whether measurements say if it is worth serving: that its requests gain is all there is to it. (Digests gain only with those of other
     /// threads; who verifies with ECDSA or RSA under keys that were just read, as those of certificates, loses what others gain.)

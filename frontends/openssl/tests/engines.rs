@@ -11,11 +11,10 @@ use lab::{Lab, noise, text, tls};
 #[test]
 fn an_engine_gets_the_requests_that_are_large_enough_for_it() {
     let lab = Lab::new("kirkwood");
-    fs::create_dir(lab.path("stats")).unwrap();
-    let configuration = lab.configuration(&format!(
-        "CIPHERS = AES-128-CBC\nDEVICES = model:kirkwood=on\nPOLICY = size-threshold:1024,host,model:kirkwood\nSTATS = {}",
-        lab.path("stats").display()
-    ));
+    lab.watch();
+    let configuration = lab.configuration(
+        "CIPHERS = AES-128-CBC\nDEVICES = model:kirkwood=on\nPOLICY = size-threshold:1024,host,model:kirkwood",
+    );
     for (bytes, is_large) in [(16, false), (8192, true)] {
         let speed = format!("openssl speed -elapsed -seconds 1 -bytes {bytes} -evp aes-128-cbc");
         let output = lab.sh(&speed, &configuration);

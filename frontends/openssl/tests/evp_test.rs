@@ -52,8 +52,8 @@ fn own_test(series: &str) {
     assert!(LED.iter().all(|name| files.iter().any(|file| file == name)), "{files:?}");
 
     let lab = Lab::new(&format!("evp-test-{series}"));
-    fs::create_dir(lab.path("stats")).unwrap();
-    let taken = lab.configuration(&format!("{TAKEN}\nSTATS = {}", lab.path("stats").display()));
+    lab.watch();
+    let taken = lab.configuration(TAKEN);
     let served = [TAKEN, EVERYTHING].map(|section| lab.configuration(section));
     let failed = lab.configuration("FORCE_FAIL = yes");
     for program in ["evp_test", "evp_test-static"] {
@@ -156,13 +156,12 @@ fn valgrind_finds_nothing_with_4_0() {
 #[ignore = "long: make test-clients"]
 fn programs_of_4_0_end_without_a_teardown() {
     let lab = Lab::new("exits");
-    fs::create_dir(lab.path("stats")).unwrap();
+    lab.watch();
     for shared in [true, false] {
         let program = lab.compile_with("tests/exits.c", &lab::libcrypto(&lab::openssl("4.0"), shared));
         for (way, said) in [("return", "still there\n"), ("exit", "still there\n"), ("_exit", "")] {
             for section in [TAKEN, EVERYTHING] {
-                let section = format!("{section}\nSTATS = {}", lab.path("stats").display());
-                let configuration = lab.configuration(&section);
+                let configuration = lab.configuration(section);
                 let output = lab.command(program.to_str().unwrap(), &configuration).arg(way).output().unwrap();
                 assert_eq!((output.status.code(), text(&output).as_str()), (Some(0), said), "{way}, {section}");
                 let counted = lab::counted(&lab);
@@ -213,7 +212,7 @@ fn either_provider_goes_on_with_the_states_of_the_others_digests() {
 #[ignore = "long: make test-clients"]
 fn pipelines_are_what_one_message_at_a_time_is() {
     let lab = Lab::new("pipelines");
-    fs::create_dir(lab.path("stats")).unwrap();
+    lab.watch();
     let program = lab.compile_with("tests/pipelines.c", &lab::libcrypto(&lab::openssl("4.0"), true));
     for (section, expected, led) in [
         ("", "the same\n", None),
@@ -223,8 +222,9 @@ fn pipelines_are_what_one_message_at_a_time_is() {
         ("USE_SOFTDRIVERS = 0", "the same\n", Some(false)),
         ("FORCE_FAIL = yes", "failed\n", None),
     ] {
-        let section = format!("CIPHERS = ALL\n{section}\nSTATS = {}", lab.path("stats").display());
-        let output = Command::new(&program).arg(lab.configuration(&section)).output().unwrap();
+        let configuration = lab.configuration(&format!("CIPHERS = ALL\n{section}"));
+        let mut command = lab.command(program.to_str().unwrap(), Path::new("/dev/null"));
+        let output = command.arg(configuration).output().unwrap();
         assert_eq!(text(&output), expected, "{section}");
         let [_, _, there, ..] = lab::counted(&lab)["AES-128-CBC"];
         assert!(led.is_none_or(|led| (there > 0) == led), "{section}: {there} on devices");

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use gantry_runtime::stats::VARIABLE;
 use lab::{EVERYTHING, Lab, TAKEN, installed, noise, text};
 
 /// What programs of three kinds say, all of it.
@@ -135,12 +136,13 @@ fn who_has_other_rights_than_its_user_reads_no_variable() {
     let lab = Lab::new("rights");
     let who = lab.compile("tests/who.c");
     let taken = lab.configuration(TAKEN);
-    let open = "mkdir stats; chmod 777 stats";
+    lab.watch();
+    let open = "chmod 777 . socket";
     assert!(lab.sh(open, &taken).status.success());
     let run = |configuration: &PathBuf| {
         let mut command = lab.command("setpriv", Path::new("/dev/null"));
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&who).arg(configuration).arg("");
-        command.env("GANTRY_DISABLE", "1").env("GANTRY_OPENSSL_STATS", lab.path("stats"));
+        command.env("GANTRY_DISABLE", "1").env(VARIABLE, lab.path("socket"));
         text(&command.output().unwrap())
     };
     let failing = lab.configuration("FORCE_FAIL = yes");
@@ -148,7 +150,7 @@ fn who_has_other_rights_than_its_user_reads_no_variable() {
     assert!(lab.sh("chmod u+s program", &taken).status.success());
     assert_eq!(run(&failing), "secure, gantry, failed\n");
     assert_eq!(run(&taken), "secure, gantry, ba7816bf\n");
-    assert_eq!(fs::read_dir(lab.path("stats")).unwrap().count(), 0);
+    assert_eq!(lab.taken().pages.len(), 0);
 }
 
 #[test]
@@ -173,10 +175,9 @@ fn sixteen_threads_share_what_was_fetched() {
 fn threads_that_share_a_cpu_meet_and_have_their_own_digests() {
     let lab = Lab::new("gather");
     let program = lab.compile("tests/gather.c");
-    fs::create_dir(lab.path("stats")).unwrap();
+    lab.watch();
     let run = |section: &str| {
-        let stats = lab.path("stats");
-        let configuration = lab.configuration(&format!("DIGESTS = SHA2-256\nSTATS = {}\n{section}", stats.display()));
+        let configuration = lab.configuration(&format!("DIGESTS = SHA2-256\n{section}"));
         let mut command = lab.command("taskset", Path::new("/dev/null"));
         command.args(["-c", "0"]).arg(&program).arg(&configuration).env("XDG_CACHE_HOME", lab.path("cache"));
         let output = text(&command.output().unwrap());

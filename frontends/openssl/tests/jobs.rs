@@ -16,13 +16,11 @@ const SAME_AT_LEAST: &str = "the same\nthe same\nthe same\n";
 /// `jobs.c` with a section, and with an engine that has faults: what it says, and requests of AES-128-CBC that were the host's and
 /// the devices'.
 fn said(lab: &Lab, program: &Path, section: &str, faults: &str) -> (String, [u64; 2]) {
-    let stats = lab.path("stats");
-    let _ = fs::remove_dir_all(&stats);
     fs::create_dir_all(lab.path("gantry")).unwrap();
-    fs::create_dir(&stats).unwrap();
+    lab.watch();
     let model = "faulty = \"like=faulty,aes-128-cbc=2000+4000\"";
     lab.write("gantry/gantry.toml", format!("faults = \"{faults}\"\n[models]\n{model}\n"));
-    let configuration = lab.configuration(&format!("CIPHERS = ALL\n{section}\nSTATS = {}", stats.display()));
+    let configuration = lab.configuration(&format!("CIPHERS = ALL\n{section}"));
     let output = lab.command(program.to_str().unwrap(), &configuration).arg(&configuration).output().unwrap();
     let [host, _, devices, ..] = lab::counted(lab)["AES-128-CBC"];
     (text(&output), [host, devices])
@@ -67,9 +65,8 @@ fn openssl_speed_fills_the_lanes() {
         return;
     }
     let lab = Lab::new("speed");
-    fs::create_dir(lab.path("stats")).unwrap();
-    let stats = format!("STATS = {}", lab.path("stats").display());
-    let configuration = lab.configuration(&format!("CIPHERS = ALL\nPOLICY = pin:lanes\n{stats}"));
+    lab.watch();
+    let configuration = lab.configuration("CIPHERS = ALL\nPOLICY = pin:lanes");
     for (cipher, row) in [("aes-128-cbc", "AES-128-CBC"), ("aes-256-xts", "AES-256-XTS")] {
         let output =
             lab.sh(&format!("openssl speed -async_jobs 32 -seconds 1 -bytes 16384 -evp {cipher} 2>&1"), &configuration);

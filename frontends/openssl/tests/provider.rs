@@ -261,15 +261,10 @@ fn a_missing_module_leaves_programs_as_they_were() {
 fn what_it_did_is_counted_and_nothing_is_printed() {
     let lab = Lab::new("stats");
     lab.write("plain", noise(100_000));
-    let configuration = lab.configuration("");
-    let output = lab.sh(
-        "GANTRY_OPENSSL_STATS=$PWD/stats; export GANTRY_OPENSSL_STATS; mkdir stats; \
-                         openssl dgst -sha256 plain >/dev/null",
-        &configuration,
-    );
+    lab.watch();
+    let configuration = lab.configuration("CIPHERS = NONE\nDIGESTS = NONE");
+    let output = lab.sh("openssl dgst -sha256 plain >/dev/null", &configuration);
     assert_eq!(text(&output), "");
-    let files: Vec<_> = fs::read_dir(lab.path("stats")).unwrap().collect();
-    assert_eq!(files.len(), 1);
     assert_ne!(lab::counted(&lab)["SHA2-256"].iter().sum::<u64>(), 0);
 }
 
@@ -280,9 +275,8 @@ fn counting_changes_nothing_about_who_serves() {
         let lab = Lab::new("counting");
         lab.certificate("ec -pkeyopt ec_paramgen_curve:prime256v1");
         lab.write("plain", noise(1000));
-        let script = "GANTRY_OPENSSL_STATS=$PWD/stats; export GANTRY_OPENSSL_STATS; mkdir stats; \
-                      openssl dgst -sha256 -sign key.pem -out signature plain";
-        let output = lab.sh(script, &lab.configuration(section));
+        lab.watch();
+        let output = lab.sh("openssl dgst -sha256 -sign key.pem -out signature plain", &lab.configuration(section));
         assert!(output.status.success(), "{}", text(&output));
         let [host, _, devices, ..] = lab::counted(&lab)["ECDSA"];
         assert_eq!((host > 0, devices > 0), (!serves, serves), "{section}");
@@ -329,35 +323,27 @@ fn what_it_left_to_the_host_others_can_see() {
     }
 }
 
-/// Whoever may write into the folder of statistics can guess the names there.
+/// Whoever may write into the folder can guess the name there.
 #[test]
 fn what_is_written_follows_no_link_that_was_there_before() {
     let lab = Lab::new("planted");
-    fs::create_dir(lab.path("stats")).unwrap();
-    let stats = format!("STATS = {}", lab.path("stats").display());
-    for (section, planted) in [(stats.clone(), "routes"), (format!("{stats}\nUSE_SOFTDRIVERS = 7"), "why")] {
-        let script = |link: &str| {
-            let script = "export GANTRY_OPENSSL_STATS=$PWD/stats GANTRY_OPENSSL_ROUTES=$PWD/stats/$$.routes; echo mine >other; rm -f stats/*";
-            // The process keeps its number.
-            let list = format!("{script}; {link} exec openssl list -providers >/dev/null 2>&1");
-            let _ = lab.sh(&list, &lab.configuration(&section));
-        };
-        script("");
-        let written = fs::read_dir(lab.path("stats")).unwrap().map(|entry| entry.unwrap().file_name());
-        assert!({ written }.any(|name| name.to_str().is_some_and(|name| name.ends_with(planted))), "{planted}");
-        script(&format!("ln -s ../other stats/$$.{planted};"));
-        assert_eq!(fs::read_to_string(lab.path("other")).unwrap(), "mine\n", "{planted}");
-    }
+    let measure = |before: &str| {
+        let script = "export GANTRY_OPENSSL_MEASURED=$PWD/measured GANTRY_OPENSSL_MEASURE=SHA1; echo mine >other; rm -f measured";
+        let _ = lab.sh(&format!("{script}; {before} openssl list -providers >/dev/null 2>&1"), &lab.configuration(""));
+    };
+    measure("");
+    assert!(fs::read_to_string(lab.path("measured")).unwrap().contains("SHA1"));
+    measure("ln -s other measured;");
+    assert_eq!(fs::read_to_string(lab.path("other")).unwrap(), "mine\n");
 }
 
 #[test]
 fn macs_go_to_the_device_that_the_policy_names_in_any_way_that_programs_ask_for_them() {
     let lab = Lab::new("macs");
     lab.write("plain", noise(100_000));
-    fs::create_dir(lab.path("stats")).unwrap();
+    lab.watch();
     let none = Path::new("/dev/null");
-    let taken =
-        lab.configuration(&format!("{}\nSTATS = {}", everything("POLICY = pin:software"), lab.path("stats").display()));
+    let taken = lab.configuration(&everything("POLICY = pin:software"));
     let failed = lab.configuration("CIPHERS = NONE\nDIGESTS = NONE\nFORCE_FAIL = yes");
     let key = "000102030405060708090a0b0c0d0e0f";
     for (name, script) in [
@@ -385,12 +371,12 @@ fn macs_go_to_the_device_that_the_policy_names_in_any_way_that_programs_ask_for_
 fn programs_make_use_and_keep_keys_as_they_always_did() {
     let lab = Lab::new("keys");
     lab.write("plain", noise(1000));
-    fs::create_dir(lab.path("stats")).unwrap();
+    lab.watch();
     let none = Path::new("/dev/null");
     let only = "CIPHERS = NONE\nDIGESTS = NONE\nMACS = NONE";
     let taken = lab.configuration(&everything("POLICY = pin:software"));
     let served = "SIGNATURES = ALL\nKEY_EXCHANGE = ALL\nPOLICY = pin:software";
-    let counts = format!("{only}\n{served}\nSTATS = {}", lab.path("stats").display());
+    let counts = format!("{only}\n{served}");
     let (counts, failed) = (lab.configuration(&counts), lab.configuration(&format!("{only}\nFORCE_FAIL = yes")));
     let run = |script: &str, configuration: &Path| {
         let output = lab.sh(script, configuration);
@@ -423,7 +409,7 @@ fn programs_make_use_and_keep_keys_as_they_always_did() {
         ("X25519", "openssl pkeyutl -derive -inkey x25519.pem -peerkey x25519.pub | od", 0, [1, 32]),
         (
             "ED25519",
-            "openssl pkeyutl -sign -inkey ed25519.pem -rawin -in plain -out signed; rm -f stats/*; \
+            "openssl pkeyutl -sign -inkey ed25519.pem -rawin -in plain -out signed; \
              openssl pkeyutl -verify -pubin -inkey ed25519.pub -rawin -in plain -sigfile signed",
             4,
             [1, 1000],
@@ -438,23 +424,20 @@ fn programs_make_use_and_keep_keys_as_they_always_did() {
     // Signatures that are others each time.
     for (maker, user) in [(&*counts, none), (none, &*counts)] {
         let pss = "-sigopt rsa_padding_mode:pss -sigopt rsa_pss_saltlen:digest";
-        run(&format!("rm -f stats/*; openssl dgst -sha384 {pss} -sign rsa.pem -out signed plain"), maker);
+        run(&format!("openssl dgst -sha384 {pss} -sign rsa.pem -out signed plain"), maker);
         if maker == counts {
             assert_eq!(lab::counted(&lab)["RSA"][..4], [0, 0, 1, 48]);
         }
-        let verify = format!("rm -f stats/*; openssl dgst -sha384 {pss} -verify rsa.pub -signature signed plain");
+        let verify = format!("openssl dgst -sha384 {pss} -verify rsa.pub -signature signed plain");
         assert_eq!(run(&verify, user), "Verified OK\n");
         if user == counts {
             assert_eq!(lab::counted(&lab)["RSA"][4..], [0, 0, 1, 48]);
         }
-        run("rm -f stats/*; openssl dgst -sha384 -sign p256.pem -out signed plain", maker);
+        run("openssl dgst -sha384 -sign p256.pem -out signed plain", maker);
         if maker == counts {
             assert_eq!(lab::counted(&lab)["ECDSA"][..4], [0, 0, 1, 48]);
         }
-        assert_eq!(
-            run("rm -f stats/*; openssl dgst -sha384 -verify p256.pub -signature signed plain", user),
-            "Verified OK\n"
-        );
+        assert_eq!(run("openssl dgst -sha384 -verify p256.pub -signature signed plain", user), "Verified OK\n");
         if user == counts {
             assert_eq!(lab::counted(&lab)["ECDSA"][4..], [0, 0, 1, 48]);
         }
@@ -476,20 +459,17 @@ fn programs_make_use_and_keep_keys_as_they_always_did() {
 fn what_is_asked_for_of_keys_is_led_elsewhere_and_nothing_else() {
     let lab = Lab::new("siblings");
     lab.write("plain", noise(1000));
-    fs::create_dir(lab.path("stats")).unwrap();
-    let stats = format!(
-        "CIPHERS = NONE\nDIGESTS = NONE\nMACS = NONE\nPOLICY = pin:software\nSTATS = {}",
-        lab.path("stats").display()
-    );
+    lab.watch();
+    let others = "CIPHERS = NONE\nDIGESTS = NONE\nMACS = NONE\nPOLICY = pin:software";
     let make =
         format!("openssl genpkey -algorithm {P256} -out p256.pem; openssl pkey -in p256.pem -pubout -out p256.pub");
-    let both = "openssl dgst -sha256 -sign p256.pem -hex plain; rm -f stats/*; \
+    let both = "openssl dgst -sha256 -sign p256.pem -hex plain; \
                 openssl pkeyutl -derive -inkey p256.pem -peerkey p256.pub -hexdump";
     lab.sh(&make, Path::new("/dev/null"));
     for (section, led) in
         [("SIGNATURES = ECDSA\nKEY_EXCHANGE = NONE", 0), ("SIGNATURES = NONE\nKEY_EXCHANGE = ecdh-p256", 1)]
     {
-        let output = lab.sh(both, &lab.configuration(&format!("{section}\n{stats}")));
+        let output = lab.sh(both, &lab.configuration(&format!("{section}\n{others}")));
         assert!(output.status.success(), "{}", text(&output));
         let [host, _, devices, ..] = lab::counted(&lab)["ECDH"];
         assert_eq!([host, devices], [1 - led, led], "{section}");

@@ -38,6 +38,14 @@ impl Live {
         Self { pids, uid, program: program(oldest), identity, file }
     }
 
+    /// One that a process handed over; `None` where it is no file.
+    pub(super) fn handed(file: File, pid: u32, program: &str) -> Option<Self> {
+        let metadata = file.metadata().ok().filter(fs::Metadata::is_file)?;
+        let name = Path::new(program).file_name().map(|name| name.to_string_lossy().into_owned());
+        let (identity, uid) = ((metadata.dev(), metadata.ino()), metadata.uid());
+        Some(Self { pids: vec![pid], uid, program: name.unwrap_or_default(), identity, file })
+    }
+
     /// What has been counted until now.
     ///
     /// # Errors

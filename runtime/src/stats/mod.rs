@@ -12,6 +12,7 @@
 //! goes on without.
 
 mod files;
+mod handed;
 mod live;
 mod page;
 mod read;
@@ -32,6 +33,7 @@ use gantry::stats::{Memory, Snapshot};
 use gantry::{Gantry, WeakGantry};
 
 pub use files::{Published, published};
+pub use handed::{Taken, Taking, VARIABLE, is_watched, tell};
 pub use live::{Live, live, sees_all};
 pub use report::{Process, Report, Row, Times};
 pub use watch::{Watch, Watched};

@@ -27,7 +27,7 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap};
 use crate::forks;
 use crate::sandbox::is_filtered;
 
-use super::{StatsChoice, borrows_rights, unix_seconds};
+use super::{StatsChoice, borrows_rights, handed, unix_seconds};
 
 /// What `/proc` calls such memory.
 pub(super) const NAME: &str = "gantry-statistics";
@@ -75,7 +75,7 @@ impl Kind {
 pub(super) struct Page {
     words: &'static [AtomicU64],
     /// Readers come by it.
-    _file: OwnedFd,
+    file: OwnedFd,
 }
 
 /// The page of this process, if it has one: made by the first that asks. None for a program that has other rights than the user who started
@@ -83,11 +83,19 @@ pub(super) struct Page {
 /// choice is [`StatsChoice::On`].
 pub(super) fn of_process(choice: &StatsChoice) -> Option<&'static Page> {
     static PAGE: OnceLock<Option<Page>> = OnceLock::new();
-    if *choice == StatsChoice::Off || borrows_rights() {
+    // Whoever runs a program to watch it is not told that it has no statistics.
+    let off = *choice == StatsChoice::Off && !handed::is_watched();
+    if off || borrows_rights() {
         return None;
     }
     let filtered = || *choice != StatsChoice::On && is_filtered();
-    PAGE.get_or_init(|| if filtered() { None } else { Page::new(WORDS).ok().inspect(|_| forks::count()) }).as_ref()
+    let new = || {
+        let page = Page::new(WORDS).ok()?;
+        forks::count();
+        handed::hand_over(&page.file);
+        Some(page)
+    };
+    PAGE.get_or_init(|| if filtered() { None } else { new() }).as_ref()
 }
 
 impl Page {
@@ -106,7 +114,7 @@ impl Page {
         // SAFETY: the mapping has so many words, begins on a page, and stays. The file can no longer be shortened. Zeros are numbers, and
         // others may read, and children of `fork` write, what is atomic.
         let words = unsafe { std::slice::from_raw_parts(at.cast::<AtomicU64>().as_ptr(), words) };
-        let page = Self { words, _file: file };
+        let page = Self { words, file };
         page.begin();
         Ok(page)
     }

@@ -510,7 +510,7 @@ unsafe extern "C" fn update<const COUNTED: bool>(
             if COUNTED {
                 (*this).state.fed = (*this).state.fed.wrapping_add(length);
             }
-            (*this).straight.went(length);
+            (*this).goes_straight(length);
             return ((*(*this).host.functions).update)((*this).host.context(), output, written, room, input, length);
         }
         large_update(context, output, written, room, input, length)
@@ -538,7 +538,7 @@ unsafe extern "C" fn large_update(
             return considered_update(context, output, written, room, input, length);
         }
         (*this).state.fed = (*this).state.fed.wrapping_add(length);
-        (*this).straight.went(length);
+        (*this).goes_straight(length);
         ((*(*this).host.functions).update)((*this).host.context(), output, written, room, input, length)
     }
 }
@@ -595,7 +595,7 @@ unsafe extern "C" fn cipher(
             && let Some(cipher) = (*(*this).host.functions).cipher
         {
             (*this).state.fed = (*this).state.fed.wrapping_add(length);
-            (*this).straight.went(length);
+            (*this).goes_straight(length);
             return cipher((*this).host.context(), output, written, room, input, length);
         }
         data(context, Way::Cipher, Io::new(output, written, room, input, length))

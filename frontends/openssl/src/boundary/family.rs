@@ -166,8 +166,8 @@ pub(super) struct Context<F: Contexts> {
     pub(super) state: F::State,
 }
 
-/// What went straight to the host. It is counted at the end of a message, or when another one begins: to look for the counters of a thread takes
-/// longer than most calls have.
+/// What went straight to the host. It is counted at the end of a message, when another one begins, or when it is [`MUCH`]: to look for the
+/// counters of a thread takes longer than most calls have.
 #[derive(Default)]
 pub(super) struct Straight {
     /// The operation takes what the other one of its kind makes.
@@ -176,12 +176,21 @@ pub(super) struct Straight {
     bytes: usize,
 }
 
+/// Bytes that wait to be counted at most, so that a message without an end, or a context that nobody frees, is counted, too.
+const MUCH: usize = 4096;
+
 impl Straight {
     /// A call with so many bytes.
     #[inline(always)]
     pub(super) fn went(&mut self, bytes: usize) {
         self.calls = self.calls.wrapping_add(1);
         self.bytes = self.bytes.wrapping_add(bytes);
+    }
+
+    /// Whether it is time to count.
+    #[inline(always)]
+    fn is_much(&self) -> bool {
+        self.bytes >= MUCH
     }
 }
 
@@ -190,6 +199,15 @@ impl<F: Contexts> Context<F> {
     #[inline(always)]
     pub(super) fn count_straight(&mut self) {
         if self.straight.calls > 0 {
+            self.count_some();
+        }
+    }
+
+    /// A call with so many bytes goes straight to the host.
+    #[inline(always)]
+    pub(super) fn goes_straight(&mut self, bytes: usize) {
+        self.straight.went(bytes);
+        if self.straight.is_much() {
             self.count_some();
         }
     }

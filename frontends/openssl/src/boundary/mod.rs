@@ -44,7 +44,6 @@ pub(crate) use keys::{HostKey, HostPair};
 pub(crate) use mac::{HostMac, HostMacContext};
 pub(crate) use params::{Answer, Answers, Questions};
 pub(crate) use provider::Wrapped;
-pub(crate) use system::Shared;
 
 /// Runs `body`; a panic becomes `fallen`.
 fn guard<T>(fallen: T, body: impl FnOnce() -> T) -> T {

@@ -1,13 +1,12 @@
 //! The provider: one for each library context that loads the module.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::fmt::Write as _;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Once, OnceLock};
 
 use gantry::stats::Tally;
-use gantry::{Algorithm, Operation, SessionParams};
+use gantry::{Algorithm, Operation};
 use gantry_runtime::forks::{self, GENERATION};
 
 use super::cipher::{self, CipherFns};
@@ -27,7 +26,7 @@ use super::system::secure;
 use crate::abi::fns::*;
 use crate::abi::{self, AlgorithmRow, CoreHandle, Dispatch, Item, Param};
 use crate::choice::{Side, Sizes};
-use crate::config::{self, Settings, stats_folder};
+use crate::config::{self, Settings};
 use crate::framework::{Closed, Framework};
 use crate::host::HostDriver;
 use crate::report::{self, Report};
@@ -73,7 +72,6 @@ pub(crate) struct Provider {
     framework: AtomicPtr<Framework>,
     /// One more than the generation in which no framework could be opened.
     closed: AtomicU32,
-    report: Option<Report>,
     /// Counts what is left to the host, for other processes to see.
     tally: Option<Tally>,
 }
@@ -199,10 +197,14 @@ impl Wrapped {
 
     /// The requests that may be led elsewhere, as long as nothing else is known.
     pub(crate) fn asked(&self, algorithm: Option<Algorithm>) -> Sizes {
-        if algorithm == self.row.algorithm { self.asked } else { self.provider().settings.asked(algorithm) }
+        if self.only_counted || algorithm == self.row.algorithm {
+            self.asked
+        } else {
+            self.provider().settings.asked(algorithm)
+        }
     }
 
-    /// Whether each call must be looked at: it is counted, or made to fail.
+    /// Whether each call must be looked at: it is made to fail.
     #[inline(always)]
     pub(crate) fn watches(&self) -> bool {
         self.watched
@@ -217,7 +219,7 @@ impl Wrapped {
     /// Whether operations are made to fail; if so, it is on the error stack.
     pub(super) fn fails(&self) -> bool {
         let provider = self.provider();
-        let fails = provider.settings.force_fail && self.leads();
+        let fails = provider.settings.force_fail && self.leads() && !self.only_counted;
         if fails {
             provider.core.raise(FORCED, self.row.name);
         }
@@ -234,9 +236,6 @@ impl Wrapped {
         // What devices do their framework counts.
         if side == Side::Host {
             self.hosts(operation.is_back(), 1, bytes);
-        }
-        if let (Some(report), Some(place)) = (&self.provider().report, self.place) {
-            report.count(place, operation, side, bytes);
         }
     }
 
@@ -270,9 +269,8 @@ impl Provider {
             Ok(framework) => framework,
             Err(closed) => {
                 self.closed.store(generation + 1, Ordering::Relaxed);
-                // In a sandbox, a file would be one system call too many.
-                if let (Closed::Without(error), Some(folder)) = (closed, &self.settings.stats) {
-                    Report::why(folder, &format!("everything is the host's: {error}"));
+                if let Closed::Without(error) = closed {
+                    gantry_runtime::stats::tell(&format!("everything is the host's: {error}"));
                 }
                 return None;
             }
@@ -409,11 +407,12 @@ impl Provider {
         }
     }
 
-    /// The lines that `gantry openssl` reads: the key of the configuration, name, number, whether it is served, whether measurements say if
-    /// that is worth it, and a route for each size.
-    fn routes(&self) -> String {
+    /// What this machine serves, and by what it gains with the algorithms that `only` names, or with all.
+    fn measured(&self, only: Option<&str>) -> String {
         const SIZES: [usize; 3] = [64, 1024, 16384];
-        let mut text = format!("openssl {}.{}\n", self.version.0, self.version.1);
+        let (major, minor) = self.version;
+        let mut report = Report { text: format!("openssl {major}.{minor}\n") };
+        self.framework().iter().for_each(|framework| framework.devices().for_each(|device| report.device(device)));
         let shown =
             [abi::OSSL_OP_CIPHER, abi::OSSL_OP_DIGEST, abi::OSSL_OP_MAC, abi::OSSL_OP_SIGNATURE, abi::OSSL_OP_KEYEXCH];
         let served = shown.iter().enumerate().filter_map(|(key, operation)| Some((key, self.serves(*operation)?)));
@@ -421,27 +420,25 @@ impl Provider {
             served.flat_map(|(key, served)| served.wrapped.iter().flatten().map(move |row| (key, row)))
         {
             let row = wrapped.row;
-            let served = if self.settings.usually_serves(row, self.version) { "yes" } else { "" };
-            let (key, _) = config::KEYS[key];
-            let measured = if row.is_measured() { "measured" } else { "" };
-            let mut line = |name: &str, algorithm: Option<Algorithm>| {
-                let params = algorithm.map(|algorithm| {
-                    // Nearly any key will do, but XTS wants its halves to differ.
-                    let any: Vec<u8> = (0..).take(algorithm.info().key.max.min(64)).collect();
-                    SessionParams::new(algorithm, gantry::sample_key(algorithm).unwrap_or(&any))
-                });
-                let routes = params.zip(self.framework()).map(|(params, framework)| framework.routes(params, &SIZES));
-                let routes = routes.unwrap_or_default().join("\t");
-                let _ = writeln!(text, "{key}\t{name}\t{}\t{served}\t{measured}\t{routes}", row.nid);
+            let served = self.settings.usually_serves(row, self.version);
+            // A request of these is always as long.
+            let sizes = if PAIRS.iter().any(|pair| ptr::eq(pair, row)) { &SIZES[..1] } else { &SIZES };
+            let mut add = |name: &str, algorithm: Option<Algorithm>| {
+                let ours = algorithm.map_or("", Algorithm::name);
+                let named = |only: &str| only.split(',').any(|one| [name, row.name, ours].contains(&one));
+                report.row(config::KEYS[key].0, name, row, algorithm, served);
+                let asked = algorithm.filter(|_| only.is_none_or(named));
+                let cells = self.framework().zip(asked).map(|(ours, algorithm)| ours.cells(algorithm, sizes));
+                cells.iter().flatten().for_each(|cell| report.cell(cell));
             };
             match row.mode {
                 // One number, and an algorithm for each thing that can be inside.
-                Mode::Mac(mac) => mac.algorithms().for_each(|(mac, _)| line(mac.name(), Some(mac))),
-                Mode::Rsa => RSA.as_flattened().iter().for_each(|rsa| line(rsa.name(), Some(*rsa))),
-                _ => line(row.name, row.algorithm),
+                Mode::Mac(mac) => mac.algorithms().for_each(|(mac, _)| add(mac.name(), Some(mac))),
+                Mode::Rsa => RSA.as_flattened().iter().for_each(|rsa| add(rsa.name(), Some(*rsa))),
+                _ => add(row.name, row.algorithm),
             }
         }
-        text
+        report.text
     }
 
     fn wrap(&self, kind: usize, place: usize, row: &'static Row, theirs: &AlgorithmRow) -> Box<Wrapped> {
@@ -457,10 +454,10 @@ impl Provider {
             abi::OSSL_OP_KEYEXCH => (Functions::Exchange(ExchangeFns::new(table)), exchange::dispatch(table, place)),
             _ => (Functions::Signature(SignatureFns::new(table)), signature::dispatch(table, place)),
         };
-        let watched = self.settings.force_fail || self.report.is_some();
-        let asked = self.settings.asked(row.algorithm);
         let place = report::place(row);
-        let only_counted = self.report.is_some() && !self.settings.usually_serves(row, self.version);
+        let only_counted = self.settings.counts_all && !self.settings.usually_serves(row, self.version);
+        let watched = self.settings.force_fail && !only_counted;
+        let asked = if only_counted { Sizes::NONE } else { self.settings.asked(row.algorithm) };
         Box::new(Wrapped { provider: self, row, place, functions, dispatch, watched, only_counted, asked })
     }
 }
@@ -628,8 +625,8 @@ mod about {
         guard_with_room(0, || {
             // SAFETY: the call: what `OSSL_provider_init` gave out.
             let provider = unsafe { &*provider.cast::<super::Provider>() };
-            if let Some(file) = provider.settings.routes.as_deref().filter(|file| !file.exists()) {
-                crate::report::write(file, &provider.routes());
+            if let Some((file, only)) = provider.settings.measure.as_ref().filter(|(file, _)| !file.exists()) {
+                crate::report::write(file, &provider.measured(only.as_deref()));
             }
             for (key, value) in ABOUT {
                 // SAFETY: the call: a table with its end.
@@ -719,13 +716,10 @@ pub unsafe extern "C" fn OSSL_provider_init(
             Ok(settings) => settings,
             Err(sentence) => {
                 core.raise(BAD_CONFIGURATION, &sentence);
-                if let Some(folder) = stats_folder(secure()) {
-                    Report::why(&folder, &sentence);
-                }
+                gantry_runtime::stats::tell(&sentence);
                 return 0;
             }
         };
-        let report = settings.stats.as_deref().and_then(Report::create);
         let tally = if off { None } else { report::tally(settings.runtime.stats()) };
         let provider = Box::into_raw(Box::new(Provider {
             core,
@@ -738,7 +732,6 @@ pub unsafe extern "C" fn OSSL_provider_init(
             jobs: OnceLock::new(),
             framework: AtomicPtr::default(),
             closed: AtomicU32::default(),
-            report,
             tally,
         }));
         // SAFETY: ours: it stays there until `teardown`, which asks the core to stop first.

@@ -7,10 +7,14 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs;
 use std::net::{TcpListener, TcpStream};
+use std::ops::Index;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Mutex;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+
+use gantry_runtime::stats::{Taken, Taking, VARIABLE};
 
 /// Everything that is served goes to another device.
 pub(crate) const TAKEN: &str =
@@ -34,6 +38,8 @@ pub(crate) struct Lab {
     pub(crate) folder: PathBuf,
     /// What else programs find in their environment.
     pub(crate) variables: Vec<(&'static str, String)>,
+    /// Takes the pages of those programs.
+    taking: Mutex<Option<Taking>>,
 }
 
 impl Lab {
@@ -44,7 +50,7 @@ impl Lab {
         // Cargo builds the module beside the tests.
         let module = std::env::current_exe().unwrap().with_file_name("libgantry_openssl.so");
         fs::copy(&module, folder.join("gantry.so")).unwrap_or_else(|error| panic!("{}: {error}", module.display()));
-        Self { folder, variables: Vec::new() }
+        Self { folder, variables: Vec::new(), taking: Mutex::default() }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -76,10 +82,26 @@ impl Lab {
         let mut command = Command::new(program);
         command.current_dir(&self.folder).env("OPENSSL_CONF", configuration).env("XDG_CONFIG_HOME", &self.folder);
         command.envs(self.variables.iter().cloned());
-        for variable in ["GANTRY_CONFIG", "GANTRY_DISABLE", "GANTRY_OPENSSL_STATS"] {
+        for variable in ["GANTRY_CONFIG", "GANTRY_DISABLE", VARIABLE] {
             command.env_remove(variable);
         }
+        if let Some(taking) = &*self.taking.lock().unwrap() {
+            command.env(VARIABLE, taking.path());
+        }
         command
+    }
+
+    /// Programs hand over what they count, from now on.
+    pub(crate) fn watch(&self) {
+        self.taking.lock().unwrap().get_or_insert_with(|| Taking::begin(&self.folder).unwrap());
+    }
+
+    /// What they have handed over since.
+    pub(crate) fn taken(&self) -> Taken {
+        let taken = self.taking.lock().unwrap().take().expect("watched").end().unwrap();
+        fs::remove_file(self.path("socket")).unwrap();
+        self.watch();
+        taken
     }
 
     /// Runs a shell script with `configuration`; what it prints.
@@ -223,18 +245,50 @@ pub(crate) fn noise(length: usize) -> Vec<u8> {
     (0..length).map(step).collect()
 }
 
-/// What the one process that left a file in `stats` counted for each algorithm, forward and back: requests and bytes of the
-/// host's, then of the devices'.
-pub(crate) fn counted(lab: &Lab) -> HashMap<String, [u64; 8]> {
-    let file = fs::read_dir(lab.path("stats")).unwrap().next().unwrap().unwrap().path();
-    let bytes = fs::read(&file).unwrap();
-    fs::remove_file(file).unwrap();
-    let number = |at: usize| u64::from_ne_bytes(bytes[8 * at..][..8].try_into().unwrap());
-    // As many lines follow as there are algorithms, after that of the program.
-    let text = (1..).map(|rows| (rows, String::from_utf8_lossy(&bytes[64 * rows..])));
-    let (_, text) = { text }.find(|(rows, text)| text.starts_with('/') && text.lines().count() == rows + 1).unwrap();
-    let rows = text.lines().skip(1).enumerate();
-    rows.map(|(row, name)| (name.to_owned(), std::array::from_fn(|at| number(8 * row + at)))).collect()
+/// Requests and bytes by OpenSSL's names of algorithms, forward and back: those of the host, then those of devices.
+#[derive(Debug, Default)]
+pub(crate) struct Counted(HashMap<String, [u64; 8]>);
+
+impl Counted {
+    pub(crate) fn values(&self) -> impl Iterator<Item = &[u64; 8]> {
+        self.0.values()
+    }
+}
+
+impl Index<&str> for Counted {
+    type Output = [u64; 8];
+
+    fn index(&self, name: &str) -> &[u64; 8] {
+        self.0.get(name).unwrap_or(&[0; 8])
+    }
+}
+
+/// What the process counted that was started last, of those that loaded the module.
+pub(crate) fn counted(lab: &Lab) -> Counted {
+    let page = lab.taken().pages.pop().expect("the module was loaded");
+    let mut counted = Counted::default();
+    for row in page.read().unwrap().rows {
+        let back = ["decrypt", "open", "verify"].contains(&&*row.operation);
+        let at = 4 * usize::from(back) + 2 * usize::from(row.device.as_deref() != Some("host"));
+        let numbers = counted.0.entry(openssls(&row.algorithm)).or_default();
+        numbers[at] += row.requests;
+        numbers[at + 1] += row.bytes;
+    }
+    counted
+}
+
+/// What OpenSSL calls one of our algorithms.
+fn openssls(name: &str) -> String {
+    let name = name.to_uppercase();
+    let families = ["HMAC", "CMAC", "GMAC", "RSA", "ECDSA", "ECDH"];
+    if let Some(family) = families.iter().find(|family| name.contains(*family)) {
+        return (*family).to_owned();
+    }
+    match name.strip_prefix("SHA").and_then(|size| Some((size, size.strip_suffix("512-256")))) {
+        Some((_, Some(""))) => "SHA2-512/256".to_owned(),
+        Some((size, None)) if size.len() == 3 => format!("SHA2-{size}"),
+        _ => name,
+    }
 }
 
 /// Whether a program is there; tests that need one that is not say so, and are otherwise all right.

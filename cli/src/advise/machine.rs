@@ -1,0 +1,112 @@
+use std::fs;
+use std::path::PathBuf;
+
+use gantry_runtime::bounded;
+
+use super::reasons;
+use crate::openssl::conf::{self, Conf};
+use crate::openssl::measured::{Best, Measured, Row, ask};
+use crate::openssl::{folders, module, setup};
+use crate::output::Failure;
+use crate::temporary::Folder;
+
+/// What this machine serves and gains.
+pub(super) struct Machine {
+    pub(super) measured: Measured,
+    /// The configuration that is in force; `None` where none activates gantry, and this is what would be.
+    pub(super) configuration: Option<PathBuf>,
+    /// What is wrong with it.
+    pub(super) notes: Vec<String>,
+}
+
+/// How well it could be measured.
+pub(super) struct Noise {
+    /// The distance between the quartiles of the rounds, as a part of their median: that of the middle measurement.
+    pub(super) spread: f64,
+    /// The part of the time in which others had the CPU.
+    pub(super) stolen: f64,
+}
+
+impl Noise {
+    /// Whether gains are to be taken with care.
+    pub(super) fn is_too_much(&self) -> bool {
+        self.spread > 0.1
+    }
+}
+
+impl Machine {
+    /// Measures the algorithms that `only` names, or all.
+    pub(super) fn measure(only: Option<&str>) -> Result<Self, Failure> {
+        let folder = Folder::new()?;
+        let in_use = conf::in_use().ok();
+        let read = in_use.as_deref().and_then(|path| Conf::read(path).ok()).unwrap_or_default();
+        let notes = read.complaints();
+        let configuration = in_use.filter(|_| read.names_gantry());
+        let asked = if let Some(path) = &configuration {
+            path.clone()
+        } else {
+            // What would be, if it were.
+            let module = module().ok_or_else(|| Failure::Failed(format!("there is no gantry.so in {}", folders())))?;
+            let path = folder.path().join("openssl.cnf");
+            fs::write(&path, setup::alone(&module, "")).map_err(|error| Failure::at(path.display(), &error))?;
+            path
+        };
+        let mut measured = match ask(&asked, &folder, only)? {
+            Ok(measured) => measured,
+            Err(mut why) => {
+                why.extend(reasons::of_the_configuration(false));
+                return Err(Failure::Failed(format!("openssl did not load gantry\n{}", why.join("\n"))));
+            }
+        };
+        if configuration.is_none() {
+            would_serve(&mut measured.rows);
+        }
+        Ok(Self { measured, configuration, notes })
+    }
+
+    pub(super) fn noise(&self) -> Noise {
+        let best: Vec<&Best> =
+            self.measured.rows.iter().flat_map(|row| &row.cells).flat_map(|cell| &cell.best).collect();
+        let mut spreads: Vec<f64> = best.iter().map(|best| best.spread).collect();
+        spreads.sort_by(f64::total_cmp);
+        #[allow(clippy::cast_precision_loss, reason = "some hundreds")]
+        let stolen = best.iter().map(|best| best.stolen).sum::<f64>() / best.len().max(1) as f64;
+        Noise { spread: spreads.get(spreads.len() / 2).copied().unwrap_or(0.0), stolen }
+    }
+
+    /// The CPU, and what its lanes are.
+    pub(super) fn cpu(&self) -> String {
+        let text = bounded::read_to_string("/proc/cpuinfo".as_ref()).unwrap_or_default();
+        let named = text.lines().filter(|line| line.starts_with("model name") || line.starts_with("CPU part"));
+        let name = named.filter_map(|line| line.split_once(':')).map(|(_, name)| name.trim()).next();
+        let lanes = self.measured.devices.iter().find(|(name, _)| name == "lanes");
+        let parts = [name.unwrap_or("an unnamed CPU"), lanes.map_or("", |(_, about)| about)];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
+    }
+
+    /// The lines of `openssl.cnf` that gain more than those that are there: each key with all its names.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let rows = &self.measured.rows;
+        let keys = ["CIPHERS", "SIGNATURES", "KEY_EXCHANGE"].into_iter();
+        let line = |key: &str| {
+            let of_key = rows.iter().filter(|row| row.key == key);
+            let gaining = setup::gaining(rows, key);
+            let is_in = |row: &&Row| row.served || gaining.contains(&&*row.name);
+            let mut names: Vec<&str> = of_key.clone().filter(is_in).map(|row| &*row.named).collect();
+            names.dedup();
+            let more = self.configuration.is_none() || of_key.filter(is_in).any(|row| !row.served);
+            (more && !names.is_empty()).then(|| format!("{key} = {}", names.join(",")))
+        };
+        keys.filter_map(line).collect()
+    }
+}
+
+/// Marks those that `gantry openssl config` would name.
+fn would_serve(rows: &mut [Row]) {
+    for key in ["CIPHERS", "SIGNATURES", "KEY_EXCHANGE"] {
+        let names: Vec<String> = setup::gaining(rows, key).into_iter().map(str::to_owned).collect();
+        for row in rows.iter_mut().filter(|row| row.key == key) {
+            row.served = names.contains(&row.name);
+        }
+    }
+}

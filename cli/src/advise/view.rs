@@ -1,0 +1,248 @@
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::machine::Machine;
+use super::program::{Program, Subject, label};
+use super::uses::{self, Standing, list, size};
+use crate::args::Advise;
+use crate::openssl::measured::Cell;
+use crate::output::Failure;
+use crate::table::Table;
+use crate::units::round;
+
+pub(super) fn text(args: &Advise, machine: Option<&Machine>, program: Option<&Program>) -> String {
+    let mut text = String::new();
+    if let Some(program) = program {
+        text += &of_program(program, machine);
+    }
+    if let Some(machine) = machine {
+        text += &of_machine(machine, program);
+        if args.table {
+            text += "\n";
+            text += &table(machine);
+        }
+    }
+    let notes = program.map(|program| &program.reasons[..]).or(machine.map(|machine| &machine.notes[..]));
+    let notes = notes.unwrap_or_default();
+    if !notes.is_empty() && machine.is_some() {
+        text += "\n";
+    }
+    for note in notes {
+        let _ = writeln!(text, "- {note}");
+    }
+    text
+}
+
+fn of_program(program: &Program, machine: Option<&Machine>) -> String {
+    let mut text = match &program.subject {
+        Subject::Command { name, status } => format!("\n{name} ended with {status}.\n"),
+        Subject::Process { seconds, .. } => format!("{}, in {seconds} s:\n", program.name()),
+    };
+    if program.loaded.is_empty() {
+        text += "It did not load gantry.\n";
+    } else if program.asked.is_empty() {
+        let _ = writeln!(text, "{} loaded gantry, and asked nothing of OpenSSL.", named(&program.loaded));
+    } else {
+        let columns = ["ALGORITHM", "OPERATION", "HOST", "BYTES", "DEVICES", "BYTES"];
+        let mut table = Table::new(&columns, &[2, 3, 4, 5]);
+        for asked in &program.asked {
+            let numbers = [asked.host.requests, asked.host.bytes, asked.devices.requests, asked.devices.bytes];
+            let numbers = numbers.map(|number| number.to_string());
+            table.row([label(&asked.algorithm, machine), asked.operation.clone()].into_iter().chain(numbers));
+        }
+        let _ = writeln!(text, "What {} asked of OpenSSL:\n{}", named(&program.loaded), table.render());
+        let verdict = machine.map(|machine| program.verdict(machine)).unwrap_or_default();
+        text.extend(verdict.iter().map(|sentence| wrapped(sentence)));
+    }
+    if let Subject::Process { .. } = program.subject {
+        text += "Of a process that runs, only what the configuration serves comes by gantry: gantry advise -- PROGRAM sees everything.\n";
+    }
+    if program.kernel_tls > 0 {
+        let _ = writeln!(
+            text,
+            "Meanwhile programs of this machine gave the kernel {} directions of TLS connections (kTLS): it makes their records.",
+            program.kernel_tls
+        );
+    }
+    text
+}
+
+/// A sentence in lines that fit a terminal, those after the first further in.
+fn wrapped(sentence: &str) -> String {
+    const WIDTH: usize = 80;
+    let (mut lines, mut width) = (String::new(), 0);
+    for word in sentence.split(' ') {
+        let letters = word.chars().count();
+        if width > 0 && width + 1 + letters > WIDTH {
+            lines += "\n  ";
+            width = 2;
+        } else if width > 0 {
+            lines.push(' ');
+            width += 1;
+        }
+        lines += word;
+        width += letters;
+    }
+    lines + "\n"
+}
+
+/// Programs, each once.
+fn named(programs: &[String]) -> String {
+    let mut names = programs.to_vec();
+    names.sort_unstable();
+    names.dedup();
+    list(&names)
+}
+
+fn of_machine(machine: &Machine, program: Option<&Program>) -> String {
+    let mut text = String::new();
+    if program.is_none() {
+        let _ = writeln!(text, "{} on {}", machine.measured.release, machine.cpu());
+        match &machine.configuration {
+            Some(path) => {
+                let _ = writeln!(text, "Configuration: {}", path.display());
+            }
+            None => {
+                text +=
+                    "No configuration activates gantry: this is what would be after gantry openssl config --system.\n";
+            }
+        }
+        text += "A gain is the CPU time of OpenSSL divided by that of the device: 2x is twice as fast.\n\n";
+        text.extend(uses::verdict(&machine.measured.rows).iter().map(|sentence| wrapped(sentence)));
+    }
+    let lines = machine.lines();
+    if !lines.is_empty() {
+        let gantrys = "[gantry_provider] of openssl.cnf";
+        let _ = write!(text, "\nTo gain more, in the section {gantrys}:\n");
+        for line in &lines {
+            let _ = writeln!(text, "  {line}");
+        }
+        if machine.configuration.is_none() {
+            text += "gantry openssl config --system writes them there.\n";
+        }
+    } else if program.is_none() {
+        text += "\nNo line of openssl.cnf would gain more.\n";
+    }
+    let noise = machine.noise();
+    if noise.is_too_much() {
+        let _ = writeln!(
+            text,
+            "\nThis machine was too noisy: half of the rounds differ by more than {:.0} % from each other. Once more, when it is idle.",
+            noise.spread * 100.0
+        );
+    } else if noise.stolen > 0.2 {
+        let _ = writeln!(
+            text,
+            "\nOther programs had {:.0} % of the CPU meanwhile; gains count the CPU time of this one.",
+            noise.stolen * 100.0
+        );
+    }
+    text
+}
+
+/// Everything that was measured.
+fn table(machine: &Machine) -> String {
+    let columns = ["ALGORITHM", "NID", "SERVED", "OPERATION", "64 B", "1 KiB", "16 KiB", "DEVICE", "WHY"];
+    let mut table = Table::new(&columns, &[1, 4, 5, 6]);
+    for row in &machine.measured.rows {
+        let served = if row.served { "yes" } else { "no" };
+        for operation in row.operations() {
+            let cells: Vec<&Cell> = row.of(operation).collect();
+            let gain = |bytes: u64| {
+                let cell = cells.iter().find(|cell| cell.bytes == bytes);
+                cell.and_then(|cell| cell.gain()).map_or_else(|| "-".to_owned(), |gain| format!("{gain:.2}x"))
+            };
+            let mut devices: Vec<String> = Vec::new();
+            for cell in &cells {
+                let from = if devices.is_empty() {
+                    cell.device.clone()
+                } else {
+                    format!("{} from {}", cell.device, size(cell.bytes))
+                };
+                if devices.last().is_none_or(|last| last.split(' ').next() != Some(&cell.device)) {
+                    devices.push(from);
+                }
+            }
+            table.row([
+                row.name.clone(),
+                row.nid.to_string(),
+                served.to_owned(),
+                operation.to_owned(),
+                gain(64),
+                gain(1024),
+                gain(16384),
+                devices.join(", "),
+                cells.last().map_or(String::new(), |cell| cell.why.clone()),
+            ]);
+        }
+    }
+    table.render()
+}
+
+pub(super) fn json(machine: Option<&Machine>, program: Option<&Program>) -> Result<String, Failure> {
+    let mut text =
+        serde_json::to_string_pretty(&value(machine, program)?).map_err(|error| Failure::Failed(error.to_string()))?;
+    text.push('\n');
+    Ok(text)
+}
+
+fn value(machine: Option<&Machine>, program: Option<&Program>) -> Result<Value, Failure> {
+    let mut all = json!({ "gantry": env!("CARGO_PKG_VERSION") });
+    if let Some(machine) = machine {
+        let noise = machine.noise();
+        all["openssl"] = machine.measured.release.trim_start_matches("openssl ").into();
+        all["cpu"] = machine.cpu().into();
+        all["configuration"] = plain(&machine.configuration)?;
+        all["noise"] = json!({
+            "spread": round(noise.spread, 4),
+            "stolen": round(noise.stolen, 4),
+            "too_noisy": noise.is_too_much(),
+        });
+        all["lines"] = plain(&machine.lines())?;
+        all["notes"] = plain(&machine.notes)?;
+        let mut rows = Vec::new();
+        // Of a program, what it asked for; all else has no cells.
+        for row in machine.measured.rows.iter().filter(|row| program.is_none() || !row.cells.is_empty()) {
+            let mut value = plain(row)?;
+            value["use"] = uses::use_of(row).into();
+            value["standing"] = Standing::of(row).code().into();
+            rows.push(value);
+        }
+        all["algorithms"] = rows.into();
+    }
+    all["verdict"] = match (machine, program) {
+        (Some(machine), Some(program)) => plain(&program.verdict(machine))?,
+        (Some(machine), None) => plain(&uses::verdict(&machine.measured.rows))?,
+        _ => json!([]),
+    };
+    if let Some(program) = program {
+        all["program"] = json!({
+            "subject": plain(&program.subject)?,
+            "loaded": program.loaded,
+            "asked": plain(&program.asked)?,
+            "cost": plain(&machine.map(|machine| program.cost(machine)))?,
+            "reasons": program.reasons,
+            "kernel_tls": program.kernel_tls,
+        });
+    }
+    Ok(all)
+}
+
+fn plain(value: &impl Serialize) -> Result<Value, Failure> {
+    serde_json::to_value(value).map_err(|error| Failure::Failed(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wrapped;
+
+    #[test]
+    fn sentences_fit_a_terminal() {
+        assert_eq!(wrapped("one two"), "one two\n");
+        let long = wrapped(&"word ".repeat(40));
+        assert!(long.lines().all(|line| line.len() <= 80) && long.lines().skip(1).all(|line| line.starts_with("  w")));
+        assert_eq!(long.split_whitespace().count(), 40);
+    }
+}

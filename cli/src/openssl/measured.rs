@@ -1,0 +1,204 @@
+//! The module, asked what it serves on this machine and by what that gains: `openssl` loads it, and it measures and leaves a file.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use gantry_openssl::{MEASURE, MEASURED};
+use gantry_runtime::bounded;
+use serde::Serialize;
+
+use crate::output::Failure;
+use crate::temporary::{Folder, watch};
+
+/// What a device has to be faster by than OpenSSL to be proposed.
+pub(crate) const WORTH: f64 = 1.15;
+
+/// The host's name among the devices.
+pub(crate) const HOST: &str = "host";
+
+/// What it said.
+#[derive(Default)]
+pub(crate) struct Measured {
+    /// `openssl 3.0`.
+    pub(crate) release: String,
+    /// What the devices say about themselves, by name.
+    pub(crate) devices: Vec<(String, String)>,
+    pub(crate) rows: Vec<Row>,
+}
+
+/// An algorithm.
+#[derive(Serialize)]
+pub(crate) struct Row {
+    /// The key of the configuration that may name it.
+    pub(crate) key: String,
+    pub(crate) name: String,
+    /// What that key calls it.
+    #[serde(skip)]
+    pub(crate) named: String,
+    /// OpenSSL's number.
+    pub(crate) nid: u32,
+    /// The name that Gantry counts it by.
+    #[serde(rename = "algorithm")]
+    pub(crate) ours: String,
+    pub(crate) served: bool,
+    /// Requests that gain are all there is to it: nothing else is lost by serving it.
+    #[serde(skip)]
+    pub(crate) measured: bool,
+    pub(crate) cells: Vec<Cell>,
+}
+
+/// One of its operations, with requests of one size.
+#[derive(Serialize)]
+pub(crate) struct Cell {
+    pub(crate) operation: String,
+    pub(crate) bytes: u64,
+    /// Where they go if it is served, and why.
+    pub(crate) device: String,
+    pub(crate) why: String,
+    /// The fastest of the devices beside the host; none where there is no other, or it cannot be tried alone.
+    pub(crate) best: Option<Best>,
+}
+
+/// A device against the host.
+#[derive(Serialize)]
+pub(crate) struct Best {
+    pub(crate) device: String,
+    pub(crate) host_ns: f64,
+    pub(crate) device_ns: f64,
+    /// The median of the rounds.
+    pub(crate) gain: f64,
+    /// The distance between the quartiles of that, as a part of it.
+    pub(crate) spread: f64,
+    /// The part of the time that this CPU was somebody else's.
+    pub(crate) stolen: f64,
+}
+
+impl Row {
+    pub(crate) fn of(&self, operation: &str) -> impl Iterator<Item = &Cell> {
+        self.cells.iter().filter(move |cell| cell.operation == operation)
+    }
+
+    /// The operations, in their order.
+    pub(crate) fn operations(&self) -> Vec<&str> {
+        let mut operations: Vec<&str> = self.cells.iter().map(|cell| &*cell.operation).collect();
+        operations.dedup();
+        operations
+    }
+
+    /// Whether it pays to serve it.
+    pub(crate) fn is_worth_it(&self) -> bool {
+        self.cells.iter().any(Cell::is_worth_it)
+    }
+}
+
+impl Cell {
+    pub(crate) fn is_led(&self) -> bool {
+        self.device != HOST
+    }
+
+    pub(crate) fn gain(&self) -> Option<f64> {
+        self.best.as_ref().map(|best| best.gain)
+    }
+
+    /// Whether the device has proved to be faster by enough, whatever may be chance.
+    pub(crate) fn is_worth_it(&self) -> bool {
+        self.is_led() && self.best.as_ref().is_some_and(|best| best.gain * (1.0 - best.spread / 2.0) >= WORTH)
+    }
+}
+
+/// Asks with this configuration, about the algorithms that `only` names, by anybody's names, or about all. The error is what the module had to
+/// say for itself, if `openssl` does not load it.
+pub(crate) fn ask(
+    configuration: &Path,
+    folder: &Folder,
+    only: Option<&str>,
+) -> Result<Result<Measured, Vec<String>>, Failure> {
+    let mut command = Command::new("openssl");
+    let file = folder.path().join("measured");
+    command.args(["list", "-providers"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.env("OPENSSL_CONF", configuration).env(MEASURED, &file);
+    command.env_remove("GANTRY_DISABLE").env_remove(MEASURE).envs(only.map(|only| (MEASURE, only)));
+    let (_, taken) = watch(&mut command).map_err(|failure| match failure {
+        Failure::Status(_) => Failure::Said,
+        other => other,
+    })?;
+    let told = taken.told.into_iter().map(|(program, sentence)| format!("{program}: {sentence}")).collect();
+    Ok(bounded::read_to_string(&file).map(|text| read(&text)).map_err(|_| told))
+}
+
+fn read(text: &str) -> Measured {
+    let mut measured = Measured::default();
+    for line in text.lines() {
+        let fields: Vec<&str> = line.split('\t').collect();
+        match fields[..] {
+            ["device", name, about] => measured.devices.push((name.to_owned(), about.to_owned())),
+            ["row", key, name, named, nid, ours, served, gains] => measured.rows.push(Row {
+                key: key.to_owned(),
+                name: name.to_owned(),
+                named: named.to_owned(),
+                nid: nid.parse().unwrap_or(0),
+                ours: ours.to_owned(),
+                served: served == "yes",
+                measured: gains == "yes",
+                cells: Vec::new(),
+            }),
+            ["cell", operation, bytes, device, why, ref best @ ..] => {
+                let cell = Cell {
+                    operation: operation.to_owned(),
+                    bytes: bytes.parse().unwrap_or(0),
+                    device: device.to_owned(),
+                    why: why.to_owned(),
+                    best: of(best),
+                };
+                if let Some(row) = measured.rows.last_mut() {
+                    row.cells.push(cell);
+                }
+            }
+            [release] => release.clone_into(&mut measured.release),
+            _ => {}
+        }
+    }
+    measured
+}
+
+fn of(fields: &[&str]) -> Option<Best> {
+    let [device, numbers @ ..] = fields else { return None };
+    let numbers: Vec<f64> = numbers.iter().filter_map(|number| number.parse().ok()).collect();
+    let [host_ns, device_ns, gain, spread, stolen] = numbers[..] else { return None };
+    Some(Best { device: (*device).to_owned(), host_ns, device_ns, gain, spread, stolen })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A row whose cells say `OPERATION BYTES DEVICE GAIN`; a gain of 0 is none.
+    pub(crate) fn row(key: &str, name: &str, measured: bool, cells: &[(&str, u64, &str, f64)]) -> Row {
+        let best = |gain: f64| {
+            let (device, host_ns) = ("x".to_owned(), 1000.0);
+            (gain > 0.0).then(|| Best { device, host_ns, device_ns: host_ns / gain, gain, spread: 0.0, stolen: 0.0 })
+        };
+        let cell = |&(operation, bytes, device, gain): &(&str, u64, &str, f64)| {
+            let [operation, device, why] = [operation, device, "trial"].map(str::to_owned);
+            Cell { operation, bytes, device, why, best: best(gain) }
+        };
+        let (key, ours, name, named) = (key.to_owned(), name.to_lowercase(), name.to_owned(), name.to_owned());
+        Row { key, name, named, nid: 1, ours, served: false, measured, cells: cells.iter().map(cell).collect() }
+    }
+
+    #[test]
+    fn lines_of_the_module_are_read() {
+        let read = read(
+            "openssl 3.0\ndevice\tlanes\teight lanes\nrow\tCIPHERS\tAES-128-GCM\tAES-128-GCM\t895\taes-128-gcm\tyes\tyes\n\
+             cell\tseal\t64\tlanes\ttrial\tlanes\t300.0\t240.0\t1.25\t0.01\t0.5\ncell\topen\t64\thost\tonly-choice\n\
+             nonsense\tof\ta later\nrow\tDIGESTS\tSHA1\tSHA1\t64\tsha1\t\t\n",
+        );
+        assert_eq!((&*read.release, read.devices.len(), read.rows.len()), ("openssl 3.0", 1, 2));
+        let row = &read.rows[0];
+        assert_eq!((&*row.key, &*row.name, row.nid, &*row.ours), ("CIPHERS", "AES-128-GCM", 895, "aes-128-gcm"));
+        assert!(row.served && row.measured && !read.rows[1].served);
+        assert_eq!(row.operations(), ["seal", "open"]);
+        assert_eq!(row.cells.iter().map(Cell::gain).collect::<Vec<_>>(), [Some(1.25), None]);
+        assert!(row.cells[0].is_worth_it() && row.cells[0].is_led() && !row.cells[1].is_led());
+    }
+}

@@ -1,0 +1,293 @@
+//! `gantry advise`: the real module in real programs, and what is said about them.
+
+mod gantry;
+mod installed;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use gantry::text;
+use installed::{Installed, row};
+use serde_json::Value;
+
+const CBC: [&str; 9] = ["openssl", "enc", "-aes-256-cbc", "-K", "00", "-iv", "00", "-in", "plain"];
+
+#[test]
+fn it_says_what_went_to_devices_and_what_to_the_host() {
+    let installed = Installed::new("devices");
+    installed.write("plain", &"some text ".repeat(10_000));
+    let enc = [&CBC[..], &["-out", "sealed"]].concat();
+    for (policy, led) in [("pin:software", true), ("pin:host", false)] {
+        let section = format!("CIPHERS = AES-256-CBC\nDIGESTS = SHA2-256\nPOLICY = {policy}");
+        let configuration = installed.configuration(&installed.module(), &section);
+        let said = installed.advice(&configuration, &enc);
+        assert!(said.contains("What openssl asked of OpenSSL:\n"), "{said}");
+        let numbers = row(&said, &["AES-256-CBC", "encrypt"]);
+        let numbers: Vec<u64> = numbers.iter().map(|number| number.parse().unwrap()).collect();
+        let [host, hosts_bytes, devices, devices_bytes] = numbers[..] else { panic!("{said}") };
+        assert!(
+            if led { devices > 0 && devices_bytes >= 100_000 } else { host > 0 && hosts_bytes >= 100_000 },
+            "{said}"
+        );
+        assert!(led || devices == 0, "{said}");
+        assert!(!said.contains("SHA2-256") && !said.contains("decrypt"), "{said}");
+    }
+    // All processes of a script count, and it is told how the script ended.
+    let both = "openssl enc -d -aes-256-cbc -K 00 -iv 00 -in sealed -out opened; openssl dgst -sha256 opened; exit 3";
+    let configuration = installed.configuration(&installed.module(), "CIPHERS = ALL\nDIGESTS = ALL");
+    let said = installed.advice(&configuration, &["sh", "-c", both]);
+    assert!(said.contains("sh ended with exit status: 3.\n"), "{said}");
+    row(&said, &["AES-256-CBC", "decrypt"]);
+    row(&said, &["SHA2-256", "digest"]);
+    // A program that has nothing to ask.
+    let said = installed.advice(&configuration, &["openssl", "list", "-providers"]);
+    assert!(said.contains("openssl loaded gantry, and asked nothing of OpenSSL.\n"), "{said}");
+    assert_eq!(fs::read(installed.0.join("opened")).unwrap(), fs::read(installed.0.join("plain")).unwrap());
+}
+
+#[test]
+fn it_knows_a_program_that_has_libcrypto_in_it() {
+    let installed = Installed::new("static");
+    let source = "#include <openssl/evp.h>\nint main(void) { unsigned char md[64]; static char data[4096];\n\
+                  return !EVP_Digest(data, sizeof data, md, NULL, EVP_sha256(), NULL); }\n";
+    let program = installed.compile(source, &["-l:libcrypto.a", "-ldl", "-pthread"]);
+    let configuration = installed.configuration(&installed.module(), "DIGESTS = ALL\nPOLICY = pin:software");
+    let said = installed.advice(&configuration, &[&program]);
+    let [host, _, devices, bytes] = row(&said, &["SHA2-256", "digest"])[..] else { panic!("{said}") };
+    assert_eq!((host, devices != "0", bytes), ("0", true, "4096"), "{said}");
+}
+
+/// Whoever watches a server ends it at the terminal, and wants to read on.
+#[test]
+fn it_reports_what_was_interrupted() {
+    let installed = Installed::new("interrupted");
+    let conf = installed.configuration(&installed.module(), "CIPHERS = ALL");
+    let script = "trap 'exit 4' INT; openssl version; while :; do sleep 0.1; done";
+    let mut advise = installed.command(&conf, &["advise", "--", "sh", "-c", script]);
+    // A shell starts what it runs in the background with SIGINT ignored, and sh cannot catch what is ignored.
+    // SAFETY: one call of the system, which may be made between fork and exec.
+    unsafe {
+        advise.pre_exec(|| {
+            libc::signal(libc::SIGINT, libc::SIG_DFL);
+            Ok(())
+        });
+    }
+    let mut advise = advise.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(advise.stdout.take().unwrap());
+    let mut text = String::new();
+    said.read_line(&mut text).unwrap();
+    assert!(text.starts_with("OpenSSL "), "{text}");
+    let interrupt = Command::new("kill").args(["-INT", "--", &format!("-{}", advise.id())]).status().unwrap();
+    assert!(interrupt.success());
+    advise.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+    assert_eq!(advise.wait().unwrap().code(), Some(4));
+    assert!(text.contains("sh ended with exit status: 4.\n"), "{text}");
+}
+
+#[test]
+fn what_a_program_does_can_be_seen_while_it_runs() {
+    let installed = Installed::new("live");
+    let configuration = installed.configuration(&installed.module(), "CIPHERS = AES-256-CBC\nPOLICY = pin:software");
+    let stats = installed.0.join("stats");
+    fs::create_dir(&stats).unwrap();
+    let with = |command: &mut Command| {
+        command.env("OPENSSL_CONF", &configuration).env("GANTRY_STATS", &stats).env("XDG_CONFIG_HOME", "/nonexistent");
+    };
+    let mut encrypts = Command::new(CBC[0]);
+    with(encrypts.args(&CBC[1..7]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()));
+    let mut program = encrypts.spawn().unwrap();
+    // It waits for more than this.
+    let mut input = program.stdin.take().unwrap();
+    input.write_all(&vec![7; 100_000]).unwrap();
+    let begun = Instant::now();
+    let said = loop {
+        let mut stat = Command::new(installed.0.join("bin/gantry"));
+        with(stat.arg("stat").arg(program.id().to_string()));
+        let said = text(&stat.output().unwrap().stdout);
+        if said.contains("aes-256-cbc") || begun.elapsed() > Duration::from_secs(20) {
+            break said;
+        }
+        sleep(Duration::from_millis(50));
+    };
+    drop(input);
+    assert!(program.wait().unwrap().success());
+    assert_eq!(row(&said, &["software", "aes-256-cbc"])[0], "encrypt", "{said}");
+}
+
+/// Requests and bytes by algorithm and operation: the host's, then those of devices.
+type Counts = BTreeMap<(String, String), [u64; 4]>;
+
+fn of_advice(advice: &Value) -> Counts {
+    let asked = advice["program"]["asked"].as_array().unwrap().iter();
+    asked
+        .map(|asked| {
+            (
+                site(asked),
+                [("host", "requests"), ("host", "bytes"), ("devices", "requests"), ("devices", "bytes")]
+                    .map(|(side, field)| asked[side][field].as_u64().unwrap()),
+            )
+        })
+        .collect()
+}
+
+fn of_statistics(report: &Value) -> Counts {
+    let mut counts = Counts::new();
+    for row in report["rows"].as_array().unwrap() {
+        let side = if row["device"] == "host" { 0 } else { 2 };
+        let sums = counts.entry(site(row)).or_default();
+        sums[side] += row["requests"].as_u64().unwrap();
+        sums[side + 1] += row["bytes"].as_u64().unwrap();
+    }
+    counts.retain(|_, sums| sums[0] + sums[2] > 0);
+    counts
+}
+
+fn site(row: &Value) -> (String, String) {
+    let text = |field: &str| row[field].as_str().unwrap().to_owned();
+    (text("algorithm"), text("operation"))
+}
+
+/// `advise` and `stat` tell the same, and neither changes who serves: what the configuration leaves to the host is the host's while it is counted.
+#[test]
+fn advice_and_statistics_agree_and_change_nothing() {
+    let installed = Installed::new("truth");
+    installed.write("plain", &"some text ".repeat(1000));
+    let server = installed.serve();
+    let sign = ["openssl", "dgst", "-sha256", "-sign", "key.pem", "-out", "signature", "plain"];
+    let ask = format!(
+        "printf 'GET / HTTP/1.0\\r\\n\\r\\n' | openssl s_client -connect 127.0.0.1:{} -tls1_2 -cipher ECDHE-ECDSA-AES256-GCM-SHA384 -quiet -ign_eof >got 2>/dev/null",
+        server.port
+    );
+    let fetch = ["sh", "-c", &ask];
+    let nothing = "CIPHERS = NONE\nDIGESTS = NONE\nMACS = NONE\nSIGNATURES = NONE\nKEY_EXCHANGE = NONE";
+    let taken = "CIPHERS = ALL\nDIGESTS = ALL\nSIGNATURES = ALL\nPOLICY = pin:software";
+    for (section, program, site, led) in [
+        ("", &sign[..], ("ecdsa-p256", "sign"), false),
+        (nothing, &sign, ("ecdsa-p256", "sign"), false),
+        (taken, &sign, ("ecdsa-p256", "sign"), true),
+        (nothing, &fetch, ("aes-256-gcm", "open"), false),
+        (taken, &fetch, ("aes-256-gcm", "open"), true),
+    ] {
+        let configuration = installed.configuration(&installed.module(), section);
+        let advice = of_advice(&installed.json(&configuration, &["advise"], program));
+        let statistics = of_statistics(&installed.json(&configuration, &["stat"], program));
+        assert_eq!(advice.keys().collect::<Vec<_>>(), statistics.keys().collect::<Vec<_>>(), "{section}: {program:?}");
+        let [host, _, devices, _] = advice[&(site.0.to_owned(), site.1.to_owned())];
+        assert_eq!((host > 0, devices > 0), (!led, led), "{section}: {program:?}: {advice:?}");
+        if program == sign {
+            assert_eq!(advice, statistics, "{section}");
+            assert_eq!(host + devices, 1, "{section}: no trial is counted");
+        } else {
+            // Each connection has other lengths, but for what is asked and answered.
+            let sum = |counts: &Counts| counts.values().map(|sums| [sums[0] > 0, sums[2] > 0]).collect::<Vec<_>>();
+            assert_eq!(sum(&advice), sum(&statistics), "{section}");
+        }
+    }
+}
+
+/// What `gantry top` shows while a program runs is what its advice says in the end.
+#[test]
+fn top_shows_the_same_while_it_runs() {
+    let installed = Installed::new("top");
+    let configuration = installed.configuration(&installed.module(), "CIPHERS = NONE");
+    let speed = ["openssl", "speed", "-elapsed", "-seconds", "3", "-bytes", "16384", "-evp", "aes-192-ofb"];
+    let file = installed.0.join("said.json");
+    let options = ["advise", "--json", "--output", file.to_str().unwrap(), "--"];
+    let mut advise = installed.command(&configuration, &[&options[..], &speed].concat());
+    let mut advise = advise.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let begun = Instant::now();
+    let seen = loop {
+        let top: Value =
+            serde_json::from_str(&installed.says(&configuration, &["top", "--once", "--json", "--interval", "0.3"]))
+                .unwrap();
+        let ours =
+            |process: &&Value| process["program"] == "openssl" && process["work"].to_string().contains("aes-192-ofb");
+        if let Some(process) = top["processes"].as_array().unwrap().iter().find(ours) {
+            break process.clone();
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{top}");
+    };
+    assert!(advise.wait().unwrap().success());
+    assert!(seen["work"].as_array().unwrap().iter().all(|work| work["device"] == "host"), "{seen}");
+    let counts = of_advice(&serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap());
+    let [requests, bytes, devices, _] = counts[&("aes-192-ofb".to_owned(), "encrypt".to_owned())];
+    assert!(requests > 0 && bytes == 16384 * requests && devices == 0, "{counts:?}");
+}
+
+#[test]
+fn a_process_that_runs_is_looked_at_for_a_while() {
+    let installed = Installed::new("pid");
+    let configuration = installed.configuration(&installed.module(), "CIPHERS = AES-256-CBC\nPOLICY = pin:software");
+    let mut speed = Command::new("openssl");
+    speed
+        .args(["speed", "-seconds", "60", "-bytes", "16384", "-evp", "aes-256-cbc"])
+        .env("OPENSSL_CONF", &configuration);
+    let mut speed = speed.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let pid = speed.id().to_string();
+    let begun = Instant::now();
+    let look = || {
+        installed.command(&configuration, &["advise", "--pid", &pid, "--seconds", "0.5", "--json"]).output().unwrap()
+    };
+    let advice: Value = loop {
+        let output = look();
+        let advice: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        if advice["program"]["asked"].as_array().is_some_and(|asked| !asked.is_empty()) {
+            break advice;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{}", text(&output.stderr));
+    };
+    speed.kill().unwrap();
+    speed.wait().unwrap();
+    assert_eq!(advice["program"]["subject"]["process"]["seconds"], 0.5);
+    assert!(of_advice(&advice)[&("aes-256-cbc".to_owned(), "encrypt".to_owned())][2] > 0, "{advice}");
+    let output = look();
+    assert_eq!(
+        (output.status.code(), text(&output.stderr)),
+        (Some(1), format!("gantry: process {pid}: there is no such process\n"))
+    );
+}
+
+#[test]
+fn a_machine_is_measured_and_every_number_is_in_its_json() {
+    let installed = Installed::new("machine");
+    let conf = installed.configuration(&installed.module(), "CIPHERS = aes-128-cbc,AES-128-CCM\nPOLICY = pin:software");
+    let advice: Value = serde_json::from_str(&installed.says(&conf, &["advise", "--json"])).unwrap();
+    assert_eq!(advice["configuration"], conf.to_str().unwrap());
+    let algorithms = advice["algorithms"].as_array().unwrap();
+    let named = |name: &str| algorithms.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("{name}"));
+    for (name, nid, served) in [
+        ("AES-128-CBC", 419, true),
+        ("AES-128-CCM", 896, true),
+        ("hmac-sha256", 855, false),
+        ("AES-256-GCM", 901, false),
+    ] {
+        let row = named(name);
+        assert_eq!((row["nid"].as_u64(), row["served"].as_bool()), (Some(nid), Some(served)), "{row}");
+        // Both ways, three sizes.
+        let cells = row["cells"].as_array().unwrap();
+        assert_eq!(cells.len(), if name == "hmac-sha256" { 3 } else { 6 }, "{row}");
+        for cell in cells {
+            assert_eq!((&cell["device"], &cell["why"]), (&"software".into(), &"pinned".into()), "{row}");
+            let number = |name: &str| cell["best"][name].as_f64().unwrap();
+            assert!(number("host_ns") > 0.0 && number("device_ns") > 0.0 && number("gain") > 0.0, "{row}");
+        }
+    }
+    assert!(
+        advice["verdict"].as_array().unwrap().iter().any(|said| said.as_str().unwrap().starts_with("TLS records: "))
+    );
+    assert!(advice["noise"]["spread"].is_number() && advice["cpu"].is_string());
+    // What would be where nothing activates it; a trial decides there.
+    let said = installed.says(Path::new("/dev/null"), &["advise", "--table"]);
+    assert!(said.contains("this is what would be after gantry openssl config --system.\n"), "{said}");
+    let [_, sign, .., device, why] = row(&said, &["ED25519", "1087"])[..] else { panic!("{said}") };
+    assert_eq!((sign, why), ("sign", "trial"));
+    // In a test's build some gain and some do not; what is proposed is what gains.
+    assert_eq!(device != "host", said.contains("  SIGNATURES = ED25519\n"), "{said}");
+    row(&said, &["SHA2-256", "672"]);
+}
