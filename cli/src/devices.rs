@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::args::{self, Devices, Settings};
 use crate::output::{Failure, Output};
 use crate::table::Table;
+use crate::terminal;
 
 pub(crate) fn run(args: &Devices, settings: &Settings, output: &mut Output) -> Result<(), Failure> {
     let gantry = settings.open()?;
@@ -103,7 +104,7 @@ fn lanes(device: &RegisteredDevice) -> usize {
 }
 
 fn list(gantry: &Gantry) -> String {
-    let mut table = Table::new(&["NAME", "CLASS", "STATE", "LANES", "ALGORITHMS", "DESCRIPTION"], &[3, 4]);
+    let mut table = Table::new(&["NAME", "CLASS", "STATE", "LANES", "ALGORITHMS", "DESCRIPTION"], &[3, 4]).spare(&[1]);
     for device in gantry.devices() {
         let (state, reason) = state(device);
         let [lanes, algorithms] = match reason {
@@ -124,14 +125,19 @@ fn detail(device: &RegisteredDevice) -> String {
         facts.push(("description", info.description.clone()));
         facts.push(("version", info.version.clone()));
     }
-    let facts: Vec<String> = facts.iter().map(|(name, value)| format!("{name:<12} {value}\n")).collect();
-    let mut text = facts.concat();
+    let room = terminal::width().map_or(usize::MAX, |width| width.saturating_sub(13));
+    let mut text = String::new();
+    for (name, value) in facts {
+        for (line, part) in terminal::wrap(&value, room).iter().enumerate() {
+            text += &format!("{:<12} {part}\n", if line == 0 { name } else { "" });
+        }
+    }
     if device.capabilities().is_empty() {
         return text;
     }
     let header =
         ["ALGORITHM", "OPERATIONS", "LANES", "FROM", "DIRECT", "IN PLACE", "STREAMS", "RING", "LIMIT", "STATE"];
-    let mut table = Table::new(&header, &[2, 3, 7, 8]);
+    let mut table = Table::new(&header, &[2, 3, 7, 8]).spare(&[7, 8, 5, 6, 4, 1]);
     for capability in device.capabilities() {
         let row = capability_row(device, capability, true);
         let yes = |flag: bool| if flag { "yes" } else { "no" }.to_owned();
@@ -151,7 +157,7 @@ fn detail(device: &RegisteredDevice) -> String {
     }
     text.push('\n');
     text += &table.render();
-    text += "\nFROM: requests in hand from which the device is worth its start, - where plain software is better at any\nnumber. \
-             RING: requests in it at once. LIMIT: bytes of a request. STATE: what its known-answer test says.\n";
+    text += "\nFROM: requests in hand from which the device is worth its start, - where plain\nsoftware is better at any number. \
+             RING: requests in it at once. LIMIT: bytes of a\nrequest. STATE: what its known-answer test says.\n";
     text
 }

@@ -15,7 +15,7 @@ fn regret(folder: &Folder, arguments: &[&str]) -> String {
     text(&output.stdout)
 }
 
-const FIELDS: [&str; 13] = [
+const FIELDS: [&str; 20] = [
     "algorithm",
     "operation",
     "device",
@@ -29,6 +29,13 @@ const FIELDS: [&str; 13] = [
     "requests_per_s",
     "p50_ns",
     "p99_ns",
+    "rounds",
+    "spread",
+    "outliers",
+    "cpu_model",
+    "cpu_level",
+    "gantry_version",
+    "date",
 ];
 
 fn speed(arguments: &[&str]) -> Vec<Value> {
@@ -127,7 +134,7 @@ fn queues_have_a_column_where_there_are_any() {
     let cells = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let table = stdout(&with);
     let lines: Vec<Vec<String>> = table.lines().map(cells).collect();
-    assert_eq!(lines[0][4..7], ["BATCH", "QUEUE", "THREADS"]);
+    assert_eq!(lines[0][4..7], ["BATCH", "QUEUE", "MB/s"]);
     assert_eq!((&*lines[1][5], &*lines[2][4], &*lines[2][5]), ("-", "1", "33"));
     assert!(!stdout(&arguments).contains("QUEUE"));
     let csv = stdout(&[&with[..], &["--csv"]].concat());
@@ -224,7 +231,12 @@ fn regret_is_one_object_and_a_map_with_a_panel_for_each_algorithm_and_number_of_
     let answer = regret(&folder, &[&grid[..], &["--runs", "3", "--json", "--plot", &file]].concat());
     let answer: Value = serde_json::from_str(&answer).unwrap();
     let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<BTreeSet<String>>();
-    assert_eq!(keys(&answer), ["mean_ratio", "rows", "worst_ratio"].map(str::to_owned).into());
+    assert_eq!(
+        keys(&answer),
+        ["cpu_level", "cpu_model", "date", "gantry_version", "mean_ratio", "rows", "worst_ratio"]
+            .map(str::to_owned)
+            .into()
+    );
     let rows = answer["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 2 * 2 * 2 * 2, "however many runs there were");
     let fields = ["algorithm", "bytes", "batch", "threads", "best_device", "ratio"];
