@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::args::{self, Devices, Settings};
 use crate::output::{Failure, Output};
 use crate::table::Table;
-use crate::terminal;
+use crate::terminal::{self, Colour, paint};
 
 pub(crate) fn run(args: &Devices, settings: &Settings, output: &mut Output) -> Result<(), Failure> {
     let gantry = settings.open()?;
@@ -112,7 +112,8 @@ fn list(gantry: &Gantry) -> String {
             None => [lanes(device).to_string(), device.capabilities().len().to_string()],
         };
         let description = device.details().map(|info| info.description.clone()).or(reason).unwrap_or_default();
-        table.row([device.name().into(), device.class().name().into(), state.into(), lanes, algorithms, description]);
+        let state = if state == "quarantined" { paint(state, Colour::Red) } else { state.to_owned() };
+        table.row([device.name().into(), device.class().name().into(), state, lanes, algorithms, description]);
     }
     table.render()
 }
@@ -158,6 +159,6 @@ fn detail(device: &RegisteredDevice) -> String {
     text.push('\n');
     text += &table.render();
     text += "\nFROM: requests in hand from which the device is worth its start, - where plain\nsoftware is better at any number. \
-             RING: requests in it at once. LIMIT: bytes of a\nrequest. STATE: what its known-answer test says.\n";
+             RING: requests in it at once. LIMIT: bytes of\na request. STATE: what its known-answer test says.\n";
     text
 }

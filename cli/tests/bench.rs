@@ -76,21 +76,13 @@ fn scores_follow_from_their_parts_and_are_kept_shown_and_compared() {
     );
 
     let page = fs::read_to_string(page).unwrap();
-    let document = roxmltree::Document::parse(
-        &page
-            .replace("<!DOCTYPE html>", "")
-            .replace("<br>", "<br/>")
-            .replace("width\">", "width\"/>")
-            .replace("utf-8\">", "utf-8\"/>")
-            .replace("inline'\">", "inline'\"/>"),
-    )
-    .map(|document| {
-        document.descendants().filter(|node| node.has_tag_name(("http://www.w3.org/2000/svg", "svg"))).count()
-    });
-    assert_eq!(document, Ok(2), "well-formed, with two drawings");
+    let body = page.strip_prefix("<!DOCTYPE html>\n").unwrap();
+    let document = roxmltree::Document::parse(body).unwrap();
+    let drawing = |node: &roxmltree::Node| node.has_tag_name(("http://www.w3.org/2000/svg", "svg"));
+    assert_eq!(document.descendants().filter(drawing).count(), 2);
     assert!(page.contains("Other &lt;CPU&gt;") && !page.contains("Other <CPU>"));
     for none in ["<script", "http://", "https://", "src=", "href=", "@import", "url("] {
-        let page = page.replace("http://www.w3.org/2000/svg", "").replace("script-src", "");
+        let page = page.replace("http://www.w3.org/2000/svg", "");
         assert!(!page.contains(none), "{none}");
     }
     assert!(page.contains("prefers-color-scheme:dark"));

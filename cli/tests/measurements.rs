@@ -4,7 +4,9 @@ mod gantry;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use gantry::{Folder, command, failure, find, json, run, stdout, text};
 use serde_json::Value;
@@ -23,11 +25,14 @@ fn terminal(columns: usize, commands: &str, variables: &[(&str, &str)]) -> Strin
 #[test]
 fn rows_say_where_and_when_they_were_measured_and_how_far_their_rounds_differ() {
     let arguments = ["sha256", "--device", "software", "--bytes", "64", "--batch", "1,16", "--queue-depth", "8"];
-    let rows = json(&[&["speed", "--json", "--seconds", "0.1"], &arguments[..]].concat());
+    let rows = json(&[&["speed", "--json", "--seconds", "0.4"], &arguments[..]].concat());
+    assert!(rows.iter().any(|row| row["rounds"].as_u64().unwrap() >= 4), "{rows:?}");
     for row in &rows {
-        assert!(row["rounds"].as_u64().unwrap() >= 4, "{row}");
-        assert!(row["spread"].as_f64().unwrap() >= 0.0, "{row}");
-        assert!(row["outliers"].as_u64().unwrap() <= row["rounds"].as_u64().unwrap(), "{row}");
+        // On a machine that has much else to do, few of them are over in time.
+        let rounds = row["rounds"].as_u64().unwrap();
+        assert_eq!((row["spread"].is_null(), row["outliers"].is_null()), (rounds < 4, rounds < 4), "{row}");
+        assert!(row["spread"].as_f64().is_none_or(|spread| spread >= 0.0), "{row}");
+        assert!(row["outliers"].as_u64().is_none_or(|outliers| outliers <= rounds), "{row}");
         assert!(row["gantry_version"].as_str().unwrap().starts_with(env!("CARGO_PKG_VERSION")), "{row}");
         assert!(!row["cpu_model"].as_str().unwrap().is_empty(), "{row}");
         let date = row["date"].as_str().unwrap();
@@ -80,26 +85,47 @@ fn a_family_is_measured_whole_and_names_may_stand_behind_commas() {
     assert_eq!(json(&["route", "ecdsa,ed25519", "--json"]).len(), 2);
 }
 
-/// SIGINT would be ignored under a shell that runs the tests in the background.
+/// Asks it to end. SIGINT would be ignored under a shell that runs the tests in the background.
+fn end(child: &Child) {
+    assert!(Command::new("kill").args(["-s", "TERM", &child.id().to_string()]).status().unwrap().success());
+}
+
+const SLOW: [&str; 10] =
+    ["speed", "sha256", "--device", "software", "--bytes", "64", "--batch", "1,2,4,8", "--seconds", "2"];
+
 #[test]
-fn whoever_is_stopped_shows_what_was_measured() {
-    for format in ["--json", "--csv"] {
-        let mut command = command(&["speed", "sha256", "--device", "software", "--bytes", "64", "--batch", "1,2,4,8"]);
-        let mut child = command.args(["--seconds", "60", format]).stdout(Stdio::piped()).spawn().unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(700));
-        let kill = |child: &std::process::Child| {
-            Command::new("kill").args(["-s", "TERM", &child.id().to_string()]).status().unwrap()
-        };
-        assert!(kill(&child).success());
-        let mut said = String::new();
-        child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
-        assert_eq!(child.wait().unwrap().code(), Some(143));
-        let rows = match format {
-            "--json" => serde_json::from_str::<Vec<Value>>(&said).unwrap().len(),
-            _ => said.lines().count() - 1,
-        };
-        assert_eq!(rows, 1, "the row that was being measured, and no other: {said}");
+fn who_is_asked_to_end_shows_the_row_that_was_being_measured() {
+    let mut child = command(&SLOW).arg("--csv").stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.next().unwrap().starts_with("algorithm,") && lines.next().unwrap().starts_with("sha256,"));
+    end(&child);
+    let rows: Vec<String> = lines.collect();
+    assert!(!rows.is_empty() && rows.len() < 3, "one that took less time, and perhaps another: {rows:?}");
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+}
+
+#[test]
+fn json_and_drawings_are_whole_when_they_end_early() {
+    let folder = Folder::new("early");
+    let file = folder.path().join("early.svg").display().to_string();
+    let mut child = command(&SLOW).args(["--json", "--plot", &file]).stdout(Stdio::piped()).spawn().unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    let blocked = || {
+        let status = fs::read_to_string(&status).unwrap();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap().trim().to_owned();
+        u64::from_str_radix(&mask, 16).unwrap() & (1 << 14) != 0
+    };
+    while !blocked() {
+        thread::sleep(Duration::from_millis(5));
     }
+    thread::sleep(Duration::from_millis(500));
+    end(&child);
+    let mut said = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+    let rows: Vec<Value> = serde_json::from_str(&said).unwrap();
+    assert!(rows.len() < 4, "{said}");
+    assert!(roxmltree::Document::parse(&fs::read_to_string(&file).unwrap()).is_ok());
 }
 
 #[test]
@@ -116,18 +142,21 @@ fn rows_appear_when_they_are_measured() {
 
 #[test]
 fn tables_fit_into_terminals_and_say_what_is_not_there() {
+    let cache = Folder::new("tables");
+    let cache = cache.path().display().to_string();
     let speed = "$g speed sha256 chacha20-poly1305 --bytes 64 --seconds 0.001 2>/dev/null";
     let tables = [
         "$g devices",
         "$g devices lanes",
         "$g algorithms",
         "$g route sha256",
+        "$g tune sha256 2>/dev/null",
         "$g check --seconds 0 --algorithm md5 2>/dev/null",
         speed,
     ];
     for columns in [80, 100] {
         for table in tables {
-            let shown = terminal(columns, table, &[("NO_COLOR", "1")]);
+            let shown = terminal(columns, table, &[("NO_COLOR", "1"), ("XDG_CACHE_HOME", &cache)]);
             let widest = shown.lines().max_by_key(|line| line.chars().count()).unwrap();
             assert!(widest.chars().count() <= columns, "{columns} {table}: {widest}");
         }

@@ -10,9 +10,10 @@ use super::{drawing, positive, positive_size, size};
 /// Check that the devices compute what they should
 ///
 /// Runs the conformance suite on this very machine: vectors of NIST, the RFCs and Wycheproof, messages in pieces, batches,
-/// forgeries, and random requests that are compared with the software device. Of each part it runs as much as there is time
-/// for; with --all it runs everything, half a minute. The exit status is 1 when a device did anything else than it must; the
-/// report then holds a command that repeats it.
+/// forgeries, and random requests that are compared with the software device. First each algorithm of each device passes the device's own known
+/// answers. Then of each part of the suite runs as much as there is time for; SUITE says which share that was. With --all everything
+/// runs, half a minute. The exit status is 1 when a device did anything else than it must; the
+/// report then holds a command that repeats it. 0 means that nothing that ran was wrong: that is the whole suite only with --all.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -94,7 +95,8 @@ pub(crate) struct Bench {
 /// field more, `queue_depth`.
 ///
 /// MB/s and requests/s count the requests of all threads over the wall time from the first start to the last end. The CPU
-/// time is that of the whole process. P50 and P99 are latencies of a request, from the call to its return: for a batch
+/// time is that of the whole process; CPU is its share of the wall time. SPREAD is how far the rounds of a row differ, eight for each thread: the
+/// middle half, as a share of the median, by CPU time where the threads compute; +2 are two rounds farther than a fifth from it. P50 and P99 are latencies of a request, from the call to its return: for a batch
 /// those of the batch, because each of its requests is done when all are; for a queue from `submit` to the completion. They are sampled, so that the clock is read
 /// during less than 1 % of the time, and reading it is subtracted.
 ///
@@ -125,7 +127,7 @@ Examples:
   gantry speed sha256 --bytes 16,64,256,1024,4096,16384 --batch 1,16 --plot sha256.svg")]
 #[allow(clippy::struct_excessive_bools, reason = "one switch of the command line each")]
 pub(crate) struct Speed {
-    /// The algorithms; names of the Linux kernel and of IANA will do
+    /// The algorithms, or families of them (aes, p256, sha3-*); names of the Linux kernel and of IANA will do
     #[arg(value_name = "ALGORITHM")]
     pub(crate) algorithms: Vec<String>,
     /// Measure these devices, or what the policy chooses (auto); otherwise every device

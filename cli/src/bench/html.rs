@@ -19,9 +19,9 @@ svg{max-width:100%;height:auto}\
 
 pub(super) fn page(bench: &Bench) -> String {
     let mut page = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-         <meta name=\"viewport\" content=\"width=device-width\">\n<title>gantry bench</title>\n<style>{STYLE}</style>\n</head>\n<body>\n\
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\"/>\n\
+         <meta name=\"viewport\" content=\"width=device-width\"/>\n<title>gantry bench</title>\n<style>{STYLE}</style>\n</head>\n<body>\n\
          <h1>gantry bench</h1>\n"
     );
     // Writing to a string does not fail.
@@ -36,7 +36,7 @@ fn write(page: &mut String, bench: &Bench) -> std::fmt::Result {
     let mut lines = vec![cpu, gantry, format!("{} s, policy {}", bench.seconds, bench.policy)];
     lines.extend(bench.about_baseline());
     let lines: Vec<String> = lines.iter().map(|line| escape(line)).collect();
-    writeln!(page, "<p>{}</p>", lines.join("<br>\n"))?;
+    writeln!(page, "<p>{}</p>", lines.join("<br/>\n"))?;
 
     let compared = bench.baseline.is_some();
     let more = if compared { "<th>Before</th><th>Change</th>" } else { "" };

@@ -16,6 +16,7 @@ use crate::machine::Machine;
 use crate::output::{Failure, Output, must_be_writable, progress_bar};
 use crate::plot::heat::{self, Cell};
 use crate::table::Table;
+use crate::terminal::{Colour, paint};
 
 /// What is measured when nothing is named: devices differ much at these, and at the last one there is but one.
 const USUAL: [Algorithm; 4] = [Algorithm::Sha256, Algorithm::HmacSha256, Algorithm::Aes128Cbc, Algorithm::Aes128Gcm];
@@ -140,7 +141,9 @@ impl Regret {
         for Row { algorithm, bytes, batch, threads, best_device, ratio, .. } in &self.rows {
             let numbers = [bytes, batch, threads].map(ToString::to_string);
             let [bytes, batch, threads] = numbers;
-            table.row([(*algorithm).to_owned(), bytes, batch, threads, best_device.clone(), format!("{ratio:.3}")]);
+            let shown = format!("{ratio:.3}");
+            let shown = if *ratio < DOUBTFUL { paint(&shown, Colour::Red) } else { shown };
+            table.row([(*algorithm).to_owned(), bytes, batch, threads, best_device.clone(), shown]);
         }
         let Regret { worst_ratio, mean_ratio, rows, .. } = self;
         let points = rows.len();
