@@ -127,12 +127,14 @@ fn detail(device: &RegisteredDevice) -> String {
         facts.push(("version", info.version.clone()));
     }
     let room = terminal::width().map_or(usize::MAX, |width| width.saturating_sub(13));
-    let mut text = String::new();
+    let mut lines = Vec::new();
     for (name, value) in facts {
-        for (line, part) in terminal::wrap(&value, room).iter().enumerate() {
-            text += &format!("{:<12} {part}\n", if line == 0 { name } else { "" });
-        }
+        let parts = terminal::wrap(&value, room);
+        lines.extend(
+            parts.iter().enumerate().map(|(line, part)| format!("{:<12} {part}\n", if line == 0 { name } else { "" })),
+        );
     }
+    let mut text = lines.concat();
     if device.capabilities().is_empty() {
         return text;
     }

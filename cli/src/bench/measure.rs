@@ -33,7 +33,7 @@ pub(super) struct Way {
     session: Session,
     memory: Memory,
     /// Calls between two looks at the clock.
-    chunk: u32,
+    chunk: u64,
     pub(super) rounds: Vec<Round>,
 }
 
@@ -53,9 +53,9 @@ pub(super) fn points(gantry: &Gantry) -> Result<Vec<Point>, Failure> {
     Ok(points)
 }
 
-/// Measures the points for so long, in turns, and then again those that make the scores most doubtful.
-pub(super) fn run(points: &mut [Point], seconds: f64, bar: &ProgressBar) -> Result<(), Failure> {
-    let (start, time) = (Instant::now(), Duration::from_secs_f64(seconds));
+/// Measures the points until so long after the start, in turns, and then again those that make the scores most doubtful.
+pub(super) fn run(points: &mut [Point], start: Instant, seconds: f64, bar: &ProgressBar) -> Result<(), Failure> {
+    let time = Duration::from_secs_f64(seconds);
     let mut turns = 0;
     while turns < FEWEST || start.elapsed() < time.mul_f64(EQUAL) {
         for point in &mut *points {
@@ -65,7 +65,7 @@ pub(super) fn run(points: &mut [Point], seconds: f64, bar: &ProgressBar) -> Resu
         turns += 1;
     }
     while start.elapsed() < time {
-        let doubt = |point: &Point| USES.iter().map(|of| doubt(points_of(of.parts, points), point)).fold(0.0, f64::max);
+        let doubt = |point: &Point| USES.iter().map(|of| doubt(of.parts, points, point)).fold(0.0, f64::max);
         let Some(place) = (0..points.len()).max_by(|a, b| doubt(&points[*a]).total_cmp(&doubt(&points[*b]))) else {
             break;
         };
@@ -77,9 +77,10 @@ pub(super) fn run(points: &mut [Point], seconds: f64, bar: &ProgressBar) -> Resu
 }
 
 fn show(bar: &ProgressBar, start: Instant, time: Duration, part: &Part) {
-    let gone = start.elapsed().min(time);
+    let gone = start.elapsed();
+    let left = time.saturating_sub(gone).as_secs();
     bar.set_position(gone.as_secs());
-    bar.set_message(format!("{} s left  {} {}", (time - gone).as_secs(), part.algorithm, part.operation));
+    bar.set_message(format!("{left} s left  {} {}", part.algorithm, part.operation));
 }
 
 /// The points of some parts, with how often they count.
@@ -88,7 +89,8 @@ pub(super) fn points_of<'p>(parts: &'p [Part], points: &'p [Point]) -> impl Iter
 }
 
 /// How much a point adds to the doubt about a score, as a share of it.
-fn doubt<'p>(of: impl Iterator<Item = (f64, &'p Point)> + Clone, point: &Point) -> f64 {
+fn doubt(parts: &[Part], points: &[Point], point: &Point) -> f64 {
+    let of = points_of(parts, points);
     let of_way = |way: usize| {
         let total: f64 = of.clone().map(|(times, point)| times * point.ways[way].time()).sum();
         let mine = of.clone().filter(|(_, other)| std::ptr::eq(*other, point));
@@ -119,13 +121,10 @@ impl Way {
         let load = load(&self.session, part);
         let mut calls = Calls::new(&load, &mut self.memory);
         let mut index = 0;
-        let mut work = |time: Duration, chunk: u32| -> Result<(u32, Duration), String> {
+        let mut work = |time: Duration, chunk: u64| -> Result<(u64, Duration), String> {
             let (start, mut made) = (Instant::now(), 0);
             loop {
-                for _ in 0..chunk {
-                    index = if index + 1 < calls.len() { index + 1 } else { 0 };
-                    calls.call(index, load.session).map_err(|error| error.to_string())?;
-                }
+                calls.repeat(&mut index, load.session, chunk).map_err(|error| error.to_string())?;
                 made += chunk;
                 let took = start.elapsed();
                 if took >= time {
@@ -135,11 +134,11 @@ impl Way {
         };
         let (made, took) = work(WARM, self.chunk)?;
         // A clock is read some twenty times in a round.
-        self.chunk = (ROUND.as_secs_f64() / 20.0 * f64::from(made) / took.as_secs_f64()).max(1.0) as u32;
+        self.chunk = (ROUND.as_secs_f64() / 20.0 * made as f64 / took.as_secs_f64()).max(1.0) as u64;
         let before = cpu_time(ClockId::CLOCK_THREAD_CPUTIME_ID);
         let (made, took) = work(ROUND, self.chunk)?;
         let cpu = cpu_time(ClockId::CLOCK_THREAD_CPUTIME_ID) - before;
-        let requests = f64::from(made) * part.batch as f64;
+        let requests = made as f64 * part.batch as f64;
         self.rounds.push(Round { cpu: cpu / requests, wall: took.as_secs_f64() / requests });
         calls.problem(None).map_or(Ok(()), Err)
     }

@@ -14,6 +14,7 @@ mod score;
 mod uses;
 
 use std::fs;
+use std::time::Instant;
 
 use crate::args::{Bench as Arguments, Settings};
 use crate::machine::Machine;
@@ -22,6 +23,7 @@ use compare::Baseline;
 use score::Bench;
 
 pub(crate) fn run(args: &Arguments, settings: &Settings, output: &mut Output) -> Result<(), Failure> {
+    let start = Instant::now();
     let baseline = args.compare.as_deref().map(Baseline::read).transpose()?;
     for file in args.save.iter().chain(&args.html) {
         must_be_writable(file)?;
@@ -30,7 +32,7 @@ pub(crate) fn run(args: &Arguments, settings: &Settings, output: &mut Output) ->
     let bar = progress_bar(args.seconds.ceil() as u64);
     bar.set_message("learns what the devices cost");
     let mut points = measure::points(&gantry)?;
-    measure::run(&mut points, args.seconds, &bar)?;
+    measure::run(&mut points, start, args.seconds, &bar)?;
     bar.finish_and_clear();
     let mut bench = Bench::new(&points, Machine::here(&gantry), gantry.policy().name(), args.seconds);
     if let Some(file) = &args.save {

@@ -34,6 +34,7 @@ pub(super) struct Bench {
 }
 
 #[derive(Serialize)]
+#[allow(clippy::struct_field_names, reason = "the score itself is what the name says")]
 pub(super) struct Score {
     #[serde(rename = "use")]
     pub(super) name: &'static str,

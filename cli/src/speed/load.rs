@@ -183,13 +183,17 @@ impl<'m> Calls<'m> {
         }
     }
 
-    /// Makes one of them.
-    #[inline]
-    pub(crate) fn call(&mut self, index: usize, session: &Session) -> Result<(), gantry::Error> {
-        match self {
-            Calls::Direct(calls) => session.run(calls[index].reborrow())?.ok(),
-            Calls::Batches(batches) => session.process(&mut batches[index]),
+    /// Makes so many, from the one behind `index` on. Never inlined: the ways into core are large, and one copy of them is enough.
+    #[inline(never)]
+    pub(crate) fn repeat(&mut self, index: &mut usize, session: &Session, times: u64) -> Result<(), gantry::Error> {
+        for _ in 0..times {
+            *index = if *index + 1 < self.len() { *index + 1 } else { 0 };
+            match self {
+                Calls::Direct(calls) => session.run(calls[*index].reborrow())?.ok()?,
+                Calls::Batches(batches) => session.process(&mut batches[*index])?,
+            }
         }
+        Ok(())
     }
 
     /// What is wrong with the results of the last calls: a request of a batch that was refused, or run by another

@@ -137,7 +137,8 @@ impl<'m> Prepared<'m> {
             return Ok(Prepared::Flight(Box::new(flight), each));
         }
         let mut calls = Calls::new(load, memory.insert(load.memory().map_err(wrong)?));
-        let round = |calls: &mut Calls<'_>| (0..calls.len()).try_for_each(|index| calls.call(index, load.session));
+        let mut index = 0;
+        let mut round = |calls: &mut Calls<'_>| calls.repeat(&mut index, load.session, calls.len() as u64);
         round(&mut calls).map_err(wrong)?;
         let (start, mut made) = (Instant::now(), 0);
         while made == 0 || start.elapsed() < WARM {
@@ -179,17 +180,14 @@ fn call(
 ) -> Result<Worked, String> {
     let wrong = |error: gantry::Error| error.to_string();
     let (mut made, mut index) = (0, 0);
-    let mut next = || {
-        index = if index + 1 < calls.len() { index + 1 } else { 0 };
-        calls.call(index, load.session)
-    };
+    let mut next = |times| calls.repeat(&mut index, load.session, times).map_err(wrong);
     let mut latencies = Vec::new();
     let time = Duration::from_secs_f64(seconds);
     let start = Instant::now();
     let (deadline, mut rounds) = (start + time, Rounds::new(start, time));
     let end = loop {
         let before = Instant::now();
-        next().map_err(wrong)?;
+        next(1)?;
         let after = Instant::now();
         latencies.push((after - before).saturating_sub(clock).as_nanos() as u64);
         made += 1;
@@ -197,18 +195,13 @@ fn call(
         if after >= deadline || interrupt::asked() {
             break after;
         }
-        for _ in 1..every {
-            next().map_err(wrong)?;
-        }
+        next(every - 1)?;
         made += every - 1;
     };
-    match calls.problem(place) {
-        Some(problem) => Err(problem),
-        None => {
-            let requests = made * load.how.batch() as u64;
-            Ok(Worked { start, end, requests, latencies, rounds: rounds.all })
-        }
+    if let Some(problem) = calls.problem(place) {
+        return Err(problem);
     }
+    Ok(Worked { start, end, requests: made * load.how.batch() as u64, latencies, rounds: rounds.all })
 }
 
 /// What a look at the clock costs: the least of some means, because whatever else happens is no part of it.

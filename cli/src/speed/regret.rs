@@ -279,11 +279,8 @@ impl Point {
         let mut trouble = None;
         let mut repeat = |session: &Session, times: usize, trouble: &mut Option<String>| {
             let start = Instant::now();
-            for _ in 0..times {
-                index = if index + 1 < calls.len() { index + 1 } else { 0 };
-                if let Err(error) = calls.call(index, session) {
-                    trouble.get_or_insert(error.to_string());
-                }
+            if let Err(error) = calls.repeat(&mut index, session, times as u64) {
+                trouble.get_or_insert(error.to_string());
             }
             start.elapsed()
         };

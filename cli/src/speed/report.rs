@@ -43,6 +43,9 @@ pub(super) struct Row {
     pub(super) outliers: Option<usize>,
     #[serde(flatten)]
     pub(super) machine: Machine,
+    /// Whether its threads compute, and do not wait for a device.
+    #[serde(skip)]
+    computes: bool,
     /// How many times as fast as `openssl`, where that was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) over_openssl: Option<f64>,
@@ -62,8 +65,7 @@ impl Row {
     /// How much faster than another row. By CPU time, if both have threads that compute: what others take from the machine does not count then.
     fn over(&self, other: &Row) -> f64 {
         let by_cpu = |row: &Row| row.requests as f64 / row.cpu_s.max(f64::MIN_POSITIVE);
-        let compute = |row: &Row| row.busy() > Round::COMPUTES;
-        if compute(self) && compute(other) {
+        if self.computes && other.computes {
             by_cpu(self) / by_cpu(other)
         } else {
             self.requests_per_s / other.requests_per_s
@@ -127,8 +129,7 @@ fn none() -> String {
 
 fn busy(row: &Row) -> String {
     let text = format!("{:.0} %", 100.0 * row.busy());
-    let stolen = (Round::COMPUTES..1.0 - STOLEN).contains(&row.busy());
-    if stolen { paint(&text, Colour::Yellow) } else { text }
+    if row.computes && row.busy() < 1.0 - STOLEN { paint(&text, Colour::Yellow) } else { text }
 }
 
 fn spread(row: &Row) -> String {
@@ -174,7 +175,7 @@ impl Report {
                 .max(column.width)
             })
             .collect();
-        let bulk = plan.iter().any(|group| group.is_bulk());
+        let bulk = plan.iter().any(Group::is_bulk);
         let spare = [if bulk { "REQUESTS/s" } else { "MB/s" }].into_iter().chain(SPARE);
         let spare: Vec<usize> = spare.filter_map(|name| all.iter().position(|column| column.name == name)).collect();
         let room = terminal::width().filter(|_| format == Format::Table).unwrap_or(usize::MAX);
@@ -206,6 +207,8 @@ impl Report {
             spread: spread.map(|spread| round(spread.relative, 4)),
             outliers: spread.map(|spread| spread.outliers),
             machine: self.machine.clone(),
+            // However little of the CPU others left to the peer.
+            computes: device == "openssl" || Round::compute(&tally.rounds),
             over_openssl: None,
             queue_depth: if let How::Queue(depth) = how { Some(depth) } else { None },
         }
@@ -281,8 +284,8 @@ impl Report {
             Format::Csv => {}
             Format::Table => output.write(&self.footer())?,
         }
-        let computing = self.rows.iter().map(Row::busy).filter(|busy| *busy > Round::COMPUTES);
-        let lost: Vec<f64> = computing.map(|busy| (1.0 - busy).max(0.0)).collect();
+        let computing = self.rows.iter().filter(|row| row.computes);
+        let lost: Vec<f64> = computing.map(|row| (1.0 - row.busy()).max(0.0)).collect();
         let mean = lost.iter().sum::<f64>() / lost.len().max(1) as f64;
         if mean > STOLEN {
             say(&format!(
@@ -329,6 +332,7 @@ mod tests {
             spread: None,
             outliers: None,
             machine: Machine::example(),
+            computes: device != "card",
             over_openssl: None,
             queue_depth: None,
         }
