@@ -183,10 +183,7 @@ fn summary(results: &[Row], seed: u64) -> String {
     let sum = |steps: fn(&Row) -> u64| results.iter().map(steps).sum::<u64>();
     let (run, late) = (sum(|row| row.steps), sum(|row| row.steps_left_out));
     if late > 0 {
-        lines.push(format!(
-            "{run} of {} steps of the suite, for which there was time; --all runs the whole suite",
-            run + late
-        ));
+        lines.push(format!("{run} of {} steps of the suite ran in this time; --all runs all of them", run + late));
     } else if results.iter().all(|row| row.whole) {
         lines.push(format!("the whole suite, {run} steps, and random requests"));
     }

@@ -34,10 +34,14 @@ pub(crate) fn asked() -> bool {
     CAME.load(Ordering::Relaxed) != 0
 }
 
-/// The end of a command that was told to: the exit code is that of shells.
+/// The end of a command that has said what there was to say: by the signal, if one has come, so that shells stop as well.
 pub(crate) fn end() -> Result<(), Failure> {
-    match CAME.load(Ordering::Relaxed) {
-        0 => Ok(()),
-        signal => Err(Failure::Status(u8::try_from(128 + signal).unwrap_or(1))),
+    match Signal::try_from(CAME.load(Ordering::Relaxed)) {
+        Err(_) => Ok(()),
+        Ok(signal) => {
+            let _ = SigSet::from(signal).thread_unblock();
+            let _ = raise(signal);
+            Err(Failure::Status(u8::try_from(128 + signal as i32).unwrap_or(1)))
+        }
     }
 }
