@@ -77,7 +77,7 @@ fn short(sizes: Sizes) -> String {
 
 fn table(rows: &[Row]) -> String {
     let header = ["NAME", "KIND", "KEY", "IV", "BLOCK", "TAG", "DEVICES", "SOURCE", "ALIASES"];
-    let mut table = Table::new(&header, &[2, 3, 4, 5]);
+    let mut table = Table::new(&header, &[2, 3, 4, 5]).spare(&[8, 7, 4, 5, 1, 3]);
     for row in rows {
         let key = match short(row.mac_key).as_str() {
             "-" => short(row.key),

@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::args::{self, Devices, Settings};
 use crate::output::{Failure, Output};
 use crate::table::Table;
+use crate::terminal::{self, Colour, paint};
 
 pub(crate) fn run(args: &Devices, settings: &Settings, output: &mut Output) -> Result<(), Failure> {
     let gantry = settings.open()?;
@@ -103,7 +104,7 @@ fn lanes(device: &RegisteredDevice) -> usize {
 }
 
 fn list(gantry: &Gantry) -> String {
-    let mut table = Table::new(&["NAME", "CLASS", "STATE", "LANES", "ALGORITHMS", "DESCRIPTION"], &[3, 4]);
+    let mut table = Table::new(&["NAME", "CLASS", "STATE", "LANES", "ALGORITHMS", "DESCRIPTION"], &[3, 4]).spare(&[1]);
     for device in gantry.devices() {
         let (state, reason) = state(device);
         let [lanes, algorithms] = match reason {
@@ -111,7 +112,8 @@ fn list(gantry: &Gantry) -> String {
             None => [lanes(device).to_string(), device.capabilities().len().to_string()],
         };
         let description = device.details().map(|info| info.description.clone()).or(reason).unwrap_or_default();
-        table.row([device.name().into(), device.class().name().into(), state.into(), lanes, algorithms, description]);
+        let state = if state == "quarantined" { paint(state, Colour::Red) } else { state.to_owned() };
+        table.row([device.name().into(), device.class().name().into(), state, lanes, algorithms, description]);
     }
     table.render()
 }
@@ -124,14 +126,21 @@ fn detail(device: &RegisteredDevice) -> String {
         facts.push(("description", info.description.clone()));
         facts.push(("version", info.version.clone()));
     }
-    let facts: Vec<String> = facts.iter().map(|(name, value)| format!("{name:<12} {value}\n")).collect();
-    let mut text = facts.concat();
+    let room = terminal::width().map_or(usize::MAX, |width| width.saturating_sub(13));
+    let mut lines = Vec::new();
+    for (name, value) in facts {
+        let parts = terminal::wrap(&value, room);
+        lines.extend(
+            parts.iter().enumerate().map(|(line, part)| format!("{:<12} {part}\n", if line == 0 { name } else { "" })),
+        );
+    }
+    let mut text = lines.concat();
     if device.capabilities().is_empty() {
         return text;
     }
     let header =
         ["ALGORITHM", "OPERATIONS", "LANES", "FROM", "DIRECT", "IN PLACE", "STREAMS", "RING", "LIMIT", "STATE"];
-    let mut table = Table::new(&header, &[2, 3, 7, 8]);
+    let mut table = Table::new(&header, &[2, 3, 7, 8]).spare(&[7, 8, 5, 6, 4, 1]);
     for capability in device.capabilities() {
         let row = capability_row(device, capability, true);
         let yes = |flag: bool| if flag { "yes" } else { "no" }.to_owned();
@@ -151,7 +160,7 @@ fn detail(device: &RegisteredDevice) -> String {
     }
     text.push('\n');
     text += &table.render();
-    text += "\nFROM: requests in hand from which the device is worth its start, - where plain software is better at any\nnumber. \
-             RING: requests in it at once. LIMIT: bytes of a request. STATE: what its known-answer test says.\n";
+    text += "\nFROM: requests in hand from which the device is worth its start, - where plain\nsoftware is better at any number. \
+             RING: requests in it at once. LIMIT: bytes of\na request. STATE: what its known-answer test says.\n";
     text
 }

@@ -21,6 +21,8 @@ mod advise;
 mod algorithms;
 /// The command line, as data.
 mod args;
+/// `gantry bench`.
+mod bench;
 /// `gantry check`.
 mod check;
 /// `gantry config`.
@@ -31,8 +33,11 @@ mod devcrypto;
 /// `gantry devices`.
 mod devices;
 mod exporter;
+mod interrupt;
 /// `gantry kernel`.
 mod kernel;
+/// The CPU, the program, the day.
+mod machine;
 /// `gantry manual` and `gantry completions`.
 mod manual;
 /// `gantry openssl`.
@@ -54,6 +59,7 @@ mod sum;
 /// Columns.
 mod table;
 mod temporary;
+mod terminal;
 /// `gantry top`.
 mod top;
 /// `gantry tune`.
@@ -97,6 +103,7 @@ pub fn main() -> ExitCode {
         Command::Check(args) => check::run(&args, &settings, &mut output),
         Command::Tune(args) => tune::run(&args, &settings, &mut output),
         Command::Route(args) => route::run(&args, &settings, &mut output),
+        Command::Bench(args) => bench::run(&args, &settings, &mut output),
         Command::Speed(args) => speed::run(&args, &settings, &mut output),
         #[cfg(feature = "model")]
         Command::Reproduce(args) => reproduce::run(&args, &mut output),

@@ -113,7 +113,7 @@ pub(crate) fn must_be_writable(file: &Path) -> Result<(), Failure> {
     opened.map(drop).map_err(|error| Failure::at(file.display(), &error))
 }
 
-const BAR: &str = "[{bar:30}] {pos}/{len} {msg}";
+const BAR: &str = "[{bar:30}] {pos}/{len} {wide_msg}";
 
 /// A bar of `steps` steps on stderr, if that is a terminal.
 pub(crate) fn progress_bar(steps: u64) -> ProgressBar {

@@ -47,8 +47,13 @@ pub(crate) fn run(args: &Route, settings: &Settings, output: &mut Output) -> Res
     if bytes.max(1).checked_mul(batch).is_none_or(|all| all > isize::MAX as usize) {
         return Err(Failure::Usage(format!("{batch} requests of {bytes} bytes are more than any memory holds")));
     }
+    let several = algorithms.len() > 1;
     for algorithm in algorithms {
         if !fits(algorithm, bytes) {
+            if several {
+                say(&format!("{algorithm} takes no data of {bytes} bytes, and is left out"));
+                continue;
+            }
             return Err(Failure::Usage(format!("{algorithm} takes no data of {bytes} bytes")));
         }
         let operations = algorithm.kind().operations();
@@ -57,6 +62,9 @@ pub(crate) fn run(args: &Route, settings: &Settings, output: &mut Output) -> Res
             return Err(Failure::Usage(format!("{algorithm} has no operation {operation}")));
         }
         answers.push(answer(&gantry, algorithm, operation, args)?);
+    }
+    if answers.is_empty() {
+        return Err(Failure::Usage(format!("none of {} takes data of {bytes} bytes", args.algorithm)));
     }
     gantry.warnings().iter().for_each(|warning| say(warning));
     if args.json {

@@ -1,13 +1,29 @@
-/// A table of text whose columns are as wide as they must be. The last column is not padded.
+use crate::terminal;
+
+/// A table of text whose columns are as wide as they must be. The last column is not padded. On a terminal that is too
+/// narrow for it, some columns are left out, and the last one is folded; anywhere else it is always the same.
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
     right: Vec<usize>,
+    spare: Vec<usize>,
 }
+
+/// Columns between two cells.
+const GAP: usize = 2;
+/// A column of text is not folded into fewer columns.
+const NARROWEST: usize = 16;
 
 impl Table {
     /// `right` are the columns of numbers.
     pub(crate) fn new(header: &[&str], right: &[usize]) -> Self {
-        Self { rows: vec![header.iter().map(|&cell| cell.to_owned()).collect()], right: right.to_vec() }
+        let rows = vec![header.iter().map(|&cell| cell.to_owned()).collect()];
+        Self { rows, right: right.to_vec(), spare: Vec::new() }
+    }
+
+    /// The columns that may be left out, the first ones first.
+    pub(crate) fn spare(mut self, columns: &[usize]) -> Self {
+        self.spare = columns.to_vec();
+        self
     }
 
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
@@ -15,20 +31,81 @@ impl Table {
     }
 
     pub(crate) fn render(&self) -> String {
-        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        let widths: Vec<usize> = (0..columns)
-            .map(|column| self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max())
-            .map(Option::unwrap_or_default)
-            .collect();
-        self.rows.iter().map(|row| line(row, &widths, &self.right)).collect()
+        self.fit(terminal::width())
     }
+
+    fn fit(&self, room: Option<usize>) -> String {
+        let mut widths = self.widths();
+        let room = room.unwrap_or(usize::MAX);
+        let kept = keep(&widths, &self.spare, room);
+        let last = widths.len().saturating_sub(1);
+        let folded =
+            kept.contains(&last) && self.rows.iter().any(|row| row.get(last).is_some_and(|cell| cell.contains(' ')));
+        if folded {
+            let others: usize = kept.iter().filter(|column| **column != last).map(|column| widths[*column] + GAP).sum();
+            widths[last] = widths[last].min(room.saturating_sub(others).max(NARROWEST));
+        }
+        let of_kept =
+            |row: &[String]| kept.iter().map(|column| row.get(*column).cloned().unwrap_or_default()).collect();
+        let right: Vec<usize> = (0..kept.len()).filter(|place| self.right.contains(&kept[*place])).collect();
+        let kept_widths: Vec<usize> = kept.iter().map(|column| widths[*column]).collect();
+        let mut text = String::new();
+        for row in &self.rows {
+            let mut cells: Vec<String> = of_kept(row);
+            let rest = if folded { fold(cells.last_mut(), widths[last]) } else { Vec::new() };
+            text += &line(&cells, &kept_widths, &right);
+            for part in rest {
+                cells.fill(String::new());
+                cells[kept.len() - 1] = part;
+                text += &line(&cells, &kept_widths, &right);
+            }
+        }
+        text + &left_out(
+            self.rows[0].iter().enumerate().filter(|(column, _)| !kept.contains(column)).map(|(_, name)| &**name),
+        )
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let count = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let widest = |column: usize| {
+            self.rows.iter().filter_map(|row| row.get(column)).map(|cell| terminal::columns(cell)).max()
+        };
+        (0..count).map(|column| widest(column).unwrap_or_default()).collect()
+    }
+}
+
+/// The columns of these widths that fit, without as many of the spare ones as must be.
+pub(crate) fn keep(widths: &[usize], spare: &[usize], room: usize) -> Vec<usize> {
+    let mut kept: Vec<usize> = (0..widths.len()).collect();
+    for column in spare {
+        let total: usize = kept.iter().map(|column| widths[*column] + GAP).sum();
+        if total <= room.saturating_add(GAP) {
+            break;
+        }
+        kept.retain(|kept| kept != column);
+    }
+    kept
+}
+
+/// A line that names the columns that are not there; nothing where all are.
+pub(crate) fn left_out<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    let names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
+    if names.is_empty() { String::new() } else { format!("(no room for {})\n", names.join(", ")) }
+}
+
+/// Leaves the first line of a cell, and gives back those below.
+fn fold(cell: Option<&mut String>, width: usize) -> Vec<String> {
+    let Some(cell) = cell.filter(|cell| terminal::columns(cell) > width) else { return Vec::new() };
+    let mut lines = terminal::wrap(cell, width);
+    *cell = lines.remove(0);
+    lines
 }
 
 /// One line of a table whose column widths are known.
 pub(crate) fn line(cells: &[String], widths: &[usize], right: &[usize]) -> String {
     let mut line = String::new();
     for (column, cell) in cells.iter().enumerate() {
-        let padding = " ".repeat(widths[column].saturating_sub(cell.chars().count()));
+        let padding = " ".repeat(widths[column].saturating_sub(terminal::columns(cell)));
         if right.contains(&column) {
             line += &padding;
             line += cell;
@@ -51,6 +128,24 @@ mod tests {
     fn columns_are_as_wide_as_their_widest_cell() {
         let mut table = Table::new(&["NAME", "N", "WHAT"], &[1]);
         table.row(["é".into(), "100".into(), "more".into()]);
-        assert_eq!(table.render(), "NAME    N  WHAT\né     100  more\n");
+        assert_eq!(table.fit(None), "NAME    N  WHAT\né     100  more\n");
+    }
+
+    #[test]
+    fn a_narrow_terminal_shows_fewer_columns_and_says_so() {
+        let mut table = Table::new(&["NAME", "KIND", "N"], &[2]).spare(&[1]);
+        table.row(["sha256".into(), "digest".into(), "7".into()]);
+        assert_eq!(table.fit(Some(17)), table.fit(None));
+        assert_eq!(table.fit(Some(16)), "NAME    N\nsha256  7\n(no room for KIND)\n");
+        assert_eq!(table.fit(Some(1)), table.fit(Some(16)), "what is not spare stays");
+    }
+
+    #[test]
+    fn text_in_the_last_column_is_folded() {
+        let mut table = Table::new(&["N", "WHAT"], &[]);
+        table.row(["1".into(), "one two three four five".into()]);
+        table.row(["2".into(), "short".into()]);
+        assert_eq!(table.fit(Some(20)), "N  WHAT\n1  one two three\n   four five\n2  short\n");
+        assert_eq!(table.fit(None).lines().count(), 3);
     }
 }

@@ -6,6 +6,7 @@ use gantry::{Algorithm, DeviceState, Gantry, Kind, Operation, RegisteredDevice};
 use serde::Serialize;
 
 use crate::args::{self, Settings, Tune};
+use crate::machine::Machine;
 use crate::output::{Failure, Output, must_be_writable, progress_bar, say};
 use crate::plot::lines::{self, Sample};
 use crate::speed::fits;
@@ -57,7 +58,8 @@ pub(crate) fn run(args: &Tune, settings: &Settings, output: &mut Output) -> Resu
     bar.finish_and_clear();
     gantry.warnings().iter().for_each(|warning| say(warning));
     if let Some(file) = &args.plot {
-        fs::write(file, lines::draw("gantry tune", &samples)).map_err(|error| Failure::at(file.display(), &error))?;
+        fs::write(file, lines::draw("gantry tune", &samples, &Machine::here(&gantry)))
+            .map_err(|error| Failure::at(file.display(), &error))?;
     }
     if args.json { output.json(&rows) } else { output.write(&table(&rows)) }
 }
@@ -143,7 +145,8 @@ fn table(rows: &[Row]) -> String {
     let mut header = vec!["ALGORITHM".to_owned(), "OPERATION".to_owned(), "DEVICE".to_owned()];
     header.extend(IN_HAND.map(|batch| format!("{batch} IN HAND")));
     let header: Vec<&str> = header.iter().map(String::as_str).collect();
-    let mut table = Table::new(&header, &[]);
+    // In hand 2, 8, 4, 16.
+    let mut table = Table::new(&header, &[]).spare(&[4, 6, 5, 7, 1]);
     for group in rows.chunks(IN_HAND.len()) {
         let Some(Row { algorithm, operation, device, .. }) = group.first() else { continue };
         let mut cells = vec![(*algorithm).to_owned(), (*operation).to_owned(), device.clone()];

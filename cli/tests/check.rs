@@ -12,6 +12,7 @@ fn every_device_is_checked_and_passes() {
         let row = find(&rows, "device", device);
         assert_eq!(row["passed"], true, "{row}");
         assert_eq!(row["repeat"], serde_json::json!([]));
+        assert_eq!((&row["whole"], &row["steps_left_out"]), (&true.into(), &0.into()));
         let parts = row["algorithms"].as_array().unwrap();
         let random = parts.iter().filter(|part| part["check"] == "random");
         assert_eq!(random.count(), algorithms);
@@ -32,8 +33,28 @@ fn without_time_something_of_everything_is_run_and_the_rest_is_counted() {
         assert!(part["cases"].as_u64().unwrap() > 0, "{part}");
         assert!(part["left_out"]["there was no time for it"].as_u64().unwrap() > 0, "{part}");
     }
+    // Everything has its own known answers.
+    for part in parts.iter().filter(|part| part["check"] == "start") {
+        assert_eq!(part["cases"], 1, "{part}");
+    }
+    for row in &rows {
+        let [run, left_out] = ["steps", "steps_left_out"].map(|field| row[field].as_u64().unwrap());
+        assert!(row["whole"] == false && run > 0 && left_out > 10 * run, "{row}");
+    }
     let table = stdout(&arguments);
-    assert!(table.contains(" parts of the suite were left out") && table.contains("--all runs them"), "{table}");
+    assert!(table.contains(" steps of the suite ran in this time; --all runs all of them"), "{table}");
+}
+
+#[test]
+fn more_time_is_more_of_the_suite() {
+    let share = |arguments: &[&str]| {
+        let rows = json(&[&["check", "--json", "--device", "software", "--algorithm", "md5"], arguments].concat());
+        let [run, left_out] = ["steps", "steps_left_out"].map(|field| rows[0][field].as_u64().unwrap());
+        (run, run + left_out)
+    };
+    let (none, all) = (share(&["--seconds", "0"]), share(&["--all", "--seconds", "0"]));
+    assert!(none.0 < all.0 && all.0 == all.1, "{none:?} {all:?}");
+    assert_eq!(none.1, all.1, "the suite is the same, whatever runs of it");
 }
 
 #[test]

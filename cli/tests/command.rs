@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 
 use ::gantry::Algorithm;
-use gantry::{Folder, command, failure, find, json, names, run, stdout, text};
+use gantry::{Folder, command, failure, find, json, names, notes, run, stdout, text};
 
 #[test]
 fn devices_are_listed_with_their_state() {
@@ -105,7 +105,7 @@ fn an_option_that_would_change_nothing_is_a_mistake() {
     let speed = ["speed", "x25519", "--device", "software", "--batch", "1", "--seconds", "0.001", "--bytes", "64"];
     let output = run(&speed);
     assert!(output.status.success());
-    assert_eq!(text(&output.stderr), "gantry: x25519 takes 32 bytes, whatever --bytes says\n");
+    assert_eq!(notes(&output), ["gantry: x25519 takes 32 bytes, whatever --bytes says"]);
 }
 
 #[test]
@@ -149,7 +149,9 @@ fn an_interrupted_measurement_ends_by_the_signal() {
     assert!(killed.success());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.signal(), Some(libc::SIGTERM));
-    assert_eq!((text(&output.stdout), text(&output.stderr)), (String::new(), String::new()));
+    // What it has to say, it says before, unless it had not begun.
+    let said = text(&output.stdout);
+    assert!(said.is_empty() || serde_json::from_str::<Vec<serde_json::Value>>(&said).is_ok(), "{said}");
 }
 
 #[test]

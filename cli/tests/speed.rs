@@ -4,7 +4,7 @@ mod gantry;
 
 use std::collections::BTreeSet;
 
-use gantry::{Folder, command, failure, json, stdout, text};
+use gantry::{Folder, command, failure, json, notes, stdout, text};
 use serde_json::Value;
 
 /// `speed --regret`, and costs of devices that are kept in a folder of the test.
@@ -15,7 +15,7 @@ fn regret(folder: &Folder, arguments: &[&str]) -> String {
     text(&output.stdout)
 }
 
-const FIELDS: [&str; 13] = [
+const FIELDS: [&str; 20] = [
     "algorithm",
     "operation",
     "device",
@@ -29,6 +29,13 @@ const FIELDS: [&str; 13] = [
     "requests_per_s",
     "p50_ns",
     "p99_ns",
+    "rounds",
+    "spread",
+    "outliers",
+    "cpu_model",
+    "cpu_level",
+    "gantry_version",
+    "date",
 ];
 
 fn speed(arguments: &[&str]) -> Vec<Value> {
@@ -127,7 +134,7 @@ fn queues_have_a_column_where_there_are_any() {
     let cells = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let table = stdout(&with);
     let lines: Vec<Vec<String>> = table.lines().map(cells).collect();
-    assert_eq!(lines[0][4..7], ["BATCH", "QUEUE", "THREADS"]);
+    assert_eq!(lines[0][4..7], ["BATCH", "QUEUE", "MB/s"]);
     assert_eq!((&*lines[1][5], &*lines[2][4], &*lines[2][5]), ("-", "1", "33"));
     assert!(!stdout(&arguments).contains("QUEUE"));
     let csv = stdout(&[&with[..], &["--csv"]].concat());
@@ -181,7 +188,7 @@ fn a_device_that_cannot_is_never_replaced() {
 fn sizes_that_an_algorithm_does_not_have_are_left_out_aloud() {
     let output = command(&["speed", "aes-128-cbc", "--bytes", "10,16", "--batch", "1", "--seconds", "0.001", "--json"]);
     let output = { output }.output().unwrap();
-    assert_eq!(text(&output.stderr), "gantry: aes-128-cbc takes no data of 10 bytes, which are left out\n");
+    assert_eq!(notes(&output), ["gantry: aes-128-cbc takes no data of 10 bytes, which are left out"]);
     let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
     assert!(!rows.is_empty() && rows.iter().all(|row| row["bytes"] == 16));
 }
@@ -224,7 +231,12 @@ fn regret_is_one_object_and_a_map_with_a_panel_for_each_algorithm_and_number_of_
     let answer = regret(&folder, &[&grid[..], &["--runs", "3", "--json", "--plot", &file]].concat());
     let answer: Value = serde_json::from_str(&answer).unwrap();
     let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<BTreeSet<String>>();
-    assert_eq!(keys(&answer), ["mean_ratio", "rows", "worst_ratio"].map(str::to_owned).into());
+    assert_eq!(
+        keys(&answer),
+        ["cpu_level", "cpu_model", "date", "gantry_version", "mean_ratio", "rows", "worst_ratio"]
+            .map(str::to_owned)
+            .into()
+    );
     let rows = answer["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 2 * 2 * 2 * 2, "however many runs there were");
     let fields = ["algorithm", "bytes", "batch", "threads", "best_device", "ratio"];
@@ -284,10 +296,7 @@ fn openssl_stands_beside_ours_where_it_has_the_algorithm() {
     }
     let arguments = ["speed", "sha256", "poly1305", "--bytes", "64", "--batch", "1", "--seconds", "0.01"];
     let output = command(&[&arguments[..], &["--compare", "openssl", "--json"]].concat()).output().unwrap();
-    // What else the machine is busy with is said, too.
-    let notes = text(&output.stderr);
-    let notes: Vec<&str> = notes.lines().filter(|note| !note.contains("of the CPU time meanwhile")).collect();
-    assert_eq!(notes, ["gantry: openssl speed has no poly1305 mac"]);
+    assert_eq!(notes(&output), ["gantry: openssl speed has no poly1305 mac"]);
     let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
     let theirs: Vec<&Value> = rows.iter().filter(|row| row["device"] == "openssl").collect();
     assert_eq!(theirs.len(), 1);

@@ -62,6 +62,9 @@ pub struct Row {
     pub check: Check,
     /// Cases in which the device did what it must.
     pub passed: u64,
+    /// Steps of the check that were run; those that there was no time for are in `skipped`. A step is a vector, a batch, a message that is cut
+    /// at one place: it has some cases, and how many is known when it has run.
+    pub steps: u64,
     /// Cases that were left out: how many for each reason.
     pub skipped: BTreeMap<String, u64>,
     /// Cases in which it did not.
@@ -159,7 +162,7 @@ const KEPT: usize = 5;
 
 impl Tally {
     pub(crate) fn new(algorithm: Algorithm, check: Check, seed: u64, until: Option<Instant>) -> Self {
-        let row = Row { algorithm, check, passed: 0, skipped: BTreeMap::new(), mismatches: Vec::new() };
+        let row = Row { algorithm, check, passed: 0, steps: 0, skipped: BTreeMap::new(), mismatches: Vec::new() };
         Self { row, until, more: 0, seed }
     }
 
@@ -168,11 +171,13 @@ impl Tally {
         self.until.is_some()
     }
 
-    /// Whether to go on. What is not run is counted; something always is.
+    /// Whether to run the next step. It is counted either way; something always is run.
     pub(crate) fn has_time(&mut self) -> bool {
         let stop = self.row.passed > 0 && self.is_late();
         if stop {
             self.skip(NO_TIME);
+        } else {
+            self.row.steps += 1;
         }
         !stop
     }

@@ -1,4 +1,4 @@
-//! Commands that run requests to learn something: `check`, `speed`, `tune`, `route` and `reproduce`.
+//! Commands that run requests to learn something: `check`, `bench`, `speed`, `tune`, `route` and `reproduce`.
 
 use std::path::PathBuf;
 
@@ -10,9 +10,10 @@ use super::{drawing, positive, positive_size, size};
 /// Check that the devices compute what they should
 ///
 /// Runs the conformance suite on this very machine: vectors of NIST, the RFCs and Wycheproof, messages in pieces, batches,
-/// forgeries, and random requests that are compared with the software device. Of each part it runs as much as there is time
-/// for; with --all it runs everything, half a minute. The exit status is 1 when a device did anything else than it must; the
-/// report then holds a command that repeats it.
+/// forgeries, and random requests that are compared with the software device. First each algorithm of each device passes the device's own known
+/// answers. Then of each part of the suite runs as much as there is time for; SUITE says which share that was. With --all everything
+/// runs, half a minute. The exit status is 1 when a device did anything else than it must; the
+/// report then holds a command that repeats it. 0 means that nothing that ran was wrong: that is the whole suite only with --all.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -41,6 +42,50 @@ pub(crate) struct Check {
     pub(crate) json: bool,
 }
 
+/// Score this machine for what people use cryptography for
+///
+/// Measures for a minute, and prints one screen: a score for each use, for the route that Gantry takes by itself, beside that of software alone.
+/// Scores are for one core, by CPU time, so that what other programs take from the machine does not count. A score is what is done by one run of its parts,
+/// divided by the sum of their times:
+///
+/// TLS server: connections/s: an ECDSA P-256 signature, two X25519 operations, and four records of 16 KiB with AES-128-GCM, one call each.
+///
+/// VPN: GB/s of packets of 1420 bytes, 32 at a time: a quarter each sealed and opened with AES-128-GCM (IPsec) and ChaCha20-Poly1305 (WireGuard).
+///
+/// Disk: GB/s of sectors of 4 KiB with AES-256-XTS, 32 at a time: half encrypted, half decrypted.
+///
+/// Files: files/s: SHA-256 of files of 64 KiB in memory, 16 at a time.
+///
+/// Signatures: signatures/s, each made once and verified once: a third each with Ed25519, ECDSA P-256 and RSA-2048 (PKCS #1).
+///
+/// Everything is measured in rounds, in turn. NOISE is how far a score is likely to be off, by how much its rounds differ; what differs most
+/// is measured again while there is time. A score with more than 3 % of noise is not to be trusted, and neither is any when other programs had
+/// more than a quarter of the CPU time: the last lines say so.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  gantry bench
+  gantry bench --save before.json
+  gantry bench --compare before.json     after an update: what became faster, what slower
+  gantry bench --html report.html        a page with drawings, to show to others")]
+pub(crate) struct Bench {
+    /// Measure this long
+    #[arg(long, value_name = "S", default_value_t = 60.0, value_parser = seconds)]
+    pub(crate) seconds: f64,
+    /// Keep the result for --compare
+    #[arg(long, value_name = "FILE")]
+    pub(crate) save: Option<PathBuf>,
+    /// Show how the scores changed since this result was saved
+    #[arg(long, value_name = "FILE")]
+    pub(crate) compare: Option<PathBuf>,
+    /// Write a report with drawings, a page that needs no other file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// Measure the devices
 ///
 /// Each row is one way to work: an algorithm, an operation, a device, a number of bytes in each request, and a number of
@@ -50,7 +95,8 @@ pub(crate) struct Check {
 /// field more, `queue_depth`.
 ///
 /// MB/s and requests/s count the requests of all threads over the wall time from the first start to the last end. The CPU
-/// time is that of the whole process. P50 and P99 are latencies of a request, from the call to its return: for a batch
+/// time is that of the whole process; CPU is its share of the wall time. SPREAD is how far the rounds of a row differ, eight for each thread: the
+/// middle half, as a share of the median, by CPU time where the threads compute; +2 are two rounds farther than a fifth from it. P50 and P99 are latencies of a request, from the call to its return: for a batch
 /// those of the batch, because each of its requests is done when all are; for a queue from `submit` to the completion. They are sampled, so that the clock is read
 /// during less than 1 % of the time, and reading it is subtracted.
 ///
@@ -81,7 +127,7 @@ Examples:
   gantry speed sha256 --bytes 16,64,256,1024,4096,16384 --batch 1,16 --plot sha256.svg")]
 #[allow(clippy::struct_excessive_bools, reason = "one switch of the command line each")]
 pub(crate) struct Speed {
-    /// The algorithms; names of the Linux kernel and of IANA will do
+    /// The algorithms, or families of them (aes, p256, sha3-*); names of the Linux kernel and of IANA will do
     #[arg(value_name = "ALGORITHM")]
     pub(crate) algorithms: Vec<String>,
     /// Measure these devices, or what the policy chooses (auto); otherwise every device

@@ -1,6 +1,7 @@
 //! The command line as data: help, manual pages and completions are made from it.
 
 mod measure;
+mod names;
 mod programs;
 mod shape;
 
@@ -9,11 +10,12 @@ use std::path::PathBuf;
 
 use clap::parser::ValueSource;
 use clap::{Args, FromArgMatches, Parser, Subcommand};
-use gantry::{Algorithm, Gantry};
+use gantry::Gantry;
 use gantry_runtime::Config;
 
 use crate::output::Failure;
 pub(crate) use measure::*;
+pub(crate) use names::algorithms;
 pub(crate) use programs::*;
 pub(crate) use shape::{completed, documented};
 
@@ -37,6 +39,7 @@ const EXAMPLES: &str = "\
 Examples:
   gantry devices                          which engines this machine has
   gantry check                            whether they compute what they should
+  gantry bench                            what this machine is worth, in a minute
   gantry speed sha256 --compare openssl   how fast they are, next to OpenSSL
   gantry advise -- curl https://...       what a program gains by them
   gantry sum *.iso > SHA256SUMS           digests of files, many at once
@@ -53,6 +56,7 @@ pub(crate) enum Command {
     Algorithms(Algorithms),
     Kernel(Kernel),
     Check(Check),
+    Bench(Bench),
     Speed(Speed),
     #[cfg(feature = "model")]
     Reproduce(Reproduce),
@@ -236,19 +240,6 @@ pub(crate) fn parse(arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
         speed.bytes_given = matches.value_source("bytes") == Some(ValueSource::CommandLine);
     }
     Ok(cli)
-}
-
-/// Algorithms by any of their names; all key sizes for a name that the Linux kernel gives to all.
-pub(crate) fn algorithms(names: &[String]) -> Result<Vec<Algorithm>, Failure> {
-    let mut found = Vec::new();
-    for name in names {
-        for algorithm in Algorithm::matching(name)? {
-            if !found.contains(&algorithm) {
-                found.push(algorithm);
-            }
-        }
-    }
-    Ok(found)
 }
 
 /// The place of the device of this name.

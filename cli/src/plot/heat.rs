@@ -3,6 +3,7 @@
 
 use super::svg::Svg;
 use super::{COLOURS, Sheet, binary, edges, in_order};
+use crate::machine::Machine;
 
 /// A point of the drawing.
 pub(crate) struct Cell {
@@ -24,13 +25,14 @@ const SHOWN: [(f64, &str); 5] =
     [(0.9, "0.90 or less"), (0.95, "0.95"), (1.0, "1.00"), (1.05, "1.05"), (1.1, "1.10 or more")];
 
 /// The cells as an SVG document. Colours of `devices` are as their order has it.
-pub(crate) fn draw(title: &str, devices: &[&str], cells: &[Cell]) -> String {
+pub(crate) fn draw(title: &str, devices: &[&str], cells: &[Cell], machine: &Machine) -> String {
     let panels: Vec<&str> = in_order(cells.iter().map(|cell| cell.panel.as_str()));
     let sheet = Sheet::new(panels.len());
     let best = |device: &&&str| cells.iter().any(|cell| cell.best_device == **device);
     let found: Vec<&str> = devices.iter().filter(best).copied().collect();
     let columns = SHOWN.len();
-    let mut svg = sheet.begin(title, 1 + found.len().div_ceil(columns));
+    let legend = 1 + found.len().div_ceil(columns);
+    let mut svg = sheet.begin(title, legend);
     for (index, title) in panels.iter().enumerate() {
         let of_panel: Vec<&Cell> = cells.iter().filter(|cell| cell.panel == *title).collect();
         panel(&mut svg, sheet.corner(index), title, devices, &of_panel);
@@ -45,6 +47,7 @@ pub(crate) fn draw(title: &str, devices: &[&str], cells: &[Cell]) -> String {
         svg.mark((x + 7.0, y), colour(device, devices));
         svg.text((x + 20.0, y + 4.0), "start", device);
     }
+    sheet.caption(&mut svg, legend, machine);
     svg.finish()
 }
 
@@ -96,12 +99,12 @@ mod tests {
             let (panel, best_device) = ("sha256 digest, 1 thread".to_owned(), "software".to_owned());
             Cell { panel, bytes, batch: 1, ratio, best_device }
         };
-        let svg = draw("regret", &["software"], &[cell(16, 0.5), cell(64, 1.0), cell(256, 1.2)]);
+        let svg = draw("regret", &["software"], &[cell(16, 0.5), cell(64, 1.0), cell(256, 1.2)], &Machine::example());
         let image = roxmltree::Document::parse(&svg).unwrap();
         let areas = image.descendants().filter(|node| node.attribute("fill-opacity").is_some());
         let looks: Vec<_> =
             areas.map(|area| (area.attribute("fill").unwrap(), area.attribute("fill-opacity").unwrap())).collect();
         assert_eq!(looks[..3], [(LOSS, "0.85"), (GAIN, "0.00"), (GAIN, "0.85")]);
-        assert!(draw("regret", &[], &[]).ends_with("</svg>\n"));
+        assert!(draw("regret", &[], &[], &Machine::example()).ends_with("</svg>\n"));
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use super::svg::Svg;
 use super::{COLOURS, Sheet, binary, edges, in_order};
+use crate::machine::Machine;
 
 /// A point of the drawing.
 pub(crate) struct Sample {
@@ -24,7 +25,7 @@ const PEER: &str = "#7f7f7f";
 const DASHES: [&str; 5] = ["", "6 4", "2 3", "9 3 2 3", "12 4"];
 
 /// The samples as an SVG document; `command` is the one that made them.
-pub(crate) fn draw(command: &str, rows: &[Sample]) -> String {
+pub(crate) fn draw(command: &str, rows: &[Sample], machine: &Machine) -> String {
     let devices: Vec<&str> = in_order(rows.iter().map(|row| row.device.as_str()));
     let hows: Vec<&str> = in_order(rows.iter().map(|row| row.how.as_str()));
     let lines: Vec<(&str, &str)> = in_order(rows.iter().map(|row| (row.device.as_str(), row.how.as_str())));
@@ -34,7 +35,8 @@ pub(crate) fn draw(command: &str, rows: &[Sample]) -> String {
     let columns = (sheet.across * 2).min(lines.len()).max(1);
     let scale = Scale::of(rows);
     let title = format!("Throughput against size, by {command}");
-    let mut svg = sheet.begin(&title, lines.len().div_ceil(columns));
+    let legend = lines.len().div_ceil(columns);
+    let mut svg = sheet.begin(&title, legend);
     for (index, (algorithm, operation)) in panels.iter().enumerate() {
         let panel = Panel { corner: sheet.corner(index), scale: &scale };
         panel.axes(&mut svg, &format!("{algorithm} {operation}"));
@@ -57,6 +59,7 @@ pub(crate) fn draw(command: &str, rows: &[Sample]) -> String {
         let comma = if how.is_empty() { "" } else { ", " };
         svg.text((x + 36.0, y + 4.0), "start", &format!("{device}{comma}{how}"));
     }
+    sheet.caption(&mut svg, legend, machine);
     svg.finish()
 }
 
@@ -171,6 +174,7 @@ mod tests {
 
     #[test]
     fn no_row_is_drawn_too() {
-        assert!(draw("gantry speed", &[]).ends_with("</svg>\n"));
+        let svg = draw("gantry speed", &[], &Machine::example());
+        assert!(svg.contains(">CPU &lt;1&gt;, level avx2</text>") && svg.ends_with("</svg>\n"), "{svg}");
     }
 }

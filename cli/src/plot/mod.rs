@@ -2,6 +2,7 @@
 
 #![allow(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "52 bits are more than any size has")]
 
+pub(crate) mod bars;
 /// Ratios, a coloured cell for each.
 pub(crate) mod heat;
 /// Throughput against size.
@@ -10,12 +11,16 @@ pub(crate) mod lines;
 mod svg;
 
 use svg::Svg;
+pub(crate) use svg::escape;
+
+use crate::machine::Machine;
 
 const PANEL: (f64, f64) = (460.0, 300.0);
 /// Room around the axes of a panel, for labels: left, top, right, bottom.
 const MARGIN: (f64, f64, f64, f64) = (64.0, 34.0, 16.0, 46.0);
 const PANELS_IN_A_ROW: usize = 2;
 const LEGEND_LINE: f64 = 20.0;
+const CAPTION_LINES: usize = 2;
 const PADDING: f64 = 14.0;
 
 /// Colours that are told apart on white and on black, also by most of those who see few colours (Okabe and Ito, 2008).
@@ -33,8 +38,17 @@ impl Sheet {
     }
 
     fn begin(&self, title: &str, legend_lines: usize) -> Svg {
-        let height = self.corner(self.down * self.across).1 + LEGEND_LINE * legend_lines as f64 + PADDING;
+        let lines = legend_lines + CAPTION_LINES;
+        let height = self.corner(self.down * self.across).1 + LEGEND_LINE * lines as f64 + PADDING;
         Svg::new(PADDING * 2.0 + PANEL.0 * self.across as f64, height, title)
+    }
+
+    /// The last lines of the sheet: where and when it was measured.
+    fn caption(&self, svg: &mut Svg, legend_lines: usize, machine: &Machine) {
+        for (line, text) in machine.lines().iter().enumerate() {
+            let (x, y) = self.legend(legend_lines + line, 1);
+            svg.text((x, y + 4.0), "start", text);
+        }
     }
 
     /// Left and top of a panel.

@@ -103,8 +103,8 @@ impl Svg {
     }
 }
 
-/// Names of devices come from drivers.
-fn escape(text: &str) -> String {
+/// A text as text of a document, XML or HTML: names of devices come from drivers.
+pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 

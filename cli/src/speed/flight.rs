@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 use gantry::{Completion, Operation, Outcome, Queue, QueueOptions, Submission};
 
 use super::load::{AAD, Load, iv_length, message};
+use super::rounds::{Round, Rounds};
+use crate::interrupt;
 
 /// One thread's queue, and the requests that it keeps in flight.
 pub(super) struct Flight<'l> {
@@ -25,6 +27,7 @@ pub(super) struct Flown {
     pub(super) requests: u64,
     /// From `submit` to the completion.
     pub(super) latencies: Vec<Duration>,
+    pub(super) rounds: Vec<Round>,
 }
 
 impl<'l> Flight<'l> {
@@ -44,6 +47,7 @@ impl<'l> Flight<'l> {
         let (mut requests, mut latencies) = (0, Vec::new());
         let (mut over, mut problem) = (false, None);
         let start = Instant::now();
+        let (mut rounds, mut completed) = (Rounds::new(start, time), 0);
         loop {
             while !over && queue.in_flight() < *depth {
                 let Some((number, submission)) = free.pop_front() else { break };
@@ -57,10 +61,12 @@ impl<'l> Flight<'l> {
                 }
             }
             let done = queue.wait(|completion| {
+                completed += 1;
                 if let Some(before) = submitted[completion.user as usize].take() {
                     let now = Instant::now();
                     latencies.push(now - before);
-                    over |= now - start >= time;
+                    rounds.see(now, completed);
+                    over |= now - start >= time || interrupt::asked();
                 }
                 if problem.is_none() {
                     problem = wrong(&completion, *place);
@@ -74,7 +80,7 @@ impl<'l> Flight<'l> {
         }
         match problem {
             Some(problem) => Err(problem),
-            None => Ok(Flown { start, end: Instant::now(), requests, latencies }),
+            None => Ok(Flown { start, end: Instant::now(), requests, latencies, rounds: rounds.all }),
         }
     }
 }

@@ -2,21 +2,21 @@ use gantry::driver::{Buffers, Operands};
 use gantry::{Algorithm, Kind, Operation, Outcome, Request, Session, SessionParams};
 
 /// What one thread does again and again.
-pub(super) struct Load<'s> {
-    pub(super) session: &'s Session,
-    pub(super) operation: Operation,
-    pub(super) bytes: usize,
-    pub(super) how: How,
+pub(crate) struct Load<'s> {
+    pub(crate) session: &'s Session,
+    pub(crate) operation: Operation,
+    pub(crate) bytes: usize,
+    pub(crate) how: How,
     /// Bytes of which each address of data is a multiple.
-    pub(super) alignment: usize,
+    pub(crate) alignment: usize,
 }
 
 /// Of a cache line, where an allocator for such things would have data begin.
-pub(super) const LINE: usize = 64;
+pub(crate) const LINE: usize = 64;
 
 /// How requests are handed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum How {
+pub(crate) enum How {
     /// So many by one call; one alone by a direct call.
     Batch(usize),
     /// One after the other to a queue, with so many in flight.
@@ -25,14 +25,14 @@ pub(super) enum How {
 
 impl How {
     /// Requests in hand.
-    pub(super) fn in_hand(self) -> usize {
+    pub(crate) fn in_hand(self) -> usize {
         match self {
             How::Batch(requests) | How::Queue(requests) => requests,
         }
     }
 
     /// Requests handed over together.
-    pub(super) fn batch(self) -> usize {
+    pub(crate) fn batch(self) -> usize {
         match self {
             How::Batch(requests) => requests,
             How::Queue(_) => 1,
@@ -104,7 +104,7 @@ impl Aligned {
 }
 
 /// The buffers of one thread.
-pub(super) struct Memory {
+pub(crate) struct Memory {
     slots: Vec<Slot>,
 }
 
@@ -121,7 +121,7 @@ impl Load<'_> {
     }
 
     /// Buffers that hold what the operation is to work on.
-    pub(super) fn memory(&self) -> Result<Memory, gantry::Error> {
+    pub(crate) fn memory(&self) -> Result<Memory, gantry::Error> {
         let algorithm = self.session.params().algorithm();
         let slot = |index: usize| {
             let iv = (0..iv_length(algorithm)).map(|at| (index * 7 + at) as u8).collect();
@@ -152,13 +152,13 @@ impl Load<'_> {
 }
 
 /// The calls that a thread makes in turn.
-pub(super) enum Calls<'m> {
+pub(crate) enum Calls<'m> {
     Direct(Vec<Operands<'m>>),
     Batches(Vec<Vec<Request<'m>>>),
 }
 
 impl<'m> Calls<'m> {
-    pub(super) fn new(load: &Load<'_>, memory: &'m mut Memory) -> Self {
+    pub(crate) fn new(load: &Load<'_>, memory: &'m mut Memory) -> Self {
         let slots = memory.slots.iter_mut();
         let batch = load.how.batch();
         if batch == 1 {
@@ -176,25 +176,29 @@ impl<'m> Calls<'m> {
         Calls::Batches(batches)
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Calls::Direct(calls) => calls.len(),
             Calls::Batches(batches) => batches.len(),
         }
     }
 
-    /// Makes one of them.
-    #[inline]
-    pub(super) fn call(&mut self, index: usize, session: &Session) -> Result<(), gantry::Error> {
-        match self {
-            Calls::Direct(calls) => session.run(calls[index].reborrow())?.ok(),
-            Calls::Batches(batches) => session.process(&mut batches[index]),
+    /// Makes so many, from the one behind `index` on. Never inlined: the ways into core are large, and one copy of them is enough.
+    #[inline(never)]
+    pub(crate) fn repeat(&mut self, index: &mut usize, session: &Session, times: u64) -> Result<(), gantry::Error> {
+        for _ in 0..times {
+            *index = if *index + 1 < self.len() { *index + 1 } else { 0 };
+            match self {
+                Calls::Direct(calls) => session.run(calls[*index].reborrow())?.ok()?,
+                Calls::Batches(batches) => session.process(&mut batches[*index])?,
+            }
         }
+        Ok(())
     }
 
     /// What is wrong with the results of the last calls: a request of a batch that was refused, or run by another
     /// device.
-    pub(super) fn problem(&self, place: Option<usize>) -> Option<String> {
+    pub(crate) fn problem(&self, place: Option<usize>) -> Option<String> {
         let Calls::Batches(batches) = self else { return None };
         for request in batches.iter().flatten() {
             match request.outcome() {

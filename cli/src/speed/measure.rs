@@ -3,10 +3,12 @@ use std::sync::{PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::sys::resource::{UsageWho, getrusage};
+use nix::time::ClockId;
 
 use super::flight::{Flight, Flown};
 use super::load::{Calls, How, Load, Memory};
+use super::rounds::{Round, Rounds};
+use crate::interrupt;
 
 /// What was measured at a point.
 #[derive(Clone, Debug, Default)]
@@ -19,16 +21,19 @@ pub(super) struct Tally {
     pub(super) cpu: f64,
     /// Samples, in nanoseconds.
     pub(super) latencies: Vec<u64>,
+    /// Of each thread.
+    pub(super) rounds: Vec<Round>,
 }
 
 impl Tally {
     /// One measurement after the other.
     pub(super) fn add(&mut self, other: Tally) {
-        let Tally { requests, wall, cpu, mut latencies } = other;
+        let Tally { requests, wall, cpu, mut latencies, mut rounds } = other;
         self.requests += requests;
         self.wall += wall;
         self.cpu += cpu;
         self.latencies.append(&mut latencies);
+        self.rounds.append(&mut rounds);
     }
 
     /// The latency that this share of the samples does not exceed.
@@ -40,10 +45,9 @@ impl Tally {
     }
 }
 
-/// The CPU time of this process, or of its children that have ended, in seconds.
-pub(super) fn cpu_time(who: UsageWho) -> f64 {
-    let seconds = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
-    getrusage(who).map_or(0.0, |usage| seconds(usage.user_time()) + seconds(usage.system_time()))
+/// A CPU time in seconds: `CLOCK_PROCESS_CPUTIME_ID`, or that of this thread. `getrusage` would know them at the last tick of the scheduler, milliseconds ago.
+pub(crate) fn cpu_time(clock: ClockId) -> f64 {
+    clock.now().map_or(0.0, |time| time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9)
 }
 
 /// Share of the time that may go into reading the clock.
@@ -79,18 +83,19 @@ pub(super) fn run(load: &Load<'_>, place: Option<usize>, threads: usize, seconds
         drop(report);
         let wait_for_all = || (0..threads).for_each(|_| reports.recv().unwrap_or_default());
         wait_for_all();
-        let before = cpu_time(UsageWho::RUSAGE_SELF);
+        let before = cpu_time(ClockId::CLOCK_PROCESS_CPUTIME_ID);
         *closed = true;
         drop(closed);
         wait_for_all();
-        let mut tally = Tally { cpu: cpu_time(UsageWho::RUSAGE_SELF) - before, ..Tally::default() };
+        let mut tally = Tally { cpu: cpu_time(ClockId::CLOCK_PROCESS_CPUTIME_ID) - before, ..Tally::default() };
         let mut span: Option<(Instant, Instant)> = None;
         for worker in workers {
-            let Worked { start, end, requests, mut latencies } =
+            let Worked { start, end, requests, mut latencies, mut rounds } =
                 worker.join().map_err(|_| "a thread panicked".to_owned())??;
             span = Some(span.map_or((start, end), |(first, last)| (first.min(start), last.max(end))));
             tally.requests += requests;
             tally.latencies.append(&mut latencies);
+            tally.rounds.append(&mut rounds);
         }
         tally.wall = span.map_or(0.0, |(first, last)| (last - first).as_secs_f64());
         Ok(tally)
@@ -109,6 +114,7 @@ struct Worked {
     end: Instant,
     requests: u64,
     latencies: Vec<u64>,
+    rounds: Vec<Round>,
 }
 
 impl<'m> Prepared<'m> {
@@ -131,7 +137,8 @@ impl<'m> Prepared<'m> {
             return Ok(Prepared::Flight(Box::new(flight), each));
         }
         let mut calls = Calls::new(load, memory.insert(load.memory().map_err(wrong)?));
-        let round = |calls: &mut Calls<'_>| (0..calls.len()).try_for_each(|index| calls.call(index, load.session));
+        let mut index = 0;
+        let mut round = |calls: &mut Calls<'_>| calls.repeat(&mut index, load.session, calls.len() as u64);
         round(&mut calls).map_err(wrong)?;
         let (start, mut made) = (Instant::now(), 0);
         while made == 0 || start.elapsed() < WARM {
@@ -147,9 +154,11 @@ impl<'m> Prepared<'m> {
             Prepared::Flight(mut flight, each) => {
                 // An odd number: of batches of an even one, each place has its turn.
                 let every = every(clock, each) | 1;
-                let Flown { start, end, requests, latencies } = flight.run(Duration::from_secs_f64(seconds), every)?;
+                let Flown { start, end, requests, latencies, rounds } =
+                    flight.run(Duration::from_secs_f64(seconds), every)?;
                 let nanoseconds = |latency: Duration| latency.saturating_sub(clock).as_nanos() as u64;
-                Ok(Worked { start, end, requests, latencies: latencies.into_iter().map(nanoseconds).collect() })
+                let latencies = latencies.into_iter().map(nanoseconds).collect();
+                Ok(Worked { start, end, requests, latencies, rounds })
             }
         }
     }
@@ -171,31 +180,28 @@ fn call(
 ) -> Result<Worked, String> {
     let wrong = |error: gantry::Error| error.to_string();
     let (mut made, mut index) = (0, 0);
-    let mut next = || {
-        index = if index + 1 < calls.len() { index + 1 } else { 0 };
-        calls.call(index, load.session)
-    };
+    let mut next = |times| calls.repeat(&mut index, load.session, times).map_err(wrong);
     let mut latencies = Vec::new();
+    let time = Duration::from_secs_f64(seconds);
     let start = Instant::now();
-    let deadline = start + Duration::from_secs_f64(seconds);
+    let (deadline, mut rounds) = (start + time, Rounds::new(start, time));
     let end = loop {
         let before = Instant::now();
-        next().map_err(wrong)?;
+        next(1)?;
         let after = Instant::now();
         latencies.push((after - before).saturating_sub(clock).as_nanos() as u64);
         made += 1;
-        if after >= deadline {
+        rounds.see(after, made * load.how.batch() as u64);
+        if after >= deadline || interrupt::asked() {
             break after;
         }
-        for _ in 1..every {
-            next().map_err(wrong)?;
-        }
+        next(every - 1)?;
         made += every - 1;
     };
-    match calls.problem(place) {
-        Some(problem) => Err(problem),
-        None => Ok(Worked { start, end, requests: made * load.how.batch() as u64, latencies }),
+    if let Some(problem) = calls.problem(place) {
+        return Err(problem);
     }
+    Ok(Worked { start, end, requests: made * load.how.batch() as u64, latencies, rounds: rounds.all })
 }
 
 /// What a look at the clock costs: the least of some means, because whatever else happens is no part of it.
@@ -225,8 +231,10 @@ mod tests {
 
     #[test]
     fn measurements_add_up() {
-        let mut tally = Tally { requests: 1, wall: 1.0, cpu: 0.5, latencies: vec![1] };
-        tally.add(Tally { requests: 3, wall: 2.0, cpu: 2.0, latencies: vec![2, 3] });
+        let round = Round { cpu: 0.5, wall: 1.0 };
+        let mut tally = Tally { requests: 1, wall: 1.0, cpu: 0.5, latencies: vec![1], rounds: vec![round] };
+        tally.add(Tally { requests: 3, wall: 2.0, cpu: 2.0, latencies: vec![2, 3], rounds: vec![round; 2] });
         assert_eq!((tally.requests, tally.wall, tally.cpu, tally.latencies.len()), (4, 3.0, 2.5, 3));
+        assert_eq!(tally.rounds.len(), 3);
     }
 }

@@ -7,13 +7,15 @@ mod flight;
 /// What a point works on: keys, buffers, requests.
 pub(crate) mod load;
 /// The clock.
-mod measure;
+pub(crate) mod measure;
 /// `openssl speed`, in our rows.
 mod openssl;
 /// `--regret`: the policy next to every device alone.
 mod regret;
 /// Rows as a table, JSON or CSV.
 mod report;
+/// A measurement in parts.
+pub(crate) mod rounds;
 
 use std::fs;
 
@@ -21,6 +23,8 @@ use gantry::route::Pin;
 use gantry::{Algorithm, DeviceState, Gantry, Kind, Operation, Session};
 
 use crate::args::{self, Peer, Settings, Speed};
+use crate::interrupt;
+use crate::machine::Machine;
 use crate::output::{Failure, Output, must_be_writable, progress_bar, say};
 use crate::plot::lines::{self, Sample};
 use load::{How, Load};
@@ -46,6 +50,7 @@ const LONGEST_DIGEST: u64 = 65;
 const REQUEST: usize = 512;
 
 pub(crate) fn run(args: &Speed, settings: &Settings, output: &mut Output) -> Result<(), Failure> {
+    interrupt::watch()?;
     let gantry = settings.open()?;
     if args.regret {
         return regret::run(args, &gantry, output);
@@ -63,42 +68,60 @@ pub(crate) fn run(args: &Speed, settings: &Settings, output: &mut Output) -> Res
     }
     let steps = plan.iter().map(|group| group.points.len() + usize::from(openssl.is_some())).sum::<usize>();
     let bar = progress_bar(steps as u64);
-    let mut report = Report::new(args, &plan);
+    let mut report = Report::new(args, &plan, Machine::here(&gantry));
     report.begin(output)?;
-    for group in &plan {
+    'all: for group in &plan {
+        let Group { algorithm, operation, bytes, .. } = group;
+        let show = |device: &str| bar.set_message(format!("{algorithm} {operation} {device}, {bytes} bytes"));
+        let measure = |point: &Point, seconds| {
+            show(&point.device);
+            point.measure(group, threads, seconds)
+        };
         // Ours, theirs, ours: what slows the machine down for a while slows down both.
-        let mut tallies = vec![Tally::default(); group.points.len()];
-        let mut theirs = None;
-        let turns = if openssl.is_some() { 2 } else { 1 };
-        for turn in 0..turns {
-            for (point, tally) in group.points.iter().zip(&mut tallies) {
-                bar.set_message(format!(
-                    "{} {} {}, {} bytes",
-                    group.algorithm, group.operation, point.device, group.bytes
-                ));
-                tally.add(point.measure(group, threads, args.seconds / f64::from(turns))?);
-                bar.inc(u64::from(turn == 0));
+        let (mut halves, mut theirs) = (Vec::new(), None);
+        if let Some(openssl) = &mut openssl {
+            for point in &group.points {
+                if interrupt::asked() {
+                    break;
+                }
+                halves.push(measure(point, args.seconds / 2.0)?);
             }
-            if let (Some(openssl), 0) = (&mut openssl, turn) {
-                bar.set_message(format!("{} {} openssl, {} bytes", group.algorithm, group.operation, group.bytes));
-                theirs = openssl.measure(group, threads, args.seconds, &|note| bar.suspend(|| say(note)))?;
-                bar.inc(1);
+            if !interrupt::asked() {
+                show("openssl");
+                let tally = openssl.measure(group, threads, args.seconds, &|note| bar.suspend(|| say(note)))?;
+                theirs = tally.map(|tally| report.row(group, "openssl", How::Batch(1), &tally));
             }
+            bar.inc(1);
         }
-        let theirs = theirs.map(|tally| group.row("openssl", How::Batch(1), threads, &tally));
-        let ours = group.points.iter().zip(tallies);
-        let ours = ours.map(|(point, tally)| group.row(&point.device, point.how, threads, &tally)).collect();
-        bar.suspend(|| report.group(ours, theirs, output))?;
+        let mut halves = halves.into_iter();
+        for point in &group.points {
+            // What was measured before somebody lost patience counts.
+            let tally = match halves.next() {
+                None if interrupt::asked() => break 'all,
+                None => measure(point, args.seconds)?,
+                Some(half) if interrupt::asked() => half,
+                Some(mut half) => {
+                    half.add(measure(point, args.seconds / 2.0)?);
+                    half
+                }
+            };
+            let row = report.row(group, &point.device, point.how, &tally);
+            bar.suspend(|| report.add(row, theirs.as_ref(), output))?;
+            bar.inc(1);
+        }
+        if let Some(theirs) = theirs {
+            bar.suspend(|| report.add(theirs, None, output))?;
+        }
     }
     bar.finish_and_clear();
-    let rows = report.end(output)?;
-    match &args.plot {
-        Some(file) => fs::write(file, draw(&rows)).map_err(|error| Failure::at(file.display(), &error)),
-        None => Ok(()),
+    let (rows, machine) = report.end(output)?;
+    if let Some(file) = &args.plot {
+        fs::write(file, draw(&rows, &machine)).map_err(|error| Failure::at(file.display(), &error))?;
     }
+    interrupt::end()
 }
 
-fn draw(rows: &[Row]) -> String {
+fn draw(rows: &[Row], machine: &Machine) -> String {
     let sample = |row: &Row| {
         let &Row { algorithm, operation, bytes, mb_per_s, .. } = row;
         let how = match row.queue_depth {
@@ -108,7 +131,7 @@ fn draw(rows: &[Row]) -> String {
         };
         Sample { algorithm, operation, device: row.device.clone(), bytes, how, mb_per_s }
     };
-    lines::draw("gantry speed", &rows.iter().map(sample).collect::<Vec<_>>())
+    lines::draw("gantry speed", &rows.iter().map(sample).collect::<Vec<_>>(), machine)
 }
 
 /// Points that are compared with each other.
@@ -131,8 +154,9 @@ struct Point {
 }
 
 impl Group {
-    fn row(&self, device: &str, how: How, threads: usize, tally: &Tally) -> Row {
-        Row::new(self.algorithm, self.operation, device, self.bytes, how, threads, tally)
+    /// Whether it works on data, of which bytes count.
+    fn is_bulk(&self) -> bool {
+        !matches!(self.algorithm.kind(), Kind::Signature | Kind::Exchange)
     }
 }
 

@@ -2,22 +2,26 @@ use std::io;
 use std::process::{Command, Output};
 
 use gantry::{Algorithm, Kind, Operation};
-use nix::sys::resource::UsageWho;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
 
 use super::Group;
-use super::measure::{Tally, cpu_time};
+use super::measure::Tally;
+use crate::interrupt;
 use crate::output::Failure;
 
 /// The installed `openssl speed`.
 pub(super) struct Openssl {
     /// What it turned out not to have.
     missing: Vec<(Algorithm, Operation)>,
+    /// Whether it was said that it signs short messages only.
+    said: bool,
 }
 
 impl Openssl {
     pub(super) fn find() -> Result<Self, Failure> {
         match openssl(&["version".to_owned()]) {
-            Ok(output) if output.status.success() => Ok(Self { missing: Vec::new() }),
+            Ok(output) if output.status.success() => Ok(Self { missing: Vec::new(), said: false }),
             Ok(output) => Err(Failure::Failed(format!("openssl cannot be run: {}", output.status))),
             Err(error) => Err(Failure::at("openssl cannot be run", &error)),
         }
@@ -42,6 +46,15 @@ impl Openssl {
             Ok(None)
         };
         let Some(Ask { what, line }) = ask(group.algorithm, group.operation) else { return none() };
+        if line != DATA && group.bytes > SHORT {
+            if !self.said {
+                note(&format!(
+                    "openssl speed signs messages of 20 to 36 bytes: those of more than {SHORT} are not compared"
+                ));
+            }
+            self.said = true;
+            return Ok(None);
+        }
         let seconds = seconds.round().max(1.0);
         let mut arguments: Vec<String> = ["speed", "-elapsed", "-mr"].map(str::to_owned).into();
         arguments.extend(["-seconds".to_owned(), seconds.to_string()]);
@@ -53,9 +66,12 @@ impl Openssl {
             arguments.extend(["-multi".to_owned(), threads.to_string()]);
         }
         arguments.extend(what);
-        let before = cpu_time(UsageWho::RUSAGE_CHILDREN);
+        let before = cpu_time();
         let output = openssl(&arguments).map_err(|error| Failure::at("openssl", &error))?;
-        let cpu = cpu_time(UsageWho::RUSAGE_CHILDREN) - before;
+        let cpu = cpu_time() - before;
+        if interrupt::asked() {
+            return Ok(None);
+        }
         let said = String::from_utf8_lossy(&output.stderr);
         let all: Vec<(&str, u64, f64)> = said.lines().filter_map(result).collect();
         let measured: Vec<_> = all.iter().filter(|(of, ..)| *of == line).collect();
@@ -68,8 +84,14 @@ impl Openssl {
         let seconds = |some: &mut dyn Iterator<Item = f64>| some.sum::<f64>();
         let share =
             seconds(&mut measured.iter().map(|(.., wall)| *wall)) / seconds(&mut all.iter().map(|(.., wall)| *wall));
-        Ok(Some(Tally { requests, wall, cpu: cpu * share, latencies: Vec::new() }))
+        Ok(Some(Tally { requests, wall, cpu: cpu * share, ..Tally::default() }))
     }
+}
+
+/// The CPU time of the children that have ended, in seconds.
+fn cpu_time() -> f64 {
+    let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+    getrusage(UsageWho::RUSAGE_CHILDREN).map_or(0.0, |usage| seconds(usage.user_time()) + seconds(usage.system_time()))
 }
 
 fn openssl(arguments: &[String]) -> io::Result<Output> {
@@ -93,6 +115,9 @@ const PAIRS: [(Algorithm, &str, [&str; 2]); 7] = [
     (Algorithm::X25519, "ecdhx25519", ["R7", "R7"]),
     (Algorithm::EcdhP256, "ecdhp256", ["R7", "R7"]),
 ];
+
+/// A message is as short as the one that it signs (apps/speed.c): hashing it takes no time to speak of. A public key, too.
+const SHORT: usize = 65;
 
 /// The lines of what works on data.
 const DATA: &str = "R";

@@ -11,9 +11,12 @@ use serde::Serialize;
 use super::load::{self, Calls, How, LINE, Load};
 use super::{fits, must_fit, say_what_is_left_out};
 use crate::args::{self, Speed};
+use crate::interrupt;
+use crate::machine::Machine;
 use crate::output::{Failure, Output, must_be_writable, progress_bar};
 use crate::plot::heat::{self, Cell};
 use crate::table::Table;
+use crate::terminal::{Colour, paint};
 
 /// What is measured when nothing is named: devices differ much at these, and at the last one there is but one.
 const USUAL: [Algorithm; 4] = [Algorithm::Sha256, Algorithm::HmacSha256, Algorithm::Aes128Cbc, Algorithm::Aes128Gcm];
@@ -30,6 +33,8 @@ const LONGER: usize = 2;
 /// The result, as JSON.
 #[derive(Serialize)]
 struct Regret {
+    #[serde(flatten)]
+    machine: Machine,
     worst_ratio: f64,
     mean_ratio: f64,
     rows: Vec<Row>,
@@ -62,9 +67,12 @@ pub(super) fn run(args: &Speed, gantry: &Gantry, output: &mut Output) -> Result<
     }
     let mut verdicts: Vec<Vec<Verdict>> = points.iter().map(|_| Vec::with_capacity(args.runs)).collect();
     let bar = progress_bar((points.len() * args.runs) as u64);
-    for run in 1..=args.runs {
+    'runs: for run in 1..=args.runs {
         let mut ways: Option<(Algorithm, Operation, Vec<Way>)> = None;
         for (point, verdicts) in points.iter().zip(&mut verdicts) {
+            if interrupt::asked() {
+                break 'runs;
+            }
             let &Point { algorithm, operation, bytes, batch, threads } = point;
             let of_all = if args.runs > 1 { format!(", run {run} of {}", args.runs) } else { String::new() };
             let at = format!("{algorithm} {operation}, {bytes} bytes, {batch} in hand, {threads} threads{of_all}");
@@ -80,16 +88,21 @@ pub(super) fn run(args: &Speed, gantry: &Gantry, output: &mut Output) -> Result<
         }
     }
     bar.finish_and_clear();
-    let rows = points.iter().zip(verdicts).map(|(point, verdicts)| point.row(typical(verdicts))).collect();
-    let regret = Regret::new(rows);
+    let measured = points.iter().zip(verdicts).filter(|(_, verdicts)| !verdicts.is_empty());
+    let rows = measured.map(|(point, verdicts)| point.row(typical(verdicts))).collect();
+    let regret = Regret::new(rows, Machine::here(gantry));
+    if regret.rows.is_empty() {
+        return interrupt::end();
+    }
     if let Some(file) = &args.plot {
         let title =
             format!("What policy {} reaches of the best device, by gantry speed --regret", gantry.policy().name());
         let devices: Vec<&str> = gantry.devices().iter().map(gantry::RegisteredDevice::name).collect();
-        fs::write(file, heat::draw(&title, &devices, &regret.cells()))
+        fs::write(file, heat::draw(&title, &devices, &regret.cells(), &regret.machine))
             .map_err(|error| Failure::at(file.display(), &error))?;
     }
-    if args.json { output.json(&regret) } else { output.write(&regret.table(gantry.policy().name(), args.runs)) }
+    if args.json { output.json(&regret) } else { output.write(&regret.table(gantry.policy().name(), args.runs)) }?;
+    interrupt::end()
 }
 
 /// The best device of a point, and what the policy reaches of it.
@@ -108,10 +121,10 @@ fn typical(mut verdicts: Vec<Verdict>) -> Verdict {
 }
 
 impl Regret {
-    fn new(rows: Vec<Row>) -> Self {
+    fn new(rows: Vec<Row>, machine: Machine) -> Self {
         let worst_ratio = rows.iter().map(|row| row.ratio).fold(f64::INFINITY, f64::min);
         let mean_ratio = rounded(rows.iter().map(|row| row.ratio).sum::<f64>() / rows.len() as f64);
-        Self { worst_ratio, mean_ratio, rows }
+        Self { machine, worst_ratio, mean_ratio, rows }
     }
 
     fn cells(&self) -> Vec<Cell> {
@@ -128,9 +141,11 @@ impl Regret {
         for Row { algorithm, bytes, batch, threads, best_device, ratio, .. } in &self.rows {
             let numbers = [bytes, batch, threads].map(ToString::to_string);
             let [bytes, batch, threads] = numbers;
-            table.row([(*algorithm).to_owned(), bytes, batch, threads, best_device.clone(), format!("{ratio:.3}")]);
+            let shown = format!("{ratio:.3}");
+            let shown = if *ratio < DOUBTFUL { paint(&shown, Colour::Red) } else { shown };
+            table.row([(*algorithm).to_owned(), bytes, batch, threads, best_device.clone(), shown]);
         }
-        let Regret { worst_ratio, mean_ratio, rows } = self;
+        let Regret { worst_ratio, mean_ratio, rows, .. } = self;
         let points = rows.len();
         let rows = table.render();
         let medians = if runs > 1 { format!(", medians of {runs} runs") } else { String::new() };
@@ -264,11 +279,8 @@ impl Point {
         let mut trouble = None;
         let mut repeat = |session: &Session, times: usize, trouble: &mut Option<String>| {
             let start = Instant::now();
-            for _ in 0..times {
-                index = if index + 1 < calls.len() { index + 1 } else { 0 };
-                if let Err(error) = calls.call(index, session) {
-                    trouble.get_or_insert(error.to_string());
-                }
+            if let Err(error) = calls.repeat(&mut index, session, times as u64) {
+                trouble.get_or_insert(error.to_string());
             }
             start.elapsed()
         };

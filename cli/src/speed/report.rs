@@ -1,12 +1,14 @@
-use gantry::{Algorithm, Operation};
 use serde::Serialize;
 
 use super::Group;
 use super::load::How;
 use super::measure::Tally;
+use super::rounds::{Round, Spread};
 use crate::args::Speed;
+use crate::machine::Machine;
 use crate::output::{Failure, Output, say};
-use crate::table::line;
+use crate::table::{keep, left_out, line};
+use crate::terminal::{self, Colour, paint};
 use crate::units::{duration, round};
 
 /// One row, as JSON.
@@ -33,39 +35,23 @@ pub(super) struct Row {
     /// `null` where nothing was sampled (`openssl`).
     pub(super) p50_ns: Option<u64>,
     pub(super) p99_ns: Option<u64>,
+    /// Of all threads; none of `openssl`.
+    pub(super) rounds: usize,
+    /// Of the time for a request over the rounds: how far the middle half is apart, as a share of the median. `null` of fewer than four rounds.
+    pub(super) spread: Option<f64>,
+    /// Rounds that are farther than a fifth from the median.
+    pub(super) outliers: Option<usize>,
+    #[serde(flatten)]
+    pub(super) machine: Machine,
+    /// Whether its threads compute, and do not wait for a device.
+    #[serde(skip)]
+    computes: bool,
+    /// How many times as fast as `openssl`, where that was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) over_openssl: Option<f64>,
     /// Requests that each thread keeps in flight, where they go through a queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) queue_depth: Option<usize>,
-}
-
-impl Row {
-    pub(super) fn new(
-        algorithm: Algorithm,
-        operation: Operation,
-        device: &str,
-        bytes: usize,
-        how: How,
-        threads: usize,
-        tally: &Tally,
-    ) -> Self {
-        let requests_per_s = tally.requests as f64 / tally.wall.max(f64::MIN_POSITIVE);
-        Self {
-            algorithm: algorithm.name(),
-            operation: operation.name(),
-            device: device.to_owned(),
-            bytes,
-            batch: how.batch(),
-            threads,
-            requests: tally.requests,
-            wall_s: round(tally.wall, 6),
-            cpu_s: round(tally.cpu, 6),
-            mb_per_s: round(requests_per_s * bytes as f64 / 1e6, 3),
-            requests_per_s: round(requests_per_s, 1),
-            p50_ns: tally.percentile(0.5),
-            p99_ns: tally.percentile(0.99),
-            queue_depth: if let How::Queue(depth) = how { Some(depth) } else { None },
-        }
-    }
 }
 
 impl Row {
@@ -79,8 +65,7 @@ impl Row {
     /// How much faster than another row. By CPU time, if both have threads that compute: what others take from the machine does not count then.
     fn over(&self, other: &Row) -> f64 {
         let by_cpu = |row: &Row| row.requests as f64 / row.cpu_s.max(f64::MIN_POSITIVE);
-        let compute = |row: &Row| row.busy() > COMPUTES;
-        if compute(self) && compute(other) {
+        if self.computes && other.computes {
             by_cpu(self) / by_cpu(other)
         } else {
             self.requests_per_s / other.requests_per_s
@@ -88,8 +73,6 @@ impl Row {
     }
 }
 
-/// A thread that is as busy as this computes, and lost the rest to others.
-const COMPUTES: f64 = 0.3;
 /// More than this has to be said.
 const STOLEN: f64 = 0.1;
 
@@ -103,131 +86,227 @@ enum Format {
 /// Rows on their way out: a table and CSV as they come, JSON when all are there.
 pub(super) struct Report {
     format: Format,
+    threads: usize,
+    machine: Machine,
     rows: Vec<Row>,
-    widths: Vec<usize>,
+    /// Those of [`COLUMNS`] that are shown, and how wide.
+    columns: Vec<(&'static Column, usize)>,
+    left_out: Vec<&'static str>,
     queues: bool,
     compared: bool,
 }
 
-const HEADER: [&str; 11] = [
-    "ALGORITHM",
-    "OPERATION",
-    "DEVICE",
-    "BYTES",
-    "BATCH",
-    "THREADS",
-    "MB/s",
-    "REQUESTS/s",
-    "P50",
-    "P99",
-    "CPU/REQUEST",
+struct Column {
+    name: &'static str,
+    width: usize,
+    cell: fn(&Row) -> String,
+}
+
+const COLUMNS: [Column; 14] = [
+    Column { name: "ALGORITHM", width: 9, cell: |row| row.algorithm.to_owned() },
+    Column { name: "OPERATION", width: 9, cell: |row| row.operation.to_owned() },
+    Column { name: "DEVICE", width: 6, cell: |row| row.device.clone() },
+    Column { name: "BYTES", width: 5, cell: |row| row.bytes.to_string() },
+    Column { name: "BATCH", width: 5, cell: |row| row.batch.to_string() },
+    Column { name: "QUEUE", width: 5, cell: |row| row.queue_depth.map_or_else(none, |depth| depth.to_string()) },
+    Column { name: "MB/s", width: 8, cell: |row| format!("{:.1}", row.mb_per_s) },
+    Column { name: "REQUESTS/s", width: 10, cell: |row| format!("{:.0}", row.requests_per_s) },
+    Column { name: "P50", width: 7, cell: |row| row.p50_ns.map_or_else(none, |time| duration(time as f64)) },
+    Column { name: "P99", width: 7, cell: |row| row.p99_ns.map_or_else(none, |time| duration(time as f64)) },
+    Column { name: "CPU/REQ", width: 7, cell: |row| duration(row.cpu_s / row.requests.max(1) as f64 * 1e9) },
+    Column { name: "CPU", width: 5, cell: busy },
+    Column { name: "SPREAD", width: 9, cell: spread },
+    Column { name: "/OPENSSL", width: 8, cell: ratio },
 ];
-/// A column, and where it is, if there are queues.
-const QUEUE: (usize, &str) = (5, "QUEUE");
-const COMPARED: &str = "/OPENSSL";
-const RIGHT: &[usize] = &[3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
+/// Where the numbers begin.
+const NUMBERS: usize = 3;
+/// What a narrow terminal goes without, the first ones first: of data how many requests it was, and of signatures how many bytes.
+const SPARE: [&str; 6] = ["P99", "P50", "CPU", "OPERATION", "SPREAD", "BATCH"];
+
+fn none() -> String {
+    "-".to_owned()
+}
+
+fn busy(row: &Row) -> String {
+    let text = format!("{:.0} %", 100.0 * row.busy());
+    if row.computes && row.busy() < 1.0 - STOLEN { paint(&text, Colour::Yellow) } else { text }
+}
+
+fn spread(row: &Row) -> String {
+    let Some(spread) = row.spread else { return none() };
+    let outliers =
+        row.outliers.filter(|outliers| *outliers > 0).map_or(String::new(), |outliers| format!(" +{outliers}"));
+    format!("{:.*} %{outliers}", usize::from(spread < 0.0995), 100.0 * spread)
+}
+
+fn ratio(row: &Row) -> String {
+    let Some(ratio) = row.over_openssl else { return String::new() };
+    let text = format!("{ratio:.2}x");
+    match ratio {
+        ..0.95 => paint(&text, Colour::Red),
+        1.05.. => paint(&text, Colour::Green),
+        _ => text,
+    }
+}
 
 impl Report {
-    pub(super) fn new(args: &Speed, plan: &[Group]) -> Self {
+    pub(super) fn new(args: &Speed, plan: &[Group], machine: Machine) -> Self {
         let format = match (args.json, args.csv) {
             (true, _) => Format::Json,
             (_, true) => Format::Csv,
             _ => Format::Table,
         };
-        let algorithms = plan.iter().map(|group| group.algorithm.name().len()).max().unwrap_or(0);
-        let devices = plan.iter().flat_map(|group| &group.points).map(|point| point.device.len()).max().unwrap_or(0);
-        let mut widths = [algorithms.max(9), 9, devices.max(8), 8, 5, 7, 9, 11, 8, 8, 11, 8].to_vec();
-        let queues = !args.queue_depth.is_empty();
-        if queues {
-            widths.insert(QUEUE.0, 6);
+        let (queues, compared) = (!args.queue_depth.is_empty(), args.compare.is_some());
+        let there = |column: &&Column| (column.name != "QUEUE" || queues) && (column.name != "/OPENSSL" || compared);
+        let all: Vec<&'static Column> = COLUMNS.iter().filter(there).collect();
+        let points = || plan.iter().flat_map(|group| &group.points);
+        let widths: Vec<usize> = (all.iter())
+            .map(|column| {
+                match column.name {
+                    "ALGORITHM" => plan.iter().map(|group| group.algorithm.name().len()).max(),
+                    "DEVICE" => points()
+                        .map(|point| point.device.len())
+                        .max()
+                        .map(|width| if compared { width.max(7) } else { width }),
+                    "BYTES" => plan.iter().map(|group| group.bytes.to_string().len()).max(),
+                    _ => None,
+                }
+                .unwrap_or(0)
+                .max(column.width)
+            })
+            .collect();
+        let bulk = plan.iter().any(Group::is_bulk);
+        let spare = [if bulk { "REQUESTS/s" } else { "MB/s" }].into_iter().chain(SPARE);
+        let spare: Vec<usize> = spare.filter_map(|name| all.iter().position(|column| column.name == name)).collect();
+        let room = terminal::width().filter(|_| format == Format::Table).unwrap_or(usize::MAX);
+        let kept = keep(&widths, &spare, room);
+        let columns = kept.iter().map(|&place| (all[place], widths[place])).collect();
+        let left_out = all.iter().enumerate().filter(|(place, _)| !kept.contains(place)).map(|(_, column)| column.name);
+        let threads = args.threads.first().copied().unwrap_or(1);
+        Self { format, threads, machine, rows: Vec::new(), columns, left_out: left_out.collect(), queues, compared }
+    }
+
+    pub(super) fn row(&self, group: &Group, device: &str, how: How, tally: &Tally) -> Row {
+        let requests_per_s = tally.requests as f64 / tally.wall.max(f64::MIN_POSITIVE);
+        let spread = Spread::of(&tally.rounds);
+        Row {
+            algorithm: group.algorithm.name(),
+            operation: group.operation.name(),
+            device: device.to_owned(),
+            bytes: group.bytes,
+            batch: how.batch(),
+            threads: self.threads,
+            requests: tally.requests,
+            wall_s: round(tally.wall, 6),
+            cpu_s: round(tally.cpu, 6),
+            mb_per_s: round(requests_per_s * group.bytes as f64 / 1e6, 3),
+            requests_per_s: round(requests_per_s, 1),
+            p50_ns: tally.percentile(0.5),
+            p99_ns: tally.percentile(0.99),
+            rounds: tally.rounds.len(),
+            spread: spread.map(|spread| round(spread.relative, 4)),
+            outliers: spread.map(|spread| spread.outliers),
+            machine: self.machine.clone(),
+            // However little of the CPU others left to the peer.
+            computes: device == "openssl" || Round::compute(&tally.rounds),
+            over_openssl: None,
+            queue_depth: if let How::Queue(depth) = how { Some(depth) } else { None },
         }
-        Self { format, rows: Vec::new(), widths, queues, compared: args.compare.is_some() }
     }
 
     pub(super) fn begin(&self, output: &mut Output) -> Result<(), Failure> {
         match self.format {
             Format::Json => Ok(()),
             Format::Csv => {
-                let names = "algorithm,operation,device,bytes,batch,threads,requests,wall_s,cpu_s,mb_per_s,\
-                             requests_per_s,p50_ns,p99_ns";
-                output.write(&format!("{names}{}\n", if self.queues { ",queue_depth" } else { "" }))
+                let names = "algorithm,operation,device,bytes,batch,threads,requests,wall_s,cpu_s,mb_per_s,requests_per_s,p50_ns,\
+                             p99_ns,rounds,spread,outliers,cpu_model,cpu_level,gantry_version,date";
+                let ratio = if self.compared { ",over_openssl" } else { "" };
+                output.write(&format!("{names}{ratio}{}\n", if self.queues { ",queue_depth" } else { "" }))
             }
-            Format::Table => {
-                let mut header = HEADER.map(str::to_owned).to_vec();
-                if self.queues {
-                    header.insert(QUEUE.0, QUEUE.1.to_owned());
-                }
-                header.extend(self.compared.then(|| COMPARED.to_owned()));
-                output.write(&line(&header, &self.widths, RIGHT))
-            }
+            Format::Table => output.write(&self.line(|column| column.name.to_owned())),
         }
     }
 
-    /// Rows that are compared with `theirs`.
-    pub(super) fn group(&mut self, ours: Vec<Row>, theirs: Option<Row>, output: &mut Output) -> Result<(), Failure> {
-        let ratio = |row: &Row| theirs.as_ref().map(|theirs| row.over(theirs));
-        let rows: Vec<(Option<f64>, Row)> = ours.into_iter().map(|row| (ratio(&row), row)).collect();
-        for (ratio, row) in rows.into_iter().chain(theirs.map(|row| (None, row))) {
-            match self.format {
-                Format::Json => {}
-                Format::Csv => output.write(&csv(&row, self.queues))?,
-                Format::Table => output.write(&line(&cells(&row, ratio, self.queues), &self.widths, RIGHT))?,
-            }
-            self.rows.push(row);
+    fn line(&self, cell: impl Fn(&Column) -> String) -> String {
+        let cells: Vec<String> = self.columns.iter().map(|(column, _)| cell(column)).collect();
+        let widths: Vec<usize> = self.columns.iter().map(|(_, width)| *width).collect();
+        let is_number =
+            |name| COLUMNS.iter().position(|column| column.name == name).is_some_and(|place| place >= NUMBERS);
+        let right: Vec<usize> = (0..cells.len()).filter(|place| is_number(self.columns[*place].0.name)).collect();
+        line(&cells, &widths, &right)
+    }
+
+    /// A row, and the one that it is compared with.
+    pub(super) fn add(&mut self, mut row: Row, theirs: Option<&Row>, output: &mut Output) -> Result<(), Failure> {
+        row.over_openssl = theirs.map(|theirs| round(row.over(theirs), 4));
+        match self.format {
+            Format::Json => {}
+            Format::Csv => output.write(&self.csv(&row))?,
+            Format::Table => output.write(&self.line(|column| (column.cell)(&row)))?,
         }
+        self.rows.push(row);
         Ok(())
     }
 
-    pub(super) fn end(self, output: &mut Output) -> Result<Vec<Row>, Failure> {
-        if self.format == Format::Json {
-            output.json(&self.rows)?;
+    /// The same fields as in JSON; empty where JSON has `null` or no such field.
+    fn csv(&self, row: &Row) -> String {
+        let text = |number: Option<String>| number.unwrap_or_default();
+        let mut fields = vec![
+            row.algorithm.to_owned(),
+            row.operation.to_owned(),
+            row.device.clone(),
+            row.bytes.to_string(),
+            row.batch.to_string(),
+            row.threads.to_string(),
+            row.requests.to_string(),
+            row.wall_s.to_string(),
+            row.cpu_s.to_string(),
+            row.mb_per_s.to_string(),
+            row.requests_per_s.to_string(),
+            text(row.p50_ns.map(|time| time.to_string())),
+            text(row.p99_ns.map(|time| time.to_string())),
+            row.rounds.to_string(),
+            text(row.spread.map(|spread| spread.to_string())),
+            text(row.outliers.map(|outliers| outliers.to_string())),
+            quoted(&row.machine.cpu_model),
+            row.machine.cpu_level.clone(),
+            row.machine.gantry_version.clone(),
+            row.machine.date.clone(),
+        ];
+        fields.extend(self.compared.then(|| text(row.over_openssl.map(|ratio| ratio.to_string()))));
+        fields.extend(self.queues.then(|| text(row.queue_depth.map(|depth| depth.to_string()))));
+        fields.join(",") + "\n"
+    }
+
+    pub(super) fn end(self, output: &mut Output) -> Result<(Vec<Row>, Machine), Failure> {
+        match self.format {
+            Format::Json => output.json(&self.rows)?,
+            Format::Csv => {}
+            Format::Table => output.write(&self.footer())?,
         }
-        let computing = self.rows.iter().map(Row::busy).filter(|busy| *busy > COMPUTES);
-        let lost: Vec<f64> = computing.map(|busy| (1.0 - busy).max(0.0)).collect();
+        let computing = self.rows.iter().filter(|row| row.computes);
+        let lost: Vec<f64> = computing.map(|row| (1.0 - row.busy()).max(0.0)).collect();
         let mean = lost.iter().sum::<f64>() / lost.len().max(1) as f64;
         if mean > STOLEN {
             say(&format!(
-                "other programs had {:.0} % of the CPU time meanwhile: MB/s and requests/s are too low by that, CPU/REQUEST is not",
+                "other programs had {:.0} % of the CPU time meanwhile: MB/s and requests/s are too low by that, CPU/REQ is not",
                 100.0 * mean
             ));
         }
-        Ok(self.rows)
+        Ok((self.rows, self.machine))
+    }
+
+    fn footer(&self) -> String {
+        let [cpu, gantry] = self.machine.lines();
+        let threads = if self.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", self.threads) };
+        format!("{}{threads} on {cpu}\n{gantry}\n", left_out(self.left_out.iter().copied()))
     }
 }
 
-fn cells(row: &Row, ratio: Option<f64>, queues: bool) -> Vec<String> {
-    let time = |nanoseconds: Option<u64>| nanoseconds.map_or_else(|| "-".to_owned(), |time| duration(time as f64));
-    let cpu = row.cpu_s / row.requests.max(1) as f64 * 1e9;
-    let mut cells = vec![
-        row.algorithm.to_owned(),
-        row.operation.to_owned(),
-        row.device.clone(),
-        row.bytes.to_string(),
-        row.batch.to_string(),
-        row.threads.to_string(),
-        format!("{:.1}", row.mb_per_s),
-        format!("{:.0}", row.requests_per_s),
-        time(row.p50_ns),
-        time(row.p99_ns),
-        duration(cpu),
-    ];
-    if queues {
-        cells.insert(QUEUE.0, row.queue_depth.map_or_else(|| "-".to_owned(), |depth| depth.to_string()));
-    }
-    cells.extend(ratio.map(|ratio| format!("{ratio:.2}x")));
-    cells
-}
-
-/// No field holds a comma or a quotation mark.
-fn csv(row: &Row, queues: bool) -> String {
-    let Row { algorithm, operation, device, bytes, batch, threads, requests, wall_s, cpu_s, mb_per_s, .. } = row;
-    let [p50, p99] = [row.p50_ns, row.p99_ns].map(|time| time.map_or(String::new(), |time| time.to_string()));
-    let depth = row.queue_depth.map_or(String::new(), |depth| depth.to_string());
-    let depth = if queues { format!(",{depth}") } else { String::new() };
-    format!(
-        "{algorithm},{operation},{device},{bytes},{batch},{threads},{requests},{wall_s},{cpu_s},{mb_per_s},{},{p50},{p99}{depth}\n",
-        row.requests_per_s
-    )
+/// A text as a field of CSV (RFC 4180).
+fn quoted(text: &str) -> String {
+    let plain = !text.contains([',', '"', '\n', '\r']);
+    if plain { text.to_owned() } else { format!("\"{}\"", text.replace('"', "\"\"")) }
 }
 
 #[cfg(test)]
@@ -235,8 +314,28 @@ mod tests {
     use super::*;
 
     fn row(device: &str, requests: u64, wall: f64, cpu: f64) -> Row {
-        let tally = Tally { requests, wall, cpu, latencies: Vec::new() };
-        Row::new(Algorithm::Sha256, Operation::Digest, device, 64, How::Batch(1), 1, &tally)
+        Row {
+            algorithm: "sha256",
+            operation: "digest",
+            device: device.to_owned(),
+            bytes: 64,
+            batch: 1,
+            threads: 1,
+            requests,
+            wall_s: wall,
+            cpu_s: cpu,
+            mb_per_s: 0.0,
+            requests_per_s: requests as f64 / wall,
+            p50_ns: None,
+            p99_ns: None,
+            rounds: 0,
+            spread: None,
+            outliers: None,
+            machine: Machine::example(),
+            computes: device != "card",
+            over_openssl: None,
+            queue_depth: None,
+        }
     }
 
     #[test]
@@ -244,8 +343,15 @@ mod tests {
         // It had a half of its CPU, and the peer all of it.
         let (ours, theirs) = (row("software", 1000, 1.0, 0.5), row("openssl", 1000, 1.0, 1.0));
         assert!((ours.over(&theirs) - 2.0).abs() < 1e-9);
+        assert_eq!((busy(&ours), busy(&theirs)), ("50 %".to_owned(), "100 %".to_owned()));
         // A device beside the CPU, whose thread waits.
         let ours = row("card", 3000, 1.0, 0.01);
         assert!((ours.over(&theirs) - 3.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn fields_of_csv_may_hold_commas() {
+        assert_eq!(quoted("AMD EPYC"), "AMD EPYC");
+        assert_eq!(quoted("a, \"b\""), "\"a, \"\"b\"\"\"");
     }
 }

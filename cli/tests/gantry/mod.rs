@@ -53,6 +53,12 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
+/// What a measurement said on stderr, but for what else the machine is busy with.
+pub(crate) fn notes(output: &Output) -> Vec<String> {
+    let notes = text(&output.stderr);
+    notes.lines().filter(|note| !note.contains("of the CPU time meanwhile")).map(str::to_owned).collect()
+}
+
 /// What a command that succeeds prints.
 pub(crate) fn stdout(arguments: &[&str]) -> String {
     let output = run(arguments);

@@ -1,0 +1,127 @@
+//! A measurement in rounds, by which one sees how far it can be trusted.
+
+use std::time::{Duration, Instant};
+
+use nix::time::ClockId;
+
+use super::measure::cpu_time;
+
+/// Rounds of one measurement of one thread.
+const ROUNDS: u32 = 8;
+
+/// What one request took in a round, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Round {
+    /// Of the CPU of the thread.
+    pub(crate) cpu: f64,
+    pub(crate) wall: f64,
+}
+
+impl Round {
+    /// A thread that is as busy as this computes, and lost the rest to others.
+    pub(crate) const COMPUTES: f64 = 0.3;
+
+    /// Whether rounds of the same work are of a thread that computes, and does not wait for a device: others do not take the CPU in all of them.
+    pub(crate) fn compute(rounds: &[Round]) -> bool {
+        rounds.iter().any(|round| round.cpu > Self::COMPUTES * round.wall)
+    }
+}
+
+/// The rounds of a thread that works.
+pub(super) struct Rounds {
+    length: Duration,
+    end: Instant,
+    /// When the round began, the CPU time of the thread then, and the requests that it had done.
+    began: (Instant, f64, u64),
+    pub(super) all: Vec<Round>,
+}
+
+impl Rounds {
+    /// Begins them.
+    pub(super) fn new(start: Instant, time: Duration) -> Self {
+        let length = time / ROUNDS;
+        Self {
+            length,
+            end: start + length,
+            began: (start, cpu_time(ClockId::CLOCK_THREAD_CPUTIME_ID), 0),
+            all: Vec::new(),
+        }
+    }
+
+    /// So many requests are done.
+    #[inline]
+    pub(super) fn see(&mut self, now: Instant, done: u64) {
+        if now >= self.end {
+            self.next(now, done);
+        }
+    }
+
+    #[cold]
+    fn next(&mut self, now: Instant, done: u64) {
+        let cpu = cpu_time(ClockId::CLOCK_THREAD_CPUTIME_ID);
+        let (start, before, had) = self.began;
+        let requests = (done - had).max(1) as f64;
+        self.all.push(Round { cpu: (cpu - before) / requests, wall: (now - start).as_secs_f64() / requests });
+        (self.began, self.end) = ((now, cpu, done), now + self.length);
+    }
+}
+
+/// How far rounds of the same work differ.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Spread {
+    /// What a request takes: the round in the middle, in seconds.
+    pub(crate) median: f64,
+    /// How far the middle half of the rounds is apart, as a share of the median.
+    pub(crate) relative: f64,
+    /// Rounds that are farther than a fifth from the median.
+    pub(crate) outliers: usize,
+}
+
+impl Spread {
+    /// By CPU time where the thread computes, so that what others take from the machine does not count, and by wall time where it waits for a device.
+    /// `None` of fewer than four rounds.
+    pub(crate) fn of(rounds: &[Round]) -> Option<Self> {
+        const FAR: f64 = 0.2;
+        let compute = Round::compute(rounds);
+        let mut times: Vec<f64> = rounds.iter().map(|round| if compute { round.cpu } else { round.wall }).collect();
+        times.sort_by(f64::total_cmp);
+        let last = times.len().checked_sub(1).filter(|last| *last >= 3)? as f64;
+        let quantile = |share: f64| {
+            let place = share * last;
+            let (low, high) = (times[place.floor() as usize], times[place.ceil() as usize]);
+            low + (high - low) * place.fract()
+        };
+        let median = quantile(0.5).max(f64::MIN_POSITIVE);
+        let far = |time: &&f64| (**time / median - 1.0).abs() > FAR;
+        let relative = (quantile(0.75) - quantile(0.25)) / median;
+        Some(Self { median, relative, outliers: times.iter().filter(far).count() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rounds(times: &[f64]) -> Vec<Round> {
+        times.iter().map(|&time| Round { cpu: time, wall: time }).collect()
+    }
+
+    #[test]
+    fn the_spread_is_that_of_the_middle_half() {
+        let near = |one: f64, other: f64| (one - other).abs() < 1e-9;
+        let spread = Spread::of(&rounds(&[1.02, 0.99, 1.0, 1.01, 9.0])).unwrap();
+        assert!(near(spread.median, 1.01) && near(spread.relative, 0.02 / 1.01), "{spread:?}");
+        assert_eq!(spread.outliers, 1);
+        assert_eq!(Spread::of(&rounds(&[1.0; 3])), None);
+        assert_eq!(Spread::of(&[]), None);
+    }
+
+    #[test]
+    fn waiting_for_a_device_is_no_computing() {
+        let median = |rounds: &[Round]| Spread::of(rounds).unwrap().median;
+        let others_had_the_cpu =
+            [(0.5, 0.5), (0.5, 5.0), (0.5, 9.0), (0.5, 2.0)].map(|(cpu, wall)| Round { cpu, wall });
+        assert!((median(&others_had_the_cpu) - 0.5).abs() < 1e-9);
+        assert!((median(&[Round { cpu: 0.01, wall: 1.0 }; 4]) - 1.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,72 @@
+//! Standard output as a person sees it: how wide it is, and in colours.
+
+use std::env;
+use std::io::{IsTerminal, stdout};
+use std::sync::OnceLock;
+
+/// Columns of the terminal that standard output is; `None` where it is none.
+pub(crate) fn width() -> Option<usize> {
+    let size = || ratatui::crossterm::terminal::size().map_or(0, |(columns, _)| usize::from(columns));
+    stdout().is_terminal().then(size).map(|columns| if columns == 0 { 80 } else { columns })
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Colour {
+    Red = 31,
+    Green = 32,
+    Yellow = 33,
+}
+
+/// The text in a colour, where standard output shows colours and the user does not mind (`NO_COLOR`, no-color.org).
+pub(crate) fn paint(text: &str, colour: Colour) -> String {
+    static SHOWN: OnceLock<bool> = OnceLock::new();
+    let shown = SHOWN.get_or_init(|| {
+        let variable = |name| env::var_os(name).filter(|value| !value.is_empty());
+        stdout().is_terminal() && variable("NO_COLOR").is_none() && variable("TERM").is_some_and(|term| term != "dumb")
+    });
+    if *shown { format!("\x1b[{}m{text}\x1b[0m", colour as u8) } else { text.to_owned() }
+}
+
+/// How many columns a text takes, colours apart.
+pub(crate) fn columns(text: &str) -> usize {
+    let mut parts = text.split('\x1b');
+    let first = parts.next().unwrap_or_default().chars().count();
+    first + parts.map(|part| part.split_once('m').map_or(0, |(_, rest)| rest.chars().count())).sum::<usize>()
+}
+
+/// The text in lines of so many columns; a longer word has one of its own.
+pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let last = lines.len() - 1;
+        let line = &mut lines[last];
+        if line.is_empty() {
+            *line += word;
+        } else if columns(line) + 1 + columns(word) <= width {
+            *line += " ";
+            *line += word;
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_take_no_room() {
+        assert_eq!(columns("\x1b[31mFAILED\x1b[0m"), 6);
+        assert_eq!(columns("é \x1b[32mx\x1b[0m."), 4);
+        assert_eq!(columns(""), 0);
+    }
+
+    #[test]
+    fn lines_end_between_words() {
+        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrap("supercalifragilistic a", 3), ["supercalifragilistic", "a"]);
+        assert_eq!(wrap("", 7), [""]);
+    }
+}
