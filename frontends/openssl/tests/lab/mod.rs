@@ -284,7 +284,7 @@ fn openssls(name: &str) -> String {
     if let Some(family) = families.iter().find(|family| name.contains(*family)) {
         return (*family).to_owned();
     }
-    match name.strip_prefix("SHA").and_then(|size| Some((size, size.strip_suffix("512-256")))) {
+    match name.strip_prefix("SHA").map(|size| (size, size.strip_suffix("512-256"))) {
         Some((_, Some(""))) => "SHA2-512/256".to_owned(),
         Some((size, None)) if size.len() == 3 => format!("SHA2-{size}"),
         _ => name,
