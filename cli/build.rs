@@ -1,5 +1,5 @@
 //! Links the unwinder into the command, where the C compiler has it as an archive: to load libgcc_s is a tenth of what it takes to hash a
-//! small file.
+//! small file. Strips the release: Cargo does not where a package has an optimisation of its own in the profile.
 
 use std::env;
 use std::path::Path;
@@ -14,5 +14,8 @@ fn main() {
     let is_there = asked.is_ok_and(|said| Path::new(String::from_utf8_lossy(&said.stdout).trim()).is_absolute());
     if is_native && is_there {
         println!("cargo::rustc-link-lib=static:-bundle=gcc_eh");
+    }
+    if variable("PROFILE") == "release" {
+        println!("cargo::rustc-link-arg-bins=-Wl,--strip-all");
     }
 }
