@@ -412,6 +412,7 @@ fn a_tally_counts_for_those_without_a_framework() {
         }
     });
     tally.count(2, 1, 1); // no such row
+    uncounted(|| tally.count(0, 1, 1));
     let about = "host aes-128-gcm seal tally";
     assert_eq!([0, 1].map(|column| shown.sum(about, column)), [1000, 4500]);
     assert_eq!(shown.sum("host sha256 digest tally", 0), 0);

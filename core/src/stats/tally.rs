@@ -34,7 +34,7 @@ impl Tally {
     /// Counts requests, of so many bytes together, in the row at this place.
     #[inline]
     pub fn count(&self, row: usize, requests: u64, bytes: u64) {
-        let shard = self.shards.here(|used| self.shard(used != Use::Own));
+        let shard = self.shards.here(|used| self.shard(used));
         if let Some(Shard { shared, rows }) = shard
             && let Some(words) = rows.get(row)
         {
@@ -45,8 +45,10 @@ impl Tally {
     }
 
     #[cold]
-    fn shard(&self, shared: bool) -> Shard {
-        Shard { shared, rows: self.rows.iter().map(|_| OnceLock::new()).collect() }
+    fn shard(&self, used: Use) -> Shard {
+        // Of those that are not counted there are no rows.
+        let rows = if used == Use::Quiet { &[] } else { &*self.rows };
+        Shard { shared: used != Use::Own, rows: rows.iter().map(|_| OnceLock::new()).collect() }
     }
 
     #[cold]

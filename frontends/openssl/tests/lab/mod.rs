@@ -259,7 +259,7 @@ impl Index<&str> for Counted {
     type Output = [u64; 8];
 
     fn index(&self, name: &str) -> &[u64; 8] {
-        self.0.get(name).unwrap_or(&[0; 8])
+        self.0.get(&name.to_uppercase()).unwrap_or(&[0; 8])
     }
 }
 
