@@ -190,10 +190,14 @@ fn threads_that_share_a_cpu_meet_and_have_their_own_digests() {
     });
     let kept = found.expect("what was learned is kept").unwrap().path();
     let text = fs::read_to_string(&kept).unwrap();
-    fs::write(&kept, dear_alone(&text)).unwrap();
-    let (said, [_, _, devices, ..]) = run("");
-    assert_eq!(said, "the same\n");
-    assert!(devices > 0, "nobody met");
+    // On a busy machine the threads of one run may never be there at the same time.
+    let met = (0..10).any(|_| {
+        fs::write(&kept, dear_alone(&text)).unwrap();
+        let (said, [_, _, devices, ..]) = run("");
+        assert_eq!(said, "the same\n");
+        devices > 0
+    });
+    assert!(met, "nobody met");
     let (said, [host, _, devices, ..]) = run("COALESCE_US = 0");
     assert_eq!((&*said, devices), ("the same\n", 0));
     assert!(host > 0);
