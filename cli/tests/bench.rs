@@ -105,11 +105,15 @@ fn files_that_are_no_results_and_cannot_be_written_are_refused_before_anything_i
     let text = folder.write("text", "hello").display().to_string();
     let json = folder.write("json", "{\"format\": 1}").display().to_string();
     let directory = folder.path().display().to_string();
+    let pipe = folder.path().join("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let pipe = pipe.display().to_string();
     for (arguments, part) in [
         (["--compare", &*text], "this is no result of gantry bench"),
         (["--compare", &json], "this is no result of gantry bench"),
         (["--compare", "/dev/zero"], "this is no result of gantry bench"),
         (["--compare", &directory], "this is no result of gantry bench"),
+        (["--compare", &pipe], "this is no result of gantry bench"),
         (["--compare", "/nowhere/a"], "/nowhere/a: No such file or directory"),
         (["--save", "/nowhere/a"], "/nowhere/a: No such file or directory"),
         (["--html", "/nowhere/a"], "/nowhere/a: No such file or directory"),

@@ -1,7 +1,7 @@
-use std::fs::File;
-use std::io::Read as _;
+use std::io::ErrorKind;
 use std::path::Path;
 
+use gantry_runtime::bounded;
 use serde_json::Value;
 
 use super::score::{Change, FORMAT, Score};
@@ -14,20 +14,17 @@ pub(super) struct Baseline {
     scores: Vec<Value>,
 }
 
-/// More bytes than any result has.
-const MOST: u64 = 1 << 20;
 /// Two programs, or two starts of the same one, lie differently in memory, which no repetition within one shows.
 const LEAST: f64 = 0.01;
 
 impl Baseline {
     /// Reads what `--save` wrote.
     pub(super) fn read(path: &Path) -> Result<Self, Failure> {
-        let at = |error| Failure::at(path.display(), &error);
-        let file = File::open(path).map_err(at)?;
-        let mut text = Vec::new();
-        if file.metadata().map_err(at)?.is_file() {
-            file.take(MOST).read_to_end(&mut text).map_err(at)?;
-        }
+        // What is no file, or too long for one of these, is no result.
+        let text = bounded::read(path).or_else(|error| match error.kind() {
+            ErrorKind::InvalidInput | ErrorKind::FileTooLarge | ErrorKind::IsADirectory => Ok(Vec::new()),
+            _ => Err(Failure::at(path.display(), &error)),
+        })?;
         Self::parse(&text)
             .ok_or_else(|| Failure::Failed(format!("{}: this is no result of gantry bench", path.display())))
     }
