@@ -12,6 +12,7 @@ use crate::args::{self, Check, Settings};
 use crate::output::{Failure, Output, progress_bar};
 use crate::table::Table;
 use crate::terminal::{Colour, paint};
+use crate::units::share;
 
 /// The device that others are compared with.
 const REFERENCE: &str = "software";
@@ -195,22 +196,10 @@ fn summary(results: &[Row], seed: u64) -> String {
     format!("{}{}\n", table.render(), lines.join("\n"))
 }
 
-/// A share of the suite, cut: 100 % is all of it.
-fn share(steps: u64, all: u64) -> String {
-    format!("{} %", steps * 100 / all.max(1))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use gantry_conformance::Mismatch;
-
-    #[test]
-    fn only_all_of_the_suite_is_a_hundred_percent() {
-        assert_eq!(share(999, 1000), "99 %");
-        assert_eq!(share(1000, 1000), "100 %");
-        assert_eq!(share(0, 0), "0 %");
-    }
 
     #[test]
     fn a_mismatch_comes_with_the_command_that_repeats_it() {

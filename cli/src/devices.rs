@@ -129,7 +129,7 @@ fn detail(device: &RegisteredDevice) -> String {
     let room = terminal::width().map_or(usize::MAX, |width| width.saturating_sub(13));
     let mut lines = Vec::new();
     for (name, value) in facts {
-        let parts = terminal::wrap(&value, room);
+        let parts = terminal::wrap(&value, room, "");
         lines.extend(
             parts.iter().enumerate().map(|(line, part)| format!("{:<12} {part}\n", if line == 0 { name } else { "" })),
         );

@@ -21,7 +21,7 @@ impl Machine {
         let build = if cfg!(debug_assertions) { " debug" } else { "" };
         let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         Self {
-            cpu_model: cpu_model(&cpu_info()),
+            cpu_model: cpu(),
             cpu_level: cpu_level(gantry).unwrap_or("none").to_owned(),
             gantry_version: format!("{}{build}", env!("CARGO_PKG_VERSION")),
             date: date(seconds),
@@ -33,6 +33,11 @@ impl Machine {
         let Self { cpu_model, cpu_level, gantry_version, date } = self;
         [format!("{cpu_model}, level {cpu_level}"), format!("gantry {gantry_version}, {date}")]
     }
+}
+
+/// The model of the CPU.
+pub(crate) fn cpu() -> String {
+    cpu_model(&cpu_info())
 }
 
 /// What the system says of the CPUs; that of the first one is at the beginning.

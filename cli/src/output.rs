@@ -40,9 +40,7 @@ impl Output {
 
     /// Writes `value` as JSON, with a newline.
     pub(crate) fn json(&mut self, value: &impl serde::Serialize) -> Result<(), Failure> {
-        let mut text = serde_json::to_string_pretty(value).map_err(|error| Failure::Failed(error.to_string()))?;
-        text.push('\n');
-        self.write(&text)
+        self.write(&json(value)?)
     }
 
     /// Whether all has arrived, which a network file system knows only now.
@@ -105,6 +103,13 @@ impl From<gantry::UnknownAlgorithm> for Failure {
     fn from(error: gantry::UnknownAlgorithm) -> Self {
         Failure::Usage(error.to_string())
     }
+}
+
+/// `value` as JSON, with a newline.
+pub(crate) fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
+    let mut text = serde_json::to_string_pretty(value).map_err(|error| Failure::Failed(error.to_string()))?;
+    text.push('\n');
+    Ok(text)
 }
 
 /// What cannot be written should be known before something is measured for minutes.

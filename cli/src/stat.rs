@@ -14,7 +14,7 @@ use crate::args::{Settings, Stat};
 use crate::output::{Failure, Output, say};
 use crate::table::Table;
 use crate::temporary::{as_its_own, watch};
-use crate::units::{bytes, duration, tenths, user};
+use crate::units::{bytes, duration, share, tenths, user};
 
 pub(crate) fn run(args: &Stat, settings: &Settings, output: &mut Output) -> Result<(), Failure> {
     match (&args.command[..], args.pid) {
@@ -220,12 +220,11 @@ fn render(report: &Report) -> String {
         let batch = if row.batches == 0 { "-".to_owned() } else { tenths(row.batched, row.batches) };
         let invoke = row.stages.get("invoke");
         let time = |of: fn(&Times) -> u64| invoke.map_or_else(|| "-".to_owned(), |times| duration(of(times) as f64));
-        let percent = u128::from(row.requests) * 100 / u128::from(all.max(1));
         let reasons: Vec<String> =
             row.reasons.iter().map(|(reason, requests)| format!("{reason} {requests}")).collect();
         work.row(site.into_iter().chain([
             row.requests.to_string(),
-            format!("{percent} %"),
+            share(row.requests, all),
             bytes(row.bytes),
             batch,
             time(|times| times.p50_ns),

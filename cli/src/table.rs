@@ -96,7 +96,7 @@ pub(crate) fn left_out<'n>(names: impl Iterator<Item = &'n str>) -> String {
 /// Leaves the first line of a cell, and gives back those below.
 fn fold(cell: Option<&mut String>, width: usize) -> Vec<String> {
     let Some(cell) = cell.filter(|cell| terminal::columns(cell) > width) else { return Vec::new() };
-    let mut lines = terminal::wrap(cell, width);
+    let mut lines = terminal::wrap(cell, width, "");
     *cell = lines.remove(0);
     lines
 }

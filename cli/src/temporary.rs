@@ -10,17 +10,16 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread::Builder;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use gantry_runtime::stats::{Taken, Taking, VARIABLE};
 use nix::errno::Errno;
-use nix::sys::signal::{SigSet, Signal, kill, raise};
+use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 
+use crate::interrupt;
 use crate::output::{Failure, say};
-use crate::sum::sys;
 
 /// A folder that only its owner may look into, removed at the end.
 pub(crate) struct Folder(PathBuf);
@@ -47,7 +46,8 @@ impl Folder {
     pub(crate) fn new() -> Result<Self, Failure> {
         let mut state = state();
         if !state.watched {
-            take_signals().map_err(|error| Failure::at("a thread for signals", &error))?;
+            let ends = [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT];
+            interrupt::take(&ends, meet).map_err(|error| Failure::at("a thread for signals", &error))?;
             state.watched = true;
         }
         // A pipe that is closed is an error of `write` then, and ends the process when the last folder is gone.
@@ -116,20 +116,6 @@ pub(crate) fn as_its_own(status: ExitStatus) -> Result<(), Failure> {
     if code == 0 { Ok(()) } else { Err(Failure::Status(u8::try_from(code).unwrap_or(1))) }
 }
 
-/// Begins to take the signals. Called by the only thread: those that come later inherit that signals are not theirs.
-fn take_signals() -> io::Result<()> {
-    let ends = [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT];
-    // What this process was told to ignore stays ignored, by it and by commands (nohup).
-    let signals: SigSet = ends.into_iter().filter(|signal| !sys::is_ignored(*signal as i32)).collect();
-    signals.thread_block()?;
-    Builder::new().spawn(move || {
-        while let Ok(signal) = signals.wait() {
-            meet(signal);
-        }
-    })?;
-    Ok(())
-}
-
 fn meet(signal: Signal) {
     let state = state();
     match (state.command, signal) {
@@ -143,9 +129,8 @@ fn meet(signal: Signal) {
             for folder in &state.folders {
                 let _ = fs::remove_dir_all(folder);
             }
-            let _ = SigSet::from(signal).thread_unblock();
             // The lock is held: nobody makes another folder.
-            let _ = raise(signal);
+            let _ = interrupt::end_by(signal);
         }
     }
 }

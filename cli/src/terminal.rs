@@ -34,8 +34,8 @@ pub(crate) fn columns(text: &str) -> usize {
     first + parts.map(|part| part.split_once('m').map_or(0, |(_, rest)| rest.chars().count())).sum::<usize>()
 }
 
-/// The text in lines of so many columns; a longer word has one of its own.
-pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
+/// The text in lines of so many columns, those after the first with `indent` before them; a longer word has one of its own.
+pub(crate) fn wrap(text: &str, width: usize, indent: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
         let last = lines.len() - 1;
@@ -46,7 +46,7 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
             *line += " ";
             *line += word;
         } else {
-            lines.push(word.to_owned());
+            lines.push(format!("{indent}{word}"));
         }
     }
     lines
@@ -65,8 +65,9 @@ mod tests {
 
     #[test]
     fn lines_end_between_words() {
-        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
-        assert_eq!(wrap("supercalifragilistic a", 3), ["supercalifragilistic", "a"]);
-        assert_eq!(wrap("", 7), [""]);
+        assert_eq!(wrap("one two three", 7, ""), ["one two", "three"]);
+        assert_eq!(wrap("one two three four", 8, "  "), ["one two", "  three", "  four"]);
+        assert_eq!(wrap("supercalifragilistic a", 3, ""), ["supercalifragilistic", "a"]);
+        assert_eq!(wrap("", 7, ""), [""]);
     }
 }

@@ -13,6 +13,11 @@ pub(crate) fn tenths(number: u64, divisor: u64) -> String {
     format!("{}.{}", tenths / 10, tenths % 10)
 }
 
+/// A part of all in percent, cut: 100 % is all of it.
+pub(crate) fn share(part: u64, all: u64) -> String {
+    format!("{} %", u128::from(part) * 100 / u128::from(all.max(1)))
+}
+
 /// Three digits or so, with a unit.
 pub(crate) fn duration(nanoseconds: f64) -> String {
     let (number, unit) = match nanoseconds {
@@ -48,6 +53,13 @@ mod tests {
             assert_eq!(bytes(number), text);
         }
         assert_eq!(bytes(u64::MAX), "18446744073.7 GB");
+    }
+
+    #[test]
+    fn only_all_of_it_is_a_hundred_percent() {
+        assert_eq!(share(999, 1000), "99 %");
+        assert_eq!(share(1000, 1000), "100 %");
+        assert_eq!(share(0, 0), "0 %");
     }
 
     #[test]

@@ -17,11 +17,7 @@ impl Rng {
     pub(crate) fn of(seed: u64, algorithm: Algorithm, purpose: u64) -> Self {
         // FNV-1a (Fowler, Noll, Vo).
         let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        Self::fork(seed, algorithm.name().bytes().fold(0xcbf2_9ce4_8422_2325, hash).wrapping_add(purpose))
-    }
-
-    /// An independent generator for one purpose.
-    pub(crate) fn fork(seed: u64, purpose: u64) -> Self {
+        let purpose = algorithm.name().bytes().fold(0xcbf2_9ce4_8422_2325, hash).wrapping_add(purpose);
         Self::new(Self::new(seed ^ purpose.wrapping_mul(0xd1b5_4a32_d192_ed03)).next())
     }
 

@@ -1,9 +1,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use gantry_runtime::bounded;
-
 use super::reasons;
+use crate::machine;
 use crate::openssl::conf::{self, Conf};
 use crate::openssl::measured::{Best, Measured, Row, ask};
 use crate::openssl::{folders, module, setup};
@@ -76,18 +75,13 @@ impl Machine {
 
     /// The CPU, and what its lanes are.
     pub(super) fn cpu(&self) -> String {
-        let text = bounded::read_to_string("/proc/cpuinfo".as_ref()).unwrap_or_default();
-        let named = text.lines().filter(|line| line.starts_with("model name") || line.starts_with("CPU part"));
-        let name = named.filter_map(|line| line.split_once(':')).map(|(_, name)| name.trim()).next();
-        let lanes = self.measured.devices.iter().find(|(name, _)| name == "lanes");
-        let parts = [name.unwrap_or("an unnamed CPU"), lanes.map_or("", |(_, about)| about)];
-        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
+        let lanes = self.measured.devices.iter().find(|(name, about)| name == "lanes" && !about.is_empty());
+        [machine::cpu()].into_iter().chain(lanes.map(|(_, about)| about.clone())).collect::<Vec<_>>().join("; ")
     }
 
     /// The lines of `openssl.cnf` that gain more than those that are there: each key with all its names.
     pub(super) fn lines(&self) -> Vec<String> {
         let rows = &self.measured.rows;
-        let keys = ["CIPHERS", "SIGNATURES", "KEY_EXCHANGE"].into_iter();
         let line = |key: &str| {
             let of_key = rows.iter().filter(|row| row.key == key);
             let gaining = setup::gaining(rows, key);
@@ -97,13 +91,13 @@ impl Machine {
             let more = self.configuration.is_none() || of_key.filter(is_in).any(|row| !row.served);
             (more && !names.is_empty()).then(|| format!("{key} = {}", names.join(",")))
         };
-        keys.filter_map(line).collect()
+        setup::MEASURED_KEYS.into_iter().filter_map(line).collect()
     }
 }
 
 /// Marks those that `gantry openssl config` would name.
 fn would_serve(rows: &mut [Row]) {
-    for key in ["CIPHERS", "SIGNATURES", "KEY_EXCHANGE"] {
+    for key in setup::MEASURED_KEYS {
         let names: Vec<String> = setup::gaining(rows, key).into_iter().map(str::to_owned).collect();
         for row in rows.iter_mut().filter(|row| row.key == key) {
             row.served = names.contains(&row.name);

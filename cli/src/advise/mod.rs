@@ -40,8 +40,7 @@ pub(crate) fn run(args: &Advise, output: &mut Output) -> Result<(), Failure> {
             let name = program.to_string_lossy().into_owned();
             let mut about = Program::of(Subject::Command { name, status: status.to_string() }, names, &mut pages);
             about.kernel_tls = reasons::kernel_tls().saturating_sub(given);
-            let told = taken.told.into_iter().map(|(program, sentence)| format!("{program}: {sentence}"));
-            about.reasons.extend(told);
+            about.reasons.extend(taken.sentences());
             about.explain(program);
             let machine = about.measure();
             say(args, machine.as_ref(), Some(&about), |text| {

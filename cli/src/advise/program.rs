@@ -12,7 +12,7 @@ use super::machine::Machine;
 use super::reasons;
 use super::uses::Standing;
 use crate::openssl::measured::{Cell, HOST, Row};
-use crate::units::{bytes, duration};
+use crate::units::{bytes, duration, share};
 
 /// What was looked at.
 #[derive(Serialize)]
@@ -137,7 +137,8 @@ impl Program {
         for asked in &self.asked {
             let rows = rows_of(machine, &asked.algorithm);
             let known: Vec<Known> = rows.iter().filter_map(|row| Known::of(row, asked)).collect();
-            let Some(known) = Known::mean(&known) else {
+            // Of several, nobody knows which it was.
+            let [known] = known[..] else {
                 cost.without.push(label(&asked.algorithm, Some(machine)));
                 continue;
             };
@@ -165,7 +166,7 @@ impl Program {
         algorithms.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
         let mut said = Vec::new();
         if let Some((first, most)) = algorithms.first() {
-            let share = percent(*most, all);
+            let share = share(*most, all);
             let name = label(first, Some(machine));
             let requests = if requests == 1 { "1 request".to_owned() } else { format!("{requests} requests") };
             said.push(format!("{}: {requests} with {}; {share} of them are {name}.", self.name(), bytes(all)));
@@ -270,11 +271,6 @@ impl Known {
         let seconds = |ns: f64| ns * 1e-9 * scale;
         Some(Self { host_s: seconds(best.host_ns), device_s: seconds(best.device_ns), led: cell.is_led() })
     }
-
-    /// Of several, of which nobody knows which it was, there is none.
-    fn mean(known: &[Self]) -> Option<Self> {
-        if let [one] = known { Some(*one) } else { None }
-    }
 }
 
 /// The cell whose size is nearest to that of the requests, and by how much longer these take.
@@ -298,10 +294,6 @@ fn gain_of(rows: &[&Row], asked: &Asked) -> Option<String> {
         _ if most - least < 0.005 => Some(format!("{most:.2}x")),
         _ => Some(format!("{least:.2}x to {most:.2}x")),
     }
-}
-
-pub(super) fn percent(part: u64, all: u64) -> String {
-    format!("{} %", u128::from(part) * 100 / u128::from(all.max(1)))
 }
 
 /// What was counted after `before`.

@@ -84,41 +84,30 @@ pub(super) fn verdict(rows: &[Row]) -> Vec<String> {
 
 fn sentence(standing: Standing, rows: &[&Row]) -> String {
     let families = families(rows);
-    let each = |about: &dyn Fn(&str, &[&Row]) -> String| {
-        list(&families.iter().map(|(name, rows)| about(name, rows)).collect::<Vec<_>>())
+    let each = |about: &dyn Fn(&[&Row]) -> String| {
+        list(&families.iter().map(|(name, rows)| format!("{name} ({})", about(rows))).collect::<Vec<_>>())
     };
+    let gaining = |these: &dyn Fn(&Cell) -> bool| each(&|rows| gains(rows, these));
+    let at_best = || each(&gain);
     let names = || list(&families.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>());
     let (verb, stay) = if families.len() == 1 { ("goes", "stays") } else { ("go", "stay") };
     match standing {
-        Standing::Led => {
-            let about = |name: &str, rows: &[&Row]| format!("{name} ({})", gains(rows, &Cell::is_led));
-            format!("{} {verb} to {}.", each(&about), devices(rows))
-        }
-        Standing::Gains => {
-            let about = |name: &str, rows: &[&Row]| format!("{name} ({})", gains(rows, &Cell::is_worth_it));
-            format!(
-                "{} would gain, and the configuration does not name {}.",
-                each(&about),
-                if families.len() == 1 { "it" } else { "them" }
-            )
-        }
-        Standing::Perhaps => {
-            let about = |name: &str, rows: &[&Row]| format!("{name} ({})", gains(rows, &Cell::is_worth_it));
-            format!(
-                "{} may gain: these are the requests alone, without the keys and contexts that each program makes for them.",
-                each(&about)
-            )
-        }
-        Standing::InDoubt => {
-            let about = |name: &str, rows: &[&Row]| format!("{name} ({})", gain(rows));
-            format!(
-                "{} {stay} with OpenSSL: a device was faster here, but the policy names another one, or the trial that a program makes decided otherwise.",
-                each(&about)
-            )
-        }
+        Standing::Led => format!("{} {verb} to {}.", gaining(&Cell::is_led), devices(rows)),
+        Standing::Gains => format!(
+            "{} would gain, and the configuration does not name {}.",
+            gaining(&Cell::is_worth_it),
+            if families.len() == 1 { "it" } else { "them" }
+        ),
+        Standing::Perhaps => format!(
+            "{} may gain: these are the requests alone, without the keys and contexts that each program makes for them.",
+            gaining(&Cell::is_worth_it)
+        ),
+        Standing::InDoubt => format!(
+            "{} {stay} with OpenSSL: a device was faster here, but the policy names another one, or the trial that a program makes decided otherwise.",
+            at_best()
+        ),
         Standing::Stays => {
-            let about = |name: &str, rows: &[&Row]| format!("{name} ({})", gain(rows));
-            format!("{} {stay} with OpenSSL: in brackets, the best of the devices here.", each(&about))
+            format!("{} {stay} with OpenSSL: in brackets, the best of the devices here.", at_best())
         }
         Standing::Untried if rows.iter().all(|row| row.cells.iter().any(|cell| cell.why == COMPANY)) => {
             format!(

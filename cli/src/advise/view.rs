@@ -8,8 +8,9 @@ use super::program::{Program, Subject, label};
 use super::uses::{self, Standing, list, size};
 use crate::args::Advise;
 use crate::openssl::measured::Cell;
-use crate::output::Failure;
+use crate::output::{self, Failure};
 use crate::table::Table;
+use crate::terminal::wrap;
 use crate::units::round;
 
 pub(super) fn text(args: &Advise, machine: Option<&Machine>, program: Option<&Program>) -> String {
@@ -71,21 +72,7 @@ fn of_program(program: &Program, machine: Option<&Machine>) -> String {
 
 /// A sentence in lines that fit a terminal, those after the first further in.
 fn wrapped(sentence: &str) -> String {
-    const WIDTH: usize = 80;
-    let (mut lines, mut width) = (String::new(), 0);
-    for word in sentence.split(' ') {
-        let letters = word.chars().count();
-        if width > 0 && width + 1 + letters > WIDTH {
-            lines += "\n  ";
-            width = 2;
-        } else if width > 0 {
-            lines.push(' ');
-            width += 1;
-        }
-        lines += word;
-        width += letters;
-    }
-    lines + "\n"
+    wrap(sentence, 80, "  ").join("\n") + "\n"
 }
 
 /// Programs, each once.
@@ -182,10 +169,7 @@ fn table(machine: &Machine) -> String {
 }
 
 pub(super) fn json(machine: Option<&Machine>, program: Option<&Program>) -> Result<String, Failure> {
-    let mut text =
-        serde_json::to_string_pretty(&value(machine, program)?).map_err(|error| Failure::Failed(error.to_string()))?;
-    text.push('\n');
-    Ok(text)
+    output::json(&value(machine, program)?)
 }
 
 fn value(machine: Option<&Machine>, program: Option<&Program>) -> Result<Value, Failure> {

@@ -66,9 +66,8 @@ pub(super) fn run(points: &mut [Point], start: Instant, seconds: f64, bar: &Prog
     }
     while start.elapsed() < time {
         let doubt = |point: &Point| USES.iter().map(|of| doubt(of.parts, points, point)).fold(0.0, f64::max);
-        let Some(place) = (0..points.len()).max_by(|a, b| doubt(&points[*a]).total_cmp(&doubt(&points[*b]))) else {
-            break;
-        };
+        let doubts: Vec<f64> = points.iter().map(doubt).collect();
+        let Some(place) = (0..doubts.len()).max_by(|a, b| doubts[*a].total_cmp(&doubts[*b])) else { break };
         show(bar, start, time, &points[place].part);
         points[place].round(turns)?;
         turns += 1;

@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use crate::args::{Bench as Arguments, Settings};
 use crate::machine::Machine;
-use crate::output::{Failure, Output, must_be_writable, progress_bar};
+use crate::output::{self, Failure, Output, must_be_writable, progress_bar};
 use compare::Baseline;
 use score::Bench;
 
@@ -36,8 +36,7 @@ pub(crate) fn run(args: &Arguments, settings: &Settings, output: &mut Output) ->
     bar.finish_and_clear();
     let mut bench = Bench::new(&points, Machine::here(&gantry), gantry.policy().name(), args.seconds);
     if let Some(file) = &args.save {
-        let text = serde_json::to_string_pretty(&bench).map_err(|error| Failure::Failed(error.to_string()))? + "\n";
-        fs::write(file, text).map_err(|error| Failure::at(file.display(), &error))?;
+        fs::write(file, output::json(&bench)?).map_err(|error| Failure::at(file.display(), &error))?;
     }
     if let Some(baseline) = &baseline {
         bench.compare(baseline);

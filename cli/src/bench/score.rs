@@ -123,12 +123,12 @@ impl Bench {
         }
         let [cpu, gantry] = self.machine.lines();
         let verdict = self.verdict();
-        let mut lines: Vec<String> = wrap(&verdict, 80);
+        let mut lines: Vec<String> = wrap(&verdict, 80, "");
         if !self.trusted {
             lines = lines.iter().map(|line| paint(line, Colour::Yellow)).collect();
         }
         lines.extend([format!("Per core, by CPU time; {} s, policy {}.", self.seconds, self.policy), cpu, gantry]);
-        lines.extend(self.about_baseline().iter().flat_map(|line| wrap(line, 80)));
+        lines.extend(self.about_baseline().iter().flat_map(|line| wrap(line, 80, "")));
         format!("{}\n{}\n", table.render(), lines.join("\n"))
     }
 

@@ -122,8 +122,7 @@ pub(crate) fn ask(
         Failure::Status(_) => Failure::Said,
         other => other,
     })?;
-    let told = taken.told.into_iter().map(|(program, sentence)| format!("{program}: {sentence}")).collect();
-    Ok(bounded::read_to_string(&file).map(|text| read(&text)).map_err(|_| told))
+    Ok(bounded::read_to_string(&file).map(|text| read(&text)).map_err(|_| taken.sentences().collect()))
 }
 
 fn read(text: &str) -> Measured {

@@ -61,7 +61,7 @@ fn measured(module: &Path) -> Result<String, Failure> {
 }
 
 /// The keys whose algorithms gain by themselves, without requests of other threads.
-const MEASURED_KEYS: [&str; 3] = ["CIPHERS", "SIGNATURES", "KEY_EXCHANGE"];
+pub(crate) const MEASURED_KEYS: [&str; 3] = ["CIPHERS", "SIGNATURES", "KEY_EXCHANGE"];
 
 /// Those algorithms of a key that `gantry openssl config` would name.
 pub(crate) fn gaining<'r>(rows: &'r [Row], key: &str) -> Vec<&'r str> {

@@ -19,6 +19,7 @@ use super::keys::{Key, Keys};
 use super::model::Looks;
 use super::state::{Ask, State};
 use super::view;
+use crate::interrupt;
 use crate::output::Failure;
 use crate::sum::sys;
 
@@ -43,9 +44,8 @@ pub(super) fn run(looks: &mut Looks, mut state: State) -> Result<(), Failure> {
     match end.map_err(failed)? {
         End::Quit => Ok(()),
         End::Signal(signal) => {
-            SigSet::from(signal).thread_unblock().map_err(|errno| failed(errno.into()))?;
             // Whoever waits for this program learns what ended it.
-            raise(signal).map_err(|errno| failed(errno.into()))
+            interrupt::end_by(signal).map_err(|errno| failed(errno.into()))
         }
         End::NoProcesses(error) => Err(Failure::at("/proc", &error)),
     }

@@ -34,7 +34,6 @@ fn rows() -> impl Iterator<Item = &'static Row> {
 
 /// What `gantry advise` and `gantry openssl config` read: a line for each algorithm, and behind it one for each operation and size, with tabs
 /// between the fields.
-#[derive(Default)]
 pub(crate) struct Report {
     pub(crate) text: String,
 }

@@ -85,6 +85,13 @@ pub struct Taken {
     pub told: Vec<(String, String)>,
 }
 
+impl Taken {
+    /// What programs told, as sentences that name them.
+    pub fn sentences(&self) -> impl Iterator<Item = String> {
+        self.told.iter().map(|(program, sentence)| format!("{program}: {sentence}"))
+    }
+}
+
 impl Taking {
     /// Begins to listen in a folder into which only this user may write.
     ///
