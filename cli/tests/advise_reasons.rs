@@ -88,7 +88,7 @@ gantry_lab::in_guest! {
         let installed = Installed::new("kernel");
         let server = installed.serve();
         let client = format!("openssl s_client -connect 127.0.0.1:{} -tls1_2 -quiet -ign_eof", server.port);
-        let fetch = format!("printf 'GET / HTTP/1.0\\r\\n\\r\\n' | {client} 2>/dev/null");
+        let fetch = format!("printf 'GET / HTTP/1.0\\r\\n\\r\\n' | {client} 2>/dev/null | cat >&2");
         let conf = installed.configuration(&installed.module(), "CIPHERS = ALL");
         let given = "Meanwhile programs of this machine gave the kernel 2 directions of TLS connections (kTLS)";
         for (options, tells) in [("-KTLS", false), ("KTLS", true)] {
