@@ -72,6 +72,37 @@ impl Session {
         self.run(Operands::Derive { input: peer, output })?.ok()
     }
 
+    /// Makes a pair of keys from random bytes of the device's. Of a private key that can be written in two ways the length of `private`
+    /// says which: as a seed, or written out.
+    ///
+    /// ```no_run
+    /// # fn main() -> gantry::Result<()> {
+    /// # let gantry = gantry::Gantry::builder().build();
+    /// use gantry::{Algorithm, Direction, SessionParams};
+    /// let server = gantry.session(SessionParams::new(Algorithm::MlKem768, &[]).direction(Direction::Encrypt))?;
+    /// let (mut private, mut public) = ([0; 64], [0; 1184]);
+    /// server.key_gen(&mut private, &mut public)?;
+    /// let (mut ciphertext, mut theirs, mut ours) = ([0; 1088], [0; 32], [0; 32]);
+    /// server.encapsulate(&public, &mut ciphertext, &mut theirs)?;
+    /// gantry.session(SessionParams::new(Algorithm::MlKem768, &private))?.decapsulate(&ciphertext, &mut ours)?;
+    /// assert_eq!(ours, theirs);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn key_gen(&self, private: &mut [u8], public: &mut [u8]) -> Result<()> {
+        self.run(Operands::KeyGen { seed: &[], private, public })?.ok()
+    }
+
+    /// Writes a new secret to `secret`, and to `ciphertext` what tells it to the owner of the public key `peer`.
+    pub fn encapsulate(&self, peer: &[u8], ciphertext: &mut [u8], secret: &mut [u8]) -> Result<()> {
+        self.run(Operands::Encapsulate { input: peer, seed: &[], ciphertext, output: secret })?.ok()
+    }
+
+    /// Writes the secret of a ciphertext to `secret`. One that nobody made for this key has a secret, too, which nobody else knows.
+    pub fn decapsulate(&self, ciphertext: &[u8], secret: &mut [u8]) -> Result<()> {
+        self.run(Operands::Decapsulate { input: ciphertext, output: secret })?.ok()
+    }
+
     /// Encrypts without integrity: `data` is one buffer, or a pair of input and output.
     pub fn encrypt<'a>(&self, iv: &[u8], data: impl Into<Buffers<'a>>) -> Result<()> {
         self.run(Operands::Cipher { operation: Operation::Encrypt, iv, data: data.into() })?.ok()
@@ -200,16 +231,16 @@ impl Session {
     ///
     /// # Errors
     /// As `process`; and [`Misuse::Framework`] where the sessions are not as said, or not as many as requests.
-    pub fn process_each(sessions: &[Session], requests: &mut [Request<'_>]) -> Result<()> {
-        let Some(lead) = sessions.first() else { return Ok(()) };
+    pub fn process_each<S: AsRef<Session>>(sessions: &[S], requests: &mut [Request<'_>]) -> Result<()> {
+        let Some(lead) = sessions.first().map(AsRef::as_ref) else { return Ok(()) };
         let algorithm = lead.params().algorithm();
         let like = |session: &Session| {
             session.params().algorithm() == algorithm && session.gantry().shares_devices_with(lead.gantry())
         };
-        if sessions.len() != requests.len() || !sessions.iter().all(like) {
+        if sessions.len() != requests.len() || !sessions.iter().map(AsRef::as_ref).all(like) {
             return Err(Misuse::Framework { algorithm }.into());
         }
-        lead.core.process(true, |place| &sessions[place].core, requests)
+        lead.core.process(true, |place| &sessions[place].as_ref().core, requests)
     }
 
     /// The route that `requests` requests of `bytes` each would take now.
@@ -218,6 +249,13 @@ impl Session {
         let (sizes, requests) = (Sizes::One(bytes), requests.max(1));
         let question = Question { operation, requests, bytes: bytes.saturating_mul(requests), sizes, needs, tried: 0 };
         self.core.ask_what_if(&question)
+    }
+}
+
+/// So that a batch may borrow its sessions.
+impl AsRef<Session> for Session {
+    fn as_ref(&self) -> &Session {
+        self
     }
 }
 

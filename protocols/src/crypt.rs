@@ -1,0 +1,249 @@
+//! What devices do for a burst of packets, whatever the protocol: one batch for each algorithm in it.
+
+use std::ops::Range;
+
+use gantry::driver::Operands;
+use gantry::{Algorithm, Buffers, Error, Fault, Operation, Outcome, Request, Session, tags_equal};
+use smallvec::SmallVec;
+use zeroize::Zeroize;
+
+use crate::packet::Refused;
+
+/// The keys of one direction of an association.
+#[derive(Debug)]
+pub(crate) enum Keys {
+    /// One operation encrypts and authenticates.
+    Joint(Session),
+    /// One encrypts, if any does, and another authenticates what came of it.
+    Apart {
+        /// Encrypts.
+        cipher: Option<Session>,
+        /// Authenticates.
+        mac: Session,
+    },
+}
+
+impl Keys {
+    /// Bytes of an integrity check value.
+    pub(crate) fn tag(&self) -> usize {
+        let (Keys::Joint(session) | Keys::Apart { mac: session, .. }) = self;
+        session.params().tag_length()
+    }
+}
+
+/// Bytes of the longest integrity check value: those of HMAC-SHA512-256.
+const LONGEST_TAG: usize = 32;
+
+/// A few bytes.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Short {
+    bytes: [u8; 16],
+    length: u8,
+}
+
+impl Short {
+    /// The parts, one behind the other: 16 bytes at most.
+    pub(crate) fn of(parts: &[&[u8]]) -> Self {
+        let mut short = Self::default();
+        for part in parts {
+            let from = usize::from(short.length);
+            short.bytes[from..from + part.len()].copy_from_slice(part);
+            short.length += part.len() as u8;
+        }
+        short
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.length.into()]
+    }
+}
+
+/// What is authenticated beside the data.
+#[derive(Clone)]
+pub(crate) enum Aad {
+    /// Bytes of the packet, before the data.
+    Packet(Range<usize>),
+    /// Bytes that are not in the packet as they are.
+    Other(Short),
+}
+
+/// The work on one packet.
+pub(crate) struct Work {
+    /// IV or nonce.
+    pub(crate) iv: Short,
+    /// Of joint keys.
+    pub(crate) aad: Aad,
+    /// Where the data lie that are encrypted.
+    pub(crate) data: Range<usize>,
+    /// What the MAC of keys apart covers.
+    pub(crate) covered: Range<usize>,
+    /// The integrity check value: made by [`seal`], checked by [`open`].
+    pub(crate) tag: [u8; LONGEST_TAG],
+}
+
+/// A packet with its work.
+pub(crate) struct Task<'p> {
+    keys: &'p Keys,
+    /// The packet, with its integrity check value.
+    pub(crate) packet: &'p mut [u8],
+    pub(crate) work: Work,
+    /// How it ended, if not well.
+    pub(crate) refused: Option<Refused>,
+}
+
+/// Several tasks. As many as a burst has in most programs need no memory from the heap.
+pub(crate) type Tasks<'p> = SmallVec<[Task<'p>; 32]>;
+
+/// What is done with a packet in one operation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Seal,
+    Open,
+    Encrypt,
+    Decrypt,
+    Mac,
+}
+
+/// Encrypts the data of every packet, and makes the tags.
+pub(crate) fn seal(tasks: &mut [Task<'_>]) {
+    for step in [Step::Seal, Step::Encrypt, Step::Mac] {
+        run(tasks, step);
+    }
+}
+
+/// Checks every tag, and decrypts the data of the packets whose tag is right.
+pub(crate) fn open(tasks: &mut [Task<'_>]) {
+    run(tasks, Step::Open);
+    if !tasks.iter().any(|task| matches!(task.keys, Keys::Apart { .. })) {
+        return;
+    }
+    // The tag that came makes room for the one that it has to be.
+    let came: SmallVec<[_; 32]> = tasks.iter().map(|task| task.work.tag).collect();
+    run(tasks, Step::Mac);
+    for (task, came) in tasks.iter_mut().zip(came) {
+        let length = task.keys.tag();
+        let apart = matches!(task.keys, Keys::Apart { .. });
+        if apart && task.refused.is_none() && !tags_equal(task.tag(), &came[..length]) {
+            task.refused = Some(Refused::Forged);
+        }
+        // The right one of a packet is nobody's to know who sent a wrong one.
+        task.work.tag.zeroize();
+    }
+    run(tasks, Step::Decrypt);
+}
+
+impl<'p> Task<'p> {
+    pub(crate) fn new(keys: &'p Keys, packet: &'p mut [u8], work: Work) -> Self {
+        Self { keys, packet, work, refused: None }
+    }
+
+    /// Writes the tag that was made to the end of the packet. How it ended, if not well.
+    pub(crate) fn into_sealed(self) -> Option<Refused> {
+        let length = self.keys.tag();
+        let place = self.packet.len() - length;
+        self.packet[place..].copy_from_slice(&self.work.tag[..length]);
+        self.refused
+    }
+
+    /// The tag that was made.
+    fn tag(&self) -> &[u8] {
+        &self.work.tag[..self.keys.tag()]
+    }
+
+    /// The IV, what is authenticated beside the data, the data, and the tag.
+    fn parts(&mut self) -> (&[u8], &[u8], &mut [u8], &mut [u8]) {
+        let work = &mut self.work;
+        let (before, data) = self.packet.split_at_mut(work.data.start);
+        let aad = match &work.aad {
+            Aad::Packet(range) => &before[range.clone()],
+            Aad::Other(bytes) => bytes.bytes(),
+        };
+        (work.iv.bytes(), aad, &mut data[..work.data.len()], &mut work.tag[..self.keys.tag()])
+    }
+
+    /// The session for a step, if it is one of these keys and the packet is not refused already.
+    fn session(&self, step: Step) -> Option<&'p Session> {
+        let session = match (self.keys, step) {
+            (Keys::Joint(session), Step::Seal | Step::Open) => Some(session),
+            (Keys::Apart { cipher, .. }, Step::Encrypt | Step::Decrypt) => cipher.as_ref(),
+            (Keys::Apart { mac, .. }, Step::Mac) => Some(mac),
+            _ => None,
+        };
+        session.filter(|_| self.refused.is_none())
+    }
+
+    fn operands(&mut self, step: Step) -> Operands<'_> {
+        if step == Step::Mac {
+            let length = self.keys.tag();
+            let Work { covered, tag, .. } = &mut self.work;
+            return Operands::Mac { iv: &[], input: &self.packet[covered.clone()], output: &mut tag[..length] };
+        }
+        let (iv, aad, data, tag) = self.parts();
+        let data = Buffers::InPlace(data);
+        match step {
+            Step::Seal => Operands::Seal { iv, aad, data, tag },
+            Step::Open => Operands::Open { iv, aad, data, tag },
+            Step::Encrypt => Operands::Cipher { operation: Operation::Encrypt, iv, data },
+            _ => Operands::Cipher { operation: Operation::Decrypt, iv, data },
+        }
+    }
+
+    fn end(&mut self, result: Result<Outcome, Error>) {
+        self.refused = match result {
+            Ok(Outcome::Done) => return,
+            Ok(Outcome::BadTag) => Some(Refused::Forged),
+            Ok(Outcome::BadLength) => Some(Refused::Malformed("a length that the cipher does not have")),
+            Ok(outcome) => Some(Refused::Device(Error::Refused(outcome))),
+            Err(error) => Some(Refused::Device(error)),
+        };
+    }
+}
+
+/// Runs one step of all packets that have it: those of one algorithm together.
+fn run(tasks: &mut [Task<'_>], step: Step) {
+    if let [task] = tasks {
+        if let Some(session) = task.session(step) {
+            let result = session.run(task.operands(step));
+            task.end(result);
+        }
+        return;
+    }
+    let mut algorithms = SmallVec::<[Algorithm; 8]>::new();
+    for session in tasks.iter().filter_map(|task| task.session(step)) {
+        let algorithm = session.params().algorithm();
+        if algorithms.last() != Some(&algorithm) && !algorithms.contains(&algorithm) {
+            algorithms.push(algorithm);
+        }
+    }
+    for algorithm in algorithms {
+        let mut sessions = SmallVec::<[&Session; 32]>::new();
+        let mut requests = SmallVec::<[Request<'_>; 32]>::new();
+        let mut places = SmallVec::<[usize; 32]>::new();
+        for (place, task) in tasks.iter_mut().enumerate() {
+            if let Some(session) = task.session(step).filter(|session| session.params().algorithm() == algorithm) {
+                sessions.push(session);
+                requests.push(request(task.operands(step)));
+                places.push(place);
+            }
+        }
+        let error = Session::process_each(&sessions, &mut requests).err();
+        let lost = || error.clone().unwrap_or(Error::Device { algorithm, last: Fault::Lost });
+        let results: SmallVec<[_; 32]> = requests.iter().map(|request| request.outcome().ok_or_else(lost)).collect();
+        drop(requests);
+        for (place, result) in places.into_iter().zip(results) {
+            tasks[place].end(result);
+        }
+    }
+}
+
+/// The same in a batch.
+fn request(operands: Operands<'_>) -> Request<'_> {
+    match operands {
+        Operands::Seal { iv, aad, data, tag } => Request::seal(iv, aad, data, tag),
+        Operands::Open { iv, aad, data, tag } => Request::open(iv, aad, data, tag),
+        Operands::Mac { input, output, .. } => Request::mac(input, output),
+        Operands::Cipher { operation: Operation::Encrypt, iv, data } => Request::encrypt(iv, data),
+        Operands::Cipher { iv, data, .. } => Request::decrypt(iv, data),
+        _ => unreachable!("packets need nothing else"),
+    }
+}

@@ -1,0 +1,137 @@
+//! What both ends of an association agree on.
+
+use std::fmt;
+
+use gantry::{Direction, Gantry};
+use zeroize::Zeroizing;
+
+use super::inbound::Inbound;
+use super::outbound::Outbound;
+use super::suite::{Suite, salted};
+use crate::window::Window;
+
+/// What is within ESP, and what around it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Mode {
+    /// A packet of IP becomes a packet of ESP, and comes back. What carries it (an outer header of IP, UDP) is the caller's.
+    #[default]
+    Tunnel,
+    /// A packet of IP becomes a packet of IP whose payload is ESP's.
+    Transport,
+    /// Any payload becomes a packet of ESP: its [next header](crate::Packet::next_header) is the caller's, or comes back to the caller.
+    Payload,
+}
+
+/// What an association is made from, as IKE or an operator says: one direction, under keys that no other one has.
+pub struct Association {
+    pub(super) spi: u32,
+    pub(super) suite: Suite,
+    key: Zeroizing<Vec<u8>>,
+    integrity_key: Zeroizing<Vec<u8>>,
+    pub(super) mode: Mode,
+    pub(super) extended: bool,
+    pub(super) window: u32,
+    pub(super) last: u64,
+}
+
+/// Why there is no such association.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unfit {
+    /// The SPI is reserved (RFC 4303, 2.1).
+    #[error("an SPI of {0}; those below 256 are reserved")]
+    Spi(u32),
+    /// The window is empty, or larger than one can be.
+    #[error("a window of {got}; it is 1 to {most}")]
+    Window {
+        /// What was given.
+        got: u32,
+        /// The most that it can be.
+        most: u32,
+    },
+    /// Something of the keys.
+    #[error("the suite takes {0}")]
+    Keys(&'static str),
+    /// What a session says.
+    #[error(transparent)]
+    Session(#[from] gantry::Error),
+}
+
+impl Association {
+    /// An association in tunnel mode, with sequence numbers of 32 bits and a window of 64 packets.
+    pub fn new(spi: u32, suite: Suite, key: &[u8], integrity_key: &[u8]) -> Self {
+        let (key, integrity_key) = (Zeroizing::new(key.to_vec()), Zeroizing::new(integrity_key.to_vec()));
+        Self { spi, suite, key, integrity_key, mode: Mode::Tunnel, extended: false, window: 64, last: 0 }
+    }
+
+    /// What is within ESP, and what around it.
+    #[must_use]
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Sequence numbers of 64 bits, of which packets carry the lower half (RFC 4303, 2.2.1).
+    #[must_use]
+    pub fn extended_numbers(mut self) -> Self {
+        self.extended = true;
+        self
+    }
+
+    /// By how many packets one may be behind another that overtook it. Some implementations take 32 at least.
+    #[must_use]
+    pub fn window(mut self, packets: u32) -> Self {
+        self.window = packets;
+        self
+    }
+
+    /// The last number that was used, of an association that goes on from elsewhere: the next packet has the next one. For
+    /// an inbound one it is the highest that has come.
+    #[must_use]
+    pub fn last_number(mut self, number: u64) -> Self {
+        self.last = number;
+        self
+    }
+
+    /// The end that sends. It takes the association, because two that send under one key would use the same nonces.
+    ///
+    /// # Errors
+    /// Keys that the suite does not take, or a reserved SPI.
+    pub fn outbound(self, gantry: &Gantry) -> Result<Outbound, Unfit> {
+        self.check()?;
+        let (key, salt) = salted(self.suite, &self.key);
+        let keys = self.suite.keys(gantry, Direction::Encrypt, key, &self.integrity_key, self.extended)?;
+        Ok(Outbound::new(&self, keys, salt))
+    }
+
+    /// The end that receives.
+    ///
+    /// # Errors
+    /// As of [`outbound`](Self::outbound), or a window that cannot be.
+    pub fn inbound(self, gantry: &Gantry) -> Result<Inbound, Unfit> {
+        self.check()?;
+        if !(1..=Window::MOST).contains(&self.window) {
+            return Err(Unfit::Window { got: self.window, most: Window::MOST });
+        }
+        let (key, salt) = salted(self.suite, &self.key);
+        let keys = self.suite.keys(gantry, Direction::Decrypt, key, &self.integrity_key, self.extended)?;
+        Ok(Inbound::new(&self, keys, salt))
+    }
+
+    fn check(&self) -> Result<(), Unfit> {
+        match self.suite.misfit(&self.key, &self.integrity_key) {
+            Some(takes) => Err(Unfit::Keys(takes)),
+            None if self.spi < 256 => Err(Unfit::Spi(self.spi)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Association {
+    /// Shows no keys.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { spi, suite, mode, extended, window, last, .. } = self;
+        write!(f, "ESP {spi:#010x} {suite:?} {mode:?}, extended {extended}, window {window}, from {last}")
+    }
+}

@@ -1,0 +1,226 @@
+//! The end that receives.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use smallvec::SmallVec;
+use zeroize::Zeroizing;
+
+use super::association::{Association, Mode};
+use super::ip::{self, Headers};
+use super::outbound::aad;
+use super::suite::Layout;
+use super::{ESP, HEADER, NONE, TRAILER};
+use crate::crypt::{self, Keys, Short, Task, Tasks, Work};
+use crate::packet::{Packet, Refused};
+use crate::window::Window;
+
+/// The receiving end of an [`Association`]. Threads may share it: each number comes once.
+pub struct Inbound {
+    keys: Keys,
+    salt: Zeroizing<[u8; 4]>,
+    spi: u32,
+    layout: Layout,
+    mode: Mode,
+    extended: bool,
+    window: Mutex<Window>,
+}
+
+/// What was read of a packet.
+struct Taken {
+    /// Where ESP lies in the buffer.
+    esp: Range<usize>,
+    /// Headers before ESP.
+    headers: Option<Headers>,
+    number: u64,
+}
+
+impl Inbound {
+    pub(super) fn new(association: &Association, keys: Keys, salt: Zeroizing<[u8; 4]>) -> Self {
+        let &Association { spi, suite, mode, extended, last, window, .. } = association;
+        let mut window = Window::new(window);
+        if last > 0 {
+            window.note(last);
+        }
+        Self { keys, salt, spi, layout: suite.layout(), mode, extended, window: Mutex::new(window) }
+    }
+
+    /// The association's SPI.
+    pub fn spi(&self) -> u32 {
+        self.spi
+    }
+
+    /// The highest number that has come; 0 before there was one.
+    pub fn last_number(&self) -> u64 {
+        self.numbers().top().unwrap_or(0)
+    }
+
+    /// Makes what was sealed from a packet, in place.
+    ///
+    /// # Errors
+    /// Why there is none. Nothing of the packet is left, but where it was refused before a device was asked.
+    pub fn open(&self, packet: &mut Packet<'_>) -> Result<(), Refused> {
+        let mut burst = [(self, packet)];
+        open(&mut burst);
+        let [(_, packet)] = burst;
+        packet.verdict().map_err(Clone::clone)
+    }
+
+    fn numbers(&self) -> MutexGuard<'_, Window> {
+        // Nothing in it is half done when somebody panics.
+        self.window.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads what is not encrypted, and writes nothing if there is an error.
+    fn take(&self, packet: &mut Packet<'_>) -> Result<(Taken, Work), Refused> {
+        let Layout { iv, align, icv, .. } = self.layout;
+        let headers = if self.mode == Mode::Transport { Some(Headers::read(packet.data())?) } else { None };
+        if headers.is_some_and(|headers| headers.next != ESP) {
+            return Err(Refused::Malformed("a packet of IP without ESP"));
+        }
+        let mut range = packet.range();
+        range.start += headers.map_or(0, |headers| headers.length);
+        let esp = &mut packet.buffer()[range.clone()];
+        let head = HEADER + iv;
+        let Some(length) = esp.len().checked_sub(head + icv).filter(|length| *length >= TRAILER) else {
+            return Err(Refused::Malformed("a packet of ESP that is cut off"));
+        };
+        if !length.is_multiple_of(align) {
+            return Err(Refused::Malformed("a packet of ESP that is not padded to whole words or blocks"));
+        }
+        let field = |place| u32::from_be_bytes([esp[place], esp[place + 1], esp[place + 2], esp[place + 3]]);
+        if field(0) != self.spi {
+            return Err(Refused::Malformed("the SPI of another one"));
+        }
+        let number = {
+            let window = self.numbers();
+            let number = if self.extended { extend(&window, field(4)) } else { Some(field(4).into()) };
+            // No packet has the number 0 (RFC 4303, 3.3.3).
+            number.filter(|number| *number > 0 && window.admits(*number)).ok_or(Refused::Replayed)?
+        };
+        let data = head..head + length;
+        let mut work = Work {
+            iv: Short::of(&[&self.salt[..self.layout.salt], &esp[HEADER..head], self.layout.counter]),
+            aad: aad(self.extended, self.spi, number),
+            covered: 0..data.end,
+            data,
+            tag: Default::default(),
+        };
+        work.tag[..icv].copy_from_slice(&esp[work.data.end..]);
+        if self.extended && matches!(self.keys, Keys::Apart { .. }) {
+            // The upper half of the number is covered and was not sent.
+            work.covered.end += 4;
+            esp[work.data.end..work.covered.end].copy_from_slice(&((number >> 32) as u32).to_be_bytes());
+        }
+        Ok((Taken { esp: range, headers, number }, work))
+    }
+
+    /// What is left to do when the integrity check value was right.
+    fn finish(&self, packet: &mut Packet<'_>, taken: &Taken) -> Result<(), Refused> {
+        let Layout { iv, icv, .. } = self.layout;
+        // Meanwhile another thread may have had the same, or it was twice in the burst.
+        if !self.numbers().note(taken.number) {
+            return Err(Refused::Replayed);
+        }
+        let (head, outer) = (HEADER + iv, taken.headers.map_or(0, |headers| headers.length));
+        let opened = &packet.data()[outer + head..];
+        let opened = &opened[..opened.len() - icv];
+        let (rest, trailer) = opened.split_at(opened.len() - TRAILER);
+        let (padding, next) = (usize::from(trailer[0]), trailer[1]);
+        let payload = rest.len().checked_sub(padding).ok_or(Refused::Malformed("more padding than data"))?;
+        if !rest[payload..].iter().zip(1..=u8::MAX).all(|(byte, value)| *byte == value) {
+            return Err(Refused::Malformed("padding that is none"));
+        }
+        if next == NONE {
+            return Err(Refused::Dummy);
+        }
+        let payload = if self.mode == Mode::Tunnel { ip::length(&rest[..payload], next)? } else { payload };
+        packet.next_header = next;
+        let start = packet.range().start;
+        packet.lies_in(start + head..start + head + outer + payload);
+        if let Some(headers) = taken.headers {
+            packet.buffer().copy_within(start..start + outer, start + head);
+            let range = packet.range();
+            headers.write(&mut packet.buffer()[range], next);
+        }
+        Ok(())
+    }
+}
+
+/// The whole of a number of which a packet has the lower half (RFC 4303, A2.2): the one that is nearest to the window. `None` for one
+/// that would be below 0 or beyond the last.
+fn extend(window: &Window, low: u32) -> Option<u64> {
+    let top = window.top().unwrap_or(0);
+    let (high, bottom) = ((top >> 32) as u32, (top as u32).wrapping_sub((window.size() - 1) as u32));
+    let high = if u64::from(top as u32) >= window.size() - 1 {
+        if low >= bottom { Some(high) } else { high.checked_add(1) }
+    } else if low >= bottom {
+        high.checked_sub(1)
+    } else {
+        Some(high)
+    };
+    high.map(|high| u64::from(high) << 32 | u64::from(low))
+}
+
+/// Opens packets, each under its association, as [`Inbound::open`] does; the [verdict](Packet::verdict) is in each. All associations are
+/// of one framework.
+pub fn open(burst: &mut [(&Inbound, &mut Packet<'_>)]) {
+    let mut taken = SmallVec::<[_; 32]>::new();
+    let mut works = SmallVec::<[_; 32]>::new();
+    for (association, packet) in burst.iter_mut() {
+        let result = association.take(packet);
+        packet.judge(result.as_ref().map(|_| ()).map_err(Clone::clone));
+        let (notes, work) = result.ok().unzip();
+        taken.push(notes);
+        works.extend(work);
+    }
+    let lent = burst.iter_mut().zip(&taken).filter_map(|((association, packet), notes)| {
+        Some((&association.keys, &mut packet.buffer()[notes.as_ref()?.esp.clone()]))
+    });
+    let mut tasks: Tasks<'_> = lent.zip(works).map(|((keys, packet), work)| Task::new(keys, packet, work)).collect();
+    crypt::open(&mut tasks);
+    let ends: SmallVec<[_; 32]> = tasks.into_iter().map(|task| task.refused).collect();
+    let opened = burst.iter_mut().zip(taken).filter_map(|((end, packet), notes)| Some((end, packet, notes?)));
+    for ((association, packet, notes), refused) in opened.zip(ends) {
+        if let Err(why) = refused.map_or_else(|| association.finish(packet, &notes), Err) {
+            packet.discard(why);
+        }
+    }
+}
+
+impl fmt::Debug for Inbound {
+    /// Shows no keys.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ESP {:#010x} in, at {}", self.spi, self.last_number())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first number with another upper half.
+    const NEXT: u64 = 1 << 32;
+
+    #[test]
+    fn the_upper_half_of_a_number_is_that_of_the_nearest() {
+        let infer = |top: u64, low: u32| {
+            let mut window = Window::new(64);
+            if top > 0 {
+                window.note(top);
+            }
+            extend(&window, low)
+        };
+        assert_eq!(infer(0, 1), Some(1));
+        assert_eq!(infer(100, 37), Some(37), "the oldest in the window");
+        assert_eq!(infer(100, 36), Some(NEXT + 36), "older ones can only be new again");
+        assert_eq!(infer(NEXT - 1, 0), Some(NEXT));
+        assert_eq!(infer(NEXT + 10, u32::MAX), Some(NEXT - 1), "from before the half changed");
+        assert_eq!(infer(NEXT + 10, u32::MAX - 52), Some(NEXT - 53));
+        assert_eq!(infer(NEXT + 10, u32::MAX - 53), Some(NEXT + u64::from(u32::MAX) - 53));
+        assert_eq!(infer(10, u32::MAX), None, "it would be below 0");
+        assert_eq!(infer(u64::MAX, 5), None, "beyond the last");
+        assert_eq!(infer(u64::MAX - 1, u32::MAX), Some(u64::MAX));
+    }
+}

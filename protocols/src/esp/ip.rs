@@ -1,0 +1,204 @@
+//! The headers of IP around ESP, in transport mode, and within it, in a tunnel.
+
+use crate::packet::Refused;
+
+use super::{IPV4, IPV6};
+
+/// The headers before the payload of an IP packet: before ESP, if there is any (RFC 4303, 3.1.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Headers {
+    /// Bytes of them all.
+    pub(super) length: usize,
+    /// The protocol behind them.
+    pub(super) next: u8,
+    /// Where that is written.
+    place: usize,
+    is_v6: bool,
+}
+
+const V4: usize = 20;
+const V6: usize = 40;
+
+const SHORT: Refused = Refused::Malformed("headers of IP that are cut off");
+const FRAGMENT: Refused = Refused::Malformed("a fragment of an IP packet");
+
+impl Headers {
+    /// Reads those of a whole packet, and nothing behind them.
+    pub(super) fn read(packet: &[u8]) -> Result<Self, Refused> {
+        match packet.first().map(|byte| byte >> 4) {
+            Some(4) => Self::read_v4(packet),
+            Some(6) => Self::read_v6(packet),
+            _ => Err(Refused::Malformed("no packet of IP")),
+        }
+    }
+
+    fn read_v4(packet: &[u8]) -> Result<Self, Refused> {
+        let header: &[u8; V4] = packet.first_chunk().ok_or(SHORT)?;
+        let length = usize::from(header[0] & 0xF) * 4;
+        if length < V4 || length > packet.len() {
+            return Err(SHORT);
+        }
+        if usize::from(u16::from_be_bytes([header[2], header[3]])) != packet.len() {
+            return Err(Refused::Malformed("a packet of IP whose length is another"));
+        }
+        // More fragments, or an offset. The transport mode has whole packets only (RFC 4303, 3.3.4).
+        if u16::from_be_bytes([header[6], header[7]]) & 0x3FFF != 0 {
+            return Err(FRAGMENT);
+        }
+        Ok(Self { length, next: header[9], place: 9, is_v6: false })
+    }
+
+    /// ESP stands behind the headers that routers on the way read.
+    fn read_v6(packet: &[u8]) -> Result<Self, Refused> {
+        const HOP_BY_HOP: u8 = 0;
+        const ROUTING: u8 = 43;
+        const FRAGMENTS: u8 = 44;
+        const OPTIONS: u8 = 60;
+        let header: &[u8; V6] = packet.first_chunk().ok_or(SHORT)?;
+        if usize::from(u16::from_be_bytes([header[4], header[5]])) != packet.len() - V6 {
+            return Err(Refused::Malformed("a packet of IP whose length is another"));
+        }
+        let mut headers = Self { length: V6, next: header[6], place: 6, is_v6: true };
+        let mut behind = headers;
+        // Options belong to ESP's part of the headers only where a routing header follows.
+        while matches!(behind.next, HOP_BY_HOP | ROUTING | OPTIONS) {
+            let &[next, words] = packet[behind.length..].first_chunk().ok_or(SHORT)?;
+            let was = behind.next;
+            behind =
+                Self { length: behind.length + (usize::from(words) + 1) * 8, next, place: behind.length, ..behind };
+            if behind.length > packet.len() {
+                return Err(SHORT);
+            }
+            if was != OPTIONS {
+                headers = behind;
+            }
+        }
+        if behind.next == FRAGMENTS { Err(FRAGMENT) } else { Ok(headers) }
+    }
+
+    /// Whether a packet with these headers can have so many bytes.
+    pub(super) fn fits(self, bytes: usize) -> Result<(), Refused> {
+        let most = usize::from(u16::MAX) + if self.is_v6 { V6 } else { 0 };
+        if bytes <= most { Ok(()) } else { Err(Refused::Malformed("longer than a packet of IP can be")) }
+    }
+
+    /// Writes the length of the packet, which [fits](Self::fits), and the protocol behind the headers. `packet` begins with them.
+    pub(super) fn write(self, packet: &mut [u8], next: u8) {
+        let length = (if self.is_v6 { packet.len() - V6 } else { packet.len() }) as u16;
+        packet[self.place] = next;
+        if self.is_v6 {
+            packet[4..6].copy_from_slice(&length.to_be_bytes());
+        } else {
+            packet[2..4].copy_from_slice(&length.to_be_bytes());
+            packet[10..12].fill(0);
+            let sum = checksum(&packet[..self.length]);
+            packet[10..12].copy_from_slice(&sum.to_be_bytes());
+        }
+    }
+}
+
+/// The checksum of a header of IPv4 (RFC 1071).
+fn checksum(header: &[u8]) -> u16 {
+    let sum: u32 = header.chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+    let sum = (sum & 0xFFFF) + (sum >> 16);
+    !((sum & 0xFFFF) + (sum >> 16)) as u16
+}
+
+/// What the next header of a packet of IP in a tunnel is.
+pub(super) fn version(packet: &[u8]) -> Result<u8, Refused> {
+    match packet.first().map(|byte| byte >> 4) {
+        Some(4) if packet.len() >= V4 => Ok(IPV4),
+        Some(6) if packet.len() >= V6 => Ok(IPV6),
+        _ => Err(Refused::Malformed("no packet of IP")),
+    }
+}
+
+/// Bytes of a packet of IP from a tunnel. Behind it may be more, which hides how long it is (RFC 4303, 2.7).
+pub(super) fn length(packet: &[u8], next: u8) -> Result<usize, Refused> {
+    if version(packet)? != next {
+        return Err(Refused::Malformed("another version of IP than ESP says"));
+    }
+    let at = |place| usize::from(u16::from_be_bytes([packet[place], packet[place + 1]]));
+    let (length, least) = if next == IPV4 { (at(2), V4) } else { (V6 + at(4), V6) };
+    if (least..=packet.len()).contains(&length) { Ok(length) } else { Err(SHORT) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn v4(options: &[u8], payload: &[u8]) -> Vec<u8> {
+        let length = (20 + options.len() + payload.len()) as u16;
+        let mut packet = vec![0x45 + (options.len() / 4) as u8, 0];
+        packet.extend(length.to_be_bytes());
+        packet.extend([0, 1, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+        packet.extend(options);
+        packet.extend(payload);
+        packet
+    }
+
+    fn v6(next: u8, rest: &[u8]) -> Vec<u8> {
+        let mut packet = vec![0x60, 0, 0, 0, 0, rest.len() as u8, next, 64];
+        packet.extend([7; 32]);
+        packet.extend(rest);
+        packet
+    }
+
+    #[test]
+    fn the_checksum_is_that_of_rfc_1071() {
+        // The example of section 3.
+        assert_eq!(checksum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
+    }
+
+    #[test]
+    fn headers_of_ipv4_are_read_with_options_and_written_with_their_checksum() {
+        let mut packet = v4(&[1, 1, 1, 0], b"payload!");
+        let headers = Headers::read(&packet).unwrap();
+        assert_eq!((headers.length, headers.next), (24, 17));
+        packet.extend([0; 10]);
+        headers.write(&mut packet, 50);
+        assert_eq!((packet[9], packet[2..4].to_vec()), (50, vec![0, 42]));
+        assert_eq!(checksum(&packet[..24]), 0, "the sum over a header with its checksum is zero");
+        assert!(headers.fits(65535).is_ok() && headers.fits(65536).is_err());
+    }
+
+    #[test]
+    fn esp_stands_behind_the_extension_headers_that_routers_read() {
+        let options = [17, 0, 0, 0, 0, 0, 0, 0];
+        let routing = [60, 0, 0, 0, 0, 0, 0, 0];
+        let hop = [43, 0, 0, 0, 0, 0, 0, 0];
+        let read = |packet: &[u8]| Headers::read(packet).map(|headers| (headers.length, headers.next, headers.place));
+        assert_eq!(read(&v6(17, b"udp")), Ok((40, 17, 6)));
+        assert_eq!(read(&v6(60, &options)), Ok((40, 60, 6)), "for the destination");
+        assert_eq!(read(&v6(0, &[hop, routing, options].concat())), Ok((56, 60, 48)));
+        // Options before a routing header are for each of its hops.
+        let before = [43, 0, 0, 0, 0, 0, 0, 0];
+        assert_eq!(read(&v6(60, &[before, [17, 0, 0, 0, 0, 0, 0, 0]].concat())), Ok((56, 17, 48)));
+        assert_eq!(read(&v6(44, &[17, 0, 0, 0, 0, 0, 0, 0])), Err(FRAGMENT));
+        assert_eq!(read(&v6(43, &[17, 1, 0, 0, 0, 0, 0, 0])), Err(SHORT));
+        assert_eq!(read(&v6(43, &[17])), Err(SHORT));
+    }
+
+    #[test]
+    fn what_is_no_whole_packet_is_refused() {
+        let good = v4(&[], b"data");
+        for wrong in [&[][..], &good[..19], &[&good[..], &[0]].concat(), &[0x15; 40], &[&[0x4F], &good[1..]].concat()] {
+            assert!(Headers::read(wrong).is_err(), "{wrong:?}");
+        }
+        for flags in [[0x20, 0], [0, 1], [0x1F, 0xFF]] {
+            let mut fragment = good.clone();
+            fragment[6..8].copy_from_slice(&flags);
+            assert_eq!(Headers::read(&fragment), Err(FRAGMENT));
+        }
+    }
+
+    #[test]
+    fn what_hides_the_length_in_a_tunnel_is_cut_off() {
+        let inner = v4(&[], b"data");
+        assert_eq!(length(&[&inner[..], &[0; 30]].concat(), IPV4), Ok(24));
+        assert_eq!(length(&v6(17, b"abc"), IPV6), Ok(43));
+        assert!(length(&inner, IPV6).is_err() && length(&inner[..23], IPV4).is_err());
+        assert!(length(&[&inner[..2], &[0, 19], &inner[4..]].concat(), IPV4).is_err(), "shorter than its own header");
+        assert!(length(&[], IPV4).is_err());
+    }
+}

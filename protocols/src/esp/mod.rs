@@ -1,0 +1,45 @@
+//! ESP (RFC 4303): the packets of IPsec.
+//!
+//! ```
+//! use gantry_protocols::Packet;
+//! use gantry_protocols::esp::{self, Association, Mode, Suite};
+//!
+//! # fn send(gantry: &gantry::Gantry, ip: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
+//! // 16 bytes of key, and 4 of salt behind them, as IKE has them.
+//! let keys = [7; 20];
+//! let out = Association::new(0x1234, Suite::AesGcm { icv: 16 }, &keys, &[]).mode(Mode::Tunnel).outbound(gantry)?;
+//! let back = Association::new(0x1234, Suite::AesGcm { icv: 16 }, &keys, &[]).mode(Mode::Tunnel).inbound(gantry)?;
+//!
+//! let mut buffer = vec![0; 64 + ip.len() + 64];
+//! buffer[64..64 + ip.len()].copy_from_slice(ip);
+//! let mut packet = Packet::new(&mut buffer, 64..64 + ip.len());
+//! out.seal(&mut packet)?;
+//! back.open(&mut packet)?;
+//! assert_eq!(packet.data(), ip);
+//! # Ok(()) }
+//! ```
+//!
+//! A burst is a slice of associations and packets, for [`seal`] or [`open`]: what the packets have in common goes to the devices
+//! together.
+
+mod association;
+mod inbound;
+mod ip;
+mod outbound;
+mod suite;
+
+pub use association::{Association, Mode, Unfit};
+pub use inbound::{Inbound, open};
+pub use outbound::{Outbound, seal};
+pub use suite::{Integrity, Suite};
+
+/// Bytes of SPI and sequence number.
+const HEADER: usize = 8;
+/// Bytes of the length of the padding, and of the next header.
+const TRAILER: usize = 2;
+
+/// Next headers that are not the payload's own: IPv4 and IPv6 in a tunnel, ESP itself, and "none" (IANA).
+const IPV4: u8 = 4;
+const IPV6: u8 = 41;
+const ESP: u8 = 50;
+const NONE: u8 = 59;

@@ -1,0 +1,209 @@
+//! The end that sends.
+
+use std::fmt;
+use std::ops::Range;
+use std::process;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use smallvec::SmallVec;
+use zeroize::Zeroizing;
+
+use super::association::{Association, Mode};
+use super::ip::{self, Headers};
+use super::suite::Layout;
+use super::{ESP, HEADER, TRAILER};
+use crate::crypt::{self, Aad, Keys, Short, Task, Tasks, Work};
+use crate::packet::{Packet, Refused};
+
+/// The sending end of an [`Association`]. Threads may share it: each packet has a number of its own.
+pub struct Outbound {
+    keys: Keys,
+    salt: Zeroizing<[u8; 4]>,
+    spi: u32,
+    layout: Layout,
+    mode: Mode,
+    extended: bool,
+    /// The number that was used last.
+    last: AtomicU64,
+    /// The process that it was made in.
+    process: u32,
+}
+
+/// Where a packet lies when it is done.
+struct Framed {
+    /// Where the packet will lie in the buffer.
+    whole: Range<usize>,
+    /// Where ESP lies in it.
+    esp: Range<usize>,
+}
+
+impl Outbound {
+    pub(super) fn new(association: &Association, keys: Keys, salt: Zeroizing<[u8; 4]>) -> Self {
+        let &Association { spi, suite, mode, extended, last, .. } = association;
+        let (layout, last) = (suite.layout(), AtomicU64::new(last));
+        Self { keys, salt, spi, layout, mode, extended, last, process: process::id() }
+    }
+
+    /// The association's SPI.
+    pub fn spi(&self) -> u32 {
+        self.spi
+    }
+
+    /// The number of the last packet; 0 before there was one.
+    pub fn last_number(&self) -> u64 {
+        self.last.load(Ordering::Relaxed)
+    }
+
+    /// Numbers that are left. An association is replaced by one under new keys before there are none (RFC 4303, 3.3.3).
+    pub fn remaining(&self) -> u64 {
+        self.end() - self.last_number()
+    }
+
+    /// Most bytes that sealing adds before a packet, and behind it.
+    pub fn room(&self) -> (usize, usize) {
+        let Layout { iv, align, icv, .. } = self.layout;
+        (HEADER + iv, align - 1 + TRAILER + icv)
+    }
+
+    /// Makes a packet of ESP from what is in the buffer, in place. Its number is used up even if no device then does it.
+    ///
+    /// # Errors
+    /// Why there is none. Where no device was asked yet the packet is as it was; else nothing of it is left.
+    pub fn seal(&self, packet: &mut Packet<'_>) -> Result<(), Refused> {
+        let mut burst = [(self, packet)];
+        seal(&mut burst);
+        let [(_, packet)] = burst;
+        packet.verdict().map_err(Clone::clone)
+    }
+
+    /// The highest number there is.
+    fn end(&self) -> u64 {
+        if self.extended { u64::MAX } else { u32::MAX.into() }
+    }
+
+    /// The next number, which nobody else gets.
+    fn number(&self) -> Result<u64, Refused> {
+        let next = |last: u64| (last < self.end()).then(|| last + 1);
+        let last = self.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        last.map(|last| last + 1).map_err(|_| Refused::Exhausted)
+    }
+
+    /// Writes all of the packet but what devices do. Nothing is changed if there is an error.
+    fn frame(&self, packet: &mut Packet<'_>, process: u32) -> Result<(Framed, Work), Refused> {
+        let Layout { iv, align, icv, .. } = self.layout;
+        if process != self.process {
+            return Err(Refused::Forked);
+        }
+        let data = packet.data();
+        let (headers, next) = match self.mode {
+            Mode::Payload => (None, packet.next_header),
+            Mode::Tunnel => (None, ip::version(data)?),
+            Mode::Transport => {
+                let headers = Headers::read(data)?;
+                (Some(headers), headers.next)
+            }
+        };
+        let outer = headers.map_or(0, |headers| headers.length);
+        let payload = data.len() - outer;
+        let padding = (payload + TRAILER).next_multiple_of(align) - payload - TRAILER;
+        let (head, tail) = (HEADER + iv, padding + TRAILER + icv);
+        packet.has_room(head, tail)?;
+        let (start, end) = (packet.range().start - head, packet.range().end + tail);
+        if let Some(headers) = headers {
+            // The only thing that can go wrong once bytes are written: so it is asked before.
+            headers.fits(end - start)?;
+        }
+        let number = self.number()?;
+        let whole = &mut packet.buffer()[start..end];
+        if let Some(headers) = headers {
+            whole.copy_within(head..head + outer, 0);
+            headers.write(whole, ESP);
+        }
+        let esp = &mut whole[outer..];
+        esp[..4].copy_from_slice(&self.spi.to_be_bytes());
+        esp[4..HEADER].copy_from_slice(&(number as u32).to_be_bytes());
+        if !self.layout.random {
+            esp[HEADER..head].copy_from_slice(&number.to_be_bytes()[8 - iv..]);
+        }
+        let data = head..esp.len() - icv;
+        for (byte, value) in esp[head + payload..data.end].iter_mut().zip(1..=u8::MAX) {
+            *byte = value;
+        }
+        esp[data.end - 2..data.end].copy_from_slice(&[padding as u8, next]);
+        let mut covered = 0..data.end;
+        if self.extended && matches!(self.keys, Keys::Apart { .. }) {
+            // The upper half of the number is covered and not sent: it lies where the integrity check value will.
+            covered.end += 4;
+            esp[data.end..covered.end].copy_from_slice(&((number >> 32) as u32).to_be_bytes());
+        }
+        let work = Work {
+            iv: Short::of(&[&self.salt[..self.layout.salt], &esp[HEADER..head], self.layout.counter]),
+            aad: aad(self.extended, self.spi, number),
+            data,
+            covered,
+            tag: Default::default(),
+        };
+        Ok((Framed { whole: start..end, esp: start + outer..end }, work))
+    }
+}
+
+/// What the integrity check value covers beside the data and the IV, of joint keys.
+pub(super) fn aad(extended: bool, spi: u32, number: u64) -> Aad {
+    // In a packet the upper half is missing, between the two (RFC 4106, 5).
+    if extended { Aad::Other(Short::of(&[&spi.to_be_bytes(), &number.to_be_bytes()])) } else { Aad::Packet(0..HEADER) }
+}
+
+/// Seals packets, each under its association, as [`Outbound::seal`] does; the [verdict](Packet::verdict) is in each. All associations are
+/// of one framework.
+pub fn seal(burst: &mut [(&Outbound, &mut Packet<'_>)]) {
+    let process = process::id();
+    let mut framed = SmallVec::<[_; 32]>::new();
+    let mut works = SmallVec::<[_; 32]>::new();
+    for (association, packet) in burst.iter_mut() {
+        let result = association.frame(packet, process);
+        packet.judge(result.as_ref().map(|_| ()).map_err(Clone::clone));
+        let (added, work) = result.ok().unzip();
+        framed.push(added);
+        works.extend(work);
+    }
+    let lent = burst.iter_mut().zip(&framed).filter_map(|((association, packet), added)| {
+        Some((&association.keys, &mut packet.buffer()[added.as_ref()?.esp.clone()]))
+    });
+    let mut tasks: Tasks<'_> = lent.zip(works).map(|((keys, packet), work)| Task::new(keys, packet, work)).collect();
+    randomize(&mut tasks);
+    crypt::seal(&mut tasks);
+    let ends: SmallVec<[_; 32]> = tasks.into_iter().map(Task::into_sealed).collect();
+    let sealed = burst.iter_mut().zip(framed).filter_map(|((_, packet), added)| Some((packet, added?)));
+    for ((packet, Framed { whole, .. }), refused) in sealed.zip(ends) {
+        match refused {
+            None => packet.lies_in(whole),
+            Some(why) => packet.discard(why),
+        }
+    }
+}
+
+/// Draws the IVs that nobody may be able to tell before.
+fn randomize(tasks: &mut Tasks<'_>) {
+    const IV: usize = 16;
+    let wants = |task: &&mut Task<'_>| task.work.data.start == HEADER + IV;
+    let count = tasks.iter_mut().filter(wants).count();
+    if count == 0 {
+        return;
+    }
+    let mut drawn = SmallVec::<[u8; 32 * IV]>::from_elem(0, count * IV);
+    let result = getrandom::fill(&mut drawn);
+    for (task, iv) in tasks.iter_mut().filter(wants).zip(drawn.chunks_exact(IV)) {
+        if result.is_err() {
+            task.refused = Some(Refused::Entropy);
+        }
+        task.packet[HEADER..HEADER + IV].copy_from_slice(iv);
+        task.work.iv = Short::of(&[iv]);
+    }
+}
+
+impl fmt::Debug for Outbound {
+    /// Shows no keys.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ESP {:#010x} out, at {}", self.spi, self.last_number())
+    }
+}

@@ -1,0 +1,23 @@
+//! Protocols whose packets go to the devices of [`gantry`]: a packet goes in, a packet comes out.
+//!
+//! An association has keys and, for each direction, the state that its protocol asks for: the number of the next packet, and the
+//! numbers of those that have come. Its packets are changed in place, in a buffer with room before and behind them. A burst of
+//! packets of many associations is one batch for the devices, which fills their lanes.
+//!
+//! [`esp`] is RFC 4303, the packets of IPsec.
+//!
+//! | file | content |
+//! |---|---|
+//! | `packet.rs` | a packet in its buffer |
+//! | `crypt.rs` | what devices do for a burst, whatever the protocol |
+//! | `window.rs` | which numbers have come (RFC 6479) |
+//! | `esp/` | suites, associations, and the headers of IP around them |
+
+#![forbid(unsafe_code)]
+
+mod crypt;
+pub mod esp;
+mod packet;
+mod window;
+
+pub use packet::{Packet, Refused};

@@ -1,0 +1,108 @@
+//! A packet in its buffer, and why one is refused.
+
+use std::ops::Range;
+
+/// A packet somewhere in a buffer. What a protocol adds goes into the room before and behind it.
+#[derive(Debug)]
+pub struct Packet<'b> {
+    buffer: &'b mut [u8],
+    range: Range<usize>,
+    verdict: Result<(), Refused>,
+    /// The protocol of the payload (IANA's numbers), where no header of IP says it.
+    pub next_header: u8,
+}
+
+impl<'b> Packet<'b> {
+    /// The packet in `range` of the buffer.
+    ///
+    /// # Panics
+    /// The range is not in the buffer.
+    pub fn new(buffer: &'b mut [u8], range: Range<usize>) -> Self {
+        assert!(range.start <= range.end && range.end <= buffer.len(), "{range:?} of {} bytes", buffer.len());
+        Self { buffer, range, verdict: Ok(()), next_header: 0 }
+    }
+
+    /// The bytes of the packet. None, if it was refused after its contents had been touched.
+    pub fn data(&self) -> &[u8] {
+        &self.buffer[self.range.clone()]
+    }
+
+    /// Where it lies in the buffer.
+    pub fn range(&self) -> Range<usize> {
+        self.range.clone()
+    }
+
+    /// What became of it the last time that it was sealed or opened.
+    pub fn verdict(&self) -> Result<(), &Refused> {
+        self.verdict.as_ref().copied()
+    }
+
+    pub(crate) fn judge(&mut self, verdict: Result<(), Refused>) {
+        self.verdict = verdict;
+    }
+
+    /// Refuses it, and nothing of it is to be seen any more.
+    pub(crate) fn discard(&mut self, why: Refused) {
+        self.range = self.range.start..self.range.start;
+        self.verdict = Err(why);
+    }
+
+    /// Where it lies from now on.
+    pub(crate) fn lies_in(&mut self, range: Range<usize>) {
+        assert!(range.start <= range.end && range.end <= self.buffer.len());
+        self.range = range;
+    }
+
+    /// Whether so many bytes can be added.
+    pub(crate) fn has_room(&self, head: usize, tail: usize) -> Result<(), Refused> {
+        let (before, behind) = (self.range.start, self.buffer.len() - self.range.end);
+        if head <= before && tail <= behind { Ok(()) } else { Err(Refused::Room { head, tail, before, behind }) }
+    }
+
+    /// The buffer, from which a protocol takes its part.
+    pub(crate) fn buffer(&mut self) -> &mut [u8] {
+        self.buffer
+    }
+}
+
+/// Why a packet was not sealed or opened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// The buffer has too little room around the packet.
+    #[error("{head} bytes are needed before the packet and {tail} behind it; there are {before} and {behind}")]
+    Room {
+        /// Bytes needed before it.
+        head: usize,
+        /// Bytes needed behind it.
+        tail: usize,
+        /// Bytes that there are before it.
+        before: usize,
+        /// Bytes that there are behind it.
+        behind: usize,
+    },
+    /// Every number of the association has been used. It needs new keys.
+    #[error("every number of the association has been used")]
+    Exhausted,
+    /// The process has forked since the association was made: the other process would use the same numbers under the same keys.
+    #[error("the association is another process's")]
+    Forked,
+    /// It is too short, too long, or a field of a header says what cannot be.
+    #[error("not a packet of this association: {0}")]
+    Malformed(&'static str),
+    /// A packet of this number has come before, or the number is older than the window.
+    #[error("a packet with this number has come before, or could have")]
+    Replayed,
+    /// The integrity check value is not that of the packet.
+    #[error("the integrity check value is wrong")]
+    Forged,
+    /// A packet that is there to hide how many there are (RFC 4303, 2.6).
+    #[error("a dummy packet")]
+    Dummy,
+    /// There were no random bytes for an IV.
+    #[error("the system has no random bytes")]
+    Entropy,
+    /// No device did it.
+    #[error(transparent)]
+    Device(#[from] gantry::Error),
+}

@@ -1,0 +1,138 @@
+//! Which numbers have come: the anti-replay window of RFC 6479, of any size.
+
+/// The bits of a word.
+const WORD: u64 = u64::BITS as u64;
+
+/// A window that ends at the highest number that has come. Numbers before it are refused, and those within it once each.
+#[derive(Debug)]
+pub(crate) struct Window {
+    /// A ring of bits, one word longer than the window: so the bits of numbers that fall out are cleared a word at a time.
+    ring: Box<[u64]>,
+    size: u64,
+    /// The highest number that has come; `None` before there was any.
+    top: Option<u64>,
+}
+
+impl Window {
+    /// The largest one: a 64th of half of the numbers of 32 bits, which is more than any network reorders.
+    pub(crate) const MOST: u32 = 1 << 25;
+
+    pub(crate) fn new(size: u32) -> Self {
+        let words = u64::from(size).div_ceil(WORD) + 1;
+        Self { ring: vec![0; words.next_power_of_two() as usize].into(), size: size.into(), top: None }
+    }
+
+    /// Numbers that it reaches back.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The highest number that has come.
+    pub(crate) fn top(&self) -> Option<u64> {
+        self.top
+    }
+
+    /// Whether a number may come still.
+    pub(crate) fn admits(&self, number: u64) -> bool {
+        match self.top {
+            Some(top) if number <= top => {
+                top - number < self.size && self.ring[self.place(number / WORD)] & bit(number) == 0
+            }
+            _ => true,
+        }
+    }
+
+    /// Notes a number. Whether it was [admitted](Self::admits).
+    pub(crate) fn note(&mut self, number: u64) -> bool {
+        if !self.admits(number) {
+            return false;
+        }
+        let top = self.top.unwrap_or(0);
+        if self.top.is_none_or(|top| number > top) {
+            let last = number / WORD;
+            let words = (last - top / WORD).min(self.ring.len() as u64);
+            for word in last + 1 - words..=last {
+                let place = self.place(word);
+                self.ring[place] = 0;
+            }
+            self.top = Some(number);
+        }
+        let place = self.place(number / WORD);
+        self.ring[place] |= bit(number);
+        true
+    }
+
+    fn place(&self, word: u64) -> usize {
+        word as usize & (self.ring.len() - 1)
+    }
+}
+
+fn bit(number: u64) -> u64 {
+    1 << (number % WORD)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    /// The rule itself, without a ring.
+    #[derive(Default)]
+    struct Plain {
+        seen: HashSet<u64>,
+        top: Option<u64>,
+    }
+
+    impl Plain {
+        fn note(&mut self, number: u64, size: u64) -> bool {
+            let in_window = self.top.is_none_or(|top| number > top || top - number < size);
+            let new = in_window && self.seen.insert(number);
+            if new {
+                self.top = self.top.max(Some(number));
+            }
+            new
+        }
+    }
+
+    #[test]
+    fn every_number_comes_once_within_windows_of_any_size() {
+        let mut state = 1_u64;
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) % below
+        };
+        for size in [1, 31, 32, 33, 63, 64, 65, 100, 128, 1000, 1024, 4096] {
+            for from in [0, 1, u64::from(u32::MAX) - 5000, u64::MAX - 200_000] {
+                let (mut window, mut plain) = (Window::new(size), Plain::default());
+                let mut at = from;
+                for _ in 0..20_000 {
+                    at = at.saturating_add(if random(100) == 0 { random(3 * u64::from(size)) } else { random(3) });
+                    let number = at.saturating_sub(random(u64::from(size) + 70)).max(from);
+                    assert_eq!(window.admits(number), {
+                        let before = plain.seen.contains(&number);
+                        !before && plain.top.is_none_or(|top| number > top || top - number < u64::from(size))
+                    });
+                    assert_eq!(window.note(number), plain.note(number, size.into()), "{number} of {size}");
+                    assert_eq!(window.top(), plain.top);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_last_of_all_numbers_can_come() {
+        let mut window = Window::new(64);
+        assert!(window.note(u64::MAX - 1) && window.note(u64::MAX));
+        assert!(!window.note(u64::MAX) && window.note(u64::MAX - 63) && !window.note(u64::MAX - 64));
+    }
+
+    #[test]
+    fn a_leap_over_the_whole_ring_leaves_nothing_of_before() {
+        let mut window = Window::new(32);
+        assert!(window.note(5) && window.note(5 + (1 << 40)));
+        for number in (1 << 40) - 26..(1 << 40) + 5 {
+            assert!(window.note(number), "{number}");
+        }
+        assert!(!window.note(5));
+    }
+}
