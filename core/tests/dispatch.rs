@@ -473,7 +473,7 @@ fn sessions_of_a_batch_are_of_one_framework_and_one_for_each_request() {
     let another = one.gantry().session(SessionParams::new(Algorithm::Null, &[])).unwrap();
     assert_eq!(Session::process_each(&[one, another], &mut requests), Ok(()));
     assert!(requests.iter().all(|request| request.outcome() == Some(Outcome::Done)));
-    assert_eq!(Session::process_each(&[], &mut []), Ok(()));
+    assert_eq!(Session::process_each::<Session>(&[], &mut []), Ok(()));
 }
 
 #[test]

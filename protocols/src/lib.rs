@@ -21,3 +21,10 @@ mod packet;
 mod window;
 
 pub use packet::{Packet, Refused};
+
+/// The page of the book whose Rust is compiled and run by `cargo test`.
+#[cfg(doctest)]
+mod book {
+    #[doc = include_str!("../../docs/src/guide-protocols.md")]
+    struct Guide;
+}
