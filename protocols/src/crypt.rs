@@ -42,15 +42,19 @@ pub(crate) struct Short {
 }
 
 impl Short {
-    /// The parts, one behind the other: 16 bytes at most.
-    pub(crate) fn of(parts: &[&[u8]]) -> Self {
-        let mut short = Self::default();
-        for part in parts {
-            let from = usize::from(short.length);
-            short.bytes[from..from + part.len()].copy_from_slice(part);
-            short.length += part.len() as u8;
-        }
-        short
+    /// The bytes of two fields, and perhaps of a third. Their lengths are fixed, because to copy four bytes costs less than to ask how
+    /// many they are.
+    pub(crate) fn of<const N: usize>(first: [u8; 4], second: [u8; 8], third: [u8; N]) -> Self {
+        let mut bytes = [0; 16];
+        bytes[..4].copy_from_slice(&first);
+        bytes[4..12].copy_from_slice(&second);
+        bytes[12..12 + N].copy_from_slice(&third);
+        Self { bytes, length: (12 + N) as u8 }
+    }
+
+    /// One field of a whole block.
+    pub(crate) fn block(bytes: [u8; 16]) -> Self {
+        Self { bytes, length: 16 }
     }
 
     fn bytes(&self) -> &[u8] {
@@ -79,19 +83,36 @@ pub(crate) struct Work {
     pub(crate) covered: Range<usize>,
     /// The integrity check value: made by [`seal`], checked by [`open`].
     pub(crate) tag: [u8; LONGEST_TAG],
+    /// Why nothing is done, or nothing more.
+    pub(crate) refused: Option<Refused>,
+}
+
+/// The work on the packets of a burst. As many as a burst has in most programs need no memory from the heap.
+pub(crate) type Works = SmallVec<[Work; 32]>;
+
+/// Work on so many packets, which is filled in one by one.
+pub(crate) fn works(packets: usize) -> Works {
+    let (data, covered) = (0..0, 0..0);
+    let blank = || Work {
+        iv: Short::default(),
+        aad: Aad::Packet(0..0),
+        data: data.clone(),
+        covered: covered.clone(),
+        tag: [0; LONGEST_TAG],
+        refused: None,
+    };
+    std::iter::repeat_with(blank).take(packets).collect()
 }
 
 /// A packet with its work.
 pub(crate) struct Task<'p> {
-    keys: &'p Keys,
+    pub(crate) keys: &'p Keys,
     /// The packet, with its integrity check value.
     pub(crate) packet: &'p mut [u8],
-    pub(crate) work: Work,
-    /// How it ended, if not well.
-    pub(crate) refused: Option<Refused>,
+    pub(crate) work: &'p mut Work,
 }
 
-/// Several tasks. As many as a burst has in most programs need no memory from the heap.
+/// The packets of a burst that have work.
 pub(crate) type Tasks<'p> = SmallVec<[Task<'p>; 32]>;
 
 /// What is done with a packet in one operation.
@@ -114,7 +135,7 @@ pub(crate) fn seal(tasks: &mut [Task<'_>]) {
 /// Checks every tag, and decrypts the data of the packets whose tag is right.
 pub(crate) fn open(tasks: &mut [Task<'_>]) {
     run(tasks, Step::Open);
-    if !tasks.iter().any(|task| matches!(task.keys, Keys::Apart { .. })) {
+    if !tasks.iter().any(Task::is_apart) {
         return;
     }
     // The tag that came makes room for the one that it has to be.
@@ -122,9 +143,8 @@ pub(crate) fn open(tasks: &mut [Task<'_>]) {
     run(tasks, Step::Mac);
     for (task, came) in tasks.iter_mut().zip(came) {
         let length = task.keys.tag();
-        let apart = matches!(task.keys, Keys::Apart { .. });
-        if apart && task.refused.is_none() && !tags_equal(task.tag(), &came[..length]) {
-            task.refused = Some(Refused::Forged);
+        if task.is_apart() && task.work.refused.is_none() && !tags_equal(&task.work.tag[..length], &came[..length]) {
+            task.work.refused = Some(Refused::Forged);
         }
         // The right one of a packet is nobody's to know who sent a wrong one.
         task.work.tag.zeroize();
@@ -133,26 +153,20 @@ pub(crate) fn open(tasks: &mut [Task<'_>]) {
 }
 
 impl<'p> Task<'p> {
-    pub(crate) fn new(keys: &'p Keys, packet: &'p mut [u8], work: Work) -> Self {
-        Self { keys, packet, work, refused: None }
+    fn is_apart(&self) -> bool {
+        matches!(self.keys, Keys::Apart { .. })
     }
 
-    /// Writes the tag that was made to the end of the packet. How it ended, if not well.
-    pub(crate) fn into_sealed(self) -> Option<Refused> {
+    /// Writes the tag that was made to the end of the packet.
+    pub(crate) fn write_tag(&mut self) {
         let length = self.keys.tag();
         let place = self.packet.len() - length;
         self.packet[place..].copy_from_slice(&self.work.tag[..length]);
-        self.refused
-    }
-
-    /// The tag that was made.
-    fn tag(&self) -> &[u8] {
-        &self.work.tag[..self.keys.tag()]
     }
 
     /// The IV, what is authenticated beside the data, the data, and the tag.
     fn parts(&mut self) -> (&[u8], &[u8], &mut [u8], &mut [u8]) {
-        let work = &mut self.work;
+        let work = &mut *self.work;
         let (before, data) = self.packet.split_at_mut(work.data.start);
         let aad = match &work.aad {
             Aad::Packet(range) => &before[range.clone()],
@@ -169,13 +183,18 @@ impl<'p> Task<'p> {
             (Keys::Apart { mac, .. }, Step::Mac) => Some(mac),
             _ => None,
         };
-        session.filter(|_| self.refused.is_none())
+        session.filter(|_| self.work.refused.is_none())
+    }
+
+    /// The same, if it is one of this algorithm.
+    fn session_of(&self, algorithm: Algorithm, step: Step) -> Option<&'p Session> {
+        self.session(step).filter(|session| session.params().algorithm() == algorithm)
     }
 
     fn operands(&mut self, step: Step) -> Operands<'_> {
         if step == Step::Mac {
             let length = self.keys.tag();
-            let Work { covered, tag, .. } = &mut self.work;
+            let Work { covered, tag, .. } = &mut *self.work;
             return Operands::Mac { iv: &[], input: &self.packet[covered.clone()], output: &mut tag[..length] };
         }
         let (iv, aad, data, tag) = self.parts();
@@ -188,13 +207,14 @@ impl<'p> Task<'p> {
         }
     }
 
-    fn end(&mut self, result: Result<Outcome, Error>) {
-        self.refused = match result {
-            Ok(Outcome::Done) => return,
-            Ok(Outcome::BadTag) => Some(Refused::Forged),
-            Ok(Outcome::BadLength) => Some(Refused::Malformed("a length that the cipher does not have")),
-            Ok(outcome) => Some(Refused::Device(Error::Refused(outcome))),
-            Err(error) => Some(Refused::Device(error)),
+    /// Notes how a step ended; without an outcome, because of the error.
+    fn end(&mut self, outcome: Option<Outcome>, error: Option<&Error>) {
+        self.work.refused = match outcome {
+            Some(Outcome::Done) => return,
+            Some(Outcome::BadTag) => Some(Refused::Forged),
+            Some(Outcome::BadLength) => Some(Refused::Malformed("a length that the cipher does not have")),
+            Some(outcome) => Some(Refused::Device(Error::Refused(outcome))),
+            None => error.cloned().map(Refused::Device),
         };
     }
 }
@@ -204,7 +224,7 @@ fn run(tasks: &mut [Task<'_>], step: Step) {
     if let [task] = tasks {
         if let Some(session) = task.session(step) {
             let result = session.run(task.operands(step));
-            task.end(result);
+            task.end(result.as_ref().ok().copied(), result.as_ref().err());
         }
         return;
     }
@@ -216,22 +236,18 @@ fn run(tasks: &mut [Task<'_>], step: Step) {
         }
     }
     for algorithm in algorithms {
-        let mut sessions = SmallVec::<[&Session; 32]>::new();
-        let mut requests = SmallVec::<[Request<'_>; 32]>::new();
-        let mut places = SmallVec::<[usize; 32]>::new();
-        for (place, task) in tasks.iter_mut().enumerate() {
-            if let Some(session) = task.session(step).filter(|session| session.params().algorithm() == algorithm) {
-                sessions.push(session);
-                requests.push(request(task.operands(step)));
-                places.push(place);
-            }
-        }
+        let has_one = |task: &&mut Task<'_>| task.session_of(algorithm, step).is_some();
+        let sessions: SmallVec<[&Session; 32]> =
+            tasks.iter().filter_map(|task| task.session_of(algorithm, step)).collect();
+        let mut requests = Vec::with_capacity(sessions.len());
+        requests.extend(tasks.iter_mut().filter(has_one).map(|task| request(task.operands(step))));
         let error = Session::process_each(&sessions, &mut requests).err();
-        let lost = || error.clone().unwrap_or(Error::Device { algorithm, last: Fault::Lost });
-        let results: SmallVec<[_; 32]> = requests.iter().map(|request| request.outcome().ok_or_else(lost)).collect();
+        let outcomes: SmallVec<[_; 32]> = requests.iter().map(Request::outcome).collect();
         drop(requests);
-        for (place, result) in places.into_iter().zip(results) {
-            tasks[place].end(result);
+        // Only a device that lost a request leaves none.
+        let error = error.unwrap_or(Error::Device { algorithm, last: Fault::Lost });
+        for (task, outcome) in tasks.iter_mut().filter(has_one).zip(outcomes) {
+            task.end(outcome, Some(&error));
         }
     }
 }

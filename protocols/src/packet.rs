@@ -37,8 +37,9 @@ impl<'b> Packet<'b> {
         self.verdict.as_ref().copied()
     }
 
-    pub(crate) fn judge(&mut self, verdict: Result<(), Refused>) {
-        self.verdict = verdict;
+    /// Refuses it as it is.
+    pub(crate) fn judge(&mut self, why: Refused) {
+        self.verdict = Err(why);
     }
 
     /// Refuses it, and nothing of it is to be seen any more.
@@ -47,10 +48,10 @@ impl<'b> Packet<'b> {
         self.verdict = Err(why);
     }
 
-    /// Where it lies from now on.
-    pub(crate) fn lies_in(&mut self, range: Range<usize>) {
+    /// It was sealed or opened, and lies there from now on.
+    pub(crate) fn is_in(&mut self, range: Range<usize>) {
         assert!(range.start <= range.end && range.end <= self.buffer.len());
-        self.range = range;
+        (self.range, self.verdict) = (range, Ok(()));
     }
 
     /// Whether so many bytes can be added.

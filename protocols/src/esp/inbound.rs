@@ -12,7 +12,7 @@ use super::ip::{self, Headers};
 use super::outbound::aad;
 use super::suite::Layout;
 use super::{ESP, HEADER, NONE, TRAILER};
-use crate::crypt::{self, Keys, Short, Task, Tasks, Work};
+use crate::crypt::{self, Keys, Task, Tasks, Work};
 use crate::packet::{Packet, Refused};
 use crate::window::Window;
 
@@ -73,7 +73,7 @@ impl Inbound {
     }
 
     /// Reads what is not encrypted, and writes nothing if there is an error.
-    fn take(&self, packet: &mut Packet<'_>) -> Result<(Taken, Work), Refused> {
+    fn take(&self, packet: &mut Packet<'_>, work: &mut Work) -> Result<Taken, Refused> {
         let Layout { iv, align, icv, .. } = self.layout;
         let headers = if self.mode == Mode::Transport { Some(Headers::read(packet.data())?) } else { None };
         if headers.is_some_and(|headers| headers.next != ESP) {
@@ -100,20 +100,17 @@ impl Inbound {
             number.filter(|number| *number > 0 && window.admits(*number)).ok_or(Refused::Replayed)?
         };
         let data = head..head + length;
-        let mut work = Work {
-            iv: Short::of(&[&self.salt[..self.layout.salt], &esp[HEADER..head], self.layout.counter]),
-            aad: aad(self.extended, self.spi, number),
-            covered: 0..data.end,
-            data,
-            tag: Default::default(),
-        };
-        work.tag[..icv].copy_from_slice(&esp[work.data.end..]);
+        work.iv = self.layout.cipher_iv(*self.salt, &esp[HEADER..head]);
+        work.aad = aad(self.extended, self.spi, number);
+        work.covered = 0..data.end;
+        work.tag[..icv].copy_from_slice(&esp[data.end..]);
         if self.extended && matches!(self.keys, Keys::Apart { .. }) {
             // The upper half of the number is covered and was not sent.
             work.covered.end += 4;
-            esp[work.data.end..work.covered.end].copy_from_slice(&((number >> 32) as u32).to_be_bytes());
+            esp[data.end..work.covered.end].copy_from_slice(&((number >> 32) as u32).to_be_bytes());
         }
-        Ok((Taken { esp: range, headers, number }, work))
+        work.data = data;
+        Ok(Taken { esp: range, headers, number })
     }
 
     /// What is left to do when the integrity check value was right.
@@ -138,7 +135,7 @@ impl Inbound {
         let payload = if self.mode == Mode::Tunnel { ip::length(&rest[..payload], next)? } else { payload };
         packet.next_header = next;
         let start = packet.range().start;
-        packet.lies_in(start + head..start + head + outer + payload);
+        packet.is_in(start + head..start + head + outer + payload);
         if let Some(headers) = taken.headers {
             packet.buffer().copy_within(start..start + outer, start + head);
             let range = packet.range();
@@ -166,25 +163,30 @@ fn extend(window: &Window, low: u32) -> Option<u64> {
 /// Opens packets, each under its association, as [`Inbound::open`] does; the [verdict](Packet::verdict) is in each. All associations are
 /// of one framework.
 pub fn open(burst: &mut [(&Inbound, &mut Packet<'_>)]) {
-    let mut taken = SmallVec::<[_; 32]>::new();
-    let mut works = SmallVec::<[_; 32]>::new();
-    for (association, packet) in burst.iter_mut() {
-        let result = association.take(packet);
-        packet.judge(result.as_ref().map(|_| ()).map_err(Clone::clone));
-        let (notes, work) = result.ok().unzip();
-        taken.push(notes);
-        works.extend(work);
+    let mut works = crypt::works(burst.len());
+    let mut taken = SmallVec::<[Option<Taken>; 32]>::new();
+    for ((association, packet), work) in burst.iter_mut().zip(&mut works) {
+        let result = association.take(packet, work);
+        taken.push(result.map_err(|why| work.refused = Some(why)).ok());
     }
-    let lent = burst.iter_mut().zip(&taken).filter_map(|((association, packet), notes)| {
-        Some((&association.keys, &mut packet.buffer()[notes.as_ref()?.esp.clone()]))
-    });
-    let mut tasks: Tasks<'_> = lent.zip(works).map(|((keys, packet), work)| Task::new(keys, packet, work)).collect();
+    let lent = burst.iter_mut().zip(&mut works).zip(&taken);
+    let mut tasks: Tasks<'_> = lent
+        .filter_map(|(((association, packet), work), taken)| {
+            let packet = &mut packet.buffer()[taken.as_ref()?.esp.clone()];
+            Some(Task { keys: &association.keys, packet, work })
+        })
+        .collect();
     crypt::open(&mut tasks);
-    let ends: SmallVec<[_; 32]> = tasks.into_iter().map(|task| task.refused).collect();
-    let opened = burst.iter_mut().zip(taken).filter_map(|((end, packet), notes)| Some((end, packet, notes?)));
-    for ((association, packet, notes), refused) in opened.zip(ends) {
-        if let Err(why) = refused.map_or_else(|| association.finish(packet, &notes), Err) {
-            packet.discard(why);
+    drop(tasks);
+    for (((association, packet), work), taken) in burst.iter_mut().zip(works).zip(taken) {
+        match (work.refused, taken) {
+            (None, Some(taken)) => {
+                if let Err(why) = association.finish(packet, &taken) {
+                    packet.discard(why);
+                }
+            }
+            (Some(why), None) => packet.judge(why),
+            (why, _) => packet.discard(why.unwrap_or(Refused::Forged)),
         }
     }
 }

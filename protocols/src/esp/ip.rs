@@ -99,9 +99,11 @@ impl Headers {
 
 /// The checksum of a header of IPv4 (RFC 1071).
 fn checksum(header: &[u8]) -> u16 {
-    let sum: u32 = header.chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
-    let sum = (sum & 0xFFFF) + (sum >> 16);
-    !((sum & 0xFFFF) + (sum >> 16)) as u16
+    let (words, _) = header.as_chunks::<4>();
+    let sum: u64 = words.iter().map(|word| u64::from(u32::from_be_bytes(*word))).sum();
+    // Four times: once each for the halves of the sum and of its words, and for what is carried over.
+    let fold = |sum: u64| (sum & 0xFFFF) + (sum >> 16);
+    !fold(fold(fold(fold(sum)))) as u16
 }
 
 /// What the next header of a packet of IP in a tunnel is.

@@ -89,7 +89,7 @@ impl Outbound {
     }
 
     /// Writes all of the packet but what devices do. Nothing is changed if there is an error.
-    fn frame(&self, packet: &mut Packet<'_>, process: u32) -> Result<(Framed, Work), Refused> {
+    fn frame(&self, packet: &mut Packet<'_>, process: u32, work: &mut Work) -> Result<Framed, Refused> {
         let Layout { iv, align, icv, .. } = self.layout;
         if process != self.process {
             return Err(Refused::Forked);
@@ -122,62 +122,59 @@ impl Outbound {
         let esp = &mut whole[outer..];
         esp[..4].copy_from_slice(&self.spi.to_be_bytes());
         esp[4..HEADER].copy_from_slice(&(number as u32).to_be_bytes());
-        if !self.layout.random {
-            esp[HEADER..head].copy_from_slice(&number.to_be_bytes()[8 - iv..]);
+        if iv == 8 {
+            esp[HEADER..HEADER + 8].copy_from_slice(&number.to_be_bytes());
         }
         let data = head..esp.len() - icv;
         for (byte, value) in esp[head + payload..data.end].iter_mut().zip(1..=u8::MAX) {
             *byte = value;
         }
         esp[data.end - 2..data.end].copy_from_slice(&[padding as u8, next]);
-        let mut covered = 0..data.end;
+        work.iv = self.layout.cipher_iv(*self.salt, &esp[HEADER..head]);
+        work.aad = aad(self.extended, self.spi, number);
+        work.covered = 0..data.end;
         if self.extended && matches!(self.keys, Keys::Apart { .. }) {
             // The upper half of the number is covered and not sent: it lies where the integrity check value will.
-            covered.end += 4;
-            esp[data.end..covered.end].copy_from_slice(&((number >> 32) as u32).to_be_bytes());
+            work.covered.end += 4;
+            esp[data.end..work.covered.end].copy_from_slice(&((number >> 32) as u32).to_be_bytes());
         }
-        let work = Work {
-            iv: Short::of(&[&self.salt[..self.layout.salt], &esp[HEADER..head], self.layout.counter]),
-            aad: aad(self.extended, self.spi, number),
-            data,
-            covered,
-            tag: Default::default(),
-        };
-        Ok((Framed { whole: start..end, esp: start + outer..end }, work))
+        work.data = data;
+        Ok(Framed { whole: start..end, esp: start + outer..end })
     }
 }
 
 /// What the integrity check value covers beside the data and the IV, of joint keys.
 pub(super) fn aad(extended: bool, spi: u32, number: u64) -> Aad {
     // In a packet the upper half is missing, between the two (RFC 4106, 5).
-    if extended { Aad::Other(Short::of(&[&spi.to_be_bytes(), &number.to_be_bytes()])) } else { Aad::Packet(0..HEADER) }
+    if extended { Aad::Other(Short::of(spi.to_be_bytes(), number.to_be_bytes(), [])) } else { Aad::Packet(0..HEADER) }
 }
 
 /// Seals packets, each under its association, as [`Outbound::seal`] does; the [verdict](Packet::verdict) is in each. All associations are
 /// of one framework.
 pub fn seal(burst: &mut [(&Outbound, &mut Packet<'_>)]) {
     let process = process::id();
-    let mut framed = SmallVec::<[_; 32]>::new();
-    let mut works = SmallVec::<[_; 32]>::new();
-    for (association, packet) in burst.iter_mut() {
-        let result = association.frame(packet, process);
-        packet.judge(result.as_ref().map(|_| ()).map_err(Clone::clone));
-        let (added, work) = result.ok().unzip();
-        framed.push(added);
-        works.extend(work);
+    let mut works = crypt::works(burst.len());
+    let mut framed = SmallVec::<[Option<Framed>; 32]>::new();
+    for ((association, packet), work) in burst.iter_mut().zip(&mut works) {
+        let result = association.frame(packet, process, work);
+        framed.push(result.map_err(|why| work.refused = Some(why)).ok());
     }
-    let lent = burst.iter_mut().zip(&framed).filter_map(|((association, packet), added)| {
-        Some((&association.keys, &mut packet.buffer()[added.as_ref()?.esp.clone()]))
-    });
-    let mut tasks: Tasks<'_> = lent.zip(works).map(|((keys, packet), work)| Task::new(keys, packet, work)).collect();
+    let lent = burst.iter_mut().zip(&mut works).zip(&framed);
+    let mut tasks: Tasks<'_> = lent
+        .filter_map(|(((association, packet), work), framed)| {
+            let packet = &mut packet.buffer()[framed.as_ref()?.esp.clone()];
+            Some(Task { keys: &association.keys, packet, work })
+        })
+        .collect();
     randomize(&mut tasks);
     crypt::seal(&mut tasks);
-    let ends: SmallVec<[_; 32]> = tasks.into_iter().map(Task::into_sealed).collect();
-    let sealed = burst.iter_mut().zip(framed).filter_map(|((_, packet), added)| Some((packet, added?)));
-    for ((packet, Framed { whole, .. }), refused) in sealed.zip(ends) {
-        match refused {
-            None => packet.lies_in(whole),
-            Some(why) => packet.discard(why),
+    tasks.iter_mut().for_each(Task::write_tag);
+    drop(tasks);
+    for (((_, packet), work), framed) in burst.iter_mut().zip(works).zip(framed) {
+        match (work.refused, framed) {
+            (None, Some(Framed { whole, .. })) => packet.is_in(whole),
+            (Some(why), None) => packet.judge(why),
+            (why, _) => packet.discard(why.unwrap_or(Refused::Exhausted)),
         }
     }
 }
@@ -192,12 +189,12 @@ fn randomize(tasks: &mut Tasks<'_>) {
     }
     let mut drawn = SmallVec::<[u8; 32 * IV]>::from_elem(0, count * IV);
     let result = getrandom::fill(&mut drawn);
-    for (task, iv) in tasks.iter_mut().filter(wants).zip(drawn.chunks_exact(IV)) {
+    for (task, iv) in tasks.iter_mut().filter(wants).zip(drawn.as_chunks::<IV>().0) {
         if result.is_err() {
-            task.refused = Some(Refused::Entropy);
+            task.work.refused = Some(Refused::Entropy);
         }
         task.packet[HEADER..HEADER + IV].copy_from_slice(iv);
-        task.work.iv = Short::of(&[iv]);
+        task.work.iv = Short::block(*iv);
     }
 }
 

@@ -4,7 +4,7 @@ use gantry::Algorithm as A;
 use gantry::{Algorithm, Direction, Gantry, SessionParams};
 use zeroize::Zeroizing;
 
-use crate::crypt::Keys;
+use crate::crypt::{Keys, Short};
 
 /// What encrypts and authenticates. The length of the key says how long AES's is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -73,28 +73,36 @@ impl Integrity {
 pub(super) struct Layout {
     /// Bytes of the salt, behind the key.
     pub(super) salt: usize,
-    /// Bytes of the IV in a packet.
+    /// Bytes of the IV in a packet: 8 that are its number, or 16 that nobody may be able to tell before (RFC 3602, 3).
     pub(super) iv: usize,
     /// What the encrypted bytes are a multiple of.
     pub(super) align: usize,
     /// Bytes of the integrity check value.
     pub(super) icv: usize,
-    /// What comes behind salt and IV in the cipher's own: of CTR, the first counter.
-    pub(super) counter: &'static [u8],
-    /// The IV must be one that nobody can tell before (RFC 3602, 3); others are the number of the packet.
-    pub(super) random: bool,
+    /// The cipher's IV ends in a counter of blocks, behind salt and IV.
+    pub(super) counts: bool,
+}
+
+impl Layout {
+    /// The IV of the cipher for the one in a packet.
+    pub(super) fn cipher_iv(&self, salt: [u8; 4], iv: &[u8]) -> Short {
+        match (iv.as_array(), iv.as_array()) {
+            (Some(number), _) if self.counts => Short::of(salt, *number, [0, 0, 0, 1]),
+            (Some(number), _) => Short::of(salt, *number, []),
+            (_, Some(block)) => Short::block(*block),
+            _ => Short::default(),
+        }
+    }
 }
 
 impl Suite {
     pub(super) fn layout(self) -> Layout {
-        let aead = |icv| Layout { salt: 4, iv: 8, align: 4, icv, counter: &[], random: false };
+        let aead = |icv| Layout { salt: 4, iv: 8, align: 4, icv, counts: false };
         match self {
             Suite::AesGcm { icv } => aead(icv.into()),
             Suite::ChaCha20Poly1305 => aead(16),
-            Suite::AesCbc(integrity) => {
-                Layout { salt: 0, iv: 16, align: 16, random: true, ..aead(integrity.hmac().icv) }
-            }
-            Suite::AesCtr(integrity) => Layout { counter: &[0, 0, 0, 1], ..aead(integrity.hmac().icv) },
+            Suite::AesCbc(integrity) => Layout { salt: 0, iv: 16, align: 16, ..aead(integrity.hmac().icv) },
+            Suite::AesCtr(integrity) => Layout { counts: true, ..aead(integrity.hmac().icv) },
             Suite::Null(integrity) => Layout { salt: 0, iv: 0, ..aead(integrity.hmac().icv) },
         }
     }
