@@ -487,6 +487,8 @@ fn numbers_end_and_none_is_used_twice() {
         let mut packet = within(&mut buffer);
         assert_eq!(out.seal(&mut packet), Err(Refused::Exhausted));
         assert_eq!((packet.data(), out.remaining(), out.last_number()), (&b"one too many"[..], 0, end));
+        let beyond = association(GCM, 6).last_number(u64::MAX).outbound(&gantry).unwrap();
+        assert_eq!(beyond.remaining(), 0);
     }
 }
 

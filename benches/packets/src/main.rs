@@ -13,7 +13,7 @@ use gantry_protocols::Packet;
 use gantry_protocols::esp::{self, Association, Inbound, Integrity, Mode, Outbound, Suite};
 use gantry_runtime::Config;
 
-const BURST: usize = 32;
+const BURST: u32 = 32;
 const ROUNDS: usize = 200;
 const ROOM: usize = 64;
 
@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let ends: Vec<(Outbound, Inbound)> = (0..BURST)
         .map(|at| {
             let make = || {
-                Association::new(0x1000 + at as u32, suite, &vec![at as u8; key], &vec![at as u8; integrity_key])
+                Association::new(0x1000 + at, suite, &vec![at as u8; key], &vec![at as u8; integrity_key])
                     .mode(Mode::Transport)
             };
             Ok::<_, Box<dyn Error>>((make().outbound(&gantry)?, make().inbound(&gantry)?))
@@ -52,7 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn measure(ends: &[(Outbound, Inbound)], bytes: usize, at_least: Duration) -> Result<(f64, f64), Box<dyn Error>> {
     let mut header = [0x45, 0, 0, 0, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
     header[2..4].copy_from_slice(&(bytes as u16).to_be_bytes());
-    let mut buffers = vec![vec![0; ROOM + bytes + ROOM]; BURST];
+    let mut buffers = vec![vec![0; ROOM + bytes + ROOM]; BURST as usize];
     let (mut sealing, mut opening, mut bursts) = (Duration::ZERO, Duration::ZERO, 0_u32);
     while sealing + opening < at_least {
         let begin = Instant::now();
@@ -72,6 +72,6 @@ fn measure(ends: &[(Outbound, Inbound)], bytes: usize, at_least: Duration) -> Re
         }
         (sealing, opening, bursts) = (sealing + (sealed - begin), opening + (opened - sealed), bursts + 1);
     }
-    let each = |time: Duration| time.as_secs_f64() * 1e9 / f64::from(bursts) / BURST as f64;
+    let each = |time: Duration| time.as_secs_f64() * 1e9 / f64::from(bursts) / f64::from(BURST);
     Ok((each(sealing), each(opening)))
 }

@@ -56,7 +56,7 @@ impl Outbound {
 
     /// Numbers that are left. An association is replaced by one under new keys before there are none (RFC 4303, 3.3.3).
     pub fn remaining(&self) -> u64 {
-        self.end() - self.last_number()
+        self.end().saturating_sub(self.last_number())
     }
 
     /// Most bytes that sealing adds before a packet, and behind it.
