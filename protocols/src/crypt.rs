@@ -32,7 +32,7 @@ impl Keys {
 }
 
 /// Bytes of the longest integrity check value: those of HMAC-SHA512-256.
-const LONGEST_TAG: usize = 32;
+pub(crate) const LONGEST_TAG: usize = 32;
 
 /// A few bytes.
 #[derive(Clone, Copy, Default)]
@@ -87,23 +87,6 @@ pub(crate) struct Work {
     pub(crate) refused: Option<Refused>,
 }
 
-/// The work on the packets of a burst. As many as a burst has in most programs need no memory from the heap.
-pub(crate) type Works = SmallVec<[Work; 32]>;
-
-/// Work on so many packets, which is filled in one by one.
-pub(crate) fn works(packets: usize) -> Works {
-    let (data, covered) = (0..0, 0..0);
-    let blank = || Work {
-        iv: Short::default(),
-        aad: Aad::Packet(0..0),
-        data: data.clone(),
-        covered: covered.clone(),
-        tag: [0; LONGEST_TAG],
-        refused: None,
-    };
-    std::iter::repeat_with(blank).take(packets).collect()
-}
-
 /// A packet with its work.
 pub(crate) struct Task<'p> {
     pub(crate) keys: &'p Keys,
@@ -112,7 +95,7 @@ pub(crate) struct Task<'p> {
     pub(crate) work: &'p mut Work,
 }
 
-/// The packets of a burst that have work.
+/// The packets of a burst that have work. As many as a burst has in most programs need no memory from the heap.
 pub(crate) type Tasks<'p> = SmallVec<[Task<'p>; 32]>;
 
 /// What is done with a packet in one operation.
@@ -125,10 +108,14 @@ enum Step {
     Mac,
 }
 
-/// Encrypts the data of every packet, and makes the tags.
+/// Encrypts the data of every packet, and writes the tags to their ends.
 pub(crate) fn seal(tasks: &mut [Task<'_>]) {
     for step in [Step::Seal, Step::Encrypt, Step::Mac] {
         run(tasks, step);
+    }
+    for Task { keys, packet, work } in tasks {
+        let (length, place) = (keys.tag(), packet.len() - keys.tag());
+        packet[place..].copy_from_slice(&work.tag[..length]);
     }
 }
 
@@ -155,13 +142,6 @@ pub(crate) fn open(tasks: &mut [Task<'_>]) {
 impl<'p> Task<'p> {
     fn is_apart(&self) -> bool {
         matches!(self.keys, Keys::Apart { .. })
-    }
-
-    /// Writes the tag that was made to the end of the packet.
-    pub(crate) fn write_tag(&mut self) {
-        let length = self.keys.tag();
-        let place = self.packet.len() - length;
-        self.packet[place..].copy_from_slice(&self.work.tag[..length]);
     }
 
     /// The IV, what is authenticated beside the data, the data, and the tag.

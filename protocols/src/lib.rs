@@ -9,12 +9,14 @@
 //! | file | content |
 //! |---|---|
 //! | `packet.rs` | a packet in its buffer |
-//! | `crypt.rs` | what devices do for a burst, whatever the protocol |
+//! | `burst.rs` | the three steps of a burst: frame, crypt, finish |
+//! | `crypt.rs` | the second of them: what devices do |
 //! | `window.rs` | which numbers have come (RFC 6479) |
 //! | `esp/` | suites, associations, and the headers of IP around them |
 
 #![forbid(unsafe_code)]
 
+mod burst;
 mod crypt;
 pub mod esp;
 mod packet;

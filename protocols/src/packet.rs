@@ -38,7 +38,7 @@ impl<'b> Packet<'b> {
     }
 
     /// Refuses it as it is.
-    pub(crate) fn judge(&mut self, why: Refused) {
+    pub(crate) fn refuse(&mut self, why: Refused) {
         self.verdict = Err(why);
     }
 

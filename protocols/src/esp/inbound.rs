@@ -4,7 +4,6 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use smallvec::SmallVec;
 use zeroize::Zeroizing;
 
 use super::association::{Association, Mode};
@@ -12,7 +11,8 @@ use super::ip::{self, Headers};
 use super::outbound::aad;
 use super::suite::Layout;
 use super::{ESP, HEADER, NONE, TRAILER};
-use crate::crypt::{self, Keys, Task, Tasks, Work};
+use crate::burst::{self, Begun};
+use crate::crypt::{self, Keys, Work};
 use crate::packet::{Packet, Refused};
 use crate::window::Window;
 
@@ -29,8 +29,6 @@ pub struct Inbound {
 
 /// What was read of a packet.
 struct Taken {
-    /// Where ESP lies in the buffer.
-    esp: Range<usize>,
     /// Headers before ESP.
     headers: Option<Headers>,
     number: u64,
@@ -73,7 +71,7 @@ impl Inbound {
     }
 
     /// Reads what is not encrypted, and writes nothing if there is an error.
-    fn take(&self, packet: &mut Packet<'_>, work: &mut Work) -> Result<Taken, Refused> {
+    fn take(&self, packet: &mut Packet<'_>, work: &mut Work) -> Result<Begun<Taken>, Refused> {
         let Layout { iv, align, icv, .. } = self.layout;
         let headers = if self.mode == Mode::Transport { Some(Headers::read(packet.data())?) } else { None };
         if headers.is_some_and(|headers| headers.next != ESP) {
@@ -110,11 +108,11 @@ impl Inbound {
             esp[data.end..work.covered.end].copy_from_slice(&((number >> 32) as u32).to_be_bytes());
         }
         work.data = data;
-        Ok(Taken { esp: range, headers, number })
+        Ok(Begun { lent: range, notes: Taken { headers, number } })
     }
 
-    /// What is left to do when the integrity check value was right.
-    fn finish(&self, packet: &mut Packet<'_>, taken: &Taken) -> Result<(), Refused> {
+    /// What is left to do when the integrity check value was right. Where the packet lies then.
+    fn finish(&self, packet: &mut Packet<'_>, taken: &Taken) -> Result<Range<usize>, Refused> {
         let Layout { iv, icv, .. } = self.layout;
         // Meanwhile another thread may have had the same, or it was twice in the burst.
         if !self.numbers().note(taken.number) {
@@ -135,13 +133,12 @@ impl Inbound {
         let payload = if self.mode == Mode::Tunnel { ip::length(&rest[..payload], next)? } else { payload };
         packet.next_header = next;
         let start = packet.range().start;
-        packet.is_in(start + head..start + head + outer + payload);
+        let left = start + head..start + head + outer + payload;
         if let Some(headers) = taken.headers {
-            packet.buffer().copy_within(start..start + outer, start + head);
-            let range = packet.range();
-            headers.write(&mut packet.buffer()[range], next);
+            packet.buffer().copy_within(start..start + outer, left.start);
+            headers.write(&mut packet.buffer()[left.clone()], next);
         }
-        Ok(())
+        Ok(left)
     }
 }
 
@@ -163,32 +160,13 @@ fn extend(window: &Window, low: u32) -> Option<u64> {
 /// Opens packets, each under its association, as [`Inbound::open`] does; the [verdict](Packet::verdict) is in each. All associations are
 /// of one framework.
 pub fn open(burst: &mut [(&Inbound, &mut Packet<'_>)]) {
-    let mut works = crypt::works(burst.len());
-    let mut taken = SmallVec::<[Option<Taken>; 32]>::new();
-    for ((association, packet), work) in burst.iter_mut().zip(&mut works) {
-        let result = association.take(packet, work);
-        taken.push(result.map_err(|why| work.refused = Some(why)).ok());
-    }
-    let lent = burst.iter_mut().zip(&mut works).zip(&taken);
-    let mut tasks: Tasks<'_> = lent
-        .filter_map(|(((association, packet), work), taken)| {
-            let packet = &mut packet.buffer()[taken.as_ref()?.esp.clone()];
-            Some(Task { keys: &association.keys, packet, work })
-        })
-        .collect();
-    crypt::open(&mut tasks);
-    drop(tasks);
-    for (((association, packet), work), taken) in burst.iter_mut().zip(works).zip(taken) {
-        match (work.refused, taken) {
-            (None, Some(taken)) => {
-                if let Err(why) = association.finish(packet, &taken) {
-                    packet.discard(why);
-                }
-            }
-            (Some(why), None) => packet.judge(why),
-            (why, _) => packet.discard(why.unwrap_or(Refused::Forged)),
-        }
-    }
+    burst::run(
+        burst,
+        |association| &association.keys,
+        |association, packet, work| association.take(packet, work).map(Some),
+        crypt::open,
+        |association, packet, taken, done| done.and_then(|_| association.finish(packet, &taken)),
+    );
 }
 
 impl fmt::Debug for Inbound {

@@ -12,7 +12,8 @@ use super::association::{Association, Mode};
 use super::ip::{self, Headers};
 use super::suite::Layout;
 use super::{ESP, HEADER, TRAILER};
-use crate::crypt::{self, Aad, Keys, Short, Task, Tasks, Work};
+use crate::burst::{self, Begun};
+use crate::crypt::{self, Aad, Keys, Short, Task, Work};
 use crate::packet::{Packet, Refused};
 
 /// The sending end of an [`Association`]. Threads may share it: each packet has a number of its own.
@@ -27,14 +28,6 @@ pub struct Outbound {
     last: AtomicU64,
     /// The process that it was made in.
     process: u32,
-}
-
-/// Where a packet lies when it is done.
-struct Framed {
-    /// Where the packet will lie in the buffer.
-    whole: Range<usize>,
-    /// Where ESP lies in it.
-    esp: Range<usize>,
 }
 
 impl Outbound {
@@ -88,8 +81,8 @@ impl Outbound {
         last.map(|last| last + 1).map_err(|_| Refused::Exhausted)
     }
 
-    /// Writes all of the packet but what devices do. Nothing is changed if there is an error.
-    fn frame(&self, packet: &mut Packet<'_>, process: u32, work: &mut Work) -> Result<Framed, Refused> {
+    /// Writes all of the packet but what devices do, and says where it will lie. Nothing is changed if there is an error.
+    fn frame(&self, packet: &mut Packet<'_>, work: &mut Work, process: u32) -> Result<Begun<Range<usize>>, Refused> {
         let Layout { iv, align, icv, .. } = self.layout;
         if process != self.process {
             return Err(Refused::Forked);
@@ -139,7 +132,7 @@ impl Outbound {
             esp[data.end..work.covered.end].copy_from_slice(&((number >> 32) as u32).to_be_bytes());
         }
         work.data = data;
-        Ok(Framed { whole: start..end, esp: start + outer..end })
+        Ok(Begun { lent: start + outer..end, notes: start..end })
     }
 }
 
@@ -153,34 +146,20 @@ pub(super) fn aad(extended: bool, spi: u32, number: u64) -> Aad {
 /// of one framework.
 pub fn seal(burst: &mut [(&Outbound, &mut Packet<'_>)]) {
     let process = process::id();
-    let mut works = crypt::works(burst.len());
-    let mut framed = SmallVec::<[Option<Framed>; 32]>::new();
-    for ((association, packet), work) in burst.iter_mut().zip(&mut works) {
-        let result = association.frame(packet, process, work);
-        framed.push(result.map_err(|why| work.refused = Some(why)).ok());
-    }
-    let lent = burst.iter_mut().zip(&mut works).zip(&framed);
-    let mut tasks: Tasks<'_> = lent
-        .filter_map(|(((association, packet), work), framed)| {
-            let packet = &mut packet.buffer()[framed.as_ref()?.esp.clone()];
-            Some(Task { keys: &association.keys, packet, work })
-        })
-        .collect();
-    randomize(&mut tasks);
-    crypt::seal(&mut tasks);
-    tasks.iter_mut().for_each(Task::write_tag);
-    drop(tasks);
-    for (((_, packet), work), framed) in burst.iter_mut().zip(works).zip(framed) {
-        match (work.refused, framed) {
-            (None, Some(Framed { whole, .. })) => packet.is_in(whole),
-            (Some(why), None) => packet.judge(why),
-            (why, _) => packet.discard(why.unwrap_or(Refused::Exhausted)),
-        }
-    }
+    burst::run(
+        burst,
+        |association| &association.keys,
+        |association, packet, work| association.frame(packet, work, process).map(Some),
+        |tasks| {
+            randomize(tasks);
+            crypt::seal(tasks);
+        },
+        |_, _, whole, done| done.map(|_| whole),
+    );
 }
 
 /// Draws the IVs that nobody may be able to tell before.
-fn randomize(tasks: &mut Tasks<'_>) {
+fn randomize(tasks: &mut [Task<'_>]) {
     const IV: usize = 16;
     let wants = |task: &&mut Task<'_>| task.work.data.start == HEADER + IV;
     let count = tasks.iter_mut().filter(wants).count();
