@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use common::{devices, gantry, hex};
+use common::{devices, gantry, hex, suites};
 use gantry::driver::{Driver, Found};
 use gantry::route::Failover;
 use gantry::{Algorithm, Gantry};
@@ -16,24 +16,6 @@ use gantry_protocols::esp::{self, Association, Inbound, Integrity, Mode, Outboun
 use gantry_protocols::{Packet, Refused};
 
 const SPI: u32 = 0x1234_5678;
-
-/// Every suite, with the lengths of its two keys.
-fn suites() -> Vec<(Suite, usize, usize)> {
-    let hmacs = [
-        (Integrity::HmacSha1, 20),
-        (Integrity::HmacSha256, 32),
-        (Integrity::HmacSha384, 48),
-        (Integrity::HmacSha512, 64),
-    ];
-    let mut suites = vec![(Suite::ChaCha20Poly1305, 36, 0)];
-    for key in [16, 24, 32] {
-        suites.extend([8, 12, 16].map(|icv| (Suite::AesGcm { icv }, key + 4, 0)));
-        suites.extend(hmacs.map(|(hmac, mac_key)| (Suite::AesCbc(hmac), key, mac_key)));
-        suites.extend(hmacs.map(|(hmac, mac_key)| (Suite::AesCtr(hmac), key + 4, mac_key)));
-    }
-    suites.extend(hmacs.map(|(hmac, mac_key)| (Suite::Null(hmac), 0, mac_key)));
-    suites
-}
 
 fn association(suite: (Suite, usize, usize), seed: u8) -> Association {
     let bytes =

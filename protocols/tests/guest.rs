@@ -1,9 +1,12 @@
 //! ESP with the Linux kernel at the other end: each opens what the other has sealed. Tunnel and transport mode, every suite.
 
+mod common;
+
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use common::suites;
 use gantry::Gantry;
 use gantry_driver_lanes::LanesDriver;
 use gantry_driver_software::SoftwareDriver;
@@ -66,22 +69,13 @@ gantry_lab::in_guest! {
         udp.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         let gantry = Gantry::builder().driver(&LanesDriver::default()).driver(&SoftwareDriver).build();
 
-        let hmacs = [(Integrity::HmacSha1, 20), (Integrity::HmacSha256, 32), (Integrity::HmacSha384, 48), (Integrity::HmacSha512, 64)];
-        let mut suites = vec![(Suite::ChaCha20Poly1305, 36, 0)];
-        for key in [16, 24, 32] {
-            suites.extend([8, 12, 16].map(|icv| (Suite::AesGcm { icv }, key + 4, 0)));
-            suites.extend(hmacs.map(|(hmac, mac_key)| (Suite::AesCbc(hmac), key, mac_key)));
-            suites.extend(hmacs.map(|(hmac, mac_key)| (Suite::AesCtr(hmac), key + 4, mac_key)));
-        }
-        suites.extend(hmacs.map(|(hmac, mac_key)| (Suite::Null(hmac), 0, mac_key)));
-
         let mut spi = 0x1000;
-        for (suite, key, mac_key) in suites {
+        for (suite, key, mac_key) in suites() {
             for (mode, name) in [(Mode::Tunnel, "tunnel"), (Mode::Transport, "transport")] {
                 for extended in [false, true] {
                     spi += 2;
-                    let key = |seed: u8| (0..key).map(|at| at ^ seed).collect::<Vec<u8>>();
-                    let mac_key = |seed: u8| (0..mac_key).map(|at| at ^ seed).collect::<Vec<u8>>();
+                    let key = |seed: u8| (0..key).map(|at| at as u8 ^ seed).collect::<Vec<u8>>();
+                    let mac_key = |seed: u8| (0..mac_key).map(|at| at as u8 ^ seed).collect::<Vec<u8>>();
                     // What begins near the end of the lower half goes over it.
                     let last: u64 = if extended { 0x3_FFFF_FFFD } else { 7 };
                     let association = |spi, seed: u8| {

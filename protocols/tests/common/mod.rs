@@ -1,8 +1,11 @@
-//! The frameworks that tests run on.
+//! The frameworks that tests run on, and the suites of ESP.
+
+#![allow(dead_code, reason = "each test uses some of it")]
 
 use gantry::Gantry;
 use gantry_driver_lanes::{LanesDriver, Level, LevelName};
 use gantry_driver_software::SoftwareDriver;
+use gantry_protocols::esp::{Integrity, Suite};
 
 /// Software alone.
 pub(crate) fn gantry() -> Gantry {
@@ -21,4 +24,22 @@ pub(crate) fn devices() -> Vec<Gantry> {
 pub(crate) fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u32> = text.chars().filter_map(|digit| digit.to_digit(16)).collect();
     digits.chunks(2).map(|pair| (pair[0] * 16 + pair[1]) as u8).collect()
+}
+
+/// Every suite, with the lengths of its two keys.
+pub(crate) fn suites() -> Vec<(Suite, usize, usize)> {
+    let hmacs = [
+        (Integrity::HmacSha1, 20),
+        (Integrity::HmacSha256, 32),
+        (Integrity::HmacSha384, 48),
+        (Integrity::HmacSha512, 64),
+    ];
+    let mut suites = vec![(Suite::ChaCha20Poly1305, 36, 0)];
+    for key in [16, 24, 32] {
+        suites.extend([8, 12, 16].map(|icv| (Suite::AesGcm { icv }, key + 4, 0)));
+        suites.extend(hmacs.map(|(hmac, mac_key)| (Suite::AesCbc(hmac), key, mac_key)));
+        suites.extend(hmacs.map(|(hmac, mac_key)| (Suite::AesCtr(hmac), key + 4, mac_key)));
+    }
+    suites.extend(hmacs.map(|(hmac, mac_key)| (Suite::Null(hmac), 0, mac_key)));
+    suites
 }
