@@ -23,7 +23,8 @@ static ENDS: LazyLock<Vec<(Outbound, Inbound)>> = LazyLock::new(|| {
             for extended in [false, true] {
                 let made = || {
                     // Written in the book, as it were: who fuzzes does not guess integrity check values.
-                    let made = Association::new(0x6162_6364, suite, &[7; 36][..key], &[9; 64][..integrity_key]).mode(mode);
+                    let made =
+                        Association::new(0x6162_6364, suite, &[7; 36][..key], &[9; 64][..integrity_key]).mode(mode);
                     if extended { made.extended_numbers() } else { made }
                 };
                 ends.push((made().outbound(&gantry).unwrap(), made().inbound(&gantry).unwrap()));

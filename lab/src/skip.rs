@@ -1,7 +1,7 @@
 use std::fs::OpenOptions;
 use std::io::Write as _;
 
-/// Programs and modules that tests may lack: `scripts/setup` installs them.
+/// Programs, modules and libraries that tests may lack: `scripts/setup` installs them.
 const PROGRAMS: &[&str] = &[
     "/usr/sbin/sshd",
     "charon",
@@ -9,6 +9,7 @@ const PROGRAMS: &[&str] = &[
     "haproxy",
     "initdb",
     "ip",
+    "libsrtp2-dev",
     "nginx",
     "openssl",
     "openvpn",

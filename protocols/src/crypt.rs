@@ -163,7 +163,9 @@ impl<'p> Task<'p> {
             (Keys::Apart { mac, .. }, Step::Mac) => Some(mac),
             _ => None,
         };
-        session.filter(|_| self.work.refused.is_none())
+        // Nothing is encrypted in a packet of a header alone.
+        let is_empty = matches!(step, Step::Encrypt | Step::Decrypt) && self.work.data.is_empty();
+        session.filter(|_| self.work.refused.is_none() && !is_empty)
     }
 
     /// The same, if it is one of this algorithm.

@@ -4,7 +4,7 @@
 //! numbers of those that have come. Its packets are changed in place, in a buffer with room before and behind them. A burst of
 //! packets of many associations is one batch for the devices, which fills their lanes.
 //!
-//! [`esp`] is RFC 4303, the packets of IPsec.
+//! [`esp`] is RFC 4303, the packets of IPsec. [`srtp`] is RFC 3711, those of voice and video.
 //!
 //! | file | content |
 //! |---|---|
@@ -13,13 +13,19 @@
 //! | `crypt.rs` | the second of them: what devices do |
 //! | `window.rs` | which numbers have come (RFC 6479) |
 //! | `esp/` | suites, associations, and the headers of IP around them |
+//! | `srtp/` | suites, contexts with their streams, and the keys that they derive |
 
 #![forbid(unsafe_code)]
+
+// What tests have in common names the crate.
+#[cfg(test)]
+extern crate self as gantry_protocols;
 
 mod burst;
 mod crypt;
 pub mod esp;
 mod packet;
+pub mod srtp;
 mod window;
 
 pub use packet::{Packet, Refused};

@@ -91,12 +91,18 @@ pub enum Refused {
     /// It is too short, too long, or a field of a header says what cannot be.
     #[error("not a packet of this association: {0}")]
     Malformed(&'static str),
-    /// A packet of this number has come before, or the number is older than the window.
-    #[error("a packet with this number has come before, or could have")]
+    /// A packet of this number has come before, or was sealed before, or the number is older than the window.
+    #[error("the number of the packet has been used before, or could have been")]
     Replayed,
     /// The integrity check value is not that of the packet.
     #[error("the integrity check value is wrong")]
     Forged,
+    /// It is of a new stream, and the context has as many as it may.
+    #[error("a stream beyond the {most} of the context")]
+    Streams {
+        /// The most streams of the context.
+        most: usize,
+    },
     /// A packet that is there to hide how many there are (RFC 4303, 2.6).
     #[error("a dummy packet")]
     Dummy,

@@ -1,0 +1,53 @@
+//! SRTP and SRTCP (RFC 3711): the packets of voice and video, and the reports about them.
+//!
+//! ```
+//! use gantry_protocols::Packet;
+//! use gantry_protocols::srtp::{Context, Suite};
+//!
+//! # fn send(gantry: &gantry::Gantry, rtp: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
+//! // The master key and the master salt of one direction, as DTLS-SRTP or SDP has them.
+//! let (key, salt) = ([7; 16], [9; 12]);
+//! let out = Context::new(Suite::AeadAes128Gcm, &key, &salt).outbound(gantry)?;
+//! let back = Context::new(Suite::AeadAes128Gcm, &key, &salt).inbound(gantry)?;
+//!
+//! let (_, tail) = out.room();
+//! let mut buffer = vec![0; rtp.len() + tail];
+//! buffer[..rtp.len()].copy_from_slice(rtp);
+//! let mut packet = Packet::new(&mut buffer, 0..rtp.len());
+//! out.seal(&mut packet)?;
+//! back.open(&mut packet)?;
+//! assert_eq!(packet.data(), rtp);
+//! # Ok(()) }
+//! ```
+//!
+//! A context has one master key and as many streams as there are synchronization sources (SSRC). Each stream has its own rollover
+//! counter and replay window. A receiver adds a stream when the first packet of it is authentic.
+//!
+//! A burst is a slice of contexts and packets: of RTP for [`seal`] and [`open`], of RTCP for [`seal_control`] and [`open_control`].
+//!
+//! Session keys are derived once (a key derivation rate of 0). Two contexts under one master key, for the two directions, must have
+//! no SSRC in common (RFC 3711, 9.1).
+
+mod channel;
+mod context;
+mod inbound;
+mod keys;
+mod outbound;
+mod streams;
+mod suite;
+#[cfg(test)]
+mod vectors;
+
+pub use context::{Context, Unfit};
+pub use inbound::{Inbound, open, open_control};
+pub use outbound::{Outbound, seal, seal_control};
+pub use suite::Suite;
+
+/// The two protocols of a context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// SRTP.
+    Media,
+    /// SRTCP.
+    Control,
+}

@@ -1,0 +1,68 @@
+//! Which algorithms protect the packets of a context.
+
+use gantry::Algorithm;
+use gantry::Algorithm as A;
+
+use super::Kind;
+
+/// What encrypts and authenticates, by the names of IANA's registries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Suite {
+    /// AES_CM_128_HMAC_SHA1_80 (RFC 3711).
+    AesCm128HmacSha1_80,
+    /// AES_CM_128_HMAC_SHA1_32: 32 bits of tag for RTP, and 80 for RTCP.
+    AesCm128HmacSha1_32,
+    /// AES_256_CM_HMAC_SHA1_80 (RFC 6188).
+    AesCm256HmacSha1_80,
+    /// AES_256_CM_HMAC_SHA1_32: 32 bits of tag for RTP, and 80 for RTCP.
+    AesCm256HmacSha1_32,
+    /// AEAD_AES_128_GCM (RFC 7714).
+    AeadAes128Gcm,
+    /// AEAD_AES_256_GCM.
+    AeadAes256Gcm,
+}
+
+/// The row of a [`Suite`]. Lengths are in bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Row {
+    /// The length of the master key and of the session's.
+    pub(super) key: usize,
+    /// The length of the master salt and of the session's.
+    pub(super) salt: usize,
+    /// The length of the key of the MAC; 0 where the cipher authenticates.
+    pub(super) mac_key: usize,
+    /// The length of the tag of RTP.
+    tag: usize,
+    /// The length of the tag of RTCP.
+    control_tag: usize,
+    /// Encrypts packets.
+    pub(super) cipher: Algorithm,
+    /// Derives keys.
+    pub(super) derives: Algorithm,
+}
+
+impl Suite {
+    pub(super) const fn row(self) -> Row {
+        let (key, tag, cipher, derives) = match self {
+            Suite::AesCm128HmacSha1_80 => (16, 10, A::Aes128Ctr, A::Aes128Ctr),
+            Suite::AesCm128HmacSha1_32 => (16, 4, A::Aes128Ctr, A::Aes128Ctr),
+            Suite::AesCm256HmacSha1_80 => (32, 10, A::Aes256Ctr, A::Aes256Ctr),
+            Suite::AesCm256HmacSha1_32 => (32, 4, A::Aes256Ctr, A::Aes256Ctr),
+            Suite::AeadAes128Gcm => (16, 16, A::Aes128Gcm, A::Aes128Ctr),
+            Suite::AeadAes256Gcm => (32, 16, A::Aes256Gcm, A::Aes256Ctr),
+        };
+        // Forged control packets end calls, so RFC 3711, 5.2, and RFC 4568, 6.2, have 80 bits for all of them.
+        let (salt, mac_key, control_tag) = if tag == 16 { (12, 0, 16) } else { (14, 20, 10) };
+        Row { key, salt, mac_key, tag, control_tag, cipher, derives }
+    }
+}
+
+impl Row {
+    pub(super) fn tag(&self, kind: Kind) -> usize {
+        match kind {
+            Kind::Media => self.tag,
+            Kind::Control => self.control_tag,
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! A context that threads, processes and failing devices have in common.
+
+use std::collections::HashSet;
+use std::sync::Mutex;
+use std::thread;
+
+use gantry::driver::{Driver, Found};
+use gantry::route::Failover;
+use gantry::{Algorithm, Gantry};
+use gantry_driver_model::{Faults, Injected, ModelDriver, Profile, Time};
+use gantry_driver_software::SoftwareDriver;
+use gantry_protocols::srtp::{self, Suite};
+use gantry_protocols::{Packet, Refused};
+
+use super::Protocol::{Rtcp, Rtp};
+use super::common::gantry;
+use super::{SSRC, SUITES, context, ends, open_as, opened, rtcp, rtp, try_seal};
+
+#[test]
+fn threads_share_a_context() {
+    let gantry = gantry();
+    for (suite, ..) in SUITES {
+        let (out, back) = ends(&gantry, || context(suite, 12).window(4096));
+        let wires = Mutex::new(Vec::new());
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for at in 0..200_u16 {
+                        // All threads have the same packets: one of them gets to seal each.
+                        let media = try_seal(&out, Rtp, &rtp(SSRC + u32::from(at % 3), at, b"who sends this?"));
+                        let report = try_seal(&out, Rtcp, &rtcp(SSRC, b"all of these"));
+                        let mut wires = wires.lock().unwrap();
+                        wires.extend(media.ok().map(|wire| (Rtp, wire)));
+                        wires.push((Rtcp, report.unwrap()));
+                    }
+                });
+            }
+        });
+        let wires = wires.into_inner().unwrap();
+        assert_eq!(wires.len(), 200 + 800);
+        assert_eq!(out.last_control_number(SSRC), Some(799));
+        assert_eq!(wires.iter().map(|(_, wire)| wire).collect::<HashSet<_>>().len(), 1000);
+        let came: usize = thread::scope(|scope| {
+            let count = || wires.iter().filter(|(protocol, wire)| open_as(&back, *protocol, wire).is_ok()).count();
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(count)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        assert_eq!(came, 1000, "each came once, although four threads had all of them");
+    }
+}
+
+/// Whatever a card does, each packet is sealed once, under its own number.
+#[test]
+fn a_device_that_fails_in_the_middle_of_a_burst_loses_no_packet() {
+    for (fault, times) in [(Injected::Error, 1), (Injected::Error, 40), (Injected::Late, 5), (Injected::Full, 3)] {
+        let faults = Faults::default();
+        let reference = SoftwareDriver.discover().into_iter().find_map(|found| match found {
+            Found::Device(device) => Some(device),
+            Found::Excluded { .. } => None,
+        });
+        let card = Profile::named("faulty").unwrap().clone();
+        let card = ModelDriver::with_faults(card, reference.unwrap(), Time::real(), faults.clone()).unwrap();
+        let order = ["model:faulty", "software"].map(str::to_owned).to_vec();
+        let faulty = Gantry::builder().driver(&card).driver(&SoftwareDriver).policy(Failover { order }).build();
+        faulty.device("model:faulty").unwrap().admit(Algorithm::Aes128Gcm).unwrap();
+        let out = context(Suite::AeadAes128Gcm, 13).outbound(&faulty).unwrap();
+        let back = context(Suite::AeadAes128Gcm, 13).inbound(&gantry()).unwrap();
+        for round in 0..10_u16 {
+            let data: Vec<_> = (0..32).map(|at| rtp(SSRC, round * 32 + at, &[at as u8; 160])).collect();
+            let mut buffers: Vec<_> = data.iter().map(|data| [&data[..], &[0; 20]].concat()).collect();
+            let mut packets: Vec<_> = buffers.iter_mut().map(|buffer| Packet::new(buffer, 0..172)).collect();
+            if round > 0 {
+                faults.inject(fault, times);
+            }
+            let mut burst: Vec<_> = packets.iter_mut().map(|packet| (&out, packet)).collect();
+            srtp::seal(&mut burst);
+            for (packet, data) in packets.iter().zip(&data) {
+                assert_eq!(packet.verdict(), Ok(()), "{fault:?}");
+                assert_eq!(&opened(&back, packet.data()).unwrap(), data);
+            }
+        }
+        assert!(card.meter().requests >= 64, "{fault:?}: the card did some of them");
+    }
+}
+
+/// Both processes would use the same numbers under the same keys.
+#[test]
+fn a_child_of_fork_seals_nothing() {
+    let gantry = gantry();
+    let out = context(Suite::AeadAes128Gcm, 14).outbound(&gantry).unwrap();
+    let mut buffer = [&rtp(SSRC, 1, b"from whom?")[..], &[0; 20]].concat();
+    // SAFETY: the child calls nothing that another thread may have locked: it is refused before any lock, and leaves at once.
+    match unsafe { libc::fork() } {
+        0 => {
+            let mut packet = Packet::new(&mut buffer, 0..22);
+            let refused = out.seal(&mut packet) == Err(Refused::Forked);
+            let refused = refused && out.seal_control(&mut packet) == Err(Refused::Forked);
+            // SAFETY: it ends the process.
+            unsafe { libc::_exit(i32::from(!refused)) }
+        }
+        child => {
+            let mut status = -1;
+            // SAFETY: the child is ours, and the status a number.
+            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+            assert_eq!((libc::WIFEXITED(status), libc::WEXITSTATUS(status)), (true, 0));
+        }
+    }
+    assert_eq!(out.seal(&mut Packet::new(&mut buffer, 0..22)), Ok(()));
+}
