@@ -218,7 +218,9 @@ fn prometheus_understands_all_of_it() {
         let request = format!("GET /api/v1/query?query={encoded} HTTP/1.0\r\n\r\n");
         serde_json::from_str::<serde_json::Value>(&answer(server, &request).2).unwrap()
     };
-    until("Prometheus runs", || TcpStream::connect(server).is_ok());
+    // It listens before it can answer.
+    let is_ready = || answer(server, "GET /-/ready HTTP/1.0\r\n\r\n").0.ends_with(" 200 OK");
+    until("Prometheus runs", || TcpStream::connect(server).is_ok() && is_ready());
     until("it has scraped", || {
         !query("rate(gantry_requests_total[5m])")["data"]["result"].as_array().unwrap().is_empty()
     });
