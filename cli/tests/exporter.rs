@@ -2,6 +2,7 @@
 
 mod gantry;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -239,4 +240,62 @@ fn prometheus_understands_all_of_it() {
         let empty = result["data"]["result"].as_array().unwrap().is_empty();
         assert!(!empty || expression.contains("gantry_events_total"), "{expression}: {result}");
     }
+}
+
+/// The values of all counters and histograms, by name and labels.
+fn counters(metrics: &str) -> BTreeMap<&str, f64> {
+    let samples = metrics.lines().filter(|line| !line.starts_with('#'));
+    let counters =
+        samples.filter(|line| !line.starts_with("gantry_processes") && !line.starts_with("gantry_build_info"));
+    counters.map(|line| line.rsplit_once(' ').unwrap()).map(|(name, value)| (name, value.parse().unwrap())).collect()
+}
+
+/// Scraped ten times a second for a minute, while processes come, work and end.
+#[test]
+#[ignore = "a minute: scripts/test-clients"]
+fn counters_never_go_back_while_processes_come_and_go() {
+    let (_exporter, address) = exporter(&[]);
+    let end = Instant::now() + Duration::from_mins(1);
+    let work = |algorithm: &str, pause: Duration| {
+        let mut rounds = 0;
+        while Instant::now() < end {
+            let mut sum = command(&["sum", "-a", algorithm, "-"]);
+            let mut child = Running(sum.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap());
+            for _ in 0..3 {
+                child.0.stdin.as_mut().unwrap().write_all(&vec![7; 1 << 20]).unwrap();
+                std::thread::sleep(pause);
+            }
+            // Some end, the others are killed.
+            if rounds % 2 == 0 {
+                drop(child.0.stdin.take());
+                assert!(child.0.wait().unwrap().success());
+            }
+            rounds += 1;
+        }
+        rounds
+    };
+    std::thread::scope(|scope| {
+        let work = &work;
+        let workers: Vec<_> = [("sha3-224", 0), ("sha3-224", 60), ("sha512", 250), ("sha512", 700)]
+            .map(|(algorithm, pause)| scope.spawn(move || work(algorithm, Duration::from_millis(pause))))
+            .into();
+        let mut before = scrape(address);
+        let mut changes = 0;
+        for tick in 1.. {
+            let now = scrape(address);
+            let (was, is) = (counters(&before), counters(&now));
+            for (name, value) in &was {
+                let new = is.get(name);
+                assert!(new.is_some_and(|new| new >= value), "scrape {tick}: {name} was {value} and is {new:?}");
+            }
+            changes += usize::from(was != is);
+            before = now;
+            if Instant::now() >= end {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        assert!(workers.into_iter().all(|worker| worker.join().unwrap() > 5));
+        assert!(changes > 50, "{changes}");
+    });
 }
