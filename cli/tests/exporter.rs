@@ -1,22 +1,33 @@
 //! `gantry exporter` as Prometheus meets it.
 
 mod gantry;
+mod installed;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use gantry::{Folder, command, run, text};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
-/// A process that is killed at the end of its test.
+use gantry::{Folder, command, run, text};
+use installed::{Installed, there};
+
+/// A process that is ended at the end of its test.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
+        let begun = Instant::now();
+        while self.0.try_wait().is_ok_and(|ended| ended.is_none()) && begun.elapsed() < Duration::from_secs(5) {
+            // Asked to, a server takes its workers along.
+            let _ = kill(Pid::from_raw(self.0.id().cast_signed()), Signal::SIGTERM);
+            std::thread::sleep(Duration::from_millis(5));
+        }
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -52,6 +63,21 @@ fn scrape(from: SocketAddr) -> String {
         "{head}"
     );
     body
+}
+
+/// A port of the loopback that was free a moment ago.
+fn port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// The metrics are ones that Prometheus would have written so.
+fn promtool_is_silent(metrics: &str) {
+    let mut check = Command::new("promtool");
+    check.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut check = check.spawn().unwrap();
+    check.stdin.take().unwrap().write_all(metrics.as_bytes()).unwrap();
+    let output = check.wait_with_output().unwrap();
+    assert!(output.status.success() && output.stdout.is_empty() && output.stderr.is_empty(), "{output:?}");
 }
 
 /// The sum of all samples of a name whose labels hold this.
@@ -182,20 +208,11 @@ fn the_rights_that_the_unit_names_are_enough() {
 fn prometheus_understands_all_of_it() {
     let contrib = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../contrib/prometheus");
     let (_exporter, address) = exporter(&[]);
-    let mut check = Command::new("promtool")
-        .args(["check", "metrics"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
     let mut command = command(&["sum", "-a", "sha3-384", "-"]);
     let mut child = Running(command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap());
     child.0.stdin.as_mut().unwrap().write_all(&vec![7; 1 << 20]).unwrap();
     until("it is seen", || sum(&scrape(address), "gantry_requests_total", "algorithm=\"sha3-384\"") > 0);
-    check.stdin.take().unwrap().write_all(scrape(address).as_bytes()).unwrap();
-    let output = check.wait_with_output().unwrap();
-    assert!(output.status.success() && output.stdout.is_empty() && output.stderr.is_empty(), "{output:?}");
+    promtool_is_silent(&scrape(address));
     let output = Command::new("promtool").args(["check", "rules"]).arg(contrib.join("alerts.yml")).output().unwrap();
     assert!(output.status.success(), "{output:?}");
 
@@ -206,7 +223,7 @@ fn prometheus_understands_all_of_it() {
         contrib.join("alerts.yml").display()
     );
     let file = folder.write("prometheus.yml", &configuration);
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = port();
     let arguments = [
         format!("--config.file={}", file.display()),
         format!("--storage.tsdb.path={}", folder.path().join("data").display()),
@@ -298,4 +315,95 @@ fn counters_never_go_back_while_processes_come_and_go() {
         assert!(workers.into_iter().all(|worker| worker.join().unwrap() > 5));
         assert!(changes > 50, "{changes}");
     });
+}
+
+/// Servers of two users that are not root's: what they did arrives where node_exporter is scraped.
+#[test]
+#[ignore = "needs node_exporter and servers: scripts/test-clients"]
+fn node_exporter_tells_what_servers_of_other_users_do() {
+    let programs = ["prometheus-node-exporter", "promtool", "nginx", "curl", "psql", "setpriv"];
+    if !programs.iter().all(|program| there(program)) {
+        return;
+    }
+    if !nix::unistd::geteuid().is_root() {
+        return gantry_lab::skip("root");
+    }
+    // Debian keeps each PostgreSQL in a folder of its own.
+    let folders = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let Some(bin) = folders.map(|entry| entry.path().join("bin")).filter(|bin| bin.join("initdb").exists()).max()
+    else {
+        return gantry_lab::skip("initdb");
+    };
+    let (installed, folder) = (Installed::new("node-exporter"), Folder::new("node-exporter"));
+    // Where every user can read it.
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let module = folder.path().join("gantry.so");
+    fs::copy(installed.module(), &module).unwrap();
+    let configuration = installed.configuration(&module, "CIPHERS = ALL\nPOLICY = pin:software");
+    let configuration = folder.write("openssl.cnf", &fs::read_to_string(configuration).unwrap());
+    let sh = |script: &str| {
+        let mut shell = Command::new("sh");
+        shell.current_dir(folder.path()).args(["-ec", script]).env("OPENSSL_CONF", &configuration);
+        shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(fs::File::create(folder.path().join("log")).unwrap());
+        shell
+    };
+    let log = || fs::read_to_string(folder.path().join("log")).unwrap();
+    let (bin, path, postgres) =
+        (bin.display(), folder.path().display(), "setpriv --reuid=postgres --regid=postgres --clear-groups");
+    let made = sh(&format!(
+        "openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=localhost\n\
+         mkdir data textfiles; chmod 700 data; chown postgres data key.pem\n\
+         {postgres} {bin}/initdb -D data -U tester -A trust --no-locale --no-sync"
+    ));
+    assert!({ made }.status().unwrap().success(), "{}", log());
+
+    let [of_nginx, of_postgres, of_node] = [port(), port(), port()];
+    let conf = format!(
+        "user nobody nogroup; daemon off; pid {path}/pid; error_log stderr;\n\
+         events {{ }}\nhttp {{ access_log off; client_body_temp_path {path}/a; proxy_temp_path {path}/b;\n\
+         fastcgi_temp_path {path}/c; uwsgi_temp_path {path}/d; scgi_temp_path {path}/e;\n\
+         server {{ listen 127.0.0.1:{of_nginx} ssl; ssl_certificate cert.pem; ssl_certificate_key key.pem;\n\
+         location / {{ return 200 {}; }} }} }}\n",
+        "x".repeat(3000)
+    );
+    folder.write("nginx.conf", &conf);
+    let [nginx, server, node] = [
+        format!("exec nginx -e stderr -c {path}/nginx.conf"),
+        format!(
+            "exec {postgres} {bin}/postgres -D data -c listen_addresses=127.0.0.1 -c port={of_postgres} -c unix_socket_directories= \
+             -c fsync=off -c ssl=on -c ssl_cert_file={path}/cert.pem -c ssl_key_file={path}/key.pem"
+        ),
+        format!(
+            "exec prometheus-node-exporter --web.listen-address=127.0.0.1:{of_node} --web.disable-exporter-metrics \
+             --collector.disable-defaults --collector.textfile --collector.textfile.directory={path}/textfiles"
+        ),
+    ]
+    .map(|script| Running(sh(&script).spawn().unwrap()));
+    for port in [of_nginx, of_postgres, of_node] {
+        until(&format!("a server listens: {}", log()), || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    }
+    let textfiles = folder.path().join("textfiles").display().to_string();
+    let arguments = ["exporter", "--by-program", "--every", "1", "--textfile", &textfiles];
+    let _exporter = Running(command(&arguments).spawn().unwrap());
+    let clients = sh(&format!(
+        "export OPENSSL_CONF=/dev/null\n\
+         for i in $(seq 10); do\n\
+         curl -sSfk -o /dev/null https://localhost:{of_nginx}/\n\
+         psql -Atqc \"select repeat('x', 3000)\" 'host=localhost hostaddr=127.0.0.1 port={of_postgres} dbname=postgres user=tester sslmode=require'\n\
+         done"
+    ));
+    assert!({ clients }.status().unwrap().success(), "{}", log());
+    let scrape = || answer(SocketAddr::from(([127, 0, 0, 1], of_node)), "GET /metrics HTTP/1.0\r\n\r\n").2;
+    for program in ["nginx", "postgres"] {
+        let labels =
+            format!("{{algorithm=\"aes-256-gcm\",device=\"software\",operation=\"seal\",program=\"{program}\"}}");
+        // The host may have had the first ones.
+        until(&format!("node_exporter tells of {program}: {}", scrape()), || {
+            sum(&scrape(), "gantry_request_bytes_total", &labels) >= 5 * 3000
+        });
+    }
+    let metrics = scrape();
+    assert_eq!(sum(&metrics, "node_textfile_scrape_error", ""), 0);
+    promtool_is_silent(&metrics);
+    drop((nginx, server, node));
 }
