@@ -69,7 +69,7 @@ impl CcmWork {
             nonce: nonce_of(message.iv),
             associated: message.aad,
             data: plain(&mut message.data),
-            bytes: self.tag,
+            bytes: message.work.tag,
             tag,
         });
         self.key.authenticate(count, jobs);

@@ -156,7 +156,7 @@ impl<C: Cipher, H: Hash> Aead for EtmWork<C, H> {
         self.authenticate(messages.iter().zip(&mut computed.0).map(|(message, computed)| Authenticated {
             start: &message.work.start,
             parts: [message.aad, message.iv, message.data.input()],
-            tag: &mut computed[..self.tag],
+            tag: &mut computed[..message.work.tag],
         }));
         computed.compare(messages);
         // Of the others nothing is written.

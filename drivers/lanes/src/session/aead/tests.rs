@@ -113,9 +113,11 @@ fn batches_of_many_keys_are_sealed_and_opened() {
             device.admit(algorithm).unwrap();
             let info = algorithm.info();
             for (of_them, count) in [(1, 1), (1, 5), (3, AT_ONCE), (7, 2 * AT_ONCE + 3)] {
-                // All lengths of tags and nonces; those of CCM are even.
-                let tag =
-                    if info.digest.is_some() { 4 + random.below(info.tag.max - 3) } else { 4 + 2 * random.below(7) };
+                // All lengths of tags and nonces, of each key its own; those of CCM are even.
+                let tag = || {
+                    if info.digest.is_some() { 4 + random.below(info.tag.max - 3) } else { 4 + 2 * random.below(7) }
+                };
+                let tags: Vec<usize> = (0..of_them).map(|_| tag()).collect();
                 let keys: Vec<Keys> = (0..of_them)
                     .map(|_| Keys {
                         key: random.bytes(info.key.max),
@@ -124,7 +126,10 @@ fn batches_of_many_keys_are_sealed_and_opened() {
                     .collect();
                 let sessions: Vec<Session> = keys
                     .iter()
-                    .map(|Keys { key, mac_key }| SessionParams::new(algorithm, key).mac_key(mac_key).tag_len(tag))
+                    .zip(&tags)
+                    .map(|(Keys { key, mac_key }, tag)| {
+                        SessionParams::new(algorithm, key).mac_key(mac_key).tag_len(*tag)
+                    })
                     .map(|params| gantry.session(params).unwrap())
                     .collect();
                 let messages: Vec<Message> = (0..count)
@@ -139,9 +144,9 @@ fn batches_of_many_keys_are_sealed_and_opened() {
                         let plain = random.bytes(random.length() / info.block * info.block);
                         let (sealed, mut tag_of) = match info.digest {
                             Some(_) => etm(&gantry, aes, algorithm, &keys[of], (&iv, &aad, &plain)),
-                            None => ccm(aes, &keys[of], &iv, &aad, &plain, tag),
+                            None => ccm(aes, &keys[of], &iv, &aad, &plain, tags[of]),
                         };
-                        tag_of.truncate(tag);
+                        tag_of.truncate(tags[of]);
                         Message { of, iv, aad, plain, sealed, tag: tag_of }
                     })
                     .collect();
