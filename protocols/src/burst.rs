@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use crate::crypt::{Aad, Keys, LONGEST_TAG, Short, Task, Tasks, Work};
+use crate::crypt::{Keys, Task, Tasks, Work};
 use crate::packet::{Packet, Refused};
 
 /// A packet that the first step has taken in hand.
@@ -30,7 +30,7 @@ pub(crate) fn run<E, N>(
     // As many as a burst has in most programs need no memory from the heap.
     let mut works = SmallVec::<[Work; 32]>::new();
     let mut begun = SmallVec::<[Option<Begun<N>>; 32]>::new();
-    works.extend(std::iter::repeat_with(blank).take(burst.len()));
+    works.extend(std::iter::repeat_with(Work::default).take(burst.len()));
     for ((association, packet), work) in burst.iter_mut().zip(&mut works) {
         begun.push(begin(association, packet, work).unwrap_or_else(|why| {
             packet.refuse(why);
@@ -52,16 +52,5 @@ pub(crate) fn run<E, N>(
             Ok(range) => packet.is_in(range),
             Err(why) => packet.discard(why),
         }
-    }
-}
-
-fn blank() -> Work {
-    Work {
-        iv: Short::default(),
-        aad: Aad::Packet(0..0),
-        data: 0..0,
-        covered: 0..0,
-        tag: [0; LONGEST_TAG],
-        refused: None,
     }
 }

@@ -21,18 +21,28 @@ pub(crate) enum Keys {
         /// Authenticates.
         mac: Session,
     },
+    /// One authenticates, and another encrypts the data with the MAC behind them.
+    Within {
+        /// Encrypts.
+        cipher: Session,
+        /// Authenticates.
+        mac: Session,
+    },
 }
 
 impl Keys {
     /// Bytes of an integrity check value.
     pub(crate) fn tag(&self) -> usize {
-        let (Keys::Joint(session) | Keys::Apart { mac: session, .. }) = self;
+        let (Keys::Joint(session) | Keys::Apart { mac: session, .. } | Keys::Within { mac: session, .. }) = self;
         session.params().tag_length()
     }
 }
 
-/// Bytes of the longest integrity check value: those of HMAC-SHA512-256.
-pub(crate) const LONGEST_TAG: usize = 32;
+/// Bytes of the longest integrity check value: that of HMAC-SHA-384 in TLS.
+const LONGEST_TAG: usize = 48;
+
+/// Bytes of an IV that nobody may be able to tell before: AES-CBC's.
+pub(crate) const RANDOM_IV: usize = 16;
 
 /// A few bytes.
 #[derive(Clone, Copy, Default)]
@@ -52,9 +62,11 @@ impl Short {
         Self { bytes, length: (12 + N) as u8 }
     }
 
-    /// One field of a whole block.
-    pub(crate) fn block(bytes: [u8; 16]) -> Self {
-        Self { bytes, length: 16 }
+    /// One field, of a whole block at most.
+    pub(crate) fn field<const N: usize>(field: [u8; N]) -> Self {
+        let mut bytes = [0; 16];
+        bytes[..N].copy_from_slice(&field);
+        Self { bytes, length: N as u8 }
     }
 
     fn bytes(&self) -> &[u8] {
@@ -79,12 +91,19 @@ pub(crate) struct Work {
     pub(crate) aad: Aad,
     /// Where the data lie that are encrypted.
     pub(crate) data: Range<usize>,
-    /// What the MAC of keys apart covers.
+    /// What the MAC covers, of keys that have one. A MAC within comes behind it.
     pub(crate) covered: Range<usize>,
     /// The integrity check value: made by [`seal`], checked by [`open`].
     pub(crate) tag: [u8; LONGEST_TAG],
     /// Why nothing is done, or nothing more.
     pub(crate) refused: Option<Refused>,
+}
+
+impl Default for Work {
+    fn default() -> Self {
+        let (iv, aad) = (Short::default(), Aad::Packet(0..0));
+        Self { iv, aad, data: 0..0, covered: 0..0, tag: [0; LONGEST_TAG], refused: None }
+    }
 }
 
 /// A packet with its work.
@@ -106,23 +125,53 @@ enum Step {
     Encrypt,
     Decrypt,
     Mac,
+    /// The MAC that is encrypted with the data.
+    MacWithin,
 }
 
-/// Encrypts the data of every packet, and writes the tags to their ends.
+/// Draws the IVs that nobody may be able to tell before: of the packets whose data have `header` bytes and such an IV before them.
+pub(crate) fn randomize(tasks: &mut [Task<'_>], header: usize) {
+    let wants = |task: &&mut Task<'_>| task.work.data.start == header + RANDOM_IV;
+    let count = tasks.iter_mut().filter(wants).count();
+    if count == 0 {
+        return;
+    }
+    let mut drawn = SmallVec::<[u8; 32 * RANDOM_IV]>::from_elem(0, count * RANDOM_IV);
+    let result = getrandom::fill(&mut drawn);
+    for (task, iv) in tasks.iter_mut().filter(wants).zip(drawn.as_chunks::<RANDOM_IV>().0) {
+        if result.is_err() {
+            task.work.refused = Some(Refused::Entropy);
+        }
+        task.work.iv = Short::field(*iv);
+        // Of a MAC within, the place is not free yet.
+        if !task.is_within() {
+            task.place_iv();
+        }
+    }
+}
+
+/// Encrypts the data of every packet, and writes the tags to their places.
 pub(crate) fn seal(tasks: &mut [Task<'_>]) {
+    run(tasks, Step::MacWithin);
+    for task in tasks.iter_mut().filter(|task| task.is_within()) {
+        let (place, length) = (task.work.covered.end, task.keys.tag());
+        task.packet[place..place + length].copy_from_slice(&task.work.tag[..length]);
+        task.place_iv();
+    }
     for step in [Step::Seal, Step::Encrypt, Step::Mac] {
         run(tasks, step);
     }
-    for Task { keys, packet, work } in tasks {
+    for Task { keys, packet, work } in tasks.iter_mut().filter(|task| !task.is_within()) {
         let (length, place) = (keys.tag(), packet.len() - keys.tag());
         packet[place..].copy_from_slice(&work.tag[..length]);
     }
 }
 
-/// Checks every tag, and decrypts the data of the packets whose tag is right.
+/// Checks every tag, and decrypts the data of the packets whose tag is right. A MAC within is not looked for: whoever has such keys
+/// does that next.
 pub(crate) fn open(tasks: &mut [Task<'_>]) {
     run(tasks, Step::Open);
-    if !tasks.iter().any(Task::is_apart) {
+    if tasks.iter().all(|task| matches!(task.keys, Keys::Joint(_))) {
         return;
     }
     // The tag that came makes room for the one that it has to be.
@@ -144,6 +193,16 @@ impl<'p> Task<'p> {
         matches!(self.keys, Keys::Apart { .. })
     }
 
+    fn is_within(&self) -> bool {
+        matches!(self.keys, Keys::Within { .. })
+    }
+
+    /// Writes the IV before the data.
+    fn place_iv(&mut self) {
+        let (iv, end) = (self.work.iv.bytes(), self.work.data.start);
+        self.packet[end - iv.len()..end].copy_from_slice(iv);
+    }
+
     /// The IV, what is authenticated beside the data, the data, and the tag.
     fn parts(&mut self) -> (&[u8], &[u8], &mut [u8], &mut [u8]) {
         let work = &mut *self.work;
@@ -160,7 +219,8 @@ impl<'p> Task<'p> {
         let session = match (self.keys, step) {
             (Keys::Joint(session), Step::Seal | Step::Open) => Some(session),
             (Keys::Apart { cipher, .. }, Step::Encrypt | Step::Decrypt) => cipher.as_ref(),
-            (Keys::Apart { mac, .. }, Step::Mac) => Some(mac),
+            (Keys::Within { cipher, .. }, Step::Encrypt | Step::Decrypt) => Some(cipher),
+            (Keys::Apart { mac, .. }, Step::Mac) | (Keys::Within { mac, .. }, Step::MacWithin) => Some(mac),
             _ => None,
         };
         // Nothing is encrypted in a packet of a header alone.
@@ -174,7 +234,7 @@ impl<'p> Task<'p> {
     }
 
     fn operands(&mut self, step: Step) -> Operands<'_> {
-        if step == Step::Mac {
+        if matches!(step, Step::Mac | Step::MacWithin) {
             let length = self.keys.tag();
             let Work { covered, tag, .. } = &mut *self.work;
             return Operands::Mac { iv: &[], input: &self.packet[covered.clone()], output: &mut tag[..length] };

@@ -4,7 +4,7 @@
 //! numbers of those that have come. Its packets are changed in place, in a buffer with room before and behind them. A burst of
 //! packets of many associations is one batch for the devices, which fills their lanes.
 //!
-//! [`esp`] is RFC 4303, the packets of IPsec. [`srtp`] is RFC 3711, those of voice and video.
+//! [`esp`] is RFC 4303, the packets of IPsec. [`srtp`] is RFC 3711, those of voice and video. [`tls`] is the records of TLS 1.2 and 1.3.
 //!
 //! | file | content |
 //! |---|---|
@@ -14,6 +14,7 @@
 //! | `window.rs` | which numbers have come (RFC 6479) |
 //! | `esp/` | suites, associations, and the headers of IP around them |
 //! | `srtp/` | suites, contexts with their streams, and the keys that they derive |
+//! | `tls/` | suites, keys from one change to the next, and the search for a MAC under the encryption |
 
 #![forbid(unsafe_code)]
 
@@ -26,6 +27,7 @@ mod crypt;
 pub mod esp;
 mod packet;
 pub mod srtp;
+pub mod tls;
 mod window;
 
 pub use packet::{Packet, Refused};

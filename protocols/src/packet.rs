@@ -2,14 +2,18 @@
 
 use std::ops::Range;
 
+use crate::tls::content_type;
+
 /// A packet somewhere in a buffer. What a protocol adds goes into the room before and behind it.
 #[derive(Debug)]
 pub struct Packet<'b> {
     buffer: &'b mut [u8],
     range: Range<usize>,
     verdict: Result<(), Refused>,
-    /// The protocol of the payload (IANA's numbers), where no header of IP says it.
+    /// Of [ESP](crate::esp), the protocol of the payload (IANA's numbers), where no header of IP says it.
     pub next_header: u8,
+    /// Of [TLS](crate::tls), what a record holds: application data, unless it is [another type](crate::tls::content_type).
+    pub content_type: u8,
 }
 
 impl<'b> Packet<'b> {
@@ -19,7 +23,7 @@ impl<'b> Packet<'b> {
     /// The range is not in the buffer.
     pub fn new(buffer: &'b mut [u8], range: Range<usize>) -> Self {
         assert!(range.start <= range.end && range.end <= buffer.len(), "{range:?} of {} bytes", buffer.len());
-        Self { buffer, range, verdict: Ok(()), next_header: 0 }
+        Self { buffer, range, verdict: Ok(()), next_header: 0, content_type: content_type::APPLICATION_DATA }
     }
 
     /// The bytes of the packet. None, if it was refused after its contents had been touched.
@@ -82,14 +86,20 @@ pub enum Refused {
         /// Bytes that there are behind it.
         behind: usize,
     },
-    /// Every number of the association has been used. It needs new keys.
-    #[error("every number of the association has been used")]
+    /// Every number that may be used under the keys has been. New keys are needed.
+    #[error("every number that may be used under these keys has been")]
     Exhausted,
-    /// The process has forked since the association was made: the other process would use the same numbers under the same keys.
-    #[error("the association is another process's")]
+    /// The process has forked since the keys were given: the other process would use the same numbers under the same keys.
+    #[error("the keys are another process's")]
     Forked,
-    /// It is too short, too long, or a field of a header says what cannot be.
-    #[error("not a packet of this association: {0}")]
+    /// Of TLS, a record before it failed, with which the connection ends.
+    #[error("the connection has failed")]
+    Broken,
+    /// Of TLS, another thread is opening records of the same connection, of which one is the next.
+    #[error("another thread is opening records of this connection")]
+    Busy,
+    /// It is too short, too long, or a field says what cannot be.
+    #[error("not a packet of this association or connection: {0}")]
     Malformed(&'static str),
     /// A packet of this number has come before, or was sealed before, or the number is older than the window.
     #[error("the number of the packet has been used before, or could have been")]

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use gantry::{Algorithm, Outcome, Request, Session, Stream};
 use gantry_abi_cryptodev as abi;
+use gantry_protocols::tls::{MacSearch, without_padding};
 use nix::errno::Errno;
 use zeroize::Zeroizing;
 
 use crate::plan::{Form, Job, finishes};
-use crate::record::{self, Record};
 use crate::session::{Chain, Cipher, Hash, Shape, State};
 use crate::wiped::Wiped;
 
@@ -30,7 +30,7 @@ pub(crate) struct Task {
     /// Of AEADs with tags of their own length.
     session: Option<Session>,
     /// A TLS record that is being opened.
-    record: Option<Record>,
+    record: Option<MacSearch>,
     /// The copy of its message that ends where the MAC may begin.
     trial: Option<Stream>,
     failed: Option<Errno>,
@@ -218,11 +218,11 @@ impl Task {
         let data = self.job.data.clone();
         if self.shape.hash.is_none() {
             if cipher.row.block > 1 {
-                self.say_length(record::without_padding(&self.got[data]) as u32);
+                self.say_length(without_padding(&self.got[data]) as u32);
             }
             return;
         }
-        match Record::new(&self.got[data.clone()], cipher.row.block, *tag) {
+        match MacSearch::new(&self.got[data.clone()], cipher.row.block, *tag) {
             None => self.failed = Some(Errno::EBADMSG),
             Some(search) => {
                 let first = search.places().start;

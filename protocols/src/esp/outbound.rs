@@ -5,7 +5,6 @@ use std::ops::Range;
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use smallvec::SmallVec;
 use zeroize::Zeroizing;
 
 use super::association::{Association, Mode};
@@ -13,7 +12,7 @@ use super::ip::{self, Headers};
 use super::suite::Layout;
 use super::{ESP, HEADER, TRAILER};
 use crate::burst::{self, Begun};
-use crate::crypt::{self, Aad, Keys, Short, Task, Work};
+use crate::crypt::{self, Aad, Keys, Short, Work};
 use crate::packet::{Packet, Refused};
 
 /// The sending end of an [`Association`]. Threads may share it: each packet has a number of its own.
@@ -151,30 +150,11 @@ pub fn seal(burst: &mut [(&Outbound, &mut Packet<'_>)]) {
         |association| &association.keys,
         |association, packet, work| association.frame(packet, work, process).map(Some),
         |tasks| {
-            randomize(tasks);
+            crypt::randomize(tasks, HEADER);
             crypt::seal(tasks);
         },
         |_, _, whole, done| done.map(|_| whole),
     );
-}
-
-/// Draws the IVs that nobody may be able to tell before.
-fn randomize(tasks: &mut [Task<'_>]) {
-    const IV: usize = 16;
-    let wants = |task: &&mut Task<'_>| task.work.data.start == HEADER + IV;
-    let count = tasks.iter_mut().filter(wants).count();
-    if count == 0 {
-        return;
-    }
-    let mut drawn = SmallVec::<[u8; 32 * IV]>::from_elem(0, count * IV);
-    let result = getrandom::fill(&mut drawn);
-    for (task, iv) in tasks.iter_mut().filter(wants).zip(drawn.as_chunks::<IV>().0) {
-        if result.is_err() {
-            task.work.refused = Some(Refused::Entropy);
-        }
-        task.packet[HEADER..HEADER + IV].copy_from_slice(iv);
-        task.work.iv = Short::block(*iv);
-    }
 }
 
 impl fmt::Debug for Outbound {

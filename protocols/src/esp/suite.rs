@@ -4,7 +4,7 @@ use gantry::Algorithm as A;
 use gantry::{Algorithm, Direction, Gantry, SessionParams};
 use zeroize::Zeroizing;
 
-use crate::crypt::{Keys, Short};
+use crate::crypt::{Keys, RANDOM_IV, Short};
 
 /// What encrypts and authenticates. The length of the key says how long AES's is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -86,10 +86,10 @@ pub(super) struct Layout {
 impl Layout {
     /// The IV of the cipher for the one in a packet.
     pub(super) fn cipher_iv(&self, salt: [u8; 4], iv: &[u8]) -> Short {
-        match (iv.as_array(), iv.as_array()) {
+        match (iv.as_array(), iv.as_array::<RANDOM_IV>()) {
             (Some(number), _) if self.counts => Short::of(salt, *number, [0, 0, 0, 1]),
             (Some(number), _) => Short::of(salt, *number, []),
-            (_, Some(block)) => Short::block(*block),
+            (_, Some(block)) => Short::field(*block),
             _ => Short::default(),
         }
     }

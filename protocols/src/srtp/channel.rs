@@ -92,7 +92,7 @@ impl Channel {
             Keys::Joint(_) => {
                 Places { tag: length, lent: length + tag, word: length + tag, mki: length + tag + word, end }
             }
-            Keys::Apart { .. } => Places { word: length, mki: length + word, tag: length + word + mki, lent: end, end },
+            _ => Places { word: length, mki: length + word, tag: length + word + mki, lent: end, end },
         }
     }
 
@@ -136,11 +136,11 @@ impl Channel {
     fn iv(&self, ssrc: u32, number: u64) -> Short {
         let own = u128::from(ssrc) << 48 | u128::from(number);
         match self.keys {
-            Keys::Apart { .. } => Short::block((*self.salt ^ own << 16).to_be_bytes()),
             Keys::Joint(_) => {
                 let [a, b, c, d, rest @ .., _, _, _, _] = (*self.salt ^ own << 32).to_be_bytes();
                 Short::of([a, b, c, d], rest, [])
             }
+            _ => Short::field((*self.salt ^ own << 16).to_be_bytes()),
         }
     }
 }

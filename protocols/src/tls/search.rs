@@ -1,18 +1,22 @@
-//! Opening a TLS record whose MAC and padding lie under the encryption (RFC 5246, 6.2.3.2), so that neither time nor memory
-//! accesses tell how long the padding is, or whether it was the padding or the MAC that was wrong: an attacker who can tell
-//! decrypts with it (Vaudenay; Lucky Thirteen).
+//! Opening a TLS record whose MAC and padding lie under the encryption (RFC 5246, 6.2.3.2). Neither time nor memory accesses
+//! tell how long the padding is, or whether the padding or the MAC was wrong: an attacker who can tell decrypts with it
+//! (Vaudenay; Lucky Thirteen).
 //!
 //! The MAC has 256 places at most where it can begin. It is computed for each of them, of the shortest message first: a copy
-//! of the message's state ends there, the message itself goes on by a byte. What is hashed and compared depends on the length of
-//! the record alone, with whatever device computes it. In the end one of the answers may be the right one, which is chosen without a
-//! branch. This costs two or three blocks of the hash for each place.
+//! of the message's state ends there, the message itself goes on by a byte. The length of the record alone decides how much is
+//! hashed and compared, with whatever device computes it. In the end one of the answers may be the right one, which is chosen
+//! without a branch. This costs two or three blocks of the hash for each place.
 
 use std::ops::Range;
 
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq, ConstantTimeGreater};
 
-/// The search for the MAC of a record.
-pub(crate) struct Record {
+/// The search for the MAC of a record that was decrypted.
+///
+/// The caller computes the MAC of the message that ends at each of the [places](Self::places), in any way that takes the same time
+/// for every record of this length, and [compares](Self::compare) all of them before it asks for the [message](Self::message).
+#[derive(Debug)]
+pub struct MacSearch {
     /// Bytes of the record.
     length: usize,
     /// Of the MAC.
@@ -28,9 +32,10 @@ pub(crate) struct Record {
     message: u32,
 }
 
-impl Record {
-    /// `None` when the record is too short for any MAC.
-    pub(crate) fn new(record: &[u8], block: usize, tag: usize) -> Option<Self> {
+impl MacSearch {
+    /// A record of a cipher with blocks of `block` bytes (1: it pads nothing), and a MAC of `tag` bytes. `None` when the record is
+    /// too short for any MAC.
+    pub fn new(record: &[u8], block: usize, tag: usize) -> Option<Self> {
         let (length, has_padding) = (record.len(), block > 1);
         let last = length.checked_sub(tag + usize::from(has_padding))?;
         let first = if has_padding { length.saturating_sub(tag + 256) } else { last };
@@ -40,12 +45,17 @@ impl Record {
     }
 
     /// Where the MAC may begin.
-    pub(crate) fn places(&self) -> Range<usize> {
+    pub fn places(&self) -> Range<usize> {
         self.places.clone()
     }
 
-    /// The MAC of the message that ends at `place` is `computed`.
-    pub(crate) fn compare(&mut self, record: &[u8], place: usize, computed: &[u8]) {
+    /// The length of the message, if the padding is what it says; otherwise any number. It is secret.
+    pub fn claimed(&self) -> u32 {
+        (self.length as u32).wrapping_sub(self.tag as u32).wrapping_sub(self.padding)
+    }
+
+    /// The MAC of the message that ends at `place` is `computed`. `record` is what the search was made for.
+    pub fn compare(&mut self, record: &[u8], place: usize, computed: &[u8]) {
         let is_equal = gantry::tags_equal(&record[place..place + self.tag], &computed[..self.tag]);
         let padding = (self.length - self.tag - place) as u32;
         let is_here = Choice::from(u8::from(is_equal)) & padding.ct_eq(&self.padding);
@@ -54,7 +64,7 @@ impl Record {
     }
 
     /// The length of the message; `None` when there is none with this MAC and right padding.
-    pub(crate) fn message(&self) -> Option<u32> {
+    pub fn message(&self) -> Option<u32> {
         bool::from(self.found & self.is_padded).then_some(self.message)
     }
 }
@@ -72,9 +82,10 @@ fn padding(record: &[u8]) -> (u32, Choice) {
 }
 
 /// The length of the data of a record that has no MAC: without its padding, if it is padding.
-pub(crate) fn without_padding(record: &[u8]) -> usize {
+pub fn without_padding(record: &[u8]) -> usize {
     let (padding, is_padded) = padding(record);
-    record.len() - u32::conditional_select(&0, &padding, is_padded) as usize
+    // It is no longer than the record: so nothing has to be checked, which would be a decision.
+    record.len().wrapping_sub(u32::conditional_select(&0, &padding, is_padded) as usize)
 }
 
 #[cfg(test)]
@@ -83,7 +94,7 @@ mod tests {
 
     /// Whether a record with `MAC` behind its message is opened, and what its length is.
     fn open(record: &[u8], block: usize) -> Option<u32> {
-        let mut search = Record::new(record, block, 3)?;
+        let mut search = MacSearch::new(record, block, 3)?;
         for place in search.places() {
             search.compare(record, place, b"MAC");
         }

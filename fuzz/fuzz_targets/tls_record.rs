@@ -1,0 +1,133 @@
+//! Records of TLS from anybody, and from a peer who has the keys and lies under the encryption: none that was not sealed is opened,
+//! none is opened with another content, and what is sealed comes back as it was.
+#![no_main]
+
+use std::sync::LazyLock;
+
+use gantry::{Algorithm, Gantry, Session, SessionParams};
+use gantry_driver_software::SoftwareDriver;
+use gantry_protocols::tls::content_type::{ALERT, APPLICATION_DATA, CHANGE_CIPHER_SPEC, HEARTBEAT};
+use gantry_protocols::tls::{Aead, Epoch, Header, Hmac, Order, Suite};
+use gantry_protocols::{Packet, Refused};
+use libfuzzer_sys::fuzz_target;
+
+const KEY: [u8; 32] = [7; 32];
+const MAC_KEY: [u8; 20] = [9; 20];
+const IV: [u8; 16] = [5; 16];
+const MOST: usize = 1 << 14;
+
+static GANTRY: LazyLock<Gantry> = LazyLock::new(|| Gantry::builder().driver(&SoftwareDriver).build());
+
+fn session(algorithm: Algorithm, key: &[u8], mac_key: &[u8]) -> Session {
+    GANTRY.session(SessionParams::new(algorithm, key).mac_key(mac_key)).unwrap()
+}
+
+/// GCM, encrypt-then-MAC, CBC, and its MAC.
+static SESSIONS: LazyLock<[Session; 4]> = LazyLock::new(|| {
+    [
+        session(Algorithm::Aes256Gcm, &KEY, &[]),
+        session(Algorithm::Aes256CbcHmacSha1, &KEY, &MAC_KEY),
+        session(Algorithm::Aes256Cbc, &KEY, &[]),
+        session(Algorithm::HmacSha1, &MAC_KEY, &[]),
+    ]
+});
+
+const SUITES: [(Suite, usize, usize); 4] = [
+    (Suite::Tls13(Aead::AesGcm), 12, 0),
+    (Suite::Tls12(Aead::AesGcm), 4, 0),
+    (Suite::Tls12Cbc(Hmac::Sha1, Order::EncryptThenMac), 0, 20),
+    (Suite::Tls12Cbc(Hmac::Sha1, Order::MacThenEncrypt), 0, 20),
+];
+
+fn epoch(which: usize) -> Epoch {
+    let (suite, iv, mac_key) = SUITES[which];
+    Epoch::new(suite, &KEY, &IV[..iv]).mac_key(&MAC_KEY[..mac_key])
+}
+
+/// What becomes of a record that comes first, and its type.
+fn open(which: usize, wire: &mut [u8]) -> Result<(Vec<u8>, u8), Refused> {
+    let length = wire.len();
+    let mut packet = Packet::new(wire, 0..length);
+    epoch(which).inbound(&GANTRY).unwrap().open(&mut packet)?;
+    Ok((packet.data().to_vec(), packet.content_type))
+}
+
+fn allowed(content_type: u8, length: usize, is_13: bool) -> bool {
+    let lowest = if is_13 { ALERT } else { CHANGE_CIPHER_SPEC };
+    (lowest..=HEARTBEAT).contains(&content_type) && length <= MOST && (length > 0 || content_type == APPLICATION_DATA)
+}
+
+/// The content of what lies under the encryption, with padding, by the letter of the documents.
+fn content(which: usize, data: &[u8], content_type: u8) -> Option<(Vec<u8>, u8)> {
+    let (length, content_type) = match which {
+        0 => {
+            let place = data.iter().rposition(|byte| *byte != 0).filter(|_| data.len() <= MOST + 1)?;
+            (place, data[place])
+        }
+        1 => (data.len(), content_type),
+        _ => {
+            let padding = usize::from(*data.last()?) + 1;
+            let length = data.len().checked_sub(padding)?;
+            (data[length..].iter().all(|byte| usize::from(*byte) + 1 == padding).then_some(length)?, content_type)
+        }
+    };
+    allowed(content_type, length, which == 0).then(|| (data[..length].to_vec(), content_type))
+}
+
+/// A record by whoever has the keys, with `data` under the encryption, and of MAC-then-encrypt the right MAC behind `message` of them.
+fn authentic(which: usize, data: &[u8], content_type: u8, message: usize) -> Vec<u8> {
+    let [gcm, then_mac, cbc, mac] = &*SESSIONS;
+    let outer = if which == 0 { APPLICATION_DATA } else { content_type };
+    let header = |length: usize| [&[outer, 3, 3][..], &(length as u16).to_be_bytes()].concat();
+    let pseudo = |length: usize| [&[0; 8], &header(length)[..]].concat();
+    let (mut data, mut tag) = (data.to_vec(), [0; 20]);
+    let (own, length) = (&IV[..[0, 8, 16, 16][which]], data.len());
+    match which {
+        0 => gcm.seal(&IV[..12], &header(length + 16), &mut data, &mut tag[..16]).unwrap(),
+        1 => gcm.seal(&[&IV[..4], own].concat(), &pseudo(length), &mut data, &mut tag[..16]).unwrap(),
+        2 => then_mac.seal(own, &pseudo(16 + length), &mut data, &mut tag).unwrap(),
+        _ => {
+            mac.mac(&[&pseudo(message), &data[..message]].concat(), &mut tag).unwrap();
+            data.splice(message..message, tag);
+            cbc.encrypt(own, &mut data).unwrap();
+        }
+    }
+    let tag = &tag[..[16, 16, 20, 0][which]];
+    [&header(own.len() + data.len() + tag.len())[..], own, &data, tag].concat()
+}
+
+fuzz_target!(|input: &[u8]| {
+    let &[which, content_type, message, ref data @ ..] = input else { return };
+    let which = usize::from(which) % SUITES.len();
+
+    if let Ok(Some(header)) = Header::read(data) {
+        assert!((5..=5 + MOST + 2048).contains(&header.length));
+    }
+    let mut wire = data.to_vec();
+    assert!(open(which, &mut wire).is_err(), "nobody sealed this");
+
+    let out = epoch(which).outbound(&GANTRY).unwrap();
+    let (head, tail) = out.room();
+    let mut buffer = [&vec![0; head][..], data, &vec![0; tail]].concat();
+    let mut packet = Packet::new(&mut buffer, head..head + data.len());
+    packet.content_type = content_type;
+    let result = out.seal(&mut packet);
+    assert_eq!(result.is_ok(), allowed(content_type, data.len(), which == 0));
+    let mut wire = packet.data().to_vec();
+    match result {
+        Ok(()) => assert_eq!(open(which, &mut wire), Ok((data.to_vec(), content_type))),
+        Err(_) => assert_eq!(wire, data),
+    }
+
+    // Whole blocks, of which a MAC within is a part.
+    let within = if which == 3 { 20 } else { 0 };
+    let blocks = (data.len() + within) / 16 * 16;
+    let data = if which < 2 { data } else { &data[..blocks.saturating_sub(within)] };
+    if data.len() > MOST + 200 || (which >= 2 && data.is_empty()) {
+        return;
+    }
+    let message = usize::from(message).min(data.len());
+    let expected = content(which, data, content_type).filter(|(content, _)| which != 3 || content.len() == message);
+    let mut wire = authentic(which, data, content_type, message);
+    assert_eq!(open(which, &mut wire).ok(), expected);
+});

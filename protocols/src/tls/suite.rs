@@ -1,0 +1,186 @@
+//! Which algorithms protect records, and how records look under them.
+
+use gantry::Algorithm as A;
+use gantry::{Algorithm, Direction, Gantry, SessionParams};
+
+use super::record::{EXPANSION_12, EXPANSION_13};
+use crate::crypt::{Keys, RANDOM_IV};
+
+/// The version of TLS, and what encrypts and authenticates. The length of the key, 16 or 32 bytes, says which AES it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Suite {
+    /// TLS 1.3 (RFC 8446); the IV has 12 bytes.
+    Tls13(Aead),
+    /// TLS 1.2 (RFC 5288, RFC 6655, RFC 7905); the IV has 4 bytes, and of ChaCha20-Poly1305 12.
+    Tls12(Aead),
+    /// AES-CBC with HMAC in TLS 1.2 (RFC 5246, 6.2.3.2); the connection has no IV.
+    Tls12Cbc(Hmac, Order),
+}
+
+/// What encrypts and authenticates in one operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Aead {
+    /// AES-GCM.
+    AesGcm,
+    /// AES-CCM.
+    AesCcm,
+    /// AES-CCM with tags of 8 bytes.
+    AesCcm8,
+    /// ChaCha20-Poly1305.
+    ChaCha20Poly1305,
+}
+
+/// What authenticates, beside AES-CBC. The key is as long as the digest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Hmac {
+    /// HMAC-SHA-1.
+    Sha1,
+    /// HMAC-SHA-256.
+    Sha256,
+    /// HMAC-SHA-384.
+    Sha384,
+}
+
+/// What the MAC covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// What was encrypted: peers that both have the extension (RFC 7366).
+    EncryptThenMac,
+    /// The content, with which it is encrypted. To open a record takes up to 256 MACs, because nothing may tell where its own is.
+    MacThenEncrypt,
+}
+
+/// How records of a suite look.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layout {
+    /// Whether the type is encrypted, behind the content.
+    pub(super) is_13: bool,
+    /// Bytes of the connection's IV.
+    pub(super) iv: usize,
+    /// Bytes of a record's own nonce or IV, before the data.
+    pub(super) explicit: usize,
+    /// What the encrypted bytes are a multiple of.
+    pub(super) block: usize,
+    /// Whether the tag is encrypted with the data.
+    pub(super) within: bool,
+    /// Bytes of the tag.
+    pub(super) tag: usize,
+    /// Most bytes that protection adds.
+    pub(super) expansion: usize,
+    /// How many records may be sealed under one key.
+    pub(super) most: u64,
+}
+
+/// Full records that a key of AES-GCM may seal in TLS 1.3: 2^24.5 (RFC 8446, 5.5).
+const MOST_GCM: u64 = 23_726_566;
+/// The same of AES-CCM: 2^23 (RFC 9147, 4.5.3, of which RFC 8446 says nothing).
+const MOST_CCM: u64 = 1 << 23;
+
+impl Suite {
+    pub(super) fn layout(self) -> Layout {
+        let tag = |aead| if aead == Aead::AesCcm8 { 8 } else { 16 };
+        let tls12 = Layout {
+            is_13: false,
+            iv: 0,
+            explicit: 0,
+            block: 1,
+            within: false,
+            tag: 16,
+            expansion: EXPANSION_12,
+            // There is no key update in TLS 1.2. The last number is not used, so that none is said to come after it.
+            most: u64::MAX,
+        };
+        match self {
+            Suite::Tls13(aead) => {
+                let most = match aead {
+                    Aead::AesGcm => MOST_GCM,
+                    Aead::AesCcm | Aead::AesCcm8 => MOST_CCM,
+                    Aead::ChaCha20Poly1305 => u64::MAX,
+                };
+                Layout { is_13: true, iv: 12, tag: tag(aead), expansion: EXPANSION_13, most, ..tls12 }
+            }
+            Suite::Tls12(Aead::ChaCha20Poly1305) => Layout { iv: 12, ..tls12 },
+            Suite::Tls12(aead) => Layout { iv: 4, explicit: 8, tag: tag(aead), ..tls12 },
+            Suite::Tls12Cbc(hmac, order) => {
+                let within = order == Order::MacThenEncrypt;
+                Layout { explicit: RANDOM_IV, block: 16, within, tag: hmac.length(), ..tls12 }
+            }
+        }
+    }
+
+    /// The sessions of one direction, from keys that are none of the [`misfit`](Self::misfit)s.
+    pub(super) fn keys(
+        self,
+        gantry: &Gantry,
+        direction: Direction,
+        key: &[u8],
+        mac_key: &[u8],
+    ) -> gantry::Result<Keys> {
+        let size = |[small, large]: [Algorithm; 2]| if key.len() == 16 { small } else { large };
+        let open = |algorithm, key: &[u8], mac_key: &[u8], tag: Option<usize>| {
+            let params = SessionParams::new(algorithm, key).mac_key(mac_key).direction(direction);
+            gantry.session(tag.into_iter().fold(params, SessionParams::tag_len))
+        };
+        let tag = Some(self.layout().tag);
+        Ok(match self {
+            Suite::Tls13(aead) | Suite::Tls12(aead) => {
+                let algorithm = match aead {
+                    Aead::AesGcm => size([A::Aes128Gcm, A::Aes256Gcm]),
+                    Aead::AesCcm | Aead::AesCcm8 => size([A::Aes128Ccm, A::Aes256Ccm]),
+                    Aead::ChaCha20Poly1305 => A::ChaCha20Poly1305,
+                };
+                Keys::Joint(open(algorithm, key, &[], tag)?)
+            }
+            // The MAC of RFC 7366 covers what the algorithms of ESP authenticate: something before the IV, IV and ciphertext.
+            Suite::Tls12Cbc(hmac, Order::EncryptThenMac) => {
+                Keys::Joint(open(size(hmac.algorithms().1), key, mac_key, tag)?)
+            }
+            Suite::Tls12Cbc(hmac, Order::MacThenEncrypt) => Keys::Within {
+                cipher: open(size([A::Aes128Cbc, A::Aes256Cbc]), key, &[], None)?,
+                mac: open(hmac.algorithms().0, mac_key, &[], tag)?,
+            },
+        })
+    }
+
+    /// What it takes, if it does not take these.
+    pub(super) fn misfit(self, key: &[u8], iv: &[u8], mac_key: &[u8]) -> Option<&'static str> {
+        let Layout { iv: length, .. } = self.layout();
+        match self {
+            Suite::Tls13(Aead::ChaCha20Poly1305) | Suite::Tls12(Aead::ChaCha20Poly1305) if key.len() != 32 => {
+                Some("a key of 32 bytes")
+            }
+            _ if !matches!(key.len(), 16 | 32) => Some("a key of 16 or 32 bytes"),
+            _ if iv.len() != length => Some(match length {
+                0 => "no IV, because each record has its own",
+                4 => "an IV of 4 bytes",
+                _ => "an IV of 12 bytes",
+            }),
+            Suite::Tls12Cbc(hmac, _) if mac_key.len() != hmac.length() => Some("a MAC key as long as the digest"),
+            Suite::Tls13(_) | Suite::Tls12(_) if !mac_key.is_empty() => Some("no MAC key"),
+            _ => None,
+        }
+    }
+}
+
+impl Hmac {
+    /// Bytes of the key and of the MAC.
+    fn length(self) -> usize {
+        match self {
+            Hmac::Sha1 => 20,
+            Hmac::Sha256 => 32,
+            Hmac::Sha384 => 48,
+        }
+    }
+
+    /// The MAC, and AES-CBC of 128 and 256 bits with it.
+    fn algorithms(self) -> (Algorithm, [Algorithm; 2]) {
+        match self {
+            Hmac::Sha1 => (A::HmacSha1, [A::Aes128CbcHmacSha1, A::Aes256CbcHmacSha1]),
+            Hmac::Sha256 => (A::HmacSha256, [A::Aes128CbcHmacSha256, A::Aes256CbcHmacSha256]),
+            Hmac::Sha384 => (A::HmacSha384, [A::Aes128CbcHmacSha384, A::Aes256CbcHmacSha384]),
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! In a record of TLS whose MAC lies under the encryption, neither the padding nor the MAC decides anything before all is known. Run
+//! by `scripts/constant-time`, in valgrind.
+
+#![cfg(target_arch = "x86_64")]
+
+#[path = "../../drivers/lanes/src/constant_time/memcheck.rs"]
+mod memcheck;
+
+use gantry::{Algorithm, Gantry, SessionParams};
+use gantry_driver_lanes::LanesDriver;
+use gantry_driver_software::SoftwareDriver;
+use gantry_protocols::tls::{Epoch, Hmac, MacSearch, Order, Suite, without_padding};
+use gantry_protocols::{Packet, Refused};
+use memcheck::{decisions, is_secret, secret, self_test};
+
+#[test]
+#[ignore = "needs valgrind: scripts/constant-time"]
+fn a_decision_by_a_secret_is_seen() {
+    self_test();
+}
+
+#[test]
+#[ignore = "needs valgrind: scripts/constant-time"]
+fn the_search_for_a_mac_decides_nothing() {
+    for padding in [0, 1, 15, 200, 255] {
+        let mut record = [&[7; 100][..], &[9; 20], &vec![padding; usize::from(padding) + 1]].concat();
+        let mut computed = [9; 20];
+        secret(&mut record);
+        secret(&mut computed);
+        let mut search = MacSearch::new(&record, 16, 20).unwrap();
+        let mut length = 0;
+        let decided = decisions(|| {
+            search = MacSearch::new(&record, 16, 20).unwrap();
+            length = search.claimed();
+            for place in search.places() {
+                search.compare(&record, place, &computed);
+            }
+            length ^= without_padding(&record) as u32;
+        });
+        assert_eq!(decided, 0, "{padding}");
+        assert_eq!(search.message(), Some(100));
+    }
+}
+
+/// With secret keys: whatever is wrong, one decision is made, that it is wrong.
+#[test]
+#[ignore = "needs valgrind: scripts/constant-time"]
+fn what_is_wrong_with_a_record_decides_nothing() {
+    let lanes = LanesDriver::default();
+    let software = || Gantry::builder().driver(&SoftwareDriver);
+    for gantry in [software().build(), software().driver(&lanes).build()] {
+        let (mut key, mut mac_key) = ([3; 16], [4; 20]);
+        let session = |algorithm, key: &[u8]| gantry.session(SessionParams::new(algorithm, key)).unwrap();
+        let (cipher, hmac) = (session(Algorithm::Aes128Cbc, &key), session(Algorithm::HmacSha1, &mac_key));
+        secret(&mut key);
+        secret(&mut mac_key);
+        assert!(is_secret(&key) && is_secret(&mac_key));
+        // All of one length: content, what is done to the MAC, and the padding.
+        for (content, wrong, padding) in [
+            (267, 1, vec![0]),
+            (12, 1, vec![255; 256]),
+            (268 - 16, 1, vec![15; 16]),
+            (268 - 16, 0, [&[14][..], &[15; 15]].concat()),
+            (268 - 16, 0, [&[15; 15][..], &[255]].concat()),
+            (12, 0, [&[254][..], &[255; 255]].concat()),
+        ] {
+            let content = vec![6; content];
+            let before = [&[0; 8][..], &[23, 3, 3], &(content.len() as u16).to_be_bytes()].concat();
+            let mut mac = [0; 20];
+            hmac.mac(&[&before, &content[..]].concat(), &mut mac).unwrap();
+            mac[7] ^= wrong;
+            let mut data = [&content[..], &mac, &padding].concat();
+            let iv = [5; 16];
+            cipher.encrypt(&iv, &mut data).unwrap();
+            let length = 16 + data.len();
+            let mut wire = [&[23, 3, 3][..], &(length as u16).to_be_bytes(), &iv, &data].concat();
+            let suite = Suite::Tls12Cbc(Hmac::Sha1, Order::MacThenEncrypt);
+            let back = Epoch::new(suite, &key, &[]).mac_key(&mac_key).inbound(&gantry).unwrap();
+            let length = wire.len();
+            let mut packet = Packet::new(&mut wire, 0..length);
+            let mut result = Ok(());
+            let decided = decisions(|| result = back.open(&mut packet));
+            assert_eq!((result, decided), (Err(Refused::Forged), 1), "{} {wrong} {padding:?}", content.len());
+        }
+    }
+}

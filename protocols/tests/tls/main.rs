@@ -1,0 +1,273 @@
+//! Records of TLS: what is refused, and what becomes of a connection then; numbers, and keys.
+
+mod bursts;
+#[path = "../common/mod.rs"]
+mod common;
+mod openssl;
+mod wire;
+
+use common::gantry;
+use gantry::{Algorithm, Gantry, SessionParams};
+use gantry_protocols::tls::content_type::APPLICATION_DATA;
+use gantry_protocols::tls::{Aead, Epoch, Hmac, Inbound, Order, Outbound, Suite, Unfit};
+use gantry_protocols::{Packet, Refused};
+
+/// A suite with the lengths of its key, IV and MAC key.
+type Sized = (Suite, usize, usize, usize);
+
+const GCM13: Sized = (Suite::Tls13(Aead::AesGcm), 16, 12, 0);
+const GCM12: Sized = (Suite::Tls12(Aead::AesGcm), 16, 4, 0);
+const THEN_MAC: Sized = (Suite::Tls12Cbc(Hmac::Sha256, Order::EncryptThenMac), 16, 0, 32);
+const WITHIN: Sized = (Suite::Tls12Cbc(Hmac::Sha1, Order::MacThenEncrypt), 16, 0, 20);
+const MOST: usize = 1 << 14;
+
+fn suites() -> Vec<Sized> {
+    let mut suites =
+        vec![(Suite::Tls13(Aead::ChaCha20Poly1305), 32, 12, 0), (Suite::Tls12(Aead::ChaCha20Poly1305), 32, 12, 0)];
+    for key in [16, 32] {
+        for aead in [Aead::AesGcm, Aead::AesCcm, Aead::AesCcm8] {
+            suites.extend([(Suite::Tls13(aead), key, 12, 0), (Suite::Tls12(aead), key, 4, 0)]);
+        }
+        for (hmac, mac_key) in [(Hmac::Sha1, 20), (Hmac::Sha256, 32), (Hmac::Sha384, 48)] {
+            suites.extend(
+                [Order::EncryptThenMac, Order::MacThenEncrypt]
+                    .map(|order| (Suite::Tls12Cbc(hmac, order), key, 0, mac_key)),
+            );
+        }
+    }
+    suites
+}
+
+fn is_13(suite: Sized) -> bool {
+    matches!(suite.0, Suite::Tls13(_))
+}
+
+fn is_within(suite: Sized) -> bool {
+    matches!(suite.0, Suite::Tls12Cbc(_, Order::MacThenEncrypt))
+}
+
+fn bytes(count: usize, seed: u8) -> Vec<u8> {
+    (0..count).map(|at| seed.wrapping_mul(31).wrapping_add(at as u8)).collect()
+}
+
+fn epoch((suite, key, iv, mac_key): Sized, seed: u8) -> Epoch {
+    Epoch::new(suite, &bytes(key, seed), &bytes(iv, seed ^ 0x33)).mac_key(&bytes(mac_key, seed ^ 0x55))
+}
+
+fn ends(gantry: &Gantry, make: impl Fn() -> Epoch) -> (Outbound, Inbound) {
+    (make().outbound(gantry).unwrap(), make().inbound(gantry).unwrap())
+}
+
+/// A buffer with room around the content.
+fn roomy(out: &Outbound, content: &[u8]) -> Vec<u8> {
+    let (head, tail) = out.room();
+    [&vec![0xEE; head][..], content, &vec![0xEE; tail]].concat()
+}
+
+fn within<'b>(out: &Outbound, buffer: &'b mut [u8], content_type: u8) -> Packet<'b> {
+    let (head, tail) = out.room();
+    let end = buffer.len() - tail;
+    let mut packet = Packet::new(buffer, head..end);
+    packet.content_type = content_type;
+    packet
+}
+
+fn try_seal(out: &Outbound, content: &[u8], content_type: u8) -> Result<Vec<u8>, Refused> {
+    let mut buffer = roomy(out, content);
+    let mut packet = within(out, &mut buffer, content_type);
+    let result = out.seal(&mut packet);
+    assert_eq!(packet.verdict().map_err(Clone::clone), result);
+    result.map(|()| packet.data().to_vec())
+}
+
+fn sealed(out: &Outbound, content: &[u8], content_type: u8) -> Vec<u8> {
+    try_seal(out, content, content_type).unwrap()
+}
+
+fn whole(wire: &mut [u8]) -> Packet<'_> {
+    let length = wire.len();
+    Packet::new(wire, 0..length)
+}
+
+fn opened(back: &Inbound, wire: &[u8]) -> Result<(Vec<u8>, u8), Refused> {
+    let mut buffer = wire.to_vec();
+    let mut packet = whole(&mut buffer);
+    let result = back.open(&mut packet);
+    assert_eq!(packet.verdict().map_err(Clone::clone), result);
+    result.map(|()| (packet.data().to_vec(), packet.content_type))
+}
+
+fn malformed<T>(result: &Result<T, Refused>) -> bool {
+    matches!(result, Err(Refused::Malformed(_)))
+}
+
+/// Inner plaintexts of whoever has the keys of TLS 1.3.
+#[test]
+fn what_a_peer_made_wrong_is_refused() {
+    let gantry = gantry();
+    let session = gantry.session(SessionParams::new(Algorithm::Aes128Gcm, &[7; 16])).unwrap();
+    let open = |inner: &[u8]| {
+        let header = [&[23, 3, 3][..], &(inner.len() as u16 + 16).to_be_bytes()].concat();
+        let (mut data, mut tag) = (inner.to_vec(), [0; 16]);
+        session.seal(&[9; 12], &header, &mut data, &mut tag).unwrap();
+        let back = Epoch::new(GCM13.0, &[7; 16], &[9; 12]).inbound(&gantry).unwrap();
+        let wire = [&header[..], &data, &tag].concat();
+        let result = opened(&back, &wire);
+        assert_eq!(result.is_err(), opened(&back, &wire) == Err(Refused::Broken), "what is refused is fatal");
+        result
+    };
+    assert_eq!(open(&[5, 23]), Ok((vec![5], 23)));
+    assert_eq!(open(&[23, 0, 0]), Ok((vec![], 23)));
+    assert_eq!(open(&[0, 0, 22, 0]), Ok((vec![0, 0], 22)));
+    assert!(malformed(&open(&[0; 30])), "no type");
+    assert!(malformed(&open(&[1, 20])), "a change of the cipher");
+    assert!(malformed(&open(&[22, 0, 0])) && malformed(&open(&[21])), "nothing of a type that has something");
+    for content_type in (1..20).chain(25..=255) {
+        assert!(malformed(&open(&[1, content_type])), "{content_type}");
+    }
+    let filled = |content: usize, zeros: usize| [&vec![1; content][..], &[23], &vec![0; zeros]].concat();
+    assert_eq!(open(&filled(MOST, 0)).unwrap().0.len(), MOST);
+    assert_eq!(open(&filled(1, MOST - 1)).unwrap().0.len(), 1);
+    assert!(malformed(&open(&filled(MOST + 1, 0))) && malformed(&open(&filled(MOST, 1))));
+    assert!(malformed(&open(&filled(1, MOST + 239))), "256 more bytes than content");
+    assert!(malformed(&open(&filled(1, MOST + 300))), "more than that");
+    // TLS 1.2 has more room, and no more content.
+    let (cbc, over) = (
+        |content: usize| {
+            let padding = vec![0xFF; 256];
+            let (back, wire) = wire::cbc_record(&gantry, Order::MacThenEncrypt, &vec![1; content], |_| (), &padding);
+            opened(&back, &wire)
+        },
+        MOST + 12,
+    );
+    assert!(cbc(MOST - 4).is_ok() && malformed(&cbc(over)));
+}
+
+#[test]
+fn no_changed_record_is_opened_and_nothing_of_it_is_seen() {
+    let gantry = gantry();
+    let content = b"nobody changes this";
+    for suite in [GCM13, GCM12, THEN_MAC, WITHIN, (Suite::Tls13(Aead::ChaCha20Poly1305), 32, 12, 0)] {
+        let out = epoch(suite, 3).outbound(&gantry).unwrap();
+        let wire = sealed(&out, content, APPLICATION_DATA);
+        let changed: Vec<Vec<u8>> = (0..wire.len() * 8)
+            .map(|bit| {
+                let mut wrong = wire.clone();
+                wrong[bit / 8] ^= 1 << (bit % 8);
+                wrong
+            })
+            .collect();
+        // Cut off, with the length that the header says, and with one that fits; and longer.
+        let cut = (0..wire.len()).map(|length| wire[..length].to_vec());
+        let short =
+            (5..wire.len()).map(|length| [&wire[..3], &(length as u16 - 5).to_be_bytes(), &wire[5..length]].concat());
+        let long = [16, 1].map(|more| {
+            let length = (wire.len() - 5 + more) as u16;
+            [&wire[..3], &length.to_be_bytes(), &wire[5..], &vec![0; more]].concat()
+        });
+        let too_long = [&wire[..], &[0]].concat();
+        for mut wrong in changed.into_iter().chain(cut).chain(short).chain(long).chain([too_long]) {
+            let before = wrong.clone();
+            let back = epoch(suite, 3).inbound(&gantry).unwrap();
+            let mut packet = whole(&mut wrong);
+            let why = back.open(&mut packet).unwrap_err();
+            assert!(matches!(why, Refused::Malformed(_) | Refused::Forged), "{suite:?}: {why}");
+            if why == Refused::Forged {
+                assert!(packet.data().is_empty());
+                assert!(
+                    !wrong.windows(8).any(|part| content.windows(8).any(|clear| part == clear)),
+                    "no plaintext of it"
+                );
+            } else {
+                assert!(packet.data() == before, "as it was");
+            }
+            assert_eq!(opened(&back, &wire), Err(Refused::Broken), "{suite:?}: the connection is over");
+            assert!(matches!(back.rekey(&bytes(suite.1, 4), &bytes(suite.2, 4)), Err(Unfit::Broken)));
+        }
+        let back = epoch(suite, 3).inbound(&gantry).unwrap();
+        assert_eq!(opened(&back, &wire).unwrap().0, content);
+    }
+}
+
+#[test]
+fn records_are_opened_in_their_order_only() {
+    let gantry = gantry();
+    for suite in suites() {
+        let out = epoch(suite, 4).outbound(&gantry).unwrap();
+        let wires: Vec<_> = (0..4).map(|at| sealed(&out, &[at], APPLICATION_DATA)).collect();
+        for (order, ends) in [([0, 1, 2, 3], 4), ([0, 2, 1, 3], 1), ([1, 0, 2, 3], 0), ([0, 1, 1, 2], 2)] {
+            let back = epoch(suite, 4).inbound(&gantry).unwrap();
+            for (place, at) in order.into_iter().enumerate() {
+                let expected = match place {
+                    _ if place < ends => Ok((vec![at as u8], APPLICATION_DATA)),
+                    _ if place == ends => Err(Refused::Forged),
+                    _ => Err(Refused::Broken),
+                };
+                assert_eq!(opened(&back, &wires[at]), expected, "{suite:?} {order:?}");
+            }
+        }
+        // Of one direction only.
+        let other = epoch(suite, 5).inbound(&gantry).unwrap();
+        assert_eq!(opened(&other, &wires[0]), Err(Refused::Forged));
+    }
+}
+
+#[test]
+fn numbers_end_and_none_is_used_twice() {
+    let gantry = gantry();
+    let chacha = (Suite::Tls13(Aead::ChaCha20Poly1305), 32, 12, 0);
+    let ccm = (Suite::Tls13(Aead::AesCcm), 16, 12, 0);
+    for (suite, end) in [(GCM13, 23_726_566), (ccm, 1 << 23), (chacha, u64::MAX), (GCM12, u64::MAX), (WITHIN, u64::MAX)]
+    {
+        let (out, back) = ends(&gantry, || epoch(suite, 6).number(end - 2));
+        assert_eq!((out.remaining(), out.number()), (2, end - 2));
+        for _ in 0..2 {
+            let wire = sealed(&out, b"one of the last", APPLICATION_DATA);
+            assert!(opened(&back, &wire).is_ok());
+        }
+        let mut buffer = roomy(&out, b"one too many");
+        let before = buffer.clone();
+        assert_eq!(out.seal(&mut within(&out, &mut buffer, APPLICATION_DATA)), Err(Refused::Exhausted));
+        assert_eq!((out.remaining(), out.number(), &buffer), (0, end, &before));
+        if end == u64::MAX {
+            assert_eq!(opened(&back, &before), Err(Refused::Exhausted));
+        }
+        if is_13(suite) {
+            // Keys are replaced, and numbers begin again.
+            let (key, iv) = (bytes(suite.1, 66), bytes(suite.2, 66));
+            let (out, back) = (out.rekey(&key, &iv).unwrap(), back.rekey(&key, &iv).unwrap());
+            assert_eq!((out.number(), back.number()), (0, 0));
+            let wire = sealed(&out, b"again", APPLICATION_DATA);
+            assert_eq!(opened(&Epoch::new(suite.0, &key, &iv).inbound(&gantry).unwrap(), &wire).unwrap().0, b"again");
+            assert_eq!(opened(&back, &wire).unwrap().0, b"again");
+            assert!(matches!(out.rekey(&key[1..], &iv), Err(Unfit::Keys(_))));
+        }
+    }
+    let out = epoch(WITHIN, 6).outbound(&gantry).unwrap();
+    assert!(matches!(out.rekey(&[1; 16], &[]), Err(Unfit::Keys("a MAC key as long as the digest"))));
+}
+
+#[test]
+fn keys_that_cannot_be_are_named() {
+    let gantry = gantry();
+    let wrong = |epoch: Epoch| epoch.outbound(&gantry).unwrap_err().to_string();
+    assert_eq!(wrong(Epoch::new(GCM13.0, &[1; 24], &[1; 12])), "the suite takes a key of 16 or 32 bytes");
+    assert_eq!(wrong(Epoch::new(GCM13.0, &[1; 16], &[1; 13])), "the suite takes an IV of 12 bytes");
+    assert_eq!(wrong(Epoch::new(GCM12.0, &[1; 16], &[1; 12])), "the suite takes an IV of 4 bytes");
+    assert_eq!(wrong(Epoch::new(GCM12.0, &[1; 16], &[1; 4]).mac_key(&[1])), "the suite takes no MAC key");
+    let chacha = Suite::Tls12(Aead::ChaCha20Poly1305);
+    assert_eq!(wrong(Epoch::new(chacha, &[1; 16], &[1; 12])), "the suite takes a key of 32 bytes");
+    assert_eq!(
+        wrong(Epoch::new(WITHIN.0, &[1; 16], &[1; 16])),
+        "the suite takes no IV, because each record has its own"
+    );
+    assert_eq!(wrong(Epoch::new(WITHIN.0, &[1; 16], &[])), "the suite takes a MAC key as long as the digest");
+    assert_eq!(
+        wrong(epoch(GCM12, 1).pad_to(16)),
+        "padding to a multiple of 16 bytes; TLS 1.3 has 1 to 16384, and TLS 1.2 only 1"
+    );
+    let shown = format!("{:?}", epoch(GCM13, 9));
+    assert_eq!(shown, "TLS Tls13(AesGcm), from 0, padded to 1");
+    let (out, back) = ends(&gantry, || epoch(GCM13, 9));
+    assert_eq!(format!("{out:?} {back:?}"), "TLS Tls13(AesGcm) out, at 0 TLS Tls13(AesGcm) in, at 0");
+}

@@ -1,0 +1,378 @@
+//! TLS with OpenSSL at both ends, and us in the middle, with the keys of both: every protected record is opened, perhaps changed, and
+//! sealed anew, so that each opens what the other has sealed. Every suite, and key updates.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use gantry::{Algorithm, Gantry, SessionParams};
+use gantry_driver_lanes::LanesDriver;
+use gantry_driver_software::SoftwareDriver;
+use gantry_protocols::Packet;
+use gantry_protocols::tls::content_type::{APPLICATION_DATA, CHANGE_CIPHER_SPEC, HANDSHAKE};
+use gantry_protocols::tls::{Aead, Epoch, Header, Hmac, Inbound, Order, Outbound, Suite};
+
+/// A suite as OpenSSL calls it, with the hash of its key schedule and the lengths of key, IV and MAC key.
+struct Case {
+    name: &'static str,
+    suite: Suite,
+    hash: Algorithm,
+    key: usize,
+    iv: usize,
+    mac_key: usize,
+}
+
+const SHA256: Algorithm = Algorithm::HmacSha256;
+const SHA384: Algorithm = Algorithm::HmacSha384;
+
+const fn tls13(name: &'static str, aead: Aead, hash: Algorithm, key: usize) -> Case {
+    Case { name, suite: Suite::Tls13(aead), hash, key, iv: 12, mac_key: 0 }
+}
+
+const fn tls12(name: &'static str, aead: Aead, hash: Algorithm, key: usize, iv: usize) -> Case {
+    Case { name, suite: Suite::Tls12(aead), hash, key, iv, mac_key: 0 }
+}
+
+const fn cbc(name: &'static str, hmac: Hmac, order: Order, key: usize) -> Case {
+    let (hash, mac_key) = match hmac {
+        Hmac::Sha1 => (SHA256, 20),
+        Hmac::Sha256 => (SHA256, 32),
+        _ => (SHA384, 48),
+    };
+    Case { name, suite: Suite::Tls12Cbc(hmac, order), hash, key, iv: 0, mac_key }
+}
+
+const CASES: &[Case] = &[
+    tls13("TLS_AES_128_GCM_SHA256", Aead::AesGcm, SHA256, 16),
+    tls13("TLS_AES_256_GCM_SHA384", Aead::AesGcm, SHA384, 32),
+    tls13("TLS_CHACHA20_POLY1305_SHA256", Aead::ChaCha20Poly1305, SHA256, 32),
+    tls13("TLS_AES_128_CCM_SHA256", Aead::AesCcm, SHA256, 16),
+    tls13("TLS_AES_128_CCM_8_SHA256", Aead::AesCcm8, SHA256, 16),
+    tls12("AES128-GCM-SHA256", Aead::AesGcm, SHA256, 16, 4),
+    tls12("AES256-GCM-SHA384", Aead::AesGcm, SHA384, 32, 4),
+    tls12("ECDHE-RSA-CHACHA20-POLY1305", Aead::ChaCha20Poly1305, SHA256, 32, 12),
+    tls12("AES128-CCM", Aead::AesCcm, SHA256, 16, 4),
+    tls12("AES256-CCM8", Aead::AesCcm8, SHA256, 32, 4),
+    cbc("AES128-SHA", Hmac::Sha1, Order::EncryptThenMac, 16),
+    cbc("AES256-SHA", Hmac::Sha1, Order::MacThenEncrypt, 32),
+    cbc("AES128-SHA256", Hmac::Sha256, Order::EncryptThenMac, 16),
+    cbc("AES128-SHA256", Hmac::Sha256, Order::MacThenEncrypt, 16),
+    cbc("ECDHE-RSA-AES256-SHA384", Hmac::Sha384, Order::EncryptThenMac, 32),
+    cbc("ECDHE-RSA-AES256-SHA384", Hmac::Sha384, Order::MacThenEncrypt, 32),
+];
+
+impl Case {
+    fn is_13(&self) -> bool {
+        matches!(self.suite, Suite::Tls13(_))
+    }
+
+    /// Options of both programs.
+    fn options(&self) -> Vec<String> {
+        let mut options = if self.is_13() {
+            format!("-tls1_3 -ciphersuites {} -cipher ALL:@SECLEVEL=0", self.name)
+        } else {
+            format!("-tls1_2 -cipher {}:@SECLEVEL=0", self.name)
+        };
+        if matches!(self.suite, Suite::Tls12Cbc(_, Order::MacThenEncrypt)) {
+            options += " -no_etm";
+        }
+        options.split(' ').map(str::to_owned).collect()
+    }
+}
+
+/// A program that ends with the test.
+struct Program(Child);
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn openssl(arguments: impl IntoIterator<Item = String>, folder: &Path) -> Program {
+    let mut command = Command::new("openssl");
+    command.args(arguments).current_dir(folder).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    Program(command.spawn().expect("openssl starts"))
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split(' ').map(str::to_owned).collect()
+}
+
+/// What both threads of a relay know.
+struct Relay<'t> {
+    case: &'t Case,
+    gantry: &'t Gantry,
+    /// Where the programs write their secrets.
+    keys: [PathBuf; 2],
+    server_random: OnceLock<Vec<u8>>,
+    /// Protected records of client and server that came by.
+    passed: [AtomicUsize; 2],
+}
+
+impl Relay<'_> {
+    fn mac(&self, key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
+        let session = self.gantry.session(SessionParams::new(self.case.hash, key)).unwrap();
+        let mut mac = vec![0; session.params().tag_length()];
+        session.mac(&parts.concat(), &mut mac).unwrap();
+        mac
+    }
+
+    /// The random of the client, and the secret of this name, once one of the programs has said it: of TLS 1.2 the client is the
+    /// first, and of TLS 1.3 the server.
+    fn secret(&self, label: &str) -> (Vec<u8>, Vec<u8>) {
+        let hex = |text: &str| -> Vec<u8> {
+            (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
+        };
+        let begin = Instant::now();
+        loop {
+            let texts = self.keys.each_ref().map(|keys| fs::read_to_string(keys).unwrap_or_default());
+            // A line whose end has not been written yet is none.
+            let whole = texts.iter().map(|text| text.rfind('\n').map_or("", |end| &text[..end]));
+            for line in whole.flat_map(str::lines) {
+                if let [found, random, secret] = line.split(' ').collect::<Vec<_>>()[..]
+                    && found == label
+                {
+                    return (hex(random), hex(secret));
+                }
+            }
+            assert!(begin.elapsed() < Duration::from_secs(20), "{}: no {label} in {texts:?}", self.case.name);
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// HKDF-Expand-Label (RFC 8446, 7.1), of as many bytes as the hash has at most.
+    fn expand(&self, secret: &[u8], label: &str, bytes: usize) -> Vec<u8> {
+        let label = format!("tls13 {label}");
+        let info = [&[0, bytes as u8, label.len() as u8], label.as_bytes(), &[0, 1]].concat();
+        let mut expanded = self.mac(secret, &[&info]);
+        expanded.truncate(bytes);
+        expanded
+    }
+
+    /// Key and IV of a traffic secret (RFC 8446, 7.3).
+    fn traffic(&self, secret: &[u8]) -> (Vec<u8>, Vec<u8>) {
+        (self.expand(secret, "key", self.case.key), self.expand(secret, "iv", 12))
+    }
+
+    /// The keys of a direction in TLS 1.2 (RFC 5246, 6.3).
+    fn epoch_12(&self, is_server: bool) -> Epoch {
+        let Case { suite, key, iv, mac_key, .. } = *self.case;
+        let (client_random, master) = self.secret("CLIENT_RANDOM");
+        let seed = [&b"key expansion"[..], self.server_random.get().unwrap(), &client_random].concat();
+        let (mut block, mut a) = (Vec::new(), seed.clone());
+        while block.len() < 2 * (mac_key + key + iv) {
+            a = self.mac(&master, &[&a]);
+            block.extend(self.mac(&master, &[&a, &seed]));
+        }
+        let mut take = |bytes: usize| {
+            let both: Vec<u8> = block.drain(..2 * bytes).collect();
+            if is_server { both[bytes..].to_vec() } else { both[..bytes].to_vec() }
+        };
+        let [mac_key, key, iv] = [mac_key, key, iv].map(&mut take);
+        Epoch::new(suite, &key, &iv).mac_key(&mac_key)
+    }
+
+    /// The keys of a direction of a handshake in TLS 1.3, whose records get zeros behind them.
+    fn epoch_13(&self, side: &str) -> Epoch {
+        let (key, iv) = self.traffic(&self.secret(&format!("{side}_HANDSHAKE_TRAFFIC_SECRET")).1);
+        Epoch::new(self.case.suite, &key, &iv).pad_to(64)
+    }
+}
+
+/// Both ends of one direction.
+struct Ends {
+    back: Inbound,
+    out: Outbound,
+    /// What the next keys are made from, in TLS 1.3.
+    secret: Option<Vec<u8>>,
+    /// Messages of a handshake that have not been read.
+    messages: Vec<u8>,
+    updates: usize,
+}
+
+impl Ends {
+    fn new(relay: &Relay<'_>, is_server: bool) -> Self {
+        let side = if is_server { "SERVER" } else { "CLIENT" };
+        let make = || if relay.case.is_13() { relay.epoch_13(side) } else { relay.epoch_12(is_server) };
+        let (back, out) = (make().inbound(relay.gantry).unwrap(), make().outbound(relay.gantry).unwrap());
+        Self { back, out, secret: None, messages: Vec::new(), updates: 0 }
+    }
+
+    /// Opens a record and seals what is in it, changed if it is the programs' own.
+    fn pass(&mut self, relay: &Relay<'_>, is_server: bool, record: &mut [u8]) -> Vec<u8> {
+        // A program says a secret when it needs it, which may be after it has read the record before.
+        self.follow(relay, is_server);
+        let length = record.len();
+        let mut packet = Packet::new(record, 0..length);
+        self.back.open(&mut packet).unwrap_or_else(|why| panic!("{}: {why}", relay.case.name));
+        relay.passed[usize::from(is_server)].fetch_add(1, Ordering::Relaxed);
+        let (content_type, content) = (packet.content_type, packet.data().to_vec());
+        let changed = match content_type {
+            APPLICATION_DATA if is_server => [b"by way of us: ", &content[..]].concat(),
+            APPLICATION_DATA => content.to_ascii_uppercase(),
+            _ => content.clone(),
+        };
+        let (head, tail) = self.out.room();
+        let mut buffer = [&vec![0; head][..], &changed, &vec![0; tail]].concat();
+        let mut packet = Packet::new(&mut buffer, head..head + changed.len());
+        packet.content_type = content_type;
+        self.out.seal(&mut packet).unwrap();
+        let sealed = packet.data().to_vec();
+        if relay.case.is_13() && content_type == HANDSHAKE {
+            self.messages.extend(content);
+        }
+        sealed
+    }
+
+    /// New keys after Finished and after key updates.
+    fn follow(&mut self, relay: &Relay<'_>, is_server: bool) {
+        const FINISHED: u8 = 20;
+        const KEY_UPDATE: u8 = 24;
+        while let [kind, high, middle, low, ..] = self.messages[..] {
+            let end = 4 + u32::from_be_bytes([0, high, middle, low]) as usize;
+            if self.messages.len() < end {
+                return;
+            }
+            self.messages.drain(..end);
+            let next = match (kind, self.secret.take()) {
+                (FINISHED, None) => {
+                    let side = if is_server { "SERVER" } else { "CLIENT" };
+                    relay.secret(&format!("{side}_TRAFFIC_SECRET_0")).1
+                }
+                (KEY_UPDATE, Some(secret)) => {
+                    self.updates += 1;
+                    relay.expand(&secret, "traffic upd", secret.len())
+                }
+                (_, secret) => {
+                    self.secret = secret;
+                    continue;
+                }
+            };
+            let (key, iv) = relay.traffic(&next);
+            (self.back, self.out) = (self.back.rekey(&key, &iv).unwrap(), self.out.rekey(&key, &iv).unwrap());
+            self.secret = Some(next);
+        }
+    }
+}
+
+/// A connection that ends with the thread that has it, however that ends.
+struct Closing(TcpStream);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
+}
+
+/// Passes on one direction of a connection until its end. How many key updates there were.
+fn pass_on(relay: &Relay<'_>, is_server: bool, from: TcpStream, to: TcpStream) -> usize {
+    let (mut from, mut to) = (Closing(from), Closing(to));
+    let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
+    let mut ends: Option<Ends> = None;
+    // In TLS 1.2 what comes behind this is protected.
+    let mut changed = false;
+    while let Ok(count @ 1..) = from.0.read(&mut piece) {
+        bytes.extend(&piece[..count]);
+        while let Some(header) = Header::read(&bytes).unwrap().filter(|header| header.length <= bytes.len()) {
+            let mut record: Vec<u8> = bytes.drain(..header.length).collect();
+            let is_protected = if relay.case.is_13() { header.content_type == APPLICATION_DATA } else { changed };
+            if is_protected {
+                let ends = ends.get_or_insert_with(|| Ends::new(relay, is_server));
+                record = ends.pass(relay, is_server, &mut record);
+            } else if is_server && relay.server_random.get().is_none() {
+                // The server's first message: type, length, version, random.
+                let _ = relay.server_random.set(record[11..43].to_vec());
+            }
+            changed |= header.content_type == CHANGE_CIPHER_SPEC;
+            if to.0.write_all(&record).is_err() {
+                break;
+            }
+        }
+    }
+    ends.map_or(0, |ends| ends.updates)
+}
+
+/// Sends a line, which comes back reversed by the server and changed by us on both ways.
+fn exchange(input: &mut ChildStdin, output: &mut impl BufRead, line: &str) {
+    writeln!(input, "{line}").unwrap();
+    let expected = format!("by way of us: {}", line.to_uppercase().chars().rev().collect::<String>());
+    let mut read = String::new();
+    while read.trim_end() != expected {
+        read.clear();
+        assert!(output.read_line(&mut read).unwrap() > 0, "the client has ended without {expected}");
+    }
+}
+
+fn in_the_middle(case: &Case, gantry: &Gantry, folder: &Path, place: usize) {
+    let keys = ["client", "server"].map(|side| folder.join(format!("{side}{place}")));
+    let server = "s_server -accept 127.0.0.1:0 -cert cert.pem -key key.pem -rev -naccept 1";
+    let server = words(&format!("{server} -keylogfile server{place}"));
+    let mut server = openssl(server.into_iter().chain(case.options()), folder);
+    let mut lines = BufReader::new(server.0.stdout.take().unwrap()).lines();
+    let address = lines.find_map(|line| Some(line.unwrap().strip_prefix("ACCEPT ")?.to_owned())).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = format!("s_client -keylogfile client{place} -connect {}", listener.local_addr().unwrap());
+    let mut client = openssl(words(&client).into_iter().chain(case.options()), folder);
+    let to_client = listener.accept().unwrap().0;
+    let to_server = TcpStream::connect(address).unwrap();
+    for stream in [&to_client, &to_server] {
+        stream.set_nodelay(true).unwrap();
+    }
+    let relay = Relay { case, gantry, keys, server_random: OnceLock::new(), passed: Default::default() };
+    thread::scope(|scope| {
+        let (from, to) = (to_client.try_clone().unwrap(), to_server.try_clone().unwrap());
+        let there = scope.spawn(|| pass_on(&relay, false, from, to));
+        let back = scope.spawn(|| pass_on(&relay, true, to_server, to_client));
+        let mut input = client.0.stdin.take().unwrap();
+        let mut output = BufReader::new(client.0.stdout.take().unwrap());
+        // Every padding of a block, and a long record.
+        for length in (1..=33).chain([8000]) {
+            exchange(&mut input, &mut output, &"abcdefghij".repeat(800)[..length]);
+            if case.is_13() && length % 16 == 1 {
+                // The client updates its keys, and asks the server for the same. It reads this by itself, before the next line.
+                let before = relay.passed[0].load(Ordering::Relaxed);
+                writeln!(input, "K").unwrap();
+                while relay.passed[0].load(Ordering::Relaxed) == before {
+                    assert!(!there.is_finished(), "{}", case.name);
+                    thread::sleep(Duration::from_millis(1));
+                }
+            }
+        }
+        drop((input, client, server));
+        let updates = if case.is_13() { 3 } else { 0 };
+        assert_eq!([there.join().unwrap(), back.join().unwrap()], [updates; 2], "{}", case.name);
+        // Each has sent 34 lines, and Finished before them.
+        let passed = relay.passed.each_ref().map(|count| count.load(Ordering::Relaxed));
+        assert!(passed.iter().all(|count| *count >= 35), "{}: {passed:?}", case.name);
+    });
+}
+
+#[test]
+fn openssl_and_we_open_what_the_other_sealed() {
+    if Command::new("openssl").arg("version").output().is_err() {
+        gantry_lab::skip("openssl");
+        return;
+    }
+    let folder = std::env::temp_dir().join(format!("gantry-tls-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let certificate = words("req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -subj /CN=test -days 2");
+    assert!(openssl(certificate, &folder).0.wait().unwrap().success());
+    let lanes = LanesDriver::default();
+    let gantry = Gantry::builder().driver(&lanes).driver(&SoftwareDriver).build();
+    // Most of the time each of them waits for another.
+    thread::scope(|scope| {
+        for (place, case) in CASES.iter().enumerate() {
+            let (gantry, folder) = (&gantry, &folder);
+            scope.spawn(move || in_the_middle(case, gantry, folder, place));
+        }
+    });
+    fs::remove_dir_all(&folder).unwrap();
+}
