@@ -51,7 +51,13 @@ fuzz_target!(|input: &[u8]| {
             let result = back.open(&mut packet);
             // In a tunnel the header within says how long the packet is, and 59 is a packet that is none.
             if result.is_ok() {
-                assert!(data.starts_with(packet.data()));
+                let mut came = packet.data().to_vec();
+                // Around ESP the header of IPv4 gets a checksum that is right, whatever it had.
+                let is_around = usize::from(which) % ENDS.len() / 2 % 3 == 1;
+                if is_around && data[0] >> 4 == 4 {
+                    came[10..12].copy_from_slice(&data[10..12]);
+                }
+                assert!(data.starts_with(&came));
             }
         }
         Err(_) => assert_eq!(packet.data(), data),
