@@ -54,3 +54,13 @@ pub(crate) fn run<E, N>(
         }
     }
 }
+
+/// The same for one packet, by the function that a protocol has for bursts.
+pub(crate) fn one<E>(
+    end: &E,
+    packet: &mut Packet<'_>,
+    run: impl FnOnce(&mut [(&E, &mut Packet<'_>)]),
+) -> Result<(), Refused> {
+    run(&mut [(end, packet)]);
+    packet.verdict().map_err(Clone::clone)
+}

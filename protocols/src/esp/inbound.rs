@@ -59,10 +59,7 @@ impl Inbound {
     /// # Errors
     /// Why there is none. Nothing of the packet is left, but where it was refused before a device was asked.
     pub fn open(&self, packet: &mut Packet<'_>) -> Result<(), Refused> {
-        let mut burst = [(self, packet)];
-        open(&mut burst);
-        let [(_, packet)] = burst;
-        packet.verdict().map_err(Clone::clone)
+        burst::one(self, packet, open)
     }
 
     fn numbers(&self) -> MutexGuard<'_, Window> {

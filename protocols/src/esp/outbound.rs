@@ -62,10 +62,7 @@ impl Outbound {
     /// # Errors
     /// Why there is none. Where no device was asked yet the packet is as it was; else nothing of it is left.
     pub fn seal(&self, packet: &mut Packet<'_>) -> Result<(), Refused> {
-        let mut burst = [(self, packet)];
-        seal(&mut burst);
-        let [(_, packet)] = burst;
-        packet.verdict().map_err(Clone::clone)
+        burst::one(self, packet, seal)
     }
 
     /// The highest number there is.

@@ -55,10 +55,7 @@ impl Inbound {
     /// # Errors
     /// Why there is none. Nothing of the packet is left, but where it was refused before a device was asked.
     pub fn open(&self, packet: &mut Packet<'_>) -> Result<(), Refused> {
-        let mut burst = [(self, packet)];
-        open(&mut burst);
-        let [(_, packet)] = burst;
-        packet.verdict().map_err(Clone::clone)
+        burst::one(self, packet, open)
     }
 
     /// Makes a packet of RTCP from one of SRTCP, in place, whether it is encrypted or only authenticated.
@@ -66,10 +63,7 @@ impl Inbound {
     /// # Errors
     /// As of [`open`](Self::open).
     pub fn open_control(&self, packet: &mut Packet<'_>) -> Result<(), Refused> {
-        let mut burst = [(self, packet)];
-        open_control(&mut burst);
-        let [(_, packet)] = burst;
-        packet.verdict().map_err(Clone::clone)
+        burst::one(self, packet, open_control)
     }
 }
 

@@ -53,10 +53,7 @@ impl Outbound {
     /// Why there is none. [`Refused::Replayed`] says that a packet with this sequence number was sealed before, or could have been.
     /// Where no device was asked yet the packet is as it was; else nothing of it is left.
     pub fn seal(&self, packet: &mut Packet<'_>) -> Result<(), Refused> {
-        let mut burst = [(self, packet)];
-        seal(&mut burst);
-        let [(_, packet)] = burst;
-        packet.verdict().map_err(Clone::clone)
+        burst::one(self, packet, seal)
     }
 
     /// Makes a packet of SRTCP from one of RTCP, or from several one behind the other, in place.
@@ -64,10 +61,7 @@ impl Outbound {
     /// # Errors
     /// As of [`seal`](Self::seal).
     pub fn seal_control(&self, packet: &mut Packet<'_>) -> Result<(), Refused> {
-        let mut burst = [(self, packet)];
-        seal_control(&mut burst);
-        let [(_, packet)] = burst;
-        packet.verdict().map_err(Clone::clone)
+        burst::one(self, packet, seal_control)
     }
 }
 

@@ -82,10 +82,7 @@ impl Outbound {
     /// Why there is none. Where no device was asked yet the packet is as it was, and has no number; else nothing of it is left, and the
     /// connection has failed, because its number is used up and the peer waits for it.
     pub fn seal(&self, packet: &mut Packet<'_>) -> Result<(), Refused> {
-        let mut burst = [(self, packet)];
-        seal(&mut burst);
-        let [(_, packet)] = burst;
-        packet.verdict().map_err(Clone::clone)
+        burst::one(self, packet, seal)
     }
 
     fn has_failed(&self) -> bool {
