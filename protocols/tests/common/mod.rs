@@ -2,8 +2,11 @@
 
 #![allow(dead_code, reason = "each test uses some of it")]
 
-use gantry::Gantry;
+use gantry::driver::{Driver, Found};
+use gantry::route::Failover;
+use gantry::{Algorithm, Gantry};
 use gantry_driver_lanes::{LanesDriver, Level, LevelName};
+use gantry_driver_model::{Faults, ModelDriver, Profile, Time};
 use gantry_driver_software::SoftwareDriver;
 use gantry_protocols::esp::{Integrity, Suite};
 
@@ -19,6 +22,22 @@ pub(crate) fn devices() -> Vec<Gantry> {
         Gantry::builder().driver(&lanes).driver(&SoftwareDriver).build()
     });
     std::iter::once(gantry()).chain(lanes).collect()
+}
+
+/// A card that has AES-128-GCM and goes wrong as `faults` say, and software behind it if asked for. One of `verify` requests is verified.
+pub(crate) fn faulty(faults: &Faults, with_software: bool, verify: u32) -> (ModelDriver, Gantry) {
+    let reference = SoftwareDriver.discover().into_iter().find_map(|found| match found {
+        Found::Device(device) => Some(device),
+        Found::Excluded { .. } => None,
+    });
+    let profile = Profile::named("faulty").unwrap().clone();
+    let card = ModelDriver::with_faults(profile, reference.unwrap(), Time::real(), faults.clone()).unwrap();
+    let order = ["model:faulty", "software"].map(str::to_owned).to_vec();
+    let builder = Gantry::builder().driver(&card);
+    let builder = if with_software { builder.driver(&SoftwareDriver) } else { builder };
+    let gantry = builder.policy(Failover { order }).verify(verify).build();
+    gantry.device("model:faulty").unwrap().admit(Algorithm::Aes128Gcm).unwrap();
+    (card, gantry)
 }
 
 pub(crate) fn hex(text: &str) -> Vec<u8> {

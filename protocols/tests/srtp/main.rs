@@ -2,6 +2,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/fork.rs"]
+mod fork;
 mod libsrtp;
 mod shared;
 

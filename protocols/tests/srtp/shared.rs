@@ -4,16 +4,13 @@ use std::collections::HashSet;
 use std::sync::Mutex;
 use std::thread;
 
-use gantry::driver::{Driver, Found};
-use gantry::route::Failover;
-use gantry::{Algorithm, Gantry};
-use gantry_driver_model::{Faults, Injected, ModelDriver, Profile, Time};
-use gantry_driver_software::SoftwareDriver;
+use gantry_driver_model::{Faults, Injected};
 use gantry_protocols::srtp::{self, Suite};
 use gantry_protocols::{Packet, Refused};
 
 use super::Protocol::{Rtcp, Rtp};
-use super::common::gantry;
+use super::common::{faulty, gantry};
+use super::fork::holds_in_a_child;
 use super::{SSRC, SUITES, context, ends, open_as, opened, rtcp, rtp, try_seal};
 
 #[test]
@@ -54,15 +51,7 @@ fn threads_share_a_context() {
 fn a_device_that_fails_in_the_middle_of_a_burst_loses_no_packet() {
     for (fault, times) in [(Injected::Error, 1), (Injected::Error, 40), (Injected::Late, 5), (Injected::Full, 3)] {
         let faults = Faults::default();
-        let reference = SoftwareDriver.discover().into_iter().find_map(|found| match found {
-            Found::Device(device) => Some(device),
-            Found::Excluded { .. } => None,
-        });
-        let card = Profile::named("faulty").unwrap().clone();
-        let card = ModelDriver::with_faults(card, reference.unwrap(), Time::real(), faults.clone()).unwrap();
-        let order = ["model:faulty", "software"].map(str::to_owned).to_vec();
-        let faulty = Gantry::builder().driver(&card).driver(&SoftwareDriver).policy(Failover { order }).build();
-        faulty.device("model:faulty").unwrap().admit(Algorithm::Aes128Gcm).unwrap();
+        let (card, faulty) = faulty(&faults, true, 0);
         let out = context(Suite::AeadAes128Gcm, 13).outbound(&faulty).unwrap();
         let back = context(Suite::AeadAes128Gcm, 13).inbound(&gantry()).unwrap();
         for round in 0..10_u16 {
@@ -89,21 +78,10 @@ fn a_child_of_fork_seals_nothing() {
     let gantry = gantry();
     let out = context(Suite::AeadAes128Gcm, 14).outbound(&gantry).unwrap();
     let mut buffer = [&rtp(SSRC, 1, b"from whom?")[..], &[0; 20]].concat();
-    // SAFETY: the child calls nothing that another thread may have locked: it is refused before any lock, and leaves at once.
-    match unsafe { libc::fork() } {
-        0 => {
-            let mut packet = Packet::new(&mut buffer, 0..22);
-            let refused = out.seal(&mut packet) == Err(Refused::Forked);
-            let refused = refused && out.seal_control(&mut packet) == Err(Refused::Forked);
-            // SAFETY: it ends the process.
-            unsafe { libc::_exit(i32::from(!refused)) }
-        }
-        child => {
-            let mut status = -1;
-            // SAFETY: the child is ours, and the status a number.
-            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-            assert_eq!((libc::WIFEXITED(status), libc::WEXITSTATUS(status)), (true, 0));
-        }
-    }
+    // Before any lock.
+    assert!(holds_in_a_child(|| {
+        let mut packet = Packet::new(&mut buffer, 0..22);
+        out.seal(&mut packet) == Err(Refused::Forked) && out.seal_control(&mut packet) == Err(Refused::Forked)
+    }));
     assert_eq!(out.seal(&mut Packet::new(&mut buffer, 0..22)), Ok(()));
 }

@@ -4,15 +4,13 @@ use std::collections::HashSet;
 use std::sync::Mutex;
 use std::thread;
 
-use gantry::driver::{Driver, Found};
-use gantry::{Algorithm, Gantry};
-use gantry_driver_model::{Faults, Injected, ModelDriver, Profile, Time};
-use gantry_driver_software::SoftwareDriver;
+use gantry_driver_model::{Faults, Injected};
 use gantry_protocols::tls::content_type::APPLICATION_DATA;
-use gantry_protocols::tls::{self, Unfit};
+use gantry_protocols::tls::{self, Outbound, Unfit};
 use gantry_protocols::{Packet, Refused};
 
-use super::common::{devices, gantry};
+use super::common::{devices, faulty, gantry};
+use super::fork::holds_in_a_child;
 use super::{GCM12, GCM13, THEN_MAC, WITHIN, ends, epoch, opened, roomy, sealed, suites, whole, within};
 
 /// Records of many connections, several of each, in one burst; and what is wrong among them.
@@ -162,30 +160,12 @@ fn nobody_can_tell_the_next_iv_of_cbc() {
     }
 }
 
-/// A framework of one card that fails on demand, and of software behind it if asked for.
-fn faulty(faults: &Faults, algorithms: &[Algorithm], with_software: bool) -> (Gantry, ModelDriver) {
-    let reference = SoftwareDriver.discover().into_iter().find_map(|found| match found {
-        Found::Device(device) => Some(device),
-        Found::Excluded { .. } => None,
-    });
-    let profile = Profile::named("faulty").unwrap().clone();
-    let card = ModelDriver::with_faults(profile, reference.unwrap(), Time::real(), faults.clone()).unwrap();
-    let order = ["model:faulty", "software"].map(str::to_owned).to_vec();
-    let builder = Gantry::builder().driver(&card);
-    let builder = if with_software { builder.driver(&SoftwareDriver) } else { builder };
-    let gantry = builder.policy(gantry::route::Failover { order }).build();
-    for algorithm in algorithms {
-        gantry.device("model:faulty").unwrap().admit(*algorithm).unwrap();
-    }
-    (gantry, card)
-}
-
 /// Whatever a card does, each record is sealed once, under its own number.
 #[test]
 fn a_device_that_fails_in_the_middle_of_a_burst_loses_no_record() {
     for (fault, times) in [(Injected::Error, 1), (Injected::Error, 40), (Injected::Late, 5), (Injected::Full, 3)] {
         let faults = Faults::default();
-        let (gantry, card) = faulty(&faults, &[Algorithm::Aes128Gcm], true);
+        let (card, gantry) = faulty(&faults, true, 0);
         let out = epoch(GCM13, 9).outbound(&gantry).unwrap();
         let back = epoch(GCM13, 9).inbound(&self::gantry()).unwrap();
         for round in 0..10 {
@@ -209,7 +189,7 @@ fn a_device_that_fails_in_the_middle_of_a_burst_loses_no_record() {
 #[test]
 fn a_record_that_no_device_sealed_ends_the_connection() {
     let faults = Faults::default();
-    let (gantry, _card) = faulty(&faults, &[Algorithm::Aes128Gcm], false);
+    let (_card, gantry) = faulty(&faults, false, 0);
     let out = epoch(GCM13, 9).outbound(&gantry).unwrap();
     sealed(&out, b"well", APPLICATION_DATA);
     faults.inject(Injected::Error, 1);
@@ -231,20 +211,8 @@ fn a_child_of_fork_seals_nothing() {
     let out = epoch(GCM13, 10).outbound(&gantry).unwrap();
     let updated = out.rekey(&[1; 16], &[1; 12]).unwrap();
     let mut buffer = roomy(&out, b"from whom?");
-    // SAFETY: the child calls nothing that another thread may have locked: it is refused before any lock, and leaves at once.
-    match unsafe { libc::fork() } {
-        0 => {
-            let refused = [&out, &updated]
-                .map(|out| out.seal(&mut within(out, &mut buffer, APPLICATION_DATA)) == Err(Refused::Forked));
-            // SAFETY: it ends the process.
-            unsafe { libc::_exit(i32::from(refused != [true; 2])) }
-        }
-        child => {
-            let mut status = -1;
-            // SAFETY: the child is ours, and the status a number.
-            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-            assert_eq!((libc::WIFEXITED(status), libc::WEXITSTATUS(status)), (true, 0));
-        }
-    }
+    // Before any lock.
+    let refuses = |out| Outbound::seal(out, &mut within(out, &mut buffer, APPLICATION_DATA)) == Err(Refused::Forked);
+    assert!(holds_in_a_child(|| [&out, &updated].map(refuses) == [true; 2]));
     assert_eq!(out.seal(&mut within(&out, &mut buffer, APPLICATION_DATA)), Ok(()));
 }

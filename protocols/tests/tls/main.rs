@@ -3,6 +3,8 @@
 mod bursts;
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/fork.rs"]
+mod fork;
 mod openssl;
 mod wire;
 

@@ -1,17 +1,15 @@
 //! ESP: vectors, every suite and mode, replays and forgeries, and what becomes of numbers when something fails.
 
+#[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/fork.rs"]
+mod fork;
+mod shared;
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex};
-use std::thread;
 
 use common::{devices, gantry, hex, suites};
-use gantry::driver::{Driver, Found};
-use gantry::route::Failover;
-use gantry::{Algorithm, Gantry};
-use gantry_driver_model::{Faults, Injected, ModelDriver, Profile, Time};
-use gantry_driver_software::SoftwareDriver;
+use gantry::Gantry;
 use gantry_protocols::esp::{self, Association, Inbound, Integrity, Mode, Outbound, Suite, Unfit};
 use gantry_protocols::{Packet, Refused};
 
@@ -212,7 +210,7 @@ fn every_suite_and_mode_brings_back_what_was_sent_on_every_device() {
 /// What is on the wire, put together again from sessions of the algorithms.
 #[test]
 fn packets_look_as_the_documents_say() {
-    use gantry::SessionParams;
+    use gantry::{Algorithm, SessionParams};
     let gantry = gantry();
     let key: Vec<u8> = (1..=16).collect();
     let mac_key: Vec<u8> = (101..=132).collect();
@@ -391,7 +389,7 @@ fn each_number_comes_once_in_whatever_order() {
 /// Padding that lies, next headers, and inner lengths: in packets that whoever has the keys made wrong.
 #[test]
 fn what_a_peer_made_wrong_is_refused() {
-    use gantry::SessionParams;
+    use gantry::{Algorithm, SessionParams};
     let gantry = gantry();
     let wrong = |mode: Mode, number: u8, clear: &[u8]| {
         let session = gantry.session(SessionParams::new(Algorithm::Aes128Gcm, &[7; 16])).unwrap();
@@ -453,54 +451,6 @@ fn what_is_no_packet_to_send_is_refused_and_has_no_number() {
 }
 
 #[test]
-fn numbers_end_and_none_is_used_twice() {
-    let gantry = gantry();
-    for (extended, end) in [(false, u64::from(u32::MAX)), (true, u64::MAX)] {
-        let make = || {
-            let made = association(GCM, 6).mode(Mode::Payload).last_number(end - 2);
-            if extended { made.extended_numbers() } else { made }
-        };
-        let (out, back) = ends(&gantry, make);
-        assert_eq!(out.remaining(), 2);
-        for _ in 0..2 {
-            assert!(opened(&back, &sealed(&out, b"one of the last", 17)).is_ok());
-        }
-        let mut buffer = roomy(b"one too many");
-        let mut packet = within(&mut buffer);
-        assert_eq!(out.seal(&mut packet), Err(Refused::Exhausted));
-        assert_eq!((packet.data(), out.remaining(), out.last_number()), (&b"one too many"[..], 0, end));
-        let beyond = association(GCM, 6).last_number(u64::MAX).outbound(&gantry).unwrap();
-        assert_eq!(beyond.remaining(), 0);
-    }
-}
-
-#[test]
-fn threads_share_an_association() {
-    let gantry = gantry();
-    for suite in [GCM, CBC] {
-        let (out, back) = ends(&gantry, || association(suite, 7).mode(Mode::Payload).window(4096));
-        let wires = Mutex::new(Vec::new());
-        thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| {
-                    let own: Vec<_> = (0..100_u32).map(|at| sealed(&out, &at.to_be_bytes(), 17)).collect();
-                    wires.lock().unwrap().extend(own);
-                });
-            }
-        });
-        let wires = wires.into_inner().unwrap();
-        let heads: HashSet<&[u8]> = wires.iter().map(|wire| &wire[4..24]).collect();
-        assert_eq!((heads.len(), out.last_number()), (400, 400), "each has a number and an IV of its own");
-        let came: usize = thread::scope(|scope| {
-            let count = || wires.iter().filter(|wire| opened(&back, wire).is_ok()).count();
-            let threads: Vec<_> = (0..4).map(|_| scope.spawn(count)).collect();
-            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
-        });
-        assert_eq!(came, 400, "and came once, although four threads had all of them");
-    }
-}
-
-#[test]
 fn nobody_can_tell_the_next_iv_of_cbc() {
     let gantry = gantry();
     let out = association(CBC, 8).mode(Mode::Payload).outbound(&gantry).unwrap();
@@ -514,111 +464,6 @@ fn nobody_can_tell_the_next_iv_of_cbc() {
         ivs.extend(packets.iter().map(|packet| packet.data()[8..24].to_vec()));
     }
     assert_eq!(ivs.len(), 80);
-}
-
-/// Whatever a card does, each packet is sealed once, under its own number.
-#[test]
-fn a_device_that_fails_in_the_middle_of_a_burst_loses_no_packet_and_uses_no_number_twice() {
-    for (fault, times) in
-        [(Injected::Error, 1), (Injected::Error, 40), (Injected::Wrong, 3), (Injected::Late, 5), (Injected::Full, 3)]
-    {
-        let faults = Faults::default();
-        let software = gantry();
-        let reference = SoftwareDriver.discover().into_iter().find_map(|found| match found {
-            Found::Device(device) => Some(device),
-            Found::Excluded { .. } => None,
-        });
-        let card = Profile::named("faulty").unwrap().clone();
-        let card = ModelDriver::with_faults(card, reference.unwrap(), Time::real(), faults.clone()).unwrap();
-        let order = ["model:faulty", "software"].map(str::to_owned).to_vec();
-        let gantry = Gantry::builder()
-            .driver(&card)
-            .driver(&SoftwareDriver)
-            .policy(Failover { order })
-            .verify(u32::from(fault == Injected::Wrong))
-            .build();
-        gantry.device("model:faulty").unwrap().admit(Algorithm::Aes128Gcm).unwrap();
-        let out = association(GCM, 9).mode(Mode::Payload).outbound(&gantry).unwrap();
-        let back = association(GCM, 9).mode(Mode::Payload).inbound(&software).unwrap();
-        let mut before = 0;
-        for _ in 0..10 {
-            let mut buffers: Vec<_> = (0..32_u32).map(|at| roomy(&[at as u8; 200])).collect();
-            let mut packets: Vec<_> = buffers.iter_mut().map(|buffer| within(buffer)).collect();
-            if before > 0 {
-                faults.inject(fault, times);
-            }
-            let mut burst: Vec<_> = packets.iter_mut().map(|packet| (&out, packet)).collect();
-            esp::seal(&mut burst);
-            for (at, packet) in packets.iter().enumerate() {
-                assert_eq!(packet.verdict(), Ok(()), "{fault:?}");
-                assert_eq!(packet.data()[4..8], (before + at as u32 + 1).to_be_bytes());
-                assert_eq!(opened(&back, packet.data()).unwrap().0, [at as u8; 200]);
-            }
-            before += 32;
-            assert_eq!(out.last_number(), u64::from(before));
-        }
-        assert!(card.meter().requests >= 64, "{fault:?}: the card did some of them");
-    }
-}
-
-/// Both processes would use the same numbers under the same keys.
-#[test]
-fn a_child_of_fork_seals_nothing() {
-    let gantry = gantry();
-    let out = association(GCM, 10).mode(Mode::Payload).outbound(&gantry).unwrap();
-    let mut buffer = roomy(b"from whom?");
-    // SAFETY: the child calls nothing that another thread may have locked: it is refused before any lock, and leaves at once.
-    match unsafe { libc::fork() } {
-        0 => {
-            let refused = out.seal(&mut within(&mut buffer)) == Err(Refused::Forked);
-            // SAFETY: it ends the process.
-            unsafe { libc::_exit(i32::from(!refused)) }
-        }
-        child => {
-            let mut status = -1;
-            // SAFETY: the child is ours, and the status a number.
-            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-            assert_eq!((libc::WIFEXITED(status), libc::WEXITSTATUS(status)), (true, 0));
-        }
-    }
-    assert_eq!(out.seal(&mut within(&mut buffer)), Ok(()));
-}
-
-/// Keys are replaced while threads send: each packet is opened by the association whose SPI it has.
-#[test]
-fn rekeying_under_load_loses_no_packet() {
-    let gantry = gantry();
-    let ends: Vec<_> = (0..20)
-        .map(|at| {
-            let made = || Association::new(SPI + at, GCM.0, &[at as u8; 20], &[]).mode(Mode::Payload).window(4096);
-            (Arc::new(made().outbound(&gantry).unwrap()), made().inbound(&gantry).unwrap())
-        })
-        .collect();
-    // Whoever takes the 45th packet of a key replaces it, while others have packets under the old one in hand.
-    let taken = Mutex::new(0);
-    let next = || {
-        let mut taken = taken.lock().unwrap();
-        *taken += 1;
-        ends.get(*taken / 45).map(|(out, _)| out.clone())
-    };
-    let wires = Mutex::new(Vec::new());
-    thread::scope(|scope| {
-        for _ in 0..3 {
-            scope.spawn(|| {
-                while let Some(out) = next() {
-                    let wire = sealed(&out, b"on its way", 17);
-                    wires.lock().unwrap().push(wire);
-                }
-            });
-        }
-    });
-    let mut used = HashSet::new();
-    for wire in wires.into_inner().unwrap() {
-        let spi = u32::from_be_bytes(wire[..4].try_into().unwrap());
-        used.insert(spi);
-        opened(&ends[(spi - SPI) as usize].1, &wire).unwrap();
-    }
-    assert_eq!(used.len(), 20);
 }
 
 #[test]
