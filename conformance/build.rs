@@ -1,5 +1,5 @@
-//! Packs the vectors into the crate, compressed: the files in `vectors/`, and with the feature `wycheproof` Wycheproof's sets in the
-//! same format.
+//! Packs the vectors into the crate, compressed: the files in `vectors/`, with the feature `long` those in `vectors/long/`, and with the
+//! feature `wycheproof` Wycheproof's sets in the same format.
 
 #[cfg(feature = "wycheproof")]
 #[path = "build/wycheproof.rs"]
@@ -19,6 +19,8 @@ fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo says where to write"));
     #[allow(unused_mut, reason = "builds without Wycheproof")]
     let mut files = own(Path::new("vectors"));
+    #[cfg(feature = "long")]
+    files.extend(own(Path::new("vectors/long")).into_iter().map(|(name, text)| (format!("long/{name}"), text)));
     #[cfg(feature = "wycheproof")]
     files.extend(wycheproof::sets());
     // What `vectors.rs` includes: name, algorithms, contents.
@@ -35,6 +37,7 @@ fn main() {
 fn own(folder: &Path) -> Vec<(String, String)> {
     let entries = fs::read_dir(folder).expect("the vectors are part of the crate");
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("a folder can be read").path()).collect();
+    paths.retain(|path| path.is_file());
     paths.sort();
     let file = |path: PathBuf| {
         let name = path.file_name().expect("a file has a name").to_string_lossy().into_owned();

@@ -7,7 +7,7 @@ use crate::table::Table;
 
 pub(crate) fn run(args: &Algorithms, settings: &Settings, output: &mut Output) -> Result<(), Failure> {
     let gantry = settings.open()?;
-    let rows: Vec<Row> = Algorithm::ALL.iter().map(|algorithm| Row::new(algorithm.info(), &gantry)).collect();
+    let rows: Vec<Row> = Algorithm::all().map(|algorithm| Row::new(algorithm.info(), &gantry)).collect();
     if args.json { output.json(&rows) } else { output.write(&table(&rows)) }
 }
 
@@ -17,6 +17,8 @@ struct Row {
     name: &'static str,
     kind: &'static str,
     key: Sizes,
+    /// Of signatures, key exchange and key encapsulation.
+    public_key: Sizes,
     /// The second key, of encrypt-then-authenticate algorithms.
     mac_key: Sizes,
     iv: Sizes,
@@ -54,6 +56,7 @@ impl Row {
             name: info.name,
             kind: info.kind.name(),
             key: info.key.into(),
+            public_key: info.public_key.into(),
             mac_key: info.mac_key.into(),
             iv: info.iv.into(),
             block: info.block,
@@ -66,11 +69,12 @@ impl Row {
     }
 }
 
-/// A range in short: `16`, `7-13`, `0-`; nothing where there is no such thing.
+/// A range in short: `16`, `64|2400`, `7-13`, `0-`; nothing where there is no such thing.
 fn short(sizes: Sizes) -> String {
     match sizes {
         Sizes { min: 0, max: Some(0), .. } => "-".to_owned(),
         Sizes { min, max: Some(max), .. } if min == max => min.to_string(),
+        Sizes { min, max: Some(max), step } if max - min == step => format!("{min}|{max}"),
         Sizes { min, max, .. } => format!("{min}-{}", max.map_or(String::new(), |max| max.to_string())),
     }
 }

@@ -37,6 +37,7 @@ struct DeviceRow<'a> {
 
 /// What a device offers for one algorithm, as JSON.
 #[derive(Serialize)]
+#[allow(clippy::struct_excessive_bools, reason = "as a capability has them")]
 struct CapabilityRow {
     algorithm: &'static str,
     operations: Vec<&'static str>,
@@ -46,6 +47,8 @@ struct CapabilityRow {
     direct: bool,
     in_place: bool,
     streaming: bool,
+    /// Signatures that take a random number are also made without one.
+    deterministic: bool,
     /// `null` where only memory ends it.
     ring: Option<usize>,
     max_bytes: Option<usize>,
@@ -72,8 +75,8 @@ fn device_row(device: &RegisteredDevice, admit: bool) -> DeviceRow<'_> {
 }
 
 fn capability_row(device: &RegisteredDevice, capability: &Capability, admit: bool) -> CapabilityRow {
-    let Capability { algorithm, operations, lanes, ring, max_bytes, break_even, direct, in_place, streaming } =
-        capability.clone();
+    let Capability { algorithm, operations, lanes, ring, max_bytes, break_even, .. } = capability.clone();
+    let Capability { direct, in_place, streaming, deterministic, .. } = *capability;
     let limit = |limit: usize| (limit != usize::MAX).then_some(limit);
     let verdict = admit.then(|| device.admit(algorithm));
     CapabilityRow {
@@ -84,6 +87,7 @@ fn capability_row(device: &RegisteredDevice, capability: &Capability, admit: boo
         direct,
         in_place,
         streaming,
+        deterministic,
         ring: limit(ring),
         max_bytes: limit(max_bytes),
         admitted: verdict.as_ref().map(Result::is_ok),

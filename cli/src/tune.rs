@@ -34,7 +34,7 @@ struct Row {
 pub(crate) fn run(args: &Tune, settings: &Settings, output: &mut Output) -> Result<(), Failure> {
     let gantry = settings.open()?;
     let named = !args.algorithms.is_empty();
-    let algorithms = if named { args::algorithms(&args.algorithms)? } else { Algorithm::ALL.to_vec() };
+    let algorithms = if named { args::algorithms(&args.algorithms)? } else { Algorithm::all().collect() };
     let operations =
         |&algorithm: &Algorithm| algorithm.kind().operations().iter().map(move |operation| (algorithm, *operation));
     let pairs: Vec<(Algorithm, Operation)> =

@@ -40,8 +40,14 @@ pub(crate) fn sets() -> Vec<(String, String)> {
     sets.extend(ecdsa());
     sets.push(("wycheproof ecdh_secp256r1_ecpoint", ecdh()));
     sets.extend(rsa());
+    #[cfg(feature = "long")]
+    sets.extend(post_quantum::sets());
     sets.into_iter().map(|(name, text)| (name.to_owned(), text.0)).collect()
 }
+
+#[cfg(feature = "long")]
+#[path = "post_quantum.rs"]
+mod post_quantum;
 
 /// A set with its name.
 type Set = (&'static str, Text);

@@ -133,6 +133,6 @@ fn direction(operation: Operation) -> Direction {
         Operation::Encrypt | Operation::Seal | Operation::Sign => Direction::Encrypt,
         Operation::Decrypt | Operation::Open => Direction::Decrypt,
         // A session that only verifies has another key.
-        Operation::Digest | Operation::Mac | Operation::Verify | Operation::Derive => Direction::Both,
+        _ => Direction::Both,
     }
 }

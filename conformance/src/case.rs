@@ -1,7 +1,7 @@
 //! One request as plain data, laid out in memory that notices mistakes, and what came of it.
 
 use gantry::driver::{Buffers, Operands};
-use gantry::{Error, Operation, Outcome, Request, Session};
+use gantry::{Error, Operation, Outcome, Request, Session, SessionParams};
 
 use crate::guard::Guarded;
 
@@ -34,7 +34,7 @@ impl From<Error> for Trouble {
 
 /// Runs a case by itself.
 pub(crate) fn run(session: &Session, case: &Case, placement: Placement) -> Result<Answer, Trouble> {
-    let mut laid = Laid::new(case, session.params().tag_length(), placement);
+    let mut laid = Laid::new(case, session.params(), placement);
     let outcome = session.run(laid.operands())?;
     Ok(laid.answer(outcome)?)
 }
@@ -44,8 +44,8 @@ pub(crate) fn run_batch(
     session: &Session,
     cases: &[(&Case, Placement)],
 ) -> Result<Vec<Result<Answer, Trouble>>, Trouble> {
-    let tag_len = session.params().tag_length();
-    let mut laid: Vec<Laid<'_>> = cases.iter().map(|(case, placement)| Laid::new(case, tag_len, *placement)).collect();
+    let params = session.params();
+    let mut laid: Vec<Laid<'_>> = cases.iter().map(|(case, placement)| Laid::new(case, params, *placement)).collect();
     let mut requests: Vec<Request<'_>> = laid.iter_mut().map(Laid::request).collect();
     let verdict = session.process(&mut requests).map_err(Trouble::from);
     let outcomes: Vec<Option<Outcome>> = requests.iter().map(Request::outcome).collect();
@@ -104,19 +104,28 @@ pub(crate) struct Laid<'c> {
 }
 
 impl<'c> Laid<'c> {
-    /// `tag_len` is that of the session.
-    pub(crate) fn new(case: &'c Case, tag_len: usize, placement: Placement) -> Self {
+    pub(crate) fn new(case: &'c Case, session: &SessionParams, placement: Placement) -> Self {
+        let (info, tag_len) = (session.algorithm().info(), session.tag_length());
         let Placement { in_place, offset } = placement;
         let (input, output) = match case.operation {
             Operation::Digest | Operation::Mac | Operation::Sign | Operation::Derive => {
                 (Some(Guarded::new(&case.input, offset)), Guarded::poisoned(tag_len, 3 * offset % 64))
             }
             Operation::Verify => (Some(Guarded::new(&case.input, offset)), Guarded::poisoned(0, 0)),
+            Operation::KeyGen | Operation::Encapsulate | Operation::Decapsulate => {
+                let output = match case.operation {
+                    Operation::KeyGen => info.key.max,
+                    Operation::Encapsulate => info.encapsulation.0,
+                    _ => tag_len,
+                };
+                (Some(Guarded::new(&case.input, offset)), Guarded::poisoned(output, 3 * offset % 64))
+            }
             _ if in_place => (None, Guarded::new(&case.input, offset)),
             _ => (Some(Guarded::new(&case.input, offset)), Guarded::poisoned(case.input.len(), 3 * offset % 64)),
         };
         let tag = match case.operation {
-            Operation::Seal => Guarded::poisoned(tag_len, 5 * offset % 64),
+            Operation::Seal | Operation::Encapsulate => Guarded::poisoned(tag_len, 5 * offset % 64),
+            Operation::KeyGen => Guarded::poisoned(info.public_key.max, 5 * offset % 64),
             _ => Guarded::new(&case.tag, 5 * offset % 64),
         };
         let (iv, aad) = (Guarded::new(&case.iv, 7 * offset % 64), Guarded::new(&case.aad, 9 * offset % 64));
@@ -131,6 +140,14 @@ impl<'c> Laid<'c> {
             (Operation::Mac, Some(input)) => Operands::Mac { iv, input: input.bytes(), output },
             (Operation::Sign, Some(input)) => Operands::Sign { input: input.bytes(), output },
             (Operation::Verify, Some(input)) => Operands::Verify { input: input.bytes(), signature: self.tag.bytes() },
+            (Operation::KeyGen, _) => Operands::KeyGen { seed: iv, private: output, public: self.tag.bytes_mut() },
+            (Operation::Encapsulate, Some(input)) => Operands::Encapsulate {
+                input: input.bytes(),
+                seed: iv,
+                ciphertext: output,
+                output: self.tag.bytes_mut(),
+            },
+            (Operation::Decapsulate, Some(input)) => Operands::Decapsulate { input: input.bytes(), output },
             (Operation::Derive, Some(input)) => Operands::Derive { input: input.bytes(), output },
             (_, input) => {
                 let data = match input {
@@ -153,11 +170,16 @@ impl<'c> Laid<'c> {
             Operands::Sign { input, output } => Request::sign(input, output),
             Operands::Verify { input, signature } => Request::verify(input, signature),
             Operands::Derive { input, output } => Request::derive(input, output),
+            Operands::KeyGen { seed, private, public } => Request::key_gen(seed, private, public),
+            Operands::Encapsulate { input, seed, ciphertext, output } => {
+                Request::encapsulate(input, seed, ciphertext, output)
+            }
+            Operands::Decapsulate { input, output } => Request::decapsulate(input, output),
             Operands::Cipher { operation: Operation::Encrypt, iv, data } => Request::encrypt(iv, data),
             Operands::Cipher { iv, data, .. } => Request::decrypt(iv, data),
             Operands::Seal { iv, aad, data, tag } => Request::seal(iv, aad, data, tag),
             Operands::Open { iv, aad, data, tag } => Request::open(iv, aad, data, tag),
-            Operands::Update { .. } | Operands::Finish { .. } => unreachable!("not laid out here"),
+            _ => unreachable!("not laid out here"),
         }
     }
 
@@ -167,7 +189,7 @@ impl<'c> Laid<'c> {
         if !buffers.into_iter().flatten().all(Guarded::is_intact) {
             return Err("bytes outside the buffers were changed".to_owned());
         }
-        let tag_is_read = self.case.operation != Operation::Seal;
+        let tag_is_read = !matches!(self.case.operation, Operation::Seal | Operation::KeyGen | Operation::Encapsulate);
         let read_only = [
             (Some(&self.iv), &self.case.iv),
             (Some(&self.aad), &self.case.aad),
@@ -226,6 +248,10 @@ pub(crate) fn difference(name: &str, got: &[u8], must: &[u8]) -> Option<String> 
 mod tests {
     use super::*;
 
+    fn params() -> SessionParams {
+        SessionParams::new(gantry::Algorithm::Aes128Gcm, &[0; 16])
+    }
+
     fn case(operation: Operation) -> Case {
         Case { operation, iv: vec![1; 12], aad: vec![2; 5], input: vec![3; 20], tag: vec![4; 16] }
     }
@@ -236,7 +262,7 @@ mod tests {
         for in_place in [false, true] {
             let placement = Placement { in_place, offset: 7 };
             let refused = Ok(Answer::Refused(Outcome::BadTag));
-            let mut laid = Laid::new(&case, 16, placement);
+            let mut laid = Laid::new(&case, &params(), placement);
             assert_eq!(laid.answer(Outcome::BadTag), refused, "as it was");
             laid.output.bytes_mut().fill(0);
             assert_eq!(laid.answer(Outcome::BadTag), refused, "zeroed");
@@ -248,7 +274,7 @@ mod tests {
     #[test]
     fn an_input_that_changes_is_noticed() {
         let case = case(Operation::Seal);
-        let mut laid = Laid::new(&case, 16, Placement::SEPARATE);
+        let mut laid = Laid::new(&case, &params(), Placement::SEPARATE);
         laid.aad.bytes_mut()[0] = 0;
         assert_eq!(laid.answer(Outcome::Done), Err("an input was changed".to_owned()));
     }

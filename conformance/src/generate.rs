@@ -1,6 +1,6 @@
 //! Random sessions and requests, each of them made from a seed and the algorithm's row in the table.
 
-use gantry::{Algorithm, Kind, Lengths, Operation, SessionParams};
+use gantry::{Algorithm, Kind, Lengths, Operation, Prehash, SessionParams};
 
 use crate::case::{Case, Placement};
 use crate::rng::Rng;
@@ -12,8 +12,21 @@ pub(crate) fn params(rng: &mut Rng, algorithm: Algorithm) -> SessionParams {
     let key = length(rng, info.key);
     let mac_key = length(rng, info.mac_key);
     // Few numbers are keys of RSA.
-    let key = gantry::sample_key(algorithm).map_or_else(|| rng.bytes(key), <[u8]>::to_vec);
+    let key = match info.kind {
+        // Any seed makes a key.
+        Kind::Kem => rng.bytes(info.key.min),
+        Kind::Signature if info.context.max > 0 => rng.bytes(info.key.min),
+        _ => gantry::sample_key(algorithm).map_or_else(|| rng.bytes(key), <[u8]>::to_vec),
+    };
     let mut params = SessionParams::new(algorithm, &key).mac_key(&rng.bytes(mac_key));
+    if info.context.max > 0 && rng.below(2) == 0 {
+        let context = length(rng, info.context);
+        params = params.context(&rng.bytes(context));
+        if rng.below(2) == 0 {
+            let functions = [Algorithm::Sha256, Algorithm::Sha512, Algorithm::Sha3_384, Algorithm::Shake256];
+            params = params.prehash(Prehash::Hash(functions[rng.below(functions.len())]));
+        }
+    }
     if info.xof.is_some() {
         params = params.tag_len(output(rng).clamp(info.tag.min, info.tag.max));
     } else if rng.below(4) == 0 {
@@ -36,6 +49,9 @@ fn output(rng: &mut Rng) -> usize {
 /// A request of `bytes` bytes of data, or as near to that as the algorithm allows. The tag of an `Open` is missing.
 pub(crate) fn case(rng: &mut Rng, params: &SessionParams, operation: Operation, bytes: usize) -> Case {
     let info = params.algorithm().info();
+    if operation.is_of_kem() {
+        return encapsulation(rng, params.algorithm(), operation);
+    }
     let iv = usual_iv(rng, info.iv);
     let aad = match rng.below(3) {
         _ if info.kind != Kind::Aead => 0,
@@ -54,6 +70,26 @@ pub(crate) fn case(rng: &mut Rng, params: &SessionParams, operation: Operation, 
         _ => rng.bytes(input),
     };
     Case { operation, iv: rng.bytes(iv), aad: rng.bytes(aad), input, tag: Vec::new() }
+}
+
+/// The same of key encapsulation. Few numbers are public keys, and now and then one comes that is none; any are a ciphertext.
+fn encapsulation(rng: &mut Rng, algorithm: Algorithm, operation: Operation) -> Case {
+    let info = algorithm.info();
+    let mut input = rng.bytes(info.data_of(operation).unwrap_or(0));
+    let random = match operation {
+        Operation::KeyGen => info.key.min,
+        Operation::Encapsulate => info.encapsulation.1,
+        _ => 0,
+    };
+    if operation == Operation::Encapsulate && rng.below(4) > 0 {
+        // FIPS 203, 7.2: numbers of 12 bits below 3329, two in three bytes, then 32 bytes of any kind.
+        let numbers = input.len() - 32;
+        for bytes in input[..numbers].chunks_exact_mut(3) {
+            let (one, other) = (rng.below(3329), rng.below(3329));
+            bytes.copy_from_slice(&[one as u8, (one >> 8 | (other & 15) << 4) as u8, (other >> 4) as u8]);
+        }
+    }
+    Case { operation, iv: rng.bytes(random), aad: Vec::new(), input, tag: Vec::new() }
 }
 
 /// One of the algorithm's operations.
@@ -111,7 +147,7 @@ mod tests {
                 assert!(info.tag.allows(params.tag_length()));
                 let length = bytes(&mut rng);
                 let case = case(&mut rng, &params, info.kind.operations()[0], length);
-                assert!(info.iv.allows(case.iv.len()));
+                assert!(info.kind == Kind::Kem || info.iv.allows(case.iv.len()));
                 assert!(case.input.len() >= info.min_data);
             }
         }

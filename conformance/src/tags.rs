@@ -46,7 +46,8 @@ fn forgeries(
         change(&mut case);
         all.push((what, case, Answer::Refused(Outcome::BadTag)));
     };
-    for at in 0..good.tag.len() {
+    // Signatures of some algorithms are long.
+    for at in (0..good.tag.len()).step_by(good.tag.len().div_ceil(600)) {
         forge(format!("byte {at} of the tag changed"), &mut |case| case.tag[at] ^= 1 << rng.below(8));
     }
     forge("the tag all zeros".to_owned(), &mut |case| case.tag.fill(0));

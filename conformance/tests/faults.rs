@@ -462,7 +462,7 @@ fn output<'a>(operands: &'a mut Operands<'_>) -> (bool, &'a mut [u8]) {
             (matches!(data, Buffers::Separate { .. }), data.output())
         }
         Operands::Verify { .. } => (true, &mut []),
-        Operands::Update { .. } | Operands::Finish { .. } => (false, &mut []),
+        _ => (false, &mut []),
     }
 }
 

@@ -45,7 +45,7 @@ mod trust;
 
 pub use algorithm::{
     Algorithm, AlgorithmInfo, Buffers, Data, DeviceHandles, Direction, Error, Fault, IoBuf, Kind, Lengths, Misuse,
-    Operation, Origin, Outcome, Refusal, Region, Result, Segment, Segments, SessionParams, UnknownAlgorithm,
+    Operation, Origin, Outcome, Prehash, Refusal, Region, Result, Segment, Segments, SessionParams, UnknownAlgorithm,
     Unsupported, rsa, tags_equal,
 };
 pub use api::{

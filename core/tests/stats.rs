@@ -368,6 +368,7 @@ impl Memory for Shown {
             Meaning::Counts => "counts",
             Meaning::Times(stage) => stage.code(),
             Meaning::Tally => "tally",
+            _ => return None,
         };
         (rows.len() < self.room).then(|| {
             let zeros: &[AtomicU64] = Box::leak((0..count).map(|_| AtomicU64::new(0)).collect());

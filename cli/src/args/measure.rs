@@ -281,17 +281,19 @@ pub(crate) struct OperationArg(pub(crate) Operation);
 
 impl ValueEnum for OperationArg {
     fn value_variants<'a>() -> &'a [Self] {
-        use Operation::{Decrypt, Derive, Digest, Encrypt, Mac, Open, Seal, Sign, Verify};
         const ALL: &[OperationArg] = &[
-            OperationArg(Encrypt),
-            OperationArg(Decrypt),
-            OperationArg(Seal),
-            OperationArg(Open),
-            OperationArg(Digest),
-            OperationArg(Mac),
-            OperationArg(Sign),
-            OperationArg(Verify),
-            OperationArg(Derive),
+            OperationArg(Operation::Encrypt),
+            OperationArg(Operation::Decrypt),
+            OperationArg(Operation::Seal),
+            OperationArg(Operation::Open),
+            OperationArg(Operation::Digest),
+            OperationArg(Operation::Mac),
+            OperationArg(Operation::Sign),
+            OperationArg(Operation::Verify),
+            OperationArg(Operation::Derive),
+            OperationArg(Operation::KeyGen),
+            OperationArg(Operation::Encapsulate),
+            OperationArg(Operation::Decapsulate),
         ];
         ALL
     }

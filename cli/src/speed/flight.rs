@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 
 use gantry::{Completion, Operation, Outcome, Queue, QueueOptions, Submission};
 
-use super::load::{AAD, Load, iv_length, message};
+use super::load::{AAD, Load, iv_length, message, public_key};
 use super::rounds::{Round, Rounds};
 use crate::interrupt;
 
@@ -87,8 +87,8 @@ impl<'l> Flight<'l> {
 
 /// A request with buffers of its own.
 fn submission(load: &Load<'_>, number: u64) -> Result<Submission, gantry::Error> {
-    let iv: Vec<u8> =
-        (0..iv_length(load.session.params().algorithm())).map(|at| (number as usize * 7 + at) as u8).collect();
+    let algorithm = load.session.params().algorithm();
+    let iv: Vec<u8> = (0..iv_length(algorithm)).map(|at| (number as usize * 7 + at) as u8).collect();
     let tag_length = load.session.params().tag_length();
     let mut data = message(load.bytes, number as usize);
     let submission = match load.operation {
@@ -100,7 +100,7 @@ fn submission(load: &Load<'_>, number: u64) -> Result<Submission, gantry::Error>
             load.session.sign(&data, &mut signature)?;
             Submission::verify(data, &signature)
         }
-        Operation::Derive => Submission::derive(load.session.params().algorithm().info().generator.to_vec()),
+        Operation::Derive => Submission::derive(algorithm.info().generator.to_vec()),
         Operation::Encrypt => Submission::encrypt(&iv, data),
         Operation::Decrypt => Submission::decrypt(&iv, data),
         Operation::Seal => Submission::seal(&iv, AAD.to_vec(), data, tag_length),
@@ -109,6 +109,15 @@ fn submission(load: &Load<'_>, number: u64) -> Result<Submission, gantry::Error>
             load.session.seal(&iv, &AAD, &mut data, &mut tag)?;
             Submission::open(&iv, AAD.to_vec(), data, &tag).into_output(vec![0; load.bytes])
         }
+        Operation::KeyGen => Submission::key_gen(algorithm, &[]),
+        Operation::Encapsulate => Submission::encapsulate(algorithm, public_key(load.session)?, &[]),
+        Operation::Decapsulate => {
+            let (peer, mut secret) = (public_key(load.session)?, [0; 32]);
+            let mut ciphertext = vec![0; algorithm.info().encapsulation.0];
+            load.session.encapsulate(&peer, &mut ciphertext, &mut secret)?;
+            Submission::decapsulate(ciphertext)
+        }
+        other => unreachable!("nothing measures {other}"),
     };
     Ok(submission.user(number))
 }

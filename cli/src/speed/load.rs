@@ -114,15 +114,16 @@ impl Load<'_> {
         let together = self.how.in_hand();
         // Who signs does not wait for memory, and takes long to go through all of it.
         let most = match self.session.params().algorithm().kind() {
-            Kind::Signature | Kind::Exchange => MOST_SIGNATURES,
+            Kind::Signature | Kind::Exchange | Kind::Kem => MOST_SIGNATURES,
             _ => MOST_REQUESTS,
         };
-        together * (WORKING_SET / (together * self.bytes)).min(most / together).max(1)
+        together * (WORKING_SET / (together * self.bytes.max(1))).min(most / together).max(1)
     }
 
     /// Buffers that hold what the operation is to work on.
     pub(crate) fn memory(&self) -> Result<Memory, gantry::Error> {
-        let algorithm = self.session.params().algorithm();
+        let info = self.session.params().algorithm().info();
+        let algorithm = info.algorithm;
         let slot = |index: usize| {
             let iv = (0..iv_length(algorithm)).map(|at| (index * 7 + at) as u8).collect();
             let (input, data) = match self.operation {
@@ -130,10 +131,17 @@ impl Load<'_> {
                     (self.bytes, self.session.params().tag_length())
                 }
                 Operation::Verify => (self.bytes, 0),
+                Operation::KeyGen => (0, info.key.max),
+                Operation::Encapsulate => (self.bytes, info.encapsulation.0),
+                Operation::Decapsulate => (self.bytes, self.session.params().tag_length()),
                 Operation::Open => (self.bytes, self.bytes),
-                Operation::Encrypt | Operation::Decrypt | Operation::Seal => (0, self.bytes),
+                _ => (0, self.bytes),
             };
-            let tag = vec![0; self.session.params().tag_length()];
+            let tag = match self.operation {
+                Operation::KeyGen => info.public_key.max,
+                _ => self.session.params().tag_length(),
+            };
+            let tag = vec![0; tag];
             let aligned = |length| Aligned::new(length, self.alignment, index);
             Slot { iv, input: aligned(input), data: aligned(data), tag }
         };
@@ -143,12 +151,24 @@ impl Load<'_> {
                 Operation::Open => self.session.seal(iv, &AAD, input.bytes_mut(), tag)?,
                 Operation::Verify => self.session.sign(input.bytes(), tag)?,
                 // Not every number is a public key.
-                Operation::Derive => input.bytes_mut().copy_from_slice(algorithm.info().generator),
+                Operation::Derive => input.bytes_mut().copy_from_slice(info.generator),
+                Operation::Encapsulate => input.bytes_mut().copy_from_slice(&public_key(self.session)?),
+                Operation::Decapsulate => {
+                    self.session.encapsulate(&public_key(self.session)?, input.bytes_mut(), tag)?;
+                }
                 _ => {}
             }
         }
         Ok(Memory { slots })
     }
+}
+
+/// The public key that belongs to the session's own, a seed.
+pub(super) fn public_key(session: &Session) -> Result<Vec<u8>, gantry::Error> {
+    let (params, info) = (session.params(), session.params().algorithm().info());
+    let (mut private, mut public) = (vec![0; info.key.min], vec![0; info.public_key.max]);
+    session.run(Operands::KeyGen { seed: params.key(), private: &mut private, public: &mut public })?.ok()?;
+    Ok(public)
 }
 
 /// The calls that a thread makes in turn.
@@ -231,6 +251,12 @@ impl Slot {
                 let data = Buffers::Separate { input: input.bytes(), output: data.bytes_mut() };
                 Operands::Open { iv, aad: &AAD, data, tag }
             }
+            Operation::KeyGen => Operands::KeyGen { seed: &[], private: data.bytes_mut(), public: tag },
+            Operation::Encapsulate => {
+                Operands::Encapsulate { input: input.bytes(), seed: &[], ciphertext: data.bytes_mut(), output: tag }
+            }
+            Operation::Decapsulate => Operands::Decapsulate { input: input.bytes(), output: data.bytes_mut() },
+            other => unreachable!("nothing measures {other}"),
         }
     }
 
@@ -241,11 +267,16 @@ impl Slot {
             Operands::Sign { input, output } => Request::sign(input, output),
             Operands::Verify { input, signature } => Request::verify(input, signature),
             Operands::Derive { input, output } => Request::derive(input, output),
+            Operands::KeyGen { seed, private, public } => Request::key_gen(seed, private, public),
+            Operands::Encapsulate { input, seed, ciphertext, output } => {
+                Request::encapsulate(input, seed, ciphertext, output)
+            }
+            Operands::Decapsulate { input, output } => Request::decapsulate(input, output),
             Operands::Cipher { operation: Operation::Decrypt, iv, data } => Request::decrypt(iv, data),
             Operands::Cipher { iv, data, .. } => Request::encrypt(iv, data),
             Operands::Seal { iv, aad, data, tag } => Request::seal(iv, aad, data, tag),
             Operands::Open { iv, aad, data, tag } => Request::open(iv, aad, data, tag),
-            Operands::Update { .. } | Operands::Finish { .. } => unreachable!("a slot holds whole messages"),
+            _ => unreachable!("a slot holds whole messages"),
         }
     }
 }

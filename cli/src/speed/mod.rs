@@ -192,7 +192,7 @@ fn plan(args: &Speed, gantry: &Gantry) -> Result<Vec<Group>, Failure> {
         // Of public keys and of digests there are no such sizes.
         let (info, shortest) = (algorithm.info(), &[algorithm.info().min_data][..]);
         let sizes = if info.max_data <= LONGEST_DIGEST { shortest } else { &*args.bytes };
-        if sizes == shortest && args.bytes_given && !args.bytes.contains(&info.min_data) {
+        if info.kind != Kind::Kem && sizes == shortest && args.bytes_given && !args.bytes.contains(&info.min_data) {
             say(&format!("{algorithm} takes {} bytes, whatever --bytes says", info.min_data));
         }
         say_what_is_left_out(algorithm, sizes);
@@ -200,6 +200,8 @@ fn plan(args: &Speed, gantry: &Gantry) -> Result<Vec<Group>, Failure> {
             if !args.operation.is_empty() && !args.operation.iter().any(|wanted| wanted.0 == operation) {
                 continue;
             }
+            let fixed = info.data_of(operation);
+            let sizes = fixed.as_ref().map_or(sizes, std::slice::from_ref);
             for &bytes in sizes.iter().filter(|bytes| fits(algorithm, **bytes)) {
                 let mut points = Vec::new();
                 for (name, place, session) in &sessions {

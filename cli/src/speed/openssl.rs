@@ -105,15 +105,22 @@ struct Ask {
     line: &'static str,
 }
 
-/// Its names for signatures and key exchange, and the lines of both operations (apps/speed.c).
-const PAIRS: [(Algorithm, &str, [&str; 2]); 7] = [
-    (Algorithm::Ed25519, "ed25519", ["R8", "R9"]),
-    (Algorithm::EcdsaP256, "ecdsap256", ["R5", "R6"]),
-    (Algorithm::Rsa2048Pkcs1, "rsa2048", ["R1", "R2"]),
-    (Algorithm::Rsa3072Pkcs1, "rsa3072", ["R1", "R2"]),
-    (Algorithm::Rsa4096Pkcs1, "rsa4096", ["R1", "R2"]),
-    (Algorithm::X25519, "ecdhx25519", ["R7", "R7"]),
-    (Algorithm::EcdhP256, "ecdhp256", ["R7", "R7"]),
+/// Its names for signatures, key exchange and key encapsulation, and the lines of their operations (apps/speed.c). Those of the last six are
+/// OpenSSL's from 3.5 on.
+const PAIRS: [(Algorithm, &str, &[&str]); 13] = [
+    (Algorithm::Ed25519, "ed25519", &["R8", "R9"]),
+    (Algorithm::EcdsaP256, "ecdsap256", &["R5", "R6"]),
+    (Algorithm::Rsa2048Pkcs1, "rsa2048", &["R1", "R2"]),
+    (Algorithm::Rsa3072Pkcs1, "rsa3072", &["R1", "R2"]),
+    (Algorithm::Rsa4096Pkcs1, "rsa4096", &["R1", "R2"]),
+    (Algorithm::X25519, "ecdhx25519", &["R7"]),
+    (Algorithm::EcdhP256, "ecdhp256", &["R7"]),
+    (Algorithm::MlKem512, "ML-KEM-512", &["R15", "R16", "R17"]),
+    (Algorithm::MlKem768, "ML-KEM-768", &["R15", "R16", "R17"]),
+    (Algorithm::MlKem1024, "ML-KEM-1024", &["R15", "R16", "R17"]),
+    (Algorithm::MlDsa44, "ML-DSA-44", &["R19", "R20"]),
+    (Algorithm::MlDsa65, "ML-DSA-65", &["R19", "R20"]),
+    (Algorithm::MlDsa87, "ML-DSA-87", &["R19", "R20"]),
 ];
 
 /// A message is as short as the one that it signs (apps/speed.c): hashing it takes no time to speak of. A public key, too.
@@ -125,7 +132,7 @@ const DATA: &str = "R";
 /// What makes `openssl speed` do this.
 fn ask(algorithm: Algorithm, operation: Operation) -> Option<Ask> {
     if let Some((_, name, lines)) = PAIRS.iter().find(|(known, ..)| *known == algorithm) {
-        return Some(Ask { what: vec![(*name).to_owned()], line: lines[usize::from(operation.is_back())] });
+        return lines.get(operation.index()).map(|line| Ask { what: vec![(*name).to_owned()], line });
     }
     arguments(algorithm, operation).map(|what| Ask { what, line: DATA })
 }
@@ -136,14 +143,13 @@ fn arguments(algorithm: Algorithm, operation: Operation) -> Option<Vec<String>> 
     let mut arguments = match (info.kind, info.digest, info.name.strip_suffix("cmac")) {
         (Kind::Mac, Some(digest), _) => vec!["-hmac".to_owned(), digest.name().to_owned()],
         (Kind::Mac, None, Some(aes)) => vec!["-cmac".to_owned(), format!("{aes}cbc")],
-        // OpenSSL's AEADs with a digest inside are TLS's, which authenticate first and encrypt then.
-        (Kind::Mac, None, None) | (Kind::Aead, Some(_), _) | (Kind::Signature | Kind::Exchange, ..) => return None,
         // With a nonce, associated data and a tag for each request, as ours; without, it would only encrypt.
         (Kind::Aead, None, _) => vec!["-evp".to_owned(), name, "-aead".to_owned()],
-        (Kind::Cipher, ..) if algorithm == Algorithm::Null => return None,
-        // Their digests have another length there, or they are not there at all.
-        (Kind::Digest, ..) if info.xof.is_some() => return None,
-        (Kind::Digest | Kind::Cipher, ..) => vec!["-evp".to_owned(), name],
+        (Kind::Cipher, ..) if algorithm != Algorithm::Null => vec!["-evp".to_owned(), name],
+        (Kind::Digest, ..) if info.xof.is_none() => vec!["-evp".to_owned(), name],
+        // OpenSSL's AEADs with a digest inside are TLS's, which authenticate first and encrypt then; the digests of extendable-output
+        // functions have another length there.
+        _ => return None,
     };
     if operation.is_back() {
         arguments.push("-decrypt".to_owned());
@@ -169,6 +175,7 @@ mod tests {
         assert_eq!(result("+R:544353:cmac(aes-128-cbc):1.5"), Some(("R", 544353, 1.5)));
         assert_eq!(result("+R8:13239:253:Ed25519:1.01"), Some(("R8", 13239, 1.01)));
         assert_eq!(result("+R5:24043:256:1.00"), Some(("R5", 24043, 1.0)));
+        assert_eq!(result("+R16:21012:ML-KEM-768:1.00"), Some(("R16", 21012, 1.0)));
         assert_eq!(result("+F:25:sha256:354083840.00"), None);
         assert_eq!(result("+R:"), None);
     }

@@ -100,6 +100,32 @@ pub enum Misuse {
         /// What the algorithm allows.
         takes: Lengths,
     },
+    /// The context string of a session that signs or verifies.
+    #[error("{algorithm}: a context of {got} bytes; it takes {takes}")]
+    ContextLength {
+        /// Of the session.
+        algorithm: Algorithm,
+        /// What was given.
+        got: usize,
+        /// What the algorithm allows.
+        takes: Lengths,
+    },
+    /// The session would sign or verify something of a message that the algorithm does not.
+    #[error("{algorithm}: it does not sign what this session would sign of a message")]
+    Prehash {
+        /// Of the session.
+        algorithm: Algorithm,
+    },
+    /// The random bytes of a request for keys, or to encapsulate.
+    #[error("{algorithm}: {got} random bytes; it takes {takes}, or none where the device is to draw them")]
+    SeedLength {
+        /// Of the session.
+        algorithm: Algorithm,
+        /// What was given.
+        got: usize,
+        /// What the algorithm takes.
+        takes: usize,
+    },
     /// The buffer for a result has another length than the result.
     #[error("{algorithm}: an output buffer of {got} bytes for a result of {needs}")]
     OutputLength {
@@ -158,6 +184,7 @@ pub enum Misuse {
 /// How a request ended. None of these is a failure of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[must_use]
+#[non_exhaustive]
 pub enum Outcome {
     /// The output is complete.
     Done,
@@ -166,8 +193,8 @@ pub enum Outcome {
     BadTag,
     /// The data has a length that the algorithm cannot have. The output is as it was.
     BadLength,
-    /// The peer's public key is no point of the curve, or one with which any private key leads to the same secret (RFC 7748, 6.1).
-    /// The output is as it was, or zeros.
+    /// The peer's public key is no point of the curve, or one with which any private key leads to the same secret (RFC 7748, 6.1), or
+    /// no encapsulation key (FIPS 203, 7.2). The output is as it was, or zeros.
     BadKey,
 }
 
@@ -234,6 +261,7 @@ impl Unsupported {
 
 /// Why a device did not open a session.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Refusal {
     /// The device is well, and does not serve such a session: it is not asked again.
     #[error(transparent)]

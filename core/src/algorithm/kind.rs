@@ -4,6 +4,7 @@ use std::fmt;
 
 /// What an algorithm does, and with it which operations and operands it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Kind {
     /// Message in, digest out.
     Digest,
@@ -17,6 +18,9 @@ pub enum Kind {
     Signature,
     /// Private key and the peer's public key in, shared secret out.
     Exchange,
+    /// Key encapsulation (FIPS 203): a pair of keys is made; public key in, ciphertext and shared secret out; private key and ciphertext
+    /// in, the same secret out.
+    Kem,
 }
 
 impl Kind {
@@ -29,6 +33,7 @@ impl Kind {
             Kind::Aead => &[Operation::Seal, Operation::Open],
             Kind::Signature => &[Operation::Sign, Operation::Verify],
             Kind::Exchange => &[Operation::Derive],
+            Kind::Kem => &[Operation::KeyGen, Operation::Encapsulate, Operation::Decapsulate],
         }
     }
 
@@ -41,6 +46,7 @@ impl Kind {
             Kind::Aead => "aead",
             Kind::Signature => "signature",
             Kind::Exchange => "exchange",
+            Kind::Kem => "kem",
         }
     }
 }
@@ -53,6 +59,7 @@ impl fmt::Display for Kind {
 
 /// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Operation {
     /// Plaintext to ciphertext, without integrity.
     Encrypt,
@@ -72,9 +79,31 @@ pub enum Operation {
     Verify,
     /// The public key of a peer to the secret shared with it.
     Derive,
+    /// Random bytes to a private and a public key.
+    KeyGen,
+    /// The public key of a peer to a secret, and to a ciphertext that tells it to the peer.
+    Encapsulate,
+    /// Such a ciphertext to its secret.
+    Decapsulate,
 }
 
 impl Operation {
+    /// All of them.
+    pub const ALL: &'static [Operation] = &[
+        Operation::Encrypt,
+        Operation::Decrypt,
+        Operation::Seal,
+        Operation::Open,
+        Operation::Digest,
+        Operation::Mac,
+        Operation::Sign,
+        Operation::Verify,
+        Operation::Derive,
+        Operation::KeyGen,
+        Operation::Encapsulate,
+        Operation::Decapsulate,
+    ];
+
     /// The name in tables and JSON.
     pub const fn name(self) -> &'static str {
         match self {
@@ -87,18 +116,58 @@ impl Operation {
             Operation::Sign => "sign",
             Operation::Verify => "verify",
             Operation::Derive => "derive",
+            Operation::KeyGen => "keygen",
+            Operation::Encapsulate => "encapsulate",
+            Operation::Decapsulate => "decapsulate",
         }
+    }
+
+    /// Its place among the [operations](Kind::operations) of its kind.
+    #[inline]
+    pub const fn index(self) -> usize {
+        match self {
+            Operation::Encrypt
+            | Operation::Seal
+            | Operation::Digest
+            | Operation::Mac
+            | Operation::Sign
+            | Operation::Derive
+            | Operation::KeyGen => 0,
+            Operation::Decrypt | Operation::Open | Operation::Verify | Operation::Encapsulate => 1,
+            Operation::Decapsulate => 2,
+        }
+    }
+
+    /// Whether it is one of key encapsulation.
+    #[inline]
+    pub const fn is_of_kem(self) -> bool {
+        matches!(self, Operation::KeyGen | Operation::Encapsulate | Operation::Decapsulate)
     }
 
     /// Whether it takes what the other operation of its kind makes.
     #[inline]
     pub const fn is_back(self) -> bool {
-        matches!(self, Operation::Decrypt | Operation::Open | Operation::Verify)
+        matches!(self, Operation::Decrypt | Operation::Open | Operation::Verify | Operation::Decapsulate)
     }
 }
 
 impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_knows_its_place_in_its_kind() {
+        use Kind::*;
+        for kind in [Digest, Mac, Cipher, Aead, Signature, Exchange, Kem] {
+            for (place, operation) in kind.operations().iter().enumerate() {
+                assert_eq!(operation.index(), place, "{kind}: {operation}");
+            }
+        }
     }
 }

@@ -41,6 +41,7 @@ impl fmt::Display for Lengths {
             (min, max, _) if min == max => min.to_string(),
             (min, usize::MAX, _) => format!("{min} or more"),
             (min, max, 1) => format!("{min} to {max}"),
+            (min, max, step) if max - min == step => format!("{min} or {max}"),
             (min, max, step) => format!("{min} to {max} in steps of {step}"),
         };
         f.pad(&text)
@@ -55,6 +56,7 @@ mod tests {
     fn lengths_say_what_they_allow() {
         assert_eq!(Lengths::exactly(16).to_string(), "16");
         assert_eq!(Lengths::range(4, 16, 2).to_string(), "4 to 16 in steps of 2");
+        assert_eq!(Lengths::range(64, 2400, 2336).to_string(), "64 or 2400");
         assert!(Lengths::range(4, 16, 2).allows(6) && !Lengths::range(4, 16, 2).allows(7));
         assert!(!Lengths::range(4, 16, 2).allows(18) && !Lengths::NONE.allows(1));
         assert_eq!(Lengths::range(0, usize::MAX, 1).to_string(), "0 or more");

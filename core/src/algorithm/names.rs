@@ -3,18 +3,17 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::table::{Algorithm, TABLE};
+use super::table::Algorithm;
 
 impl Algorithm {
     /// All algorithms that `name` stands for: one for a name or an alias, one for each key size for the kernel's name
     /// of a cipher. Upper and lower case, `_` and `-` are the same.
     pub fn matching(name: &str) -> Result<Vec<Algorithm>, UnknownAlgorithm> {
         let name = normal(name);
-        let exact = TABLE.iter().find(|row| row.names().any(|known| is_normal(known, &name)));
+        let exact = Algorithm::rows().find(|row| row.names().any(|known| is_normal(known, &name)));
         let found: Vec<Algorithm> = match exact {
             Some(row) => vec![row.algorithm],
-            None => TABLE
-                .iter()
+            None => Algorithm::rows()
                 .filter(|row| is_normal(row.kernel, &name) && !name.is_empty())
                 .map(|row| row.algorithm)
                 .collect(),
@@ -56,8 +55,7 @@ pub struct UnknownAlgorithm {
 impl UnknownAlgorithm {
     fn new(name: &str) -> Self {
         // Names can be of any length (they come from files and sockets); a distance costs their product.
-        let mut near: Vec<(usize, &'static str)> = TABLE
-            .iter()
+        let mut near: Vec<(usize, &'static str)> = Algorithm::rows()
             .filter(|_| name.len() <= 64)
             .map(|row| {
                 (
@@ -99,7 +97,7 @@ mod tests {
     #[test]
     fn a_name_or_an_alias_means_one_algorithm() {
         let mut seen: HashMap<String, Algorithm> = HashMap::new();
-        for row in TABLE {
+        for row in super::super::table::TABLE {
             for name in row.names() {
                 if let Some(other) = seen.insert(normal(name), row.algorithm) {
                     panic!("{name} names both {other} and {}", row.name);

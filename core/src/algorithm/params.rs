@@ -6,6 +6,8 @@ use zeroize::Zeroizing;
 
 use super::error::Misuse;
 use super::kind::{Kind, Operation};
+use super::lengths::Lengths;
+use super::prehash::Prehash;
 use super::table::Algorithm;
 use super::tags::tags_equal;
 
@@ -15,9 +17,9 @@ pub enum Direction {
     /// Both ways; also the direction of digests, MACs and key exchange.
     #[default]
     Both,
-    /// Encrypt, seal or sign only.
+    /// Encrypt, seal or sign only. Of key encapsulation: make keys and encapsulate, without a key of the session.
     Encrypt,
-    /// Decrypt, open or verify only. Of signatures, the key is then the public one.
+    /// Decrypt, open, verify or decapsulate only. Of signatures, the key is then the public one.
     Decrypt,
 }
 
@@ -40,11 +42,20 @@ pub struct SessionParams {
     tag_len: usize,
     ordered: bool,
     coalesce: bool,
+    signing: Signing,
+}
+
+/// What a session says about signatures.
+#[derive(Clone, Debug, Default)]
+struct Signing {
+    context: Vec<u8>,
+    prehash: Prehash,
+    deterministic: bool,
 }
 
 impl SessionParams {
     /// `key` is empty for digests, both halves one after the other for XTS, and the private key for signatures (but see
-    /// [`Direction::Decrypt`]) and key exchange.
+    /// [`Direction::Decrypt`]), key exchange and key encapsulation (but see [`Direction::Encrypt`]).
     pub fn new(algorithm: Algorithm, key: &[u8]) -> Self {
         Self {
             algorithm,
@@ -54,7 +65,51 @@ impl SessionParams {
             tag_len: algorithm.info().default_tag(),
             ordered: false,
             coalesce: false,
+            signing: Signing::default(),
         }
+    }
+
+    /// The context string of signatures ([`AlgorithmInfo::context`](crate::AlgorithmInfo::context)): what they are for, so that none can be
+    /// taken for one of another purpose. Empty, unless said otherwise.
+    #[must_use]
+    pub fn context(mut self, context: &[u8]) -> Self {
+        self.signing.context = context.to_vec();
+        self
+    }
+
+    /// What signatures are of, where the algorithm leaves a choice: the message, unless said otherwise.
+    #[must_use]
+    pub fn prehash(mut self, prehash: Prehash) -> Self {
+        self.signing.prehash = prehash;
+        self
+    }
+
+    /// Signatures of one message are alike: no random number goes into them. Only devices serve such a session that can
+    /// ([`Capability::deterministic`](crate::driver::Capability::deterministic)), or whose algorithm knows no others.
+    #[must_use]
+    pub fn deterministic(mut self) -> Self {
+        self.signing.deterministic = true;
+        self
+    }
+
+    /// The context string of signatures.
+    pub fn context_string(&self) -> &[u8] {
+        &self.signing.context
+    }
+
+    /// What signatures are of.
+    pub fn prehashed(&self) -> Prehash {
+        self.signing.prehash
+    }
+
+    /// Whether signatures are to be made without a random number.
+    pub fn is_deterministic(&self) -> bool {
+        self.signing.deterministic
+    }
+
+    /// Whether signatures of one message differ.
+    pub(crate) fn is_randomized(&self) -> bool {
+        self.algorithm.info().randomized && !self.signing.deterministic
     }
 
     /// The second key, of encrypt-then-authenticate algorithms.
@@ -133,6 +188,8 @@ impl SessionParams {
             Operation::Sign => kind == Kind::Signature && self.direction != Direction::Decrypt,
             Operation::Verify => kind == Kind::Signature && self.direction != Direction::Encrypt,
             Operation::Derive => kind == Kind::Exchange,
+            Operation::KeyGen | Operation::Encapsulate => kind == Kind::Kem && self.direction != Direction::Decrypt,
+            Operation::Decapsulate => kind == Kind::Kem && self.direction != Direction::Encrypt,
         }
     }
 
@@ -146,15 +203,19 @@ impl SessionParams {
     pub(crate) fn with_keys(&self, key: &[u8], mac_key: &[u8]) -> Self {
         let (key, mac_key) = (Zeroizing::new(key.to_vec()), Zeroizing::new(mac_key.to_vec()));
         let Self { algorithm, direction, tag_len, ordered, coalesce, .. } = *self;
-        Self { algorithm, direction, key, mac_key, tag_len, ordered, coalesce }
+        let signing = self.signing.clone();
+        Self { algorithm, direction, key, mac_key, tag_len, ordered, coalesce, signing }
     }
 
     /// Everything that can be wrong with a session before a device is asked.
     pub(crate) fn check(&self) -> Result<(), Misuse> {
         let info = self.algorithm.info();
         let algorithm = self.algorithm;
-        let public = info.kind == Kind::Signature && self.direction == Direction::Decrypt;
-        let takes = if public { info.public_key } else { info.key };
+        let takes = match (info.kind, self.direction) {
+            (Kind::Signature, Direction::Decrypt) => info.public_key,
+            (Kind::Kem, Direction::Encrypt) => Lengths::NONE,
+            _ => info.key,
+        };
         if !takes.allows(self.key.len()) {
             return Err(Misuse::KeyLength { algorithm, got: self.key.len(), takes });
         }
@@ -164,6 +225,7 @@ impl SessionParams {
         if !info.tag.allows(self.tag_len) {
             return Err(Misuse::TagLength { algorithm, got: self.tag_len, takes: info.tag });
         }
+        self.check_signing()?;
         if matches!(algorithm, Algorithm::Aes128Xts | Algorithm::Aes256Xts) {
             let (one, other) = self.key.split_at(self.key.len() / 2);
             if tags_equal(one, other) {
@@ -173,12 +235,29 @@ impl SessionParams {
         Ok(())
     }
 
+    fn check_signing(&self) -> Result<(), Misuse> {
+        let (algorithm, takes) = (self.algorithm, self.algorithm.info().context);
+        let Signing { context, prehash, .. } = &self.signing;
+        let got = context.len();
+        // Who made a representative has put the context into it.
+        if !takes.allows(got) || *prehash == Prehash::Mu && got > 0 {
+            let takes = if *prehash == Prehash::Mu { Lengths::NONE } else { takes };
+            return Err(Misuse::ContextLength { algorithm, got, takes });
+        }
+        let good = match prehash {
+            Prehash::Pure => true,
+            Prehash::Mu => takes.max > 0,
+            Prehash::Hash(_) => takes.max > 0 && prehash.identifier().is_some(),
+        };
+        if good { Ok(()) } else { Err(Misuse::Prehash { algorithm }) }
+    }
+
     /// The operation of this session's streams.
     pub(crate) fn stream_operation(&self) -> Option<Operation> {
         match self.algorithm.kind() {
             Kind::Digest => Some(Operation::Digest),
             Kind::Mac if self.algorithm.info().iv.max == 0 => Some(Operation::Mac),
-            Kind::Mac | Kind::Cipher | Kind::Aead | Kind::Signature | Kind::Exchange => None,
+            Kind::Mac | Kind::Cipher | Kind::Aead | Kind::Signature | Kind::Exchange | Kind::Kem => None,
         }
     }
 }
@@ -194,6 +273,7 @@ impl fmt::Debug for SessionParams {
             .field("tag_len", &self.tag_len)
             .field("ordered", &self.ordered)
             .field("coalesce", &self.coalesce)
+            .field("signing", &self.signing)
             .finish()
     }
 }
@@ -251,6 +331,40 @@ mod tests {
         assert!(
             sealing.allows(Operation::Seal) && !sealing.allows(Operation::Open) && !sealing.allows(Operation::Encrypt)
         );
+    }
+
+    #[test]
+    fn key_encapsulation_has_a_private_key_or_none() {
+        let open = |direction, key: &[u8]| SessionParams::new(Algorithm::MlKem768, key).direction(direction);
+        for length in [64, 2400] {
+            assert_eq!(open(Direction::Both, &vec![1; length]).check(), Ok(()));
+            assert_eq!(open(Direction::Decrypt, &vec![1; length]).check(), Ok(()));
+        }
+        let encapsulates = open(Direction::Encrypt, &[]);
+        assert_eq!(encapsulates.check(), Ok(()));
+        assert!(encapsulates.allows(Operation::KeyGen) && encapsulates.allows(Operation::Encapsulate));
+        assert!(!encapsulates.allows(Operation::Decapsulate));
+        let wrong = open(Direction::Both, &[1; 65]).check().unwrap_err();
+        assert_eq!(wrong.to_string(), "ml-kem-768: a key of 65 bytes; it takes 64 or 2400");
+        assert!(open(Direction::Encrypt, &[1; 64]).check().is_err() && open(Direction::Decrypt, &[]).check().is_err());
+    }
+
+    #[test]
+    fn only_signatures_that_have_them_take_a_context_and_a_hash() {
+        let signs = SessionParams::new(Algorithm::MlDsa44, &[1; 32]);
+        let plain = SessionParams::new(Algorithm::Ed25519, &[1; 32]);
+        assert_eq!(signs.clone().context(&[7; 255]).prehash(Prehash::Hash(Algorithm::Sha512)).check(), Ok(()));
+        assert_eq!(signs.clone().prehash(Prehash::Mu).deterministic().check(), Ok(()));
+        let wrong = |params: SessionParams| params.check().unwrap_err().to_string();
+        assert_eq!(wrong(signs.clone().context(&[7; 256])), "ml-dsa-44: a context of 256 bytes; it takes 0 to 255");
+        assert_eq!(wrong(plain.clone().context(&[7])), "ed25519: a context of 1 bytes; it takes 0");
+        assert_eq!(
+            wrong(signs.clone().context(&[7]).prehash(Prehash::Mu)),
+            "ml-dsa-44: a context of 1 bytes; it takes 0"
+        );
+        let none = ": it does not sign what this session would sign of a message";
+        assert_eq!(wrong(plain.prehash(Prehash::Mu)), format!("ed25519{none}"));
+        assert_eq!(wrong(signs.prehash(Prehash::Hash(Algorithm::Md5))), format!("ml-dsa-44{none}"));
     }
 
     #[test]

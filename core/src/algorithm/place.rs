@@ -6,32 +6,48 @@ use super::table::{Algorithm, TABLE};
 /// Columns of the table below: no fewer than there are operations, and a power of two, which is quicker to multiply by.
 const COLUMNS: usize = 16;
 
+/// Entries of an algorithm that a driver brings: as many as any kind has operations.
+const MOST: usize = 3;
+
 /// The entries, and behind them their number. Where an algorithm does not have an operation, that of its last one.
-static PLACES: ([[u16; COLUMNS]; TABLE.len()], usize) = {
-    let mut places = [[0; COLUMNS]; TABLE.len()];
+static PLACES: ([[u16; COLUMNS]; Algorithm::COUNT], usize) = {
+    let mut places = [[0; COLUMNS]; Algorithm::COUNT];
     let (mut index, mut first) = (0, 0);
     while index < TABLE.len() {
-        let count = TABLE[index].kind.operations().len();
-        places[index] = [(first + count - 1) as u16; COLUMNS];
+        let operations = TABLE[index].kind.operations();
+        places[index] = [(first + operations.len() - 1) as u16; COLUMNS];
         let mut at = 0;
-        while at < count {
-            places[index][TABLE[index].kind.operations()[at] as usize] = (first + at) as u16;
+        while at < operations.len() {
+            places[index][operations[at] as usize] = (first + at) as u16;
             at += 1;
         }
-        (index, first) = (index + 1, first + count);
+        (index, first) = (index + 1, first + operations.len());
+    }
+    // Whatever kind they will be of.
+    while index < Algorithm::COUNT {
+        let mut at = 0;
+        while at < Operation::ALL.len() {
+            places[index][Operation::ALL[at] as usize] = (first + Operation::ALL[at].index()) as u16;
+            at += 1;
+        }
+        (index, first) = (index + 1, first + MOST);
     }
     (places, first)
 };
 
-/// The algorithm and the operation of each entry.
-static ENTRIES: [(Algorithm, Operation); Algorithm::PLACES] = {
-    let mut entries = [(Algorithm::ALL[0], TABLE[0].kind.operations()[0]); Algorithm::PLACES];
+/// The algorithm of each entry, and which of its operations.
+static ENTRIES: [(Algorithm, u8); Algorithm::PLACES] = {
+    let mut entries = [(Algorithm::ALL[0], 0); Algorithm::PLACES];
     let (mut index, mut place) = (0, 0);
-    while index < TABLE.len() {
-        let operations = TABLE[index].kind.operations();
+    while index < Algorithm::COUNT {
+        let (algorithm, count) = if index < TABLE.len() {
+            (Algorithm::ALL[index], TABLE[index].kind.operations().len())
+        } else {
+            (Algorithm::REGISTERED[index - TABLE.len()], MOST)
+        };
         let mut operation = 0;
-        while operation < operations.len() {
-            entries[place] = (Algorithm::ALL[index], operations[operation]);
+        while operation < count {
+            entries[place] = (algorithm, operation as u8);
             (operation, place) = (operation + 1, place + 1);
         }
         index += 1;
@@ -43,7 +59,7 @@ impl Algorithm {
     /// Entries of such a table.
     pub const PLACES: usize = PLACES.1;
 
-    /// The entry of an operation. Of one that the algorithm does not have, that of its last one.
+    /// The entry of an operation. Of one that the algorithm does not have, one of its own.
     #[inline]
     pub fn place(self, operation: Operation) -> usize {
         PLACES.0[self as usize][operation as usize].into()
@@ -51,7 +67,9 @@ impl Algorithm {
 
     /// What an entry is about.
     pub fn at_place(place: usize) -> (Algorithm, Operation) {
-        ENTRIES[place]
+        let (algorithm, operation) = ENTRIES[place];
+        let operations = algorithm.kind().operations();
+        (algorithm, operations[usize::from(operation).min(operations.len() - 1)])
     }
 }
 
@@ -70,7 +88,7 @@ mod tests {
             assert_eq!(Algorithm::at_place(place), (algorithm, operation));
             places += 1;
         }
-        assert_eq!(places, Algorithm::PLACES);
+        assert_eq!(places + Algorithm::REGISTERED.len() * MOST, Algorithm::PLACES);
     }
 
     #[test]

@@ -15,11 +15,17 @@ macro_rules! algorithms {
         /// The id of an algorithm: which one, not who implements it (that is a [`Capability`](crate::driver::Capability)).
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
+        #[non_exhaustive]
         #[allow(missing_docs, reason = "the rows say more")]
-        pub enum Algorithm { $($variant),+ }
+        pub enum Algorithm {
+            $($variant,)+
+            // Those that drivers bring (`registered.rs`).
+            #[doc(hidden)] Registered0, #[doc(hidden)] Registered1, #[doc(hidden)] Registered2, #[doc(hidden)] Registered3,
+            #[doc(hidden)] Registered4, #[doc(hidden)] Registered5, #[doc(hidden)] Registered6, #[doc(hidden)] Registered7,
+        }
 
         impl Algorithm {
-            /// All of them, in the order of the table.
+            /// Those of the table, in its order. [`all`](Self::all) also has those that drivers bring.
             pub const ALL: &'static [Algorithm] = &[$(Algorithm::$variant),+];
         }
 
@@ -28,6 +34,18 @@ macro_rules! algorithms {
 }
 
 use Algorithm as A;
+
+impl Algorithm {
+    /// Behind the table: a process has room for so many that drivers bring.
+    #[rustfmt::skip]
+    pub(super) const REGISTERED: [Algorithm; 8] = [
+        A::Registered0, A::Registered1, A::Registered2, A::Registered3,
+        A::Registered4, A::Registered5, A::Registered6, A::Registered7,
+    ];
+
+    /// How many there can be: each is a number below.
+    pub(crate) const COUNT: usize = TABLE.len() + Algorithm::REGISTERED.len();
+}
 
 algorithms! {
     Null = cipher("null", &["cipher_null", "null-cipher"], "ecb(cipher_null)", 0, 0, 1).from("RFC 2410");
@@ -145,28 +163,17 @@ algorithms! {
     Rsa2048Pss = rsa("rsa-2048-pss", 256).randomized();
     Rsa3072Pss = rsa("rsa-3072-pss", 384).randomized();
     Rsa4096Pss = rsa("rsa-4096-pss", 512).randomized();
-}
 
-impl Algorithm {
-    /// The row of this algorithm.
-    #[inline]
-    pub fn info(self) -> &'static AlgorithmInfo {
-        &TABLE[self as usize]
-    }
-
-    /// The name: OpenSSL's, in lower case.
-    pub fn name(self) -> &'static str {
-        self.info().name
-    }
-
-    /// What it does.
-    pub fn kind(self) -> Kind {
-        self.info().kind
-    }
+    MlKem512 = ml_kem("ml-kem-512", &["mlkem512", "2.16.840.1.101.3.4.4.1"], 1632, 800, 768);
+    MlKem768 = ml_kem("ml-kem-768", &["mlkem768", "2.16.840.1.101.3.4.4.2"], 2400, 1184, 1088);
+    MlKem1024 = ml_kem("ml-kem-1024", &["mlkem1024", "2.16.840.1.101.3.4.4.3"], 3168, 1568, 1568);
+    MlDsa44 = ml_dsa("ml-dsa-44", &["mldsa44", "2.16.840.1.101.3.4.3.17"], 2560, 1312, 2420);
+    MlDsa65 = ml_dsa("ml-dsa-65", &["mldsa65", "2.16.840.1.101.3.4.3.18"], 4032, 1952, 3309);
+    MlDsa87 = ml_dsa("ml-dsa-87", &["mldsa87", "2.16.840.1.101.3.4.3.19"], 4896, 2592, 4627);
 }
 
 /// A row of the table. All sizes are in bytes.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AlgorithmInfo {
     /// The id of this row.
     pub algorithm: Algorithm,
@@ -178,9 +185,10 @@ pub struct AlgorithmInfo {
     pub kernel: &'static str,
     /// What it does.
     pub kind: Kind,
-    /// Key lengths. XTS counts both halves. Of signatures and key exchange, private keys.
+    /// Key lengths. XTS counts both halves. Of signatures, key exchange and key encapsulation, private keys; the shorter of two
+    /// lengths is that of the seed from which the key is made.
     pub key: Lengths,
-    /// Lengths of public keys, of signatures and key exchange.
+    /// Lengths of public keys, of signatures, key exchange and key encapsulation.
     pub public_key: Lengths,
     /// Lengths of the second key, of encrypt-then-authenticate algorithms.
     pub mac_key: Lengths,
@@ -203,6 +211,10 @@ pub struct AlgorithmInfo {
     pub cipher: Option<Algorithm>,
     /// Of signatures: each is made with a random number, so that two of one message differ. They can be verified, and not compared.
     pub randomized: bool,
+    /// Of signatures: lengths of the context string, which a session has ([`SessionParams::context`](crate::SessionParams::context)).
+    pub context: Lengths,
+    /// Of key encapsulation: bytes of a ciphertext, and of the random bytes that go into it.
+    pub encapsulation: (usize, usize),
     /// Of key exchange: the point of which every public key is a multiple, as such a key.
     pub generator: &'static [u8],
     /// The standard.
@@ -210,22 +222,9 @@ pub struct AlgorithmInfo {
 }
 
 impl AlgorithmInfo {
-    /// The most bytes of data that a request may have, up to `bytes`, or the fewest.
-    pub fn data_length(&self, bytes: usize) -> usize {
-        let most = usize::try_from(self.max_data).unwrap_or(usize::MAX).min(bytes);
-        let whole = if matches!(self.kind, Kind::Digest | Kind::Mac) { most } else { most - most % self.block };
-        whole.max(self.min_data)
-    }
-
-    /// The bytes of a digest, MAC, tag, signature or shared secret where nothing is said: mostly the longest.
-    #[inline]
-    pub fn default_tag(&self) -> usize {
-        self.xof.unwrap_or(self.tag.max)
-    }
-
-    /// The name and the aliases.
-    pub fn names(&self) -> impl Iterator<Item = &'static str> {
-        std::iter::once(self.name).chain(self.aliases.iter().copied())
+    /// A row that says nothing else, to be filled in: no keys, no IV, data of any length, and the block is 1.
+    pub const fn new(name: &'static str, kind: Kind) -> Self {
+        Self { name, kind, ..BLANK }
     }
 
     const fn from(mut self, source: &'static str) -> Self {
@@ -277,6 +276,8 @@ const BLANK: AlgorithmInfo = AlgorithmInfo {
     digest: None,
     cipher: None,
     randomized: false,
+    context: Lengths::NONE,
+    encapsulation: (0, 0),
     generator: &[],
     source: "",
 };
@@ -455,42 +456,38 @@ const fn exchange(
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_row_sits_at_its_own_id() {
-        for (index, algorithm) in Algorithm::ALL.iter().enumerate() {
-            assert_eq!(algorithm.info().algorithm, *algorithm);
-            assert_eq!(*algorithm as usize, index);
-        }
+/// A private key is the seed ξ, or sk as FIPS 204 writes it out.
+const fn ml_dsa(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    key: usize,
+    public: usize,
+    length: usize,
+) -> AlgorithmInfo {
+    AlgorithmInfo {
+        key: Lengths::range(32, key, key - 32),
+        context: Lengths::range(0, 255, 1),
+        ..signature(name, aliases, key, public, length).randomized().from("FIPS 204")
     }
+}
 
-    #[test]
-    fn blocks_of_data_are_powers_of_two() {
-        let data = TABLE.iter().filter(|row| !matches!(row.kind, Kind::Digest | Kind::Mac));
-        assert!(data.into_iter().all(|row| row.block.is_power_of_two()));
-    }
-
-    #[test]
-    fn ivs_take_every_length_from_the_shortest_to_the_longest() {
-        assert!(TABLE.iter().all(|row| row.iv.step == 1 && row.iv.min <= row.iv.max));
-    }
-
-    #[test]
-    fn the_nearest_length_of_data_is_one_that_is_allowed() {
-        for (algorithm, bytes, nearest) in [
-            (Algorithm::Sha256, 77, 77),
-            (Algorithm::Aes128Cbc, 77, 64),
-            (Algorithm::Aes256Xts, 7, 16),
-            (Algorithm::Aes256Xts, usize::MAX, 16 << 20),
-            (Algorithm::X25519, 1024, 32),
-            (Algorithm::EcdsaP256, 1024, 1024),
-            (Algorithm::Rsa2048Pss, 1024, 64),
-            (Algorithm::Rsa2048Pkcs1, 0, 32),
-        ] {
-            assert_eq!(algorithm.info().data_length(bytes), nearest, "{algorithm}");
-        }
+/// A private key is the seed d ‖ z, or dk as FIPS 203 writes it out. The data of a request are a public key or a ciphertext.
+const fn ml_kem(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    key: usize,
+    public: usize,
+    ciphertext: usize,
+) -> AlgorithmInfo {
+    AlgorithmInfo {
+        name,
+        aliases,
+        kind: Kind::Kem,
+        key: Lengths::range(64, key, key - 64),
+        public_key: Lengths::exactly(public),
+        tag: Lengths::exactly(32),
+        encapsulation: (ciphertext, 32),
+        source: "FIPS 203",
+        ..BLANK
     }
 }

@@ -22,6 +22,7 @@ pub struct Rejected {
 
 /// Why a submission was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Why {
     /// The queue holds as much as it may. Complete something first.
     #[error("the queue is full")]

@@ -14,7 +14,7 @@ type Made = Option<Arc<[Candidate]>>;
 
 impl Default for Candidates {
     fn default() -> Self {
-        Self(Algorithm::ALL.iter().map(|_| RwLock::new(None)).collect())
+        Self((0..Algorithm::COUNT).map(|_| RwLock::new(None)).collect())
     }
 }
 

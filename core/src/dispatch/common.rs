@@ -22,7 +22,7 @@ pub(crate) struct Common {
 
 impl Common {
     pub(crate) fn new(clock: Arc<dyn Clock>, stats: Stats, waits: Waits, verify: u32) -> Self {
-        let coalescers = Algorithm::ALL.iter().map(|_| Coalescer::default()).collect();
+        let coalescers = (0..Algorithm::COUNT).map(|_| Coalescer::default()).collect();
         Self { clock, stats, ailing: AtomicU64::new(0), coalescers, waits, verify }
     }
 

@@ -131,7 +131,7 @@ impl RegisteredDevice {
     pub(crate) fn new(device: Arc<dyn Device>) -> Self {
         let info = Arc::new(device.info().clone());
         let present = Present {
-            admissions: Algorithm::ALL.iter().map(|_| Admission::default()).collect(),
+            admissions: (0..Algorithm::COUNT).map(|_| Admission::default()).collect(),
             probation: Mutex::default(),
             pool: Pool::default(),
             session_cache: (info.limits.sessions < usize::MAX).then(|| SessionCache::new(info.limits.sessions)),

@@ -1,6 +1,6 @@
 //! What the requests of a session have to look like, gathered from its parameters and the algorithm table for a quick look at each.
 
-use crate::algorithm::{Algorithm, Buffers, Lengths, Misuse, Operation, Outcome, SessionParams, Shape};
+use crate::algorithm::{Algorithm, Buffers, Lengths, Misuse, Operation, Outcome, Prehash, SessionParams, Shape};
 use crate::driver::Operands;
 
 pub(crate) struct Limits {
@@ -34,7 +34,10 @@ impl Limits {
         let info = algorithm.info();
         let operations = info.kind.operations().iter().filter(|operation| params.allows(**operation));
         let is_ccm = matches!(algorithm, Algorithm::Aes128Ccm | Algorithm::Aes192Ccm | Algorithm::Aes256Ccm);
-        let short_data = if is_ccm { u64::from(u16::MAX) } else { info.max_data };
+        // The representative of a message has one length (FIPS 204).
+        let (min_data, max_data) =
+            if params.prehashed() == Prehash::Mu { (64, 64) } else { (info.min_data, info.max_data) };
+        let short_data = if is_ccm { u64::from(u16::MAX) } else { max_data };
         Self {
             algorithm,
             operations: operations.fold(0, |bits, operation| bits | 1 << *operation as u16),
@@ -42,9 +45,9 @@ impl Limits {
             iv_span: info.iv.max - info.iv.min,
             tag_len: params.tag_length(),
             within_block: info.block - 1,
-            min_data: info.min_data,
-            max_data: info.max_data,
-            short_span: usize::try_from(short_data).unwrap_or(usize::MAX) - info.min_data,
+            min_data,
+            max_data,
+            short_span: usize::try_from(short_data).unwrap_or(usize::MAX) - min_data,
             is_ccm,
         }
     }
@@ -82,10 +85,29 @@ impl Limits {
             Operands::Digest { input, output } => {
                 self.check_digest(Shape::new(Operation::Digest, input.len()), output).map(|shape| (shape, None))
             }
-            Operands::Finish { output, .. } => self.check_digest(operands.shape(), output).map(|shape| (shape, None)),
+            _ => self.check_slow(operands),
+        }
+    }
+
+    /// The same of steps of streams, and of operations that take so long that one more call does not count.
+    #[inline(never)]
+    fn check_slow(&self, operands: &Operands<'_>) -> Result<(Shape, Option<Outcome>), Misuse> {
+        match operands {
             Operands::Sign { output, .. } | Operands::Derive { output, .. } => {
                 let shape = self.check_digest(operands.shape(), output)?;
                 Ok((shape, self.check_data(shape.bytes, 0)))
+            }
+            Operands::KeyGen { seed, private, public } => {
+                self.check_operation(Operation::KeyGen, ANY)?;
+                self.check_key_gen(seed, private, public).map(|()| (operands.shape(), None))
+            }
+            Operands::Encapsulate { seed, ciphertext, output, .. } => {
+                let shape = self.check_digest(operands.shape(), output)?;
+                self.check_encapsulation(seed, ciphertext).map(|()| (shape, self.check_fixed(shape)))
+            }
+            Operands::Decapsulate { output, .. } => {
+                let shape = self.check_digest(operands.shape(), output)?;
+                Ok((shape, self.check_fixed(shape)))
             }
             // As the tag of an AEAD.
             Operands::Verify { signature, .. } => {
@@ -98,6 +120,9 @@ impl Limits {
                 let shape = operands.shape();
                 self.check_operation(shape.operation, ANY).map(|()| (shape, None))
             }
+            Operands::Finish { output, .. } => self.check_digest(operands.shape(), output).map(|shape| (shape, None)),
+            // Those above.
+            _ => Err(self.wrong(operands.operation())),
         }
     }
 
@@ -121,6 +146,7 @@ impl Limits {
             // Of any length.
             Operation::Digest | Operation::Mac => outcome,
             _ if outcome == Some(Outcome::BadTag) => outcome,
+            Operation::KeyGen | Operation::Encapsulate | Operation::Decapsulate => self.check_fixed(shape),
             _ => self.check_data(bytes, iv),
         };
         Ok((shape, outcome))
@@ -160,6 +186,36 @@ impl Limits {
     #[inline(always)]
     fn check_output(&self, got: usize, needs: usize) -> Result<(), Misuse> {
         if got == needs { Ok(()) } else { Err(Misuse::OutputLength { algorithm: self.algorithm, got, needs }) }
+    }
+
+    /// Random bytes may be left to the device.
+    #[inline(never)]
+    fn check_key_gen(&self, seed: &[u8], private: &[u8], public: &[u8]) -> Result<(), Misuse> {
+        let info = self.algorithm.info();
+        self.check_seed(seed, info.key.min)?;
+        if !info.key.allows(private.len()) {
+            return Err(Misuse::KeyLength { algorithm: self.algorithm, got: private.len(), takes: info.key });
+        }
+        self.check_output(public.len(), info.public_key.max)
+    }
+
+    #[inline(never)]
+    fn check_encapsulation(&self, seed: &[u8], ciphertext: &[u8]) -> Result<(), Misuse> {
+        let (needs, random) = self.algorithm.info().encapsulation;
+        self.check_seed(seed, random)?;
+        self.check_output(ciphertext.len(), needs)
+    }
+
+    fn check_seed(&self, seed: &[u8], takes: usize) -> Result<(), Misuse> {
+        let (algorithm, got) = (self.algorithm, seed.len());
+        if got == 0 || got == takes { Ok(()) } else { Err(Misuse::SeedLength { algorithm, got, takes }) }
+    }
+
+    /// Data that have one length: what comes from a peer with another one is no misuse.
+    #[inline(never)]
+    fn check_fixed(&self, shape: Shape) -> Option<Outcome> {
+        let takes = self.algorithm.info().data_of(shape.operation);
+        (takes != Some(shape.bytes)).then_some(Outcome::BadLength)
     }
 
     #[inline(always)]

@@ -110,22 +110,31 @@ impl Probe {
         let sizes = |requests: usize| {
             SIZES.iter().filter(|bytes| **bytes <= capability.max_bytes && **bytes <= largest(requests)).count()
         };
-        let (iv, tag) = (algorithm.info().iv, params.tag_length());
+        let info = algorithm.info();
+        let (iv, tag) = (info.iv, params.tag_length());
         let iv_length = if iv.allows(12) { 12 } else { iv.max };
         let buffer = |index: usize| {
             // It is one of as many at least.
             let most = largest(index + 1);
             let output = match operation {
-                Operation::Digest | Operation::Mac | Operation::Sign | Operation::Derive => tag,
+                Operation::Digest | Operation::Mac | Operation::Sign | Operation::Derive | Operation::Decapsulate => {
+                    tag
+                }
+                Operation::KeyGen => info.key.max,
+                Operation::Encapsulate => info.encapsulation.0,
                 _ => most,
             };
-            // Whatever size is asked for.
-            let mut input = vec![index as u8; algorithm.info().data_length(most)];
+            // Whatever size is asked for. All zeros are a public key of ML-KEM.
+            let mut input = match info.data_of(operation) {
+                Some(bytes) => vec![0; bytes],
+                None => vec![index as u8; info.data_length(most)],
+            };
             if operation == Operation::Derive {
                 // A public key, which not every number is.
-                input = algorithm.info().generator.to_vec();
+                input = info.generator.to_vec();
             }
             let iv = (0..iv_length).map(|at| (at + index) as u8).collect();
+            let tag = if operation == Operation::KeyGen { info.public_key.max } else { tag };
             Buffer { iv, input, output: vec![0; output], tag: vec![0; tag] }
         };
         let found: Vec<Vec<Vec<(f32, f32)>>> = rows.iter().map(|requests| vec![Vec::new(); sizes(*requests)]).collect();
@@ -189,7 +198,7 @@ impl Probe {
     ) -> Result<(f32, f32), Unfit> {
         let Self { direct, algorithm, operation, session, look_ns, buffers, .. } = self;
         // Some have no fewer, or no more.
-        let bytes = algorithm.info().data_length(bytes);
+        let bytes = algorithm.info().data_of(*operation).unwrap_or(algorithm.info().data_length(bytes));
         let mut group: Vec<Request<'_>> =
             buffers[..requests].iter_mut().map(|buffer| buffer.request(*operation, bytes)).collect();
         if requests == 1 && *direct {
@@ -325,6 +334,9 @@ impl Buffer {
             Operation::Sign => Request::sign(input, output),
             Operation::Verify => Request::verify(input, tag),
             Operation::Derive => Request::derive(input, output),
+            Operation::KeyGen => Request::key_gen(&[], output, tag),
+            Operation::Encapsulate => Request::encapsulate(input, &[], output, tag),
+            Operation::Decapsulate => Request::decapsulate(input, output),
         }
     }
 }

@@ -151,6 +151,23 @@ impl<'a> Request<'a> {
         Self::new(Operands::Derive { input: peer, output }, None)
     }
 
+    /// A pair of keys, from random bytes or, without any, from the device's own. Of a private key that can be written in two ways
+    /// the length of the buffer says which.
+    pub fn key_gen(seed: &'a [u8], private: &'a mut [u8], public: &'a mut [u8]) -> Self {
+        Self::new(Operands::KeyGen { seed, private, public }, None)
+    }
+
+    /// A secret, and the ciphertext that tells it to the owner of a public key; from random bytes or, without any, from the device's
+    /// own.
+    pub fn encapsulate(peer: &'a [u8], seed: &'a [u8], ciphertext: &'a mut [u8], secret: &'a mut [u8]) -> Self {
+        Self::new(Operands::Encapsulate { input: peer, seed, ciphertext, output: secret }, None)
+    }
+
+    /// The secret of a ciphertext.
+    pub fn decapsulate(ciphertext: &'a [u8], secret: &'a mut [u8]) -> Self {
+        Self::new(Operands::Decapsulate { input: ciphertext, output: secret }, None)
+    }
+
     pub(crate) fn new(operands: Operands<'a>, bound: Option<Bound<'a>>) -> Self {
         Self { entry: Entry::new(operands), bound, route: None, rare: None, note: Note::new() }
     }

@@ -159,8 +159,16 @@ impl SessionCore {
             return Err(Unsupported::because("it came when the session was there").into());
         };
         let device = &self.gantry.devices()[candidate.device];
+        let draws = self.params.is_deterministic()
+            && self.params.algorithm().info().randomized
+            && !candidate.capability.deterministic;
         let open = || {
-            device.open(&self.params, urgency).inspect_err(|why| {
+            let session = if draws {
+                Err(Unsupported::because("it signs with a random number").into())
+            } else {
+                device.open(&self.params, urgency)
+            };
+            session.inspect_err(|why| {
                 if matches!(why, Refusal::Unsupported(_)) {
                     self.declined.fetch_or(candidate.bit(), Ordering::Relaxed);
                 }
@@ -240,7 +248,7 @@ impl SessionCore {
     #[cold]
     fn copy(&self, place: usize, operands: &Operands<'_>) -> Option<Box<ShadowCopy>> {
         // Of a signature that is another one each time, nothing can be said without the public key.
-        let compares = !(self.params.algorithm().info().randomized && operands.operation() == Operation::Sign);
+        let compares = !(self.params.is_randomized() && operands.operation() == Operation::Sign);
         let is_reference = self.candidates[place].info.class == REFERENCE;
         (compares && !is_reference).then(|| ShadowCopy::of(operands).map(Box::new))?
     }

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use zeroize::Zeroizing;
 
 use super::assorted::Assorted;
-use crate::algorithm::{Buffers, Data, Operation, Outcome, Shape};
+use crate::algorithm::{Algorithm, Buffers, Data, Kind, Operation, Outcome, Shape};
 use crate::driver::{Operands, Scattered};
 
 /// A request with its buffers: what a [`Queue`](crate::Queue) takes and gives back.
@@ -39,9 +39,10 @@ struct Parts {
     output: Option<Vec<u8>>,
     /// The data and where the result goes, if something of that is no vector: the two above are empty then.
     assorted: Option<Box<Assorted>>,
-    /// Digest, MAC, tag, signature or secret. Wiped, because a MAC may be a secret until it is sent; data is the caller's to wipe.
+    /// Digest, MAC, tag, signature, secret or private key. Wiped, because a MAC may be a secret until it is sent; data is the caller's to wipe.
     tag: Zeroizing<[u8; SHORT_TAG]>,
-    /// The same, of what is longer: signatures of RSA, and digests of any length.
+    /// The same, of what is longer: signatures of RSA, digests of any length, and private keys. Behind it, the random bytes that keys or a
+    /// secret are made from.
     long_tag: Zeroizing<Vec<u8>>,
     tag_length: usize,
     user: u64,
@@ -68,6 +69,9 @@ impl Parts {
         result: usize,
         buffers: impl FnOnce(&'a mut Vec<u8>, &'a mut Option<Vec<u8>>, &'a mut Option<Box<Assorted>>) -> Buffers<'a>,
     ) -> Operands<'a> {
+        if self.operation.is_of_kem() {
+            return self.encapsulation(result);
+        }
         let Parts { operation, iv, aad, data, output, assorted, tag, long_tag, tag_length, .. } = self;
         if matches!(operation, Operation::Digest | Operation::Mac | Operation::Sign | Operation::Derive) {
             *tag_length = result;
@@ -84,6 +88,24 @@ impl Parts {
             Operation::Derive => Operands::Derive { input: buffers().into_input(), output: tag },
             operation => Operands::Cipher { operation, iv, data: buffers() },
         }
+    }
+
+    /// The same of key encapsulation.
+    #[cold]
+    #[inline(never)]
+    fn encapsulation(&mut self, result: usize) -> Operands<'_> {
+        let Parts { operation, data, output, tag, long_tag, tag_length, .. } = self;
+        let output = output.get_or_insert_default();
+        if *operation == Operation::KeyGen {
+            let (private, seed) = long_tag.split_at_mut(*tag_length);
+            return Operands::KeyGen { seed, private, public: output };
+        }
+        *tag_length = result.min(SHORT_TAG);
+        let secret = &mut tag[..*tag_length];
+        if *operation == Operation::Decapsulate {
+            return Operands::Decapsulate { input: data, output: secret };
+        }
+        Operands::Encapsulate { input: data, seed: long_tag, ciphertext: output, output: secret }
     }
 }
 
@@ -135,6 +157,37 @@ impl Submission {
     /// The secret shared with the owner of the public key `peer`; [`tag`](Self::tag) has it afterwards.
     pub fn derive(peer: impl Into<Data>) -> Self {
         Self::new(Operation::Derive, &[], Vec::new(), peer.into())
+    }
+
+    /// A pair of keys, from random bytes or, without any, from the device's own. [`tag`](Self::tag) has the private key afterwards,
+    /// written out, and [`data`](Self::data) the public one.
+    pub fn key_gen(algorithm: Algorithm, seed: &[u8]) -> Self {
+        let info = algorithm.info();
+        // Keys of other kinds have no end; the queue refuses the request.
+        let (private, public) = if info.kind == Kind::Kem { (info.key.max, info.public_key.max) } else { (0, 0) };
+        let mut submission = Self::new(Operation::KeyGen, &[], Vec::new(), Vec::new().into());
+        let Parts { output, long_tag, tag_length, .. } = &mut *submission.0;
+        *output = Some(vec![0; public]);
+        *tag_length = private;
+        // In one piece: what grows leaves a copy behind.
+        *long_tag = Zeroizing::new(Vec::with_capacity(private + seed.len()));
+        long_tag.resize(private, 0);
+        long_tag.extend_from_slice(seed);
+        submission
+    }
+
+    /// A secret for the owner of the public key `peer`, from random bytes or, without any, from the device's own. [`tag`](Self::tag) has
+    /// the secret afterwards, and [`data`](Self::data) the ciphertext.
+    pub fn encapsulate(algorithm: Algorithm, peer: Vec<u8>, seed: &[u8]) -> Self {
+        let mut submission = Self::new(Operation::Encapsulate, &[], Vec::new(), peer.into());
+        submission.0.output = Some(vec![0; algorithm.info().encapsulation.0]);
+        submission.0.long_tag = Zeroizing::new(seed.to_vec());
+        submission
+    }
+
+    /// The secret of a ciphertext; [`tag`](Self::tag) has it afterwards.
+    pub fn decapsulate(ciphertext: Vec<u8>) -> Self {
+        Self::new(Operation::Decapsulate, &[], Vec::new(), ciphertext.into())
     }
 
     /// Encrypts `data` in place.
@@ -199,7 +252,7 @@ impl Submission {
     /// The digest, MAC, tag, signature or secret.
     pub fn tag(&self) -> &[u8] {
         let Parts { tag, long_tag, tag_length, .. } = &*self.0;
-        tag.get(..*tag_length).unwrap_or(long_tag)
+        tag.get(..*tag_length).or(long_tag.get(..*tag_length)).unwrap_or(long_tag)
     }
 
     /// The vectors, for the next request: the data, and where the result went if that was elsewhere. An empty one stands for
@@ -335,6 +388,23 @@ mod tests {
     }
 
     #[test]
+    fn secrets_of_key_encapsulation_are_where_tags_are() {
+        let mut submission = Submission::key_gen(Algorithm::MlKem512, &[3; 64]);
+        let Operands::KeyGen { seed, private, public } = submission.operands(32) else { panic!("makes keys") };
+        assert_eq!((seed, private.len(), public.len()), (&[3; 64][..], 1632, 800));
+        private.fill(5);
+        public.fill(7);
+        assert_eq!((submission.tag(), submission.data()), (&[5; 1632][..], &[7; 800][..]));
+        let mut submission = Submission::encapsulate(Algorithm::MlKem512, vec![9; 800], &[3; 32]);
+        let Operands::Encapsulate { input, seed, ciphertext, output } = submission.operands(32) else {
+            panic!("encapsulates")
+        };
+        assert_eq!((input, seed, ciphertext.len()), (&[9; 800][..], &[3; 32][..], 768));
+        output.fill(5);
+        assert_eq!(submission.tag(), [5; 32]);
+    }
+
+    #[test]
     fn what_routes_go_by_is_that_of_the_operands() {
         let data = || vec![7; 48];
         for submission in [
@@ -347,6 +417,9 @@ mod tests {
             Submission::sign(data()),
             Submission::verify(data(), &[2; 64]),
             Submission::derive(data()),
+            Submission::key_gen(Algorithm::MlKem512, &[3; 64]),
+            Submission::encapsulate(Algorithm::MlKem512, data(), &[]),
+            Submission::decapsulate(data()),
         ] {
             let mut submission = submission;
             let said = submission.shape();

@@ -6,6 +6,7 @@ use crate::algorithm::{Algorithm, Operation};
 ///
 /// An [`Algorithm`] says *which*; a capability says *what this device makes of it*.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a promise of its own")]
 pub struct Capability {
     /// The algorithm.
     pub algorithm: Algorithm,
@@ -28,6 +29,9 @@ pub struct Capability {
     /// [`DeviceSession::digest_stream`](super::DeviceSession::digest_stream), `cipher_stream` or `aead_stream` works: the one
     /// of the algorithm's kind.
     pub streaming: bool,
+    /// Of signatures that take a random number: the device also makes them without one, if a session asks for
+    /// [that](crate::SessionParams::deterministic).
+    pub deterministic: bool,
 }
 
 impl Capability {
@@ -43,6 +47,7 @@ impl Capability {
             direct: true,
             in_place: true,
             streaming: false,
+            deterministic: false,
         }
     }
 }

@@ -57,7 +57,9 @@ pub use queue_pair::{Inline, QueuePair};
 pub use session::DeviceSession;
 pub use stream::{AeadStream, CipherStream, DigestStream};
 
-pub use crate::algorithm::{Buffers, DeviceHandles, Origin, Refusal, Region, Segment, Segments, Unsupported};
+pub use crate::algorithm::{
+    Answer, Buffers, DeviceHandles, Origin, Refusal, Region, Segment, Segments, Unregistered, Unsupported,
+};
 
 /// Code that discovers devices of one kind.
 pub trait Driver: Send + Sync {

@@ -4,6 +4,7 @@ use super::stream::DigestStream;
 use crate::algorithm::{Buffers, Operation, Segments, Shape};
 
 /// The operands of one operation, as a device reads them. Core has checked every length against the session.
+#[non_exhaustive]
 pub enum Operands<'a> {
     /// [`Operation::Encrypt`] or [`Operation::Decrypt`].
     Cipher {
@@ -73,6 +74,33 @@ pub enum Operands<'a> {
         /// Receives the shared secret.
         output: &'a mut [u8],
     },
+    /// [`Operation::KeyGen`].
+    KeyGen {
+        /// Random bytes from which the keys are made; empty where the device takes some from a generator that is fit for keys.
+        seed: &'a [u8],
+        /// Receives the private key, in the form that has this length.
+        private: &'a mut [u8],
+        /// Receives the public key.
+        public: &'a mut [u8],
+    },
+    /// [`Operation::Encapsulate`].
+    Encapsulate {
+        /// The peer's public key.
+        input: &'a [u8],
+        /// Random bytes that go into the secret; empty where the device takes some from a generator that is fit for keys.
+        seed: &'a [u8],
+        /// Receives the ciphertext.
+        ciphertext: &'a mut [u8],
+        /// Receives the shared secret.
+        output: &'a mut [u8],
+    },
+    /// [`Operation::Decapsulate`]. A ciphertext that nobody encapsulated gives a secret that nobody else knows (implicit rejection).
+    Decapsulate {
+        /// The ciphertext.
+        input: &'a [u8],
+        /// Receives the shared secret.
+        output: &'a mut [u8],
+    },
     /// The next piece of a stream's message.
     Update {
         /// The stream, of the device that runs this.
@@ -123,6 +151,9 @@ impl Operands<'_> {
             Operands::Sign { input, .. } => return Shape::new(Operation::Sign, input.len()),
             Operands::Verify { input, .. } => return Shape::new(Operation::Verify, input.len()),
             Operands::Derive { input, .. } => return Shape::new(Operation::Derive, input.len()),
+            Operands::KeyGen { .. } => return Shape::new(Operation::KeyGen, 0),
+            Operands::Encapsulate { input, .. } => return Shape::new(Operation::Encapsulate, input.len()),
+            Operands::Decapsulate { input, .. } => return Shape::new(Operation::Decapsulate, input.len()),
             Operands::Update { stream, input } => return Shape::new(stream.operation(), input.len()),
             Operands::Finish { stream, .. } => return Shape::new(stream.operation(), 0),
         };

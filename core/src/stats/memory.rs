@@ -31,6 +31,7 @@ pub struct About<'a> {
 
 /// What each of some numbers means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Meaning {
     /// Those of [`COLUMNS`].
     Counts,
@@ -42,6 +43,7 @@ pub enum Meaning {
 
 /// A column of [`Meaning::Counts`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Column {
     /// Requests with this reason.
     Requests(Reason),

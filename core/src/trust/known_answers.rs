@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::answer::KnownAnswer;
 use super::run::{Failure, Run, forgery, stream};
-use super::vectors::KNOWN_ANSWERS;
+use super::{post_quantum, vectors};
 use crate::algorithm::{Fault, Operation, Outcome};
 use crate::driver::{Capability, Device, DeviceSession, guarded};
 
@@ -81,7 +81,9 @@ struct Sessions {
 impl<S> Test<S> {
     /// Of everything that a capability offers.
     pub(crate) fn new(capability: &Capability) -> Self {
-        let answers = KNOWN_ANSWERS.iter().filter(|answer| answer.algorithm == capability.algorithm).collect();
+        let known =
+            vectors::KNOWN_ANSWERS.iter().chain(post_quantum::KNOWN_ANSWERS).chain(capability.algorithm.answers());
+        let answers = known.filter(|answer| answer.algorithm == capability.algorithm).collect();
         Self { capability: capability.clone(), answers, step: 0, sessions: None, sent: None, fastest: u64::MAX }
     }
 

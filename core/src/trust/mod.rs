@@ -5,6 +5,7 @@ mod answer;
 mod deadlines;
 pub(crate) mod hex;
 mod known_answers;
+mod post_quantum;
 mod quarantine;
 mod run;
 mod sample_keys;

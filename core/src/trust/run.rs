@@ -76,6 +76,9 @@ impl Run {
                 (vec![0; answer.output.len()], Vec::new())
             }
             Operation::Verify => (Vec::new(), answer.output.to_vec()),
+            Operation::KeyGen => (vec![0; answer.key.len()], vec![0; answer.second_key.len()]),
+            Operation::Encapsulate => (vec![0; answer.output.len()], vec![0; answer.tag.len()]),
+            Operation::Decapsulate => (vec![0; answer.tag.len()], Vec::new()),
         };
         let input = data.clone();
         if !in_place {
@@ -97,6 +100,11 @@ impl Run {
             Operation::Sign => Operands::Sign { input, output: to },
             Operation::Verify => Operands::Verify { input, signature: tag },
             Operation::Derive => Operands::Derive { input, output: to },
+            Operation::KeyGen => Operands::KeyGen { seed: aad, private: to, public: tag },
+            Operation::Encapsulate => {
+                Operands::Encapsulate { input: answer.second_key, seed: iv, ciphertext: to, output: tag }
+            }
+            Operation::Decapsulate => Operands::Decapsulate { input: answer.output, output: to },
         }
     }
 
@@ -113,6 +121,8 @@ impl Run {
         let (expected, tag) = match self.operation {
             Operation::Decrypt | Operation::Open => (self.answer.input, self.answer.tag),
             Operation::Verify => (&[][..], self.answer.output),
+            Operation::KeyGen => (self.answer.key, self.answer.second_key),
+            Operation::Decapsulate => (self.answer.tag, &[][..]),
             _ => (self.answer.output, self.answer.tag),
         };
         let failure = match result {
@@ -186,7 +196,12 @@ pub(super) fn stream(
             run.judge(result.map(|()| Outcome::Done), "stream")?;
         }
         Operation::Seal | Operation::Open => aead_stream(session, answer, operation)?,
-        Operation::Sign | Operation::Verify | Operation::Derive => {
+        Operation::Sign
+        | Operation::Verify
+        | Operation::Derive
+        | Operation::KeyGen
+        | Operation::Encapsulate
+        | Operation::Decapsulate => {
             return Err(Failure::Wrong("streams of what has none".to_owned()));
         }
     }

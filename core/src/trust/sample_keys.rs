@@ -1,4 +1,4 @@
-//! Keys of RSA that are nobody's: for known answers, and to measure devices with.
+//! Keys that are nobody's: for known answers, and to measure devices with.
 
 use super::hex::hex;
 use crate::algorithm::{Algorithm, rsa};
@@ -11,6 +11,9 @@ pub fn sample_key(algorithm: Algorithm) -> Option<&'static [u8]> {
         Algorithm::Rsa2048Pkcs1 | Algorithm::Rsa2048Pss => Some(SAMPLE_2048),
         Algorithm::Rsa3072Pkcs1 | Algorithm::Rsa3072Pss => Some(SAMPLE_3072),
         Algorithm::Rsa4096Pkcs1 | Algorithm::Rsa4096Pss => Some(SAMPLE_4096),
+        // Any seed makes one.
+        Algorithm::MlKem512 | Algorithm::MlKem768 | Algorithm::MlKem1024 => Some(&[0x3c; 64]),
+        Algorithm::MlDsa44 | Algorithm::MlDsa65 | Algorithm::MlDsa87 => Some(&[0x3c; 32]),
         _ => None,
     }
 }

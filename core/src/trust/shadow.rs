@@ -13,11 +13,14 @@ use crate::driver::{Buffers, Class, DeviceSession, Operands, guarded};
 /// What a request was before a device had it.
 pub(crate) struct ShadowCopy {
     operation: Operation,
-    iv: Vec<u8>,
+    /// Of key encapsulation, random bytes that nobody else knows.
+    iv: Zeroizing<Vec<u8>>,
     aad: Vec<u8>,
     input: Zeroizing<Vec<u8>>,
     /// Of a key exchange, a secret.
     tag: Zeroizing<Vec<u8>>,
+    /// Bytes of the result beside the tag.
+    output: usize,
 }
 
 /// Whether it is this request's turn, of one in `every`; 0 for none.
@@ -35,22 +38,36 @@ pub(crate) fn is_due(every: u32) -> bool {
 }
 
 impl ShadowCopy {
-    /// Steps of streams have none: the state that they began with is gone.
+    /// Steps of streams have none: the state that they began with is gone. Nor have keys and secrets that the device drew itself.
     pub(crate) fn of(operands: &Operands<'_>) -> Option<Self> {
         let operation = operands.operation();
+        let mut result = None;
         let (iv, aad, input, tag): (&[u8], &[u8], &[u8], &[u8]) = match operands {
             Operands::Cipher { iv, data, .. } => (iv, &[], data.input(), &[]),
             Operands::Seal { iv, aad, data, tag } => (iv, aad, data.input(), tag),
             Operands::Open { iv, aad, data, tag } => (iv, aad, data.input(), tag),
             Operands::Digest { input, output }
             | Operands::Sign { input, output }
-            | Operands::Derive { input, output } => (&[], &[], input, output),
+            | Operands::Derive { input, output }
+            | Operands::Decapsulate { input, output } => (&[], &[], input, output),
             Operands::Verify { input, signature } => (&[], &[], input, signature),
             Operands::Mac { iv, input, output } => (iv, &[], input, output),
+            Operands::KeyGen { seed, private, public } => {
+                result = Some(private.len());
+                (seed, &[], &[], public)
+            }
+            Operands::Encapsulate { input, seed, ciphertext, output } => {
+                result = Some(ciphertext.len());
+                (seed, &[], input, output)
+            }
             Operands::Update { .. } | Operands::Finish { .. } => return None,
         };
-        let (iv, aad, tag) = (iv.to_vec(), aad.to_vec(), Zeroizing::new(tag.to_vec()));
-        Some(Self { operation, iv, aad, input: Zeroizing::new(input.to_vec()), tag })
+        if operation.is_of_kem() && operation != Operation::Decapsulate && iv.is_empty() {
+            return None;
+        }
+        let output = result.unwrap_or(input.len());
+        let (iv, aad, tag) = (Zeroizing::new(iv.to_vec()), aad.to_vec(), Zeroizing::new(tag.to_vec()));
+        Some(Self { operation, iv, aad, input: Zeroizing::new(input.to_vec()), tag, output })
     }
 
     /// Computes the request on `reference` and compares. Where the device was wrong, `operands` have the right result
@@ -61,10 +78,15 @@ impl ShadowCopy {
         operands: &mut Operands<'_>,
         outcome: Outcome,
     ) -> Comparison {
-        let mut output = Zeroizing::new(vec![0; self.input.len()]);
+        let mut output = Zeroizing::new(vec![0; self.output]);
         let data = Buffers::Separate { input: &self.input, output: &mut output };
-        let (iv, aad) = (&*self.iv, &*self.aad);
+        let (iv, aad) = (&**self.iv, &*self.aad);
         let operands_again = match self.operation {
+            Operation::KeyGen => Operands::KeyGen { seed: iv, private: &mut output, public: &mut self.tag },
+            Operation::Encapsulate => {
+                Operands::Encapsulate { input: &self.input, seed: iv, ciphertext: &mut output, output: &mut self.tag }
+            }
+            Operation::Decapsulate => Operands::Decapsulate { input: &self.input, output: &mut self.tag },
             Operation::Seal => Operands::Seal { iv, aad, data, tag: &mut self.tag },
             Operation::Open => Operands::Open { iv, aad, data, tag: &self.tag },
             Operation::Digest => Operands::Digest { input: &self.input, output: &mut self.tag },
@@ -85,7 +107,12 @@ impl ShadowCopy {
                 Operands::Digest { output, .. }
                 | Operands::Mac { output, .. }
                 | Operands::Sign { output, .. }
-                | Operands::Derive { output, .. } => same(output, &self.tag),
+                | Operands::Derive { output, .. }
+                | Operands::Decapsulate { output, .. } => same(output, &self.tag),
+                Operands::KeyGen { private, public, .. } => same(private, &output) && same(public, &self.tag),
+                Operands::Encapsulate { ciphertext, output: secret, .. } => {
+                    same(ciphertext, &output) && same(secret, &self.tag)
+                }
                 Operands::Verify { .. } | Operands::Update { .. } | Operands::Finish { .. } => true,
             };
         if agrees {
@@ -100,7 +127,13 @@ impl ShadowCopy {
             Operands::Digest { output, .. }
             | Operands::Mac { output, .. }
             | Operands::Sign { output, .. }
-            | Operands::Derive { output, .. } => output.copy_from_slice(&self.tag),
+            | Operands::Derive { output, .. }
+            | Operands::Decapsulate { output, .. } => output.copy_from_slice(&self.tag),
+            Operands::KeyGen { private: first, public: second, .. }
+            | Operands::Encapsulate { ciphertext: first, output: second, .. } => {
+                first.copy_from_slice(&output);
+                second.copy_from_slice(&self.tag);
+            }
             Operands::Verify { .. } | Operands::Update { .. } | Operands::Finish { .. } => {}
         }
         Comparison::Differs(right)

@@ -102,7 +102,7 @@ pub(crate) fn kernel_name(algorithm: Algorithm) -> Option<(&'static str, &'stati
         Kind::Digest | Kind::Mac => ("hash", info.kernel),
         Kind::Cipher => ("skcipher", info.kernel),
         Kind::Aead => ("aead", info.kernel),
-        Kind::Signature | Kind::Exchange => return None,
+        _ => return None,
     })
 }
 

@@ -84,7 +84,7 @@ fn way(algorithm: A) -> Way {
         Kind::Aead if algorithm.info().cipher.is_some() => Way::Aead(Nonce::Associated),
         Kind::Aead if matches!(algorithm, A::Aes128Ccm | A::Aes192Ccm | A::Aes256Ccm) => Way::Aead(Nonce::Ccm),
         Kind::Aead => Way::Aead(Nonce::Plain),
-        Kind::Signature | Kind::Exchange => unreachable!("the kernel has no name for it"),
+        _ => unreachable!("the kernel has no name for it"),
     }
 }
 

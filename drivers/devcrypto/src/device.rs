@@ -108,7 +108,7 @@ impl Offer {
             Kind::Digest | Kind::Mac => true,
             // Others would have to go on in the middle of a block, and the kernel begins a new one with each request.
             Kind::Cipher => info.block > 1,
-            Kind::Aead | Kind::Signature | Kind::Exchange => false,
+            _ => false,
         };
         Capability {
             max_bytes: self.max_bytes,

@@ -9,7 +9,7 @@ use k12::Kt128;
 use turboshake::{TurboShake128, TurboShake256};
 
 use crate::session::Opened;
-use crate::{aead, cipher, curve, digest, eta, mac, p256, rsa, turbo, xts};
+use crate::{aead, cipher, curve, digest, eta, kem, mac, mldsa, p256, rsa, turbo, xts};
 
 /// The algorithms that this device does not serve, and why.
 pub const LACKS: &[(A, &str)] = &[
@@ -137,6 +137,12 @@ const OFFERS: &[Offer] = &[
     row(A::Rsa2048Pss, rsa::open_pss),
     row(A::Rsa3072Pss, rsa::open_pss),
     row(A::Rsa4096Pss, rsa::open_pss),
+    row(A::MlKem512, kem::open),
+    row(A::MlKem768, kem::open),
+    row(A::MlKem1024, kem::open),
+    row(A::MlDsa44, mldsa::open),
+    row(A::MlDsa65, mldsa::open),
+    row(A::MlDsa87, mldsa::open),
 ];
 
 pub(crate) struct SoftwareDevice {

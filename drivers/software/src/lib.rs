@@ -1,7 +1,7 @@
 //! The reference device: AWS-LC on the calling thread. Every machine has it, and it is never excluded.
 //!
 //! A session holds prepared keys and nothing that changes: many threads share it, and a request allocates nothing and
-//! takes no lock; of signatures and secrets on P-256 and of RSA, AWS-LC allocates what it computes with. Most of AWS-LC's functions
+//! takes no lock; of signatures and secrets on P-256, of RSA, ML-KEM and ML-DSA, AWS-LC allocates what it computes with. Most of AWS-LC's functions
 //! take their keys as constants, so that is free. The few that need a context of their own (XTS, CCM, CMAC, SHA-3, SHAKE) take a
 //! prepared one from a pool in the session.
 //!
@@ -25,8 +25,12 @@ mod device;
 mod digest;
 /// Encrypt then authenticate: AES-CBC or AES-CTR, then HMAC.
 mod eta;
+/// Key encapsulation: ML-KEM.
+mod kem;
 /// Authentication codes: HMAC, CMAC, GMAC, Poly1305.
 mod mac;
+/// Signatures of ML-DSA.
+mod mldsa;
 /// Objects of AWS-LC that have to be freed.
 mod owned;
 /// ECDSA and ECDH on P-256.

@@ -46,6 +46,7 @@ fn request<'a>(
         Operation::Sign => Request::sign(&case.input, output),
         Operation::Verify => Request::verify(&case.input, input),
         Operation::Derive => Request::derive(&case.input, output),
+        other => panic!("a case of {other}"),
     }
 }
 
@@ -171,7 +172,7 @@ fn streams_of_any_pieces_give_what_one_request_gives() {
                         assert!(output == *expected, "{algorithm} {operation} in pieces of {piece}");
                     }
                 }
-                Kind::Signature | Kind::Exchange => panic!("{algorithm} has no streams"),
+                _ => panic!("{algorithm} has no streams"),
             }
         }
     }
@@ -379,6 +380,37 @@ fn wrong_lengths_past_core_are_faults() {
                 session.run(Operands::Seal { iv: &[], aad: &[], data: (&mut [0; 64]).into(), tag: &mut long }),
                 session.run(Operands::Open { iv: &[], aad: &[], data: (&mut [0; 64]).into(), tag: &long[..tag_len] }),
             ],
+            Kind::Kem => {
+                let (mut ciphertext, mut secret) = (vec![0; info.encapsulation.0], [0; 32]);
+                let peer = vec![0; info.public_key.max];
+                let mut public = peer.clone();
+                vec![
+                    session.run(Operands::Decapsulate { input: &ciphertext[1..], output: &mut secret }),
+                    session.run(Operands::Decapsulate { input: &ciphertext, output: &mut short }),
+                    session.run(Operands::Encapsulate {
+                        input: &peer[1..],
+                        seed: &[],
+                        ciphertext: &mut ciphertext,
+                        output: &mut secret,
+                    }),
+                    session.run(Operands::Encapsulate {
+                        input: &peer,
+                        seed: &short,
+                        ciphertext: &mut ciphertext,
+                        output: &mut secret,
+                    }),
+                    session.run(Operands::Encapsulate {
+                        input: &peer,
+                        seed: &[],
+                        ciphertext: &mut ciphertext[1..],
+                        output: &mut secret,
+                    }),
+                    session.run(Operands::KeyGen { seed: &[], private: &mut long, public: &mut public }),
+                    session.run(Operands::KeyGen { seed: &short, private: &mut long[..64], public: &mut public }),
+                    session.run(Operands::KeyGen { seed: &[], private: &mut long[..64], public: &mut public[1..] }),
+                ]
+            }
+            other => panic!("{algorithm}: nothing wrong is known of a {other}"),
         };
         for result in wrong {
             assert!(matches!(result, Err(Fault::Failed(_))), "{algorithm}: {result:?}");

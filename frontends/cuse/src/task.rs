@@ -329,7 +329,7 @@ impl Task {
             Some(Outcome::Done) => None,
             Some(Outcome::BadTag) => Some(Errno::EBADMSG),
             Some(Outcome::BadLength) if ccm => Some(Errno::EOVERFLOW),
-            Some(Outcome::BadLength | Outcome::BadKey) => Some(Errno::EINVAL),
+            Some(_) => Some(Errno::EINVAL),
             None => Some(Errno::EIO),
         };
         match (&self.step, self.chain.take()) {

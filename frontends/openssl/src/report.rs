@@ -18,14 +18,19 @@ pub(crate) fn place(row: &Row) -> Option<usize> {
     rows().position(|other| std::ptr::eq(other, row))
 }
 
-/// Counters for what is left to the host, in the page of this process: two for each row, for its operation and for the one back.
+/// Counters for what is left to the host, in the page of this process: one for each operation of each row.
 pub(crate) fn tally(choice: &StatsChoice) -> Option<Tally> {
     let memory = gantry_runtime::stats::memory(choice)?;
-    let both_ways = |row: &'static Row| {
+    let operations = |row: &'static Row| {
         let name = row.algorithm.map_or(row.name, Algorithm::name);
-        row.both_ways().into_iter().flatten().map(move |operation| (name, operation.name()))
+        row.operations().iter().map(move |operation| (name, operation.name()))
     };
-    Some(Tally::new(host::NAME, rows().flat_map(both_ways), Some(memory)))
+    Some(Tally::new(host::NAME, rows().flat_map(operations), Some(memory)))
+}
+
+/// The counters of a row: that of its first operation, behind which are those of the others.
+pub(crate) fn first_counter(row: &Row) -> usize {
+    rows().take_while(|other| !std::ptr::eq(*other, row)).map(|other| other.operations().len()).sum()
 }
 
 fn rows() -> impl Iterator<Item = &'static Row> {

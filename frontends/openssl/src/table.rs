@@ -37,10 +37,9 @@ impl Row {
         })
     }
 
-    /// Its operation, and the one back, if it has another.
-    pub(crate) fn both_ways(&self) -> Option<[Operation; 2]> {
-        let operations = self.kind()?.operations();
-        Some([*operations.first()?, *operations.last()?])
+    /// Its operations; none of keys.
+    pub(crate) fn operations(&self) -> &'static [Operation] {
+        self.kind().map_or(&[], Kind::operations)
     }
 }
 

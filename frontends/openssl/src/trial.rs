@@ -174,7 +174,7 @@ impl Trial {
             Operation::Sign => session.sign(data, tag),
             Operation::Verify => session.verify(data, &self.signature),
             Operation::Derive => session.derive(session.params().algorithm().info().generator, tag),
-            Operation::Digest => return None,
+            _ => return None,
         }
         .ok()
     }

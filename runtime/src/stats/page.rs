@@ -160,6 +160,7 @@ impl Memory for Page {
             Meaning::Counts => (Kind::Counts, ""),
             Meaning::Times(stage) => (Kind::Times, stage.code()),
             Meaning::Tally => (Kind::Tally, ""),
+            _ => return None,
         };
         let About { device, class, algorithm, operation, .. } = about;
         self.block(kind, &[device, class, algorithm, operation, stage].join("\t"), count)

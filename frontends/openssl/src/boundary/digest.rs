@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::{ptr, slice};
 
-use gantry::{Algorithm, SessionParams};
+use gantry::{Algorithm, Operation, SessionParams};
 
 use super::core::{Table, entry};
 use super::family::{
@@ -351,7 +351,7 @@ unsafe extern "C" fn digest<const PLACE: usize>(
         // SAFETY: the call.
         let Some((wrapped, functions)) = (unsafe { functions::<DigestFns>(provider, PLACE) }) else { return 0 };
         let Some(digest) = functions.digest.filter(|_| !wrapped.fails()) else { return 0 };
-        wrapped.hosts(false, 1, length);
+        wrapped.hosts(Operation::Digest.index(), 1, length);
         // SAFETY: the host, with its own context and what the call brought.
         unsafe { digest(wrapped.default_ctx(), input, length, output, written, room) }
     })

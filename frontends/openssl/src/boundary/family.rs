@@ -217,7 +217,7 @@ impl<F: Contexts> Context<F> {
         let Straight { back, ref mut calls, ref mut bytes } = self.straight;
         let (calls, bytes) = (mem::take(calls), mem::take(bytes));
         // SAFETY: the provider owns it, and outlives its contexts.
-        unsafe { &*self.wrapped }.hosts(back, calls, bytes);
+        unsafe { &*self.wrapped }.hosts(usize::from(back), calls, bytes);
     }
 
     /// # Safety

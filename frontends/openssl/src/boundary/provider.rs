@@ -102,6 +102,8 @@ pub(crate) struct Wrapped {
     row: &'static Row,
     /// The row's place among those that are counted. Keys are not.
     place: Option<usize>,
+    /// Its first counter among those of the operations that the host served.
+    counter: usize,
     pub(super) functions: Functions,
     dispatch: Vec<Dispatch>,
     /// Each call is looked at.
@@ -235,14 +237,14 @@ impl Wrapped {
     pub(crate) fn count(&self, operation: Operation, side: Side, bytes: usize) {
         // What devices do their framework counts.
         if side == Side::Host {
-            self.hosts(operation.is_back(), 1, bytes);
+            self.hosts(operation.index(), 1, bytes);
         }
     }
 
-    /// So many requests went to the host.
-    pub(super) fn hosts(&self, back: bool, requests: usize, bytes: usize) {
-        if let (Some(tally), Some(place)) = (&self.provider().tally, self.place) {
-            tally.count(2 * place + usize::from(back), requests as u64, bytes as u64);
+    /// So many requests of an operation, named by its [index](Operation::index), went to the host.
+    pub(super) fn hosts(&self, operation: usize, requests: usize, bytes: usize) {
+        if let (Some(tally), Some(_)) = (&self.provider().tally, self.place) {
+            tally.count(self.counter + operation, requests as u64, bytes as u64);
         }
     }
 }
@@ -454,11 +456,11 @@ impl Provider {
             abi::OSSL_OP_KEYEXCH => (Functions::Exchange(ExchangeFns::new(table)), exchange::dispatch(table, place)),
             _ => (Functions::Signature(SignatureFns::new(table)), signature::dispatch(table, place)),
         };
-        let place = report::place(row);
+        let (place, counter) = (report::place(row), report::first_counter(row));
         let only_counted = self.settings.counts_all && !self.settings.usually_serves(row, self.version);
         let watched = self.settings.force_fail && !only_counted;
         let asked = if only_counted { Sizes::NONE } else { self.settings.asked(row.algorithm) };
-        Box::new(Wrapped { provider: self, row, place, functions, dispatch, watched, only_counted, asked })
+        Box::new(Wrapped { provider: self, row, place, counter, functions, dispatch, watched, only_counted, asked })
     }
 }
 

@@ -1,0 +1,96 @@
+//! What is asked of the rows, whoever brought them.
+
+use super::kind::{Kind, Operation};
+use super::registered;
+use super::table::{Algorithm, AlgorithmInfo, TABLE};
+
+impl Algorithm {
+    /// The row of this algorithm.
+    #[inline]
+    pub fn info(self) -> &'static AlgorithmInfo {
+        match TABLE.get(self as usize) {
+            Some(row) => row,
+            None => registered::info(self),
+        }
+    }
+
+    /// The name: OpenSSL's, in lower case.
+    pub fn name(self) -> &'static str {
+        self.info().name
+    }
+
+    /// What it does.
+    pub fn kind(self) -> Kind {
+        self.info().kind
+    }
+}
+
+impl AlgorithmInfo {
+    /// The bytes of data that a request of an operation takes, where these are always the same.
+    pub fn data_of(&self, operation: Operation) -> Option<usize> {
+        match operation {
+            Operation::KeyGen => Some(0),
+            Operation::Encapsulate | Operation::Derive => Some(self.public_key.max),
+            Operation::Decapsulate => Some(self.encapsulation.0),
+            _ => None,
+        }
+    }
+
+    /// The most bytes of data that a request may have, up to `bytes`, or the fewest.
+    pub fn data_length(&self, bytes: usize) -> usize {
+        let most = usize::try_from(self.max_data).unwrap_or(usize::MAX).min(bytes);
+        let whole = if matches!(self.kind, Kind::Digest | Kind::Mac) { most } else { most - most % self.block };
+        whole.max(self.min_data)
+    }
+
+    /// The bytes of a digest, MAC, tag, signature or shared secret where nothing is said: mostly the longest.
+    #[inline]
+    pub fn default_tag(&self) -> usize {
+        self.xof.unwrap_or(self.tag.max)
+    }
+
+    /// The name and the aliases.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        std::iter::once(self.name).chain(self.aliases.iter().copied())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_sits_at_its_own_id() {
+        for (index, algorithm) in Algorithm::ALL.iter().enumerate() {
+            assert_eq!(algorithm.info().algorithm, *algorithm);
+            assert_eq!(*algorithm as usize, index);
+        }
+    }
+
+    #[test]
+    fn the_nearest_length_of_data_is_one_that_is_allowed() {
+        for (algorithm, bytes, nearest) in [
+            (Algorithm::Sha256, 77, 77),
+            (Algorithm::Aes128Cbc, 77, 64),
+            (Algorithm::Aes256Xts, 7, 16),
+            (Algorithm::Aes256Xts, usize::MAX, 16 << 20),
+            (Algorithm::X25519, 1024, 32),
+            (Algorithm::EcdsaP256, 1024, 1024),
+            (Algorithm::Rsa2048Pss, 1024, 64),
+            (Algorithm::Rsa2048Pkcs1, 0, 32),
+        ] {
+            assert_eq!(algorithm.info().data_length(bytes), nearest, "{algorithm}");
+        }
+    }
+
+    #[test]
+    fn blocks_of_data_are_powers_of_two() {
+        let data = TABLE.iter().filter(|row| !matches!(row.kind, Kind::Digest | Kind::Mac));
+        assert!(data.into_iter().all(|row| row.block.is_power_of_two()));
+    }
+
+    #[test]
+    fn ivs_take_every_length_from_the_shortest_to_the_longest() {
+        assert!(TABLE.iter().all(|row| row.iv.step == 1 && row.iv.min <= row.iv.max));
+    }
+}

@@ -1,0 +1,46 @@
+//! What is signed of a message.
+
+use super::table::Algorithm;
+
+/// What signatures that take a context ([`AlgorithmInfo::context`](crate::AlgorithmInfo::context)) are of. Who verifies has to say the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Prehash {
+    /// The message: ML-DSA (FIPS 204, 5.2).
+    #[default]
+    Pure,
+    /// Its digest, which the device computes: HashML-DSA (FIPS 204, 5.4).
+    Hash(Algorithm),
+    /// The representative μ, 64 bytes, which the caller has computed from the public key, the context and the message (FIPS 204, 6.2,
+    /// step 6). The session has no context.
+    Mu,
+}
+
+/// The functions of [`Prehash::Hash`], and the last byte of their numbers (NIST, Computer Security Objects Register, 2.16.840.1.101.3.4.2).
+const FUNCTIONS: [(Algorithm, u8); 11] = [
+    (Algorithm::Sha256, 1),
+    (Algorithm::Sha384, 2),
+    (Algorithm::Sha512, 3),
+    (Algorithm::Sha224, 4),
+    (Algorithm::Sha512_256, 6),
+    (Algorithm::Sha3_224, 7),
+    (Algorithm::Sha3_256, 8),
+    (Algorithm::Sha3_384, 9),
+    (Algorithm::Sha3_512, 10),
+    (Algorithm::Shake128, 11),
+    (Algorithm::Shake256, 12),
+];
+
+impl Prehash {
+    /// The function's object identifier, in DER, as it goes into the message; `None` where there is no function that has one.
+    pub fn identifier(self) -> Option<[u8; 11]> {
+        let Prehash::Hash(algorithm) = self else { return None };
+        let (_, last) = FUNCTIONS.iter().find(|(known, _)| *known == algorithm)?;
+        Some([0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, *last])
+    }
+
+    /// The function with this last byte of its identifier.
+    pub fn of_identifier(last: u8) -> Option<Self> {
+        FUNCTIONS.iter().find(|(_, known)| *known == last).map(|(algorithm, _)| Prehash::Hash(*algorithm))
+    }
+}

@@ -1,0 +1,242 @@
+//! Algorithms that drivers bring: rows behind those of the table.
+
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use super::kind::Kind;
+use super::table::{Algorithm, AlgorithmInfo, TABLE};
+
+/// A known answer of an algorithm that a driver brings: what a device gives before it serves the algorithm. Fields that the algorithm has
+/// no use for are empty.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Answer {
+    /// The key; of signatures, key exchange and key encapsulation, the private one.
+    pub key: &'static [u8],
+    /// Of encrypt-then-authenticate algorithms, the MAC's key; of signatures and key encapsulation, the public one.
+    pub second_key: &'static [u8],
+    /// The IV; of key encapsulation, the random bytes of a secret.
+    pub iv: &'static [u8],
+    /// Associated data; of key encapsulation, the random bytes of both keys; of signatures, the context.
+    pub aad: &'static [u8],
+    /// Message or plaintext; of key exchange, the peer's public key.
+    pub input: &'static [u8],
+    /// Ciphertext, digest, MAC, signature or secret; of key encapsulation, the ciphertext.
+    pub output: &'static [u8],
+    /// Of AEADs; of key encapsulation, the secret.
+    pub tag: &'static [u8],
+}
+
+/// An [`Answer`] with its algorithm.
+pub(crate) struct KnownAnswer {
+    pub(crate) algorithm: Algorithm,
+    pub(crate) key: &'static [u8],
+    /// As in [`Answer`], each of them.
+    pub(crate) second_key: &'static [u8],
+    pub(crate) iv: &'static [u8],
+    pub(crate) aad: &'static [u8],
+    pub(crate) input: &'static [u8],
+    pub(crate) output: &'static [u8],
+    pub(crate) tag: &'static [u8],
+}
+
+/// Why an algorithm was not registered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unregistered {
+    /// As many have been registered as there is room for.
+    #[error("{name}: there is no room for another algorithm")]
+    Full {
+        /// Of the algorithm.
+        name: &'static str,
+    },
+    /// Another algorithm has the name, or one of the aliases.
+    #[error("{name}: there is another algorithm of this name")]
+    Name {
+        /// The name.
+        name: &'static str,
+    },
+    /// The row or one of the known answers cannot be.
+    #[error("{name}: {why}")]
+    Row {
+        /// Of the algorithm.
+        name: &'static str,
+        /// What is wrong.
+        why: &'static str,
+    },
+}
+
+struct Registered {
+    info: AlgorithmInfo,
+    answers: Box<[KnownAnswer]>,
+}
+
+static ROWS: [OnceLock<Registered>; Algorithm::REGISTERED.len()] = [const { OnceLock::new() }; _];
+
+/// One registration at a time.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// The row of what nobody has registered.
+static NONE: AlgorithmInfo = AlgorithmInfo::new("unregistered", Kind::Digest);
+
+impl Algorithm {
+    /// Adds an algorithm that no table knows, for the rest of the process. A driver calls this before it says what its devices offer, and
+    /// [`Capability::new`](crate::driver::Capability::new) takes what it gets. From then on sessions, batches, queues, statistics and the
+    /// names of algorithms know it as any other.
+    ///
+    /// `..`[`AlgorithmInfo::new`] fills in what the row does not say; the id is set here. Without known answers no device can serve
+    /// an algorithm, so there is at least one. The same row again gives the same algorithm.
+    pub fn register(info: AlgorithmInfo, answers: &[Answer]) -> Result<Algorithm, Unregistered> {
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = info.name;
+        let same = |row: &AlgorithmInfo| *row == AlgorithmInfo { algorithm: row.algorithm, ..info };
+        if let Some((algorithm, _)) = rows().find(|(_, row)| same(row)) {
+            return Ok(algorithm);
+        }
+        check(&info, answers).map_err(|why| Unregistered::Row { name, why })?;
+        if let Some(name) = info.names().find(|name| Algorithm::matching(name).is_ok()) {
+            return Err(Unregistered::Name { name });
+        }
+        let free = ROWS.iter().position(|row| row.get().is_none()).ok_or(Unregistered::Full { name })?;
+        let algorithm = Algorithm::REGISTERED[free];
+        let answers = answers.iter().map(|answer| {
+            let Answer { key, second_key, iv, aad, input, output, tag } = *answer;
+            KnownAnswer { algorithm, key, second_key, iv, aad, input, output, tag }
+        });
+        let info = AlgorithmInfo { algorithm, ..info };
+        let _ = ROWS[free].set(Registered { info, answers: answers.collect() });
+        Ok(algorithm)
+    }
+
+    /// All that there are: those of the table, then those that drivers have registered until now.
+    pub fn all() -> impl Iterator<Item = Algorithm> {
+        rows_of_table().chain(rows()).map(|(algorithm, _)| algorithm)
+    }
+
+    /// The rows of [all](Self::all).
+    pub(super) fn rows() -> impl Iterator<Item = &'static AlgorithmInfo> {
+        rows_of_table().chain(rows()).map(|(_, row)| row)
+    }
+
+    /// What was registered with the algorithm.
+    pub(crate) fn answers(self) -> &'static [KnownAnswer] {
+        place(self).and_then(|place| ROWS[place].get()).map_or(&[], |registered| &registered.answers)
+    }
+}
+
+fn rows_of_table() -> impl Iterator<Item = (Algorithm, &'static AlgorithmInfo)> {
+    TABLE.iter().map(|row| (row.algorithm, row))
+}
+
+fn rows() -> impl Iterator<Item = (Algorithm, &'static AlgorithmInfo)> {
+    ROWS.iter().filter_map(OnceLock::get).map(|registered| (registered.info.algorithm, &registered.info))
+}
+
+/// The place of an algorithm that stands behind the table.
+fn place(algorithm: Algorithm) -> Option<usize> {
+    (algorithm as usize).checked_sub(TABLE.len())
+}
+
+/// The row of an algorithm that the table does not have.
+#[cold]
+pub(super) fn info(algorithm: Algorithm) -> &'static AlgorithmInfo {
+    place(algorithm).and_then(|place| ROWS[place].get()).map_or(&NONE, |registered| &registered.info)
+}
+
+/// What the checks of requests rely on, and the answers fit the row.
+fn check(info: &AlgorithmInfo, answers: &[Answer]) -> Result<(), &'static str> {
+    let AlgorithmInfo { key, iv, tag, .. } = info;
+    let plain =
+        |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic() && !byte.is_ascii_uppercase());
+    let blocks = matches!(info.kind, Kind::Digest | Kind::Mac) || info.block.is_power_of_two();
+    let lengths = [key, &info.public_key, &info.mac_key, iv, tag, &info.context];
+    let takes = |answer: &Answer| match info.kind {
+        Kind::Digest => tag.allows(answer.output.len()),
+        Kind::Mac | Kind::Exchange => key.allows(answer.key.len()) && tag.allows(answer.output.len()),
+        Kind::Cipher => key.allows(answer.key.len()) && answer.output.len() == answer.input.len(),
+        Kind::Aead => {
+            key.allows(answer.key.len()) && tag.allows(answer.tag.len()) && answer.output.len() == answer.input.len()
+        }
+        Kind::Signature => {
+            key.allows(answer.key.len())
+                && info.public_key.allows(answer.second_key.len())
+                && tag.allows(answer.output.len())
+        }
+        Kind::Kem => {
+            key.allows(answer.key.len())
+                && info.public_key.allows(answer.second_key.len())
+                && (answer.output.len(), answer.iv.len()) == info.encapsulation
+                && tag.allows(answer.tag.len())
+        }
+    };
+    let in_iv = |answer: &Answer| info.kind == Kind::Kem || iv.allows(answer.iv.len());
+    match () {
+        () if !info.names().all(plain) => Err("a name that is empty, or not in lower case"),
+        () if !blocks || info.block == 0 => Err("a block that is no power of two"),
+        () if lengths.iter().any(|lengths| lengths.min > lengths.max || lengths.step == 0) => {
+            Err("lengths that are none")
+        }
+        () if iv.step != 1 || info.max_data < info.min_data as u64 => {
+            Err("lengths of IVs or data that core cannot check")
+        }
+        () if info.kind == Kind::Exchange && info.generator.is_empty() => Err("a key exchange without a generator"),
+        () if answers.is_empty() => Err("no known answers"),
+        () if !answers.iter().all(|answer| takes(answer) && in_iv(answer)) => {
+            Err("a known answer with lengths that the row does not have")
+        }
+        () => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithm::{Lengths, Operation};
+
+    fn row(name: &'static str) -> AlgorithmInfo {
+        let key = Lengths::exactly(4);
+        AlgorithmInfo { key, tag: Lengths::exactly(2), ..AlgorithmInfo::new(name, Kind::Mac) }
+    }
+
+    const ANSWER: Answer =
+        Answer { key: &[1; 4], second_key: &[], iv: &[], aad: &[], input: b"x", output: &[7; 2], tag: &[] };
+
+    /// One test, because the rows are the process'.
+    #[test]
+    fn a_registered_algorithm_is_one_like_any_other_and_there_is_room_for_some() {
+        let wrong = |info, answers: &[Answer]| Algorithm::register(info, answers).unwrap_err().to_string();
+        assert_eq!(wrong(row("parity"), &[]), "parity: no known answers");
+        assert_eq!(wrong(row("SHA"), &[ANSWER]), "SHA: a name that is empty, or not in lower case");
+        assert_eq!(wrong(row("sha2-256"), &[ANSWER]), "sha2-256: there is another algorithm of this name");
+        let short = Answer { output: &[7; 1], ..ANSWER };
+        assert_eq!(wrong(row("parity"), &[short]), "parity: a known answer with lengths that the row does not have");
+        assert_eq!(
+            wrong(AlgorithmInfo { block: 0, ..row("parity") }, &[ANSWER]),
+            "parity: a block that is no power of two"
+        );
+
+        let parity = Algorithm::register(row("parity"), &[ANSWER]).unwrap();
+        assert_eq!(Algorithm::register(row("parity"), &[ANSWER]), Ok(parity), "the same once more");
+        let other = AlgorithmInfo { tag: Lengths::exactly(3), ..row("parity") };
+        assert!(matches!(
+            Algorithm::register(other, &[Answer { output: &[7; 3], ..ANSWER }]),
+            Err(Unregistered::Name { .. })
+        ));
+        assert_eq!("parity".parse(), Ok(parity));
+        assert_eq!((parity.name(), parity.kind(), parity.info().algorithm), ("parity", Kind::Mac, parity));
+        assert!(Algorithm::all().any(|algorithm| algorithm == parity) && !Algorithm::ALL.contains(&parity));
+        assert_eq!(Algorithm::at_place(parity.place(Operation::Mac)), (parity, Operation::Mac));
+
+        let names = ["r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9"];
+        let more: Vec<_> = names.map(|name| Algorithm::register(row(name), &[ANSWER])).into();
+        assert!(more[..7].iter().all(Result::is_ok));
+        assert_eq!(more[7], Err(Unregistered::Full { name: "r9" }));
+        let mut places: Vec<usize> = Algorithm::all()
+            .flat_map(|algorithm| {
+                algorithm.kind().operations().iter().map(move |operation| algorithm.place(*operation))
+            })
+            .collect();
+        let count = places.len();
+        places.sort_unstable();
+        places.dedup();
+        assert!(places.len() == count && places.last() < Some(&Algorithm::PLACES));
+    }
+}

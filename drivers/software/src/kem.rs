@@ -1,0 +1,203 @@
+//! Key encapsulation: ML-KEM.
+
+use std::ptr;
+use std::sync::Arc;
+
+use aws_lc_sys as lc;
+use gantry::driver::{DeviceSession, Operands, Unsupported};
+use gantry::{Algorithm, Fault, Operation, Outcome, SessionParams};
+
+use crate::owned::Owned;
+use crate::session::{Opened, Secret, failed, refused, wrong_kind};
+
+/// FIPS 203. Without a key of their own, sessions make keys and encapsulate.
+pub(crate) fn open(params: &SessionParams) -> Opened {
+    let set = Set::of(params.algorithm()).ok_or(Unsupported::because("no parameter set of ML-KEM"))?;
+    let key = params.allows(Operation::Decapsulate).then(|| set.private(params.key())).transpose()?;
+    Ok(Arc::new(Kem { set, key }))
+}
+
+/// Bytes of what private keys are made from, d ‖ z.
+const SEED: usize = 64;
+/// Bytes of what secrets are made from, and of secrets.
+const SIZE: usize = 32;
+/// Bytes of the longest ciphertext.
+const LONGEST: usize = 1568;
+
+/// A parameter set, with its sizes in bytes.
+#[derive(Clone, Copy)]
+struct Set {
+    nid: i32,
+    private: usize,
+    public: usize,
+    ciphertext: usize,
+}
+
+impl Set {
+    /// FIPS 203, table 3.
+    fn of(algorithm: Algorithm) -> Option<Self> {
+        let (nid, private, public, ciphertext) = match algorithm {
+            Algorithm::MlKem512 => (lc::NID_MLKEM512, 1632, 800, 768),
+            Algorithm::MlKem768 => (lc::NID_MLKEM768, 2400, 1184, 1088),
+            Algorithm::MlKem1024 => (lc::NID_MLKEM1024, 3168, 1568, LONGEST),
+            _ => return None,
+        };
+        Some(Self { nid, private, public, ciphertext })
+    }
+
+    /// The keys that a seed makes.
+    fn keys(self, seed: &[u8; SEED]) -> Option<Owned<lc::EVP_PKEY>> {
+        // SAFETY: the context and the key are new ones, and the seed has the length that it is said to have.
+        unsafe {
+            let context = lc::EVP_PKEY_CTX_new_id(lc::EVP_PKEY_KEM, ptr::null_mut());
+            let context = Owned::new(context, lc::EVP_PKEY_CTX_free)?;
+            let (mut key, mut length) = (ptr::null_mut(), SEED);
+            let good = lc::EVP_PKEY_CTX_kem_set_params(context.as_ptr(), self.nid) == 1
+                && lc::EVP_PKEY_keygen_init(context.as_ptr()) == 1
+                && lc::EVP_PKEY_keygen_deterministic(context.as_ptr(), &raw mut key, seed.as_ptr(), &raw mut length)
+                    == 1;
+            Owned::new(key, lc::EVP_PKEY_free).filter(|_| good)
+        }
+    }
+
+    /// A private key, as a seed or written out.
+    fn private(self, bytes: &[u8]) -> Result<Owned<lc::EVP_PKEY>, Unsupported> {
+        if let Ok(seed) = bytes.try_into() {
+            return self.keys(seed).ok_or_else(|| refused("no memory for a key"));
+        }
+        if bytes.len() != self.private {
+            return Err(Unsupported::because("a key of another length"));
+        }
+        // SAFETY: bytes with their length, which are copied; the key is a new one.
+        let key = unsafe {
+            let key = lc::EVP_PKEY_kem_new_raw_secret_key(self.nid, bytes.as_ptr(), bytes.len());
+            Owned::new(key, lc::EVP_PKEY_free)
+        };
+        // FIPS 203, 7.3, the hash check: AWS-LC makes it with each ciphertext, and any will do.
+        let mut secret = Secret::zeroed();
+        key.filter(|key| decapsulate(key, &[0; LONGEST][..self.ciphertext], &mut secret))
+            .ok_or_else(|| refused("no decapsulation key of ML-KEM"))
+    }
+
+    fn key_gen(self, seed: &[u8], private: &mut [u8], public: &mut [u8]) -> Result<Outcome, Fault> {
+        let mut drawn = Secret::<[u8; SEED]>::zeroed();
+        let seed = match seed.len() {
+            0 => random(&mut drawn)?,
+            SEED => seed.try_into().expect("its length was looked at"),
+            _ => return wrong_kind(),
+        };
+        if public.len() != self.public || !matches!(private.len(), SEED) && private.len() != self.private {
+            return wrong_kind();
+        }
+        let key = self.keys(seed).ok_or_else(|| failed("EVP_PKEY_keygen_deterministic"))?;
+        let mut length = public.len();
+        // SAFETY: room with its length.
+        let mut good = unsafe {
+            lc::EVP_PKEY_get_raw_public_key(key.as_ptr(), public.as_mut_ptr(), &raw mut length) == 1
+                && length == public.len()
+        };
+        if private.len() == SEED {
+            private.copy_from_slice(seed);
+        } else {
+            length = private.len();
+            // SAFETY: room with its length.
+            good &= unsafe {
+                lc::EVP_PKEY_get_raw_private_key(key.as_ptr(), private.as_mut_ptr(), &raw mut length) == 1
+                    && length == private.len()
+            };
+        }
+        if good { Ok(Outcome::Done) } else { Err(failed("EVP_PKEY_get_raw_private_key")) }
+    }
+
+    fn encapsulate(
+        self,
+        peer: &[u8],
+        seed: &[u8],
+        ciphertext: &mut [u8],
+        secret: &mut [u8; SIZE],
+    ) -> Result<Outcome, Fault> {
+        if peer.len() != self.public || ciphertext.len() != self.ciphertext {
+            return wrong_kind();
+        }
+        let mut drawn = Secret::<[u8; SIZE]>::zeroed();
+        let seed: &[u8; SIZE] = match seed.len() {
+            0 => random(&mut drawn)?,
+            SIZE => seed.try_into().expect("its length was looked at"),
+            _ => return wrong_kind(),
+        };
+        // SAFETY: bytes with their lengths; key and context are new ones.
+        let made = unsafe {
+            let key = lc::EVP_PKEY_kem_new_raw_public_key(self.nid, peer.as_ptr(), peer.len());
+            let key = Owned::new(key, lc::EVP_PKEY_free);
+            key.and_then(|key| context(&key))
+        };
+        let Some(context) = made else { return Err(failed("EVP_PKEY_kem_new_raw_public_key")) };
+        let (mut long, mut short, mut random) = (ciphertext.len(), SIZE, SIZE);
+        // SAFETY: room for both results, and the random bytes, with their lengths.
+        let good = unsafe {
+            lc::EVP_PKEY_encapsulate_deterministic(
+                context.as_ptr(),
+                ciphertext.as_mut_ptr(),
+                &raw mut long,
+                secret.as_mut_ptr(),
+                &raw mut short,
+                seed.as_ptr(),
+                &raw mut random,
+            )
+        };
+        if good == 1 {
+            return Ok(Outcome::Done);
+        }
+        // FIPS 203, 7.2, the modulus check: all else was looked at.
+        let _ = failed("EVP_PKEY_encapsulate_deterministic");
+        ciphertext.fill(0);
+        secret.fill(0);
+        Ok(Outcome::BadKey)
+    }
+}
+
+/// Fills `bytes` from AWS-LC's generator, which the operating system seeds.
+fn random<const N: usize>(bytes: &mut [u8; N]) -> Result<&[u8; N], Fault> {
+    // SAFETY: room with its length.
+    if unsafe { lc::RAND_bytes(bytes.as_mut_ptr(), N) } == 1 { Ok(bytes) } else { Err(failed("RAND_bytes")) }
+}
+
+/// What a request needs beside a key.
+fn context(key: &Owned<lc::EVP_PKEY>) -> Option<Owned<lc::EVP_PKEY_CTX>> {
+    // SAFETY: a key, which the context holds; the context is a new one.
+    unsafe { Owned::new(lc::EVP_PKEY_CTX_new(key.as_ptr(), ptr::null_mut()), lc::EVP_PKEY_CTX_free) }
+}
+
+/// The ciphertext has the length of the key's parameter set.
+fn decapsulate(key: &Owned<lc::EVP_PKEY>, ciphertext: &[u8], secret: &mut [u8; SIZE]) -> bool {
+    let Some(context) = context(key) else { return false };
+    let mut length = SIZE;
+    let (from, to) = (ciphertext.as_ptr(), secret.as_mut_ptr());
+    // SAFETY: room for a secret, and a ciphertext, with their lengths.
+    unsafe { lc::EVP_PKEY_decapsulate(context.as_ptr(), to, &raw mut length, from, ciphertext.len()) == 1 }
+}
+
+struct Kem {
+    set: Set,
+    key: Option<Owned<lc::EVP_PKEY>>,
+}
+
+impl DeviceSession for Kem {
+    fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
+        match operands {
+            Operands::KeyGen { seed, private, public } => self.set.key_gen(seed, private, public),
+            Operands::Encapsulate { input, seed, ciphertext, output } => match output.try_into() {
+                Ok(secret) => self.set.encapsulate(input, seed, ciphertext, secret),
+                Err(_) => wrong_kind(),
+            },
+            Operands::Decapsulate { input, output } => {
+                let (Some(key), Ok(output)) = (&self.key, output.try_into()) else { return wrong_kind() };
+                if input.len() != self.set.ciphertext {
+                    return wrong_kind();
+                }
+                if decapsulate(key, input, output) { Ok(Outcome::Done) } else { Err(failed("EVP_PKEY_decapsulate")) }
+            }
+            _ => wrong_kind(),
+        }
+    }
+}
