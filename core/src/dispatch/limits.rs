@@ -85,44 +85,38 @@ impl Limits {
             Operands::Digest { input, output } => {
                 self.check_digest(Shape::new(Operation::Digest, input.len()), output).map(|shape| (shape, None))
             }
-            _ => self.check_slow(operands),
+            _ => self.check_slow(operands).map(|outcome| (operands.shape(), outcome)),
         }
     }
 
     /// The same of steps of streams, and of operations that take so long that one more call does not count.
     #[inline(never)]
-    fn check_slow(&self, operands: &Operands<'_>) -> Result<(Shape, Option<Outcome>), Misuse> {
+    fn check_slow(&self, operands: &Operands<'_>) -> Result<Option<Outcome>, Misuse> {
+        let shape = operands.shape();
+        // Those of the first arms end in a buffer that has the length of a tag.
         match operands {
+            Operands::Finish { output, .. } => self.check_digest(shape, output).map(|_| None),
             Operands::Sign { output, .. } | Operands::Derive { output, .. } => {
-                let shape = self.check_digest(operands.shape(), output)?;
-                Ok((shape, self.check_data(shape.bytes, 0)))
+                self.check_digest(shape, output).map(|_| self.check_data(shape.bytes, 0))
+            }
+            Operands::Decapsulate { output, .. } => self.check_digest(shape, output).map(|_| self.check_fixed(shape)),
+            Operands::Encapsulate { seed, ciphertext, output, .. } => {
+                self.check_digest(shape, output)?;
+                self.check_encapsulation(seed, ciphertext).map(|()| self.check_fixed(shape))
             }
             Operands::KeyGen { seed, private, public } => {
                 self.check_operation(Operation::KeyGen, ANY)?;
-                self.check_key_gen(seed, private, public).map(|()| (operands.shape(), None))
-            }
-            Operands::Encapsulate { seed, ciphertext, output, .. } => {
-                let shape = self.check_digest(operands.shape(), output)?;
-                self.check_encapsulation(seed, ciphertext).map(|()| (shape, self.check_fixed(shape)))
-            }
-            Operands::Decapsulate { output, .. } => {
-                let shape = self.check_digest(operands.shape(), output)?;
-                Ok((shape, self.check_fixed(shape)))
+                self.check_key_gen(seed, private, public).map(|()| None)
             }
             // As the tag of an AEAD.
             Operands::Verify { signature, .. } => {
                 self.check_operation(Operation::Verify, ANY)?;
-                let shape = operands.shape();
                 let short = (signature.len() != self.tag_len).then_some(Outcome::BadTag);
-                Ok((shape, short.or_else(|| self.check_data(shape.bytes, 0))))
+                Ok(short.or_else(|| self.check_data(shape.bytes, 0)))
             }
-            Operands::Update { .. } => {
-                let shape = operands.shape();
-                self.check_operation(shape.operation, ANY).map(|()| (shape, None))
-            }
-            Operands::Finish { output, .. } => self.check_digest(operands.shape(), output).map(|shape| (shape, None)),
+            Operands::Update { .. } => self.check_operation(shape.operation, ANY).map(|()| None),
             // Those above.
-            _ => Err(self.wrong(operands.operation())),
+            _ => Err(self.wrong(shape.operation)),
         }
     }
 
