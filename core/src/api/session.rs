@@ -72,6 +72,37 @@ impl Session {
         self.run(Operands::Derive { input: peer, output })?.ok()
     }
 
+    /// Makes a pair of keys from random bytes of the device's. Of a private key that can be written in two ways the length of `private`
+    /// says which: as a seed, or written out.
+    ///
+    /// ```no_run
+    /// # fn main() -> gantry::Result<()> {
+    /// # let gantry = gantry::Gantry::builder().build();
+    /// use gantry::{Algorithm, Direction, SessionParams};
+    /// let server = gantry.session(SessionParams::new(Algorithm::MlKem768, &[]).direction(Direction::Encrypt))?;
+    /// let (mut private, mut public) = ([0; 64], [0; 1184]);
+    /// server.key_gen(&mut private, &mut public)?;
+    /// let (mut ciphertext, mut theirs, mut ours) = ([0; 1088], [0; 32], [0; 32]);
+    /// server.encapsulate(&public, &mut ciphertext, &mut theirs)?;
+    /// gantry.session(SessionParams::new(Algorithm::MlKem768, &private))?.decapsulate(&ciphertext, &mut ours)?;
+    /// assert_eq!(ours, theirs);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn key_gen(&self, private: &mut [u8], public: &mut [u8]) -> Result<()> {
+        self.run(Operands::KeyGen { seed: &[], private, public })?.ok()
+    }
+
+    /// Writes a new secret to `secret`, and to `ciphertext` what tells it to the owner of the public key `peer`.
+    pub fn encapsulate(&self, peer: &[u8], ciphertext: &mut [u8], secret: &mut [u8]) -> Result<()> {
+        self.run(Operands::Encapsulate { input: peer, seed: &[], ciphertext, output: secret })?.ok()
+    }
+
+    /// Writes the secret of a ciphertext to `secret`. One that nobody made for this key has a secret, too, which nobody else knows.
+    pub fn decapsulate(&self, ciphertext: &[u8], secret: &mut [u8]) -> Result<()> {
+        self.run(Operands::Decapsulate { input: ciphertext, output: secret })?.ok()
+    }
+
     /// Encrypts without integrity: `data` is one buffer, or a pair of input and output.
     pub fn encrypt<'a>(&self, iv: &[u8], data: impl Into<Buffers<'a>>) -> Result<()> {
         self.run(Operands::Cipher { operation: Operation::Encrypt, iv, data: data.into() })?.ok()
