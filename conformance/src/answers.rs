@@ -123,10 +123,21 @@ impl Vector {
     /// The request that shows `operation`, unless the vector says nothing about it.
     fn case(&self, operation: Operation) -> Option<(Case, Must)> {
         let Self { iv, aad, input, output, tag, .. } = self.clone();
-        let forward = Case { operation, iv: iv.clone(), aad: aad.clone(), input: input.clone(), tag: Vec::new() };
+        let forward =
+            Case { operation, iv: iv.clone(), aad: aad.clone(), input: input.clone(), tag: Vec::new(), room: 0 };
         let done = |output, tag| Answer::Done { output, tag };
         let refused = self.expect == Expect::Refused;
         Some(match operation {
+            Operation::Compress if refused => return None,
+            Operation::Compress => (Case::compress(input), Must::Be(done(output, Vec::new()))),
+            Operation::Decompress if refused => {
+                (Case::decompress(output, 1 << 16), Must::Be(Answer::Refused(Outcome::Malformed)))
+            }
+            Operation::Decompress => {
+                // Just as much room as it takes, and more.
+                let room = input.len() + if input.len() % 2 == 0 { 0 } else { 100 };
+                (Case::decompress(output, room), Must::Be(done(input, Vec::new())))
+            }
             Operation::Digest | Operation::Mac if refused => (forward, Must::Differ(done(output, Vec::new()))),
             Operation::Digest | Operation::Mac => (forward, Must::Be(done(output, Vec::new()))),
             Operation::Verify => {
@@ -137,7 +148,7 @@ impl Vector {
             // A vector has what its operations need.
             Operation::KeyGen if aad.is_empty() => return None,
             Operation::KeyGen => {
-                let case = Case { operation, iv: aad, aad: Vec::new(), input: Vec::new(), tag: Vec::new() };
+                let case = Case { operation, iv: aad, aad: Vec::new(), input: Vec::new(), tag: Vec::new(), room: 0 };
                 (case, Must::Be(done(self.key.clone(), self.second_key.clone())))
             }
             Operation::Encapsulate if iv.is_empty() => return None,
@@ -153,7 +164,7 @@ impl Vector {
                     _ => must,
                 };
                 let iv = if operation == Operation::Encapsulate { iv } else { Vec::new() };
-                (Case { operation, iv, aad: Vec::new(), input: from, tag: Vec::new() }, Must::Be(must))
+                (Case { operation, iv, aad: Vec::new(), input: from, tag: Vec::new(), room: 0 }, Must::Be(must))
             }
             Operation::Derive if refused => {
                 let why = if self.algorithm.info().public_key.allows(input.len()) {
@@ -164,7 +175,7 @@ impl Vector {
                 (forward, Must::Be(Answer::Refused(why)))
             }
             Operation::Open if refused => {
-                (Case { operation, iv, aad, input: output, tag }, Must::Be(Answer::Refused(Outcome::BadTag)))
+                (Case { operation, input: output, tag, ..forward }, Must::Be(Answer::Refused(Outcome::BadTag)))
             }
             // Some sets have public keys alone.
             Operation::Sign if self.key.is_empty() => return None,
@@ -173,7 +184,7 @@ impl Vector {
                 (forward, Must::Be(done(output, tag)))
             }
             Operation::Decrypt | Operation::Open => {
-                (Case { operation, iv, aad, input: output, tag }, Must::Be(done(input, Vec::new())))
+                (Case { operation, input: output, tag, ..forward }, Must::Be(done(input, Vec::new())))
             }
             _ => return None,
         })

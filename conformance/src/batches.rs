@@ -105,6 +105,7 @@ pub(crate) fn cases(
         let makes = match operation {
             Operation::Open => Operation::Seal,
             Operation::Verify => Operation::Sign,
+            Operation::Decompress => Operation::Compress,
             _ => {
                 let case = generate::case(rng, params, operation, bytes);
                 let must = truth.answer(&case)?;
@@ -115,6 +116,9 @@ pub(crate) fn cases(
         let Answer::Done { output, tag } = truth.answer(&sealed)? else {
             return Err(Trouble::Wrong("what was to be opened could not be sealed".to_owned()));
         };
+        if operation == Operation::Decompress {
+            return Ok(decompression(rng, output, sealed.input));
+        }
         let (mut case, opened) = match operation {
             Operation::Open => (Case { operation, input: output, tag, ..sealed.clone() }, sealed.input),
             _ => (Case { operation, tag: output, ..sealed }, Vec::new()),
@@ -126,6 +130,23 @@ pub(crate) fn cases(
         Ok((case, Answer::Done { output: opened, tag: Vec::new() }))
     };
     lengths.iter().map(make).collect()
+}
+
+/// Bytes that data without their end may seem to have beyond those that they had: decoders read some zeros before they look where the
+/// input ends.
+pub(crate) const BEYOND: usize = 1 << 14;
+
+/// To decompress `compressed` to `data`. One in four has lost its end, and one in eight has less room than it takes.
+fn decompression(rng: &mut Rng, mut compressed: Vec<u8>, data: Vec<u8>) -> (Case, Answer) {
+    let length = data.len();
+    match rng.below(8) {
+        0 | 1 => {
+            compressed.truncate(rng.below(compressed.len()));
+            (Case::decompress(compressed, length + BEYOND), Answer::Refused(Outcome::Malformed))
+        }
+        2 if length > 0 => (Case::decompress(compressed, rng.below(length)), Answer::Refused(Outcome::NoRoom)),
+        more => (Case::decompress(compressed, length + more - 2), Answer::Done { output: data, tag: Vec::new() }),
+    }
 }
 
 fn direction(operation: Operation) -> Direction {

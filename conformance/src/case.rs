@@ -1,7 +1,7 @@
 //! One request as plain data, laid out in memory that notices mistakes, and what came of it.
 
 use gantry::driver::{Buffers, Operands};
-use gantry::{Error, Operation, Outcome, Request, Session, SessionParams};
+use gantry::{AlgorithmInfo, Error, Operation, Outcome, Request, Session, SessionParams};
 
 use crate::guard::Guarded;
 
@@ -68,6 +68,21 @@ pub(crate) struct Case {
     pub(crate) input: Vec<u8>,
     /// The tag that came with the ciphertext, of `Open`, and the signature of `Verify`.
     pub(crate) tag: Vec<u8>,
+    /// Bytes of the buffer for the result, of compression.
+    pub(crate) room: usize,
+}
+
+impl Case {
+    /// To compress this, with room for anything.
+    pub(crate) fn compress(input: Vec<u8>) -> Self {
+        let room = AlgorithmInfo::compressed_max(input.len());
+        Self { operation: Operation::Compress, iv: Vec::new(), aad: Vec::new(), input, tag: Vec::new(), room }
+    }
+
+    /// To decompress this, with room for so many bytes.
+    pub(crate) fn decompress(input: Vec<u8>, room: usize) -> Self {
+        Self { operation: Operation::Decompress, room, ..Self::compress(input) }
+    }
 }
 
 /// What comes of a request.
@@ -101,6 +116,8 @@ pub(crate) struct Laid<'c> {
     input: Option<Guarded>,
     output: Guarded,
     tag: Guarded,
+    /// Of compression.
+    written: usize,
 }
 
 impl<'c> Laid<'c> {
@@ -120,6 +137,9 @@ impl<'c> Laid<'c> {
                 };
                 (Some(Guarded::new(&case.input, offset)), Guarded::poisoned(output, 3 * offset % 64))
             }
+            Operation::Compress | Operation::Decompress => {
+                (Some(Guarded::new(&case.input, offset)), Guarded::poisoned(case.room, 3 * offset % 64))
+            }
             _ if in_place => (None, Guarded::new(&case.input, offset)),
             _ => (Some(Guarded::new(&case.input, offset)), Guarded::poisoned(case.input.len(), 3 * offset % 64)),
         };
@@ -129,7 +149,7 @@ impl<'c> Laid<'c> {
             _ => Guarded::new(&case.tag, 5 * offset % 64),
         };
         let (iv, aad) = (Guarded::new(&case.iv, 7 * offset % 64), Guarded::new(&case.aad, 9 * offset % 64));
-        Self { case, iv, aad, input, output, tag }
+        Self { case, iv, aad, input, output, tag, written: 0 }
     }
 
     pub(crate) fn operands(&mut self) -> Operands<'_> {
@@ -148,6 +168,9 @@ impl<'c> Laid<'c> {
                 output: self.tag.bytes_mut(),
             },
             (Operation::Decapsulate, Some(input)) => Operands::Decapsulate { input: input.bytes(), output },
+            (Operation::Compress | Operation::Decompress, Some(input)) => {
+                Operands::Compression { operation, input: input.bytes(), output, written: &mut self.written }
+            }
             (Operation::Derive, Some(input)) => Operands::Derive { input: input.bytes(), output },
             (_, input) => {
                 let data = match input {
@@ -175,6 +198,10 @@ impl<'c> Laid<'c> {
                 Request::encapsulate(input, seed, ciphertext, output)
             }
             Operands::Decapsulate { input, output } => Request::decapsulate(input, output),
+            Operands::Compression { operation: Operation::Compress, input, output, written } => {
+                Request::compress(input, output, written)
+            }
+            Operands::Compression { input, output, written, .. } => Request::decompress(input, output, written),
             Operands::Cipher { operation: Operation::Encrypt, iv, data } => Request::encrypt(iv, data),
             Operands::Cipher { iv, data, .. } => Request::decrypt(iv, data),
             Operands::Seal { iv, aad, data, tag } => Request::seal(iv, aad, data, tag),
@@ -198,6 +225,12 @@ impl<'c> Laid<'c> {
         ];
         if read_only.into_iter().any(|(buffer, before)| buffer.is_some_and(|buffer| buffer.bytes() != before)) {
             return Err("an input was changed".to_owned());
+        }
+        if self.case.operation.is_of_compression() {
+            // Without a result the buffer may hold anything.
+            let result = self.output.bytes().get(..self.written).ok_or("a result longer than its buffer")?;
+            let done = Answer::Done { output: result.to_vec(), tag: Vec::new() };
+            return Ok(if outcome == Outcome::Done { done } else { Answer::Refused(outcome) });
         }
         if outcome == Outcome::Done {
             let tag = if tag_is_read { Vec::new() } else { self.tag.bytes().to_vec() };
@@ -253,7 +286,7 @@ mod tests {
     }
 
     fn case(operation: Operation) -> Case {
-        Case { operation, iv: vec![1; 12], aad: vec![2; 5], input: vec![3; 20], tag: vec![4; 16] }
+        Case { operation, iv: vec![1; 12], aad: vec![2; 5], input: vec![3; 20], tag: vec![4; 16], room: 0 }
     }
 
     #[test]

@@ -19,6 +19,10 @@ pub(crate) fn params(rng: &mut Rng, algorithm: Algorithm) -> SessionParams {
         _ => gantry::sample_key(algorithm).map_or_else(|| rng.bytes(key), <[u8]>::to_vec),
     };
     let mut params = SessionParams::new(algorithm, &key).mac_key(&rng.bytes(mac_key));
+    if info.levels.max > 0 {
+        // The highest take long.
+        params = params.level(1 + rng.below(info.levels.max.min(12)));
+    }
     if info.context.max > 0 && rng.below(2) == 0 {
         let context = length(rng, info.context);
         params = params.context(&rng.bytes(context));
@@ -52,6 +56,10 @@ pub(crate) fn case(rng: &mut Rng, params: &SessionParams, operation: Operation, 
     if operation.is_of_kem() {
         return encapsulation(rng, params.algorithm(), operation);
     }
+    if operation.is_of_compression() {
+        // Of what was compressed, `cases` makes those that are decompressed.
+        return Case::compress(compressible(rng, bytes));
+    }
     let iv = usual_iv(rng, info.iv);
     let aad = match rng.below(3) {
         _ if info.kind != Kind::Aead => 0,
@@ -69,7 +77,25 @@ pub(crate) fn case(rng: &mut Rng, params: &SessionParams, operation: Operation, 
         Kind::Exchange if rng.below(4) > 0 => vectors::public_key(rng, params.algorithm()),
         _ => rng.bytes(input),
     };
-    Case { operation, iv: rng.bytes(iv), aad: rng.bytes(aad), input, tag: Vec::new() }
+    Case { operation, iv: rng.bytes(iv), aad: rng.bytes(aad), input, tag: Vec::new(), room: 0 }
+}
+
+/// Data of which much can be saved, or little, or nothing, in turns: what came before again, one byte, few letters, or noise.
+fn compressible(rng: &mut Rng, bytes: usize) -> Vec<u8> {
+    let mut data = Vec::with_capacity(bytes);
+    while data.len() < bytes {
+        let length = (1 + rng.below(400)).min(bytes - data.len());
+        match rng.below(4) {
+            0 if !data.is_empty() => {
+                let distance = 1 + rng.below(data.len());
+                (0..length).for_each(|_| data.push(data[data.len() - distance]));
+            }
+            1 => data.resize(data.len() + length, rng.below(256) as u8),
+            2 => data.extend((0..length).map(|_| b'a' + rng.below(1 + length % 9) as u8)),
+            _ => data.extend(rng.bytes(length)),
+        }
+    }
+    data
 }
 
 /// The same of key encapsulation. Few numbers are public keys, and now and then one comes that is none; any are a ciphertext.
@@ -89,7 +115,7 @@ fn encapsulation(rng: &mut Rng, algorithm: Algorithm, operation: Operation) -> C
             bytes.copy_from_slice(&[one as u8, (one >> 8 | (other & 15) << 4) as u8, (other >> 4) as u8]);
         }
     }
-    Case { operation, iv: rng.bytes(random), aad: Vec::new(), input, tag: Vec::new() }
+    Case { operation, iv: rng.bytes(random), aad: Vec::new(), input, tag: Vec::new(), room: 0 }
 }
 
 /// One of the algorithm's operations.

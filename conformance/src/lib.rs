@@ -243,7 +243,8 @@ impl Suite<'_> {
         Truth::new(self.reference, self.subject, params)
     }
 
-    /// Whether `got` is what must come. A signature that is another one each time is what the truth verifies.
+    /// Whether `got` is what must come. A signature that is another one each time is what the truth verifies, and what was compressed is
+    /// what the truth decompresses to the data.
     pub(crate) fn compare(
         &self,
         params: &SessionParams,
@@ -257,6 +258,11 @@ impl Suite<'_> {
             {
                 let case = Case { operation: Operation::Verify, tag: output, ..case.clone() };
                 compare(self.truth(params)?.answer(&case), &Answer::Done { output: Vec::new(), tag: Vec::new() })
+            }
+            Ok(Answer::Done { output, .. }) if case.operation == Operation::Compress => {
+                let back = Case::decompress(output, case.input.len());
+                let must = Answer::Done { output: case.input.clone(), tag: Vec::new() };
+                compare(self.truth(params)?.answer(&back), &must)
             }
             got => compare(got, must),
         }

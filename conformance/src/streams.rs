@@ -13,8 +13,8 @@ use crate::subject::Truth;
 
 pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
     let info = suite.algorithm.info();
-    let none =
-        matches!(info.kind, Kind::Signature | Kind::Exchange | Kind::Kem) || info.kind == Kind::Mac && info.iv.max > 0;
+    let none = matches!(info.kind, Kind::Signature | Kind::Exchange | Kind::Kem | Kind::Compression)
+        || info.kind == Kind::Mac && info.iv.max > 0;
     if none {
         return; // Core has no streams for these.
     }
@@ -272,7 +272,7 @@ fn digest(truth: &Truth, suite: &Suite<'_>, message: &[u8]) -> Result<Vec<u8>, T
         Kind::Digest => Operation::Digest,
         _ => Operation::Mac,
     };
-    let case = Case { operation, iv: Vec::new(), aad: Vec::new(), input: message.to_vec(), tag: Vec::new() };
+    let case = Case { operation, iv: Vec::new(), aad: Vec::new(), input: message.to_vec(), tag: Vec::new(), room: 0 };
     match truth.answer(&case)? {
         Answer::Done { output, .. } => Ok(output),
         Answer::Refused(outcome) => Err(Trouble::Wrong(outcome.to_string())),

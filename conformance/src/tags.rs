@@ -1,16 +1,17 @@
-//! Forgeries: whatever is changed of a sealed or signed message, it is refused, and no plaintext leaves.
+//! Forgeries: whatever is changed of a sealed or signed message, it is refused, and no plaintext leaves. And of compressed data: what
+//! is damaged is found, and no more is written than there is room for.
 
 use gantry::{Algorithm, Operation, Outcome, SessionParams};
 
 use crate::Suite;
-use crate::batches::cases;
+use crate::batches::{BEYOND, cases};
 use crate::case::{Answer, Case, Placement, Trouble, compare, run, run_batch};
 use crate::generate;
 use crate::report::Tally;
 use crate::rng::Rng;
 
 pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
-    let opens = |operation: &&Operation| matches!(operation, Operation::Open | Operation::Verify);
+    let opens = |operation: &&Operation| operation.finds_forgeries();
     let Some(&operation) = suite.capability.operations.iter().find(opens) else { return };
     for (round, bytes) in [0, 1, 16, 47, 160, 1000].into_iter().enumerate() {
         if !tally.has_time() {
@@ -40,6 +41,9 @@ fn forgeries(
     let mut good = cases(suite, rng, params, operation, &[bytes; 8])?;
     good.retain(|(_, must)| matches!(must, Answer::Done { .. }));
     let Some((good, must)) = good.into_iter().next() else { return Ok(Vec::new()) };
+    if operation == Operation::Decompress {
+        return Ok(damaged(suite.algorithm, rng, good, must));
+    }
     let mut all = vec![("nothing changed".to_owned(), good.clone(), must.clone())];
     let mut forge = |what: String, change: &mut dyn FnMut(&mut Case)| {
         let mut case = good.clone();
@@ -80,6 +84,48 @@ fn forgeries(
     }
     all.push(("nothing changed".to_owned(), good, must));
     Ok(all)
+}
+
+/// The same of compressed data. A change in the middle of them may lead to other data: only checksums and ends tell.
+fn damaged(algorithm: Algorithm, rng: &mut Rng, good: Case, must: Answer) -> Vec<(String, Case, Answer)> {
+    let mut all = vec![("nothing changed".to_owned(), good.clone(), must.clone())];
+    let mut damage = |what: String, change: &mut dyn FnMut(&mut Case), outcome| {
+        let mut case = good.clone();
+        change(&mut case);
+        all.push((what, case, Answer::Refused(outcome)));
+    };
+    let length = good.input.len();
+    for at in (0..length).step_by(length.div_ceil(200)) {
+        let cut = &mut |case: &mut Case| {
+            case.input.truncate(at);
+            case.room += BEYOND;
+        };
+        damage(format!("the first {at} bytes"), cut, Outcome::Malformed);
+    }
+    damage("a byte behind the end".to_owned(), &mut |case| case.input.push(0), Outcome::Malformed);
+    // CRC and length, Adler-32, and the lower half of XXH64.
+    let checked = match algorithm {
+        Algorithm::Gzip => 8,
+        Algorithm::Zlib | Algorithm::Zstd => 4,
+        _ => 0,
+    };
+    for at in length - checked..length {
+        let change = &mut |case: &mut Case| case.input[at] ^= 1 << rng.below(8);
+        damage(format!("byte {at} of {length} changed, in the checksum"), change, Outcome::Malformed);
+    }
+    if let Answer::Done { output, .. } = &must {
+        for room in [0, output.len() / 2, output.len().saturating_sub(1)] {
+            if room < output.len() {
+                damage(
+                    format!("room for {room} of {} bytes", output.len()),
+                    &mut |case| case.room = room,
+                    Outcome::NoRoom,
+                );
+            }
+        }
+    }
+    all.push(("nothing changed".to_owned(), good, must));
+    all
 }
 
 /// Each by itself in both placements, then all of them as one batch.

@@ -116,6 +116,16 @@ pub enum Misuse {
         /// Of the session.
         algorithm: Algorithm,
     },
+    /// The level of a session that compresses.
+    #[error("{algorithm}: level {got}; it has {has}")]
+    Level {
+        /// Of the session.
+        algorithm: Algorithm,
+        /// What was given.
+        got: usize,
+        /// What the algorithm has.
+        has: Lengths,
+    },
     /// The random bytes of a request for keys, or to encapsulate.
     #[error("{algorithm}: {got} random bytes; it takes {takes}, or none where the device is to draw them")]
     SeedLength {
@@ -196,6 +206,11 @@ pub enum Outcome {
     /// The peer's public key is no point of the curve, or one with which any private key leads to the same secret (RFC 7748, 6.1), or
     /// no encapsulation key (FIPS 203, 7.2). The output is as it was, or zeros.
     BadKey,
+    /// What was to be decompressed is nothing that was compressed: it breaks the rules of its format, ends too early, goes on behind its
+    /// end, or its checksum does not fit. What the output holds says nothing.
+    Malformed,
+    /// The result has more bytes than the buffer for it; damaged data may seem so, too. What the output holds says nothing.
+    NoRoom,
 }
 
 impl Outcome {
@@ -212,6 +227,8 @@ impl fmt::Display for Outcome {
             Outcome::BadTag => "the tag does not fit the data",
             Outcome::BadLength => "the algorithm has no data of this length",
             Outcome::BadKey => "the peer's public key makes no secret",
+            Outcome::Malformed => "the data were not compressed like this, or are damaged",
+            Outcome::NoRoom => "the result is longer than the buffer for it",
         })
     }
 }

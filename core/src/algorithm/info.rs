@@ -43,6 +43,12 @@ impl AlgorithmInfo {
         whole.max(self.min_data)
     }
 
+    /// The most bytes that a device makes of so many when it compresses: where nothing can be saved, formats and hardware add an eighth
+    /// at most.
+    pub const fn compressed_max(bytes: usize) -> usize {
+        bytes.saturating_add(bytes / 8).saturating_add(128)
+    }
+
     /// The bytes of a digest, MAC, tag, signature or shared secret where nothing is said: mostly the longest.
     #[inline]
     pub fn default_tag(&self) -> usize {

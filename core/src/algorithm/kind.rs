@@ -21,6 +21,9 @@ pub enum Kind {
     /// Key encapsulation (FIPS 203): a pair of keys is made; public key in, ciphertext and shared secret out; private key and ciphertext
     /// in, the same secret out.
     Kem,
+    /// Data in, fewer bytes out that tell them, and back. The length of the result is known when it is there, and is at most that of the
+    /// buffer for it.
+    Compression,
 }
 
 impl Kind {
@@ -34,6 +37,7 @@ impl Kind {
             Kind::Signature => &[Operation::Sign, Operation::Verify],
             Kind::Exchange => &[Operation::Derive],
             Kind::Kem => &[Operation::KeyGen, Operation::Encapsulate, Operation::Decapsulate],
+            Kind::Compression => &[Operation::Compress, Operation::Decompress],
         }
     }
 
@@ -47,6 +51,7 @@ impl Kind {
             Kind::Signature => "signature",
             Kind::Exchange => "exchange",
             Kind::Kem => "kem",
+            Kind::Compression => "compression",
         }
     }
 }
@@ -85,6 +90,10 @@ pub enum Operation {
     Encapsulate,
     /// Such a ciphertext to its secret.
     Decapsulate,
+    /// Data to what tells them in fewer bytes.
+    Compress,
+    /// What was compressed to the data.
+    Decompress,
 }
 
 impl Operation {
@@ -102,6 +111,8 @@ impl Operation {
         Operation::KeyGen,
         Operation::Encapsulate,
         Operation::Decapsulate,
+        Operation::Compress,
+        Operation::Decompress,
     ];
 
     /// The name in tables and JSON.
@@ -119,6 +130,8 @@ impl Operation {
             Operation::KeyGen => "keygen",
             Operation::Encapsulate => "encapsulate",
             Operation::Decapsulate => "decapsulate",
+            Operation::Compress => "compress",
+            Operation::Decompress => "decompress",
         }
     }
 
@@ -132,8 +145,13 @@ impl Operation {
             | Operation::Mac
             | Operation::Sign
             | Operation::Derive
-            | Operation::KeyGen => 0,
-            Operation::Decrypt | Operation::Open | Operation::Verify | Operation::Encapsulate => 1,
+            | Operation::KeyGen
+            | Operation::Compress => 0,
+            Operation::Decrypt
+            | Operation::Open
+            | Operation::Verify
+            | Operation::Encapsulate
+            | Operation::Decompress => 1,
             Operation::Decapsulate => 2,
         }
     }
@@ -144,10 +162,24 @@ impl Operation {
         matches!(self, Operation::KeyGen | Operation::Encapsulate | Operation::Decapsulate)
     }
 
+    /// Whether it is one of compression.
+    #[inline]
+    pub const fn is_of_compression(self) -> bool {
+        matches!(self, Operation::Compress | Operation::Decompress)
+    }
+
+    /// Whether it finds out what the other operation of its kind cannot have made.
+    pub const fn finds_forgeries(self) -> bool {
+        matches!(self, Operation::Open | Operation::Verify | Operation::Decompress)
+    }
+
     /// Whether it takes what the other operation of its kind makes.
     #[inline]
     pub const fn is_back(self) -> bool {
-        matches!(self, Operation::Decrypt | Operation::Open | Operation::Verify | Operation::Decapsulate)
+        matches!(
+            self,
+            Operation::Decrypt | Operation::Open | Operation::Verify | Operation::Decapsulate | Operation::Decompress
+        )
     }
 }
 
@@ -164,7 +196,7 @@ mod tests {
     #[test]
     fn every_operation_knows_its_place_in_its_kind() {
         use Kind::*;
-        for kind in [Digest, Mac, Cipher, Aead, Signature, Exchange, Kem] {
+        for kind in [Digest, Mac, Cipher, Aead, Signature, Exchange, Kem, Compression] {
             for (place, operation) in kind.operations().iter().enumerate() {
                 assert_eq!(operation.index(), place, "{kind}: {operation}");
             }

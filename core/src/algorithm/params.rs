@@ -14,7 +14,7 @@ use super::tags::tags_equal;
 /// Which way a session is used. Devices may prepare less for a session that goes one way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// Both ways; also the direction of digests, MACs and key exchange.
+    /// Both ways; also the direction of digests, MACs, key exchange and compression.
     #[default]
     Both,
     /// Encrypt, seal or sign only. Of key encapsulation: make keys and encapsulate, without a key of the session.
@@ -42,6 +42,7 @@ pub struct SessionParams {
     tag_len: usize,
     ordered: bool,
     coalesce: bool,
+    level: usize,
     signing: Signing,
 }
 
@@ -65,6 +66,7 @@ impl SessionParams {
             tag_len: algorithm.info().default_tag(),
             ordered: false,
             coalesce: false,
+            level: algorithm.info().default_level,
             signing: Signing::default(),
         }
     }
@@ -90,6 +92,19 @@ impl SessionParams {
     pub fn deterministic(mut self) -> Self {
         self.signing.deterministic = true;
         self
+    }
+
+    /// How hard a session that compresses tries ([`AlgorithmInfo::levels`](crate::AlgorithmInfo::levels)). What it makes is read by any
+    /// session, whatever its level. A device that has fewer levels takes the nearest of its own.
+    #[must_use]
+    pub fn level(mut self, level: usize) -> Self {
+        self.level = level;
+        self
+    }
+
+    /// How hard a session that compresses tries.
+    pub fn compression_level(&self) -> usize {
+        self.level
     }
 
     /// The context string of signatures.
@@ -190,6 +205,7 @@ impl SessionParams {
             Operation::Derive => kind == Kind::Exchange,
             Operation::KeyGen | Operation::Encapsulate => kind == Kind::Kem && self.direction != Direction::Decrypt,
             Operation::Decapsulate => kind == Kind::Kem && self.direction != Direction::Encrypt,
+            Operation::Compress | Operation::Decompress => kind == Kind::Compression,
         }
     }
 
@@ -202,9 +218,9 @@ impl SessionParams {
     /// The same under other keys.
     pub(crate) fn with_keys(&self, key: &[u8], mac_key: &[u8]) -> Self {
         let (key, mac_key) = (Zeroizing::new(key.to_vec()), Zeroizing::new(mac_key.to_vec()));
-        let Self { algorithm, direction, tag_len, ordered, coalesce, .. } = *self;
+        let Self { algorithm, direction, tag_len, ordered, coalesce, level, .. } = *self;
         let signing = self.signing.clone();
-        Self { algorithm, direction, key, mac_key, tag_len, ordered, coalesce, signing }
+        Self { algorithm, direction, key, mac_key, tag_len, ordered, coalesce, level, signing }
     }
 
     /// Everything that can be wrong with a session before a device is asked.
@@ -224,6 +240,9 @@ impl SessionParams {
         }
         if !info.tag.allows(self.tag_len) {
             return Err(Misuse::TagLength { algorithm, got: self.tag_len, takes: info.tag });
+        }
+        if !info.levels.allows(self.level) {
+            return Err(Misuse::Level { algorithm, got: self.level, has: info.levels });
         }
         self.check_signing()?;
         if matches!(algorithm, Algorithm::Aes128Xts | Algorithm::Aes256Xts) {
@@ -257,7 +276,13 @@ impl SessionParams {
         match self.algorithm.kind() {
             Kind::Digest => Some(Operation::Digest),
             Kind::Mac if self.algorithm.info().iv.max == 0 => Some(Operation::Mac),
-            Kind::Mac | Kind::Cipher | Kind::Aead | Kind::Signature | Kind::Exchange | Kind::Kem => None,
+            Kind::Mac
+            | Kind::Cipher
+            | Kind::Aead
+            | Kind::Signature
+            | Kind::Exchange
+            | Kind::Kem
+            | Kind::Compression => None,
         }
     }
 }
@@ -273,6 +298,7 @@ impl fmt::Debug for SessionParams {
             .field("tag_len", &self.tag_len)
             .field("ordered", &self.ordered)
             .field("coalesce", &self.coalesce)
+            .field("level", &self.level)
             .field("signing", &self.signing)
             .finish()
     }
@@ -306,6 +332,17 @@ mod tests {
             wrong(SessionParams::new(Algorithm::Shake128, &[]).tag_len(0)),
             "shake128: a tag of 0 bytes; it takes 1 to 65536"
         );
+    }
+
+    #[test]
+    fn levels_are_those_of_the_algorithm() {
+        let at = |algorithm, level| {
+            SessionParams::new(algorithm, &[]).level(level).check().map_err(|wrong| wrong.to_string())
+        };
+        assert_eq!(SessionParams::new(Algorithm::Gzip, &[]).compression_level(), 6);
+        assert_eq!((at(Algorithm::Zstd, 19), at(Algorithm::Gzip, 1)), (Ok(()), Ok(())));
+        assert_eq!(at(Algorithm::Gzip, 10), Err("gzip: level 10; it has 1 to 9".to_owned()));
+        assert_eq!(at(Algorithm::Sha256, 1), Err("sha256: level 1; it has 0".to_owned()));
     }
 
     #[test]

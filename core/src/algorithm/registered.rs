@@ -147,7 +147,7 @@ fn check(info: &AlgorithmInfo, answers: &[Answer]) -> Result<(), &'static str> {
     let plain =
         |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic() && !byte.is_ascii_uppercase());
     let blocks = matches!(info.kind, Kind::Digest | Kind::Mac) || info.block.is_power_of_two();
-    let lengths = [key, &info.public_key, &info.mac_key, iv, tag, &info.context];
+    let lengths = [key, &info.public_key, &info.mac_key, iv, tag, &info.context, &info.levels];
     let takes = |answer: &Answer| match info.kind {
         Kind::Digest => tag.allows(answer.output.len()),
         Kind::Mac | Kind::Exchange => key.allows(answer.key.len()) && tag.allows(answer.output.len()),
@@ -166,6 +166,7 @@ fn check(info: &AlgorithmInfo, answers: &[Answer]) -> Result<(), &'static str> {
                 && (answer.output.len(), answer.iv.len()) == info.encapsulation
                 && tag.allows(answer.tag.len())
         }
+        Kind::Compression => answer.key.is_empty() && !answer.output.is_empty(),
     };
     let in_iv = |answer: &Answer| info.kind == Kind::Kem || iv.allows(answer.iv.len());
     match () {
@@ -178,6 +179,7 @@ fn check(info: &AlgorithmInfo, answers: &[Answer]) -> Result<(), &'static str> {
             Err("lengths of IVs or data that core cannot check")
         }
         () if info.kind == Kind::Exchange && info.generator.is_empty() => Err("a key exchange without a generator"),
+        () if !info.levels.allows(info.default_level) => Err("a default level that is none"),
         () if answers.is_empty() => Err("no known answers"),
         () if !answers.iter().all(|answer| takes(answer) && in_iv(answer)) => {
             Err("a known answer with lengths that the row does not have")

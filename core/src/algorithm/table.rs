@@ -170,6 +170,13 @@ algorithms! {
     MlDsa44 = ml_dsa("ml-dsa-44", &["mldsa44", "2.16.840.1.101.3.4.3.17"], 2560, 1312, 2420);
     MlDsa65 = ml_dsa("ml-dsa-65", &["mldsa65", "2.16.840.1.101.3.4.3.18"], 4032, 1952, 3309);
     MlDsa87 = ml_dsa("ml-dsa-87", &["mldsa87", "2.16.840.1.101.3.4.3.19"], 4896, 2592, 4627);
+
+    Deflate = compression("deflate", &["raw-deflate"], "deflate", 9, 6).from("RFC 1951");
+    Zlib = compression("zlib", &[], "zlib-deflate", 9, 6).from("RFC 1950");
+    // One member or several, one after another, as in files.
+    Gzip = compression("gzip", &["gz"], "", 9, 6).from("RFC 1952");
+    // One frame or several, one after another, as in files.
+    Zstd = compression("zstd", &["zst", "zstandard"], "zstd", 19, 3).from("RFC 8878");
 }
 
 /// A row of the table. All sizes are in bytes.
@@ -215,6 +222,10 @@ pub struct AlgorithmInfo {
     pub context: Lengths,
     /// Of key encapsulation: bytes of a ciphertext, and of the random bytes that go into it.
     pub encapsulation: (usize, usize),
+    /// Of compression: the levels. A higher one takes longer and leaves fewer bytes; a device may have fewer of them.
+    pub levels: Lengths,
+    /// The level where nothing is said.
+    pub default_level: usize,
     /// Of key exchange: the point of which every public key is a multiple, as such a key.
     pub generator: &'static [u8],
     /// The standard.
@@ -278,6 +289,8 @@ const BLANK: AlgorithmInfo = AlgorithmInfo {
     randomized: false,
     context: Lengths::NONE,
     encapsulation: (0, 0),
+    levels: Lengths::NONE,
+    default_level: 0,
     generator: &[],
     source: "",
 };
@@ -490,4 +503,15 @@ const fn ml_kem(
         source: "FIPS 203",
         ..BLANK
     }
+}
+
+const fn compression(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    kernel: &'static str,
+    highest: usize,
+    default_level: usize,
+) -> AlgorithmInfo {
+    let levels = Lengths::range(1, highest, 1);
+    AlgorithmInfo { name, aliases, kernel, kind: Kind::Compression, levels, default_level, ..BLANK }
 }

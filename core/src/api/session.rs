@@ -103,6 +103,40 @@ impl Session {
         self.run(Operands::Decapsulate { input: ciphertext, output: secret })?.ok()
     }
 
+    /// Compresses `input`; the answer is how many bytes of `output` tell it. An output of
+    /// [`compressed_max`](crate::AlgorithmInfo::compressed_max) bytes is never too short; one that is too short is
+    /// [`Outcome::NoRoom`](crate::Outcome::NoRoom).
+    ///
+    /// ```no_run
+    /// # fn main() -> gantry::Result<()> {
+    /// # let gantry = gantry::Gantry::builder().build();
+    /// use gantry::{Algorithm, AlgorithmInfo, SessionParams};
+    /// let session = gantry.session(SessionParams::new(Algorithm::Zstd, &[]).level(9))?;
+    /// let text = [b'a'; 5000];
+    /// let mut compressed = vec![0; AlgorithmInfo::compressed_max(text.len())];
+    /// let length = session.compress(&text, &mut compressed)?;
+    /// let mut back = [0; 5000];
+    /// assert_eq!(session.decompress(&compressed[..length], &mut back)?, 5000);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn compress(&self, input: &[u8], output: &mut [u8]) -> Result<usize> {
+        self.run_compression(Operation::Compress, input, output)
+    }
+
+    /// Writes to `output` what was compressed to `input`; the answer is how many bytes that is. More than there is room for is
+    /// [`Outcome::NoRoom`](crate::Outcome::NoRoom), and nothing that was compressed is [`Outcome::Malformed`](crate::Outcome::Malformed).
+    pub fn decompress(&self, input: &[u8], output: &mut [u8]) -> Result<usize> {
+        self.run_compression(Operation::Decompress, input, output)
+    }
+
+    fn run_compression(&self, operation: Operation, input: &[u8], output: &mut [u8]) -> Result<usize> {
+        let (room, mut written) = (output.len(), 0);
+        self.run(Operands::Compression { operation, input, output, written: &mut written })?.ok()?;
+        // The length is a device's word.
+        Ok(written.min(room))
+    }
+
     /// Encrypts without integrity: `data` is one buffer, or a pair of input and output.
     pub fn encrypt<'a>(&self, iv: &[u8], data: impl Into<Buffers<'a>>) -> Result<()> {
         self.run(Operands::Cipher { operation: Operation::Encrypt, iv, data: data.into() })?.ok()

@@ -25,6 +25,9 @@ pub(crate) struct Limits {
 /// The operations of [`Operands::Cipher`].
 const CIPHER: u16 = 1 << Operation::Encrypt as u16 | 1 << Operation::Decrypt as u16;
 
+/// The operations of [`Operands::Compression`].
+const COMPRESSION: u16 = 1 << Operation::Compress as u16 | 1 << Operation::Decompress as u16;
+
 /// Where the operands say which operation it is.
 const ANY: u16 = u16::MAX;
 
@@ -114,6 +117,7 @@ impl Limits {
                 let short = (signature.len() != self.tag_len).then_some(Outcome::BadTag);
                 Ok(short.or_else(|| self.check_data(shape.bytes, 0)))
             }
+            Operands::Compression { operation, .. } => self.check_operation(*operation, COMPRESSION).map(|()| None),
             Operands::Update { .. } => self.check_operation(shape.operation, ANY).map(|()| None),
             // Those above.
             _ => Err(self.wrong(shape.operation)),
@@ -138,7 +142,7 @@ impl Limits {
         };
         let outcome = match shape.operation {
             // Of any length.
-            Operation::Digest | Operation::Mac => outcome,
+            Operation::Digest | Operation::Mac | Operation::Compress | Operation::Decompress => outcome,
             _ if outcome == Some(Outcome::BadTag) => outcome,
             Operation::KeyGen | Operation::Encapsulate | Operation::Decapsulate => self.check_fixed(shape),
             _ => self.check_data(bytes, iv),

@@ -14,7 +14,7 @@ use super::inbox::Inbox;
 use super::list::List;
 use super::loan::Loan;
 use super::request::Request;
-use crate::algorithm::{Algorithm, Fault, Lengths, Operation, Refusal, SessionParams};
+use crate::algorithm::{Algorithm, AlgorithmInfo, Fault, Lengths, Operation, Outcome, Refusal, SessionParams};
 use crate::clock::Clock;
 use crate::driver::{DeviceSession, guarded};
 use crate::route::{BYTES, Grid, Ledgers, REQUESTS};
@@ -36,6 +36,14 @@ const MOST: usize = 256 << 10;
 const FULL: usize = 64;
 /// Rows that are measured of a device that takes requests one by one.
 const ONE_BY_ONE: [usize; 4] = [1, 2, 8, 32];
+
+/// Of which a text for compression is made.
+#[rustfmt::skip]
+const WORDS: [&[u8]; 32] = [
+    b"the ", b"of ", b"and ", b"to ", b"in ", b"a ", b"is ", b"that ", b"for ", b"it ", b"as ", b"was ", b"with ", b"be ", b"by ", b"on ",
+    b"request ", b"device ", b"lanes ", b"engine, ", b"packet ", b"machine. ", b"kernel ", b"session ",
+    b"0x7f3a", b"12 ", b"2048, ", b"\n", b"key: ", b"number ", b"\n    ", b"answer; ",
+];
 
 /// What a calibration works on.
 #[derive(Clone, Copy)]
@@ -79,6 +87,7 @@ struct Buffer {
     input: Vec<u8>,
     output: Vec<u8>,
     tag: Vec<u8>,
+    written: usize,
 }
 
 /// Anything that keeps a device from being measured.
@@ -122,6 +131,7 @@ impl Probe {
                 }
                 Operation::KeyGen => info.key.max,
                 Operation::Encapsulate => info.encapsulation.0,
+                Operation::Compress => AlgorithmInfo::compressed_max(most),
                 _ => most,
             };
             // Whatever size is asked for. All zeros are a public key of ML-KEM.
@@ -129,13 +139,15 @@ impl Probe {
                 Some(bytes) => vec![0; bytes],
                 None => vec![index as u8; info.data_length(most)],
             };
-            if operation == Operation::Derive {
+            match operation {
                 // A public key, which not every number is.
-                input = info.generator.to_vec();
+                Operation::Derive => input = info.generator.to_vec(),
+                Operation::Compress => input = text(most),
+                _ => {}
             }
             let iv = (0..iv_length).map(|at| (at + index) as u8).collect();
             let tag = if operation == Operation::KeyGen { info.public_key.max } else { tag };
-            Buffer { iv, input, output: vec![0; output], tag: vec![0; tag] }
+            Buffer { iv, input, output: vec![0; output], tag: vec![0; tag], written: 0 }
         };
         let found: Vec<Vec<Vec<(f32, f32)>>> = rows.iter().map(|requests| vec![Vec::new(); sizes(*requests)]).collect();
         let mut cells: Vec<(usize, usize)> =
@@ -199,8 +211,16 @@ impl Probe {
         let Self { direct, algorithm, operation, session, look_ns, buffers, .. } = self;
         // Some have no fewer, or no more.
         let bytes = algorithm.info().data_of(*operation).unwrap_or(algorithm.info().data_length(bytes));
-        let mut group: Vec<Request<'_>> =
-            buffers[..requests].iter_mut().map(|buffer| buffer.request(*operation, bytes)).collect();
+        let buffers = &mut buffers[..requests];
+        let (bytes, scale) = if *operation == Operation::Decompress {
+            // What was compressed has the length that it has: times are in proportion.
+            let input = compressed(device, clock, session, bytes)?;
+            buffers.iter_mut().for_each(|buffer| buffer.input.clone_from(&input));
+            (input.len(), bytes as f32 / input.len() as f32)
+        } else {
+            (bytes, 1.0)
+        };
+        let mut group: Vec<Request<'_>> = buffers.iter_mut().map(|buffer| buffer.request(*operation, bytes)).collect();
         if requests == 1 && *direct {
             let mut runs = 1;
             loop {
@@ -213,7 +233,7 @@ impl Probe {
                 let wall = clock.now().saturating_sub(start);
                 // A clock that stands still, or went back, must not keep us.
                 if wall >= MEASUREMENT || runs >= 1000 {
-                    let each = (wall.saturating_sub(*look_ns) as f32 / runs as f32).max(1.0);
+                    let each = (wall.saturating_sub(*look_ns) as f32 / runs as f32 * scale).max(1.0);
                     return Ok((each, each));
                 }
                 runs *= 2;
@@ -229,7 +249,7 @@ impl Probe {
             }
             groups += 1;
             if groups > 1 && (wall >= MEASUREMENT || groups >= 1000) {
-                let each = |ns: u64| (ns as f32 / (groups - 1) as f32).max(1.0);
+                let each = |ns: u64| (ns as f32 / (groups - 1) as f32 * scale).max(1.0);
                 return Ok((each(wall), each(cpu)));
             }
         }
@@ -322,7 +342,7 @@ fn run_group(
 
 impl Buffer {
     fn request(&mut self, operation: Operation, bytes: usize) -> Request<'_> {
-        let Self { iv, input, output, tag } = self;
+        let Self { iv, input, output, tag, written } = self;
         let input = &input[..bytes];
         match operation {
             Operation::Digest => Request::digest(input, output),
@@ -337,8 +357,38 @@ impl Buffer {
             Operation::KeyGen => Request::key_gen(&[], output, tag),
             Operation::Encapsulate => Request::encapsulate(input, &[], output, tag),
             Operation::Decapsulate => Request::decapsulate(input, output),
+            Operation::Compress => Request::compress(input, output, written),
+            Operation::Decompress => Request::decompress(input, output, written),
         }
     }
+}
+
+/// So many bytes of which about as much can be saved as of other text.
+fn text(bytes: usize) -> Vec<u8> {
+    let mut state = 1_u32;
+    let word = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        WORDS[(state >> 27) as usize & 31]
+    };
+    std::iter::repeat_with(word).flatten().copied().take(bytes).collect()
+}
+
+/// What the device compresses the text of so many bytes to.
+fn compressed(
+    device: &RegisteredDevice,
+    clock: &dyn Clock,
+    session: &Arc<dyn DeviceSession>,
+    bytes: usize,
+) -> Result<Vec<u8>, Unfit> {
+    let (mut output, mut written) = (vec![0; AlgorithmInfo::compressed_max(bytes)], 0);
+    let text = text(bytes);
+    let mut request = [Request::compress(&text, &mut output, &mut written)];
+    run_group(device, clock, session, &mut request)?;
+    if request[0].outcome() != Some(Outcome::Done) {
+        return Err(Unfit);
+    }
+    output.truncate(written);
+    if output.is_empty() { Err(Unfit) } else { Ok(output) }
 }
 
 /// Parameters with keys that are fit for a measurement and nothing else.

@@ -168,6 +168,17 @@ impl<'a> Request<'a> {
         Self::new(Operands::Decapsulate { input: ciphertext, output: secret }, None)
     }
 
+    /// Fewer bytes that tell `input`, and how many they are. An output of
+    /// [`compressed_max`](crate::AlgorithmInfo::compressed_max) bytes is never too short.
+    pub fn compress(input: &'a [u8], output: &'a mut [u8], written: &'a mut usize) -> Self {
+        Self::new(Operands::Compression { operation: Operation::Compress, input, output, written }, None)
+    }
+
+    /// What was compressed to `input`, and how many bytes that is.
+    pub fn decompress(input: &'a [u8], output: &'a mut [u8], written: &'a mut usize) -> Self {
+        Self::new(Operands::Compression { operation: Operation::Decompress, input, output, written }, None)
+    }
+
     pub(crate) fn new(operands: Operands<'a>, bound: Option<Bound<'a>>) -> Self {
         Self { entry: Entry::new(operands), bound, route: None, rare: None, note: Note::new() }
     }

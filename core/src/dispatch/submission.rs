@@ -45,6 +45,8 @@ struct Parts {
     /// secret are made from.
     long_tag: Zeroizing<Vec<u8>>,
     tag_length: usize,
+    /// Bytes of the output that are the result, of compression.
+    written: usize,
     user: u64,
 }
 
@@ -72,6 +74,9 @@ impl Parts {
         if self.operation.is_of_kem() {
             return self.encapsulation(result);
         }
+        if self.operation.is_of_compression() {
+            return self.compression();
+        }
         let Parts { operation, iv, aad, data, output, assorted, tag, long_tag, tag_length, .. } = self;
         if matches!(operation, Operation::Digest | Operation::Mac | Operation::Sign | Operation::Derive) {
             *tag_length = result;
@@ -88,6 +93,18 @@ impl Parts {
             Operation::Derive => Operands::Derive { input: buffers().into_input(), output: tag },
             operation => Operands::Cipher { operation, iv, data: buffers() },
         }
+    }
+
+    /// The same of compression.
+    #[cold]
+    #[inline(never)]
+    fn compression(&mut self) -> Operands<'_> {
+        let Parts { operation, data, output, assorted, written, .. } = self;
+        let input = match assorted {
+            Some(assorted) => assorted.buffers().into_input(),
+            None => data,
+        };
+        Operands::Compression { operation: *operation, input, output: output.get_or_insert_default(), written }
     }
 
     /// The same of key encapsulation.
@@ -125,6 +142,7 @@ impl Submission {
             tag: Zeroizing::new([0; SHORT_TAG]),
             long_tag: Zeroizing::new(Vec::new()),
             tag_length: 0,
+            written: 0,
             user: 0,
         }))
     }
@@ -190,6 +208,23 @@ impl Submission {
         Self::new(Operation::Decapsulate, &[], Vec::new(), ciphertext.into())
     }
 
+    /// Compresses `message` to `most` bytes at most ([`compressed_max`](crate::AlgorithmInfo::compressed_max) are always enough);
+    /// [`data`](Self::data) has them afterwards.
+    pub fn compress(message: impl Into<Data>, most: usize) -> Self {
+        Self::with_room(Operation::Compress, message.into(), most)
+    }
+
+    /// Finds what was compressed to `message`, if it has `most` bytes at most; [`data`](Self::data) has it afterwards.
+    pub fn decompress(message: impl Into<Data>, most: usize) -> Self {
+        Self::with_room(Operation::Decompress, message.into(), most)
+    }
+
+    fn with_room(operation: Operation, message: Data, most: usize) -> Self {
+        let mut submission = Self::new(operation, &[], Vec::new(), message);
+        submission.0.output = Some(vec![0; most]);
+        submission
+    }
+
     /// Encrypts `data` in place.
     pub fn encrypt(iv: &[u8], data: impl Into<Data>) -> Self {
         Self::new(Operation::Encrypt, iv, Vec::new(), data.into())
@@ -243,6 +278,10 @@ impl Submission {
 
     /// The result of a cipher, or what was given. Empty where that lies in segments, which are [read](crate::Segments::read).
     pub fn data(&self) -> &[u8] {
+        if self.0.operation.is_of_compression() {
+            // The length is a device's word.
+            return self.0.output.as_ref().map_or(&[], |output| &output[..self.0.written.min(output.len())]);
+        }
         match &self.0.assorted {
             None => self.0.output.as_ref().unwrap_or(&self.0.data),
             Some(assorted) => assorted.output.as_ref().unwrap_or(&assorted.data).as_slice(),
@@ -265,10 +304,13 @@ impl Submission {
 
     /// What was given: the data, and where the result went if that was elsewhere.
     pub fn into_data(self) -> (Data, Option<Data>) {
-        let Parts { data, output, assorted, .. } = *self.0;
+        let Parts { operation, data, mut output, assorted, written, .. } = *self.0;
+        if let (Some(output), true) = (&mut output, operation.is_of_compression()) {
+            output.truncate(written);
+        }
         match assorted {
             None => (data.into(), output.map(Data::from)),
-            Some(assorted) => (assorted.data, assorted.output),
+            Some(assorted) => (assorted.data, assorted.output.or(output.map(Data::from))),
         }
     }
 
@@ -420,6 +462,8 @@ mod tests {
             Submission::key_gen(Algorithm::MlKem512, &[3; 64]),
             Submission::encapsulate(Algorithm::MlKem512, data(), &[]),
             Submission::decapsulate(data()),
+            Submission::compress(data(), 9),
+            Submission::decompress(data(), 0),
         ] {
             let mut submission = submission;
             let said = submission.shape();

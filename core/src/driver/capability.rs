@@ -1,6 +1,6 @@
 //! What a device offers for one algorithm, as data.
 
-use crate::algorithm::{Algorithm, Operation};
+use crate::algorithm::{Algorithm, Kind, Operation};
 
 /// What a device offers for one algorithm. `..Capability::new(algorithm)` fills in what is usual.
 ///
@@ -35,7 +35,7 @@ pub struct Capability {
 }
 
 impl Capability {
-    /// Every operation, one at a time, in the calling thread, in place or not, without limits and without streams.
+    /// Every operation, one at a time, in the calling thread, in place (but for compression) or not, without limits and without streams.
     pub fn new(algorithm: Algorithm) -> Self {
         Self {
             algorithm,
@@ -45,7 +45,7 @@ impl Capability {
             max_bytes: usize::MAX,
             break_even: 1,
             direct: true,
-            in_place: true,
+            in_place: !matches!(algorithm.kind(), Kind::Compression),
             streaming: false,
             deterministic: false,
         }

@@ -101,6 +101,17 @@ pub enum Operands<'a> {
         /// Receives the shared secret.
         output: &'a mut [u8],
     },
+    /// [`Operation::Compress`] or [`Operation::Decompress`].
+    Compression {
+        /// Which of the two.
+        operation: Operation,
+        /// What is read.
+        input: &'a [u8],
+        /// Receives the result, which ends somewhere in it. No byte behind the buffer is written, however much was compressed.
+        output: &'a mut [u8],
+        /// Receives the length of the result.
+        written: &'a mut usize,
+    },
     /// The next piece of a stream's message.
     Update {
         /// The stream, of the device that runs this.
@@ -154,6 +165,7 @@ impl Operands<'_> {
             Operands::KeyGen { .. } => return Shape::new(Operation::KeyGen, 0),
             Operands::Encapsulate { input, .. } => return Shape::new(Operation::Encapsulate, input.len()),
             Operands::Decapsulate { input, .. } => return Shape::new(Operation::Decapsulate, input.len()),
+            Operands::Compression { operation, input, .. } => return Shape::new(*operation, input.len()),
             Operands::Update { stream, input } => return Shape::new(stream.operation(), input.len()),
             Operands::Finish { stream, .. } => return Shape::new(stream.operation(), 0),
         };

@@ -25,6 +25,10 @@ coded! {
         BadLength = "bad-length";
         /// A request ended with [`Outcome::BadKey`](crate::Outcome::BadKey).
         BadKey = "bad-key";
+        /// A request ended with [`Outcome::Malformed`](crate::Outcome::Malformed).
+        Malformed = "malformed";
+        /// A request ended with [`Outcome::NoRoom`](crate::Outcome::NoRoom).
+        NoRoom = "no-room";
         /// A request came back with a [`Fault`](crate::Fault) of the device.
         Fault = "fault";
         /// The device declined a request that it does not do, without being at fault.

@@ -200,6 +200,8 @@ impl Here<'_> {
             Outcome::BadTag => self.event(site, Event::BadTag, 1),
             Outcome::BadLength => self.event(site, Event::BadLength, 1),
             Outcome::BadKey => self.event(site, Event::BadKey, 1),
+            Outcome::Malformed => self.event(site, Event::Malformed, 1),
+            Outcome::NoRoom => self.event(site, Event::NoRoom, 1),
         }
     }
 

@@ -20,13 +20,17 @@ impl KnownAnswer {
         }
     }
 
-    /// What tells whether a signature is good that need not be the known one.
+    /// What tells whether a result is good that need not be the known one: a signature, or what was compressed.
     pub(super) fn verifier(
         &self,
         device: &dyn Device,
         operation: Operation,
     ) -> Result<Option<Arc<dyn DeviceSession>>, Refusal> {
-        let needed = operation == Operation::Sign && self.algorithm.info().randomized;
-        needed.then(|| device.open(&self.params(Operation::Verify))).transpose()
+        let by = match operation {
+            Operation::Sign if self.algorithm.info().randomized => Operation::Verify,
+            Operation::Compress => Operation::Decompress,
+            _ => return Ok(None),
+        };
+        device.open(&self.params(by)).map(Some)
     }
 }

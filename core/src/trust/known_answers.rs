@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::answer::KnownAnswer;
 use super::run::{Failure, Run, forgery, stream};
-use super::{post_quantum, vectors};
+use super::{compressed, post_quantum, vectors};
 use crate::algorithm::{Fault, Operation, Outcome};
 use crate::driver::{Capability, Device, DeviceSession, guarded};
 
@@ -74,15 +74,15 @@ pub(crate) struct Test<S> {
 #[derive(Clone)]
 struct Sessions {
     session: Arc<dyn DeviceSession>,
-    /// Tells whether a signature is good that need not be the known one.
+    /// Tells whether a result is good that need not be the known one.
     verifier: Option<Arc<dyn DeviceSession>>,
 }
 
 impl<S> Test<S> {
     /// Of everything that a capability offers.
     pub(crate) fn new(capability: &Capability) -> Self {
-        let known =
-            vectors::KNOWN_ANSWERS.iter().chain(post_quantum::KNOWN_ANSWERS).chain(capability.algorithm.answers());
+        let tables = [vectors::KNOWN_ANSWERS, post_quantum::KNOWN_ANSWERS, compressed::KNOWN_ANSWERS];
+        let known = tables.into_iter().flatten().chain(capability.algorithm.answers());
         let answers = known.filter(|answer| answer.algorithm == capability.algorithm).collect();
         Self { capability: capability.clone(), answers, step: 0, sessions: None, sent: None, fastest: u64::MAX }
     }
@@ -140,7 +140,7 @@ impl<S> Test<S> {
                 run.verify(sessions.verifier.as_deref())?;
                 run.judge(result, "direct")?;
             }
-            Way::Forgery if capability.direct && matches!(operation, Operation::Open | Operation::Verify) => {
+            Way::Forgery if capability.direct && operation.finds_forgeries() => {
                 forgery(session, answer, capability)?;
             }
             Way::Stream if capability.streaming => stream(session, answer, operation)?,

@@ -2,6 +2,8 @@
 //! after a failure, and how long an answer may take.
 
 mod answer;
+mod compressed;
+mod compression;
 mod deadlines;
 pub(crate) mod hex;
 mod known_answers;

@@ -1,7 +1,7 @@
 //! One run of a known answer, and what a device is asked for besides: to find a forgery, and messages in pieces.
 
 use super::answer::KnownAnswer;
-use crate::algorithm::{Fault, Kind, Operation, Outcome, Refusal, Unsupported};
+use crate::algorithm::{AlgorithmInfo, Fault, Kind, Operation, Outcome, Refusal, Unsupported};
 use crate::driver::{Buffers, Capability, DeviceSession, Operands};
 
 /// Why a device has not shown that it computes what it should.
@@ -36,13 +36,17 @@ impl From<Refusal> for Failure {
     }
 }
 
-/// Rejects a device that accepts a forged tag.
+/// Rejects a device that accepts a forged tag, or data that end too early.
 pub(super) fn forgery(
     session: &dyn DeviceSession,
     answer: &'static KnownAnswer,
     capability: &Capability,
 ) -> Result<(), Failure> {
-    let operation = if answer.algorithm.kind() == Kind::Aead { Operation::Open } else { Operation::Verify };
+    let operation = match answer.algorithm.kind() {
+        Kind::Aead => Operation::Open,
+        Kind::Compression => return truncated(session, answer),
+        _ => Operation::Verify,
+    };
     let mut run = Run::new(answer, operation, capability.in_place);
     if let Some(last) = run.tag.last_mut() {
         *last ^= 1;
@@ -56,6 +60,24 @@ pub(super) fn forgery(
     }
 }
 
+/// Without its last byte nothing can be decompressed; and no more is written than there is room for.
+fn truncated(session: &dyn DeviceSession, answer: &'static KnownAnswer) -> Result<(), Failure> {
+    let mut room = vec![0xEE; answer.input.len() + 1];
+    let run = |input: &[u8], output: &mut [u8]| {
+        session.run(Operands::Compression { operation: Operation::Decompress, input, output, written: &mut 0 })
+    };
+    let (last, short) = (answer.input.len() - 1, answer.output.len() - 1);
+    match run(answer.output, &mut room[..last])? {
+        Outcome::NoRoom if room[last..] == [0xEE; 2] => {}
+        _ => return Err(Failure::Wrong("more was decompressed than there is room for".to_owned())),
+    }
+    match run(&answer.output[..short], &mut room)? {
+        // A device may have looked at its room first.
+        Outcome::Malformed | Outcome::NoRoom => Ok(()),
+        _ => Err(Failure::Wrong("data that end too early were taken for whole ones".to_owned())),
+    }
+}
+
 /// One run of a known answer, with the buffers that it needs.
 pub(crate) struct Run {
     answer: &'static KnownAnswer,
@@ -64,6 +86,8 @@ pub(crate) struct Run {
     /// In place, it holds the input first.
     data: Vec<u8>,
     tag: Vec<u8>,
+    /// Of compression.
+    written: usize,
     in_place: bool,
 }
 
@@ -79,16 +103,18 @@ impl Run {
             Operation::KeyGen => (vec![0; answer.key.len()], vec![0; answer.second_key.len()]),
             Operation::Encapsulate => (vec![0; answer.output.len()], vec![0; answer.tag.len()]),
             Operation::Decapsulate => (vec![0; answer.tag.len()], Vec::new()),
+            Operation::Compress => (vec![0; AlgorithmInfo::compressed_max(answer.input.len())], Vec::new()),
+            Operation::Decompress => (vec![0; answer.input.len()], Vec::new()),
         };
         let input = data.clone();
         if !in_place {
             data.fill(0xEE); // what a device does not write is seen
         }
-        Self { answer, operation, input, data, tag, in_place }
+        Self { answer, operation, input, data, tag, written: 0, in_place }
     }
 
     pub(crate) fn operands(&mut self) -> Operands<'_> {
-        let Self { answer, operation, input: from, data: to, tag, in_place } = self;
+        let Self { answer, operation, input: from, data: to, tag, written, in_place } = self;
         let KnownAnswer { iv, aad, input, .. } = answer;
         let data = |to| if *in_place { Buffers::InPlace(to) } else { Buffers::Separate { input: from, output: to } };
         match operation {
@@ -105,12 +131,27 @@ impl Run {
                 Operands::Encapsulate { input: answer.second_key, seed: iv, ciphertext: to, output: tag }
             }
             Operation::Decapsulate => Operands::Decapsulate { input: answer.output, output: to },
+            Operation::Compress => Operands::Compression { operation: *operation, input, output: to, written },
+            Operation::Decompress => {
+                Operands::Compression { operation: *operation, input: answer.output, output: to, written }
+            }
         }
     }
 
-    /// A signature that the device itself verifies is as good as the known one: that it verifies rightly is shown elsewhere.
+    /// A signature that the device itself verifies is as good as the known one, and so is what it decompresses to the data: that it
+    /// verifies and decompresses rightly is shown elsewhere.
     pub(super) fn verify(&mut self, verifier: Option<&dyn DeviceSession>) -> Result<(), Failure> {
         let Some(verifier) = verifier else { return Ok(()) };
+        if self.operation == Operation::Compress {
+            let (mut back, mut length) = (vec![0; self.answer.input.len()], 0);
+            let input = self.data.get(..self.written).unwrap_or_default();
+            let operation = Operation::Decompress;
+            let operands = Operands::Compression { operation, input, output: &mut back, written: &mut length };
+            if verifier.run(operands)? == Outcome::Done && back == self.answer.input && length == back.len() {
+                self.data = self.answer.output.to_vec();
+            }
+            return Ok(());
+        }
         if verifier.run(Operands::Verify { input: self.answer.input, signature: &self.data })? == Outcome::Done {
             self.data.copy_from_slice(self.answer.output);
         }
@@ -123,6 +164,8 @@ impl Run {
             Operation::Verify => (&[][..], self.answer.output),
             Operation::KeyGen => (self.answer.key, self.answer.second_key),
             Operation::Decapsulate => (self.answer.tag, &[][..]),
+            Operation::Decompress if self.written != self.answer.input.len() => (&[][..], &[][..]),
+            Operation::Decompress => (self.answer.input, &[][..]),
             _ => (self.answer.output, self.answer.tag),
         };
         let failure = match result {
@@ -201,7 +244,9 @@ pub(super) fn stream(
         | Operation::Derive
         | Operation::KeyGen
         | Operation::Encapsulate
-        | Operation::Decapsulate => {
+        | Operation::Decapsulate
+        | Operation::Compress
+        | Operation::Decompress => {
             return Err(Failure::Wrong("streams of what has none".to_owned()));
         }
     }

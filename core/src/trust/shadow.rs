@@ -7,6 +7,7 @@ use std::cell::Cell;
 
 use zeroize::Zeroizing;
 
+use super::compression;
 use crate::algorithm::{Operation, Outcome, tags_equal};
 use crate::driver::{Buffers, Class, DeviceSession, Operands, guarded};
 
@@ -60,6 +61,10 @@ impl ShadowCopy {
                 result = Some(ciphertext.len());
                 (seed, &[], input, output)
             }
+            Operands::Compression { input, output, .. } => {
+                result = Some(output.len());
+                (&[], &[], input, &[])
+            }
             Operands::Update { .. } | Operands::Finish { .. } => return None,
         };
         if operation.is_of_kem() && operation != Operation::Decapsulate && iv.is_empty() {
@@ -78,6 +83,9 @@ impl ShadowCopy {
         operands: &mut Operands<'_>,
         outcome: Outcome,
     ) -> Comparison {
+        if let Operands::Compression { output, written, .. } = operands {
+            return compression::check(reference, (self.operation, &self.input), (output, written), outcome);
+        }
         let mut output = Zeroizing::new(vec![0; self.output]);
         let data = Buffers::Separate { input: &self.input, output: &mut output };
         let (iv, aad) = (&**self.iv, &*self.aad);
@@ -113,7 +121,10 @@ impl ShadowCopy {
                 Operands::Encapsulate { ciphertext, output: secret, .. } => {
                     same(ciphertext, &output) && same(secret, &self.tag)
                 }
-                Operands::Verify { .. } | Operands::Update { .. } | Operands::Finish { .. } => true,
+                Operands::Verify { .. }
+                | Operands::Compression { .. }
+                | Operands::Update { .. }
+                | Operands::Finish { .. } => true,
             };
         if agrees {
             return Comparison::Same;
@@ -134,7 +145,10 @@ impl ShadowCopy {
                 first.copy_from_slice(&output);
                 second.copy_from_slice(&self.tag);
             }
-            Operands::Verify { .. } | Operands::Update { .. } | Operands::Finish { .. } => {}
+            Operands::Verify { .. }
+            | Operands::Compression { .. }
+            | Operands::Update { .. }
+            | Operands::Finish { .. } => {}
         }
         Comparison::Differs(right)
     }

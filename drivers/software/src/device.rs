@@ -9,7 +9,7 @@ use k12::Kt128;
 use turboshake::{TurboShake128, TurboShake256};
 
 use crate::session::Opened;
-use crate::{aead, cipher, curve, digest, eta, kem, mac, mldsa, p256, rsa, turbo, xts};
+use crate::{aead, cipher, curve, deflate, digest, eta, kem, mac, mldsa, p256, rsa, turbo, xts, zstd};
 
 /// The algorithms that this device does not serve, and why.
 pub const LACKS: &[(A, &str)] = &[
@@ -143,6 +143,10 @@ const OFFERS: &[Offer] = &[
     row(A::MlDsa44, mldsa::open),
     row(A::MlDsa65, mldsa::open),
     row(A::MlDsa87, mldsa::open),
+    row(A::Deflate, deflate::open),
+    row(A::Zlib, deflate::open),
+    row(A::Gzip, deflate::open),
+    row(A::Zstd, zstd::open),
 ];
 
 pub(crate) struct SoftwareDevice {

@@ -5,7 +5,7 @@
 //! take their keys as constants, so that is free. The few that need a context of their own (XTS, CCM, CMAC, SHA-3, SHAKE) take a
 //! prepared one from a pool in the session.
 //!
-//! TurboSHAKE and KT128 are RustCrypto's. What else AWS-LC lacks is said in [`LACKS`], not made up for.
+//! TurboSHAKE and KT128 are RustCrypto's. libdeflate and zstd compress, in contexts that a session keeps for its next request. What else AWS-LC lacks is said in [`LACKS`], not made up for.
 
 use std::sync::Arc;
 
@@ -19,6 +19,8 @@ mod cipher;
 mod context;
 /// Ed25519 and X25519.
 mod curve;
+/// DEFLATE, zlib and gzip, by libdeflate.
+mod deflate;
 /// What the device offers: one row per algorithm.
 mod device;
 /// Digests.
@@ -39,10 +41,14 @@ mod p256;
 mod rsa;
 /// What sessions of every kind share: keys that vanish, buffers as AWS-LC wants them, failures.
 mod session;
+/// Contexts that are kept for the next request.
+mod spare;
 /// TurboSHAKE and KT128.
 mod turbo;
 /// XTS.
 mod xts;
+/// Zstandard, by its own library.
+mod zstd;
 
 pub use device::LACKS;
 

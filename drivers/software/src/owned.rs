@@ -1,10 +1,10 @@
-//! Objects of AWS-LC that have to be freed.
+//! Objects of AWS-LC and libdeflate that have to be freed.
 
 use std::ptr::{self, NonNull};
 
 use aws_lc_sys as lc;
 
-/// An object of AWS-LC, whose memory is overwritten when it is freed (mem.h).
+/// An object. The memory of AWS-LC's is overwritten when it is freed (mem.h).
 pub(crate) struct Owned<T> {
     object: NonNull<T>,
     free: unsafe extern "C" fn(*mut T),
@@ -12,7 +12,8 @@ pub(crate) struct Owned<T> {
 
 // SAFETY: none of these objects is tied to a thread.
 unsafe impl<T> Send for Owned<T> {}
-// SAFETY: shared ones are only read: sessions hold keys, which AWS-LC takes as constants.
+// SAFETY: shared ones are only read: sessions hold keys, which AWS-LC takes as constants. Contexts of libdeflate are lent to one request
+// at a time.
 unsafe impl<T> Sync for Owned<T> {}
 
 impl<T> Owned<T> {

@@ -410,6 +410,18 @@ fn wrong_lengths_past_core_are_faults() {
                     session.run(Operands::KeyGen { seed: &[], private: &mut long[..64], public: &mut public[1..] }),
                 ]
             }
+            Kind::Compression => {
+                let (input, mut written) = (&case.input[..], 0);
+                let mut wrong = |operation| {
+                    session.run(Operands::Compression {
+                        operation,
+                        input,
+                        output: &mut [0; 200],
+                        written: &mut written,
+                    })
+                };
+                vec![wrong(Operation::Encrypt), session.run(Operands::Digest { input, output: &mut short })]
+            }
             other => panic!("{algorithm}: nothing wrong is known of a {other}"),
         };
         for result in wrong {

@@ -1,0 +1,135 @@
+//! DEFLATE, and the two formats around it, by libdeflate: whole buffers, with a checksum where the format has one.
+
+use std::sync::Arc;
+
+use gantry::driver::{DeviceSession, Operands, Unsupported};
+use gantry::{Algorithm, Fault, Operation, Outcome, SessionParams};
+use libdeflate_sys as ld;
+
+use crate::owned::Owned;
+use crate::session::{Opened, failed, wrong_kind};
+use crate::spare::Spare;
+
+/// Raw, zlib's or gzip's.
+pub(crate) fn open(params: &SessionParams) -> Opened {
+    let format = match params.algorithm() {
+        Algorithm::Deflate => &RAW,
+        Algorithm::Zlib => &ZLIB,
+        Algorithm::Gzip => &GZIP,
+        _ => return Err(Unsupported::because("no format of DEFLATE")),
+    };
+    let level = i32::try_from(params.compression_level()).map_err(|_| Unsupported::because("no level of DEFLATE"))?;
+    Ok(Arc::new(Deflate { format, level, compressors: Spare::new(), decompressors: Spare::new() }))
+}
+
+/// What libdeflate has of a format: a function for each way, and whether several may follow one another.
+struct Format {
+    compress: Compress,
+    decompress: Decompress,
+    has_members: bool,
+}
+
+/// Context, input with its length, output with its length; the answer is the length of the result, or 0 where there is no room.
+type Compress = unsafe extern "C" fn(*mut ld::libdeflate_compressor, *const Void, usize, *mut Void, usize) -> usize;
+
+/// Context, input with its length, output with its length; where the bytes of both that were used are written.
+type Decompress = unsafe extern "C" fn(
+    *mut ld::libdeflate_decompressor,
+    *const Void,
+    usize,
+    *mut Void,
+    usize,
+    *mut usize,
+    *mut usize,
+) -> ld::libdeflate_result;
+
+type Void = std::ffi::c_void;
+
+static RAW: Format = Format {
+    compress: ld::libdeflate_deflate_compress,
+    decompress: ld::libdeflate_deflate_decompress_ex,
+    has_members: false,
+};
+static ZLIB: Format = Format {
+    compress: ld::libdeflate_zlib_compress,
+    decompress: ld::libdeflate_zlib_decompress_ex,
+    has_members: false,
+};
+static GZIP: Format =
+    Format { compress: ld::libdeflate_gzip_compress, decompress: ld::libdeflate_gzip_decompress_ex, has_members: true };
+
+struct Deflate {
+    format: &'static Format,
+    level: i32,
+    compressors: Spare<Owned<ld::libdeflate_compressor>>,
+    decompressors: Spare<Owned<ld::libdeflate_decompressor>>,
+}
+
+impl Deflate {
+    /// The length of the result; `None` where there is no room.
+    fn compress(&self, input: &[u8], output: &mut [u8]) -> Result<Option<usize>, Fault> {
+        // SAFETY: the context is a new one.
+        let make =
+            || unsafe { Owned::new(ld::libdeflate_alloc_compressor(self.level), ld::libdeflate_free_compressor) };
+        let length = self.compressors.with(make, |context| {
+            let (from, to) = (input.as_ptr().cast(), output.as_mut_ptr().cast());
+            // SAFETY: nobody else has the context, and both buffers have their lengths.
+            unsafe { (self.format.compress)(context.as_ptr(), from, input.len(), to, output.len()) }
+        });
+        let length = length.ok_or_else(|| failed("libdeflate_alloc_compressor"))?;
+        Ok((length > 0).then_some(length))
+    }
+
+    /// All of the input, which is one stream or several members. Returns how it ended, and the length of the result.
+    fn decompress(&self, input: &[u8], output: &mut [u8]) -> Result<(Outcome, usize), Fault> {
+        // SAFETY: the context is a new one.
+        let make = || unsafe { Owned::new(ld::libdeflate_alloc_decompressor(), ld::libdeflate_free_decompressor) };
+        let ended = self.decompressors.with(make, |context| {
+            let (mut read, mut written) = (0, 0);
+            loop {
+                let (from, to) = (&input[read..], &mut output[written..]);
+                let (mut used, mut made) = (0, 0);
+                // SAFETY: nobody else has the context, both buffers have their lengths, and there is room for two numbers.
+                let result = unsafe {
+                    (self.format.decompress)(
+                        context.as_ptr(),
+                        from.as_ptr().cast(),
+                        from.len(),
+                        to.as_mut_ptr().cast(),
+                        to.len(),
+                        &raw mut used,
+                        &raw mut made,
+                    )
+                };
+                match result {
+                    ld::libdeflate_result_LIBDEFLATE_SUCCESS => (read, written) = (read + used, written + made),
+                    ld::libdeflate_result_LIBDEFLATE_INSUFFICIENT_SPACE => return (Outcome::NoRoom, 0),
+                    _ => return (Outcome::Malformed, 0),
+                }
+                if read == input.len() {
+                    return (Outcome::Done, written);
+                }
+                if !self.format.has_members {
+                    return (Outcome::Malformed, 0);
+                }
+            }
+        });
+        ended.ok_or_else(|| failed("libdeflate_alloc_decompressor"))
+    }
+}
+
+impl DeviceSession for Deflate {
+    fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
+        let Operands::Compression { operation, input, output, written } = operands else { return wrong_kind() };
+        let (outcome, length) = match operation {
+            Operation::Compress => match self.compress(input, output)? {
+                Some(length) => (Outcome::Done, length),
+                None => (Outcome::NoRoom, 0),
+            },
+            Operation::Decompress => self.decompress(input, output)?,
+            _ => return wrong_kind(),
+        };
+        *written = length;
+        Ok(outcome)
+    }
+}
