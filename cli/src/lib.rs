@@ -9,7 +9,8 @@
 //! | `manual.rs` | manual pages and completions |
 //! | `speed/` | `load.rs` what runs, `flight.rs` in a queue, `measure.rs` how, `openssl.rs` the peer, `report.rs` and `regret.rs` results |
 //! | `sum/` | `options.rs` and `help.rs` the command line of coreutils, `engine/` reads and hashes, `console.rs` and `quote.rs` print, `check.rs` and `checkfile.rs` verify |
-//! | `crypt/` | `stream.rs` ciphers in pieces, `message.rs` AEADs as one message, `scratch.rs` files without a name, `target.rs` where the result goes |
+//! | `crypt/`, `compress.rs` | `stream.rs` ciphers in pieces, `message.rs` AEADs as one message; blocks side by side |
+//! | `data/` | where data come from, `target.rs` where the result goes, `scratch.rs` files without a name |
 //! | `top/` | `model.rs` rates from two looks, `columns.rs` tables, `state.rs` and `keys.rs` what keys change, `view.rs` and `screen.rs` the terminal |
 //! | `stat.rs`, `exporter/` | what programs did, and the same for Prometheus |
 //! | `openssl/` | `conf.rs` reads an `openssl.cnf`, `setup.rs` changes one, `ask.rs` asks the module |
@@ -25,9 +26,12 @@ mod args;
 mod bench;
 /// `gantry check`.
 mod check;
+/// `gantry compress`.
+mod compress;
 /// `gantry config`.
 mod config;
 mod crypt;
+mod data;
 /// `gantry devcrypto`.
 mod devcrypto;
 /// `gantry devices`.
@@ -109,6 +113,7 @@ pub fn main() -> ExitCode {
         Command::Reproduce(args) => reproduce::run(&args, &mut output),
         Command::Sum(args) => return sum::main(OsStr::new("gantry sum"), args.arguments, &settings),
         Command::Crypt(args) => crypt::run(&args, &settings),
+        Command::Compress(args) => compress::run(&args, &settings),
         Command::Devcrypto(args) => devcrypto::run(&args, &settings),
         Command::Advise(args) => advise::run(&args, &mut output),
         Command::Openssl(args) => openssl::run(&args, &mut output),

@@ -294,6 +294,8 @@ impl ValueEnum for OperationArg {
             OperationArg(Operation::KeyGen),
             OperationArg(Operation::Encapsulate),
             OperationArg(Operation::Decapsulate),
+            OperationArg(Operation::Compress),
+            OperationArg(Operation::Decompress),
         ];
         ALL
     }

@@ -65,6 +65,7 @@ pub(crate) enum Command {
     /// Print or verify digests of files
     Sum(Sum),
     Crypt(Crypt),
+    Compress(Compress),
     /// Be the /dev/crypto of this machine
     Devcrypto(Devcrypto),
     Advise(Advise),

@@ -1,13 +1,13 @@
-//! Commands that are about other programs, or do the work of one: `advise`, `openssl`, `stat`, `top`, `devcrypto` and `crypt`.
+//! Commands that are about other programs, or do the work of one: `advise`, `openssl`, `stat`, `top`, `devcrypto`, `crypt` and `compress`.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use clap::builder::TypedValueParser;
 use clap::error::ErrorKind;
-use clap::{Arg, Args, Command, Error, Subcommand};
+use clap::{Arg, Args, Command, Error, Subcommand, ValueEnum};
 
-use super::positive;
+use super::{positive, size};
 
 /// Say what gantry gains on this machine, or for a program, and what would gain more
 ///
@@ -289,6 +289,63 @@ pub(crate) struct Crypt {
     /// Write this file
     #[arg(short, long = "out", value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+}
+
+/// Compress files and pipes, as gzip and zstd do, on all processors
+///
+/// Data goes from standard input to standard output unless --in and --out name files. A file named by --out appears when it
+/// is complete, readable by its owner alone; what had its name before is replaced.
+///
+/// The data is cut into blocks, which are compressed side by side and written one after another: members of gzip (RFC 1952)
+/// or frames of zstd (RFC 8878), which gzip -d and zstd -d read as one file.
+///
+/// To decompress takes memory for the whole input and for the whole result, of which --most is the limit.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  tar c /etc | gantry compress > etc.tar.gz
+  gantry compress zstd --level 19 -i backup.tar -o backup.tar.zst
+  gantry compress -d zstd -i backup.tar.zst | tar t")]
+pub(crate) struct Compress {
+    /// Decompress
+    #[arg(short, long, conflicts_with_all = ["level", "block", "threads"])]
+    pub(crate) decompress: bool,
+    /// gzip or zstd
+    #[arg(default_value = "gzip")]
+    pub(crate) format: Format,
+    /// How hard to try: 1 to 9 with gzip, 1 to 19 with zstd
+    #[arg(short, long, value_name = "N")]
+    pub(crate) level: Option<usize>,
+    /// Bytes that are compressed by themselves; more of them leave less, and keep fewer processors at work
+    #[arg(long, value_name = "BYTES", default_value = "1M", value_parser = block)]
+    pub(crate) block: usize,
+    /// Threads; as many as there are processors, unless said otherwise
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub(crate) threads: Option<usize>,
+    /// Decompress to so many bytes at most
+    #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = size, requires = "decompress")]
+    pub(crate) most: usize,
+    /// Read this file
+    #[arg(short, long = "in", value_name = "FILE")]
+    pub(crate) input: Option<PathBuf>,
+    /// Write this file
+    #[arg(short, long = "out", value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// RFC 1952, as gzip has it
+    Gzip,
+    /// RFC 8878, as zstd has it
+    Zstd,
+}
+
+/// A block of data that is worth a header of its own, and fits into memory many times.
+fn block(text: &str) -> Result<usize, String> {
+    let fits = |bytes: &usize| (4 << 10..=256 << 20).contains(bytes);
+    let bytes = size(text)?;
+    if fits(&bytes) { Ok(bytes) } else { Err("a block has 4K to 256M bytes".to_owned()) }
 }
 
 /// Seconds between two looks.

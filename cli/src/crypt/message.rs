@@ -4,10 +4,9 @@ use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
 
 use gantry::{Kind, Outcome};
 
-use super::scratch::Scratch;
+use super::Job;
 use super::sys::Map;
-use super::target::Target;
-use super::{Input, Job};
+use crate::data::{Input, Scratch, Target};
 use crate::output::Failure;
 
 pub(super) fn run(job: &Job, input: &mut Input, target: Target) -> Result<(), Failure> {

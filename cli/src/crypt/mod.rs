@@ -7,22 +7,15 @@
 
 mod key;
 mod message;
-mod scratch;
 mod stream;
 mod sys;
-mod target;
-
-use std::fs::File;
-use std::io;
 
 use gantry::{Algorithm, Direction, Kind, Operation, Session, SessionParams};
 use zeroize::Zeroizing;
 
 use crate::args::{Crypt, Settings};
+use crate::data::{Input, Target};
 use crate::output::Failure;
-use crate::sum::sys as process;
-
-use target::Target;
 
 pub(crate) fn run(args: &Crypt, settings: &Settings) -> Result<(), Failure> {
     let candidates = candidates(&args.algorithm)?;
@@ -76,29 +69,6 @@ impl Job {
     /// Whether some device takes the data in pieces.
     fn streams(&self) -> bool {
         self.session.cipher_stream(self.operation(), &self.iv).is_ok()
-    }
-}
-
-/// Where the data comes from, with its name for messages.
-struct Input {
-    file: File,
-    name: String,
-}
-
-impl Input {
-    fn open(path: Option<&std::path::Path>) -> Result<Self, Failure> {
-        let (file, name) = match path {
-            Some(path) => (File::open(path), path.display().to_string()),
-            None => (process::stdin(), "standard input".to_owned()),
-        };
-        match file {
-            Ok(file) => Ok(Self { file, name }),
-            Err(error) => Err(Failure::at(name, &error)),
-        }
-    }
-
-    fn failed(&self, error: &io::Error) -> Failure {
-        Failure::at(&self.name, error)
     }
 }
 

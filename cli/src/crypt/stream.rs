@@ -3,8 +3,8 @@
 use gantry::CipherStream;
 use zeroize::Zeroizing;
 
-use super::target::Target;
-use super::{Input, Job};
+use super::Job;
+use crate::data::{Input, Target};
 use crate::output::Failure;
 use crate::sum::read_full;
 

@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 
-use super::scratch::Scratch;
+use crate::data::Scratch;
 
 /// The file behind a descriptor that this process was started with.
 pub(super) fn descriptor(number: i32) -> io::Result<File> {

@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use gantry::{Completion, Operation, Outcome, Queue, QueueOptions, Submission};
+use gantry::{AlgorithmInfo, Completion, Operation, Outcome, Queue, QueueOptions, Submission};
 
 use super::load::{AAD, Load, iv_length, message, public_key};
 use super::rounds::{Round, Rounds};
@@ -117,6 +117,11 @@ fn submission(load: &Load<'_>, number: u64) -> Result<Submission, gantry::Error>
             load.session.encapsulate(&peer, &mut ciphertext, &mut secret)?;
             Submission::decapsulate(ciphertext)
         }
+        Operation::Compress => {
+            let text = gantry::sample_text(load.bytes);
+            Submission::compress(text, AlgorithmInfo::compressed_max(load.bytes))
+        }
+        Operation::Decompress => Submission::decompress(load.compressed()?, load.bytes),
         other => unreachable!("nothing measures {other}"),
     };
     Ok(submission.user(number))

@@ -1,5 +1,5 @@
 use gantry::driver::{Buffers, Operands};
-use gantry::{Algorithm, Kind, Operation, Outcome, Request, Session, SessionParams};
+use gantry::{Algorithm, AlgorithmInfo, Kind, Operation, Outcome, Request, Session, SessionParams};
 
 /// What one thread does again and again.
 pub(crate) struct Load<'s> {
@@ -78,6 +78,8 @@ struct Slot {
     input: Aligned,
     data: Aligned,
     tag: Vec<u8>,
+    /// Of compression.
+    written: usize,
 }
 
 /// Bytes that begin where they are wanted.
@@ -135,6 +137,9 @@ impl Load<'_> {
                 Operation::Encapsulate => (self.bytes, info.encapsulation.0),
                 Operation::Decapsulate => (self.bytes, self.session.params().tag_length()),
                 Operation::Open => (self.bytes, self.bytes),
+                Operation::Compress => (self.bytes, AlgorithmInfo::compressed_max(self.bytes)),
+                // What was compressed is as long as it is.
+                Operation::Decompress => (0, self.bytes),
                 _ => (0, self.bytes),
             };
             let tag = match self.operation {
@@ -143,13 +148,19 @@ impl Load<'_> {
             };
             let tag = vec![0; tag];
             let aligned = |length| Aligned::new(length, self.alignment, index);
-            Slot { iv, input: aligned(input), data: aligned(data), tag }
+            Slot { iv, input: aligned(input), data: aligned(data), tag, written: 0 }
         };
         let mut slots: Vec<Slot> = (0..self.requests()).map(slot).collect();
+        let compressed = if self.operation == Operation::Decompress { self.compressed()? } else { Vec::new() };
         for Slot { iv, input, tag, .. } in &mut slots {
             match self.operation {
                 Operation::Open => self.session.seal(iv, &AAD, input.bytes_mut(), tag)?,
                 Operation::Verify => self.session.sign(input.bytes(), tag)?,
+                Operation::Compress => input.bytes_mut().copy_from_slice(&gantry::sample_text(self.bytes)),
+                Operation::Decompress => {
+                    *input = Aligned::new(compressed.len(), self.alignment, 0);
+                    input.bytes_mut().copy_from_slice(&compressed);
+                }
                 // Not every number is a public key.
                 Operation::Derive => input.bytes_mut().copy_from_slice(info.generator),
                 Operation::Encapsulate => input.bytes_mut().copy_from_slice(&public_key(self.session)?),
@@ -160,6 +171,16 @@ impl Load<'_> {
             }
         }
         Ok(Memory { slots })
+    }
+}
+
+impl Load<'_> {
+    /// What a text becomes.
+    pub(super) fn compressed(&self) -> Result<Vec<u8>, gantry::Error> {
+        let mut output = vec![0; AlgorithmInfo::compressed_max(self.bytes)];
+        let length = self.session.compress(&gantry::sample_text(self.bytes), &mut output)?;
+        output.truncate(length);
+        Ok(output)
     }
 }
 
@@ -236,7 +257,7 @@ impl<'m> Calls<'m> {
 
 impl Slot {
     fn operands(&mut self, operation: Operation) -> Operands<'_> {
-        let Self { iv, input, data, tag } = self;
+        let Self { iv, input, data, tag, written } = self;
         match operation {
             Operation::Digest => Operands::Digest { input: input.bytes(), output: data.bytes_mut() },
             Operation::Mac => Operands::Mac { iv, input: input.bytes(), output: data.bytes_mut() },
@@ -256,6 +277,9 @@ impl Slot {
                 Operands::Encapsulate { input: input.bytes(), seed: &[], ciphertext: data.bytes_mut(), output: tag }
             }
             Operation::Decapsulate => Operands::Decapsulate { input: input.bytes(), output: data.bytes_mut() },
+            Operation::Compress | Operation::Decompress => {
+                Operands::Compression { operation, input: input.bytes(), output: data.bytes_mut(), written }
+            }
             other => unreachable!("nothing measures {other}"),
         }
     }
@@ -272,6 +296,10 @@ impl Slot {
                 Request::encapsulate(input, seed, ciphertext, output)
             }
             Operands::Decapsulate { input, output } => Request::decapsulate(input, output),
+            Operands::Compression { operation: Operation::Compress, input, output, written } => {
+                Request::compress(input, output, written)
+            }
+            Operands::Compression { input, output, written, .. } => Request::decompress(input, output, written),
             Operands::Cipher { operation: Operation::Decrypt, iv, data } => Request::decrypt(iv, data),
             Operands::Cipher { iv, data, .. } => Request::encrypt(iv, data),
             Operands::Seal { iv, aad, data, tag } => Request::seal(iv, aad, data, tag),

@@ -279,7 +279,7 @@ impl Session {
 
     /// The route that `requests` requests of `bytes` each would take now.
     pub fn route(&self, operation: Operation, bytes: usize, requests: usize) -> Option<Route> {
-        let needs = Needs { in_place: true, streaming: false, max_bytes: bytes };
+        let needs = Needs { in_place: !operation.is_of_compression(), streaming: false, max_bytes: bytes };
         let (sizes, requests) = (Sizes::One(bytes), requests.max(1));
         let question = Question { operation, requests, bytes: bytes.saturating_mul(requests), sizes, needs, tried: 0 };
         self.core.ask_what_if(&question)

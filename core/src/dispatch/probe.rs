@@ -18,7 +18,7 @@ use crate::algorithm::{Algorithm, AlgorithmInfo, Fault, Lengths, Operation, Outc
 use crate::clock::Clock;
 use crate::driver::{DeviceSession, guarded};
 use crate::route::{BYTES, Grid, Ledgers, REQUESTS};
-use crate::trust::sample_key;
+use crate::trust::{sample_key, sample_text};
 
 /// One device takes no longer in a turn.
 const EACH: u64 = 5_000_000;
@@ -36,14 +36,6 @@ const MOST: usize = 256 << 10;
 const FULL: usize = 64;
 /// Rows that are measured of a device that takes requests one by one.
 const ONE_BY_ONE: [usize; 4] = [1, 2, 8, 32];
-
-/// Of which a text for compression is made.
-#[rustfmt::skip]
-const WORDS: [&[u8]; 32] = [
-    b"the ", b"of ", b"and ", b"to ", b"in ", b"a ", b"is ", b"that ", b"for ", b"it ", b"as ", b"was ", b"with ", b"be ", b"by ", b"on ",
-    b"request ", b"device ", b"lanes ", b"engine, ", b"packet ", b"machine. ", b"kernel ", b"session ",
-    b"0x7f3a", b"12 ", b"2048, ", b"\n", b"key: ", b"number ", b"\n    ", b"answer; ",
-];
 
 /// What a calibration works on.
 #[derive(Clone, Copy)]
@@ -142,7 +134,7 @@ impl Probe {
             match operation {
                 // A public key, which not every number is.
                 Operation::Derive => input = info.generator.to_vec(),
-                Operation::Compress => input = text(most),
+                Operation::Compress => input = sample_text(most),
                 _ => {}
             }
             let iv = (0..iv_length).map(|at| (at + index) as u8).collect();
@@ -363,16 +355,6 @@ impl Buffer {
     }
 }
 
-/// So many bytes of which about as much can be saved as of other text.
-fn text(bytes: usize) -> Vec<u8> {
-    let mut state = 1_u32;
-    let word = || {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        WORDS[(state >> 27) as usize & 31]
-    };
-    std::iter::repeat_with(word).flatten().copied().take(bytes).collect()
-}
-
 /// What the device compresses the text of so many bytes to.
 fn compressed(
     device: &RegisteredDevice,
@@ -381,7 +363,7 @@ fn compressed(
     bytes: usize,
 ) -> Result<Vec<u8>, Unfit> {
     let (mut output, mut written) = (vec![0; AlgorithmInfo::compressed_max(bytes)], 0);
-    let text = text(bytes);
+    let text = sample_text(bytes);
     let mut request = [Request::compress(&text, &mut output, &mut written)];
     run_group(device, clock, session, &mut request)?;
     if request[0].outcome() != Some(Outcome::Done) {

@@ -11,6 +11,7 @@ mod post_quantum;
 mod quarantine;
 mod run;
 mod sample_keys;
+mod sample_text;
 mod shadow;
 mod vectors;
 
@@ -19,4 +20,5 @@ pub(crate) use known_answers::{Bench, Ended, PATIENCE, Progress, Test, patience_
 pub(crate) use quarantine::Trust;
 pub(crate) use run::{Failure, Run};
 pub use sample_keys::sample_key;
+pub use sample_text::sample_text;
 pub(crate) use shadow::{Comparison, REFERENCE, ShadowCopy, is_due};

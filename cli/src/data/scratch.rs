@@ -10,8 +10,8 @@ use nix::unistd::linkat;
 use crate::output::Failure;
 
 /// A file that only its owner can read and that has no name: when the process ends, however it ends, it is gone.
-pub(super) struct Scratch {
-    pub(super) file: File,
+pub(crate) struct Scratch {
+    pub(crate) file: File,
     folder: PathBuf,
     /// Where the file system has no files without a name.
     name: Option<PathBuf>,
@@ -19,7 +19,7 @@ pub(super) struct Scratch {
 
 impl Scratch {
     /// A new one in `folder`.
-    pub(super) fn new(folder: &Path) -> io::Result<Self> {
+    pub(crate) fn new(folder: &Path) -> io::Result<Self> {
         let options = |flags| OpenOptions::new().read(true).write(true).mode(0o600).custom_flags(flags).clone();
         let folder = folder.to_owned();
         match options(libc::O_TMPFILE).open(&folder) {
@@ -35,7 +35,7 @@ impl Scratch {
     }
 
     /// A new one where large temporary files belong (`TMPDIR`, else `/var/tmp`), and without a name in any case.
-    pub(super) fn unnamed() -> Result<Self, Failure> {
+    pub(crate) fn unnamed() -> Result<Self, Failure> {
         let folder = std::env::var_os("TMPDIR").filter(|folder| !folder.is_empty());
         let folder = folder.map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
         let scratch = Self::new(&folder).and_then(|mut scratch| {
@@ -46,12 +46,12 @@ impl Scratch {
     }
 
     /// What the system said about it.
-    pub(super) fn failed(&self, error: &io::Error) -> Failure {
+    pub(crate) fn failed(&self, error: &io::Error) -> Failure {
         Failure::at(format_args!("a temporary file in {}", self.folder.display()), error)
     }
 
     /// Gives it the name `path`, in its folder, in place of what had that name. There is no moment with half a file.
-    pub(super) fn publish(mut self, path: &Path) -> io::Result<File> {
+    pub(crate) fn publish(mut self, path: &Path) -> io::Result<File> {
         let old = std::fs::metadata(path);
         if let Ok(old) = &old {
             self.file.set_permissions(old.permissions())?;

@@ -7,7 +7,7 @@ use crate::output::Failure;
 use crate::sum::sys as process;
 
 /// Where the result goes.
-pub(super) enum Target {
+pub(crate) enum Target {
     /// A pipe, a device, standard output: it takes what it is given at once.
     Open { file: File, name: String },
     /// A file that gets its name when it is complete.
@@ -15,7 +15,7 @@ pub(super) enum Target {
 }
 
 impl Target {
-    pub(super) fn new(path: Option<&Path>) -> Result<Self, Failure> {
+    pub(crate) fn new(path: Option<&Path>) -> Result<Self, Failure> {
         let Some(path) = path else {
             let name = "standard output".to_owned();
             let file = process::stdout().map_err(|error| Failure::at(&name, &error))?;
@@ -43,7 +43,7 @@ impl Target {
     }
 
     /// Writes the next piece of a result that comes in pieces.
-    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let written = match self {
             Target::Open { file, .. } => file.write_all(bytes),
             Target::Named { scratch, .. } => scratch.file.write_all(bytes),
@@ -52,7 +52,7 @@ impl Target {
     }
 
     /// The result is complete, and all of it has arrived.
-    pub(super) fn finish(self) -> Result<(), Failure> {
+    pub(crate) fn finish(self) -> Result<(), Failure> {
         let name = self.name();
         let file = match self {
             Target::Open { file, .. } => Ok(file),
@@ -62,7 +62,7 @@ impl Target {
     }
 
     /// What was worked on in `whole` is the result: `whole` is the file of a [`Target::Named`], or is copied.
-    pub(super) fn finish_with(mut self, whole: &File) -> Result<(), Failure> {
+    pub(crate) fn finish_with(mut self, whole: &File) -> Result<(), Failure> {
         if let Target::Open { file, .. } = &mut self {
             let copied = (&mut &*whole).rewind().and_then(|()| io::copy(&mut &*whole, file));
             copied.map_err(|error| self.failed(&error))?;

@@ -1,0 +1,37 @@
+//! Files and pipes that a command reads and writes: standard input and output, unless it is told others.
+
+mod scratch;
+mod target;
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use crate::output::Failure;
+use crate::sum::sys as process;
+
+pub(crate) use scratch::Scratch;
+pub(crate) use target::Target;
+
+/// Where the data comes from, with its name for messages.
+pub(crate) struct Input {
+    pub(crate) file: File,
+    pub(crate) name: String,
+}
+
+impl Input {
+    pub(crate) fn open(path: Option<&Path>) -> Result<Self, Failure> {
+        let (file, name) = match path {
+            Some(path) => (File::open(path), path.display().to_string()),
+            None => (process::stdin(), "standard input".to_owned()),
+        };
+        match file {
+            Ok(file) => Ok(Self { file, name }),
+            Err(error) => Err(Failure::at(name, &error)),
+        }
+    }
+
+    pub(crate) fn failed(&self, error: &io::Error) -> Failure {
+        Failure::at(&self.name, error)
+    }
+}
