@@ -32,9 +32,9 @@ impl DeviceSession for ModelSession {
 /// back before has its data as they were.
 pub(crate) struct Answer {
     pub(crate) result: Result<Outcome, Fault>,
-    /// Data, digest or MAC.
+    /// Data, digest or MAC; of key encapsulation the first of two results.
     data: Vec<u8>,
-    /// Of a seal.
+    /// Of a seal, and the second result of key encapsulation.
     tag: Vec<u8>,
 }
 
@@ -75,7 +75,17 @@ impl Answer {
                 Operands::Digest { output, .. }
                 | Operands::Mac { output, .. }
                 | Operands::Sign { output, .. }
-                | Operands::Derive { output, .. } => output.copy_from_slice(&self.data),
+                | Operands::Derive { output, .. }
+                | Operands::Decapsulate { output, .. } => output.copy_from_slice(&self.data),
+                Operands::KeyGen { private: first, public: second, .. }
+                | Operands::Encapsulate { ciphertext: first, output: second, .. } => {
+                    first.copy_from_slice(&self.data);
+                    second.copy_from_slice(&self.tag);
+                }
+                Operands::Compression { output, written, .. } => {
+                    output[..self.data.len()].copy_from_slice(&self.data);
+                    *written = self.data.len();
+                }
                 _ => {}
             }
         }
@@ -121,6 +131,27 @@ fn run(
             reference.run(Operands::Derive { input, output: to })
         }
         Operands::Verify { .. } => reference.run(operands),
+        Operands::KeyGen { seed, private, public } => {
+            to.resize(private.len(), 0);
+            to_tag.resize(public.len(), 0);
+            reference.run(Operands::KeyGen { seed, private: to, public: to_tag })
+        }
+        Operands::Encapsulate { input, seed, ciphertext, output } => {
+            to.resize(ciphertext.len(), 0);
+            to_tag.resize(output.len(), 0);
+            reference.run(Operands::Encapsulate { input, seed, ciphertext: to, output: to_tag })
+        }
+        Operands::Decapsulate { input, output } => {
+            to.resize(output.len(), 0);
+            reference.run(Operands::Decapsulate { input, output: to })
+        }
+        Operands::Compression { operation, input, output, .. } => {
+            to.resize(output.len(), 0);
+            let mut written = 0;
+            let result = reference.run(Operands::Compression { operation, input, output: to, written: &mut written });
+            to.truncate(written);
+            result
+        }
         _ => Err(Fault::failed("models have no such operation")),
     }
 }
