@@ -1,0 +1,180 @@
+//! Compression on every way in: queues with data in vectors and in segments, batches, and a card whose results are wrong.
+
+use std::sync::Arc;
+
+use gantry::driver::{Device, Driver, Found};
+use gantry::route::Failover;
+use gantry::stats::Event;
+use gantry::{
+    Algorithm, AlgorithmInfo, Completion, DeviceState, Gantry, Outcome, QueueOptions, Region, Request, Segments,
+    Session, SessionParams, Submission, VirtualClock,
+};
+use gantry_driver_model::{Faults, Injected, ModelDriver, Profile, Time};
+use gantry_driver_software::SoftwareDriver;
+
+const FORMATS: [Algorithm; 4] = [Algorithm::Deflate, Algorithm::Zlib, Algorithm::Gzip, Algorithm::Zstd];
+
+fn reference() -> Arc<dyn Device> {
+    match SoftwareDriver.discover().remove(0) {
+        Found::Device(device) => device,
+        Found::Excluded { reason, .. } => panic!("{reason}"),
+    }
+}
+
+fn software(algorithm: Algorithm) -> Session {
+    let gantry = Gantry::builder().driver(&SoftwareDriver).build();
+    gantry.session(SessionParams::new(algorithm, &[])).unwrap()
+}
+
+fn compressed(session: &Session, data: &[u8]) -> Vec<u8> {
+    let mut output = vec![0; AlgorithmInfo::compressed_max(data.len())];
+    let length = session.compress(data, &mut output).unwrap();
+    output.truncate(length);
+    output
+}
+
+fn decompressed(session: &Session, data: &[u8], most: usize) -> Vec<u8> {
+    let mut output = vec![0; most];
+    let length = session.decompress(data, &mut output).unwrap();
+    output.truncate(length);
+    output
+}
+
+fn texts() -> Vec<Vec<u8>> {
+    (0..9).map(|number| gantry::sample_text(number * number * 211)).collect()
+}
+
+/// The completions, in the order of the submissions.
+fn run(session: &Session, submissions: impl IntoIterator<Item = Submission>) -> Vec<Completion> {
+    let mut queue = session.gantry().queue(QueueOptions::default()).unwrap();
+    for (number, submission) in submissions.into_iter().enumerate() {
+        queue.submit(session, submission.user(number as u64)).unwrap();
+    }
+    let mut completions = Vec::new();
+    while queue.in_flight() > 0 {
+        queue.wait(|completion| completions.push(completion));
+    }
+    completions.sort_by_key(|completion| completion.user);
+    completions
+}
+
+/// A region that holds `bytes` in three pieces with gaps, and the pieces.
+fn scattered(bytes: &[u8]) -> Segments {
+    let region = Region::owned(vec![0xee; bytes.len() + 40].into());
+    let (mut segments, first, third) = (Segments::new(), bytes.len() / 5, bytes.len() / 3);
+    for (at, length) in [(3, first), (first + 11, third), (first + third + 20, bytes.len() - first - third)] {
+        segments.push(region.segment(at, length).unwrap()).unwrap();
+    }
+    segments.write(bytes).unwrap();
+    segments
+}
+
+#[test]
+fn a_queue_gives_back_results_of_the_length_that_they_have() {
+    for algorithm in FORMATS {
+        let session = software(algorithm);
+        let most = |text: &Vec<u8>| AlgorithmInfo::compressed_max(text.len());
+        let vectors = texts().into_iter().map(|text| Submission::compress(text.clone(), most(&text)));
+        let segments = texts().into_iter().map(|text| Submission::compress(scattered(&text), most(&text)));
+        for completions in [run(&session, vectors), run(&session, segments)] {
+            for (completion, text) in completions.iter().zip(texts()) {
+                assert_eq!(completion.result, Ok(Outcome::Done), "{algorithm}");
+                assert_eq!(decompressed(&session, completion.submission.data(), text.len()), text, "{algorithm}");
+            }
+            // And back, from where the first request left its result.
+            let back = completions.into_iter().map(|completion| {
+                let (_, output) = completion.submission.into_buffers();
+                Submission::decompress(output.unwrap(), 20_000)
+            });
+            for (completion, text) in run(&session, back).into_iter().zip(texts()) {
+                assert_eq!(
+                    (completion.result, completion.submission.data()),
+                    (Ok(Outcome::Done), &*text),
+                    "{algorithm}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn what_ends_without_a_result_has_none() {
+    for algorithm in FORMATS {
+        let session = software(algorithm);
+        let good = compressed(&session, &gantry::sample_text(5000));
+        let submissions = [
+            Submission::decompress(good.clone(), 4999),
+            Submission::decompress(good[..good.len() / 2].to_vec(), 1 << 16),
+            Submission::compress(gantry::sample_text(5000), 100),
+            Submission::decompress(good, 5000),
+        ];
+        let completions = run(&session, submissions);
+        let outcomes = [Outcome::NoRoom, Outcome::Malformed, Outcome::NoRoom, Outcome::Done];
+        for (completion, outcome) in completions.iter().zip(outcomes) {
+            let length = if outcome == Outcome::Done { 5000 } else { 0 };
+            assert_eq!((&completion.result, completion.submission.data().len()), (&Ok(outcome), length), "{algorithm}");
+        }
+        let stats = session.gantry().stats();
+        assert_eq!((stats.events(Event::NoRoom), stats.events(Event::Malformed)), (2, 1), "{algorithm}");
+    }
+}
+
+/// Many buffers by one call, some of which cannot end well.
+#[test]
+fn a_batch_has_results_of_many_lengths() {
+    for algorithm in FORMATS {
+        let session = software(algorithm);
+        let texts = texts();
+        let mut outputs: Vec<(Vec<u8>, usize)> =
+            texts.iter().map(|text| (vec![0; AlgorithmInfo::compressed_max(text.len())], 0)).collect();
+        let mut requests: Vec<Request<'_>> = texts
+            .iter()
+            .zip(&mut outputs)
+            .map(|(text, (output, length))| Request::compress(text, output, length))
+            .collect();
+        session.process(&mut requests).unwrap();
+        assert!(requests.iter().all(|request| request.outcome() == Some(Outcome::Done)));
+        drop(requests);
+        for (text, (output, length)) in texts.iter().zip(&outputs) {
+            assert_eq!(decompressed(&session, &output[..*length], text.len()), *text, "{algorithm}");
+        }
+    }
+}
+
+/// What a card compresses wrongly, or to something else, is found where results are verified, and made right.
+#[test]
+fn a_wrong_result_is_found_before_anybody_sees_it() {
+    for algorithm in [Algorithm::Deflate, Algorithm::Gzip] {
+        for (fault, compresses) in [(Injected::Wrong, true), (Injected::Wrong, false), (Injected::Error, true)] {
+            let (clock, faults) = (Arc::new(VirtualClock::default()), Faults::default());
+            let profile = Profile::named("power9-nx").unwrap().clone();
+            let card =
+                ModelDriver::with_faults(profile, reference(), Time::Virtual(clock.clone()), faults.clone()).unwrap();
+            let policy = Failover { order: vec!["model:power9-nx".into()] };
+            let builder = Gantry::builder().policy(policy).verify(1).clock(clock);
+            let gantry = builder.driver(&SoftwareDriver).driver(&card).build();
+            let session = gantry.session(SessionParams::new(algorithm, &[])).unwrap();
+            let text = gantry::sample_text(9000);
+            let good = compressed(&session, &text);
+            assert_eq!(decompressed(&session, &good, 9000), text);
+            let card = gantry.device("model:power9-nx").unwrap();
+            assert_eq!(
+                (card.state(), gantry.stats().events(Event::Mismatched)),
+                (DeviceState::Ready, 0),
+                "{algorithm}"
+            );
+            assert!(gantry.stats().events(Event::Verified) >= 2);
+
+            faults.inject(fault, 1);
+            if compresses {
+                let again = compressed(&session, &text);
+                assert_eq!(decompressed(&software(algorithm), &again, 9000), text, "{algorithm} {fault:?}");
+            } else {
+                assert_eq!(decompressed(&session, &good, 9000), text, "{algorithm} {fault:?}");
+            }
+            let wrong = u64::from(fault == Injected::Wrong);
+            assert_eq!(gantry.stats().events(Event::Mismatched), wrong, "{algorithm} {fault:?}");
+            assert_eq!(card.state(), DeviceState::Quarantined, "{algorithm} {fault:?}");
+        }
+    }
+}
