@@ -138,8 +138,7 @@ impl Load<'_> {
                 Operation::Decapsulate => (self.bytes, self.session.params().tag_length()),
                 Operation::Open => (self.bytes, self.bytes),
                 Operation::Compress => (self.bytes, AlgorithmInfo::compressed_max(self.bytes)),
-                // What was compressed is as long as it is.
-                Operation::Decompress => (0, self.bytes),
+                // What was compressed is as long as it is: its buffer comes later.
                 _ => (0, self.bytes),
             };
             let tag = match self.operation {

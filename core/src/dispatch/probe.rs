@@ -207,7 +207,9 @@ impl Probe {
         let (bytes, scale) = if *operation == Operation::Decompress {
             // What was compressed has the length that it has: times are in proportion.
             let input = compressed(device, clock, session, bytes)?;
-            buffers.iter_mut().for_each(|buffer| buffer.input.clone_from(&input));
+            for buffer in &mut *buffers {
+                buffer.input.clone_from(&input);
+            }
             (input.len(), bytes as f32 / input.len() as f32)
         } else {
             (bytes, 1.0)

@@ -12,7 +12,7 @@ pub fn sample_text(bytes: usize) -> Vec<u8> {
     let mut state = 1_u32;
     let mut random = |below: u32| {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (u64::from(state) * u64::from(below) >> 32) as usize
+        ((u64::from(state) * u64::from(below)) >> 32) as usize
     };
     let mut text = Vec::with_capacity(bytes + 16);
     while text.len() < bytes {
