@@ -1,9 +1,4 @@
-//! Packs the vectors into the crate, compressed: the files in `vectors/`, with the feature `long` those in `vectors/long/`, and with the
-//! feature `wycheproof` Wycheproof's sets in the same format.
-
-#[cfg(feature = "wycheproof")]
-#[path = "build/wycheproof.rs"]
-mod wycheproof;
+//! Packs the files in `vectors/` into the crate, each of them compressed.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -17,12 +12,7 @@ use miniz_oxide::deflate::{CompressionLevel, core::CompressionStrategy};
 fn main() {
     println!("cargo::rerun-if-changed=vectors");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo says where to write"));
-    #[allow(unused_mut, reason = "builds without Wycheproof")]
-    let mut files = own(Path::new("vectors"));
-    #[cfg(feature = "long")]
-    files.extend(own(Path::new("vectors/long")).into_iter().map(|(name, text)| (format!("long/{name}"), text)));
-    #[cfg(feature = "wycheproof")]
-    files.extend(wycheproof::sets());
+    let files = own(Path::new("vectors"));
     // What `vectors.rs` includes: name, algorithms, contents.
     let mut list = "&[\n".to_owned();
     for (number, (name, text)) in files.iter().enumerate() {
@@ -37,7 +27,6 @@ fn main() {
 fn own(folder: &Path) -> Vec<(String, String)> {
     let entries = fs::read_dir(folder).expect("the vectors are part of the crate");
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("a folder can be read").path()).collect();
-    paths.retain(|path| path.is_file());
     paths.sort();
     let file = |path: PathBuf| {
         let name = path.file_name().expect("a file has a name").to_string_lossy().into_owned();

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Make ml-kem.txt and ml-dsa.txt in conformance/vectors and conformance/vectors/long, and core/src/trust/post_quantum.rs, from vectors of
+"""Make ml-kem.txt and ml-dsa.txt in conformance/vectors and conformance/more-vectors/long, and core/src/trust/post_quantum.rs, from vectors of
 NIST's ACVP.
 
     scripts/acvp.py FOLDER
@@ -109,7 +109,7 @@ def write(name, sections):
             (short if left[kind] > 0 else long)[algorithm].append((what, test, block))
             left[kind] -= 1
     write_file(ROOT / f"conformance/vectors/{name}.txt", short)
-    write_file(ROOT / f"conformance/vectors/long/{name}.txt", long)
+    write_file(ROOT / f"conformance/more-vectors/long/{name}.txt", long)
 
 
 def write_file(path, sections):

@@ -9,7 +9,7 @@ What no public set has (encrypt-then-authenticate pairs, BLAKE2b-256, a few long
 by scripts/reference.py, which asks two independent implementations and refuses to answer when they
 differ. The same module recomputes every taken vector, so that a slip in the selection shows here.
 
-The format is read by conformance/src/vectors.rs: `# ` starts a comment, `[algorithm]` opens a section,
+The format is read by conformance/src/text.rs: `# ` starts a comment, `[algorithm]` opens a section,
 blocks of `key = hexadecimal` (or `ptn = bytes`: so much of the pattern of RFC 9861 as input) are separated by
 empty lines.
 """

