@@ -2,7 +2,160 @@
 
 mod gantry;
 
-use gantry::{command, failure, find, json, stdout};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use gantry::{Folder, command, failure, find, json, stdout, text};
+use serde_json::Value;
+
+/// The program in a folder of its own, where nothing lies beside it.
+struct Installed {
+    folder: Folder,
+    program: PathBuf,
+}
+
+impl Installed {
+    fn new(name: &str) -> Self {
+        let folder = Folder::new(name);
+        let program = folder.write("bin/gantry", "");
+        fs::remove_file(&program).unwrap();
+        let built = Path::new(env!("CARGO_BIN_EXE_gantry"));
+        fs::hard_link(built, &program).or_else(|_| fs::copy(built, &program).map(drop)).unwrap();
+        Self { folder, program }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A file for vectors, in the installation's own folder.
+    fn file(&self) -> PathBuf {
+        let file = self.path("share/gantry/gantry-vectors.zlib");
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        file
+    }
+
+    /// Checks one algorithm of one device, wholly.
+    fn check(&self, more: &[&str]) -> Output {
+        let mut command = Command::new(&self.program);
+        let whole = ["check", "--all", "--seconds", "0", "--device", "software", "--algorithm", "hmac-sha1"];
+        command.env("XDG_CONFIG_HOME", "/nonexistent").env_remove("GANTRY_CONFIG").args(whole).args(more);
+        command.output().unwrap()
+    }
+
+    /// The one row of JSON, and the exit status.
+    fn row(&self) -> (Value, Option<i32>) {
+        let output = self.check(&["--json"]);
+        (serde_json::from_str::<Value>(&text(&output.stdout)).unwrap()[0].take(), output.status.code())
+    }
+
+    /// A file that cannot be used is named, nothing of it runs, the rest does, and the exit status says so.
+    fn refuses(&self, why: &str) {
+        let output = self.check(&[]);
+        let sentence = format!("without Wycheproof's vectors: {}: {why}\n", self.file().display());
+        assert_eq!(text(&output.stderr), format!("gantry: {sentence}"));
+        let table = text(&output.stdout);
+        assert!(table.contains("  passed\n") && table.contains(&sentence), "{table}");
+        assert!(!table.contains("the whole suite"), "{table}");
+        assert_eq!(output.status.code(), Some(1));
+        let (row, status) = self.row();
+        assert_eq!((&row["passed"], &row["whole"], status), (&true.into(), &false.into(), Some(1)));
+        let said = row["wycheproof"]["unusable"].as_str().unwrap();
+        assert!(said.ends_with(&format!("gantry-vectors.zlib: {why}")), "{said}");
+    }
+}
+
+/// Vectors that were run.
+fn vectors(row: &Value) -> u64 {
+    let parts = row["algorithms"].as_array().unwrap();
+    parts.iter().find(|part| part["check"] == "vectors").unwrap()["cases"].as_u64().unwrap()
+}
+
+/// What `gantry-vectors` writes, if this was its text.
+fn packed(text: &str) -> Vec<u8> {
+    // A block that is stored as it is (RFC 1950, RFC 1951).
+    let length = u16::try_from(text.len()).unwrap();
+    let (mut a, mut b) = (1_u32, 0_u32);
+    for byte in text.bytes() {
+        a = (a + u32::from(byte)) % 65521;
+        b = (b + a) % 65521;
+    }
+    let header = [&[0x78, 0x01, 1][..], &length.to_le_bytes(), &(!length).to_le_bytes()].concat();
+    [&header, text.as_bytes(), &(b << 16 | a).to_be_bytes()].concat()
+}
+
+#[test]
+fn vectors_come_from_the_file_beside_the_program_or_from_the_installation() {
+    let installed = Installed::new("check-vectors");
+    let (alone, status) = installed.row();
+    assert_eq!(status, Some(0), "a program without the file is a whole one");
+    let beside = installed.path("bin/gantry-vectors.zlib");
+    if cfg!(feature = "more-vectors") {
+        assert_eq!((&alone["wycheproof"]["from"], &alone["whole"]), (&"the program".into(), &true.into()));
+    } else {
+        let missing = format!("there is no {}, and no {}", beside.display(), installed.file().display());
+        assert_eq!((&alone["wycheproof"]["missing"], &alone["whole"]), (&missing.as_str().into(), &false.into()));
+        let output = installed.check(&[]);
+        let table = text(&output.stdout);
+        assert!(table.contains(&format!("\nwithout Wycheproof's vectors: {missing}\n")), "{table}");
+        assert!(output.stderr.is_empty());
+    }
+
+    fs::write(installed.file(), gantry_vectors::PACKED).unwrap();
+    let (whole, status) = installed.row();
+    assert_eq!(whole["wycheproof"]["from"].as_str(), installed.file().to_str());
+    assert_eq!((&whole["passed"], &whole["whole"], status), (&true.into(), &true.into(), Some(0)));
+    let (few, many) = (vectors(&alone), vectors(&whole));
+    assert!(cfg!(feature = "more-vectors") && few == many || many > few + 100, "{few} {many}");
+    let table = text(&installed.check(&[]).stdout);
+    assert!(table.contains(&format!("\nwith Wycheproof's vectors, from {}\n", installed.file().display())), "{table}");
+    assert!(table.contains("\nthe whole suite, "), "{table}");
+
+    // The program is known by its own place, whatever it is called by.
+    let link = installed.path("link");
+    symlink(&installed.program, &link).unwrap();
+    let linked = Command::new(&link).args(["check", "--seconds", "0", "--algorithm", "md5"]).output().unwrap();
+    assert!(text(&linked.stdout).contains("with Wycheproof's vectors, from "));
+
+    // The file beside the program comes first, and it is what runs: a wrong answer in it is a mismatch.
+    let wrong = "= made up\n[hmac-sha1]\nkey = 00\ninput = 01\noutput = 0000000000000000000000000000000000000000\n";
+    fs::write(&beside, packed(wrong)).unwrap();
+    let (row, status) = installed.row();
+    assert_eq!((row["wycheproof"]["from"].as_str(), status), (beside.to_str(), Some(1)));
+    let problems = row["problems"].to_string();
+    assert!(problems.contains("made up 2"), "{problems}");
+}
+
+#[test]
+fn a_file_of_vectors_that_cannot_be_used_is_said_and_not_waited_for() {
+    let installed = Installed::new("check-damaged");
+    let file = installed.file();
+    let whole = gantry_vectors::PACKED;
+    for (bytes, why) in [
+        (&whole[..whole.len() / 2], "the end is missing"),
+        (&[], "the end is missing"),
+        (&whole[1..], "damaged, or no file of vectors"),
+        (&packed("= set\n[sha1]\ninput = 00\n\noutput = what\n"), "set, line 4: not hexadecimal"),
+        (&packed("something else"), "no file of vectors"),
+    ] {
+        fs::write(&file, bytes).unwrap();
+        installed.refuses(why);
+    }
+    // Nothing of it is on the disk.
+    fs::File::create(&file).unwrap().set_len(1 << 40).unwrap();
+    installed.refuses("larger than 16 MiB");
+    fs::remove_file(&file).unwrap();
+    assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
+    installed.refuses("not a regular file");
+    fs::remove_file(&file).unwrap();
+    symlink("/dev/zero", &file).unwrap();
+    installed.refuses("not a regular file");
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    installed.refuses("not a regular file");
+}
 
 #[test]
 fn every_device_is_checked_and_passes() {
@@ -12,7 +165,7 @@ fn every_device_is_checked_and_passes() {
         let row = find(&rows, "device", device);
         assert_eq!(row["passed"], true, "{row}");
         assert_eq!(row["repeat"], serde_json::json!([]));
-        assert_eq!((&row["whole"], &row["steps_left_out"]), (&true.into(), &0.into()));
+        assert_eq!(row["steps_left_out"], 0);
         let parts = row["algorithms"].as_array().unwrap();
         let random = parts.iter().filter(|part| part["check"] == "random");
         assert_eq!(random.count(), algorithms);

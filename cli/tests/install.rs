@@ -25,6 +25,7 @@ fn everything_is_installed_under_the_prefix_and_works_there() {
     symlink(env!("CARGO_BIN_EXE_gantry"), release.join("gantry")).unwrap();
     let module = std::env::current_exe().unwrap().with_file_name("libgantry_openssl.so");
     symlink(module, release.join("libgantry_openssl.so")).unwrap();
+    fs::write(release.join("gantry-vectors.zlib"), gantry_vectors::PACKED).unwrap();
 
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/install");
     let root = folder.path().join("root");
@@ -39,6 +40,9 @@ fn everything_is_installed_under_the_prefix_and_works_there() {
     let prefix = root.join("opt/gantry");
 
     assert!(says(&prefix.join("bin/gantry"), &["--version"]).starts_with("gantry "));
+    let check = says(&prefix.join("bin/gantry"), &["check", "--seconds", "0", "--algorithm", "md5"]);
+    let vectors = prefix.join("share/gantry/gantry-vectors.zlib");
+    assert!(check.contains(&format!("with Wycheproof's vectors, from {}\n", vectors.display())), "{check}");
     let file = folder.write("abc", "abc");
     let sum = says(&prefix.join("lib/gantry/bin/sha256sum"), &[file.to_str().unwrap()]);
     assert!(sum.starts_with("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad  "), "{sum}");
@@ -82,5 +86,6 @@ fn everything_is_installed_under_the_prefix_and_works_there() {
     let status = Command::new(split).arg("deb").arg(&prefix).arg(&packages).status().unwrap();
     assert!(status.success());
     assert!(packages.join("gantry/usr/bin/gantry").is_file());
+    assert!(packages.join("gantry/usr/share/gantry/gantry-vectors.zlib").is_file());
     assert!(packages.join("gantry-devcrypto/usr/lib/systemd/system/gantry-devcrypto.service").is_file());
 }

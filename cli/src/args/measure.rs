@@ -14,6 +14,10 @@ use super::{drawing, positive, positive_size, size};
 /// answers. Then of each part of the suite runs as much as there is time for; SUITE says which share that was. With --all everything
 /// runs, half a minute. The exit status is 1 when a device did anything else than it must; the
 /// report then holds a command that repeats it. 0 means that nothing that ran was wrong: that is the whole suite only with --all.
+///
+/// Wycheproof's vectors, and most of those of ML-KEM and ML-DSA, are in a file, gantry-vectors.zlib, which lies beside the program or in
+/// ../share/gantry as seen from there. The report says which file was used. Without the file the rest of the suite runs. A file that cannot be read
+/// is a failure: the rest runs, and the exit status is 1.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

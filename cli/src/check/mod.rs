@@ -1,6 +1,9 @@
 #![allow(clippy::cast_precision_loss, reason = "devices times algorithms are few")]
 
+mod vectors;
+
 use std::collections::BTreeMap;
+use std::env;
 use std::time::{Duration, Instant};
 
 use gantry::{Algorithm, DeviceState, Gantry, RegisteredDevice};
@@ -9,10 +12,11 @@ use gantry_runtime::Origin;
 use serde::Serialize;
 
 use crate::args::{self, Check, Settings};
-use crate::output::{Failure, Output, progress_bar};
+use crate::output::{Failure, Output, progress_bar, say};
 use crate::table::Table;
 use crate::terminal::{Colour, paint};
 use crate::units::share;
+use vectors::Source;
 
 /// The device that others are compared with.
 const REFERENCE: &str = "software";
@@ -32,6 +36,10 @@ pub(crate) fn run(args: &Check, settings: &Settings, output: &mut Output) -> Res
     let time = Duration::from_secs_f64(args.seconds);
     let end = Instant::now() + time;
     let left = || end.saturating_duration_since(Instant::now());
+    let (vectors, source) = vectors::find(env::current_exe());
+    if let Source::Unusable(_) = source {
+        say(&source.to_string());
+    }
     // Each device's own known answers first: whatever there is time for, nothing is without them. What comes of them is in the report.
     for device in &devices {
         for algorithm in offered(device, &wanted) {
@@ -47,6 +55,7 @@ pub(crate) fn run(args: &Check, settings: &Settings, output: &mut Output) -> Res
             reference: gantry.device(REFERENCE).map(|device| device.name().to_owned()),
             seed: args.seed,
             random: Random::Time(time / total as u32),
+            vectors: vectors.clone(),
             time: (!args.all).then(|| left().mul_f64(served(&device) as f64 / to_do as f64)),
             ..Options::default()
         };
@@ -58,15 +67,16 @@ pub(crate) fn run(args: &Check, settings: &Settings, output: &mut Output) -> Res
             bar.set_message(format!("{} s left  {name} {} {}", left.as_secs(), progress.algorithm, progress.check));
         });
         bar.set_position(before + (served(&device) * Part::ALL.len()) as u64);
-        results.extend(report.map(|report| Row::new(&report, args.all, &configured.concat())));
+        results.extend(report.map(|report| Row::new(&report, args.all, &source, &configured.concat())));
     }
     bar.finish_and_clear();
     if args.json {
         output.json(&results)?;
     } else {
-        output.write(&summary(&results, args.seed))?;
+        output.write(&summary(&results, &source, args.seed))?;
     }
-    if results.iter().all(|row| row.passed) { Ok(()) } else { Err(Failure::Said) }
+    let is_well = results.iter().all(|row| row.passed) && !matches!(source, Source::Unusable(_));
+    if is_well { Ok(()) } else { Err(Failure::Said) }
 }
 
 /// The devices to check: those that were named, or all that are ready and serve something that is wanted.
@@ -105,8 +115,9 @@ fn offered(device: &RegisteredDevice, wanted: &[Algorithm]) -> impl Iterator<Ite
 struct Row {
     device: String,
     passed: bool,
-    /// Whether it was the whole suite.
+    /// Whether it was the whole suite, Wycheproof's vectors among it.
     whole: bool,
+    wycheproof: Source,
     /// Steps of the suite that were run, and that there was no time for: a vector, a batch, a message cut at one place. Random requests come on top.
     steps: u64,
     steps_left_out: u64,
@@ -129,7 +140,7 @@ struct AlgorithmRow {
 }
 
 impl Row {
-    fn new(report: &Report, whole: bool, configured: &str) -> Self {
+    fn new(report: &Report, whole: bool, source: &Source, configured: &str) -> Self {
         let row = |row: &gantry_conformance::Row| AlgorithmRow {
             algorithm: row.algorithm.name(),
             check: row.check.name(),
@@ -155,7 +166,8 @@ impl Row {
         Self {
             device: report.device.clone(),
             passed: report.passed(),
-            whole: steps_left_out == 0 && whole,
+            whole: steps_left_out == 0 && whole && matches!(source, Source::From(_)),
+            wycheproof: source.clone(),
             steps: report.rows.iter().map(|row| row.steps).sum(),
             steps_left_out,
             algorithms: report.rows.iter().map(row).collect(),
@@ -166,7 +178,7 @@ impl Row {
 }
 
 /// What people read.
-fn summary(results: &[Row], seed: u64) -> String {
+fn summary(results: &[Row], source: &Source, seed: u64) -> String {
     let mut table = Table::new(&["DEVICE", "ALGORITHMS", "CASES", "MISMATCHES", "SUITE", "RESULT"], &[1, 2, 3, 4]);
     for row in results {
         let mut algorithms: Vec<&str> = row.algorithms.iter().map(|row| row.algorithm).collect();
@@ -180,7 +192,8 @@ fn summary(results: &[Row], seed: u64) -> String {
             if row.passed { paint("passed", Colour::Green) } else { paint("FAILED", Colour::Red) },
         ]);
     }
-    let mut lines = vec![format!("seed {seed}; cases that do not apply to a device are listed with --json")];
+    let mut lines =
+        vec![format!("seed {seed}; cases that do not apply to a device are listed with --json"), source.to_string()];
     let sum = |steps: fn(&Row) -> u64| results.iter().map(steps).sum::<u64>();
     let (run, late) = (sum(|row| row.steps), sum(|row| row.steps_left_out));
     if late > 0 {
@@ -213,12 +226,17 @@ mod tests {
             mismatches,
         };
         let rows = vec![row(Part::Vectors, 9, vec![]), row(Part::Random, 5, vec![mismatch(41), mismatch(41)])];
-        let row = Row::new(&Report { device: "lanes".into(), capabilities: Vec::new(), rows }, true, " --set cpu=avx2");
+        let report = Report { device: "lanes".into(), capabilities: Vec::new(), rows };
+        let (from, missing) = (Source::From("/a/file".into()), Source::Missing("no file".into()));
+        let row = |source| Row::new(&report, true, source, " --set cpu=avx2");
+        assert!(!row(&missing).whole, "it is not whole without them");
+        let row = row(&from);
         assert!(!row.passed);
         assert_eq!((row.algorithms[1].cases, row.algorithms[1].mismatches), (7, 2));
         let repeat = "gantry --set cpu=avx2 check --all --device lanes --algorithm sha256 --seed 41 --seconds 0";
         assert_eq!(row.repeat, [repeat]);
-        let text = summary(&[row], 1);
+        let text = summary(&[row], &from, 1);
+        assert!(text.contains("with Wycheproof's vectors, from /a/file\n"), "{text}");
         assert!(text.contains("the whole suite, 6 steps"), "{text}");
         assert!(text.contains("lanes            1     16           2  100 %  FAILED"), "{text}");
         assert!(text.contains(&format!("repeat: {repeat}\n")), "{text}");
