@@ -9,9 +9,9 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
 .PHONY: build run check test test-clients lint bench lab install packages packages-test book fuzz miri asan constant-time counts cycles newcomer fmt help
 
-build: ## build the release: target/release/gantry, and the OpenSSL provider beside it
+build: ## build the release: target/release/gantry, and beside it the OpenSSL provider and vectors for `gantry check`
 	@scripts/setup build
-	cargo build --release --locked -p gantry-crypto-cli -p gantry-openssl
+	@scripts/build
 
 run: ## build, list and check the devices, hash real files against coreutils, measure
 	@scripts/run
@@ -35,7 +35,7 @@ bench: ## all benchmarks against peers, half an hour; rewrites docs/src/benchmar
 lab: ## tests under real kernels, in guests: all of them, on Linux 6.1 and 6.12
 	@scripts/lab
 
-install: ## install under PREFIX (/usr/local): binary, *sum links, OpenSSL provider, man pages, completions; knows DESTDIR
+install: ## install under PREFIX (/usr/local): binary, *sum links, OpenSSL provider, vectors, man pages, completions; knows DESTDIR
 	@scripts/install "$(DESTDIR)" "$(PREFIX)"
 
 packages: ## packages for Debian and RPM, a static program, an OCI image, bills of materials: target/packages
