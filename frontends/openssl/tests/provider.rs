@@ -293,12 +293,12 @@ fn in_its_page(pid: u32, algorithm: &str, operation: &str) -> (String, u64, u64)
     })
 }
 
-/// What goes straight to the host is in its page, too, and what a child of fork did.
+/// What goes straight to the host is in its page, too, however far a message has come, and what a child of fork did.
 #[test]
 fn what_it_left_to_the_host_others_can_see() {
     let lab = Lab::new("page");
     let program = lab.compile("tests/counted.c");
-    let left = "CIPHERS = aes-256-gcm\nDIGESTS = sha256\nUSE_SOFTDRIVERS = 0".to_owned();
+    let left = "CIPHERS = ALL\nDIGESTS = sha256,sha384\nMACS = HMAC\nUSE_SOFTDRIVERS = 0".to_owned();
     for (section, device) in [(left, "host"), (everything("POLICY = pin:software"), "software")] {
         let mut child = Command::new(&program)
             .arg(lab.configuration(&section))
@@ -309,9 +309,14 @@ fn what_it_left_to_the_host_others_can_see() {
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         for times in [1, 2] {
             assert_eq!(lines.next().unwrap().unwrap(), "ready");
-            for (algorithm, operation, calls, bytes) in
-                [("aes-256-gcm", "seal", 20, 2000), ("aes-256-gcm", "open", 14, 1400), ("sha256", "digest", 60, 2250)]
-            {
+            for (algorithm, operation, calls, bytes) in [
+                ("aes-256-gcm", "seal", 20, 2000),
+                ("aes-256-gcm", "open", 14, 1400),
+                ("sha256", "digest", 60, 2250),
+                ("aes-128-gcm", "seal", 2, 131072),
+                ("sha384", "digest", 2, 131072),
+                (if device == "host" { "HMAC" } else { "hmac-sha512" }, "mac", 2, 131072),
+            ] {
                 let (by, requests, of) = in_its_page(child.id(), algorithm, operation);
                 assert_eq!((&*by, of), (device, times * bytes), "{algorithm} {operation}, {section}");
                 // A device has as many as it likes.

@@ -560,7 +560,7 @@ unsafe extern "C" fn considered_update(
     let this = context.cast::<CipherCtx>();
     // SAFETY: the call. Nothing here can panic.
     unsafe {
-        let CipherCtx { host, state, straight, .. } = &mut *this;
+        let CipherCtx { host, state, .. } = &mut *this;
         if !state.watched {
             let io = &mut Io::new(output, written, room, input, length);
             let done = match &mut state.message {
@@ -569,8 +569,8 @@ unsafe extern "C" fn considered_update(
                 State::Xts(_) | State::Chain(_) => None,
             };
             if let Some(result) = done {
-                straight.went(length);
                 state.settle_sealed();
+                (*this).goes_straight(length);
                 return result;
             }
         }
@@ -612,11 +612,11 @@ unsafe fn data(context: *mut c_void, way: Way, mut io: Io<'_>) -> c_int {
         if !stack::has_room() {
             return jobs::data(context, way, io);
         }
-        let CipherCtx { host, state, straight, .. } = &mut *context.cast::<CipherCtx>();
-        if state.only_in_jobs.has(io.len()) {
-            state.fed = state.fed.wrapping_add(io.len());
-            straight.went(io.len());
-            return host.data(way, &mut io);
+        let this = &mut *context.cast::<CipherCtx>();
+        if this.state.only_in_jobs.has(io.len()) {
+            this.state.fed = this.state.fed.wrapping_add(io.len());
+            this.goes_straight(io.len());
+            return this.host.data(way, &mut io);
         }
         guard(0, || work(context, way, io))
     }

@@ -179,21 +179,6 @@ pub(super) struct Straight {
 /// Bytes that wait to be counted at most, so that a message without an end, or a context that nobody frees, is counted, too.
 const MUCH: usize = 4096;
 
-impl Straight {
-    /// A call with so many bytes.
-    #[inline(always)]
-    pub(super) fn went(&mut self, bytes: usize) {
-        self.calls = self.calls.wrapping_add(1);
-        self.bytes = self.bytes.wrapping_add(bytes);
-    }
-
-    /// Whether it is time to count.
-    #[inline(always)]
-    fn is_much(&self) -> bool {
-        self.bytes >= MUCH
-    }
-}
-
 impl<F: Contexts> Context<F> {
     /// Counts what went straight to the host.
     #[inline(always)]
@@ -206,8 +191,9 @@ impl<F: Contexts> Context<F> {
     /// A call with so many bytes goes straight to the host.
     #[inline(always)]
     pub(super) fn goes_straight(&mut self, bytes: usize) {
-        self.straight.went(bytes);
-        if self.straight.is_much() {
+        let Straight { calls, bytes: all, .. } = &mut self.straight;
+        (*calls, *all) = (calls.wrapping_add(1), all.wrapping_add(bytes));
+        if *all >= MUCH {
             self.count_some();
         }
     }
@@ -394,7 +380,7 @@ pub(super) unsafe fn piece<F: Contexts<State = Pieces<S>>, S>(
             && let Some(update) = update(&*(*this).host.functions)
         {
             (*this).state.fresh &= length == 0;
-            (*this).straight.went(length);
+            (*this).goes_straight(length);
             return update((*this).host.context(), input, length);
         }
         ours(context, input, length)

@@ -225,7 +225,7 @@ unsafe extern "C" fn ours(context: *mut c_void, input: *const u8, length: usize)
         let Some(update) = functions.update.filter(|_| this.pay(functions)) else { return 0 };
         this.state.message.leave();
         (this.state.fresh, this.state.elsewhere) = (false, Sizes::NONE);
-        this.straight.went(length);
+        this.goes_straight(length);
         update(this.host.context(), input, length)
     }
 }
