@@ -1,7 +1,7 @@
 use crate::terminal;
 
-/// A table of text whose columns are as wide as they must be. The last column is not padded. On a terminal that is too
-/// narrow for it, some columns are left out, and the last one is folded; anywhere else it is always the same.
+/// A table of text whose columns are as wide as they must be. The last column is not padded. Where the output is too
+/// narrow for it, some columns are left out, and the last one is folded.
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
     right: Vec<usize>,

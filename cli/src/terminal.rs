@@ -4,10 +4,19 @@ use std::env;
 use std::io::{IsTerminal, stdout};
 use std::sync::OnceLock;
 
-/// Columns of the terminal that standard output is; `None` where it is none.
+/// Columns of the terminal that standard output is. Where it is none, as many as the variable `COLUMNS` says (environ(7)), and `None`
+/// without it.
 pub(crate) fn width() -> Option<usize> {
-    let size = || ratatui::crossterm::terminal::size().map_or(0, |(columns, _)| usize::from(columns));
-    stdout().is_terminal().then(size).map(|columns| if columns == 0 { 80 } else { columns })
+    if !stdout().is_terminal() {
+        return env::var("COLUMNS").ok()?.parse().ok().filter(|columns| *columns > 0);
+    }
+    let (columns, _) = ratatui::crossterm::terminal::size().unwrap_or_default();
+    Some(if columns == 0 { 80 } else { columns.into() })
+}
+
+/// Columns of sentences: 80, or fewer where there are fewer.
+pub(crate) fn reading_width() -> usize {
+    width().map_or(80, |columns| columns.min(80))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

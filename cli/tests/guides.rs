@@ -206,7 +206,7 @@ impl Machine {
         }
         let search = std::env::var("PATH").unwrap();
         shell.env("PATH", format!("{}:{search}", self.path("local/bin"))).env("HOME", self.0.join("home"));
-        shell.env("LC_ALL", "C").stdin(Stdio::null());
+        shell.env("LC_ALL", "C").env_remove("COLUMNS").stdin(Stdio::null());
         let output = shell.output().unwrap();
         assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
     }

@@ -120,6 +120,22 @@ fn without_a_terminal_it_is_one_table() {
 }
 
 #[test]
+fn in_a_pipe_it_is_as_wide_as_columns_says() {
+    let _waiting = Waiting::new();
+    let shown = |columns: &str| {
+        let top = command(&["top", "--once", "--interval", "0.1"]).env("COLUMNS", columns).output().unwrap();
+        assert!(top.status.success());
+        text(&top.stdout)
+    };
+    let narrow = shown("40");
+    assert!(narrow.contains("PID  PROGRAM") && narrow.lines().all(|line| line.chars().count() <= 40), "{narrow}");
+    for none in ["", "0", "-40", "wide", "300"] {
+        let table = shown(none);
+        assert!(table.contains("PID  PROCS  USER"), "{none}: {table}");
+    }
+}
+
+#[test]
 fn what_cannot_be_is_a_mistake() {
     for (arguments, part) in [
         (&["top", "--interval", "0.05"][..], "not a number from 0.1 to 86400"),

@@ -10,7 +10,7 @@ use crate::args::Advise;
 use crate::openssl::measured::Cell;
 use crate::output::{self, Failure};
 use crate::table::Table;
-use crate::terminal::wrap;
+use crate::terminal::{reading_width, wrap};
 use crate::units::round;
 
 pub(super) fn text(args: &Advise, machine: Option<&Machine>, program: Option<&Program>) -> String {
@@ -70,9 +70,9 @@ fn of_program(program: &Program, machine: Option<&Machine>) -> String {
     text
 }
 
-/// A sentence in lines that fit a terminal, those after the first further in.
+/// A sentence in lines that fit, those after the first further in.
 fn wrapped(sentence: &str) -> String {
-    wrap(sentence, 80, "  ").join("\n") + "\n"
+    wrap(sentence, reading_width(), "  ").join("\n") + "\n"
 }
 
 /// Programs, each once.

@@ -161,7 +161,8 @@ pub(crate) struct Exporter {
 /// numbers are those of the last interval.
 ///
 /// It needs no rights: root sees the processes of all users, other users their own. In a terminal, ? shows the keys. Where standard
-/// output is no terminal, it prints one table and ends, as with --once. Narrow terminals show fewer columns; NO_COLOR is respected.
+/// output is no terminal, it prints one table and ends, as with --once. Narrow terminals show fewer
+/// columns, and so does a pipe where COLUMNS says how many; NO_COLOR is respected.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

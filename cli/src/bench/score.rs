@@ -6,7 +6,7 @@ use super::uses::{USES, Use};
 use crate::machine::Machine;
 use crate::speed::rounds::Round;
 use crate::table::Table;
-use crate::terminal::{Colour, paint, wrap};
+use crate::terminal::{Colour, paint, reading_width, wrap};
 use crate::units::round;
 
 /// Of another meaning of the fields.
@@ -123,12 +123,12 @@ impl Bench {
         }
         let [cpu, gantry] = self.machine.lines();
         let verdict = self.verdict();
-        let mut lines: Vec<String> = wrap(&verdict, 80, "");
+        let mut lines: Vec<String> = wrap(&verdict, reading_width(), "");
         if !self.trusted {
             lines = lines.iter().map(|line| paint(line, Colour::Yellow)).collect();
         }
         lines.extend([format!("Per core, by CPU time; {} s, policy {}.", self.seconds, self.policy), cpu, gantry]);
-        lines.extend(self.about_baseline().iter().flat_map(|line| wrap(line, 80, "")));
+        lines.extend(self.about_baseline().iter().flat_map(|line| wrap(line, reading_width(), "")));
         format!("{}\n{}\n", table.render(), lines.join("\n"))
     }
 

@@ -13,7 +13,6 @@ mod state;
 /// How it is drawn.
 mod view;
 
-use std::io::{IsTerminal as _, stdout};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -21,6 +20,7 @@ use gantry_runtime::stats::sees_all;
 
 use crate::args::Top;
 use crate::output::{Failure, Output, say};
+use crate::terminal;
 use columns::{PROCESSES, WORK, text};
 use model::{Looks, Sample};
 use state::State;
@@ -66,8 +66,7 @@ fn table(sample: Sample, interval: f64, output: &mut Output) -> Result<(), Failu
     if sample.processes.is_empty() {
         say("nothing uses Gantry at the moment");
     }
-    let size = if stdout().is_terminal() { ratatui::crossterm::terminal::size().ok() } else { None };
-    let width = size.map(|(width, _)| width).filter(|width| *width > 0);
+    let width = terminal::width().map(|width| u16::try_from(width).unwrap_or(u16::MAX));
     let state = State::new(sample, interval, "");
     let processes = text(PROCESSES, state.processes(), width);
     output.write(&format!("{processes}\n{}", text(WORK, &state.all().work, width)))

@@ -38,7 +38,7 @@ impl Drop for Folder {
 /// `gantry` with these arguments, and of the environment's configuration only the CPU level that the tests are run at.
 pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gantry"));
-    for variable in ["GANTRY_CONFIG", "GANTRY_DEVICES", "GANTRY_POLICY", "GANTRY_STATS", "GANTRY_THREADS"] {
+    for variable in ["GANTRY_CONFIG", "GANTRY_DEVICES", "GANTRY_POLICY", "GANTRY_STATS", "GANTRY_THREADS", "COLUMNS"] {
         command.env_remove(variable);
     }
     command.env("XDG_CONFIG_HOME", "/nonexistent").args(arguments);

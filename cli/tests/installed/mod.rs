@@ -54,7 +54,9 @@ impl Installed {
     /// `gantry` with these arguments, where programs read this configuration.
     pub(crate) fn command(&self, configuration: &Path, arguments: &[&str]) -> Command {
         let mut command = Command::new(self.0.join("bin/gantry"));
-        for variable in ["GANTRY_CONFIG", "GANTRY_DEVICES", "GANTRY_POLICY", "GANTRY_STATS", "GANTRY_DISABLE"] {
+        for variable in
+            ["GANTRY_CONFIG", "GANTRY_DEVICES", "GANTRY_POLICY", "GANTRY_STATS", "GANTRY_DISABLE", "COLUMNS"]
+        {
             command.env_remove(variable);
         }
         command.current_dir(&self.0).env("XDG_CONFIG_HOME", "/nonexistent").env("OPENSSL_CONF", configuration);
