@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use devices::{Deed, Script, Scripted, in_order, session};
 use gantry::driver::Capability;
-use gantry::route::Failover;
+use gantry::route::{Failover, Pin};
 use gantry::stats::Numbers;
 use gantry::{
     Algorithm, Clock, DeviceState, Gantry, Operation, Outcome, Queue, QueueOptions, Request, Session, SessionParams,
@@ -74,6 +74,61 @@ fn no_request_waits_for_a_slow_device_to_be_tested_while_another_is_ready() {
                 }
                 assert_eq!(gantry.device("slow").unwrap().state(), DeviceState::Ready);
             }
+        }
+    }
+}
+
+/// A device that the policy names, beside one that is ready.
+fn pinned(script: Script, clock: &Arc<VirtualClock>) -> Gantry {
+    let [named, ready] = [script, Script::new("ready")].map(Scripted::new);
+    let policy = Pin { device: "named".to_owned() };
+    let gantry = Gantry::builder().policy(policy).clock(clock.clone()).driver(&ready).driver(&named).build();
+    gantry.device("ready").unwrap().admit(Algorithm::Null).unwrap();
+    gantry
+}
+
+/// Which devices served how many requests.
+fn served(gantry: &Gantry) -> Vec<(String, u64)> {
+    let rows = gantry.stats().rows;
+    let named = |row: &Numbers| Some((row.device.as_ref()?.0.clone(), row.requests()));
+    rows.iter().filter_map(named).filter(|(_, requests)| *requests > 0).collect()
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "a minute or more")]
+fn a_device_that_the_policy_names_is_waited_for() {
+    for step in [1_500_000, 40_000_000] {
+        for run in [run_one, run_batch, run_queue] as [fn(&Session, &mut Queue); 3] {
+            for script in Script::in_every_way("named") {
+                let clock = Arc::new(VirtualClock::default());
+                let spends = clock.clone();
+                let does = move |_| {
+                    spends.spend(step / BATCH);
+                    Deed::Work
+                };
+                let gantry = pinned(Script { tests: true, ..script }.doing(does), &clock);
+                let mut queue = gantry.queue(QueueOptions::default()).unwrap();
+                run(&session(&gantry), &mut queue);
+                assert!(clock.now() > MOMENT, "the test takes more than a moment");
+                let served = served(&gantry);
+                assert!(matches!(&served[..], [(device, _)] if device == "named"), "{step}: {served:?}");
+            }
+        }
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "a minute or more")]
+fn another_device_serves_where_the_named_one_cannot() {
+    for deed in [Deed::Lie, Deed::Fail, Deed::Stall] {
+        for run in [run_one, run_batch, run_queue] as [fn(&Session, &mut Queue); 3] {
+            let clock = Arc::new(VirtualClock::default());
+            let gantry =
+                pinned(Script { tests: true, ring: Some(4), ..Script::new("named") }.doing(move |_| deed), &clock);
+            let mut queue = gantry.queue(QueueOptions::default()).unwrap();
+            run(&session(&gantry), &mut queue);
+            let served = served(&gantry);
+            assert!(matches!(&served[..], [(device, _)] if device == "ready"), "{deed:?}: {served:?}");
         }
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn address(handle: &mut Handle, session: &OpenSession<'_>, route: Rou
 pub(super) fn address_by_owner(handle: &mut Handle, place: usize, route: Route) -> bool {
     let owner = NonNull::from(handle.owner());
     // SAFETY: the owner lives until the request is back, and is only ever shared; it is no part of the request.
-    match unsafe { owner.as_ref() }.opened(place, Urgency::Brief) {
+    match unsafe { owner.as_ref() }.opened(place, Urgency::Brief.on(route)) {
         Ok(session) => {
             address(handle, &session, route);
             true

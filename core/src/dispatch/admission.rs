@@ -8,6 +8,7 @@ use super::pair::OpenPair;
 use crate::algorithm::{Fault, Refusal, Unsupported};
 use crate::clock::Clock;
 use crate::driver::{Capability, Device};
+use crate::route::{Reason, Route};
 use crate::stats::Site;
 use crate::sync::{AtomicBool, Mutex, Ordering, lock, try_lock};
 use crate::trust::{Failure, PATIENCE, Progress, Test, Trust};
@@ -34,6 +35,14 @@ pub(crate) enum Urgency {
     Brief,
     /// To the end.
     Patient,
+}
+
+impl Urgency {
+    /// That of a request on this route. A device that is named is waited for, and no other one serves what it can.
+    #[inline]
+    pub(super) fn on(self, route: Route) -> Self {
+        if route.reason == Reason::Pinned { Urgency::Patient } else { self }
+    }
 }
 
 impl Admission {

@@ -143,7 +143,7 @@ impl SessionCore {
         let opened;
         let session = match self.kept(place) {
             Some(session) => session,
-            None => match self.opened(place, urgency) {
+            None => match self.opened(place, urgency.on(route)) {
                 Ok(session) => {
                     opened = session;
                     &*opened

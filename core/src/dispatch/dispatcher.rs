@@ -156,9 +156,9 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
             let simple = !group.mixed
                 && lead.candidates[place].capability.direct
                 && lead.gantry.devices()[route.device].is_inline();
-            let session = simple.then(|| lead.opened(place, urgency));
+            let session = simple.then(|| lead.opened(place, urgency.on(route)));
             let mut declined = match session {
-                None => Self::address(lead, place, route, urgency, group.mixed, &mut part),
+                None => Self::address(lead, place, route, urgency.on(route), group.mixed, &mut part),
                 Some(Ok(_)) => List::new(),
                 Some(Err(_)) => std::mem::take(&mut part),
             };

@@ -30,7 +30,7 @@ impl SessionCore {
                 continue;
             };
             tried |= 1 << route.device;
-            match self.opened(place, urgency) {
+            match self.opened(place, urgency.on(route)) {
                 Ok(session) => match guarded(|| open(&*session).map_err(Refusal::from)) {
                     Ok(state) => return Ok((state, Route { reason: Reason::Stream, ..route })),
                     Err(Refusal::Fault(fault)) => {

@@ -8,7 +8,8 @@ use super::ask::Ask;
 use super::policy::Policy;
 use crate::stats::Reason;
 
-/// Everything to one device; elsewhere, what it cannot do (as `OPENSSL_ia32cap` or a hard-wired engine would).
+/// Everything to one device; elsewhere, what it cannot do (as `OPENSSL_ia32cap` or a hard-wired engine would). Its known-answer
+/// test is waited for, so that what it can do is nobody else's.
 #[derive(Debug)]
 pub struct Pin {
     /// The device's name.

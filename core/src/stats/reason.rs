@@ -11,7 +11,7 @@ coded! {
         EnoughRequests = "enough-requests";
         /// Too few requests are in hand for any device that needs several.
         TooFew = "too-few";
-        /// The policy names the device.
+        /// The policy names the device: requests wait for its known-answer test.
         Pinned = "pinned";
         /// First in the policy's order of those that work.
         FirstInOrder = "first-in-order";
