@@ -9,7 +9,9 @@ use gantry::{Algorithm, Fault, Gantry, Kind, Operation, RegisteredDevice, Sessio
 use gantry_runtime::forks::GENERATION;
 use gantry_runtime::sandbox::is_filtered;
 
+use crate::boundary::HostDigests;
 use crate::choice::{Choice, Choices, Side, State};
+use crate::company::{self, Company};
 use crate::config::{Settings, Soft};
 use crate::trial::Measured;
 use crate::{table, trial};
@@ -115,6 +117,16 @@ impl Framework {
         let operations = algorithm.kind().operations();
         let each = operations.iter().flat_map(|operation| sizes.iter().map(move |bytes| (*operation, *bytes)));
         each.filter_map(|(operation, bytes)| self.cell(algorithm, operation, bytes)).collect()
+    }
+
+    /// What messages of several threads gain together, where no device is faster with one alone.
+    pub(crate) fn company(&self, algorithm: Algorithm, host: &HostDigests) -> Option<Company> {
+        const BYTES: usize = 16 << 10;
+        let session = self.digest(algorithm)?;
+        self.gantry.calibrate(algorithm, Operation::Digest, false);
+        self.ask(session, Operation::Digest, BYTES);
+        let state = self.choice(algorithm, Operation::Digest).state(BYTES);
+        (state == State::Company).then(|| company::measure(&self.gantry, session, host))?
     }
 
     fn cell(&self, algorithm: Algorithm, operation: Operation, bytes: usize) -> Option<Cell> {

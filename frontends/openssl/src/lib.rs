@@ -13,7 +13,7 @@
 //! | `abi.rs`, `table.rs`, `config.rs` | the provider interface as data, the algorithms, the section of openssl.cnf |
 //! | `boundary/` | where C calls and is called: `default.rs` finds the default provider, `jobs.rs` messages of a thread's jobs, `stack.rs` room on the stack for devices, `idle.rs` contexts of digests between two messages, `digested.rs` signatures of digests, `rsa.rs` padding, `encoders.rs` keys of the type EC |
 //! | `aead.rs`, `ccm.rs`, `chain.rs`, `cipher.rs`, `digest.rs`, `mac.rs`, `pipes.rs`, `pair.rs` | for each mode, when a context can leave the host's |
-//! | `framework.rs`, `choice.rs`, `trial.rs` | whether it should: the faster side, and how that is measured |
+//! | `framework.rs`, `choice.rs`, `trial.rs`, `company.rs` | whether it should: the faster side, and how that is measured |
 //! | `host.rs`, `der.rs`, `report.rs` | the host as a device, signatures as programs have them, what was done |
 
 pub use config::{KEYS, MEASURE, MEASURED};
@@ -33,6 +33,8 @@ mod chain;
 mod choice;
 /// Ciphers by mode.
 mod cipher;
+/// What several threads gain together.
+mod company;
 /// The section of `openssl.cnf`.
 mod config;
 /// Signatures in DER.

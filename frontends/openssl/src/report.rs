@@ -9,6 +9,7 @@ use gantry::stats::Tally;
 use gantry::{Algorithm, RegisteredDevice};
 use gantry_runtime::StatsChoice;
 
+use crate::company::Company;
 use crate::framework::Cell;
 use crate::host;
 use crate::table::{CIPHERS, DIGESTS, MACS, PAIRS, Row};
@@ -68,6 +69,12 @@ impl Report {
             }
         }
         self.text.push('\n');
+    }
+
+    /// Behind the cells of an algorithm.
+    pub(crate) fn company(&mut self, company: &Company) {
+        let Company { threads, bytes, host, together, gain, spread } = company;
+        let _ = writeln!(self.text, "company\t{threads}\t{bytes}\t{host:.4}\t{together:.4}\t{gain:.4}\t{spread:.4}");
     }
 }
 

@@ -328,6 +328,31 @@ fn what_it_left_to_the_host_others_can_see() {
     }
 }
 
+/// Beside other programs nothing is said about threads that meet, and otherwise all of it.
+#[test]
+fn what_threads_gain_together_is_measured_or_left_out() {
+    let lab = Lab::new("company");
+    let script =
+        "GANTRY_OPENSSL_MEASURED=$PWD/measured GANTRY_OPENSSL_MEASURE=SHA2-256,AES-128-GCM openssl list -providers";
+    for (section, may) in [("", true), ("POLICY = pin:software", false), ("DEVICES = lanes=off", false)] {
+        let _ = fs::remove_file(lab.path("measured"));
+        let output = lab.sh(script, &lab.configuration(section));
+        assert!(output.status.success(), "{}", text(&output));
+        let measured = fs::read_to_string(lab.path("measured")).unwrap();
+        let lines: Vec<&str> = measured.lines().collect();
+        for (place, line) in lines.iter().enumerate().filter(|(_, line)| line.starts_with("company")) {
+            assert!(may, "{section}: {line}");
+            let row = lines[..place].iter().rfind(|line| line.starts_with("row")).unwrap();
+            assert!(row.contains("SHA2-256"), "{row}");
+            let numbers: Vec<f64> = line.split('\t').skip(1).map(|number| number.parse().unwrap()).collect();
+            let [threads, bytes, host, together, gain, spread] = numbers[..] else { panic!("{line}") };
+            let cpus = std::thread::available_parallelism().unwrap().get();
+            assert_eq!((threads, bytes), (f64::from(8 * u32::try_from(cpus).unwrap()), 65536.0));
+            assert!(host > 1000.0 && together > 1000.0 && gain > 0.1 && spread >= 0.0, "{line}");
+        }
+    }
+}
+
 /// Whoever may write into the folder can guess the name there.
 #[test]
 fn what_is_written_follows_no_link_that_was_there_before() {

@@ -91,6 +91,35 @@ impl HostDigest {
     }
 }
 
+/// One digest of the host, for messages that no program asked for.
+pub(crate) struct HostDigests {
+    theirs: *mut c_void,
+    wrapped: *const Wrapped,
+}
+
+// SAFETY: the host: contexts may be made and used on any thread.
+unsafe impl Send for HostDigests {}
+// SAFETY: as above; nothing is changed through it.
+unsafe impl Sync for HostDigests {}
+
+impl HostDigests {
+    pub(crate) fn new(wrapped: &Wrapped) -> Option<Self> {
+        let theirs = wrapped.default_ctx();
+        let is_digest = matches!(wrapped.functions, Functions::Digest(_));
+        (is_digest && !theirs.is_null()).then_some(Self { theirs, wrapped })
+    }
+
+    /// Digests a message, with a context of its own.
+    pub(crate) fn run(&self, message: &[u8]) -> Option<()> {
+        // SAFETY: ours: the provider owns it, and outlives whatever measures.
+        let functions = DigestFns::of(unsafe { &(*self.wrapped).functions })?;
+        let begun = HostDigest::begin(functions, self.theirs)?;
+        // SAFETY: a slice to read.
+        let good = unsafe { begun.update(message.as_ptr(), message.len()) } == 1;
+        good.then(|| begun.finish())?.map(drop)
+    }
+}
+
 /// EVP_MAX_MD_SIZE.
 const LONGEST: usize = 64;
 

@@ -39,6 +39,7 @@ use std::slice;
 use gantry::driver::Buffers;
 
 pub(crate) use cipher::{Host, HostAlgorithm, HostContext, Known};
+pub(crate) use digest::HostDigests;
 pub(crate) use exchange::Agreement;
 pub(crate) use keys::{HostKey, HostPair};
 pub(crate) use mac::{HostMac, HostMacContext};

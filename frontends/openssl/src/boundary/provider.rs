@@ -12,7 +12,7 @@ use gantry_runtime::forks::{self, GENERATION};
 use super::cipher::{self, CipherFns};
 use super::core::{Core, Table};
 use super::default::DefaultProvider;
-use super::digest::{self, DigestFns, HostDigest};
+use super::digest::{self, DigestFns, HostDigest, HostDigests};
 use super::encoders::Encoders;
 use super::exchange::{self, ExchangeFns};
 use super::guard;
@@ -412,6 +412,8 @@ impl Provider {
     /// What this machine serves, and by what it gains with the algorithms that `only` names, or with all.
     fn measured(&self, only: Option<&str>) -> String {
         const SIZES: [usize; 3] = [64, 1024, 16384];
+        // Of all digests, those that most programs have: company takes seconds to measure.
+        const COMMON: [Algorithm; 3] = [Algorithm::Sha1, Algorithm::Sha256, Algorithm::Sha512];
         let (major, minor) = self.version;
         let mut report = Report { text: format!("openssl {major}.{minor}\n") };
         self.framework().iter().for_each(|framework| framework.devices().for_each(|device| report.device(device)));
@@ -430,8 +432,14 @@ impl Provider {
                 let named = |only: &str| only.split(',').any(|one| [name, row.name, ours].contains(&one));
                 report.row(config::KEYS[key].0, name, row, algorithm, served);
                 let asked = algorithm.filter(|_| only.is_none_or(named));
-                let cells = self.framework().zip(asked).map(|(ours, algorithm)| ours.cells(algorithm, sizes));
-                cells.iter().flatten().for_each(|cell| report.cell(cell));
+                let Some((ours, algorithm)) = self.framework().zip(asked) else { return };
+                ours.cells(algorithm, sizes).iter().for_each(|cell| report.cell(cell));
+                if (only.is_some() || COMMON.contains(&algorithm))
+                    && let Some(host) = HostDigests::new(wrapped)
+                    && let Some(company) = ours.company(algorithm, &host)
+                {
+                    report.company(&company);
+                }
             };
             match row.mode {
                 // One number, and an algorithm for each thing that can be inside.
