@@ -295,6 +295,15 @@ const BLANK: AlgorithmInfo = AlgorithmInfo {
     source: "",
 };
 
+const fn named(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    kernel: &'static str,
+    kind: Kind,
+) -> AlgorithmInfo {
+    AlgorithmInfo { name, aliases, kernel, kind, ..BLANK }
+}
+
 const fn digest(
     name: &'static str,
     aliases: &'static [&'static str],
@@ -318,19 +327,9 @@ const fn hmac(
     block: usize,
     size: usize,
 ) -> AlgorithmInfo {
-    let key = Lengths::range(0, usize::MAX, 1);
-    AlgorithmInfo {
-        name,
-        aliases,
-        kernel,
-        kind: Kind::Mac,
-        key,
-        block,
-        tag: Lengths::range(4, size, 1),
-        digest: Some(digest),
-        source: "RFC 2104",
-        ..BLANK
-    }
+    let (key, tag) = (Lengths::range(0, usize::MAX, 1), Lengths::range(4, size, 1));
+    let row = named(name, aliases, kernel, Kind::Mac);
+    AlgorithmInfo { key, block, tag, digest: Some(digest), source: "RFC 2104", ..row }
 }
 
 const fn mac(
@@ -373,16 +372,8 @@ const fn aead(
     key: usize,
     iv: Lengths,
 ) -> AlgorithmInfo {
-    AlgorithmInfo {
-        name,
-        aliases,
-        kernel,
-        kind: Kind::Aead,
-        key: Lengths::exactly(key),
-        iv,
-        tag: Lengths::range(4, 16, 1),
-        ..BLANK
-    }
+    let (key, tag) = (Lengths::exactly(key), Lengths::range(4, 16, 1));
+    AlgorithmInfo { key, iv, tag, ..named(name, aliases, kernel, Kind::Aead) }
 }
 
 /// SP 800-38D allows IVs of any length but none; 12 bytes is the length to use.
@@ -415,18 +406,13 @@ const fn eta(
     size: usize,
 ) -> AlgorithmInfo {
     AlgorithmInfo {
-        name,
-        kernel,
-        kind: Kind::Aead,
-        key: Lengths::exactly(key),
         mac_key: Lengths::range(0, usize::MAX, 1),
-        iv: Lengths::exactly(16),
         block,
         tag: Lengths::range(4, size, 1),
         digest: Some(digest),
         cipher: Some(cipher),
         source: "RFC 4303",
-        ..BLANK
+        ..aead(name, &[], kernel, key, Lengths::exactly(16))
     }
 }
 
@@ -454,18 +440,15 @@ const fn exchange(
     key: usize,
     generator: &'static [u8],
 ) -> AlgorithmInfo {
-    let public = generator.len();
+    let (public, lengths) = (generator.len(), Lengths::exactly(key));
     AlgorithmInfo {
         generator,
-        name,
-        aliases,
-        kind: Kind::Exchange,
-        key: Lengths::exactly(key),
+        key: lengths,
         public_key: Lengths::exactly(public),
-        tag: Lengths::exactly(key),
+        tag: lengths,
         min_data: public,
         max_data: public as u64,
-        ..BLANK
+        ..named(name, aliases, "", Kind::Exchange)
     }
 }
 
@@ -493,15 +476,12 @@ const fn ml_kem(
     ciphertext: usize,
 ) -> AlgorithmInfo {
     AlgorithmInfo {
-        name,
-        aliases,
-        kind: Kind::Kem,
         key: Lengths::range(64, key, key - 64),
         public_key: Lengths::exactly(public),
         tag: Lengths::exactly(32),
         encapsulation: (ciphertext, 32),
         source: "FIPS 203",
-        ..BLANK
+        ..named(name, aliases, "", Kind::Kem)
     }
 }
 
@@ -513,5 +493,5 @@ const fn compression(
     default_level: usize,
 ) -> AlgorithmInfo {
     let levels = Lengths::range(1, highest, 1);
-    AlgorithmInfo { name, aliases, kernel, kind: Kind::Compression, levels, default_level, ..BLANK }
+    AlgorithmInfo { levels, default_level, ..named(name, aliases, kernel, Kind::Compression) }
 }

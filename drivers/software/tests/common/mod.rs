@@ -1,5 +1,7 @@
 //! What the tests share: a framework with the software device only, and requests for any algorithm.
 
+#![allow(dead_code, reason = "each test file uses its own part")]
+
 use gantry::{Algorithm, Gantry, Kind, Operation, Session, SessionParams};
 use gantry_driver_software::SoftwareDriver;
 
