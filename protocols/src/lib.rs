@@ -12,7 +12,8 @@
 //! | `burst.rs` | the three steps of a burst: frame, crypt, finish |
 //! | `crypt.rs` | the second of them: what devices do |
 //! | `window.rs` | which numbers have come (RFC 6479) |
-//! | `esp/` | suites, associations, and the headers of IP around them |
+//! | `ip.rs` | headers of IP around a protocol, and within it |
+//! | `esp/` | suites and associations |
 //! | `srtp/` | suites, contexts with their streams, and the keys that they derive |
 //! | `tls/` | suites, keys from one change to the next, and the search for a MAC under the encryption |
 
@@ -25,6 +26,7 @@ extern crate self as gantry_protocols;
 mod burst;
 mod crypt;
 pub mod esp;
+mod ip;
 mod packet;
 pub mod srtp;
 pub mod tls;

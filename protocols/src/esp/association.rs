@@ -8,20 +8,8 @@ use zeroize::Zeroizing;
 use super::inbound::Inbound;
 use super::outbound::Outbound;
 use super::suite::{Suite, salted};
+use crate::ip::Mode;
 use crate::window::Window;
-
-/// What is within ESP, and what around it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Mode {
-    /// A packet of IP becomes a packet of ESP, and comes back. What carries it (an outer header of IP, UDP) is the caller's.
-    #[default]
-    Tunnel,
-    /// A packet of IP becomes a packet of IP whose payload is ESP's.
-    Transport,
-    /// Any payload becomes a packet of ESP: its [next header](crate::Packet::next_header) is the caller's, or comes back to the caller.
-    Payload,
-}
 
 /// What an association is made from, as IKE or an operator says: one direction, under keys that no other one has.
 pub struct Association {

@@ -6,13 +6,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use zeroize::Zeroizing;
 
-use super::association::{Association, Mode};
-use super::ip::{self, Headers};
+use super::association::Association;
 use super::outbound::aad;
 use super::suite::Layout;
 use super::{ESP, HEADER, NONE, TRAILER};
 use crate::burst::{self, Begun};
 use crate::crypt::{self, Keys, Work};
+use crate::ip::{self, Headers, Mode};
 use crate::packet::{Packet, Refused};
 use crate::window::Window;
 
@@ -70,10 +70,7 @@ impl Inbound {
     /// Reads what is not encrypted, and writes nothing if there is an error.
     fn take(&self, packet: &mut Packet<'_>, work: &mut Work) -> Result<Begun<Taken>, Refused> {
         let Layout { iv, align, icv, .. } = self.layout;
-        let headers = if self.mode == Mode::Transport { Some(Headers::read(packet.data())?) } else { None };
-        if headers.is_some_and(|headers| headers.next != ESP) {
-            return Err(Refused::Malformed("a packet of IP without ESP"));
-        }
+        let headers = self.mode.before(packet.data(), ESP, "a packet of IP without ESP")?;
         let mut range = packet.range();
         range.start += headers.map_or(0, |headers| headers.length);
         let esp = &mut packet.buffer()[range.clone()];

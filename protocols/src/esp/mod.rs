@@ -24,11 +24,11 @@
 
 mod association;
 mod inbound;
-mod ip;
 mod outbound;
 mod suite;
 
-pub use association::{Association, Mode, Unfit};
+pub use crate::ip::Mode;
+pub use association::{Association, Unfit};
 pub use inbound::{Inbound, open};
 pub use outbound::{Outbound, seal};
 pub use suite::{Integrity, Suite};
@@ -38,8 +38,6 @@ const HEADER: usize = 8;
 /// Bytes of the length of the padding, and of the next header.
 const TRAILER: usize = 2;
 
-/// Next headers that are not the payload's own: IPv4 and IPv6 in a tunnel, ESP itself, and "none" (IANA).
-const IPV4: u8 = 4;
-const IPV6: u8 = 41;
+/// Next headers that are not the payload's own: ESP itself, and "none" (IANA).
 const ESP: u8 = 50;
 const NONE: u8 = 59;

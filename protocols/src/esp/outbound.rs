@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use zeroize::Zeroizing;
 
-use super::association::{Association, Mode};
-use super::ip::{self, Headers};
+use super::association::Association;
 use super::suite::Layout;
 use super::{ESP, HEADER, TRAILER};
 use crate::burst::{self, Begun};
 use crate::crypt::{self, Aad, Keys, Short, Work};
+use crate::ip::Mode;
 use crate::packet::{Packet, Refused};
 
 /// The sending end of an [`Association`]. Threads may share it: each packet has a number of its own.
@@ -83,17 +83,9 @@ impl Outbound {
         if process != self.process {
             return Err(Refused::Forked);
         }
-        let data = packet.data();
-        let (headers, next) = match self.mode {
-            Mode::Payload => (None, packet.next_header),
-            Mode::Tunnel => (None, ip::version(data)?),
-            Mode::Transport => {
-                let headers = Headers::read(data)?;
-                (Some(headers), headers.next)
-            }
-        };
+        let (headers, next) = self.mode.around(packet)?;
         let outer = headers.map_or(0, |headers| headers.length);
-        let payload = data.len() - outer;
+        let payload = packet.data().len() - outer;
         let padding = (payload + TRAILER).next_multiple_of(align) - payload - TRAILER;
         let (head, tail) = (HEADER + iv, padding + TRAILER + icv);
         packet.has_room(head, tail)?;

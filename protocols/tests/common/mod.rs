@@ -40,6 +40,31 @@ pub(crate) fn faulty(faults: &Faults, with_software: bool, verify: u32) -> (Mode
     (card, gantry)
 }
 
+/// A packet of IPv4 with such a payload, which is said to be UDP.
+pub(crate) fn ipv4(payload: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0x45, 0, 0, 0, 0, 1, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+    packet[2..4].copy_from_slice(&(20 + payload.len() as u16).to_be_bytes());
+    let sum = sum(&packet);
+    packet[10..12].copy_from_slice(&(!sum).to_be_bytes());
+    packet.extend(payload);
+    packet
+}
+
+/// The sum of a header of IPv4: all ones, if its checksum is right.
+pub(crate) fn sum(header: &[u8]) -> u16 {
+    let sum: u32 = header.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+    ((sum & 0xFFFF) + (sum >> 16)) as u16
+}
+
+/// A packet of IPv6 with such a payload, which is said to be UDP.
+pub(crate) fn ipv6(payload: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0x60, 0, 0, 0, 0, 0, 17, 64];
+    packet[4..6].copy_from_slice(&(payload.len() as u16).to_be_bytes());
+    packet.extend([7; 32]);
+    packet.extend(payload);
+    packet
+}
+
 pub(crate) fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u32> = text.chars().filter_map(|digit| digit.to_digit(16)).collect();
     digits.chunks(2).map(|pair| (pair[0] * 16 + pair[1]) as u8).collect()

@@ -32,21 +32,11 @@ const CTR: (Suite, usize, usize) = (Suite::AesCtr(Integrity::HmacSha256), 20, 32
 
 /// A packet of IPv4 with UDP in it.
 fn ipv4(payload: usize) -> Vec<u8> {
-    let length = (20 + payload) as u16;
-    let mut packet = vec![0x45, 0, 0, 0, 0, 1, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
-    packet[2..4].copy_from_slice(&length.to_be_bytes());
-    let sum: u32 = packet.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
-    packet[10..12].copy_from_slice(&(!((sum & 0xFFFF) + (sum >> 16)) as u16).to_be_bytes());
-    packet.extend((0..payload).map(|at| at as u8));
-    packet
+    common::ipv4(&(0..payload).map(|at| at as u8).collect::<Vec<_>>())
 }
 
 fn ipv6(payload: usize) -> Vec<u8> {
-    let mut packet = vec![0x60, 0, 0, 0, 0, 0, 17, 64];
-    packet[4..6].copy_from_slice(&(payload as u16).to_be_bytes());
-    packet.extend([7; 32]);
-    packet.extend((0..payload).map(|at| at as u8));
-    packet
+    common::ipv6(&(0..payload).map(|at| at as u8).collect::<Vec<_>>())
 }
 
 const ROOM: usize = 64;

@@ -1,20 +1,58 @@
-//! The headers of IP around ESP, in transport mode, and within it, in a tunnel.
+//! The headers of IP around a protocol of IPsec, in transport mode, and within it, in a tunnel.
 
-use crate::packet::Refused;
+use crate::packet::{Packet, Refused};
 
-use super::{IPV4, IPV6};
+/// What is within ESP or IPComp, and what around it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Mode {
+    /// A packet of IP becomes a packet of the protocol, and comes back. What carries it (an outer header of IP, UDP) is the caller's.
+    #[default]
+    Tunnel,
+    /// A packet of IP becomes a packet of IP whose payload is the protocol's.
+    Transport,
+    /// Any payload becomes a packet of the protocol: its [next header](crate::Packet::next_header) is the caller's, or comes back to
+    /// the caller.
+    Payload,
+}
 
-/// The headers before the payload of an IP packet: before ESP, if there is any (RFC 4303, 3.1.1).
+impl Mode {
+    /// Of a packet to send: the headers that stay before the protocol, and what is behind them.
+    pub(crate) fn around(self, packet: &Packet<'_>) -> Result<(Option<Headers>, u8), Refused> {
+        let data = packet.data();
+        Ok(match self {
+            Mode::Payload => (None, packet.next_header),
+            Mode::Tunnel => (None, version(data)?),
+            Mode::Transport => {
+                let headers = Headers::read(data)?;
+                (Some(headers), headers.next)
+            }
+        })
+    }
+
+    /// Of a packet that came: the headers before the protocol, which are refused as `other` where another one is behind them.
+    pub(crate) fn before(self, packet: &[u8], protocol: u8, other: &'static str) -> Result<Option<Headers>, Refused> {
+        let headers = if self == Mode::Transport { Some(Headers::read(packet)?) } else { None };
+        let is_other = headers.is_some_and(|headers| headers.next != protocol);
+        if is_other { Err(Refused::Malformed(other)) } else { Ok(headers) }
+    }
+}
+
+/// The headers before the payload of an IP packet: before ESP (RFC 4303, 3.1.1) or IPComp (RFC 3173, 2), if there is any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Headers {
+pub(crate) struct Headers {
     /// Bytes of them all.
-    pub(super) length: usize,
+    pub(crate) length: usize,
     /// The protocol behind them.
-    pub(super) next: u8,
+    pub(crate) next: u8,
     /// Where that is written.
     place: usize,
     is_v6: bool,
 }
+
+/// The protocol numbers of IP within another protocol (IANA).
+const IPV4: u8 = 4;
+const IPV6: u8 = 41;
 
 const V4: usize = 20;
 const V6: usize = 40;
@@ -24,7 +62,7 @@ const FRAGMENT: Refused = Refused::Malformed("a fragment of an IP packet");
 
 impl Headers {
     /// Reads those of a whole packet, and nothing behind them.
-    pub(super) fn read(packet: &[u8]) -> Result<Self, Refused> {
+    pub(crate) fn read(packet: &[u8]) -> Result<Self, Refused> {
         match packet.first().map(|byte| byte >> 4) {
             Some(4) => Self::read_v4(packet),
             Some(6) => Self::read_v6(packet),
@@ -41,14 +79,14 @@ impl Headers {
         if usize::from(u16::from_be_bytes([header[2], header[3]])) != packet.len() {
             return Err(Refused::Malformed("a packet of IP whose length is another"));
         }
-        // More fragments, or an offset. The transport mode has whole packets only (RFC 4303, 3.3.4).
+        // More fragments, or an offset. The transport mode has whole packets only (RFC 4303, 3.3.4; RFC 3173, 2).
         if u16::from_be_bytes([header[6], header[7]]) & 0x3FFF != 0 {
             return Err(FRAGMENT);
         }
         Ok(Self { length, next: header[9], place: 9, is_v6: false })
     }
 
-    /// ESP stands behind the headers that routers on the way read.
+    /// The protocol stands behind the headers that routers on the way read.
     fn read_v6(packet: &[u8]) -> Result<Self, Refused> {
         const HOP_BY_HOP: u8 = 0;
         const ROUTING: u8 = 43;
@@ -60,7 +98,7 @@ impl Headers {
         }
         let mut headers = Self { length: V6, next: header[6], place: 6, is_v6: true };
         let mut behind = headers;
-        // Options belong to ESP's part of the headers only where a routing header follows.
+        // Options belong to these headers only where a routing header follows.
         while matches!(behind.next, HOP_BY_HOP | ROUTING | OPTIONS) {
             let &[next, words] = packet[behind.length..].first_chunk().ok_or(SHORT)?;
             let was = behind.next;
@@ -76,14 +114,18 @@ impl Headers {
         if behind.next == FRAGMENTS { Err(FRAGMENT) } else { Ok(headers) }
     }
 
+    /// The most bytes of a packet with these headers.
+    pub(crate) fn most(self) -> usize {
+        usize::from(u16::MAX) + if self.is_v6 { V6 } else { 0 }
+    }
+
     /// Whether a packet with these headers can have so many bytes.
-    pub(super) fn fits(self, bytes: usize) -> Result<(), Refused> {
-        let most = usize::from(u16::MAX) + if self.is_v6 { V6 } else { 0 };
-        if bytes <= most { Ok(()) } else { Err(Refused::Malformed("longer than a packet of IP can be")) }
+    pub(crate) fn fits(self, bytes: usize) -> Result<(), Refused> {
+        if bytes <= self.most() { Ok(()) } else { Err(Refused::Malformed("longer than a packet of IP can be")) }
     }
 
     /// Writes the length of the packet, which [fits](Self::fits), and the protocol behind the headers. `packet` begins with them.
-    pub(super) fn write(self, packet: &mut [u8], next: u8) {
+    pub(crate) fn write(self, packet: &mut [u8], next: u8) {
         let length = (if self.is_v6 { packet.len() - V6 } else { packet.len() }) as u16;
         packet[self.place] = next;
         if self.is_v6 {
@@ -107,7 +149,7 @@ fn checksum(header: &[u8]) -> u16 {
 }
 
 /// What the next header of a packet of IP in a tunnel is.
-pub(super) fn version(packet: &[u8]) -> Result<u8, Refused> {
+fn version(packet: &[u8]) -> Result<u8, Refused> {
     match packet.first().map(|byte| byte >> 4) {
         Some(4) if packet.len() >= V4 => Ok(IPV4),
         Some(6) if packet.len() >= V6 => Ok(IPV6),
@@ -115,10 +157,10 @@ pub(super) fn version(packet: &[u8]) -> Result<u8, Refused> {
     }
 }
 
-/// Bytes of a packet of IP from a tunnel. Behind it may be more, which hides how long it is (RFC 4303, 2.7).
-pub(super) fn length(packet: &[u8], next: u8) -> Result<usize, Refused> {
+/// Bytes of a packet of IP from a tunnel. Behind it may be more, which in ESP hides how long it is (RFC 4303, 2.7).
+pub(crate) fn length(packet: &[u8], next: u8) -> Result<usize, Refused> {
     if version(packet)? != next {
-        return Err(Refused::Malformed("another version of IP than ESP says"));
+        return Err(Refused::Malformed("another version of IP than its next header says"));
     }
     let at = |place| usize::from(u16::from_be_bytes([packet[place], packet[place + 1]]));
     let (length, least) = if next == IPV4 { (at(2), V4) } else { (V6 + at(4), V6) };
