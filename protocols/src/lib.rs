@@ -4,7 +4,8 @@
 //! numbers of those that have come. Its packets are changed in place, in a buffer with room before and behind them. A burst of
 //! packets of many associations is one batch for the devices, which fills their lanes.
 //!
-//! [`esp`] is RFC 4303, the packets of IPsec. [`srtp`] is RFC 3711, those of voice and video. [`tls`] is the records of TLS 1.2 and 1.3.
+//! [`esp`] is RFC 4303, the packets of IPsec, and [`ipcomp`] RFC 3173, which compresses them before. [`srtp`] is RFC 3711, those of
+//! voice and video. [`tls`] is the records of TLS 1.2 and 1.3.
 //!
 //! | file | content |
 //! |---|---|
@@ -14,6 +15,7 @@
 //! | `window.rs` | which numbers have come (RFC 6479) |
 //! | `ip.rs` | headers of IP around a protocol, and within it |
 //! | `esp/` | suites and associations |
+//! | `ipcomp/` | associations without keys, and which packets are worth a trial |
 //! | `srtp/` | suites, contexts with their streams, and the keys that they derive |
 //! | `tls/` | suites, keys from one change to the next, and the search for a MAC under the encryption |
 
@@ -27,6 +29,7 @@ mod burst;
 mod crypt;
 pub mod esp;
 mod ip;
+pub mod ipcomp;
 mod packet;
 pub mod srtp;
 pub mod tls;

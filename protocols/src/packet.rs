@@ -10,7 +10,8 @@ pub struct Packet<'b> {
     buffer: &'b mut [u8],
     range: Range<usize>,
     verdict: Result<(), Refused>,
-    /// Of [ESP](crate::esp), the protocol of the payload (IANA's numbers), where no header of IP says it.
+    /// Of [ESP](crate::esp), the protocol of the payload (IANA's numbers), where no header of IP says it. Of [IPComp](crate::ipcomp), that
+    /// of what the packet now has: its own, or the payload's.
     pub next_header: u8,
     /// Of [TLS](crate::tls), what a record holds: application data, unless it is [another type](crate::tls::content_type).
     pub content_type: u8,
@@ -101,6 +102,12 @@ pub enum Refused {
     /// It is too short, too long, or a field says what cannot be.
     #[error("not a packet of this association or connection: {0}")]
     Malformed(&'static str),
+    /// Of IPComp, it decompresses to more than there is room for.
+    #[error("it decompresses to more than the {most} bytes that there is room for")]
+    Expands {
+        /// The most bytes that it may become.
+        most: usize,
+    },
     /// A packet of this number has come before, or was sealed before, or the number is older than the window.
     #[error("the number of the packet has been used before, or could have been")]
     Replayed,

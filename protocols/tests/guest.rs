@@ -1,18 +1,21 @@
-//! ESP with the Linux kernel at the other end: each opens what the other has sealed. Tunnel and transport mode, every suite.
+//! ESP and IPComp with the Linux kernel at the other end: each opens what the other has sealed, and decompresses what the other has
+//! compressed. Tunnel and transport mode, every suite, and one protocol in the other.
 
 mod common;
 
-use std::io::Write as _;
+use std::io::{self, Read as _, Write as _};
+use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::suites;
-use gantry::Gantry;
+use common::{ipv4, suites};
+use gantry::{Algorithm, Gantry, SessionParams};
 use gantry_driver_lanes::LanesDriver;
 use gantry_driver_software::SoftwareDriver;
 use gantry_protocols::Packet;
 use gantry_protocols::esp::{Association, Integrity, Mode, Suite};
+use gantry_protocols::ipcomp;
 use socket2::{Domain, Protocol, Socket, Type};
 
 const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
@@ -48,17 +51,54 @@ fn kernels(suite: Suite, key: &[u8], integrity_key: &[u8]) -> String {
     }
 }
 
+/// Both addresses are here, and what goes from one to the other is IPsec's.
+fn set_up() {
+    ip(&format!("link set lo up\naddress add {KERNEL}/32 dev lo\naddress add {OURS}/32 dev lo\n"));
+    for (name, value) in
+        [("lo/disable_xfrm", "0"), ("lo/disable_policy", "0"), ("all/accept_local", "1"), ("lo/accept_local", "1")]
+    {
+        std::fs::write(format!("/proc/sys/net/ipv4/conf/{name}"), value).unwrap();
+    }
+}
+
+/// All of a protocol that comes to our address.
+fn raw(protocol: u8) -> Socket {
+    let raw = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(i32::from(protocol)))).unwrap();
+    raw.bind(&SocketAddr::from((OURS, 0)).into()).unwrap();
+    raw.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    raw
+}
+
+/// The next packet, with its header.
+fn next(raw: &Socket) -> io::Result<Vec<u8>> {
+    let mut buffer = vec![MaybeUninit::new(0); 1 << 16];
+    let length = raw.recv(&mut buffer)?;
+    // SAFETY: they were all written when they were made.
+    Ok(buffer[..length].iter().map(|byte| unsafe { byte.assume_init() }).collect())
+}
+
+/// A packet of UDP from us to the kernel.
+fn to_port(payload: &[u8]) -> Vec<u8> {
+    // A checksum of 0 is none.
+    let udp = [9001_u16, 9000, 8 + payload.len() as u16, 0].map(u16::to_be_bytes).concat();
+    from_us(17, &[&udp, payload].concat())
+}
+
+/// A packet of ours to the kernel.
+fn from_us(protocol: u8, payload: &[u8]) -> Vec<u8> {
+    let mut packet = ipv4(payload);
+    packet[9..12].copy_from_slice(&[protocol, 0, 0]);
+    packet[12..20].copy_from_slice(&[OURS.octets(), KERNEL.octets()].concat());
+    let checksum = !common::sum(&packet[..20]);
+    packet[10..12].copy_from_slice(&checksum.to_be_bytes());
+    packet
+}
+
 gantry_lab::in_guest! {
     ["--timeout", "300", "--modules", "esp4 xfrm_user gcm ccm ctr cbc authenc authencesn echainiv seqiv chacha20poly1305 sha512_generic crypto_null"]
     fn the_kernel_and_we_open_what_the_other_sealed() {
-        ip(&format!("link set lo up\naddress add {KERNEL}/32 dev lo\naddress add {OURS}/32 dev lo\n"));
-        for (name, value) in [("lo/disable_xfrm", "0"), ("lo/disable_policy", "0"), ("all/accept_local", "1"), ("lo/accept_local", "1")] {
-            std::fs::write(format!("/proc/sys/net/ipv4/conf/{name}"), value).unwrap();
-        }
-        // Ours is all of protocol 50 that comes to our address.
-        let raw = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(50))).unwrap();
-        raw.bind(&SocketAddr::from((OURS, 0)).into()).unwrap();
-        raw.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        set_up();
+        let raw = raw(50);
         let udp = UdpSocket::bind((KERNEL, 9000)).unwrap();
         udp.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         let gantry = Gantry::builder().driver(&LanesDriver::default()).driver(&SoftwareDriver).build();
@@ -93,10 +133,8 @@ gantry_lab::in_guest! {
                     for length in [0_usize, 1, 31, 1300] {
                         let payload = vec![length as u8; length];
                         udp.send_to(&payload, (OURS, 9001)).unwrap();
-                        let mut buffer = vec![std::mem::MaybeUninit::new(0); 4096];
-                        let length = raw.recv(&mut buffer).unwrap_or_else(|error| panic!("{suite:?} {name} {extended}: {error}"));
-                        // SAFETY: they were all written when they were made.
-                        let mut whole: Vec<u8> = buffer[..length].iter().map(|byte| unsafe { byte.assume_init() }).collect();
+                        let mut whole = next(&raw).unwrap_or_else(|error| panic!("{suite:?} {name} {extended}: {error}"));
+                        let length = whole.len();
                         // A raw socket gives the header of IP, too, which in a tunnel is the caller's.
                         let start = if mode == Mode::Tunnel { 20 } else { 0 };
                         let mut packet = Packet::new(&mut whole, start..length);
@@ -104,13 +142,7 @@ gantry_lab::in_guest! {
                         let udp_header = [9000_u16, 9001, 8 + payload.len() as u16].map(u16::to_be_bytes).concat();
                         assert_eq!((&packet.data()[20..26], &packet.data()[28..]), (&udp_header[..], &payload[..]), "{suite:?} {name}");
 
-                        let mut ip_packet = vec![0x45, 0, 0, 0, 0, 0, 0, 0, 64, 17, 0, 0, 10, 9, 0, 2, 10, 9, 0, 1];
-                        ip_packet[2..4].copy_from_slice(&(28 + payload.len() as u16).to_be_bytes());
-                        let sum: u32 = ip_packet.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
-                        ip_packet[10..12].copy_from_slice(&(!((sum & 0xFFFF) + (sum >> 16)) as u16).to_be_bytes());
-                        // A checksum of 0 is none.
-                        ip_packet.extend([9001_u16, 9000, 8 + payload.len() as u16, 0].map(u16::to_be_bytes).concat());
-                        ip_packet.extend(&payload);
+                        let ip_packet = to_port(&payload);
                         let mut buffer = [&[0; 64][..], &ip_packet, &[0; 64]].concat();
                         let mut packet = Packet::new(&mut buffer, 64..64 + ip_packet.len());
                         to_kernel.seal(&mut packet).unwrap();
@@ -124,6 +156,109 @@ gantry_lab::in_guest! {
                             panic!("{suite:?} {name} {extended}, after {:?}: {error}\n{stats}", begin.elapsed())
                         });
                         assert_eq!((&came[..length], from), (&payload[..], SocketAddr::from((OURS, 9001))), "{suite:?} {name}");
+                    }
+                }
+            }
+        }
+    }
+
+    ["--timeout", "300", "--modules", "esp4 ipcomp xfrm4_tunnel xfrm_user deflate gcm seqiv"]
+    fn the_kernel_and_we_decompress_what_the_other_compressed() {
+        const ESP: u8 = 50;
+        const CPI: u16 = 0x1235;
+        set_up();
+        let (compressed, sealed, plain) = (raw(ipcomp::PROTOCOL), raw(ESP), [raw(17), raw(4)]);
+        let to_kernel = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(255))).unwrap();
+        let udp = UdpSocket::bind((KERNEL, 9000)).unwrap();
+        udp.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let gantry = Gantry::builder().driver(&SoftwareDriver).build();
+        let session = gantry.session(SessionParams::new(Algorithm::Deflate, &[]).level(9)).unwrap();
+        let noise = |length: usize| {
+            let mut bytes = vec![0; length];
+            std::fs::File::open("/dev/urandom").unwrap().read_exact(&mut bytes).unwrap();
+            bytes
+        };
+        let words = |length: usize| (0..length).map(|at| b"the words of a packet "[at * at % 97 % 22]).collect::<Vec<u8>>();
+        // What was written 9,000 bytes before: farther back than the window of 2,048 bytes with which the kernel compresses.
+        let far = noise(9_000).repeat(3);
+
+        for (mode, name) in [(Mode::Transport, "transport"), (Mode::Tunnel, "tunnel")] {
+            for within in [false, true] {
+                let mut commands = vec!["xfrm state flush".to_owned(), "xfrm policy flush".to_owned()];
+                for (from, to, number, direction) in [(KERNEL, OURS, 0, "out"), (OURS, KERNEL, 1, "in")] {
+                    let cpi = CPI + number;
+                    commands.push(format!("xfrm state add src {from} dst {to} proto comp spi {cpi:#x} mode {name} comp deflate"));
+                    // What did not become shorter comes without.
+                    let level = if direction == "in" { "level use" } else { "" };
+                    let mut templates = vec![format!("tmpl src {from} dst {to} proto comp mode {name} {level}")];
+                    if within {
+                        let algorithm = kernels(Suite::AesGcm { icv: 16 }, &[number as u8; 20], &[]);
+                        commands.push(format!("xfrm state add src {from} dst {to} proto esp spi {:#x} mode transport replay-window 32 {algorithm}", 0x5000 + number));
+                        templates.push(format!("tmpl src {from} dst {to} proto esp mode transport"));
+                    }
+                    commands.push(format!("xfrm policy add src {from} dst {to} proto udp dir {direction} {}", templates.join(" ")));
+                }
+                ip(&commands.join("\n"));
+                let made = |cpi| ipcomp::Association::new(cpi, &session).mode(mode);
+                let (from_kernel, compress) = (made(CPI).inbound().unwrap(), made(CPI + 1).outbound().unwrap());
+                // The outer header, which we read and write here, stands before ESP, whose payload is IPComp's or the packet itself.
+                let esp_mode = if mode == Mode::Tunnel { Mode::Payload } else { mode };
+                let esp = |number: u16| Association::new(0x5000 + u32::from(number), Suite::AesGcm { icv: 16 }, &[number as u8; 20], &[]).mode(esp_mode);
+                let (open, seal) = (esp(0).inbound(&gantry).unwrap(), esp(1).outbound(&gantry).unwrap());
+                let outer = if mode == Mode::Tunnel { 20 } else { 0 };
+
+                for (payload, shorter) in [
+                    (vec![], false), (vec![7; 50], false), (vec![7; 83], true), (words(300), true), (noise(1_300), false), (words(1_300), true),
+                    (vec![0; 9_000], true), (words(30_000), true), (far.clone(), true), (vec![0; 60_000], true),
+                ] {
+                    let case = format!("{} bytes, {name}, in ESP: {within}", payload.len());
+                    udp.send_to(&payload, (OURS, 9001)).unwrap();
+                    let came = match (within, shorter, mode) {
+                        (true, _, _) => &sealed,
+                        (false, true, _) if payload != far => &compressed,
+                        (_, _, Mode::Tunnel) => &plain[1],
+                        _ => &plain[0],
+                    };
+                    let mut whole = next(came).unwrap_or_else(|error| panic!("{case}: {error}"));
+                    let (length, protocol) = (whole.len(), whole[9]);
+                    whole.resize(1 << 16, 0);
+                    let mut packet = Packet::new(&mut whole, outer..length);
+                    packet.next_header = protocol;
+                    if within {
+                        open.open(&mut packet).unwrap_or_else(|why| panic!("{case}: {why}"));
+                    }
+                    let is_compressed = packet.next_header == ipcomp::PROTOCOL;
+                    assert_eq!(is_compressed, shorter && payload != far, "{case}");
+                    if is_compressed {
+                        from_kernel.decompress(&mut packet).unwrap_or_else(|why| panic!("{case}: {why}"));
+                    }
+                    let udp_header = [9000_u16, 9001, 8 + payload.len() as u16].map(u16::to_be_bytes).concat();
+                    assert!((&packet.data()[20..26], &packet.data()[28..]) == (&udp_header[..], &payload[..]), "{case}");
+                    assert_eq!(packet.next_header, if mode == Mode::Tunnel { 4 } else { 17 });
+
+                    let ip_packet = to_port(&payload);
+                    let mut buffer = [&[0; 64][..], &ip_packet, &[0; 64]].concat();
+                    let mut packet = Packet::new(&mut buffer, 64..64 + ip_packet.len());
+                    compress.compress(&mut packet).unwrap();
+                    assert_eq!(packet.next_header == ipcomp::PROTOCOL, shorter, "{case}");
+                    let mut protocol = packet.next_header;
+                    if within {
+                        seal.seal(&mut packet).unwrap();
+                        protocol = ESP;
+                    }
+                    let whole = if mode == Mode::Tunnel { from_us(protocol, packet.data()) } else { packet.data().to_vec() };
+                    to_kernel.send_to(&whole, &SocketAddr::from((KERNEL, 0)).into()).unwrap();
+                    let mut came = vec![0; 1 << 16];
+                    let (length, from) = udp.recv_from(&mut came).unwrap_or_else(|error| {
+                        let stats = std::fs::read_to_string("/proc/net/xfrm_stat").unwrap_or_default();
+                        panic!("{case}: {error}\n{stats}")
+                    });
+                    assert!(came[..length] == payload[..] && from == SocketAddr::from((OURS, 9001)), "{case}");
+                    // The kernel has had what it sent us, too, as it was before.
+                    for raw in [&compressed, &sealed, &plain[0], &plain[1]] {
+                        raw.set_nonblocking(true).unwrap();
+                        while next(raw).is_ok() {}
+                        raw.set_nonblocking(false).unwrap();
                     }
                 }
             }

@@ -1,0 +1,44 @@
+//! IPComp (RFC 3173): packets of IP whose payload is compressed, by DEFLATE (RFC 2394).
+//!
+//! ```
+//! use gantry::{Algorithm, SessionParams};
+//! use gantry_protocols::Packet;
+//! use gantry_protocols::ipcomp::{self, Association, Mode};
+//!
+//! # fn send(gantry: &gantry::Gantry, ip: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
+//! // One session for all associations, because compression has no keys.
+//! let session = gantry.session(SessionParams::new(Algorithm::Deflate, &[]).level(6))?;
+//! let association = Association::new(0x1234, &session).mode(Mode::Tunnel);
+//! let (out, back) = (association.clone().outbound()?, association.inbound()?);
+//!
+//! let mut buffer = ip.to_vec();
+//! let mut packet = Packet::new(&mut buffer, 0..ip.len());
+//! out.compress(&mut packet)?;
+//! // Not every packet becomes shorter: the protocol field of the outer header says which did.
+//! if packet.next_header == ipcomp::PROTOCOL {
+//!     back.decompress(&mut packet)?;
+//! }
+//! assert_eq!(packet.data(), ip);
+//! # Ok(()) }
+//! ```
+//!
+//! A burst is a slice of associations and packets, for [`compress`] or [`decompress`]: they are one batch of the devices.
+//!
+//! IPComp stands within ESP, because what is encrypted does not become shorter. A packet is compressed before it is sealed, and
+//! decompressed after it was opened.
+
+mod association;
+mod batch;
+mod inbound;
+mod outbound;
+
+pub use crate::ip::Mode;
+pub use association::{Association, Unfit};
+pub use inbound::{Inbound, decompress};
+pub use outbound::{Outbound, compress};
+
+/// The number of IPComp as a protocol of IPv4, and as a next header of IPv6 and ESP (IANA).
+pub const PROTOCOL: u8 = 108;
+
+/// Bytes of the next header, the flags and the CPI.
+const HEADER: usize = 4;

@@ -1,0 +1,286 @@
+//! IPComp: what becomes shorter and what stays, every way in which a packet can be wrong, bursts, and ESP around it.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod shared;
+mod within_esp;
+mod zlib;
+
+use common::{gantry, ipv4, ipv6, sum};
+use gantry::{Algorithm, AlgorithmInfo, Session, SessionParams};
+use gantry_protocols::ipcomp::{Association, Inbound, Mode, Outbound, PROTOCOL, Unfit};
+use gantry_protocols::{Packet, Refused};
+
+const CPI: u16 = 0x1234;
+
+fn session(gantry: &gantry::Gantry, level: usize) -> Session {
+    gantry.session(SessionParams::new(Algorithm::Deflate, &[]).level(level)).unwrap()
+}
+
+/// Both ends of an association.
+fn ends(session: &Session, mode: Mode) -> (Outbound, Inbound) {
+    let association = Association::new(CPI, session).mode(mode);
+    (association.clone().outbound().unwrap(), association.inbound().unwrap())
+}
+
+fn random(seed: u32) -> impl FnMut(u32) -> u32 {
+    let mut state = u64::from(seed) << 1 | 1;
+    move |below| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        ((state >> 33) % u64::from(below)) as u32
+    }
+}
+
+/// Bytes that become shorter.
+fn text(length: usize) -> Vec<u8> {
+    let words = ["packet ", "payload ", "header ", "network ", "the ", "of ", "router ", "queue "];
+    let mut random = random(length as u32);
+    let mut text = Vec::new();
+    while text.len() < length {
+        text.extend(words[random(8) as usize].as_bytes());
+    }
+    text.truncate(length);
+    text
+}
+
+/// Bytes that do not.
+fn noise(length: usize) -> Vec<u8> {
+    let mut random = random(length as u32);
+    (0..length).map(|_| random(256) as u8).collect()
+}
+
+/// What is sent for a packet, with its protocol.
+fn sent(out: &Outbound, data: &[u8]) -> (Vec<u8>, u8) {
+    // No room around it: nothing becomes longer.
+    let mut buffer = data.to_vec();
+    let mut packet = Packet::new(&mut buffer, 0..data.len());
+    packet.next_header = 17;
+    out.compress(&mut packet).unwrap();
+    (packet.data().to_vec(), packet.next_header)
+}
+
+/// What comes out of a packet in a buffer of `size` bytes.
+fn came(back: &Inbound, wire: &[u8], size: usize) -> Result<(Vec<u8>, u8), Refused> {
+    let mut buffer = wire.to_vec();
+    buffer.resize(size.max(wire.len()), 0xEE);
+    let mut packet = Packet::new(&mut buffer, 0..wire.len());
+    let result = back.decompress(&mut packet);
+    assert_eq!(packet.verdict().map_err(Clone::clone), result);
+    assert!(result.is_ok() || packet.data().is_empty() || packet.data() == wire, "all or nothing");
+    result.map(|()| (packet.data().to_vec(), packet.next_header))
+}
+
+#[test]
+fn packets_of_every_length_and_mode_come_back_and_what_is_sent_is_shorter() {
+    let gantry = gantry();
+    // Longer ones are no packets of IPv4; of IPv6, 20 bytes more fit.
+    let lengths = (0..100).chain([1400, 9000, 65_514, 65_515, 65_535]);
+    for length in lengths {
+        let session = session(&gantry, 1 + length % 9);
+        for payload in [text(length), noise(length), vec![0; length]] {
+            for (mode, data, next) in [
+                (Mode::Payload, Some(payload.clone()), 17),
+                (Mode::Transport, (length <= 65_515).then(|| ipv4(&payload)), 17),
+                (Mode::Transport, Some(ipv6(&payload)), 17),
+                (Mode::Tunnel, (length <= 65_515).then(|| ipv4(&payload)), 4),
+                (Mode::Tunnel, Some(ipv6(&payload)), 41),
+            ] {
+                let Some(data) = data else { continue };
+                let (out, back) = ends(&session, mode);
+                let (wire, protocol) = sent(&out, &data);
+                let outer = match mode {
+                    Mode::Transport => data.len() - payload.len(),
+                    _ => 0,
+                };
+                let is_tried = data.len() - outer >= 90;
+                if protocol != PROTOCOL {
+                    assert_eq!((&wire, protocol), (&data, next), "as it was: {mode:?} {length}");
+                    assert!(!is_tried || payload == noise(length));
+                    continue;
+                }
+                assert!(is_tried && wire.len() < data.len());
+                assert_eq!(wire[outer..outer + 4], [next, 0, 0x12, 0x34], "RFC 3173, 3");
+                if outer == 20 {
+                    assert_eq!((sum(&wire[..20]), wire[9]), (0xFFFF, PROTOCOL));
+                    assert_eq!(usize::from(u16::from_be_bytes([wire[2], wire[3]])), wire.len());
+                } else if outer == 40 {
+                    assert_eq!(wire[6], PROTOCOL);
+                    assert_eq!(usize::from(u16::from_be_bytes([wire[4], wire[5]])), wire.len() - 40);
+                }
+                assert_eq!(came(&back, &wire, data.len()), Ok((data, next)), "{mode:?} {length}");
+            }
+        }
+    }
+}
+
+/// RFC 3173, 2.2: with the header, too, it has to be shorter.
+#[test]
+fn nothing_that_is_sent_is_longer_or_as_long_as_it_was() {
+    let session = session(&gantry(), 6);
+    let mut kinds = [0; 2];
+    for noisy in 0..400 {
+        let payload = [noise(noisy), vec![b'a'; noisy % 30]].concat();
+        let mut compressed = vec![0; AlgorithmInfo::compressed_max(payload.len())];
+        let could = session.compress(&payload, &mut compressed).unwrap() + 4;
+        let association = Association::new(CPI, &session).mode(Mode::Payload).threshold(0);
+        let (wire, protocol) = sent(&association.outbound().unwrap(), &payload);
+        if protocol == PROTOCOL {
+            assert!(wire.len() < payload.len());
+        } else {
+            assert_eq!(wire, payload);
+            // A device may need a few bytes of room that it does not use in the end.
+            assert!(could + 8 >= payload.len(), "{could} of {}", payload.len());
+        }
+        kinds[usize::from(protocol == PROTOCOL)] += 1;
+    }
+    assert!(kinds[0] > 20 && kinds[1] > 20, "{kinds:?}");
+}
+
+#[test]
+fn payloads_below_the_threshold_and_compressed_ones_are_not_tried() {
+    let session = session(&gantry(), 6);
+    let made = |threshold| Association::new(CPI, &session).mode(Mode::Payload).threshold(threshold).outbound().unwrap();
+    let zeros = [0; 300];
+    assert_eq!(sent(&made(300), &zeros).1, PROTOCOL);
+    assert_eq!(sent(&made(301), &zeros), (zeros.to_vec(), 17));
+    assert_eq!(sent(&made(0), &zeros[..60]).1, PROTOCOL);
+    for length in 0..6 {
+        assert_eq!(sent(&made(0), &zeros[..length]), (zeros[..length].to_vec(), 17));
+    }
+    let mut buffer = zeros;
+    let mut packet = Packet::new(&mut buffer, 0..300);
+    packet.next_header = PROTOCOL;
+    made(0).compress(&mut packet).unwrap();
+    assert_eq!((packet.data(), packet.next_header), (&zeros[..], PROTOCOL));
+}
+
+/// RFC 3173, 2.2.
+#[test]
+fn after_packets_that_do_not_become_shorter_some_are_not_tried() {
+    let session = session(&gantry(), 6);
+    let (out, _) = ends(&session, Mode::Payload);
+    for _ in 0..4 {
+        assert_eq!(sent(&out, &noise(200)).1, 17);
+    }
+    let (zeros, short) = ([0; 200], [0; 20]);
+    assert_eq!(sent(&out, &short).1, 17);
+    let protocols: Vec<u8> = (0..6).map(|_| sent(&out, &zeros).1).collect();
+    assert_eq!(protocols, [17, 17, 17, 17, PROTOCOL, PROTOCOL], "short ones do not count");
+}
+
+#[test]
+fn every_packet_that_is_cut_off_or_changed_is_refused_or_a_whole_one() {
+    let session = session(&gantry(), 6);
+    let (out, back) = ends(&session, Mode::Payload);
+    for payload in [text(300), vec![0; 300], [noise(200), vec![1; 100]].concat()] {
+        let (wire, _) = sent(&out, &payload);
+        for length in 0..wire.len() {
+            let why = came(&back, &wire[..length], 2000).unwrap_err();
+            assert!(matches!(why, Refused::Malformed(_)), "{length}: {why}");
+        }
+        assert!(matches!(came(&back, &[&wire[..], &[0]].concat(), 2000), Err(Refused::Malformed(_))));
+        for bit in 0..wire.len() * 8 {
+            let mut changed = wire.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            let result = came(&back, &changed, 2000);
+            match bit / 8 {
+                0 => assert_eq!(result, Ok((payload.clone(), changed[0]))),
+                1 => assert_eq!(result, Ok((payload.clone(), 17)), "flags are ignored"),
+                2 | 3 => {
+                    assert_eq!(result, Err(Refused::Malformed("the CPI of another one")));
+                }
+                _ => assert!(matches!(result, Ok(_) | Err(Refused::Malformed(_) | Refused::Expands { .. }))),
+            }
+        }
+    }
+}
+
+#[test]
+fn what_decompresses_to_more_than_there_is_room_for_is_refused() {
+    let gantry = gantry();
+    let session = session(&gantry, 9);
+    let (out, back) = ends(&session, Mode::Payload);
+    let (bomb, _) = sent(&out, &vec![0; 60_000]);
+    assert!(bomb.len() < 100);
+    assert_eq!(came(&back, &bomb, 1500), Err(Refused::Expands { most: 1500 }));
+    assert_eq!(came(&back, &bomb, 59_999), Err(Refused::Expands { most: 59_999 }));
+    assert_eq!(came(&back, &bomb, 60_000), Ok((vec![0; 60_000], 17)));
+    // However much room there is, a packet of IP is no longer than its header can say.
+    let (_, back) = ends(&session, Mode::Transport);
+    let (_, to_tunnel) = ends(&session, Mode::Tunnel);
+    for (length, fits) in [(65_515, true), (65_516, false), (1 << 20, false)] {
+        let (bomb, _) = sent(&out, &vec![0; length]);
+        let mut whole = ipv4(&bomb);
+        whole[9] = PROTOCOL;
+        let expected = if fits { Ok(()) } else { Err(Refused::Expands { most: 65_515 }) };
+        assert_eq!(came(&back, &whole, 2 << 20).map(|_| ()), expected);
+        let mut whole = ipv6(&bomb);
+        whole[6] = PROTOCOL;
+        let expected = if length <= 65_535 { Ok(()) } else { Err(Refused::Expands { most: 65_535 }) };
+        assert_eq!(came(&back, &whole, 2 << 20).map(|_| ()), expected);
+        assert!(matches!(came(&to_tunnel, &bomb, 2 << 20), Err(Refused::Malformed(_))), "no packet of IP");
+    }
+}
+
+#[test]
+fn what_a_peer_made_wrong_is_refused() {
+    let session = session(&gantry(), 6);
+    let in_tunnel = |inner: &[u8], next| {
+        let (out, _) = ends(&session, Mode::Payload);
+        let (mut wire, _) = sent(&out, inner);
+        wire[0] = next;
+        came(&ends(&session, Mode::Tunnel).1, &wire, 2000)
+    };
+    let malformed = |result: Result<_, Refused>| matches!(result, Err(Refused::Malformed(_)));
+    let inner = ipv4(&[1; 200]);
+    assert_eq!(in_tunnel(&inner, 4), Ok((inner.clone(), 4)));
+    assert_eq!(in_tunnel(&[&inner[..], &[0; 9]].concat(), 4), Ok((inner.clone(), 4)), "padding of a link is cut off");
+    assert!(malformed(in_tunnel(&inner, 41)) && malformed(in_tunnel(&inner, 17)));
+    assert!(malformed(in_tunnel(&inner[..inner.len() - 1], 4)) && malformed(in_tunnel(&[0; 200], 4)));
+
+    let (_, back) = ends(&session, Mode::Transport);
+    let plain = ipv4(&[1; 200]);
+    assert_eq!(came(&back, &plain, 2000), Err(Refused::Malformed("a packet of IP without IPComp")));
+    let mut cut_off = ipv4(&[17, 0, 0x12]);
+    cut_off[9] = PROTOCOL;
+    assert_eq!(came(&back, &cut_off, 2000), Err(Refused::Malformed("a packet of IPComp that is cut off")));
+}
+
+#[test]
+fn what_is_no_packet_to_send_is_refused_as_it_is() {
+    let session = session(&gantry(), 6);
+    let mut fragment = ipv4(&[0; 200]);
+    fragment[6] = 0x20;
+    for (mode, data) in [
+        (Mode::Tunnel, &b""[..]),
+        (Mode::Tunnel, &[0x45; 19]),
+        (Mode::Tunnel, &[0x15; 200]),
+        (Mode::Transport, &[0x45; 200]),
+        (Mode::Transport, &fragment),
+    ] {
+        let (out, _) = ends(&session, mode);
+        let mut buffer = data.to_vec();
+        let mut packet = Packet::new(&mut buffer, 0..data.len());
+        assert!(matches!(out.compress(&mut packet), Err(Refused::Malformed(_))), "{mode:?} {data:?}");
+        assert_eq!((packet.data(), packet.next_header), (data, 0));
+    }
+}
+
+#[test]
+fn associations_that_cannot_be_are_named() {
+    let gantry = gantry();
+    let deflate = session(&gantry, 6);
+    for (cpi, fits) in
+        [(0, false), (2, true), (3, false), (63, false), (64, false), (255, false), (256, true), (u16::MAX, true)]
+    {
+        let association = Association::new(cpi, &deflate);
+        assert_eq!(
+            association.clone().inbound().map(|back| back.cpi()),
+            if fits { Ok(cpi) } else { Err(Unfit::Cpi(cpi)) }
+        );
+        assert_eq!(association.outbound().is_ok(), fits);
+    }
+    let zlib = gantry.session(SessionParams::new(Algorithm::Zlib, &[])).unwrap();
+    let why = Association::new(CPI, &zlib).outbound().unwrap_err();
+    assert_eq!(why.to_string(), "a session of zlib; IPComp takes one of deflate");
+}

@@ -1,0 +1,151 @@
+//! Bursts of many associations, devices that fail, and threads.
+
+use std::thread;
+
+use gantry::{Algorithm, Session};
+use gantry_driver_model::{Faults, Injected};
+use gantry_protocols::ipcomp::{self, Association, Inbound, Mode, Outbound, PROTOCOL};
+use gantry_protocols::{Packet, Refused};
+
+use super::common::{faulty, gantry};
+use super::{CPI, came, ends, noise, sent, session, text};
+
+/// Both ends of many associations, each with a CPI of its own.
+fn many(session: &Session) -> Vec<(Outbound, Inbound)> {
+    let made = |at: u16| Association::new(CPI + at, session).mode(Mode::Payload);
+    (0..64).map(|at| (made(at).outbound().unwrap(), made(at).inbound().unwrap())).collect()
+}
+
+/// Packets of many lengths: each third stays as it is.
+fn payloads() -> Vec<Vec<u8>> {
+    (0..64).map(|at| if at % 3 == 2 { noise(at * 23) } else { text(at * 23) }).collect()
+}
+
+/// Compresses payloads in one burst: packets with their protocols.
+fn sent_together(pairs: &[(Outbound, Inbound)], payloads: &[Vec<u8>]) -> Vec<(Vec<u8>, u8)> {
+    let mut buffers = payloads.to_vec();
+    let mut packets: Vec<Packet<'_>> = buffers.iter_mut().map(|buffer| whole(buffer)).collect();
+    let mut burst: Vec<_> = pairs.iter().map(|(out, _)| out).zip(&mut packets).collect();
+    ipcomp::compress(&mut burst);
+    packets
+        .iter()
+        .map(|packet| {
+            assert_eq!(packet.verdict(), Ok(()));
+            (packet.data().to_vec(), packet.next_header)
+        })
+        .collect()
+}
+
+/// A packet of the whole buffer.
+fn whole(buffer: &mut [u8]) -> Packet<'_> {
+    let length = buffer.len();
+    let mut packet = Packet::new(buffer, 0..length);
+    packet.next_header = 17;
+    packet
+}
+
+/// Decompresses those packets in one burst that were compressed.
+fn came_together(pairs: &[(Outbound, Inbound)], wires: &[(Vec<u8>, u8)]) -> Vec<Result<Vec<u8>, Refused>> {
+    let mut buffers: Vec<Vec<u8>> = wires.iter().map(|(wire, _)| [&wire[..], &[0; 2000]].concat()).collect();
+    let mut packets: Vec<Packet<'_>> =
+        buffers.iter_mut().zip(wires).map(|(buffer, (wire, _))| Packet::new(buffer, 0..wire.len())).collect();
+    let mut burst: Vec<_> = pairs
+        .iter()
+        .zip(wires)
+        .zip(&mut packets)
+        .filter(|((_, (_, protocol)), _)| *protocol == PROTOCOL)
+        .map(|(((_, back), _), packet)| (back, packet))
+        .collect();
+    ipcomp::decompress(&mut burst);
+    packets.iter().map(|packet| packet.verdict().map(|()| packet.data().to_vec()).map_err(Clone::clone)).collect()
+}
+
+#[test]
+fn a_burst_is_what_its_packets_are_one_by_one() {
+    let session = session(&gantry(), 6);
+    let (pairs, payloads) = (many(&session), payloads());
+    let mut wires = sent_together(&pairs, &payloads);
+    for ((out, _), (wire, payload)) in many(&session).iter().zip(wires.iter().zip(&payloads)) {
+        assert_eq!(&sent(out, payload), wire);
+    }
+    // Of somebody else, cut off, damaged, and a bomb.
+    assert!([30, 40, 51, 60].iter().all(|at| wires[*at].1 == PROTOCOL));
+    wires[30].0[3] ^= 1;
+    wires[40].0.truncate(3);
+    wires[51].0.truncate(100);
+    let cpi = (CPI + 60).to_be_bytes();
+    wires[60].0 = [&[17, 0], &cpi[..], &sent(&ends(&session, Mode::Payload).0, &vec![0; 60_000]).0[4..]].concat();
+    for (at, (result, payload)) in came_together(&pairs, &wires).into_iter().zip(&payloads).enumerate() {
+        match at {
+            30 => assert_eq!(result, Err(Refused::Malformed("the CPI of another one"))),
+            40 => assert_eq!(result, Err(Refused::Malformed("a packet of IPComp that is cut off"))),
+            51 => assert_eq!(result, Err(Refused::Malformed("data that nobody compressed"))),
+            60 => assert_eq!(result, Err(Refused::Expands { most: wires[60].0.len() + 2000 })),
+            _ => assert_eq!(result.as_ref(), Ok(payload), "{at}"),
+        }
+    }
+    ipcomp::compress(&mut []);
+    ipcomp::decompress(&mut []);
+}
+
+/// Whatever a card does, each packet is sent as it was or so that it comes back.
+#[test]
+fn a_device_that_fails_in_the_middle_of_a_burst_loses_no_packet() {
+    for (fault, times) in
+        [(Injected::Error, 1), (Injected::Error, 40), (Injected::Wrong, 3), (Injected::Late, 5), (Injected::Full, 3)]
+    {
+        let faults = Faults::default();
+        let (card, gantry) = faulty(&faults, true, u32::from(fault == Injected::Wrong));
+        gantry.device("model:faulty").unwrap().admit(Algorithm::Deflate).unwrap();
+        let session = session(&gantry, 6);
+        for round in 0..6 {
+            let (pairs, payloads) = (many(&session), payloads());
+            let inject = |when| {
+                if round % 3 == when {
+                    faults.inject(fault, times);
+                }
+            };
+            inject(1);
+            let wires = sent_together(&pairs, &payloads);
+            inject(2);
+            let came: Result<Vec<_>, _> = came_together(&pairs, &wires).into_iter().collect();
+            assert_eq!(came.as_ref(), Ok(&payloads), "{fault:?}");
+            assert!(wires.iter().filter(|(_, protocol)| *protocol == PROTOCOL).count() > 30);
+        }
+        assert!(card.meter().requests >= 64, "{fault:?}: the card did some of them");
+    }
+}
+
+#[test]
+fn without_a_device_a_packet_to_send_is_as_it_was_and_one_that_came_is_gone() {
+    let faults = Faults::default();
+    let (_, alone) = faulty(&faults, false, 0);
+    alone.device("model:faulty").unwrap().admit(Algorithm::Deflate).unwrap();
+    let (out, back) = ends(&session(&alone, 6), Mode::Payload);
+    let (wire, _) = sent(&out, &[0; 500]);
+    faults.set_gone(true);
+    let mut buffer = vec![0; 500];
+    let mut packet = whole(&mut buffer);
+    assert!(matches!(out.compress(&mut packet), Err(Refused::Device(_))));
+    assert_eq!((packet.data(), packet.next_header), (&[0; 500][..], 17));
+    assert!(matches!(came(&back, &wire, 500), Err(Refused::Device(_))));
+}
+
+#[test]
+fn threads_share_an_association() {
+    let (out, back) = ends(&session(&gantry(), 6), Mode::Payload);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for length in (0..2000).step_by(7) {
+                    for payload in [text(length), noise(length)] {
+                        match sent(&out, &payload) {
+                            (wire, PROTOCOL) => assert_eq!(came(&back, &wire, length), Ok((payload, 17))),
+                            (wire, _) => assert_eq!(wire, payload),
+                        }
+                    }
+                }
+            });
+        }
+    });
+}
