@@ -47,6 +47,11 @@ fn data() -> Vec<u8> {
 fn gzip_and_zstd_read_it_however_it_was_cut_and_shared() {
     let data = data();
     for format in ["gzip", "zstd"] {
+        if Command::new(format).arg("--version").output().is_err() {
+            // gzip is part of every system.
+            gantry_lab::skip(format);
+            continue;
+        }
         for options in
             [&[][..], &["--threads", "1"], &["--threads", "7", "--block", "64K"], &["--level", "1", "--block", "16M"]]
         {

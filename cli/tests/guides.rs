@@ -297,7 +297,13 @@ fn differences(page: &str) -> Vec<Difference> {
 }
 
 /// Programs that pages use and machines may lack.
-const NEEDED: &[(&str, &str)] = &[("guide-tls.md", "openssl"), ("guide-vpn.md", "openssl"), ("monitoring.md", "curl")];
+const NEEDED: &[(&str, &str)] = &[
+    ("command.md", "zstd"),
+    ("guide-files.md", "zstd"),
+    ("guide-tls.md", "openssl"),
+    ("guide-vpn.md", "openssl"),
+    ("monitoring.md", "curl"),
+];
 
 fn follows(page: &str) {
     let needed = NEEDED.iter().filter(|(of, _)| *of == page).map(|&(_, program)| program);

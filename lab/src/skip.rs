@@ -31,6 +31,7 @@ const PROGRAMS: &[&str] = &[
     "tstclnt",
     "unshare",
     "wget",
+    "zstd",
 ];
 
 /// What else tests may lack.

@@ -42,6 +42,11 @@ fn data() -> Vec<u8> {
 fn gzip_and_zstd_read_what_is_written_here_and_the_other_way_round() {
     let data = data();
     for (algorithm, name, levels) in [(Algorithm::Gzip, "gzip", [1, 6, 9]), (Algorithm::Zstd, "zstd", [1, 3, 19])] {
+        if Command::new(name).arg("--version").output().is_err() {
+            // gzip is part of every system.
+            gantry_lab::skip(name);
+            continue;
+        }
         let mut lengths = Vec::new();
         for level in levels {
             let session = session(algorithm, level);
