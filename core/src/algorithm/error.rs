@@ -8,10 +8,10 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use super::ids::Algorithm;
 use super::kind::Operation;
 use super::lengths::Lengths;
 use super::shape::Shape;
-use super::table::Algorithm;
 
 /// The result of a call into core.
 pub type Result<T> = std::result::Result<T, Error>;

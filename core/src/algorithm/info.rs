@@ -1,8 +1,10 @@
 //! What is asked of the rows, whoever brought them.
 
+use super::ids::Algorithm;
 use super::kind::{Kind, Operation};
 use super::registered;
-use super::table::{Algorithm, AlgorithmInfo, TABLE};
+use super::row::AlgorithmInfo;
+use super::table::TABLE;
 
 impl Algorithm {
     /// The row of this algorithm.

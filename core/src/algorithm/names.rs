@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::table::Algorithm;
+use super::ids::Algorithm;
 
 impl Algorithm {
     /// All algorithms that `name` stands for: one for a name or an alias, one for each key size for the kernel's name

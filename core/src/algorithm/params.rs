@@ -5,10 +5,10 @@ use std::fmt;
 use zeroize::Zeroizing;
 
 use super::error::Misuse;
+use super::ids::Algorithm;
 use super::kind::{Kind, Operation};
 use super::lengths::Lengths;
 use super::prehash::Prehash;
-use super::table::Algorithm;
 use super::tags::tags_equal;
 
 /// Which way a session is used. Devices may prepare less for a session that goes one way.

@@ -1,7 +1,8 @@
 //! Where tables that have an entry for each operation of each algorithm have it.
 
+use super::ids::Algorithm;
 use super::kind::Operation;
-use super::table::{Algorithm, TABLE};
+use super::table::TABLE;
 
 /// Columns of the table below: no fewer than there are operations, and a power of two, which is quicker to multiply by.
 const COLUMNS: usize = 16;

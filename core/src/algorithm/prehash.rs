@@ -1,6 +1,6 @@
 //! What is signed of a message.
 
-use super::table::Algorithm;
+use super::ids::Algorithm;
 
 /// What signatures that take a context ([`AlgorithmInfo::context`](crate::AlgorithmInfo::context)) are of. Who verifies has to say the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -2,8 +2,10 @@
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use super::ids::Algorithm;
 use super::kind::Kind;
-use super::table::{Algorithm, AlgorithmInfo, TABLE};
+use super::row::AlgorithmInfo;
+use super::table::TABLE;
 
 /// A known answer of an algorithm that a driver brings: what a device gives before it serves the algorithm. Fields that the algorithm has
 /// no use for are empty.

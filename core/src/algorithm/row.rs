@@ -1,0 +1,328 @@
+//! What a row of the table says, and the shapes that rows have.
+
+use super::ids::Algorithm;
+use super::kind::Kind;
+use super::lengths::Lengths;
+use super::rsa;
+
+/// A row of the table. All sizes are in bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AlgorithmInfo {
+    /// The id of this row.
+    pub algorithm: Algorithm,
+    /// The name: OpenSSL's, in lower case.
+    pub name: &'static str,
+    /// Other names of exactly this algorithm.
+    pub aliases: &'static [&'static str],
+    /// The Linux kernel's name, shared by all key sizes; empty where the kernel has none.
+    pub kernel: &'static str,
+    /// What it does.
+    pub kind: Kind,
+    /// Key lengths. XTS counts both halves. Of signatures, key exchange and key encapsulation, private keys; the shorter of two
+    /// lengths is that of the seed from which the key is made.
+    pub key: Lengths,
+    /// Lengths of public keys, of signatures, key exchange and key encapsulation.
+    pub public_key: Lengths,
+    /// Lengths of the second key, of encrypt-then-authenticate algorithms.
+    pub mac_key: Lengths,
+    /// IV or nonce lengths.
+    pub iv: Lengths,
+    /// Digests and MACs: the block of the hash or cipher inside. All others: the length of the data must be a multiple of it, and it is
+    /// a power of two.
+    pub block: usize,
+    /// Fewest bytes of data in a request.
+    pub min_data: usize,
+    /// Most bytes of data in a request (SP 800-38C, 38D, 38E, RFC 8439).
+    pub max_data: u64,
+    /// Lengths of the digest, MAC, tag, signature or shared secret.
+    pub tag: Lengths,
+    /// Of digests whose length is the caller's choice (extendable-output functions): the default.
+    pub xof: Option<usize>,
+    /// The digest inside, of HMACs and encrypt-then-authenticate.
+    pub digest: Option<Algorithm>,
+    /// The cipher inside, of encrypt-then-authenticate.
+    pub cipher: Option<Algorithm>,
+    /// Of signatures: each is made with a random number, so that two of one message differ. They can be verified, and not compared.
+    pub randomized: bool,
+    /// Of signatures: lengths of the context string, which a session has ([`SessionParams::context`](crate::SessionParams::context)).
+    pub context: Lengths,
+    /// Of key encapsulation: bytes of a ciphertext, and of the random bytes that go into it.
+    pub encapsulation: (usize, usize),
+    /// Of compression: the levels. A higher one takes longer and leaves fewer bytes; a device may have fewer of them.
+    pub levels: Lengths,
+    /// The level where nothing is said.
+    pub default_level: usize,
+    /// Of key exchange: the point of which every public key is a multiple, as such a key.
+    pub generator: &'static [u8],
+    /// The standard.
+    pub source: &'static str,
+}
+
+impl AlgorithmInfo {
+    /// A row that says nothing else, to be filled in: no keys, no IV, data of any length, and the block is 1.
+    pub const fn new(name: &'static str, kind: Kind) -> Self {
+        Self { name, kind, ..BLANK }
+    }
+
+    pub(super) const fn from(mut self, source: &'static str) -> Self {
+        self.source = source;
+        self
+    }
+
+    pub(super) const fn randomized(mut self) -> Self {
+        self.randomized = true;
+        self
+    }
+
+    pub(super) const fn max_data(mut self, bytes: u64) -> Self {
+        self.max_data = bytes;
+        self
+    }
+
+    /// The tag cannot be truncated.
+    pub(super) const fn full_tag(mut self) -> Self {
+        self.tag.min = self.tag.max;
+        self
+    }
+}
+
+// The functions themselves end nowhere. This is what a buffer for a digest may have.
+const XOF_MAX: usize = 64 << 10;
+// SP 800-38D, 5.2.1.1: 2^39 - 256 bits.
+const GCM_MAX: u64 = (1 << 36) - 32;
+// RFC 8439, 2.8: 2^32 - 1 blocks of 64 bytes, counted from block 1.
+pub(super) const CHACHA20_MAX: u64 = ((1 << 32) - 1) * 64;
+// SP 800-38E: 2^20 blocks in a data unit.
+const XTS_MAX: u64 = 16 << 20;
+
+const BLANK: AlgorithmInfo = AlgorithmInfo {
+    algorithm: Algorithm::Null,
+    name: "",
+    aliases: &[],
+    kernel: "",
+    kind: Kind::Digest,
+    key: Lengths::NONE,
+    public_key: Lengths::NONE,
+    mac_key: Lengths::NONE,
+    iv: Lengths::NONE,
+    block: 1,
+    min_data: 0,
+    max_data: u64::MAX,
+    tag: Lengths::NONE,
+    xof: None,
+    digest: None,
+    cipher: None,
+    randomized: false,
+    context: Lengths::NONE,
+    encapsulation: (0, 0),
+    levels: Lengths::NONE,
+    default_level: 0,
+    generator: &[],
+    source: "",
+};
+
+const fn named(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    kernel: &'static str,
+    kind: Kind,
+) -> AlgorithmInfo {
+    AlgorithmInfo { name, aliases, kernel, kind, ..BLANK }
+}
+
+pub(super) const fn digest(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    kernel: &'static str,
+    block: usize,
+    size: usize,
+) -> AlgorithmInfo {
+    AlgorithmInfo { name, aliases, kernel, kind: Kind::Digest, block, tag: Lengths::exactly(size), ..BLANK }
+}
+
+pub(super) const fn xof(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    block: usize,
+    size: usize,
+) -> AlgorithmInfo {
+    AlgorithmInfo { tag: Lengths::range(1, XOF_MAX, 1), xof: Some(size), ..digest(name, aliases, "", block, size) }
+}
+
+/// RFC 2104. A truncated MAC keeps at least 4 bytes, which is less than any protocol uses.
+pub(super) const fn hmac(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    kernel: &'static str,
+    digest: Algorithm,
+    block: usize,
+    size: usize,
+) -> AlgorithmInfo {
+    let (key, tag) = (Lengths::range(0, usize::MAX, 1), Lengths::range(4, size, 1));
+    let row = named(name, aliases, kernel, Kind::Mac);
+    AlgorithmInfo { key, block, tag, digest: Some(digest), source: "RFC 2104", ..row }
+}
+
+pub(super) const fn mac(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    kernel: &'static str,
+    key: usize,
+    iv: usize,
+) -> AlgorithmInfo {
+    let (key, iv) = (Lengths::exactly(key), Lengths::exactly(iv));
+    AlgorithmInfo { name, aliases, kernel, kind: Kind::Mac, key, iv, block: 16, tag: Lengths::range(4, 16, 1), ..BLANK }
+}
+
+pub(super) const fn cipher(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    kernel: &'static str,
+    key: usize,
+    iv: usize,
+    block: usize,
+) -> AlgorithmInfo {
+    let (key, iv) = (Lengths::exactly(key), Lengths::exactly(iv));
+    AlgorithmInfo { name, aliases, kernel, kind: Kind::Cipher, key, iv, block, ..BLANK }
+}
+
+/// Ciphertext stealing serves any length from one block on.
+pub(super) const fn xts(name: &'static str, aliases: &'static [&'static str], key: usize) -> AlgorithmInfo {
+    AlgorithmInfo {
+        min_data: 16,
+        max_data: XTS_MAX,
+        source: "SP 800-38E, IEEE 1619",
+        ..cipher(name, aliases, "xts(aes)", key, 16, 1)
+    }
+}
+
+pub(super) const fn aead(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    kernel: &'static str,
+    key: usize,
+    iv: Lengths,
+) -> AlgorithmInfo {
+    let (key, tag) = (Lengths::exactly(key), Lengths::range(4, 16, 1));
+    AlgorithmInfo { key, iv, tag, ..named(name, aliases, kernel, Kind::Aead) }
+}
+
+/// SP 800-38D allows IVs of any length but none; 12 bytes is the length to use.
+pub(super) const fn gcm(name: &'static str, aliases: &'static [&'static str], key: usize) -> AlgorithmInfo {
+    AlgorithmInfo {
+        max_data: GCM_MAX,
+        source: "SP 800-38D",
+        ..aead(name, aliases, "gcm(aes)", key, Lengths::range(1, 1 << 16, 1))
+    }
+}
+
+/// The nonce takes 15 - L bytes, and the data has a length of L bytes (RFC 3610): see `SessionParams`.
+pub(super) const fn ccm(name: &'static str, aliases: &'static [&'static str], key: usize) -> AlgorithmInfo {
+    AlgorithmInfo {
+        tag: Lengths::range(4, 16, 2),
+        source: "SP 800-38C, RFC 3610",
+        ..aead(name, aliases, "ccm(aes)", key, Lengths::range(7, 13, 1))
+    }
+}
+
+/// Encrypt then authenticate: ciphertext = cipher(iv, data), tag = HMAC(aad ‖ iv ‖ ciphertext), truncated to the length
+/// of the session's tags. This is what ESP computes with aad = SPI ‖ sequence number (RFC 4303, 2.8).
+pub(super) const fn eta(
+    name: &'static str,
+    kernel: &'static str,
+    cipher: Algorithm,
+    key: usize,
+    block: usize,
+    digest: Algorithm,
+    size: usize,
+) -> AlgorithmInfo {
+    AlgorithmInfo {
+        mac_key: Lengths::range(0, usize::MAX, 1),
+        block,
+        tag: Lengths::range(4, size, 1),
+        digest: Some(digest),
+        cipher: Some(cipher),
+        source: "RFC 4303",
+        ..aead(name, &[], kernel, key, Lengths::exactly(16))
+    }
+}
+
+pub(super) const fn signature(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    key: usize,
+    public: usize,
+    signature: usize,
+) -> AlgorithmInfo {
+    let (key, public_key, tag) = (Lengths::exactly(key), Lengths::exactly(public), Lengths::exactly(signature));
+    AlgorithmInfo { name, aliases, kind: Kind::Signature, key, public_key, tag, ..BLANK }
+}
+
+/// Of digests of SHA-256, SHA-384 and SHA-512.
+pub(super) const fn rsa(name: &'static str, modulus: usize) -> AlgorithmInfo {
+    let row = signature(name, &[], rsa::private_length(modulus), rsa::public_length(modulus), modulus);
+    AlgorithmInfo { min_data: 32, max_data: 64, block: 16, ..row }.from("RFC 8017")
+}
+
+/// Private keys and secrets are of one length. The data of a request are a public key.
+pub(super) const fn exchange(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    key: usize,
+    generator: &'static [u8],
+) -> AlgorithmInfo {
+    let (public, lengths) = (generator.len(), Lengths::exactly(key));
+    AlgorithmInfo {
+        generator,
+        key: lengths,
+        public_key: Lengths::exactly(public),
+        tag: lengths,
+        min_data: public,
+        max_data: public as u64,
+        ..named(name, aliases, "", Kind::Exchange)
+    }
+}
+
+/// A private key is the seed ξ, or sk as FIPS 204 writes it out.
+pub(super) const fn ml_dsa(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    key: usize,
+    public: usize,
+    length: usize,
+) -> AlgorithmInfo {
+    AlgorithmInfo {
+        key: Lengths::range(32, key, key - 32),
+        context: Lengths::range(0, 255, 1),
+        ..signature(name, aliases, key, public, length).randomized().from("FIPS 204")
+    }
+}
+
+/// A private key is the seed d ‖ z, or dk as FIPS 203 writes it out. The data of a request are a public key or a ciphertext.
+pub(super) const fn ml_kem(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    key: usize,
+    public: usize,
+    ciphertext: usize,
+) -> AlgorithmInfo {
+    AlgorithmInfo {
+        key: Lengths::range(64, key, key - 64),
+        public_key: Lengths::exactly(public),
+        tag: Lengths::exactly(32),
+        encapsulation: (ciphertext, 32),
+        source: "FIPS 203",
+        ..named(name, aliases, "", Kind::Kem)
+    }
+}
+
+pub(super) const fn compression(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    kernel: &'static str,
+    highest: usize,
+    default_level: usize,
+) -> AlgorithmInfo {
+    let levels = Lengths::range(1, highest, 1);
+    AlgorithmInfo { levels, default_level, ..named(name, aliases, kernel, Kind::Compression) }
+}
