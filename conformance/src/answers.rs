@@ -1,6 +1,6 @@
 //! The vectors: each one by itself and in a batch, in place and not, on ever other addresses.
 
-use gantry::{Direction, Kind, Operation, Outcome, SessionParams};
+use gantry::{Direction, Esp, Kind, Operation, Outcome, SessionParams};
 
 use crate::Suite;
 use crate::case::{Answer, Case, Placement, Trouble, compare, run, run_batch};
@@ -114,11 +114,33 @@ impl Vector {
             return SessionParams::new(self.algorithm, key).direction(direction);
         }
         let params = SessionParams::new(self.algorithm, &self.key).mac_key(&self.second_key);
+        if let (Kind::Packet, &[a, b, c, d, _, extended]) = (self.algorithm.kind(), &self.aad[..]) {
+            let esp = Esp { spi: u32::from_be_bytes([a, b, c, d]), extended: extended != 0 };
+            let tag = if self.tag.is_empty() { params.tag_length() } else { self.tag.len() };
+            return params.esp(esp).tag_len(tag);
+        }
         match self.algorithm.kind() {
             Kind::Digest | Kind::Mac => params.tag_len(self.output.len()),
             Kind::Aead => params.tag_len(self.tag.len()),
             _ => params,
         }
+    }
+
+    /// The same of packets. One with more padding than it needs was not made here.
+    fn packet(&self, operation: Operation) -> Option<(Case, Must)> {
+        let params = self.params(operation);
+        let (number, next_header) = (u64::from_be_bytes(*self.iv.as_array()?), *self.aad.get(4)?);
+        let done = |output| Must::Be(Answer::Done { output, tag: Vec::new() });
+        if operation == Operation::Unprotect {
+            let case = Case::unprotect(&self.iv, self.output.clone());
+            return Some(match self.expect {
+                Expect::Refused => (case, Must::Be(Answer::Refused(Outcome::Malformed))),
+                _ => (case, done([&self.input[..], &[next_header]].concat())),
+            });
+        }
+        let length = self.algorithm.info().packet_length(self.input.len(), params.tag_length());
+        let case = Case::protect(&params, number, &self.input, next_header);
+        (self.expect == Expect::Match && length == self.output.len()).then(|| (case, done(self.output.clone())))
     }
 
     /// The request that shows `operation`, unless the vector says nothing about it.
@@ -129,6 +151,7 @@ impl Vector {
         let done = |output, tag| Answer::Done { output, tag };
         let refused = self.expect == Expect::Refused;
         Some(match operation {
+            Operation::Protect | Operation::Unprotect => return self.packet(operation),
             Operation::Compress if refused => return None,
             Operation::Compress => (Case::compress(input), Must::Be(done(output, Vec::new()))),
             Operation::Decompress if refused => {

@@ -106,6 +106,7 @@ pub(crate) fn cases(
             Operation::Open => Operation::Seal,
             Operation::Verify => Operation::Sign,
             Operation::Decompress => Operation::Compress,
+            Operation::Unprotect => Operation::Protect,
             _ => {
                 let case = generate::case(rng, params, operation, bytes);
                 let must = truth.answer(&case)?;
@@ -116,6 +117,9 @@ pub(crate) fn cases(
         let Answer::Done { output, tag } = truth.answer(&sealed)? else {
             return Err(Trouble::Wrong("what was to be opened could not be sealed".to_owned()));
         };
+        if operation == Operation::Unprotect {
+            return Ok(opening(rng, output, &sealed, params));
+        }
         if operation == Operation::Decompress {
             return Ok(decompression(rng, output, sealed.input));
         }
@@ -130,6 +134,17 @@ pub(crate) fn cases(
         Ok((case, Answer::Done { output: opened, tag: Vec::new() }))
     };
     lengths.iter().map(make).collect()
+}
+
+/// To open the packet that was made of a payload. One in four is damaged behind its header.
+fn opening(rng: &mut Rng, mut packet: Vec<u8>, made: &Case, params: &SessionParams) -> (Case, Answer) {
+    let start = params.algorithm().info().payload_start();
+    let output = [&made.input[start..start + made.room], &made.aad].concat();
+    if rng.below(4) == 0 {
+        generate::damage(rng, &mut packet[8..]);
+        return (Case::unprotect(&made.iv, packet), Answer::Refused(Outcome::BadTag));
+    }
+    (Case::unprotect(&made.iv, packet), Answer::Done { output, tag: Vec::new() })
 }
 
 /// Bytes that data without their end may seem to have beyond those that they had: decoders read some zeros before they look where the
@@ -151,8 +166,8 @@ fn decompression(rng: &mut Rng, mut compressed: Vec<u8>, data: Vec<u8>) -> (Case
 
 fn direction(operation: Operation) -> Direction {
     match operation {
-        Operation::Encrypt | Operation::Seal | Operation::Sign => Direction::Encrypt,
-        Operation::Decrypt | Operation::Open => Direction::Decrypt,
+        Operation::Encrypt | Operation::Seal | Operation::Sign | Operation::Protect => Direction::Encrypt,
+        Operation::Decrypt | Operation::Open | Operation::Unprotect => Direction::Decrypt,
         // A session that only verifies has another key.
         _ => Direction::Both,
     }

@@ -68,7 +68,7 @@ pub(crate) struct Case {
     pub(crate) input: Vec<u8>,
     /// The tag that came with the ciphertext, of `Open`, and the signature of `Verify`.
     pub(crate) tag: Vec<u8>,
-    /// Bytes of the buffer for the result, of compression.
+    /// Bytes of the buffer for the result, of compression; of packets, those of the payload.
     pub(crate) room: usize,
 }
 
@@ -77,6 +77,21 @@ impl Case {
     pub(crate) fn compress(input: Vec<u8>) -> Self {
         let room = AlgorithmInfo::compressed_max(input.len());
         Self { operation: Operation::Compress, iv: Vec::new(), aad: Vec::new(), input, tag: Vec::new(), room }
+    }
+
+    /// To make a packet of a payload under a number.
+    pub(crate) fn protect(params: &SessionParams, number: u64, payload: &[u8], next_header: u8) -> Self {
+        let info = params.algorithm().info();
+        let mut input = vec![0xEE; info.packet_length(payload.len(), params.tag_length())];
+        input[info.payload_start()..][..payload.len()].copy_from_slice(payload);
+        let (operation, iv, aad) = (Operation::Protect, number.to_be_bytes().to_vec(), vec![next_header]);
+        Self { operation, iv, aad, input, tag: Vec::new(), room: payload.len() }
+    }
+
+    /// To open a packet that has this number.
+    pub(crate) fn unprotect(number: &[u8], packet: Vec<u8>) -> Self {
+        let (operation, iv) = (Operation::Unprotect, number.to_vec());
+        Self { operation, iv, aad: vec![0], input: packet, tag: Vec::new(), room: 0 }
     }
 
     /// To decompress this, with room for so many bytes.
@@ -116,8 +131,12 @@ pub(crate) struct Laid<'c> {
     input: Option<Guarded>,
     output: Guarded,
     tag: Guarded,
-    /// Of compression.
+    /// Of compression; of packets, the bytes of the payload.
     written: usize,
+    /// Of packets.
+    next_header: u8,
+    /// Where a payload begins, and how long a tag is.
+    layout: (usize, usize),
 }
 
 impl<'c> Laid<'c> {
@@ -140,6 +159,7 @@ impl<'c> Laid<'c> {
             Operation::Compress | Operation::Decompress => {
                 (Some(Guarded::new(&case.input, offset)), Guarded::poisoned(case.room, 3 * offset % 64))
             }
+            Operation::Protect | Operation::Unprotect => (None, Guarded::new(&case.input, offset)),
             _ if in_place => (None, Guarded::new(&case.input, offset)),
             _ => (Some(Guarded::new(&case.input, offset)), Guarded::poisoned(case.input.len(), 3 * offset % 64)),
         };
@@ -149,7 +169,12 @@ impl<'c> Laid<'c> {
             _ => Guarded::new(&case.tag, 5 * offset % 64),
         };
         let (iv, aad) = (Guarded::new(&case.iv, 7 * offset % 64), Guarded::new(&case.aad, 9 * offset % 64));
-        Self { case, iv, aad, input, output, tag, written: 0 }
+        let (written, next_header) = match case.operation {
+            Operation::Protect => (case.room, case.aad[0]),
+            _ => (0, 0),
+        };
+        let layout = (info.payload_start(), tag_len);
+        Self { case, iv, aad, input, output, tag, written, next_header, layout }
     }
 
     pub(crate) fn operands(&mut self) -> Operands<'_> {
@@ -168,6 +193,11 @@ impl<'c> Laid<'c> {
                 output: self.tag.bytes_mut(),
             },
             (Operation::Decapsulate, Some(input)) => Operands::Decapsulate { input: input.bytes(), output },
+            (Operation::Protect | Operation::Unprotect, _) => {
+                let number = iv.as_array().map_or(0, |number| u64::from_be_bytes(*number));
+                let (payload, next_header) = (&mut self.written, &mut self.next_header);
+                Operands::Packet { operation, number, packet: output, payload, next_header }
+            }
             (Operation::Compress | Operation::Decompress, Some(input)) => {
                 Operands::Compression { operation, input: input.bytes(), output, written: &mut self.written }
             }
@@ -198,6 +228,12 @@ impl<'c> Laid<'c> {
                 Request::encapsulate(input, seed, ciphertext, output)
             }
             Operands::Decapsulate { input, output } => Request::decapsulate(input, output),
+            Operands::Packet { operation: Operation::Protect, number, packet, payload, next_header } => {
+                Request::protect(number, packet, payload, next_header)
+            }
+            Operands::Packet { number, packet, payload, next_header, .. } => {
+                Request::unprotect(number, packet, payload, next_header)
+            }
             Operands::Compression { operation: Operation::Compress, input, output, written } => {
                 Request::compress(input, output, written)
             }
@@ -208,6 +244,25 @@ impl<'c> Laid<'c> {
             Operands::Open { iv, aad, data, tag } => Request::open(iv, aad, data, tag),
             _ => unreachable!("not laid out here"),
         }
+    }
+
+    /// The same of packets: the packet, or the payload and its next header.
+    fn packet(&self, outcome: Outcome) -> Result<Answer, String> {
+        let (packet, (start, tag)) = (self.output.bytes(), self.layout);
+        let output = match (outcome, self.case.operation) {
+            (Outcome::Done, Operation::Protect) => packet.to_vec(),
+            (Outcome::Done, _) => {
+                let payload = packet.get(start..start + self.written).ok_or("a payload longer than its packet")?;
+                [payload, &[self.next_header]].concat()
+            }
+            _ => {
+                let data = packet.get(start..packet.len().saturating_sub(tag)).unwrap_or_default();
+                let nothing = packet == self.case.input || data.iter().all(|byte| *byte == 0);
+                let leaks = || format!("{outcome}, and yet there is plaintext");
+                return if nothing { Ok(Answer::Refused(outcome)) } else { Err(leaks()) };
+            }
+        };
+        Ok(Answer::Done { output, tag: Vec::new() })
     }
 
     /// What came of the request, or what is wrong with the memory around it.
@@ -225,6 +280,9 @@ impl<'c> Laid<'c> {
         ];
         if read_only.into_iter().any(|(buffer, before)| buffer.is_some_and(|buffer| buffer.bytes() != before)) {
             return Err("an input was changed".to_owned());
+        }
+        if self.case.operation.is_of_packets() {
+            return self.packet(outcome);
         }
         if self.case.operation.is_of_compression() {
             // Without a result the buffer may hold anything.

@@ -1,6 +1,6 @@
 //! Random sessions and requests, each of them made from a seed and the algorithm's row in the table.
 
-use gantry::{Algorithm, Kind, Lengths, Operation, Prehash, SessionParams};
+use gantry::{Algorithm, Esp, Kind, Lengths, Operation, Prehash, SessionParams};
 
 use crate::case::{Case, Placement};
 use crate::rng::Rng;
@@ -19,6 +19,11 @@ pub(crate) fn params(rng: &mut Rng, algorithm: Algorithm) -> SessionParams {
         _ => gantry::sample_key(algorithm).map_or_else(|| rng.bytes(key), <[u8]>::to_vec),
     };
     let mut params = SessionParams::new(algorithm, &key).mac_key(&rng.bytes(mac_key));
+    if info.kind == Kind::Packet {
+        // With a MAC behind it, the upper half of a number is not every device's.
+        let extended = info.mac_key.max == 0 && rng.below(2) == 0;
+        params = params.esp(Esp { spi: 256 + rng.below(1 << 31) as u32, extended });
+    }
     if info.levels.max > 0 {
         // The highest take long.
         params = params.level(1 + rng.below(info.levels.max.min(12)));
@@ -55,6 +60,9 @@ pub(crate) fn case(rng: &mut Rng, params: &SessionParams, operation: Operation, 
     let info = params.algorithm().info();
     if operation.is_of_kem() {
         return encapsulation(rng, params.algorithm(), operation);
+    }
+    if operation.is_of_packets() {
+        return packet(rng, params, bytes);
     }
     if operation.is_of_compression() {
         // Of what was compressed, `cases` makes those that are decompressed.
@@ -96,6 +104,21 @@ fn compressible(rng: &mut Rng, bytes: usize) -> Vec<u8> {
         }
     }
     data
+}
+
+/// To make a packet. Of those that were made, `cases` makes those that are opened.
+fn packet(rng: &mut Rng, params: &SessionParams, bytes: usize) -> Case {
+    let extended = params.association().is_some_and(|esp| esp.extended);
+    let number = match rng.below(4) {
+        0 => 1 + rng.below(9) as u64,
+        1 if extended => u64::MAX - rng.below(9) as u64,
+        2 if extended => (1 + rng.below(1 << 30) as u64) << 32 | rng.below(9) as u64,
+        _ => u64::from(u32::MAX) - rng.below(1 << 20) as u64,
+    };
+    // The longest packet has 65,535 bytes.
+    let payload = bytes.min(65_000);
+    let payload = rng.bytes(payload);
+    Case::protect(params, number, &payload, rng.below(256) as u8)
 }
 
 /// The same of key encapsulation. Few numbers are public keys, and now and then one comes that is none; any are a ciphertext.
@@ -173,7 +196,7 @@ mod tests {
                 assert!(info.tag.allows(params.tag_length()));
                 let length = bytes(&mut rng);
                 let case = case(&mut rng, &params, info.kind.operations()[0], length);
-                assert!(info.kind == Kind::Kem || info.iv.allows(case.iv.len()));
+                assert!(matches!(info.kind, Kind::Kem | Kind::Packet) || info.iv.allows(case.iv.len()));
                 assert!(case.input.len() >= info.min_data);
             }
         }

@@ -253,8 +253,8 @@ impl Suite<'_> {
         Truth::new(self.reference, self.subject, params)
     }
 
-    /// Whether `got` is what must come. A signature that is another one each time is what the truth verifies, and what was compressed is
-    /// what the truth decompresses to the data.
+    /// Whether `got` is what must come. A signature that is another one each time is what the truth verifies; what was compressed, or made
+    /// a packet, is what the truth makes the data of.
     pub(crate) fn compare(
         &self,
         params: &SessionParams,
@@ -268,6 +268,15 @@ impl Suite<'_> {
             {
                 let case = Case { operation: Operation::Verify, tag: output, ..case.clone() };
                 compare(self.truth(params)?.answer(&case), &Answer::Done { output: Vec::new(), tag: Vec::new() })
+            }
+            Ok(Answer::Done { output, .. }) if case.operation == Operation::Protect => {
+                let (start, exact) = (self.algorithm.info().payload_start(), self.algorithm.info().iv.max == 8);
+                if exact {
+                    compare(Ok(Answer::Done { output: output.clone(), tag: Vec::new() }), must)?;
+                }
+                let back = Case::unprotect(&case.iv, output);
+                let output = [&case.input[start..start + case.room], &case.aad].concat();
+                compare(self.truth(params)?.answer(&back), &Answer::Done { output, tag: Vec::new() })
             }
             Ok(Answer::Done { output, .. }) if case.operation == Operation::Compress => {
                 let back = Case::decompress(output, case.input.len());

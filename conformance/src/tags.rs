@@ -41,6 +41,9 @@ fn forgeries(
     let mut good = cases(suite, rng, params, operation, &[bytes; 8])?;
     good.retain(|(_, must)| matches!(must, Answer::Done { .. }));
     let Some((good, must)) = good.into_iter().next() else { return Ok(Vec::new()) };
+    if operation == Operation::Unprotect {
+        return Ok(changed(suite.algorithm, rng, good, must));
+    }
     if operation == Operation::Decompress {
         return Ok(damaged(suite.algorithm, rng, good, must));
     }
@@ -84,6 +87,27 @@ fn forgeries(
     }
     all.push(("nothing changed".to_owned(), good, must));
     Ok(all)
+}
+
+/// The same of packets. What core reads of a header is found before any device has it.
+fn changed(algorithm: Algorithm, rng: &mut Rng, good: Case, must: Answer) -> Vec<(String, Case, Answer)> {
+    let mut all = vec![("nothing changed".to_owned(), good.clone(), must.clone())];
+    let mut change = |what: String, change: &mut dyn FnMut(&mut Case), outcome| {
+        let mut case = good.clone();
+        change(&mut case);
+        all.push((what, case, Answer::Refused(outcome)));
+    };
+    let (length, block) = (good.input.len(), algorithm.info().block);
+    for at in (0..length).step_by(length.div_ceil(200)) {
+        let outcome = if at < 8 { Outcome::Malformed } else { Outcome::BadTag };
+        change(format!("byte {at} of {length} changed"), &mut |case| case.input[at] ^= 1 << rng.below(8), outcome);
+    }
+    change("another number".to_owned(), &mut |case| case.iv[6] ^= 1, Outcome::Malformed);
+    change("a byte less".to_owned(), &mut |case| case.input.truncate(length - 1), Outcome::Malformed);
+    change("a byte more".to_owned(), &mut |case| case.input.push(0), Outcome::Malformed);
+    change("a block more".to_owned(), &mut |case| case.input.resize(length + block, 0), Outcome::BadTag);
+    all.push(("nothing changed".to_owned(), good, must));
+    all
 }
 
 /// The same of compressed data. A change in the middle of them may lead to other data: only checksums and ends tell.

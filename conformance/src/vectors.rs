@@ -18,15 +18,16 @@ pub(crate) struct Vector {
     pub(crate) key: Vec<u8>,
     /// The MAC's key, or the public one.
     pub(crate) second_key: Vec<u8>,
-    /// Of key encapsulation, the random bytes of a secret.
+    /// Of key encapsulation, the random bytes of a secret; of packets, the number.
     pub(crate) iv: Vec<u8>,
-    /// Of key encapsulation, the random bytes of both keys; of signatures, the context.
+    /// Of key encapsulation, the random bytes of both keys; of signatures, the context; of packets, SPI, next header, and whether numbers
+    /// are extended.
     pub(crate) aad: Vec<u8>,
     /// Message or plaintext; empty where an AEAD's is `Refused`, as nobody may know it.
     pub(crate) input: Vec<u8>,
     /// Digest, MAC, ciphertext, signature or secret.
     pub(crate) output: Vec<u8>,
-    /// Of AEADs; of key encapsulation, the secret.
+    /// Of AEADs, and of packets that have a short one; of key encapsulation, the secret.
     pub(crate) tag: Vec<u8>,
     /// Of signatures, what they are of.
     pub(crate) prehash: Prehash,

@@ -44,7 +44,7 @@ mod sync;
 mod trust;
 
 pub use algorithm::{
-    Algorithm, AlgorithmInfo, Buffers, Data, DeviceHandles, Direction, Error, Fault, IoBuf, Kind, Lengths, Misuse,
+    Algorithm, AlgorithmInfo, Buffers, Data, DeviceHandles, Direction, Error, Esp, Fault, IoBuf, Kind, Lengths, Misuse,
     Operation, Origin, Outcome, Prehash, Refusal, Region, Result, Segment, Segments, SessionParams, UnknownAlgorithm,
     Unsupported, rsa, tags_equal,
 };

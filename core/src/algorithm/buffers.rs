@@ -33,6 +33,12 @@ impl<'a> Buffers<'a> {
 
     /// What is read, for as long as the buffers are there.
     #[inline]
+    pub(crate) fn into_output(self) -> &'a mut [u8] {
+        let (Buffers::InPlace(output) | Buffers::Separate { output, .. }) = self;
+        output
+    }
+
+    /// What is read.
     pub(crate) fn into_input(self) -> &'a [u8] {
         match self {
             Buffers::InPlace(data) => data,

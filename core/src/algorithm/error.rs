@@ -126,6 +126,24 @@ pub enum Misuse {
         /// What the algorithm has.
         has: Lengths,
     },
+    /// The SPI of a session for packets of ESP (RFC 4303, 2.1: those below 256 are reserved), or an SPI of another session.
+    #[error("{algorithm}: an SPI of {got}")]
+    Spi {
+        /// Of the session.
+        algorithm: Algorithm,
+        /// What was given.
+        got: u32,
+    },
+    /// The number of a packet: 0, or beyond the last.
+    #[error("{algorithm}: a packet with the number {got}; numbers are 1 to {last}")]
+    Number {
+        /// Of the session.
+        algorithm: Algorithm,
+        /// What was given.
+        got: u64,
+        /// The last that a session has.
+        last: u64,
+    },
     /// The random bytes of a request for keys, or to encapsulate.
     #[error("{algorithm}: {got} random bytes; it takes {takes}, or none where the device is to draw them")]
     SeedLength {
@@ -207,7 +225,8 @@ pub enum Outcome {
     /// no encapsulation key (FIPS 203, 7.2). The output is as it was, or zeros.
     BadKey,
     /// What was to be decompressed is nothing that was compressed: it breaks the rules of its format, ends too early, goes on behind its
-    /// end, or its checksum does not fit. What the output holds says nothing.
+    /// end, or its checksum does not fit. What the output holds says nothing. Or a packet is none of its session, or its padding is
+    /// none: what is left of it is what came, or zeros.
     Malformed,
     /// The result has more bytes than the buffer for it; damaged data may seem so, too. What the output holds says nothing.
     NoRoom,

@@ -3,7 +3,7 @@
 use super::ids::Algorithm;
 use super::kind::{Kind, Operation};
 use super::registered;
-use super::row::AlgorithmInfo;
+use super::row::{AlgorithmInfo, ESP_HEADER, ESP_TRAILER};
 use super::table::TABLE;
 
 impl Algorithm {
@@ -38,9 +38,32 @@ impl AlgorithmInfo {
         }
     }
 
+    /// Bytes of a packet with so many of payload and such a tag: header, IV, payload, padding, trailer, tag (RFC 4303, 2).
+    pub const fn packet_length(&self, payload: usize, tag: usize) -> usize {
+        let padded = (payload + ESP_TRAILER).div_ceil(self.block) * self.block;
+        ESP_HEADER + self.iv.max + padded + tag
+    }
+
+    /// Where the payload begins in a packet.
+    pub const fn payload_start(&self) -> usize {
+        ESP_HEADER + self.iv.max
+    }
+
+    /// The most payload of a packet of so many bytes with such a tag; `None` where there is no such packet.
+    pub const fn payload_length(&self, packet: usize, tag: usize) -> Option<usize> {
+        match packet.checked_sub(self.payload_start() + tag) {
+            Some(padded) if padded >= ESP_TRAILER && padded.is_multiple_of(self.block) => Some(padded - ESP_TRAILER),
+            _ => None,
+        }
+    }
+
     /// The most bytes of data that a request may have, up to `bytes`, or the fewest.
     pub fn data_length(&self, bytes: usize) -> usize {
         let most = usize::try_from(self.max_data).unwrap_or(usize::MAX).min(bytes);
+        if matches!(self.kind, Kind::Packet) {
+            let fixed = self.payload_start() + self.default_tag();
+            return fixed + (most.saturating_sub(fixed) / self.block).max(1) * self.block;
+        }
         let whole = if matches!(self.kind, Kind::Digest | Kind::Mac) { most } else { most - most % self.block };
         whole.max(self.min_data)
     }

@@ -24,6 +24,8 @@ pub enum Kind {
     /// Data in, fewer bytes out that tell them, and back. The length of the result is known when it is there, and is at most that of the
     /// buffer for it.
     Compression,
+    /// A payload and its number in, a packet of a protocol out, and back: framed, padded, encrypted and authenticated.
+    Packet,
 }
 
 impl Kind {
@@ -38,6 +40,7 @@ impl Kind {
             Kind::Exchange => &[Operation::Derive],
             Kind::Kem => &[Operation::KeyGen, Operation::Encapsulate, Operation::Decapsulate],
             Kind::Compression => &[Operation::Compress, Operation::Decompress],
+            Kind::Packet => &[Operation::Protect, Operation::Unprotect],
         }
     }
 
@@ -52,6 +55,7 @@ impl Kind {
             Kind::Exchange => "exchange",
             Kind::Kem => "kem",
             Kind::Compression => "compression",
+            Kind::Packet => "packet",
         }
     }
 }
@@ -94,6 +98,10 @@ pub enum Operation {
     Compress,
     /// What was compressed to the data.
     Decompress,
+    /// A payload to a packet.
+    Protect,
+    /// A packet to its payload, or nothing.
+    Unprotect,
 }
 
 impl Operation {
@@ -113,6 +121,8 @@ impl Operation {
         Operation::Decapsulate,
         Operation::Compress,
         Operation::Decompress,
+        Operation::Protect,
+        Operation::Unprotect,
     ];
 
     /// The name in tables and JSON.
@@ -132,6 +142,8 @@ impl Operation {
             Operation::Decapsulate => "decapsulate",
             Operation::Compress => "compress",
             Operation::Decompress => "decompress",
+            Operation::Protect => "protect",
+            Operation::Unprotect => "unprotect",
         }
     }
 
@@ -146,12 +158,14 @@ impl Operation {
             | Operation::Sign
             | Operation::Derive
             | Operation::KeyGen
-            | Operation::Compress => 0,
+            | Operation::Compress
+            | Operation::Protect => 0,
             Operation::Decrypt
             | Operation::Open
             | Operation::Verify
             | Operation::Encapsulate
-            | Operation::Decompress => 1,
+            | Operation::Decompress
+            | Operation::Unprotect => 1,
             Operation::Decapsulate => 2,
         }
     }
@@ -168,9 +182,15 @@ impl Operation {
         matches!(self, Operation::Compress | Operation::Decompress)
     }
 
+    /// Whether it is one on packets.
+    #[inline]
+    pub const fn is_of_packets(self) -> bool {
+        matches!(self, Operation::Protect | Operation::Unprotect)
+    }
+
     /// Whether it finds out what the other operation of its kind cannot have made.
     pub const fn finds_forgeries(self) -> bool {
-        matches!(self, Operation::Open | Operation::Verify | Operation::Decompress)
+        matches!(self, Operation::Open | Operation::Verify | Operation::Decompress | Operation::Unprotect)
     }
 
     /// Whether it takes what the other operation of its kind makes.
@@ -178,7 +198,12 @@ impl Operation {
     pub const fn is_back(self) -> bool {
         matches!(
             self,
-            Operation::Decrypt | Operation::Open | Operation::Verify | Operation::Decapsulate | Operation::Decompress
+            Operation::Decrypt
+                | Operation::Open
+                | Operation::Verify
+                | Operation::Decapsulate
+                | Operation::Decompress
+                | Operation::Unprotect
         )
     }
 }
@@ -196,7 +221,7 @@ mod tests {
     #[test]
     fn every_operation_knows_its_place_in_its_kind() {
         use Kind::*;
-        for kind in [Digest, Mac, Cipher, Aead, Signature, Exchange, Kem, Compression] {
+        for kind in [Digest, Mac, Cipher, Aead, Signature, Exchange, Kem, Compression, Packet] {
             for (place, operation) in kind.operations().iter().enumerate() {
                 assert_eq!(operation.index(), place, "{kind}: {operation}");
             }

@@ -27,7 +27,7 @@ pub use kind::{Kind, Operation};
 pub use lengths::Lengths;
 pub use memory::{Data, DeviceHandles, IoBuf, Origin, Region, Segment, Segments};
 pub use names::UnknownAlgorithm;
-pub use params::{Direction, SessionParams};
+pub use params::{Direction, Esp, SessionParams};
 pub use prehash::Prehash;
 pub(crate) use registered::KnownAnswer;
 pub use registered::{Answer, Unregistered};

@@ -44,6 +44,16 @@ pub struct SessionParams {
     coalesce: bool,
     level: usize,
     signing: Signing,
+    esp: Option<Esp>,
+}
+
+/// What a session for packets says about them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Esp {
+    /// The security parameters index (RFC 4303, 2.1).
+    pub spi: u32,
+    /// Numbers have 64 bits, of which packets carry the lower half (RFC 4303, 2.2.1).
+    pub extended: bool,
 }
 
 /// What a session says about signatures.
@@ -68,7 +78,20 @@ impl SessionParams {
             coalesce: false,
             level: algorithm.info().default_level,
             signing: Signing::default(),
+            esp: None,
         }
+    }
+
+    /// The association whose packets a session protects or opens.
+    #[must_use]
+    pub fn esp(mut self, esp: Esp) -> Self {
+        self.esp = Some(esp);
+        self
+    }
+
+    /// The association of a session for packets.
+    pub fn association(&self) -> Option<Esp> {
+        self.esp
     }
 
     /// The context string of signatures ([`AlgorithmInfo::context`](crate::AlgorithmInfo::context)): what they are for, so that none can be
@@ -206,6 +229,8 @@ impl SessionParams {
             Operation::KeyGen | Operation::Encapsulate => kind == Kind::Kem && self.direction != Direction::Decrypt,
             Operation::Decapsulate => kind == Kind::Kem && self.direction != Direction::Encrypt,
             Operation::Compress | Operation::Decompress => kind == Kind::Compression,
+            Operation::Protect => kind == Kind::Packet && self.direction != Direction::Decrypt,
+            Operation::Unprotect => kind == Kind::Packet && self.direction != Direction::Encrypt,
         }
     }
 
@@ -218,9 +243,9 @@ impl SessionParams {
     /// The same under other keys.
     pub(crate) fn with_keys(&self, key: &[u8], mac_key: &[u8]) -> Self {
         let (key, mac_key) = (Zeroizing::new(key.to_vec()), Zeroizing::new(mac_key.to_vec()));
-        let Self { algorithm, direction, tag_len, ordered, coalesce, level, .. } = *self;
+        let Self { algorithm, direction, tag_len, ordered, coalesce, level, esp, .. } = *self;
         let signing = self.signing.clone();
-        Self { algorithm, direction, key, mac_key, tag_len, ordered, coalesce, level, signing }
+        Self { algorithm, direction, key, mac_key, tag_len, ordered, coalesce, level, signing, esp }
     }
 
     /// Everything that can be wrong with a session before a device is asked.
@@ -243,6 +268,11 @@ impl SessionParams {
         }
         if !info.levels.allows(self.level) {
             return Err(Misuse::Level { algorithm, got: self.level, has: info.levels });
+        }
+        let spi = self.esp.map(|esp| esp.spi);
+        let fits = spi.map_or(info.kind != Kind::Packet, |spi| info.kind == Kind::Packet && spi >= 256);
+        if !fits {
+            return Err(Misuse::Spi { algorithm, got: spi.unwrap_or(0) });
         }
         self.check_signing()?;
         if matches!(algorithm, Algorithm::Aes128Xts | Algorithm::Aes256Xts) {
@@ -282,7 +312,8 @@ impl SessionParams {
             | Kind::Signature
             | Kind::Exchange
             | Kind::Kem
-            | Kind::Compression => None,
+            | Kind::Compression
+            | Kind::Packet => None,
         }
     }
 }
@@ -299,6 +330,7 @@ impl fmt::Debug for SessionParams {
             .field("ordered", &self.ordered)
             .field("coalesce", &self.coalesce)
             .field("level", &self.level)
+            .field("esp", &self.esp)
             .field("signing", &self.signing)
             .finish()
     }

@@ -168,9 +168,10 @@ fn check(info: &AlgorithmInfo, answers: &[Answer]) -> Result<(), &'static str> {
                 && (answer.output.len(), answer.iv.len()) == info.encapsulation
                 && tag.allows(answer.tag.len())
         }
+        Kind::Packet => answer.aad.len() == 6 && answer.iv.len() == 8 && !answer.output.is_empty(),
         Kind::Compression => answer.key.is_empty() && !answer.output.is_empty(),
     };
-    let in_iv = |answer: &Answer| info.kind == Kind::Kem || iv.allows(answer.iv.len());
+    let in_iv = |answer: &Answer| matches!(info.kind, Kind::Kem | Kind::Packet) || iv.allows(answer.iv.len());
     match () {
         () if !info.names().all(plain) => Err("a name that is empty, or not in lower case"),
         () if !blocks || info.block == 0 => Err("a block that is no power of two"),

@@ -40,7 +40,7 @@ pub struct AlgorithmInfo {
     pub xof: Option<usize>,
     /// The digest inside, of HMACs and encrypt-then-authenticate.
     pub digest: Option<Algorithm>,
-    /// The cipher inside, of encrypt-then-authenticate.
+    /// The cipher inside, of encrypt-then-authenticate; of packets, the AEAD.
     pub cipher: Option<Algorithm>,
     /// Of signatures: each is made with a random number, so that two of one message differ. They can be verified, and not compared.
     pub randomized: bool,
@@ -315,6 +315,31 @@ pub(super) const fn ml_kem(
         ..named(name, aliases, "", Kind::Kem)
     }
 }
+
+/// Packets of ESP (RFC 4303) by an AEAD. The IV in a packet has 8 bytes, which are its number, or a block that nobody can tell before.
+pub(super) const fn esp(
+    name: &'static str,
+    aead: Algorithm,
+    key: usize,
+    mac_key: usize,
+    iv: usize,
+    tag: Lengths,
+) -> AlgorithmInfo {
+    let block = if iv == 8 { 4 } else { 16 };
+    let row = AlgorithmInfo {
+        iv: Lengths::exactly(iv),
+        block,
+        tag,
+        cipher: Some(aead),
+        ..named(name, &[], "", Kind::Packet)
+    };
+    let (key, mac_key) = (Lengths::exactly(key), Lengths::exactly(mac_key));
+    AlgorithmInfo { key, mac_key, min_data: ESP_HEADER + iv + block + row.tag.min, max_data: 65_535, ..row }
+}
+
+/// Bytes of SPI and number, and of the length of the padding and the next header.
+pub(super) const ESP_HEADER: usize = 8;
+pub(super) const ESP_TRAILER: usize = 2;
 
 pub(super) const fn compression(
     name: &'static str,

@@ -8,8 +8,8 @@ use super::generators;
 use super::ids::Algorithm;
 use super::lengths::Lengths;
 use super::row::{
-    AlgorithmInfo, CHACHA20_MAX, aead, ccm, cipher, compression, digest, eta, exchange, gcm, hmac, mac, ml_dsa, ml_kem,
-    rsa, signature, xof, xts,
+    AlgorithmInfo, CHACHA20_MAX, aead, ccm, cipher, compression, digest, esp, eta, exchange, gcm, hmac, mac, ml_dsa,
+    ml_kem, rsa, signature, xof, xts,
 };
 
 /// Writes the table from a list of rows.
@@ -153,6 +153,20 @@ rows! {
     MlDsa44 = ml_dsa("ml-dsa-44", &["mldsa44", "2.16.840.1.101.3.4.3.17"], 2560, 1312, 2420);
     MlDsa65 = ml_dsa("ml-dsa-65", &["mldsa65", "2.16.840.1.101.3.4.3.18"], 4032, 1952, 3309);
     MlDsa87 = ml_dsa("ml-dsa-87", &["mldsa87", "2.16.840.1.101.3.4.3.19"], 4896, 2592, 4627);
+
+    // The key of an AEAD is followed by its salt, as IKE has it.
+    EspAes128Gcm = esp("esp-aes-128-gcm", A::Aes128Gcm, 20, 0, 8, Lengths::range(8, 16, 4)).from("RFC 4106");
+    EspAes192Gcm = esp("esp-aes-192-gcm", A::Aes192Gcm, 28, 0, 8, Lengths::range(8, 16, 4)).from("RFC 4106");
+    EspAes256Gcm = esp("esp-aes-256-gcm", A::Aes256Gcm, 36, 0, 8, Lengths::range(8, 16, 4)).from("RFC 4106");
+    EspChaCha20Poly1305 = esp("esp-chacha20-poly1305", A::ChaCha20Poly1305, 36, 0, 8, Lengths::exactly(16)).from("RFC 7634");
+    EspAes128CbcHmacSha1 =
+        esp("esp-aes-128-cbc-hmac-sha1", A::Aes128CbcHmacSha1, 16, 20, 16, Lengths::exactly(12)).from("RFC 3602, RFC 2404");
+    EspAes256CbcHmacSha1 =
+        esp("esp-aes-256-cbc-hmac-sha1", A::Aes256CbcHmacSha1, 32, 20, 16, Lengths::exactly(12)).from("RFC 3602, RFC 2404");
+    EspAes128CbcHmacSha256 =
+        esp("esp-aes-128-cbc-hmac-sha256", A::Aes128CbcHmacSha256, 16, 32, 16, Lengths::exactly(16)).from("RFC 3602, RFC 4868");
+    EspAes256CbcHmacSha256 =
+        esp("esp-aes-256-cbc-hmac-sha256", A::Aes256CbcHmacSha256, 32, 32, 16, Lengths::exactly(16)).from("RFC 3602, RFC 4868");
 
     Deflate = compression("deflate", &["raw-deflate"], "deflate", 9, 6).from("RFC 1951");
     Zlib = compression("zlib", &[], "zlib-deflate", 9, 6).from("RFC 1950");

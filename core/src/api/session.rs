@@ -137,6 +137,26 @@ impl Session {
         Ok(written.min(room))
     }
 
+    /// Makes a packet of its payload, of `payload` bytes, in place: the payload lies where it
+    /// [begins](crate::AlgorithmInfo::payload_start) in a buffer of the packet's
+    /// [length](crate::AlgorithmInfo::packet_length).
+    pub fn protect(&self, number: u64, next_header: u8, packet: &mut [u8], mut payload: usize) -> Result<()> {
+        let (operation, payload, next_header) = (Operation::Protect, &mut payload, &mut { next_header });
+        self.run(Operands::Packet { operation, number, packet, payload, next_header })?.ok()
+    }
+
+    /// Opens a packet in place. The answer is the length of the payload, where it [begins](crate::AlgorithmInfo::payload_start), and its
+    /// next header. Replays are the caller's to find.
+    pub fn unprotect(&self, number: u64, packet: &mut [u8]) -> Result<(usize, u8)> {
+        let (room, mut payload, mut next_header) = (packet.len(), 0, 0);
+        let operation = Operation::Unprotect;
+        let (length, next) = (&mut payload, &mut next_header);
+        self.run(Operands::Packet { operation, number, packet, payload: length, next_header: next })?.ok()?;
+        // The length is a device's word.
+        let most = room.saturating_sub(self.params().algorithm().info().payload_start());
+        Ok((payload.min(most), next_header))
+    }
+
     /// Encrypts without integrity: `data` is one buffer, or a pair of input and output.
     pub fn encrypt<'a>(&self, iv: &[u8], data: impl Into<Buffers<'a>>) -> Result<()> {
         self.run(Operands::Cipher { operation: Operation::Encrypt, iv, data: data.into() })?.ok()

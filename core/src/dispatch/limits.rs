@@ -1,6 +1,6 @@
 //! What the requests of a session have to look like, gathered from its parameters and the algorithm table for a quick look at each.
 
-use crate::algorithm::{Algorithm, Buffers, Lengths, Misuse, Operation, Outcome, Prehash, SessionParams, Shape};
+use crate::algorithm::{Algorithm, Buffers, Esp, Lengths, Misuse, Operation, Outcome, Prehash, SessionParams, Shape};
 use crate::driver::Operands;
 
 pub(crate) struct Limits {
@@ -20,6 +20,8 @@ pub(crate) struct Limits {
     short_span: usize,
     /// CCM writes the length of the data into as many bytes as the nonce leaves.
     is_ccm: bool,
+    /// Of packets.
+    esp: Option<Esp>,
 }
 
 /// The operations of [`Operands::Cipher`].
@@ -27,6 +29,9 @@ const CIPHER: u16 = 1 << Operation::Encrypt as u16 | 1 << Operation::Decrypt as 
 
 /// The operations of [`Operands::Compression`].
 const COMPRESSION: u16 = 1 << Operation::Compress as u16 | 1 << Operation::Decompress as u16;
+
+/// The operations of [`Operands::Packet`].
+const PACKET: u16 = 1 << Operation::Protect as u16 | 1 << Operation::Unprotect as u16;
 
 /// Where the operands say which operation it is.
 const ANY: u16 = u16::MAX;
@@ -52,6 +57,7 @@ impl Limits {
             max_data,
             short_span: usize::try_from(short_data).unwrap_or(usize::MAX) - min_data,
             is_ccm,
+            esp: params.association(),
         }
     }
 
@@ -118,6 +124,10 @@ impl Limits {
                 Ok(short.or_else(|| self.check_data(shape.bytes, 0)))
             }
             Operands::Compression { operation, .. } => self.check_operation(*operation, COMPRESSION).map(|()| None),
+            Operands::Packet { operation, number, packet, payload, .. } => {
+                self.check_operation(*operation, PACKET)?;
+                self.check_packet(*operation, *number, packet, **payload)
+            }
             Operands::Update { .. } => self.check_operation(shape.operation, ANY).map(|()| None),
             // Those above.
             _ => Err(self.wrong(shape.operation)),
@@ -184,6 +194,31 @@ impl Limits {
     #[inline(always)]
     fn check_output(&self, got: usize, needs: usize) -> Result<(), Misuse> {
         if got == needs { Ok(()) } else { Err(Misuse::OutputLength { algorithm: self.algorithm, got, needs }) }
+    }
+
+    /// What is wrong with a packet that is to be protected is its caller's fault; what came is anybody's.
+    #[inline(never)]
+    fn check_packet(
+        &self,
+        operation: Operation,
+        number: u64,
+        packet: &[u8],
+        payload: usize,
+    ) -> Result<Option<Outcome>, Misuse> {
+        let Some(Esp { spi, extended }) = self.esp else { return Err(self.wrong(operation)) };
+        let last = if extended { u64::MAX } else { u32::MAX.into() };
+        if !(1..=last).contains(&number) {
+            return Err(Misuse::Number { algorithm: self.algorithm, got: number, last });
+        }
+        let info = self.algorithm.info();
+        if operation == Operation::Protect {
+            let too_long = packet.len() as u64 > info.max_data;
+            self.check_output(packet.len(), info.packet_length(payload, self.tag_len))?;
+            return Ok(too_long.then_some(Outcome::BadLength));
+        }
+        let (first, second) = (spi.to_be_bytes(), (number as u32).to_be_bytes());
+        let fits = packet.len() as u64 <= info.max_data && info.payload_length(packet.len(), self.tag_len).is_some();
+        Ok((!fits || packet[..4] != first || packet[4..8] != second).then_some(Outcome::Malformed))
     }
 
     /// Random bytes may be left to the device.

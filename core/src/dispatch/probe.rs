@@ -14,7 +14,9 @@ use super::inbox::Inbox;
 use super::list::List;
 use super::loan::Loan;
 use super::request::Request;
-use crate::algorithm::{Algorithm, AlgorithmInfo, Fault, Lengths, Operation, Outcome, Refusal, SessionParams};
+use crate::algorithm::{
+    Algorithm, AlgorithmInfo, Esp, Fault, Kind, Lengths, Operation, Outcome, Refusal, SessionParams,
+};
 use crate::clock::Clock;
 use crate::driver::{DeviceSession, guarded};
 use crate::route::{BYTES, Grid, Ledgers, REQUESTS};
@@ -124,6 +126,7 @@ impl Probe {
                 Operation::KeyGen => info.key.max,
                 Operation::Encapsulate => info.encapsulation.0,
                 Operation::Compress => AlgorithmInfo::compressed_max(most),
+                Operation::Protect | Operation::Unprotect => info.data_length(most),
                 _ => most,
             };
             // Whatever size is asked for. All zeros are a public key of ML-KEM.
@@ -214,6 +217,10 @@ impl Probe {
         } else {
             (bytes, 1.0)
         };
+        if operation.is_of_packets() {
+            let payload = algorithm.info().payload_length(bytes, algorithm.info().default_tag()).unwrap_or(0);
+            buffers.iter_mut().for_each(|buffer| buffer.written = payload);
+        }
         let mut group: Vec<Request<'_>> = buffers.iter_mut().map(|buffer| buffer.request(*operation, bytes)).collect();
         if requests == 1 && *direct {
             let mut runs = 1;
@@ -353,6 +360,11 @@ impl Buffer {
             Operation::Decapsulate => Request::decapsulate(input, output),
             Operation::Compress => Request::compress(input, output, written),
             Operation::Decompress => Request::decompress(input, output, written),
+            Operation::Protect | Operation::Unprotect => {
+                let packet = &mut output[..bytes];
+                let make = if operation == Operation::Protect { Request::protect } else { Request::unprotect };
+                make(1, packet, written, &mut tag[0])
+            }
         }
     }
 }
@@ -382,7 +394,8 @@ fn params(algorithm: Algorithm) -> SessionParams {
     let length = |lengths: Lengths| if lengths.max == usize::MAX { info.tag.max } else { lengths.max };
     let any: Vec<u8> = (0..length(info.key)).map(|index| index as u8 ^ 0x3c).collect();
     let mac_key: Vec<u8> = (0..length(info.mac_key)).map(|index| index as u8 ^ 0xc3).collect();
-    SessionParams::new(algorithm, sample_key(algorithm).unwrap_or(&any)).mac_key(&mac_key)
+    let params = SessionParams::new(algorithm, sample_key(algorithm).unwrap_or(&any)).mac_key(&mac_key);
+    if info.kind == Kind::Packet { params.esp(Esp { spi: 256, extended: false }) } else { params }
 }
 
 /// A whole table from the cells that were measured. Sizes lie on a line between two that were, and beyond them; numbers of

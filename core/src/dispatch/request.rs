@@ -179,6 +179,16 @@ impl<'a> Request<'a> {
         Self::new(Operands::Compression { operation: Operation::Decompress, input, output, written }, None)
     }
 
+    /// Makes a packet of a payload, in place: [`Operands::Packet`] says where it lies.
+    pub fn protect(number: u64, packet: &'a mut [u8], payload: &'a mut usize, next_header: &'a mut u8) -> Self {
+        Self::new(Operands::Packet { operation: Operation::Protect, number, packet, payload, next_header }, None)
+    }
+
+    /// Opens a packet, in place, and tells how long its payload is and what it is.
+    pub fn unprotect(number: u64, packet: &'a mut [u8], payload: &'a mut usize, next_header: &'a mut u8) -> Self {
+        Self::new(Operands::Packet { operation: Operation::Unprotect, number, packet, payload, next_header }, None)
+    }
+
     pub(crate) fn new(operands: Operands<'a>, bound: Option<Bound<'a>>) -> Self {
         Self { entry: Entry::new(operands), bound, route: None, rare: None, note: Note::new() }
     }

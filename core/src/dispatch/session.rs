@@ -296,7 +296,7 @@ impl SessionCore {
     ) -> Outcome {
         let Some(reference) = self.reference() else { return outcome };
         let here = self.counters().here();
-        match shadow.check(&*reference, operands, outcome) {
+        match shadow.check(self.params.algorithm(), &*reference, operands, outcome) {
             Comparison::None => outcome,
             Comparison::Same => {
                 here.event(site, Event::Verified, 1);

@@ -45,7 +45,7 @@ struct Parts {
     /// secret are made from.
     long_tag: Zeroizing<Vec<u8>>,
     tag_length: usize,
-    /// Bytes of the output that are the result, of compression.
+    /// Bytes of the output that are the result, of compression; of packets, those of the payload.
     written: usize,
     user: u64,
 }
@@ -77,6 +77,9 @@ impl Parts {
         if self.operation.is_of_compression() {
             return self.compression();
         }
+        if self.operation.is_of_packets() {
+            return self.packet();
+        }
         let Parts { operation, iv, aad, data, output, assorted, tag, long_tag, tag_length, .. } = self;
         if matches!(operation, Operation::Digest | Operation::Mac | Operation::Sign | Operation::Derive) {
             *tag_length = result;
@@ -105,6 +108,18 @@ impl Parts {
             None => data,
         };
         Operands::Compression { operation: *operation, input, output: output.get_or_insert_default(), written }
+    }
+
+    /// The same of packets.
+    #[inline(never)]
+    fn packet(&mut self) -> Operands<'_> {
+        let Parts { operation, iv, data, assorted, tag, written, .. } = self;
+        let packet = match assorted {
+            Some(assorted) => assorted.buffers().into_output(),
+            None => data,
+        };
+        let number = iv.as_array().map_or(0, |number| u64::from_be_bytes(*number));
+        Operands::Packet { operation: *operation, number, packet, payload: written, next_header: &mut tag[0] }
     }
 
     /// The same of key encapsulation.
@@ -225,6 +240,20 @@ impl Submission {
         submission
     }
 
+    /// Makes a packet of its payload, of `payload` bytes, as [`Session::protect`](crate::Session::protect) does; [`data`](Self::data)
+    /// has it afterwards.
+    pub fn protect(number: u64, next_header: u8, packet: impl Into<Data>, payload: usize) -> Self {
+        let mut submission = Self::new(Operation::Protect, &number.to_be_bytes(), Vec::new(), packet.into());
+        let Parts { tag, tag_length, written, .. } = &mut *submission.0;
+        (tag[0], *tag_length, *written) = (next_header, 1, payload);
+        submission
+    }
+
+    /// Opens a packet; [`payload`](Self::payload) says what it holds.
+    pub fn unprotect(number: u64, packet: impl Into<Data>) -> Self {
+        Self::new(Operation::Unprotect, &number.to_be_bytes(), Vec::new(), packet.into())
+    }
+
     /// Encrypts `data` in place.
     pub fn encrypt(iv: &[u8], data: impl Into<Data>) -> Self {
         Self::new(Operation::Encrypt, iv, Vec::new(), data.into())
@@ -286,6 +315,11 @@ impl Submission {
             None => self.0.output.as_ref().unwrap_or(&self.0.data),
             Some(assorted) => assorted.output.as_ref().unwrap_or(&assorted.data).as_slice(),
         }
+    }
+
+    /// Of a packet that was opened: the bytes of its payload, and its next header.
+    pub fn payload(&self) -> (usize, u8) {
+        (self.0.written, self.0.tag[0])
     }
 
     /// The digest, MAC, tag, signature or secret.
@@ -396,7 +430,15 @@ impl Submission {
 /// Whether the operation's result takes the place of its data, or goes where it is told to.
 #[inline]
 fn writes_data(operation: Operation) -> bool {
-    matches!(operation, Operation::Encrypt | Operation::Decrypt | Operation::Seal | Operation::Open)
+    matches!(
+        operation,
+        Operation::Encrypt
+            | Operation::Decrypt
+            | Operation::Seal
+            | Operation::Open
+            | Operation::Protect
+            | Operation::Unprotect
+    )
 }
 
 impl fmt::Debug for Submission {
@@ -464,6 +506,8 @@ mod tests {
             Submission::decapsulate(data()),
             Submission::compress(data(), 9),
             Submission::decompress(data(), 0),
+            Submission::protect(7, 4, data(), 9),
+            Submission::unprotect(7, data()),
         ] {
             let mut submission = submission;
             let said = submission.shape();

@@ -112,6 +112,21 @@ pub enum Operands<'a> {
         /// Receives the length of the result.
         written: &'a mut usize,
     },
+    /// [`Operation::Protect`] or [`Operation::Unprotect`], in place. The packet of a session has the layout of
+    /// [`packet_length`](crate::AlgorithmInfo::packet_length).
+    Packet {
+        /// Which of the two.
+        operation: Operation,
+        /// The number of the packet, which no other packet has under the key. Of a packet that came it was looked at before.
+        number: u64,
+        /// The whole packet. To protect, its payload is where it [begins](crate::AlgorithmInfo::payload_start), and the rest is
+        /// written. With a bad tag it stays as it was or becomes zeros.
+        packet: &'a mut [u8],
+        /// Bytes of the payload: said to protect, and told when opened.
+        payload: &'a mut usize,
+        /// The next header, likewise.
+        next_header: &'a mut u8,
+    },
     /// The next piece of a stream's message.
     Update {
         /// The stream, of the device that runs this.
@@ -166,6 +181,9 @@ impl Operands<'_> {
             Operands::Encapsulate { input, .. } => return Shape::new(Operation::Encapsulate, input.len()),
             Operands::Decapsulate { input, .. } => return Shape::new(Operation::Decapsulate, input.len()),
             Operands::Compression { operation, input, .. } => return Shape::new(*operation, input.len()),
+            Operands::Packet { operation, packet, .. } => {
+                return Shape { operation: *operation, bytes: packet.len(), in_place: true };
+            }
             Operands::Update { stream, input } => return Shape::new(stream.operation(), input.len()),
             Operands::Finish { stream, .. } => return Shape::new(stream.operation(), 0),
         };

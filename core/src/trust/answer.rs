@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::packet;
 pub(crate) use crate::algorithm::KnownAnswer;
 use crate::algorithm::{Direction, Operation, Refusal, SessionParams};
 use crate::driver::{Device, DeviceSession};
@@ -16,8 +17,17 @@ impl KnownAnswer {
             Operation::Digest => with(self.key).tag_len(self.output.len()),
             Operation::KeyGen | Operation::Encapsulate => with(&[]).direction(Direction::Encrypt),
             Operation::Decapsulate => with(self.key).direction(Direction::Decrypt),
+            Operation::Protect | Operation::Unprotect => {
+                let params = with(self.key).mac_key(self.second_key).tag_len(self.tag_length());
+                packet::association(self.aad).map_or(params.clone(), |esp| params.esp(esp))
+            }
             _ => with(self.key).mac_key(self.second_key),
         }
+    }
+
+    /// Of a packet: its length says how long its tag is.
+    fn tag_length(&self) -> usize {
+        self.output.len() - self.algorithm.info().packet_length(self.input.len(), 0)
     }
 
     /// What tells whether a result is good that need not be the known one: a signature, or what was compressed.
@@ -29,6 +39,7 @@ impl KnownAnswer {
         let by = match operation {
             Operation::Sign if self.algorithm.info().randomized => Operation::Verify,
             Operation::Compress => Operation::Decompress,
+            Operation::Protect => Operation::Unprotect,
             _ => return Ok(None),
         };
         device.open(&self.params(by)).map(Some)

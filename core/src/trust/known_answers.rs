@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::answer::KnownAnswer;
 use super::run::{Failure, Run, forgery, stream};
-use super::{compressed, post_quantum, vectors};
+use super::{compressed, packets, post_quantum, vectors};
 use crate::algorithm::{Fault, Operation, Outcome};
 use crate::driver::{Capability, Device, DeviceSession, guarded};
 
@@ -81,7 +81,8 @@ struct Sessions {
 impl<S> Test<S> {
     /// Of everything that a capability offers.
     pub(crate) fn new(capability: &Capability) -> Self {
-        let tables = [vectors::KNOWN_ANSWERS, post_quantum::KNOWN_ANSWERS, compressed::KNOWN_ANSWERS];
+        let tables =
+            [vectors::KNOWN_ANSWERS, post_quantum::KNOWN_ANSWERS, compressed::KNOWN_ANSWERS, packets::KNOWN_ANSWERS];
         let known = tables.into_iter().flatten().chain(capability.algorithm.answers());
         let answers = known.filter(|answer| answer.algorithm == capability.algorithm).collect();
         Self { capability: capability.clone(), answers, step: 0, sessions: None, sent: None, fastest: u64::MAX }

@@ -7,6 +7,8 @@ mod compression;
 mod deadlines;
 pub(crate) mod hex;
 mod known_answers;
+mod packet;
+mod packets;
 mod post_quantum;
 mod quarantine;
 mod run;

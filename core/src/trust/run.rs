@@ -1,6 +1,7 @@
 //! One run of a known answer, and what a device is asked for besides: to find a forgery, and messages in pieces.
 
 use super::answer::KnownAnswer;
+use super::packet;
 use crate::algorithm::{AlgorithmInfo, Fault, Kind, Operation, Outcome, Refusal, Unsupported};
 use crate::driver::{Buffers, Capability, DeviceSession, Operands};
 
@@ -45,14 +46,18 @@ pub(super) fn forgery(
     let operation = match answer.algorithm.kind() {
         Kind::Aead => Operation::Open,
         Kind::Compression => return truncated(session, answer),
+        Kind::Packet => Operation::Unprotect,
         _ => Operation::Verify,
     };
     let mut run = Run::new(answer, operation, capability.in_place);
-    if let Some(last) = run.tag.last_mut() {
+    let is_packet = operation == Operation::Unprotect;
+    let end = if is_packet { run.data.last_mut() } else { run.tag.last_mut() };
+    if let Some(last) = end {
         *last ^= 1;
     }
     let result = session.run(run.operands());
-    let kept = answer.input.is_empty() || run.data != answer.input;
+    let start = if is_packet { answer.algorithm.info().payload_start() } else { 0 };
+    let kept = answer.input.is_empty() || !run.data[start..].starts_with(answer.input);
     match result? {
         Outcome::BadTag if kept => Ok(()),
         Outcome::BadTag => Err(Failure::Wrong("plaintext left with a bad tag".to_owned())),
@@ -86,8 +91,10 @@ pub(crate) struct Run {
     /// In place, it holds the input first.
     data: Vec<u8>,
     tag: Vec<u8>,
-    /// Of compression.
+    /// Of compression; of packets, bytes of the payload.
     written: usize,
+    /// Of packets.
+    next_header: u8,
     in_place: bool,
 }
 
@@ -105,16 +112,22 @@ impl Run {
             Operation::Decapsulate => (vec![0; answer.tag.len()], Vec::new()),
             Operation::Compress => (vec![0; AlgorithmInfo::compressed_max(answer.input.len())], Vec::new()),
             Operation::Decompress => (vec![0; answer.input.len()], Vec::new()),
+            Operation::Protect => (packet::unprotected(answer), Vec::new()),
+            Operation::Unprotect => (answer.output.to_vec(), Vec::new()),
+        };
+        let (written, next_header) = match operation {
+            Operation::Protect => (answer.input.len(), answer.aad[4]),
+            _ => (0, 0),
         };
         let input = data.clone();
-        if !in_place {
+        if !in_place && !operation.is_of_packets() {
             data.fill(0xEE); // what a device does not write is seen
         }
-        Self { answer, operation, input, data, tag, written: 0, in_place }
+        Self { answer, operation, input, data, tag, written, next_header, in_place }
     }
 
     pub(crate) fn operands(&mut self) -> Operands<'_> {
-        let Self { answer, operation, input: from, data: to, tag, written, in_place } = self;
+        let Self { answer, operation, input: from, data: to, tag, written, next_header, in_place } = self;
         let KnownAnswer { iv, aad, input, .. } = answer;
         let data = |to| if *in_place { Buffers::InPlace(to) } else { Buffers::Separate { input: from, output: to } };
         match operation {
@@ -131,6 +144,10 @@ impl Run {
                 Operands::Encapsulate { input: answer.second_key, seed: iv, ciphertext: to, output: tag }
             }
             Operation::Decapsulate => Operands::Decapsulate { input: answer.output, output: to },
+            Operation::Protect | Operation::Unprotect => {
+                let (operation, number) = (*operation, packet::number(iv));
+                Operands::Packet { operation, number, packet: to, payload: written, next_header }
+            }
             Operation::Compress => Operands::Compression { operation: *operation, input, output: to, written },
             Operation::Decompress => {
                 Operands::Compression { operation: *operation, input: answer.output, output: to, written }
@@ -142,6 +159,12 @@ impl Run {
     /// verifies and decompresses rightly is shown elsewhere.
     pub(super) fn verify(&mut self, verifier: Option<&dyn DeviceSession>) -> Result<(), Failure> {
         let Some(verifier) = verifier else { return Ok(()) };
+        if self.operation == Operation::Protect {
+            if packet::leads_back(verifier, self.answer, &self.data)? {
+                self.data = self.answer.output.to_vec();
+            }
+            return Ok(());
+        }
         if self.operation == Operation::Compress {
             let (mut back, mut length) = (vec![0; self.answer.input.len()], 0);
             let input = self.data.get(..self.written).unwrap_or_default();
@@ -164,6 +187,12 @@ impl Run {
             Operation::Verify => (&[][..], self.answer.output),
             Operation::KeyGen => (self.answer.key, self.answer.second_key),
             Operation::Decapsulate => (self.answer.tag, &[][..]),
+            Operation::Unprotect => {
+                let start = self.answer.algorithm.info().payload_start();
+                let opened = self.data.get(start..start + self.written);
+                let right = opened == Some(self.answer.input) && self.next_header == self.answer.aad[4];
+                (if right { &self.data[..] } else { &[][..] }, &[][..])
+            }
             Operation::Decompress if self.written != self.answer.input.len() => (&[][..], &[][..]),
             Operation::Decompress => (self.answer.input, &[][..]),
             _ => (self.answer.output, self.answer.tag),
@@ -246,7 +275,9 @@ pub(super) fn stream(
         | Operation::Encapsulate
         | Operation::Decapsulate
         | Operation::Compress
-        | Operation::Decompress => {
+        | Operation::Decompress
+        | Operation::Protect
+        | Operation::Unprotect => {
             return Err(Failure::Wrong("streams of what has none".to_owned()));
         }
     }

@@ -7,8 +7,8 @@ use std::cell::Cell;
 
 use zeroize::Zeroizing;
 
-use super::compression;
-use crate::algorithm::{Operation, Outcome, tags_equal};
+use super::{compression, packet};
+use crate::algorithm::{Algorithm, Operation, Outcome, tags_equal};
 use crate::driver::{Buffers, Class, DeviceSession, Operands, guarded};
 
 /// What a request was before a device had it.
@@ -65,6 +65,11 @@ impl ShadowCopy {
                 result = Some(output.len());
                 (&[], &[], input, &[])
             }
+            Operands::Packet { number, packet, payload, next_header, .. } => {
+                let (iv, aad) = (Zeroizing::new(number.to_be_bytes().to_vec()), vec![**next_header]);
+                let (input, tag) = (Zeroizing::new(packet.to_vec()), Zeroizing::default());
+                return Some(Self { operation, iv, aad, input, tag, output: **payload });
+            }
             Operands::Update { .. } | Operands::Finish { .. } => return None,
         };
         if operation.is_of_kem() && operation != Operation::Decapsulate && iv.is_empty() {
@@ -79,12 +84,19 @@ impl ShadowCopy {
     /// afterwards.
     pub(crate) fn check(
         mut self,
+        algorithm: Algorithm,
         reference: &dyn DeviceSession,
         operands: &mut Operands<'_>,
         outcome: Outcome,
     ) -> Comparison {
         if let Operands::Compression { output, written, .. } = operands {
             return compression::check(reference, (self.operation, &self.input), (output, written), outcome);
+        }
+        if let Operands::Packet { packet, payload, next_header, .. } = operands {
+            let data = std::mem::take(&mut *self.input);
+            let before = packet::Packet { data, payload: self.output, next_header: self.aad[0] };
+            let asked = (self.operation, packet::number(&self.iv), before);
+            return packet::check((algorithm, reference), asked, (packet, payload, next_header), outcome);
         }
         let mut output = Zeroizing::new(vec![0; self.output]);
         let data = Buffers::Separate { input: &self.input, output: &mut output };
@@ -123,6 +135,7 @@ impl ShadowCopy {
                 }
                 Operands::Verify { .. }
                 | Operands::Compression { .. }
+                | Operands::Packet { .. }
                 | Operands::Update { .. }
                 | Operands::Finish { .. } => true,
             };
@@ -147,6 +160,7 @@ impl ShadowCopy {
             }
             Operands::Verify { .. }
             | Operands::Compression { .. }
+            | Operands::Packet { .. }
             | Operands::Update { .. }
             | Operands::Finish { .. } => {}
         }

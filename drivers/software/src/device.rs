@@ -9,7 +9,7 @@ use k12::Kt128;
 use turboshake::{TurboShake128, TurboShake256};
 
 use crate::session::Opened;
-use crate::{aead, cipher, curve, deflate, digest, eta, kem, mac, mldsa, p256, rsa, turbo, xts, zstd};
+use crate::{aead, cipher, curve, deflate, digest, esp, eta, kem, mac, mldsa, p256, rsa, turbo, xts, zstd};
 
 /// The algorithms that this device does not serve, and why.
 pub const LACKS: &[(A, &str)] = &[
@@ -143,6 +143,14 @@ const OFFERS: &[Offer] = &[
     row(A::MlDsa44, mldsa::open),
     row(A::MlDsa65, mldsa::open),
     row(A::MlDsa87, mldsa::open),
+    row(A::EspAes128Gcm, esp::open),
+    row(A::EspAes192Gcm, esp::open),
+    row(A::EspAes256Gcm, esp::open),
+    row(A::EspChaCha20Poly1305, esp::open),
+    row(A::EspAes128CbcHmacSha1, esp::open),
+    row(A::EspAes256CbcHmacSha1, esp::open),
+    row(A::EspAes128CbcHmacSha256, esp::open),
+    row(A::EspAes256CbcHmacSha256, esp::open),
     row(A::Deflate, deflate::open),
     row(A::Zlib, deflate::open),
     row(A::Gzip, deflate::open),
@@ -177,9 +185,14 @@ impl Device for SoftwareDevice {
     }
 
     fn open(&self, params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Refusal> {
-        let offer = OFFERS.iter().find(|offer| offer.algorithm == params.algorithm());
-        Ok((offer.ok_or(Unsupported::because("the device does not offer it"))?.open)(params)?)
+        Ok(open(params)?)
     }
+}
+
+/// A session of an algorithm that is offered.
+pub(crate) fn open(params: &SessionParams) -> Opened {
+    let offer = OFFERS.iter().find(|offer| offer.algorithm == params.algorithm());
+    (offer.ok_or(Unsupported::because("the device does not offer it"))?.open)(params)
 }
 
 #[cfg(test)]

@@ -25,6 +25,8 @@ mod deflate;
 mod device;
 /// Digests.
 mod digest;
+/// Packets of ESP.
+mod esp;
 /// Encrypt then authenticate: AES-CBC or AES-CTR, then HMAC.
 mod eta;
 /// Key encapsulation: ML-KEM.

@@ -9,10 +9,10 @@ pub(crate) fn software() -> Gantry {
     Gantry::builder().driver(&SoftwareDriver).build()
 }
 
-/// Every algorithm that the device offers, but for key encapsulation and compression, which have tests of their own.
+/// Every algorithm that the device offers, but for key encapsulation, compression and packets, which have tests of their own.
 pub(crate) fn offered(gantry: &Gantry) -> impl Iterator<Item = Algorithm> {
     let algorithms = gantry.devices()[0].capabilities().iter().map(|capability| capability.algorithm);
-    algorithms.filter(|algorithm| !matches!(algorithm.kind(), Kind::Kem | Kind::Compression))
+    algorithms.filter(|algorithm| !matches!(algorithm.kind(), Kind::Kem | Kind::Compression | Kind::Packet))
 }
 
 /// Bytes that are no pattern, and the same each time.
