@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 use zeroize::Zeroize;
 
 use crate::packet::Refused;
+use crate::whole::{self, Content};
 
 /// The keys of one direction of an association.
 #[derive(Debug)]
@@ -21,6 +22,13 @@ pub(crate) enum Keys {
         /// Authenticates.
         mac: Session,
     },
+    /// A device does the whole packet, where that takes less time than its parts.
+    Whole {
+        /// Does all of it.
+        whole: Session,
+        /// The parts, in one operation.
+        parts: Box<Keys>,
+    },
     /// One authenticates, and another encrypts the data with the MAC behind them.
     Within {
         /// Encrypts.
@@ -33,7 +41,12 @@ pub(crate) enum Keys {
 impl Keys {
     /// Bytes of an integrity check value.
     pub(crate) fn tag(&self) -> usize {
-        let (Keys::Joint(session) | Keys::Apart { mac: session, .. } | Keys::Within { mac: session, .. }) = self;
+        let session = match self {
+            Keys::Joint(session)
+            | Keys::Apart { mac: session, .. }
+            | Keys::Whole { whole: session, .. }
+            | Keys::Within { mac: session, .. } => session,
+        };
         session.params().tag_length()
     }
 }
@@ -95,6 +108,8 @@ pub(crate) struct Work {
     pub(crate) covered: Range<usize>,
     /// The integrity check value: made by [`seal`], checked by [`open`].
     pub(crate) tag: [u8; LONGEST_TAG],
+    /// Of a packet that a device may do as a whole, what it is told, or tells.
+    pub(crate) content: Content,
     /// Why nothing is done, or nothing more.
     pub(crate) refused: Option<Refused>,
 }
@@ -102,7 +117,8 @@ pub(crate) struct Work {
 impl Default for Work {
     fn default() -> Self {
         let (iv, aad) = (Short::default(), Aad::Packet(0..0));
-        Self { iv, aad, data: 0..0, covered: 0..0, tag: [0; LONGEST_TAG], refused: None }
+        let content = Content::default();
+        Self { iv, aad, data: 0..0, covered: 0..0, tag: [0; LONGEST_TAG], content, refused: None }
     }
 }
 
@@ -127,11 +143,31 @@ enum Step {
     Mac,
     /// The MAC that is encrypted with the data.
     MacWithin,
+    /// All of it.
+    Protect,
+    /// All of it.
+    Unprotect,
+}
+
+/// Lets devices do the whole of the packets of a burst where that takes less time than the parts.
+pub(crate) fn choose(tasks: &mut [Task<'_>], operation: Operation) {
+    let (mut requests, mut bytes) = (0, 0);
+    for task in tasks.iter().filter(|task| task.is_whole()) {
+        (requests, bytes) = (requests + 1, bytes + task.packet.len());
+    }
+    for task in tasks {
+        if let Keys::Whole { whole, parts } = task.keys
+            && let Keys::Joint(joint) = &**parts
+            && !whole::pays(whole, joint, operation, requests, bytes / requests)
+        {
+            task.keys = parts;
+        }
+    }
 }
 
 /// Draws the IVs that nobody may be able to tell before: of the packets whose data have `header` bytes and such an IV before them.
 pub(crate) fn randomize(tasks: &mut [Task<'_>], header: usize) {
-    let wants = |task: &&mut Task<'_>| task.work.data.start == header + RANDOM_IV;
+    let wants = |task: &&mut Task<'_>| task.work.data.start == header + RANDOM_IV && !task.is_whole();
     let count = tasks.iter_mut().filter(wants).count();
     if count == 0 {
         return;
@@ -152,6 +188,7 @@ pub(crate) fn randomize(tasks: &mut [Task<'_>], header: usize) {
 
 /// Encrypts the data of every packet, and writes the tags to their places.
 pub(crate) fn seal(tasks: &mut [Task<'_>]) {
+    run(tasks, Step::Protect);
     run(tasks, Step::MacWithin);
     for task in tasks.iter_mut().filter(|task| task.is_within()) {
         let (place, length) = (task.work.covered.end, task.keys.tag());
@@ -161,7 +198,7 @@ pub(crate) fn seal(tasks: &mut [Task<'_>]) {
     for step in [Step::Seal, Step::Encrypt, Step::Mac] {
         run(tasks, step);
     }
-    for Task { keys, packet, work } in tasks.iter_mut().filter(|task| !task.is_within()) {
+    for Task { keys, packet, work } in tasks.iter_mut().filter(|task| !task.is_within() && !task.is_whole()) {
         let (length, place) = (keys.tag(), packet.len() - keys.tag());
         packet[place..].copy_from_slice(&work.tag[..length]);
     }
@@ -170,8 +207,12 @@ pub(crate) fn seal(tasks: &mut [Task<'_>]) {
 /// Checks every tag, and decrypts the data of the packets whose tag is right. A MAC within is not looked for: whoever has such keys
 /// does that next.
 pub(crate) fn open(tasks: &mut [Task<'_>]) {
+    run(tasks, Step::Unprotect);
+    for task in tasks.iter_mut().filter(|task| task.is_whole() && task.work.refused.is_none()) {
+        task.place_trailer();
+    }
     run(tasks, Step::Open);
-    if tasks.iter().all(|task| matches!(task.keys, Keys::Joint(_))) {
+    if tasks.iter().all(|task| matches!(task.keys, Keys::Joint(_) | Keys::Whole { .. })) {
         return;
     }
     // The tag that came makes room for the one that it has to be.
@@ -193,8 +234,24 @@ impl<'p> Task<'p> {
         matches!(self.keys, Keys::Apart { .. })
     }
 
+    fn is_whole(&self) -> bool {
+        matches!(self.keys, Keys::Whole { .. })
+    }
+
     fn is_within(&self) -> bool {
         matches!(self.keys, Keys::Within { .. })
+    }
+
+    /// Writes padding, its length and the next header behind a payload that a device told of: it need not leave them there.
+    fn place_trailer(&mut self) {
+        let Content { payload, next_header, .. } = self.work.content;
+        let data = &mut self.packet[self.work.data.clone()];
+        let Some((rest, trailer)) = data.split_last_chunk_mut::<2>() else { return };
+        let padding = rest.get_mut(payload..).unwrap_or_default();
+        *trailer = [padding.len() as u8, next_header];
+        for (byte, value) in padding.iter_mut().zip(1..=u8::MAX) {
+            *byte = value;
+        }
     }
 
     /// Writes the IV before the data.
@@ -218,6 +275,7 @@ impl<'p> Task<'p> {
     fn session(&self, step: Step) -> Option<&'p Session> {
         let session = match (self.keys, step) {
             (Keys::Joint(session), Step::Seal | Step::Open) => Some(session),
+            (Keys::Whole { whole, .. }, Step::Protect | Step::Unprotect) => Some(whole),
             (Keys::Apart { cipher, .. }, Step::Encrypt | Step::Decrypt) => cipher.as_ref(),
             (Keys::Within { cipher, .. }, Step::Encrypt | Step::Decrypt) => Some(cipher),
             (Keys::Apart { mac, .. }, Step::Mac) | (Keys::Within { mac, .. }, Step::MacWithin) => Some(mac),
@@ -239,6 +297,11 @@ impl<'p> Task<'p> {
             let Work { covered, tag, .. } = &mut *self.work;
             return Operands::Mac { iv: &[], input: &self.packet[covered.clone()], output: &mut tag[..length] };
         }
+        if matches!(step, Step::Protect | Step::Unprotect) {
+            let operation = if step == Step::Protect { Operation::Protect } else { Operation::Unprotect };
+            let Content { number, payload, next_header } = &mut self.work.content;
+            return Operands::Packet { operation, number: *number, packet: self.packet, payload, next_header };
+        }
         let (iv, aad, data, tag) = self.parts();
         let data = Buffers::InPlace(data);
         match step {
@@ -254,6 +317,7 @@ impl<'p> Task<'p> {
         self.work.refused = match outcome {
             Some(Outcome::Done) => return,
             Some(Outcome::BadTag) => Some(Refused::Forged),
+            Some(Outcome::Malformed) => Some(Refused::Malformed("padding that is none")),
             Some(Outcome::BadLength) => Some(Refused::Malformed("a length that the cipher does not have")),
             Some(outcome) => Some(Refused::Device(Error::Refused(outcome))),
             None => error.cloned().map(Refused::Device),
@@ -300,6 +364,12 @@ fn request(operands: Operands<'_>) -> Request<'_> {
         Operands::Seal { iv, aad, data, tag } => Request::seal(iv, aad, data, tag),
         Operands::Open { iv, aad, data, tag } => Request::open(iv, aad, data, tag),
         Operands::Mac { input, output, .. } => Request::mac(input, output),
+        Operands::Packet { operation: Operation::Protect, number, packet, payload, next_header } => {
+            Request::protect(number, packet, payload, next_header)
+        }
+        Operands::Packet { number, packet, payload, next_header, .. } => {
+            Request::unprotect(number, packet, payload, next_header)
+        }
         Operands::Cipher { operation: Operation::Encrypt, iv, data } => Request::encrypt(iv, data),
         Operands::Cipher { iv, data, .. } => Request::decrypt(iv, data),
         _ => unreachable!("packets need nothing else"),

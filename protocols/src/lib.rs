@@ -12,6 +12,7 @@
 //! | `packet.rs` | a packet in its buffer |
 //! | `burst.rs` | the three steps of a burst: frame, crypt, finish |
 //! | `crypt.rs` | the second of them: what devices do |
+//! | `whole.rs` | devices that do a whole packet |
 //! | `window.rs` | which numbers have come (RFC 6479) |
 //! | `ip.rs` | headers of IP around a protocol, and within it |
 //! | `esp/` | suites and associations |
@@ -33,6 +34,7 @@ pub mod ipcomp;
 mod packet;
 pub mod srtp;
 pub mod tls;
+mod whole;
 mod window;
 
 pub use packet::{Packet, Refused};

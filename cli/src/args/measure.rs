@@ -300,6 +300,8 @@ impl ValueEnum for OperationArg {
             OperationArg(Operation::Decapsulate),
             OperationArg(Operation::Compress),
             OperationArg(Operation::Decompress),
+            OperationArg(Operation::Protect),
+            OperationArg(Operation::Unprotect),
         ];
         ALL
     }

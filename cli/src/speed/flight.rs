@@ -117,6 +117,10 @@ fn submission(load: &Load<'_>, number: u64) -> Result<Submission, gantry::Error>
             load.session.encapsulate(&peer, &mut ciphertext, &mut secret)?;
             Submission::decapsulate(ciphertext)
         }
+        Operation::Protect => {
+            data.resize(algorithm.info().packet_length(load.bytes, tag_length), 0);
+            Submission::protect(1, 4, data, load.bytes)
+        }
         Operation::Compress => {
             let text = gantry::sample_text(load.bytes);
             Submission::compress(text, AlgorithmInfo::compressed_max(load.bytes))

@@ -1,5 +1,5 @@
 use gantry::driver::{Buffers, Operands};
-use gantry::{Algorithm, AlgorithmInfo, Kind, Operation, Outcome, Request, Session, SessionParams};
+use gantry::{Algorithm, AlgorithmInfo, Esp, Kind, Operation, Outcome, Request, Session, SessionParams};
 
 /// What one thread does again and again.
 pub(crate) struct Load<'s> {
@@ -57,7 +57,8 @@ pub(crate) fn params(algorithm: Algorithm) -> SessionParams {
     let any: Vec<u8> = (0..length(info.key)).map(|index| index as u8 ^ 0x5a).collect();
     let key = gantry::sample_key(algorithm).unwrap_or(&any);
     let mac_key: Vec<u8> = (0..length(info.mac_key)).map(|index| index as u8 ^ 0xa5).collect();
-    SessionParams::new(algorithm, key).mac_key(&mac_key)
+    let params = SessionParams::new(algorithm, key).mac_key(&mac_key);
+    if info.kind == Kind::Packet { params.esp(Esp { spi: 256, extended: false }) } else { params }
 }
 
 /// The IV length to use: 12 bytes where that is one of many (GCM, CCM).
@@ -78,8 +79,10 @@ struct Slot {
     input: Aligned,
     data: Aligned,
     tag: Vec<u8>,
-    /// Of compression.
+    /// Of compression; of packets, the bytes of the payload.
     written: usize,
+    /// Of packets.
+    next_header: u8,
 }
 
 /// Bytes that begin where they are wanted.
@@ -138,6 +141,8 @@ impl Load<'_> {
                 Operation::Decapsulate => (self.bytes, self.session.params().tag_length()),
                 Operation::Open => (self.bytes, self.bytes),
                 Operation::Compress => (self.bytes, AlgorithmInfo::compressed_max(self.bytes)),
+                // Of packets, the bytes are those of the payload.
+                Operation::Protect => (0, info.packet_length(self.bytes, self.session.params().tag_length())),
                 // What was compressed is as long as it is: its buffer comes later.
                 _ => (0, self.bytes),
             };
@@ -147,14 +152,15 @@ impl Load<'_> {
             };
             let tag = vec![0; tag];
             let aligned = |length| Aligned::new(length, self.alignment, index);
-            Slot { iv, input: aligned(input), data: aligned(data), tag, written: 0 }
+            Slot { iv, input: aligned(input), data: aligned(data), tag, written: 0, next_header: 4 }
         };
         let mut slots: Vec<Slot> = (0..self.requests()).map(slot).collect();
         let compressed = if self.operation == Operation::Decompress { self.compressed()? } else { Vec::new() };
-        for Slot { iv, input, tag, .. } in &mut slots {
+        for Slot { iv, input, tag, written, .. } in &mut slots {
             match self.operation {
                 Operation::Open => self.session.seal(iv, &AAD, input.bytes_mut(), tag)?,
                 Operation::Verify => self.session.sign(input.bytes(), tag)?,
+                Operation::Protect => *written = self.bytes,
                 Operation::Compress => input.bytes_mut().copy_from_slice(&gantry::sample_text(self.bytes)),
                 Operation::Decompress => {
                     *input = Aligned::new(compressed.len(), self.alignment, 0);
@@ -256,7 +262,7 @@ impl<'m> Calls<'m> {
 
 impl Slot {
     fn operands(&mut self, operation: Operation) -> Operands<'_> {
-        let Self { iv, input, data, tag, written } = self;
+        let Self { iv, input, data, tag, written, next_header } = self;
         match operation {
             Operation::Digest => Operands::Digest { input: input.bytes(), output: data.bytes_mut() },
             Operation::Mac => Operands::Mac { iv, input: input.bytes(), output: data.bytes_mut() },
@@ -276,6 +282,10 @@ impl Slot {
                 Operands::Encapsulate { input: input.bytes(), seed: &[], ciphertext: data.bytes_mut(), output: tag }
             }
             Operation::Decapsulate => Operands::Decapsulate { input: input.bytes(), output: data.bytes_mut() },
+            Operation::Protect => {
+                let packet = data.bytes_mut();
+                Operands::Packet { operation, number: 1, packet, payload: written, next_header }
+            }
             Operation::Compress | Operation::Decompress => {
                 Operands::Compression { operation, input: input.bytes(), output: data.bytes_mut(), written }
             }
@@ -295,6 +305,9 @@ impl Slot {
                 Request::encapsulate(input, seed, ciphertext, output)
             }
             Operands::Decapsulate { input, output } => Request::decapsulate(input, output),
+            Operands::Packet { number, packet, payload, next_header, .. } => {
+                Request::protect(number, packet, payload, next_header)
+            }
             Operands::Compression { operation: Operation::Compress, input, output, written } => {
                 Request::compress(input, output, written)
             }

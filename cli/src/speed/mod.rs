@@ -197,6 +197,10 @@ fn plan(args: &Speed, gantry: &Gantry) -> Result<Vec<Group>, Failure> {
         }
         say_what_is_left_out(algorithm, sizes);
         for &operation in algorithm.kind().operations() {
+            if operation == Operation::Unprotect {
+                // A packet that was opened is none any more, so there is nothing to open again and again.
+                continue;
+            }
             if !args.operation.is_empty() && !args.operation.iter().any(|wanted| wanted.0 == operation) {
                 continue;
             }
@@ -309,6 +313,10 @@ fn say_what_is_left_out(algorithm: Algorithm, sizes: &[usize]) {
 
 pub(crate) fn fits(algorithm: Algorithm, bytes: usize) -> bool {
     let info = algorithm.info();
+    if algorithm.kind() == Kind::Packet {
+        // Of packets, the bytes are those of the payload.
+        return info.packet_length(bytes, info.default_tag()) as u64 <= info.max_data;
+    }
     let hashed = matches!(algorithm.kind(), Kind::Digest | Kind::Mac);
     hashed || (bytes.is_multiple_of(info.block) && bytes >= info.min_data && bytes as u64 <= info.max_data)
 }

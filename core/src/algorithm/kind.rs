@@ -182,6 +182,12 @@ impl Operation {
         matches!(self, Operation::Compress | Operation::Decompress)
     }
 
+    /// Whether it is one of those that came last, which have operands of their own and take long: one look tells.
+    #[inline]
+    pub(crate) const fn is_rare(self) -> bool {
+        self as u8 >= Operation::KeyGen as u8
+    }
+
     /// Whether it is one on packets.
     #[inline]
     pub const fn is_of_packets(self) -> bool {

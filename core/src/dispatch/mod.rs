@@ -29,6 +29,7 @@ mod list;
 mod loan;
 mod meet;
 mod pair;
+mod parts;
 mod pool;
 mod probation;
 mod probe;

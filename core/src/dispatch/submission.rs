@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 use zeroize::Zeroizing;
 
 use super::assorted::Assorted;
+use super::parts::{Parts, SHORT_TAG};
 use crate::algorithm::{Algorithm, Buffers, Data, Kind, Operation, Outcome, Shape};
 use crate::driver::{Operands, Scattered};
 
@@ -28,118 +29,6 @@ pub struct Submission(
     /// Passed from hand to hand often, and large.
     Box<Parts>,
 );
-
-#[derive(Clone)]
-struct Parts {
-    operation: Operation,
-    iv: SmallVec<[u8; 24]>,
-    aad: Vec<u8>,
-    data: Vec<u8>,
-    /// Where the result goes, if not into `data`.
-    output: Option<Vec<u8>>,
-    /// The data and where the result goes, if something of that is no vector: the two above are empty then.
-    assorted: Option<Box<Assorted>>,
-    /// Digest, MAC, tag, signature, secret or private key. Wiped, because a MAC may be a secret until it is sent; data is the caller's to wipe.
-    tag: Zeroizing<[u8; SHORT_TAG]>,
-    /// The same, of what is longer: signatures of RSA, digests of any length, and private keys. Behind it, the random bytes that keys or a
-    /// secret are made from.
-    long_tag: Zeroizing<Vec<u8>>,
-    tag_length: usize,
-    /// Bytes of the output that are the result, of compression; of packets, those of the payload.
-    written: usize,
-    user: u64,
-}
-
-/// SHA-512 and its HMAC, and Ed25519.
-const SHORT_TAG: usize = 64;
-
-impl Parts {
-    /// Where a tag of so many bytes is.
-    #[inline]
-    fn place<'t>(short: &'t mut [u8; SHORT_TAG], long: &'t mut Vec<u8>, length: usize) -> &'t mut [u8] {
-        if length > SHORT_TAG {
-            long.resize(length, 0);
-            return long;
-        }
-        &mut short[..length]
-    }
-
-    /// What to do, on the buffers that `buffers` finds.
-    #[inline(always)]
-    fn operands<'a>(
-        &'a mut self,
-        result: usize,
-        buffers: impl FnOnce(&'a mut Vec<u8>, &'a mut Option<Vec<u8>>, &'a mut Option<Box<Assorted>>) -> Buffers<'a>,
-    ) -> Operands<'a> {
-        if self.operation.is_of_kem() {
-            return self.encapsulation(result);
-        }
-        if self.operation.is_of_compression() {
-            return self.compression();
-        }
-        if self.operation.is_of_packets() {
-            return self.packet();
-        }
-        let Parts { operation, iv, aad, data, output, assorted, tag, long_tag, tag_length, .. } = self;
-        if matches!(operation, Operation::Digest | Operation::Mac | Operation::Sign | Operation::Derive) {
-            *tag_length = result;
-        }
-        let tag = Parts::place(tag, long_tag, *tag_length);
-        let buffers = || buffers(data, output, assorted);
-        match *operation {
-            Operation::Digest => Operands::Digest { input: buffers().into_input(), output: tag },
-            Operation::Mac => Operands::Mac { iv, input: buffers().into_input(), output: tag },
-            Operation::Seal => Operands::Seal { iv, aad, data: buffers(), tag },
-            Operation::Open => Operands::Open { iv, aad, data: buffers(), tag },
-            Operation::Sign => Operands::Sign { input: buffers().into_input(), output: tag },
-            Operation::Verify => Operands::Verify { input: buffers().into_input(), signature: tag },
-            Operation::Derive => Operands::Derive { input: buffers().into_input(), output: tag },
-            operation => Operands::Cipher { operation, iv, data: buffers() },
-        }
-    }
-
-    /// The same of compression.
-    #[cold]
-    #[inline(never)]
-    fn compression(&mut self) -> Operands<'_> {
-        let Parts { operation, data, output, assorted, written, .. } = self;
-        let input = match assorted {
-            Some(assorted) => assorted.buffers().into_input(),
-            None => data,
-        };
-        Operands::Compression { operation: *operation, input, output: output.get_or_insert_default(), written }
-    }
-
-    /// The same of packets.
-    #[inline(never)]
-    fn packet(&mut self) -> Operands<'_> {
-        let Parts { operation, iv, data, assorted, tag, written, .. } = self;
-        let packet = match assorted {
-            Some(assorted) => assorted.buffers().into_output(),
-            None => data,
-        };
-        let number = iv.as_array().map_or(0, |number| u64::from_be_bytes(*number));
-        Operands::Packet { operation: *operation, number, packet, payload: written, next_header: &mut tag[0] }
-    }
-
-    /// The same of key encapsulation.
-    #[cold]
-    #[inline(never)]
-    fn encapsulation(&mut self, result: usize) -> Operands<'_> {
-        let Parts { operation, data, output, tag, long_tag, tag_length, .. } = self;
-        let output = output.get_or_insert_default();
-        if *operation == Operation::KeyGen {
-            let (private, seed) = long_tag.split_at_mut(*tag_length);
-            return Operands::KeyGen { seed, private, public: output };
-        }
-        *tag_length = result.min(SHORT_TAG);
-        let secret = &mut tag[..*tag_length];
-        if *operation == Operation::Decapsulate {
-            return Operands::Decapsulate { input: data, output: secret };
-        }
-        Operands::Encapsulate { input: data, seed: long_tag, ciphertext: output, output: secret }
-    }
-}
 
 impl Submission {
     fn new(operation: Operation, iv: &[u8], aad: Vec<u8>, data: Data) -> Self {

@@ -219,7 +219,13 @@ pub static PROFILES: &[Profile] = &[
     Profile {
         name: Cow::Borrowed("freescale-sec"),
         description: Cow::Borrowed("model in the shape of the SEC of a Freescale P4080; its numbers are chosen"),
-        rates: Cow::Borrowed(&[rate(Algorithm::Aes128Cbc, 20_000, 1200), rate(Algorithm::Sha256, 20_000, 1200)]),
+        rates: Cow::Borrowed(&[
+            rate(Algorithm::Aes128Cbc, 20_000, 1200),
+            rate(Algorithm::Sha256, 20_000, 1200),
+            rate(Algorithm::EspAes128Gcm, 20_000, 1200),
+            rate(Algorithm::EspAes128CbcHmacSha1, 20_000, 1200),
+            rate(Algorithm::EspAes128CbcHmacSha256, 20_000, 1200),
+        ]),
         ring: 64,
         units: 4,
         cap_megabits: Some(3_600),
@@ -262,6 +268,7 @@ pub static PROFILES: &[Profile] = &[
             rate(Algorithm::Sha256, 2_000, 4_000),
             rate(Algorithm::HmacSha256, 2_000, 4_000),
             rate(Algorithm::Deflate, 2_000, 4_000),
+            rate(Algorithm::EspAes128Gcm, 2_000, 4_000),
         ]),
         ring: 32,
         units: 2,

@@ -36,27 +36,43 @@ pub(crate) struct Answer {
     data: Vec<u8>,
     /// Of a seal, and the second result of key encapsulation.
     tag: Vec<u8>,
+    /// Of a packet: the bytes of the payload, and the next header.
+    told: Option<(usize, u8)>,
 }
 
 impl Answer {
     /// Asks the reference.
     pub(crate) fn compute(job: &mut Job) -> Self {
         let (session, operands) = job.parts();
-        let (mut data, mut tag) = (Vec::new(), Vec::new());
+        let (mut data, mut tag, mut told) = (Vec::new(), Vec::new(), None);
         let result = match (session as &dyn Any).downcast_ref::<ModelSession>() {
-            Some(session) => run(&*session.reference, operands, &mut data, &mut tag),
+            Some(session) => match operands {
+                Operands::Packet { operation, number, packet, payload, next_header } => {
+                    data = packet.to_vec();
+                    let (mut length, mut next) = (*payload, *next_header);
+                    let (payload, next_header) = (&mut length, &mut next);
+                    let packet = &mut data[..];
+                    let operands = Operands::Packet { operation, number, packet, payload, next_header };
+                    let result = session.reference.run(operands);
+                    told = Some((length, next));
+                    result
+                }
+                operands => run(&*session.reference, operands, &mut data, &mut tag),
+            },
             None => Err(Fault::failed("a session of another device")),
         };
-        Self { result, data, tag }
+        Self { result, data, tag, told }
     }
 
     pub(crate) fn failed(fault: Fault) -> Self {
-        Self { result: Err(fault), data: Vec::new(), tag: Vec::new() }
+        Self { result: Err(fault), data: Vec::new(), tag: Vec::new(), told: None }
     }
 
     /// Turns one bit of it over.
     pub(crate) fn spoil(&mut self) {
-        if let Some(byte) = self.data.first_mut().or(self.tag.first_mut()) {
+        // In the middle of a packet is its payload.
+        let at = if self.told.is_some() { self.data.len() / 2 } else { 0 };
+        if let Some(byte) = self.data.get_mut(at).or(self.tag.first_mut()) {
             *byte ^= 1;
         }
     }
@@ -81,6 +97,10 @@ impl Answer {
                 | Operands::Encapsulate { ciphertext: first, output: second, .. } => {
                     first.copy_from_slice(&self.data);
                     second.copy_from_slice(&self.tag);
+                }
+                Operands::Packet { packet, payload, next_header, .. } => {
+                    packet.copy_from_slice(&self.data);
+                    (*payload, *next_header) = self.told.unwrap_or_default();
                 }
                 Operands::Compression { output, written, .. } => {
                     output[..self.data.len()].copy_from_slice(&self.data);

@@ -2,13 +2,15 @@
 
 use std::fmt;
 
-use gantry::{Direction, Gantry};
+use gantry::{Direction, Esp, Gantry, Session, SessionParams};
 use zeroize::Zeroizing;
 
 use super::inbound::Inbound;
 use super::outbound::Outbound;
 use super::suite::{Suite, salted};
+use crate::crypt::Keys;
 use crate::ip::Mode;
+use crate::whole;
 use crate::window::Window;
 
 /// What an association is made from, as IKE or an operator says: one direction, under keys that no other one has.
@@ -90,6 +92,7 @@ impl Association {
         self.check()?;
         let (key, salt) = salted(self.suite, &self.key);
         let keys = self.suite.keys(gantry, Direction::Encrypt, key, &self.integrity_key, self.extended)?;
+        let keys = self.or_whole(gantry, Direction::Encrypt, keys);
         Ok(Outbound::new(&self, keys, salt))
     }
 
@@ -104,7 +107,26 @@ impl Association {
         }
         let (key, salt) = salted(self.suite, &self.key);
         let keys = self.suite.keys(gantry, Direction::Decrypt, key, &self.integrity_key, self.extended)?;
+        let keys = self.or_whole(gantry, Direction::Decrypt, keys);
         Ok(Inbound::new(&self, keys, salt))
+    }
+
+    /// The keys, and beside them a session of whole packets where a device offers them.
+    fn or_whole(&self, gantry: &Gantry, direction: Direction, keys: Keys) -> Keys {
+        match self.whole(gantry, direction) {
+            Some(whole) => Keys::Whole { whole, parts: Box::new(keys) },
+            None => keys,
+        }
+    }
+
+    fn whole(&self, gantry: &Gantry, direction: Direction) -> Option<Session> {
+        let algorithm = self.suite.whole(self.key.len(), self.extended)?;
+        if !whole::is_there(gantry, algorithm) {
+            return None;
+        }
+        let esp = Esp { spi: self.spi, extended: self.extended };
+        let params = SessionParams::new(algorithm, &self.key).mac_key(&self.integrity_key).esp(esp);
+        gantry.session(params.tag_len(self.suite.layout().icv).direction(direction)).ok()
     }
 
     fn check(&self) -> Result<(), Unfit> {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use gantry::Operation;
 use zeroize::Zeroizing;
 
 use super::association::Association;
@@ -102,6 +103,7 @@ impl Inbound {
             esp[data.end..work.covered.end].copy_from_slice(&((number >> 32) as u32).to_be_bytes());
         }
         work.data = data;
+        work.content.number = number;
         Ok(Begun { lent: range, notes: Taken { headers, number } })
     }
 
@@ -158,7 +160,10 @@ pub fn open(burst: &mut [(&Inbound, &mut Packet<'_>)]) {
         burst,
         |association| &association.keys,
         |association, packet, work| association.take(packet, work).map(Some),
-        crypt::open,
+        |tasks| {
+            crypt::choose(tasks, Operation::Unprotect);
+            crypt::open(tasks);
+        },
         |association, packet, taken, done| done.and_then(|_| association.finish(packet, &taken)),
     );
 }

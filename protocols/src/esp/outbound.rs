@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use gantry::Operation;
 use zeroize::Zeroizing;
 
 use super::association::Association;
@@ -14,6 +15,7 @@ use crate::burst::{self, Begun};
 use crate::crypt::{self, Aad, Keys, Short, Work};
 use crate::ip::Mode;
 use crate::packet::{Packet, Refused};
+use crate::whole::Content;
 
 /// The sending end of an [`Association`]. Threads may share it: each packet has a number of its own.
 pub struct Outbound {
@@ -120,6 +122,7 @@ impl Outbound {
             esp[data.end..work.covered.end].copy_from_slice(&((number >> 32) as u32).to_be_bytes());
         }
         work.data = data;
+        work.content = Content { number, payload, next_header: next };
         Ok(Begun { lent: start + outer..end, notes: start..end })
     }
 }
@@ -139,6 +142,7 @@ pub fn seal(burst: &mut [(&Outbound, &mut Packet<'_>)]) {
         |association| &association.keys,
         |association, packet, work| association.frame(packet, work, process).map(Some),
         |tasks| {
+            crypt::choose(tasks, Operation::Protect);
             crypt::randomize(tasks, HEADER);
             crypt::seal(tasks);
         },

@@ -154,6 +154,23 @@ impl Suite {
         })
     }
 
+    /// The algorithm of whole packets, if there is one: by the bytes of the key with its salt.
+    pub(super) fn whole(self, key: usize, extended: bool) -> Option<Algorithm> {
+        Some(match (self, key) {
+            (Suite::AesGcm { .. }, 20) => A::EspAes128Gcm,
+            (Suite::AesGcm { .. }, 28) => A::EspAes192Gcm,
+            (Suite::AesGcm { .. }, 36) => A::EspAes256Gcm,
+            (Suite::ChaCha20Poly1305, 36) => A::EspChaCha20Poly1305,
+            // The MAC covers something that is not in the packet.
+            _ if extended => return None,
+            (Suite::AesCbc(Integrity::HmacSha1), 16) => A::EspAes128CbcHmacSha1,
+            (Suite::AesCbc(Integrity::HmacSha1), 32) => A::EspAes256CbcHmacSha1,
+            (Suite::AesCbc(Integrity::HmacSha256), 16) => A::EspAes128CbcHmacSha256,
+            (Suite::AesCbc(Integrity::HmacSha256), 32) => A::EspAes256CbcHmacSha256,
+            _ => return None,
+        })
+    }
+
     /// Whether the keys have lengths that the suite does not take, which no session would find.
     pub(super) fn misfit(self, key: &[u8], integrity_key: &[u8]) -> Option<&'static str> {
         let Layout { salt, .. } = self.layout();
