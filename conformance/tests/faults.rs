@@ -174,6 +174,19 @@ fn compression() {
 }
 
 #[test]
+fn packets() {
+    use Algorithm::*;
+    for algorithm in [EspAes128Gcm, EspAes256CbcHmacSha1] {
+        finds(Check::Start, Mistake::WrongAlways, algorithm, "failed its known-answer test");
+        finds(Check::Start, Mistake::TakesAnyTag, algorithm, "a bad tag was taken");
+        finds(Check::Tags, Mistake::LeaksPlaintext, algorithm, "there is plaintext");
+    }
+    finds(Check::Vectors, Mistake::WrongWhenLong, EspAes128Gcm, "is wrong from byte 0");
+    finds(Check::Vectors, Mistake::WrongWhenLong, EspAes256CbcHmacSha1, "it was refused");
+    finds(Check::Batches, Mistake::ForgetsARequest, EspAes192Gcm, "is wrong from byte 0");
+}
+
+#[test]
 fn streams() {
     use Algorithm::*;
     for algorithm in [Sha256, HmacSha384, Aes128Cmac] {
@@ -492,6 +505,7 @@ fn output<'a>(operands: &'a mut Operands<'_>) -> (bool, &'a mut [u8]) {
         Operands::Cipher { data, .. } | Operands::Seal { data, .. } | Operands::Open { data, .. } => {
             (matches!(data, Buffers::Separate { .. }), data.output())
         }
+        Operands::Packet { packet, .. } => (true, packet),
         Operands::Verify { .. } => (true, &mut []),
         _ => (false, &mut []),
     }

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use gantry::driver::Driver;
 use gantry::stats::Event;
 use gantry::{
-    Algorithm, Completion, Data, Direction, Gantry, Kind, Operation, Outcome, QueueOptions, Region, Segments, Session,
-    SessionParams, Submission,
+    Algorithm, Completion, Data, Direction, Esp, Gantry, Kind, Operation, Outcome, QueueOptions, Region, Segments,
+    Session, SessionParams, Submission,
 };
 use gantry_driver_lanes::{LanesDriver, Level};
 use gantry_driver_software::SoftwareDriver;
@@ -171,4 +171,51 @@ fn what_is_authenticated_is_what_is_decrypted() {
         }
         stop.store(true, Ordering::Relaxed);
     });
+}
+
+/// Packets in a queue are those of direct requests, wherever they lie.
+#[test]
+fn packets_in_segments_are_packets() {
+    let gantry = Gantry::builder().driver(&SoftwareDriver).build();
+    let params = SessionParams::new(Algorithm::EspAes128Gcm, &[3; 20]).esp(Esp { spi: 4096, extended: true });
+    let session = gantry.session(params).unwrap();
+    let info = Algorithm::EspAes128Gcm.info();
+    let number = |at: usize| (7 << 32) + 1 + at as u64;
+    let payload = |at: usize| -> Vec<u8> { (0..at * at * 3).map(|byte| byte as u8).collect() };
+    let unprotected = |at: usize| {
+        let mut packet = vec![0; info.packet_length(payload(at).len(), 16)];
+        packet[info.payload_start()..][..payload(at).len()].copy_from_slice(&payload(at));
+        packet
+    };
+    let direct = |at: usize| {
+        let mut packet = unprotected(at);
+        session.protect(number(at), at as u8, &mut packet, payload(at).len()).unwrap();
+        packet
+    };
+    let submission = |at: usize, data: Data| Submission::protect(number(at), at as u8, data, payload(at).len());
+    let together = run(&session, (0..REQUESTS).map(|at| submission(at, unprotected(at).into())));
+    let pieces: Vec<Segments> = (0..REQUESTS).map(|at| scattered(&unprotected(at))).collect();
+    let apart = run(&session, pieces.iter().enumerate().map(|(at, data)| submission(at, data.clone().into())));
+    for at in 0..REQUESTS {
+        assert_eq!((&together[at].result, &apart[at].result), (&Ok(Outcome::Done), &Ok(Outcome::Done)));
+        assert_eq!((together[at].submission.data(), bytes_of(&pieces[at])), (&*direct(at), direct(at)));
+    }
+    let damaged = pieces.iter().map(bytes_of).map(|mut packet| {
+        *packet.last_mut().unwrap() ^= 1;
+        scattered(&packet)
+    });
+    let damaged: Vec<Segments> = damaged.collect();
+    let before: Vec<Vec<u8>> = damaged.iter().map(bytes_of).collect();
+    for completion in run(&session, (0..REQUESTS).map(|at| Submission::unprotect(number(at), damaged[at].clone()))) {
+        assert_eq!(completion.result, Ok(Outcome::BadTag));
+    }
+    assert_eq!(damaged.iter().map(bytes_of).collect::<Vec<_>>(), before, "a bad tag changes nothing");
+    let opened = run(&session, (0..REQUESTS).map(|at| Submission::unprotect(number(at), pieces[at].clone())));
+    for (at, completion) in opened.iter().enumerate() {
+        assert_eq!(
+            (&completion.result, completion.submission.payload()),
+            (&Ok(Outcome::Done), (payload(at).len(), at as u8))
+        );
+        assert_eq!(bytes_of(&pieces[at])[info.payload_start()..][..payload(at).len()], payload(at));
+    }
 }

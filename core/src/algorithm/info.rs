@@ -40,8 +40,8 @@ impl AlgorithmInfo {
 
     /// Bytes of a packet with so many of payload and such a tag: header, IV, payload, padding, trailer, tag (RFC 4303, 2).
     pub const fn packet_length(&self, payload: usize, tag: usize) -> usize {
-        let padded = (payload + ESP_TRAILER).div_ceil(self.block) * self.block;
-        ESP_HEADER + self.iv.max + padded + tag
+        let padded = payload.saturating_add(ESP_TRAILER).div_ceil(self.block).saturating_mul(self.block);
+        padded.saturating_add(ESP_HEADER + self.iv.max + tag)
     }
 
     /// Where the payload begins in a packet.

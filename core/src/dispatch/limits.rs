@@ -126,7 +126,8 @@ impl Limits {
             Operands::Compression { operation, .. } => self.check_operation(*operation, COMPRESSION).map(|()| None),
             Operands::Packet { operation, number, packet, payload, .. } => {
                 self.check_operation(*operation, PACKET)?;
-                self.check_packet(*operation, *number, packet, **payload)
+                let outcome = self.check_packet(*operation, *number, packet.len(), **payload)?;
+                Ok(outcome.or_else(|| self.check_header(*operation, *number, packet)))
             }
             Operands::Update { .. } => self.check_operation(shape.operation, ANY).map(|()| None),
             // Those above.
@@ -143,6 +144,12 @@ impl Limits {
         bytes: usize,
         result: usize,
     ) -> Result<(Shape, Option<Outcome>), Misuse> {
+        if let Operands::Packet { operation, number, payload, .. } = operands {
+            // What lies in memory of others is looked at by the device, in the copy that it opens.
+            self.check_operation(*operation, PACKET)?;
+            let outcome = self.check_packet(*operation, *number, bytes, **payload)?;
+            return self.check_output(result, bytes).map(|()| (Shape { bytes, ..operands.shape() }, outcome));
+        }
         let (shape, outcome) = self.check(operands)?;
         let shape = Shape { bytes, ..shape };
         self.check_output(result, bytes)?;
@@ -202,23 +209,28 @@ impl Limits {
         &self,
         operation: Operation,
         number: u64,
-        packet: &[u8],
+        packet: usize,
         payload: usize,
     ) -> Result<Option<Outcome>, Misuse> {
-        let Some(Esp { spi, extended }) = self.esp else { return Err(self.wrong(operation)) };
+        let Some(Esp { extended, .. }) = self.esp else { return Err(self.wrong(operation)) };
         let last = if extended { u64::MAX } else { u32::MAX.into() };
         if !(1..=last).contains(&number) {
             return Err(Misuse::Number { algorithm: self.algorithm, got: number, last });
         }
         let info = self.algorithm.info();
         if operation == Operation::Protect {
-            let too_long = packet.len() as u64 > info.max_data;
-            self.check_output(packet.len(), info.packet_length(payload, self.tag_len))?;
-            return Ok(too_long.then_some(Outcome::BadLength));
+            self.check_output(packet, info.packet_length(payload, self.tag_len))?;
+            return Ok((packet as u64 > info.max_data).then_some(Outcome::BadLength));
         }
-        let (first, second) = (spi.to_be_bytes(), (number as u32).to_be_bytes());
-        let fits = packet.len() as u64 <= info.max_data && info.payload_length(packet.len(), self.tag_len).is_some();
-        Ok((!fits || packet[..4] != first || packet[4..8] != second).then_some(Outcome::Malformed))
+        let fits = packet as u64 <= info.max_data && info.payload_length(packet, self.tag_len).is_some();
+        Ok((!fits).then_some(Outcome::Malformed))
+    }
+
+    /// A packet that came has the SPI of the session and the lower half of the number.
+    fn check_header(&self, operation: Operation, number: u64, packet: &[u8]) -> Option<Outcome> {
+        let spi = self.esp.map_or(0, |esp| esp.spi);
+        let fits = packet[..4] == spi.to_be_bytes() && packet[4..8] == (number as u32).to_be_bytes();
+        (operation == Operation::Unprotect && !fits).then_some(Outcome::Malformed)
     }
 
     /// Random bytes may be left to the device.

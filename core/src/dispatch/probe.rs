@@ -219,7 +219,9 @@ impl Probe {
         };
         if operation.is_of_packets() {
             let payload = algorithm.info().payload_length(bytes, algorithm.info().default_tag()).unwrap_or(0);
-            buffers.iter_mut().for_each(|buffer| buffer.written = payload);
+            for buffer in &mut *buffers {
+                buffer.written = payload;
+            }
         }
         let mut group: Vec<Request<'_>> = buffers.iter_mut().map(|buffer| buffer.request(*operation, bytes)).collect();
         if requests == 1 && *direct {

@@ -86,7 +86,10 @@ impl Packets {
     }
 
     fn protect(&self, number: u64, packet: &mut [u8], payload: usize, next_header: u8) -> Result<Outcome, Fault> {
-        let (start, end) = (self.start(), packet.len().wrapping_sub(self.tag));
+        let (start, end) = (self.start(), packet.len().saturating_sub(self.tag));
+        if payload > end {
+            return wrong_kind();
+        }
         let padding = (payload + TRAILER).next_multiple_of(self.block) - payload - TRAILER;
         if end != start + payload + padding + TRAILER {
             return wrong_kind();
@@ -112,7 +115,10 @@ impl Packets {
 
     /// How it ended, the length of the payload, and the next header.
     fn unprotect(&self, number: u64, packet: &mut [u8]) -> Result<(Outcome, usize, u8), Fault> {
-        let Some(Parts { nonce, nonce_length, aad, aad_length, data, tag }) = self.parts(number, packet) else {
+        let header = packet.first_chunk::<HEADER>().map(|header| u64::from_be_bytes(*header));
+        let expected = u64::from(self.spi) << 32 | number & u64::from(u32::MAX);
+        let parts = if header == Some(expected) { self.parts(number, packet) } else { None };
+        let Some(Parts { nonce, nonce_length, aad, aad_length, data, tag }) = parts else {
             return Ok((Outcome::Malformed, 0, 0));
         };
         let (iv, aad) = (&nonce[..nonce_length], &aad[..aad_length]);

@@ -410,6 +410,19 @@ fn wrong_lengths_past_core_are_faults() {
                     session.run(Operands::KeyGen { seed: &[], private: &mut long[..64], public: &mut public[1..] }),
                 ]
             }
+            Kind::Packet => {
+                let mut wrong = |operation, length: usize, mut payload| {
+                    let (packet, payload, next_header) = (&mut long[..length], &mut payload, &mut 4);
+                    session.run(Operands::Packet { operation, number: 1, packet, payload, next_header })
+                };
+                // A payload that has not this packet, and none at all.
+                vec![
+                    wrong(Operation::Protect, 65, 7),
+                    wrong(Operation::Protect, 3, 0),
+                    wrong(Operation::Encrypt, 64, 7),
+                    session.run(Operands::Digest { input: &case.input, output: &mut short }),
+                ]
+            }
             Kind::Compression => {
                 let (input, mut written) = (&case.input[..], 0);
                 let mut wrong = |operation| {

@@ -2,9 +2,11 @@
 
 #![allow(dead_code, reason = "each test uses some of it")]
 
-use gantry::driver::{Driver, Found};
+use std::sync::Arc;
+
+use gantry::driver::{Device, Driver, Found};
 use gantry::route::Failover;
-use gantry::{Algorithm, Gantry};
+use gantry::{Algorithm, Gantry, Kind};
 use gantry_driver_lanes::{LanesDriver, Level, LevelName};
 use gantry_driver_model::{Faults, ModelDriver, Profile, Time};
 use gantry_driver_software::SoftwareDriver;
@@ -26,12 +28,34 @@ pub(crate) fn devices() -> Vec<Gantry> {
 
 /// A card that has AES-128-GCM and goes wrong as `faults` say, and software behind it if asked for. One of `verify` requests is verified.
 pub(crate) fn faulty(faults: &Faults, with_software: bool, verify: u32) -> (ModelDriver, Gantry) {
-    let reference = SoftwareDriver.discover().into_iter().find_map(|found| match found {
+    let mut profile = Profile::named("faulty").unwrap().clone();
+    profile.rates.to_mut().retain(|rate| rate.algorithm.kind() != Kind::Packet);
+    card(profile, faults, with_software, verify)
+}
+
+/// The same, and it does whole packets of ESP.
+pub(crate) fn faulty_engine(faults: &Faults, verify: u32) -> (ModelDriver, Gantry) {
+    card(Profile::named("faulty").unwrap().clone(), faults, true, verify)
+}
+
+/// An engine that does whole packets of ESP, whose policy is to have all that it can do, and software.
+pub(crate) fn engine() -> Gantry {
+    let profile = Profile::named("freescale-sec").unwrap().clone();
+    let engine = ModelDriver::new(profile, reference(), Time::real()).unwrap();
+    let order = ["model:freescale-sec", "software"].map(str::to_owned).to_vec();
+    Gantry::builder().driver(&engine).driver(&SoftwareDriver).policy(Failover { order }).build()
+}
+
+fn reference() -> Arc<dyn Device> {
+    let found = SoftwareDriver.discover().into_iter().find_map(|found| match found {
         Found::Device(device) => Some(device),
         Found::Excluded { .. } => None,
     });
-    let profile = Profile::named("faulty").unwrap().clone();
-    let card = ModelDriver::with_faults(profile, reference.unwrap(), Time::real(), faults.clone()).unwrap();
+    found.unwrap()
+}
+
+fn card(profile: Profile, faults: &Faults, with_software: bool, verify: u32) -> (ModelDriver, Gantry) {
+    let card = ModelDriver::with_faults(profile, reference(), Time::real(), faults.clone()).unwrap();
     let order = ["model:faulty", "software"].map(str::to_owned).to_vec();
     let builder = Gantry::builder().driver(&card);
     let builder = if with_software { builder.driver(&SoftwareDriver) } else { builder };

@@ -5,6 +5,7 @@ mod common;
 #[path = "../common/fork.rs"]
 mod fork;
 mod shared;
+mod whole;
 
 use std::collections::HashSet;
 

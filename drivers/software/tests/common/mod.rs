@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-use gantry::{Algorithm, Gantry, Kind, Operation, Session, SessionParams};
+use gantry::{Algorithm, Esp, Gantry, Kind, Operation, Session, SessionParams};
 use gantry_driver_software::SoftwareDriver;
 
 pub(crate) fn software() -> Gantry {
@@ -32,7 +32,8 @@ pub(crate) fn params(algorithm: Algorithm) -> SessionParams {
     let any = bytes(usual(info.key), algorithm as u64);
     let key = gantry::sample_key(algorithm).unwrap_or(&any);
     let mac_key = bytes(usual(info.mac_key), 1000 + algorithm as u64);
-    SessionParams::new(algorithm, key).mac_key(&mac_key)
+    let params = SessionParams::new(algorithm, key).mac_key(&mac_key);
+    if info.kind == Kind::Packet { params.esp(Esp { spi: 256, extended: false }) } else { params }
 }
 
 /// A request's operands, apart from what it writes.

@@ -1,0 +1,74 @@
+//! Whole packets of ESP by the software device, beside their parts: of any content under a right tag, be its padding a lie, both say the
+//! same; and what one of them makes the other opens.
+#![no_main]
+
+use std::sync::LazyLock;
+
+use gantry::{Algorithm, Error, Esp, Gantry, Outcome, Session, SessionParams};
+use gantry_driver_software::SoftwareDriver;
+use gantry_protocols::esp::{Association, Mode, Suite};
+use gantry_protocols::{Packet, Refused};
+use libfuzzer_sys::fuzz_target;
+
+const SPI: u32 = 0x6162_6364;
+const KEY: [u8; 20] = [7; 20];
+/// Header and IV.
+const START: usize = 16;
+
+static GANTRY: LazyLock<Gantry> = LazyLock::new(|| Gantry::builder().driver(&SoftwareDriver).build());
+static AEAD: LazyLock<Session> =
+    LazyLock::new(|| GANTRY.session(SessionParams::new(Algorithm::Aes128Gcm, &KEY[..16])).unwrap());
+static WHOLE: LazyLock<Session> = LazyLock::new(|| {
+    let params = SessionParams::new(Algorithm::EspAes128Gcm, &KEY);
+    GANTRY.session(params.esp(Esp { spi: SPI, extended: false })).unwrap()
+});
+
+fn association() -> Association {
+    Association::new(SPI, Suite::AesGcm { icv: 16 }, &KEY, &[]).mode(Mode::Payload)
+}
+
+/// What a peer may send that has the keys: any content, sealed under a number.
+fn sealed(content: &[u8], number: u32) -> Vec<u8> {
+    let mut packet = [&SPI.to_be_bytes()[..], &number.to_be_bytes(), &u64::from(number).to_be_bytes()].concat();
+    let (iv, aad) = ([&KEY[16..], &packet[8..16]].concat(), packet[..8].to_vec());
+    let (mut data, mut tag) = (content.to_vec(), [0; 16]);
+    AEAD.seal(&iv, &aad, &mut data[..], &mut tag).unwrap();
+    packet.extend(data);
+    packet.extend(tag);
+    packet
+}
+
+fuzz_target!(|input: &[u8]| {
+    let Some((&[a, b, next_header], content)) = input.split_first_chunk() else { return };
+    let number = 1 + u32::from(u16::from_be_bytes([a, b]));
+
+    // From a peer.
+    let packet = sealed(content, number);
+    let (mut whole, mut parts) = (packet.clone(), packet.clone());
+    let said = WHOLE.unprotect(number.into(), &mut whole);
+    let inbound = association().inbound(&GANTRY).unwrap();
+    let mut theirs = Packet::new(&mut parts, 0..packet.len());
+    match (said, inbound.open(&mut theirs)) {
+        (Ok((length, next)), Ok(())) => {
+            assert_eq!((&whole[START..START + length], next), (theirs.data(), theirs.next_header));
+        }
+        // To hide how many packets there are is the association's matter.
+        (Ok((_, 59)), Err(Refused::Dummy)) => {}
+        (Err(Error::Refused(Outcome::Malformed)), Err(Refused::Malformed(_))) => {
+            let hidden = whole == packet || whole[START..whole.len() - 16].iter().all(|byte| *byte == 0);
+            assert!(hidden, "nothing of it is seen");
+        }
+        (one, other) => panic!("{one:?}, {other:?}"),
+    }
+
+    // And to one.
+    let info = WHOLE.params().algorithm().info();
+    let mut made = vec![0xEE; info.packet_length(content.len(), 16)];
+    made[START..START + content.len()].copy_from_slice(content);
+    WHOLE.protect(number.into(), next_header, &mut made, content.len()).unwrap();
+    let mut buffer = [&[0; 64][..], content, &[0; 64]].concat();
+    let mut packet = Packet::new(&mut buffer, 64..64 + content.len());
+    packet.next_header = next_header;
+    association().last_number(u64::from(number) - 1).outbound(&GANTRY).unwrap().seal(&mut packet).unwrap();
+    assert_eq!(packet.data(), made);
+});
