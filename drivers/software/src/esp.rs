@@ -126,13 +126,11 @@ impl Packets {
         if outcome != Outcome::Done {
             return Ok((outcome, 0, 0));
         }
-        match opened(data) {
-            Some((payload, next_header)) => Ok((outcome, payload, next_header)),
-            None => {
-                data.fill(0);
-                Ok((Outcome::Malformed, 0, 0))
-            }
+        if let Some((payload, next_header)) = opened(data) {
+            return Ok((outcome, payload, next_header));
         }
+        data.fill(0);
+        Ok((Outcome::Malformed, 0, 0))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Devices that do whole packets: their packets are those of everybody else, and what they do wrong ends as it does with parts.
 
-use gantry::stats::Snapshot;
+use gantry::stats::{Numbers, Snapshot};
 use gantry::{Algorithm, Gantry, Operation};
 use gantry_driver_model::{Faults, Injected};
 use gantry_protocols::esp::{self, Integrity, Mode, Suite};
@@ -17,7 +17,7 @@ fn had(gantry: &Gantry, algorithm: Algorithm, operation: Operation) -> u64 {
     let stats: Snapshot = gantry.stats();
     let of_engine =
         stats.rows.iter().filter(|row| row.device.as_ref().is_some_and(|(name, _)| name.starts_with("model:")));
-    of_engine.filter(|row| (row.algorithm, row.operation) == (algorithm, operation)).map(|row| row.requests()).sum()
+    of_engine.filter(|row| (row.algorithm, row.operation) == (algorithm, operation)).map(Numbers::requests).sum()
 }
 
 #[test]
