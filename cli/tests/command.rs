@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 
 use ::gantry::Algorithm;
-use gantry::{Folder, command, failure, find, json, names, notes, run, stdout, text};
+use gantry::{Folder, command, failure, find, json, names, notes, run, signal, stdout, text};
 
 #[test]
 fn devices_are_listed_with_their_state() {
@@ -145,8 +145,7 @@ fn an_interrupted_measurement_ends_by_the_signal() {
         .spawn()
         .unwrap();
     std::thread::sleep(std::time::Duration::from_millis(100));
-    let killed = std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
-    assert!(killed.success());
+    signal("TERM", child.id());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.signal(), Some(libc::SIGTERM));
     // What it has to say, it says before, unless it had not begun.

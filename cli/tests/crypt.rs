@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::thread;
 
-use gantry::{Folder, command, text};
+use gantry::{Folder, command, signal, text};
 
 /// `gantry crypt` with key files, each behind a descriptor from 3 on.
 struct Crypt<'a> {
@@ -258,8 +258,7 @@ fn an_interrupted_command_leaves_nothing() {
         // More than a pipe holds: when it is taken, the command is at work.
         stdin.write_all(&noise(1 << 20)).unwrap();
         // Not SIGINT, which is ignored where the tests run in the background of a script.
-        let kill = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
-        assert!(kill.success());
+        signal("TERM", child.id());
         assert_eq!(child.wait().unwrap().signal(), Some(15));
         assert_eq!(leftovers(folder.path()), [""; 0]);
     }

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use gantry::{Folder, command, failure, find, json, run, stdout, text};
+use gantry::{Folder, command, failure, find, json, run, signal, stdout, text};
 use serde_json::Value;
 
 /// The standard output of shell commands in a terminal of so many columns. `$g` is the program.
@@ -88,7 +88,7 @@ fn a_family_is_measured_whole_and_names_may_stand_behind_commas() {
 
 /// Asks it to end. SIGINT would be ignored under a shell that runs the tests in the background.
 fn end(child: &Child) {
-    assert!(Command::new("kill").args(["-s", "TERM", &child.id().to_string()]).status().unwrap().success());
+    signal("TERM", child.id());
 }
 
 const SLOW: [&str; 10] =

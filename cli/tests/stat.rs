@@ -127,7 +127,7 @@ fn a_signal_reaches_the_command_and_nothing_is_left_behind() {
         until("the command runs", || ready.exists());
         assert_eq!(left(), 1);
         // Signals for this process alone; those of a terminal reach its commands without it.
-        assert!(Command::new("kill").args(["-s", signal, &child.id().to_string()]).status().unwrap().success());
+        gantry::signal(signal, child.id());
         assert_eq!(child.wait().unwrap().code(), Some(code), "{signal}");
         assert_eq!(left(), 0, "{signal}");
         fs::remove_file(&ready).unwrap();
@@ -143,7 +143,7 @@ fn what_was_started_to_survive_a_hangup_survives_it() {
     nohup.args([env!("CARGO_BIN_EXE_gantry"), "stat", "--", "sh", "-c", &script]);
     let mut child = nohup.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     until("the command runs", || ready.exists());
-    assert!(Command::new("kill").args(["-s", "HUP", &child.id().to_string()]).status().unwrap().success());
+    gantry::signal("HUP", child.id());
     fs::write(&go, "").unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(5));
 }

@@ -226,7 +226,7 @@ fn signals_end_it_and_leave_the_terminal_as_it_was() {
         let terminal = Terminal::new("top-signals");
         terminal.shows("together");
         let pid = fs::read_to_string(terminal.path("pid")).unwrap();
-        assert!(Command::new("kill").args(["-s", signal, pid.trim()]).status().unwrap().success());
+        gantry::signal(signal, pid.trim());
         assert_eq!(terminal.end(), status, "{signal}");
     }
 }

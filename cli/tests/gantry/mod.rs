@@ -84,6 +84,12 @@ pub(crate) fn said(output: &Output) -> (i32, String) {
     (output.status.code().unwrap(), text(&output.stderr))
 }
 
+/// Sends a signal. The kill of the shell does, because not every system has the program.
+pub(crate) fn signal(name: &str, process: impl std::fmt::Display) {
+    let status = Command::new("sh").args(["-c", &format!("kill -s {name} {process}")]).status().unwrap();
+    assert!(status.success(), "{name} to {process}");
+}
+
 /// The row whose field has this value.
 pub(crate) fn find<'r>(rows: &'r [Value], field: &str, value: &str) -> &'r Value {
     rows.iter().find(|row| row[field] == value).unwrap_or_else(|| panic!("no row with {field} {value}"))

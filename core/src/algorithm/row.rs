@@ -40,7 +40,9 @@ pub struct AlgorithmInfo {
     pub xof: Option<usize>,
     /// The digest inside, of HMACs and encrypt-then-authenticate.
     pub digest: Option<Algorithm>,
-    /// The cipher inside, of encrypt-then-authenticate; of packets, the AEAD.
+    /// The AEAD inside, of packets.
+    pub aead: Option<Algorithm>,
+    /// The cipher inside, of encrypt-then-authenticate.
     pub cipher: Option<Algorithm>,
     /// Of signatures: each is made with a random number, so that two of one message differ. They can be verified, and not compared.
     pub randomized: bool,
@@ -111,6 +113,7 @@ const BLANK: AlgorithmInfo = AlgorithmInfo {
     tag: Lengths::NONE,
     xof: None,
     digest: None,
+    aead: None,
     cipher: None,
     randomized: false,
     context: Lengths::NONE,
@@ -326,13 +329,8 @@ pub(super) const fn esp(
     tag: Lengths,
 ) -> AlgorithmInfo {
     let block = if iv == 8 { 4 } else { 16 };
-    let row = AlgorithmInfo {
-        iv: Lengths::exactly(iv),
-        block,
-        tag,
-        cipher: Some(aead),
-        ..named(name, &[], "", Kind::Packet)
-    };
+    let row =
+        AlgorithmInfo { iv: Lengths::exactly(iv), block, tag, aead: Some(aead), ..named(name, &[], "", Kind::Packet) };
     let (key, mac_key) = (Lengths::exactly(key), Lengths::exactly(mac_key));
     AlgorithmInfo { key, mac_key, min_data: ESP_HEADER + iv + block + row.tag.min, max_data: 65_535, ..row }
 }

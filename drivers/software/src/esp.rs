@@ -17,7 +17,7 @@ const BLOCK: usize = 16;
 
 pub(crate) fn open(params: &SessionParams) -> Opened {
     let info = params.algorithm().info();
-    let (Some(aead), Some(Esp { spi, extended })) = (info.cipher, params.association()) else {
+    let (Some(aead), Some(Esp { spi, extended })) = (info.aead, params.association()) else {
         return Err(Unsupported::because("no packets of ESP"));
     };
     let drawn = info.iv.max == BLOCK;
