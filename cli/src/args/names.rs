@@ -42,7 +42,9 @@ fn family(name: &str) -> Vec<Algorithm> {
     if !first.is_empty() {
         return first;
     }
-    of(&|known| known.match_indices('-').any(|(place, _)| begins(&known[place + 1..])))
+    // What is in packets is a family of its own: `esp`.
+    let alone = |known: &str| !known.starts_with("esp-");
+    of(&|known| alone(known) && known.match_indices('-').any(|(place, _)| begins(&known[place + 1..])))
 }
 
 #[cfg(test)]
@@ -59,6 +61,7 @@ mod tests {
         assert_eq!(names("ecdsa"), ["ecdsa-p256"]);
         assert_eq!(names("RSA_2048"), ["rsa-2048-pkcs1", "rsa-2048-pss"]);
         assert_eq!(names("gcm"), ["aes-128-gcm", "aes-192-gcm", "aes-256-gcm"]);
+        assert!(names("esp").len() == 8 && names("hmac-sha1").len() == 1);
         assert!(names("rsa").len() == 6 && names("blake2b").iter().all(|name| name.starts_with("blake2b-")));
         let sha = names("sha");
         assert!(sha.contains(&"sha1") && sha.contains(&"sha3-512") && !sha.contains(&"hmac-sha256"), "{sha:?}");
