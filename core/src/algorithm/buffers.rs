@@ -31,14 +31,14 @@ impl<'a> Buffers<'a> {
         }
     }
 
-    /// What is read, for as long as the buffers are there.
-    #[inline]
+    /// What is written, for as long as the buffers are there.
     pub(crate) fn into_output(self) -> &'a mut [u8] {
         let (Buffers::InPlace(output) | Buffers::Separate { output, .. }) = self;
         output
     }
 
-    /// What is read.
+    /// What is read, for as long as the buffers are there.
+    #[inline]
     pub(crate) fn into_input(self) -> &'a [u8] {
         match self {
             Buffers::InPlace(data) => data,

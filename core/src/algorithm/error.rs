@@ -126,8 +126,8 @@ pub enum Misuse {
         /// What the algorithm has.
         has: Lengths,
     },
-    /// The SPI of a session for packets of ESP (RFC 4303, 2.1: those below 256 are reserved), or an SPI of another session.
-    #[error("{algorithm}: an SPI of {got}")]
+    /// The SPI of a session for packets of ESP is missing (0) or reserved (RFC 4303, 2.1), or a session for something else has one.
+    #[error("{algorithm}: an SPI of {got}; sessions for packets have one of 256 or more, and no others have one")]
     Spi {
         /// Of the session.
         algorithm: Algorithm,
