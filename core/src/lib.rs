@@ -46,7 +46,7 @@ mod trust;
 pub use algorithm::{
     Algorithm, AlgorithmInfo, Buffers, Data, DeviceHandles, Direction, Error, Esp, Fault, IoBuf, Kind, Lengths, Misuse,
     Operation, Origin, Outcome, Prehash, Refusal, Region, Result, Segment, Segments, SessionParams, UnknownAlgorithm,
-    Unsupported, rsa, tags_equal,
+    Unsupported, esp, rsa, tags_equal,
 };
 pub use api::{
     AeadStream, Beginning, CipherStream, Completion, GantryBuilder, Queue, QueueOptions, Rejected, Session, Stream,

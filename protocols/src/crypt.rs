@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use gantry::driver::Operands;
+use gantry::esp::write_trailer;
 use gantry::{Algorithm, Buffers, Error, Fault, Operation, Outcome, Request, Session, tags_equal};
 use smallvec::SmallVec;
 use zeroize::Zeroize;
@@ -209,7 +210,9 @@ pub(crate) fn seal(tasks: &mut [Task<'_>]) {
 pub(crate) fn open(tasks: &mut [Task<'_>]) {
     run(tasks, Step::Unprotect);
     for task in tasks.iter_mut().filter(|task| task.is_whole() && task.work.refused.is_none()) {
-        task.place_trailer();
+        // A device tells what it found, and need not leave the trailer there.
+        let Content { payload, next_header, .. } = task.work.content;
+        write_trailer(&mut task.packet[task.work.data.clone()], payload, next_header);
     }
     run(tasks, Step::Open);
     if tasks.iter().all(|task| matches!(task.keys, Keys::Joint(_) | Keys::Whole { .. })) {
@@ -240,18 +243,6 @@ impl<'p> Task<'p> {
 
     fn is_within(&self) -> bool {
         matches!(self.keys, Keys::Within { .. })
-    }
-
-    /// Writes padding, its length and the next header behind a payload that a device told of: it need not leave them there.
-    fn place_trailer(&mut self) {
-        let Content { payload, next_header, .. } = self.work.content;
-        let data = &mut self.packet[self.work.data.clone()];
-        let Some((rest, trailer)) = data.split_last_chunk_mut::<2>() else { return };
-        let padding = rest.get_mut(payload..).unwrap_or_default();
-        *trailer = [padding.len() as u8, next_header];
-        for (byte, value) in padding.iter_mut().zip(1..=u8::MAX) {
-            *byte = value;
-        }
     }
 
     /// Writes the IV before the data.

@@ -1,9 +1,10 @@
 //! What is asked of the rows, whoever brought them.
 
+use super::esp::{HEADER, TRAILER};
 use super::ids::Algorithm;
 use super::kind::{Kind, Operation};
 use super::registered;
-use super::row::{AlgorithmInfo, ESP_HEADER, ESP_TRAILER};
+use super::row::AlgorithmInfo;
 use super::table::TABLE;
 
 impl Algorithm {
@@ -40,19 +41,19 @@ impl AlgorithmInfo {
 
     /// Bytes of a packet with so many of payload and such a tag: header, IV, payload, padding, trailer, tag (RFC 4303, 2).
     pub const fn packet_length(&self, payload: usize, tag: usize) -> usize {
-        let padded = payload.saturating_add(ESP_TRAILER).div_ceil(self.block).saturating_mul(self.block);
-        padded.saturating_add(ESP_HEADER + self.iv.max + tag)
+        let padded = payload.saturating_add(TRAILER).div_ceil(self.block).saturating_mul(self.block);
+        padded.saturating_add(HEADER + self.iv.max + tag)
     }
 
     /// Where the payload begins in a packet.
     pub const fn payload_start(&self) -> usize {
-        ESP_HEADER + self.iv.max
+        HEADER + self.iv.max
     }
 
     /// The most payload of a packet of so many bytes with such a tag; `None` where there is no such packet.
     pub const fn payload_length(&self, packet: usize, tag: usize) -> Option<usize> {
         match packet.checked_sub(self.payload_start() + tag) {
-            Some(padded) if padded >= ESP_TRAILER && padded.is_multiple_of(self.block) => Some(padded - ESP_TRAILER),
+            Some(padded) if padded >= TRAILER && padded.is_multiple_of(self.block) => Some(padded - TRAILER),
             _ => None,
         }
     }

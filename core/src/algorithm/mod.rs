@@ -3,6 +3,7 @@
 
 mod buffers;
 mod error;
+pub mod esp;
 mod generators;
 mod ids;
 mod info;
@@ -22,12 +23,13 @@ mod tags;
 
 pub use buffers::Buffers;
 pub use error::{Error, Fault, Misuse, Outcome, Refusal, Result, Unsupported};
+pub use esp::Esp;
 pub use ids::Algorithm;
 pub use kind::{Kind, Operation};
 pub use lengths::Lengths;
 pub use memory::{Data, DeviceHandles, IoBuf, Origin, Region, Segment, Segments};
 pub use names::UnknownAlgorithm;
-pub use params::{Direction, Esp, SessionParams};
+pub use params::{Direction, SessionParams};
 pub use prehash::Prehash;
 pub(crate) use registered::KnownAnswer;
 pub use registered::{Answer, Unregistered};

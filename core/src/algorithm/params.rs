@@ -5,6 +5,7 @@ use std::fmt;
 use zeroize::Zeroizing;
 
 use super::error::Misuse;
+use super::esp::Esp;
 use super::ids::Algorithm;
 use super::kind::{Kind, Operation};
 use super::lengths::Lengths;
@@ -45,15 +46,6 @@ pub struct SessionParams {
     level: usize,
     signing: Signing,
     esp: Option<Esp>,
-}
-
-/// What a session for packets says about them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Esp {
-    /// The security parameters index (RFC 4303, 2.1).
-    pub spi: u32,
-    /// Numbers have 64 bits, of which packets carry the lower half (RFC 4303, 2.2.1).
-    pub extended: bool,
 }
 
 /// What a session says about signatures.

@@ -1,5 +1,6 @@
 //! What a row of the table says, and the shapes that rows have.
 
+use super::esp::HEADER;
 use super::ids::Algorithm;
 use super::kind::Kind;
 use super::lengths::Lengths;
@@ -332,12 +333,8 @@ pub(super) const fn esp(
     let row =
         AlgorithmInfo { iv: Lengths::exactly(iv), block, tag, aead: Some(aead), ..named(name, &[], "", Kind::Packet) };
     let (key, mac_key) = (Lengths::exactly(key), Lengths::exactly(mac_key));
-    AlgorithmInfo { key, mac_key, min_data: ESP_HEADER + iv + block + row.tag.min, max_data: 65_535, ..row }
+    AlgorithmInfo { key, mac_key, min_data: HEADER + iv + block + row.tag.min, max_data: 65_535, ..row }
 }
-
-/// Bytes of SPI and number, and of the length of the padding and the next header.
-pub(super) const ESP_HEADER: usize = 8;
-pub(super) const ESP_TRAILER: usize = 2;
 
 pub(super) const fn compression(
     name: &'static str,

@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use aws_lc_sys as lc;
 use gantry::driver::{Buffers, DeviceSession, Operands, Unsupported};
+use gantry::esp::{HEADER, TRAILER, read_trailer, write_trailer};
 use gantry::{Esp, Fault, Operation, Outcome, SessionParams};
 
 use crate::device;
 use crate::session::{Opened, Secret, failed, wrong_kind};
 
-const HEADER: usize = 8;
-const TRAILER: usize = 2;
 const SALT: usize = 4;
 /// Bytes of an IV that nobody may be able to tell before (RFC 3602, 3).
 const BLOCK: usize = 16;
@@ -102,10 +101,7 @@ impl Packets {
         } else if unsafe { lc::RAND_bytes(packet[HEADER..].as_mut_ptr(), BLOCK) } != 1 {
             return Err(failed("RAND_bytes"));
         }
-        for (byte, value) in packet[start + payload..end - TRAILER].iter_mut().zip(1..=u8::MAX) {
-            *byte = value;
-        }
-        packet[end - TRAILER..end].copy_from_slice(&[padding as u8, next_header]);
+        write_trailer(&mut packet[start..end], payload, next_header);
         let Some(Parts { nonce, nonce_length, aad, aad_length, data, tag }) = self.parts(number, packet) else {
             return wrong_kind();
         };
@@ -126,20 +122,12 @@ impl Packets {
         if outcome != Outcome::Done {
             return Ok((outcome, 0, 0));
         }
-        if let Some((payload, next_header)) = opened(data) {
+        if let Ok((payload, next_header)) = read_trailer(data) {
             return Ok((outcome, payload, next_header));
         }
         data.fill(0);
         Ok((Outcome::Malformed, 0, 0))
     }
-}
-
-/// The length of the payload, and the next header; `None` where padding or its length cannot be (RFC 4303, 2.4).
-fn opened(data: &[u8]) -> Option<(usize, u8)> {
-    let (rest, &[padding, next_header]) = data.split_last_chunk()?;
-    let payload = rest.len().checked_sub(padding.into())?;
-    let is_right = rest[payload..].iter().zip(1..=u8::MAX).all(|(byte, value)| *byte == value);
-    is_right.then_some((payload, next_header))
 }
 
 impl DeviceSession for Packets {

@@ -5,12 +5,13 @@ use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gantry::Operation;
+use gantry::esp::{HEADER, TRAILER, read_trailer};
 use zeroize::Zeroizing;
 
 use super::association::Association;
 use super::outbound::aad;
 use super::suite::Layout;
-use super::{ESP, HEADER, NONE, TRAILER};
+use super::{ESP, NONE};
 use crate::burst::{self, Begun};
 use crate::crypt::{self, Keys, Work};
 use crate::ip::{self, Headers, Mode};
@@ -117,16 +118,11 @@ impl Inbound {
         let (head, outer) = (HEADER + iv, taken.headers.map_or(0, |headers| headers.length));
         let opened = &packet.data()[outer + head..];
         let opened = &opened[..opened.len() - icv];
-        let (rest, trailer) = opened.split_at(opened.len() - TRAILER);
-        let (padding, next) = (usize::from(trailer[0]), trailer[1]);
-        let payload = rest.len().checked_sub(padding).ok_or(Refused::Malformed("more padding than data"))?;
-        if !rest[payload..].iter().zip(1..=u8::MAX).all(|(byte, value)| *byte == value) {
-            return Err(Refused::Malformed("padding that is none"));
-        }
+        let (payload, next) = read_trailer(opened).map_err(Refused::Malformed)?;
         if next == NONE {
             return Err(Refused::Dummy);
         }
-        let payload = if self.mode == Mode::Tunnel { ip::length(&rest[..payload], next)? } else { payload };
+        let payload = if self.mode == Mode::Tunnel { ip::length(&opened[..payload], next)? } else { payload };
         packet.next_header = next;
         let start = packet.range().start;
         let left = start + head..start + head + outer + payload;

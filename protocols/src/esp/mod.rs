@@ -33,11 +33,6 @@ pub use inbound::{Inbound, open};
 pub use outbound::{Outbound, seal};
 pub use suite::{Integrity, Suite};
 
-/// Bytes of SPI and sequence number.
-const HEADER: usize = 8;
-/// Bytes of the length of the padding, and of the next header.
-const TRAILER: usize = 2;
-
 /// Next headers that are not the payload's own: ESP itself, and "none" (IANA).
 const ESP: u8 = 50;
 const NONE: u8 = 59;

@@ -6,11 +6,12 @@ use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use gantry::Operation;
+use gantry::esp::{HEADER, TRAILER, write_trailer};
 use zeroize::Zeroizing;
 
+use super::ESP;
 use super::association::Association;
 use super::suite::Layout;
-use super::{ESP, HEADER, TRAILER};
 use crate::burst::{self, Begun};
 use crate::crypt::{self, Aad, Keys, Short, Work};
 use crate::ip::Mode;
@@ -109,10 +110,7 @@ impl Outbound {
             esp[HEADER..HEADER + 8].copy_from_slice(&number.to_be_bytes());
         }
         let data = head..esp.len() - icv;
-        for (byte, value) in esp[head + payload..data.end].iter_mut().zip(1..=u8::MAX) {
-            *byte = value;
-        }
-        esp[data.end - 2..data.end].copy_from_slice(&[padding as u8, next]);
+        write_trailer(&mut esp[data.clone()], payload, next);
         work.iv = self.layout.cipher_iv(*self.salt, &esp[HEADER..head]);
         work.aad = aad(self.extended, self.spi, number);
         work.covered = 0..data.end;

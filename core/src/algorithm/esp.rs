@@ -1,0 +1,59 @@
+//! ESP (RFC 4303): what a session for packets says of them, and how they lie in memory.
+//!
+//! A packet is a header (SPI, lower half of the number), the IV, the encrypted data and the tag. The data end in a trailer: padding, its
+//! length, and the next header.
+
+/// What a session for packets says about them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Esp {
+    /// The security parameters index (RFC 4303, 2.1).
+    pub spi: u32,
+    /// Numbers have 64 bits, of which packets carry the lower half (RFC 4303, 2.2.1).
+    pub extended: bool,
+}
+
+/// Bytes of SPI and number.
+pub const HEADER: usize = 8;
+/// Bytes of the length of the padding, and of the next header.
+pub const TRAILER: usize = 2;
+
+/// Writes the trailer of data whose first bytes are a payload (RFC 4303, 2.4 to 2.6). Does nothing where there is no room for it.
+pub fn write_trailer(data: &mut [u8], payload: usize, next_header: u8) {
+    let Some((rest, trailer)) = data.split_last_chunk_mut::<TRAILER>() else { return };
+    let padding = rest.get_mut(payload..).unwrap_or_default();
+    *trailer = [padding.len() as u8, next_header];
+    for (byte, value) in padding.iter_mut().zip(1..=u8::MAX) {
+        *byte = value;
+    }
+}
+
+/// The bytes of the payload and the next header, by the trailer of the data.
+///
+/// # Errors
+/// In words, what is wrong with the trailer.
+pub fn read_trailer(data: &[u8]) -> Result<(usize, u8), &'static str> {
+    let (rest, &[padding, next_header]) = data.split_last_chunk().ok_or("no trailer")?;
+    let payload = rest.len().checked_sub(padding.into()).ok_or("more padding than data")?;
+    let counts = rest[payload..].iter().zip(1..=u8::MAX).all(|(byte, value)| *byte == value);
+    if counts { Ok((payload, next_header)) } else { Err("padding that is none") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_and_what_cannot_be_is_named() {
+        for length in TRAILER..40 {
+            for payload in 0..=length - TRAILER {
+                let mut data = vec![0xEE; length];
+                write_trailer(&mut data, payload, 41);
+                assert_eq!(read_trailer(&data), Ok((payload, 41)));
+                assert_eq!(data[..payload], vec![0xEE; payload]);
+            }
+        }
+        assert_eq!(read_trailer(&[4]), Err("no trailer"));
+        assert_eq!(read_trailer(&[1, 2, 4]), Err("more padding than data"));
+        assert_eq!(read_trailer(&[7, 1, 1, 2, 4]), Err("padding that is none"));
+    }
+}
