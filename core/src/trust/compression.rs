@@ -1,8 +1,18 @@
 //! Verification of what was compressed: other devices compress to other bytes, and all of them are right that lead back to the data.
 
+use zeroize::Zeroizing;
+
 use super::shadow::Comparison;
-use crate::algorithm::{AlgorithmInfo, Operation, Outcome};
+use crate::algorithm::{AlgorithmInfo, Fault, Operation, Outcome};
 use crate::driver::{DeviceSession, Operands, guarded};
+
+/// Whether a session decompresses this to the data.
+pub(super) fn leads_back(session: &dyn DeviceSession, input: &[u8], data: &[u8]) -> Result<bool, Fault> {
+    let (mut back, mut length) = (Zeroizing::new(vec![0; data.len()]), 0);
+    let (operation, output, written) = (Operation::Decompress, &mut back[..], &mut length);
+    let outcome = session.run(Operands::Compression { operation, input, output, written })?;
+    Ok(outcome == Outcome::Done && length == data.len() && **back == *data)
+}
 
 /// Looks at the result of a request: `output`, and how many bytes of it were written. Where the device was wrong, they have the right
 /// result afterwards.
@@ -12,19 +22,16 @@ pub(super) fn check(
     (output, written): (&mut [u8], &mut usize),
     outcome: Outcome,
 ) -> Comparison {
-    let run = |operation, input: &[u8], output: &mut [u8], written: &mut usize| {
+    let run = |output: &mut [u8], written: &mut usize| {
         guarded(|| reference.run(Operands::Compression { operation, input, output, written })).ok()
     };
     let result = output.get(..*written);
     if operation == Operation::Compress {
         let agrees = match outcome {
-            Outcome::Done => {
-                let (mut back, mut length) = (vec![0; input.len()], 0);
-                let Some(right) = run(Operation::Decompress, result.unwrap_or_default(), &mut back, &mut length) else {
-                    return Comparison::None;
-                };
-                right == Outcome::Done && length == input.len() && back == input
-            }
+            Outcome::Done => match guarded(|| leads_back(reference, result.unwrap_or_default(), input)) {
+                Ok(leads_back) => leads_back,
+                Err(_) => return Comparison::None,
+            },
             // How much is saved is the device's.
             Outcome::NoRoom => output.len() < AlgorithmInfo::compressed_max(input.len()),
             _ => false,
@@ -32,10 +39,10 @@ pub(super) fn check(
         if agrees {
             return Comparison::Same;
         }
-        return run(operation, input, output, written).map_or(Comparison::None, Comparison::Differs);
+        return run(output, written).map_or(Comparison::None, Comparison::Differs);
     }
-    let (mut right, mut length) = (vec![0; output.len()], 0);
-    let Some(outcome_again) = run(operation, input, &mut right, &mut length) else { return Comparison::None };
+    let (mut right, mut length) = (Zeroizing::new(vec![0; output.len()]), 0);
+    let Some(outcome_again) = run(&mut right, &mut length) else { return Comparison::None };
     let agrees = match (outcome, outcome_again) {
         (Outcome::Done, Outcome::Done) => result == right.get(..length),
         // Damaged data may end in either way, by how far a device reads before it looks at its room.

@@ -1,5 +1,7 @@
 //! What is asked of a device for packets, and verification of what it made: packets whose IV nobody can tell before differ.
 
+use zeroize::Zeroizing;
+
 use super::answer::KnownAnswer;
 use super::shadow::Comparison;
 use crate::algorithm::{Algorithm, Esp, Fault, Operation, Outcome};
@@ -23,31 +25,41 @@ pub(super) fn unprotected(answer: &KnownAnswer) -> Vec<u8> {
     packet
 }
 
-/// Whether a device opens a packet to a known answer's payload.
-pub(super) fn leads_back(session: &dyn DeviceSession, answer: &KnownAnswer, packet: &[u8]) -> Result<bool, Fault> {
-    let mut ours = Packet { data: packet.to_vec(), payload: 0, next_header: 0 };
-    let outcome = ours.run(session, Operation::Unprotect, number(answer.iv))?;
-    let is_same = ours.payload(answer.algorithm) == Some(answer.input) && ours.next_header == answer.aad[4];
-    Ok(outcome == Outcome::Done && is_same)
-}
-
 /// A packet, with what is said of it, or was told.
 #[derive(Clone)]
 pub(super) struct Packet {
-    pub(super) data: Vec<u8>,
+    pub(super) data: Zeroizing<Vec<u8>>,
     pub(super) payload: usize,
     pub(super) next_header: u8,
 }
 
 impl Packet {
+    /// One that came.
+    pub(super) fn of(data: &[u8]) -> Self {
+        Self { data: Zeroizing::new(data.to_vec()), payload: 0, next_header: 0 }
+    }
+
     fn run(&mut self, session: &dyn DeviceSession, operation: Operation, number: u64) -> Result<Outcome, Fault> {
         let Self { data: packet, payload, next_header } = self;
         session.run(Operands::Packet { operation, number, packet, payload, next_header })
     }
 
-    fn payload(&self, algorithm: Algorithm) -> Option<&[u8]> {
+    /// The payload and its next header; `None` where it would be longer than the packet.
+    pub(super) fn content(&self, algorithm: Algorithm) -> Option<(&[u8], u8)> {
         let start = algorithm.info().payload_start();
-        self.data.get(start..start.checked_add(self.payload)?)
+        let payload = self.data.get(start..start.checked_add(self.payload)?)?;
+        Some((payload, self.next_header))
+    }
+
+    /// Whether a session opens it to this content.
+    pub(super) fn leads_back(
+        mut self,
+        (algorithm, session): (Algorithm, &dyn DeviceSession),
+        number: u64,
+        content: Option<(&[u8], u8)>,
+    ) -> Result<bool, Fault> {
+        let outcome = self.run(session, Operation::Unprotect, number)?;
+        Ok(outcome == Outcome::Done && self.content(algorithm) == content)
     }
 }
 
@@ -58,20 +70,16 @@ pub(super) fn check(
     (packet, payload, next_header): (&mut [u8], &mut usize, &mut u8),
     outcome: Outcome,
 ) -> Comparison {
-    let run = |packet: &mut Packet, operation| guarded(|| packet.run(reference, operation, number)).ok();
     let mut right = before.clone();
-    let Some(right_outcome) = run(&mut right, operation) else { return Comparison::None };
-    let mut ours = Packet { data: packet.to_vec(), payload: *payload, next_header: *next_header };
+    let Ok(right_outcome) = guarded(|| right.run(reference, operation, number)) else { return Comparison::None };
+    let ours = Packet { payload: *payload, next_header: *next_header, ..Packet::of(packet) };
     let is_same = right_outcome == outcome
         && match (outcome, operation) {
             (Outcome::Done, Operation::Protect) => {
-                run(&mut ours, Operation::Unprotect) == Some(Outcome::Done)
-                    && ours.payload(algorithm) == before.payload(algorithm)
-                    && ours.next_header == before.next_header
+                let content = before.content(algorithm);
+                guarded(|| ours.leads_back((algorithm, reference), number, content)).unwrap_or(false)
             }
-            (Outcome::Done, _) => {
-                ours.payload(algorithm) == right.payload(algorithm) && ours.next_header == right.next_header
-            }
+            (Outcome::Done, _) => ours.content(algorithm) == right.content(algorithm),
             _ => true,
         };
     if is_same {

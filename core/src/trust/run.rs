@@ -1,7 +1,8 @@
 //! One run of a known answer, and what a device is asked for besides: to find a forgery, and messages in pieces.
 
 use super::answer::KnownAnswer;
-use super::packet;
+use super::compression;
+use super::packet::{self, Packet};
 use crate::algorithm::{AlgorithmInfo, Fault, Kind, Operation, Outcome, Refusal, Unsupported};
 use crate::driver::{Buffers, Capability, DeviceSession, Operands};
 
@@ -159,24 +160,19 @@ impl Run {
     /// verifies and decompresses rightly is shown elsewhere.
     pub(super) fn verify(&mut self, verifier: Option<&dyn DeviceSession>) -> Result<(), Failure> {
         let Some(verifier) = verifier else { return Ok(()) };
-        if self.operation == Operation::Protect {
-            if packet::leads_back(verifier, self.answer, &self.data)? {
-                self.data = self.answer.output.to_vec();
+        let KnownAnswer { algorithm, iv, aad, input, output, .. } = self.answer;
+        let is_good = match self.operation {
+            Operation::Protect => {
+                let content = Some((*input, aad[4]));
+                Packet::of(&self.data).leads_back((*algorithm, verifier), packet::number(iv), content)?
             }
-            return Ok(());
-        }
-        if self.operation == Operation::Compress {
-            let (mut back, mut length) = (vec![0; self.answer.input.len()], 0);
-            let input = self.data.get(..self.written).unwrap_or_default();
-            let operation = Operation::Decompress;
-            let operands = Operands::Compression { operation, input, output: &mut back, written: &mut length };
-            if verifier.run(operands)? == Outcome::Done && back == self.answer.input && length == back.len() {
-                self.data = self.answer.output.to_vec();
+            Operation::Compress => {
+                compression::leads_back(verifier, self.data.get(..self.written).unwrap_or_default(), input)?
             }
-            return Ok(());
-        }
-        if verifier.run(Operands::Verify { input: self.answer.input, signature: &self.data })? == Outcome::Done {
-            self.data.copy_from_slice(self.answer.output);
+            _ => verifier.run(Operands::Verify { input, signature: &self.data })? == Outcome::Done,
+        };
+        if is_good {
+            self.data = output.to_vec();
         }
         Ok(())
     }
@@ -188,9 +184,8 @@ impl Run {
             Operation::KeyGen => (self.answer.key, self.answer.second_key),
             Operation::Decapsulate => (self.answer.tag, &[][..]),
             Operation::Unprotect => {
-                let start = self.answer.algorithm.info().payload_start();
-                let opened = self.data.get(start..start + self.written);
-                let right = opened == Some(self.answer.input) && self.next_header == self.answer.aad[4];
+                let opened = Packet { payload: self.written, next_header: self.next_header, ..Packet::of(&self.data) };
+                let right = opened.content(self.answer.algorithm) == Some((self.answer.input, self.answer.aad[4]));
                 (if right { &self.data[..] } else { &[][..] }, &[][..])
             }
             Operation::Decompress if self.written != self.answer.input.len() => (&[][..], &[][..]),

@@ -93,7 +93,7 @@ impl ShadowCopy {
             return compression::check(reference, (self.operation, &self.input), (output, written), outcome);
         }
         if let Operands::Packet { packet, payload, next_header, .. } = operands {
-            let data = std::mem::take(&mut *self.input);
+            let data = std::mem::take(&mut self.input);
             let before = packet::Packet { data, payload: self.output, next_header: self.aad[0] };
             let asked = (self.operation, packet::number(&self.iv), before);
             return packet::check((algorithm, reference), asked, (packet, payload, next_header), outcome);
