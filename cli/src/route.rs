@@ -6,7 +6,6 @@ use serde::Serialize;
 use crate::args::{self, Route, Settings};
 use crate::output::{Failure, Output, say};
 use crate::speed::fits;
-use crate::speed::load;
 use crate::table::Table;
 use crate::units::duration;
 
@@ -84,7 +83,7 @@ fn answer(gantry: &Gantry, algorithm: Algorithm, operation: Operation, args: &Ro
     if devices.len() > 1 {
         gantry.calibrate(algorithm, operation, false);
     }
-    let session = gantry.session(load::params(algorithm))?;
+    let session = gantry.session(gantry::sample_params(algorithm))?;
     let mut routes = Vec::new();
     let mut left = batch;
     while left > 0 {

@@ -59,4 +59,4 @@ pub use dispatch::{DeviceState, Gantry, Presence, Priority, RegisteredDevice, Re
 pub use route::{Policy, Route};
 #[cfg(any(test, feature = "simulation"))]
 pub use simulation::VirtualClock;
-pub use trust::{sample_key, sample_text};
+pub use trust::{sample_key, sample_params, sample_text};

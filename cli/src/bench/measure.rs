@@ -7,7 +7,7 @@ use nix::time::ClockId;
 
 use super::uses::{Part, USES};
 use crate::output::Failure;
-use crate::speed::load::{self, Calls, How, LINE, Load, Memory};
+use crate::speed::load::{Calls, How, LINE, Load, Memory};
 use crate::speed::measure::cpu_time;
 use crate::speed::rounds::{Round, Spread};
 
@@ -111,7 +111,7 @@ impl Point {
 
 impl Way {
     fn new(gantry: &Gantry, part: &Part) -> Result<Self, gantry::Error> {
-        let session = gantry.session(load::params(part.algorithm))?;
+        let session = gantry.session(gantry::sample_params(part.algorithm))?;
         let memory = load(&session, part).memory()?;
         Ok(Self { session, memory, chunk: 1, rounds: Vec::new() })
     }

@@ -1,5 +1,5 @@
 use gantry::driver::{Buffers, Operands};
-use gantry::{Algorithm, AlgorithmInfo, Esp, Kind, Operation, Outcome, Request, Session, SessionParams};
+use gantry::{Algorithm, AlgorithmInfo, Kind, Operation, Outcome, Request, Session};
 
 /// What one thread does again and again.
 pub(crate) struct Load<'s> {
@@ -48,18 +48,6 @@ const MOST_REQUESTS: usize = 1024;
 const MOST_SIGNATURES: usize = 16;
 /// Associated data, as long as TLS 1.2 has it, and `openssl speed -aead`.
 pub(super) const AAD: [u8; 13] = [7; 13];
-
-/// Parameters of a session for this algorithm, with keys that are fit for a measurement and nothing else.
-pub(crate) fn params(algorithm: Algorithm) -> SessionParams {
-    let info = algorithm.info();
-    // Keys of any length are as long as the digest.
-    let length = |lengths: gantry::Lengths| if lengths.max == usize::MAX { info.tag.max } else { lengths.max };
-    let any: Vec<u8> = (0..length(info.key)).map(|index| index as u8 ^ 0x5a).collect();
-    let key = gantry::sample_key(algorithm).unwrap_or(&any);
-    let mac_key: Vec<u8> = (0..length(info.mac_key)).map(|index| index as u8 ^ 0xa5).collect();
-    let params = SessionParams::new(algorithm, key).mac_key(&mac_key);
-    if info.kind == Kind::Packet { params.esp(Esp { spi: 256, extended: false }) } else { params }
-}
 
 /// The IV length to use: 12 bytes where that is one of many (GCM, CCM).
 pub(super) fn iv_length(algorithm: Algorithm) -> usize {

@@ -285,7 +285,7 @@ fn sessions(
     let mut sessions = Vec::new();
     for (name, place) in devices {
         let session = match place {
-            None => gantry.session(load::params(algorithm)),
+            None => gantry.session(gantry::sample_params(algorithm)),
             Some(place) => {
                 if let Err(why) = gantry.devices()[*place].admit(algorithm) {
                     if named && !args.device.is_empty() {
@@ -293,7 +293,7 @@ fn sessions(
                     }
                     continue;
                 }
-                gantry.with_policy(Pin { device: name.clone() }).session(load::params(algorithm))
+                gantry.with_policy(Pin { device: name.clone() }).session(gantry::sample_params(algorithm))
             }
         };
         sessions.push((name.clone(), *place, session?));

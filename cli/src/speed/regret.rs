@@ -8,7 +8,7 @@ use gantry::{Algorithm, DeviceState, Gantry, Operation, Session};
 use nix::sys::resource::{UsageWho, getrusage};
 use serde::Serialize;
 
-use super::load::{self, Calls, How, LINE, Load};
+use super::load::{Calls, How, LINE, Load};
 use super::{fits, must_fit, say_what_is_left_out};
 use crate::args::{self, Speed};
 use crate::interrupt;
@@ -219,7 +219,8 @@ impl Way {
     }
 
     fn new(device: Option<String>, gantry: &Gantry, algorithm: Algorithm) -> Result<Self, Failure> {
-        let sessions = (0..SESSIONS).map(|_| gantry.session(load::params(algorithm))).collect::<Result<_, _>>()?;
+        let sessions =
+            (0..SESSIONS).map(|_| gantry.session(gantry::sample_params(algorithm))).collect::<Result<_, _>>()?;
         Ok(Self { device, sessions })
     }
 }

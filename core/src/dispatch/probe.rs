@@ -14,13 +14,11 @@ use super::inbox::Inbox;
 use super::list::List;
 use super::loan::Loan;
 use super::request::Request;
-use crate::algorithm::{
-    Algorithm, AlgorithmInfo, Esp, Fault, Kind, Lengths, Operation, Outcome, Refusal, SessionParams,
-};
+use crate::algorithm::{Algorithm, AlgorithmInfo, Fault, Operation, Outcome, Refusal};
 use crate::clock::Clock;
 use crate::driver::{DeviceSession, guarded};
 use crate::route::{BYTES, Grid, Ledgers, REQUESTS};
-use crate::trust::{sample_key, sample_text};
+use crate::trust::{sample_params, sample_text};
 
 /// One device takes no longer in a turn.
 const EACH: u64 = 5_000_000;
@@ -99,7 +97,7 @@ impl Probe {
         let device = &machine.devices[place];
         let capability = device.capability(algorithm).filter(|capability| capability.operations.contains(&operation));
         let Some(capability) = capability.filter(|_| device.is_ready()) else { return Err(Unfit) };
-        let params = params(algorithm);
+        let params = sample_params(algorithm);
         let session = match device.open(&params, urgency) {
             Ok(session) => session,
             Err(Refusal::Fault(Fault::Declined(UNDER_WAY))) => return Ok(None),
@@ -387,17 +385,6 @@ fn compressed(
     }
     output.truncate(written);
     if output.is_empty() { Err(Unfit) } else { Ok(output) }
-}
-
-/// Parameters with keys that are fit for a measurement and nothing else.
-fn params(algorithm: Algorithm) -> SessionParams {
-    let info = algorithm.info();
-    // Keys of any length are as long as the digest.
-    let length = |lengths: Lengths| if lengths.max == usize::MAX { info.tag.max } else { lengths.max };
-    let any: Vec<u8> = (0..length(info.key)).map(|index| index as u8 ^ 0x3c).collect();
-    let mac_key: Vec<u8> = (0..length(info.mac_key)).map(|index| index as u8 ^ 0xc3).collect();
-    let params = SessionParams::new(algorithm, sample_key(algorithm).unwrap_or(&any)).mac_key(&mac_key);
-    if info.kind == Kind::Packet { params.esp(Esp { spi: 256, extended: false }) } else { params }
 }
 
 /// A whole table from the cells that were measured. Sizes lie on a line between two that were, and beyond them; numbers of

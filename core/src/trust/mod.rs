@@ -21,6 +21,6 @@ pub(crate) use deadlines::Deadlines;
 pub(crate) use known_answers::{Bench, Ended, PATIENCE, Progress, Test, patience_again};
 pub(crate) use quarantine::Trust;
 pub(crate) use run::{Failure, Run};
-pub use sample_keys::sample_key;
+pub use sample_keys::{sample_key, sample_params};
 pub use sample_text::sample_text;
 pub(crate) use shadow::{Comparison, REFERENCE, ShadowCopy, is_due};

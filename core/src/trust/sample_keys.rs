@@ -1,7 +1,7 @@
 //! Keys that are nobody's: for known answers, and to measure devices with.
 
 use super::hex::hex;
-use crate::algorithm::{Algorithm, rsa};
+use crate::algorithm::{Algorithm, Esp, Kind, Lengths, SessionParams, rsa};
 
 /// A private key of `algorithm` that is nobody's, to measure devices with, where few strings of bytes are a key. `None` where
 /// any bytes of the right length will do.
@@ -16,6 +16,18 @@ pub fn sample_key(algorithm: Algorithm) -> Option<&'static [u8]> {
         Algorithm::MlDsa44 | Algorithm::MlDsa65 | Algorithm::MlDsa87 => Some(&[0x3c; 32]),
         _ => None,
     }
+}
+
+/// Parameters of a session for this algorithm, with keys that are fit for a measurement and nothing else.
+#[must_use]
+pub fn sample_params(algorithm: Algorithm) -> SessionParams {
+    let info = algorithm.info();
+    // Keys of any length are as long as the digest.
+    let length = |lengths: Lengths| if lengths.max == usize::MAX { info.tag.max } else { lengths.max };
+    let any: Vec<u8> = (0..length(info.key)).map(|index| index as u8 ^ 0x3c).collect();
+    let mac_key: Vec<u8> = (0..length(info.mac_key)).map(|index| index as u8 ^ 0xc3).collect();
+    let params = SessionParams::new(algorithm, sample_key(algorithm).unwrap_or(&any)).mac_key(&mac_key);
+    if info.kind == Kind::Packet { params.esp(Esp { spi: 256, extended: false }) } else { params }
 }
 
 /// The public key of a private one.
