@@ -3,20 +3,9 @@
 mod gantry;
 
 use std::fs::{self, File};
-use std::io::Write as _;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
-use gantry::{Folder, command, said, text};
-
-/// Runs a command with this input. It may end before it has read all of it.
-fn fed(mut command: Command, input: &[u8]) -> Output {
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    std::thread::scope(|scope| {
-        scope.spawn(move || drop(stdin.write_all(input)));
-        child.wait_with_output().unwrap()
-    })
-}
+use gantry::{Folder, command, fed, said, text};
 
 fn compress(arguments: &[&str], input: &[u8]) -> Output {
     fed(command(&[&["compress"], arguments].concat()), input)

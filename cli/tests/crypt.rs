@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::thread;
 
-use gantry::{Folder, command, signal, text};
+use gantry::{Folder, command, fed, signal, text};
 
 /// `gantry crypt` with key files, each behind a descriptor from 3 on.
 struct Crypt<'a> {
@@ -55,17 +55,6 @@ impl Crypt<'_> {
     fn bad(&self, arguments: &[&str], input: &[u8]) -> (i32, String) {
         gantry::said(&self.run(arguments, input))
     }
-}
-
-/// Runs a command with this input. It may end before it has read all of it.
-fn fed(mut command: Command, input: &[u8]) -> Output {
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    let input = input.to_vec();
-    let feeder = thread::spawn(move || drop(stdin.write_all(&input)));
-    let output = child.wait_with_output().unwrap();
-    feeder.join().unwrap();
-    output
 }
 
 fn openssl(arguments: &[&str], input: &[u8]) -> Vec<u8> {

@@ -1,16 +1,18 @@
 //! Compression on every way in: queues with data in vectors and in segments, batches, and a card whose results are wrong.
 
+mod queued;
+
 use std::sync::Arc;
 
 use gantry::driver::{Device, Driver, Found};
 use gantry::route::Failover;
 use gantry::stats::Event;
 use gantry::{
-    Algorithm, AlgorithmInfo, Completion, DeviceState, Gantry, Outcome, QueueOptions, Region, Request, Segments,
-    Session, SessionParams, Submission, VirtualClock,
+    Algorithm, AlgorithmInfo, DeviceState, Gantry, Outcome, Request, Session, SessionParams, Submission, VirtualClock,
 };
 use gantry_driver_model::{Faults, Injected, ModelDriver, Profile, Time};
 use gantry_driver_software::SoftwareDriver;
+use queued::{run, scattered};
 
 const FORMATS: [Algorithm; 4] = [Algorithm::Deflate, Algorithm::Zlib, Algorithm::Gzip, Algorithm::Zstd];
 
@@ -42,31 +44,6 @@ fn decompressed(session: &Session, data: &[u8], most: usize) -> Vec<u8> {
 
 fn texts() -> Vec<Vec<u8>> {
     (0..9).map(|number| gantry::sample_text(number * number * 211)).collect()
-}
-
-/// The completions, in the order of the submissions.
-fn run(session: &Session, submissions: impl IntoIterator<Item = Submission>) -> Vec<Completion> {
-    let mut queue = session.gantry().queue(QueueOptions::default()).unwrap();
-    for (number, submission) in submissions.into_iter().enumerate() {
-        queue.submit(session, submission.user(number as u64)).unwrap();
-    }
-    let mut completions = Vec::new();
-    while queue.in_flight() > 0 {
-        queue.wait(|completion| completions.push(completion));
-    }
-    completions.sort_by_key(|completion| completion.user);
-    completions
-}
-
-/// A region that holds `bytes` in three pieces with gaps, and the pieces.
-fn scattered(bytes: &[u8]) -> Segments {
-    let region = Region::owned(vec![0xee; bytes.len() + 40].into());
-    let (mut segments, first, third) = (Segments::new(), bytes.len() / 5, bytes.len() / 3);
-    for (at, length) in [(3, first), (first + 11, third), (first + third + 20, bytes.len() - first - third)] {
-        segments.push(region.segment(at, length).unwrap()).unwrap();
-    }
-    segments.write(bytes).unwrap();
-    segments
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Requests whose data lie in segments of regions end as those whose data lie in one buffer, on devices that take one buffer only.
 
+mod queued;
+
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -7,11 +9,12 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use gantry::driver::Driver;
 use gantry::stats::Event;
 use gantry::{
-    Algorithm, Completion, Data, Direction, Esp, Gantry, Kind, Operation, Outcome, QueueOptions, Region, Segments,
-    Session, SessionParams, Submission,
+    Algorithm, Data, Direction, Esp, Gantry, Kind, Operation, Outcome, Region, Segments, Session, SessionParams,
+    Submission,
 };
 use gantry_driver_lanes::{LanesDriver, Level};
 use gantry_driver_software::SoftwareDriver;
+use queued::{bytes_of, run, scattered};
 
 /// As many as fill lanes, and one more.
 const REQUESTS: usize = 17;
@@ -59,39 +62,6 @@ fn request(session: &Session, operation: Operation, data: impl Into<Data>, tag: 
         Operation::Seal => Submission::seal(&iv, AAD.to_vec(), data, session.params().tag_length()),
         _ => Submission::open(&iv, AAD.to_vec(), data, tag),
     }
-}
-
-/// The completions, in the order of the submissions.
-fn run(session: &Session, submissions: impl Iterator<Item = Submission>) -> Vec<Completion> {
-    let mut queue = session.gantry().queue(QueueOptions::default()).unwrap();
-    for (number, submission) in submissions.enumerate() {
-        queue.submit(session, submission.user(number as u64)).unwrap();
-    }
-    let mut completions = Vec::new();
-    while queue.in_flight() > 0 {
-        queue.wait(|completion| completions.push(completion));
-    }
-    completions.sort_by_key(|completion| completion.user);
-    completions
-}
-
-/// A region that holds `bytes` in pieces at odd places, with gaps, and the pieces.
-fn scattered(bytes: &[u8]) -> Segments {
-    let region = Region::owned(vec![0xee; 2 * bytes.len() + 64].into());
-    let (mut segments, mut at, mut left) = (Segments::new(), 3, bytes.len());
-    for piece in [1, 0, 15, 33, usize::MAX] {
-        let piece = piece.min(left);
-        segments.push(region.segment(at, piece).unwrap()).unwrap();
-        (at, left) = (at + piece + 5, left - piece);
-    }
-    segments.write(bytes).unwrap();
-    segments
-}
-
-fn bytes_of(segments: &Segments) -> Vec<u8> {
-    let mut bytes = vec![0; segments.bytes()];
-    segments.read(&mut bytes).unwrap();
-    bytes
 }
 
 #[test]

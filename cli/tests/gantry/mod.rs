@@ -2,8 +2,9 @@
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -82,6 +83,16 @@ pub(crate) fn failure(arguments: &[&str]) -> (i32, String) {
 pub(crate) fn said(output: &Output) -> (i32, String) {
     assert_eq!(text(&output.stdout), "");
     (output.status.code().unwrap(), text(&output.stderr))
+}
+
+/// Runs a command with this input. It may end before it has read all of it.
+pub(crate) fn fed(mut command: Command, input: &[u8]) -> Output {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(move || drop(stdin.write_all(input)));
+        child.wait_with_output().unwrap()
+    })
 }
 
 /// Sends a signal. The kill of the shell does, because not every system has the program.

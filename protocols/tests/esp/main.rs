@@ -60,6 +60,19 @@ fn sealed(out: &Outbound, data: &[u8], next_header: u8) -> Vec<u8> {
     packet.data().to_vec()
 }
 
+/// What is on the wire of a burst of 32 packets, which have the numbers behind `before`. Each holds its place, 200 times.
+fn sealed_burst(out: &Outbound, before: u32, what: &dyn std::fmt::Debug) -> Vec<Vec<u8>> {
+    let mut buffers: Vec<_> = (0..32_u32).map(|at| roomy(&[at as u8; 200])).collect();
+    let mut packets: Vec<_> = buffers.iter_mut().map(|buffer| within(buffer)).collect();
+    let mut burst: Vec<_> = packets.iter_mut().map(|packet| (out, packet)).collect();
+    esp::seal(&mut burst);
+    for (number, packet) in (before + 1..).zip(&packets) {
+        assert_eq!(packet.verdict(), Ok(()), "{what:?}");
+        assert_eq!(packet.data()[4..8], number.to_be_bytes());
+    }
+    packets.iter().map(|packet| packet.data().to_vec()).collect()
+}
+
 fn opened(back: &Inbound, wire: &[u8]) -> Result<(Vec<u8>, u8), Refused> {
     let mut buffer = wire.to_vec();
     let mut packet = Packet::new(&mut buffer, 0..wire.len());

@@ -6,11 +6,11 @@ use std::thread;
 
 use gantry_driver_model::{Faults, Injected};
 use gantry_protocols::Refused;
-use gantry_protocols::esp::{self, Association, Mode};
+use gantry_protocols::esp::{Association, Mode};
 
 use super::common::{faulty, gantry};
 use super::fork::holds_in_a_child;
-use super::{CBC, GCM, SPI, association, ends, opened, roomy, sealed, within};
+use super::{CBC, GCM, SPI, association, ends, opened, roomy, sealed, sealed_burst, within};
 
 #[test]
 fn threads_share_an_association() {
@@ -50,17 +50,11 @@ fn a_device_that_fails_in_the_middle_of_a_burst_loses_no_packet_and_uses_no_numb
         let back = association(GCM, 9).mode(Mode::Payload).inbound(&self::gantry()).unwrap();
         let mut before = 0;
         for _ in 0..10 {
-            let mut buffers: Vec<_> = (0..32_u32).map(|at| roomy(&[at as u8; 200])).collect();
-            let mut packets: Vec<_> = buffers.iter_mut().map(|buffer| within(buffer)).collect();
             if before > 0 {
                 faults.inject(fault, times);
             }
-            let mut burst: Vec<_> = packets.iter_mut().map(|packet| (&out, packet)).collect();
-            esp::seal(&mut burst);
-            for (at, packet) in packets.iter().enumerate() {
-                assert_eq!(packet.verdict(), Ok(()), "{fault:?}");
-                assert_eq!(packet.data()[4..8], (before + at as u32 + 1).to_be_bytes());
-                assert_eq!(opened(&back, packet.data()).unwrap().0, [at as u8; 200]);
+            for (at, wire) in sealed_burst(&out, before, &fault).iter().enumerate() {
+                assert_eq!(opened(&back, wire).unwrap().0, [at as u8; 200]);
             }
             before += 32;
             assert_eq!(out.last_number(), u64::from(before));

@@ -7,7 +7,7 @@ use gantry_protocols::esp::{self, Integrity, Mode, Suite};
 use gantry_protocols::{Packet, Refused};
 
 use super::common::{engine, faulty_engine, gantry};
-use super::{CBC, GCM, association, ends, ipv4, ipv6, opened, roomy, sealed, within};
+use super::{CBC, GCM, association, ends, ipv4, ipv6, opened, sealed, sealed_burst};
 
 const SHORT_GCM: (Suite, usize, usize) = (Suite::AesGcm { icv: 8 }, 20, 0);
 const CBC_SHA1: (Suite, usize, usize) = (Suite::AesCbc(Integrity::HmacSha1), 16, 20);
@@ -100,17 +100,15 @@ fn an_engine_that_fails_in_the_middle_of_a_burst_loses_no_packet() {
         let back = association(GCM, 9).mode(Mode::Payload).inbound(&gantry).unwrap();
         let mut before = 0;
         for _ in 0..6 {
-            let mut buffers: Vec<_> = (0..32_u32).map(|at| roomy(&[at as u8; 200])).collect();
-            let mut packets: Vec<_> = buffers.iter_mut().map(|buffer| within(buffer)).collect();
             if before > 0 {
                 faults.inject(fault, times);
             }
-            let mut burst: Vec<_> = packets.iter_mut().map(|packet| (&out, packet)).collect();
-            esp::seal(&mut burst);
-            for (at, packet) in packets.iter().enumerate() {
-                assert_eq!(packet.verdict(), Ok(()), "{fault:?}");
-                assert_eq!(packet.data()[4..8], (before + at as u32 + 1).to_be_bytes());
-            }
+            let mut wires = sealed_burst(&out, before, &fault);
+            let mut packets: Vec<_> = wires
+                .iter_mut()
+                .map(|wire| (0..wire.len(), wire))
+                .map(|(range, wire)| Packet::new(wire, range))
+                .collect();
             let mut burst: Vec<_> = packets.iter_mut().map(|packet| (&back, packet)).collect();
             esp::open(&mut burst);
             for (at, packet) in packets.iter().enumerate() {
