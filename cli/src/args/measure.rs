@@ -285,25 +285,16 @@ pub(crate) struct OperationArg(pub(crate) Operation);
 
 impl ValueEnum for OperationArg {
     fn value_variants<'a>() -> &'a [Self] {
-        const ALL: &[OperationArg] = &[
-            OperationArg(Operation::Encrypt),
-            OperationArg(Operation::Decrypt),
-            OperationArg(Operation::Seal),
-            OperationArg(Operation::Open),
-            OperationArg(Operation::Digest),
-            OperationArg(Operation::Mac),
-            OperationArg(Operation::Sign),
-            OperationArg(Operation::Verify),
-            OperationArg(Operation::Derive),
-            OperationArg(Operation::KeyGen),
-            OperationArg(Operation::Encapsulate),
-            OperationArg(Operation::Decapsulate),
-            OperationArg(Operation::Compress),
-            OperationArg(Operation::Decompress),
-            OperationArg(Operation::Protect),
-            OperationArg(Operation::Unprotect),
-        ];
-        ALL
+        const ALL: [OperationArg; Operation::ALL.len()] = {
+            let mut all = [OperationArg(Operation::ALL[0]); _];
+            let mut at = 0;
+            while at < all.len() {
+                all[at] = OperationArg(Operation::ALL[at]);
+                at += 1;
+            }
+            all
+        };
+        &ALL
     }
 
     fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {

@@ -317,7 +317,7 @@ pub(crate) struct Compress {
     /// How hard to try: 1 to 9 with gzip, 1 to 19 with zstd
     #[arg(short, long, value_name = "N")]
     pub(crate) level: Option<usize>,
-    /// Bytes that are compressed by themselves; more of them leave less, and keep fewer processors at work
+    /// Bytes of a block, which is compressed by itself; larger blocks leave fewer bytes, and keep fewer processors at work
     #[arg(long, value_name = "BYTES", default_value = "1M", value_parser = block)]
     pub(crate) block: usize,
     /// Threads; as many as there are processors, unless said otherwise
