@@ -22,6 +22,16 @@ impl Window {
         Self { ring: vec![0; words.next_power_of_two() as usize].into(), size: size.into(), top: None }
     }
 
+    /// A window in which `number` was the highest that has come, and all before it have, as far as anybody knows.
+    pub(crate) fn behind(size: u32, number: u64) -> Self {
+        let mut window = Self::new(size);
+        window.ring.fill(u64::MAX);
+        let place = window.place(number / WORD);
+        window.ring[place] = u64::MAX >> (WORD - 1 - number % WORD);
+        window.top = Some(number);
+        window
+    }
+
     /// Numbers that it reaches back.
     pub(crate) fn size(&self) -> u64 {
         self.size
@@ -115,6 +125,17 @@ mod tests {
                     assert_eq!(window.note(number), plain.note(number, size.into()), "{number} of {size}");
                     assert_eq!(window.top(), plain.top);
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn behind_a_number_everything_before_it_has_come() {
+        for size in [1, 32, 64, 100, 1024] {
+            for from in [1, 63, 64, 5000, (1 << 40) + 7, u64::MAX - 3] {
+                let mut window = Window::behind(size, from);
+                assert!((from.saturating_sub(2000)..=from).all(|number| !window.note(number)), "{from}");
+                assert!(window.note(from + 2) && window.note(from + 1) == (size > 1) && !window.note(from + 2));
             }
         }
     }

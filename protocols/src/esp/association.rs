@@ -77,7 +77,7 @@ impl Association {
     }
 
     /// The last number that was used, of an association that goes on from elsewhere: the next packet has the next one. For
-    /// an inbound one it is the highest that has come.
+    /// an inbound one it is the highest that has come, and no packet before it is taken any more.
     #[must_use]
     pub fn last_number(mut self, number: u64) -> Self {
         self.last = number;

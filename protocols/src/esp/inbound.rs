@@ -39,10 +39,7 @@ struct Taken {
 impl Inbound {
     pub(super) fn new(association: &Association, keys: Keys, salt: Zeroizing<[u8; 4]>) -> Self {
         let &Association { spi, suite, mode, extended, last, window, .. } = association;
-        let mut window = Window::new(window);
-        if last > 0 {
-            window.note(last);
-        }
+        let window = if last > 0 { Window::behind(window, last) } else { Window::new(window) };
         Self { keys, salt, spi, layout: suite.layout(), mode, extended, window: Mutex::new(window) }
     }
 

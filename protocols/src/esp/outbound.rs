@@ -60,6 +60,19 @@ impl Outbound {
         (HEADER + iv, align - 1 + TRAILER + icv)
     }
 
+    /// Bytes that sealing adds before a payload of so many bytes, and behind it. In transport mode the headers of IP are not payload.
+    pub fn growth(&self, payload: usize) -> (usize, usize) {
+        let Layout { iv, align, icv, .. } = self.layout;
+        (HEADER + iv, (payload + TRAILER).next_multiple_of(align) - payload + icv)
+    }
+
+    /// The largest payload that is at most so many bytes of ESP.
+    pub fn payload_within(&self, bytes: usize) -> usize {
+        let Layout { iv, align, icv, .. } = self.layout;
+        let encrypted = bytes.saturating_sub(HEADER + iv + icv);
+        (encrypted - encrypted % align).saturating_sub(TRAILER)
+    }
+
     /// Makes a packet of ESP from what is in the buffer, in place. Its number is used up even if no device then does it.
     ///
     /// # Errors
@@ -82,15 +95,14 @@ impl Outbound {
 
     /// Writes all of the packet but what devices do, and says where it will lie. Nothing is changed if there is an error.
     fn frame(&self, packet: &mut Packet<'_>, work: &mut Work, process: u32) -> Result<Begun<Range<usize>>, Refused> {
-        let Layout { iv, align, icv, .. } = self.layout;
+        let Layout { iv, icv, .. } = self.layout;
         if process != self.process {
             return Err(Refused::Forked);
         }
         let (headers, next) = self.mode.around(packet)?;
         let outer = headers.map_or(0, |headers| headers.length);
         let payload = packet.data().len() - outer;
-        let padding = (payload + TRAILER).next_multiple_of(align) - payload - TRAILER;
-        let (head, tail) = (HEADER + iv, padding + TRAILER + icv);
+        let (head, tail) = self.growth(payload);
         packet.has_room(head, tail)?;
         let (start, end) = (packet.range().start - head, packet.range().end + tail);
         if let Some(headers) = headers {

@@ -187,6 +187,13 @@ fn every_suite_and_mode_brings_back_what_was_sent_on_every_device() {
                     };
                     let wire = sealed(&out, &data, 17);
                     assert!((data.len() + head..=data.len() + head + tail).contains(&wire.len()), "{suite:?} {length}");
+                    if mode != Mode::Transport {
+                        let (before, behind) = out.growth(data.len());
+                        assert_eq!(wire.len(), before + data.len() + behind, "{suite:?} {length}");
+                        let less = out.payload_within(wire.len() - 1);
+                        assert!(out.payload_within(wire.len()) >= data.len());
+                        assert!(less < data.len() || data.is_empty(), "{suite:?} {length}");
+                    }
                     let (came, next) =
                         opened(&back, &wire).unwrap_or_else(|why| panic!("{suite:?} {mode:?} {length}: {why}"));
                     assert!(came == data, "{suite:?} {mode:?} {length}");
