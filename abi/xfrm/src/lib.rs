@@ -1,0 +1,89 @@
+//! XFRM messages of netlink as data: what IKE daemons and `ip xfrm` send to Linux, and what Linux answers.
+//!
+//! Numbers and layouts are those of `linux/xfrm.h` and `linux/netlink.h` (Linux 6.16). A [`Message`] is read from a
+//! [`Frame`] of a datagram and written into a [`Datagram`]. Both directions share the type, because a request and its
+//! notification carry the same structures. Each integer has the byte order of the machine, but ports and SPIs, which have
+//! that of the network.
+//!
+//! Structures of `linux/xfrm.h` end in padding that depends on the alignment of `u64`. It is 4 on 32-bit x86 and 8
+//! everywhere else. This crate uses the alignment of its own target, so both ends of a connection must agree on it.
+//! A 64-bit server cannot read messages of a 32-bit x86 program.
+//!
+//! Keys are zeroized when they are dropped, as are datagrams, and `Debug` shows their lengths only.
+//!
+//! | file | content |
+//! |---|---|
+//! | `constants.rs` | numbers of messages, attributes, groups and flags |
+//! | `bytes.rs` | reading and writing integers and addresses |
+//! | `netlink.rs` | frames of a datagram, attributes, acknowledgements |
+//! | `parts.rs` | selectors, limits, counters, marks: what SAs and policies share |
+//! | `sa.rs` | security associations |
+//! | `sa_attributes.rs` | their attributes |
+//! | `policy.rs` | policies and templates |
+//! | `events.rs` | what a kernel says by itself: ACQUIRE, EXPIRE, MAPPING; and what it counts |
+//! | `message.rs` | all messages |
+//! | `algorithms.rs` | names of algorithms |
+//! | `private.rs` | messages between the preload library and the server |
+
+#![forbid(unsafe_code)]
+
+mod algorithms;
+mod bytes;
+pub mod constants;
+mod events;
+mod message;
+mod netlink;
+mod parts;
+mod policy;
+pub mod private;
+mod sa;
+mod sa_attributes;
+
+pub use algorithms::{
+    AEADS, AUTHENTICATIONS, Aead, AeadRow, Authentication, AuthenticationRow, CIPHERS, Cipher, CipherRow,
+};
+pub use events::{
+    Acquire, AddressFilter, AsyncEvent, Expire, Mapping, PolicyExpire, SadInfo, SpdInfo, Verdict, Verdicts,
+};
+pub use message::Message;
+pub use netlink::{Datagram, Frame, Frames, Header, frames};
+pub use parts::{Counters, Family, Limits, Mark, Port, Prefix, Selector};
+pub use policy::{Action, Direction, Policy, PolicyRef, Template};
+pub use sa::{
+    AllocSpi, Encapsulation, Key, Keys, Mode, NamedAead, NamedAuthentication, NamedCipher, Offload, Replay, ReplayEsn,
+    Sa, SaId, SaRef, Stats,
+};
+
+/// Why a message is refused.
+#[derive(thiserror::Error, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// The message or an attribute is shorter than the structure that it must carry.
+    #[error("a message or an attribute is too short")]
+    Short,
+    /// An attribute's length does not fit into the message, or its content contradicts its length.
+    #[error("attribute {0} has a wrong length")]
+    Attribute(u16),
+    /// An address family that is neither IPv4 nor IPv6.
+    #[error("address family {0} is neither IPv4 nor IPv6")]
+    Family(u16),
+    /// A field has a value that its type does not have; the name is that of the field in `linux/xfrm.h`.
+    #[error("{0} has a value that does not exist")]
+    Value(&'static str),
+    /// A message of XFRM that this crate does not know in detail, such as MIGRATE.
+    #[error("message {0:#x} is not supported")]
+    Unsupported(u16),
+    /// A number that no message of XFRM has.
+    #[error("there is no message {0:#x}")]
+    Unknown(u16),
+}
+
+impl Error {
+    /// The number of the error for an acknowledgement, positive, from `asm-generic/errno.h`: ENOPROTOOPT for a known
+    /// message that is not supported (as Linux without CONFIG_XFRM_MIGRATE), EINVAL for all others.
+    pub const fn errno(self) -> i32 {
+        match self {
+            Self::Unsupported(_) => 92,
+            _ => 22,
+        }
+    }
+}

@@ -1,0 +1,331 @@
+use crate::bytes::{Reader, Write, padded};
+use crate::constants::{attribute as number, group, message};
+use crate::events::{
+    Acquire, AddressFilter, AsyncEvent, Expire, Mapping, PolicyExpire, SadInfo, SpdInfo, Verdicts, each,
+};
+use crate::netlink::{Datagram, Frame, Header, attributes};
+use crate::parts::Mark;
+use crate::policy::{self, Policy, PolicyRef};
+use crate::sa::{self, AllocSpi, Keys, Sa, SaId, SaRef};
+use crate::{Error, sa_attributes};
+
+/// A message of XFRM. Requests, answers and notifications have one type, because most of them have one layout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// NEWSA: an SA to be added; the answer to GETSA and ALLOCSPI; an SA that has been added.
+    NewSa(Box<Sa>),
+    /// UPDSA: an SA that replaces the one of its name.
+    UpdSa(Box<Sa>),
+    /// DELSA: an SA to be deleted.
+    DelSa(SaRef),
+    /// DELSA with XFRMA_SA: an SA that has been deleted.
+    SaDeleted(Box<Sa>),
+    /// GETSA: one SA is asked for.
+    GetSa(SaRef),
+    /// GETSA with NLM_F_DUMP: all SAs are asked for.
+    DumpSa(AddressFilter),
+    /// FLUSHSA: all SAs of a protocol are to be deleted, or have been. 255 is IPSEC_PROTO_ANY, AH and ESP and IPComp.
+    FlushSa(u8),
+    /// ALLOCSPI: an SA that is to get an SPI.
+    AllocSpi(Box<AllocSpi>),
+    /// NEWPOLICY: a policy to be added; the answer to GETPOLICY; a policy that has been added.
+    NewPolicy(Box<Policy>),
+    /// UPDPOLICY: a policy that replaces the one of its selector.
+    UpdPolicy(Box<Policy>),
+    /// DELPOLICY: a policy to be deleted.
+    DelPolicy(PolicyRef),
+    /// DELPOLICY with XFRMA_POLICY: a policy that has been deleted.
+    PolicyDeleted(Box<Policy>),
+    /// GETPOLICY: one policy is asked for.
+    GetPolicy(PolicyRef),
+    /// GETPOLICY with NLM_F_DUMP: all policies are asked for.
+    DumpPolicy,
+    /// FLUSHPOLICY: all policies of a kind are to be deleted, or have been.
+    FlushPolicy {
+        /// XFRMA_POLICY_TYPE: 0 main, 1 sub.
+        kind: u8,
+    },
+    /// GETSADINFO, with a number that the answer repeats.
+    GetSadInfo(u32),
+    /// NEWSADINFO.
+    NewSadInfo(SadInfo),
+    /// GETSPDINFO, with a number that the answer repeats.
+    GetSpdInfo(u32),
+    /// NEWSPDINFO.
+    NewSpdInfo(SpdInfo),
+    /// NEWAE: numbers and counters for an SA, or of one.
+    NewAe(Box<AsyncEvent>),
+    /// GETAE: numbers and counters of an SA are asked for.
+    GetAe(Box<AsyncEvent>),
+    /// SETDEFAULT: what becomes of packets that match no policy.
+    SetDefault(Verdicts),
+    /// GETDEFAULT: the same, asked for, or as the answer.
+    GetDefault(Verdicts),
+    /// ACQUIRE: packets match a policy that has no SA.
+    Acquire(Box<Acquire>),
+    /// EXPIRE: an SA has come to a limit.
+    Expire(Box<Expire>),
+    /// POLEXPIRE: a policy has come to a limit.
+    PolicyExpire(Box<PolicyExpire>),
+    /// MAPPING: a peer has a new address or port.
+    Mapping(Mapping),
+}
+
+impl Message {
+    /// Reads a message of XFRM. The structure must be whole, as must each attribute that is known.
+    pub fn parse(frame: &Frame<'_>) -> Result<Self, Error> {
+        let body = frame.body();
+        let kind = frame.header.kind;
+        let mut reader = Reader(body);
+        Ok(match kind {
+            message::NEWSA => Self::NewSa(Sa::parse(body)?.into()),
+            message::UPDSA => Self::UpdSa(Sa::parse(body)?.into()),
+            message::DELSA => match find(body, sa::ID, number::SA)? {
+                None => Self::DelSa(SaRef::parse(body)?),
+                Some(info) => {
+                    let mut sa = Sa::parse_info(&mut Reader(info)).map_err(|_| Error::Attribute(number::SA))?;
+                    sa.parse_attributes(body.get(sa::ID..).unwrap_or_default())?;
+                    sa.unknown.retain(|&kind| kind != number::SA);
+                    Self::SaDeleted(sa.into())
+                }
+            },
+            message::GETSA if frame.header.dump() => Self::DumpSa(AddressFilter::parse(body)?),
+            message::GETSA => Self::GetSa(SaRef::parse(body)?),
+            message::FLUSHSA => Self::FlushSa(reader.u8()?),
+            message::ALLOCSPI => Self::AllocSpi(AllocSpi::parse(body)?.into()),
+            message::NEWPOLICY => Self::NewPolicy(Policy::parse(body)?.into()),
+            message::UPDPOLICY => Self::UpdPolicy(Policy::parse(body)?.into()),
+            message::DELPOLICY => match find(body, PolicyRef::SIZE, number::POLICY)? {
+                None => Self::DelPolicy(PolicyRef::parse(body)?),
+                Some(info) => {
+                    let policy = Policy::parse_info(&mut Reader(info));
+                    let mut policy = policy.map_err(|_| Error::Attribute(number::POLICY))?;
+                    policy.parse_attributes(body.get(PolicyRef::SIZE..).unwrap_or_default())?;
+                    policy.unknown.retain(|&kind| kind != number::POLICY);
+                    Self::PolicyDeleted(policy.into())
+                }
+            },
+            message::GETPOLICY if frame.header.dump() => Self::DumpPolicy,
+            message::GETPOLICY => Self::GetPolicy(PolicyRef::parse(body)?),
+            message::FLUSHPOLICY => Self::FlushPolicy { kind: policy_kind(body)? },
+            message::GETSADINFO => Self::GetSadInfo(reader.u32()?),
+            message::NEWSADINFO => Self::NewSadInfo(SadInfo::parse(body)?),
+            message::GETSPDINFO => Self::GetSpdInfo(reader.u32()?),
+            message::NEWSPDINFO => Self::NewSpdInfo(SpdInfo::parse(body)?),
+            message::NEWAE => Self::NewAe(AsyncEvent::parse(body)?.into()),
+            message::GETAE => Self::GetAe(AsyncEvent::parse(body)?.into()),
+            message::SETDEFAULT => Self::SetDefault(Verdicts::parse(body)?),
+            message::GETDEFAULT => Self::GetDefault(Verdicts::parse(body)?),
+            message::ACQUIRE => Self::Acquire(Acquire::parse(body)?.into()),
+            message::EXPIRE => {
+                let sa = Sa::parse_info(&mut reader)?;
+                let hard = hard(&mut reader)?;
+                let mut attributes = Sa::new(sa.id, sa.source);
+                attributes.parse_attributes(reader.0)?;
+                let Sa { mark, interface_id, direction, .. } = attributes;
+                Self::Expire(Expire { sa: Sa { mark, interface_id, direction, ..sa }, hard }.into())
+            }
+            message::POLEXPIRE => {
+                let mut policy = Policy::parse_info(&mut reader)?;
+                let hard = hard(&mut reader)?;
+                policy.parse_attributes(reader.0)?;
+                Self::PolicyExpire(PolicyExpire { policy, hard }.into())
+            }
+            message::MAPPING => Self::Mapping(Mapping::parse(body)?),
+            message::REPORT | message::MIGRATE => return Err(Error::Unsupported(kind)),
+            _ => return Err(Error::Unknown(kind)),
+        })
+    }
+
+    /// Its number in a header.
+    pub const fn kind(&self) -> u16 {
+        match self {
+            Self::NewSa(_) => message::NEWSA,
+            Self::UpdSa(_) => message::UPDSA,
+            Self::DelSa(_) | Self::SaDeleted(_) => message::DELSA,
+            Self::GetSa(_) | Self::DumpSa(_) => message::GETSA,
+            Self::FlushSa(_) => message::FLUSHSA,
+            Self::AllocSpi(_) => message::ALLOCSPI,
+            Self::NewPolicy(_) => message::NEWPOLICY,
+            Self::UpdPolicy(_) => message::UPDPOLICY,
+            Self::DelPolicy(_) | Self::PolicyDeleted(_) => message::DELPOLICY,
+            Self::GetPolicy(_) | Self::DumpPolicy => message::GETPOLICY,
+            Self::FlushPolicy { .. } => message::FLUSHPOLICY,
+            Self::GetSadInfo(_) => message::GETSADINFO,
+            Self::NewSadInfo(_) => message::NEWSADINFO,
+            Self::GetSpdInfo(_) => message::GETSPDINFO,
+            Self::NewSpdInfo(_) => message::NEWSPDINFO,
+            Self::NewAe(_) => message::NEWAE,
+            Self::GetAe(_) => message::GETAE,
+            Self::SetDefault(_) => message::SETDEFAULT,
+            Self::GetDefault(_) => message::GETDEFAULT,
+            Self::Acquire(_) => message::ACQUIRE,
+            Self::Expire(_) => message::EXPIRE,
+            Self::PolicyExpire(_) => message::POLEXPIRE,
+            Self::Mapping(_) => message::MAPPING,
+        }
+    }
+
+    /// The group to which Linux sends it when it tells of a change; `None` for what only answers or asks.
+    pub const fn group(&self) -> Option<u32> {
+        match self {
+            Self::NewSa(_) | Self::UpdSa(_) | Self::SaDeleted(_) | Self::FlushSa(_) => Some(group::SA),
+            Self::NewPolicy(_)
+            | Self::UpdPolicy(_)
+            | Self::PolicyDeleted(_)
+            | Self::FlushPolicy { .. }
+            | Self::SetDefault(_)
+            | Self::GetDefault(_) => Some(group::POLICY),
+            Self::NewAe(_) => Some(group::AEVENTS),
+            Self::Acquire(_) => Some(group::ACQUIRE),
+            Self::Expire(_) | Self::PolicyExpire(_) => Some(group::EXPIRE),
+            Self::Mapping(_) => Some(group::MAPPING),
+            Self::DelSa(_)
+            | Self::GetSa(_)
+            | Self::DumpSa(_)
+            | Self::AllocSpi(_)
+            | Self::DelPolicy(_)
+            | Self::GetPolicy(_)
+            | Self::DumpPolicy
+            | Self::GetSadInfo(_)
+            | Self::NewSadInfo(_)
+            | Self::GetSpdInfo(_)
+            | Self::NewSpdInfo(_)
+            | Self::GetAe(_) => None,
+        }
+    }
+}
+
+impl Datagram {
+    /// Appends `message` with `flags`, `sequence` and `port` of a header. [`Message::DumpSa`] and [`Message::DumpPolicy`] need
+    /// NLM_F_DUMP among the flags, because nothing else tells them from their like.
+    pub fn push(&mut self, message: &Message, flags: u16, sequence: u32, port: u32, keys: Keys) {
+        self.begin(Header { kind: message.kind(), flags, sequence, port });
+        self.write(message, keys);
+        self.end();
+    }
+
+    fn write(&mut self, message: &Message, keys: Keys) {
+        match message {
+            Message::NewSa(sa) | Message::UpdSa(sa) => {
+                sa.write_info(self);
+                sa_attributes::write(sa, keys, self);
+            }
+            Message::DelSa(sa) | Message::GetSa(sa) => sa.write(self),
+            Message::SaDeleted(sa) => {
+                sa.id.write(self);
+                self.attribute(number::SA, |to| sa.write_info(to));
+                sa_attributes::write(sa, keys, self);
+            }
+            Message::DumpSa(filter) => filter.write(self),
+            Message::FlushSa(protocol) => self.u8(*protocol),
+            Message::AllocSpi(request) => {
+                request.sa.write_info(self);
+                self.u32(request.lowest);
+                self.u32(request.highest);
+                sa_attributes::write(&request.sa, keys, self);
+            }
+            Message::NewPolicy(policy) | Message::UpdPolicy(policy) => {
+                policy.write_info(self);
+                policy.write_attributes(self);
+            }
+            Message::DelPolicy(policy) | Message::GetPolicy(policy) => policy.write(self),
+            Message::PolicyDeleted(policy) => {
+                policy::write_id(&policy.selector, policy.index, policy.direction, self);
+                self.attribute(number::POLICY, |to| policy.write_info(to));
+                policy.write_attributes(self);
+            }
+            Message::DumpPolicy => {}
+            Message::FlushPolicy { kind } => {
+                if *kind != 0 {
+                    policy::write_kind(*kind, self);
+                }
+            }
+            Message::GetSadInfo(flags) | Message::GetSpdInfo(flags) => self.u32(*flags),
+            Message::NewSadInfo(info) => info.write(self),
+            Message::NewSpdInfo(info) => info.write(self),
+            Message::NewAe(event) | Message::GetAe(event) => event.write(self),
+            Message::SetDefault(verdicts) | Message::GetDefault(verdicts) => verdicts.write(self),
+            Message::Acquire(acquire) => acquire.write(self),
+            Message::Expire(expire) => {
+                expire.sa.write_info(self);
+                self.u8(expire.hard.into());
+                self.zeros(HARD - 1);
+                sa_attributes::write_names(&expire.sa, self);
+            }
+            Message::PolicyExpire(expire) => {
+                expire.policy.write_info(self);
+                self.u8(expire.hard.into());
+                self.zeros(HARD - 1);
+                expire.policy.write_attributes(self);
+            }
+            Message::Mapping(mapping) => mapping.write(self),
+        }
+    }
+}
+
+/// Bytes that `hard` takes at the end of `struct xfrm_user_expire` and `struct xfrm_user_polexpire`.
+const HARD: usize = padded(1);
+
+fn hard(reader: &mut Reader<'_>) -> Result<bool, Error> {
+    let hard = reader.u8()? != 0;
+    reader.skip(HARD - 1)?;
+    Ok(hard)
+}
+
+/// The content of the last attribute `kind` behind a structure of `size` bytes.
+fn find(body: &[u8], size: usize, kind: u16) -> Result<Option<&[u8]>, Error> {
+    let mut found = None;
+    for attribute in attributes(body.get(size..).ok_or(Error::Short)?) {
+        let (number, content) = attribute?;
+        found = if number == kind { Some(content) } else { found };
+    }
+    Ok(found)
+}
+
+/// XFRMA_POLICY_TYPE of a FLUSHPOLICY, which has no structure.
+fn policy_kind(body: &[u8]) -> Result<u8, Error> {
+    let mut found = 0;
+    each(body, |kind, reader| {
+        found = if kind == number::POLICY_TYPE { reader.u8()? } else { found };
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+impl SaRef {
+    fn parse(body: &[u8]) -> Result<Self, Error> {
+        let mut reader = Reader(body);
+        let id = SaId::parse(&mut reader)?;
+        let mut sa = Self { id, source: None, mark: None, interface_id: 0, unknown: Vec::new() };
+        each(reader.0, |kind, reader| {
+            match kind {
+                number::SRCADDR => sa.source = Some(reader.address()?.of(id.family())),
+                number::MARK => sa.mark = Some(Mark::parse(reader)?),
+                number::IF_ID => sa.interface_id = reader.u32()?,
+                number::PAD => {}
+                other => sa.unknown.push(other),
+            }
+            Ok(())
+        })?;
+        sa.unknown.sort_unstable();
+        sa.unknown.dedup();
+        Ok(sa)
+    }
+
+    fn write(&self, to: &mut Datagram) {
+        self.id.write(to);
+        if let Some(source) = self.source {
+            to.attribute(number::SRCADDR, |to| to.address(source));
+        }
+        if let Some(mark) = self.mark {
+            to.attribute(number::MARK, |to| mark.write(to));
+        }
+        if self.interface_id != 0 {
+            to.attribute(number::IF_ID, |to| to.u32(self.interface_id));
+        }
+        for &unknown in &self.unknown {
+            to.attribute(unknown, |_| {});
+        }
+    }
+}

@@ -1,0 +1,291 @@
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::Error;
+use crate::bytes::{Reader, Write};
+use crate::constants::NO_LIMIT;
+use crate::netlink::Datagram;
+
+/// An address family that has IPsec.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Family {
+    /// AF_INET.
+    Ipv4,
+    /// AF_INET6.
+    Ipv6,
+}
+
+impl Family {
+    /// The family of an address.
+    pub const fn of(address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(_) => Self::Ipv4,
+            IpAddr::V6(_) => Self::Ipv6,
+        }
+    }
+
+    /// AF_INET or AF_INET6, which are the same on every Linux.
+    pub const fn number(self) -> u16 {
+        match self {
+            Self::Ipv4 => 2,
+            Self::Ipv6 => 10,
+        }
+    }
+
+    /// Bits of an address.
+    pub const fn bits(self) -> u8 {
+        match self {
+            Self::Ipv4 => 32,
+            Self::Ipv6 => 128,
+        }
+    }
+
+    /// The address that stands for none: `0.0.0.0` or `::`.
+    pub const fn unspecified(self) -> IpAddr {
+        match self {
+            Self::Ipv4 => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            Self::Ipv6 => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        }
+    }
+
+    pub(crate) const fn parse(number: u16) -> Result<Self, Error> {
+        match number {
+            2 => Ok(Self::Ipv4),
+            10 => Ok(Self::Ipv6),
+            other => Err(Error::Family(other)),
+        }
+    }
+}
+
+/// Addresses that begin with the same bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Prefix {
+    /// The address.
+    pub address: IpAddr,
+    /// How many of its bits count.
+    pub length: u8,
+}
+
+impl Prefix {
+    /// Whether `address` begins with the same bits. An address of another family does not.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let differ = match (self.address, address) {
+            (IpAddr::V4(a), IpAddr::V4(b)) => (u128::from(a.to_bits() ^ b.to_bits())) << 96,
+            (IpAddr::V6(a), IpAddr::V6(b)) => a.to_bits() ^ b.to_bits(),
+            _ => return false,
+        };
+        differ.leading_zeros() >= u32::from(self.length) || differ == 0
+    }
+}
+
+/// A port and the bits of it that count; also type and code of ICMP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Port {
+    /// The port.
+    pub value: u16,
+    /// The bits that count: 0 for any port, 0xffff for one.
+    pub mask: u16,
+}
+
+/// `struct xfrm_selector`: the packets that an SA or a policy is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Selector {
+    /// Where the packets go.
+    pub destination: Prefix,
+    /// Where they come from, of the same family.
+    pub source: Prefix,
+    /// Port that they go to.
+    pub destination_port: Port,
+    /// Port that they come from.
+    pub source_port: Port,
+    /// The family is 0 in the message of an SA, whose own family the addresses then have. With the flag AF_UNSPEC Linux
+    /// lets packets of both families match.
+    pub any_family: bool,
+    /// Protocol of IP, 0 for any.
+    pub protocol: u8,
+    /// Index of the interface, 0 for any.
+    pub interface: i32,
+    /// A user, 0 for any. Linux never looks at it.
+    pub user: u32,
+}
+
+/// Bytes of `struct xfrm_selector`.
+pub(crate) const SELECTOR: usize = 56;
+
+impl Selector {
+    /// All packets of a family.
+    pub const fn any(family: Family) -> Self {
+        let all = Prefix { address: family.unspecified(), length: 0 };
+        let port = Port { value: 0, mask: 0 };
+        Self {
+            destination: all,
+            source: all,
+            destination_port: port,
+            source_port: port,
+            any_family: false,
+            protocol: 0,
+            interface: 0,
+            user: 0,
+        }
+    }
+
+    /// The family of the addresses.
+    pub const fn family(&self) -> Family {
+        Family::of(self.destination.address)
+    }
+
+    /// `otherwise` is the family where the message has 0.
+    pub(crate) fn parse(reader: &mut Reader<'_>, otherwise: Option<Family>) -> Result<Self, Error> {
+        let destination = reader.address()?;
+        let source = reader.address()?;
+        let destination_port = Port { value: reader.be16()?, mask: reader.be16()? };
+        let source_port = Port { value: reader.be16()?, mask: reader.be16()? };
+        let family = reader.u16()?;
+        let (destination_length, source_length) = (reader.u8()?, reader.u8()?);
+        let protocol = reader.u8()?;
+        reader.skip(3)?;
+        let interface = reader.u32()?.cast_signed();
+        let user = reader.u32()?;
+        let (family, any_family) = match (family, otherwise) {
+            (0, Some(family)) => (family, true),
+            (number, _) => (Family::parse(number)?, false),
+        };
+        if destination_length > family.bits() || source_length > family.bits() {
+            return Err(Error::Value("prefixlen"));
+        }
+        Ok(Self {
+            destination: Prefix { address: destination.of(family), length: destination_length },
+            source: Prefix { address: source.of(family), length: source_length },
+            destination_port,
+            source_port,
+            any_family,
+            protocol,
+            interface,
+            user,
+        })
+    }
+
+    pub(crate) fn write(&self, to: &mut Datagram) {
+        to.address(self.destination.address);
+        to.address(self.source.address);
+        for port in [self.destination_port, self.source_port] {
+            to.be16(port.value);
+            to.be16(port.mask);
+        }
+        to.u16(if self.any_family { 0 } else { self.family().number() });
+        to.u8(self.destination.length);
+        to.u8(self.source.length);
+        to.u8(self.protocol);
+        to.zeros(3);
+        to.u32(self.interface.cast_unsigned());
+        to.u32(self.user);
+    }
+}
+
+/// `struct xfrm_lifetime_cfg`: when an SA or a policy expires. At a soft limit a notification is sent, at a hard one the
+/// entry ends. For bytes and packets [`NO_LIMIT`] is none, for seconds 0 is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes.
+    pub soft_bytes: u64,
+    /// Bytes.
+    pub hard_bytes: u64,
+    /// Packets.
+    pub soft_packets: u64,
+    /// Packets.
+    pub hard_packets: u64,
+    /// Seconds since the entry was added.
+    pub soft_add_seconds: u64,
+    /// Seconds since the entry was added.
+    pub hard_add_seconds: u64,
+    /// Seconds since the entry was first used.
+    pub soft_use_seconds: u64,
+    /// Seconds since the entry was first used.
+    pub hard_use_seconds: u64,
+}
+
+impl Limits {
+    /// None at all.
+    pub const NONE: Self = Self {
+        soft_bytes: NO_LIMIT,
+        hard_bytes: NO_LIMIT,
+        soft_packets: NO_LIMIT,
+        hard_packets: NO_LIMIT,
+        soft_add_seconds: 0,
+        hard_add_seconds: 0,
+        soft_use_seconds: 0,
+        hard_use_seconds: 0,
+    };
+
+    pub(crate) fn parse(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        Ok(Self {
+            soft_bytes: reader.u64()?,
+            hard_bytes: reader.u64()?,
+            soft_packets: reader.u64()?,
+            hard_packets: reader.u64()?,
+            soft_add_seconds: reader.u64()?,
+            hard_add_seconds: reader.u64()?,
+            soft_use_seconds: reader.u64()?,
+            hard_use_seconds: reader.u64()?,
+        })
+    }
+
+    pub(crate) fn write(&self, to: &mut Datagram) {
+        for limit in [
+            self.soft_bytes,
+            self.hard_bytes,
+            self.soft_packets,
+            self.hard_packets,
+            self.soft_add_seconds,
+            self.hard_add_seconds,
+            self.soft_use_seconds,
+            self.hard_use_seconds,
+        ] {
+            to.u64(limit);
+        }
+    }
+}
+
+/// `struct xfrm_lifetime_cur`: what an SA or a policy has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Bytes.
+    pub bytes: u64,
+    /// Packets.
+    pub packets: u64,
+    /// When it was added, in seconds since 1970.
+    pub add_time: u64,
+    /// When it was first used, in seconds since 1970; 0 before.
+    pub use_time: u64,
+}
+
+impl Counters {
+    pub(crate) fn parse(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        Ok(Self { bytes: reader.u64()?, packets: reader.u64()?, add_time: reader.u64()?, use_time: reader.u64()? })
+    }
+
+    pub(crate) fn write(&self, to: &mut Datagram) {
+        for value in [self.bytes, self.packets, self.add_time, self.use_time] {
+            to.u64(value);
+        }
+    }
+}
+
+/// `struct xfrm_mark`: a mark of packets, and the bits of it that count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Mark {
+    /// The mark.
+    pub value: u32,
+    /// The bits that count.
+    pub mask: u32,
+}
+
+impl Mark {
+    pub(crate) fn parse(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        Ok(Self { value: reader.u32()?, mask: reader.u32()? })
+    }
+
+    pub(crate) fn write(self, to: &mut Datagram) {
+        to.u32(self.value);
+        to.u32(self.mask);
+    }
+}

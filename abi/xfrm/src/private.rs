@@ -1,0 +1,114 @@
+//! Messages between the preload library in a program and the server, on the same socket as those of XFRM. Their numbers are
+//! behind all that netlink has.
+//!
+//! A connection is one socket of netlink. The library first sends [`Private::Socket`], and again when the program joins
+//! groups or sets options; there is no answer. Before it binds a UDP socket it opens a connection of its own and sends
+//! [`Private::Binding`]. The server answers [`Private::Share`]. With `true` the library sets SO_REUSEPORT, binds, and sends
+//! [`Private::Bound`], which the server answers with [`Private::Share`] again once datagrams are divided. Then the library
+//! closes that connection.
+
+use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
+
+use crate::bytes::{Reader, Write};
+use crate::netlink::{Datagram, Frame, Header};
+use crate::{Error, Family};
+
+/// SO_MARK of sockets whose datagrams never meet a policy, "GESP". The library sets it where a program sets
+/// IP_XFRM_POLICY or IPV6_XFRM_POLICY on a socket, which daemons of IKE do to exempt their own datagrams.
+pub const EXEMPT_MARK: u32 = 0x4745_5350;
+
+/// Number of [`Private::Socket`].
+pub const SOCKET: u16 = 0xff01;
+/// Number of [`Private::Binding`].
+pub const BINDING: u16 = 0xff02;
+/// Number of [`Private::Share`].
+pub const SHARE: u16 = 0xff03;
+/// Number of [`Private::Bound`].
+pub const BOUND: u16 = 0xff04;
+
+/// A message between library and server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Private {
+    /// What the program has set on its socket: three numbers of 32 bits.
+    Socket {
+        /// The socket's port, for `nlmsg_pid` of answers.
+        port: u32,
+        /// Bit n - 1 is group n of [`constants::group`](crate::constants::group).
+        groups: u32,
+        /// NETLINK_EXT_ACK: acknowledgements may have a text. On the wire it is bit 0 of the third number.
+        texts: bool,
+    },
+    /// The program is about to bind a UDP socket to this address: family and port of 16 bits, scope, 16 bytes.
+    Binding(SocketAddr),
+    /// Whether the port is to be shared: a byte that is 0 or 1.
+    Share(bool),
+    /// The socket is bound, or is not: [`Private::Binding`]'s address, and `errno` or 0.
+    Bound(SocketAddr, i32),
+}
+
+impl Private {
+    /// Reads one. A number that is not of these messages is [`Error::Unknown`].
+    pub fn parse(frame: &Frame<'_>) -> Result<Self, Error> {
+        let mut reader = Reader(frame.body());
+        match frame.header.kind {
+            SOCKET => {
+                Ok(Self::Socket { port: reader.u32()?, groups: reader.u32()?, texts: reader.u32()? & TEXTS != 0 })
+            }
+            BINDING => Ok(Self::Binding(address(&mut reader)?)),
+            SHARE => Ok(Self::Share(reader.u8()? != 0)),
+            BOUND => Ok(Self::Bound(address(&mut reader)?, reader.u32()?.cast_signed())),
+            other => Err(Error::Unknown(other)),
+        }
+    }
+
+    /// Its number in a header.
+    pub const fn kind(&self) -> u16 {
+        match self {
+            Self::Socket { .. } => SOCKET,
+            Self::Binding(_) => BINDING,
+            Self::Share(_) => SHARE,
+            Self::Bound(..) => BOUND,
+        }
+    }
+}
+
+impl Datagram {
+    /// Appends a message between library and server.
+    pub fn push_private(&mut self, message: &Private) {
+        self.begin(Header { kind: message.kind(), ..Header::default() });
+        match *message {
+            Private::Socket { port, groups, texts } => {
+                self.u32(port);
+                self.u32(groups);
+                self.u32(if texts { TEXTS } else { 0 });
+            }
+            Private::Binding(address) => write_address(address, self),
+            Private::Share(share) => self.u8(share.into()),
+            Private::Bound(address, errno) => {
+                write_address(address, self);
+                self.u32(errno.cast_unsigned());
+            }
+        }
+        self.end();
+    }
+}
+
+/// Bit of [`Private::Socket`]'s third number.
+const TEXTS: u32 = 1;
+
+fn address(reader: &mut Reader<'_>) -> Result<SocketAddr, Error> {
+    let family = Family::parse(reader.u16()?)?;
+    let port = reader.u16()?;
+    let scope = reader.u32()?;
+    Ok(match reader.address()?.of(family) {
+        IpAddr::V4(address) => SocketAddrV4::new(address, port).into(),
+        IpAddr::V6(address) => SocketAddrV6::new(address, port, 0, scope).into(),
+    })
+}
+
+fn write_address(address: SocketAddr, to: &mut Datagram) {
+    to.u16(Family::of(address.ip()).number());
+    to.u16(address.port());
+    to.u32(if let SocketAddr::V6(address) = address { address.scope_id() } else { 0 });
+    to.address(address.ip());
+}

@@ -1,0 +1,237 @@
+//! Attributes of SAs, in both directions. Each is one arm of [`parse`] and one statement of [`write`].
+
+use crate::bytes::{Reader, Write};
+use crate::constants::attribute as number;
+use crate::netlink::Datagram;
+use crate::parts::{Counters, Mark};
+use crate::sa::{
+    Encapsulation, Key, Keys, NamedAead, NamedAuthentication, NamedCipher, Offload, Replay, ReplayEsn, Sa,
+};
+use crate::{Error, Family};
+
+/// Bytes of an algorithm's name, its NUL included.
+const NAME: usize = 64;
+
+/// Reads an attribute into `sa`. Of two with the same number the later one counts, as in Linux.
+pub(crate) fn parse(sa: &mut Sa, kind: u16, content: &[u8]) -> Result<(), Error> {
+    known(sa, kind, content).map_err(|error| match error {
+        Error::Short => Error::Attribute(kind),
+        other => other,
+    })
+}
+
+fn known(sa: &mut Sa, kind: u16, content: &[u8]) -> Result<(), Error> {
+    let reader = &mut Reader(content);
+    let family = sa.id.family();
+    match kind {
+        number::ALG_CRYPT => sa.cipher = Some(cipher(kind, reader)?),
+        number::ALG_COMP => sa.compression = Some(cipher(kind, reader)?),
+        number::ALG_AUTH => {
+            // With both attributes Linux takes the one that has the tag's length.
+            if sa.authentication.as_ref().is_none_or(|known| known.icv_bits.is_none()) {
+                let NamedCipher { name, key } = cipher(kind, reader)?;
+                sa.authentication = Some(NamedAuthentication { name, key, icv_bits: None });
+            }
+        }
+        number::ALG_AUTH_TRUNC => {
+            let NamedAead { name, key, icv_bits } = aead(kind, reader)?;
+            sa.authentication = Some(NamedAuthentication { name, key, icv_bits: Some(icv_bits) });
+        }
+        number::ALG_AEAD => sa.aead = Some(aead(kind, reader)?),
+        number::ENCAP => sa.encapsulation = Some(encapsulation(family, reader)?),
+        number::REPLAY_VAL => sa.replay = Some(replay(reader)?),
+        number::REPLAY_ESN_VAL => sa.replay_esn = Some(replay_esn(kind, reader)?),
+        number::REPLAY_THRESH => sa.replay_threshold = Some(reader.u32()?),
+        number::ETIMER_THRESH => sa.timer_threshold = Some(reader.u32()?),
+        number::LTIME_VAL => sa.counters = Counters::parse(reader)?,
+        number::MARK => sa.mark = Some(Mark::parse(reader)?),
+        number::SET_MARK => {
+            let mask = sa.set_mark.map_or(u32::MAX, |mark| mark.mask);
+            sa.set_mark = Some(Mark { value: reader.u32()?, mask });
+        }
+        number::SET_MARK_MASK => {
+            let value = sa.set_mark.map_or(0, |mark| mark.value);
+            sa.set_mark = Some(Mark { value, mask: reader.u32()? });
+        }
+        number::IF_ID => sa.interface_id = reader.u32()?,
+        number::TFCPAD => sa.tfc_padding = reader.u32()?,
+        number::SA_EXTRA_FLAGS => sa.extra_flags = reader.u32()?,
+        number::COADDR => sa.care_of = Some(reader.address()?.of(family)),
+        number::OFFLOAD_DEV => {
+            sa.offload = Some(Offload { interface: reader.u32()?.cast_signed(), flags: reader.u8()? });
+        }
+        number::MTIMER_THRESH => sa.mapping_threshold = Some(reader.u32()?),
+        number::SA_DIR => sa.direction = Some(reader.u8()?),
+        number::LASTUSED => sa.last_used = Some(reader.u64()?),
+        // The address is in the structure, too.
+        number::SRCADDR | number::PAD => {}
+        other => sa.unknown.push(other),
+    }
+    Ok(())
+}
+
+/// Writes the attributes of `sa`, in the order of `copy_to_user_state_extra` of Linux.
+pub(crate) fn write(sa: &Sa, keys: Keys, to: &mut Datagram) {
+    let number = |to: &mut Datagram, kind, value: Option<u32>| {
+        if let Some(value) = value {
+            to.attribute(kind, |to| to.u32(value));
+        }
+    };
+    let unless_zero = |value| (value != 0).then_some(value);
+
+    number(to, number::SA_EXTRA_FLAGS, unless_zero(sa.extra_flags));
+    if let Some(address) = sa.care_of {
+        to.attribute(number::COADDR, |to| to.address(address));
+    }
+    if let Some(time) = sa.last_used {
+        to.attribute(number::LASTUSED, |to| to.u64(time));
+    }
+    if let Some(NamedAead { name, key, icv_bits }) = &sa.aead {
+        to.attribute(number::ALG_AEAD, |to| write_algorithm(name, key, Some(*icv_bits), keys, to));
+    }
+    if let Some(NamedAuthentication { name, key, icv_bits }) = &sa.authentication {
+        let kind = if icv_bits.is_some() { number::ALG_AUTH_TRUNC } else { number::ALG_AUTH };
+        to.attribute(kind, |to| write_algorithm(name, key, *icv_bits, keys, to));
+    }
+    for (kind, algorithm) in [(number::ALG_CRYPT, &sa.cipher), (number::ALG_COMP, &sa.compression)] {
+        if let Some(NamedCipher { name, key }) = algorithm {
+            to.attribute(kind, |to| write_algorithm(name, key, None, keys, to));
+        }
+    }
+    if let Some(encapsulation) = &sa.encapsulation {
+        to.attribute(number::ENCAP, |to| {
+            to.u16(encapsulation.kind);
+            to.be16(encapsulation.source_port);
+            to.be16(encapsulation.destination_port);
+            to.u16(0);
+            to.address(encapsulation.original);
+        });
+    }
+    number(to, number::TFCPAD, unless_zero(sa.tfc_padding));
+    if let Some(mark) = sa.mark {
+        to.attribute(number::MARK, |to| mark.write(to));
+    }
+    write_replay(sa.replay.as_ref(), sa.replay_esn.as_ref(), to);
+    number(to, number::REPLAY_THRESH, sa.replay_threshold);
+    number(to, number::ETIMER_THRESH, sa.timer_threshold);
+    if let Some(offload) = sa.offload {
+        to.attribute(number::OFFLOAD_DEV, |to| {
+            to.u32(offload.interface.cast_unsigned());
+            to.u8(offload.flags);
+            to.zeros(3);
+        });
+    }
+    number(to, number::SET_MARK, sa.set_mark.map(|mark| mark.value));
+    number(to, number::SET_MARK_MASK, sa.set_mark.map(|mark| mark.mask));
+    number(to, number::IF_ID, unless_zero(sa.interface_id));
+    number(to, number::MTIMER_THRESH, sa.mapping_threshold);
+    if let Some(direction) = sa.direction {
+        to.attribute(number::SA_DIR, |to| to.u8(direction));
+    }
+    for &unknown in &sa.unknown {
+        to.attribute(unknown, |_| {});
+    }
+}
+
+/// Writes those attributes by which an SA is found among others of its name.
+pub(crate) fn write_names(sa: &Sa, to: &mut Datagram) {
+    if let Some(mark) = sa.mark {
+        to.attribute(number::MARK, |to| mark.write(to));
+    }
+    if sa.interface_id != 0 {
+        to.attribute(number::IF_ID, |to| to.u32(sa.interface_id));
+    }
+    if let Some(direction) = sa.direction {
+        to.attribute(number::SA_DIR, |to| to.u8(direction));
+    }
+}
+
+pub(crate) fn write_replay(replay: Option<&Replay>, esn: Option<&ReplayEsn>, to: &mut Datagram) {
+    if let Some(replay) = replay {
+        to.attribute(number::REPLAY_VAL, |to| {
+            for value in [replay.output, replay.input, replay.bitmap] {
+                to.u32(value);
+            }
+        });
+    }
+    if let Some(esn) = esn {
+        to.attribute(number::REPLAY_ESN_VAL, |to| {
+            let (low, high) = (|number: u64| number as u32, |number: u64| (number >> 32) as u32);
+            let bitmap = &esn.bitmap[..esn.bitmap.len().min(ReplayEsn::LONGEST)];
+            to.u32(bitmap.len() as u32);
+            for value in [low(esn.output), low(esn.input), high(esn.output), high(esn.input), esn.window] {
+                to.u32(value);
+            }
+            for &word in bitmap {
+                to.u32(word);
+            }
+        });
+    }
+}
+
+pub(crate) fn replay(reader: &mut Reader<'_>) -> Result<Replay, Error> {
+    Ok(Replay { output: reader.u32()?, input: reader.u32()?, bitmap: reader.u32()? })
+}
+
+pub(crate) fn replay_esn(kind: u16, reader: &mut Reader<'_>) -> Result<ReplayEsn, Error> {
+    let words = reader.u32()? as usize;
+    let (output, input) = (reader.u32()?, reader.u32()?);
+    let (output_high, input_high) = (reader.u32()?, reader.u32()?);
+    let window = reader.u32()?;
+    if words > ReplayEsn::LONGEST {
+        return Err(Error::Attribute(kind));
+    }
+    let bitmap: Vec<u32> = (0..words).map(|_| reader.u32()).collect::<Result<_, _>>()?;
+    if window as usize > 32 * words {
+        return Err(Error::Value("replay_window"));
+    }
+    let whole = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
+    Ok(ReplayEsn { output: whole(output_high, output), input: whole(input_high, input), window, bitmap })
+}
+
+/// `struct xfrm_algo`.
+fn cipher(kind: u16, reader: &mut Reader<'_>) -> Result<NamedCipher, Error> {
+    let name = name(kind, reader)?;
+    let bits = reader.u32()?;
+    let key = Key::parse(bits, reader.0).ok_or(Error::Attribute(kind))?;
+    Ok(NamedCipher { name, key })
+}
+
+/// `struct xfrm_algo_aead`, which is also `struct xfrm_algo_auth`.
+fn aead(kind: u16, reader: &mut Reader<'_>) -> Result<NamedAead, Error> {
+    let name = name(kind, reader)?;
+    let (bits, icv_bits) = (reader.u32()?, reader.u32()?);
+    let key = Key::parse(bits, reader.0).ok_or(Error::Attribute(kind))?;
+    Ok(NamedAead { name, key, icv_bits })
+}
+
+/// A name up to its NUL, which Linux writes into the last byte whatever is there.
+fn name(kind: u16, reader: &mut Reader<'_>) -> Result<String, Error> {
+    let name = &reader.take(NAME)?[..NAME - 1];
+    let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+    str::from_utf8(name).map(str::to_owned).map_err(|_| Error::Attribute(kind))
+}
+
+fn encapsulation(family: Family, reader: &mut Reader<'_>) -> Result<Encapsulation, Error> {
+    let (kind, source_port, destination_port) = (reader.u16()?, reader.be16()?, reader.be16()?);
+    reader.skip(2)?;
+    Ok(Encapsulation { kind, source_port, destination_port, original: reader.address()?.of(family) })
+}
+
+/// Writes a name, longer ones cut off, and a key. One that has no place in an attribute is written as far as it has.
+fn write_algorithm(name: &str, key: &Key, icv_bits: Option<u32>, keys: Keys, to: &mut Datagram) {
+    let mut end = name.len().min(NAME - 1);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    to.bytes(&name.as_bytes()[..end]);
+    to.zeros(NAME - end);
+    to.u32(key.bits());
+    if let Some(bits) = icv_bits {
+        to.u32(bits);
+    }
+    match keys {
+        Keys::Shown => to.bytes(key.bytes()),
+        Keys::Zeros => to.zeros(key.bytes().len()),
+    }
+}
