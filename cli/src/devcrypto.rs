@@ -64,8 +64,8 @@ fn look_again_at(hangup: SigSet, gantry: Gantry, config: Config) {
     let _ = Builder::new().spawn(watch);
 }
 
-/// Tells systemd, where it started us, that the device is there (sd_notify(3)).
-fn ready() -> io::Result<()> {
+/// Tells systemd, where it started us, that the service is there (sd_notify(3)).
+pub(crate) fn ready() -> io::Result<()> {
     let Some(name) = env::var_os("NOTIFY_SOCKET") else { return Ok(()) };
     let address = match name.as_bytes() {
         [b'@', hidden @ ..] => SocketAddr::from_abstract_name(hidden)?,

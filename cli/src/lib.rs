@@ -36,6 +36,8 @@ mod data;
 mod devcrypto;
 /// `gantry devices`.
 mod devices;
+/// `gantry esp`.
+mod esp;
 mod exporter;
 mod interrupt;
 /// `gantry kernel`.
@@ -114,6 +116,7 @@ pub fn main() -> ExitCode {
         Command::Sum(args) => return sum::main(OsStr::new("gantry sum"), args.arguments, &settings),
         Command::Crypt(args) => crypt::run(&args, &settings),
         Command::Compress(args) => compress::run(&args, &settings),
+        Command::Esp(args) => esp::run(&args, &settings, &mut output),
         Command::Devcrypto(args) => devcrypto::run(&args, &settings),
         Command::Advise(args) => advise::run(&args, &mut output),
         Command::Openssl(args) => openssl::run(&args, &mut output),

@@ -377,7 +377,11 @@ fn progress_is_drawn_on_a_terminal_and_nowhere_else() {
     let plain = did.stdout.0;
     let mut terminal = lab.command("/usr/bin/script".as_ref(), "script");
     let ours = sum_lab::ours();
-    terminal.env("TERM", "xterm").args(["-qec", &format!("{} sum --progress -a md5 large", ours.to_str().unwrap()), "/dev/null"]);
+    terminal.env("TERM", "xterm").args([
+        "-qec",
+        &format!("{} sum --progress -a md5 large", ours.to_str().unwrap()),
+        "/dev/null",
+    ]);
     let shown = run(terminal, &Input::Null).stdout.0;
     let shown = String::from_utf8(shown).unwrap();
     assert!(shown.contains("of 1.00 GiB") && shown.contains("/s") && shown.contains("left"), "{shown:?}");

@@ -66,6 +66,7 @@ pub(crate) enum Command {
     Sum(Sum),
     Crypt(Crypt),
     Compress(Compress),
+    Esp(Esp),
     /// Be the /dev/crypto of this machine
     Devcrypto(Devcrypto),
     Advise(Advise),

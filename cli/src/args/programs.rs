@@ -1,4 +1,4 @@
-//! Commands that are about other programs, or do the work of one: `advise`, `openssl`, `stat`, `top`, `devcrypto`, `crypt` and `compress`.
+//! Commands that are about other programs, or do the work of one: `advise`, `openssl`, `stat`, `top`, `esp`, `devcrypto`, `crypt` and `compress`.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -201,6 +201,79 @@ impl TypedValueParser for Descriptor {
             Error::raw(ErrorKind::InvalidValue, message).with_cmd(command)
         })
     }
+}
+
+/// Be the ESP of this machine, under an unmodified IKE daemon
+///
+/// Packets that policies are for are encrypted in user space, in batches over all their associations, and travel in UDP
+/// (port 4500). An IKE daemon installs its keys here, as in the kernel, when it is started by `gantry esp exec`; `ip xfrm` does by hand.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  sudo gantry esp serve --protect 10.2.0.0/16    the data path; nothing leaves for 10.2.0.0/16 in clear
+  sudo gantry esp exec -- /usr/lib/ipsec/charon  an IKE daemon that uses it
+  sudo gantry esp exec -- ip xfrm state          its associations
+  gantry esp status                              what it does, and which devices do it
+  sudo gantry esp clear                          let packets pass again, after the end of both")]
+pub(crate) struct Esp {
+    #[command(subcommand)]
+    pub(crate) command: EspCommand,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum EspCommand {
+    /// Encrypt and decrypt packets until the end
+    ///
+    /// Needs CAP_NET_ADMIN and /dev/net/tun, and nothing else of root. What a policy is for leaves through the tunnel or not at all: routes
+    /// to nowhere stay behind when the data path ends, until `gantry esp clear`.
+    Serve(EspServe),
+    /// Show associations, packets, and the devices that did the work
+    Status {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        folder: EspFolder,
+    },
+    /// Run an IKE daemon, or `ip xfrm`, on the data path in place of the kernel's
+    Exec {
+        #[command(flatten)]
+        folder: EspFolder,
+        /// The program
+        #[arg(last = true, required = true, value_name = "PROGRAM")]
+        command: Vec<OsString>,
+    },
+    /// Take away the routes and rules that a data path left behind
+    Clear,
+}
+
+/// Where the data path is found.
+#[derive(Args)]
+pub(crate) struct EspFolder {
+    /// The folder of its sockets
+    #[arg(long, value_name = "DIR", default_value = "/run/gantry-esp")]
+    pub(crate) folder: PathBuf,
+}
+
+#[derive(Args)]
+pub(crate) struct EspServe {
+    /// The name of the TUN device
+    #[arg(long, value_name = "NAME", default_value = "gantry0")]
+    pub(crate) device: String,
+    /// The longest packet that the device takes, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 1400, value_parser = clap::value_parser!(u32).range(576..=9000))]
+    pub(crate) mtu: u32,
+    /// The UDP port of ESP
+    #[arg(long, value_name = "PORT", default_value_t = 4500, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) port: u16,
+    /// Pairs of threads, which share the work by associations
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub(crate) queues: u8,
+    /// Never let packets to this network leave in clear, not even without policies
+    #[arg(long, value_name = "NETWORK/LENGTH", value_delimiter = ',', value_parser = gantry_esp::network)]
+    pub(crate) protect: Vec<gantry_esp::Prefix>,
+    #[command(flatten)]
+    pub(crate) folder: EspFolder,
 }
 
 #[derive(Args)]

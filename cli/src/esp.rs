@@ -1,0 +1,168 @@
+use std::env;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use gantry_esp::{Options, Server};
+use serde_json::Value;
+
+use crate::args::{Esp, EspCommand, EspServe, Settings};
+use crate::devcrypto::ready;
+use crate::output::{Failure, Output, say};
+use crate::table::Table;
+use crate::units::bytes;
+
+pub(crate) fn run(args: &Esp, settings: &Settings, output: &mut Output) -> Result<(), Failure> {
+    match &args.command {
+        EspCommand::Serve(args) => serve(args, settings),
+        EspCommand::Status { json, folder } => status(&folder.folder, *json, output),
+        EspCommand::Exec { folder, command } => exec(&folder.folder, command),
+        EspCommand::Clear => {
+            let count = gantry_esp::clear().map_err(|error| Failure::at("routes and rules", &error))?;
+            let left = match count {
+                0 => "no data path left routes or rules behind".to_owned(),
+                count => format!("{count} routes and rules are gone: packets pass as they would without a data path"),
+            };
+            output.write(&format!("{left}\n"))
+        }
+    }
+}
+
+fn serve(args: &EspServe, settings: &Settings) -> Result<(), Failure> {
+    let options = Options {
+        device: args.device.clone(),
+        mtu: args.mtu,
+        port: args.port,
+        queues: args.queues.into(),
+        protect: args.protect.clone(),
+        folder: args.folder.folder.clone(),
+    };
+    let server = Server::new(settings.open()?, options).map_err(|failed| Failure::Failed(advice(&failed)))?;
+    say(&format!("serving ESP by {}; daemons find it at {}", server.device(), server.path().display()));
+    // Nobody waits for it where this fails.
+    let _ = ready();
+    let Err(error) = server.run();
+    Err(Failure::Failed(error.to_string()))
+}
+
+/// What failed, and what to do about it where that is known.
+fn advice(failed: &gantry_esp::Failed) -> String {
+    let advice = match failed.error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => ": this needs CAP_NET_ADMIN, and the right to write into the folder",
+        Some(libc::ENOENT | libc::ENODEV) if failed.what.contains("tun") => ": modprobe tun",
+        Some(libc::EBUSY) => ": another program has a device of this name",
+        Some(libc::EADDRINUSE) if failed.what.contains("port") => {
+            ": a daemon that was not started by `gantry esp exec`, or that runs as another user, has it"
+        }
+        _ => "",
+    };
+    format!("{failed}{advice}")
+}
+
+/// Becomes a program that finds the data path where others find the kernel's.
+fn exec(folder: &Path, command: &[OsString]) -> Result<(), Failure> {
+    let library = library().ok_or_else(|| {
+        Failure::Failed(format!(
+            "there is no {LIBRARY} beside gantry, or in lib/gantry of the same prefix: make install"
+        ))
+    })?;
+    let mut preload =
+        env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()).map_or_else(OsString::new, |others| {
+            let mut others = others;
+            others.push(":");
+            others
+        });
+    preload.push(library);
+    let [program, arguments @ ..] = command else { return Ok(()) };
+    let error =
+        Command::new(program).args(arguments).env("LD_PRELOAD", preload).env("GANTRY_XFRM", folder.join("xfrm")).exec();
+    let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
+    say(&format!("{}: {error}", program.display()));
+    Err(Failure::Status(code))
+}
+
+const LIBRARY: &str = "libgantry_xfrm.so";
+
+/// The preload library: beside the program, where cargo puts it, or where `make install` and packages do.
+fn library() -> Option<PathBuf> {
+    let program = env::current_exe().ok()?;
+    let folder = program.parent()?;
+    let places = [folder.join(LIBRARY), folder.join("../lib/gantry").join(LIBRARY), folder.join("deps").join(LIBRARY)];
+    places.into_iter().find(|place| place.is_file()).and_then(|place| place.canonicalize().ok())
+}
+
+fn status(folder: &Path, json: bool, output: &mut Output) -> Result<(), Failure> {
+    let path = folder.join("status");
+    let mut text = String::new();
+    UnixStream::connect(&path).and_then(|mut stream| stream.read_to_string(&mut text)).map_err(|error| match error
+        .kind()
+    {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+            Failure::Failed(format!("{}: no data path is at work: gantry esp serve", path.display()))
+        }
+        _ => Failure::at(path.display(), &error),
+    })?;
+    let report: Value =
+        serde_json::from_str(&text).map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
+    if json { output.json(&report) } else { output.write(&view(&report)) }
+}
+
+/// A report for people.
+fn view(report: &Value) -> String {
+    let number = |value: &Value| value.as_u64().unwrap_or(0);
+    let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
+    let counters = &report["counters"];
+    let mut out = format!(
+        "{} on UDP port {}: {} associations in, {} out, {} policies\n",
+        text(&report["device"]),
+        report["port"],
+        report["associations"]["in"],
+        report["associations"]["out"],
+        report["policies"]
+    );
+    for (what, side) in [("sent", "sent"), ("received", "received")] {
+        let of = |name: &str| number(&counters[format!("{side}_{name}")]);
+        let batches = of("batches").max(1);
+        let _ = writeln!(
+            out,
+            "{what}: {} packets, {}, {:.1} packets in a batch",
+            of("packets"),
+            bytes(of("bytes")),
+            of("packets") as f64 / batches as f64
+        );
+    }
+    let known = ["sent", "received"];
+    let others: Vec<String> = counters
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter_map(|(name, value)| {
+            let is_total = known.iter().any(|side| name.starts_with(side));
+            (!is_total && number(value) > 0).then(|| format!("{} {}", number(value), name.replace('_', " ")))
+        })
+        .collect();
+    if !others.is_empty() {
+        let _ = writeln!(out, "not passed: {}", others.join(", "));
+    }
+    let mut devices = Table::new(&["DEVICE", "ALGORITHM", "OPERATION", "REQUESTS", "BYTES"], &[3, 4]);
+    for row in report["devices"].as_array().into_iter().flatten().filter(|row| number(&row["requests"]) > 0) {
+        let cells = ["device", "algorithm", "operation"].map(|name| text(&row[name]));
+        devices.row(cells.into_iter().chain([number(&row["requests"]).to_string(), bytes(number(&row["bytes"]))]));
+    }
+    let _ = write!(out, "\n{}", devices.render());
+    if let Some(all) = report["sas"].as_array() {
+        let mut sas = Table::new(&["SA", "SPI", "PEER", "ALGORITHM", "PACKETS", "BYTES", "REFUSED"], &[4, 5, 6]);
+        for sa in all {
+            let cells = ["direction", "spi", "peer", "algorithm"].map(|name| text(&sa[name]));
+            let refused = number(&sa["replayed"]) + number(&sa["forged"]);
+            let numbers = [number(&sa["packets"]).to_string(), bytes(number(&sa["bytes"])), refused.to_string()];
+            sas.row(cells.into_iter().chain(numbers));
+        }
+        let _ = write!(out, "\n{}", sas.render());
+    }
+    out
+}

@@ -1,0 +1,107 @@
+//! What routes policies need.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use gantry_abi_xfrm::{Action, Direction, Prefix};
+use nix::ifaddrs::getifaddrs;
+
+use crate::route::Steering;
+use crate::table::Registered;
+
+/// Destinations of policies lead into the tunnel, and those that are protected in any case. Policies without SAs pass what they are for.
+pub(crate) fn wanted(policies: &[Arc<Registered>], protect: &[Prefix], ours: &[IpAddr]) -> Steering {
+    let mut steering = Steering::default();
+    for Prefix { address, length } in protect {
+        steering.tunnel.insert((*address, *length), None);
+    }
+    let mut leaving: Vec<_> = policies.iter().map(|policy| &policy.policy).collect();
+    leaving.retain(|policy| policy.direction == Direction::Out);
+    leaving.sort_by_key(|policy| policy.priority);
+    for (at, policy) in leaving.iter().enumerate() {
+        let selector = &policy.selector;
+        let has_sa = policy.templates.iter().any(|template| !template.optional);
+        if policy.action == Action::Allow && !has_sa {
+            // One that comes after a policy that is for some of the same packets would let those pass, too. Its packets are refused instead.
+            let overlaps = |other: &Prefix, own: &Prefix| other.contains(own.address) || own.contains(other.address);
+            let is_after = leaving[..at].iter().any(|other| {
+                let blocks = other.action == Action::Block || other.templates.iter().any(|template| !template.optional);
+                blocks
+                    && overlaps(&other.selector.source, &selector.source)
+                    && overlaps(&other.selector.destination, &selector.destination)
+            });
+            if !is_after {
+                steering.pass.push(*selector);
+            }
+            continue;
+        }
+        let source = ours.iter().copied().find(|address| selector.source.contains(*address));
+        let Prefix { address, length } = masked(selector.destination);
+        let entry = steering.tunnel.entry((address, length)).or_default();
+        *entry = entry.or(source);
+    }
+    steering
+}
+
+/// The addresses of this host.
+pub(crate) fn addresses() -> Vec<IpAddr> {
+    let address = |storage: nix::sys::socket::SockaddrStorage| {
+        let v4 = storage.as_sockaddr_in().map(|address| IpAddr::from(address.ip()));
+        v4.or_else(|| storage.as_sockaddr_in6().map(|address| IpAddr::from(address.ip())))
+    };
+    // Who cannot list them has none here: an SA is then one by which packets leave, and routes name no source.
+    getifaddrs().into_iter().flatten().filter_map(|interface| address(interface.address?)).collect()
+}
+
+/// Reads a network as `10.2.0.0/16`, or a single address.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn network(text: &str) -> Result<Prefix, String> {
+    let (address, length) = text.split_once('/').map_or((text, None), |(address, length)| (address, Some(length)));
+    let address: IpAddr = address.parse().map_err(|_| format!("{address} is no address"))?;
+    let most = if address.is_ipv4() { 32 } else { 128 };
+    let length = length.map_or(Ok(most), str::parse).ok().filter(|length| *length <= most);
+    let prefix = Prefix { address, length: length.ok_or_else(|| format!("the length is a number of 0 to {most}"))? };
+    let network = masked(prefix);
+    if network == prefix { Ok(prefix) } else { Err(format!("did you mean {}/{}?", network.address, network.length)) }
+}
+
+/// A prefix without the bits that do not count, as routes want it.
+fn masked(prefix: Prefix) -> Prefix {
+    let address = match prefix.address {
+        IpAddr::V4(address) => {
+            let mask = u32::MAX.checked_shl(32 - u32::from(prefix.length)).unwrap_or(0);
+            IpAddr::V4((address.to_bits() & mask).into())
+        }
+        IpAddr::V6(address) => {
+            let mask = u128::MAX.checked_shl(128 - u32::from(prefix.length)).unwrap_or(0);
+            IpAddr::V6((address.to_bits() & mask).into())
+        }
+    };
+    Prefix { address, ..prefix }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_are_read_and_mistakes_are_named() {
+        assert_eq!(network("10.2.0.0/16"), Ok(Prefix { address: [10, 2, 0, 0].into(), length: 16 }));
+        assert_eq!(network("fd00::1").map(|prefix| prefix.length), Ok(128));
+        assert_eq!(network("0.0.0.0/0").map(|prefix| prefix.length), Ok(0));
+        assert_eq!(network("10.2.0.1/16"), Err("did you mean 10.2.0.0/16?".to_owned()));
+        assert!(network("10.2.0.0/33").is_err() && network("ten/8").is_err() && network("10.0.0.0/").is_err());
+    }
+
+    #[test]
+    fn a_prefix_has_no_more_bits_than_it_says() {
+        let masked = |text: &str, length| masked(Prefix { address: text.parse().unwrap(), length }).address.to_string();
+        assert_eq!(masked("10.1.2.3", 16), "10.1.0.0");
+        assert_eq!(masked("10.1.2.3", 32), "10.1.2.3");
+        assert_eq!(masked("10.1.2.3", 0), "0.0.0.0");
+        assert_eq!(masked("fd00:1::7", 32), "fd00:1::");
+        assert_eq!(masked("fd00::7", 0), "::");
+    }
+}

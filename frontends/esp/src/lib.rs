@@ -1,0 +1,35 @@
+//! ESP in user space (RFC 4303) under an unmodified IKE daemon.
+//!
+//! The daemon has its keys installed as ever, by XFRM messages of netlink; a preload library leads them here. Packets come out of a TUN
+//! device, are sealed in one batch, whoever their associations are, and leave in UDP (RFC 3948); those that arrive go the other way.
+//!
+//! | file | content |
+//! |---|---|
+//! | `server.rs` | sockets, threads, and the loop that answers daemons |
+//! | `control/` | the daemon's requests, and what it is told |
+//! | `table/` | SAs and policies |
+//! | `outward.rs`, `inward.rs` | the threads of the data path |
+//! | `shared.rs` | what the threads have in common |
+//! | `packet/` | packets of IP: segments, fragments, notices, marks |
+//! | `route.rs` | routes and rules by which no packet gets past the tunnel |
+//! | `tun.rs`, `udp.rs`, `sys.rs` | the TUN device, the sockets, and system calls |
+//! | `status.rs`, `counters.rs` | what the data path says of itself |
+
+mod control;
+mod counters;
+mod inward;
+mod outward;
+mod packet;
+mod route;
+mod server;
+mod shared;
+mod status;
+mod sys;
+mod table;
+mod tun;
+mod udp;
+
+pub use control::steering::network;
+pub use gantry_abi_xfrm::Prefix;
+pub use route::clear;
+pub use server::{Failed, Options, Server};

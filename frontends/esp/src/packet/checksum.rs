@@ -1,0 +1,68 @@
+//! The checksum of the Internet protocols (RFC 1071).
+//!
+//! A sum is kept in the byte order of the machine: the complement of a sum of 16-bit words is the same in either order, as long as it
+//! is written as it was read (RFC 1071, 2 B).
+
+/// Adds bytes to a sum. Only the last piece of a message may have an odd length.
+pub(crate) fn add(sum: u64, bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<4>();
+    // A packet has at most 2^14 words of 32 bits, so that 64 bits always hold their sum.
+    let sum = words.iter().fold(sum, |sum, word| sum + u64::from(u32::from_ne_bytes(*word)));
+    let (pairs, odd) = rest.as_chunks::<2>();
+    let sum = pairs.iter().fold(sum, |sum, pair| sum + u64::from(u16::from_ne_bytes(*pair)));
+    odd.iter().fold(sum, |sum, byte| sum + u64::from(u16::from_ne_bytes([*byte, 0])))
+}
+
+/// A sum in 16 bits, as two bytes in the order of the packet.
+pub(crate) fn fold(sum: u64) -> [u8; 2] {
+    let halves = (sum >> 32) + (sum & 0xFFFF_FFFF);
+    let fold = |sum: u64| (sum >> 16) + (sum & 0xFFFF);
+    // Each fold leaves at most one carry less; three leave none of 34 bits.
+    (fold(fold(fold(halves))) as u16).to_ne_bytes()
+}
+
+/// What is written into a header: the complement of the sum.
+pub(crate) fn complement(sum: u64) -> [u8; 2] {
+    fold(sum).map(|byte| !byte)
+}
+
+/// The sum of a pseudo-header (RFC 9293, 3.1; RFC 8200, 8.1): both addresses, the protocol, and the bytes of the segment.
+pub(crate) fn pseudo(addresses: &[u8], protocol: u8, bytes: usize) -> u64 {
+    let sum = add(0, addresses);
+    add(add(sum, &[0, protocol]), &(bytes as u32).to_be_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The rule itself.
+    fn plain(bytes: &[u8]) -> [u8; 2] {
+        let mut sum = 0_u32;
+        for pair in bytes.chunks(2) {
+            sum += u32::from(u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]));
+            sum = (sum & 0xFFFF) + (sum >> 16);
+        }
+        (sum as u16).to_be_bytes()
+    }
+
+    #[test]
+    fn the_example_of_rfc_1071() {
+        assert_eq!(fold(add(0, &[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7])), [0xdd, 0xf2]);
+    }
+
+    #[test]
+    fn bytes_of_any_length_have_the_sum_of_their_words() {
+        let bytes: Vec<u8> = (0..70_000_u32).map(|at| (at * 7919 >> 5) as u8 | 0xC0).collect();
+        for length in (0..70).chain([1399, 1400, 65_534, 65_535]) {
+            assert_eq!(fold(add(0, &bytes[..length])), plain(&bytes[..length]), "{length} bytes");
+        }
+        assert_eq!(fold(add(0, &[0xFF; 65_535])), plain(&[0xFF; 65_535]));
+    }
+
+    #[test]
+    fn a_message_may_be_summed_in_pieces() {
+        let bytes: Vec<u8> = (0..100_u8).map(|at| at.wrapping_mul(37)).collect();
+        assert_eq!(fold(add(add(0, &bytes[..42]), &bytes[42..])), plain(&bytes));
+    }
+}

@@ -1,0 +1,269 @@
+//! Segments of TCP that follow each other into one packet for the stack: what a network card does on receive (GRO).
+
+use super::checksum;
+use super::ip::{self, Header, TCP};
+use super::offload::Offload;
+use super::segment::is_intact;
+
+const ACK: u8 = 0x10;
+const PUSH: u8 = 0x08;
+/// Where the flags are in the header of TCP, and its other fields.
+const FLAGS: usize = 13;
+const NUMBER: std::ops::Range<usize> = 4..8;
+const WINDOW: std::ops::Range<usize> = 14..16;
+
+/// Packets that become one: at most what one write takes as pieces, and one packet of IP can hold.
+const MOST: usize = 63;
+const LARGEST: usize = 65_535;
+/// Flows that are open at once. A packet is compared with each.
+const OPEN: usize = 16;
+
+/// Packets that go to the stack as one, by their places in a burst.
+#[derive(Debug)]
+pub(crate) struct Group {
+    /// The first packet, and those whose payload follows.
+    pub(crate) members: Vec<usize>,
+    /// Bytes of all.
+    bytes: usize,
+    /// Bytes of the headers, and of a segment's payload.
+    headers: usize,
+    segment: usize,
+    /// The number of the segment that would follow.
+    next: u32,
+    /// Nothing may follow.
+    closed: bool,
+    header: Header,
+}
+
+impl Group {
+    fn alone(at: usize, packet: &[u8], header: &Header) -> Self {
+        Self {
+            members: vec![at],
+            bytes: header.total,
+            headers: 0,
+            segment: packet.len(),
+            next: 0,
+            closed: true,
+            header: *header,
+        }
+    }
+
+    fn of_segment(at: usize, packet: &[u8], header: &Header) -> Option<Self> {
+        let headers = data(packet, header)?;
+        // What is more than a pure segment of data goes alone; so does one that is damaged, which the stack has to see.
+        let payload = header.total - headers;
+        let is_plain = payload > 0 && packet[header.length + FLAGS] & !PUSH == ACK && is_intact(packet, header);
+        is_plain.then(|| Self {
+            members: vec![at],
+            bytes: header.total,
+            headers,
+            segment: payload,
+            next: number(packet, header).wrapping_add(payload as u32),
+            closed: packet[header.length + FLAGS] & PUSH != 0,
+            header: *header,
+        })
+    }
+
+    /// Whether `packet` is the next segment behind those that there are.
+    fn takes(&self, first: &[u8], packet: &[u8], header: &Header) -> bool {
+        let layer = self.header.length;
+        let payload = header.total.saturating_sub(self.headers);
+        let same = |range: std::ops::Range<usize>| first[layer..][range.clone()] == packet[layer..][range];
+        !self.closed
+            && self.members.len() < MOST
+            && header.length == layer
+            && (1..=self.segment).contains(&payload)
+            && self.bytes + payload <= LARGEST
+            && number(packet, header) == self.next
+            // All of the header of IP but its length, identification and checksum.
+            && network(first, layer) == network(packet, layer)
+            && same(8..FLAGS)
+            && packet[layer + FLAGS] & !PUSH == ACK
+            && same(WINDOW)
+            && same(20..self.headers - layer)
+            && is_intact(packet, header)
+    }
+
+    fn add(&mut self, at: usize, packet: &[u8], header: &Header) {
+        let payload = header.total - self.headers;
+        self.members.push(at);
+        self.bytes += payload;
+        self.next = self.next.wrapping_add(payload as u32);
+        self.closed = payload < self.segment || packet[header.length + FLAGS] & PUSH != 0;
+    }
+
+    /// Bytes of the headers, behind which the payload of each further member begins.
+    pub(crate) fn headers(&self) -> usize {
+        self.headers
+    }
+
+    /// Changes the headers of the first packet to those of all, and says what the stack has to know.
+    pub(crate) fn finish(&self, first: &mut [u8], pushes: bool) -> Offload {
+        if self.members.len() == 1 {
+            return Offload::default();
+        }
+        let layer = self.header.length;
+        ip::write_length(first, layer, self.bytes);
+        if pushes {
+            first[layer + FLAGS] |= PUSH;
+        }
+        let pseudo = checksum::fold(checksum::pseudo(ip::addresses(first), TCP, self.bytes - layer));
+        first[layer + 16..layer + 18].copy_from_slice(&pseudo);
+        Offload { checksum: Some((layer, 16)), segment: Some(self.segment), headers: self.headers }
+    }
+}
+
+/// Sorts the packets of a burst into groups, in the order of their first ones. `None` in the burst is left out.
+pub(crate) fn coalesce<'p>(burst: impl Iterator<Item = Option<(&'p [u8], Header)>>) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    // The groups that may still grow, with their first packet: no two of one flow.
+    let mut open: Vec<(usize, &[u8])> = Vec::new();
+    for (at, packet) in burst.enumerate() {
+        let Some((packet, header)) = packet else { continue };
+        if header.flow.protocol == TCP && !header.is_fragment {
+            let place = open.iter().position(|(group, _)| groups[*group].header.flow == header.flow);
+            if let Some(place) = place {
+                let (group, first) = open[place];
+                if groups[group].takes(first, packet, &header) {
+                    groups[group].add(at, packet, &header);
+                    continue;
+                }
+                open.remove(place);
+            }
+            if let Some(group) = Group::of_segment(at, packet, &header) {
+                if open.len() == OPEN {
+                    open.remove(0);
+                }
+                open.push((groups.len(), packet));
+                groups.push(group);
+                continue;
+            }
+        }
+        groups.push(Group::alone(at, packet, &header));
+    }
+    groups
+}
+
+/// Where the payload of a segment begins, if it is one whose headers can be put together with others.
+fn data(packet: &[u8], header: &Header) -> Option<usize> {
+    let has_options = header.length != if header.is_v6() { ip::V6 } else { ip::V4 };
+    let words = usize::from(packet.get(header.length + 12)? >> 4);
+    let headers = header.length + words * 4;
+    (!has_options && words >= 5 && headers <= header.total).then_some(headers)
+}
+
+fn number(packet: &[u8], header: &Header) -> u32 {
+    packet[header.length..]
+        .get(NUMBER)
+        .and_then(|bytes| bytes.first_chunk())
+        .map_or(0, |bytes| u32::from_be_bytes(*bytes))
+}
+
+/// The header of IP without what differs from segment to segment.
+fn network(packet: &[u8], layer: usize) -> [&[u8]; 3] {
+    if packet[0] >> 4 == 4 {
+        [&packet[..2], &packet[6..10], &packet[12..layer]]
+    } else {
+        [&packet[..4], &packet[6..8], &packet[8..layer]]
+    }
+}
+
+/// Whether a packet of TCP pushes: what a group does whose last packet did.
+pub(crate) fn pushes(packet: &[u8], header: &Header) -> bool {
+    header.flow.protocol == TCP && packet.get(header.length + FLAGS).is_some_and(|flags| flags & PUSH != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::segment::Split;
+    use crate::packet::segment::tests::tcp;
+
+    fn groups(packets: &[Vec<u8>]) -> Vec<Vec<usize>> {
+        let burst = packets.iter().map(|packet| Header::read(packet).map(|header| (&packet[..], header)));
+        coalesce(burst).into_iter().map(|group| group.members).collect()
+    }
+
+    #[test]
+    fn what_was_one_packet_is_one_again() {
+        let payload: Vec<u8> = (0..5000_u32).map(|at| (at >> 4) as u8).collect();
+        for is_v6 in [false, true] {
+            let whole = tcp(is_v6, 100, ACK | PUSH, &payload);
+            let mut frame = whole.clone();
+            let split = Split::new(&mut frame, &Offload { segment: Some(1200), ..Offload::default() }).unwrap();
+            let mut packets: Vec<Vec<u8>> = (0..split.segments())
+                .map(|at| {
+                    let mut packet = vec![0; split.bytes(at)];
+                    split.write(at, &mut packet);
+                    packet
+                })
+                .collect();
+            let headers: Vec<Header> = packets.iter().map(|packet| Header::read(packet).unwrap()).collect();
+            let all = coalesce(packets.iter().zip(&headers).map(|(packet, header)| Some((&packet[..], *header))));
+            let [group] = &all[..] else { panic!("{all:?}") };
+            assert_eq!(group.members, [0, 1, 2, 3, 4]);
+            let last = pushes(&packets[4], &headers[4]);
+            let offload = group.finish(&mut packets[0], last);
+            let mut joined = packets[0].clone();
+            packets[1..].iter().for_each(|packet| joined.extend_from_slice(&packet[group.headers()..]));
+            let layer = headers[0].length;
+            assert_eq!(offload, Offload { checksum: Some((layer, 16)), segment: Some(1200), headers: layer + 32 });
+            // With its checksum it is the packet that was split.
+            let complete = Split::new(&mut joined, &Offload { segment: None, ..offload }).unwrap();
+            let mut out = vec![0; complete.bytes(0)];
+            complete.write(0, &mut out);
+            assert_eq!(out, whole);
+        }
+    }
+
+    #[test]
+    fn segments_of_flows_that_interleave_find_their_own() {
+        let mut packets = Vec::new();
+        for at in 0..3 {
+            packets.push(tcp(false, at * 10, ACK, &[1; 10]));
+            let mut other = tcp(true, 77 + at * 20, ACK, &[2; 20]);
+            other[6] = TCP;
+            packets.push(other);
+        }
+        assert_eq!(groups(&packets), [[0, 2, 4], [1, 3, 5]]);
+    }
+
+    #[test]
+    fn only_the_next_segment_of_the_same_kind_follows() {
+        let first = tcp(false, 0, ACK, &[1; 10]);
+        let next = |flags, payload: &[u8]| tcp(false, 10, flags, payload);
+        assert_eq!(groups(&[first.clone(), next(ACK, &[1; 10])]), [[0, 1]]);
+        assert_eq!(groups(&[first.clone(), next(ACK, &[1; 4])]), [[0, 1]], "a shorter one is the last");
+        let apart = |second: Vec<u8>, why: &str| assert_eq!(groups(&[first.clone(), second]), [[0], [1]], "{why}");
+        apart(tcp(false, 11, ACK, &[1; 10]), "a gap");
+        apart(tcp(false, 0, ACK, &[1; 10]), "the same again");
+        apart(next(ACK, &[1; 11]), "a longer one");
+        apart(next(ACK, &[]), "an acknowledgement");
+        apart(next(ACK | 1, &[1; 10]), "the end");
+        apart(next(ACK | 0x20, &[1; 10]), "urgent data");
+        let mut damaged = next(ACK, &[1; 10]);
+        *damaged.last_mut().unwrap() ^= 1;
+        apart(damaged, "a wrong checksum");
+        let change = |at: usize, to: u8| {
+            let mut other = next(ACK, &[1; 10]);
+            other[at] = to;
+            // The checksum of TCP does not cover these; that of IP is not looked at here.
+            other
+        };
+        apart(change(1, 3), "another congestion mark");
+        apart(change(8, 63), "another number of hops");
+        apart(change(6, 0), "another flag");
+    }
+
+    #[test]
+    fn nothing_follows_a_push_and_the_order_of_a_flow_stays() {
+        let packets = [
+            tcp(false, 0, ACK | PUSH, &[1; 10]),
+            tcp(false, 10, ACK, &[1; 10]),
+            tcp(false, 20, ACK, &[1; 10]),
+            tcp(false, 5, ACK, &[1; 10]),
+            tcp(false, 30, ACK, &[1; 10]),
+        ];
+        assert_eq!(groups(&packets), [vec![0], vec![1, 2], vec![3], vec![4]]);
+    }
+}

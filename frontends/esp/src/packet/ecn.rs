@@ -1,0 +1,57 @@
+//! Congestion marks across a tunnel (RFC 6040).
+
+/// The field of ECN in the traffic class.
+const MASK: u8 = 0b11;
+const NOT_ECT: u8 = 0b00;
+const ECT_1: u8 = 0b01;
+const CE: u8 = 0b11;
+
+/// The traffic class of the header around a packet: its own, or only the congestion mark of it where the code point for services
+/// stays inside (normal mode of RFC 6040, 4.1: the mark is copied).
+pub(crate) fn outer(inner: u8, copies_services: bool) -> u8 {
+    if copies_services { inner } else { inner & MASK }
+}
+
+/// The traffic class of a packet that leaves a tunnel, from its own and that of the header around it (RFC 6040, 4.2). `None`: the
+/// packet is to be dropped, since congestion was marked on the way and its ends would not see the mark.
+pub(crate) fn inner(inner: u8, outer: u8) -> Option<u8> {
+    let mark = match (inner & MASK, outer & MASK) {
+        (NOT_ECT, CE) => return None,
+        (NOT_ECT, _) => NOT_ECT,
+        (_, CE) => CE,
+        // Only ECT(0) becomes ECT(1); the other marks stay.
+        (own, ECT_1) if own != CE => ECT_1,
+        (own, _) => own,
+    };
+    Some(inner & !MASK | mark)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ECT_0: u8 = 0b10;
+
+    #[test]
+    fn marks_combine_as_in_figure_4_of_rfc_6040() {
+        let columns = [NOT_ECT, ECT_0, ECT_1, CE];
+        let rows = [
+            (NOT_ECT, [Some(NOT_ECT), Some(NOT_ECT), Some(NOT_ECT), None]),
+            (ECT_0, [Some(ECT_0), Some(ECT_0), Some(ECT_1), Some(CE)]),
+            (ECT_1, [Some(ECT_1), Some(ECT_1), Some(ECT_1), Some(CE)]),
+            (CE, [Some(CE), Some(CE), Some(CE), Some(CE)]),
+        ];
+        for (own, results) in rows {
+            for (around, result) in columns.into_iter().zip(results) {
+                assert_eq!(inner(own, around), result, "{own:02b} in {around:02b}");
+                let service = 46 << 2;
+                assert_eq!(inner(own | service, around | 8 << 2), result.map(|mark| mark | service));
+            }
+        }
+    }
+
+    #[test]
+    fn the_code_point_for_services_leaves_only_where_it_may() {
+        assert_eq!((outer(46 << 2 | ECT_0, true), outer(46 << 2 | ECT_0, false)), (46 << 2 | ECT_0, ECT_0));
+    }
+}

@@ -1,0 +1,147 @@
+//! Fragments of a packet of IPv4 that is longer than its way (RFC 791, 3.2).
+
+use std::ops::Range;
+
+use super::ip;
+
+/// The option that says that there are no more, and the one of a single byte.
+const END: u8 = 0;
+const NOTHING: u8 = 1;
+/// Of an option: it is in every fragment.
+const COPIED: u8 = 0x80;
+const MORE: u16 = 0x2000;
+const OFFSET: u16 = 0x1FFF;
+
+/// How a packet becomes fragments of at most so many bytes. The packet may be a fragment.
+#[derive(Debug)]
+pub(crate) struct Fragments<'p> {
+    packet: &'p [u8],
+    /// Bytes of its header, and that of fragments behind the first.
+    header: usize,
+    later: Vec<u8>,
+    /// Payload of each fragment.
+    pieces: Vec<Range<usize>>,
+}
+
+impl<'p> Fragments<'p> {
+    /// `packet` is a whole packet of IPv4 with a header of `header` bytes. `None` if `most` is too little for any payload.
+    pub(crate) fn new(packet: &'p [u8], header: usize, most: usize) -> Option<Self> {
+        let later = later_header(&packet[..header]);
+        // The payload of all but the last has a multiple of eight bytes.
+        let size = most.checked_sub(header).filter(|size| *size >= 8)? & !7;
+        let pieces = (header..packet.len()).step_by(size).map(|from| from..packet.len().min(from + size)).collect();
+        Some(Self { packet, header, later, pieces })
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.pieces.len()
+    }
+
+    /// Bytes of one.
+    pub(crate) fn bytes(&self, at: usize) -> usize {
+        (if at == 0 { self.header } else { self.later.len() }) + self.pieces[at].len()
+    }
+
+    /// Writes one, into as many bytes as it has.
+    pub(crate) fn write(&self, at: usize, out: &mut [u8]) {
+        let header = if at == 0 { &self.packet[..self.header] } else { &self.later };
+        let piece = &self.pieces[at];
+        let (head, payload) = out.split_at_mut(header.len());
+        head.copy_from_slice(header);
+        payload.copy_from_slice(&self.packet[piece.clone()]);
+        let own = u16::from_be_bytes([header[6], header[7]]);
+        let more = if at + 1 < self.pieces.len() { MORE } else { own & MORE };
+        let offset = (own & OFFSET) + ((piece.start - self.header) / 8) as u16;
+        head[6..8].copy_from_slice(&(own & !(MORE | OFFSET) | more | offset).to_be_bytes());
+        let total = head.len() + payload.len();
+        ip::write_length(head, header.len(), total);
+    }
+}
+
+/// The header of a fragment that is not the first: with the options that say that they are in each.
+fn later_header(header: &[u8]) -> Vec<u8> {
+    let mut later = header[..ip::V4].to_vec();
+    let mut options = &header[ip::V4..];
+    while let [kind, ref rest @ ..] = *options {
+        let length = match (kind, rest) {
+            (END, _) => break,
+            (NOTHING, _) => 1,
+            (_, [length, ..]) => usize::from(*length).clamp(2, options.len()),
+            (_, []) => break,
+        };
+        if kind & COPIED != 0 {
+            later.extend_from_slice(&options[..length]);
+        }
+        options = &options[length..];
+    }
+    later.resize(later.len().next_multiple_of(4), END);
+    later[0] = 0x40 | (later.len() / 4) as u8;
+    later
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::checksum;
+    use crate::packet::ip::Header;
+    use crate::packet::ip::tests::v4;
+
+    fn fragments(packet: &[u8], header: usize, most: usize) -> Vec<Vec<u8>> {
+        let fragments = Fragments::new(packet, header, most).unwrap();
+        (0..fragments.count())
+            .map(|at| {
+                let mut out = vec![0; fragments.bytes(at)];
+                fragments.write(at, &mut out);
+                out
+            })
+            .collect()
+    }
+
+    #[test]
+    fn fragments_are_the_packet_when_they_are_put_together() {
+        let packet = v4([1; 4], [2; 4], (3, 4), &(0..100).collect::<Vec<u8>>());
+        for most in 28..=packet.len() {
+            let mut payload = vec![0; packet.len() - 20];
+            let parts = fragments(&packet, 20, most);
+            for (at, part) in parts.iter().enumerate() {
+                assert!(part.len() <= most && Header::read(part).unwrap().total == part.len());
+                assert_eq!(checksum::fold(checksum::add(0, &part[..20])), [0xFF; 2]);
+                let field = u16::from_be_bytes([part[6], part[7]]);
+                let offset = usize::from(field & OFFSET) * 8;
+                payload[offset..offset + part.len() - 20].copy_from_slice(&part[20..]);
+                assert_eq!(field & MORE != 0, at + 1 < parts.len());
+                assert_eq!(
+                    (&part[..2], &part[4..6], &part[8..10], &part[12..20]),
+                    (&packet[..2], &packet[4..6], &packet[8..10], &packet[12..20])
+                );
+            }
+            assert_eq!(payload, packet[20..], "at most {most} bytes");
+        }
+        assert!(Fragments::new(&packet, 20, 27).is_none());
+    }
+
+    #[test]
+    fn a_fragment_of_a_fragment_says_where_it_was() {
+        let packet = v4([1; 4], [2; 4], (3, 4), &[9; 72]);
+        let middle = fragments(&packet, 20, 60).remove(1);
+        let parts = fragments(&middle, 20, 36);
+        let fields = parts.iter().map(|part| u16::from_be_bytes([part[6], part[7]])).collect::<Vec<_>>();
+        assert_eq!(fields, [MORE | 5, MORE | 7, 9]);
+    }
+
+    #[test]
+    fn only_options_that_say_so_are_in_later_fragments() {
+        let plain = v4([1; 4], [2; 4], (3, 4), &[9; 72]);
+        // Record route, which is not copied, nothing, and router alert, which is.
+        let options = [7, 3, 4, NOTHING, 0x94, 4, 0, 0];
+        let mut packet = [&plain[..20], &options, &plain[20..]].concat();
+        packet[0] = 0x47;
+        let total = packet.len();
+        ip::write_length(&mut packet, 28, total);
+        let parts = fragments(&packet, 28, 60);
+        assert_eq!((parts[0][0], &parts[0][20..28]), (0x47, &options[..]));
+        assert_eq!((parts[1][0], &parts[1][20..24]), (0x46, &[0x94, 4, 0, 0][..]));
+        assert_eq!(parts.iter().map(|part| part.len() - usize::from(part[0] & 15) * 4).sum::<usize>(), 80);
+    }
+}

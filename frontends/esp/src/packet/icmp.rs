@@ -1,0 +1,111 @@
+//! What the tunnel says to a sender within it (RFC 792, RFC 1191, RFC 4443, RFC 8201).
+
+use super::checksum;
+use super::ip::{self, Header, ICMP, ICMPV6};
+
+/// Why a packet did not enter the tunnel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Notice {
+    /// It is longer than the tunnel takes, which is said, and may not be fragmented.
+    TooLong(usize),
+    /// No policy lets it pass.
+    Prohibited,
+}
+
+/// The most of a packet that a notice quotes: what fits the smallest packet of IPv6 that every link takes (RFC 4443, 2.4), and 576
+/// bytes of IPv4 (RFC 1812, 4.3.2.3).
+const V6_LEAST: usize = 1280;
+const V4_LEAST: usize = 576;
+
+/// The notice to the sender of a packet. `None` where nobody may be told: of an error, of a later fragment, or of a packet to or
+/// from many (RFC 1122, 3.2.2; RFC 4443, 2.4).
+pub(crate) fn notice(packet: &[u8], header: &Header, notice: Notice) -> Option<Vec<u8>> {
+    let flow = &header.flow;
+    let is_error = match flow.protocol {
+        ICMP => !matches!(flow.source_port, 0 | 8 | 13..=18),
+        ICMPV6 => flow.source_port < 128,
+        _ => false,
+    };
+    let is_later = header.is_fragment && flow.source_port == 0 && flow.destination_port == 0;
+    if is_error
+        || is_later
+        || flow.source.is_unspecified()
+        || flow.source.is_multicast()
+        || flow.destination.is_multicast()
+    {
+        return None;
+    }
+    let (kind, code, value) = match (notice, header.is_v6()) {
+        (Notice::TooLong(most), false) => (3, 4, most.min(usize::from(u16::MAX)) as u32),
+        (Notice::TooLong(most), true) => (2, 0, most.max(V6_LEAST) as u32),
+        (Notice::Prohibited, false) => (3, 13, 0),
+        (Notice::Prohibited, true) => (1, 1, 0),
+    };
+    let (outer, protocol, most) = if header.is_v6() { (ip::V6, ICMPV6, V6_LEAST) } else { (ip::V4, ICMP, V4_LEAST) };
+    let quoted = &packet[..header.total.min(most - outer - 8)];
+    let mut out = if header.is_v6() {
+        [&[0x60, 0, 0, 0, 0, 0, protocol, 64], &packet[24..40], &packet[8..24]].concat()
+    } else {
+        [&[0x45, 0, 0, 0, 0, 0, 0, 0, 64, protocol, 0, 0], &packet[16..20], &packet[12..16]].concat()
+    };
+    out.extend([kind, code, 0, 0]);
+    out.extend(value.to_be_bytes());
+    out.extend_from_slice(quoted);
+    let total = out.len();
+    ip::write_length(&mut out, outer, total);
+    let pseudo = if header.is_v6() { checksum::pseudo(ip::addresses(&out), protocol, total - outer) } else { 0 };
+    let sum = checksum::complement(checksum::add(pseudo, &out[outer..]));
+    out[outer + 2..outer + 4].copy_from_slice(&sum);
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::ip::UDP;
+    use crate::packet::ip::tests::{v4, v6};
+
+    fn told(packet: &[u8], what: Notice) -> Option<Vec<u8>> {
+        notice(packet, &Header::read(packet).unwrap(), what)
+    }
+
+    #[test]
+    fn a_sender_learns_how_long_a_packet_may_be() {
+        let packet = v4([10, 1, 0, 1], [10, 2, 0, 1], (7, 8), &[9; 1400]);
+        let told = told(&packet, Notice::TooLong(1360)).unwrap();
+        let header = Header::read(&told).unwrap();
+        assert_eq!((header.total, header.flow.protocol), (V4_LEAST, ICMP));
+        assert_eq!(
+            (header.flow.source.to_string(), header.flow.destination.to_string()),
+            ("10.2.0.1".into(), "10.1.0.1".into())
+        );
+        assert_eq!((&told[20..22], &told[24..28], &told[28..]), (&[3, 4][..], &[0, 0, 5, 80][..], &packet[..576 - 28]));
+        assert_eq!(checksum::fold(checksum::add(0, &told[20..])), [0xFF; 2]);
+        assert_eq!(checksum::fold(checksum::add(0, &told[..20])), [0xFF; 2]);
+    }
+
+    #[test]
+    fn and_so_does_one_of_ipv6() {
+        let packet = v6(&[], UDP, &[7; 200]);
+        let told = told(&packet, Notice::TooLong(1000)).unwrap();
+        let header = Header::read(&told).unwrap();
+        assert_eq!((header.total, header.flow.protocol, &told[40..42]), (told.len(), ICMPV6, &[2, 0][..]));
+        assert_eq!(told[44..48], 1280_u32.to_be_bytes(), "what every link takes is never too long");
+        let pseudo = checksum::pseudo(&told[8..40], ICMPV6, told.len() - 40);
+        assert_eq!(checksum::fold(checksum::add(pseudo, &told[40..])), [0xFF; 2]);
+    }
+
+    #[test]
+    fn nobody_is_told_of_errors_and_of_packets_to_many() {
+        assert!(told(&v4([1; 4], [2; 4], (7, 8), b""), Notice::Prohibited).is_some());
+        let mut error = v4([1; 4], [2; 4], (0x0301, 0), b"");
+        error[9] = ICMP;
+        assert_eq!(told(&error, Notice::Prohibited), None);
+        error[20] = 8;
+        assert!(told(&error, Notice::Prohibited).is_some(), "an echo request is no error");
+        assert_eq!(told(&v4([1; 4], [224, 0, 0, 1], (7, 8), b""), Notice::Prohibited), None);
+        assert_eq!(told(&v4([0; 4], [2; 4], (7, 8), b""), Notice::Prohibited), None);
+        let later = v6(&[UDP, 0, 0, 9, 0, 0, 0, 7], 44, b"");
+        assert_eq!(told(&later, Notice::Prohibited), None);
+    }
+}

@@ -1,0 +1,273 @@
+//! Headers of IP within the tunnel: read once for each packet, changed where the tunnel has to.
+
+use std::net::IpAddr;
+
+use super::checksum;
+
+/// Bytes of a header of IPv4 without options.
+pub(crate) const V4: usize = 20;
+/// Bytes of the fixed header of IPv6.
+pub(crate) const V6: usize = 40;
+/// Protocol numbers (IANA).
+pub(crate) const TCP: u8 = 6;
+pub(crate) const UDP: u8 = 17;
+pub(crate) const ICMP: u8 = 1;
+pub(crate) const ICMPV6: u8 = 58;
+
+/// Who talks to whom: what selectors are compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Flow {
+    /// The address of the sender.
+    pub(crate) source: IpAddr,
+    /// The address of the receiver.
+    pub(crate) destination: IpAddr,
+    /// The protocol behind the headers of IP (IANA's numbers).
+    pub(crate) protocol: u8,
+    /// The port of the sender, or the type of a message of ICMP; 0 where a packet does not say it.
+    pub(crate) source_port: u16,
+    /// The port of the receiver, or the code of a message of ICMP.
+    pub(crate) destination_port: u16,
+}
+
+/// What a packet's headers say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    /// Who talks to whom.
+    pub(crate) flow: Flow,
+    /// Bytes before the payload of `flow.protocol`.
+    pub(crate) length: usize,
+    /// Bytes of the whole packet.
+    pub(crate) total: usize,
+    /// DSCP and ECN.
+    pub(crate) class: u8,
+    /// It may not be fragmented: IPv6, or the flag of IPv4.
+    pub(crate) keeps_whole: bool,
+    /// It is a fragment, but perhaps the first.
+    pub(crate) is_fragment: bool,
+}
+
+impl Header {
+    /// Reads the headers of a packet. Bytes behind the packet are allowed. `None`: it is no packet of IP, or is cut off.
+    pub(crate) fn read(packet: &[u8]) -> Option<Self> {
+        match packet.first()? >> 4 {
+            4 => Self::read_v4(packet),
+            6 => Self::read_v6(packet),
+            _ => None,
+        }
+    }
+
+    /// Whether it is of IPv6.
+    pub(crate) fn is_v6(&self) -> bool {
+        self.flow.source.is_ipv6()
+    }
+
+    fn read_v4(packet: &[u8]) -> Option<Self> {
+        let header: &[u8; V4] = packet.first_chunk()?;
+        let length = usize::from(header[0] & 0xF) * 4;
+        let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
+        if length < V4 || total < length || packet.len() < total {
+            return None;
+        }
+        let fragment = u16::from_be_bytes([header[6], header[7]]);
+        let address = |at: usize| IpAddr::from([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let offset = fragment & 0x1FFF;
+        let (source_port, destination_port) =
+            if offset == 0 { ports(header[9], &packet[length..total]) } else { (0, 0) };
+        Some(Self {
+            flow: Flow {
+                source: address(12),
+                destination: address(16),
+                protocol: header[9],
+                source_port,
+                destination_port,
+            },
+            length,
+            total,
+            class: header[1],
+            keeps_whole: fragment & 0x4000 != 0,
+            is_fragment: fragment & 0x3FFF != 0,
+        })
+    }
+
+    fn read_v6(packet: &[u8]) -> Option<Self> {
+        const HOP_BY_HOP: u8 = 0;
+        const ROUTING: u8 = 43;
+        const FRAGMENT: u8 = 44;
+        const AUTHENTICATION: u8 = 51;
+        const OPTIONS: u8 = 60;
+        let header: &[u8; V6] = packet.first_chunk()?;
+        let total = V6 + usize::from(u16::from_be_bytes([header[4], header[5]]));
+        let packet = packet.get(..total)?;
+        let address = |at: usize| packet[at..at + 16].first_chunk::<16>().map(|bytes| IpAddr::from(*bytes));
+        let (mut protocol, mut length, mut is_fragment, mut offset) = (header[6], V6, false, 0);
+        while offset == 0 && matches!(protocol, HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | OPTIONS) {
+            let &[next, words, high, low] = packet[length..].first_chunk()?;
+            length += match protocol {
+                FRAGMENT => {
+                    is_fragment = true;
+                    offset = u16::from_be_bytes([high, low]) & 0xFFF8;
+                    8
+                }
+                AUTHENTICATION => (usize::from(words) + 2) * 4,
+                _ => (usize::from(words) + 1) * 8,
+            };
+            if length > total {
+                return None;
+            }
+            protocol = next;
+        }
+        let (source_port, destination_port) = if offset == 0 { ports(protocol, &packet[length..]) } else { (0, 0) };
+        Some(Self {
+            flow: Flow { source: address(8)?, destination: address(24)?, protocol, source_port, destination_port },
+            length,
+            total,
+            class: (header[0] & 0xF) << 4 | header[1] >> 4,
+            keeps_whole: true,
+            is_fragment,
+        })
+    }
+}
+
+/// Ports, or what selectors compare in their place (Linux' `xfrm_flowi_sport`): the type and the code of a message of ICMP.
+fn ports(protocol: u8, payload: &[u8]) -> (u16, u16) {
+    const DCCP: u8 = 33;
+    const SCTP: u8 = 132;
+    const UDP_LITE: u8 = 136;
+    match (protocol, payload) {
+        (TCP | UDP | UDP_LITE | SCTP | DCCP, [a, b, c, d, ..]) => {
+            (u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d]))
+        }
+        (ICMP | ICMPV6, [kind, code, ..]) => ((*kind).into(), (*code).into()),
+        _ => (0, 0),
+    }
+}
+
+/// The addresses of a packet, which its checksums cover.
+pub(crate) fn addresses(packet: &[u8]) -> &[u8] {
+    if packet[0] >> 4 == 4 { &packet[12..V4] } else { &packet[8..V6] }
+}
+
+/// Writes the length of a packet whose header is complete otherwise, and the checksum of a header of IPv4, which is `length` long.
+pub(crate) fn write_length(packet: &mut [u8], length: usize, total: usize) {
+    if packet[0] >> 4 == 4 {
+        packet[2..4].copy_from_slice(&(total as u16).to_be_bytes());
+        write_checksum(packet, length);
+    } else {
+        packet[4..6].copy_from_slice(&((total - V6) as u16).to_be_bytes());
+    }
+}
+
+/// Writes the checksum of a header of IPv4.
+pub(crate) fn write_checksum(packet: &mut [u8], length: usize) {
+    packet[10..12].fill(0);
+    let sum = checksum::complement(checksum::add(0, &packet[..length]));
+    packet[10..12].copy_from_slice(&sum);
+}
+
+/// Writes another traffic class.
+pub(crate) fn write_class(packet: &mut [u8], class: u8) {
+    if packet[0] >> 4 == 4 {
+        packet[1] = class;
+        let length = usize::from(packet[0] & 0xF) * 4;
+        write_checksum(packet, length);
+    } else {
+        packet[0] = packet[0] & 0xF0 | class >> 4;
+        packet[1] = packet[1] & 0xF | class << 4;
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A packet of UDP over IPv4.
+    pub(crate) fn v4(source: [u8; 4], destination: [u8; 4], ports: (u16, u16), payload: &[u8]) -> Vec<u8> {
+        let mut packet = vec![0x45, 0, 0, 0, 0, 1, 0, 0, 64, UDP, 0, 0];
+        packet.extend([source, destination].concat());
+        packet.extend([ports.0.to_be_bytes(), ports.1.to_be_bytes()].concat());
+        packet.extend((8 + payload.len() as u16).to_be_bytes());
+        packet.extend([0, 0]);
+        packet.extend(payload);
+        let total = packet.len();
+        write_length(&mut packet, V4, total);
+        packet
+    }
+
+    /// A packet of UDP over IPv6, with headers between.
+    pub(crate) fn v6(extensions: &[u8], first: u8, payload: &[u8]) -> Vec<u8> {
+        let mut packet = vec![0x60, 0, 0, 0, 0, 0, first, 64];
+        packet.extend([0x20; 16]);
+        packet.extend([0x30; 16]);
+        packet.extend(extensions);
+        packet.extend([0, 53, 0x30, 0x39, 0, 8 + payload.len() as u8, 0, 0]);
+        packet.extend(payload);
+        let total = packet.len();
+        write_length(&mut packet, V6, total);
+        packet
+    }
+
+    #[test]
+    fn a_flow_has_addresses_and_ports() {
+        let mut packet = v4([10, 1, 0, 1], [10, 2, 0, 1], (1000, 53), b"data");
+        packet.extend([0; 9]);
+        let header = Header::read(&packet).unwrap();
+        let flow = header.flow;
+        assert_eq!((flow.source.to_string(), flow.destination.to_string()), ("10.1.0.1".into(), "10.2.0.1".into()));
+        assert_eq!((flow.protocol, flow.source_port, flow.destination_port), (UDP, 1000, 53));
+        assert_eq!((header.length, header.total, header.keeps_whole), (20, 32, false));
+    }
+
+    #[test]
+    fn ports_stand_behind_extension_headers() {
+        let hop = [60, 0, 0, 0, 0, 0, 0, 0];
+        let options = [UDP, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        let header = Header::read(&v6(&[&hop[..], &options].concat(), 0, b"x")).unwrap();
+        assert_eq!((header.flow.protocol, header.flow.source_port, header.length), (UDP, 53, 64));
+        assert!(header.keeps_whole && !header.is_fragment);
+    }
+
+    #[test]
+    fn only_the_first_fragment_has_ports() {
+        let first = [UDP, 0, 0, 1, 0, 0, 0, 7];
+        let second = [UDP, 0, 0, 9, 0, 0, 0, 7];
+        let read = |fragment| Header::read(&v6(fragment, 44, b"payload")).unwrap();
+        assert!(read(&first).is_fragment && read(&second).is_fragment);
+        assert_eq!((read(&first).flow.source_port, read(&second).flow.source_port), (53, 0));
+        let mut packet = v4([1; 4], [2; 4], (7, 8), b"data");
+        packet[6..8].copy_from_slice(&[0x20, 3]);
+        let header = Header::read(&packet).unwrap();
+        assert!(header.is_fragment && header.flow.source_port == 0);
+    }
+
+    #[test]
+    fn messages_of_icmp_have_a_type_and_a_code() {
+        let mut packet = v4([1; 4], [2; 4], (0x0301, 0), b"");
+        packet[9] = ICMP;
+        let flow = Header::read(&packet).unwrap().flow;
+        assert_eq!((flow.source_port, flow.destination_port), (3, 1));
+    }
+
+    #[test]
+    fn what_is_cut_off_is_no_packet() {
+        for whole in [v4([1; 4], [2; 4], (7, 8), b"data"), v6(&[UDP, 0, 0, 0, 0, 0, 0, 0], 60, b"data")] {
+            assert!(Header::read(&whole).is_some());
+            for length in 0..whole.len() {
+                assert_eq!(Header::read(&whole[..length]), None, "{length} bytes");
+            }
+        }
+        assert_eq!(Header::read(&[0x55; 60]), None);
+        assert_eq!(Header::read(&v6(&[UDP, 200, 0, 0, 0, 0, 0, 0], 60, b"")), None, "options beyond the packet");
+    }
+
+    #[test]
+    fn another_traffic_class_leaves_the_checksum_right() {
+        let mut packet = v4([10, 1, 0, 1], [10, 2, 0, 1], (1, 2), b"data");
+        write_class(&mut packet, 0xB9);
+        assert_eq!(Header::read(&packet).unwrap().class, 0xB9);
+        assert_eq!(checksum::fold(checksum::add(0, &packet[..20])), [0xFF; 2]);
+        let mut packet = v6(&[], UDP, b"data");
+        write_class(&mut packet, 0xB9);
+        let header = Header::read(&packet).unwrap();
+        assert_eq!((header.class, header.total), (0xB9, packet.len()));
+    }
+}

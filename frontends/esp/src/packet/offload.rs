@@ -1,0 +1,81 @@
+//! What a TUN device says about a packet before it: the header of virtio-net (`struct virtio_net_hdr`, linux/virtio_net.h), in the
+//! byte order of the machine.
+
+/// Bytes of the header.
+pub(crate) const HEADER: usize = 10;
+
+const NEEDS_CHECKSUM: u8 = 1;
+const NONE: u8 = 0;
+const TCP_V4: u8 = 1;
+const TCP_V6: u8 = 4;
+const UDP: u8 = 5;
+/// Of TCP with ECN: the mark that the window was reduced belongs to the first segment.
+const ECN: u8 = 0x80;
+
+/// What the stack leaves to the device, or the device to the stack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Offload {
+    /// The checksum of everything from the first place on is missing, at the second, which counts from the first.
+    pub(crate) checksum: Option<(usize, usize)>,
+    /// The packet is as many segments, each with so many bytes of payload but the last.
+    pub(crate) segment: Option<usize>,
+    /// Bytes of the headers that each segment has.
+    pub(crate) headers: usize,
+}
+
+impl Offload {
+    /// Reads the header; `None` if it asks for what was not offered.
+    pub(crate) fn read(header: &[u8; HEADER]) -> Option<Self> {
+        let field = |at: usize| usize::from(u16::from_ne_bytes([header[at], header[at + 1]]));
+        let checksum = (header[0] & NEEDS_CHECKSUM != 0).then(|| (field(6), field(8)));
+        let segment = match header[1] & !ECN {
+            NONE => None,
+            TCP_V4 | TCP_V6 | UDP if field(4) > 0 => Some(field(4)),
+            _ => return None,
+        };
+        Some(Self { checksum, segment, headers: field(2) })
+    }
+
+    /// Writes the header for a packet of TCP.
+    pub(crate) fn write(&self, is_v6: bool) -> [u8; HEADER] {
+        let mut header = [0; HEADER];
+        let mut field = |at: usize, value: usize| header[at..at + 2].copy_from_slice(&(value as u16).to_ne_bytes());
+        field(2, self.headers);
+        field(4, self.segment.unwrap_or(0));
+        if let Some((start, offset)) = self.checksum {
+            field(6, start);
+            field(8, offset);
+            header[0] = NEEDS_CHECKSUM;
+        }
+        if self.segment.is_some() {
+            header[1] = if is_v6 { TCP_V6 } else { TCP_V4 };
+        }
+        header
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_is_read_as_it_was_written() {
+        let plain = Offload::default();
+        assert_eq!(Offload::read(&plain.write(false)), Some(plain));
+        let tcp = Offload { checksum: Some((40, 16)), segment: Some(1348), headers: 72 };
+        assert_eq!((Offload::read(&tcp.write(true)), tcp.write(true)[1]), (Some(tcp), TCP_V6));
+        let mut with_ecn = tcp.write(false);
+        with_ecn[1] |= ECN;
+        assert_eq!(Offload::read(&with_ecn), Some(tcp));
+    }
+
+    #[test]
+    fn a_kind_that_was_not_offered_is_refused() {
+        for kind in [2, 3, 6] {
+            let mut header = Offload { segment: Some(100), ..Offload::default() }.write(false);
+            header[1] = kind;
+            assert_eq!(Offload::read(&header), None);
+        }
+        assert_eq!(Offload::read(&[0, TCP_V4, 0, 0, 0, 0, 0, 0, 0, 0]), None, "segments without a size");
+    }
+}

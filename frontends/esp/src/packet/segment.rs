@@ -1,0 +1,236 @@
+//! One packet of the stack's into segments: what a network card does for TCP (TSO) and UDP (USO).
+
+use super::checksum;
+use super::ip::{self, Header, TCP, UDP};
+use super::offload::Offload;
+
+/// Flags of TCP (RFC 9293, 3.1) that only the last segment has, and the one that only the first has.
+const LAST: u8 = 0x01 | 0x08;
+const FIRST: u8 = 0x80;
+/// Where they are in the header.
+const FLAGS: usize = 13;
+
+/// A packet that is to become one or more.
+#[derive(Debug)]
+pub(crate) struct Split<'f> {
+    packet: &'f [u8],
+    header: Header,
+    /// Bytes of the headers that each segment has. 0: the packet is one segment as it is.
+    headers: usize,
+    /// Bytes of payload in a segment, but the last.
+    size: usize,
+}
+
+impl<'f> Split<'f> {
+    /// Completes a packet that the stack left incomplete. `None`: it is not what `offload` says.
+    pub(crate) fn new(packet: &'f mut [u8], offload: &Offload) -> Option<Self> {
+        let header = Header::read(packet)?;
+        let packet = &mut packet[..header.total];
+        let Some(size) = offload.segment else {
+            if let Some((start, offset)) = offload.checksum {
+                let covered = packet.get(start..)?;
+                let sum = checksum::complement(checksum::add(0, covered));
+                packet.get_mut(start + offset..start + offset + 2)?.copy_from_slice(&sum);
+            }
+            return Some(Self { packet, header, headers: 0, size: header.total });
+        };
+        let headers = header.length
+            + match header.flow.protocol {
+                TCP => usize::from(packet.get(header.length + 12)? >> 4) * 4,
+                UDP => 8,
+                _ => return None,
+            };
+        let least = header.length + if header.flow.protocol == TCP { 20 } else { 8 };
+        (least <= headers && headers < packet.len() && !header.is_fragment).then_some(Self {
+            packet,
+            header,
+            headers,
+            size,
+        })
+    }
+
+    /// What the packet's headers say.
+    pub(crate) fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The packet, of whose segments only the headers are complete.
+    pub(crate) fn packet(&self) -> &[u8] {
+        self.packet
+    }
+
+    /// The packet, if it is one segment as it is.
+    pub(crate) fn whole(&self) -> Option<&[u8]> {
+        (self.headers == 0).then_some(&*self.packet)
+    }
+
+    /// Segments that it becomes.
+    pub(crate) fn segments(&self) -> usize {
+        if self.headers == 0 { 1 } else { (self.packet.len() - self.headers).div_ceil(self.size) }
+    }
+
+    /// Bytes of one of them.
+    pub(crate) fn bytes(&self, segment: usize) -> usize {
+        if self.headers == 0 {
+            self.packet.len()
+        } else {
+            self.headers + self.size.min(self.packet.len() - self.headers - segment * self.size)
+        }
+    }
+
+    /// Writes one of them, into as many bytes as it has.
+    pub(crate) fn write(&self, segment: usize, out: &mut [u8]) {
+        if self.headers == 0 {
+            return out.copy_from_slice(self.packet);
+        }
+        let (head, payload) = out.split_at_mut(self.headers);
+        let from = self.headers + segment * self.size;
+        head.copy_from_slice(&self.packet[..self.headers]);
+        payload.copy_from_slice(&self.packet[from..from + payload.len()]);
+        let (layer, total) = (self.header.length, self.headers + payload.len());
+        if head[0] >> 4 == 4 {
+            let id = u16::from_be_bytes([head[4], head[5]]).wrapping_add(segment as u16);
+            head[4..6].copy_from_slice(&id.to_be_bytes());
+        }
+        ip::write_length(head, layer, total);
+        let pseudo = checksum::pseudo(ip::addresses(head), self.header.flow.protocol, total - layer);
+        let transport = &mut head[layer..];
+        let place = if self.header.flow.protocol == TCP {
+            let number = u32::from_be_bytes([transport[4], transport[5], transport[6], transport[7]]);
+            let number = number.wrapping_add((segment * self.size) as u32);
+            transport[4..8].copy_from_slice(&number.to_be_bytes());
+            if segment > 0 {
+                transport[FLAGS] &= !FIRST;
+            }
+            if segment + 1 < self.segments() {
+                transport[FLAGS] &= !LAST;
+            }
+            16
+        } else {
+            transport[4..6].copy_from_slice(&((total - layer) as u16).to_be_bytes());
+            6
+        };
+        transport[place..place + 2].fill(0);
+        let sum = checksum::complement(checksum::add(checksum::add(pseudo, transport), payload));
+        // A checksum of zero would say that there is none (RFC 768).
+        let sum = if self.header.flow.protocol == UDP && sum == [0; 2] { [0xFF; 2] } else { sum };
+        transport[place..place + 2].copy_from_slice(&sum);
+    }
+}
+
+/// Whether the checksum of a packet of TCP is right.
+pub(crate) fn is_intact(packet: &[u8], header: &Header) -> bool {
+    let segment = &packet[header.length..header.total];
+    let pseudo = checksum::pseudo(ip::addresses(packet), header.flow.protocol, segment.len());
+    checksum::fold(checksum::add(pseudo, segment)) == [0xFF; 2]
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::packet::ip::tests::{v4, v6};
+
+    /// A packet of TCP, with options, whose checksum is right.
+    pub(crate) fn tcp(is_v6: bool, number: u32, flags: u8, payload: &[u8]) -> Vec<u8> {
+        let mut segment = vec![0x13, 0x88, 0, 80];
+        segment.extend(number.to_be_bytes());
+        segment.extend([0, 0, 0, 9, 0x80, flags, 1, 0, 0, 0, 0, 0]);
+        segment.extend([1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2]);
+        segment.extend(payload);
+        let mut packet = if is_v6 { v6(&[], TCP, b"") } else { v4([10, 1, 0, 1], [10, 2, 0, 1], (0, 0), b"") };
+        let layer = packet.len() - 8;
+        packet.truncate(layer);
+        packet.extend(segment);
+        let total = packet.len();
+        if !is_v6 {
+            packet[9] = TCP;
+            packet[6] = 0x40;
+        }
+        ip::write_length(&mut packet, layer, total);
+        let sum = checksum::add(checksum::pseudo(ip::addresses(&packet), TCP, total - layer), &packet[layer..]);
+        packet[layer + 16..layer + 18].copy_from_slice(&checksum::complement(sum));
+        packet
+    }
+
+    fn segments(packet: &mut [u8], offload: &Offload) -> Vec<Vec<u8>> {
+        let split = Split::new(packet, offload).unwrap();
+        (0..split.segments())
+            .map(|at| {
+                let mut out = vec![0; split.bytes(at)];
+                split.write(at, &mut out);
+                out
+            })
+            .collect()
+    }
+
+    #[test]
+    fn segments_of_tcp_are_packets_with_right_checksums() {
+        let payload: Vec<u8> = (0..3500_u32).map(|at| (at >> 3) as u8).collect();
+        for is_v6 in [false, true] {
+            let mut whole = tcp(is_v6, u32::MAX - 1500, 0x80 | 0x10 | 0x08 | 0x01, &payload);
+            let offload = Offload { segment: Some(1000), ..Offload::default() };
+            let parts = segments(&mut whole, &offload);
+            assert_eq!(parts.len(), 4);
+            let mut joined = Vec::new();
+            for (at, part) in parts.iter().enumerate() {
+                let header = Header::read(part).unwrap();
+                assert_eq!(header.total, part.len());
+                assert!(is_intact(part, &header), "segment {at}");
+                let expected = tcp(
+                    is_v6,
+                    (u32::MAX - 1500).wrapping_add(at as u32 * 1000),
+                    [0x90, 0x10, 0x10, 0x19][at],
+                    &payload[at * 1000..payload.len().min(at * 1000 + 1000)],
+                );
+                // The identification counts, and so the checksum of the header.
+                let from = if is_v6 { 0 } else { 12 };
+                assert_eq!(part[from..], expected[from..], "segment {at}");
+                joined.extend_from_slice(&part[header.length + 32..]);
+                if !is_v6 {
+                    assert_eq!(part[4..6], [0, 1 + at as u8]);
+                    assert_eq!(checksum::fold(checksum::add(0, &part[..20])), [0xFF; 2]);
+                }
+            }
+            assert_eq!(joined, payload);
+        }
+    }
+
+    #[test]
+    fn datagrams_of_udp_get_their_lengths_and_checksums() {
+        let mut whole = v4([10, 1, 0, 1], [10, 2, 0, 1], (1, 2), &[7; 250]);
+        let parts = segments(&mut whole, &Offload { segment: Some(100), ..Offload::default() });
+        let lengths = parts.iter().map(|part| u16::from_be_bytes([part[24], part[25]])).collect::<Vec<_>>();
+        assert_eq!(lengths, [108, 108, 58]);
+        assert!(parts.iter().all(|part| is_intact(part, &Header::read(part).unwrap())));
+    }
+
+    #[test]
+    fn a_missing_checksum_is_written() {
+        let whole = tcp(false, 5, 0x10, b"payload");
+        let mut incomplete = whole.clone();
+        // The stack leaves the sum of the pseudo-header where the checksum will be.
+        let pseudo = checksum::pseudo(ip::addresses(&whole), TCP, whole.len() - 20);
+        incomplete[36..38].copy_from_slice(&checksum::fold(pseudo));
+        let offload = Offload { checksum: Some((20, 16)), ..Offload::default() };
+        assert_eq!(segments(&mut incomplete, &offload), [whole]);
+    }
+
+    #[test]
+    fn what_is_no_such_packet_is_refused() {
+        let good = tcp(false, 5, 0x10, b"payload");
+        let segment = Offload { segment: Some(3), ..Offload::default() };
+        let refused = |change: &dyn Fn(&mut Vec<u8>), offload: &Offload| {
+            let mut packet = good.clone();
+            change(&mut packet);
+            Split::new(&mut packet, offload).is_none()
+        };
+        assert!(!refused(&|_| (), &segment));
+        assert!(refused(&|packet| packet[9] = 1, &segment), "ICMP has no segments");
+        assert!(refused(&|packet| packet[32] = 0x40, &segment), "a header of TCP that is too short");
+        assert!(refused(&|packet| packet[32] = 0xF0, &segment), "a header of TCP beyond the packet");
+        assert!(refused(&|packet| packet[6] = 0x20, &segment), "a fragment");
+        for checksum in [(1000, 16), (44, 16), (58, 0), (usize::from(u16::MAX), 65_535)] {
+            assert!(refused(&|_| (), &Offload { checksum: Some(checksum), ..Offload::default() }), "{checksum:?}");
+        }
+    }
+}

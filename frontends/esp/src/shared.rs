@@ -1,0 +1,122 @@
+//! What the threads of the data path and the one of the daemon have in common.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use gantry_abi_xfrm::SaId;
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+use crate::counters::Counters;
+use crate::packet::ip::Flow;
+use crate::table::{Reached, Registered, View};
+use crate::udp::Narrow;
+
+/// What a thread of the data path has to tell the daemon.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// A packet matched a policy that has no SA.
+    Wanted(Arc<Registered>, Flow),
+    /// An SA has come to a limit of its volume.
+    Reached(SaId, Reached),
+    /// Packets of an SA come from another address or port.
+    Moved(SaId, SocketAddr),
+}
+
+/// Events that wait for the daemon. More are left out: each is repeated as long as its cause is there.
+const EVENTS: usize = 1024;
+
+/// All of it.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    view: Mutex<Arc<View>>,
+    /// Counts views.
+    generation: AtomicU64,
+    /// Wakes the threads of the data path, each by its own descriptor.
+    threads: Mutex<Vec<Arc<EventFd>>>,
+    events: Mutex<Vec<Event>>,
+    /// Wakes the thread of the daemon.
+    pub(crate) told: EventFd,
+    pub(crate) counters: Counters,
+    start: Instant,
+}
+
+impl Shared {
+    pub(crate) fn new() -> nix::Result<Self> {
+        Ok(Self {
+            view: Mutex::default(),
+            generation: AtomicU64::new(0),
+            threads: Mutex::default(),
+            events: Mutex::default(),
+            told: wake()?,
+            counters: Counters::default(),
+            start: Instant::now(),
+        })
+    }
+
+    /// A descriptor by which a thread that waits is woken when there is another view.
+    pub(crate) fn waker(&self) -> nix::Result<Arc<EventFd>> {
+        let waker = Arc::new(wake()?);
+        lock(&self.threads).push(waker.clone());
+        Ok(waker)
+    }
+
+    /// Has all threads look at another view. What only the old one had is gone once each has looked.
+    pub(crate) fn publish(&self, view: View) {
+        *lock(&self.view) = Arc::new(view);
+        self.generation.fetch_add(1, Ordering::Release);
+        for waker in &*lock(&self.threads) {
+            // It counts to 2^64.
+            let _ = waker.write(1);
+        }
+    }
+
+    /// The view, and whether it is another than `seen`.
+    pub(crate) fn renew(&self, seen: &mut u64, view: &mut Arc<View>) -> bool {
+        let generation = self.generation.load(Ordering::Acquire);
+        let is_new = *seen != generation;
+        if is_new {
+            *seen = generation;
+            *view = lock(&self.view).clone();
+        }
+        is_new
+    }
+
+    /// Tells the thread of the daemon something.
+    pub(crate) fn tell(&self, event: Event) {
+        let mut events = lock(&self.events);
+        if events.len() < EVENTS {
+            events.push(event);
+            let _ = self.told.write(1);
+        }
+    }
+
+    /// What it has been told since it last asked.
+    pub(crate) fn events(&self) -> Vec<Event> {
+        std::mem::take(&mut lock(&self.events))
+    }
+
+    /// A path is narrower than was known.
+    pub(crate) fn narrow(&self, narrow: Narrow) {
+        let view = lock(&self.view).clone();
+        for sa in view.outgoing.iter().filter(|sa| sa.peer.ip() == narrow.peer) {
+            let least = if narrow.peer.is_ipv6() { 1280 } else { 576 };
+            sa.mtu.fetch_min(narrow.mtu.max(least), Ordering::Relaxed);
+        }
+    }
+
+    /// Milliseconds since the start, from 1 on.
+    pub(crate) fn milliseconds(&self) -> u64 {
+        self.start.elapsed().as_millis() as u64 + 1
+    }
+}
+
+fn wake() -> nix::Result<EventFd> {
+    EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing in them is half done when somebody panics.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

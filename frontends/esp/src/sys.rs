@@ -1,0 +1,77 @@
+//! System calls that the crate `nix` has not, each as a function that takes slices.
+
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+use libc::{c_int, c_short, c_ulong};
+
+/// Requests of TUN devices (linux/if_tun.h).
+const TUNSETIFF: c_ulong = 0x4004_54CA;
+const TUNSETOFFLOAD: c_ulong = 0x4004_54D0;
+const TUNSETVNETHDRSZ: c_ulong = 0x4004_54D8;
+
+/// Makes an open `/dev/net/tun` a device of this name, of IP packets behind a header of virtio-net, and says the name that it has.
+pub(crate) fn tun(file: &File, name: &str, queues: bool) -> io::Result<String> {
+    // SAFETY: a structure of integers, of which zeros are a value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if name.len() >= request.ifr_name.len() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "a name of a network device has at most 15 bytes"));
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as _;
+    }
+    let several = if queues { libc::IFF_MULTI_QUEUE } else { 0 };
+    request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR | several) as c_short;
+    // SAFETY: the kernel reads and writes the structure, whose size belongs to the request.
+    done(unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF as _, &raw mut request) })?;
+    Ok(request.ifr_name.iter().take_while(|byte| **byte != 0).map(|byte| char::from(*byte as u8)).collect())
+}
+
+/// How long the header before a packet is, and what the stack may leave to the device (`TUN_F_*`).
+pub(crate) fn tun_offload(file: &File, header: usize, flags: u32) -> io::Result<()> {
+    let header = header as c_int;
+    // SAFETY: the kernel reads an integer.
+    done(unsafe { libc::ioctl(file.as_raw_fd(), TUNSETVNETHDRSZ as _, &raw const header) })?;
+    // SAFETY: the argument is a number.
+    done(unsafe { libc::ioctl(file.as_raw_fd(), TUNSETOFFLOAD as _, c_ulong::from(flags)) })
+}
+
+/// Sets an option of a socket that is an integer.
+pub(crate) fn set_option(socket: impl AsFd, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
+    let length = size_of::<c_int>() as libc::socklen_t;
+    // SAFETY: the kernel reads as many bytes as an integer has.
+    done(unsafe { libc::setsockopt(socket.as_fd().as_raw_fd(), level, name, (&raw const value).cast(), length) })
+}
+
+/// Reads an option of a socket that is an integer.
+pub(crate) fn option(socket: impl AsFd, level: c_int, name: c_int) -> io::Result<c_int> {
+    let (mut value, mut length): (c_int, _) = (0, size_of::<c_int>() as libc::socklen_t);
+    // SAFETY: the kernel writes at most as many bytes as an integer has.
+    done(unsafe {
+        libc::getsockopt(socket.as_fd().as_raw_fd(), level, name, (&raw mut value).cast(), &raw mut length)
+    })?;
+    Ok(value)
+}
+
+/// Lets a program of classic BPF choose which socket of those that share a port gets a datagram (socket(7), SO_ATTACH_REUSEPORT_CBPF).
+pub(crate) fn choose_by(socket: impl AsFd, program: &[libc::sock_filter]) -> io::Result<()> {
+    let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
+    let length = size_of::<libc::sock_fprog>() as libc::socklen_t;
+    // SAFETY: the kernel copies the program, which is as long as is said and lives as long as this call; it writes nothing.
+    done(unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_REUSEPORT_CBPF,
+            (&raw const program).cast(),
+            length,
+        )
+    })
+}
+
+fn done(result: c_int) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

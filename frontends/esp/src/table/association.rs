@@ -1,0 +1,259 @@
+//! SAs as the data path has them: keys, peers and counters.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use gantry::Gantry;
+use gantry_abi_xfrm::constants::{ENCAP_ESPINUDP, NO_LIMIT, extra, state};
+use gantry_abi_xfrm::{Counters, Limits, Mode, Sa, SaId};
+use gantry_protocols::esp::{Association, Inbound, Outbound};
+
+use super::Refusal;
+use super::suite::Keyed;
+use crate::packet::ip;
+
+/// The protocol number of ESP.
+const ESP: u8 = 50;
+/// Bytes of the header of UDP.
+const UDP: usize = 8;
+/// The window of an SA that says none, in packets: that of most implementations, and enough for a burst that several threads open.
+const WINDOW: u32 = 64;
+
+/// What an SA or a policy has done, counted by the threads of the data path.
+#[derive(Debug, Default)]
+pub(crate) struct Use {
+    pub(crate) bytes: AtomicU64,
+    pub(crate) packets: AtomicU64,
+    /// Seconds since 1970; 0 before the first packet.
+    pub(crate) first: AtomicU64,
+    pub(crate) last: AtomicU64,
+}
+
+impl Use {
+    /// Counts packets, and says how many there were with them.
+    pub(crate) fn count(&self, packets: u64, bytes: u64) -> (u64, u64) {
+        let now = seconds();
+        if self.first.load(Ordering::Relaxed) == 0 {
+            self.first.store(now, Ordering::Relaxed);
+        }
+        self.last.store(now, Ordering::Relaxed);
+        let packets = self.packets.fetch_add(packets, Ordering::Relaxed) + packets;
+        (packets, self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes)
+    }
+
+    /// The same as XFRM has it.
+    pub(crate) fn counters(&self, add_time: u64) -> Counters {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counters { bytes: load(&self.bytes), packets: load(&self.packets), add_time, use_time: load(&self.first) }
+    }
+}
+
+/// Seconds since 1970.
+pub(crate) fn seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// Volume after which an SA is to be replaced, and after which it ends.
+#[derive(Debug)]
+pub(crate) struct Volume {
+    limits: Limits,
+    /// The daemon has been told of the soft limit, and of the hard one.
+    told: [AtomicBool; 2],
+}
+
+/// What became of a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reached {
+    Soft,
+    Hard,
+}
+
+impl Volume {
+    fn new(limits: Limits) -> Self {
+        Self { limits, told: Default::default() }
+    }
+
+    /// Whether packets of the SA may pass no more.
+    pub(crate) fn is_over(&self, used: &Use) -> bool {
+        let Limits { hard_bytes, hard_packets, .. } = self.limits;
+        let beyond = |counter: &AtomicU64, limit| limit != NO_LIMIT && counter.load(Ordering::Relaxed) >= limit;
+        beyond(&used.bytes, hard_bytes) || beyond(&used.packets, hard_packets)
+    }
+
+    /// What a count means that nobody has been told yet.
+    pub(crate) fn reached(&self, (packets, bytes): (u64, u64)) -> Option<Reached> {
+        let Limits { soft_bytes, hard_bytes, soft_packets, hard_packets, .. } = self.limits;
+        // Linux takes no limit for one that is not reached; 0 is the first packet.
+        let over = |limit_bytes, limit_packets| bytes >= limit_bytes || packets >= limit_packets;
+        let first = |at: usize| !self.told[at].swap(true, Ordering::Relaxed);
+        if over(hard_bytes, hard_packets) {
+            first(1).then_some(Reached::Hard)
+        } else if over(soft_bytes, soft_packets) {
+            first(0).then_some(Reached::Soft)
+        } else {
+            None
+        }
+    }
+
+    /// The same, where no number is left under the keys.
+    pub(crate) fn exhausted(&self) -> Option<Reached> {
+        (!self.told[1].swap(true, Ordering::Relaxed)).then_some(Reached::Hard)
+    }
+}
+
+/// An SA by which packets leave.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) id: SaId,
+    pub(crate) esp: Outbound,
+    /// Where its packets go.
+    pub(crate) peer: SocketAddr,
+    /// The header outside has the code point for services of the one inside.
+    pub(crate) copies_services: bool,
+    /// The header outside has the congestion mark of the one inside.
+    pub(crate) copies_ecn: bool,
+    /// What the path takes, with the headers of IP.
+    pub(crate) mtu: AtomicUsize,
+    pub(crate) used: Use,
+    pub(crate) volume: Volume,
+    pub(crate) failed: AtomicU64,
+}
+
+impl Outgoing {
+    /// The largest packet that fits into the path as it is known.
+    pub(crate) fn most(&self) -> usize {
+        let header = if self.peer.is_ipv6() { ip::V6 } else { ip::V4 };
+        let room = self.mtu.load(Ordering::Relaxed).saturating_sub(header + UDP);
+        self.esp.payload_within(room)
+    }
+}
+
+/// An SA by which packets arrive.
+#[derive(Debug)]
+pub(crate) struct Incoming {
+    pub(crate) id: SaId,
+    pub(crate) esp: Inbound,
+    pub(crate) reqid: u32,
+    /// Where its packets come from, as the daemon said.
+    pub(crate) peer: SocketAddr,
+    /// The daemon has been told that they come from elsewhere.
+    pub(crate) moved: AtomicBool,
+    /// The congestion mark outside counts.
+    pub(crate) copies_ecn: bool,
+    /// A packet gets the code point for services of the header around it.
+    pub(crate) takes_services: bool,
+    pub(crate) used: Use,
+    pub(crate) volume: Volume,
+    pub(crate) replayed: AtomicU64,
+    pub(crate) forged: AtomicU64,
+    pub(crate) failed: AtomicU64,
+}
+
+/// One of the two.
+#[derive(Clone, Debug)]
+pub(crate) enum End {
+    Out(std::sync::Arc<Outgoing>),
+    In(std::sync::Arc<Incoming>),
+}
+
+impl End {
+    /// Makes an SA of XFRM one of the data path. `is_ours` says whether an address is one of this host's.
+    ///
+    /// # Errors
+    /// EPROTONOSUPPORT and EOPNOTSUPP for what the data path does not have, ENOSYS for algorithms, EINVAL for keys.
+    pub(crate) fn new(gantry: &Gantry, sa: &Sa, is_ours: impl Fn(IpAddr) -> bool) -> Result<Self, Refusal> {
+        check(sa)?;
+        let Some(encapsulation) = sa.encapsulation.filter(|encapsulation| encapsulation.kind == ENCAP_ESPINUDP) else {
+            return Err(Refusal::new(
+                libc::EOPNOTSUPP,
+                "an SA without ESP in UDP: set `encap = yes` in swanctl.conf, `encap espinudp` with ip xfrm",
+            ));
+        };
+        let Keyed { suite, key, integrity_key } = Keyed::of(sa)?;
+        let association = Association::new(sa.id.spi, suite, key, integrity_key);
+        let (association, last) = if sa.has(state::ESN) {
+            let replay = sa.replay_esn.clone().unwrap_or_default();
+            (association.extended_numbers(), (replay.output, replay.input))
+        } else {
+            let replay = sa.replay.unwrap_or_default();
+            let esn = sa.replay_esn.as_ref().map(|replay| (replay.output, replay.input));
+            (association, esn.unwrap_or((replay.output.into(), replay.input.into())))
+        };
+        let direction = sa.direction.unwrap_or(if is_ours(sa.id.destination) { IN } else { OUT });
+        let unfit = |error| Refusal::new(libc::EINVAL, format!("{error}"));
+        let (used, volume) = (Use::default(), Volume::new(sa.limits));
+        let copies_ecn = !sa.has(state::NOECN);
+        if direction == IN {
+            let window = sa.replay_esn.as_ref().map_or(sa.replay_window.into(), |replay| replay.window);
+            // A window of no packets would mean that replays are not looked for.
+            let window = if window == 0 { WINDOW } else { window.max(32) };
+            let esp = association.window(window).last_number(last.1).inbound(gantry).map_err(unfit)?;
+            return Ok(Self::In(std::sync::Arc::new(Incoming {
+                id: sa.id,
+                esp,
+                reqid: sa.reqid,
+                peer: (sa.source, encapsulation.source_port).into(),
+                moved: AtomicBool::new(false),
+                copies_ecn,
+                takes_services: sa.has(state::DECAP_DSCP),
+                used,
+                volume,
+                replayed: AtomicU64::new(0),
+                forged: AtomicU64::new(0),
+                failed: AtomicU64::new(0),
+            })));
+        }
+        let esp = association.last_number(last.0).outbound(gantry).map_err(unfit)?;
+        Ok(Self::Out(std::sync::Arc::new(Outgoing {
+            id: sa.id,
+            esp,
+            peer: (sa.id.destination, encapsulation.destination_port).into(),
+            copies_services: sa.extra_flags & extra::DONT_ENCAP_DSCP == 0,
+            copies_ecn,
+            mtu: AtomicUsize::new(0),
+            used,
+            volume,
+            failed: AtomicU64::new(0),
+        })))
+    }
+
+    /// What it has done.
+    pub(crate) fn used(&self) -> &Use {
+        match self {
+            End::Out(sa) => &sa.used,
+            End::In(sa) => &sa.used,
+        }
+    }
+}
+
+/// Of XFRMA_SA_DIR.
+const IN: u8 = 1;
+const OUT: u8 = 2;
+
+/// Refuses what there is not, rather than leave it out.
+fn check(sa: &Sa) -> Result<(), Refusal> {
+    let refuse = |errno, what: &'static str| Err(Refusal::new(errno, what));
+    if sa.id.protocol != ESP {
+        return refuse(libc::EPROTONOSUPPORT, "only ESP is served, and neither AH nor IPComp");
+    }
+    if sa.mode != Mode::Tunnel {
+        return refuse(libc::EOPNOTSUPP, "only tunnel mode is served");
+    }
+    if sa.mark.is_some() || sa.set_mark.is_some() || sa.interface_id != 0 {
+        return refuse(libc::EOPNOTSUPP, "marks and XFRM interfaces are not served");
+    }
+    if sa.offload.is_some() {
+        return refuse(libc::EOPNOTSUPP, "there is no network card to offload to");
+    }
+    if sa.tfc_padding != 0 {
+        return refuse(libc::EOPNOTSUPP, "traffic flow confidentiality is not served");
+    }
+    if sa.extra_flags & extra::OSEQ_MAY_WRAP != 0 {
+        return refuse(libc::EOPNOTSUPP, "a number is never used twice under one key");
+    }
+    if sa.has(state::ESN) && sa.replay_esn.is_none() {
+        return refuse(libc::EINVAL, "an SA with extended numbers has XFRMA_REPLAY_ESN_VAL");
+    }
+    Ok(())
+}

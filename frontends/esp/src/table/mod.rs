@@ -1,0 +1,260 @@
+//! SAs and policies, as the daemon and `ip xfrm` have them: what Linux has as SAD and SPD (RFC 4301, 4.4).
+//!
+//! | file | content |
+//! |---|---|
+//! | `association.rs` | SAs as the data path has them |
+//! | `suite.rs` | their algorithms |
+//! | `selector.rs` | which packets a selector is for |
+//! | `view.rs` | what the threads of the data path look at |
+//! | `policies.rs` | policies by their names |
+
+mod association;
+mod policies;
+mod selector;
+mod suite;
+mod view;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use gantry::Gantry;
+use gantry_abi_xfrm::constants::state;
+use gantry_abi_xfrm::{AllocSpi, Replay, ReplayEsn, Sa, SaId, Stats};
+
+use crate::udp::path_mtu;
+pub(crate) use association::{End, Incoming, Outgoing, Reached, seconds};
+pub(crate) use policies::Policies;
+pub(crate) use view::{Registered, Verdict, View, template};
+
+/// Why a request is refused: the number that Linux would give, and a text for programs that ask for one (NETLINK_EXT_ACK).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) errno: i32,
+    pub(crate) text: Cow<'static, str>,
+}
+
+impl Refusal {
+    pub(crate) fn new(errno: i32, text: impl Into<Cow<'static, str>>) -> Self {
+        Self { errno, text: text.into() }
+    }
+}
+
+/// SPIs that may be given out: those below are reserved (RFC 4303, 2.1).
+const LOWEST: u32 = 256;
+/// How long an SPI waits for its keys: what charon sets in Linux (`xfrm_acq_expires`).
+const LARVAL: Duration = Duration::from_secs(165);
+/// SAs that there may be. Each takes some kilobytes.
+const MOST: usize = 65_536;
+
+/// An SA.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    /// As the daemon gave it, with its keys.
+    pub(crate) sa: Sa,
+    /// `None`: it has an SPI and no keys yet.
+    pub(crate) end: Option<End>,
+    /// Where it is in the order of arrival.
+    order: u64,
+    pub(crate) added: Instant,
+    /// The daemon has been told that it is to be replaced; others are preferred.
+    pub(crate) is_dying: bool,
+}
+
+impl Entry {
+    /// Looks up what the path to the peer takes.
+    pub(crate) fn find_path(&self) {
+        if let Some(End::Out(sa)) = &self.end {
+            // Where there is no route yet, what every link takes.
+            sa.mtu.store(path_mtu(sa.peer).unwrap_or(1280), Ordering::Relaxed);
+        }
+    }
+
+    /// The SA as it is now.
+    pub(crate) fn snapshot(&self) -> Sa {
+        let mut sa = self.sa.clone();
+        let Some(end) = &self.end else { return sa };
+        sa.counters = end.used().counters(sa.counters.add_time);
+        sa.last_used = Some(end.used().last.load(Ordering::Relaxed)).filter(|seconds| *seconds > 0);
+        let (output, input) = match end {
+            End::Out(sa) => (sa.esp.last_number(), 0),
+            End::In(sa) => (0, sa.esp.last_number()),
+        };
+        // What has come within the window is not said number by number: as if all had.
+        if let Some(esn) = &mut sa.replay_esn {
+            let bitmap = vec![u32::MAX; esn.bitmap.len()];
+            *esn = ReplayEsn { output, input, window: esn.window, bitmap };
+        } else {
+            sa.replay = Some(Replay { output: output as u32, input: input as u32, bitmap: u32::MAX });
+        }
+        if let End::In(incoming) = end {
+            let load = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed) as u32;
+            let (replay, integrity_failed) = (load(&incoming.replayed), load(&incoming.forged));
+            sa.stats = Stats { replay_window: 0, replay, integrity_failed };
+        }
+        sa
+    }
+}
+
+/// The SAs.
+#[derive(Debug)]
+pub(crate) struct Associations {
+    gantry: Gantry,
+    entries: HashMap<SaId, Entry>,
+    next: u64,
+}
+
+impl Associations {
+    pub(crate) fn new(gantry: Gantry) -> Self {
+        Self { gantry, entries: HashMap::new(), next: 0 }
+    }
+
+    /// Reserves an SPI for an SA whose keys are to come.
+    ///
+    /// # Errors
+    /// ENOENT if none is free in the range.
+    pub(crate) fn allocate(&mut self, request: &AllocSpi) -> Result<Sa, Refusal> {
+        let (lowest, highest) = (request.lowest.max(LOWEST), request.highest);
+        let none = || Refusal::new(libc::ENOENT, "no SPI is free in the range");
+        let range = u64::from(highest).checked_sub(lowest.into()).ok_or_else(none)? + 1;
+        self.has_room()?;
+        let mut random = [0; 8];
+        getrandom::fill(&mut random).map_err(|_| Refusal::new(libc::EAGAIN, "the system has no random bytes"))?;
+        // From a random place on, the first that is free.
+        let start = u64::from_ne_bytes(random) % range;
+        let free = (0..range.min(1 << 16)).map(|at| lowest + ((start + at) % range) as u32);
+        let spi = free.into_iter().find(|spi| self.of_spi(*spi).next().is_none()).ok_or_else(none)?;
+        let mut sa = request.sa.clone();
+        sa.id.spi = spi;
+        self.insert(sa.clone(), None);
+        Ok(sa)
+    }
+
+    /// Adds an SA, or gives keys to an SPI that was reserved, or replaces what may change of one that is there.
+    ///
+    /// # Errors
+    /// EEXIST and ESRCH as Linux has them, and those of [`End::new`].
+    pub(crate) fn add(&mut self, sa: Sa, update: bool, is_ours: impl Fn(IpAddr) -> bool) -> Result<(), Refusal> {
+        let known = self.entries.get(&sa.id);
+        match known {
+            None if update => return Err(Refusal::new(libc::ESRCH, "there is no such SA")),
+            Some(_) if !update => return Err(Refusal::new(libc::EEXIST, "there is such an SA")),
+            Some(Entry { end: Some(_), .. }) => return self.change(&sa),
+            _ => {}
+        }
+        self.has_room()?;
+        let end = End::new(&self.gantry, &sa, is_ours)?;
+        // Packets that arrive are told apart by their SPI alone.
+        let is_taken = |entry: &Entry| entry.sa.id != sa.id && !matches!(entry.end, Some(End::Out(_)));
+        if matches!(end, End::In(_)) && self.of_spi(sa.id.spi).any(is_taken) {
+            return Err(Refusal::new(libc::EEXIST, "another SA has this SPI"));
+        }
+        self.insert(sa, Some(end));
+        Ok(())
+    }
+
+    /// What UPDSA may change of an SA that has its keys (`xfrm_state_update` of Linux): its ports and its limits. The keys and the numbers
+    /// stay: an SA whose numbers began again would use them twice.
+    fn change(&mut self, sa: &Sa) -> Result<(), Refusal> {
+        let Some(entry) = self.entries.get_mut(&sa.id) else { return Ok(()) };
+        if entry.sa.encapsulation != sa.encapsulation {
+            return Err(Refusal::new(libc::EOPNOTSUPP, "the ports of an SA change with a new one"));
+        }
+        entry.sa.limits = sa.limits;
+        entry.added = Instant::now();
+        entry.is_dying = false;
+        Ok(())
+    }
+
+    fn has_room(&self) -> Result<(), Refusal> {
+        let full = self.entries.len() >= MOST;
+        if full { Err(Refusal::new(libc::ENOBUFS, "there are as many SAs as there may be")) } else { Ok(()) }
+    }
+
+    fn insert(&mut self, mut sa: Sa, end: Option<End>) {
+        sa.counters.add_time = seconds();
+        if sa.has(state::ESN) || sa.replay_esn.is_some() {
+            sa.replay = None;
+        }
+        self.next += 1;
+        let entry = Entry { end, order: self.next, added: Instant::now(), is_dying: false, sa };
+        self.entries.insert(entry.sa.id, entry);
+    }
+
+    fn of_spi(&self, spi: u32) -> impl Iterator<Item = &Entry> {
+        self.entries.values().filter(move |entry| entry.sa.id.spi == spi)
+    }
+
+    pub(crate) fn get(&self, id: &SaId) -> Option<&Entry> {
+        self.entries.get(id)
+    }
+
+    /// Takes an SA out; its keys are zeroized once no thread is at work with them.
+    pub(crate) fn remove(&mut self, id: &SaId) -> Option<Entry> {
+        self.entries.remove(id)
+    }
+
+    /// In the order of arrival.
+    pub(crate) fn all(&self) -> Vec<&Entry> {
+        let mut all: Vec<_> = self.entries.values().collect();
+        all.sort_by_key(|entry| entry.order);
+        all
+    }
+
+    /// What time has done: SAs that are to be replaced, which are marked so, and SAs that are no more, which are taken out.
+    pub(crate) fn age(&mut self, now: Instant) -> Vec<(Sa, Reached)> {
+        let mut told = Vec::new();
+        for entry in self.entries.values_mut() {
+            let limits = &entry.sa.limits;
+            let age = now.saturating_duration_since(entry.added).as_secs();
+            let first = entry.end.as_ref().map_or(0, |end| end.used().first.load(Ordering::Relaxed));
+            let idle = if first == 0 { 0 } else { seconds().saturating_sub(first) };
+            let past = |add: u64, used: u64| (add > 0 && age >= add) || (used > 0 && first > 0 && idle >= used);
+            let is_larval = entry.end.is_none() && age >= LARVAL.as_secs();
+            if is_larval || past(limits.hard_add_seconds, limits.hard_use_seconds) {
+                told.push((entry.snapshot(), Reached::Hard));
+            } else if !entry.is_dying && past(limits.soft_add_seconds, limits.soft_use_seconds) {
+                entry.is_dying = true;
+                told.push((entry.snapshot(), Reached::Soft));
+            }
+        }
+        for (sa, reached) in &told {
+            if *reached == Reached::Hard {
+                self.entries.remove(&sa.id);
+            }
+        }
+        told
+    }
+
+    /// What volume has done, as a thread of the data path found it.
+    pub(crate) fn reached(&mut self, id: &SaId, reached: Reached) -> Option<Sa> {
+        let entry = self.entries.get_mut(id)?;
+        entry.is_dying = true;
+        let sa = entry.snapshot();
+        if reached == Reached::Hard {
+            self.entries.remove(id);
+        }
+        Some(sa)
+    }
+
+    /// What the threads of the data path look at. Of SAs that do the same, the one that came last is preferred, but for those that are to be
+    /// replaced (`xfrm_state_look_at` of Linux).
+    pub(crate) fn view(&self, policies: &Policies) -> View {
+        let mut incoming = HashMap::new();
+        let mut outgoing = Vec::new();
+        for entry in self.all() {
+            match &entry.end {
+                Some(End::In(sa)) => _ = incoming.insert(sa.id.spi, sa.clone()),
+                Some(End::Out(sa)) => outgoing.push((entry, sa)),
+                None => {}
+            }
+        }
+        outgoing.sort_by_key(|(entry, _)| (entry.is_dying, u64::MAX - entry.order));
+        let outgoing: Vec<_> =
+            outgoing.into_iter().map(|(entry, sa)| (Arc::clone(sa), entry.sa.source, entry.sa.reqid)).collect();
+        View::new(incoming, &outgoing, policies.all())
+    }
+}

@@ -1,0 +1,126 @@
+//! What the threads of the data path look at: SAs by SPI, and policies in their order. It is made anew whenever something changes.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use gantry_abi_xfrm::{Action, Direction, Mode, Policy, Template};
+
+use super::association::{Incoming, Outgoing, Use};
+use super::selector::matches;
+use crate::packet::ip::Flow;
+
+/// A policy that is in force.
+#[derive(Debug)]
+pub(crate) struct Registered {
+    /// Its index is the one that it has here.
+    pub(crate) policy: Policy,
+    /// When it was added, in seconds since 1970.
+    pub(crate) added: u64,
+    pub(crate) used: Use,
+    /// When the daemon was last asked for an SA, in milliseconds of the process' clock; 0 before.
+    pub(crate) asked: AtomicU64,
+}
+
+/// What becomes of packets that leave by a policy.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    /// They are refused: because the policy says so, or because it lets them pass as they are, which routes have to do.
+    Block,
+    /// They leave by this SA, once there is one.
+    Protect(Option<Arc<Outgoing>>),
+}
+
+/// A policy for packets that leave.
+#[derive(Debug)]
+pub(crate) struct Rule {
+    pub(crate) policy: Arc<Registered>,
+    pub(crate) verdict: Verdict,
+}
+
+/// All of it.
+#[derive(Debug, Default)]
+pub(crate) struct View {
+    /// By SPI, in the byte order of the machine.
+    pub(crate) incoming: HashMap<u32, Arc<Incoming>>,
+    /// By priority.
+    pub(crate) leaving: Vec<Rule>,
+    /// Policies for packets that arrive or are forwarded, by priority.
+    arriving: Vec<Arc<Registered>>,
+    /// All SAs by which packets leave.
+    pub(crate) outgoing: Vec<Arc<Outgoing>>,
+}
+
+/// What a template asks of an SA.
+type Wanted = (IpAddr, IpAddr, u32);
+
+impl View {
+    /// `outgoing` in the order of preference, with source and reqid.
+    pub(super) fn new(
+        incoming: HashMap<u32, Arc<Incoming>>,
+        outgoing: &[(Arc<Outgoing>, IpAddr, u32)],
+        policies: &[Arc<Registered>],
+    ) -> Self {
+        let mut ends: HashMap<Wanted, &Arc<Outgoing>> = HashMap::new();
+        for (sa, source, reqid) in outgoing {
+            for reqid in [*reqid, 0] {
+                ends.entry((sa.id.destination, *source, reqid)).or_insert(sa);
+            }
+        }
+        let mut view =
+            Self { incoming, outgoing: outgoing.iter().map(|(sa, ..)| sa.clone()).collect(), ..Self::default() };
+        for policy in policies {
+            match policy.policy.direction {
+                Direction::Out => {
+                    let verdict = match (policy.policy.action, template(&policy.policy)) {
+                        (Action::Allow, Some(template)) => {
+                            let Template { id, source, reqid, .. } = template;
+                            let by_spi = (id.spi != 0).then(|| outgoing.iter().find(|(sa, ..)| sa.id == *id));
+                            Verdict::Protect(match by_spi {
+                                Some(found) => found.map(|(sa, ..)| sa.clone()),
+                                None => ends.get(&(id.destination, *source, *reqid)).map(|sa| (*sa).clone()),
+                            })
+                        }
+                        _ => Verdict::Block,
+                    };
+                    view.leaving.push(Rule { policy: policy.clone(), verdict });
+                }
+                Direction::In | Direction::Forward => view.arriving.push(policy.clone()),
+            }
+        }
+        // A sort that keeps the order of what has one priority.
+        view.leaving.sort_by_key(|rule| rule.policy.policy.priority);
+        view.arriving.sort_by_key(|policy| policy.policy.priority);
+        view
+    }
+
+    /// The place of the policy for a packet that leaves.
+    pub(crate) fn rule(&self, flow: &Flow) -> Option<usize> {
+        self.leaving.iter().position(|rule| matches(&rule.policy.policy.selector, flow))
+    }
+
+    /// The policy that lets a packet pass that came by an SA (`xfrm_policy_check` of Linux). Whether a packet is forwarded the stack finds
+    /// out later: so a policy of either kind will do.
+    pub(crate) fn admits(&self, flow: &Flow, sa: &Incoming) -> Option<&Arc<Registered>> {
+        let admits = |direction: Direction| {
+            let of_it = |policy: &&Arc<Registered>| policy.policy.direction == direction;
+            let policy = self.arriving.iter().filter(of_it).find(|policy| matches(&policy.policy.selector, flow))?;
+            let is_sas = template(&policy.policy).is_some_and(|template| {
+                let Template { id, source, reqid, .. } = template;
+                let any = |wanted: IpAddr, got| wanted.is_unspecified() || wanted == got;
+                any(id.destination, sa.id.destination)
+                    && any(*source, sa.peer.ip())
+                    && (*reqid == 0 || *reqid == sa.reqid)
+                    && (id.spi == 0 || id.spi == sa.id.spi)
+            });
+            (policy.policy.action == Action::Allow && is_sas).then_some(policy)
+        };
+        admits(Direction::In).or_else(|| admits(Direction::Forward))
+    }
+}
+
+/// The template that counts: the first that packets cannot do without.
+pub(crate) fn template(policy: &Policy) -> Option<&Template> {
+    policy.templates.iter().find(|template| !template.optional && template.mode == Mode::Tunnel)
+}

@@ -1,0 +1,253 @@
+//! The sockets of ESP in UDP (RFC 3948), which share their port with the IKE daemon.
+//!
+//! All sockets of a port are a group, in which a program of classic BPF names the one that gets a datagram: by its place in the order
+//! of binding. Ours are bound first, the daemon's is the next. When a socket is closed, the last one takes its place
+//! (net/core/sock_reuseport.c), so that ours are the first again when a daemon that was there before them ends.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use gantry_abi_xfrm::private::EXEMPT_MARK;
+use libc::c_int;
+use nix::cmsg_space;
+use nix::errno::Errno;
+use nix::sys::socket::{
+    self, AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, SockFlag, SockType, SockaddrIn,
+    SockaddrIn6, SockaddrStorage, setsockopt, sockopt,
+};
+
+use crate::sys;
+
+/// Bytes of a datagram, or of as many as the kernel has put together.
+pub(crate) const LARGEST: usize = 65_535;
+/// Datagrams, perhaps of many packets each, that one receive takes.
+pub(crate) const RECEIVES: usize = 8;
+/// What the kernel may hold for a socket, in bytes: some thousand packets.
+const BUFFER: usize = 8 << 20;
+/// Path MTU discovery as the kernel does it: never fragment, and refuse what is too long (ip(7)).
+const PMTUDISC_DO: c_int = 2;
+
+/// A socket of one family and one queue.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    fd: OwnedFd,
+    is_v6: bool,
+}
+
+/// What was received: packets of one sender, one behind the other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Received {
+    /// Bytes of all.
+    pub(crate) bytes: usize,
+    /// Bytes of each but the last.
+    pub(crate) stride: usize,
+    /// Who sent them.
+    pub(crate) from: SocketAddr,
+    /// DSCP and ECN of the header around them.
+    pub(crate) class: u8,
+}
+
+/// The path of a peer takes no more than so many bytes, headers of IP included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Narrow {
+    pub(crate) peer: IpAddr,
+    pub(crate) mtu: usize,
+}
+
+impl Socket {
+    /// Binds to a port of every address of a family, as one of those that share it.
+    pub(crate) fn bind(port: u16, is_v6: bool) -> io::Result<Self> {
+        let family = if is_v6 { AddressFamily::Inet6 } else { AddressFamily::Inet };
+        let fd = socket::socket(family, SockType::Datagram, SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK, None)?;
+        setsockopt(&fd, sockopt::ReusePort, &true)?;
+        setsockopt(&fd, sockopt::Mark, &EXEMPT_MARK)?;
+        // Who may not have more than others has what all have.
+        let _ = setsockopt(&fd, sockopt::RcvBufForce, &BUFFER);
+        let _ = setsockopt(&fd, sockopt::SndBufForce, &BUFFER);
+        let (level, discover, errors, class) = if is_v6 {
+            (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_RECVERR, libc::IPV6_RECVTCLASS)
+        } else {
+            (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_RECVERR, libc::IP_RECVTOS)
+        };
+        sys::set_option(&fd, level, discover, PMTUDISC_DO)?;
+        sys::set_option(&fd, level, errors, 1)?;
+        sys::set_option(&fd, level, class, 1)?;
+        setsockopt(&fd, sockopt::UdpGroSegment, &true)?;
+        if is_v6 {
+            setsockopt(&fd, sockopt::Ipv6V6Only, &true)?;
+            socket::bind(
+                fd.as_raw_fd(),
+                &SockaddrIn6::from(std::net::SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, port, 0, 0)),
+            )?;
+        } else {
+            socket::bind(fd.as_raw_fd(), &SockaddrIn::from(std::net::SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port)))?;
+        }
+        Ok(Self { fd, is_v6 })
+    }
+
+    /// Sends packets of `stride` bytes each, of which the last may have less, in one call. `false`: the socket is full.
+    pub(crate) fn send(&self, packets: &[u8], stride: usize, to: SocketAddr, class: u8) -> io::Result<bool> {
+        let (segment, class_v6) = (stride as u16, c_int::from(class));
+        let class = if self.is_v6 { ControlMessage::Ipv6TClass(&class_v6) } else { ControlMessage::Ipv4Tos(&class) };
+        let all = [class, ControlMessage::UdpGsoSegments(&segment)];
+        let messages = if packets.len() > stride { &all[..] } else { &all[..1] };
+        let to = SockaddrStorage::from(to);
+        loop {
+            return match socket::sendmsg(
+                self.fd.as_raw_fd(),
+                &[IoSlice::new(packets)],
+                messages,
+                MsgFlags::empty(),
+                Some(&to),
+            ) {
+                Ok(_) => Ok(true),
+                Err(Errno::EAGAIN) => Ok(false),
+                Err(Errno::EINTR) => continue,
+                Err(error) => Err(error.into()),
+            };
+        }
+    }
+
+    /// Takes what has come into `buffer`, [`LARGEST`] bytes for each receive.
+    pub(crate) fn receive(&self, buffer: &mut [u8], into: &mut Receiver) -> io::Result<()> {
+        into.received.clear();
+        let mut slices: Vec<[IoSliceMut<'_>; 1]> =
+            buffer.chunks_exact_mut(LARGEST).map(|chunk| [IoSliceMut::new(chunk)]).collect();
+        let flags = MsgFlags::MSG_DONTWAIT;
+        let got = match socket::recvmmsg(self.fd.as_raw_fd(), &mut into.headers, slices.iter_mut(), flags, None) {
+            Ok(got) => got,
+            Err(Errno::EAGAIN | Errno::EINTR) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        for message in got {
+            let (mut stride, mut class) = (message.bytes, 0);
+            for control in message.cmsgs().into_iter().flatten() {
+                match control {
+                    ControlMessageOwned::UdpGroSegments(size) => stride = size.unsigned_abs() as usize,
+                    ControlMessageOwned::Ipv4Tos(value) => class = value,
+                    ControlMessageOwned::Ipv6TClass(value) => class = value as u8,
+                    _ => {}
+                }
+            }
+            let from = message.address.as_ref().and_then(address);
+            // One without a sender has no bytes, so that its place in the buffer stays.
+            into.received.push(match from {
+                Some(from) => Received { bytes: message.bytes, stride: stride.max(1), from, class },
+                None => Received { bytes: 0, stride: 1, from: (Ipv4Addr::UNSPECIFIED, 0).into(), class },
+            });
+        }
+        Ok(())
+    }
+
+    /// Takes one report of routers on the way out of the socket; `None` when there are no more.
+    pub(crate) fn report(&self) -> io::Result<Option<Option<Narrow>>> {
+        let mut control = cmsg_space!(libc::sock_extended_err, libc::sockaddr_in6, libc::sock_extended_err);
+        let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
+        let message = match socket::recvmsg::<SockaddrStorage>(self.fd.as_raw_fd(), &mut [], Some(&mut control), flags)
+        {
+            Ok(message) => message,
+            Err(Errno::EAGAIN | Errno::EINTR) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        // Whom the packet was for.
+        let peer = message.address.as_ref().and_then(address).map(|address| address.ip());
+        let narrow = message.cmsgs().into_iter().flatten().find_map(|control| match control {
+            ControlMessageOwned::Ipv4RecvErr(error, _) | ControlMessageOwned::Ipv6RecvErr(error, _) => {
+                (error.ee_errno == Errno::EMSGSIZE as u32).then_some(error.ee_info as usize)
+            }
+            _ => None,
+        });
+        Ok(Some(peer.zip(narrow).map(|(peer, mtu)| Narrow { peer, mtu })))
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// What a thread needs to receive.
+pub(crate) struct Receiver {
+    headers: MultiHeaders<SockaddrStorage>,
+    /// What the last receive brought, each in [`LARGEST`] bytes of the buffer.
+    pub(crate) received: Vec<Received>,
+}
+
+impl Receiver {
+    pub(crate) fn new() -> Self {
+        let control = cmsg_space!(c_int, c_int);
+        Self { headers: MultiHeaders::preallocate(RECEIVES, Some(control)), received: Vec::with_capacity(RECEIVES) }
+    }
+}
+
+/// The path MTU that the kernel knows for a peer; `None` where it has no route.
+pub(crate) fn path_mtu(peer: SocketAddr) -> Option<usize> {
+    let is_v6 = peer.is_ipv6();
+    let family = if is_v6 { AddressFamily::Inet6 } else { AddressFamily::Inet };
+    let fd = socket::socket(family, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None).ok()?;
+    setsockopt(&fd, sockopt::Mark, &EXEMPT_MARK).ok()?;
+    socket::connect(fd.as_raw_fd(), &SockaddrStorage::from(peer)).ok()?;
+    let mtu = if is_v6 {
+        sys::option(&fd, libc::IPPROTO_IPV6, libc::IPV6_MTU)
+    } else {
+        sys::option(&fd, libc::IPPROTO_IP, libc::IP_MTU)
+    };
+    mtu.ok().and_then(|mtu| usize::try_from(mtu).ok())
+}
+
+/// The sockets of a family that share the port: who gets which datagrams.
+#[derive(Debug)]
+pub(crate) struct Port {
+    ours: usize,
+}
+
+impl Port {
+    /// Ours are `sockets`, bound behind `before` of others.
+    pub(crate) fn new(sockets: &[&Socket], before: usize) -> io::Result<Self> {
+        let port = Self { ours: sockets.len() };
+        port.attach(sockets, before)?;
+        Ok(port)
+    }
+
+    /// A daemon is about to bind: none that was there before is there any more.
+    pub(crate) fn expect(&self, sockets: &[&Socket]) -> io::Result<()> {
+        self.attach(sockets, 0)
+    }
+
+    fn attach(&self, sockets: &[&Socket], before: usize) -> io::Result<()> {
+        match sockets {
+            [first, ..] => sys::choose_by(first, &program(before as u32, self.ours as u32)),
+            [] => Ok(()),
+        }
+    }
+}
+
+/// Who gets a datagram: the daemon's socket if it begins with the marker of IKE, four bytes of zeros (RFC 3948, 2.2), else one of ours, by its
+/// SPI, so that the packets of an association stay in their order. A datagram of less than four bytes ends the program with 0, which is
+/// right: what keeps a NAT alive needs no reader.
+fn program(before: u32, ours: u32) -> [libc::sock_filter; 6] {
+    const LOAD_WORD: u16 = 0x20;
+    const JUMP_IF_EQUAL: u16 = 0x15;
+    const RETURN: u16 = 0x06;
+    const MODULO: u16 = 0x94;
+    const ADD: u16 = 0x04;
+    const RETURN_ACCUMULATOR: u16 = 0x16;
+    let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+    let daemon = if before > 0 { 0 } else { ours };
+    [
+        step(LOAD_WORD, 0, 0, 0),
+        step(JUMP_IF_EQUAL, 0, 1, 0),
+        step(RETURN, 0, 0, daemon),
+        step(MODULO, 0, 0, ours),
+        step(ADD, 0, 0, before),
+        step(RETURN_ACCUMULATOR, 0, 0, 0),
+    ]
+}
+
+fn address(storage: &SockaddrStorage) -> Option<SocketAddr> {
+    let v4 = || storage.as_sockaddr_in().map(|address| SocketAddr::V4((*address).into()));
+    let v6 = || storage.as_sockaddr_in6().map(|address| SocketAddr::V6((*address).into()));
+    v4().or_else(v6)
+}
