@@ -5,7 +5,7 @@
 //! groups or sets options; there is no answer. Before it binds a UDP socket it opens a connection of its own and sends
 //! [`Private::Binding`]. The server answers [`Private::Share`]. With `true` the library sets SO_REUSEPORT, binds, and sends
 //! [`Private::Bound`], which the server answers with [`Private::Share`] again once datagrams are divided. Then the library
-//! closes that connection.
+//! closes that connection. The library waits at most a second for each answer, and then goes on as after `false`.
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
@@ -26,6 +26,9 @@ pub const SHARE: u16 = 0xff03;
 /// Number of [`Private::Bound`].
 pub const BOUND: u16 = 0xff04;
 
+/// Number of [`Private::Lost`].
+pub const LOST: u16 = 0xff05;
+
 /// A message between library and server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Private {
@@ -44,6 +47,9 @@ pub enum Private {
     Share(bool),
     /// The socket is bound, or is not: [`Private::Binding`]'s address, and `errno` or 0.
     Bound(SocketAddr, i32),
+    /// A request whose connection has ended, by the sequence number of the header. The server answers NLMSG_ERROR with
+    /// ECONNREFUSED, for which the program waits.
+    Lost,
 }
 
 impl Private {
@@ -57,6 +63,7 @@ impl Private {
             BINDING => Ok(Self::Binding(address(&mut reader)?)),
             SHARE => Ok(Self::Share(reader.u8()? != 0)),
             BOUND => Ok(Self::Bound(address(&mut reader)?, reader.u32()?.cast_signed())),
+            LOST => Ok(Self::Lost),
             other => Err(Error::Unknown(other)),
         }
     }
@@ -68,6 +75,7 @@ impl Private {
             Self::Binding(_) => BINDING,
             Self::Share(_) => SHARE,
             Self::Bound(..) => BOUND,
+            Self::Lost => LOST,
         }
     }
 }
@@ -88,6 +96,7 @@ impl Datagram {
                 write_address(address, self);
                 self.u32(errno.cast_unsigned());
             }
+            Private::Lost => {}
         }
         self.end();
     }

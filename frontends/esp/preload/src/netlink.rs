@@ -1,0 +1,253 @@
+//! Sending and receiving on sockets that lead to the server.
+
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::Ordering;
+
+use gantry_abi_xfrm::constants::{flag, message as number};
+use gantry_abi_xfrm::{Header, frames};
+use libc::{iovec, msghdr, sockaddr_nl, socklen_t};
+
+use crate::server::{self, PATIENCE_MS};
+use crate::sockets::{MOST_WAITING, Socket};
+use crate::{errno, fail, real};
+
+/// Sends a datagram of netlink, whose address and control messages do not count.
+///
+/// # Safety
+///
+/// `message` is one that `sendmsg` would take.
+pub(crate) unsafe fn send(socket: &Socket, message: &msghdr, flags: c_int) -> isize {
+    // SAFETY: a `msghdr` consists of integers and pointers, for which zeros are valid.
+    let mut plain: msghdr = unsafe { std::mem::zeroed() };
+    (plain.msg_iov, plain.msg_iovlen) = (message.msg_iov, message.msg_iovlen);
+    if socket.parked.load(Ordering::Acquire) && !server::renew(socket) {
+        return fail(libc::ECONNREFUSED);
+    }
+    // A request is remembered before it is sent, because the answer may come before `sendmsg` returns.
+    // SAFETY: the caller's buffers are there to be sent.
+    unsafe {
+        each_header(message, usize::MAX, |header| {
+            if wants_answer(header) {
+                socket.remember(header.sequence);
+            }
+        });
+    };
+    let mut sent = -1;
+    for _ in 0..2 {
+        // SAFETY: the buffers are the caller's.
+        sent = unsafe { real::sendmsg(socket.descriptor(), &raw const plain, flags | libc::MSG_NOSIGNAL) };
+        let again = sent < 0
+            && match errno() {
+                // A request to the kernel never meets a full queue.
+                libc::EAGAIN => {
+                    or_fail(server::wait(socket.descriptor(), libc::POLLOUT, PATIENCE_MS) > 0, libc::ENOBUFS)
+                }
+                libc::EPIPE | libc::ECONNRESET | libc::ENOTCONN => or_fail(server::renew(socket), libc::ECONNREFUSED),
+                _ => false,
+            };
+        if !again {
+            break;
+        }
+    }
+    if sent < 0 {
+        // SAFETY: as above.
+        unsafe { each_header(message, usize::MAX, |header| socket.forget(header.sequence)) };
+    }
+    sent
+}
+
+/// Receives a datagram of netlink. The sender's address is that of the kernel, and there are no control messages.
+///
+/// # Safety
+///
+/// `message` is one that `recvmsg` would take.
+pub(crate) unsafe fn receive(socket: &Socket, message: &mut msghdr, flags: c_int) -> isize {
+    let descriptor = socket.descriptor();
+    // SAFETY: this command of `fcntl` has no conditions.
+    let nonblocking =
+        flags & libc::MSG_DONTWAIT != 0 || unsafe { libc::fcntl(descriptor, libc::F_GETFL) } & libc::O_NONBLOCK != 0;
+    while !nonblocking && socket.parked.load(Ordering::Acquire) && !server::renew(socket) {
+        // Nothing comes, but a signal may.
+        if server::wait(descriptor, libc::POLLIN, PATIENCE_MS) < 0 {
+            return -1;
+        }
+    }
+    let (name, name_length) = (message.msg_name, message.msg_namelen);
+    let mut waited = false;
+    loop {
+        (message.msg_name, message.msg_namelen) = (std::ptr::null_mut(), 0);
+        // SAFETY: the buffers are the caller's.
+        let received = unsafe { real::recvmsg(descriptor, &raw mut *message, flags) };
+        (message.msg_name, message.msg_namelen) = (name, name_length);
+        if received > 0 || (received == 0 && flags & libc::MSG_TRUNC == 0 && room(message) == 0) {
+            if flags & libc::MSG_PEEK == 0 {
+                // SAFETY: `recvmsg` has written so many bytes.
+                unsafe {
+                    each_header(message, received.cast_unsigned(), |header| {
+                        if ends_answer(header) {
+                            socket.forget(header.sequence);
+                        }
+                    });
+                };
+            }
+            // SAFETY: the program's room for an address is as long as it says.
+            message.msg_namelen = unsafe { kernel_address(0, 0, name, name_length) };
+            return received;
+        }
+        let ended = received == 0 || errno() == libc::ECONNRESET;
+        if ended {
+            // SAFETY: the buffers are the caller's, as is the room for an address.
+            return unsafe { end(socket, message, flags) };
+        }
+        let answer_is_due = nonblocking && !waited && errno() == libc::EAGAIN && socket.waiting().next().is_some();
+        if !answer_is_due {
+            return -1;
+        }
+        if server::wait(descriptor, libc::POLLIN, PATIENCE_MS) <= 0 {
+            return fail(libc::EAGAIN);
+        }
+        waited = true;
+    }
+}
+
+/// Writes `struct sockaddr_nl`, as far as there is room, and returns its length.
+///
+/// # Safety
+///
+/// `to` is null or has `room` bytes.
+pub(crate) unsafe fn kernel_address(port: u32, groups: u32, to: *mut c_void, room: socklen_t) -> socklen_t {
+    if to.is_null() {
+        return 0;
+    }
+    // SAFETY: a `sockaddr_nl` consists of integers, for which zeros are valid.
+    let mut address: sockaddr_nl = unsafe { std::mem::zeroed() };
+    (address.nl_family, address.nl_pid, address.nl_groups) = (libc::AF_NETLINK as u16, port, groups);
+    let length = size_of::<sockaddr_nl>();
+    // SAFETY: the address has `length` bytes, and the caller's room is not exceeded.
+    unsafe { std::ptr::copy_nonoverlapping((&raw const address).cast::<u8>(), to.cast(), length.min(room as usize)) };
+    length as socklen_t
+}
+
+/// Bytes of NLMSG_ERROR: two headers and a number.
+const REFUSAL: usize = 16 + 4 + 16;
+
+/// The server has gone. Requests without answer are refused in one datagram; without them, messages may have been lost.
+///
+/// # Safety
+///
+/// `message` is one that `recvmsg` would take.
+unsafe fn end(socket: &Socket, message: &mut msghdr, flags: c_int) -> isize {
+    let mut refusals = [0; REFUSAL * MOST_WAITING];
+    let mut length = 0;
+    for (sequence, refusal) in socket.waiting().zip(refusals.chunks_exact_mut(REFUSAL)) {
+        write_refusal(refusal, sequence, socket.port.load(Ordering::Relaxed));
+        length += REFUSAL;
+    }
+    let peek = flags & libc::MSG_PEEK != 0;
+    if !peek || length == 0 {
+        socket.forget_all();
+        server::renew(socket);
+    }
+    if length == 0 {
+        return fail(libc::ENOBUFS);
+    }
+    let mut rest = &refusals[..length];
+    // SAFETY: the caller's buffers are there to be written.
+    for part in unsafe { parts(message) } {
+        let count = part.iov_len.min(rest.len());
+        // SAFETY: a buffer of the caller has `iov_len` bytes, and does not overlap this function's.
+        unsafe { std::ptr::copy_nonoverlapping(rest.as_ptr(), part.iov_base.cast(), count) };
+        rest = &rest[count..];
+    }
+    message.msg_flags = if rest.is_empty() { 0 } else { libc::MSG_TRUNC };
+    message.msg_controllen = 0;
+    // SAFETY: the program's room for an address is as long as it says.
+    message.msg_namelen = unsafe { kernel_address(0, 0, message.msg_name, message.msg_namelen) };
+    let written = if flags & libc::MSG_TRUNC != 0 { length } else { length - rest.len() };
+    written.cast_signed()
+}
+
+/// NLMSG_ERROR with ECONNREFUSED.
+fn write_refusal(to: &mut [u8], sequence: u32, port: u32) {
+    let flags = flag::CAPPED;
+    let refused = (-libc::ECONNREFUSED).to_ne_bytes();
+    let fields: [(usize, &[u8]); 9] = [
+        (0, &(REFUSAL as u32).to_ne_bytes()),
+        (4, &number::ERROR.to_ne_bytes()),
+        (6, &flags.to_ne_bytes()),
+        (8, &sequence.to_ne_bytes()),
+        (12, &port.to_ne_bytes()),
+        (16, &refused),
+        (20, &16u32.to_ne_bytes()),
+        (28, &sequence.to_ne_bytes()),
+        (32, &port.to_ne_bytes()),
+    ];
+    for (at, bytes) in fields {
+        for (to, from) in to.iter_mut().skip(at).zip(bytes) {
+            *to = *from;
+        }
+    }
+}
+
+/// `done`; where it is not so, `errno` is set.
+fn or_fail(done: bool, errno: c_int) -> bool {
+    if !done {
+        fail(errno);
+    }
+    done
+}
+
+/// Whether Linux answers a request that succeeds. One that fails is always answered.
+fn wants_answer(header: Header) -> bool {
+    let asks = matches!(
+        header.kind,
+        number::GETSA
+            | number::GETPOLICY
+            | number::ALLOCSPI
+            | number::GETAE
+            | number::GETSADINFO
+            | number::GETSPDINFO
+            | number::GETDEFAULT
+    );
+    header.flags & flag::REQUEST != 0 && (asks || header.wants_ack())
+}
+
+/// Whether nothing follows a message in answer to its request.
+fn ends_answer(header: Header) -> bool {
+    matches!(header.kind, number::ERROR | number::DONE) || header.flags & flag::MULTI == 0
+}
+
+/// Calls `act` for the header of each message in the first `length` bytes. A message begins in each buffer.
+///
+/// # Safety
+///
+/// The buffers of `message` have been written, at least their first `length` bytes together.
+unsafe fn each_header(message: &msghdr, mut length: usize, mut act: impl FnMut(Header)) {
+    // SAFETY: the caller promises the buffers.
+    for part in unsafe { parts(message) } {
+        let count = part.iov_len.min(length);
+        length -= count;
+        if !part.iov_base.is_null() && count > 0 {
+            // SAFETY: a buffer has `iov_len` bytes, the first `count` of which are written.
+            let bytes = unsafe { std::slice::from_raw_parts(part.iov_base.cast::<u8>(), count) };
+            frames(bytes).for_each(|frame| act(frame.header));
+        }
+    }
+}
+
+/// Bytes that the buffers have.
+fn room(message: &msghdr) -> usize {
+    // SAFETY: the array of buffers is the caller's of `recvmsg`, which has just read it.
+    unsafe { parts(message) }.iter().map(|part| part.iov_len).sum()
+}
+
+/// # Safety
+///
+/// `msg_iov` has `msg_iovlen` entries.
+unsafe fn parts(message: &msghdr) -> &[iovec] {
+    if message.msg_iov.is_null() || message.msg_iovlen == 0 {
+        return &[];
+    }
+    // SAFETY: the caller promises so many entries.
+    unsafe { std::slice::from_raw_parts(message.msg_iov, message.msg_iovlen) }
+}

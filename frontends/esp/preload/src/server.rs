@@ -1,0 +1,204 @@
+//! Connections to the server, and what it is told with the messages of `gantry_abi_xfrm::private`.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
+
+use gantry_abi_xfrm::private;
+
+use crate::sockets::{self, Socket};
+use crate::{errno, fail, real};
+
+/// How long a server may take to accept a connection or to answer about a port, in milliseconds.
+pub(crate) const PATIENCE_MS: c_int = 1000;
+
+/// Whether the variable is set, and not empty: XFRM is the server's then, even where no server is.
+pub(crate) fn wanted() -> bool {
+    address().is_some()
+}
+
+/// A new XFRM socket, with SOCK_CLOEXEC and SOCK_NONBLOCK of `flags`.
+pub(crate) fn open(flags: c_int) -> c_int {
+    let Some(descriptor) = connect(flags) else {
+        // What `socket` gives on a kernel without XFRM, whatever the reason is.
+        return fail(libc::EPROTONOSUPPORT) as c_int;
+    };
+    // SAFETY: `getpid` has no conditions.
+    let port = unsafe { libc::getpid() }.cast_unsigned();
+    let Some(socket) = sockets::add(descriptor, port) else {
+        close(descriptor);
+        return fail(libc::EMFILE) as c_int;
+    };
+    tell(descriptor, socket);
+    descriptor
+}
+
+/// Connects to the server; `errno` says why it does not.
+pub(crate) fn connect(flags: c_int) -> Option<c_int> {
+    let address = address()?;
+    let kind = libc::SOCK_SEQPACKET | (flags & libc::SOCK_CLOEXEC);
+    // SAFETY: `socket` has no conditions.
+    let descriptor = unsafe { real::socket(libc::AF_UNIX, kind, 0) };
+    if descriptor < 0 {
+        return None;
+    }
+    // A server that hangs accepts nothing; the time for sending is also that for connecting.
+    let connected = patience(descriptor, PATIENCE_MS)
+        // SAFETY: the address is a whole one of its family, of this length.
+        && unsafe { real::connect(descriptor, (&raw const *address).cast(), size_of_val(address) as u32) } == 0
+        && patience(descriptor, 0)
+        && (flags & libc::SOCK_NONBLOCK == 0 || set_nonblocking(descriptor));
+    if !connected {
+        let why = errno();
+        close(descriptor);
+        fail(why);
+        return None;
+    }
+    Some(descriptor)
+}
+
+/// Tells the server what the program has set on the socket.
+pub(crate) fn tell(descriptor: c_int, socket: &Socket) {
+    let mut message = Message::<28>::new(private::SOCKET, 0);
+    message.put(16, &socket.port.load(Ordering::Relaxed).to_ne_bytes());
+    message.put(20, &socket.groups.load(Ordering::Relaxed).to_ne_bytes());
+    message.put(24, &u32::from(socket.texts.load(Ordering::Relaxed)).to_ne_bytes());
+    message.send(descriptor);
+}
+
+/// Leads the socket to a server again, as the first one has gone, and all others that had found none. Whether there is one.
+pub(crate) fn renew(socket: &Socket) -> bool {
+    let renewed = renew_one(socket);
+    if renewed {
+        for other in sockets::all().filter(|other| other.parked.load(Ordering::Acquire) && other.is_there()) {
+            renew_one(other);
+        }
+    }
+    renewed
+}
+
+fn renew_one(socket: &Socket) -> bool {
+    if socket.busy.swap(true, Ordering::AcqRel) {
+        // Another thread does it. A child of `fork` may wait for a thread that it has not, hence not forever.
+        for _ in 0..PATIENCE_MS {
+            if !socket.busy.load(Ordering::Acquire) {
+                break;
+            }
+            wait(-1, 0, 1);
+        }
+        return !socket.parked.load(Ordering::Acquire);
+    }
+    let descriptor = socket.descriptor();
+    // SAFETY: this command of `fcntl` has no conditions.
+    let nonblocking = unsafe { libc::fcntl(descriptor, libc::F_GETFL) } & libc::O_NONBLOCK != 0;
+    let flags = if nonblocking { libc::SOCK_NONBLOCK } else { 0 };
+    let connection = connect(libc::SOCK_CLOEXEC | flags);
+    if let Some(connection) = connection {
+        tell(connection, socket);
+        for sequence in socket.waiting() {
+            // The requests went with the old connection. The server refuses these, which answers them.
+            Message::<16>::new(private::LOST, sequence).send(connection);
+        }
+        replace(socket, connection);
+        socket.parked.store(false, Ordering::Release);
+    } else if !socket.parked.load(Ordering::Acquire) {
+        // A datagram socket without address: nothing comes, and poll says so. A SOCK_SEQPACKET socket would report POLLHUP.
+        // SAFETY: `socket` has no conditions.
+        let silent = unsafe { real::socket(libc::AF_UNIX, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | flags, 0) };
+        if silent >= 0 {
+            replace(socket, silent);
+            socket.parked.store(true, Ordering::Release);
+        }
+    }
+    socket.busy.store(false, Ordering::Release);
+    connection.is_some()
+}
+
+/// Makes the program's descriptor lead to `other`, and closes that.
+fn replace(socket: &Socket, other: c_int) {
+    let descriptor = socket.descriptor();
+    socket.become_socket(other, || {
+        // SAFETY: this command of `fcntl` has no conditions.
+        let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFD) };
+        let cloexec = if flags & libc::FD_CLOEXEC != 0 { libc::O_CLOEXEC } else { 0 };
+        // SAFETY: both are descriptors of this library; the program's keeps its number.
+        flags >= 0 && unsafe { libc::dup3(other, descriptor, cloexec) } >= 0
+    });
+    close(other);
+}
+
+/// The address of the server; `None` without the variable. A path that is too long for one leads nowhere.
+fn address() -> Option<&'static libc::sockaddr_un> {
+    static ADDRESS: OnceLock<Option<libc::sockaddr_un>> = OnceLock::new();
+    let address = ADDRESS.get_or_init(|| {
+        // SAFETY: the name ends in a NUL.
+        let value = unsafe { libc::getenv(c"GANTRY_XFRM".as_ptr()) };
+        // SAFETY: `getauxval` has no conditions.
+        if value.is_null() || unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
+            return None;
+        }
+        // SAFETY: a value of the environment ends in a NUL, and is copied before the program may change it.
+        let path = unsafe { CStr::from_ptr(value) }.to_bytes();
+        let mut address = libc::sockaddr_un { sun_family: libc::AF_UNIX as u16, sun_path: [0; 108] };
+        if path.len() < address.sun_path.len() {
+            for (to, from) in address.sun_path.iter_mut().zip(path) {
+                *to = libc::c_char::from_ne_bytes([*from]);
+            }
+        }
+        (!path.is_empty()).then_some(address)
+    });
+    address.as_ref()
+}
+
+/// A message between library and server, in native byte order.
+pub(crate) struct Message<const N: usize>([u8; N]);
+
+impl<const N: usize> Message<N> {
+    pub(crate) fn new(kind: u16, sequence: u32) -> Self {
+        let mut message = Self([0; N]);
+        message.put(0, &(N as u32).to_ne_bytes());
+        message.put(4, &kind.to_ne_bytes());
+        message.put(8, &sequence.to_ne_bytes());
+        message
+    }
+
+    /// Writes at a place; what would be behind the end is left out.
+    pub(crate) fn put(&mut self, at: usize, bytes: &[u8]) {
+        for (to, from) in self.0.iter_mut().skip(at).zip(bytes) {
+            *to = *from;
+        }
+    }
+
+    pub(crate) fn send(&self, descriptor: c_int) -> bool {
+        // SAFETY: the bytes are there, as many as said.
+        unsafe { real::send(descriptor, (&raw const self.0).cast(), N, libc::MSG_NOSIGNAL) == N.cast_signed() }
+    }
+}
+
+/// Limits the time that connecting and sending may take; 0 is no limit.
+fn patience(descriptor: c_int, milliseconds: c_int) -> bool {
+    let time = libc::timeval { tv_sec: (milliseconds / 1000).into(), tv_usec: (milliseconds % 1000 * 1000).into() };
+    let (value, length) = ((&raw const time).cast::<c_void>(), size_of_val(&time) as u32);
+    // SAFETY: the value is a whole `timeval`, of this length.
+    unsafe { real::setsockopt(descriptor, libc::SOL_SOCKET, libc::SO_SNDTIMEO, value, length) == 0 }
+}
+
+fn set_nonblocking(descriptor: c_int) -> bool {
+    // SAFETY: these commands of `fcntl` have no conditions.
+    unsafe {
+        let flags = libc::fcntl(descriptor, libc::F_GETFL);
+        flags >= 0 && libc::fcntl(descriptor, libc::F_SETFL, flags | libc::O_NONBLOCK) == 0
+    }
+}
+
+/// Waits until `events` can be done on the descriptor: positive; 0 after the time; negative with `errno`, such as EINTR.
+pub(crate) fn wait(descriptor: c_int, events: i16, milliseconds: c_int) -> c_int {
+    let mut poll = libc::pollfd { fd: descriptor, events, revents: 0 };
+    // SAFETY: it is one structure.
+    unsafe { libc::poll(&raw mut poll, 1, milliseconds) }
+}
+
+pub(crate) fn close(descriptor: c_int) {
+    // SAFETY: the descriptor is one that this library has opened and gives to nobody.
+    unsafe { libc::close(descriptor) };
+}
