@@ -255,7 +255,7 @@ impl Server {
             }
             Private::Binding(address) => answer.push_private(&Private::Share(self.shares(address))),
             Private::Bound(..) => answer.push_private(&Private::Share(true)),
-            Private::Share(_) => {}
+            Private::Share(_) | Private::Lost => {}
         }
         self.connections[at].send(answer);
     }

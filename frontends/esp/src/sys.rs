@@ -2,6 +2,8 @@
 
 #![allow(unsafe_code)]
 
+pub(crate) mod messages;
+
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};

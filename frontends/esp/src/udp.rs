@@ -4,7 +4,7 @@
 //! of binding. Ours are bound first, the daemon's is the next. When a socket is closed, the last one takes its place
 //! (net/core/sock_reuseport.c), so that ours are the first again when a daemon that was there before them ends.
 
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -13,11 +13,12 @@ use libc::c_int;
 use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::sys::socket::{
-    self, AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, SockFlag, SockType, SockaddrIn,
-    SockaddrIn6, SockaddrStorage, setsockopt, sockopt,
+    self, AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, SockaddrIn, SockaddrIn6,
+    SockaddrStorage, setsockopt, sockopt,
 };
 
 use crate::sys;
+use crate::sys::messages::Messages;
 
 /// Bytes of a datagram, or of as many as the kernel has put together.
 pub(crate) const LARGEST: usize = 65_535;
@@ -109,33 +110,28 @@ impl Socket {
         }
     }
 
-    /// Takes what has come into `buffer`, [`LARGEST`] bytes for each receive.
+    /// Takes what has come into `buffer`, [`LARGEST`] bytes for each receive. What was received is in `into` then.
     pub(crate) fn receive(&self, buffer: &mut [u8], into: &mut Receiver) -> io::Result<()> {
-        into.received.clear();
-        let mut slices: Vec<[IoSliceMut<'_>; 1]> =
-            buffer.chunks_exact_mut(LARGEST).map(|chunk| [IoSliceMut::new(chunk)]).collect();
-        let flags = MsgFlags::MSG_DONTWAIT;
-        let got = match socket::recvmmsg(self.fd.as_raw_fd(), &mut into.headers, slices.iter_mut(), flags, None) {
-            Ok(got) => got,
-            Err(Errno::EAGAIN | Errno::EINTR) => return Ok(()),
-            Err(error) => return Err(error.into()),
+        let controls = if self.is_v6 {
+            [(libc::IPPROTO_IPV6, libc::IPV6_TCLASS), GRO]
+        } else {
+            [(libc::IPPROTO_IP, libc::IP_TOS), GRO]
         };
-        for message in got {
-            let (mut stride, mut class) = (message.bytes, 0);
-            for control in message.cmsgs().into_iter().flatten() {
-                match control {
-                    ControlMessageOwned::UdpGroSegments(size) => stride = size.unsigned_abs() as usize,
-                    ControlMessageOwned::Ipv4Tos(value) => class = value,
-                    ControlMessageOwned::Ipv6TClass(value) => class = value as u8,
-                    _ => {}
-                }
-            }
-            let from = message.address.as_ref().and_then(address);
-            // One without a sender has no bytes, so that its place in the buffer stays.
-            into.received.push(match from {
-                Some(from) => Received { bytes: message.bytes, stride: stride.max(1), from, class },
-                None => Received { bytes: 0, stride: 1, from: (Ipv4Addr::UNSPECIFIED, 0).into(), class },
-            });
+        let Receiver { messages, received } = into;
+        received.clear();
+        let got = match messages.receive(&self.fd, buffer.chunks_exact_mut(LARGEST)) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+            other => other?,
+        };
+        for at in 0..got {
+            let [class, stride] = controls.map(|(level, kind)| messages.control(at, level, kind));
+            let bytes = messages.bytes(at);
+            let class = class.map_or(0, |class| class as u8);
+            let stride = stride.and_then(|stride| usize::try_from(stride).ok()).unwrap_or(bytes).max(1);
+            // One without a sender has no bytes, so that the others keep their places.
+            let from = messages.address(at);
+            let bytes = if from.is_some() { bytes } else { 0 };
+            received.push(Received { bytes, stride, from: from.unwrap_or((Ipv4Addr::UNSPECIFIED, 0).into()), class });
         }
         Ok(())
     }
@@ -168,17 +164,19 @@ impl AsFd for Socket {
     }
 }
 
+/// Where the kernel says how long the datagrams are that it has put together (linux/udp.h).
+const GRO: (c_int, c_int) = (libc::SOL_UDP, libc::UDP_GRO);
+
 /// What a thread needs to receive.
 pub(crate) struct Receiver {
-    headers: MultiHeaders<SockaddrStorage>,
+    messages: Messages,
     /// What the last receive brought, each in [`LARGEST`] bytes of the buffer.
     pub(crate) received: Vec<Received>,
 }
 
 impl Receiver {
     pub(crate) fn new() -> Self {
-        let control = cmsg_space!(c_int, c_int);
-        Self { headers: MultiHeaders::preallocate(RECEIVES, Some(control)), received: Vec::with_capacity(RECEIVES) }
+        Self { messages: Messages::new(RECEIVES), received: Vec::with_capacity(RECEIVES) }
     }
 }
 
