@@ -19,7 +19,7 @@ use crate::packet::ip::{self, Flow, Header};
 use crate::shared::{Event, Shared};
 use crate::table::{Incoming, View};
 use crate::tun::Queue;
-use crate::udp::{LARGEST, RECEIVES, Receiver, Socket};
+use crate::udp::{LARGEST, RECEIVES, Receiver, Report, Socket};
 
 /// Bytes of an SPI and a number: what every packet of ESP has.
 const LEAST: usize = 8;
@@ -27,7 +27,7 @@ const LEAST: usize = 8;
 /// The thread's own.
 pub(crate) struct Inward {
     pub(crate) tun: Arc<Queue>,
-    pub(crate) sockets: Arc<[Option<Socket>; 2]>,
+    pub(crate) sockets: Vec<Arc<Socket>>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) waker: Arc<EventFd>,
 }
@@ -55,7 +55,7 @@ impl Inward {
         let mut arrived = Vec::new();
         loop {
             let mut fds: Vec<PollFd<'_>> =
-                self.sockets.iter().flatten().map(|socket| PollFd::new(socket.as_fd(), PollFlags::POLLIN)).collect();
+                self.sockets.iter().map(|socket| PollFd::new(socket.as_fd(), PollFlags::POLLIN)).collect();
             fds.push(PollFd::new(self.waker.as_fd(), PollFlags::POLLIN));
             match poll(&mut fds, PollTimeout::NONE) {
                 Ok(_) | Err(Errno::EINTR) => {}
@@ -66,7 +66,7 @@ impl Inward {
                 fds.iter().map(|fd| (has(fd, PollFlags::POLLIN), has(fd, PollFlags::POLLERR))).collect();
             let _ = self.waker.read();
             self.shared.renew(&mut generation, &mut view);
-            for (socket, (readable, reports)) in self.sockets.iter().flatten().zip(ready) {
+            for (socket, (readable, reports)) in self.sockets.iter().zip(ready) {
                 if reports {
                     self.hear(socket);
                 }
@@ -89,8 +89,8 @@ impl Inward {
     /// What routers on the way say of packets that were sent.
     fn hear(&self, socket: &Socket) {
         while let Ok(Some(report)) = socket.report() {
-            if let Some(narrow) = report {
-                self.shared.narrow(narrow);
+            if let Report::Narrow { peer, mtu } = report {
+                self.shared.narrow(peer, mtu);
             }
         }
     }

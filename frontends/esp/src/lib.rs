@@ -12,7 +12,8 @@
 //! | `shared.rs` | what the threads have in common |
 //! | `packet/` | packets of IP: segments, fragments, notices, marks |
 //! | `route.rs` | routes and rules by which no packet gets past the tunnel |
-//! | `tun.rs`, `udp.rs`, `sys.rs` | the TUN device, the sockets, and system calls |
+//! | `ports.rs` | the port that daemons have, too |
+//! | `tun.rs`, `udp.rs`, `sys.rs`, `sys/` | the TUN device, the sockets, and system calls |
 //! | `status.rs`, `counters.rs` | what the data path says of itself |
 
 mod control;
@@ -20,6 +21,7 @@ mod counters;
 mod inward;
 mod outward;
 mod packet;
+mod ports;
 mod route;
 mod server;
 mod shared;

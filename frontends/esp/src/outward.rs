@@ -42,7 +42,7 @@ const NOTICES: u32 = 8;
 /// The thread's own.
 pub(crate) struct Outward {
     pub(crate) tun: Arc<Queue>,
-    pub(crate) sockets: Arc<[Option<Socket>; 2]>,
+    pub(crate) sockets: [Option<Arc<Socket>>; 2],
     pub(crate) shared: Arc<Shared>,
     pub(crate) waker: Arc<EventFd>,
 }
@@ -157,18 +157,15 @@ impl Outward {
             return;
         }
         let whole = split.whole().filter(|_| !header.keeps_whole);
-        match whole.and_then(|packet| Fragments::new(packet, header.length, most)) {
-            Some(fragments) => {
-                counters.fragmented.add(1);
-                for at in 0..fragments.count() {
-                    let slot = pass.stage(&sa, fragments.bytes(at), class);
-                    fragments.write(at, slot);
-                }
+        if let Some(fragments) = whole.and_then(|packet| Fragments::new(packet, header.length, most)) {
+            counters.fragmented.add(1);
+            for at in 0..fragments.count() {
+                let slot = pass.stage(&sa, fragments.bytes(at), class);
+                fragments.write(at, slot);
             }
-            None => {
-                counters.too_long.add(split.segments() as u64);
-                self.notify(pass, &split, Notice::TooLong(most));
-            }
+        } else {
+            counters.too_long.add(split.segments() as u64);
+            self.notify(pass, &split, Notice::TooLong(most));
         }
     }
 
@@ -236,12 +233,12 @@ impl Outward {
         let bytes =
             &arena[first.slot.start..first.slot.start + run.iter().map(|staged| staged.slot.len()).sum::<usize>()];
         let counters = &self.shared.counters;
-        let Some(socket) = &self.sockets[usize::from(sa.peer.is_ipv6())] else {
+        let Some(socket) = &self.sockets[usize::from(sa.way.to.is_ipv6())] else {
             return counters.unsent.add(run.len() as u64);
         };
         let mut tries = 0;
         loop {
-            match socket.send(bytes, stride, sa.peer, first.class) {
+            match socket.send(bytes, stride, &sa.way, first.class) {
                 Ok(true) => break,
                 // It is full. The packets wait, and the stack's behind them.
                 Ok(false) => wait_for(socket),
@@ -249,7 +246,7 @@ impl Outward {
                     tries += 1;
                     match error.raw_os_error() {
                         Some(libc::EMSGSIZE) => {
-                            if let Some(mtu) = udp::path_mtu(sa.peer) {
+                            if let Some(mtu) = udp::path_mtu(sa.way.to) {
                                 sa.mtu.store(mtu, Ordering::Relaxed);
                             }
                             return counters.too_long.add(run.len() as u64);

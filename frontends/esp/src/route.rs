@@ -52,6 +52,10 @@ impl Routes {
         let interface = nix::net::if_::if_nametoindex(interface)?;
         let has_v6 = fs::exists("/proc/net/if_inet6").unwrap_or(false);
         let routes = Self { socket, interface, installed: Steering::default(), has_v6 };
+        if has_v6 {
+            // IPv6 may be off on this device alone.
+            let _ = routes.ask(&without_addresses(interface));
+        }
         routes.ask(&up(interface, mtu))?;
         for family in routes.families() {
             for rule in [tunnel_rule(family), behind_rule(family)] {
@@ -226,6 +230,20 @@ fn up(interface: u32, mtu: u32) -> Vec<u8> {
     message.number(IFLA_MTU, mtu).finish()
 }
 
+/// Keeps a device from making up an address of its own, which its neighbours would be told of: it has none.
+fn without_addresses(interface: u32) -> Vec<u8> {
+    const IFLA_AF_SPEC: u16 = 26;
+    const ADDR_GEN_MODE: u16 = 8;
+    const NONE: u8 = 1;
+    let mut message = Message::new(RTM_NEWLINK, 0);
+    message.0.extend([0; 4]);
+    message.0.extend(interface.to_ne_bytes());
+    message.0.extend([0; 8]);
+    let mode = Message(Vec::new()).attribute(ADDR_GEN_MODE, &[NONE]);
+    let family = Message(Vec::new()).attribute(libc::AF_INET6 as u16, &mode.0);
+    message.attribute(IFLA_AF_SPEC, &family.0).finish()
+}
+
 /// A route of our table (`struct rtmsg`).
 struct Route {
     destination: (IpAddr, u8),
@@ -327,7 +345,7 @@ fn ask(socket: &OwnedFd, message: &[u8], as_good: &[i32]) -> io::Result<()> {
     let mut answer = [0; 4096];
     let length = socket::recv(socket.as_raw_fd(), &mut answer, MsgFlags::empty())?;
     match answer[..length].get(16..20).and_then(|errno| errno.first_chunk()) {
-        Some(errno) => match i32::from_ne_bytes(*errno).unsigned_abs() as i32 {
+        Some(errno) => match i32::from_ne_bytes(*errno).wrapping_neg() {
             0 => Ok(()),
             errno if as_good.contains(&errno) => Ok(()),
             errno => Err(io::Error::from_raw_os_error(errno)),

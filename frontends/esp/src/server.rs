@@ -19,16 +19,17 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr};
 use nix::sys::stat::{Mode, umask};
 
-use crate::control::connection::{self, Connection, LONGEST};
+use crate::control::connection::{self, Connection};
 use crate::control::requests::State;
 use crate::inward::Inward;
 use crate::outward::Outward;
+use crate::ports::Ports;
 use crate::route::Routes;
 use crate::shared::Shared;
 use crate::status;
 use crate::table::{Associations, Policies};
-use crate::tun;
-use crate::udp::{Port, Socket};
+use crate::tun::{self, Queue};
+use crate::udp::Socket;
 
 /// How a data path is set up.
 #[derive(Clone, Debug)]
@@ -82,7 +83,7 @@ const CONNECTIONS: usize = 256;
 /// How often time is looked at: limits of SAs are seconds.
 const TICK: Duration = Duration::from_millis(500);
 /// How often the paths of peers are looked up again: Linux forgets what routers said after ten minutes.
-const PATHS: Duration = Duration::from_secs(60);
+const PATHS: Duration = Duration::from_mins(1);
 
 /// A data path: packets pass from when it is made.
 pub struct Server {
@@ -93,9 +94,8 @@ pub struct Server {
     daemons: OwnedFd,
     viewers: UnixListener,
     connections: Vec<Connection>,
-    /// By family.
-    ports: [Option<Port>; 2],
-    sockets: Vec<Arc<[Option<Socket>; 2]>>,
+    ports: Ports,
+    queues: Vec<Arc<Queue>>,
 }
 
 impl Server {
@@ -116,18 +116,8 @@ impl Server {
         // Everybody may see the counters. Who may see SAs is asked when somebody comes.
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).map_err(failed(path.display().to_string()))?;
 
-        let device = &options.device;
-        let before = [false, true].map(|is_v6| others(options.port, is_v6));
-        let sockets = sockets(&options)?;
-        let ports = [0, 1].map(|family| {
-            let ours: Vec<&Socket> = sockets.iter().filter_map(|pair| pair[family].as_ref()).collect();
-            if ours.is_empty() { Ok(None) } else { Port::new(&ours, before[family]).map(Some) }
-        });
-        let [v4, v6] = ports;
-        let ports = [v4, v6].map(|port| port.map_err(failed(format!("port {}", options.port))));
-        let [v4, v6] = ports;
-        let ports = [v4?, v6?];
-        let (name, queues) = tun::open(device, options.queues).map_err(failed("/dev/net/tun"))?;
+        let ports = Ports::new(options.port, options.queues).map_err(failed(format!("UDP port {}", options.port)))?;
+        let (name, queues) = tun::open(&options.device, options.queues).map_err(failed("/dev/net/tun"))?;
         let routes = Routes::new(&name, options.mtu).map_err(failed(format!("rules of routes for {name}")))?;
         let mut state = State {
             associations: Associations::new(gantry.clone()),
@@ -138,17 +128,17 @@ impl Server {
         };
         let steering = state.steering();
         state.routes.install(steering).map_err(failed(format!("routes into {name}")))?;
-        for (queue, sockets) in queues.into_iter().zip(&sockets) {
-            let queue = Arc::new(queue);
-            let waker = || shared.waker().map_err(failed("an event descriptor"));
-            let (tun, sockets) = (queue.clone(), sockets.clone());
-            let outward = Outward { tun, sockets: sockets.clone(), shared: shared.clone(), waker: waker()? };
-            let inward = Inward { tun: queue, sockets, shared: shared.clone(), waker: waker()? };
+        let queues: Vec<_> = queues.into_iter().map(Arc::new).collect();
+        let waker = || shared.waker().map_err(failed("an event descriptor"));
+        for (at, queue) in queues.iter().enumerate() {
+            let sockets = ports.of(at);
+            let outward =
+                Outward { tun: queue.clone(), sockets: sockets.clone(), shared: shared.clone(), waker: waker()? };
             start("esp-out", move || outward.run())?;
-            start("esp-in", move || inward.run())?;
+            read(queue, sockets.into_iter().flatten().collect(), &shared)?;
         }
         let options = Options { device: name, ..options };
-        Ok(Self { options, gantry, state, shared, daemons, viewers, connections: Vec::new(), ports, sockets })
+        Ok(Self { options, gantry, state, shared, daemons, viewers, connections: Vec::new(), ports, queues })
     }
 
     /// The name of the TUN device.
@@ -166,7 +156,6 @@ impl Server {
     /// # Errors
     /// What the sockets say.
     pub fn run(mut self) -> Result<std::convert::Infallible, Failed> {
-        let mut buffer = vec![0; LONGEST];
         let (mut ticked, mut looked) = (Instant::now(), Instant::now());
         loop {
             self.wait().map_err(failed("sockets"))?;
@@ -196,18 +185,10 @@ impl Server {
             }
             for at in 0..self.connections.len() {
                 self.connections[at].flush();
-                while let Some(datagram) = self.connections[at].read(&mut buffer) {
-                    let datagram = datagram.to_vec();
+                while let Some(datagram) = self.connections[at].read() {
                     self.serve(at, &datagram);
-                    use zeroize::Zeroize as _;
-                    // It may have had keys.
-                    {
-                        let mut datagram = datagram;
-                        datagram.zeroize();
-                    }
                 }
             }
-            buffer.fill(0);
             self.connections.retain(|connection| !connection.is_closed);
         }
     }
@@ -251,7 +232,7 @@ impl Server {
         let mut answer = Datagram::new();
         match message {
             Private::Socket { port, groups, texts } => {
-                (connection.port, connection.groups, connection.texts) = (port, groups, texts)
+                (connection.port, connection.groups, connection.texts) = (port, groups, texts);
             }
             Private::Binding(address) => answer.push_private(&Private::Share(self.shares(address))),
             Private::Bound(..) => answer.push_private(&Private::Share(true)),
@@ -261,12 +242,14 @@ impl Server {
     }
 
     /// Makes place for a daemon's socket behind ours. Whether there is one.
-    fn shares(&self, address: SocketAddr) -> bool {
-        let family = usize::from(address.is_ipv6());
-        let sockets: Vec<&Socket> = self.sockets.iter().filter_map(|pair| pair[family].as_ref()).collect();
-        address.port() == self.options.port
-            && address.ip().is_unspecified()
-            && self.ports[family].as_ref().is_some_and(|port| port.expect(&sockets).is_ok())
+    fn shares(&mut self, address: SocketAddr) -> bool {
+        if address.port() != self.ports.number() {
+            return false;
+        }
+        let started = self.ports.expect(address.ip()).map_err(failed("a port")).and_then(|sockets| {
+            self.queues.iter().zip(sockets).try_for_each(|(queue, socket)| read(queue, vec![socket], &self.shared))
+        });
+        started.is_ok()
     }
 
     fn tell(&mut self, message: &Message) {
@@ -291,25 +274,11 @@ fn start(name: &str, run: impl FnOnce() -> io::Result<()> + Send + 'static) -> R
     Builder::new().name(name.to_owned()).spawn(guarded).map(drop).map_err(failed("a thread"))
 }
 
-/// The sockets of each queue, of IPv4 and of IPv6, where the host has it.
-fn sockets(options: &Options) -> Result<Vec<Arc<[Option<Socket>; 2]>>, Failed> {
-    let bind = |is_v6| match Socket::bind(options.port, is_v6) {
-        Ok(socket) => Ok(Some(socket)),
-        Err(error) if is_v6 && matches!(error.raw_os_error(), Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL)) => {
-            Ok(None)
-        }
-        Err(error) => Err(failed(format!("UDP port {}", options.port))(error)),
-    };
-    (0..options.queues).map(|_| Ok(Arc::new([bind(false)?, bind(true)?]))).collect()
-}
-
-/// Sockets of others that are bound to a port of every address: daemons that were there before.
-fn others(port: u16, is_v6: bool) -> usize {
-    let (file, any) = if is_v6 { ("/proc/net/udp6", "0".repeat(32)) } else { ("/proc/net/udp", "0".repeat(8)) };
-    let wanted = format!("{any}:{port:04X}");
-    // Where it cannot be read, there are none that share the port with us.
-    let table = fs::read_to_string(file).unwrap_or_default();
-    table.lines().filter(|line| line.split_whitespace().nth(1) == Some(&wanted)).count()
+/// Starts a thread that reads sockets, for a queue.
+fn read(queue: &Arc<Queue>, sockets: Vec<Arc<Socket>>, shared: &Arc<Shared>) -> Result<(), Failed> {
+    let waker = shared.waker().map_err(failed("an event descriptor"))?;
+    let inward = Inward { tun: queue.clone(), sockets, shared: shared.clone(), waker };
+    start("esp-in", move || inward.run())
 }
 
 /// Listens for daemons: as root, or as the user who runs this.

@@ -1,6 +1,6 @@
 //! What the threads of the data path and the one of the daemon have in common.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -11,7 +11,6 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use crate::counters::Counters;
 use crate::packet::ip::Flow;
 use crate::table::{Reached, Registered, View};
-use crate::udp::Narrow;
 
 /// What a thread of the data path has to tell the daemon.
 #[derive(Debug)]
@@ -98,11 +97,11 @@ impl Shared {
     }
 
     /// A path is narrower than was known.
-    pub(crate) fn narrow(&self, narrow: Narrow) {
+    pub(crate) fn narrow(&self, peer: IpAddr, mtu: usize) {
         let view = lock(&self.view).clone();
-        for sa in view.outgoing.iter().filter(|sa| sa.peer.ip() == narrow.peer) {
-            let least = if narrow.peer.is_ipv6() { 1280 } else { 576 };
-            sa.mtu.fetch_min(narrow.mtu.max(least), Ordering::Relaxed);
+        for sa in view.outgoing.iter().filter(|sa| sa.way.to.ip() == peer) {
+            let least = if peer.is_ipv6() { 1280 } else { 576 };
+            sa.mtu.fetch_min(mtu.max(least), Ordering::Relaxed);
         }
     }
 

@@ -101,7 +101,7 @@ fn association(entry: &Entry) -> Value {
         _ => String::new(),
     };
     let (direction, peer, mtu) = match &entry.end {
-        Some(End::Out(sa)) => ("out", Some(sa.peer.to_string()), Some(sa.mtu.load(Ordering::Relaxed))),
+        Some(End::Out(sa)) => ("out", Some(sa.way.to.to_string()), Some(sa.mtu.load(Ordering::Relaxed))),
         Some(End::In(sa)) => ("in", Some(sa.peer.to_string()), None),
         None => ("larval", None, None),
     };

@@ -23,18 +23,18 @@ pub(crate) fn tun(file: &File, name: &str, queues: bool) -> io::Result<String> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "a name of a network device has at most 15 bytes"));
     }
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *to = from as _;
+        *to = libc::c_char::from_ne_bytes([from]);
     }
     let several = if queues { libc::IFF_MULTI_QUEUE } else { 0 };
     request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR | several) as c_short;
     // SAFETY: the kernel reads and writes the structure, whose size belongs to the request.
     done(unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF as _, &raw mut request) })?;
-    Ok(request.ifr_name.iter().take_while(|byte| **byte != 0).map(|byte| char::from(*byte as u8)).collect())
+    Ok(request.ifr_name.iter().take_while(|byte| **byte != 0).map(|byte| char::from(byte.to_ne_bytes()[0])).collect())
 }
 
 /// How long the header before a packet is, and what the stack may leave to the device (`TUN_F_*`).
 pub(crate) fn tun_offload(file: &File, header: usize, flags: u32) -> io::Result<()> {
-    let header = header as c_int;
+    let header = c_int::try_from(header).unwrap_or(c_int::MAX);
     // SAFETY: the kernel reads an integer.
     done(unsafe { libc::ioctl(file.as_raw_fd(), TUNSETVNETHDRSZ as _, &raw const header) })?;
     // SAFETY: the argument is a number.

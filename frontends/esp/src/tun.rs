@@ -65,7 +65,9 @@ impl Queue {
     ) -> io::Result<()> {
         let header = offload.write(is_v6);
         let mut all: SmallVec<[IoSlice<'_>; 64]> = smallvec![IoSlice::new(&header)];
-        all.extend(pieces.map(|piece| IoSlice::new(piece)));
+        for piece in pieces {
+            all.push(IoSlice::new(piece));
+        }
         loop {
             match (&self.0).write_vectored(&all) {
                 Ok(_) => return Ok(()),

@@ -1,11 +1,7 @@
-//! The sockets of ESP in UDP (RFC 3948), which share their port with the IKE daemon.
-//!
-//! All sockets of a port are a group, in which a program of classic BPF names the one that gets a datagram: by its place in the order
-//! of binding. Ours are bound first, the daemon's is the next. When a socket is closed, the last one takes its place
-//! (net/core/sock_reuseport.c), so that ours are the first again when a daemon that was there before them ends.
+//! Sockets of ESP in UDP (RFC 3948): packets in trains, with the traffic class outside.
 
 use std::io::{self, IoSlice};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use gantry_abi_xfrm::private::EXEMPT_MARK;
@@ -13,9 +9,11 @@ use libc::c_int;
 use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::sys::socket::{
-    self, AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, SockaddrIn, SockaddrIn6,
-    SockaddrStorage, setsockopt, sockopt,
+    self, AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, SockaddrStorage,
+    setsockopt, sockopt,
 };
+
+use smallvec::{SmallVec, smallvec};
 
 use crate::sys;
 use crate::sys::messages::Messages;
@@ -49,18 +47,30 @@ pub(crate) struct Received {
     pub(crate) class: u8,
 }
 
-/// The path of a peer takes no more than so many bytes, headers of IP included.
+/// From where to where datagrams go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Narrow {
-    pub(crate) peer: IpAddr,
-    pub(crate) mtu: usize,
+pub(crate) struct Way {
+    /// One of this host's addresses; unspecified: the one that routes say.
+    pub(crate) from: IpAddr,
+    pub(crate) to: SocketAddr,
+}
+
+/// What a router says of a packet that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Report {
+    /// The path takes no more than so many bytes, headers of IP included.
+    Narrow { peer: IpAddr, mtu: usize },
+    /// Anything else, which the peer's silence says as well.
+    Other,
 }
 
 impl Socket {
-    /// Binds to a port of every address of a family, as one of those that share it.
-    pub(crate) fn bind(port: u16, is_v6: bool) -> io::Result<Self> {
+    /// Binds to an address, as one of those that share it.
+    pub(crate) fn bind(address: SocketAddr) -> io::Result<Self> {
+        let is_v6 = address.is_ipv6();
         let family = if is_v6 { AddressFamily::Inet6 } else { AddressFamily::Inet };
-        let fd = socket::socket(family, SockType::Datagram, SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK, None)?;
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let fd = socket::socket(family, SockType::Datagram, flags, None)?;
         setsockopt(&fd, sockopt::ReusePort, &true)?;
         setsockopt(&fd, sockopt::Mark, &EXEMPT_MARK)?;
         // Who may not have more than others has what all have.
@@ -77,31 +87,35 @@ impl Socket {
         setsockopt(&fd, sockopt::UdpGroSegment, &true)?;
         if is_v6 {
             setsockopt(&fd, sockopt::Ipv6V6Only, &true)?;
-            socket::bind(
-                fd.as_raw_fd(),
-                &SockaddrIn6::from(std::net::SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, port, 0, 0)),
-            )?;
-        } else {
-            socket::bind(fd.as_raw_fd(), &SockaddrIn::from(std::net::SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port)))?;
         }
+        socket::bind(fd.as_raw_fd(), &SockaddrStorage::from(address))?;
         Ok(Self { fd, is_v6 })
     }
 
     /// Sends packets of `stride` bytes each, of which the last may have less, in one call. `false`: the socket is full.
-    pub(crate) fn send(&self, packets: &[u8], stride: usize, to: SocketAddr, class: u8) -> io::Result<bool> {
+    pub(crate) fn send(&self, packets: &[u8], stride: usize, way: &Way, class: u8) -> io::Result<bool> {
         let (segment, class_v6) = (stride as u16, c_int::from(class));
         let class = if self.is_v6 { ControlMessage::Ipv6TClass(&class_v6) } else { ControlMessage::Ipv4Tos(&class) };
-        let all = [class, ControlMessage::UdpGsoSegments(&segment)];
-        let messages = if packets.len() > stride { &all[..] } else { &all[..1] };
-        let to = SockaddrStorage::from(to);
+        let (v4, v6);
+        let mut controls: SmallVec<[ControlMessage<'_>; 3]> = smallvec![class];
+        match way.from {
+            from if from.is_unspecified() => {}
+            IpAddr::V4(from) => {
+                let address = libc::in_addr { s_addr: from.to_bits().to_be() };
+                v4 = libc::in_pktinfo { ipi_ifindex: 0, ipi_spec_dst: address, ipi_addr: address };
+                controls.push(ControlMessage::Ipv4PacketInfo(&v4));
+            }
+            IpAddr::V6(from) => {
+                v6 = libc::in6_pktinfo { ipi6_addr: libc::in6_addr { s6_addr: from.octets() }, ipi6_ifindex: 0 };
+                controls.push(ControlMessage::Ipv6PacketInfo(&v6));
+            }
+        }
+        if packets.len() > stride {
+            controls.push(ControlMessage::UdpGsoSegments(&segment));
+        }
+        let (to, pieces) = (SockaddrStorage::from(way.to), [IoSlice::new(packets)]);
         loop {
-            return match socket::sendmsg(
-                self.fd.as_raw_fd(),
-                &[IoSlice::new(packets)],
-                messages,
-                MsgFlags::empty(),
-                Some(&to),
-            ) {
+            return match socket::sendmsg(self.fd.as_raw_fd(), &pieces, &controls, MsgFlags::empty(), Some(&to)) {
                 Ok(_) => Ok(true),
                 Err(Errno::EAGAIN) => Ok(false),
                 Err(Errno::EINTR) => continue,
@@ -126,7 +140,7 @@ impl Socket {
         for at in 0..got {
             let [class, stride] = controls.map(|(level, kind)| messages.control(at, level, kind));
             let bytes = messages.bytes(at);
-            let class = class.map_or(0, |class| class as u8);
+            let class = class.and_then(|class| u8::try_from(class & 0xFF).ok()).unwrap_or(0);
             let stride = stride.and_then(|stride| usize::try_from(stride).ok()).unwrap_or(bytes).max(1);
             // One without a sender has no bytes, so that the others keep their places.
             let from = messages.address(at);
@@ -137,7 +151,7 @@ impl Socket {
     }
 
     /// Takes one report of routers on the way out of the socket; `None` when there are no more.
-    pub(crate) fn report(&self) -> io::Result<Option<Option<Narrow>>> {
+    pub(crate) fn report(&self) -> io::Result<Option<Report>> {
         let mut control = cmsg_space!(libc::sock_extended_err, libc::sockaddr_in6, libc::sock_extended_err);
         let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
         let message = match socket::recvmsg::<SockaddrStorage>(self.fd.as_raw_fd(), &mut [], Some(&mut control), flags)
@@ -148,13 +162,16 @@ impl Socket {
         };
         // Whom the packet was for.
         let peer = message.address.as_ref().and_then(address).map(|address| address.ip());
-        let narrow = message.cmsgs().into_iter().flatten().find_map(|control| match control {
+        let mtu = message.cmsgs().into_iter().flatten().find_map(|control| match control {
             ControlMessageOwned::Ipv4RecvErr(error, _) | ControlMessageOwned::Ipv6RecvErr(error, _) => {
                 (error.ee_errno == Errno::EMSGSIZE as u32).then_some(error.ee_info as usize)
             }
             _ => None,
         });
-        Ok(Some(peer.zip(narrow).map(|(peer, mtu)| Narrow { peer, mtu })))
+        Ok(Some(match (peer, mtu) {
+            (Some(peer), Some(mtu)) => Report::Narrow { peer, mtu },
+            _ => Report::Other,
+        }))
     }
 }
 
@@ -193,55 +210,6 @@ pub(crate) fn path_mtu(peer: SocketAddr) -> Option<usize> {
         sys::option(&fd, libc::IPPROTO_IP, libc::IP_MTU)
     };
     mtu.ok().and_then(|mtu| usize::try_from(mtu).ok())
-}
-
-/// The sockets of a family that share the port: who gets which datagrams.
-#[derive(Debug)]
-pub(crate) struct Port {
-    ours: usize,
-}
-
-impl Port {
-    /// Ours are `sockets`, bound behind `before` of others.
-    pub(crate) fn new(sockets: &[&Socket], before: usize) -> io::Result<Self> {
-        let port = Self { ours: sockets.len() };
-        port.attach(sockets, before)?;
-        Ok(port)
-    }
-
-    /// A daemon is about to bind: none that was there before is there any more.
-    pub(crate) fn expect(&self, sockets: &[&Socket]) -> io::Result<()> {
-        self.attach(sockets, 0)
-    }
-
-    fn attach(&self, sockets: &[&Socket], before: usize) -> io::Result<()> {
-        match sockets {
-            [first, ..] => sys::choose_by(first, &program(before as u32, self.ours as u32)),
-            [] => Ok(()),
-        }
-    }
-}
-
-/// Who gets a datagram: the daemon's socket if it begins with the marker of IKE, four bytes of zeros (RFC 3948, 2.2), else one of ours, by its
-/// SPI, so that the packets of an association stay in their order. A datagram of less than four bytes ends the program with 0, which is
-/// right: what keeps a NAT alive needs no reader.
-fn program(before: u32, ours: u32) -> [libc::sock_filter; 6] {
-    const LOAD_WORD: u16 = 0x20;
-    const JUMP_IF_EQUAL: u16 = 0x15;
-    const RETURN: u16 = 0x06;
-    const MODULO: u16 = 0x94;
-    const ADD: u16 = 0x04;
-    const RETURN_ACCUMULATOR: u16 = 0x16;
-    let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
-    let daemon = if before > 0 { 0 } else { ours };
-    [
-        step(LOAD_WORD, 0, 0, 0),
-        step(JUMP_IF_EQUAL, 0, 1, 0),
-        step(RETURN, 0, 0, daemon),
-        step(MODULO, 0, 0, ours),
-        step(ADD, 0, 0, before),
-        step(RETURN_ACCUMULATOR, 0, 0, 0),
-    ]
 }
 
 fn address(storage: &SockaddrStorage) -> Option<SocketAddr> {

@@ -7,9 +7,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use gantry_abi_xfrm::{Datagram, Keys, Message};
 use nix::errno::Errno;
 use nix::sys::socket::{self, MsgFlags};
+use zeroize::Zeroizing;
 
 /// Bytes of the longest request, and of a part of a long answer: what programs have room for (libnetlink, charon).
-pub(crate) const LONGEST: usize = 64 << 10;
+const LONGEST: usize = 64 << 10;
 pub(crate) const PART: usize = 8 << 10;
 /// Datagrams that wait for a program that does not read. Netlink drops events, too, when a socket is full.
 const EVENTS: usize = 4096;
@@ -33,11 +34,15 @@ impl Connection {
         Self { fd, port: 0, groups: 0, texts: false, waiting: VecDeque::new(), is_closed: false }
     }
 
-    /// Reads one datagram; `None`: there is none, or there is nobody any more.
-    pub(crate) fn read<'b>(&mut self, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
-        match socket::recv(self.fd.as_raw_fd(), buffer, MsgFlags::MSG_DONTWAIT) {
+    /// Reads one datagram, which may have keys; `None`: there is none, or there is nobody any more.
+    pub(crate) fn read(&mut self) -> Option<Zeroizing<Vec<u8>>> {
+        let mut datagram = Zeroizing::new(vec![0; LONGEST]);
+        match socket::recv(self.fd.as_raw_fd(), &mut datagram, MsgFlags::MSG_DONTWAIT) {
             Ok(0) => self.is_closed = true,
-            Ok(length) => return Some(&buffer[..length]),
+            Ok(length) => {
+                datagram.truncate(length);
+                return Some(datagram);
+            }
             Err(Errno::EAGAIN | Errno::EINTR) => {}
             Err(_) => self.is_closed = true,
         }

@@ -141,8 +141,6 @@ impl State {
                 let counts = [of(Direction::In), of(Direction::Out), of(Direction::Forward), 0, 0, 0];
                 Ok(vec![Message::NewSpdInfo(SpdInfo { flags, counts: Some(counts), ..SpdInfo::default() })])
             }
-            // From which lengths of prefixes on Linux hashes policies.
-            Message::NewSpdInfo(_) => Ok(Vec::new()),
             Message::GetAe(wanted) => {
                 let entry = self.associations.get(&wanted.id).ok_or_else(no_sa)?;
                 Ok(vec![Message::NewAe(AsyncEvent::of(&entry.snapshot(), wanted.flags).into())])
@@ -156,7 +154,8 @@ impl State {
             {
                 Err(Refusal::new(libc::EOPNOTSUPP, "what no policy is for does not come here"))
             }
-            Message::SetDefault(_) => Ok(Vec::new()),
+            // What is the default here in any case; and from which lengths of prefixes on Linux hashes policies.
+            Message::SetDefault(_) | Message::NewSpdInfo(_) => Ok(Vec::new()),
             _ => Err(Refusal::new(libc::EOPNOTSUPP, "this message is not served")),
         }
     }

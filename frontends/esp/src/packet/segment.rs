@@ -61,7 +61,7 @@ impl<'f> Split<'f> {
 
     /// The packet, if it is one segment as it is.
     pub(crate) fn whole(&self) -> Option<&[u8]> {
-        (self.headers == 0).then_some(&*self.packet)
+        (self.headers == 0).then_some(self.packet)
     }
 
     /// Segments that it becomes.

@@ -107,11 +107,14 @@ impl Messages {
     pub(crate) fn control(&self, at: usize, level: c_int, kind: c_int) -> Option<c_int> {
         /// Bytes of `struct cmsghdr`, a multiple of its alignment.
         const HEADER: usize = size_of::<libc::cmsghdr>();
+        // The C library has types of its own for lengths.
+        #[allow(clippy::unnecessary_cast)]
         let length = self.headers[at].msg_hdr.msg_controllen as usize;
         let mut rest = self.controls[at].0.get(..length)?;
         while rest.len() >= HEADER {
             // SAFETY: there are as many bytes as a header has, which is a structure of integers.
             let header = unsafe { rest.as_ptr().cast::<libc::cmsghdr>().read_unaligned() };
+            #[allow(clippy::unnecessary_cast)]
             let length = (header.cmsg_len as usize).max(HEADER);
             let data = rest.get(HEADER..length)?;
             if (header.cmsg_level, header.cmsg_type) == (level, kind) {

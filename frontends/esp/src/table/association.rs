@@ -12,6 +12,7 @@ use gantry_protocols::esp::{Association, Inbound, Outbound};
 use super::Refusal;
 use super::suite::Keyed;
 use crate::packet::ip;
+use crate::udp::Way;
 
 /// The protocol number of ESP.
 const ESP: u8 = 50;
@@ -108,7 +109,7 @@ pub(crate) struct Outgoing {
     pub(crate) id: SaId,
     pub(crate) esp: Outbound,
     /// Where its packets go.
-    pub(crate) peer: SocketAddr,
+    pub(crate) way: Way,
     /// The header outside has the code point for services of the one inside.
     pub(crate) copies_services: bool,
     /// The header outside has the congestion mark of the one inside.
@@ -123,7 +124,7 @@ pub(crate) struct Outgoing {
 impl Outgoing {
     /// The largest packet that fits into the path as it is known.
     pub(crate) fn most(&self) -> usize {
-        let header = if self.peer.is_ipv6() { ip::V6 } else { ip::V4 };
+        let header = if self.way.to.is_ipv6() { ip::V6 } else { ip::V4 };
         let room = self.mtu.load(Ordering::Relaxed).saturating_sub(header + UDP);
         self.esp.payload_within(room)
     }
@@ -208,7 +209,7 @@ impl End {
         Ok(Self::Out(std::sync::Arc::new(Outgoing {
             id: sa.id,
             esp,
-            peer: (sa.id.destination, encapsulation.destination_port).into(),
+            way: Way { from: sa.source, to: (sa.id.destination, encapsulation.destination_port).into() },
             copies_services: sa.extra_flags & extra::DONT_ENCAP_DSCP == 0,
             copies_ecn,
             mtu: AtomicUsize::new(0),

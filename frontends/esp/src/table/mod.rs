@@ -69,7 +69,7 @@ impl Entry {
     pub(crate) fn find_path(&self) {
         if let Some(End::Out(sa)) = &self.end {
             // Where there is no route yet, what every link takes.
-            sa.mtu.store(path_mtu(sa.peer).unwrap_or(1280), Ordering::Relaxed);
+            sa.mtu.store(path_mtu(sa.way.to).unwrap_or(1280), Ordering::Relaxed);
         }
     }
 
