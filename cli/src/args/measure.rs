@@ -195,7 +195,8 @@ Examples:
   gantry reproduce ocf2003                three crypto cards of 2003, and what dispatch costs
   gantry reproduce ocf2003 --simulated    without measuring this machine
   gantry reproduce boards                 engine and CPU alone, and under Gantry's policies
-  gantry reproduce flow-control           what happens when a ring is full")]
+  gantry reproduce flow-control           what happens when a ring is full
+  sudo gantry reproduce table9            a tunnel of IPsec, by software, lanes and a card")]
 pub(crate) struct Reproduce {
     /// What to reproduce
     #[arg(value_enum)]
@@ -272,6 +273,8 @@ pub(crate) enum Work {
     Boards,
     /// 28 threads on one of the cards of 2003
     FlowControl,
+    /// Throughput of a tunnel of IPsec: raw, by software, lanes and a card; measured between network namespaces, as root, with iperf3
+    Table9,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

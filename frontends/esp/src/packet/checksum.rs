@@ -5,20 +5,25 @@
 
 /// Adds bytes to a sum. Only the last piece of a message may have an odd length.
 pub(crate) fn add(sum: u64, bytes: &[u8]) -> u64 {
-    let (words, rest) = bytes.as_chunks::<4>();
-    // A packet has at most 2^14 words of 32 bits, so that 64 bits always hold their sum.
-    let sum = words.iter().fold(sum, |sum, word| sum + u64::from(u32::from_ne_bytes(*word)));
-    let (pairs, odd) = rest.as_chunks::<2>();
-    let sum = pairs.iter().fold(sum, |sum, pair| sum + u64::from(u16::from_ne_bytes(*pair)));
-    odd.iter().fold(sum, |sum, byte| sum + u64::from(u16::from_ne_bytes([*byte, 0])))
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    words.iter().chain([&last]).fold(sum, |sum, word| plus(sum, u64::from_ne_bytes(*word)))
+}
+
+/// The sum of two numbers in ones' complement: what is carried out comes in again.
+fn plus(sum: u64, word: u64) -> u64 {
+    let (sum, carry) = sum.overflowing_add(word);
+    sum + u64::from(carry)
 }
 
 /// A sum in 16 bits, as two bytes in the order of the packet.
 pub(crate) fn fold(sum: u64) -> [u8; 2] {
-    let halves = (sum >> 32) + (sum & 0xFFFF_FFFF);
+    // The upper half of a sum has the same weight as the lower one, in any width.
+    let sum = (sum >> 32) + (sum & 0xFFFF_FFFF);
     let fold = |sum: u64| (sum >> 16) + (sum & 0xFFFF);
-    // Each fold leaves at most one carry less; three leave none of 34 bits.
-    (fold(fold(fold(halves))) as u16).to_ne_bytes()
+    // 33 bits, then 18, then 17, then 16.
+    (fold(fold(fold(sum))) as u16).to_ne_bytes()
 }
 
 /// What is written into a header: the complement of the sum.
