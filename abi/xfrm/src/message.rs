@@ -236,11 +236,7 @@ impl Datagram {
                 policy.write_attributes(self);
             }
             Message::DumpPolicy => {}
-            Message::FlushPolicy { kind } => {
-                if *kind != 0 {
-                    policy::write_kind(*kind, self);
-                }
-            }
+            Message::FlushPolicy { kind } => policy::write_kind(*kind, self),
             Message::GetSadInfo(flags) | Message::GetSpdInfo(flags) => self.u32(*flags),
             Message::NewSadInfo(info) => info.write(self),
             Message::NewSpdInfo(info) => info.write(self),

@@ -184,11 +184,12 @@ impl Datagram {
         self.u32(header.port);
     }
 
-    /// Writes the length of the open message.
+    /// Writes the length of the open message, which includes its padding, as in the kernel's (`nlmsg_end`): iproute2 refuses
+    /// a shorter one.
     pub(crate) fn end(&mut self) {
+        self.align();
         let length = (self.bytes.len() - self.begin) as u32;
         self.bytes[self.begin..][..4].copy_from_slice(&length.to_ne_bytes());
-        self.align();
     }
 
     /// Appends an attribute with what `content` writes. An attribute is at most 65535 bytes long.

@@ -328,9 +328,7 @@ pub(crate) fn templates(kind: u16, content: &[u8], family: Family) -> Result<Vec
 }
 
 fn write_common(kind: u8, mark: Option<Mark>, interface_id: u32, to: &mut Datagram) {
-    if kind != 0 {
-        write_kind(kind, to);
-    }
+    write_kind(kind, to);
     if let Some(mark) = mark {
         to.attribute(number::MARK, |to| mark.write(to));
     }
@@ -339,7 +337,8 @@ fn write_common(kind: u8, mark: Option<Mark>, interface_id: u32, to: &mut Datagr
     }
 }
 
-/// Writes XFRMA_POLICY_TYPE, `struct xfrm_userpolicy_type`.
+/// Writes XFRMA_POLICY_TYPE, `struct xfrm_userpolicy_type`. A kernel with CONFIG_XFRM_SUB_POLICY, such as Debian's, does so
+/// for main policies, too.
 pub(crate) fn write_kind(kind: u8, to: &mut Datagram) {
     to.attribute(number::POLICY_TYPE, |to| {
         to.u8(kind);

@@ -181,9 +181,12 @@ pub(crate) fn replay_esn(kind: u16, reader: &mut Reader<'_>) -> Result<ReplayEsn
     if words > ReplayEsn::LONGEST {
         return Err(Error::Attribute(kind));
     }
-    // The structure may come without its bitmap, whatever it says of that (`verify_replay` of Linux): `ip xfrm` sends it so.
-    let bitmap =
-        if reader.0.is_empty() { vec![0; words] } else { (0..words).map(|_| reader.u32()).collect::<Result<_, _>>()? };
+    // Linux lets the bitmap be absent, and iproute2 leaves it out: nothing has come.
+    let bitmap: Vec<u32> = if reader.0.is_empty() {
+        vec![0; words]
+    } else {
+        (0..words).map(|_| reader.u32()).collect::<Result<_, _>>()?
+    };
     if window as usize > 32 * words {
         return Err(Error::Value("replay_window"));
     }
