@@ -349,8 +349,7 @@ fn states() -> Vec<(&'static str, &'static str, Sa)> {
             "src 2001:db8::1 dst 2001:db8::2
              proto esp spi 0xffffffff reqid 0 mode beet
              replay-window 0 flag esn
-             mark 0x1/0xff
-             output-mark 0x2/0xf0
+             mark 0x1/0xff output-mark 0x2/0xf0
              auth-trunc hmac(sha256) 0x11 128
              enc ecb(cipher_null)
              anti-replay esn context:
