@@ -21,6 +21,7 @@ const PROGRAMS: &[&str] = &[
     "scp",
     "setpriv",
     "softhsm2-util",
+    "strace",
     "stunnel",
     "swanctl",
     "swtpm",

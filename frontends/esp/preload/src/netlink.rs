@@ -23,37 +23,35 @@ pub(crate) unsafe fn send(socket: &Socket, message: &msghdr, flags: c_int) -> is
     if socket.parked.load(Ordering::Acquire) && !server::renew(socket) {
         return fail(libc::ECONNREFUSED);
     }
-    // A request is remembered before it is sent, because the answer may come before `sendmsg` returns.
-    // SAFETY: the caller's buffers are there to be sent.
-    unsafe {
-        each_header(message, usize::MAX, |header| {
-            if wants_answer(header) {
-                socket.remember(header.sequence);
-            }
-        });
-    };
-    let mut sent = -1;
     for _ in 0..2 {
-        // SAFETY: the buffers are the caller's.
-        sent = unsafe { real::sendmsg(socket.descriptor(), &raw const plain, flags | libc::MSG_NOSIGNAL) };
-        let again = sent < 0
-            && match errno() {
-                // A request to the kernel never meets a full queue.
-                libc::EAGAIN => {
-                    or_fail(server::wait(socket.descriptor(), libc::POLLOUT, PATIENCE_MS) > 0, libc::ENOBUFS)
+        // A request is remembered before it is sent, because the answer may come before `sendmsg` returns.
+        // SAFETY: the caller's buffers are there to be sent.
+        unsafe {
+            each_header(message, usize::MAX, |header| {
+                if wants_answer(header) {
+                    socket.remember(header.sequence);
                 }
-                libc::EPIPE | libc::ECONNRESET | libc::ENOTCONN => or_fail(server::renew(socket), libc::ECONNREFUSED),
-                _ => false,
-            };
-        if !again {
-            break;
+            });
         }
-    }
-    if sent < 0 {
+        // SAFETY: the buffers are the caller's.
+        let sent = unsafe { real::sendmsg(socket.descriptor(), &raw const plain, flags | libc::MSG_NOSIGNAL) };
+        if sent >= 0 {
+            return sent;
+        }
+        let why = errno();
         // SAFETY: as above.
         unsafe { each_header(message, usize::MAX, |header| socket.forget(header.sequence)) };
+        let (again, otherwise) = match why {
+            // A request to the kernel never meets a full queue.
+            libc::EAGAIN => (server::wait(socket.descriptor(), libc::POLLOUT, PATIENCE_MS) > 0, libc::ENOBUFS),
+            libc::EPIPE | libc::ECONNRESET | libc::ENOTCONN => (server::renew(socket), libc::ECONNREFUSED),
+            other => (false, other),
+        };
+        if !again {
+            return fail(otherwise);
+        }
     }
-    sent
+    fail(libc::ENOBUFS)
 }
 
 /// Receives a datagram of netlink. The sender's address is that of the kernel, and there are no control messages.
@@ -187,14 +185,6 @@ fn write_refusal(to: &mut [u8], sequence: u32, port: u32) {
             *to = *from;
         }
     }
-}
-
-/// `done`; where it is not so, `errno` is set.
-fn or_fail(done: bool, errno: c_int) -> bool {
-    if !done {
-        fail(errno);
-    }
-    done
 }
 
 /// Whether Linux answers a request that succeeds. One that fails is always answered.

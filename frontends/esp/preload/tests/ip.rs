@@ -73,6 +73,7 @@ fn counters_limits_and_times_are_printed() {
     sa.counters = Counters { bytes: 4711, packets: 42, add_time: 1_700_000_000, use_time: 1_700_000_060 };
     sa.stats = Stats { replay_window: 1, replay: 2, integrity_failed: 3 };
     sa.limits.soft_bytes = 1000;
+    sa.extra_flags = extra::DONT_ENCAP_DSCP | extra::OSEQ_MAY_WRAP;
     sa.last_used = Some(1_700_000_120);
     server.state.lock().unwrap().sas = vec![sa];
     let shown = text(&lab.sh("ip -s xfrm state"));
@@ -81,6 +82,7 @@ fn counters_limits_and_times_are_printed() {
         "4711(bytes), 42(packets)",
         "add 2023-11-14 22:13:20 use 2023-11-14 22:14:20",
         "replay-window 1 replay 2 failed 3",
+        "extra_flag dont-encap-dscp oseq-may-wrap",
     ] {
         assert!(shown.contains(line), "{line}: {shown}");
     }
@@ -377,7 +379,7 @@ fn states() -> Vec<(&'static str, &'static str, Sa)> {
              limit time-soft 40 limit time-hard 50 limit time-use-hard 60",
             "src 10.0.0.1 dst 10.0.0.2
              proto esp spi 0x00001002 reqid 0 mode tunnel
-             replay-window 0 flag noecn decap-dscp nopmtudisc wildrecv af-unspec extra_flag dont-encap-dscp oseq-may-wrap
+             replay-window 0 flag noecn decap-dscp nopmtudisc wildrecv af-unspec
              aead rfc7539esp(chacha20,poly1305) 0xff 128
              encap type espinudp sport 4500 dport 4501 addr 192.0.2.9
              anti-replay context: seq 0x0, oseq 0x0, bitmap 0x00000000",

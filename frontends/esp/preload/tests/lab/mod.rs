@@ -237,8 +237,9 @@ fn answers(frame: &Frame<'_>, connection: &Arc<OwnedFd>, state: &mut State) -> V
         state.private.push(private);
         match private {
             Private::Socket { port, groups, texts } => {
-                let known = state.connections.iter_mut().find(|(other, ..)| Arc::ptr_eq(other, connection));
-                *known.unwrap() = (Arc::clone(connection), port, groups, texts);
+                for known in state.connections.iter_mut().filter(|(other, ..)| Arc::ptr_eq(other, connection)) {
+                    *known = (Arc::clone(connection), port, groups, texts);
+                }
                 return Vec::new();
             }
             Private::Binding(address) => answer.push_private(&Private::Share(state.shared.contains(&address.port()))),
@@ -254,7 +255,7 @@ fn answers(frame: &Frame<'_>, connection: &Arc<OwnedFd>, state: &mut State) -> V
         return Vec::new();
     }
     let known = state.connections.iter().find(|(other, ..)| Arc::ptr_eq(other, connection));
-    let (_, port, _, texts) = known.unwrap().clone();
+    let Some(&(_, port, _, texts)) = known else { return Vec::new() };
     if let Some((errno, why)) = state.refuse {
         answer.acknowledge(frame, port, errno, texts.then_some(why));
         return vec![answer];
