@@ -139,6 +139,23 @@ fn an_acknowledgement_has_the_requests_header_and_a_text() {
     assert_eq!((answer.header.flags, &answer.body()[..4]), (flag::CAPPED, [0; 4].as_slice()));
 }
 
+/// The seeds of the fuzzer `xfrm_message` are datagrams of iproute2, and events.
+#[test]
+fn what_programs_send_is_read_and_written_again() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/xfrm_message");
+    let mut messages = 0;
+    for file in std::fs::read_dir(folder).unwrap() {
+        for frame in frames(&std::fs::read(file.unwrap().path()).unwrap()) {
+            let message = Message::parse(&frame).unwrap();
+            let mut datagram = Datagram::new();
+            datagram.push(&message, frame.header.flags, 5, 6, Keys::Shown);
+            assert_eq!(Message::parse(&frames(datagram.as_bytes()).next().unwrap()), Ok(message));
+            messages += 1;
+        }
+    }
+    assert!(messages > 30, "{messages}");
+}
+
 #[test]
 fn unsupported_and_unknown_messages_are_told_apart() {
     for (kind, error, errno) in [

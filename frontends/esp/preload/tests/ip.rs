@@ -236,6 +236,53 @@ fn several_requests_of_a_datagram_are_all_heard() {
     assert_eq!(deleted.collect::<Vec<_>>()[..3], [1, 2, 3]);
 }
 
+/// `GANTRY_DECLARE=1` writes them anew. Another version of iproute2 sends other bytes, so they are not compared.
+#[test]
+fn the_fuzzers_seeds_are_what_ip_sends() {
+    if std::env::var_os("GANTRY_DECLARE").is_none() || !have(&["ip"]) {
+        return;
+    }
+    let lab = Lab::new();
+    let server = Server::new(&lab);
+    for (line, ..) in states() {
+        lab.sh(&format!("ip xfrm state add {line}"));
+    }
+    for line in POLICIES {
+        lab.sh(&format!("ip xfrm policy add {line}"));
+    }
+    for line in [
+        "state",
+        "state count",
+        "state flush",
+        "state deleteall",
+        "policy",
+        "policy count",
+        "policy flush",
+        "policy getdefault",
+        "policy setdefault in block",
+        "policy delete index 9 dir out",
+        "policy set hthresh4 16 24 hthresh6 64 64",
+        "state get src 10.0.0.1 dst 10.0.0.2 proto esp spi 0x1000",
+        "state allocspi src 10.0.0.1 dst 10.0.0.2 proto esp mode tunnel min 0x500 max 0x600",
+    ] {
+        lab.sh(&format!("ip xfrm {line}"));
+    }
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/seeds/xfrm_message");
+    std::fs::create_dir_all(&folder).unwrap();
+    let mut sent = server.state.lock().unwrap().raw.clone();
+    for (event, _) in events() {
+        let mut datagram = Datagram::new();
+        datagram.push(&event, 0, 0, 0, Keys::Shown);
+        sent.push(datagram.as_bytes().to_vec());
+    }
+    for (number, mut datagram) in sent.into_iter().enumerate() {
+        // The time of the day is in sequence numbers.
+        datagram[8..12].fill(0);
+        let header = frames(&datagram).next().unwrap().header;
+        std::fs::write(folder.join(format!("{number:02}-{:02x}", header.kind)), &datagram).unwrap();
+    }
+}
+
 #[test]
 fn a_refusal_is_printed_with_its_words() {
     if !have(&["ip"]) {

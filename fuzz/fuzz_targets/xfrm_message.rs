@@ -1,0 +1,26 @@
+//! Datagrams from programs: any bytes are messages or none, and what is read is written so that it is read again as it was.
+
+#![no_main]
+
+use gantry_abi_xfrm::private::Private;
+use gantry_abi_xfrm::{Datagram, Keys, Message, frames};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    for frame in frames(data) {
+        let header = frame.header;
+        let mut datagram = Datagram::new();
+        if let Ok(message) = Message::parse(&frame) {
+            datagram.push(&message, header.flags, header.sequence, header.port, Keys::Shown);
+            let again = frames(datagram.as_bytes()).next().expect("a message has been written");
+            assert_eq!((again.header, Message::parse(&again)), (header, Ok(message)));
+        } else if let Ok(message) = Private::parse(&frame) {
+            datagram.push_private(&message);
+            let again = frames(datagram.as_bytes()).next().expect("a message has been written");
+            assert_eq!(Private::parse(&again), Ok(message));
+        }
+        datagram.clear();
+        datagram.acknowledge(&frame, header.port, 22, None);
+        assert_eq!(datagram.len(), 36);
+    }
+});
