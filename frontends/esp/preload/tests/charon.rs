@@ -97,7 +97,10 @@ fn a_daemon_takes_the_server_for_the_kernel() {
     let begin = daemon.time();
     thread::sleep(Duration::from_secs(2));
     let spent = daemon.time() - begin;
-    assert!(spent < 50, "{spent} ticks of 200: {}", &daemon.log()[before.len()..]);
+    let since = daemon.log()[before.len()..].to_owned();
+    assert!(spent < 50, "{spent} ticks of 200: {since}");
+    // Its socket for events says once that some may be lost.
+    assert_eq!(since.matches("No buffer space available").count(), 1, "{since}");
 
     // Another one comes, and the daemon's next requests reach it. So do its groups.
     let server = Server::new(&lab);
