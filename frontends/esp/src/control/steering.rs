@@ -85,6 +85,54 @@ fn masked(prefix: Prefix) -> Prefix {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::Use;
+    use gantry_abi_xfrm::{Family, Mode, Policy, SaId, Selector, Template};
+
+    fn registered(policy: Policy) -> Arc<Registered> {
+        Arc::new(Registered { policy, added: 0, used: Use::default(), asked: Default::default() })
+    }
+
+    /// A policy from one network to another; with a template it protects, without one it passes.
+    fn policy(from: &str, to: &str, priority: u32, protects: bool) -> Arc<Registered> {
+        let (source, destination) = (network(from).unwrap(), network(to).unwrap());
+        let selector = Selector { source, destination, ..Selector::any(Family::of(source.address)) };
+        let mut policy = Policy::new(selector, Direction::Out);
+        policy.priority = priority;
+        let id = SaId { destination: [192, 0, 2, 1].into(), spi: 0, protocol: 50 };
+        let template = Template {
+            id,
+            source: [192, 0, 2, 2].into(),
+            reqid: 1,
+            mode: Mode::Tunnel,
+            share: 0,
+            optional: false,
+            authentications: 0,
+            ciphers: 0,
+            compressions: 0,
+        };
+        policy.templates = if protects { vec![template] } else { Vec::new() };
+        registered(policy)
+    }
+
+    #[test]
+    fn destinations_of_policies_lead_into_the_tunnel_with_an_address_of_the_source() {
+        let ours = [[192, 168, 1, 5], [10, 1, 0, 7]].map(IpAddr::from);
+        let steering =
+            wanted(&[policy("10.1.0.0/16", "10.2.0.0/16", 1, true)], &[network("10.9.0.0/16").unwrap()], &ours);
+        let tunnel: Vec<_> = steering.tunnel.into_iter().collect();
+        let of = |address: [u8; 4], source: Option<[u8; 4]>| ((IpAddr::from(address), 16), source.map(IpAddr::from));
+        assert_eq!(tunnel, [of([10, 2, 0, 0], Some([10, 1, 0, 7])), of([10, 9, 0, 0], None)]);
+        assert!(steering.pass.is_empty());
+    }
+
+    #[test]
+    fn what_passes_does_so_before_what_is_protected_and_not_after_it() {
+        let all = policy("0.0.0.0/0", "0.0.0.0/0", 10, true);
+        let local = |priority| policy("192.168.1.0/24", "192.168.1.0/24", priority, false);
+        assert_eq!(wanted(&[all.clone(), local(5)], &[], &[]).pass, [local(5).policy.selector]);
+        assert!(wanted(&[all.clone(), local(20)], &[], &[]).pass.is_empty(), "the other one is for its packets");
+        assert_eq!(wanted(&[local(20), policy("10.1.0.0/16", "10.2.0.0/16", 1, true)], &[], &[]).pass.len(), 1);
+    }
 
     #[test]
     fn networks_are_read_and_mistakes_are_named() {

@@ -12,6 +12,8 @@ mod association;
 mod policies;
 mod selector;
 mod suite;
+#[cfg(test)]
+mod tests;
 mod view;
 
 use std::borrow::Cow;
@@ -26,6 +28,8 @@ use gantry_abi_xfrm::constants::state;
 use gantry_abi_xfrm::{AllocSpi, Replay, ReplayEsn, Sa, SaId, Stats};
 
 use crate::udp::path_mtu;
+#[cfg(test)]
+pub(crate) use association::Use;
 pub(crate) use association::{End, Incoming, Outgoing, Reached, seconds};
 pub(crate) use policies::Policies;
 pub(crate) use view::{Registered, Verdict, View, template};

@@ -1,0 +1,296 @@
+use std::net::IpAddr;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use gantry::Gantry;
+use gantry_abi_xfrm::constants::{ENCAP_ESPINUDP, extra, state};
+use gantry_abi_xfrm::{
+    AllocSpi, Direction, Encapsulation, Family, Key, Limits, Mark, Mode, NamedAead, NamedAuthentication, NamedCipher,
+    Policy, PolicyRef, Prefix, Replay, ReplayEsn, Sa, SaId, Selector, Template,
+};
+
+use super::*;
+use crate::packet::ip::Flow;
+
+const NEAR: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
+const FAR: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
+
+fn gantry() -> Gantry {
+    gantry_runtime::open(gantry_runtime::Config::default()).unwrap()
+}
+
+fn id(destination: IpAddr, spi: u32) -> SaId {
+    SaId { destination, spi, protocol: 50 }
+}
+
+/// An SA of AES-GCM between the two addresses.
+fn sa(to: IpAddr, spi: u32) -> Sa {
+    let from = if to == FAR { NEAR } else { FAR };
+    let mut sa = Sa::new(id(to, spi), from);
+    sa.mode = Mode::Tunnel;
+    sa.reqid = 7;
+    sa.replay_window = 32;
+    sa.aead = Some(NamedAead { name: "rfc4106(gcm(aes))".to_owned(), key: Key::new(&[spi as u8; 36]), icv_bits: 128 });
+    let (source_port, destination_port) = (4500, 4500);
+    sa.encapsulation = Some(Encapsulation { kind: ENCAP_ESPINUDP, source_port, destination_port, original: to });
+    sa
+}
+
+fn policy(direction: Direction, priority: u32, protocol: u8) -> Policy {
+    let net = |third| Prefix { address: [10, 1, third, 0].into(), length: 24 };
+    let (source, destination) = if direction == Direction::Out { (net(1), net(2)) } else { (net(2), net(1)) };
+    let mut policy = Policy::new(Selector { source, destination, protocol, ..Selector::any(Family::Ipv4) }, direction);
+    policy.priority = priority;
+    let (from, to) = if direction == Direction::Out { (NEAR, FAR) } else { (FAR, NEAR) };
+    policy.templates = vec![Template {
+        id: id(to, 0),
+        source: from,
+        reqid: 7,
+        mode: Mode::Tunnel,
+        share: 0,
+        optional: false,
+        authentications: u32::MAX,
+        ciphers: u32::MAX,
+        compressions: u32::MAX,
+    }];
+    policy
+}
+
+fn flow(out: bool, protocol: u8) -> Flow {
+    let (source, destination) = ([10, 1, 1, 9].into(), [10, 1, 2, 9].into());
+    let (source, destination) = if out { (source, destination) } else { (destination, source) };
+    Flow { source, destination, protocol, source_port: 1, destination_port: 2 }
+}
+
+fn is_near(address: IpAddr) -> bool {
+    address == NEAR
+}
+
+/// The SPI of the SA by which a flow leaves.
+fn leaves_by(associations: &Associations, policies: &Policies) -> Option<u32> {
+    let view = associations.view(policies);
+    match &view.leaving[view.rule(&flow(true, 6))?].verdict {
+        Verdict::Protect(sa) => sa.as_ref().map(|sa| sa.id.spi),
+        Verdict::Block => None,
+    }
+}
+
+#[test]
+fn an_sa_replaces_the_one_before_it_and_is_replaced_when_it_is_dying() {
+    let (mut associations, mut policies) = (Associations::new(gantry()), Policies::default());
+    policies.add(policy(Direction::Out, 100, 0), false).unwrap();
+    assert_eq!(leaves_by(&associations, &policies), None);
+    associations.add(sa(FAR, 0x1001), false, is_near).unwrap();
+    assert_eq!(leaves_by(&associations, &policies), Some(0x1001));
+    associations.add(sa(FAR, 0x1002), false, is_near).unwrap();
+    assert_eq!(leaves_by(&associations, &policies), Some(0x1002));
+    associations.reached(&id(FAR, 0x1002), Reached::Soft).unwrap();
+    assert_eq!(leaves_by(&associations, &policies), Some(0x1001), "one that is to be replaced comes last");
+    associations.remove(&id(FAR, 0x1001)).unwrap();
+    assert_eq!(leaves_by(&associations, &policies), Some(0x1002));
+    associations.reached(&id(FAR, 0x1002), Reached::Hard).unwrap();
+    assert_eq!(leaves_by(&associations, &policies), None);
+    let mut other = sa(FAR, 0x1003);
+    other.reqid = 8;
+    associations.add(other, false, is_near).unwrap();
+    assert_eq!(leaves_by(&associations, &policies), None, "an SA of another policy");
+}
+
+#[test]
+fn the_policy_of_the_lowest_priority_counts() {
+    let (associations, mut policies) = (Associations::new(gantry()), Policies::default());
+    let mut block = policy(Direction::Out, 50, 17);
+    block.action = gantry_abi_xfrm::Action::Block;
+    policies.add(policy(Direction::Out, 100, 0), false).unwrap();
+    policies.add(block, false).unwrap();
+    let view = associations.view(&policies);
+    let verdict = |protocol| &view.leaving[view.rule(&flow(true, protocol)).unwrap()].verdict;
+    assert!(matches!(verdict(17), Verdict::Block) && matches!(verdict(6), Verdict::Protect(None)));
+    assert!(view.rule(&flow(false, 6)).is_none());
+}
+
+#[test]
+fn what_arrives_is_admitted_by_a_policy_of_its_sa() {
+    let (mut associations, mut policies) = (Associations::new(gantry()), Policies::default());
+    associations.add(sa(NEAR, 0x2001), false, is_near).unwrap();
+    let mut other = sa(NEAR, 0x2002);
+    other.reqid = 9;
+    associations.add(other, false, is_near).unwrap();
+    let admits = |policies: &Policies, spi, flow| {
+        let view = associations.view(policies);
+        view.admits(&flow, &view.incoming[&spi]).is_some()
+    };
+    assert!(!admits(&policies, 0x2001, flow(false, 6)), "nothing without a policy");
+    policies.add(policy(Direction::In, 100, 0), false).unwrap();
+    assert!(admits(&policies, 0x2001, flow(false, 6)) && !admits(&policies, 0x2001, flow(true, 6)));
+    assert!(!admits(&policies, 0x2002, flow(false, 6)), "by the SA of another one");
+    policies.clear();
+    policies.add(policy(Direction::Forward, 100, 0), false).unwrap();
+    assert!(admits(&policies, 0x2001, flow(false, 6)), "what is forwarded has policies of its own");
+}
+
+#[test]
+fn an_spi_is_reserved_and_gets_its_keys() {
+    let mut associations = Associations::new(gantry());
+    let request = |lowest, highest| AllocSpi { sa: sa(NEAR, 0), lowest, highest };
+    let spi = associations.allocate(&request(0x3000, 0x3001)).unwrap().id.spi;
+    let second = associations.allocate(&request(0x3000, 0x3001)).unwrap().id.spi;
+    assert_eq!(spi + second, 0x6001, "both of the range");
+    assert_eq!(associations.allocate(&request(0x3000, 0x3001)).unwrap_err().errno, libc::ENOENT);
+    assert_eq!(associations.allocate(&request(9, 8)).unwrap_err().errno, libc::ENOENT);
+    assert_eq!(associations.allocate(&request(0, 255)).unwrap_err().errno, libc::ENOENT, "these are reserved");
+    associations.add(sa(NEAR, spi), true, is_near).unwrap();
+    assert!(matches!(associations.get(&id(NEAR, spi)).unwrap().end, Some(End::In(_))));
+    let late = Instant::now() + Duration::from_secs(166);
+    let ended: Vec<u32> = associations.age(late).iter().map(|(sa, _)| sa.id.spi).collect();
+    assert_eq!(ended, [second], "an SPI does not wait for ever");
+}
+
+#[test]
+fn names_are_taken_once() {
+    let mut associations = Associations::new(gantry());
+    let errno = |done: Result<(), Refusal>| done.unwrap_err().errno;
+    assert_eq!(errno(associations.add(sa(FAR, 0x1001), true, is_near)), libc::ESRCH);
+    associations.add(sa(FAR, 0x1001), false, is_near).unwrap();
+    assert_eq!(errno(associations.add(sa(FAR, 0x1001), false, is_near)), libc::EEXIST);
+    // An SPI of a peer's choice may be one of ours, too.
+    associations.add(sa(NEAR, 0x1001), false, is_near).unwrap();
+    let mut second = sa(NEAR, 0x1001);
+    second.id.destination = [10, 0, 0, 3].into();
+    assert_eq!(errno(associations.add(second, false, |_| true)), libc::EEXIST, "packets would not be told apart");
+
+    let mut policies = Policies::default();
+    policies.add(policy(Direction::Out, 1, 6), false).unwrap();
+    assert_eq!(policies.add(policy(Direction::Out, 2, 6), false).unwrap_err().errno, libc::EEXIST);
+    let index = policies.all()[0].policy.index;
+    policies.add(policy(Direction::Out, 2, 6), true).unwrap();
+    assert_eq!(
+        (policies.all().len(), policies.all()[0].policy.priority, policies.all()[0].policy.index),
+        (1, 2, index)
+    );
+    let mut named = PolicyRef {
+        selector: policy(Direction::Out, 1, 6).selector,
+        index: 0,
+        direction: Direction::In,
+        kind: 0,
+        mark: None,
+        interface_id: 0,
+        unknown: Vec::new(),
+    };
+    assert!(policies.get(&named).is_none());
+    (named.index, named.direction) = (index, Direction::Out);
+    assert!(policies.remove(&named).is_some() && policies.all().is_empty());
+}
+
+#[test]
+fn an_update_changes_limits_and_neither_keys_nor_numbers() {
+    let mut associations = Associations::new(gantry());
+    associations.add(sa(FAR, 0x1001), false, is_near).unwrap();
+    let mut update = sa(FAR, 0x1001);
+    update.limits = Limits { hard_add_seconds: 10, ..Limits::NONE };
+    update.aead = Some(NamedAead { key: Key::new(&[0xEE; 36]), ..update.aead.unwrap() });
+    associations.add(update, true, is_near).unwrap();
+    let snapshot = associations.get(&id(FAR, 0x1001)).unwrap().snapshot();
+    assert_eq!(snapshot.limits.hard_add_seconds, 10);
+    assert_eq!(snapshot.aead.unwrap().key.bytes(), [1; 36]);
+    let mut moved = sa(FAR, 0x1001);
+    moved.encapsulation.as_mut().unwrap().destination_port = 9;
+    assert_eq!(associations.add(moved, true, is_near).unwrap_err().errno, libc::EOPNOTSUPP);
+}
+
+#[test]
+fn time_makes_an_sa_dying_once_and_then_ends_it() {
+    let mut associations = Associations::new(gantry());
+    let mut limited = sa(FAR, 0x1001);
+    limited.limits = Limits { soft_add_seconds: 10, hard_add_seconds: 20, ..Limits::NONE };
+    associations.add(limited, false, is_near).unwrap();
+    let mut after = |seconds| {
+        let told = associations.age(Instant::now() + Duration::from_secs(seconds));
+        told.into_iter().map(|(_, reached)| reached).collect::<Vec<_>>()
+    };
+    assert_eq!(after(5), []);
+    assert_eq!((after(12), after(13)), (vec![Reached::Soft], vec![]));
+    assert_eq!((after(21), after(22)), (vec![Reached::Hard], vec![]));
+}
+
+#[test]
+fn volume_is_told_of_once_and_ends_an_sa() {
+    let mut associations = Associations::new(gantry());
+    let mut limited = sa(FAR, 0x1001);
+    limited.limits = Limits { soft_packets: 10, hard_packets: 20, hard_bytes: 5000, ..Limits::NONE };
+    associations.add(limited, false, is_near).unwrap();
+    let Some(End::Out(sa)) = associations.get(&id(FAR, 0x1001)).unwrap().end.clone() else { panic!("it leaves") };
+    let mut count = |packets, bytes| sa.volume.reached(sa.used.count(packets, bytes));
+    assert_eq!((count(9, 100), count(1, 100), count(1, 100)), (None, Some(Reached::Soft), None));
+    assert!(!sa.volume.is_over(&sa.used));
+    assert_eq!((count(1, 4700), count(1, 1)), (Some(Reached::Hard), None), "bytes count as well");
+    assert!(sa.volume.is_over(&sa.used));
+}
+
+#[test]
+fn numbers_go_on_where_an_sa_has_been_elsewhere() {
+    let mut associations = Associations::new(gantry());
+    let mut out = sa(FAR, 0x1001);
+    out.replay = Some(Replay { output: 500, input: 0, bitmap: 0 });
+    associations.add(out, false, is_near).unwrap();
+    let mut back = sa(NEAR, 0x1001);
+    back.flags |= state::ESN;
+    back.replay_esn = Some(ReplayEsn { output: 0, input: (3 << 32) + 9, window: 64, bitmap: vec![0; 2] });
+    associations.add(back, false, is_near).unwrap();
+    let replay = associations.get(&id(FAR, 0x1001)).unwrap().snapshot().replay.unwrap();
+    assert_eq!((replay.output, replay.input), (500, 0));
+    let esn = associations.get(&id(NEAR, 0x1001)).unwrap().snapshot().replay_esn.unwrap();
+    assert_eq!((esn.output, esn.input, esn.window), (0, (3 << 32) + 9, 64));
+}
+
+#[test]
+fn what_there_is_not_is_refused_and_not_left_out() {
+    let mut associations = Associations::new(gantry());
+    let mut refused = |change: &dyn Fn(&mut Sa)| {
+        let mut sa = sa(FAR, 0x1001);
+        change(&mut sa);
+        associations.add(sa, false, is_near).unwrap_err().errno
+    };
+    let authentication =
+        |bits| Some(NamedAuthentication { name: "hmac(sha256)".to_owned(), key: Key::new(&[1; 32]), icv_bits: bits });
+    let cipher = |name: &str| Some(NamedCipher { name: name.to_owned(), key: Key::new(&[1; 16]) });
+    let apart =
+        |sa: &mut Sa, name, bits| (sa.aead, sa.cipher, sa.authentication) = (None, cipher(name), authentication(bits));
+    assert_eq!(refused(&|sa| sa.encapsulation = None), libc::EOPNOTSUPP);
+    assert_eq!(refused(&|sa| sa.mode = Mode::Transport), libc::EOPNOTSUPP);
+    assert_eq!(refused(&|sa| sa.id.protocol = 51), libc::EPROTONOSUPPORT);
+    assert_eq!(refused(&|sa| sa.mark = Some(Mark { value: 1, mask: 1 })), libc::EOPNOTSUPP);
+    assert_eq!(refused(&|sa| sa.interface_id = 1), libc::EOPNOTSUPP);
+    assert_eq!(refused(&|sa| sa.extra_flags = extra::OSEQ_MAY_WRAP), libc::EOPNOTSUPP);
+    assert_eq!(refused(&|sa| sa.flags |= state::ESN), libc::EINVAL);
+    assert_eq!(refused(&|sa| sa.aead.as_mut().unwrap().icv_bits = 32), libc::ENOSYS);
+    assert_eq!(refused(&|sa| sa.aead.as_mut().unwrap().key = Key::new(&[0; 35])), libc::EINVAL);
+    assert_eq!(refused(&|sa| sa.aead = None), libc::ENOSYS);
+    assert_eq!(refused(&|sa| apart(sa, "cbc(camellia)", Some(128))), libc::ENOSYS);
+    assert_eq!(refused(&|sa| apart(sa, "cbc(aes)", None)), libc::ENOSYS, "96 bits of SHA-256 are no suite of RFC 4868");
+    let mut sa = sa(FAR, 0x1001);
+    apart(&mut sa, "cbc(aes)", Some(128));
+    assert!(associations.add(sa, false, is_near).is_ok());
+
+    let mut policies = Policies::default();
+    let mut marked = policy(Direction::Out, 1, 0);
+    marked.mark = Some(Mark { value: 1, mask: 1 });
+    let mut transport = policy(Direction::Out, 1, 0);
+    transport.templates[0].mode = Mode::Transport;
+    let mut twice = policy(Direction::Out, 1, 0);
+    twice.templates.push(twice.templates[0]);
+    for policy in [marked, transport, twice] {
+        assert_eq!(policies.add(policy, false).unwrap_err().errno, libc::EOPNOTSUPP);
+    }
+}
+
+#[test]
+fn a_policy_ends_with_its_time() {
+    let mut policies = Policies::default();
+    let mut limited = policy(Direction::Out, 1, 0);
+    limited.limits = Limits { hard_use_seconds: 1, ..Limits::NONE };
+    policies.add(limited, false).unwrap();
+    assert!(policies.age().is_empty(), "it was not used");
+    policies.all()[0].used.first.store(1, Ordering::Relaxed);
+    assert_eq!((policies.age().len(), policies.all().len()), (1, 0));
+}
