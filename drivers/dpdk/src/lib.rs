@@ -19,6 +19,7 @@
 //! | `library.rs` | finds the shim, starts DPDK once in a process and brings devices up |
 //! | `engine.rs` | a device that runs: its queue pairs, and the requests that DPDK keeps when a queue is dropped |
 //! | `session.rs` | writes requests into slots, takes results out, and says which data in regions stay where they are |
+//! | `missing.rs`, `pmds.rs` | what a machine lacks for a device that DPDK did not bring up, and the packages of its PMDs |
 //! | `shim/`, `sys.rs`, `sys/` | the C library, and its calls |
 
 /// Algorithms by the names of cryptodev, and the `Device`.
@@ -30,6 +31,13 @@ mod engine;
 /// DPDK in this process: the shim, the start, the devices.
 #[cfg(target_os = "linux")]
 mod library;
+/// Why a device cannot be used: packages, kernel drivers, permissions.
+#[cfg(target_os = "linux")]
+mod missing;
+/// The PMDs of DPDK: their devices, and their packages.
+#[cfg(target_os = "linux")]
+mod pmds;
+/// A queue pair as Gantry uses it.
 #[cfg(target_os = "linux")]
 mod queue;
 /// Sessions, and what requests look like in a slot.
@@ -127,7 +135,7 @@ fn find(options: &Options) -> Vec<Found> {
     let (workers, others): (Vec<&String>, Vec<&String>) =
         lines.iter().partition(|line| library::is_worker(library::name_of(line), lines));
     let workers = workers.into_iter().map(|line| {
-        let why = library::worker(shim, line).err().unwrap_or_else(|| "it works for a scheduler".to_owned());
+        let why = library::worker(shim, line, options).err().unwrap_or_else(|| "it works for a scheduler".to_owned());
         excluded(line, why)
     });
     let mut found: Vec<Found> = workers.collect();

@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::Options;
 use crate::engine::{DESCRIPTORS, Engine};
+use crate::missing::Machine;
+use crate::pmds::package;
 use crate::sys::{self, Shim};
 
 /// Releases of DPDK whose shim is looked for, by the numbers of their ABI, the newest first: 25.11, 24.11, 23.11, 22.11.
@@ -32,7 +34,10 @@ fn start_now(options: &Options) -> Result<Shim, String> {
     }
     let arguments: Result<Vec<CString>, _> = arguments(options).into_iter().map(CString::new).collect();
     let arguments = arguments.map_err(|_| "an EAL argument with a zero byte".to_owned())?;
-    in_thread(|| shim.start(arguments)).map_err(|why| format!("DPDK does not start: {why}"))?;
+    in_thread(|| shim.start(arguments)).map_err(|why| {
+        let lacks = Machine::default().lacks_memory(&options.eal, options.memory);
+        explain("DPDK does not start", &why, lacks.as_slice())
+    })?;
     Ok(shim)
 }
 
@@ -98,7 +103,7 @@ pub(crate) fn load(options: &Options) -> Result<Shim, String> {
         || {
             let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
             format!(
-                "there is no libgantry_dpdk.so.{} to .{} in {}; scripts/dpdk builds it, with the Debian package libdpdk-dev",
+                "there is no libgantry_dpdk.so.{} to .{} in {}; scripts/dpdk builds it (Debian: libdpdk-dev, pkg-config)",
                 RELEASES[RELEASES.len() - 1],
                 RELEASES[0],
                 places.join(", ")
@@ -125,25 +130,9 @@ fn places() -> Vec<PathBuf> {
 fn explained(why: &str) -> String {
     let library = why.split(['/', ':', ' ']).find(|word| word.starts_with("librte_") && word.contains(".so."));
     match library.and_then(|library| library.split_once(".so.")) {
-        Some((name, release)) => {
-            format!("{why} (Debian: {})", package(&name.replace('_', "-"), release))
-        }
+        Some((name, release)) => format!("{why} (Debian: {})", package(name, release)),
         None => why.to_owned(),
     }
-}
-
-/// `librte-eal`, `23`: Debian has a dash between the two where the name ends with a digit.
-fn package(name: &str, release: &str) -> String {
-    let dash = if name.ends_with(|last: char| last.is_ascii_digit()) { "-" } else { "" };
-    format!("{name}{dash}{release}")
-}
-
-/// The Debian package of the PMD that a vdev needs, without the release.
-fn package_of_vdev(name: &str) -> String {
-    const IPSEC_MB: [&str; 6] = ["aesni_mb", "aesni_gcm", "chacha20_poly1305", "kasumi", "snow3g", "zuc"];
-    let kind = name.strip_prefix("crypto_").unwrap_or(name).trim_end_matches(|last: char| last.is_ascii_digit());
-    let kind = if IPSEC_MB.iter().any(|of| of.starts_with(kind)) { "ipsec-mb" } else { kind };
-    format!("librte-crypto-{}", kind.replace('_', "-"))
 }
 
 /// The device of a line of the configuration, brought up and started, if it is not yet.
@@ -167,11 +156,14 @@ pub(crate) fn running(name: &str) -> Option<Arc<Engine>> {
 
 fn bring_up(shim: Shim, line: &str, options: &Options) -> Result<Arc<Engine>, String> {
     let name = name_of(line);
+    let lacking =
+        |what: &str, why: &str| explain(what, why, &Machine::default().lacks(name, shim.release(), options.memory));
     // Some buses bring up what is on them when DPDK starts.
     if shim.find(name).is_none() {
-        plug(shim, line)?;
+        plug(shim, line).map_err(|why| lacking("DPDK does not bring it up", &why))?;
     }
-    let cryptodev = shim.find(name).ok_or("DPDK made no device for symmetric cryptography of it")?;
+    let no_device = || lacking("DPDK made no device for symmetric cryptography of it", "");
+    let cryptodev = shim.find(name).ok_or_else(no_device)?;
     let cpus = std::thread::available_parallelism().map_or(1, NonZero::get) as u32;
     // One for each CPU, and one for known-answer tests, which run beside whatever else does.
     let queues = options.queues.unwrap_or(cpus + 1).min(cryptodev.most_queues).max(1);
@@ -183,22 +175,24 @@ fn bring_up(shim: Shim, line: &str, options: &Options) -> Result<Arc<Engine>, St
 }
 
 /// Has DPDK bring up a device that a scheduler configures and starts.
-pub(crate) fn worker(shim: Shim, line: &str) -> Result<(), String> {
+pub(crate) fn worker(shim: Shim, line: &str, options: &Options) -> Result<(), String> {
     let _turn = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
-    in_thread(|| plug(shim, line))
+    in_thread(|| plug(shim, line)).map_err(|why| {
+        let lacks = Machine::default().lacks(name_of(line), shim.release(), options.memory);
+        explain("DPDK does not bring it up", &why, &lacks)
+    })
 }
 
-/// Has DPDK find and bring up a device, without starting it.
+/// Has DPDK find and bring up a device, without starting it. The error is DPDK's.
 fn plug(shim: Shim, line: &str) -> Result<(), String> {
     let (name, arguments) = line.split_once(',').unwrap_or((line, ""));
-    if is_pci(name) {
-        return shim.plug(c"pci", name, arguments).map_err(|why| {
-            format!("DPDK does not bring it up: {why} (is it bound to vfio-pci, and is the package of its driver installed?)")
-        });
-    }
-    shim.plug(c"vdev", name, arguments).map_err(|why| {
-        format!("DPDK does not bring it up: {why} (Debian: {} with the number of the release)", package_of_vdev(name))
-    })
+    shim.plug(if is_pci(name) { c"pci" } else { c"vdev" }, name, arguments)
+}
+
+/// What went wrong, what DPDK said of it, and what is missing.
+fn explain(what: &str, why: &str, lacks: &[String]) -> String {
+    let parts = [what, why].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ");
+    if lacks.is_empty() { parts } else { format!("{parts}; {}", lacks.join("; ")) }
 }
 
 /// The name of a device, without its arguments.
@@ -225,9 +219,6 @@ mod tests {
     fn the_package_that_lacks_is_named() {
         let linker = "librte_cryptodev.so.23: cannot open shared object file: No such file or directory";
         assert!(explained(linker).ends_with("(Debian: librte-cryptodev23)"));
-        assert_eq!(package("librte-common-mlx5", "23"), "librte-common-mlx5-23");
-        assert_eq!(package_of_vdev("crypto_aesni_mb0"), "librte-crypto-ipsec-mb");
-        assert_eq!(package_of_vdev("crypto_openssl"), "librte-crypto-openssl");
     }
 
     #[test]

@@ -181,6 +181,11 @@ impl Shim {
         format!("{} (ABI {})", version.to_string_lossy(), self.0.dpdk_abi)
     }
 
+    /// The number of DPDK's ABI: 23 is that of 22.11.
+    pub(crate) fn release(self) -> u32 {
+        self.0.dpdk_abi
+    }
+
     /// `rte_eal_init`. Once in a process, from a thread that ends: it is bound to the CPUs of DPDK's main lcore.
     pub(crate) fn start(self, arguments: Vec<CString>) -> Result<(), String> {
         // DPDK may keep the strings, and permutes the array.

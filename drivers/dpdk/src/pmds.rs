@@ -1,0 +1,165 @@
+/// A PMD of DPDK, with what a machine needs for it.
+#[derive(Debug)]
+pub(crate) struct Pmd {
+    /// Its library, without `librte_`; Debian's package has the same name with dashes.
+    library: &'static str,
+    /// What the names of its devices begin with, on buses other than PCI.
+    names: &'static [&'static str],
+    /// Its PCI devices: vendor, and device.
+    ids: &'static [(u16, u16)],
+    /// Who has to have its PCI devices.
+    pub(crate) binding: Binding,
+}
+
+/// The kernel driver that a PCI device is bound to while a PMD uses it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Binding {
+    /// `vfio-pci`, which gives the device to a program; or one of the drivers that do so without an IOMMU.
+    Vfio,
+    /// Its own: the PMD works beside it.
+    Kernel(&'static str),
+}
+
+/// Kernel drivers besides `vfio-pci` that give a device to a program (DPDK's Linux guide, "Linux Drivers").
+pub(crate) const UIO: [&str; 2] = ["igb_uio", "uio_pci_generic"];
+
+/// What Debian packages of DPDK's cryptodevs. Names are those that each PMD registers, numbers those of its table of PCI devices
+/// (`drivers/crypto` and `drivers/common` of DPDK 22.11 to 25.11).
+const PMDS: [Pmd; 14] = [
+    vdev("crypto_openssl", &["crypto_openssl"]),
+    vdev(
+        "crypto_ipsec_mb",
+        &[
+            "crypto_aesni_mb",
+            "crypto_aesni_gcm",
+            "crypto_chacha20_poly1305",
+            "crypto_kasumi",
+            "crypto_snow3g",
+            "crypto_zuc",
+        ],
+    ),
+    vdev("crypto_null", &["crypto_null"]),
+    vdev("crypto_scheduler", &["crypto_scheduler"]),
+    vdev("crypto_caam_jr", &["crypto_caam_jr"]),
+    vdev("crypto_dpaa_sec", &["dpaa_sec"]),
+    vdev("crypto_dpaa2_sec", &["dpsec"]),
+    pci(
+        "common_qat",
+        Binding::Vfio,
+        &[
+            (INTEL, 0x0443),
+            (INTEL, 0x37c9),
+            (INTEL, 0x19e3),
+            (INTEL, 0x6f55),
+            (INTEL, 0x18ef),
+            (INTEL, 0x18a1),
+            (INTEL, 0x578b),
+            (INTEL, 0x4941),
+            (INTEL, 0x4943),
+            (INTEL, 0x4945),
+            (INTEL, 0x4947),
+            (INTEL, 0x1454),
+            (INTEL, 0x0da5),
+        ],
+    ),
+    pci("crypto_ccp", Binding::Vfio, &[(AMD, 0x1456), (AMD, 0x1468), (AMD, 0x15df)]),
+    pci("crypto_cnxk", Binding::Vfio, &[(CAVIUM, 0xa0fe), (CAVIUM, 0xa0f3)]),
+    pci("crypto_octeontx", Binding::Vfio, &[(CAVIUM, 0xa041)]),
+    pci("crypto_nitrox", Binding::Vfio, &[(CAVIUM, 0x0013)]),
+    pci(
+        "crypto_mlx5",
+        Binding::Kernel("mlx5_core"),
+        &[
+            (MELLANOX, 0x101b),
+            (MELLANOX, 0x101d),
+            (MELLANOX, 0x101e),
+            (MELLANOX, 0x1021),
+            (MELLANOX, 0xa2d6),
+            (MELLANOX, 0xa2dc),
+        ],
+    ),
+    pci("crypto_virtio", Binding::Vfio, &[(RED_HAT, 0x1054)]),
+];
+
+const INTEL: u16 = 0x8086;
+const AMD: u16 = 0x1022;
+const CAVIUM: u16 = 0x177d;
+const MELLANOX: u16 = 0x15b3;
+const RED_HAT: u16 = 0x1af4;
+
+impl Pmd {
+    /// Of a device on another bus than PCI, by its name.
+    pub(crate) fn of_name(name: &str) -> Option<&'static Pmd> {
+        PMDS.iter().find(|pmd| pmd.names.iter().any(|begins| name.starts_with(begins)))
+    }
+
+    /// Of a PCI device, by vendor and device.
+    pub(crate) fn of_id(id: (u16, u16)) -> Option<&'static Pmd> {
+        PMDS.iter().find(|pmd| pmd.ids.contains(&id))
+    }
+
+    /// Whether its library is among those that a process has, as `/proc/self/maps` lists them. DPDK loads every PMD that is
+    /// installed when it starts.
+    pub(crate) fn is_loaded(&self, maps: &str) -> bool {
+        let file = format!("/librte_{}.so", self.library);
+        maps.lines().any(|line| line.contains(&file))
+    }
+
+    /// The Debian package for a release of DPDK, by the number of its ABI.
+    pub(crate) fn package(&self, release: u32) -> String {
+        package(&format!("librte_{}", self.library), &release.to_string())
+    }
+}
+
+/// The Debian package of a library of DPDK's, as `librte_eal`, and the number of its ABI: there is a dash between the two where the
+/// name ends with a digit.
+pub(crate) fn package(library: &str, release: &str) -> String {
+    let name = library.replace('_', "-");
+    let dash = if name.ends_with(|last: char| last.is_ascii_digit()) { "-" } else { "" };
+    format!("{name}{dash}{release}")
+}
+
+const fn vdev(library: &'static str, names: &'static [&'static str]) -> Pmd {
+    Pmd { library, names, ids: &[], binding: Binding::Vfio }
+}
+
+const fn pci(library: &'static str, binding: Binding, ids: &'static [(u16, u16)]) -> Pmd {
+    Pmd { library, names: &[], ids, binding }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_have_the_names_that_debian_gives_them() {
+        let of_name = |name: &str, release| Pmd::of_name(name).unwrap().package(release);
+        assert_eq!(of_name("crypto_aesni_mb0", 23), "librte-crypto-ipsec-mb23");
+        assert_eq!(of_name("crypto_openssl", 25), "librte-crypto-openssl25");
+        assert_eq!(of_name("dpsec-1", 23), "librte-crypto-dpaa2-sec23");
+        let of_id = |vendor, device| Pmd::of_id((vendor, device)).unwrap().package(23);
+        assert_eq!(of_id(0x8086, 0x37c9), "librte-common-qat23");
+        assert_eq!(of_id(0x15b3, 0xa2dc), "librte-crypto-mlx5-23");
+        assert!(Pmd::of_name("net_null").is_none() && Pmd::of_id((0x8086, 0x37c8)).is_none());
+    }
+
+    #[test]
+    fn every_package_of_the_table_exists_where_debian_has_this_release() {
+        // The documentation folder of a package is there as long as the package is. Other systems have other names.
+        let all: Vec<String> = PMDS.iter().map(|pmd| pmd.package(23)).collect();
+        let is_installed = |package: &String| std::path::Path::new("/usr/share/doc").join(package).exists();
+        if !is_installed(&"librte-meta-all".to_owned()) {
+            eprintln!("skipped: the packages of DPDK 22.11 are not installed");
+            return;
+        }
+        let absent: Vec<&String> = all.iter().filter(|package| !is_installed(package)).collect();
+        assert!(absent.is_empty(), "{absent:?}");
+    }
+
+    #[test]
+    fn a_pmd_is_loaded_if_its_own_library_is() {
+        let maps = "7f00-7f01 r-xp 0 08:01 5 /usr/lib/dpdk/pmds-23.0/librte_crypto_openssl.so.23.0\n";
+        assert!(Pmd::of_name("crypto_openssl").unwrap().is_loaded(maps));
+        assert!(!Pmd::of_name("crypto_null").unwrap().is_loaded(maps));
+    }
+}
