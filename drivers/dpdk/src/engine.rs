@@ -1,3 +1,4 @@
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -20,8 +21,9 @@ pub(crate) struct Engine {
 }
 
 struct State {
-    /// Queue pairs that no queue has, some perhaps with requests in the device.
-    idle: Vec<Ring>,
+    /// Queue pairs that no queue has, some perhaps with requests in the device. The one that has been idle for longest comes first:
+    /// cards have engines behind their rings, and work is to reach all of them.
+    idle: VecDeque<Ring>,
     /// Numbers of queue pairs that have no memory yet.
     unborn: std::ops::Range<u32>,
     /// Requests in the device whose job was given up.
@@ -57,7 +59,7 @@ impl Ring {
 impl Engine {
     /// Of a device with so many queue pairs.
     pub(crate) fn new(cryptodev: Cryptodev, queues: u32) -> Self {
-        let state = State { idle: Vec::new(), unborn: 0..queues, abandoned: 0, waiting: Vec::new() };
+        let state = State { idle: VecDeque::new(), unborn: 0..queues, abandoned: 0, waiting: Vec::new() };
         Self { cryptodev, queues, state: Mutex::new(state), copied: AtomicU64::new(0) }
     }
 
@@ -66,7 +68,7 @@ impl Engine {
         let mut state = self.lock();
         state.drain(&self.cryptodev);
         if let Some(empty) = state.idle.iter().position(Ring::is_empty) {
-            return Ok(Some(state.idle.swap_remove(empty)));
+            return Ok(state.idle.remove(empty));
         }
         let Some(number) = state.unborn.next() else {
             return if state.idle.is_empty() { Ok(None) } else { Err(stuck()) };
@@ -82,7 +84,7 @@ impl Engine {
     /// Takes a queue pair back, with requests in it or not; those have been [abandoned](Self::abandon).
     pub(crate) fn put(&self, ring: Ring) {
         let mut state = self.lock();
-        state.idle.push(ring);
+        state.idle.push_back(ring);
         state.drain(&self.cryptodev);
     }
 
@@ -127,6 +129,13 @@ impl Engine {
     #[cfg(test)]
     pub(crate) fn abandoned(&self) -> usize {
         self.lock().abandoned
+    }
+
+    /// Queue pairs that queues have.
+    #[cfg(test)]
+    pub(crate) fn in_use(&self) -> usize {
+        let state = self.lock();
+        state.unborn.start as usize - state.idle.len()
     }
 
     #[cfg(test)]

@@ -3,6 +3,8 @@
 
 /// Data in regions.
 mod lent;
+/// Queue pairs of several threads.
+mod pairs;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
