@@ -16,6 +16,8 @@ pub(crate) struct Engine {
     pub(crate) cryptodev: Cryptodev,
     /// Queue pairs that it has.
     pub(crate) queues: u32,
+    /// Bytes from which data in regions are used where they lie.
+    pub(crate) lend_from: usize,
     state: Mutex<State>,
     copied: AtomicU64,
 }
@@ -58,9 +60,9 @@ impl Ring {
 
 impl Engine {
     /// Of a device with so many queue pairs.
-    pub(crate) fn new(cryptodev: Cryptodev, queues: u32) -> Self {
+    pub(crate) fn new(cryptodev: Cryptodev, queues: u32, lend_from: usize) -> Self {
         let state = State { idle: VecDeque::new(), unborn: 0..queues, abandoned: 0, waiting: Vec::new() };
-        Self { cryptodev, queues, state: Mutex::new(state), copied: AtomicU64::new(0) }
+        Self { cryptodev, queues, lend_from, state: Mutex::new(state), copied: AtomicU64::new(0) }
     }
 
     /// A queue pair that nobody has, and that has nothing in the device; `None` while all are in use.

@@ -9,7 +9,7 @@
 //! * DPDK starts once in a process, and does not end. It leaves a thread of its own behind (for interrupts), and its memory.
 //! * A child of `fork` cannot use the devices: every call there is a fault.
 //! * Data are copied into memory of DPDK's and back ([`DpdkDriver::copied`]), but for data in regions, which `crypto_openssl` and
-//!   `crypto_aesni_mb` use where they lie if that is safe.
+//!   `crypto_aesni_mb` use where they lie if that is safe and there are enough of them ([`Options::lend_from`]).
 //! * Cryptodev has no interrupts, so that a queue has to be polled.
 //! * DPDK cannot cancel. A queue that is dropped leaves its requests in the device, whose slots are used again once they have come
 //!   back.
@@ -67,7 +67,14 @@ pub struct Options {
     pub shim: Option<PathBuf>,
     /// Queue pairs of each device, at most what it has; one more than there are CPUs otherwise.
     pub queues: Option<u32>,
+    /// Bytes from which data in regions are used where they lie, by devices that can; what is shorter is copied. The default is
+    /// where lending began to pay.
+    pub lend_from: usize,
 }
+
+/// What a copy costs is less than what lending does below this size (`benches/dpdk/lend` measures both; the numbers are in
+/// `lab/notebook/engines.md`).
+const LEND_FROM: usize = 128;
 
 impl Default for Options {
     fn default() -> Self {
@@ -77,6 +84,7 @@ impl Default for Options {
             memory: 64,
             shim: None,
             queues: None,
+            lend_from: LEND_FROM,
         }
     }
 }

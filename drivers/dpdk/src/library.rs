@@ -171,7 +171,7 @@ fn bring_up(shim: Shim, line: &str, options: &Options) -> Result<Arc<Engine>, St
     cryptodev
         .configure(queues, DESCRIPTORS, sessions)
         .map_err(|why| format!("DPDK does not start the device: {why}"))?;
-    Ok(Arc::new(Engine::new(cryptodev, queues)))
+    Ok(Arc::new(Engine::new(cryptodev, queues, options.lend_from)))
 }
 
 /// Has DPDK bring up a device that a scheduler configures and starts.

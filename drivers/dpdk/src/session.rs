@@ -135,6 +135,7 @@ impl DpdkSession {
 
     /// What of the data in segments the device uses where they lie; `None`: they are copied.
     ///
+    /// A copy of few bytes costs less than what lending them does: two more mbufs, and the count of the regions' owners.
     /// The result goes into the slot and is copied from there where it would take the place of the input: whoever runs the request
     /// after a fault needs the input as it was. So do chains, whose MAC goes over what stands before the data in one buffer. What
     /// is authenticated in foreign memory is copied as a whole: PMDs read data twice, and could authenticate other bytes than
@@ -144,7 +145,10 @@ impl DpdkSession {
         let output = data.output.list().first()?;
         let is_cipher = matches!(operation, Operation::Encrypt | Operation::Decrypt);
         let is_foreign = [input, output].iter().any(|segment| segment.region().origin() == Origin::Foreign);
-        if input.len() == 0 || matches!(self.offered.way, Way::Chain { .. }) || is_foreign && !is_cipher {
+        if input.len() < self.engine.lend_from.max(1)
+            || matches!(self.offered.way, Way::Chain { .. })
+            || is_foreign && !is_cipher
+        {
             return None;
         }
         Some(Lent::new(input, Some(output).filter(|output| writes_data(operation) && !overlap(input, output))))

@@ -101,7 +101,7 @@ fn data_in_regions_are_used_where_they_lie_and_give_the_same_bytes() {
         let (_reference_gantry, mut reference) = on(devices, algorithm);
         for device in [devices, [devices[1], devices[0]]] {
             let (_gantry, mut ours) = on(device, algorithm);
-            for length in [16, 48, 1008, 16384] {
+            for length in [128, 144, 1008, 16384] {
                 let text = message(length);
                 let expected = run(&mut reference, forward(algorithm, text.clone())).submission;
                 let expected_back = back(algorithm, expected.data().to_vec(), expected.tag());
@@ -133,6 +133,31 @@ fn data_in_regions_are_used_where_they_lie_and_give_the_same_bytes() {
                 assert_eq!(in_place.result, Ok(Outcome::Done), "{what}");
                 assert_eq!(bytes_of(&input), expected.data(), "{what}");
                 assert_eq!(copied(device[0]) - before, length as u64, "{what}: out of the slot, not into it");
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs DPDK, and the shim of scripts/dpdk"]
+fn data_for_which_lending_costs_more_are_copied_and_counted() {
+    for device in devices!("short") {
+        let gantry = framework(&[device], 4);
+        for algorithm in [Algorithm::Aes128Cbc, Algorithm::Aes128Gcm] {
+            let mut ours = open(&gantry, algorithm);
+            run(&mut ours, forward(algorithm, message(112)));
+            for (length, copies) in [(16, 2), (112, 2), (128, 0)] {
+                let text = message(length);
+                let expected = run(&mut ours, forward(algorithm, text.clone())).submission;
+                let region = trusted();
+                let input = holding(region.segment(1, length).unwrap(), &text);
+                let output = region.segment(2000, length).unwrap();
+                let before = DpdkDriver::copied(&format!("dpdk:{device}")).unwrap();
+                let done = run(&mut ours, forward(algorithm, input).into_output(output.clone()));
+                assert_eq!((&done.result, done.submission.tag()), (&Ok(Outcome::Done), expected.tag()));
+                assert_eq!(bytes_of(&output), expected.data(), "{algorithm} of {length} bytes on {device}");
+                let copied = DpdkDriver::copied(&format!("dpdk:{device}")).unwrap() - before;
+                assert_eq!(copied, copies * length as u64, "{algorithm} of {length} bytes on {device}");
             }
         }
     }
