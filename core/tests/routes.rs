@@ -170,6 +170,22 @@ fn a_ring_works_beside_the_thread() {
 }
 
 #[test]
+fn rings_that_compute_in_the_thread_are_not_taken_to_work_side_by_side() {
+    let clock = Arc::new(VirtualClock::default());
+    // Two libraries behind rings: the thread does all of the work.
+    let slow = Timing { ring: Some(2_000), ..Timing::new("slow", &clock, 10, 0.0) };
+    let fast = Timing { ring: Some(1_000), ..Timing::new("fast", &clock, 10, 0.0) };
+    for policy in [Learned::Latency, Learned::Throughput] {
+        let world = World::calibrated(&clock, policy, &[&slow, &fast]);
+        assert_eq!(world.route(32, 1024), ("fast".into(), 32, Reason::Fastest), "{policy:?}");
+        let batches = 1_000;
+        let by_slow = |_| world.batch(32, 1024).1.iter().filter(|(name, _)| name == "slow").count();
+        let tried: usize = (0..batches).map(by_slow).sum();
+        assert!(tried < batches * 32 / 100, "{policy:?}: {tried} are more than trials");
+    }
+}
+
+#[test]
 fn a_ring_that_slows_down_is_noticed_by_what_comes_back_from_it() {
     let clock = Arc::new(VirtualClock::default());
     let software = Timing::new("software", &clock, 0, 87.9);

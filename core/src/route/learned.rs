@@ -10,7 +10,7 @@
 //!   serves nobody and is left out; apart from that, other work is worth more than time.
 //!
 //! Devices in the calling thread add up: what they do, they do one after the other. Devices with a ring work beside the
-//! thread. So requests in hand are split in two ways: over rings and the thread, so that all are done at the same moment; and in
+//! thread, unless they were measured to keep it busy: libraries behind a ring compute when they are polled. So requests in hand are split in two ways: over rings and the thread, so that all are done at the same moment; and in
 //! the thread, where lanes are left half empty by the last few, between lanes and the device that is best at a few.
 //!
 //! As long as the costs of a device are not known, [`BreakEven`] chooses by what capabilities declare. After ten
@@ -48,6 +48,8 @@ pub enum Learned {
 pub const PATIENCE: f32 = 32.0;
 /// A ring that takes so many times as long for one request as the fastest device does not flow under `latency`.
 const SWIFT: f32 = 2.0;
+/// A ring that keeps the thread busy for more than this share of its time computes in the thread.
+const BUSY: f32 = 0.75;
 /// What a part of its own costs beside its requests, in nanoseconds: to ask again, to take another queue.
 const PART: f32 = 200.0;
 /// A split that gains less than this share is none.
@@ -244,15 +246,15 @@ impl Learned {
     /// ring, because that works while the thread does its own; or what the thread does, where no ring gets any.
     fn level<'a>(self, known: &Known<'a>, requests: usize, bytes: usize) -> Option<Best<'a>> {
         // In the long run a ring that keeps the thread busy for longer than the work itself would is none.
-        let work = known.iter().filter(|device| device.direct).map(|device| device.wall(1, bytes));
+        let work = known.iter().filter(|device| device.in_thread).map(|device| device.wall(1, bytes));
         let work = work.fold(f32::INFINITY, f32::min);
         let helps = |device: &Device<'_>| !device.flows || device.costs.estimate(1, bytes).cpu_ns < work;
         let part = |device: &Device<'_>, time: f32| {
             if helps(device) { self.within(device, requests, bytes, time) } else { 0 }
         };
         let enough = |time: f32| {
-            let rings = known.iter().filter(|device| !device.direct).map(|device| part(device, time)).sum::<usize>();
-            let thread = known.iter().filter(|device| device.direct).map(|device| part(device, time)).max();
+            let rings = known.iter().filter(|device| !device.in_thread).map(|device| part(device, time)).sum::<usize>();
+            let thread = known.iter().filter(|device| device.in_thread).map(|device| part(device, time)).max();
             rings.saturating_add(thread.unwrap_or(0)) >= requests
         };
         // By then somebody could have done all of it.
@@ -268,8 +270,8 @@ impl Learned {
         }
         // In the long run a ring has one more than it will have done by then, so that it does not wait for the thread.
         let reach = |device: &Device<'_>| if device.flows { late + device.wall(1, bytes) } else { late };
-        let largest = |direct: bool| {
-            let devices = known.iter().filter(|device| device.direct == direct);
+        let largest = |in_thread: bool| {
+            let devices = known.iter().filter(|device| device.in_thread == in_thread);
             let parts = devices.map(|device| (device, part(device, reach(device)).min(requests)));
             parts.filter(|(_, part)| *part > 0).max_by_key(|(_, part)| *part)
         };
@@ -381,7 +383,9 @@ impl Best<'_> {
 struct Device<'a> {
     place: usize,
     lanes: usize,
-    direct: bool,
+    /// It computes in the calling thread, by a ring or without.
+    in_thread: bool,
+    /// Nanoseconds that it needs for what it has.
     ahead: f32,
     /// A ring that is charged what a request costs when it is full.
     flows: bool,
@@ -389,16 +393,17 @@ struct Device<'a> {
 }
 
 impl<'a> Device<'a> {
-    fn new(choice: &Choice<'a>, bytes: usize) -> Self {
-        let capability = choice.capability;
-        let (lanes, direct) = (capability.lanes.max(1), capability.direct);
-        // What is in a ring is thought to be like what is in hand.
-        let ahead = if choice.ahead == 0 {
+    fn new(choice: &Choice<'a>, requests: usize, bytes: usize) -> Self {
+        let (lanes, costs) = (choice.capability.lanes.max(1), choice.costs);
+        let estimate = costs.estimate(requests, bytes);
+        let in_thread = choice.capability.direct || costs.is_known() && estimate.cpu_ns > BUSY * estimate.wall_ns;
+        // What is in a ring is thought to be like what is in hand. A thread does not compute what others have in there.
+        let ahead = if choice.ahead == 0 || in_thread {
             0.0
         } else {
-            choice.costs.estimate(MANY, bytes).wall_ns / MANY as f32 * choice.ahead as f32
+            costs.estimate(MANY, bytes).wall_ns / MANY as f32 * choice.ahead as f32
         };
-        Self { place: choice.device, lanes, direct, ahead, flows: false, costs: choice.costs }
+        Self { place: choice.device, lanes, in_thread, ahead, flows: false, costs }
     }
 
     #[inline]
@@ -430,7 +435,7 @@ impl<'a> Known<'a> {
         let mut choices = 0;
         for choice in ask.choices() {
             choices += 1;
-            let device = Device::new(&choice, bytes);
+            let device = Device::new(&choice, requests, bytes);
             if !device.costs.is_known() {
                 known.strangers += 1;
             } else if known.len < Self::MOST {
@@ -443,7 +448,7 @@ impl<'a> Known<'a> {
                 }
             }
         }
-        known.rings = known.iter().filter(|device| !device.direct).count();
+        known.rings = known.iter().filter(|device| !device.in_thread).count();
         known.all_had_a_say = choices == ask.offers();
         known.let_flow(policy, requests, bytes);
         known
@@ -452,7 +457,7 @@ impl<'a> Known<'a> {
     fn let_flow(&mut self, policy: Learned, requests: usize, bytes: usize) {
         let fastest = self.iter().map(|device| device.wall(1, bytes)).fold(f32::INFINITY, f32::min);
         let is_loaded = requests > 1 || self.iter().any(|device| device.ahead > 0.0);
-        for ring in self.devices.iter_mut().flatten().filter(|device| !device.direct) {
+        for ring in self.devices.iter_mut().flatten().filter(|device| !device.in_thread) {
             ring.flows = match policy {
                 Learned::Latency => is_loaded && ring.wall(1, bytes) <= fastest * SWIFT,
                 Learned::Throughput => true,
