@@ -5,6 +5,8 @@
 mod lent;
 /// Queue pairs of several threads.
 mod pairs;
+/// Where a policy that learns sends requests.
+mod routes;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
