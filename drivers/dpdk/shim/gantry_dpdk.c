@@ -72,6 +72,13 @@ static struct { uint32_t ours; int theirs; } const CIPHERS[] = {
 	found_; \
 })
 
+/* A slot: an operation and a buffer that belong together for ever. `rsa` is the operation of requests of RSA, on devices that have
+ * it. `input` and `output` have no memory of their own: they stand for data outside of the slot. */
+struct place {
+	struct rte_crypto_op *op, *rsa;
+	struct rte_mbuf *mbuf, *input, *output;
+};
+
 /* The session objects of each device. */
 static struct rte_mempool *sessions[RTE_CRYPTO_MAX_DEVS];
 
@@ -131,15 +138,26 @@ static int plug(const char *bus, const char *name, const char *arguments)
 	return result == -EEXIST ? 0 : result;
 }
 
-static int find(const char *name, struct gantry_device *device)
+static struct gantry_range range(const struct rte_crypto_param_range *theirs)
+{
+	return (struct gantry_range){theirs->min, theirs->max, theirs->increment, 0};
+}
+
+#include "rsa.h"
+
+static int find(const char *name, uint32_t asymmetric, struct gantry_device *device)
 {
 	struct rte_cryptodev_info info;
+	const uint64_t both = RTE_CRYPTODEV_FF_SYMMETRIC_CRYPTO | RTE_CRYPTODEV_FF_ASYMMETRIC_CRYPTO;
 	for (uint32_t id = 0; id < RTE_CRYPTO_MAX_DEVS; id++) {
 		if (!rte_cryptodev_is_valid_dev(id))
 			continue;
 		memset(&info, 0, sizeof info);
 		rte_cryptodev_info_get(id, &info);
-		if (strcmp(rte_dev_name(info.device), name) != 0 || !(info.feature_flags & RTE_CRYPTODEV_FF_SYMMETRIC_CRYPTO))
+		if (strcmp(rte_dev_name(info.device), name) != 0)
+			continue;
+		if (asymmetric ? (info.feature_flags & both) != RTE_CRYPTODEV_FF_ASYMMETRIC_CRYPTO :
+				!(info.feature_flags & RTE_CRYPTODEV_FF_SYMMETRIC_CRYPTO))
 			continue;
 		*device = (struct gantry_device){
 			.id = id,
@@ -148,17 +166,13 @@ static int find(const char *name, struct gantry_device *device)
 				(info.feature_flags & RTE_CRYPTODEV_FF_OOP_LB_IN_LB_OUT ? GANTRY_OUT_OF_PLACE : 0),
 			.most_queues = info.max_nb_queue_pairs,
 			.most_sessions = info.sym.max_nb_sessions,
+			.rsa = rsa_of(&info),
 		};
 		snprintf(device->name, sizeof device->name, "%s", rte_cryptodev_name_get(id));
 		snprintf(device->driver, sizeof device->driver, "%s", info.driver_name);
 		return 0;
 	}
 	return -ENODEV;
-}
-
-static struct gantry_range range(const struct rte_crypto_param_range *theirs)
-{
-	return (struct gantry_range){theirs->min, theirs->max, theirs->increment, 0};
 }
 
 static uint32_t capabilities(uint8_t device, struct gantry_capability *rows, uint32_t most)
@@ -202,23 +216,24 @@ static uint32_t capabilities(uint8_t device, struct gantry_capability *rows, uin
 	return count;
 }
 
-static int socket_of(uint8_t device)
-{
-	int socket = rte_cryptodev_socket_id(device);
-	return socket < 0 ? 0 : socket;
-}
-
 static int configure(uint8_t device, uint32_t queues, uint32_t descriptors, uint32_t count)
 {
-	int socket = socket_of(device), result;
+	int socket = RTE_MAX(rte_cryptodev_socket_id(device), 0), result;
 	struct rte_cryptodev_config config = {.socket_id = socket, .nb_queue_pairs = queues};
+	struct rte_cryptodev_info info = {0};
 	char name[RTE_MEMPOOL_NAMESIZE];
 	forget_log();
-	snprintf(name, sizeof name, "gantry_sessions_%u", device);
-	sessions[device] = rte_cryptodev_sym_session_pool_create(name, count,
-		rte_cryptodev_sym_get_private_session_size(device), 0, 0, SOCKET_ID_ANY);
-	if (!sessions[device])
-		return -(rte_errno ? rte_errno : ENOMEM);
+	rte_cryptodev_info_get(device, &info);
+	if (info.feature_flags & RTE_CRYPTODEV_FF_SYMMETRIC_CRYPTO) {
+		snprintf(name, sizeof name, "gantry_sessions_%u", device);
+		sessions[device] = rte_cryptodev_sym_session_pool_create(name, count,
+			rte_cryptodev_sym_get_private_session_size(device), 0, 0, SOCKET_ID_ANY);
+		if (!sessions[device])
+			return -(rte_errno ? rte_errno : ENOMEM);
+	}
+	result = rsa_configure(device, &info);
+	if (result < 0)
+		return result;
 	result = rte_cryptodev_configure(device, &config);
 	for (uint32_t queue = 0; queue < queues && result == 0; queue++) {
 		struct rte_cryptodev_qp_conf pair = {.nb_descriptors = descriptors, .mp_session = sessions[device]};
@@ -285,13 +300,6 @@ static void session_free(uint8_t device, void *session)
 		explicit_bzero(session, sessions[device]->elt_size);
 }
 
-/* A slot: an operation and a buffer that belong together for ever. `input` and `output` have no memory of their own: they
- * stand for data outside of the slot. */
-struct place {
-	struct rte_crypto_op *op;
-	struct rte_mbuf *mbuf, *input, *output;
-};
-
 struct queue {
 	uint8_t device;
 	uint16_t queue;
@@ -327,7 +335,7 @@ static void *queue_new(uint8_t device, uint32_t number, uint32_t slots, struct g
 		memcpy(iv + GANTRY_IV, &slot, sizeof slot);
 		memory[slot] = (struct gantry_slot){.data = place->mbuf->buf_addr, .iv = iv};
 	}
-	if (outside)
+	if (outside && rsa_queue_new(device, number, slots, queue->places))
 		return queue;
 failed:
 	rte_mempool_free(outside);
@@ -348,8 +356,11 @@ static inline void point(struct rte_mbuf *mbuf, uint8_t *data, uint32_t length)
 	mbuf->pkt_len = length;
 }
 
-static inline void fill(struct place *place, const struct gantry_request *request)
+/* The operation of a request. */
+static inline struct rte_crypto_op *fill(struct place *place, const struct gantry_request *request)
 {
+	if (unlikely(request->kind >= GANTRY_RSA_PRIVATE))
+		return fill_rsa(place, request);
 	struct rte_crypto_op *op = place->op;
 	struct rte_crypto_sym_op *sym = op->sym;
 	struct rte_mbuf *mbuf = place->mbuf;
@@ -380,7 +391,7 @@ static inline void fill(struct place *place, const struct gantry_request *reques
 		sym->aead.digest.phys_addr = iova + request->tag;
 		sym->aead.aad.data = buffer + request->aad;
 		sym->aead.aad.phys_addr = iova + request->aad;
-		return;
+		return op;
 	}
 	sym->cipher.data.offset = request->cipher;
 	sym->cipher.data.length = request->cipher_length;
@@ -388,6 +399,7 @@ static inline void fill(struct place *place, const struct gantry_request *reques
 	sym->auth.data.length = request->auth_length;
 	sym->auth.digest.data = buffer + request->tag;
 	sym->auth.digest.phys_addr = iova + request->tag;
+	return op;
 }
 
 static int enqueue(void *into, const struct gantry_request *requests, uint32_t count)
@@ -398,9 +410,7 @@ static int enqueue(void *into, const struct gantry_request *requests, uint32_t c
 	while (sent < count) {
 		uint32_t burst = RTE_MIN(count - sent, (uint32_t)BURST);
 		for (uint32_t i = 0; i < burst; i++) {
-			struct place *place = &queue->places[requests[sent + i].slot];
-			fill(place, &requests[sent + i]);
-			ops[i] = place->op;
+			ops[i] = fill(&queue->places[requests[sent + i].slot], &requests[sent + i]);
 		}
 		rte_errno = 0;
 		uint32_t taken = rte_cryptodev_enqueue_burst(queue->device, queue->queue, ops, burst);
@@ -443,7 +453,8 @@ static int dequeue(void *from, struct gantry_completion *done, uint32_t most)
 	if (count == 0 && rte_errno == ENOTSUP)
 		return -ENOTSUP;
 	for (uint32_t i = 0; i < count; i++) {
-		memcpy(&done[i].slot, (uint8_t *)ops[i] + IV_AT + GANTRY_IV, sizeof done[i].slot);
+		size_t at = ops[i]->type == RTE_CRYPTO_OP_TYPE_ASYMMETRIC ? RSA_SLOT_AT : IV_AT + GANTRY_IV;
+		memcpy(&done[i].slot, (uint8_t *)ops[i] + at, sizeof done[i].slot);
 		done[i].status = status_of(ops[i]);
 	}
 	return count;
@@ -471,6 +482,8 @@ static const struct gantry_dpdk INTERFACE = {
 	.stop = stop,
 	.session_new = session_new,
 	.session_free = session_free,
+	.rsa_new = rsa_new,
+	.rsa_free = rsa_free,
 	.queue_new = queue_new,
 	.enqueue = enqueue,
 	.dequeue = dequeue,

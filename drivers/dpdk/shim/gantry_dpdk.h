@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#define GANTRY_DPDK_ABI 2
+#define GANTRY_DPDK_ABI 3
 
 /* Positions inside the buffer of a slot. Data always begin at GANTRY_DATA, so that they are aligned to a cache line; what is
  * authenticated in front of the data ends there. */
@@ -18,7 +18,11 @@
 #define GANTRY_ROOM (GANTRY_DATA + GANTRY_MOST_DATA + 128)
 #define GANTRY_IV 16
 
-enum gantry_kind { GANTRY_CIPHER = 1, GANTRY_AUTH = 2, GANTRY_AEAD = 3, GANTRY_CHAIN = 4 };
+enum gantry_kind {
+	GANTRY_CIPHER = 1, GANTRY_AUTH = 2, GANTRY_AEAD = 3, GANTRY_CHAIN = 4,
+	/* Of requests: the data, a number as long as the modulus, to the power of the exponent. The result lies where `tag` says. */
+	GANTRY_RSA_PRIVATE = 5, GANTRY_RSA_PUBLIC = 6
+};
 
 /* Algorithms by numbers of our own: those of DPDK are enumerations, which a release may renumber. */
 enum gantry_cipher { GANTRY_NULL = 1, GANTRY_AES_CBC, GANTRY_AES_CTR, GANTRY_AES_ECB, GANTRY_DES3_CBC };
@@ -52,6 +56,16 @@ struct gantry_device {
 	uint32_t features;
 	uint32_t most_queues;  /* queue pairs */
 	uint32_t most_sessions; /* 0: no limit */
+	/* Bytes of a modulus of RSA whose powers the device computes. A maximum of 0 means no limit; all zeros, no RSA. */
+	struct gantry_range rsa;
+};
+
+/* A key of RSA. Numbers have their high byte first. */
+struct gantry_rsa {
+	const uint8_t *modulus, *exponent;
+	/* p, q, d mod p - 1, d mod q - 1, and the inverse of q mod p, each of half the bytes of the modulus; NULL: a public key. */
+	const uint8_t *primes;
+	uint32_t modulus_length, exponent_length;
 };
 
 struct gantry_session {
@@ -93,14 +107,17 @@ struct gantry_dpdk {
 	void (*last_log)(char *text, uint32_t size);
 	/* `bus` is "vdev" or "pci". A device that is there already is no error. */
 	int (*plug)(const char *bus, const char *name, const char *arguments);
-	/* The symmetric cryptodev of the device `name`; -ENODEV without one. */
-	int (*find)(const char *name, struct gantry_device *device);
+	/* The cryptodev of the device `name` for symmetric cryptography, or, if `asymmetric`, one for asymmetric cryptography alone;
+	 * -ENODEV without one. */
+	int (*find)(const char *name, uint32_t asymmetric, struct gantry_device *device);
 	uint32_t (*capabilities)(uint8_t device, struct gantry_capability *rows, uint32_t most);
 	int (*configure)(uint8_t device, uint32_t queues, uint32_t descriptors, uint32_t sessions);
 	int (*run)(uint8_t device);
 	void (*stop)(uint8_t device);
 	void *(*session_new)(uint8_t device, const struct gantry_session *params);
 	void (*session_free)(uint8_t device, void *session);
+	void *(*rsa_new)(uint8_t device, const struct gantry_rsa *key);
+	void (*rsa_free)(uint8_t device, void *session);
 	/* The slots of a queue pair. Memory for them is never given back. */
 	void *(*queue_new)(uint8_t device, uint32_t queue, uint32_t slots, struct gantry_slot *memory);
 	/* Takes requests from the front; the slots of those that it took belong to the device until dequeue gives them back. */
@@ -112,9 +129,9 @@ struct gantry_dpdk {
 };
 
 #if UINTPTR_MAX == UINT64_MAX
-_Static_assert(sizeof(struct gantry_capability) == 40 && sizeof(struct gantry_device) == 144 &&
-	sizeof(struct gantry_session) == 56 && sizeof(struct gantry_slot) == 16 && sizeof(struct gantry_request) == 64 &&
-	sizeof(struct gantry_completion) == 8 && sizeof(struct gantry_dpdk) == 128, "as sys.rs has them");
+_Static_assert(sizeof(struct gantry_capability) == 40 && sizeof(struct gantry_device) == 152 &&
+	sizeof(struct gantry_session) == 56 && sizeof(struct gantry_rsa) == 32 && sizeof(struct gantry_slot) == 16 && sizeof(struct gantry_request) == 64 &&
+	sizeof(struct gantry_completion) == 8 && sizeof(struct gantry_dpdk) == 144, "as sys.rs has them");
 #endif
 
 /* The only symbol of the shim. */

@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gantry::Fault;
 
-use crate::sys::{self, Cryptodev, Pair, Recipe, Session, Slot};
+use crate::sys::{self, Cryptodev, Pair, Recipe, RsaKey, Session, Slot};
 
 /// Requests of a queue that the device can have at a time.
 pub(crate) const SLOTS: u32 = 128;
@@ -109,6 +109,12 @@ impl Engine {
         let mut state = self.lock();
         state.drain(&self.cryptodev);
         self.cryptodev.session(recipe)
+    }
+
+    pub(crate) fn open_rsa(&self, key: &RsaKey<'_>) -> Option<Session> {
+        let mut state = self.lock();
+        state.drain(&self.cryptodev);
+        self.cryptodev.rsa_session(key)
     }
 
     /// Frees a session of which no job is in the device any more.

@@ -18,6 +18,8 @@
 //! |---|---|
 //! | `library.rs` | finds the shim, starts DPDK once in a process and brings devices up |
 //! | `engine.rs` | a device that runs: its queue pairs, and the requests that DPDK keeps when a queue is dropped |
+//! | `queue.rs` | a queue pair as Gantry uses it: takes requests into slots, and completes them |
+//! | `rsa.rs` | signatures of RSA |
 //! | `session.rs` | writes requests into slots, takes results out, and says which data in regions stay where they are |
 //! | `missing.rs`, `pmds.rs` | what a machine lacks for a device that DPDK did not bring up, and the packages of its PMDs |
 //! | `shim/`, `sys.rs`, `sys/` | the C library, and its calls |
@@ -40,6 +42,9 @@ mod pmds;
 /// A queue pair as Gantry uses it.
 #[cfg(target_os = "linux")]
 mod queue;
+/// Signatures of RSA: padding, and powers that a device computes.
+#[cfg(target_os = "linux")]
+mod rsa;
 /// Sessions, and what requests look like in a slot.
 #[cfg(target_os = "linux")]
 mod session;
@@ -147,13 +152,12 @@ fn find(options: &Options) -> Vec<Found> {
         excluded(line, why)
     });
     let mut found: Vec<Found> = workers.collect();
-    found.extend(others.into_iter().map(|line| match library::engine(shim, line, options) {
-        Ok(engine) => {
-            let device = device::DpdkDevice::new(library::name_of(line), &shim.version(), engine);
-            Found::Device(Arc::new(device))
-        }
-        Err(why) => excluded(line, why),
-    }));
+    for (name, engine) in others.into_iter().flat_map(|line| library::engines(shim, line, options)) {
+        found.push(match engine {
+            Ok(engine) => Found::Device(Arc::new(device::DpdkDevice::new(&name, &shim.version(), engine))),
+            Err(why) => excluded(&name, why),
+        });
+    }
     found
 }
 

@@ -8,7 +8,7 @@ use crate::Options;
 use crate::engine::{DESCRIPTORS, Engine};
 use crate::missing::Machine;
 use crate::pmds::package;
-use crate::sys::{self, Shim};
+use crate::sys::{self, Cryptodev, Shim};
 
 /// Releases of DPDK whose shim is looked for, by the numbers of their ABI, the newest first: 25.11, 24.11, 23.11, 22.11.
 const RELEASES: [u32; 4] = [26, 25, 24, 23];
@@ -135,17 +135,25 @@ fn explained(why: &str) -> String {
     }
 }
 
-/// The device of a line of the configuration, brought up and started, if it is not yet.
-pub(crate) fn engine(shim: Shim, line: &str, options: &Options) -> Result<Arc<Engine>, String> {
+/// The devices of a line of the configuration by their names, brought up and started if they are not yet. Most lines lead to one; a card
+/// of Intel's has a second cryptodev, for asymmetric cryptography.
+pub(crate) fn engines(shim: Shim, line: &str, options: &Options) -> Vec<(String, Result<Arc<Engine>, String>)> {
     let name = name_of(line);
     let mut engines = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(Ok(engine)) = engines.get(name) {
-        return Ok(engine.clone());
-    }
-    // One that could not be brought up before may be there now.
-    let engine = in_thread(|| bring_up(shim, line, options));
-    engines.insert(name.to_owned(), engine.clone());
-    engine
+    let mut get = |name: String, bring_up: &(dyn Fn() -> Result<Engine, String> + Sync)| {
+        // One that could not be brought up before may be there now.
+        if !matches!(engines.get(&name), Some(Ok(_))) {
+            engines.insert(name.clone(), in_thread(bring_up).map(Arc::new));
+        }
+        let engine = engines[&name].clone();
+        (name, engine)
+    };
+    let first = get(name.to_owned(), &|| bring_up(shim, line, options));
+    let is_symmetric = first.1.as_ref().is_ok_and(|engine| engine.cryptodev.symmetric);
+    let has_second = is_symmetric && shim.find(name, true).is_some();
+    let second = has_second
+        .then(|| get(format!("{name}-asym"), &|| start_device(shim.find(name, true).ok_or("it has gone")?, options)));
+    std::iter::once(first).chain(second).collect()
 }
 
 /// The device of this name, if it runs.
@@ -154,16 +162,20 @@ pub(crate) fn running(name: &str) -> Option<Arc<Engine>> {
     engines.get(name).and_then(|engine| engine.clone().ok())
 }
 
-fn bring_up(shim: Shim, line: &str, options: &Options) -> Result<Arc<Engine>, String> {
+fn bring_up(shim: Shim, line: &str, options: &Options) -> Result<Engine, String> {
     let name = name_of(line);
     let lacking =
         |what: &str, why: &str| explain(what, why, &Machine::default().lacks(name, shim.release(), options.memory));
+    let find = || shim.find(name, false).or_else(|| shim.find(name, true));
     // Some buses bring up what is on them when DPDK starts.
-    if shim.find(name).is_none() {
+    if find().is_none() {
         plug(shim, line).map_err(|why| lacking("DPDK does not bring it up", &why))?;
     }
-    let no_device = || lacking("DPDK made no device for symmetric cryptography of it", "");
-    let cryptodev = shim.find(name).ok_or_else(no_device)?;
+    let cryptodev = find().ok_or_else(|| lacking("DPDK made no cryptodev of it", ""))?;
+    start_device(cryptodev, options)
+}
+
+fn start_device(cryptodev: Cryptodev, options: &Options) -> Result<Engine, String> {
     let cpus = std::thread::available_parallelism().map_or(1, NonZero::get) as u32;
     // One for each CPU, and one for known-answer tests, which run beside whatever else does.
     let queues = options.queues.unwrap_or(cpus + 1).min(cryptodev.most_queues).max(1);
@@ -171,7 +183,7 @@ fn bring_up(shim: Shim, line: &str, options: &Options) -> Result<Arc<Engine>, St
     cryptodev
         .configure(queues, DESCRIPTORS, sessions)
         .map_err(|why| format!("DPDK does not start the device: {why}"))?;
-    Ok(Arc::new(Engine::new(cryptodev, queues, options.lend_from)))
+    Ok(Engine::new(cryptodev, queues, options.lend_from))
 }
 
 /// Has DPDK bring up a device that a scheduler configures and starts.

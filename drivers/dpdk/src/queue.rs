@@ -5,6 +5,7 @@ use gantry::{Fault, Operation, Outcome};
 
 use crate::device::of_parent;
 use crate::engine::{Engine, Ring, SLOTS};
+use crate::rsa::{self, Step};
 use crate::session::{self, DpdkSession};
 use crate::sys::{self, Blocked, DATA, Request};
 
@@ -23,6 +24,8 @@ pub(crate) struct DpdkQueue {
     ring: Option<Ring>,
     /// By slot: what is in it. Every slot of the device has one, but for those that were [abandoned](Engine::abandon).
     jobs: Box<[Option<Job>]>,
+    /// By slot, of requests of RSA: what is computed.
+    steps: Box<[Option<Step>]>,
     /// Written into their slots, and not taken by the device yet.
     staged: Vec<Request>,
     /// What the device did not take when the doorbell was rung.
@@ -41,6 +44,7 @@ impl DpdkQueue {
             engine: engine.clone(),
             ring: Some(ring),
             jobs: (0..SLOTS).map(|_| None).collect(),
+            steps: vec![None; SLOTS as usize].into(),
             staged: Vec::with_capacity(BURST),
             refused: Vec::new(),
             in_flight: 0,
@@ -117,6 +121,22 @@ impl QueuePair for DpdkQueue {
                 break;
             };
             let operation = job.operands().operation();
+            if matches!(operation, Operation::Sign | Operation::Verify) {
+                copied += job.operands().bytes();
+                match rsa::begin(&mut job, pair, slot) {
+                    Ok((request, step)) => {
+                        let place = request.slot().index();
+                        (self.jobs[place], self.steps[place]) = (Some(job), Some(step));
+                        self.staged.push(request);
+                        self.in_flight += 1;
+                    }
+                    Err((slot, end)) => {
+                        free.push(slot);
+                        batch.complete(job, end);
+                    }
+                }
+                continue;
+            }
             let among = job.operands().bytes();
             let bytes = job.segments().map_or(among, |data| data.input.bytes());
             if bytes == 0 && matches!(operation, Operation::Encrypt | Operation::Decrypt) {
@@ -146,7 +166,8 @@ impl QueuePair for DpdkQueue {
                         Some(lent) => pair.lend(&mut request, lent),
                         None => copied += layout.data,
                     }
-                    self.jobs[request.slot().index()] = Some(job);
+                    let place = request.slot().index();
+                    (self.jobs[place], self.steps[place]) = (Some(job), None);
                     self.staged.push(request);
                     self.in_flight += 1;
                 }
@@ -185,18 +206,33 @@ impl QueuePair for DpdkQueue {
         }
         let (mut copied, mut recovered) = (0, 0);
         let Some(Ring { pair, free }) = &mut self.ring else { return 0 };
-        let (jobs, in_flight) = (&mut self.jobs, &mut self.in_flight);
+        let (jobs, steps, staged, in_flight) = (&mut self.jobs, &mut self.steps, &mut self.staged, &mut self.in_flight);
         let last = loop {
             let taken = pair.dequeue(|pair, slot, status, lent| {
-                if let Some(mut job) = jobs[slot.index()].take() {
-                    let (result, bytes) = session::finish(&mut job, &mut pair.room(&slot), status, lent.as_ref());
-                    copied += bytes;
-                    *in_flight -= 1;
-                    done.complete(job, result);
-                } else {
+                let place = slot.index();
+                let Some(mut job) = jobs[place].take() else {
                     pair.room(&slot).buffer.fill(0);
                     recovered += 1;
-                }
+                    free.push(slot);
+                    return;
+                };
+                let (slot, result) = match steps[place] {
+                    None => {
+                        let (result, bytes) = session::finish(&mut job, &mut pair.room(&slot), status, lent.as_ref());
+                        copied += bytes;
+                        (slot, result)
+                    }
+                    Some(step) => match rsa::proceed(&mut job, step, status, pair, slot) {
+                        Ok(request) => {
+                            (jobs[place], steps[place]) = (Some(job), Some(Step::Check));
+                            staged.push(request);
+                            return;
+                        }
+                        Err((slot, result)) => (slot, result),
+                    },
+                };
+                *in_flight -= 1;
+                done.complete(job, result);
                 free.push(slot);
             });
             // A PMD that computes when it is asked does not give all of it at once.

@@ -26,7 +26,7 @@ pub(crate) use fork::{forked, watch_forks};
 use pair::Completion;
 pub(crate) use pair::{Blocked, Layout, Lent, Pair, Request, Room, Slot, Status};
 
-const ABI: u32 = 2;
+const ABI: u32 = 3;
 
 /// Where data begin in a slot. What is authenticated before them ends here.
 pub(crate) const DATA: usize = 1152;
@@ -75,6 +75,16 @@ struct DeviceRecord {
     features: u32,
     most_queues: u32,
     most_sessions: u32,
+    rsa: Range,
+}
+
+/// A key of RSA, for a session of DPDK. Numbers have their high byte first.
+pub(crate) struct RsaKey<'a> {
+    pub(crate) modulus: &'a [u8],
+    /// The public one.
+    pub(crate) exponent: &'a [u8],
+    /// As [`gantry::rsa`] has them behind the private exponent: five numbers of half the bytes of the modulus. `None`: a public key.
+    pub(crate) primes: Option<&'a [u8]>,
 }
 
 /// What a session of DPDK is made from; `shim/gantry_dpdk.h` says which field counts for which kind.
@@ -109,6 +119,15 @@ struct SessionRecord {
 }
 
 #[repr(C)]
+struct RsaRecord {
+    modulus: *const u8,
+    exponent: *const u8,
+    primes: *const u8,
+    modulus_length: u32,
+    exponent_length: u32,
+}
+
+#[repr(C)]
 #[derive(Clone, Copy)]
 struct Memory {
     data: *mut u8,
@@ -123,13 +142,15 @@ struct Interface {
     start: unsafe extern "C" fn(c_int, *const *mut c_char) -> c_int,
     last_log: unsafe extern "C" fn(*mut c_char, u32),
     plug: unsafe extern "C" fn(*const c_char, *const c_char, *const c_char) -> c_int,
-    find: unsafe extern "C" fn(*const c_char, *mut DeviceRecord) -> c_int,
+    find: unsafe extern "C" fn(*const c_char, u32, *mut DeviceRecord) -> c_int,
     capabilities: unsafe extern "C" fn(u8, *mut Offer, u32) -> u32,
     configure: unsafe extern "C" fn(u8, u32, u32, u32) -> c_int,
     run: unsafe extern "C" fn(u8) -> c_int,
     stop: unsafe extern "C" fn(u8),
     session_new: unsafe extern "C" fn(u8, *const SessionRecord) -> *mut c_void,
     session_free: unsafe extern "C" fn(u8, *mut c_void),
+    rsa_new: unsafe extern "C" fn(u8, *const RsaRecord) -> *mut c_void,
+    rsa_free: unsafe extern "C" fn(u8, *mut c_void),
     queue_new: unsafe extern "C" fn(u8, u32, u32, *mut Memory) -> *mut c_void,
     enqueue: unsafe extern "C" fn(*mut c_void, *const Request, u32) -> c_int,
     dequeue: unsafe extern "C" fn(*mut c_void, *mut Completion, u32) -> c_int,
@@ -217,13 +238,14 @@ impl Shim {
         if result == 0 { Ok(()) } else { Err(self.why(result)) }
     }
 
-    /// The symmetric cryptodev that the device `name` brought, if it did. One engine configures and runs it.
-    pub(crate) fn find(self, name: &str) -> Option<Cryptodev> {
+    /// The cryptodev that the device `name` brought, if it did: the one for symmetric cryptography, or one for asymmetric cryptography
+    /// alone. One engine configures and runs it.
+    pub(crate) fn find(self, name: &str, asymmetric: bool) -> Option<Cryptodev> {
         let name = CString::new(name).ok()?;
         // SAFETY: numbers only, for all of which zero is a value.
         let mut record: DeviceRecord = unsafe { std::mem::zeroed() };
         // SAFETY: a C string and memory of the right type.
-        let result = unsafe { (self.0.find)(name.as_ptr(), &raw mut record) };
+        let result = unsafe { (self.0.find)(name.as_ptr(), asymmetric.into(), &raw mut record) };
         (result == 0).then(|| Cryptodev {
             shim: self,
             id: record.id,
@@ -233,6 +255,8 @@ impl Shim {
             out_of_place: record.features & 4 != 0,
             most_queues: record.most_queues,
             most_sessions: record.most_sessions,
+            symmetric: !asymmetric,
+            rsa: record.rsa,
         })
     }
 }
@@ -243,6 +267,7 @@ fn string(text: &[c_char]) -> String {
 }
 
 /// One cryptodev of DPDK.
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct Cryptodev {
     shim: Shim,
     id: u8,
@@ -256,6 +281,9 @@ pub(crate) struct Cryptodev {
     pub(crate) most_queues: u32,
     /// 0: no limit.
     pub(crate) most_sessions: u32,
+    /// It has symmetric cryptography, perhaps beside asymmetric.
+    pub(crate) symmetric: bool,
+    rsa: Range,
 }
 
 impl Cryptodev {
@@ -265,7 +293,18 @@ impl Cryptodev {
         self.out_of_place && ["crypto_openssl", "crypto_aesni_mb"].contains(&&*self.driver)
     }
 
+    /// Whether it computes powers with a modulus of so many bytes.
+    pub(crate) fn has_rsa(&self, bytes: usize) -> bool {
+        let Range { min, max, .. } = self.rsa;
+        // No maximum is no limit.
+        min > 0 && if max == 0 { bytes >= min.into() } else { self.rsa.allows(bytes) }
+    }
+
+    /// Of symmetric cryptography.
     pub(crate) fn offers(&self) -> Vec<Offer> {
+        if !self.symmetric {
+            return Vec::new();
+        }
         let mut offers = vec![Offer::default(); 256];
         // SAFETY: so many rows of the right type; it returns how many it wrote.
         let count = unsafe { (self.shim.0.capabilities)(self.id, offers.as_mut_ptr(), offers.len() as u32) };
@@ -312,19 +351,40 @@ impl Cryptodev {
             auth_key_length: auth_key.len() as u32,
         };
         // SAFETY: keys with their lengths, which DPDK copies (rte_cryptodev_sym_session_create).
-        NonNull::new(unsafe { (self.shim.0.session_new)(self.id, &raw const record) }).map(Session)
+        let session = NonNull::new(unsafe { (self.shim.0.session_new)(self.id, &raw const record) });
+        session.map(|pointer| Session { pointer, rsa: false })
+    }
+
+    /// The same for a key of RSA.
+    pub(crate) fn rsa_session(&self, key: &RsaKey<'_>) -> Option<Session> {
+        let RsaKey { modulus, exponent, primes } = *key;
+        assert!(primes.is_none_or(|primes| primes.len() == 5 * (modulus.len() / 2)), "five numbers of half the bytes");
+        let record = RsaRecord {
+            modulus: modulus.as_ptr(),
+            exponent: exponent.as_ptr(),
+            primes: primes.map_or(std::ptr::null(), <[u8]>::as_ptr),
+            modulus_length: modulus.len() as u32,
+            exponent_length: exponent.len() as u32,
+        };
+        // SAFETY: numbers with their lengths, of which DPDK makes copies (rte_cryptodev_asym_session_create).
+        let session = NonNull::new(unsafe { (self.shim.0.rsa_new)(self.id, &raw const record) });
+        session.map(|pointer| Session { pointer, rsa: true })
     }
 
     /// Frees and wipes a session of this device that no request in it uses any more (rule 3).
     #[allow(clippy::needless_pass_by_value, reason = "nobody has it afterwards")]
     pub(crate) fn free(&self, session: Session) {
-        // SAFETY: it came from `session`, and this is the only one to have it.
-        unsafe { (self.shim.0.session_free)(self.id, session.0.as_ptr()) };
+        let free = if session.rsa { self.shim.0.rsa_free } else { self.shim.0.session_free };
+        // SAFETY: it came from `rsa_session` or `session`, as its mark says, and this is the only one to have it.
+        unsafe { free(self.id, session.pointer.as_ptr()) };
     }
 }
 
 /// A session of DPDK.
-pub(crate) struct Session(NonNull<c_void>);
+pub(crate) struct Session {
+    pointer: NonNull<c_void>,
+    rsa: bool,
+}
 
 // SAFETY: a session is read by the device and by any number of threads that put it into requests; nothing of it changes but by
 // the device's own means (rte_cryptodev.h: sessions are shared by queue pairs).

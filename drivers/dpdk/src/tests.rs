@@ -41,12 +41,12 @@ fn driver(devices: &[&str], queues: u32) -> DpdkDriver {
     })
 }
 
-fn engine(device: &str) -> Arc<Engine> {
+pub(crate) fn engine(device: &str) -> Arc<Engine> {
     library::running(device).expect("the device runs")
 }
 
 /// Everything to the first of these devices that works.
-fn framework(devices: &[&str], queues: u32) -> Gantry {
+pub(crate) fn framework(devices: &[&str], queues: u32) -> Gantry {
     let order = devices.iter().map(|device| format!("dpdk:{}", library::name_of(device))).collect();
     Gantry::builder().driver(&driver(devices, queues)).policy(Failover { order }).build()
 }
@@ -184,7 +184,7 @@ fn a_scheduler_works_with_the_workers_that_it_is_given_and_not_without() {
     match &alone[0] {
         Found::Excluded { name, reason, .. } => {
             assert_eq!(name, "dpdk:crypto_scheduler_alone");
-            assert_eq!(reason, "DPDK made no device for symmetric cryptography of it");
+            assert_eq!(reason, "DPDK made no cryptodev of it");
         }
         Found::Device(_) => panic!("it has nobody to work for it"),
     }

@@ -7,12 +7,17 @@ use gantry::driver::Segment;
 
 use super::{Cryptodev, DATA, IV, MOST_DATA, MOST_TAG, Memory, ROOM, Session, Shim};
 
+/// Kinds of requests of RSA.
+const RSA_PRIVATE: u32 = 5;
+const RSA_PUBLIC: u32 = 6;
 /// Completions that are taken from the device at a time.
 const BURST: usize = 64;
 
 /// A queue pair with its slots, for one thread at a time.
 pub(crate) struct Pair {
     shim: Shim,
+    /// Counted from 0, in its device.
+    pub(crate) number: u32,
     queue: NonNull<c_void>,
     memory: Vec<Memory>,
     /// By slot: the device has it.
@@ -65,7 +70,7 @@ impl Cryptodev {
         // SAFETY: room for the addresses of so many slots; the number is of a pair that `configure` made.
         let queue = NonNull::new(unsafe { (self.shim.0.queue_new)(self.id, number, slots, memory.as_mut_ptr()) })?;
         let (inside, lent) = (vec![false; memory.len()], memory.iter().map(|_| None).collect());
-        Some((Pair { shim: self.shim, queue, memory, inside, lent }, (0..slots).map(Slot).collect()))
+        Some((Pair { shim: self.shim, number, queue, memory, inside, lent }, (0..slots).map(Slot).collect()))
     }
 }
 
@@ -232,7 +237,7 @@ impl Request {
         assert!(packet <= DATA && aad <= DATA && data <= MOST_DATA && tag <= MOST_TAG, "a request within its slot");
         let front = (DATA - packet) as u32;
         Self {
-            session: session.0,
+            session: session.pointer,
             slot,
             kind,
             packet: packet as u32,
@@ -246,6 +251,13 @@ impl Request {
             input: null_mut(),
             output: null_mut(),
         }
+    }
+
+    /// A power of a number that lies at [`DATA`], with a session of RSA. The result lies behind it, and has its length.
+    pub(crate) fn power(slot: Slot, session: &Session, private: bool, bytes: usize) -> Self {
+        assert!(session.rsa && bytes <= MOST_DATA / 2, "a number within its slot");
+        let kind = if private { RSA_PRIVATE } else { RSA_PUBLIC };
+        Self::new(slot, session, &Layout { kind, packet: DATA, data: bytes, tag: 0, aad: DATA })
     }
 
     pub(crate) fn slot(&self) -> &Slot {

@@ -21,13 +21,14 @@ fn structures_are_those_of_the_shim() {
         size_of::<Offer>(),
         size_of::<DeviceRecord>(),
         size_of::<SessionRecord>(),
+        size_of::<RsaRecord>(),
         size_of::<Memory>(),
         size_of::<Request>(),
         size_of::<Completion>(),
         size_of::<Interface>(),
     ];
     // The shim asserts the same numbers.
-    assert_eq!(sizes, [40, 144, 56, 16, 64, 8, 128]);
+    assert_eq!(sizes, [40, 152, 56, 32, 16, 64, 8, 144]);
 }
 
 /// A region that others may write, of memory that the caller keeps as well.

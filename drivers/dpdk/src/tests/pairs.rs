@@ -62,10 +62,12 @@ fn threads_at_once_have_a_queue_pair_each() {
 
 #[test]
 #[ignore = "needs DPDK, and the shim of scripts/dpdk"]
-fn threads_beyond_the_queue_pairs_share_them() {
+fn threads_beyond_the_queue_pairs_share_them_or_are_served_elsewhere() {
     for name in ["crypto_openssl_few", "crypto_aesni_mb_few"] {
         let gantry = framework(&[name, "crypto_openssl_rest"], 2);
-        assert_eq!(at_once(&gantry, name, 6), (vec![6 * REQUESTS, 0], 2), "{name}");
+        let (by_device, in_use) = at_once(&gantry, name, 6);
+        assert_eq!((by_device.iter().sum::<usize>(), in_use), (6 * REQUESTS, 2), "{name}: {by_device:?}");
+        assert!(by_device[0] > 0, "{name}: {by_device:?}");
     }
 }
 

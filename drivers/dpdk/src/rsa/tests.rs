@@ -1,0 +1,152 @@
+use gantry::{Direction, Gantry, Request as Asked};
+
+use super::*;
+use crate::tests::{engine, framework};
+
+const DIGESTS: [usize; 3] = [32, 48, 64];
+
+/// `None`, and a word about it, where the PMD has no RSA.
+fn with_rsa(device: &str) -> Option<Gantry> {
+    let gantry = framework(&[device], 4);
+    let has_rsa = engine(device).cryptodev.has_rsa(256);
+    if !has_rsa {
+        eprintln!("skipped: {device} of this release has no RSA (OpenSSL's PMD has, from 23.11 on)");
+    }
+    has_rsa.then_some(gantry)
+}
+
+fn key(algorithm: Algorithm) -> &'static [u8] {
+    gantry::sample_key(algorithm).expect("there is one of each RSA")
+}
+
+#[test]
+fn a_digest_is_padded_as_pkcs1_says() {
+    let mut number = [0; 256];
+    pad(&[7; 32], &mut number).unwrap();
+    assert_eq!((number[..2].to_vec(), number[204]), (vec![0, 1], 0));
+    assert!(number[2..204].iter().all(|byte| *byte == 0xff));
+    // RFC 8017, 9.2, note 1: SHA-256.
+    let info = [
+        0x30, 0x31, 0x30, 0x0d, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01, 0x05, 0x00, 0x04,
+        0x20,
+    ];
+    assert_eq!((&number[205..224], &number[224..]), (&info[..], &[7; 32][..]));
+    for length in DIGESTS {
+        pad(&vec![7; length], &mut number).unwrap();
+        assert_eq!(usize::from(number[255 - length]), length, "the length stands in front");
+    }
+    assert!(pad(&[7; 20], &mut number).is_err());
+}
+
+#[test]
+#[ignore = "needs DPDK, and the shim of scripts/dpdk"]
+fn signatures_lead_back_to_their_digest_and_to_no_other() {
+    let Some(gantry) = with_rsa("crypto_openssl_rsa") else { return };
+    for (algorithm, size) in ALGORITHMS {
+        let signing = gantry.session(SessionParams::new(algorithm, key(algorithm))).unwrap();
+        let public = SessionParams::new(algorithm, &key(algorithm)[..rsa::public_length(size)]);
+        let verifying = gantry.session(public.direction(Direction::Decrypt)).unwrap();
+        for length in DIGESTS {
+            let (digest, other) = (vec![7; length], vec![8; length]);
+            // As many as do not fit into a burst.
+            let mut signatures = vec![vec![0; size]; 40];
+            let sign = |signature| Asked::sign(&digest, signature);
+            let mut requests: Vec<Asked<'_>> =
+                signatures.iter_mut().map(|signature| sign(&mut signature[..])).collect();
+            signing.process(&mut requests).unwrap();
+            let ended = |request: &Asked<'_>| (request.outcome(), request.route().unwrap().device);
+            assert!(
+                requests.iter().all(|request| ended(request) == (Some(Outcome::Done), 0)),
+                "{:?}",
+                ended(&requests[0])
+            );
+            drop(requests);
+            assert!(signatures.iter().all(|other| *other == signatures[0]), "no part of it is random");
+
+            let too_large = key(algorithm)[..size].to_vec();
+            for session in [&signing, &verifying] {
+                let cases = [
+                    (&digest, &signatures[0], Outcome::Done),
+                    (&other, &signatures[0], Outcome::BadTag),
+                    (&digest, &too_large, Outcome::BadTag),
+                    (&digest, &vec![0xff; size], Outcome::BadTag),
+                    (&digest, &vec![0; size], Outcome::BadTag),
+                ];
+                let mut requests: Vec<_> =
+                    cases.iter().map(|(digest, signature, _)| Asked::verify(digest, signature)).collect();
+                session.process(&mut requests).unwrap();
+                for (request, (_, _, expected)) in requests.iter().zip(&cases) {
+                    assert_eq!(ended(request), (Some(*expected), 0), "{algorithm}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs DPDK, and the shim of scripts/dpdk"]
+fn threads_with_a_queue_pair_each_sign_with_one_session() {
+    let Some(gantry) = with_rsa("crypto_openssl_rsa_threads") else { return };
+    let session = gantry.session(SessionParams::new(Algorithm::Rsa2048Pkcs1, key(Algorithm::Rsa2048Pkcs1))).unwrap();
+    let sign = || {
+        let mut signatures = vec![vec![0; 256]; 60];
+        let mut requests: Vec<_> =
+            signatures.iter_mut().map(|signature| Asked::sign(&[9; 32], &mut signature[..])).collect();
+        session.process(&mut requests).unwrap();
+        assert!(requests.iter().all(|request| request.outcome() == Some(Outcome::Done)));
+        drop(requests);
+        signatures
+    };
+    let first = sign().remove(0);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..3).map(|_| scope.spawn(sign)).collect();
+        for thread in threads {
+            assert!(thread.join().unwrap().iter().all(|signature| *signature == first));
+        }
+    });
+}
+
+#[test]
+#[ignore = "needs DPDK, and the shim of scripts/dpdk"]
+fn a_signature_that_does_not_lead_back_never_leaves() {
+    let device = "crypto_openssl_rsa_faulty";
+    let Some(_gantry) = with_rsa(device) else { return };
+    let engine = engine(device);
+    let params = SessionParams::new(Algorithm::Rsa2048Pkcs1, key(Algorithm::Rsa2048Pkcs1));
+    let session = RsaSession::new(&engine, &params, 256).unwrap();
+    for faulty in [false, true] {
+        let mut ring = engine.take().unwrap().expect("nobody has all");
+        let number = ring.pair.number;
+        let pair = &mut ring.pair;
+        let mut slot = ring.free.pop().unwrap();
+        let (input, mut output) = ([9; 32], [0xee; 256]);
+        let operands = Operands::Sign { input: &input, output: &mut output };
+        let (power, step) = session.prepare(&operands, number, &mut pair.room(&slot)).unwrap();
+        assert_eq!(step, Step::Sign);
+        slot = run(pair, Request::power(slot, power, true, 256));
+        // One bit, as a fault in one of the two halves of the computation may turn.
+        pair.room(&slot).buffer[DATA + 256 + 200] ^= u8::from(faulty);
+        let power = session.check(number, &mut pair.room(&slot)).unwrap();
+        slot = run(pair, Request::power(slot, power, false, 256));
+        let result = session.finish(operands, &mut pair.room(&slot));
+        assert_eq!(result == Ok(Outcome::Done), !faulty, "{result:?}");
+        assert_eq!(output == [0xee; 256], faulty, "nothing of it is written");
+        session.wipe(pair, &slot);
+        ring.free.push(slot);
+        engine.put(ring);
+    }
+}
+
+/// Has a device compute, and waits.
+fn run(pair: &mut Pair, request: Request) -> Slot {
+    let mut requests = vec![request];
+    pair.enqueue(&mut requests).unwrap();
+    assert!(requests.is_empty(), "there is room for one");
+    let mut back = None;
+    while back.is_none() {
+        pair.dequeue(|_, slot, status, _| back = Some((slot, status))).unwrap();
+    }
+    let (slot, status) = back.unwrap();
+    assert_eq!(status, Status::Done);
+    slot
+}
