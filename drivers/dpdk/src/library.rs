@@ -203,7 +203,8 @@ fn plug(shim: Shim, line: &str) -> Result<(), String> {
 
 /// What went wrong, what DPDK said of it, and what is missing.
 fn explain(what: &str, why: &str, lacks: &[String]) -> String {
-    let parts = [what, why].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ");
+    let parts =
+        [what, why.trim_end_matches('.')].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ");
     if lacks.is_empty() { parts } else { format!("{parts}; {}", lacks.join("; ")) }
 }
 

@@ -30,10 +30,12 @@ impl Machine {
             (!pmd.is_loaded(&maps)).then(package)
         };
         if is_pci(name) {
-            self.pci(name, memory, lacking)
-        } else {
-            Pmd::of_name(name).and_then(lacking).into_iter().collect()
+            return self.pci(name, memory, lacking);
         }
+        let Some(pmd) = Pmd::of_name(name) else { return vec!["no PMD is known for a device of this name".to_owned()] };
+        let is_absent = || "DPDK found it on none of its buses when it started".to_owned();
+        let absent = (pmd.binding == Binding::Board).then(is_absent);
+        lacking(pmd).or(absent).into_iter().collect()
     }
 
     /// Why DPDK may have found no memory, with these arguments of its EAL.
@@ -79,6 +81,7 @@ impl Machine {
         match pmd.binding {
             Binding::Vfio if bound.as_deref().is_some_and(|driver| UIO.contains(&driver)) => {}
             Binding::Vfio => self.vfio(address, bound.as_deref(), memory, &mut lacks),
+            Binding::Virtual | Binding::Board => {}
             Binding::Kernel(own) if bound.as_deref() == Some(own) => {}
             Binding::Kernel(own) => {
                 lacks.push(format!(

@@ -7,17 +7,21 @@ pub(crate) struct Pmd {
     names: &'static [&'static str],
     /// Its PCI devices: vendor, and device.
     ids: &'static [(u16, u16)],
-    /// Who has to have its PCI devices.
+    /// Who has to have its devices.
     pub(crate) binding: Binding,
 }
 
-/// The kernel driver that a PCI device is bound to while a PMD uses it.
+/// The kernel driver that a device is bound to while a PMD uses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Binding {
     /// `vfio-pci`, which gives the device to a program; or one of the drivers that do so without an IOMMU.
     Vfio,
     /// Its own: the PMD works beside it.
     Kernel(&'static str),
+    /// None: the device is made by DPDK.
+    Virtual,
+    /// None that Gantry knows: the device is on a bus of its board, at which DPDK looks when it starts.
+    Board,
 }
 
 /// Kernel drivers besides `vfio-pci` that give a device to a program (DPDK's Linux guide, "Linux Drivers").
@@ -41,8 +45,8 @@ const PMDS: [Pmd; 14] = [
     vdev("crypto_null", &["crypto_null"]),
     vdev("crypto_scheduler", &["crypto_scheduler"]),
     vdev("crypto_caam_jr", &["crypto_caam_jr"]),
-    vdev("crypto_dpaa_sec", &["dpaa_sec"]),
-    vdev("crypto_dpaa2_sec", &["dpsec"]),
+    board("crypto_dpaa_sec", &["dpaa_sec"]),
+    board("crypto_dpaa2_sec", &["dpseci"]),
     pci(
         "common_qat",
         Binding::Vfio,
@@ -120,7 +124,11 @@ pub(crate) fn package(library: &str, release: &str) -> String {
 }
 
 const fn vdev(library: &'static str, names: &'static [&'static str]) -> Pmd {
-    Pmd { library, names, ids: &[], binding: Binding::Vfio }
+    Pmd { library, names, ids: &[], binding: Binding::Virtual }
+}
+
+const fn board(library: &'static str, names: &'static [&'static str]) -> Pmd {
+    Pmd { library, names, ids: &[], binding: Binding::Board }
 }
 
 const fn pci(library: &'static str, binding: Binding, ids: &'static [(u16, u16)]) -> Pmd {
@@ -136,7 +144,7 @@ mod tests {
         let of_name = |name: &str, release| Pmd::of_name(name).unwrap().package(release);
         assert_eq!(of_name("crypto_aesni_mb0", 23), "librte-crypto-ipsec-mb23");
         assert_eq!(of_name("crypto_openssl", 25), "librte-crypto-openssl25");
-        assert_eq!(of_name("dpsec-1", 23), "librte-crypto-dpaa2-sec23");
+        assert_eq!(of_name("dpseci.1", 23), "librte-crypto-dpaa2-sec23");
         let of_id = |vendor, device| Pmd::of_id((vendor, device)).unwrap().package(23);
         assert_eq!(of_id(0x8086, 0x37c9), "librte-common-qat23");
         assert_eq!(of_id(0x15b3, 0xa2dc), "librte-crypto-mlx5-23");

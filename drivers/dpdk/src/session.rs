@@ -246,9 +246,10 @@ impl DpdkSession {
         let session = self.variant(Shape { decrypt, iv: iv.len(), aad: aad.len(), mac_only: false })?;
         let (nonce, front) = if self.offered.way.is_ccm() { (CCM_NONCE, CCM_FRONT) } else { (0, 0) };
         copy(&mut room.iv[nonce..nonce + iv.len()], iv);
-        // CCM pads it to whole blocks, where it lies.
+        // CCM pads it to whole blocks, where it lies, and QAT reads zeros behind that of GCM (DPDK's guide, "Limitations").
         let start = DATA - (front + aad.len()).next_multiple_of(16);
         put(room, start + front, aad);
+        room.buffer[start + front + aad.len()..DATA].fill(0);
         Ok((session, Layout { kind: AEAD, packet: DATA, data: bytes, tag, aad: start }))
     }
 }

@@ -18,9 +18,9 @@ use gantry::{
     Algorithm, DeviceState, Fault, Gantry, Outcome, QueueOptions, Request, Session, SessionParams, Submission,
 };
 
-use crate::device::{CIPHER, DpdkDevice};
+use crate::device::{CIPHER, DpdkDevice, Offered};
 use crate::engine::{Engine, SLOTS};
-use crate::session::deliver;
+use crate::session::{DpdkSession, deliver};
 use crate::sys::{self, Blocked, DATA, Layout, Recipe, Request as Placed, Room, Status};
 use crate::{DpdkDriver, Options, library};
 
@@ -217,6 +217,25 @@ fn a_child_of_fork_is_kept_away_from_the_devices() {
     let device = DpdkDevice::new("crypto_null_fork", "test", engine("crypto_null_fork"));
     assert!(sys::in_child(|| matches!(device.attach(), Err(Fault::Failed(_)))));
     assert!(matches!(device.attach(), Ok(Some(_))), "the parent goes on");
+}
+
+#[test]
+#[ignore = "needs DPDK, and the shim of scripts/dpdk"]
+fn nothing_of_an_earlier_request_stands_behind_associated_data() {
+    framework(&["crypto_openssl_aad"], 1);
+    let engine = engine("crypto_openssl_aad");
+    let offered = Offered::of(Algorithm::Aes128Gcm, &engine.cryptodev.offers(), true).unwrap();
+    let params = SessionParams::new(Algorithm::Aes128Gcm, &[1; 16]);
+    let session = DpdkSession::new(&engine, &params, offered, true).unwrap();
+    for length in [0, 5, 16, 20] {
+        let (mut buffer, aad) = (vec![0xEE; DATA + 64], vec![4; length]);
+        let (mut data, mut tag) = ([7; 16], [0; 16]);
+        let seal = Operands::Seal { iv: &[3; 12], aad: &aad, data: (&mut data[..]).into(), tag: &mut tag };
+        let (_, layout) = session.prepare(&seal, None, &mut Room { buffer: &mut buffer, iv: &mut [0; 16] }).unwrap();
+        let (there, behind) = buffer[layout.aad..DATA].split_at(length);
+        assert_eq!(there, aad);
+        assert!(behind.len() < 16 && behind.iter().all(|byte| *byte == 0), "{length}: {behind:?}");
+    }
 }
 
 #[test]

@@ -93,7 +93,10 @@ fn a_pmd_that_is_not_installed_is_named_with_its_package() {
     tree.write("proc/self/maps", "");
     assert_eq!(tree.lacks(QAT), [lacking("librte-common-qat23")]);
     assert_eq!(tree.0.lacks(QAT, 25, MEMORY), [lacking("librte-common-qat25")]);
-    assert_eq!(tree.lacks("crypto_of_nobody"), [""; 0]);
+    assert_eq!(tree.lacks("crypto_of_nobody"), ["no PMD is known for a device of this name"]);
+    tree.write("proc/self/maps", "/usr/lib/librte_crypto_dpaa2_sec.so.23.0 /usr/lib/librte_crypto_null.so.23.0");
+    assert_eq!(tree.lacks("dpseci.1"), ["DPDK found it on none of its buses when it started"]);
+    assert_eq!(tree.lacks("crypto_null7"), [""; 0]);
 }
 
 #[test]
