@@ -59,12 +59,13 @@ fn arguments(options: &Options) -> Vec<String> {
     // One lcore, which may run on every CPU that the process may use.
     arguments.push(format!("--lcores=0@({})", allowed_cpus()));
     arguments.extend(["-m".to_owned(), options.memory.to_string()]);
-    let pci: Vec<&str> = options.devices.iter().map(|device| name_of(device)).filter(|name| is_pci(name)).collect();
+    let pci: Vec<&String> = options.devices.iter().filter(|device| is_pci(name_of(device))).collect();
     if pci.is_empty() {
         arguments.push("--no-pci".to_owned());
     }
-    // A list keeps DPDK away from everything else that is bound to its drivers.
-    arguments.extend(pci.into_iter().flat_map(|address| ["-a".to_owned(), address.to_owned()]));
+    // A list keeps DPDK away from everything else that is bound to its drivers. It brings these up when it starts, with their
+    // arguments.
+    arguments.extend(pci.into_iter().flat_map(|device| ["-a".to_owned(), device.clone()]));
     arguments.extend(options.eal.iter().cloned());
     arguments
 }
@@ -235,14 +236,16 @@ mod tests {
     }
 
     #[test]
-    fn dpdk_sees_the_pci_devices_that_are_named_and_no_other() {
+    fn dpdk_sees_the_pci_devices_that_are_named_with_their_arguments_and_no_other() {
         let of = |devices: &[&str]| {
             arguments(&Options { devices: devices.iter().map(ToString::to_string).collect(), ..Options::default() })
         };
         assert!(of(&["crypto_openssl"]).contains(&"--no-pci".to_owned()));
-        let with = of(&["crypto_openssl", "0000:3d:01.0"]);
+        let with = of(&["crypto_openssl", "0000:3d:01.0", "0000:03:00.0,class=crypto,algo=1"]);
         assert!(!with.contains(&"--no-pci".to_owned()));
-        assert!(with.windows(2).any(|pair| pair == ["-a", "0000:3d:01.0"]));
+        for allowed in ["0000:3d:01.0", "0000:03:00.0,class=crypto,algo=1"] {
+            assert!(with.windows(2).any(|pair| pair == ["-a", allowed]), "{with:?}");
+        }
     }
 
     #[test]
