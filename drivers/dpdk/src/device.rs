@@ -202,9 +202,10 @@ fn is_exact(driver: &str) -> bool {
 }
 
 /// Whether a PMD gives requests the results of others beside them, which no known answer shows. On CPUs with AVX-512, ipsec-mb did so
-/// with DES until the middle of 2025 (intel/intel-ipsec-mb, issue 169); its version cannot be asked for.
+/// with DES until the middle of 2025 (intel/intel-ipsec-mb, issue 169); its version cannot be asked for. A scheduler may have its PMD
+/// work for it.
 fn mixes_up(driver: &str, algorithm: Algorithm) -> bool {
-    driver == "crypto_aesni_mb" && algorithm == Algorithm::DesEde3Cbc
+    ["crypto_aesni_mb", "crypto_scheduler"].contains(&driver) && algorithm == Algorithm::DesEde3Cbc
 }
 
 /// What stands behind a PMD, and how many requests it works on side by side.
@@ -258,6 +259,14 @@ pub(crate) fn has_free_key(info: &AlgorithmInfo) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn triple_des_is_not_taken_from_ipsec_mb() {
+        for driver in ["crypto_aesni_mb", "crypto_scheduler"] {
+            assert!(mixes_up(driver, Algorithm::DesEde3Cbc) && !mixes_up(driver, Algorithm::Aes128Cbc), "{driver}");
+        }
+        assert!(!mixes_up("crypto_openssl", Algorithm::DesEde3Cbc));
+    }
 
     #[test]
     fn algorithms_are_asked_for_by_the_numbers_of_the_shim() {
