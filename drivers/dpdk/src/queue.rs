@@ -121,10 +121,12 @@ impl QueuePair for DpdkQueue {
                 break;
             };
             let operation = job.operands().operation();
+            let among = job.operands().bytes();
+            let bytes = job.segments().map_or(among, |data| data.input.bytes());
             if matches!(operation, Operation::Sign | Operation::Verify) {
-                copied += job.operands().bytes();
                 match rsa::begin(&mut job, pair, slot) {
                     Ok((request, step)) => {
+                        copied += bytes;
                         let place = request.slot().index();
                         (self.jobs[place], self.steps[place]) = (Some(job), Some(step));
                         self.staged.push(request);
@@ -137,8 +139,6 @@ impl QueuePair for DpdkQueue {
                 }
                 continue;
             }
-            let among = job.operands().bytes();
-            let bytes = job.segments().map_or(among, |data| data.input.bytes());
             if bytes == 0 && matches!(operation, Operation::Encrypt | Operation::Decrypt) {
                 // Not every PMD stops at nothing: ipsec-mb's kernels run on, out of the buffer.
                 free.push(slot);

@@ -77,13 +77,15 @@ impl RsaSession {
     fn prepare(
         &self,
         operands: &Operands<'_>,
+        digest: &[u8],
         pair: u32,
         room: &mut Room<'_>,
     ) -> Result<(&Session, Step), Result<Outcome, Fault>> {
-        let number = &mut room.buffer[DATA..DATA + self.size];
+        let [number, _, padded] = self.numbers(room);
+        pad(digest, padded).map_err(Err)?;
         let step = match operands {
-            Operands::Sign { input, .. } => {
-                pad(input, number).map_err(Err)?;
+            Operands::Sign { .. } => {
+                number.copy_from_slice(padded);
                 Step::Sign
             }
             // No signature is as large as the modulus (RFC 8017, 5.2.2). Devices need not say so.
@@ -102,7 +104,7 @@ impl RsaSession {
     /// After a step that went well: a signature takes the place of its digest, to be checked.
     fn check(&self, pair: u32, room: &mut Room<'_>) -> Result<&Session, Fault> {
         let session = self.of_pair(pair)?;
-        let (number, result) = self.numbers(room);
+        let [number, result, _] = self.numbers(room);
         number.copy_from_slice(result);
         result.fill(0);
         Ok(session)
@@ -110,33 +112,32 @@ impl RsaSession {
 
     /// The result of the last step of a request.
     fn finish(&self, operands: Operands<'_>, room: &mut Room<'_>) -> Result<Outcome, Fault> {
-        let (number, result) = self.numbers(room);
-        let mut padded = [0; MOST];
-        let padded = &mut padded[..self.size];
+        let [number, result, padded] = self.numbers(room);
         match operands {
-            Operands::Sign { input, output } if output.len() == self.size => {
-                pad(input, padded)?;
+            Operands::Sign { output, .. } if output.len() == self.size => {
                 if result != padded {
                     return Err(Fault::failed("DPDK: a signature that does not fit its key"));
                 }
                 output.copy_from_slice(number);
                 Ok(Outcome::Done)
             }
-            Operands::Verify { input, .. } => {
-                pad(input, padded)?;
-                Ok(if result == padded { Outcome::Done } else { Outcome::BadTag })
-            }
+            Operands::Verify { .. } => Ok(if result == padded { Outcome::Done } else { Outcome::BadTag }),
             _ => Err(Fault::failed("a request of another kind than its session")),
         }
     }
 
-    /// What a device computes with, and where its result lies.
-    fn numbers<'a>(&self, room: &'a mut Room<'_>) -> (&'a mut [u8], &'a mut [u8]) {
-        room.buffer[DATA..DATA + 2 * self.size].split_at_mut(self.size)
+    /// Of a slot: what a device computes with, its result, and the padded digest. The last is kept because the caller's may change: it
+    /// may lie in foreign memory.
+    fn numbers<'a>(&self, room: &'a mut Room<'_>) -> [&'a mut [u8]; 3] {
+        let (number, rest) = room.buffer[DATA..].split_at_mut(self.size);
+        let (result, rest) = rest.split_at_mut(self.size);
+        [number, result, &mut rest[..self.size]]
     }
 
     fn wipe(&self, pair: &mut Pair, slot: &Slot) {
-        pair.room(slot).buffer[DATA..DATA + 2 * self.size].fill(0);
+        for number in self.numbers(&mut pair.room(slot)) {
+            number.fill(0);
+        }
     }
 
     fn is_below_modulus(&self, number: &[u8]) -> bool {
@@ -151,11 +152,21 @@ pub(crate) fn begin(
     pair: &mut Pair,
     slot: Slot,
 ) -> Result<(Request, Step), (Slot, Result<Outcome, Fault>)> {
+    let mut scattered = [0; MOST_DIGEST];
+    let scattered = job.segments().map(|data| {
+        let digest = scattered.get_mut(..data.input.bytes()).unwrap_or_default();
+        data.input.read(digest).map(|()| &*digest).unwrap_or_default()
+    });
     let (session, operands) = job.parts();
     let Some(rsa) = (session as &dyn Any).downcast_ref::<RsaSession>() else {
         return Err((slot, Err(Fault::failed("a session of another device"))));
     };
-    match rsa.prepare(&operands, pair.number, &mut pair.room(&slot)) {
+    let digest = match (&operands, scattered) {
+        (_, Some(digest)) => digest,
+        (Operands::Sign { input, .. } | Operands::Verify { input, .. }, None) => input,
+        _ => &[],
+    };
+    match rsa.prepare(&operands, digest, pair.number, &mut pair.room(&slot)) {
         Ok((session, step)) => Ok((Request::power(slot, session, step == Step::Sign, rsa.size), step)),
         Err(end) => {
             rsa.wipe(pair, &slot);
@@ -190,8 +201,8 @@ pub(crate) fn proceed(
     Err((slot, end))
 }
 
-/// Bytes of the longest modulus.
-const MOST: usize = 512;
+/// Bytes of the longest digest.
+const MOST_DIGEST: usize = 64;
 
 /// `EMSA-PKCS1-v1_5` of a digest (RFC 8017, 9.2), whose function its length tells.
 fn pad(digest: &[u8], number: &mut [u8]) -> Result<(), Fault> {

@@ -1,4 +1,6 @@
-use gantry::{Direction, Gantry, Request as Asked};
+use std::time::Duration;
+
+use gantry::{Direction, Gantry, QueueOptions, Region, Request as Asked, Submission};
 
 use super::*;
 use crate::tests::{engine, framework};
@@ -85,6 +87,32 @@ fn signatures_lead_back_to_their_digest_and_to_no_other() {
 
 #[test]
 #[ignore = "needs DPDK, and the shim of scripts/dpdk"]
+fn a_digest_in_a_region_is_signed_and_verified() {
+    let Some(gantry) = with_rsa("crypto_openssl_rsa_region") else { return };
+    let session = gantry.session(SessionParams::new(Algorithm::Rsa2048Pkcs1, key(Algorithm::Rsa2048Pkcs1))).unwrap();
+    let mut expected = [0; 256];
+    session.sign(&[9; 48], &mut expected).unwrap();
+    let mut queue = gantry.queue(QueueOptions { coalesce: Duration::ZERO, ..QueueOptions::default() }).unwrap();
+    let region = Region::owned([[9; 48], [8; 48]].concat().into());
+    let digest = |at| region.segment(at, 48).unwrap();
+    let cases = [
+        (Submission::sign(digest(0)), Outcome::Done),
+        (Submission::verify(digest(0), &expected), Outcome::Done),
+        (Submission::verify(digest(48), &expected), Outcome::BadTag),
+    ];
+    for (submission, outcome) in cases {
+        queue.submit(&session, submission).unwrap();
+        let mut done = None;
+        while done.is_none() {
+            queue.wait(|completion| done = Some(completion));
+        }
+        let done = done.unwrap();
+        assert_eq!((done.result, done.submission.tag()), (Ok(outcome), &expected[..]));
+    }
+}
+
+#[test]
+#[ignore = "needs DPDK, and the shim of scripts/dpdk"]
 fn threads_with_a_queue_pair_each_sign_with_one_session() {
     let Some(gantry) = with_rsa("crypto_openssl_rsa_threads") else { return };
     let session = gantry.session(SessionParams::new(Algorithm::Rsa2048Pkcs1, key(Algorithm::Rsa2048Pkcs1))).unwrap();
@@ -108,6 +136,38 @@ fn threads_with_a_queue_pair_each_sign_with_one_session() {
 
 #[test]
 #[ignore = "needs DPDK, and the shim of scripts/dpdk"]
+fn a_device_that_is_stopped_between_signing_and_checking_leaves_its_requests_to_another() {
+    let names = ["crypto_openssl_rsa_stop", "crypto_openssl_rsa_beside"];
+    let Some(_one) = with_rsa(names[0]) else { return };
+    let gantry = framework(&names, 4);
+    let session = gantry.session(SessionParams::new(Algorithm::Rsa2048Pkcs1, key(Algorithm::Rsa2048Pkcs1))).unwrap();
+    let mut first = [0; 256];
+    session.sign(&[9; 32], &mut first).unwrap();
+    let stopped = engine(names[0]);
+    let mut queue = gantry.queue(QueueOptions { coalesce: Duration::ZERO, ..QueueOptions::default() }).unwrap();
+    for _ in 0..20 {
+        queue.submit(&session, Submission::sign(vec![9; 32])).unwrap();
+    }
+    // Signatures come back, and are to be checked.
+    queue.complete(|_| {});
+    stopped.cryptodev.stop();
+    let mut done = Vec::new();
+    while done.len() < 20 {
+        queue.wait(|completion| done.push(completion));
+    }
+    for completion in &done {
+        assert_eq!(completion.result, Ok(Outcome::Done));
+        assert_eq!((completion.submission.tag(), completion.route.unwrap().device), (&first[..], 1));
+    }
+    drop((done, queue, session, gantry));
+    assert!(stopped.cryptodev.run());
+    let ring = stopped.take().unwrap().expect("nobody has all");
+    assert_eq!((stopped.abandoned(), stopped.waiting()), (0, 0));
+    stopped.put(ring);
+}
+
+#[test]
+#[ignore = "needs DPDK, and the shim of scripts/dpdk"]
 fn a_signature_that_does_not_lead_back_never_leaves() {
     let device = "crypto_openssl_rsa_faulty";
     let Some(_gantry) = with_rsa(device) else { return };
@@ -121,7 +181,7 @@ fn a_signature_that_does_not_lead_back_never_leaves() {
         let mut slot = ring.free.pop().unwrap();
         let (input, mut output) = ([9; 32], [0xee; 256]);
         let operands = Operands::Sign { input: &input, output: &mut output };
-        let (power, step) = session.prepare(&operands, number, &mut pair.room(&slot)).unwrap();
+        let (power, step) = session.prepare(&operands, &input, number, &mut pair.room(&slot)).unwrap();
         assert_eq!(step, Step::Sign);
         slot = run(pair, Request::power(slot, power, true, 256));
         // One bit, as a fault in one of the two halves of the computation may turn.
