@@ -3,6 +3,7 @@ use std::sync::{Arc, OnceLock};
 
 use gantry::driver::{DeviceSession, Job, Operands, Refusal};
 use gantry::{Algorithm, Fault, Operation, Outcome, SessionParams, rsa};
+use zeroize::Zeroizing;
 
 use crate::engine::Engine;
 use crate::session::unsupported;
@@ -45,6 +46,9 @@ impl RsaSession {
         }
         let sessions = (0..engine.queues).map(|_| OnceLock::new()).collect();
         let session = Self { engine: engine.clone(), params: params.clone(), size, sessions };
+        if !is_sound(&session.key()) {
+            return Err(unsupported("no key of RSA, or of another size"));
+        }
         match session.of_pair(0) {
             Ok(_) => Ok(session),
             Err(_) => Err(unsupported("the device opens no such session, or has no room for more")),
@@ -116,7 +120,8 @@ impl RsaSession {
         match operands {
             Operands::Sign { output, .. } if output.len() == self.size => {
                 if result != padded {
-                    return Err(Fault::failed("DPDK: a signature that does not fit its key"));
+                    // Of a key whose numbers do not belong together, too: the device is not blamed for what a caller may cause.
+                    return Err(Fault::Declined("a signature that does not fit its key"));
                 }
                 output.copy_from_slice(number);
                 Ok(Outcome::Done)
@@ -199,6 +204,28 @@ pub(crate) fn proceed(
     };
     rsa.wipe(pair, &slot);
     Err((slot, end))
+}
+
+/// Whether a modulus has its length and is odd, and is the product of the primes: with other numbers a device would fail, and be
+/// left by everybody. No branch and no index depends on a prime.
+fn is_sound(key: &RsaKey<'_>) -> bool {
+    let [first, .., last] = key.modulus else { return false };
+    if first >> 7 == 0 || last & 1 == 0 {
+        return false;
+    }
+    let Some(primes) = key.primes else { return true };
+    let half = key.modulus.len() / 2;
+    let (p, q) = (&primes[..half], &primes[half..2 * half]);
+    let mut product = Zeroizing::new(vec![0; 2 * half]);
+    for (i, a) in p.iter().enumerate().rev() {
+        let mut carry = 0;
+        for (j, b) in q.iter().enumerate().rev() {
+            let sum = u32::from(*a) * u32::from(*b) + u32::from(product[i + j + 1]) + carry;
+            (product[i + j + 1], carry) = (sum as u8, sum >> 8);
+        }
+        product[i] = carry as u8;
+    }
+    *product == *key.modulus
 }
 
 /// Bytes of the longest digest.

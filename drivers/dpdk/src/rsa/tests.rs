@@ -41,6 +41,26 @@ fn a_digest_is_padded_as_pkcs1_says() {
 }
 
 #[test]
+fn a_key_whose_primes_do_not_make_its_modulus_is_none() {
+    for (algorithm, size) in ALGORITHMS {
+        let numbers = |key: &'_ [u8]| {
+            let (modulus, primes) = (key[..size].to_vec(), key[2 * size + rsa::EXPONENT..].to_vec());
+            is_sound(&RsaKey { modulus: &modulus, exponent: &[1, 0, 1], primes: Some(&primes) })
+                && is_sound(&RsaKey { modulus: &modulus, exponent: &[1, 0, 1], primes: None })
+        };
+        let right = key(algorithm);
+        assert!(numbers(right), "{algorithm}");
+        let primes = 2 * size + rsa::EXPONENT;
+        for wrong in [0, 1, size - 1, primes, primes + size / 2 - 1, primes + size - 1] {
+            let mut key = right.to_vec();
+            // The first bit, so that the modulus is short; and the last one, so that it is even.
+            key[wrong] ^= if wrong == 0 { 0x80 } else { 1 };
+            assert!(!numbers(&key), "{algorithm}, byte {wrong}");
+        }
+    }
+}
+
+#[test]
 #[ignore = "needs DPDK, and the shim of scripts/dpdk"]
 fn signatures_lead_back_to_their_digest_and_to_no_other() {
     let Some(gantry) = with_rsa("crypto_openssl_rsa") else { return };
@@ -190,6 +210,7 @@ fn a_signature_that_does_not_lead_back_never_leaves() {
         slot = run(pair, Request::power(slot, power, false, 256));
         let result = session.finish(operands, &mut pair.room(&slot));
         assert_eq!(result == Ok(Outcome::Done), !faulty, "{result:?}");
+        assert_eq!(matches!(result, Err(Fault::Declined(_))), faulty, "a caller's key may be to blame: {result:?}");
         assert_eq!(output == [0xee; 256], faulty, "nothing of it is written");
         session.wipe(pair, &slot);
         ring.free.push(slot);
