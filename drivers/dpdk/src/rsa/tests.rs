@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use gantry::{Direction, Gantry, QueueOptions, Region, Request as Asked, Submission};
+use gantry::{DeviceState, Direction, Gantry, QueueOptions, Region, Request as Asked, Submission};
 
 use super::*;
 use crate::tests::{engine, framework};
@@ -103,6 +103,25 @@ fn signatures_lead_back_to_their_digest_and_to_no_other() {
             }
         }
     }
+}
+
+#[test]
+#[ignore = "needs DPDK, and the shim of scripts/dpdk"]
+fn who_brings_a_key_whose_numbers_do_not_belong_together_takes_the_device_from_nobody() {
+    let Some(gantry) = with_rsa("crypto_openssl_rsa_wrong") else { return };
+    let algorithm = Algorithm::Rsa2048Pkcs1;
+    let good = gantry.session(SessionParams::new(algorithm, key(algorithm))).unwrap();
+    let mut signature = [0; 256];
+    // d mod p - 1, d mod q - 1, the inverse of q, and the public exponent.
+    for wrong in [516 + 256 + 100, 516 + 384 + 100, 516 + 512 + 100, 258] {
+        let mut numbers = key(algorithm).to_vec();
+        numbers[wrong] ^= 0x10;
+        let session = gantry.session(SessionParams::new(algorithm, &numbers)).unwrap();
+        assert!(session.sign(&[9; 32], &mut signature).is_err(), "byte {wrong}");
+        assert_eq!(signature, [0; 256]);
+        assert_eq!(gantry.devices()[0].state(), DeviceState::Ready, "byte {wrong}");
+    }
+    good.sign(&[9; 32], &mut signature).unwrap();
 }
 
 #[test]
