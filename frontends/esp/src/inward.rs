@@ -6,6 +6,8 @@ use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
 
 use gantry_protocols::esp::{self, Inbound};
 use gantry_protocols::{Packet, Refused};
@@ -21,6 +23,8 @@ use crate::table::{Incoming, View};
 use crate::tun::Queue;
 use crate::udp::{LARGEST, RECEIVES, Receiver, Report, Socket};
 
+/// How long a socket that cannot receive is let be.
+const PAUSE: Duration = Duration::from_millis(1);
 /// Bytes of an SPI and a number: what every packet of ESP has.
 const LEAST: usize = 8;
 
@@ -44,10 +48,10 @@ struct Arrived {
 }
 
 impl Inward {
-    /// Receives until the socket is gone.
+    /// Receives until the process ends.
     ///
     /// # Errors
-    /// What a socket says.
+    /// It cannot wait for its sockets.
     pub(crate) fn run(self) -> io::Result<()> {
         let mut buffer = vec![0; LARGEST * RECEIVES];
         let mut receiver = Receiver::new();
@@ -71,11 +75,10 @@ impl Inward {
                     self.hear(socket);
                 }
                 if readable {
-                    match socket.receive(&mut buffer, &mut receiver) {
-                        Ok(()) => {}
-                        // What an earlier packet of ours met on its way.
-                        Err(error) if is_report(&error) => continue,
-                        Err(error) => return Err(error),
+                    if socket.receive(&mut buffer, &mut receiver).is_err() {
+                        // What an earlier packet of ours met on its way, or that there is no memory just now: neither is the end.
+                        thread::sleep(PAUSE);
+                        continue;
                     }
                     self.find(&view, &buffer, &receiver, &mut arrived);
                     self.open(&view, &mut buffer, &mut arrived);
@@ -261,20 +264,4 @@ impl Inward {
         });
         self.tun.write(&offload, is_v6, std::iter::once(&buffer[head]).chain(pieces))
     }
-}
-
-/// Whether an error of a socket is about a packet that was sent earlier.
-fn is_report(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(
-            libc::ECONNREFUSED
-                | libc::EHOSTUNREACH
-                | libc::ENETUNREACH
-                | libc::EMSGSIZE
-                | libc::EPROTO
-                | libc::EACCES
-                | libc::EOPNOTSUPP
-        )
-    )
 }
