@@ -29,7 +29,7 @@ impl<'f> Split<'f> {
         let Some(size) = offload.segment else {
             if let Some((start, offset)) = offload.checksum {
                 let covered = packet.get(start..)?;
-                let sum = checksum::complement(checksum::add(0, covered));
+                let sum = not_zero(checksum::complement(checksum::add(0, covered)));
                 packet.get_mut(start + offset..start + offset + 2)?.copy_from_slice(&sum);
             }
             return Some(Self { packet, header, headers: 0, size: header.total });
@@ -112,10 +112,13 @@ impl<'f> Split<'f> {
         };
         transport[place..place + 2].fill(0);
         let sum = checksum::complement(checksum::add(checksum::add(pseudo, transport), payload));
-        // A checksum of zero would say that there is none (RFC 768).
-        let sum = if self.header.flow.protocol == UDP && sum == [0; 2] { [0xFF; 2] } else { sum };
-        transport[place..place + 2].copy_from_slice(&sum);
+        transport[place..place + 2].copy_from_slice(&not_zero(sum));
     }
+}
+
+/// The same checksum, but never zero: UDP would say with it that there is none (RFC 768), which IPv6 does not take. To others both are the same.
+fn not_zero(sum: [u8; 2]) -> [u8; 2] {
+    if sum == [0; 2] { [0xFF; 2] } else { sum }
 }
 
 /// Whether the checksum of a packet of TCP is right.
@@ -213,6 +216,25 @@ pub(crate) mod tests {
         incomplete[36..38].copy_from_slice(&checksum::fold(pseudo));
         let offload = Offload { checksum: Some((20, 16)), ..Offload::default() };
         assert_eq!(segments(&mut incomplete, &offload), [whole]);
+    }
+
+    #[test]
+    fn no_packet_gets_a_checksum_of_zero() {
+        let mut whole = v6(&[], UDP, &[7; 10]);
+        let (layer, total) = (ip::V6, whole.len());
+        let pseudo = checksum::pseudo(ip::addresses(&whole), UDP, total - layer);
+        // The last two bytes make up for all others.
+        whole[total - 2..].fill(0);
+        let rest = checksum::complement(checksum::add(pseudo, &whole[layer..]));
+        whole[total - 2..].copy_from_slice(&rest);
+        whole[layer + 6..layer + 8].copy_from_slice(&checksum::fold(pseudo));
+        let offload = Offload { checksum: Some((layer, 6)), ..Offload::default() };
+        let [packet] = &segments(&mut whole.clone(), &offload)[..] else { panic!("it is one packet") };
+        assert_eq!(packet[layer + 6..layer + 8], [0xFF; 2]);
+        assert!(is_intact(packet, &Header::read(packet).unwrap()));
+        // Of segments, too.
+        let offload = Offload { segment: Some(total - layer - 8), ..Offload::default() };
+        assert_eq!(segments(&mut whole, &offload), [packet.clone()]);
     }
 
     #[test]
