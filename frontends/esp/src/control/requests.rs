@@ -98,7 +98,7 @@ impl State {
                 let ids: Vec<SaId> = all
                     .iter()
                     .map(|entry| entry.sa.id)
-                    .filter(|id| protocol == id.protocol || protocol == ANY)
+                    .filter(|id| protocol == id.protocol || ANY.contains(&protocol))
                     .collect();
                 for id in ids {
                     self.associations.remove(&id);
@@ -275,8 +275,8 @@ impl State {
     }
 }
 
-/// IPSEC_PROTO_ANY.
-const ANY: u8 = 255;
+/// Protocols that stand for all: none, and IPSEC_PROTO_ANY (`xfrm_id_proto_match` of Linux).
+const ANY: [u8; 2] = [0, 255];
 
 fn no_sa() -> Refusal {
     Refusal::new(libc::ESRCH, "there is no such SA")
