@@ -58,6 +58,8 @@ impl Routes {
         }
         routes.ask(&up(interface, mtu))?;
         for family in routes.families() {
+            // What an earlier data path let pass may be protected by the policies to come.
+            take_away(&routes.socket, family, RULE, |body| priority(body) == Some(PASS) && is_rule(body))?;
             for rule in [tunnel_rule(family), behind_rule(family)] {
                 routes.ask_for(&rule.message(RTM_NEWRULE, CREATE), &[libc::EEXIST])?;
             }
@@ -109,24 +111,33 @@ impl Routes {
 pub fn clear() -> io::Result<usize> {
     let socket = connect()?;
     let mut count = 0;
-    let mut all = Vec::new();
     for family in FAMILIES {
-        all.extend(dump(&socket, RTM_GETRULE, family)?.into_iter().map(|message| (RTM_DELRULE, message)));
-        all.extend(dump(&socket, RTM_GETROUTE, family)?.into_iter().map(|message| (RTM_DELROUTE, message)));
-    }
-    for (kind, body) in all {
-        let is_ours = match kind {
-            RTM_DELRULE => matches!(number(&body, FRA_PRIORITY), Some(PASS..=BEHIND)) && is_rule(&body),
-            _ => number(&body, RTA_TABLE) == Some(TABLE),
-        };
-        if is_ours {
-            let mut message = Message::new(kind, 0);
-            message.0.extend_from_slice(&body);
-            ask(&socket, &message.finish(), &[libc::ESRCH, libc::ENOENT])?;
-            count += 1;
-        }
+        count +=
+            take_away(&socket, family, RULE, |body| matches!(priority(body), Some(PASS..=BEHIND)) && is_rule(body))?;
+        count += take_away(&socket, family, ROUTE, |body| number(body, RTA_TABLE) == Some(TABLE))?;
     }
     Ok(count)
+}
+
+/// Deletes rules or routes of a family, and says how many there were.
+fn take_away(
+    socket: &OwnedFd,
+    family: u8,
+    (get, delete): (u16, u16),
+    is_one: impl Fn(&[u8]) -> bool,
+) -> io::Result<usize> {
+    let mut all = dump(socket, get, family)?;
+    all.retain(|body| is_one(body));
+    for body in &all {
+        let mut message = Message::new(delete, 0);
+        message.0.extend_from_slice(body);
+        ask(socket, &message.finish(), &[libc::ESRCH, libc::ENOENT])?;
+    }
+    Ok(all.len())
+}
+
+fn priority(rule: &[u8]) -> Option<u32> {
+    number(rule, FRA_PRIORITY)
 }
 
 /// Whether a rule of one of our priorities is one of ours: it leads to our table, or is one that the table's are between.
@@ -146,6 +157,9 @@ const RTM_GETROUTE: u16 = 26;
 const RTM_NEWRULE: u16 = 32;
 const RTM_DELRULE: u16 = 33;
 const RTM_GETRULE: u16 = 34;
+/// Requests for what there is, and to delete it.
+const ROUTE: (u16, u16) = (RTM_GETROUTE, RTM_DELROUTE);
+const RULE: (u16, u16) = (RTM_GETRULE, RTM_DELRULE);
 const REQUEST: u16 = 1;
 const ACK: u16 = 4;
 const REPLACE: u16 = 0x100;
