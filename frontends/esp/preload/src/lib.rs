@@ -19,6 +19,9 @@
 //! UDP sockets of the program change, too, because its IKE sockets share ports and rules with the server's data path: see
 //! `udp.rs`.
 //!
+//! Only 64-bit programs are supported. 32-bit ones with a 64-bit `time_t` call `recvmsg` and others by names of their own
+//! (`__recvmsg64`), which are not here.
+//!
 //! The frames of this library have no destructors while they wait, because programs cancel threads that wait
 //! (`pthread_cancel`), which unwinds through them.
 //!

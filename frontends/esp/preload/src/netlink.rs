@@ -187,7 +187,8 @@ fn write_refusal(to: &mut [u8], sequence: u32, port: u32) {
     }
 }
 
-/// Whether Linux answers a request that succeeds. One that fails is always answered.
+/// Whether a request that succeeds is answered. One that fails always is, so MIGRATE counts, which a server refuses:
+/// libreswan asks by it whether the kernel can do that, and looks for the answer at once.
 fn wants_answer(header: Header) -> bool {
     let asks = matches!(
         header.kind,
@@ -198,6 +199,7 @@ fn wants_answer(header: Header) -> bool {
             | number::GETSADINFO
             | number::GETSPDINFO
             | number::GETDEFAULT
+            | number::MIGRATE
     );
     header.flags & flag::REQUEST != 0 && (asks || header.wants_ack())
 }

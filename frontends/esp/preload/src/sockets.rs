@@ -171,5 +171,5 @@ fn inode(descriptor: c_int) -> u64 {
     }
     // SAFETY: `fstat` has succeeded, so the structure is written.
     let status = unsafe { status.assume_init() };
-    if status.st_mode & libc::S_IFMT == libc::S_IFSOCK { status.st_ino } else { 0 }
+    if status.st_mode & libc::S_IFMT == libc::S_IFSOCK { status.st_ino as u64 } else { 0 }
 }
