@@ -1,4 +1,4 @@
-//! Attributes of SAs, in both directions. Each is one arm of [`parse`] and one statement of [`write`].
+//! Attributes of SAs, in both directions. Each is one arm of [`parse`] and one statement of [`write()`].
 
 use crate::bytes::{Reader, Write};
 use crate::constants::attribute as number;

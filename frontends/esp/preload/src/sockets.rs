@@ -171,5 +171,7 @@ fn inode(descriptor: c_int) -> u64 {
     }
     // SAFETY: `fstat` has succeeded, so the structure is written.
     let status = unsafe { status.assume_init() };
-    if status.st_mode & libc::S_IFMT == libc::S_IFSOCK { status.st_ino as u64 } else { 0 }
+    #[allow(clippy::unnecessary_cast, reason = "it has 32 bits on 32-bit ARM")]
+    let inode = status.st_ino as u64;
+    if status.st_mode & libc::S_IFMT == libc::S_IFSOCK { inode } else { 0 }
 }
