@@ -1,4 +1,4 @@
-// Binds a UDP socket as an IKE daemon does, and prints what became of it: udp FAMILY PORT.
+// Binds a UDP socket as an IKE daemon does, and prints what became of it: udp FAMILY PORT [taken], where another socket has the port.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 static int get(int fd, int level, int name) {
     int value = -1;
@@ -24,6 +26,8 @@ int main(int count, char **arguments) {
     int fd = socket(type, SOCK_DGRAM, IPPROTO_UDP), espinudp = UDP_ENCAP_ESPINUDP;
     struct sockaddr_in6 address6 = {.sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = in6addr_loopback};
     struct sockaddr_in address4 = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    if (count > 3)
+        syscall(SYS_bind, socket(AF_INET, SOCK_DGRAM, 0), &address4, sizeof address4);
     printf("bind %s\n", outcome(six ? bind(fd, (void *)&address6, sizeof address6) : bind(fd, (void *)&address4, sizeof address4)));
     printf("reuseport %d\n", get(fd, SOL_SOCKET, SO_REUSEPORT));
     printf("encap %s", outcome(setsockopt(fd, IPPROTO_UDP, UDP_ENCAP, &espinudp, sizeof espinudp)));
