@@ -199,10 +199,14 @@ fn accept(listener: &OwnedFd, state: &Arc<Mutex<State>>, stop: &AtomicBool) {
     while let Ok(connection) = socket::accept4(listener.as_raw_fd(), SockFlag::SOCK_CLOEXEC) {
         // SAFETY: `accept4` gives a new descriptor, which nobody else has.
         let connection = Arc::new(unsafe { OwnedFd::from_raw_fd(connection) });
-        if stop.load(Ordering::Acquire) {
-            return;
+        {
+            // The server that ends takes the lock to end its connections: none is added behind its back.
+            let mut state = state.lock().unwrap();
+            if stop.load(Ordering::Acquire) {
+                return;
+            }
+            state.connections.push((Arc::clone(&connection), 0, 0, false));
         }
-        state.lock().unwrap().connections.push((Arc::clone(&connection), 0, 0, false));
         let state = Arc::clone(state);
         thread::spawn(move || serve(&connection, &state));
     }
