@@ -145,6 +145,7 @@ pub(crate) struct State {
 pub(crate) struct Server {
     pub(crate) state: Arc<Mutex<State>>,
     stop: Arc<AtomicBool>,
+    accepting: Option<thread::JoinHandle<()>>,
     path: PathBuf,
 }
 
@@ -158,8 +159,8 @@ impl Server {
         let state = Arc::new(Mutex::new(State::default()));
         let stop = Arc::new(AtomicBool::new(false));
         let (states, stopped) = (Arc::clone(&state), Arc::clone(&stop));
-        thread::spawn(move || accept(&listener, &states, &stopped));
-        Self { state, stop, path }
+        let accepting = Some(thread::spawn(move || accept(&listener, &states, &stopped)));
+        Self { state, stop, accepting, path }
     }
 
     /// Sends an event to all that have joined its group.
@@ -187,6 +188,8 @@ impl Drop for Server {
         let waker = socket::socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None).unwrap();
         let _ = socket::connect(waker.as_raw_fd(), &UnixAddr::new(&self.path).unwrap());
         let _ = fs::remove_file(&self.path);
+        // Connections that it has not accepted end with the thread's socket.
+        let _ = self.accepting.take().unwrap().join();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         for (connection, ..) in state.connections.drain(..) {
             let _ = socket::shutdown(connection.as_raw_fd(), socket::Shutdown::Both);
@@ -199,14 +202,10 @@ fn accept(listener: &OwnedFd, state: &Arc<Mutex<State>>, stop: &AtomicBool) {
     while let Ok(connection) = socket::accept4(listener.as_raw_fd(), SockFlag::SOCK_CLOEXEC) {
         // SAFETY: `accept4` gives a new descriptor, which nobody else has.
         let connection = Arc::new(unsafe { OwnedFd::from_raw_fd(connection) });
-        {
-            // The server that ends takes the lock to end its connections: none is added behind its back.
-            let mut state = state.lock().unwrap();
-            if stop.load(Ordering::Acquire) {
-                return;
-            }
-            state.connections.push((Arc::clone(&connection), 0, 0, false));
+        if stop.load(Ordering::Acquire) {
+            return;
         }
+        state.lock().unwrap().connections.push((Arc::clone(&connection), 0, 0, false));
         let state = Arc::clone(state);
         thread::spawn(move || serve(&connection, &state));
     }
