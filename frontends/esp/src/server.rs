@@ -212,11 +212,21 @@ impl Server {
     /// Does what one datagram of a program asks for.
     fn serve(&mut self, at: usize, datagram: &[u8]) {
         for frame in frames(datagram) {
-            if let Ok(private) = Private::parse(&frame) {
-                self.serve_library(at, private);
-                continue;
-            }
             let Connection { port, texts, .. } = self.connections[at];
+            match Private::parse(&frame) {
+                // The library tells its program that a request was lost with another server: in our words, because its wait is for us.
+                Ok(Private::Lost) => {
+                    let mut answer = Datagram::new();
+                    answer.acknowledge(&frame, port, libc::ECONNREFUSED, None);
+                    self.connections[at].send(answer);
+                    continue;
+                }
+                Ok(private) => {
+                    self.serve_library(at, private);
+                    continue;
+                }
+                Err(_) => {}
+            }
             let answer = self.state.answer(&frame, port, texts, &self.shared);
             for datagram in answer.datagrams {
                 self.connections[at].send(datagram);

@@ -9,9 +9,9 @@ use nix::errno::Errno;
 use nix::sys::socket::{self, MsgFlags};
 use zeroize::Zeroizing;
 
-/// Bytes of the longest request, and of a part of a long answer: what programs have room for (libnetlink, charon).
+/// Bytes of the longest request, and of a part of a long answer: what every program has room for.
 const LONGEST: usize = 64 << 10;
-pub(crate) const PART: usize = 8 << 10;
+pub(crate) const PART: usize = 4096;
 /// Datagrams that wait for a program that does not read. Netlink drops events, too, when a socket is full.
 const EVENTS: usize = 4096;
 

@@ -300,9 +300,13 @@ fn dump(frame: &Frame<'_>, port: u32, messages: impl Iterator<Item = Message>) -
     let mut datagrams = vec![Datagram::new()];
     for message in messages {
         let Some(datagram) = datagrams.last_mut() else { break };
+        let before = datagram.len();
         datagram.push(&message, flag::MULTI, frame.header.sequence, port, Keys::Shown);
-        if datagram.len() >= PART {
-            datagrams.push(Datagram::new());
+        if datagram.len() > PART && before > 0 {
+            datagram.truncate(before);
+            let mut next = Datagram::new();
+            next.push(&message, flag::MULTI, frame.header.sequence, port, Keys::Shown);
+            datagrams.push(next);
         }
     }
     let mut end = Datagram::new();

@@ -141,7 +141,8 @@ impl Associations {
     ///
     /// # Errors
     /// EEXIST and ESRCH as Linux has them, and those of [`End::new`].
-    pub(crate) fn add(&mut self, sa: Sa, update: bool, is_ours: impl Fn(IpAddr) -> bool) -> Result<(), Refusal> {
+    pub(crate) fn add(&mut self, mut sa: Sa, update: bool, is_ours: impl Fn(IpAddr) -> bool) -> Result<(), Refusal> {
+        suite::complete(&mut sa);
         let known = self.entries.get(&sa.id);
         match known {
             None if update => return Err(Refusal::new(libc::ESRCH, "there is no such SA")),

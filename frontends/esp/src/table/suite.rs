@@ -1,6 +1,6 @@
 //! Which suite of ESP an SA of XFRM asks for.
 
-use gantry_abi_xfrm::Sa;
+use gantry_abi_xfrm::{Aead, Authentication, Cipher, Sa};
 use gantry_protocols::esp::{Integrity, Suite};
 
 use super::Refusal;
@@ -12,17 +12,8 @@ pub(super) struct Keyed<'s> {
     pub(super) integrity_key: &'s [u8],
 }
 
-/// Authentications that ESP has here: Linux' names for them, and the bits of the tag that the suite has. Without XFRMA_ALG_AUTH_TRUNC Linux
-/// takes 96 bits of each but the last two (net/xfrm/xfrm_algo.c).
-const AUTHENTICATIONS: [(&[&str], Integrity, u32, u32); 4] = [
-    (&["hmac(sha1)", "sha1"], Integrity::HmacSha1, 96, 96),
-    (&["hmac(sha256)", "sha256"], Integrity::HmacSha256, 128, 96),
-    (&["hmac(sha384)", "sha384"], Integrity::HmacSha384, 192, 192),
-    (&["hmac(sha512)", "sha512"], Integrity::HmacSha512, 256, 256),
-];
-
 impl<'s> Keyed<'s> {
-    /// The suite of an SA.
+    /// The suite of an SA, of which [`complete`] has said the bits of the tag.
     ///
     /// # Errors
     /// ENOSYS, as Linux says it, for what there is not.
@@ -32,34 +23,47 @@ impl<'s> Keyed<'s> {
             return refuse("compression is not served".to_owned());
         }
         if let Some(aead) = &sa.aead {
-            let key = aead.key.bytes();
-            let suite = match (&*aead.name, aead.icv_bits) {
-                ("rfc4106(gcm(aes))", icv @ (64 | 96 | 128)) => Suite::AesGcm { icv: (icv / 8) as u8 },
-                ("rfc7539esp(chacha20,poly1305)", 128) => Suite::ChaCha20Poly1305,
-                (name, icv) => return refuse(format!("{name} with a tag of {icv} bits is not served")),
+            let suite = match (Aead::named(&aead.name).map(|row| row.id), aead.icv_bits) {
+                (Some(Aead::AesGcm), icv @ (64 | 96 | 128)) => Suite::AesGcm { icv: (icv / 8) as u8 },
+                (Some(Aead::ChaCha20Poly1305), 128) => Suite::ChaCha20Poly1305,
+                (_, icv) => return refuse(format!("{} with a tag of {icv} bits is not served", aead.name)),
             };
-            return Ok(Self { suite, key, integrity_key: &[] });
+            return Ok(Self { suite, key: aead.key.bytes(), integrity_key: &[] });
         }
         let Some(authentication) = &sa.authentication else {
             return refuse("an SA without authentication is not served".to_owned());
         };
-        let name = &*authentication.name;
-        let Some((_, integrity, bits, default)) = AUTHENTICATIONS.iter().find(|(names, ..)| names.contains(&name))
-        else {
-            return refuse(format!("{name} is not served"));
+        let name = &authentication.name;
+        let (integrity, bits) = match Authentication::named(name).map(|row| row.id) {
+            Some(Authentication::HmacSha1) => (Integrity::HmacSha1, 96),
+            Some(Authentication::HmacSha256) => (Integrity::HmacSha256, 128),
+            Some(Authentication::HmacSha384) => (Integrity::HmacSha384, 192),
+            Some(Authentication::HmacSha512) => (Integrity::HmacSha512, 256),
+            _ => return refuse(format!("{name} is not served")),
         };
-        let got = authentication.icv_bits.unwrap_or(*default);
-        if got != *bits {
+        let got = authentication.icv_bits.unwrap_or(0);
+        if got != bits {
             return refuse(format!("{name} with a tag of {got} bits is not served; auth-trunc says {bits}"));
         }
-        let (cipher, key) =
-            sa.cipher.as_ref().map_or(("cipher_null", &[][..]), |cipher| (&*cipher.name, cipher.key.bytes()));
-        let suite = match cipher {
-            "cbc(aes)" | "aes" => Suite::AesCbc(*integrity),
-            "rfc3686(ctr(aes))" => Suite::AesCtr(*integrity),
-            "ecb(cipher_null)" | "cipher_null" => Suite::Null(*integrity),
-            other => return refuse(format!("{other} is not served")),
+        let integrity_key = authentication.key.bytes();
+        let Some(cipher) = &sa.cipher else {
+            return Ok(Self { suite: Suite::Null(integrity), key: &[], integrity_key });
         };
-        Ok(Self { suite, key, integrity_key: authentication.key.bytes() })
+        let suite = match Cipher::named(&cipher.name).map(|row| row.id) {
+            Some(Cipher::AesCbc) => Suite::AesCbc(integrity),
+            Some(Cipher::AesCtr) => Suite::AesCtr(integrity),
+            Some(Cipher::Null) => Suite::Null(integrity),
+            _ => return refuse(format!("{} is not served", cipher.name)),
+        };
+        Ok(Self { suite, key: cipher.key.bytes(), integrity_key })
+    }
+}
+
+/// Says how many bits the tag has, where a message leaves it to Linux' default.
+pub(super) fn complete(sa: &mut Sa) {
+    if let Some(authentication) = &mut sa.authentication
+        && let Some(row) = Authentication::named(&authentication.name)
+    {
+        authentication.icv_bits.get_or_insert(row.default_icv_bits);
     }
 }
