@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <rte_eal.h>
 #include <rte_malloc.h>
@@ -183,6 +184,11 @@ static int probe(struct rte_vdev_device *vdev)
 	if (!device) {
 		LOG(ERR, "%s: cryptodev has no place for it\n", name);
 		return -EFAULT;
+	}
+	/* A release whose layouts are not those of driver_sdk.h would show here first. */
+	if (strcmp(device->data->name, name) != 0) {
+		LOG(ERR, "%s: this library was built for another release of DPDK than %s\n", name, rte_version());
+		return -ENOTSUP;
 	}
 	device->driver_id = gantry_driver;
 	device->dev_ops = &operations;

@@ -3,7 +3,7 @@
  *
  * DPDK installs these declarations only where it is built with `enable_driver_sdk`, which Debian does not do; the symbols are
  * exported there all the same (version INTERNAL). Names and layouts are facts of DPDK's dev_driver.h, bus_vdev_driver.h and
- * cryptodev_pmd.h (BSD-3-Clause), of the releases 22.11 to 26.03. Structures of which the library owns the memory end here
+ * cryptodev_pmd.h (BSD-3-Clause), of the releases 22.11.3 to 26.03. Structures of which the library owns the memory end here
  * behind the last field that is used.
  */
 #ifndef DRIVER_SDK_H
@@ -19,8 +19,8 @@
 #include <rte_devargs.h>
 #include <rte_version.h>
 
-#if RTE_VERSION < RTE_VERSION_NUM(22, 11, 0, 0) || RTE_VERSION >= RTE_VERSION_NUM(26, 7, 0, 0)
-#error "The layouts of this header are those of DPDK 22.11 to 26.03"
+#if RTE_VERSION < RTE_VERSION_NUM(22, 11, 3, 0) || RTE_VERSION >= RTE_VERSION_NUM(26, 7, 0, 0)
+#error "The layouts of this header are those of DPDK 22.11.3 to 26.03"
 #endif
 
 /* dev_driver.h */
@@ -71,11 +71,7 @@ struct rte_cryptodev_pmd_init_params {
 
 struct rte_cryptodev_data {
 	uint8_t dev_id;
-#if RTE_VERSION < RTE_VERSION_NUM(23, 7, 0, 0)
-	uint8_t socket_id;
-#else
 	int socket_id;
-#endif
 	char name[RTE_CRYPTODEV_NAME_MAX_LEN];
 	__extension__ uint8_t dev_started : 1;
 	struct rte_mempool *session_pool;
