@@ -31,7 +31,9 @@ fn conforms(vdev: &str) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
     let shim = std::fs::read_dir(target.join("dpdk")).expect("scripts/dpdk has built the shim");
-    let shim = shim.filter_map(Result::ok).map(|entry| entry.path()).max().expect("scripts/dpdk has built the shim");
+    let shim = shim.filter_map(Result::ok).map(|entry| entry.path());
+    let shim = shim.filter(|path| path.to_string_lossy().contains("libgantry_dpdk.so.")).max();
+    let shim = shim.expect("scripts/dpdk has built the shim");
     // Releases of DPDK differ in what their devices have, and in nothing that the suite finds.
     let release = shim.extension().and_then(|number| number.to_str()).expect("the number of the release").to_owned();
     let driver = DpdkDriver::new(gantry_driver_dpdk::Options {

@@ -6,6 +6,7 @@ const PROGRAMS: &[&str] = &[
     "/usr/sbin/sshd",
     "charon",
     "curl",
+    "dpdk-test-crypto-perf",
     "haproxy",
     "initdb",
     "ip",

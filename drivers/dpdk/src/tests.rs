@@ -28,7 +28,11 @@ fn shim() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
     let shims = std::fs::read_dir(target.join("dpdk")).expect("scripts/dpdk has built the shim");
-    shims.filter_map(Result::ok).map(|entry| entry.path()).max().expect("scripts/dpdk has built the shim")
+    let shims = shims.filter_map(Result::ok).map(|entry| entry.path());
+    shims
+        .filter(|path| path.to_string_lossy().contains("libgantry_dpdk.so."))
+        .max()
+        .expect("scripts/dpdk has built the shim")
 }
 
 fn driver(devices: &[&str], queues: u32) -> DpdkDriver {

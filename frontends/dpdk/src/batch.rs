@@ -114,7 +114,9 @@ impl Batch {
         // anything else of the operation, apart from data in place, which are one slice.
         let request = unsafe {
             match step.operation {
-                Operation::Seal => Request::seal(bytes(op.iv, step.iv), bytes(op.aad, op.aad_length as usize), op.data(), tag),
+                Operation::Seal => {
+                    Request::seal(bytes(op.iv, step.iv), bytes(op.aad, op.aad_length as usize), op.data(), tag)
+                }
                 Operation::Open => {
                     tag.copy_from_slice(bytes(op.tag, length));
                     Request::open(bytes(op.iv, step.iv), bytes(op.aad, op.aad_length as usize), op.data(), tag)

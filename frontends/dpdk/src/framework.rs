@@ -34,8 +34,9 @@ pub(crate) fn get() -> Option<&'static Gantry> {
 /// The algorithm of this name, if a device of the framework serves it.
 pub(crate) fn served(name: &str) -> Option<Algorithm> {
     let algorithm: Algorithm = name.parse().ok()?;
-    get()?.devices().iter().any(|device| {
-        matches!(device.state(), DeviceState::Ready) && device.capability(algorithm).is_some()
-    })
-    .then_some(algorithm)
+    get()?
+        .devices()
+        .iter()
+        .any(|device| matches!(device.state(), DeviceState::Ready) && device.capability(algorithm).is_some())
+        .then_some(algorithm)
 }

@@ -114,7 +114,10 @@ impl Step {
         }
         let session = gantry.session(params).map_err(|error| match error {
             gantry::Error::Misuse(
-                Misuse::KeyLength { .. } | Misuse::MacKeyLength { .. } | Misuse::TagLength { .. } | Misuse::XtsKeyHalves { .. },
+                Misuse::KeyLength { .. }
+                | Misuse::MacKeyLength { .. }
+                | Misuse::TagLength { .. }
+                | Misuse::XtsKeyHalves { .. },
             ) => Refused::Wrong,
             _ => Refused::Unsupported,
         })?;

@@ -233,8 +233,8 @@ int main(int count, char **values)
 	need(devices[OURS] >= 0, "crypto_gantry is not there");
 	devices[OPENSSL] = start("crypto_openssl", NULL, &size);
 	devices[AESNI] = start("crypto_aesni_mb", NULL, &size);
-	op_pool = rte_crypto_op_pool_create("ops", RTE_CRYPTO_OP_TYPE_SYMMETRIC, 1024, 0, sizeof(struct side), 0);
-	mbuf_pool = rte_pktmbuf_pool_create("mbufs", 4096, 0, 0, MOST_PACKET + RTE_PKTMBUF_HEADROOM, 0);
+	op_pool = rte_crypto_op_pool_create("ops", RTE_CRYPTO_OP_TYPE_SYMMETRIC, 1024, 32, sizeof(struct side), 0);
+	mbuf_pool = rte_pktmbuf_pool_create("mbufs", 4096, 64, 0, MOST_PACKET + RTE_PKTMBUF_HEADROOM, 0);
 	session_pool = rte_cryptodev_sym_session_pool_create("sessions", 4096, size, 0, 0, 0);
 	need(op_pool && mbuf_pool && session_pool, "no memory for pools");
 	for (int i = 0; i < DEVICES; i++) {

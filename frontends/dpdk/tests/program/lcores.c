@@ -6,12 +6,13 @@
 
 #include <rte_launch.h>
 #include <rte_lcore.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define ROUNDS 400
-#define STREAM 20000
+#define ROUNDS 200
+#define STREAM 8000
 
 /* What every lcore does, with what has to come of it. */
 static struct goal { void *session; struct task before, after; } goals[16];
@@ -70,7 +71,7 @@ static int producer(void *pair)
 	for (unsigned int sent = 0; sent < STREAM;) {
 		struct rte_crypto_op *op = op_of(&goals[sent % goal_count].before, goals[sent % goal_count].session);
 		while (rte_cryptodev_enqueue_burst(devices[OURS], (uintptr_t)pair, &op, 1) == 0)
-			rte_pause();
+			sched_yield();
 		sent++;
 	}
 	return 0;
@@ -82,6 +83,8 @@ static void consume(uint16_t pair)
 	for (unsigned int got = 0; got < STREAM;) {
 		struct rte_crypto_op *ops[BURST];
 		uint16_t count = rte_cryptodev_dequeue_burst(devices[OURS], pair, ops, BURST);
+		if (count == 0)
+			sched_yield();
 		for (uint16_t i = 0; i < count; i++, got++) {
 			const struct goal *goal = &goals[got % goal_count];
 			need(ops[i]->status == RTE_CRYPTO_OP_STATUS_SUCCESS, "status %u", ops[i]->status);
