@@ -65,7 +65,7 @@ const char *gantry_name(enum rte_crypto_sym_xform_type type, int algorithm, uint
 		if (row->type != type || row->algorithm != algorithm)
 			continue;
 		for (size_t k = 0; k < NAMES && row->names[k]; k++) {
-			struct gantry_algorithm served;
+			struct gantry_algorithm served = {.block = 1};
 			if (gantry_pmd_served(row->names[k], &served) && allows(&served.key, key_length))
 				return row->names[k];
 		}
@@ -135,7 +135,7 @@ const struct rte_cryptodev_capabilities *gantry_capabilities(void)
 {
 	size_t count = 0;
 	for (size_t i = 0; !made && i < RTE_DIM(ROWS); i++) {
-		struct gantry_algorithm served;
+		struct gantry_algorithm served = {.block = 1};
 		if (!served_of(&ROWS[i], &served))
 			continue;
 		table[count].op = RTE_CRYPTO_OP_TYPE_SYMMETRIC;

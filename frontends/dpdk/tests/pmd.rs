@@ -26,14 +26,7 @@ impl Lab {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let lab = Self { folder: cache.join("gantry").join(name), _alone: alone };
         fs::create_dir_all(&lab.folder).unwrap();
-        let built = target().join("dpdk-test");
-        let library = fs::read_dir(built).ok().and_then(|entries| {
-            let paths = entries.filter_map(Result::ok).map(|entry| entry.path());
-            paths
-                .filter(|path| path.file_name().unwrap().as_encoded_bytes().starts_with(b"librte_crypto_gantry.so."))
-                .max()
-        });
-        fs::copy(library.expect("scripts/dpdk has built the PMD"), lab.pmd()).unwrap();
+        fs::copy(built(), lab.pmd()).expect("scripts/dpdk has built the PMD");
         lab
     }
 
@@ -75,9 +68,16 @@ impl Drop for Lab {
     }
 }
 
-fn target() -> PathBuf {
+/// The PMD for the release of DPDK that is installed: its libraries have the number of its ABI.
+fn built() -> PathBuf {
+    let libraries = Command::new("pkg-config").args(["--variable=libdir", "libdpdk"]).output().expect("pkg-config");
+    let libraries = PathBuf::from(String::from_utf8(libraries.stdout).unwrap().trim());
+    let library = fs::canonicalize(libraries.join("librte_cryptodev.so")).expect("DPDK is installed");
+    let name = library.file_name().unwrap().to_string_lossy().into_owned();
+    let number = name.split(".so.").nth(1).and_then(|version| version.split('.').next()).expect("a number");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into)
+    let target: PathBuf = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
+    target.join(format!("dpdk-test/librte_crypto_gantry.so.{number}"))
 }
 
 /// Compiles `tests/program`, once.
