@@ -84,6 +84,26 @@ static inline int lay_chain(const struct pmd_session *session, const struct rte_
 	return 1;
 }
 
+/* What is written with the tag or the associated data in it. The tag of the plaintext may lie right behind what it is of, and is
+ * encrypted then (RTE_CRYPTODEV_FF_DIGEST_ENCRYPTED). The result is whether that is so; otherwise the status is an error. */
+static __rte_noinline int encrypts_tag(const struct pmd_session *session, const struct rte_mbuf *source,
+	const struct rte_mbuf *target, const struct ranges *ranges, const struct gantry_op *work, uint8_t *status)
+{
+	const uint64_t end = (uint64_t)ranges->cipher + ranges->cipher_length, behind = (uint64_t)ranges->auth + ranges->auth_length;
+	const struct rte_mbuf *const packets[] = {source, target};
+	int encrypted = 0;
+	for (int i = 0; i < 2; i++) {
+		const uint32_t at = gantry_position(packets[i], work->tag);
+		if (at == UINT32_MAX || at >= end || (uint64_t)at + session->tag_length <= ranges->cipher)
+			continue;
+		if (session->of_plaintext && at == behind && behind >= ranges->cipher && behind + session->tag_length <= end)
+			encrypted = 1;
+		else if (packets[i] == target)
+			*status = RTE_CRYPTO_OP_STATUS_INVALID_ARGS;
+	}
+	return encrypted;
+}
+
 /* One operation, with everything in it that can be wrong. A status of DPDK. */
 static inline uint8_t read_op(struct queue_pair *pair, const struct pmd_session *session, struct rte_crypto_op *op,
 	struct gantry_op *work, uint32_t place)
@@ -127,20 +147,30 @@ static inline uint8_t read_op(struct queue_pair *pair, const struct pmd_session 
 		plain = plain && work->input && work->output && (work->input == work->output ||
 			!overlap(work->output, work->length, work->input, work->length));
 	}
-	if (unlikely(!plain)) {
-		uint8_t status = gantry_gather(source, target, &ranges, session->cipher_first, &pair->gathered[place], work);
+	uint8_t status = RTE_CRYPTO_OP_STATUS_SUCCESS;
+	int encrypted = 0;
+	if (plain && session->kind != KIND_AUTH &&
+			unlikely(overlap(work->tag, session->tag_length, work->output, work->length) ||
+			overlap(work->aad, work->aad_length, work->output, work->length) ||
+			(session->of_plaintext && target != source))) {
+		encrypted = encrypts_tag(session, source, target, &ranges, work, &status);
+		if (overlap(work->aad, work->aad_length, work->output, work->length))
+			status = RTE_CRYPTO_OP_STATUS_INVALID_ARGS;
+		/* From one packet into another it takes a copy in which tag and data lie together. */
+		plain = !encrypted || target == source;
+	} else if (!plain) {
+		encrypted = session->tag_length && encrypts_tag(session, source, target, &ranges, work, &status);
+	}
+	if (unlikely(!plain && status == RTE_CRYPTO_OP_STATUS_SUCCESS)) {
+		status = gantry_gather(source, target, &ranges, session->cipher_first, &pair->gathered[place], work);
 		if (status != RTE_CRYPTO_OP_STATUS_SUCCESS)
 			return status;
+		if (encrypted)
+			work->tag = (uint8_t *)(uintptr_t)work->auth + ranges.auth_length;
 		work->after |= AFTER_GATHERED;
 		work->joint = 0;
-		return status;
 	}
-	/* A digest inside of what is written is not offered (RTE_CRYPTODEV_FF_DIGEST_ENCRYPTED). */
-	if (unlikely(session->kind != KIND_AUTH && work->length &&
-			(overlap(work->tag, session->tag_length, work->output, work->length) ||
-			overlap(work->aad, work->aad_length, work->output, work->length))))
-		return RTE_CRYPTO_OP_STATUS_INVALID_ARGS;
-	return RTE_CRYPTO_OP_STATUS_SUCCESS;
+	return status;
 }
 
 /* The session of an operation, or NULL. */

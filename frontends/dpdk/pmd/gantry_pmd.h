@@ -36,7 +36,7 @@ enum gantry_status { GANTRY_DONE = 0, GANTRY_BAD_TAG = 1, GANTRY_BAD_ARGUMENTS =
 
 /*
  * One operation. Its session says which fields count. `output` is `input`, or overlaps neither it nor the associated data; the
- * tag lies outside of `output`.
+ * tag lies outside of `output`, unless it is that of the plaintext and is encrypted with it.
  */
 struct gantry_op {
 	const void *keys;

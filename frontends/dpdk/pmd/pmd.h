@@ -42,6 +42,7 @@ struct pmd_session {
 	uint8_t kind;
 	uint8_t joint;        /* of CHAIN */
 	uint8_t cipher_first; /* of CHAIN: the MAC covers what the cipher has written */
+	uint8_t of_plaintext; /* of CHAIN: the MAC is that of the plaintext, and may be encrypted with it */
 };
 
 /* Data of an operation that were copied together. */
@@ -84,6 +85,8 @@ struct ranges { uint32_t cipher, cipher_length, auth, auth_length; };
 
 /* Whether a packet has so many bytes there. */
 int gantry_covers(const struct rte_mbuf *mbuf, uint32_t from, uint32_t length);
+/* Where a pointer points to in a packet, from its beginning; UINT32_MAX if elsewhere. */
+uint32_t gantry_position(const struct rte_mbuf *mbuf, const uint8_t *pointer);
 /* Copies the data of an operation together and points it there. A status of DPDK. */
 uint8_t gantry_gather(const struct rte_mbuf *source, const struct rte_mbuf *target, const struct ranges *ranges,
 	int cipher_first, struct gathered *gathered, struct gantry_op *work);

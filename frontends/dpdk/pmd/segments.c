@@ -18,6 +18,17 @@ int gantry_covers(const struct rte_mbuf *mbuf, uint32_t from, uint32_t length)
 	return mbuf != NULL;
 }
 
+uint32_t gantry_position(const struct rte_mbuf *mbuf, const uint8_t *pointer)
+{
+	uint32_t before = 0;
+	for (; mbuf; before += mbuf->data_len, mbuf = mbuf->next) {
+		const uint8_t *data = rte_pktmbuf_mtod(mbuf, const uint8_t *);
+		if (pointer >= data && pointer < data + mbuf->data_len)
+			return before + (pointer - data);
+	}
+	return UINT32_MAX;
+}
+
 /* Copies between a range of a packet, which covers it, and contiguous memory. */
 static void copy(const struct rte_mbuf *mbuf, uint32_t from, uint32_t length, uint8_t *memory, int into_packet)
 {

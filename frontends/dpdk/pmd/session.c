@@ -87,6 +87,8 @@ int gantry_session_make(const struct rte_crypto_sym_xform *transform, struct pmd
 		memset(session, 0, sizeof *session);
 		return result;
 	}
+	session->of_plaintext = count == 2 && transforms[0].backward == transforms[1].backward &&
+		session->cipher_first == transforms[0].backward;
 	session->keys = made.keys;
 	session->joint = made.joint;
 	return 0;

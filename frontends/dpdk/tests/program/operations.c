@@ -22,8 +22,9 @@ struct check {
 static struct check *checks[MOST_CHECKS];
 static unsigned int check_count;
 
-/* What a MAC covers in a chain. ESP: header, IV and ciphertext (RFC 4303), with the IV of the operation or with another one. */
-enum cover { EXACTLY, ESP, ESP_OTHER_IV, MORE, APART, COVERS };
+/* What a MAC covers in a chain. ESP: header, IV and ciphertext (RFC 4303), with the IV of the operation or with another one.
+ * ENCRYPTED: the plaintext, with which the MAC is encrypted. */
+enum cover { EXACTLY, ESP, ESP_OTHER_IV, MORE, APART, ENCRYPTED, COVERS };
 
 /* Segments of source and target; 0 for no target. */
 static const struct { int segments, target; } LAYOUTS[] = {{1, 0}, {1, 1}, {3, 0}, {3, 4}, {5, 1}, {1, 3}};
@@ -71,7 +72,7 @@ static void add_layouts(void *session, const struct task *before, const struct t
 		struct task task = *before;
 		task.segments = LAYOUTS[i].segments;
 		task.target_segments = LAYOUTS[i].target;
-		task.tag_inside = a->tag && random_below(2);
+		task.tag_inside = before->tag_inside || (a->tag && random_below(2));
 		struct check *check = add(session, &task, status);
 		memcpy(check->packet, (good ? after : before)->packet, sizeof check->packet);
 		memcpy(check->tag, (good ? after : before)->tag, sizeof check->tag);
@@ -87,19 +88,48 @@ static void add_layouts(void *session, const struct task *before, const struct t
 	}
 }
 
+/* The counterpart's result. */
+static void compute(int counterpart, const struct algorithm *a, struct task *task)
+{
+	uint8_t status;
+	void *session = open_session(counterpart, a, 0);
+	need(session != NULL, "%s: the counterpart has no session", a->name);
+	run_tasks(counterpart, 0, &session, &task, 1, &status);
+	need(status == RTE_CRYPTO_OP_STATUS_SUCCESS, "%s: the counterpart has status %u", a->name, status);
+	rte_cryptodev_sym_session_free(counterpart, session);
+}
+
+/* The same of a MAC that is encrypted with its data, which no counterpart has: the MAC first, and then the cipher. */
+static void compute_encrypted(int counterpart, const struct algorithm *a, struct task *task)
+{
+	const struct algorithm *both = task->algorithm;
+	struct algorithm mac = *a, cipher = *a;
+	mac.kind = AUTH;
+	cipher.kind = CIPHER;
+	task->algorithm = &mac;
+	compute(counterpart, &mac, task);
+	memcpy(task->packet + task->auth + task->auth_length, task->tag, a->tag);
+	task->algorithm = &cipher;
+	compute(counterpart, &cipher, task);
+	task->algorithm = both;
+	memcpy(task->tag, task->packet + task->auth + task->auth_length, a->tag);
+}
+
 /* Forwards and backwards, as the counterpart has it. */
 static void learn(int counterpart, void *const sessions[2], const struct algorithm *a, uint32_t bytes, enum cover cover)
 {
 	struct task plain, sealed, opened;
-	struct task *one = &sealed;
-	uint8_t status;
-	void *theirs = open_session(counterpart, a, 0);
-	need(theirs != NULL, "%s: the counterpart has no session", a->name);
 	fill(&plain, a, bytes, cover);
 	sealed = plain;
-	run_tasks(counterpart, 0, &theirs, &one, 1, &status);
-	need(status == RTE_CRYPTO_OP_STATUS_SUCCESS, "%s: the counterpart has status %u", a->name, status);
-	rte_cryptodev_sym_session_free(counterpart, theirs);
+	if (cover == ENCRYPTED) {
+		plain.cipher_length += a->tag;
+		plain.tag_inside = 1;
+		sealed.cipher_length += a->tag;
+		compute_encrypted(counterpart, a, &sealed);
+		sealed.tag_inside = 1;
+	} else {
+		compute(counterpart, a, &sealed);
+	}
 	add_layouts(sessions[0], &plain, &sealed, RTE_CRYPTO_OP_STATUS_SUCCESS);
 	sealed.backward = 1;
 	opened = sealed;
@@ -107,7 +137,10 @@ static void learn(int counterpart, void *const sessions[2], const struct algorit
 	add_layouts(sessions[1], &sealed, &opened, RTE_CRYPTO_OP_STATUS_SUCCESS);
 	if (!a->tag)
 		return;
-	sealed.tag[random_below(a->tag)] ^= 1 << random_below(8);
+	const uint32_t wrong = random_below(a->tag);
+	sealed.tag[wrong] ^= 1 << random_below(8);
+	if (cover == ENCRYPTED)
+		sealed.packet[sealed.auth + sealed.auth_length + wrong] = sealed.tag[wrong];
 	add_layouts(sessions[1], &sealed, &opened, RTE_CRYPTO_OP_STATUS_AUTH_FAILED);
 }
 
@@ -236,7 +269,8 @@ int operations(void)
 		}
 		for (size_t i = 0; i < RTE_DIM(LENGTHS); i++)
 			for (int cover = EXACTLY; LENGTHS[i] % a->block == 0 && cover < (a->kind == CHAIN ? COVERS : 1); cover++)
-				learn(counterpart, sessions[k], a, LENGTHS[i], cover);
+				if (cover != ENCRYPTED || (a->mac_first && (LENGTHS[i] + a->tag) % a->block == 0))
+					learn(counterpart, sessions[k], a, LENGTHS[i], cover);
 	}
 	/* Bursts of one session, one by one, and of many sessions. */
 	run_all(BURST);
