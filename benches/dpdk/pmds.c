@@ -1,9 +1,9 @@
 /*
  * Crypto PMDs side by side in one process, for benches/dpdk/run: bursts of 32 of one session, in place, enqueued and dequeued.
  *
- *     pmds PMD ROUNDS all|OPERATION BYTES...
+ *     pmds PMD ROUNDS WIDTH all|OPERATION BYTES...
  *
- * PMD is librte_crypto_gantry. A row for each operation and size: the operation, bytes, and nanoseconds of the thread's CPU time an
+ * PMD is librte_crypto_gantry. WIDTH is the most bits of a vector that the others may use (EAL's --force-max-simd-bitwidth). A row for each operation and size: the operation, bytes, and nanoseconds of the thread's CPU time an
  * operation of each PMD of the first row, or - where it does not have the operation. PMDs take turns in each of the rounds, and
  * the median of the rounds counts: other programs on the machine slow all of them alike. Before it measures, each PMD has to give
  * the result of the first.
@@ -177,8 +177,10 @@ static void compare(int operation, int bytes, int rounds)
 
 int main(int count, char **values)
 {
-	need(count > 4, "the command line");
-	char *eal[] = {"pmds", "--no-huge", "--no-pci", "--no-telemetry", "--no-shconf", "--iova-mode=va", "-m", "64",
+	need(count > 5, "the command line");
+	char width[64];
+	snprintf(width, sizeof width, "--force-max-simd-bitwidth=%s", values[3]);
+	char *eal[] = {"pmds", width, "--no-huge", "--no-pci", "--no-telemetry", "--no-shconf", "--iova-mode=va", "-m", "64",
 		"--lcores=0@(0-1)", "--log-level=error", "-d", values[1]};
 	const int rounds = RTE_MIN(atoi(values[2]), MOST_ROUNDS);
 	unsigned int size = 0;
@@ -211,9 +213,9 @@ int main(int count, char **values)
 		need(ops[i] && mbufs[i], "taking from a pool");
 	}
 	for (int operation = 0; operation < OPERATIONS; operation++) {
-		if (strcmp(values[3], "all") != 0 && strcmp(values[3], NAMES[operation]) != 0)
+		if (strcmp(values[4], "all") != 0 && strcmp(values[4], NAMES[operation]) != 0)
 			continue;
-		for (int i = 4; i < count; i++) {
+		for (int i = 5; i < count; i++) {
 			int bytes = atoi(values[i]);
 			need(bytes > 0 && bytes <= MOST, "reading a size");
 			/* CBC has whole blocks only. */

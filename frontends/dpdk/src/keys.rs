@@ -1,5 +1,6 @@
 //! Keys: the transforms of a session of DPDK, as sessions of the framework.
 
+use gantry::driver::Class;
 use gantry::{Algorithm, Direction, Gantry, Kind, Misuse, Operation, Session, SessionParams};
 
 /// Why there are no keys.
@@ -37,7 +38,8 @@ pub(crate) struct Step {
 pub(crate) struct Keys {
     /// In the order in which they are applied.
     pub(crate) steps: Vec<Step>,
-    /// Both at once: encrypt-then-authenticate, of `aad ‖ iv ‖ ciphertext`.
+    /// Both at once: encrypt-then-authenticate, of `aad ‖ iv ‖ ciphertext`; if a burst would go to a device beside the CPU, which
+    /// then moves the data once. On the CPU two steps are faster (`lab/notebook/engines.md`).
     pub(crate) joint: Option<Step>,
 }
 
@@ -54,7 +56,7 @@ impl Keys {
             [mac, cipher] if cipher.backward && mac.backward => joint(gantry, cipher, mac),
             _ => None,
         };
-        Ok(Self { steps: steps?, joint })
+        Ok(Self { steps: steps?, joint: joint.filter(|step| leaves_cpu(gantry, step)) })
     }
 
     /// A step of an operation, in the order in which they are done.
@@ -96,6 +98,12 @@ fn joint(gantry: &Gantry, cipher: &Transform<'_>, mac: &Transform<'_>) -> Option
     crate::framework::served(algorithm.name())?;
     let transform = Transform { algorithm, tag: mac.tag, ..*cipher };
     Step::new(gantry, params(&transform).mac_key(mac.key), &transform).ok()
+}
+
+/// Whether a burst of packets would go to a device that is not the CPU.
+fn leaves_cpu(gantry: &Gantry, step: &Step) -> bool {
+    let route = step.session.route(step.operation, 1500, 32);
+    route.is_some_and(|route| !matches!(gantry.devices()[route.device].class(), Class::Software | Class::Simd))
 }
 
 impl Step {

@@ -152,6 +152,29 @@ fn a_device_that_goes_wrong_loses_no_operation() {
 
 #[test]
 #[ignore = "needs DPDK, and the PMD of scripts/dpdk"]
+fn a_card_encrypts_and_authenticates_packets_of_esp_in_one_operation() {
+    let lab = Lab::new();
+    let stats = lab.folder.join("stats");
+    fs::create_dir(&stats).unwrap();
+    let file = lab.folder.join("gantry.toml");
+    let card =
+        "[models]\ncard = \"like=faulty,aes-128-cbc-hmac-sha256=2000+4000\"\n[devices]\n\"model:card\" = \"on\"\n";
+    fs::write(&file, card).unwrap();
+    let variables = [
+        ("GANTRY_CONFIG", file.to_str().unwrap()),
+        ("GANTRY_POLICY", "failover:model:card,software"),
+        ("GANTRY_STATS", stats.to_str().unwrap()),
+    ];
+    assert_eq!(lab.passes("operations", &variables), OPERATIONS);
+    let published: String =
+        fs::read_dir(&stats).unwrap().map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap()).collect();
+    assert!(published.contains("aes-128-cbc-hmac-sha256"), "{published}");
+    // What the card has not is done in two operations on the CPU.
+    assert!(!published.contains("aes-256-cbc-hmac-sha384"), "{published}");
+}
+
+#[test]
+#[ignore = "needs DPDK, and the PMD of scripts/dpdk"]
 fn what_is_wrong_with_an_operation_is_its_status() {
     assert_eq!(Lab::new().passes("hostile", &[]), "28 kinds of wrong operations\n");
 }
