@@ -86,8 +86,9 @@ pub(crate) struct Op {
     pub(crate) aad_length: u32,
     pub(crate) joint: u8,
     pub(crate) status: Status,
-    after: u8,
-    spare: u8,
+    /// The PMD's own.
+    pub(crate) after: u8,
+    pub(crate) spare: u8,
 }
 
 #[cfg(target_pointer_width = "64")]

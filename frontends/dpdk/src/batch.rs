@@ -227,3 +227,6 @@ unsafe fn bytes(at: *const u8, length: usize) -> &'static [u8] {
     // SAFETY: as the caller promises.
     unsafe { slice::from_raw_parts(at, length) }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use gantry::{Algorithm, DeviceState, Gantry};
+use gantry::{Algorithm, DeviceState, Gantry, RegisteredDevice};
 use gantry_runtime::Config;
 
 static GANTRY: OnceLock<Gantry> = OnceLock::new();
@@ -34,9 +34,11 @@ pub(crate) fn get() -> Option<&'static Gantry> {
 /// The algorithm of this name, if a device of the framework serves it.
 pub(crate) fn served(name: &str) -> Option<Algorithm> {
     let algorithm: Algorithm = name.parse().ok()?;
-    get()?
-        .devices()
-        .iter()
-        .any(|device| matches!(device.state(), DeviceState::Ready) && device.capability(algorithm).is_some())
-        .then_some(algorithm)
+    serves(get()?, algorithm).then_some(algorithm)
+}
+
+/// Whether a device serves an algorithm.
+pub(crate) fn serves(gantry: &Gantry, algorithm: Algorithm) -> bool {
+    let serves = |device: &RegisteredDevice| device.capability(algorithm).is_some();
+    gantry.devices().iter().any(|device| device.state() == DeviceState::Ready && serves(device))
 }

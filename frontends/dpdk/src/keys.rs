@@ -3,6 +3,8 @@
 use gantry::driver::Class;
 use gantry::{Algorithm, Direction, Gantry, Kind, Misuse, Operation, Session, SessionParams};
 
+use crate::framework::serves;
+
 /// Why there are no keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
@@ -94,8 +96,7 @@ fn joint(gantry: &Gantry, cipher: &Transform<'_>, mac: &Transform<'_>) -> Option
         let parts = (info.kind, info.cipher, info.digest);
         parts == (Kind::Aead, Some(cipher.algorithm), Some(digest)) && info.iv.allows(JOINT_IV)
     };
-    let algorithm = *Algorithm::ALL.iter().find(is_joint)?;
-    crate::framework::served(algorithm.name())?;
+    let algorithm = *Algorithm::ALL.iter().find(is_joint).filter(|algorithm| serves(gantry, **algorithm))?;
     let transform = Transform { algorithm, tag: mac.tag, ..*cipher };
     Step::new(gantry, params(&transform).mac_key(mac.key), &transform).ok()
 }
