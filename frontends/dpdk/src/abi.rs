@@ -212,7 +212,9 @@ pub(crate) unsafe extern "C" fn gantry_pmd_run(batch: *mut Batch, ops: *mut Op, 
     if catch_unwind(AssertUnwindSafe(run)).is_err() {
         // What is known of them is nothing; and the requests of the next call must not meet those of this one.
         *batch = Batch::default();
-        ops.iter_mut().for_each(|op| op.status = Status::Error);
+        for op in ops {
+            op.status = Status::Error;
+        }
     }
 }
 

@@ -36,7 +36,9 @@ impl Batch {
     /// The operations are as `gantry_pmd.h` says.
     pub(crate) unsafe fn run(&mut self, ops: &mut [Op]) {
         self.tags.resize(ops.len().max(self.tags.len()), [0; LONGEST_TAG]);
-        ops.iter_mut().for_each(|op| op.status = Status::Done);
+        for op in &mut *ops {
+            op.status = Status::Done;
+        }
         let alike = ops.windows(2).all(|pair| pair[0].keys == pair[1].keys && pair[0].joint == pair[1].joint);
         for number in 0..STEPS {
             if alike {

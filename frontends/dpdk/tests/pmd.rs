@@ -146,7 +146,9 @@ fn a_device_that_goes_wrong_loses_no_operation() {
         let published = fs::read_dir(&stats).unwrap().map(|entry| entry.unwrap().path());
         let published: Vec<String> = published.map(|path| fs::read_to_string(path).unwrap()).collect();
         assert!(published.iter().any(|text| text.contains("model:faulty")), "the device was asked: {published:?}");
-        fs::read_dir(&stats).unwrap().for_each(|entry| fs::remove_file(entry.unwrap().path()).unwrap());
+        for entry in fs::read_dir(&stats).unwrap() {
+            fs::remove_file(entry.unwrap().path()).unwrap();
+        }
     }
 }
 
@@ -265,15 +267,17 @@ fn cbc() -> String {
     ])
 }
 
+// What the benchmark is told of algorithms.
+const AEAD: &str = "--optype aead --aead-algo aes-gcm --aead-key-sz 16 --aead-iv-sz 12 --digest-sz 16";
+const CIPHER: &str = "--cipher-algo aes-cbc --cipher-key-sz 16 --cipher-iv-sz 16";
+const MAC: &str = "--auth-algo sha2-256-hmac --auth-key-sz 64 --digest-sz 16";
+
 #[test]
 #[ignore = "needs DPDK, and the PMD of scripts/dpdk"]
 fn the_benchmark_of_dpdk_measures_and_verifies_without_a_failed_operation() {
     if Command::new("dpdk-test-crypto-perf").arg("--version").output().is_err() {
         return gantry_lab::skip("dpdk-test-crypto-perf");
     }
-    const AEAD: &str = "--optype aead --aead-algo aes-gcm --aead-key-sz 16 --aead-iv-sz 12 --digest-sz 16";
-    const CIPHER: &str = "--cipher-algo aes-cbc --cipher-key-sz 16 --cipher-iv-sz 16";
-    const MAC: &str = "--auth-algo sha2-256-hmac --auth-key-sz 64 --digest-sz 16";
     let lab = Lab::new();
     fs::write(lab.folder.join("gcm.data"), gcm()).unwrap();
     fs::write(lab.folder.join("cbc.data"), cbc()).unwrap();

@@ -1,7 +1,7 @@
 /*
  * The program that tests crypto_gantry in DPDK, with other PMDs as its counterparts:
  *
- *     program PMD operations|hostile|lcores|sessionless
+ *     program PMD operations|hostile|lcores
  *
  * | file | content |
  * |---|---|
