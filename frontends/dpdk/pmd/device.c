@@ -180,6 +180,8 @@ static int probe(struct rte_vdev_device *vdev)
 		LOG(ERR, "%s: Gantry does not start: %s\n", name, why);
 		return -ENODEV;
 	}
+	/* Made here, so that threads only read it. */
+	gantry_capabilities();
 	struct rte_cryptodev *device = rte_cryptodev_pmd_create(name, &vdev->device, &params);
 	if (!device) {
 		LOG(ERR, "%s: cryptodev has no place for it\n", name);

@@ -62,7 +62,7 @@ struct queue_pair {
 
 /* algorithms.c */
 
-/* Made once, after Gantry was opened: NULL without memory. */
+/* Made by the first call, after Gantry was opened. */
 const struct rte_cryptodev_capabilities *gantry_capabilities(void);
 /* Gantry's name of an algorithm of DPDK with such a key; NULL if no device serves it. */
 const char *gantry_name(enum rte_crypto_sym_xform_type type, int algorithm, uint32_t key_length);
