@@ -14,6 +14,7 @@
 //! | `route.rs` | routes and rules by which no packet gets past the tunnel |
 //! | `ports.rs` | the port that daemons have, too |
 //! | `tun.rs`, `udp.rs`, `sys.rs`, `sys/` | the TUN device, the sockets, and system calls |
+//! | `wipe.rs` | keys on stacks |
 //! | `status.rs`, `counters.rs` | what the data path says of itself |
 
 mod control;
@@ -30,6 +31,7 @@ mod sys;
 mod table;
 mod tun;
 mod udp;
+mod wipe;
 
 pub use control::steering::network;
 pub use gantry_abi_xfrm::Prefix;

@@ -30,6 +30,7 @@ use crate::status;
 use crate::table::{Associations, Policies};
 use crate::tun::{self, Queue};
 use crate::udp::Socket;
+use crate::wipe::overwrite_stack;
 
 /// How a data path is set up.
 #[derive(Clone, Debug)]
@@ -189,6 +190,7 @@ impl Server {
                     self.serve(at, &datagram);
                 }
             }
+            overwrite_stack();
             self.connections.retain(|connection| !connection.is_closed);
         }
     }

@@ -11,6 +11,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use crate::counters::Counters;
 use crate::packet::ip::Flow;
 use crate::table::{Reached, Registered, View};
+use crate::wipe::overwrite_stack;
 
 /// What a thread of the data path has to tell the daemon.
 #[derive(Debug)]
@@ -78,6 +79,8 @@ impl Shared {
         if is_new {
             *seen = generation;
             *view = lock(&self.view).clone();
+            // SAs may have gone with the old one.
+            overwrite_stack();
         }
         is_new
     }
