@@ -1,0 +1,207 @@
+//! `ip xfrm` as the command line of the data path.
+
+use crate::host::{Host, Pair, Plan};
+use crate::keys::{Keys, Sa, V4, hex};
+use crate::traffic::datagrams;
+
+/// A host with a data path, which has nobody at the other end.
+fn lone() -> Pair {
+    let mut pair = Pair::joined();
+    pair.a.serve(&Plan::default());
+    pair
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn sas_are_added_shown_changed_and_deleted() {
+    let pair = lone();
+    let keys = Keys::gcm();
+    let sa = Sa::new(&pair.a, &pair.b, 0x1077, &keys);
+    let id = "src 10.1.0.1 dst 10.2.0.2 proto esp spi 0x1077";
+    pair.a.xfrm(&sa.add());
+    let shown = pair.a.xfrm(&format!("state get {id}"));
+    for expected in [
+        "src 10.1.0.1 dst 10.2.0.2",
+        "proto esp spi 0x00001077 reqid 1 mode tunnel",
+        &format!("aead rfc4106(gcm(aes)) {} 128", hex(&keys.key)),
+        "encap type espinudp sport 4500 dport 4500 addr 0.0.0.0",
+        "flag af-unspec",
+    ] {
+        assert!(shown.contains(expected), "{expected} is not in {shown}");
+    }
+    assert_eq!(pair.a.xfrm("state list"), shown);
+    assert!(pair.a.refused(&sa.add()).contains("there is such an SA"));
+    // An SA that is updated has its keys and numbers, and other limits.
+    pair.a.xfrm(&format!("{} limit packet-hard 77", sa.add().replace("state add", "state update")));
+    let shown = pair.a.statistics("state list");
+    assert!(shown.contains("77(packets)"), "{shown}");
+    let another = Sa::new(&pair.b, &pair.a, 0x1078, &keys);
+    pair.a.xfrm(&another.add());
+    assert!(pair.a.xfrm("state count").contains("SAD count 2"));
+    assert_eq!(pair.a.xfrm("state list src 10.2.0.2").matches("proto esp").count(), 1);
+    assert!(!pair.a.xfrm("state list nokeys").contains(&hex(&keys.key)));
+    pair.a.xfrm(&sa.delete());
+    assert!(pair.a.refused(&sa.delete()).contains("there is no such SA"));
+    assert!(pair.a.refused(&format!("state get {id}")).contains("there is no such SA"));
+    pair.a.xfrm("state flush proto ah");
+    assert!(pair.a.xfrm("state count").contains("SAD count 1"));
+    pair.a.xfrm("state flush proto esp");
+    assert_eq!(pair.a.xfrm("state list"), "");
+    pair.a.xfrm(&sa.add());
+    pair.a.xfrm("state deleteall");
+    assert_eq!(pair.a.xfrm("state list"), "");
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn policies_are_added_shown_changed_and_deleted() {
+    let pair = lone();
+    let selector = "src 10.11.0.0/16 dst 10.12.0.0/16 proto tcp dport 443";
+    let template = "tmpl src 10.1.0.1 dst 10.2.0.2 proto esp reqid 5 mode tunnel";
+    pair.a.xfrm(&format!("policy add {selector} dir out priority 7 {template}"));
+    let shown = pair.a.xfrm(&format!("policy get {selector} dir out"));
+    for expected in [
+        "src 10.11.0.0/16 dst 10.12.0.0/16 proto tcp dport 443",
+        "dir out priority 7",
+        "tmpl src 10.1.0.1 dst 10.2.0.2",
+        "proto esp reqid 5 mode tunnel",
+    ] {
+        assert!(shown.contains(expected), "{expected} is not in {shown}");
+    }
+    assert_eq!(pair.a.xfrm("policy list"), shown);
+    assert!(
+        pair.a
+            .refused(&format!("policy add {selector} dir out {template}"))
+            .contains("there is a policy of this selector")
+    );
+    pair.a.xfrm(&format!("policy update {selector} dir out priority 9 {template}"));
+    assert!(pair.a.xfrm("policy list").contains("priority 9"));
+    let index = pair.a.statistics("policy list").split("index ").nth(1).unwrap().split(' ').next().unwrap().to_owned();
+    assert!(pair.a.xfrm(&format!("policy get index {index} dir out")).contains("priority 9"));
+    pair.a.xfrm("policy add src 10.12.0.0/16 dst 10.11.0.0/16 dir fwd action block");
+    let count = pair.a.xfrm("policy count");
+    assert!(count.contains("IN  0") && count.contains("OUT 1") && count.contains("FWD 1"), "{count}");
+    assert!(pair.a.namespace.ip("route show table 4500").contains("10.12.0.0/16 dev gantry0"));
+    pair.a.xfrm(&format!("policy delete index {index} dir out"));
+    assert!(pair.a.refused(&format!("policy get {selector} dir out")).contains("there is no such policy"));
+    assert!(pair.a.refused(&format!("policy delete {selector} dir out")).contains("there is no such policy"));
+    assert_eq!(pair.a.namespace.ip("route show table 4500"), "");
+    pair.a.xfrm("policy flush");
+    assert_eq!(pair.a.xfrm("policy list"), "");
+    assert_eq!(pair.a.status()["policies"], 0);
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn an_spi_is_reserved_and_then_gets_its_keys() {
+    let pair = lone();
+    let between = "src 10.2.0.2 dst 10.1.0.1 proto esp";
+    let shown = pair.a.xfrm(&format!("state allocspi {between} reqid 3 mode tunnel min 0x1000 max 0x1001"));
+    let spi = shown.split("spi ").nth(1).unwrap().split(' ').next().unwrap().to_owned();
+    assert!(["0x00001000", "0x00001001"].contains(&&*spi), "{shown}");
+    pair.a.xfrm(&format!("state allocspi {between} mode tunnel min 0x1000 max 0x1001"));
+    let none = pair.a.refused(&format!("state allocspi {between} mode tunnel min 0x1000 max 0x1001"));
+    assert!(none.contains("no SPI is free in the range"), "{none}");
+    assert_eq!(pair.a.status()["associations"]["in"], 0);
+    let keys = Keys::gcm().text();
+    let more = format!("reqid 3 mode tunnel {keys} encap espinudp 4500 4500 0.0.0.0");
+    pair.a.xfrm(&format!("state update {between} spi {spi} {more}"));
+    assert_eq!(pair.a.status()["associations"]["in"], 1);
+    assert!(pair.a.refused(&format!("state update {between} spi 0x5555 {more}")).contains("there is no such SA"));
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn what_there_is_not_is_refused_and_said() {
+    let pair = lone();
+    let id = "src 10.1.0.1 dst 10.2.0.2 proto esp spi 0x1077";
+    let gcm = Keys::gcm().text();
+    let encap = "encap espinudp 4500 4500 0.0.0.0";
+    let sha256 = hex(&[7; 32]);
+    let refused = |command: &str, why: &str| {
+        let text = pair.a.refused(command);
+        assert!(text.contains(why), "{command}: {text}");
+    };
+    for (sa, why) in [
+        (format!("{id} mode transport {gcm} {encap}"), "only tunnel mode is served"),
+        (format!("{id} mode beet {gcm} {encap}"), "only tunnel mode is served"),
+        (format!("{id} mode tunnel {gcm}"), "an SA without ESP in UDP: set `encap = yes` in swanctl.conf"),
+        (format!("{id} mode tunnel {gcm} encap espinudp-nonike 4500 4500 0.0.0.0"), "an SA without ESP in UDP"),
+        (format!("{id} mode tunnel mark 7 mask 0xff {gcm} {encap}"), "marks and XFRM interfaces are not served"),
+        (format!("{id} mode tunnel if_id 7 {gcm} {encap}"), "marks and XFRM interfaces are not served"),
+        (format!("{id} mode tunnel output-mark 7 {gcm} {encap}"), "marks and XFRM interfaces are not served"),
+        (format!("{id} mode tunnel extra-flag oseq-may-wrap {gcm} {encap}"), "a number is never used twice"),
+        (
+            format!("src 10.1.0.1 dst 10.2.0.2 proto ah spi 0x1077 mode tunnel auth hmac(sha256) {sha256}"),
+            "only ESP is served, and neither AH nor IPComp",
+        ),
+        (
+            format!("{id} mode tunnel aead rfc4309(ccm(aes)) {} 128 {encap}", hex(&[7; 19])),
+            "rfc4309(ccm(aes)) with a tag of 128 bits is not served",
+        ),
+        (
+            format!(
+                "{id} mode tunnel auth-trunc hmac(md5) {} 96 enc cbc(aes) {} {encap}",
+                hex(&[7; 16]),
+                hex(&[7; 16])
+            ),
+            "hmac(md5) is not served",
+        ),
+        (
+            format!("{id} mode tunnel auth-trunc hmac(sha256) {sha256} 96 enc cbc(aes) {} {encap}", hex(&[7; 16])),
+            "hmac(sha256) with a tag of 96 bits is not served",
+        ),
+        (
+            format!(
+                "{id} mode tunnel auth-trunc hmac(sha256) {sha256} 128 enc cbc(des3_ede) {} {encap}",
+                hex(&[7; 24])
+            ),
+            "cbc(des3_ede) is not served",
+        ),
+        (format!("{id} mode tunnel enc cbc(aes) {} {encap}", hex(&[7; 16])), "an SA without authentication"),
+        (format!("{id} mode tunnel aead rfc4106(gcm(aes)) {} 128 {encap}", hex(&[7; 21])), "it takes 24"),
+    ] {
+        refused(&format!("state add {sa}"), why);
+    }
+    let selector = "src 10.11.0.0/16 dst 10.12.0.0/16";
+    for (policy, why) in [
+        (
+            format!("{selector} dir out tmpl src 10.1.0.1 dst 10.2.0.2 proto esp mode transport"),
+            "only tunnel mode is served",
+        ),
+        (format!("{selector} dir out mark 7 tmpl src 10.1.0.1 dst 10.2.0.2 proto esp mode tunnel"), "marks"),
+        (format!("{selector} dir out ptype sub tmpl src 10.1.0.1 dst 10.2.0.2 proto esp mode tunnel"), "sub-policies"),
+        (
+            format!(
+                "{selector} dir out tmpl src 10.1.0.1 dst 10.2.0.2 proto esp mode tunnel tmpl src 10.1.0.1 dst 10.2.0.2 proto esp mode tunnel"
+            ),
+            "packets go through one SA",
+        ),
+    ] {
+        refused(&format!("policy add {policy}"), why);
+    }
+    refused("policy setdefault in block", "what no policy is for does not come here");
+    assert_eq!((&pair.a.xfrm("state list")[..], &pair.a.xfrm("policy list")[..]), ("", ""));
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn counters_of_sas_are_what_passed() {
+    let pair = Pair::tied(&Plan::default());
+    datagrams(&pair.a, &pair.b, V4, [100, 200, 300].into_iter());
+    let shown = |host: &Host, source: &str| host.statistics(&format!("state list src {source}"));
+    for (host, source) in [(&pair.a, "10.1.0.1"), (&pair.b, "10.1.0.1"), (&pair.a, "10.2.0.2"), (&pair.b, "10.2.0.2")] {
+        let text = shown(host, source);
+        assert!(text.contains(&format!("{}(bytes), 3(packets)", 600 + 3 * 28)), "{text}");
+    }
+    assert!(pair.a.xfrm("state list src 10.1.0.1").contains("oseq 0x3"), "{}", pair.a.xfrm("state list"));
+    assert!(pair.b.xfrm("state list src 10.1.0.1").contains("seq 0x3"));
+    let text = pair.a.statistics("policy list dir out");
+    assert!(text.contains(&format!("{}(bytes), 3(packets)", 600 + 3 * 28)), "{text}");
+    let rules = pair.a.status()["rules"].clone();
+    let of = |direction: &str| {
+        let rules = rules.as_array().unwrap().iter().filter(|rule| rule["direction"] == direction);
+        rules.map(|rule| rule["packets"].as_u64().unwrap()).sum::<u64>()
+    };
+    assert_eq!((of("out"), of("in")), (3, 3));
+}

@@ -1,0 +1,152 @@
+//! The data path's process: its devices, its sockets, its memory and its rights.
+
+use std::fs;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+
+use gantry_protocols::esp::{Integrity, Suite};
+
+use crate::host::{Host, Pair, Plan, await_that};
+use crate::keys::{Keys, Sa, V4, V6, install, policies};
+use crate::traffic::{Flow, MARKER, datagrams, stream};
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn a_device_that_fails_loses_no_packet() {
+    for faults in ["after=200,errors=1/3", "gone=300", "after=200,stalls=1/1", "full=1/2,late=1/2"] {
+        let configuration = vec![
+            ("models.faulty", "like=faulty,aes-128-gcm=2000+4000"),
+            ("devices", "model:faulty=on"),
+            ("policy", "pin:model:faulty"),
+            ("faults", faults),
+        ];
+        let pair = Pair::tied(&Plan { configuration, ..Plan::default() });
+        for host in [&pair.a, &pair.b] {
+            // What waits for a device that stalls has room.
+            host.namespace.ip("link set gantry0 txqueuelen 20000");
+        }
+        let flows = [Flow::start(&pair.a, &pair.b, V4), Flow::start(&pair.b, &pair.a, V6)];
+        stream(&pair.a, &pair.b, V4, 1 << 20);
+        stream(&pair.b, &pair.a, V6, 1 << 20);
+        flows.into_iter().for_each(Flow::is_whole);
+        for host in [&pair.a, &pair.b] {
+            let status = host.status();
+            assert_eq!(
+                (&status["counters"]["failed"], &status["counters"]["forged"]),
+                (&0.into(), &0.into()),
+                "{faults}"
+            );
+            let mut rows = status["devices"].as_array().unwrap().iter();
+            assert!(rows.any(|row| row["device"] == "model:faulty" && row["requests"].as_u64() > Some(50)), "{status}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn a_full_socket_delays_packets_and_loses_none() {
+    let pair = Pair::tied(&Plan::default());
+    // 16 MB are more than wait in the socket; the queue of the device holds them all.
+    let shaped = pair.a.run("tc", "qdisc add dev va root tbf rate 200mbit burst 128kb limit 64mb");
+    if !shaped.status.success() {
+        return gantry_lab::skip("kernel that shapes traffic (sch_tbf)");
+    }
+    let near = pair.a.udp(pair.a.inner[V4], 0);
+    let payload = [7; 1300];
+    for _ in 0..20_000 {
+        near.send_to(&payload, (pair.b.inner[V4], 9)).unwrap();
+    }
+    stream(&pair.a, &pair.b, V6, 1 << 20);
+    await_that("all arrive", || pair.b.counter("received_packets") == pair.a.counter("sent_packets"));
+    assert_eq!((pair.a.counter("unsent"), pair.a.counter("failed")), (0, 0));
+    assert!(pair.a.counter("sent_packets") > 10_000);
+}
+
+/// Whether a process has these bytes anywhere in its memory.
+fn has(process: u32, wanted: &[u8]) -> bool {
+    let mut memory = fs::File::open(format!("/proc/{process}/mem")).unwrap();
+    let maps = fs::read_to_string(format!("/proc/{process}/maps")).unwrap();
+    let writable = maps.lines().filter(|line| line.split(' ').nth(1).is_some_and(|rights| rights.starts_with("rw")));
+    let mut found = false;
+    for map in writable {
+        let (from, to) = map.split(' ').next().unwrap().split_once('-').unwrap();
+        let [from, to] = [from, to].map(|number| u64::from_str_radix(number, 16).unwrap());
+        let mut bytes = vec![0; (to - from) as usize];
+        memory.seek(SeekFrom::Start(from)).unwrap();
+        // What is not there any more, or never was, cannot be read.
+        if memory.read_exact(&mut bytes).is_ok() {
+            found |= bytes.windows(wanted.len()).any(|part| part == wanted);
+        }
+    }
+    found
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn keys_are_zeroized_when_their_sa_is_deleted() {
+    let pair = Pair::serving(&Plan::default());
+    let suites = [
+        Keys::new(Suite::AesGcm { icv: 16 }, 36),
+        Keys::new(Suite::ChaCha20Poly1305, 36),
+        Keys::new(Suite::AesCbc(Integrity::HmacSha256), 32),
+        Keys::new(Suite::AesCtr(Integrity::HmacSha512), 36),
+    ];
+    for keys in suites {
+        let there = Sa::new(&pair.a, &pair.b, 0x1001, &keys);
+        let back = Sa::new(&pair.b, &pair.a, 0x1002, &keys.others());
+        install(&[&there, &back]);
+        policies(&there, &back);
+        policies(&back, &there);
+        stream(&pair.a, &pair.b, V4, 1 << 18);
+        // Without the salt, as devices have it.
+        let secrets: Vec<&[u8]> = [&there, &back]
+            .into_iter()
+            .flat_map(|sa| [&sa.keys.key[..16], &sa.keys.integrity_key[..]])
+            .filter(|secret| !secret.is_empty())
+            .collect();
+        for host in [&pair.a, &pair.b] {
+            assert!(secrets.iter().all(|secret| has(host.process(), secret)), "it has the keys that it uses");
+        }
+        pair.a.xfrm("state flush");
+        pair.b.xfrm("state flush proto esp");
+        for host in [&pair.a, &pair.b] {
+            for secret in &secrets {
+                await_that(&format!("the keys {secret:02x?} are gone from {}, {:?}", host.device, keys), || {
+                    !has(host.process(), secret)
+                });
+            }
+            host.xfrm("policy flush");
+        }
+    }
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn a_user_with_cap_net_admin_alone_may_serve() {
+    let mut pair = Pair::joined();
+    // Who is not root cannot read everything that cargo writes; and the device of TUN is everybody's where udev is.
+    let folder = pair.a.folder().to_owned();
+    let program = folder.join("program");
+    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    std::os::unix::fs::chown(&folder, Some(65534), Some(65534)).unwrap();
+    let device = "mount -t tmpfs none /dev/net && mknod -m 666 /dev/net/tun c 10 200";
+    let rights = "--reuid 65534 --regid 65534 --clear-groups --inh-caps -all,+net_admin --ambient-caps +net_admin --bounding-set -all,+net_admin";
+    let script = format!("{device} && shift && exec setpriv {rights} {} \"$@\"", program.display());
+    pair.a.serve(&Plan {
+        under: vec!["unshare".into(), "--mount".into(), "sh".into(), "-c".into(), script, "sh".into()],
+        ..Plan::default()
+    });
+    pair.b.serve(&Plan::default());
+    let process = format!("/proc/{}", pair.a.process());
+    assert_eq!(fs::metadata(&process).unwrap().uid(), 65534);
+    let status = fs::read_to_string(format!("{process}/status")).unwrap();
+    assert!(status.contains("CapEff:\t0000000000001000"), "{status}");
+    pair.tie(&Keys::gcm(), V4, "replay-window 128");
+    for inner in [V4, V6] {
+        datagrams(&pair.a, &pair.b, inner, [100].into_iter());
+        stream(&pair.b, &pair.a, inner, 1 << 18);
+    }
+    pair.a.xfrm("policy flush");
+    let _: (&Host, _) = (&pair.a, MARKER);
+}

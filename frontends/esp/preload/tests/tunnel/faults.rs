@@ -1,0 +1,238 @@
+//! What the wire does to packets, and what anybody may send: each is counted, and nothing of it gets through.
+
+use std::net::{IpAddr, UdpSocket};
+use std::time::Duration;
+
+use gantry::{Algorithm, SessionParams};
+use gantry_protocols::esp::{Integrity, Suite};
+use gantry_runtime::Config;
+
+use crate::host::{PATIENCE, await_that};
+use crate::keys::{Keys, V4, V6};
+use crate::peer::{Peer, THERE, udp};
+use crate::traffic::MARKER;
+
+/// A tunnel with a program at its other end.
+struct Victim {
+    peer: Peer,
+    program: UdpSocket,
+}
+
+impl Victim {
+    fn new(keys: &Keys, more: &str) -> Self {
+        let peer = Peer::new(keys, more);
+        let program = peer.pair.b.udp(peer.pair.b.inner[V4], 0);
+        Self { peer, program }
+    }
+
+    /// A packet to the program that says a number.
+    fn packet(&self, number: u8) -> Vec<u8> {
+        self.packet_from(self.peer.inner(V4).0, number)
+    }
+
+    fn packet_from(&self, from: IpAddr, number: u8) -> Vec<u8> {
+        let port = self.program.local_addr().unwrap().port();
+        self.peer.seal(&udp((from, self.peer.inner(V4).1), port, 0, &[&[number][..], MARKER].concat()))
+    }
+
+    /// The number that the program gets next.
+    fn gets(&self) -> u8 {
+        let mut buffer = [0; 64];
+        self.program.set_read_timeout(Some(PATIENCE)).unwrap();
+        self.program.recv(&mut buffer).expect("the data path lives on");
+        buffer[0]
+    }
+
+    /// Sends a good packet, which comes behind all others, and says what was counted before.
+    fn counted(&self) -> Vec<(String, u64)> {
+        self.peer.send(&self.packet(255));
+        assert_eq!(self.gets(), 255, "nothing else has come");
+        self.peer.counted()
+    }
+
+    fn expect(&self, counters: &[(&str, u64)]) {
+        let counters: Vec<_> = counters.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        assert_eq!(self.counted(), counters);
+    }
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn packets_arrive_once_in_whatever_order_the_window_takes() {
+    let victim = Victim::new(&Keys::gcm(), "replay-window 32");
+    let packets: Vec<_> = (0..40).map(|number| victim.packet(number)).collect();
+    // One in front, so that the window ends with it, and then the others from the newest on.
+    for packet in packets.iter().rev() {
+        victim.peer.send(packet);
+    }
+    let numbers: Vec<u8> = (0..32).map(|_| victim.gets()).collect();
+    assert_eq!(numbers, (8..40).rev().collect::<Vec<_>>());
+    // The eight before the window are too old, and all the others have come.
+    victim.expect(&[("replayed", 8)]);
+    packets.iter().for_each(|packet| victim.peer.send(packet));
+    victim.expect(&[("replayed", 48)]);
+    let sas = victim.peer.pair.b.status()["sas"].clone();
+    let sa = sas.as_array().unwrap().iter().find(|sa| sa["direction"] == "in").unwrap();
+    assert_eq!((&sa["replayed"], &sa["packets"]), (&48.into(), &34.into()));
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn packets_that_are_lost_are_not_waited_for() {
+    let victim = Victim::new(&Keys::gcm(), "replay-window 32");
+    for round in 0..5_u8 {
+        // Some are sealed, and never sent.
+        (0..round * 10).for_each(|number| drop(victim.packet(number)));
+        victim.peer.send(&victim.packet(round));
+        assert_eq!(victim.gets(), round);
+    }
+    victim.expect(&[]);
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn a_packet_that_was_changed_anywhere_is_refused() {
+    for keys in [
+        Keys::gcm(),
+        Keys::new(Suite::ChaCha20Poly1305, 36),
+        Keys::new(Suite::AesCbc(Integrity::HmacSha256), 16),
+        Keys::new(Suite::AesCtr(Integrity::HmacSha512), 36),
+    ] {
+        let victim = Victim::new(&keys, "replay-window 32");
+        let packet = victim.packet(1);
+        for at in 0..packet.len() {
+            let mut changed = packet.clone();
+            changed[at] ^= 1 << (at % 8);
+            victim.peer.send(&changed);
+        }
+        // Whatever the numbers say, no such packet moves the window.
+        let others = packet.len() as u64 - 4;
+        victim.peer.send(&packet);
+        assert_eq!(victim.gets(), 1);
+        victim.expect(&[("forged", others), ("unknown_spi", 4)]);
+    }
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn a_packet_that_is_cut_off_anywhere_is_refused() {
+    for keys in [Keys::gcm(), Keys::new(Suite::AesCbc(Integrity::HmacSha1), 16)] {
+        let victim = Victim::new(&keys, "replay-window 32");
+        let packet = victim.packet(1);
+        for length in 0..packet.len() {
+            victim.peer.send(&packet[..length]);
+        }
+        victim.peer.send(&[&packet[..], &[0]].concat());
+        let counted = victim.counted();
+        let of = |name: &str| counted.iter().find(|(known, _)| known == name).map_or(0, |(_, value)| *value);
+        // One byte is what keeps a NAT alive, whatever it is, and none is nothing.
+        assert_eq!(of("short"), 6);
+        assert_eq!(of("malformed") + of("forged"), packet.len() as u64 + 1 - 8, "{counted:?}");
+        victim.peer.send(&packet);
+    }
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn what_belongs_to_no_sa_is_counted_and_dropped() {
+    let victim = Victim::new(&Keys::gcm(), "replay-window 32");
+    let packet = victim.packet(1);
+    // The other end's own SPI is one by which packets leave, and none by which they arrive.
+    for spi in [1, THERE + 1, THERE + 7, u32::MAX] {
+        victim.peer.send(&[&spi.to_be_bytes(), &packet[4..]].concat());
+    }
+    victim.expect(&[("unknown_spi", 4)]);
+    // The largest datagrams that there are, in fragments.
+    victim.peer.send(&[&packet[..], &vec![0; 65_507 - packet.len()]].concat());
+    victim.peer.send(&[0xEE; 65_507]);
+    victim.expect(&[("malformed", 1), ("unknown_spi", 5)]);
+    // What keeps a NAT alive, and what is IKE's: no daemon is there, and nobody's mistake.
+    victim.peer.send(&[0xFF]);
+    victim.peer.send(&[&[0; 4][..], &[7; 100]].concat());
+    victim.peer.send(&[0; 4]);
+    victim.expect(&[("malformed", 1), ("short", 1), ("unknown_spi", 5)]);
+    let mut garbage = [0; 1000];
+    for round in 0..200 {
+        getrandom::fill(&mut garbage[..8 + round]).unwrap();
+        garbage[0] |= 0x80;
+        victim.peer.send(&garbage[..8 + round]);
+    }
+    victim.expect(&[("malformed", 1), ("short", 1), ("unknown_spi", 205)]);
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn an_authentic_packet_gets_in_only_by_a_policy() {
+    let victim = Victim::new(&Keys::gcm(), "replay-window 32");
+    for from in ["10.11.0.2", "10.12.0.1", "127.0.0.1", "10.1.0.1"] {
+        victim.peer.send(&victim.packet_from(from.parse().unwrap(), 1));
+    }
+    let (near, far) = victim.peer.inner(V4);
+    let port = victim.program.local_addr().unwrap().port();
+    // To others, and of the wrong family.
+    for to in ["10.2.0.2", "127.0.0.1", "10.12.0.2"] {
+        victim.peer.send(&victim.peer.seal(&udp((near, to.parse().unwrap()), port, 0, MARKER)));
+    }
+    let near_v6 = "fd11::2".parse().unwrap();
+    victim.peer.send(&victim.peer.seal(&udp((near_v6, victim.peer.inner(V6).1), port, 0, MARKER)));
+    victim.expect(&[("unadmitted", 8)]);
+    // An SA of another request than the policy's lets nothing in.
+    let there = format!("src {near}/32 dst {far}/32 dir in");
+    victim.peer.pair.b.xfrm(&format!("policy update {there} tmpl proto esp reqid 9 mode tunnel"));
+    victim.peer.send(&victim.packet(1));
+    victim.peer.pair.b.await_counter("unadmitted", 9);
+    victim.peer.pair.b.xfrm(&format!("policy update {there} action block tmpl proto esp reqid 1 mode tunnel"));
+    victim.peer.send(&victim.packet(1));
+    victim.peer.pair.b.await_counter("unadmitted", 10);
+    victim.peer.pair.b.xfrm(&format!("policy update {there} tmpl proto esp reqid 1 mode tunnel"));
+    victim.expect(&[("unadmitted", 10)]);
+}
+
+/// Packets that only somebody with the keys can make.
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn what_is_no_packet_within_esp_is_dropped() {
+    let keys = Keys::new(Suite::Null(Integrity::HmacSha256), 0);
+    let victim = Victim::new(&keys, "replay-window 128");
+    let gantry = gantry_runtime::open(Config::default()).unwrap();
+    let session = gantry.session(SessionParams::new(Algorithm::HmacSha256, &keys.integrity_key)).unwrap();
+    let mut number = 100_u32;
+    // Behind the header of ESP: payload, padding, its length, and what the payload is (RFC 4303, 2).
+    let mut send = |rest: &[u8]| {
+        number += 1;
+        let mut packet = [&THERE.to_be_bytes(), &number.to_be_bytes(), rest].concat();
+        let mut tag = [0; 32];
+        session.mac(&packet, &mut tag).unwrap();
+        packet.extend_from_slice(&tag[..16]);
+        victim.peer.send(&packet);
+    };
+    let (near, far) = victim.peer.inner(V4);
+    let good = udp((near, far), victim.program.local_addr().unwrap().port(), 0, &[7; 10]);
+    send(&[&good[..], &[0, 4]].concat());
+    assert_eq!(victim.gets(), 7);
+    // A dummy packet (RFC 4303, 2.6).
+    send(&[&[9; 22][..], &[0, 59]].concat());
+    victim.peer.pair.b.await_counter("dummies", 1);
+    let malformed: [&[u8]; 8] = [
+        // More padding than there is; none of the two bytes; padding that is not 1, 2, 3; another protocol.
+        &[0xFF, 4],
+        &[],
+        &[&good[..], &[1, 2, 4, 3, 4]].concat(),
+        &[&good[..], &[0, 6]].concat(),
+        // What says to be IPv4 and is not: nothing, a piece of a header, another version, longer than it is.
+        &[1, 2, 2, 4],
+        &[&good[..18], &[0, 4]].concat(),
+        &[&[0x75][..], &good[1..], &[0, 4]].concat(),
+        &[&good[..good.len() - 4], &[0, 4]].concat(),
+    ];
+    for (at, rest) in malformed.into_iter().enumerate() {
+        send(rest);
+        victim.peer.pair.b.await_counter("malformed", at as u64 + 1);
+    }
+    victim.program.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    assert!(victim.program.recv(&mut [0; 64]).is_err());
+    await_that("the next one arrives", || {
+        send(&[&good[..], &[0, 4]].concat());
+        victim.program.recv(&mut [0; 64]).is_ok()
+    });
+}

@@ -1,0 +1,191 @@
+//! Suites with keys, SAs and policies, as `ip xfrm` takes them.
+
+use gantry_protocols::esp::{Integrity, Suite};
+
+use crate::host::{Host, Pair};
+
+/// IPv4 or IPv6: where the addresses of each are in the arrays of a host.
+pub(crate) const V4: usize = 0;
+pub(crate) const V6: usize = 1;
+
+/// A suite and its keys.
+#[derive(Clone, Debug)]
+pub(crate) struct Keys {
+    pub(crate) suite: Suite,
+    pub(crate) key: Vec<u8>,
+    pub(crate) integrity_key: Vec<u8>,
+}
+
+const HMACS: [(Integrity, &str, usize, u32); 4] = [
+    (Integrity::HmacSha1, "hmac(sha1)", 20, 96),
+    (Integrity::HmacSha256, "hmac(sha256)", 32, 128),
+    (Integrity::HmacSha384, "hmac(sha384)", 48, 192),
+    (Integrity::HmacSha512, "hmac(sha512)", 64, 256),
+];
+
+impl Keys {
+    /// Keys that no other call gives; `key` is the bytes of the cipher's, with its salt.
+    pub(crate) fn new(suite: Suite, key: usize) -> Self {
+        let integrity_key = match suite {
+            Suite::AesCbc(integrity) | Suite::AesCtr(integrity) | Suite::Null(integrity) => hmac(integrity).2,
+            _ => 0,
+        };
+        let random = |bytes| {
+            let mut all = vec![0; bytes];
+            getrandom::fill(&mut all).unwrap();
+            all
+        };
+        Self { suite, key: random(key), integrity_key: random(integrity_key) }
+    }
+
+    /// AES-128-GCM with the whole tag.
+    pub(crate) fn gcm() -> Self {
+        Self::new(Suite::AesGcm { icv: 16 }, 20)
+    }
+
+    /// The suite with other keys.
+    pub(crate) fn others(&self) -> Self {
+        Self::new(self.suite, self.key.len())
+    }
+
+    /// As `ip xfrm state` takes them.
+    pub(crate) fn text(&self) -> String {
+        let key = hex(&self.key);
+        let (cipher, integrity) = match self.suite {
+            Suite::AesGcm { icv } => return format!("aead rfc4106(gcm(aes)) {key} {}", u32::from(icv) * 8),
+            Suite::ChaCha20Poly1305 => return format!("aead rfc7539esp(chacha20,poly1305) {key} 128"),
+            Suite::AesCbc(integrity) => (format!("enc cbc(aes) {key}"), integrity),
+            Suite::AesCtr(integrity) => (format!("enc rfc3686(ctr(aes)) {key}"), integrity),
+            Suite::Null(integrity) => ("enc ecb(cipher_null) \"\"".to_owned(), integrity),
+            other => panic!("{other:?} has no name"),
+        };
+        let (_, name, _, bits) = hmac(integrity);
+        format!("auth-trunc {name} {} {bits} {cipher}", hex(&self.integrity_key))
+    }
+}
+
+/// All suites, with keys of each length.
+pub(crate) fn suites() -> Vec<Keys> {
+    let lengths = [16, 24, 32];
+    let gcm = [8, 12, 16].into_iter().flat_map(|icv| lengths.map(|key| Keys::new(Suite::AesGcm { icv }, key + 4)));
+    let hmacs = HMACS.iter().flat_map(|(integrity, ..)| {
+        let cbc = lengths.map(|key| Keys::new(Suite::AesCbc(*integrity), key));
+        let ctr = lengths.map(|key| Keys::new(Suite::AesCtr(*integrity), key + 4));
+        cbc.into_iter().chain(ctr).chain([Keys::new(Suite::Null(*integrity), 0)])
+    });
+    gcm.chain([Keys::new(Suite::ChaCha20Poly1305, 36)]).chain(hmacs).collect()
+}
+
+/// One SA from one host to another.
+#[derive(Clone, Debug)]
+pub(crate) struct Sa<'h> {
+    pub(crate) from: &'h Host,
+    pub(crate) to: &'h Host,
+    /// The family outside.
+    pub(crate) outer: usize,
+    pub(crate) spi: u32,
+    pub(crate) reqid: u32,
+    pub(crate) keys: Keys,
+    /// What else `ip xfrm state add` is told.
+    pub(crate) more: &'h str,
+}
+
+impl<'h> Sa<'h> {
+    /// An SA in IPv4 by a request of number 1, with a window of 32 packets.
+    pub(crate) fn new(from: &'h Host, to: &'h Host, spi: u32, keys: &Keys) -> Self {
+        Self { from, to, outer: V4, spi, reqid: 1, keys: keys.clone(), more: "replay-window 32" }
+    }
+
+    fn id(&self) -> String {
+        let (from, to) = (self.from.outer[self.outer], self.to.outer[self.outer]);
+        format!("src {from} dst {to} proto esp spi {:#x}", self.spi)
+    }
+
+    /// The command that adds it.
+    pub(crate) fn add(&self) -> String {
+        let any = ["0.0.0.0", "::"][self.outer];
+        let (id, keys, Self { reqid, more, .. }) = (self.id(), self.keys.text(), self);
+        format!("state add {id} reqid {reqid} mode tunnel flag af-unspec {more} {keys} encap espinudp 4500 4500 {any}")
+    }
+
+    /// The command that deletes it.
+    pub(crate) fn delete(&self) -> String {
+        format!("state delete {}", self.id())
+    }
+
+    /// The template of a policy that wants it.
+    pub(crate) fn template(&self) -> String {
+        let (from, to) = (self.from.outer[self.outer], self.to.outer[self.outer]);
+        format!("tmpl src {from} dst {to} proto esp reqid {} mode tunnel", self.reqid)
+    }
+
+    /// The selector of what goes by it from one inner address to the other.
+    pub(crate) fn selector(&self, inner: usize) -> String {
+        let bits = [32, 128][inner];
+        format!("src {}/{bits} dst {}/{bits}", self.from.inner[inner], self.to.inner[inner])
+    }
+
+    /// Adds it at both ends.
+    pub(crate) fn install(&self) {
+        // The end that receives comes first.
+        self.to.xfrm(&self.add());
+        self.from.xfrm(&self.add());
+    }
+
+    /// Deletes it at both ends.
+    pub(crate) fn remove(&self) {
+        self.from.xfrm(&self.delete());
+        self.to.xfrm(&self.delete());
+    }
+}
+
+/// Adds SAs at both ends.
+pub(crate) fn install(sas: &[&Sa<'_>]) {
+    sas.iter().for_each(|sa| sa.install());
+}
+
+/// Has the host that `out` is from send by it what is between the inner addresses, and take what comes by `arriving`.
+pub(crate) fn policies(out: &Sa<'_>, arriving: &Sa<'_>) {
+    let all = [V4, V6].map(|inner| {
+        let sent = format!("{} dir out priority 9 {}", out.selector(inner), out.template());
+        let received = format!("{} dir in {}", arriving.selector(inner), arriving.template());
+        format!("xfrm policy add {sent}\nxfrm policy add {received}\n")
+    });
+    out.from.xfrm_batch(&all.concat());
+}
+
+impl Pair {
+    /// A tunnel: SAs of both ways, and the policies of both hosts.
+    pub(crate) fn tie(&self, keys: &Keys, outer: usize, more: &str) {
+        let there = Sa { outer, more, ..Sa::new(&self.a, &self.b, 0x1001, keys) };
+        let back = Sa { outer, more, ..Sa::new(&self.b, &self.a, 0x1002, &keys.others()) };
+        for host in [&self.a, &self.b] {
+            host.xfrm_batch(&format!("xfrm {}\nxfrm {}\n", there.add(), back.add()));
+        }
+        policies(&there, &back);
+        policies(&back, &there);
+    }
+
+    /// A tunnel with AES-GCM in IPv4.
+    pub(crate) fn tied(plan: &crate::host::Plan) -> Self {
+        let pair = Self::serving(plan);
+        pair.tie(&Keys::gcm(), V4, "replay-window 128");
+        pair
+    }
+
+    /// Takes all SAs and policies away.
+    pub(crate) fn untie(&self) {
+        for host in [&self.a, &self.b] {
+            host.xfrm_batch("xfrm state flush\nxfrm policy flush\n");
+        }
+    }
+}
+
+/// Bytes as `ip xfrm` takes them.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold("0x".to_owned(), |text, byte| format!("{text}{byte:02x}"))
+}
+
+fn hmac(integrity: Integrity) -> &'static (Integrity, &'static str, usize, u32) {
+    HMACS.iter().find(|(known, ..)| *known == integrity).unwrap()
+}

@@ -1,0 +1,192 @@
+//! Where SAs end: numbers, bytes, packets and time, and what the daemon is told of it.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::UdpSocket;
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use crate::host::{Host, PATIENCE, Pair, Plan, await_that};
+use crate::keys::{Keys, Sa, V4, policies};
+use crate::traffic::{MARKER, datagrams, stream};
+use crate::wire::{self, Listener};
+
+/// `ip xfrm monitor`, whose lines are read as they come.
+struct Monitor {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Monitor {
+    fn of(host: &Host) -> Self {
+        let mut child = host.spawn(host.command("monitor").stdout(Stdio::piped()));
+        let out = BufReader::new(child.stdout.take().unwrap());
+        let (sender, lines) = channel();
+        thread::spawn(move || out.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        let monitor = Self { child, lines };
+        // It has joined its groups once it shows something.
+        let probe = "src 192.0.2.1/32 dst 192.0.2.2/32 dir in";
+        await_that("the monitor shows what happens", || {
+            host.xfrm(&format!("policy add {probe} action block"));
+            host.xfrm(&format!("policy delete {probe}"));
+            monitor.lines.recv_timeout(Duration::from_millis(20)).is_ok()
+        });
+        monitor
+    }
+
+    /// Waits for lines with these words, one behind the other; the last of them.
+    fn shows(&self, words: &[&str]) -> String {
+        let (mut seen, mut last) = (Vec::new(), String::new());
+        for word in words {
+            loop {
+                let line = self.lines.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{word} is not in {seen:#?}"));
+                seen.push(line.clone());
+                if line.contains(word) {
+                    last = line;
+                    break;
+                }
+            }
+        }
+        last
+    }
+}
+
+impl Drop for Monitor {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A tunnel from `a` to `b`, whose SA is told more at either end, and a program's sockets at both.
+fn one_way(pair: &Pair, [at_a, at_b]: [&str; 2]) -> [UdpSocket; 2] {
+    let there = Sa::new(&pair.a, &pair.b, 0x1001, &Keys::gcm());
+    pair.b.xfrm(&Sa { more: at_b, ..there.clone() }.add());
+    pair.a.xfrm(&Sa { more: at_a, ..there.clone() }.add());
+    let back = Sa::new(&pair.b, &pair.a, 0x1002, &Keys::gcm());
+    policies(&there, &back);
+    policies(&back, &there);
+    let [near, far] = [&pair.a, &pair.b].map(|host| host.udp(host.inner[V4], 0));
+    near.connect(far.local_addr().unwrap()).unwrap();
+    [near, far]
+}
+
+/// What an SA is told that has nothing of its own.
+const PLAIN: &str = "replay-window 32";
+
+/// Sends one packet after the other, as far as they get; how many that were.
+fn passed(pair: &Pair, sockets: &[UdpSocket; 2], most: usize) -> usize {
+    let counters = ["sent_packets", "without_sa", "expired"];
+    for at in 0..most {
+        let sent = pair.a.counter("sent_packets");
+        let before: u64 = counters.map(|name| pair.a.counter(name)).iter().sum();
+        sockets[0].send(MARKER).unwrap();
+        await_that("the packet is counted", || counters.map(|name| pair.a.counter(name)).iter().sum::<u64>() > before);
+        if pair.a.counter("sent_packets") == sent {
+            return at;
+        }
+        sockets[1].recv(&mut [0; 64]).unwrap();
+    }
+    most
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn an_sa_ends_when_its_numbers_do() {
+    let last = "replay-window 32 flag esn replay-oseq 0xfffffffa replay-oseq-hi 0xffffffff";
+    let same = "replay-window 32 flag esn replay-seq 0xfffffffa replay-seq-hi 0xffffffff";
+    for (ends, left) in [(["replay-window 32 replay-oseq 0xfffffff0", PLAIN], 15), ([last, same], 5)] {
+        let pair = Pair::serving(&Plan::default());
+        let (wire, monitor) = (Listener::on(&pair.a.namespace, "va"), Monitor::of(&pair.a));
+        let sockets = one_way(&pair, ends);
+        assert_eq!(passed(&pair, &sockets, 30), left, "{ends:?}");
+        monitor.shows(&["Expired", "spi 0x00001001", "hard 1"]);
+        assert_eq!(wire::sealed(&wire.finish()), left);
+        assert_eq!(pair.a.status()["associations"]["out"], 0);
+    }
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn extended_numbers_go_beyond_32_bits() {
+    let pair = Pair::serving(&Plan::default());
+    pair.tie(&Keys::gcm(), V4, "replay-window 128 flag esn replay-oseq 0xffffffc0 replay-seq 0xffffffc0");
+    for _ in 0..20 {
+        datagrams(&pair.a, &pair.b, V4, [10, 20, 30, 40, 50, 60, 70, 80].into_iter());
+    }
+    stream(&pair.b, &pair.a, V4, 1 << 18);
+    let state = pair.a.xfrm("state list src 10.1.0.1");
+    assert!(state.contains("oseq-hi 0x1") || state.contains("oseq_hi 0x1"), "{state}");
+    assert_eq!(pair.b.counter("replayed") + pair.b.counter("forged"), 0);
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn volume_is_told_at_the_soft_limit_and_ends_at_the_hard_one() {
+    // A packet has the headers of IPv4 and UDP around the marker.
+    for (more, passes) in [
+        ("limit packet-soft 3 limit packet-hard 6", 6),
+        ("limit byte-soft 100 limit byte-hard 180", 180 / (28 + MARKER.len())),
+    ] {
+        let pair = Pair::serving(&Plan::default());
+        let (wire, monitor) = (Listener::on(&pair.a.namespace, "va"), Monitor::of(&pair.a));
+        let sockets = one_way(&pair, [&format!("replay-window 32 {more}"), PLAIN]);
+        assert_eq!(passed(&pair, &sockets, 20), passes, "{more}");
+        monitor.shows(&["Expired", "spi 0x00001001", "hard 0"]);
+        monitor.shows(&["Expired", "spi 0x00001001", "hard 1"]);
+        assert_eq!(wire::sealed(&wire.finish()), passes);
+    }
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn an_sa_by_which_packets_arrive_ends_at_its_limits_too() {
+    let pair = Pair::serving(&Plan::default());
+    let monitor = Monitor::of(&pair.b);
+    let sockets = one_way(&pair, [PLAIN, "replay-window 32 limit packet-soft 2 limit packet-hard 4"]);
+    for _ in 0..4 {
+        sockets[0].send(MARKER).unwrap();
+        sockets[1].recv(&mut [0; 64]).unwrap();
+    }
+    monitor.shows(&["Expired", "spi 0x00001001", "hard 0"]);
+    monitor.shows(&["Expired", "spi 0x00001001", "hard 1"]);
+    sockets[0].send(MARKER).unwrap();
+    pair.b.await_counter("unknown_spi", 1);
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn time_is_told_at_the_soft_limit_and_ends_at_the_hard_one() {
+    let pair = Pair::serving(&Plan::default());
+    let monitor = Monitor::of(&pair.a);
+    let sockets = one_way(&pair, ["replay-window 32 limit time-soft 1 limit time-hard 3", PLAIN]);
+    assert_eq!(passed(&pair, &sockets, 2), 2);
+    monitor.shows(&["Expired", "spi 0x00001001", "hard 0"]);
+    monitor.shows(&["Expired", "spi 0x00001001", "hard 1"]);
+    assert_eq!(passed(&pair, &sockets, 1), 0);
+    // Time since the first packet counts where it is asked for.
+    let there = Sa { more: "limit time-use-hard 1", ..Sa::new(&pair.a, &pair.b, 0x1003, &Keys::gcm()) };
+    pair.a.xfrm(&there.add());
+    let lasts = "src 198.51.100.1/32 dst 198.51.100.2/32 dir in action block limit time-hard 1";
+    pair.a.xfrm(&format!("policy add {lasts}"));
+    sockets[0].send(MARKER).unwrap();
+    monitor.shows(&["Expired", "spi 0x00001003", "hard 1"]);
+    await_that("the policy is gone", || !pair.a.xfrm("policy list").contains("198.51.100.1"));
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn a_packet_without_an_sa_asks_for_one() {
+    let pair = Pair::serving(&Plan::default());
+    let monitor = Monitor::of(&pair.a);
+    let back = Sa::new(&pair.b, &pair.a, 1002, &Keys::gcm());
+    policies(&Sa::new(&pair.a, &pair.b, 1001, &Keys::gcm()), &back);
+    let near = pair.a.udp(pair.a.inner[V4], 4321);
+    for _ in 0..20 {
+        near.send_to(MARKER, (pair.b.inner[V4], 99)).unwrap();
+    }
+    let selector = monitor.shows(&["acquire proto esp", "sel src 10.11.0.1/32 dst 10.12.0.1/32"]);
+    assert!(selector.contains("proto udp sport 4321 dport 99"), "{selector}");
+    pair.a.await_counter("without_sa", 20);
+}

@@ -1,0 +1,30 @@
+//! Tunnels whose keys come from `ip xfrm`, between network namespaces, and with packets that the tests make themselves.
+//!
+//! | file | content |
+//! |---|---|
+//! | `namespace.rs`, `host.rs` | network namespaces, hosts with data paths, pairs of them |
+//! | `keys.rs` | suites, SAs and policies as `ip xfrm` takes them |
+//! | `traffic.rs`, `wire.rs` | what hosts send each other, and what is seen on the wire |
+//! | `peer.rs` | the test as the other end |
+//! | `suites.rs` | tests: suites, families, sizes |
+//! | `faults.rs`, `marks.rs` | tests: what the wire does to packets, and what it says with them |
+//! | `plaintext.rs` | tests: nothing leaves in clear |
+//! | `paths.rs` | tests: paths that take less |
+//! | `limits.rs`, `commands.rs` | tests: where SAs end; `ip xfrm` |
+//! | `scale.rs`, `devices.rs` | tests: many SAs and queues; devices, sockets, memory and rights |
+
+mod commands;
+mod devices;
+mod faults;
+mod host;
+mod keys;
+mod limits;
+mod marks;
+mod namespace;
+mod paths;
+mod peer;
+mod plaintext;
+mod scale;
+mod suites;
+mod traffic;
+mod wire;

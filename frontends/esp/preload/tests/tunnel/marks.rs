@@ -1,0 +1,102 @@
+//! DSCP and ECN across the tunnel (RFC 6040, RFC 2983).
+
+use nix::sys::socket::{setsockopt, sockopt};
+
+use crate::host::await_that;
+use crate::keys::{Keys, V4, V6};
+use crate::peer::{Peer, udp};
+use crate::traffic::MARKER;
+use crate::wire::{self, Listener};
+
+/// Expedited forwarding, and the marks of ECN.
+const EF: u8 = 46 << 2;
+const ECT_1: u8 = 1;
+const ECT_0: u8 = 2;
+const CE: u8 = 3;
+
+/// The classes that headers around packets of these classes have.
+fn around(more: &str, classes: &[u8]) -> Vec<u8> {
+    let peer = Peer::new(&Keys::gcm(), more);
+    let wire = Listener::on(&peer.pair.a.namespace, "va");
+    let host = &peer.pair.b;
+    for inner in [V4, V6] {
+        let program = host.udp(host.inner[inner], 0);
+        program.connect((peer.inner(inner).0, 4000)).unwrap();
+        for class in classes {
+            if inner == V4 {
+                setsockopt(&program, sockopt::Ipv4Tos, &i32::from(*class)).unwrap();
+            } else {
+                setsockopt(&program, sockopt::Ipv6TClass, &i32::from(*class)).unwrap();
+            }
+            program.send(MARKER).unwrap();
+            // In its own header each has the class that the program said.
+            let packet = peer.receive();
+            let own = if inner == V4 { packet[1] } else { packet[0] << 4 | packet[1] >> 4 };
+            assert_eq!(own, *class);
+        }
+    }
+    let esp = wire::esp(&wire.finish());
+    let classes: Vec<u8> = esp.iter().map(|esp| esp.class).collect();
+    let (v4, v6) = classes.split_at(classes.len() / 2);
+    assert_eq!(v4, v6, "both families of packets are treated alike");
+    v4.to_vec()
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn the_class_of_a_packet_is_around_it_as_its_sa_says() {
+    let classes = [0, EF, EF | ECT_0, ECT_1, 8 << 2 | CE];
+    assert_eq!(around("replay-window 32", &classes), classes);
+    let marks = classes.map(|class| class & 3);
+    assert_eq!(around("replay-window 32 extra-flag dont-encap-dscp", &classes), marks);
+    let services = classes.map(|class| class & !3);
+    assert_eq!(around("replay-window 32 flag noecn", &classes), services);
+}
+
+/// The classes that packets have behind the tunnel, each with its own and that of the header around it.
+fn behind(more: &str, pairs: &[(u8, u8)]) -> (Vec<Option<u8>>, u64) {
+    let peer = Peer::new(&Keys::gcm(), more);
+    let delivered = Listener::on(&peer.pair.b.namespace, "gantry0");
+    let mut classes = Vec::new();
+    for (at, (own, outer)) in pairs.iter().enumerate() {
+        for inner in [V4, V6] {
+            peer.send_as(*outer, &peer.seal(&udp(peer.inner(inner), 7, *own, &[at as u8; 8])));
+        }
+    }
+    let end = [0xEE; 8];
+    peer.send(&peer.seal(&udp(peer.inner(V4), 7, 0, &end)));
+    let mut frames = Vec::new();
+    await_that("the last one arrives", || {
+        frames.extend(delivered.take());
+        frames.iter().any(|frame| frame.ends_with(&end))
+    });
+    for at in 0..pairs.len() {
+        let mut of = [0x40, 0x60].map(|version| {
+            let mut frames = frames.iter();
+            let mine = frames.find(|frame| frame[0] & 0xF0 == version && frame.ends_with(&[at as u8; 8]))?;
+            Some(if version == 0x40 { mine[1] } else { mine[0] << 4 | mine[1] >> 4 })
+        });
+        assert_eq!(of[0], of[1], "both families of packets are treated alike");
+        classes.push(of[0].take());
+    }
+    (classes, peer.pair.b.counter("congested"))
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn congestion_on_the_way_is_seen_behind_the_tunnel_or_the_packet_is_dropped() {
+    let pairs = [(EF, EF), (ECT_0, ECT_0 | EF), (ECT_0, CE), (ECT_1, CE), (ECT_0, ECT_1), (CE, 0), (0, CE), (EF, CE)];
+    let classes = [EF, ECT_0, CE, CE, ECT_1, CE].map(Some);
+    let expected = [&classes[..], &[None, None]].concat();
+    assert_eq!(behind("replay-window 32", &pairs), (expected, 4));
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn services_and_marks_behind_the_tunnel_are_what_the_sa_says() {
+    let pairs = [(EF | ECT_0, 8 << 2 | CE), (EF, 8 << 2), (0, EF)];
+    let decapsulated = [8 << 2 | CE, 8 << 2, EF].map(Some).to_vec();
+    assert_eq!(behind("replay-window 32 flag decap-dscp", &pairs), (decapsulated, 0));
+    let own = [EF | ECT_0, EF, 0].map(Some).to_vec();
+    assert_eq!(behind("replay-window 32 flag noecn", &pairs), (own, 0));
+}

@@ -1,0 +1,59 @@
+//! Network namespaces of a test's own. They have no names: one is gone with its descriptor and the processes in it.
+
+use std::fs::File;
+use std::os::fd::AsRawFd as _;
+use std::process::Command;
+use std::thread;
+
+use nix::sched::{CloneFlags, setns, unshare};
+
+/// A network namespace.
+#[derive(Debug)]
+pub(crate) struct Namespace(File);
+
+impl Namespace {
+    /// A new one, whose only device is `lo`, which is up.
+    pub(crate) fn new() -> Self {
+        let make = || {
+            unshare(CloneFlags::CLONE_NEWNET).expect("root may make network namespaces");
+            File::open("/proc/thread-self/ns/net").unwrap()
+        };
+        let namespace = Self(thread::spawn(make).join().unwrap());
+        namespace.ip("link set lo up");
+        namespace
+    }
+
+    /// Does something in a thread that is in the namespace. Sockets and processes that it makes stay there.
+    pub(crate) fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        let inside = || {
+            setns(&self.0, CloneFlags::CLONE_NEWNET).unwrap();
+            work()
+        };
+        thread::scope(|scope| scope.spawn(inside).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+
+    /// A path that names it for as long as this process has it.
+    pub(crate) fn path(&self) -> String {
+        format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
+    }
+
+    /// `ip`, with arguments between spaces; what it prints.
+    pub(crate) fn ip(&self, arguments: &str) -> String {
+        let output =
+            self.enter(|| Command::new("ip").args(arguments.split_whitespace()).output()).expect("ip is there");
+        assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Sets a variable below /proc/sys/net.
+    pub(crate) fn sysctl(&self, name: &str, value: &str) {
+        self.enter(|| std::fs::write(format!("/proc/sys/net/{name}"), value)).expect("the variable is there");
+    }
+
+    /// Joins two namespaces by a pair of devices, which are up.
+    pub(crate) fn join(&self, device: &str, other: &Self, peer: &str) {
+        self.ip(&format!("link add {device} type veth peer name {peer} netns {}", other.path()));
+        self.ip(&format!("link set {device} up"));
+        other.ip(&format!("link set {peer} up"));
+    }
+}

@@ -1,0 +1,131 @@
+//! The test as one end of a tunnel: packets of IP that it makes, and ESP around them.
+
+use std::net::{IpAddr, UdpSocket};
+
+use gantry::Gantry;
+use gantry_protocols::Packet;
+use gantry_protocols::esp::{Association, Inbound, Outbound};
+use gantry_runtime::Config;
+use nix::sys::socket::{setsockopt, sockopt};
+
+use crate::host::{Pair, Plan};
+use crate::keys::{Keys, Sa, V4, policies};
+
+/// A tunnel between a data path, which is `pair.b`, and the test, which is at the address of `pair.a`.
+pub(crate) struct Peer {
+    pub(crate) pair: Pair,
+    socket: UdpSocket,
+    out: Outbound,
+    arriving: Inbound,
+}
+
+/// The SPI of what the test sends, and that of what it gets.
+pub(crate) const THERE: u32 = 0x2001;
+pub(crate) const BACK: u32 = 0x2002;
+
+impl Peer {
+    pub(crate) fn new(keys: &Keys, more: &str) -> Self {
+        let mut pair = Pair::joined();
+        pair.b.serve(&Plan::default());
+        let socket = pair.a.udp(pair.a.outer[V4], 4500);
+        socket.connect((pair.b.outer[V4], 4500)).unwrap();
+        let others = keys.others();
+        let there = Sa { more, ..Sa::new(&pair.a, &pair.b, THERE, keys) };
+        let back = Sa { more, ..Sa::new(&pair.b, &pair.a, BACK, &others) };
+        pair.b.xfrm(&there.add());
+        pair.b.xfrm(&back.add());
+        policies(&back, &there);
+        let gantry = gantry_runtime::open(Config::default()).unwrap();
+        let (out, arriving) = (outbound(&gantry, keys), inbound(&gantry, &others));
+        Self { pair, socket, out, arriving }
+    }
+
+    /// The addresses inside the tunnel: that of the test, and that of the other end.
+    pub(crate) fn inner(&self, family: usize) -> (IpAddr, IpAddr) {
+        (self.pair.a.inner[family], self.pair.b.inner[family])
+    }
+
+    /// A packet of IP in one of ESP, as it is on the wire in UDP.
+    pub(crate) fn seal(&self, packet: &[u8]) -> Vec<u8> {
+        let (head, tail) = self.out.growth(packet.len());
+        let mut buffer = vec![0; head + packet.len() + tail];
+        buffer[head..head + packet.len()].copy_from_slice(packet);
+        let mut packet = Packet::new(&mut buffer, head..head + packet.len());
+        self.out.seal(&mut packet).unwrap();
+        packet.data().to_vec()
+    }
+
+    /// Sends a datagram from the port of ESP to that of the other end.
+    pub(crate) fn send(&self, datagram: &[u8]) {
+        self.socket.send(datagram).unwrap();
+    }
+
+    /// Sends one whose header has a traffic class.
+    pub(crate) fn send_as(&self, class: u8, datagram: &[u8]) {
+        setsockopt(&self.socket, sockopt::Ipv4Tos, &class.into()).unwrap();
+        self.send(datagram);
+        setsockopt(&self.socket, sockopt::Ipv4Tos, &0).unwrap();
+    }
+
+    /// The packet of IP in the next datagram that comes.
+    pub(crate) fn receive(&self) -> Vec<u8> {
+        let mut buffer = vec![0; 1 << 16];
+        let length = self.socket.recv(&mut buffer).expect("a packet comes");
+        let mut packet = Packet::new(&mut buffer, 0..length);
+        self.arriving.open(&mut packet).expect("it is authentic");
+        packet.data().to_vec()
+    }
+
+    /// The counters of the data path that are not zero, but those of what passed, and of what the stack has to say to each device.
+    pub(crate) fn counted(&self) -> Vec<(String, u64)> {
+        let status = self.pair.b.status();
+        let all = status["counters"].as_object().unwrap();
+        let all = all.iter().map(|(name, value)| (name.clone(), value.as_u64().unwrap()));
+        let passed = |name: &str| name.starts_with("sent_") || name.starts_with("received_") || name == "unprotected";
+        all.filter(|(name, value)| *value > 0 && !passed(name)).collect()
+    }
+}
+
+/// A datagram of UDP in a packet of IPv4 or IPv6, with a traffic class.
+pub(crate) fn udp((from, to): (IpAddr, IpAddr), port: u16, class: u8, payload: &[u8]) -> Vec<u8> {
+    let ports = [4000_u16.to_be_bytes(), port.to_be_bytes()].concat();
+    let length = (8 + payload.len()) as u16;
+    let mut datagram = [&ports[..], &length.to_be_bytes(), &[0, 0], payload].concat();
+    match (from, to) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            // A checksum of zero says that there is none (RFC 768).
+            let total = (20 + length).to_be_bytes();
+            let mut header = vec![0x45, class, total[0], total[1], 0, 7, 0, 0, 64, 17, 0, 0];
+            header.extend([from.octets(), to.octets()].concat());
+            let sum = checksum(&header);
+            header[10..12].copy_from_slice(&sum);
+            [header, datagram].concat()
+        }
+        (IpAddr::V6(from), IpAddr::V6(to)) => {
+            let addresses = [from.octets(), to.octets()].concat();
+            let pseudo = [&addresses[..], &[0, 0], &length.to_be_bytes(), &[0, 0, 0, 17], &datagram].concat();
+            let sum = checksum(&pseudo);
+            datagram[6..8].copy_from_slice(&sum);
+            let [high, low] = length.to_be_bytes();
+            let header = [0x60 | class >> 4, class << 4, 0, 0, high, low, 17, 64];
+            [&header[..], &addresses, &datagram].concat()
+        }
+        _ => panic!("{from} and {to} are of two families"),
+    }
+}
+
+/// RFC 1071.
+fn checksum(bytes: &[u8]) -> [u8; 2] {
+    let words = bytes.chunks(2).map(|pair| u64::from(pair[0]) << 8 | pair.get(1).map_or(0, |low| u64::from(*low)));
+    let sum: u64 = words.sum();
+    let sum = (sum & 0xFFFF) + (sum >> 16);
+    (!((sum & 0xFFFF) + (sum >> 16)) as u16).to_be_bytes()
+}
+
+fn outbound(gantry: &Gantry, keys: &Keys) -> Outbound {
+    Association::new(THERE, keys.suite, &keys.key, &keys.integrity_key).outbound(gantry).unwrap()
+}
+
+fn inbound(gantry: &Gantry, keys: &Keys) -> Inbound {
+    Association::new(BACK, keys.suite, &keys.key, &keys.integrity_key).inbound(gantry).unwrap()
+}

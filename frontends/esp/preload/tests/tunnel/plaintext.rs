@@ -1,0 +1,339 @@
+//! What a policy protects never leaves in clear: before, while and after there are SAs, policies and a data path.
+
+use std::net::{IpAddr, TcpStream, UdpSocket};
+use std::time::Duration;
+
+use crate::host::{Host, Pair, Plan, await_that};
+use crate::keys::{Keys, Sa, V4, V6, install, policies};
+use crate::namespace::Namespace;
+use crate::traffic::{Flow, MARKER, datagrams};
+use crate::wire::{self, Listener};
+
+/// Networks that leave through the tunnel or not at all.
+const PROTECTED: [&str; 2] = ["10.12.0.0/16", "fd12::/64"];
+
+/// Somebody who listens at both ends of the link.
+struct Wire([Listener; 2]);
+
+impl Wire {
+    fn of(pair: &Pair) -> Self {
+        Self([&pair.a, &pair.b].map(|host| Listener::on(&host.namespace, host.device)))
+    }
+
+    /// Panics if anything was in clear; how many packets of ESP there were.
+    fn sealed(self) -> usize {
+        let [near, far] = self.0.map(|listener| wire::sealed(&listener.finish()));
+        near.max(far)
+    }
+
+    /// Whether something was in clear, at either end.
+    fn has_clear(&self) -> bool {
+        let clear = |frame: &Vec<u8>| frame.windows(MARKER.len()).any(|part| part == MARKER);
+        self.0.iter().any(|listener| listener.take().iter().any(clear))
+    }
+}
+
+/// Sends to the other end's inner addresses in every way that programs know. What the host says to it does not matter.
+fn try_everything(host: &Host, to: &Host) {
+    for family in [V4, V6] {
+        let far = (to.inner[family], 9);
+        let send = |socket: &UdpSocket| {
+            let _ = socket.send_to(MARKER, far);
+            let _ = socket.connect(far).and_then(|()| socket.send(MARKER));
+        };
+        send(&host.udp_unbound(family));
+        for address in [host.inner[family], host.outer[family]] {
+            send(&host.udp(address, 0));
+        }
+        let connect = || TcpStream::connect_timeout(&far.into(), Duration::from_millis(50));
+        let _ = host.namespace.enter(connect);
+        host.ping("-W 0.05", to.inner[family]);
+    }
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn what_is_protected_stays_before_there_is_any_policy() {
+    let mut pair = Pair::joined();
+    let wire = Wire::of(&pair);
+    try_everything(&pair.a, &pair.b);
+    await_that("it passes without a data path", || wire.has_clear());
+    pair.a.serve(&Plan { protect: PROTECTED.to_vec(), ..Plan::default() });
+    let wire = Wire::of(&pair);
+    try_everything(&pair.a, &pair.b);
+    assert_eq!(wire.sealed(), 0);
+    assert!(pair.a.counter("unprotected") > 0);
+    // What is not protected passes as ever.
+    pair.a.pings(1, "", pair.b.outer[V4]);
+    pair.a.pings(1, "", pair.b.outer[V6]);
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn a_policy_without_an_sa_lets_nothing_out() {
+    let pair = Pair::serving(&Plan::default());
+    let wire = Wire::of(&pair);
+    let keys = Keys::gcm();
+    let (there, back) = (Sa::new(&pair.a, &pair.b, 1, &keys), Sa::new(&pair.b, &pair.a, 2, &keys));
+    policies(&there, &back);
+    try_everything(&pair.a, &pair.b);
+    assert_eq!(wire.sealed(), 0);
+    assert!(pair.a.counter("without_sa") > 0);
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn an_sa_that_is_deleted_under_traffic_stops_it() {
+    let pair = Pair::tied(&Plan::default());
+    let wire = Wire::of(&pair);
+    let flows = [Flow::start(&pair.a, &pair.b, V4), Flow::start(&pair.b, &pair.a, V6)];
+    await_that("packets pass", || pair.b.counter("received_packets") > 20 && pair.a.counter("received_packets") > 20);
+    pair.a.xfrm("state flush");
+    await_that("packets stay", || pair.a.counter("without_sa") > 20);
+    assert!(pair.a.counter("unknown_spi") > 0, "what comes by an SA that is gone is dropped");
+    pair.b.xfrm("state flush");
+    await_that("packets stay", || pair.b.counter("without_sa") > 20);
+    for (sent, got) in flows.map(Flow::finish) {
+        assert!((20..sent as usize).contains(&got.len()), "{} of {sent}", got.len());
+    }
+    assert!(wire.sealed() > 40);
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn a_rekey_under_traffic_loses_no_packet() {
+    for outer in [V4, V6] {
+        let pair = Pair::serving(&Plan::default());
+        let wire = Wire::of(&pair);
+        let sas = |round: u32| {
+            let keys = Keys::gcm();
+            let there = Sa { outer, ..Sa::new(&pair.a, &pair.b, 0x3001 + 2 * round, &keys) };
+            [there, Sa { outer, ..Sa::new(&pair.b, &pair.a, 0x3002 + 2 * round, &keys.others()) }]
+        };
+        let mut current = sas(0);
+        current.iter().for_each(Sa::install);
+        policies(&current[0], &current[1]);
+        policies(&current[1], &current[0]);
+        let flows = [
+            Flow::start(&pair.a, &pair.b, V4),
+            Flow::start(&pair.b, &pair.a, V4),
+            Flow::start(&pair.a, &pair.b, V6),
+            Flow::start(&pair.b, &pair.a, V6),
+        ];
+        for round in 1..=10 {
+            let next = sas(round);
+            next.iter().for_each(Sa::install);
+            for sa in &next {
+                await_that("the new SA is at work", || {
+                    let status = sa.to.status();
+                    let mut all = status["sas"].as_array().unwrap().iter();
+                    let spi = format!("{:#010x}", sa.spi);
+                    all.any(|one| one["spi"] == *spi && one["packets"].as_u64() > Some(5))
+                });
+            }
+            current.iter().for_each(Sa::remove);
+            current = next;
+        }
+        flows.into_iter().for_each(Flow::is_whole);
+        assert!(wire.sealed() > 200);
+        for host in [&pair.a, &pair.b] {
+            assert_eq!(host.counter("without_sa") + host.counter("unknown_spi") + host.counter("replayed"), 0);
+        }
+    }
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn a_data_path_that_is_killed_leaves_no_way_past_it() {
+    let keys = Keys::gcm();
+    let mut pair = Pair::tied(&Plan::default());
+    let wire = Wire::of(&pair);
+    let flow = Flow::start(&pair.a, &pair.b, V4);
+    await_that("packets pass", || pair.b.counter("received_packets") > 20);
+    pair.a.kill();
+    try_everything(&pair.a, &pair.b);
+    pair.a.serve(&Plan::default());
+    try_everything(&pair.a, &pair.b);
+    let (there, back) = (Sa::new(&pair.a, &pair.b, 0x4001, &keys), Sa::new(&pair.b, &pair.a, 0x4002, &keys.others()));
+    policies(&there, &back);
+    try_everything(&pair.a, &pair.b);
+    let before = pair.b.counter("received_packets");
+    install(&[&there, &back]);
+    await_that("packets pass again", || pair.b.counter("received_packets") > before + 20);
+    datagrams(&pair.a, &pair.b, V6, [100].into_iter());
+    flow.finish();
+    assert!(wire.sealed() > 40);
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn what_a_data_path_left_is_cleared_on_request() {
+    let mut pair = Pair::tied(&Plan { protect: PROTECTED.to_vec(), ..Plan::default() });
+    pair.a.kill();
+    // What others have set stays.
+    pair.a.namespace.ip("rule add priority 199 lookup 77");
+    pair.a.namespace.ip("route add 10.99.0.0/16 dev va table 77");
+    assert!(pair.a.namespace.enter(gantry_esp::clear).unwrap() > 0);
+    let left = ["rule", "-6 rule", "route show table all", "-6 route show table all"].map(|what| {
+        let text = pair.a.namespace.ip(what);
+        text.lines().filter(|line| line.contains("4500") || line.contains("gantry")).count()
+    });
+    assert_eq!(left, [0; 4]);
+    assert!(pair.a.namespace.ip("rule").contains("199:\tfrom all lookup 77"));
+    assert!(pair.a.namespace.ip("route show table 77").contains("10.99.0.0/16"));
+    assert_eq!(pair.a.namespace.enter(gantry_esp::clear).unwrap(), 0);
+    let wire = Wire::of(&pair);
+    try_everything(&pair.a, &pair.b);
+    await_that("packets pass as without a data path", || wire.has_clear());
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn routes_of_others_lead_nothing_past_the_tunnel() {
+    let pair = Pair::serving(&Plan::default());
+    let wire = Wire::of(&pair);
+    let keys = Keys::gcm();
+    let (there, back) = (Sa::new(&pair.a, &pair.b, 1001, &keys), Sa::new(&pair.b, &pair.a, 1002, &keys.others()));
+    policies(&there, &back);
+    policies(&back, &there);
+    let ip = |arguments: &str| pair.a.namespace.ip(arguments);
+    for (family, far) in [("-4", pair.b.inner[V4]), ("-6", pair.b.inner[V6])] {
+        // What charon sets with install_routes, and what an operator may set.
+        ip(&format!("{family} rule add priority 220 lookup 220"));
+        ip(&format!("{family} route add {far} dev va table 220"));
+        ip(&format!("{family} route add {far} dev va metric 1"));
+    }
+    try_everything(&pair.a, &pair.b);
+    install(&[&there, &back]);
+    datagrams(&pair.a, &pair.b, V4, [100].into_iter());
+    datagrams(&pair.a, &pair.b, V6, [100].into_iter());
+    assert!(wire.sealed() >= 4);
+}
+
+/// Gives a host another one behind it, which has no data path and is 10.13.0.5.
+fn behind(host: &Host) -> Namespace {
+    let other = Namespace::new();
+    host.namespace.join("vh", &other, "vg");
+    host.namespace.ip("address add 10.13.0.1/24 dev vh");
+    other.ip("address add 10.13.0.5/24 dev vg");
+    other.ip("route add default via 10.13.0.1");
+    host.namespace.sysctl("ipv4/ip_forward", "1");
+    other
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn packets_of_hosts_behind_take_the_tunnel_or_stay() {
+    let pair = Pair::serving(&Plan::default());
+    let other = behind(&pair.a);
+    let keys = Keys::gcm();
+    let (there, back) = (Sa::new(&pair.a, &pair.b, 1001, &keys), Sa::new(&pair.b, &pair.a, 1002, &keys.others()));
+    let far = pair.b.inner[V4];
+    let (out, arriving) = (format!("src 10.13.0.0/24 dst {far}/32"), format!("src {far}/32 dst 10.13.0.0/24"));
+    for host in [&pair.a, &pair.b] {
+        let (out_sa, in_sa) = if std::ptr::eq(host, &raw const pair.a) { (&there, &back) } else { (&back, &there) };
+        let (out, arriving) = if std::ptr::eq(host, &raw const pair.a) { (&out, &arriving) } else { (&arriving, &out) };
+        host.xfrm(&format!("policy add {out} dir out {}", out_sa.template()));
+        // What is forwarded has a policy of its own.
+        let direction = if std::ptr::eq(host, &raw const pair.a) { "fwd" } else { "in" };
+        host.xfrm(&format!("policy add {arriving} dir {direction} {}", in_sa.template()));
+    }
+    let wire = Wire::of(&pair);
+    let program = other.enter(|| UdpSocket::bind("10.13.0.5:0")).unwrap();
+    let server = pair.b.udp(far, 0);
+    program.connect(server.local_addr().unwrap()).unwrap();
+    program.send(MARKER).unwrap();
+    pair.a.await_counter("without_sa", 1);
+    install(&[&there, &back]);
+    program.send(MARKER).unwrap();
+    let mut buffer = [0; 64];
+    let (length, from) = server.recv_from(&mut buffer).unwrap();
+    assert_eq!((&buffer[..length], from.ip()), (&MARKER[..], IpAddr::from([10, 13, 0, 5])));
+    server.send_to(MARKER, from).unwrap();
+    program.set_read_timeout(Some(crate::host::PATIENCE)).unwrap();
+    assert_eq!(program.recv(&mut buffer).unwrap(), MARKER.len());
+    pair.a.xfrm("state flush");
+    program.send(MARKER).unwrap();
+    pair.a.await_counter("without_sa", 2);
+    assert_eq!(wire.sealed(), 2);
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn packets_pass_as_ever_when_their_policy_is_deleted() {
+    let pair = Pair::tied(&Plan::default());
+    datagrams(&pair.a, &pair.b, V4, [100].into_iter());
+    let wire = Wire::of(&pair);
+    for host in [&pair.a, &pair.b] {
+        host.xfrm("policy flush");
+    }
+    datagrams(&pair.a, &pair.b, V4, [100].into_iter());
+    datagrams(&pair.a, &pair.b, V6, [100].into_iter());
+    await_that("they are in clear", || wire.has_clear());
+    assert_eq!(pair.a.counter("sent_packets"), 1);
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn a_policy_without_template_lets_pass_what_it_says_and_no_more() {
+    let mut pair = Pair::tied(&Plan::default());
+    let (near, far) = (pair.a.inner[V4], pair.b.inner[V4]);
+    let selector = format!("src {near}/32 dst {far}/32 proto udp dport 5353");
+    pair.a.xfrm(&format!("policy add {selector} dir out priority 0"));
+    let program = pair.a.udp(near, 0);
+    let [open, closed] = [5353, 5354].map(|port| pair.b.udp(far, port));
+    let mut buffer = [0; 64];
+    let mut send = |to: &UdpSocket, is_clear: bool| {
+        let wire = Wire::of(&pair);
+        program.send_to(MARKER, to.local_addr().unwrap()).unwrap();
+        assert_eq!(to.recv(&mut buffer).unwrap(), MARKER.len());
+        if is_clear { await_that("it is in clear", || wire.has_clear()) } else { assert_eq!(wire.sealed(), 1) }
+    };
+    send(&closed, false);
+    send(&open, true);
+    // One that comes behind the policy of the tunnel lets nothing pass.
+    pair.a.xfrm(&format!("policy delete {selector} dir out"));
+    send(&open, false);
+    pair.a.xfrm(&format!("policy add {selector} dir out priority 10"));
+    let wire = Wire::of(&pair);
+    try_everything(&pair.a, &pair.b);
+    program.send_to(MARKER, open.local_addr().unwrap()).unwrap();
+    assert!(wire.sealed() > 0);
+    // The one that lets pass is gone with its data path, as soon as there is another one.
+    pair.a.xfrm(&format!("policy update {selector} dir out priority 0"));
+    pair.a.kill();
+    pair.a.serve(&Plan::default());
+    let wire = Wire::of(&pair);
+    let _ = program.send_to(MARKER, open.local_addr().unwrap());
+    assert_eq!(wire.sealed(), 0);
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn a_stream_goes_on_when_the_data_path_is_restarted() {
+    let mut pair = Pair::tied(&Plan::default());
+    let wire = Wire::of(&pair);
+    let keys = Keys::gcm();
+    // The host that does not change is looked at first, since a stream has both.
+    let Pair { a, b } = &mut pair;
+    let far = b.inner[V4];
+    let listener = b.namespace.enter(|| std::net::TcpListener::bind((far, 0))).unwrap();
+    let address = listener.local_addr().unwrap();
+    let stream = a.namespace.enter(|| TcpStream::connect(address)).unwrap();
+    let (accepted, _) = listener.accept().unwrap();
+    accepted.set_read_timeout(Some(crate::host::PATIENCE)).unwrap();
+    let echo = |round: u8| {
+        use std::io::{Read as _, Write as _};
+        (&stream).write_all(&[round; 100]).unwrap();
+        let mut got = [0; 100];
+        (&accepted).read_exact(&mut got).map(|()| got)
+    };
+    assert_eq!(echo(1).unwrap(), [1; 100]);
+    a.kill();
+    a.serve(&Plan::default());
+    let (there, back) = (Sa::new(a, b, 0x5001, &keys), Sa::new(b, a, 0x5002, &keys.others()));
+    policies(&there, &back);
+    install(&[&there, &back]);
+    assert_eq!(echo(2).unwrap(), [2; 100]);
+    assert!(wire.sealed() > 4);
+}

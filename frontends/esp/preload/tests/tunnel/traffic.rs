@@ -1,0 +1,160 @@
+//! What hosts send each other inside the tunnel.
+
+use std::io::{Read as _, Write as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream, UdpSocket};
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use nix::sys::socket::{setsockopt, sockopt};
+
+use crate::host::{Host, PATIENCE};
+
+/// Every eight bytes of payload have it, so that the wire can be searched for it.
+pub(crate) const MARKER: &[u8; 8] = b"in clear";
+
+/// Payload of so many bytes, of which no two parts that a packet has are the same.
+pub(crate) fn payload(bytes: usize) -> Vec<u8> {
+    let blocks = (0_u64..).flat_map(|at| [*MARKER, at.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes()].concat());
+    blocks.take(bytes).collect()
+}
+
+impl Host {
+    /// A socket of UDP with a timeout, bound to an address of the host and a port; 0 is any.
+    pub(crate) fn udp(&self, address: IpAddr, port: u16) -> UdpSocket {
+        let socket = self.namespace.enter(|| UdpSocket::bind((address, port))).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket
+    }
+
+    /// A socket of UDP without an address, as programs have that only send.
+    pub(crate) fn udp_unbound(&self, family: usize) -> UdpSocket {
+        self.udp([Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()][family], 0)
+    }
+
+    /// A program of the host's, with arguments between spaces.
+    pub(crate) fn run(&self, program: &str, arguments: &str) -> Output {
+        let mut command = Command::new(program);
+        command.args(arguments.split_whitespace());
+        self.namespace.enter(|| command.output()).unwrap_or_else(|error| panic!("{program}: {error}"))
+    }
+
+    /// Panics unless so many packets of `ping` are answered.
+    pub(crate) fn pings(&self, count: usize, arguments: &str, to: IpAddr) {
+        for at in 0..count {
+            // One by one: after the first answer `ping` waits for no other longer than it took.
+            let (got, text) = self.ping(arguments, to);
+            assert_eq!(got, 1, "packet {at}: {text}");
+        }
+    }
+
+    /// One packet of `ping`: whether it was answered, and what the program prints.
+    pub(crate) fn ping(&self, arguments: &str, to: IpAddr) -> (usize, String) {
+        let output = self.run("ping", &format!("-n -c 1 -W 5 {arguments} {to}"));
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        (text.lines().filter(|line| line.contains("bytes from")).count(), text)
+    }
+}
+
+/// Sends a datagram of each size there and back.
+pub(crate) fn datagrams(from: &Host, to: &Host, inner: usize, sizes: impl Iterator<Item = usize>) {
+    let (near, far) = (from.udp(from.inner[inner], 0), to.udp(to.inner[inner], 0));
+    near.connect(far.local_addr().unwrap()).unwrap();
+    let mut buffer = vec![0; 1 << 16];
+    for size in sizes {
+        let sent = payload(size);
+        near.send(&sent).unwrap();
+        let (got, sender) = far.recv_from(&mut buffer).unwrap_or_else(|error| panic!("{size} bytes there: {error}"));
+        assert!(buffer[..got] == sent, "{size} bytes there");
+        far.send_to(&buffer[..got], sender).unwrap();
+        let got = near.recv(&mut buffer).unwrap_or_else(|error| panic!("{size} bytes back: {error}"));
+        assert!(buffer[..got] == sent, "{size} bytes back");
+    }
+}
+
+/// Sends so many bytes by TCP, and looks at each at the other end.
+pub(crate) fn stream(from: &Host, to: &Host, inner: usize, bytes: usize) {
+    stream_while(from, to, inner, bytes, |_| {});
+}
+
+/// The same, and does something after each part of 64 KiB that was sent.
+pub(crate) fn stream_while(from: &Host, to: &Host, inner: usize, bytes: usize, mut each: impl FnMut(usize)) {
+    let listener = to.namespace.enter(|| TcpListener::bind((to.inner[inner], 0))).unwrap();
+    let address = listener.local_addr().unwrap();
+    let sent = payload(bytes);
+    thread::scope(|scope| {
+        let receive = scope.spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            let mut got = Vec::new();
+            stream.read_to_end(&mut got).map(|_| got)
+        });
+        let mut stream = from.namespace.enter(|| TcpStream::connect_timeout(&address, PATIENCE)).expect("it connects");
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        for (at, part) in sent.chunks(1 << 16).enumerate() {
+            stream.write_all(part).expect("bytes are taken");
+            each(at);
+        }
+        drop(stream);
+        let got = receive.join().unwrap().expect("all bytes arrive");
+        assert!(got == sent, "{} of {bytes} bytes, or others", got.len());
+    });
+}
+
+/// Datagrams with a number each, from one host to another, sent all the time; which of them have come.
+pub(crate) struct Flow {
+    stop: Arc<AtomicBool>,
+    sender: JoinHandle<u32>,
+    receiver: JoinHandle<Vec<u32>>,
+}
+
+impl Flow {
+    pub(crate) fn start(from: &Host, to: &Host, inner: usize) -> Self {
+        let (near, far) = (from.udp(from.inner[inner], 0), to.udp(to.inner[inner], 0));
+        near.connect(far.local_addr().unwrap()).unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let sender = thread::spawn(move || {
+            let mut count = 0_u32;
+            while !stopped.load(Ordering::Relaxed) {
+                // A datagram that the host does not take is one that is lost.
+                let _ = near.send(&[&count.to_be_bytes()[..], MARKER].concat());
+                count += 1;
+                thread::sleep(Duration::from_millis(1));
+            }
+            count
+        });
+        // What comes together after a pause has room.
+        setsockopt(&far, sockopt::RcvBufForce, &(16 << 20)).unwrap();
+        let stopped = Arc::clone(&stop);
+        let receiver = thread::spawn(move || {
+            far.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+            let (mut got, mut buffer) = (Vec::new(), [0; 64]);
+            loop {
+                // Read before, so that nothing is left behind.
+                let ends = stopped.load(Ordering::Relaxed);
+                match far.recv(&mut buffer) {
+                    Ok(length) => got.push(u32::from_be_bytes(*buffer[..length].first_chunk().unwrap())),
+                    Err(_) if ends => return got,
+                    Err(_) => {}
+                }
+            }
+        });
+        Self { stop, sender, receiver }
+    }
+
+    /// Ends it: how many were sent, and those that came, in their order.
+    pub(crate) fn finish(self) -> (u32, Vec<u32>) {
+        self.stop.store(true, Ordering::Relaxed);
+        (self.sender.join().unwrap(), self.receiver.join().unwrap())
+    }
+
+    /// Ends it, and panics if a datagram was lost, came twice, or overtook another.
+    pub(crate) fn is_whole(self) {
+        let (sent, got) = self.finish();
+        let wrong = (0..).zip(&got).find(|(expected, got)| expected != *got);
+        assert!(wrong.is_none() && got.len() == sent as usize, "{} of {sent}; first {wrong:?}", got.len());
+    }
+}

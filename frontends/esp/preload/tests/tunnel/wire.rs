@@ -1,0 +1,174 @@
+//! What is on a wire: frames that a packet socket of a device sees (packet(7)), and what they are.
+
+use std::net::IpAddr;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+
+use nix::net::if_::if_nametoindex;
+use nix::poll::{PollFd, PollFlags, poll};
+use nix::sys::socket::{self, AddressFamily, LinkAddr, SockFlag, SockProtocol, SockType, setsockopt, sockopt};
+
+use crate::namespace::Namespace;
+use crate::traffic::MARKER;
+
+/// Somebody who sees all that a device sends and receives.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    frames: Arc<Mutex<Vec<Vec<u8>>>>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What a frame of Ethernet is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A question for the address of a neighbour: ARP, or what IPv6 has for it.
+    Neighbour(Option<IpAddr>),
+    /// A notice of a router.
+    Notice,
+    Esp(Esp),
+    /// One byte that keeps a NAT alive, or a message of IKE.
+    Other4500,
+    /// What nobody may see.
+    Clear,
+}
+
+/// A datagram of ESP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Esp {
+    pub(crate) from: IpAddr,
+    /// DSCP and ECN of the header around it.
+    pub(crate) class: u8,
+    pub(crate) spi: u32,
+    /// Bytes of the frame.
+    pub(crate) bytes: usize,
+}
+
+impl Listener {
+    pub(crate) fn on(namespace: &Namespace, device: &str) -> Self {
+        let socket = namespace.enter(|| open(device));
+        let (frames, stop) = (Arc::default(), Arc::default());
+        let thread = {
+            let (frames, stop) = (Arc::clone(&frames), Arc::clone(&stop));
+            Some(thread::spawn(move || listen(&socket, &frames, &stop)))
+        };
+        Self { frames, stop, thread }
+    }
+
+    /// What was seen since the last call.
+    pub(crate) fn take(&self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.frames.lock().unwrap())
+    }
+
+    /// What was seen, after the last frames have been looked at.
+    pub(crate) fn finish(mut self) -> Vec<Vec<u8>> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap();
+        self.take()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Panics if any frame is something else than ESP and what has to be around it; how many of ESP there were.
+pub(crate) fn sealed(frames: &[Vec<u8>]) -> usize {
+    let mut count = 0;
+    for frame in frames {
+        assert!(!frame.windows(MARKER.len()).any(|part| part == MARKER), "in clear: {frame:02x?}");
+        match kind(frame) {
+            Kind::Clear => panic!("in clear: {frame:02x?}"),
+            Kind::Neighbour(Some(IpAddr::V4(wanted))) => {
+                assert!(wanted.octets()[1] < 10, "somebody looks for {wanted} outside the tunnel");
+            }
+            Kind::Esp(_) => count += 1,
+            _ => {}
+        }
+    }
+    count
+}
+
+/// Those frames that are ESP.
+pub(crate) fn esp(frames: &[Vec<u8>]) -> Vec<Esp> {
+    let of_esp = |frame: &Vec<u8>| match kind(frame) {
+        Kind::Esp(esp) => Some(esp),
+        _ => None,
+    };
+    frames.iter().filter_map(of_esp).collect()
+}
+
+fn kind(frame: &[u8]) -> Kind {
+    const ARP: [u8; 2] = [8, 6];
+    const IPV4: [u8; 2] = [8, 0];
+    const IPV6: [u8; 2] = [0x86, 0xDD];
+    let Some((header, packet)) = frame.split_at_checked(14) else { return Kind::Clear };
+    let datagram = |from: IpAddr, class: u8, payload: &[u8]| match payload {
+        [ports @ .., _, _, _, _, _] if ports.len() < 8 => Kind::Clear,
+        [a, b, c, d, _, _, _, _, spi @ ..] if [a, b] == [&0x11, &0x94] || [c, d] == [&0x11, &0x94] => {
+            match spi.first_chunk().map(|spi| u32::from_be_bytes(*spi)) {
+                None | Some(0) => Kind::Other4500,
+                Some(spi) => Kind::Esp(Esp { from, class, spi, bytes: frame.len() }),
+            }
+        }
+        _ => Kind::Clear,
+    };
+    match (&header[12..], packet) {
+        (kind, _) if kind == ARP => {
+            Kind::Neighbour(packet[24..].first_chunk::<4>().map(|address| IpAddr::from(*address)))
+        }
+        (kind, [_, class, _, _, _, _, _, _, _, protocol, ..]) if kind == IPV4 && packet.len() >= 28 => {
+            let from = IpAddr::from(*packet[12..].first_chunk::<4>().unwrap());
+            match protocol {
+                // Who said it quotes what it is about, which begins with the headers of ESP.
+                1 if packet[20] == 3 && packet[28..].get(9) == Some(&17) => Kind::Notice,
+                17 => datagram(from, *class, &packet[20..]),
+                _ => Kind::Clear,
+            }
+        }
+        (kind, [a, b, ..]) if kind == IPV6 && packet.len() >= 48 => {
+            let from = IpAddr::from(*packet[8..].first_chunk::<16>().unwrap());
+            match (packet[6], packet[40]) {
+                (58, 133..=137) | (0, 58) => Kind::Neighbour(None),
+                (58, 2) if packet[48..].get(6) == Some(&17) => Kind::Notice,
+                (17, _) => datagram(from, (a & 0xF) << 4 | b >> 4, &packet[40..]),
+                _ => Kind::Clear,
+            }
+        }
+        _ => Kind::Clear,
+    }
+}
+
+/// A packet socket, which is there before this returns, and the index of the device.
+fn open(device: &str) -> (OwnedFd, usize) {
+    let flags = SockFlag::SOCK_CLOEXEC;
+    let socket = socket::socket(AddressFamily::Packet, SockType::Raw, flags, SockProtocol::EthAll).unwrap();
+    setsockopt(&socket, sockopt::RcvBufForce, &(64 << 20)).unwrap();
+    (socket, if_nametoindex(device).unwrap() as usize)
+}
+
+/// Takes what one device sees of all that the socket does.
+fn listen((socket, device): &(OwnedFd, usize), frames: &Mutex<Vec<Vec<u8>>>, stop: &AtomicBool) {
+    let mut buffer = vec![0; 1 << 17];
+    loop {
+        let poll = || poll(&mut [PollFd::new(socket.as_fd(), PollFlags::POLLIN)], 50_u16).unwrap();
+        // Read after the flag, so that what was there before it is seen.
+        let ends = stop.load(Ordering::Relaxed);
+        if poll() == 0 {
+            if ends {
+                return;
+            }
+            continue;
+        }
+        // Of a device that goes down there is an error to read, too.
+        if let Ok((length, Some(address))) = socket::recvfrom::<LinkAddr>(socket.as_raw_fd(), &mut buffer)
+            && address.ifindex() == *device
+        {
+            frames.lock().unwrap().push(buffer[..length].to_vec());
+        }
+    }
+}
