@@ -23,8 +23,9 @@ fn everything_is_installed_under_the_prefix_and_works_there() {
     let release = folder.path().join("build/release");
     fs::create_dir_all(&release).unwrap();
     symlink(env!("CARGO_BIN_EXE_gantry"), release.join("gantry")).unwrap();
-    let module = std::env::current_exe().unwrap().with_file_name("libgantry_openssl.so");
-    symlink(module, release.join("libgantry_openssl.so")).unwrap();
+    for library in ["libgantry_openssl.so", "libgantry_xfrm.so"] {
+        symlink(std::env::current_exe().unwrap().with_file_name(library), release.join(library)).unwrap();
+    }
     fs::write(release.join("gantry-vectors.zlib"), gantry_vectors::PACKED).unwrap();
 
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/install");
@@ -63,9 +64,20 @@ fn everything_is_installed_under_the_prefix_and_works_there() {
     let providers = gantry::text(&providers.stdout);
     assert!(providers.contains("  gantry\n"), "{providers}");
 
-    // The unit starts what was installed, not what lies under DESTDIR.
-    let unit = fs::read_to_string(prefix.join("lib/systemd/system/gantry-devcrypto.service")).unwrap();
-    assert!(unit.contains("ExecStart=/opt/gantry/bin/gantry "), "{unit}");
+    // The library for IKE daemons is found beside the program.
+    let maps = says(&prefix.join("bin/gantry"), &["esp", "exec", "--", "cat", "/proc/self/maps"]);
+    assert!(maps.contains("/opt/gantry/lib/gantry/libgantry_xfrm.so"), "{maps}");
+
+    // What names files names those that were installed, not what lies under DESTDIR.
+    for (file, part) in [
+        ("lib/systemd/system/gantry-devcrypto.service", "ExecStart=/opt/gantry/bin/gantry devcrypto serve\n"),
+        ("lib/systemd/system/gantry-esp.service", "ExecStart=/opt/gantry/bin/gantry esp serve\n"),
+        ("share/gantry/esp/strongswan.conf", "LD_PRELOAD=/opt/gantry/lib/gantry/libgantry_xfrm.so\n"),
+        ("share/gantry/esp/apparmor", "\n/opt/gantry/lib/gantry/libgantry_xfrm.so mr,\n"),
+    ] {
+        let text = fs::read_to_string(prefix.join(file)).unwrap();
+        assert!(text.contains(part) && !text.contains("@PREFIX@"), "{file}: {text}");
+    }
     for file in [
         "lib/udev/rules.d/60-gantry-devcrypto.rules",
         "lib/sysusers.d/gantry-devcrypto.conf",
@@ -87,5 +99,9 @@ fn everything_is_installed_under_the_prefix_and_works_there() {
     assert!(status.success());
     assert!(packages.join("gantry/usr/bin/gantry").is_file());
     assert!(packages.join("gantry/usr/share/gantry/gantry-vectors.zlib").is_file());
-    assert!(packages.join("gantry-devcrypto/usr/lib/systemd/system/gantry-devcrypto.service").is_file());
+    assert!(packages.join("gantry/usr/lib/gantry/libgantry_xfrm.so").is_file());
+    for service in ["gantry-devcrypto", "gantry-esp"] {
+        let unit = packages.join(service).join(format!("usr/lib/systemd/system/{service}.service"));
+        assert!(unit.is_file(), "{}", unit.display());
+    }
 }
