@@ -2,97 +2,22 @@
 
 mod gantry;
 mod installed;
+mod scrapes;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 
 use gantry::{Folder, command, run, text};
 use installed::{Installed, there};
-
-/// A process that is ended at the end of its test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let begun = Instant::now();
-        while self.0.try_wait().is_ok_and(|ended| ended.is_none()) && begun.elapsed() < Duration::from_secs(5) {
-            // Asked to, a server takes its workers along.
-            let _ = kill(Pid::from_raw(self.0.id().cast_signed()), Signal::SIGTERM);
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// An exporter, and where it listens.
-fn exporter(arguments: &[&str]) -> (Running, SocketAddr) {
-    let mut command = command(&["exporter", "--listen", "127.0.0.1:0"]);
-    let mut child = Running(command.args(arguments).stderr(Stdio::piped()).spawn().unwrap());
-    let lines = BufReader::new(child.0.stderr.take().unwrap()).lines();
-    let address = lines
-        .map_while(Result::ok)
-        .find_map(|line| line.split_once("http://").and_then(|(_, rest)| rest.strip_suffix("/metrics")?.parse().ok()));
-    (child, address.expect("it says where it listens"))
-}
-
-/// What a server answers: status line, head, body.
-fn answer(to: SocketAddr, request: &str) -> (String, String, String) {
-    let mut stream = TcpStream::connect(to).unwrap();
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{answer:?}"));
-    let (status, head) = head.split_once("\r\n").unwrap();
-    (status.to_owned(), head.to_owned(), body.to_owned())
-}
-
-fn scrape(from: SocketAddr) -> String {
-    let (status, head, body) = answer(from, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
-    assert_eq!(status, "HTTP/1.1 200 OK");
-    assert!(
-        head.contains("text/plain; version=0.0.4") && head.contains(&format!("Content-Length: {}", body.len())),
-        "{head}"
-    );
-    body
-}
-
-/// A port of the loopback that was free a moment ago.
-fn port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
-/// The metrics are ones that Prometheus would have written so.
-fn promtool_is_silent(metrics: &str) {
-    let mut check = Command::new("promtool");
-    check.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut check = check.spawn().unwrap();
-    check.stdin.take().unwrap().write_all(metrics.as_bytes()).unwrap();
-    let output = check.wait_with_output().unwrap();
-    assert!(output.status.success() && output.stdout.is_empty() && output.stderr.is_empty(), "{output:?}");
-}
-
-/// The sum of all samples of a name whose labels hold this.
-fn sum(metrics: &str, name: &str, with: &str) -> u64 {
-    let lines = metrics.lines().filter(|line| line.starts_with(name) && line.contains(with));
-    lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
-}
-
-fn until(what: &str, done: impl Fn() -> bool) {
-    let end = Instant::now() + Duration::from_secs(30);
-    while !done() {
-        assert!(Instant::now() < end, "{what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
+use scrapes::{
+    Running, answer, data_path, esp_counters, esp_report, exporter, port, promtool_is_silent, scrape, sum, until,
+};
 
 /// An algorithm that no other test of this machine is likely to use at the same time.
 const ALGORITHM: &str = "algorithm=\"sha3-224\"";
@@ -122,6 +47,45 @@ fn what_processes_did_is_told_and_stays_when_they_have_ended() {
         assert_eq!(sum(&metrics, "gantry_request_bytes_total", ALGORITHM), all, "{metrics}");
         let (requests, timed) = ("gantry_requests_total", "gantry_device_duration_seconds_count");
         assert!(sum(&metrics, requests, ALGORITHM) > 0 && sum(&metrics, timed, ALGORITHM) > 0, "{metrics}");
+    }
+}
+
+#[test]
+fn all_that_a_data_path_counts_is_told_and_never_goes_back() {
+    let folder = Folder::new("exporter-esp");
+    let (_exporter, address) = exporter(&["--esp", folder.path().to_str().unwrap()]);
+    assert!(!scrape(address).contains("gantry_esp"), "there is none");
+    let report = Arc::new(Mutex::new(Some(esp_report(|at| 1000 + at))));
+    data_path(folder.path(), &report);
+    until("it is seen", || scrape(address).contains("gantry_esp_up 1\n"));
+    let metrics = scrape(address);
+    assert!(metrics.contains("gantry_esp_associations{direction=\"out\"} 2\n"), "{metrics}");
+    for (at, name) in esp_counters().iter().enumerate() {
+        let of_it = |line: &str| line.starts_with("gantry_esp") && line.ends_with(&format!(" {}", 1000 + at));
+        assert!(metrics.lines().any(of_it), "{name} is in no metric: {metrics}");
+    }
+    // Another data path, which counts from the beginning.
+    *report.lock().unwrap() = Some(esp_report(|_| 1));
+    let sent = |metrics: &str| sum(metrics, "gantry_esp_packets_total", "\"out\"");
+    let first = sent(&metrics);
+    until("both are in the sum", || sent(&scrape(address)) == first + 1);
+}
+
+#[test]
+fn a_data_path_that_hangs_or_lies_keeps_no_scrape_waiting() {
+    let folder = Folder::new("exporter-esp-hangs");
+    let report = Arc::new(Mutex::new(Some(esp_report(|_| 1))));
+    data_path(folder.path(), &report);
+    let (_exporter, address) = exporter(&["--esp", folder.path().to_str().unwrap()]);
+    assert!(scrape(address).contains("gantry_esp_up 1\n"));
+    for answer in [None, Some("no JSON".to_owned()), Some("[".repeat(70 << 20)), Some("{\"counters\":1}".to_owned())] {
+        *report.lock().unwrap() = answer;
+        let begun = Instant::now();
+        until("it is down", || scrape(address).contains("gantry_esp_up 0\n"));
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+        assert_eq!(sum(&scrape(address), "gantry_esp_packets_total", "\"out\""), 1);
+        *report.lock().unwrap() = Some(esp_report(|_| 1));
+        until("it is up again", || scrape(address).contains("gantry_esp_up 1\n"));
     }
 }
 
@@ -207,7 +171,10 @@ fn the_rights_that_the_unit_names_are_enough() {
 #[ignore = "needs Prometheus: scripts/test-clients"]
 fn prometheus_understands_all_of_it() {
     let contrib = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../contrib/prometheus");
-    let (_exporter, address) = exporter(&[]);
+    let folder = Folder::new("exporter-prometheus");
+    let report = Arc::new(Mutex::new(Some(esp_report(|at| at))));
+    data_path(folder.path(), &report);
+    let (_exporter, address) = exporter(&["--esp", folder.path().to_str().unwrap()]);
     let mut command = command(&["sum", "-a", "sha3-384", "-"]);
     let mut child = Running(command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap());
     child.0.stdin.as_mut().unwrap().write_all(&vec![7; 1 << 20]).unwrap();
@@ -216,7 +183,6 @@ fn prometheus_understands_all_of_it() {
     let output = Command::new("promtool").args(["check", "rules"]).arg(contrib.join("alerts.yml")).output().unwrap();
     assert!(output.status.success(), "{output:?}");
 
-    let folder = Folder::new("exporter-prometheus");
     let configuration = format!(
         "global: {{scrape_interval: 100ms}}\nscrape_configs: [{{job_name: gantry, static_configs: [{{targets: ['{address}']}}]}}]\n\
          rule_files: ['{}']\n",
@@ -243,6 +209,7 @@ fn prometheus_understands_all_of_it() {
         !query("rate(gantry_requests_total[5m])")["data"]["result"].as_array().unwrap().is_empty()
     });
     // More of it, for rates.
+    *report.lock().unwrap() = Some(esp_report(|at| 1000 + at));
     child.0.stdin.as_mut().unwrap().write_all(&vec![7; 1 << 20]).unwrap();
     std::thread::sleep(Duration::from_secs(1));
     let dashboard: serde_json::Value =
@@ -262,8 +229,9 @@ fn prometheus_understands_all_of_it() {
 /// The values of all counters and histograms, by name and labels.
 fn counters(metrics: &str) -> BTreeMap<&str, f64> {
     let samples = metrics.lines().filter(|line| !line.starts_with('#'));
-    let counters =
-        samples.filter(|line| !line.starts_with("gantry_processes") && !line.starts_with("gantry_build_info"));
+    let gauges =
+        ["gantry_processes", "gantry_build_info", "gantry_esp_associations", "gantry_esp_policies", "gantry_esp_up"];
+    let counters = samples.filter(|line| !gauges.iter().any(|name| line.starts_with(name)));
     counters.map(|line| line.rsplit_once(' ').unwrap()).map(|(name, value)| (name, value.parse().unwrap())).collect()
 }
 

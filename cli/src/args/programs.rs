@@ -123,8 +123,8 @@ pub(crate) struct Stat {
 /// Tell Prometheus what programs do with Gantry
 ///
 /// Adds up the requests of all processes that use Gantry, of those that have ended since it was started too, by device,
-/// algorithm and operation. What an OpenSSL program left to its own libcrypto is the device "host". No number ever goes back
-/// while the exporter runs.
+/// algorithm and operation. What an OpenSSL program left to its own libcrypto is the device "host". Adds what the data path of
+/// `gantry esp` counts, where there is one. No number ever goes back while the exporter runs.
 ///
 /// It sees processes of other users as root, or with CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH, and programs that live for a second
 /// or longer.
@@ -150,6 +150,9 @@ pub(crate) struct Exporter {
     /// Tell programs apart by their names, in a label
     #[arg(long)]
     pub(crate) by_program: bool,
+    /// The folder of the sockets of `gantry esp`
+    #[arg(long, value_name = "DIR", default_value = "/run/gantry-esp")]
+    pub(crate) esp: PathBuf,
 }
 
 /// Watch what programs do with Gantry, live

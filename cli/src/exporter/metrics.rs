@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 
 use gantry_runtime::stats::{Report, Row, Times};
 
+use super::esp::DataPath;
+
 /// How metrics are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
@@ -48,7 +50,7 @@ const BUCKETS: [(u64, &str); 12] = [
 ];
 
 /// The labels of a sample, written already, and its value.
-type Samples = BTreeMap<String, u64>;
+pub(super) type Samples = BTreeMap<String, u64>;
 
 /// A counter: its name without `_total`, what it counts, and which samples a row has: more labels, and the number.
 type Counter = (&'static str, &'static str, fn(&Row) -> Vec<(String, u64)>);
@@ -74,8 +76,14 @@ const COUNTERS: [Counter; 6] = [
 /// The one event that counts bytes.
 const COPIED: &str = "copied";
 
-/// All metrics of what programs did, and of so many processes that run.
-pub(super) fn render(totals: &BTreeMap<String, Report>, processes: usize, format: Format, by: Labels) -> String {
+/// All metrics of what programs did, of so many processes that run, and of a data path.
+pub(super) fn render(
+    totals: &BTreeMap<String, Report>,
+    processes: usize,
+    path: &DataPath,
+    format: Format,
+    by: Labels,
+) -> String {
     let mut text = String::new();
     for (name, about, of) in COUNTERS {
         counter(&mut text, format, name, about, &sum(totals, by, of));
@@ -84,9 +92,11 @@ pub(super) fn render(totals: &BTreeMap<String, Report>, processes: usize, format
     let copied = sum(totals, by, copied);
     counter(&mut text, format, "gantry_copied_bytes", "Bytes that were copied between segments and devices.", &copied);
     histogram(&mut text, &times(totals, by));
-    gauge(&mut text, "gantry_processes", "Processes that use Gantry.", &labels(&[]), processes);
-    let version = labels(&[("version", env!("CARGO_PKG_VERSION"))]);
-    gauge(&mut text, "gantry_build_info", "The release of this exporter.", &version, 1);
+    let processes = Samples::from([(String::new(), processes as u64)]);
+    gauge(&mut text, "gantry_processes", "Processes that use Gantry.", &processes);
+    path.render(&mut text, format);
+    let version = Samples::from([(labels(&[("version", env!("CARGO_PKG_VERSION"))]), 1)]);
+    gauge(&mut text, "gantry_build_info", "The release of this exporter.", &version);
     if format == Format::OpenMetrics {
         text += "# EOF\n";
     }
@@ -102,7 +112,7 @@ fn site(row: &Row) -> String {
 }
 
 /// `name="value",...`, each with a comma behind.
-fn labels(labels: &[(&str, &str)]) -> String {
+pub(super) fn labels(labels: &[(&str, &str)]) -> String {
     let escaped = |value: &str| value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
     labels.iter().fold(String::new(), |text, (name, value)| text + name + "=\"" + &escaped(value) + "\",")
 }
@@ -123,7 +133,7 @@ fn sum(totals: &BTreeMap<String, Report>, by: Labels, of: impl Fn(&Row) -> Vec<(
     samples
 }
 
-fn counter(text: &mut String, format: Format, name: &str, about: &str, samples: &Samples) {
+pub(super) fn counter(text: &mut String, format: Format, name: &str, about: &str, samples: &Samples) {
     let family = if format == Format::Text { format!("{name}_total") } else { name.to_owned() };
     head(text, &family, about, "counter");
     for (labels, number) in samples {
@@ -131,9 +141,11 @@ fn counter(text: &mut String, format: Format, name: &str, about: &str, samples: 
     }
 }
 
-fn gauge(text: &mut String, name: &str, about: &str, labels: &str, number: usize) {
+pub(super) fn gauge(text: &mut String, name: &str, about: &str, samples: &Samples) {
     head(text, name, about, "gauge");
-    let _ = writeln!(text, "{name}{} {number}", braced(labels));
+    for (labels, number) in samples {
+        let _ = writeln!(text, "{name}{} {number}", braced(labels));
+    }
 }
 
 fn head(text: &mut String, family: &str, about: &str, kind: &str) {
@@ -206,7 +218,8 @@ mod tests {
 
     #[test]
     fn programs_are_added_up_unless_they_are_told_apart() {
-        let text = render(&totals(), 7, Format::Text, Labels::None);
+        let none = DataPath::new(std::path::Path::new("/nonexistent"));
+        let text = render(&totals(), 7, &none, Format::Text, Labels::None);
         for line in [
             r#"gantry_requests_total{device="lanes",algorithm="sha256",operation="digest"} 7"#,
             r#"gantry_request_bytes_total{device="lanes",algorithm="sha256",operation="digest"} 300"#,
@@ -225,7 +238,7 @@ mod tests {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }
         assert!(!text.contains("program=") && !text.contains("EOF") && !text.contains("copied\""));
-        let text = render(&totals(), 7, Format::OpenMetrics, Labels::Program);
+        let text = render(&totals(), 7, &none, Format::OpenMetrics, Labels::Program);
         for line in [
             r#"gantry_requests_total{program="one",device="lanes",algorithm="sha256",operation="digest"} 3"#,
             r#"gantry_requests_total{program="two",device="lanes",algorithm="sha256",operation="digest"} 4"#,

@@ -1,5 +1,6 @@
 //! `gantry exporter`: what all processes do, for Prometheus.
 
+mod esp;
 mod http;
 mod metrics;
 
@@ -15,6 +16,7 @@ use gantry_runtime::stats::{Watch, sees_all};
 
 use crate::args::Exporter;
 use crate::output::{Failure, say};
+use esp::DataPath;
 use metrics::{Format, Labels};
 
 /// A scrape looks for itself unless somebody has just looked.
@@ -26,11 +28,12 @@ const FILE: &str = "gantry.prom";
 /// What was seen, and when.
 struct Seen {
     watch: Watch,
+    path: DataPath,
     at: Option<Instant>,
 }
 
 pub(crate) fn run(args: &Exporter) -> Result<(), Failure> {
-    let seen = Mutex::new(Seen { watch: Watch::default(), at: None });
+    let seen = Mutex::new(Seen { watch: Watch::default(), path: DataPath::new(&args.esp), at: None });
     let labels = if args.by_program { Labels::Program } else { Labels::None };
     let listener = args
         .listen
@@ -75,6 +78,7 @@ fn look(seen: &Mutex<Seen>, fresh: Duration) -> Result<(), Failure> {
     let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
     if seen.at.is_none_or(|at| at.elapsed() >= fresh) {
         seen.watch.look().map_err(|error| Failure::at("/proc", &error))?;
+        seen.path.look();
         seen.at = Some(Instant::now());
     }
     Ok(())
@@ -85,7 +89,7 @@ fn text(seen: &Mutex<Seen>, format: Format, labels: Labels) -> Result<String, Fa
     look(seen, FRESH)?;
     let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
     let processes = seen.watch.running().map(|watched| watched.live.pids.len()).sum();
-    Ok(metrics::render(&seen.watch.totals(), processes, format, labels))
+    Ok(metrics::render(&seen.watch.totals(), processes, &seen.path, format, labels))
 }
 
 /// Puts the file in its place when all of it has been written: the collector must not read half of it.

@@ -1,0 +1,206 @@
+//! The data path of `gantry esp`, as its socket `status` tells of it: counters that never go back, whichever process counts.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use nix::sys::socket::sockopt::{PeerCredentials, SendTimeout};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, getsockopt, setsockopt, socket};
+use nix::sys::time::{TimeVal, TimeValLike};
+use serde::Deserialize;
+
+use super::metrics::{Format, Samples, counter, gauge, labels};
+
+/// How long a data path may take to tell all.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Most bytes of a report. To root it names each SA and policy, of which there may be 65,536 (frontends/esp/src/table).
+const MOST: u64 = 64 << 20;
+
+type Counters = BTreeMap<String, u64>;
+
+/// A data path, and those before it at the same place.
+pub(super) struct DataPath {
+    socket: PathBuf,
+    /// The counters of those that have ended.
+    ended: Counters,
+    /// The process that answered last, and its answer.
+    last: Option<(i32, Report)>,
+    /// It has answered the last question.
+    answers: bool,
+}
+
+impl DataPath {
+    /// The one whose sockets are in this folder. There need not be one.
+    pub(super) fn new(folder: &Path) -> Self {
+        Self { socket: folder.join("status"), ended: Counters::new(), last: None, answers: false }
+    }
+
+    /// Asks for its counters. Where nobody answers, those of before stay.
+    pub(super) fn look(&mut self) {
+        let answer = ask(&self.socket);
+        self.answers = answer.is_ok();
+        if let Ok((process, report)) = answer {
+            self.note(process, report);
+        }
+    }
+
+    fn note(&mut self, process: i32, report: Report) {
+        let counts_anew = |(before, last): &(i32, Report)| {
+            let went_back = |(name, count)| report.counters.get(name).is_some_and(|now| now < count);
+            *before != process || last.counters.iter().any(went_back)
+        };
+        // The number of a process is 0 across namespaces.
+        if let Some((_, last)) = self.last.take_if(|last| counts_anew(last)) {
+            for (name, count) in last.counters {
+                *self.ended.entry(name).or_default() += count;
+            }
+        }
+        self.last = Some((process, report));
+    }
+
+    /// Its metrics; none if there has never been one.
+    pub(super) fn render(&self, text: &mut String, format: Format) {
+        let Some((_, last)) = &self.last else { return };
+        let count = |name: &str| [&self.ended, &last.counters].iter().filter_map(|all| all.get(name)).sum();
+        for (name, about, of) in DIRECTED {
+            let samples = [("out", "sent"), ("in", "received")]
+                .map(|(direction, side)| (labels(&[("direction", direction)]), count(&format!("{side}_{of}"))));
+            counter(text, format, name, about, &samples.into());
+        }
+        let dropped = DROPPED.map(|reason| (labels(&[("reason", reason)]), count(reason)));
+        let about = "Packets that did not pass through the tunnel.";
+        counter(text, format, "gantry_esp_dropped_packets", about, &dropped.into());
+        let about = "Packets that were cut into fragments before the tunnel.";
+        let fragmented = Samples::from([(String::new(), count("fragmented"))]);
+        counter(text, format, "gantry_esp_fragmented_packets", about, &fragmented);
+        if self.answers {
+            let Associations { incoming, outgoing } = last.associations;
+            let samples = [("in", incoming), ("out", outgoing)]
+                .map(|(direction, number)| (labels(&[("direction", direction)]), number));
+            gauge(text, "gantry_esp_associations", "Security associations with keys.", &samples.into());
+            let policies = Samples::from([(String::new(), last.policies)]);
+            gauge(text, "gantry_esp_policies", "Security policies.", &policies);
+        }
+        let up = Samples::from([(String::new(), self.answers.into())]);
+        gauge(text, "gantry_esp_up", "Whether the data path of gantry esp is at work.", &up);
+    }
+}
+
+/// Counters of both directions: the name of the metric, what it counts, and the end of the names that the data path has for them.
+const DIRECTED: [(&str, &str, &str); 3] = [
+    ("gantry_esp_packets", "Packets that passed through the tunnel.", "packets"),
+    ("gantry_esp_bytes", "Bytes of these packets, without ESP.", "bytes"),
+    ("gantry_esp_batches", "Batches of these packets that devices were given.", "batches"),
+];
+
+/// Counters of packets that did not pass (frontends/esp/src/counters.rs).
+const DROPPED: [&str; 16] = [
+    "congested",
+    "dummies",
+    "expired",
+    "failed",
+    "forged",
+    "malformed",
+    "replayed",
+    "short",
+    "too_long",
+    "unadmitted",
+    "undelivered",
+    "unknown_spi",
+    "unprotected",
+    "unreadable",
+    "unsent",
+    "without_sa",
+];
+
+/// What of a report counts here (frontends/esp/src/status.rs).
+#[derive(Deserialize)]
+struct Report {
+    counters: Counters,
+    associations: Associations,
+    policies: u64,
+}
+
+#[derive(Deserialize)]
+struct Associations {
+    #[serde(rename = "in")]
+    incoming: u64,
+    #[serde(rename = "out")]
+    outgoing: u64,
+}
+
+/// The process behind a socket, and its report.
+fn ask(path: &Path) -> io::Result<(i32, Report)> {
+    let until = Instant::now() + PATIENCE;
+    let fd = socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
+    // The time for sending is also the time for connecting (socket(7)).
+    setsockopt(&fd, SendTimeout, &TimeVal::milliseconds(PATIENCE.as_millis() as i64))?;
+    connect(fd.as_raw_fd(), &UnixAddr::new(path)?)?;
+    let process = getsockopt(&fd, PeerCredentials)?.pid();
+    let (mut stream, mut bytes, mut piece) = (UnixStream::from(fd).take(MOST + 1), Vec::new(), vec![0; 64 << 10]);
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() || bytes.len() as u64 > MOST {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.get_ref().set_read_timeout(Some(left))?;
+        match stream.read(&mut piece)? {
+            0 => break,
+            length => bytes.extend_from_slice(&piece[..length]),
+        }
+    }
+    Ok((process, serde_json::from_slice(&bytes)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(sent: u64, forged: u64) -> Report {
+        let counters = BTreeMap::from([("sent_packets".to_owned(), sent), ("forged".to_owned(), forged)]);
+        Report { counters, associations: Associations { incoming: 3, outgoing: 2 }, policies: 6 }
+    }
+
+    fn text(path: &DataPath) -> String {
+        let mut text = String::new();
+        path.render(&mut text, Format::Text);
+        text
+    }
+
+    fn has(path: &DataPath, line: &str) -> bool {
+        text(path).lines().any(|found| found == line)
+    }
+
+    #[test]
+    fn counters_go_on_when_another_process_counts() {
+        let mut path = DataPath::new(Path::new("/nonexistent"));
+        let sent =
+            |path: &DataPath, count: u64| has(path, &format!("gantry_esp_packets_total{{direction=\"out\"}} {count}"));
+        path.note(7, report(10, 0));
+        assert!(sent(&path, 10) && has(&path, "gantry_esp_dropped_packets_total{reason=\"forged\"} 0"));
+        path.note(7, report(12, 1));
+        assert!(sent(&path, 12));
+        path.note(8, report(20, 0));
+        assert!(sent(&path, 32) && has(&path, "gantry_esp_dropped_packets_total{reason=\"forged\"} 1"));
+        // The same number again, as across namespaces: what it counts says that it is another.
+        path.note(8, report(5, 0));
+        assert!(sent(&path, 37), "{}", text(&path));
+    }
+
+    #[test]
+    fn a_data_path_that_has_ended_keeps_its_counters_and_has_no_associations() {
+        let mut path = DataPath::new(Path::new("/nonexistent"));
+        path.look();
+        assert_eq!(text(&path), "", "there has never been one");
+        path.note(7, report(10, 0));
+        path.answers = true;
+        assert!(has(&path, "gantry_esp_associations{direction=\"in\"} 3") && has(&path, "gantry_esp_policies 6"));
+        assert!(has(&path, "gantry_esp_up 1"));
+        path.look();
+        assert!(has(&path, "gantry_esp_packets_total{direction=\"out\"} 10") && has(&path, "gantry_esp_up 0"));
+        assert!(!text(&path).contains("gantry_esp_associations"));
+    }
+}
