@@ -90,6 +90,7 @@ fn an_option_that_would_change_nothing_is_a_mistake() {
         (&["--policy", "pin:lanes", "kernel"], "--policy changes nothing about gantry kernel"),
         (&["openssl", "config", "--devices", "null=on"], "--devices changes nothing about gantry openssl"),
         (&["advise", "--policy", "latency"], "--policy changes nothing about gantry advise"),
+        (&["esp", "status", "--policy", "latency"], "--policy changes nothing about gantry esp status"),
         (&["advise", "--seconds", "3"], "the following required arguments were not provided"),
         (&["advise", "--pid", "1", "--", "true"], "cannot be used with"),
         (&["config", "keys", "--set", "cpu=avx2"], "--set changes nothing about gantry config keys"),
@@ -206,7 +207,8 @@ fn every_command_has_a_manual_page() {
 #[test]
 fn options_of_the_configuration_are_shown_where_they_count() {
     assert!(stdout(&["route", "--help"]).contains("--policy"));
-    for command in [&["top"][..], &["kernel"], &["config", "path"], &["openssl", "config"]] {
+    assert!(stdout(&["esp", "serve", "--help"]).contains("--policy"));
+    for command in [&["top"][..], &["kernel"], &["config", "path"], &["openssl", "config"], &["esp", "exec"]] {
         let help = stdout(&[command, &["--help"]].concat());
         assert!(!help.contains("--policy"), "{help}");
     }
@@ -255,6 +257,8 @@ fn shells_complete_names() {
     // A cipher is no digest, and a command that reads no configuration has no options of one.
     assert_eq!(offered(&["gantry", "sum", "-a", "aes"]), [""]);
     assert_eq!(offered(&["gantry", "top", "--pol"]), [""]);
+    // A network device is none of ours.
+    assert_eq!(offered(&["gantry", "esp", "serve", "--device", "la"]), [""]);
     for script in ["share/zsh/site-functions/_gantry", "share/fish/vendor_completions.d/gantry.fish"] {
         let script = read(script);
         assert!(script.contains("ignore-missing") && script.contains("aes-256-gcm"), "{script}");

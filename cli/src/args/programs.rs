@@ -206,18 +206,18 @@ impl TypedValueParser for Descriptor {
     }
 }
 
-/// Be the ESP of this machine, under an unmodified IKE daemon
+/// Serve the ESP of IPsec in user space, under an unmodified IKE daemon
 ///
-/// Packets that policies are for are encrypted in user space, in batches over all their associations, and travel in UDP
-/// (port 4500). An IKE daemon installs its keys here, as in the kernel, when it is started by `gantry esp exec`; `ip xfrm` does by hand.
+/// Packets that match a policy leave a TUN device, are encrypted in one batch over all associations, and travel in UDP. An IKE daemon
+/// that `gantry esp exec` starts installs its keys here in place of the kernel; `ip xfrm` installs keys by hand.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  sudo gantry esp serve --protect 10.2.0.0/16    the data path; nothing leaves for 10.2.0.0/16 in clear
+  sudo gantry esp serve --protect 10.2.0.0/16    the data path; 10.2.0.0/16 gets nothing in clear
   sudo gantry esp exec -- /usr/lib/ipsec/charon  an IKE daemon that uses it
-  sudo gantry esp exec -- ip xfrm state          its associations
+  sudo gantry esp exec -- ip xfrm state          the associations
   gantry esp status                              what it does, and which devices do it
-  sudo gantry esp clear                          let packets pass again, after the end of both")]
+  sudo gantry esp clear                          when it has ended: let packets pass in clear again")]
 pub(crate) struct Esp {
     #[command(subcommand)]
     pub(crate) command: EspCommand,
@@ -225,12 +225,16 @@ pub(crate) struct Esp {
 
 #[derive(Subcommand)]
 pub(crate) enum EspCommand {
-    /// Encrypt and decrypt packets until the end
+    /// Run the data path, until it is ended
     ///
-    /// Needs CAP_NET_ADMIN and /dev/net/tun, and nothing else of root. What a policy is for leaves through the tunnel or not at all: routes
-    /// to nowhere stay behind when the data path ends, until `gantry esp clear`.
+    /// Needs CAP_NET_ADMIN and /dev/net/tun, and nothing else of root. The user has to be that of the IKE daemon, because both share a UDP port.
+    ///
+    /// Packets that match a policy leave through the tunnel or not at all. Routes to nowhere stay behind when the data path ends, until
+    /// it is started again or `gantry esp clear` takes them away.
     Serve(EspServe),
     /// Show associations, packets, and the devices that did the work
+    ///
+    /// Everybody may see the counters, root and the user of the data path also the associations.
     Status {
         /// Print JSON
         #[arg(long)]
@@ -238,7 +242,10 @@ pub(crate) enum EspCommand {
         #[command(flatten)]
         folder: EspFolder,
     },
-    /// Run an IKE daemon, or `ip xfrm`, on the data path in place of the kernel's
+    /// Run an IKE daemon, or `ip xfrm`, on the data path in place of the kernel's ESP
+    ///
+    /// Loads libgantry_xfrm.so into the program and those that it starts. Where no data path is at work, they find no IPsec at all, rather
+    /// than the kernel's.
     Exec {
         #[command(flatten)]
         folder: EspFolder,
@@ -247,6 +254,8 @@ pub(crate) enum EspCommand {
         command: Vec<OsString>,
     },
     /// Take away the routes and rules that a data path left behind
+    ///
+    /// What was protected by them may leave in clear then.
     Clear,
 }
 
@@ -263,16 +272,16 @@ pub(crate) struct EspServe {
     /// The name of the TUN device
     #[arg(long, value_name = "NAME", default_value = "gantry0")]
     pub(crate) device: String,
-    /// The longest packet that the device takes, in bytes
+    /// The MTU of the TUN device, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 1400, value_parser = clap::value_parser!(u32).range(576..=9000))]
     pub(crate) mtu: u32,
     /// The UDP port of ESP
     #[arg(long, value_name = "PORT", default_value_t = 4500, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: u16,
-    /// Pairs of threads, which share the work by associations
+    /// Pairs of threads, one to send and one to receive; they share the work by flows and associations
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
     pub(crate) queues: u8,
-    /// Never let packets to this network leave in clear, not even without policies
+    /// Never let packets to this network leave in clear, even without a policy; may be repeated
     #[arg(long, value_name = "NETWORK/LENGTH", value_delimiter = ',', value_parser = gantry_esp::network)]
     pub(crate) protect: Vec<gantry_esp::Prefix>,
     #[command(flatten)]

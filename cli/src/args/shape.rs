@@ -15,6 +15,9 @@ pub(super) const UNCONFIGURED: &[&str] = &[
     "advise",
     "openssl",
     "exporter",
+    "esp status",
+    "esp exec",
+    "esp clear",
     "top",
     "config keys",
     "config path",
@@ -77,7 +80,8 @@ fn with_values(command: &str, argument: Arg) -> Arg {
     let devices = || DEVICES.iter().map(|(name, _)| *name);
     let values: Vec<&'static str> = match argument.get_id().as_str() {
         "algorithm" | "algorithms" => algorithms(),
-        "device" => devices().collect(),
+        // That of `esp serve` is a network device.
+        "device" if command != "serve" => devices().collect(),
         "name" if command == "devices" => devices().collect(),
         "devices" => devices()
             .flat_map(|name| [format!("{name}=on").leak(), format!("{name}=off").leak()])
