@@ -127,15 +127,13 @@ fn view(report: &Value) -> String {
     for (what, side) in [("sent", "sent"), ("received", "received")] {
         let of = |name: &str| number(&counters[format!("{side}_{name}")]);
         let batches = of("batches").max(1);
-        let _ = writeln!(
-            out,
-            "{what}: {} packets, {}, {:.1} packets in a batch",
-            of("packets"),
-            bytes(of("bytes")),
-            of("packets") as f64 / batches as f64
-        );
+        #[allow(clippy::cast_precision_loss, reason = "a mean for people")]
+        let mean = of("packets") as f64 / batches as f64;
+        let _ =
+            writeln!(out, "{what}: {} packets, {}, {:.1} packets in a batch", of("packets"), bytes(of("bytes")), mean);
     }
-    let known = ["sent", "received"];
+    // What passed, too: as it was, or in pieces.
+    let known = ["sent", "received", "fragmented"];
     let others: Vec<String> = counters
         .as_object()
         .into_iter()
