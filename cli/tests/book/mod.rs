@@ -1,0 +1,264 @@
+//! Pages of the book, and a machine on which their commands are run.
+
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::gantry::text;
+
+/// Seconds after which a page has hung.
+const PATIENCE: &str = "300";
+
+/// A fenced block of a page.
+#[derive(Debug)]
+pub(crate) struct Block {
+    pub(crate) language: String,
+    /// The line of its first line, from 1 on.
+    pub(crate) line: usize,
+    pub(crate) lines: Vec<String>,
+    pub(crate) special: Special,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Special {
+    #[default]
+    Nothing,
+    NotRun(String),
+    ExitStatus(i32),
+    NumbersVary,
+}
+
+/// A command of a page, and what it prints according to that.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    pub(crate) line: usize,
+    pub(crate) command: String,
+    pub(crate) output: Vec<String>,
+    pub(crate) status: i32,
+    pub(crate) numbers_vary: bool,
+}
+
+pub(crate) fn book() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/src")
+}
+
+pub(crate) fn pages() -> Vec<String> {
+    let paths = fs::read_dir(book()).unwrap().map(|entry| entry.unwrap().path());
+    let texts = paths.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
+    let mut pages: Vec<String> = texts.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect();
+    pages.sort();
+    pages
+}
+
+pub(crate) fn special(comment: &str) -> Special {
+    let words = comment.trim_start_matches("<!--").trim_end_matches("-->").trim();
+    if let Some(reason) = words.strip_prefix("not run: ") {
+        return Special::NotRun(reason.to_owned());
+    }
+    match words.strip_prefix("exit status ") {
+        Some(status) => Special::ExitStatus(status.parse().unwrap()),
+        None if words == "numbers vary" => Special::NumbersVary,
+        None => panic!("no such comment: {comment}"),
+    }
+}
+
+pub(crate) fn blocks(page: &str) -> Vec<Block> {
+    let text = fs::read_to_string(book().join(page)).unwrap();
+    let (mut blocks, mut inside, mut above) = (Vec::new(), None::<Block>, "");
+    for (number, line) in (1..).zip(text.lines()) {
+        match (&mut inside, line.strip_prefix("```")) {
+            (Some(_), Some(_)) => blocks.extend(inside.take()),
+            (Some(block), None) => block.lines.push(line.to_owned()),
+            (None, Some(language)) => {
+                let special = if above.starts_with("<!-- ") { special(above) } else { Special::Nothing };
+                let language = language.to_owned();
+                inside = Some(Block { language, line: number + 1, lines: Vec::new(), special });
+            }
+            (None, None) => {}
+        }
+        above = line;
+    }
+    assert!(inside.is_none(), "{page}: a block does not end");
+    blocks
+}
+
+/// The commands of a block that is to be run.
+pub(crate) fn commands(block: &Block) -> Vec<Shown> {
+    let mut found = Vec::<Shown>::new();
+    for (number, line) in (block.line..).zip(&block.lines) {
+        if let Some(command) = line.strip_prefix("$ ") {
+            let numbers_vary = block.special == Special::NumbersVary;
+            let (command, output) = (command.to_owned(), Vec::new());
+            found.push(Shown { line: number, command, output, status: 0, numbers_vary });
+            continue;
+        }
+        let last = found.last_mut().expect("a block begins with a command");
+        match line.strip_prefix("> ") {
+            Some(more) if last.output.is_empty() => write!(last.command, "\n{more}").unwrap(),
+            _ => last.output.push(line.clone()),
+        }
+    }
+    if let (Special::ExitStatus(status), Some(last)) = (&block.special, found.last_mut()) {
+        last.status = *status;
+    }
+    found
+}
+
+/// A token as far as it matters where numbers vary: its digits, and the unit that follows, are left out.
+pub(crate) fn shape(token: &str) -> String {
+    const UNITS: &[&str] = &["ns", "us", "ms", "s", "B", "kB", "MB", "GB"];
+    if UNITS.contains(&token) {
+        return "unit".into();
+    }
+    if token == "-" || token.starts_with(|first: char| first.is_ascii_digit()) {
+        let rest = token.trim_start_matches(|c: char| c.is_ascii_digit() || ".,-".contains(c));
+        return format!("#{rest}");
+    }
+    token.to_owned()
+}
+
+/// Whether a line is what the page shows.
+pub(crate) fn line_agrees(shown: &str, line: &str, numbers_vary: bool) -> bool {
+    let tokens = |line: &str| -> Vec<String> {
+        let tokens = line.split_whitespace();
+        tokens.map(|token| if numbers_vary { shape(token) } else { token.to_owned() }).collect()
+    };
+    match shown.strip_suffix(" ...") {
+        Some(begin) => tokens(line).starts_with(&tokens(begin)),
+        None if numbers_vary => tokens(shown) == tokens(line),
+        None => shown == line,
+    }
+}
+
+pub(crate) fn agrees(shown: &[String], lines: &[&str], numbers_vary: bool) -> bool {
+    match shown.split_first() {
+        None => lines.is_empty(),
+        Some((first, rest)) if first == "..." => (0..=lines.len()).any(|n| agrees(rest, &lines[n..], numbers_vary)),
+        Some((first, rest)) => lines
+            .split_first()
+            .is_some_and(|(line, after)| line_agrees(first, line, numbers_vary) && agrees(rest, after, numbers_vary)),
+    }
+}
+
+/// A folder for a page, with the program installed in it; gone when the test ends.
+pub(crate) struct Machine(PathBuf);
+
+impl Machine {
+    pub(crate) fn new(page: &str) -> Self {
+        // Where links to what cargo has built can be made.
+        let name = format!("guide-{}-{}", page.trim_end_matches(".md"), std::process::id());
+        let machine = Self(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name));
+        let _ = fs::remove_dir_all(&machine.0);
+        for folder in ["home", "said", "local/bin", "local/lib/gantry/bin", "local/lib/ossl-modules"] {
+            fs::create_dir_all(machine.0.join(folder)).unwrap();
+        }
+        fs::hard_link(env!("CARGO_BIN_EXE_gantry"), machine.0.join("local/bin/gantry")).unwrap();
+        let libraries =
+            [("libgantry_openssl.so", "ossl-modules/gantry.so"), ("libgantry_xfrm.so", "gantry/libgantry_xfrm.so")];
+        for (built, installed) in libraries {
+            let library = std::env::current_exe().unwrap().with_file_name(built);
+            fs::hard_link(library, machine.0.join("local/lib").join(installed)).unwrap();
+        }
+        for tool in ["md5sum", "sha1sum", "sha224sum", "sha256sum", "sha384sum", "sha512sum"] {
+            symlink("../../../bin/gantry", machine.0.join("local/lib/gantry/bin").join(tool)).unwrap();
+        }
+        machine
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+
+    /// Runs commands in one shell, up to the first that ends otherwise than it should.
+    pub(crate) fn run(&self, commands: &[Shown]) {
+        let mut script = String::from("trap 'kill $(jobs -p) 2>/dev/null' EXIT\n");
+        for (number, shown) in commands.iter().enumerate() {
+            let command = shown.command.replace("/usr/local", &self.path("local"));
+            fs::write(self.0.join(format!("said/{number}.sh")), command).unwrap();
+            let said = self.path(&format!("said/{number}"));
+            let status = shown.status;
+            writeln!(
+                script,
+                ". {said}.sh >{said} 2>&1 </dev/null; s=$?; echo $s >{said}.status; [ $s = {status} ] || exit"
+            )
+            .unwrap();
+        }
+        let mut shell = Command::new("timeout");
+        shell.args([PATIENCE, "bash", "-c", &script]).current_dir(self.0.join("home"));
+        for (variable, _) in std::env::vars_os() {
+            let name = variable.to_string_lossy();
+            if ["GANTRY_", "XDG_", "OPENSSL_"].iter().any(|ours| name.starts_with(ours)) {
+                shell.env_remove(&variable);
+            }
+        }
+        let search = std::env::var("PATH").unwrap();
+        shell.env("PATH", format!("{}:{search}", self.path("local/bin"))).env("HOME", self.0.join("home"));
+        shell.env("LC_ALL", "C").env_remove("COLUMNS").stdin(Stdio::null());
+        let output = shell.output().unwrap();
+        assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
+    }
+
+    /// What a command of the page did: its exit status, and its output in the words of the book.
+    pub(crate) fn said(&self, number: usize) -> Option<(i32, String)> {
+        let status = fs::read_to_string(self.0.join(format!("said/{number}.status"))).ok()?;
+        let output = text(&fs::read(self.0.join(format!("said/{number}"))).unwrap());
+        let output = output.replace(&self.path("local"), "/usr/local").replace(&self.path("home"), "/home/alice");
+        // An error in the command itself, as the shell calls it.
+        Some((status.trim().parse().unwrap(), output.replace(&self.path("said/"), "command ")))
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Where a page and the program differ.
+pub(crate) struct Difference {
+    pub(crate) message: String,
+    /// The place of the output in the page: its first line from 0 on, how many there are, and what they should be.
+    pub(crate) should_be: Option<(usize, usize, Vec<String>)>,
+}
+
+impl Difference {
+    /// What a page that shows something else should show. Lines that stand for others are for people, but for a last one.
+    pub(crate) fn output(message: String, shown: &Shown, lines: &[&str]) -> Self {
+        let first = shown.line + shown.command.matches('\n').count();
+        let (exact, rest) = match shown.output.split_last() {
+            Some((last, exact)) if last == "..." => (exact, vec![last.clone()]),
+            _ => (&shown.output[..], Vec::new()),
+        };
+        let most = if rest.is_empty() { lines.len() } else { exact.len() };
+        let new = lines.iter().take(most).map(|&line| line.to_owned()).chain(rest).collect();
+        let can = !exact.iter().any(|line| line.ends_with("..."));
+        Self { message, should_be: can.then_some((first, shown.output.len(), new)) }
+    }
+}
+
+/// Runs commands of a page, in order, and says where they do other than it shows.
+pub(crate) fn compare(page: &str, shown: &[Shown]) -> Vec<Difference> {
+    let machine = Machine::new(page);
+    machine.run(shown);
+    let mut found = Vec::new();
+    for (number, shown) in shown.iter().enumerate() {
+        let place = format!("docs/src/{page}:{}: $ {}", shown.line, shown.command);
+        let Some((status, output)) = machine.said(number) else {
+            found.push(Difference { message: format!("{place}\nwas not reached, or did not end"), should_be: None });
+            break;
+        };
+        let lines: Vec<&str> = output.lines().collect();
+        if status != shown.status {
+            let message = format!("{place}\nended with {status} in place of {}:\n{output}", shown.status);
+            found.push(Difference { message, should_be: None });
+        } else if !shown.output.is_empty() && !agrees(&shown.output, &lines, shown.numbers_vary) {
+            let message = format!("{place}\nprints other than the page shows (GANTRY_DECLARE=1 changes it):\n{output}");
+            found.push(Difference::output(message, shown, &lines));
+        }
+    }
+    found
+}

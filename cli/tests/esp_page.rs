@@ -1,0 +1,31 @@
+//! The tunnel of the book: its commands are typed as a reader would, and what the page shows is compared.
+
+mod book;
+mod gantry;
+
+use std::path::Path;
+
+use book::{Shown, Special, blocks, commands, compare};
+
+/// What stands above the blocks that belong to it.
+const MARK: &str = "needs root; cli/tests/esp_page.rs follows it";
+
+#[test]
+#[ignore = "needs root and strongSwan: scripts/test-clients"]
+fn the_tunnel_of_the_book_comes_up_and_lets_nothing_out() {
+    if !nix::unistd::geteuid().is_root() {
+        return gantry_lab::skip("root");
+    }
+    let needed = ["/usr/lib/ipsec/charon", "/usr/sbin/swanctl", "/usr/bin/ping", "/dev/net/tun"];
+    if let Some(missing) = needed.into_iter().find(|path| !Path::new(path).exists()) {
+        return gantry_lab::skip(missing);
+    }
+    let is_ours = |special: &Special| matches!(special, Special::NotRun(reason) if reason == MARK);
+    let blocks = blocks("esp.md");
+    let shown: Vec<Shown> = blocks.iter().filter(|block| is_ours(&block.special)).flat_map(commands).collect();
+    assert!(shown.len() > 40, "{} commands", shown.len());
+    let vary = |shown: Shown| Shown { numbers_vary: true, ..shown };
+    let found = compare("esp.md", &shown.into_iter().map(vary).collect::<Vec<_>>());
+    let messages: Vec<&str> = found.iter().map(|difference| &*difference.message).collect();
+    assert!(messages.is_empty(), "{}", messages.join("\n"));
+}
