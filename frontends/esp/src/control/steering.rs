@@ -87,9 +87,10 @@ mod tests {
     use super::*;
     use crate::table::Use;
     use gantry_abi_xfrm::{Family, Mode, Policy, SaId, Selector, Template};
+    use std::sync::atomic::AtomicU64;
 
     fn registered(policy: Policy) -> Arc<Registered> {
-        Arc::new(Registered { policy, added: 0, used: Use::default(), asked: Default::default() })
+        Arc::new(Registered { policy, added: 0, used: Use::default(), asked: AtomicU64::default() })
     }
 
     /// A policy from one network to another; with a template it protects, without one it passes.
