@@ -19,7 +19,7 @@ use crate::packet::icmp::{self, Notice};
 use crate::packet::ip::Flow;
 use crate::packet::offload::Offload;
 use crate::packet::segment::Split;
-use crate::shared::{Event, Shared};
+use crate::shared::{Event, Shared, lock};
 use crate::table::{Outgoing, Verdict, View};
 use crate::tun::{self, Queue};
 use crate::udp::{self, Socket};
@@ -108,6 +108,10 @@ impl Outward {
                 self.take(&mut pass, &offload, packet);
             }
             if !pass.staged.is_empty() {
+                // An SA has its packets sent in the order of their numbers, by one thread after the other: behind what another thread sends
+                // meanwhile, a whole pass would be older than the peer's window.
+                let associations = associations(&pass.staged);
+                let _turns: Vec<_> = associations.iter().map(|sa| lock(&sa.turn)).collect();
                 self.seal(&mut pass);
                 self.send(&pass);
                 // The keys of SAs that are gone meanwhile go with this.
@@ -302,6 +306,19 @@ impl Pass {
         self.staged.push(Staged { sa: sa.clone(), slot, packet: packet.clone(), class, sealed: false });
         &mut self.arena[packet]
     }
+}
+
+/// The SAs of packets, each once, in an order that all threads have.
+fn associations(staged: &[Staged]) -> Vec<Arc<Outgoing>> {
+    let mut all: Vec<Arc<Outgoing>> = Vec::new();
+    for Staged { sa, .. } in staged {
+        if !all.last().is_some_and(|last| Arc::ptr_eq(last, sa)) {
+            all.push(sa.clone());
+        }
+    }
+    all.sort_by_key(|sa| Arc::as_ptr(sa).addr());
+    all.dedup_by(|one, other| Arc::ptr_eq(one, other));
+    all
 }
 
 /// How many of the packets go out together: of one SA, of one class, and as long as the first but for the last.

@@ -1,6 +1,7 @@
 //! SAs as the data path has them: keys, peers and counters.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -108,6 +109,8 @@ impl Volume {
 pub(crate) struct Outgoing {
     pub(crate) id: SaId,
     pub(crate) esp: Outbound,
+    /// Held from when packets get their numbers until they are sent.
+    pub(crate) turn: Mutex<()>,
     /// Where its packets go.
     pub(crate) way: Way,
     /// The header outside has the code point for services of the one inside.
@@ -209,6 +212,7 @@ impl End {
         Ok(Self::Out(std::sync::Arc::new(Outgoing {
             id: sa.id,
             esp,
+            turn: Mutex::new(()),
             way: Way { from: sa.source, to: (sa.id.destination, encapsulation.destination_port).into() },
             copies_services: sa.extra_flags & extra::DONT_ENCAP_DSCP == 0,
             copies_ecn,
