@@ -48,6 +48,7 @@ const OTHERS: &[&str] = &[
     "networks of one's own with tunnels",
     "fresh Debian",
     "haproxy with ssl-mode-async",
+    "kernel that shapes traffic (sch_tbf)",
     "root",
 ];
 
