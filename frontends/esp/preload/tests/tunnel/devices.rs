@@ -28,7 +28,7 @@ fn a_device_that_fails_loses_no_packet() {
         let flows = [Flow::start(&pair.a, &pair.b, V4), Flow::start(&pair.b, &pair.a, V6)];
         stream(&pair.a, &pair.b, V4, 1 << 20);
         stream(&pair.b, &pair.a, V6, 1 << 20);
-        flows.into_iter().for_each(Flow::is_whole);
+        flows.into_iter().for_each(Flow::assert_whole);
         for host in [&pair.a, &pair.b] {
             let status = host.status();
             assert_eq!(

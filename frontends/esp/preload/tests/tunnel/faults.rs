@@ -69,7 +69,9 @@ fn packets_arrive_once_in_whatever_order_the_window_takes() {
     assert_eq!(numbers, (8..40).rev().collect::<Vec<_>>());
     // The eight before the window are too old, and all the others have come.
     victim.expect(&[("replayed", 8)]);
-    packets.iter().for_each(|packet| victim.peer.send(packet));
+    for packet in &packets {
+        victim.peer.send(packet);
+    }
     victim.expect(&[("replayed", 48)]);
     let sas = victim.peer.pair.b.status()["sas"].clone();
     let sa = sas.as_array().unwrap().iter().find(|sa| sa["direction"] == "in").unwrap();
@@ -144,7 +146,7 @@ fn what_belongs_to_no_sa_is_counted_and_dropped() {
     victim.expect(&[("unknown_spi", 4)]);
     // The largest datagrams that there are, in fragments.
     victim.peer.send(&[&packet[..], &vec![0; 65_507 - packet.len()]].concat());
-    victim.peer.send(&[0xEE; 65_507]);
+    victim.peer.send(&vec![0xEE; 65_507]);
     victim.expect(&[("malformed", 1), ("unknown_spi", 5)]);
     // What keeps a NAT alive, and what is IKE's: no daemon is there, and nobody's mistake.
     victim.peer.send(&[0xFF]);

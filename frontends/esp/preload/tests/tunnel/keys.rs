@@ -141,7 +141,9 @@ impl<'h> Sa<'h> {
 
 /// Adds SAs at both ends.
 pub(crate) fn install(sas: &[&Sa<'_>]) {
-    sas.iter().for_each(|sa| sa.install());
+    for sa in sas {
+        sa.install();
+    }
 }
 
 /// Has the host that `out` is from send by it what is between the inner addresses, and take what comes by `arriving`.

@@ -134,7 +134,7 @@ fn a_rekey_under_traffic_loses_no_packet() {
             current.iter().for_each(Sa::remove);
             current = next;
         }
-        flows.into_iter().for_each(Flow::is_whole);
+        flows.into_iter().for_each(Flow::assert_whole);
         assert!(wire.sealed() > 200);
         for host in [&pair.a, &pair.b] {
             assert_eq!(host.counter("without_sa") + host.counter("unknown_spi") + host.counter("replayed"), 0);

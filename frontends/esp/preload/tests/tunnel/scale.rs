@@ -21,8 +21,8 @@ fn tie_many(pair: &Pair, count: u32) {
     for number in 0..count {
         let sa = Sa { reqid: number + 1, ..Sa::new(&pair.a, &pair.b, 0x1_0000 + number, &Keys::gcm()) };
         let selector = format!("src {}/32 dst {}/32", pair.a.inner[V4], address(number));
-        near += &format!("xfrm {}\nxfrm policy add {selector} dir out {}\n", sa.add(), sa.template());
-        far += &format!("xfrm {}\nxfrm policy add {selector} dir in {}\n", sa.add(), sa.template());
+        near.push_str(&format!("xfrm {}\nxfrm policy add {selector} dir out {}\n", sa.add(), sa.template()));
+        far.push_str(&format!("xfrm {}\nxfrm policy add {selector} dir in {}\n", sa.add(), sa.template()));
     }
     pair.b.xfrm_batch(&far);
     pair.a.xfrm_batch(&near);
@@ -79,7 +79,7 @@ fn packets_of_many_sas_are_one_batch() {
     tie_many(&pair, 100);
     let near = pair.a.udp(pair.a.inner[V4], 0);
     // What comes while the data path does something else waits for it, and is taken together.
-    let pause = |host: &Host, signal| kill(Pid::from_raw(host.process() as i32), signal).unwrap();
+    let pause = |host: &Host, signal| kill(Pid::from_raw(host.process().cast_signed()), signal).unwrap();
     let mut before = [(0, 0); 2];
     for side in 0..2 {
         let host = [&pair.a, &pair.b][side];
@@ -120,7 +120,7 @@ fn two_queues_share_the_sas_and_keep_the_order_of_each() {
         datagrams(&pair.a, &pair.b, inner, 10..60);
     }
     std::thread::sleep(Duration::from_millis(100));
-    flows.into_iter().for_each(Flow::is_whole);
+    flows.into_iter().for_each(Flow::assert_whole);
     assert_eq!(pair.a.counter("replayed") + pair.b.counter("replayed"), 0);
     pair.untie();
     tie_many(&pair, 200);

@@ -152,7 +152,7 @@ impl Flow {
     }
 
     /// Ends it, and panics if a datagram was lost, came twice, or overtook another.
-    pub(crate) fn is_whole(self) {
+    pub(crate) fn assert_whole(self) {
         let (sent, got) = self.finish();
         let wrong = (0..).zip(&got).find(|(expected, got)| expected != *got);
         assert!(wrong.is_none() && got.len() == sent as usize, "{} of {sent}; first {wrong:?}", got.len());
