@@ -1,0 +1,289 @@
+//! Datagrams from anybody, and from peers who have keys, at the receiving thread of `gantry esp`: the stack gets what was sealed and a policy
+//! lets in, and nothing else, and each packet is counted once.
+//!
+//! The thread, the table of SAs and the packets are those of the data path. The socket and the TUN device are this file's.
+
+#![no_main]
+#![allow(dead_code, unused_imports, reason = "the data path uses all of it")]
+
+#[path = "../../frontends/esp/src/counters.rs"]
+mod counters;
+#[path = "../../frontends/esp/src/inward.rs"]
+mod inward;
+#[path = "../../frontends/esp/src/packet/mod.rs"]
+mod packet;
+#[path = "../../frontends/esp/src/shared.rs"]
+mod shared;
+#[path = "../../frontends/esp/src/table/mod.rs"]
+mod table;
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, LazyLock};
+
+use gantry::Gantry;
+use gantry_abi_xfrm::constants::ENCAP_ESPINUDP;
+use gantry_abi_xfrm::{
+    Direction, Encapsulation, Family, Key, Mode, NamedAead, NamedAuthentication, NamedCipher, Policy, Prefix, Replay,
+    Sa, SaId, Selector, Template,
+};
+use gantry_driver_software::SoftwareDriver;
+use gantry_protocols::Packet;
+use gantry_protocols::esp::{self, Association, Integrity, Outbound, Suite};
+use inward::Inward;
+use libfuzzer_sys::fuzz_target;
+use packet::ip::{Header, TCP};
+use packet::offload::Offload;
+use packet::segment::Split;
+use shared::Shared;
+use table::{Associations, Policies};
+use udp::{RECEIVES, Received, Socket};
+
+const ESP: u8 = 50;
+const SPI: u32 = 0x1000;
+const KEY: [u8; 36] = [7; 36];
+const INTEGRITY_KEY: [u8; 32] = [9; 32];
+const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));
+/// The first bytes of the addresses of packets that may come in: from there to here.
+const THERE: [u8; 2] = [10, 2];
+const INSIDE: [u8; 2] = [10, 1];
+
+static GANTRY: LazyLock<Gantry> = LazyLock::new(|| Gantry::builder().driver(&SoftwareDriver).build());
+
+fuzz_target!(|input: &[u8]| {
+    let ends = ends();
+    let (mut datagrams, mut sealed, mut count) = (Vec::new(), Vec::new(), 0);
+    let mut rest = input;
+    while let Some((&[kind, class, high, low], more)) = rest.split_first_chunk()
+        && datagrams.len() < RECEIVES
+    {
+        let (content, more) = more.split_at(more.len().min(usize::from(u16::from_be_bytes([high, low]) & 0xFFF)));
+        rest = more;
+        let of_peer = ends.get(usize::from(kind)).map(|end| seal(end, content, class));
+        let (bytes, stride) = match of_peer {
+            Some(packet) => {
+                sealed.push(content);
+                (packet, usize::MAX)
+            }
+            // Pieces of one length, as the kernel puts them together.
+            None if kind & 1 == 0 => (content.to_vec(), usize::from(class) + 1),
+            None => ([&(SPI + u32::from(kind % 8)).to_be_bytes(), content].concat(), usize::MAX),
+        };
+        let stride = stride.min(bytes.len()).max(1);
+        let is_counted = |piece: &&[u8]| piece.len() != 1 && (piece.len() < 8 || piece[..4] != [0; 4]);
+        count += bytes.chunks(stride).filter(is_counted).count() as u64;
+        let from = SocketAddr::new(PEER, 4500 + u16::from(kind >> 7));
+        datagrams.push((Received { bytes: bytes.len(), stride, from, class }, bytes));
+    }
+
+    let (shared, stack) = receive(datagrams);
+    let counters = shared.counters.all();
+    let passes = ["received_packets", "received_bytes", "received_batches"];
+    let sum: u64 = counters.iter().filter(|(name, ..)| !passes[1..].contains(name)).map(|(.., value)| value).sum();
+    assert_eq!(sum, count, "{counters:?}");
+    let mut received = 0;
+    for (offload, mut packet) in stack {
+        let split = Split::new(&mut packet, &offload).expect("what the stack gets is a packet");
+        received += split.segments() as u64;
+        for at in 0..split.segments() {
+            let mut part = vec![0; split.bytes(at)];
+            split.write(at, &mut part);
+            assert!(sealed.iter().any(|content| is_of(&part, content)), "nobody sealed this: {part:x?}");
+            assert_eq!((&part[12..14], &part[16..18]), (&THERE[..], &INSIDE[..]), "no policy is for it");
+        }
+    }
+    assert_eq!(shared.counters.received_packets.get(), received);
+});
+
+/// What a packet has in common with the one that was sealed: all but what marks of congestion, and groups, change of its headers.
+fn is_of(part: &[u8], content: &[u8]) -> bool {
+    let (Some(own), Some(header)) = (Header::read(part), Header::read(content)) else { return false };
+    let skipped = if own.flow.protocol == TCP && own.total - own.length >= 18 { 18 } else { 0 };
+    own.flow == header.flow && part[own.length + skipped..own.total] == content[header.length + skipped..header.total]
+}
+
+/// Has the receiving thread take datagrams: what it has counted, and what it gave to the stack.
+fn receive(datagrams: Vec<(Received, Vec<u8>)>) -> (Arc<Shared>, Vec<(Offload, Vec<u8>)>) {
+    let shared = Arc::new(Shared::new().unwrap());
+    let tun = Arc::new(tun::Queue::default());
+    let waker = shared.waker().unwrap();
+    shared.publish(associations().view(&policies()));
+    let sockets = Arc::new([Some(Socket::new(datagrams)), None]);
+    let inward = Inward { tun: tun.clone(), sockets, shared: shared.clone(), waker };
+    assert_eq!(inward.run().unwrap_err().to_string(), udp::END, "it takes all that there is");
+    let stack = std::mem::take(&mut *tun.0.lock().unwrap());
+    (shared, stack)
+}
+
+/// The ends of peers, by their SPIs from [`SPI`] on.
+fn ends() -> Vec<Outbound> {
+    let suites = [
+        (Suite::AesGcm { icv: 16 }, 20, 0),
+        (Suite::AesCbc(Integrity::HmacSha256), 16, 32),
+        (Suite::Null(Integrity::HmacSha1), 0, 20),
+    ];
+    let end = |(at, (suite, key, integrity_key)): (usize, (Suite, usize, usize))| {
+        Association::new(SPI + at as u32, suite, &KEY[..key], &INTEGRITY_KEY[..integrity_key])
+            .mode(esp::Mode::Payload)
+            .outbound(&GANTRY)
+            .unwrap()
+    };
+    suites.into_iter().enumerate().map(end).collect()
+}
+
+/// The same here, as a daemon installs them.
+fn associations() -> Associations {
+    let mut associations = Associations::new(GANTRY.clone());
+    let key = |bytes: &[u8]| Key::new(bytes);
+    let aead = NamedAead { name: "rfc4106(gcm(aes))".to_owned(), key: key(&KEY[..20]), icv_bits: 128 };
+    let cipher = |name: &str, bytes| Some(NamedCipher { name: name.to_owned(), key: key(&KEY[..bytes]) });
+    let authentication = |name: &str, bytes, icv_bits| {
+        Some(NamedAuthentication { name: name.to_owned(), key: key(&INTEGRITY_KEY[..bytes]), icv_bits: Some(icv_bits) })
+    };
+    let algorithms = [
+        (Some(aead), None, None),
+        (None, cipher("cbc(aes)", 16), authentication("hmac(sha256)", 32, 128)),
+        (None, cipher("ecb(cipher_null)", 0), authentication("hmac(sha1)", 20, 96)),
+    ];
+    for (spi, (aead, cipher, authentication)) in (SPI..).zip(algorithms) {
+        let encapsulation =
+            Some(Encapsulation { kind: ENCAP_ESPINUDP, source_port: 4500, destination_port: 4500, original: PEER });
+        let id = SaId { destination: HERE, spi, protocol: ESP };
+        let replay = Some(Replay::default());
+        let sa = Sa::new(id, PEER);
+        let sa = Sa { mode: Mode::Tunnel, aead, cipher, authentication, encapsulation, replay, reqid: 1, ..sa };
+        associations.add(sa, false, |address| address == HERE).unwrap();
+    }
+    associations
+}
+
+fn policies() -> Policies {
+    let network = |[a, b]: [u8; 2]| Prefix { address: [a, b, 0, 0].into(), length: 16 };
+    let template = Template {
+        id: SaId { destination: HERE, spi: 0, protocol: ESP },
+        source: PEER,
+        reqid: 1,
+        mode: Mode::Tunnel,
+        share: 0,
+        optional: false,
+        authentications: u32::MAX,
+        ciphers: u32::MAX,
+        compressions: u32::MAX,
+    };
+    let selector = Selector { source: network(THERE), destination: network(INSIDE), ..Selector::any(Family::Ipv4) };
+    let mut policies = Policies::default();
+    let policy = Policy { templates: vec![template], ..Policy::new(selector, Direction::In) };
+    policies.add(policy, false).unwrap();
+    policies
+}
+
+/// What a peer sends who has the keys: any content.
+fn seal(end: &Outbound, content: &[u8], class: u8) -> Vec<u8> {
+    let mut buffer = [&[0; 64][..], content, &[0; 64]].concat();
+    let mut packet = Packet::new(&mut buffer, 64..64 + content.len());
+    // IPv4 mostly, sometimes whatever: 59 is a packet that is none.
+    packet.next_header = if class & 0xFC == 0xFC { content.first().copied().unwrap_or(59) } else { 4 };
+    end.seal(&mut packet).expect("any content is sealed");
+    packet.data().to_vec()
+}
+
+/// A TUN device that keeps what it is given.
+mod tun {
+    use std::io;
+    use std::sync::Mutex;
+
+    use crate::packet::offload::Offload;
+
+    #[derive(Default)]
+    pub(crate) struct Queue(pub(crate) Mutex<Vec<(Offload, Vec<u8>)>>);
+
+    impl Queue {
+        pub(crate) fn write<'p>(
+            &self,
+            offload: &Offload,
+            is_v6: bool,
+            pieces: impl Iterator<Item = &'p [u8]>,
+        ) -> io::Result<()> {
+            let packet: Vec<u8> = pieces.flatten().copied().collect();
+            assert_eq!(packet[0] >> 4 == 6, is_v6);
+            self.0.lock().unwrap().push((*offload, packet));
+            Ok(())
+        }
+    }
+}
+
+/// A socket with some datagrams, and then none.
+mod udp {
+    use std::io;
+    use std::net::{IpAddr, SocketAddr};
+    use std::os::fd::{AsFd, BorrowedFd};
+    use std::sync::Mutex;
+
+    use nix::sys::eventfd::EventFd;
+
+    pub(crate) const LARGEST: usize = 65_535;
+    pub(crate) const RECEIVES: usize = 8;
+    /// The error of a socket without datagrams.
+    pub(crate) const END: &str = "no more";
+
+    pub(crate) struct Socket {
+        /// One that is always ready.
+        ready: EventFd,
+        datagrams: Mutex<Option<Vec<(Received, Vec<u8>)>>>,
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    pub(crate) struct Received {
+        pub(crate) bytes: usize,
+        pub(crate) stride: usize,
+        pub(crate) from: SocketAddr,
+        pub(crate) class: u8,
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    pub(crate) struct Narrow {
+        pub(crate) peer: IpAddr,
+        pub(crate) mtu: usize,
+    }
+
+    #[derive(Default)]
+    pub(crate) struct Receiver {
+        pub(crate) received: Vec<Received>,
+    }
+
+    impl Receiver {
+        pub(crate) fn new() -> Self {
+            Self::default()
+        }
+    }
+
+    impl Socket {
+        pub(crate) fn new(datagrams: Vec<(Received, Vec<u8>)>) -> Self {
+            Self { ready: EventFd::from_value(1).unwrap(), datagrams: Some(datagrams).into() }
+        }
+
+        pub(crate) fn receive(&self, buffer: &mut [u8], into: &mut Receiver) -> io::Result<()> {
+            into.received.clear();
+            let all = self.datagrams.lock().unwrap().take().ok_or_else(|| io::Error::other(END))?;
+            for ((received, bytes), place) in all.into_iter().zip(buffer.chunks_exact_mut(LARGEST)) {
+                place[..bytes.len()].copy_from_slice(&bytes);
+                into.received.push(received);
+            }
+            Ok(())
+        }
+
+        pub(crate) fn report(&self) -> io::Result<Option<Option<Narrow>>> {
+            Ok(None)
+        }
+    }
+
+    impl AsFd for Socket {
+        fn as_fd(&self) -> BorrowedFd<'_> {
+            self.ready.as_fd()
+        }
+    }
+
+    pub(crate) fn path_mtu(_: SocketAddr) -> Option<usize> {
+        None
+    }
+}

@@ -1,0 +1,159 @@
+//! Packets of IP with any content, as the stack and the tunnel of `gantry esp` have them: what is read of a header lies in the packet,
+//! segments that are put together split into themselves again, fragments are the packet when they are put together, and notices are packets.
+
+#![no_main]
+
+#[allow(dead_code, reason = "the data path uses all of it")]
+#[path = "../../frontends/esp/src/packet/mod.rs"]
+mod packet;
+
+use libfuzzer_sys::fuzz_target;
+use packet::coalesce::{coalesce, pushes};
+use packet::fragment::Fragments;
+use packet::icmp::{Notice, notice};
+use packet::ip::{self, Header, ICMP, ICMPV6, TCP};
+use packet::offload::{HEADER, Offload};
+use packet::segment::Split;
+
+fuzz_target!(|input: &[u8]| {
+    let Some((&[class, high, low], input)) = input.split_first_chunk() else { return };
+    let Some((before, packet)) = input.split_first_chunk::<HEADER>() else { return };
+    let most = usize::from(u16::from_be_bytes([high, low]));
+    let Some(header) = Header::read(packet) else { return };
+    let packet = &packet[..header.total];
+    reads_itself(packet, &header, class);
+    for why in [Notice::TooLong(most), Notice::Prohibited] {
+        tells(packet, &header, why);
+    }
+    if !header.is_v6() && !header.keeps_whole {
+        fragments(packet, &header, most);
+    }
+    if let Some(offload) = Offload::read(before) {
+        segments(packet, &offload);
+    }
+});
+
+fn reads_itself(packet: &[u8], header: &Header, class: u8) {
+    assert!((ip::V4..=header.total).contains(&header.length));
+    assert_eq!(Header::read(packet), Some(*header), "bytes behind a packet do not count");
+    assert_eq!(Header::read(&packet[..header.total - 1]), None, "it is cut off");
+    let mut other = packet.to_vec();
+    ip::write_class(&mut other, class);
+    assert_eq!(Header::read(&other), Some(Header { class, ..*header }));
+}
+
+fn tells(packet: &[u8], header: &Header, why: Notice) {
+    let Some(told) = notice(packet, header, why) else { return };
+    let of_it = Header::read(&told).expect("a packet");
+    assert_eq!((of_it.total, of_it.is_v6()), (told.len(), header.is_v6()));
+    assert_eq!((of_it.flow.source, of_it.flow.destination), (header.flow.destination, header.flow.source));
+    assert!(told.len() <= if header.is_v6() { 1280 } else { 576 });
+    let layer = &told[of_it.length..];
+    if header.is_v6() {
+        let pseudo = [&told[8..40], &(layer.len() as u32).to_be_bytes(), &[0, 0, 0, ICMPV6]].concat();
+        assert_eq!(sum(&[&pseudo, layer]), 0xFFFF);
+    } else {
+        assert_eq!((sum(&[&told[..ip::V4]]), sum(&[layer]), of_it.flow.protocol), (0xFFFF, 0xFFFF, ICMP));
+    }
+    assert_eq!(notice(&told, &of_it, Notice::Prohibited), None, "nobody is told of an error");
+}
+
+fn fragments(packet: &[u8], header: &Header, most: usize) {
+    /// The flag that more follow, and the offset in units of eight bytes.
+    const MORE: u16 = 0x2000;
+    const OFFSET: u16 = 0x1FFF;
+    let field = |packet: &[u8]| u16::from_be_bytes([packet[6], packet[7]]);
+    let Some(fragments) = Fragments::new(packet, header.length, most) else { return };
+    let first = usize::from(field(packet) & OFFSET) * 8;
+    // One that would end behind the longest packet is nobody's.
+    if first + packet.len() - header.length > 65_535 {
+        return;
+    }
+    let mut payload = Vec::new();
+    for at in 0..fragments.count() {
+        let mut part = vec![0; fragments.bytes(at)];
+        fragments.write(at, &mut part);
+        let of_it = Header::read(&part).expect("a packet");
+        assert!(part.len() <= most && of_it.total == part.len());
+        assert_eq!(sum(&[&part[..of_it.length]]), 0xFFFF);
+        assert_eq!((of_it.flow.source, of_it.flow.destination), (header.flow.source, header.flow.destination));
+        assert_eq!((&part[4..6], &part[8..10]), (&packet[4..6], &packet[8..10]));
+        assert_eq!(usize::from(field(&part) & OFFSET) * 8, first + payload.len());
+        let more = at + 1 < fragments.count() || field(packet) & MORE != 0;
+        assert_eq!(field(&part) & MORE != 0, more);
+        payload.extend_from_slice(&part[of_it.length..]);
+    }
+    assert!(fragments.count() == 0 && header.length == header.total || payload == packet[header.length..]);
+}
+
+fn segments(packet: &[u8], offload: &Offload) {
+    let mut complete = packet.to_vec();
+    let Some(split) = Split::new(&mut complete, offload) else { return };
+    let parts = parts(&split);
+    // The stack has its checksums behind the ports; one elsewhere makes another packet of it, or none.
+    if offload.checksum.is_some_and(|(start, offset)| start + offset < split.header().length + 4) {
+        return;
+    }
+    assert!(parts.iter().map(Vec::len).sum::<usize>() >= packet.len());
+    let headers: Vec<Header> = parts.iter().map(|part| Header::read(part).expect("a packet")).collect();
+    for (part, header) in parts.iter().zip(&headers) {
+        assert_eq!((header.total, header.flow), (part.len(), split.header().flow));
+    }
+    // With the packet itself between, which belongs to none of them, or to one.
+    let own = Header::read(packet);
+    let mut burst: Vec<(Vec<u8>, Header)> = parts.into_iter().zip(headers).collect();
+    burst.insert(burst.len() / 2, (packet.to_vec(), own.expect("it was read before")));
+    let groups = coalesce(burst.iter().map(|(part, header)| Some((&part[..], *header))));
+    let mut members: Vec<usize> = groups.iter().flat_map(|group| group.members.clone()).collect();
+    members.sort_unstable();
+    assert!(members.iter().copied().eq(0..burst.len()), "each is in one group");
+    for group in groups {
+        let pushed = group.members.last().is_some_and(|last| pushes(&burst[*last].0, &burst[*last].1));
+        let mut joined = burst[group.members[0]].0.clone();
+        let offload = group.finish(&mut joined, pushed);
+        for at in &group.members[1..] {
+            joined.extend_from_slice(&burst[*at].0[group.headers()..]);
+        }
+        let split = Split::new(&mut joined, &offload).expect("a packet");
+        let again = self::parts(&split);
+        assert_eq!(again.len(), group.members.len());
+        for (again, at) in again.iter().zip(&group.members) {
+            let (part, header) = &burst[*at];
+            if group.members.len() == 1 {
+                assert_eq!(again, part);
+            } else {
+                assert_eq!(plain(again), plain(part));
+                assert!(packet::segment::is_intact(again, header));
+            }
+        }
+    }
+}
+
+fn parts(split: &Split<'_>) -> Vec<Vec<u8>> {
+    let write = |at| {
+        let mut part = vec![0; split.bytes(at)];
+        split.write(at, &mut part);
+        part
+    };
+    (0..split.segments()).map(write).collect()
+}
+
+/// A segment without what it may lose in a group: its identification, and which of two ways a checksum of zero was written in.
+fn plain(part: &[u8]) -> Vec<u8> {
+    let (mut plain, header) = (part.to_vec(), Header::read(part).expect("a packet"));
+    assert_eq!(header.flow.protocol, TCP);
+    if !header.is_v6() {
+        plain[4..6].fill(0);
+        plain[10..12].fill(0);
+    }
+    plain[header.length + 16..header.length + 18].fill(0);
+    plain
+}
+
+/// The sum of 16-bit words of RFC 1071. All but the last piece have an even length.
+fn sum(pieces: &[&[u8]]) -> u16 {
+    let words = pieces.iter().flat_map(|piece| piece.chunks(2));
+    let sum = words.fold(0_u64, |sum, word| sum + (u64::from(word[0]) << 8 | u64::from(*word.get(1).unwrap_or(&0))));
+    let fold = |sum: u64| (sum >> 16) + (sum & 0xFFFF);
+    fold(fold(fold(sum))) as u16
+}
