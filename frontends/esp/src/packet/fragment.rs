@@ -24,8 +24,13 @@ pub(crate) struct Fragments<'p> {
 }
 
 impl<'p> Fragments<'p> {
-    /// `packet` is a whole packet of IPv4 with a header of `header` bytes. `None` if `most` is too little for any payload.
+    /// `packet` is a whole packet of IPv4 with a header of `header` bytes. `None` if `most` is too little for any payload, or if the packet
+    /// is a fragment that ends where no packet can.
     pub(crate) fn new(packet: &'p [u8], header: usize, most: usize) -> Option<Self> {
+        let begin = usize::from(u16::from_be_bytes([packet[6], packet[7]]) & OFFSET) * 8;
+        if begin + packet.len() > usize::from(u16::MAX) {
+            return None;
+        }
         let later = later_header(&packet[..header]);
         // The payload of all but the last has a multiple of eight bytes.
         let size = most.checked_sub(header).filter(|size| *size >= 8)? & !7;
@@ -128,6 +133,15 @@ mod tests {
         let parts = fragments(&middle, 20, 36);
         let fields = parts.iter().map(|part| u16::from_be_bytes([part[6], part[7]])).collect::<Vec<_>>();
         assert_eq!(fields, [MORE | 5, MORE | 7, 9]);
+    }
+
+    #[test]
+    fn a_fragment_that_ends_where_no_packet_can_has_none() {
+        let mut packet = v4([1; 4], [2; 4], (3, 4), &[9; 72]);
+        packet[6..8].copy_from_slice(&(MORE | 8179).to_be_bytes());
+        assert_eq!(fragments(&packet, 20, 60).len(), 2, "its last byte is the 65,532nd");
+        packet[6..8].copy_from_slice(&(MORE | 8180).to_be_bytes());
+        assert!(Fragments::new(&packet, 20, 60).is_none());
     }
 
     #[test]
