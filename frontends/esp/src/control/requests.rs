@@ -231,6 +231,8 @@ impl State {
                 self.asked = self.asked.wrapping_add(1).max(1);
                 let template = crate::table::template(&policy.policy)?;
                 let exact = |address: IpAddr| Prefix { address, length: Family::of(address).bits() };
+                // What the template leaves open is the packet's (`xfrm_tmpl_resolve_one` of Linux).
+                let closed = |address: IpAddr, own| if address.is_unspecified() { own } else { address };
                 let port = |value| Port { value, mask: u16::MAX };
                 let selector = Selector {
                     source: exact(flow.source),
@@ -242,8 +244,12 @@ impl State {
                 };
                 Some(Message::Acquire(
                     Acquire {
-                        id: SaId { spi: 0, ..template.id },
-                        source: template.source,
+                        id: SaId {
+                            destination: closed(template.id.destination, flow.destination),
+                            spi: 0,
+                            ..template.id
+                        },
+                        source: closed(template.source, flow.source),
                         selector,
                         policy: policy.policy.clone(),
                         authentications: template.authentications,

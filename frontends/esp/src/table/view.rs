@@ -106,21 +106,26 @@ impl View {
         let admits = |direction: Direction| {
             let of_it = |policy: &&Arc<Registered>| policy.policy.direction == direction;
             let policy = self.arriving.iter().filter(of_it).find(|policy| matches(&policy.policy.selector, flow))?;
-            let is_sas = template(&policy.policy).is_some_and(|template| {
-                let Template { id, source, reqid, .. } = template;
-                let any = |wanted: IpAddr, got| wanted.is_unspecified() || wanted == got;
-                any(id.destination, sa.id.destination)
-                    && any(*source, sa.peer.ip())
-                    && (*reqid == 0 || *reqid == sa.reqid)
-                    && (id.spi == 0 || id.spi == sa.id.spi)
-            });
+            let is_sas =
+                template(&policy.policy).filter(|template| template.mode == Mode::Tunnel).is_some_and(|template| {
+                    let Template { id, source, reqid, .. } = template;
+                    let any = |wanted: IpAddr, got| wanted.is_unspecified() || wanted == got;
+                    any(id.destination, sa.id.destination)
+                        && any(*source, sa.peer.ip())
+                        && (*reqid == 0 || *reqid == sa.reqid)
+                        && (id.spi == 0 || id.spi == sa.id.spi)
+                });
             (policy.policy.action == Action::Allow && is_sas).then_some(policy)
         };
         admits(Direction::In).or_else(|| admits(Direction::Forward))
     }
 }
 
-/// The template that counts: the first that packets cannot do without.
+/// The template that counts: the first that packets cannot do without. No SA here is what one of transport mode without addresses asks for:
+/// libreswan holds packets by it, and installs another policy when it is asked for the SA.
 pub(crate) fn template(policy: &Policy) -> Option<&Template> {
-    policy.templates.iter().find(|template| !template.optional && template.mode == Mode::Tunnel)
+    policy.templates.iter().find(|template| {
+        let is_open = template.source.is_unspecified() && template.id.destination.is_unspecified();
+        !template.optional && (template.mode == Mode::Tunnel || template.mode == Mode::Transport && is_open)
+    })
 }
