@@ -26,6 +26,7 @@ const PROGRAMS: &[&str] = &[
     "stunnel",
     "swanctl",
     "swtpm",
+    "tcpdump",
     "tpm2.so",
     "transmission-create",
     "transmission-daemon",

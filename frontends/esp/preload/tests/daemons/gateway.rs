@@ -1,0 +1,411 @@
+//! A gateway: a network namespace with a data path and a daemon. Two of them, and what is between.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::data_path;
+use crate::namespace::Namespace;
+use crate::traffic::Stream;
+use crate::wire::Wire;
+
+/// How long something may take that takes less than a second on a quiet machine, or some more in a guest that is emulated.
+const PATIENCE: Duration = Duration::from_mins(1);
+const CHARON: &str = "/usr/lib/ipsec/charon";
+
+/// Whose ESP a gateway has, under charon of which Debian.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kind {
+    pub(crate) esp: Esp,
+    pub(crate) debian: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Esp {
+    Gantry,
+    /// strongSwan's own: kernel-libipsec.
+    Libipsec,
+    /// Linux' own, which a guest has.
+    #[allow(dead_code, reason = "the tests in guests have it")]
+    Kernel,
+}
+
+/// Gantry's ESP under the charon of this machine: strongSwan 5.9 where that is Debian 12.
+pub(crate) const OURS: Kind = Kind { esp: Esp::Gantry, debian: 12 };
+/// Gantry's ESP under charon of Debian 13: strongSwan 6.0.
+pub(crate) const NEWER: Kind = Kind { esp: Esp::Gantry, debian: 13 };
+pub(crate) const THEIRS: Kind = Kind { esp: Esp::Libipsec, debian: 12 };
+pub(crate) const THEIRS_NEWER: Kind = Kind { esp: Esp::Libipsec, debian: 13 };
+
+/// Whether what tests of `kinds` need is there. What is missing is said and counted.
+pub(crate) fn is_possible(kinds: &[Kind]) -> bool {
+    let programs = [(CHARON, "charon"), ("/usr/sbin/swanctl", "swanctl"), ("/usr/bin/tcpdump", "tcpdump")];
+    let missing = programs.iter().find(|(path, _)| !Path::new(path).exists()).map(|(_, name)| *name);
+    let missing = missing.or_else(|| (!is_root()).then_some("root"));
+    let needs_fresh = kinds.iter().any(|kind| kind.debian == 13);
+    let missing = missing.or_else(|| (needs_fresh && fresh(13, "ike").is_none()).then_some("fresh Debian"));
+    missing.into_iter().for_each(gantry_lab::skip);
+    missing.is_none()
+}
+
+pub(crate) fn is_root() -> bool {
+    nix::unistd::Uid::effective().is_root()
+}
+
+/// The folder of a Debian with programs more than the smallest (`scripts/fresh-debian`); `None` where the archive cannot be reached.
+pub(crate) fn fresh(debian: u8, with: &str) -> Option<PathBuf> {
+    // One after the other: the second finds what the first has made.
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    let script = repository.join("scripts/fresh-debian");
+    let made = Command::new(script).args([&debian.to_string(), with]).output().unwrap();
+    let said = String::from_utf8_lossy(&made.stderr);
+    assert!(made.status.success() || made.status.code() == Some(3), "{said}");
+    made.status.success().then(|| String::from_utf8(made.stdout).unwrap().trim().into())
+}
+
+/// What a test asks of its daemons. Texts are lines of their configuration files.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// Whether the addresses outside, and those inside, are of IPv6.
+    pub(crate) v6: [bool; 2],
+    /// Names and proposals of the first gateway's children, all for the same addresses. The second has the first of them, with every
+    /// proposal, because a responder goes by addresses.
+    pub(crate) children: Vec<(String, String)>,
+    /// In `charon { }`, in the connection, and in each child.
+    pub(crate) charon: &'static str,
+    pub(crate) connection: &'static str,
+    pub(crate) child: &'static str,
+    /// Of the first gateway, behind those of both.
+    pub(crate) first: [&'static str; 2],
+    /// Of the second one.
+    pub(crate) second: [&'static str; 2],
+    /// At the end of the file.
+    pub(crate) sections: &'static str,
+    /// What is to be inside the tunnel, if not the gateways' own addresses there: of the first gateway and of the second.
+    pub(crate) inside: Option<[&'static str; 2]>,
+    /// Destinations that the data paths protect in any case.
+    pub(crate) protect: Vec<&'static str>,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            v6: [false, false],
+            children: vec![("net".to_owned(), "aes128gcm16".to_owned())],
+            charon: "install_routes = no",
+            connection: "",
+            child: "",
+            first: ["", ""],
+            second: ["", ""],
+            sections: "",
+            inside: None,
+            protect: Vec::new(),
+        }
+    }
+}
+
+/// A gateway. Its processes end with it.
+#[derive(Debug)]
+pub(crate) struct Gateway {
+    pub(crate) kind: Kind,
+    /// 0 or 1.
+    place: usize,
+    pub(crate) namespace: Namespace,
+    pub(crate) folder: PathBuf,
+    protect: Vec<&'static str>,
+    data_path: Option<Child>,
+    daemon: Option<Child>,
+}
+
+impl Gateway {
+    fn new(place: usize, kind: Kind) -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("gantry-daemons-{}-{count}", std::process::id()));
+        fs::create_dir_all(folder.join("esp")).unwrap();
+        let namespace = Namespace::new();
+        namespace.ip(&format!("address add {}/32 dev lo", inner(place, false)));
+        namespace.ip(&format!("address add {}/128 dev lo nodad", inner(place, true)));
+        Self { kind, place, namespace, folder, protect: Vec::new(), data_path: None, daemon: None }
+    }
+
+    fn connect(&self) {
+        self.namespace.ip(&format!("address add {}/24 dev wire", outer(self.place, false)));
+        self.namespace.ip(&format!("address add {}/64 dev wire nodad", outer(self.place, true)));
+    }
+
+    /// Its address inside the tunnel.
+    pub(crate) fn inner(&self, is_v6: bool) -> IpAddr {
+        inner(self.place, is_v6)
+    }
+
+    /// Starts the data path, if this gateway has ours, and the daemon, and waits until both answer.
+    pub(crate) fn start(&mut self) {
+        if self.kind.esp == Esp::Gantry {
+            self.start_data_path();
+        }
+        self.start_daemon();
+    }
+
+    pub(crate) fn start_data_path(&mut self) {
+        self.data_path = Some(data_path::start(&self.namespace, &self.folder.join("esp"), &self.protect));
+    }
+
+    pub(crate) fn start_daemon(&mut self) {
+        let root = if self.kind.debian == 13 { fresh(13, "ike").expect("a Debian 13") } else { "/".into() };
+        let _ = fs::remove_file(self.folder.join("vici"));
+        self.run(&root, &format!("env STRONGSWAN_CONF={}/strongswan.conf {CHARON}", self.folder.display()));
+        await_that("charon answers", || self.folder.join("vici").exists());
+        let folder = self.folder.display();
+        self.swanctl(&format!("--load-all --file {folder}/swanctl.conf"));
+    }
+
+    /// Starts the gateway's daemon in a folder with a Debian, over the data path if the gateway has ours.
+    pub(crate) fn run(&mut self, root: &Path, program: &str) {
+        let log = File::options().create(true).append(true).open(self.folder.join("said")).unwrap();
+        let mut command = Command::new("unshare");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/daemons/daemon.sh");
+        command.args(["-m", "sh"]).args([&script, root, &self.folder]).arg("env");
+        if self.kind.esp == Esp::Gantry {
+            // Another Debian does not see where cargo puts it.
+            let library = self.folder.join("libgantry_xfrm.so");
+            fs::copy(std::env::current_exe().unwrap().with_file_name("libgantry_xfrm.so"), &library).unwrap();
+            command.arg(format!("LD_PRELOAD={}", library.display()));
+            command.arg(format!("GANTRY_XFRM={}/esp/xfrm", self.folder.display()));
+        }
+        command.args(program.split_whitespace()).stdout(log.try_clone().unwrap()).stderr(log);
+        self.daemon = Some(self.namespace.enter(|| command.spawn()).unwrap());
+    }
+
+    /// Runs a program where the daemon sees it, and says whether it succeeded, and what it printed.
+    pub(crate) fn inside(&self, root: &Path, program: &str) -> (bool, String) {
+        let daemon = self.daemon.as_ref().expect("there is a daemon").id().to_string();
+        let mut command = Command::new("nsenter");
+        command.args(["-t", &daemon, "-m", "-n", "chroot"]).arg(root).args(program.split_whitespace());
+        said(&mut command)
+    }
+
+    /// Ends the daemon, as nobody expects it.
+    pub(crate) fn kill_daemon(&mut self) {
+        end(&mut self.daemon);
+    }
+
+    /// Ends the data path, as nobody expects it.
+    pub(crate) fn kill_data_path(&mut self) {
+        end(&mut self.data_path);
+    }
+
+    /// Asks the daemon for something; what it says.
+    #[track_caller]
+    pub(crate) fn swanctl(&self, arguments: &str) -> String {
+        let (succeeds, text) = self.try_swanctl(arguments);
+        assert!(succeeds, "swanctl {arguments}: {text}\n{}", self.log());
+        text
+    }
+
+    /// The same, when it may fail.
+    pub(crate) fn try_swanctl(&self, arguments: &str) -> (bool, String) {
+        let mut command = Command::new("swanctl");
+        command.args(arguments.split_whitespace()).arg("--uri").arg(format!("unix://{}/vici", self.folder.display()));
+        said(&mut command)
+    }
+
+    /// What the data path says of itself.
+    pub(crate) fn status(&self) -> Value {
+        data_path::status(&self.folder.join("esp")).expect("the data path answers")
+    }
+
+    /// SPIs of the SAs in a direction: `in` or `out`.
+    pub(crate) fn spis(&self, direction: &str) -> Vec<String> {
+        let status = self.status();
+        let sas = status["sas"].as_array().unwrap().iter().filter(|sa| sa["direction"] == direction);
+        sas.map(|sa| sa["spi"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// What the daemon has written down.
+    pub(crate) fn log(&self) -> String {
+        ["said", "charon.log", "esp/log"]
+            .map(|name| fs::read_to_string(self.folder.join(name)).unwrap_or_default())
+            .concat()
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let status = data_path::status(&self.folder.join("esp"));
+            let text = format!("== gateway {}, {:?}: {}\n{status:?}\n", self.place + 1, self.kind, self.log());
+            let _ = std::io::stderr().write_all(text.as_bytes());
+        }
+        end(&mut self.daemon);
+        end(&mut self.data_path);
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Whether a program succeeds, and all that it says.
+fn said(command: &mut Command) -> (bool, String) {
+    let output = command.output().expect("the program is there");
+    let text = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    (output.status.success(), text)
+}
+
+fn end(child: &mut Option<Child>) {
+    if let Some(mut child) = child.take() {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}
+
+/// Two gateways that want a tunnel.
+#[derive(Debug)]
+pub(crate) struct Pair {
+    pub(crate) a: Gateway,
+    pub(crate) b: Gateway,
+    is_v6: bool,
+}
+
+impl Pair {
+    /// Two gateways with one link, whose daemons have been started.
+    pub(crate) fn new(kinds: [Kind; 2], plan: &Plan) -> Self {
+        let mut pair = Self::joined(kinds, plan);
+        pair.start();
+        pair
+    }
+
+    /// Two gateways with one link and no processes.
+    pub(crate) fn joined(kinds: [Kind; 2], plan: &Plan) -> Self {
+        let (mut a, mut b) = (Gateway::new(0, kinds[0]), Gateway::new(1, kinds[1]));
+        a.namespace.join("wire", &b.namespace, "wire");
+        for gateway in [&mut a, &mut b] {
+            gateway.connect();
+            gateway.protect.clone_from(&plan.protect);
+            let peer = outer(1 - gateway.place, plan.v6[0]).to_string();
+            configure(gateway, plan, &peer);
+        }
+        Self { a, b, is_v6: plan.v6[1] }
+    }
+
+    pub(crate) fn start(&mut self) {
+        self.a.start();
+        self.b.start();
+    }
+
+    /// Has the first gateway bring a child up.
+    pub(crate) fn initiate(&self, child: &str) {
+        self.a.swanctl(&format!("--initiate --timeout 60 --child {child}"));
+    }
+
+    /// Either gateway, with its address inside the tunnel.
+    pub(crate) fn ends(&self) -> [(&Namespace, IpAddr); 2] {
+        [&self.a, &self.b].map(|gateway| (&gateway.namespace, gateway.inner(self.is_v6)))
+    }
+
+    /// Packets from the first gateway to the second, and back.
+    pub(crate) fn streams(&self) -> [Stream; 2] {
+        let [a, b] = self.ends();
+        [Stream::start(a, b), Stream::start(b, a)]
+    }
+
+    /// Listens on the wire between them. Where Linux has decrypted a packet, it comes in by the same device once more.
+    pub(crate) fn tap(&self) -> Wire {
+        let end = if self.a.kind.esp == Esp::Kernel { &self.b } else { &self.a };
+        Wire::tap(&end.namespace, "wire")
+    }
+}
+
+/// Where a gateway is reached.
+pub(crate) fn outer(place: usize, is_v6: bool) -> IpAddr {
+    let text = if is_v6 { format!("fd01::{}", place + 1) } else { format!("10.1.0.{}", place + 1) };
+    text.parse().unwrap()
+}
+
+fn inner(place: usize, is_v6: bool) -> IpAddr {
+    let text = if is_v6 { format!("fd02::{}", place + 1) } else { format!("10.2.0.{}", place + 1) };
+    text.parse().unwrap()
+}
+
+/// Writes what the daemon of a gateway is told.
+pub(crate) fn configure(gateway: &Gateway, plan: &Plan, peer: &str) {
+    let Gateway { kind, place, folder, .. } = gateway;
+    let folder = folder.display();
+    let Plan { connection, child, sections, .. } = plan;
+    // The kernel asks policies about packets that have a route already.
+    let charon = if kind.esp == Esp::Kernel { "install_routes = yes" } else { plan.charon };
+    let [own_connection, own_child] = [plan.first, plan.second][*place];
+    let esp = if kind.esp == Esp::Libipsec { "kernel-libipsec" } else { "" };
+    let text = format!(
+        "charon {{
+            load = random nonce openssl kdf {esp} kernel-netlink socket-default vici updown
+            filelog {{ log {{ path = {folder}/charon.log
+                default = 1
+                flush_line = yes }} }}
+            plugins {{ vici {{ socket = unix://{folder}/vici }} }}
+            {charon}
+        }}\n"
+    );
+    write(gateway, "strongswan.conf", &text);
+    let inside = |place: usize| match plan.inside {
+        Some(inside) => inside[place].to_owned(),
+        None => format!("{}/{}", inner(place, plan.v6[1]), if plan.v6[1] { 128 } else { 32 }),
+    };
+    let (ours, theirs) = (inside(*place), inside(1 - place));
+    let mut named = plan.children.clone();
+    if *place == 1 {
+        let all: Vec<_> = named.iter().map(|(_, proposal)| proposal.clone()).collect();
+        named = vec![(named[0].0.clone(), all.join(","))];
+    }
+    let children = named.iter().map(|(name, proposal)| {
+        format!(
+            "{name} {{ local_ts = {ours}
+                remote_ts = {theirs}
+                esp_proposals = {proposal}
+                {child}
+                {own_child} }}\n"
+        )
+    });
+    let text = format!(
+        "connections {{ net {{ version = 2
+            local_addrs = {}
+            remote_addrs = {peer}
+            encap = yes
+            proposals = aes256-sha256-x25519
+            {connection}
+            {own_connection}
+            local {{ auth = psk
+                id = gateway{place} }}
+            remote {{ auth = psk
+                id = gateway{} }}
+            children {{ {} }} }} }}
+        secrets {{ ike {{ secret = \"of both\" }} }}
+        {sections}\n",
+        outer(*place, plan.v6[0]),
+        1 - place,
+        children.collect::<String>()
+    );
+    write(gateway, "swanctl.conf", &text);
+}
+
+fn write(gateway: &Gateway, name: &str, text: &str) {
+    fs::write(gateway.folder.join(name), text).unwrap();
+}
+
+/// Waits for something that happens soon.
+#[track_caller]
+pub(crate) fn await_that(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < PATIENCE, "it never is so that {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}

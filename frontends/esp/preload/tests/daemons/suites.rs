@@ -1,0 +1,53 @@
+//! Suites that charon proposes, one after the other.
+
+use crate::gateway::{Esp, Kind, Pair, Plan};
+use crate::traffic::{are_whole, pass, transfer};
+
+/// Suites as charon proposes them, and as it names them to XFRM.
+pub(crate) const SUITES: [(&str, &str); 9] = [
+    ("aes128gcm16", "rfc4106(gcm(aes)) 160"),
+    ("aes256gcm16", "rfc4106(gcm(aes)) 288"),
+    ("aes256gcm8", "rfc4106(gcm(aes)) 288"),
+    ("chacha20poly1305", "rfc7539esp(chacha20,poly1305) 288"),
+    ("aes256-sha256", "aes 256 hmac(sha256)"),
+    ("aes128-sha1", "aes 128 sha1"),
+    ("aes192-sha384", "aes 192 hmac(sha384)"),
+    ("aes256ctr-sha256", "rfc3686(ctr(aes)) 288 hmac(sha256)"),
+    ("aes128ctr-sha512", "rfc3686(ctr(aes)) 160 hmac(sha512)"),
+];
+
+/// Brings up one child after the other, and sends both ways through each.
+pub(crate) fn every_child_passes_packets(kinds: [Kind; 2], plan: &Plan, algorithms: &[&str]) {
+    let pair = Pair::new(kinds, plan);
+    let wire = pair.tap();
+    for ((child, proposal), algorithm) in plan.children.iter().zip(algorithms) {
+        pair.initiate(child);
+        let streams = pair.streams();
+        pass(&streams, 20);
+        for gateway in [&pair.a, &pair.b].into_iter().filter(|gateway| gateway.kind.esp == Esp::Gantry) {
+            let status = gateway.status();
+            let sas = status["sas"].as_array().unwrap();
+            assert_eq!(sas.len(), 2, "{proposal}: {status}");
+            for sa in sas {
+                assert_eq!(sa["algorithm"], *algorithm, "{proposal}");
+                assert!(sa["packets"].as_u64() >= Some(20), "{proposal}: {status}");
+            }
+        }
+        are_whole(streams);
+        let [a, b] = pair.ends();
+        transfer(a, b, 300_000);
+        transfer(b, a, 300_000);
+        pair.a.swanctl(&format!("--terminate --child {child}"));
+    }
+    wire.end();
+}
+
+/// A child for each of the suites, and one with extended numbers.
+pub(crate) fn of_suites(suites: &[(&str, &'static str)], esn: &[&str]) -> (Plan, Vec<&'static str>) {
+    let all = suites.iter().flat_map(|suite| esn.iter().map(move |esn| (suite, esn)));
+    let named = all.enumerate().map(|(number, ((proposal, algorithm), esn))| {
+        ((format!("child{number}"), format!("{proposal}{esn}")), *algorithm)
+    });
+    let (children, algorithms) = named.unzip();
+    (Plan { children, ..Plan::default() }, algorithms)
+}

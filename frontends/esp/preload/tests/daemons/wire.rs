@@ -1,0 +1,98 @@
+//! What a listener on the wire sees.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::namespace::Namespace;
+
+/// What two gateways say to each other by themselves: ARP, neighbour discovery, IKE and ESP in UDP, and that nobody listens to the latter.
+/// All else is what their tunnel is for.
+const OTHERS: &str =
+    "not arp and not ip6 multicast and not (icmp6 and ip6[40] >= 133) and not (udp port 500 or udp port 4500)
+    and not (icmp[0] = 3 and icmp[17] = 17 and icmp[30:2] = 4500)";
+
+/// tcpdump on a device. It has seen nothing in clear, or [`Wire::end`] fails.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    tcpdump: Child,
+}
+
+impl Wire {
+    /// Listens from now on.
+    pub(crate) fn tap(namespace: &Namespace, device: &str) -> Self {
+        let mut command = Command::new("tcpdump");
+        command
+            .args(["-i", device, "-n", "-l", "--immediate-mode", "-s", "96", OTHERS])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut tcpdump = namespace.enter(|| command.spawn()).expect("tcpdump is there");
+        let mut errors = BufReader::new(tcpdump.stderr.take().unwrap());
+        let mut line = String::new();
+        while !line.contains("listening on") {
+            line.clear();
+            assert!(errors.read_line(&mut line).unwrap() > 0, "tcpdump does not listen");
+        }
+        tcpdump.stderr = Some(errors.into_inner());
+        Self { tcpdump }
+    }
+
+    /// What was seen in clear: a line a packet.
+    pub(crate) fn seen(mut self) -> String {
+        // It leaves what it has not read by then.
+        thread::sleep(Duration::from_millis(100));
+        kill(Pid::from_raw(self.tcpdump.id().cast_signed()), Signal::SIGINT).unwrap();
+        let (mut text, mut counts) = (String::new(), String::new());
+        self.tcpdump.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        self.tcpdump.stderr.take().unwrap().read_to_string(&mut counts).unwrap();
+        let count = |what| {
+            let line = counts.lines().find(|line| line.ends_with(what)).expect("tcpdump counts");
+            line.split_whitespace().next().unwrap().to_owned()
+        };
+        let is_all = count("captured") == count("received by filter") && count("dropped by kernel") == "0";
+        assert!(is_all, "the listener has not seen all: {counts}");
+        // It ends the line that the terminal would show the key of the interrupt in.
+        text.trim().to_owned()
+    }
+
+    /// Nothing was.
+    #[track_caller]
+    pub(crate) fn end(self) {
+        let seen = self.seen();
+        assert!(seen.is_empty(), "in clear: {seen}");
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        let _ = self.tcpdump.kill();
+        let _ = self.tcpdump.wait();
+    }
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn a_listener_sees_what_is_in_clear_and_nothing_else() {
+    use std::net::UdpSocket;
+
+    if !crate::gateway::is_possible(&[]) {
+        return;
+    }
+    let [a, b] = [Namespace::new(), Namespace::new()];
+    a.join("wire", &b, "wire");
+    a.ip("address add 10.1.0.1/24 dev wire");
+    b.ip("address add 10.1.0.2/24 dev wire");
+    let wire = Wire::tap(&a, "wire");
+    let (receiver, sender) =
+        (b.enter(|| UdpSocket::bind("10.1.0.2:0")).unwrap(), a.enter(|| UdpSocket::bind("0.0.0.0:0")).unwrap());
+    // That nobody listens is said of the first one.
+    sender.send_to(b"as ESP", "10.1.0.2:4500").unwrap();
+    sender.send_to(b"in clear", receiver.local_addr().unwrap()).unwrap();
+    receiver.recv(&mut [0; 9]).unwrap();
+    let seen = wire.seen();
+    assert!(seen.lines().count() == 1 && seen.contains("UDP, length 8"), "{seen}");
+}
