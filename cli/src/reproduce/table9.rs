@@ -183,6 +183,8 @@ impl Tunnel {
         let mut tunnel = Self { sides: Vec::new() };
         for at in 0..2 {
             let folder = folder(network, at);
+            // The sockets of the way before are no sign of this one.
+            let _ = fs::remove_dir_all(&folder);
             let mut serve = network.on(at, &program);
             serve
                 .args(settings.iter().flat_map(|setting| ["--set", setting]))
