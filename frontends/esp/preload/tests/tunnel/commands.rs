@@ -1,6 +1,6 @@
 //! `ip xfrm` as the command line of the data path.
 
-use crate::host::{Host, Pair, Plan};
+use crate::host::{Host, Pair, Plan, await_that};
 use crate::keys::{Keys, Sa, V4, hex};
 use crate::traffic::datagrams;
 
@@ -190,14 +190,13 @@ fn counters_of_sas_are_what_passed() {
     let pair = Pair::tied(&Plan::default());
     datagrams(&pair.a, &pair.b, V4, [100, 200, 300].into_iter());
     let shown = |host: &Host, source: &str| host.statistics(&format!("state list src {source}"));
+    let counted = format!("{}(bytes), 3(packets)", 600 + 3 * 28);
     for (host, source) in [(&pair.a, "10.1.0.1"), (&pair.b, "10.1.0.1"), (&pair.a, "10.2.0.2"), (&pair.b, "10.2.0.2")] {
-        let text = shown(host, source);
-        assert!(text.contains(&format!("{}(bytes), 3(packets)", 600 + 3 * 28)), "{text}");
+        await_that("an SA says what passed", || shown(host, source).contains(&counted));
     }
-    assert!(pair.a.xfrm("state list src 10.1.0.1").contains("oseq 0x3"), "{}", pair.a.xfrm("state list"));
+    assert!(pair.a.xfrm("state list src 10.1.0.1").contains("oseq 0x3"));
     assert!(pair.b.xfrm("state list src 10.1.0.1").contains("seq 0x3"));
-    let text = pair.a.statistics("policy list dir out");
-    assert!(text.contains(&format!("{}(bytes), 3(packets)", 600 + 3 * 28)), "{text}");
+    assert!(pair.a.statistics("policy list dir out").contains(&counted));
     let rules = pair.a.status()["rules"].clone();
     let of = |direction: &str| {
         let rules = rules.as_array().unwrap().iter().filter(|rule| rule["direction"] == direction);

@@ -6,9 +6,9 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
 use gantry_protocols::esp::{Integrity, Suite};
 
-use crate::host::{Host, Pair, Plan, await_that};
+use crate::host::{Pair, Plan, await_that};
 use crate::keys::{Keys, Sa, V4, V6, install, policies};
-use crate::traffic::{Flow, MARKER, datagrams, stream};
+use crate::traffic::{Flow, datagrams, stream};
 
 #[test]
 #[ignore = "as root, in network namespaces"]
@@ -46,7 +46,8 @@ fn a_device_that_fails_loses_no_packet() {
 #[ignore = "as root, in network namespaces"]
 fn a_full_socket_delays_packets_and_loses_none() {
     let pair = Pair::tied(&Plan::default());
-    // 16 MB are more than wait in the socket; the queue of the device holds them all.
+    // The queue of the shaped device holds more than the socket, and that of the tunnel's all packets.
+    pair.a.namespace.ip("link set gantry0 txqueuelen 30000");
     let shaped = pair.a.run("tc", "qdisc add dev va root tbf rate 200mbit burst 128kb limit 64mb");
     if !shaped.status.success() {
         return gantry_lab::skip("kernel that shapes traffic (sch_tbf)");
@@ -57,9 +58,11 @@ fn a_full_socket_delays_packets_and_loses_none() {
         near.send_to(&payload, (pair.b.inner[V4], 9)).unwrap();
     }
     stream(&pair.a, &pair.b, V6, 1 << 20);
-    await_that("all arrive", || pair.b.counter("received_packets") == pair.a.counter("sent_packets"));
+    await_that("all arrive", || {
+        let sent = pair.a.counter("sent_packets");
+        sent > 20_000 && pair.b.counter("received_packets") == sent
+    });
     assert_eq!((pair.a.counter("unsent"), pair.a.counter("failed")), (0, 0));
-    assert!(pair.a.counter("sent_packets") > 10_000);
 }
 
 /// Whether a process has these bytes anywhere in its memory.
@@ -147,6 +150,4 @@ fn a_user_with_cap_net_admin_alone_may_serve() {
         datagrams(&pair.a, &pair.b, inner, [100].into_iter());
         stream(&pair.b, &pair.a, inner, 1 << 18);
     }
-    pair.a.xfrm("policy flush");
-    let _: (&Host, _) = (&pair.a, MARKER);
 }

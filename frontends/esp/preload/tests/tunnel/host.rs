@@ -232,7 +232,7 @@ impl Pair {
         a.namespace.join(a.device, &b.namespace, b.device);
         a.connect(b.outer);
         b.connect(a.outer);
-        Self { a, b }
+        Self { a, b }.reached()
     }
 
     /// Two hosts with a router between them, whose devices are `ra` and `rb`.
@@ -248,7 +248,15 @@ impl Pair {
         router.sysctl("ipv6/conf/all/forwarding", "1");
         a.connect(["10.1.0.254", "fd01::fe"].map(|router| router.parse().unwrap()));
         b.connect(["10.2.0.254", "fd02::fe"].map(|router| router.parse().unwrap()));
-        (Self { a, b }, router)
+        (Self { a, b }.reached(), router)
+    }
+
+    /// Waits until the hosts know their neighbours: packets that wait for that may be dropped.
+    fn reached(self) -> Self {
+        for to in self.b.outer {
+            await_that("the hosts reach each other", || self.a.ping("-W 0.2", to).0 == 1);
+        }
+        self
     }
 
     /// Two hosts with one link and data paths of one plan.

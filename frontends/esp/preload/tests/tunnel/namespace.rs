@@ -20,6 +20,8 @@ impl Namespace {
         };
         let namespace = Self(thread::spawn(make).join().unwrap());
         namespace.ip("link set lo up");
+        // Nobody else has the addresses of its devices.
+        namespace.sysctl("ipv6/conf/default/accept_dad", "0");
         namespace
     }
 

@@ -21,8 +21,8 @@ fn tie_many(pair: &Pair, count: u32) {
     for number in 0..count {
         let sa = Sa { reqid: number + 1, ..Sa::new(&pair.a, &pair.b, 0x1_0000 + number, &Keys::gcm()) };
         let selector = format!("src {}/32 dst {}/32", pair.a.inner[V4], address(number));
-        near.push_str(&format!("xfrm {}\nxfrm policy add {selector} dir out {}\n", sa.add(), sa.template()));
-        far.push_str(&format!("xfrm {}\nxfrm policy add {selector} dir in {}\n", sa.add(), sa.template()));
+        near.extend([format!("xfrm {}\nxfrm policy add {selector} dir out {}\n", sa.add(), sa.template())]);
+        far.extend([format!("xfrm {}\nxfrm policy add {selector} dir in {}\n", sa.add(), sa.template())]);
     }
     pair.b.xfrm_batch(&far);
     pair.a.xfrm_batch(&near);
@@ -62,12 +62,11 @@ fn each_of_many_sas_carries_what_is_its_own() {
         send_to_each(&pair, count);
         send_to_each(&pair, count);
         for host in [&pair.a, &pair.b] {
-            let status = host.status();
-            let sas = status["sas"].as_array().unwrap();
-            assert_eq!(
-                (sas.len(), sas.iter().filter(|sa| sa["packets"] == 2).count()),
-                (count as usize, count as usize)
-            );
+            await_that("each SA has counted its packets", || {
+                let status = host.status();
+                let sas = status["sas"].as_array().unwrap();
+                sas.len() == count as usize && sas.iter().all(|sa| sa["packets"] == 2)
+            });
         }
     }
 }
@@ -80,27 +79,22 @@ fn packets_of_many_sas_are_one_batch() {
     let near = pair.a.udp(pair.a.inner[V4], 0);
     // What comes while the data path does something else waits for it, and is taken together.
     let pause = |host: &Host, signal| kill(Pid::from_raw(host.process().cast_signed()), signal).unwrap();
-    let mut before = [(0, 0); 2];
-    for side in 0..2 {
-        let host = [&pair.a, &pair.b][side];
-        before = [batches(&pair.a, "sent"), batches(&pair.b, "received")];
+    // One thread takes 256 packets in a pass, the other eight datagrams.
+    for (host, side, most) in [(&pair.a, "sent", 2), (&pair.b, "received", 14)] {
+        let before = batches(host, side);
+        let sent = pair.a.counter("sent_packets");
         pause(host, Signal::SIGSTOP);
         for number in 0..100 {
             near.send_to(b"batch", (address(number).as_str(), 9)).unwrap();
         }
-        if side == 1 {
-            await_that("all are sent", || batches(&pair.a, "sent").0 == before[0].0 + 100);
+        if side == "received" {
+            pair.a.await_counter("sent_packets", sent + 100);
         }
         pause(host, Signal::SIGCONT);
-        await_that("all arrive", || batches(&pair.b, "received").0 == before[1].0 + 100);
-        let (name, at) = [("sent", 0), ("received", 1)][side];
-        let (packets, count) = batches(host, name);
-        let (packets, count) = (packets - before[at].0, count - before[at].1);
-        // One thread takes 256 packets in a pass, the other eight datagrams.
-        let most = [2, 14][side];
-        assert!(packets == 100 && count <= most, "{name}: {packets} packets in {count} batches");
+        await_that("all are counted", || batches(host, side).0 == before.0 + 100);
+        let count = batches(host, side).1 - before.1;
+        assert!(count <= most, "{side}: 100 packets in {count} batches");
     }
-    let _ = before;
 }
 
 #[test]
