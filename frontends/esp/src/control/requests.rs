@@ -1,12 +1,13 @@
 //! What each request does, and its answer.
 
 use std::net::IpAddr;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use gantry_abi_xfrm::constants::flag;
 use gantry_abi_xfrm::{
-    Acquire, AsyncEvent, Datagram, Direction, Expire, Family, Frame, Keys, Mapping, Message, Policy, PolicyExpire,
-    Port, Prefix, Sa, SaId, SadInfo, Selector, SpdInfo, Verdict, Verdicts,
+    Acquire, AsyncEvent, Counters, Datagram, Direction, Expire, Family, Frame, Keys, Mapping, Message, Policy,
+    PolicyExpire, Port, Prefix, Sa, SaId, SadInfo, Selector, SpdInfo, Verdict, Verdicts,
 };
 
 use super::connection::PART;
@@ -292,9 +293,12 @@ fn no_policy() -> Refusal {
     Refusal::new(libc::ENOENT, "there is no such policy")
 }
 
-/// A policy as it is now.
+/// A policy as it is now. Linux has the time of its last use in it, and not of the first, as it has of an SA; daemons take that for a sign that
+/// the peer lives (`__xfrm_policy_check`).
 fn current(policy: &Registered) -> Policy {
-    Policy { counters: policy.used.counters(policy.added), ..policy.policy.clone() }
+    let use_time = policy.used.last.load(Ordering::Relaxed);
+    let counters = Counters { use_time, ..policy.used.counters(policy.added) };
+    Policy { counters, ..policy.policy.clone() }
 }
 
 fn expire(sa: Sa, reached: Reached) -> Message {

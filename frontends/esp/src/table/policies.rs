@@ -70,10 +70,10 @@ impl Policies {
     pub(crate) fn age(&mut self) -> Vec<Arc<Registered>> {
         let now = seconds();
         let is_over = |policy: &mut Arc<Registered>| {
-            let first = policy.used.first.load(Ordering::Relaxed);
-            let past = |from: u64, limit: u64| limit > 0 && from > 0 && now.saturating_sub(from) >= limit;
+            let last = policy.used.last.load(Ordering::Relaxed).max(policy.added);
+            let past = |from: u64, limit: u64| limit > 0 && now.saturating_sub(from) >= limit;
             let limits = &policy.policy.limits;
-            past(policy.added, limits.hard_add_seconds) || past(first, limits.hard_use_seconds)
+            past(policy.added, limits.hard_add_seconds) || past(last, limits.hard_use_seconds)
         };
         self.all.extract_if(.., is_over).collect()
     }

@@ -290,7 +290,10 @@ fn a_policy_ends_with_its_time() {
     let mut limited = policy(Direction::Out, 1, 0);
     limited.limits = Limits { hard_use_seconds: 1, ..Limits::NONE };
     policies.add(limited, false).unwrap();
-    assert!(policies.age().is_empty(), "it was not used");
-    policies.all()[0].used.first.store(1, Ordering::Relaxed);
+    std::thread::sleep(Duration::from_millis(1100));
+    policies.all()[0].used.last.store(super::association::seconds() + 1, Ordering::Relaxed);
+    assert!(policies.age().is_empty(), "it was used just now");
+    // One that was never used counts from when it was added.
+    policies.all()[0].used.last.store(0, Ordering::Relaxed);
     assert_eq!((policies.age().len(), policies.all().len()), (1, 0));
 }
