@@ -81,13 +81,10 @@ pub(crate) struct Plan {
     /// Names and proposals of the first gateway's children, all for the same addresses. The second has the first of them, with every
     /// proposal, because a responder goes by addresses.
     pub(crate) children: Vec<(String, String)>,
-    /// In `charon { }`, in the connection, and in each child.
+    /// In `charon { }`.
     pub(crate) charon: &'static str,
-    pub(crate) connection: &'static str,
-    pub(crate) child: &'static str,
-    /// Of the first gateway, behind those of both.
+    /// In the connection and in each child of the first gateway, and of the second.
     pub(crate) first: [&'static str; 2],
-    /// Of the second one.
     pub(crate) second: [&'static str; 2],
     /// At the end of the file.
     pub(crate) sections: &'static str,
@@ -103,8 +100,6 @@ impl Default for Plan {
             v6: [false, false],
             children: vec![("net".to_owned(), "aes128gcm16".to_owned())],
             charon: "install_routes = no",
-            connection: "",
-            child: "",
             first: ["", ""],
             second: ["", ""],
             sections: "",
@@ -339,7 +334,6 @@ fn inner(place: usize, is_v6: bool) -> IpAddr {
 pub(crate) fn configure(gateway: &Gateway, plan: &Plan, peer: &str) {
     let Gateway { kind, place, folder, .. } = gateway;
     let folder = folder.display();
-    let Plan { connection, child, sections, .. } = plan;
     // The kernel asks policies about packets that have a route already.
     let charon = if kind.esp == Esp::Kernel { "install_routes = yes" } else { plan.charon };
     let [own_connection, own_child] = [plan.first, plan.second][*place];
@@ -370,7 +364,6 @@ pub(crate) fn configure(gateway: &Gateway, plan: &Plan, peer: &str) {
             "{name} {{ local_ts = {ours}
                 remote_ts = {theirs}
                 esp_proposals = {proposal}
-                {child}
                 {own_child} }}\n"
         )
     });
@@ -380,7 +373,6 @@ pub(crate) fn configure(gateway: &Gateway, plan: &Plan, peer: &str) {
             remote_addrs = {peer}
             encap = yes
             proposals = aes256-sha256-x25519
-            {connection}
             {own_connection}
             local {{ auth = psk
                 id = gateway{place} }}
@@ -388,10 +380,11 @@ pub(crate) fn configure(gateway: &Gateway, plan: &Plan, peer: &str) {
                 id = gateway{} }}
             children {{ {} }} }} }}
         secrets {{ ike {{ secret = \"of both\" }} }}
-        {sections}\n",
+        {}\n",
         outer(*place, plan.v6[0]),
         1 - place,
-        children.collect::<String>()
+        children.collect::<String>(),
+        plan.sections
     );
     write(gateway, "swanctl.conf", &text);
 }

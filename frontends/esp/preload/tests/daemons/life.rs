@@ -66,12 +66,13 @@ fn new_keys_under_traffic_lose_no_packet() {
     }
 }
 
-/// SAs that come to a limit: the data path tells the daemon (XFRM_MSG_EXPIRE), which makes new ones in time.
+/// SAs that come to a limit: the data path tells the daemon (XFRM_MSG_EXPIRE), which makes new ones in time. Only one end has limits, because both
+/// would come to theirs at once: charon loses track of the collisions where the next limit comes before the last collision is over.
 fn limits_bring_new_keys(kinds: [Kind; 2], child: &'static str) {
     if !is_possible(&kinds) {
         return;
     }
-    let pair = Pair::new(kinds, &Plan { child, ..Plan::default() });
+    let pair = Pair::new(kinds, &Plan { first: ["", child], ..Plan::default() });
     let wire = pair.tap();
     pair.initiate("net");
     let streams = pair.streams();
@@ -109,12 +110,12 @@ fn a_peer_whose_packets_come_is_not_asked_whether_it_lives() {
     if !is_possible(&[OURS]) {
         return;
     }
-    let pair = Pair::new([OURS, OURS], &Plan { connection: "dpd_delay = 3s", ..Plan::default() });
+    let pair = Pair::new([OURS, OURS], &Plan { first: ["dpd_delay = 3s", ""], ..Plan::default() });
     pair.initiate("net");
     let streams = pair.streams();
     pass(&streams, 10);
     let before = pair.a.log().matches("sending DPD request").count();
-    thread::sleep(Duration::from_secs(8));
+    thread::sleep(Duration::from_secs(12));
     assert_eq!(pair.a.log().matches("sending DPD request").count(), before, "packets came all the time");
     are_whole(streams);
     // Without packets, it is asked, and answers through the port that it shares with ESP.
