@@ -138,9 +138,9 @@ mod tests {
     #[test]
     fn a_fragment_that_ends_where_no_packet_can_has_none() {
         let mut packet = v4([1; 4], [2; 4], (3, 4), &[9; 72]);
-        packet[6..8].copy_from_slice(&(MORE | 8179).to_be_bytes());
+        packet[6..8].copy_from_slice(&(MORE + 8179).to_be_bytes());
         assert_eq!(fragments(&packet, 20, 60).len(), 2, "its last byte is the 65,532nd");
-        packet[6..8].copy_from_slice(&(MORE | 8180).to_be_bytes());
+        packet[6..8].copy_from_slice(&(MORE + 8180).to_be_bytes());
         assert!(Fragments::new(&packet, 20, 60).is_none());
     }
 
