@@ -16,6 +16,8 @@ mod packet;
 mod shared;
 #[path = "../../frontends/esp/src/table/mod.rs"]
 mod table;
+#[path = "../../frontends/esp/src/wipe.rs"]
+mod wipe;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, LazyLock};
@@ -29,7 +31,7 @@ use gantry_abi_xfrm::{
 use gantry_driver_software::SoftwareDriver;
 use gantry_protocols::Packet;
 use gantry_protocols::esp::{self, Association, Integrity, Outbound, Suite};
-use inward::Inward;
+use inward::{Inward, Pass};
 use libfuzzer_sys::fuzz_target;
 use packet::ip::{Header, TCP};
 use packet::offload::Offload;
@@ -108,9 +110,8 @@ fn receive(datagrams: Vec<(Received, Vec<u8>)>) -> (Arc<Shared>, Vec<(Offload, V
     let tun = Arc::new(tun::Queue::default());
     let waker = shared.waker().unwrap();
     shared.publish(associations().view(&policies()));
-    let sockets = Arc::new([Some(Socket::new(datagrams)), None]);
-    let inward = Inward { tun: tun.clone(), sockets, shared: shared.clone(), waker };
-    assert_eq!(inward.run().unwrap_err().to_string(), udp::END, "it takes all that there is");
+    let sockets = vec![Arc::new(Socket::new(datagrams))];
+    Inward { tun: tun.clone(), sockets, shared: shared.clone(), waker }.pass(&mut Pass::new()).unwrap();
     let stack = std::mem::take(&mut *tun.0.lock().unwrap());
     (shared, stack)
 }
@@ -212,7 +213,7 @@ mod tun {
     }
 }
 
-/// A socket with some datagrams, and then none.
+/// A socket with some datagrams.
 mod udp {
     use std::io;
     use std::net::{IpAddr, SocketAddr};
@@ -223,13 +224,10 @@ mod udp {
 
     pub(crate) const LARGEST: usize = 65_535;
     pub(crate) const RECEIVES: usize = 8;
-    /// The error of a socket without datagrams.
-    pub(crate) const END: &str = "no more";
-
     pub(crate) struct Socket {
         /// One that is always ready.
         ready: EventFd,
-        datagrams: Mutex<Option<Vec<(Received, Vec<u8>)>>>,
+        datagrams: Mutex<Vec<(Received, Vec<u8>)>>,
     }
 
     #[derive(Clone, Copy, Debug)]
@@ -241,9 +239,14 @@ mod udp {
     }
 
     #[derive(Clone, Copy, Debug)]
-    pub(crate) struct Narrow {
-        pub(crate) peer: IpAddr,
-        pub(crate) mtu: usize,
+    pub(crate) struct Way {
+        pub(crate) from: IpAddr,
+        pub(crate) to: SocketAddr,
+    }
+
+    pub(crate) enum Report {
+        Narrow { peer: IpAddr, mtu: usize },
+        Other,
     }
 
     #[derive(Default)]
@@ -259,12 +262,12 @@ mod udp {
 
     impl Socket {
         pub(crate) fn new(datagrams: Vec<(Received, Vec<u8>)>) -> Self {
-            Self { ready: EventFd::from_value(1).unwrap(), datagrams: Some(datagrams).into() }
+            Self { ready: EventFd::from_value(1).unwrap(), datagrams: datagrams.into() }
         }
 
         pub(crate) fn receive(&self, buffer: &mut [u8], into: &mut Receiver) -> io::Result<()> {
             into.received.clear();
-            let all = self.datagrams.lock().unwrap().take().ok_or_else(|| io::Error::other(END))?;
+            let all = std::mem::take(&mut *self.datagrams.lock().unwrap());
             for ((received, bytes), place) in all.into_iter().zip(buffer.chunks_exact_mut(LARGEST)) {
                 place[..bytes.len()].copy_from_slice(&bytes);
                 into.received.push(received);
@@ -272,7 +275,7 @@ mod udp {
             Ok(())
         }
 
-        pub(crate) fn report(&self) -> io::Result<Option<Option<Narrow>>> {
+        pub(crate) fn report(&self) -> io::Result<Option<Report>> {
             Ok(None)
         }
     }

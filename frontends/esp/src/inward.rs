@@ -47,46 +47,69 @@ struct Arrived {
     header: Option<Header>,
 }
 
+/// What one pass works with.
+pub(crate) struct Pass {
+    buffer: Vec<u8>,
+    receiver: Receiver,
+    view: Arc<View>,
+    generation: u64,
+    arrived: Vec<Arrived>,
+}
+
+impl Pass {
+    pub(crate) fn new() -> Self {
+        let (buffer, receiver) = (vec![0; LARGEST * RECEIVES], Receiver::new());
+        Self { buffer, receiver, view: Arc::default(), generation: 0, arrived: Vec::new() }
+    }
+}
+
 impl Inward {
     /// Receives until the process ends.
     ///
     /// # Errors
     /// It cannot wait for its sockets.
     pub(crate) fn run(self) -> io::Result<()> {
-        let mut buffer = vec![0; LARGEST * RECEIVES];
-        let mut receiver = Receiver::new();
-        let (mut view, mut generation) = (Arc::default(), 0);
-        let mut arrived = Vec::new();
+        let mut pass = Pass::new();
         loop {
-            let mut fds: Vec<PollFd<'_>> =
-                self.sockets.iter().map(|socket| PollFd::new(socket.as_fd(), PollFlags::POLLIN)).collect();
-            fds.push(PollFd::new(self.waker.as_fd(), PollFlags::POLLIN));
-            match poll(&mut fds, PollTimeout::NONE) {
-                Ok(_) | Err(Errno::EINTR) => {}
-                Err(error) => return Err(error.into()),
+            self.pass(&mut pass)?;
+        }
+    }
+
+    /// Waits for packets, and gives the stack what is in them.
+    ///
+    /// # Errors
+    /// It cannot wait for its sockets.
+    pub(crate) fn pass(&self, pass: &mut Pass) -> io::Result<()> {
+        let mut fds: Vec<PollFd<'_>> =
+            self.sockets.iter().map(|socket| PollFd::new(socket.as_fd(), PollFlags::POLLIN)).collect();
+        fds.push(PollFd::new(self.waker.as_fd(), PollFlags::POLLIN));
+        match poll(&mut fds, PollTimeout::NONE) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let has = |fd: &PollFd<'_>, flag| fd.revents().is_some_and(|events| events.intersects(flag));
+        let ready: Vec<(bool, bool)> =
+            fds.iter().map(|fd| (has(fd, PollFlags::POLLIN), has(fd, PollFlags::POLLERR))).collect();
+        let _ = self.waker.read();
+        let Pass { buffer, receiver, view, generation, arrived } = pass;
+        self.shared.renew(generation, view);
+        for (socket, (readable, reports)) in self.sockets.iter().zip(ready) {
+            if reports {
+                self.hear(socket);
             }
-            let has = |fd: &PollFd<'_>, flag| fd.revents().is_some_and(|events| events.intersects(flag));
-            let ready: Vec<(bool, bool)> =
-                fds.iter().map(|fd| (has(fd, PollFlags::POLLIN), has(fd, PollFlags::POLLERR))).collect();
-            let _ = self.waker.read();
-            self.shared.renew(&mut generation, &mut view);
-            for (socket, (readable, reports)) in self.sockets.iter().zip(ready) {
-                if reports {
-                    self.hear(socket);
+            if readable {
+                if socket.receive(buffer, receiver).is_err() {
+                    // What an earlier packet of ours met on its way, or that there is no memory just now: neither is the end.
+                    thread::sleep(PAUSE);
+                    continue;
                 }
-                if readable {
-                    if socket.receive(&mut buffer, &mut receiver).is_err() {
-                        // What an earlier packet of ours met on its way, or that there is no memory just now: neither is the end.
-                        thread::sleep(PAUSE);
-                        continue;
-                    }
-                    self.find(&view, &buffer, &receiver, &mut arrived);
-                    self.open(&view, &mut buffer, &mut arrived);
-                    self.deliver(&mut buffer, &arrived);
-                    arrived.clear();
-                }
+                self.find(view, buffer, receiver, arrived);
+                self.open(view, buffer, arrived);
+                self.deliver(buffer, arrived);
+                arrived.clear();
             }
         }
+        Ok(())
     }
 
     /// What routers on the way say of packets that were sent.
