@@ -101,7 +101,8 @@ fuzz_target!(|input: &[u8]| {
 fn is_of(part: &[u8], content: &[u8]) -> bool {
     let (Some(own), Some(header)) = (Header::read(part), Header::read(content)) else { return false };
     let skipped = if own.flow.protocol == TCP && own.total - own.length >= 18 { 18 } else { 0 };
-    own.flow == header.flow && part[own.length + skipped..own.total] == content[header.length + skipped..header.total]
+    own.flow == header.flow
+        && content.get(header.length + skipped..header.total) == Some(&part[own.length + skipped..own.total])
 }
 
 /// Has the receiving thread take datagrams: what it has counted, and what it gave to the stack.
