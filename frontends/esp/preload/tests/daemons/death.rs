@@ -3,17 +3,14 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::gateway::{NEWER, OURS, Pair, Plan, is_possible};
+use crate::gateway::{OURS, Pair, Plan, charons, is_possible};
 use crate::traffic::{Stream, are_whole, pass};
 
 /// The SAs are there without the daemon, and packets go on. Another daemon takes over.
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn a_daemon_that_is_killed_takes_no_packet_along() {
-    for kind in [OURS, NEWER] {
-        if !is_possible(&[kind]) {
-            continue;
-        }
+    for kind in charons() {
         let mut pair = Pair::new([kind, OURS], &Plan::default());
         let wire = pair.tap();
         pair.initiate("net");
@@ -41,10 +38,7 @@ fn a_daemon_that_is_killed_takes_no_packet_along() {
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn a_data_path_that_is_killed_leaves_nothing_in_clear_and_comes_back_with_its_daemon() {
-    for kind in [OURS, NEWER] {
-        if !is_possible(&[kind]) {
-            continue;
-        }
+    for kind in charons() {
         let mut pair = Pair::new([kind, OURS], &Plan::default());
         let wire = pair.tap();
         pair.initiate("net");

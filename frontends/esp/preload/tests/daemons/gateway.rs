@@ -56,6 +56,11 @@ pub(crate) fn is_possible(kinds: &[Kind]) -> bool {
     missing.is_none()
 }
 
+/// Gantry's ESP under each charon that is there.
+pub(crate) fn charons() -> impl Iterator<Item = Kind> {
+    [OURS, NEWER].into_iter().filter(|kind| is_possible(&[*kind]))
+}
+
 pub(crate) fn is_root() -> bool {
     nix::unistd::Uid::effective().is_root()
 }

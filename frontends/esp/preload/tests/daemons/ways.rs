@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use crate::gateway::{NEWER, OURS, Pair, Plan, await_that, is_possible, outer};
+use crate::gateway::{OURS, Pair, Plan, await_that, charons, outer};
 use crate::namespace::Namespace;
 use crate::traffic::{Stream, are_whole, pass};
 
@@ -14,10 +14,7 @@ use crate::traffic::{Stream, are_whole, pass};
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn routes_of_charons_own_lead_nothing_past_the_tunnel() {
-    for kind in [OURS, NEWER] {
-        if !is_possible(&[kind]) {
-            continue;
-        }
+    for kind in charons() {
         let mut pair = Pair::new([kind, OURS], &Plan { charon: "install_routes = yes", ..Plan::default() });
         let wire = pair.tap();
         pair.initiate("net");
@@ -34,24 +31,23 @@ fn routes_of_charons_own_lead_nothing_past_the_tunnel() {
     }
 }
 
-const POOL: &str = "pools { clients { addrs = 10.3.0.0/28 } }";
+/// A client that has its address from the peer, and a tunnel to what is there.
+fn of_client(there: &'static str) -> Plan {
+    Plan {
+        first: ["vips = 0.0.0.0", ""],
+        second: ["pools = clients", ""],
+        sections: "pools { clients { addrs = 10.3.0.0/28 } }",
+        inside: Some(["dynamic", there]),
+        ..Plan::default()
+    }
+}
 
 /// The address is the one that the peer has given; sockets without one get it.
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn a_client_with_a_virtual_address_sends_from_it() {
-    for kind in [OURS, NEWER] {
-        if !is_possible(&[kind]) {
-            continue;
-        }
-        let plan = Plan {
-            first: ["vips = 0.0.0.0", ""],
-            second: ["pools = clients", ""],
-            sections: POOL,
-            inside: Some(["dynamic", "10.2.0.2/32"]),
-            ..Plan::default()
-        };
-        let pair = Pair::new([kind, OURS], &plan);
+    for kind in charons() {
+        let pair = Pair::new([kind, OURS], &of_client("10.2.0.2/32"));
         let wire = pair.tap();
         pair.initiate("net");
         let address: IpAddr = "10.3.0.1".parse().unwrap();
@@ -68,18 +64,8 @@ fn a_client_with_a_virtual_address_sends_from_it() {
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn a_tunnel_for_everything_has_everything() {
-    for kind in [OURS, NEWER] {
-        if !is_possible(&[kind]) {
-            continue;
-        }
-        let plan = Plan {
-            first: ["vips = 0.0.0.0", ""],
-            second: ["pools = clients", ""],
-            sections: POOL,
-            inside: Some(["dynamic", "0.0.0.0/0"]),
-            ..Plan::default()
-        };
-        let pair = Pair::new([kind, OURS], &plan);
+    for kind in charons() {
+        let pair = Pair::new([kind, OURS], &of_client("0.0.0.0/0"));
         pair.b.namespace.ip("address add 192.0.2.1/32 dev lo");
         let wire = pair.tap();
         pair.initiate("net");
@@ -112,10 +98,7 @@ fn chosen(namespace: &Namespace, to: &str) -> IpAddr {
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn a_nat_that_forgets_is_followed() {
-    for kind in [OURS, NEWER] {
-        if !is_possible(&[kind]) {
-            continue;
-        }
+    for kind in charons() {
         let mut pair = Pair::joined([OURS, kind], &Plan::default());
         let nat = Nat::between(&pair);
         pair.start();
