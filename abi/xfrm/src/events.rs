@@ -4,7 +4,7 @@ use crate::Error;
 use crate::bytes::{Reader, Write};
 use crate::constants::{aevent, attribute as number};
 use crate::netlink::{Datagram, attributes};
-use crate::parts::{Counters, Family, Mark, Prefix, Selector};
+use crate::parts::{Counters, Family, Mark, Prefix, Selector, write_mark_and_interface};
 use crate::policy::Policy;
 use crate::sa::{Replay, ReplayEsn, Sa, SaId};
 use crate::sa_attributes::{replay, replay_esn, write_replay};
@@ -232,12 +232,7 @@ impl AsyncEvent {
                 to.attribute(kind, |to| to.u32(threshold));
             }
         }
-        if let Some(mark) = self.mark {
-            to.attribute(number::MARK, |to| mark.write(to));
-        }
-        if self.interface_id != 0 {
-            to.attribute(number::IF_ID, |to| to.u32(self.interface_id));
-        }
+        write_mark_and_interface(self.mark, self.interface_id, to);
         for &unknown in &self.unknown {
             to.attribute(unknown, |_| {});
         }

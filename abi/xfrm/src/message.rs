@@ -4,7 +4,7 @@ use crate::events::{
     Acquire, AddressFilter, AsyncEvent, Expire, Mapping, PolicyExpire, SadInfo, SpdInfo, Verdicts, each,
 };
 use crate::netlink::{Datagram, Frame, Header, attributes};
-use crate::parts::Mark;
+use crate::parts::{Mark, write_mark_and_interface};
 use crate::policy::{self, Policy, PolicyRef};
 use crate::sa::{self, AllocSpi, Keys, Sa, SaId, SaRef};
 use crate::{Error, sa_attributes};
@@ -314,12 +314,7 @@ impl SaRef {
         if let Some(source) = self.source {
             to.attribute(number::SRCADDR, |to| to.address(source));
         }
-        if let Some(mark) = self.mark {
-            to.attribute(number::MARK, |to| mark.write(to));
-        }
-        if self.interface_id != 0 {
-            to.attribute(number::IF_ID, |to| to.u32(self.interface_id));
-        }
+        write_mark_and_interface(self.mark, self.interface_id, to);
         for &unknown in &self.unknown {
             to.attribute(unknown, |_| {});
         }

@@ -2,7 +2,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::Error;
 use crate::bytes::{Reader, Write};
-use crate::constants::NO_LIMIT;
+use crate::constants::{NO_LIMIT, attribute};
 use crate::netlink::Datagram;
 
 /// An address family that has IPsec.
@@ -287,5 +287,15 @@ impl Mark {
     pub(crate) fn write(self, to: &mut Datagram) {
         to.u32(self.value);
         to.u32(self.mask);
+    }
+}
+
+/// Writes the attributes by which SAs and policies of one name are told apart, where they have them.
+pub(crate) fn write_mark_and_interface(mark: Option<Mark>, interface_id: u32, to: &mut Datagram) {
+    if let Some(mark) = mark {
+        to.attribute(attribute::MARK, |to| mark.write(to));
+    }
+    if interface_id != 0 {
+        to.attribute(attribute::IF_ID, |to| to.u32(interface_id));
     }
 }

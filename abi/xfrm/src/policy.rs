@@ -4,7 +4,7 @@ use crate::Error;
 use crate::bytes::{Reader, Write, padded};
 use crate::constants::{MAX_TEMPLATES, attribute as number};
 use crate::netlink::{Datagram, attributes};
-use crate::parts::{Counters, Family, Limits, Mark, Selector};
+use crate::parts::{Counters, Family, Limits, Mark, Selector, write_mark_and_interface};
 use crate::sa::{Mode, Offload, SaId};
 
 /// Which packets a policy is for, `XFRM_POLICY_*`.
@@ -329,12 +329,7 @@ pub(crate) fn templates(kind: u16, content: &[u8], family: Family) -> Result<Vec
 
 fn write_common(kind: u8, mark: Option<Mark>, interface_id: u32, to: &mut Datagram) {
     write_kind(kind, to);
-    if let Some(mark) = mark {
-        to.attribute(number::MARK, |to| mark.write(to));
-    }
-    if interface_id != 0 {
-        to.attribute(number::IF_ID, |to| to.u32(interface_id));
-    }
+    write_mark_and_interface(mark, interface_id, to);
 }
 
 /// Writes XFRMA_POLICY_TYPE, `struct xfrm_userpolicy_type`. A kernel with CONFIG_XFRM_SUB_POLICY, such as Debian's, does so

@@ -3,7 +3,7 @@
 use crate::bytes::{Reader, Write};
 use crate::constants::attribute as number;
 use crate::netlink::Datagram;
-use crate::parts::{Counters, Mark};
+use crate::parts::{Counters, Mark, write_mark_and_interface};
 use crate::sa::{
     Encapsulation, Key, Keys, NamedAead, NamedAuthentication, NamedCipher, Offload, Replay, ReplayEsn, Sa,
 };
@@ -135,12 +135,7 @@ pub(crate) fn write(sa: &Sa, keys: Keys, to: &mut Datagram) {
 
 /// Writes those attributes by which an SA is found among others of its name.
 pub(crate) fn write_names(sa: &Sa, to: &mut Datagram) {
-    if let Some(mark) = sa.mark {
-        to.attribute(number::MARK, |to| mark.write(to));
-    }
-    if sa.interface_id != 0 {
-        to.attribute(number::IF_ID, |to| to.u32(sa.interface_id));
-    }
+    write_mark_and_interface(sa.mark, sa.interface_id, to);
     if let Some(direction) = sa.direction {
         to.attribute(number::SA_DIR, |to| to.u8(direction));
     }
