@@ -1,12 +1,12 @@
 //! CBC encryption on lanes.
 
 use gantry::driver::Buffers;
+use gantry_digest::engine::{END, Run};
 
+use crate::aes::chain::{Kernels, Mode};
+use crate::aes::data::Data;
+use crate::aes::{Aes, BLOCK, RoundKeys};
 use crate::chains::{self, ChainJob};
-use crate::engine::{END, Run};
-use crate::kernel::aes::chain::{Kernels, Mode};
-use crate::kernel::aes::data::Data;
-use crate::kernel::aes::{Aes, BLOCK, RoundKeys};
 
 /// A key for CBC encryption.
 pub(crate) struct CbcKey {
@@ -71,7 +71,7 @@ unsafe impl<'a> ChainJob<'a> for CbcJob<'a> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::kernel::aes::every_aes;
+    use crate::aes::{every_aes, keys_of_one_length};
     use crate::random::Random;
 
     #[cfg(target_arch = "x86_64")]
@@ -139,7 +139,7 @@ pub(crate) mod tests {
         let random = Random::new(0x6362_6373);
         for aes in every_aes() {
             for _ in 0..120 {
-                let keys = random.keys(|key| CbcKey::new(aes, key));
+                let keys = keys_of_one_length(&random, |key| CbcKey::new(aes, key));
                 let plain: Vec<(&CbcKey, [u8; BLOCK], Vec<u8>)> = (0..random.below(60))
                     .map(|_| {
                         let data = random.bytes(random.length() / BLOCK * BLOCK);

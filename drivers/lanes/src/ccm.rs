@@ -1,13 +1,13 @@
 //! CCM (SP 800-38C): the tags of messages side by side, and their data in counter mode.
 
 use gantry::driver::Buffers;
+use gantry_digest::engine::{END, Run};
 
+use crate::aes::chain::{Kernels, Mode};
+use crate::aes::independent::Message;
+use crate::aes::{Aes, BLOCK, RoundKeys};
 use crate::chains::{self, ChainJob};
-use crate::engine::{END, Run};
 use crate::independent::IndependentKey;
-use crate::kernel::aes::chain::{Kernels, Mode};
-use crate::kernel::aes::independent::Message;
-use crate::kernel::aes::{Aes, BLOCK, RoundKeys};
 
 /// A key for CCM.
 pub(crate) struct CcmKey {

@@ -2,9 +2,10 @@
 
 use core::mem::MaybeUninit;
 
-use crate::engine::{self, END, Lanes, Run};
-use crate::kernel::aes::chain::{Chain, Kernels, Mode, SideBySide};
-use crate::kernel::aes::{BLOCK, RoundKeys};
+use gantry_digest::engine::{self, END, Lanes, Run};
+
+use crate::aes::chain::{Chain, Kernels, Mode, SideBySide};
+use crate::aes::{BLOCK, RoundKeys};
 
 /// Most lanes of the usual functions, and of those for more.
 const USUAL_LANES: usize = 16;

@@ -1,11 +1,11 @@
 //! CMAC (RFC 4493) on lanes.
 
+use gantry_digest::engine::{END, Run};
 use zeroize::Zeroize;
 
+use crate::aes::chain::{Kernels, Mode};
+use crate::aes::{Aes, BLOCK, RoundKeys};
 use crate::chains::{self, ChainJob};
-use crate::engine::{END, Run};
-use crate::kernel::aes::chain::{Kernels, Mode};
-use crate::kernel::aes::{Aes, BLOCK, RoundKeys};
 
 /// A key for CMAC: the key of the chain, and what is added to the last block.
 pub(crate) struct CmacKey {
@@ -219,8 +219,8 @@ unsafe impl<'a> ChainJob<'a> for CmacJob<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::aes::{every_aes, keys_of_one_length};
     use crate::cbc::tests::{KEY_128, KEY_192, KEY_256, PLAIN, bytes};
-    use crate::kernel::aes::every_aes;
     use crate::random::Random;
 
     #[cfg(target_arch = "x86_64")]
@@ -276,7 +276,7 @@ mod tests {
         let random = Random::new(0x636d_6163);
         for aes in every_aes() {
             for _ in 0..120 {
-                let keys = random.keys(|key| CmacKey::new(aes, key));
+                let keys = keys_of_one_length(&random, |key| CmacKey::new(aes, key));
                 let any_key = || &keys[random.below(keys.len())];
                 let alone = |key: &CmacKey, message: &[u8]| {
                     let mut mac = [0; BLOCK];

@@ -8,18 +8,18 @@ use std::sync::Arc;
 
 use gantry::driver::{Buffers, Capability};
 use gantry::{Algorithm, Direction, Gantry, Kind, Operation, Outcome, Request, Session, SessionParams};
+use gantry_digest::hash::{self, Job, Start};
+use gantry_digest::kernel::keccak::{self, Keccak};
+use gantry_digest::kernel::sha2::{self, Sha512};
+use gantry_digest::kernel::{Hash, Kernels, sha1, sha1::Sha1};
+use gantry_digest::sponge::{self, Function};
+use gantry_digest::{Level, every_level};
 
+use crate::aes::gcm::{GcmKey, Message};
+use crate::aes::{Aes, every_aes};
 use crate::cbc::{CbcJob, CbcKey};
 use crate::cmac::{CmacJob, CmacKey};
-use crate::hash::{self, Job, Start};
 use crate::independent::IndependentKey;
-use crate::kernel::aes::gcm::{GcmKey, Message};
-use crate::kernel::aes::{Aes, every_aes};
-use crate::kernel::keccak::{self, Keccak};
-use crate::kernel::sha2::{self, Sha512};
-use crate::kernel::{Hash, Kernels, sha1, sha1::Sha1};
-use crate::level::{Level, every_level};
-use crate::sponge::{self, Function};
 use crate::{LanesDriver, NAME};
 use memcheck::{decisions, is_secret, public, secret, self_test};
 use steps::traces;

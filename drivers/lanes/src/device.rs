@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use gantry::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, QueuePair};
 use gantry::{Algorithm, Fault, Operation, Refusal, SessionParams};
+use gantry_digest::Level;
 
-use crate::level::Level;
 use crate::queue::LanesQueue;
 use crate::session::{Family, LanesSession, lanes_of};
 

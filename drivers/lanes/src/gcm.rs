@@ -6,7 +6,7 @@ use gantry::driver::{AeadStream, Buffers};
 use gantry::{Fault, Outcome, tags_equal};
 use zeroize::Zeroizing;
 
-use crate::kernel::aes::gcm::{GcmKey, Message, TooLong};
+use crate::aes::gcm::{GcmKey, Message, TooLong};
 
 /// Encrypts a message in one piece, and writes as much of its tag as there is room for.
 pub(crate) fn seal(
@@ -90,8 +90,8 @@ impl AeadStream for GcmStream {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::aes::{Aes, every_aes};
     use crate::cbc::{CbcJob, CbcKey};
-    use crate::kernel::aes::{Aes, every_aes};
     use crate::random::Random;
 
     /// Every CPU level that has a kernel; a key of its for each length.

@@ -3,9 +3,9 @@
 use gantry::driver::Buffers;
 use zeroize::Zeroizing;
 
+use crate::aes::independent::{Kernel, Message, Mode};
+use crate::aes::{Aes, BLOCK, RoundKeys};
 use crate::groups::in_groups;
-use crate::kernel::aes::independent::{Kernel, Message, Mode};
-use crate::kernel::aes::{Aes, BLOCK, RoundKeys};
 
 /// A key for a mode in which blocks do not wait for each other.
 pub(crate) struct IndependentKey {
@@ -107,9 +107,9 @@ fn split_at(data: Buffers<'_>, bytes: usize) -> (Buffers<'_>, Buffers<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::aes::every_aes;
     use crate::cbc::tests::{KEY_128, KEY_192, KEY_256, PLAIN, bytes};
     use crate::cbc::{CbcJob, CbcKey};
-    use crate::kernel::aes::every_aes;
     use crate::random::Random;
 
     #[cfg(target_arch = "x86_64")]

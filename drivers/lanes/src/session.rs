@@ -15,26 +15,26 @@ use std::sync::Arc;
 
 use gantry::driver::{AeadStream, CipherStream, DeviceSession, DigestStream, Offer, Operands};
 use gantry::{Algorithm, Fault, Operation, Outcome, SessionParams, Unsupported};
+use gantry_digest::kernel::Hash;
+use gantry_digest::kernel::blake2b::Blake2b;
+use gantry_digest::kernel::keccak::{self, Keccak};
+use gantry_digest::kernel::md5::{self, Md5};
+use gantry_digest::kernel::sha1::{self, Sha1};
+use gantry_digest::kernel::sha2::{self, Sha256, Sha512};
+use gantry_digest::sponge::Function;
+use gantry_digest::tree::Turbo;
+use gantry_digest::{Level, LevelName};
 
+#[cfg(target_arch = "x86_64")]
+use crate::aes::gcm::GcmKey;
+use crate::aes::xts::Unit;
+use crate::aes::{Aes, BLOCK};
 use crate::cbc::CbcKey;
 use crate::ccm::CcmKey;
 use crate::cmac::CmacKey;
 #[cfg(target_arch = "x86_64")]
 use crate::gcm::{self, GcmStream};
 use crate::independent::IndependentKey;
-use crate::kernel::Hash;
-#[cfg(target_arch = "x86_64")]
-use crate::kernel::aes::gcm::GcmKey;
-use crate::kernel::aes::xts::Unit;
-use crate::kernel::aes::{Aes, BLOCK};
-use crate::kernel::blake2b::Blake2b;
-use crate::kernel::keccak::{self, Keccak};
-use crate::kernel::md5::{self, Md5};
-use crate::kernel::sha1::{self, Sha1};
-use crate::kernel::sha2::{self, Sha256, Sha512};
-use crate::level::{Level, LevelName};
-use crate::sponge::Function;
-use crate::tree::Turbo;
 use crate::wipe::wiped;
 use crate::xts::XtsKey;
 use ccm::CcmWork;
@@ -108,12 +108,11 @@ impl Family {
 pub(crate) fn lanes_of(level: Level, algorithm: Algorithm) -> Option<(usize, usize)> {
     fn hash<H: Hash>(level: Level) -> (usize, usize) {
         let kernels = H::kernels(level);
-        // Below the break-even of all lanes a few together are still faster than one after the other.
-        (kernels.lanes, if kernels.few_lanes > 1 { 2 } else { kernels.break_even })
+        (kernels.lanes(), kernels.pays_from())
     }
     fn wide<F: Function>(level: Level) -> (usize, usize) {
         let kernels = F::kernels(level);
-        (kernels.lanes, kernels.break_even)
+        (kernels.lanes(), kernels.pays_from())
     }
     let (family, _) = Family::of(algorithm)?;
     Some(match family {

@@ -1,7 +1,8 @@
-//! Leaves no key behind on the stack, where it is prepared. (Where it is used no copy is made: `kernel::aes::keys`. Those of GCM and
+//! Leaves no key behind on the stack, where it is prepared. (Where it is used no copy is made: `aes::keys`. Those of GCM and
 //! of encrypt-then-authenticate are overwritten.)
 
 use gantry::Algorithm;
+pub(crate) use gantry_digest::wipe::{below, overwrite};
 
 /// Bytes of the stack that preparing a key for HMAC may use: the most is a long one for SHA-512, which is hashed.
 const HASHING: usize = 32 << 10;
@@ -20,73 +21,29 @@ pub(crate) fn wiped<T>(algorithm: Algorithm, prepare: impl FnOnce() -> T) -> T {
     result
 }
 
-/// A function of its own, so that all of its stack lies where [`overwrite`] has its zeros.
-#[inline(never)]
-pub(crate) fn below<T>(prepare: impl FnOnce() -> T) -> T {
-    prepare()
-}
-
-/// Overwrites so many bytes of the stack, of what the caller has called before.
-#[inline(never)]
-#[allow(clippy::large_stack_arrays, reason = "the stack is what it is about")]
-pub(crate) fn overwrite<const DEPTH: usize>() {
-    // Whoever has the address may look at them: the compiler cannot leave the zeros out. (Not `&[0; DEPTH]`: that is static.)
-    let mut zeros = [0u8; DEPTH];
-    core::hint::black_box(&mut zeros);
-}
-
 #[cfg(all(test, target_arch = "x86_64"))]
 mod independent;
 
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
     use super::*;
+    use crate::aes::gcm::{GcmKey, Message};
+    use crate::aes::{Aes, every_aes};
     use crate::cbc::{CbcJob, CbcKey};
     use crate::cmac::{CmacJob, CmacKey};
     use crate::gcm;
-    use crate::hash::Start;
     use crate::independent::IndependentKey;
-    use crate::kernel::aes::gcm::{GcmKey, Message};
-    use crate::kernel::aes::{Aes, every_aes};
-    use crate::kernel::keccak::{INITIAL, Keccak};
-    use crate::kernel::sha2::{self, Sha256, Sha512};
-    use crate::kernel::{Hash, Kernels};
-    use crate::level::every_level;
     use crate::random::Random;
     use crate::session::LanesSession;
-    use crate::sponge::{self, Function};
+    use crate::stack::{holds, left_behind};
     use crate::xts::XtsKey;
     use gantry::driver::Buffers;
     use gantry::{Outcome, SessionParams};
-
-    /// What `work` left on the stack. It has a thread of its own: what the test has in registers, the secrets that it compares with
-    /// among them, would be saved on the stack by any function that needs those registers.
-    pub(super) fn left_behind(work: impl FnOnce() + Send) -> Vec<u8> {
-        std::thread::scope(|scope| scope.spawn(|| left_by(work)).join()).expect("the work is done")
-    }
-
-    #[inline(never)]
-    fn left_by(work: impl FnOnce()) -> Vec<u8> {
-        let mut stack = vec![0u8; 2 * HASHING];
-        overwrite::<HASHING>();
-        below(work);
-        // SAFETY: no more is read than lies between the stack pointer and the end of a thread's stack (2 MiB), and no more written
-        // than the vector has.
-        unsafe {
-            core::arch::asm!(
-                "mov rsi, rsp", "sub rsi, {bytes}", "mov rcx, {bytes}", "rep movsb",
-                bytes = in(reg) stack.len(), inout("rdi") stack.as_mut_ptr() => _, out("rsi") _, out("rcx") _,
-            );
-        }
-        stack
-    }
-
-    /// Whether eight successive bytes of a secret are there.
-    pub(super) fn holds(stack: &[u8], secrets: &[Vec<u8>]) -> bool {
-        let mut parts: std::collections::HashSet<&[u8]> = secrets.iter().flat_map(|secret| secret.windows(8)).collect();
-        parts.remove([0; 8].as_slice()); // the round keys that shorter keys do not have
-        stack.windows(8).any(|part| parts.contains(part))
-    }
+    use gantry_digest::every_level;
+    use gantry_digest::hash::{Job, Start, run_one};
+    use gantry_digest::kernel::sha2::{self, Sha256, Sha512};
+    use gantry_digest::kernel::{Hash, Kernels};
+    use gantry_digest::vector::Word;
 
     /// The key, HMAC's pads, and the chaining values behind them.
     pub(super) fn secrets_of_hmac<H: Hash>(
@@ -95,17 +52,30 @@ mod tests {
         digest: usize,
         key: &[u8],
     ) -> Vec<Vec<u8>> {
-        secrets_with_pads(key, Start::hmac(kernels, initial, digest, key).secrets())
+        let mut block = vec![0; H::BLOCK];
+        if key.len() > H::BLOCK {
+            let start = Start::digest(initial, digest);
+            run_one(kernels, Job { start: &start, stream: None, input: key, output: Some(&mut block[..digest]) });
+        } else {
+            block[..key.len()].copy_from_slice(key);
+        }
+        let mut secrets = secrets_of_pads(key);
+        for with in [0x36, 0x5c] {
+            let mut chain = initial;
+            kernels.compress(&mut chain, &block.iter().map(|byte| byte ^ with).collect::<Vec<u8>>());
+            let mut bytes = vec![0; 8 * size_of::<H::Word>()];
+            for (part, word) in bytes.chunks_exact_mut(size_of::<H::Word>()).zip(chain) {
+                // As it is in memory.
+                word.write(part, false);
+            }
+            secrets.push(bytes);
+        }
+        secrets
     }
 
-    /// The same of HMAC over SHA-3.
-    fn secrets_of_sponge<F: Function>(start: &sponge::Start<F>, key: &[u8]) -> Vec<Vec<u8>> {
-        secrets_with_pads(key, start.secrets())
-    }
-
-    fn secrets_with_pads(key: &[u8], behind: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    fn secrets_of_pads(key: &[u8]) -> Vec<Vec<u8>> {
         let pad = |with: u8| key.iter().map(|byte| byte ^ with).collect();
-        [key.to_vec(), pad(0x36), pad(0x5c)].into_iter().chain(behind).collect()
+        vec![key.to_vec(), pad(0x36), pad(0x5c)]
     }
 
     /// The keys of CMAC and those of its chains, which are the same ones.
@@ -161,10 +131,8 @@ mod tests {
                     }
                     Algorithm::HmacSha256 => secrets_of_hmac(Sha256::kernels(level), sha2::INITIAL_256, 32, &key),
                     Algorithm::HmacSha512 => secrets_of_hmac(Sha512::kernels(level), sha2::INITIAL_512, 64, &key),
-                    Algorithm::HmacSha3_256 => {
-                        let kernels = <Keccak<136>>::kernels(level);
-                        secrets_of_sponge(&sponge::Start::<Keccak<136>>::hmac(kernels, INITIAL, 32, &key), &key)
-                    }
+                    // The states behind the pads are the business of `gantry-digest`.
+                    Algorithm::HmacSha3_256 => secrets_of_pads(&key),
                     Algorithm::Aes256Cmac => {
                         let aes = Aes::of(level).unwrap();
                         let chain = CbcKey::new(aes, &key).unwrap();
@@ -277,47 +245,6 @@ mod tests {
                         );
                     });
                 }
-            }
-        }
-    }
-
-    /// The same of HMAC over SHA-3: messages and streams. From any state of a message that is known those behind the key can be
-    /// computed, so the states that follow from it are secrets, too.
-    #[test]
-    #[cfg_attr(debug_assertions, ignore = "about optimized code: scripts/test")]
-    fn what_runs_with_a_key_of_hmac_over_sha3_leaves_nothing_of_it_on_the_stack() {
-        let random = Random::new(0x7368_6133);
-        for level in every_level() {
-            let kernels = <Keccak<136>>::kernels(level);
-            let key = random.bytes(32);
-            let start = sponge::Start::<Keccak<136>>::hmac(kernels, INITIAL, 32, &key);
-            // Pieces, so that what a stream holds afterwards is the state behind them.
-            let pieces = random.bytes(3 * 136 + 50);
-            let mut behind = sponge::Stream::new(&start);
-            let update = |stream: &mut sponge::Stream<Keccak<136>>, input: &[u8]| {
-                sponge::run_one(kernels, sponge::Job { start: &start, stream: Some(stream), input, output: None });
-            };
-            update(&mut behind, &pieces);
-            let mut secrets = secrets_of_sponge(&start, &key);
-            secrets.push(behind.secret());
-            // One after the other and side by side.
-            for count in [1, 2, 5, 19] {
-                let mut streams: Vec<_> = (0..count).map(|_| sponge::Stream::new(&start)).collect();
-                let mut macs = vec![[0; 32]; count];
-                let stack = left_behind(|| {
-                    if count == 1 {
-                        update(&mut streams[0], &pieces);
-                    }
-                    let jobs = streams.iter_mut().map(|stream| (Some(stream), &pieces[..], None));
-                    let whole = macs.iter_mut().map(|mac| (None, &pieces[..], Some(&mut mac[..])));
-                    let jobs = jobs.chain(whole);
-                    sponge::run(
-                        kernels,
-                        true,
-                        jobs.map(|(stream, input, output)| sponge::Job { start: &start, stream, input, output }),
-                    );
-                });
-                assert!(!holds(&stack, &secrets), "{level:?}, {count}");
             }
         }
     }

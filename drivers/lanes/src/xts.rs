@@ -3,9 +3,9 @@
 use gantry::Operation;
 use gantry::driver::Buffers;
 
+use crate::aes::xts::{Kernels, Unit};
+use crate::aes::{Aes, BLOCK, RoundKeys};
 use crate::groups::in_groups;
-use crate::kernel::aes::xts::{Kernels, Unit};
-use crate::kernel::aes::{Aes, BLOCK, RoundKeys};
 
 /// A key for XTS: one for data, in the directions that are used, and one for tweaks.
 pub(crate) struct XtsKey {
@@ -49,8 +49,8 @@ impl XtsKey {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::aes::every_aes;
     use crate::cbc::{CbcJob, CbcKey};
-    use crate::kernel::aes::every_aes;
     use crate::random::Random;
 
     #[cfg(target_arch = "x86_64")]

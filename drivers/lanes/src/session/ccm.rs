@@ -4,8 +4,8 @@ use gantry::Outcome;
 use gantry::driver::Buffers;
 
 use super::aead::{Aead, Message, Opening, Sealing, Tags};
+use crate::aes::BLOCK;
 use crate::ccm::{CcmKey, Nonce, TagJob};
-use crate::kernel::aes::BLOCK;
 
 /// AES-CCM.
 pub(super) struct CcmWork {

@@ -7,9 +7,9 @@ use gantry::{Fault, Operation, Outcome, Unsupported};
 
 use super::digest::Digester;
 use super::{Exceptions, Work, block, converted, of_one_length, wrong_operation};
+use crate::aes::BLOCK;
 use crate::cbc::{CbcJob, CbcKey};
 use crate::cmac::{CmacJob, CmacKey, CmacStream};
-use crate::kernel::aes::BLOCK;
 
 /// AES-CMAC.
 pub(super) struct Cmac(pub(super) CmacKey);

@@ -6,8 +6,8 @@ use gantry::driver::{Buffers, CipherStream, Offer, Operands};
 use gantry::{Fault, Operation, Outcome, Unsupported};
 
 use super::{Exceptions, Work, block, converted, of_one_length, wrong_operation};
+use crate::aes::independent::Message;
 use crate::independent::{IndependentKey, Position};
-use crate::kernel::aes::independent::Message;
 
 /// AES-CTR.
 pub(super) struct CtrWork(pub(super) Arc<IndependentKey>);

@@ -3,19 +3,19 @@
 
 use gantry::driver::Buffers;
 use gantry::{Algorithm, Outcome, SessionParams};
+use gantry_digest::Level;
+use gantry_digest::hash::{self, Job, Start, Stream};
+use gantry_digest::kernel::sha1::{self, Sha1};
+use gantry_digest::kernel::sha2::{self, Sha256, Sha512};
+use gantry_digest::kernel::{Hash, Kernels};
+use gantry_digest::wipe::{below, overwrite};
 
 use super::Work;
 use super::aead::{Aead, Opening, Sealing, Tags};
+use crate::aes::{Aes, BLOCK};
 use crate::cbc::{CbcJob, CbcKey};
 use crate::groups::AT_ONCE;
-use crate::hash::{self, Job, Start, Stream};
 use crate::independent::IndependentKey;
-use crate::kernel::aes::{Aes, BLOCK};
-use crate::kernel::sha1::{self, Sha1};
-use crate::kernel::sha2::{self, Sha256, Sha512};
-use crate::kernel::{Hash, Kernels};
-use crate::level::Level;
-use crate::wipe::{below, overwrite};
 
 /// Bytes of the stack that HMAC of [`AT_ONCE`] messages may use, which copies its keys into lanes: the most is that of one message of
 /// SHA-512 with words made ahead, 40 KiB.

@@ -1,12 +1,12 @@
 //! Hash functions of the MD4 family, and HMAC over them.
 
 use gantry::Operation;
+use gantry_digest::Level;
+use gantry_digest::hash::{self, Job, Start, Stream};
+use gantry_digest::kernel::{Hash, Kernels};
 
 use super::Work;
 use super::digest::{DigestWork, Digester};
-use crate::hash::{self, Job, Start, Stream};
-use crate::kernel::{Hash, Kernels};
-use crate::level::Level;
 
 struct Hasher<H: Hash> {
     kernels: Kernels<H>,

@@ -1,13 +1,13 @@
 //! SHA-3, HMAC over it, SHAKE and TurboSHAKE, and BLAKE2b.
 
 use gantry::Operation;
+use gantry_digest::Level;
+use gantry_digest::kernel::keccak::{self, Keccak};
+use gantry_digest::kernel::wide::Kernels;
+use gantry_digest::sponge::{self, Function, Job, Start, Stream};
 
 use super::Work;
 use super::digest::{DigestWork, Digester};
-use crate::kernel::keccak::{self, Keccak};
-use crate::kernel::wide::Kernels;
-use crate::level::Level;
-use crate::sponge::{self, Function, Job, Start, Stream};
 
 struct Sponge<F: Function> {
     kernels: Kernels,

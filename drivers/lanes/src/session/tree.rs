@@ -1,13 +1,13 @@
 //! KT128.
 
 use gantry::Operation;
+use gantry_digest::Level;
+use gantry_digest::kernel::wide::Kernels;
+use gantry_digest::sponge::Function;
+use gantry_digest::tree::{self, Job, Tree, Turbo};
 
 use super::Work;
 use super::digest::{DigestWork, Digester};
-use crate::kernel::wide::Kernels;
-use crate::level::Level;
-use crate::sponge::Function;
-use crate::tree::{self, Job, Tree, Turbo};
 
 struct Kt128(Kernels);
 

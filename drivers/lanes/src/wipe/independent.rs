@@ -2,17 +2,18 @@
 
 use gantry::driver::Buffers;
 use gantry::{Algorithm, Gantry, Operation, Outcome, Request, Session, SessionParams};
+use gantry_digest::kernel::Hash;
+use gantry_digest::kernel::sha1::{self, Sha1};
+use gantry_digest::kernel::sha2::{self, Sha256, Sha512};
+use gantry_digest::{Level, every_level};
 
-use super::tests::{holds, left_behind, secrets_of_hmac};
+use super::tests::secrets_of_hmac;
+use crate::aes::{Aes, every_aes};
 use crate::cbc::CbcKey;
 use crate::cmac::CmacKey;
 use crate::independent::{IndependentKey, Position};
-use crate::kernel::Hash;
-use crate::kernel::aes::{Aes, every_aes};
-use crate::kernel::sha1::{self, Sha1};
-use crate::kernel::sha2::{self, Sha256, Sha512};
-use crate::level::{Level, every_level};
 use crate::random::Random;
+use crate::stack::{holds, left_behind};
 use crate::{LanesDriver, NAME};
 
 /// Messages with one key and with several; key stream is a secret, too.

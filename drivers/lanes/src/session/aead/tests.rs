@@ -2,11 +2,11 @@
 
 use gantry::driver::Buffers;
 use gantry::{Algorithm, Gantry, Kind, Outcome, Request, Session, SessionParams};
+use gantry_digest::every_level;
 
+use crate::aes::{Aes, BLOCK, every_aes};
 use crate::cbc::{self, CbcJob, CbcKey};
 use crate::groups::AT_ONCE;
-use crate::kernel::aes::{Aes, BLOCK, every_aes};
-use crate::level::every_level;
 use crate::random::Random;
 use crate::session::Family;
 use crate::{LanesDriver, NAME};

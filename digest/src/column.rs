@@ -1,0 +1,150 @@
+//! Columns of a table: values one behind the other in one buffer, as Arrow has them.
+
+use crate::algorithm::Algorithm;
+use crate::error::Error;
+use crate::family::plain;
+use crate::hmac::HmacKey;
+use crate::level::Level;
+use crate::many::{Messages, Starts, hmac_of, whole};
+
+/// Where the values of a column begin and end, in bytes: `n + 1` numbers for `n` values, none less than the one before. The first need
+/// not be 0.
+#[derive(Clone, Copy, Debug)]
+pub enum Offsets<'a> {
+    /// Those of Arrow's `Binary` and `Utf8`.
+    Bits32(&'a [i32]),
+    /// Those of Arrow's `LargeBinary` and `LargeUtf8`.
+    Bits64(&'a [i64]),
+}
+
+/// Which values are there: bit `offset + i`, the lowest of a byte first, is 1 if value `i` is.
+#[derive(Clone, Copy, Debug)]
+pub struct Validity<'a> {
+    /// The bitmap.
+    pub bits: &'a [u8],
+    /// The bit of the first value.
+    pub offset: usize,
+}
+
+/// A column of strings or byte strings in the layout of Arrow's variable-size binary arrays.
+///
+/// ```
+/// use gantry_digest::{Algorithm, Column, Error, Offsets, Validity, digest_column};
+///
+/// // "alice", null, "bob"
+/// let column = Column::new(b"alicebob", Offsets::Bits32(&[0, 5, 5, 8]), Some(Validity { bits: &[0b101], offset: 0 }))?;
+/// let mut digests = [0xff; 3 * 16];
+/// digest_column(Algorithm::Md5, &column, &mut digests)?;
+/// assert_eq!(digests[..2], [0x63, 0x84]);
+/// assert_eq!(digests[16..32], [0; 16]);
+///
+/// let error = Column::new(b"alicebob", Offsets::Bits64(&[0, 5, 4, 8]), None).unwrap_err();
+/// assert_eq!(error, Error::OffsetsBackwards { index: 1 });
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Column<'a> {
+    values: &'a [u8],
+    offsets: Offsets<'a>,
+    validity: Option<Validity<'a>>,
+}
+
+impl<'a> Column<'a> {
+    /// Looks at every offset: the first that is wrong is the error. `validity` may be left out where no value is missing.
+    pub fn new(values: &'a [u8], offsets: Offsets<'a>, validity: Option<Validity<'a>>) -> Result<Self, Error> {
+        match offsets {
+            Offsets::Bits32(offsets) => check(values.len(), offsets)?,
+            Offsets::Bits64(offsets) => check(values.len(), offsets)?,
+        }
+        let column = Column { values, offsets, validity };
+        if let Some(Validity { bits, offset }) = validity {
+            // Eight times the bytes of a slice may be more than `usize` counts.
+            let found = (bits.len() as u128 * 8).saturating_sub(offset as u128);
+            if found < column.len() as u128 {
+                return Err(Error::ValidityLength { needed: column.len(), found: found as usize });
+            }
+        }
+        Ok(column)
+    }
+
+    /// How many values there are, with those that are missing.
+    pub fn len(&self) -> usize {
+        match self.offsets {
+            Offsets::Bits32(offsets) => offsets.len() - 1,
+            Offsets::Bits64(offsets) => offsets.len() - 1,
+        }
+    }
+
+    /// Whether there are no values.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A value; `None` for one that is missing.
+    ///
+    /// # Panics
+    /// If there are no more than `index` values.
+    #[inline]
+    pub fn value(&self, index: usize) -> Option<&'a [u8]> {
+        if let Some(Validity { bits, offset }) = self.validity {
+            let bit = offset + index;
+            if bits[bit / 8] >> (bit % 8) & 1 == 0 {
+                return None;
+            }
+        }
+        #[allow(clippy::cast_sign_loss, reason = "`new` has seen that no offset is negative")]
+        let (begin, end) = match self.offsets {
+            Offsets::Bits32(offsets) => (offsets[index] as usize, offsets[index + 1] as usize),
+            Offsets::Bits64(offsets) => (offsets[index] as usize, offsets[index + 1] as usize),
+        };
+        Some(&self.values[begin..end])
+    }
+}
+
+/// Writes the digest of each value, one behind the other: `output` has [`digest_size`](Algorithm::digest_size) bytes for each. Those of
+/// missing values are zeros.
+pub fn digest_column(algorithm: Algorithm, column: &Column<'_>, output: &mut [u8]) -> Result<(), Error> {
+    whole(Level::in_use(), algorithm, Starts::One(plain(algorithm)), column, output)
+}
+
+/// The same of HMACs under one key, in full length.
+pub fn hmac_column(key: &HmacKey, column: &Column<'_>, output: &mut [u8]) -> Result<(), Error> {
+    hmac_of(key, column, output)
+}
+
+impl Messages for Column<'_> {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    #[inline]
+    fn message(&self, index: usize) -> Option<&[u8]> {
+        self.value(index)
+    }
+}
+
+/// The first offset that is wrong.
+fn check<T: Copy + Ord + Default + TryInto<usize>>(data: usize, offsets: &[T]) -> Result<(), Error> {
+    let (Some(first), Some(last)) = (offsets.first(), offsets.last()) else { return Err(Error::NoOffsets) };
+    let rises = offsets.is_sorted();
+    let within = |offset: T| offset.try_into().is_ok_and(|offset| offset <= data);
+    if rises && *first >= T::default() && within(*last) {
+        return Ok(());
+    }
+    if *first < T::default() {
+        return Err(Error::OffsetNegative { index: 0 });
+    }
+    for (index, [begin, end]) in offsets.array_windows().enumerate() {
+        if end < begin {
+            return Err(Error::OffsetsBackwards { index });
+        }
+        if !within(*end) {
+            return Err(Error::OffsetBeyondData { index, data });
+        }
+    }
+    // There are no values, and still the one offset is beyond the data.
+    Err(Error::OffsetBeyondData { index: 0, data })
+}
+
+#[cfg(test)]
+mod tests;

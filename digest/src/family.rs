@@ -1,0 +1,246 @@
+//! One type for the starts of all hash functions, and one for their streams: which of them a call is about is found out once, and not for
+//! each message.
+
+use crate::algorithm::Algorithm;
+use crate::error::Error;
+use crate::kernel::Hash;
+use crate::kernel::blake2b::Blake2b;
+use crate::kernel::keccak::{self, Keccak};
+use crate::kernel::md5::{self, Md5};
+use crate::kernel::sha1::{self, Sha1};
+use crate::kernel::sha2::{self, Sha256, Sha512};
+use crate::level::Level;
+use crate::sponge::Function;
+use crate::{hash, sponge};
+
+/// A piece of a message: the next one of `stream`, or the whole message where there is no stream. With an `output` the message ends here.
+pub(crate) struct Piece<'a, F: Family> {
+    pub(crate) start: &'a F::Start,
+    pub(crate) stream: Option<&'a mut F::Stream>,
+    pub(crate) input: &'a [u8],
+    pub(crate) output: Option<&'a mut [u8]>,
+}
+
+/// A chain of HMACs, each over the one before.
+pub(crate) struct Chain<'a, F: Family> {
+    /// The key.
+    pub(crate) start: &'a F::Start,
+    /// The last one, of full length.
+    pub(crate) digest: &'a mut [u8],
+    /// All of them, added up bit by bit.
+    pub(crate) sum: &'a mut [u8],
+}
+
+/// What both kinds of hash functions have: those of `hash`, and those of `sponge`.
+pub(crate) trait Family: Sized + 'static {
+    type Start: 'static;
+    type Stream: Clone;
+
+    /// HMAC with a key of any length, over the function that starts as `plain`. Leaves copies of the key on the stack.
+    fn hmac(level: Level, plain: &Self::Start, key: &[u8]) -> Self::Start;
+
+    /// The beginning of a message.
+    fn stream(start: &Self::Start) -> Self::Stream;
+
+    /// Runs pieces side by side. Of `keyed` ones nothing is left in what lanes share. (The iterator is one by its table of functions, because
+    /// the engine is compiled for each that is not.)
+    fn run(level: Level, keyed: bool, pieces: &mut dyn Iterator<Item = Piece<'_, Self>>);
+
+    /// Runs whole messages side by side, that start in the same way; each with the place for its digest.
+    fn run_whole<'a>(level: Level, start: &'a Self::Start, messages: impl Iterator<Item = (&'a [u8], &'a mut [u8])>);
+
+    /// Takes chains so many steps further, side by side. Leaves copies of what it works with on the stack.
+    fn iterate(level: Level, chains: &mut [Chain<'_, Self>], steps: u64);
+
+    /// Runs one piece alone.
+    fn run_one(level: Level, piece: Piece<'_, Self>);
+
+    /// The start, if it is this function's.
+    fn start_of(start: &Start) -> Option<&Self::Start>;
+
+    /// The stream, if it is this function's.
+    fn stream_of(stream: &mut Stream) -> Option<&mut Self::Stream>;
+}
+
+/// Work on whichever function it turns out to be.
+pub(crate) trait Work {
+    type Output;
+
+    fn with<F: Family>(self, start: &F::Start) -> Self::Output;
+}
+
+macro_rules! functions {
+    ($($variant:ident: $function:ty, $module:ident;)*) => {
+        /// Where every message of a function starts, with or without a key.
+        pub(crate) enum Start {
+            $($variant($module::Start<$function>),)*
+        }
+
+        /// A message that arrives in pieces.
+        #[derive(Clone)]
+        pub(crate) enum Stream {
+            $($variant($module::Stream<$function>),)*
+        }
+
+        impl Start {
+            pub(crate) fn with<W: Work>(&self, work: W) -> W::Output {
+                match self {
+                    $(Start::$variant(start) => work.with::<$function>(start),)*
+                }
+            }
+
+            /// The beginning of a message.
+            pub(crate) fn stream(&self) -> Stream {
+                match self {
+                    $(Start::$variant(start) => Stream::$variant($module::Stream::new(start)),)*
+                }
+            }
+
+            /// HMAC over this function, with a key of any length. Leaves copies of the key on the stack.
+            pub(crate) fn hmac(&self, level: Level, key: &[u8]) -> Start {
+                match self {
+                    $(Start::$variant(plain) => Start::$variant(<$function>::hmac(level, plain, key)),)*
+                }
+            }
+        }
+
+        $(functions!(@ $module $variant, $function);)*
+    };
+    (@ hash $variant:ident, $function:ty) => {
+        impl Family for $function {
+            type Start = hash::Start<$function>;
+            type Stream = hash::Stream<$function>;
+
+            fn hmac(level: Level, plain: &Self::Start, key: &[u8]) -> Self::Start {
+                hash::Start::hmac(<$function as Hash>::kernels(level), plain.initial(), plain.size(), key)
+            }
+
+            fn run(level: Level, _keyed: bool, pieces: &mut dyn Iterator<Item = Piece<'_, Self>>) {
+                hash::run(<$function as Hash>::kernels(level), pieces.map(hash_job));
+            }
+
+            fn run_whole<'a>(
+                level: Level,
+                start: &'a Self::Start,
+                messages: impl Iterator<Item = (&'a [u8], &'a mut [u8])>,
+            ) {
+                hash::run_whole(<$function as Hash>::kernels(level), start, messages);
+            }
+
+            fn iterate(level: Level, chains: &mut [Chain<'_, Self>], steps: u64) {
+                hash::iterate(level, chains, steps);
+            }
+
+            fn run_one(level: Level, piece: Piece<'_, Self>) {
+                hash::run_one(<$function as Hash>::kernels(level), hash_job(piece));
+            }
+
+            functions!(@ hash, $variant);
+        }
+    };
+    (@ sponge $variant:ident, $function:ty) => {
+        impl Family for $function {
+            type Start = sponge::Start<$function>;
+            type Stream = sponge::Stream<$function>;
+
+            fn hmac(level: Level, plain: &Self::Start, key: &[u8]) -> Self::Start {
+                sponge::Start::hmac(<$function as Function>::kernels(level), plain.initial(), plain.size(), key)
+            }
+
+            fn run(level: Level, keyed: bool, pieces: &mut dyn Iterator<Item = Piece<'_, Self>>) {
+                sponge::run(<$function as Function>::kernels(level), keyed, pieces.map(sponge_job));
+            }
+
+            fn run_whole<'a>(
+                level: Level,
+                start: &'a Self::Start,
+                messages: impl Iterator<Item = (&'a [u8], &'a mut [u8])>,
+            ) {
+                let job = |(input, output)| sponge::Job { start, stream: None, input, output: Some(output) };
+                sponge::run(<$function as Function>::kernels(level), start.is_keyed(), messages.map(job));
+            }
+
+            fn iterate(level: Level, chains: &mut [Chain<'_, Self>], steps: u64) {
+                sponge::iterate(<$function as Function>::kernels(level), chains, steps);
+            }
+
+            fn run_one(level: Level, piece: Piece<'_, Self>) {
+                sponge::run_one(<$function as Function>::kernels(level), sponge_job(piece));
+            }
+
+            functions!(@ sponge, $variant);
+        }
+    };
+    (@ $module:ident, $variant:ident) => {
+        fn stream(start: &Self::Start) -> Self::Stream {
+            $module::Stream::new(start)
+        }
+
+        fn start_of(start: &Start) -> Option<&Self::Start> {
+            if let Start::$variant(start) = start { Some(start) } else { None }
+        }
+
+        fn stream_of(stream: &mut Stream) -> Option<&mut Self::Stream> {
+            if let Stream::$variant(stream) = stream { Some(stream) } else { None }
+        }
+    };
+}
+
+functions! {
+    Md5: Md5, hash;
+    Sha1: Sha1, hash;
+    Sha256: Sha256, hash;
+    Sha512: Sha512, hash;
+    Keccak144: Keccak<144>, sponge;
+    Keccak136: Keccak<136>, sponge;
+    Keccak104: Keccak<104>, sponge;
+    Keccak72: Keccak<72>, sponge;
+    Blake2b: Blake2b, sponge;
+}
+
+/// Where messages start without a key.
+pub(crate) fn plain(algorithm: Algorithm) -> &'static Start {
+    macro_rules! start {
+        ($variant:ident $module:ident, $initial:expr, $digest:literal) => {{
+            static START: Start = Start::$variant($module::Start::digest($initial, $digest));
+            &START
+        }};
+    }
+    match algorithm {
+        Algorithm::Md5 => start!(Md5 hash, md5::INITIAL, 16),
+        Algorithm::Sha1 => start!(Sha1 hash, sha1::INITIAL, 20),
+        Algorithm::Sha224 => start!(Sha256 hash, sha2::INITIAL_224, 28),
+        Algorithm::Sha256 => start!(Sha256 hash, sha2::INITIAL_256, 32),
+        Algorithm::Sha384 => start!(Sha512 hash, sha2::INITIAL_384, 48),
+        Algorithm::Sha512 => start!(Sha512 hash, sha2::INITIAL_512, 64),
+        Algorithm::Sha512_256 => start!(Sha512 hash, sha2::INITIAL_512_256, 32),
+        Algorithm::Sha3_224 => start!(Keccak144 sponge, keccak::INITIAL, 28),
+        Algorithm::Sha3_256 => start!(Keccak136 sponge, keccak::INITIAL, 32),
+        Algorithm::Sha3_384 => start!(Keccak104 sponge, keccak::INITIAL, 48),
+        Algorithm::Sha3_512 => start!(Keccak72 sponge, keccak::INITIAL, 64),
+        Algorithm::Blake2b256 => start!(Blake2b sponge, Blake2b::initial(32), 32),
+        Algorithm::Blake2b512 => start!(Blake2b sponge, Blake2b::initial(64), 64),
+    }
+}
+
+/// Bytes of the digests of so many messages, if the output has as many.
+pub(crate) fn check_output(algorithm: Algorithm, messages: usize, output: &[u8]) -> Result<(), Error> {
+    let needed = messages.checked_mul(algorithm.digest_size()).ok_or(Error::TooMany)?;
+    if output.len() == needed { Ok(()) } else { Err(Error::OutputLength { needed, found: output.len() }) }
+}
+
+#[inline(always)]
+fn hash_job<H: Hash + Family<Start = hash::Start<H>, Stream = hash::Stream<H>>>(
+    piece: Piece<'_, H>,
+) -> hash::Job<'_, H> {
+    let Piece { start, stream, input, output } = piece;
+    hash::Job { start, stream, input, output }
+}
+
+#[inline(always)]
+fn sponge_job<F: Function + Family<Start = sponge::Start<F>, Stream = sponge::Stream<F>>>(
+    piece: Piece<'_, F>,
+) -> sponge::Job<'_, F> {
+    let Piece { start, stream, input, output } = piece;
+    sponge::Job { start, stream, input, output }
+}

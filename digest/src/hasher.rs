@@ -1,0 +1,158 @@
+//! Messages that arrive in pieces, one or many side by side.
+
+use core::fmt;
+
+use crate::algorithm::Algorithm;
+use crate::error::Error;
+use crate::family::{Family, Piece, Start, Stream, Work, check_output, plain};
+use crate::hmac::HmacKey;
+use crate::level::Level;
+
+/// A message that arrives in pieces: a digest, or with a key ([`HmacKey::hasher`]) an HMAC.
+///
+/// Alone it is as fast as one message is. Pieces of many messages go side by side with [`update_many`]; then 64 KiB a piece are enough.
+///
+/// ```
+/// use gantry_digest::{Algorithm, Hasher, finish_many, update_many};
+///
+/// let (mut a, mut b) = (Hasher::new(Algorithm::Sha1), Hasher::new(Algorithm::Sha1));
+/// update_many(&mut [(&mut a, b"the first piece, "), (&mut b, b"")])?;
+/// update_many(&mut [(&mut a, b"the second"), (&mut b, b"another message")])?;
+/// let mut digests = [0; 2 * 20];
+/// finish_many(&mut [&mut a, &mut b], &mut digests)?;
+/// assert_eq!(digests[..3], [0xd6, 0x3c, 0x30]);
+/// # Ok::<(), gantry_digest::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Hasher<'k> {
+    algorithm: Algorithm,
+    start: &'k Start,
+    stream: Stream,
+}
+
+impl Hasher<'static> {
+    /// The beginning of a message, without a key.
+    pub fn new(algorithm: Algorithm) -> Self {
+        Self::under(algorithm, plain(algorithm))
+    }
+}
+
+impl HmacKey {
+    /// The beginning of a message under this key.
+    pub fn hasher(&self) -> Hasher<'_> {
+        Hasher::under(self.algorithm(), self.start())
+    }
+}
+
+impl<'k> Hasher<'k> {
+    /// The beginning of a message that starts so.
+    pub(crate) fn under(algorithm: Algorithm, start: &'k Start) -> Self {
+        Hasher { algorithm, start, stream: start.stream() }
+    }
+}
+
+impl Hasher<'_> {
+    /// The hash function.
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// Takes in the next piece.
+    pub fn update(&mut self, piece: &[u8]) {
+        self.start.with(One { stream: &mut self.stream, input: piece, output: None });
+    }
+
+    /// Ends the message and writes its digest. The hasher is at the beginning of another message then.
+    pub fn finish(&mut self, output: &mut [u8]) -> Result<(), Error> {
+        check_output(self.algorithm, 1, output)?;
+        self.start.with(One { stream: &mut self.stream, input: &[], output: Some(output) });
+        Ok(())
+    }
+
+    /// Forgets what has come of the message.
+    pub fn reset(&mut self) {
+        self.stream = self.start.stream();
+    }
+}
+
+impl fmt::Debug for Hasher<'_> {
+    /// Without what it has taken in.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hasher").field("algorithm", &self.algorithm).finish_non_exhaustive()
+    }
+}
+
+/// Gives each hasher its next piece, side by side. All are of one algorithm; or nothing is done, and it is an error.
+pub fn update_many(pieces: &mut [(&mut Hasher<'_>, &[u8])]) -> Result<(), Error> {
+    if let Some(algorithm) = of_one_algorithm(pieces.iter().map(|(hasher, _)| hasher.algorithm))? {
+        let keyed = pieces.iter().any(|(hasher, _)| hasher.is_keyed());
+        let pieces = pieces.iter_mut().map(|(hasher, input)| (&mut **hasher, *input, None));
+        plain(algorithm).with(Many { keyed, pieces });
+    }
+    Ok(())
+}
+
+/// Ends the message of each hasher and writes their digests, one behind the other. All are of one algorithm, and `output` has a digest's
+/// bytes for each; or nothing is done, and it is an error.
+pub fn finish_many(hashers: &mut [&mut Hasher<'_>], output: &mut [u8]) -> Result<(), Error> {
+    let algorithm = of_one_algorithm(hashers.iter().map(|hasher| hasher.algorithm))?;
+    check_output(algorithm.unwrap_or(Algorithm::Md5), hashers.len(), output)?;
+    if let Some(algorithm) = algorithm {
+        let keyed = hashers.iter().any(|hasher| hasher.is_keyed());
+        let outputs = output.chunks_exact_mut(algorithm.digest_size());
+        let pieces = hashers.iter_mut().zip(outputs).map(|(hasher, output)| (&mut **hasher, &[][..], Some(output)));
+        plain(algorithm).with(Many { keyed, pieces });
+    }
+    Ok(())
+}
+
+fn of_one_algorithm(mut algorithms: impl Iterator<Item = Algorithm>) -> Result<Option<Algorithm>, Error> {
+    let first = algorithms.next();
+    match algorithms.position(|algorithm| Some(algorithm) != first) {
+        Some(place) => Err(Error::Mixed { index: place + 1 }),
+        None => Ok(first),
+    }
+}
+
+impl Hasher<'_> {
+    fn is_keyed(&self) -> bool {
+        !core::ptr::eq(self.start, plain(self.algorithm))
+    }
+}
+
+struct One<'a> {
+    stream: &'a mut Stream,
+    input: &'a [u8],
+    output: Option<&'a mut [u8]>,
+}
+
+impl Work for One<'_> {
+    type Output = ();
+
+    fn with<F: Family>(self, start: &F::Start) {
+        let One { stream, input, output } = self;
+        let stream = F::stream_of(stream);
+        debug_assert!(stream.is_some(), "a hasher's stream is of its function");
+        F::run_one(Level::in_use(), Piece { start, stream, input, output });
+    }
+}
+
+struct Many<I> {
+    keyed: bool,
+    pieces: I,
+}
+
+impl<'a, 'k: 'a, I> Work for Many<I>
+where
+    I: Iterator<Item = (&'a mut Hasher<'k>, &'a [u8], Option<&'a mut [u8]>)>,
+{
+    type Output = ();
+
+    fn with<F: Family>(self, _: &F::Start) {
+        let mut pieces = self.pieces.filter_map(|(hasher, input, output)| {
+            let (start, stream) = (F::start_of(hasher.start)?, F::stream_of(&mut hasher.stream)?);
+            Some(Piece { start, stream: Some(stream), input, output })
+        });
+        F::run(Level::in_use(), self.keyed, &mut pieces);
+    }
+}

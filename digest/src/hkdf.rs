@@ -1,0 +1,81 @@
+//! HKDF (RFC 5869).
+
+use crate::algorithm::Algorithm;
+use crate::error::Error;
+use crate::family::{Start, check_output, plain};
+use crate::hasher::Hasher;
+use crate::hmac::after_keys;
+use crate::level::Level;
+
+/// Derives a key of the length of `output` from a secret: [`hkdf_extract`], then [`hkdf_expand`].
+///
+/// ```
+/// use gantry_digest::{Algorithm, hkdf};
+///
+/// let mut key = [0; 42];
+/// hkdf(Algorithm::Sha256, &[0x0b; 22], &[], &[], &mut key)?;
+/// assert_eq!(key[..4], [0x8d, 0xa4, 0xe7, 0x75]);
+/// # Ok::<(), gantry_digest::Error>(())
+/// ```
+pub fn hkdf(algorithm: Algorithm, secret: &[u8], salt: &[u8], info: &[u8], output: &mut [u8]) -> Result<(), Error> {
+    check_length(algorithm, output)?;
+    after_keys(|| {
+        let mut key = [0; Algorithm::MAX_DIGEST];
+        let key = &mut key[..algorithm.digest_size()];
+        extract(algorithm, secret, salt, key);
+        expand(algorithm, key, info, output);
+    });
+    Ok(())
+}
+
+/// Extracts a pseudorandom key, of as many bytes as a digest, from a secret and a salt, which may be empty (RFC 5869, 2.2).
+pub fn hkdf_extract(algorithm: Algorithm, secret: &[u8], salt: &[u8], output: &mut [u8]) -> Result<(), Error> {
+    check_output(algorithm, 1, output)?;
+    after_keys(|| extract(algorithm, secret, salt, output));
+    Ok(())
+}
+
+/// Expands a pseudorandom key, of which each `info` gives another one of at most 255 digests (RFC 5869, 2.3).
+pub fn hkdf_expand(algorithm: Algorithm, key: &[u8], info: &[u8], output: &mut [u8]) -> Result<(), Error> {
+    check_length(algorithm, output)?;
+    after_keys(|| expand(algorithm, key, info, output));
+    Ok(())
+}
+
+fn check_length(algorithm: Algorithm, output: &[u8]) -> Result<(), Error> {
+    let most = 255 * algorithm.digest_size();
+    if output.len() <= most { Ok(()) } else { Err(Error::KeyLength { most: most as u64 }) }
+}
+
+fn extract(algorithm: Algorithm, secret: &[u8], salt: &[u8], output: &mut [u8]) {
+    let start = keyed(algorithm, salt);
+    let mut hasher = Hasher::under(algorithm, &start);
+    hasher.update(secret);
+    finish(&mut hasher, output);
+}
+
+fn expand(algorithm: Algorithm, key: &[u8], info: &[u8], output: &mut [u8]) {
+    let size = algorithm.digest_size();
+    let start = keyed(algorithm, key);
+    let mut hasher = Hasher::under(algorithm, &start);
+    let mut last = [0; Algorithm::MAX_DIGEST];
+    for (number, part) in (1..=u8::MAX).zip(output.chunks_mut(size)) {
+        if number > 1 {
+            hasher.update(&last[..size]);
+        }
+        hasher.update(info);
+        hasher.update(&[number]);
+        finish(&mut hasher, &mut last[..size]);
+        part.copy_from_slice(&last[..part.len()]);
+    }
+}
+
+/// Where HMACs under a key start.
+fn keyed(algorithm: Algorithm, key: &[u8]) -> Start {
+    plain(algorithm).hmac(Level::in_use(), key)
+}
+
+fn finish(hasher: &mut Hasher<'_>, output: &mut [u8]) {
+    let finished = hasher.finish(output);
+    debug_assert!(finished.is_ok(), "it has the length of a digest");
+}

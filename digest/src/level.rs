@@ -1,0 +1,339 @@
+//! What this CPU can do, found at run time.
+
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use core::str::FromStr;
+use core::sync::atomic::{AtomicU8, Ordering};
+
+/// A set of instructions that kernels are compiled for, lowest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LevelName {
+    /// What every CPU of the architecture has: SSE2 on x86-64, NEON on aarch64. (AES and SHA instructions are used where
+    /// they are found, on this level too.)
+    Base,
+    /// AVX2, BMI1 and BMI2.
+    Avx2,
+    /// AES instructions and carry-less multiplication for two blocks in an AVX2 register (VAES, VPCLMULQDQ), on top of AVX2.
+    Vaes,
+    /// AVX-512 F and BW on top of AVX2.
+    Avx512,
+}
+
+impl LevelName {
+    /// All levels, lowest first.
+    pub const ALL: [LevelName; 4] = [LevelName::Base, LevelName::Avx2, LevelName::Vaes, LevelName::Avx512];
+
+    /// The name as it is written in `GANTRY_CPU`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            LevelName::Base => "base",
+            LevelName::Avx2 => "avx2",
+            LevelName::Vaes => "vaes",
+            LevelName::Avx512 => "avx512",
+        }
+    }
+}
+
+/// The highest level that may be used, as its place in [`LevelName::ALL`].
+static LIMIT: AtomicU8 = AtomicU8::new(LevelName::Avx512 as u8);
+
+/// From now on nothing in this process uses a level above this one. For measurements, and for a CPU whose instructions are not to be trusted.
+pub fn limit(level: LevelName) {
+    LIMIT.store(level as u8, Ordering::Relaxed);
+}
+
+impl fmt::Display for LevelName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The text is no level's name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownLevel(pub String);
+
+impl fmt::Display for UnknownLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unknown CPU level \"{}\" (avx512, vaes, avx2 or base)", self.0)
+    }
+}
+
+impl core::error::Error for UnknownLevel {}
+
+impl FromStr for LevelName {
+    type Err = UnknownLevel;
+
+    fn from_str(text: &str) -> Result<Self, UnknownLevel> {
+        LevelName::ALL.into_iter().find(|level| level.as_str() == text).ok_or_else(|| UnknownLevel(text.to_owned()))
+    }
+}
+
+/// The level in use, and the single features beside it. Only detection makes a value, so holding one proves that the CPU
+/// has what it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "features of a CPU are independent of each other")]
+pub struct Level {
+    name: LevelName,
+    found: LevelName,
+    aes: bool,
+    vaes: bool,
+    /// Carry-less multiplication of four pairs in an AVX-512 register.
+    vpclmul: bool,
+    /// What the level [`Vaes`](LevelName::Vaes) has.
+    pairs: bool,
+    sha: bool,
+    sha512: bool,
+    latency: u32,
+}
+
+impl Level {
+    /// The highest level of this CPU that is not above `limit`. A limit above what the CPU has changes nothing.
+    pub fn detect_at_most(limit: Option<LevelName>) -> Level {
+        let cpu = detect();
+        let name = match limit.map_or(cpu.name, |limit| limit.min(cpu.name)) {
+            // A CPU with AVX-512 need not have what lies below it.
+            LevelName::Vaes if !cpu.pairs => LevelName::Avx2,
+            name => name,
+        };
+        let wide = name == LevelName::Avx512;
+        let latency = if wide { cpu.latency } else { 1 };
+        Level { name, vaes: cpu.vaes && wide, vpclmul: cpu.vpclmul && wide, latency, ..cpu }
+    }
+
+    /// The level that the functions of this crate use now: the highest that [`limit`] allows.
+    pub(crate) fn in_use() -> Level {
+        let limit = LevelName::ALL[LIMIT.load(Ordering::Relaxed) as usize];
+        #[cfg(not(feature = "std"))]
+        return Level::detect_at_most(Some(limit));
+        #[cfg(feature = "std")]
+        {
+            // Kept, because asking a CPU whether it is one of Zen 5 takes microseconds in a guest.
+            static LEVELS: [std::sync::OnceLock<Level>; 4] = [const { std::sync::OnceLock::new() }; 4];
+            *LEVELS[limit as usize].get_or_init(|| Level::detect_at_most(Some(limit)))
+        }
+    }
+
+    /// The level in use.
+    pub fn name(self) -> LevelName {
+        self.name
+    }
+
+    /// The highest level of this CPU, whatever the limit was.
+    pub fn found(self) -> LevelName {
+        self.found
+    }
+
+    /// AES instructions for one block.
+    pub fn aes(self) -> bool {
+        self.aes
+    }
+
+    /// AES instructions for four blocks in an AVX-512 register, and VBMI for what XTS does beside them; only on that level.
+    pub fn vaes(self) -> bool {
+        self.vaes
+    }
+
+    /// AES instructions for two blocks or more.
+    pub fn wide_aes(self) -> bool {
+        self.vaes || self.name == LevelName::Vaes
+    }
+
+    /// Carry-less multiplication of as many pairs as there are AES instructions for blocks.
+    pub fn vpclmul(self) -> bool {
+        self.vaes && self.vpclmul || self.name == LevelName::Vaes
+    }
+
+    /// SHA-1 and SHA-256 instructions for one message.
+    pub fn sha(self) -> bool {
+        self.sha
+    }
+
+    /// SHA-512 instructions for one message that kernels use: those of ARM, where they come later than those for [`sha`](Self::sha).
+    pub fn sha512(self) -> bool {
+        self.sha512
+    }
+
+    /// Cycles until the result of a simple AVX-512 instruction can be used. It is two on AMD's CPUs since Zen 5, where in turn four of
+    /// them, or two of AES, begin in each cycle, and which have six units for general registers; one on all others. Kernels are chosen by
+    /// it, and whichever is chosen gives the same.
+    pub fn latency(self) -> u32 {
+        self.latency
+    }
+}
+
+/// Every level that this CPU has, each with and without the instructions beside it, and as that of a CPU with the other latency.
+///
+/// For tests of kernels.
+#[doc(hidden)]
+pub fn every_level() -> Vec<Level> {
+    let mut levels = Vec::new();
+    for name in LevelName::ALL {
+        let level = Level::detect_at_most(Some(name));
+        let others = [
+            Level { sha: false, ..level },
+            Level { sha512: false, ..level },
+            Level { vpclmul: false, ..level },
+            Level { vaes: false, vpclmul: false, ..level },
+            Level { latency: if level.name == LevelName::Avx512 { 3 - level.latency } else { 1 }, ..level },
+        ];
+        for other in [level].into_iter().chain(others) {
+            if !levels.contains(&other) {
+                levels.push(other);
+            }
+        }
+    }
+    levels
+}
+
+/// Without the standard library the CPU is not asked: it has what the program is compiled for.
+#[cfg(not(feature = "std"))]
+#[allow(unused_macros, reason = "there are architectures without kernels of their own")]
+macro_rules! has {
+    ($feature:tt) => {
+        cfg!(target_feature = $feature)
+    };
+}
+
+/// This CPU, without a limit.
+#[cfg(target_arch = "x86_64")]
+fn detect() -> Level {
+    #[cfg(feature = "std")]
+    use std::arch::is_x86_feature_detected as has;
+    let avx2 = has!("avx2") && has!("bmi1") && has!("bmi2");
+    let avx512 = avx2 && has!("avx512f") && has!("avx512bw");
+    let pairs = avx2 && has!("aes") && has!("vaes") && has!("pclmulqdq") && has!("vpclmulqdq");
+    let name = match (avx512, pairs, avx2) {
+        (true, ..) => LevelName::Avx512,
+        (_, true, _) => LevelName::Vaes,
+        (.., true) => LevelName::Avx2,
+        _ => LevelName::Base,
+    };
+    let sha = has!("sha") && has!("ssse3") && has!("sse4.1");
+    Level {
+        name,
+        found: name,
+        aes: has!("aes"),
+        // No CPU has the one without the other.
+        vaes: avx512 && has!("vaes") && has!("avx512vbmi"),
+        vpclmul: avx512 && has!("pclmulqdq") && has!("vpclmulqdq"),
+        pairs,
+        sha,
+        sha512: false,
+        latency: if is_zen_5() { 2 } else { 1 },
+    }
+}
+
+/// Whether this is a CPU of AMD of family 1Ah or later (AMD64 Architecture Programmer's Manual, volume 3, appendix E: CPUID
+/// functions 0 and 1).
+#[cfg(target_arch = "x86_64")]
+fn is_zen_5() -> bool {
+    use core::arch::x86_64::__cpuid;
+    let vendor = __cpuid(0);
+    let name = [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes);
+    let version = __cpuid(1).eax;
+    let (base, extended) = (version >> 8 & 0xf, version >> 20 & 0xff);
+    name.as_flattened() == b"AuthenticAMD" && base == 0xf && base + extended >= 0x1a
+}
+
+/// This CPU: NEON is part of the architecture.
+#[cfg(target_arch = "aarch64")]
+fn detect() -> Level {
+    #[cfg(feature = "std")]
+    use std::arch::is_aarch64_feature_detected as has;
+    let name = LevelName::Base;
+    Level {
+        name,
+        found: name,
+        aes: has!("aes"),
+        vaes: false,
+        vpclmul: false,
+        pairs: false,
+        // The feature "sha2" stands for SHA-1 and SHA-256, and "sha3" for SHA-512 beside SHA-3.
+        sha: has!("sha2"),
+        sha512: has!("sha3"),
+        latency: 1,
+    }
+}
+
+/// No instructions of this architecture have kernels of their own.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn detect() -> Level {
+    Level {
+        name: LevelName::Base,
+        found: LevelName::Base,
+        aes: false,
+        vaes: false,
+        vpclmul: false,
+        pairs: false,
+        sha: false,
+        sha512: false,
+        latency: 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What there are kernels for, and whether a level has it.
+    type Instructions = (&'static str, fn(&Level) -> bool);
+
+    #[cfg(target_arch = "x86_64")]
+    const INSTRUCTIONS: [Instructions; 8] = [
+        ("SSE2", |level| level.name() == LevelName::Base),
+        ("AVX2", |level| level.name() == LevelName::Avx2),
+        ("AVX-512", |level| level.name() == LevelName::Avx512),
+        ("AES", |level| level.aes()),
+        ("VAES and VPCLMULQDQ of 256 bits", |level| level.name() == LevelName::Vaes),
+        ("VAES of 512 bits", |level| level.vaes()),
+        ("VPCLMULQDQ of 512 bits", |level| level.vaes() && level.vpclmul),
+        ("SHA", |level| level.sha()),
+    ];
+    #[cfg(target_arch = "aarch64")]
+    const INSTRUCTIONS: [Instructions; 4] = [
+        ("NEON", |_| true),
+        ("AES", |level| level.aes()),
+        ("SHA-1 and SHA-256", |level| level.sha()),
+        ("SHA-512 and SHA-3", |level| level.sha512()),
+    ];
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    const INSTRUCTIONS: [Instructions; 0] = [];
+
+    /// For `scripts/kernels`: the tests of kernels go through `every_level`, and are silent about what that has not.
+    #[test]
+    fn instructions_that_the_tests_of_kernels_run() {
+        let levels = every_level();
+        for (name, has) in INSTRUCTIONS {
+            println!(
+                "kernels\t{}\t{name}\t{}",
+                std::env::consts::ARCH,
+                if levels.iter().any(has) { "run" } else { "-" }
+            );
+        }
+        assert!(levels.contains(&Level::detect_at_most(None)));
+    }
+
+    #[test]
+    fn a_limit_lowers_the_level_and_never_raises_it() {
+        let found = Level::detect_at_most(None);
+        assert_eq!(found.name(), found.found());
+        for limit in LevelName::ALL {
+            let level = Level::detect_at_most(Some(limit));
+            let lacks = limit == LevelName::Vaes && !found.pairs && found.name() > limit;
+            assert_eq!(level.name(), if lacks { LevelName::Avx2 } else { limit.min(found.name()) });
+            assert_eq!(level.found(), found.found());
+            assert!(!level.vaes() || level.name() == LevelName::Avx512);
+        }
+    }
+
+    #[test]
+    fn names_are_read_back_and_others_are_refused_with_the_accepted_ones() {
+        for level in LevelName::ALL {
+            assert_eq!(level.to_string().parse(), Ok(level));
+        }
+        let error = "AVX512".parse::<LevelName>().unwrap_err();
+        assert_eq!(error.to_string(), "unknown CPU level \"AVX512\" (avx512, vaes, avx2 or base)");
+    }
+}

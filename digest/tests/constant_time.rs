@@ -1,0 +1,72 @@
+//! No branch and no address in any call depends on a message or a key, but on how long they are. Run by `scripts/constant-time`, in
+//! valgrind, which has no AVX-512 and no SHA instructions.
+
+#![cfg(target_arch = "x86_64")]
+
+#[path = "../../drivers/lanes/src/constant_time/memcheck.rs"]
+mod memcheck;
+
+use gantry_digest::{
+    Algorithm, Column, Hasher, HmacKey, LevelName, Offsets, Salt, digest_column, digest_many, finish_many, hmac_each,
+    hmac_many, limit, tree_level, update_many,
+};
+use memcheck::{decisions, is_secret, public, secret, self_test};
+
+fn secret_bytes(length: usize) -> Vec<u8> {
+    let mut bytes: Vec<u8> = (0..length).map(|i| (i * 29 + length) as u8).collect();
+    secret(&mut bytes);
+    bytes
+}
+
+#[test]
+#[ignore = "needs valgrind: scripts/constant-time"]
+fn a_decision_by_a_secret_is_seen() {
+    self_test();
+}
+
+#[test]
+#[ignore = "needs valgrind: scripts/constant-time"]
+fn digests_and_hmacs_of_secrets_under_secret_keys_decide_nothing() {
+    // Those that fit into one block, into two, and into none, and more of them than there are slots.
+    let lengths = [1, 24, 0, 55, 56, 63, 64, 111, 112, 119, 120, 128, 200, 1000, 4096].into_iter().cycle().take(70);
+    let messages: Vec<Vec<u8>> = lengths.map(secret_bytes).collect();
+    let values = secret_bytes(70 * 24);
+    let offsets: Vec<i32> = (0..=70).map(|i| i * 24).collect();
+    let blocks = secret_bytes(9 * 512 + 100);
+    for level in LevelName::ALL {
+        limit(level);
+        for algorithm in Algorithm::ALL {
+            let size = algorithm.digest_size();
+            let mut output = vec![0; 70 * size];
+            let (short, long) = (secret_bytes(32), secret_bytes(300));
+            let mut check = |what: &str, count: usize, work: &mut dyn FnMut(&mut [u8])| {
+                let output = &mut output[..count * size];
+                assert_eq!(decisions(|| work(output)), 0, "{level} {algorithm}: {what}");
+                assert!(is_secret(output), "{level} {algorithm}: {what}: what a secret becomes is one");
+                public(output);
+            };
+            check("digests", 70, &mut |output| digest_many(algorithm, &messages, output).unwrap());
+            check("HMACs", 70, &mut |output| {
+                hmac_many(&HmacKey::new(algorithm, &short), &messages, output).unwrap();
+            });
+            check("a key each", 70, &mut |output| {
+                let keys: Vec<HmacKey> =
+                    (0..70).map(|i| HmacKey::new(algorithm, if i % 2 == 0 { &short } else { &long })).collect();
+                hmac_each(&keys, &messages, output).unwrap();
+            });
+            check("a column", 70, &mut |output| {
+                let column = Column::new(&values, Offsets::Bits32(&offsets), None).unwrap();
+                digest_column(algorithm, &column, output).unwrap();
+            });
+            for salt in [Salt::NONE, Salt::Before(&short), Salt::Behind(&short)] {
+                check("a level", 10, &mut |output| tree_level(algorithm, salt, 512, &blocks, output).unwrap());
+            }
+            check("pieces", 3, &mut |output| {
+                let mut hashers = [(); 3].map(|()| Hasher::new(algorithm));
+                let mut pieces: Vec<_> = hashers.iter_mut().zip(&messages[12..]).map(|(h, m)| (h, &m[..])).collect();
+                update_many(&mut pieces).unwrap();
+                finish_many(&mut hashers.iter_mut().collect::<Vec<_>>(), output).unwrap();
+            });
+        }
+    }
+}

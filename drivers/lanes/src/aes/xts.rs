@@ -1,0 +1,280 @@
+//! XTS (IEEE 1619, SP 800-38E), both ways, with ciphertext stealing.
+//!
+//! Blocks do not wait for each other: one data unit fills the pipeline of the AES instructions by itself. What has to be waited for
+//! is its tweak, which is encrypted before anything else; so that of the next unit is encrypted beside the data of this one.
+
+use gantry::driver::Buffers;
+
+use super::data::Data;
+use super::keys::{Keys, Shared};
+use super::register::*;
+use super::{Aes, BLOCK, RoundKeys};
+#[cfg(target_arch = "x86_64")]
+use gantry_digest::LevelName;
+
+/// A data unit: one request, of at least a block.
+pub(crate) struct Unit<'a> {
+    /// For the tweak: those that encrypt, whatever the direction.
+    tweak_keys: &'a RoundKeys,
+    /// For the data, in the direction of the function.
+    keys: &'a RoundKeys,
+    tweak: &'a [u8; BLOCK],
+    data: Data<'a>,
+}
+
+impl<'a> Unit<'a> {
+    /// `None` for data that is shorter than a block.
+    #[inline(always)]
+    pub(crate) fn new(
+        tweak_keys: &'a RoundKeys,
+        keys: &'a RoundKeys,
+        tweak: &'a [u8; BLOCK],
+        data: Buffers<'a>,
+    ) -> Option<Self> {
+        let data = Data::from(data);
+        (data.bytes >= BLOCK).then_some(Unit { tweak_keys, keys, tweak, data })
+    }
+}
+
+/// Encrypts or decrypts data units, once each.
+///
+/// # Safety
+/// The CPU has the instructions for which it was compiled.
+type Units = unsafe fn(units: &[Unit<'_>]);
+
+/// The functions of one CPU level and key length. Only [`Aes::xts`] makes it, so that whoever holds one may call its functions on
+/// this CPU.
+#[derive(Clone, Copy)]
+pub(crate) struct Kernels {
+    encrypt: Units,
+    decrypt: Units,
+}
+
+impl Kernels {
+    /// Encrypts or decrypts data units whose keys are for that, and of the length for which these functions are.
+    pub(crate) fn run(&self, decrypt: bool, units: &mut [Unit<'_>]) {
+        let function = if decrypt { self.decrypt } else { self.encrypt };
+        // SAFETY: the CPU has the instructions because `self` exists.
+        unsafe { function(units) }
+    }
+}
+
+impl Aes {
+    /// The functions for keys of the length of this one. XTS has none of 24 bytes.
+    #[allow(clippy::unused_self, reason = "the proof")]
+    pub(crate) fn xts(self, keys: &RoundKeys) -> Kernels {
+        macro_rules! kernels {
+            ($function:ident) => {
+                match keys.rounds {
+                    10 => Kernels { encrypt: $function::<10, false>, decrypt: $function::<10, true> },
+                    _ => Kernels { encrypt: $function::<14, false>, decrypt: $function::<14, true> },
+                }
+            };
+        }
+        #[cfg(target_arch = "x86_64")]
+        match self.0.name() {
+            LevelName::Avx512 if self.0.vaes() => kernels!(avx512),
+            LevelName::Vaes => kernels!(vaes),
+            LevelName::Avx512 | LevelName::Avx2 => kernels!(avx2),
+            LevelName::Base => kernels!(base),
+        }
+        #[cfg(target_arch = "aarch64")]
+        kernels!(base)
+    }
+}
+
+/// [`units`] compiled for one set of CPU features.
+macro_rules! compiled {
+    ($name:ident, $features:literal, $register:ty, $count:literal, kept $kept:literal) => {
+        /// # Safety
+        /// That of [`Units`].
+        #[target_feature(enable = $features)]
+        unsafe fn $name<const ROUNDS: usize, const DECRYPT: bool>(data: &[Unit<'_>]) {
+            // SAFETY: the features of the register are on here; the rest is the caller's promise.
+            unsafe { units::<$register, Shared<$register, $kept>, $count, ROUNDS, DECRYPT>(data) }
+        }
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+compiled!(avx512, "avx512f,avx512bw,avx512vbmi,vaes,aes", Zmm, 4, kept 8);
+#[cfg(target_arch = "x86_64")]
+compiled!(vaes, "avx2,vaes,aes", Ymm, 8, kept 0);
+#[cfg(target_arch = "x86_64")]
+compiled!(avx2, "avx2,aes", Xmm, 8, kept 0);
+#[cfg(target_arch = "x86_64")]
+compiled!(base, "aes", Xmm, 8, kept 0);
+#[cfg(target_arch = "aarch64")]
+compiled!(base, "aes,neon", Block, 8, kept 0);
+
+/// The body of all [`Units`] functions, with so many registers in flight.
+///
+/// # Safety
+/// The CPU has the instructions of `R`.
+#[inline(always)]
+unsafe fn units<R: Register, K: Keys<R>, const REGISTERS: usize, const ROUNDS: usize, const DECRYPT: bool>(
+    units: &[Unit<'_>],
+) {
+    // SAFETY: the caller promises the instructions.
+    unsafe {
+        let mut units = units.iter();
+        let Some(mut unit) = units.next() else { return };
+        let mut tweak = encrypted_tweak::<R::One, ROUNDS>(unit);
+        loop {
+            let next = units.next();
+            let next_tweak = match next {
+                Some(next) => encrypted_tweak::<R::One, ROUNDS>(next),
+                None => tweak,
+            };
+            whole::<R, K, REGISTERS, ROUNDS, DECRYPT>(unit, tweak);
+            let Some(next) = next else { return };
+            (unit, tweak) = (next, next_tweak);
+        }
+    }
+}
+
+/// What the first block of a unit is masked with.
+///
+/// # Safety
+/// The CPU has the instructions of `R`, a register of one block.
+#[inline(always)]
+unsafe fn encrypted_tweak<R: Register, const ROUNDS: usize>(unit: &Unit<'_>) -> R {
+    // SAFETY: the caller promises the instructions.
+    unsafe {
+        let mut x = [R::load(unit.tweak)];
+        rounds::<R, Shared<R, 0>, 1, ROUNDS, false>(&mut x, &[R::load(&[0; BLOCK])], in_place::<R>(unit.tweak_keys));
+        x[0]
+    }
+}
+
+/// One unit. `tweak`: what its first block is masked with.
+///
+/// # Safety
+/// The CPU has the instructions of `R`.
+#[inline(always)]
+unsafe fn whole<R: Register, K: Keys<R>, const REGISTERS: usize, const ROUNDS: usize, const DECRYPT: bool>(
+    unit: &Unit<'_>,
+    mut tweak: R::One,
+) {
+    let Data { from, to, bytes, .. } = unit.data;
+    let part = bytes % BLOCK;
+    // A block that is not whole takes what it lacks from the one before.
+    let blocks = bytes / BLOCK - usize::from(part > 0);
+    let mut left = Left { from: from.cast(), to: to.cast(), blocks };
+    // SAFETY: the caller promises the instructions; the unit has lent its data, of which `left` counts off the blocks. What is left
+    // then is a whole block and a part of one, or nothing. They are read before they are written: the memory may be the same.
+    unsafe {
+        if blocks >= R::BLOCKS {
+            let mut mask = R::ascending(tweak);
+            left.run::<R, K, REGISTERS, ROUNDS, DECRYPT>(&mut mask, unit.keys);
+            left.run::<R, Shared<R, 0>, 1, ROUNDS, DECRYPT>(&mut mask, unit.keys);
+            tweak = mask.first();
+        }
+        if left.blocks == 0 && part == 0 {
+            return;
+        }
+        left.run::<R::One, Shared<R::One, 0>, 1, ROUNDS, DECRYPT>(&mut tweak, unit.keys);
+        if part > 0 {
+            // The last whole block was encrypted last, so it is decrypted first.
+            let masks = if DECRYPT { [tweak.next(), tweak] } else { [tweak, tweak.next()] };
+            let mut stolen = [0; BLOCK];
+            let mut x = [R::One::load(left.from)];
+            rounds::<R::One, Shared<R::One, 0>, 1, ROUNDS, DECRYPT>(&mut x, &[masks[0]], in_place::<R::One>(unit.keys));
+            x[0].store(&raw mut stolen);
+            let mut last = stolen;
+            left.from.add(1).cast::<u8>().copy_to_nonoverlapping(last.as_mut_ptr(), part);
+            left.to.add(1).cast::<u8>().copy_from_nonoverlapping(stolen.as_ptr(), part);
+            x = [R::One::load(&raw const last)];
+            rounds::<R::One, Shared<R::One, 0>, 1, ROUNDS, DECRYPT>(&mut x, &[masks[1]], in_place::<R::One>(unit.keys));
+            x[0].store(left.to);
+        }
+    }
+}
+
+/// Whole blocks that are left.
+struct Left {
+    from: *const [u8; BLOCK],
+    to: *mut [u8; BLOCK],
+    blocks: usize,
+}
+
+impl Left {
+    /// As many blocks as fill `N` registers, again and again. `mask`: what the first are masked with, and after that, the next.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `R`; `from` is readable and `to` writable for the blocks, the same or apart.
+    #[inline(always)]
+    unsafe fn run<R: Register, K: Keys<R>, const N: usize, const ROUNDS: usize, const DECRYPT: bool>(
+        &mut self,
+        mask: &mut R,
+        keys: &RoundKeys,
+    ) {
+        if self.blocks < N * R::BLOCKS {
+            return;
+        }
+        let mut masks = R::successive(*mask);
+        // SAFETY: the caller promises the instructions, and all fifteen keys are there, whatever their length.
+        let keys = unsafe { K::new(keys.as_blocks().as_ptr()) };
+        while self.blocks >= N * R::BLOCKS {
+            let following = R::following(masks);
+            let mut x = masks;
+            // SAFETY: there are so many blocks; all of them are read before any is written.
+            unsafe {
+                for (r, x) in x.iter_mut().enumerate() {
+                    *x = R::load(self.from.add(r * R::BLOCKS));
+                }
+                rounds::<R, K, N, ROUNDS, DECRYPT>(&mut x, &masks, keys.afresh());
+                for (r, x) in x.iter().enumerate() {
+                    x.store(self.to.add(r * R::BLOCKS));
+                }
+                self.from = self.from.add(N * R::BLOCKS);
+                self.to = self.to.add(N * R::BLOCKS);
+            }
+            self.blocks -= N * R::BLOCKS;
+            masks = following;
+        }
+        *mask = masks[0];
+    }
+}
+
+/// Keys for a few blocks.
+///
+/// # Safety
+/// The CPU has the instructions of `R`.
+#[inline(always)]
+unsafe fn in_place<R: Register>(keys: &RoundKeys) -> Shared<R, 0> {
+    // SAFETY: as above; all fifteen are there, whatever their length.
+    unsafe { Shared::new(keys.as_blocks().as_ptr()) }
+}
+
+/// AES of registers side by side; the masks are added before and after.
+///
+/// # Safety
+/// The CPU has the instructions of `R`, and the keys are there.
+#[inline(always)]
+#[allow(clippy::needless_range_loop, reason = "an index says it best: the same block of two arrays")]
+unsafe fn rounds<R: Register, K: Keys<R>, const N: usize, const ROUNDS: usize, const DECRYPT: bool>(
+    x: &mut [R; N],
+    masks: &[R; N],
+    keys: K,
+) {
+    // SAFETY: as above.
+    unsafe {
+        let first = keys.get(0, 0);
+        for r in 0..N {
+            x[r] = x[r].xor(masks[r].xor(first));
+        }
+        each_round!(ROUNDS, |round| {
+            let key = keys.get(round, 0);
+            for x in x.iter_mut() {
+                *x = if DECRYPT { x.inverse_round(key) } else { x.round(key) };
+            }
+        });
+        // The last round ends with its key: what is added to that is added to its result.
+        let last = keys.get(ROUNDS, 0);
+        for r in 0..N {
+            let key = last.xor(masks[r]);
+            x[r] = if DECRYPT { x[r].last_inverse_round(key) } else { x[r].last_round(key) };
+        }
+    }
+}
