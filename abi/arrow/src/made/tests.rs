@@ -1,0 +1,78 @@
+use super::*;
+use crate::{Column, Layout, Reader};
+
+fn made(kind: Type, values: &[Option<&[u8]>]) -> Arc<Made> {
+    let mut made = Made { kind, data: Vec::new(), validity: None, len: values.len() };
+    if values.iter().any(Option::is_none) {
+        let mut bits = vec![0; values.len().div_ceil(8)];
+        values
+            .iter()
+            .enumerate()
+            .filter(|(_, value)| value.is_some())
+            .for_each(|(at, _)| bits[at / 8] |= 1 << (at % 8));
+        made.validity = Some(bits);
+    }
+    for value in values {
+        made.data.extend_from_slice(value.unwrap_or(&vec![0; kind.size()]));
+    }
+    Arc::new(made)
+}
+
+fn column(kind: Type, array: ArrowArray) -> Column {
+    // SAFETY: own structures, of one type.
+    unsafe {
+        let (layout, nested) = Layout::of(&kind.schema()).unwrap();
+        Column::new(array, layout, nested).unwrap()
+    }
+}
+
+fn values(column: &Column) -> Vec<Option<&[u8]>> {
+    (0..column.len()).map(|index| column.value(index).unwrap()).collect()
+}
+
+const VALUES: [Option<&[u8]>; 3] = [Some(b"ab"), None, Some(b"cd")];
+
+#[test]
+fn what_is_handed_out_is_what_a_consumer_reads() {
+    for kind in [Type::Bytes(2), Type::Text(2)] {
+        let made = made(kind, &VALUES);
+        let array = made.clone().array().unwrap();
+        assert_eq!((array.length, array.null_count), (3, 1));
+        assert_eq!(values(&column(kind, array)), VALUES);
+        assert_eq!((0..3).map(|index| made.value(index)).collect::<Vec<_>>(), VALUES);
+        assert_eq!(Arc::strong_count(&made), 1, "every array was released");
+    }
+}
+
+#[test]
+fn a_stream_has_every_column_and_ends() {
+    let kind = Type::Text(2);
+    let (first, second) = (made(kind, &VALUES), made(kind, &VALUES[..1]));
+    // SAFETY: an own stream.
+    let mut reader = unsafe { Reader::new(stream(kind, vec![first.clone(), second])) }.unwrap();
+    assert_eq!(values(&reader.next().unwrap().unwrap()), VALUES);
+    assert_eq!(values(&reader.next().unwrap().unwrap()), VALUES[..1]);
+    assert!(reader.next().is_none() && reader.next().is_none());
+    assert_eq!(Arc::strong_count(&first), 1, "the stream has let go of it");
+    // SAFETY: as above; it is released before its end.
+    drop(unsafe { Reader::new(stream(kind, vec![first.clone()])) }.unwrap());
+    assert_eq!(Arc::strong_count(&first), 1);
+}
+
+#[test]
+fn columns_become_one_and_keep_their_nulls() {
+    let kind = Type::Bytes(2);
+    let (nulls, whole) = (made(kind, &VALUES), made(kind, &[Some(&b"ef"[..]); 9]));
+    let together = Made::concatenated(kind, &[whole, nulls]).unwrap();
+    let expected = [&[Some(&b"ef"[..]); 9][..], &VALUES].concat();
+    assert_eq!(values(&column(kind, together.array().unwrap())), expected);
+    assert_eq!(Made::concatenated(kind, &[]).unwrap().len, 0);
+}
+
+#[test]
+fn strings_longer_than_their_offsets_tell_are_an_error_in_one_array() {
+    let kind = Type::Text(1 << 20);
+    let long = Made { kind, data: Vec::new(), validity: None, len: 2048 };
+    assert_eq!(kind.most(), 2047);
+    assert_eq!(Arc::new(long).array().unwrap_err(), Error::TooLong);
+}

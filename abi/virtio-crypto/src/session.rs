@@ -1,0 +1,318 @@
+//! The parameters of a session: what a control request, a message of vhost-user or a request without a session says.
+
+use crate::Error;
+use crate::bytes::{Reader, Write};
+use crate::constants::sym_op;
+
+/// What a session computes. Keys are not in here: they are variable parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Session {
+    /// A cipher.
+    Cipher(Cipher),
+    /// A cipher with a digest or MAC, in one request.
+    Chain(Chain),
+    /// A digest.
+    Hash(Hash),
+    /// A MAC.
+    Mac(Mac),
+    /// An AEAD.
+    Aead(Aead),
+    /// A public or private key.
+    Akcipher(Akcipher),
+}
+
+/// VIRTIO_CRYPTO_OP_ENCRYPT and VIRTIO_CRYPTO_OP_DECRYPT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// 1.
+    Encrypt = 1,
+    /// 2.
+    Decrypt = 2,
+}
+
+impl Direction {
+    pub(crate) fn of(number: u32) -> Result<Self, Error> {
+        match number {
+            1 => Ok(Self::Encrypt),
+            2 => Ok(Self::Decrypt),
+            _ => Err(Error::Value("op")),
+        }
+    }
+}
+
+/// `struct virtio_crypto_cipher_session_para`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cipher {
+    /// Of [`cipher`](crate::constants::cipher).
+    pub algo: u32,
+    /// Bytes of the key.
+    pub key_len: u32,
+    /// The only direction of the session's requests.
+    pub op: Direction,
+}
+
+/// VIRTIO_CRYPTO_SYM_ALG_CHAIN_ORDER_.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// 1: HASH_THEN_CIPHER.
+    HashThenCipher = 1,
+    /// 2: CIPHER_THEN_HASH.
+    CipherThenHash = 2,
+}
+
+/// VIRTIO_CRYPTO_SYM_HASH_MODE_.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HashMode {
+    /// 1: a digest; the algorithm is one of [`hash`](crate::constants::hash).
+    Plain = 1,
+    /// 2: a MAC; the algorithm is one of [`mac`](crate::constants::mac).
+    Auth = 2,
+    /// 3.
+    Nested = 3,
+}
+
+/// `struct virtio_crypto_alg_chain_session_para`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chain {
+    /// What comes first, where data is encrypted.
+    pub order: Order,
+    /// What the digest is.
+    pub hash_mode: HashMode,
+    /// The cipher.
+    pub cipher: Cipher,
+    /// The digest's or MAC's number, by [`hash_mode`](Self::hash_mode).
+    pub hash_algo: u32,
+    /// Bytes of the digest or MAC; 0 in requests without a session, which say it elsewhere.
+    pub hash_result_len: u32,
+    /// Bytes of the MAC's key; 0 for a digest.
+    pub auth_key_len: u32,
+    /// Bytes of associated data.
+    pub aad_len: u32,
+}
+
+/// `struct virtio_crypto_hash_session_para`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hash {
+    /// Of [`hash`](crate::constants::hash).
+    pub algo: u32,
+    /// Bytes of the digest.
+    pub result_len: u32,
+}
+
+/// `struct virtio_crypto_mac_session_para`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mac {
+    /// Of [`mac`](crate::constants::mac).
+    pub algo: u32,
+    /// Bytes of the MAC.
+    pub result_len: u32,
+    /// Bytes of the key.
+    pub key_len: u32,
+}
+
+/// `struct virtio_crypto_aead_session_para`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Aead {
+    /// Of [`aead`](crate::constants::aead).
+    pub algo: u32,
+    /// Bytes of the key.
+    pub key_len: u32,
+    /// Bytes of the tag.
+    pub tag_len: u32,
+    /// Bytes of associated data.
+    pub aad_len: u32,
+    /// The only direction of the session's requests.
+    pub op: Direction,
+}
+
+/// VIRTIO_CRYPTO_AKCIPHER_KEY_TYPE_.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyType {
+    /// 1: a public key.
+    Public = 1,
+    /// 2: a private key.
+    Private = 2,
+}
+
+/// VIRTIO_CRYPTO_RSA_RAW_PADDING and VIRTIO_CRYPTO_RSA_PKCS1_PADDING.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Padding {
+    /// 0: none.
+    Raw = 0,
+    /// 1: PKCS #1 v1.5 (RFC 8017).
+    Pkcs1 = 1,
+}
+
+/// `struct virtio_crypto_akcipher_session_para`. The key is DER: RSAPublicKey or RSAPrivateKey (RFC 8017, A.1), ECPrivateKey
+/// (RFC 5915), or the point of SEC 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Akcipher {
+    /// Which half of a pair the key is.
+    pub key_type: KeyType,
+    /// Bytes of the key.
+    pub key_len: u32,
+    /// The algorithm, with its parameters.
+    pub algorithm: PublicKey,
+}
+
+/// The union in [`Akcipher`], with the number that tells its arms apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PublicKey {
+    /// RSA.
+    Rsa {
+        /// Around the data.
+        padding: Padding,
+        /// Of [`rsa_hash`](crate::constants::rsa_hash).
+        hash: u32,
+    },
+    /// An algorithm with a curve, or one that this crate does not know.
+    Other {
+        /// Of [`akcipher`](crate::constants::akcipher).
+        algo: u32,
+        /// Of [`curve`](crate::constants::curve), where it is ECDSA.
+        curve: u32,
+    },
+}
+
+impl Session {
+    /// Bytes of the cipher's, AEAD's or public key's key, which comes first in the variable part.
+    pub fn key_len(&self) -> u32 {
+        match self {
+            Self::Cipher(cipher) => cipher.key_len,
+            Self::Chain(chain) => chain.cipher.key_len,
+            Self::Aead(aead) => aead.key_len,
+            Self::Akcipher(akcipher) => akcipher.key_len,
+            Self::Hash(_) | Self::Mac(_) => 0,
+        }
+    }
+
+    /// Bytes of the MAC's key, which comes after that.
+    pub fn auth_key_len(&self) -> u32 {
+        match self {
+            Self::Chain(Chain { hash_mode: HashMode::Plain, .. }) => 0,
+            Self::Chain(chain) => chain.auth_key_len,
+            Self::Mac(mac) => mac.key_len,
+            _ => 0,
+        }
+    }
+}
+
+impl Cipher {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        let (algo, key_len, op) = (reader.u32()?, reader.u32()?, Direction::of(reader.u32()?)?);
+        Ok(Self { algo, key_len, op })
+    }
+}
+
+/// The parameters of cipher sessions: `struct virtio_crypto_sym_create_session_req`, 56 bytes.
+pub(crate) fn read_symmetric(reader: &mut Reader<'_>) -> Result<Session, Error> {
+    let mut parameters = Reader(reader.take(48)?);
+    let kind = reader.u32()?;
+    reader.take(4)?;
+    match kind {
+        sym_op::CIPHER => Cipher::read(&mut parameters).map(Session::Cipher),
+        sym_op::ALGORITHM_CHAINING => {
+            let (order, hash_mode) = (order(parameters.u32()?)?, hash_mode(parameters.u32()?)?);
+            let cipher = Cipher::read(&mut parameters)?;
+            parameters.take(4)?;
+            let (hash_algo, hash_result_len, auth_key_len) = (parameters.u32()?, parameters.u32()?, parameters.u32()?);
+            parameters.take(4)?;
+            let auth_key_len = if hash_mode == HashMode::Plain { 0 } else { auth_key_len };
+            let aad_len = parameters.u32()?;
+            Ok(Session::Chain(Chain { order, hash_mode, cipher, hash_algo, hash_result_len, auth_key_len, aad_len }))
+        }
+        _ => Err(Error::Value("op_type")),
+    }
+}
+
+pub(crate) fn write_symmetric(session: &Session, bytes: &mut Vec<u8>) {
+    let start = bytes.len();
+    let kind = match session {
+        Session::Chain(chain) => {
+            bytes.words(&[chain.order as u32, chain.hash_mode as u32]);
+            bytes.words(&[chain.cipher.algo, chain.cipher.key_len, chain.cipher.op as u32, 0]);
+            bytes.words(&[chain.hash_algo, chain.hash_result_len, chain.auth_key_len, 0, chain.aad_len]);
+            sym_op::ALGORITHM_CHAINING
+        }
+        Session::Cipher(cipher) => {
+            bytes.words(&[cipher.algo, cipher.key_len, cipher.op as u32]);
+            sym_op::CIPHER
+        }
+        _ => sym_op::NONE,
+    };
+    bytes.fill(start + 48);
+    bytes.words(&[kind, 0]);
+}
+
+/// Parameters of requests without a session have an order of their own: those of a cipher.
+pub(crate) fn read_stateless_cipher(reader: &mut Reader<'_>) -> Result<Session, Error> {
+    Cipher::read(reader).map(Session::Cipher)
+}
+
+/// Those of a chain.
+pub(crate) fn read_stateless_chain(reader: &mut Reader<'_>) -> Result<Session, Error> {
+    let (order, aad_len, cipher) = (order(reader.u32()?)?, reader.u32()?, Cipher::read(reader)?);
+    let (hash_algo, auth_key_len, hash_mode) = (reader.u32()?, reader.u32()?, hash_mode(reader.u32()?)?);
+    let auth_key_len = if hash_mode == HashMode::Plain { 0 } else { auth_key_len };
+    Ok(Session::Chain(Chain { order, hash_mode, cipher, hash_algo, hash_result_len: 0, auth_key_len, aad_len }))
+}
+
+impl Akcipher {
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        let (algo, key_type, key_len) = (reader.u32()?, key_type(reader.u32()?)?, reader.u32()?);
+        let (first, second) = (reader.u32()?, reader.u32()?);
+        Ok(Self { key_type, key_len, algorithm: PublicKey::of(algo, first, second)? })
+    }
+
+    pub(crate) fn write(&self, bytes: &mut Vec<u8>) {
+        let (algo, first, second) = self.algorithm.words();
+        bytes.words(&[algo, self.key_type as u32, self.key_len, first, second]);
+    }
+}
+
+impl PublicKey {
+    /// From the number of the algorithm and the two words of the union.
+    pub(crate) fn of(algo: u32, first: u32, second: u32) -> Result<Self, Error> {
+        if algo != crate::constants::akcipher::RSA {
+            return Ok(Self::Other { algo, curve: first });
+        }
+        let padding = match first {
+            0 => Padding::Raw,
+            1 => Padding::Pkcs1,
+            _ => return Err(Error::Value("padding_algo")),
+        };
+        Ok(Self::Rsa { padding, hash: second })
+    }
+
+    pub(crate) fn words(self) -> (u32, u32, u32) {
+        match self {
+            Self::Rsa { padding, hash } => (crate::constants::akcipher::RSA, padding as u32, hash),
+            Self::Other { algo, curve } => (algo, curve, 0),
+        }
+    }
+}
+
+pub(crate) fn order(number: u32) -> Result<Order, Error> {
+    match number {
+        1 => Ok(Order::HashThenCipher),
+        2 => Ok(Order::CipherThenHash),
+        _ => Err(Error::Value("alg_chain_order")),
+    }
+}
+
+pub(crate) fn hash_mode(number: u32) -> Result<HashMode, Error> {
+    match number {
+        1 => Ok(HashMode::Plain),
+        2 => Ok(HashMode::Auth),
+        3 => Ok(HashMode::Nested),
+        _ => Err(Error::Value("hash_mode")),
+    }
+}
+
+pub(crate) fn key_type(number: u32) -> Result<KeyType, Error> {
+    match number {
+        1 => Ok(KeyType::Public),
+        2 => Ok(KeyType::Private),
+        _ => Err(Error::Value("keytype")),
+    }
+}

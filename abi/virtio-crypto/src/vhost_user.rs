@@ -1,0 +1,216 @@
+//! The two session messages of vhost-user: VHOST_USER_CREATE_CRYPTO_SESSION and VHOST_USER_CLOSE_CRYPTO_SESSION.
+//!
+//! The protocol's documentation describes less than programs send. The payload of the first is a structure of C, with pointers
+//! that mean nothing to a receiver, and there are three of them:
+//!
+//! | [`Layout`] | bytes | who sends it |
+//! |---|---|---|
+//! | [`Symmetric`](Layout::Symmetric) | 632 | QEMU 2.11 to 8.0: the session's number, then the parameters |
+//! | [`Shifted`](Layout::Shifted) | 632 | DPDK 17.11 to 24.11 expects it: the same with an operation between the two |
+//! | [`Tagged`](Layout::Tagged) | 1,072 | QEMU since 8.1, and DPDK since 25.03: an operation, the parameters, and the number at the end |
+//!
+//! The length tells the last from the others; [`Create::parse`] says how the first two are told apart.
+
+use zeroize::Zeroizing;
+
+use crate::Error;
+use crate::bytes::{Reader, Write};
+use crate::constants::operation as op;
+use crate::constants::sym_op;
+use crate::session::{Akcipher, Chain, Cipher, Direction, PublicKey, Session, hash_mode, key_type, order};
+
+/// VHOST_USER_CREATE_CRYPTO_SESSION. The answer is the same payload with the session's number in it.
+pub const CREATE: u32 = 26;
+/// VHOST_USER_CLOSE_CRYPTO_SESSION: the session's number, 8 bytes.
+pub const CLOSE: u32 = 27;
+/// VHOST_USER_PROTOCOL_F_CRYPTO_SESSION: the front end sends these messages.
+pub const PROTOCOL_F_CRYPTO_SESSION: u32 = 7;
+/// The number of no session.
+pub const NO_SESSION: i64 = -1;
+
+/// Room for a cipher's key.
+const CIPHER_KEY: usize = 64;
+/// Room for a MAC's key.
+const AUTH_KEY: usize = 512;
+/// Room for a public or private key.
+const PUBLIC_KEY: usize = 1024;
+
+/// How the payload lies in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Number, parameters: 632 bytes.
+    Symmetric,
+    /// Number, operation of 4 bytes, parameters: 632 bytes.
+    Shifted,
+    /// Operation of 8 bytes, parameters, number: 1,072 bytes.
+    Tagged,
+}
+
+/// A session that a front end asks for, with its keys.
+#[derive(Clone)]
+pub struct Create {
+    /// As the payload was, and as its answer must be.
+    pub layout: Layout,
+    /// The parameters.
+    pub session: Session,
+    /// The key of the cipher, or the public or private key.
+    pub key: Zeroizing<Vec<u8>>,
+    /// The key of the MAC.
+    pub auth_key: Zeroizing<Vec<u8>>,
+}
+
+impl Layout {
+    /// Bytes of the payload.
+    pub const fn length(self) -> usize {
+        match self {
+            Self::Symmetric | Self::Shifted => 632,
+            Self::Tagged => 1072,
+        }
+    }
+
+    /// The layout of a payload. Of 632 bytes it is [`Shifted`](Self::Shifted) if the word behind the session's number is the
+    /// operation CIPHER_CREATE_SESSION, and if kind and direction of the session are valid where that layout has them and are
+    /// not where the other one does.
+    pub fn of(payload: &[u8]) -> Result<Self, Error> {
+        match payload.len() {
+            1072 => Ok(Self::Tagged),
+            632 => {
+                let valid = |at: usize| payload[at..at + 2].iter().all(|byte| (1..=2).contains(byte));
+                let operation = Reader(&payload[8..]).u32()?;
+                let shifted = operation == op::CIPHER_CREATE_SESSION && valid(36) && !valid(32);
+                Ok(if shifted { Self::Shifted } else { Self::Symmetric })
+            }
+            _ => Err(Error::Short),
+        }
+    }
+
+    /// Writes the session's number, or [`NO_SESSION`], into a payload of this layout: that is the answer.
+    pub fn answer(self, payload: &mut [u8], session: i64) -> Result<(), Error> {
+        let at = if self == Self::Tagged { self.length() - 8 } else { 0 };
+        payload.get_mut(at..at + 8).ok_or(Error::Short)?.copy_from_slice(&session.to_le_bytes());
+        Ok(())
+    }
+
+    /// The session's number in an answer.
+    pub fn answered(self, payload: &[u8]) -> Result<i64, Error> {
+        let at = if self == Self::Tagged { self.length() - 8 } else { 0 };
+        Ok(Reader(payload.get(at..).ok_or(Error::Short)?).u64()?.cast_signed())
+    }
+}
+
+impl Create {
+    /// From a payload, whose layout is found by [`Layout::of`].
+    ///
+    /// # Errors
+    /// A length that no layout has, an operation that is neither of the cipher service nor of the public-key service, a key
+    /// that is longer than its room.
+    pub fn parse(payload: &[u8]) -> Result<Self, Error> {
+        let layout = Layout::of(payload)?;
+        let mut reader = Reader(payload);
+        let operation = match layout {
+            Layout::Symmetric => {
+                reader.take(8)?;
+                op::CIPHER_CREATE_SESSION
+            }
+            Layout::Shifted => {
+                reader.take(8)?;
+                reader.u32()?
+            }
+            Layout::Tagged => u32::try_from(reader.u64()?).map_err(|_| Error::Value("op_code"))?,
+        };
+        match operation {
+            op::CIPHER_CREATE_SESSION => Self::parse_symmetric(layout, payload, reader),
+            op::AKCIPHER_CREATE_SESSION => Self::parse_public(layout, reader),
+            other => Err(Error::Operation(other)),
+        }
+    }
+
+    fn parse_symmetric(layout: Layout, payload: &[u8], mut reader: Reader<'_>) -> Result<Self, Error> {
+        let (algo, key_len) = (reader.u32()?, reader.u32()?);
+        let (hash_algo, hash_result_len, auth_key_len) = (reader.u32()?, reader.u32()?, reader.u32()?);
+        let aad_len = reader.u32()?;
+        let (kind, direction) = (reader.u8()?, reader.u8()?);
+        let (mode, first) = (reader.u8()?, reader.u8()?);
+        let cipher = Cipher { algo, key_len, op: Direction::of(u32::from(direction))? };
+        let session = match u32::from(kind) {
+            sym_op::CIPHER => Session::Cipher(cipher),
+            sym_op::ALGORITHM_CHAINING => Session::Chain(Chain {
+                order: order(u32::from(first))?,
+                hash_mode: hash_mode(u32::from(mode))?,
+                cipher,
+                hash_algo,
+                hash_result_len,
+                auth_key_len,
+                aad_len,
+            }),
+            _ => return Err(Error::Value("op_type")),
+        };
+        // Behind two pointers, which the compiler of C aligns.
+        let mut keys = Reader(payload.get(56..).ok_or(Error::Short)?);
+        let key = key(keys.take(CIPHER_KEY)?, session.key_len())?;
+        let auth_key = self::key(keys.take(AUTH_KEY)?, session.auth_key_len())?;
+        Ok(Self { layout, session, key, auth_key })
+    }
+
+    fn parse_public(layout: Layout, mut reader: Reader<'_>) -> Result<Self, Error> {
+        let (algo, key_type, key_len) = (reader.u32()?, key_type(reader.u32()?)?, reader.u32()?);
+        // Padding before the pointer, and the pointer.
+        reader.take(12)?;
+        let algorithm = PublicKey::of(algo, reader.u32()?, reader.u32()?)?;
+        let key = key(reader.take(PUBLIC_KEY)?, key_len)?;
+        let session = Session::Akcipher(Akcipher { key_type, key_len, algorithm });
+        Ok(Self { layout, session, key, auth_key: Zeroizing::default() })
+    }
+
+    /// The payload. Keys are cut to their rooms. Sessions of other services, and public keys in layouts of 632 bytes, have none.
+    pub fn encode(&self) -> Option<Zeroizing<Vec<u8>>> {
+        let (operation, cipher, chain) = match (&self.session, self.layout) {
+            (Session::Akcipher(akcipher), Layout::Tagged) => return Some(self.encode_public(akcipher)),
+            (Session::Cipher(cipher), _) => (op::CIPHER_CREATE_SESSION, cipher, None),
+            (Session::Chain(chain), _) => (op::CIPHER_CREATE_SESSION, &chain.cipher, Some(chain)),
+            _ => return None,
+        };
+        let mut bytes = Zeroizing::new(Vec::with_capacity(self.layout.length()));
+        match self.layout {
+            Layout::Symmetric => bytes.fill(8),
+            Layout::Shifted => bytes.words(&[0, 0, operation]),
+            Layout::Tagged => bytes.words(&[operation, 0]),
+        }
+        bytes.words(&[cipher.algo, cipher.key_len]);
+        if let Some(chain) = chain {
+            bytes.words(&[chain.hash_algo, chain.hash_result_len, chain.auth_key_len, chain.aad_len]);
+            bytes.extend([2, cipher.op as u8, chain.hash_mode as u8, chain.order as u8]);
+        } else {
+            bytes.words(&[0, 0, 0, 0]);
+            bytes.extend([1, cipher.op as u8, 0, 0]);
+        }
+        bytes.fill(56);
+        bytes.extend(&self.key[..self.key.len().min(CIPHER_KEY)]);
+        bytes.fill(56 + CIPHER_KEY);
+        bytes.extend(&self.auth_key[..self.auth_key.len().min(AUTH_KEY)]);
+        bytes.fill(self.layout.length());
+        Some(bytes)
+    }
+
+    fn encode_public(&self, akcipher: &Akcipher) -> Zeroizing<Vec<u8>> {
+        let mut bytes = Zeroizing::new(Vec::with_capacity(Layout::Tagged.length()));
+        let (algo, first, second) = akcipher.algorithm.words();
+        bytes.words(&[op::AKCIPHER_CREATE_SESSION, 0, algo, akcipher.key_type as u32, akcipher.key_len]);
+        bytes.words(&[0, 0, 0, first, second]);
+        bytes.extend(&self.key[..self.key.len().min(PUBLIC_KEY)]);
+        bytes.fill(Layout::Tagged.length());
+        bytes
+    }
+}
+
+/// Without the keys.
+impl std::fmt::Debug for Create {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Create").field("layout", &self.layout).field("session", &self.session).finish_non_exhaustive()
+    }
+}
+
+fn key(room: &[u8], length: u32) -> Result<Zeroizing<Vec<u8>>, Error> {
+    let key = usize::try_from(length).ok().and_then(|length| room.get(..length));
+    Ok(Zeroizing::new(key.ok_or(Error::Value("key_len"))?.to_vec()))
+}

@@ -1,0 +1,249 @@
+//! Numbers and layouts are those of Linux' header: a C compiler compares them.
+
+mod numbers;
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use gantry_abi_virtio_crypto::constants::*;
+use gantry_abi_virtio_crypto::session::*;
+use gantry_abi_virtio_crypto::{Config, Features, control, data};
+
+/// Each field is written with a value of its own, and sought where the header says that it is.
+#[test]
+fn fields_lie_where_the_header_says() {
+    let mut layout = Layout::default();
+    let cipher = Cipher { algo: 0x11, key_len: 0x12, op: Direction::Decrypt };
+    let chain = Chain {
+        order: Order::CipherThenHash,
+        hash_mode: HashMode::Auth,
+        cipher,
+        hash_algo: 0x13,
+        hash_result_len: 0x14,
+        auth_key_len: 0x15,
+        aad_len: 0x16,
+    };
+    let create = |session| control::Request::Create(session).encode(0, Features::LEGACY);
+    let request = "struct virtio_crypto_op_ctrl_req";
+    layout.whole(
+        request,
+        &create(Session::Cipher(cipher)),
+        &[
+            ("header.opcode", operation::CIPHER_CREATE_SESSION),
+            ("header.algo", 0x11),
+            ("u.sym_create_session.u.cipher.para.algo", 0x11),
+            ("u.sym_create_session.u.cipher.para.keylen", 0x12),
+            ("u.sym_create_session.u.cipher.para.op", 2),
+            ("u.sym_create_session.op_type", 1),
+        ],
+    );
+    layout.whole(
+        request,
+        &create(Session::Chain(chain)),
+        &[
+            ("u.sym_create_session.u.chain.para.alg_chain_order", 2),
+            ("u.sym_create_session.u.chain.para.hash_mode", 2),
+            ("u.sym_create_session.u.chain.para.cipher_param.algo", 0x11),
+            ("u.sym_create_session.u.chain.para.cipher_param.keylen", 0x12),
+            ("u.sym_create_session.u.chain.para.cipher_param.op", 2),
+            ("u.sym_create_session.u.chain.para.u.mac_param.algo", 0x13),
+            ("u.sym_create_session.u.chain.para.u.mac_param.hash_result_len", 0x14),
+            ("u.sym_create_session.u.chain.para.u.mac_param.auth_key_len", 0x15),
+            ("u.sym_create_session.u.chain.para.aad_len", 0x16),
+            ("u.sym_create_session.op_type", 2),
+        ],
+    );
+    layout.whole(
+        request,
+        &create(Session::Hash(Hash { algo: 0x21, result_len: 0x22 })),
+        &[
+            ("u.hash_create_session.para.algo", 0x21),
+            ("u.hash_create_session.para.hash_result_len", 0x22),
+            ("header.opcode", operation::HASH_CREATE_SESSION),
+        ],
+    );
+    layout.whole(
+        request,
+        &create(Session::Mac(Mac { algo: 0x23, result_len: 0x24, key_len: 0x25 })),
+        &[
+            ("u.mac_create_session.para.algo", 0x23),
+            ("u.mac_create_session.para.hash_result_len", 0x24),
+            ("u.mac_create_session.para.auth_key_len", 0x25),
+        ],
+    );
+    let aead = Aead { algo: 0x31, key_len: 0x32, tag_len: 0x33, aad_len: 0x34, op: Direction::Decrypt };
+    layout.whole(
+        request,
+        &create(Session::Aead(aead)),
+        &[
+            ("u.aead_create_session.para.algo", 0x31),
+            ("u.aead_create_session.para.key_len", 0x32),
+            ("u.aead_create_session.para.hash_result_len", 0x33),
+            ("u.aead_create_session.para.aad_len", 0x34),
+            ("u.aead_create_session.para.op", 2),
+        ],
+    );
+    let rsa = PublicKey::Rsa { padding: Padding::Pkcs1, hash: 0x42 };
+    layout.whole(
+        request,
+        &create(Session::Akcipher(Akcipher { key_type: KeyType::Private, key_len: 0x41, algorithm: rsa })),
+        &[
+            ("u.akcipher_create_session.para.algo", 1),
+            ("u.akcipher_create_session.para.keytype", 2),
+            ("u.akcipher_create_session.para.keylen", 0x41),
+            ("u.akcipher_create_session.para.u.rsa.padding_algo", 1),
+            ("u.akcipher_create_session.para.u.rsa.hash_algo", 0x42),
+        ],
+    );
+    let destroy = control::Request::Destroy(0x43).encode(service::MAC, Features::LEGACY);
+    layout.whole(request, &destroy, &[("header.opcode", 0x203), ("u.destroy_session.session_id", 0x43)]);
+    layout.whole(
+        "struct virtio_crypto_session_input",
+        &control::created(0x44, gantry_abi_virtio_crypto::Status::NoSpace),
+        &[("session_id", 0x44), ("status", 5)],
+    );
+    requests(&mut layout);
+    let config = Config {
+        status: 0x71,
+        max_dataqueues: 0x72,
+        services: 0x73,
+        ciphers: 0x75_0000_0074,
+        hashes: 0x76,
+        macs: 0x78_0000_0077,
+        aeads: 0x79,
+        max_cipher_key_len: 0x7a,
+        max_auth_key_len: 0x7b,
+        akciphers: 0x7c,
+        max_size: 0x7d,
+    };
+    layout.whole(
+        "struct virtio_crypto_config",
+        &config.encode(),
+        &[
+            ("status", 0x71),
+            ("max_dataqueues", 0x72),
+            ("crypto_services", 0x73),
+            ("cipher_algo_l", 0x74),
+            ("cipher_algo_h", 0x75),
+            ("hash_algo", 0x76),
+            ("mac_algo_l", 0x77),
+            ("mac_algo_h", 0x78),
+            ("aead_algo", 0x79),
+            ("max_cipher_key_len", 0x7a),
+            ("max_auth_key_len", 0x7b),
+            ("akcipher_algo", 0x7c),
+            ("max_size", 0x7d),
+        ],
+    );
+    compile(&layout.checks);
+}
+
+fn requests(layout: &mut Layout) {
+    let name = "struct virtio_crypto_op_data_req";
+    let encode = |opcode, lengths| {
+        let header = data::Header { opcode, algo: 0x51, session_id: 0x52, flag: 0x53 };
+        data::Request { own: None, lengths, stateless_form: false }.encode(&header, Features::LEGACY)
+    };
+    layout.whole(
+        name,
+        &encode(1, data::Data::Cipher { iv: 0x54, source: 0x55, destination: 0x56 }),
+        &[
+            ("header.opcode", 1),
+            ("header.algo", 0x51),
+            ("header.session_id", 0x52),
+            ("header.flag", 0x53),
+            ("u.sym_req.u.cipher.para.iv_len", 0x54),
+            ("u.sym_req.u.cipher.para.src_data_len", 0x55),
+            ("u.sym_req.u.cipher.para.dst_data_len", 0x56),
+            ("u.sym_req.op_type", 1),
+        ],
+    );
+    let chain = data::Chain {
+        iv: 0x61,
+        source: 0x62,
+        destination: 0x63,
+        cipher_start: 0x64,
+        cipher_len: 0x65,
+        hash_start: 0x66,
+        hash_len: 0x67,
+        aad: 0x68,
+        result: 0x69,
+    };
+    layout.whole(
+        name,
+        &encode(0, data::Data::Chain(chain)),
+        &[
+            ("u.sym_req.u.chain.para.iv_len", 0x61),
+            ("u.sym_req.u.chain.para.src_data_len", 0x62),
+            ("u.sym_req.u.chain.para.dst_data_len", 0x63),
+            ("u.sym_req.u.chain.para.cipher_start_src_offset", 0x64),
+            ("u.sym_req.u.chain.para.len_to_cipher", 0x65),
+            ("u.sym_req.u.chain.para.hash_start_src_offset", 0x66),
+            ("u.sym_req.u.chain.para.len_to_hash", 0x67),
+            ("u.sym_req.u.chain.para.aad_len", 0x68),
+            ("u.sym_req.u.chain.para.hash_result_len", 0x69),
+            ("u.sym_req.op_type", 2),
+        ],
+    );
+    layout.whole(
+        name,
+        &encode(operation::HASH, data::Data::Hash { source: 0x6a, result: 0x6b }),
+        &[("u.hash_req.para.src_data_len", 0x6a), ("u.hash_req.para.hash_result_len", 0x6b)],
+    );
+    layout.whole(
+        name,
+        &encode(operation::MAC, data::Data::Mac { source: 0x6c, result: 0x6d }),
+        &[("u.mac_req.para.hash.src_data_len", 0x6c), ("u.mac_req.para.hash.hash_result_len", 0x6d)],
+    );
+    let aead = data::Data::Aead { iv: 0x81, aad: 0x82, source: 0x83, destination: 0x84, tag: 0 };
+    layout.whole(
+        name,
+        &encode(operation::AEAD_DECRYPT, aead),
+        &[
+            ("u.aead_req.para.iv_len", 0x81),
+            ("u.aead_req.para.aad_len", 0x82),
+            ("u.aead_req.para.src_data_len", 0x83),
+            ("u.aead_req.para.dst_data_len", 0x84),
+        ],
+    );
+    layout.whole(
+        name,
+        &encode(operation::AKCIPHER_SIGN, data::Data::Akcipher { source: 0x85, destination: 0x86 }),
+        &[("u.akcipher_req.para.src_data_len", 0x85), ("u.akcipher_req.para.dst_data_len", 0x86)],
+    );
+}
+
+/// Statements that must be true for the compiler.
+#[derive(Default)]
+struct Layout {
+    checks: Vec<String>,
+}
+
+impl Layout {
+    /// The bytes are the structure. Each field is a number below 2^32; 64-bit ones are checked in their low half.
+    fn whole(&mut self, name: &str, bytes: &[u8], fields: &[(&str, u32)]) {
+        self.checks.push(format!("sizeof({name}) == {}", bytes.len()));
+        for (field, value) in fields {
+            let value = value.to_le_bytes();
+            let mut check = "0".to_owned();
+            for (place, _) in bytes.windows(4).enumerate().filter(|(_, window)| *window == value) {
+                write!(check, " || __builtin_offsetof({name}, {field}) == {place}").unwrap();
+            }
+            self.checks.push(check);
+        }
+    }
+}
+
+fn compile(checks: &[String]) {
+    let mut program = "#include <linux/virtio_crypto.h>\n".to_owned();
+    for check in checks {
+        writeln!(program, "_Static_assert({check}, \"\");").unwrap();
+    }
+    let mut compiler = Command::new("cc");
+    compiler.args(["-std=gnu11", "-fsyntax-only", "-x", "c", "-"]).stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut compiler = compiler.spawn().expect("a C compiler, which builds AWS-LC");
+    compiler.stdin.take().unwrap().write_all(program.as_bytes()).unwrap();
+    let output = compiler.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
