@@ -1,0 +1,54 @@
+//! ADRS (FIPS 205, 4.2 and 11.2): where a hash is in the whole, so that no two of them have the same input.
+
+/// What is hashed (table 1).
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    WotsHash = 0,
+    WotsPublicKey = 1,
+    Tree = 2,
+    ForsTree = 3,
+    ForsRoots = 4,
+    WotsSecret = 5,
+    ForsSecret = 6,
+}
+
+/// An address, but for what is hashed.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Address {
+    /// The layer of the tree, 0 at the bottom.
+    pub(crate) layer: u32,
+    /// The tree in its layer.
+    pub(crate) tree: u64,
+    /// The leaf whose key it is; 0 in a tree of the hypertree.
+    pub(crate) key_pair: u32,
+    /// The chain, or the level of a node.
+    pub(crate) row: u32,
+    /// The hash in a chain, or the index of a node in its level.
+    pub(crate) index: u32,
+}
+
+/// Bytes of an address with SHA-2, where it is compressed, and with SHAKE.
+pub(crate) const COMPRESSED: usize = 22;
+pub(crate) const FULL: usize = 32;
+
+impl Address {
+    /// Writes the address: compressed if there are as many bytes.
+    pub(crate) fn write(&self, kind: Kind, bytes: &mut [u8]) {
+        let (kind, rest) = if bytes.len() == COMPRESSED {
+            bytes[0] = self.layer as u8;
+            bytes[1..9].copy_from_slice(&self.tree.to_be_bytes());
+            (kind as u8, &mut bytes[9..])
+        } else {
+            bytes[..4].copy_from_slice(&self.layer.to_be_bytes());
+            // The number of a tree has twelve bytes, and never more than eight that are not zero.
+            bytes[4..8].fill(0);
+            bytes[8..16].copy_from_slice(&self.tree.to_be_bytes());
+            bytes[16..19].fill(0);
+            (kind as u8, &mut bytes[19..])
+        };
+        rest[0] = kind;
+        rest[1..5].copy_from_slice(&self.key_pair.to_be_bytes());
+        rest[5..9].copy_from_slice(&self.row.to_be_bytes());
+        rest[9..13].copy_from_slice(&self.index.to_be_bytes());
+    }
+}

@@ -1,0 +1,113 @@
+//! Few-time signatures (FORS, FIPS 205, section 8): trees side by side.
+
+use alloc::vec::Vec;
+
+use crate::address::{Address, Kind};
+use crate::batch::Hashes;
+use crate::tree::{Leaf, climb, level_above};
+
+/// Leaves that are computed at a time.
+const TOGETHER: usize = 64;
+
+/// Bytes of the leaves of trees that go side by side: they and what is hashed of them stay in the cache.
+const MOST_BYTES: usize = 256 << 10;
+
+/// Signs a digest: appends the secret and the path of the leaf that each `a` bits of it name, and answers with the public key. `address` has
+/// the tree and the key pair.
+pub(crate) fn sign(
+    hashes: &Hashes,
+    secret_seed: &[u8],
+    address: Address,
+    digest: &[u8],
+    signature: &mut Vec<u8>,
+) -> Vec<u8> {
+    let set = hashes.set;
+    let (n, a) = (set.n, set.a);
+    let leaves = indices(digest, a, set.k);
+    let part = (a + 1) * n;
+    let begin = signature.len();
+    signature.resize(begin + set.fors_bytes(), 0);
+    let together = (MOST_BYTES / (n << a)).clamp(1, set.k);
+    let mut roots = Vec::with_capacity(set.k * n);
+    let parts = signature[begin..].chunks_mut(together * part);
+    for (trees, (parts, leaves)) in parts.zip(leaves.chunks(together)).enumerate() {
+        let first = ((trees * together) << a) as u32;
+        let mut nodes = alloc::vec![0; (leaves.len() * n) << a];
+        let chosen: Vec<usize> = leaves.iter().enumerate().map(|(tree, leaf)| (tree << a) + *leaf as usize).collect();
+        secrets_and_leaves(hashes, secret_seed, Address { index: first, ..address }, &mut nodes, |index, secret| {
+            let tree = index >> a;
+            if chosen[tree] == index {
+                parts[tree * part..][..n].copy_from_slice(secret);
+            }
+        });
+        for level in 0..a {
+            for (tree, chosen) in chosen.iter().enumerate() {
+                let sibling = &nodes[n * (chosen >> level ^ 1)..][..n];
+                parts[tree * part + (level + 1) * n..][..n].copy_from_slice(sibling);
+            }
+            let above = Address { row: level as u32 + 1, index: first >> (level + 1), ..address };
+            level_above(hashes, Kind::ForsTree, above, &mut nodes);
+        }
+        roots.extend_from_slice(&nodes);
+    }
+    public_key(hashes, address, &roots)
+}
+
+/// Computes as many leaves as have a place, from the one in the address on, and shows the secret of each with its number among them.
+fn secrets_and_leaves(
+    hashes: &Hashes,
+    secret_seed: &[u8],
+    address: Address,
+    leaves: &mut [u8],
+    mut secret: impl FnMut(usize, &[u8]),
+) {
+    let n = hashes.set.n;
+    let mut batch = hashes.of_one(TOGETHER);
+    for (i, leaves) in leaves.chunks_mut(TOGETHER * n).enumerate() {
+        let first = i * TOGETHER;
+        let all = 0..leaves.len() / n;
+        let of = |call: usize| Address { index: address.index + (first + call) as u32, ..address };
+        for call in all.clone() {
+            batch.set_address(call, Kind::ForsSecret, &of(call));
+            batch.set_message(call, secret_seed);
+        }
+        batch.hash_in_place(all.clone());
+        for call in all {
+            secret(first + call, batch.message(call));
+            batch.set_address(call, Kind::ForsTree, &of(call));
+        }
+        batch.hash(leaves);
+    }
+}
+
+/// The public key by a signature, which has as many bytes as there are for FORS.
+pub(crate) fn public_key_of(hashes: &Hashes, address: Address, digest: &[u8], signature: &[u8]) -> Vec<u8> {
+    let set = hashes.set;
+    let (n, a) = (set.n, set.a);
+    let leaf = |(tree, index)| Leaf { index, first: (tree << a) as u32 };
+    let leaves: Vec<Leaf> = indices(digest, a, set.k).into_iter().enumerate().map(leaf).collect();
+    let parts: Vec<&[u8]> = signature.chunks_exact((a + 1) * n).collect();
+    let mut batch = hashes.of_one(set.k);
+    for (i, (leaf, part)) in leaves.iter().zip(&parts).enumerate() {
+        batch.set_address(i, Kind::ForsTree, &Address { index: leaf.first + leaf.index, ..address });
+        batch.set_message(i, &part[..n]);
+    }
+    let mut nodes = alloc::vec![0; set.k * n];
+    batch.hash(&mut nodes);
+    climb(hashes, Kind::ForsTree, address, &leaves, &mut nodes, a, |i| &parts[i][n..]);
+    public_key(hashes, address, &nodes)
+}
+
+/// The digest of all roots.
+fn public_key(hashes: &Hashes, address: Address, roots: &[u8]) -> Vec<u8> {
+    let mut batch = hashes.of_many(hashes.set.k, 1);
+    batch.set_address(0, Kind::ForsRoots, &address);
+    batch.set_message(0, roots);
+    batch.hash_one()
+}
+
+/// Numbers of `bits` bits each (algorithm 4, base_2b).
+fn indices(digest: &[u8], bits: usize, count: usize) -> Vec<u32> {
+    let bit = |i: usize| u32::from(digest[i / 8] >> (7 - i % 8) & 1);
+    (0..count).map(|i| (i * bits..(i + 1) * bits).fold(0, |number, i| number << 1 | bit(i))).collect()
+}

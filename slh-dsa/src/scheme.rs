@@ -1,0 +1,140 @@
+//! The internal functions (FIPS 205, section 9): keys out of seeds, and signatures of messages that are framed already.
+
+use alloc::vec::Vec;
+
+use gantry_digest::prefixed::shake256;
+use gantry_digest::{Algorithm, Hasher, HmacKey};
+
+use crate::address::Address;
+use crate::batch::Hashes;
+use crate::parameters::Parameters;
+use crate::{fors, wots};
+
+/// The parts of a private key.
+pub(crate) struct Secret<'a> {
+    pub(crate) seed: &'a [u8],
+    pub(crate) prf: &'a [u8],
+}
+
+/// PK.root (algorithm 18).
+pub(crate) fn root(set: &'static Parameters, secret_seed: &[u8], public_seed: &[u8]) -> Vec<u8> {
+    let address = Address { layer: set.d as u32 - 1, ..Address::default() };
+    wots::tree(&Hashes::new(set, public_seed), secret_seed, address, None, &mut Vec::new())
+}
+
+/// Signs (algorithm 19). `randomness` is `addrnd`, or PK.seed for a deterministic signature.
+pub(crate) fn sign(
+    set: &'static Parameters,
+    secret: &Secret<'_>,
+    public: &[u8],
+    message: &[&[u8]],
+    randomness: &[u8],
+) -> Vec<u8> {
+    let hashes = Hashes::new(set, &public[..set.n]);
+    let mut signature = Vec::with_capacity(set.n + set.fors_bytes() + set.d * set.layer_bytes());
+    signature.extend_from_slice(&randomizer(set, secret.prf, randomness, message));
+    let target = Target::new(set, &signature, public, message);
+    let mut node = fors::sign(&hashes, secret.seed, target.few_time(), &target.digest, &mut signature);
+    for (address, leaf) in target.layers(set) {
+        node = wots::tree(&hashes, secret.seed, address, Some((leaf, &node)), &mut signature);
+    }
+    signature
+}
+
+/// Whether the signature, whose length is right, is that of the message (algorithm 20).
+pub(crate) fn verify(set: &'static Parameters, public: &[u8], message: &[&[u8]], signature: &[u8]) -> bool {
+    let hashes = Hashes::new(set, &public[..set.n]);
+    let (randomizer, rest) = signature.split_at(set.n);
+    let (few_time, layers) = rest.split_at(set.fors_bytes());
+    let target = Target::new(set, randomizer, public, message);
+    let mut node = fors::public_key_of(&hashes, target.few_time(), &target.digest, few_time);
+    for ((address, leaf), signature) in target.layers(set).zip(layers.chunks_exact(set.layer_bytes())) {
+        node = wots::root_of(&hashes, address, leaf, &node, signature);
+    }
+    node == public[set.n..]
+}
+
+/// What a message is signed with: the digest that FORS signs, and which of its keys does.
+struct Target {
+    digest: Vec<u8>,
+    tree: u64,
+    leaf: u32,
+}
+
+impl Target {
+    /// Out of the digest of a message with its randomizer.
+    fn new(set: &Parameters, randomizer: &[u8], public: &[u8], message: &[&[u8]]) -> Self {
+        let (height, digest) = (set.height(), (set.k * set.a).div_ceil(8));
+        let tree = (set.h - height).div_ceil(8);
+        let mut bytes = alloc::vec![0; digest + tree + height.div_ceil(8)];
+        message_digest(set, &[&[randomizer, public], message].concat(), &mut bytes);
+        let number = |bytes: &[u8], bits: usize| {
+            let number = bytes.iter().fold(0, |number: u64, &byte| number << 8 | u64::from(byte));
+            number & (u64::MAX >> (64 - bits))
+        };
+        let leaf = number(&bytes[digest + tree..], height) as u32;
+        let tree = number(&bytes[digest..digest + tree], set.h - height);
+        bytes.truncate(digest);
+        Target { digest: bytes, tree, leaf }
+    }
+
+    /// The address of the key of FORS.
+    fn few_time(&self) -> Address {
+        Address { tree: self.tree, key_pair: self.leaf, ..Address::default() }
+    }
+
+    /// The tree of each layer, and the leaf in it, from the bottom up.
+    fn layers(&self, set: &Parameters) -> impl Iterator<Item = (Address, u32)> {
+        let height = set.height();
+        let (mut tree, mut leaf) = (self.tree, self.leaf);
+        (0..set.d as u32).map(move |layer| {
+            let this = (Address { layer, tree, ..Address::default() }, leaf);
+            leaf = (tree & ((1 << height) - 1)) as u32;
+            tree >>= height;
+            this
+        })
+    }
+}
+
+/// The hash function for messages with SHA-2.
+fn sha2(set: &Parameters) -> Algorithm {
+    if set.n == 16 { Algorithm::Sha256 } else { Algorithm::Sha512 }
+}
+
+/// PRF_msg: what makes the digest of a message one that nobody can choose.
+fn randomizer(set: &Parameters, prf: &[u8], randomness: &[u8], message: &[&[u8]]) -> Vec<u8> {
+    let mut output = alloc::vec![0; if set.shake { set.n } else { sha2(set).digest_size() }];
+    if set.shake {
+        shake256(&[&[prf, randomness], message].concat(), &mut output);
+    } else {
+        let key = HmacKey::new(sha2(set), prf);
+        finish(key.hasher(), &[&[randomness], message].concat(), &mut output);
+    }
+    output.truncate(set.n);
+    output
+}
+
+/// H_msg of the randomizer, the public key and the message, which are the parts.
+fn message_digest(set: &Parameters, parts: &[&[u8]], output: &mut [u8]) {
+    if set.shake {
+        return shake256(parts, output);
+    }
+    let algorithm = sha2(set);
+    let mut inner = [0; 64];
+    let inner = &mut inner[..algorithm.digest_size()];
+    finish(Hasher::new(algorithm), parts, inner);
+    // MGF1 (RFC 8017, B.2.1) over randomizer, PK.seed and digest. The second part is the public key: its first half is PK.seed.
+    let mut block = [0; 64];
+    let block = &mut block[..algorithm.digest_size()];
+    for (counter, output) in (0u32..).zip(output.chunks_mut(block.len())) {
+        finish(Hasher::new(algorithm), &[parts[0], &parts[1][..set.n], inner, &counter.to_be_bytes()], block);
+        output.copy_from_slice(&block[..output.len()]);
+    }
+}
+
+fn finish(mut hasher: Hasher<'_>, parts: &[&[u8]], digest: &mut [u8]) {
+    for part in parts {
+        hasher.update(part);
+    }
+    hasher.finish(digest).expect("the place for the digest has its size");
+}

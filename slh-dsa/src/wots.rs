@@ -1,0 +1,137 @@
+//! One-time signatures (WOTS+, FIPS 205, section 5), and the trees of them (XMSS, section 6): the chains of many leaves side by side.
+
+use alloc::vec::Vec;
+use core::hint::black_box;
+
+use crate::address::{Address, Kind};
+use crate::batch::Hashes;
+use crate::tree::{Leaf, climb, level_above};
+
+/// Hashes of a chain.
+const STEPS: u8 = 15;
+
+/// Leaves whose chains are computed at a time.
+const TOGETHER: usize = 16;
+
+/// The root of a tree, and a signature of `message` with its path where there is something to sign: leaf and message. `address` has the
+/// layer and the tree.
+pub(crate) fn tree(
+    hashes: &Hashes,
+    secret_seed: &[u8],
+    address: Address,
+    sign: Option<(u32, &[u8])>,
+    signature: &mut Vec<u8>,
+) -> Vec<u8> {
+    let set = hashes.set;
+    let (n, height) = (set.n, set.height());
+    let mut nodes = alloc::vec![0; n << height];
+    let lengths = sign.map(|(leaf, message)| (leaf as usize, lengths(message)));
+    let together = TOGETHER.min(1 << height);
+    for (i, nodes) in nodes.chunks_exact_mut(together * n).enumerate() {
+        let first = i * together;
+        let signed = lengths.as_ref().filter(|(leaf, _)| (first..first + together).contains(leaf));
+        let signed = signed.map(|(leaf, lengths)| (leaf - first, &lengths[..]));
+        leaves(hashes, secret_seed, address, first as u32, nodes, signed, signature);
+    }
+    for level in 0..height {
+        if let Some((leaf, _)) = sign {
+            signature.extend_from_slice(&nodes[n * (leaf as usize >> level ^ 1)..][..n]);
+        }
+        level_above(hashes, Kind::Tree, Address { row: level as u32 + 1, ..address }, &mut nodes);
+    }
+    nodes
+}
+
+/// The leaves from `first` on: the public keys of one-time signatures. `sign` is one of these leaves, and how far each of its chains goes,
+/// for the signature.
+fn leaves(
+    hashes: &Hashes,
+    secret_seed: &[u8],
+    address: Address,
+    first: u32,
+    leaves: &mut [u8],
+    sign: Option<(usize, &[u8])>,
+    signature: &mut Vec<u8>,
+) {
+    let (n, chains) = (hashes.set.n, hashes.set.chains());
+    let count = leaves.len() / n;
+    let all = 0..count * chains;
+    let of = |call: usize| Address { key_pair: first + (call / chains) as u32, row: (call % chains) as u32, ..address };
+    let mut batch = hashes.of_one(all.end);
+    for call in all.clone() {
+        batch.set_address(call, Kind::WotsSecret, &of(call));
+        batch.set_message(call, secret_seed);
+    }
+    batch.hash_in_place(all.clone());
+    for call in all.clone() {
+        batch.set_address(call, Kind::WotsHash, &of(call));
+    }
+    let begin = signature.len();
+    if sign.is_some() {
+        signature.resize(begin + chains * n, 0);
+    }
+    for step in 0..=STEPS {
+        if let Some((leaf, lengths)) = sign {
+            // The lengths become public with the signature only: what is kept of a chain is chosen without a branch, which the compiler would
+            // make if it knew that a mask has two values.
+            let parts = signature[begin..].chunks_exact_mut(n).zip(lengths);
+            for (chain, (part, length)) in parts.enumerate() {
+                let value = batch.message(leaf * chains + chain);
+                let mask = black_box(0u8.wrapping_sub((length ^ step).wrapping_sub(1) >> 7));
+                part.iter_mut().zip(value).for_each(|(kept, value)| *kept |= value & mask);
+            }
+        }
+        if step < STEPS {
+            batch.set_hash(all.clone(), step);
+            batch.hash_in_place(all.clone());
+        }
+    }
+    let mut ends = hashes.of_many(chains, count);
+    let mut values = Vec::with_capacity(chains * n);
+    for leaf in 0..count {
+        values.clear();
+        (0..chains).for_each(|chain| values.extend_from_slice(batch.message(leaf * chains + chain)));
+        ends.set_address(leaf, Kind::WotsPublicKey, &Address { key_pair: first + leaf as u32, ..address });
+        ends.set_message(leaf, &values);
+    }
+    ends.hash(leaves);
+}
+
+/// The root of the tree by a signature of `message` with its path, which has as many bytes as there are for a layer.
+pub(crate) fn root_of(hashes: &Hashes, address: Address, leaf: u32, message: &[u8], signature: &[u8]) -> Vec<u8> {
+    let set = hashes.set;
+    let (n, chains) = (set.n, set.chains());
+    let (signature, path) = signature.split_at(chains * n);
+    let lengths = lengths(message);
+    // Those with the most hashes left are the first calls: so those that go on are always the first ones.
+    let mut order: Vec<usize> = (0..chains).collect();
+    order.sort_by_key(|&chain| lengths[chain]);
+    let mut batch = hashes.of_one(chains);
+    for (call, &chain) in order.iter().enumerate() {
+        batch.set_address(call, Kind::WotsHash, &Address { key_pair: leaf, row: chain as u32, ..address });
+        batch.set_message(call, &signature[chain * n..][..n]);
+    }
+    for step in 0..STEPS {
+        let active = 0..order.partition_point(|&chain| lengths[chain] <= step);
+        batch.set_hash(active.clone(), step);
+        batch.hash_in_place(active);
+    }
+    let mut values = alloc::vec![0; chains * n];
+    for (call, &chain) in order.iter().enumerate() {
+        values[chain * n..][..n].copy_from_slice(batch.message(call));
+    }
+    let mut ends = hashes.of_many(chains, 1);
+    ends.set_address(0, Kind::WotsPublicKey, &Address { key_pair: leaf, ..address });
+    ends.set_message(0, &values);
+    let mut node = ends.hash_one();
+    climb(hashes, Kind::Tree, address, &[Leaf { index: leaf, first: 0 }], &mut node, set.height(), |_| path);
+    node
+}
+
+/// How far each chain goes: the digits of the message to the base 16, and three of their checksum (algorithm 7).
+fn lengths(message: &[u8]) -> Vec<u8> {
+    let mut lengths: Vec<u8> = message.iter().flat_map(|byte| [byte >> 4, byte & 15]).collect();
+    let sum: u16 = lengths.iter().map(|&length| u16::from(STEPS - length)).sum();
+    lengths.extend([sum >> 8, sum >> 4 & 15, sum & 15].map(|digit| digit as u8));
+    lengths
+}

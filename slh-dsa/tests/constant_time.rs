@@ -1,0 +1,45 @@
+//! No branch and no address in making a key or in signing depends on SK.seed. (SK.prf is public here: out of it comes the randomizer of a
+//! signature, which tells everybody the keys that sign. It goes into HMAC and SHAKE256 alone, whose tests are those of `gantry-digest`.) Run
+//! by `scripts/constant-time`, in valgrind, which has no AVX-512 and no SHA instructions.
+
+#![cfg(target_arch = "x86_64")]
+
+#[path = "../../drivers/lanes/src/constant_time/memcheck.rs"]
+mod memcheck;
+
+use gantry_digest::{LevelName, limit};
+use gantry_slh_dsa::{ParameterSet, PrivateKey};
+use memcheck::{decisions, is_secret, public, secret, self_test};
+
+#[test]
+#[ignore = "needs valgrind: scripts/constant-time"]
+fn a_decision_by_a_secret_is_seen() {
+    self_test();
+}
+
+#[test]
+#[ignore = "needs valgrind: scripts/constant-time"]
+fn making_a_key_and_signing_decide_nothing_by_the_secret_seed() {
+    for level in [LevelName::Base, LevelName::Avx2] {
+        limit(level);
+        for set in ParameterSet::ALL.into_iter().filter(|set| set.name().ends_with('f')) {
+            let mut seeds: Vec<u8> = (0..set.seed_bytes()).map(|i| (i * 29) as u8).collect();
+            secret(&mut seeds[..set.n()]);
+            let mut made = None;
+            assert_eq!(
+                decisions(|| made = Some(PrivateKey::generate(set, &seeds).unwrap())),
+                0,
+                "{level} {set}: a key"
+            );
+            let mut bytes = made.take().expect("a key").to_bytes();
+            assert!(is_secret(&bytes[3 * set.n()..]), "{level} {set}: what a secret becomes is one");
+            public(&mut bytes[3 * set.n()..]);
+            let key = PrivateKey::from_bytes(set, &bytes).unwrap();
+            let mut signature = Vec::new();
+            let decided = decisions(|| signature = key.sign(b"message", b"", None).unwrap());
+            assert_eq!(decided, 0, "{level} {set}: a signature");
+            public(&mut signature);
+            assert_eq!(key.public_key().verify(b"message", b"", &signature), Ok(()));
+        }
+    }
+}
