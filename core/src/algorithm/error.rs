@@ -226,7 +226,8 @@ pub enum Outcome {
     BadKey,
     /// What was to be decompressed is nothing that was compressed: it breaks the rules of its format, ends too early, goes on behind its
     /// end, or its checksum does not fit. What the output holds says nothing. Or a packet is none of its session, or its padding is
-    /// none: what is left of it is what came, or zeros.
+    /// none: what is left of it is what came, or zeros. Or what was to be enciphered or deciphered is no number below the modulus, or
+    /// its padding is none ([`rsa`](crate::rsa)): the output is as it was, or zeros.
     Malformed,
     /// The result has more bytes than the buffer for it; damaged data may seem so, too. What the output holds says nothing.
     NoRoom,

@@ -36,9 +36,11 @@ algorithms! {
     Aes256CbcHmacSha512 Aes128CtrHmacSha1 Aes192CtrHmacSha1 Aes256CtrHmacSha1 Aes128CtrHmacSha256 Aes192CtrHmacSha256
     Aes256CtrHmacSha256 Aes128CtrHmacSha384 Aes192CtrHmacSha384 Aes256CtrHmacSha384 Aes128CtrHmacSha512
     Aes192CtrHmacSha512 Aes256CtrHmacSha512 Ed25519 X25519 EcdsaP256 EcdhP256 Rsa2048Pkcs1 Rsa3072Pkcs1 Rsa4096Pkcs1
-    Rsa2048Pss Rsa3072Pss Rsa4096Pss MlKem512 MlKem768 MlKem1024 MlDsa44 MlDsa65 MlDsa87 EspAes128Gcm EspAes192Gcm
-    EspAes256Gcm EspChaCha20Poly1305 EspAes128CbcHmacSha1 EspAes256CbcHmacSha1 EspAes128CbcHmacSha256
-    EspAes256CbcHmacSha256 Deflate Zlib Gzip Zstd
+    Rsa2048Pss Rsa3072Pss Rsa4096Pss Rsa2048Raw Rsa3072Raw Rsa4096Raw Rsaes2048Pkcs1 Rsaes3072Pkcs1 Rsaes4096Pkcs1
+    MlKem512 MlKem768 MlKem1024 MlDsa44 MlDsa65 MlDsa87 SlhDsaSha2_128s SlhDsaSha2_128f SlhDsaSha2_192s
+    SlhDsaSha2_192f SlhDsaSha2_256s SlhDsaSha2_256f SlhDsaShake128s SlhDsaShake128f SlhDsaShake192s SlhDsaShake192f
+    SlhDsaShake256s SlhDsaShake256f EspAes128Gcm EspAes192Gcm EspAes256Gcm EspChaCha20Poly1305 EspAes128CbcHmacSha1
+    EspAes256CbcHmacSha1 EspAes128CbcHmacSha256 EspAes256CbcHmacSha256 Deflate Zlib Gzip Zstd
 }
 
 use Algorithm as A;

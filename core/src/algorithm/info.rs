@@ -26,6 +26,12 @@ impl Algorithm {
     pub fn kind(self) -> Kind {
         self.info().kind
     }
+
+    /// Whether it is one of the parameter sets of SLH-DSA (FIPS 205). A signature takes up to some millions of hashes: milliseconds, or the
+    /// better part of a second, where others take microseconds.
+    pub fn is_slh_dsa(self) -> bool {
+        (Algorithm::SlhDsaSha2_128s..=Algorithm::SlhDsaShake256f).contains(&self)
+    }
 }
 
 impl AlgorithmInfo {
@@ -35,6 +41,23 @@ impl AlgorithmInfo {
             Operation::KeyGen => Some(0),
             Operation::Encapsulate | Operation::Derive => Some(self.public_key.max),
             Operation::Decapsulate => Some(self.encapsulation.0),
+            Operation::Decipher => Some(self.tag.max),
+            _ => None,
+        }
+    }
+
+    /// The bytes of room that the result of an operation takes with such a tag, where they do not depend on the data.
+    pub fn result_of(&self, operation: Operation, tag: usize) -> Option<usize> {
+        match operation {
+            Operation::Digest
+            | Operation::Mac
+            | Operation::Sign
+            | Operation::Derive
+            | Operation::Decapsulate
+            | Operation::Encipher
+            | Operation::Decipher => Some(tag),
+            Operation::KeyGen => Some(self.key.max),
+            Operation::Encapsulate => Some(self.encapsulation.0),
             _ => None,
         }
     }
@@ -75,7 +98,7 @@ impl AlgorithmInfo {
         bytes.saturating_add(bytes / 8).saturating_add(128)
     }
 
-    /// The bytes of a digest, MAC, tag, signature or shared secret where nothing is said: mostly the longest.
+    /// The bytes of a digest, MAC, tag, signature, shared secret or enciphered message where nothing is said: mostly the longest.
     #[inline]
     pub fn default_tag(&self) -> usize {
         self.xof.unwrap_or(self.tag.max)

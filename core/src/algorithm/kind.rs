@@ -26,6 +26,8 @@ pub enum Kind {
     Compression,
     /// A payload and its number in, a packet of a protocol out, and back: framed, padded, encrypted and authenticated.
     Packet,
+    /// Public-key encryption: public key and short message in, ciphertext out; private key and ciphertext in, message out.
+    Encipherment,
 }
 
 impl Kind {
@@ -41,6 +43,7 @@ impl Kind {
             Kind::Kem => &[Operation::KeyGen, Operation::Encapsulate, Operation::Decapsulate],
             Kind::Compression => &[Operation::Compress, Operation::Decompress],
             Kind::Packet => &[Operation::Protect, Operation::Unprotect],
+            Kind::Encipherment => &[Operation::Encipher, Operation::Decipher],
         }
     }
 
@@ -56,6 +59,7 @@ impl Kind {
             Kind::Kem => "kem",
             Kind::Compression => "compression",
             Kind::Packet => "packet",
+            Kind::Encipherment => "encipherment",
         }
     }
 }
@@ -102,6 +106,10 @@ pub enum Operation {
     Protect,
     /// A packet to its payload, or nothing.
     Unprotect,
+    /// A short message to a ciphertext for the owner of a public key.
+    Encipher,
+    /// Such a ciphertext to its message.
+    Decipher,
 }
 
 impl Operation {
@@ -123,6 +131,8 @@ impl Operation {
         Operation::Decompress,
         Operation::Protect,
         Operation::Unprotect,
+        Operation::Encipher,
+        Operation::Decipher,
     ];
 
     /// The name in tables and JSON.
@@ -144,6 +154,8 @@ impl Operation {
             Operation::Decompress => "decompress",
             Operation::Protect => "protect",
             Operation::Unprotect => "unprotect",
+            Operation::Encipher => "encipher",
+            Operation::Decipher => "decipher",
         }
     }
 
@@ -159,13 +171,15 @@ impl Operation {
             | Operation::Derive
             | Operation::KeyGen
             | Operation::Compress
-            | Operation::Protect => 0,
+            | Operation::Protect
+            | Operation::Encipher => 0,
             Operation::Decrypt
             | Operation::Open
             | Operation::Verify
             | Operation::Encapsulate
             | Operation::Decompress
-            | Operation::Unprotect => 1,
+            | Operation::Unprotect
+            | Operation::Decipher => 1,
             Operation::Decapsulate => 2,
         }
     }
@@ -180,6 +194,12 @@ impl Operation {
     #[inline]
     pub const fn is_of_compression(self) -> bool {
         matches!(self, Operation::Compress | Operation::Decompress)
+    }
+
+    /// Whether a result may take the place of its data.
+    #[inline]
+    pub(crate) const fn may_be_in_place(self) -> bool {
+        !matches!(self, Operation::Compress | Operation::Decompress | Operation::Encipher | Operation::Decipher)
     }
 
     /// Whether it is one of those that came last, which have operands of their own and take long: one look tells.
@@ -210,6 +230,7 @@ impl Operation {
                 | Operation::Decapsulate
                 | Operation::Decompress
                 | Operation::Unprotect
+                | Operation::Decipher
         )
     }
 }
@@ -227,7 +248,7 @@ mod tests {
     #[test]
     fn every_operation_knows_its_place_in_its_kind() {
         use Kind::*;
-        for kind in [Digest, Mac, Cipher, Aead, Signature, Exchange, Kem, Compression, Packet] {
+        for kind in [Digest, Mac, Cipher, Aead, Signature, Exchange, Kem, Compression, Packet, Encipherment] {
             for (place, operation) in kind.operations().iter().enumerate() {
                 assert_eq!(operation.index(), place, "{kind}: {operation}");
             }

@@ -223,6 +223,8 @@ impl SessionParams {
             Operation::Compress | Operation::Decompress => kind == Kind::Compression,
             Operation::Protect => kind == Kind::Packet && self.direction != Direction::Decrypt,
             Operation::Unprotect => kind == Kind::Packet && self.direction != Direction::Encrypt,
+            Operation::Encipher => kind == Kind::Encipherment && self.direction != Direction::Decrypt,
+            Operation::Decipher => kind == Kind::Encipherment && self.direction != Direction::Encrypt,
         }
     }
 
@@ -245,7 +247,7 @@ impl SessionParams {
         let info = self.algorithm.info();
         let algorithm = self.algorithm;
         let takes = match (info.kind, self.direction) {
-            (Kind::Signature, Direction::Decrypt) => info.public_key,
+            (Kind::Signature, Direction::Decrypt) | (Kind::Encipherment, Direction::Encrypt) => info.public_key,
             (Kind::Kem, Direction::Encrypt) => Lengths::NONE,
             _ => info.key,
         };
@@ -287,7 +289,7 @@ impl SessionParams {
         }
         let good = match prehash {
             Prehash::Pure => true,
-            Prehash::Mu => takes.max > 0,
+            Prehash::Mu => takes.max > 0 && !algorithm.is_slh_dsa(),
             Prehash::Hash(_) => takes.max > 0 && prehash.identifier().is_some(),
         };
         if good { Ok(()) } else { Err(Misuse::Prehash { algorithm }) }
@@ -305,7 +307,8 @@ impl SessionParams {
             | Kind::Exchange
             | Kind::Kem
             | Kind::Compression
-            | Kind::Packet => None,
+            | Kind::Packet
+            | Kind::Encipherment => None,
         }
     }
 }
@@ -426,6 +429,10 @@ mod tests {
         let none = ": it does not sign what this session would sign of a message";
         assert_eq!(wrong(plain.prehash(Prehash::Mu)), format!("ed25519{none}"));
         assert_eq!(wrong(signs.prehash(Prehash::Hash(Algorithm::Md5))), format!("ml-dsa-44{none}"));
+        let hashes =
+            SessionParams::new(Algorithm::SlhDsaSha2_128s, &[1; 48]).prehash(Prehash::Hash(Algorithm::Shake256));
+        assert_eq!(hashes.clone().context(&[7; 255]).deterministic().check(), Ok(()));
+        assert_eq!(wrong(hashes.prehash(Prehash::Mu)), format!("slh-dsa-sha2-128s{none}"));
     }
 
     #[test]

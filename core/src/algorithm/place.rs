@@ -5,7 +5,7 @@ use super::kind::Operation;
 use super::table::TABLE;
 
 /// Columns of the table below: no fewer than there are operations, and a power of two, which is quicker to multiply by.
-const COLUMNS: usize = 16;
+const COLUMNS: usize = 32;
 
 /// Entries of an algorithm that a driver brings: as many as any kind has operations.
 const MOST: usize = 3;

@@ -6,13 +6,13 @@ use super::ids::Algorithm;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Prehash {
-    /// The message: ML-DSA (FIPS 204, 5.2).
+    /// The message: ML-DSA (FIPS 204, 5.2), SLH-DSA (FIPS 205, 10.2.1).
     #[default]
     Pure,
-    /// Its digest, which the device computes: HashML-DSA (FIPS 204, 5.4).
+    /// Its digest, which the device computes: HashML-DSA (FIPS 204, 5.4), HashSLH-DSA (FIPS 205, 10.2.2).
     Hash(Algorithm),
-    /// The representative μ, 64 bytes, which the caller has computed from the public key, the context and the message (FIPS 204, 6.2,
-    /// step 6). The session has no context.
+    /// Of ML-DSA alone: the representative μ, 64 bytes, which the caller has computed from the public key, the context and the message
+    /// (FIPS 204, 6.2, step 6). The session has no context.
     Mu,
 }
 

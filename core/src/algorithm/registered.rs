@@ -157,7 +157,7 @@ fn check(info: &AlgorithmInfo, answers: &[Answer]) -> Result<(), &'static str> {
         Kind::Aead => {
             key.allows(answer.key.len()) && tag.allows(answer.tag.len()) && answer.output.len() == answer.input.len()
         }
-        Kind::Signature => {
+        Kind::Signature | Kind::Encipherment => {
             key.allows(answer.key.len())
                 && info.public_key.allows(answer.second_key.len())
                 && tag.allows(answer.output.len())

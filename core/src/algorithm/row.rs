@@ -19,10 +19,10 @@ pub struct AlgorithmInfo {
     pub kernel: &'static str,
     /// What it does.
     pub kind: Kind,
-    /// Key lengths. XTS counts both halves. Of signatures, key exchange and key encapsulation, private keys; the shorter of two
-    /// lengths is that of the seed from which the key is made.
+    /// Key lengths. XTS counts both halves. Of signatures, key exchange, key encapsulation and encipherment, private keys; the shorter of
+    /// two lengths is that of the seed from which the key is made.
     pub key: Lengths,
-    /// Lengths of public keys, of signatures, key exchange and key encapsulation.
+    /// Lengths of public keys, of signatures, key exchange, key encapsulation and encipherment.
     pub public_key: Lengths,
     /// Lengths of the second key, of encrypt-then-authenticate algorithms.
     pub mac_key: Lengths,
@@ -35,7 +35,7 @@ pub struct AlgorithmInfo {
     pub min_data: usize,
     /// Most bytes of data in a request (SP 800-38C, 38D, 38E, RFC 8439).
     pub max_data: u64,
-    /// Lengths of the digest, MAC, tag, signature or shared secret.
+    /// Lengths of the digest, MAC, tag, signature, shared secret or enciphered message.
     pub tag: Lengths,
     /// Of digests whose length is the caller's choice (extendable-output functions): the default.
     pub xof: Option<usize>,
@@ -45,7 +45,8 @@ pub struct AlgorithmInfo {
     pub aead: Option<Algorithm>,
     /// The cipher inside, of encrypt-then-authenticate.
     pub cipher: Option<Algorithm>,
-    /// Of signatures: each is made with a random number, so that two of one message differ. They can be verified, and not compared.
+    /// Of signatures and encipherment: each is made with random numbers, so that two of one message differ. They can be verified or
+    /// deciphered, and not compared.
     pub randomized: bool,
     /// Of signatures: lengths of the context string, which a session has ([`SessionParams::context`](crate::SessionParams::context)).
     pub context: Lengths,
@@ -263,9 +264,25 @@ pub(super) const fn signature(
 }
 
 /// Of digests of SHA-256, SHA-384 and SHA-512.
-pub(super) const fn rsa(name: &'static str, modulus: usize) -> AlgorithmInfo {
+pub(super) const fn rsa_signature(name: &'static str, modulus: usize) -> AlgorithmInfo {
     let row = signature(name, &[], rsa::private_length(modulus), rsa::public_length(modulus), modulus);
     AlgorithmInfo { min_data: 32, max_data: 64, block: 16, ..row }.from("RFC 8017")
+}
+
+/// Messages have `padding` bytes less than the modulus at most; without padding, they are numbers of its length.
+pub(super) const fn rsa_encryption(name: &'static str, modulus: usize, padding: usize) -> AlgorithmInfo {
+    let min_data = if padding == 0 { modulus } else { 0 };
+    let (key, public) = (rsa::private_length(modulus), rsa::public_length(modulus));
+    AlgorithmInfo {
+        key: Lengths::exactly(key),
+        public_key: Lengths::exactly(public),
+        tag: Lengths::exactly(modulus),
+        min_data,
+        max_data: (modulus - padding) as u64,
+        randomized: padding > 0,
+        source: "RFC 8017",
+        ..named(name, &[], "", Kind::Encipherment)
+    }
 }
 
 /// Private keys and secrets are of one length. The data of a request are a public key.
@@ -299,6 +316,21 @@ pub(super) const fn ml_dsa(
         key: Lengths::range(32, key, key - 32),
         context: Lengths::range(0, 255, 1),
         ..signature(name, aliases, key, public, length).randomized().from("FIPS 204")
+    }
+}
+
+/// `n` is the bytes of a digest. A private key is the seeds SK.seed ‖ SK.prf ‖ PK.seed, or sk as FIPS 205 writes it out: the seeds and
+/// PK.root.
+pub(super) const fn slh_dsa(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    n: usize,
+    length: usize,
+) -> AlgorithmInfo {
+    AlgorithmInfo {
+        key: Lengths::range(3 * n, 4 * n, n),
+        context: Lengths::range(0, 255, 1),
+        ..signature(name, aliases, 4 * n, 2 * n, length).randomized().from("FIPS 205")
     }
 }
 

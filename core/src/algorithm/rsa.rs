@@ -4,6 +4,11 @@
 //! PSS (8.1) whose mask comes from the same function and whose salt has the length of the digest, as TLS 1.3 (RFC 8446, 4.2.3)
 //! and JOSE (RFC 7518, 3.5) want it.
 //!
+//! Encryption is that of PKCS #1 v1.5 (RFC 8017, 7.2), or the bare permutation (5.1) of numbers below the modulus, which protects
+//! nothing without a padding of the caller's. Ciphertexts have the length of the modulus. A padding of PKCS #1 v1.5 that is none is
+//! [`Malformed`](crate::Outcome::Malformed), in time that does not depend on what is wrong with it. Whoever lets a peer know that, has
+//! built Bleichenbacher's oracle: a protocol goes on with random bytes in place of the message (RFC 5246, 7.4.7.1).
+//!
 //! Keys are of two primes of equal length. All numbers have their high byte first, and zeros before them. Of N bytes of the
 //! modulus:
 //!
@@ -19,6 +24,9 @@
 
 /// Bytes of a public exponent.
 pub const EXPONENT: usize = 4;
+
+/// Bytes by which a message of PKCS #1 v1.5 is shorter than the modulus, at least: three that are fixed, and eight random ones.
+pub const PADDING: usize = 11;
 
 /// Bytes of a public key with a modulus of so many bytes.
 pub const fn public_length(modulus: usize) -> usize {

@@ -9,8 +9,9 @@ use super::ids::Algorithm;
 use super::lengths::Lengths;
 use super::row::{
     AlgorithmInfo, CHACHA20_MAX, aead, ccm, cipher, compression, digest, esp, eta, exchange, gcm, hmac, mac, ml_dsa,
-    ml_kem, rsa, signature, xof, xts,
+    ml_kem, rsa_encryption, rsa_signature, signature, slh_dsa, xof, xts,
 };
+use super::rsa;
 
 /// Writes the table from a list of rows.
 macro_rules! rows {
@@ -130,13 +131,19 @@ rows! {
     // private key is one, a public key the point 4 ‖ x ‖ y (SEC 1, 2.3.3), a signature r ‖ s, a secret the x of a point.
     EcdsaP256 = signature("ecdsa-p256", &["ecdsa-nistp256"], 32, 65, 64).randomized().from("FIPS 186-5");
     EcdhP256 = exchange("ecdh-p256", &["ecdh-nistp256"], 32, generators::P256).from("SP 800-56A");
-    // The message is a digest; which one, and how keys lie in memory, is said in `rsa.rs`.
-    Rsa2048Pkcs1 = rsa("rsa-2048-pkcs1", 256);
-    Rsa3072Pkcs1 = rsa("rsa-3072-pkcs1", 384);
-    Rsa4096Pkcs1 = rsa("rsa-4096-pkcs1", 512);
-    Rsa2048Pss = rsa("rsa-2048-pss", 256).randomized();
-    Rsa3072Pss = rsa("rsa-3072-pss", 384).randomized();
-    Rsa4096Pss = rsa("rsa-4096-pss", 512).randomized();
+    // The message of a signature is a digest; which one, and how keys lie in memory, is said in `rsa.rs`.
+    Rsa2048Pkcs1 = rsa_signature("rsa-2048-pkcs1", 256);
+    Rsa3072Pkcs1 = rsa_signature("rsa-3072-pkcs1", 384);
+    Rsa4096Pkcs1 = rsa_signature("rsa-4096-pkcs1", 512);
+    Rsa2048Pss = rsa_signature("rsa-2048-pss", 256).randomized();
+    Rsa3072Pss = rsa_signature("rsa-3072-pss", 384).randomized();
+    Rsa4096Pss = rsa_signature("rsa-4096-pss", 512).randomized();
+    Rsa2048Raw = rsa_encryption("rsa-2048-raw", 256, 0);
+    Rsa3072Raw = rsa_encryption("rsa-3072-raw", 384, 0);
+    Rsa4096Raw = rsa_encryption("rsa-4096-raw", 512, 0);
+    Rsaes2048Pkcs1 = rsa_encryption("rsaes-2048-pkcs1", 256, rsa::PADDING);
+    Rsaes3072Pkcs1 = rsa_encryption("rsaes-3072-pkcs1", 384, rsa::PADDING);
+    Rsaes4096Pkcs1 = rsa_encryption("rsaes-4096-pkcs1", 512, rsa::PADDING);
 
     MlKem512 = ml_kem("ml-kem-512", &["mlkem512", "2.16.840.1.101.3.4.4.1"], 1632, 800, 768);
     MlKem768 = ml_kem("ml-kem-768", &["mlkem768", "2.16.840.1.101.3.4.4.2"], 2400, 1184, 1088);
@@ -144,6 +151,18 @@ rows! {
     MlDsa44 = ml_dsa("ml-dsa-44", &["mldsa44", "2.16.840.1.101.3.4.3.17"], 2560, 1312, 2420);
     MlDsa65 = ml_dsa("ml-dsa-65", &["mldsa65", "2.16.840.1.101.3.4.3.18"], 4032, 1952, 3309);
     MlDsa87 = ml_dsa("ml-dsa-87", &["mldsa87", "2.16.840.1.101.3.4.3.19"], 4896, 2592, 4627);
+    SlhDsaSha2_128s = slh_dsa("slh-dsa-sha2-128s", &["id-slh-dsa-sha2-128s", "2.16.840.1.101.3.4.3.20"], 16, 7856);
+    SlhDsaSha2_128f = slh_dsa("slh-dsa-sha2-128f", &["id-slh-dsa-sha2-128f", "2.16.840.1.101.3.4.3.21"], 16, 17088);
+    SlhDsaSha2_192s = slh_dsa("slh-dsa-sha2-192s", &["id-slh-dsa-sha2-192s", "2.16.840.1.101.3.4.3.22"], 24, 16224);
+    SlhDsaSha2_192f = slh_dsa("slh-dsa-sha2-192f", &["id-slh-dsa-sha2-192f", "2.16.840.1.101.3.4.3.23"], 24, 35664);
+    SlhDsaSha2_256s = slh_dsa("slh-dsa-sha2-256s", &["id-slh-dsa-sha2-256s", "2.16.840.1.101.3.4.3.24"], 32, 29792);
+    SlhDsaSha2_256f = slh_dsa("slh-dsa-sha2-256f", &["id-slh-dsa-sha2-256f", "2.16.840.1.101.3.4.3.25"], 32, 49856);
+    SlhDsaShake128s = slh_dsa("slh-dsa-shake-128s", &["id-slh-dsa-shake-128s", "2.16.840.1.101.3.4.3.26"], 16, 7856);
+    SlhDsaShake128f = slh_dsa("slh-dsa-shake-128f", &["id-slh-dsa-shake-128f", "2.16.840.1.101.3.4.3.27"], 16, 17088);
+    SlhDsaShake192s = slh_dsa("slh-dsa-shake-192s", &["id-slh-dsa-shake-192s", "2.16.840.1.101.3.4.3.28"], 24, 16224);
+    SlhDsaShake192f = slh_dsa("slh-dsa-shake-192f", &["id-slh-dsa-shake-192f", "2.16.840.1.101.3.4.3.29"], 24, 35664);
+    SlhDsaShake256s = slh_dsa("slh-dsa-shake-256s", &["id-slh-dsa-shake-256s", "2.16.840.1.101.3.4.3.30"], 32, 29792);
+    SlhDsaShake256f = slh_dsa("slh-dsa-shake-256f", &["id-slh-dsa-shake-256f", "2.16.840.1.101.3.4.3.31"], 32, 49856);
 
     // The key of an AEAD is followed by its salt, as IKE has it.
     EspAes128Gcm = esp("esp-aes-128-gcm", A::Aes128Gcm, 20, 0, 8, Lengths::range(8, 16, 4)).from("RFC 4106");

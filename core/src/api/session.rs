@@ -103,6 +103,21 @@ impl Session {
         self.run(Operands::Decapsulate { input: ciphertext, output: secret })?.ok()
     }
 
+    /// Encrypts a short message for the owner of the session's public key. `ciphertext` is as long as the modulus
+    /// ([`AlgorithmInfo::tag`](crate::AlgorithmInfo::tag)).
+    pub fn encipher(&self, message: &[u8], ciphertext: &mut [u8]) -> Result<()> {
+        self.run(Operands::Encipher { input: message, output: ciphertext })?.ok()
+    }
+
+    /// Decrypts such a ciphertext; the answer is how many bytes of `message`, which is as long as the ciphertext, are the message. What
+    /// to do with [`Outcome::Malformed`](crate::Outcome::Malformed) is said at [`rsa`](crate::rsa).
+    pub fn decipher(&self, ciphertext: &[u8], message: &mut [u8]) -> Result<usize> {
+        let (room, mut written) = (message.len(), 0);
+        self.run(Operands::Decipher { input: ciphertext, output: message, written: &mut written })?.ok()?;
+        // The length is a device's word.
+        Ok(written.min(room))
+    }
+
     /// Compresses `input`; the answer is how many bytes of `output` tell it. An output of
     /// [`compressed_max`](crate::AlgorithmInfo::compressed_max) bytes is never too short; one that is too short is
     /// [`Outcome::NoRoom`](crate::Outcome::NoRoom).
@@ -299,7 +314,7 @@ impl Session {
 
     /// The route that `requests` requests of `bytes` each would take now.
     pub fn route(&self, operation: Operation, bytes: usize, requests: usize) -> Option<Route> {
-        let needs = Needs { in_place: !operation.is_of_compression(), streaming: false, max_bytes: bytes };
+        let needs = Needs { in_place: operation.may_be_in_place(), streaming: false, max_bytes: bytes };
         let (sizes, requests) = (Sizes::One(bytes), requests.max(1));
         let question = Question { operation, requests, bytes: bytes.saturating_mul(requests), sizes, needs, tried: 0 };
         self.core.ask_what_if(&question)

@@ -13,7 +13,9 @@ use super::probe::Machine;
 use crate::algorithm::{Algorithm, Operation};
 use crate::clock::Clock;
 use crate::driver::Driver;
-use crate::route::{Ask, Calibrator, Candidate, CostRecord, Ledgers, Measurement, Policy, Question, Route, learn};
+use crate::route::{
+    Ask, Calibrator, Candidate, CostRecord, Costs, Ledgers, Measurement, Policy, Question, Route, learn,
+};
 use crate::stats::{Snapshot, Stats};
 
 /// The framework of a process: its devices, and the policy that chooses between them. Cheap to clone.
@@ -78,6 +80,26 @@ impl Gantry {
     /// Learned policies do it themselves when it pays.
     pub fn calibrate(&self, algorithm: Algorithm, operation: Operation, anew: bool) {
         self.inner.machine.calibrations.calibrate(self.machine(), algorithm, operation, anew);
+    }
+
+    /// Counts work of a caller that is one of the devices itself, and does this without a request: so many nanoseconds, or about as
+    /// many. As with requests, when enough of it has come together, what earlier processes kept is read, and then devices that are not
+    /// known are measured, a fraction of a millisecond at a time. Whether something is known, and no measurement under way.
+    pub fn worked(&self, algorithm: Algorithm, operation: Operation, ns: u32) -> bool {
+        let ledgers = &self.inner.ledgers;
+        let ledger = ledgers.of(algorithm, operation);
+        if ledgers.is_due(ns) {
+            if ledger.recall_pays(ns) {
+                self.recall();
+            }
+            ledger.tick(ns);
+            if ledger.calibration_pays() {
+                self.go_on(algorithm, operation);
+            }
+        }
+        let devices = self.devices();
+        let kept = || devices.iter().filter_map(|device| device.costs(algorithm, operation)).any(Costs::is_known);
+        ledger.is_settled_for(devices.len()) || (!ledger.calibration_pays() && kept())
     }
 
     /// What is known about the costs of the devices, as plain data.

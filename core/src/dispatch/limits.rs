@@ -6,7 +6,7 @@ use crate::driver::Operands;
 pub(crate) struct Limits {
     algorithm: Algorithm,
     /// A bit for each operation that the session may run.
-    operations: u16,
+    operations: u32,
     iv: Lengths,
     /// From the shortest IV to the longest.
     iv_span: usize,
@@ -25,16 +25,16 @@ pub(crate) struct Limits {
 }
 
 /// The operations of [`Operands::Cipher`].
-const CIPHER: u16 = 1 << Operation::Encrypt as u16 | 1 << Operation::Decrypt as u16;
+const CIPHER: u32 = 1 << Operation::Encrypt as u32 | 1 << Operation::Decrypt as u32;
 
 /// The operations of [`Operands::Compression`].
-const COMPRESSION: u16 = 1 << Operation::Compress as u16 | 1 << Operation::Decompress as u16;
+const COMPRESSION: u32 = 1 << Operation::Compress as u32 | 1 << Operation::Decompress as u32;
 
 /// The operations of [`Operands::Packet`].
-const PACKET: u16 = 1 << Operation::Protect as u16 | 1 << Operation::Unprotect as u16;
+const PACKET: u32 = 1 << Operation::Protect as u32 | 1 << Operation::Unprotect as u32;
 
 /// Where the operands say which operation it is.
-const ANY: u16 = u16::MAX;
+const ANY: u32 = u32::MAX;
 
 impl Limits {
     pub(crate) fn of(params: &SessionParams) -> Self {
@@ -48,7 +48,7 @@ impl Limits {
         let short_data = if is_ccm { u64::from(u16::MAX) } else { max_data };
         Self {
             algorithm,
-            operations: operations.fold(0, |bits, operation| bits | 1 << *operation as u16),
+            operations: operations.fold(0, |bits, operation| bits | 1 << *operation as u32),
             iv: info.iv,
             iv_span: info.iv.max - info.iv.min,
             tag_len: params.tag_length(),
@@ -105,10 +105,12 @@ impl Limits {
         // Those of the first arms end in a buffer that has the length of a tag.
         match operands {
             Operands::Finish { output, .. } => self.check_digest(shape, output).map(|_| None),
-            Operands::Sign { output, .. } | Operands::Derive { output, .. } => {
+            Operands::Sign { output, .. } | Operands::Derive { output, .. } | Operands::Encipher { output, .. } => {
                 self.check_digest(shape, output).map(|_| self.check_data(shape.bytes, 0))
             }
-            Operands::Decapsulate { output, .. } => self.check_digest(shape, output).map(|_| self.check_fixed(shape)),
+            Operands::Decapsulate { output, .. } | Operands::Decipher { output, .. } => {
+                self.check_digest(shape, output).map(|_| self.check_fixed(shape))
+            }
             Operands::Encapsulate { seed, ciphertext, output, .. } => {
                 self.check_digest(shape, output)?;
                 self.check_encapsulation(seed, ciphertext).map(|()| self.check_fixed(shape))
@@ -161,15 +163,17 @@ impl Limits {
             // Of any length.
             Operation::Digest | Operation::Mac | Operation::Compress | Operation::Decompress => outcome,
             _ if outcome == Some(Outcome::BadTag) => outcome,
-            Operation::KeyGen | Operation::Encapsulate | Operation::Decapsulate => self.check_fixed(shape),
+            Operation::KeyGen | Operation::Encapsulate | Operation::Decapsulate | Operation::Decipher => {
+                self.check_fixed(shape)
+            }
             _ => self.check_data(bytes, iv),
         };
         Ok((shape, outcome))
     }
 
     #[inline(always)]
-    fn check_operation(&self, operation: Operation, of: u16) -> Result<(), Misuse> {
-        let may = (self.operations & of) >> operation as u16 & 1 == 1;
+    fn check_operation(&self, operation: Operation, of: u32) -> Result<(), Misuse> {
+        let may = (self.operations & of) >> operation as u32 & 1 == 1;
         if may { Ok(()) } else { Err(self.wrong(operation)) }
     }
 

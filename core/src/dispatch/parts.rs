@@ -17,13 +17,14 @@ pub(super) struct Parts {
     pub(super) output: Option<Vec<u8>>,
     /// The data and where the result goes, if something of that is no vector: the two above are empty then.
     pub(super) assorted: Option<Box<Assorted>>,
-    /// Digest, MAC, tag, signature, secret or private key. Wiped, because a MAC may be a secret until it is sent; data is the caller's to wipe.
+    /// Digest, MAC, tag, signature, secret, private key, ciphertext or deciphered message. Wiped, because a MAC may be a secret until it is sent; data is the caller's to wipe.
     pub(super) tag: Zeroizing<[u8; SHORT_TAG]>,
-    /// The same, of what is longer: signatures of RSA, digests of any length, and private keys. Behind it, the random bytes that keys or a
+    /// The same, of what is longer: signatures and messages of RSA, digests of any length, and private keys. Behind it, the random bytes that keys or a
     /// secret are made from.
     pub(super) long_tag: Zeroizing<Vec<u8>>,
     pub(super) tag_length: usize,
-    /// Bytes of the output that are the result, of compression; of packets, those of the payload.
+    /// Bytes of the output that are the result, of compression; of packets, those of the payload; of what was deciphered, those of the
+    /// message.
     pub(super) written: usize,
     pub(super) user: u64,
 }
@@ -76,6 +77,7 @@ impl Parts {
         match self.operation {
             Operation::Compress | Operation::Decompress => self.compression(),
             Operation::Protect | Operation::Unprotect => self.packet(),
+            Operation::Encipher | Operation::Decipher => self.encipherment(result),
             _ => self.encapsulation(result),
         }
     }
@@ -88,6 +90,21 @@ impl Parts {
             None => data,
         };
         Operands::Compression { operation: *operation, input, output: output.get_or_insert_default(), written }
+    }
+
+    /// The same of encipherment.
+    fn encipherment(&mut self, result: usize) -> Operands<'_> {
+        let Parts { operation, data, assorted, tag, long_tag, tag_length, written, .. } = self;
+        let input = match assorted {
+            Some(assorted) => assorted.buffers().into_input(),
+            None => data,
+        };
+        *tag_length = result;
+        let output = Parts::place(tag, long_tag, result);
+        match operation {
+            Operation::Encipher => Operands::Encipher { input, output },
+            _ => Operands::Decipher { input, output, written },
+        }
     }
 
     /// The same of packets.

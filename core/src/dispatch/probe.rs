@@ -14,7 +14,7 @@ use super::inbox::Inbox;
 use super::list::List;
 use super::loan::Loan;
 use super::request::Request;
-use crate::algorithm::{Algorithm, AlgorithmInfo, Fault, Operation, Outcome, Refusal};
+use crate::algorithm::{Algorithm, AlgorithmInfo, Direction, Fault, Operation, Outcome, Refusal, SessionParams};
 use crate::clock::Clock;
 use crate::driver::{DeviceSession, guarded};
 use crate::route::{BYTES, Grid, Ledgers, REQUESTS};
@@ -85,6 +85,18 @@ struct Buffer {
 /// Anything that keeps a device from being measured.
 pub(super) struct Unfit;
 
+/// The session that is measured. Of ECDSA some devices have either half of the key, not both; the public key of the private one that is 1
+/// is the generator.
+fn params(algorithm: Algorithm, operation: Operation) -> SessionParams {
+    match (algorithm, operation) {
+        (Algorithm::EcdsaP256, Operation::Verify) => {
+            SessionParams::new(algorithm, Algorithm::EcdhP256.info().generator).direction(Direction::Decrypt)
+        }
+        (Algorithm::EcdsaP256, _) => sample_params(algorithm).direction(Direction::Encrypt),
+        _ => sample_params(algorithm),
+    }
+}
+
 impl Probe {
     /// Of a device whose known-answer test is over; `None` while it is not.
     pub(super) fn new(
@@ -97,7 +109,7 @@ impl Probe {
         let device = &machine.devices[place];
         let capability = device.capability(algorithm).filter(|capability| capability.operations.contains(&operation));
         let Some(capability) = capability.filter(|_| device.is_ready()) else { return Err(Unfit) };
-        let params = sample_params(algorithm);
+        let params = params(algorithm, operation);
         let session = match device.open(&params, urgency) {
             Ok(session) => session,
             Err(Refusal::Fault(Fault::Declined(UNDER_WAY))) => return Ok(None),
@@ -117,16 +129,11 @@ impl Probe {
         let buffer = |index: usize| {
             // It is one of as many at least.
             let most = largest(index + 1);
-            let output = match operation {
-                Operation::Digest | Operation::Mac | Operation::Sign | Operation::Derive | Operation::Decapsulate => {
-                    tag
-                }
-                Operation::KeyGen => info.key.max,
-                Operation::Encapsulate => info.encapsulation.0,
+            let output = info.result_of(operation, tag).unwrap_or_else(|| match operation {
                 Operation::Compress => AlgorithmInfo::compressed_max(most),
                 Operation::Protect | Operation::Unprotect => info.data_length(most),
                 _ => most,
-            };
+            });
             // Whatever size is asked for. All zeros are a public key of ML-KEM.
             let mut input = match info.data_of(operation) {
                 Some(bytes) => vec![0; bytes],
@@ -136,11 +143,15 @@ impl Probe {
                 // A public key, which not every number is.
                 Operation::Derive => input = info.generator.to_vec(),
                 Operation::Compress => input = sample_text(most),
+                // A number below any modulus. A padding that is none takes as long as one that is good.
+                Operation::Encipher | Operation::Decipher => input.fill(2),
                 _ => {}
             }
             let iv = (0..iv_length).map(|at| (at + index) as u8).collect();
             let tag = if operation == Operation::KeyGen { info.public_key.max } else { tag };
-            Buffer { iv, input, output: vec![0; output], tag: vec![0; tag], written: 0 }
+            // Zeros are no signature of ECDSA, and refused before anything is computed (FIPS 186-5, 6.4.2).
+            let byte = u8::from(algorithm == Algorithm::EcdsaP256);
+            Buffer { iv, input, output: vec![0; output], tag: vec![byte; tag], written: 0 }
         };
         let found: Vec<Vec<Vec<(f32, f32)>>> = rows.iter().map(|requests| vec![Vec::new(); sizes(*requests)]).collect();
         let mut cells: Vec<(usize, usize)> =
@@ -358,6 +369,8 @@ impl Buffer {
             Operation::KeyGen => Request::key_gen(&[], output, tag),
             Operation::Encapsulate => Request::encapsulate(input, &[], output, tag),
             Operation::Decapsulate => Request::decapsulate(input, output),
+            Operation::Encipher => Request::encipher(input, output),
+            Operation::Decipher => Request::decipher(input, output, written),
             Operation::Compress => Request::compress(input, output, written),
             Operation::Decompress => Request::decompress(input, output, written),
             Operation::Protect | Operation::Unprotect => {

@@ -168,6 +168,16 @@ impl<'a> Request<'a> {
         Self::new(Operands::Decapsulate { input: ciphertext, output: secret }, None)
     }
 
+    /// A ciphertext of `message` for the owner of the session's public key.
+    pub fn encipher(message: &'a [u8], ciphertext: &'a mut [u8]) -> Self {
+        Self::new(Operands::Encipher { input: message, output: ciphertext }, None)
+    }
+
+    /// The message of such a ciphertext, in a buffer that is as long, and how many bytes it has.
+    pub fn decipher(ciphertext: &'a [u8], message: &'a mut [u8], written: &'a mut usize) -> Self {
+        Self::new(Operands::Decipher { input: ciphertext, output: message, written }, None)
+    }
+
     /// Fewer bytes that tell `input`, and how many they are. An output of
     /// [`compressed_max`](crate::AlgorithmInfo::compressed_max) bytes is never too short.
     pub fn compress(input: &'a [u8], output: &'a mut [u8], written: &'a mut usize) -> Self {

@@ -247,8 +247,9 @@ impl SessionCore {
 
     #[cold]
     fn copy(&self, place: usize, operands: &Operands<'_>) -> Option<Box<ShadowCopy>> {
-        // Of a signature that is another one each time, nothing can be said without the public key.
-        let compares = !(self.params.is_randomized() && operands.operation() == Operation::Sign);
+        // Of a signature or a ciphertext that is another one each time, nothing can be said without the other key.
+        let randomized = self.params.is_randomized();
+        let compares = !(randomized && matches!(operands.operation(), Operation::Sign | Operation::Encipher));
         let is_reference = self.candidates[place].info.class == REFERENCE;
         (compares && !is_reference).then(|| ShadowCopy::of(operands).map(Box::new))?
     }

@@ -112,6 +112,16 @@ impl Submission {
         Self::new(Operation::Decapsulate, &[], Vec::new(), ciphertext.into())
     }
 
+    /// Encrypts a short message for the owner of the session's public key; [`tag`](Self::tag) has the ciphertext afterwards.
+    pub fn encipher(message: impl Into<Data>) -> Self {
+        Self::new(Operation::Encipher, &[], Vec::new(), message.into())
+    }
+
+    /// Decrypts such a ciphertext; [`tag`](Self::tag) has the message afterwards.
+    pub fn decipher(ciphertext: impl Into<Data>) -> Self {
+        Self::new(Operation::Decipher, &[], Vec::new(), ciphertext.into())
+    }
+
     /// Compresses `message` to `most` bytes at most ([`compressed_max`](crate::AlgorithmInfo::compressed_max) are always enough);
     /// [`data`](Self::data) has them afterwards.
     pub fn compress(message: impl Into<Data>, most: usize) -> Self {
@@ -211,9 +221,14 @@ impl Submission {
         (self.0.written, self.0.tag[0])
     }
 
-    /// The digest, MAC, tag, signature or secret.
+    /// The digest, MAC, tag, signature or secret, what was enciphered, or what was deciphered.
     pub fn tag(&self) -> &[u8] {
-        let Parts { tag, long_tag, tag_length, .. } = &*self.0;
+        let Parts { operation, tag, long_tag, tag_length, written, .. } = &*self.0;
+        if *operation == Operation::Decipher {
+            // The length is a device's word.
+            let message = if *tag_length > SHORT_TAG { &long_tag[..] } else { &tag[..*tag_length] };
+            return &message[..(*written).min(message.len())];
+        }
         tag.get(..*tag_length).or(long_tag.get(..*tag_length)).unwrap_or(long_tag)
     }
 
@@ -378,6 +393,17 @@ mod tests {
     }
 
     #[test]
+    fn a_deciphered_message_is_as_long_as_the_device_says_and_no_longer_than_its_ciphertext() {
+        for (said, is) in [(0, 0), (7, 7), (256, 256), (257, 256)] {
+            let mut submission = Submission::decipher(vec![7; 256]);
+            let Operands::Decipher { output, written, .. } = submission.operands(256) else { panic!("deciphers") };
+            output.fill(9);
+            *written = said;
+            assert_eq!(submission.tag(), vec![9; is]);
+        }
+    }
+
+    #[test]
     fn what_routes_go_by_is_that_of_the_operands() {
         let data = || vec![7; 48];
         for submission in [
@@ -397,6 +423,8 @@ mod tests {
             Submission::decompress(data(), 0),
             Submission::protect(7, 4, data(), 9),
             Submission::unprotect(7, data()),
+            Submission::encipher(data()),
+            Submission::decipher(data()),
         ] {
             let mut submission = submission;
             let said = submission.shape();

@@ -35,7 +35,7 @@ pub struct Capability {
 }
 
 impl Capability {
-    /// Every operation, one at a time, in the calling thread, in place (but for compression) or not, without limits and without streams.
+    /// Every operation, one at a time, in the calling thread, in place (but for compression and encipherment) or not, without limits and without streams.
     pub fn new(algorithm: Algorithm) -> Self {
         Self {
             algorithm,
@@ -45,7 +45,7 @@ impl Capability {
             max_bytes: usize::MAX,
             break_even: 1,
             direct: true,
-            in_place: !matches!(algorithm.kind(), Kind::Compression),
+            in_place: !matches!(algorithm.kind(), Kind::Compression | Kind::Encipherment),
             streaming: false,
             deterministic: false,
         }

@@ -127,6 +127,22 @@ pub enum Operands<'a> {
         /// The next header, likewise.
         next_header: &'a mut u8,
     },
+    /// [`Operation::Encipher`].
+    Encipher {
+        /// Message.
+        input: &'a [u8],
+        /// Receives the ciphertext.
+        output: &'a mut [u8],
+    },
+    /// [`Operation::Decipher`]. Unless it ends well, the output stays as it was or becomes zeros.
+    Decipher {
+        /// The ciphertext.
+        input: &'a [u8],
+        /// Receives the message, which ends somewhere in it. It is as long as the ciphertext.
+        output: &'a mut [u8],
+        /// Receives the length of the message.
+        written: &'a mut usize,
+    },
     /// The next piece of a stream's message.
     Update {
         /// The stream, of the device that runs this.
@@ -184,6 +200,8 @@ impl Operands<'_> {
             Operands::Packet { operation, packet, .. } => {
                 return Shape { operation: *operation, bytes: packet.len(), in_place: true };
             }
+            Operands::Encipher { input, .. } => return Shape::new(Operation::Encipher, input.len()),
+            Operands::Decipher { input, .. } => return Shape::new(Operation::Decipher, input.len()),
             Operands::Update { stream, input } => return Shape::new(stream.operation(), input.len()),
             Operands::Finish { stream, .. } => return Shape::new(stream.operation(), 0),
         };

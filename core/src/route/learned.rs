@@ -149,8 +149,6 @@ const FEW_THREADS: f32 = 1.5;
 
 /// Nanoseconds that a request is thought to take while nothing is known, and one for each byte.
 const PRIOR: u32 = 100;
-/// Nanoseconds of work for which it pays to read what was kept of earlier measurements, which takes about as long.
-const RECALL_PAYS: u32 = 100_000;
 
 impl Learned {
     /// The long way.
@@ -170,9 +168,7 @@ impl Learned {
         };
         if !ledger.is_settled(ask.candidates) {
             let work = PRIOR + bytes.saturating_mul(requests).min(1 << 30) as u32;
-            // A program that makes one short request and ends never asks what others found out before it.
-            let pays = !ask.is_plain() || !ledger.is_new() || work >= RECALL_PAYS;
-            let mut news = pays && ask.calibrator.recall();
+            let mut news = (!ask.is_plain() || ledger.recall_pays(work)) && ask.calibrator.recall();
             if known.strangers > 0 {
                 is_due(work);
             }

@@ -39,6 +39,8 @@ const BATCH_SIZE_LASTS: u32 = 8;
 pub(super) const BATCH_SIZES: [usize; 12] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
 /// Nanoseconds of work after which a calibration pays: who ends before never pays for one.
 const CALIBRATION_PAYS: u32 = 10_000_000;
+/// Nanoseconds of work for which it pays to read what was kept of earlier measurements, which takes about as long.
+const RECALL_PAYS: u32 = 100_000;
 
 thread_local! {
     /// The framework, and what is left of its interval of work.
@@ -233,9 +235,10 @@ impl Ledger {
         self.ticks.fetch_add(work / INTERVAL, Relaxed);
     }
 
-    /// Whether nothing was done yet.
-    pub(crate) fn is_new(&self) -> bool {
-        self.ticks.load(Relaxed) == 0
+    /// Whether so much work is done, with what comes next, that it pays to read what earlier processes measured. A program that makes
+    /// one short request and ends never does.
+    pub(crate) fn recall_pays(&self, next_ns: u32) -> bool {
+        self.ticks.load(Relaxed) != 0 || next_ns >= RECALL_PAYS
     }
 
     /// Whether so much work is done that a calibration pays.
@@ -245,7 +248,12 @@ impl Ledger {
 
     /// Whether nobody will measure what is not known yet of these candidates.
     pub(crate) fn is_settled(&self, candidates: &[Candidate]) -> bool {
-        candidates.last().is_none_or(|last| last.device < self.settled.load(Relaxed))
+        candidates.last().is_none_or(|last| self.is_settled_for(last.device + 1))
+    }
+
+    /// The same of the first so many devices of the framework.
+    pub(crate) fn is_settled_for(&self, devices: usize) -> bool {
+        devices <= self.settled.load(Relaxed)
     }
 
     /// What is not known now of the first so many devices of the framework is not going to be measured.

@@ -16,7 +16,8 @@ impl KnownAnswer {
             Operation::Verify => with(self.second_key).direction(Direction::Decrypt).context(self.aad),
             Operation::Digest => with(self.key).tag_len(self.output.len()),
             Operation::KeyGen | Operation::Encapsulate => with(&[]).direction(Direction::Encrypt),
-            Operation::Decapsulate => with(self.key).direction(Direction::Decrypt),
+            Operation::Decapsulate | Operation::Decipher => with(self.key).direction(Direction::Decrypt),
+            Operation::Encipher => with(self.second_key).direction(Direction::Encrypt),
             Operation::Protect | Operation::Unprotect => {
                 let params = with(self.key).mac_key(self.second_key).tag_len(self.tag_length());
                 packet::association(self.aad).map_or(params.clone(), |esp| params.esp(esp))
@@ -30,7 +31,7 @@ impl KnownAnswer {
         self.output.len() - self.algorithm.info().packet_length(self.input.len(), 0)
     }
 
-    /// What tells whether a result is good that need not be the known one: a signature, or what was compressed.
+    /// What tells whether a result is good that need not be the known one: a signature, what was compressed, or what was enciphered.
     pub(super) fn verifier(
         &self,
         device: &dyn Device,
@@ -38,6 +39,7 @@ impl KnownAnswer {
     ) -> Result<Option<Arc<dyn DeviceSession>>, Refusal> {
         let by = match operation {
             Operation::Sign if self.algorithm.info().randomized => Operation::Verify,
+            Operation::Encipher if self.algorithm.info().randomized => Operation::Decipher,
             Operation::Compress => Operation::Decompress,
             Operation::Protect => Operation::Unprotect,
             _ => return Ok(None),

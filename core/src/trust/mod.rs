@@ -15,6 +15,7 @@ mod run;
 mod sample_keys;
 mod sample_text;
 mod shadow;
+mod slh_dsa;
 mod vectors;
 
 pub(crate) use deadlines::Deadlines;

@@ -92,7 +92,7 @@ pub(crate) struct Run {
     /// In place, it holds the input first.
     data: Vec<u8>,
     tag: Vec<u8>,
-    /// Of compression; of packets, bytes of the payload.
+    /// Of compression and encipherment; of packets, bytes of the payload.
     written: usize,
     /// Of packets.
     next_header: u8,
@@ -104,9 +104,12 @@ impl Run {
         let (mut data, tag) = match operation {
             Operation::Encrypt | Operation::Seal => (answer.input.to_vec(), vec![0; answer.tag.len()]),
             Operation::Decrypt | Operation::Open => (answer.output.to_vec(), answer.tag.to_vec()),
-            Operation::Digest | Operation::Mac | Operation::Sign | Operation::Derive => {
-                (vec![0; answer.output.len()], Vec::new())
-            }
+            Operation::Digest
+            | Operation::Mac
+            | Operation::Sign
+            | Operation::Derive
+            | Operation::Encipher
+            | Operation::Decipher => (vec![0; answer.output.len()], Vec::new()),
             Operation::Verify => (Vec::new(), answer.output.to_vec()),
             Operation::KeyGen => (vec![0; answer.key.len()], vec![0; answer.second_key.len()]),
             Operation::Encapsulate => (vec![0; answer.output.len()], vec![0; answer.tag.len()]),
@@ -140,6 +143,8 @@ impl Run {
             Operation::Sign => Operands::Sign { input, output: to },
             Operation::Verify => Operands::Verify { input, signature: tag },
             Operation::Derive => Operands::Derive { input, output: to },
+            Operation::Encipher => Operands::Encipher { input, output: to },
+            Operation::Decipher => Operands::Decipher { input: answer.output, output: to, written },
             Operation::KeyGen => Operands::KeyGen { seed: aad, private: to, public: tag },
             Operation::Encapsulate => {
                 Operands::Encapsulate { input: answer.second_key, seed: iv, ciphertext: to, output: tag }
@@ -156,8 +161,8 @@ impl Run {
         }
     }
 
-    /// A signature that the device itself verifies is as good as the known one, and so is what it decompresses to the data: that it
-    /// verifies and decompresses rightly is shown elsewhere.
+    /// A signature that the device itself verifies is as good as the known one, and so is what it decompresses or deciphers to the data:
+    /// that it does these rightly is shown elsewhere.
     pub(super) fn verify(&mut self, verifier: Option<&dyn DeviceSession>) -> Result<(), Failure> {
         let Some(verifier) = verifier else { return Ok(()) };
         let KnownAnswer { algorithm, iv, aad, input, output, .. } = self.answer;
@@ -168,6 +173,11 @@ impl Run {
             }
             Operation::Compress => {
                 compression::leads_back(verifier, self.data.get(..self.written).unwrap_or_default(), input)?
+            }
+            Operation::Encipher => {
+                let (mut back, mut written) = (vec![0; self.data.len()], 0);
+                let operands = Operands::Decipher { input: &self.data, output: &mut back, written: &mut written };
+                verifier.run(operands)? == Outcome::Done && back.get(..written) == Some(*input)
             }
             _ => verifier.run(Operands::Verify { input, signature: &self.data })? == Outcome::Done,
         };
@@ -188,6 +198,11 @@ impl Run {
                 let right = opened.content(self.answer.algorithm) == Some((self.answer.input, self.answer.aad[4]));
                 (if right { &self.data[..] } else { &[][..] }, &[][..])
             }
+            // Behind the message the buffer may hold anything.
+            Operation::Decipher if self.data.get(..self.written) == Some(self.answer.input) => {
+                (&self.data[..], &[][..])
+            }
+            Operation::Decipher => (&[][..], &[][..]),
             Operation::Decompress if self.written != self.answer.input.len() => (&[][..], &[][..]),
             Operation::Decompress => (self.answer.input, &[][..]),
             _ => (self.answer.output, self.answer.tag),
@@ -272,7 +287,9 @@ pub(super) fn stream(
         | Operation::Compress
         | Operation::Decompress
         | Operation::Protect
-        | Operation::Unprotect => {
+        | Operation::Unprotect
+        | Operation::Encipher
+        | Operation::Decipher => {
             return Err(Failure::Wrong("streams of what has none".to_owned()));
         }
     }

@@ -8,12 +8,19 @@ use crate::algorithm::{Algorithm, Esp, Kind, Lengths, SessionParams, rsa};
 #[must_use]
 pub fn sample_key(algorithm: Algorithm) -> Option<&'static [u8]> {
     match algorithm {
-        Algorithm::Rsa2048Pkcs1 | Algorithm::Rsa2048Pss => Some(SAMPLE_2048),
-        Algorithm::Rsa3072Pkcs1 | Algorithm::Rsa3072Pss => Some(SAMPLE_3072),
-        Algorithm::Rsa4096Pkcs1 | Algorithm::Rsa4096Pss => Some(SAMPLE_4096),
+        Algorithm::Rsa2048Pkcs1 | Algorithm::Rsa2048Pss | Algorithm::Rsa2048Raw | Algorithm::Rsaes2048Pkcs1 => {
+            Some(SAMPLE_2048)
+        }
+        Algorithm::Rsa3072Pkcs1 | Algorithm::Rsa3072Pss | Algorithm::Rsa3072Raw | Algorithm::Rsaes3072Pkcs1 => {
+            Some(SAMPLE_3072)
+        }
+        Algorithm::Rsa4096Pkcs1 | Algorithm::Rsa4096Pss | Algorithm::Rsa4096Raw | Algorithm::Rsaes4096Pkcs1 => {
+            Some(SAMPLE_4096)
+        }
         // Any seed makes one.
         Algorithm::MlKem512 | Algorithm::MlKem768 | Algorithm::MlKem1024 => Some(&[0x3c; 64]),
         Algorithm::MlDsa44 | Algorithm::MlDsa65 | Algorithm::MlDsa87 => Some(&[0x3c; 32]),
+        _ if algorithm.is_slh_dsa() => Some(&[0x3c; 96][..algorithm.info().key.min]),
         _ => None,
     }
 }

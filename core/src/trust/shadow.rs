@@ -18,7 +18,7 @@ pub(crate) struct ShadowCopy {
     iv: Zeroizing<Vec<u8>>,
     aad: Vec<u8>,
     input: Zeroizing<Vec<u8>>,
-    /// Of a key exchange, a secret.
+    /// Of a key exchange, a secret; of what was deciphered, a message.
     tag: Zeroizing<Vec<u8>>,
     /// Bytes of the result beside the tag.
     output: usize,
@@ -50,7 +50,9 @@ impl ShadowCopy {
             Operands::Digest { input, output }
             | Operands::Sign { input, output }
             | Operands::Derive { input, output }
-            | Operands::Decapsulate { input, output } => (&[], &[], input, output),
+            | Operands::Decapsulate { input, output }
+            | Operands::Encipher { input, output }
+            | Operands::Decipher { input, output, .. } => (&[], &[], input, output),
             Operands::Verify { input, signature } => (&[], &[], input, signature),
             Operands::Mac { iv, input, output } => (iv, &[], input, output),
             Operands::KeyGen { seed, private, public } => {
@@ -98,7 +100,7 @@ impl ShadowCopy {
             let asked = (self.operation, packet::number(&self.iv), before);
             return packet::check((algorithm, reference), asked, (packet, payload, next_header), outcome);
         }
-        let mut output = Zeroizing::new(vec![0; self.output]);
+        let (mut output, mut length) = (Zeroizing::new(vec![0; self.output]), 0);
         let data = Buffers::Separate { input: &self.input, output: &mut output };
         let (iv, aad) = (&**self.iv, &*self.aad);
         let operands_again = match self.operation {
@@ -107,6 +109,10 @@ impl ShadowCopy {
                 Operands::Encapsulate { input: &self.input, seed: iv, ciphertext: &mut output, output: &mut self.tag }
             }
             Operation::Decapsulate => Operands::Decapsulate { input: &self.input, output: &mut self.tag },
+            Operation::Encipher => Operands::Encipher { input: &self.input, output: &mut self.tag },
+            Operation::Decipher => {
+                Operands::Decipher { input: &self.input, output: &mut self.tag, written: &mut length }
+            }
             Operation::Seal => Operands::Seal { iv, aad, data, tag: &mut self.tag },
             Operation::Open => Operands::Open { iv, aad, data, tag: &self.tag },
             Operation::Digest => Operands::Digest { input: &self.input, output: &mut self.tag },
@@ -128,7 +134,12 @@ impl ShadowCopy {
                 | Operands::Mac { output, .. }
                 | Operands::Sign { output, .. }
                 | Operands::Derive { output, .. }
-                | Operands::Decapsulate { output, .. } => same(output, &self.tag),
+                | Operands::Decapsulate { output, .. }
+                | Operands::Encipher { output, .. } => same(output, &self.tag),
+                Operands::Decipher { output, written, .. } => {
+                    let message = output.get(..**written).unwrap_or_default();
+                    same(message, self.tag.get(..length).unwrap_or_default())
+                }
                 Operands::KeyGen { private, public, .. } => same(private, &output) && same(public, &self.tag),
                 Operands::Encapsulate { ciphertext, output: secret, .. } => {
                     same(ciphertext, &output) && same(secret, &self.tag)
@@ -152,7 +163,12 @@ impl ShadowCopy {
             | Operands::Mac { output, .. }
             | Operands::Sign { output, .. }
             | Operands::Derive { output, .. }
-            | Operands::Decapsulate { output, .. } => output.copy_from_slice(&self.tag),
+            | Operands::Decapsulate { output, .. }
+            | Operands::Encipher { output, .. } => output.copy_from_slice(&self.tag),
+            Operands::Decipher { output, written, .. } => {
+                output.copy_from_slice(&self.tag);
+                **written = length;
+            }
             Operands::KeyGen { private: first, public: second, .. }
             | Operands::Encapsulate { ciphertext: first, output: second, .. } => {
                 first.copy_from_slice(&output);
@@ -180,3 +196,48 @@ pub(crate) enum Comparison {
 
 /// The class of device that is believed.
 pub(crate) const REFERENCE: Class = Class::Software;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithm::Fault;
+
+    /// Deciphers everything to this, or to nothing.
+    struct Reference(Option<&'static [u8]>);
+
+    impl DeviceSession for Reference {
+        fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
+            let Operands::Decipher { output, written, .. } = operands else { panic!("only deciphers") };
+            let Some(message) = self.0 else { return Ok(Outcome::Malformed) };
+            output[..message.len()].copy_from_slice(message);
+            *written = message.len();
+            Ok(Outcome::Done)
+        }
+    }
+
+    /// What a device's message is afterwards, if it was wrong.
+    fn corrected(message: &[u8], outcome: Outcome, reference: Option<&'static [u8]>) -> Option<(Outcome, Vec<u8>)> {
+        let (mut output, mut written) = ([0xee; 16], message.len());
+        output[..message.len()].copy_from_slice(message);
+        let mut operands = Operands::Decipher { input: &[7; 16], output: &mut output, written: &mut written };
+        let shadow = ShadowCopy::of(&operands).expect("there is a copy of it");
+        let compared = shadow.check(Algorithm::Rsaes2048Pkcs1, &Reference(reference), &mut operands, outcome);
+        match compared {
+            Comparison::Same => None,
+            Comparison::Differs(right) => Some((right, output[..written].to_vec())),
+            Comparison::None => panic!("the reference computes it"),
+        }
+    }
+
+    #[test]
+    fn a_deciphered_message_is_compared_up_to_its_end_and_made_right() {
+        let right = || Some((Outcome::Done, b"message".to_vec()));
+        assert_eq!(corrected(b"message", Outcome::Done, Some(b"message")), None);
+        for wrong in [&b"massage"[..], b"messages", b"messag", b""] {
+            assert_eq!(corrected(wrong, Outcome::Done, Some(b"message")), right());
+        }
+        assert_eq!(corrected(b"", Outcome::Malformed, Some(b"message")), right());
+        assert_eq!(corrected(b"message", Outcome::Done, None), Some((Outcome::Malformed, Vec::new())));
+        assert_eq!(corrected(b"", Outcome::Malformed, None), None);
+    }
+}

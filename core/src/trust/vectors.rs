@@ -1970,6 +1970,104 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
     },
     // computed
     KnownAnswer {
+        algorithm: Algorithm::Rsa2048Raw,
+        key: sample_keys::SAMPLE_2048,
+        second_key: sample_keys::public_key(sample_keys::SAMPLE_2048),
+        input: pattern(3, 256),
+        output: hex!("730b38dba630ef120e8aa95447abf5fb82ac725c17b6720ee593d5997829a76917579ce99a99f880726325179583eb29\
+            51c86481d8c9caf653a6a4300836452771a9bcc79dc44c0b7cb6bfe47630414b2f18b0b53f0fd1cfa25849e27740e374\
+            09e24db74d9407102087443802d4c26ef907973c43bd361c4b113fd819386da26674e4f9453a593693ef16cfc8fa6b1f\
+            e12b8cb07c41719864e52cd57dd4a3da4ff46f4b93a83b0798b5e1cb10f5ccf7089c79d45db648c1b949fea1a6206b75\
+            e1b4c5f8bd5ff14e7312176db0c306ec77a3112298694a482dd0aa2a7be1b25dbd9bb8a4e004d56a00a4926739925ef0\
+            453b0a3fb83e74b2e91c479a7c4da4ee"),
+        iv: &[], aad: &[], tag: &[],
+    },
+    // computed
+    KnownAnswer {
+        algorithm: Algorithm::Rsa3072Raw,
+        key: sample_keys::SAMPLE_3072,
+        second_key: sample_keys::public_key(sample_keys::SAMPLE_3072),
+        input: pattern(3, 384),
+        output: hex!("21d06e7992e9416d1c117bc4f5a178e244e3784162386712da82f3a31a258f1a1b05afae9f2874e9d3ac13b9b23518c5\
+            f41afd3b92bdcf145982ab9319a0c90820a72b329d3ccfe0973285e6ab3faf57a34bbae6f6d2ee850532d7a97b9ec0d8\
+            4ce1f8793e3d3eaaf959c58a21c38b985bcf3cedcd8b09a3f542ebb713a677f5281bcfd3e9fd7dd51699bc9490f0fdf8\
+            e0d4759730e1f6e25f7f6c0d20d1bca3e32f5d465cbdef7fce003dc7f83605838ff132af6cfec6bad8b6cbed9ad43b29\
+            af0b3d5fa2ac02423fb58363c9245ce187fa6a4b0aaa5945e866a4586533b697b857287ba720599a2b1df1d762541245\
+            f3df4478d276ee79a0a4dcafb759aadfda744f50d2399351facd4c313d16eb3a370f7ddf5818622841ec1a9aaa7c4bb5\
+            c816815b8160ba810af95b822c3bc1991e886c2052e9a44e6552838f0abccb2c9692e20de9d2988fa21460f87767bbd3\
+            9f91b38b25a54fcdeb81f951ab1594487adee9cd7dcc601b67ad806f70a5d285f3db1a005db108f922a6fc8070ebedbb"),
+        iv: &[], aad: &[], tag: &[],
+    },
+    // computed
+    KnownAnswer {
+        algorithm: Algorithm::Rsa4096Raw,
+        key: sample_keys::SAMPLE_4096,
+        second_key: sample_keys::public_key(sample_keys::SAMPLE_4096),
+        input: pattern(3, 512),
+        output: hex!("62f4e127609aa5d443a77d92bcf7c398da134d2e36a6567e999914f9716ef4006f0f60c34e8303042d09d4b11d02b008\
+            ebadf28268fe37e5df4a9ea1120760fd08f08e4e3ada5139588a5ae2a0c338d9628083c3aa11619eedfdc0caac120b16\
+            00591711242e97885da81658f06301216d931a05f9193da851ae3e7560e60e30af7c7f30d53297e7d14f71bca937219b\
+            c6d023bed37f73c72fea5c8b7c9a7b0cd59fa2838ad1e38545c2bc681c38d472238649751fa00279ee20ee732598ed44\
+            4b2a1a35d51b3604dda4d60d20fa6a7409206dc75cc45a713162af311fe0e592fcb2873122db783644ebd160f8f34368\
+            c4733d0f2d7f738db5b25833f7b73c598dc95358166a2d27b36ec3ea45e91101b1fcb9a8d4249bdca03bf315f3a32749\
+            eeaccedecc321cd6e8bbc3415f91b05f0906ee8867bd6d45345d9d9076b05964c5fac976006d9140c25db27cd36da56b\
+            1a832b293b90a165d184565f50f6cfc060ada89f01b16396748ed393a1f2e966725d4b344eaf6d7772d2f5223fe19d9e\
+            d3db155af771332cdfef4f21522bd250e59acad7e4dde955afe3b91d328a0ff1918317629a85c722c4538977638e9a6e\
+            4bb3829c86d7e22cc77a2c1e545ddaa1d37c9e8ba89fc0f34a86c61145940fcc8facdc4d54de00fbbd94dc64266dec33\
+            537ff259ad86fc387f33412c972d0601af93a215453b829e6ff124c321582701"),
+        iv: &[], aad: &[], tag: &[],
+    },
+    // computed
+    KnownAnswer {
+        algorithm: Algorithm::Rsaes2048Pkcs1,
+        key: sample_keys::SAMPLE_2048,
+        second_key: sample_keys::public_key(sample_keys::SAMPLE_2048),
+        input: pattern(3, 48),
+        output: hex!("2b8966767c427d016793b1bf489d3c1111672c6c03c37e6e8283da480c27c41d2b9366163f174817ccd1fb6b262d6f4b\
+            a3656f098889e2fbf48203ef5cbce0359c71498870c4789efa5e4a2e148315fa9fe0f3c489923c4a57b28c4820aede84\
+            75cab2f191de28fbd077eaf40f20e9d1b571a39b4105be06a45fde7d468c62008f819d6af7c6ba4408e3bcb86aa9476c\
+            8762c66ee8b634936a35ba86a7b50a173ecf4a58cb6a70ad39700f33022d2b2f3a9bd3889849a5f0547704f7e9480cfc\
+            68ec0ebf04c859afea1ca286c0031dd2fc680ad44586a70eaef756e57f27c0ab11f005450abf441f110b3fbf791a3918\
+            46aec7442a76978b333710b9af5f9429"),
+        iv: &[], aad: &[], tag: &[],
+    },
+    // computed
+    KnownAnswer {
+        algorithm: Algorithm::Rsaes3072Pkcs1,
+        key: sample_keys::SAMPLE_3072,
+        second_key: sample_keys::public_key(sample_keys::SAMPLE_3072),
+        input: pattern(3, 48),
+        output: hex!("19fdf4d3e3078ba4c8267bad3e4e7f8846db98d8162872a80a2aea0aa9a6034b78e4b908cbe9223c93dc0f54ef402b41\
+            b7ffc67f1add11ed5ff96cac7bcdcdfa944183840d0b9e2cebaf8c3f61b20a6be5945c6d608bd6be1bdd7e282ec3158c\
+            5aacd7108b30e4ab63bcd1179d0f3f23cf55805f9306a398e3e076691da90bc078596b1f68e56fab24bb7079dde6e06f\
+            9ceff7c02f5be430d03b63dd1a6b88e3161424402fb0b989583ac6290e96cff9bc57c2cb5c818bb0fcd062abc9f56170\
+            0ec96331d2822a064a2c6c95a6353f7ffbcfc737bd6e205c29c400c94afb7e149f8d908241136e9206d379244ca67c08\
+            e63a7356a825e161fbb82018d0c5c5daf31be87a5779ed408bf57b131d288a0a348aa2a82b0215d981db84dbbc6e6857\
+            cf8c43877296be90ca0fe9dd8fc852e17a65d68fe2557343a30638b5d2767e73c8f78acd7b07bfb2980d9e6dc722f1e8\
+            a8ca34edb854b0a26dc08ea3494d47431b4e4c002f2330434aa53cefd263b3c631ade2aded2d540100f76ef415c3dd4f"),
+        iv: &[], aad: &[], tag: &[],
+    },
+    // computed
+    KnownAnswer {
+        algorithm: Algorithm::Rsaes4096Pkcs1,
+        key: sample_keys::SAMPLE_4096,
+        second_key: sample_keys::public_key(sample_keys::SAMPLE_4096),
+        input: pattern(3, 48),
+        output: hex!("a580f6a7b7e241b569d8a6f492e02c5f698e6034db6fbf4a41547ed79651a741c8a9c704ab337469c002805c2ba9c453\
+            640705b1164b2b523e273746141675d42f91a4672602df07f42beaa7d71d8c6d40c89a5f49dae8ca262f7271a4773b2e\
+            36c7da58938605f3da430a9e9f0f6428c81f3d10c97bd5d79be3cdd63bd0f8035e402eb130a54c2cb0dd856a19328b6e\
+            a6ba40ae3fd1e9ec914041879f7cc6b01c9d651a47c0cd187cd48808b4f6c33f74a6b7c078be5ac60ff80b400e078502\
+            37448ab6593b48710bb954ed602facfb793f23821f8ca261702a77a0059ba649dabf5376d9022920ef4fb5b7431ea8dc\
+            8ef9d02cd6cccb1bfa33269af357a53af141fa98c330e23b6fda4b8e25a30096e84fc83e8cbc00e4dbfbc3d1310f2aae\
+            b5fe89e48b18a96d2d7641f538295a924b8bbc0775c0e2f015a622196b812048236e02b656022f88ee2c57f2d7c01725\
+            2f1ce6f1628fe58624d83d6805fe86fa4488f72c5d2d06c3df23ac64cf11778d151e1c6b5023289c5c94eae361e0a57b\
+            7d429527729374b01facf07a11727f6792de1e3109f3520f86450b48a809023900e494e12e1b09fb3c3fec7b8f479920\
+            e0cff436a6d18e624e90d8e4dc5d959dc40bb05ca141065a178b41c187e3f51da5c4f0779d32e1d33889e084c5c07ed5\
+            08c24f3f314cb9cfc070c097df3e8dab7d376bf9f2be409005089e4f0415c079"),
+        iv: &[], aad: &[], tag: &[],
+    },
+    // computed
+    KnownAnswer {
         algorithm: Algorithm::Null,
         input: pattern(3, 263),
         output: pattern(3, 263),
