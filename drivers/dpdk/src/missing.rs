@@ -166,7 +166,7 @@ impl Machine {
     fn names(&self, folder: &str) -> Vec<String> {
         let entries = std::fs::read_dir(self.path(folder)).into_iter().flatten().filter_map(Result::ok);
         let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-        names.sort();
+        names.sort_unstable();
         names
     }
 }

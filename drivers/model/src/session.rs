@@ -92,7 +92,8 @@ impl Answer {
                 | Operands::Mac { output, .. }
                 | Operands::Sign { output, .. }
                 | Operands::Derive { output, .. }
-                | Operands::Decapsulate { output, .. } => output.copy_from_slice(&self.data),
+                | Operands::Decapsulate { output, .. }
+                | Operands::Encipher { output, .. } => output.copy_from_slice(&self.data),
                 Operands::KeyGen { private: first, public: second, .. }
                 | Operands::Encapsulate { ciphertext: first, output: second, .. } => {
                     first.copy_from_slice(&self.data);
@@ -102,7 +103,7 @@ impl Answer {
                     packet.copy_from_slice(&self.data);
                     (*payload, *next_header) = self.told.unwrap_or_default();
                 }
-                Operands::Compression { output, written, .. } => {
+                Operands::Compression { output, written, .. } | Operands::Decipher { output, written, .. } => {
                     output[..self.data.len()].copy_from_slice(&self.data);
                     *written = self.data.len();
                 }
@@ -169,6 +170,17 @@ fn run(
             to.resize(output.len(), 0);
             let mut written = 0;
             let result = reference.run(Operands::Compression { operation, input, output: to, written: &mut written });
+            to.truncate(written);
+            result
+        }
+        Operands::Encipher { input, output } => {
+            to.resize(output.len(), 0);
+            reference.run(Operands::Encipher { input, output: to })
+        }
+        Operands::Decipher { input, output, .. } => {
+            to.resize(output.len(), 0);
+            let mut written = 0;
+            let result = reference.run(Operands::Decipher { input, output: to, written: &mut written });
             to.truncate(written);
             result
         }

@@ -9,7 +9,9 @@ use k12::Kt128;
 use turboshake::{TurboShake128, TurboShake256};
 
 use crate::session::Opened;
-use crate::{aead, cipher, curve, deflate, digest, esp, eta, kem, mac, mldsa, p256, rsa, turbo, xts, zstd};
+use crate::{
+    aead, cipher, curve, deflate, digest, esp, eta, kem, mac, mldsa, p256, rsa, rsaes, slhdsa, turbo, xts, zstd,
+};
 
 /// The algorithms that this device does not serve, and why.
 pub const LACKS: &[(A, &str)] = &[
@@ -23,16 +25,21 @@ struct Offer {
     algorithm: A,
     open: fn(&SessionParams) -> Opened,
     streaming: bool,
+    deterministic: bool,
     max_bytes: usize,
 }
 
 const fn row(algorithm: A, open: fn(&SessionParams) -> Opened) -> Offer {
-    Offer { algorithm, open, streaming: false, max_bytes: usize::MAX }
+    Offer { algorithm, open, streaming: false, deterministic: false, max_bytes: usize::MAX }
 }
 
 impl Offer {
     const fn streaming(self) -> Self {
         Offer { streaming: true, ..self }
+    }
+
+    const fn deterministic(self) -> Self {
+        Offer { deterministic: true, ..self }
     }
 
     const fn max_bytes(self, max_bytes: usize) -> Self {
@@ -137,12 +144,30 @@ const OFFERS: &[Offer] = &[
     row(A::Rsa2048Pss, rsa::open_pss),
     row(A::Rsa3072Pss, rsa::open_pss),
     row(A::Rsa4096Pss, rsa::open_pss),
+    row(A::Rsa2048Raw, rsaes::open_raw),
+    row(A::Rsa3072Raw, rsaes::open_raw),
+    row(A::Rsa4096Raw, rsaes::open_raw),
+    row(A::Rsaes2048Pkcs1, rsaes::open_pkcs1),
+    row(A::Rsaes3072Pkcs1, rsaes::open_pkcs1),
+    row(A::Rsaes4096Pkcs1, rsaes::open_pkcs1),
     row(A::MlKem512, kem::open),
     row(A::MlKem768, kem::open),
     row(A::MlKem1024, kem::open),
     row(A::MlDsa44, mldsa::open),
     row(A::MlDsa65, mldsa::open),
     row(A::MlDsa87, mldsa::open),
+    row(A::SlhDsaSha2_128s, slhdsa::open).deterministic(),
+    row(A::SlhDsaSha2_128f, slhdsa::open).deterministic(),
+    row(A::SlhDsaSha2_192s, slhdsa::open).deterministic(),
+    row(A::SlhDsaSha2_192f, slhdsa::open).deterministic(),
+    row(A::SlhDsaSha2_256s, slhdsa::open).deterministic(),
+    row(A::SlhDsaSha2_256f, slhdsa::open).deterministic(),
+    row(A::SlhDsaShake128s, slhdsa::open).deterministic(),
+    row(A::SlhDsaShake128f, slhdsa::open).deterministic(),
+    row(A::SlhDsaShake192s, slhdsa::open).deterministic(),
+    row(A::SlhDsaShake192f, slhdsa::open).deterministic(),
+    row(A::SlhDsaShake256s, slhdsa::open).deterministic(),
+    row(A::SlhDsaShake256f, slhdsa::open).deterministic(),
     row(A::EspAes128Gcm, esp::open),
     row(A::EspAes192Gcm, esp::open),
     row(A::EspAes256Gcm, esp::open),
@@ -166,6 +191,7 @@ impl SoftwareDevice {
         let version = AWSLC_VERSION_NUMBER_STRING.strip_suffix(b"\0").unwrap_or(AWSLC_VERSION_NUMBER_STRING);
         let capabilities = OFFERS.iter().map(|offer| Capability {
             streaming: offer.streaming,
+            deterministic: offer.deterministic,
             max_bytes: offer.max_bytes,
             ..Capability::new(offer.algorithm)
         });

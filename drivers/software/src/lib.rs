@@ -1,11 +1,11 @@
 //! The reference device: AWS-LC on the calling thread. Every machine has it, and it is never excluded.
 //!
 //! A session holds prepared keys and nothing that changes: many threads share it, and a request allocates nothing and
-//! takes no lock; of signatures and secrets on P-256, of RSA, ML-KEM and ML-DSA, AWS-LC allocates what it computes with. Most of AWS-LC's functions
+//! takes no lock; of signatures and secrets on P-256, of RSA, ML-KEM and ML-DSA, AWS-LC allocates what it computes with, as does `gantry-slh-dsa`. Most of AWS-LC's functions
 //! take their keys as constants, so that is free. The few that need a context of their own (XTS, CCM, CMAC, SHA-3, SHAKE) take a
 //! prepared one from a pool in the session.
 //!
-//! TurboSHAKE and KT128 are RustCrypto's. libdeflate and zstd compress, in contexts that a session keeps for its next request. What else AWS-LC lacks is said in [`LACKS`], not made up for.
+//! TurboSHAKE and KT128 are RustCrypto's, and SLH-DSA is that of `gantry-slh-dsa`, whose hashes run side by side in SIMD registers. libdeflate and zstd compress, in contexts that a session keeps for its next request. What else AWS-LC lacks is said in [`LACKS`], not made up for.
 
 use std::sync::Arc;
 
@@ -39,10 +39,16 @@ mod mldsa;
 mod owned;
 /// ECDSA and ECDH on P-256.
 mod p256;
-/// Signatures of RSA.
+/// Hash functions of messages that are hashed before they are signed.
+mod prehash;
+/// Keys of RSA, and its signatures.
 mod rsa;
+/// Encryption of RSA.
+mod rsaes;
 /// What sessions of every kind share: keys that vanish, buffers as AWS-LC wants them, failures.
 mod session;
+/// Signatures of SLH-DSA.
+mod slhdsa;
 /// Contexts that are kept for the next request.
 mod spare;
 /// TurboSHAKE and KT128.

@@ -8,6 +8,7 @@ use gantry::driver::{DeviceSession, Operands, Unsupported};
 use gantry::{Algorithm, Fault, Operation, Outcome, Prehash, SessionParams};
 
 use crate::owned::Owned;
+use crate::prehash::{Function, LONGEST};
 use crate::session::{Opened, failed, refused, wrong_kind};
 
 /// FIPS 204. With the public key alone, sessions verify. Each signature is made with a random number (the hedged variant): AWS-LC has no
@@ -33,7 +34,7 @@ pub(crate) fn open(params: &SessionParams) -> Opened {
 }
 
 /// Bytes of the representative of a message, and of the hash of a public key.
-const MU: usize = 64;
+const MU: usize = LONGEST;
 /// Bytes of the longest public key.
 const LONGEST_KEY: usize = 2592;
 
@@ -52,63 +53,6 @@ struct Hash {
     function: Function,
     /// The hash of the public key, then all of the message that stands before the digest.
     before: Box<[u8]>,
-}
-
-/// A function of AWS-LC's, with the bytes that it gives.
-#[derive(Clone, Copy)]
-struct Function {
-    table: *const lc::EVP_MD,
-    bytes: usize,
-}
-
-// SAFETY: the table is a constant.
-unsafe impl Send for Function {}
-// SAFETY: as above.
-unsafe impl Sync for Function {}
-
-impl Function {
-    fn of(algorithm: Algorithm) -> Option<Self> {
-        // SAFETY: these are constants.
-        let (table, bytes) = unsafe {
-            match algorithm {
-                Algorithm::Sha224 => (lc::EVP_sha224(), 28),
-                Algorithm::Sha256 => (lc::EVP_sha256(), 32),
-                Algorithm::Sha384 => (lc::EVP_sha384(), 48),
-                Algorithm::Sha512 => (lc::EVP_sha512(), 64),
-                Algorithm::Sha512_256 => (lc::EVP_sha512_256(), 32),
-                Algorithm::Sha3_224 => (lc::EVP_sha3_224(), 28),
-                Algorithm::Sha3_256 => (lc::EVP_sha3_256(), 32),
-                Algorithm::Sha3_384 => (lc::EVP_sha3_384(), 48),
-                Algorithm::Sha3_512 => (lc::EVP_sha3_512(), 64),
-                Algorithm::Shake128 => (lc::EVP_shake128(), 32),
-                Algorithm::Shake256 => (lc::EVP_shake256(), 64),
-                _ => return None,
-            }
-        };
-        Some(Self { table, bytes })
-    }
-
-    /// The digest of the parts, one behind the other, in the first bytes.
-    fn digest(self, parts: &[&[u8]]) -> Option<[u8; MU]> {
-        let mut digest = [0; MU];
-        // SAFETY: the context is a new one; parts with their lengths, and room for as many bytes as the function gives.
-        unsafe {
-            let context = Owned::new(lc::EVP_MD_CTX_new(), lc::EVP_MD_CTX_free)?;
-            let context = context.as_ptr();
-            let mut good = lc::EVP_DigestInit_ex(context, self.table, ptr::null_mut()) == 1;
-            for part in parts {
-                good = good && lc::EVP_DigestUpdate(context, part.as_ptr().cast(), part.len()) == 1;
-            }
-            let is_xof = lc::EVP_MD_flags(self.table) & lc::EVP_MD_FLAG_XOF as u32 != 0;
-            good = good
-                && if is_xof {
-                    lc::EVP_DigestFinalXOF(context, digest.as_mut_ptr(), self.bytes) == 1
-                } else {
-                    lc::EVP_DigestFinal_ex(context, digest.as_mut_ptr(), ptr::null_mut()) == 1
-                };
-            good.then_some(digest)
-        }
-    }
 }
 
 impl Hash {
@@ -130,7 +74,7 @@ impl Hash {
 
     fn representative(&self, message: &[u8]) -> Option<[u8; MU]> {
         let digest = self.function.digest(&[message])?;
-        shake256()?.digest(&[&self.before, &digest[..self.function.bytes]])
+        shake256()?.digest(&[&self.before, &digest[..self.function.bytes()]])
     }
 }
 

@@ -1,10 +1,10 @@
-//! Signatures of RSA.
+//! Keys of RSA, and its signatures.
 
 use std::ptr;
 use std::sync::Arc;
 
 use aws_lc_sys as lc;
-use gantry::driver::{DeviceSession, Operands};
+use gantry::driver::{DeviceSession, Operands, Unsupported};
 use gantry::{Fault, Operation, Outcome, SessionParams, rsa};
 
 use crate::owned::{Owned, number};
@@ -29,11 +29,16 @@ enum Padding {
 /// With the public key alone, sessions verify.
 fn open(params: &SessionParams, padding: Padding) -> Opened {
     let (size, signs) = (params.tag_length(), params.allows(Operation::Sign));
-    let key = if signs { private(params.key(), size) } else { public(params.key(), size) };
+    Ok(Arc::new(Rsa { key: key(params, signs)?, size, signs, padding }))
+}
+
+/// The private or the public key of a session, with a modulus as long as its tags.
+pub(crate) fn key(params: &SessionParams, is_private: bool) -> Result<Owned<lc::RSA>, Unsupported> {
+    let size = params.tag_length();
+    let key = if is_private { private(params.key(), size) } else { public(params.key(), size) };
     // SAFETY: a key.
     let sound = |key: &Owned<lc::RSA>| usize::try_from(unsafe { lc::RSA_bits(key.as_ptr()) }) == Ok(8 * size);
-    let key = key.filter(sound).ok_or_else(|| refused("no key of RSA, or of another size"))?;
-    Ok(Arc::new(Rsa { key, size, signs, padding }))
+    key.filter(sound).ok_or_else(|| refused("no key of RSA, or of another size"))
 }
 
 /// The first `length` bytes of a key, as a number.

@@ -5,7 +5,7 @@
 #[path = "../../lanes/src/constant_time/memcheck.rs"]
 mod memcheck;
 
-use gantry::{Gantry, Kind, SessionParams, tags_equal};
+use gantry::{Algorithm, Direction, Gantry, Kind, SessionParams, tags_equal};
 use gantry_driver_software::SoftwareDriver;
 use memcheck::{decisions, is_secret, public, secret, self_test};
 
@@ -25,6 +25,26 @@ fn comparing_tags_decides_nothing() {
         let mut equal = [0];
         assert_eq!(decisions(|| equal[0] = u8::from(tags_equal(&one, &other))), 0, "{length} bytes");
         assert!(length == 0 || is_secret(&equal));
+    }
+}
+
+/// With SK.seed as the secret: SK.prf decides which keys sign, and a signature tells everybody.
+#[test]
+#[ignore = "needs valgrind: scripts/constant-time"]
+fn signing_with_slh_dsa_decides_nothing_by_the_secret_seed() {
+    let gantry = Gantry::builder().driver(&SoftwareDriver).build();
+    let device = &gantry.devices()[0];
+    for algorithm in [Algorithm::SlhDsaSha2_128f, Algorithm::SlhDsaSha2_192f, Algorithm::SlhDsaShake128f] {
+        device.admit(algorithm).unwrap();
+        let mut key = bytes(algorithm.info().key.max, 3);
+        let seed = key.len() / 4;
+        secret(&mut key[..seed]);
+        let params = SessionParams::new(algorithm, &key).direction(Direction::Encrypt).deterministic();
+        let mut signature = vec![0; params.tag_length()];
+        let decided = decisions(|| gantry.session(params).unwrap().sign(b"a message", &mut signature).unwrap());
+        assert_eq!(decided, 0, "{algorithm}");
+        // But for the randomizer at its beginning.
+        assert!(is_secret(&signature[seed..]), "{algorithm}");
     }
 }
 

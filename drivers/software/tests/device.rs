@@ -55,7 +55,9 @@ fn request<'a>(
 fn every_operation_can_be_measured() {
     let gantry = software();
     let device = &gantry.devices()[0];
-    for capability in device.capabilities() {
+    // A signature of most sets of SLH-DSA takes longer than all the rest.
+    let is_long = |algorithm: A| algorithm.is_slh_dsa() && algorithm != A::SlhDsaSha2_128f;
+    for capability in device.capabilities().iter().filter(|capability| !is_long(capability.algorithm)) {
         for &operation in capability.operations {
             gantry.calibrate(capability.algorithm, operation, true);
             let costs = device.costs(capability.algorithm, operation).unwrap();
@@ -434,6 +436,18 @@ fn wrong_lengths_past_core_are_faults() {
                     })
                 };
                 vec![wrong(Operation::Encrypt), session.run(Operands::Digest { input, output: &mut short })]
+            }
+            Kind::Encipherment => {
+                let (input, mut written) = (&bytes(tag_len, 9)[..], 0);
+                let mut decipher =
+                    |input, output| session.run(Operands::Decipher { input, output, written: &mut written });
+                vec![
+                    decipher(input, &mut short),
+                    decipher(&input[1..], &mut bytes(tag_len, 1)),
+                    session.run(Operands::Encipher { input, output: &mut long }),
+                    session.run(Operands::Encipher { input: &bytes(tag_len + 1, 1), output: &mut bytes(tag_len, 1) }),
+                    session.run(Operands::Sign { input, output: &mut bytes(tag_len, 1) }),
+                ]
             }
             other => panic!("{algorithm}: nothing wrong is known of a {other}"),
         };

@@ -1,0 +1,73 @@
+//! Hash functions of messages that are hashed before they are signed (FIPS 204, 5.4; FIPS 205, 10.2.2).
+
+use std::ptr;
+
+use aws_lc_sys as lc;
+use gantry::Algorithm;
+
+use crate::owned::Owned;
+
+/// Bytes of the longest digest.
+pub(crate) const LONGEST: usize = 64;
+
+/// A function of AWS-LC's, with the bytes that it gives.
+#[derive(Clone, Copy)]
+pub(crate) struct Function {
+    table: *const lc::EVP_MD,
+    bytes: usize,
+}
+
+// SAFETY: the table is a constant.
+unsafe impl Send for Function {}
+// SAFETY: as above.
+unsafe impl Sync for Function {}
+
+impl Function {
+    pub(crate) fn of(algorithm: Algorithm) -> Option<Self> {
+        // SAFETY: these are constants.
+        let (table, bytes) = unsafe {
+            match algorithm {
+                Algorithm::Sha224 => (lc::EVP_sha224(), 28),
+                Algorithm::Sha256 => (lc::EVP_sha256(), 32),
+                Algorithm::Sha384 => (lc::EVP_sha384(), 48),
+                Algorithm::Sha512 => (lc::EVP_sha512(), 64),
+                Algorithm::Sha512_256 => (lc::EVP_sha512_256(), 32),
+                Algorithm::Sha3_224 => (lc::EVP_sha3_224(), 28),
+                Algorithm::Sha3_256 => (lc::EVP_sha3_256(), 32),
+                Algorithm::Sha3_384 => (lc::EVP_sha3_384(), 48),
+                Algorithm::Sha3_512 => (lc::EVP_sha3_512(), 64),
+                Algorithm::Shake128 => (lc::EVP_shake128(), 32),
+                Algorithm::Shake256 => (lc::EVP_shake256(), 64),
+                _ => return None,
+            }
+        };
+        Some(Self { table, bytes })
+    }
+
+    /// Bytes of a digest.
+    pub(crate) fn bytes(self) -> usize {
+        self.bytes
+    }
+
+    /// The digest of the parts, one behind the other, in the first bytes.
+    pub(crate) fn digest(self, parts: &[&[u8]]) -> Option<[u8; LONGEST]> {
+        let mut digest = [0; LONGEST];
+        // SAFETY: the context is a new one; parts with their lengths, and room for as many bytes as the function gives.
+        unsafe {
+            let context = Owned::new(lc::EVP_MD_CTX_new(), lc::EVP_MD_CTX_free)?;
+            let context = context.as_ptr();
+            let mut good = lc::EVP_DigestInit_ex(context, self.table, ptr::null_mut()) == 1;
+            for part in parts {
+                good = good && lc::EVP_DigestUpdate(context, part.as_ptr().cast(), part.len()) == 1;
+            }
+            let is_xof = lc::EVP_MD_flags(self.table) & lc::EVP_MD_FLAG_XOF as u32 != 0;
+            good = good
+                && if is_xof {
+                    lc::EVP_DigestFinalXOF(context, digest.as_mut_ptr(), self.bytes) == 1
+                } else {
+                    lc::EVP_DigestFinal_ex(context, digest.as_mut_ptr(), ptr::null_mut()) == 1
+                };
+            good.then_some(digest)
+        }
+    }
+}

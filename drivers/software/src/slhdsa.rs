@@ -1,0 +1,120 @@
+//! Signatures of SLH-DSA, by `gantry-slh-dsa`: AWS-LC has none.
+
+use std::sync::Arc;
+
+use aws_lc_sys as lc;
+use gantry::driver::{DeviceSession, Operands, Unsupported};
+use gantry::{Algorithm, Fault, Operation, Outcome, Prehash, SessionParams};
+use gantry_slh_dsa::{Error, ParameterSet, PreHash, PrivateKey, PublicKey};
+
+use crate::prehash::Function;
+use crate::session::{Opened, failed, wrong_kind};
+
+/// FIPS 205. With the public key alone, sessions verify. Signatures are hedged by a random number, or deterministic if the session is.
+pub(crate) fn open(params: &SessionParams) -> Opened {
+    let set = ParameterSet::ALL.into_iter().find(|set| set.name().eq_ignore_ascii_case(params.algorithm().name()));
+    let set = set.ok_or(Unsupported::because("no parameter set of SLH-DSA"))?;
+    let bytes = params.key();
+    let key = if !params.allows(Operation::Sign) {
+        PublicKey::from_bytes(set, bytes).map(Key::Public)
+    } else if bytes.len() == set.seed_bytes() {
+        PrivateKey::generate(set, bytes).map(Key::Private)
+    } else {
+        PrivateKey::from_bytes(set, bytes).map(Key::Private)
+    };
+    let key = key.map_err(|_| Unsupported::because("no key of SLH-DSA"))?;
+    let hash = match params.prehashed() {
+        Prehash::Pure => None,
+        Prehash::Hash(algorithm) => Some(hash(algorithm)?),
+        _ => return Err(Unsupported::because("SLH-DSA signs messages and their digests")),
+    };
+    let context = params.context_string().into();
+    Ok(Arc::new(SlhDsa { key, hash, context, deterministic: params.is_deterministic() }))
+}
+
+/// The function that a message is hashed with, and what signatures call it.
+fn hash(algorithm: Algorithm) -> Result<(Function, PreHash), Unsupported> {
+    let name = match algorithm {
+        Algorithm::Sha224 => PreHash::Sha224,
+        Algorithm::Sha256 => PreHash::Sha256,
+        Algorithm::Sha384 => PreHash::Sha384,
+        Algorithm::Sha512 => PreHash::Sha512,
+        Algorithm::Sha512_256 => PreHash::Sha512_256,
+        Algorithm::Sha3_224 => PreHash::Sha3_224,
+        Algorithm::Sha3_256 => PreHash::Sha3_256,
+        Algorithm::Sha3_384 => PreHash::Sha3_384,
+        Algorithm::Sha3_512 => PreHash::Sha3_512,
+        Algorithm::Shake128 => PreHash::Shake128,
+        Algorithm::Shake256 => PreHash::Shake256,
+        _ => return Err(Unsupported::because("no function that messages are hashed with")),
+    };
+    let function = Function::of(algorithm).ok_or(Unsupported::because("the device lacks the function"))?;
+    Ok((function, name))
+}
+
+enum Key {
+    Private(PrivateKey),
+    Public(PublicKey),
+}
+
+struct SlhDsa {
+    key: Key,
+    hash: Option<(Function, PreHash)>,
+    context: Box<[u8]>,
+    deterministic: bool,
+}
+
+impl SlhDsa {
+    fn sign(&self, key: &PrivateKey, message: &[u8], output: &mut [u8]) -> Result<(), Fault> {
+        let mut random = [0; 32];
+        let n = key.public_key().parameter_set().n();
+        // SAFETY: room for as many bytes.
+        if !self.deterministic && unsafe { lc::RAND_bytes(random.as_mut_ptr(), n) } != 1 {
+            return Err(failed("RAND_bytes"));
+        }
+        let randomness = (!self.deterministic).then_some(&random[..n]);
+        let signature = match self.hash {
+            None => key.sign(message, &self.context, randomness),
+            Some((function, name)) => {
+                let digest = function.digest(&[message]).ok_or_else(|| failed("EVP_DigestFinal_ex"))?;
+                key.sign_digest(name, &digest[..function.bytes()], &self.context, randomness)
+            }
+        };
+        let signature = signature.map_err(|_| Fault::failed("SLH-DSA: the key does not sign"))?;
+        output.copy_from_slice(&signature);
+        Ok(())
+    }
+
+    fn verify(&self, message: &[u8], signature: &[u8]) -> Result<Outcome, Fault> {
+        let key = match &self.key {
+            Key::Private(key) => key.public_key(),
+            Key::Public(key) => key,
+        };
+        let verdict = match self.hash {
+            None => key.verify(message, &self.context, signature),
+            Some((function, name)) => {
+                let digest = function.digest(&[message]).ok_or_else(|| failed("EVP_DigestFinal_ex"))?;
+                key.verify_digest(name, &digest[..function.bytes()], &self.context, signature)
+            }
+        };
+        match verdict {
+            Ok(()) => Ok(Outcome::Done),
+            Err(Error::Signature) => Ok(Outcome::BadTag),
+            Err(_) => Err(Fault::failed("SLH-DSA: the key does not verify")),
+        }
+    }
+}
+
+impl DeviceSession for SlhDsa {
+    fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
+        match (operands, &self.key) {
+            (Operands::Sign { input, output }, Key::Private(key))
+                if output.len() == key.public_key().parameter_set().signature_bytes() =>
+            {
+                self.sign(key, input, output).map(|()| Outcome::Done)
+            }
+            (Operands::Verify { input, signature }, _) => self.verify(input, signature),
+            _ => wrong_kind(),
+        }
+    }
+}
