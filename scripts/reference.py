@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa,
 from cryptography.hazmat.primitives.asymmetric.utils import Prehashed, decode_dss_signature, encode_dss_signature
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.hazmat.primitives.ciphers import Cipher, aead, algorithms, modes
-from Crypto.Cipher import AES, DES3, ChaCha20, ChaCha20_Poly1305
+from Crypto.Cipher import AES, DES3, ChaCha20, ChaCha20_Poly1305, PKCS1_v1_5
 from Crypto.Hash import BLAKE2b, CMAC, HMAC, MD5, RIPEMD160, SHA1, SHA224, SHA256, SHA384, SHA512
 from Crypto.Hash import SHA3_224, SHA3_256, SHA3_384, SHA3_512
 from Crypto.Hash import SHAKE128, SHAKE256, KangarooTwelve, TurboSHAKE128, TurboSHAKE256
@@ -32,7 +32,7 @@ from Crypto.Signature import DSS, eddsa, pkcs1_15, pss
 @dataclasses.dataclass
 class Algorithm:
     name: str
-    kind: str  # digest, hmac, mac, cipher, xts, aead, eta, signature, exchange or null
+    kind: str  # digest, hmac, mac, cipher, xts, aead, eta, signature, exchange, encipherment or null
     key: int = 0
     iv: int = 0
     block: int = 1  # input is a multiple of it
@@ -88,6 +88,10 @@ def confirm(algorithm, block):
         for verifies in (openssl_verifies, dome_verifies):
             assert verifies(bytes.fromhex(block["public"]), message, output) != ("invalid" in block), (verifies, block)
         return
+    if algorithm.kind == "encipherment":
+        for deciphers in (openssl_deciphers, dome_deciphers):
+            assert deciphers(algorithm.mode, key, output) == message, (deciphers, block)
+        return
     if is_rsa(algorithm):
         for verifies in (openssl_verifies_rsa, dome_verifies_rsa):
             good = verifies(algorithm.mode, bytes.fromhex(block["public"]), message, output)
@@ -128,11 +132,11 @@ def p256_public(private):
     return key.public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
 
 
-EXPONENT = 4
+EXPONENT, PADDING = 4, 11
 
 
 def is_rsa(algorithm):
-    return algorithm.mode in ("pkcs1", "pss")
+    return algorithm.mode in ("pkcs1", "pss", "raw", "rsaes")
 
 
 def rsa_samples():
@@ -179,6 +183,16 @@ def emsa_pss(digest, size):
     return bytes([masked[0] & 0x7F]) + masked[1:] + check + b"\xbc"
 
 
+def rsaes_padding(length):
+    """Bytes that stand for random ones."""
+    return bytes(byte or 1 for byte in pattern(400, length))
+
+
+def emes_pkcs1(message, size):
+    """RFC 8017, 7.2.1, step 2."""
+    return b"\0\2" + rsaes_padding(size + 8 - PADDING - len(message)) + b"\0" + message
+
+
 def pattern(start, length):
     """Bytes start .. start + length of the pattern that kat_vectors.rs makes, too."""
     return bytes((7 * i + 31 * (i >> 8)) & 0xFF for i in range(start, start + length))
@@ -215,6 +229,14 @@ def first_implementation(algorithm, key, mac_key, iv, aad, message, tag_length):
     if algorithm.name == "ecdh-p256":
         peer = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), message)
         return ec.derive_private_key(int.from_bytes(key), ec.SECP256R1()).exchange(ec.ECDH(), peer), b""
+    if kind == "encipherment":
+        n, e, d, p, q, dp, dq, inverse = rsa_numbers(key)
+        block = message if mode == "raw" else emes_pkcs1(message, rsa_size(key))
+        output = pow(int.from_bytes(block), e, n).to_bytes(rsa_size(key))
+        private = rsa.RSAPrivateNumbers(p, q, d, dp, dq, inverse, rsa.RSAPublicNumbers(e, n)).private_key()
+        # OpenSSL draws the padding itself: it says whether this one is good.
+        assert mode == "raw" or private.decrypt(output, padding.PKCS1v15()) == message
+        return output, b""
     if is_rsa(algorithm):
         n, e, d, p, q, dp, dq, inverse = rsa_numbers(key)
         if mode == "pss":
@@ -265,6 +287,15 @@ def openssl_verifies(public, digest, signature):
     except InvalidSignature:
         return False
     return True
+
+
+def openssl_deciphers(mode, key, ciphertext):
+    n, e, d, p, q, dp, dq, inverse = rsa_numbers(key)
+    if mode == "raw":
+        # OpenSSL's Python interface has no bare permutation.
+        return pow(int.from_bytes(ciphertext), d, n).to_bytes(rsa_size(key))
+    private = rsa.RSAPrivateNumbers(p, q, d, dp, dq, inverse, rsa.RSAPublicNumbers(e, n)).private_key()
+    return private.decrypt(ciphertext, padding.PKCS1v15())
 
 
 def openssl_verifies_rsa(mode, public, digest, signature):
@@ -332,6 +363,12 @@ def second_implementation(algorithm, key, mac_key, iv, aad, message, tag_length)
     if algorithm.name == "ecdh-p256":
         pair = {"static_priv": ECC.construct(curve="P-256", d=int.from_bytes(key)), "static_pub": dome_point(message)}
         return DH.key_agreement(kdf=bytes, **pair), b""
+    if kind == "encipherment":
+        public = RSA.construct(rsa_public(key[: rsa_size(key) + EXPONENT]))
+        if mode == "raw":
+            return int(public._encrypt(int.from_bytes(message))).to_bytes(rsa_size(key)), b""
+        drawn = iter(rsaes_padding(rsa_size(key)))
+        return PKCS1_v1_5.new(public, lambda length: bytes([next(drawn)])).encrypt(message), b""
     if is_rsa(algorithm):
         n, e, d, p, q, *_ = rsa_numbers(key)
         private = RSA.construct((n, e, d, p, q))
@@ -387,6 +424,14 @@ class Ready:
         function = DOME_DIGESTS[rsa_digest(digest)]
         self.digest_size, self.block_size = len(digest), function.new().block_size
         self.oid, self.new, self.digest = function.new().oid, function.new, lambda: digest
+
+
+def dome_deciphers(mode, key, ciphertext):
+    n, e, d, p, q, *_ = rsa_numbers(key)
+    private = RSA.construct((n, e, d, p, q))
+    if mode == "raw":
+        return private._decrypt_to_bytes(int.from_bytes(ciphertext))
+    return PKCS1_v1_5.new(private).decrypt(ciphertext, None)
 
 
 def dome_verifies_rsa(mode, public, digest, signature):
@@ -614,6 +659,9 @@ def table():
     for mode in ("pkcs1", "pss"):
         for bits in (2048, 3072, 4096):
             yield Algorithm(f"rsa-{bits}-{mode}", "signature", EXPONENT + 9 * bits // 16, mode=mode)
+    for name, mode in (("rsa-{}-raw", "raw"), ("rsaes-{}-pkcs1", "rsaes")):
+        for bits in (2048, 3072, 4096):
+            yield Algorithm(name.format(bits), "encipherment", EXPONENT + 9 * bits // 16, mode=mode)
     yield Algorithm("null", "null")
 
 

@@ -379,6 +379,13 @@ def curves(source):
                 for bits, blocks in rsa_signatures(root / "RSA/FIPS_186-2/SigVer15_186-3.rsp").items()
             ],
         ),
+        "rsaes": (
+            "RSA Laboratories, PKCS #1 v1.5",
+            [
+                Section(name, "pkcs1v15crypt-vectors.txt", blocks)
+                for name, blocks in rsa_ciphertexts(root / "RSA/pkcs1v15crypt-vectors.txt").items()
+            ],
+        ),
         "ed25519": ("the Ed25519 page of its authors", [Section("ed25519", "sign.input", spread(signatures, 64))]),
         "x25519": ("RFC 7748, section 5.2", [Section("x25519", "rfc7748.txt", secrets)]),
     }
@@ -428,6 +435,27 @@ def rsa_signatures(path):
     return {bits: spread(blocks, 12) for bits, blocks in found.items()}
 
 
+def rsa_ciphertexts(path):
+    """Those of the one key whose size our rows have. The seeds are told, so that padded messages are vectors of the bare permutation."""
+    (text,) = re.findall(r"^# Example \d+: A 2048-bit RSA key pair$(.*)", path.read_text(), re.M | re.S)
+    size, numbers, padded, bare = 256, {}, [], []
+    for name, digits in re.findall(r"^# ([^:\n]+):[^\n]*\n((?:[0-9a-f]{2} [0-9a-f ]*\n)+)", text, re.M):
+        numbers[name] = bytes.fromhex(digits)
+        if name == "Encryption":
+            n, e, d, p, q = (int.from_bytes(numbers[name]) for name in ("Modulus", "Public exponent", "Exponent", "Prime 1", "Prime 2"))
+            public = n.to_bytes(size) + e.to_bytes(reference.EXPONENT)
+            halves = (p, q, d % (p - 1), d % (q - 1), pow(q, -1, p))
+            private = public + d.to_bytes(size) + b"".join(x.to_bytes(size // 2) for x in halves)
+            message, block = numbers["Message"], b"\0\2" + numbers["Seed"] + b"\0" + numbers["Message"]
+            keys = {"key": private.hex(), "public": public.hex()}
+            padded.append(keys | {"input": message.hex(), "output": numbers[name].hex()})
+            # One seed is told without its last byte.
+            if len(block) == size:
+                bare.append(keys | {"input": block.hex(), "output": numbers[name].hex()})
+    assert len(padded) == 20, len(padded)
+    return {"rsaes-2048-pkcs1": spread(padded, 10), "rsa-2048-raw": spread(bare, 10)}
+
+
 def line_by_line(part):
     return dict(line.split(" = ") for line in part.split("\n") if " = " in line)
 
@@ -461,6 +489,9 @@ def computed(_source):
             lengths = (32,)
         if reference.is_rsa(algorithm):
             lengths = (32, 48, 64)
+        if algorithm.kind == "encipherment":
+            size = reference.rsa_size(bytes(algorithm.key))
+            lengths = (size,) if algorithm.mode == "raw" else (0, 1, 48, size - reference.PADDING)
         if algorithm.name == "ecdsa-p256":
             lengths = (1, 31, 33, 64, 600)  # PyCryptodome signs no digest that is zero.
         if algorithm.kind == "xts":

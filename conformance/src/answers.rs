@@ -63,9 +63,12 @@ fn one(suite: &Suite<'_>, vector: &Vector, case: &Case, must: &Must, index: usiz
         | (Err(Trouble::Unsupported(_)), Must::Be(Answer::Refused(Outcome::BadKey))) => Ok(()),
         (Err(trouble), _) => Err(trouble),
         (Ok(answers), Must::Be(must)) => {
-            // What was signed is verified, under the public key if that is known.
-            let verified = case.operation == Operation::Sign && !vector.second_key.is_empty();
-            let params = vector.params(if verified { Operation::Verify } else { case.operation });
+            // What was signed is verified, under the public key if that is known, and what was enciphered is deciphered.
+            let params = vector.params(match case.operation {
+                Operation::Sign if !vector.second_key.is_empty() => Operation::Verify,
+                Operation::Encipher => Operation::Decipher,
+                operation => operation,
+            });
             answers.into_iter().try_for_each(|answer| suite.compare(&params, case, Ok(answer), must))
         }
         (Ok(answers), Must::Differ(other)) if answers.contains(other) => {
@@ -105,6 +108,13 @@ impl Vector {
             };
             let params = SessionParams::new(self.algorithm, key).direction(direction);
             return params.context(&self.aad).prehash(self.prehash);
+        }
+        if self.algorithm.kind() == Kind::Encipherment {
+            let (key, direction) = match operation {
+                Operation::Encipher => (&self.second_key, Direction::Encrypt),
+                _ => (&self.key, Direction::Decrypt),
+            };
+            return SessionParams::new(self.algorithm, key).direction(direction);
         }
         if self.algorithm.kind() == Kind::Kem {
             let (key, direction) = match operation {
@@ -164,6 +174,8 @@ impl Vector {
             }
             Operation::Digest | Operation::Mac if refused => (forward, Must::Differ(done(output, Vec::new()))),
             Operation::Digest | Operation::Mac => (forward, Must::Be(done(output, Vec::new()))),
+            // A key without a signature.
+            Operation::Verify if output.is_empty() && !refused => return None,
             Operation::Verify => {
                 let forward = Case { aad: Vec::new(), ..forward };
                 let must = if refused { Answer::Refused(Outcome::BadTag) } else { done(Vec::new(), Vec::new()) };
@@ -201,10 +213,19 @@ impl Vector {
             Operation::Open if refused => {
                 (Case { operation, input: output, tag, ..forward }, Must::Be(Answer::Refused(Outcome::BadTag)))
             }
-            // Some sets have public keys alone.
+            Operation::Decipher => {
+                let must = match self.algorithm.info().data_of(operation) {
+                    length if refused && length == Some(output.len()) => Answer::Refused(Outcome::Malformed),
+                    _ if refused => Answer::Refused(Outcome::BadLength),
+                    _ => done(input, Vec::new()),
+                };
+                (Case { input: output, ..forward }, Must::Be(must))
+            }
+            // Some sets have public keys alone, or private ones.
+            Operation::Encipher if self.second_key.is_empty() => return None,
             Operation::Sign if self.key.is_empty() => return None,
             _ if refused => return None,
-            Operation::Sign | Operation::Derive | Operation::Encrypt | Operation::Seal => {
+            Operation::Sign | Operation::Derive | Operation::Encrypt | Operation::Seal | Operation::Encipher => {
                 (forward, Must::Be(done(output, tag)))
             }
             Operation::Decrypt | Operation::Open => {

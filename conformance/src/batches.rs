@@ -8,11 +8,12 @@ use crate::case::{Answer, Case, Placement, Trouble, run, run_batch};
 use crate::generate;
 use crate::report::Tally;
 use crate::rng::Rng;
-use crate::{Random, Suite, is_slow};
+use crate::{Random, Suite, few, is_slow};
 
 /// Batch sizes from 1 to 100.
 pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
-    for count in (1..100).step_by(suite.step).chain([100]) {
+    let most = few(suite.algorithm, 100);
+    for count in (1..most).step_by(suite.step).chain([most]) {
         if !tally.has_time() {
             continue;
         }
@@ -24,12 +25,12 @@ pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
 /// Rounds of one request or one batch, each from a seed of its own: so many as were asked for, or as there is time for.
 pub(crate) fn random(suite: &Suite<'_>, tally: &mut Tally) {
     let start = Instant::now();
-    let most = if is_slow(suite.algorithm) { 8 } else { 100 };
+    let most = few(suite.algorithm, if is_slow(suite.algorithm) { 8 } else { 100 }) as usize;
     for round in 0.. {
         match suite.random {
             _ if round > 0 && tally.is_late() => break,
             _ if tally.is_timed() => {}
-            Random::Rounds(rounds) if round >= rounds => break,
+            Random::Rounds(rounds) if round >= few(suite.algorithm, rounds) => break,
             Random::Time(time) if round > 0 && start.elapsed() >= time => break,
             _ => {}
         }
@@ -107,6 +108,7 @@ pub(crate) fn cases(
             Operation::Verify => Operation::Sign,
             Operation::Decompress => Operation::Compress,
             Operation::Unprotect => Operation::Protect,
+            Operation::Decipher => Operation::Encipher,
             _ => {
                 let case = generate::case(rng, params, operation, bytes);
                 let must = truth.answer(&case)?;
@@ -119,6 +121,9 @@ pub(crate) fn cases(
         };
         if operation == Operation::Unprotect {
             return Ok(opening(rng, output, &sealed, params));
+        }
+        if operation == Operation::Decipher {
+            return Ok(deciphering(rng, output, sealed));
         }
         if operation == Operation::Decompress {
             return Ok(decompression(rng, output, sealed.input));
@@ -145,6 +150,17 @@ fn opening(rng: &mut Rng, mut packet: Vec<u8>, made: &Case, params: &SessionPara
         return (Case::unprotect(&made.iv, packet), Answer::Refused(Outcome::BadTag));
     }
     (Case::unprotect(&made.iv, packet), Answer::Done { output, tag: Vec::new() })
+}
+
+/// To decipher what was made of a message. One in four is none of the key: a number beyond any modulus.
+fn deciphering(rng: &mut Rng, mut ciphertext: Vec<u8>, made: Case) -> (Case, Answer) {
+    let must = if rng.below(4) == 0 {
+        ciphertext[..8].fill(0xff);
+        Answer::Refused(Outcome::Malformed)
+    } else {
+        Answer::Done { output: made.input.clone(), tag: Vec::new() }
+    };
+    (Case { operation: Operation::Decipher, input: ciphertext, ..made }, must)
 }
 
 /// Bytes that data without their end may seem to have beyond those that they had: decoders read some zeros before they look where the

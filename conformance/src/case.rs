@@ -131,7 +131,7 @@ pub(crate) struct Laid<'c> {
     input: Option<Guarded>,
     output: Guarded,
     tag: Guarded,
-    /// Of compression; of packets, the bytes of the payload.
+    /// Of compression and encipherment; of packets, the bytes of the payload.
     written: usize,
     /// Of packets.
     next_header: u8,
@@ -144,7 +144,12 @@ impl<'c> Laid<'c> {
         let (info, tag_len) = (session.algorithm().info(), session.tag_length());
         let Placement { in_place, offset } = placement;
         let (input, output) = match case.operation {
-            Operation::Digest | Operation::Mac | Operation::Sign | Operation::Derive => {
+            Operation::Digest
+            | Operation::Mac
+            | Operation::Sign
+            | Operation::Derive
+            | Operation::Encipher
+            | Operation::Decipher => {
                 (Some(Guarded::new(&case.input, offset)), Guarded::poisoned(tag_len, 3 * offset % 64))
             }
             Operation::Verify => (Some(Guarded::new(&case.input, offset)), Guarded::poisoned(0, 0)),
@@ -202,6 +207,10 @@ impl<'c> Laid<'c> {
                 Operands::Compression { operation, input: input.bytes(), output, written: &mut self.written }
             }
             (Operation::Derive, Some(input)) => Operands::Derive { input: input.bytes(), output },
+            (Operation::Encipher, Some(input)) => Operands::Encipher { input: input.bytes(), output },
+            (Operation::Decipher, Some(input)) => {
+                Operands::Decipher { input: input.bytes(), output, written: &mut self.written }
+            }
             (_, input) => {
                 let data = match input {
                     Some(input) => Buffers::Separate { input: input.bytes(), output },
@@ -228,6 +237,8 @@ impl<'c> Laid<'c> {
                 Request::encapsulate(input, seed, ciphertext, output)
             }
             Operands::Decapsulate { input, output } => Request::decapsulate(input, output),
+            Operands::Encipher { input, output } => Request::encipher(input, output),
+            Operands::Decipher { input, output, written } => Request::decipher(input, output, written),
             Operands::Packet { operation: Operation::Protect, number, packet, payload, next_header } => {
                 Request::protect(number, packet, payload, next_header)
             }
@@ -290,6 +301,10 @@ impl<'c> Laid<'c> {
             let done = Answer::Done { output: result.to_vec(), tag: Vec::new() };
             return Ok(if outcome == Outcome::Done { done } else { Answer::Refused(outcome) });
         }
+        if self.case.operation == Operation::Decipher && outcome == Outcome::Done {
+            let message = self.output.bytes().get(..self.written).ok_or("a message longer than its buffer")?;
+            return Ok(Answer::Done { output: message.to_vec(), tag: Vec::new() });
+        }
         if outcome == Outcome::Done {
             let tag = if tag_is_read { Vec::new() } else { self.tag.bytes().to_vec() };
             return Ok(Answer::Done { output: self.output.bytes().to_vec(), tag });
@@ -298,8 +313,8 @@ impl<'c> Laid<'c> {
             Some(_) => self.output.is_untouched(),
             None => self.output.bytes() == self.case.input,
         };
-        let zeroed =
-            matches!(outcome, Outcome::BadTag | Outcome::BadKey) && self.output.bytes().iter().all(|&byte| byte == 0);
+        let zeroed = matches!(outcome, Outcome::BadTag | Outcome::BadKey | Outcome::Malformed)
+            && self.output.bytes().iter().all(|&byte| byte == 0);
         if as_it_was || zeroed {
             Ok(Answer::Refused(outcome))
         } else {

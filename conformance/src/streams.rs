@@ -13,8 +13,10 @@ use crate::subject::Truth;
 
 pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
     let info = suite.algorithm.info();
-    let none = matches!(info.kind, Kind::Signature | Kind::Exchange | Kind::Kem | Kind::Compression | Kind::Packet)
-        || info.kind == Kind::Mac && info.iv.max > 0;
+    let none = matches!(
+        info.kind,
+        Kind::Signature | Kind::Exchange | Kind::Kem | Kind::Compression | Kind::Packet | Kind::Encipherment
+    ) || info.kind == Kind::Mac && info.iv.max > 0;
     if none {
         return; // Core has no streams for these.
     }

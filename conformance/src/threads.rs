@@ -5,14 +5,14 @@ use crate::case::{Answer, Case, Placement, Trouble, run, run_batch};
 use crate::generate;
 use crate::report::Tally;
 use crate::rng::Rng;
-use crate::{Suite, is_slow};
+use crate::{Suite, few, is_slow};
 
 const THREADS: usize = 4;
 /// Sessions that are tried until the device opens one.
 const DRAWS: usize = 20;
 
 pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
-    let requests = if tally.is_timed() && is_slow(suite.algorithm) { 4 } else { 24 };
+    let requests = few(suite.algorithm, if tally.is_timed() && is_slow(suite.algorithm) { 4 } else { 24 });
     for &operation in suite.capability.operations {
         if !tally.has_time() {
             continue;

@@ -65,7 +65,7 @@ enum Mistake {
     HasRoom,
     /// Writes behind the buffer for a result that has no room at all.
     Overflows,
-    /// Says that a result is a byte longer than it is, when it is longer than one of a known answer.
+    /// Says that a result is a byte longer than it is; of compression, when it is longer than one of a known answer.
     SaysLonger,
     /// Opens no session with a truncated tag.
     NoTruncation,
@@ -171,6 +171,15 @@ fn compression() {
     }
     finds(Check::Start, Mistake::TakesTruncated, Zstd, "were taken for whole ones");
     finds(Check::Start, Mistake::HasRoom, Gzip, "more was decompressed than there is room for");
+}
+
+#[test]
+fn encipherment() {
+    use Algorithm::*;
+    for algorithm in [Rsa2048Raw, Rsaes2048Pkcs1] {
+        finds(Check::Start, Mistake::WrongAlways, algorithm, "failed its known-answer test");
+    }
+    finds(Check::Start, Mistake::SaysLonger, Rsaes2048Pkcs1, "a wrong result");
 }
 
 #[test]
@@ -353,6 +362,9 @@ impl DeviceSession for WrongSession {
                 _ => {}
             }
         }
+        if let (Mistake::SaysLonger, Operands::Decipher { written, .. }) = (self.mistake, &mut operands) {
+            **written += 1;
+        }
         let from = input(&operands).as_ptr();
         let (separate, output) = output(&mut operands);
         let wrong = match self.mistake {
@@ -501,7 +513,9 @@ fn output<'a>(operands: &'a mut Operands<'_>) -> (bool, &'a mut [u8]) {
         | Operands::Mac { output, .. }
         | Operands::Sign { output, .. }
         | Operands::Compression { output, .. }
-        | Operands::Derive { output, .. } => (false, output),
+        | Operands::Derive { output, .. }
+        | Operands::Encipher { output, .. }
+        | Operands::Decipher { output, .. } => (false, output),
         Operands::Cipher { data, .. } | Operands::Seal { data, .. } | Operands::Open { data, .. } => {
             (matches!(data, Buffers::Separate { .. }), data.output())
         }

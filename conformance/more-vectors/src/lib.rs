@@ -1,5 +1,5 @@
 //! Test vectors that are too many to be in every program with Gantry's conformance suite: [Wycheproof's], and most of NIST's for
-//! ML-KEM and ML-DSA, whose keys and signatures are long.
+//! ML-KEM, ML-DSA and SLH-DSA, whose keys and signatures are long.
 //!
 //! The program `gantry-vectors` writes them into the file that `gantry check` looks for; `gantry_conformance::Vectors::unpack` reads them.
 //!
