@@ -110,6 +110,16 @@ impl Config {
         Self::layered(files(), std::env::vars_os())
     }
 
+    /// The defaults, and what a text says that is no file. Messages name `place` where they would name the file.
+    ///
+    /// # Errors
+    /// Those of a file: the text is no TOML, has a key that does not exist, or a value that a key does not take.
+    pub fn from_toml(text: &str, place: &str) -> Result<Self, Error> {
+        let mut config = Self::default();
+        config.read_text(text, Path::new(place))?;
+        Ok(config)
+    }
+
     fn layered(files: Vec<File>, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Result<Self, Error> {
         let mut config = Self::default();
         for file in files {
@@ -132,6 +142,11 @@ impl Config {
     /// Every key with its value, in the order of [`KEYS`].
     pub fn show(&self) -> Vec<Shown> {
         keys::show(self)
+    }
+
+    /// The highest CPU level that may be used: `auto`, or the name of one.
+    pub fn cpu(&self) -> &'static str {
+        self.cpu.value
     }
 
     /// The most threads that a program of ours should work with, if somebody said so.
@@ -169,8 +184,12 @@ impl Config {
             Err(error) if !file.required && ABSENT.contains(&error.kind()) => return Ok(()),
             Err(error) => return Err(Error::File { path: file.path.clone(), error }),
         };
-        let origin = |at: usize| Origin::File { path: file.path.clone(), line: line_of(&text, at) };
-        let table = DeTable::parse(&text).map_err(|error| {
+        self.read_text(&text, &file.path)
+    }
+
+    fn read_text(&mut self, text: &str, path: &Path) -> Result<(), Error> {
+        let origin = |at: usize| Origin::File { path: path.to_owned(), line: line_of(text, at) };
+        let table = DeTable::parse(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
             Error::Setting { origin: origin(at), problem: error.message().to_owned() }
         })?;
@@ -308,6 +327,16 @@ mod tests {
     }
 
     #[test]
+    fn a_text_that_is_no_file_is_all_that_counts_and_is_named_in_messages() {
+        let config = Config::from_toml("policy = \"pin:lanes\"\n[devices]\nnull = \"on\"", "text").unwrap();
+        assert_eq!(value(&config, "policy"), ("pin:lanes".into(), "text:1".into()));
+        assert_eq!(value(&config, "devices.null"), ("on".into(), "text:3".into()));
+        let error = Config::from_toml("\npolcy = 1", "text").unwrap_err().to_string();
+        assert_eq!(error, "text:2: unknown key 'polcy'; did you mean policy?");
+    }
+
+    #[test]
+    #[cfg(all(feature = "dpdk", feature = "model"))]
     fn mistakes_are_named_with_their_line_and_what_would_be_right() {
         for (text, message) in [
             ("\npolcy = \"pin:lanes\"", "0.toml:2: unknown key 'polcy'; did you mean policy?"),

@@ -60,7 +60,7 @@ impl Settings {
         };
         let first = |line: &String| line.split(',').next().unwrap_or_default().to_owned();
         let mut names: Vec<String> = devices.iter().map(first).collect();
-        names.sort();
+        names.sort_unstable();
         if let Some([twice, _]) = names.array_windows().find(|[one, other]| one == other) {
             return Err(format!("devices.dpdk names '{twice}' twice"));
         }

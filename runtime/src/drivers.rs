@@ -4,12 +4,13 @@ use gantry::driver::{Class, Found};
 
 use crate::{Config, Error};
 
-/// The device that serves when no other does.
+/// The device that serves when no other does. In a build without it a device of the caller's does.
 pub(crate) const LAST_RESORT: &str = "software";
 
 /// The devices that the drivers of this build find on every machine, and whether they are used unless the
 /// configuration says otherwise.
 pub const DEVICES: &[(&str, bool)] = &[
+    #[cfg(feature = "software")]
     (LAST_RESORT, true),
     #[cfg(feature = "lanes")]
     ("lanes", true),
@@ -35,6 +36,7 @@ pub(crate) fn all(config: &Config) -> Result<Vec<Box<dyn Driver>>, Error> {
     let _ = config;
     #[allow(unused_mut, reason = "builds without models")]
     let mut drivers: Vec<Box<dyn Driver>> = vec![
+        #[cfg(feature = "software")]
         Box::new(gantry_driver_software::SoftwareDriver),
         #[cfg(feature = "lanes")]
         Box::new(lanes(config)),

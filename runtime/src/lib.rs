@@ -28,6 +28,7 @@
 //! |---|---|
 //! | `keys.rs`, `config.rs`, `bounded.rs` | the table of every key; the layers of the configuration; files that are read up to a limit |
 //! | `drivers.rs`, `models.rs`, `dpdk.rs` | the list of drivers, and what those take that have settings |
+//! | `stand_in.rs` | the caller's own device, where the software driver is not built |
 //! | `policy.rs`, `cache.rs`, `clock.rs` | the names of policies, costs in a file, time |
 //! | `suggest.rs` | the name that was meant |
 //! | `forks.rs`, `sandbox.rs` | whether the process was forked, or has a filter of system calls |
@@ -67,6 +68,8 @@ mod policy;
 mod readiness;
 // Filters of system calls.
 pub mod sandbox;
+/// What serves where software is not built.
+mod stand_in;
 // What processes publish about themselves.
 pub mod stats;
 /// The name that was meant.
@@ -135,9 +138,13 @@ pub fn open(config: Config) -> Result<Gantry, Error> {
 
 /// The same, with devices of the caller's own after those of the machine.
 ///
+/// In a build without the feature `software` one of them has to be of the class [`Software`](gantry::driver::Class::Software) and serve
+/// every algorithm that is asked for. Results of other devices are compared with its results, requests end up there when all others
+/// fail, and the name `software` stands for it.
+///
 /// # Errors
 /// Those of [`open`].
-pub fn open_with(config: Config, own: &[&dyn Driver]) -> Result<Gantry, Error> {
+pub fn open_with(mut config: Config, own: &[&dyn Driver]) -> Result<Gantry, Error> {
     let mut builder =
         Gantry::builder().clock(Arc::new(MachineClock::default())).verify(config.verify.value.map_or(0, NonZero::get));
     if let Some(wait) = config.coalesce_us.value {
@@ -159,9 +166,10 @@ pub fn open_with(config: Config, own: &[&dyn Driver]) -> Result<Gantry, Error> {
     for (name, setting) in &config.devices {
         // A default speaks of drivers that were built, and these need not find anything.
         if setting.origin != Origin::Default {
-            must_exist(&gantry, &config, name, &setting.origin)?;
+            must_exist(&gantry, &config, stand_in::meant(&gantry, name), &setting.origin)?;
         }
     }
+    config.policy.value = config.policy.value.named(|name| stand_in::meant(&gantry, &name).to_owned());
     for name in config.policy.value.devices() {
         let origin = &config.policy.origin;
         must_exist(&gantry, &config, name, origin)?;
@@ -230,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg(all(feature = "lanes", feature = "null", feature = "afalg", feature = "devcrypto", feature = "dpdk"))]
+    #[cfg(all(feature = "lanes", feature = "software", feature = "null", feature = "afalg", feature = "devcrypto", feature = "dpdk"))]
     fn software_comes_first_and_null_only_when_asked_for() {
         let state = |gantry: &Gantry, name| gantry.device(name).unwrap().state();
         let gantry = with(&[]).unwrap();
@@ -248,6 +256,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(feature = "software")]
     fn the_policy_is_the_one_that_was_asked_for() {
         for policy in [
             "latency",
@@ -276,6 +285,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(feature = "software")]
     fn names_that_no_device_carries_are_errors() {
         let wrong = |key, value| with(&[(key, value)]).unwrap_err();
         assert!(wrong("policy", "pin:softwar").ends_with("there is no device 'softwar'; did you mean software?"));

@@ -52,6 +52,19 @@ impl PolicyChoice {
         }
     }
 
+    /// The same with other names of devices.
+    #[must_use]
+    pub(crate) fn named(self, name: impl Fn(String) -> String) -> Self {
+        match self {
+            PolicyChoice::Pin(device) => PolicyChoice::Pin(name(device)),
+            PolicyChoice::Failover(order) => PolicyChoice::Failover(order.into_iter().map(name).collect()),
+            PolicyChoice::SizeThreshold { bytes, small, large } => {
+                PolicyChoice::SizeThreshold { bytes, small: name(small), large: name(large) }
+            }
+            nameless @ (PolicyChoice::Learned(_) | PolicyChoice::BreakEven | PolicyChoice::RoundRobin) => nameless,
+        }
+    }
+
     /// The devices that it names.
     pub fn devices(&self) -> Vec<&str> {
         match self {

@@ -64,7 +64,7 @@ pub fn published(folder: &Path) -> io::Result<Vec<Published>> {
             found.push((name.clone(), Published { pid: name.pid, alive: name.is_alive(), path: entry.path() }));
         }
     }
-    found.sort_by(|a, b| a.0.cmp(&b.0));
+    found.sort_unstable_by(|a, b| a.0.cmp(&b.0));
     Ok(found.into_iter().map(|(_, published)| published).collect())
 }
 

@@ -51,10 +51,10 @@ impl Live {
     /// # Errors
     /// The page cannot be read, or is none.
     pub fn read(&self) -> io::Result<Report> {
-        let Contents { made, rows, .. } = contents(&self.file)?;
+        let Contents { made, rows, guests } = contents(&self.file)?;
         let pid = self.pids.first().copied().unwrap_or(0);
         let process = Process { pid, program: self.program.clone(), started: made, written: unix_seconds() };
-        Ok(Report { processes: vec![process], rows })
+        Ok(Report { processes: vec![process], rows, guests })
     }
 }
 
@@ -93,7 +93,7 @@ pub fn live() -> io::Result<Vec<Live>> {
     }
     let mut all: Vec<Live> =
         found.into_iter().map(|(identity, (file, pids))| Live::new(identity, file, pids)).collect();
-    all.sort_by(|a, b| a.pids.cmp(&b.pids));
+    all.sort_unstable_by(|a, b| a.pids.cmp(&b.pids));
     Ok(all)
 }
 

@@ -27,6 +27,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gantry::stats::{Memory, Snapshot};
@@ -35,13 +36,14 @@ use gantry::{Gantry, WeakGantry};
 pub use files::{Published, published};
 pub use handed::{Taken, Taking, VARIABLE, is_watched, tell};
 pub use live::{Live, live, sees_all};
-pub use report::{Process, Report, Row, Times};
+pub use report::{Guest, Process, Report, Row, Times};
 pub use watch::{Watch, Watched};
 
 /// What a page says whose bytes these are, for those who test that it may be anything.
-pub fn rows_of(page: &[u8]) -> Vec<Row> {
+pub fn report_of(page: &[u8]) -> Report {
     let words: Vec<u64> = page.as_chunks().0.iter().map(|bytes| u64::from_ne_bytes(*bytes)).collect();
-    read::contents(&words).map(|contents| contents.rows).unwrap_or_default()
+    let read::Contents { rows, guests, .. } = read::contents(&words).unwrap_or_default();
+    Report { processes: Vec::new(), rows, guests }
 }
 
 use crate::Config;
@@ -97,6 +99,12 @@ impl fmt::Display for StatsChoice {
 /// Where this process counts so that others can read it, if it does.
 pub fn memory(choice: &StatsChoice) -> Option<&'static dyn Memory> {
     page::of_process(choice).map(|page| page as &dyn Memory)
+}
+
+/// Where a server counts what a guest has had, so that others can read it: numbers by their names. `None` where nothing is published, or the
+/// page has no room. It is not given back, so it is for guests that are known at the start.
+pub fn guest<const N: usize>(choice: &StatsChoice, name: &str, numbers: &[&str; N]) -> Option<&'static [AtomicU64; N]> {
+    page::of_process(choice)?.guest(name, numbers)?.try_into().ok()
 }
 
 /// What a framework with this configuration hands its snapshots to, if to anything.

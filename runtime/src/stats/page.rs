@@ -65,10 +65,12 @@ pub(super) enum Kind {
     Times,
     /// [`Meaning::Tally`].
     Tally,
+    /// The text is the name of a guest, and the names of its numbers.
+    Guest,
 }
 
 impl Kind {
-    pub(super) const ALL: [Kind; 4] = [Kind::Columns, Kind::Counts, Kind::Times, Kind::Tally];
+    pub(super) const ALL: [Kind; 5] = [Kind::Columns, Kind::Counts, Kind::Times, Kind::Tally, Kind::Guest];
 }
 
 /// A page that this process, and its children, write to.
@@ -125,6 +127,11 @@ impl Page {
         let names = COLUMNS.map(|column| column.to_string()).join("\t");
         self.block(Kind::Columns, &names, 0);
         self.words[Header::Magic as usize].store(MAGIC, Ordering::Release);
+    }
+
+    /// Numbers of a guest that this process serves, all of them zeros. `None` when there is no room.
+    pub(super) fn guest(&self, name: &str, numbers: &[&str]) -> Option<&'static [AtomicU64]> {
+        self.block(Kind::Guest, &[&[name], numbers].concat().join("\t"), numbers.len())
     }
 
     fn set(&self, place: Header, value: u64) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gantry::stats::Histogram;
 
 use super::page::{Header, Kind, LINE, MAGIC};
-use super::report::Row;
+use super::report::{Guest, Row};
 
 /// Most blocks that are read, and most names of columns; more is no page of ours.
 const MOST: usize = 1 << 16;
@@ -16,6 +16,7 @@ pub(super) struct Contents {
     /// When it was made, in seconds since 1970.
     pub(super) made: u64,
     pub(super) rows: Vec<Row>,
+    pub(super) guests: Vec<Guest>,
 }
 
 /// How many words of a page are worth reading, by its first ones: `None` if it is no page.
@@ -28,16 +29,17 @@ pub(super) fn contents(words: &[u64]) -> Option<Contents> {
     let header = words.first_chunk::<LINE>()?;
     let end = taken(header)?.min(words.len());
     let mut rows = BTreeMap::new();
-    let mut columns = Vec::new();
+    let (mut columns, mut guests) = (Vec::new(), Vec::new());
     for block in blocks(words.get(LINE..end)?).take(MOST) {
         match Kind::ALL.iter().find(|kind| **kind as u64 == block.kind) {
             Some(Kind::Columns) => columns = block.text.split('\t').take(MOST).map(str::to_owned).collect(),
+            Some(Kind::Guest) => guests.extend(guest(&block)),
             Some(kind) => add(&mut rows, *kind, &block, &columns),
             // Of a later version.
             None => {}
         }
     }
-    Some(Contents { made: header[Header::Made as usize], rows: rows.into_values().collect() })
+    Some(Contents { made: header[Header::Made as usize], rows: rows.into_values().collect(), guests })
 }
 
 struct Block<'a> {
@@ -66,6 +68,12 @@ pub(super) fn printable(bytes: &[u8]) -> String {
     text.chars().map(|c| if c.is_control() && c != '\t' { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
+/// The guest of a block.
+fn guest(block: &Block<'_>) -> Option<Guest> {
+    let mut fields = block.text.split('\t').map(str::to_owned);
+    Some(Guest { name: fields.next()?, numbers: fields.zip(block.numbers.iter().copied()).collect() })
+}
+
 /// Adds the numbers of a block to its row.
 fn add(rows: &mut BTreeMap<[String; 3], Row>, kind: Kind, block: &Block<'_>, columns: &[String]) {
     let mut fields = block.text.split('\t').map(str::to_owned);
@@ -74,7 +82,7 @@ fn add(rows: &mut BTreeMap<[String; 3], Row>, kind: Kind, block: &Block<'_>, col
     let some = |text: String| (!text.is_empty()).then_some(text);
     let row = rows.entry(site).or_insert_with(|| Row::new(some(device), some(class), algorithm, operation));
     match kind {
-        Kind::Columns => {}
+        Kind::Columns | Kind::Guest => {}
         Kind::Counts => {
             let counted = columns.iter().zip(block.numbers).filter(|(_, number)| **number > 0);
             counted.for_each(|(column, number)| row.count(column, *number));
@@ -128,6 +136,18 @@ mod tests {
         let text = |text: &str| text.to_owned();
         let expected = [(Some(text("host")), text("sha256"), 7, 700), (Some(text("lanes")), text("sha256"), 4, 150)];
         assert_eq!(sums(&words), expected);
+    }
+
+    #[test]
+    fn guests_have_their_numbers_by_name() {
+        let words = page(&[
+            (Kind::Guest as u64, "vm1\trequests\tbytes", &[3, 300]),
+            (Kind::Guest as u64, "vm2\trequests\tof-a-later-version", &[5]),
+            (Kind::Guest as u64, "", &[]),
+        ]);
+        let guests = contents(&words).unwrap().guests;
+        let shown: Vec<_> = guests.iter().map(|guest| format!("{} {:?}", guest.name, guest.numbers)).collect();
+        assert_eq!(shown, [r#"vm1 {"bytes": 300, "requests": 3}"#, r#"vm2 {"requests": 5}"#, " {}"]);
     }
 
     #[test]

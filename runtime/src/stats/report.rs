@@ -13,6 +13,18 @@ pub struct Report {
     pub processes: Vec<Process>,
     /// One for each device, algorithm and operation.
     pub rows: Vec<Row>,
+    /// The guests that they serve, as `gantry serve` does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub guests: Vec<Guest>,
+}
+
+/// What a guest has had of a server.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Guest {
+    /// The name of its socket.
+    pub name: String,
+    /// By what the server calls them.
+    pub numbers: BTreeMap<String, u64>,
 }
 
 /// A process that has published.
@@ -74,7 +86,8 @@ pub struct Times {
 impl Report {
     /// What a process says.
     pub fn of(snapshot: &Snapshot, process: Process) -> Self {
-        Self { processes: vec![process], rows: snapshot.rows.iter().map(Row::of).collect() }
+        let rows = snapshot.rows.iter().map(Row::of).collect();
+        Self { processes: vec![process], rows, guests: Vec::new() }
     }
 
     /// Adds what other processes say.
@@ -84,6 +97,12 @@ impl Report {
             match self.rows.iter_mut().find(|mine| mine.site() == row.site()) {
                 Some(mine) => mine.merge(&row),
                 None => self.rows.push(row),
+            }
+        }
+        for guest in other.guests {
+            match self.guests.iter_mut().find(|mine| mine.name == guest.name) {
+                Some(mine) => add(&mut mine.numbers, &guest.numbers),
+                None => self.guests.push(guest),
             }
         }
     }
@@ -180,15 +199,19 @@ impl Row {
         for (sum, number) in numbers {
             *sum = sum.saturating_add(number);
         }
-        for (sums, numbers) in [(&mut self.reasons, &other.reasons), (&mut self.events, &other.events)] {
-            for (code, number) in numbers {
-                let sum = sums.entry(code.clone()).or_default();
-                *sum = sum.saturating_add(*number);
-            }
-        }
+        add(&mut self.reasons, &other.reasons);
+        add(&mut self.events, &other.events);
         for (stage, times) in &other.stages {
             self.time(stage.clone(), &times.histogram());
         }
+    }
+}
+
+/// Adds numbers by their names.
+fn add(sums: &mut BTreeMap<String, u64>, numbers: &BTreeMap<String, u64>) {
+    for (name, number) in numbers {
+        let sum = sums.entry(name.clone()).or_default();
+        *sum = sum.saturating_add(*number);
     }
 }
 

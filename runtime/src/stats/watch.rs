@@ -56,7 +56,7 @@ impl Watch {
     /// Those that run, the oldest first.
     pub fn running(&self) -> impl Iterator<Item = &Watched> {
         let mut all: Vec<&Watched> = self.known.values().collect();
-        all.sort_by(|a, b| a.live.pids.cmp(&b.live.pids));
+        all.sort_unstable_by(|a, b| a.live.pids.cmp(&b.live.pids));
         all.into_iter()
     }
 
