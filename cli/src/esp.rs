@@ -22,10 +22,12 @@ pub(crate) fn run(args: &Esp, settings: &Settings, output: &mut Output) -> Resul
         EspCommand::Status { json, folder } => status(&folder.folder, *json, output),
         EspCommand::Exec { folder, command } => exec(&folder.folder, command),
         EspCommand::Clear => {
-            let count = gantry_esp::clear().map_err(|error| Failure::at("routes and rules", &error))?;
+            let count = gantry_esp::clear().map_err(|error| Failure::at("routes, rules and tables", &error))?;
             let left = match count {
-                0 => "no data path left routes or rules behind".to_owned(),
-                count => format!("{count} routes and rules are gone: packets pass as they would without a data path"),
+                0 => "no data path left routes, rules or tables behind".to_owned(),
+                count => {
+                    format!("{count} routes, rules and tables are gone: packets pass as they would without a data path")
+                }
             };
             output.write(&format!("{left}\n"))
         }
@@ -43,6 +45,11 @@ fn serve(args: &EspServe, settings: &Settings) -> Result<(), Failure> {
     };
     let server = Server::new(settings.open()?, options).map_err(|failed| Failure::Failed(advice(&failed)))?;
     say(&format!("serving ESP by {}; daemons find it at {}", server.device(), server.path().display()));
+    if let Some(error) = server.unguarded() {
+        say(&format!(
+            "the kernel has no nf_tables ({error}): a socket that is bound to a network device sends past the tunnel"
+        ));
+    }
     // Nobody waits for it where this fails.
     let _ = ready();
     let Err(error) = server.run();

@@ -38,7 +38,7 @@ counters! {
     without_sa,
     /// Packets that were too long for the path and may not be fragmented; the sender was told.
     too_long,
-    /// Packets that were cut into fragments.
+    /// Packets that were cut into fragments, before ESP or behind it.
     fragmented,
     /// What came from the stack and is no packet of IP.
     unreadable,

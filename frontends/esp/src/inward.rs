@@ -19,7 +19,7 @@ use crate::packet::coalesce::{Group, coalesce, pushes};
 use crate::packet::ecn;
 use crate::packet::ip::{self, Flow, Header};
 use crate::shared::{Event, Shared};
-use crate::table::{Incoming, View};
+use crate::table::{Incoming, Registered, View, seconds};
 use crate::tun::Queue;
 use crate::udp::{LARGEST, RECEIVES, Receiver, Report, Socket};
 
@@ -169,12 +169,12 @@ impl Inward {
         let opened: Vec<Result<Range<usize>, Refused>> =
             packets.iter().map(|packet| packet.verdict().map(|()| packet.range()).map_err(Clone::clone)).collect();
         drop(packets);
-        let mut last: Option<(Flow, u32, bool)> = None;
+        let (now, mut last) = (seconds(), None);
         for (one, opened) in arrived.iter_mut().zip(opened) {
             match opened {
                 Ok(range) => {
                     one.range = one.range.start + range.start..one.range.start + range.end;
-                    one.header = self.admit(view, &mut buffer[one.range.clone()], one, &mut last);
+                    one.header = self.admit(view, &mut buffer[one.range.clone()], one, now, &mut last);
                 }
                 Err(why) => self.refused(&one.sa, &why),
             }
@@ -203,18 +203,19 @@ impl Inward {
     }
 
     /// Whether an authentic packet may go to the stack; its headers.
-    fn admit(
+    fn admit<'a>(
         &self,
-        view: &View,
+        view: &'a View,
         packet: &mut [u8],
         one: &Arrived,
-        last: &mut Option<(Flow, u32, bool)>,
+        now: u64,
+        last: &mut Option<(Flow, u32, Option<&'a Registered>)>,
     ) -> Option<Header> {
         let (sa, counters) = (&one.sa, &self.shared.counters);
         if one.from != sa.peer && !sa.moved.swap(true, Ordering::Relaxed) {
             self.shared.tell(Event::Moved(sa.id, one.from));
         }
-        let count = sa.used.count(1, packet.len() as u64);
+        let count = sa.used.count(now, 1, packet.len() as u64);
         if let Some(reached) = sa.volume.reached(count) {
             self.shared.tell(Event::Reached(sa.id, reached));
         }
@@ -222,21 +223,15 @@ impl Inward {
             counters.malformed.add(1);
             return None;
         };
-        let is_admitted = match last {
-            Some((flow, spi, is_admitted)) if *flow == header.flow && *spi == sa.id.spi => *is_admitted,
-            _ => {
-                let policy = view.admits(&header.flow, sa);
-                if let Some(policy) = policy {
-                    policy.used.count(1, packet.len() as u64);
-                }
-                *last = Some((header.flow, sa.id.spi, policy.is_some()));
-                policy.is_some()
-            }
+        let policy = match last {
+            Some((flow, spi, policy)) if *flow == header.flow && *spi == sa.id.spi => *policy,
+            _ => last.insert((header.flow, sa.id.spi, view.admits(&header.flow, sa))).2,
         };
-        if !is_admitted {
+        let Some(policy) = policy else {
             counters.unadmitted.add(1);
             return None;
-        }
+        };
+        policy.used.count(now, 1, packet.len() as u64);
         let outer = if sa.copies_ecn { one.class } else { one.class & 0xFC };
         let own = if sa.takes_services { one.class & 0xFC | header.class & 3 } else { header.class };
         let Some(class) = ecn::inner(own, outer) else {

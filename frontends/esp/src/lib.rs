@@ -11,7 +11,8 @@
 //! | `outward.rs`, `inward.rs` | the threads of the data path |
 //! | `shared.rs` | what the threads have in common |
 //! | `packet/` | packets of IP: segments, fragments, notices, marks |
-//! | `route.rs` | routes and rules by which no packet gets past the tunnel |
+//! | `route.rs`, `guard.rs` | routes and rules by which packets get into the tunnel; what the firewall drops past it |
+//! | `netlink.rs` | messages of routes and of the firewall |
 //! | `ports.rs` | the port that daemons have, too |
 //! | `tun.rs`, `udp.rs`, `sys.rs`, `sys/` | the TUN device, the sockets, and system calls |
 //! | `wipe.rs` | keys on stacks |
@@ -19,7 +20,9 @@
 
 mod control;
 mod counters;
+mod guard;
 mod inward;
+mod netlink;
 mod outward;
 mod packet;
 mod ports;

@@ -20,7 +20,7 @@ use crate::packet::ip::Flow;
 use crate::packet::offload::Offload;
 use crate::packet::segment::Split;
 use crate::shared::{Event, Shared, lock};
-use crate::table::{Outgoing, Verdict, View};
+use crate::table::{Outgoing, Verdict, View, seconds};
 use crate::tun::{self, Queue};
 use crate::udp::{self, Socket};
 
@@ -150,10 +150,11 @@ impl Outward {
         if sa.volume.is_over(&sa.used) {
             return counters.expired.add(split.segments() as u64);
         }
-        rule.policy.used.count(split.segments() as u64, header.total as u64);
+        rule.policy.used.count(seconds(), split.segments() as u64, header.total as u64);
         let most = sa.most();
         let class = ecn::outer(header.class, sa.copies_services) & if sa.copies_ecn { 0xFF } else { 0xFC };
-        if split.bytes(0) <= most {
+        // What every link of IPv6 takes is cut behind ESP where the path is too narrow for that (RFC 8200, 5).
+        if split.bytes(0) <= most || header.is_v6() && split.bytes(0) <= icmp::V6_LEAST {
             for segment in 0..split.segments() {
                 let slot = pass.stage(&sa, split.bytes(segment), class);
                 split.write(segment, slot);
@@ -234,6 +235,10 @@ impl Outward {
     fn send_run(&self, run: &[Staged], arena: &[u8]) {
         let [first, ..] = run else { return };
         let (sa, stride) = (&first.sa, first.slot.len());
+        let is_cut = stride > sa.room();
+        if is_cut && run.len() > 1 {
+            return run.iter().for_each(|staged| self.send_run(std::slice::from_ref(staged), arena));
+        }
         let bytes =
             &arena[first.slot.start..first.slot.start + run.iter().map(|staged| staged.slot.len()).sum::<usize>()];
         let counters = &self.shared.counters;
@@ -242,7 +247,12 @@ impl Outward {
         };
         let mut tries = 0;
         loop {
-            match socket.send(bytes, stride, &sa.way, first.class) {
+            let sent = if is_cut {
+                socket.send_cut(bytes, &sa.way, first.class)
+            } else {
+                socket.send(bytes, stride, &sa.way, first.class)
+            };
+            match sent {
                 Ok(true) => break,
                 // It is full. The packets wait, and the stack's behind them.
                 Ok(false) => wait_for(socket),
@@ -271,7 +281,8 @@ impl Outward {
         let inner: usize = run.iter().map(|staged| staged.packet.len()).sum();
         counters.sent_packets.add(run.len() as u64);
         counters.sent_bytes.add(inner as u64);
-        let count = sa.used.count(run.len() as u64, inner as u64);
+        counters.fragmented.add(u64::from(is_cut));
+        let count = sa.used.count(seconds(), run.len() as u64, inner as u64);
         if let Some(reached) = sa.volume.reached(count) {
             self.shared.tell(Event::Reached(sa.id, reached));
         }
@@ -316,7 +327,7 @@ fn associations(staged: &[Staged]) -> Vec<Arc<Outgoing>> {
             all.push(sa.clone());
         }
     }
-    all.sort_by_key(|sa| Arc::as_ptr(sa).addr());
+    all.sort_unstable_by_key(|sa| Arc::as_ptr(sa).addr());
     all.dedup_by(|one, other| Arc::ptr_eq(one, other));
     all
 }

@@ -6,16 +6,20 @@
 //!
 //! Routes go by destination alone, because a socket without an address has no source yet when its route is looked for. A policy that lets
 //! some packets pass as they are is a rule of its own, before the table, with all that its selector says.
+//!
+//! A socket that is bound to a device asks no rule: the [`Guard`] drops its packets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::{AsRawFd, OwnedFd};
 
 use gantry_abi_xfrm::private::EXEMPT_MARK;
 use gantry_abi_xfrm::{Prefix, Selector};
-use nix::sys::socket::{self, AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType};
+use nix::sys::socket::SockProtocol;
+
+use crate::guard::{self, Guard};
+use crate::netlink::{ACK, CREATE, Message, REPLACE, Socket, attribute};
 
 /// The table of routes, and the priorities of the rules: those of policies that let packets pass, that of the table, and the place behind it.
 pub(crate) const TABLE: u32 = 4500;
@@ -38,20 +42,25 @@ pub(crate) struct Steering {
 /// The routes and rules of one data path.
 #[derive(Debug)]
 pub(crate) struct Routes {
-    socket: OwnedFd,
+    socket: Socket,
     /// Of the TUN device.
     interface: u32,
     installed: Steering,
+    /// Destinations with a route to nowhere that an earlier data path left.
+    left: BTreeSet<(IpAddr, u8)>,
     has_v6: bool,
+    pub(crate) guard: Guard,
 }
 
 impl Routes {
     /// Brings the device up, and puts the rules in force. Routes that an earlier data path left stay until others are installed.
     pub(crate) fn new(interface: &str, mtu: u32) -> io::Result<Self> {
-        let socket = connect()?;
+        let socket = Socket::connect(SockProtocol::NetlinkRoute)?;
+        let guard = Guard::new(interface);
         let interface = nix::net::if_::if_nametoindex(interface)?;
         let has_v6 = fs::exists("/proc/net/if_inet6").unwrap_or(false);
-        let routes = Self { socket, interface, installed: Steering::default(), has_v6 };
+        let mut routes =
+            Self { socket, interface, installed: Steering::default(), left: BTreeSet::new(), has_v6, guard };
         if has_v6 {
             // IPv6 may be off on this device alone.
             let _ = routes.ask(&without_addresses(interface));
@@ -63,6 +72,8 @@ impl Routes {
             for rule in [tunnel_rule(family), behind_rule(family)] {
                 routes.ask_for(&rule.message(RTM_NEWRULE, CREATE), &[libc::EEXIST])?;
             }
+            let all = routes.socket.dump(RTM_GETROUTE, family)?;
+            routes.left.extend(all.iter().filter_map(|route| destination_of_ours(route)));
         }
         Ok(routes)
     }
@@ -73,6 +84,10 @@ impl Routes {
 
     /// Changes what is installed to `wanted`: first what is new, so that no packet finds neither.
     pub(crate) fn install(&mut self, wanted: Steering) -> io::Result<()> {
+        let is_gone = |prefix: &&(IpAddr, u8)| !wanted.tunnel.contains_key(*prefix);
+        let gone: Vec<_> = self.installed.tunnel.keys().filter(is_gone).copied().collect();
+        self.left.retain(|prefix| !gone.contains(prefix));
+        self.guard.install(self.left.iter().chain(wanted.tunnel.keys()).copied(), &wanted.pass)?;
         for selector in self.installed.pass.iter().filter(|selector| !wanted.pass.contains(selector)) {
             self.ask_for(&pass_rule(selector).message(RTM_DELRULE, 0), &[libc::ENOENT])?;
         }
@@ -85,8 +100,9 @@ impl Routes {
         for selector in wanted.pass.iter().filter(|selector| !self.installed.pass.contains(selector)) {
             self.ask_for(&pass_rule(selector).message(RTM_NEWRULE, CREATE), &[libc::EEXIST])?;
         }
-        for (prefix, source) in self.installed.tunnel.iter().filter(|(prefix, _)| !wanted.tunnel.contains_key(prefix)) {
-            for route in [Route::tunnel(*prefix, *source, self.interface), Route::nowhere(*prefix)] {
+        for prefix in gone {
+            let source = self.installed.tunnel[&prefix];
+            for route in [Route::tunnel(prefix, source, self.interface), Route::nowhere(prefix)] {
                 self.ask_for(&route.message(RTM_DELROUTE, 0), &[libc::ESRCH])?;
             }
         }
@@ -100,7 +116,7 @@ impl Routes {
 
     /// Asks the kernel for something, which is as good if it fails with one of these errors.
     fn ask_for(&self, message: &[u8], as_good: &[i32]) -> io::Result<()> {
-        ask(&self.socket, message, as_good)
+        self.socket.ask(message, as_good)
     }
 }
 
@@ -109,8 +125,8 @@ impl Routes {
 /// # Errors
 /// What the kernel says.
 pub fn clear() -> io::Result<usize> {
-    let socket = connect()?;
-    let mut count = 0;
+    let socket = Socket::connect(SockProtocol::NetlinkRoute)?;
+    let mut count = guard::clear()?;
     for family in FAMILIES {
         count +=
             take_away(&socket, family, RULE, |body| matches!(priority(body), Some(PASS..=BEHIND)) && is_rule(body))?;
@@ -121,23 +137,39 @@ pub fn clear() -> io::Result<usize> {
 
 /// Deletes rules or routes of a family, and says how many there were.
 fn take_away(
-    socket: &OwnedFd,
+    socket: &Socket,
     family: u8,
     (get, delete): (u16, u16),
     is_one: impl Fn(&[u8]) -> bool,
 ) -> io::Result<usize> {
-    let mut all = dump(socket, get, family)?;
+    let mut all = socket.dump(get, family)?;
     all.retain(|body| is_one(body));
     for body in &all {
-        let mut message = Message::new(delete, 0);
-        message.0.extend_from_slice(body);
-        ask(socket, &message.finish(), &[libc::ESRCH, libc::ENOENT])?;
+        socket.ask(&Message::new(delete, ACK).structure(body).finish(), &[libc::ESRCH, libc::ENOENT])?;
     }
     Ok(all.len())
 }
 
 fn priority(rule: &[u8]) -> Option<u32> {
     number(rule, FRA_PRIORITY)
+}
+
+/// An attribute of 32 bits of a rule or route, whose structures both have 12 bytes.
+fn number(body: &[u8], wanted: u16) -> Option<u32> {
+    attribute(body.get(12..)?, wanted)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
+}
+
+/// Where a route leads, if it is one to nowhere of our table.
+fn destination_of_ours(route: &[u8]) -> Option<(IpAddr, u8)> {
+    if number(route, RTA_TABLE) != Some(TABLE) || route[7] != UNREACHABLE {
+        return None;
+    }
+    let bytes = attribute(&route[12..], RTA_DST).unwrap_or_default();
+    let address = match route[0] {
+        V4 => IpAddr::from(bytes.first_chunk::<4>().copied().unwrap_or_default()),
+        _ => IpAddr::from(bytes.first_chunk::<16>().copied().unwrap_or_default()),
+    };
+    Some((address, route[1]))
 }
 
 /// Whether a rule of one of our priorities is one of ours: it leads to our table, or is one that the table's are between.
@@ -149,7 +181,7 @@ fn is_rule(body: &[u8]) -> bool {
     }
 }
 
-// linux/rtnetlink.h, linux/fib_rules.h, linux/netlink.h
+// linux/rtnetlink.h, linux/fib_rules.h
 const RTM_NEWLINK: u16 = 16;
 const RTM_NEWROUTE: u16 = 24;
 const RTM_DELROUTE: u16 = 25;
@@ -160,13 +192,6 @@ const RTM_GETRULE: u16 = 34;
 /// Requests for what there is, and to delete it.
 const ROUTE: (u16, u16) = (RTM_GETROUTE, RTM_DELROUTE);
 const RULE: (u16, u16) = (RTM_GETRULE, RTM_DELRULE);
-const REQUEST: u16 = 1;
-const ACK: u16 = 4;
-const REPLACE: u16 = 0x100;
-const DUMP: u16 = 0x300;
-const CREATE: u16 = 0x400;
-const ERROR: u16 = 2;
-const DONE: u16 = 3;
 const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
 const RTA_PRIORITY: u16 = 6;
@@ -193,55 +218,15 @@ const UNICAST: u8 = 1;
 const UNREACHABLE: u8 = 7;
 /// By whom a route was made: the administrator (RTPROT_STATIC).
 const STATIC: u8 = 4;
-const FAMILIES: [u8; 2] = [libc::AF_INET as u8, libc::AF_INET6 as u8];
+const V4: u8 = libc::AF_INET as u8;
+const FAMILIES: [u8; 2] = [V4, libc::AF_INET6 as u8];
 const IFLA_MTU: u16 = 4;
-
-/// A message that is being written.
-struct Message(Vec<u8>);
-
-impl Message {
-    fn new(kind: u16, flags: u16) -> Self {
-        let mut bytes = vec![0; 4];
-        bytes.extend(kind.to_ne_bytes());
-        bytes.extend((REQUEST | ACK | flags).to_ne_bytes());
-        bytes.extend([0; 8]);
-        Self(bytes)
-    }
-
-    fn attribute(mut self, kind: u16, content: &[u8]) -> Self {
-        self.0.extend((4 + content.len() as u16).to_ne_bytes());
-        self.0.extend(kind.to_ne_bytes());
-        self.0.extend(content);
-        self.0.resize(self.0.len().next_multiple_of(4), 0);
-        self
-    }
-
-    fn number(self, kind: u16, number: u32) -> Self {
-        self.attribute(kind, &number.to_ne_bytes())
-    }
-
-    fn address(self, kind: u16, address: IpAddr) -> Self {
-        match address {
-            IpAddr::V4(address) => self.attribute(kind, &address.octets()),
-            IpAddr::V6(address) => self.attribute(kind, &address.octets()),
-        }
-    }
-
-    fn finish(mut self) -> Vec<u8> {
-        let length = self.0.len() as u32;
-        self.0[..4].copy_from_slice(&length.to_ne_bytes());
-        self.0
-    }
-}
 
 /// Brings a device up (`struct ifinfomsg`).
 fn up(interface: u32, mtu: u32) -> Vec<u8> {
-    let mut message = Message::new(RTM_NEWLINK, 0);
-    message.0.extend([0; 4]);
-    message.0.extend(interface.to_ne_bytes());
-    let flag = libc::IFF_UP as u32;
-    message.0.extend([flag.to_ne_bytes(), flag.to_ne_bytes()].concat());
-    message.number(IFLA_MTU, mtu).finish()
+    let flag = (libc::IFF_UP as u32).to_ne_bytes();
+    let structure = [[0; 4], interface.to_ne_bytes(), flag, flag].concat();
+    Message::new(RTM_NEWLINK, ACK).structure(&structure).number(IFLA_MTU, mtu).finish()
 }
 
 /// Keeps a device from making up an address of its own, which its neighbours would be told of: it has none.
@@ -249,13 +234,10 @@ fn without_addresses(interface: u32) -> Vec<u8> {
     const IFLA_AF_SPEC: u16 = 26;
     const ADDR_GEN_MODE: u16 = 8;
     const NONE: u8 = 1;
-    let mut message = Message::new(RTM_NEWLINK, 0);
-    message.0.extend([0; 4]);
-    message.0.extend(interface.to_ne_bytes());
-    message.0.extend([0; 8]);
-    let mode = Message(Vec::new()).attribute(ADDR_GEN_MODE, &[NONE]);
-    let family = Message(Vec::new()).attribute(libc::AF_INET6 as u16, &mode.0);
-    message.attribute(IFLA_AF_SPEC, &family.0).finish()
+    let structure = [[0; 4], interface.to_ne_bytes(), [0; 4], [0; 4]].concat();
+    let mode = Message::inside().attribute(ADDR_GEN_MODE, &[NONE]);
+    let family = Message::inside().nested(libc::AF_INET6 as u16, &mode);
+    Message::new(RTM_NEWLINK, ACK).structure(&structure).nested(IFLA_AF_SPEC, &family).finish()
 }
 
 /// A route of our table (`struct rtmsg`).
@@ -278,9 +260,8 @@ impl Route {
 
     fn message(&self, kind: u16, flags: u16) -> Vec<u8> {
         let (address, length) = self.destination;
-        let mut message = Message::new(kind, flags);
-        message.0.extend([family(address), length, 0, 0, 0, STATIC, 0, self.kind]);
-        message.0.extend([0; 4]);
+        let structure = [family(address), length, 0, 0, 0, STATIC, 0, self.kind, 0, 0, 0, 0];
+        let message = Message::new(kind, ACK | flags).structure(&structure);
         let message = message.number(RTA_TABLE, TABLE).number(RTA_PRIORITY, self.metric);
         let message = if length > 0 { message.address(RTA_DST, address) } else { message };
         let message = self.interface.into_iter().fold(message, |message, index| message.number(RTA_OIF, index));
@@ -302,9 +283,8 @@ struct Rule {
 impl Rule {
     fn message(&self, kind: u16, flags: u16) -> Vec<u8> {
         let length = |prefix: &Option<Prefix>| prefix.map_or(0, |prefix| prefix.length);
-        let mut message = Message::new(kind, flags);
-        message.0.extend([self.family, length(&self.destination), length(&self.source), 0, 0, 0, 0, self.action]);
-        message.0.extend(self.flags.to_ne_bytes());
+        let structure = [self.family, length(&self.destination), length(&self.source), 0, 0, 0, 0, self.action];
+        let message = Message::new(kind, ACK | flags).structure(&structure).structure(&self.flags.to_ne_bytes());
         let mut message = message.number(FRA_PRIORITY, self.priority);
         for (attribute, prefix) in [(FRA_DST, self.destination), (FRA_SRC, self.source)] {
             message = match prefix.filter(|prefix| prefix.length > 0) {
@@ -345,67 +325,4 @@ fn pass_rule(selector: &Selector) -> Rule {
 
 fn family(address: IpAddr) -> u8 {
     FAMILIES[usize::from(address.is_ipv6())]
-}
-
-fn connect() -> io::Result<OwnedFd> {
-    let protocol = SockProtocol::NetlinkRoute;
-    let socket = socket::socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)?;
-    socket::connect(socket.as_raw_fd(), &NetlinkAddr::new(0, 0))?;
-    Ok(socket)
-}
-
-fn ask(socket: &OwnedFd, message: &[u8], as_good: &[i32]) -> io::Result<()> {
-    socket::send(socket.as_raw_fd(), message, MsgFlags::empty())?;
-    let mut answer = [0; 4096];
-    let length = socket::recv(socket.as_raw_fd(), &mut answer, MsgFlags::empty())?;
-    match answer[..length].get(16..20).and_then(|errno| errno.first_chunk()) {
-        Some(errno) => match i32::from_ne_bytes(*errno).wrapping_neg() {
-            0 => Ok(()),
-            errno if as_good.contains(&errno) => Ok(()),
-            errno => Err(io::Error::from_raw_os_error(errno)),
-        },
-        None => Err(io::ErrorKind::InvalidData.into()),
-    }
-}
-
-/// The bodies of all rules or routes of a family: structure and attributes.
-fn dump(socket: &OwnedFd, kind: u16, family: u8) -> io::Result<Vec<Vec<u8>>> {
-    let mut message = Message::new(kind, DUMP);
-    message.0.extend([family, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-    socket::send(socket.as_raw_fd(), &message.finish(), MsgFlags::empty())?;
-    let mut bodies = Vec::new();
-    let mut answer = vec![0; 1 << 16];
-    loop {
-        let length = socket::recv(socket.as_raw_fd(), &mut answer, MsgFlags::empty())?;
-        let mut rest = &answer[..length];
-        while let Some(header) = rest.first_chunk::<16>() {
-            let length = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]) as usize;
-            let kind = u16::from_ne_bytes([header[4], header[5]]);
-            let Some(message) = rest.get(..length).filter(|_| length >= 16) else { break };
-            if kind == DONE {
-                return Ok(bodies);
-            }
-            if kind == ERROR {
-                return Err(io::ErrorKind::InvalidData.into());
-            }
-            if length >= 28 {
-                bodies.push(message[16..].to_vec());
-            }
-            rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
-        }
-    }
-}
-
-/// An attribute of 32 bits of a rule or route, whose structures both have 12 bytes.
-fn number(body: &[u8], wanted: u16) -> Option<u32> {
-    let mut rest = body.get(12..)?;
-    while let Some(header) = rest.first_chunk::<4>() {
-        let length = usize::from(u16::from_ne_bytes([header[0], header[1]]));
-        let kind = u16::from_ne_bytes([header[2], header[3]]);
-        if kind == wanted {
-            return rest.get(4..8)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes));
-        }
-        rest = rest.get(length.max(4).next_multiple_of(4)..)?;
-    }
-    None
 }

@@ -147,6 +147,11 @@ impl Server {
         &self.options.device
     }
 
+    /// Why the firewall does not stop what is sent past the tunnel, by sockets that are bound to another device.
+    pub fn unguarded(&self) -> Option<&io::Error> {
+        self.state.routes.guard.missing()
+    }
+
     /// Where daemons find the data path (`GANTRY_XFRM`).
     pub fn path(&self) -> PathBuf {
         self.options.folder.join("xfrm")
@@ -166,6 +171,7 @@ impl Server {
                     self.tell(&message);
                 }
             }
+            self.state.routes.guard.restore().map_err(failed("the firewall"))?;
             if ticked.elapsed() >= TICK {
                 ticked = Instant::now();
                 for message in self.state.age(&self.shared) {
@@ -201,6 +207,7 @@ impl Server {
             PollFd::new(self.viewers.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.shared.told.as_fd(), PollFlags::POLLIN),
         ];
+        fds.extend(self.state.routes.guard.changes().map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         fds.extend(self.connections.iter().map(|connection| {
             let out = if connection.is_behind() { PollFlags::POLLOUT } else { PollFlags::empty() };
             PollFd::new(connection.as_fd(), PollFlags::POLLIN | out)

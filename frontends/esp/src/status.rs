@@ -60,6 +60,7 @@ pub(crate) fn report(options: &Options, gantry: &Gantry, state: &State, shared: 
         "queues": options.queues,
         "associations": { "in": incoming, "out": outgoing },
         "policies": state.policies.all().len(),
+        "guarded": state.routes.guard.missing().is_none(),
         "counters": counters,
         "devices": devices(&gantry.stats()),
     });

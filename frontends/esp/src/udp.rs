@@ -24,7 +24,8 @@ pub(crate) const LARGEST: usize = 65_535;
 pub(crate) const RECEIVES: usize = 8;
 /// What the kernel may hold for a socket, in bytes: some thousand packets.
 const BUFFER: usize = 8 << 20;
-/// Path MTU discovery as the kernel does it: never fragment, and refuse what is too long (ip(7)).
+/// Path MTU discovery as the kernel does it: fragment what is too long for the path that is known; or never, and refuse it (ip(7)).
+const PMTUDISC_DONT: c_int = 0;
 const PMTUDISC_DO: c_int = 2;
 
 /// A socket of one family and one queue.
@@ -76,20 +77,38 @@ impl Socket {
         // Who may not have more than others has what all have.
         let _ = setsockopt(&fd, sockopt::RcvBufForce, &BUFFER);
         let _ = setsockopt(&fd, sockopt::SndBufForce, &BUFFER);
-        let (level, discover, errors, class) = if is_v6 {
-            (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_RECVERR, libc::IPV6_RECVTCLASS)
+        let (level, errors, class) = if is_v6 {
+            (libc::IPPROTO_IPV6, libc::IPV6_RECVERR, libc::IPV6_RECVTCLASS)
         } else {
-            (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_RECVERR, libc::IP_RECVTOS)
+            (libc::IPPROTO_IP, libc::IP_RECVERR, libc::IP_RECVTOS)
         };
-        sys::set_option(&fd, level, discover, PMTUDISC_DO)?;
         sys::set_option(&fd, level, errors, 1)?;
         sys::set_option(&fd, level, class, 1)?;
         setsockopt(&fd, sockopt::UdpGroSegment, &true)?;
         if is_v6 {
             setsockopt(&fd, sockopt::Ipv6V6Only, &true)?;
         }
-        socket::bind(fd.as_raw_fd(), &SockaddrStorage::from(address))?;
-        Ok(Self { fd, is_v6 })
+        let socket = Self { fd, is_v6 };
+        socket.discover(PMTUDISC_DO)?;
+        socket::bind(socket.fd.as_raw_fd(), &SockaddrStorage::from(address))?;
+        Ok(socket)
+    }
+
+    fn discover(&self, how: c_int) -> io::Result<()> {
+        let (level, option) = if self.is_v6 {
+            (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER)
+        } else {
+            (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER)
+        };
+        sys::set_option(&self.fd, level, option, how)
+    }
+
+    /// Sends one packet, in fragments where the path takes less. One thread sends by a socket. `false`: the socket is full.
+    pub(crate) fn send_cut(&self, packet: &[u8], way: &Way, class: u8) -> io::Result<bool> {
+        self.discover(PMTUDISC_DONT)?;
+        let sent = self.send(packet, packet.len(), way, class);
+        self.discover(PMTUDISC_DO)?;
+        sent
     }
 
     /// Sends packets of `stride` bytes each, of which the last may have less, in one call. `false`: the socket is full.

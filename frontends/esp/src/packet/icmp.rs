@@ -14,7 +14,7 @@ pub(crate) enum Notice {
 
 /// The most of a packet that a notice quotes: what fits the smallest packet of IPv6 that every link takes (RFC 4443, 2.4), and 576
 /// bytes of IPv4 (RFC 1812, 4.3.2.3).
-const V6_LEAST: usize = 1280;
+pub(crate) const V6_LEAST: usize = 1280;
 const V4_LEAST: usize = 576;
 
 /// The notice to the sender of a packet. `None` where nobody may be told: of an error, of a later fragment, or of a packet to or

@@ -33,9 +33,8 @@ pub(crate) struct Use {
 }
 
 impl Use {
-    /// Counts packets, and says how many there were with them.
-    pub(crate) fn count(&self, packets: u64, bytes: u64) -> (u64, u64) {
-        let now = seconds();
+    /// Counts packets at a time, and says how many there were with them.
+    pub(crate) fn count(&self, now: u64, packets: u64, bytes: u64) -> (u64, u64) {
         if self.first.load(Ordering::Relaxed) == 0 {
             self.first.store(now, Ordering::Relaxed);
         }
@@ -127,9 +126,13 @@ pub(crate) struct Outgoing {
 impl Outgoing {
     /// The largest packet that fits into the path as it is known.
     pub(crate) fn most(&self) -> usize {
+        self.esp.payload_within(self.room())
+    }
+
+    /// The largest packet of ESP that fits into the path as it is known.
+    pub(crate) fn room(&self) -> usize {
         let header = if self.way.to.is_ipv6() { ip::V6 } else { ip::V4 };
-        let room = self.mtu.load(Ordering::Relaxed).saturating_sub(header + UDP);
-        self.esp.payload_within(room)
+        self.mtu.load(Ordering::Relaxed).saturating_sub(header + UDP)
     }
 }
 

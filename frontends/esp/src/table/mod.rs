@@ -205,7 +205,7 @@ impl Associations {
     /// In the order of arrival.
     pub(crate) fn all(&self) -> Vec<&Entry> {
         let mut all: Vec<_> = self.entries.values().collect();
-        all.sort_by_key(|entry| entry.order);
+        all.sort_unstable_by_key(|entry| entry.order);
         all
     }
 
@@ -257,7 +257,7 @@ impl Associations {
                 None => {}
             }
         }
-        outgoing.sort_by_key(|(entry, _)| (entry.is_dying, u64::MAX - entry.order));
+        outgoing.sort_unstable_by_key(|(entry, _)| (entry.is_dying, u64::MAX - entry.order));
         let outgoing: Vec<_> =
             outgoing.into_iter().map(|(entry, sa)| (Arc::clone(sa), entry.sa.source, entry.sa.reqid)).collect();
         View::new(incoming, &outgoing, policies.all())

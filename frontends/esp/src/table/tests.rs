@@ -220,7 +220,7 @@ fn volume_is_told_of_once_and_ends_an_sa() {
     limited.limits = Limits { soft_packets: 10, hard_packets: 20, hard_bytes: 5000, ..Limits::NONE };
     associations.add(limited, false, is_near).unwrap();
     let Some(End::Out(sa)) = associations.get(&id(FAR, 0x1001)).unwrap().end.clone() else { panic!("it leaves") };
-    let count = |packets, bytes| sa.volume.reached(sa.used.count(packets, bytes));
+    let count = |packets, bytes| sa.volume.reached(sa.used.count(1, packets, bytes));
     assert_eq!((count(9, 100), count(1, 100), count(1, 100)), (None, Some(Reached::Soft), None));
     assert!(!sa.volume.is_over(&sa.used));
     assert_eq!((count(1, 4700), count(1, 1)), (Some(Reached::Hard), None), "bytes count as well");

@@ -102,7 +102,7 @@ impl View {
 
     /// The policy that lets a packet pass that came by an SA (`xfrm_policy_check` of Linux). Whether a packet is forwarded the stack finds
     /// out later: so a policy of either kind will do.
-    pub(crate) fn admits(&self, flow: &Flow, sa: &Incoming) -> Option<&Arc<Registered>> {
+    pub(crate) fn admits(&self, flow: &Flow, sa: &Incoming) -> Option<&Registered> {
         let admits = |direction: Direction| {
             let of_it = |policy: &&Arc<Registered>| policy.policy.direction == direction;
             let policy = self.arriving.iter().filter(of_it).find(|policy| matches(&policy.policy.selector, flow))?;
@@ -115,7 +115,7 @@ impl View {
                         && (*reqid == 0 || *reqid == sa.reqid)
                         && (id.spi == 0 || id.spi == sa.id.spi)
                 });
-            (policy.policy.action == Action::Allow && is_sas).then_some(policy)
+            (policy.policy.action == Action::Allow && is_sas).then_some(&**policy)
         };
         admits(Direction::In).or_else(|| admits(Direction::Forward))
     }

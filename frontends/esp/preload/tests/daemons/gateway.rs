@@ -118,7 +118,7 @@ impl Default for Plan {
 #[derive(Debug)]
 pub(crate) struct Gateway {
     pub(crate) kind: Kind,
-    /// 0 or 1.
+    /// 1 is the second gateway, which has the second part of a plan; 0 is the first one, and higher numbers are others like it.
     place: usize,
     pub(crate) namespace: Namespace,
     pub(crate) folder: PathBuf,
@@ -128,7 +128,7 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    fn new(place: usize, kind: Kind) -> Self {
+    pub(crate) fn new(place: usize, kind: Kind) -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("gantry-daemons-{}-{count}", std::process::id()));
@@ -139,7 +139,7 @@ impl Gateway {
         Self { kind, place, namespace, folder, protect: Vec::new(), data_path: None, daemon: None }
     }
 
-    fn connect(&self) {
+    pub(crate) fn connect(&self) {
         self.namespace.ip(&format!("address add {}/24 dev wire", outer(self.place, false)));
         self.namespace.ip(&format!("address add {}/64 dev wire nodad", outer(self.place, true)));
     }
@@ -335,13 +335,18 @@ fn inner(place: usize, is_v6: bool) -> IpAddr {
     text.parse().unwrap()
 }
 
+/// A peer of any address and name.
+pub(crate) const ANY: &str = "%any";
+
 /// Writes what the daemon of a gateway is told.
 pub(crate) fn configure(gateway: &Gateway, plan: &Plan, peer: &str) {
     let Gateway { kind, place, folder, .. } = gateway;
     let folder = folder.display();
     // The kernel asks policies about packets that have a route already.
     let charon = if kind.esp == Esp::Kernel { "install_routes = yes" } else { plan.charon };
-    let [own_connection, own_child] = [plan.first, plan.second][*place];
+    // The other one is the second gateway for the first and those like it, and the first one for the second.
+    let (is_second, other) = (*place == 1, usize::from(*place != 1));
+    let [own_connection, own_child] = if is_second { plan.second } else { plan.first };
     let esp = if kind.esp == Esp::Libipsec { "kernel-libipsec" } else { "" };
     let text = format!(
         "charon {{
@@ -355,12 +360,12 @@ pub(crate) fn configure(gateway: &Gateway, plan: &Plan, peer: &str) {
     );
     write(gateway, "strongswan.conf", &text);
     let inside = |place: usize| match plan.inside {
-        Some(inside) => inside[place].to_owned(),
+        Some(inside) => inside[usize::from(place == 1)].to_owned(),
         None => format!("{}/{}", inner(place, plan.v6[1]), if plan.v6[1] { 128 } else { 32 }),
     };
-    let (ours, theirs) = (inside(*place), inside(1 - place));
+    let (ours, theirs) = (inside(*place), inside(other));
     let mut named = plan.children.clone();
-    if *place == 1 {
+    if is_second {
         let all: Vec<_> = named.iter().map(|(_, proposal)| proposal.clone()).collect();
         named = vec![(named[0].0.clone(), all.join(","))];
     }
@@ -382,12 +387,12 @@ pub(crate) fn configure(gateway: &Gateway, plan: &Plan, peer: &str) {
             local {{ auth = psk
                 id = gateway{place} }}
             remote {{ auth = psk
-                id = gateway{} }}
+                id = {} }}
             children {{ {} }} }} }}
         secrets {{ ike {{ secret = \"of both\" }} }}
         {}\n",
         outer(*place, plan.v6[0]),
-        1 - place,
+        if peer == ANY { ANY.to_owned() } else { format!("gateway{other}") },
         children.collect::<String>(),
         plan.sections
     );

@@ -13,7 +13,8 @@
 //! | `life.rs` | tunnels that come up by themselves, and new keys under traffic |
 //! | `death.rs` | daemons and data paths that are killed |
 //! | `libreswan.rs` | another daemon |
-//! | `ways.rs` | routes of charon's own, virtual addresses, a tunnel for everything, and a NAT that forgets |
+//! | `ways.rs` | routes of charon's own, virtual addresses, and a tunnel for everything |
+//! | `nat.rs` | clients behind a NAT |
 
 mod data_path;
 mod death;
@@ -23,6 +24,7 @@ mod life;
 #[allow(dead_code, reason = "other tests use more of it")]
 #[path = "../tunnel/namespace.rs"]
 mod namespace;
+mod nat;
 mod proposals;
 mod suites;
 mod traffic;

@@ -161,6 +161,8 @@ fn receive(socket: &UdpSocket, due: &OnceLock<u64>, got: &AtomicU64) -> (BTreeSe
                     return (came, twice);
                 }
             }
+            // A process that was stopped goes on.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => panic!("{error}"),
         }
     }

@@ -1,12 +1,10 @@
-//! Routes of charon's own, virtual addresses, a tunnel for everything, and a NAT that forgets.
+//! Routes of charon's own, virtual addresses, and a tunnel for everything.
 
-use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::net::{IpAddr, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
-use crate::gateway::{OURS, Pair, Plan, await_that, charons, outer};
+use crate::gateway::{OURS, Pair, Plan, await_that, charons};
 use crate::namespace::Namespace;
 use crate::traffic::{Stream, are_whole, pass};
 
@@ -32,7 +30,7 @@ fn routes_of_charons_own_lead_nothing_past_the_tunnel() {
 }
 
 /// A client that has its address from the peer, and a tunnel to what is there.
-fn of_client(there: &'static str) -> Plan {
+pub(crate) fn of_client(there: &'static str) -> Plan {
     Plan {
         first: ["vips = 0.0.0.0", ""],
         second: ["pools = clients", ""],
@@ -92,116 +90,4 @@ fn chosen(namespace: &Namespace, to: &str) -> IpAddr {
     let socket = namespace.enter(|| UdpSocket::bind("0.0.0.0:0")).unwrap();
     socket.connect((to, 9)).unwrap();
     socket.local_addr().unwrap().ip()
-}
-
-/// The data path sees that packets come from another port, and tells the daemon (XFRM_MSG_MAPPING), which has its SAs follow.
-#[test]
-#[ignore = "as root, in network namespaces"]
-fn a_nat_that_forgets_is_followed() {
-    for kind in charons() {
-        let mut pair = Pair::joined([OURS, kind], &Plan::default());
-        let nat = Nat::between(&pair);
-        pair.start();
-        pair.initiate("net");
-        let [there, back] = pair.streams();
-        there.pass(50);
-        back.pass(50);
-        let peers = |pair: &Pair| {
-            let status = pair.b.status();
-            let sas = status["sas"].as_array().unwrap().iter();
-            sas.map(|sa| sa["peer"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
-        };
-        let before = peers(&pair);
-        assert!(before.iter().all(|peer| *peer == nat.seen().to_string()), "{before:?}");
-        nat.forget();
-        await_that("the SAs have the other port", || peers(&pair).iter().all(|peer| *peer == nat.seen().to_string()));
-        assert_ne!(peers(&pair), before);
-        there.pass(50);
-        back.pass(50);
-        pair.a.swanctl("--rekey --child net");
-        there.pass(50);
-        back.pass(50);
-        // What left for the old port is gone, and what came while charon took its SA out and put another in its place.
-        let [there, back] = [there.end(), back.end()];
-        assert!(there.lost.len() < 20 && there.refused.is_empty() && back.refused.is_empty(), "{there:?}");
-    }
-}
-
-/// A NAT between two gateways, each of which takes it for the other one: datagrams to ports 500 and 4500 of the second go on from
-/// ports of its own. It has a namespace on either side, because it has either one's address.
-struct Nat {
-    sides: [Namespace; 2],
-    /// The port that stands for 4500 of the first gateway.
-    far: Arc<Mutex<UdpSocket>>,
-    ended: Arc<AtomicBool>,
-}
-
-impl Nat {
-    /// Takes the place of the link between two gateways.
-    fn between(pair: &Pair) -> Self {
-        let sides = [Namespace::new(), Namespace::new()];
-        pair.a.namespace.ip("link delete wire");
-        for (gateway, side, place) in [(&pair.a, &sides[0], 0), (&pair.b, &sides[1], 1)] {
-            gateway.namespace.join("wire", side, "wire");
-            gateway.namespace.ip(&format!("address add {}/24 dev wire", outer(place, false)));
-            side.ip(&format!("address add {}/24 dev wire", outer(1 - place, false)));
-        }
-        let ended = Arc::new(AtomicBool::new(false));
-        let [_, far] = [500, 4500].map(|port| {
-            let near = bind(&sides[0], (outer(1, false), port).into());
-            let far = Arc::new(Mutex::new(bind(&sides[1], (outer(0, false), 0).into())));
-            relay(near, &far, (outer(1, false), port).into(), &ended);
-            far
-        });
-        Self { sides, far, ended }
-    }
-
-    /// Where the second gateway sees the first one.
-    fn seen(&self) -> SocketAddr {
-        self.far.lock().unwrap().local_addr().unwrap()
-    }
-
-    /// What came from one port comes from another, and the old one leads nowhere.
-    fn forget(&self) {
-        *self.far.lock().unwrap() = bind(&self.sides[1], (outer(0, false), 0).into());
-    }
-}
-
-impl Drop for Nat {
-    fn drop(&mut self) {
-        self.ended.store(true, Ordering::Relaxed);
-    }
-}
-
-fn bind(namespace: &Namespace, address: SocketAddr) -> UdpSocket {
-    let socket = namespace.enter(|| UdpSocket::bind(address)).unwrap();
-    socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
-    socket
-}
-
-/// Passes datagrams on, in two threads: from `near` to `to` by the far socket, and what comes there to who was last heard.
-fn relay(near: UdpSocket, far: &Arc<Mutex<UdpSocket>>, to: SocketAddr, ended: &Arc<AtomicBool>) {
-    let last = Arc::new(Mutex::new(None));
-    let back = (near.try_clone().unwrap(), far.clone(), last.clone(), ended.clone());
-    let (far, ended) = (far.clone(), ended.clone());
-    thread::spawn(move || {
-        let mut buffer = [0; 2048];
-        while !ended.load(Ordering::Relaxed) {
-            let Ok((length, from)) = near.recv_from(&mut buffer) else { continue };
-            *last.lock().unwrap() = Some(from);
-            let _ = far.lock().unwrap().send_to(&buffer[..length], to);
-        }
-    });
-    thread::spawn(move || {
-        let (near, far, last, ended) = back;
-        let mut buffer = [0; 2048];
-        while !ended.load(Ordering::Relaxed) {
-            // The socket may be exchanged for another at any time.
-            let socket = far.lock().unwrap().try_clone().unwrap();
-            let Ok(length) = socket.recv(&mut buffer) else { continue };
-            if let Some(last) = *last.lock().unwrap() {
-                let _ = near.send_to(&buffer[..length], last);
-            }
-        }
-    });
 }

@@ -2,7 +2,7 @@
 
 use crate::host::{Host, Pair, Plan, await_that};
 use crate::keys::{Keys, Sa, V4, hex};
-use crate::traffic::datagrams;
+use crate::traffic::{datagrams, stream};
 
 /// A host with a data path, which has nobody at the other end.
 fn lone() -> Pair {
@@ -203,4 +203,22 @@ fn counters_of_sas_are_what_passed() {
         rules.map(|rule| rule["packets"].as_u64().unwrap()).sum::<u64>()
     };
     assert_eq!((of("out"), of("in")), (3, 3));
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn policies_count_each_packet_of_a_stream() {
+    let pair = Pair::tied(&Plan::default());
+    stream(&pair.b, &pair.a, V4, 1 << 20);
+    let sum = |host: &Host, list: &str, direction: &str| {
+        let all = host.status()[list].as_array().unwrap().clone();
+        let of_it = all.iter().filter(|one| one["direction"] == direction);
+        of_it.map(|one| one["packets"].as_u64().unwrap()).sum::<u64>()
+    };
+    for (host, direction) in [(&pair.a, "in"), (&pair.a, "out"), (&pair.b, "in"), (&pair.b, "out")] {
+        await_that("a policy has as many packets as its SA", || {
+            sum(host, "rules", direction) == sum(host, "sas", direction)
+        });
+    }
+    assert!(sum(&pair.a, "rules", "in") > 700);
 }

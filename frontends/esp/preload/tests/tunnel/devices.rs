@@ -145,6 +145,7 @@ fn a_user_with_cap_net_admin_alone_may_serve() {
     assert_eq!(fs::metadata(&process).unwrap().uid(), 65534);
     let status = fs::read_to_string(format!("{process}/status")).unwrap();
     assert!(status.contains("CapEff:\t0000000000001000"), "{status}");
+    assert_eq!(pair.a.status()["guarded"], true);
     pair.tie(&Keys::gcm(), V4, "replay-window 128");
     for inner in [V4, V6] {
         datagrams(&pair.a, &pair.b, inner, [100].into_iter());

@@ -1,6 +1,6 @@
 //! What the wire does to packets, and what anybody may send: each is counted, and nothing of it gets through.
 
-use std::net::{IpAddr, UdpSocket};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use gantry::{Algorithm, SessionParams};
@@ -10,12 +10,12 @@ use gantry_runtime::Config;
 use crate::host::{PATIENCE, await_that};
 use crate::keys::{Keys, V4, V6};
 use crate::peer::{Peer, THERE, udp};
-use crate::traffic::MARKER;
+use crate::traffic::{MARKER, Udp};
 
 /// A tunnel with a program at its other end.
 struct Victim {
     peer: Peer,
-    program: UdpSocket,
+    program: Udp,
 }
 
 impl Victim {

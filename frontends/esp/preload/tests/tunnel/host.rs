@@ -297,6 +297,7 @@ fn a_data_path_answers_and_ends() {
     let mut pair = Pair::joined();
     pair.a.serve(&Plan::default());
     assert_eq!(pair.a.status()["device"], "gantry0");
+    assert_eq!(pair.a.status()["guarded"], true, "the kernel has nf_tables");
     assert!(pair.a.namespace.ip("link show").contains("gantry0"));
     pair.a.kill();
     assert!(!pair.a.namespace.ip("link show").contains("gantry0"));

@@ -1,7 +1,6 @@
 //! Where SAs end: numbers, bytes, packets and time, and what the daemon is told of it.
 
 use std::io::{BufRead as _, BufReader};
-use std::net::UdpSocket;
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -9,7 +8,7 @@ use std::time::Duration;
 
 use crate::host::{Host, PATIENCE, Pair, Plan, await_that};
 use crate::keys::{Keys, Sa, V4, policies};
-use crate::traffic::{MARKER, datagrams, stream};
+use crate::traffic::{MARKER, Udp, datagrams, stream};
 use crate::wire::{self, Listener};
 
 /// `ip xfrm monitor`, whose lines are read as they come.
@@ -60,7 +59,7 @@ impl Drop for Monitor {
 }
 
 /// A tunnel from `a` to `b`, whose SA is told more at either end, and a program's sockets at both.
-fn one_way(pair: &Pair, [at_a, at_b]: [&str; 2]) -> [UdpSocket; 2] {
+fn one_way(pair: &Pair, [at_a, at_b]: [&str; 2]) -> [Udp; 2] {
     let there = Sa::new(&pair.a, &pair.b, 0x1001, &Keys::gcm());
     pair.b.xfrm(&Sa { more: at_b, ..there.clone() }.add());
     pair.a.xfrm(&Sa { more: at_a, ..there.clone() }.add());
@@ -76,7 +75,7 @@ fn one_way(pair: &Pair, [at_a, at_b]: [&str; 2]) -> [UdpSocket; 2] {
 const PLAIN: &str = "replay-window 32";
 
 /// Sends one packet after the other, as far as they get; how many that were.
-fn passed(pair: &Pair, sockets: &[UdpSocket; 2], most: usize) -> usize {
+fn passed(pair: &Pair, sockets: &[Udp; 2], most: usize) -> usize {
     let counters = ["sent_packets", "without_sa", "expired"];
     for at in 0..most {
         let sent = pair.a.counter("sent_packets");

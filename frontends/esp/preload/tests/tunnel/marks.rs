@@ -24,9 +24,9 @@ fn around(more: &str, classes: &[u8]) -> Vec<u8> {
         program.connect((peer.inner(inner).0, 4000)).unwrap();
         for class in classes {
             if inner == V4 {
-                setsockopt(&program, sockopt::Ipv4Tos, &i32::from(*class)).unwrap();
+                setsockopt(&*program, sockopt::Ipv4Tos, &i32::from(*class)).unwrap();
             } else {
-                setsockopt(&program, sockopt::Ipv6TClass, &i32::from(*class)).unwrap();
+                setsockopt(&*program, sockopt::Ipv6TClass, &i32::from(*class)).unwrap();
             }
             program.send(MARKER).unwrap();
             // In its own header each has the class that the program said.

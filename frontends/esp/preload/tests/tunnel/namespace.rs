@@ -52,6 +52,11 @@ impl Namespace {
         self.enter(|| std::fs::write(format!("/proc/sys/net/{name}"), value)).expect("the variable is there");
     }
 
+    /// The number of a device.
+    pub(crate) fn index(&self, device: &str) -> u32 {
+        self.enter(|| nix::net::if_::if_nametoindex(device)).expect("the device is there")
+    }
+
     /// Joins two namespaces by a pair of devices, which are up.
     pub(crate) fn join(&self, device: &str, other: &Self, peer: &str) {
         self.ip(&format!("link add {device} type veth peer name {peer} netns {}", other.path()));

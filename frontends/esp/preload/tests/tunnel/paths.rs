@@ -126,6 +126,37 @@ fn a_path_below_what_ipv6_needs_carries_ipv4() {
     assert!(told_less(&pair.a, pair.b.inner[V4]));
 }
 
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn a_path_below_what_ipv6_needs_carries_it_in_fragments() {
+    for (outer, mtu) in [(V4, 700), (V4, 1300), (V6, 1280)] {
+        let (pair, _router) = narrow(outer, mtu);
+        // The wire shows single packets.
+        pair.a.namespace.ip("link set va gso_max_segs 1");
+        pair.b.namespace.ip("link set vb gso_max_segs 1");
+        await_that("the path is known", || {
+            pair.a.ping("-W 0.2 -s 1200", pair.b.inner[V6]);
+            path_mtu(&pair.a) == u64::from(mtu)
+        });
+        let wire = Listener::on(&pair.b.namespace, "vb");
+        let before = pair.a.counter("fragmented");
+        assert_eq!(told(&pair.a, pair.b.inner[V6]), 1280);
+        pair.a.pings(5, "-s 1232", pair.b.inner[V6]);
+        assert_eq!(pair.a.counter("fragmented") - before, 5, "{outer}");
+        stream(&pair.a, &pair.b, V6, 1 << 18);
+        stream(&pair.b, &pair.a, V6, 1 << 18);
+        // Packets that fit are not cut, and go on being refused when they do not.
+        datagrams(&pair.a, &pair.b, V4, [100, 500].into_iter());
+        let before = pair.a.counter("fragmented");
+        pair.a.pings(2, "-s 100", pair.b.inner[V6]);
+        assert_eq!(pair.a.counter("fragmented"), before);
+        let frames = wire.finish();
+        wire::sealed(&frames);
+        assert!(frames.iter().all(|frame| frame.len() <= 14 + mtu as usize));
+        assert_eq!(path_mtu(&pair.a), u64::from(mtu));
+    }
+}
+
 /// Whether somebody is told of an MTU below 700.
 fn told_less(host: &Host, to: std::net::IpAddr) -> bool {
     let (_, text) = host.ping("-W 0.2 -M do -s 672", to);

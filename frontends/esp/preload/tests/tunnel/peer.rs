@@ -1,6 +1,6 @@
 //! The test as one end of a tunnel: packets of IP that it makes, and ESP around them.
 
-use std::net::{IpAddr, UdpSocket};
+use std::net::IpAddr;
 
 use gantry::Gantry;
 use gantry_protocols::Packet;
@@ -10,11 +10,12 @@ use nix::sys::socket::{setsockopt, sockopt};
 
 use crate::host::{Pair, Plan};
 use crate::keys::{Keys, Sa, V4, policies};
+use crate::traffic::Udp;
 
 /// A tunnel between a data path, which is `pair.b`, and the test, which is at the address of `pair.a`.
 pub(crate) struct Peer {
     pub(crate) pair: Pair,
-    socket: UdpSocket,
+    socket: Udp,
     out: Outbound,
     arriving: Inbound,
 }
@@ -62,9 +63,9 @@ impl Peer {
 
     /// Sends one whose header has a traffic class.
     pub(crate) fn send_as(&self, class: u8, datagram: &[u8]) {
-        setsockopt(&self.socket, sockopt::Ipv4Tos, &class.into()).unwrap();
+        setsockopt(&*self.socket, sockopt::Ipv4Tos, &class.into()).unwrap();
         self.send(datagram);
-        setsockopt(&self.socket, sockopt::Ipv4Tos, &0).unwrap();
+        setsockopt(&*self.socket, sockopt::Ipv4Tos, &0).unwrap();
     }
 
     /// The packet of IP in the next datagram that comes.

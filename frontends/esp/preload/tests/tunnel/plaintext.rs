@@ -1,7 +1,12 @@
 //! What a policy protects never leaves in clear: before, while and after there are SAs, policies and a data path.
 
-use std::net::{IpAddr, TcpStream, UdpSocket};
+use std::io::IoSlice;
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd as _;
 use std::time::Duration;
+
+use nix::libc;
+use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg, setsockopt, sockopt};
 
 use crate::host::{Host, Pair, Plan, await_that};
 use crate::keys::{Keys, Sa, V4, V6, install, policies};
@@ -42,6 +47,12 @@ fn try_everything(host: &Host, to: &Host) {
             let _ = socket.connect(far).and_then(|()| socket.send(MARKER));
         };
         send(&host.udp_unbound(family));
+        // By the device to the other, whatever rules and routes say.
+        let bound = host.udp_unbound(family);
+        setsockopt(&*bound, sockopt::BindToDevice, &host.device.into()).unwrap();
+        send(&bound);
+        by_index(&host.udp_unbound(family), far.into(), host.namespace.index(host.device));
+        host.ping(&format!("-W 0.05 -I {}", host.device), to.inner[family]);
         for address in [host.inner[family], host.outer[family]] {
             send(&host.udp(address, 0));
         }
@@ -49,6 +60,20 @@ fn try_everything(host: &Host, to: &Host) {
         let _ = host.namespace.enter(connect);
         host.ping("-W 0.05", to.inner[family]);
     }
+}
+
+/// Sends one datagram by a device (IP_PKTINFO, IPV6_PKTINFO).
+fn by_index(socket: &UdpSocket, to: SocketAddr, index: u32) {
+    let message = [IoSlice::new(MARKER)];
+    let address = SockaddrStorage::from(to);
+    let v4 = libc::in_pktinfo {
+        ipi_ifindex: index.cast_signed(),
+        ipi_spec_dst: libc::in_addr { s_addr: 0 },
+        ipi_addr: libc::in_addr { s_addr: 0 },
+    };
+    let v6 = libc::in6_pktinfo { ipi6_addr: libc::in6_addr { s6_addr: [0; 16] }, ipi6_ifindex: index };
+    let control = if to.is_ipv4() { ControlMessage::Ipv4PacketInfo(&v4) } else { ControlMessage::Ipv6PacketInfo(&v6) };
+    let _ = sendmsg(socket.as_raw_fd(), &message, &[control], MsgFlags::empty(), Some(&address));
 }
 
 #[test]
@@ -167,6 +192,37 @@ fn a_data_path_that_is_killed_leaves_no_way_past_it() {
 
 #[test]
 #[ignore = "as root, in network namespaces"]
+fn a_firewall_that_is_loaded_anew_keeps_what_drops_packets_past_the_tunnel() {
+    let mut pair = Pair::tied(&Plan { protect: PROTECTED.to_vec(), ..Plan::default() });
+    let nft = |arguments: &str| pair.a.run("nft", arguments);
+    let restored = || await_that("the table is there", || nft("list table inet gantry_esp").status.success());
+    restored();
+    for change in ["flush ruleset", "delete chain inet gantry_esp leaving", "flush chain inet gantry_esp leaving"] {
+        assert!(nft("add table ip others").status.success());
+        assert!(nft(change).status.success(), "{change}");
+        let has_rules = || {
+            let text = nft("list table inet gantry_esp").stdout;
+            String::from_utf8(text).unwrap().matches("drop").count() == 2
+        };
+        await_that("the rules are back", has_rules);
+        let wire = Wire::of(&pair);
+        try_everything(&pair.a, &pair.b);
+        wire.sealed();
+    }
+    // Networks are shown as they were given, and the tables of others are theirs.
+    let text = String::from_utf8(nft("list ruleset").stdout).unwrap();
+    assert!(PROTECTED.iter().all(|network| text.contains(network)), "{text}");
+    assert!(text.contains("table ip others"), "{text}");
+    // A data path that is started again guards what another one has left.
+    pair.a.kill();
+    pair.a.serve(&Plan::default());
+    let wire = Wire::of(&pair);
+    try_everything(&pair.a, &pair.b);
+    assert_eq!(wire.sealed(), 0);
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
 fn what_a_data_path_left_is_cleared_on_request() {
     let mut pair = Pair::tied(&Plan { protect: PROTECTED.to_vec(), ..Plan::default() });
     pair.a.kill();
@@ -181,6 +237,7 @@ fn what_a_data_path_left_is_cleared_on_request() {
     assert_eq!(left, [0; 4]);
     assert!(pair.a.namespace.ip("rule").contains("199:\tfrom all lookup 77"));
     assert!(pair.a.namespace.ip("route show table 77").contains("10.99.0.0/16"));
+    assert!(!pair.a.run("nft", "list table inet gantry_esp").status.success());
     assert_eq!(pair.a.namespace.enter(gantry_esp::clear).unwrap(), 0);
     let wire = Wire::of(&pair);
     try_everything(&pair.a, &pair.b);

@@ -1,7 +1,8 @@
 //! What hosts send each other inside the tunnel.
 
-use std::io::{Read as _, Write as _};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream, UdpSocket};
+use std::io::{self, Read as _, Write as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::ops::Deref;
 use std::process::{Command, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,16 +22,43 @@ pub(crate) fn payload(bytes: usize) -> Vec<u8> {
     blocks.take(bytes).collect()
 }
 
+/// A socket of UDP with a timeout. A process that was stopped and goes on finds a read with a timeout interrupted
+/// (signal(7)): it begins again.
+pub(crate) struct Udp(UdpSocket);
+
+impl Udp {
+    pub(crate) fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.recv_from(buffer).map(|(length, _)| length)
+    }
+
+    pub(crate) fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        loop {
+            match self.0.recv_from(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                got => return got,
+            }
+        }
+    }
+}
+
+impl Deref for Udp {
+    type Target = UdpSocket;
+
+    fn deref(&self) -> &UdpSocket {
+        &self.0
+    }
+}
+
 impl Host {
-    /// A socket of UDP with a timeout, bound to an address of the host and a port; 0 is any.
-    pub(crate) fn udp(&self, address: IpAddr, port: u16) -> UdpSocket {
+    /// A socket of UDP, bound to an address of the host and a port; 0 is any.
+    pub(crate) fn udp(&self, address: IpAddr, port: u16) -> Udp {
         let socket = self.namespace.enter(|| UdpSocket::bind((address, port))).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        socket
+        Udp(socket)
     }
 
     /// A socket of UDP without an address, as programs have that only send.
-    pub(crate) fn udp_unbound(&self, family: usize) -> UdpSocket {
+    pub(crate) fn udp_unbound(&self, family: usize) -> Udp {
         self.udp([Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()][family], 0)
     }
 
@@ -127,7 +155,7 @@ impl Flow {
             count
         });
         // What comes together after a pause has room.
-        setsockopt(&far, sockopt::RcvBufForce, &(16 << 20)).unwrap();
+        setsockopt(&*far, sockopt::RcvBufForce, &(16 << 20)).unwrap();
         let stopped = Arc::clone(&stop);
         let receiver = thread::spawn(move || {
             far.set_read_timeout(Some(Duration::from_millis(500))).unwrap();

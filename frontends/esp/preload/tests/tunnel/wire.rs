@@ -29,6 +29,8 @@ pub(crate) enum Kind {
     /// A notice of a router.
     Notice,
     Esp(Esp),
+    /// A later fragment of a datagram: the first one says of what.
+    Fragment,
     /// One byte that keeps a NAT alive, or a message of IKE.
     Other4500,
     /// What nobody may see.
@@ -121,6 +123,10 @@ fn kind(frame: &[u8]) -> Kind {
         (kind, _) if kind == ARP => {
             Kind::Neighbour(packet[24..].first_chunk::<4>().map(|address| IpAddr::from(*address)))
         }
+        // The last fragment may carry fewer bytes than a header has.
+        (kind, [_, _, _, _, _, _, flags, offset, _, 17, ..]) if kind == IPV4 && [flags & 0x1F, *offset] != [0; 2] => {
+            Kind::Fragment
+        }
         (kind, [_, class, _, _, _, _, _, _, _, protocol, ..]) if kind == IPV4 && packet.len() >= 28 => {
             let from = IpAddr::from(*packet[12..].first_chunk::<4>().unwrap());
             match protocol {
@@ -135,6 +141,8 @@ fn kind(frame: &[u8]) -> Kind {
             match (packet[6], packet[40]) {
                 (58, 133..=137) | (0, 58) => Kind::Neighbour(None),
                 (58, 2) if packet[48..].get(6) == Some(&17) => Kind::Notice,
+                (44, 17) if packet[42] != 0 || packet[43] & 0xF8 != 0 => Kind::Fragment,
+                (44, 17) => datagram(from, (a & 0xF) << 4 | b >> 4, &packet[48..]),
                 (17, _) => datagram(from, (a & 0xF) << 4 | b >> 4, &packet[40..]),
                 _ => Kind::Clear,
             }

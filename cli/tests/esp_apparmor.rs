@@ -1,0 +1,263 @@
+//! AppArmor in guests: under Debian's profile of charon, enforced, `gantry esp` works with what `contrib/esp/apparmor` adds to it.
+
+mod gantry;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Output};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use gantry::{Folder, text};
+use serde_json::Value;
+
+const CHARON: &str = "/usr/lib/ipsec/charon";
+/// What the kernel says of a process that the profile is enforced on.
+const CONFINED: &str = "/usr/lib/ipsec/charon (enforce)\n";
+
+/// How long something may take that takes some seconds in a guest that is emulated.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+gantry_lab::in_guest! {
+    ["--modules", "tun,veth", "--timeout", "600"]
+    /// The daemons find the data path and agree on keys, a packet passes, and the kernel has denied them nothing.
+    fn confined_daemons_make_a_tunnel_with_the_snippet() {
+        if !is_possible() {
+            return;
+        }
+        let site = Site::new("/usr/local", &snippet("/usr/local"));
+        let sides = [Side::new(&site, 1), Side::new(&site, 2)];
+        sides[0].sh(&format!("ip link add outside type veth peer name outside netns {}", sides[1].owner.0.id()));
+        let running = sides.each_ref().map(|side| {
+            side.sh(&format!("ip address add 192.0.2.{}/24 dev outside && ip link set outside up", side.number));
+            (side.start_data_path(), side.start_daemon())
+        });
+        for (side, (_, daemon)) in sides.iter().zip(&running) {
+            assert!(side.load_connection());
+            side.assert_confined(daemon);
+        }
+        sides[0].await_that("packets pass", "ping -c 1 -W 1 -I 10.1.0.1 10.2.0.1");
+        for side in &sides {
+            let status = side.status();
+            assert_eq!(status["associations"], serde_json::json!({ "in": 1, "out": 1 }), "{status}");
+        }
+        assert_eq!(denials(), Vec::<String>::new());
+    }
+
+    /// The loader goes on without the library, and the daemon finds the kernel in place of the data path.
+    fn a_confined_daemon_without_the_snippet_is_denied_the_library() {
+        if !is_possible() {
+            return;
+        }
+        let site = Site::new("/usr/local", "");
+        let side = Side::new(&site, 1);
+        let _running = (side.start_data_path(), side.start_daemon());
+        let denied = format!("profile=\"{CHARON}\" name=\"{}\"", site.library());
+        await_that("the kernel denies it the library", || denials().iter().any(|line| line.contains(&denied)));
+        side.load_connection();
+        assert_eq!(side.status()["policies"], 0, "{}", side.status());
+    }
+
+    /// Debian's profiles allow what is in /usr/lib, and its kernels ask no profile about sockets.
+    fn a_package_needs_no_snippet_on_debian() {
+        if !is_possible() {
+            return;
+        }
+        let site = Site::new("/usr", "");
+        let side = Side::new(&site, 1);
+        let (_path, daemon) = (side.start_data_path(), side.start_daemon());
+        assert!(side.load_connection());
+        side.assert_confined(&daemon);
+        assert_eq!(denials(), Vec::<String>::new());
+    }
+}
+
+/// Whether what the tests need is there. What is missing is said and counted.
+fn is_possible() -> bool {
+    let needed = [
+        ("/usr/sbin/apparmor_parser", "apparmor_parser"),
+        ("/usr/bin/ping", "ping"),
+        ("/usr/sbin/swanctl", "swanctl"),
+        (CHARON, "charon"),
+    ];
+    let missing = needed.into_iter().find(|(path, _)| !Path::new(path).exists());
+    if let Some((_, name)) = missing {
+        gantry_lab::skip(name);
+    }
+    missing.is_none()
+}
+
+/// What `make install` would put into `share/gantry/esp`.
+fn snippet(prefix: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../contrib/esp/apparmor");
+    fs::read_to_string(path).unwrap().replace("@PREFIX@", prefix)
+}
+
+/// The program and the library where `make install` puts them, and Debian's profile of charon, which is enforced until this is dropped.
+struct Site {
+    prefix: &'static str,
+}
+
+impl Site {
+    const PROFILE: &str = "/etc/apparmor.d/usr.lib.ipsec.charon";
+
+    /// Loads the profile with what the administrator has added to it, and forgets what the kernel has said so far.
+    fn new(prefix: &'static str, local: &str) -> Self {
+        let site = Self { prefix };
+        let library = std::env::current_exe().unwrap().with_file_name("libgantry_xfrm.so");
+        for (from, to) in [(Path::new(env!("CARGO_BIN_EXE_gantry")), site.program()), (&library, site.library())] {
+            fs::create_dir_all(Path::new(&to).parent().unwrap()).unwrap();
+            fs::copy(from, to).unwrap();
+        }
+        if !Path::new("/sys/kernel/security/apparmor").exists() {
+            sh("mount -t securityfs none /sys/kernel/security");
+        }
+        // Otherwise the kernel says ten things in five seconds, and keeps the others to itself.
+        fs::write("/proc/sys/kernel/printk_ratelimit_burst", "10000").unwrap();
+        fs::write("/etc/apparmor.d/local/usr.lib.ipsec.charon", local).unwrap();
+        sh(&format!("apparmor_parser --replace --skip-cache {}", Self::PROFILE));
+        let loaded = fs::read_to_string("/sys/kernel/security/apparmor/profiles").unwrap();
+        assert!(loaded.contains(CONFINED), "{loaded}");
+        sh("dmesg --clear");
+        site
+    }
+
+    fn program(&self) -> String {
+        format!("{}/bin/gantry", self.prefix)
+    }
+
+    fn library(&self) -> String {
+        format!("{}/lib/gantry/libgantry_xfrm.so", self.prefix)
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        sh(&format!("apparmor_parser --remove {}", Self::PROFILE));
+    }
+}
+
+/// What the kernel has denied since the profile was loaded.
+fn denials() -> Vec<String> {
+    let log = sh("dmesg");
+    log.lines().filter(|line| line.contains("apparmor=\"DENIED\"")).map(str::to_owned).collect()
+}
+
+/// One of two machines: a network, and a /run, of its own.
+struct Side<'a> {
+    site: &'a Site,
+    number: u8,
+    /// The process whose namespaces they are.
+    owner: Running,
+}
+
+impl<'a> Side<'a> {
+    fn new(site: &'a Site, number: u8) -> Self {
+        let line = "mount -t tmpfs tmpfs /run && touch /run/is-own && exec sleep infinity";
+        let owner = Command::new("unshare").args(["--net", "--mount", "sh", "-c", line]).spawn().unwrap();
+        let side = Self { site, number, owner: Running(owner) };
+        side.await_that("it has namespaces of its own", "test -e /run/is-own");
+        side.sh(&format!("ip link set lo up && ip address add 10.{number}.0.1/32 dev lo"));
+        side
+    }
+
+    /// A line of a shell there.
+    fn command(&self, line: &str) -> Command {
+        let mut command = Command::new("nsenter");
+        let owner = self.owner.0.id().to_string();
+        command.args(["--target", &owner, "--net", "--mount", "sh", "-c", line]);
+        command
+    }
+
+    fn sh(&self, line: &str) -> String {
+        succeeds(line, &self.command(line).output().unwrap())
+    }
+
+    fn start(&self, line: &str) -> Running {
+        Running(self.command(&format!("exec {line}")).spawn().unwrap())
+    }
+
+    fn start_data_path(&self) -> Running {
+        let path = self.start(&format!("{} esp serve --protect 10.{}.0.0/16", self.site.program(), 3 - self.number));
+        self.await_that("the data path answers", &format!("{} esp status", self.site.program()));
+        path
+    }
+
+    /// Its number becomes the daemon's.
+    fn start_daemon(&self) -> Running {
+        self.start(&format!("{} esp exec -- {CHARON}", self.site.program()))
+    }
+
+    fn status(&self) -> Value {
+        serde_json::from_str(&self.sh(&format!("{} esp status --json", self.site.program()))).unwrap()
+    }
+
+    /// The profile is enforced on the daemon, which has the library and has trapped its policies in the data path.
+    #[track_caller]
+    fn assert_confined(&self, daemon: &Running) {
+        let of_daemon = |name| fs::read_to_string(format!("/proc/{}/{name}", daemon.0.id())).unwrap();
+        assert_eq!(of_daemon("attr/current"), CONFINED);
+        assert!(of_daemon("maps").contains(&self.site.library()));
+        assert_eq!(self.status()["policies"], 3, "{}", self.status());
+    }
+
+    fn await_that(&self, what: &str, line: &str) {
+        await_that(what, || self.command(line).output().unwrap().status.success());
+    }
+
+    /// Gives the daemon a connection whose policies it traps. Says whether it takes them.
+    fn load_connection(&self) -> bool {
+        let (ours, theirs) = (self.number, 3 - self.number);
+        let text = format!(
+            "connections {{ net {{
+                local_addrs = 192.0.2.{ours}
+                remote_addrs = 192.0.2.{theirs}
+                encap = yes
+                local {{ auth = psk
+                    id = side{ours} }}
+                remote {{ auth = psk
+                    id = side{theirs} }}
+                children {{ net {{
+                    local_ts = 10.{ours}.0.0/16
+                    remote_ts = 10.{theirs}.0.0/16
+                    esp_proposals = aes128gcm16
+                    start_action = trap }} }} }} }}
+            secrets {{ ike {{ secret = \"a secret of both sides\" }} }}\n"
+        );
+        let file = Folder::new(&format!("side{ours}"));
+        let file = file.write("swanctl.conf", &text);
+        self.await_that("charon answers", "swanctl --stats");
+        self.command(&format!("swanctl --load-all --file {}", file.display())).output().unwrap().status.success()
+    }
+}
+
+/// A program that ends with the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What a line of a shell prints.
+#[track_caller]
+fn sh(line: &str) -> String {
+    succeeds(line, &Command::new("sh").args(["-c", line]).output().unwrap())
+}
+
+#[track_caller]
+fn succeeds(line: &str, output: &Output) -> String {
+    assert!(output.status.success(), "{line}: {}{}", text(&output.stdout), text(&output.stderr));
+    text(&output.stdout)
+}
+
+#[track_caller]
+fn await_that(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < PATIENCE, "it never is so that {what}");
+        thread::sleep(Duration::from_millis(100));
+    }
+}

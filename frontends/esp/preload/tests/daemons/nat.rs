@@ -1,0 +1,115 @@
+//! Clients behind a NAT: Linux's own, which gives each a port of its own on its address (`masquerade` of nf_tables).
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::process::Command;
+
+use crate::gateway::{ANY, Gateway, OURS, Pair, await_that, charons, configure, outer};
+use crate::namespace::Namespace;
+use crate::traffic::Stream;
+use crate::ways::of_client;
+
+/// Where the peer sees the clients: at first, and after the NAT has got another address.
+const ADDRESSES: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::new(10, 1, 0, 253)), IpAddr::V4(Ipv4Addr::new(10, 1, 0, 254))];
+
+/// The peer has both clients at one address and tells them apart by their ports. When the NAT has forgotten them, packets come from other ports,
+/// or from another address: the data path tells the daemon (XFRM_MSG_MAPPING), which has its SAs follow.
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn two_clients_behind_a_nat_keep_their_tunnels_when_it_forgets_them() {
+    if !Path::new("/usr/sbin/nft").exists() {
+        return gantry_lab::skip("nft");
+    }
+    for kind in charons() {
+        let plan = of_client("10.2.0.2/32");
+        let mut pair = Pair::joined([OURS, kind], &plan);
+        let mut other = Gateway::new(2, OURS);
+        configure(&other, &plan, &outer(1, false).to_string());
+        configure(&pair.b, &plan, ANY);
+        let nat = Nat::between([&pair.a, &other], &pair.b);
+        pair.start();
+        other.start();
+        let wire = pair.tap();
+        let mut streams = Vec::new();
+        for (client, address) in [(&pair.a, "10.3.0.1"), (&other, "10.3.0.2")] {
+            client.swanctl("--initiate --timeout 60 --child net");
+            let ends = [(&client.namespace, address.parse().unwrap()), (&pair.b.namespace, pair.b.inner(false))];
+            streams.extend([Stream::start(ends[0], ends[1]), Stream::start(ends[1], ends[0])]);
+        }
+        let pass = || streams.iter().for_each(|stream| stream.pass(50));
+        pass();
+        let mut before = peers(&pair.b);
+        assert_eq!(before.len(), 2);
+        assert!(before.iter().all(|peer| peer.ip() == ADDRESSES[0] && peer.port() != 4500), "{before:?}");
+        for (change, address) in [(Nat::forget as fn(&Nat), ADDRESSES[0]), (Nat::move_away, ADDRESSES[1])] {
+            change(&nat);
+            await_that("the SAs follow", || {
+                let now = peers(&pair.b);
+                now.len() == 2 && now.is_disjoint(&before) && now.iter().all(|peer| peer.ip() == address)
+            });
+            before = peers(&pair.b);
+            pass();
+        }
+        for client in [&pair.a, &other] {
+            client.swanctl("--rekey --child net");
+        }
+        pass();
+        // What left for where the clients were before is gone, and what came when the NAT was down.
+        for tally in streams.into_iter().map(Stream::end) {
+            assert!(tally.lost.len() < 100 && tally.refused.is_empty(), "{tally:?}");
+        }
+        wire.end();
+    }
+}
+
+/// Where a gateway has its peers.
+fn peers(gateway: &Gateway) -> BTreeSet<SocketAddr> {
+    let status = gateway.status();
+    let sas = status["sas"].as_array().unwrap().iter();
+    sas.map(|sa| sa["peer"].as_str().unwrap().parse().unwrap()).collect()
+}
+
+/// A router between clients and their peer. It answers for the peer's address on the clients' side (proxy ARP), and has an address on the peer's
+/// side alone. The port of each client is drawn at random: by itself the NAT would leave the first one's as it is.
+struct Nat(Namespace);
+
+impl Nat {
+    /// Takes the place of the link between the first client and the peer.
+    fn between(clients: [&Gateway; 2], peer: &Gateway) -> Self {
+        let nat = Self(Namespace::new());
+        peer.namespace.ip("link delete wire");
+        nat.0.sysctl("ipv4/ip_forward", "1");
+        nat.0.join("far", &peer.namespace, "wire");
+        nat.0.ip(&format!("address add {}/24 dev far", ADDRESSES[0]));
+        peer.connect();
+        for (client, place) in clients.into_iter().zip([0, 2]) {
+            let near = format!("near{place}");
+            nat.0.join(&near, &client.namespace, "wire");
+            nat.0.sysctl(&format!("ipv4/conf/{near}/proxy_arp"), "1");
+            nat.0.ip(&format!("route add {} dev {near}", outer(place, false)));
+            client.connect();
+        }
+        for line in [
+            "add table ip nat",
+            "add chain ip nat out { type nat hook postrouting priority srcnat; }",
+            "add rule ip nat out oifname far masquerade random",
+        ] {
+            let output = nat.0.enter(|| Command::new("nft").arg(line).output()).unwrap();
+            assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        nat
+    }
+
+    /// Forgets all connections, as this NAT does of a device that goes down.
+    fn forget(&self) {
+        self.0.ip("link set far down");
+        self.0.ip("link set far up");
+    }
+
+    /// Gets another address, by which the connections of the first one are forgotten, too.
+    fn move_away(&self) {
+        self.0.ip(&format!("address delete {}/24 dev far", ADDRESSES[0]));
+        self.0.ip(&format!("address add {}/24 dev far", ADDRESSES[1]));
+    }
+}

@@ -1,0 +1,208 @@
+//! Messages of netlink (netlink(7)) and a socket for them: what routes, rules and the firewall have in common.
+
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::sys::socket::{self, AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType};
+
+// linux/netlink.h
+const REQUEST: u16 = 1;
+pub(crate) const ACK: u16 = 4;
+pub(crate) const REPLACE: u16 = 0x100;
+const DUMP: u16 = 0x300;
+pub(crate) const CREATE: u16 = 0x400;
+pub(crate) const APPEND: u16 = 0x800;
+const ERROR: u16 = 2;
+const DONE: u16 = 3;
+/// An attribute that consists of attributes.
+const NESTED: u16 = 1 << 15;
+/// Bytes of the header of a message (`struct nlmsghdr`).
+pub(crate) const HEADER: usize = 16;
+
+/// A message, or the content of an attribute, that is being written.
+pub(crate) struct Message(pub(crate) Vec<u8>);
+
+impl Message {
+    /// A message with its header, whose length is yet to come.
+    pub(crate) fn new(kind: u16, flags: u16) -> Self {
+        let mut bytes = vec![0; 4];
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend((REQUEST | flags).to_ne_bytes());
+        bytes.extend([0; 8]);
+        Self(bytes)
+    }
+
+    /// Attributes of an attribute.
+    pub(crate) fn inside() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Adds a structure of the protocol.
+    pub(crate) fn structure(mut self, bytes: &[u8]) -> Self {
+        self.0.extend(bytes);
+        self
+    }
+
+    pub(crate) fn attribute(mut self, kind: u16, content: &[u8]) -> Self {
+        self.0.extend((4 + content.len() as u16).to_ne_bytes());
+        self.0.extend(kind.to_ne_bytes());
+        self.0.extend(content);
+        self.0.resize(self.0.len().next_multiple_of(4), 0);
+        self
+    }
+
+    pub(crate) fn nested(self, kind: u16, inside: &Self) -> Self {
+        self.attribute(kind | NESTED, &inside.0)
+    }
+
+    pub(crate) fn number(self, kind: u16, number: u32) -> Self {
+        self.attribute(kind, &number.to_ne_bytes())
+    }
+
+    pub(crate) fn address(self, kind: u16, address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(address) => self.attribute(kind, &address.octets()),
+            IpAddr::V6(address) => self.attribute(kind, &address.octets()),
+        }
+    }
+
+    /// The whole message, with its length.
+    pub(crate) fn finish(mut self) -> Vec<u8> {
+        let length = self.0.len() as u32;
+        self.0[..4].copy_from_slice(&length.to_ne_bytes());
+        self.0
+    }
+}
+
+/// A socket of netlink.
+#[derive(Debug)]
+pub(crate) struct Socket(OwnedFd);
+
+impl Socket {
+    pub(crate) fn connect(protocol: SockProtocol) -> io::Result<Self> {
+        let socket = socket::socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)?;
+        socket::connect(socket.as_raw_fd(), &NetlinkAddr::new(0, 0))?;
+        Ok(Self(socket))
+    }
+
+    /// The number that the kernel gave the socket, which stands in what is told of its requests.
+    pub(crate) fn port(&self) -> io::Result<u32> {
+        Ok(socket::getsockname::<NetlinkAddr>(self.0.as_raw_fd())?.pid())
+    }
+
+    /// Asks the kernel for something, which is as good if it fails with one of these errors. The last message wants an answer (`ACK`).
+    pub(crate) fn ask(&self, messages: &[u8], as_good: &[i32]) -> io::Result<()> {
+        // The second and later errors of an earlier request.
+        while socket::recv(self.0.as_raw_fd(), &mut [0; 64], MsgFlags::MSG_DONTWAIT).is_ok() {}
+        socket::send(self.0.as_raw_fd(), messages, MsgFlags::empty())?;
+        let mut answer = [0; 4096];
+        let length = socket::recv(self.0.as_raw_fd(), &mut answer, MsgFlags::empty())?;
+        match answer[..length].get(HEADER..HEADER + 4).and_then(|errno| errno.first_chunk()) {
+            Some(errno) => match i32::from_ne_bytes(*errno).wrapping_neg() {
+                0 => Ok(()),
+                errno if as_good.contains(&errno) => Ok(()),
+                errno => Err(io::Error::from_raw_os_error(errno)),
+            },
+            None => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
+    /// The bodies of all objects of a kind that a family has: structure and attributes.
+    pub(crate) fn dump(&self, kind: u16, family: u8) -> io::Result<Vec<Vec<u8>>> {
+        let message = Message::new(kind, ACK | DUMP).structure(&[family, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        socket::send(self.0.as_raw_fd(), &message.finish(), MsgFlags::empty())?;
+        let mut bodies = Vec::new();
+        let mut answer = vec![0; 1 << 16];
+        loop {
+            let length = socket::recv(self.0.as_raw_fd(), &mut answer, MsgFlags::empty())?;
+            for (kind, _, body) in messages(&answer[..length]) {
+                match kind {
+                    DONE => return Ok(bodies),
+                    ERROR => return Err(io::ErrorKind::InvalidData.into()),
+                    // Every structure of rtnetlink has as many bytes as that of routes, or more.
+                    _ if body.len() >= 12 => bodies.push(body.to_vec()),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// One datagram, if there is any; `Err(ENOBUFS)`: some were lost.
+    pub(crate) fn read(&self, buffer: &mut [u8]) -> nix::Result<usize> {
+        socket::recv(self.0.as_raw_fd(), buffer, MsgFlags::MSG_DONTWAIT).map_err(|error| match error {
+            Errno::EINTR => Errno::EAGAIN,
+            error => error,
+        })
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// The messages of a datagram: kind, port of who caused it, and body. One whose length is wrong is the end.
+pub(crate) fn messages(mut datagram: &[u8]) -> impl Iterator<Item = (u16, u32, &[u8])> {
+    std::iter::from_fn(move || {
+        let header = datagram.first_chunk::<HEADER>()?;
+        let word = |at: usize| u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let length = word(0) as usize;
+        let message = datagram.get(..length).filter(|_| length >= HEADER)?;
+        datagram = datagram.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some((u16::from_ne_bytes([header[4], header[5]]), word(12), &message[HEADER..]))
+    })
+}
+
+/// The content of an attribute among others.
+pub(crate) fn attribute(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
+    while let Some(header) = attributes.first_chunk::<4>() {
+        let length = usize::from(u16::from_ne_bytes([header[0], header[1]]));
+        if u16::from_ne_bytes([header[2], header[3]]) & !NESTED == wanted {
+            return attributes.get(4..length);
+        }
+        attributes = attributes.get(length.max(4).next_multiple_of(4)..)?;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_read_as_it_was_written() {
+        let inside = Message::inside().number(1, 7);
+        let message = Message::new(40, ACK).structure(&[1, 2, 3, 4]).attribute(5, b"abc").nested(6, &inside).finish();
+        let mut two = message.clone();
+        two.extend(&message);
+        let all: Vec<_> = messages(&two).collect();
+        assert_eq!(all.len(), 2);
+        for (kind, port, body) in all {
+            assert_eq!((kind, port, &body[..4]), (40, 0, &[1, 2, 3, 4][..]));
+            assert_eq!(attribute(&body[4..], 5), Some(&b"abc"[..]));
+            assert_eq!(attribute(attribute(&body[4..], 6).unwrap(), 1), Some(&7_u32.to_ne_bytes()[..]));
+            assert_eq!(attribute(&body[4..], 7), None);
+        }
+    }
+
+    #[test]
+    fn a_datagram_that_lies_about_lengths_ends_there() {
+        let message = Message::new(40, 0).attribute(5, b"abcd").finish();
+        for length in 0..message.len() {
+            assert_eq!(messages(&message[..length]).count(), 0);
+        }
+        for wrong in [0_u32, 15, 1000] {
+            let mut message = message.clone();
+            message[..4].copy_from_slice(&wrong.to_ne_bytes());
+            assert_eq!(messages(&message).count(), 0);
+        }
+        let attributes = &message[HEADER..];
+        for length in 0..attributes.len() {
+            assert_eq!(attribute(&attributes[..length], 5), None);
+        }
+        assert_eq!(attribute(&[2, 0, 5, 0, 1, 1, 1, 1], 5), None);
+    }
+}
