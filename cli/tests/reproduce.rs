@@ -30,6 +30,7 @@ fn the_cards_of_2003_are_as_fast_as_published() {
 fn a_simulation_is_the_same_at_every_run() {
     assert_eq!(report("ocf2003"), report("ocf2003"));
     assert_eq!(report("flow-control"), report("flow-control"));
+    assert_eq!(report("sec"), report("sec"));
 }
 
 #[test]
@@ -51,6 +52,36 @@ fn engine_and_cpu_of_a_board_are_both_of_use() {
     // Each size; those of 1 KiB and more; those at which the engine can save CPU time.
     let counts = ["latency, 1 in hand", "latency, 8 in hand", "CPU time that offload saves"].map(promised);
     assert_eq!(counts, [11, 5, 9]);
+}
+
+#[test]
+fn small_frames_grow_with_partitions_and_large_ones_fill_the_engine() {
+    let rows = report("sec");
+    let rate = |bytes: u32, case: &str| {
+        let case = format!("{bytes} bytes, {case}");
+        rows.iter().find(|row| row["case"] == case.as_str()).unwrap()["found"].as_f64().unwrap()
+    };
+    assert!(
+        rate(64, "1x1") < rate(64, "2x1") && rate(64, "2x1") < rate(64, "3x1") && rate(64, "3x1") < rate(64, "4x1")
+    );
+    assert!(rate(64, "4x4") < 1000.0, "requests are what bounds small frames");
+    for full in ["1x4", "1x16", "3x4", "4x4"] {
+        assert!((3500.0..=3601.0).contains(&rate(65_536, full)), "{full}");
+    }
+    let shapes = rows.iter().filter(|row| row["at_least"].is_number());
+    assert_eq!((shapes.count(), rows.len()), (5, 60));
+}
+
+/// What is found depends on the machine, and on what else it does; that all of it is found does not.
+#[test]
+fn partitions_of_an_engine_are_guests_over_vhost_user() {
+    let output = run(&["reproduce", "sec", "--json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
+    let rows = report["rows"].as_array().unwrap();
+    let of = |table: &str| rows.iter().filter(|row| row["table"] == table).count();
+    assert_eq!([of("simulated"), of("vhost-user")], [60, 60]);
+    assert!(rows.iter().all(|row| row["found"].as_f64().is_some_and(|found| found > 0.0)));
+    assert!(output.status.success());
 }
 
 #[test]

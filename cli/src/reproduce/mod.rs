@@ -7,6 +7,7 @@ mod dispatch;
 mod flow_control;
 mod ocf2003;
 mod paper;
+mod sec;
 mod table9;
 
 use std::sync::Arc;
@@ -23,6 +24,7 @@ pub(crate) fn run(args: &Reproduce, output: &mut Output) -> Result<(), Failure> 
         Work::Ocf2003 => ocf2003::run(args, output),
         Work::Boards => boards::run(args, output),
         Work::FlowControl => flow_control::run(args, output),
+        Work::Sec => sec::run(args, output),
         Work::Table9 => table9::run(args, output),
     }
 }

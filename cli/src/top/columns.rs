@@ -1,4 +1,4 @@
-//! The two tables as data: what each column says, how it sorts, and which of them a terminal has room for.
+//! The tables as data: what each column says, how it sorts, and which of them a terminal has room for.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -60,11 +60,11 @@ pub(super) const WORK: &[Column<Work>] = &[
     words("EVENTS", (10, REST), 7, |w| happened(&w.activity.events)),
 ];
 
-const fn words<T>(title: &'static str, width: (u16, u16), rank: u8, cell: fn(&T) -> String) -> Column<T> {
+pub(super) const fn words<T>(title: &'static str, width: (u16, u16), rank: u8, cell: fn(&T) -> String) -> Column<T> {
     Column { title, width, rank, cell, right: false, sort: None }
 }
 
-const fn number<T>(title: &'static str, width: u16, rank: u8, cell: fn(&T) -> String) -> Column<T> {
+pub(super) const fn number<T>(title: &'static str, width: u16, rank: u8, cell: fn(&T) -> String) -> Column<T> {
     Column { title, width: (width, width), rank, cell, right: true, sort: None }
 }
 
@@ -172,6 +172,7 @@ fn happened(events: &BTreeMap<String, u64>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::guests::GUESTS;
     use super::super::model::tests::{process, row};
     use super::*;
 
@@ -196,7 +197,11 @@ mod tests {
 
     #[test]
     fn every_column_has_a_rank_of_its_own() {
-        for ranks in [PROCESSES.iter().map(|c| c.rank).collect::<Vec<_>>(), WORK.iter().map(|c| c.rank).collect()] {
+        for ranks in [
+            PROCESSES.iter().map(|c| c.rank).collect::<Vec<_>>(),
+            WORK.iter().map(|c| c.rank).collect(),
+            GUESTS.iter().map(|c| c.rank).collect(),
+        ] {
             assert!((0..ranks.len()).all(|rank| ranks.iter().any(|other| usize::from(*other) == rank)), "{ranks:?}");
         }
     }

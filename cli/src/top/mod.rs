@@ -2,6 +2,8 @@
 
 /// The tables.
 mod columns;
+/// What guests of servers had between two looks.
+mod guests;
 /// Keys that come from a terminal.
 mod keys;
 /// What processes did between two looks.
@@ -22,6 +24,7 @@ use crate::args::Top;
 use crate::output::{Failure, Output, say};
 use crate::terminal;
 use columns::{PROCESSES, WORK, text};
+use guests::GUESTS;
 use model::{Looks, Sample};
 use state::State;
 
@@ -69,5 +72,7 @@ fn table(sample: Sample, interval: f64, output: &mut Output) -> Result<(), Failu
     let width = terminal::width().map(|width| u16::try_from(width).unwrap_or(u16::MAX));
     let state = State::new(sample, interval, "");
     let processes = text(PROCESSES, state.processes(), width);
-    output.write(&format!("{processes}\n{}", text(WORK, &state.all().work, width)))
+    output.write(&format!("{processes}\n{}", text(WORK, &state.all().work, width)))?;
+    let guests = &state.all().guests;
+    if guests.is_empty() { Ok(()) } else { output.write(&format!("\n{}", text(GUESTS, guests, width))) }
 }

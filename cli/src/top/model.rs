@@ -9,6 +9,7 @@ use gantry::stats::{Event, Histogram, Stage};
 use gantry_runtime::stats::{Report, Row, Times, Watch};
 use serde::Serialize;
 
+use super::guests::{self, Guest};
 use crate::units::{self, round};
 
 /// What the provider for OpenSSL left to the program's own libcrypto is counted under this name.
@@ -58,6 +59,9 @@ pub(super) struct Summary {
     pub(super) quarantined: Vec<String>,
     /// By device, algorithm and operation; what there is most of comes first.
     pub(super) work: Vec<Work>,
+    /// Those that the processes serve.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) guests: Vec<Guest>,
 }
 
 /// What was done in one place.
@@ -162,6 +166,7 @@ impl Sample {
                 all.quarantined.push(device.clone());
             }
         }
+        all.guests = processes.iter().flat_map(|process| process.summary.guests.clone()).collect();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
         Self { time: round(now, 3), processes, all }
     }
@@ -178,7 +183,8 @@ impl Summary {
             activity: Activity::between(before.rows.iter().find(|before| site(before) == site(row)), row, seconds),
         });
         let something = |work: &Work| work.activity.requests > 0 || !work.activity.events.is_empty();
-        Self { quarantined: quarantined(now), ..Self::new(work.filter(something).collect()) }
+        let guests = guests::between(before, now, seconds);
+        Self { quarantined: quarantined(now), guests, ..Self::new(work.filter(something).collect()) }
     }
 
     fn new(mut work: Vec<Work>) -> Self {
@@ -200,7 +206,7 @@ impl Summary {
             by_rate.then(more.requests.cmp(&less.requests)).then_with(|| a.site().cmp(&b.site()))
         });
         let host = part(host, activity.requests_per_s);
-        Self { activity, host, devices: host.map(|host| 1.0 - host), quarantined: Vec::new(), work }
+        Self { activity, host, devices: host.map(|host| 1.0 - host), quarantined: Vec::new(), work, guests: Vec::new() }
     }
 
     /// What happened that somebody should know about: how bad that is as a place in [`NOTABLE`].
@@ -336,7 +342,7 @@ pub(super) mod tests {
     }
 
     pub(in crate::top) fn report(rows: impl IntoIterator<Item = Row>) -> Report {
-        Report { processes: Vec::new(), rows: rows.into_iter().collect() }
+        Report { rows: rows.into_iter().collect(), ..Report::default() }
     }
 
     /// A process that did all of this in one second.

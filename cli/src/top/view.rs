@@ -5,6 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 
 use super::columns::{Column, GAP, PROCESSES, WORK, fit, rate};
+use super::guests::GUESTS;
 use super::model::{Activity, NOTABLE, Process};
 use super::state::{KEYS, State};
 
@@ -16,7 +17,8 @@ pub(super) fn draw(state: &State, colours: bool, area: Rect, buffer: &mut Buffer
     // Each table gets what it needs, and the lower one two fifths where that is too much.
     let room = area.height.saturating_sub(2);
     let upper = count(state.processes().len().max(1)).saturating_add(1);
-    let lower = count(if state.help { KEYS.len() + 4 } else { summary.work.len() + 3 });
+    let guests = if summary.guests.is_empty() { 0 } else { summary.guests.len() + 1 };
+    let lower = count(if state.help { KEYS.len() + 4 } else { summary.work.len() + 3 + guests });
     let lower = lower.min((room * 2 / 5).max(room.saturating_sub(upper)));
     processes(state, &mut lines, upper.min(room - lower));
     lines.put("", Style::new());
@@ -30,6 +32,12 @@ pub(super) fn draw(state: &State, colours: bool, area: Rect, buffer: &mut Buffer
         lines.titles(WORK, None);
         for work in &summary.work {
             lines.row(WORK, work, lines.style(work.activity.trouble()));
+        }
+        if !summary.guests.is_empty() {
+            lines.titles(GUESTS, None);
+            for guest in &summary.guests {
+                lines.row(GUESTS, guest, Style::new());
+            }
         }
     }
     lines.last(if state.note.is_empty() { "q quit  ? keys" } else { state.note });

@@ -1,0 +1,256 @@
+//! Partitions on one engine: the curves of the report on the SEC of Freescale's P4080, by the model `freescale-sec`.
+//!
+//! Each partition is a guest with a vhost-user connection of its own. A thread of a guest's program waits for its request and then makes
+//! the next one, so threads are requests in flight.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gantry::{
+    Algorithm, Clock, Gantry, Outcome, Queue, QueueOptions, RealClock, SessionParams, Submission, VirtualClock,
+};
+use gantry_runtime::model::{ModelDriver, Profile, Time};
+use gantry_vhost_user::{Counters, Limits, Server, Socket};
+use gantry_vhost_user_front::load::{self, Done, Load};
+use gantry_vhost_user_front::parameters::Layout;
+
+use super::{Row, conclude, model};
+use crate::args::Reproduce;
+use crate::output::{Failure, Output, say};
+use crate::table::Table;
+use crate::temporary::Folder;
+
+const ENGINE: &str = "freescale-sec";
+const SIMULATED: &str = "simulated";
+const SIZES: [usize; 5] = [SMALL, 256, 1024, 8192, LARGE];
+const SMALL: usize = 64;
+const LARGE: usize = 65_536;
+const PARTITIONS: usize = 4;
+
+/// Partitions, and threads of each.
+type Case = (usize, usize);
+/// One partition by its threads; then partitions of one thread, and of four.
+const CASES: [Case; 11] =
+    [(1, 1), (1, 2), (1, 4), (1, 8), (1, 16), (2, 1), (3, 1), (4, 1), (2, 4), (3, 4), (PARTITIONS, 4)];
+
+/// Throughput of each case in Mb/s.
+struct Curve {
+    bytes: usize,
+    rates: [f64; CASES.len()],
+}
+
+impl Curve {
+    fn new(bytes: usize, mut rate: impl FnMut(usize, Case) -> Result<f64, Failure>) -> Result<Self, Failure> {
+        let mut rates = [0.0; CASES.len()];
+        for (found, case) in rates.iter_mut().zip(CASES) {
+            *found = rate(bytes, case)?;
+        }
+        Ok(Self { bytes, rates })
+    }
+
+    fn rate(&self, case: Case) -> f64 {
+        CASES.iter().zip(self.rates).find(|(known, _)| **known == case).map_or(f64::NAN, |(_, rate)| rate)
+    }
+}
+
+/// What the report says of the curves: throughput of a case, by that of another one or by the engine's bandwidth.
+struct Shape {
+    what: &'static str,
+    bytes: usize,
+    case: Case,
+    by: Option<Case>,
+    at_least: f64,
+    at_most: Option<f64>,
+}
+
+const SHAPES: [Shape; 5] = [
+    shape("small frames: 3 partitions by 1", SMALL, (3, 1), Some((1, 1)), 2.4, Some(3.3)),
+    shape("small frames: 4 threads by 1", SMALL, (1, 4), Some((1, 1)), 2.4, None),
+    shape("large frames: 3 partitions by the engine's bandwidth", LARGE, (3, 4), None, 0.9, Some(1.01)),
+    shape("large frames: 4 partitions by 3", LARGE, (4, 4), Some((3, 4)), 0.9, Some(1.1)),
+    shape("large frames: 16 threads by 8", LARGE, (1, 16), Some((1, 8)), 0.9, Some(1.1)),
+];
+
+const fn shape(
+    what: &'static str,
+    bytes: usize,
+    case: Case,
+    by: Option<Case>,
+    at_least: f64,
+    at_most: Option<f64>,
+) -> Shape {
+    Shape { what, bytes, case, by, at_least, at_most }
+}
+
+pub(super) fn run(args: &Reproduce, output: &mut Output) -> Result<(), Failure> {
+    let profile = Profile::named(ENGINE).expect("the engine is built in");
+    let bandwidth = profile.cap_megabits.map_or(f64::NAN, |megabits| megabits as f64);
+    let mut ways = vec![(SIMULATED, curves(simulated)?)];
+    if !args.simulated {
+        let guests = Guests::new(profile)?;
+        let measured = |bytes, case| guests.rate(bytes, case);
+        ways.push(("vhost-user", curves(measured)?));
+    }
+    let titles = [
+        format!(
+            "AES-128-CBC by the model {ENGINE}, in Mb/s: partitions x threads of each, simulated, on a host with one CPU.\n\n"
+        ),
+        "\nThe same in real time, each partition a guest over vhost-user.\n\n".to_owned(),
+    ];
+    let (mut rows, mut text) = (Vec::new(), String::new());
+    for (way, curves) in &ways {
+        text += &titles[usize::from(*way != SIMULATED)];
+        let names = CASES.map(|(partitions, threads)| format!("{partitions}x{threads}"));
+        let header: Vec<&str> = ["BYTES"].into_iter().chain(names.iter().map(String::as_str)).collect();
+        let mut table = Table::new(&header, &std::array::from_fn::<usize, { CASES.len() + 1 }, _>(|column| column));
+        for curve in curves {
+            let cells = curve.rates.iter().map(|rate| format!("{rate:.0}"));
+            table.row(std::iter::once(curve.bytes.to_string()).chain(cells));
+            rows.extend(CASES.iter().zip(curve.rates).map(|((partitions, threads), rate)| {
+                let case = format!("{} bytes, {partitions}x{threads}", curve.bytes);
+                Row::new(way, case, "Mb/s", None, rate)
+            }));
+        }
+        text += &table.render();
+    }
+    text += "\n";
+    let header = ["SHAPE", "PROMISED"].into_iter().chain(ways.iter().map(|(way, _)| *way)).map(str::to_uppercase);
+    let header: Vec<String> = header.collect();
+    let mut table = Table::new(&header.iter().map(String::as_str).collect::<Vec<_>>(), &[2, 3]);
+    for shape in &SHAPES {
+        let promised = match shape.at_most {
+            Some(most) => format!("{:.2} to {most:.2}", shape.at_least),
+            None => format!("at least {:.2}", shape.at_least),
+        };
+        let mut cells = vec![shape.what.to_owned(), promised];
+        for (way, curves) in &ways {
+            let found = shape.of(curves, bandwidth);
+            cells.push(format!("{found:.2}"));
+            let row = Row::new(way, shape.what.to_owned(), "times", None, found);
+            // What is measured depends on the machine, and on what else it does.
+            let is_promised = *way == SIMULATED;
+            rows.push(if is_promised { row.within(Some(shape.at_least), shape.at_most) } else { row });
+        }
+        table.row(cells);
+    }
+    text += &table.render();
+    conclude(args, &rows, &text, output)
+}
+
+impl Shape {
+    fn of(&self, curves: &[Curve], bandwidth: f64) -> f64 {
+        let Some(curve) = curves.iter().find(|curve| curve.bytes == self.bytes) else { return f64::NAN };
+        curve.rate(self.case) / self.by.map_or(bandwidth, |by| curve.rate(by))
+    }
+}
+
+fn curves(mut rate: impl FnMut(usize, Case) -> Result<f64, Failure>) -> Result<Vec<Curve>, Failure> {
+    SIZES.iter().map(|bytes| Curve::new(*bytes, &mut rate)).collect()
+}
+
+fn megabits(bytes: usize, requests: u64, seconds: f64) -> f64 {
+    requests as f64 * bytes as f64 * 8.0 / seconds / 1e6
+}
+
+/// A queue for each partition, all of them in one thread: in virtual time, whoever runs next is part of the model.
+fn simulated(bytes: usize, (partitions, threads): Case) -> Result<f64, Failure> {
+    /// Virtual nanoseconds until the engine is as busy as it gets, and those that count.
+    const WARM: u64 = 5_000_000;
+    const MEASURE: u64 = 50_000_000;
+    let clock = Arc::new(VirtualClock::default());
+    let driver = model(Profile::named(ENGINE).expect("the engine is built in"), &clock)?;
+    let gantry = Gantry::builder().driver(&driver).clock(clock.clone()).build();
+    let session = gantry.session(SessionParams::new(Algorithm::Aes128Cbc, &[3; 16]))?;
+    let options = || QueueOptions { depth: threads, coalesce: Duration::ZERO, ..QueueOptions::default() };
+    let mut queues = (0..partitions).map(|_| gantry.queue(options())).collect::<Result<Vec<Queue>, _>>()?;
+    let mut idle = vec![vec![vec![0x5a; bytes]; threads]; partitions];
+    let (mut done, mut failed) = (0_u64, 0_u64);
+    let mut until = |end: u64| -> Result<(u64, u64), Failure> {
+        while clock.now() < end {
+            let before = done;
+            let mut submitted = false;
+            for (queue, idle) in queues.iter_mut().zip(&mut idle) {
+                while let Some(buffer) = idle.pop() {
+                    let submission = Submission::encrypt(&[7; 16], buffer);
+                    queue.submit(&session, submission).map_err(|full| Failure::Failed(full.why.to_string()))?;
+                    submitted = true;
+                }
+                queue.complete(|completion| {
+                    done += 1;
+                    failed += u64::from(completion.result != Ok(Outcome::Done));
+                    idle.push(completion.submission.into_buffers().0);
+                });
+            }
+            if !submitted && done == before {
+                clock.wait(None);
+            }
+        }
+        Ok((clock.now(), done))
+    };
+    let begin = until(WARM)?;
+    let end = until(begin.0 + MEASURE)?;
+    if failed > 0 {
+        return Err(Failure::Failed(format!("{ENGINE}: {failed} requests failed")));
+    }
+    Ok(megabits(bytes, end.1 - begin.1, (end.0 - begin.0) as f64 / 1e9))
+}
+
+/// A server in this process with a socket for each partition.
+struct Guests {
+    folder: Folder,
+}
+
+impl Guests {
+    fn new(profile: &Profile) -> Result<Self, Failure> {
+        let folder = Folder::new()?;
+        let clock = Arc::new(RealClock::default());
+        let driver = ModelDriver::new(profile.clone(), gantry_runtime::reference(), Time::Real(clock.clone()))
+            .map_err(failed)?;
+        let gantry = Gantry::builder().driver(&driver).clock(clock).build();
+        // Its threads serve as long as the process runs.
+        let server = Server::new(gantry).map_err(|error| Failure::at("threads", &error))?;
+        let guests = Self { folder };
+        for partition in 0..PARTITIONS {
+            let path = guests.socket(partition);
+            let socket = Socket { path: path.clone(), mode: 0o600, owner: (None, None) };
+            server
+                .listen(&socket, Limits::default(), Counters::default())
+                .map_err(|error| Failure::at(path.display(), &error))?;
+        }
+        Ok(guests)
+    }
+
+    fn socket(&self, partition: usize) -> std::path::PathBuf {
+        self.folder.path().join(format!("partition{partition}.sock"))
+    }
+
+    /// The best of some rounds: a machine that is busy slows a model in real time down, and nothing speeds it up. A round in which
+    /// requests were refused does not count: where the machine does other things for 20 ms, the engine has missed a deadline, and is
+    /// out until it has passed its known answers again.
+    fn rate(&self, bytes: usize, (partitions, threads): Case) -> Result<f64, Failure> {
+        const ROUND: Duration = Duration::from_millis(100);
+        /// The first one warms up.
+        const ROUNDS: usize = 4;
+        const MOST: usize = 40;
+        say(&format!("{bytes} bytes, partitions x threads: {partitions}x{threads}"));
+        let guests = 0..partitions;
+        let guests = guests.map(|guest| Load::new(&self.socket(guest), Layout::Qemu10, bytes, threads));
+        let mut guests = guests.collect::<Result<Vec<Load>, _>>().map_err(failed)?;
+        let mut rates = Vec::with_capacity(ROUNDS);
+        for _ in 0..MOST {
+            let done = load::together(&mut guests.iter_mut().collect::<Vec<_>>(), ROUND).map_err(failed)?;
+            if done.iter().all(|done| done.refused == 0) {
+                let of = |done: &Done| megabits(bytes, done.requests, done.time.as_secs_f64());
+                rates.push(done.iter().map(of).sum::<f64>());
+            }
+            if rates.len() == ROUNDS {
+                return Ok(rates.into_iter().skip(1).fold(0.0, f64::max));
+            }
+        }
+        Err(Failure::Failed(format!("{ENGINE} refuses requests")))
+    }
+}
+
+fn failed(error: impl std::fmt::Display) -> Failure {
+    Failure::Failed(error.to_string())
+}

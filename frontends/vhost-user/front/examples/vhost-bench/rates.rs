@@ -1,0 +1,93 @@
+//! One guest: bytes x requests in flight.
+
+use std::error::Error;
+use std::path::Path;
+use std::time::Duration;
+
+use gantry_vhost_user_front::load::Load;
+use gantry_vhost_user_front::parameters::Layout;
+use serde::Serialize;
+
+use crate::cpu;
+
+const ROUNDS: usize = 5;
+const ROUND: Duration = Duration::from_secs(1);
+const WARM: Duration = Duration::from_millis(500);
+
+/// What a size and a depth came to.
+#[derive(Serialize)]
+pub(crate) struct Row {
+    bytes: usize,
+    in_flight: usize,
+    /// CPU time of the back end for a request, in microseconds: the median, and the least and the most of all rounds.
+    cpu_us: [f64; 3],
+    requests_per_second: f64,
+    refused: u64,
+    /// Why there are no numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed: Option<String>,
+}
+
+/// `64x32` is 64 bytes, 32 in flight.
+pub(crate) fn pairs(words: &[&str]) -> Result<Vec<(usize, usize)>, Box<dyn Error>> {
+    let pair = |word: &&str| {
+        let (bytes, depth) = word.split_once('x').ok_or_else(|| format!("{word} is no BYTESxDEPTH"))?;
+        Ok((bytes.parse()?, depth.parse()?))
+    };
+    words.iter().map(pair).collect()
+}
+
+/// Measures each pair, and prints its row at once. A pair that fails has a row that says so.
+pub(crate) fn measure(socket: &Path, pid: u32, layout: Layout, pairs: &[(usize, usize)]) -> Vec<Row> {
+    println!(
+        "{:>8} {:>9} {:>12} {:>15} {:>13} {:>9}",
+        "bytes", "in flight", "us CPU", "least, most", "requests/s", "refused"
+    );
+    let mut rows = Vec::new();
+    for (bytes, in_flight) in pairs {
+        let row = one(socket, pid, layout, *bytes, *in_flight).unwrap_or_else(|error| Row {
+            bytes: *bytes,
+            in_flight: *in_flight,
+            cpu_us: [0.0; 3],
+            requests_per_second: 0.0,
+            refused: 0,
+            failed: Some(error.to_string()),
+        });
+        if let Some(reason) = &row.failed {
+            println!("{bytes:>8} {in_flight:>9} {reason}");
+        } else {
+            let [median, least, most] = row.cpu_us;
+            let range = format!("{least:.2}, {most:.2}");
+            let (rate, refused) = (row.requests_per_second, row.refused);
+            println!("{bytes:>8} {in_flight:>9} {median:>12.2} {range:>15} {rate:>13.0} {refused:>9}");
+        }
+        rows.push(row);
+    }
+    rows
+}
+
+fn one(socket: &Path, pid: u32, layout: Layout, bytes: usize, in_flight: usize) -> Result<Row, Box<dyn Error>> {
+    let mut load = Load::new(socket, layout, bytes, in_flight)?;
+    // Routes are learned, and memory is touched, before anything counts.
+    load.run(WARM)?;
+    let (mut costs, mut rates, mut refused) = (Vec::new(), Vec::new(), 0);
+    for _ in 0..ROUNDS {
+        let before = cpu::of(pid)?;
+        let done = load.run(ROUND)?;
+        let spent = cpu::of(pid)?.saturating_sub(before);
+        let requests = done.requests as f64;
+        costs.push(spent.as_secs_f64() * 1e6 / requests);
+        rates.push(requests / done.time.as_secs_f64());
+        refused += done.refused;
+    }
+    costs.sort_by(f64::total_cmp);
+    rates.sort_by(f64::total_cmp);
+    Ok(Row {
+        bytes,
+        in_flight,
+        cpu_us: [costs[ROUNDS / 2], costs[0], costs[ROUNDS - 1]],
+        requests_per_second: rates[ROUNDS / 2],
+        refused,
+        failed: None,
+    })
+}

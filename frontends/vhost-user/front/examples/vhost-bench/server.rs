@@ -1,0 +1,99 @@
+//! Gantry's server in a process of its own, so that its CPU time is nobody else's.
+
+use std::error::Error;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::{env, fs};
+
+use gantry_runtime::Config;
+use gantry_vhost_user::{Counters, Limits, Server, Socket};
+
+/// A server for some guests.
+pub(crate) struct Served {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    folder: PathBuf,
+}
+
+/// What guests have had: requests that were taken, and for each of them the requests of its burst.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Sums {
+    pub(crate) requests: u64,
+    pub(crate) company: u64,
+}
+
+impl Served {
+    /// Starts a server with a guest for each rate: bytes a second, or 0 for no limit.
+    pub(crate) fn new(rates: &[u64]) -> Result<Self, Box<dyn Error>> {
+        let folder = env::temp_dir().join(format!("vhost-bench-{}", std::process::id()));
+        fs::create_dir_all(&folder)?;
+        let mut child = Command::new(env::current_exe()?)
+            .arg("serve")
+            .arg(&folder)
+            .args(rates.iter().map(u64::to_string))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let input = child.stdin.take().ok_or("no pipe")?;
+        let output = BufReader::new(child.stdout.take().ok_or("no pipe")?);
+        let mut served = Self { child, input, output, folder };
+        // The first sums are there when the sockets are.
+        served.sums()?;
+        Ok(served)
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn socket(&self, guest: usize) -> PathBuf {
+        socket(&self.folder, guest)
+    }
+
+    /// The sums of all guests.
+    pub(crate) fn sums(&mut self) -> Result<Sums, Box<dyn Error>> {
+        self.input.write_all(b"\n")?;
+        let mut line = String::new();
+        self.output.read_line(&mut line)?;
+        let (requests, company) = line.trim().split_once(' ').ok_or("the server has ended")?;
+        Ok(Sums { requests: requests.parse()?, company: company.parse()? })
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// The server's process: it answers each line of its input with the sums, and ends with it.
+pub(crate) fn serve(folder: &Path, rates: &[&str]) -> Result<(), Box<dyn Error>> {
+    let server = Server::new(gantry_runtime::open(Config::from_env()?)?)?;
+    for (guest, rate) in rates.iter().enumerate() {
+        let limits = Limits { rate: Some(rate.parse()?).filter(|rate| *rate > 0), ..Limits::default() };
+        server.listen(
+            &Socket { path: socket(folder, guest), mode: 0o600, owner: (None, None) },
+            limits,
+            Counters::default(),
+        )?;
+    }
+    for line in std::io::stdin().lines() {
+        line?;
+        let guests = server.guests();
+        let sums = guests.iter().fold(Sums::default(), |sums, (_, guest)| Sums {
+            requests: sums.requests + guest.requests,
+            company: sums.company + guest.company,
+        });
+        println!("{} {}", sums.requests, sums.company);
+    }
+    Ok(())
+}
+
+fn socket(folder: &Path, guest: usize) -> PathBuf {
+    folder.join(format!("guest{guest}.sock"))
+}

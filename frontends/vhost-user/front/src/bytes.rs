@@ -1,0 +1,25 @@
+//! Little-endian integers and fields of fixed lengths.
+
+/// What structures are written to.
+pub(crate) trait Words {
+    /// Appends 32-bit integers.
+    fn words(&mut self, words: &[u32]);
+
+    /// Appends a field of `room` bytes that begins with `bytes`. What does not fit is cut off: the length that the caller writes
+    /// elsewhere then is a lie, as a hostile guest tells it.
+    fn room(&mut self, bytes: &[u8], room: usize);
+}
+
+impl Words for Vec<u8> {
+    fn words(&mut self, words: &[u32]) {
+        for word in words {
+            self.extend(word.to_le_bytes());
+        }
+    }
+
+    fn room(&mut self, bytes: &[u8], room: usize) {
+        let end = self.len() + room;
+        self.extend(&bytes[..bytes.len().min(room)]);
+        self.resize(end, 0);
+    }
+}

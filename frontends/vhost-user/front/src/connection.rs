@@ -1,0 +1,207 @@
+//! The messages of vhost-user (QEMU, docs/interop/vhost-user.rst) over the socket of a back end.
+
+use std::io::Read;
+use std::net::Shutdown;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use vhost::vhost_user::message::{FrontendReq, VhostUserProtocolFeatures};
+use vmm_sys_util::eventfd::EventFd;
+use vmm_sys_util::sock_ctrl_msg::ScmSocket;
+
+use crate::Error;
+use crate::bytes::Words;
+use crate::memory::Memory;
+use crate::ring::Ring;
+
+/// The bit of the virtio features that says that there are protocol features.
+pub const PROTOCOL_FEATURES: u64 = 1 << 30;
+
+/// Flags of a message's header.
+pub const VERSION: u32 = 1;
+/// The message answers another.
+pub const REPLY: u32 = 4;
+/// The sender wants an answer.
+pub const NEED_REPLY: u32 = 8;
+
+/// The longest payload of a reply that is read.
+const LONGEST: usize = 4096;
+
+/// Whether a ring is enabled once its eventfds have been told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Enable {
+    /// `VHOST_USER_SET_VRING_ENABLE` follows, as the protocol demands.
+    Asked,
+    /// Nothing follows, as with QEMU's cryptodev-vhost-user.
+    Never,
+}
+
+/// A connection to a back end. No answer is waited for longer than its patience, which is why it is not the crate `vhost`'s `Frontend`:
+/// that one waits for ever.
+pub struct Connection {
+    stream: UnixStream,
+    offered: u64,
+    protocol: VhostUserProtocolFeatures,
+}
+
+impl Connection {
+    /// Connects to a socket, asks for features, and takes the protocol features of `wanted` that the back end has. A reply that takes
+    /// longer than `patience` is an error.
+    pub fn new(path: &Path, wanted: VhostUserProtocolFeatures, patience: Duration) -> Result<Self, Error> {
+        let stream = UnixStream::connect(path)?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
+        let mut connection = Self { stream, offered: 0, protocol: VhostUserProtocolFeatures::empty() };
+        connection.offered = connection.ask_number(FrontendReq::GET_FEATURES)?;
+        if connection.offered & PROTOCOL_FEATURES != 0 {
+            let bits = connection.ask_number(FrontendReq::GET_PROTOCOL_FEATURES)?;
+            let protocol = VhostUserProtocolFeatures::from_bits_truncate(bits) & wanted;
+            // Whether this message is acknowledged is not agreed on before it has come.
+            let code = FrontendReq::SET_PROTOCOL_FEATURES as u32;
+            connection.send(code, VERSION, &protocol.bits().to_le_bytes(), &[])?;
+            connection.protocol = protocol;
+        }
+        connection.tell(FrontendReq::SET_OWNER, &[], &[])?;
+        Ok(connection)
+    }
+
+    /// Ends the connection: the back end hears it before it hears of a new one.
+    pub fn end(&self) {
+        // The back end may have ended it before.
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+
+    /// The virtio features that the back end offers.
+    pub fn offered(&self) -> u64 {
+        self.offered
+    }
+
+    /// The protocol features that both sides have.
+    pub fn protocol(&self) -> VhostUserProtocolFeatures {
+        self.protocol
+    }
+
+    /// How many queues the back end has; one when it does not say.
+    pub fn queues(&self) -> Result<u64, Error> {
+        let says = self.protocol.contains(VhostUserProtocolFeatures::MQ);
+        if says { self.ask_number(FrontendReq::GET_QUEUE_NUM) } else { Ok(1) }
+    }
+
+    /// Tells the back end which virtio features the driver has taken.
+    pub fn set_features(&self, features: u64) -> Result<(), Error> {
+        self.tell(FrontendReq::SET_FEATURES, &features.to_le_bytes(), &[])
+    }
+
+    /// Gives the back end this memory in place of any that it had.
+    pub fn set_memory(&self, memory: &Memory) -> Result<(), Error> {
+        let regions = memory.regions()?;
+        let mut payload = Vec::new();
+        payload.words(&[regions.len() as u32, 0]);
+        for region in &regions {
+            for number in [region.guest_phys_addr, region.memory_size, region.userspace_addr, region.mmap_offset] {
+                payload.extend(number.to_le_bytes());
+            }
+        }
+        let descriptors: Vec<RawFd> = regions.iter().map(|region| region.mmap_handle).collect();
+        self.tell(FrontendReq::SET_MEM_TABLE, &payload, &descriptors)
+    }
+
+    /// Starts queue `index`: size, base and addresses of the ring, then kick and call, in the order of QEMU.
+    pub fn start(&self, index: usize, ring: &Ring, memory: &Memory, enable: Enable) -> Result<(), Error> {
+        let state = |code, number| self.tell(code, &pair(index, number), &[]);
+        let event = |code, event: &EventFd| self.tell(code, &(index as u64).to_le_bytes(), &[event.as_raw_fd()]);
+        state(FrontendReq::SET_VRING_NUM, ring.size().into())?;
+        state(FrontendReq::SET_VRING_BASE, ring.base()?.into())?;
+        let [descriptors, available, used] = ring.addresses();
+        let mut addresses = pair(index, 0);
+        for address in [descriptors, used, available] {
+            addresses.extend(memory.user_address(address)?.to_le_bytes());
+        }
+        // Nothing is logged.
+        addresses.extend(0_u64.to_le_bytes());
+        self.tell(FrontendReq::SET_VRING_ADDR, &addresses, &[])?;
+        event(FrontendReq::SET_VRING_KICK, ring.kick_event())?;
+        event(FrontendReq::SET_VRING_CALL, ring.call_event())?;
+        if enable == Enable::Asked { state(FrontendReq::SET_VRING_ENABLE, 1) } else { Ok(()) }
+    }
+
+    /// Stops queue `index`. Returns the available index at which the back end stopped.
+    pub fn stop(&self, index: usize) -> Result<u32, Error> {
+        let reply = self.ask(FrontendReq::GET_VRING_BASE, &pair(index, 0))?;
+        let number = reply.get(4..8).ok_or(Error::Unanswered)?;
+        Ok(u32::from_le_bytes(number.try_into().expect("four bytes")))
+    }
+
+    /// Reads the first `bytes` bytes of the device's configuration space.
+    pub fn config(&self, bytes: usize) -> Result<Vec<u8>, Error> {
+        let mut payload = Vec::new();
+        payload.words(&[0, bytes as u32, 0]);
+        payload.resize(12 + bytes, 0);
+        let reply = self.ask(FrontendReq::GET_CONFIG, &payload)?;
+        reply.get(12..12 + bytes).map(<[u8]>::to_vec).ok_or(Error::Unanswered)
+    }
+
+    /// Sends a message that has no reply of its own. The back end acknowledges it where both sides know VHOST_USER_PROTOCOL_F_REPLY_ACK.
+    pub fn tell(&self, code: FrontendReq, payload: &[u8], descriptors: &[RawFd]) -> Result<(), Error> {
+        if !self.protocol.contains(VhostUserProtocolFeatures::REPLY_ACK) {
+            return self.send(code as u32, VERSION, payload, descriptors);
+        }
+        self.send(code as u32, VERSION | NEED_REPLY, payload, descriptors)?;
+        if self.reply(code as u32)?.iter().all(|byte| *byte == 0) { Ok(()) } else { Err(Error::Denied(code as u32)) }
+    }
+
+    /// Sends a message and waits for its reply.
+    pub fn ask(&self, code: FrontendReq, payload: &[u8]) -> Result<Vec<u8>, Error> {
+        self.send(code as u32, VERSION, payload, &[])?;
+        self.reply(code as u32)
+    }
+
+    fn ask_number(&self, code: FrontendReq) -> Result<u64, Error> {
+        let bytes = self.ask(code, &[])?.try_into().map_err(|_| Error::Unanswered)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    /// Sends any message: its code, the flags of its header, payload, descriptors.
+    pub fn send(&self, code: u32, flags: u32, payload: &[u8], descriptors: &[RawFd]) -> Result<(), Error> {
+        self.send_bytes(&message(code, flags, payload), descriptors)
+    }
+
+    /// Sends bytes that need not be a message.
+    pub fn send_bytes(&self, bytes: &[u8], descriptors: &[RawFd]) -> Result<(), Error> {
+        let sent = self.stream.send_with_fds(&[bytes], descriptors)?;
+        if sent == bytes.len() { Ok(()) } else { Err(Error::Unanswered) }
+    }
+
+    /// Waits for the reply to a message with this code, and returns its payload.
+    pub fn reply(&self, code: u32) -> Result<Vec<u8>, Error> {
+        let mut header = [0; 12];
+        (&self.stream).read_exact(&mut header)?;
+        let word = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four bytes"));
+        let bytes = word(8) as usize;
+        if word(0) != code || word(4) & REPLY == 0 || bytes > LONGEST {
+            return Err(Error::Unanswered);
+        }
+        let mut payload = vec![0; bytes];
+        (&self.stream).read_exact(&mut payload)?;
+        Ok(payload)
+    }
+}
+
+/// A message: header and payload.
+pub fn message(code: u32, flags: u32, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(12 + payload.len());
+    for word in [code, flags, payload.len() as u32] {
+        bytes.extend(word.to_le_bytes());
+    }
+    bytes.extend(payload);
+    bytes
+}
+
+/// A queue and a number, `struct vhost_vring_state`.
+fn pair(index: usize, number: u32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.words(&[index as u32, number]);
+    bytes
+}

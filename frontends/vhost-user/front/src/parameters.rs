@@ -1,0 +1,315 @@
+//! What a session does, and the three ways to say so: a message of vhost-user, a request of the control queue, or as a part of a request
+//! that has no session.
+//!
+//! The layouts are written here from the specification (virtio 1.3, 5.9.7) and from the sources of QEMU and DPDK, without
+//! the back end's parser: two sides that share one description of a layout agree about its errors.
+
+use gantry_abi_virtio_crypto::constants::{akcipher, operation, sym_op};
+
+use crate::bytes::Words;
+
+/// VIRTIO_CRYPTO_OP_ENCRYPT and its opposite.
+const ENCRYPT: u32 = 1;
+const DECRYPT: u32 = 2;
+/// VIRTIO_CRYPTO_SYM_HASH_MODE_: a digest, or a MAC.
+const PLAIN: u32 = 1;
+const AUTH: u32 = 2;
+/// The fixed part of a request of the control queue without VIRTIO_CRYPTO_F_REVISION_1.
+const LEGACY_CONTROL: usize = 56;
+/// Room for the keys in the messages of vhost-user.
+const CIPHER_KEY: usize = 64;
+const AUTH_KEY: usize = 512;
+const RSA_KEY: usize = 1024;
+
+/// A cipher. Algorithms are the numbers of [`gantry_abi_virtio_crypto::constants`].
+#[derive(Clone, Copy)]
+pub struct Cipher<'a> {
+    /// VIRTIO_CRYPTO_CIPHER_.
+    pub algorithm: u32,
+    /// As long as the algorithm demands.
+    pub key: &'a [u8],
+    /// Or else it decrypts.
+    pub encrypt: bool,
+}
+
+/// A digest, or a MAC when there is a key.
+#[derive(Clone, Copy)]
+pub struct Digest<'a> {
+    /// VIRTIO_CRYPTO_HASH_, or VIRTIO_CRYPTO_MAC_ with a key.
+    pub algorithm: u32,
+    /// A MAC's key.
+    pub key: Option<&'a [u8]>,
+    /// Bytes of the result.
+    pub result: u32,
+}
+
+/// Parameters of a session.
+#[derive(Clone, Copy)]
+pub enum Parameters<'a> {
+    /// A cipher by itself.
+    Cipher(Cipher<'a>),
+    /// A cipher, and a digest or MAC of the same data.
+    Chain {
+        /// The cipher.
+        cipher: Cipher<'a>,
+        /// The digest or MAC.
+        digest: Digest<'a>,
+        /// The digest is of the data before they are encrypted, or else after.
+        hash_first: bool,
+    },
+    /// A digest.
+    Hash(Digest<'a>),
+    /// A MAC.
+    Mac(Digest<'a>),
+    /// An AEAD.
+    Aead {
+        /// VIRTIO_CRYPTO_AEAD_, and its key.
+        cipher: Cipher<'a>,
+        /// Bytes of the tag.
+        tag: u32,
+        /// Bytes of the additional data.
+        aad: u32,
+    },
+    /// An RSA key.
+    Rsa {
+        /// RSAPrivateKey in DER, or else RSAPublicKey (RFC 8017, appendix A.1).
+        private: bool,
+        /// The DER.
+        key: &'a [u8],
+        /// VIRTIO_CRYPTO_RSA_..._PADDING: 0 is none, 1 is PKCS #1 v1.5.
+        padding: u32,
+        /// VIRTIO_CRYPTO_RSA_ and the name of a digest.
+        hash: u32,
+    },
+}
+
+/// Whose session messages a front end sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// QEMU up to 8.0: 632 bytes, the session's number first.
+    Qemu7,
+    /// QEMU since 8.1, and DPDK since 25.03: 1,072 bytes, an operation first and the session's number last.
+    Qemu10,
+    /// DPDK up to 24.11: 632 bytes, the session's number and an operation first.
+    Dpdk22,
+}
+
+impl Layout {
+    /// Where the session's number is in the payload.
+    pub fn session_at(self) -> usize {
+        if self == Self::Qemu10 { 1064 } else { 0 }
+    }
+}
+
+impl Parameters<'_> {
+    /// VIRTIO_CRYPTO_..._CREATE_SESSION.
+    pub fn create(&self) -> u32 {
+        match self {
+            Self::Cipher(_) | Self::Chain { .. } => operation::CIPHER_CREATE_SESSION,
+            Self::Hash(_) => operation::HASH_CREATE_SESSION,
+            Self::Mac(_) => operation::MAC_CREATE_SESSION,
+            Self::Aead { .. } => operation::AEAD_CREATE_SESSION,
+            Self::Rsa { .. } => operation::AKCIPHER_CREATE_SESSION,
+        }
+    }
+
+    /// VIRTIO_CRYPTO_..._DESTROY_SESSION.
+    pub fn destroy(&self) -> u32 {
+        self.create() + 1
+    }
+
+    /// The payload of VHOST_USER_CREATE_CRYPTO_SESSION. None: the layout has no place for such a session.
+    pub fn message(&self, layout: Layout) -> Option<Vec<u8>> {
+        let mut bytes = match layout {
+            Layout::Qemu7 => 0_u64.to_le_bytes().to_vec(),
+            Layout::Qemu10 => u64::from(self.create()).to_le_bytes().to_vec(),
+            Layout::Dpdk22 => [0_u64.to_le_bytes().as_slice(), &self.create().to_le_bytes()].concat(),
+        };
+        let total = if layout == Layout::Qemu10 { 1072 } else { 632 };
+        match self {
+            Self::Cipher(cipher) => symmetric(&mut bytes, cipher, None),
+            Self::Chain { cipher, digest, hash_first } => symmetric(&mut bytes, cipher, Some((digest, *hash_first))),
+            Self::Rsa { private, key, padding, hash } if layout == Layout::Qemu10 => {
+                bytes.words(&[akcipher::RSA, key_type(*private), key.len() as u32]);
+                // Padding of the structure, and a pointer that means nothing here.
+                bytes.resize(32, 0);
+                bytes.words(&[*padding, *hash]);
+                bytes.room(key, RSA_KEY);
+            }
+            _ => return None,
+        }
+        bytes.resize(total, 0);
+        Some(bytes)
+    }
+
+    /// The input of a control request that opens the session.
+    pub fn control(&self, revision_1: bool) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let algorithm = match self {
+            Self::Cipher(cipher) | Self::Chain { cipher, .. } | Self::Aead { cipher, .. } => cipher.algorithm,
+            Self::Hash(digest) | Self::Mac(digest) => digest.algorithm,
+            Self::Rsa { .. } => akcipher::RSA,
+        };
+        bytes.words(&[self.create(), algorithm, 0, 0]);
+        let begin = bytes.len();
+        match self {
+            Self::Cipher(cipher) => {
+                bytes.words(&[cipher.algorithm, cipher.key.len() as u32, direction(cipher), 0]);
+                bytes.resize(begin + 48, 0);
+                bytes.words(&[sym_op::CIPHER, 0]);
+            }
+            Self::Chain { cipher, digest, hash_first } => {
+                bytes.words(&[order(*hash_first), mode(digest)]);
+                bytes.words(&[cipher.algorithm, cipher.key.len() as u32, direction(cipher), 0]);
+                bytes.words(&[digest.algorithm, digest.result, digest.key.unwrap_or_default().len() as u32, 0]);
+                // No additional data.
+                bytes.words(&[0, 0, sym_op::ALGORITHM_CHAINING, 0]);
+            }
+            Self::Hash(digest) => bytes.words(&[digest.algorithm, digest.result]),
+            Self::Mac(digest) => {
+                bytes.words(&[digest.algorithm, digest.result, digest.key.unwrap_or_default().len() as u32, 0]);
+            }
+            Self::Aead { cipher, tag, aad } => {
+                bytes.words(&[cipher.algorithm, cipher.key.len() as u32, *tag, *aad, direction(cipher), 0]);
+            }
+            Self::Rsa { private, key, padding, hash } => {
+                bytes.words(&[akcipher::RSA, key_type(*private), key.len() as u32, *padding, *hash]);
+                bytes.resize(begin + LEGACY_CONTROL, 0);
+            }
+        }
+        if !revision_1 {
+            bytes.resize(begin + LEGACY_CONTROL, 0);
+        }
+        for key in self.keys() {
+            bytes.extend(key);
+        }
+        bytes
+    }
+
+    /// The keys, in the order of variable parts.
+    pub(crate) fn keys(&self) -> Vec<&[u8]> {
+        match self {
+            Self::Cipher(cipher) | Self::Aead { cipher, .. } => vec![cipher.key],
+            Self::Chain { cipher, digest, .. } => vec![cipher.key, digest.key.unwrap_or_default()],
+            Self::Hash(digest) | Self::Mac(digest) => vec![digest.key.unwrap_or_default()],
+            Self::Rsa { key, .. } => vec![key],
+        }
+    }
+
+    /// The parameters within the fixed part of a request without a session (virtio 1.3, 5.9.7.3 to 5.9.7.7: `sess_para`).
+    pub(crate) fn stateless(&self) -> Vec<u32> {
+        let cipher_of = |cipher: &Cipher<'_>| [cipher.algorithm, cipher.key.len() as u32, direction(cipher)];
+        match self {
+            Self::Cipher(cipher) | Self::Aead { cipher, .. } => cipher_of(cipher).to_vec(),
+            Self::Chain { cipher, digest, hash_first } => {
+                let digest_of = [digest.algorithm, digest.key.unwrap_or_default().len() as u32, mode(digest)];
+                [&[order(*hash_first), 0][..], &cipher_of(cipher), &digest_of].concat()
+            }
+            Self::Hash(digest) => vec![digest.algorithm],
+            Self::Mac(digest) => vec![digest.algorithm, digest.key.unwrap_or_default().len() as u32],
+            Self::Rsa { private, key, padding, hash } => {
+                vec![akcipher::RSA, key_type(*private), key.len() as u32, *padding, *hash]
+            }
+        }
+    }
+}
+
+/// The input of a control request that closes a session. `operation` is [`Parameters::destroy`].
+pub fn destroy(operation: u32, session: u64, revision_1: bool) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.words(&[operation, 0, 0, 0]);
+    bytes.extend(session.to_le_bytes());
+    if !revision_1 {
+        bytes.resize(16 + LEGACY_CONTROL, 0);
+    }
+    bytes
+}
+
+/// QEMU's `CryptoDevBackendSymSessionInfo` and the two keys behind it.
+fn symmetric(bytes: &mut Vec<u8>, cipher: &Cipher<'_>, digest: Option<(&Digest<'_>, bool)>) {
+    let begin = bytes.len();
+    bytes.words(&[cipher.algorithm, cipher.key.len() as u32]);
+    let auth_key = digest.and_then(|(digest, _)| digest.key).unwrap_or_default();
+    let (algorithm, result) = digest.map_or((0, 0), |(digest, _)| (digest.algorithm, digest.result));
+    bytes.words(&[algorithm, result, auth_key.len() as u32, 0]);
+    let kind = if digest.is_some() { sym_op::ALGORITHM_CHAINING } else { sym_op::CIPHER };
+    let (mode, order) = digest.map_or((0, 0), |(digest, first)| (mode(digest), order(first)));
+    bytes.extend([kind, direction(cipher), mode, order].map(|number| number as u8));
+    // Two pointers, which mean nothing here, where DPDK's operation has pushed them to a multiple of eight.
+    bytes.resize((begin + 28).next_multiple_of(8) + 16, 0);
+    bytes.room(cipher.key, CIPHER_KEY);
+    bytes.room(auth_key, AUTH_KEY);
+}
+
+fn direction(cipher: &Cipher<'_>) -> u32 {
+    if cipher.encrypt { ENCRYPT } else { DECRYPT }
+}
+
+/// VIRTIO_CRYPTO_SYM_ALG_CHAIN_ORDER_.
+fn order(hash_first: bool) -> u32 {
+    if hash_first { 1 } else { 2 }
+}
+
+fn mode(digest: &Digest<'_>) -> u32 {
+    if digest.key.is_some() { AUTH } else { PLAIN }
+}
+
+/// VIRTIO_CRYPTO_AKCIPHER_KEY_TYPE_.
+fn key_type(private: bool) -> u32 {
+    if private { 2 } else { 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use gantry_abi_virtio_crypto::constants::{cipher, mac};
+
+    use super::*;
+
+    const CIPHER: Cipher<'_> = Cipher { algorithm: cipher::AES_CBC, key: &[7; 16], encrypt: true };
+    const MAC: Digest<'_> = Digest { algorithm: mac::HMAC_SHA1, key: Some(&[8; 20]), result: 20 };
+
+    fn word(bytes: &[u8], at: usize) -> u32 {
+        u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
+    }
+
+    #[test]
+    fn a_message_has_the_places_that_its_program_gives_it() {
+        let chain = Parameters::Chain { cipher: CIPHER, digest: MAC, hash_first: false };
+        // Places as QEMU 7.2, QEMU 10.0 and DPDK 22.11 have them: algorithm, kind, cipher's key, MAC's key.
+        let places = [(Layout::Qemu7, 632, 8, 32), (Layout::Qemu10, 1072, 8, 32), (Layout::Dpdk22, 632, 12, 36)];
+        for (layout, total, algorithm, kind) in places {
+            let message = chain.message(layout).unwrap();
+            assert_eq!(message.len(), total, "{layout:?}");
+            let numbers = [word(&message, algorithm), word(&message, algorithm + 4), word(&message, algorithm + 8)];
+            assert_eq!(numbers, [3, 16, 2], "{layout:?}");
+            assert_eq!(message[kind..kind + 4], [2, 1, 2, 2], "{layout:?}");
+            assert_eq!(message[56..72], [7; 16], "{layout:?}");
+            assert_eq!(message[120..140], [8; 20], "{layout:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_new_message_has_room_for_a_public_key() {
+        let key = Parameters::Rsa { private: false, key: &[9; 270], padding: 1, hash: 6 };
+        let message = key.message(Layout::Qemu10).unwrap();
+        assert_eq!([word(&message, 0), word(&message, 8), word(&message, 12), word(&message, 16)], [0x404, 1, 1, 270]);
+        assert_eq!([word(&message, 32), word(&message, 36)], [1, 6]);
+        assert_eq!(message[40..310], [9; 270]);
+        assert_eq!(key.message(Layout::Qemu7), None);
+        assert_eq!(key.message(Layout::Dpdk22), None);
+    }
+
+    #[test]
+    fn the_fixed_part_of_a_control_request_is_padded_without_revision_1_only() {
+        let hash = Parameters::Hash(Digest { algorithm: 4, key: None, result: 32 });
+        assert_eq!(hash.control(false).len(), 16 + 56);
+        assert_eq!(hash.control(true).len(), 16 + 8);
+        assert_eq!(Parameters::Mac(MAC).control(true).len(), 16 + 16 + 20);
+        for revision_1 in [false, true] {
+            assert_eq!(Parameters::Cipher(CIPHER).control(revision_1).len(), 16 + 56 + 16);
+            let chain = Parameters::Chain { cipher: CIPHER, digest: MAC, hash_first: true };
+            assert_eq!(chain.control(revision_1).len(), 16 + 56 + 36);
+        }
+        assert_eq!((destroy(3, 1, false).len(), destroy(3, 1, true).len()), (72, 24));
+    }
+}

@@ -1,0 +1,306 @@
+//! Requests of the data queues (virtio 1.3, 5.9.7.2 to 5.9.7.7), and what the device answers.
+
+use std::ops::Range;
+
+use gantry_abi_virtio_crypto::constants::{FLAG_SESSION_MODE, feature, sym_op};
+
+use crate::bytes::Words;
+use crate::parameters::Parameters;
+
+/// Bytes of a request's header, and of its fixed part without VIRTIO_CRYPTO_F_REVISION_1.
+const HEADER: usize = 24;
+const LEGACY: usize = 48;
+
+/// How long the fixed parts of requests are: both sides have agreed on it by feature bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Format {
+    features: u64,
+}
+
+/// Whose parameters a request has.
+#[derive(Clone, Copy)]
+pub enum By<'a> {
+    /// Those of the session with this number.
+    Session(u64),
+    /// Its own.
+    Itself(&'a Parameters<'a>),
+}
+
+/// The operands of a request.
+#[derive(Clone, Debug)]
+pub enum Operands<'a> {
+    /// Of a cipher; the output is as long as the data.
+    Cipher {
+        /// Initialisation vector, counter or tweak.
+        iv: &'a [u8],
+        /// Data.
+        data: &'a [u8],
+    },
+    /// Of a cipher and a digest; the output is the data, then the digest.
+    Chain {
+        /// Initialisation vector.
+        iv: &'a [u8],
+        /// Data.
+        data: &'a [u8],
+        /// Which of the data the cipher takes.
+        cipher: Range<u32>,
+        /// Which of the data the digest is of.
+        hash: Range<u32>,
+        /// Bytes of the digest.
+        result: u32,
+    },
+    /// Of a digest or MAC.
+    Digest {
+        /// Data.
+        data: &'a [u8],
+        /// Bytes of the result.
+        result: u32,
+    },
+    /// Of an AEAD.
+    Aead {
+        /// Nonce.
+        iv: &'a [u8],
+        /// Additional data.
+        aad: &'a [u8],
+        /// Data; to open, with the tag at their end.
+        data: &'a [u8],
+        /// Bytes of the tag.
+        tag: u32,
+        /// Bytes of the output: those of the data and, to seal, of the tag.
+        result: u32,
+    },
+    /// Of a public or private key.
+    Key {
+        /// Data. To verify: the signature, and behind it what is signed.
+        data: &'a [u8],
+        /// Bytes of `data` that the request calls its source: all, or to verify the signature's.
+        source: u32,
+        /// Bytes of the output; to verify, of what is signed.
+        result: u32,
+        /// Whether the device writes an output: not to verify.
+        output: bool,
+    },
+}
+
+/// A request: what the device reads, and how much it writes.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Header, fixed part, and variable part.
+    pub input: Vec<u8>,
+    /// Where each field of `input` ends: header and fixed part, then the fields of the variable part. Each has a descriptor of its own,
+    /// as with Linux' driver: DPDK's back end takes no other chains.
+    pub ends: Vec<usize>,
+    /// Bytes of each field that the device writes before the status.
+    pub outputs: Vec<usize>,
+    /// Bytes of the status.
+    pub status: usize,
+}
+
+/// What the device wrote.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    /// The output.
+    pub output: Vec<u8>,
+    /// The status: one byte, or the structure that answers a request for a session.
+    pub status: Vec<u8>,
+    /// How many bytes the device says it has written.
+    pub written: u32,
+}
+
+impl Reply {
+    /// The status of a data request: VIRTIO_CRYPTO_OK and so on, or 255 when the device wrote none.
+    pub fn status(&self) -> u8 {
+        self.status[0]
+    }
+}
+
+impl Request {
+    /// A request of the control queue. `status`: 16 bytes to open a session, one to close it.
+    pub fn control(input: Vec<u8>, status: usize) -> Self {
+        Self { ends: vec![input.len()], input, outputs: Vec::new(), status }
+    }
+
+    /// Bytes that the device writes before the status.
+    pub fn output(&self) -> usize {
+        self.outputs.iter().sum()
+    }
+}
+
+impl Format {
+    /// The format that goes with the features of the device that the driver has taken.
+    pub fn of(features: u64) -> Self {
+        Self { features }
+    }
+
+    /// VIRTIO_CRYPTO_F_REVISION_1 is among them.
+    pub fn revision_1(self) -> bool {
+        self.features >> feature::REVISION_1 & 1 == 1
+    }
+
+    /// Requests of this service need no session. `service` is VIRTIO_CRYPTO_SERVICE_.
+    pub fn stateless(self, service: u32) -> bool {
+        // Stateless modes have the bits from CIPHER_STATELESS_MODE on, in the order of the services.
+        self.revision_1() && self.features >> (feature::CIPHER_STATELESS_MODE + service) & 1 == 1
+    }
+
+    /// A request of a data queue. `operation` is VIRTIO_CRYPTO_CIPHER_ENCRYPT and so on.
+    pub fn request(self, operation: u32, by: By<'_>, operands: &Operands<'_>) -> Request {
+        let (session, flag) = match by {
+            By::Session(session) => (session, FLAG_SESSION_MODE),
+            By::Itself(_) => (0, 0),
+        };
+        let mut input = Vec::new();
+        input.words(&[operation, 0]);
+        input.extend(session.to_le_bytes());
+        input.words(&[if self.revision_1() { flag } else { 0 }, 0]);
+        if self.stateless(operation >> 8) {
+            input.words(&fixed_without_session(operation, by, operands));
+        } else {
+            input.words(&fixed(operands));
+        }
+        if !self.revision_1() {
+            input.resize(HEADER + LEGACY, 0);
+        }
+        let mut fields: Vec<&[u8]> = match by {
+            By::Itself(parameters) => parameters.keys(),
+            By::Session(_) => Vec::new(),
+        };
+        let outputs = match operands {
+            Operands::Cipher { iv, data } => {
+                fields.extend([*iv, *data]);
+                vec![data.len()]
+            }
+            Operands::Chain { iv, data, result, .. } => {
+                fields.extend([*iv, *data]);
+                vec![data.len(), *result as usize]
+            }
+            Operands::Digest { data, result } => {
+                fields.push(data);
+                vec![*result as usize]
+            }
+            Operands::Aead { iv, aad, data, result, .. } => {
+                fields.extend([*iv, *data, *aad]);
+                vec![*result as usize]
+            }
+            Operands::Key { data, result, output, .. } => {
+                fields.push(data);
+                if *output { vec![*result as usize] } else { Vec::new() }
+            }
+        };
+        let mut ends = vec![input.len()];
+        for field in fields {
+            input.extend(field);
+            ends.push(input.len());
+        }
+        Request { input, ends, outputs, status: 1 }
+    }
+}
+
+/// The fixed part of a request that names a session, where requests of its service always do.
+fn fixed(operands: &Operands<'_>) -> Vec<u32> {
+    match operands {
+        Operands::Cipher { iv, data } => {
+            let mut words = vec![iv.len() as u32, data.len() as u32, data.len() as u32];
+            words.resize(10, 0);
+            words.extend([sym_op::CIPHER, 0]);
+            words
+        }
+        Operands::Chain { .. } => [&chain(operands)[..], &[sym_op::ALGORITHM_CHAINING, 0]].concat(),
+        Operands::Digest { data, result } => vec![data.len() as u32, *result],
+        Operands::Aead { iv, aad, data, tag, result } => {
+            vec![iv.len() as u32, aad.len() as u32, data.len() as u32, *result, *tag, 0]
+        }
+        Operands::Key { source, result, .. } => vec![*source, *result],
+    }
+}
+
+/// The fixed part where requests of a service may do without a session. Those that name one leave the parameters zero.
+fn fixed_without_session(operation: u32, by: By<'_>, operands: &Operands<'_>) -> Vec<u32> {
+    let parameters = |words: usize| match by {
+        By::Itself(parameters) => parameters.stateless(),
+        By::Session(_) => vec![0; words],
+    };
+    match operands {
+        Operands::Cipher { iv, data } => {
+            let operands = [iv.len() as u32, data.len() as u32, data.len() as u32];
+            let mut words = [&parameters(3)[..], &operands].concat();
+            words.resize(18, 0);
+            words.push(sym_op::CIPHER);
+            words
+        }
+        Operands::Chain { .. } => [&parameters(8)[..], &chain(operands), &[sym_op::ALGORITHM_CHAINING]].concat(),
+        Operands::Digest { data, result } => {
+            let is_mac = operation == gantry_abi_virtio_crypto::constants::operation::MAC;
+            let operands = [data.len() as u32, *result];
+            // A digest has a reserved word where a MAC has the length of its key.
+            if is_mac {
+                [&parameters(2)[..], &operands].concat()
+            } else {
+                [&parameters(1)[..], &operands, &[0]].concat()
+            }
+        }
+        Operands::Aead { iv, aad, data, tag, result } => {
+            let operands = [iv.len() as u32, *tag, aad.len() as u32, data.len() as u32, *result];
+            [&parameters(3)[..], &operands].concat()
+        }
+        Operands::Key { source, result, .. } => [&parameters(5)[..], &[*source, *result]].concat(),
+    }
+}
+
+/// `struct virtio_crypto_alg_chain_data_flf`; empty for other operands.
+fn chain(operands: &Operands<'_>) -> Vec<u32> {
+    let Operands::Chain { iv, data, cipher, hash, result } = operands else { return Vec::new() };
+    let (iv, data) = (iv.len() as u32, data.len() as u32);
+    let cipher = [cipher.start, cipher.end - cipher.start];
+    let hash = [hash.start, hash.end - hash.start];
+    // No additional data; a reserved word at the end.
+    [&[iv, data, data][..], &cipher, &hash, &[0, *result, 0]].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use gantry_abi_virtio_crypto::constants::operation;
+
+    use super::*;
+    use crate::parameters::{Cipher, Digest};
+
+    /// Bytes of the fixed part: behind the header of 24.
+    fn fixed_bytes(features: u64, operation: u32, operands: &Operands<'_>) -> usize {
+        Format::of(features).request(operation, By::Session(1), operands).ends[0] - HEADER
+    }
+
+    #[test]
+    fn fixed_parts_are_as_long_as_the_specification_says() {
+        let cipher = Operands::Cipher { iv: &[0; 16], data: &[0; 32] };
+        let chain = Operands::Chain { iv: &[0; 16], data: &[0; 32], cipher: 0..32, hash: 0..32, result: 20 };
+        let digest = Operands::Digest { data: &[0; 32], result: 20 };
+        let aead = Operands::Aead { iv: &[0; 12], aad: &[], data: &[0; 32], tag: 16, result: 48 };
+        let key = Operands::Key { data: &[0; 256], source: 256, result: 256, output: true };
+        // Operands; legacy, revision 1, and with stateless mode.
+        for (operation, operands, revision_1, stateless) in [
+            (operation::CIPHER_ENCRYPT, cipher, 48, 76),
+            (operation::CIPHER_ENCRYPT, chain, 48, 76),
+            (operation::HASH, digest.clone(), 8, 16),
+            (operation::MAC, digest, 8, 16),
+            (operation::AEAD_ENCRYPT, aead, 24, 32),
+            (operation::AKCIPHER_SIGN, key, 8, 28),
+        ] {
+            let bytes = [0, 1, 0x3f].map(|features| fixed_bytes(features, operation, &operands));
+            assert_eq!(bytes, [48, revision_1, stateless], "{operation:#x} {operands:?}");
+        }
+    }
+
+    #[test]
+    fn a_request_without_a_session_has_its_keys_before_the_operands() {
+        let parameters = Parameters::Chain {
+            cipher: Cipher { algorithm: 3, key: &[1; 16], encrypt: true },
+            digest: Digest { algorithm: 2, key: Some(&[2; 20]), result: 20 },
+            hash_first: false,
+        };
+        let operands = Operands::Chain { iv: &[3; 16], data: &[4; 32], cipher: 0..32, hash: 0..32, result: 20 };
+        let request = Format::of(3).request(operation::CIPHER_ENCRYPT, By::Itself(&parameters), &operands);
+        let variable = [&[1; 16][..], &[2; 20], &[3; 16], &[4; 32]].concat();
+        assert_eq!(request.input[request.ends[0]..], variable);
+        assert_eq!(request.output(), 52);
+    }
+}

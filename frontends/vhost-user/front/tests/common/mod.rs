@@ -1,0 +1,85 @@
+//! What tests with a back end have in common.
+
+#![allow(dead_code, reason = "each test uses some of it")]
+
+pub(crate) mod hostile;
+pub(crate) mod server;
+pub(crate) mod vectors;
+
+use std::path::Path;
+use std::time::Duration;
+
+use gantry_abi_virtio_crypto::constants::{cipher, operation};
+use gantry_vhost_user_front::parameters::{Cipher, Parameters};
+use gantry_vhost_user_front::request::{By, Operands, Reply, Request};
+use gantry_vhost_user_front::{Guest, Session, Setup};
+
+/// VIRTIO_CRYPTO_OK and the others.
+pub(crate) const OK: u8 = 0;
+pub(crate) const ERR: u8 = 1;
+pub(crate) const BADMSG: u8 = 2;
+pub(crate) const NOTSUPP: u8 = 3;
+pub(crate) const INVSESS: u8 = 4;
+pub(crate) const NOSPC: u8 = 5;
+pub(crate) const KEY_REJECTED: u8 = 6;
+
+/// How long a guest may have to wait for an answer, whatever others do.
+pub(crate) const AT_ONCE: Duration = Duration::from_secs(1);
+
+/// AES-128-CBC of NIST SP 800-38A, F.2.1, all four blocks; the bytes 0 to 15 are the initialisation vector.
+pub(crate) const KEY: [u8; 16] = 0x2b7e1516_28aed2a6_abf71588_09cf4f3c_u128.to_be_bytes();
+const BLOCKS: [u128; 4] = [
+    0x6bc1bee2_2e409f96_e93d7e11_7393172a,
+    0xae2d8a57_1e03ac9c_9eb76fac_45af8e51,
+    0x30c81c46_a35ce411_e5fbc119_1a0a52ef,
+    0xf69f2445_df4f9b17_ad2b417b_e66c3710,
+];
+const SEALED: [u128; 4] = [
+    0x7649abac_8119b246_cee98e9b_12e9197d,
+    0x5086cb9b_507219ee_95db113a_917678b2,
+    0x73bed6b8_e3c1743b_7116e69e_22229516,
+    0x3ff1caa1_681fac09_120eca30_7586e1a7,
+];
+
+/// The known answer's initialisation vector, plaintext and ciphertext.
+pub(crate) fn known() -> ([u8; 16], Vec<u8>, Vec<u8>) {
+    let bytes = |blocks: [u128; 4]| blocks.map(u128::to_be_bytes).concat();
+    (std::array::from_fn(|at| at as u8), bytes(BLOCKS), bytes(SEALED))
+}
+
+/// A session of AES-128-CBC with [`KEY`].
+pub(crate) fn cbc(guest: &mut Guest) -> Session {
+    guest.open(&Parameters::Cipher(Cipher { algorithm: cipher::AES_CBC, key: &KEY, encrypt: true })).unwrap()
+}
+
+/// The request of the known answer.
+pub(crate) fn request(guest: &Guest, session: Session) -> Request {
+    let (iv, data, _) = known();
+    let operands = Operands::Cipher { iv: &iv, data: &data };
+    guest.format().request(operation::CIPHER_ENCRYPT, By::Session(session.id), &operands)
+}
+
+/// Whether a reply is that of the known answer.
+pub(crate) fn is_known(reply: &Reply) -> bool {
+    reply.status() == OK && reply.output == known().2 && reply.written == 65
+}
+
+/// The guest opens a session and gets its known answer, at once.
+pub(crate) fn assert_served(guest: &mut Guest) {
+    let session = cbc(guest);
+    assert_session_serves(guest, session);
+    guest.close(session).unwrap();
+}
+
+/// As [`assert_served`], with a session that is open already.
+pub(crate) fn assert_session_serves(guest: &mut Guest, session: Session) {
+    let request = request(guest, session);
+    let replies = guest.queues[0].run(&[request], AT_ONCE).expect("an answer at once");
+    assert!(is_known(&replies[0]), "{:?}", replies[0]);
+}
+
+/// A guest that connects now is served at once.
+pub(crate) fn assert_serves_another(socket: &Path) {
+    assert_served(&mut Guest::connect(socket, &Setup::qemu()).unwrap());
+    assert_served(&mut Guest::connect(socket, &Setup::generic()).unwrap());
+}

@@ -1,0 +1,431 @@
+//! Requests and rings of a guest that means harm. Each is answered, refused, or breaks its own device, and the neighbour is served.
+
+mod common;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::hostile::{Fate, Hostile};
+use common::{ERR, INVSESS, NOTSUPP, OK};
+use gantry_vhost_user_front::Setup;
+use gantry_vhost_user_front::ring::{Descriptor, INDIRECT, NEXT, Part, WRITE};
+
+/// Where fields of a request of the cipher service lie (`struct virtio_crypto_op_data_req`).
+const OPERATION: u64 = 0;
+const SESSION: u64 = 8;
+const IV_LENGTH: u64 = 24;
+const SOURCE_LENGTH: u64 = 28;
+const DESTINATION_LENGTH: u64 = 32;
+const KIND: u64 = 64;
+/// The parts of a request: header, initialisation vector, source, destination, status.
+const HEADER: usize = 0;
+const SOURCE: usize = 2;
+const DESTINATION: usize = 3;
+const STATUS: usize = 4;
+
+/// The first address behind the memory of [`Setup::qemu`].
+fn end() -> u64 {
+    let (address, bytes) = Setup::qemu().regions[0];
+    address + bytes as u64
+}
+
+fn hostile() -> Hostile {
+    Hostile::new(&Setup::qemu())
+}
+
+/// Writes numbers into the header, and expects a status; then the guest is served.
+fn refuses_fields(cases: &[(u64, &[u32], u8)]) {
+    let mut hostile = hostile();
+    for (field, numbers, status) in cases {
+        for number in *numbers {
+            let prepared = hostile.prepare();
+            hostile.write(prepared.input + field, &number.to_le_bytes());
+            assert_eq!(hostile.offer(prepared), Fate::Refused(*status), "{number:#x} at {field}");
+            hostile.assert_guest_is_served();
+        }
+    }
+}
+
+#[test]
+fn operations_that_do_not_exist_are_refused() {
+    refuses_fields(&[
+        (OPERATION, &[0x0009, 0x0500, 0x0404, 0xffff, u32::MAX, 0x1_0000], NOTSUPP),
+        // Those that open and close sessions are the control queue's.
+        (OPERATION, &[0x0002, 0x0003], NOTSUPP),
+    ]);
+}
+
+#[test]
+fn sessions_that_do_not_exist_are_refused() {
+    refuses_fields(&[(SESSION, &[0, 2, 0x7fff_ffff, u32::MAX], INVSESS), (SESSION + 4, &[1, u32::MAX], INVSESS)]);
+}
+
+#[test]
+fn lengths_that_lie_are_refused() {
+    let huge = [65, 0xffff, 0x8000_0000, 0xffff_fff0, u32::MAX];
+    refuses_fields(&[
+        (SOURCE_LENGTH, &huge, ERR),
+        (DESTINATION_LENGTH, &huge[1..], ERR),
+        // Shorter than the source.
+        (DESTINATION_LENGTH, &[0, 16, 63], ERR),
+        (SOURCE_LENGTH, &[0, 1, 63], ERR),
+        (IV_LENGTH, &[0, 1, 15, 17, 0xffff_fff0, u32::MAX], ERR),
+    ]);
+}
+
+#[test]
+fn kinds_of_requests_that_their_session_is_not_for_are_refused() {
+    let mut hostile = hostile();
+    for kind in [0, 2, 3, u32::MAX] {
+        let prepared = hostile.prepare();
+        hostile.write(prepared.input + KIND, &u32::to_le_bytes(kind));
+        assert!(matches!(hostile.offer(prepared), Fate::Refused(status) if status != OK), "{kind}");
+        hostile.assert_guest_is_served();
+    }
+}
+
+#[test]
+fn a_header_that_is_cut_off_is_refused() {
+    let mut hostile = hostile();
+    for bytes in [0, 1, 20, 71] {
+        let mut prepared = hostile.prepare();
+        prepared.parts[HEADER].bytes = bytes;
+        prepared.parts.drain(1..STATUS);
+        assert_eq!(hostile.offer(prepared), Fate::Refused(ERR), "{bytes}");
+        hostile.assert_guest_is_served();
+    }
+}
+
+/// Addresses of a part that are not, or not all, in memory.
+fn nowhere(part: Part) -> [u64; 6] {
+    [1 << 40, end(), end() - u64::from(part.bytes) / 2, u64::MAX - 8, 0, end() - 1]
+}
+
+#[test]
+fn input_outside_of_memory_is_refused() {
+    let mut hostile = hostile();
+    for at in [HEADER, 1, SOURCE] {
+        for address in nowhere(hostile_part(at)) {
+            let mut prepared = hostile.prepare();
+            prepared.parts[at].address = address;
+            assert_eq!(hostile.offer(prepared), Fate::Refused(ERR), "part {at} at {address:#x}");
+            hostile.assert_guest_is_served();
+        }
+    }
+}
+
+#[test]
+fn output_outside_of_memory_is_refused() {
+    let mut hostile = hostile();
+    for address in nowhere(hostile_part(DESTINATION)) {
+        let mut prepared = hostile.prepare();
+        prepared.parts[DESTINATION].address = address;
+        let fate = hostile.offer(prepared);
+        assert_eq!(fate, Fate::Refused(ERR), "{address:#x}");
+        hostile.assert_guest_is_served();
+    }
+}
+
+#[test]
+fn a_status_outside_of_memory_comes_back_empty() {
+    let mut hostile = hostile();
+    for address in [1 << 40, end(), u64::MAX, 0] {
+        let mut prepared = hostile.prepare();
+        prepared.parts[STATUS].address = address;
+        prepared.parts.drain(SOURCE..STATUS);
+        assert_eq!(hostile.offer(prepared), Fate::Empty, "{address:#x}");
+        hostile.assert_guest_is_served();
+    }
+}
+
+#[test]
+fn a_chain_in_which_nothing_is_writable_comes_back_empty() {
+    let mut hostile = hostile();
+    let mut prepared = hostile.prepare();
+    prepared.parts.truncate(DESTINATION);
+    assert_eq!(hostile.offer(prepared), Fate::Empty);
+    let mut prepared = hostile.prepare();
+    prepared.parts.truncate(DESTINATION);
+    prepared.parts.push(Part { address: prepared.status, bytes: 0, writable: true });
+    assert_eq!(hostile.offer(prepared), Fate::Empty);
+    hostile.assert_guest_is_served();
+}
+
+#[test]
+fn no_room_for_the_output_is_refused() {
+    let mut hostile = hostile();
+    for bytes in [0, 1, 63] {
+        let mut prepared = hostile.prepare();
+        prepared.parts[DESTINATION].bytes = bytes;
+        assert_eq!(hostile.offer(prepared), Fate::Refused(ERR), "{bytes}");
+        hostile.assert_guest_is_served();
+    }
+}
+
+#[test]
+fn a_chain_that_reads_behind_what_it_writes_is_refused() {
+    let mut hostile = hostile();
+    let mut prepared = hostile.prepare();
+    prepared.parts.swap(SOURCE, DESTINATION);
+    assert_eq!(hostile.offer(prepared), Fate::Refused(ERR));
+    hostile.assert_guest_is_served();
+}
+
+/// A part of a request, to know how long it is.
+fn hostile_part(at: usize) -> Part {
+    let bytes = [72, 16, 64, 64, 1][at];
+    Part { address: 0, bytes, writable: at >= DESTINATION }
+}
+
+/// Offers a request after its table, or the descriptor that leads to the table, has been changed.
+fn with_table(change: impl Fn(&mut Hostile, u64, &[Part])) -> (Hostile, Fate) {
+    let mut hostile = hostile();
+    let prepared = hostile.prepare();
+    let (table, parts) = (prepared.table.unwrap(), prepared.parts.clone());
+    hostile.guest.queues[0].offer(prepared).unwrap();
+    change(&mut hostile, table, &parts);
+    hostile.guest.queues[0].ring.publish().unwrap();
+    let fate = hostile.fate();
+    (hostile, fate)
+}
+
+/// The descriptor of the ring that the second request of a guest has: the first one was its known answer.
+const INDEX: u16 = 1;
+
+/// A chain that is wrong is refused or comes back empty, and then the guest is served.
+fn refuses_table(change: impl Fn(&mut Hostile, u64, &[Part])) {
+    let (mut hostile, fate) = with_table(change);
+    assert!(matches!(fate, Fate::Refused(ERR) | Fate::Empty), "{fate:?}");
+    hostile.assert_guest_is_served();
+}
+
+#[test]
+fn a_table_that_refers_to_itself_is_refused() {
+    for next in 0..STATUS as u16 {
+        refuses_table(|hostile, table, _| {
+            // The last but one leads back.
+            let at = table + 16 * DESTINATION as u64 + 14;
+            hostile.write(at, &next.to_le_bytes());
+        });
+    }
+}
+
+#[test]
+fn a_table_that_leads_beyond_its_end_is_refused() {
+    for next in [5, 6, 255, u16::MAX] {
+        refuses_table(|hostile, table, _| hostile.write(table + 16 * DESTINATION as u64 + 14, &u16::to_le_bytes(next)));
+    }
+}
+
+#[test]
+fn a_table_within_a_table_is_refused() {
+    refuses_table(|hostile, table, _| {
+        let inner = Descriptor { address: table, bytes: 80, flags: INDIRECT | NEXT, next: 1 };
+        hostile.write(table, &inner.bytes());
+    });
+}
+
+#[test]
+fn a_table_of_another_length_is_refused() {
+    for bytes in [0, 1, 15, 79, 81, 16, 0x8000_0000, u32::MAX] {
+        refuses_table(|hostile, table, _| {
+            let descriptor = Descriptor { address: table, bytes, flags: INDIRECT, next: 0 };
+            hostile.guest.queues[0].ring.set(INDEX, descriptor).unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_table_outside_of_memory_is_refused() {
+    for address in [1 << 40, end(), end() - 16, u64::MAX - 15, 0] {
+        refuses_table(|hostile, _, _| {
+            let descriptor = Descriptor { address, bytes: 80, flags: INDIRECT, next: 0 };
+            hostile.guest.queues[0].ring.set(INDEX, descriptor).unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_table_that_is_only_a_part_of_a_chain_is_refused_or_done() {
+    let (mut hostile, fate) = with_table(|hostile, table, _| {
+        let descriptor = Descriptor { address: table, bytes: 80, flags: INDIRECT | NEXT, next: INDEX };
+        hostile.guest.queues[0].ring.set(INDEX, descriptor).unwrap();
+    });
+    // The specification forbids such chains, and does not say how a device finds them.
+    assert!(matches!(fate, Fate::Refused(ERR) | Fate::Empty | Fate::Done), "{fate:?}");
+    hostile.assert_guest_is_served();
+}
+
+/// The same of chains that lie in the ring's own table.
+#[test]
+fn a_chain_of_the_ring_that_never_ends_is_refused() {
+    for next in [0, 7, 255, 256, u16::MAX] {
+        let mut hostile = hostile();
+        let prepared = hostile.prepare();
+        let address = prepared.input;
+        hostile.guest.queues[0].offer(prepared).unwrap();
+        let ring = &hostile.guest.queues[0].ring;
+        for (index, next) in [(INDEX, 7), (7, next)] {
+            ring.set(index, Descriptor { address, bytes: 16, flags: NEXT, next }).unwrap();
+        }
+        hostile.guest.queues[0].ring.publish().unwrap();
+        let fate = hostile.fate();
+        assert!(matches!(fate, Fate::Refused(ERR) | Fate::Empty), "{next}: {fate:?}");
+        hostile.assert_guest_is_served();
+    }
+}
+
+#[test]
+fn writable_chains_that_are_longer_than_memory_are_refused() {
+    let mut hostile = hostile();
+    let mut prepared = hostile.prepare();
+    let status = prepared.parts[STATUS];
+    prepared.parts.truncate(SOURCE);
+    prepared.parts.extend([Part { bytes: u32::MAX, ..status }; 200]);
+    prepared.parts.push(status);
+    // virtio 1.3, 2.7.5: a chain has at most 4 GiB, so the device may not look for the status beyond that.
+    let fate = hostile.offer(prepared);
+    assert!(matches!(fate, Fate::Refused(ERR) | Fate::Empty), "{fate:?}");
+    hostile.assert_guest_is_served();
+}
+
+#[test]
+fn a_head_beyond_the_ring_breaks_its_own_device() {
+    for setup in [Setup::qemu(), Setup::generic()] {
+        for head in [256, 60_000, u16::MAX] {
+            let mut hostile = Hostile::new(&setup);
+            let ring = &mut hostile.guest.queues[0].ring;
+            ring.offer(head).unwrap();
+            ring.publish().unwrap();
+            hostile.assert_is_broken();
+        }
+    }
+}
+
+#[test]
+fn a_head_beyond_the_ring_behind_good_requests_breaks_its_own_device() {
+    let mut hostile = Hostile::new(&Setup::generic());
+    for _ in 0..8 {
+        let prepared = hostile.prepare();
+        hostile.guest.queues[0].offer(prepared).unwrap();
+    }
+    let ring = &mut hostile.guest.queues[0].ring;
+    ring.offer(60_000).unwrap();
+    ring.publish().unwrap();
+    // Whether the good ones before it are answered is the device's choice.
+    while hostile.fate() != Fate::Silent {}
+    hostile.assert_is_broken();
+}
+
+#[test]
+fn an_index_that_leads_further_than_the_ring_breaks_its_own_device() {
+    for setup in [Setup::qemu(), Setup::generic()] {
+        for ahead in [257, 5000, 40_000, u16::MAX] {
+            let hostile = Hostile::new(&setup);
+            let ring = &hostile.guest.queues[0].ring;
+            let index = ring.base().unwrap();
+            ring.publish_index(index.wrapping_add(ahead)).unwrap();
+            ring.kick().unwrap();
+            thread::sleep(Duration::from_millis(100));
+            hostile.assert_is_broken();
+        }
+    }
+}
+
+#[test]
+fn a_chain_that_is_offered_many_times_comes_back_as_often() {
+    let mut hostile = hostile();
+    let prepared = hostile.prepare();
+    hostile.guest.queues[0].offer(prepared).unwrap();
+    let ring = &mut hostile.guest.queues[0].ring;
+    for _ in 1..200 {
+        ring.offer(INDEX).unwrap();
+    }
+    ring.publish().unwrap();
+    for _ in 0..200 {
+        let used = ring.wait(common::AT_ONCE).unwrap().expect("all come back");
+        assert_eq!(used.head, u32::from(INDEX));
+    }
+    assert_eq!(ring.used().unwrap(), None);
+    hostile.assert_neighbour_is_served();
+    hostile.assert_serves_anew();
+}
+
+/// What is copied once, and believed as it was copied, may change meanwhile.
+#[test]
+fn a_header_that_changes_while_it_is_read_is_done_or_refused() {
+    let mut hostile = hostile();
+    let prepared = hostile.prepare();
+    let address = prepared.input;
+    let memory = hostile.guest.memory().clone();
+    let stop = AtomicBool::new(false);
+    let (mut done, mut refused) = (0_u32, 0_u32);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                for bytes in [64_u32, 0x4000_0000, 16, u32::MAX] {
+                    let lengths = [bytes, bytes].map(u32::to_le_bytes).concat();
+                    memory.write(address + SOURCE_LENGTH, &lengths).unwrap();
+                }
+            }
+        });
+        let mut prepared = Some(prepared);
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(2) {
+            let queue = &mut hostile.guest.queues[0];
+            queue.offer(prepared.take().unwrap()).unwrap();
+            queue.ring.publish().unwrap();
+            let (back, _) = queue.done(common::AT_ONCE).unwrap().expect("an answer at once");
+            match hostile.guest.memory().read(back.status, 1).unwrap()[0] {
+                OK => done += 1,
+                ERR => refused += 1,
+                status => panic!("status {status}"),
+            }
+            prepared = Some(back);
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    println!("{done} done, {refused} refused");
+    assert!(done > 0 && refused > 0, "{done} done, {refused} refused");
+    hostile.assert_guest_is_served();
+}
+
+/// The same of a table, whose descriptors lead elsewhere from one moment to the next.
+#[test]
+fn a_table_that_changes_while_it_is_read_is_done_or_refused() {
+    let mut hostile = hostile();
+    let prepared = hostile.prepare();
+    let (table, source) = (prepared.table.unwrap() + 16 * SOURCE as u64, prepared.parts[SOURCE]);
+    let memory = hostile.guest.memory().clone();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let good = Descriptor { address: source.address, bytes: source.bytes, flags: NEXT, next: 3 };
+            let bad = [
+                Descriptor { address: u64::MAX - 3, ..good },
+                Descriptor { bytes: u32::MAX, ..good },
+                Descriptor { next: 2, ..good },
+                Descriptor { next: 9000, ..good },
+                Descriptor { flags: NEXT | WRITE | INDIRECT, ..good },
+            ];
+            while !stop.load(Ordering::Relaxed) {
+                for descriptor in bad {
+                    memory.write(table, &good.bytes()).unwrap();
+                    memory.write(table, &descriptor.bytes()).unwrap();
+                }
+            }
+        });
+        let mut prepared = Some(prepared);
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(2) {
+            let queue = &mut hostile.guest.queues[0];
+            queue.offer(prepared.take().unwrap()).unwrap();
+            queue.ring.publish().unwrap();
+            let (back, _) = queue.done(common::AT_ONCE).unwrap().expect("an answer at once");
+            prepared = Some(back);
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    hostile.assert_guest_is_served();
+}

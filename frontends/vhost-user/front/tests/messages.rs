@@ -1,0 +1,266 @@
+//! Messages of a front end that means harm: of memory, of rings, and bytes that are no messages.
+
+mod common;
+
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use common::hostile::Hostile;
+use gantry_vhost_user_front::connection::{NEED_REPLY, REPLY, VERSION, message};
+use gantry_vhost_user_front::memory::Memory;
+use gantry_vhost_user_front::{Error, Guest, Setup};
+use vhost::vhost_user::message::FrontendReq;
+use vmm_sys_util::eventfd::EventFd;
+
+fn hostile() -> Hostile {
+    Hostile::new(&Setup::qemu())
+}
+
+fn words(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// `VHOST_USER_SET_MEM_TABLE` with these regions: guest address, bytes, user address, offset.
+fn table(count: u32, regions: &[[u64; 4]]) -> Vec<u8> {
+    let regions: Vec<u8> = regions.iter().flat_map(|region| words(region)).collect();
+    [&u64::from(count).to_le_bytes()[..], &regions].concat()
+}
+
+#[test]
+fn memory_tables_that_lie_are_denied_or_end_the_connection() {
+    const MIB: u64 = 1 << 20;
+    let one = [MIB, MIB, MIB, 0];
+    for (what, count, regions) in [
+        ("longer than its file", 1, vec![[MIB, 64 * MIB, MIB, 0]]),
+        ("an offset behind the file", 1, vec![[MIB, MIB, MIB, 1 << 40]]),
+        ("an offset that is no multiple of a page", 1, vec![[MIB, MIB, MIB, 5]]),
+        ("an end that overflows", 1, vec![[u64::MAX - 4095, MIB, MIB, 0]]),
+        ("a user address that overflows", 1, vec![[MIB, MIB, u64::MAX - 4095, 0]]),
+        ("no bytes", 1, vec![[MIB, 0, MIB, 0]]),
+        ("all bytes", 1, vec![[MIB, u64::MAX, MIB, 0]]),
+        ("two regions at one address", 2, vec![one, one]),
+        ("fewer regions than it says", 8, vec![one]),
+        ("more regions than it says", 0, vec![one]),
+        ("very many regions", u32::MAX, vec![one]),
+    ] {
+        let mut hostile = hostile();
+        let file = Memory::new(&[(MIB, MIB as usize)]).unwrap();
+        let descriptor = file.regions().unwrap()[0].mmap_handle;
+        let told = hostile.guest.connection.tell(
+            FrontendReq::SET_MEM_TABLE,
+            &table(count, &regions),
+            &vec![descriptor; regions.len()],
+        );
+        assert!(told.is_err(), "{what}");
+        hostile.assert_neighbour_is_served();
+        hostile.assert_serves_anew();
+    }
+}
+
+#[test]
+fn a_memory_table_without_its_descriptors_is_denied_or_ends_the_connection() {
+    let region = [1 << 20, 1 << 20, 1 << 20, 0];
+    let pipe = std::io::pipe().unwrap();
+    for descriptors in [vec![], vec![pipe.0.as_raw_fd()], vec![pipe.0.as_raw_fd(); 3]] {
+        let hostile = hostile();
+        let told = hostile.guest.connection.tell(FrontendReq::SET_MEM_TABLE, &table(1, &[region]), &descriptors);
+        assert!(told.is_err(), "{} descriptors", descriptors.len());
+        hostile.assert_serves_anew();
+    }
+}
+
+/// A number of a ring that cannot be, or a ring where it cannot be.
+#[test]
+fn rings_that_cannot_be_harm_their_own_device_only() {
+    let address = Setup::qemu().regions[0].0;
+    let state = |index: u64, number: u64| words(&[index | number << 32]);
+    let places = |index: u64, places: [u64; 3]| words(&[index, places[0], places[1], places[2], 0]);
+    for (code, payload) in [
+        (FrontendReq::SET_VRING_NUM, state(0, 0)),
+        (FrontendReq::SET_VRING_NUM, state(0, 3)),
+        (FrontendReq::SET_VRING_NUM, state(0, 65_535)),
+        (FrontendReq::SET_VRING_NUM, state(0, 0x8000_0000)),
+        (FrontendReq::SET_VRING_NUM, state(77, 256)),
+        (FrontendReq::SET_VRING_BASE, state(0, 65_536)),
+        (FrontendReq::SET_VRING_BASE, state(0xffff_ffff, 0)),
+        (FrontendReq::SET_VRING_ENABLE, state(9999, 1)),
+        (FrontendReq::SET_VRING_ENABLE, state(0, 7)),
+        (FrontendReq::GET_VRING_BASE, state(300, 0)),
+        (FrontendReq::SET_VRING_ADDR, places(0, [0, 0, 0])),
+        (FrontendReq::SET_VRING_ADDR, places(0, [address, address, address])),
+        (FrontendReq::SET_VRING_ADDR, places(0, [u64::MAX, u64::MAX - 1, 1])),
+        (FrontendReq::SET_VRING_ADDR, places(300, [0, 0, 0])),
+        (FrontendReq::SET_VRING_KICK, words(&[0xff])),
+        (FrontendReq::SET_VRING_CALL, words(&[0xff])),
+    ] {
+        let mut hostile = hostile();
+        let told = hostile.guest.connection.tell(code, &payload, &[]);
+        // It may be denied, ignored, or end the connection: the guest has itself to blame.
+        println!("{code:?} {payload:x?}: {told:?}");
+        hostile.guest.queues[0].ring.kick().unwrap();
+        hostile.assert_neighbour_is_served();
+        hostile.assert_serves_anew();
+    }
+}
+
+/// The user address of a ring is in memory, its end is not.
+#[test]
+fn a_ring_across_the_end_of_memory_harms_its_own_device_only() {
+    let mut hostile = hostile();
+    let (address, bytes) = Setup::qemu().regions[0];
+    let last = hostile.guest.memory().user_address(address + bytes as u64 - 16).unwrap();
+    let first = hostile.guest.memory().user_address(address).unwrap();
+    for places in [[last, first, first], [first, last, first], [first, first, last]] {
+        let payload = words(&[0, places[0], places[1], places[2], 0]);
+        // Denied or not: the ring is then used.
+        let _ = hostile.guest.connection.tell(FrontendReq::SET_VRING_ADDR, &payload, &[]);
+        hostile.guest.queues[0].ring.kick().unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        hostile.assert_neighbour_is_served();
+    }
+    hostile.assert_serves_anew();
+}
+
+#[test]
+fn a_kick_that_is_no_event_harms_its_own_device_only() {
+    let pipe = std::io::pipe().unwrap();
+    let file = std::fs::File::open("/proc/self/exe").unwrap();
+    let null = std::fs::File::open("/dev/zero").unwrap();
+    for descriptor in [pipe.0.as_raw_fd(), pipe.1.as_raw_fd(), file.as_raw_fd(), null.as_raw_fd()] {
+        for code in [FrontendReq::SET_VRING_KICK, FrontendReq::SET_VRING_CALL] {
+            let mut hostile = hostile();
+            let told = hostile.guest.connection.tell(code, &words(&[0]), &[descriptor]);
+            println!("{code:?}: {told:?}");
+            let prepared = hostile.prepare();
+            hostile.guest.queues[0].offer(prepared).unwrap();
+            hostile.guest.queues[0].ring.publish().unwrap();
+            hostile.assert_neighbour_is_served();
+            hostile.assert_serves_anew();
+        }
+    }
+}
+
+/// A write to an event whose counter is at its end waits until somebody reads it, and nobody does.
+#[test]
+fn an_event_that_takes_no_more_keeps_nobody_else_waiting() {
+    let event = EventFd::new(0).unwrap();
+    event.write(u64::MAX - 1).unwrap();
+    let mut hostile = hostile();
+    let connection = &hostile.guest.connection;
+    connection.tell(FrontendReq::SET_VRING_CALL, &words(&[0]), &[event.as_raw_fd()]).unwrap();
+    for _ in 0..16 {
+        let prepared = hostile.prepare();
+        hostile.guest.queues[0].offer(prepared).unwrap();
+        hostile.guest.queues[0].ring.publish().unwrap();
+        hostile.guest.queues[0].ring.kick().unwrap();
+        hostile.assert_neighbour_is_served();
+    }
+    hostile.assert_serves_anew();
+}
+
+#[test]
+fn kicks_without_requests_keep_nobody_else_waiting() {
+    let mut hostile = hostile();
+    let kick = hostile.guest.queues[0].ring.kick_event().try_clone().unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                kick.write(1).unwrap();
+            }
+        });
+        for _ in 0..200 {
+            hostile.assert_neighbour_is_served();
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    hostile.assert_guest_is_served();
+}
+
+#[test]
+fn bytes_that_are_no_message_end_their_own_connection_only() {
+    let create = FrontendReq::CREATE_CRYPTO_SESSION as u32;
+    let close = FrontendReq::CLOSE_CRYPTO_SESSION as u32;
+    let mut oversized = message(create, VERSION, &[]);
+    oversized[8..12].copy_from_slice(&u32::MAX.to_le_bytes());
+    let mut longer = message(create, VERSION, &[1; 632]);
+    longer[8..12].copy_from_slice(&4097_u32.to_le_bytes());
+    for bytes in [
+        vec![0xff; 12],
+        vec![0; 4096],
+        oversized,
+        longer,
+        message(0, VERSION, &[]),
+        message(9999, VERSION | NEED_REPLY, &[0; 8]),
+        // Of no version, of another, and a reply to nothing.
+        message(FrontendReq::GET_FEATURES as u32, 0, &[]),
+        message(FrontendReq::GET_FEATURES as u32, 2, &[]),
+        message(FrontendReq::GET_FEATURES as u32, VERSION | REPLY, &[]),
+        // Payloads of the wrong length.
+        message(FrontendReq::GET_FEATURES as u32, VERSION, &[0; 100]),
+        message(FrontendReq::SET_FEATURES as u32, VERSION, &[]),
+        message(FrontendReq::GET_CONFIG as u32, VERSION, &[0xff; 12]),
+        message(create, VERSION, &[]),
+        message(create, VERSION, &[0; 7]),
+        message(create, VERSION, &[0xff; 631]),
+        message(create, VERSION, &[0xff; 633]),
+        message(create, VERSION, &[0xff; 1071]),
+        message(create, VERSION, &[0xff; 4096]),
+        message(close, VERSION | NEED_REPLY, &[]),
+        message(close, VERSION | NEED_REPLY, &[0; 3]),
+        message(close, VERSION | NEED_REPLY, &[0; 800]),
+    ] {
+        let mut hostile = hostile();
+        hostile.guest.connection.send_bytes(&bytes, &[]).unwrap();
+        hostile.assert_neighbour_is_served();
+        hostile.assert_serves_anew();
+    }
+}
+
+/// The back end waits for the rest, or ends the connection.
+#[test]
+fn half_a_message_keeps_nobody_else_waiting() {
+    let bytes = message(FrontendReq::SET_MEM_TABLE as u32, VERSION, &[0; 40]);
+    for half in [&bytes[..1], &bytes[..5], &bytes[..12], &bytes[..30]] {
+        let mut hostile = hostile();
+        hostile.guest.connection.send_bytes(half, &[]).unwrap();
+        hostile.assert_neighbour_is_served();
+        hostile.assert_serves_anew();
+    }
+}
+
+/// Descriptors that no message asked for are closed: a server has only so many.
+#[test]
+fn descriptors_that_nobody_asked_for_are_closed() {
+    let hostile = hostile();
+    let open = |hostile: &Hostile| std::fs::read_dir(format!("/proc/{}/fd", hostile.server.pid())).unwrap().count();
+    let before = open(&hostile);
+    let pipe = std::io::pipe().unwrap();
+    for _ in 0..100 {
+        // Each time the connection may end, and a new one takes its place.
+        let Ok(guest) = Guest::connect(&hostile.server.socket(0), &short()) else { break };
+        let _ = guest.connection.send(FrontendReq::GET_FEATURES as u32, VERSION, &[], &[pipe.0.as_raw_fd(); 8]);
+        let _ = guest.connection.reply(FrontendReq::GET_FEATURES as u32);
+        let payload = Memory::new(&[(0, 4096)]).unwrap();
+        let _ = guest.connection.set_memory(&payload);
+        guest.connection.end();
+    }
+    let after = open(&hostile);
+    assert!(after <= before + 20, "{before} descriptors became {after}");
+    hostile.assert_serves_anew();
+}
+
+fn short() -> Setup {
+    Setup { patience: Duration::from_secs(2), ..Setup::qemu() }
+}
+
+/// A guest whose back end is busy with another front end waits, and gets the device when that one goes.
+#[test]
+fn a_second_front_end_waits_until_the_first_has_gone() {
+    let hostile = hostile();
+    let patience = Duration::from_millis(200);
+    let second = Guest::connect(&hostile.socket(), &Setup { patience, ..Setup::qemu() });
+    assert!(matches!(second, Err(Error::Io(_))));
+    hostile.assert_serves_anew();
+}

@@ -1,0 +1,239 @@
+//! What guests of one server have to do with each other: nothing, but that their requests share batches.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use gantry::Gantry;
+use gantry_abi_virtio_crypto::constants::{cipher, operation};
+use gantry_vhost_user::{Counters, Limits, Server, Socket, Sums};
+use gantry_vhost_user_front::parameters::{Cipher, Parameters};
+use gantry_vhost_user_front::request::{By, Operands, Reply, Request};
+use gantry_vhost_user_front::{Error, Guest, Setup};
+
+const OK: u8 = 0;
+const INVALID_SESSION: u8 = 4;
+const KEY: [u8; 16] = [7; 16];
+const CBC: Parameters<'_> = Parameters::Cipher(Cipher { algorithm: cipher::AES_CBC, key: &KEY, encrypt: true });
+
+#[test]
+fn a_session_of_one_guest_is_none_of_another() {
+    let server = Host::new();
+    let [mut one, mut other] = [Limits::default(); 2].map(|limits| server.guest(limits));
+    let session = one.guest.open(&CBC).unwrap();
+    assert_eq!(encrypt(&mut one.guest, session.id, &[1; 64]).output, expected(&[1; 64]));
+    assert_eq!(encrypt(&mut other.guest, session.id, &[1; 64]).status(), INVALID_SESSION);
+    let refused = other.guest.close(session).unwrap_err();
+    assert!(matches!(refused, Error::Refused(_)), "{refused}");
+    one.guest.close(session).unwrap();
+    assert_eq!(encrypt(&mut one.guest, session.id, &[1; 64]).status(), INVALID_SESSION);
+}
+
+#[test]
+fn a_guest_has_no_more_sessions_than_its_limit_and_another_has_its_own() {
+    let server = Host::new();
+    let few = Limits { sessions: 3, ..Limits::default() };
+    let mut one = server.guest(few);
+    let sessions: Vec<_> = (0..3).map(|_| one.guest.open(&CBC).unwrap()).collect();
+    assert!(matches!(one.guest.open(&CBC), Err(Error::Refused(-1))));
+    assert!(server.guest(few).guest.open(&CBC).is_ok());
+    one.guest.close(sessions[1]).unwrap();
+    assert!(one.guest.open(&CBC).is_ok());
+    assert_eq!(server.sums(&one.name).sessions, 3);
+}
+
+#[test]
+fn sessions_end_with_their_connection_and_the_next_one_is_served() {
+    let server = Host::new();
+    let Peer { guest: mut before, name, path } = server.guest(Limits::default());
+    let session = before.open(&CBC).unwrap();
+    assert_eq!(encrypt(&mut before, session.id, &[1; 64]).status(), OK);
+    drop(before);
+    let mut peer = Peer { guest: Guest::connect(&path, &Setup::qemu()).unwrap(), name, path };
+    assert_eq!(encrypt(&mut peer.guest, session.id, &[1; 64]).status(), INVALID_SESSION);
+    let session = peer.guest.open(&CBC).unwrap();
+    assert_eq!(encrypt(&mut peer.guest, session.id, &[2; 32]).output, expected(&[2; 32]));
+    assert_eq!(server.sums(&peer.name).connections, 2);
+}
+
+#[test]
+fn memory_that_a_front_end_takes_away_ends_its_own_device_only() {
+    let server = Host::new();
+    let mut setup = Setup::generic();
+    // Rings stay where they are; requests lie in memory that goes.
+    setup.regions.push((0x1000_0000, 8 << 20));
+    setup.shape.region = 1;
+    setup.patience = Duration::from_secs(1);
+    let [mut liar, mut good] = [server.guest_as(Limits::default(), &setup), server.guest(Limits::default())];
+    let lost = liar.guest.open(&CBC).unwrap();
+    let session = good.guest.open(&CBC).unwrap();
+    assert_eq!(encrypt(&mut liar.guest, lost.id, &[1; 64]).status(), OK);
+    let request = request(&liar.guest, lost.id, &[1; 64]);
+    for _ in 0..4 {
+        let prepared = liar.guest.queues[0].prepare(&request).unwrap();
+        liar.guest.queues[0].offer(prepared).unwrap();
+    }
+    // From here on, this process must not touch that memory either: only the server's mapping is watched.
+    liar.guest.memory().truncate(1, 0).unwrap();
+    liar.guest.queues[0].ring.publish().unwrap();
+    let broken = || server.sums(&liar.name).broken == 1;
+    assert!(within(Duration::from_secs(5), broken), "{:?}", server.sums(&liar.name));
+    assert_eq!(liar.guest.config().unwrap().status, 0, "the device is not ready any more");
+    assert_eq!(encrypt(&mut good.guest, session.id, &[3; 48]).output, expected(&[3; 48]));
+}
+
+#[test]
+fn a_guest_with_a_rate_waits_and_another_does_not() {
+    let server = Host::new();
+    // 16 KiB in and 16 KiB out; the first tenth of a second is free.
+    let mut slow = server.guest(Limits { rate: Some(320 << 10), ..Limits::default() });
+    let mut fast = server.guest(Limits::default());
+    let [one, other] = [&mut slow, &mut fast].map(|peer| peer.guest.open(&CBC).unwrap().id);
+    let data = vec![5; 8 << 10];
+    let took = |peer: &mut Peer, session: u64| {
+        let start = Instant::now();
+        for _ in 0..16 {
+            assert_eq!(encrypt(&mut peer.guest, session, &data).status(), OK);
+        }
+        start.elapsed()
+    };
+    let waited = took(&mut slow, one);
+    assert!(waited >= Duration::from_millis(600), "{waited:?}");
+    assert!(took(&mut fast, other) < waited);
+}
+
+#[test]
+fn a_guest_at_its_limit_of_bytes_is_served_piece_by_piece() {
+    let server = Host::new();
+    // A request has 8 KiB, in and out: one more than fits is always taken.
+    let mut peer = server.guest(Limits { bytes: 12 << 10, ..Limits::default() });
+    let session = peer.guest.open(&CBC).unwrap().id;
+    let requests = vec![request(&peer.guest, session, &[6; 4096]); 16];
+    for _ in 0..20 {
+        let replies = peer.guest.run_all(0, &requests).unwrap();
+        assert!(replies.iter().all(|reply| reply.output == expected(&[6; 4096])));
+    }
+    let sums = server.sums(&peer.name);
+    assert!(sums.company <= 2 * sums.requests, "more than two were in work at a time: {sums:?}");
+}
+
+#[test]
+fn a_guest_gets_as_many_requests_of_a_visit_as_its_weight_says() {
+    let server = Host::new();
+    // Where the kick comes while the first visit is over already, two visits are one burst, once: 40 on average in place of 32.
+    for (weight, expected_company) in [(1, 32..=40), (2, 64..=64)] {
+        let mut peer = server.guest_as(Limits { weight, ..Limits::default() }, &Setup::qemu());
+        let session = peer.guest.open(&CBC).unwrap().id;
+        let requests = vec![request(&peer.guest, session, &[6; 64]); 256];
+        let replies = peer.guest.run_all(0, &requests).unwrap();
+        assert!(replies.iter().all(|reply| reply.output == expected(&[6; 64])));
+        // All of them were there at once, so that every visit found its share.
+        let sums = server.sums(&peer.name);
+        assert_eq!(sums.requests, 256);
+        assert!(expected_company.contains(&(sums.company / 256)), "weight {weight}: {sums:?}");
+    }
+}
+
+#[test]
+fn requests_of_several_guests_share_bursts() {
+    let server = Host::new();
+    let mut peers: Vec<Peer> = (0..2).map(|_| server.guest(Limits::default())).collect();
+    std::thread::scope(|scope| {
+        for peer in &mut peers {
+            scope.spawn(|| {
+                let session = peer.guest.open(&CBC).unwrap().id;
+                let requests: Vec<_> = (0..8).map(|n| request(&peer.guest, session, &[n; 4096])).collect();
+                for _ in 0..200 {
+                    for (n, reply) in peer.guest.run_all(0, &requests).unwrap().iter().enumerate() {
+                        assert_eq!((reply.status(), &reply.output), (OK, &expected(&[n as u8; 4096])));
+                    }
+                }
+            });
+        }
+    });
+    for peer in &peers {
+        let sums = server.sums(&peer.name);
+        assert_eq!((sums.requests, sums.refused), (1600, 0));
+        assert!(sums.company > sums.requests, "no request ever had company: {sums:?}");
+    }
+}
+
+/// One server with sockets of its own.
+struct Host {
+    server: Server,
+    folder: PathBuf,
+}
+
+/// A guest, and what it is called.
+struct Peer {
+    guest: Guest,
+    name: String,
+    path: PathBuf,
+}
+
+impl Host {
+    fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("gantry-partitions-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        Self { server: Server::new(framework().clone()).unwrap(), folder }
+    }
+
+    fn guest(&self, limits: Limits) -> Peer {
+        self.guest_as(limits, &Setup::qemu().requests(64 << 10, 16))
+    }
+
+    fn guest_as(&self, limits: Limits, setup: &Setup) -> Peer {
+        let name = format!("vm{}", self.server.guests().len());
+        let path = self.folder.join(format!("{name}.sock"));
+        let socket = Socket { path: path.clone(), mode: 0o600, owner: (None, None) };
+        self.server.listen(&socket, limits, Counters::default()).unwrap();
+        Peer { guest: Guest::connect(&path, setup).unwrap(), name, path }
+    }
+
+    fn sums(&self, name: &str) -> Sums {
+        self.server.guests().into_iter().find(|(known, _)| known == name).unwrap().1
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn framework() -> &'static Gantry {
+    static GANTRY: OnceLock<Gantry> = OnceLock::new();
+    GANTRY.get_or_init(|| gantry_runtime::open(gantry_runtime::Config::default()).unwrap())
+}
+
+fn request(guest: &Guest, session: u64, data: &[u8]) -> Request {
+    let operands = Operands::Cipher { iv: &[9; 16], data };
+    guest.format().request(operation::CIPHER_ENCRYPT, By::Session(session), &operands)
+}
+
+fn encrypt(guest: &mut Guest, session: u64, data: &[u8]) -> Reply {
+    let request = request(guest, session, data);
+    guest.run(0, &request).unwrap()
+}
+
+/// What the framework makes of it without a guest.
+fn expected(data: &[u8]) -> Vec<u8> {
+    let session = framework().session(gantry::SessionParams::new(gantry::Algorithm::Aes128Cbc, &KEY)).unwrap();
+    let mut data = data.to_vec();
+    session.encrypt(&[9; 16], &mut data[..]).unwrap();
+    data
+}
+
+fn within(time: Duration, done: impl Fn() -> bool) -> bool {
+    let end = Instant::now() + time;
+    while !done() {
+        if Instant::now() > end {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    true
+}

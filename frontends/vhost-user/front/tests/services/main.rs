@@ -1,0 +1,330 @@
+//! Known answers of every service: with sessions of QEMU's messages, with sessions of the control queue, and without sessions.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod rsa;
+
+use common::server::Server;
+use common::vectors::{self, Vector};
+use common::{BADMSG, ERR, OK};
+use gantry_abi_virtio_crypto::constants::{aead, cipher, hash, mac, operation, service};
+use gantry_vhost_user::Limits;
+use gantry_vhost_user_front::connection::Enable;
+use gantry_vhost_user_front::parameters::{Cipher, Digest, Layout, Parameters};
+use gantry_vhost_user_front::request::{By, Format, Operands, Reply, Request};
+use gantry_vhost_user_front::{Form, Guest, Setup};
+
+/// The longest input or output of a vector that is run. Longer ones are the suite's of `conformance`.
+const LONGEST: usize = 64 << 10;
+
+/// Ciphers: number, algorithm, file.
+const CIPHERS: [(u32, &str, &str); 12] = [
+    (cipher::AES_ECB, "aes-128-ecb", "aes-ecb.txt"),
+    (cipher::AES_ECB, "aes-192-ecb", "aes-ecb.txt"),
+    (cipher::AES_ECB, "aes-256-ecb", "aes-ecb.txt"),
+    (cipher::AES_CBC, "aes-128-cbc", "aes-cbc.txt"),
+    (cipher::AES_CBC, "aes-192-cbc", "aes-cbc.txt"),
+    (cipher::AES_CBC, "aes-256-cbc", "aes-cbc.txt"),
+    (cipher::AES_CTR, "aes-128-ctr", "aes-ctr.txt"),
+    (cipher::AES_CTR, "aes-192-ctr", "aes-ctr.txt"),
+    (cipher::AES_CTR, "aes-256-ctr", "aes-ctr.txt"),
+    (cipher::TDES_CBC, "des-ede3-cbc", "des-ede3-cbc.txt"),
+    (cipher::AES_XTS, "aes-128-xts", "aes-xts.txt"),
+    (cipher::AES_XTS, "aes-256-xts", "aes-xts.txt"),
+];
+
+/// Digests: number, algorithm, file, bytes of the result.
+const HASHES: [(u32, &str, &str, u32); 10] = [
+    (hash::MD5, "md5", "md5.txt", 16),
+    (hash::SHA1, "sha1", "sha1.txt", 20),
+    (hash::SHA_224, "sha224", "sha2.txt", 28),
+    (hash::SHA_256, "sha256", "sha2.txt", 32),
+    (hash::SHA_384, "sha384", "sha2.txt", 48),
+    (hash::SHA_512, "sha512", "sha2.txt", 64),
+    (hash::SHA3_224, "sha3-224", "sha3.txt", 28),
+    (hash::SHA3_256, "sha3-256", "sha3.txt", 32),
+    (hash::SHA3_384, "sha3-384", "sha3.txt", 48),
+    (hash::SHA3_512, "sha3-512", "sha3.txt", 64),
+];
+
+/// MACs: number, algorithm, file.
+const MACS: [(u32, &str, &str); 9] = [
+    (mac::HMAC_MD5, "hmac-md5", "hmac.txt"),
+    (mac::HMAC_SHA1, "hmac-sha1", "hmac.txt"),
+    (mac::HMAC_SHA_224, "hmac-sha224", "hmac.txt"),
+    (mac::HMAC_SHA_256, "hmac-sha256", "hmac.txt"),
+    (mac::HMAC_SHA_384, "hmac-sha384", "hmac.txt"),
+    (mac::HMAC_SHA_512, "hmac-sha512", "hmac.txt"),
+    (mac::CMAC_AES, "aes-128-cmac", "cmac.txt"),
+    (mac::CMAC_AES, "aes-192-cmac", "cmac.txt"),
+    (mac::CMAC_AES, "aes-256-cmac", "cmac.txt"),
+];
+
+/// AEADs: number, algorithm, file.
+const AEADS: [(u32, &str, &str); 7] = [
+    (aead::GCM, "aes-128-gcm", "aes-gcm.txt"),
+    (aead::GCM, "aes-192-gcm", "aes-gcm.txt"),
+    (aead::GCM, "aes-256-gcm", "aes-gcm.txt"),
+    (aead::CCM, "aes-128-ccm", "aes-ccm.txt"),
+    (aead::CCM, "aes-192-ccm", "aes-ccm.txt"),
+    (aead::CCM, "aes-256-ccm", "aes-ccm.txt"),
+    (aead::CHACHA20_POLY1305, "chacha20-poly1305", "chacha20-poly1305.txt"),
+];
+
+/// How requests name their parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// By a session of a message in this layout.
+    Message(Layout),
+    /// By a session of the control queue, without VIRTIO_CRYPTO_F_REVISION_1.
+    Control,
+    /// The same with it.
+    ControlRevision1,
+    /// By themselves.
+    Stateless,
+}
+
+/// A guest that asks in one of the modes.
+struct Asker {
+    guest: Guest,
+    mode: Mode,
+    answers: usize,
+}
+
+impl Asker {
+    fn new(server: &Server, mode: Mode) -> Self {
+        let (form, features) = match mode {
+            Mode::Message(layout) => (Form::Messages(layout, Enable::Never), 0),
+            Mode::Control => (Form::Generic, 0),
+            Mode::ControlRevision1 => (Form::Generic, 1),
+            Mode::Stateless => (Form::Generic, 0x3f),
+        };
+        let setup = Setup { form, features, ..Setup::qemu() }.requests(2 * LONGEST, 2);
+        let guest = Guest::connect(&server.socket(0), &setup).unwrap();
+        assert_eq!(guest.format().revision_1(), features & 1 == 1);
+        assert_eq!(guest.format().stateless(service::AEAD), mode == Mode::Stateless);
+        Self { guest, mode, answers: 0 }
+    }
+
+    fn ask(&mut self, operation: u32, parameters: &Parameters<'_>, operands: &Operands<'_>) -> Reply {
+        self.answers += 1;
+        if self.mode == Mode::Stateless {
+            return self.guest.ask(operation, By::Itself(parameters), operands).unwrap();
+        }
+        let session = self.guest.open(parameters).unwrap();
+        let reply = self.guest.ask(operation, By::Session(session.id), operands).unwrap();
+        self.guest.close(session).unwrap();
+        reply
+    }
+
+    /// The reply is exactly this output.
+    fn expect(&mut self, operation: u32, parameters: &Parameters<'_>, operands: &Operands<'_>, output: &[u8]) {
+        let reply = self.ask(operation, parameters, operands);
+        assert_eq!(reply.status(), OK, "{operation:#x} {operands:?}");
+        assert_eq!(reply.output, output, "{operation:#x} {operands:?}");
+        assert_eq!(reply.written as usize, output.len() + 1, "{operation:#x}");
+    }
+}
+
+/// Runs a test in each of these modes with a server of its own.
+fn each(modes: &[Mode], test: impl Fn(&mut Asker)) {
+    for mode in modes {
+        let server = Server::new(&[Limits::default()]);
+        let mut asker = Asker::new(&server, *mode);
+        test(&mut asker);
+        assert!(asker.answers > 0);
+        println!("{mode:?}: {} answers", asker.answers);
+    }
+}
+
+/// Vectors that are not too long.
+fn of(file: &str, algorithm: &str) -> impl Iterator<Item = Vector> {
+    let vectors = vectors::of(file, algorithm);
+    vectors.into_iter().filter(|vector| vector.field("input").len().max(vector.field("output").len()) <= LONGEST)
+}
+
+const QUEUES: [Mode; 3] = [Mode::Control, Mode::ControlRevision1, Mode::Stateless];
+const MESSAGES: [Mode; 3] =
+    [Mode::Message(Layout::Qemu7), Mode::Message(Layout::Qemu10), Mode::Message(Layout::Dpdk22)];
+
+fn ciphers(asker: &mut Asker) {
+    for (number, algorithm, file) in CIPHERS {
+        for vector in of(file, algorithm) {
+            let (iv, plain, sealed) = (vector.field("iv"), vector.field("input"), vector.field("output"));
+            let parameters =
+                |encrypt| Parameters::Cipher(Cipher { algorithm: number, key: vector.field("key"), encrypt });
+            let operands = |data| Operands::Cipher { iv, data };
+            asker.expect(operation::CIPHER_ENCRYPT, &parameters(true), &operands(plain), sealed);
+            asker.expect(operation::CIPHER_DECRYPT, &parameters(false), &operands(sealed), plain);
+        }
+    }
+}
+
+#[test]
+fn ciphers_answer_as_known_through_messages() {
+    each(&MESSAGES, ciphers);
+}
+
+#[test]
+fn ciphers_answer_as_known_through_queues() {
+    each(&QUEUES, ciphers);
+}
+
+#[test]
+fn digests_answer_as_known() {
+    each(&QUEUES, |asker| {
+        for (number, algorithm, file, result) in HASHES {
+            for vector in of(file, algorithm) {
+                let parameters = Parameters::Hash(Digest { algorithm: number, key: None, result });
+                let operands = Operands::Digest { data: vector.field("input"), result };
+                asker.expect(operation::HASH, &parameters, &operands, vector.field("output"));
+            }
+        }
+    });
+}
+
+#[test]
+fn macs_answer_as_known() {
+    each(&QUEUES, |asker| {
+        for (number, algorithm, file) in MACS {
+            for vector in of(file, algorithm).filter(|vector| !vector.is_invalid()) {
+                let output = vector.field("output");
+                let result = output.len() as u32;
+                let digest = Digest { algorithm: number, key: Some(vector.field("key")), result };
+                let operands = Operands::Digest { data: vector.field("input"), result };
+                asker.expect(operation::MAC, &Parameters::Mac(digest), &operands, output);
+            }
+        }
+    });
+}
+
+#[test]
+fn aeads_answer_as_known_and_refuse_what_is_forged() {
+    each(&QUEUES, |asker| {
+        let mut forged = 0;
+        for (number, algorithm, file) in AEADS {
+            for vector in of(file, algorithm) {
+                let [key, iv, aad] = ["key", "iv", "aad"].map(|name| vector.field(name));
+                let [plain, sealed, tag] = ["input", "output", "tag"].map(|name| vector.field(name));
+                let bytes = tag.len() as u32;
+                let parameters = |encrypt| Parameters::Aead {
+                    cipher: Cipher { algorithm: number, key, encrypt },
+                    tag: bytes,
+                    aad: aad.len() as u32,
+                };
+                let with_tag = [sealed, tag].concat();
+                let open = Operands::Aead { iv, aad, data: &with_tag, tag: bytes, result: sealed.len() as u32 };
+                if vector.is_invalid() {
+                    let reply = asker.ask(operation::AEAD_DECRYPT, &parameters(false), &open);
+                    assert_eq!(reply.status(), BADMSG, "{algorithm}");
+                    assert!(reply.output.iter().all(|byte| *byte == 0xff), "{algorithm}: plaintext of a forgery");
+                    forged += 1;
+                    continue;
+                }
+                let seal = Operands::Aead { iv, aad, data: plain, tag: bytes, result: with_tag.len() as u32 };
+                asker.expect(operation::AEAD_ENCRYPT, &parameters(true), &seal, &with_tag);
+                asker.expect(operation::AEAD_DECRYPT, &parameters(false), &open, plain);
+            }
+        }
+        assert!(forged > 300, "{forged} forgeries");
+    });
+}
+
+/// Chains: the digest of the data as the cipher left them, or as they came.
+fn chains(asker: &mut Asker) {
+    let sealed_by = &vectors::of("aes-cbc.txt", "aes-128-cbc");
+    let longest = sealed_by.iter().max_by_key(|vector| vector.field("input").len()).unwrap();
+    let [key, iv, plain, sealed] = ["key", "iv", "input", "output"].map(|name| longest.field(name));
+    let key_of_mac = [0x0b; 20];
+    let all = 0..plain.len() as u32;
+    for (hash_first, covered) in [(false, sealed), (true, plain)] {
+        // The MAC service has its own known answers above: what it says of the covered bytes is what the chain has to say.
+        let digest = Digest { algorithm: mac::HMAC_SHA_256, key: Some(&key_of_mac), result: 32 };
+        let expected = if matches!(asker.mode, Mode::Message(_)) {
+            hmac(&key_of_mac, covered)
+        } else {
+            let operands = Operands::Digest { data: covered, result: 32 };
+            asker.ask(operation::MAC, &Parameters::Mac(digest), &operands).output
+        };
+        let parameters =
+            Parameters::Chain { cipher: Cipher { algorithm: cipher::AES_CBC, key, encrypt: true }, digest, hash_first };
+        let operands = Operands::Chain { iv, data: plain, cipher: all.clone(), hash: all.clone(), result: 32 };
+        let output = [sealed, &expected].concat();
+        asker.expect(operation::CIPHER_ENCRYPT, &parameters, &operands, &output);
+    }
+    // Only a part of the data is encrypted, and another part is covered.
+    let digest = Digest { algorithm: mac::HMAC_SHA_256, key: Some(&key_of_mac), result: 12 };
+    let cipher = Cipher { algorithm: cipher::AES_CBC, key, encrypt: true };
+    let data = [&[7; 8], plain, &[9; 8]].concat();
+    let end = plain.len() as u32 + 8;
+    let operands = Operands::Chain { iv, data: &data, cipher: 8..end, hash: 0..end, result: 12 };
+    let parameters = Parameters::Chain { cipher, digest, hash_first: false };
+    let covered = [&[7; 8], sealed].concat();
+    let output = [&covered, &[9; 8][..], &hmac(&key_of_mac, &covered)[..12]].concat();
+    asker.expect(operation::CIPHER_ENCRYPT, &parameters, &operands, &output);
+    // A part that lies outside the data.
+    let outside = Operands::Chain { iv, data: &data, cipher: 16..end + 24, hash: 0..end, result: 12 };
+    assert_eq!(asker.ask(operation::CIPHER_ENCRYPT, &parameters, &outside).status(), ERR);
+}
+
+#[test]
+fn chains_of_cipher_and_mac_cover_what_their_order_says() {
+    each(&[&QUEUES[..], &MESSAGES].concat(), chains);
+}
+
+/// HMAC-SHA-256 by the framework itself.
+fn hmac(key: &[u8], data: &[u8]) -> Vec<u8> {
+    let gantry = gantry_runtime::open(gantry_runtime::Config::default()).unwrap();
+    let session = gantry.session(gantry::SessionParams::new(gantry::Algorithm::HmacSha256, key)).unwrap();
+    let mut tag = vec![0; 32];
+    session.mac(data, &mut tag).unwrap();
+    tag
+}
+
+/// The configuration space says what the vectors have shown, and how long requests may be.
+#[test]
+fn the_configuration_names_every_service_that_answers() {
+    let server = Server::new(&[Limits::default()]);
+    let guest = Guest::connect(&server.socket(0), &Setup::generic()).unwrap();
+    let config = guest.config().unwrap();
+    assert_eq!(config.status, 1);
+    assert_eq!(config.services, 0b11111);
+    for (masks, numbers) in [
+        (config.ciphers, CIPHERS.map(|row| row.0).to_vec()),
+        (config.hashes.into(), HASHES.map(|row| row.0).to_vec()),
+        (config.macs, MACS.map(|row| row.0).to_vec()),
+        (config.aeads.into(), AEADS.map(|row| row.0).to_vec()),
+        (config.akciphers.into(), vec![1]),
+    ] {
+        assert!(numbers.iter().all(|number| masks >> number & 1 == 1), "{masks:#b}");
+    }
+    assert!(config.max_size >= 128 << 10);
+    assert!(config.max_dataqueues >= 1);
+}
+
+/// Services that a session is not of.
+#[test]
+fn a_session_serves_no_other_service() {
+    let server = Server::new(&[Limits::default()]);
+    let mut guest = Guest::connect(&server.socket(0), &Setup { features: 0, ..Setup::generic() }).unwrap();
+    let hash = guest.open(&Parameters::Hash(Digest { algorithm: hash::SHA_256, key: None, result: 32 })).unwrap();
+    let cipher = common::cbc(&mut guest);
+    let of = |operation, session, operands: &Operands<'_>| -> Request {
+        Format::default().request(operation, By::Session(session), operands)
+    };
+    let digest = Operands::Digest { data: &[0; 16], result: 32 };
+    let crypt = Operands::Cipher { iv: &[0; 16], data: &[0; 16] };
+    for request in [
+        of(operation::HASH, cipher.id, &digest),
+        of(operation::MAC, hash.id, &digest),
+        of(operation::CIPHER_ENCRYPT, hash.id, &crypt),
+        // The session encrypts.
+        of(operation::CIPHER_DECRYPT, cipher.id, &crypt),
+    ] {
+        let reply = guest.run(0, &request).unwrap();
+        assert_ne!(reply.status(), OK);
+        assert!(reply.output.iter().all(|byte| *byte == 0xff));
+    }
+    assert_eq!(guest.run(0, &of(operation::HASH, hash.id, &digest)).unwrap().status(), OK);
+    common::assert_session_serves(&mut guest, cipher);
+}

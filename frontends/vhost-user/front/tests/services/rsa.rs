@@ -1,0 +1,222 @@
+//! Known answers of keys of RSA, and what such keys cannot do.
+
+use gantry_abi_virtio_crypto::constants::operation;
+use gantry_vhost_user_front::parameters::{Layout, Parameters};
+use gantry_vhost_user_front::request::Operands;
+
+use crate::common::{ERR, KEY_REJECTED, NOTSUPP, OK};
+use crate::{Asker, Mode, QUEUES, each, of};
+
+/// RSA with PKCS #1 v1.5 over SHA-256, SHA-384 and SHA-512: VIRTIO_CRYPTO_RSA_ by the bytes of the digest.
+fn rsa<'a>(private: bool, key: &'a [u8], digest: &[u8]) -> Parameters<'a> {
+    let hash = match digest.len() {
+        32 => 6,
+        48 => 7,
+        _ => 8,
+    };
+    Parameters::Rsa { private, key, padding: 1, hash }
+}
+
+fn signatures(asker: &mut Asker) {
+    let mut signed = 0;
+    for (algorithm, modulus) in [("rsa-2048-pkcs1", 256), ("rsa-3072-pkcs1", 384), ("rsa-4096-pkcs1", 512)] {
+        for vector in of("rsa-pkcs1.txt", algorithm) {
+            let (digest, signature) = (vector.field("input"), vector.field("output"));
+            let public = der(&[&vector.field("public")[..modulus], &vector.field("public")[modulus..]]);
+            let both = [signature, digest].concat();
+            let verify =
+                Operands::Key { data: &both, source: modulus as u32, result: digest.len() as u32, output: false };
+            let reply = asker.ask(operation::AKCIPHER_VERIFY, &rsa(false, &public, digest), &verify);
+            let expected = if vector.is_invalid() { KEY_REJECTED } else { OK };
+            assert_eq!(reply.status(), expected, "{algorithm}");
+            if !vector.has("key") {
+                continue;
+            }
+            let private = private_der(vector.field("key"), modulus);
+            if matches!(asker.mode, Mode::Message(_)) {
+                // The message has room for 1,024 bytes, and these keys are longer.
+                assert!(private.len() > 1024);
+                continue;
+            }
+            let sign =
+                Operands::Key { data: digest, source: digest.len() as u32, result: modulus as u32, output: true };
+            asker.expect(operation::AKCIPHER_SIGN, &rsa(true, &private, digest), &sign, signature);
+            signed += 1;
+        }
+    }
+    assert!(signed > 0 || matches!(asker.mode, Mode::Message(_)));
+}
+
+#[test]
+fn rsa_signs_and_verifies_as_known() {
+    each(&[&QUEUES[..], &[Mode::Message(Layout::Qemu10)]].concat(), signatures);
+}
+
+/// Sessions that encrypt: VIRTIO_CRYPTO_RSA_RAW_PADDING is 0, and there is no digest.
+fn encrypting(private: bool, key: &[u8], padding: u32) -> Parameters<'_> {
+    Parameters::Rsa { private, key, padding, hash: 0 }
+}
+
+/// A request of so many bytes of data for so many of output.
+fn of_key(data: &[u8], result: usize) -> Operands<'_> {
+    Operands::Key { data, source: data.len() as u32, result: result as u32, output: true }
+}
+
+/// Vectors of RSA encryption: algorithm, file, the number of the padding, bytes of the modulus.
+const ENCRYPTION: [(&str, &str, u32, usize); 8] = [
+    ("rsa-2048-raw", "rsaes.txt", 0, 256),
+    ("rsa-2048-raw", "computed.txt", 0, 256),
+    ("rsa-3072-raw", "computed.txt", 0, 384),
+    ("rsa-4096-raw", "computed.txt", 0, 512),
+    ("rsaes-2048-pkcs1", "rsaes.txt", 1, 256),
+    ("rsaes-2048-pkcs1", "computed.txt", 1, 256),
+    ("rsaes-3072-pkcs1", "computed.txt", 1, 384),
+    ("rsaes-4096-pkcs1", "computed.txt", 1, 512),
+];
+
+fn encryption(asker: &mut Asker) {
+    for (algorithm, file, padding, modulus) in ENCRYPTION {
+        let mut deciphered = 0;
+        for vector in of(file, algorithm) {
+            let (message, ciphertext) = (vector.field("input"), vector.field("output"));
+            let public = der(&[&vector.field("public")[..modulus], &vector.field("public")[modulus..]]);
+            let private = private_der(vector.field("key"), modulus);
+            let has_room = !matches!(asker.mode, Mode::Message(_)) || private.len() <= 1024;
+            let mut keys = vec![(false, &public)];
+            if has_room {
+                keys.push((true, &private));
+                let decrypt = of_key(ciphertext, message.len());
+                asker.expect(operation::AKCIPHER_DECRYPT, &encrypting(true, &private, padding), &decrypt, message);
+                deciphered += 1;
+            }
+            for (is_private, key) in keys {
+                let parameters = encrypting(is_private, key, padding);
+                let encrypt = of_key(message, modulus);
+                if padding == 0 {
+                    asker.expect(operation::AKCIPHER_ENCRYPT, &parameters, &encrypt, ciphertext);
+                    continue;
+                }
+                // Another one each time, which leads back.
+                let reply = asker.ask(operation::AKCIPHER_ENCRYPT, &parameters, &encrypt);
+                assert_eq!((reply.status(), reply.output.len()), (OK, modulus), "{algorithm}");
+                assert_ne!(reply.output, ciphertext, "{algorithm}");
+                if has_room {
+                    let decrypt = of_key(&reply.output, message.len());
+                    asker.expect(operation::AKCIPHER_DECRYPT, &encrypting(true, &private, padding), &decrypt, message);
+                }
+            }
+        }
+        assert!(deciphered > 0 || matches!(asker.mode, Mode::Message(_)), "{algorithm}");
+    }
+}
+
+#[test]
+fn rsa_encrypts_and_decrypts_as_known() {
+    each(&[&QUEUES[..], &[Mode::Message(Layout::Qemu10)]].concat(), encryption);
+}
+
+/// Numbers that are none, paddings that are none, and too little room, all of which are answered without a byte of output.
+#[test]
+fn what_rsa_cannot_encrypt_or_decrypt_is_an_error_without_output() {
+    each(&QUEUES, |asker| {
+        let vector = of("rsaes.txt", "rsaes-2048-pkcs1").find(|vector| vector.field("input").len() > 8).unwrap();
+        let private = private_der(vector.field("key"), 256);
+        let (message, ciphertext) = (vector.field("input"), vector.field("output"));
+        let (modulus, raised) = (&vector.field("key")[..256], [&[0xff][..], &ciphertext[1..]].concat());
+        let mut other = ciphertext.to_vec();
+        other[255] ^= 1;
+        for (padding, operation, data, room) in [
+            (0, operation::AKCIPHER_ENCRYPT, modulus, 256),
+            (0, operation::AKCIPHER_ENCRYPT, &[1; 257], 257),
+            (0, operation::AKCIPHER_ENCRYPT, &[], 256),
+            (0, operation::AKCIPHER_ENCRYPT, ciphertext, 255),
+            (0, operation::AKCIPHER_DECRYPT, &raised, 256),
+            (0, operation::AKCIPHER_DECRYPT, &[1; 300], 300),
+            (0, operation::AKCIPHER_DECRYPT, ciphertext, 255),
+            (1, operation::AKCIPHER_ENCRYPT, &[1; 246], 256),
+            (1, operation::AKCIPHER_ENCRYPT, message, 255),
+            (1, operation::AKCIPHER_DECRYPT, &other, 256),
+            (1, operation::AKCIPHER_DECRYPT, &raised, 256),
+            (1, operation::AKCIPHER_DECRYPT, &ciphertext[..255], 256),
+            (1, operation::AKCIPHER_DECRYPT, &[], 256),
+            (1, operation::AKCIPHER_DECRYPT, ciphertext, message.len() - 1),
+        ] {
+            let reply = asker.ask(operation, &encrypting(true, &private, padding), &of_key(data, room));
+            let what = format!("padding {padding}, operation {operation:#x}, {} bytes", data.len());
+            assert_eq!(reply.status(), ERR, "{what}");
+            assert!(reply.output.iter().all(|byte| *byte == 0xff), "{what}: an output");
+        }
+    });
+}
+
+/// As Linux' driver sends them: a number without the zeros before it. Its result has all of them.
+#[test]
+fn a_number_for_rsa_may_be_shorter_than_the_modulus() {
+    each(&QUEUES, |asker| {
+        let vector = of("rsaes.txt", "rsa-2048-raw").next().unwrap();
+        let private = private_der(vector.field("key"), 256);
+        let parameters = encrypting(true, &private, 0);
+        let mut number = vec![0; 256];
+        number[248..].copy_from_slice(b"8 bytes!");
+        let sealed = asker.ask(operation::AKCIPHER_ENCRYPT, &parameters, &of_key(&number[248..], 256));
+        assert_eq!(sealed.status(), OK);
+        asker.expect(operation::AKCIPHER_ENCRYPT, &parameters, &of_key(&number, 256), &sealed.output);
+        asker.expect(operation::AKCIPHER_DECRYPT, &parameters, &of_key(&sealed.output, 256), &number);
+    });
+}
+
+/// What a key is not for, and digests that core has no signatures of: a driver has to hear that, and not an error of its own.
+#[test]
+fn what_a_key_of_rsa_is_not_for_is_not_supported() {
+    each(&QUEUES, |asker| {
+        let vector = of("rsaes.txt", "rsaes-2048-pkcs1").next().unwrap();
+        let public = der(&[&vector.field("public")[..256], &vector.field("public")[256..]]);
+        let private = private_der(vector.field("key"), 256);
+        let sha1 = |private, key| Parameters::Rsa { private, key, padding: 1, hash: 3 };
+        for (operation, parameters) in [
+            (operation::AKCIPHER_DECRYPT, encrypting(false, &public, 0)),
+            (operation::AKCIPHER_DECRYPT, encrypting(false, &public, 1)),
+            (operation::AKCIPHER_SIGN, encrypting(true, &private, 0)),
+            (operation::AKCIPHER_SIGN, sha1(true, &private)),
+            (operation::AKCIPHER_SIGN, rsa(false, &public, &[0; 32])),
+        ] {
+            assert_eq!(asker.ask(operation, &parameters, &of_key(&[1; 256], 256)).status(), NOTSUPP);
+        }
+        let sha1 = asker.ask(operation::AKCIPHER_ENCRYPT, &sha1(false, &public), &of_key(b"x", 256));
+        assert_eq!(sha1.status(), OK, "encryption needs no digest");
+    });
+}
+
+/// RSAPrivateKey of the numbers as core has them (`gantry::rsa`): n, e, d, p, q, two exponents and the inverse.
+fn private_der(key: &[u8], modulus: usize) -> Vec<u8> {
+    let half = modulus / 2;
+    let mut numbers: Vec<&[u8]> = vec![&[0]];
+    let mut rest = key;
+    for bytes in [modulus, 4, modulus, half, half, half, half, half] {
+        let (number, behind) = rest.split_at(bytes);
+        numbers.push(number);
+        rest = behind;
+    }
+    der(&numbers)
+}
+
+/// A SEQUENCE of INTEGERs (X.690) that are not negative.
+fn der(numbers: &[&[u8]]) -> Vec<u8> {
+    let element = |tag: u8, content: &[u8]| {
+        let length = content.len();
+        let header = match length {
+            0..=127 => vec![tag, length as u8],
+            128..=255 => vec![tag, 0x81, length as u8],
+            _ => vec![tag, 0x82, (length >> 8) as u8, length as u8],
+        };
+        [&header[..], content].concat()
+    };
+    let integer = |number: &&[u8]| {
+        let zeros = number.iter().take_while(|byte| **byte == 0).count().min(number.len() - 1);
+        let number = &number[zeros..];
+        // A high bit would make it negative.
+        let sign: &[u8] = if number[0] & 0x80 == 0 { &[] } else { &[0] };
+        element(2, &[sign, number].concat())
+    };
+    element(0x30, &numbers.iter().flat_map(integer).collect::<Vec<_>>())
+}

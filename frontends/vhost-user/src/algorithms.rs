@@ -1,0 +1,133 @@
+//! Which numbers of virtio are which algorithms.
+
+use gantry::{Algorithm, Gantry};
+use gantry_abi_virtio_crypto::Config;
+use gantry_abi_virtio_crypto::constants::{HW_READY, aead, akcipher, cipher, hash, mac, service};
+
+use Algorithm as A;
+
+/// The longest key of a cipher, in bytes: AES-256-XTS.
+const MAX_CIPHER_KEY: u32 = 64;
+/// The longest key of a MAC, in bytes: what session messages of vhost-user have room for.
+pub(crate) const MAX_AUTH_KEY: u32 = 512;
+
+/// Rows of a service: the number, and its algorithms, which the length of the key tells apart.
+type Rows = &'static [(u32, &'static [Algorithm])];
+
+const CIPHERS: Rows = &[
+    (cipher::AES_ECB, &[A::Aes128Ecb, A::Aes192Ecb, A::Aes256Ecb]),
+    (cipher::AES_CBC, &[A::Aes128Cbc, A::Aes192Cbc, A::Aes256Cbc]),
+    (cipher::AES_CTR, &[A::Aes128Ctr, A::Aes192Ctr, A::Aes256Ctr]),
+    (cipher::TDES_CBC, &[A::DesEde3Cbc]),
+    (cipher::AES_XTS, &[A::Aes128Xts, A::Aes256Xts]),
+];
+
+const HASHES: Rows = &[
+    (hash::MD5, &[A::Md5]),
+    (hash::SHA1, &[A::Sha1]),
+    (hash::SHA_224, &[A::Sha224]),
+    (hash::SHA_256, &[A::Sha256]),
+    (hash::SHA_384, &[A::Sha384]),
+    (hash::SHA_512, &[A::Sha512]),
+    (hash::SHA3_224, &[A::Sha3_224]),
+    (hash::SHA3_256, &[A::Sha3_256]),
+    (hash::SHA3_384, &[A::Sha3_384]),
+    (hash::SHA3_512, &[A::Sha3_512]),
+];
+
+const MACS: Rows = &[
+    (mac::HMAC_MD5, &[A::HmacMd5]),
+    (mac::HMAC_SHA1, &[A::HmacSha1]),
+    (mac::HMAC_SHA_224, &[A::HmacSha224]),
+    (mac::HMAC_SHA_256, &[A::HmacSha256]),
+    (mac::HMAC_SHA_384, &[A::HmacSha384]),
+    (mac::HMAC_SHA_512, &[A::HmacSha512]),
+    (mac::CMAC_AES, &[A::Aes128Cmac, A::Aes192Cmac, A::Aes256Cmac]),
+];
+
+const AEADS: Rows = &[
+    (aead::GCM, &[A::Aes128Gcm, A::Aes192Gcm, A::Aes256Gcm]),
+    (aead::CCM, &[A::Aes128Ccm, A::Aes192Ccm, A::Aes256Ccm]),
+    (aead::CHACHA20_POLY1305, &[A::ChaCha20Poly1305]),
+];
+
+const KEYS: Rows = &[(akcipher::RSA, SIGNATURES), (akcipher::RSA, RAW), (akcipher::RSA, PADDED)];
+/// RSA signatures of PKCS #1 v1.5.
+pub(crate) const SIGNATURES: &[Algorithm] = &[A::Rsa2048Pkcs1, A::Rsa3072Pkcs1, A::Rsa4096Pkcs1];
+/// RSA without padding.
+pub(crate) const RAW: &[Algorithm] = &[A::Rsa2048Raw, A::Rsa3072Raw, A::Rsa4096Raw];
+/// RSA encryption of PKCS #1 v1.5.
+pub(crate) const PADDED: &[Algorithm] = &[A::Rsaes2048Pkcs1, A::Rsaes3072Pkcs1, A::Rsaes4096Pkcs1];
+
+/// The cipher with this number and a key of so many bytes.
+pub(crate) fn cipher(number: u32, key: u32) -> Option<Algorithm> {
+    with_key(CIPHERS, number, key)
+}
+
+/// The digest with this number.
+pub(crate) fn hash(number: u32) -> Option<Algorithm> {
+    row(HASHES, number).and_then(|algorithms| algorithms.first().copied())
+}
+
+/// The MAC with this number and a key of so many bytes.
+pub(crate) fn mac(number: u32, key: u32) -> Option<Algorithm> {
+    with_key(MACS, number, key)
+}
+
+/// The AEAD with this number and a key of so many bytes.
+pub(crate) fn aead(number: u32, key: u32) -> Option<Algorithm> {
+    with_key(AEADS, number, key)
+}
+
+/// The one of these with a modulus of so many bytes.
+pub(crate) fn rsa(algorithms: &[Algorithm], modulus: usize) -> Option<Algorithm> {
+    algorithms.iter().copied().find(|algorithm| algorithm.info().tag.max == modulus)
+}
+
+/// The configuration that guests read: what some device of this framework serves now.
+pub(crate) fn config(gantry: &Gantry, data_queues: u32, max_size: u64) -> Config {
+    let served = |rows: Rows| {
+        let of_row = |(number, algorithms): &(u32, &[Algorithm])| {
+            let any = algorithms.iter().any(|algorithm| is_served(gantry, *algorithm));
+            u64::from(any) << number
+        };
+        rows.iter().map(of_row).fold(0, |mask, bit| mask | bit)
+    };
+    let (ciphers, hashes, macs) = (served(CIPHERS), served(HASHES) as u32, served(MACS));
+    let (aeads, akciphers) = (served(AEADS) as u32, served(KEYS) as u32);
+    let services = [
+        (service::CIPHER, ciphers != 0),
+        (service::HASH, hashes != 0),
+        (service::MAC, macs != 0),
+        (service::AEAD, aeads != 0),
+        (service::AKCIPHER, akciphers != 0),
+    ];
+    Config {
+        status: HW_READY,
+        max_dataqueues: data_queues,
+        services: services.iter().map(|(service, offered)| u32::from(*offered) << service).sum(),
+        ciphers,
+        hashes,
+        macs,
+        aeads,
+        max_cipher_key_len: MAX_CIPHER_KEY,
+        max_auth_key_len: MAX_AUTH_KEY,
+        akciphers,
+        max_size,
+    }
+}
+
+fn is_served(gantry: &Gantry, algorithm: Algorithm) -> bool {
+    let operation = algorithm.kind().operations()[0];
+    let session = gantry.session(gantry::sample_params(algorithm));
+    session.is_ok_and(|session| session.route(operation, 64, 1).is_some())
+}
+
+fn row(rows: Rows, number: u32) -> Option<&'static [Algorithm]> {
+    rows.iter().find(|(known, _)| *known == number).map(|(_, algorithms)| *algorithms)
+}
+
+fn with_key(rows: Rows, number: u32, key: u32) -> Option<Algorithm> {
+    let key = key as usize;
+    row(rows, number)?.iter().copied().find(|algorithm| algorithm.info().key.allows(key))
+}

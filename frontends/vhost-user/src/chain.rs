@@ -1,0 +1,115 @@
+//! A chain of descriptors, walked once and copied.
+
+use smallvec::SmallVec;
+use virtio_queue::DescriptorChain;
+use virtio_queue::desc::split::Descriptor;
+use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
+
+/// Address and length of each part, as the descriptors said at the time of the walk. Nothing of the table is read again.
+pub(crate) type Pieces = SmallVec<[(u64, u32); 8]>;
+
+/// What a chain leads to.
+#[derive(Debug, Default)]
+pub(crate) struct Chain {
+    /// What the device may read, in order.
+    pub(crate) readable: Pieces,
+    /// What it may write, in order.
+    pub(crate) writable: Pieces,
+    /// A descriptor lies outside the table, the chain loops, ends in the middle, or reads after it wrote.
+    pub(crate) broken: bool,
+}
+
+impl Chain {
+    /// Follows the descriptors. A chain has at most as many as its table.
+    pub(crate) fn walk(mut descriptors: DescriptorChain<&GuestMemoryMmap>) -> Self {
+        let mut chain = Self::default();
+        let mut last: Option<Descriptor> = None;
+        for descriptor in descriptors.by_ref() {
+            last = Some(descriptor);
+            let piece = (descriptor.addr().0, descriptor.len());
+            if descriptor.is_write_only() {
+                chain.writable.push(piece);
+            } else {
+                chain.broken |= !chain.writable.is_empty();
+                chain.readable.push(piece);
+            }
+        }
+        // The walk ends without a word where it cannot go on; its last descriptor says that it should have.
+        chain.broken |= last.is_none_or(|last| last.has_next());
+        chain
+    }
+}
+
+/// Reads the readable part of a chain from its front.
+pub(crate) struct Reader<'c> {
+    memory: &'c GuestMemoryMmap,
+    pieces: &'c [(u64, u32)],
+    /// Bytes of the first piece that have been read.
+    offset: u32,
+}
+
+impl<'c> Reader<'c> {
+    pub(crate) fn new(memory: &'c GuestMemoryMmap, chain: &'c Chain) -> Self {
+        Self { memory, pieces: &chain.readable, offset: 0 }
+    }
+
+    /// Copies bytes; false where there are too few, or they are not in the guest's memory.
+    pub(crate) fn read(&mut self, mut bytes: &mut [u8]) -> bool {
+        while !bytes.is_empty() {
+            let Some((address, length)) = self.pieces.first().copied() else { return false };
+            let count = ((length - self.offset) as usize).min(bytes.len());
+            let (front, rest) = bytes.split_at_mut(count);
+            let Some(address) = address.checked_add(u64::from(self.offset)) else { return false };
+            if count > 0 && self.memory.read_slice(front, GuestAddress(address)).is_err() {
+                return false;
+            }
+            bytes = rest;
+            self.offset += count as u32;
+            if self.offset == length {
+                (self.pieces, self.offset) = (&self.pieces[1..], 0);
+            }
+        }
+        true
+    }
+
+    /// Bytes that are left.
+    pub(crate) fn left(&self) -> u64 {
+        room(self.pieces) - u64::from(self.offset)
+    }
+}
+
+/// Bytes of all pieces.
+pub(crate) fn room(pieces: &[(u64, u32)]) -> u64 {
+    pieces.iter().map(|(_, length)| u64::from(*length)).sum()
+}
+
+/// Writes bytes at the front of the pieces; false where there is no room, or it is not in the guest's memory.
+pub(crate) fn write_front(memory: &GuestMemoryMmap, pieces: &[(u64, u32)], parts: &[&[u8]]) -> bool {
+    let mut pieces = pieces.iter().copied();
+    let (mut address, mut left) = (0, 0_u32);
+    for part in parts {
+        let mut part = *part;
+        while !part.is_empty() {
+            while left == 0 {
+                let Some(next) = pieces.next() else { return false };
+                (address, left) = next;
+            }
+            let (front, rest) = part.split_at((left as usize).min(part.len()));
+            if memory.write_slice(front, GuestAddress(address)).is_err() {
+                return false;
+            }
+            // It was in the guest's memory, so the end is no overflow.
+            address += front.len() as u64;
+            left -= front.len() as u32;
+            part = rest;
+        }
+    }
+    true
+}
+
+/// Writes the last byte; false where there is none, or it is not in the guest's memory.
+pub(crate) fn write_last(memory: &GuestMemoryMmap, pieces: &[(u64, u32)], byte: u8) -> bool {
+    let last = pieces.iter().rev().find(|(_, length)| *length > 0);
+    let address = last.and_then(|(address, length)| address.checked_add(u64::from(*length) - 1));
+    address.is_some_and(|address| memory.write_slice(&[byte], GuestAddress(address)).is_ok())
+}

@@ -1,0 +1,107 @@
+//! One connection of a front end, message by message.
+//!
+//! The crate `vhost` names the two messages about crypto sessions and ends a connection that sends one. So each header is looked at
+//! before the crate reads it, and those two are answered here. They bring no descriptors, so that plain reads and writes are enough.
+
+use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex};
+
+use gantry_abi_virtio_crypto::vhost_user::{CLOSE, CREATE, Create, Layout, NO_SESSION};
+use nix::errno::Errno;
+use nix::sys::socket::{MsgFlags, recv};
+use vhost::vhost_user::BackendReqHandler;
+use zeroize::{Zeroize, Zeroizing};
+
+use crate::backend::Backend;
+use crate::guest::Guest;
+
+/// Request, flags and size: three words.
+const HEADER: usize = 12;
+/// Longer payloads are nobody's.
+const LONGEST: usize = 4096;
+/// VHOST_USER_VERSION and VHOST_USER_REPLY_MASK.
+const REPLY: u32 = 1 | 1 << 2;
+/// VHOST_USER_NEED_REPLY_MASK.
+const NEED_REPLY: u32 = 1 << 3;
+
+/// Answers until the front end goes, or says what is no message.
+pub(crate) fn serve(mut stream: UnixStream, guest: &Guest, backend: Backend) -> io::Result<()> {
+    let mut handler = BackendReqHandler::from_stream(stream.try_clone()?, Arc::new(Mutex::new(backend)));
+    while let Some(request) = peek(&stream)? {
+        match request {
+            CREATE => create(&mut stream, guest)?,
+            CLOSE => close(&mut stream, guest)?,
+            _ => handler.handle_request().map_err(io::Error::other)?,
+        }
+    }
+    Ok(())
+}
+
+/// The request of the next message, which stays in the socket; `None` at the end.
+fn peek(stream: &UnixStream) -> io::Result<Option<u32>> {
+    let mut header = [0; HEADER];
+    loop {
+        match recv(stream.as_raw_fd(), &mut header, MsgFlags::MSG_PEEK | MsgFlags::MSG_WAITALL) {
+            Ok(0) => return Ok(None),
+            Ok(HEADER) => return Ok(Some(word(&header, 0))),
+            // Front ends write a header as a whole.
+            Ok(_) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// The flags and the payload of the next message.
+fn read(stream: &mut UnixStream) -> io::Result<(u32, Zeroizing<Vec<u8>>)> {
+    let mut header = [0; HEADER];
+    stream.read_exact(&mut header)?;
+    let size = word(&header, 8) as usize;
+    if size > LONGEST {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut payload = Zeroizing::new(vec![0; size]);
+    stream.read_exact(&mut payload)?;
+    Ok((word(&header, 4), payload))
+}
+
+fn create(stream: &mut UnixStream, guest: &Guest) -> io::Result<()> {
+    let (_, mut payload) = read(stream)?;
+    let layout = Layout::of(&payload).map_err(|_| io::ErrorKind::InvalidData)?;
+    let session = Create::parse(&payload).map_or(NO_SESSION, |create| {
+        let mut sessions = guest.sessions();
+        let number = sessions.open(&create.session, &create.key, &create.auth_key);
+        guest.counters.set_sessions(sessions.count());
+        number.map_or(NO_SESSION, u64::cast_signed)
+    });
+    // Front ends read the number only; the keys need not go back.
+    payload.as_mut_slice().zeroize();
+    layout.answer(&mut payload, session).map_err(io::Error::other)?;
+    answer(stream, CREATE, &payload)
+}
+
+fn close(stream: &mut UnixStream, guest: &Guest) -> io::Result<()> {
+    let (flags, payload) = read(stream)?;
+    let session = payload.first_chunk().map(|session| u64::from_le_bytes(*session));
+    let mut sessions = guest.sessions();
+    let closed = session.is_some_and(|session| sessions.close(session));
+    guest.counters.set_sessions(sessions.count());
+    drop(sessions);
+    if flags & NEED_REPLY == 0 {
+        return Ok(());
+    }
+    answer(stream, CLOSE, &u64::from(!closed).to_le_bytes())
+}
+
+fn answer(stream: &mut UnixStream, request: u32, payload: &[u8]) -> io::Result<()> {
+    let header = [request, REPLY, payload.len() as u32].map(u32::to_le_bytes).concat();
+    stream.write_all(&[&header, payload].concat())
+}
+
+fn word(header: &[u8; HEADER], at: usize) -> u32 {
+    let mut word = [0; 4];
+    word.copy_from_slice(&header[at..at + 4]);
+    u32::from_le_bytes(word)
+}

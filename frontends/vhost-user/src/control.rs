@@ -1,0 +1,53 @@
+//! Requests of the control queue, which front ends that know nothing of cryptography leave to the device.
+
+use gantry_abi_virtio_crypto::control::{self, Header, Request, created};
+use gantry_abi_virtio_crypto::{Error, Features, Status};
+use vm_memory::GuestMemoryMmap;
+use zeroize::Zeroizing;
+
+use crate::chain::{Chain, Reader, write_front};
+use crate::session::Sessions;
+
+/// Requests of one visit.
+pub(crate) const BURST: usize = 32;
+/// Bytes of the longest key: an RSAPrivateKey of 4096 bits has 2,400.
+const LONGEST_KEY: u64 = 4096;
+
+/// Does what a chain asks for, and says how many bytes of it were written.
+pub(crate) fn answer(chain: &Chain, memory: &GuestMemoryMmap, sessions: &mut Sessions, features: Features) -> u32 {
+    let mut header = [0; control::HEADER];
+    let mut reader = Reader::new(memory, chain);
+    let header = reader.read(&mut header).then(|| Header::parse(&header).ok()).flatten().filter(|_| !chain.broken);
+    let result = header.ok_or(Status::Error).and_then(|header| run(&header, &mut reader, sessions, features));
+    let ends = header.is_some_and(|header| header.destroys());
+    let (number, status) = match result {
+        Ok(number) => (number, Status::Ok),
+        Err(status) => (0, status),
+    };
+    let bytes = if ends { &[status as u8][..] } else { &created(number, status)[..] };
+    if write_front(memory, &chain.writable, &[bytes]) { bytes.len() as u32 } else { 0 }
+}
+
+/// The number of the session that was opened or ended.
+fn run(header: &Header, reader: &mut Reader<'_>, sessions: &mut Sessions, features: Features) -> Result<u64, Status> {
+    let length = header.fixed_length(features).map_err(Error::status)?;
+    let mut fixed = [0; control::LEGACY];
+    let fixed = &mut fixed[..length];
+    if !reader.read(fixed) {
+        return Err(Status::Error);
+    }
+    match Request::parse(header, fixed).map_err(Error::status)? {
+        Request::Create(session) => {
+            let lengths = [session.key_len(), session.auth_key_len()].map(u64::from);
+            if lengths.iter().any(|length| *length > LONGEST_KEY) {
+                return Err(Status::Error);
+            }
+            let [mut key, mut auth_key] = lengths.map(|length| Zeroizing::new(vec![0; length as usize]));
+            if !reader.read(&mut key) || !reader.read(&mut auth_key) {
+                return Err(Status::Error);
+            }
+            sessions.open(&session, &key, &auth_key)
+        }
+        Request::Destroy(number) => sessions.close(number).then_some(number).ok_or(Status::InvalidSession),
+    }
+}

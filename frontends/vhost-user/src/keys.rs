@@ -1,0 +1,135 @@
+//! RSA keys as guests write them: DER of RFC 8017, A.1, turned into the numbers of fixed lengths that core takes
+//! ([`gantry::rsa`]).
+
+use gantry::rsa::EXPONENT;
+use zeroize::Zeroizing;
+
+/// The longest modulus, in bytes.
+const LARGEST: usize = 512;
+
+/// Modulus and public exponent of an RSAPublicKey; the second is the length of the modulus.
+pub(crate) fn public(der: &[u8]) -> Option<(Zeroizing<Vec<u8>>, usize)> {
+    let mut numbers = Numbers::of(der)?;
+    let (modulus, exponent) = (numbers.next()?, numbers.next()?);
+    let length = modulus_length(modulus)?;
+    let mut key = Zeroizing::new(Vec::with_capacity(length + EXPONENT));
+    key.extend_from_slice(modulus);
+    pad(&mut key, exponent, EXPONENT)?;
+    numbers.is_at_end().then_some((key, length))
+}
+
+/// All numbers of an RSAPrivateKey of two primes.
+pub(crate) fn private(der: &[u8]) -> Option<(Zeroizing<Vec<u8>>, usize)> {
+    let mut numbers = Numbers::of(der)?;
+    // The version: two primes.
+    if !numbers.next()?.is_empty() {
+        return None;
+    }
+    let modulus = numbers.next()?;
+    let length = modulus_length(modulus)?;
+    let mut key = Zeroizing::new(Vec::with_capacity(gantry::rsa::private_length(length)));
+    key.extend_from_slice(modulus);
+    pad(&mut key, numbers.next()?, EXPONENT)?;
+    pad(&mut key, numbers.next()?, length)?;
+    // Two primes, two exponents, the inverse of the second prime.
+    for _ in 0..5 {
+        pad(&mut key, numbers.next()?, length / 2)?;
+    }
+    numbers.is_at_end().then_some((key, length))
+}
+
+fn modulus_length(modulus: &[u8]) -> Option<usize> {
+    (modulus.len() <= LARGEST && modulus.len().is_multiple_of(2) && !modulus.is_empty()).then_some(modulus.len())
+}
+
+/// Appends a number with zeros before it.
+fn pad(key: &mut Vec<u8>, number: &[u8], length: usize) -> Option<()> {
+    let zeros = length.checked_sub(number.len())?;
+    key.resize(key.len() + zeros, 0);
+    key.extend_from_slice(number);
+    Some(())
+}
+
+/// The INTEGERs of a SEQUENCE.
+struct Numbers<'a>(&'a [u8]);
+
+impl<'a> Numbers<'a> {
+    fn of(der: &'a [u8]) -> Option<Self> {
+        let (content, rest) = element(der, 0x30)?;
+        rest.is_empty().then_some(Self(content))
+    }
+
+    /// The next number without zeros before it; 0 is empty. One that X.690 has for negative is read as Linux reads it, without a sign: a
+    /// public key in the tests of its kernel has such a modulus.
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let (number, rest) = element(self.0, 0x02)?;
+        self.0 = rest;
+        if number.is_empty() {
+            return None;
+        }
+        let zeros = number.iter().take_while(|byte| **byte == 0).count();
+        Some(&number[zeros..])
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// The content of an element with this tag, and what follows it (X.690, 8.1). Lengths have at most two bytes.
+fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = match *der {
+        [first, 0x82, high, low, ref rest @ ..] if first == tag => (usize::from(high) << 8 | usize::from(low), rest),
+        [first, 0x81, length, ref rest @ ..] if first == tag => (usize::from(length), rest),
+        [first, length @ ..=0x7f, ref rest @ ..] if first == tag => (usize::from(length), rest),
+        _ => return None,
+    };
+    rest.split_at_checked(length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(bytes: &[u8]) -> Vec<u8> {
+        [&[2, bytes.len() as u8][..], bytes].concat()
+    }
+
+    fn sequence(numbers: &[Vec<u8>]) -> Vec<u8> {
+        let content = numbers.concat();
+        [&[0x30, 0x81, content.len() as u8][..], &content].concat()
+    }
+
+    #[test]
+    fn numbers_get_the_lengths_that_core_takes() {
+        let der = sequence(&[number(&[0, 0x81, 2, 3, 5]), number(&[1, 0, 1])]);
+        let (key, length) = public(&der).unwrap();
+        assert_eq!((&key[..], length), (&[0x81, 2, 3, 5, 0, 1, 0, 1][..], 4));
+        let halves = [7, 8, 9, 10, 11].map(|byte| number(&[byte]));
+        let front = [number(&[0]), number(&[0, 0x81, 2, 3, 5]), number(&[3]), number(&[6])];
+        let (key, length) = private(&sequence(&[&front[..], &halves[..]].concat())).unwrap();
+        let numbers = [0x81, 2, 3, 5, 0, 0, 0, 3, 0, 0, 0, 6, 0, 7, 0, 8, 0, 9, 0, 10, 0, 11];
+        assert_eq!((&key[..], length), (&numbers[..], 4));
+        assert_eq!(key.len(), gantry::rsa::private_length(4));
+    }
+
+    #[test]
+    fn a_number_without_a_zero_for_its_sign_is_read_as_linux_reads_it() {
+        let with_sign = public(&sequence(&[number(&[0, 0x81, 2, 3, 5]), number(&[3])]));
+        assert_eq!(public(&sequence(&[number(&[0x81, 2, 3, 5]), number(&[3])])), with_sign);
+        assert!(with_sign.is_some());
+    }
+
+    #[test]
+    fn what_is_cut_off_or_followed_by_something_is_no_key() {
+        let der = sequence(&[number(&[0, 0x81, 2, 3, 5]), number(&[1, 0, 1])]);
+        for length in 0..der.len() {
+            assert!(public(&der[..length]).is_none());
+        }
+        assert!(public(&[&der[..], &[0]].concat()).is_none());
+        assert!(public(&sequence(&[number(&[]), number(&[3])])).is_none());
+        assert!(public(&sequence(&[number(&[0, 0x81, 2]), number(&[3]), number(&[4])])).is_none());
+        let many = sequence(&[number(&[1]), number(&[0, 0x81, 2])]);
+        assert!(private(&many).is_none(), "three primes and more");
+    }
+}

@@ -1,0 +1,86 @@
+//! The threads of the server, and the sockets at which front ends find it.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, Builder};
+use std::time::Duration;
+
+use gantry::Gantry;
+use gantry_abi_virtio_crypto::Config;
+use nix::sys::epoll::{Epoll, EpollCreateFlags};
+
+use crate::algorithms;
+use crate::backend::Backend;
+use crate::connection;
+use crate::counters::{Counters, Sums};
+use crate::guest::{DATA_QUEUES, Guest};
+use crate::partition::Limits;
+use crate::session::Sessions;
+use crate::socket::Socket;
+use crate::task::MAX_SIZE;
+use crate::worker::Shared;
+
+/// After an error that is not a front end's, such as too many open files.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Serves guests with one framework, in threads of its own, until the process ends.
+pub struct Server {
+    gantry: Gantry,
+    shared: Arc<Shared>,
+    config: Config,
+    guests: Mutex<Vec<(String, Counters)>>,
+}
+
+impl Server {
+    /// Starts the threads that compute: as many as the process has CPUs. All but one sleep while the requests of all guests are one
+    /// thread's work.
+    ///
+    /// # Errors
+    /// There are no descriptors or threads left.
+    pub fn new(gantry: Gantry) -> io::Result<Self> {
+        let shared = Arc::new(Shared::new(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?));
+        for _ in 0..thread::available_parallelism()?.get() {
+            let shared = shared.clone();
+            Builder::new().name("guests".to_owned()).spawn(move || shared.serve())?;
+        }
+        let config = algorithms::config(&gantry, DATA_QUEUES as u32, MAX_SIZE);
+        Ok(Self { gantry, shared, config, guests: Mutex::default() })
+    }
+
+    /// Makes a socket for one guest and serves what connects there, one connection at a time: a front end that comes back finds its
+    /// device as new. What it has is counted in `counters`.
+    ///
+    /// # Errors
+    /// The socket cannot be made, or there are no threads left.
+    pub fn listen(&self, socket: &Socket, limits: Limits, counters: Counters) -> io::Result<()> {
+        let listener = socket.bind()?;
+        let name = socket.guest();
+        self.guests.lock().unwrap_or_else(PoisonError::into_inner).push((name.clone(), counters));
+        let (gantry, shared, config) = (self.gantry.clone(), self.shared.clone(), self.config);
+        let serve = move || {
+            loop {
+                let connection = listener.accept().and_then(|(stream, _)| {
+                    let sessions = Sessions::new(gantry.clone(), limits.sessions);
+                    let guest = Arc::new(Guest::new(shared.number(), limits, counters, sessions)?);
+                    Ok((stream, guest))
+                });
+                let Ok((stream, guest)) = connection else {
+                    thread::sleep(PAUSE);
+                    continue;
+                };
+                counters.connected();
+                shared.add(guest.clone());
+                // Whatever ends the connection, the front end may come back.
+                let _ = connection::serve(stream, &guest, Backend::new(guest.clone(), shared.clone(), config));
+                shared.remove(&guest);
+            }
+        };
+        Builder::new().name(format!("guest {name}")).spawn(serve).map(drop)
+    }
+
+    /// The sums of each guest, by name, in the order of their sockets.
+    pub fn guests(&self) -> Vec<(String, Sums)> {
+        let guests = self.guests.lock().unwrap_or_else(PoisonError::into_inner);
+        guests.iter().map(|(name, counters)| (name.clone(), counters.sums())).collect()
+    }
+}

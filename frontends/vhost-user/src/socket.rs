@@ -1,0 +1,89 @@
+//! The socket at which a guest's front end finds the server.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+
+use nix::sys::stat::{Mode, umask};
+use nix::unistd::{Gid, Uid, chown};
+
+/// Where a guest is served, and who may connect: whoever may write to the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Socket {
+    /// The file, which is made.
+    pub path: PathBuf,
+    /// Its permissions.
+    pub mode: u32,
+    /// Its user and group, where they are to be others than the process has.
+    pub owner: (Option<u32>, Option<u32>),
+}
+
+impl Socket {
+    /// The guest's name: that of the file without what follows the last dot.
+    pub fn guest(&self) -> String {
+        self.path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// Makes the file, in place of one that a server left behind that has gone.
+    ///
+    /// # Errors
+    /// The file is somebody else's, another server answers there, or the folder is not ours.
+    pub(crate) fn bind(&self) -> io::Result<UnixListener> {
+        let listener = match self.bind_closed() {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && self.is_stale() => {
+                fs::remove_file(&self.path)?;
+                self.bind_closed()?
+            }
+            other => other?,
+        };
+        let (user, group) = self.owner;
+        if (user, group) != (None, None) {
+            chown(&self.path, user.map(Uid::from_raw), group.map(Gid::from_raw))?;
+        }
+        fs::set_permissions(&self.path, Permissions::from_mode(self.mode))?;
+        Ok(listener)
+    }
+
+    /// Nobody but this user can connect until the permissions are set.
+    fn bind_closed(&self) -> io::Result<UnixListener> {
+        let before = umask(Mode::from_bits_truncate(0o177));
+        let listener = UnixListener::bind(&self.path);
+        umask(before);
+        listener
+    }
+
+    fn is_stale(&self) -> bool {
+        let is_socket = fs::symlink_metadata(&self.path).is_ok_and(|file| file.file_type().is_socket());
+        let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+        is_socket && UnixStream::connect(&self.path).err().is_some_and(refused)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn socket(name: &str) -> Socket {
+        let folder = std::env::temp_dir().join(format!("gantry-vhost-user-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        Socket { path: folder.join(name), mode: 0o620, owner: (None, None) }
+    }
+
+    #[test]
+    fn a_socket_that_nobody_answers_at_is_replaced_and_others_are_not() {
+        let socket = socket("vm1.sock");
+        let first = socket.bind().unwrap();
+        assert_eq!(socket.guest(), "vm1");
+        assert_eq!(fs::metadata(&socket.path).unwrap().permissions().mode() & 0o777, 0o620);
+        assert_eq!(socket.bind().unwrap_err().kind(), io::ErrorKind::AddrInUse, "somebody answers there");
+        drop(first);
+        drop(socket.bind().unwrap());
+        fs::remove_file(&socket.path).unwrap();
+        fs::write(&socket.path, "mine").unwrap();
+        assert_eq!(socket.bind().unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        assert_eq!(fs::read(&socket.path).unwrap(), b"mine");
+        fs::remove_file(&socket.path).unwrap();
+    }
+}

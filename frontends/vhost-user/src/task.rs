@@ -1,0 +1,437 @@
+//! One request of a data queue: copied out of the guest's memory, computed beside others, copied back.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use gantry::{Algorithm, Kind, Outcome, Request, Session};
+use gantry_abi_virtio_crypto::constants::operation as op;
+use gantry_abi_virtio_crypto::data::{self, Data, Header};
+use gantry_abi_virtio_crypto::{Error, Features, Status};
+use vm_memory::GuestMemoryMmap;
+use zeroize::Zeroize;
+
+use crate::chain::{Chain, Pieces, Reader, room, write_front, write_last};
+use crate::session::{Entry, Sessions};
+
+/// Most bytes that the device reads or writes for one request, beside headers: `max_size` of the configuration.
+pub(crate) const MAX_SIZE: u64 = 1 << 20;
+/// The longest fixed part: that of a chain of algorithms without a session.
+const FIXED: usize = 76;
+/// Digests and MACs have at most 64 bytes, and what is made with a key of RSA 512.
+const LONGEST_RESULT: usize = 512;
+/// Buffers keep this much from one request to the next.
+const KEPT: usize = 128 << 10;
+
+/// A request. Tasks are used again for others, with their buffers.
+pub(crate) struct Task {
+    /// The chain's first descriptor, by which it goes back.
+    pub(crate) head: u16,
+    writable: Pieces,
+    status: Status,
+    work: Option<Work>,
+    /// What was read; only the front of it belongs to this request.
+    bytes: Vec<u8>,
+    /// Digest, MAC, tag or signature; what was enciphered or deciphered, and how many bytes of it that is.
+    result: [u8; LONGEST_RESULT],
+    written: usize,
+    /// Bytes that the chain holds of this guest's share.
+    pub(crate) load: usize,
+}
+
+/// What is to be done with the bytes.
+struct Work {
+    entry: Arc<Entry>,
+    iv: Range<usize>,
+    /// The source, which is worked on where it is.
+    data: Range<usize>,
+    /// Associated data, or what a signature is of.
+    aad: Range<usize>,
+    /// Parts of the data, for chains of algorithms.
+    cipher: Range<usize>,
+    hash: Range<usize>,
+    /// Bytes of the result that the guest gets.
+    result: usize,
+    /// Room for the destination; what is not filled of it stays as it is.
+    destination: usize,
+    /// Steps that are done.
+    step: u8,
+    encrypt: bool,
+    /// Of a key of RSA: it signs or verifies.
+    signature: bool,
+}
+
+impl Task {
+    pub(crate) fn new() -> Self {
+        Self {
+            head: 0,
+            writable: Pieces::new(),
+            status: Status::Error,
+            work: None,
+            bytes: Vec::new(),
+            result: [0; LONGEST_RESULT],
+            written: 0,
+            load: 0,
+        }
+    }
+
+    /// Takes a request over from a chain. Whatever is wrong with it becomes its status.
+    pub(crate) fn begin(
+        &mut self,
+        head: u16,
+        chain: Chain,
+        memory: &GuestMemoryMmap,
+        sessions: &Sessions,
+        features: Features,
+    ) {
+        (self.head, self.load, self.work, self.written) = (head, 0, None, 0);
+        self.status = match self.read(&chain, memory, sessions, features) {
+            Ok(work) => {
+                self.work = Some(work);
+                Status::Ok
+            }
+            Err(status) => status,
+        };
+        self.writable = chain.writable;
+    }
+
+    fn read(
+        &mut self,
+        chain: &Chain,
+        memory: &GuestMemoryMmap,
+        sessions: &Sessions,
+        features: Features,
+    ) -> Result<Work, Status> {
+        if chain.broken {
+            return Err(Status::Error);
+        }
+        let mut reader = Reader::new(memory, chain);
+        // Header and parameters are read once, and believed as they were read.
+        let mut header = [0; data::HEADER];
+        let mut fixed = [0; FIXED];
+        let read = |done: bool| if done { Ok(()) } else { Err(Status::Error) };
+        read(reader.read(&mut header))?;
+        let header = Header::parse(&header).map_err(Error::status)?;
+        if header.is_stateless(features) && !features.stateless(header.service()) {
+            return Err(Status::NotSupported);
+        }
+        let length = header.fixed_length(features).map_err(Error::status)?;
+        let fixed = &mut fixed[..length];
+        read(reader.read(fixed))?;
+        let request = data::Request::parse(&header, fixed, features).map_err(Error::status)?;
+        let parts = request.readable(&header);
+        let (destination, result) = request.writable(&header);
+        let writes = u64::from(destination) + u64::from(result);
+        // Drivers may name more than the lengths say: Linux' repeats pieces of scattered buffers.
+        if parts.length > MAX_SIZE
+            || writes > MAX_SIZE
+            || reader.left() < parts.length
+            || room(&chain.writable) <= writes
+        {
+            return Err(Status::Error);
+        }
+        // At most a mebibyte, so that no number below is cut.
+        let place = |range: Range<u64>| range.start as usize..range.end as usize;
+        let length = parts.length as usize;
+        if self.bytes.len() < length {
+            self.bytes.resize(length, 0);
+        }
+        read(reader.read(&mut self.bytes[..length]))?;
+        self.load = length + writes as usize;
+        let entry = match &request.own {
+            None => sessions.get(header.session_id).cloned().ok_or(Status::InvalidSession)?,
+            Some(own) => {
+                let keys = place(parts.key.start..parts.auth_key.end);
+                let made = sessions.make(own, &self.bytes[place(parts.key)], &self.bytes[place(parts.auth_key)]);
+                self.bytes[keys].zeroize();
+                made?
+            }
+        };
+        let mut work = Work {
+            entry,
+            iv: place(parts.iv),
+            data: place(parts.source),
+            aad: place(parts.aad),
+            cipher: 0..0,
+            hash: 0..0,
+            result: result as usize,
+            destination: destination as usize,
+            step: 0,
+            encrypt: false,
+            signature: false,
+        };
+        work.check(&header, &request.lengths)?;
+        self.widen(&mut work, length);
+        Ok(work)
+    }
+
+    /// Writes a number for RSA, which may have fewer bytes than its modulus, behind the `length` bytes that were read, with zeros before it.
+    fn widen(&mut self, work: &mut Work, length: usize) {
+        let Some(size) = work.number().filter(|size| work.data.len() < *size) else { return };
+        let all = length..length + size;
+        if self.bytes.len() < all.end {
+            self.bytes.resize(all.end, 0);
+        }
+        let start = all.end - work.data.len();
+        self.bytes.copy_within(work.data.clone(), start);
+        self.bytes[length..start].fill(0);
+        work.data = all;
+    }
+
+    /// The algorithm of the next step and whether it encrypts; `None` when there is none. Requests for which this is the same can
+    /// share a batch.
+    pub(crate) fn next(&self) -> Option<(Algorithm, bool)> {
+        let work = self.work.as_ref().filter(|_| self.status == Status::Ok)?;
+        Some((work.session()?.params().algorithm(), work.encrypt))
+    }
+
+    /// The request of the next step, with its session.
+    pub(crate) fn request(&mut self) -> Option<(&Session, Request<'_>)> {
+        let Self { work, bytes, result, written, .. } = self;
+        let work = work.as_ref()?;
+        let session = work.session()?;
+        let request = match &*work.entry {
+            Entry::Cipher { .. } => work.cipher(bytes, &work.data),
+            Entry::Chain { cipher_first, .. } if *cipher_first == (work.step == 0) => work.cipher(bytes, &work.cipher),
+            Entry::Chain { keyed: true, hash, .. } => {
+                Request::mac(&bytes[work.hash.clone()], &mut result[..hash.params().tag_length()])
+            }
+            Entry::Chain { hash, .. } => {
+                Request::digest(&bytes[work.hash.clone()], &mut result[..hash.params().tag_length()])
+            }
+            Entry::Hash { session } => {
+                Request::digest(&bytes[work.data.clone()], &mut result[..session.params().tag_length()])
+            }
+            Entry::Mac { session, .. } => {
+                Request::mac(&bytes[work.data.clone()], &mut result[..session.params().tag_length()])
+            }
+            Entry::Aead { tag, encrypt, .. } => {
+                // IV, source and associated data lie one after another.
+                let (front, aad) = bytes.split_at_mut(work.data.end);
+                let (iv, data) = front.split_at_mut(work.data.start);
+                let (iv, aad) = (&iv[work.iv.clone()], &aad[..work.aad.len()]);
+                if *encrypt {
+                    Request::seal(iv, aad, data, &mut result[..*tag])
+                } else {
+                    let (data, tag) = data.split_at_mut(data.len() - tag);
+                    Request::open(iv, aad, data, tag)
+                }
+            }
+            Entry::Rsa(_) => {
+                let (data, result) = (&bytes[work.data.clone()], &mut result[..session.params().tag_length()]);
+                match (work.signature, work.encrypt) {
+                    (true, true) => Request::sign(data, result),
+                    (true, false) => Request::verify(&bytes[work.aad.clone()], data),
+                    (false, true) => Request::encipher(data, result),
+                    (false, false) => Request::decipher(data, result, written),
+                }
+            }
+        };
+        Some((session, request))
+    }
+
+    /// What became of the step; `None` when no device could run it.
+    pub(crate) fn settle(&mut self, outcome: Option<Outcome>) {
+        let Some(work) = &mut self.work else { return };
+        work.step += 1;
+        self.status = match outcome {
+            Some(Outcome::Done) => Status::Ok,
+            Some(Outcome::BadTag) if matches!(*work.entry, Entry::Rsa(_)) => Status::KeyRejected,
+            Some(Outcome::BadTag) => Status::BadMessage,
+            _ => Status::Error,
+        };
+    }
+
+    /// Writes the answer into the guest's memory and says how many bytes that are; `None` where not even the status has a place.
+    pub(crate) fn answer(&mut self, memory: &GuestMemoryMmap) -> Option<u32> {
+        let mut written = 0;
+        let work = self.work.take();
+        if let Some(work) = &work
+            && self.status == Status::Ok
+        {
+            let data = &self.bytes[work.data.clone()];
+            let mut result = &self.result[..work.result];
+            let destination = match &*work.entry {
+                Entry::Cipher { .. } | Entry::Chain { .. } => data,
+                Entry::Aead { encrypt: true, tag, .. } => {
+                    result = &self.result[..*tag];
+                    data
+                }
+                Entry::Aead { tag, .. } => &data[..data.len() - tag],
+                Entry::Rsa(_) if work.deciphers() => {
+                    result = &self.result[..self.written.min(LONGEST_RESULT)];
+                    &[]
+                }
+                Entry::Hash { .. } | Entry::Mac { .. } | Entry::Rsa(_) => &[],
+            };
+            // How long a message is shows when it is deciphered.
+            let has_room = !work.deciphers() || result.len() <= work.destination;
+            if has_room && write_front(memory, &self.writable, &[destination, result]) {
+                written = (destination.len() + result.len()) as u32;
+            } else {
+                self.status = Status::Error;
+            }
+        }
+        if work.is_some_and(|work| work.deciphers()) {
+            self.result.zeroize();
+        }
+        if self.bytes.len() > KEPT {
+            self.bytes.truncate(KEPT);
+            self.bytes.shrink_to(KEPT);
+        }
+        write_last(memory, &self.writable, self.status as u8).then_some(written + 1)
+    }
+
+    /// How the request ended.
+    pub(crate) fn status(&self) -> Status {
+        self.status
+    }
+}
+
+impl Work {
+    /// Compares what the request says with what its session is.
+    fn check(&mut self, header: &Header, lengths: &Data) -> Result<(), Status> {
+        let fits = |fits: bool| if fits { Ok(()) } else { Err(Status::Error) };
+        match (&*self.entry, lengths) {
+            (Entry::Cipher { session, encrypt }, Data::Cipher { .. }) => {
+                fits(*encrypt == (header.opcode == op::CIPHER_ENCRYPT))?;
+                fits(self.is_for(session, self.data.len()) && self.destination >= self.data.len())?;
+                (self.encrypt, self.result) = (*encrypt, 0);
+            }
+            (Entry::Chain { cipher, encrypt, result, .. }, Data::Chain(chain)) => {
+                fits(*encrypt == (header.opcode == op::CIPHER_ENCRYPT))?;
+                let part = |start: u32, length: u32| {
+                    let range = self.data.start + start as usize..self.data.start + start as usize + length as usize;
+                    (range.end <= self.data.end).then_some(range).ok_or(Status::Error)
+                };
+                (self.cipher, self.hash) =
+                    (part(chain.cipher_start, chain.cipher_len)?, part(chain.hash_start, chain.hash_len)?);
+                fits(self.is_for(cipher, self.cipher.len()) && self.aad.is_empty())?;
+                // Requests without a session say the length here alone.
+                fits(self.destination == self.data.len() && (1..=*result).contains(&self.result))?;
+                self.encrypt = *encrypt;
+            }
+            (Entry::Hash { session }, Data::Hash { .. }) => fits(self.result == session.params().tag_length())?,
+            (Entry::Mac { result, .. }, Data::Mac { .. }) => fits(self.result == *result)?,
+            (Entry::Aead { session, encrypt, tag }, Data::Aead { tag: said, .. }) => {
+                fits(*encrypt == (header.opcode == op::AEAD_ENCRYPT))?;
+                fits(*said == 0 || *said as usize == *tag)?;
+                fits(session.params().algorithm().info().iv.allows(self.iv.len()))?;
+                let written = if *encrypt { Some(self.data.len() + tag) } else { self.data.len().checked_sub(*tag) };
+                fits(written.is_some_and(|written| written <= self.destination))?;
+                self.encrypt = *encrypt;
+            }
+            (Entry::Rsa(rsa), Data::Akcipher { .. }) => {
+                let (data, room) = (self.data.len(), self.destination);
+                (self.signature, self.encrypt) = match header.opcode {
+                    op::AKCIPHER_SIGN if rsa.private => (true, true),
+                    op::AKCIPHER_VERIFY if !rsa.private => (true, false),
+                    op::AKCIPHER_ENCRYPT => (false, true),
+                    op::AKCIPHER_DECRYPT if rsa.private => (false, false),
+                    _ => return Err(Status::NotSupported),
+                };
+                let info = self.session().ok_or(Status::NotSupported)?.params().algorithm().info();
+                let (modulus, digest) = (info.tag.max, rsa.signature.as_ref().map_or(0, |(_, digest)| *digest));
+                fits(match (self.signature, self.encrypt) {
+                    (true, true) => data == digest && room >= modulus,
+                    (true, false) => data == modulus && self.aad.len() == digest,
+                    // Numbers without zeros before them are shorter.
+                    _ if !info.randomized => (1..=modulus).contains(&data) && room >= modulus,
+                    (false, true) => data as u64 <= info.max_data && room >= modulus,
+                    (false, false) => data == modulus,
+                })?;
+                self.result = if self.encrypt { modulus } else { 0 };
+            }
+            // A session of another service.
+            _ => return Err(Status::InvalidSession),
+        }
+        Ok(())
+    }
+
+    /// Whether it makes a message of a ciphertext of RSA.
+    fn deciphers(&self) -> bool {
+        matches!(*self.entry, Entry::Rsa(_)) && !self.signature && !self.encrypt
+    }
+
+    /// Bytes of the number that the data are, of RSA without padding.
+    fn number(&self) -> Option<usize> {
+        let info = self.session()?.params().algorithm().info();
+        (info.kind == Kind::Encipherment && !info.randomized).then_some(info.tag.max)
+    }
+
+    /// Whether a cipher takes these lengths.
+    fn is_for(&self, session: &Session, data: usize) -> bool {
+        let info = session.params().algorithm().info();
+        info.iv.allows(self.iv.len())
+            && data > 0
+            && data >= info.min_data
+            && data.is_multiple_of(info.block)
+            && data as u64 <= info.max_data
+    }
+
+    /// The session of the next step.
+    fn session(&self) -> Option<&Session> {
+        match (&*self.entry, self.step) {
+            (Entry::Chain { cipher, hash, cipher_first, .. }, step @ (0 | 1)) => {
+                Some(if *cipher_first == (step == 0) { cipher } else { hash })
+            }
+            (
+                Entry::Cipher { session, .. }
+                | Entry::Hash { session }
+                | Entry::Mac { session, .. }
+                | Entry::Aead { session, .. },
+                0,
+            ) => Some(session),
+            (Entry::Rsa(rsa), 0) if self.signature => rsa.signature.as_ref().map(|(session, _)| session),
+            (Entry::Rsa(rsa), 0) => rsa.encryption.as_ref(),
+            _ => None,
+        }
+    }
+
+    fn cipher<'b>(&self, bytes: &'b mut [u8], part: &Range<usize>) -> Request<'b> {
+        let (front, data) = bytes.split_at_mut(part.start);
+        let (iv, data) = (&front[self.iv.clone()], &mut data[..part.len()]);
+        if self.encrypt { Request::encrypt(iv, data) } else { Request::decrypt(iv, data) }
+    }
+}
+
+/// Does all steps of all tasks, side by side where they can share a batch: requests of one algorithm, whatever their keys and
+/// whosever they are.
+pub(crate) fn side_by_side(tasks: &mut [Task]) {
+    let mut going: Vec<&mut Task> = tasks.iter_mut().collect();
+    loop {
+        going.retain(|task| task.next().is_some());
+        if going.is_empty() {
+            return;
+        }
+        going.sort_by_key(|task| task.next());
+        going.chunk_by_mut(|one, other| one.next() == other.next()).for_each(together);
+    }
+}
+
+fn together(group: &mut [&mut Task]) {
+    let mut sessions = Vec::with_capacity(group.len());
+    let mut requests = Vec::with_capacity(group.len());
+    for (session, request) in group.iter_mut().filter_map(|task| task.request()) {
+        sessions.push(session);
+        requests.push(request);
+    }
+    let result = Session::process_each(&sessions, &mut requests);
+    let outcomes: Vec<Option<Outcome>> = requests.iter().map(Request::outcome).collect();
+    if matches!(result, Err(gantry::Error::Misuse(_))) {
+        // One of them is not what it should be, and the others shall not suffer for it.
+        return group.iter_mut().for_each(|task| alone(task));
+    }
+    for (task, outcome) in group.iter_mut().zip(outcomes) {
+        task.settle(outcome);
+    }
+}
+
+fn alone(task: &mut Task) {
+    let outcome = task.request().and_then(|(session, request)| {
+        let mut alone = [request];
+        // Its outcome says whether it was run.
+        let _ = session.process(&mut alone);
+        alone[0].outcome()
+    });
+    task.settle(outcome);
+}

@@ -1,0 +1,102 @@
+//! Linux guests under QEMU: their kernel's driver, its own tests, and requests of its programs.
+
+use std::fs;
+use std::io::{IoSlice, Read};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use gantry::{Algorithm, Gantry, SessionParams};
+use gantry_vhost_user::{Counters, Limits, Server, Socket};
+use nix::libc;
+use nix::sys::socket::{
+    AddressFamily, AlgAddr, ControlMessage, MsgFlags, SockFlag, SockType, accept, bind, sendmsg, setsockopt, socket,
+    sockopt,
+};
+
+/// Two guests at once, and one of them again, after its QEMU was killed.
+#[test]
+#[ignore = "in a guest: make lab"]
+fn linux_encrypts_in_two_guests_at_once_and_after_a_restart() {
+    if gantry_lab::is_guest() {
+        return in_guest();
+    }
+    let folder = std::env::temp_dir().join(format!("gantry-linux-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let server = Server::new(framework()).unwrap();
+    let paths = ["vm1", "vm2"].map(|name| folder.join(format!("{name}.sock")));
+    for path in &paths {
+        let socket = Socket { path: path.clone(), mode: 0o600, owner: (None, None) };
+        server.listen(&socket, Limits::default(), Counters::default()).unwrap();
+    }
+    let guests = paths.each_ref().map(|path| boot(path));
+    guests.into_iter().for_each(passed);
+    passed(boot(&paths[0]));
+    for ((name, sums), connections) in server.guests().into_iter().zip([2, 1]) {
+        assert_eq!((sums.connections, sums.sessions, sums.broken), (connections, 0, 0), "{name}: {sums:?}");
+        assert!(sums.requests >= connections * SIZES.len() as u64 && sums.refused == 0, "{name}: {sums:?}");
+    }
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Bytes of requests. 31 pages are the most that the driver of Linux can have in one.
+const SIZES: [usize; 6] = [16, 1024, 4096, 65_536, 118_784, 126_976];
+const KEY: [u8; 32] = [3; 32];
+const IV: [u8; 16] = [5; 16];
+
+/// In the guest: the kernel's tests of the driver have passed, and its ciphertext is right, of every size.
+fn in_guest() {
+    let algorithms = fs::read_to_string("/proc/crypto").unwrap();
+    let ours = algorithms.split("\n\n").find(|block| block.contains("virtio_crypto_aes_cbc"));
+    assert!(ours.is_some_and(|block| block.contains("selftest     : passed")), "{ours:?}");
+    let session = framework().session(SessionParams::new(Algorithm::Aes256Cbc, &KEY)).unwrap();
+    for size in SIZES {
+        let data: Vec<u8> = (0..size).map(|at| (at * 7 + at / 251) as u8).collect();
+        let sealed = kernel(libc::ALG_OP_ENCRYPT, &data);
+        let mut expected = data.clone();
+        session.encrypt(&IV, &mut expected[..]).unwrap();
+        assert!(sealed == expected, "{size} bytes");
+        assert!(kernel(libc::ALG_OP_DECRYPT, &sealed) == data, "{size} bytes");
+    }
+}
+
+/// What the kernel's driver makes of data, through AF_ALG.
+fn kernel(operation: libc::c_int, data: &[u8]) -> Vec<u8> {
+    let key = socket(AddressFamily::Alg, SockType::SeqPacket, SockFlag::empty(), None).unwrap();
+    bind(key.as_raw_fd(), &AlgAddr::new("skcipher", "virtio_crypto_aes_cbc")).unwrap();
+    setsockopt(&key, sockopt::AlgSetKey::default(), &KEY).unwrap();
+    // SAFETY: the descriptor is new, and nobody else's.
+    let requests = unsafe { OwnedFd::from_raw_fd(accept(key.as_raw_fd()).unwrap()) };
+    let about = [ControlMessage::AlgSetOp(&operation), ControlMessage::AlgSetIv(&IV)];
+    let sent = sendmsg::<()>(requests.as_raw_fd(), &[IoSlice::new(data)], &about, MsgFlags::empty(), None).unwrap();
+    assert_eq!(sent, data.len());
+    let mut result = vec![0; data.len()];
+    fs::File::from(requests).read_exact(&mut result).unwrap();
+    result
+}
+
+/// A guest whose crypto device is served at `path`, in which this very test runs.
+fn boot(path: &Path) -> Child {
+    Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../lab/guest"))
+        .args(["run", "--vhost-user", path.to_str().unwrap(), "--timeout", "300"])
+        // The kernel's own tests, which other guests do without.
+        .args(["--append", "cryptomgr.notests=0"])
+        .arg("--")
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "linux_encrypts_in_two_guests_at_once_and_after_a_restart"])
+        .args(["--include-ignored", "--nocapture"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("lab/guest starts")
+}
+
+fn passed(guest: Child) {
+    let output = guest.wait_with_output().unwrap();
+    let [text, errors] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    assert!(output.status.success() && text.contains("1 passed"), "{}\n{text}\n{errors}", output.status);
+}
+
+fn framework() -> Gantry {
+    gantry_runtime::open(gantry_runtime::Config::default()).unwrap()
+}
