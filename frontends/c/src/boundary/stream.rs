@@ -1,0 +1,117 @@
+//! Digests and MACs of messages that arrive in pieces.
+
+use std::ffi::{c_int, c_void};
+use std::sync::{Mutex, MutexGuard};
+
+use gantry::{Request, Stream};
+
+use super::handle::{SessionHandle, StreamHandle, alone};
+use super::memory::{array, bytes, bytes_mut, check_bytes, check_pointer};
+use super::{guard, quiet};
+use crate::abi;
+use crate::code::Code;
+
+/// `gantry_stream_open`.
+///
+/// # Safety
+/// As `gantry.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gantry_stream_open(
+    session: *mut SessionHandle,
+    side_by_side: usize,
+    out: *mut *mut StreamHandle,
+) -> c_int {
+    guard(|| {
+        check_pointer(out)?;
+        // SAFETY: the handle.
+        let session = unsafe { SessionHandle::of(session) }?;
+        let stream = session.session.stream(side_by_side.max(1))?;
+        // SAFETY: the call.
+        unsafe { StreamHandle::give(Mutex::new(stream), out) }
+    })
+}
+
+/// `gantry_stream_close`.
+///
+/// # Safety
+/// As `gantry.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gantry_stream_close(stream: *mut StreamHandle) {
+    // SAFETY: the handle.
+    quiet(|| drop(unsafe { StreamHandle::take(stream) }));
+}
+
+/// `gantry_stream_copy`.
+///
+/// # Safety
+/// As `gantry.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gantry_stream_copy(stream: *mut StreamHandle, out: *mut *mut StreamHandle) -> c_int {
+    guard(|| {
+        check_pointer(out)?;
+        // SAFETY: the handle.
+        let copy = alone(unsafe { StreamHandle::of(stream) }?)?.clone();
+        // SAFETY: the call.
+        unsafe { StreamHandle::give(Mutex::new(copy), out) }
+    })
+}
+
+/// `gantry_stream_update`.
+///
+/// # Safety
+/// As `gantry.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gantry_stream_update(stream: *mut StreamHandle, data: *const c_void, len: usize) -> c_int {
+    guard(|| {
+        check_bytes(data, len)?;
+        // SAFETY: the handle.
+        let mut stream = alone(unsafe { StreamHandle::of(stream) }?)?;
+        // SAFETY: the call, and the length was checked.
+        stream.update(unsafe { bytes(data, len) })?;
+        Ok(())
+    })
+}
+
+/// `gantry_stream_update_many`.
+///
+/// # Safety
+/// As `gantry.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gantry_stream_update_many(pieces: *const abi::Piece, count: usize) -> c_int {
+    guard(|| {
+        // SAFETY: the call.
+        let pieces = unsafe { array(pieces, count) }?;
+        let mut streams: Vec<MutexGuard<'_, Stream>> = Vec::new();
+        let mut requests = Vec::new();
+        streams.try_reserve_exact(count).map_err(|_| Code::Memory)?;
+        requests.try_reserve_exact(count).map_err(|_| Code::Memory)?;
+        for piece in pieces {
+            check_bytes(piece.data, piece.len)?;
+            // SAFETY: the handle. A stream that is named twice is locked by then.
+            streams.push(alone(unsafe { StreamHandle::of(piece.stream) }?)?);
+        }
+        let Some(session) = streams.first().map(|stream| stream.session()) else { return Ok(()) };
+        for (stream, piece) in streams.iter_mut().zip(pieces) {
+            // SAFETY: the call, and the length was checked.
+            requests.push(Request::update(stream, unsafe { bytes(piece.data, piece.len) }));
+        }
+        session.process(&mut requests)?;
+        Ok(())
+    })
+}
+
+/// `gantry_stream_final`.
+///
+/// # Safety
+/// As `gantry.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gantry_stream_final(stream: *mut StreamHandle, out: *mut c_void, out_len: usize) -> c_int {
+    guard(|| {
+        check_bytes(out, out_len)?;
+        // SAFETY: the handle.
+        let mut stream = alone(unsafe { StreamHandle::of(stream) }?)?;
+        // SAFETY: the call, and the length was checked.
+        stream.finish(unsafe { bytes_mut(out, out_len) })?;
+        Ok(())
+    })
+}
