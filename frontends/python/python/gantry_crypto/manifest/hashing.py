@@ -1,0 +1,154 @@
+"""`Hasher`: files that are read and hashed side by side."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from itertools import islice
+from typing import TypeVar
+
+import pyarrow as pa
+
+from .. import _core
+from . import places
+from .etags import S3_ETAG, Etag
+from .planning import SCHEMA
+from .shards import ERROR, KEY, columns, write
+
+STREAMS = 32
+"""Files side by side: enough for the lanes of every CPU."""
+
+Batch = TypeVar("Batch", pa.Table, pa.RecordBatch)
+
+
+class Hasher:
+    """A callable that hashes what a batch of a plan names, and returns a row with its digests for each: for Ray's `map_batches`, a process pool,
+    Dask, Spark's `mapInArrow`. It can be sent to other processes, and opens files and objects where it is called.
+
+    `algs` are names of `gantry_crypto.algorithms_available`, and "s3_etag". Each file is read once for all of them. `shards` is a folder, or a URL of an object
+    store; each batch becomes a shard there.
+
+    At most 32 files are open, and 64 KiB of each are in memory; of an object, an answer's next part, too, and what the operating system has received
+    ahead. A request to an object store is made again up to `retries` times, after longer and longer waits.
+
+    ValueError: an unknown algorithm, none, or one twice.
+    """
+
+    def __init__(self, algs: str | Iterable[str] = "sha256", shards: str | None = None, *, retries: int = places.RETRIES) -> None:
+        self.algs = columns(algs)
+        if not self.algs or len(set(self.algs)) < len(self.algs):
+            raise ValueError("name at least one algorithm, and each once")
+        # A worker may have another current folder.
+        self.shards = os.path.abspath(shards) if shards is not None and not places.is_url(shards) else shards
+        self.retries = retries
+
+    def __call__(self, batch: Batch) -> Batch:
+        """Hashes a batch: the columns of the plan, one of hexadecimal digits for each algorithm, and `error`, which is null or says why there are none.
+
+        TypeError: no batch of Arrow's, or one without the columns of a plan. OSError: the shard cannot be written.
+        """
+        if not isinstance(batch, (pa.Table, pa.RecordBatch)):
+            raise TypeError(f'a batch is a Table or a RecordBatch of pyarrow (batch_format="pyarrow" in Ray), not {type(batch).__name__}')
+        lacking = [field.name for field in SCHEMA if field.name not in batch.schema.names]
+        if lacking:
+            raise TypeError(f"a batch has the columns of a plan, and this one has no {lacking[0]!r}")
+        rows = batch.select(SCHEMA.names).cast(SCHEMA)
+        keys = list(zip(*(rows[name].to_pylist() for name in KEY)))
+        found = _hash([_File(key, self.algs) for key in keys], self.retries)
+        made = {name: rows[name] for name in SCHEMA.names}
+        for place, name in enumerate([*self.algs, ERROR]):
+            made[name] = pa.array([row[place] for row in found], pa.string())
+        results = pa.table(made)
+        if self.shards is not None:
+            write(self.shards, results)
+        if isinstance(batch, pa.Table):
+            return results
+        return pa.RecordBatch.from_arrays([column.combine_chunks() for column in results.columns], schema=results.schema)
+
+
+class _File:
+    """A file or an object that is hashed."""
+
+    def __init__(self, key: tuple[str, int, str], algs: list[str]) -> None:
+        self._key, self._algs = key, algs
+        self._reader: places.FileReader | places.ObjectReader | None = None
+        self._messages: list[_core.Hash | Etag] = []
+        self._piece: bytes | memoryview = b""
+        self._error: str | None = None
+
+    def open(self, retries: int) -> _File:
+        """Opens it and reads the first piece, both of which may take as long as a server does."""
+        path, size, etag = self._key
+        try:
+            self._reader = places.open_path(path, size, etag, retries)
+        except places.ReadError as error:
+            self._error = str(error)
+            return self
+        self._messages = [Etag(etag, size) if alg == S3_ETAG else _core.new(alg) for alg in self._algs]
+        self.read()
+        return self
+
+    def read(self) -> None:
+        """Reads the next piece."""
+        assert self._reader is not None
+        try:
+            self._piece = self._reader.read()
+        except places.ReadError as error:
+            self._piece, self._error = b"", str(error)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is no more of it."""
+        return not self._piece
+
+    def updates(self) -> list[tuple[_core.Hash, bytes | memoryview]]:
+        """What is to be hashed of the piece."""
+        updates: list[tuple[_core.Hash, bytes | memoryview]] = []
+        for message in self._messages:
+            updates += message.take(memoryview(self._piece)) if isinstance(message, Etag) else [(message, self._piece)]
+        return updates
+
+    def close(self) -> None:
+        """Closes it."""
+        if self._reader is not None:
+            self._reader.close()
+
+    def row(self) -> list[str | None]:
+        """The digests, and the error."""
+        if self._error is not None:
+            return [*(None for _ in self._algs), self._error]
+        return [*(message.hexdigest() for message in self._messages), None]
+
+
+def _hash(files: list[_File], retries: int) -> list[list[str | None]]:
+    """Hashes files in rounds: each takes a piece of every open one. The answer has their rows, in their order."""
+    waiting, opening, active = iter(files), set[Future[_File]](), list[_File]()
+    # Opening takes as long as a server takes to answer: the next files are opened by threads meanwhile.
+    with ThreadPoolExecutor(STREAMS) as pool:
+        try:
+            while True:
+                room = STREAMS - len(opening) - len(active)
+                opening |= {pool.submit(file.open, retries) for file in islice(waiting, room)}
+                if not opening and not active:
+                    return [file.row() for file in files]
+                done = {future for future in opening if future.done()} if active else wait(opening, return_when=FIRST_COMPLETED).done
+                opening -= done
+                active = _next([*active, *(future.result() for future in done)])
+                updates = [update for file in active for update in file.updates()]
+                if updates:
+                    _core.update_many([message for message, _ in updates], [piece for _, piece in updates])
+                for file in active:
+                    file.read()
+                active = _next(active)
+        finally:
+            for file in files:
+                file.close()
+
+
+def _next(files: list[_File]) -> list[_File]:
+    """The files that go on; the others are closed."""
+    for file in files:
+        if file.is_over:
+            file.close()
+    return [file for file in files if not file.is_over]

@@ -1,0 +1,153 @@
+"""Shards: results in Parquet files, which are there as a whole or not at all.
+
+A row is what `Hasher` returns. The key of a result is (path, size, etag): a file that changed has another one, and is hashed again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import uuid
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from .. import _core
+from . import places
+from .etags import S3_ETAG
+from .planning import SCHEMA, largest_first
+
+KEY = ["path", "size", "etag"]
+ERROR = "error"
+NOT_DIGESTS = frozenset([*SCHEMA.names, ERROR])
+"""The columns of results that are no digests."""
+
+
+def columns(algs: str | Iterable[str]) -> list[str]:
+    """The columns of results that algorithms have. ValueError: an unknown algorithm."""
+    return [name if name == S3_ETAG else _core.new(name).name for name in ([algs] if isinstance(algs, str) else algs)]
+
+
+def write(shards: str, results: pa.Table) -> None:
+    """Writes a shard, named after its keys and columns: the shard of a batch that is hashed twice replaces the first one.
+
+    OSError: it cannot be written, with its path; nothing of it is left then. obstore's errors, for a URL.
+    """
+    keys = hashlib.sha256(repr(results.schema.names).encode())
+    for name in KEY:
+        keys.update(repr(results[name].to_pylist()).encode())
+    write_file(f"{shards.rstrip('/')}/{keys.hexdigest()[:32]}.parquet", results)
+
+
+def write_file(path: str, rows: pa.Table) -> None:
+    """Writes one Parquet file, as a whole or not at all. Errors as those of `write`."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows, sink, compression="zstd")
+    content = sink.getvalue()
+    if places.is_url(path):
+        import obstore
+
+        root, key = places.split(path)
+        obstore.put(places.store(root, places.RETRIES), key, content.to_pybytes())
+        return
+    folder = os.path.dirname(os.path.abspath(path))
+    temporary = os.path.join(folder, f".{uuid.uuid4().hex}.tmp")
+    try:
+        os.makedirs(folder, exist_ok=True)
+        with open(temporary, "xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        # The name is on the disk, too, before anybody takes the batch for done.
+        directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+    except OSError as error:
+        raise OSError(error.errno, os.strerror(error.errno or 0), path) from error
+    finally:
+        with contextlib.suppress(OSError):
+            # It is still there if something failed.
+            os.unlink(temporary)
+
+
+def read(shards: str | os.PathLike[str]) -> pa.Table:
+    """All results, largest first. What was hashed after an error replaces it; digests of several jobs share a row. Of a file that changed between two
+    jobs the newer one is there, and both if the times of their last change are the same.
+
+    ValueError: a shard is damaged, or two disagree about a file that had not changed, with the path. OSError, obstore's errors: they cannot be read.
+    """
+    rows = _merged(os.fspath(shards))
+    newest = rows.group_by("path").aggregate([("mtime", "max")])
+    rows = rows.join(newest, ["path"])
+    return largest_first(rows.filter(pc.equal(rows["mtime"], rows["mtime_max"])).drop_columns(["mtime_max"]))
+
+
+def missing(plan: pa.Table, shards: str | os.PathLike[str], algs: str | Iterable[str] = "sha256") -> pa.Table:
+    """The rows of a plan whose path, size and ETag have no digest of each algorithm yet, largest first. What could not be read is missing.
+
+    ValueError: an unknown algorithm. Else errors as those of `read`.
+    """
+    results = _merged(os.fspath(shards))
+    for alg in columns(algs):
+        there = results.schema.names
+        results = results.filter(pc.is_valid(results[alg])) if alg in there else results.slice(0, 0)
+    return largest_first(plan.join(results.select(KEY), KEY, join_type="left anti").select(SCHEMA.names).cast(SCHEMA))
+
+
+def _merged(shards: str) -> pa.Table:
+    """One row for each key."""
+    tables = [_table(name, content) for name, content in _contents(shards)]
+    if not tables:
+        return pa.table({**{field.name: pa.array([], field.type) for field in SCHEMA}, ERROR: pa.array([], pa.string())})
+    rows = pa.concat_tables(tables, promote_options="default")
+    algs = [name for name in rows.schema.names if name not in NOT_DIGESTS]
+    aggregates: list[Any] = [("mtime", "max"), (ERROR, "max"), *((alg, "min") for alg in algs), *((alg, "max") for alg in algs)]
+    merged = rows.group_by(KEY).aggregate(aggregates)
+    failed = pc.is_valid(merged[f"{ERROR}_max"])
+    for alg in algs:
+        differ = merged.filter(pc.not_equal(merged[f"{alg}_min"], merged[f"{alg}_max"]))
+        if differ.num_rows:
+            raise ValueError(f"{shards}: two values of {alg} for {differ['path'][0].as_py()!r}, whose size and ETag are the same")
+        failed = pc.and_(failed, pc.is_null(merged[f"{alg}_max"]))
+    made = {name: merged[name if name in KEY else f"{name}_max"] for name in [*SCHEMA.names, *algs, ERROR]}
+    made[ERROR] = pc.if_else(failed, made[ERROR], pa.scalar(None, pa.string()))
+    return pa.table(made)
+
+
+def _table(name: str, content: Any) -> pa.Table:
+    try:
+        rows = pq.read_table(content)
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"{name} is no whole shard ({error}); without it what it names is hashed again") from error
+    if not {*SCHEMA.names, ERROR} <= set(rows.schema.names):
+        raise ValueError(f"{name} has no columns of results")
+    return rows
+
+
+def _contents(shards: str) -> Iterator[tuple[str, Any]]:
+    """The path and the content of each shard."""
+    if places.is_url(shards):
+        import obstore
+
+        root, key = places.split(shards)
+        store = places.store(root, places.RETRIES)
+        for page in obstore.list(store, key.rstrip("/") or None, chunk_size=1000):
+            for found in page:
+                if found["path"].endswith(".parquet"):
+                    yield f"{root}/{found['path']}", pa.BufferReader(obstore.get(store, found["path"]).bytes().to_bytes())
+        return
+    try:
+        names = sorted(os.listdir(shards))
+    except FileNotFoundError:
+        return
+    for name in names:
+        if name.endswith(".parquet"):
+            with open(os.path.join(shards, name), "rb") as file:
+                yield file.name, pa.BufferReader(file.read())
