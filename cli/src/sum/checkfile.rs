@@ -12,7 +12,7 @@ use std::borrow::Cow;
 #[derive(Clone, Debug)]
 pub(crate) struct Format {
     /// The algorithm's name in a BSD-style line, such as `SHA256`.
-    pub(crate) tag: String,
+    pub(crate) tag: &'static str,
     /// Hexadecimal digits of a digest.
     pub(crate) digits: usize,
     /// Set by the first line that tells, for the rest of the run: with both accepted in one run a name with a leading
@@ -38,8 +38,8 @@ pub(crate) enum Line<'a> {
 
 impl Format {
     /// A format in which no line has been read yet.
-    pub(crate) fn new(tag: &str, digits: usize) -> Self {
-        Self { tag: tag.to_owned(), digits, reversed: None }
+    pub(crate) fn new(tag: &'static str, digits: usize) -> Self {
+        Self { tag, digits, reversed: None }
     }
 }
 
@@ -48,8 +48,7 @@ pub(crate) fn parse_line<'a>(line: &'a [u8], format: &mut Format) -> Line<'a> {
     if line.first() == Some(&b'#') {
         return Line::Blank;
     }
-    let line = line.strip_suffix(b"\n").unwrap_or(line);
-    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let line = without_end(line);
     if line.is_empty() {
         return Line::Blank;
     }
@@ -57,6 +56,12 @@ pub(crate) fn parse_line<'a>(line: &'a [u8], format: &mut Format) -> Line<'a> {
         Some((name, digest)) => Line::Entry { name, digest },
         None => Line::Improper,
     }
+}
+
+/// A line without its end, of Unix or of Windows.
+pub(crate) fn without_end(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
 }
 
 type Entry<'a> = (Cow<'a, [u8]>, &'a [u8]);
@@ -132,12 +137,12 @@ fn until_nul(bytes: &[u8]) -> &[u8] {
     bytes.split(|&b| b == 0).next().unwrap_or_default()
 }
 
-fn skip_blanks(bytes: &[u8]) -> &[u8] {
+pub(crate) fn skip_blanks(bytes: &[u8]) -> &[u8] {
     let start = bytes.iter().position(|&b| !is_blank(b)).unwrap_or(bytes.len());
     &bytes[start..]
 }
 
-fn is_blank(byte: u8) -> bool {
+pub(crate) fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
 

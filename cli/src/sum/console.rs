@@ -141,7 +141,7 @@ impl Console {
 }
 
 /// The operating system's words for an error, without Rust's number behind them.
-fn reason(error: &io::Error) -> String {
+pub(super) fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     match text.rfind(" (os error ") {
         Some(end) => text[..end].to_owned(),

@@ -1,11 +1,10 @@
 //! A digest as a value: up to 64 bytes, no allocation.
 
-/// The longest digest of the algorithm table.
-const LONGEST: usize = 64;
+use super::names::LONGEST;
 
 /// A digest of some algorithm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Digest {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Digest {
     /// Zero behind `length`.
     bytes: [u8; LONGEST],
     length: u8,
@@ -13,12 +12,12 @@ pub(super) struct Digest {
 
 impl Digest {
     /// All zero, to be written over.
-    pub(super) fn zero(length: usize) -> Self {
+    pub(crate) fn zero(length: usize) -> Self {
         Self { bytes: [0; LONGEST], length: length as u8 }
     }
 
     /// From hexadecimal digits of either case, as the parser of checksum files found them.
-    pub(super) fn from_hex(digits: &[u8]) -> Self {
+    pub(crate) fn from_hex(digits: &[u8]) -> Self {
         let value = |digit: u8| char::from(digit).to_digit(16).unwrap_or(0) as u8;
         let mut digest = Self::zero(digits.len() / 2);
         for (byte, pair) in digest.bytes.iter_mut().zip(digits.chunks_exact(2)) {
@@ -28,12 +27,12 @@ impl Digest {
     }
 
     /// The bytes, to be written.
-    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[..usize::from(self.length)]
     }
 
     /// Appends lower-case hexadecimal digits.
-    pub(super) fn write_hex(&self, out: &mut Vec<u8>) {
+    pub(crate) fn write_hex(&self, out: &mut Vec<u8>) {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         for byte in &self.bytes[..usize::from(self.length)] {
             out.extend([DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);

@@ -3,40 +3,62 @@
 //! Options, output, messages and exit statuses under the names of coreutils are those of coreutils, byte for byte; only
 //! `--help` and `--version` speak of Gantry.
 //!
-//! Files: [`options`] reads the command line, [`engine`] reads and hashes files in order, [`console`] writes,
-//! [`check`] judges what [`checkfile`] parsed.
+//! | file | content |
+//! |---|---|
+//! | `options.rs`, `help.rs` | the command line |
+//! | `names.rs`, `open.rs`, `function.rs` | hash functions by name, opened, at work |
+//! | `walk.rs`, `engine/` | finds files, and reads and hashes many side by side, in order |
+//! | `printer.rs`, `record.rs`, `console.rs`, `quote.rs`, `progress.rs` | lines, JSON, messages, the bar |
+//! | `checkfile.rs`, `recognise.rs`, `lists.rs`, `check.rs` | lines of coreutils, of anybody, of a file, and verdicts about them |
+//! | `audit.rs` | a folder beside what a manifest says of it |
+//! | `cache.rs` | digests of earlier runs |
+//! | `parts.rs` | the values of S3 |
 
+mod audit;
+mod cache;
 mod check;
 mod checkfile;
 mod console;
 mod digest;
 mod engine;
-mod help;
+mod function;
+pub(crate) mod help;
+mod lists;
+mod names;
+mod open;
 pub(crate) mod options;
+mod parts;
+mod printer;
 mod progress;
 mod quote;
+mod recognise;
+mod record;
 pub(crate) mod sys;
+mod walk;
 
+use std::cell::RefCell;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
-use gantry::{Algorithm, Kind, Session, SessionParams};
-use gantry_runtime::Config;
+use gantry::Algorithm;
 use indicatif::ProgressBar;
 
 use crate::args::Settings;
 
-use check::Verdicts;
-use checkfile::Format;
+use cache::Cache;
+use check::{Feed, Verdicts};
 use console::Console;
-use digest::Digest;
 pub(crate) use engine::read_full;
-use engine::{Engine, Sink};
+use engine::{Engine, Pipeline, Sink};
+use function::Functions;
+use lists::Reading;
+use names::Id;
+use open::Opener;
 use options::{Action, Front, Options};
-use quote::quote;
+use printer::{Printer, Remark};
+use walk::{Step, walk};
 
 /// The tools of coreutils, and what they compute.
 pub(crate) const TOOLS: [(&str, Algorithm); 6] = [
@@ -58,158 +80,153 @@ fn tool(argv0: &OsStr) -> Option<Algorithm> {
     TOOLS.iter().find(|(tool, _)| name == *tool).map(|(_, algorithm)| *algorithm)
 }
 
+/// The names of hash functions that `-a` takes beside those of the algorithms of the framework.
+pub(crate) const MORE_NAMES: &[&str] = &["blake2b-512", "blake3"];
+
 /// Runs as the tool that `argv0` names, or as `gantry sum` under any other name. `args` are what comes after it, and
 /// `settings` what came before.
-pub(crate) fn main(argv0: &OsStr, args: Vec<OsString>, settings: &Settings) -> ExitCode {
+pub(crate) fn main(argv0: &OsStr, mut args: Vec<OsString>, settings: &Settings) -> ExitCode {
     sys::restore_sigpipe();
     let (front, algorithm) = match tool(argv0) {
         Some(algorithm) => (Front::Coreutils, algorithm),
+        None if args.first().is_some_and(|word| word == "audit") => (Front::Audit, Algorithm::Sha256),
         None => (Front::Gantry, Algorithm::Sha256),
     };
-    let mut console = Console::new(argv0);
-    let good = match options::parse(front, args, env::var_os("POSIXLY_CORRECT").is_some()) {
-        Ok(Action::Run(options)) => match session(front, &options, algorithm, settings, &mut console) {
-            Ok((session, threads)) => run(&options, session, threads, &mut console),
+    let mut name = argv0.to_owned();
+    if front == Front::Audit {
+        args.remove(0);
+        name.push(" audit");
+    }
+    let mut console = Console::new(&name);
+    let status = match options::parse(front, args, env::var_os("POSIXLY_CORRECT").is_some()) {
+        Ok(Action::Run(options)) => match begin(front, &options, algorithm, settings, &mut console) {
+            Ok(status) => status,
             Err(message) => {
                 console.error(message.as_bytes());
-                false
+                front.trouble()
             }
         },
         Ok(Action::Help) => {
-            console.text(&help::help(front, argv0, algorithm));
-            true
+            console.text(&help::help(front, &name, algorithm));
+            0
         }
         Ok(Action::Version) => {
             console.text(&help::version(argv0));
-            true
+            0
         }
         Err(message) => {
             console.usage_error(&message);
-            false
+            front.trouble()
         }
     };
-    if console.finish() && good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if console.finish() { ExitCode::from(status) } else { ExitCode::from(status.max(front.trouble())) }
 }
 
-fn run(options: &Options, session: Session, threads: Option<usize>, console: &mut Console) -> bool {
-    let tag = tag(session.params().algorithm());
-    let digits = 2 * session.params().tag_length();
-    let format = Format::new(&tag, digits);
-    let bar = if options.progress { progress::bar(options, &format) } else { ProgressBar::hidden() };
-    console.write_above(bar.clone());
-    // A checksum file may name many.
-    let files = if options.check { usize::MAX } else { options.operands.len() };
-    let engine = Engine::new(session, files, threads, bar.clone());
-    let mut good = if options.check {
-        let mut verdicts = Verdicts::new(options, &tag, console);
-        engine.run(&mut verdicts, |pipeline| check::feed(&options.operands, format, pipeline));
-        verdicts.good()
-    } else {
+/// Does what the options ask for, and answers the exit status.
+fn begin(
+    front: Front,
+    options: &Options,
+    algorithm: Algorithm,
+    settings: &Settings,
+    console: &mut Console,
+) -> Result<u8, String> {
+    let named = open::named(options)?;
+    if options.parts.is_some() || options.etag.is_some() {
+        // That of ETags is MD5.
+        let algorithm = named.first().map_or("md5", |id| id.name());
+        let threads = crate::verity::threads(settings).map_err(|failure| failure.to_string())?;
+        return Ok(u8::from(!parts::run(options, algorithm, threads, console)));
+    }
+    let cache = match &options.cache {
+        None => None,
+        Some(path) => {
+            let (cache, damaged) = Cache::open(path)?;
+            if let Some(words) = damaged {
+                console.error(format!("warning: {words}").as_bytes());
+            }
+            Some(RefCell::new(cache))
+        }
+    };
+    // What a checksum file asks for is opened when it is known, but under the names of coreutils.
+    let any = front != Front::Coreutils && options.check;
+    let default = if any { Vec::new() } else { vec![Id::of_name(algorithm.name()).ok_or("no digest")?] };
+    let ids = if named.is_empty() { default } else { named };
+    let mut opener = Opener::new(front, options, &ids, settings, console)?;
+    let reading = if any { Reading::any(ids.clone()) } else { Reading::one(ids[0]) };
+    let run = Run { options, cache: cache.as_ref() };
+    let status = match front {
+        Front::Audit => audit::run(&run, reading, &mut opener, console)?,
+        _ if options.check => u8::from(!run.check(reading, &mut opener, console)),
+        _ => u8::from(!run.print(&opener.functions(&ids)?, opener.threads, console)),
+    };
+    if sys::closed_stdin_was_read() {
+        console.io_error(b"standard input", &io::Error::from_raw_os_error(libc::EBADF));
+        return Ok(status.max(front.trouble()));
+    }
+    if let Some((cache, path)) = cache.map(RefCell::into_inner).zip(options.cache.as_ref())
+        && let Err(error) = cache.save()
+    {
+        // The results are right without it.
+        let words = format!("warning: {}: {}; it is as it was", path.display(), console::reason(&error));
+        console.error(words.as_bytes());
+    }
+    Ok(status)
+}
+
+/// What every way of hashing files has in common.
+struct Run<'r> {
+    options: &'r Options,
+    cache: Option<&'r RefCell<Cache>>,
+}
+
+impl Run<'_> {
+    /// Prints the digests of files. Answers whether all could be read.
+    fn print(&self, functions: &Functions, threads: Option<usize>, console: &mut Console) -> bool {
+        let options = self.options;
+        let bar = self.bar(|| progress::below(options));
         if options.zero {
             console.end_lines_with_nul();
         }
-        let mut printer = Printer { options, tag: &tag, console, good: true };
-        engine.run(&mut printer, |pipeline| {
-            for operand in &options.operands {
-                pipeline.file(operand.clone(), ());
-            }
-        });
+        console.write_above(bar.clone());
+        let files = if options.recursive { usize::MAX } else { options.operands.len() };
+        let engine = Engine::new(Some(functions), files, threads, bar.clone());
+        let functions = functions.clone();
+        let mut printer = Printer { options, functions, cache: self.cache, console, good: true };
+        let functions = printer.functions.clone();
+        engine.run(&mut printer, |pipeline| self.walk(&functions, pipeline));
+        bar.finish_and_clear();
         printer.good
-    };
-    bar.finish_and_clear();
-    if sys::closed_stdin_was_read() {
-        console.io_error(b"standard input", &io::Error::from_raw_os_error(libc::EBADF));
-        good = false;
     }
-    good
-}
 
-/// The session, and how many threads may use it, if somebody said so.
-///
-/// Scripts that run a tool of coreutils know nothing of Gantry: under these names a configuration that is wrong is a warning, and
-/// the defaults hold.
-fn session(
-    front: Front,
-    options: &Options,
-    default: Algorithm,
-    settings: &Settings,
-    console: &mut Console,
-) -> Result<(Session, Option<usize>), String> {
-    let algorithm = match &options.algorithm {
-        None => default,
-        Some(name) => name.to_string_lossy().parse::<Algorithm>().map_err(|error| error.to_string())?,
-    };
-    if algorithm.kind() != Kind::Digest {
-        return Err(format!("{algorithm} is a {}, not a digest", algorithm.kind()));
+    fn walk<S: Sink<Remark>>(&self, functions: &Functions, pipeline: &mut Pipeline<'_, Remark, S>) {
+        walk(&self.options.operands, self.options, |step| match step {
+            Step::File(name) => cache::feed(self.cache, name, functions.clone(), Remark::None, pipeline),
+            Step::Skipped(name, what) => pipeline.note(Remark::Skipped(name, what)),
+            Step::Failed(name, error) => pipeline.note(Remark::Failed(name, error)),
+        });
     }
-    let configured = settings.config().map_err(|failure| failure.to_string());
-    match (configured.and_then(|config| open(config, algorithm)), front) {
-        (Err(wrong), Front::Coreutils) => {
-            if !options.status {
-                console.error(format!("warning: {wrong}; gantry uses its defaults").as_bytes());
-            }
-            open(Config::default(), algorithm)
-        }
-        (opened, _) => opened,
-    }
-}
 
-fn open(config: Config, algorithm: Algorithm) -> Result<(Session, Option<usize>), String> {
-    let threads = config.threads();
-    let gantry = gantry_runtime::open(config).map_err(|error| error.to_string())?;
-    let session = gantry.session(SessionParams::new(algorithm, &[])).map_err(|error| error.to_string())?;
-    Ok((session, threads))
-}
-
-/// The algorithm's name in BSD-style lines.
-fn tag(algorithm: Algorithm) -> String {
-    match algorithm {
-        Algorithm::Blake2b256 => "BLAKE2b-256".to_owned(),
-        other => other.name().to_uppercase(),
-    }
-}
-
-/// Prints a line for each file.
-struct Printer<'c> {
-    options: &'c Options,
-    tag: &'c str,
-    console: &'c mut Console,
-    good: bool,
-}
-
-impl Sink<()> for Printer<'_> {
-    fn file(&mut self, name: OsString, (): (), result: io::Result<Digest>) {
-        let name = name.as_bytes();
-        let digest = match result {
-            Ok(digest) => digest,
-            Err(error) => {
-                self.good = false;
-                return self.console.io_error(&quote(name), &error);
-            }
+    /// Verifies checksum files. Answers whether everything is as they say.
+    fn check(&self, reading: Reading, opener: &mut Opener, console: &mut Console) -> bool {
+        let options = self.options;
+        let bar = self.bar(|| progress::listed(&options.operands, &reading));
+        console.write_above(bar.clone());
+        let functions = match &reading {
+            Reading::One(_, id) => opener.functions(&[*id]).ok(),
+            Reading::Any { .. } => None,
         };
-        let line = self.console.line();
-        let escape = !self.options.zero && needs_escape(name);
-        if escape {
-            line.push(b'\\');
-        }
-        if self.options.tag {
-            line.extend(self.tag.as_bytes());
-            line.extend(b" (");
-            write_name(line, name, escape);
-            line.extend(b") = ");
-            digest.write_hex(line);
-        } else {
-            digest.write_hex(line);
-            line.extend([b' ', if self.options.binary == Some(true) { b'*' } else { b' ' }]);
-            write_name(line, name, escape);
-        }
-        self.console.end_line();
+        // A checksum file may name many.
+        let engine = Engine::new(functions.as_ref(), usize::MAX, opener.threads, bar.clone());
+        let mut verdicts = Verdicts::new(options, self.cache, console);
+        let mut feed = Feed { reading, opener, cache: self.cache };
+        engine.run(&mut verdicts, |pipeline| feed.all(&options.operands, pipeline));
+        bar.finish_and_clear();
+        verdicts.good()
     }
 
-    fn note(&mut self, (): ()) {}
-
-    fn waiting(&mut self) {
-        self.console.flush();
+    /// The bar, if one is wanted; `total` is asked only then.
+    fn bar(&self, total: impl FnOnce() -> Option<u64>) -> ProgressBar {
+        if self.options.progress { progress::bar(total()) } else { ProgressBar::hidden() }
     }
 }
 

@@ -12,6 +12,15 @@ pub(crate) enum Front {
     Coreutils,
     /// `gantry sum`: their options and our own.
     Gantry,
+    /// `gantry sum audit`: those of our own that are about trees.
+    Audit,
+}
+
+impl Front {
+    /// The exit status for what could not be done. That of `audit` is another one than that for differences.
+    pub(crate) fn trouble(self) -> u8 {
+        if self == Self::Audit { 2 } else { 1 }
+    }
 }
 
 /// What the arguments ask for.
@@ -29,18 +38,34 @@ pub(crate) enum Action {
 #[derive(Debug, Default, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "one switch of the command line each")]
 pub(crate) struct Options {
-    /// `-a`: the algorithm's name (only `gantry sum`).
-    pub(crate) algorithm: Option<OsString>,
+    /// `-a`: names of algorithms (only `gantry sum`).
+    pub(crate) algorithms: Vec<OsString>,
     /// `-b` or `-t`; the default is text.
     pub(crate) binary: Option<bool>,
+    /// `--cache`: a file with digests of earlier runs (only `gantry sum`).
+    pub(crate) cache: Option<OsString>,
     /// `-c`: the operands are checksum files.
     pub(crate) check: bool,
+    /// `--exclude`: globs of names that are passed over (only `gantry sum`).
+    pub(crate) exclude: Vec<OsString>,
+    /// `-L`: symbolic links in folders are followed (only `gantry sum`).
+    pub(crate) follow: bool,
     /// `--ignore-missing`.
     pub(crate) ignore_missing: bool,
+    /// `--include`: globs of the files that are wanted (only `gantry sum`).
+    pub(crate) include: Vec<OsString>,
+    /// `--json`: an object a line (only `gantry sum`).
+    pub(crate) json: bool,
+    /// `--etag` (only `gantry sum`).
+    pub(crate) etag: Option<String>,
+    /// `--parts`: bytes of a part (only `gantry sum`).
+    pub(crate) parts: Option<u64>,
     /// `--progress` (only `gantry sum`).
     pub(crate) progress: bool,
     /// `--quiet`: no OK lines.
     pub(crate) quiet: bool,
+    /// `-r`: folders, file by file (only `gantry sum`).
+    pub(crate) recursive: bool,
     /// `--status`: nothing on stdout, no warnings.
     pub(crate) status: bool,
     /// `--strict`: an improper line is a failure.
@@ -70,6 +95,8 @@ pub(crate) struct Row {
     pub(crate) checking: bool,
     /// Absent under the coreutils names.
     pub(crate) ours: bool,
+    /// Also an option of `audit`.
+    audit: bool,
     switch: Switch,
 }
 
@@ -77,11 +104,19 @@ pub(crate) struct Row {
 enum Switch {
     Algorithm,
     Binary,
+    Cache,
     Check,
+    Etag,
+    Exclude,
+    Follow,
     Help,
     IgnoreMissing,
+    Include,
+    Json,
+    Parts,
     Progress,
     Quiet,
+    Recursive,
     Status,
     Strict,
     Tag,
@@ -92,7 +127,7 @@ enum Switch {
 }
 
 const fn row(long: &'static str, short: Option<char>, switch: Switch, help: &'static str) -> Row {
-    Row { long, short, argument: None, help, checking: false, ours: false, switch }
+    Row { long, short, argument: None, help, checking: false, ours: false, audit: false, switch }
 }
 
 /// An option that is meaningful only with `--check`.
@@ -100,12 +135,34 @@ const fn checking(long: &'static str, short: Option<char>, switch: Switch, help:
     Row { checking: true, ..row(long, short, switch, help) }
 }
 
+/// One of our own.
+const fn ours(
+    long: &'static str,
+    short: Option<char>,
+    argument: Option<&'static str>,
+    switch: Switch,
+    help: &'static str,
+) -> Row {
+    Row { ours: true, argument, ..row(long, short, switch, help) }
+}
+
+/// One of our own that `audit` has, too.
+const fn of_trees(
+    long: &'static str,
+    short: Option<char>,
+    argument: Option<&'static str>,
+    switch: Switch,
+    help: &'static str,
+) -> Row {
+    Row { audit: true, ..ours(long, short, argument, switch, help) }
+}
+
 /// Every option. The order is that of coreutils, because `getopt_long` lists candidates of an ambiguous abbreviation in
 /// it; ours follow.
 pub(crate) const TABLE: &[Row] = &[
     row("check", Some('c'), Switch::Check, "read checksums from the FILEs and verify them"),
     checking("ignore-missing", None, Switch::IgnoreMissing, "pass over files that do not exist"),
-    checking("quiet", None, Switch::Quiet, "print no OK for files that match"),
+    Row { audit: true, ..checking("quiet", None, Switch::Quiet, "print no OK for files that match") },
     checking("status", None, Switch::Status, "print nothing, the exit status tells"),
     checking("warn", Some('w'), Switch::Warn, "name each improperly formatted line"),
     checking("strict", None, Switch::Strict, "fail when a line is improperly formatted"),
@@ -113,19 +170,45 @@ pub(crate) const TABLE: &[Row] = &[
     row("zero", Some('z'), Switch::Zero, "end lines with NUL and do not escape names"),
     row("binary", Some('b'), Switch::Binary, "mark lines as read in binary mode"),
     row("text", Some('t'), Switch::Text, "mark lines as read in text mode (default)"),
-    row("help", None, Switch::Help, "print this help and exit"),
-    row("version", None, Switch::Version, "print the version and exit"),
-    Row {
-        ours: true,
-        argument: Some("NAME"),
-        ..row("algorithm", Some('a'), Switch::Algorithm, "the digest (default sha256); see `gantry algorithms`")
-    },
-    Row { ours: true, ..row("progress", None, Switch::Progress, "show bytes, rate and time left on the terminal") },
+    Row { audit: true, ..row("help", None, Switch::Help, "print this help and exit") },
+    Row { audit: true, ..row("version", None, Switch::Version, "print the version and exit") },
+    of_trees(
+        "algorithm",
+        Some('a'),
+        Some("NAME"),
+        Switch::Algorithm,
+        "the digest (default sha256), or several; see `gantry algorithms`, and blake2b-512, blake3",
+    ),
+    ours("recursive", Some('r'), None, Switch::Recursive, "the files in folders, by the bytes of their names"),
+    of_trees("include", None, Some("GLOB"), Switch::Include, "in folders: only files of these names (*.iso, data/**)"),
+    of_trees("exclude", None, Some("GLOB"), Switch::Exclude, "in folders: no files and folders of these names"),
+    of_trees("follow", Some('L'), None, Switch::Follow, "in folders: follow symbolic links"),
+    of_trees("json", None, None, Switch::Json, "print JSON lines: an object for each file"),
+    of_trees(
+        "cache",
+        None,
+        Some("CACHE"),
+        Switch::Cache,
+        "do not read files that look as they did when CACHE was written",
+    ),
+    ours(
+        "parts",
+        None,
+        Some("SIZE"),
+        Switch::Parts,
+        "what S3 says about a file that is uploaded in parts of SIZE: md5, sha1, sha256",
+    ),
+    ours("etag", None, Some("VALUE"), Switch::Etag, "find the size of the parts that give S3's VALUE"),
+    of_trees("progress", None, None, Switch::Progress, "show bytes, rate and time left on the terminal"),
 ];
 
 /// The rows that exist under `front`.
 pub(crate) fn rows(front: Front) -> impl Iterator<Item = &'static Row> + Clone {
-    TABLE.iter().filter(move |row| front == Front::Gantry || !row.ours)
+    TABLE.iter().filter(move |row| match front {
+        Front::Coreutils => !row.ours,
+        Front::Gantry => true,
+        Front::Audit => row.audit,
+    })
 }
 
 /// Reads the arguments after the program's name.
@@ -162,7 +245,7 @@ pub(crate) fn parse(front: Front, args: Vec<OsString>, posixly_correct: bool) ->
                     args.next().ok_or_else(|| format!("option '--{}' requires an argument", row.long).into_bytes())?,
                 ),
             };
-            if let Some(action) = options.set(row.switch, argument) {
+            if let Some(action) = options.set(row.switch, argument)? {
                 return Ok(action);
             }
             continue;
@@ -181,14 +264,20 @@ pub(crate) fn parse(front: Front, args: Vec<OsString>, posixly_correct: bool) ->
                         format!("option requires an argument -- '{}'", char::from(letter)).into_bytes()
                     })?),
                 };
-            if let Some(action) = options.set(row.switch, argument) {
+            if let Some(action) = options.set(row.switch, argument)? {
                 return Ok(action);
             }
         }
     }
-    options.refuse_contradictions()?;
+    if front == Front::Audit {
+        (options.check, options.recursive) = (true, true);
+        if !(1..=2).contains(&options.operands.len()) {
+            return Err(b"what is audited is MANIFEST and DIR".to_vec());
+        }
+    }
+    options.refuse_contradictions(front)?;
     if options.operands.is_empty() {
-        options.operands.push("-".into());
+        options.operands.push(if options.recursive { "." } else { "-" }.into());
     }
     Ok(Action::Run(Box::new(options)))
 }
@@ -218,14 +307,25 @@ fn find_long(front: Front, typed: &[u8]) -> Result<(&'static Row, Option<&[u8]>)
 
 impl Options {
     /// Applies one switch; `Some` when it ends the reading of options.
-    fn set(&mut self, switch: Switch, argument: Option<OsString>) -> Option<Action> {
+    fn set(&mut self, switch: Switch, argument: Option<OsString>) -> Result<Option<Action>, Vec<u8>> {
         match switch {
-            Switch::Algorithm => self.algorithm = argument,
+            Switch::Algorithm => self.algorithms.extend(argument),
             Switch::Binary => self.binary = Some(true),
+            Switch::Cache => self.cache = argument,
             Switch::Check => self.check = true,
-            Switch::Help => return Some(Action::Help),
+            Switch::Etag => self.etag = argument.map(|value| value.to_string_lossy().into_owned()),
+            Switch::Exclude => self.exclude.extend(glob(argument)?),
+            Switch::Follow => self.follow = true,
+            Switch::Help => return Ok(Some(Action::Help)),
             Switch::IgnoreMissing => self.ignore_missing = true,
+            Switch::Include => self.include.extend(glob(argument)?),
+            Switch::Json => self.json = true,
+            Switch::Parts => {
+                let size = argument.as_ref().and_then(|size| part_size(size.to_str()?));
+                self.parts = Some(size.ok_or("--parts: not a size from 1 to 5G, as 8M or 8388608")?);
+            }
             Switch::Progress => self.progress = true,
+            Switch::Recursive => self.recursive = true,
             // Of these three the last one given counts.
             Switch::Quiet => (self.quiet, self.status, self.warn) = (true, false, false),
             Switch::Status => (self.quiet, self.status, self.warn) = (false, true, false),
@@ -233,16 +333,33 @@ impl Options {
             Switch::Strict => self.strict = true,
             Switch::Tag => (self.tag, self.binary) = (true, Some(true)),
             Switch::Text => self.binary = Some(false),
-            Switch::Version => return Some(Action::Version),
+            Switch::Version => return Ok(Some(Action::Version)),
             Switch::Zero => self.zero = true,
         }
-        None
+        Ok(None)
     }
 
-    fn refuse_contradictions(&self) -> Result<(), Vec<u8>> {
+    fn refuse_contradictions(&self, front: Front) -> Result<(), Vec<u8>> {
         let check = self.check;
+        let by_parts = self.parts.is_some() || self.etag.is_some();
         let refusals = [
+            (self.parts.is_some() && self.etag.is_some(), "--etag finds what --parts says"),
+            (by_parts && check, "--parts and --etag are meaningless when verifying checksums"),
+            (by_parts && (self.binary.is_some() || self.json), "--parts and --etag have lines of their own"),
+            (by_parts && (self.recursive || self.cache.is_some()), "--parts and --etag are about files, one by one"),
+            (by_parts && self.algorithms.len() > 1, "--parts and --etag are about one digest"),
+            (by_parts && self.progress, "--parts and --etag show no progress"),
             (self.tag && self.binary == Some(false), "--tag does not support --text mode"),
+            (self.json && (self.tag || self.zero || self.binary.is_some()), "--json has lines of its own"),
+            (
+                self.recursive && check && front != Front::Audit,
+                "-r is meaningless when verifying checksums; `gantry sum audit` compares a folder with them",
+            ),
+            (
+                !self.recursive && (self.follow || !self.include.is_empty() || !self.exclude.is_empty()),
+                "--include, --exclude and --follow are meaningful only with -r",
+            ),
+            (self.algorithms.len() > 1 && self.binary == Some(false), "lines of several digests have tags"),
             (self.zero && check, "the --zero option is not supported when verifying checksums"),
             (self.tag && check, "the --tag option is meaningless when verifying checksums"),
             (
@@ -267,4 +384,25 @@ impl Options {
             None => Ok(()),
         }
     }
+}
+
+fn glob(argument: Option<OsString>) -> Result<Option<OsString>, Vec<u8>> {
+    match argument.as_ref().map(|glob| (glob, fast_glob::validate(glob.as_bytes()))) {
+        Some((glob, Err(error))) => Err([b"'", glob.as_bytes(), format!("': {error}").as_bytes()].concat()),
+        _ => Ok(argument),
+    }
+}
+
+/// Bytes, with K, M or G for powers of 1024: those of a part of S3, at most 5 GiB.
+fn part_size(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|letter: char| !letter.is_ascii_digit());
+    let unit = match text[digits.len()..].to_ascii_uppercase().trim_end_matches("IB") {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        _ => return None,
+    };
+    let bytes = digits.parse::<u64>().ok()?.checked_mul(1 << unit)?;
+    (1..=5 << 30).contains(&bytes).then_some(bytes)
 }

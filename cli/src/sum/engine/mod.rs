@@ -25,11 +25,13 @@ use gantry::{Operation, Session};
 use indicatif::ProgressBar;
 
 use super::digest::Digest;
+use super::function::{By, Functions};
 use super::sys;
 
 pub(super) use pipeline::{Pipeline, Sink};
 use queue::Queue;
 use read::PIECE;
+pub(in crate::sum) use read::Stamp;
 pub(crate) use read::read_full;
 use worker::Worker;
 
@@ -44,9 +46,6 @@ const OTHER_DESCRIPTORS: usize = 16;
 
 /// Shared by all threads of a run.
 pub(super) struct Engine {
-    session: Session,
-    /// A digest of the session's length, to be written over.
-    blank: Digest,
     workers: usize,
     /// Files that each worker reads side by side.
     slots: usize,
@@ -54,20 +53,37 @@ pub(super) struct Engine {
     queue: Queue,
 }
 
+/// What was found out about a file.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    /// Of each function, in its order.
+    pub(super) digests: Vec<Digest>,
+    /// Bytes that were read.
+    pub(super) bytes: u64,
+    /// Of a regular file, its state before it was read.
+    pub(super) stamp: Option<Stamp>,
+    /// The digests are those of an earlier run.
+    pub(super) cached: bool,
+}
+
 impl Engine {
-    /// An engine for up to `files` files, of at most `threads` threads; without a number, one for each CPU. Bytes that have been
-    /// hashed are added to `progress`.
-    pub(super) fn new(session: Session, files: usize, threads: Option<usize>, progress: ProgressBar) -> Self {
-        let blank = Digest::zero(session.params().tag_length());
+    /// An engine for up to `files` files, of at most `threads` threads; without a number, one for each CPU. `functions` are those of all
+    /// files, if that is known. Bytes that have been hashed are added to `progress`.
+    pub(super) fn new(
+        functions: Option<&Functions>,
+        files: usize,
+        threads: Option<usize>,
+        progress: ProgressBar,
+    ) -> Self {
         // A single file gains nothing from a worker.
         if files <= 1 {
-            return Self { session, blank, workers: 0, slots: 0, progress, queue: Queue::new(0) };
+            return Self { workers: 0, slots: 0, progress, queue: Queue::new(0) };
         }
         let most_open = sys::most_open_files().saturating_sub(OTHER_DESCRIPTORS).max(1);
         let threads = threads.unwrap_or_else(|| available_parallelism().map_or(1, usize::from));
         let workers = threads.min(MOST_WORKERS).min(most_open).min(files);
-        let slots = slots(lanes(&session)).min(most_open / workers);
-        Self { session, blank, workers, slots, progress, queue: Queue::new(workers * slots) }
+        let slots = functions.map_or(MOST_SLOTS, most_slots).min(most_open / workers);
+        Self { workers, slots, progress, queue: Queue::new(workers * slots) }
     }
 
     /// Runs `feed` and returns when every result has been reported.
@@ -84,6 +100,15 @@ impl Engine {
             pipeline.drain();
         });
     }
+}
+
+/// Files side by side for the function with the most lanes.
+fn most_slots(functions: &Functions) -> usize {
+    let of_each = functions.iter().map(|function| match &function.by {
+        By::Session(session) => slots(lanes(session)),
+        By::Blake2b512 | By::Blake3 => LEAST_SLOTS,
+    });
+    of_each.max().unwrap_or(LEAST_SLOTS)
 }
 
 /// How many pieces the device that the framework chooses for many of them hashes side by side.

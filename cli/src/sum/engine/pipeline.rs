@@ -1,13 +1,14 @@
 //! Files are fed in order, and their results are reported in order.
 
 use std::collections::VecDeque;
-use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::ffi::OsString;
+use std::fs::{File, Metadata};
 use std::io;
 
-use super::Engine;
 use super::queue::{Done, Finding, Job};
-use crate::sum::digest::Digest;
+use super::read::Stamp;
+use super::{Engine, Found};
+use crate::sum::function::Functions;
 use crate::sum::sys;
 
 /// Files between the first unreported one and the last that a worker may take.
@@ -20,7 +21,7 @@ const HANDFUL: usize = 64;
 /// Receives the results.
 pub(in crate::sum) trait Sink<N> {
     /// The result of a file.
-    fn file(&mut self, name: OsString, note: N, result: io::Result<Digest>);
+    fn file(&mut self, name: OsString, note: N, result: io::Result<Found>);
     /// A note without a file, in its place among the files.
     fn note(&mut self, note: N);
     /// No result is ready: what was printed should be seen now.
@@ -53,6 +54,8 @@ enum Entry<N> {
     /// The next file, with the length of its name.
     File(N, usize),
     Note(N),
+    /// A file that has its result already.
+    Known(N, OsString, Found),
 }
 
 impl<'p, N, S: Sink<N>> Pipeline<'p, N, S> {
@@ -73,11 +76,11 @@ impl<'p, N, S: Sink<N>> Pipeline<'p, N, S> {
     }
 
     /// Feeds a file. `-` is stdin.
-    pub(in crate::sum) fn file(&mut self, name: OsString, note: N) {
+    pub(in crate::sum) fn file(&mut self, name: OsString, functions: Functions, note: N) {
         self.make_room(name.len());
         self.names += name.len();
         self.entries.push_back(Entry::File(note, name.len()));
-        self.handful.push(Job { number: self.files, name });
+        self.handful.push(Job { number: self.files, name, functions });
         self.files += 1;
         if self.handful.len() == HANDFUL {
             self.hand_out();
@@ -88,6 +91,13 @@ impl<'p, N, S: Sink<N>> Pipeline<'p, N, S> {
     pub(in crate::sum) fn note(&mut self, note: N) {
         self.make_room(0);
         self.entries.push_back(Entry::Note(note));
+    }
+
+    /// Feeds a file whose result is known, which is reported in its place.
+    pub(in crate::sum) fn known(&mut self, name: OsString, found: Found, note: N) {
+        self.make_room(name.len());
+        self.names += name.len();
+        self.entries.push_back(Entry::Known(note, name, found));
     }
 
     /// Reports everything that was fed.
@@ -119,10 +129,14 @@ impl<'p, N, S: Sink<N>> Pipeline<'p, N, S> {
     fn report(&mut self) {
         match self.entries.pop_front() {
             Some(Entry::Note(note)) => self.sink.note(note),
+            Some(Entry::Known(note, name, found)) => {
+                self.names -= name.len();
+                self.sink.file(name, note, Ok(found));
+            }
             Some(Entry::File(note, length)) => {
                 self.names -= length;
-                let done = self.next_done();
-                let result = self.result(&done);
+                let mut done = self.next_done();
+                let result = self.result(&mut done);
                 self.reported += 1;
                 self.sink.file(done.name, note, result);
             }
@@ -140,15 +154,16 @@ impl<'p, N, S: Sink<N>> Pipeline<'p, N, S> {
     }
 
     /// A worker's finding, if a sequential tool would find the same now; otherwise the file is read now.
-    fn result(&mut self, done: &Done) -> io::Result<Digest> {
+    fn result(&mut self, done: &mut Done) -> io::Result<Found> {
         let in_time = self.reported >= self.speculative;
-        match &done.finding {
-            Finding::Digest { digest, stamp } if in_time || stamp.still_holds(&done.name) => Ok(*digest),
-            Finding::Failed(error) if in_time => Err(same_error(error)),
-            Finding::Digest { .. } | Finding::Failed(_) => self.hash_now(&done.name),
+        let holds = |found: &Found, name| found.stamp.is_some_and(|stamp| stamp.still_holds(name));
+        match std::mem::replace(&mut done.finding, Finding::InTurn) {
+            Finding::Found(found) if in_time || holds(&found, &done.name) => Ok(found),
+            Finding::Failed(error) if in_time => Err(error),
+            Finding::Found(_) | Finding::Failed(_) => self.hash_now(done),
             Finding::InTurn => {
                 self.sink.waiting();
-                let result = self.hash_now(&done.name);
+                let result = self.hash_now(done);
                 self.speculative = self.speculative.max(self.engine.queue.taken());
                 result
             }
@@ -156,20 +171,21 @@ impl<'p, N, S: Sink<N>> Pipeline<'p, N, S> {
     }
 
     /// Reads and hashes a file on this thread.
-    fn hash_now(&mut self, name: &OsStr) -> io::Result<Digest> {
-        if name != "-" {
-            return self.engine.hash_single(File::open(name)?);
-        }
-        if self.stdin_ended {
+    fn hash_now(&mut self, done: &Done) -> io::Result<Found> {
+        let functions = &done.functions;
+        let mut stamp = None;
+        let (digests, bytes) = if done.name != "-" {
+            let file = File::open(&done.name)?;
+            stamp = file.metadata().ok().filter(Metadata::is_file).map(|data| Stamp::new(&data));
+            self.engine.hash_single(file, functions)?
+        } else if self.stdin_ended {
             // The end of a terminal's input is an end, however often stdin is named.
-            return self.engine.hash_single(io::empty());
-        }
-        let digest = self.engine.hash_single(sys::stdin()?)?;
-        self.stdin_ended = true;
-        Ok(digest)
+            self.engine.hash_single(io::empty(), functions)?
+        } else {
+            let found = self.engine.hash_single(sys::stdin()?, functions)?;
+            self.stdin_ended = true;
+            found
+        };
+        Ok(Found { digests, bytes, stamp, cached: false })
     }
-}
-
-fn same_error(error: &io::Error) -> io::Error {
-    error.raw_os_error().map_or_else(|| io::Error::other(error.to_string()), io::Error::from_raw_os_error)
 }

@@ -5,34 +5,32 @@ use std::ffi::OsString;
 use std::io;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::read::Stamp;
-use crate::sum::digest::Digest;
+use crate::sum::engine::Found;
+use crate::sum::function::Functions;
 
 /// A file to hash.
 pub(super) struct Job {
     /// Its place among the files of the run.
     pub(super) number: u64,
     pub(super) name: OsString,
+    pub(super) functions: Functions,
 }
 
 impl Job {
     pub(super) fn done(self, finding: Finding) -> (u64, Done) {
-        (self.number, Done { name: self.name, finding })
+        (self.number, Done { name: self.name, functions: self.functions, finding })
     }
 }
 
 /// A file with its result.
 pub(super) struct Done {
     pub(super) name: OsString,
+    pub(super) functions: Functions,
     pub(super) finding: Finding,
 }
 
 pub(super) enum Finding {
-    Digest {
-        digest: Digest,
-        /// The file's state when it was read.
-        stamp: Stamp,
-    },
+    Found(Found),
     Failed(io::Error),
     /// The reporting thread has to read it when its turn comes.
     InTurn,
@@ -110,7 +108,7 @@ impl Queue {
                 state.results.push_back(None);
                 state.todo.push_back(job);
             } else {
-                state.results.push_back(Some(Done { name: job.name, finding: Finding::InTurn }));
+                state.results.push_back(Some(job.done(Finding::InTurn).1));
             }
         }
         if state.idle > 0 {

@@ -78,6 +78,11 @@ impl Reader {
         self.stamp
     }
 
+    /// Bytes that have been read.
+    pub(super) fn read(&self) -> u64 {
+        self.read
+    }
+
     /// The size of the file when it was opened.
     pub(super) fn size(&self) -> u64 {
         self.stamp.size
@@ -89,27 +94,48 @@ impl Reader {
     }
 }
 
-/// Tells whether a file is still what it was when it was read.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stamp {
+/// Tells whether a file is still what it was when it was read. Times are nanoseconds since 1970.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sum) struct Stamp {
     device: u64,
-    inode: u64,
-    size: u64,
-    changed: i128,
-    /// The last change was long enough before the reading to have a time stamp of its own.
-    settled: bool,
+    pub(in crate::sum) inode: u64,
+    pub(in crate::sum) size: u64,
+    /// The last change of its content.
+    pub(in crate::sum) modified: i128,
+    /// The last change of its content or of what the file system says of it.
+    pub(in crate::sum) changed: i128,
+    /// When this was asked.
+    asked: i128,
 }
 
 impl Stamp {
-    fn new(data: &Metadata) -> Self {
-        let changed = i128::from(data.ctime()) * 1_000_000_000 + i128::from(data.ctime_nsec());
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos().cast_signed());
-        let settled = changed + TICK_NANOSECONDS < now;
-        Self { device: data.dev(), inode: data.ino(), size: data.size(), changed, settled }
+    /// `data` was asked just now.
+    pub(in crate::sum) fn new(data: &Metadata) -> Self {
+        let nanoseconds = |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
+        Self {
+            device: data.dev(),
+            inode: data.ino(),
+            size: data.size(),
+            modified: nanoseconds(data.mtime(), data.mtime_nsec()),
+            changed: nanoseconds(data.ctime(), data.ctime_nsec()),
+            asked: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos().cast_signed()),
+        }
+    }
+
+    /// Whether the file had not changed for so many nanoseconds. A later change has another time stamp then, if the clock of the file
+    /// system is that exact.
+    pub(in crate::sum) fn settled(&self, nanoseconds: i128) -> bool {
+        self.changed.max(self.modified) + nanoseconds < self.asked
+    }
+
+    /// Whether nothing has changed between the two.
+    pub(in crate::sum) fn agrees(&self, other: &Self) -> bool {
+        let facts = |stamp: &Self| (stamp.device, stamp.inode, stamp.size, stamp.modified, stamp.changed);
+        facts(self) == facts(other)
     }
 
     /// Whether the file of this name is the same and has not changed.
     pub(super) fn still_holds(&self, name: &OsStr) -> bool {
-        self.settled && std::fs::metadata(name).is_ok_and(|data| Self::new(&data) == *self)
+        self.settled(TICK_NANOSECONDS) && std::fs::metadata(name).is_ok_and(|data| Self::new(&data).agrees(self))
     }
 }

@@ -1,4 +1,4 @@
-//! The digest of a single file, on the reporting thread.
+//! The digests of a single file, on the reporting thread.
 
 use std::io::{self, Read};
 use std::sync::mpsc;
@@ -6,6 +6,7 @@ use std::sync::mpsc;
 use super::Engine;
 use super::read::read_full;
 use crate::sum::digest::Digest;
+use crate::sum::function::{Function, Functions};
 
 /// Bytes that are read at a time.
 const PIECE: usize = 256 << 10;
@@ -13,24 +14,28 @@ const PIECE: usize = 256 << 10;
 const AHEAD: usize = 3;
 
 impl Engine {
-    /// The digest of one file on this thread, while another one reads ahead if there is much to read.
-    pub(super) fn hash_single(&self, mut file: impl Read + Send) -> io::Result<Digest> {
-        let mut digest = self.blank;
+    /// The digests of one file on this thread, and its bytes, while another one reads ahead if there is much to read.
+    pub(super) fn hash_single(
+        &self,
+        mut file: impl Read + Send,
+        functions: &Functions,
+    ) -> io::Result<(Vec<Digest>, u64)> {
         let mut piece = vec![0; PIECE];
         let length = read_full(&mut file, &mut piece)?;
         if length < PIECE {
-            self.session.digest(&piece[..length], digest.bytes_mut()).map_err(io::Error::other)?;
+            let digests = functions.iter().map(|function| function.digest(&piece[..length]));
+            let digests = digests.collect::<io::Result<_>>()?;
             self.progress.inc(length as u64);
-            return Ok(digest);
+            return Ok((digests, length as u64));
         }
-        let mut stream = self.session.stream(1).map_err(io::Error::other)?;
+        let mut running = functions.iter().map(|function| function.begin(1)).collect::<io::Result<Vec<_>>>()?;
         let (read, pieces) = mpsc::sync_channel::<io::Result<(Vec<u8>, usize)>>(AHEAD);
         let (give_back, empty) = mpsc::channel();
         for _ in 0..AHEAD {
             let _ = give_back.send(vec![0; PIECE]);
         }
         let _ = read.send(Ok((piece, length)));
-        std::thread::scope(|scope| {
+        let bytes = std::thread::scope(|scope| {
             scope.spawn(move || {
                 while let Ok(mut piece) = empty.recv() {
                     let result = read_full(&mut file, &mut piece);
@@ -40,16 +45,23 @@ impl Engine {
                     }
                 }
             });
+            let mut bytes = 0;
             for piece in pieces {
                 let (piece, length) = piece?;
-                stream.update(&piece[..length]).map_err(io::Error::other)?;
+                for running in &mut running {
+                    running.update(&piece[..length])?;
+                }
+                bytes += length as u64;
                 self.progress.inc(length as u64);
                 // The reader is gone when this was the last piece.
                 let _ = give_back.send(piece);
             }
-            Ok::<_, io::Error>(())
+            Ok::<_, io::Error>(bytes)
         })?;
-        stream.finish(digest.bytes_mut()).map_err(io::Error::other)?;
-        Ok(digest)
+        let mut digests: Vec<Digest> = functions.iter().map(Function::blank).collect();
+        for (running, digest) in running.iter_mut().zip(&mut digests) {
+            running.finish(digest.bytes_mut())?;
+        }
+        Ok((digests, bytes))
     }
 }

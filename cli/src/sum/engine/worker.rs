@@ -7,15 +7,17 @@
 //! The framework decides which device does the work: for whole messages when a batch is processed, for a stream when it
 //! opens. A round is therefore one batch for each device on which streams live, nearly always a single one.
 
+use std::collections::BTreeSet;
 use std::fs::{File, Metadata};
 use std::io;
 
-use gantry::{Operation, Request, Stream};
+use gantry::{Algorithm, Operation, Request, Session};
 
-use super::Engine;
 use super::queue::{Done, Finding, Job};
 use super::read::{PIECE, Reader, Stamp};
+use super::{Engine, Found};
 use crate::sum::digest::Digest;
+use crate::sum::function::{By, Function, Own, Running};
 
 /// Distance between the buffers of two slots: not a power of two, or all buffers would share a few sets of the caches.
 const STRIDE: usize = PIECE + 192;
@@ -54,47 +56,63 @@ enum Content {
 struct Whole {
     job: Job,
     stamp: Stamp,
-    digest: Digest,
+    bytes: u64,
+    /// Of each function.
+    running: Vec<Running>,
+    digests: Vec<Digest>,
 }
 
 /// A file of several pieces.
 struct Streamed {
     job: Job,
     reader: Reader,
-    stream: Stream,
+    /// Of each function.
+    running: Vec<Running>,
     /// The number of streams side by side for which the framework chose the device.
     batch_size: usize,
     /// It was to be moved to another device. That happens once.
     moved: bool,
 }
 
-/// A file whose digest is the next step.
+/// A file whose digests are the next step.
 struct Finishing {
     job: Job,
     stamp: Stamp,
-    stream: Stream,
-    digest: Digest,
+    bytes: u64,
+    running: Vec<Running>,
+    digests: Vec<Digest>,
 }
 
 /// The requests of a round.
 struct Batches<'a> {
-    /// For each device the requests of its streams, with whole messages among them; under `None` only messages.
-    by_device: Vec<(Option<usize>, Vec<Request<'a>>)>,
-    /// Requests for which a batch has room from the start: all of the round.
+    /// For each algorithm and device the requests of its streams, with whole messages among them; under `None` only messages.
+    batches: Vec<Batch<'a>>,
+    /// Requests for which a batch has room from the start: all files of the round.
     size: usize,
+}
+
+struct Batch<'a> {
+    session: &'a Session,
+    device: Option<usize>,
+    requests: Vec<Request<'a>>,
 }
 
 impl<'a> Batches<'a> {
     #[inline]
-    fn add(&mut self, device: Option<usize>, request: Request<'a>) {
-        if let Some((_, requests)) = self.by_device.iter_mut().find(|(other, _)| *other == device) {
-            requests.push(request);
+    fn add(&mut self, session: &'a Session, device: Option<usize>, request: Request<'a>) {
+        let belongs = |batch: &&mut Batch| batch.device == device && same_algorithm(batch.session, session);
+        if let Some(batch) = self.batches.iter_mut().find(belongs) {
+            batch.requests.push(request);
             return;
         }
         let mut requests = Vec::with_capacity(self.size);
         requests.push(request);
-        self.by_device.push((device, requests));
+        self.batches.push(Batch { session, device, requests });
     }
+}
+
+fn same_algorithm(one: &Session, other: &Session) -> bool {
+    one.params().algorithm() == other.params().algorithm()
 }
 
 impl<'e> Worker<'e> {
@@ -135,11 +153,10 @@ impl<'e> Worker<'e> {
 
     /// Reads the next piece of every streamed file.
     fn read_on(&mut self) {
-        let blank = self.engine.blank;
         for (slot, buffer) in self.slots.iter_mut().zip(buffers_of(&mut self.buffers)) {
             let Some(file) = slot.streamed_mut() else { continue };
             match file.reader.next_piece(buffer) {
-                Ok(0) => self.finishing.extend(slot.take_streamed().map(|file| file.finishing(blank))),
+                Ok(0) => self.finishing.extend(slot.take_streamed().map(Streamed::finishing)),
                 Ok(length) => slot.length = length,
                 Err(error) => {
                     let failed = slot.take_streamed().map(|file| file.job.done(Finding::Failed(error)));
@@ -162,7 +179,7 @@ impl<'e> Worker<'e> {
         for (data, job) in looked_at {
             // The queue gives no more files than there are empty slots.
             let Some((slot, buffer)) = empty.find(|(slot, _)| matches!(slot.content, Content::Empty)) else { break };
-            self.results.extend(self.engine.start(job, data, batch_size, slot, buffer));
+            self.results.extend(start(job, data, batch_size, slot, buffer));
         }
     }
 
@@ -170,18 +187,21 @@ impl<'e> Worker<'e> {
     fn hash(&mut self) {
         let hashed = self.process();
         // What a failed device had in hand is read again in turn, and hashed by what is left.
-        let finding = |digest, stamp| if hashed { Finding::Digest { digest, stamp } } else { Finding::InTurn };
+        let finding = |digests, stamp, bytes| {
+            let found = Found { digests, bytes, stamp: Some(stamp), cached: false };
+            if hashed { Finding::Found(found) } else { Finding::InTurn }
+        };
         for file in self.finishing.drain(..) {
-            self.results.push(file.job.done(finding(file.digest, file.stamp)));
+            self.results.push(file.job.done(finding(file.digests, file.stamp, file.bytes)));
         }
         for slot in &mut self.slots {
             match std::mem::take(&mut slot.content) {
                 Content::Empty => {}
-                Content::Whole(file) => self.results.push(file.job.done(finding(file.digest, file.stamp))),
-                Content::Streamed(file) if !hashed => self.results.push(file.job.done(Finding::InTurn)),
-                Content::Streamed(file) if file.reader.ended() => {
-                    self.finishing.push(file.finishing(self.engine.blank));
+                Content::Whole(file) => {
+                    self.results.push(file.job.done(finding(file.digests, file.stamp, file.bytes)));
                 }
+                Content::Streamed(file) if !hashed => self.results.push(file.job.done(Finding::InTurn)),
+                Content::Streamed(file) if file.reader.ended() => self.finishing.push(file.finishing()),
                 streamed @ Content::Streamed(_) => slot.content = streamed,
             }
         }
@@ -189,40 +209,75 @@ impl<'e> Worker<'e> {
 
     /// Processes everything in hand. False when a device failed, and no other could do its part.
     fn process(&mut self) -> bool {
-        let engine = self.engine;
-        let with = self.device_of_messages();
-        let mut batches = Batches { by_device: Vec::with_capacity(1), size: self.slots.len() + self.finishing.len() };
+        let with = self.devices_of_messages();
+        let mut batches = Batches { batches: Vec::with_capacity(1), size: self.slots.len() + self.finishing.len() };
+        let mut pieces = Vec::new();
         let mut bytes = 0;
         // First, because they are short: a lane that is done with one goes on with a piece.
         for file in &mut self.finishing {
-            let device = file.stream.route().device;
-            batches.add(Some(device), Request::finish(&mut file.stream, file.digest.bytes_mut()));
+            for ((function, running), digest) in file.job.functions.iter().zip(&mut file.running).zip(&mut file.digests)
+            {
+                if let (By::Session(session), Running::Stream(stream)) = (&function.by, running) {
+                    let device = stream.route().device;
+                    batches.add(session, Some(device), Request::finish(stream, digest.bytes_mut()));
+                }
+            }
         }
         for (slot, buffer) in self.slots.iter_mut().zip(self.buffers.chunks_exact(STRIDE)) {
             let piece = &buffer[..slot.length];
-            match &mut slot.content {
+            let (job, running, mut digests) = match &mut slot.content {
                 Content::Empty => continue,
-                Content::Whole(file) => batches.add(with, Request::digest(piece, file.digest.bytes_mut())),
-                Content::Streamed(file) => {
-                    let device = file.stream.route().device;
-                    batches.add(Some(device), Request::update(&mut file.stream, piece));
+                Content::Whole(file) => (&file.job, &mut file.running, file.digests.as_mut_slice()),
+                Content::Streamed(file) => (&file.job, &mut file.running, &mut [][..]),
+            };
+            for (function, running) in job.functions.iter().zip(running) {
+                let digest = digests.split_off_first_mut();
+                match (&function.by, running) {
+                    (_, Running::Own(own)) => pieces.push((own, piece)),
+                    (By::Session(session), Running::Stream(stream)) => {
+                        let device = stream.route().device;
+                        batches.add(session, Some(device), Request::update(stream, piece));
+                    }
+                    (By::Session(session), Running::Message) => {
+                        let device = with.iter().find(|(algorithm, _)| *algorithm == session.params().algorithm());
+                        let device = device.and_then(|(_, device)| *device);
+                        batches.add(session, device, Request::digest(piece, digest.map_or(&mut [], Digest::bytes_mut)));
+                    }
+                    // Other functions have messages of their own.
+                    (By::Blake2b512 | By::Blake3, _) => {}
                 }
             }
             bytes += piece.len();
         }
         // Every batch is processed, whatever becomes of the others.
-        let mut processed = true;
-        for (_, requests) in &mut batches.by_device {
-            processed &= engine.session.process(requests).is_ok();
+        let mut processed = Own::update_all(pieces).is_ok();
+        for batch in &mut batches.batches {
+            processed &= batch.session.process(&mut batch.requests).is_ok();
         }
-        engine.progress.inc(bytes as u64);
-        processed
+        self.engine.progress.inc(bytes as u64);
+        processed & self.finish_own()
     }
 
-    /// The device whose streams the whole messages join, because the framework would choose it for everything in hand.
-    /// `None` where no streams are in hand: then the framework divides the messages among devices as it likes.
-    fn device_of_messages(&self) -> Option<usize> {
+    /// Ends the messages of functions that are no device's.
+    fn finish_own(&mut self) -> bool {
+        let finishing = self.finishing.iter_mut().map(|file| (&mut file.running, &mut file.digests));
+        let whole = self.slots.iter_mut().filter_map(|slot| match &mut slot.content {
+            Content::Whole(file) => Some((&mut file.running, &mut file.digests)),
+            _ => None,
+        });
+        let pairs = finishing.chain(whole).flat_map(|(running, digests)| running.iter_mut().zip(digests));
+        let ends = pairs.filter_map(|(running, digest)| match running {
+            Running::Own(own) => Some((own, digest.bytes_mut())),
+            _ => None,
+        });
+        Own::finish_all(ends.collect()).is_ok()
+    }
+
+    /// For each algorithm of whole messages, the device whose streams they join, because the framework would choose it for everything
+    /// in hand. `None` where no streams are in hand: then the framework divides the messages among devices as it likes.
+    fn devices_of_messages(&self) -> Vec<(Algorithm, Option<usize>)> {
         let (mut messages, mut bytes, mut streams) = (0, 0, 0);
+        let mut found: Vec<(Algorithm, Option<usize>)> = Vec::new();
         for slot in &self.slots {
             match &slot.content {
                 Content::Empty => {}
@@ -234,16 +289,32 @@ impl<'e> Worker<'e> {
             }
         }
         if messages == 0 || streams + self.finishing.len() == 0 {
-            return None;
+            return found;
         }
-        let route = self.engine.session.route(Operation::Digest, bytes / messages, messages + streams);
-        route.map(|route| route.device)
+        for slot in &self.slots {
+            let Content::Whole(file) = &slot.content else { continue };
+            for function in file.job.functions.iter() {
+                let By::Session(session) = &function.by else { continue };
+                let algorithm = session.params().algorithm();
+                if found.iter().all(|(other, _)| *other != algorithm) {
+                    let route = session.route(Operation::Digest, bytes / messages, messages + streams);
+                    found.push((algorithm, route.map(|route| route.device)));
+                }
+            }
+        }
+        found
     }
 
     /// Moves the last files of a run to another device if the framework prefers that one for so few of them, and if it
     /// pays to begin them anew.
     fn move_last_files(&mut self) {
-        for device in 0..self.engine.session.gantry().devices().len() {
+        let devices: BTreeSet<usize> = self
+            .slots
+            .iter()
+            .filter_map(Slot::streamed)
+            .filter_map(|file| file.stream().map(|(_, device)| device))
+            .collect();
+        for device in devices {
             if let Some(files) = self.files_to_move(device) {
                 self.move_away(device, files);
             }
@@ -252,8 +323,9 @@ impl<'e> Worker<'e> {
 
     /// The number of files whose streams live on a device, if these should be moved.
     fn files_to_move(&self, device: usize) -> Option<usize> {
-        let on_device = || self.slots.iter().filter_map(Slot::streamed).filter(|file| file.device() == device);
+        let on_device = || self.slots.iter().filter_map(Slot::streamed).filter(|file| file.is_on(device));
         let files = on_device().count();
+        let (session, _) = on_device().next()?.stream()?;
         // The device was chosen for more.
         on_device().find(|file| file.batch_size > files && !file.moved)?;
         // A round on this device takes about as long whether it has many pieces or few, because its lanes are empty then. As
@@ -262,7 +334,6 @@ impl<'e> Worker<'e> {
         let left = on_device().map(|file| file.reader.left()).max()?;
         let anew = on_device().map(|file| file.reader.size()).sum::<u64>();
         let pieces = usize::try_from(anew / left.max(1)).ok()?.saturating_add(1).max(files);
-        let session = &self.engine.session;
         let elsewhere =
             |pieces: usize| session.route(Operation::Digest, PIECE, pieces).is_some_and(|route| route.device != device);
         (pieces <= self.slots.len() && (files..=pieces).all(elsewhere)).then_some(files)
@@ -270,14 +341,15 @@ impl<'e> Worker<'e> {
 
     /// Begins the files on a device anew on the one that the framework chooses for so many.
     fn move_away(&mut self, device: usize, files: usize) {
-        for file in self.slots.iter_mut().filter_map(Slot::streamed_mut).filter(|file| file.device() == device) {
+        for file in self.slots.iter_mut().filter_map(Slot::streamed_mut).filter(|file| file.is_on(device)) {
             // Once: under a policy that takes turns, files would begin anew for ever.
             if !std::mem::replace(&mut file.moved, true)
-                && let Ok(stream) = self.engine.session.stream(files)
+                && let Some((session, _)) = file.stream()
+                && let Ok(stream) = session.stream(files)
                 && stream.route().device != device
                 && file.reader.rewind()
             {
-                (file.stream, file.batch_size) = (stream, files);
+                (file.running, file.batch_size) = (vec![Running::Stream(stream)], files);
             }
         }
     }
@@ -312,51 +384,64 @@ impl Slot {
 }
 
 impl Streamed {
-    /// The device on which the stream lives.
-    fn device(&self) -> usize {
-        self.stream.route().device
+    /// Its session, and the device on which the stream lives: of a file with one digest, by a device.
+    fn stream(&self) -> Option<(&Session, usize)> {
+        match (&*self.job.functions, &*self.running) {
+            ([Function { by: By::Session(session), .. }], [Running::Stream(stream)]) => {
+                Some((session, stream.route().device))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether it could be moved away from a device. Files of several digests stay: all of these would begin anew.
+    fn is_on(&self, device: usize) -> bool {
+        self.stream().is_some_and(|(_, on)| on == device)
     }
 
     /// The file when all of its pieces have been hashed; it is closed here.
-    fn finishing(self, digest: Digest) -> Finishing {
-        Finishing { job: self.job, stamp: self.reader.stamp(), stream: self.stream, digest }
+    fn finishing(self) -> Finishing {
+        let digests = self.job.functions.iter().map(Function::blank).collect();
+        let (stamp, bytes) = (self.reader.stamp(), self.reader.read());
+        Finishing { job: self.job, stamp, bytes, running: self.running, digests }
     }
 }
 
-impl Engine {
-    /// Opens a file and reads its first piece into a slot, unless it has a result already. `batch_size` is the
-    /// number of files that are streamed side by side.
-    fn start(
-        &self,
-        job: Job,
-        data: Option<Metadata>,
-        batch_size: usize,
-        slot: &mut Slot,
-        buffer: &mut [u8],
-    ) -> Option<(u64, Done)> {
-        if data.as_ref().is_some_and(|data| !data.is_file() && !data.is_dir()) {
-            return Some(job.done(Finding::InTurn));
-        }
-        let file = match File::open(&job.name) {
-            Ok(file) => file,
-            Err(error) if is_shortage(&error) => return Some(job.done(Finding::InTurn)),
-            Err(error) => return Some(job.done(Finding::Failed(error))),
-        };
-        // A file without data has appeared in this moment.
-        let Some(data) = data else { return Some(job.done(Finding::InTurn)) };
-        let mut reader = Reader::new(file, &data);
-        match reader.next_piece(buffer) {
-            Ok(length) => slot.length = length,
-            Err(error) => return Some(job.done(Finding::Failed(error))),
-        }
-        slot.content = if reader.ended() {
-            Content::Whole(Whole { job, stamp: reader.stamp(), digest: self.blank })
-        } else {
-            let Ok(stream) = self.session.stream(batch_size) else { return Some(job.done(Finding::InTurn)) };
-            Content::Streamed(Streamed { job, reader, stream, batch_size, moved: false })
-        };
-        None
+/// Opens a file and reads its first piece into a slot, unless it has a result already. `batch_size` is the
+/// number of files that are streamed side by side.
+fn start(
+    job: Job,
+    data: Option<Metadata>,
+    batch_size: usize,
+    slot: &mut Slot,
+    buffer: &mut [u8],
+) -> Option<(u64, Done)> {
+    if data.as_ref().is_some_and(|data| !data.is_file() && !data.is_dir()) {
+        return Some(job.done(Finding::InTurn));
     }
+    let file = match File::open(&job.name) {
+        Ok(file) => file,
+        Err(error) if is_shortage(&error) => return Some(job.done(Finding::InTurn)),
+        Err(error) => return Some(job.done(Finding::Failed(error))),
+    };
+    // A file without data has appeared in this moment.
+    let Some(data) = data else { return Some(job.done(Finding::InTurn)) };
+    let mut reader = Reader::new(file, &data);
+    match reader.next_piece(buffer) {
+        Ok(length) => slot.length = length,
+        Err(error) => return Some(job.done(Finding::Failed(error))),
+    }
+    let ended = reader.ended();
+    let begin = |function: &Function| if ended { function.begin_message() } else { function.begin(batch_size) };
+    let begun = job.functions.iter().map(begin).collect();
+    let Ok(running) = begun else { return Some(job.done(Finding::InTurn)) };
+    slot.content = if ended {
+        let digests = job.functions.iter().map(Function::blank).collect();
+        Content::Whole(Whole { job, stamp: reader.stamp(), bytes: reader.read(), running, digests })
+    } else {
+        Content::Streamed(Streamed { job, reader, running, batch_size, moved: false })
+    };
+    None
 }
 
 /// Whether a file could not be opened because too many others are open.

@@ -1,0 +1,111 @@
+//! Prints a line for each digest, or an object for each file.
+
+use std::cell::RefCell;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+
+use super::cache::Cache;
+use super::console::Console;
+use super::engine::{Found, Sink};
+use super::function::Functions;
+use super::options::Options;
+use super::quote::quote;
+use super::record::Object;
+use super::{needs_escape, write_name};
+
+/// What is in the place of a file that is not hashed.
+pub(super) enum Remark {
+    /// It is hashed.
+    None,
+    /// It has no content of its own: what it is.
+    Skipped(OsString, &'static str),
+    Failed(OsString, io::Error),
+}
+
+/// Prints what was found.
+pub(super) struct Printer<'c> {
+    pub(super) options: &'c Options,
+    pub(super) functions: Functions,
+    pub(super) cache: Option<&'c RefCell<Cache>>,
+    pub(super) console: &'c mut Console,
+    /// Everything could be read.
+    pub(super) good: bool,
+}
+
+impl Sink<Remark> for Printer<'_> {
+    fn file(&mut self, name: OsString, _: Remark, result: io::Result<Found>) {
+        match result {
+            Ok(found) => {
+                if let Some(cache) = self.cache {
+                    cache.borrow_mut().insert(name.as_bytes(), &self.functions, &found);
+                }
+                if self.options.json {
+                    self.object(name.as_bytes(), &found);
+                } else {
+                    self.lines(name.as_bytes(), &found);
+                }
+            }
+            Err(error) => self.failed(name.as_bytes(), &error),
+        }
+    }
+
+    fn note(&mut self, remark: Remark) {
+        match remark {
+            Remark::None => {}
+            Remark::Skipped(name, what) => {
+                self.console.error(&[&quote(name.as_bytes()), format!(": {what}, skipped").as_bytes()].concat());
+            }
+            Remark::Failed(name, error) => self.failed(name.as_bytes(), &error),
+        }
+    }
+
+    fn waiting(&mut self) {
+        self.console.flush();
+    }
+}
+
+impl Printer<'_> {
+    fn failed(&mut self, name: &[u8], error: &io::Error) {
+        self.good = false;
+        self.console.io_error(&quote(name), error);
+        if self.options.json {
+            let mut object = Object::begin(self.console.line());
+            object.name("path", name);
+            object.error(error);
+            object.end();
+            self.console.end_line();
+        }
+    }
+
+    fn object(&mut self, name: &[u8], found: &Found) {
+        let mut object = Object::begin(self.console.line());
+        object.name("path", name);
+        object.found(self.functions.iter().map(|function| function.id), found);
+        object.end();
+        self.console.end_line();
+    }
+
+    fn lines(&mut self, name: &[u8], found: &Found) {
+        let escape = !self.options.zero && needs_escape(name);
+        for (function, digest) in self.functions.iter().zip(&found.digests) {
+            let line = self.console.line();
+            if escape {
+                line.push(b'\\');
+            }
+            // Of several digests nothing but a tag says which is which.
+            if self.options.tag || self.functions.len() > 1 {
+                line.extend(function.id.tag().as_bytes());
+                line.extend(b" (");
+                write_name(line, name, escape);
+                line.extend(b") = ");
+                digest.write_hex(line);
+            } else {
+                digest.write_hex(line);
+                line.extend([b' ', if self.options.binary == Some(true) { b'*' } else { b' ' }]);
+                write_name(line, name, escape);
+            }
+            self.console.end_line();
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! `gantry sum` over folders, with several digests, and as JSON lines.
+
+mod sum_lab;
+
+use std::ffi::CString;
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use sum_lab::{Did, Input, Lab, Random, args, run, theirs};
+
+fn did(lab: &Lab, words: &str) -> Did {
+    let mut command = lab.gantry_sum();
+    command.args(args(words));
+    run(command, &Input::Null)
+}
+
+/// Both streams and the exit status.
+fn said(lab: &Lab, words: &str) -> (String, String, Option<i32>) {
+    let did = did(lab, words);
+    (text(&did.stdout.0), text(&did.stderr.0), did.code)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// The names of a run's lines, without their digests.
+fn names(lab: &Lab, words: &str) -> Vec<String> {
+    let (lines, errors, code) = said(lab, words);
+    assert_eq!((&*errors, code), ("", Some(0)), "{words}");
+    lines.lines().map(|line| line[66..].to_owned()).collect()
+}
+
+fn tree(lab: &Lab, files: &[&str]) {
+    for file in files {
+        fs::create_dir_all(lab.path(file).parent().unwrap()).unwrap();
+        lab.write(file, file);
+    }
+}
+
+fn fifo(lab: &Lab, name: &str) {
+    let path = CString::new(lab.path(Path::new(name)).as_os_str().as_bytes()).unwrap();
+    // SAFETY: the path is a C string.
+    assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
+}
+
+#[test]
+fn folders_give_their_files_by_the_bytes_of_their_names() {
+    let lab = Lab::new();
+    tree(&lab, &["t/b", "t/a/z", "t/a/B/x", "t/a.txt", "t/Z", "other"]);
+    let expected = ["t/Z", "t/a/B/x", "t/a/z", "t/a.txt", "t/b"];
+    assert_eq!(names(&lab, "-r t"), expected);
+    assert_eq!(names(&lab, "-r t/ other"), [&expected[..], &["other"]].concat());
+    let mut inside = lab.gantry_sum();
+    inside.arg("-r").current_dir(lab.path("t"));
+    let lines = run(inside, &Input::Null).stdout.0;
+    assert!(text(&lines).lines().all(|line| line[66..].starts_with("./")) && text(&lines).lines().count() == 5);
+    // The lines are those of sha256sum.
+    let mut real = lab.command(&theirs("sha256sum"), "sha256sum");
+    real.args(expected);
+    assert_eq!(said(&lab, "-r t").0, text(&run(real, &Input::Null).stdout.0));
+}
+
+#[test]
+fn globs_choose_files_and_keep_folders_closed() {
+    let lab = Lab::new();
+    tree(&lab, &["t/a.iso", "t/b.txt", "t/.git/x.iso", "t/sub/c.iso", "t/sub/d.txt", "t/sub/sub/e.iso"]);
+    for (words, expected) in [
+        ("--include *.iso", &["t/.git/x.iso", "t/a.iso", "t/sub/c.iso", "t/sub/sub/e.iso"][..]),
+        ("--exclude .git --include *.iso", &["t/a.iso", "t/sub/c.iso", "t/sub/sub/e.iso"]),
+        ("--exclude .git --exclude sub", &["t/a.iso", "t/b.txt"]),
+        ("--include sub/*", &["t/sub/c.iso", "t/sub/d.txt"]),
+        ("--include sub/**/*.iso", &["t/sub/c.iso", "t/sub/sub/e.iso"]),
+        ("--include {a,d}.*", &["t/a.iso", "t/sub/d.txt"]),
+        ("--include nothing", &[]),
+    ] {
+        assert_eq!(names(&lab, &format!("-r {words} t")), expected, "{words}");
+    }
+    // What is named is wanted.
+    assert_eq!(names(&lab, "-r --include *.iso t/b.txt"), ["t/b.txt"]);
+    let (_, told, code) = said(&lab, "-r --include [a t");
+    assert!(told.starts_with("gantry sum: '[a': ") && code == Some(1), "{told}");
+    for words in ["--include x t", "--exclude x t", "--follow t", "-r -c t", "--parts 8M -r t", "--json --tag t"] {
+        assert_eq!(said(&lab, words).2, Some(1), "{words}");
+    }
+}
+
+#[test]
+fn links_are_followed_on_request_and_cycles_end() {
+    let lab = Lab::new();
+    tree(&lab, &["t/a/x", "elsewhere/y"]);
+    symlink("../elsewhere", lab.path("t/link")).unwrap();
+    symlink("..", lab.path("t/a/up")).unwrap();
+    symlink("t", lab.path("top")).unwrap();
+    assert_eq!(names(&lab, "-r t"), ["t/a/x"]);
+    assert_eq!(names(&lab, "-r top"), ["top/a/x"], "an operand is followed");
+    let (lines, told, code) = said(&lab, "-rL t");
+    assert_eq!(lines.lines().map(|line| &line[66..]).collect::<Vec<_>>(), ["t/a/x", "t/link/y"]);
+    assert_eq!((&*told, code), ("gantry sum: t/a/up: a link to a folder that it is in, skipped\n", Some(0)));
+    symlink("nowhere", lab.path("t/dangling")).unwrap();
+    let (lines, told, code) = said(&lab, "-rL t");
+    assert!(lines.lines().count() == 2 && code == Some(1));
+    assert!(told.contains("gantry sum: t/dangling: No such file or directory\n"), "{told}");
+}
+
+#[test]
+fn what_has_no_content_is_skipped_and_said_and_what_fails_is_said_in_its_place() {
+    let lab = Lab::new();
+    tree(&lab, &["t/a", "t/b", "t/c"]);
+    fifo(&lab, "t/aa");
+    let (lines, told, code) = said(&lab, "-r gone t");
+    assert_eq!(lines.lines().count(), 3);
+    assert_eq!(told, "gantry sum: gone: No such file or directory\ngantry sum: t/aa: a FIFO, skipped\n");
+    assert_eq!(code, Some(1));
+    assert_eq!(said(&lab, "-r t").2, Some(0), "what is skipped is no failure");
+    // A folder without -r is what it is under the names of coreutils.
+    assert_eq!(said(&lab, "t"), (String::new(), "gantry sum: t: Is a directory\n".to_owned(), Some(1)));
+    let (lines, _, code) = said(&lab, "-r --json gone t");
+    let objects: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(
+        (objects[0]["path"].as_str(), objects[0]["error"].as_str()),
+        (Some("gone"), Some("No such file or directory"))
+    );
+    assert!(objects[0].get("digests").is_none() && objects.len() == 4 && code == Some(1));
+}
+
+#[test]
+fn several_digests_come_from_one_reading_with_tags() {
+    let lab = Lab::new();
+    let mut random = Random::new();
+    // Around the pieces in which files are read, so that messages, streams and ends meet in each round.
+    let sizes = [0, 1, 1000, 65_535, 65_536, 65_537, 131_072, 400_000, 3, 127, 128, 129, 1_000_000, 262_144];
+    let files: Vec<String> = sizes.iter().map(|size| format!("f{size}")).collect();
+    for (name, size) in files.iter().zip(sizes) {
+        lab.write(name, random.bytes(size));
+    }
+    let functions = "-a md5 -a sha256 -a blake2b-512 -a blake3 -a sha3-256 -a sha512 -a md5";
+    for one in [&files[..], &files[12..13], &files[2..3]] {
+        let words = format!("{functions} {}", one.join(" "));
+        let (lines, told, code) = said(&lab, &words);
+        assert_eq!((&*told, code), ("", Some(0)));
+        let mut expected = String::new();
+        for name in one {
+            for (function, tag) in [
+                ("md5", "MD5"),
+                ("sha256", "SHA256"),
+                ("blake2b-512", "BLAKE2b"),
+                ("blake3", "BLAKE3"),
+                ("sha3-256", "SHA3-256"),
+                ("sha512", "SHA512"),
+            ] {
+                let alone = said(&lab, &format!("-a {function} {name}")).0;
+                writeln!(expected, "{tag} ({name}) = {}", alone.split(' ').next().unwrap()).unwrap();
+            }
+        }
+        assert_eq!(lines, expected);
+        // Whatever device hashes, and in whatever lanes.
+        for (variable, value) in [("GANTRY_CPU", "base"), ("GANTRY_CPU", "avx2"), ("GANTRY_POLICY", "round-robin")] {
+            let mut command = lab.gantry_sum();
+            command.args(args(&words)).env(variable, value);
+            assert_eq!(text(&run(command, &Input::Null).stdout.0), expected, "{variable}={value}");
+        }
+        lab.write("list", &lines);
+        let (lines, told, code) = said(&lab, "-c list");
+        assert!(lines.lines().all(|line| line.ends_with(": OK")) && lines.lines().count() == 6 * one.len());
+        assert_eq!((&*told, code), ("", Some(0)));
+    }
+    assert_eq!(said(&lab, "-a md5 -a sha1 -t f1").2, Some(1), "tags are of binary mode");
+}
+
+#[test]
+fn a_pipe_has_several_digests_too() {
+    let lab = Lab::new();
+    let data = Random::new().bytes(700_000);
+    lab.write("file", &data);
+    let expected = said(&lab, "-a sha1 -a blake3 -a blake2b-512 file").0.replace("(file)", "(-)");
+    let mut command = lab.gantry_sum();
+    command.args(args("-a sha1 -a blake3 -a blake2b-512"));
+    assert_eq!(text(&run(command, &Input::Pipe(data)).stdout.0), expected);
+}
+
+#[test]
+fn blake2b_and_blake3_are_those_of_b2sum_and_b3sum() {
+    let lab = Lab::new();
+    let mut random = Random::new();
+    let sizes = [0, 1, 127, 128, 129, 1023, 1024, 1025, 65_535, 65_536, 65_537, 200_000, 2_000_000];
+    let names: Vec<String> = sizes.iter().map(|size| format!("f{size}")).collect();
+    for (name, size) in names.iter().zip(sizes) {
+        lab.write(name, random.bytes(size));
+    }
+    let theirs = |program: &str| Command::new(program).args(&names).current_dir(&lab.dir).output();
+    let all = names.join(" ");
+    assert_eq!(said(&lab, &format!("-a blake2b-512 {all}")).0, text(&theirs("/usr/bin/b2sum").unwrap().stdout));
+    match theirs("b3sum") {
+        Ok(output) => assert_eq!(said(&lab, &format!("-a blake3 {all}")).0, text(&output.stdout)),
+        Err(_) => gantry_lab::skip("b3sum"),
+    }
+}
+
+#[test]
+fn objects_say_path_size_time_and_digests() {
+    let lab = Lab::new();
+    lab.write("a b\n", "abc");
+    lab.write(std::ffi::OsStr::from_bytes(b"\xff"), "");
+    let mut touch = Command::new("touch");
+    touch.args(["-d", "1969-12-31 23:59:58.25 UTC", "a b\n"]).current_dir(&lab.dir);
+    assert!(touch.status().unwrap().success());
+    let (lines, told, code) = said(&lab, "-r --json -a sha1 -a md5 .");
+    assert_eq!((&*told, code), ("", Some(0)));
+    let mut lines = lines.lines();
+    assert_eq!(
+        lines.next(),
+        Some(
+            r#"{"path":"./a b\n","size":3,"mtime":-1.750000000,"digests":{"sha1":"a9993e364706816aba3e25717850c26c9cd0d89d","md5":"900150983cd24fb0d6963f7d28e17f72"}}"#
+        )
+    );
+    let object: Value = serde_json::from_str(lines.next().unwrap()).unwrap();
+    assert_eq!((object["path_hex"].as_str(), object["size"].as_u64()), (Some("2e2fff"), Some(0)));
+    assert!(object["mtime"].as_f64().unwrap() > 1.0e9);
+    assert_eq!(lines.next(), None);
+}
+
+#[test]
+fn folders_are_measured_before_the_bar_is_drawn() {
+    let lab = Lab::new();
+    fs::create_dir_all(lab.path("t/sub")).unwrap();
+    for name in ["t/a", "t/sub/b"] {
+        fs::File::create(lab.path(name)).unwrap().set_len(1 << 29).unwrap();
+    }
+    let ours = sum_lab::ours();
+    let mut terminal = lab.command("/usr/bin/script".as_ref(), "script");
+    let sum = format!("{} sum --progress -r -a md5 t", ours.to_str().unwrap());
+    terminal.env("TERM", "xterm").args(["-qec", &sum, "/dev/null"]);
+    let shown = text(&run(terminal, &Input::Null).stdout.0);
+    assert!(shown.contains("of 1.00 GiB") && shown.contains("t/sub/b"), "{shown:?}");
+}
