@@ -1,0 +1,87 @@
+//! Hashes successive pieces of data that are longer than a block: of several pieces a part at a time, side by side.
+
+use std::sync::{Mutex, PoisonError};
+
+use gantry_digest::{Algorithm, Hasher, finish_many, update_many};
+
+use super::source::Source;
+use super::threads::share;
+use crate::output::Failure;
+
+/// Data at any place: a file, or several behind each other.
+pub(crate) trait Data: Sync {
+    /// How many bytes there are.
+    fn length(&self) -> u64;
+
+    /// Reads all of `buffer`.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<(), Failure>;
+}
+
+impl Data for Source {
+    fn length(&self) -> u64 {
+        self.length
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<(), Failure> {
+        Source::read_at(self, buffer, offset)
+    }
+}
+
+/// Pieces that a thread hashes side by side: no CPU has more lanes of a hash function.
+const TOGETHER: u64 = 16;
+/// Bytes of each that are read at a time.
+const PART: usize = 64 << 10;
+
+/// The digests of the pieces of `piece` bytes, one behind the other; the last piece may be shorter.
+pub(crate) fn digests(data: &dyn Data, algorithm: Algorithm, piece: u64, threads: usize) -> Result<Vec<u8>, Failure> {
+    let size = algorithm.digest_size();
+    let pieces = data.length().div_ceil(piece);
+    let room = usize::try_from(pieces).ok().and_then(|pieces| pieces.checked_mul(size));
+    let mut all = vec![0; room.ok_or_else(|| Failure::Failed("there are too many pieces".to_owned()))?];
+    // Few pieces keep every thread at work, rather than every lane of one.
+    let together = pieces.div_ceil(threads as u64).clamp(1, TOGETHER);
+    // No more than there is room for.
+    let groups = Mutex::new(all.chunks_mut(together as usize * size).enumerate());
+    let next = || groups.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let own = || vec![0; together as usize * PART];
+    share((threads as u64).min(pieces.div_ceil(together)), own, |buffer| {
+        let Some((group, output)) = next() else { return Ok(false) };
+        let begin = group as u64 * together * piece;
+        digest_group(data, algorithm, piece, begin, buffer, output).map(|()| true)
+    })?;
+    Ok(all)
+}
+
+/// As many pieces as there is room for in `output`, from `begin` on.
+fn digest_group(
+    data: &dyn Data,
+    algorithm: Algorithm,
+    piece: u64,
+    begin: u64,
+    buffer: &mut [u8],
+    output: &mut [u8],
+) -> Result<(), Failure> {
+    let mistake = |error: gantry_digest::Error| Failure::Failed(error.to_string());
+    let mut hashers = vec![Hasher::new(algorithm); output.len() / algorithm.digest_size()];
+    let mut done = 0;
+    while done < piece {
+        let mut updates = Vec::with_capacity(hashers.len());
+        for (number, (hasher, part)) in hashers.iter_mut().zip(buffer.chunks_mut(PART)).enumerate() {
+            let start = begin + number as u64 * piece;
+            let (at, end) = (start + done, data.length().min(start + piece));
+            if at < end {
+                let length = (end - at).min(PART as u64) as usize;
+                data.read_at(&mut part[..length], at)?;
+                updates.push((hasher, &part[..length]));
+            }
+        }
+        update_many(&mut updates).map_err(mistake)?;
+        done += PART as u64;
+    }
+    finish_many(&mut hashers.iter_mut().collect::<Vec<_>>(), output).map_err(mistake)
+}
+
+/// Numbers the first of several.
+pub(crate) fn first_difference(found: &[u8], expected: &[u8], size: usize) -> Option<usize> {
+    found.chunks(size).zip(expected.chunks(size)).position(|(found, expected)| found != expected)
+}
