@@ -1,9 +1,9 @@
 /* The default provider and gantry side by side in one process: for each algorithm and size, rounds of two short runs on either
  * side, and the median of their ratios. CPU time of the thread, so that a busy machine does not matter.
  *
- *     paired CONFIGURATION [ALGORITHM [SIZE]]
+ *     paired CONFIGURATION [all|ALGORITHM [SIZE]]
  *
- * The configuration is gantry's side's. A ratio of 2 is twice as fast through gantry. `message` is a nonce, 13 bytes of associated data, the data and the tag for
+ * What is not named is what the configuration serves, with three sizes; `all` is everything, with seven. The configuration is gantry's side's. A ratio of 2 is twice as fast through gantry. `message` is a nonce, 13 bytes of associated data, the data and the tag for
  * AEADs, one update for other ciphers, and init, update, final for digests and MACs. `context` is a new context with a key, and `memory`
  * what each of many contexts holds that have a key and had some messages of 16 KiB: bytes, and their difference. What misses the goals
  * of docs/src/openssl.md comes once more at the end, and then how much of it there is. `sign` and
@@ -53,6 +53,36 @@ static double now(void)
     struct timespec time;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
     return time.tv_sec * 1e9 + time.tv_nsec;
+}
+
+/* The algorithm that was asked for, or NULL for all; whether there is one of that name. */
+static const char *asked;
+static int known;
+/* Everything is asked for. */
+static int whole;
+
+static int wanted(const char *name)
+{
+    int is = !asked || !strcmp(asked, name);
+    known |= is;
+    return is;
+}
+
+/* Whether an algorithm of gantry's side has rows. */
+static int shown(const OSSL_PROVIDER *provider)
+{
+    return asked || whole || !strcmp(OSSL_PROVIDER_get0_name(provider), "gantry");
+}
+
+/* Sizes: each so many times the one before. */
+static int first_size(void)
+{
+    return asked || whole ? 16 : 64;
+}
+
+static int next_size(int bytes)
+{
+    return bytes * (asked || whole ? 4 : 16);
 }
 
 /* Prints a row. */
@@ -397,7 +427,9 @@ static void cipher(const char *name, int only)
             jobs[side].ccm = EVP_CIPHER_get_mode(jobs[side].cipher) == EVP_CIPH_CCM_MODE;
             open_context(&jobs[side]);
         }
-        for (int bytes = 16; bytes <= BYTES; bytes *= 4)
+        if (!shown(EVP_CIPHER_get0_provider(jobs[1].cipher)))
+            return;
+        for (int bytes = first_size(); bytes <= BYTES; bytes = next_size(bytes))
             if (!only || only == bytes) {
                 jobs[0].bytes = jobs[1].bytes = bytes;
                 pair(name, encrypt ? "encrypt" : "decrypt", jobs, message);
@@ -423,7 +455,9 @@ static void digest(const char *name, int only)
             return;
         jobs[side].md_ctx = EVP_MD_CTX_new();
     }
-    for (int bytes = 16; bytes <= BYTES; bytes *= 4)
+    if (!shown(EVP_MD_get0_provider(jobs[1].md)))
+        return;
+    for (int bytes = first_size(); bytes <= BYTES; bytes = next_size(bytes))
         if (!only || only == bytes) {
             jobs[0].bytes = jobs[1].bytes = bytes;
             pair(name, "digest", jobs, message);
@@ -447,7 +481,9 @@ static void mac(const char *name, const char *parameter, const char *inside, int
         must(jobs[side].mac != NULL, name);
         open_context(&jobs[side]);
     }
-    for (int bytes = 16; bytes <= BYTES; bytes *= 4)
+    if (!shown(EVP_MAC_get0_provider(jobs[1].mac)))
+        return;
+    for (int bytes = first_size(); bytes <= BYTES; bytes = next_size(bytes))
         if (!only || only == bytes) {
             jobs[0].bytes = jobs[1].bytes = bytes;
             pair(title, "mac", jobs, message);
@@ -542,17 +578,6 @@ static void rsa(int bits)
     }
 }
 
-/* The algorithm that was asked for, or NULL for all; whether there is one of that name. */
-static const char *asked;
-static int known;
-
-static int wanted(const char *name)
-{
-    int is = !asked || !strcmp(asked, name);
-    known |= is;
-    return is;
-}
-
 int main(int argc, char **argv)
 {
     static const char *const ciphers[] = { "AES-128-GCM", "AES-192-GCM", "AES-256-GCM", "AES-128-CCM", "AES-192-CCM",
@@ -568,7 +593,8 @@ int main(int argc, char **argv)
 
     if (argc < 2)
         return 2;
-    asked = argc > 2 ? argv[2] : NULL;
+    whole = argc > 2 && !strcmp(argv[2], "all");
+    asked = argc > 2 && !whole ? argv[2] : NULL;
     for (size_t i = 0; i < sizeof key; i++)
         key[i] = (unsigned char)i;
     for (int side = 0; side < SIDES; side++) {
@@ -586,17 +612,21 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof macs / sizeof *macs; i++)
         if (wanted(macs[i][0]))
             mac(macs[i][0], macs[i][1], macs[i][2], only);
-    if (wanted("ED25519"))
-        curve("ED25519", 1);
-    if (wanted("X25519"))
-        curve("X25519", 0);
+    static const char *const curves[] = { "ED25519", "X25519" };
+    for (int i = 0; i < 2; i++) {
+        EVP_KEYMGMT *keys = EVP_KEYMGMT_fetch(library[1], curves[i], "?provider=gantry");
+        if (wanted(curves[i]) && keys && shown(EVP_KEYMGMT_get0_provider(keys)))
+            curve(curves[i], i == 0);
+        EVP_KEYMGMT_free(keys);
+    }
     /* A context that is asked for by properties would have its digests by them, too, so the library context says what is preferred, as
      * configurations do. */
     must(EVP_set_default_properties(library[1], "?provider=gantry"), "properties");
-    if (wanted("P-256"))
+    /* Nobody serves these without being asked. */
+    if (wanted("P-256") && (asked || whole))
         p256();
     for (int bits = 2048; bits <= 4096; bits += 1024)
-        if (wanted("RSA"))
+        if (wanted("RSA") && (asked || whole))
             rsa(bits);
     if (!known) {
         fprintf(stderr, "paired: %s is not among the algorithms here\n", asked);

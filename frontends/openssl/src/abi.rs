@@ -116,6 +116,7 @@ numbers! {
     OSSL_OP_DIGEST = 1;
     OSSL_OP_CIPHER = 2;
     OSSL_OP_MAC = 3;
+    OSSL_OP_KDF = 4;
     OSSL_OP_KEYMGMT = 10;
     OSSL_OP_KEYEXCH = 11;
     OSSL_OP_SIGNATURE = 12;
@@ -193,6 +194,18 @@ numbers! {
     OSSL_FUNC_MAC_GETTABLE_PARAMS = 10;
     OSSL_FUNC_MAC_GETTABLE_CTX_PARAMS = 11;
     OSSL_FUNC_MAC_SETTABLE_CTX_PARAMS = 12;
+
+    OSSL_FUNC_KDF_NEWCTX = 1;
+    OSSL_FUNC_KDF_DUPCTX = 2;
+    OSSL_FUNC_KDF_FREECTX = 3;
+    OSSL_FUNC_KDF_RESET = 4;
+    OSSL_FUNC_KDF_DERIVE = 5;
+    OSSL_FUNC_KDF_GETTABLE_PARAMS = 6;
+    OSSL_FUNC_KDF_GETTABLE_CTX_PARAMS = 7;
+    OSSL_FUNC_KDF_SETTABLE_CTX_PARAMS = 8;
+    OSSL_FUNC_KDF_GET_PARAMS = 9;
+    OSSL_FUNC_KDF_GET_CTX_PARAMS = 10;
+    OSSL_FUNC_KDF_SET_CTX_PARAMS = 11;
 
     OSSL_FUNC_KEYMGMT_NEW = 1;
     OSSL_FUNC_KEYMGMT_GEN_INIT = 2;
@@ -308,6 +321,7 @@ pub(crate) mod fns {
 
     /// Every `newctx` and `dupctx`: a context or null.
     pub(crate) type NewCtx = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
+    /// Every `freectx`, and `reset` of a key derivation.
     pub(crate) type FreeCtx = unsafe extern "C" fn(*mut c_void);
     pub(crate) type CopyCtx = unsafe extern "C" fn(*mut c_void, *mut c_void);
     /// Every `get_ctx_params`, `get_params` of a provider, and `gen_get_params`.
@@ -376,6 +390,7 @@ pub(crate) mod fns {
         unsafe extern "C" fn(*mut c_void, *mut u8, *mut usize, usize, *const u8, usize) -> c_int;
     /// `verify` and `digest_verify`.
     pub(crate) type SignatureVerify = unsafe extern "C" fn(*mut c_void, *const u8, usize, *const u8, usize) -> c_int;
+    pub(crate) type KdfDerive = unsafe extern "C" fn(*mut c_void, *mut u8, usize, *const Param) -> c_int;
     pub(crate) type MacInit = unsafe extern "C" fn(*mut c_void, *const u8, usize, *const Param) -> c_int;
 }
 

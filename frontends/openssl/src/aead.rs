@@ -4,13 +4,16 @@
 //! first byte of data. Which way it goes is decided then: the first piece says how much there is. Associated data waits
 //! here until then. A record of TLS 1.2 is one piece with everything in it.
 
+mod record;
+
 use gantry::{AeadStream, Operation, SessionParams};
 
-use crate::boundary::{Answers, Host, Io, Known, Questions, Wrapped};
-use crate::choice::{Choice, Side, Sizes};
-use crate::cipher::{Alone, Way};
-use crate::framework::Engine;
+use crate::boundary::{Answers, Host, Io, Questions, Wrapped, with_room};
+use crate::cipher::Way;
+use crate::framework::{Engine, Side};
+use crate::gains::Gain;
 use crate::key::Key;
+use crate::sizes::Sizes;
 use crate::table::Aead;
 
 /// The only length of nonces that is led elsewhere; all protocols have it.
@@ -19,9 +22,8 @@ const NONCE: usize = 12;
 /// Associated data that waits; more makes the message the host's. TLS has 5 or 13 bytes, ESP and SSH fewer than this.
 const WAITING: usize = 64;
 
-/// The tag of a TLS 1.2 record, GCM's explicit nonce before the data (RFC 5288), and the associated data.
+/// The tag, and the associated data of a TLS 1.2 record.
 const TAG: usize = 16;
-const EXPLICIT: usize = 8;
 const HEADER: usize = 13;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,9 +74,6 @@ pub(crate) struct Sealed {
     iv_len: usize,
     /// First pieces of other sizes are the host's, without a question.
     elsewhere: Sizes,
-    /// Messages so far, as far as it matters: of each 256, one is asked about whatever its size.
-    begun: u8,
-    alone: Alone,
 }
 
 impl Sealed {
@@ -102,8 +101,6 @@ impl Sealed {
             engine: Engine::default(),
             iv_len: NONCE,
             elsewhere: wrapped.asked(wrapped.algorithm()),
-            begun: 0,
-            alone: Alone::default(),
         }
     }
 
@@ -116,9 +113,9 @@ impl Sealed {
             self.key.set(key);
             self.engine.new_key();
             self.seal = seal;
-            if let Some(choice) = self.choice(wrapped) {
-                choice.new_key();
-                self.elsewhere = choice.elsewhere();
+            if let Some(gain) = self.gain(wrapped) {
+                gain.new_key();
+                self.elsewhere = gain.elsewhere();
             }
         }
         if seal != self.seal && self.aead == Aead::ChaCha {
@@ -193,24 +190,11 @@ impl Sealed {
     #[inline(always)]
     fn begin(&mut self) {
         (self.waiting_len, self.host_knows) = (0, false);
-        self.begun = self.begun.wrapping_add(1);
-        self.phase = if self.asked() == Sizes::NONE { Phase::Host } else { Phase::Begun };
+        self.phase = if self.elsewhere == Sizes::NONE { Phase::Host } else { Phase::Begun };
     }
 
-    /// Whether small messages are asked about, too: to find out about them takes as long as many of them do.
-    #[inline(always)]
-    fn asks_about_all(&self) -> bool {
-        self.begun == 0
-    }
-
-    /// First pieces of other sizes than these are the host's, without a question.
-    #[inline(always)]
-    fn asked(&self) -> Sizes {
-        if self.asks_about_all() { Sizes::ALL } else { self.elsewhere }
-    }
-
-    fn choice<'w>(&self, wrapped: &'w Wrapped) -> Option<&'w Choice> {
-        Some(wrapped.opened()?.choice(wrapped.algorithm()?, self.operation()))
+    fn gain<'w>(&self, wrapped: &'w Wrapped) -> Option<&'w Gain> {
+        Some(wrapped.opened()?.gain(wrapped.algorithm()?, self.operation()))
     }
 
     fn operation(&self) -> Operation {
@@ -233,7 +217,7 @@ impl Sealed {
     pub(crate) fn elsewhere(&self) -> Sizes {
         match self.phase {
             _ if !self.is_hosts() => Sizes::ALL,
-            Phase::Begun => self.asked(),
+            Phase::Begun => self.elsewhere,
             _ => Sizes::NONE,
         }
     }
@@ -245,27 +229,10 @@ impl Sealed {
         self.has_ended |= has_ended;
     }
 
-    /// Whether the host would take this tag to open with.
-    pub(crate) fn can_expect(&self, tag: &[u8]) -> bool {
-        !self.seal && (1..=TAG).contains(&tag.len())
-    }
-
     /// The tag of a message that a device has sealed.
     #[inline(always)]
     pub(crate) fn made_tag(&self) -> Option<&[u8; TAG]> {
         (self.seal && self.phase == Phase::Ended).then_some(&self.tag)
-    }
-
-    /// The host's context was let go, and is needed again. Whether it is there.
-    pub(crate) fn recall(&mut self, host: &Host) -> bool {
-        let tag = if self.seal { &[] } else { &self.tag[..self.tag_len] };
-        let good = host.recall(&Known { encrypt: self.seal, key: &self.key.bytes(), iv: &self.iv, tag });
-        if good {
-            self.alone.recalled();
-        } else {
-            self.phase = Phase::Broken;
-        }
-        good
     }
 
     /// The tag to open with, when nothing else is said.
@@ -299,7 +266,7 @@ impl Sealed {
             self.host_knows |= self.leaves && self.waiting_len == 0;
             return self.wait(host, Way::Update, io);
         }
-        (!self.asked().has(io.len())).then(|| self.leave(host, Way::Update, io))
+        (!self.elsewhere.has(io.len())).then(|| self.leave(host, Way::Update, io))
     }
 
     /// Associated data waits, and goes to the host at once if that had all of it so far. `None` if there is no room for it.
@@ -332,7 +299,7 @@ impl Sealed {
             return match self.phase {
                 Phase::Host => host.data(way, io),
                 Phase::Begun => self.leave(host, way, io),
-                Phase::Ours | Phase::Ended | Phase::Broken => self.end(host, io),
+                Phase::Ours | Phase::Ended | Phase::Broken => self.end(io),
             };
         }
         match self.phase {
@@ -350,9 +317,10 @@ impl Sealed {
             Phase::Begun => self.first(wrapped, host, way, io),
             Phase::Ours => {
                 let bytes = io.len();
-                let fed = self.stream.as_mut().zip(io.buffers()).map(|(stream, data)| stream.update(data));
+                let fed = self.stream.as_mut().zip(io.buffers());
+                let fed = fed.is_some_and(|(stream, data)| with_room(|| stream.update(data).is_ok()).unwrap_or(false));
                 wrapped.count(self.operation(), Side::Device, bytes);
-                if let Some(Ok(())) = fed { io.done(bytes) } else { self.broken(io) }
+                if fed { io.done(bytes) } else { self.broken(io) }
             }
         }
     }
@@ -372,16 +340,13 @@ impl Sealed {
             // After a fork it is the parent's.
             std::mem::forget(self.stream.take());
         }
-        let choice = framework.choice(algorithm, operation);
-        if self.asks_about_all() {
-            choice.wonder(bytes);
-        }
+        let gain = framework.gain(algorithm, operation);
         let side = self.engine.side(framework, operation, bytes, params, algorithm);
-        self.elsewhere = choice.elsewhere();
+        self.elsewhere = gain.elsewhere();
         if side == Side::Device {
             let in_place = io.in_place();
             if self.stream.is_none() {
-                self.stream = self.engine.open(choice, |session| session.aead_stream(operation));
+                self.stream = self.engine.open(gain, |session| session.aead_stream(operation));
             }
             if let (Some(stream), Some(data)) = (self.stream.as_mut(), io.buffers()) {
                 let aad = &self.waiting[..self.waiting_len];
@@ -410,10 +375,6 @@ impl Sealed {
 
     /// The host gets the associated data that waited.
     fn hand_over(&mut self, host: &Host) -> bool {
-        if host.is_away() && !self.recall(host) {
-            return false;
-        }
-        self.alone.host_served();
         self.phase = Phase::Host;
         // The other AEAD may have another message under the same nonce, of which the host must not have seen anything.
         self.leaves = self.aead == Aead::Gcm;
@@ -438,114 +399,29 @@ impl Sealed {
                     io.refused()
                 }
             }
-            Phase::Ours | Phase::Ended | Phase::Broken => self.end(host, io),
+            Phase::Ours | Phase::Ended | Phase::Broken => self.end(io),
         };
         self.has_ended |= result == 1;
         result
     }
 
     /// The end of a message of a device's.
-    fn end(&mut self, host: &Host, io: &mut Io<'_>) -> i32 {
+    fn end(&mut self, io: &mut Io<'_>) -> i32 {
         let Some(stream) = self.stream.as_mut().filter(|_| self.phase == Phase::Ours) else { return io.refused() };
         self.phase = Phase::Ended;
         let result = if self.seal {
             self.tag_len = TAG;
-            stream.seal(&mut self.tag)
+            with_room(|| stream.seal(&mut self.tag).is_ok())
         } else {
-            stream.open(&self.tag[..self.tag_len])
+            with_room(|| stream.open(&self.tag[..self.tag_len]).is_ok())
         };
-        if self.aead == Aead::Gcm && self.alone.served() {
-            host.let_go();
-        }
-        if result.is_ok() { io.done(0) } else { io.refused() }
-    }
-
-    /// A record of TLS 1.2, in place: GCM's explicit nonce, data, tag.
-    fn record(&mut self, wrapped: &Wrapped, host: &Host, way: Way, io: &mut Io<'_>, mut header: [u8; HEADER]) -> i32 {
-        if self.has_ended && self.aead == Aead::ChaCha && !self.reusable {
-            // Such a release takes no data then, but for those that come by the other call.
-            return if way == Way::Update { io.refused() } else { host.data(way, io) };
-        }
-        let operation = self.operation();
-        let explicit = if self.aead == Aead::Gcm { EXPLICIT } else { 0 };
-        let opened = wrapped.framework().zip(wrapped.algorithm());
-        let Some(bytes) = io.len().checked_sub(explicit + TAG) else { return host.data(way, io) };
-        let Some((framework, algorithm)) = opened else {
-            wrapped.count(operation, Side::Host, bytes);
-            return host.data(way, io);
-        };
-        let key = &self.key;
-        let params = || SessionParams::new(algorithm, &key.bytes());
-        if self.engine.side(framework, operation, bytes, params, algorithm) == Side::Device
-            && io.in_place()
-            && let Some(nonce) = self.record_nonce(host, io, &header, bytes)
-            && let Some(session) = self.engine.session_now()
-        {
-            header[HEADER - 2..].copy_from_slice(&(bytes as u16).to_be_bytes());
-            let Some(mut data) = io.buffers() else { return io.refused() };
-            let (front, rest) = data.output().split_at_mut(explicit);
-            let (text, tag) = rest.split_at_mut(bytes);
-            front.copy_from_slice(&nonce[NONCE - explicit..]);
-            let result = match operation {
-                Operation::Seal => session.seal(&nonce, &header, &mut *text, tag),
-                _ => session.open(&nonce, &header, &mut *text, tag),
-            };
-            if result.is_err() {
-                text.fill(0);
-            }
-            wrapped.count(operation, Side::Device, bytes);
-            if self.aead == Aead::Gcm {
-                host.end_record();
-                self.phase = Phase::Host;
-            }
-            let written = if self.seal { explicit + bytes + TAG } else { bytes };
-            return if result.is_ok() { io.done(written) } else { io.refused() };
-        }
-        let result = host.data(way, io);
-        wrapped.count(operation, Side::Host, bytes);
-        result
-    }
-
-    /// The nonce of a record; `None` if the host has to look at it.
-    fn record_nonce(&self, host: &Host, io: &Io<'_>, header: &[u8; HEADER], bytes: usize) -> Option<[u8; NONCE]> {
-        // What the header says of the length: of all of the record, as far as there is one.
-        let length = usize::from(u16::from_be_bytes([header[HEADER - 2], header[HEADER - 1]]));
-        let explicit = if self.aead == Aead::Gcm { EXPLICIT } else { 0 };
-        if length != explicit + bytes + if self.seal { 0 } else { TAG } {
-            return None;
-        }
-        match self.aead {
-            Aead::Gcm if !self.is_fixed => None,
-            Aead::Gcm => {
-                let mut nonce = host.octets::<NONCE>(c"iv")?;
-                // The host counts the nonces of records that it seals.
-                let explicit = match self.operation() {
-                    Operation::Seal => host.octets::<EXPLICIT>(c"tlsivgen"),
-                    _ => io.input().first_chunk().copied(),
-                };
-                nonce[NONCE - EXPLICIT..].copy_from_slice(&explicit?);
-                Some(nonce)
-            }
-            Aead::ChaCha => {
-                let mut nonce = self.fixed?;
-                // Its number, which is eight bytes (RFC 7905).
-                for (byte, number) in nonce[NONCE - 8..].iter_mut().zip(header) {
-                    *byte ^= number;
-                }
-                Some(nonce)
-            }
-        }
+        if result == Some(true) { io.done(0) } else { io.refused() }
     }
 
     /// The host has taken these parameters.
     pub(crate) fn told(&mut self, host: &Host, told: Answers<'_>) {
         if let Some(tag) = told.octets(c"tag") {
             self.expect(tag);
-        }
-        // Others could not be told again.
-        let usual = told.is_only(c"tag") || (told.is_only(c"ivlen") && told.number(c"ivlen") == Some(NONCE));
-        if !usual {
-            self.alone.keep();
         }
         if let Some(header) = told.octets(c"tlsaad") {
             self.header = header.try_into().ok();
@@ -584,7 +460,6 @@ impl Sealed {
     pub(crate) fn ask(&mut self, host: &Host, mut questions: Questions<'_>) -> i32 {
         // SSH: the host counts the nonce on, and the message has the one before.
         if questions.has(c"tlsivgen") {
-            self.alone.keep();
             let iv = host.octets(c"iv");
             let result = host.ask(questions);
             self.phase = Phase::Host;

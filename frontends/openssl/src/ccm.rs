@@ -9,10 +9,11 @@ use gantry::driver::{Buffers, Operands};
 use gantry::{Operation, Outcome, SessionParams};
 
 use crate::boundary::{Answers, Host, Io, Questions, Wrapped};
-use crate::choice::{Choice, Side, Sizes};
 use crate::cipher::Way;
-use crate::framework::{Done, Engine};
+use crate::framework::{Done, Engine, Side};
+use crate::gains::Gain;
 use crate::key::Key;
+use crate::sizes::Sizes;
 
 /// The longest nonce and tag.
 const NONCE: usize = 13;
@@ -116,11 +117,11 @@ impl Ccm {
             self.engine.new_key();
             self.schedule = Some(Schedule { seal, lengths: self.lengths.take() });
             let opened = wrapped.opened().zip(wrapped.algorithm());
-            let choice = opened.map(|(framework, algorithm)| framework.choice(algorithm, self.operation()));
-            if let Some(choice) = choice {
-                choice.new_key();
+            let gain = opened.map(|(framework, algorithm)| framework.gain(algorithm, self.operation()));
+            if let Some(gain) = gain {
+                gain.new_key();
             }
-            self.elsewhere = choice.map_or(wrapped.asked(wrapped.algorithm()), Choice::elsewhere);
+            self.elsewhere = gain.map_or(wrapped.asked(wrapped.algorithm()), Gain::elsewhere);
         }
         match self.phase {
             Phase::Over if iv.is_some() => self.phase = Phase::Fresh,
@@ -395,7 +396,7 @@ impl Ccm {
         let (key, operation) = (&self.key, self.operation());
         let params = || SessionParams::new(algorithm, &key.bytes()).tag_len(lengths.tag);
         let side = self.engine.side(framework, operation, bytes, params, algorithm);
-        self.elsewhere = framework.choice(algorithm, operation).elsewhere();
+        self.elsewhere = framework.gain(algorithm, operation).elsewhere();
         side == Side::Device
     }
 

@@ -3,12 +3,12 @@
 //! The host's context is behind while a device is at work, and is brought up to date with the chain as its nonce before it is
 //! needed again. So that nobody sees that, the nonce of the message is kept here.
 
-use gantry::{Request, Session};
+use gantry::Request;
 
 use crate::boundary::{Answers, Host, Io, Questions, Wrapped};
-use crate::choice::{Side, Sizes};
 use crate::cipher::{Keyed, Way};
-use crate::framework::{Done, Framework};
+use crate::framework::{Done, Side};
+use crate::sizes::Sizes;
 use crate::table::Chain;
 
 const CHACHA_BLOCK: usize = 64;
@@ -129,23 +129,9 @@ impl Chained {
 
     /// The whole blocks, if a device can take them now. `fed` bytes went by before.
     pub(crate) fn ready(&mut self, host: &Host, way: Way, io: &Io<'_>, fed: usize) -> Option<Ready> {
-        if self.tls == 0 { self.blocks(host, way, io, fed) } else { None }
-    }
-
-    /// The same in a call by itself, which may be a record: then its padding is written first, behind the data.
-    pub(crate) fn ready_call(&mut self, host: &Host, way: Way, io: &mut Io<'_>, fed: usize) -> Option<Ready> {
-        const SSL3: usize = 0x0300;
-        if self.tls == 0 {
-            return self.blocks(host, way, io, fed);
-        }
-        if self.tls == SSL3 || self.mode != Chain::Cbc || !self.keyed.encrypt || !self.padding || self.block == 0 {
+        if self.tls != 0 {
             return None;
         }
-        io.pad_record(self.block)?;
-        self.blocks(host, way, io, fed.next_multiple_of(self.block))
-    }
-
-    fn blocks(&mut self, host: &Host, way: Way, io: &Io<'_>, fed: usize) -> Option<Ready> {
         let block = self.block;
         // Padding: the host holds the last block back when it decrypts, because it may be the last one of all.
         let blocks = matches!(self.mode, Chain::Ecb | Chain::Cbc);
@@ -195,11 +181,6 @@ impl Chained {
     /// The same for many messages at a time. Whether a device was asked.
     pub(crate) fn batch(&mut self, wrapped: &Wrapped, requests: &mut [Request<'_>]) -> bool {
         self.keyed.batch(wrapped, requests)
-    }
-
-    /// The session, for requests that come together with those of other keys.
-    pub(crate) fn session(&mut self, wrapped: &Wrapped, framework: &Framework) -> Option<Session> {
-        self.keyed.session(wrapped, framework)
     }
 
     pub(crate) fn encrypts(&self) -> bool {

@@ -1,14 +1,15 @@
 //! What a cipher's context knows beside the host's own.
 
-use gantry::{Algorithm, Direction, Operation, Outcome, Request, Session, SessionParams};
+use gantry::{Algorithm, Direction, Operation, Outcome, Request, SessionParams};
 
 use crate::aead::Sealed;
-use crate::boundary::{Answers, Host, Io, Known, Questions, Wrapped};
+use crate::boundary::{Answers, Host, Io, Questions, Wrapped};
 use crate::ccm::Ccm;
 use crate::chain::Chained;
-use crate::choice::{Choice, Side, Sizes};
-use crate::framework::{Done, Engine, Framework};
+use crate::framework::{Done, Engine, Side};
+use crate::gains::Gain;
 use crate::key::Key;
+use crate::sizes::Sizes;
 use crate::table::Mode;
 
 /// The two calls of OpenSSL that bring data to a cipher.
@@ -40,9 +41,11 @@ impl State {
             Mode::Xts
             | Mode::Digest
             | Mode::Mac(_)
+            | Mode::Kdf(_)
             | Mode::Signature
             | Mode::Ecdsa
             | Mode::Rsa
+            | Mode::SlhDsa
             | Mode::Exchange
             | Mode::Keys => State::Xts(Xts::default()),
         }
@@ -53,18 +56,8 @@ impl State {
         match self {
             State::Aead(sealed) => sealed.elsewhere(),
             State::Ccm(_) => Sizes::ALL,
-            State::Xts(xts) if xts.alone.is_let_go() => Sizes::ALL,
             State::Xts(xts) => xts.keyed.elsewhere(wrapped),
             State::Chain(chained) => chained.elsewhere(wrapped),
-        }
-    }
-
-    /// Calls with as many bytes as these may meet those of other jobs.
-    #[inline(always)]
-    pub(crate) fn meets(&self, wrapped: &Wrapped) -> Sizes {
-        match self {
-            State::Chain(chained) if chained.encrypts() && wrapped.row().has_lanes() => wrapped.meet(),
-            _ => Sizes::NONE,
         }
     }
 
@@ -73,7 +66,7 @@ impl State {
         match self {
             State::Aead(sealed) => sealed.is_hosts(),
             State::Ccm(_) => false,
-            State::Xts(xts) => !xts.alone.is_let_go(),
+            State::Xts(_) => true,
             State::Chain(chained) => chained.is_hosts(),
         }
     }
@@ -158,15 +151,6 @@ impl State {
         }
     }
 
-    /// The host's context was let go, and is needed again. Whether it is there.
-    pub(crate) fn recall(&mut self, host: &Host) -> bool {
-        match self {
-            State::Aead(sealed) => sealed.recall(host),
-            State::Xts(xts) => xts.recall(host),
-            State::Ccm(_) | State::Chain(_) => true,
-        }
-    }
-
     /// The host has refused parameters, of which some may be in force.
     pub(crate) fn refused_params(&mut self) {
         if let State::Ccm(ccm) = self {
@@ -201,7 +185,6 @@ impl State {
             State::Ccm(ccm) => ccm.finish(host, io),
             State::Chain(chained) => chained.finish(host, io),
             // A data unit has no end of its own.
-            State::Xts(xts) if xts.alone.is_let_go() => io.done(0),
             State::Xts(_) => host.finish(io),
         }
     }
@@ -248,8 +231,8 @@ impl Keyed {
         if let Some(key) = key {
             self.key_encrypt = encrypt;
             self.key.set(key);
-            if another && let Some(choice) = self.choice(wrapped) {
-                choice.new_key();
+            if another && let Some(gain) = self.gain(wrapped) {
+                gain.new_key();
             }
         }
     }
@@ -270,13 +253,13 @@ impl Keyed {
         if self.encrypt { Operation::Encrypt } else { Operation::Decrypt }
     }
 
-    fn choice<'w>(&self, wrapped: &'w Wrapped) -> Option<&'w Choice> {
-        Some(wrapped.opened()?.choice(wrapped.algorithm()?, self.operation()))
+    fn gain<'w>(&self, wrapped: &'w Wrapped) -> Option<&'w Gain> {
+        Some(wrapped.opened()?.gain(wrapped.algorithm()?, self.operation()))
     }
 
     /// Calls with other numbers of bytes can go straight to the host.
     pub(crate) fn elsewhere(&self, wrapped: &Wrapped) -> Sizes {
-        self.choice(wrapped).map_or(wrapped.asked(wrapped.algorithm()), Choice::elsewhere)
+        self.gain(wrapped).map_or(wrapped.asked(wrapped.algorithm()), Gain::elsewhere)
     }
 
     /// Runs one request on a device if it is better there.
@@ -304,11 +287,6 @@ impl Keyed {
 }
 
 impl Keyed {
-    /// The session, for requests that come together with those of other keys.
-    pub(crate) fn session(&mut self, wrapped: &Wrapped, framework: &Framework) -> Option<Session> {
-        self.engine.shared(framework, one_way(wrapped.algorithm()?, &self.key, self.encrypt))
-    }
-
     /// Runs requests on devices if that is better for so many, and says whether it did.
     pub(crate) fn batch(&mut self, wrapped: &Wrapped, requests: &mut [Request<'_>]) -> bool {
         let Some((framework, algorithm)) = wrapped.framework().zip(wrapped.algorithm()) else { return false };
@@ -331,57 +309,6 @@ fn one_way(algorithm: Algorithm, key: &Key, encrypt: bool) -> impl Fn() -> Sessi
     move || SessionParams::new(algorithm, &key.bytes()).direction(direction)
 }
 
-/// Whether the host's context is needed beside a device's. One that was told nothing but key, nonce and tag can be made anew at any
-/// time; it is let go after some messages that a device had from beginning to end, and after many more each time that it was needed
-/// again.
-#[derive(Clone, Copy)]
-pub(crate) struct Alone {
-    /// Messages of the device since the last one that the host was asked for here.
-    served: u16,
-    /// So many let the host's context go: 4, then 64, 1024, 16384, and then it stays.
-    needed: u16,
-}
-
-impl Default for Alone {
-    fn default() -> Self {
-        Self { served: 0, needed: 4 }
-    }
-}
-
-impl Alone {
-    const NEVER: u16 = u16::MAX;
-
-    /// A device has had a message as a whole. Whether the host's context is not needed from here on.
-    #[inline(always)]
-    #[must_use]
-    pub(crate) fn served(&mut self) -> bool {
-        let counts = self.served < self.needed && self.needed != Self::NEVER;
-        self.served += u16::from(counts);
-        counts && self.is_let_go()
-    }
-
-    /// The host has had one.
-    pub(crate) fn host_served(&mut self) {
-        self.served = 0;
-    }
-
-    /// The host's context was made anew.
-    pub(crate) fn recalled(&mut self) {
-        *self = Self { served: 0, needed: self.needed.saturating_mul(16) };
-    }
-
-    /// The host's context stays from here on.
-    pub(crate) fn keep(&mut self) {
-        *self = Self { served: 0, needed: Self::NEVER };
-    }
-
-    /// The host's context is gone.
-    #[inline(always)]
-    pub(crate) fn is_let_go(self) -> bool {
-        self.served == self.needed
-    }
-}
-
 type Tweak = [u8; 16];
 
 /// XTS: each call is a data unit by itself, under the nonce of the last initialisation.
@@ -389,7 +316,6 @@ type Tweak = [u8; 16];
 pub(crate) struct Xts {
     keyed: Keyed,
     tweak: Option<Tweak>,
-    alone: Alone,
 }
 
 impl Xts {
@@ -408,68 +334,9 @@ impl Xts {
     fn data(&mut self, wrapped: &Wrapped, host: &Host, way: Way, io: &mut Io<'_>) -> i32 {
         let tweak = self.tweak.filter(|_| io.has_output() && io.has_input() && !self.keyed.is_turned());
         match tweak.map_or(Done::Host, |tweak| self.keyed.device(wrapped, io, &tweak)) {
-            Done::Good => {
-                if self.alone.served() {
-                    host.let_go();
-                }
-                io.done(io.len())
-            }
+            Done::Good => io.done(io.len()),
             Done::Bad => io.refused(),
-            Done::Host if self.alone.is_let_go() && !self.recall(host) => io.refused(),
-            Done::Host => {
-                self.alone.host_served();
-                host.data(way, io)
-            }
+            Done::Host => host.data(way, io),
         }
-    }
-
-    fn recall(&mut self, host: &Host) -> bool {
-        let Some(tweak) = &self.tweak else { return false };
-        let known = Known { encrypt: self.keyed.encrypt, key: &self.keyed.key.bytes(), iv: tweak, tag: &[] };
-        let good = host.recall(&known);
-        if good {
-            self.alone.recalled();
-        }
-        good
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Messages of a device until the host's context is let go.
-    fn messages(alone: &mut Alone) -> Option<usize> {
-        (1..100_000).find(|_| alone.served())
-    }
-
-    #[test]
-    fn each_time_it_takes_longer_until_the_host_is_let_go() {
-        let mut alone = Alone::default();
-        for expected in [4, 64, 1024, 16384] {
-            assert_eq!((messages(&mut alone), alone.is_let_go()), (Some(expected), true));
-            assert_eq!(messages(&mut alone), None, "it is gone");
-            alone.recalled();
-        }
-        assert_eq!((messages(&mut alone), alone.is_let_go()), (None, false));
-    }
-
-    #[test]
-    fn messages_of_the_host_begin_the_count_anew() {
-        let mut alone = Alone::default();
-        for _ in 0..3 {
-            assert!(!alone.served() && !alone.served() && !alone.served());
-            alone.host_served();
-        }
-        assert_eq!(messages(&mut alone), Some(4));
-    }
-
-    #[test]
-    fn what_is_kept_stays() {
-        let mut alone = Alone::default();
-        alone.keep();
-        assert_eq!((messages(&mut alone), alone.is_let_go()), (None, false));
-        alone.recalled();
-        assert_eq!(messages(&mut alone), None);
     }
 }

@@ -4,9 +4,10 @@ use gantry::driver::Operands;
 use gantry::{Algorithm, Beginning, Operation, Presence, SessionParams, Stream};
 use zeroize::Zeroizing;
 
-use crate::boundary::Wrapped;
-use crate::choice::{Choice, Side, Sizes};
-use crate::framework::{Done, Engine};
+use crate::boundary::{Wrapped, has_room, with_room};
+use crate::framework::{Done, Engine, Side};
+use crate::gains::Gain;
+use crate::sizes::Sizes;
 
 /// Most bytes of a message that is held, where there are no streams; a longer one is the host's.
 const HELD: usize = 1 << 16;
@@ -125,8 +126,8 @@ impl Digesting {
         }
         let asked = || {
             let known = wrapped.opened().zip(algorithm);
-            let choice = known.map(|(framework, algorithm)| framework.choice(algorithm, operation(algorithm)));
-            choice.map_or(wrapped.asked(algorithm), Choice::elsewhere)
+            let gain = known.map(|(framework, algorithm)| framework.gain(algorithm, operation(algorithm)));
+            gain.map_or(wrapped.asked(algorithm), Gain::elsewhere)
         };
         if self.has_begun() { asked() } else { self.elsewhere_of(Sizes::NONE) }
     }
@@ -151,6 +152,7 @@ impl Digesting {
     ) -> Met<'w> {
         if self.phase == Phase::Begun
             && fresh
+            && has_room()
             && let Some(framework) = wrapped.opened()
             && let Some(alone) = framework.may_meet(algorithm, input.len())
             && let Some(session) = framework.digest(algorithm)
@@ -187,9 +189,9 @@ impl Digesting {
             let good = match &mut self.work {
                 // In the child of a fork the other threads are not there, whatever is known of them.
                 Work::Stream(stream) if wrapped.opened().is_some_and(|framework| self.engine.is_of(framework)) => {
-                    stream.update_coalesced(input).is_ok()
+                    with_room(|| stream.update_coalesced(input).is_ok()).unwrap_or(false)
                 }
-                Work::Stream(stream) => stream.update(input).is_ok(),
+                Work::Stream(stream) => with_room(|| stream.update(input).is_ok()).unwrap_or(false),
                 Work::Held(held) if held.len() + bytes <= HELD => {
                     held.extend_from_slice(input);
                     return Done::Good;
@@ -215,7 +217,7 @@ impl Digesting {
                     return Done::Good;
                 }
             } else if let Some(mut stream) =
-                self.engine.open(framework.choice(algorithm, operation), |session| session.stream(1))
+                self.engine.open(framework.gain(algorithm, operation), |session| session.stream(1))
                 && stream.update(input).is_ok()
             {
                 (self.work, self.phase) = (Work::Stream(Box::new(stream)), Phase::Ours);
@@ -236,7 +238,7 @@ impl Digesting {
         }
         match &mut self.work {
             Work::Stream(stream) => {
-                let good = stream.finish(output).is_ok();
+                let good = with_room(|| stream.finish(output).is_ok()).unwrap_or(false);
                 self.work = Work::None;
                 if good { Done::Good } else { Done::Bad }
             }

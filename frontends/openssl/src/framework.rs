@@ -5,16 +5,36 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use gantry::driver::{Class, Driver};
-use gantry::{Algorithm, Fault, Gantry, Kind, Operation, RegisteredDevice, Session, SessionParams};
+use gantry::route::Costs;
+use gantry::{Algorithm, DeviceState, Fault, Gantry, Kind, Operation, RegisteredDevice, Session, SessionParams};
 use gantry_runtime::forks::GENERATION;
 use gantry_runtime::sandbox::is_filtered;
 
 use crate::boundary::HostDigests;
-use crate::choice::{Choice, Choices, Side, State};
 use crate::company::{self, Company};
 use crate::config::{Settings, Soft};
-use crate::trial::Measured;
-use crate::{table, trial};
+use crate::derivations::Derivations;
+use crate::gains::{Gain, Gains, NAMED};
+use crate::measure::{self, Measured};
+use crate::{host, table};
+
+/// What a device has to be faster by, in percent: less may be chance.
+const MARGIN: f32 = 4.0;
+
+/// The same in nanoseconds: a call's way to a device, which the host's does not have and which is in no measurement of either. (131 to
+/// 157 with AES-128-GCM on a Zen 4: what gantry takes longer than its table has, less what the host does.)
+const WAY_NS: f32 = 150.0;
+
+/// What a request is thought to take while nothing is known, in nanoseconds: with a key pair, or one for each byte and so many more.
+const PAIR_NS: u32 = 50_000;
+const OTHER_NS: usize = 100;
+
+/// Who serves a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Host,
+    Device,
+}
 
 /// One operation with requests of one size.
 pub(crate) struct Cell {
@@ -30,11 +50,13 @@ pub(crate) struct Cell {
 /// A framework, and what it has learned.
 pub(crate) struct Framework {
     gantry: Gantry,
-    choices: Choices,
+    gains: Gains,
     /// By algorithm: those of digests, of which one is enough.
     digests: Box<[OnceLock<Option<Session>>]>,
+    /// Where there are lanes, and the operator allows them.
+    derivations: Option<Derivations>,
     soft: Soft,
-    /// The policy was named, and is followed without a trial.
+    /// The policy was named, and is followed wherever it leads.
     named: bool,
     pub(crate) generation: u32,
 }
@@ -54,24 +76,36 @@ impl Framework {
             return Err(Closed::Sandbox);
         }
         let gantry = gantry_runtime::open_with(settings.runtime.clone(), &[host]).map_err(Closed::Without)?;
+        let pinned = settings.pinned();
+        let has_lanes = settings.soft.allows(Class::Simd)
+            && gantry.devices().iter().any(|device| {
+                device.class() == Class::Simd && pinned.as_ref().is_none_or(|pinned| pinned == device.name())
+            });
+        let derivations = has_lanes.then(|| Derivations::new(settings.runtime.cpu().parse().ok(), settings.may_wait()));
         Ok(Self {
             gantry,
-            choices: Choices::new(|algorithm| settings.asked(Some(algorithm))),
+            gains: Gains::new(|algorithm| settings.asked(Some(algorithm))),
             digests: Algorithm::ALL.iter().map(|_| OnceLock::new()).collect(),
+            derivations,
             soft: settings.soft,
             named: settings.policy_named,
             generation: GENERATION.load(Relaxed),
         })
     }
 
-    pub(crate) fn choice(&self, algorithm: Algorithm, operation: Operation) -> &Choice {
-        self.choices.of(algorithm, operation)
+    pub(crate) fn gain(&self, algorithm: Algorithm, operation: Operation) -> &Gain {
+        self.gains.of(algorithm, operation)
     }
 
     /// The session of a digest.
     pub(crate) fn digest(&self, algorithm: Algorithm) -> Option<&Session> {
         let session = || self.gantry.session(SessionParams::new(algorithm, &[]).coalesce(true)).ok();
         self.digests[algorithm as usize].get_or_init(session).as_ref()
+    }
+
+    /// Key derivations, where there are lanes for them.
+    pub(crate) fn derivations(&self) -> Option<&Derivations> {
+        self.derivations.as_ref()
     }
 
     fn session(&self, params: SessionParams) -> Option<Session> {
@@ -85,27 +119,69 @@ impl Framework {
     /// compares.
     pub(crate) fn leads_several(&self, session: &Session, operation: Operation, bytes: usize, requests: usize) -> bool {
         let device = session.route(operation, bytes, requests).map(|route| &self.gantry.devices()[route.device]);
-        device.is_some_and(|device| device.name() != crate::host::NAME && self.soft.allows(device.class()))
+        device.is_some_and(|device| self.is_other(device))
     }
 
-    /// What becomes of requests for which no device is faster alone.
-    fn without_device(&self, session: &Session, operation: Operation, bytes: usize) -> State {
-        let may_meet = operation == Operation::Digest && self.has_lanes();
-        if may_meet && session.coalesces(operation, bytes) { State::Company } else { State::Host }
-    }
-
-    /// Whose the first piece of a digest is, of so many bytes, when it meets nobody; `None` where it cannot meet others.
+    /// Whose the first piece of a digest is, of so many bytes, when it meets nobody; `None` where it cannot meet others, and before the
+    /// policy that the operator named was asked.
     pub(crate) fn may_meet(&self, algorithm: Algorithm, bytes: usize) -> Option<Side> {
-        match self.choice(algorithm, Operation::Digest).state(bytes) {
-            State::Company => Some(Side::Host),
-            State::Device if self.has_lanes() => Some(Side::Device),
-            State::Device | State::Unasked | State::Host => None,
+        let session = self.digest(algorithm).filter(|_| self.soft.allows(Class::Simd))?;
+        match self.gain(algorithm, Operation::Digest).saved_ns(bytes) {
+            None if self.named => None,
+            Some(saved) if saved > 0 => Some(Side::Device),
+            _ => session.coalesces(Operation::Digest, bytes).then_some(Side::Host),
         }
     }
 
-    /// Whether the operator allows the devices that have lanes.
-    fn has_lanes(&self) -> bool {
-        self.soft.allows(Class::Simd)
+    /// Whether a device may have what is the host's otherwise.
+    fn is_other(&self, device: &RegisteredDevice) -> bool {
+        device.name() != host::NAME && self.soft.allows(device.class())
+    }
+
+    /// The devices that may gain with an algorithm: in what they cost, the reading of keys is no part.
+    fn rivals(&self, algorithm: Algorithm) -> impl Iterator<Item = &RegisteredDevice> {
+        let may_gain =
+            move |class: Class| class != Class::Software || self.named || table::software_may_gain(algorithm);
+        let devices =
+            self.gantry.devices().iter().filter(move |device| self.is_other(device) && may_gain(device.class()));
+        devices.filter(move |device| device.capability(algorithm).is_some() && device.state() == DeviceState::Ready)
+    }
+
+    /// Follows the policy that the operator named: what a request saves by it.
+    fn follow(&self, session: &Session, operation: Operation, bytes: usize) -> u32 {
+        let saved = if self.leads_several(session, operation, bytes, 1) { NAMED } else { 0 };
+        self.gain(session.params().algorithm(), operation).learn(bytes, saved);
+        saved
+    }
+
+    /// The host does a request of so many bytes. By the work that it does, the framework learns what the devices cost, the host among
+    /// them. Until that is known, nothing is saved. A digest alone is always the host's.
+    fn learn(&self, algorithm: Algorithm, operation: Operation, bytes: usize) -> u32 {
+        let work = match algorithm.kind() {
+            Kind::Digest => return 0,
+            Kind::Signature | Kind::Exchange => PAIR_NS,
+            _ => u32::try_from(OTHER_NS + bytes).unwrap_or(u32::MAX),
+        };
+        let host = self.gantry.device(host::NAME).and_then(|host| host.costs(algorithm, operation));
+        let gain = self.gain(algorithm, operation);
+        if host.is_none() || self.gantry.worked(algorithm, operation, work) {
+            gain.learn_all(|bytes| host.map_or(0, |host| self.saved_by_best(host, algorithm, operation, bytes)));
+        }
+        gain.saved_ns(bytes).unwrap_or(0)
+    }
+
+    /// Whether a request may go to a device, as far as that is known without its keys.
+    pub(crate) fn may_save(&self, algorithm: Algorithm, operation: Operation, bytes: usize) -> bool {
+        let known = self.gain(algorithm, operation).saved_ns(bytes);
+        known.map_or_else(|| self.named || self.learn(algorithm, operation, bytes) > 0, |saved| saved > 0)
+    }
+
+    /// What the best of the devices saves.
+    fn saved_by_best(&self, host: &Costs, algorithm: Algorithm, operation: Operation, bytes: usize) -> u32 {
+        let known = |costs: &&Costs| costs.is_known();
+        let costs = self.rivals(algorithm).filter_map(|device| device.costs(algorithm, operation)).filter(known);
+        let best = costs.map(|costs| costs.estimate(1, bytes).wall_ns).fold(f32::INFINITY, f32::min);
+        if host.is_known() { saved(host.estimate(1, bytes).wall_ns, best) } else { 0 }
     }
 
     pub(crate) fn devices(&self) -> impl Iterator<Item = &RegisteredDevice> {
@@ -124,72 +200,63 @@ impl Framework {
         const BYTES: usize = 16 << 10;
         let session = self.digest(algorithm)?;
         self.gantry.calibrate(algorithm, Operation::Digest, false);
-        self.ask(session, Operation::Digest, BYTES);
-        let state = self.choice(algorithm, Operation::Digest).state(BYTES);
-        (state == State::Company).then(|| company::measure(&self.gantry, session, host))?
+        let meets = !self.named && self.may_meet(algorithm, BYTES) == Some(Side::Host);
+        meets.then(|| company::measure(&self.gantry, session, host))?
     }
 
     fn cell(&self, algorithm: Algorithm, operation: Operation, bytes: usize) -> Option<Cell> {
-        // Nearly any key will do, but XTS wants its halves to differ.
-        let any: Vec<u8> = (0..).take(algorithm.info().key.max.min(64)).collect();
-        let params = SessionParams::new(algorithm, gantry::sample_key(algorithm).unwrap_or(&any));
-        let params = trial::trial_keys(&params, operation).0;
-        let session = self.session(params.clone())?;
-        let (device, why) = self.decided(&session, operation, bytes);
-        let rival = |device: &&RegisteredDevice| {
-            let (name, class) = (device.name(), device.class());
-            let may_gain = class != Class::Software || self.named || table::software_may_gain(algorithm);
-            name != crate::host::NAME && self.soft.allows(class) && may_gain && device.capability(algorithm).is_some()
-        };
-        let best = self.gantry.devices().iter().filter(rival).filter_map(|device| {
-            let measured = trial::measure(&self.gantry, &params, (device.name(), device.class()), operation, bytes)?;
+        let session = self.session(measure::keys(algorithm, operation).0)?;
+        let best = self.rivals(algorithm).filter_map(|device| {
+            let measured = measure::measure(&self.gantry, device, algorithm, operation, bytes)?;
             Some((device.name().to_owned(), measured))
         });
         let best = best.max_by(|a, b| a.1.gain.total_cmp(&b.1.gain));
+        let (device, why) = self.decided(&session, operation, bytes, best.as_ref());
         Some(Cell { operation, bytes, device, why, best })
     }
 
-    /// The device that requests of so many bytes go to, and why.
-    fn decided(&self, session: &Session, operation: Operation, bytes: usize) -> (String, &'static str) {
-        let host = |why| (crate::host::NAME.to_owned(), why);
-        let Some(route) = session.route(operation, bytes, 1) else { return host("only-choice") };
-        let name = self.gantry.devices()[route.device].name().to_owned();
-        if name == crate::host::NAME || self.named {
-            return (name, route.reason.code());
-        }
-        let tried = self.ask(session, operation, bytes).is_some();
-        match self.choice(session.params().algorithm(), operation).state(bytes) {
-            State::Device => (name, "trial"),
-            State::Company => (name, "company"),
-            _ => host(if tried { "trial" } else { "not-asked" }),
-        }
-    }
-
-    /// Asks the policy about one request of so many bytes, and tries out what it says: the times of the host and of its device, if it names
-    /// one.
-    fn ask(&self, session: &Session, operation: Operation, bytes: usize) -> Option<(u32, u32)> {
+    /// The device that requests of so many bytes go to, and why, where so much was `measured`. What a device saves is learned, for programs
+    /// to come.
+    fn decided(
+        &self,
+        session: &Session,
+        operation: Operation,
+        bytes: usize,
+        measured: Option<&(String, Measured)>,
+    ) -> (String, &'static str) {
         let algorithm = session.params().algorithm();
-        let choice = self.choice(algorithm, operation);
-        let device = session.route(operation, bytes, 1).map(|route| &self.gantry.devices()[route.device]);
-        let device = device.filter(|device| device.name() != crate::host::NAME && self.soft.allows(device.class()));
-        match device {
-            None => choice.set(bytes, self.without_device(session, operation, bytes)),
-            Some(_) if self.named => choice.set(bytes, State::Device),
-            Some(device) if device.class() == Class::Software && !table::software_may_gain(algorithm) => {
-                choice.set(bytes, State::Host);
-            }
-            Some(device) => {
-                let times =
-                    trial::times(&self.gantry, session.params(), device.name(), operation, Choice::sample(bytes));
-                match times {
-                    Some((host, device)) => choice.tried(bytes, host, device),
-                    None => choice.set(bytes, self.without_device(session, operation, bytes)),
-                }
-                return times;
-            }
+        let host = |why| (host::NAME.to_owned(), why);
+        if self.named {
+            let route = session.route(operation, bytes, 1);
+            let name = |place: usize| self.gantry.devices()[place].name().to_owned();
+            return route.map_or_else(|| host("only-choice"), |route| (name(route.device), route.reason.code()));
         }
-        None
+        if algorithm.kind() == Kind::Digest {
+            let meets = self.may_meet(algorithm, bytes) == Some(Side::Host);
+            return host(if meets { "company" } else { "only-choice" });
+        }
+        let Some((name, measured)) = measured else { return host("only-choice") };
+        let gain = self.gain(algorithm, operation);
+        #[allow(clippy::cast_possible_truncation, reason = "times of milliseconds")]
+        let saves = saved(measured.host as f32, measured.device as f32) > 0;
+        if saves && gain.saved_ns(bytes).is_none() {
+            // So that programs know it from their first requests on.
+            self.gantry.calibrate(algorithm, operation, false);
+            self.learn(algorithm, operation, bytes);
+        }
+        if gain.saved_ns(bytes).map_or(saves, |saved| saved > 0) {
+            (name.clone(), "measured")
+        } else {
+            host("measured")
+        }
     }
+}
+
+/// Nanoseconds that a device saves where the host takes `host`, if that is not chance.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, and what is more is as good")]
+fn saved(host: f32, device: f32) -> u32 {
+    let device = device + WAY_NS;
+    if device * (100.0 + MARGIN) < host * 100.0 { (host - device) as u32 } else { 0 }
 }
 
 /// What became of a request that may have gone to a device.
@@ -240,25 +307,25 @@ impl Engine {
         algorithm: Algorithm,
     ) -> Side {
         self.forget_if_older(framework.generation);
-        let choice = framework.choice(algorithm, operation);
-        if self.refused || !choice.elsewhere().has(bytes) {
+        let gain = framework.gain(algorithm, operation);
+        if self.refused || !gain.elsewhere().has(bytes) {
             return Side::Host;
         }
-        if choice.state(bytes) == State::Unasked {
-            match self.session(framework, &params) {
-                Some(session) => {
-                    framework.ask(&session, operation, bytes);
-                }
-                None => return Side::Host,
+        let saved = match gain.saved_ns(bytes) {
+            Some(saved) => saved,
+            None if framework.named => {
+                let Some(session) = self.session(framework, &params) else { return Side::Host };
+                framework.follow(&session, operation, bytes)
             }
-        }
-        if choice.state(bytes) != State::Device {
+            None => framework.learn(algorithm, operation, bytes),
+        };
+        if saved == 0 {
             return Side::Host;
         }
         if !self.open {
             // A session is opened when staying with the host has cost as much as opening it does.
-            self.lost = self.lost.saturating_add(choice.gain_ns(bytes));
-            if self.lost < choice.open_ns() || self.session(framework, &params).is_none() {
+            self.lost = self.lost.saturating_add(saved);
+            if self.lost < gain.open_ns() || self.session(framework, &params).is_none() {
                 return Side::Host;
             }
         }
@@ -285,11 +352,11 @@ impl Engine {
 
     /// The session, and whatever else `open` needs from it, the first time under a key; timed, as that decides from when on
     /// it pays.
-    pub(crate) fn open<T>(&mut self, choice: &Choice, open: impl FnOnce(&Session) -> gantry::Result<T>) -> Option<T> {
+    pub(crate) fn open<T>(&mut self, gain: &Gain, open: impl FnOnce(&Session) -> gantry::Result<T>) -> Option<T> {
         let begun = Instant::now();
         let opened = open(self.session.as_ref()?);
         (self.open, self.refused) = (opened.is_ok(), opened.is_err());
-        choice.opened_in(nanoseconds(begun));
+        gain.opened_in(nanoseconds(begun));
         opened.ok()
     }
 
@@ -344,3 +411,7 @@ impl Engine {
         }
     }
 }
+
+// The host of the tests computes on the software device.
+#[cfg(all(test, feature = "software"))]
+mod tests;

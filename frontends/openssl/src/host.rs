@@ -7,7 +7,9 @@ use gantry::driver::{
 };
 use gantry::{Algorithm, Fault, Operation, Outcome, SessionParams};
 
-use crate::boundary::{Agreement, HostAlgorithm, HostContext, HostKey, HostMac, HostMacContext, HostPair, Wrapped};
+use crate::boundary::{
+    Agreement, HostAlgorithm, HostContext, HostDigests, HostKey, HostMac, HostMacContext, HostPair, Wrapped,
+};
 use crate::table::{Mac, Mode, RSA};
 
 /// Its name.
@@ -34,6 +36,7 @@ impl HostDriver {
 #[derive(Clone, Copy)]
 enum Offer {
     Cipher(Mode, HostAlgorithm),
+    Digest(HostDigests),
     /// With what is inside.
     Mac(HostMac, Option<Algorithm>),
     Pair(HostPair),
@@ -59,7 +62,14 @@ fn offers(wrapped: &Wrapped) -> Vec<(Algorithm, Offer)> {
             let offer = wrapped.algorithm().zip(HostPair::new(wrapped));
             offer.map(|(algorithm, host)| (algorithm, Offer::Pair(host))).into_iter().collect()
         }
-        Mode::Digest | Mode::Keys => Vec::new(),
+        // For results that are verified, and for messages whose device failed. Where there is a software device it does both, and needs no
+        // contexts of the host.
+        Mode::Digest if cfg!(not(feature = "software")) => {
+            let offer = wrapped.algorithm().zip(HostDigests::new(wrapped));
+            offer.map(|(algorithm, host)| (algorithm, Offer::Digest(host))).into_iter().collect()
+        }
+        // Of SLH-DSA nobody asks which side is faster.
+        Mode::Digest | Mode::Kdf(_) | Mode::SlhDsa | Mode::Keys => Vec::new(),
     }
 }
 
@@ -89,6 +99,7 @@ impl Device for HostDevice {
         let params = params.clone();
         Ok(match *offer {
             Offer::Cipher(mode, host) => Arc::new(HostSession { mode, host, params, idle: Default::default() }),
+            Offer::Digest(host) => Arc::new(DigestSession(host)),
             Offer::Mac(host, inside) => {
                 let session = MacSession { host, inside, params, idle: Idle::default() };
                 // What is inside may be missing in this libcrypto.
@@ -128,6 +139,21 @@ impl<C> Idle<C> {
             idle.push(context);
         }
         Ok(result)
+    }
+}
+
+/// A digest, of whole messages.
+struct DigestSession(HostDigests);
+
+impl DeviceSession for DigestSession {
+    fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
+        let Operands::Digest { input, output } = operands else {
+            return Err(Fault::failed("a request of another kind than its session"));
+        };
+        let done = self.0.run(input).filter(|(_, length)| *length == output.len());
+        let (digest, length) = done.ok_or(Fault::failed("the host failed"))?;
+        output.copy_from_slice(&digest[..length]);
+        Ok(Outcome::Done)
     }
 }
 

@@ -63,12 +63,6 @@ impl<const LONGEST: usize> Key<LONGEST> {
         hint::black_box(differ) == 0
     }
 
-    /// Where its bytes are, and how many.
-    #[inline(always)]
-    pub(crate) fn place(&self) -> (*const u8, usize) {
-        (self.words.as_ptr().cast(), self.len)
-    }
-
     /// A copy.
     pub(crate) fn bytes(&self) -> Zeroizing<Vec<u8>> {
         let mut bytes = Zeroizing::new(Vec::with_capacity(LONGEST * WORD));

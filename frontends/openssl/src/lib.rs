@@ -5,15 +5,17 @@
 //! for requests that are faster on another device. It links no libcrypto: all that it needs, the core hands to it.
 //!
 //! One request, followed through the files: an entry in `boundary` is called; the state machine of the algorithm's mode
-//! (`aead`, `chain`, `cipher`, `digest`, `mac`, `pair`) asks `framework` whose turn it is; `choice` knows what was faster; and
-//! the request goes to the default provider's function, or to a `gantry::Session`.
+//! (`aead`, `chain`, `cipher`, `digest`, `kdf`, `mac`, `pair`) asks `framework` whose turn it is; `gains` has what its costs
+//! come to; and the request goes to the default provider's function, or to a `gantry::Session`.
 //!
 //! | file | content |
 //! |---|---|
 //! | `abi.rs`, `table.rs`, `config.rs` | the provider interface as data, the algorithms, the section of openssl.cnf |
-//! | `boundary/` | where C calls and is called: `default.rs` finds the default provider, `jobs.rs` messages of a thread's jobs, `stack.rs` room on the stack for devices, `idle.rs` contexts of digests between two messages, `digested.rs` signatures of digests, `rsa.rs` padding, `encoders.rs` keys of the type EC |
-//! | `aead.rs`, `ccm.rs`, `chain.rs`, `cipher.rs`, `digest.rs`, `mac.rs`, `pipes.rs`, `pair.rs` | for each mode, when a context can leave the host's |
-//! | `framework.rs`, `choice.rs`, `trial.rs`, `company.rs` | whether it should: the faster side, and how that is measured |
+//! | `boundary/` | where C calls and is called: `provider.rs` the provider, `wrapped.rs` the default provider's algorithms with ours in front, `host_*.rs` what the host does for nobody's program, `default.rs` finds the default provider, `stack.rs` whether the stack has room for devices, `idle.rs` contexts of digests between two messages, `digested.rs` signatures of digests, `slhdsa.rs` those of SLH-DSA, `rsa.rs` padding, `encoders.rs` keys of the type EC |
+//! | `aead.rs`, `ccm.rs`, `chain.rs`, `cipher.rs`, `digest.rs`, `kdf.rs`, `mac.rs`, `pipes.rs`, `pair.rs` | for each mode, when a context can leave the host's |
+//! | `framework.rs`, `gains.rs`, `sizes.rs` | whether it should: what a device saves, by the costs that the framework has learned, of which the host's are a part |
+//! | `measure.rs`, `company.rs` | what a device or company gains, measured for `gantry advise` |
+//! | `derivations.rs` | PBKDF2 in lanes, where threads meet: no device has it, so nothing is to be chosen |
 //! | `host.rs`, `der.rs`, `report.rs` | the host as a device, signatures as programs have them, what was done |
 
 pub use config::{KEYS, MEASURE, MEASURED};
@@ -29,8 +31,6 @@ mod boundary;
 mod ccm;
 /// Modes that chain blocks.
 mod chain;
-/// Host or device, by size.
-mod choice;
 /// Ciphers by mode.
 mod cipher;
 /// What several threads gain together.
@@ -39,23 +39,31 @@ mod company;
 mod config;
 /// Signatures in DER.
 mod der;
+/// Key derivations in lanes, and where threads meet.
+mod derivations;
 /// Digests.
 mod digest;
 /// Devices, opened when they are needed.
 mod framework;
+/// What devices save, by size.
+mod gains;
 /// The host as a device.
 mod host;
+/// Key derivations.
+mod kdf;
 /// A key that is kept.
 mod key;
 /// MACs.
 mod mac;
+/// By how much a device is faster.
+mod measure;
 /// Key pairs.
 mod pair;
 /// Many messages of a chained mode at a time.
 mod pipes;
 /// What was done, for others to read.
 mod report;
+/// Sizes of requests.
+mod sizes;
 /// The algorithms.
 mod table;
-/// Which of two devices is faster.
-mod trial;

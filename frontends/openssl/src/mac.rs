@@ -4,16 +4,18 @@ use gantry::{Algorithm, Operation, SessionParams};
 use zeroize::Zeroizing;
 
 use crate::boundary::{Answer, Answers, Wrapped};
-use crate::choice::{Choice, Side, Sizes};
 use crate::digest::Digesting;
-use crate::framework::Done;
+use crate::framework::{Done, Side};
+use crate::gains::Gain;
 use crate::key::{self, Key};
+use crate::sizes::Sizes;
 use crate::table::{Mac, Mode};
 
 /// The only length of nonces that is led elsewhere.
 const NONCE: usize = 12;
 
 #[derive(Clone)]
+#[allow(clippy::struct_excessive_bools, reason = "four facts, each by itself")]
 pub(crate) struct Macing {
     mac: Mac,
     /// What the next key will be for.
@@ -29,26 +31,12 @@ pub(crate) struct Macing {
     ended: bool,
     /// Every call is counted, or made to fail.
     watched: bool,
-    hosts_key: HostsKey,
+    /// Poly1305: a device has had the message of this key, which is for no other one.
+    spent: bool,
     /// First pieces of other sizes are the host's, without a question.
     asked: Sizes,
     message: Digesting,
 }
-
-/// Whether the host has the key. Poly1305's is for one message, and nothing can be known of the host's context but by ending that: so the
-/// host gets it when the message is its own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum HostsKey {
-    #[default]
-    There,
-    /// As soon as the host has anything to do with the message.
-    Owed,
-    /// The message is a device's.
-    Withheld,
-}
-
-/// Bytes of Poly1305's key.
-pub(crate) const POLY1305_KEY: usize = 32;
 
 impl Macing {
     #[inline(always)]
@@ -64,7 +52,7 @@ impl Macing {
             foreign: false,
             ended: false,
             watched: wrapped.watches(),
-            hosts_key: HostsKey::default(),
+            spent: false,
             asked: wrapped.asked(None),
             message: Digesting::default(),
         }
@@ -73,7 +61,7 @@ impl Macing {
     /// Pieces of other numbers of bytes can go straight to the host.
     #[inline(always)]
     pub(crate) fn elsewhere(&self) -> Sizes {
-        if self.watched || self.ended || self.hosts_key != HostsKey::There {
+        if self.watched || self.ended {
             Sizes::ALL
         } else if self.ours().is_some() {
             self.message.elsewhere_of(self.asked)
@@ -88,76 +76,14 @@ impl Macing {
         self.algorithm.filter(|_| !self.foreign || !self.message.is_hosts())
     }
 
-    /// Whether the next message can begin with nothing but the host's consent, or with a nonce of so many bytes alone: there is a key, and nothing is
-    /// on a device.
-    #[inline(always)]
-    pub(crate) fn goes_on(&self, nonce: Option<usize>) -> bool {
-        let usual = match self.mac {
-            Mac::Hmac | Mac::Cmac => nonce.is_none(),
-            Mac::Gmac => nonce == Some(NONCE),
-            Mac::Poly1305 => false,
-        };
-        usual && !self.watched && !self.foreign && self.algorithm.is_some() && self.message.is_on_no_device()
+    /// A device has the message now. Whether the host still has a key of it that is for nothing else.
+    pub(crate) fn spend(&mut self) -> bool {
+        self.mac == Mac::Poly1305 && !std::mem::replace(&mut self.spent, true)
     }
 
-    /// It has begun so: which pieces may be a device's.
-    #[inline(always)]
-    pub(crate) fn went_on(&mut self, nonce: Option<&[u8]>) -> Sizes {
-        if let Some(Ok(nonce)) = nonce.map(TryInto::try_into) {
-            self.nonce = nonce;
-        }
-        self.begin(true);
-        self.asked
-    }
-
-    /// Whether a key can wait here until somebody has the message, and nothing is on a device.
-    #[inline(always)]
-    pub(crate) fn can_wait(&self) -> bool {
-        self.mac == Mac::Poly1305 && self.message.is_on_no_device()
-    }
-
-    /// A message begins, with a key of which the host knows nothing.
-    #[inline(always)]
-    pub(crate) fn wait(&mut self, wrapped: &Wrapped, key: &[u8; POLY1305_KEY]) {
-        self.take(wrapped, Some(key));
-        self.hosts_key = HostsKey::Owed;
-        self.begin(true);
-    }
-
-    /// Whether a first piece of so many bytes is the host's, which lacks the key.
-    #[inline(always)]
-    pub(crate) fn owes_for(&self, bytes: usize) -> bool {
-        self.hosts_key == HostsKey::Owed && !self.watched && !self.asked.has(bytes)
-    }
-
-    /// What the host has to get before anything else: nothing, or a key; `Err` where it may have nothing of the message.
-    #[inline(always)]
-    pub(crate) fn owed(&mut self) -> Result<Option<(*const u8, usize)>, ()> {
-        match self.hosts_key {
-            HostsKey::There => Ok(None),
-            HostsKey::Owed => {
-                self.hosts_key = HostsKey::There;
-                Ok(Some(self.key.place()))
-            }
-            HostsKey::Withheld => Err(()),
-        }
-    }
-
-    /// A device has the message now. Whether the host has a key of it that is for nothing else.
-    pub(crate) fn withhold(&mut self) -> bool {
-        self.mac == Mac::Poly1305 && std::mem::replace(&mut self.hosts_key, HostsKey::Withheld) == HostsKey::There
-    }
-
-    /// A device has the message whose key this is.
-    pub(crate) fn is_withheld(&self) -> bool {
-        self.hosts_key == HostsKey::Withheld
-    }
-
-    /// The bytes of the MAC, where nobody can have said anything else.
-    #[inline(always)]
-    pub(crate) fn known_size(&self) -> Option<usize> {
-        let known = self.algorithm.filter(|_| self.algorithm == self.named && !self.foreign);
-        known.map(|algorithm| algorithm.info().tag.max)
+    /// Whether the key is used up, so that no other message begins under it.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.spent
     }
 
     /// The bytes of the MAC, where it is known here.
@@ -227,18 +153,18 @@ impl Macing {
     fn take(&mut self, wrapped: &Wrapped, key: Option<&[u8]>) -> bool {
         let kept = key.is_some_and(|key| self.key.set(key));
         self.algorithm = self.named.filter(|_| kept);
-        self.hosts_key = HostsKey::There;
+        self.spent = false;
         self.message.new_key();
-        if let Some(choice) = self.choice(wrapped) {
-            choice.new_key();
-            self.asked = choice.elsewhere();
+        if let Some(gain) = self.gain(wrapped) {
+            gain.new_key();
+            self.asked = gain.elsewhere();
         }
         self.mac != Mac::Gmac
     }
 
     #[inline(always)]
-    fn choice<'w>(&self, wrapped: &'w Wrapped) -> Option<&'w Choice> {
-        Some(wrapped.opened()?.choice(self.algorithm?, Operation::Mac))
+    fn gain<'w>(&self, wrapped: &'w Wrapped) -> Option<&'w Gain> {
+        Some(wrapped.opened()?.gain(self.algorithm?, Operation::Mac))
     }
 
     /// The host must have the whole message.
@@ -263,8 +189,8 @@ impl Macing {
         let key = &self.key;
         let params = || SessionParams::new(algorithm, &key.bytes());
         let done = self.message.update(wrapped, algorithm, params, input, fresh);
-        if let Some(choice) = self.choice(wrapped) {
-            self.asked = choice.elsewhere();
+        if let Some(gain) = self.gain(wrapped) {
+            self.asked = gain.elsewhere();
         }
         done
     }

@@ -8,8 +8,8 @@ use gantry::{Algorithm, Direction, Operation, Outcome, SessionParams};
 use zeroize::Zeroizing;
 
 use crate::boundary::Wrapped;
-use crate::choice::{self, Side, State};
-use crate::framework::Engine;
+use crate::framework::{Engine, Side};
+use crate::sizes::SMALLEST;
 
 /// Bytes of a private key, of a secret, and of either half of a signature.
 pub(crate) const SIZE: usize = 32;
@@ -28,6 +28,10 @@ impl Raw {
 
     pub(crate) fn has_any(&self) -> bool {
         self.private.is_some() || self.public.is_some()
+    }
+
+    pub(crate) fn private(&self) -> Option<&[u8]> {
+        self.private.as_deref().map(|key| &**key)
     }
 
     pub(crate) fn public(&self) -> Option<&[u8]> {
@@ -62,14 +66,12 @@ impl Pair {
     /// Whether a request may go to another device, as far as that is known without the keys, which take longer to read than some
     /// devices gain.
     pub(crate) fn may_go(wrapped: &Wrapped, algorithm: Algorithm, operation: Operation) -> bool {
-        let choice = wrapped.leads().then(|| Some(wrapped.framework()?.choice(algorithm, operation))).flatten();
-        choice.is_some_and(|choice| {
-            let may = choice.state(choice::SMALLEST) != State::Host;
-            if !may {
-                choice.new_key();
-            }
-            may
-        })
+        let Some(framework) = wrapped.leads().then(|| wrapped.framework()).flatten() else { return false };
+        let may = framework.may_save(algorithm, operation, SMALLEST);
+        if !may {
+            framework.gain(algorithm, operation).new_key();
+        }
+        may
     }
 
     /// Runs a request on another device, if that is faster and the keys are known: `None` leaves it to the host.
@@ -107,7 +109,7 @@ impl Pair {
             _ => unreachable!("known"),
         };
         // What a short message costs is not its length.
-        let bytes = operands.bytes().max(choice::SMALLEST);
+        let bytes = operands.bytes().max(SMALLEST);
         let session = {
             // Nobody waits: another thread has it, or had it when this process was forked off.
             let mut engines = self.engines.try_lock().ok()?;

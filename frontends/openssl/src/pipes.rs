@@ -6,12 +6,6 @@ use gantry::Request;
 use crate::boundary::{Host, Io, Wrapped};
 use crate::chain::{Chained, Ready};
 use crate::cipher::Way;
-use crate::table::Row;
-
-/// Whether an algorithm has pipelines: those of the lanes. (DES has none.)
-pub(crate) fn has_pipelines(row: &Row, version: (u32, u32)) -> bool {
-    version >= (3, 5) && row.has_lanes()
-}
 
 /// The messages that a context has under way, which is itself none of them.
 #[derive(Default)]

@@ -6,27 +6,45 @@ use std::io::Write as _;
 use std::path::Path;
 
 use gantry::stats::Tally;
-use gantry::{Algorithm, RegisteredDevice};
+use gantry::{Algorithm, Operation, RegisteredDevice};
 use gantry_runtime::StatsChoice;
 
 use crate::company::Company;
+use crate::derivations::Derived;
 use crate::framework::Cell;
 use crate::host;
-use crate::table::{CIPHERS, DIGESTS, MACS, PAIRS, Row};
+use crate::table::{CIPHERS, DIGESTS, KDFS, Kdf, MACS, Mode, PAIRS, Row};
 
 /// The place of a row among all that are counted.
 pub(crate) fn place(row: &Row) -> Option<usize> {
     rows().position(|other| std::ptr::eq(other, row))
 }
 
-/// Counters for what is left to the host, in the page of this process: one for each operation of each row.
-pub(crate) fn tally(choice: &StatsChoice) -> Option<Tally> {
+/// Counters in the page of this process: for what is left to the host, one for each operation of each row; and for keys that lanes derive.
+pub(crate) fn tallies(choice: &StatsChoice) -> Option<(Tally, Tally)> {
     let memory = gantry_runtime::stats::memory(choice)?;
     let operations = |row: &'static Row| {
         let name = row.algorithm.map_or(row.name, Algorithm::name);
         row.operations().iter().map(move |operation| (name, operation.name()))
     };
-    Some(Tally::new(host::NAME, rows().flat_map(operations), Some(memory)))
+    let derived = DERIVATIONS.map(|(_, name)| (name, Operation::Derive.name()));
+    Some((
+        Tally::new(host::NAME, rows().flat_map(operations), Some(memory)),
+        Tally::new("lanes", derived, Some(memory)),
+    ))
+}
+
+/// What lanes derive keys with: each key is counted once.
+const DERIVATIONS: [((Kdf, Derived), &str); 3] = [
+    ((Kdf::Pbkdf2, Derived::Alone), "PBKDF2"),
+    ((Kdf::Pbkdf2, Derived::Together), "PBKDF2 in shared lanes"),
+    ((Kdf::Hkdf, Derived::Alone), "HKDF"),
+];
+
+/// The counter of a derivation.
+pub(crate) fn derivation(row: &Row, derived: Derived) -> usize {
+    let is_it = |(of, _): &((Kdf, Derived), &str)| (Mode::Kdf(of.0), of.1) == (row.mode, derived);
+    DERIVATIONS.iter().position(is_it).unwrap_or(DERIVATIONS.len())
 }
 
 /// The counters of a row: that of its first operation, behind which are those of the others.
@@ -35,7 +53,7 @@ pub(crate) fn first_counter(row: &Row) -> usize {
 }
 
 fn rows() -> impl Iterator<Item = &'static Row> {
-    CIPHERS.iter().chain(&DIGESTS).chain(&MACS).chain(&PAIRS)
+    CIPHERS.iter().chain(&DIGESTS).chain(&MACS).chain(&PAIRS).chain(&KDFS)
 }
 
 /// What `gantry advise` and `gantry openssl config` read: a line for each algorithm, and behind it one for each operation and size, with tabs

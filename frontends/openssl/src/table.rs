@@ -14,9 +14,9 @@ pub(crate) struct Row {
     /// Ours; `None` where only the parameters of a context say which.
     pub(crate) algorithm: Option<A>,
     pub(crate) mode: Mode,
-    /// The software device is known to be faster than OpenSSL before this release. From then on, and in rows that have none,
-    /// the row is served only if the configuration asks for it: what is not served costs nothing. `gantry openssl config` measures, and
-    /// asks for what gains.
+    /// A device of this build that every machine has is known to be faster than OpenSSL before this release. From then on, and in rows
+    /// that have none, the row is served only if the configuration asks for it: what is not served costs nothing. `gantry openssl config`
+    /// measures, and asks for what gains.
     pub(crate) gains_before: Option<(u32, u32)>,
     /// With each request comes a key that has to be read out of OpenSSL first, which takes longer than software gains: it has such
     /// requests only where the policy is named.
@@ -24,22 +24,25 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// What kind of algorithm it is; `None` of keys.
+    /// What kind of algorithm it is; `None` of keys, and of key derivations, for which devices are not asked.
     fn kind(&self) -> Option<Kind> {
         Some(match self.mode {
             Mode::Aead(_) | Mode::Ccm => Kind::Aead,
             Mode::Xts | Mode::Chain(_) => Kind::Cipher,
             Mode::Digest => Kind::Digest,
             Mode::Mac(_) => Kind::Mac,
-            Mode::Signature | Mode::Ecdsa | Mode::Rsa => Kind::Signature,
+            Mode::Signature | Mode::Ecdsa | Mode::Rsa | Mode::SlhDsa => Kind::Signature,
             Mode::Exchange => Kind::Exchange,
-            Mode::Keys => return None,
+            Mode::Kdf(_) | Mode::Keys => return None,
         })
     }
 
     /// Its operations; none of keys.
     pub(crate) fn operations(&self) -> &'static [Operation] {
-        self.kind().map_or(&[], Kind::operations)
+        match self.mode {
+            Mode::Kdf(_) => &[Operation::Derive],
+            _ => self.kind().map_or(&[], Kind::operations),
+        }
     }
 }
 
@@ -58,15 +61,19 @@ pub(crate) enum Mode {
     Digest,
     /// A MAC, over a digest or a cipher that the context names.
     Mac(Mac),
+    /// Key derivation over HMAC, with a digest that the context names.
+    Kdf(Kdf),
     /// Signatures of messages in one piece.
     Signature,
     /// Signatures of digests, or of messages that the host digests; each is another one.
     Ecdsa,
     /// The same, by the size of the key and by what the context is told of padding.
     Rsa,
+    /// Signatures of messages in one piece, of which the host is never as fast.
+    SlhDsa,
     /// Key exchange.
     Exchange,
-    /// Keys of the last four.
+    /// Keys of the last five.
     Keys,
 }
 
@@ -90,6 +97,15 @@ pub(crate) enum Mac {
     Gmac,
     /// Nothing that has a name. A key is for one message.
     Poly1305,
+}
+
+/// The key derivations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kdf {
+    /// RFC 8018.
+    Pbkdf2,
+    /// RFC 5869.
+    Hkdf,
 }
 
 /// What is inside a MAC that has no digest.
@@ -194,17 +210,33 @@ impl Row {
         Row { gains_before: Some((major, minor)), ..self }
     }
 
+    /// The same where only the software device is faster.
+    const fn gains_in_software_before(self, major: u32, minor: u32) -> Row {
+        if HAS_SOFTWARE { self.gains_before(major, minor) } else { self }
+    }
+
+    /// The same where the software device is faster, and lanes with several blocks in a register, which x86-64 has.
+    const fn gains_in_blocks_before(self, major: u32, minor: u32) -> Row {
+        if HAS_BLOCKS { self.gains_before(major, minor) } else { self }
+    }
+
     const fn keys_cost_more(self) -> Row {
         Row { keys_cost_more: true, ..self }
     }
 }
 
+/// Whether the software device is a part of this build.
+const HAS_SOFTWARE: bool = cfg!(feature = "software");
+
+/// Whether a device of this build may have several blocks of AES in a register.
+const HAS_BLOCKS: bool = HAS_SOFTWARE || cfg!(target_arch = "x86_64");
+
 /// OpenSSL 3.1 brought GCM with 512-bit registers, 3.5 XTS.
 pub(crate) static CIPHERS: [Row; 26] = [
-    row("AES-128-GCM", 895, A::Aes128Gcm, Mode::Aead(Aead::Gcm)).gains_before(3, 1),
-    row("AES-192-GCM", 898, A::Aes192Gcm, Mode::Aead(Aead::Gcm)).gains_before(3, 1),
-    row("AES-256-GCM", 901, A::Aes256Gcm, Mode::Aead(Aead::Gcm)).gains_before(3, 1),
-    row("AES-256-XTS", 914, A::Aes256Xts, Mode::Xts).gains_before(3, 5),
+    row("AES-128-GCM", 895, A::Aes128Gcm, Mode::Aead(Aead::Gcm)).gains_in_blocks_before(3, 1),
+    row("AES-192-GCM", 898, A::Aes192Gcm, Mode::Aead(Aead::Gcm)).gains_in_blocks_before(3, 1),
+    row("AES-256-GCM", 901, A::Aes256Gcm, Mode::Aead(Aead::Gcm)).gains_in_blocks_before(3, 1),
+    row("AES-256-XTS", 914, A::Aes256Xts, Mode::Xts).gains_in_blocks_before(3, 5),
     row("AES-128-XTS", 913, A::Aes128Xts, Mode::Xts),
     row("AES-128-ECB", 418, A::Aes128Ecb, Mode::Chain(Chain::Ecb)),
     row("AES-192-ECB", 422, A::Aes192Ecb, Mode::Chain(Chain::Ecb)),
@@ -255,24 +287,41 @@ pub(crate) static MACS: [Row; 4] = [
     mac("POLY1305", 1061, Mac::Poly1305),
 ];
 
+/// OpenSSL 4.0 prepares the key of HMAC once for all iterations, and is twice as fast with PBKDF2 as 3.0.
+pub(crate) static KDFS: [Row; 2] =
+    [Row::new("PBKDF2", 69, Mode::Kdf(Kdf::Pbkdf2)).gains_before(4, 1), Row::new("HKDF", 1036, Mode::Kdf(Kdf::Hkdf))];
+
 /// What is done with pairs of keys: signatures first, then key exchange. OpenSSL's code for Curve25519 is the same in 4.0, and as slow;
 /// but TLS was tried with 3.0 only.
-pub(crate) static PAIRS: [Row; 5] = [
-    row("ED25519", 1087, A::Ed25519, Mode::Signature).gains_before(3, 1),
+/// The hashes of SLH-DSA one by one take OpenSSL 4.0 up to five times as long as in lanes.
+pub(crate) static PAIRS: [Row; 17] = [
+    row("ED25519", 1087, A::Ed25519, Mode::Signature).gains_in_software_before(3, 1),
     row("ECDSA", 415, A::EcdsaP256, Mode::Ecdsa),
     Row::new("RSA", 6, Mode::Rsa),
-    row("X25519", 1034, A::X25519, Mode::Exchange).gains_before(3, 1),
+    row("SLH-DSA-SHA2-128s", 1460, A::SlhDsaSha2_128s, Mode::SlhDsa).gains_in_software_before(4, 1),
+    row("SLH-DSA-SHA2-128f", 1461, A::SlhDsaSha2_128f, Mode::SlhDsa).gains_in_software_before(4, 1),
+    row("SLH-DSA-SHA2-192s", 1462, A::SlhDsaSha2_192s, Mode::SlhDsa).gains_in_software_before(4, 1),
+    row("SLH-DSA-SHA2-192f", 1463, A::SlhDsaSha2_192f, Mode::SlhDsa).gains_in_software_before(4, 1),
+    row("SLH-DSA-SHA2-256s", 1464, A::SlhDsaSha2_256s, Mode::SlhDsa).gains_in_software_before(4, 1),
+    row("SLH-DSA-SHA2-256f", 1465, A::SlhDsaSha2_256f, Mode::SlhDsa).gains_in_software_before(4, 1),
+    row("SLH-DSA-SHAKE-128s", 1466, A::SlhDsaShake128s, Mode::SlhDsa).gains_in_software_before(4, 1),
+    row("SLH-DSA-SHAKE-128f", 1467, A::SlhDsaShake128f, Mode::SlhDsa).gains_in_software_before(4, 1),
+    row("SLH-DSA-SHAKE-192s", 1468, A::SlhDsaShake192s, Mode::SlhDsa).gains_in_software_before(4, 1),
+    row("SLH-DSA-SHAKE-192f", 1469, A::SlhDsaShake192f, Mode::SlhDsa).gains_in_software_before(4, 1),
+    row("SLH-DSA-SHAKE-256s", 1470, A::SlhDsaShake256s, Mode::SlhDsa).gains_in_software_before(4, 1),
+    row("SLH-DSA-SHAKE-256f", 1471, A::SlhDsaShake256f, Mode::SlhDsa).gains_in_software_before(4, 1),
+    row("X25519", 1034, A::X25519, Mode::Exchange).gains_in_software_before(3, 1),
     // Every peer's key is read, in a quarter of the time that the secret takes.
     row("ECDH", 415, A::EcdhP256, Mode::Exchange).keys_cost_more(),
 ];
 
-/// Whether software may gain with an algorithm, keys included.
+/// Whether what is measured may show that software gains with an algorithm, keys included. Of SLH-DSA nothing is.
 pub(crate) fn software_may_gain(algorithm: A) -> bool {
-    !PAIRS.iter().any(|row| row.algorithm == Some(algorithm) && row.keys_cost_more)
+    !algorithm.is_slh_dsa() && !PAIRS.iter().any(|row| row.algorithm == Some(algorithm) && row.keys_cost_more)
 }
 
 /// How many of [`PAIRS`] are signatures.
-pub(crate) const SIGNATURES: usize = 3;
+pub(crate) const SIGNATURES: usize = 15;
 
 /// What RSA may be: by the size of keys, with PKCS #1 v1.5 and with PSS.
 pub(crate) const RSA: [[A; 2]; 3] =
@@ -283,7 +332,30 @@ const fn keys(name: &'static str, nid: u32) -> Row {
 }
 
 /// Types of keys.
-pub(crate) static KEYS: [Row; 4] = [keys("ED25519", 1087), keys("X25519", 1034), keys("EC", 408), keys("RSA", 6)];
+pub(crate) static KEYS: [Row; 16] = [
+    keys("ED25519", 1087),
+    keys("X25519", 1034),
+    keys("EC", 408),
+    keys("RSA", 6),
+    keys("SLH-DSA-SHA2-128s", 1460),
+    keys("SLH-DSA-SHA2-128f", 1461),
+    keys("SLH-DSA-SHA2-192s", 1462),
+    keys("SLH-DSA-SHA2-192f", 1463),
+    keys("SLH-DSA-SHA2-256s", 1464),
+    keys("SLH-DSA-SHA2-256f", 1465),
+    keys("SLH-DSA-SHAKE-128s", 1466),
+    keys("SLH-DSA-SHAKE-128f", 1467),
+    keys("SLH-DSA-SHAKE-192s", 1468),
+    keys("SLH-DSA-SHAKE-192f", 1469),
+    keys("SLH-DSA-SHAKE-256s", 1470),
+    keys("SLH-DSA-SHAKE-256f", 1471),
+];
+
+/// The parameter set of SLH-DSA whose keys have this name.
+pub(crate) fn slh_dsa(keys: &str) -> Option<A> {
+    let row = PAIRS.iter().find(|row| row.mode == Mode::SlhDsa && row.name == keys)?;
+    row.algorithm
+}
 
 /// The algorithms of which measurements say whether they are worth serving, by OpenSSL's names.
 pub fn measured_names() -> Vec<&'static str> {
@@ -301,18 +373,26 @@ impl Row {
         }
     }
 
+    /// Whether it has pipelines: those of the lanes do, from 3.5 on. (DES has none.)
+    pub(crate) fn has_pipelines(&self, version: (u32, u32)) -> bool {
+        version >= (3, 5) && self.has_lanes()
+    }
+
     /// Whether a device that every machine has may be faster with it than OpenSSL of this release: plain software, or the lanes with one
-    /// message at a time, with those of several threads, or with those of several jobs or pipes.
+    /// message at a time, with those of several threads, or with those of several pipes.
     pub(crate) fn may_gain(&self, version: (u32, u32)) -> bool {
         match self.mode {
             Mode::Aead(_) => self.gains_before.is_some_and(|release| version < release),
-            Mode::Xts => version < (3, 5),
-            Mode::Chain(_) => self.has_lanes(),
+            Mode::Xts => HAS_BLOCKS && version < (3, 5),
+            Mode::Chain(_) => self.has_pipelines(version),
             Mode::Digest => {
                 let none = [A::Sha3_224, A::Sha3_256, A::Sha3_384, A::Sha3_512, A::Ripemd160];
                 self.algorithm.is_some_and(|algorithm| !none.contains(&algorithm))
             }
-            Mode::Signature | Mode::Exchange => !self.keys_cost_more,
+            Mode::Signature | Mode::Exchange => HAS_SOFTWARE && !self.keys_cost_more,
+            Mode::Kdf(_) => true,
+            // Before, there are none.
+            Mode::SlhDsa => HAS_SOFTWARE && version >= (3, 5),
             // ECDSA, RSA: who signs gains, but who verifies under keys that were just read, as those of certificates, loses.
             Mode::Ccm | Mode::Mac(_) | Mode::Ecdsa | Mode::Rsa | Mode::Keys => false,
         }
@@ -326,6 +406,9 @@ impl Row {
     /// The type of keys of a signature or key exchange.
     pub(crate) fn keys(&self) -> &'static Row {
         let place = match self.algorithm {
+            Some(algorithm) if algorithm.is_slh_dsa() => {
+                return KEYS.iter().find(|keys| keys.name == self.name).unwrap_or(&KEYS[0]);
+            }
             Some(A::Ed25519) => 0,
             Some(A::X25519) => 1,
             Some(_) => 2,
@@ -370,7 +453,13 @@ mod tests {
         let kinds: Vec<Kind> = PAIRS.iter().map(kind).collect();
         assert!(kinds[..SIGNATURES].iter().all(|kind| *kind == Kind::Signature));
         assert!(kinds[SIGNATURES..].iter().all(|kind| *kind == Kind::Exchange));
-        assert_eq!(PAIRS.each_ref().map(|row| row.keys().name), ["ED25519", "EC", "RSA", "X25519", "EC"]);
+        let keys = |slh_dsa: bool| {
+            let rows = PAIRS.iter().filter(move |row| (row.mode == Mode::SlhDsa) == slh_dsa);
+            rows.map(|row| row.keys().name)
+        };
+        assert!(keys(false).eq(["ED25519", "EC", "RSA", "X25519", "EC"]));
+        assert!(keys(true).eq(PAIRS.iter().filter(|row| row.mode == Mode::SlhDsa).map(|row| row.name)));
+        assert_eq!(keys(true).filter_map(slh_dsa).count(), 12);
         assert_eq!([A::EcdsaP256, A::X25519, A::EcdhP256].map(software_may_gain), [true, true, false]);
     }
 
@@ -378,7 +467,7 @@ mod tests {
     fn every_number_is_in_obj_mac_h() {
         let header = openssl_4_0::source_dir().join("include/openssl/obj_mac.h");
         let text = std::fs::read_to_string(&header).unwrap();
-        for row in CIPHERS.iter().chain(&DIGESTS).chain(&MACS).chain(&PAIRS).chain(&KEYS) {
+        for row in CIPHERS.iter().chain(&DIGESTS).chain(&MACS).chain(&KDFS).chain(&PAIRS).chain(&KEYS) {
             let line = format!(" {}", row.nid);
             assert!(
                 text.lines().any(|found| found.starts_with("#define NID_") && found.ends_with(&line)),

@@ -202,8 +202,7 @@ fn strongswan_joins_two_networks() {
     let Some(unshare) = unshare(&lab) else { return };
     lab.write("file", noise(1_000_000));
     let (taken, none) = (lab.configuration(TAKEN), Path::new("/dev/null"));
-    let nothing =
-        "CIPHERS = NONE\nDIGESTS = NONE\nMACS = NONE\nSIGNATURES = NONE\nKEY_EXCHANGE = NONE\nFORCE_FAIL = yes";
+    let nothing = "CIPHERS = NONE\nDIGESTS = NONE\nMACS = NONE\nSIGNATURES = NONE\nKEY_EXCHANGE = NONE\nKDFS = NONE\nFORCE_FAIL = yes";
     for (proposals, cipher) in [
         ("aes256gcm16-prfsha256-x25519 aes256gcm16", "AES-256-GCM"),
         ("aes256-sha256-x25519 aes256-sha256", "AES-256-CBC"),

@@ -6,10 +6,13 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use lab::{Lab, noise, text, tls};
+use lab::{Lab, has_models, noise, text, tls};
 
 #[test]
 fn an_engine_gets_the_requests_that_are_large_enough_for_it() {
+    if !has_models() {
+        return;
+    }
     let lab = Lab::new("kirkwood");
     lab.watch();
     let configuration = lab.configuration(
@@ -28,6 +31,9 @@ fn an_engine_gets_the_requests_that_are_large_enough_for_it() {
 
 #[test]
 fn a_connection_outlives_the_engine_that_fails_in_it() {
+    if !has_models() {
+        return;
+    }
     let lab = Lab::new("outlive");
     lab.certificate("ec -pkeyopt ec_paramgen_curve:prime256v1");
     let answer = noise(2_000_000);
@@ -58,6 +64,9 @@ fn a_connection_outlives_the_engine_that_fails_in_it() {
 
 #[test]
 fn what_a_driver_spoilt_in_place_is_an_error_and_nobody_elses_request() {
+    if !has_models() {
+        return;
+    }
     let lab = Lab::new("spoilt");
     let program = lab.compile("tests/spoilt.c");
     fs::create_dir(lab.path("gantry")).unwrap();

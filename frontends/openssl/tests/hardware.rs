@@ -11,7 +11,7 @@ use lab::{Lab, Server, TAKEN, installed, noise, port, text, tls};
 
 /// Whatever is signed with a key of gantry fails.
 const UNSIGNED: &str =
-    "CIPHERS = NONE\nDIGESTS = NONE\nMACS = NONE\nSIGNATURES = ALL\nKEY_EXCHANGE = NONE\nFORCE_FAIL = yes";
+    "CIPHERS = NONE\nDIGESTS = NONE\nMACS = NONE\nSIGNATURES = ALL\nKEY_EXCHANGE = NONE\nKDFS = NONE\nFORCE_FAIL = yes";
 
 /// How a program asks for keys of a TPM, and for nothing else of it.
 const OF_THE_TPM: &str = "-propquery '?provider=tpm2,tpm2.digest!=yes,tpm2.cipher!=yes'";

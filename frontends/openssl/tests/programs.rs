@@ -53,8 +53,7 @@ fn tls_with_signatures_and_secrets_of_curve25519_p256_and_rsa() {
     lab.write("answer", noise(50_000));
     let (taken, none) = (lab.configuration(TAKEN), Path::new("/dev/null"));
     let only = |key: &str| {
-        let all =
-            "CIPHERS = NONE\nDIGESTS = NONE\nMACS = NONE\nSIGNATURES = NONE\nKEY_EXCHANGE = NONE\nFORCE_FAIL = yes";
+        let all = "CIPHERS = NONE\nDIGESTS = NONE\nMACS = NONE\nSIGNATURES = NONE\nKEY_EXCHANGE = NONE\nKDFS = NONE\nFORCE_FAIL = yes";
         lab.configuration(&all.replace(&format!("{key} = NONE"), &format!("{key} = ALL")))
     };
     for (certificate, signature, group) in [

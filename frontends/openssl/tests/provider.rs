@@ -80,14 +80,35 @@ fn keys_of_rsa_are_used_as_the_default_provider_would() {
     }
 }
 
-/// Once a device has a context's messages, the host's own is let go; and a session keeps what one direction needs.
+/// OpenSSL's own code is measured as one of the devices.
 #[test]
-fn a_context_holds_at_most_two_kilobytes_more() {
+fn what_devices_cost_is_measured_and_kept_for_later_programs() {
+    let mut lab = Lab::new("kept");
+    let cache = lab.path("cache");
+    lab.variables.push(("XDG_CACHE_HOME", cache.display().to_string()));
+    let configuration = lab.configuration(&everything(""));
+    let speed = "openssl speed -seconds 3 -bytes 16384 -evp aes-128-gcm 2>&1";
+    assert!(lab.sh(speed, &configuration).status.success());
+    let folder = fs::read_dir(cache.join("gantry")).expect("costs are kept");
+    let kept: Vec<String> = folder.map(|file| fs::read_to_string(file.unwrap().path()).unwrap()).collect();
+    let costs: serde_json::Value = serde_json::from_str(&kept[0]).unwrap();
+    let of = |device: &str| {
+        let costs = costs["costs"].as_array().unwrap();
+        costs
+            .iter()
+            .any(|cost| cost["device"] == device && cost["algorithm"] == "aes-128-gcm" && cost["operation"] == "seal")
+    };
+    // Not every CPU has lanes for it.
+    assert!(of("host") && (of("software") || cfg!(not(feature = "software"))), "{costs}");
+}
+
+/// A session keeps what one direction needs.
+#[test]
+fn a_context_holds_at_most_three_kilobytes_more() {
     let lab = Lab::new("held");
     let program = lab.compile("tests/held.c");
     let (gcm, xts) = (&["AES-128-GCM", "AES-256-GCM"][..], &["AES-256-XTS"][..]);
     let all = [("pin:software", gcm), ("pin:lanes", gcm), ("pin:lanes", xts), ("pin:software", xts)];
-    // The host's is made again for a small message, and is not needed for those that follow.
     let some = [("size-threshold:1024,host,lanes", gcm), ("size-threshold:1024,host,lanes", xts)];
     for (policy, ciphers) in all.into_iter().chain(some) {
         let mut command = Command::new(&program);
@@ -95,7 +116,7 @@ fn a_context_holds_at_most_two_kilobytes_more() {
         let said = text(&command.env("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0").output().unwrap());
         for line in said.lines() {
             let more = line.split(' ').nth(1).and_then(|more| more.parse::<i64>().ok());
-            assert!(more.is_some_and(|more| more <= 2048), "{line}");
+            assert!(more.is_some_and(|more| more <= 3072), "{line}");
         }
         assert_eq!(said.lines().count(), ciphers.len(), "{said}");
     }
@@ -106,6 +127,7 @@ fn a_context_holds_at_most_two_kilobytes_more() {
 
 /// Many programs tell their key again with each message: no session is opened for it.
 #[test]
+#[cfg_attr(not(feature = "software"), ignore = "about the software device")]
 fn a_key_that_is_told_again_is_the_same_session() {
     let lab = Lab::new("again");
     let program = lab.compile("tests/again.c");
@@ -213,10 +235,15 @@ fn of_all_algorithms_the_default_provider_keeps_those_with_which_nothing_is_gain
         text(&lab.sh(&listed, &lab.configuration(section)))
     };
     for (list, served, kept) in
-        [("cipher", "AES-128-CBC", "AES-128-CTR"), ("digest", "SHA2-256", "SHA3-256"), ("mac", "", "HMAC")]
+        // XTS gains before 3.5, CBC in pipelines from then on.
+        [
+            ("cipher", &["AES-256-XTS", "AES-128-CBC"][..], "AES-128-CTR"),
+            ("digest", &["SHA2-256"], "SHA3-256"),
+            ("mac", &[""], "HMAC"),
+        ]
     {
         let alone = who(all, list);
-        assert!(alone.contains(served) && !alone.contains(kept), "{list}: {alone}");
+        assert!(served.iter().any(|name| alone.contains(name)) && !alone.contains(kept), "{list}: {alone}");
         for named in ["POLICY = latency", "DEVICES = lanes=on", "FORCE_FAIL = yes"] {
             let served = who(&format!("{all}\n{named}"), list);
             assert!(served.contains(kept), "{list}, {named}: {served}");
@@ -270,6 +297,7 @@ fn what_it_did_is_counted_and_nothing_is_printed() {
 
 /// What the configuration leaves to the host comes by to be counted, and is the host's nevertheless.
 #[test]
+#[cfg_attr(not(feature = "software"), ignore = "about the software device")]
 fn counting_changes_nothing_about_who_serves() {
     for (section, serves) in [("", false), ("SIGNATURES = ECDSA\nPOLICY = pin:software", true)] {
         let lab = Lab::new("counting");
@@ -295,6 +323,7 @@ fn in_its_page(pid: u32, algorithm: &str, operation: &str) -> (String, u64, u64)
 
 /// What goes straight to the host is in its page, too, however far a message has come, and what a child of fork did.
 #[test]
+#[cfg_attr(not(feature = "software"), ignore = "about the software device")]
 fn what_it_left_to_the_host_others_can_see() {
     let lab = Lab::new("page");
     let program = lab.compile("tests/counted.c");
@@ -368,6 +397,7 @@ fn what_is_written_follows_no_link_that_was_there_before() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "software"), ignore = "about the software device")]
 fn macs_go_to_the_device_that_the_policy_names_in_any_way_that_programs_ask_for_them() {
     let lab = Lab::new("macs");
     lab.write("plain", noise(100_000));
@@ -398,6 +428,7 @@ fn macs_go_to_the_device_that_the_policy_names_in_any_way_that_programs_ask_for_
 }
 
 #[test]
+#[cfg_attr(not(feature = "software"), ignore = "about the software device")]
 fn programs_make_use_and_keep_keys_as_they_always_did() {
     let lab = Lab::new("keys");
     lab.write("plain", noise(1000));
@@ -486,6 +517,7 @@ fn programs_make_use_and_keep_keys_as_they_always_did() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "software"), ignore = "about the software device")]
 fn what_is_asked_for_of_keys_is_led_elsewhere_and_nothing_else() {
     let lab = Lab::new("siblings");
     lab.write("plain", noise(1000));

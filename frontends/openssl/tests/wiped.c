@@ -149,6 +149,23 @@ static void pair(const char *name, unsigned char *key)
     EVP_PKEY_free(pair);
 }
 
+#if OPENSSL_VERSION_NUMBER >= 0x30500000L
+// SK.seed and SK.prf are the key; the public half is zeros.
+static void slh_dsa(const char *name, unsigned char *key)
+{
+    static unsigned char signature[17088];
+    size_t length = sizeof signature;
+    EVP_PKEY *pair = EVP_PKEY_new_raw_private_key_ex(NULL, name, NULL, key, 64);
+    EVP_MD_CTX *ctx = EVP_MD_CTX_new(), *copy = EVP_MD_CTX_new();
+    must(pair != NULL && EVP_DigestSignInit_ex(ctx, NULL, NULL, NULL, NULL, pair, NULL), name);
+    must(EVP_MD_CTX_copy(copy, ctx) && EVP_DigestSign(ctx, signature, &length, data, 100), "signed");
+    must(EVP_DigestSign(copy, signature, &length, data, 100), "signed by the copy");
+    EVP_MD_CTX_free(ctx);
+    EVP_MD_CTX_free(copy);
+    EVP_PKEY_free(pair);
+}
+#endif
+
 static const struct {
     const char *name;
     void (*use)(const char *, unsigned char *);
@@ -160,6 +177,9 @@ static const struct {
     {"AES-256-CTR", cipher, 32},      {"DES-EDE3-CBC", cipher, 24}, {"ChaCha20-Poly1305", cipher, 32},
     {"HMAC", mac, 32}, {"CMAC", mac, 32}, {"POLY1305", mac, 32, 1}, {"ED25519", pair, 32}, {"X25519", pair, 32},
     {"AES-256-CBC", pipelines, 32},
+#if OPENSSL_VERSION_NUMBER >= 0x30500000L
+    {"SLH-DSA-SHA2-128f", slh_dsa, 32},
+#endif
 };
 
 int main(int count, char **words)

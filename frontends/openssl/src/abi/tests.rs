@@ -98,6 +98,13 @@ fn every_function_is_declared_as_it_is_called_here() {
         ("mac_init", "int(void*, const unsigned char*, size_t, const OSSL_PARAM*)"),
         ("mac_update", "int(void*, const unsigned char*, size_t)"),
         ("mac_final", "int(void*, unsigned char*, size_t*, size_t)"),
+        ("kdf_newctx", "void*(void*)"),
+        ("kdf_dupctx", "void*(void*)"),
+        ("kdf_freectx", "void(void*)"),
+        ("kdf_reset", "void(void*)"),
+        ("kdf_derive", "int(void*, unsigned char*, size_t, const OSSL_PARAM*)"),
+        ("kdf_get_ctx_params", "int(void*, OSSL_PARAM*)"),
+        ("kdf_set_ctx_params", "int(void*, const OSSL_PARAM*)"),
     ];
     for (release, folder) in headers() {
         let text = text(&folder);

@@ -1,10 +1,10 @@
-//! What the host's core offers: the section of the configuration, the error stack, the other providers.
+//! Tables of functions, and what the host's core offers: the section of the configuration, the error stack, the other providers.
 
-use std::ffi::{CStr, CString, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
 
 use crate::abi::fns::*;
-use crate::abi::{self, CoreHandle, Dispatch, Param};
+use crate::abi::{self, AlgorithmRow, CoreHandle, Dispatch, Param};
 
 /// The upcalls, and the handle by which the core knows us.
 #[derive(Clone, Copy)]
@@ -79,11 +79,6 @@ impl Core {
             get0_ctx: entry!(table, OSSL_FUNC_PROVIDER_GET0_PROVIDER_CTX, ProviderGet0Ctx)?,
             get0_dispatch: entry!(table, OSSL_FUNC_PROVIDER_GET0_DISPATCH, ProviderGet0Dispatch)?,
         })
-    }
-
-    /// Where in memory the core is.
-    pub(super) fn address(&self) -> *const c_void {
-        self.get_params as *const c_void
     }
 
     /// A value of our section in the configuration file, or one of the core's own.
@@ -178,4 +173,58 @@ impl Core {
             default.then(|| ((self.get0_ctx)(provider), (self.get0_dispatch)(provider)))
         }
     }
+}
+
+/// Our table for an algorithm: of `ours` what the host has, too, and as they are the host's own that are `passed`, which are told
+/// neither context nor provider. What the host has and we do not know is left out: it would be given contexts of ours.
+pub(super) fn complete(theirs: Table, ours: &[Dispatch], passed: &[c_int]) -> Vec<Dispatch> {
+    let mut table: Vec<Dispatch> = ours.iter().copied().filter(|entry| theirs.entry(entry.id).is_some()).collect();
+    let passed = passed.iter().map(|id| Dispatch { id: *id, function: theirs.entry(*id) });
+    table.extend(passed.filter(|entry| entry.function.is_some()));
+    table.push(Dispatch { id: 0, function: None });
+    table
+}
+
+/// Makes a table of functions out of pairs of id and function.
+macro_rules! dispatch {
+    ($($id:ident => $function:expr, $kind:ty;)*) => {
+        [$($crate::abi::Dispatch {
+            id: $crate::abi::$id,
+            function: Some({
+                let function: $kind = $function;
+                // SAFETY: all functions are stored as one type, and called as the type that their id stands for.
+                unsafe { std::mem::transmute::<$kind, $crate::abi::Function>(function) }
+            }),
+        }),*]
+    };
+}
+pub(super) use dispatch;
+
+/// The row of the host that has `name` among its names.
+///
+/// # Safety
+///
+/// Null, or a table with its end.
+pub(super) unsafe fn find(mut theirs: *const AlgorithmRow, name: &str) -> Option<AlgorithmRow> {
+    // SAFETY: as the caller promises; names are strings.
+    unsafe {
+        while !theirs.is_null() && !(*theirs).names.is_null() {
+            if has_name((*theirs).names, name.as_bytes()) {
+                return Some(*theirs);
+            }
+            theirs = theirs.add(1);
+        }
+    }
+    None
+}
+
+/// Whether `name` is among names with colons between.
+///
+/// # Safety
+///
+/// A string.
+pub(super) unsafe fn has_name(names: *const c_char, name: &[u8]) -> bool {
+    // SAFETY: as the caller promises.
+    let names = unsafe { CStr::from_ptr(names) }.to_bytes();
+    names.split(|byte| *byte == b':').any(|known| known.eq_ignore_ascii_case(name))
 }

@@ -5,19 +5,19 @@ use std::{ptr, slice};
 
 use gantry::{Algorithm, Operation, SessionParams};
 
-use super::core::{Table, entry};
+use super::core::{Table, dispatch, entry};
 use super::family::{
     Common, Context, Contexts, Family, Host, Pieces, bytes, dupctx, freectx, functions, get_ctx_params,
     gettable_ctx_params, gettable_params, is_empty, new_context, piece, settable_ctx_params,
 };
+use super::guard;
 use super::idle::Idle;
-use super::provider::{Functions, Wrapped, dispatch};
-use super::{guard, guard_with_room};
+use super::wrapped::{Functions, Wrapped};
 use crate::abi::fns::*;
 use crate::abi::{Dispatch, Param};
-use crate::choice::Sizes;
 use crate::digest::{Digesting, Met};
 use crate::framework::Done;
+use crate::sizes::Sizes;
 use crate::table::DIGESTS;
 
 /// The host's functions of one algorithm.
@@ -91,7 +91,8 @@ impl HostDigest {
     }
 }
 
-/// One digest of the host, for messages that no program asked for.
+/// One digest of the host, for whole messages: those of measurements, and of the device that the host is.
+#[derive(Clone, Copy)]
 pub(crate) struct HostDigests {
     theirs: *mut c_void,
     wrapped: *const Wrapped,
@@ -109,14 +110,14 @@ impl HostDigests {
         (is_digest && !theirs.is_null()).then_some(Self { theirs, wrapped })
     }
 
-    /// Digests a message, with a context of its own.
-    pub(crate) fn run(&self, message: &[u8]) -> Option<()> {
+    /// Digests a message, with a context of its own: the digest, and its length.
+    pub(crate) fn run(&self, message: &[u8]) -> Option<([u8; LONGEST], usize)> {
         // SAFETY: ours: the provider owns it, and outlives whatever measures.
         let functions = DigestFns::of(unsafe { &(*self.wrapped).functions })?;
         let begun = HostDigest::begin(functions, self.theirs)?;
         // SAFETY: a slice to read.
         let good = unsafe { begun.update(message.as_ptr(), message.len()) } == 1;
-        good.then(|| begun.finish())?.map(drop)
+        good.then(|| begun.finish())?
     }
 }
 
@@ -280,7 +281,7 @@ unsafe extern "C" fn update(context: *mut c_void, input: *const u8, length: usiz
 /// The call.
 #[inline(never)]
 unsafe extern "C" fn ours(context: *mut c_void, input: *const u8, length: usize) -> c_int {
-    guard_with_room(0, || {
+    guard(0, || {
         // SAFETY: the call.
         let ((this, functions, wrapped), slice) = unsafe { (DigestCtx::of(context), bytes(input, length)) };
         if wrapped.fails() {
@@ -330,7 +331,7 @@ unsafe extern "C" fn finish(context: *mut c_void, output: *mut u8, written: *mut
             return result;
         }
     }
-    guard_with_room(0, || {
+    guard(0, || {
         // SAFETY: the call.
         let (this, functions, wrapped) = unsafe { DigestCtx::of(context) };
         if wrapped.fails() {
@@ -493,5 +494,5 @@ pub(super) fn dispatch(theirs: Table, place: usize) -> Vec<Dispatch> {
         OSSL_FUNC_DIGEST_SERIALIZE => serialize, Serialize;
         OSSL_FUNC_DIGEST_DESERIALIZE => deserialize, Update;
     };
-    super::provider::complete(theirs, &ours, &[crate::abi::OSSL_FUNC_DIGEST_GET_PARAMS])
+    super::core::complete(theirs, &ours, &[crate::abi::OSSL_FUNC_DIGEST_GET_PARAMS])
 }

@@ -12,16 +12,16 @@ use gantry::{Algorithm, Operation, Outcome};
 
 use super::digest::HostDigest;
 use super::family::{Host, bytes, is_empty};
-use super::keys::{HostKey, HostPair, KeyData};
+use super::guard;
+use super::keys::KeyData;
 use super::params::{self, Answers};
-use super::provider::Wrapped;
 use super::rsa::{self, Padding};
 use super::signature::{SignatureCtx, SignatureFns, Signer};
-use super::{guard, guard_with_room};
+use super::wrapped::Wrapped;
 use crate::abi::Param;
 use crate::abi::fns::*;
-use crate::choice::Side;
 use crate::der;
+use crate::framework::Side;
 use crate::pair::{self, Pair};
 use crate::table::Mode;
 
@@ -306,7 +306,7 @@ pub(super) unsafe extern "C" fn digest_sign_final(
     written: *mut usize,
     room: usize,
 ) -> c_int {
-    guard_with_room(0, || {
+    guard(0, || {
         // SAFETY: the call.
         let (this, functions, wrapped) = unsafe { SignatureCtx::of(context) };
         let at_host = || {
@@ -347,7 +347,7 @@ pub(super) unsafe extern "C" fn digest_sign_final(
 }
 
 pub(super) unsafe extern "C" fn digest_verify_final(context: *mut c_void, signature: *const u8, size: usize) -> c_int {
-    guard_with_room(0, || {
+    guard(0, || {
         // SAFETY: the call.
         let (this, functions, wrapped) = unsafe { SignatureCtx::of(context) };
         if wrapped.fails() {
@@ -390,7 +390,7 @@ pub(super) unsafe extern "C" fn sign(
     input: *const u8,
     length: usize,
 ) -> c_int {
-    guard_with_room(0, || {
+    guard(0, || {
         // SAFETY: the call.
         let (this, _, wrapped) = unsafe { SignatureCtx::of(context) };
         if !signature.is_null() {
@@ -414,7 +414,7 @@ pub(super) unsafe extern "C" fn verify(
     input: *const u8,
     length: usize,
 ) -> c_int {
-    guard_with_room(0, || {
+    guard(0, || {
         // SAFETY: the call.
         let (this, _, wrapped) = unsafe { SignatureCtx::of(context) };
         if wrapped.fails() {
@@ -436,7 +436,7 @@ pub(super) unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *co
         unsafe {
             let (this, _, wrapped) = SignatureCtx::of(context);
             let result = this.host.set_params(params);
-            let Signer { key, digested } = &mut this.state;
+            let Signer { key, digested, .. } = &mut this.state;
             digested.told(wrapped.row().mode, key.as_deref(), &this.host, params);
             result
         }
@@ -485,60 +485,4 @@ pub(super) unsafe extern "C" fn settable_ctx_md_params(context: *mut c_void) -> 
             functions.settable_ctx_md_params.map_or(ptr::null(), |settable| settable(this.host.context()))
         }
     })
-}
-
-impl HostPair {
-    /// A signature of a digest, for which no program asked.
-    pub(super) fn sign_digest(&self, algorithm: Algorithm, key: &HostKey, digest: &[u8], output: &mut [u8]) -> bool {
-        let Some(host) = self.signature() else { return false };
-        let functions = host.functions();
-        let Some((init, sign)) = functions.to_sign.init.zip(functions.sign) else { return false };
-        let sign = |params, signature: &mut [u8]| {
-            let (room, mut written) = (signature.len(), 0);
-            // SAFETY: the host, with its own context and key, a digest to read and room for the signature.
-            let good = unsafe {
-                init(host.context(), key.as_ptr(), params) == 1
-                    && sign(
-                        host.context(),
-                        signature.as_mut_ptr(),
-                        &raw mut written,
-                        room,
-                        digest.as_ptr(),
-                        digest.len(),
-                    ) == 1
-            };
-            if good { written } else { 0 }
-        };
-        if self.mode() == Mode::Rsa {
-            return rsa::like_devices(algorithm, digest.len(), |params| sign(params, output)) == output.len();
-        }
-        let mut der = [0; der::LONGEST];
-        let written = sign(ptr::null(), &mut der);
-        match der.get(..written).and_then(der::decode) {
-            Some(both) if both.len() == output.len() => {
-                output.copy_from_slice(&both);
-                true
-            }
-            _ => false,
-        }
-    }
-
-    pub(super) fn verify_digest(&self, algorithm: Algorithm, key: &HostKey, digest: &[u8], signature: &[u8]) -> bool {
-        let Some(host) = self.signature() else { return false };
-        let functions = host.functions();
-        let Some((init, verify)) = functions.to_verify.init.zip(functions.verify) else { return false };
-        let verify = |params, signature: &[u8]| {
-            // SAFETY: the host, with its own context and key, a digest and a signature to read.
-            unsafe {
-                init(host.context(), key.as_ptr(), params) == 1
-                    && verify(host.context(), signature.as_ptr(), signature.len(), digest.as_ptr(), digest.len()) == 1
-            }
-        };
-        if self.mode() == Mode::Rsa {
-            return rsa::like_devices(algorithm, digest.len(), |params| verify(params, signature));
-        }
-        let Ok(both) = signature.try_into() else { return false };
-        let (der, length) = der::encode(both);
-        verify(ptr::null(), &der[..length])
-    }
 }

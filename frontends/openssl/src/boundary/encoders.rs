@@ -8,10 +8,10 @@
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::ptr;
 
-use super::core::{Table, entry};
+use super::core::{Table, complete, dispatch, entry, has_name};
 use super::guard;
 use super::keys::{EC, KeyData};
-use super::provider::{Provider, complete, dispatch, has_name};
+use super::provider::Provider;
 use crate::abi::fns::*;
 use crate::abi::{self, AlgorithmRow, Dispatch, Function, Param};
 
@@ -164,11 +164,7 @@ const fn at<const PLACE: usize>() -> AtPlace {
     (newctx::<PLACE>, does_selection::<PLACE>, settable_ctx_params::<PLACE>, encode::<PLACE>)
 }
 
-macro_rules! at_places {
-    ($($place:literal)*) => { [$(at::<$place>()),*] };
-}
-
-static AT: [AtPlace; PLACES] = at_places!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23);
+static AT: [AtPlace; PLACES] = super::family::at_places!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23);
 
 #[cfg(test)]
 mod tests {

@@ -7,17 +7,18 @@ use std::{ptr, slice};
 use gantry::driver::Operands;
 use gantry::{Operation, Outcome};
 
-use super::core::{Table, entry};
+use super::core::{Table, dispatch, entry};
 use super::family::{
     Common, Context, Contexts, Family, Host, dupctx, freectx, get_ctx_params, gettable_ctx_params, is_empty,
     new_context, settable_ctx_params,
 };
-use super::keys::{HostKey, HostPair, KeyData};
-use super::provider::{Functions, Wrapped, dispatch};
-use super::{guard, guard_with_room};
+use super::guard;
+use super::host_keys::{HostKey, HostPair};
+use super::keys::KeyData;
+use super::wrapped::{Functions, Wrapped};
 use crate::abi::fns::*;
 use crate::abi::{Dispatch, Param};
-use crate::choice::Side;
+use crate::framework::Side;
 use crate::pair::{self, Pair};
 use crate::table::PAIRS;
 
@@ -123,7 +124,7 @@ unsafe extern "C" fn set_peer(context: *mut c_void, key: *mut c_void) -> c_int {
 }
 
 unsafe extern "C" fn derive(context: *mut c_void, secret: *mut u8, written: *mut usize, room: usize) -> c_int {
-    guard_with_room(0, || {
+    guard(0, || {
         // SAFETY: the call.
         let (this, functions, wrapped) = unsafe { ExchangeCtx::of(context) };
         // Without a place for the secret this only asks for its length.
@@ -207,7 +208,7 @@ const fn at<const PLACE: usize>() -> AtPlace {
     (newctx::<PLACE>, gettable_ctx_params::<ExchangeFns, PLACE>, settable_ctx_params::<ExchangeFns, PLACE>)
 }
 
-static AT: [AtPlace; PAIRS.len()] = [at::<0>(), at::<1>(), at::<2>(), at::<3>(), at::<4>()];
+static AT: [AtPlace; PAIRS.len()] = super::family::at_places!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16);
 
 /// Our table for an algorithm: what the host has of it.
 pub(super) fn dispatch(theirs: Table, place: usize) -> Vec<Dispatch> {
@@ -224,5 +225,5 @@ pub(super) fn dispatch(theirs: Table, place: usize) -> Vec<Dispatch> {
         OSSL_FUNC_KEYEXCH_GETTABLE_CTX_PARAMS => gettable_ctx_params, GettableCtx;
         OSSL_FUNC_KEYEXCH_SETTABLE_CTX_PARAMS => settable_ctx_params, GettableCtx;
     };
-    super::provider::complete(theirs, &ours, &[])
+    super::core::complete(theirs, &ours, &[])
 }

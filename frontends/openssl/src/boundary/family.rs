@@ -1,15 +1,15 @@
 //! What digests, ciphers, MACs, key exchange and signatures have in common: how a function that is told only its place finds the
 //! host's, and contexts of ours, each with one of the host's in it.
 
-use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::{mem, ptr, slice};
 
-use super::provider::{Functions, Provider, Wrapped};
+use super::provider::Provider;
+use super::wrapped::{Functions, Wrapped};
 use super::{guard, stack};
 use crate::abi::Param;
 use crate::abi::fns::*;
-use crate::choice::Sizes;
+use crate::sizes::Sizes;
 
 /// The host's functions of an algorithm of one kind.
 pub(crate) trait Family: Sized + 'static {
@@ -32,11 +32,6 @@ pub(crate) trait Contexts: Family {
     const HAS_KEY: bool = false;
 
     fn common(&self) -> &Common;
-
-    /// The host's context is needed, in case it was let go. Whether it is there.
-    fn recall(_: &Host<Self>, _: &mut Self::State) -> bool {
-        true
-    }
 }
 
 /// The host's functions that contexts of all kinds have.
@@ -51,8 +46,7 @@ pub(crate) struct Common {
 
 /// A context of the host, and its functions. It is ours alone, and freed with this.
 pub(crate) struct Host<F: Contexts> {
-    /// Null while the host's context is let go.
-    context: Cell<*mut c_void>,
+    context: *mut c_void,
     /// What contexts are asked for with.
     theirs: *mut c_void,
     pub(super) functions: *const F,
@@ -77,7 +71,7 @@ impl<F: Contexts> Host<F> {
         }
         // SAFETY: as the caller promises.
         let context = begin(unsafe { &*functions }, theirs)?;
-        (!context.is_null()).then_some(Self { context: Cell::new(context), theirs, functions })
+        (!context.is_null()).then_some(Self { context, theirs, functions })
     }
 
     pub(crate) fn duplicate(&self) -> Option<Self> {
@@ -91,41 +85,12 @@ impl<F: Contexts> Host<F> {
 
     #[inline(always)]
     pub(super) fn context(&self) -> *mut c_void {
-        self.context.get()
-    }
-
-    /// Whether the host's context is let go.
-    #[inline(always)]
-    pub(crate) fn is_away(&self) -> bool {
-        self.context().is_null()
+        self.context
     }
 
     /// Whether it was made with `theirs`.
     pub(super) fn is_of(&self, theirs: *mut c_void) -> bool {
         self.theirs == theirs
-    }
-
-    /// The host's context is not needed for a while.
-    pub(crate) fn let_go(&self) {
-        let context = self.context.replace(ptr::null_mut());
-        if !context.is_null()
-            && let Some(freectx) = self.functions().common().freectx
-        {
-            // SAFETY: the host, with its own context, once.
-            unsafe { freectx(context) };
-        }
-    }
-
-    /// A new one in the place of the one that was let go, as `begin` makes them.
-    ///
-    /// # Safety
-    ///
-    /// As for [`new`](Self::new).
-    pub(super) unsafe fn renew(&self, begin: impl FnOnce(&F, *mut c_void) -> Option<*mut c_void>) {
-        // SAFETY: as the caller promises.
-        if let Some(new) = unsafe { Self::new(self.theirs, self.functions, begin) } {
-            self.context.swap(&new.context);
-        }
     }
 
     pub(super) fn functions(&self) -> &F {
@@ -154,7 +119,10 @@ impl<F: Contexts> Host<F> {
 
 impl<F: Contexts> Drop for Host<F> {
     fn drop(&mut self) {
-        self.let_go();
+        if let Some(freectx) = self.functions().common().freectx {
+            // SAFETY: the host, with its own context, once.
+            unsafe { freectx(self.context) };
+        }
     }
 }
 
@@ -277,9 +245,6 @@ unsafe fn duplicate<F: Contexts>(context: *mut c_void) -> *mut c_void {
     guard(ptr::null_mut(), || {
         // SAFETY: the call.
         let (this, _, wrapped) = unsafe { Context::<F>::of(context) };
-        if !F::recall(&this.host, &mut this.state) {
-            return ptr::null_mut();
-        }
         let copy = |host| Context::give(host, wrapped, || this.state.clone());
         this.host.duplicate().map_or(ptr::null_mut(), copy)
     })
@@ -386,6 +351,12 @@ pub(super) unsafe fn piece<F: Contexts<State = Pieces<S>>, S>(
         ours(context, input, length)
     }
 }
+
+/// The functions of each place, as `at` where it is used has them.
+macro_rules! at_places {
+    ($($place:literal)*) => { [$(at::<$place>()),*] };
+}
+pub(super) use at_places;
 
 /// What a call brought to be read.
 ///

@@ -7,49 +7,50 @@ use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 use std::sync::Arc;
 
+use gantry::Algorithm;
 use zeroize::Zeroizing;
 
-use super::core::{Table, entry};
-use super::family::{Contexts, Family, Host, functions, gettable_params};
+use super::core::{Table, dispatch, entry};
+use super::family::{Family, functions, gettable_params};
 use super::guard;
 use super::params::{self, Answers};
-use super::provider::{Functions, Wrapped, dispatch};
-use super::rsa;
+use super::wrapped::{Functions, Wrapped};
+use super::{generator, rsa, slhdsa};
 use crate::abi::fns::*;
 use crate::abi::{self, Dispatch, Param};
 use crate::pair::{self, Pair, Raw};
-use crate::table::{KEYS, Mode};
+use crate::table::{KEYS, slh_dsa};
 
 /// The type of keys on curves with parameters.
 pub(super) const EC: &str = "EC";
-const RSA: &str = "RSA";
+pub(super) const RSA: &str = "RSA";
 /// The one of these curves that other devices have.
-const P256: &CStr = c"prime256v1";
+pub(super) const P256: &CStr = c"prime256v1";
 /// Bytes of what is asked of a key: numbers of the longest curve have fewer, and names, too.
 const ROOM: usize = 512;
 
 /// The host's functions of one type of keys.
 pub(crate) struct KeyFns {
-    new: Option<NewCtx>,
-    free: Option<FreeCtx>,
-    gen_init: Option<KeyGenInit>,
-    gen_set_template: Option<WithKey>,
-    gen_set_params: Option<SetParams>,
-    gen_get_params: Option<GetParams>,
-    gen_gettable_params: Option<GettableCtx>,
-    gen_settable_params: Option<GettableCtx>,
-    generate: Option<KeyGen>,
-    gen_cleanup: Option<FreeCtx>,
-    get_params: Option<GetParams>,
-    set_params: Option<SetParams>,
-    gettable_params: Option<Gettable>,
-    settable_params: Option<Gettable>,
-    has: Option<KeyHas>,
-    validate: Option<KeyValidate>,
-    matches: Option<KeyMatch>,
-    import: Option<KeyImport>,
-    export: Option<KeyExport>,
-    dup: Option<KeyDup>,
+    pub(super) new: Option<NewCtx>,
+    pub(super) free: Option<FreeCtx>,
+    pub(super) gen_init: Option<KeyGenInit>,
+    pub(super) gen_set_template: Option<WithKey>,
+    pub(super) gen_set_params: Option<SetParams>,
+    pub(super) gen_get_params: Option<GetParams>,
+    pub(super) gen_gettable_params: Option<GettableCtx>,
+    pub(super) gen_settable_params: Option<GettableCtx>,
+    pub(super) generate: Option<KeyGen>,
+    pub(super) gen_cleanup: Option<FreeCtx>,
+    pub(super) get_params: Option<GetParams>,
+    pub(super) set_params: Option<SetParams>,
+    pub(super) gettable_params: Option<Gettable>,
+    pub(super) settable_params: Option<Gettable>,
+    pub(super) has: Option<KeyHas>,
+    pub(super) validate: Option<KeyValidate>,
+    pub(super) matches: Option<KeyMatch>,
+    pub(super) import: Option<KeyImport>,
+    pub(super) export: Option<KeyExport>,
+    pub(super) dup: Option<KeyDup>,
 }
 
 impl KeyFns {
@@ -82,7 +83,7 @@ impl KeyFns {
 /// What the core calls `keydata`: an `Arc`, which contexts hold, too.
 pub(super) struct KeyData {
     /// The host's own.
-    host: *mut c_void,
+    pub(super) host: *mut c_void,
     wrapped: *const Wrapped,
     pair: Pair,
 }
@@ -96,7 +97,7 @@ impl KeyData {
     /// # Safety
     ///
     /// A key of the host that is ours alone, or null; `wrapped` is what serves such keys.
-    unsafe fn give(wrapped: &Wrapped, host: *mut c_void) -> *mut c_void {
+    pub(super) unsafe fn give(wrapped: &Wrapped, host: *mut c_void) -> *mut c_void {
         if host.is_null() {
             return host;
         }
@@ -149,7 +150,7 @@ impl KeyData {
         self.pair.raw(|| match self.wrapped().row().name {
             EC => self.p256(),
             RSA => self.exported(),
-            _ => self.octets(),
+            name => slh_dsa(name).map_or_else(|| self.octets(), |algorithm| self.slh_dsa(algorithm)),
         })
     }
 
@@ -183,6 +184,12 @@ impl KeyData {
         // What is not there has no length.
         let is_there = |place: usize| told && table[place].return_size == pair::SIZE;
         Raw::new(is_there(1).then_some(&private[..]), is_there(0).then_some(&public[..]))
+    }
+
+    fn slh_dsa(&self, algorithm: Algorithm) -> Raw {
+        // SAFETY: the host, with its own key and a table with its end, whose data has room.
+        let ask = |table| self.functions().get_params.map_or(0, |get| unsafe { get(self.host, table) });
+        slhdsa::raw(algorithm.info().public_key.max, ask)
     }
 
     /// Those of a key on P-256. Of another curve, and of one whose parameters are written out, nothing is known. (An export would
@@ -244,24 +251,6 @@ unsafe extern "C" fn told(params: *const Param, raw: *mut c_void) -> c_int {
     })
 }
 
-/// What the core calls `genctx`.
-struct Generator {
-    host: *mut c_void,
-    wrapped: *const Wrapped,
-}
-
-impl Generator {
-    /// # Safety
-    ///
-    /// The call: what `gen_init` gave out.
-    unsafe fn of<'c>(context: *mut c_void) -> (&'c Self, &'c Wrapped, &'c KeyFns) {
-        // SAFETY: as the caller promises; the provider owns the others, and outlives its contexts.
-        let (this, wrapped) = unsafe { (&*context.cast::<Self>(), &*(*context.cast::<Self>()).wrapped) };
-        let Functions::Keys(functions) = &wrapped.functions else { unreachable!("a key's") };
-        (this, wrapped, functions)
-    }
-}
-
 unsafe extern "C" fn new<const PLACE: usize>(provider: *mut c_void) -> *mut c_void {
     guard(ptr::null_mut(), || {
         // SAFETY: the call; the host, with its own context.
@@ -278,118 +267,6 @@ unsafe extern "C" fn free(keydata: *mut c_void) {
         if !keydata.is_null() {
             // SAFETY: ours: the core's hold, which it gives up once.
             drop(unsafe { Arc::from_raw(keydata.cast_const().cast::<KeyData>()) });
-        }
-    });
-}
-
-unsafe extern "C" fn gen_init<const PLACE: usize>(
-    provider: *mut c_void,
-    selection: c_int,
-    params: *const Param,
-) -> *mut c_void {
-    guard(ptr::null_mut(), || {
-        // SAFETY: the call; the host, with its own context and what the call brought.
-        unsafe {
-            let Some((wrapped, functions)) = functions::<KeyFns>(provider, PLACE) else { return ptr::null_mut() };
-            let init = functions.gen_init;
-            let host = init.map_or(ptr::null_mut(), |init| init(wrapped.default_ctx(), selection, params));
-            if host.is_null() { host } else { Box::into_raw(Box::new(Generator { host, wrapped })).cast() }
-        }
-    })
-}
-
-unsafe extern "C" fn gen_set_template(context: *mut c_void, template: *mut c_void) -> c_int {
-    guard(0, || {
-        // SAFETY: the call; the host, with its own context and key.
-        unsafe {
-            let (this, _, functions) = Generator::of(context);
-            let theirs = KeyData::of(template).map_or(ptr::null_mut(), |(template, _)| template.host);
-            functions.gen_set_template.map_or(0, |set| set(this.host, theirs))
-        }
-    })
-}
-
-unsafe extern "C" fn gen_get_params(context: *mut c_void, params: *mut Param) -> c_int {
-    guard(0, || {
-        // SAFETY: the call; the host, with what it brought.
-        unsafe {
-            let (this, _, functions) = Generator::of(context);
-            functions.gen_get_params.map_or(0, |get| get(this.host, params))
-        }
-    })
-}
-
-unsafe extern "C" fn gen_set_params(context: *mut c_void, params: *const Param) -> c_int {
-    guard(0, || {
-        // SAFETY: the call; the host, with what it brought.
-        unsafe {
-            let (this, _, functions) = Generator::of(context);
-            functions.gen_set_params.map_or(0, |set| set(this.host, params))
-        }
-    })
-}
-
-unsafe extern "C" fn gen_settable_params<const PLACE: usize>(
-    context: *mut c_void,
-    provider: *mut c_void,
-) -> *const Param {
-    // SAFETY: the call.
-    unsafe { gen_params::<PLACE>(context, provider, |functions| functions.gen_settable_params) }
-}
-
-unsafe extern "C" fn gen_gettable_params<const PLACE: usize>(
-    context: *mut c_void,
-    provider: *mut c_void,
-) -> *const Param {
-    // SAFETY: the call.
-    unsafe { gen_params::<PLACE>(context, provider, |functions| functions.gen_gettable_params) }
-}
-
-/// # Safety
-///
-/// The call: a context of ours or null.
-unsafe fn gen_params<const PLACE: usize>(
-    context: *mut c_void,
-    provider: *mut c_void,
-    which: fn(&KeyFns) -> Option<GettableCtx>,
-) -> *const Param {
-    guard(ptr::null(), || {
-        // SAFETY: the call; the host, with its own contexts.
-        unsafe {
-            let Some((wrapped, functions)) = functions::<KeyFns>(provider, PLACE) else { return ptr::null() };
-            let host = if context.is_null() { context } else { Generator::of(context).0.host };
-            which(functions).map_or(ptr::null(), |which| which(host, wrapped.default_ctx()))
-        }
-    })
-}
-
-unsafe extern "C" fn generate(
-    context: *mut c_void,
-    progress: Option<ParamsCallback>,
-    data: *mut c_void,
-) -> *mut c_void {
-    guard(ptr::null_mut(), || {
-        // SAFETY: the call; the host, with what it brought.
-        unsafe {
-            let (this, wrapped, functions) = Generator::of(context);
-            let host = functions.generate.map_or(ptr::null_mut(), |generate| generate(this.host, progress, data));
-            KeyData::give(wrapped, host)
-        }
-    })
-}
-
-unsafe extern "C" fn gen_cleanup(context: *mut c_void) {
-    guard((), || {
-        if context.is_null() {
-            return;
-        }
-        // SAFETY: ours: made by `gen_init`, and the core frees it once; the host, with its own context, once.
-        unsafe {
-            let (this, _, functions) = Generator::of(context);
-            if let Some(cleanup) = functions.gen_cleanup {
-                cleanup(this.host);
-            }
-            drop(Box::from_raw(context.cast::<Generator>()));
         }
     });
 }
@@ -487,115 +364,6 @@ unsafe extern "C" fn dup(keydata: *const c_void, selection: c_int) -> *mut c_voi
     })
 }
 
-/// A key pair of the host that is ours alone.
-pub(crate) struct HostKey {
-    key: *mut c_void,
-    functions: *const KeyFns,
-}
-
-// SAFETY: the host: a key belongs to no thread.
-unsafe impl Send for HostKey {}
-// SAFETY: the host: a key may be used by several threads as long as nobody changes it.
-unsafe impl Sync for HostKey {}
-
-impl HostKey {
-    /// The host's key from a private or a public one.
-    pub(super) fn new(wrapped: &Wrapped, raw: &[u8], is_private: bool) -> Option<Self> {
-        let Functions::Keys(functions) = &wrapped.functions else { return None };
-        let theirs = wrapped.default_ctx();
-        let (new, import) = (functions.new?, functions.import.filter(|_| !theirs.is_null())?);
-        // SAFETY: the host, with its own context.
-        let key = unsafe { new(theirs) };
-        let this = (!key.is_null()).then_some(Self { key, functions })?;
-        if wrapped.row().name == RSA {
-            // SAFETY: the host, with its own key and a table with its end.
-            let import = |table| unsafe { import(this.key, abi::OSSL_KEYMGMT_SELECT_KEYPAIR, table) } == 1;
-            return rsa::tell(raw, is_private, import).filter(|good| *good).map(|_| this);
-        }
-        let is_ec = wrapped.row().name == EC;
-        let mut raw = Zeroizing::new(raw.to_vec());
-        if is_ec && is_private && cfg!(target_endian = "little") {
-            raw.reverse();
-        }
-        let (data, length) = (raw.as_mut_ptr().cast(), raw.len());
-        let (name, mut selection) = if is_private {
-            (c"priv", abi::OSSL_KEYMGMT_SELECT_KEYPAIR)
-        } else {
-            (c"pub", abi::OSSL_KEYMGMT_SELECT_PUBLIC_KEY)
-        };
-        let mut table = [Param::octets(name, data, length), params::end(), params::end()];
-        if is_ec {
-            selection |= abi::OSSL_KEYMGMT_SELECT_DOMAIN_PARAMETERS;
-            table[1] = Param::text(c"group", P256);
-            if is_private {
-                table[0] = Param::number(name, data, length);
-            }
-        }
-        // SAFETY: the host, with its own key and a table with its end.
-        (unsafe { import(this.key, selection, table.as_ptr()) } == 1).then_some(this)
-    }
-
-    pub(super) fn as_ptr(&self) -> *mut c_void {
-        self.key
-    }
-}
-
-impl Drop for HostKey {
-    fn drop(&mut self) {
-        // SAFETY: ours: the provider owns them, and outlives its framework.
-        if let Some(free) = unsafe { (*self.functions).free } {
-            // SAFETY: the host, with its own key, once.
-            unsafe { free(self.key) };
-        }
-    }
-}
-
-/// The host's keys of one type and what it does with them, for keys that no program asked for.
-#[derive(Clone, Copy)]
-pub(crate) struct HostPair {
-    theirs: *const Wrapped,
-    keys: *const Wrapped,
-}
-
-// SAFETY: the host: contexts may be made and used on any thread.
-unsafe impl Send for HostPair {}
-// SAFETY: as above; nothing is changed through it.
-unsafe impl Sync for HostPair {}
-
-impl HostPair {
-    pub(crate) fn new(theirs: &Wrapped) -> Option<Self> {
-        Some(Self { theirs, keys: theirs.keys()? })
-    }
-
-    pub(crate) fn mode(&self) -> Mode {
-        // SAFETY: ours: the provider owns them, and outlives its framework.
-        unsafe { (*self.theirs).row() }.mode
-    }
-
-    /// Runs what no program asked for, and leaves no errors of it.
-    pub(crate) fn quietly<T>(&self, body: impl FnOnce() -> T) -> T {
-        // SAFETY: ours: the provider owns them, and outlives its framework.
-        unsafe { &*self.theirs }.quietly(body)
-    }
-
-    /// A private key, or one that is only public.
-    pub(crate) fn key(&self, raw: &[u8], is_private: bool) -> Option<HostKey> {
-        // SAFETY: ours: the provider owns them, and outlives its framework.
-        HostKey::new(unsafe { &*self.keys }, raw, is_private)
-    }
-
-    /// A context of the host, from `begin`, which gets the host's own context.
-    pub(super) fn context<F: Contexts>(
-        &self,
-        begin: impl FnOnce(&F, *mut c_void) -> Option<*mut c_void>,
-    ) -> Option<Host<F>> {
-        // SAFETY: ours: the provider owns them, and outlives its framework.
-        let wrapped = unsafe { &*self.theirs };
-        // SAFETY: as above; the host made the context for us.
-        unsafe { Host::new(wrapped.default_ctx(), F::of(&wrapped.functions)?, begin) }
-    }
-}
-
 impl Family for KeyFns {
     const KIND: usize = 3;
 
@@ -614,15 +382,15 @@ type AtPlace = (NewCtx, KeyGenInit, GettableCtx, GettableCtx, Gettable, Gettable
 const fn at<const PLACE: usize>() -> AtPlace {
     (
         new::<PLACE>,
-        gen_init::<PLACE>,
-        gen_gettable_params::<PLACE>,
-        gen_settable_params::<PLACE>,
+        generator::gen_init::<PLACE>,
+        generator::gen_gettable_params::<PLACE>,
+        generator::gen_settable_params::<PLACE>,
         gettable_params::<KeyFns, PLACE>,
         settable_params::<PLACE>,
     )
 }
 
-static AT: [AtPlace; KEYS.len()] = [at::<0>(), at::<1>(), at::<2>(), at::<3>()];
+static AT: [AtPlace; KEYS.len()] = super::family::at_places!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
 
 /// Our table for a type of keys: what the host has of it.
 pub(super) fn dispatch(theirs: Table, place: usize) -> Vec<Dispatch> {
@@ -631,13 +399,13 @@ pub(super) fn dispatch(theirs: Table, place: usize) -> Vec<Dispatch> {
         OSSL_FUNC_KEYMGMT_NEW => new, NewCtx;
         OSSL_FUNC_KEYMGMT_FREE => free, FreeCtx;
         OSSL_FUNC_KEYMGMT_GEN_INIT => gen_init, KeyGenInit;
-        OSSL_FUNC_KEYMGMT_GEN_SET_TEMPLATE => gen_set_template, WithKey;
-        OSSL_FUNC_KEYMGMT_GEN_SET_PARAMS => gen_set_params, SetParams;
-        OSSL_FUNC_KEYMGMT_GEN_GET_PARAMS => gen_get_params, GetParams;
+        OSSL_FUNC_KEYMGMT_GEN_SET_TEMPLATE => generator::gen_set_template, WithKey;
+        OSSL_FUNC_KEYMGMT_GEN_SET_PARAMS => generator::gen_set_params, SetParams;
+        OSSL_FUNC_KEYMGMT_GEN_GET_PARAMS => generator::gen_get_params, GetParams;
         OSSL_FUNC_KEYMGMT_GEN_GETTABLE_PARAMS => gen_gettable_params, GettableCtx;
         OSSL_FUNC_KEYMGMT_GEN_SETTABLE_PARAMS => gen_settable_params, GettableCtx;
-        OSSL_FUNC_KEYMGMT_GEN => generate, KeyGen;
-        OSSL_FUNC_KEYMGMT_GEN_CLEANUP => gen_cleanup, FreeCtx;
+        OSSL_FUNC_KEYMGMT_GEN => generator::generate, KeyGen;
+        OSSL_FUNC_KEYMGMT_GEN_CLEANUP => generator::gen_cleanup, FreeCtx;
         OSSL_FUNC_KEYMGMT_GET_PARAMS => get_params, GetParams;
         OSSL_FUNC_KEYMGMT_SET_PARAMS => set_params, SetParams;
         OSSL_FUNC_KEYMGMT_GETTABLE_PARAMS => gettable_params, Gettable;
@@ -654,5 +422,5 @@ pub(super) fn dispatch(theirs: Table, place: usize) -> Vec<Dispatch> {
         abi::OSSL_FUNC_KEYMGMT_IMPORT_TYPES,
         abi::OSSL_FUNC_KEYMGMT_EXPORT_TYPES,
     ];
-    super::provider::complete(theirs, &ours, &passed)
+    super::core::complete(theirs, &ours, &passed)
 }

@@ -6,19 +6,19 @@ use std::{ptr, slice};
 use gantry::Algorithm;
 use zeroize::{Zeroize, Zeroizing};
 
-use super::core::{Table, entry};
+use super::core::{Table, dispatch, entry};
 use super::family::{
-    Common, Context, Contexts, Family, Host, Pieces, bytes, dupctx, freectx, gettable_ctx_params, gettable_params,
-    is_empty, new_context, piece, settable_ctx_params,
+    Common, Context, Contexts, Family, Host, Pieces, bytes, dupctx, freectx, get_ctx_params, gettable_ctx_params,
+    gettable_params, is_empty, new_context, piece, settable_ctx_params,
 };
-use super::params::{self, Answers, Questions};
-use super::provider::{Functions, Wrapped, dispatch};
-use super::{guard, guard_with_room};
+use super::guard;
+use super::params::{self, Answers};
+use super::wrapped::{Functions, Wrapped};
 use crate::abi::fns::*;
 use crate::abi::{Dispatch, Param};
-use crate::choice::Sizes;
 use crate::framework::Done;
-use crate::mac::{Macing, POLY1305_KEY};
+use crate::mac::Macing;
+use crate::sizes::Sizes;
 use crate::table::{MACS, Mac, Mode};
 
 /// The host's functions of one algorithm.
@@ -68,30 +68,6 @@ impl MacCtx {
         self.state.elsewhere = self.state.message.elsewhere();
     }
 
-    /// The host was told to begin another message under the same key, and said how that went.
-    #[inline(always)]
-    fn began(&mut self, nonce: Option<&[u8]>, result: c_int) -> c_int {
-        if result == 1 {
-            (self.state.fresh, self.state.elsewhere) = (true, self.state.message.went_on(nonce));
-        } else {
-            self.state.message.refused();
-            self.settle(false);
-        }
-        result
-    }
-
-    /// The host gets the key that it lacks. Whether it has it then.
-    #[inline(always)]
-    fn pay(&mut self, functions: &MacFns) -> bool {
-        let (key, length) = match self.state.message.owed() {
-            Ok(None) => return true,
-            Ok(Some(key)) => key,
-            Err(()) => return false,
-        };
-        // SAFETY: the host, with its own context, a key to read and no parameters.
-        functions.init.is_some_and(|init| unsafe { init(self.host.context(), key, length, ptr::null()) == 1 })
-    }
-
     /// The host ends a message of which it knows only the key, so that it forgets that.
     fn end(&self, functions: &MacFns) -> bool {
         let (mut mac, mut written) = (Zeroizing::new([0; 64]), 0);
@@ -103,9 +79,6 @@ impl MacCtx {
 
     /// The host takes the message over: it gets what was held.
     fn hand_over(&mut self, functions: &MacFns) -> bool {
-        if !self.pay(functions) {
-            return false;
-        }
         let Some(held) = self.state.message.held() else { return true };
         // SAFETY: the host, with its own context and a slice to read.
         functions.update.is_some_and(|update| unsafe { update(self.host.context(), held.as_ptr(), held.len()) == 1 })
@@ -123,59 +96,6 @@ unsafe extern "C" fn newctx<const PLACE: usize>(provider: *mut c_void) -> *mut c
 }
 
 unsafe extern "C" fn init(context: *mut c_void, key: *const u8, length: usize, params: *const Param) -> c_int {
-    let this = context.cast::<MacCtx>();
-    // SAFETY: the call, and the host with what it brought. Nothing here can panic.
-    unsafe {
-        if is_empty(params) {
-            // Each message after the first one under a key begins so.
-            if key.is_null()
-                && (*this).state.message.goes_on(None)
-                && let Some(init) = (*(*this).host.functions).init
-            {
-                return (*this).began(None, init((*this).host.context(), key, length, params));
-            }
-            if length == POLY1305_KEY && !key.is_null() && (*this).state.message.can_wait() {
-                return wait(context, key);
-            }
-        }
-        initialise(context, key, length, params)
-    }
-}
-
-/// A message of Poly1305 begins, and nobody has its key yet.
-///
-/// # Safety
-///
-/// The call, with a key of [`POLY1305_KEY`] bytes.
-#[inline(never)]
-unsafe fn wait(context: *mut c_void, key: *const u8) -> c_int {
-    // SAFETY: the call. Nothing here can panic.
-    unsafe {
-        let (this, _, wrapped) = MacCtx::of(context);
-        this.state.message.wait(wrapped, &*key.cast());
-        // Not even what is the host's can go there as it is.
-        (this.state.fresh, this.state.elsewhere) = (true, Sizes::ALL);
-        1
-    }
-}
-
-/// # Safety
-///
-/// The call.
-#[inline(never)]
-unsafe fn initialise(context: *mut c_void, key: *const u8, length: usize, params: *const Param) -> c_int {
-    let this = context.cast::<MacCtx>();
-    // SAFETY: the call, and the host with what it brought. Nothing here can panic.
-    unsafe {
-        // GMAC: the same with a nonce.
-        if key.is_null()
-            && let Some(nonce) = Answers::new(params).only_octets(c"iv")
-            && (*this).state.message.goes_on(Some(nonce.len()))
-            && let Some(init) = (*(*this).host.functions).init
-        {
-            return (*this).began(Some(nonce), init((*this).host.context(), key, length, params));
-        }
-    }
     guard(0, || {
         // SAFETY: the call.
         let (this, functions, wrapped) = unsafe { MacCtx::of(context) };
@@ -184,11 +104,7 @@ unsafe fn initialise(context: *mut c_void, key: *const u8, length: usize, params
             let key = (!key.is_null()).then(|| slice::from_raw_parts(key, length));
             (key, Answers::new(params), is_empty(params))
         };
-        // A key of Poly1305 that is used up begins no other message.
-        if key.is_null() && nothing && this.state.message.is_withheld() {
-            return 0;
-        }
-        if !this.state.message.is_withheld() && !this.pay(functions) {
+        if key.is_null() && nothing && this.state.message.is_spent() {
             return 0;
         }
         // SAFETY: the host, with what the call brought.
@@ -209,40 +125,19 @@ unsafe extern "C" fn update(context: *mut c_void, input: *const u8, length: usiz
     unsafe { piece(context, input, length, |functions: &MacFns| functions.update, ours) }
 }
 
-/// A piece that may not be the host's, or of which the host lacks the key.
-///
-/// # Safety
-///
-/// The call.
-#[inline(never)]
-unsafe extern "C" fn ours(context: *mut c_void, input: *const u8, length: usize) -> c_int {
-    // SAFETY: the call, and the host with what it brought. Nothing here can panic.
-    unsafe {
-        let (this, functions, _) = MacCtx::of(context);
-        if !this.state.message.owes_for(length) {
-            return considered_update(context, input, length);
-        }
-        let Some(update) = functions.update.filter(|_| this.pay(functions)) else { return 0 };
-        this.state.message.leave();
-        (this.state.fresh, this.state.elsewhere) = (false, Sizes::NONE);
-        this.goes_straight(length);
-        update(this.host.context(), input, length)
-    }
-}
-
 /// A piece that may not be the host's.
 ///
 /// # Safety
 ///
 /// The call.
 #[inline(never)]
-unsafe extern "C" fn considered_update(context: *mut c_void, input: *const u8, length: usize) -> c_int {
-    guard_with_room(0, || {
+unsafe extern "C" fn ours(context: *mut c_void, input: *const u8, length: usize) -> c_int {
+    guard(0, || {
         // SAFETY: the call.
         let ((this, functions, wrapped), slice) = unsafe { (MacCtx::of(context), bytes(input, length)) };
         let Some(update) = functions.update.filter(|_| !wrapped.fails()) else { return 0 };
         let result = match this.state.message.update(wrapped, slice, this.state.fresh) {
-            Done::Good if this.state.fresh && this.state.message.withhold() => c_int::from(this.end(functions)),
+            Done::Good if this.state.fresh && this.state.message.spend() => c_int::from(this.end(functions)),
             Done::Good => 1,
             Done::Bad => 0,
             Done::Host if !this.hand_over(functions) => 0,
@@ -280,7 +175,7 @@ unsafe extern "C" fn finish(context: *mut c_void, output: *mut u8, written: *mut
 /// The call.
 #[inline(never)]
 unsafe fn considered_finish(context: *mut c_void, output: *mut u8, written: *mut usize, room: usize) -> c_int {
-    guard_with_room(0, || {
+    guard(0, || {
         // SAFETY: the call.
         let (this, functions, wrapped) = unsafe { MacCtx::of(context) };
         // Without a place for the MAC this only asks for its length.
@@ -314,10 +209,7 @@ unsafe fn considered_finish(context: *mut c_void, output: *mut u8, written: *mut
 unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) -> c_int {
     guard(0, || {
         // SAFETY: the call.
-        let (this, functions, wrapped) = unsafe { MacCtx::of(context) };
-        if !this.state.message.is_withheld() && !this.pay(functions) {
-            return 0;
-        }
+        let (this, _, wrapped) = unsafe { MacCtx::of(context) };
         // SAFETY: the call.
         let result = unsafe { this.host.set_params(params) };
         if result == 1 {
@@ -329,18 +221,6 @@ unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) 
         }
         result
     })
-}
-
-unsafe extern "C" fn get_ctx_params(context: *mut c_void, params: *mut Param) -> c_int {
-    // SAFETY: the call. Nothing here can panic.
-    unsafe {
-        // Asked at the end of every message by OpenSSL itself.
-        let (this, ..) = MacCtx::of(context);
-        match this.state.message.known_size() {
-            Some(size) if Questions::new(params).only_number(c"size", size) => 1,
-            _ => this.host.get_params(params),
-        }
-    }
 }
 
 /// One MAC of the host, for contexts that no program asked for.
@@ -475,11 +355,11 @@ pub(super) fn dispatch(theirs: Table, place: usize) -> Vec<Dispatch> {
         OSSL_FUNC_MAC_INIT => init, MacInit;
         OSSL_FUNC_MAC_UPDATE => update, Update;
         OSSL_FUNC_MAC_FINAL => finish, Final;
-        OSSL_FUNC_MAC_GET_CTX_PARAMS => get_ctx_params, GetParams;
+        OSSL_FUNC_MAC_GET_CTX_PARAMS => get_ctx_params::<MacFns>, GetParams;
         OSSL_FUNC_MAC_SET_CTX_PARAMS => set_ctx_params, SetParams;
         OSSL_FUNC_MAC_GETTABLE_PARAMS => gettable_params, Gettable;
         OSSL_FUNC_MAC_GETTABLE_CTX_PARAMS => gettable_ctx_params, GettableCtx;
         OSSL_FUNC_MAC_SETTABLE_CTX_PARAMS => settable_ctx_params, GettableCtx;
     };
-    super::provider::complete(theirs, &ours, &[crate::abi::OSSL_FUNC_MAC_GET_PARAMS])
+    super::core::complete(theirs, &ours, &[crate::abi::OSSL_FUNC_MAC_GET_PARAMS])
 }

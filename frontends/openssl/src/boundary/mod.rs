@@ -4,7 +4,7 @@
 //!
 //! * **The call.** OpenSSL passes pointers that are valid while the call lasts: contexts that our own `newctx` or `dupctx` made
 //!   and `freectx` has not seen, used by one thread at a time; buffers as long as it says; tables with the end that their
-//!   type has. (provider-cipher(7), provider-digest(7), provider-mac(7), provider-keymgmt(7), provider-encoder(7), provider-keyexch(7), provider-signature(7).)
+//!   type has. (provider-cipher(7), provider-digest(7), provider-mac(7), provider-kdf(7), provider-keymgmt(7), provider-encoder(7), provider-keyexch(7), provider-signature(7).)
 //! * **The host.** What the default provider gave out stays valid while our provider is loaded, because a method or
 //!   context that was made from it keeps the library context alive, and the function behind an id has the type that the id
 //!   stands for (core_dispatch.h).
@@ -12,6 +12,7 @@
 //!
 //! No panic crosses: [`guard`] is around everything of ours that can.
 
+mod about;
 mod cipher;
 mod core;
 mod default;
@@ -20,8 +21,11 @@ mod digested;
 mod encoders;
 mod exchange;
 mod family;
+mod generator;
+mod host_cipher;
+mod host_keys;
 mod idle;
-mod jobs;
+mod kdf;
 mod keys;
 mod mac;
 mod params;
@@ -29,8 +33,10 @@ mod pipeline;
 mod provider;
 mod rsa;
 mod signature;
+mod slhdsa;
 mod stack;
 mod system;
+mod wrapped;
 
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -38,22 +44,18 @@ use std::slice;
 
 use gantry::driver::Buffers;
 
-pub(crate) use cipher::{Host, HostAlgorithm, HostContext, Known};
 pub(crate) use digest::HostDigests;
 pub(crate) use exchange::Agreement;
-pub(crate) use keys::{HostKey, HostPair};
+pub(crate) use host_cipher::{Host, HostAlgorithm, HostContext};
+pub(crate) use host_keys::{HostKey, HostPair};
 pub(crate) use mac::{HostMac, HostMacContext};
 pub(crate) use params::{Answer, Answers, Questions};
-pub(crate) use provider::Wrapped;
+pub(crate) use stack::{has_room, with_room};
+pub(crate) use wrapped::Wrapped;
 
 /// Runs `body`; a panic becomes `fallen`.
 fn guard<T>(fallen: T, body: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(fallen)
-}
-
-/// The same, for what may lead to a device: on a stack that has room for that.
-fn guard_with_room<T>(fallen: T, body: impl FnOnce() -> T) -> T {
-    stack::with_room(|| guard(fallen, body))
 }
 
 /// The data of one call: where it is read, where it is written, and where the number of written bytes goes.
@@ -160,17 +162,6 @@ impl Io<'_> {
             return true;
         }
         ios.iter().enumerate().all(|(place, one)| ios[..place].iter().all(|other| one.is_apart(other)))
-    }
-
-    /// Writes the padding of a record of TLS (RFC 5246, 6.2.3.2) behind the data, which are longer from then on; libssl has them in place,
-    /// and leaves room for it. `None` where it is otherwise.
-    pub(crate) fn pad_record(&mut self, block: usize) -> Option<()> {
-        let more = block - self.length % block;
-        let length = self.length.checked_add(more).filter(|length| self.in_place() && *length <= self.room)?;
-        // SAFETY: the call: there is room, and the number of bytes is less than a block.
-        unsafe { self.output.add(self.length).write_bytes((more - 1) as u8, more) };
-        self.length = length;
-        Some(())
     }
 
     /// The call ends well, with so many bytes written.

@@ -67,6 +67,21 @@ impl<'c> Answers<'c> {
         (answers, is_all)
     }
 
+    /// Whether a key is told more than once.
+    pub(crate) fn has_repeated(self) -> bool {
+        let mut at = self.first;
+        // SAFETY: as `new` demands.
+        unsafe {
+            while !at.is_null() && !(*at).key.is_null() {
+                if find(at.add(1), CStr::from_ptr((*at).key)).is_some() {
+                    return true;
+                }
+                at = at.add(1);
+            }
+        }
+        false
+    }
+
     /// Bytes, as whose type they are given.
     pub(crate) fn octets(self, key: &CStr) -> Option<&'c [u8]> {
         Answer(self.find(key)).octets()
@@ -100,6 +115,16 @@ impl<'c> Answer<'c> {
     /// Bytes, as whose type they are given.
     pub(crate) fn octets(self) -> Option<&'c [u8]> {
         self.bytes(abi::OSSL_PARAM_OCTET_STRING)
+    }
+
+    /// Bytes, or none where nobody looks at the type and the place of none.
+    pub(crate) fn octets_or_none(self) -> Option<&'c [u8]> {
+        if self.is_empty() { Some(&[]) } else { self.octets() }
+    }
+
+    /// Whether there is something of no bytes.
+    pub(crate) fn is_empty(self) -> bool {
+        self.0.is_some_and(|param| param.data_size == 0)
     }
 
     /// A string, without its end.

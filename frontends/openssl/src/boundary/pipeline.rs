@@ -4,8 +4,8 @@ use std::ffi::{c_int, c_void};
 use std::{ptr, slice};
 
 use super::cipher::{CipherCtx, init};
-use super::provider::dispatch;
-use super::{Io, guard, guard_with_room};
+use super::core::dispatch;
+use super::{Io, guard};
 use crate::abi::fns::*;
 use crate::abi::{Dispatch, Param};
 use crate::cipher::State;
@@ -57,7 +57,7 @@ unsafe extern "C" fn update(
     inputs: *const *const u8,
     lengths: *const usize,
 ) -> c_int {
-    guard_with_room(0, || {
+    guard(0, || {
         // SAFETY: the call.
         let (this, _, wrapped) = unsafe { CipherCtx::of(context) };
         if wrapped.fails() || pipes != this.state.pipes.len() || inputs.is_null() || lengths.is_null() {

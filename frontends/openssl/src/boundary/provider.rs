@@ -5,36 +5,36 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Once, OnceLock};
 
+use gantry::Algorithm;
 use gantry::stats::Tally;
-use gantry::{Algorithm, Operation};
 use gantry_runtime::forks::{self, GENERATION};
 
-use super::cipher::{self, CipherFns};
-use super::core::{Core, Table};
+use super::core::{Core, Table, dispatch, find};
 use super::default::DefaultProvider;
-use super::digest::{self, DigestFns, HostDigest, HostDigests};
+use super::digest::{self, DigestFns, HostDigests};
 use super::encoders::Encoders;
 use super::exchange::{self, ExchangeFns};
 use super::guard;
-use super::jobs::Jobs;
+use super::host_cipher::CipherFns;
+use super::kdf::{self, KdfFns};
 use super::keys::{self, KeyFns};
 use super::mac::{self, MacFns};
-use super::params::Answers;
 use super::signature::{self, SignatureFns};
 use super::system::secure;
-
+use super::wrapped::{Functions, Wrapped};
+use super::{about, cipher};
 use crate::abi::fns::*;
-use crate::abi::{self, AlgorithmRow, CoreHandle, Dispatch, Item, Param};
-use crate::choice::{Side, Sizes};
+use crate::abi::{self, AlgorithmRow, CoreHandle, Dispatch, Item};
 use crate::config::{self, Settings};
 use crate::framework::{Closed, Framework};
 use crate::host::HostDriver;
 use crate::report::{self, Report};
-use crate::table::{CIPHERS, DIGESTS, KEYS, MACS, Mode, PAIRS, RSA, Row};
+use crate::sizes::Sizes;
+use crate::table::{CIPHERS, DIGESTS, KDFS, KEYS, MACS, Mode, PAIRS, RSA, Row};
 
 /// Reasons on the error stack.
 const BAD_CONFIGURATION: u32 = 1;
-const FORCED: u32 = 2;
+pub(super) const FORCED: u32 = 2;
 
 static REASONS: Items<3> = Items([
     Item { id: BAD_CONFIGURATION, text: c"bad gantry configuration".as_ptr() },
@@ -48,39 +48,41 @@ struct Items<const N: usize>([Item; N]);
 unsafe impl<const N: usize> Sync for Items<N> {}
 
 /// The operations of which we serve algorithms; those of keys have no requests.
-const KINDS: [c_int; 6] = [
+const KINDS: [c_int; 7] = [
     abi::OSSL_OP_DIGEST,
     abi::OSSL_OP_CIPHER,
     abi::OSSL_OP_MAC,
     abi::OSSL_OP_KEYMGMT,
     abi::OSSL_OP_KEYEXCH,
     abi::OSSL_OP_SIGNATURE,
+    abi::OSSL_OP_KDF,
 ];
 
 /// What the core calls `provctx`.
 pub(crate) struct Provider {
-    core: Core,
-    settings: Settings,
-    version: (u32, u32),
-    default: DefaultProvider,
+    pub(super) core: Core,
+    pub(super) settings: Settings,
+    pub(super) version: (u32, u32),
+    pub(super) default: DefaultProvider,
     /// By place in [`KINDS`].
     served: [OnceLock<Served>; KINDS.len()],
     /// Of our keys on curves with parameters.
     encoders: OnceLock<Encoders>,
-    digests: OnceLock<Digests>,
-    jobs: OnceLock<Option<Jobs>>,
+    pub(super) digests: OnceLock<Digests>,
     framework: AtomicPtr<Framework>,
     /// One more than the generation in which no framework could be opened.
     closed: AtomicU32,
     /// Counts what is left to the host, for other processes to see.
-    tally: Option<Tally>,
+    pub(super) tally: Option<Tally>,
+    /// Counts keys that were derived in lanes: no framework knows of them.
+    pub(super) derived: Option<Tally>,
 }
 
 /// The algorithms of an operation. The core keeps pointers into it as long as the provider lives.
-struct Served {
+pub(super) struct Served {
     rows: Box<[AlgorithmRow]>,
     /// By place in our own table.
-    wrapped: Box<[Option<Box<Wrapped>>]>,
+    pub(super) wrapped: Box<[Option<Box<Wrapped>>]>,
 }
 
 // SAFETY: written once, before it is shared; the strings behind the pointers are the host's and stay.
@@ -89,168 +91,15 @@ unsafe impl Send for Served {}
 unsafe impl Sync for Served {}
 
 /// The default provider's digests, each with its names.
-struct Digests(Vec<(*const c_char, DigestFns)>);
+pub(super) struct Digests(pub(super) Vec<(*const c_char, DigestFns)>);
 
 // SAFETY: written once, before it is shared; the strings behind the pointers are the host's and stay.
 unsafe impl Send for Digests {}
 // SAFETY: as above.
 unsafe impl Sync for Digests {}
 
-/// An algorithm of the default provider, and ours in front of it.
-pub(crate) struct Wrapped {
-    provider: *const Provider,
-    row: &'static Row,
-    /// The row's place among those that are counted. Keys are not.
-    place: Option<usize>,
-    /// Its first counter among those of the operations that the host served.
-    counter: usize,
-    pub(super) functions: Functions,
-    dispatch: Vec<Dispatch>,
-    /// Each call is looked at.
-    watched: bool,
-    /// It comes by here only to be counted: the configuration leaves it to the host.
-    only_counted: bool,
-    /// Of the row's own algorithm, what may be led elsewhere as long as nothing else is known.
-    asked: Sizes,
-}
-
-/// The default provider's functions of one algorithm.
-pub(crate) enum Functions {
-    Cipher(CipherFns),
-    Digest(DigestFns),
-    Mac(MacFns),
-    Keys(KeyFns),
-    Exchange(ExchangeFns),
-    Signature(SignatureFns),
-}
-
-impl Wrapped {
-    fn provider(&self) -> &Provider {
-        // SAFETY: ours: the provider owns this, and stays where it is.
-        unsafe { &*self.provider }
-    }
-
-    pub(crate) fn row(&self) -> &'static Row {
-        self.row
-    }
-
-    pub(crate) fn algorithm(&self) -> Option<Algorithm> {
-        self.row.algorithm
-    }
-
-    /// The host's release.
-    pub(crate) fn version(&self) -> (u32, u32) {
-        self.provider().version
-    }
-
-    /// The default provider's context, for its `newctx`.
-    pub(super) fn default_ctx(&self) -> *mut c_void {
-        self.provider().default_ctx()
-    }
-
-    pub(super) fn encoders(&self) -> Option<&Encoders> {
-        self.provider().encoders()
-    }
-
-    /// The host's own, for the device that it is.
-    pub(crate) fn host_algorithm(&self) -> Option<cipher::HostAlgorithm> {
-        cipher::HostAlgorithm::new(self)
-    }
-
-    /// The same for a MAC.
-    pub(crate) fn host_mac(&self) -> Option<mac::HostMac> {
-        mac::HostMac::new(self)
-    }
-
-    /// What serves the keys of a signature or key exchange.
-    pub(super) fn keys(&self) -> Option<&Wrapped> {
-        let served = self.provider().serves(abi::OSSL_OP_KEYMGMT)?;
-        served.wrapped.iter().flatten().find(|keys| ptr::eq(keys.row, self.row.keys())).map(|keys| &**keys)
-    }
-
-    /// The host's digest of this name, begun.
-    pub(super) fn host_digest(&self, name: &CStr) -> Option<HostDigest> {
-        let digests = self.provider().digests.get_or_init(|| self.provider().host_digests());
-        // SAFETY: the host: its names are strings, and stay.
-        let (_, functions) = digests.0.iter().find(|(names, _)| unsafe { has_name(*names, name.to_bytes()) })?;
-        HostDigest::begin(functions, self.default_ctx())
-    }
-
-    /// The framework, opened if it was not. `None` also where nothing of this is to be led elsewhere.
-    pub(crate) fn framework(&self) -> Option<&Framework> {
-        if self.only_counted { None } else { self.provider().framework() }
-    }
-
-    /// The framework, if it is open.
-    pub(crate) fn opened(&self) -> Option<&Framework> {
-        if self.only_counted { None } else { self.provider().opened() }
-    }
-
-    /// The host's jobs, if it has any.
-    pub(super) fn jobs(&self) -> Option<&Jobs> {
-        let provider = self.provider();
-        provider.jobs.get_or_init(|| Jobs::beside(provider.core.address())).as_ref()
-    }
-
-    /// The requests that may meet those of other jobs.
-    pub(crate) fn meet(&self) -> Sizes {
-        if self.provider().settings.policy_named { Sizes::ALL } else { Sizes::JOBS }
-    }
-
-    /// The requests that may be led elsewhere, as long as nothing else is known.
-    pub(crate) fn asked(&self, algorithm: Option<Algorithm>) -> Sizes {
-        if self.only_counted || algorithm == self.row.algorithm {
-            self.asked
-        } else {
-            self.provider().settings.asked(algorithm)
-        }
-    }
-
-    /// Whether each call must be looked at: it is made to fail.
-    #[inline(always)]
-    pub(crate) fn watches(&self) -> bool {
-        self.watched
-    }
-
-    /// Whether requests may be led elsewhere: they may not where only the keys are served, for something else that is done with
-    /// them.
-    pub(crate) fn leads(&self) -> bool {
-        self.provider().leads(self.row)
-    }
-
-    /// Whether operations are made to fail; if so, it is on the error stack.
-    pub(super) fn fails(&self) -> bool {
-        let provider = self.provider();
-        let fails = provider.settings.force_fail && self.leads() && !self.only_counted;
-        if fails {
-            provider.core.raise(FORCED, self.row.name);
-        }
-        fails
-    }
-
-    /// Runs what no program asked for, and leaves no errors of it.
-    pub(super) fn quietly<T>(&self, body: impl FnOnce() -> T) -> T {
-        self.provider().core.quietly(body)
-    }
-
-    /// A request was served by one side or the other.
-    pub(crate) fn count(&self, operation: Operation, side: Side, bytes: usize) {
-        // What devices do their framework counts.
-        if side == Side::Host {
-            self.hosts(operation.index(), 1, bytes);
-        }
-    }
-
-    /// So many requests of an operation, named by its [index](Operation::index), went to the host.
-    pub(super) fn hosts(&self, operation: usize, requests: usize, bytes: usize) {
-        if let (Some(tally), Some(_)) = (&self.provider().tally, self.place) {
-            tally.count(self.counter + operation, requests as u64, bytes as u64);
-        }
-    }
-}
-
 impl Provider {
-    fn framework(&self) -> Option<&Framework> {
+    pub(super) fn framework(&self) -> Option<&Framework> {
         let opened = self.opened();
         if opened.is_some() {
             return opened;
@@ -292,7 +141,7 @@ impl Provider {
         self.opened()
     }
 
-    fn opened(&self) -> Option<&Framework> {
+    pub(super) fn opened(&self) -> Option<&Framework> {
         // SAFETY: ours: null, or a framework that is not freed before the provider is.
         let framework = unsafe { self.framework.load(Ordering::Acquire).as_ref() };
         framework.filter(|framework| framework.generation == GENERATION.load(Ordering::Relaxed))
@@ -332,11 +181,12 @@ impl Provider {
         self.encoders.get()
     }
 
-    fn serves(&self, operation: c_int) -> Option<&Served> {
+    pub(super) fn serves(&self, operation: c_int) -> Option<&Served> {
         let rows: &'static [Row] = match operation {
             abi::OSSL_OP_DIGEST => &DIGESTS,
             abi::OSSL_OP_CIPHER => &CIPHERS,
             abi::OSSL_OP_MAC => &MACS,
+            abi::OSSL_OP_KDF => &KDFS,
             abi::OSSL_OP_KEYMGMT => &KEYS,
             _ => &PAIRS,
         };
@@ -366,7 +216,7 @@ impl Provider {
     }
 
     /// Those of the digests that have a row here.
-    fn host_digests(&self) -> Digests {
+    pub(super) fn host_digests(&self) -> Digests {
         let theirs = self.default.algorithms(abi::OSSL_OP_DIGEST).unwrap_or(ptr::null());
         let digest = |row: &Row| {
             // SAFETY: the host: its own table, and the dispatch table of one of its algorithms.
@@ -378,14 +228,15 @@ impl Provider {
     }
 
     /// Whether we are to serve a row in an operation.
-    fn selects(&self, operation: c_int, row: &Row) -> bool {
+    pub(super) fn selects(&self, operation: c_int, row: &Row) -> bool {
         let settings = &self.settings;
         let selection = match (operation, row.mode) {
             (abi::OSSL_OP_DIGEST, _) => &settings.digests,
             (abi::OSSL_OP_CIPHER, _) => &settings.ciphers,
             (abi::OSSL_OP_MAC, _) => &settings.macs,
+            (abi::OSSL_OP_KDF, _) => &settings.derivations,
             // What is done with keys is served as a whole: with another provider, OpenSSL would take in a copy of each key first.
-            (abi::OSSL_OP_SIGNATURE, Mode::Signature | Mode::Ecdsa | Mode::Rsa)
+            (abi::OSSL_OP_SIGNATURE, Mode::Signature | Mode::Ecdsa | Mode::Rsa | Mode::SlhDsa)
             | (abi::OSSL_OP_KEYEXCH, Mode::Exchange) => {
                 return self.has_keys(row.keys());
             }
@@ -401,16 +252,18 @@ impl Provider {
     }
 
     /// Whether requests of a row that we serve may be led elsewhere.
-    fn leads(&self, row: &Row) -> bool {
+    pub(super) fn leads(&self, row: &Row) -> bool {
         match row.mode {
-            Mode::Signature | Mode::Ecdsa | Mode::Rsa => self.settings.signatures.serves(row, self.version),
+            Mode::Signature | Mode::Ecdsa | Mode::Rsa | Mode::SlhDsa => {
+                self.settings.signatures.serves(row, self.version)
+            }
             Mode::Exchange => self.settings.exchanges.serves(row, self.version),
             _ => true,
         }
     }
 
     /// What this machine serves, and by what it gains with the algorithms that `only` names, or with all.
-    fn measured(&self, only: Option<&str>) -> String {
+    pub(super) fn measured(&self, only: Option<&str>) -> String {
         const SIZES: [usize; 3] = [64, 1024, 16384];
         // Of all digests, those that most programs have: company takes seconds to measure.
         const COMMON: [Algorithm; 3] = [Algorithm::Sha1, Algorithm::Sha256, Algorithm::Sha512];
@@ -431,7 +284,7 @@ impl Provider {
                 let ours = algorithm.map_or("", Algorithm::name);
                 let named = |only: &str| only.split(',').any(|one| [name, row.name, ours].contains(&one));
                 report.row(config::KEYS[key].0, name, row, algorithm, served);
-                let asked = algorithm.filter(|_| only.is_none_or(named));
+                let asked = algorithm.filter(|asked| !asked.is_slh_dsa() && only.is_none_or(named));
                 let Some((ours, algorithm)) = self.framework().zip(asked) else { return };
                 ours.cells(algorithm, sizes).iter().for_each(|cell| report.cell(cell));
                 if (only.is_some() || COMMON.contains(&algorithm))
@@ -460,6 +313,7 @@ impl Provider {
                 (Functions::Cipher(CipherFns::new(table)), cipher::dispatch(table, place, self.version))
             }
             abi::OSSL_OP_MAC => (Functions::Mac(MacFns::new(table)), mac::dispatch(table, place)),
+            abi::OSSL_OP_KDF => (Functions::Kdf(KdfFns::new(table)), kdf::dispatch(table, place)),
             abi::OSSL_OP_KEYMGMT => (Functions::Keys(KeyFns::new(table)), keys::dispatch(table, place)),
             abi::OSSL_OP_KEYEXCH => (Functions::Exchange(ExchangeFns::new(table)), exchange::dispatch(table, place)),
             _ => (Functions::Signature(SignatureFns::new(table)), signature::dispatch(table, place)),
@@ -500,35 +354,6 @@ fn properties_of(operation: c_int) -> &'static CStr {
     }
 }
 
-/// The row of the host that has `name` among its names.
-///
-/// # Safety
-///
-/// Null, or a table with its end.
-unsafe fn find(mut theirs: *const AlgorithmRow, name: &str) -> Option<AlgorithmRow> {
-    // SAFETY: as the caller promises; names are strings.
-    unsafe {
-        while !theirs.is_null() && !(*theirs).names.is_null() {
-            if has_name((*theirs).names, name.as_bytes()) {
-                return Some(*theirs);
-            }
-            theirs = theirs.add(1);
-        }
-    }
-    None
-}
-
-/// Whether `name` is among names with colons between.
-///
-/// # Safety
-///
-/// A string.
-pub(super) unsafe fn has_name(names: *const c_char, name: &[u8]) -> bool {
-    // SAFETY: as the caller promises.
-    let names = unsafe { CStr::from_ptr(names) }.to_bytes();
-    names.split(|byte| *byte == b':').any(|known| known.eq_ignore_ascii_case(name))
-}
-
 unsafe extern "C" fn query(provider: *mut c_void, operation: c_int, no_cache: *mut c_int) -> *const AlgorithmRow {
     guard(ptr::null(), || {
         // SAFETY: the call: what `OSSL_provider_init` gave out.
@@ -540,40 +365,6 @@ unsafe extern "C" fn query(provider: *mut c_void, operation: c_int, no_cache: *m
             unsafe { *no_cache = c_int::from(empty) };
         }
         if empty { ptr::null() } else { this.query(operation) }
-    })
-}
-
-/// Groups of TLS: libssl uses a group only if the provider that names it is the one from which it gets the keys of that group.
-/// We name those of the default provider of which we serve the keys.
-unsafe extern "C" fn capabilities(
-    provider: *mut c_void,
-    capability: *const c_char,
-    tell: ParamsCallback,
-    data: *mut c_void,
-) -> c_int {
-    struct Asked<'c> {
-        this: &'c Provider,
-        tell: ParamsCallback,
-        data: *mut c_void,
-    }
-    unsafe extern "C" fn told(params: *const Param, asked: *mut c_void) -> c_int {
-        guard(0, || {
-            // SAFETY: what is given below; the host: a table with its end.
-            let (asked, told) = unsafe { (&*asked.cast::<Asked<'_>>(), Answers::new(params)) };
-            let row = told.text(c"tls-group-alg").and_then(|name| KEYS.iter().find(|row| row.name.as_bytes() == name));
-            let ours = row.is_some_and(|row| asked.this.selects(abi::OSSL_OP_KEYMGMT, row));
-            // SAFETY: the call, with what the host says.
-            if ours { unsafe { (asked.tell)(params, asked.data) } } else { 1 }
-        })
-    }
-    guard(0, || {
-        // SAFETY: the call: what `OSSL_provider_init` gave out, and a string.
-        let (this, name) = unsafe { (&*provider.cast::<Provider>(), CStr::from_ptr(capability)) };
-        let theirs = this.default.capabilities().filter(|_| name.to_bytes().eq_ignore_ascii_case(b"TLS-GROUP"));
-        let Some(theirs) = theirs else { return 1 };
-        let mut asked = Asked { this, tell, data };
-        // SAFETY: the host, with its own context, what the call brought, and a function that is called before it returns.
-        unsafe { theirs(this.default_ctx(), capability, told, (&raw mut asked).cast()) }
     })
 }
 
@@ -591,102 +382,6 @@ unsafe extern "C" fn teardown(provider: *mut c_void) {
         }
     });
 }
-
-/// The names and values that a program can ask a provider for.
-mod about {
-    use std::ffi::{c_char, c_int, c_void};
-
-    use crate::abi::{self, Param};
-    use crate::boundary::guard_with_room;
-    use crate::boundary::params;
-
-    const ABOUT: [(&std::ffi::CStr, &std::ffi::CStr); 3] =
-        [(c"name", c"Gantry"), (c"version", VERSION), (c"buildinfo", VERSION)];
-
-    const VERSION: &std::ffi::CStr =
-        match std::ffi::CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
-            Ok(version) => version,
-            Err(_) => panic!("a version has no zero inside"),
-        };
-
-    struct Table([Param; 5]);
-
-    // SAFETY: constant names, and no data.
-    unsafe impl Sync for Table {}
-
-    const fn text(key: &'static std::ffi::CStr) -> Param {
-        let data_type = abi::OSSL_PARAM_UTF8_PTR as u32;
-        Param { key: key.as_ptr(), data_type, data: std::ptr::null_mut(), data_size: 0, return_size: 0 }
-    }
-
-    static GETTABLE: Table = Table([
-        text(c"name"),
-        text(c"version"),
-        text(c"buildinfo"),
-        Param { data_type: abi::OSSL_PARAM_INTEGER as u32, ..text(c"status") },
-        params::end(),
-    ]);
-
-    pub(super) unsafe extern "C" fn gettable(_: *mut c_void) -> *const Param {
-        GETTABLE.0.as_ptr()
-    }
-
-    pub(super) unsafe extern "C" fn get(provider: *mut c_void, table: *mut Param) -> c_int {
-        guard_with_room(0, || {
-            // SAFETY: the call: what `OSSL_provider_init` gave out.
-            let provider = unsafe { &*provider.cast::<super::Provider>() };
-            if let Some((file, only)) = provider.settings.measure.as_ref().filter(|(file, _)| !file.exists()) {
-                crate::report::write(file, &provider.measured(only.as_deref()));
-            }
-            for (key, value) in ABOUT {
-                // SAFETY: the call: a table with its end.
-                if let Some(param) = unsafe { params::find_mut(table, key) }
-                    && param.data_type.cast_signed() == abi::OSSL_PARAM_UTF8_PTR
-                    && !param.data.is_null()
-                {
-                    // SAFETY: the call: there is room for a pointer.
-                    unsafe { param.data.cast::<*const c_char>().write(value.as_ptr()) };
-                    param.return_size = value.count_bytes();
-                }
-            }
-            // SAFETY: the call: a table with its end.
-            if let Some(param) = unsafe { params::find_mut(table, c"status") }
-                && param.data_size == size_of::<c_int>()
-                && !param.data.is_null()
-            {
-                // SAFETY: the call: there is room for a number of this size.
-                unsafe { param.data.cast::<c_int>().write_unaligned(1) };
-                param.return_size = size_of::<c_int>();
-            }
-            1
-        })
-    }
-}
-
-/// Our table for an algorithm: of `ours` what the host has, too, and as they are the host's own that are `passed`, which are told
-/// neither context nor provider. What the host has and we do not know is left out: it would be given contexts of ours.
-pub(super) fn complete(theirs: Table, ours: &[Dispatch], passed: &[c_int]) -> Vec<Dispatch> {
-    let mut table: Vec<Dispatch> = ours.iter().copied().filter(|entry| theirs.entry(entry.id).is_some()).collect();
-    let passed = passed.iter().map(|id| Dispatch { id: *id, function: theirs.entry(*id) });
-    table.extend(passed.filter(|entry| entry.function.is_some()));
-    table.push(Dispatch { id: 0, function: None });
-    table
-}
-
-/// Makes a table of functions out of pairs of id and function.
-macro_rules! dispatch {
-    ($($id:ident => $function:expr, $kind:ty;)*) => {
-        [$($crate::abi::Dispatch {
-            id: $crate::abi::$id,
-            function: Some({
-                let function: $kind = $function;
-                // SAFETY: all functions are stored as one type, and called as the type that their id stands for.
-                unsafe { std::mem::transmute::<$kind, $crate::abi::Function>(function) }
-            }),
-        }),*]
-    };
-}
-pub(super) use dispatch;
 
 /// The way in: called once for each library context that loads the module.
 ///
@@ -715,7 +410,7 @@ pub unsafe extern "C" fn OSSL_provider_init(
                 OSSL_FUNC_PROVIDER_GET_PARAMS => about::get, GetParams;
                 OSSL_FUNC_PROVIDER_QUERY_OPERATION => query, QueryOperation;
                 OSSL_FUNC_PROVIDER_GET_REASON_STRINGS => reasons, ReasonStrings;
-                OSSL_FUNC_PROVIDER_GET_CAPABILITIES => capabilities, GetCapabilities;
+                OSSL_FUNC_PROVIDER_GET_CAPABILITIES => about::capabilities, GetCapabilities;
             };
             let end = Dispatch { id: 0, function: None };
             [a, b, c, d, e, f, end]
@@ -730,7 +425,8 @@ pub unsafe extern "C" fn OSSL_provider_init(
                 return 0;
             }
         };
-        let tally = if off { None } else { report::tally(settings.runtime.stats()) };
+        let tallies = if off { None } else { report::tallies(settings.runtime.stats()) };
+        let (tally, derived) = tallies.unzip();
         let provider = Box::into_raw(Box::new(Provider {
             core,
             version: core.version(),
@@ -739,10 +435,10 @@ pub unsafe extern "C" fn OSSL_provider_init(
             served: Default::default(),
             encoders: OnceLock::new(),
             digests: OnceLock::new(),
-            jobs: OnceLock::new(),
             framework: AtomicPtr::default(),
             closed: AtomicU32::default(),
             tally,
+            derived,
         }));
         // SAFETY: ours: it stays there until `teardown`, which asks the core to stop first.
         if !unsafe { (*provider).default.watch() } {

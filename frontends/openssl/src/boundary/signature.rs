@@ -7,15 +7,17 @@ use std::{ptr, slice};
 use gantry::driver::Operands;
 use gantry::{Algorithm, Outcome};
 
-use super::core::{Table, entry};
+use super::core::{Table, dispatch, entry};
 use super::digested::{self, Digested};
 use super::family::{
     Common, Context, Contexts, Family, Host, bytes, dupctx, freectx, get_ctx_params, gettable_ctx_params, is_empty,
     new_context, settable_ctx_params,
 };
-use super::keys::{HostKey, HostPair, KeyData};
-use super::provider::{Functions, Wrapped, dispatch};
-use super::{guard, guard_with_room};
+use super::guard;
+use super::host_keys::{HostKey, HostPair};
+use super::keys::KeyData;
+use super::slhdsa::{self, Framing};
+use super::wrapped::{Functions, Wrapped};
 use crate::abi::fns::*;
 use crate::abi::{self, Dispatch, Param};
 use crate::table::{Mode, PAIRS};
@@ -26,9 +28,9 @@ pub(crate) struct SignatureFns {
     pub(super) to_sign: Beginning,
     pub(super) to_verify: Beginning,
     pub(super) digest_sign_final: Option<Final>,
-    digest_sign: Option<SignatureSign>,
+    pub(super) digest_sign: Option<SignatureSign>,
     pub(super) digest_verify_final: Option<Update>,
-    digest_verify: Option<SignatureVerify>,
+    pub(super) digest_verify: Option<SignatureVerify>,
     pub(super) sign: Option<SignatureSign>,
     pub(super) verify: Option<SignatureVerify>,
     pub(super) verify_recover_init: Option<KeyedInit>,
@@ -45,7 +47,7 @@ pub(super) struct Beginning {
     /// Of a digest.
     pub(super) init: Option<KeyedInit>,
     /// Of a message in one piece, as newer releases want it.
-    message_init: Option<KeyedInit>,
+    pub(super) message_init: Option<KeyedInit>,
     /// Of a message.
     pub(super) digest_init: Option<SignatureDigestInit>,
     pub(super) digest_update: Option<Update>,
@@ -105,6 +107,8 @@ pub(crate) struct Signer {
     pub(super) key: Option<Arc<KeyData>>,
     /// Where the key is that of all calls.
     pub(super) digested: Digested,
+    /// Of SLH-DSA.
+    pub(super) framing: Framing,
 }
 
 impl Signer {
@@ -112,6 +116,14 @@ impl Signer {
     pub(super) fn elsewhere(&self, wrapped: &Wrapped, algorithm: Algorithm, operands: Operands<'_>) -> Option<Outcome> {
         let key = self.key.as_ref()?;
         key.pair().run(wrapped, algorithm, || key.raw(), operands)
+    }
+
+    /// The same with a message as a whole.
+    fn message(&mut self, wrapped: &Wrapped, operands: Operands<'_>) -> Option<Outcome> {
+        match wrapped.algorithm()? {
+            slh_dsa if slh_dsa.is_slh_dsa() => self.slh_dsa(wrapped, slh_dsa, operands),
+            other => self.elsewhere(wrapped, other, operands),
+        }
     }
 }
 
@@ -121,13 +133,15 @@ unsafe extern "C" fn newctx<const PLACE: usize>(provider: *mut c_void, propertie
         functions.newctx.map(|newctx| unsafe { newctx(theirs, properties) })
     };
     // SAFETY: the call, and the host's answer.
-    unsafe { new_context(provider, PLACE, begin, |_, _| Signer { key: None, digested: Digested::new(properties) }) }
+    unsafe {
+        new_context(provider, PLACE, begin, |_, _| Signer { digested: Digested::new(properties), ..Signer::default() })
+    }
 }
 
 /// # Safety
 ///
 /// The call. `init` is one of the host's functions that give a context a key.
-unsafe fn keyed(
+pub(super) unsafe fn keyed(
     context: *mut c_void,
     key: *mut c_void,
     plain: bool,
@@ -179,7 +193,8 @@ macro_rules! hosts {
 
 hosts!(init, message_init);
 
-unsafe extern "C" fn digest_sign(
+/// `DIGEST` is whether the call is `EVP_DigestSign`, and not `EVP_PKEY_sign` for a whole message, which OpenSSL has since 3.4.
+pub(super) unsafe extern "C" fn sign_message<const DIGEST: bool>(
     context: *mut c_void,
     signature: *mut u8,
     written: *mut usize,
@@ -187,41 +202,40 @@ unsafe extern "C" fn digest_sign(
     input: *const u8,
     length: usize,
 ) -> c_int {
-    guard_with_room(0, || {
+    guard(0, || {
         // SAFETY: the call.
         let (this, functions, wrapped) = unsafe { SignatureCtx::of(context) };
-        let algorithm = wrapped.algorithm();
         // Without a place for the signature this only asks for its length.
         if !signature.is_null() {
             if wrapped.fails() {
                 return 0;
             }
-            if let Some(algorithm) = algorithm.filter(|algorithm| algorithm.info().tag.max <= room) {
-                let size = algorithm.info().tag.max;
+            let size = wrapped.algorithm().map_or(usize::MAX, |algorithm| algorithm.info().tag.max);
+            if size <= room {
                 // SAFETY: the call: there is room for as many bytes, and a message to read.
                 let (input, output) = unsafe { (bytes(input, length), slice::from_raw_parts_mut(signature, size)) };
-                if this.state.elsewhere(wrapped, algorithm, Operands::Sign { input, output }) == Some(Outcome::Done) {
+                if this.state.message(wrapped, Operands::Sign { input, output }) == Some(Outcome::Done) {
                     // SAFETY: the call.
                     unsafe { *written = size };
                     return 1;
                 }
             }
         }
+        let sign = if DIGEST { functions.digest_sign } else { functions.sign };
         // SAFETY: the host, with what the call brought.
-        functions
-            .digest_sign
-            .map_or(0, |sign| unsafe { sign(this.host.context(), signature, written, room, input, length) })
+        sign.map_or(0, |sign| unsafe { sign(this.host.context(), signature, written, room, input, length) })
     })
 }
 
-unsafe extern "C" fn digest_verify(
+/// As [`sign_message`].
+pub(super) unsafe extern "C" fn verify_message<const DIGEST: bool>(
     context: *mut c_void,
     signature: *const u8,
     size: usize,
     input: *const u8,
     length: usize,
 ) -> c_int {
-    guard_with_room(0, || {
+    guard(0, || {
         // SAFETY: the call.
         let (this, functions, wrapped) = unsafe { SignatureCtx::of(context) };
         if wrapped.fails() {
@@ -229,15 +243,14 @@ unsafe extern "C" fn digest_verify(
         }
         // SAFETY: the call: both can be read.
         let (message, theirs) = unsafe { (bytes(input, length), bytes(signature, size)) };
-        let operands = Operands::Verify { input: message, signature: theirs };
-        match wrapped.algorithm().and_then(|algorithm| this.state.elsewhere(wrapped, algorithm, operands)) {
-            Some(Outcome::Done) => 1,
-            Some(Outcome::BadTag) => 0,
-            _ => functions.digest_verify.map_or(0, |verify| {
-                // SAFETY: the host, with what the call brought.
-                unsafe { verify(this.host.context(), signature, size, input, length) }
-            }),
+        match this.state.message(wrapped, Operands::Verify { input: message, signature: theirs }) {
+            Some(Outcome::Done) => return 1,
+            Some(Outcome::BadTag) => return 0,
+            _ => {}
         }
+        let verify = if DIGEST { functions.digest_verify } else { functions.verify };
+        // SAFETY: the host, with what the call brought.
+        verify.map_or(0, |verify| unsafe { verify(this.host.context(), signature, size, input, length) })
     })
 }
 
@@ -378,7 +391,7 @@ const fn at<const PLACE: usize>() -> AtPlace {
     (newctx::<PLACE>, gettable_ctx_params::<SignatureFns, PLACE>, settable_ctx_params::<SignatureFns, PLACE>)
 }
 
-static AT: [AtPlace; PAIRS.len()] = [at::<0>(), at::<1>(), at::<2>(), at::<3>(), at::<4>()];
+static AT: [AtPlace; PAIRS.len()] = super::family::at_places!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16);
 
 /// Our table for an algorithm: what the host has of it.
 pub(super) fn dispatch(theirs: Table, place: usize) -> Vec<Dispatch> {
@@ -394,9 +407,9 @@ pub(super) fn dispatch(theirs: Table, place: usize) -> Vec<Dispatch> {
     .to_vec();
     let messages = dispatch! {
         OSSL_FUNC_SIGNATURE_DIGEST_SIGN_INIT => digest_init::<true>, SignatureDigestInit;
-        OSSL_FUNC_SIGNATURE_DIGEST_SIGN => digest_sign, SignatureSign;
+        OSSL_FUNC_SIGNATURE_DIGEST_SIGN => sign_message::<true>, SignatureSign;
         OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_INIT => digest_init::<false>, SignatureDigestInit;
-        OSSL_FUNC_SIGNATURE_DIGEST_VERIFY => digest_verify, SignatureVerify;
+        OSSL_FUNC_SIGNATURE_DIGEST_VERIFY => verify_message::<true>, SignatureVerify;
         OSSL_FUNC_SIGNATURE_SIGN_INIT => init::<true>, KeyedInit;
         OSSL_FUNC_SIGNATURE_SIGN_MESSAGE_INIT => message_init::<true>, KeyedInit;
         OSSL_FUNC_SIGNATURE_SIGN => sign, SignatureSign;
@@ -426,7 +439,8 @@ pub(super) fn dispatch(theirs: Table, place: usize) -> Vec<Dispatch> {
     };
     match PAIRS[place].mode {
         Mode::Ecdsa | Mode::Rsa => ours.extend(digests),
+        Mode::SlhDsa => ours.extend(slhdsa::entries()),
         _ => ours.extend(messages),
     }
-    super::provider::complete(theirs, &ours, &[abi::OSSL_FUNC_SIGNATURE_QUERY_KEY_TYPES])
+    super::core::complete(theirs, &ours, &[abi::OSSL_FUNC_SIGNATURE_QUERY_KEY_TYPES])
 }

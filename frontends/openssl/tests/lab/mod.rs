@@ -18,11 +18,11 @@ use gantry_runtime::stats::{Taken, Taking, VARIABLE};
 
 /// Everything that is served goes to another device.
 pub(crate) const TAKEN: &str =
-    "CIPHERS = ALL\nDIGESTS = ALL\nMACS = ALL\nSIGNATURES = ALL\nKEY_EXCHANGE = ALL\nPOLICY = pin:software";
+    "CIPHERS = ALL\nDIGESTS = ALL\nMACS = ALL\nSIGNATURES = ALL\nKEY_EXCHANGE = ALL\nKDFS = ALL\nPOLICY = pin:software";
 
 /// Everything that the module knows is served, where that proves faster. (A device is named, or what cannot gain would be left out.)
 pub(crate) const EVERYTHING: &str =
-    "CIPHERS = ALL\nDIGESTS = ALL\nMACS = ALL\nSIGNATURES = ALL\nKEY_EXCHANGE = ALL\nDEVICES = lanes=on";
+    "CIPHERS = ALL\nDIGESTS = ALL\nMACS = ALL\nSIGNATURES = ALL\nKEY_EXCHANGE = ALL\nKDFS = ALL\nDEVICES = lanes=on";
 
 /// Every algorithm, on the devices that a policy names.
 pub(crate) fn everything(policy: &str) -> String {
@@ -31,7 +31,7 @@ pub(crate) fn everything(policy: &str) -> String {
 
 /// Every cipher that is served fails: what works nevertheless does not go through the module.
 pub(crate) const FAILED: &str =
-    "CIPHERS = ALL\nDIGESTS = NONE\nMACS = NONE\nSIGNATURES = NONE\nKEY_EXCHANGE = NONE\nFORCE_FAIL = yes";
+    "CIPHERS = ALL\nDIGESTS = NONE\nMACS = NONE\nSIGNATURES = NONE\nKEY_EXCHANGE = NONE\nKDFS = NONE\nFORCE_FAIL = yes";
 
 /// A folder of its own, with the module and configurations; removed at the end.
 pub(crate) struct Lab {
@@ -289,6 +289,15 @@ fn openssls(name: &str) -> String {
         Some((size, None)) if size.len() == 3 => format!("SHA2-{size}"),
         _ => name,
     }
+}
+
+/// Whether the module has modelled devices; tests that need them and do not have them say so.
+pub(crate) fn has_models() -> bool {
+    let there = cfg!(feature = "model");
+    if !there {
+        gantry_lab::skip("modelled devices");
+    }
+    there
 }
 
 /// Whether a program is there; tests that need one that is not say so, and are otherwise all right.

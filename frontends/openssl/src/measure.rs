@@ -1,28 +1,15 @@
-//! Trials: which of two devices is faster with requests of one size, and by how much. The host and another device take turns.
+//! Measurements for `gantry advise`: by how much a device is faster than the host with requests of one size. The two take turns.
 
 use std::time::Instant;
 
 use gantry::driver::{Class, Operands};
 use gantry::route::Pin;
 use gantry::stats::uncounted;
-use gantry::{AeadStream, Algorithm, Direction, Gantry, Kind, Operation, Session, SessionParams};
+use gantry::{AeadStream, Algorithm, Direction, Gantry, Operation, RegisteredDevice, Session, SessionParams};
 use zeroize::Zeroizing;
 
 use crate::framework::nanoseconds;
 use crate::{host, pair};
-
-/// The shortest times of a request of so many bytes on the host and on `device`, in nanoseconds; `None` where it cannot be tried
-/// out. `params` are those of a program's session.
-pub(crate) fn times(
-    gantry: &Gantry,
-    params: &SessionParams,
-    device: &str,
-    operation: Operation,
-    bytes: usize,
-) -> Option<(u32, u32)> {
-    // It is no request of the program's.
-    uncounted(|| shortest(&mut Trial::new(gantry, params, device, operation, bytes)?))
-}
 
 /// What several rounds have shown.
 pub(crate) struct Measured {
@@ -37,53 +24,37 @@ pub(crate) struct Measured {
     pub(crate) stolen: f64,
 }
 
-/// The same, measured well: by the time of the CPU where the device is a part of it, in rounds.
+/// Measures requests of so many bytes in rounds: by the time of the CPU, where the device is a part of it. `None` where it cannot be done.
 pub(crate) fn measure(
     gantry: &Gantry,
-    params: &SessionParams,
-    (device, class): (&str, Class),
+    device: &RegisteredDevice,
+    algorithm: Algorithm,
     operation: Operation,
     bytes: usize,
 ) -> Option<Measured> {
-    uncounted(|| rounds(&mut Trial::new(gantry, params, device, operation, bytes)?, gantry, class))
+    // No program asked for it.
+    uncounted(|| rounds(&mut Trial::new(gantry, device.name(), algorithm, operation, bytes)?, gantry, device.class()))
 }
 
-/// The session of a trial of `operation`, and that of the signer where the trial verifies.
-///
-/// A trial never uses the program's key, of which `params` takes the lengths only. A trial under that key would encrypt with a
-/// nonce that the program may use, too, which gives away the authentication key of GCM (SP 800-38D, 8.2), or sign what nobody
-/// asked for.
-pub(crate) fn trial_keys(params: &SessionParams, operation: Operation) -> (SessionParams, Option<SessionParams>) {
-    let algorithm = params.algorithm();
+/// Keys that are nobody's, for `operation`, and those of the signer where it verifies.
+pub(crate) fn keys(algorithm: Algorithm, operation: Operation) -> (SessionParams, Option<SessionParams>) {
+    let any: Vec<u8> = (0..).take(algorithm.info().key.max.min(64)).collect();
     let with = |key: &[u8], direction| SessionParams::new(algorithm, key).direction(direction);
     let verifies = operation == Operation::Verify;
-    match (algorithm, algorithm.kind()) {
+    match algorithm {
         // The public key of the private one that is 1 is the generator.
-        (Algorithm::EcdsaP256, _) if verifies => {
+        Algorithm::EcdsaP256 if verifies => {
             let mut one = [0; pair::SIZE];
             one[pair::SIZE - 1] = 1;
             let generator = Algorithm::EcdhP256.info().generator;
             (with(generator, Direction::Decrypt), Some(with(&one, Direction::Encrypt)))
         }
-        (Algorithm::EcdsaP256, _) => (with(&[0x5A; pair::SIZE], Direction::Encrypt), None),
-        (_, Kind::Signature | Kind::Exchange) => {
-            let both = with(gantry::sample_key(algorithm).unwrap_or(&[0x5A; pair::SIZE]), Direction::Both);
+        Algorithm::EcdsaP256 => (with(&[0x5A; pair::SIZE], Direction::Encrypt), None),
+        _ => {
+            // Nearly any key will do, but XTS wants its halves to differ.
+            let both = with(gantry::sample_key(algorithm).unwrap_or(&any), Direction::Both);
             (both.clone(), verifies.then_some(both))
         }
-        _ => {
-            let sample = |length: usize| -> Vec<u8> { (0..length).map(|index| index as u8 ^ 0x3C).collect() };
-            let key = with(&sample(params.key().len()), direction_of(params));
-            (key.mac_key(&sample(params.second_key().len())).tag_len(params.tag_length()), None)
-        }
-    }
-}
-
-/// Some devices go only one way.
-fn direction_of(params: &SessionParams) -> Direction {
-    match params.algorithm().kind().operations() {
-        [forward, _] if !params.allows(*forward) => Direction::Decrypt,
-        [_, back] if !params.allows(*back) => Direction::Encrypt,
-        _ => Direction::Both,
     }
 }
 
@@ -113,14 +84,14 @@ enum On {
 const AAD: [u8; 13] = [0; 13];
 
 impl Trial {
-    fn new(gantry: &Gantry, params: &SessionParams, device: &str, operation: Operation, bytes: usize) -> Option<Self> {
+    fn new(gantry: &Gantry, device: &str, algorithm: Algorithm, operation: Operation, bytes: usize) -> Option<Self> {
         let on = |name: &str, params: SessionParams| {
             gantry.with_policy(Pin { device: name.to_owned() }).session(params).ok()
         };
-        let most = usize::try_from(params.algorithm().info().max_data).unwrap_or(usize::MAX);
+        let most = usize::try_from(algorithm.info().max_data).unwrap_or(usize::MAX);
         let mut data = Zeroizing::new(vec![0x5A; bytes.min(most)]);
-        let mut signature = vec![0; params.tag_length()];
-        let (keys, signing) = trial_keys(params, operation);
+        let (keys, signing) = keys(algorithm, operation);
+        let mut signature = vec![0; keys.tag_length()];
         if let Some(signing) = signing {
             on(device, signing)?.sign(&data, &mut signature).ok()?;
         }
@@ -254,124 +225,4 @@ fn rounds(trial: &mut Trial, gantry: &Gantry, class: Class) -> Option<Measured> 
 
 fn mac<'a>(iv: &'a [u8], input: &'a [u8], output: &'a mut [u8]) -> Operands<'a> {
     Operands::Mac { iv, input, output }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::{Arc, Mutex};
-
-    use gantry::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, Driver, Found, Refusal};
-    use gantry::{Fault, Outcome, tags_equal};
-    use gantry_runtime::Config;
-
-    use super::*;
-    use crate::config::Settings;
-    use crate::framework::{Engine, Framework};
-    use crate::table::{CIPHERS, MACS, Mac, Mode, PAIRS, RSA, software_may_gain};
-
-    /// Keys under which something was run.
-    type Keys = Arc<Mutex<Vec<Vec<u8>>>>;
-
-    /// A host that takes down every key that it uses. It computes on the software device.
-    struct Watched {
-        info: DeviceInfo,
-        gantry: Gantry,
-        used: Keys,
-    }
-
-    struct WatchedDriver(Arc<Watched>);
-
-    struct WatchedSession {
-        session: Session,
-        used: Keys,
-    }
-
-    impl Driver for WatchedDriver {
-        fn name(&self) -> &'static str {
-            host::NAME
-        }
-
-        fn discover(&self) -> Vec<Found> {
-            vec![Found::Device(self.0.clone())]
-        }
-    }
-
-    impl Device for Watched {
-        fn info(&self) -> &DeviceInfo {
-            &self.info
-        }
-
-        fn open(&self, params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Refusal> {
-            let pinned = self.gantry.with_policy(Pin { device: "software".to_owned() });
-            let session = pinned.session(params.clone()).map_err(|_| Fault::failed("no session"))?;
-            Ok(Arc::new(WatchedSession { session, used: self.used.clone() }))
-        }
-    }
-
-    impl DeviceSession for WatchedSession {
-        fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
-            self.used.lock().unwrap().push(self.session.params().key().to_vec());
-            self.session.run(operands).map_err(|_| Fault::failed("the software device failed"))
-        }
-    }
-
-    /// A framework whose policy is to be tried out, and the keys that its host uses.
-    fn framework() -> (Framework, Keys) {
-        let used = Keys::default();
-        let capabilities = Algorithm::ALL.iter().map(|algorithm| Capability::new(*algorithm)).collect();
-        let info = DeviceInfo { capabilities, ..DeviceInfo::new(host::NAME, Class::Software) };
-        let gantry = gantry_runtime::open_with(Config::default(), &[]).unwrap();
-        let host = WatchedDriver(Arc::new(Watched { info, gantry, used: used.clone() }));
-        let mut settings = Settings::nothing();
-        settings.runtime.set("policy", "pin:software", "the test").unwrap();
-        (Framework::open(&settings, &host).unwrap_or_else(|_| panic!("no framework")), used)
-    }
-
-    /// A key of the right length that is nobody else's.
-    fn programs_key(algorithm: Algorithm) -> Vec<u8> {
-        let lengths = algorithm.info().key;
-        let length = if lengths.max == usize::MAX { 40 } else { lengths.max };
-        (0..length).map(|index| index as u8 ^ 0xA7).collect()
-    }
-
-    #[test]
-    fn a_trial_uses_keys_of_its_own() {
-        let (framework, used) = framework();
-        let gantry = gantry_runtime::open_with(Config::default(), &[]).unwrap();
-        let software = gantry.device("software").unwrap();
-        let macs = MACS.iter().filter_map(|row| if let Mode::Mac(mac) = row.mode { Some(mac) } else { None });
-        let algorithms = CIPHERS.iter().chain(&PAIRS).filter_map(|row| row.algorithm);
-        let algorithms = algorithms.chain(macs.flat_map(Mac::algorithms).map(|(mac, _)| mac)).chain(RSA.concat());
-        // Those of which there is a trial.
-        let algorithms =
-            algorithms.filter(|algorithm| software.capability(*algorithm).is_some() && software_may_gain(*algorithm));
-        for algorithm in algorithms {
-            let program = programs_key(algorithm);
-            for operation in algorithm.kind().operations() {
-                used.lock().unwrap().clear();
-                let params = || SessionParams::new(algorithm, &program);
-                Engine::default().side(&framework, *operation, 4096, params, algorithm);
-                let used = used.lock().unwrap();
-                assert!(!used.is_empty(), "{algorithm:?}, {operation:?}: nothing was tried out");
-                assert!(!used.iter().any(|key| tags_equal(key, &program)), "{algorithm:?}, {operation:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn keys_of_a_trial_are_like_those_of_the_session() {
-        let of = |algorithm, length| SessionParams::new(algorithm, &vec![0xA7; length]);
-        for (params, operation) in [
-            (of(Algorithm::Aes128Ccm, 16).tag_len(8), Operation::Seal),
-            (of(Algorithm::Aes128Cbc, 16).direction(Direction::Encrypt), Operation::Encrypt),
-            (of(Algorithm::Aes128Cbc, 16).direction(Direction::Decrypt), Operation::Decrypt),
-            (of(Algorithm::HmacSha256, 1), Operation::Mac),
-            (of(Algorithm::HmacSha256, 200), Operation::Mac),
-        ] {
-            let (trial, signer) = trial_keys(&params, operation);
-            assert!(signer.is_none());
-            assert_eq!(format!("{trial:?}"), format!("{params:?}"), "Debug shows all but the keys");
-            assert_ne!(trial.key(), params.key());
-        }
-    }
 }

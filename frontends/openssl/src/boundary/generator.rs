@@ -1,0 +1,141 @@
+//! Keys that are made: our entries.
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+
+use super::family::functions;
+use super::guard;
+use super::keys::{KeyData, KeyFns};
+use super::wrapped::{Functions, Wrapped};
+use crate::abi::Param;
+use crate::abi::fns::*;
+
+/// What the core calls `genctx`.
+struct Generator {
+    host: *mut c_void,
+    wrapped: *const Wrapped,
+}
+
+impl Generator {
+    /// # Safety
+    ///
+    /// The call: what `gen_init` gave out.
+    unsafe fn of<'c>(context: *mut c_void) -> (&'c Self, &'c Wrapped, &'c KeyFns) {
+        // SAFETY: as the caller promises; the provider owns the others, and outlives its contexts.
+        let (this, wrapped) = unsafe { (&*context.cast::<Self>(), &*(*context.cast::<Self>()).wrapped) };
+        let Functions::Keys(functions) = &wrapped.functions else { unreachable!("a key's") };
+        (this, wrapped, functions)
+    }
+}
+
+pub(super) unsafe extern "C" fn gen_init<const PLACE: usize>(
+    provider: *mut c_void,
+    selection: c_int,
+    params: *const Param,
+) -> *mut c_void {
+    guard(ptr::null_mut(), || {
+        // SAFETY: the call; the host, with its own context and what the call brought.
+        unsafe {
+            let Some((wrapped, functions)) = functions::<KeyFns>(provider, PLACE) else { return ptr::null_mut() };
+            let init = functions.gen_init;
+            let host = init.map_or(ptr::null_mut(), |init| init(wrapped.default_ctx(), selection, params));
+            if host.is_null() { host } else { Box::into_raw(Box::new(Generator { host, wrapped })).cast() }
+        }
+    })
+}
+
+pub(super) unsafe extern "C" fn gen_set_template(context: *mut c_void, template: *mut c_void) -> c_int {
+    guard(0, || {
+        // SAFETY: the call; the host, with its own context and key.
+        unsafe {
+            let (this, _, functions) = Generator::of(context);
+            let theirs = KeyData::of(template).map_or(ptr::null_mut(), |(template, _)| template.host);
+            functions.gen_set_template.map_or(0, |set| set(this.host, theirs))
+        }
+    })
+}
+
+pub(super) unsafe extern "C" fn gen_get_params(context: *mut c_void, params: *mut Param) -> c_int {
+    guard(0, || {
+        // SAFETY: the call; the host, with what it brought.
+        unsafe {
+            let (this, _, functions) = Generator::of(context);
+            functions.gen_get_params.map_or(0, |get| get(this.host, params))
+        }
+    })
+}
+
+pub(super) unsafe extern "C" fn gen_set_params(context: *mut c_void, params: *const Param) -> c_int {
+    guard(0, || {
+        // SAFETY: the call; the host, with what it brought.
+        unsafe {
+            let (this, _, functions) = Generator::of(context);
+            functions.gen_set_params.map_or(0, |set| set(this.host, params))
+        }
+    })
+}
+
+pub(super) unsafe extern "C" fn gen_settable_params<const PLACE: usize>(
+    context: *mut c_void,
+    provider: *mut c_void,
+) -> *const Param {
+    // SAFETY: the call.
+    unsafe { gen_params::<PLACE>(context, provider, |functions| functions.gen_settable_params) }
+}
+
+pub(super) unsafe extern "C" fn gen_gettable_params<const PLACE: usize>(
+    context: *mut c_void,
+    provider: *mut c_void,
+) -> *const Param {
+    // SAFETY: the call.
+    unsafe { gen_params::<PLACE>(context, provider, |functions| functions.gen_gettable_params) }
+}
+
+/// # Safety
+///
+/// The call: a context of ours or null.
+unsafe fn gen_params<const PLACE: usize>(
+    context: *mut c_void,
+    provider: *mut c_void,
+    which: fn(&KeyFns) -> Option<GettableCtx>,
+) -> *const Param {
+    guard(ptr::null(), || {
+        // SAFETY: the call; the host, with its own contexts.
+        unsafe {
+            let Some((wrapped, functions)) = functions::<KeyFns>(provider, PLACE) else { return ptr::null() };
+            let host = if context.is_null() { context } else { Generator::of(context).0.host };
+            which(functions).map_or(ptr::null(), |which| which(host, wrapped.default_ctx()))
+        }
+    })
+}
+
+pub(super) unsafe extern "C" fn generate(
+    context: *mut c_void,
+    progress: Option<ParamsCallback>,
+    data: *mut c_void,
+) -> *mut c_void {
+    guard(ptr::null_mut(), || {
+        // SAFETY: the call; the host, with what it brought.
+        unsafe {
+            let (this, wrapped, functions) = Generator::of(context);
+            let host = functions.generate.map_or(ptr::null_mut(), |generate| generate(this.host, progress, data));
+            KeyData::give(wrapped, host)
+        }
+    })
+}
+
+pub(super) unsafe extern "C" fn gen_cleanup(context: *mut c_void) {
+    guard((), || {
+        if context.is_null() {
+            return;
+        }
+        // SAFETY: ours: made by `gen_init`, and the core frees it once; the host, with its own context, once.
+        unsafe {
+            let (this, _, functions) = Generator::of(context);
+            if let Some(cleanup) = functions.gen_cleanup {
+                cleanup(this.host);
+            }
+            drop(Box::from_raw(context.cast::<Generator>()));
+        }
+    });
+}

@@ -1,0 +1,303 @@
+//! Ciphers of the host: its functions, contexts that programs have, and contexts of our own.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr;
+
+use gantry::driver::Buffers;
+use zeroize::Zeroizing;
+
+use super::Io;
+use super::core::{Table, entry};
+use super::family::{self, Common, Family as _};
+use super::params::{self, Questions};
+use super::wrapped::Wrapped;
+use crate::abi::Param;
+use crate::abi::fns::*;
+use crate::cipher::Way;
+
+/// The host's functions of one algorithm.
+pub(crate) struct CipherFns {
+    pub(super) newctx: Option<NewCtx>,
+    encrypt_init: Option<CipherInit>,
+    decrypt_init: Option<CipherInit>,
+    /// Every cipher has it; called so often that there is no other way.
+    pub(super) update: CipherUpdate,
+    pub(super) cipher: Option<CipherUpdate>,
+    pub(super) finish: Option<Final>,
+    pub(super) gettable_params: Option<Gettable>,
+    pub(super) common: Common,
+}
+
+impl CipherFns {
+    pub(super) fn new(table: Table) -> Self {
+        Self {
+            newctx: entry!(table, OSSL_FUNC_CIPHER_NEWCTX, NewCtx),
+            encrypt_init: entry!(table, OSSL_FUNC_CIPHER_ENCRYPT_INIT, CipherInit),
+            decrypt_init: entry!(table, OSSL_FUNC_CIPHER_DECRYPT_INIT, CipherInit),
+            update: entry!(table, OSSL_FUNC_CIPHER_UPDATE, CipherUpdate).unwrap_or(no_update),
+            cipher: entry!(table, OSSL_FUNC_CIPHER_CIPHER, CipherUpdate),
+            finish: entry!(table, OSSL_FUNC_CIPHER_FINAL, Final),
+            gettable_params: entry!(table, OSSL_FUNC_CIPHER_GETTABLE_PARAMS, Gettable),
+            common: Common {
+                dupctx: entry!(table, OSSL_FUNC_CIPHER_DUPCTX, NewCtx),
+                freectx: entry!(table, OSSL_FUNC_CIPHER_FREECTX, FreeCtx),
+                get_ctx_params: entry!(table, OSSL_FUNC_CIPHER_GET_CTX_PARAMS, GetParams),
+                set_ctx_params: entry!(table, OSSL_FUNC_CIPHER_SET_CTX_PARAMS, SetParams),
+                gettable_ctx_params: entry!(table, OSSL_FUNC_CIPHER_GETTABLE_CTX_PARAMS, GettableCtx),
+                settable_ctx_params: entry!(table, OSSL_FUNC_CIPHER_SETTABLE_CTX_PARAMS, GettableCtx),
+            },
+        }
+    }
+
+    pub(super) fn init(&self, encrypt: bool) -> Option<CipherInit> {
+        if encrypt { self.encrypt_init } else { self.decrypt_init }
+    }
+}
+
+/// Of a host whose cipher takes no data.
+unsafe extern "C" fn no_update(_: *mut c_void, _: *mut u8, _: *mut usize, _: usize, _: *const u8, _: usize) -> c_int {
+    0
+}
+
+/// Asks the host for a context, with its own.
+pub(super) fn begin(functions: &CipherFns, theirs: *mut c_void) -> Option<*mut c_void> {
+    // SAFETY: the host, with its own context.
+    functions.newctx.map(|newctx| unsafe { newctx(theirs) })
+}
+
+/// A context of the host, and its functions.
+pub(crate) type Host = family::Host<CipherFns>;
+
+impl Host {
+    /// A call with data, as it came.
+    pub(crate) fn data(&self, way: Way, io: &mut Io<'_>) -> c_int {
+        let function = match way {
+            Way::Update => Some(self.functions().update),
+            Way::Cipher => self.functions().cipher,
+        };
+        let Io { output, written, room, input, length, .. } = *io;
+        // SAFETY: the host, with what the call brought.
+        function.map_or(0, |function| unsafe { function(self.context(), output, written, room, input, length) })
+    }
+
+    /// The end of a message.
+    pub(crate) fn finish(&self, io: &mut Io<'_>) -> c_int {
+        let Io { output, written, room, .. } = *io;
+        // SAFETY: the host, with what the call brought.
+        self.functions().finish.map_or(0, |finish| unsafe { finish(self.context(), output, written, room) })
+    }
+
+    /// Associated data of ours. The host wants room for as much, although it writes nothing.
+    pub(crate) fn associated(&self, data: &[u8]) -> c_int {
+        let mut written = 0;
+        let (at, length) = (data.as_ptr(), data.len());
+        // SAFETY: the host, with a slice to read.
+        unsafe { (self.functions().update)(self.context(), ptr::null_mut(), &raw mut written, length, at, length) }
+    }
+
+    /// GCM: a device has had the record whose header the host was told. A record that is too short is none, and done with it.
+    pub(crate) fn end_record(&self) {
+        let (mut nothing, mut written) = ([0_u8; 1], 0);
+        let at = nothing.as_mut_ptr();
+        if let Some(cipher) = self.functions().cipher {
+            // SAFETY: the host, with a place for no bytes.
+            unsafe { cipher(self.context(), at, &raw mut written, 0, at, 0) };
+        }
+    }
+
+    /// Another nonce, under the same key.
+    pub(crate) fn restart(&self, encrypt: bool, iv: &[u8]) -> c_int {
+        let init = self.functions().init(encrypt);
+        let (at, length) = (iv.as_ptr(), iv.len());
+        // SAFETY: the host, with a slice to read and no parameters.
+        init.map_or(0, |init| unsafe { init(self.context(), ptr::null(), 0, at, length, ptr::null()) })
+    }
+
+    /// A direction alone: key, nonce and lengths stay.
+    fn turn(&self, encrypt: bool) -> bool {
+        let init = self.functions().init(encrypt);
+        // SAFETY: the host, with nothing else.
+        init.is_some_and(|init| unsafe { init(self.context(), ptr::null(), 0, ptr::null(), 0, ptr::null()) == 1 })
+    }
+
+    /// CCM: so much data will come.
+    pub(crate) fn announce(&self, bytes: usize) -> c_int {
+        let mut written = 0;
+        // SAFETY: the host: without input there is only a number.
+        unsafe {
+            (self.functions().update)(self.context(), ptr::null_mut(), &raw mut written, bytes, ptr::null(), bytes)
+        }
+    }
+
+    /// CCM: a message without data, under the nonce that the host has. Afterwards it stands where any message leaves it that was
+    /// sealed, but for the tag; or, when opening, where one with a bad tag does, whose error is on the stack then.
+    pub(crate) fn nothing(&self, with_aad: bool) -> bool {
+        let (mut none, mut written) = ([0], 0);
+        if self.announce(0) != 1 || (with_aad && self.associated(&none) != 1) {
+            return false;
+        }
+        let at = none.as_mut_ptr();
+        // SAFETY: the host, with a place of its own that is not even written.
+        unsafe { (self.functions().update)(self.context(), at, &raw mut written, 0, at, 0) == 1 }
+    }
+
+    /// CCM: the same, and the host stands where a message leaves it that was opened. One that was sealed is over in the same way
+    /// once its tag, of `tag_len` bytes, was asked for.
+    pub(crate) fn opened_nothing(&self, tag_len: usize) -> bool {
+        let mut tag = Zeroizing::new([0; 16]);
+        let mut table = [Param::octets(c"tag", tag.as_mut_ptr().cast(), tag_len.min(tag.len())), params::end()];
+        self.turn(true)
+            && self.nothing(false)
+            // SAFETY: a table with its end, whose data has room.
+            && unsafe { self.get_params(table.as_mut_ptr()) == 1 }
+            && self.turn(false)
+    }
+
+    /// What it says of itself.
+    pub(crate) fn ask(&self, mut questions: Questions<'_>) -> c_int {
+        // SAFETY: what the call brought.
+        unsafe { self.get_params(questions.as_mut_ptr()) }
+    }
+
+    /// A parameter of `N` bytes.
+    pub(crate) fn octets<const N: usize>(&self, key: &CStr) -> Option<[u8; N]> {
+        // SAFETY: a table with its end.
+        params::octets(key, |table| unsafe { self.get_params(table) })
+    }
+
+    /// Parameters that are numbers.
+    pub(crate) fn numbers<const N: usize>(&self, keys: [&CStr; N]) -> Option<[usize; N]> {
+        // SAFETY: a table with its end.
+        params::numbers(keys, |table| unsafe { self.get_params(table) })
+    }
+
+    /// A parameter that is a number.
+    pub(crate) fn number(&self, key: &CStr) -> Option<usize> {
+        // SAFETY: a table with its end.
+        params::number(key, |table| unsafe { self.get_params(table) })
+    }
+}
+
+/// One algorithm of the host, for contexts that no program asked for.
+#[derive(Clone, Copy)]
+pub(crate) struct HostAlgorithm {
+    theirs: *mut c_void,
+    wrapped: *const Wrapped,
+}
+
+// SAFETY: the host: contexts may be made and used on any thread.
+unsafe impl Send for HostAlgorithm {}
+// SAFETY: as above; nothing is changed through it.
+unsafe impl Sync for HostAlgorithm {}
+
+impl HostAlgorithm {
+    pub(super) fn new(wrapped: &Wrapped) -> Option<Self> {
+        let theirs = wrapped.default_ctx();
+        CipherFns::of(&wrapped.functions).filter(|_| !theirs.is_null())?;
+        Some(Self { theirs, wrapped })
+    }
+
+    fn wrapped(&self) -> &Wrapped {
+        // SAFETY: ours: the provider owns it, and outlives its framework.
+        unsafe { &*self.wrapped }
+    }
+
+    pub(crate) fn context(&self) -> Option<HostContext> {
+        let functions = CipherFns::of(&self.wrapped().functions)?;
+        // SAFETY: the host made the context for us; ours: the provider owns the functions, and outlives its framework.
+        unsafe { Host::new(self.theirs, functions, begin) }.map(|host| HostContext { host, nonce_len: None })
+    }
+
+    /// Runs what no program asked for, and leaves no errors of it.
+    pub(crate) fn quietly<T>(&self, body: impl FnOnce() -> T) -> T {
+        self.wrapped().quietly(body)
+    }
+}
+
+/// A context of the host that is ours alone.
+pub(crate) struct HostContext {
+    host: Host,
+    /// The length of nonces, once it was set.
+    nonce_len: Option<usize>,
+}
+
+impl HostContext {
+    pub(crate) fn init(&mut self, encrypt: bool, key: Option<&[u8]>, iv: Option<&[u8]>) -> bool {
+        let functions = self.host.functions();
+        let init = functions.init(encrypt);
+        let parts = |slice: Option<&[u8]>| slice.map_or((ptr::null(), 0), |slice| (slice.as_ptr(), slice.len()));
+        let ((key, key_len), (iv, iv_len)) = (parts(key), parts(iv));
+        // SAFETY: the host, with slices to read and no parameters.
+        init.is_some_and(|init| unsafe { init(self.host.context(), key, key_len, iv, iv_len, ptr::null()) == 1 })
+    }
+
+    /// All data in one call, without padding.
+    pub(crate) fn whole(&mut self, data: Buffers<'_>) -> bool {
+        self.data(Way::Cipher, data)
+    }
+
+    /// Some data.
+    pub(crate) fn feed(&mut self, data: Buffers<'_>) -> bool {
+        self.data(Way::Update, data)
+    }
+
+    fn data(&mut self, way: Way, mut data: Buffers<'_>) -> bool {
+        let (input, length) = (data.input().as_ptr(), data.len());
+        let (output, mut written) = (data.output().as_mut_ptr(), 0);
+        // In place, the pointer for reading must come from the one for writing.
+        let input = if input == output.cast_const() { output.cast_const() } else { input };
+        // SAFETY: both are as long as each other, and borrowed for this call.
+        let mut io = unsafe { Io::new(output, &raw mut written, length, input, length) };
+        // Of all modes, only CCM wants to hear of nothing.
+        (length == 0 && way == Way::Cipher) || self.host.data(way, &mut io) == 1
+    }
+
+    pub(crate) fn associated(&mut self, aad: &[u8]) -> bool {
+        aad.is_empty() || self.host.associated(aad) == 1
+    }
+
+    pub(crate) fn end(&mut self) -> bool {
+        let (mut block, mut written) = ([0; 16], 0);
+        // SAFETY: a place of its own, for this call.
+        let mut io = unsafe { Io::new(block.as_mut_ptr(), &raw mut written, block.len(), ptr::null(), 0) };
+        self.host.finish(&mut io) == 1
+    }
+
+    /// CCM: so much data will come.
+    pub(crate) fn announce(&mut self, bytes: usize) -> bool {
+        self.host.announce(bytes) == 1
+    }
+
+    /// The tag of what was sealed.
+    pub(crate) fn tag(&mut self, tag: &mut [u8]) -> bool {
+        let mut table = [Param::octets(c"tag", tag.as_mut_ptr().cast(), tag.len()), params::end()];
+        // SAFETY: a table with its end, whose data has room.
+        unsafe { self.host.get_params(table.as_mut_ptr()) == 1 }
+    }
+
+    /// The tag of what will be opened.
+    pub(crate) fn expect(&mut self, tag: &[u8]) -> bool {
+        self.set(Param::octets(c"tag", tag.as_ptr().cast_mut().cast(), tag.len()))
+    }
+
+    /// The length of tags, for the next key.
+    pub(crate) fn tag_length(&mut self, bytes: usize) -> bool {
+        self.set(Param::octets(c"tag", ptr::null_mut(), bytes))
+    }
+
+    pub(crate) fn nonce_length(&mut self, mut bytes: usize) -> bool {
+        if self.nonce_len == Some(bytes) {
+            return true;
+        }
+        self.nonce_len = Some(bytes);
+        let data: *mut c_void = (&raw mut bytes).cast();
+        let data_type = crate::abi::OSSL_PARAM_UNSIGNED_INTEGER as u32;
+        self.set(Param { data_type, ..Param::octets(c"ivlen", data, size_of::<usize>()) })
+    }
+
+    fn set(&mut self, param: Param) -> bool {
+        let table = [param, params::end()];
+        // SAFETY: a table with its end.
+        unsafe { self.host.set_params(table.as_ptr()) == 1 }
+    }
+}

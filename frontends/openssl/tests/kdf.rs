@@ -1,0 +1,112 @@
+//! Key derivations as programs meet them: OpenSSL's own commands, Python, PKCS #12, threads and children.
+
+mod lab;
+
+use std::path::Path;
+use std::process::Command;
+
+use lab::{Lab, everything, installed, libcrypto, openssl, text};
+
+/// Key derivations are served, and fail.
+const FAILED: &str =
+    "CIPHERS = NONE\nDIGESTS = NONE\nMACS = NONE\nSIGNATURES = NONE\nKEY_EXCHANGE = NONE\nKDFS = ALL\nFORCE_FAIL = yes";
+
+#[test]
+fn keys_and_errors_are_those_of_the_default_provider() {
+    let lab = Lab::new("kdf");
+    let program = lab.compile("tests/kdf.c");
+    for policy in ["", "POLICY = pin:host"] {
+        let output = Command::new(&program).arg(lab.configuration(&everything(policy))).output().unwrap();
+        assert_eq!(text(&output), "the same\n", "{policy}");
+    }
+}
+
+#[test]
+#[ignore = "long: make test-clients"]
+fn keys_and_errors_are_those_of_openssl_4() {
+    let lab = Lab::new("kdf4");
+    let program = lab.compile_with("tests/kdf.c", &libcrypto(&openssl("4.0"), true));
+    let output = Command::new(&program).arg(lab.configuration(&everything(""))).output().unwrap();
+    assert_eq!(text(&output), "the same\n");
+}
+
+#[test]
+fn threads_that_derive_at_once_meet_and_each_gets_its_key() {
+    let lab = Lab::new("logins");
+    let program = lab.compile("tests/logins.c");
+    lab.watch();
+    let mut command = lab.command(program.to_str().unwrap(), Path::new("/dev/null"));
+    let output = command.arg(lab.configuration("")).output().unwrap();
+    assert_eq!(text(&output), "the same\n");
+    // The threads are more than the CPUs of most machines; the child's page is the last one.
+    let pages = lab.taken().pages;
+    let rows: Vec<_> = pages.iter().flat_map(|page| page.read().unwrap().rows).collect();
+    let derived = |name: &str| rows.iter().filter(|row| &*row.algorithm == name).map(|row| row.requests).sum::<u64>();
+    let (alone, together) = (derived("PBKDF2"), derived("PBKDF2 in shared lanes"));
+    assert_eq!(alone + together, 3 * 16 + 1);
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    assert!(together > 0 || cpus >= 16, "{alone} alone");
+}
+
+#[test]
+fn openssl_and_python_derive_with_it_as_without() {
+    let lab = Lab::new("commands");
+    let (with, failed, none) = (lab.configuration(""), lab.configuration(FAILED), Path::new("/dev/null").to_owned());
+    lab.write("plain", "what is in the file");
+    let kdf = "openssl kdf -keylen 48 -kdfopt digest:SHA256 -kdfopt pass:password -kdfopt salt:salt -kdfopt iter:5000";
+    for command in [
+        format!("{kdf} PBKDF2"),
+        // Bounds are looked at, and found too low.
+        format!("{kdf} -kdfopt pkcs5:0 PBKDF2 2>&1 || true"),
+        "openssl kdf -keylen 42 -kdfopt digest:SHA384 -kdfopt key:secret -kdfopt salt:s -kdfopt info:i HKDF".to_owned(),
+        "openssl kdf -keylen 10 -kdfopt digest:SHA999 -kdfopt pass:p -kdfopt salt:s PBKDF2 >/dev/null 2>&1 || echo no"
+            .to_owned(),
+        "openssl enc -aes-256-cbc -pbkdf2 -iter 20000 -pass pass:x -S 0011223344556677 -in plain | openssl base64"
+            .to_owned(),
+    ] {
+        // Addresses and places in OpenSSL's own code are others.
+        let said = |configuration| {
+            let output = text(&lab.sh(&command, configuration));
+            output
+                .lines()
+                .map(|line| line.split_once(":error:").map_or(line, |(_, rest)| rest).to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(said(&with), said(&none), "{command}");
+    }
+    assert!(!lab.sh(&format!("{kdf} PBKDF2"), &failed).status.success());
+    if installed("python3") {
+        let derive = "import hashlib; print(hashlib.pbkdf2_hmac('sha256', b'password', b'salt', 100000, 100).hex())";
+        let python =
+            |configuration: &Path| lab.command("python3", configuration).args(["-c", derive]).output().unwrap();
+        assert_eq!(text(&python(&with)), text(&python(&none)));
+        assert!(!python(&failed).status.success(), "it goes through the module");
+    }
+}
+
+#[test]
+fn a_file_of_pkcs12_made_on_one_side_opens_on_the_other() {
+    let lab = Lab::new("pkcs12");
+    lab.certificate("ec -pkeyopt ec_paramgen_curve:prime256v1");
+    let (with, failed, none) = (lab.configuration(""), lab.configuration(FAILED), Path::new("/dev/null").to_owned());
+    let make = "openssl pkcs12 -export -inkey key.pem -in cert.pem -out file.p12 -passout pass:x -iter 50000";
+    let open = "openssl pkcs12 -in file.p12 -passin pass:x -nodes | openssl ec 2>/dev/null >got; openssl ec -in key.pem 2>/dev/null | cmp - got";
+    for (one, other) in [(&none, &with), (&with, &none)] {
+        for (script, configuration) in [(make, one), (open, other)] {
+            let output = lab.sh(script, configuration);
+            assert!(output.status.success(), "{script}: {}", text(&output));
+        }
+    }
+    assert!(!lab.sh("openssl pkcs12 -in file.p12 -passin pass:x -nodes", &failed).status.success());
+}
+
+/// A minute of OpenSSL 3.0's time.
+#[test]
+#[ignore = "long: make test-clients"]
+fn ten_million_iterations_give_the_key_of_the_default_provider() {
+    let lab = Lab::new("long");
+    let command = "openssl kdf -keylen 20 -kdfopt digest:SHA1 -kdfopt pass:password -kdfopt salt:salt -kdfopt iter:10000000 PBKDF2";
+    let [with, without] =
+        [lab.configuration(""), Path::new("/dev/null").to_owned()].map(|side| text(&lab.sh(command, &side)));
+    assert_eq!(with, without);
+}
