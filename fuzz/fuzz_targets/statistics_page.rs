@@ -2,15 +2,17 @@
 
 #![no_main]
 
-use gantry_runtime::stats::{Process, Report, rows_of};
+use gantry_runtime::stats::{Process, Report, report_of};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|page: &[u8]| {
-    let rows = rows_of(page);
-    for text in rows.iter().flat_map(|row| [&row.algorithm, &row.operation]) {
+    let mut report = report_of(page);
+    let of_rows = report.rows.iter().flat_map(|row| [&row.algorithm, &row.operation]);
+    let of_guests = report.guests.iter().flat_map(|guest| guest.numbers.keys().chain([&guest.name]));
+    for text in of_rows.chain(of_guests) {
         assert!(!text.chars().any(|c| c.is_control() && c != '\t'), "{text:?}");
     }
-    let process = Process { pid: 1, program: String::new(), started: 0, written: 0 };
-    let report = Report { processes: vec![process], rows };
-    assert!(Report::from_json(&report.to_json()).is_ok());
+    report.processes.push(Process { pid: 1, program: String::new(), started: 0, written: 0 });
+    let read = Report::from_json(&report.to_json());
+    assert!(read.is_ok_and(|read| read.guests.len() == report.guests.len()));
 });

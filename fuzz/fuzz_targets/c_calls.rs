@@ -1,0 +1,472 @@
+//! Calls of the C interface in any order, with handles of any type, lengths that fit and others, and buffers that overlap: no call
+//! touches memory that it was not given, and one that is refused writes nothing.
+
+#![no_main]
+
+use std::collections::HashMap;
+use std::ffi::{CString, c_void};
+use std::ptr::{null, null_mut};
+use std::sync::OnceLock;
+
+use arbitrary::Arbitrary;
+use gantry_c::abi::{Column, Completion, Message, Params, Piece, Request, operation, result};
+use gantry_c::*;
+use libfuzzer_sys::fuzz_target;
+
+#[derive(Arbitrary, Debug)]
+enum Call {
+    SessionOpen {
+        algorithm: u8,
+        key: u8,
+        mac_key: u8,
+        tag: u8,
+        direction: u8,
+        size: i8,
+    },
+    SessionClose(u8),
+    Run {
+        session: u8,
+        requests: Vec<Asked>,
+        size: i8,
+    },
+    DigestMany {
+        session: u8,
+        messages: Vec<(Piecewise, Piecewise)>,
+        out: Option<u8>,
+    },
+    Column {
+        session: u8,
+        count: u8,
+        values: Piecewise,
+        offsets: Piecewise,
+        validity: Piecewise,
+        bits: u8,
+        out: Option<u16>,
+    },
+    StreamOpen {
+        session: u8,
+        side_by_side: u8,
+    },
+    StreamClose(u8),
+    StreamCopy(u8),
+    Update {
+        stream: u8,
+        data: Piecewise,
+    },
+    UpdateMany(Vec<(u8, Piecewise)>),
+    Final {
+        stream: u8,
+        out: Piecewise,
+    },
+    QueueOpen(u8),
+    QueueClose,
+    Submit {
+        session: u8,
+        request: Asked,
+    },
+    Complete {
+        room: u8,
+        wait: bool,
+    },
+    Arm,
+    TagsEqual(Piecewise, Piecewise, u8),
+}
+
+/// A buffer within the arena; `None` is NULL.
+type Piecewise = Option<(u16, u8)>;
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+struct Asked {
+    operation: u8,
+    input: Piecewise,
+    /// In its place.
+    in_place: bool,
+    out: Piecewise,
+    /// It is one that the session takes, mostly: an operation forwards, or back.
+    fits: Option<bool>,
+    iv: Piecewise,
+    aad: Piecewise,
+    tag: Piecewise,
+}
+
+const NAMES: [&str; 9] = [
+    "sha256",
+    "md5",
+    "hmac-sha256",
+    "aes-128-cbc",
+    "aes-128-gcm",
+    "chacha20-poly1305",
+    "aes-128-gmac",
+    "aes-128-cbc-hmac-sha256",
+    "ed25519",
+];
+const ARENA: usize = 4096;
+
+/// Where the buffers of a case lie. Offsets of columns need an alignment.
+#[repr(align(8))]
+struct Arena([u8; ARENA]);
+
+/// What a case has opened.
+struct Open {
+    arena: Box<Arena>,
+    sessions: Vec<*mut SessionHandle>,
+    streams: Vec<*mut StreamHandle>,
+    queue: *mut QueueHandle,
+    /// Buffers of the requests in the queue: they stay until the completion.
+    lent: HashMap<u64, Box<Arena>>,
+    next: u64,
+}
+
+fuzz_target!(|calls: Vec<Call>| {
+    let mut open = Open {
+        // Zeros at the end: offsets of columns.
+        arena: Box::new(Arena(std::array::from_fn(|at| (at * 31 % 251 * usize::from(at < 3840)) as u8))),
+        sessions: Vec::new(),
+        streams: Vec::new(),
+        queue: null_mut(),
+        lent: HashMap::new(),
+        next: 0,
+    };
+    for call in calls.into_iter().take(60) {
+        open.call(call);
+    }
+    open.close();
+});
+
+/// One framework for all cases.
+fn gantry() -> *mut GantryHandle {
+    static GANTRY: OnceLock<usize> = OnceLock::new();
+    let open = || {
+        let mut handle = null_mut();
+        let configuration = c"policy = \"round-robin\"\nstats = \"off\"";
+        // SAFETY: a string, a place for a handle, and no message.
+        assert_eq!(unsafe { gantry_open(configuration.as_ptr(), &raw mut handle, null_mut(), 0) }, 0);
+        handle as usize
+    };
+    *GANTRY.get_or_init(open) as *mut GantryHandle
+}
+
+/// Memory that is no handle of any type.
+static NOTHING: [u64; 64] = [0; 64];
+
+impl Open {
+    /// One of the open handles, or NULL, or something else.
+    fn pick<T>(all: &[*mut T], which: u8) -> *mut T {
+        match which {
+            255 => null_mut(),
+            254 => (&raw const NOTHING).cast_mut().cast(),
+            253 => gantry().cast(),
+            _ if all.is_empty() => null_mut(),
+            _ => all[usize::from(which) % all.len()],
+        }
+    }
+
+    /// Where a piece lies in an arena, and how long it is.
+    fn place(piece: Piecewise) -> Option<(usize, usize)> {
+        let (offset, len) = piece?;
+        let offset = usize::from(offset) % ARENA;
+        Some((offset, usize::from(len).min(ARENA - offset)))
+    }
+
+    fn piece(arena: *mut Arena, piece: Piecewise) -> (*mut c_void, usize) {
+        match Self::place(piece) {
+            None => (null_mut(), 0),
+            Some((offset, len)) => (arena.cast::<u8>().wrapping_add(offset).cast(), len),
+        }
+    }
+
+    /// A request that its session takes: in a batch the one with this number, whose results lie where those of no other one lie.
+    fn fitting(arena: *mut Arena, session: *mut SessionHandle, forward: bool, number: usize, asked: &Asked) -> Request {
+        let at = |offset: usize| arena.cast::<u8>().wrapping_add(offset).cast::<c_void>();
+        // SAFETY: a handle that is open, or none.
+        let own = unsafe { gantry_session_tag_len(session) };
+        let (operation, iv_len) = match (own, asked.operation % 4) {
+            (0, _) => (if forward { operation::ENCRYPT } else { operation::DECRYPT }, 16),
+            (_, 0) => (operation::DIGEST, 0),
+            (_, 1) => (operation::MAC, if forward { 12 } else { 0 }),
+            (_, 2) => (operation::SEAL, if asked.in_place { 12 } else { 16 }),
+            _ => (operation::OPEN, if forward { 12 } else { 16 }),
+        };
+        let is_hash = operation <= operation::MAC;
+        let (input, len) = Self::place(asked.input).unwrap_or_default();
+        let len = len.min(64) / 16 * 16;
+        let (out, tag) = (at(1024 + 64 * number), at(2560 + 64 * number));
+        let (iv, aad) =
+            if is_hash { (null(), (null(), 0)) } else { (at(512).cast_const(), (at(600).cast_const(), input % 40)) };
+        Request {
+            size: size_of::<Request>(),
+            operation,
+            result: -1000,
+            iv: if operation == operation::MAC && iv_len > 0 { at(512) } else { iv },
+            iv_len,
+            aad: if own == 0 { null() } else { aad.0 },
+            aad_len: if own == 0 { 0 } else { aad.1 },
+            r#in: if asked.in_place && !is_hash { out } else { at(input % 900) },
+            in_len: len,
+            out,
+            out_len: if is_hash { own.min(64) } else { len },
+            tag: if is_hash || own == 0 { null_mut() } else { tag },
+            tag_len: if is_hash { 0 } else { own.min(64) },
+        }
+    }
+
+    /// A request whose buffers lie in an arena.
+    fn request(arena: *mut Arena, session: *mut SessionHandle, number: usize, asked: &Asked) -> Request {
+        if let Some(forward) = asked.fits {
+            return Self::fitting(arena, session, forward, number, asked);
+        }
+        let piece = |which| Self::piece(arena, which);
+        let (input, out, iv, aad, tag) =
+            (piece(asked.input), piece(asked.out), piece(asked.iv), piece(asked.aad), piece(asked.tag));
+        let mut request = Request {
+            size: size_of::<Request>(),
+            operation: u32::from(asked.operation % 7),
+            result: -1000,
+            iv: iv.0,
+            iv_len: iv.1,
+            aad: aad.0,
+            aad_len: aad.1,
+            r#in: input.0,
+            in_len: input.1,
+            out: out.0,
+            out_len: out.1,
+            tag: tag.0,
+            tag_len: tag.1,
+        };
+        if asked.in_place {
+            (request.out, request.out_len) = input;
+        }
+        request
+    }
+
+    /// Runs a call that may write to these places of the arena if it is not refused.
+    fn watched(&mut self, places: &[(*mut c_void, usize)], call: impl FnOnce() -> i32) -> i32 {
+        let before = self.arena.0;
+        let said = call();
+        let arena = (&raw const *self.arena) as usize;
+        let mut may = [false; ARENA];
+        // Devices that fail may have written.
+        if said == 0 || said == Code::Device as i32 || said == Code::Unserved as i32 {
+            for (at, len) in places.iter().filter(|(at, len)| !at.is_null() && *len > 0) {
+                let from = *at as usize - arena;
+                may[from..from + len].fill(true);
+            }
+        }
+        for (at, (old, new)) in before.iter().zip(&self.arena.0).enumerate() {
+            assert!(old == new || may[at], "{said}: the byte at {at} was written");
+        }
+        assert!((Code::Internal as i32 + 1..=0).contains(&said), "{said}");
+        said
+    }
+
+    fn call(&mut self, call: Call) {
+        let arena = &raw mut *self.arena;
+        match call {
+            Call::SessionOpen { algorithm, key, mac_key, tag, direction, size } => {
+                let name = CString::new(NAMES[usize::from(algorithm) % NAMES.len()]).unwrap();
+                let bytes: [u8; 512] = std::array::from_fn(|at| at as u8);
+                let params = Params {
+                    size: size_of::<Params>().wrapping_add_signed(size.min(0).into()),
+                    algorithm: name.as_ptr(),
+                    key: bytes.as_ptr().cast(),
+                    // Mostly one that fits.
+                    key_len: [0, 16, 32, usize::from(key)][usize::from(key) % 4],
+                    mac_key: bytes.as_ptr().cast(),
+                    mac_key_len: usize::from(mac_key) * usize::from(mac_key > 200),
+                    tag_len: usize::from(tag) * usize::from(tag > 200),
+                    direction: u32::from(direction % 4),
+                    reserved: 0,
+                };
+                let mut session = null_mut();
+                // SAFETY: a struct that names memory of this function, and a place for a handle.
+                let said = unsafe { gantry_session_open(gantry(), &raw const params, &raw mut session) };
+                assert_eq!(said == 0, !session.is_null());
+                self.sessions.extend((said == 0).then_some(session));
+            }
+            Call::SessionClose(which) if !self.sessions.is_empty() => {
+                let session = self.sessions.swap_remove(usize::from(which) % self.sessions.len());
+                // SAFETY: it is open, and forgotten.
+                unsafe { gantry_session_close(session) };
+            }
+            Call::Run { session, requests, size } => {
+                let session = Self::pick(&self.sessions, session);
+                let mut list: Vec<Request> = requests
+                    .iter()
+                    .take(20)
+                    .enumerate()
+                    .map(|(at, asked)| Self::request(arena, session, at, asked))
+                    .collect();
+                if let Some(last) = list.last_mut() {
+                    last.size = last.size.wrapping_add_signed(size.min(0).into());
+                }
+                let places = list.iter().flat_map(|request| {
+                    let seals = request.operation == operation::SEAL;
+                    [(request.out, request.out_len), (request.tag, request.tag_len * usize::from(seals))]
+                });
+                let places: Vec<_> = places.collect();
+                let at = list.as_mut_ptr();
+                // SAFETY: requests over memory of the arena, which nobody else uses.
+                let said = self.watched(&places, || unsafe { gantry_run(session, at, places.len() / 2) });
+                for request in &list {
+                    let known = [result::DONE, result::BAD_TAG, result::BAD_LENGTH];
+                    assert!(said != 0 || known.contains(&request.result), "{}", request.result);
+                }
+            }
+            Call::DigestMany { session, messages, out } => {
+                let session = Self::pick(&self.sessions, session);
+                // SAFETY: a handle that is open, or none.
+                let own = unsafe { gantry_session_tag_len(session) };
+                let out = out.map_or(own, usize::from);
+                let mut list = Vec::new();
+                for (data, to) in messages.into_iter().take(40) {
+                    let ((data, len), (to, _)) = (Self::piece(arena, data), Self::piece(arena, to));
+                    let end = arena as usize + ARENA;
+                    let to = if to as usize + out > end { null_mut() } else { to };
+                    list.push(Message { data, len, out: to });
+                }
+                let places: Vec<_> = list.iter().map(|message| (message.out, out)).collect();
+                // SAFETY: as above.
+                self.watched(&places, || unsafe { gantry_digest_many(session, list.as_ptr(), list.len(), out) });
+            }
+            Call::Column { session, count, values, offsets, validity, bits, out } => {
+                let session = Self::pick(&self.sessions, session);
+                let (offsets, _) = Self::piece(arena, offsets);
+                let bits = [32, 64, 64, u32::from(bits)][usize::from(bits) % 4];
+                let end = arena as usize + ARENA;
+                let within = |at: *mut c_void, len: usize| !at.is_null() && at as usize + len <= end;
+                let count = usize::from(count % 20);
+                let (values, values_len) = Self::piece(arena, values);
+                let (validity, _) = Self::piece(arena, validity);
+                let validity_offset = values_len % 5;
+                if !within(offsets, (count + 1) * 8) || !validity.is_null() && !within(validity, 4) {
+                    return;
+                }
+                let column = Column {
+                    size: size_of::<Column>(),
+                    count,
+                    values,
+                    values_len,
+                    offsets,
+                    validity: validity.cast(),
+                    validity_offset,
+                    offset_bits: bits,
+                    reserved: 0,
+                };
+                // SAFETY: a handle that is open, or none.
+                let own = unsafe { gantry_session_tag_len(session) } * count;
+                let mut room = vec![0x5a; out.map_or(own, usize::from)];
+                let (to, len) = (room.as_mut_ptr().cast(), room.len());
+                // SAFETY: as above; the output is a buffer of its own.
+                self.watched(&[], || unsafe { gantry_digest_column(session, &raw const column, to, len) });
+            }
+            Call::StreamOpen { session, side_by_side } => {
+                let mut stream = null_mut();
+                let session = Self::pick(&self.sessions, session);
+                // SAFETY: a handle that is open, or none, and a place for one.
+                let said = unsafe { gantry_stream_open(session, side_by_side.into(), &raw mut stream) };
+                self.streams.extend((said == 0).then_some(stream));
+            }
+            Call::StreamClose(which) if !self.streams.is_empty() => {
+                let stream = self.streams.swap_remove(usize::from(which) % self.streams.len());
+                // SAFETY: it is open, and forgotten.
+                unsafe { gantry_stream_close(stream) };
+            }
+            Call::StreamCopy(which) => {
+                let mut copy = null_mut();
+                // SAFETY: a handle that is open, or none, and a place for one.
+                let said = unsafe { gantry_stream_copy(Self::pick(&self.streams, which), &raw mut copy) };
+                self.streams.extend((said == 0).then_some(copy));
+            }
+            Call::Update { stream, data } => {
+                let (stream, (data, len)) = (Self::pick(&self.streams, stream), Self::piece(arena, data));
+                // SAFETY: as above.
+                self.watched(&[], || unsafe { gantry_stream_update(stream, data, len) });
+            }
+            Call::UpdateMany(pieces) => {
+                let pieces = pieces.into_iter().take(20).map(|(stream, data)| {
+                    let (data, len) = Self::piece(arena, data);
+                    Piece { stream: Self::pick(&self.streams, stream), data, len }
+                });
+                let pieces: Vec<Piece> = pieces.collect();
+                // SAFETY: as above.
+                self.watched(&[], || unsafe { gantry_stream_update_many(pieces.as_ptr(), pieces.len()) });
+            }
+            Call::Final { stream, out } => {
+                let (stream, (out, len)) = (Self::pick(&self.streams, stream), Self::piece(arena, out));
+                // SAFETY: as above.
+                self.watched(&[(out, len)], || unsafe { gantry_stream_final(stream, out, len) });
+            }
+            Call::QueueOpen(depth) if self.queue.is_null() => {
+                let mut queue = null_mut();
+                // SAFETY: a handle that is open, and a place for one.
+                let said = unsafe { gantry_queue_open(gantry(), (depth % 9).into(), &raw mut queue) };
+                assert_eq!(said == 0, depth % 9 > 0);
+                self.queue = queue;
+            }
+            Call::QueueClose => self.close_queue(),
+            Call::Submit { session, request } => {
+                let session = Self::pick(&self.sessions, session);
+                let mut lent = Box::new(Arena(self.arena.0));
+                let request = Self::request(&raw mut *lent, session, 0, &request);
+                // SAFETY: buffers that stay until the completion, and that nobody else uses.
+                let said = unsafe { gantry_queue_submit(self.queue, session, &raw const request, self.next) };
+                if said == 0 {
+                    self.lent.insert(self.next, lent);
+                    self.next += 1;
+                }
+            }
+            Call::Complete { room, wait } => {
+                let mut done = vec![Completion::default(); room.into()];
+                let take = if wait { gantry_queue_wait } else { gantry_queue_complete };
+                // SAFETY: a queue that is open, or none, and room for so many.
+                let said = unsafe { take(self.queue, done.as_mut_ptr(), done.len()) };
+                for completion in done.iter().take(said.max(0) as usize) {
+                    assert!(self.lent.remove(&completion.user).is_some(), "a completion without a request");
+                }
+                assert!(!wait || room == 0 || self.queue.is_null() || said > 0 || self.lent.is_empty());
+            }
+            Call::Arm => {
+                let mut timeout = 0;
+                // SAFETY: a queue that is open, or none, and a place for a number.
+                unsafe { gantry_queue_arm(self.queue, &raw mut timeout) };
+            }
+            Call::TagsEqual(one, other, len) => {
+                let ((one, one_len), (other, other_len)) = (Self::piece(arena, one), Self::piece(arena, other));
+                let len = usize::from(len).min(one_len).min(other_len);
+                // SAFETY: memory of the arena.
+                let (said, same) = unsafe {
+                    let bytes = |at: *mut c_void| std::slice::from_raw_parts(at.cast::<u8>(), len);
+                    (gantry_tags_equal(one, other, len), len == 0 || bytes(one) == bytes(other))
+                };
+                assert_eq!(said == 1, same);
+            }
+            Call::SessionClose(_) | Call::StreamClose(_) | Call::QueueOpen(_) => {
+                // SAFETY: NULL.
+                unsafe {
+                    gantry_session_close(null_mut());
+                    gantry_stream_close(null_mut());
+                    assert_ne!(gantry_stream_update(null_mut(), null(), 0), 0);
+                }
+            }
+        }
+    }
+
+    fn close_queue(&mut self) {
+        // SAFETY: it is open, or NULL, and forgotten; its buffers go after it.
+        unsafe { gantry_queue_close(self.queue) };
+        self.queue = null_mut();
+        self.lent.clear();
+    }
+
+    fn close(mut self) {
+        self.close_queue();
+        for stream in self.streams {
+            // SAFETY: it is open, and forgotten.
+            unsafe { gantry_stream_close(stream) };
+        }
+        for session in self.sessions {
+            // SAFETY: as above.
+            unsafe { gantry_session_close(session) };
+        }
+    }
+}

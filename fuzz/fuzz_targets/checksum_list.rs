@@ -1,0 +1,46 @@
+//! Checksum files of any program come from anybody: any bytes have an answer, every digest is as long as its function says, and names in a bag
+//! stay below it.
+
+#![no_main]
+
+#[allow(dead_code, reason = "the program uses all of it")]
+#[path = "../../cli/src/sum/checkfile.rs"]
+mod checkfile;
+#[allow(dead_code, reason = "the program uses all of it")]
+#[path = "../../cli/src/sum/digest.rs"]
+mod digest;
+#[allow(dead_code, reason = "the program uses all of it")]
+#[path = "../../cli/src/hex.rs"]
+mod hex;
+#[allow(dead_code, reason = "the program uses all of it")]
+#[path = "../../cli/src/sum/names.rs"]
+mod names;
+#[allow(dead_code, reason = "the program uses all of it")]
+#[path = "../../cli/src/sum/recognise.rs"]
+mod recognise;
+
+use libfuzzer_sys::fuzz_target;
+use names::Id;
+use recognise::{Recognised, Recogniser};
+
+// The first byte: in a bag or not, and which functions count. Then the name of the file, up to a line end, and its lines.
+fuzz_target!(|data: &[u8]| {
+    let Some((&first, data)) = data.split_first() else { return };
+    let (in_bag, only) = (first & 1 == 1, first >> 1);
+    let only: Vec<Id> = Id::all().filter(|id| Some(*id) == Id::all().nth(only.into())).collect();
+    let mut lines = data.split_inclusive(|&byte| byte == b'\n');
+    let mut recogniser = Recogniser::new(lines.next().unwrap_or_default(), in_bag, &only);
+    for line in lines {
+        let Recognised::Entry(entry) = recogniser.read(line) else { continue };
+        assert!(!entry.name.is_empty() && !entry.name.contains(&0));
+        assert!(!entry.digests.is_empty() && entry.digests.is_sorted_by_key(|(id, _)| *id));
+        for (id, digest) in &entry.digests {
+            let mut digits = Vec::new();
+            digest.write_hex(&mut digits);
+            assert_eq!(digits.len(), id.digits());
+            assert!(only.is_empty() || only.contains(id));
+        }
+        let upward = entry.name.split(|&byte| byte == b'/').any(|part| part == b"..");
+        assert!(!in_bag || !upward && !entry.name.starts_with(b"/"));
+    }
+});

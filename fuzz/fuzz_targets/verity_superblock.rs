@@ -1,0 +1,43 @@
+//! Superblocks of dm-verity come from anybody: any bytes are refused, or say what fits together, and are written as they were read.
+
+#![no_main]
+
+#[allow(dead_code, reason = "the program uses all of it")]
+#[path = "../../cli/src/verity/superblock.rs"]
+mod superblock;
+#[allow(dead_code, reason = "the program uses all of it")]
+#[path = "../../cli/src/verity/tree.rs"]
+mod tree;
+
+use libfuzzer_sys::fuzz_target;
+use superblock::{SUPERBLOCK, Superblock};
+use tree::Layout;
+
+fuzz_target!(|data: (&[u8], u32, bool)| {
+    let (bytes, begin, has_superblock) = data;
+    // What is not said is zeros, and the beginning is mostly right.
+    let mut block = [0; SUPERBLOCK];
+    block[..8].copy_from_slice(b"verity\0\0");
+    block[8] = 1;
+    block[32..38].copy_from_slice(b"sha256");
+    block[65] = 16;
+    block[69] = 16;
+    for (place, byte) in block.iter_mut().zip(bytes) {
+        *place ^= byte;
+    }
+    let Ok(read) = Superblock::read(&block) else { return };
+    assert_eq!(Superblock::read(&read.write()).as_ref(), Ok(&read));
+    let Some(layout) = Layout::new(&read, u64::from(begin), has_superblock) else { return };
+    assert!(layout.per_block * layout.stride <= read.hash_block);
+    // The highest level has one block and lies first; each has room for the digests of the one below.
+    let mut blocks = read.data_blocks;
+    for level in &layout.levels {
+        let of_level = (level.end - level.start) / read.hash_block as u64;
+        assert!(of_level < blocks && of_level * layout.per_block as u64 >= blocks);
+        blocks = of_level;
+    }
+    assert!(blocks <= 1);
+    assert!(layout.levels.windows(2).all(|pair| pair[0].start == pair[1].end));
+    let mut filled = vec![0xa5; read.hash_block];
+    layout.fill(&mut filled, read.algorithm, &vec![7; layout.per_block * read.algorithm.digest_size()]);
+});

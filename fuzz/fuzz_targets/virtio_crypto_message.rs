@@ -1,0 +1,38 @@
+//! Session messages of vhost-user front ends, and requests of guests: any bytes are one or none, and what is read is written so that it
+//! is read again as it was.
+
+#![no_main]
+
+use gantry_abi_virtio_crypto::vhost_user::Create;
+use gantry_abi_virtio_crypto::{Config, Features, control, data};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Ok(create) = Create::parse(bytes) {
+        let written = create.encode().expect("it has a layout that it came in");
+        let again = Create::parse(&written).expect("a message has been written");
+        assert_eq!((again.layout, again.session), (create.layout, create.session));
+        assert_eq!((again.key, again.auth_key), (create.key, create.auth_key));
+    }
+    if let Ok(config) = Config::parse(bytes) {
+        assert_eq!(config.encode(), bytes[..Config::LENGTH]);
+    }
+    let Some((mask, bytes)) = bytes.split_first() else { return };
+    let features = Features::of(u64::from(*mask));
+    if let Ok(header) = control::Header::parse(bytes)
+        && let Ok(request) = control::Request::parse(&header, &bytes[control::HEADER..])
+    {
+        let written = request.encode(header.opcode >> 8, features);
+        let header = control::Header::parse(&written).expect("a request has been written");
+        assert_eq!(control::Request::parse(&header, &written[control::HEADER..]), Ok(request));
+    }
+    if let Ok(header) = data::Header::parse(bytes)
+        && let Ok(request) = data::Request::parse(&header, &bytes[data::HEADER..], features)
+    {
+        let written = request.encode(&header, features);
+        assert_eq!(written.len(), data::HEADER + header.fixed_length(features).expect("it has a length"));
+        assert_eq!(data::Request::parse(&header, &written[data::HEADER..], features), Ok(request));
+        let parts = request.readable(&header);
+        assert!(parts.source.end <= parts.length && parts.aad.end <= parts.length);
+    }
+});
