@@ -7,9 +7,9 @@ SECONDS ?= 60
 # rustup's own place, for shells that have not read its settings yet
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
-.PHONY: build run check test test-clients lint bench lab install packages packages-test book fuzz miri asan constant-time counts cycles newcomer fmt help
+.PHONY: build run check test test-clients lint bench lab install packages packages-test wheels wheels-test book fuzz miri asan constant-time counts cycles newcomer fmt help
 
-build: ## build the release: target/release/gantry, and beside it the OpenSSL provider and vectors for `gantry check`
+build: ## build the release: target/release/gantry, beside it the OpenSSL provider and vectors for `gantry check`, and the library for C
 	@scripts/setup build
 	@scripts/build
 
@@ -22,7 +22,7 @@ check: ## the quick tests: no root, no packages, below 3 minutes once they are b
 test: ## every test: unit, conformance at each CPU level, aarch64, miri, sanitizer, fuzz, counts
 	@scripts/test
 
-test-clients: ## the OpenSSL provider in programs whose tests take long: PostgreSQL, OpenVPN, strongSwan, 10,000 handshakes, keys in hardware, a fresh Debian, OpenSSL's own test, valgrind
+test-clients: ## the OpenSSL provider in programs whose tests take long: PostgreSQL, OpenVPN, strongSwan, 10,000 handshakes, keys in hardware, a fresh Debian, OpenSSL's own tests and those of CPython, Ruby, Perl and others, valgrind; wolfSSL over /dev/crypto
 	@scripts/test-clients
 
 lint: ## format, clippy, licences, layering, shell scripts, documentation and its links
@@ -35,7 +35,7 @@ bench: ## all benchmarks against peers, half an hour; rewrites docs/src/benchmar
 lab: ## tests under real kernels, in guests: all of them, on Linux 6.1 and 6.12
 	@scripts/lab
 
-install: ## install under PREFIX (/usr/local): binary, *sum links, OpenSSL provider, vectors, man pages, completions; knows DESTDIR
+install: ## install under PREFIX (/usr/local): binary, *sum links, OpenSSL provider, C library, vectors, man pages, completions; knows DESTDIR
 	@scripts/install "$(DESTDIR)" "$(PREFIX)"
 
 packages: ## packages for Debian and RPM, a static program, an OCI image, bills of materials: target/packages
@@ -43,6 +43,13 @@ packages: ## packages for Debian and RPM, a static program, an OCI image, bills 
 
 packages-test: ## build them in two folders and compare; install, use and purge them in a fresh Debian 12 and 13 (as root)
 	@scripts/packages-test
+
+wheels: ## Python wheels for x86_64 and aarch64, glibc and musl, with and without the GIL: target/wheels
+	@scripts/setup build
+	@scripts/wheels
+
+wheels-test: ## the wheels in a fresh Debian 12 and 13, in a Python on musl, in one without the GIL, and in one of ARM (as root)
+	@scripts/test-wheels
 
 book: ## build the book: docs/book/index.html
 	@scripts/setup build

@@ -1,4 +1,4 @@
-"""OpenSSL's EVP with and without gantry.so: threads that ask for one digest at a time, pipelines, and jobs."""
+"""OpenSSL's EVP with and without gantry.so: threads that ask for one digest at a time, and pipelines."""
 
 import json
 from pathlib import Path
@@ -48,23 +48,4 @@ def pipelines(work):
                 rate(row["gantry"], "cpu_s") / rate(row["default"], "cpu_s") for row in rounds if row["bytes"] == size
             ]
             table.append([pipes, size, f"{sorted(ratios)[len(ratios) // 2]:.2f}"])
-    return raw, table
-
-
-def jobs(work):
-    sides = {"default": "/dev/null", "gantry": provider.configuration(work / "jobs.cnf", "CIPHERS = AES-128-CBC\n")}
-    raw, table = [], []
-    for count in (8, 32):
-        for size in SIZES:
-            speed = provider.speed("aes-128-cbc", size, "-async_jobs", count)
-            measure.remember("OPENSSL_CONF=FILE taskset -c N", *speed[:-1], "BYTES")
-
-            def run(conf, speed=speed):
-                return provider.rate(work, conf, [*measure.ONE_CORE, *speed])
-
-            results = measure.rounds(ROUNDS, {name: lambda conf=conf: run(conf) for name, conf in sides.items()})
-            raw += [row | {"bytes": size, "jobs": count} for row in results]
-            cells = [f"{measure.median(results, side, 'mb_per_s'):.0f}" for side in sides]
-            cells += [f"{measure.ratio(results, 'gantry', 'default', key):.2f}" for key in ("mb_per_s", "mb_per_cpu_s")]
-            table.append([count, size, *cells])
     return raw, table

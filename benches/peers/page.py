@@ -87,7 +87,6 @@ ROWS = [
     ("AES-128-GCM, 16 KiB, through the provider", "OpenSSL 3.0", False, "openssl speed -evp aes-128-gcm -bytes 16384", named("AES-128-GCM, 16 KiB")),
     ("nginx, TLS 1.3, responses of 1 MB, CPU time", "nginx alone", True, "benches/peers/run nginx", lambda sections: sides(sections["nginx"], "without", "gantry", "per_cpu_s", what="1 MB")),
     ("16 threads, SHA-256 of 64 KiB, through the provider", "OpenSSL 3.0", True, "benches/peers/run evp", threads),
-    ("32 jobs of AES-128-CBC, 16 KiB", "OpenSSL 3.0", True, "openssl speed -async_jobs 32 -evp aes-128-cbc -bytes 16384", lambda sections: sides(sections["jobs"], "default", "gantry", "mb_per_cpu_s", jobs=32, bytes=16384)),
     ("pipeline of 32 messages of AES-128-CBC, 16 KiB", "OpenSSL 4.0, one at a time", True, "benches/peers/run pipelines", pipelines),
 ]  # fmt: skip
 
@@ -139,7 +138,7 @@ def latest():
     runs = {}
     for path in sorted(RESULTS.glob("*.json")):
         run = json.loads(path.read_text())
-        if {"sums", "openssl", "jobs", "pipelines"} <= run["sections"].keys():
+        if {"sums", "openssl", "pipelines"} <= run["sections"].keys():
             runs[cpu(run["machine"])] = run | {"file": path.name}
     return sorted(runs.values(), key=lambda run: run["machine"]["date"], reverse=True)
 

@@ -17,7 +17,7 @@ struct Row {
     name: &'static str,
     kind: &'static str,
     key: Sizes,
-    /// Of signatures, key exchange and key encapsulation.
+    /// Of signatures, key exchange, key encapsulation and encipherment.
     public_key: Sizes,
     /// The second key, of encrypt-then-authenticate algorithms.
     mac_key: Sizes,

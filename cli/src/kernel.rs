@@ -109,7 +109,7 @@ impl View {
             .iter()
             .filter(|entry| catalogue.engine(entry) != Engine::None && wanted(&entry.name, only))
             .collect();
-        names.sort_by(|a, b| (a.socket_type().is_none(), &a.name).cmp(&(b.socket_type().is_none(), &b.name)));
+        names.sort_unstable_by(|a, b| (a.socket_type().is_none(), &a.name).cmp(&(b.socket_type().is_none(), &b.name)));
         names.dedup_by(|a, b| a.name == b.name);
 
         let mut engines: BTreeMap<String, Vec<EngineAlgorithm>> = BTreeMap::new();

@@ -8,8 +8,9 @@
 //! | `output.rs`, `table.rs`, `units.rs`, `plot/` | messages and exit statuses, tables, numbers for people, drawings |
 //! | `manual.rs` | manual pages and completions |
 //! | `speed/` | `load.rs` what runs, `flight.rs` in a queue, `measure.rs` how, `openssl.rs` the peer, `report.rs` and `regret.rs` results |
-//! | `sum/` | `options.rs` and `help.rs` the command line of coreutils, `engine/` reads and hashes, `console.rs` and `quote.rs` print, `check.rs` and `checkfile.rs` verify |
+//! | `sum/` | `options.rs` the command line of coreutils and ours, `walk.rs` finds files, `engine/` reads and hashes, `printer.rs` prints, `recognise.rs` reads lists, `check.rs` and `audit.rs` verify |
 //! | `crypt/`, `compress.rs` | `stream.rs` ciphers in pieces, `message.rs` AEADs as one message; blocks side by side |
+//! | `verity/`, `torrent/` | blocks and pieces of one file, hashed on all processors |
 //! | `data/` | where data come from, `target.rs` where the result goes, `scratch.rs` files without a name |
 //! | `top/` | `model.rs` rates from two looks, `columns.rs` tables, `state.rs` and `keys.rs` what keys change, `view.rs` and `screen.rs` the terminal |
 //! | `stat.rs`, `exporter/` | what programs did, and the same for Prometheus |
@@ -39,6 +40,8 @@ mod devices;
 /// `gantry esp`.
 mod esp;
 mod exporter;
+/// Bytes as hexadecimal digits.
+mod hex;
 mod interrupt;
 /// `gantry kernel`.
 mod kernel;
@@ -57,6 +60,8 @@ mod plot;
 mod reproduce;
 /// `gantry route`.
 mod route;
+/// `gantry serve`.
+mod serve;
 /// `gantry speed`.
 mod speed;
 /// `gantry stat`.
@@ -68,10 +73,12 @@ mod temporary;
 mod terminal;
 /// `gantry top`.
 mod top;
+mod torrent;
 /// `gantry tune`.
 mod tune;
 /// Numbers with units, for people.
 mod units;
+mod verity;
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -116,8 +123,11 @@ pub fn main() -> ExitCode {
         Command::Sum(args) => return sum::main(OsStr::new("gantry sum"), args.arguments, &settings),
         Command::Crypt(args) => crypt::run(&args, &settings),
         Command::Compress(args) => compress::run(&args, &settings),
+        Command::Verity(args) => verity::run(&args, &settings, &mut output),
+        Command::Torrent(args) => torrent::run(&args, &settings, &mut output),
         Command::Esp(args) => esp::run(&args, &settings, &mut output),
         Command::Devcrypto(args) => devcrypto::run(&args, &settings),
+        Command::Serve(args) => serve::run(&args, &settings),
         Command::Advise(args) => advise::run(&args, &mut output),
         Command::Openssl(args) => openssl::run(&args, &mut output),
         Command::Stat(args) => stat::run(&args, &settings, &mut output),

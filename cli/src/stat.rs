@@ -237,7 +237,34 @@ fn render(report: &Report) -> String {
         text += "\n";
         text += &events.render();
     }
+    if !report.guests.is_empty() {
+        text += "\n";
+        text += &guests(report).render();
+    }
     text
+}
+
+/// What guests had of a server. A batch has requests of all of them.
+fn guests(report: &Report) -> Table {
+    let titles = ["GUEST", "CONNECTIONS", "SESSIONS", "REQUESTS", "BYTES", "BATCH", "REFUSED", "BROKEN"];
+    let mut table = Table::new(&titles, &[1, 2, 3, 4, 5, 6, 7]);
+    for guest in &report.guests {
+        let number = |name: &str| guest.numbers.get(name).copied().unwrap_or(0);
+        let plain = |name: &str| number(name).to_string();
+        let (requests, company) = (number("requests"), number("company"));
+        let batch = if requests == 0 { "-".to_owned() } else { tenths(company, requests) };
+        table.row([
+            guest.name.clone(),
+            plain("connections"),
+            plain("sessions"),
+            requests.to_string(),
+            bytes(number("bytes")),
+            batch,
+            plain("refused"),
+            plain("broken"),
+        ]);
+    }
+    table
 }
 
 /// The stages of each device, over all algorithms.

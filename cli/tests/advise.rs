@@ -182,7 +182,7 @@ fn advice_and_statistics_agree_and_change_nothing() {
         assert_eq!((host > 0, devices > 0), (!led, led), "{section}: {program:?}: {advice:?}");
         if program == sign {
             assert_eq!(advice, statistics, "{section}");
-            assert_eq!(host + devices, 1, "{section}: no trial is counted");
+            assert_eq!(host + devices, 1, "{section}: no measurement is counted");
         } else {
             // Each connection has other lengths, but for what is asked and answered.
             let sum = |counts: &Counts| counts.values().map(|sums| [sums[0] > 0, sums[2] > 0]).collect::<Vec<_>>();
@@ -282,11 +282,11 @@ fn a_machine_is_measured_and_every_number_is_in_its_json() {
         advice["verdict"].as_array().unwrap().iter().any(|said| said.as_str().unwrap().starts_with("TLS records: "))
     );
     assert!(advice["noise"]["spread"].is_number() && advice["cpu"].is_string());
-    // What would be where nothing activates it; a trial decides there.
+    // What would be where nothing activates it; it is measured.
     let said = installed.says(Path::new("/dev/null"), &["advise", "--table"]);
     assert!(said.contains("this is what would be after gantry openssl config --system.\n"), "{said}");
     let [_, sign, .., device, why] = row(&said, &["ED25519", "1087"])[..] else { panic!("{said}") };
-    assert_eq!((sign, why), ("sign", "trial"));
+    assert_eq!((sign, why), ("sign", "measured"));
     // In a test's build some gain and some do not; what is proposed is what gains.
     assert_eq!(device != "host", said.contains("  SIGNATURES = ED25519\n"), "{said}");
     row(&said, &["SHA2-256", "672"]);

@@ -194,6 +194,15 @@ fn every_command_has_a_manual_page() {
         }
     }
     assert_eq!(commands(&["config"]), ["show", "keys", "path"]);
+    // The help of `sum` is its own, and lists no commands.
+    let audit = read("share/man/man1/gantry-sum-audit.1");
+    for part in
+        ["MANIFEST", "DIR", "cache", "EXAMPLES", "2 when something could not be compared", "\\fBgantry\\-sum\\fR"]
+    {
+        assert!(audit.contains(part), "{part}: {audit}");
+    }
+    assert!(!audit.contains("ignore\\-missing") && !audit.contains("policy"), "{audit}");
+    assert!(read("share/man/man1/gantry-sum.1").contains("gantry\\-sum\\-audit(1)"));
     let main = read("share/man/man1/gantry.1");
     assert!(main.contains(".SH \"EXIT STATUS\"") && !main.contains("gantry\\-manual"), "{main}");
     let file = read("share/man/man5/gantry.toml.5");
@@ -246,6 +255,9 @@ fn shells_complete_names() {
         (&["gantry", "route", "aes-256-g"], "aes-256-gcm"),
         (&["gantry", "sum", "-a", "md"], "md5"),
         (&["gantry", "sum", "--algorithm", "md"], "md5"),
+        (&["gantry", "sum", "aud"], "audit"),
+        (&["gantry", "sum", "audit", "--js"], "--json"),
+        (&["gantry", "sum", "audit", "-a", "blake3"], "blake3"),
         (&["gantry", "--policy", "fail"], "failover"),
         (&["gantry", "route", "--policy", "fail"], "failover"),
         (&["gantry", "--set", "thr"], "threads=4"),
@@ -256,6 +268,9 @@ fn shells_complete_names() {
     }
     // A cipher is no digest, and a command that reads no configuration has no options of one.
     assert_eq!(offered(&["gantry", "sum", "-a", "aes"]), [""]);
+    // What `audit` does not take.
+    assert_eq!(offered(&["gantry", "sum", "audit", "--par"]), [""]);
+    assert_eq!(offered(&["gantry", "sum", "audit", "--pol"]), [""]);
     assert_eq!(offered(&["gantry", "top", "--pol"]), [""]);
     // A network device is none of ours.
     assert_eq!(offered(&["gantry", "esp", "serve", "--device", "la"]), [""]);

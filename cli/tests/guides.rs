@@ -58,6 +58,7 @@ const NEEDED: &[(&str, &str)] = &[
     ("guide-files.md", "zstd"),
     ("guide-tls.md", "openssl"),
     ("guide-vpn.md", "openssl"),
+    ("openssl.md", "openssl"),
     ("monitoring.md", "curl"),
 ];
 
@@ -93,11 +94,13 @@ pages! {
     commands_of_the_reference: "command.md";
     digests_of_files: "sum.md";
     ciphers_over_files: "crypt.md";
+    blocks_and_pieces: "verity.md";
     configuration: "configuration.md";
     statistics: "statistics.md";
     monitoring: "monitoring.md";
     troubleshooting: "troubleshooting.md";
     routes: "routes.md";
+    openssl: "openssl.md";
 }
 
 #[test]
@@ -110,7 +113,7 @@ fn every_page_with_commands_is_run() {
             "{page} has commands, and no test follows it"
         );
         for block in &blocks {
-            let known = ["console", "rust", "rust,ignore", "toml", "ini", "text", "nginx"];
+            let known = ["console", "c", "rust", "rust,ignore", "pycon", "toml", "ini", "text", "nginx"];
             assert!(
                 known.contains(&&*block.language),
                 "{page}:{}: commands are in blocks of the language console, others are {known:?}",

@@ -28,6 +28,17 @@ fn everything_is_installed_under_the_prefix_and_works_there() {
     }
     fs::write(release.join("gantry-vectors.zlib"), gantry_vectors::PACKED).unwrap();
 
+    // The C library is linked by scripts/c-library, which has a test of its own: here it matters where it goes.
+    for (file, content) in [
+        ("include/gantry.h", "/* header */\n"),
+        ("lib/libgantry.so.0", "library\n"),
+        ("lib/pkgconfig/gantry.pc", "prefix=/elsewhere\nlibdir=${prefix}/lib\n"),
+    ] {
+        let file = folder.path().join("build/c").join(file);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, content).unwrap();
+    }
+
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/install");
     let root = folder.path().join("root");
     let status = Command::new(script)
@@ -71,6 +82,7 @@ fn everything_is_installed_under_the_prefix_and_works_there() {
     // What names files names those that were installed, not what lies under DESTDIR.
     for (file, part) in [
         ("lib/systemd/system/gantry-devcrypto.service", "ExecStart=/opt/gantry/bin/gantry devcrypto serve\n"),
+        ("lib/systemd/system/gantry-serve.service", "ExecStart=/opt/gantry/bin/gantry serve --vhost-user"),
         ("lib/systemd/system/gantry-esp.service", "ExecStart=/opt/gantry/bin/gantry esp serve\n"),
         ("share/gantry/esp/strongswan.conf", "LD_PRELOAD=/opt/gantry/lib/gantry/libgantry_xfrm.so\n"),
         ("share/gantry/esp/apparmor", "\n/opt/gantry/lib/gantry/libgantry_xfrm.so mr,\n"),
@@ -92,6 +104,10 @@ fn everything_is_installed_under_the_prefix_and_works_there() {
         assert!(fs::metadata(prefix.join(file)).unwrap().len() > 0, "{file}");
     }
 
+    assert_eq!(fs::read_link(prefix.join("lib/libgantry.so")).unwrap(), Path::new("libgantry.so.0"));
+    let pc = fs::read_to_string(prefix.join("lib/pkgconfig/gantry.pc")).unwrap();
+    assert!(pc.starts_with("prefix=/opt/gantry\n"), "{pc}");
+
     // Each file has its package, and no row of the table is for nothing.
     let split = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/split");
     let packages = folder.path().join("packages");
@@ -100,7 +116,8 @@ fn everything_is_installed_under_the_prefix_and_works_there() {
     assert!(packages.join("gantry/usr/bin/gantry").is_file());
     assert!(packages.join("gantry/usr/share/gantry/gantry-vectors.zlib").is_file());
     assert!(packages.join("gantry/usr/lib/gantry/libgantry_xfrm.so").is_file());
-    for service in ["gantry-devcrypto", "gantry-esp"] {
+    assert!(packages.join("libgantry-dev/usr/include/gantry.h").is_file());
+    for service in ["gantry-devcrypto", "gantry-serve", "gantry-esp"] {
         let unit = packages.join(service).join(format!("usr/lib/systemd/system/{service}.service"));
         assert!(unit.is_file(), "{}", unit.display());
     }

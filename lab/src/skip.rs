@@ -4,21 +4,34 @@ use std::io::Write as _;
 /// Programs, modules and libraries that tests may lack: `scripts/setup` installs them.
 const PROGRAMS: &[&str] = &[
     "/usr/sbin/sshd",
+    "apparmor_parser",
+    "b3sum",
+    "c++",
+    "cc",
     "charon",
     "curl",
     "dpdk-test-crypto-perf",
     "haproxy",
+    "hashdeep",
     "initdb",
     "ip",
     "libsrtp2-dev",
+    "libwolfssl-dev",
+    "make",
+    "nft",
     "nginx",
+    "nm",
     "openssl",
     "openvpn",
+    "patch",
+    "ping",
     "pkcs11.so",
+    "pkg-config",
     "prometheus-node-exporter",
     "promtool",
     "psql",
     "python3",
+    "python3-libtorrent",
     "scp",
     "setpriv",
     "softhsm2-util",
@@ -26,6 +39,7 @@ const PROGRAMS: &[&str] = &[
     "stunnel",
     "swanctl",
     "swtpm",
+    "systemd-analyze",
     "tcpdump",
     "tpm2.so",
     "transmission-create",
@@ -33,6 +47,7 @@ const PROGRAMS: &[&str] = &[
     "transmission-remote",
     "tstclnt",
     "unshare",
+    "valgrind",
     "wget",
     "zstd",
 ];
@@ -41,6 +56,11 @@ const PROGRAMS: &[&str] = &[
 const OTHERS: &[&str] = &[
     // Those of Debian 12: others answer differently.
     "coreutils 9.1",
+    // Not in Debian.
+    "bagit (pip install bagit)",
+    "moto (pip install 'moto[server]' awscli)",
+    // A feature of the crate under test: --features model, or --all-features.
+    "modelled devices",
     // Where there is one, it would be served, or asked.
     "machine without /dev/crypto",
     "machine without /dev/cuse",
@@ -51,6 +71,10 @@ const OTHERS: &[&str] = &[
     "haproxy with ssl-mode-async",
     "kernel that shapes traffic (sch_tbf)",
     "root",
+    // `scripts/debian-source`: the archive has it no more, or there is no network.
+    "source of mktorrent",
+    // `scripts/git-source`: there is no network.
+    "source of cryptodev-linux",
 ];
 
 /// Says that a test ends here, because something is not there that it needs, and counts that: a line on stderr, which `cargo test` shows

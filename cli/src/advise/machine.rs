@@ -67,7 +67,7 @@ impl Machine {
         let best: Vec<&Best> =
             self.measured.rows.iter().flat_map(|row| &row.cells).flat_map(|cell| &cell.best).collect();
         let mut spreads: Vec<f64> = best.iter().map(|best| best.spread).collect();
-        spreads.sort_by(f64::total_cmp);
+        spreads.sort_unstable_by(f64::total_cmp);
         #[allow(clippy::cast_precision_loss, reason = "some hundreds")]
         let stolen = best.iter().map(|best| best.stolen).sum::<f64>() / best.len().max(1) as f64;
         Noise { spread: spreads.get(spreads.len() / 2).copied().unwrap_or(0.0), stolen }

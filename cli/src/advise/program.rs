@@ -244,7 +244,7 @@ impl Program {
                 format!("{name}: all of it stayed with OpenSSL: {why}.")
             }
             (_, Some(Standing::InDoubt)) => format!(
-                "{name}: all of it stayed with OpenSSL. A device was faster here ({gains}), but the policy names another one, or the trial that a program makes decided otherwise."
+                "{name}: all of it stayed with OpenSSL. A device was faster here ({gains}), but the policy names another one, or what programs learned of this machine earlier says otherwise."
             ),
             _ => format!("{name}: all of it stayed with OpenSSL; the best of the devices here: {gains}."),
         }

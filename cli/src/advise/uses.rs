@@ -27,7 +27,7 @@ pub(super) enum Standing {
     Gains,
     /// The same by its requests; but there is more to it.
     Perhaps,
-    /// A device is faster, but not the one that the policy names, or not in the trial that programs make.
+    /// A device is faster, but not the one that the policy names, or not by what programs learned earlier.
     InDoubt,
     /// OpenSSL is as fast, or faster.
     Stays,
@@ -113,7 +113,7 @@ fn sentence(standing: Standing, rows: &[&Row]) -> String {
             gaining(&Cell::is_worth_it)
         ),
         Standing::InDoubt => format!(
-            "{} {stay} with OpenSSL: a device was faster here, but the policy names another one, or the trial that a program makes decided otherwise.",
+            "{} {stay} with OpenSSL: a device was faster here, but the policy names another one, or what programs learned of this machine earlier says otherwise.",
             at_best()
         ),
         Standing::Stays => {

@@ -196,6 +196,7 @@ Examples:
   gantry reproduce ocf2003 --simulated    without measuring this machine
   gantry reproduce boards                 engine and CPU alone, and under Gantry's policies
   gantry reproduce flow-control           what happens when a ring is full
+  gantry reproduce sec                    guests that share one engine
   sudo gantry reproduce table9            a tunnel of IPsec, by software, lanes and a card")]
 pub(crate) struct Reproduce {
     /// What to reproduce
@@ -273,6 +274,9 @@ pub(crate) enum Work {
     Boards,
     /// 28 threads on one of the cards of 2003
     FlowControl,
+    /// Partitions on one engine, each a guest over vhost-user: throughput by threads, sizes and partitions on a model of the SEC of a
+    /// Freescale P4080; half a minute
+    Sec,
     /// Throughput of a tunnel of IPsec: raw, by software, lanes and a card; measured between network namespaces, as root, with iperf3
     Table9,
 }

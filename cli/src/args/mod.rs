@@ -1,9 +1,11 @@
 //! The command line as data: help, manual pages and completions are made from it.
 
+mod guests;
 mod measure;
 mod names;
 mod programs;
 mod shape;
+mod verity;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,10 +16,12 @@ use gantry::Gantry;
 use gantry_runtime::Config;
 
 use crate::output::Failure;
+pub(crate) use guests::{Guest, ServeAll};
 pub(crate) use measure::*;
 pub(crate) use names::algorithms;
 pub(crate) use programs::*;
 pub(crate) use shape::{completed, documented};
+pub(crate) use verity::*;
 
 /// Sends cryptographic work to the engine of this machine that serves it best.
 ///
@@ -66,9 +70,12 @@ pub(crate) enum Command {
     Sum(Sum),
     Crypt(Crypt),
     Compress(Compress),
+    Verity(Verity),
+    Torrent(Torrent),
     Esp(Esp),
     /// Be the /dev/crypto of this machine
     Devcrypto(Devcrypto),
+    Serve(ServeAll),
     Advise(Advise),
     Openssl(Openssl),
     Stat(Stat),

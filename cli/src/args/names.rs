@@ -59,10 +59,14 @@ mod tests {
     fn a_family_is_all_of_it() {
         assert_eq!(names("p256"), ["ecdsa-p256", "ecdh-p256"]);
         assert_eq!(names("ecdsa"), ["ecdsa-p256"]);
-        assert_eq!(names("RSA_2048"), ["rsa-2048-pkcs1", "rsa-2048-pss"]);
+        assert_eq!(names("RSA_2048"), ["rsa-2048-pkcs1", "rsa-2048-pss", "rsa-2048-raw"]);
         assert_eq!(names("gcm"), ["aes-128-gcm", "aes-192-gcm", "aes-256-gcm"]);
         assert!(names("esp").len() == 8 && names("hmac-sha1").len() == 1);
-        assert!(names("rsa").len() == 6 && names("blake2b").iter().all(|name| name.starts_with("blake2b-")));
+        assert!(
+            names("rsa").len() == 9
+                && names("rsaes").len() == 3
+                && names("blake2b").iter().all(|name| name.starts_with("blake2b-"))
+        );
         let sha = names("sha");
         assert!(sha.contains(&"sha1") && sha.contains(&"sha3-512") && !sha.contains(&"hmac-sha256"), "{sha:?}");
         assert!(names("sha*").contains(&"shake128") && names("sha3-*").iter().all(|name| name.starts_with("sha3-")));

@@ -441,7 +441,7 @@ fn interval(text: &str) -> Result<f64, String> {
 }
 
 /// A name that fits behind /dev/ and into the answer to the kernel.
-fn device_name(text: &str) -> Result<String, String> {
+pub(super) fn device_name(text: &str) -> Result<String, String> {
     let fits = (1..=64).contains(&text.len()) && !text.starts_with('.');
     let plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.!".contains(&byte));
     if fits && plain { Ok(text.to_owned()) } else { Err("letters, digits, - and _, 64 at most".to_owned()) }

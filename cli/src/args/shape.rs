@@ -6,6 +6,8 @@ use gantry::{Algorithm, Kind};
 use gantry_runtime::{DEVICES, KEYS, PolicyChoice};
 
 use super::Cli;
+use crate::sum::MORE_NAMES;
+use crate::sum::help::{AUDIT, AUDIT_EXAMPLES};
 use crate::sum::options::{Front, rows};
 
 /// The commands that the configuration has no influence on: its options are refused after them, and not shown.
@@ -44,7 +46,10 @@ pub(crate) fn documented() -> Command {
 /// The options of the configuration are taken everywhere, so that a message can say where they change nothing.
 fn hidden_where_they_do_not_count(root: Command) -> Command {
     let hidden: Vec<Arg> = settings(&root).map(|option| option.hide(true)).collect();
-    UNCONFIGURED.iter().chain(&["sum"]).fold(root, |root, path| with_options(root, path.split(' '), &hidden))
+    UNCONFIGURED
+        .iter()
+        .chain(&["sum", "sum audit"])
+        .fold(root, |root, path| with_options(root, path.split(' '), &hidden))
 }
 
 /// The command line as shells complete it: without hidden commands, and with the names that arguments may have.
@@ -59,7 +64,8 @@ pub(crate) fn completed() -> Command {
 fn completed_command(command: Command, above: &str, options: &[Arg]) -> Command {
     let name = command.get_name().to_owned();
     let path = if above.is_empty() { name.clone() } else { format!("{above} {name}") };
-    let takes_options = !command.has_subcommands() && name != "sum" && unconfigured(&path).is_none();
+    let is_sum = path.split(' ').next() == Some("sum");
+    let takes_options = !command.has_subcommands() && !is_sum && unconfigured(&path).is_none();
     let command = command
         .mut_args(|argument| with_values(&name, argument))
         .mut_subcommands(|sub| completed_command(sub, &path, options));
@@ -69,13 +75,14 @@ fn completed_command(command: Command, above: &str, options: &[Arg]) -> Command 
 /// An argument with the values that are known beforehand. They live as long as the program, which ends when it has said them.
 fn with_values(command: &str, argument: Arg) -> Arg {
     let kinds: &[Kind] = match command {
-        "sum" => &[Kind::Digest],
+        "sum" | "audit" => &[Kind::Digest],
         "crypt" => &[Kind::Cipher, Kind::Aead],
         _ => &[],
     };
     let algorithms = || {
         let fits = |algorithm: &&Algorithm| kinds.is_empty() || kinds.contains(&algorithm.info().kind);
-        Algorithm::ALL.iter().filter(fits).map(|algorithm| algorithm.name()).collect()
+        let more = if kinds == [Kind::Digest] { MORE_NAMES } else { [].as_slice() };
+        Algorithm::ALL.iter().filter(fits).map(|algorithm| algorithm.name()).chain(more.iter().copied()).collect()
     };
     let devices = || DEVICES.iter().map(|(name, _)| *name);
     let values: Vec<&'static str> = match argument.get_id().as_str() {
@@ -115,17 +122,6 @@ fn with_options<'a>(command: Command, mut path: impl Iterator<Item = &'a str>, o
 /// The command line with the options of `sum`, which `sum` itself reads as getopt would.
 fn described() -> Command {
     Cli::command().mut_subcommand("sum", |_| {
-        let options = rows(Front::Gantry).map(|row| {
-            let help = if row.checking { format!("{} (with --check)", row.help) } else { row.help.to_owned() };
-            let mut option = Arg::new(row.long).long(row.long).help(help);
-            if let Some(letter) = row.short {
-                option = option.short(letter);
-            }
-            match row.argument {
-                Some(argument) => option.value_name(argument),
-                None => option.action(ArgAction::SetTrue),
-            }
-        });
         Command::new("sum")
             .about("Print or verify digests of files")
             .long_about(
@@ -134,8 +130,10 @@ fn described() -> Command {
                  sha512sum (links to this program) it is one of them. Options of the configuration stand before the \
                  command: gantry --policy pin:software sum FILE.",
             )
+            .after_help(EXAMPLES_OF_SUM)
             .disable_help_flag(true)
-            .args(options)
+            .disable_help_subcommand(true)
+            .args(options(Front::Gantry))
             .arg(
                 Arg::new("file")
                     .value_name("FILE")
@@ -143,8 +141,48 @@ fn described() -> Command {
                     .value_hint(ValueHint::FilePath)
                     .help("Files to read; standard input where there is none, and for -"),
             )
+            .subcommand(audit())
     })
 }
+
+fn audit() -> Command {
+    // Clap breaks lines by itself.
+    let paragraphs: Vec<String> = AUDIT.split("\n\n").map(|paragraph| paragraph.replace('\n', " ")).collect();
+    let manifest = Arg::new("manifest").value_name("MANIFEST").required(true).value_hint(ValueHint::AnyPath);
+    let folder = Arg::new("folder").value_name("DIR").value_hint(ValueHint::DirPath);
+    Command::new("audit")
+        .about("Compare a folder with a list of digests")
+        .long_about(paragraphs.join("\n\n"))
+        .after_help(AUDIT_EXAMPLES)
+        .disable_help_flag(true)
+        .args(options(Front::Audit))
+        .arg(manifest.help("A list of digests, or a bag"))
+        .arg(folder.help("The folder to compare with it; the current one by default"))
+}
+
+/// The options under a front.
+fn options(front: Front) -> impl Iterator<Item = Arg> {
+    rows(front).map(move |row| {
+        let only_with = if row.checking && front != Front::Audit { " (with --check)" } else { "" };
+        let mut option = Arg::new(row.long).long(row.long).help(format!("{}{only_with}", row.help));
+        if let Some(letter) = row.short {
+            option = option.short(letter);
+        }
+        match row.argument {
+            Some(argument) => option.value_name(argument),
+            None => option.action(ArgAction::SetTrue),
+        }
+    })
+}
+
+const EXAMPLES_OF_SUM: &str = "\
+Examples:
+  gantry sum *.iso > SHA256SUMS             write a checksum file
+  gantry sum -c SHA256SUMS                  verify one, of any kind
+  gantry sum -r -a sha256 -a sha512 photos  all files in a folder, two digests from one reading
+  gantry sum audit sums photos              what has become of the folder
+
+Exit status: 0 when every file was read (and matched, with --check), otherwise 1.";
 
 #[cfg(test)]
 mod tests {

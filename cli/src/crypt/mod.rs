@@ -15,6 +15,7 @@ use zeroize::Zeroizing;
 
 use crate::args::{Crypt, Settings};
 use crate::data::{Input, Target};
+use crate::hex::from_hex;
 use crate::output::Failure;
 
 pub(crate) fn run(args: &Crypt, settings: &Settings) -> Result<(), Failure> {
@@ -119,14 +120,7 @@ fn check(args: &Crypt, algorithm: Algorithm, iv: &[u8]) -> Result<(), Failure> {
 
 /// The bytes behind hexadecimal digits.
 fn hex(option: &str, digits: Option<&str>) -> Result<Vec<u8>, Failure> {
-    let digits = digits.unwrap_or_default().as_bytes();
-    let nibble = |digit: &u8| (*digit as char).to_digit(16).map(|value| value as u8);
-    let bytes: Option<Vec<u8>> = (digits.chunks(2))
-        .map(|pair| match pair {
-            [high, low] => Some(nibble(high)? << 4 | nibble(low)?),
-            _ => None,
-        })
-        .collect();
+    let bytes = from_hex(digits.unwrap_or_default().as_bytes());
     bytes.ok_or_else(|| Failure::Usage(format!("{option} takes an even number of hexadecimal digits")))
 }
 

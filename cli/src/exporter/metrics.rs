@@ -73,6 +73,16 @@ const COUNTERS: [Counter; 6] = [
     }),
 ];
 
+/// Counters of guests: a name without `_total`, what it counts, and what the server calls it.
+const OF_GUESTS: [(&str, &str, &str); 6] = [
+    ("gantry_guest_connections", "Connections of a guest's front end.", "connections"),
+    ("gantry_guest_requests", "Requests of a guest that were taken.", "requests"),
+    ("gantry_guest_request_bytes", "Bytes of these requests, read and written.", "bytes"),
+    ("gantry_guest_refused_requests", "Requests of a guest that were not answered with OK.", "refused"),
+    ("gantry_guest_burst_requests", "Requests in the burst of each request of a guest, summed up.", "company"),
+    ("gantry_guest_breaks", "How often a guest's device was found broken.", "broken"),
+];
+
 /// The one event that counts bytes.
 const COPIED: &str = "copied";
 
@@ -91,6 +101,13 @@ pub(super) fn render(
     let copied = |row: &Row| vec![(labels(&[device(row)]), row.events.get(COPIED).copied().unwrap_or(0))];
     let copied = sum(totals, by, copied);
     counter(&mut text, format, "gantry_copied_bytes", "Bytes that were copied between segments and devices.", &copied);
+    for (name, about, number) in OF_GUESTS {
+        let samples = of_guests(totals, number);
+        // Most machines have none.
+        if !samples.is_empty() {
+            counter(&mut text, format, name, about, &samples);
+        }
+    }
     histogram(&mut text, &times(totals, by));
     let processes = Samples::from([(String::new(), processes as u64)]);
     gauge(&mut text, "gantry_processes", "Processes that use Gantry.", &processes);
@@ -101,6 +118,16 @@ pub(super) fn render(
         text += "# EOF\n";
     }
     text
+}
+
+/// A number of each guest, whoever serves it.
+fn of_guests(totals: &BTreeMap<String, Report>, number: &str) -> Samples {
+    let mut samples = Samples::new();
+    for guest in totals.values().flat_map(|report| &report.guests) {
+        let sum = samples.entry(labels(&[("guest", &guest.name)])).or_default();
+        *sum += guest.numbers.get(number).copied().unwrap_or(0);
+    }
+    samples
 }
 
 fn device(row: &Row) -> (&'static str, &str) {
@@ -204,7 +231,7 @@ mod tests {
     }
 
     fn totals() -> BTreeMap<String, Report> {
-        let report = |rows| Report { processes: Vec::new(), rows };
+        let report = |rows| Report { rows, ..Report::default() };
         let mut timed = row("lanes", "sha256", 3, 300);
         let mut histogram = Histogram::default();
         histogram.add(500, 2);
@@ -214,6 +241,26 @@ mod tests {
             ("one".to_owned(), report(vec![timed])),
             ("two".to_owned(), report(vec![row("lanes", "sha256", 4, 0), row("a\"b\\", "md5", 1, 1)])),
         ])
+    }
+
+    #[test]
+    fn guests_have_counters_of_their_own_where_there_are_any() {
+        let none = DataPath::new(std::path::Path::new("/nonexistent"));
+        let mut totals = totals();
+        assert!(!render(&totals, 7, &none, Format::Text, Labels::None).contains("guest"));
+        for (server, requests) in [("one", 3), ("two", 4)] {
+            let guest =
+                format!(r#"{{"name":"vm1","numbers":{{"requests":{requests},"bytes":9,"of-a-later-version":1}}}}"#);
+            totals.get_mut(server).unwrap().guests.push(serde_json::from_str(&guest).unwrap());
+        }
+        let text = render(&totals, 7, &none, Format::Text, Labels::None);
+        for line in [
+            r#"gantry_guest_requests_total{guest="vm1"} 7"#,
+            r#"gantry_guest_request_bytes_total{guest="vm1"} 18"#,
+            r#"gantry_guest_breaks_total{guest="vm1"} 0"#,
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
     }
 
     #[test]

@@ -207,7 +207,7 @@ impl Conf {
         if let Ok(entries) = fs::read_dir(&path) {
             files = entries.flatten().map(|entry| entry.path()).collect();
             files.retain(|file| file.extension().is_some_and(|tail| tail == "cnf" || tail == "conf"));
-            files.sort();
+            files.sort_unstable();
         }
         for file in files {
             match read(&file) {

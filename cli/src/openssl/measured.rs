@@ -213,7 +213,7 @@ pub(crate) mod tests {
             (gain > 0.0).then(|| Best { device, host_ns, device_ns: host_ns / gain, gain, spread: 0.0, stolen: 0.0 })
         };
         let cell = |&(operation, bytes, device, gain): &(&str, u64, &str, f64)| {
-            let [operation, device, why] = [operation, device, "trial"].map(str::to_owned);
+            let [operation, device, why] = [operation, device, "measured"].map(str::to_owned);
             Cell { operation, bytes, device, why, best: best(gain) }
         };
         let (key, ours, name, named) = (key.to_owned(), name.to_lowercase(), name.to_owned(), name.to_owned());
@@ -225,7 +225,7 @@ pub(crate) mod tests {
     fn lines_of_the_module_are_read() {
         let read = read(
             "openssl 3.0\ndevice\tlanes\teight lanes\nrow\tCIPHERS\tAES-128-GCM\tAES-128-GCM\t895\taes-128-gcm\tyes\tyes\n\
-             cell\tseal\t64\tlanes\ttrial\tlanes\t300.0\t240.0\t1.25\t0.01\t0.5\ncell\topen\t64\thost\tonly-choice\n\
+             cell\tseal\t64\tlanes\tmeasured\tlanes\t300.0\t240.0\t1.25\t0.01\t0.5\ncell\topen\t64\thost\tonly-choice\n\
              nonsense\tof\ta later\nrow\tDIGESTS\tSHA1\tSHA1\t64\tsha1\t\t\n\
              company\t16\t65536\t30000.0\t20000.0\t1.5\t0.02\n",
         );

@@ -63,9 +63,11 @@ fn measured(module: &Path) -> Result<String, Failure> {
 /// The keys whose algorithms gain by themselves, without requests of other threads.
 pub(crate) const MEASURED_KEYS: [&str; 3] = ["CIPHERS", "SIGNATURES", "KEY_EXCHANGE"];
 
-/// Those algorithms of a key that `gantry openssl config` would name.
+/// Those algorithms of a key that `gantry openssl config` would name: what gains, and what is served without a measurement, as SLH-DSA, of which
+/// a single request may take the better part of a second.
 pub(crate) fn gaining<'r>(rows: &'r [Row], key: &str) -> Vec<&'r str> {
-    let gains = |row: &&Row| row.key == key && MEASURED_KEYS.contains(&key) && row.measured && row.is_worth_it();
+    let is_worth_it = |row: &Row| if row.measured { row.is_worth_it() } else { row.served };
+    let gains = |row: &&Row| row.key == key && MEASURED_KEYS.contains(&key) && is_worth_it(row);
     rows.iter().filter(gains).map(|row| &*row.name).collect()
 }
 

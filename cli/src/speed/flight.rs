@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 
 use gantry::{AlgorithmInfo, Completion, Operation, Outcome, Queue, QueueOptions, Submission};
 
-use super::load::{AAD, Load, iv_length, message, public_key};
+use super::load::{AAD, Load, enciphered, iv_length, message, public_key};
 use super::rounds::{Round, Rounds};
 use crate::interrupt;
 
@@ -117,6 +117,8 @@ fn submission(load: &Load<'_>, number: u64) -> Result<Submission, gantry::Error>
             load.session.encapsulate(&peer, &mut ciphertext, &mut secret)?;
             Submission::decapsulate(ciphertext)
         }
+        Operation::Encipher => Submission::encipher(enciphered(load)?.0),
+        Operation::Decipher => Submission::decipher(enciphered(load)?.1),
         Operation::Protect => {
             data.resize(algorithm.info().packet_length(load.bytes, tag_length), 0);
             Submission::protect(1, 4, data, load.bytes)

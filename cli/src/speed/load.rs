@@ -67,7 +67,7 @@ struct Slot {
     input: Aligned,
     data: Aligned,
     tag: Vec<u8>,
-    /// Of compression; of packets, the bytes of the payload.
+    /// Of compression and encipherment; of packets, the bytes of the payload.
     written: usize,
     /// Of packets.
     next_header: u8,
@@ -107,7 +107,7 @@ impl Load<'_> {
         let together = self.how.in_hand();
         // Who signs does not wait for memory, and takes long to go through all of it.
         let most = match self.session.params().algorithm().kind() {
-            Kind::Signature | Kind::Exchange | Kind::Kem => MOST_SIGNATURES,
+            Kind::Signature | Kind::Exchange | Kind::Kem | Kind::Encipherment => MOST_SIGNATURES,
             _ => MOST_REQUESTS,
         };
         together * (WORKING_SET / (together * self.bytes.max(1))).min(most / together).max(1)
@@ -119,25 +119,19 @@ impl Load<'_> {
         let algorithm = info.algorithm;
         let slot = |index: usize| {
             let iv = (0..iv_length(algorithm)).map(|at| (index * 7 + at) as u8).collect();
-            let (input, data) = match self.operation {
-                Operation::Digest | Operation::Mac | Operation::Sign | Operation::Derive => {
-                    (self.bytes, self.session.params().tag_length())
-                }
-                Operation::Verify => (self.bytes, 0),
-                Operation::KeyGen => (0, info.key.max),
-                Operation::Encapsulate => (self.bytes, info.encapsulation.0),
-                Operation::Decapsulate => (self.bytes, self.session.params().tag_length()),
-                Operation::Open => (self.bytes, self.bytes),
-                Operation::Compress => (self.bytes, AlgorithmInfo::compressed_max(self.bytes)),
+            let tag_length = self.session.params().tag_length();
+            let (input, data) = match (self.operation, info.result_of(self.operation, tag_length)) {
+                (Operation::KeyGen, Some(result)) => (0, result),
+                (_, Some(result)) => (self.bytes, result),
+                (Operation::Verify, None) => (self.bytes, 0),
+                (Operation::Open, None) => (self.bytes, self.bytes),
+                (Operation::Compress, None) => (self.bytes, AlgorithmInfo::compressed_max(self.bytes)),
                 // Of packets, the bytes are those of the payload.
-                Operation::Protect => (0, info.packet_length(self.bytes, self.session.params().tag_length())),
+                (Operation::Protect, None) => (0, info.packet_length(self.bytes, tag_length)),
                 // What was compressed is as long as it is: its buffer comes later.
-                _ => (0, self.bytes),
+                (_, None) => (0, self.bytes),
             };
-            let tag = match self.operation {
-                Operation::KeyGen => info.public_key.max,
-                _ => self.session.params().tag_length(),
-            };
+            let tag = if self.operation == Operation::KeyGen { info.public_key.max } else { tag_length };
             let tag = vec![0; tag];
             let aligned = |length| Aligned::new(length, self.alignment, index);
             Slot { iv, input: aligned(input), data: aligned(data), tag, written: 0, next_header: 4 }
@@ -156,6 +150,8 @@ impl Load<'_> {
                 }
                 // Not every number is a public key.
                 Operation::Derive => input.bytes_mut().copy_from_slice(info.generator),
+                Operation::Encipher => input.bytes_mut().copy_from_slice(&enciphered(self)?.0),
+                Operation::Decipher => input.bytes_mut().copy_from_slice(&enciphered(self)?.1),
                 Operation::Encapsulate => input.bytes_mut().copy_from_slice(&public_key(self.session)?),
                 Operation::Decapsulate => {
                     self.session.encapsulate(&public_key(self.session)?, input.bytes_mut(), tag)?;
@@ -175,6 +171,16 @@ impl Load<'_> {
         output.truncate(length);
         Ok(output)
     }
+}
+
+/// A short message and its ciphertext.
+pub(super) fn enciphered(load: &Load<'_>) -> Result<(Vec<u8>, Vec<u8>), gantry::Error> {
+    let info = load.session.params().algorithm().info();
+    // A number below any modulus.
+    let message = vec![2; if load.operation == Operation::Encipher { load.bytes } else { info.min_data }];
+    let mut ciphertext = vec![0; info.tag.max];
+    load.session.encipher(&message, &mut ciphertext)?;
+    Ok((message, ciphertext))
 }
 
 /// The public key that belongs to the session's own, a seed.
@@ -270,6 +276,8 @@ impl Slot {
                 Operands::Encapsulate { input: input.bytes(), seed: &[], ciphertext: data.bytes_mut(), output: tag }
             }
             Operation::Decapsulate => Operands::Decapsulate { input: input.bytes(), output: data.bytes_mut() },
+            Operation::Encipher => Operands::Encipher { input: input.bytes(), output: data.bytes_mut() },
+            Operation::Decipher => Operands::Decipher { input: input.bytes(), output: data.bytes_mut(), written },
             Operation::Protect => {
                 let packet = data.bytes_mut();
                 Operands::Packet { operation, number: 1, packet, payload: written, next_header }
@@ -293,6 +301,8 @@ impl Slot {
                 Request::encapsulate(input, seed, ciphertext, output)
             }
             Operands::Decapsulate { input, output } => Request::decapsulate(input, output),
+            Operands::Encipher { input, output } => Request::encipher(input, output),
+            Operands::Decipher { input, output, written } => Request::decipher(input, output, written),
             Operands::Packet { number, packet, payload, next_header, .. } => {
                 Request::protect(number, packet, payload, next_header)
             }

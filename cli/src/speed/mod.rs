@@ -156,7 +156,7 @@ struct Point {
 impl Group {
     /// Whether it works on data, of which bytes count.
     fn is_bulk(&self) -> bool {
-        !matches!(self.algorithm.kind(), Kind::Signature | Kind::Exchange)
+        !matches!(self.algorithm.kind(), Kind::Signature | Kind::Exchange | Kind::Encipherment)
     }
 }
 
@@ -190,10 +190,15 @@ fn plan(args: &Speed, gantry: &Gantry) -> Result<Vec<Group>, Failure> {
     for algorithm in algorithms {
         let sessions = sessions(args, gantry, algorithm, &devices, named)?;
         // Of public keys and of digests there are no such sizes.
-        let (info, shortest) = (algorithm.info(), &[algorithm.info().min_data][..]);
-        let sizes = if info.max_data <= LONGEST_DIGEST { shortest } else { &*args.bytes };
-        if info.kind != Kind::Kem && sizes == shortest && args.bytes_given && !args.bytes.contains(&info.min_data) {
-            say(&format!("{algorithm} takes {} bytes, whatever --bytes says", info.min_data));
+        let info = algorithm.info();
+        let one = match info.kind {
+            // What is enciphered takes the same time, however short.
+            Kind::Encipherment => Some(info.max_data as usize),
+            _ => (info.max_data <= LONGEST_DIGEST).then_some(info.min_data),
+        };
+        let sizes = one.as_ref().map_or(&*args.bytes, std::slice::from_ref);
+        if let Some(one) = one.filter(|one| info.kind != Kind::Kem && args.bytes_given && !args.bytes.contains(one)) {
+            say(&format!("{algorithm} takes {one} bytes, whatever --bytes says"));
         }
         say_what_is_left_out(algorithm, sizes);
         for &operation in algorithm.kind().operations() {
@@ -206,7 +211,7 @@ fn plan(args: &Speed, gantry: &Gantry) -> Result<Vec<Group>, Failure> {
             }
             let fixed = info.data_of(operation);
             let sizes = fixed.as_ref().map_or(sizes, std::slice::from_ref);
-            for &bytes in sizes.iter().filter(|bytes| fits(algorithm, **bytes)) {
+            for &bytes in sizes.iter().filter(|bytes| fixed.is_some() || fits(algorithm, **bytes)) {
                 let mut points = Vec::new();
                 for (name, place, session) in &sessions {
                     let capability = place.and_then(|place| gantry.devices()[place].capability(algorithm));

@@ -105,9 +105,9 @@ struct Ask {
     line: &'static str,
 }
 
-/// Its names for signatures, key exchange and key encapsulation, and the lines of their operations (apps/speed.c). Those of the last six are
-/// OpenSSL's from 3.5 on.
-const PAIRS: [(Algorithm, &str, &[&str]); 13] = [
+/// Its names for signatures, key exchange and key encapsulation, and the lines of their operations (apps/speed.c). Those of the last eighteen
+/// are OpenSSL's from 3.5 on.
+const PAIRS: [(Algorithm, &str, &[&str]); 25] = [
     (Algorithm::Ed25519, "ed25519", &["R8", "R9"]),
     (Algorithm::EcdsaP256, "ecdsap256", &["R5", "R6"]),
     (Algorithm::Rsa2048Pkcs1, "rsa2048", &["R1", "R2"]),
@@ -121,6 +121,18 @@ const PAIRS: [(Algorithm, &str, &[&str]); 13] = [
     (Algorithm::MlDsa44, "ML-DSA-44", &["R19", "R20"]),
     (Algorithm::MlDsa65, "ML-DSA-65", &["R19", "R20"]),
     (Algorithm::MlDsa87, "ML-DSA-87", &["R19", "R20"]),
+    (Algorithm::SlhDsaSha2_128s, "SLH-DSA-SHA2-128s", &["R19", "R20"]),
+    (Algorithm::SlhDsaSha2_128f, "SLH-DSA-SHA2-128f", &["R19", "R20"]),
+    (Algorithm::SlhDsaSha2_192s, "SLH-DSA-SHA2-192s", &["R19", "R20"]),
+    (Algorithm::SlhDsaSha2_192f, "SLH-DSA-SHA2-192f", &["R19", "R20"]),
+    (Algorithm::SlhDsaSha2_256s, "SLH-DSA-SHA2-256s", &["R19", "R20"]),
+    (Algorithm::SlhDsaSha2_256f, "SLH-DSA-SHA2-256f", &["R19", "R20"]),
+    (Algorithm::SlhDsaShake128s, "SLH-DSA-SHAKE-128s", &["R19", "R20"]),
+    (Algorithm::SlhDsaShake128f, "SLH-DSA-SHAKE-128f", &["R19", "R20"]),
+    (Algorithm::SlhDsaShake192s, "SLH-DSA-SHAKE-192s", &["R19", "R20"]),
+    (Algorithm::SlhDsaShake192f, "SLH-DSA-SHAKE-192f", &["R19", "R20"]),
+    (Algorithm::SlhDsaShake256s, "SLH-DSA-SHAKE-256s", &["R19", "R20"]),
+    (Algorithm::SlhDsaShake256f, "SLH-DSA-SHAKE-256f", &["R19", "R20"]),
 ];
 
 /// A message is as short as the one that it signs (apps/speed.c): hashing it takes no time to speak of. A public key, too.

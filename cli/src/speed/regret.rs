@@ -115,7 +115,7 @@ struct Verdict {
 /// The run in the middle: its device, and its ratio, or that between the two in the middle.
 fn typical(mut verdicts: Vec<Verdict>) -> Verdict {
     let ratio = median(verdicts.iter().map(|verdict| verdict.ratio).collect());
-    verdicts.sort_by(|a, b| a.ratio.total_cmp(&b.ratio));
+    verdicts.sort_unstable_by(|a, b| a.ratio.total_cmp(&b.ratio));
     let best_device = verdicts.swap_remove((verdicts.len() - 1) / 2).best_device;
     Verdict { ratio, best_device }
 }
@@ -341,7 +341,7 @@ fn rounded(ratio: f64) -> f64 {
 }
 
 fn median(mut numbers: Vec<f64>) -> f64 {
-    numbers.sort_by(f64::total_cmp);
+    numbers.sort_unstable_by(f64::total_cmp);
     let middle = numbers.len() / 2;
     if numbers.len() % 2 == 1 { numbers[middle] } else { f64::midpoint(numbers[middle - 1], numbers[middle]) }
 }

@@ -84,7 +84,7 @@ impl Spread {
         const FAR: f64 = 0.2;
         let compute = Round::compute(rounds);
         let mut times: Vec<f64> = rounds.iter().map(|round| if compute { round.cpu } else { round.wall }).collect();
-        times.sort_by(f64::total_cmp);
+        times.sort_unstable_by(f64::total_cmp);
         let last = times.len().checked_sub(1).filter(|last| *last >= 3)? as f64;
         let quantile = |share: f64| {
             let place = share * last;
