@@ -226,8 +226,6 @@ mod book {
 #[cfg(test)]
 mod tests {
     use super::*;
-    #[cfg(all(feature = "lanes", feature = "null"))]
-    use gantry::DeviceState;
 
     fn with(settings: &[(&str, &str)]) -> Result<Gantry, String> {
         let mut config = Config::default();
@@ -238,8 +236,16 @@ mod tests {
     }
 
     #[test]
-    #[cfg(all(feature = "lanes", feature = "software", feature = "null", feature = "afalg", feature = "devcrypto", feature = "dpdk"))]
+    #[cfg(all(
+        feature = "lanes",
+        feature = "software",
+        feature = "null",
+        feature = "afalg",
+        feature = "devcrypto",
+        feature = "dpdk"
+    ))]
     fn software_comes_first_and_null_only_when_asked_for() {
+        use gantry::DeviceState;
         let state = |gantry: &Gantry, name| gantry.device(name).unwrap().state();
         let gantry = with(&[]).unwrap();
         let names: Vec<&str> = gantry.devices().iter().map(gantry::RegisteredDevice::name).collect();
