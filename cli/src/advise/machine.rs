@@ -85,7 +85,7 @@ impl Machine {
         let line = |key: &str| {
             let of_key = rows.iter().filter(|row| row.key == key);
             let gaining = setup::gaining(rows, key);
-            let is_in = |row: &&Row| row.served || gaining.contains(&&*row.name);
+            let is_in = |row: &&Row| row.served || gaining.contains(&&*row.named);
             let mut names: Vec<&str> = of_key.clone().filter(is_in).map(|row| &*row.named).collect();
             names.dedup();
             let more = self.configuration.is_none() || of_key.filter(is_in).any(|row| !row.served);
@@ -100,7 +100,7 @@ fn would_serve(rows: &mut [Row]) {
     for key in setup::MEASURED_KEYS {
         let names: Vec<String> = setup::gaining(rows, key).into_iter().map(str::to_owned).collect();
         for row in rows.iter_mut().filter(|row| row.key == key) {
-            row.served = names.contains(&row.name);
+            row.served = names.contains(&row.named);
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::openssl::measured::{Cell, HOST, Row, WORTH};
 const COMPANY: &str = "company";
 
 /// What algorithms are used for: the key of the configuration that names them, and a part of their names. The first that fits counts.
-const USES: [(&str, &str, &str); 9] = [
+const USES: [(&str, &str, &str); 10] = [
     ("TLS records", "CIPHERS", "GCM"),
     ("TLS records", "CIPHERS", "Poly1305"),
     ("TLS records", "CIPHERS", "CCM"),
@@ -16,6 +16,7 @@ const USES: [(&str, &str, &str); 9] = [
     ("Key exchange", "KEY_EXCHANGE", ""),
     ("Digests", "DIGESTS", ""),
     ("MACs", "MACS", ""),
+    ("Passwords", "KDFS", ""),
 ];
 
 /// How an algorithm stands.

@@ -131,15 +131,19 @@ fn of_machine(machine: &Machine, program: Option<&Program>) -> String {
 
 /// Everything that was measured.
 fn table(machine: &Machine) -> String {
+    const SIZES: [u64; 3] = [64, 1 << 10, 16 << 10];
     let columns = ["ALGORITHM", "NID", "SERVED", "OPERATION", "64 B", "1 KiB", "16 KiB", "DEVICE", "WHY"];
     let mut table = Table::new(&columns, &[1, 4, 5, 6]);
     for row in &machine.measured.rows {
         let served = if row.served { "yes" } else { "no" };
         for operation in row.operations() {
             let cells: Vec<&Cell> = row.of(operation).collect();
-            let gain = |bytes: u64| {
-                let cell = cells.iter().find(|cell| cell.bytes == bytes);
-                cell.and_then(|cell| cell.gain()).map_or_else(|| "-".to_owned(), |gain| format!("{gain:.2}x"))
+            let gain = |place: usize| {
+                let cell = cells.get(place);
+                // Keys that are derived have sizes of their own.
+                let bytes = cell.map(|cell| cell.bytes).filter(|bytes| *bytes != SIZES[place]);
+                let at = bytes.map_or(String::new(), |bytes| format!(" at {}", size(bytes)));
+                cell.and_then(|cell| cell.gain()).map_or_else(|| "-".to_owned(), |gain| format!("{gain:.2}x{at}"))
             };
             let mut devices: Vec<String> = Vec::new();
             for cell in &cells {
@@ -157,9 +161,9 @@ fn table(machine: &Machine) -> String {
                 row.nid.to_string(),
                 served.to_owned(),
                 operation.to_owned(),
-                gain(64),
-                gain(1024),
-                gain(16384),
+                gain(0),
+                gain(1),
+                gain(2),
                 devices.join(", "),
                 cells.last().map_or(String::new(), |cell| cell.why.clone()),
             ]);

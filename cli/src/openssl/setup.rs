@@ -61,14 +61,17 @@ fn measured(module: &Path) -> Result<String, Failure> {
 }
 
 /// The keys whose algorithms gain by themselves, without requests of other threads.
-pub(crate) const MEASURED_KEYS: [&str; 3] = ["CIPHERS", "SIGNATURES", "KEY_EXCHANGE"];
+pub(crate) const MEASURED_KEYS: [&str; 4] = ["CIPHERS", "SIGNATURES", "KEY_EXCHANGE", "KDFS"];
 
 /// Those algorithms of a key that `gantry openssl config` would name: what gains, and what is served without a measurement, as SLH-DSA, of which
 /// a single request may take the better part of a second.
 pub(crate) fn gaining<'r>(rows: &'r [Row], key: &str) -> Vec<&'r str> {
     let is_worth_it = |row: &Row| if row.measured { row.is_worth_it() } else { row.served };
     let gains = |row: &&Row| row.key == key && MEASURED_KEYS.contains(&key) && is_worth_it(row);
-    rows.iter().filter(gains).map(|row| &*row.name).collect()
+    let mut names: Vec<&str> = rows.iter().filter(gains).map(|row| &*row.named).collect();
+    // PBKDF2 has a row for each hash function.
+    names.dedup();
+    names
 }
 
 fn lines(release: &str, rows: &[Row]) -> String {
@@ -252,11 +255,15 @@ mod tests {
             // Too little of so short a request for it to leave the host.
             measured::tests::row("CIPHERS", "G", true, &[("seal", 64, "host", 1.5)]),
             row("DIGESTS", "F", true, &[9.0]),
+            // Of several rows of an algorithm one is enough.
+            row("KDFS", "P", true, &[3.0]),
+            row("KDFS", "P", true, &[1.0]),
+            row("KDFS", "P", true, &[2.0]),
         ];
         let text = lines("openssl 3.0", &rows);
         let said: Vec<&str> = text.lines().collect();
         assert!(said[0].starts_with("# Measured with openssl 3.0"));
-        assert_eq!(said[1..], ["CIPHERS = A,D", "SIGNATURES = NONE", "KEY_EXCHANGE = NONE"]);
+        assert_eq!(said[1..], ["CIPHERS = A,D", "SIGNATURES = NONE", "KEY_EXCHANGE = NONE", "KDFS = P"]);
     }
 
     #[test]

@@ -12,6 +12,9 @@ use std::thread::available_parallelism;
 
 use gantry_digest::{Algorithm, Level, LevelName, Pbkdf2, pbkdf2, pbkdf2_some};
 
+/// The device that they are counted by.
+pub(crate) const LANES: &str = "lanes";
+
 /// Iterations between two looks at who has come: about a third of a millisecond.
 const SLICE: u64 = 4096;
 /// Those of fewer iterations are done before another thread has woken up.
@@ -63,7 +66,7 @@ impl Derivations {
 
     /// Whether so many blocks are faster in lanes than by the host, one after the other. (Nanoseconds an iteration on a Zen 4, OpenSSL 4.0
     /// and lanes. SHA-256: 117 and 73 for one block, 462 and 129 for four. SHA-512: 373 and 429, 1,497 and 730.)
-    fn gains(&self, algorithm: Algorithm, blocks: usize) -> bool {
+    pub(crate) fn gains(&self, algorithm: Algorithm, blocks: usize) -> bool {
         let has_instructions = match algorithm {
             Algorithm::Sha1 | Algorithm::Sha224 | Algorithm::Sha256 => self.level.sha(),
             Algorithm::Sha384 | Algorithm::Sha512 | Algorithm::Sha512_256 => self.level.sha512(),

@@ -7,13 +7,14 @@ use std::time::Instant;
 use gantry::driver::{Class, Driver};
 use gantry::route::Costs;
 use gantry::{Algorithm, DeviceState, Fault, Gantry, Kind, Operation, RegisteredDevice, Session, SessionParams};
+use gantry_digest::Algorithm as Hash;
 use gantry_runtime::forks::GENERATION;
 use gantry_runtime::sandbox::is_filtered;
 
-use crate::boundary::HostDigests;
+use crate::boundary::{HostDigests, HostKdf};
 use crate::company::{self, Company};
 use crate::config::{Settings, Soft};
-use crate::derivations::Derivations;
+use crate::derivations::{Derivations, LANES};
 use crate::gains::{Gain, Gains, NAMED};
 use crate::measure::{self, Measured};
 use crate::{host, table};
@@ -79,7 +80,9 @@ impl Framework {
         let pinned = settings.pinned();
         let has_lanes = settings.soft.allows(Class::Simd)
             && gantry.devices().iter().any(|device| {
-                device.class() == Class::Simd && pinned.as_ref().is_none_or(|pinned| pinned == device.name())
+                device.class() == Class::Simd
+                    && !matches!(device.state(), DeviceState::Excluded(_))
+                    && pinned.as_ref().is_none_or(|pinned| pinned == device.name())
             });
         let derivations = has_lanes.then(|| Derivations::new(settings.runtime.cpu().parse().ok(), settings.may_wait()));
         Ok(Self {
@@ -202,6 +205,16 @@ impl Framework {
         self.gantry.calibrate(algorithm, Operation::Digest, false);
         let meets = !self.named && self.may_meet(algorithm, BYTES) == Some(Side::Host);
         meets.then(|| company::measure(&self.gantry, session, host))?
+    }
+
+    /// Where PBKDF2 derives keys of so many bytes, and by what lanes are faster.
+    pub(crate) fn derives(&self, host: &HostKdf<'_>, hash: Hash, bytes: usize) -> Option<Cell> {
+        let lanes = self.derivations().filter(|lanes| lanes.knows(hash))?;
+        let measured = measure::derivation(&self.gantry, host, hash, bytes)?;
+        let blocks = bytes.div_ceil(hash.digest_size());
+        let device = if lanes.gains(hash, blocks) { LANES } else { host::NAME };
+        let best = Some((LANES.to_owned(), measured));
+        Some(Cell { operation: Operation::Derive, bytes, device: device.to_owned(), why: "blocks", best })
     }
 
     fn cell(&self, algorithm: Algorithm, operation: Operation, bytes: usize) -> Option<Cell> {

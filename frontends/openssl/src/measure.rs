@@ -6,8 +6,10 @@ use gantry::driver::{Class, Operands};
 use gantry::route::Pin;
 use gantry::stats::uncounted;
 use gantry::{AeadStream, Algorithm, Direction, Gantry, Operation, RegisteredDevice, Session, SessionParams};
+use gantry_digest::{Algorithm as Hash, pbkdf2};
 use zeroize::Zeroizing;
 
+use crate::boundary::HostKdf;
 use crate::framework::nanoseconds;
 use crate::{host, pair};
 
@@ -33,7 +35,29 @@ pub(crate) fn measure(
     bytes: usize,
 ) -> Option<Measured> {
     // No program asked for it.
-    uncounted(|| rounds(&mut Trial::new(gantry, device.name(), algorithm, operation, bytes)?, gantry, device.class()))
+    uncounted(|| {
+        let mut trial = Trial::new(gantry, device.name(), algorithm, operation, bytes)?;
+        let turn = |on: Option<On>| {
+            trial.restore();
+            on.map_or(Some(()), |on| trial.run(on))
+        };
+        rounds(turn, gantry, device.class())
+    })
+}
+
+/// Measures keys of so many bytes that PBKDF2 derives: by the host, and in lanes.
+pub(crate) fn derivation(gantry: &Gantry, host: &HostKdf<'_>, hash: Hash, bytes: usize) -> Option<Measured> {
+    const PASSWORD: &[u8] = b"password";
+    const SALT: &[u8] = b"of eight or more";
+    /// Enough for what is done once to be little of it.
+    const ITERATIONS: u32 = 1000;
+    let mut key = Zeroizing::new(vec![0; bytes]);
+    let turn = |on: Option<On>| match on {
+        Some(On::Host) => host.pbkdf2(hash, PASSWORD, SALT, ITERATIONS, &mut key).then_some(()),
+        Some(On::Device) => pbkdf2(hash, PASSWORD, SALT, ITERATIONS.into(), &mut key).ok(),
+        None => Some(()),
+    };
+    rounds(turn, gantry, Class::Simd)
 }
 
 /// Keys that are nobody's, for `operation`, and those of the signer where it verifies.
@@ -152,13 +176,12 @@ impl Trial {
 }
 
 /// The shortest times of a request on either side, in nanoseconds.
-fn shortest(trial: &mut Trial) -> Option<(u32, u32)> {
+fn shortest(mut turn: impl FnMut(Option<On>) -> Option<()>) -> Option<(u32, u32)> {
     const ROUNDS: u64 = 16;
     const LONG: u64 = 5_000_000;
     let mut run = |on: On| {
-        trial.restore();
         let begun = Instant::now();
-        trial.run(on)?;
+        turn(Some(on))?;
         Some(nanoseconds(begun))
     };
     // The first ones open the sessions, with their known-answer tests.
@@ -176,9 +199,10 @@ fn shortest(trial: &mut Trial) -> Option<(u32, u32)> {
     Some((hosts, devices))
 }
 
-/// Rounds, in each of which either side has a block of requests, the first one first and last in turn.
+/// Rounds, in each of which either side has a block of requests, the first one first and last in turn. A request is a turn, and one of nobody
+/// is what goes before a request.
 #[allow(clippy::cast_precision_loss, reason = "times of milliseconds")]
-fn rounds(trial: &mut Trial, gantry: &Gantry, class: Class) -> Option<Measured> {
+fn rounds(mut turn: impl FnMut(Option<On>) -> Option<()>, gantry: &Gantry, class: Class) -> Option<Measured> {
     const ROUNDS: usize = 9;
     /// A block takes as long: reading the clock is then a thousandth of it.
     const BLOCK: u32 = 400_000;
@@ -188,16 +212,13 @@ fn rounds(trial: &mut Trial, gantry: &Gantry, class: Class) -> Option<Measured> 
     let cpu = || gantry.clock().cpu();
     let now = || if on_the_cpu { cpu() } else { None }.unwrap_or_else(|| gantry.clock().now());
     let (wall, had) = (gantry.clock().now(), cpu());
-    let (hosts, devices) = shortest(trial)?;
+    let (hosts, devices) = shortest(&mut turn)?;
     let count = |ns: u32| (BLOCK / ns.max(1)).clamp(1, MOST);
     let (on_host, on_device) = (count(hosts), count(devices));
     let mut block = |on: Option<On>, requests: u32| {
         let begun = now();
         for _ in 0..requests {
-            trial.restore();
-            if let Some(on) = on {
-                trial.run(on)?;
-            }
+            turn(on)?;
         }
         Some(now().saturating_sub(begun) as f64 / f64::from(requests))
     };

@@ -10,7 +10,7 @@ use gantry::{Algorithm, Operation, RegisteredDevice};
 use gantry_runtime::StatsChoice;
 
 use crate::company::Company;
-use crate::derivations::Derived;
+use crate::derivations::{Derived, LANES};
 use crate::framework::Cell;
 use crate::host;
 use crate::table::{CIPHERS, DIGESTS, KDFS, Kdf, MACS, Mode, PAIRS, Row};
@@ -28,10 +28,7 @@ pub(crate) fn tallies(choice: &StatsChoice) -> Option<(Tally, Tally)> {
         row.operations().iter().map(move |operation| (name, operation.name()))
     };
     let derived = DERIVATIONS.map(|(_, name)| (name, Operation::Derive.name()));
-    Some((
-        Tally::new(host::NAME, rows().flat_map(operations), Some(memory)),
-        Tally::new("lanes", derived, Some(memory)),
-    ))
+    Some((Tally::new(host::NAME, rows().flat_map(operations), Some(memory)), Tally::new(LANES, derived, Some(memory))))
 }
 
 /// What lanes derive keys with: each key is counted once.

@@ -359,7 +359,7 @@ pub(crate) fn slh_dsa(keys: &str) -> Option<A> {
 
 /// The algorithms of which measurements say whether they are worth serving, by OpenSSL's names.
 pub fn measured_names() -> Vec<&'static str> {
-    CIPHERS.iter().chain(&PAIRS).filter(|row| row.is_measured()).map(|row| row.name).collect()
+    CIPHERS.iter().chain(&PAIRS).chain(&KDFS).filter(|row| row.is_measured()).map(|row| row.name).collect()
 }
 
 impl Row {
@@ -367,7 +367,7 @@ impl Row {
     /// threads; who verifies with ECDSA or RSA under keys that were just read, as those of certificates, loses what others gain.)
     pub(crate) fn is_measured(&self) -> bool {
         match self.mode {
-            Mode::Aead(_) | Mode::Xts | Mode::Chain(Chain::Ctr) | Mode::Signature => true,
+            Mode::Aead(_) | Mode::Xts | Mode::Chain(Chain::Ctr) | Mode::Signature | Mode::Kdf(Kdf::Pbkdf2) => true,
             Mode::Exchange => !self.keys_cost_more,
             _ => false,
         }

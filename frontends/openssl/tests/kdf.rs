@@ -48,6 +48,36 @@ fn threads_that_derive_at_once_meet_and_each_gets_its_key() {
     assert!(together > 0 || cpus >= 16, "{alone} alone");
 }
 
+/// `gantry advise` and `gantry openssl config` go by it.
+#[test]
+fn what_lanes_gain_is_measured_when_it_is_asked_for() {
+    let lab = Lab::new("derived");
+    let measured = |only: &str, section: &str| {
+        let script = format!(
+            "rm -f measured; GANTRY_OPENSSL_MEASURED=$PWD/measured GANTRY_OPENSSL_MEASURE={only} openssl list -providers"
+        );
+        let output = lab.sh(&script, &lab.configuration(section));
+        assert!(output.status.success(), "{}", text(&output));
+        std::fs::read_to_string(lab.path("measured")).unwrap()
+    };
+    let all = measured("PBKDF2", "");
+    for hash in ["SHA1", "SHA256", "SHA512"] {
+        let row = format!("row\tKDFS\tPBKDF2-{hash}\tPBKDF2\t69\t\tyes\tyes\n");
+        let (_, cells) = all.split_once(&row).expect(&all);
+        let cells: Vec<&str> = cells.lines().take_while(|line| line.starts_with("cell")).collect();
+        assert_eq!(cells.len(), 2, "{all}");
+        for (cell, bytes) in cells.into_iter().zip(["32", "128"]) {
+            let fields: Vec<&str> = cell.split('\t').collect();
+            assert_eq!((fields[1], fields[2], fields[5]), ("derive", bytes, "lanes"), "{cell}");
+            let [host, lanes] = [6, 7].map(|place: usize| fields[place].parse::<f64>().unwrap());
+            assert!(host > 10_000.0 && lanes > 10_000.0, "a thousand iterations take longer: {cell}");
+        }
+    }
+    // Nobody asked, and nothing is measured; without lanes there is nothing to be measured.
+    assert!(!measured("AES-128-GCM", "").contains("derive\t32"));
+    assert!(!measured("PBKDF2", "DEVICES = lanes=off").contains("derive\t32"));
+}
+
 #[test]
 fn openssl_and_python_derive_with_it_as_without() {
     let lab = Lab::new("commands");

@@ -1,20 +1,22 @@
 //! Key derivations: our entries, and the host's functions behind them.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CString, c_int, c_void};
 use std::{ptr, slice};
+
+use gantry_digest::Algorithm;
 
 use super::core::{Table, dispatch, entry};
 use super::family::{
-    Common, Context, Contexts, Family, dupctx, freectx, get_ctx_params, gettable_ctx_params, gettable_params, is_empty,
-    new_context, settable_ctx_params,
+    Common, Context, Contexts, Family, Host, dupctx, freectx, get_ctx_params, gettable_ctx_params, gettable_params,
+    is_empty, new_context, settable_ctx_params,
 };
 use super::guard;
-use super::params::Answers;
-use super::wrapped::Functions;
+use super::params::{Answers, end};
+use super::wrapped::{Functions, Wrapped};
 use crate::abi::fns::*;
 use crate::abi::{Dispatch, Param};
 use crate::kdf::Deriving;
-use crate::table::KDFS;
+use crate::table::{KDFS, Kdf, Mode};
 
 /// The host's functions of one algorithm.
 pub(crate) struct KdfFns {
@@ -41,6 +43,46 @@ impl KdfFns {
                 settable_ctx_params: entry!(table, OSSL_FUNC_KDF_SETTABLE_CTX_PARAMS, GettableCtx),
             },
         }
+    }
+}
+
+/// The host's PBKDF2, for keys that no program asked for.
+pub(crate) struct HostKdf<'w>(&'w Wrapped);
+
+impl<'w> HostKdf<'w> {
+    /// `None`: it is another algorithm.
+    pub(crate) fn pbkdf2_of(wrapped: &'w Wrapped) -> Option<Self> {
+        (wrapped.row().mode == Mode::Kdf(Kdf::Pbkdf2)).then_some(Self(wrapped))
+    }
+
+    /// Derives a key with HMAC over `hash`. Whether the host has it.
+    pub(crate) fn pbkdf2(
+        &self,
+        hash: Algorithm,
+        secret: &[u8],
+        salt: &[u8],
+        mut iterations: u32,
+        key: &mut [u8],
+    ) -> bool {
+        let octets = |name, bytes: &[u8]| Param::octets(name, bytes.as_ptr().cast_mut().cast(), bytes.len());
+        let Ok(name) = CString::new(hash.to_string()) else { return false };
+        let table = [
+            Param::text(c"digest", &name),
+            octets(c"pass", secret),
+            octets(c"salt", salt),
+            Param::number(c"iter", (&raw mut iterations).cast(), size_of::<u32>()),
+            end(),
+        ];
+        let begin = |functions: &KdfFns, theirs| {
+            // SAFETY: the host, with its own context.
+            functions.newctx.map(|newctx| unsafe { newctx(theirs) })
+        };
+        let Some(functions) = KdfFns::of(&self.0.functions) else { return false };
+        // SAFETY: the host made the context for us; ours: the provider owns the functions, and outlives whatever measures.
+        let Some(host) = (unsafe { Host::new(self.0.default_ctx(), functions, begin) }) else { return false };
+        let (room, length) = (key.as_mut_ptr(), key.len());
+        // SAFETY: the host, with its own context, room for the key, and a table with its end whose data it only reads.
+        functions.derive.is_some_and(|derive| unsafe { derive(host.context(), room, length, table.as_ptr()) == 1 })
     }
 }
 

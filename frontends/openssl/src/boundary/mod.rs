@@ -48,6 +48,7 @@ pub(crate) use digest::HostDigests;
 pub(crate) use exchange::Agreement;
 pub(crate) use host_cipher::{Host, HostAlgorithm, HostContext};
 pub(crate) use host_keys::{HostKey, HostPair};
+pub(crate) use kdf::HostKdf;
 pub(crate) use mac::{HostMac, HostMacContext};
 pub(crate) use params::{Answer, Answers, Questions};
 pub(crate) use stack::{has_room, with_room};

@@ -7,6 +7,7 @@ use std::sync::{Once, OnceLock};
 
 use gantry::Algorithm;
 use gantry::stats::Tally;
+use gantry_digest::Algorithm as Hash;
 use gantry_runtime::forks::{self, GENERATION};
 
 use super::core::{Core, Table, dispatch, find};
@@ -16,7 +17,7 @@ use super::encoders::Encoders;
 use super::exchange::{self, ExchangeFns};
 use super::guard;
 use super::host_cipher::CipherFns;
-use super::kdf::{self, KdfFns};
+use super::kdf::{self, HostKdf, KdfFns};
 use super::keys::{self, KeyFns};
 use super::mac::{self, MacFns};
 use super::signature::{self, SignatureFns};
@@ -267,17 +268,37 @@ impl Provider {
         const SIZES: [usize; 3] = [64, 1024, 16384];
         // Of all digests, those that most programs have: company takes seconds to measure.
         const COMMON: [Algorithm; 3] = [Algorithm::Sha1, Algorithm::Sha256, Algorithm::Sha512];
+        // Those of PBKDF2, and bytes of its keys: most are of one block, and some of several.
+        const HASHES: [Hash; 3] = [Hash::Sha1, Hash::Sha256, Hash::Sha512];
+        const LENGTHS: [usize; 2] = [32, 128];
         let (major, minor) = self.version;
         let mut report = Report { text: format!("openssl {major}.{minor}\n") };
         self.framework().iter().for_each(|framework| framework.devices().for_each(|device| report.device(device)));
-        let shown =
-            [abi::OSSL_OP_CIPHER, abi::OSSL_OP_DIGEST, abi::OSSL_OP_MAC, abi::OSSL_OP_SIGNATURE, abi::OSSL_OP_KEYEXCH];
+        let shown = [
+            abi::OSSL_OP_CIPHER,
+            abi::OSSL_OP_DIGEST,
+            abi::OSSL_OP_MAC,
+            abi::OSSL_OP_SIGNATURE,
+            abi::OSSL_OP_KEYEXCH,
+            abi::OSSL_OP_KDF,
+        ];
         let served = shown.iter().enumerate().filter_map(|(key, operation)| Some((key, self.serves(*operation)?)));
         for (key, wrapped) in
             served.flat_map(|(key, served)| served.wrapped.iter().flatten().map(move |row| (key, row)))
         {
             let row = wrapped.row;
             let served = self.settings.usually_serves(row, self.version);
+            if let Some(host) = HostKdf::pbkdf2_of(wrapped) {
+                for hash in HASHES {
+                    let name = format!("{}-{}", row.name, hash.to_string().to_uppercase());
+                    report.row(config::KEYS[key].0, &name, row, None, served);
+                    if only.is_none_or(|only| only.split(',').any(|one| one == row.name)) {
+                        let cell = |bytes| self.framework()?.derives(&host, hash, bytes);
+                        LENGTHS.into_iter().filter_map(cell).for_each(|cell| report.cell(&cell));
+                    }
+                }
+                continue;
+            }
             // A request of these is always as long.
             let sizes = if PAIRS.iter().any(|pair| ptr::eq(pair, row)) { &SIZES[..1] } else { &SIZES };
             let mut add = |name: &str, algorithm: Option<Algorithm>| {
@@ -298,6 +319,8 @@ impl Provider {
                 // One number, and an algorithm for each thing that can be inside.
                 Mode::Mac(mac) => mac.algorithms().for_each(|(mac, _)| add(mac.name(), Some(mac))),
                 Mode::Rsa => RSA.as_flattened().iter().for_each(|rsa| add(rsa.name(), Some(*rsa))),
+                // It is not as long as its measurement would be.
+                Mode::Kdf(_) => {}
                 _ => add(row.name, row.algorithm),
             }
         }
