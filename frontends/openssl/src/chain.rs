@@ -156,8 +156,8 @@ impl Chained {
         } else if !self.behind && self.mode != Chain::Ecb {
             // What went by before was the host's: it knows where the chain stands.
             match block {
-                8 => self.chain[..8].copy_from_slice(&host.octets::<8>(c"updated-iv")?),
-                _ => self.chain = host.octets::<16>(c"updated-iv")?,
+                8 => self.chain[..8].copy_from_slice(&host.chain::<8>()?),
+                _ => self.chain = host.chain()?,
             }
         }
         let size = if self.mode == Chain::Ecb { 0 } else { block };

@@ -165,6 +165,12 @@ impl Host {
         params::octets(key, |table| unsafe { self.get_params(table) })
     }
 
+    /// The chain of a block cipher.
+    pub(crate) fn chain<const N: usize>(&self) -> Option<[u8; N]> {
+        // SAFETY: a table with its end.
+        params::octets_at(c"updated-iv", |table| unsafe { self.get_params(table) })
+    }
+
     /// Parameters that are numbers.
     pub(crate) fn numbers<const N: usize>(&self, keys: [&CStr; N]) -> Option<[usize; N]> {
         // SAFETY: a table with its end.

@@ -292,6 +292,17 @@ pub(super) fn octets<const N: usize>(key: &CStr, ask: impl FnOnce(*mut Param) ->
     (ask(params.as_mut_ptr()) == 1 && [N, usize::MAX].contains(&params[0].return_size)).then_some(value)
 }
 
+/// The same, by a pointer to them: what OpenSSL 3.5's block ciphers are asked for as a string, they answer, but leave an error.
+pub(super) fn octets_at<const N: usize>(key: &CStr, ask: impl FnOnce(*mut Param) -> i32) -> Option<[u8; N]> {
+    let mut at: *const [u8; N] = ptr::null();
+    let data: *mut c_void = (&raw mut at).cast();
+    let data_type = abi::OSSL_PARAM_OCTET_PTR as u32;
+    let mut params = [Param { key: key.as_ptr(), data_type, data, data_size: N, return_size: usize::MAX }, end()];
+    let good = ask(params.as_mut_ptr()) == 1 && params[0].return_size == N && !at.is_null();
+    // SAFETY: the host: so many bytes are in its context, and stay there until the next call.
+    good.then(|| unsafe { at.read() })
+}
+
 /// What `ask` answers for `key`, if it is a `size_t`.
 pub(super) fn number(key: &CStr, ask: impl FnOnce(*mut Param) -> i32) -> Option<usize> {
     numbers([key], ask).map(|[number]| number)
