@@ -81,18 +81,15 @@ impl Param {
     }
 }
 
-/// `OSSL_ITEM`: an entry of a table that ends with id 0.
-#[repr(C)]
-pub(crate) struct Item {
-    pub(crate) id: c_uint,
-    pub(crate) text: *const c_char,
-}
-
 /// `OSSL_CORE_HANDLE`.
 #[repr(C)]
 pub(crate) struct CoreHandle {
     _opaque: [u8; 0],
 }
+
+/// Reasons of errors that all libraries have (err.h): `ERR_RFLAG_COMMON`, and of the second `ERR_RFLAG_FATAL`.
+pub(crate) const ERR_R_CONF_LIB: c_int = 0x0E | 2 << 18;
+pub(crate) const ERR_R_OPERATION_FAIL: c_int = 0x107 | 3 << 18;
 
 /// Writes the constants, and for the test a list of them with their names.
 macro_rules! numbers {
@@ -138,7 +135,6 @@ numbers! {
     OSSL_FUNC_PROVIDER_GETTABLE_PARAMS = 1025;
     OSSL_FUNC_PROVIDER_GET_PARAMS = 1026;
     OSSL_FUNC_PROVIDER_QUERY_OPERATION = 1027;
-    OSSL_FUNC_PROVIDER_GET_REASON_STRINGS = 1029;
     OSSL_FUNC_PROVIDER_GET_CAPABILITIES = 1030;
 
     OSSL_FUNC_DIGEST_NEWCTX = 1;
@@ -312,7 +308,6 @@ pub(crate) mod fns {
 
     pub(crate) type Teardown = unsafe extern "C" fn(*mut c_void);
     pub(crate) type QueryOperation = unsafe extern "C" fn(*mut c_void, c_int, *mut c_int) -> *const AlgorithmRow;
-    pub(crate) type ReasonStrings = unsafe extern "C" fn(*mut c_void) -> *const Item;
 
     /// `OSSL_CALLBACK`.
     pub(crate) type ParamsCallback = unsafe extern "C" fn(*const Param, *mut c_void) -> c_int;

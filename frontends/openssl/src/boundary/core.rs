@@ -105,8 +105,9 @@ impl Core {
         (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
     }
 
-    /// Puts an error on the stack: one of our reasons, and a sentence about it.
-    pub(super) fn raise(&self, reason: u32, sentence: &str) {
+    /// Puts an error on the stack: one of the reasons that all libraries have, and a sentence. With reasons of its own, the module would end
+    /// programs: where a program has one libcrypto and a module of OpenSSL's another, that one forgets them after it was torn down itself.
+    pub(super) fn raise(&self, reason: c_int, sentence: &str) {
         let (Some(new), Some(vset)) = (self.new_error, self.vset_error) else { return };
         // The sentence is a format without anything to fill in, so the arguments are never looked at.
         let Ok(format) = CString::new(sentence.replace('%', "%%").replace('\0', "")) else { return };
@@ -118,7 +119,7 @@ impl Core {
             if let Some(debug) = self.set_error_debug {
                 debug(self.handle, c"gantry".as_ptr(), 0, c"gantry".as_ptr());
             }
-            vset(self.handle, reason, format.as_ptr(), no_arguments.as_mut_ptr().cast());
+            vset(self.handle, reason.cast_unsigned(), format.as_ptr(), no_arguments.as_mut_ptr().cast());
         }
     }
 

@@ -25,28 +25,13 @@ use super::system::secure;
 use super::wrapped::{Functions, Wrapped};
 use super::{about, cipher};
 use crate::abi::fns::*;
-use crate::abi::{self, AlgorithmRow, CoreHandle, Dispatch, Item};
+use crate::abi::{self, AlgorithmRow, CoreHandle, Dispatch};
 use crate::config::{self, Settings};
 use crate::framework::{Closed, Framework};
 use crate::host::HostDriver;
 use crate::report::{self, Report};
 use crate::sizes::Sizes;
 use crate::table::{CIPHERS, DIGESTS, KDFS, KEYS, MACS, Mode, PAIRS, RSA, Row};
-
-/// Reasons on the error stack.
-const BAD_CONFIGURATION: u32 = 1;
-pub(super) const FORCED: u32 = 2;
-
-static REASONS: Items<3> = Items([
-    Item { id: BAD_CONFIGURATION, text: c"bad gantry configuration".as_ptr() },
-    Item { id: FORCED, text: c"gantry: made to fail by FORCE_FAIL".as_ptr() },
-    Item { id: 0, text: ptr::null() },
-]);
-
-struct Items<const N: usize>([Item; N]);
-
-// SAFETY: pointers to constant strings.
-unsafe impl<const N: usize> Sync for Items<N> {}
 
 /// The operations of which we serve algorithms; those of keys have no requests.
 const KINDS: [c_int; 7] = [
@@ -391,10 +376,6 @@ unsafe extern "C" fn query(provider: *mut c_void, operation: c_int, no_cache: *m
     })
 }
 
-unsafe extern "C" fn reasons(_: *mut c_void) -> *const Item {
-    REASONS.0.as_ptr()
-}
-
 unsafe extern "C" fn teardown(provider: *mut c_void) {
     guard((), || {
         let provider = provider.cast::<Provider>();
@@ -419,7 +400,7 @@ pub unsafe extern "C" fn OSSL_provider_init(
     table: *mut *const Dispatch,
     context: *mut *mut c_void,
 ) -> c_int {
-    static TABLE: OnceLock<[Dispatch; 7]> = OnceLock::new();
+    static TABLE: OnceLock<[Dispatch; 6]> = OnceLock::new();
     // A panic, should there be one, is caught, and says nothing. The hook is that of this module's own copy of std.
     static QUIET: Once = Once::new();
     guard(0, || {
@@ -427,23 +408,22 @@ pub unsafe extern "C" fn OSSL_provider_init(
         // SAFETY: the call: a table with its end, that stays.
         let Some(core) = Core::new(handle, unsafe { Table::new(upcalls) }) else { return 0 };
         let functions = TABLE.get_or_init(|| {
-            let [a, b, c, d, e, f] = dispatch! {
+            let [a, b, c, d, e] = dispatch! {
                 OSSL_FUNC_PROVIDER_TEARDOWN => teardown, Teardown;
                 OSSL_FUNC_PROVIDER_GETTABLE_PARAMS => about::gettable, Gettable;
                 OSSL_FUNC_PROVIDER_GET_PARAMS => about::get, GetParams;
                 OSSL_FUNC_PROVIDER_QUERY_OPERATION => query, QueryOperation;
-                OSSL_FUNC_PROVIDER_GET_REASON_STRINGS => reasons, ReasonStrings;
                 OSSL_FUNC_PROVIDER_GET_CAPABILITIES => about::capabilities, GetCapabilities;
             };
             let end = Dispatch { id: 0, function: None };
-            [a, b, c, d, e, f, end]
+            [a, b, c, d, e, end]
         });
         let off = !secure() && std::env::var_os("GANTRY_DISABLE").is_some_and(|value| value == "1");
         let settings = if off { Ok(Settings::nothing()) } else { Settings::read(|key| core.value(key), secure()) };
         let settings = match settings {
             Ok(settings) => settings,
             Err(sentence) => {
-                core.raise(BAD_CONFIGURATION, &sentence);
+                core.raise(abi::ERR_R_CONF_LIB, &format!("gantry: {sentence}"));
                 gantry_runtime::stats::tell(&sentence);
                 return 0;
             }

@@ -13,7 +13,7 @@ use super::host_cipher::{CipherFns, HostAlgorithm};
 use super::kdf::KdfFns;
 use super::keys::KeyFns;
 use super::mac::{HostMac, MacFns};
-use super::provider::{FORCED, Provider};
+use super::provider::Provider;
 use super::signature::SignatureFns;
 use super::stack;
 use crate::abi::{self, Dispatch};
@@ -141,7 +141,8 @@ impl Wrapped {
         let provider = self.provider();
         let fails = provider.settings.force_fail && self.leads() && !self.only_counted;
         if fails {
-            provider.core.raise(FORCED, self.row.name);
+            let sentence = format!("gantry: made to fail by FORCE_FAIL:{}", self.row.name);
+            provider.core.raise(abi::ERR_R_OPERATION_FAIL, &sentence);
         }
         fails
     }
