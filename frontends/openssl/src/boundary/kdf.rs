@@ -46,6 +46,12 @@ impl KdfFns {
     }
 }
 
+/// Asks the host for a context, with its own.
+fn begin(functions: &KdfFns, theirs: *mut c_void) -> Option<*mut c_void> {
+    // SAFETY: the host, with its own context.
+    functions.newctx.map(|newctx| unsafe { newctx(theirs) })
+}
+
 /// The host's PBKDF2, for keys that no program asked for.
 pub(crate) struct HostKdf<'w>(&'w Wrapped);
 
@@ -73,10 +79,6 @@ impl<'w> HostKdf<'w> {
             Param::number(c"iter", (&raw mut iterations).cast(), size_of::<u32>()),
             end(),
         ];
-        let begin = |functions: &KdfFns, theirs| {
-            // SAFETY: the host, with its own context.
-            functions.newctx.map(|newctx| unsafe { newctx(theirs) })
-        };
         let Some(functions) = KdfFns::of(&self.0.functions) else { return false };
         // SAFETY: the host made the context for us; ours: the provider owns the functions, and outlives whatever measures.
         let Some(host) = (unsafe { Host::new(self.0.default_ctx(), functions, begin) }) else { return false };
@@ -109,11 +111,8 @@ impl KdfCtx {
 }
 
 unsafe extern "C" fn newctx<const PLACE: usize>(provider: *mut c_void) -> *mut c_void {
-    // SAFETY: the call; the host, with its own context.
-    unsafe {
-        let begin = |functions: &KdfFns, theirs| functions.newctx.map(|newctx| newctx(theirs));
-        new_context::<KdfFns>(provider, PLACE, begin, |_, wrapped| Deriving::new(wrapped))
-    }
+    // SAFETY: the call.
+    unsafe { new_context::<KdfFns>(provider, PLACE, begin, |_, wrapped| Deriving::new(wrapped)) }
 }
 
 unsafe extern "C" fn reset(context: *mut c_void) {

@@ -273,24 +273,14 @@ impl Provider {
         {
             let row = wrapped.row;
             let served = self.settings.usually_serves(row, self.version);
-            if let Some(host) = HostKdf::pbkdf2_of(wrapped) {
-                for hash in HASHES {
-                    let name = format!("{}-{}", row.name, hash.to_string().to_uppercase());
-                    report.row(config::KEYS[key].0, &name, row, None, served);
-                    if only.is_none_or(|only| only.split(',').any(|one| one == row.name)) {
-                        let cell = |bytes| self.framework()?.derives(&host, hash, bytes);
-                        LENGTHS.into_iter().filter_map(cell).for_each(|cell| report.cell(&cell));
-                    }
-                }
-                continue;
-            }
             // A request of these is always as long.
             let sizes = if PAIRS.iter().any(|pair| ptr::eq(pair, row)) { &SIZES[..1] } else { &SIZES };
+            let is_asked = |name: &str, ours: &str| {
+                only.is_none_or(|only| only.split(',').any(|one| [name, row.name, ours].contains(&one)))
+            };
             let mut add = |name: &str, algorithm: Option<Algorithm>| {
-                let ours = algorithm.map_or("", Algorithm::name);
-                let named = |only: &str| only.split(',').any(|one| [name, row.name, ours].contains(&one));
                 report.row(config::KEYS[key].0, name, row, algorithm, served);
-                let asked = algorithm.filter(|asked| !asked.is_slh_dsa() && only.is_none_or(named));
+                let asked = algorithm.filter(|asked| !asked.is_slh_dsa() && is_asked(name, asked.name()));
                 let Some((ours, algorithm)) = self.framework().zip(asked) else { return };
                 ours.cells(algorithm, sizes).iter().for_each(|cell| report.cell(cell));
                 if (only.is_some() || COMMON.contains(&algorithm))
@@ -304,8 +294,18 @@ impl Provider {
                 // One number, and an algorithm for each thing that can be inside.
                 Mode::Mac(mac) => mac.algorithms().for_each(|(mac, _)| add(mac.name(), Some(mac))),
                 Mode::Rsa => RSA.as_flattened().iter().for_each(|rsa| add(rsa.name(), Some(*rsa))),
-                // It is not as long as its measurement would be.
-                Mode::Kdf(_) => {}
+                // A key of HKDF is a few blocks, and is not measured.
+                Mode::Kdf(_) => {
+                    let Some(host) = HostKdf::pbkdf2_of(wrapped) else { continue };
+                    for hash in HASHES {
+                        let name = format!("{}-{}", row.name, hash.to_string().to_uppercase());
+                        report.row(config::KEYS[key].0, &name, row, None, served);
+                        if let Some(ours) = self.framework().filter(|_| is_asked(&name, "")) {
+                            let cell = |bytes| ours.derives(&host, hash, bytes);
+                            LENGTHS.into_iter().filter_map(cell).for_each(|cell| report.cell(&cell));
+                        }
+                    }
+                }
                 _ => add(row.name, row.algorithm),
             }
         }
