@@ -71,6 +71,13 @@ fn each_of_many_sas_carries_what_is_its_own() {
     }
 }
 
+/// Whether each thread of the data path is stopped. A signal to stop reaches threads one after another.
+fn stands_still(host: &Host) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{}/task", host.process())).unwrap();
+    let stat = |thread: std::fs::DirEntry| std::fs::read_to_string(thread.path().join("stat")).unwrap();
+    threads.map(|thread| stat(thread.unwrap())).all(|stat| stat.contains(") T "))
+}
+
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn packets_of_many_sas_are_one_batch() {
@@ -78,22 +85,26 @@ fn packets_of_many_sas_are_one_batch() {
     tie_many(&pair, 100);
     let near = pair.a.udp(pair.a.inner[V4], 0);
     // What comes while the data path does something else waits for it, and is taken together.
-    let pause = |host: &Host, signal| kill(Pid::from_raw(host.process().cast_signed()), signal).unwrap();
+    let signal = |host: &Host, signal| kill(Pid::from_raw(host.process().cast_signed()), signal).unwrap();
     // One thread takes 256 packets in a pass, the other eight datagrams.
     for (host, side, most) in [(&pair.a, "sent", 2), (&pair.b, "received", 14)] {
         let before = batches(host, side);
         let sent = pair.a.counter("sent_packets");
-        pause(host, Signal::SIGSTOP);
+        let arrived = pair.b.counter("received_packets");
+        signal(host, Signal::SIGSTOP);
+        await_that("every thread stands still", || stands_still(host));
         for number in 0..100 {
             near.send_to(b"batch", (address(number).as_str(), 9)).unwrap();
         }
         if side == "received" {
             pair.a.await_counter("sent_packets", sent + 100);
         }
-        pause(host, Signal::SIGCONT);
+        signal(host, Signal::SIGCONT);
         await_that("all are counted", || batches(host, side).0 == before.0 + 100);
         let count = batches(host, side).1 - before.1;
         assert!(count <= most, "{side}: 100 packets in {count} batches");
+        // The next round counts no packet of this one.
+        pair.b.await_counter("received_packets", arrived + 100);
     }
 }
 
