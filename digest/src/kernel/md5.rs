@@ -82,6 +82,6 @@ impl Hash for Md5 {
 
     #[inline(never)]
     fn kernels(level: Level) -> Kernels<Self> {
-        super::md5_best(level)
+        super::compiled::md5_best(level)
     }
 }

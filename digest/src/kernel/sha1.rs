@@ -84,6 +84,6 @@ impl Hash for Sha1 {
 
     #[inline(never)]
     fn kernels(level: Level) -> Kernels<Self> {
-        super::sha1_best(level)
+        super::compiled::sha1_best(level)
     }
 }

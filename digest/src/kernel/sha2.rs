@@ -208,7 +208,7 @@ impl Hash for Sha256 {
 
     #[inline(never)]
     fn kernels(level: Level) -> Kernels<Self> {
-        super::sha256_best(level)
+        super::compiled::sha256_best(level)
     }
 }
 
@@ -235,6 +235,6 @@ impl Hash for Sha512 {
 
     #[inline(never)]
     fn kernels(level: Level) -> Kernels<Self> {
-        super::sha512_best(level)
+        super::compiled::sha512_best(level)
     }
 }
