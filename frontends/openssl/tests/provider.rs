@@ -4,11 +4,9 @@
 mod lab;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use gantry_runtime::stats::live;
 use lab::{Lab, everything, noise, text};
 
 /// For `genpkey`.
@@ -282,79 +280,6 @@ fn a_missing_module_leaves_programs_as_they_were() {
     let python = "import hashlib, ssl; print(hashlib.sha256(b'x').hexdigest()); ssl.create_default_context()";
     let output = lab.command("python3", &configuration).args(["-c", python]).output().unwrap();
     assert!(output.status.success(), "{}", text(&output));
-}
-
-#[test]
-fn what_it_did_is_counted_and_nothing_is_printed() {
-    let lab = Lab::new("stats");
-    lab.write("plain", noise(100_000));
-    lab.watch();
-    let configuration = lab.configuration("CIPHERS = NONE\nDIGESTS = NONE");
-    let output = lab.sh("openssl dgst -sha256 plain >/dev/null", &configuration);
-    assert_eq!(text(&output), "");
-    assert_ne!(lab::counted(&lab)["SHA2-256"].iter().sum::<u64>(), 0);
-}
-
-/// What the configuration leaves to the host comes by to be counted, and is the host's nevertheless.
-#[test]
-#[cfg_attr(not(feature = "software"), ignore = "about the software device")]
-fn counting_changes_nothing_about_who_serves() {
-    for (section, serves) in [("", false), ("SIGNATURES = ECDSA\nPOLICY = pin:software", true)] {
-        let lab = Lab::new("counting");
-        lab.certificate("ec -pkeyopt ec_paramgen_curve:prime256v1");
-        lab.write("plain", noise(1000));
-        lab.watch();
-        let output = lab.sh("openssl dgst -sha256 -sign key.pem -out signature plain", &lab.configuration(section));
-        assert!(output.status.success(), "{}", text(&output));
-        let [host, _, devices, ..] = lab::counted(&lab)["ECDSA"];
-        assert_eq!((host > 0, devices > 0), (!serves, serves), "{section}");
-    }
-}
-
-/// Requests and bytes of an algorithm, and of which device, that the page of a process says.
-fn in_its_page(pid: u32, algorithm: &str, operation: &str) -> (String, u64, u64) {
-    let page = live().unwrap().into_iter().find(|page| page.pids.contains(&pid)).expect("the process has a page");
-    let rows = page.read().unwrap().rows;
-    let rows = rows.iter().filter(|row| (&*row.algorithm, &*row.operation) == (algorithm, operation));
-    rows.fold((String::new(), 0, 0), |(devices, requests, bytes), row| {
-        (devices + row.device.as_deref().unwrap_or("-"), requests + row.requests, bytes + row.bytes)
-    })
-}
-
-/// What goes straight to the host is in its page, too, however far a message has come, and what a child of fork did.
-#[test]
-#[cfg_attr(not(feature = "software"), ignore = "about the software device")]
-fn what_it_left_to_the_host_others_can_see() {
-    let lab = Lab::new("page");
-    let program = lab.compile("tests/counted.c");
-    let left = "CIPHERS = ALL\nDIGESTS = sha256,sha384\nMACS = HMAC\nUSE_SOFTDRIVERS = 0".to_owned();
-    for (section, device) in [(left, "host"), (everything("POLICY = pin:software"), "software")] {
-        let mut child = Command::new(&program)
-            .arg(lab.configuration(&section))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        for times in [1, 2] {
-            assert_eq!(lines.next().unwrap().unwrap(), "ready");
-            for (algorithm, operation, calls, bytes) in [
-                ("aes-256-gcm", "seal", 20, 2000),
-                ("aes-256-gcm", "open", 14, 1400),
-                ("sha256", "digest", 60, 2250),
-                ("aes-128-gcm", "seal", 2, 131072),
-                ("sha384", "digest", 2, 131072),
-                (if device == "host" { "HMAC" } else { "hmac-sha512" }, "mac", 2, 131072),
-            ] {
-                let (by, requests, of) = in_its_page(child.id(), algorithm, operation);
-                assert_eq!((&*by, of), (device, times * bytes), "{algorithm} {operation}, {section}");
-                // A device has as many as it likes.
-                assert!(device != "host" || requests == times * calls, "{algorithm} {operation}: {requests}");
-            }
-            child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
-        }
-        assert!(child.wait().unwrap().success());
-    }
 }
 
 /// Beside other programs nothing is said about threads that meet, and otherwise all of it.

@@ -1,0 +1,342 @@
+//! The software device with one mistake.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use gantry::driver::{
+    AeadStream, Batch, Buffers, Capability, CipherStream, Completions, Device, DeviceInfo, DeviceSession, DigestStream,
+    Driver, Found, Operands, QueuePair,
+};
+use gantry::{Fault, Operation, Outcome, Refusal, SessionParams, Unsupported};
+use gantry_driver_software::SoftwareDriver;
+
+/// One mistake.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Mistake {
+    None,
+    /// Always a bit wrong.
+    WrongAlways,
+    /// A bit wrong when there is more data than in a known-answer test.
+    WrongWhenLong,
+    /// A bit wrong above 20,000 bytes, in every way in: only a second device can tell.
+    WrongWhenHuge,
+    /// A bit wrong when input and output are different buffers.
+    WrongWhenSeparate,
+    /// A bit wrong when the output begins at an odd address.
+    WrongWhenUnaligned,
+    /// A bit wrong when the message is empty and not alone.
+    WrongWhenEmptyInBatch,
+    /// Writes one byte behind its output, when that is not over the input.
+    WritesBehind,
+    /// Changes its input, when that is not the output.
+    WritesInput,
+    /// Takes every tag for good, from one buffer into another.
+    TakesAnyTag,
+    /// Refuses a bad tag, and gives the plaintext all the same, from one buffer into another.
+    LeaksPlaintext,
+    /// Compares the first half of the tag.
+    ComparesHalfATag,
+    /// Says that one request of a large batch is done, and has not touched it.
+    ForgetsARequest,
+    /// Gives one request of a large batch back undone.
+    LosesARequest,
+    /// Fails when there is much data.
+    Fails,
+    /// Says that it cannot be when there is much data.
+    RefusesLong,
+    /// A stream that takes no notice of pieces of two bytes.
+    StreamLosesBytes,
+    /// A stream whose copy begins anew, when the last piece had five bytes.
+    CopyBeginsAnew,
+    /// A stream that stays where it is after its end, when the last piece had five bytes.
+    StreamNeverEnds,
+    /// A cipher stream that begins anew with a piece of 48 bytes.
+    ChainBreaks,
+    /// Wrong while another thread uses the same session.
+    NotForThreads,
+    /// Decompresses what was left of data without their end.
+    TakesTruncated,
+    /// Says that all is well where there was no room for the result.
+    HasRoom,
+    /// Writes behind the buffer for a result that has no room at all.
+    Overflows,
+    /// Says that a result is a byte longer than it is; of compression, when it is longer than one of a known answer.
+    SaysLonger,
+    /// Opens no session with a truncated tag.
+    NoTruncation,
+    /// Opens no session.
+    Nothing,
+}
+
+/// Discovers the software device, with a mistake.
+pub(crate) struct Wrong(pub(crate) Mistake);
+
+impl Driver for Wrong {
+    fn name(&self) -> &'static str {
+        "wrong"
+    }
+
+    fn discover(&self) -> Vec<Found> {
+        let wrong = |found| match found {
+            Found::Device(inner) => {
+                let capabilities = inner.info().capabilities.iter();
+                let capabilities =
+                    capabilities.map(|capability| Capability { lanes: 4, ..capability.clone() }).collect();
+                let info = DeviceInfo { name: "wrong".into(), capabilities, ..inner.info().clone() };
+                Found::Device(Arc::new(WrongDevice { inner, info, mistake: self.0 }) as Arc<dyn Device>)
+            }
+            excluded @ Found::Excluded { .. } => excluded,
+        };
+        SoftwareDriver.discover().into_iter().map(wrong).collect()
+    }
+}
+
+struct WrongDevice {
+    inner: Arc<dyn Device>,
+    info: DeviceInfo,
+    mistake: Mistake,
+}
+
+impl Device for WrongDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn open(&self, params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Refusal> {
+        let short_tag = params.tag_length() < params.algorithm().info().tag.max;
+        match self.mistake {
+            Mistake::Nothing => return Err(Unsupported::because("out of order").into()),
+            Mistake::NoTruncation if short_tag => return Err(Unsupported::because("full tags only").into()),
+            _ => {}
+        }
+        let half = match self.mistake {
+            Mistake::ComparesHalfATag => Some(self.inner.open(&params.clone().tag_len(params.tag_length() / 2))?),
+            _ => None,
+        };
+        let inner = self.inner.open(params)?;
+        Ok(Arc::new(WrongSession { inner, half, mistake: self.mistake, busy: AtomicBool::new(false) }))
+    }
+
+    fn attach(&self) -> Result<Option<Box<dyn QueuePair>>, Fault> {
+        Ok(Some(Box::new(WrongQueue { mistake: self.mistake })))
+    }
+}
+
+struct WrongSession {
+    inner: Arc<dyn DeviceSession>,
+    /// The same session with half of the tag.
+    half: Option<Arc<dyn DeviceSession>>,
+    mistake: Mistake,
+    busy: AtomicBool,
+}
+
+impl DeviceSession for WrongSession {
+    fn run(&self, mut operands: Operands<'_>) -> Result<Outcome, Fault> {
+        let bytes = operands.bytes();
+        let long = bytes > 300;
+        match self.mistake {
+            Mistake::Fails if long => return Err(Fault::failed("out of order")),
+            Mistake::RefusesLong if long => return Ok(Outcome::BadLength),
+            _ => {}
+        }
+        if let (Some(half), Operands::Open { iv, aad, data, tag }) = (&self.half, &mut operands) {
+            return half.run(Operands::Open { iv, aad, data: data.reborrow(), tag: &tag[..tag.len() / 2] });
+        }
+        let crowded = self.mistake == Mistake::NotForThreads && self.busy.swap(true, Ordering::SeqCst);
+        if self.mistake == Mistake::NotForThreads {
+            std::thread::sleep(Duration::from_micros(20));
+        }
+        let outcome = self.inner.run(operands.reborrow())?;
+        self.busy.store(false, Ordering::SeqCst);
+
+        if let Operands::Compression { output, written, .. } = &mut operands {
+            match (self.mistake, outcome) {
+                (Mistake::TakesTruncated, Outcome::Malformed) | (Mistake::HasRoom, Outcome::NoRoom) => {
+                    return Ok(Outcome::Done);
+                }
+                (Mistake::Overflows, Outcome::NoRoom) if output.is_empty() => scribble(output.as_ptr()),
+                (Mistake::SaysLonger, _) if **written > 320 && **written < output.len() => **written += 1,
+                _ => {}
+            }
+        }
+        if let (Mistake::SaysLonger, Operands::Decipher { written, .. }) = (self.mistake, &mut operands) {
+            **written += 1;
+        }
+        let from = input(&operands).as_ptr();
+        let (separate, output) = output(&mut operands);
+        let wrong = match self.mistake {
+            Mistake::WrongAlways => true,
+            Mistake::WrongWhenLong => long,
+            Mistake::WrongWhenHuge => bytes > 20_000,
+            Mistake::WrongWhenSeparate => separate && long,
+            Mistake::WrongWhenUnaligned => output.as_ptr() as usize % 2 == 1,
+            Mistake::NotForThreads => crowded,
+            _ => false,
+        };
+        if let (true, Some(first)) = (wrong, output.first_mut()) {
+            *first ^= 1;
+        }
+        match (self.mistake, outcome) {
+            (Mistake::WritesBehind, _) if separate => scribble(output.as_ptr_range().end),
+            (Mistake::WritesInput, _) if separate && bytes > 0 => scribble(from),
+            (Mistake::TakesAnyTag, Outcome::BadTag) if separate => return Ok(Outcome::Done),
+            (Mistake::LeaksPlaintext, Outcome::BadTag) if separate => output.fill(b'p'),
+            _ => {}
+        }
+        Ok(outcome)
+    }
+
+    fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {
+        let inner = self.inner.digest_stream()?;
+        let start = inner.duplicate();
+        Ok(Box::new(WrongStream { inner, start, five: false, mistake: self.mistake }))
+    }
+
+    fn cipher_stream(&self, operation: Operation, iv: &[u8]) -> Result<Box<dyn CipherStream>, Unsupported> {
+        let inner = self.inner.cipher_stream(operation, iv)?;
+        let start = inner.duplicate();
+        Ok(Box::new(WrongCipherStream { inner, start, five: false, mistake: self.mistake }))
+    }
+
+    /// Right whatever the mistake: what whole messages do wrong is what is looked for.
+    fn aead_stream(&self, operation: Operation) -> Result<Box<dyn AeadStream>, Unsupported> {
+        self.inner.aead_stream(operation)
+    }
+}
+
+/// Runs what it is given in order, or not.
+struct WrongQueue {
+    mistake: Mistake,
+}
+
+impl QueuePair for WrongQueue {
+    fn submit(&mut self, batch: &mut Batch<'_>) {
+        // The known-answer tests hand over 9 requests.
+        let (large, alone) = (batch.len() > 20, batch.len() == 1);
+        let mut place = 0;
+        while let Some(mut job) = batch.take() {
+            place += 1;
+            let empty = job.operands().bytes() == 0;
+            let result = match self.mistake {
+                Mistake::ForgetsARequest if large && place == 13 => Ok(Outcome::Done),
+                Mistake::LosesARequest if large && place == 13 => {
+                    drop(job);
+                    continue;
+                }
+                _ => job.run_direct(),
+            };
+            if self.mistake == Mistake::WrongWhenEmptyInBatch && empty && !alone {
+                let mut operands = job.operands();
+                output(&mut operands).1.iter_mut().take(1).for_each(|first| *first ^= 1);
+            }
+            batch.complete(job, result);
+        }
+    }
+
+    fn poll(&mut self, _done: &mut Completions<'_>) -> usize {
+        0
+    }
+}
+
+struct WrongStream {
+    inner: Box<dyn DigestStream>,
+    start: Box<dyn DigestStream>,
+    /// The last piece had five bytes.
+    five: bool,
+    mistake: Mistake,
+}
+
+impl DigestStream for WrongStream {
+    fn operation(&self) -> Operation {
+        self.inner.operation()
+    }
+
+    fn update(&mut self, input: &[u8]) -> Result<(), Fault> {
+        if self.mistake == Mistake::StreamLosesBytes && input.len() == 2 {
+            return Ok(());
+        }
+        self.five = input.len() == 5;
+        self.inner.update(input)
+    }
+
+    fn finish(&mut self, output: &mut [u8]) -> Result<(), Fault> {
+        let stay = (self.mistake == Mistake::StreamNeverEnds && self.five).then(|| self.inner.duplicate());
+        self.inner.finish(output)?;
+        if let Some(stay) = stay {
+            self.inner = stay;
+        }
+        Ok(())
+    }
+
+    fn duplicate(&self) -> Box<dyn DigestStream> {
+        let inner = match self.mistake {
+            Mistake::CopyBeginsAnew if self.five => self.start.duplicate(),
+            _ => self.inner.duplicate(),
+        };
+        Box::new(WrongStream { inner, start: self.start.duplicate(), five: self.five, mistake: self.mistake })
+    }
+}
+
+struct WrongCipherStream {
+    inner: Box<dyn CipherStream>,
+    start: Box<dyn CipherStream>,
+    /// The last piece had five bytes.
+    five: bool,
+    mistake: Mistake,
+}
+
+impl CipherStream for WrongCipherStream {
+    fn update(&mut self, data: Buffers<'_>) -> Result<(), Fault> {
+        if self.mistake == Mistake::ChainBreaks && data.len() == 48 {
+            self.inner = self.start.duplicate();
+        }
+        self.five = data.len() == 5;
+        self.inner.update(data)
+    }
+
+    fn duplicate(&self) -> Box<dyn CipherStream> {
+        let inner = match self.mistake {
+            Mistake::CopyBeginsAnew if self.five => self.start.duplicate(),
+            _ => self.inner.duplicate(),
+        };
+        Box::new(WrongCipherStream { inner, start: self.start.duplicate(), five: self.five, mistake: self.mistake })
+    }
+}
+
+/// Where the result goes, and whether that is another buffer than the data's.
+fn output<'a>(operands: &'a mut Operands<'_>) -> (bool, &'a mut [u8]) {
+    match operands {
+        Operands::Digest { output, .. }
+        | Operands::Mac { output, .. }
+        | Operands::Sign { output, .. }
+        | Operands::Compression { output, .. }
+        | Operands::Derive { output, .. }
+        | Operands::Encipher { output, .. }
+        | Operands::Decipher { output, .. } => (false, output),
+        Operands::Cipher { data, .. } | Operands::Seal { data, .. } | Operands::Open { data, .. } => {
+            (matches!(data, Buffers::Separate { .. }), data.output())
+        }
+        Operands::Packet { packet, .. } => (true, packet),
+        Operands::Verify { .. } => (true, &mut []),
+        _ => (false, &mut []),
+    }
+}
+
+fn input<'a>(operands: &'a Operands<'_>) -> &'a [u8] {
+    match operands {
+        Operands::Cipher { data, .. } | Operands::Seal { data, .. } | Operands::Open { data, .. } => data.input(),
+        _ => &[],
+    }
+}
+
+/// Writes where no safe code could, as an engine does that got an address or a length wrong.
+fn scribble(at: *const u8) {
+    // SAFETY: the suite lays every buffer out inside an allocation of its own with guard bytes on both sides, so this
+    // byte exists and nobody reads it before the device returns. That it is not this device's to write is the mistake.
+    #[allow(unsafe_code)]
+    unsafe {
+        let at = at.cast_mut();
+        at.write_volatile(at.read_volatile() ^ 1);
+    }
+}
