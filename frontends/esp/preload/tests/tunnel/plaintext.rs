@@ -25,7 +25,7 @@ impl Wire {
         Self([&pair.a, &pair.b].map(|host| Listener::on(&host.namespace, host.device)))
     }
 
-    /// Panics if anything was in clear; how many packets of ESP there were.
+    /// Panics if anything was in clear; how many frames of ESP there were. Where the machine is busy, packets share one (segmentation offload).
     fn sealed(self) -> usize {
         let [near, far] = self.0.map(|listener| wire::sealed(&listener.finish()));
         near.max(far)
@@ -121,7 +121,7 @@ fn an_sa_that_is_deleted_under_traffic_stops_it() {
     for (sent, got) in flows.map(Flow::finish) {
         assert!((20..sent as usize).contains(&got.len()), "{} of {sent}", got.len());
     }
-    assert!(wire.sealed() > 40);
+    assert!(wire.sealed() > 4);
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn a_rekey_under_traffic_loses_no_packet() {
             current = next;
         }
         flows.into_iter().for_each(Flow::assert_whole);
-        assert!(wire.sealed() > 200);
+        assert!(wire.sealed() > 20);
         for host in [&pair.a, &pair.b] {
             assert_eq!(host.counter("without_sa") + host.counter("unknown_spi") + host.counter("replayed"), 0);
         }
@@ -187,7 +187,7 @@ fn a_data_path_that_is_killed_leaves_no_way_past_it() {
     await_that("packets pass again", || pair.b.counter("received_packets") > before + 20);
     datagrams(&pair.a, &pair.b, V6, [100].into_iter());
     flow.finish();
-    assert!(wire.sealed() > 40);
+    assert!(wire.sealed() > 4);
 }
 
 #[test]
