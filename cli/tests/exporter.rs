@@ -77,7 +77,7 @@ fn a_data_path_that_hangs_or_lies_keeps_no_scrape_waiting() {
     let report = Arc::new(Mutex::new(Some(esp_report(|_| 1))));
     data_path(folder.path(), &report);
     let (_exporter, address) = exporter(&["--esp", folder.path().to_str().unwrap()]);
-    assert!(scrape(address).contains("gantry_esp_up 1\n"));
+    until("it is up", || scrape(address).contains("gantry_esp_up 1\n"));
     for answer in [None, Some("no JSON".to_owned()), Some("[".repeat(70 << 20)), Some("{\"counters\":1}".to_owned())] {
         *report.lock().unwrap() = answer;
         let begun = Instant::now();

@@ -147,9 +147,12 @@ fn ask(path: &Path) -> io::Result<(i32, Report)> {
             return Err(io::ErrorKind::TimedOut.into());
         }
         stream.get_ref().set_read_timeout(Some(left))?;
-        match stream.read(&mut piece)? {
-            0 => break,
-            length => bytes.extend_from_slice(&piece[..length]),
+        match stream.read(&mut piece) {
+            Ok(0) => break,
+            Ok(length) => bytes.extend_from_slice(&piece[..length]),
+            // A process that was stopped and goes on (signal(7)).
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
     }
     Ok((process, serde_json::from_slice(&bytes)?))

@@ -74,7 +74,11 @@ fn head(stream: &mut TcpStream) -> io::Result<Option<String>> {
     while !head.windows(4).any(|end| end == b"\r\n\r\n") {
         let left = until.saturating_duration_since(Instant::now());
         stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
-        let bytes = stream.read(&mut piece)?;
+        let bytes = match stream.read(&mut piece) {
+            // A process that was stopped and goes on (signal(7)).
+            Err(error) if error.kind() == io::ErrorKind::Interrupted && !left.is_zero() => continue,
+            read => read?,
+        };
         head.extend_from_slice(&piece[..bytes]);
         if bytes == 0 || head.len() > HEAD || left.is_zero() {
             return Ok(None);

@@ -242,8 +242,9 @@ fn in_real_time_the_card_works_beside_the_caller() {
             for thread in 0..4 {
                 let session = &session;
                 scope.spawn(move || {
-                    for round in 0..50 {
-                        let input = [thread * 50 + round; 300];
+                    // Fewer than those from which core learns when a card is late: the machine may stand still for a moment.
+                    for round in 0..25 {
+                        let input = [thread * 25 + round; 300];
                         let mut outputs = [[0; 300]; 9];
                         let mut batch: Vec<Request<'_>> = outputs
                             .iter_mut()
@@ -256,7 +257,7 @@ fn in_real_time_the_card_works_beside_the_caller() {
                 });
             }
         });
-        assert!(driver.meter().requests >= 4 * 50 * 9);
+        assert!(driver.meter().requests >= 4 * 25 * 9);
     }
 }
 
@@ -332,8 +333,14 @@ fn an_interrupt_wakes_who_waits_and_a_polled_card_does_not() {
         let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
         session.encrypt(&[], &mut [1]).unwrap();
         let mut queue = gantry.queue(QueueOptions::default()).unwrap();
-        queue.submit(&session, Submission::encrypt(&[], vec![1; 10])).unwrap();
-        let armed = queue.arm(&Arc::new(Unpark(std::thread::current())).into());
+        // Where the machine stands still for two milliseconds between the two, the request is done.
+        let armed = (0..20).any(|_| {
+            while queue.in_flight() > 0 {
+                queue.complete(|_| ());
+            }
+            queue.submit(&session, Submission::encrypt(&[], vec![1; 10])).unwrap();
+            queue.arm(&Arc::new(Unpark(std::thread::current())).into())
+        });
         assert_eq!(armed, completion == Completion::Interrupt);
         let mut done = 0;
         while done == 0 {

@@ -257,8 +257,15 @@ impl Ring {
             let left = deadline.saturating_duration_since(Instant::now());
             // Rounded up: a wait of zero milliseconds would only look.
             let milliseconds = i32::try_from(left.as_millis() + 1).unwrap_or(i32::MAX);
-            if left.is_zero() || self.poll.wait(milliseconds, &mut [EpollEvent::default()])? == 0 {
+            if left.is_zero() {
                 return Ok(None);
+            }
+            match self.poll.wait(milliseconds, &mut [EpollEvent::default()]) {
+                Ok(0) => return Ok(None),
+                Ok(_) => {}
+                // A process that was stopped and goes on (signal(7)).
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error.into()),
             }
             match self.call.read() {
                 Err(error) if error.kind() != std::io::ErrorKind::WouldBlock => return Err(error.into()),

@@ -4,7 +4,7 @@ mod common;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
@@ -23,26 +23,25 @@ fn two_regions(setup: &Setup) -> Setup {
     Setup { shape, regions: vec![(0x10_0000, 1 << 20), (0x100_0000, 2 << 20)], ..setup.clone() }
 }
 
-/// Requests are always in flight while `during` runs, and all are answered.
-fn in_flight(guest: &mut Guest, requests: &[Request], during: impl FnOnce(&Guest)) {
+/// Requests are always in flight while `during` runs, which is told how often they were answered, and all are.
+fn in_flight(guest: &mut Guest, requests: &[Request], during: impl FnOnce(&Guest, &AtomicUsize)) {
     let queue = std::mem::take(&mut guest.queues);
     let mut queue = queue.into_iter().next().unwrap();
-    let stop = AtomicBool::new(false);
+    let (stop, rounds) = (AtomicBool::new(false), AtomicUsize::new(0));
     let queue = thread::scope(|scope| {
         let running = scope.spawn(|| {
-            let mut rounds = 0;
             while !stop.load(Ordering::Relaxed) {
                 let replies = queue.run(requests, Duration::from_secs(10)).unwrap();
                 assert!(replies.iter().all(is_known));
-                rounds += 1;
+                rounds.fetch_add(1, Ordering::Relaxed);
             }
-            assert!(rounds > 10, "{rounds}");
             queue
         });
-        during(guest);
+        during(guest, &rounds);
         stop.store(true, Ordering::Relaxed);
         running.join().unwrap()
     });
+    assert!(rounds.load(Ordering::Relaxed) > 10, "{rounds:?}");
     guest.queues = vec![queue];
 }
 
@@ -50,10 +49,11 @@ fn in_flight(guest: &mut Guest, requests: &[Request], during: impl FnOnce(&Guest
 fn a_memory_table_may_be_replaced_while_requests_run() {
     let mut hostile = Hostile::new(&two_regions(&Setup::qemu()));
     let requests = vec![common::request(&hostile.guest, hostile.session); 32];
-    in_flight(&mut hostile.guest, &requests, |guest| {
+    in_flight(&mut hostile.guest, &requests, |guest, rounds| {
         // The same memory, mapped anew each time.
         let begin = Instant::now();
-        while begin.elapsed() < Duration::from_secs(1) {
+        let more = |seconds| begin.elapsed() < Duration::from_secs(seconds);
+        while more(1) || rounds.load(Ordering::Relaxed) <= 10 && more(60) {
             guest.replace_memory(guest.memory()).unwrap();
         }
     });

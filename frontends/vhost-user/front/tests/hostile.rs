@@ -314,7 +314,7 @@ fn a_head_beyond_the_ring_behind_good_requests_breaks_its_own_device() {
     ring.offer(60_000).unwrap();
     ring.publish().unwrap();
     // Whether the good ones before it are answered is the device's choice.
-    while hostile.fate() != Fate::Silent {}
+    while hostile.fate_soon() != Fate::Silent {}
     hostile.assert_is_broken();
 }
 

@@ -159,7 +159,7 @@ fn an_sa_by_which_packets_arrive_ends_at_its_limits_too() {
 fn time_is_told_at_the_soft_limit_and_ends_at_the_hard_one() {
     let pair = Pair::serving(&Plan::default());
     let monitor = Monitor::of(&pair.a);
-    let sockets = one_way(&pair, ["replay-window 32 limit time-soft 1 limit time-hard 3", PLAIN]);
+    let sockets = one_way(&pair, ["replay-window 32 limit time-soft 1 limit time-hard 10", PLAIN]);
     assert_eq!(passed(&pair, &sockets, 2), 2);
     monitor.shows(&["Expired", "spi 0x00001001", "hard 0"]);
     monitor.shows(&["Expired", "spi 0x00001001", "hard 1"]);

@@ -11,7 +11,7 @@ use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg, setso
 use crate::host::{Host, Pair, Plan, await_that};
 use crate::keys::{Keys, Sa, V4, V6, install, policies};
 use crate::namespace::Namespace;
-use crate::traffic::{Flow, MARKER, datagrams};
+use crate::traffic::{Flow, MARKER, Udp, datagrams};
 use crate::wire::{self, Listener};
 
 /// Networks that leave through the tunnel or not at all.
@@ -296,7 +296,7 @@ fn packets_of_hosts_behind_take_the_tunnel_or_stay() {
         host.xfrm(&format!("policy add {arriving} dir {direction} {}", in_sa.template()));
     }
     let wire = Wire::of(&pair);
-    let program = other.enter(|| UdpSocket::bind("10.13.0.5:0")).unwrap();
+    let program = Udp(other.enter(|| UdpSocket::bind("10.13.0.5:0")).unwrap());
     let server = pair.b.udp(far, 0);
     program.connect(server.local_addr().unwrap()).unwrap();
     program.send(MARKER).unwrap();

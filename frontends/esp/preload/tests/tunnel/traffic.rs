@@ -4,8 +4,8 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::ops::Deref;
 use std::process::{Command, Output};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(crate) fn payload(bytes: usize) -> Vec<u8> {
 
 /// A socket of UDP with a timeout. A process that was stopped and goes on finds a read with a timeout interrupted
 /// (signal(7)): it begins again.
-pub(crate) struct Udp(UdpSocket);
+pub(crate) struct Udp(pub(crate) UdpSocket);
 
 impl Udp {
     pub(crate) fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
@@ -142,8 +142,11 @@ impl Flow {
     pub(crate) fn start(from: &Host, to: &Host, inner: usize) -> Self {
         let (near, far) = (from.udp(from.inner[inner], 0), to.udp(to.inner[inner], 0));
         near.connect(far.local_addr().unwrap()).unwrap();
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
+        // What comes together after a pause has room, there and here.
+        from.namespace.ip("link set gantry0 txqueuelen 20000");
+        setsockopt(&*far, sockopt::RcvBufForce, &(16 << 20)).unwrap();
+        let (stop, due) = (Arc::new(AtomicBool::new(false)), Arc::new(OnceLock::new()));
+        let (stopped, sent) = (Arc::clone(&stop), Arc::clone(&due));
         let sender = thread::spawn(move || {
             let mut count = 0_u32;
             while !stopped.load(Ordering::Relaxed) {
@@ -152,20 +155,21 @@ impl Flow {
                 count += 1;
                 thread::sleep(Duration::from_millis(1));
             }
-            count
+            *sent.get_or_init(|| count)
         });
-        // What comes together after a pause has room.
-        setsockopt(&*far, sockopt::RcvBufForce, &(16 << 20)).unwrap();
-        let stopped = Arc::clone(&stop);
         let receiver = thread::spawn(move || {
-            far.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+            // So long after the last one, those that are still missing are lost.
+            far.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
             let (mut got, mut buffer) = (Vec::new(), [0; 64]);
             loop {
                 // Read before, so that nothing is left behind.
-                let ends = stopped.load(Ordering::Relaxed);
+                let due = due.get();
+                if due.is_some_and(|due| got.len() >= *due as usize) {
+                    return got;
+                }
                 match far.recv(&mut buffer) {
                     Ok(length) => got.push(u32::from_be_bytes(*buffer[..length].first_chunk().unwrap())),
-                    Err(_) if ends => return got,
+                    Err(_) if due.is_some() => return got,
                     Err(_) => {}
                 }
             }

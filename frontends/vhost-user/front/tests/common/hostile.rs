@@ -13,6 +13,9 @@ use super::{assert_session_serves, is_known};
 /// How long a device may take to complete a chain that it is not expected to complete.
 const SILENCE: Duration = Duration::from_millis(300);
 
+/// And one that it has to complete.
+const PATIENCE: Duration = Duration::from_secs(20);
+
 /// What became of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
@@ -75,6 +78,11 @@ impl Hostile {
 
     /// What becomes of the chain that is next to come back.
     pub(crate) fn fate(&mut self) -> Fate {
+        self.fate_within(PATIENCE)
+    }
+
+    /// The same, where it may well stay away.
+    pub(crate) fn fate_soon(&mut self) -> Fate {
         self.fate_within(SILENCE)
     }
 
@@ -119,7 +127,9 @@ impl Hostile {
             assert_eq!(self.guest.config().unwrap().status, 0, "VIRTIO_CRYPTO_S_HW_READY is gone");
         }
         let prepared = self.prepare();
-        assert_eq!(self.offer(prepared), Fate::Silent);
+        self.guest.queues[0].offer(prepared).unwrap();
+        self.guest.queues[0].ring.publish().unwrap();
+        assert_eq!(self.fate_soon(), Fate::Silent);
         self.assert_neighbour_is_served();
         self.assert_serves_anew();
     }
