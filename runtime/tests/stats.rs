@@ -296,6 +296,13 @@ fn what_a_process_did_last_is_not_lost_with_it() {
     assert!(lines.any(|line| line.unwrap() == "ready"));
     let mut watch = Watch::default();
     watch.look().unwrap();
+    // Who looks at a page does not have it, though it has one of its own.
+    let _gantry = gantry_runtime::open(Config::default()).unwrap();
+    let all = live().unwrap();
+    let pages =
+        |pid: u32| all.iter().filter(|live| live.pids.contains(&pid)).map(|live| &*live.pids).collect::<Vec<_>>();
+    assert_eq!(pages(child.id()), [[child.id()]]);
+    assert_eq!(pages(std::process::id()).len(), 1);
     let of_child = |watch: &Watch| {
         let mut running = watch.running().filter(|watched| watched.live.pids.contains(&child.id()));
         running.next().map(|watched| of_algorithm(&watched.now, "blake2b-256"))

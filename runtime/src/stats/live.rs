@@ -114,23 +114,25 @@ fn program(pid: u32) -> String {
     read::printable(name.as_bytes()).replace('\t', " ")
 }
 
-/// The pages that a process has.
+/// The pages that a process has. Of others, which it may be reading, it has files alone.
 fn pages(pid: u32) -> io::Result<Vec<File>> {
-    let ranges = mapped(pid)?;
-    if ranges.is_empty() {
+    let mapped = mapped(pid)?;
+    if mapped.is_empty() {
         return Ok(Vec::new());
     }
+    let is_mapped =
+        |file: &File| file.metadata().is_ok_and(|page| mapped.iter().any(|(_, inode)| *inode == page.ino()));
     let mut open: Vec<File> = Vec::new();
     for entry in fs::read_dir(format!("/proc/{pid}/fd"))? {
         let path = entry?.path();
         if fs::read_link(&path).is_ok_and(|link| is_page(&link)) {
-            open.extend(regular(&path));
+            open.extend(regular(&path).filter(is_mapped));
         }
     }
     if open.is_empty() {
         // A program that has closed every file that it did not know. What is mapped only root may open (proc_pid_map_files(5)).
-        let by_range = |range: &String| regular(Path::new(&format!("/proc/{pid}/map_files/{range}")));
-        open.extend(ranges.iter().filter_map(by_range));
+        let by_range = |(range, _): &(String, u64)| regular(Path::new(&format!("/proc/{pid}/map_files/{range}")));
+        open.extend(mapped.iter().filter_map(by_range));
     }
     Ok(open)
 }
@@ -149,19 +151,21 @@ fn is_page(link: &Path) -> bool {
         == Some(NAME)
 }
 
-/// Where a process has pages, as proc_pid_maps(5) writes it.
-fn mapped(pid: u32) -> io::Result<Vec<String>> {
-    let mut ranges = Vec::new();
+/// Where a process has pages, as proc_pid_maps(5) writes it, and their inodes.
+fn mapped(pid: u32) -> io::Result<Vec<(String, u64)>> {
+    let mut all = Vec::new();
     for line in BufReader::new(File::open(format!("/proc/{pid}/maps"))?).split(b'\n') {
         let line = line?;
         if line.windows(NAME.len()).any(|part| part == NAME.as_bytes()) {
-            let range = String::from_utf8_lossy(&line).split(' ').next().unwrap_or_default().to_owned();
+            let line = String::from_utf8_lossy(&line);
+            let mut words = line.split_ascii_whitespace();
+            let (range, inode) = (words.next().unwrap_or_default(), words.nth(3).and_then(|inode| inode.parse().ok()));
             // `map_files` writes addresses without zeros in front.
             let ends: Vec<&str> = range.split('-').map(|end| end.trim_start_matches('0')).collect();
-            ranges.push(ends.join("-"));
+            all.push((ends.join("-"), inode.unwrap_or(0)));
         }
     }
-    Ok(ranges)
+    Ok(all)
 }
 
 #[cfg(test)]
