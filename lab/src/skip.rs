@@ -10,7 +10,6 @@ const PROGRAMS: &[&str] = &[
     "cc",
     "charon",
     "curl",
-    "dpdk-test-crypto-perf",
     "haproxy",
     "hashdeep",
     "initdb",
