@@ -7,20 +7,25 @@ SECONDS ?= 60
 # rustup's own place, for shells that have not read its settings yet
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
-.PHONY: build run check test test-clients lint bench lab install packages packages-test wheels wheels-test book fuzz miri asan constant-time counts cycles newcomer fmt help
+.PHONY: run test install build test-deep test-clients lint bench lab packages packages-test wheels wheels-test book fuzz miri asan constant-time counts cycles newcomer fmt help
+
+.DEFAULT_GOAL := build
+
+run: ##! list and check the devices, hash real files beside coreutils, measure beside OpenSSL
+	@scripts/run
+
+test: ##! the tests of every crate on this CPU; needs no root, at most 15 minutes on two cores
+	@scripts/test
+
+install: ##! install under PREFIX (/usr/local): binary, *sum links, OpenSSL provider, C library, vectors, man pages, completions; knows DESTDIR
+	@scripts/install "$(DESTDIR)" "$(PREFIX)"
 
 build: ## build the release: target/release/gantry, beside it the OpenSSL provider and vectors for `gantry check`, and the library for C
 	@scripts/setup build
 	@scripts/build
 
-run: ## build, list and check the devices, hash real files against coreutils, measure
-	@scripts/run
-
-check: ## the quick tests: no root, no packages, below 3 minutes once they are built
-	@scripts/check
-
-test: ## every test: unit, conformance at each CPU level, aarch64, miri, sanitizer, fuzz, counts
-	@scripts/test
+test-deep: ## the tests that need root, a nightly Rust, emulators or guests, and other CPU levels; installs what they need
+	@scripts/test-deep
 
 test-clients: ## the OpenSSL provider in programs whose tests take long: PostgreSQL, OpenVPN, strongSwan, 10,000 handshakes, keys in hardware, a fresh Debian, OpenSSL's own tests and those of CPython, Ruby, Perl and others, valgrind; wolfSSL over /dev/crypto
 	@scripts/test-clients
@@ -34,9 +39,6 @@ bench: ## all benchmarks against peers, half an hour; rewrites docs/src/benchmar
 
 lab: ## tests under real kernels, in guests: all of them, on Linux 6.1 and 6.12
 	@scripts/lab
-
-install: ## install under PREFIX (/usr/local): binary, *sum links, OpenSSL provider, C library, vectors, man pages, completions; knows DESTDIR
-	@scripts/install "$(DESTDIR)" "$(PREFIX)"
 
 packages: ## packages for Debian and RPM, a static program, an OCI image, bills of materials: target/packages
 	@scripts/packages
@@ -87,4 +89,7 @@ fmt: ## format all Rust code
 	cargo fmt --manifest-path fuzz/Cargo.toml
 
 help: ## print this list
+	@printf 'The first three:\n\n'
+	@sed -n 's/^\([a-z-]*\):.*##! /\1\t/p' Makefile | while IFS=$$'\t' read -r name text; do printf '  make %-13s %s\n' "$$name" "$$text"; done
+	@printf '\nThe others:\n\n'
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS=$$'\t' read -r name text; do printf '  make %-13s %s\n' "$$name" "$$text"; done

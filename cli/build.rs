@@ -1,5 +1,5 @@
 //! Links the unwinder into the command, where the C compiler has it as an archive: to load libgcc_s is a tenth of what it takes to hash a
-//! small file. Packs the relocations, a twenty-fifth of the file, where the C library can unpack them (glibc 2.36). Strips the release: Cargo does not where a package has an optimisation of its own in the profile.
+//! small file. Packs the relocations, a twenty-fifth of the file, where the C library can unpack them (glibc 2.36).
 
 use std::env;
 use std::path::Path;
@@ -17,9 +17,6 @@ fn main() {
     }
     if is_native && glibc().is_some_and(|version| version >= (2, 36)) {
         println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
-    }
-    if variable("PROFILE") == "release" {
-        println!("cargo::rustc-link-arg-bins=-Wl,--strip-all");
     }
 }
 

@@ -72,7 +72,7 @@ fn a_dry_run_shows_the_release_and_changes_nothing() {
     // The section begins where the unreleased one ended: what was in there is the release's.
     has(" ## Unreleased");
     assert!(said.lines().any(|line| line.starts_with("+## 9.8.7 - 20")), "{said}");
-    for check in ["make lint", "make test", "make packages-test"] {
+    for check in ["make lint", "make test", "make test-deep", "make packages-test"] {
         has(&format!("release: would run {check}"));
     }
     has("release: would tag v9.8.7");
