@@ -23,8 +23,6 @@ mod advise;
 mod algorithms;
 /// The command line, as data.
 mod args;
-/// `gantry bench`.
-mod bench;
 /// `gantry check`.
 mod check;
 /// `gantry compress`.
@@ -116,7 +114,6 @@ pub fn main() -> ExitCode {
         Command::Check(args) => check::run(&args, &settings, &mut output),
         Command::Tune(args) => tune::run(&args, &settings, &mut output),
         Command::Route(args) => route::run(&args, &settings, &mut output),
-        Command::Bench(args) => bench::run(&args, &settings, &mut output),
         Command::Speed(args) => speed::run(&args, &settings, &mut output),
         #[cfg(feature = "model")]
         Command::Reproduce(args) => reproduce::run(&args, &mut output),

@@ -1,4 +1,4 @@
-//! Commands that run requests to learn something: `check`, `bench`, `speed`, `tune`, `route` and `reproduce`.
+//! Commands that run requests to learn something: `check`, `speed`, `tune`, `route` and `reproduce`.
 
 use std::path::PathBuf;
 
@@ -41,50 +41,6 @@ pub(crate) struct Check {
     /// Make the random requests from this number: the same number repeats them
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// Score this machine for what people use cryptography for
-///
-/// Measures for a minute, and prints one screen: a score for each use, for the route that Gantry takes by itself, beside that of software alone.
-/// Scores are for one core, by CPU time, so that what other programs take from the machine does not count. A score is what is done by one run of its parts,
-/// divided by the sum of their times:
-///
-/// TLS server: connections/s: an ECDSA P-256 signature, two X25519 operations, and four records of 16 KiB with AES-128-GCM, one call each.
-///
-/// VPN: GB/s of packets of 1420 bytes, 32 at a time: a quarter each sealed and opened with AES-128-GCM (IPsec) and ChaCha20-Poly1305 (WireGuard).
-///
-/// Disk: GB/s of sectors of 4 KiB with AES-256-XTS, 32 at a time: half encrypted, half decrypted.
-///
-/// Files: files/s: SHA-256 of files of 64 KiB in memory, 16 at a time.
-///
-/// Signatures: signatures/s, each made once and verified once: a third each with Ed25519, ECDSA P-256 and RSA-2048 (PKCS #1).
-///
-/// Everything is measured in rounds, in turn. NOISE is how far a score is likely to be off, by how much its rounds differ; what differs most
-/// is measured again while there is time. A score with more than 3 % of noise is not to be trusted, and neither is any when other programs had
-/// more than a quarter of the CPU time: the last lines say so.
-#[derive(Args)]
-#[command(after_help = "\
-Examples:
-  gantry bench
-  gantry bench --save before.json
-  gantry bench --compare before.json     after an update: what became faster, what slower
-  gantry bench --html report.html        a page with drawings, to show to others")]
-pub(crate) struct Bench {
-    /// Measure this long
-    #[arg(long, value_name = "S", default_value_t = 60.0, value_parser = seconds)]
-    pub(crate) seconds: f64,
-    /// Keep the result for --compare
-    #[arg(long, value_name = "FILE")]
-    pub(crate) save: Option<PathBuf>,
-    /// Show how the scores changed since this result was saved
-    #[arg(long, value_name = "FILE")]
-    pub(crate) compare: Option<PathBuf>,
-    /// Write a report with drawings, a page that needs no other file
-    #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

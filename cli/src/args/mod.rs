@@ -43,7 +43,6 @@ const EXAMPLES: &str = "\
 Examples:
   gantry devices                          which engines this machine has
   gantry check                            whether they compute what they should
-  gantry bench                            what this machine is worth, in a minute
   gantry speed sha256 --compare openssl   how fast they are, next to OpenSSL
   gantry advise -- curl https://...       what a program gains by them
   gantry sum *.iso > SHA256SUMS           digests of files, many at once
@@ -60,7 +59,6 @@ pub(crate) enum Command {
     Algorithms(Algorithms),
     Kernel(Kernel),
     Check(Check),
-    Bench(Bench),
     Speed(Speed),
     #[cfg(feature = "model")]
     Reproduce(Reproduce),

@@ -2,7 +2,6 @@
 
 #![allow(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "52 bits are more than any size has")]
 
-pub(crate) mod bars;
 /// Ratios, a coloured cell for each.
 pub(crate) mod heat;
 /// Throughput against size.
@@ -11,7 +10,6 @@ pub(crate) mod lines;
 mod svg;
 
 use svg::Svg;
-pub(crate) use svg::escape;
 
 use crate::machine::Machine;
 
