@@ -3,8 +3,8 @@
 use super::answer::KnownAnswer;
 use super::compression;
 use super::packet::{self, Packet};
-use crate::algorithm::{AlgorithmInfo, Fault, Kind, Operation, Outcome, Refusal, Unsupported};
-use crate::driver::{Buffers, Capability, DeviceSession, Operands};
+use crate::algorithm::{AlgorithmInfo, Fault, Operation, Outcome, Refusal, Unsupported};
+use crate::driver::{Buffers, DeviceSession, Operands};
 
 /// Why a device has not shown that it computes what it should.
 pub(crate) enum Failure {
@@ -42,28 +42,15 @@ impl From<Refusal> for Failure {
 pub(super) fn forgery(
     session: &dyn DeviceSession,
     answer: &'static KnownAnswer,
-    capability: &Capability,
+    operation: Operation,
+    in_place: bool,
 ) -> Result<(), Failure> {
-    let operation = match answer.algorithm.kind() {
-        Kind::Aead => Operation::Open,
-        Kind::Compression => return truncated(session, answer),
-        Kind::Packet => Operation::Unprotect,
-        _ => Operation::Verify,
-    };
-    let mut run = Run::new(answer, operation, capability.in_place);
-    let is_packet = operation == Operation::Unprotect;
-    let end = if is_packet { run.data.last_mut() } else { run.tag.last_mut() };
-    if let Some(last) = end {
-        *last ^= 1;
+    if operation == Operation::Decompress {
+        return truncated(session, answer);
     }
+    let mut run = Run::forged(answer, operation, in_place);
     let result = session.run(run.operands());
-    let start = if is_packet { answer.algorithm.info().payload_start() } else { 0 };
-    let kept = answer.input.is_empty() || !run.data[start..].starts_with(answer.input);
-    match result? {
-        Outcome::BadTag if kept => Ok(()),
-        Outcome::BadTag => Err(Failure::Wrong("plaintext left with a bad tag".to_owned())),
-        _ => Err(Failure::Wrong("a bad tag was taken for a good one".to_owned())),
-    }
+    run.judge(result, "direct")
 }
 
 /// Without its last byte nothing can be decompressed; and no more is written than there is room for.
@@ -97,9 +84,21 @@ pub(crate) struct Run {
     /// Of packets.
     next_header: u8,
     in_place: bool,
+    /// The tag is not that of the data, and must be refused.
+    forged: bool,
 }
 
 impl Run {
+    /// An answer with a wrong tag, for an operation that verifies one.
+    pub(super) fn forged(answer: &'static KnownAnswer, operation: Operation, in_place: bool) -> Self {
+        let mut run = Self { forged: true, ..Self::new(answer, operation, in_place) };
+        let end = if operation.is_of_packets() { run.data.last_mut() } else { run.tag.last_mut() };
+        if let Some(last) = end {
+            *last ^= 1;
+        }
+        run
+    }
+
     pub(super) fn new(answer: &'static KnownAnswer, operation: Operation, in_place: bool) -> Self {
         let (mut data, tag) = match operation {
             Operation::Encrypt | Operation::Seal => (answer.input.to_vec(), vec![0; answer.tag.len()]),
@@ -127,11 +126,11 @@ impl Run {
         if !in_place && !operation.is_of_packets() {
             data.fill(0xEE); // what a device does not write is seen
         }
-        Self { answer, operation, input, data, tag, written, next_header, in_place }
+        Self { answer, operation, input, data, tag, written, next_header, in_place, forged: false }
     }
 
     pub(crate) fn operands(&mut self) -> Operands<'_> {
-        let Self { answer, operation, input: from, data: to, tag, written, next_header, in_place } = self;
+        let Self { answer, operation, input: from, data: to, tag, written, next_header, in_place, forged: _ } = self;
         let KnownAnswer { iv, aad, input, .. } = answer;
         let data = |to| if *in_place { Buffers::InPlace(to) } else { Buffers::Separate { input: from, output: to } };
         match operation {
@@ -208,6 +207,11 @@ impl Run {
             _ => (self.answer.output, self.answer.tag),
         };
         let failure = match result {
+            Ok(Outcome::BadTag) if self.forged && self.shows_plaintext() => {
+                Failure::Wrong("plaintext left with a bad tag".to_owned())
+            }
+            Ok(Outcome::BadTag) if self.forged => return Ok(()),
+            Ok(_) if self.forged => Failure::Wrong("a bad tag was taken for a good one".to_owned()),
             Ok(Outcome::Done) if self.data == expected && self.tag == tag => return Ok(()),
             Ok(Outcome::Done) => Failure::Wrong("a wrong result".to_owned()),
             Ok(outcome) => Failure::Wrong(outcome.to_string()),
@@ -218,6 +222,13 @@ impl Run {
             Failure::Wrong(why) => Failure::Wrong(what(why)),
             Failure::Fault(why) => Failure::Fault(what(why)),
         })
+    }
+
+    /// Whether the buffer begins with the plaintext.
+    fn shows_plaintext(&self) -> bool {
+        let KnownAnswer { algorithm, input, .. } = self.answer;
+        let start = if self.operation.is_of_packets() { algorithm.info().payload_start() } else { 0 };
+        !input.is_empty() && self.data[start..].starts_with(input)
     }
 }
 
