@@ -32,6 +32,7 @@ const PROGRAMS: &[&str] = &[
     "python3",
     "python3-libtorrent",
     "scp",
+    "setcap",
     "setpriv",
     "softhsm2-util",
     "strace",
@@ -66,6 +67,8 @@ const OTHERS: &[&str] = &[
     // `unshare -r`.
     "file systems of one's own",
     "networks of one's own with tunnels",
+    // Mounted without nosuid and noexec.
+    "file system that gives programs rights",
     "fresh Debian",
     "haproxy with ssl-mode-async",
     "kernel that shapes traffic (sch_tbf)",

@@ -1,0 +1,193 @@
+//! Programs that root gave other rights than their caller has: nothing of the caller's is read, and nothing is written where it says. The same
+//! programs without these rights do both, so that no test passes because nothing happens.
+
+mod lab;
+
+use std::fs;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use lab::{CALLER, Home, Lab, Rights, Said};
+use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, UnixAddr, accept4, bind, listen, socket};
+
+const COMMAND: &str = env!("CARGO_BIN_EXE_hostile-command");
+const RUNTIME: &str = env!("CARGO_BIN_EXE_hostile-runtime");
+
+/// A program and its command line.
+struct Program {
+    path: PathBuf,
+    arguments: Vec<String>,
+    /// A file that it has open as its descriptor 3.
+    key: PathBuf,
+}
+
+impl Program {
+    fn new(lab: &Lab, path: impl Into<PathBuf>, arguments: &[&str]) -> Self {
+        let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        Self { path: path.into(), arguments, key: lab.write("key", [7; 16]) }
+    }
+
+    /// Runs it for the caller.
+    fn run(&self, lab: &Lab, rights: Rights, variables: &[(&str, String)]) -> Said {
+        let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
+        let variables: Vec<(&str, &str)> = variables.iter().map(|(name, value)| (*name, &**value)).collect();
+        let before = format!("exec 3<'{}'", self.key.display());
+        lab::run_after(&before, CALLER, &lab.with(&self.path, rights), &arguments, &variables)
+    }
+
+    /// Runs it with each of the rights, in a new home each time: `is_read` tells from the home, and from what was printed, whether the
+    /// variables counted.
+    fn with_each<const N: usize>(
+        &self,
+        lab: &Lab,
+        variables: impl Fn(&Home) -> [(&'static str, String); N],
+        is_read: impl Fn(&Home, &Said) -> bool,
+    ) {
+        for rights in Rights::ALL {
+            let home = lab.home();
+            let said = self.run(lab, rights, &variables(&home));
+            assert_eq!(is_read(&home, &said), rights == Rights::Plain, "{} {rights:?}: {said}", self.path.display());
+        }
+    }
+}
+
+/// Every way in; of the command, words that open the framework.
+fn programs(lab: &Lab, words: &[&str]) -> [Program; 4] {
+    let (provider, configuration) = lab.provider();
+    [
+        Program::new(lab, lab.c(), &[]),
+        Program::new(lab, provider, &[configuration.to_str().unwrap()]),
+        Program::new(lab, RUNTIME, &[]),
+        Program::new(lab, COMMAND, words),
+    ]
+}
+
+#[test]
+#[ignore = "as root"]
+fn no_configuration_of_the_caller_loads_code() {
+    let Some(lab) = Lab::new("code") else { return };
+    for program in programs(&lab, &["devices"]) {
+        program.with_each(&lab, |home| [("HOME", home.text(""))], |home, _| home.is_loaded());
+    }
+    let program = Program::new(&lab, RUNTIME, &[]);
+    program.with_each(&lab, |home| [("XDG_CONFIG_HOME", home.text(".config"))], |home, _| home.is_loaded());
+    let named = |home: &Home| [("GANTRY_CONFIG", home.text(".config/gantry/gantry.toml"))];
+    program.with_each(&lab, named, |home, _| home.is_loaded());
+}
+
+#[test]
+#[ignore = "as root"]
+fn no_cache_is_kept_where_the_caller_says() {
+    let Some(lab) = Lab::new("cache") else { return };
+    for program in programs(&lab, &["tune", "md5"]) {
+        let cache = |home: &Home| [("XDG_CACHE_HOME", home.text("cache"))];
+        program.with_each(&lab, cache, |home, _| !home.left_in("cache").is_empty());
+    }
+    let program = Program::new(&lab, RUNTIME, &[]);
+    program.with_each(&lab, |home| [("HOME", home.text("tmp"))], |home, _| !home.left_in("tmp").is_empty());
+}
+
+#[test]
+#[ignore = "as root"]
+fn no_statistics_are_written_or_handed_over_where_the_caller_says() {
+    let Some(lab) = Lab::new("stats") else { return };
+    let iv = "--iv=00000000000000000000000000000000";
+    for program in programs(&lab, &["crypt", "-e", "aes-128-cbc", "--key-fd=3", iv, "-i", "/proc/version"]) {
+        let stats = |home: &Home| [("GANTRY_STATS", home.text("stats"))];
+        program.with_each(&lab, stats, |home, _| !home.left_in("stats").is_empty());
+        for rights in Rights::ALL {
+            let home = lab.home();
+            let socket = UnixDatagram::bind(home.path("socket")).unwrap();
+            home.open_to_all("socket");
+            socket.set_nonblocking(true).unwrap();
+            let said = program.run(&lab, rights, &[("GANTRY_WATCH", home.text("socket"))]);
+            let is_told = socket.recv(&mut [0; 8192]).is_ok();
+            assert_eq!(is_told, rights == Rights::Plain, "{} {rights:?}: {said}", program.path.display());
+        }
+    }
+}
+
+#[test]
+#[ignore = "as root"]
+fn no_variable_changes_anything() {
+    let Some(lab) = Lab::new("variables") else { return };
+    let program = Program::new(&lab, RUNTIME, &[]);
+    let policy = |value: &'static str| move |_: &Home| [("GANTRY_POLICY", value.to_owned())];
+    program.with_each(&lab, policy("pin:software"), |_, said| said.has("GANTRY_POLICY"));
+    program.with_each(&lab, policy("nonsense"), |_, said| said.has("error: "));
+
+    let (provider, configuration) = lab.provider();
+    let provider = Program::new(&lab, provider, &[configuration.to_str().unwrap()]);
+    provider.with_each(&lab, |_| [("GANTRY_DISABLE", "1".to_owned())], |_, said| said.has("default"));
+    let measured = |home: &Home| {
+        let only = ("GANTRY_OPENSSL_MEASURE", "aes-128-gcm".to_owned());
+        [("GANTRY_OPENSSL_MEASURED", home.text("tmp/measured")), only]
+    };
+    provider.with_each(&lab, measured, |home, _| home.path("tmp/measured").exists());
+
+    let iv = "--iv=000000000000000000000000";
+    let open = ["crypt", "-d", "aes-128-gcm", "--key-fd=3", iv, "-i", "/proc/version"];
+    let open = Program::new(&lab, COMMAND, &open);
+    open.with_each(&lab, |_| [("TMPDIR", "/nowhere".to_owned())], |_, said| said.has("/nowhere"));
+}
+
+#[test]
+#[ignore = "as root"]
+fn no_socket_is_led_to_a_server_of_the_caller() {
+    let Some(lab) = Lab::new("xfrm") else { return };
+    let program = Program::new(&lab, lab.xfrm(), &[]);
+    for rights in Rights::ALL {
+        let home = lab.home();
+        let server = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_NONBLOCK, None).unwrap();
+        bind(server.as_raw_fd(), &UnixAddr::new(&home.path("server")).unwrap()).unwrap();
+        listen(&server, Backlog::new(1).unwrap()).unwrap();
+        home.open_to_all("server");
+        let said = program.run(&lab, rights, &[("GANTRY_XFRM", home.text("server"))]);
+        let is_led = accept4(server.as_raw_fd(), SockFlag::empty()).is_ok();
+        assert_eq!(is_led, rights == Rights::Plain, "{rights:?}: {said}");
+    }
+}
+
+#[test]
+#[ignore = "as root"]
+fn the_command_runs_no_program() {
+    let Some(lab) = Lab::new("command") else { return };
+    // `gantry esp exec` has its library beside it.
+    fs::copy(lab::beside("libgantry_xfrm.so"), lab.path("bin/libgantry_xfrm.so")).unwrap();
+    for words in [
+        &["stat", "--", "openssl"][..],
+        &["advise", "--", "openssl"],
+        &["openssl", "config"],
+        &["esp", "exec", "--", "openssl"],
+    ] {
+        let program = Program::new(&lab, COMMAND, words);
+        for rights in Rights::ALL {
+            let home = lab.home();
+            home.write("tmp/openssl", &format!("#!/bin/sh\n: >'{}'\n", home.text("tmp/ran")));
+            home.open_to_all("tmp/openssl");
+            let path = format!("{}:/usr/bin:/bin", home.text("tmp"));
+            let said = program.run(&lab, rights, &[("PATH", path)]);
+            assert_eq!(home.path("tmp/ran").exists(), rights == Rights::Plain, "{words:?} {rights:?}: {said}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "as root"]
+fn the_file_of_the_machine_counts_for_every_program() {
+    let Some(lab) = Lab::new("machine") else { return };
+    // An /etc that has one, for the program alone.
+    let etc = lab.path("etc");
+    lab::done(Command::new("cp").arg("-a").arg("/etc").arg(&etc));
+    fs::create_dir_all(etc.join("gantry")).unwrap();
+    fs::write(etc.join("gantry/gantry.toml"), "policy = \"pin:software\"\n").unwrap();
+    for rights in Rights::ALL {
+        let script = "mount --bind \"$1\" /etc; exec setpriv --reuid=65534 --regid=65534 --clear-groups \"$2\"";
+        let mut inside = Command::new("unshare");
+        inside.args(["--mount", "sh", "-ec", script, "sh"]).arg(&etc).arg(lab.with(Path::new(RUNTIME), rights));
+        let said = Said::of(inside.output().unwrap());
+        assert!(said.has("pin:software (/etc/gantry/gantry.toml:1)"), "{rights:?}: {said}");
+    }
+}

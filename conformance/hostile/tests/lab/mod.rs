@@ -1,0 +1,302 @@
+//! Programs with other rights than their caller's, and a caller that has prepared everything it can.
+
+#![allow(dead_code, reason = "each test file uses some of it")]
+
+use std::fmt;
+use std::fs::{self, DirBuilder, Permissions};
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _, chown};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use nix::sys::statvfs::{FsFlags, statvfs};
+
+/// The caller: nobody.
+pub(crate) const CALLER: u32 = 65534;
+
+/// The rights of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rights {
+    /// Its caller's.
+    Plain,
+    /// The file belongs to root, and has mode 4755.
+    SetUser,
+    /// The file belongs to root, and has a group of root's and mode 2755.
+    SetGroup,
+    /// The file has a capability.
+    Capability,
+}
+
+impl Rights {
+    pub(crate) const ALL: [Rights; 4] = [Rights::Plain, Rights::SetUser, Rights::SetGroup, Rights::Capability];
+}
+
+/// A folder of root's, with the libraries and programs, on a file system on which programs may have other rights.
+pub(crate) struct Lab {
+    folder: PathBuf,
+    homes: AtomicU32,
+}
+
+impl Lab {
+    /// `None`, said and counted, where something is missing.
+    pub(crate) fn new(name: &str) -> Option<Self> {
+        if !nix::unistd::geteuid().is_root() {
+            gantry_lab::skip("root");
+            return None;
+        }
+        let missing = ["cc", "setcap"].into_iter().find(|tool| !is_installed(tool));
+        if let Some(tool) = missing {
+            gantry_lab::skip(tool);
+            return None;
+        }
+        let Some(parent) =
+            ["/var/lib", "/opt", env!("CARGO_TARGET_TMPDIR")].into_iter().find(|path| gives_rights(path))
+        else {
+            gantry_lab::skip("file system that gives programs rights");
+            return None;
+        };
+        let folder = Path::new(parent).join(format!("gantry-hostile-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        DirBuilder::new().mode(0o755).create(&folder).unwrap();
+        for part in ["bin", "root"] {
+            DirBuilder::new().mode(0o755).create(folder.join(part)).unwrap();
+        }
+        Some(Self { folder, homes: AtomicU32::new(0) })
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, contents: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, contents).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        path
+    }
+
+    /// A home of the caller's.
+    pub(crate) fn home(&self) -> Home {
+        let number = self.homes.fetch_add(1, Ordering::Relaxed);
+        Home::new(self.path(&format!("home-{number}")), CALLER)
+    }
+
+    /// A home of root's.
+    pub(crate) fn home_of_root(&self) -> Home {
+        let number = self.homes.fetch_add(1, Ordering::Relaxed);
+        Home::new(self.path(&format!("home-{number}")), 0)
+    }
+
+    /// The program, with these rights.
+    pub(crate) fn with(&self, program: &Path, rights: Rights) -> PathBuf {
+        let name = program.file_name().unwrap().to_str().unwrap();
+        let copy = self.path(&format!("bin/{name}.{rights:?}"));
+        fs::copy(program, &copy).unwrap();
+        let mode = match rights {
+            Rights::SetUser => 0o4755,
+            Rights::SetGroup => 0o2755,
+            _ => 0o755,
+        };
+        fs::set_permissions(&copy, Permissions::from_mode(mode)).unwrap();
+        if rights == Rights::Capability {
+            done(Command::new("setcap").arg("cap_net_bind_service+ep").arg(&copy));
+        }
+        copy
+    }
+
+    /// A program of C, linked with some of the libraries.
+    fn compile(&self, name: &str, more: impl FnOnce(&mut Command)) -> PathBuf {
+        let program = self.path(name);
+        let mut compile = Command::new("cc");
+        compile.args(["-O1", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program);
+        more(compile.arg(source(name)));
+        done(&mut compile);
+        program
+    }
+
+    /// A program over `libgantry.so.0`.
+    pub(crate) fn c(&self) -> PathBuf {
+        let prefix = self.path("prefix");
+        let mut build = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/c-library"));
+        done(build.arg("--archive").arg(beside("libgantry_c.a")).arg(&prefix));
+        let libraries = prefix.join("lib");
+        self.compile("open", |compile| {
+            compile.arg("-I").arg(prefix.join("include")).arg("-L").arg(&libraries).arg("-lgantry");
+            compile.arg(format!("-Wl,-rpath,{}", libraries.display()));
+        })
+    }
+
+    /// A program over libcrypto, and the configuration by which that loads the provider.
+    pub(crate) fn provider(&self) -> (PathBuf, PathBuf) {
+        let module = self.path("gantry.so");
+        fs::copy(beside("libgantry_openssl.so"), &module).unwrap();
+        let configuration = format!(
+            "openssl_conf = init\n[init]\nproviders = providers\nalg_section = algorithms\n\
+             [providers]\ndefault = default_provider\ngantry = gantry_provider\n[default_provider]\nactivate = 1\n\
+             [gantry_provider]\nmodule = {}\nactivate = 1\nCIPHERS = ALL\nDEVICES = lanes=on\n\
+             [algorithms]\ndefault_properties = ?provider=gantry,?gantry.serves=yes\n",
+            module.display()
+        );
+        let program = self.compile("provider", |compile| {
+            compile.arg("-lcrypto");
+        });
+        (program, self.write("openssl.cnf", configuration))
+    }
+
+    /// A program that is linked with the library for XFRM.
+    pub(crate) fn xfrm(&self) -> PathBuf {
+        let library = self.path("libgantry_xfrm.so");
+        fs::copy(beside("libgantry_xfrm.so"), &library).unwrap();
+        self.compile("xfrm", |compile| {
+            compile.arg("-Wl,--no-as-needed").arg(library);
+        })
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Runs a program for a user, who set these variables and a mask that closes no file.
+pub(crate) fn run(user: u32, program: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Said {
+    run_after("", user, program, arguments, variables)
+}
+
+/// The same, after commands of a shell, in the same process.
+pub(crate) fn run_after(
+    before: &str,
+    user: u32,
+    program: &Path,
+    arguments: &[&str],
+    variables: &[(&str, &str)],
+) -> Said {
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(format!("umask 0\n{before}\nexec \"$0\" \"$@\"")).arg(program).args(arguments);
+    command.env_clear().env("PATH", "/usr/bin:/bin").envs(variables.iter().copied()).current_dir("/");
+    Said::of(command.uid(user).gid(user).output().unwrap())
+}
+
+/// What a program had to say.
+pub(crate) struct Said(String);
+
+impl Said {
+    pub(crate) fn of(Output { status, stdout, stderr }: Output) -> Self {
+        let [out, err] = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        Self(format!("{out}{err}{status}"))
+    }
+
+    pub(crate) fn has(&self, text: &str) -> bool {
+        self.0.contains(text)
+    }
+}
+
+impl fmt::Display for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A folder with a configuration that names a shim, and room for caches, statistics and sockets.
+pub(crate) struct Home {
+    pub(crate) folder: PathBuf,
+    owner: u32,
+}
+
+impl Home {
+    fn new(folder: PathBuf, owner: u32) -> Self {
+        let home = Self { folder, owner };
+        for part in ["", ".config", ".config/gantry", "cache", "stats", "tmp"] {
+            let path = home.path(part);
+            DirBuilder::new().mode(0o755).create(&path).unwrap();
+            home.own(&path);
+        }
+        done(
+            Command::new("cc")
+                .args(["-shared", "-fPIC", "-o"])
+                .arg(home.path("shim.so"))
+                .arg(source("shim"))
+                .arg(format!("-DMARKER=\"{}\"", home.path("loaded").display())),
+        );
+        fs::set_permissions(home.path("shim.so"), Permissions::from_mode(0o644)).unwrap();
+        home.own(&home.path("shim.so"));
+        home.configure(&home.path("shim.so"));
+        home
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        if name.is_empty() { self.folder.clone() } else { self.folder.join(name) }
+    }
+
+    pub(crate) fn text(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    fn own(&self, path: &Path) {
+        chown(path, Some(self.owner), Some(self.owner)).unwrap();
+    }
+
+    /// Names this shim in the configuration.
+    pub(crate) fn configure(&self, shim: &Path) {
+        let text = format!("[devices]\ndpdk = [\"crypto_openssl\"]\n[dpdk]\nshim = \"{}\"\n", shim.display());
+        self.write(".config/gantry/gantry.toml", &text);
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        self.own(&path);
+    }
+
+    /// Lets everybody write to a file, and run it.
+    pub(crate) fn open_to_all(&self, name: &str) {
+        fs::set_permissions(self.path(name), Permissions::from_mode(0o777)).unwrap();
+    }
+
+    /// Whether the shim was loaded.
+    pub(crate) fn is_loaded(&self) -> bool {
+        self.path("loaded").exists()
+    }
+
+    /// What lies in one of the folders, and below.
+    pub(crate) fn left_in(&self, folder: &str) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        let mut todo = vec![self.path(folder)];
+        while let Some(folder) = todo.pop() {
+            for entry in fs::read_dir(folder).unwrap().flatten() {
+                if entry.file_type().unwrap().is_dir() {
+                    todo.push(entry.path());
+                }
+                found.push(entry.path());
+            }
+        }
+        found
+    }
+}
+
+/// A library that cargo has built beside the tests.
+pub(crate) fn beside(name: &str) -> PathBuf {
+    std::env::current_exe().unwrap().with_file_name(name)
+}
+
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/programs/{name}.c"))
+}
+
+fn is_installed(tool: &str) -> bool {
+    let found = Command::new("sh").args(["-c", "command -v \"$0\"", tool]).output();
+    found.is_ok_and(|found| found.status.success())
+}
+
+fn gives_rights(path: &str) -> bool {
+    let refused = FsFlags::ST_NOSUID | FsFlags::ST_NOEXEC;
+    statvfs(path).is_ok_and(|system| !system.flags().intersects(refused))
+}
+
+pub(crate) fn done(command: &mut Command) {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+}

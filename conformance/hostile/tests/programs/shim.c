@@ -1,0 +1,11 @@
+/* A library that says that it was loaded: the file MARKER is there then. */
+
+#include <fcntl.h>
+#include <unistd.h>
+
+__attribute__((constructor)) static void loaded(void)
+{
+    int file = open(MARKER, O_WRONLY | O_CREAT, 0600);
+    if (file >= 0)
+        close(file);
+}
