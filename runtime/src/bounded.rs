@@ -1,6 +1,6 @@
 //! Files that somebody else wrote, read within bounds: whoever names `/dev/zero` or a pipe gets an error, and not all memory or no end.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
@@ -15,6 +15,11 @@ const MOST_BYTES: u64 = 16 << 20;
 /// # Errors
 /// What the system said; a file of more than 16 MiB; a pipe, a socket or a disk.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    bytes_of(open(path)?)
+}
+
+/// Opens a file to read.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
     // Without the flag a pipe that nobody writes to holds `open` for ever.
     let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)?;
@@ -22,6 +27,10 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     if kind.is_fifo() || kind.is_socket() || kind.is_block_device() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
+    Ok(file)
+}
+
+fn bytes_of(file: File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MOST_BYTES {
@@ -35,7 +44,12 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
 /// # Errors
 /// Those of [`read`], and bytes that are no UTF-8.
 pub fn read_to_string(path: &Path) -> io::Result<String> {
-    String::from_utf8(read(path)?).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not UTF-8"))
+    text_of(open(path)?)
+}
+
+/// The text of a file that is open.
+pub(crate) fn text_of(file: File) -> io::Result<String> {
+    String::from_utf8(bytes_of(file)?).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not UTF-8"))
 }
 
 #[cfg(test)]

@@ -5,19 +5,22 @@
 //! wrong with the file or its folder is an error: then the costs are measured again, and there is a warning for who
 //! wants to know.
 //!
-//! A file is written under another name and renamed, so that nobody ever reads half of one. Of two processes that calibrate
+//! A process with borrowed rights has no cache. A file is its user's alone, and written under another name and renamed, so that no process reads half
+//! of one. Of two processes that calibrate
 //! at the same time, the later one keeps its own costs and those of the earlier one that it read before it wrote; what is
 //! lost in between is measured again some day.
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use gantry::route::{BYTES, CostRecord, CostStore, REQUESTS};
 use serde::{Deserialize, Serialize};
 
-use crate::{bounded, words};
+use crate::folder::Folder;
+use crate::{bounded, rights, words};
 
 /// A [`CostStore`] in a file.
 #[derive(Debug)]
@@ -58,9 +61,9 @@ struct Kept {
 }
 
 impl CostCache {
-    /// The cache of this user on this machine. `None` where users have no cache folder.
+    /// The cache of this user on this machine. `None` where users have no cache folder, and in a process with borrowed rights.
     pub fn of_user() -> Option<Self> {
-        let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let variable = |name: &str| rights::variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         // A relative path is to be ignored (XDG Base Directory Specification).
         let folder = variable("XDG_CACHE_HOME").filter(|path| path.is_absolute());
         let folder =
@@ -79,57 +82,44 @@ impl CostCache {
 
     /// The file.
     pub fn path(&self) -> PathBuf {
+        self.folder.join(self.name())
+    }
+
+    fn name(&self) -> String {
         let Machine { cpu, kernel, gantry } = self.machine();
         // FNV-1a: to tell machines apart, not to keep anybody out.
         let hash = [cpu, kernel, gantry].into_iter().flat_map(|part| part.bytes().chain([0]));
         let hash =
             hash.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-        self.folder.join(format!("costs-{hash:016x}.json"))
+        format!("costs-{hash:016x}.json")
     }
 
     fn read(&self) -> Result<Option<Content>, String> {
         let path = self.path();
         let ignored = |why: &str| format!("{}: {why}; the costs of devices are measured again", path.display());
-        let file = match fs::metadata(&path) {
-            Ok(file) => file,
+        let opened = bounded::open(&path).and_then(|file| Ok((file.metadata()?, file)));
+        let (metadata, file) = match opened {
+            Ok(opened) => opened,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(ignored(&words(&error))),
         };
-        if !file.is_file() {
+        if !metadata.is_file() {
             return Err(ignored("is no file of ours"));
         }
-        if !is_ours(&file) {
+        if metadata.uid() != nix::unistd::geteuid().as_raw() {
             return Err(ignored("belongs to another user"));
         }
-        let text = bounded::read_to_string(&path).map_err(|error| ignored(&words(&error)))?;
+        let text = bounded::text_of(file).map_err(|error| ignored(&words(&error)))?;
         let content: Content =
             serde_json::from_str(&text).map_err(|error| ignored(&format!("is damaged ({error})")))?;
         let fits = content.machine == *self.machine() && content.requests == REQUESTS && content.bytes == BYTES;
         if fits { Ok(Some(content)) } else { Err(ignored("is of another machine or version")) }
     }
 
-    /// Where this thread writes what is not complete yet.
-    fn unfinished(&self) -> PathBuf {
-        self.path().with_extension(format!("{}.{:?}", std::process::id(), std::thread::current().id()))
-    }
-
     fn write(&self, content: &Content) -> io::Result<()> {
-        fs::create_dir_all(&self.folder)?;
-        if !is_ours(&fs::metadata(&self.folder)?) {
-            return Err(io::Error::other("the folder belongs to another user"));
-        }
-        let path = self.path();
-        let unfinished = self.unfinished();
-        let written = fs::File::create(&unfinished).and_then(|mut file| {
-            file.write_all(&serde_json::to_vec(content)?)?;
-            // Not synced: a request waits for this. What a power failure leaves is damaged at worst.
-            fs::rename(&unfinished, &path)
-        });
-        if written.is_err() {
-            // It is of no use to anybody; if it cannot be removed either, so be it.
-            let _ = fs::remove_file(&unfinished);
-        }
-        written
+        let text = serde_json::to_vec(content)?;
+        // Not synced: a request waits for this. What a power failure leaves is damaged at worst.
+        Folder::make(&self.folder)?.replace(&self.name(), |file| file.write_all(&text))
     }
 }
 
@@ -204,19 +194,6 @@ const MOST_OF_A_CPU: usize = 8 << 10;
 fn kernel() -> String {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     format!("{} {}", std::env::consts::OS, release.trim())
-}
-
-/// Whether something belongs to the user of this process.
-#[cfg(unix)]
-fn is_ours(file: &fs::Metadata) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    // Our own entry in /proc belongs to us; where there is no /proc, who could write the file is trusted with it.
-    fs::metadata(Path::new("/proc/self")).map_or(true, |me| me.uid() == file.uid())
-}
-
-#[cfg(not(unix))]
-fn is_ours(_: &fs::Metadata) -> bool {
-    true
 }
 
 #[cfg(test)]
@@ -329,18 +306,6 @@ mod tests {
         nix::unistd::setfsuid(me);
         let warning = result.unwrap_err();
         assert!(warning.contains("Permission denied"), "{warning}");
-    }
-
-    #[test]
-    fn a_full_file_system_leaves_the_old_file_as_it_was() {
-        let folder = Folder::new("full");
-        let cache = folder.cache();
-        cache.save(&[record("a", 1.5)]).unwrap();
-        std::os::unix::fs::symlink("/dev/full", cache.unfinished()).unwrap();
-        let warning = cache.save(&[record("b", 2.5)]).unwrap_err();
-        assert!(warning.contains("No space left on device"), "{warning}");
-        assert_eq!(cache.load(), Ok(vec![record("a", 1.5)]));
-        assert!(!cache.unfinished().exists(), "nothing is left beside it");
     }
 
     #[test]

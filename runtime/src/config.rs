@@ -13,10 +13,11 @@ use crate::keys::{self, KEYS, Shown};
 use crate::policy::PolicyChoice;
 use crate::stats::StatsChoice;
 use crate::suggest::nearest;
-use crate::{Error, bounded, drivers};
+use crate::{Error, bounded, drivers, rights};
 
 /// What the operator wants. Later layers win: the defaults, `/etc/gantry/gantry.toml`, the user's `gantry/gantry.toml`
-/// under `$XDG_CONFIG_HOME` (`~/.config`), the file named by `GANTRY_CONFIG`, `GANTRY_*` variables, arguments.
+/// under `$XDG_CONFIG_HOME` (`~/.config`), the file named by `GANTRY_CONFIG`, `GANTRY_*` variables, arguments. In a process with
+/// [borrowed](crate::rights::borrowed) rights there are no variables.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub(crate) devices: BTreeMap<String, Setting<bool>>,
@@ -107,7 +108,7 @@ impl Config {
     /// A file that cannot be read or is no TOML, a key that does not exist, a variable that is a misspelt one, a value that a
     /// key does not take. The message names the place and what would be right.
     pub fn from_env() -> Result<Self, Error> {
-        Self::layered(files(), std::env::vars_os())
+        Self::layered(files(), rights::variables())
     }
 
     /// The defaults, and what a text says that is no file. Messages name `place` where they would name the file.
@@ -116,7 +117,7 @@ impl Config {
     /// Those of a file: the text is no TOML, has a key that does not exist, or a value that a key does not take.
     pub fn from_toml(text: &str, place: &str) -> Result<Self, Error> {
         let mut config = Self::default();
-        config.read_text(text, Path::new(place))?;
+        config.read_text(text, Path::new(place), None)?;
         Ok(config)
     }
 
@@ -136,7 +137,7 @@ impl Config {
     /// # Errors
     /// A key that does not exist, or a value that it does not take.
     pub fn set(&mut self, key: &str, value: &str, argument: impl Into<String>) -> Result<(), Error> {
-        self.read(key, value, Origin::Argument(argument.into()))
+        self.read(key, value, Origin::Argument(argument.into()), None)
     }
 
     /// Every key with its value, in the order of [`KEYS`].
@@ -173,21 +174,26 @@ impl Config {
         }
     }
 
-    fn read(&mut self, path: &str, value: &str, origin: Origin) -> Result<(), Error> {
-        keys::read(self, path, value, &origin).map_err(|problem| Error::Setting { origin, problem })
+    /// `distrust` is a sentence about the file where another user may have written it.
+    fn read(&mut self, path: &str, value: &str, origin: Origin, distrust: Option<&str>) -> Result<(), Error> {
+        keys::read(self, path, value, &origin, distrust).map_err(|problem| Error::Setting { origin, problem })
     }
 
     fn read_file(&mut self, file: &File) -> Result<(), Error> {
-        let text = match bounded::read_to_string(&file.path) {
-            Ok(text) => text,
+        let read = bounded::open(&file.path).and_then(|open| {
+            let distrust = rights::is_ours(&open.metadata()?).err();
+            Ok((bounded::text_of(open)?, distrust.map(|why| why.to_string())))
+        });
+        let (text, distrust) = match read {
+            Ok(read) => read,
             // A home that is no directory, or not ours to look into, has no file for us either.
             Err(error) if !file.required && ABSENT.contains(&error.kind()) => return Ok(()),
             Err(error) => return Err(Error::File { path: file.path.clone(), error }),
         };
-        self.read_text(&text, &file.path)
+        self.read_text(&text, &file.path, distrust.as_deref())
     }
 
-    fn read_text(&mut self, text: &str, path: &Path) -> Result<(), Error> {
+    fn read_text(&mut self, text: &str, path: &Path, distrust: Option<&str>) -> Result<(), Error> {
         let origin = |at: usize| Origin::File { path: path.to_owned(), line: line_of(text, at) };
         let table = DeTable::parse(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
@@ -199,9 +205,9 @@ impl Config {
             let span = value.span();
             let origin = origin(span.start);
             match value.get_ref() {
-                DeValue::String(value) => self.read(&path, value, origin)?,
+                DeValue::String(value) => self.read(&path, value, origin, distrust)?,
                 // As it is written: no key takes anything that does not look right so.
-                _ => self.read(&path, text.get(span).unwrap_or_default(), origin)?,
+                _ => self.read(&path, text.get(span).unwrap_or_default(), origin, distrust)?,
             }
         }
         Ok(())
@@ -226,7 +232,7 @@ impl Config {
             };
         };
         match value.to_str() {
-            Some(value) => self.read(key.name, value, origin),
+            Some(value) => self.read(key.name, value, origin, None),
             None => Err(Error::Setting { origin, problem: "the value is not UTF-8".to_owned() }),
         }
     }
@@ -243,7 +249,7 @@ pub struct File {
 
 /// The configuration files, in the order in which they are read.
 pub fn files() -> Vec<File> {
-    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let variable = |name: &str| rights::variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     // A relative path is to be ignored (XDG Base Directory Specification).
     let user = variable("XDG_CONFIG_HOME").filter(|path| path.is_absolute());
     let user = user.or_else(|| variable("HOME").map(|home| home.join(".config")));

@@ -30,7 +30,13 @@ impl Settings {
             "queues" => {
                 self.options.queues = Some(number(1).ok_or("dpdk.queues is a number from 1 on")?);
             }
-            "eal" => self.options.eal = value.split_whitespace().map(str::to_owned).collect(),
+            "eal" => {
+                let words: Vec<&str> = value.split_whitespace().collect();
+                if let Some(wrong) = words.iter().find(|word| word.starts_with('-') && !is_of_memory(word)) {
+                    return Err(format!("dpdk.eal takes options about memory, and not '{wrong}': {}", EAL.join(", ")));
+                }
+                self.options.eal = words.into_iter().map(str::to_owned).collect();
+            }
             "shim" => {
                 let path = Path::new(value);
                 if !path.is_absolute() {
@@ -74,6 +80,31 @@ impl Settings {
     }
 }
 
+/// The options of DPDK's EAL about memory, and about cards. Others are refused, as some load code (`-d`). Names are whole, because the EAL takes
+/// abbreviations.
+const EAL: [&str; 15] = [
+    "--base-virtaddr",
+    "--file-prefix",
+    "--force-max-simd-bitwidth",
+    "--huge-dir",
+    "--huge-unlink",
+    "--huge-worker-stack",
+    "--in-memory",
+    "--iova-mode",
+    "--legacy-mem",
+    "--match-allocations",
+    "--no-huge",
+    "--single-file-segments",
+    "--socket-limit",
+    "--socket-mem",
+    "--vfio-vf-token",
+];
+
+fn is_of_memory(option: &str) -> bool {
+    let name = option.split_once('=').map_or(option, |(name, _)| name);
+    EAL.contains(&name)
+}
+
 /// A list of strings in TOML.
 fn strings(list: &str) -> Option<Vec<String>> {
     let text = format!("list = {list}");
@@ -115,5 +146,12 @@ mod tests {
         assert_eq!(wrong("queues", "0"), "dpdk.queues is a number from 1 on");
         assert_eq!(wrong("shim", "libgantry_dpdk.so"), "dpdk.shim is an absolute path");
         assert_eq!(wrong("memry", "64"), "unknown key 'dpdk.memry'; did you mean memory?");
+        for eal in
+            ["-d x.so", "-dx.so", "--in-memory --driver-path=x.so", "--no-hug", "--", "-vd x.so", "--vdev=net_pcap0"]
+        {
+            let error = wrong("eal", eal);
+            assert!(error.starts_with("dpdk.eal takes options about memory, and not '-"), "{error}");
+        }
+        Settings::default().set("eal", "--in-memory --socket-mem 64 --huge-unlink=never").unwrap();
     }
 }

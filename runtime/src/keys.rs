@@ -157,11 +157,15 @@ pub static KEYS: &[Key] = &[
         doc: "Where a process counts so that gantry stat, top and exporter see it. auto: in a page of memory, which root and the \
               same user can read while the process lives; but not in a program with rights that its user has not, nor within a \
               filter of system calls (seccomp). on: within a filter, too. A folder, which must be yours and writable by nobody \
-              else: also in a file there, which stays, written at most once a second while requests come.",
+              else: also in a file there, which stays, written at most once a second while requests come. It is named in a \
+              variable, an argument, or a file that only root and you can change.",
         example: "stats = \"off\"",
         read: |config, entry| {
             let stats =
                 entry.value.parse().map_err(|()| entry.refuse(StatsChoice::ACCEPTED, &["auto", "on", "off"]))?;
+            if matches!(stats, StatsChoice::Folder(_)) {
+                entry.must_be_ours()?;
+            }
             config.stats = entry.setting(stats)?;
             Ok(())
         },
@@ -174,10 +178,12 @@ pub static KEYS: &[Key] = &[
         default: "memory 64, eal --no-huge --iova-mode=va",
         doc: "How DPDK is started, once devices.dpdk lists a device. dpdk.memory is its memory in MiB, dpdk.eal what its EAL is \
               told of memory (with hugepages: --in-memory), dpdk.shim the path of libgantry_dpdk.so.N where it does not lie in \
-              its usual place, and dpdk.queues the queue pairs of each device, otherwise one more than CPUs.",
+              its usual place, and dpdk.queues the queue pairs of each device, otherwise one more than CPUs. These keys, and \
+              devices.dpdk, load code: they count in files that only root and you can change.",
         example: "dpdk.memory = 128",
         read: |config, entry| {
             let member = entry.member.ok_or("dpdk takes a name: dpdk.memory = 128")?;
+            entry.must_be_ours()?;
             config.dpdk.set(member, entry.value)?;
             let written = Setting { value: entry.value.to_owned(), origin: entry.origin.clone() };
             config.dpdk.written.insert(member.to_owned(), written);
@@ -276,13 +282,19 @@ pub(crate) fn show(config: &Config) -> Vec<Shown> {
 }
 
 /// Sets one key. `path` is its name, or name and member (`devices.null`).
-pub(crate) fn read(config: &mut Config, path: &str, value: &str, origin: &Origin) -> Result<(), String> {
+pub(crate) fn read(
+    config: &mut Config,
+    path: &str,
+    value: &str,
+    origin: &Origin,
+    distrust: Option<&str>,
+) -> Result<(), String> {
     let (name, member) = path.split_once('.').map_or((path, None), |(name, member)| (name, Some(member)));
     let Some(key) = KEYS.iter().find(|key| key.name == name) else {
         let names: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
         return Err(format!("unknown key '{path}'{}", suggest(name, &names)));
     };
-    (key.read)(config, Entry { path, member, value, origin })
+    (key.read)(config, Entry { path, member, value, origin, distrust })
 }
 
 /// A value on its way into the configuration.
@@ -292,9 +304,18 @@ struct Entry<'a> {
     member: Option<&'a str>,
     value: &'a str,
     origin: &'a Origin,
+    /// Why another user may have written it, if one may.
+    distrust: Option<&'a str>,
 }
 
 impl Entry<'_> {
+    /// Of keys by which code is loaded, or files are written.
+    fn must_be_ours(&self) -> Result<(), String> {
+        self.distrust.map_or(Ok(()), |why| {
+            Err(format!("{} counts in a file that only root and the user of this process can change: {why}", self.path))
+        })
+    }
+
     /// The value of a key that has no members.
     fn setting<T>(&self, value: T) -> Result<Setting<T>, String> {
         match self.member {
@@ -324,6 +345,9 @@ fn read_device(config: &mut Config, entry: Entry<'_>) -> Result<(), String> {
     #[cfg(feature = "dpdk")]
     if name == crate::dpdk::NAME {
         config.dpdk.set_devices(entry.value)?;
+        if !config.dpdk.options.devices.is_empty() {
+            entry.must_be_ours()?;
+        }
         let on = !config.dpdk.options.devices.is_empty();
         config.devices.insert(name.to_owned(), Setting { value: on, origin: entry.origin.clone() });
         return Ok(());

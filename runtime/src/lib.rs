@@ -30,6 +30,7 @@
 //! | `drivers.rs`, `models.rs`, `dpdk.rs` | the list of drivers, and what those take that have settings |
 //! | `stand_in.rs` | the caller's own device, where the software driver is not built |
 //! | `policy.rs`, `cache.rs`, `clock.rs` | the names of policies, costs in a file, time |
+//! | `folder.rs` | folders of this user's, and files that are whole |
 //! | `suggest.rs` | the name that was meant |
 //! | `forks.rs`, `sandbox.rs` | whether the process was forked, or has a filter of system calls |
 //! | `readiness.rs` | queues as file descriptors |
@@ -49,6 +50,7 @@ mod config;
 mod dpdk;
 /// The drivers of this build.
 mod drivers;
+mod folder;
 // Children of `fork`.
 pub mod forks;
 /// What the Linux kernel says of its crypto drivers.
@@ -91,6 +93,8 @@ pub use drivers::DEVICES;
 /// Modelled accelerators, to simulate machines with them: [`reference()`] computes their results.
 #[cfg(feature = "model")]
 pub use gantry_driver_model as model;
+/// Which variables, files and code this process may believe.
+pub use gantry_rights as rights;
 pub use keys::{KEYS, Key, Shown, sample};
 #[cfg(feature = "model")]
 pub use models::reference;

@@ -86,6 +86,11 @@ pub(crate) fn load(options: &Options) -> Result<Shim, String> {
                 .to_owned(),
         );
     }
+    if gantry_rights::borrowed() {
+        return Err(
+            "the program has rights that its caller has not, and DPDK reads variables of the caller's".to_owned()
+        );
+    }
     if let Some(path) = &options.shim {
         return Shim::load(path).map_err(|why| explained(&why));
     }

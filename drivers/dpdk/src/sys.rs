@@ -162,9 +162,13 @@ struct Interface {
 pub(crate) struct Shim(&'static Interface);
 
 impl Shim {
-    /// Loads it, and with it the libraries of DPDK; the error is the dynamic linker's.
+    /// Loads it, and with it the libraries of DPDK; the error is the dynamic linker's, or about a path that another user could change.
     pub(crate) fn load(path: &Path) -> Result<Self, String> {
         use std::os::unix::ffi::OsStrExt;
+        let path = &gantry_rights::loadable(path).map_err(|error| {
+            let error = error.to_string();
+            format!("{}: {}", path.display(), error.split(" (os error").next().unwrap_or_default())
+        })?;
         let text = CString::new(path.as_os_str().as_bytes()).map_err(|_| "a path with a zero byte".to_owned())?;
         // SAFETY: a C string. Initialisers of the libraries run, as those of any library that is linked.
         let library = unsafe { libc::dlopen(text.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };

@@ -3,29 +3,13 @@
 use std::fmt;
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::Report;
 use crate::bounded;
-
-/// Whether files that lie here were written by this user, or with his consent.
-pub(super) fn check(folder: &Path) -> io::Result<()> {
-    // Of a link, not of what it leads to: somebody else may have put it there.
-    let metadata = fs::symlink_metadata(folder)?;
-    let wrong = if !metadata.is_dir() {
-        "it is not a folder"
-    } else if metadata.uid() != nix::unistd::geteuid().as_raw() {
-        "it belongs to another user"
-    } else if metadata.mode() & 0o022 != 0 {
-        "other users may write to it"
-    } else {
-        return Ok(());
-    };
-    Err(io::Error::new(io::ErrorKind::PermissionDenied, wrong))
-}
+use crate::folder::Folder;
 
 /// A file that a process has published.
 #[derive(Clone, Debug)]
@@ -53,9 +37,9 @@ impl Published {
 /// # Errors
 /// The folder cannot be read, or is not safe to believe: it belongs to another user, or others may write to it.
 pub fn published(folder: &Path) -> io::Result<Vec<Published>> {
-    match check(folder) {
+    match Folder::open(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        checked => checked?,
+        opened => drop(opened?),
     }
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {

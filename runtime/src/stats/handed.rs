@@ -2,7 +2,7 @@
 //!
 //! The command makes a socket in a folder of its own, and the variable [`VARIABLE`] names it to everything that it runs. A process that makes its
 //! page sends the memory there (unix(7), `SCM_RIGHTS`), once, and whatever keeps it from devices, as a sentence. Where nobody listens, nothing is
-//! sent, and nothing fails. A program that has other rights than its user, and one within a filter of system calls, sends nothing.
+//! sent, and nothing fails. A program with borrowed rights, and one within a filter of system calls, sends nothing.
 
 #![allow(unsafe_code, reason = "descriptors that come out of a socket")]
 
@@ -17,9 +17,9 @@ use std::time::Duration;
 
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, UnixAddr, recvmsg, sendmsg};
 
-use super::borrows_rights;
 use super::live::Live;
 use super::read::printable;
+use crate::rights;
 use crate::sandbox::is_filtered;
 
 /// The variable that names the socket.
@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Whether this process was started by a command that takes pages.
 pub fn is_watched() -> bool {
-    std::env::var_os(VARIABLE).is_some() && !borrows_rights()
+    rights::variable(VARIABLE).is_some()
 }
 
 /// Tells the command that started this process something about it, if there is one.
@@ -53,7 +53,7 @@ pub(super) fn hand_over(page: &OwnedFd) {
 
 /// A message: the process, its program, and a sentence, with zeros between, and what comes with it.
 fn send(sentence: &str, descriptors: &[RawFd]) -> io::Result<()> {
-    let path = std::env::var_os(VARIABLE).unwrap_or_default();
+    let path = rights::variable(VARIABLE).unwrap_or_default();
     let to = UnixAddr::new(Path::new(&path))?;
     let program = std::env::current_exe().unwrap_or_default();
     let mut text = format!("{}\0", std::process::id()).into_bytes();

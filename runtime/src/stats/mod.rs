@@ -21,9 +21,7 @@ mod watch;
 
 use std::cell::RefCell;
 use std::fmt;
-use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Mutex;
@@ -46,7 +44,8 @@ pub fn report_of(page: &[u8]) -> Report {
     Report { processes: Vec::new(), rows, guests }
 }
 
-use crate::Config;
+use crate::folder::Folder;
+use crate::{Config, rights};
 use files::Name;
 
 /// How often a process publishes at most.
@@ -110,7 +109,7 @@ pub fn guest<const N: usize>(choice: &StatsChoice, name: &str, numbers: &[&str; 
 /// What a framework with this configuration hands its snapshots to, if to anything.
 pub(crate) fn publisher(config: &Config) -> Option<impl Fn(&Snapshot) + Send + Sync + 'static> {
     let StatsChoice::Folder(folder) = config.stats.value.clone() else { return None };
-    if borrows_rights() {
+    if rights::borrowed() {
         return None;
     }
     let publisher = Publisher { folder, file: Mutex::new(None) };
@@ -136,12 +135,6 @@ pub(crate) fn publish_at_exit(gantry: &Gantry) {
     });
 }
 
-/// Whether the program has rights that the user who started it has not. It then writes no file where that user says.
-fn borrows_rights() -> bool {
-    use nix::unistd::{getegid, geteuid, getgid, getuid};
-    getuid() != geteuid() || getgid() != getegid()
-}
-
 /// Writes snapshots into the file of this process.
 struct Publisher {
     folder: PathBuf,
@@ -152,7 +145,7 @@ struct Publisher {
 struct PublishedFile {
     /// A child of `fork` is another process.
     process: u32,
-    path: PathBuf,
+    name: String,
     about: Process,
 }
 
@@ -170,57 +163,23 @@ impl Publisher {
             if snapshot.rows.is_empty() {
                 return Ok(());
             }
-            *file = Some(self.begin(process)?);
+            *file = Some(Self::begin(process));
         }
         let Some(file) = file else { return Ok(()) };
         file.about.written = unix_seconds();
-        write_whole(&file.path, &Report::of(snapshot, file.about.clone()).to_json())
+        let text = Report::of(snapshot, file.about.clone()).to_json();
+        Folder::open(&self.folder)?.replace(&file.name, |file| file.write_all(text.as_bytes()))
     }
 
-    fn begin(&self, process: u32) -> io::Result<PublishedFile> {
-        files::check(&self.folder)?;
+    fn begin(process: u32) -> PublishedFile {
         let program = std::env::current_exe().ok();
         let program = program.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
         let started = unix_seconds();
         let about = Process { pid: process, program: program.unwrap_or_default(), started, written: started };
-        Ok(PublishedFile { process, path: self.folder.join(Name::new(process).to_string()), about })
+        PublishedFile { process, name: Name::new(process).to_string(), about }
     }
-}
-
-/// Puts a file in its place when all of it has been written.
-fn write_whole(path: &Path, text: &str) -> io::Result<()> {
-    let beside = path.with_extension("new");
-    let write = || {
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
-        file.write_all(text.as_bytes())?;
-        fs::rename(&beside, path)
-    };
-    write().inspect_err(|_| drop(fs::remove_file(&beside)))
 }
 
 fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
-}
-
-#[cfg(test)]
-mod tests {
-    use std::os::unix::fs::symlink;
-
-    use super::*;
-
-    #[test]
-    fn a_full_disk_leaves_what_was_there() {
-        let folder = std::env::temp_dir().join(format!("gantry-full-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        let path = folder.join("1.2.3.json");
-        write_whole(&path, "before").unwrap();
-        symlink("/dev/full", folder.join("1.2.3.new")).unwrap();
-        let error = write_whole(&path, "after").unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
-        assert_eq!(fs::read_to_string(&path).unwrap(), "before");
-        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "nothing is left beside it");
-        write_whole(&path, "after").unwrap();
-        assert_eq!(fs::read_to_string(&path).unwrap(), "after");
-        fs::remove_dir_all(&folder).unwrap();
-    }
 }

@@ -24,10 +24,10 @@ use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap};
 
-use crate::forks;
 use crate::sandbox::is_filtered;
+use crate::{forks, rights};
 
-use super::{StatsChoice, borrows_rights, handed, unix_seconds};
+use super::{StatsChoice, handed, unix_seconds};
 
 /// What `/proc` calls such memory.
 pub(super) const NAME: &str = "gantry-statistics";
@@ -80,14 +80,13 @@ pub(super) struct Page {
     file: OwnedFd,
 }
 
-/// The page of this process, if it has one: made by the first that asks. None for a program that has other rights than the user who started
-/// it, and none within a filter of system calls (seccomp), which may end a program for the call that makes it, unless the
+/// The page of this process, if it has one: made by the first that asks. None for a program with borrowed rights, and none within a filter of system calls (seccomp), which may end a program for the call that makes it, unless the
 /// choice is [`StatsChoice::On`].
 pub(super) fn of_process(choice: &StatsChoice) -> Option<&'static Page> {
     static PAGE: OnceLock<Option<Page>> = OnceLock::new();
     // Whoever runs a program to watch it is not told that it has no statistics.
     let off = *choice == StatsChoice::Off && !handed::is_watched();
-    if off || borrows_rights() {
+    if off || rights::borrowed() {
         return None;
     }
     let filtered = || *choice != StatsChoice::On && is_filtered();
