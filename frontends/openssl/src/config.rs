@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use gantry::driver::Class;
 use gantry::{Algorithm, Kind};
 use gantry_runtime::Config;
+use gantry_runtime::rights::variable;
 
 use crate::sizes::Sizes;
 use crate::table::{Mode, PAIRS, Row, SIGNATURES};
@@ -133,10 +134,17 @@ impl Settings {
 
     /// Reads the section through `value`, and what Gantry's own files and variables say below it. The error is a sentence
     /// that names the key and what it takes.
-    pub(crate) fn read(value: impl Fn(&str) -> Option<String>, secure: bool) -> Result<Self, String> {
-        // A program that runs with other rights than its user's lets the user configure nothing.
-        let runtime = if secure { Config::default() } else { Config::from_env().map_err(|error| error.to_string())? };
-        let mut settings = Self { runtime, ..Self::nothing() };
+    pub(crate) fn read(value: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
+        let runtime = Config::from_env().map_err(|error| error.to_string())?;
+        let only = || variable(MEASURE).and_then(|only| only.into_string().ok());
+        let measure = variable(MEASURED).map(|file| (file.into(), only()));
+        let counts_all = gantry_runtime::stats::is_watched();
+        Self { runtime, measure, counts_all, ..Self::nothing() }.with(value)
+    }
+
+    /// The section on top of these.
+    fn with(self, value: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
+        let mut settings = self;
         settings.selections().into_iter().for_each(|selection| *selection = Selection::Gaining);
         for (key, takes) in KEYS {
             if let Some(value) = value(key) {
@@ -144,10 +152,6 @@ impl Settings {
                 problem.map_err(|problem| format!("{key} = {value}: {problem}; it takes {takes}"))?;
             }
         }
-        let said = |name: &str| if secure { None } else { std::env::var_os(name) };
-        settings.counts_all = !secure && gantry_runtime::stats::is_watched();
-        let only = || said(MEASURE).and_then(|only| only.into_string().ok());
-        settings.measure = said(MEASURED).map(|file| (file.into(), only()));
         let shown = settings.runtime.show();
         let mut said = shown.iter().filter(|shown| shown.origin != gantry_runtime::Origin::Default);
         settings.policy_named |= said.any(|shown| shown.key == "policy");
@@ -274,7 +278,7 @@ mod tests {
 
     fn of(section: &[(&str, &str)]) -> Result<Settings, String> {
         let value = |key: &str| Some(section.iter().find(|(name, _)| *name == key)?.1.to_owned());
-        Settings::read(value, true)
+        Settings::nothing().with(value)
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use gantry::stats::Tally;
@@ -96,6 +97,6 @@ impl Report {
 /// Writes a new file: whoever may write into the folder can have put a link to another one there. Should it fail, whoever asked sees that
 /// there is no file.
 pub(crate) fn write(path: &Path, text: &str) {
-    let file = OpenOptions::new().write(true).create_new(true).open(path);
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let _ = file.and_then(|mut file| file.write_all(text.as_bytes()));
 }

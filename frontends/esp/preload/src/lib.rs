@@ -4,8 +4,8 @@
 //! NETLINK_XFRM)` gives a SOCK_SEQPACKET socket that is connected to the server at that path, and datagrams of netlink pass
 //! through it unchanged. Where no server answers, the call fails as on a kernel without XFRM. It never falls back to the
 //! kernel's XFRM, because a daemon would then put SAs where no packets pass. Without the variable each function calls the
-//! one that it stands for, and nothing else. `secure_getenv` reads the variable once, so programs that have gained
-//! privileges by `exec` ignore it.
+//! one that it stands for, and nothing else. The variable is read once, and not in programs with borrowed rights
+//! ([`gantry_rights::borrowed`]).
 //!
 //! Such a socket behaves like netlink in these points:
 //!

@@ -133,8 +133,7 @@ fn address() -> Option<&'static libc::sockaddr_un> {
     let address = ADDRESS.get_or_init(|| {
         // SAFETY: the name ends in a NUL.
         let value = unsafe { libc::getenv(c"GANTRY_XFRM".as_ptr()) };
-        // SAFETY: `getauxval` has no conditions.
-        if value.is_null() || unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
+        if value.is_null() || gantry_rights::borrowed() {
             return None;
         }
         // SAFETY: a value of the environment ends in a NUL, and is copied before the program may change it.

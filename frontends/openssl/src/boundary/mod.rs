@@ -35,7 +35,6 @@ mod rsa;
 mod signature;
 mod slhdsa;
 mod stack;
-mod system;
 mod wrapped;
 
 use std::marker::PhantomData;

@@ -9,6 +9,7 @@ use gantry::Algorithm;
 use gantry::stats::Tally;
 use gantry_digest::Algorithm as Hash;
 use gantry_runtime::forks::{self, GENERATION};
+use gantry_runtime::rights::variable;
 
 use super::core::{Core, Table, dispatch, find};
 use super::default::DefaultProvider;
@@ -21,7 +22,6 @@ use super::kdf::{self, HostKdf, KdfFns};
 use super::keys::{self, KeyFns};
 use super::mac::{self, MacFns};
 use super::signature::{self, SignatureFns};
-use super::system::secure;
 use super::wrapped::{Functions, Wrapped};
 use super::{about, cipher};
 use crate::abi::fns::*;
@@ -418,8 +418,8 @@ pub unsafe extern "C" fn OSSL_provider_init(
             let end = Dispatch { id: 0, function: None };
             [a, b, c, d, e, end]
         });
-        let off = !secure() && std::env::var_os("GANTRY_DISABLE").is_some_and(|value| value == "1");
-        let settings = if off { Ok(Settings::nothing()) } else { Settings::read(|key| core.value(key), secure()) };
+        let off = variable("GANTRY_DISABLE").is_some_and(|value| value == "1");
+        let settings = if off { Ok(Settings::nothing()) } else { Settings::read(|key| core.value(key)) };
         let settings = match settings {
             Ok(settings) => settings,
             Err(sentence) => {
