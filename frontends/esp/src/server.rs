@@ -1,10 +1,10 @@
 //! The server: sockets, threads, and the loop of the daemon's.
 
-use std::fs;
+use std::fs::{self, DirBuilder};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -107,7 +107,7 @@ impl Server {
     pub fn new(gantry: Gantry, options: Options) -> Result<Self, Failed> {
         let shared = Arc::new(Shared::new().map_err(failed("an event descriptor"))?);
         let folder = &options.folder;
-        fs::create_dir_all(folder).map_err(failed(folder.display().to_string()))?;
+        make(folder).map_err(failed(folder.display().to_string()))?;
         let (daemons, viewers) = (folder.join("xfrm"), folder.join("status"));
         let daemons = listen(&daemons).map_err(failed(daemons.display().to_string()))?;
         remove_old(&viewers).map_err(failed(viewers.display().to_string()))?;
@@ -301,6 +301,12 @@ fn read(queue: &Arc<Queue>, sockets: Vec<Arc<Socket>>, shared: &Arc<Shared>) -> 
 }
 
 /// Listens for daemons: as root, or as the user who runs this.
+/// Makes the folder, in which others find the sockets. One in which another user could put other sockets is an error.
+fn make(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
+    gantry_rights::is_ours(&fs::metadata(folder)?)
+}
+
 fn listen(path: &Path) -> io::Result<OwnedFd> {
     remove_old(path)?;
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;

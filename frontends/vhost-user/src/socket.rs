@@ -1,11 +1,13 @@
 //! The socket at which a guest's front end finds the server.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 
+use nix::fcntl::OFlag;
 use nix::sys::stat::{Mode, umask};
 use nix::unistd::{Gid, Uid, chown};
 
@@ -38,11 +40,18 @@ impl Socket {
             }
             other => other?,
         };
+        // Another user who may write to the folder could put a link in the place of the socket.
+        let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW;
+        let socket = File::options().read(true).custom_flags(flags.bits()).open(&self.path)?;
+        if !socket.metadata()?.file_type().is_socket() {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "another user has put a file in its place"));
+        }
+        let socket = format!("/proc/self/fd/{}", socket.as_raw_fd());
         let (user, group) = self.owner;
         if (user, group) != (None, None) {
-            chown(&self.path, user.map(Uid::from_raw), group.map(Gid::from_raw))?;
+            chown(socket.as_str(), user.map(Uid::from_raw), group.map(Gid::from_raw))?;
         }
-        fs::set_permissions(&self.path, Permissions::from_mode(self.mode))?;
+        fs::set_permissions(&socket, Permissions::from_mode(self.mode))?;
         Ok(listener)
     }
 
