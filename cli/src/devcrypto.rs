@@ -1,4 +1,3 @@
-use std::env;
 use std::ffi::OsStr;
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -6,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use gantry_cuse::Limits;
+use gantry_runtime::rights::variable;
 
 use crate::args::{Devcrypto, DevcryptoCommand, Settings};
 use crate::output::Failure;
@@ -19,7 +19,7 @@ pub(crate) fn run(args: &Devcrypto, settings: &Settings) -> Result<(), Failure> 
 
 /// Tells systemd, where it started us, that the service is there (sd_notify(3)).
 pub(crate) fn ready() -> io::Result<()> {
-    let Some(name) = env::var_os("NOTIFY_SOCKET") else { return Ok(()) };
+    let Some(name) = variable("NOTIFY_SOCKET") else { return Ok(()) };
     let address = match name.as_bytes() {
         [b'@', hidden @ ..] => SocketAddr::from_abstract_name(hidden)?,
         path => SocketAddr::from_pathname(OsStr::from_bytes(path))?,

@@ -5,14 +5,15 @@ use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use gantry_esp::{Options, Server};
+use gantry_runtime::rights::variable;
 use serde_json::Value;
 
 use crate::args::{Esp, EspCommand, EspServe, Settings};
 use crate::devcrypto::ready;
 use crate::output::{Failure, Output, say};
+use crate::program::program;
 use crate::table::Table;
 use crate::units::bytes;
 
@@ -77,18 +78,17 @@ fn exec(folder: &Path, command: &[OsString]) -> Result<(), Failure> {
             "there is no {LIBRARY} beside gantry, or in lib/gantry of the same prefix: make install"
         ))
     })?;
-    let mut preload =
-        env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()).map_or_else(OsString::new, |others| {
-            let mut others = others;
-            others.push(":");
-            others
-        });
+    let mut preload = variable("LD_PRELOAD").filter(|others| !others.is_empty()).map_or_else(OsString::new, |others| {
+        let mut others = others;
+        others.push(":");
+        others
+    });
     preload.push(library);
-    let [program, arguments @ ..] = command else { return Ok(()) };
-    let error =
-        Command::new(program).args(arguments).env("LD_PRELOAD", preload).env("GANTRY_XFRM", folder.join("xfrm")).exec();
+    let [name, arguments @ ..] = command else { return Ok(()) };
+    let mut command = program(name)?;
+    let error = command.args(arguments).env("LD_PRELOAD", preload).env("GANTRY_XFRM", folder.join("xfrm")).exec();
     let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
-    say(&format!("{}: {error}", program.display()));
+    say(&format!("{}: {error}", name.display()));
     Err(Failure::Status(code))
 }
 

@@ -11,6 +11,7 @@
 //! | `sum/` | `options.rs` the command line of coreutils and ours, `walk.rs` finds files, `engine/` reads and hashes, `printer.rs` prints, `recognise.rs` reads lists, `check.rs` and `audit.rs` verify |
 //! | `crypt/`, `compress.rs` | `stream.rs` ciphers in pieces, `message.rs` AEADs as one message; blocks side by side |
 //! | `verity/`, `torrent/` | blocks and pieces of one file, hashed on all processors |
+//! | `program.rs`, `temporary.rs` | other programs, and folders for their files |
 //! | `data/` | where data come from, `target.rs` where the result goes, `scratch.rs` files without a name |
 //! | `top/` | `model.rs` rates from two looks, `columns.rs` tables, `state.rs` and `keys.rs` what keys change, `view.rs` and `screen.rs` the terminal |
 //! | `stat.rs`, `exporter/` | what programs did, and the same for Prometheus |
@@ -53,6 +54,7 @@ mod openssl;
 mod output;
 /// An SVG drawing.
 mod plot;
+mod program;
 /// `gantry reproduce`.
 #[cfg(feature = "model")]
 mod reproduce;

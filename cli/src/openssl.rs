@@ -8,10 +8,10 @@ pub(crate) mod measured;
 pub(crate) mod setup;
 
 use std::path::PathBuf;
-use std::process::Command;
 
 use crate::args::{Openssl, OpensslCommand};
 use crate::output::{Failure, Output};
+use crate::program::program;
 
 pub(crate) fn run(args: &Openssl, output: &mut Output) -> Result<(), Failure> {
     let OpensslCommand::Config { system, file, undo } = &args.command;
@@ -43,7 +43,7 @@ pub(crate) fn module() -> Option<PathBuf> {
 
 /// What stands in quotes in an answer of `openssl`.
 fn openssl_says(arguments: &[&str]) -> Option<String> {
-    let output = Command::new("openssl").args(arguments).output().ok()?;
+    let output = program("openssl").ok()?.args(arguments).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     Some(text.split('"').nth(1)?.to_owned())
 }

@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
-use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use gantry_runtime::StatsChoice;
@@ -12,6 +11,7 @@ use gantry_runtime::stats::{Live, Process, Published, Report, Row, Times, live, 
 
 use crate::args::{Settings, Stat};
 use crate::output::{Failure, Output, say};
+use crate::program::program;
 use crate::table::Table;
 use crate::temporary::{as_its_own, watch};
 use crate::units::{bytes, duration, share, tenths, user};
@@ -34,16 +34,16 @@ fn asks_for_more(settings: &Settings) -> bool {
 }
 
 /// Runs a command, prints what it did, and ends as it has ended.
-fn of_command(args: &Stat, settings: &Settings, program: &OsString, arguments: &[OsString]) -> Result<(), Failure> {
+fn of_command(args: &Stat, settings: &Settings, name: &OsString, arguments: &[OsString]) -> Result<(), Failure> {
     let variables = variables(settings)?;
-    let mut command = Command::new(program);
+    let mut command = program(name)?;
     command.args(arguments).envs(variables);
     let (status, taken) = watch(&mut command)?;
     let mut reports: Vec<Report> = taken.pages.iter().filter_map(|page| page.read().ok()).collect();
     reports.retain(|report| !report.rows.is_empty());
     let report = together(&reports);
     if report.processes.is_empty() {
-        say(&format!("{}: no statistics: it has made no request through Gantry", program.display()));
+        say(&format!("{}: no statistics: it has made no request through Gantry", name.display()));
     } else {
         // What the command printed on stdout stays what it is.
         let to_stderr = |text: &str| io::stderr().write_all(text.as_bytes());

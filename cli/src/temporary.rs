@@ -12,6 +12,7 @@ use std::process::{Command, ExitStatus};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use gantry_runtime::rights;
 use gantry_runtime::stats::{Taken, Taking, VARIABLE};
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal, kill};
@@ -53,7 +54,8 @@ impl Folder {
         // A pipe that is closed is an error of `write` then, and ends the process when the last folder is gone.
         let _ = SigSet::from(Signal::SIGPIPE).thread_block();
         let unique = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-        let path = std::env::temp_dir().join(format!("gantry-{}-{unique}", std::process::id()));
+        let folder = rights::variable("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
+        let path = folder.join(format!("gantry-{}-{unique}", std::process::id()));
         // An error if somebody was there before.
         DirBuilder::new().mode(0o700).create(&path).map_err(|error| Failure::at(path.display(), &error))?;
         state.folders.push(path.clone());

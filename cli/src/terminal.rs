@@ -1,14 +1,15 @@
 //! Standard output as a person sees it: how wide it is, and in colours.
 
-use std::env;
 use std::io::{IsTerminal, stdout};
 use std::sync::OnceLock;
+
+use gantry_runtime::rights;
 
 /// Columns of the terminal that standard output is. Where it is none, as many as the variable `COLUMNS` says (environ(7)), and `None`
 /// without it.
 pub(crate) fn width() -> Option<usize> {
     if !stdout().is_terminal() {
-        return env::var("COLUMNS").ok()?.parse().ok().filter(|columns| *columns > 0);
+        return rights::variable("COLUMNS")?.to_str()?.parse().ok().filter(|columns| *columns > 0);
     }
     let (columns, _) = ratatui::crossterm::terminal::size().unwrap_or_default();
     Some(if columns == 0 { 80 } else { columns.into() })
@@ -30,7 +31,7 @@ pub(crate) enum Colour {
 pub(crate) fn paint(text: &str, colour: Colour) -> String {
     static SHOWN: OnceLock<bool> = OnceLock::new();
     let shown = SHOWN.get_or_init(|| {
-        let variable = |name| env::var_os(name).filter(|value| !value.is_empty());
+        let variable = |name| rights::variable(name).filter(|value| !value.is_empty());
         stdout().is_terminal() && variable("NO_COLOR").is_none() && variable("TERM").is_some_and(|term| term != "dumb")
     });
     if *shown { format!("\x1b[{}m{text}\x1b[0m", colour as u8) } else { text.to_owned() }

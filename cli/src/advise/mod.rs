@@ -13,7 +13,6 @@ mod view;
 
 use std::fs;
 use std::io::{self, Write as _};
-use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -33,7 +32,7 @@ pub(crate) fn run(args: &Advise, output: &mut Output) -> Result<(), Failure> {
     match (&args.command[..], args.pid) {
         ([program, arguments @ ..], _) => {
             let given = reasons::kernel_tls();
-            let mut command = Command::new(program);
+            let mut command = crate::program::program(program)?;
             let (status, taken) = watch(command.args(arguments))?;
             let mut pages: Vec<Report> = taken.pages.iter().filter_map(|page| page.read().ok()).collect();
             let names: Vec<String> = taken.pages.iter().map(|page| page.program.clone()).collect();

@@ -1,8 +1,10 @@
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+
+use gantry_runtime::rights::variable;
 
 use crate::openssl::conf::{self, Conf};
+use crate::program::program;
 use crate::temporary::Folder;
 
 /// The directions of TLS connections that programs have given to the kernel since it was started.
@@ -19,7 +21,7 @@ fn given_to_the_kernel(counters: &str) -> u64 {
 
 /// What is wrong with the configuration that programs read, and what keeps them from the module if it was not loaded.
 pub(super) fn of_the_configuration(loaded: bool) -> Vec<String> {
-    if std::env::var_os("GANTRY_DISABLE").is_some_and(|value| value == "1") {
+    if variable("GANTRY_DISABLE").is_some_and(|value| value == "1") {
         return vec!["GANTRY_DISABLE is set.".to_owned()];
     }
     let path = match conf::in_use() {
@@ -43,8 +45,8 @@ pub(super) fn of_the_configuration(loaded: bool) -> Vec<String> {
 
 /// What OpenSSL itself stumbles over in a configuration, which it tells only if that asks for it.
 fn openssl_says_of(path: &Path) -> Vec<String> {
-    let mut aloud = Command::new("openssl");
     let said = Folder::new().ok().and_then(|folder| {
+        let mut aloud = program("openssl").ok()?;
         let asking = folder.path().join("aloud.cnf");
         fs::write(&asking, format!("config_diagnostics = 1\n.include {}\n", path.display())).ok()?;
         aloud.args(["list", "-providers"]).env("OPENSSL_CONF", asking).output().ok()
@@ -72,11 +74,13 @@ const LIBRARIES: [(&str, &str); 7] = [
 ];
 
 /// What a program that did not load the module works with instead.
-pub(super) fn of_the_program(program: &str) -> Vec<String> {
-    let found = Command::new("sh").args(["-c", "command -v -- \"$0\"", program]).output();
-    let path = found.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
-    let linked = Command::new("ldd").arg(&path).output();
-    let linked = linked.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+pub(super) fn of_the_program(name: &str) -> Vec<String> {
+    let says = |name: &str, arguments: &[&str]| {
+        let output = program(name).ok().and_then(|mut command| command.args(arguments).output().ok());
+        output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
+    };
+    let path = says("sh", &["-c", "command -v -- \"$0\"", name]);
+    let linked = says("ldd", &[&path]);
     let links = |library: &str| linked.split_whitespace().any(|name| name.starts_with(library));
     let found: Vec<String> = LIBRARIES
         .iter()

@@ -4,6 +4,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use gantry_runtime::rights;
 use nix::fcntl::AtFlags;
 use nix::unistd::linkat;
 
@@ -36,7 +37,7 @@ impl Scratch {
 
     /// A new one where large temporary files belong (`TMPDIR`, else `/var/tmp`), and without a name in any case.
     pub(crate) fn unnamed() -> Result<Self, Failure> {
-        let folder = std::env::var_os("TMPDIR").filter(|folder| !folder.is_empty());
+        let folder = rights::variable("TMPDIR").filter(|folder| !folder.is_empty());
         let folder = folder.map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
         let scratch = Self::new(&folder).and_then(|mut scratch| {
             scratch.name.take().map_or(Ok(()), std::fs::remove_file)?;

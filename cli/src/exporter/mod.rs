@@ -7,6 +7,7 @@ mod metrics;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::net::TcpListener;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -98,7 +99,8 @@ fn put(folder: &Path, text: &str) -> io::Result<()> {
     // What a process of this number left. Somebody who may write to the folder could put a link there, which is not followed.
     let _ = fs::remove_file(&beside);
     let write = || {
-        OpenOptions::new().write(true).create_new(true).open(&beside)?.write_all(text.as_bytes())?;
+        // The collector is another user.
+        OpenOptions::new().write(true).create_new(true).mode(0o644).open(&beside)?.write_all(text.as_bytes())?;
         fs::rename(&beside, folder.join(FILE))
     };
     write().inspect_err(|_| drop(fs::remove_file(&beside)))

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use gantry_runtime::{bounded, suggest};
+use gantry_runtime::{bounded, rights, suggest};
 
 use crate::output::Failure;
 
@@ -17,7 +17,7 @@ pub(crate) fn of_the_system() -> Result<PathBuf, String> {
 
 /// The file that programs read which say nothing else.
 pub(crate) fn in_use() -> Result<PathBuf, String> {
-    std::env::var_os("OPENSSL_CONF").map_or_else(of_the_system, |path| Ok(path.into()))
+    rights::variable("OPENSSL_CONF").map_or_else(of_the_system, |path| Ok(path.into()))
 }
 
 /// A configuration, with all that it includes.
@@ -201,7 +201,7 @@ impl Conf {
 
     /// A file, or the files of a folder. One that is missing is no error to OpenSSL.
     fn include(&mut self, path: &str, place: &str, section: &mut String, depth: usize) {
-        let folder = std::env::var_os("OPENSSL_CONF_INCLUDE").map(PathBuf::from).or(self.folder.clone());
+        let folder = rights::variable("OPENSSL_CONF_INCLUDE").map(PathBuf::from).or(self.folder.clone());
         let path = folder.unwrap_or_default().join(path);
         let mut files = vec![path.clone()];
         if let Ok(entries) = fs::read_dir(&path) {
@@ -241,7 +241,7 @@ impl Conf {
 
     fn variable(&self, name: &str, section: &str) -> Option<String> {
         match name.split_once("::") {
-            Some(("ENV", name)) => std::env::var(name).ok(),
+            Some(("ENV", name)) => rights::variable(name)?.into_string().ok(),
             Some((section, name)) => Some(self.line(section, name)?.value.clone()),
             None => Some(self.line(section, name).or_else(|| self.line(TOP, name))?.value.clone()),
         }

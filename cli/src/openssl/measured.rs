@@ -1,13 +1,14 @@
 //! The module, asked what it serves on this machine and by what that gains: `openssl` loads it, and it measures and leaves a file.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use gantry_openssl::{MEASURE, MEASURED};
 use gantry_runtime::bounded;
 use serde::Serialize;
 
 use crate::output::Failure;
+use crate::program::program;
 use crate::temporary::{Folder, watch};
 
 /// What a device has to be faster by than OpenSSL to be proposed.
@@ -142,7 +143,7 @@ pub(crate) fn ask(
     folder: &Folder,
     only: Option<&str>,
 ) -> Result<Result<Measured, Vec<String>>, Failure> {
-    let mut command = Command::new("openssl");
+    let mut command = program("openssl")?;
     let file = folder.path().join("measured");
     command.args(["list", "-providers"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.env("OPENSSL_CONF", configuration).env(MEASURED, &file);

@@ -1,7 +1,9 @@
 //! `gantry openssl config`: the provider put into a configuration, and taken out again.
 
 use std::fmt::Write as _;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use gantry_runtime::bounded;
@@ -145,8 +147,11 @@ pub(crate) fn run(system: bool, file: Option<&Path>, undo: bool, output: &mut Ou
         with(&old, &path, &module, || measured(&module))?
     };
     let backup = PathBuf::from(format!("{}.before-gantry", path.display()));
-    if !undo && !backup.exists() {
-        fs::copy(&path, &backup).map_err(|error| Failure::at(backup.display(), &error))?;
+    if !undo {
+        match write_new(&backup, &old, &path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            written => written.map_err(|error| Failure::at(backup.display(), &error))?,
+        }
     }
     replace(&path, &new)?;
     let mut said =
@@ -163,11 +168,18 @@ pub(crate) fn run(system: bool, file: Option<&Path>, undo: bool, output: &mut Ou
 /// A file is the old one or the new one, whatever happens in between.
 fn replace(path: &Path, text: &str) -> Result<(), Failure> {
     let beside = PathBuf::from(format!("{}.gantry-new", path.display()));
-    let permissions = fs::metadata(path).map_err(|error| Failure::at(path.display(), &error))?.permissions();
-    fs::write(&beside, text)
-        .and_then(|()| fs::set_permissions(&beside, permissions))
+    // What a run left that was interrupted.
+    let _ = fs::remove_file(&beside);
+    write_new(&beside, text, path)
         .and_then(|()| fs::rename(&beside, path))
         .map_err(|error| Failure::at(path.display(), &error))
+}
+
+/// Writes a new file, with the permissions of another one. A link that somebody has put there is not followed.
+fn write_new(path: &Path, text: &str, like: &Path) -> io::Result<()> {
+    let mut file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(text.as_bytes())?;
+    file.set_permissions(fs::metadata(like)?.permissions())
 }
 
 /// The old line stays, as a comment that `without` knows.

@@ -16,6 +16,7 @@ use serde_json::Value;
 use super::{Row, conclude};
 use crate::args::Reproduce;
 use crate::output::{Failure, Output, say};
+use crate::program::program;
 use crate::table::Table;
 use crate::temporary::Folder;
 
@@ -71,10 +72,10 @@ pub(super) fn run(args: &Reproduce, output: &mut Output) -> Result<(), Failure> 
     if !Uid::effective().is_root() {
         return Err(Failure::Failed("table9 needs root, for network namespaces".to_owned()));
     }
-    for program in ["ip", "iperf3"] {
-        if Command::new(program).arg("--version").output().is_err() && Command::new(program).arg("-V").output().is_err()
-        {
-            return Err(Failure::Failed(format!("table9 needs {program} (Debian: iproute2, iperf3)")));
+    for name in ["ip", "iperf3"] {
+        let (mut one, mut other) = (program(name)?, program(name)?);
+        if one.arg("--version").output().is_err() && other.arg("-V").output().is_err() {
+            return Err(Failure::Failed(format!("table9 needs {name} (Debian: iproute2, iperf3)")));
         }
     }
     let network = Network::new()?;

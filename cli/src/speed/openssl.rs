@@ -1,5 +1,4 @@
-use std::io;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use gantry::{Algorithm, Kind, Operation};
 use nix::sys::resource::{UsageWho, getrusage};
@@ -9,6 +8,7 @@ use super::Group;
 use super::measure::Tally;
 use crate::interrupt;
 use crate::output::Failure;
+use crate::program::program;
 
 /// The installed `openssl speed`.
 pub(super) struct Openssl {
@@ -20,10 +20,11 @@ pub(super) struct Openssl {
 
 impl Openssl {
     pub(super) fn find() -> Result<Self, Failure> {
-        match openssl(&["version".to_owned()]) {
-            Ok(output) if output.status.success() => Ok(Self { missing: Vec::new(), said: false }),
-            Ok(output) => Err(Failure::Failed(format!("openssl cannot be run: {}", output.status))),
-            Err(error) => Err(Failure::at("openssl cannot be run", &error)),
+        let output = openssl(&["version".to_owned()])?;
+        if output.status.success() {
+            Ok(Self { missing: Vec::new(), said: false })
+        } else {
+            Err(Failure::Failed(format!("openssl cannot be run: {}", output.status)))
         }
     }
 
@@ -67,7 +68,7 @@ impl Openssl {
         }
         arguments.extend(what);
         let before = cpu_time();
-        let output = openssl(&arguments).map_err(|error| Failure::at("openssl", &error))?;
+        let output = openssl(&arguments)?;
         let cpu = cpu_time() - before;
         if interrupt::asked() {
             return Ok(None);
@@ -94,8 +95,8 @@ fn cpu_time() -> f64 {
     getrusage(UsageWho::RUSAGE_CHILDREN).map_or(0.0, |usage| seconds(usage.user_time()) + seconds(usage.system_time()))
 }
 
-fn openssl(arguments: &[String]) -> io::Result<Output> {
-    Command::new("openssl").args(arguments).output()
+fn openssl(arguments: &[String]) -> Result<Output, Failure> {
+    program("openssl")?.args(arguments).output().map_err(|error| Failure::at("openssl cannot be run", &error))
 }
 
 /// What makes `openssl speed` do something, and what the lines begin with that say how often it did.

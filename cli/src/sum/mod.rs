@@ -37,12 +37,12 @@ pub(crate) mod sys;
 mod walk;
 
 use std::cell::RefCell;
-use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::process::ExitCode;
 
 use gantry::Algorithm;
+use gantry_runtime::rights;
 use indicatif::ProgressBar;
 
 use crate::args::Settings;
@@ -98,7 +98,7 @@ pub(crate) fn main(argv0: &OsStr, mut args: Vec<OsString>, settings: &Settings) 
         name.push(" audit");
     }
     let mut console = Console::new(&name);
-    let status = match options::parse(front, args, env::var_os("POSIXLY_CORRECT").is_some()) {
+    let status = match options::parse(front, args, rights::variable("POSIXLY_CORRECT").is_some()) {
         Ok(Action::Run(options)) => match begin(front, &options, algorithm, settings, &mut console) {
             Ok(status) => status,
             Err(message) => {

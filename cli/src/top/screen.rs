@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal as _, stdin, stdout};
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
+use gantry_runtime::rights;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, kill, raise};
@@ -32,7 +33,7 @@ const REST_OF_KEY: Duration = Duration::from_millis(50);
 
 /// Whether there is a terminal that can be drawn on.
 pub(super) fn is_there() -> bool {
-    stdout().is_terminal() && std::env::var_os("TERM").is_some_and(|term| term != "dumb")
+    stdout().is_terminal() && rights::variable("TERM").is_some_and(|term| term != "dumb")
 }
 
 /// Shows, until a key or a signal ends it.
@@ -99,7 +100,7 @@ impl Screen {
     fn show(&mut self, looks: &mut Looks, state: &mut State) -> io::Result<End> {
         let mut last = Instant::now();
         // https://no-color.org
-        let colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let colours = rights::variable("NO_COLOR").is_none_or(|value| value.is_empty());
         loop {
             self.terminal.draw(|frame| view::draw(state, colours, frame.area(), frame.buffer_mut()))?;
             let left = state.interval().saturating_sub(last.elapsed());
