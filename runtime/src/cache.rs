@@ -5,10 +5,9 @@
 //! wrong with the file or its folder is an error: then the costs are measured again, and there is a warning for who
 //! wants to know.
 //!
-//! A process with borrowed rights has no cache. A file is its user's alone, and written under another name and renamed, so that no process reads half
-//! of one. Of two processes that calibrate
-//! at the same time, the later one keeps its own costs and those of the earlier one that it read before it wrote; what is
-//! lost in between is measured again some day.
+//! A process with borrowed rights has no cache. Only its user can read a file. It is written under another name and renamed, so that no process
+//! reads half of one. Of two processes that calibrate at the same time, the later one keeps its own costs and those of the earlier one that
+//! it read before it wrote; other costs are measured again.
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};

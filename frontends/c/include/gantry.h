@@ -146,7 +146,8 @@ const char *gantry_version(void);
 const char *gantry_strerror(int error);
 
 /* Finds the devices. `configuration` is the text of a gantry.toml (gantry.toml(5)), which alone counts; NULL is what the files and
- * variables of the machine say. `message` gets what is wrong with the configuration, of which `message_len` bytes with the 0 at its end;
+ * variables of the machine say; in a program with more rights than its caller (set-user-ID, file capabilities), /etc/gantry/gantry.toml alone.
+ * `message` gets what is wrong with the configuration, of which `message_len` bytes with the 0 at its end;
  * it may be NULL.
  *
  * GANTRY_E_CONFIGURATION. */
