@@ -4,6 +4,7 @@
 mod common;
 #[path = "../common/fork.rs"]
 mod fork;
+mod handover;
 mod libsrtp;
 mod shared;
 

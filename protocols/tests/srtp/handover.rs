@@ -1,0 +1,104 @@
+//! Streams that go on from elsewhere: every number up to the one that was handed over is used up.
+
+use gantry_protocols::Refused;
+
+use super::common::gantry;
+use super::{Protocol, Rtcp, Rtp, SSRC, SUITES, context, open_as, opened, rtcp, rtp, sealed, try_seal};
+
+const LAST: u64 = 1000;
+
+#[test]
+fn a_sender_that_takes_over_seals_no_number_again() {
+    let gantry = gantry();
+    for (suite, ..) in SUITES {
+        // Within the first rollover counter, and within a later one.
+        for base in [0, 0x5_0000] {
+            let first = context(suite, 20).last_number(SSRC, base).outbound(&gantry).unwrap();
+            (1..=LAST).for_each(|at| drop(sealed(&first, &rtp(SSRC, at as u16, b"the first sender"))));
+            let last = first.last_number(SSRC).unwrap();
+            assert_eq!(last, base + LAST);
+            let next = context(suite, 20).window(1 << 15).last_number(SSRC, last).outbound(&gantry).unwrap();
+            for at in (1..=LAST).rev() {
+                let again = try_seal(&next, Rtp, &rtp(SSRC, at as u16, b"another sender.."));
+                assert_eq!(again, Err(Refused::Replayed), "{suite:?} {at}");
+            }
+            // One that was overtaken, too.
+            let new = |ahead: u64| try_seal(&next, Rtp, &rtp(SSRC, (LAST + ahead) as u16, b"a new packet")).is_ok();
+            assert!(new(2) && new(1) && !new(2));
+            assert_eq!(next.last_number(SSRC), Some(last + 2));
+        }
+    }
+}
+
+#[test]
+fn a_receiver_that_takes_over_takes_no_packet_again() {
+    let gantry = gantry();
+    for (suite, ..) in SUITES {
+        let out = context(suite, 21).outbound(&gantry).unwrap();
+        let data = |protocol: Protocol, at: u64| match protocol {
+            Rtp => rtp(SSRC, at as u16, b"a packet"),
+            Rtcp => rtcp(SSRC, b"a packet"),
+        };
+        for protocol in [Rtp, Rtcp] {
+            let wires: Vec<_> =
+                (0..LAST + 2).map(|at| try_seal(&out, protocol, &data(protocol, at)).unwrap()).collect();
+            let back = context(suite, 21).window(128).last_number(SSRC, LAST).last_control_number(SSRC, LAST as u32);
+            let back = back.inbound(&gantry).unwrap();
+            let old = &wires[..=LAST as usize];
+            let again = old.iter().filter(|wire| open_as(&back, protocol, wire) != Err(Refused::Replayed)).count();
+            assert_eq!(again, 0, "{suite:?} {protocol:?}");
+            assert!(open_as(&back, protocol, &wires[LAST as usize + 1]).is_ok());
+        }
+    }
+}
+
+#[test]
+fn the_highest_of_several_numbers_counts() {
+    let gantry = gantry();
+    let made = |numbers: [u64; 2]| {
+        let [one, other] = numbers;
+        let made = context(SUITES[0].0, 22).last_number(SSRC, one).last_number(SSRC, other);
+        made.last_control_number(SSRC, one as u32).last_control_number(SSRC, other as u32).outbound(&gantry).unwrap()
+    };
+    for numbers in [[900, LAST], [LAST, 900]] {
+        let out = made(numbers);
+        assert_eq!((out.last_number(SSRC), out.last_control_number(SSRC)), (Some(LAST), Some(LAST as u32)));
+        for at in [900, 950, LAST] {
+            assert_eq!(try_seal(&out, Rtp, &rtp(SSRC, at as u16, b"again")), Err(Refused::Replayed), "{at}");
+        }
+    }
+}
+
+/// Nobody says which numbers of the counter were sealed elsewhere, so those before the first packet may have been.
+#[test]
+fn a_sender_that_is_told_a_rollover_counter_goes_on_from_its_first_packet() {
+    let gantry = gantry();
+    for (suite, ..) in SUITES {
+        let out = context(suite, 23).rollover_counter(SSRC, 5).outbound(&gantry).unwrap();
+        let try_at = |sequence: u16| try_seal(&out, Rtp, &rtp(SSRC, sequence, b"who was first?"));
+        let first = try_at(1001).unwrap();
+        for sequence in (950..=1001).rev() {
+            assert_eq!(try_at(sequence), Err(Refused::Replayed), "{suite:?} {sequence}");
+        }
+        assert!(try_at(1003).is_ok() && try_at(1002).is_ok());
+        // A receiver has no such doubt: the first packets may overtake each other.
+        let other = context(suite, 23).rollover_counter(SSRC, 5).outbound(&gantry).unwrap();
+        let before = sealed(&other, &rtp(SSRC, 1000, b"before the first"));
+        let back = context(suite, 23).rollover_counter(SSRC, 5).inbound(&gantry).unwrap();
+        assert!(opened(&back, &first).is_ok() && opened(&back, &before).is_ok());
+    }
+}
+
+/// Numbers begin again under a new key.
+#[test]
+fn a_new_master_key_has_all_numbers() {
+    let gantry = gantry();
+    for (suite, ..) in SUITES {
+        let [old, new] = [24, 25].map(|seed| context(suite, seed).outbound(&gantry).unwrap());
+        assert_ne!(
+            sealed(&old, &rtp(SSRC, 7, b"the same number")),
+            sealed(&new, &rtp(SSRC, 7, b"the same number")),
+            "{suite:?}"
+        );
+    }
+}
