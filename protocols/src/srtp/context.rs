@@ -117,6 +117,7 @@ impl Context {
     }
 
     /// The last number of a stream of RTP that goes on from elsewhere: its rollover counter, and 16 bits of sequence number behind it.
+    /// No packet up to this number is sealed or opened: after a handover, each could be the second with its number.
     #[must_use]
     pub fn last_number(mut self, ssrc: u32, number: u64) -> Self {
         self.starts.push((ssrc, Start::After(number)));
@@ -124,14 +125,14 @@ impl Context {
     }
 
     /// The rollover counter of the next packet of a stream of RTP, for an end that joins late (RFC 3711, 3.3.1). It is 0 for every other
-    /// stream.
+    /// stream. A sender seals no number before that of its first packet.
     #[must_use]
     pub fn rollover_counter(mut self, ssrc: u32, counter: u32) -> Self {
         self.starts.push((ssrc, Start::Counter(counter)));
         self
     }
 
-    /// The last number of the packets of RTCP from a source, which go on from elsewhere.
+    /// The last number of the packets of RTCP from a source, which go on from elsewhere. No packet up to this number is opened.
     #[must_use]
     pub fn last_control_number(mut self, ssrc: u32, number: u32) -> Self {
         self.control_starts.push((ssrc, Start::After(number.into())));

@@ -17,15 +17,15 @@ pub(super) struct Streams {
 }
 
 struct Stream {
-    /// The rollover counter of its first packet.
-    first: u32,
+    /// The rollover counter of its first packet, if one was told.
+    first: Option<u32>,
     window: Window,
 }
 
 /// A stream that does not begin with a rollover counter of 0, or goes on from elsewhere.
 #[derive(Clone, Copy)]
 pub(super) enum Start {
-    /// The number that was used last.
+    /// The number that was used last. It and all before it are used up.
     After(u64),
     /// The rollover counter of the next packet.
     Counter(u32),
@@ -43,12 +43,12 @@ impl Kind {
 
 impl Stream {
     fn new(window: u32) -> Self {
-        Self { first: 0, window: Window::new(window) }
+        Self { first: None, window: Window::new(window) }
     }
 
     /// The whole number of a packet of RTP; `None` beyond the last.
     fn nearest(&self, sequence: u16) -> Option<u64> {
-        nearest(self.window.top().unwrap_or_else(|| number(self.first.into(), sequence)), sequence)
+        nearest(self.window.top().unwrap_or_else(|| number(self.first.unwrap_or(0).into(), sequence)), sequence)
     }
 }
 
@@ -60,9 +60,9 @@ impl Streams {
             let mut known = streams.lock();
             let stream = known.entry(*ssrc).or_insert_with(|| Stream::new(window));
             match *start {
-                Start::Counter(counter) => stream.first = counter,
+                Start::Counter(counter) => stream.first = Some(counter),
                 Start::After(number) => {
-                    stream.window.note(number);
+                    stream.window = Window::behind(window, stream.window.top().unwrap_or(0).max(number));
                 }
             }
         }
@@ -91,6 +91,10 @@ impl Streams {
             },
         };
         let number = number.ok_or(Refused::Exhausted)?;
+        if stream.first.is_some() && stream.window.top().is_none() && number > 0 {
+            // The counter comes from an earlier sender, which may have used any number before this one.
+            stream.window = Window::behind(self.window, number - 1);
+        }
         if stream.window.note(number) { Ok(number) } else { Err(Refused::Replayed) }
     }
 

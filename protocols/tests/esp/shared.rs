@@ -8,7 +8,7 @@ use gantry_driver_model::{Faults, Injected};
 use gantry_protocols::Refused;
 use gantry_protocols::esp::{Association, Mode};
 
-use super::common::{faulty, gantry};
+use super::common::{faulty, gantry, suites};
 use super::fork::holds_in_a_child;
 use super::{CBC, GCM, SPI, association, ends, opened, roomy, sealed, sealed_burst, within};
 
@@ -130,5 +130,24 @@ fn numbers_end_and_none_is_used_twice() {
         assert_eq!((packet.data(), out.remaining(), out.last_number()), (&b"one too many"[..], 0, end));
         let beyond = association(GCM, 6).last_number(u64::MAX).outbound(&gantry).unwrap();
         assert_eq!(beyond.remaining(), 0);
+    }
+}
+
+#[test]
+fn an_association_goes_on_behind_the_number_that_was_handed_over() {
+    let gantry = gantry();
+    for suite in suites() {
+        let made = || association(suite, 8).mode(Mode::Payload).window(128);
+        let (out, back) = ends(&gantry, made);
+        let wires: Vec<_> = (0..50_u32).map(|at| sealed(&out, &at.to_be_bytes(), 17)).collect();
+        // Some of them have come, and the last of these is handed over.
+        assert!(opened(&back, &wires[40]).is_ok());
+        let next_back = made().last_number(back.last_number()).inbound(&gantry).unwrap();
+        let taken: Vec<_> = (0..50).filter(|at| opened(&next_back, &wires[*at]).is_ok()).collect();
+        assert_eq!(taken, (41..50).collect::<Vec<_>>(), "{suite:?}");
+        let next_out = made().last_number(out.last_number()).outbound(&gantry).unwrap();
+        let wire = sealed(&next_out, b"the next one", 17);
+        assert_eq!((&wire[4..8], next_out.last_number()), (&[0, 0, 0, 51][..], 51), "{suite:?}");
+        assert!(opened(&next_back, &wire).is_ok());
     }
 }

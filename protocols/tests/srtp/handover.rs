@@ -69,7 +69,7 @@ fn the_highest_of_several_numbers_counts() {
     }
 }
 
-/// Nobody says which numbers of the counter were sealed elsewhere, so those before the first packet may have been.
+/// Which numbers were sealed elsewhere is unknown: those before the first packet may be among them.
 #[test]
 fn a_sender_that_is_told_a_rollover_counter_goes_on_from_its_first_packet() {
     let gantry = gantry();

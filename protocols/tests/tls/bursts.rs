@@ -216,3 +216,20 @@ fn a_child_of_fork_seals_nothing() {
     assert!(holds_in_a_child(|| [&out, &updated].map(refuses) == [true; 2]));
     assert_eq!(out.seal(&mut within(&out, &mut buffer, APPLICATION_DATA)), Ok(()));
 }
+
+#[test]
+fn a_connection_goes_on_with_the_number_that_was_handed_over() {
+    let gantry = gantry();
+    for suite in suites() {
+        let (out, back) = ends(&gantry, || epoch(suite, 12));
+        let wires: Vec<_> = (0..5).map(|at| sealed(&out, &[at], APPLICATION_DATA)).collect();
+        assert!(wires[..3].iter().all(|wire| opened(&back, wire).is_ok()));
+        let make_back = || epoch(suite, 12).number(back.number()).inbound(&gantry).unwrap();
+        assert_eq!(opened(&make_back(), &wires[2]), Err(Refused::Forged), "{suite:?}: it has come before");
+        let next_back = make_back();
+        assert!(wires[3..].iter().all(|wire| opened(&next_back, wire).is_ok()));
+        let next_out = epoch(suite, 12).number(out.number()).outbound(&gantry).unwrap();
+        assert!(opened(&next_back, &sealed(&next_out, b"the next one", APPLICATION_DATA)).is_ok(), "{suite:?}");
+        assert_eq!(next_out.number(), 6);
+    }
+}
