@@ -249,6 +249,22 @@ fn numbers_end_and_none_is_used_twice() {
     assert!(matches!(out.rekey(&[1; 16], &[]), Err(Unfit::Keys("a MAC key as long as the digest"))));
 }
 
+/// Both would count from 0 under it.
+#[test]
+fn a_key_comes_once() {
+    let gantry = gantry();
+    for suite in suites().into_iter().filter(|suite| is_13(*suite)) {
+        let (mut out, mut back) = ends(&gantry, || epoch(suite, 13));
+        for (key, iv) in [13 ^ 0x33, 14].map(|iv| (bytes(suite.1, 13), bytes(suite.2, iv))) {
+            assert!(matches!(out.rekey(&key, &iv), Err(Unfit::Keys("another key than the last one"))), "{suite:?}");
+            assert!(matches!(back.rekey(&key, &iv), Err(Unfit::Keys("another key than the last one"))), "{suite:?}");
+        }
+        // Nothing happened.
+        let wire = sealed(&out, b"under the old key", APPLICATION_DATA);
+        assert_eq!(opened(&back, &wire).unwrap().0, b"under the old key");
+    }
+}
+
 #[test]
 fn keys_that_cannot_be_are_named() {
     let gantry = gantry();
