@@ -46,16 +46,20 @@ impl Inbound {
         self.numbers().next
     }
 
-    /// The receiving end after the peer's key update (RFC 8446, 7.2), with the number 0.
+    /// Replaces the keys at the peer's key update (RFC 8446, 7.2): the next record has the number 0. No second end is made, because it
+    /// would open the same records once more.
     ///
     /// # Errors
-    /// Keys that the suite does not take, as those of AES-CBC, or the connection has failed.
-    pub fn rekey(&self, key: &[u8], iv: &[u8]) -> Result<Self, Unfit> {
-        if self.numbers().end < LAST {
+    /// Keys that the suite does not take, as those of AES-CBC, the last key once more, or the connection has failed. The keys stay then.
+    pub fn rekey(&mut self, key: &[u8], iv: &[u8]) -> Result<(), Unfit> {
+        let Numbers { end, burst, .. } = *self.numbers();
+        // A burst that is left although no thread has one ended in a panic.
+        if end < LAST || burst != 0 {
             return Err(Unfit::Broken);
         }
-        let numbers = Mutex::new(Numbers { next: 0, end: LAST, burst: 0 });
-        Ok(Self { protection: self.protection.rekey(key, iv)?, numbers })
+        self.protection = self.protection.rekey(key, iv)?;
+        self.numbers = Mutex::new(Numbers { next: 0, end: LAST, burst: 0 });
+        Ok(())
     }
 
     /// Makes the content from the next record, a whole one with its [header](Header), in place. Its type is

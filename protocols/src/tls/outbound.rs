@@ -62,18 +62,18 @@ impl Outbound {
         (self.protection.head(), behind + tag)
     }
 
-    /// The sending end after a key update (RFC 8446, 7.2), with the number 0. What was sealed before it is sent before.
+    /// Replaces the keys at a key update (RFC 8446, 7.2): the next record has the number 0. Records that were sealed before it are sent
+    /// before. No second end is made, because it would use the same nonces.
     ///
     /// # Errors
-    /// Keys that the suite does not take, as those of AES-CBC, or the connection has failed.
-    pub fn rekey(&self, key: &[u8], iv: &[u8]) -> Result<Self, Unfit> {
+    /// Keys that the suite does not take, as those of AES-CBC, the last key once more, or the connection has failed. The keys stay then.
+    pub fn rekey(&mut self, key: &[u8], iv: &[u8]) -> Result<(), Unfit> {
         if self.has_failed() {
             return Err(Unfit::Broken);
         }
-        let protection = self.protection.rekey(key, iv)?;
-        let (next, end) = (AtomicU64::new(0), AtomicU64::new(protection.layout.most));
-        // Another process would get the same keys from the same secret.
-        Ok(Self { protection, pad_to: self.pad_to, next, end, process: self.process })
+        self.protection = self.protection.rekey(key, iv)?;
+        (self.next, self.end) = (AtomicU64::new(0), AtomicU64::new(self.protection.layout.most));
+        Ok(())
     }
 
     /// Makes a record of the packet, which holds content of its [type](Packet::content_type), in place.

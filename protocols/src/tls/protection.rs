@@ -1,5 +1,6 @@
 //! What both directions have in common: nonces, and what is authenticated.
 
+use gantry::tags_equal;
 use zeroize::Zeroizing;
 
 use super::epoch::Unfit;
@@ -29,6 +30,9 @@ impl Protection {
     /// The same under other keys.
     pub(super) fn rekey(&self, key: &[u8], iv: &[u8]) -> Result<Self, Unfit> {
         match (self.suite.misfit(key, iv, &[]), &self.keys) {
+            (None, Keys::Joint(session)) if tags_equal(session.params().key(), key) => {
+                Err(Unfit::Keys("another key than the last one"))
+            }
             (None, Keys::Joint(session)) => Ok(Self::new(self.suite, Keys::Joint(session.rekey(key, &[])?), iv)),
             (takes, _) => Err(Unfit::Keys(takes.unwrap_or("other keys after another handshake only"))),
         }

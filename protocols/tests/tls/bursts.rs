@@ -190,7 +190,7 @@ fn a_device_that_fails_in_the_middle_of_a_burst_loses_no_record() {
 fn a_record_that_no_device_sealed_ends_the_connection() {
     let faults = Faults::default();
     let (_card, gantry) = faulty(&faults, false, 0);
-    let out = epoch(GCM13, 9).outbound(&gantry).unwrap();
+    let mut out = epoch(GCM13, 9).outbound(&gantry).unwrap();
     sealed(&out, b"well", APPLICATION_DATA);
     faults.inject(Injected::Error, 1);
     let mut buffers: Vec<_> = (0..3_u8).map(|at| roomy(&out, &[at; 20])).collect();
@@ -209,7 +209,8 @@ fn a_record_that_no_device_sealed_ends_the_connection() {
 fn a_child_of_fork_seals_nothing() {
     let gantry = gantry();
     let out = epoch(GCM13, 10).outbound(&gantry).unwrap();
-    let updated = out.rekey(&[1; 16], &[1; 12]).unwrap();
+    let mut updated = epoch(GCM13, 11).outbound(&gantry).unwrap();
+    updated.rekey(&[1; 16], &[1; 12]).unwrap();
     let mut buffer = roomy(&out, b"from whom?");
     // Before any lock.
     let refuses = |out| Outbound::seal(out, &mut within(out, &mut buffer, APPLICATION_DATA)) == Err(Refused::Forked);

@@ -257,7 +257,8 @@ impl Ends {
                 }
             };
             let (key, iv) = relay.traffic(&next);
-            (self.back, self.out) = (self.back.rekey(&key, &iv).unwrap(), self.out.rekey(&key, &iv).unwrap());
+            self.back.rekey(&key, &iv).unwrap();
+            self.out.rekey(&key, &iv).unwrap();
             self.secret = Some(next);
         }
     }
