@@ -69,6 +69,8 @@ const OTHERS: &[&str] = &[
     "networks of one's own with tunnels",
     // Mounted without nosuid and noexec.
     "file system that gives programs rights",
+    // `unshare -rp`.
+    "PID namespaces",
     "fresh Debian",
     "haproxy with ssl-mode-async",
     "kernel that shapes traffic (sch_tbf)",

@@ -2,8 +2,6 @@
 
 #[path = "../common/mod.rs"]
 mod common;
-#[path = "../common/fork.rs"]
-mod fork;
 mod shared;
 mod whole;
 

@@ -9,7 +9,6 @@ use gantry_protocols::Refused;
 use gantry_protocols::esp::{Association, Mode};
 
 use super::common::{faulty, gantry, suites};
-use super::fork::holds_in_a_child;
 use super::{CBC, GCM, SPI, association, ends, opened, roomy, sealed, sealed_burst, within};
 
 #[test]
@@ -61,17 +60,6 @@ fn a_device_that_fails_in_the_middle_of_a_burst_loses_no_packet_and_uses_no_numb
         }
         assert!(card.meter().requests >= 64, "{fault:?}: the card did some of them");
     }
-}
-
-/// Both processes would use the same numbers under the same keys.
-#[test]
-fn a_child_of_fork_seals_nothing() {
-    let gantry = gantry();
-    let out = association(GCM, 10).mode(Mode::Payload).outbound(&gantry).unwrap();
-    let mut buffer = roomy(b"from whom?");
-    // Before any lock.
-    assert!(holds_in_a_child(|| out.seal(&mut within(&mut buffer)) == Err(Refused::Forked)));
-    assert_eq!(out.seal(&mut within(&mut buffer)), Ok(()));
 }
 
 /// Keys are replaced while threads send: each packet is opened by the association whose SPI it has.

@@ -5,12 +5,11 @@ use std::sync::Mutex;
 use std::thread;
 
 use gantry_driver_model::{Faults, Injected};
+use gantry_protocols::Packet;
 use gantry_protocols::srtp::{self, Suite};
-use gantry_protocols::{Packet, Refused};
 
 use super::Protocol::{Rtcp, Rtp};
 use super::common::{faulty, gantry};
-use super::fork::holds_in_a_child;
 use super::{SSRC, SUITES, context, ends, open_as, opened, rtcp, rtp, try_seal};
 
 #[test]
@@ -70,18 +69,4 @@ fn a_device_that_fails_in_the_middle_of_a_burst_loses_no_packet() {
         }
         assert!(card.meter().requests >= 64, "{fault:?}: the card did some of them");
     }
-}
-
-/// Both processes would use the same numbers under the same keys.
-#[test]
-fn a_child_of_fork_seals_nothing() {
-    let gantry = gantry();
-    let out = context(Suite::AeadAes128Gcm, 14).outbound(&gantry).unwrap();
-    let mut buffer = [&rtp(SSRC, 1, b"from whom?")[..], &[0; 20]].concat();
-    // Before any lock.
-    assert!(holds_in_a_child(|| {
-        let mut packet = Packet::new(&mut buffer, 0..22);
-        out.seal(&mut packet) == Err(Refused::Forked) && out.seal_control(&mut packet) == Err(Refused::Forked)
-    }));
-    assert_eq!(out.seal(&mut Packet::new(&mut buffer, 0..22)), Ok(()));
 }

@@ -6,11 +6,10 @@ use std::thread;
 
 use gantry_driver_model::{Faults, Injected};
 use gantry_protocols::tls::content_type::APPLICATION_DATA;
-use gantry_protocols::tls::{self, Outbound, Unfit};
+use gantry_protocols::tls::{self, Unfit};
 use gantry_protocols::{Packet, Refused};
 
 use super::common::{devices, faulty, gantry};
-use super::fork::holds_in_a_child;
 use super::{GCM12, GCM13, THEN_MAC, WITHIN, ends, epoch, opened, roomy, sealed, suites, whole, within};
 
 /// Records of many connections, several of each, in one burst; and what is wrong among them.
@@ -202,20 +201,6 @@ fn a_record_that_no_device_sealed_ends_the_connection() {
     assert_eq!(packets[1].data(), [1; 20], "as it was");
     assert_eq!(out.remaining(), 0);
     assert!(matches!(out.rekey(&[1; 16], &[1; 12]), Err(Unfit::Broken)));
-}
-
-/// Both processes would use the same numbers under the same keys.
-#[test]
-fn a_child_of_fork_seals_nothing() {
-    let gantry = gantry();
-    let out = epoch(GCM13, 10).outbound(&gantry).unwrap();
-    let mut updated = epoch(GCM13, 11).outbound(&gantry).unwrap();
-    updated.rekey(&[1; 16], &[1; 12]).unwrap();
-    let mut buffer = roomy(&out, b"from whom?");
-    // Before any lock.
-    let refuses = |out| Outbound::seal(out, &mut within(out, &mut buffer, APPLICATION_DATA)) == Err(Refused::Forked);
-    assert!(holds_in_a_child(|| [&out, &updated].map(refuses) == [true; 2]));
-    assert_eq!(out.seal(&mut within(&out, &mut buffer, APPLICATION_DATA)), Ok(()));
 }
 
 #[test]

@@ -3,8 +3,6 @@
 mod bursts;
 #[path = "../common/mod.rs"]
 mod common;
-#[path = "../common/fork.rs"]
-mod fork;
 mod openssl;
 mod wire;
 

@@ -1,0 +1,193 @@
+//! A number is used in one process: children have a copy of the memory that counts, however they are made and whatever PID they have.
+
+#[path = "common/mod.rs"]
+mod common;
+
+use std::env;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::fd::FromRawFd as _;
+use std::process::{self, Command};
+
+use common::gantry;
+use gantry::Gantry;
+use gantry_protocols::esp::{self, Association, Mode};
+use gantry_protocols::srtp::{self, Context};
+use gantry_protocols::tls::{self, Aead, Epoch};
+use gantry_protocols::{Packet, Refused};
+
+/// The sending ends of every protocol, each with a number that is to be used.
+struct Ends {
+    esp: esp::Outbound,
+    srtp: srtp::Outbound,
+    tls: tls::Outbound,
+    /// One whose keys were replaced.
+    updated: tls::Outbound,
+}
+
+impl Ends {
+    fn new(gantry: &Gantry) -> Self {
+        let tls = || Epoch::new(tls::Suite::Tls13(Aead::AesGcm), &[3; 16], &[4; 12]).outbound(gantry).unwrap();
+        let mut updated = tls();
+        updated.rekey(&[5; 16], &[6; 12]).unwrap();
+        let esp = Association::new(0x1234, esp::Suite::AesGcm { icv: 16 }, &[7; 20], &[]).mode(Mode::Payload);
+        let srtp = Context::new(srtp::Suite::AeadAes128Gcm, &[8; 16], &[9; 12]);
+        Self { esp: esp.outbound(gantry).unwrap(), srtp: srtp.outbound(gantry).unwrap(), tls: tls(), updated }
+    }
+
+    /// Seals the next packet of each.
+    fn seal(&self) -> [Result<(), Refused>; 5] {
+        let mut buffer = [0; 200];
+        let mut seal = |seal: &dyn Fn(&mut Packet<'_>) -> Result<(), Refused>| {
+            buffer[64..68].copy_from_slice(&[0x80, 96, 0, 1]);
+            seal(&mut Packet::new(&mut buffer, 64..100))
+        };
+        [
+            seal(&|packet| self.esp.seal(packet)),
+            seal(&|packet| self.srtp.seal(packet)),
+            seal(&|packet| self.srtp.seal_control(packet)),
+            seal(&|packet| self.tls.seal(packet)),
+            seal(&|packet| self.updated.seal(packet)),
+        ]
+    }
+
+    fn refuse(&self) -> bool {
+        self.seal().iter().all(|result| *result == Err(Refused::Forked))
+    }
+}
+
+/// Whether something holds in a child that `make` makes: it gives the child's PID, and 0 in the child. What is asked may call nothing that
+/// another thread may have locked.
+fn holds_in(make: impl FnOnce() -> libc::pid_t, what: impl FnOnce() -> bool) -> bool {
+    match make() {
+        0 => {
+            let holds = what();
+            // SAFETY: it ends the process.
+            unsafe { libc::_exit(i32::from(!holds)) }
+        }
+        child => {
+            let mut status = -1;
+            // SAFETY: the child is ours, and the status a number.
+            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+            libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+        }
+    }
+}
+
+fn fork() -> libc::pid_t {
+    // SAFETY: `holds_in`: the child calls what may be called there, and leaves at once.
+    unsafe { libc::fork() }
+}
+
+/// A child of which the C library knows nothing.
+fn clone(flags: libc::c_int) -> libc::pid_t {
+    // SAFETY: as `fork`; memory is not shared.
+    unsafe { libc::syscall(libc::SYS_clone, libc::c_long::from(flags | libc::SIGCHLD), 0, 0, 0, 0) as libc::pid_t }
+}
+
+/// The same with this PID.
+fn clone_as(pid: libc::pid_t) -> libc::pid_t {
+    let mut arguments = libc::clone_args {
+        flags: 0,
+        pidfd: 0,
+        child_tid: 0,
+        parent_tid: 0,
+        exit_signal: libc::SIGCHLD as u64,
+        stack: 0,
+        stack_size: 0,
+        tls: 0,
+        set_tid: (&raw const pid) as u64,
+        set_tid_size: 1,
+        cgroup: 0,
+    };
+    // SAFETY: as `clone`; the arguments and the PID live until it returns.
+    unsafe { libc::syscall(libc::SYS_clone3, &raw mut arguments, size_of_val(&arguments)) as libc::pid_t }
+}
+
+/// Runs a test once more as the first process of a PID namespace, in which it may do what root may. Whether this is that process.
+fn is_first(test: &str) -> bool {
+    const MARK: &str = "GANTRY_TEST_FIRST";
+    if env::var_os(MARK).is_some() {
+        assert_eq!(process::id(), 1);
+        return true;
+    }
+    let unshare = || {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--pid", "--fork", "--kill-child"]);
+        command
+    };
+    if !unshare().arg("true").status().is_ok_and(|status| status.success()) {
+        gantry_lab::skip("PID namespaces");
+        return false;
+    }
+    let output = unshare().arg(env::current_exe().unwrap()).args(["--exact", test]).env(MARK, "1").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    false
+}
+
+#[test]
+fn a_child_seals_nothing() {
+    let ends = Ends::new(&gantry());
+    for make in [fork, || clone(0)] {
+        assert!(holds_in(make, || ends.refuse()));
+        // And a child of that, which may be the first to ask.
+        assert!(holds_in(make, || holds_in(make, || ends.refuse()) && ends.refuse()));
+    }
+    assert_eq!(ends.seal(), [const { Ok(()) }; 5]);
+}
+
+#[test]
+fn a_child_with_the_pid_of_its_parent_seals_nothing() {
+    if !is_first("a_child_with_the_pid_of_its_parent_seals_nothing") {
+        return;
+    }
+    let gantry = gantry();
+    let ends = Ends::new(&gantry);
+    let holds = || process::id() == 1 && ends.refuse() && Ends::new(&gantry).seal() == [const { Ok(()) }; 5];
+    assert!(holds_in(|| clone(libc::CLONE_NEWPID), holds), "by clone");
+    // SAFETY: of this thread, which makes no other any more.
+    assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWPID) }, 0);
+    assert!(holds_in(fork, holds), "by fork");
+    assert_eq!(ends.seal(), [const { Ok(()) }; 5]);
+}
+
+/// A process makes ends and ends itself. Of its child, another child gets its PID.
+#[test]
+fn a_later_process_with_the_same_pid_seals_nothing() {
+    if !is_first("a_later_process_with_the_same_pid_seals_nothing") {
+        return;
+    }
+    let gantry = gantry();
+    let (mut gone, is_gone) = pipe();
+    let (done, mut is_done) = pipe();
+    let child = fork();
+    if child == 0 {
+        let ends = Ends::new(&gantry);
+        let pid = process::id().cast_signed();
+        if fork() == 0 {
+            drop(is_done);
+            (&is_gone).read_exact(&mut [0]).unwrap();
+            let holds = holds_in(|| clone_as(pid), || process::id().cast_signed() == pid && ends.refuse());
+            (&done).write_all(&[u8::from(holds)]).unwrap();
+        }
+        // SAFETY: it ends the process.
+        unsafe { libc::_exit(0) }
+    }
+    drop(done);
+    // SAFETY: the child is ours.
+    assert_eq!(unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) }, child);
+    gone.write_all(&[1]).unwrap();
+    let mut holds = [0];
+    is_done.read_exact(&mut holds).expect("the child ended as it should");
+    assert_eq!(holds, [1]);
+}
+
+/// The end that is written, and the one that is read.
+fn pipe() -> (File, File) {
+    let mut ends = [0; 2];
+    // SAFETY: room for two descriptors, which nothing else owns.
+    unsafe {
+        assert_eq!(libc::pipe(ends.as_mut_ptr()), 0);
+        (File::from_raw_fd(ends[1]), File::from_raw_fd(ends[0]))
+    }
+}
