@@ -1,6 +1,8 @@
-/* A fork in the middle: the child goes on with sessions and streams, and leaves queues alone. */
-#define _POSIX_C_SOURCE 200809L
+/* A fork in the middle: the child goes on with sessions and streams, and leaves queues alone. So does one that the C library does not make. */
+#define _GNU_SOURCE
 #include "must.h"
+#include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,7 +30,12 @@ static void close_all(void)
     gantry_close(devices);
 }
 
-int main(void)
+static pid_t bare_clone(void)
+{
+    return (pid_t)syscall(SYS_clone, (long)SIGCHLD, 0L, 0L, 0L, 0L);
+}
+
+static void with_child(pid_t (*make)(void))
 {
     unsigned char out[32];
     gantry_completion completion;
@@ -39,7 +46,7 @@ int main(void)
     gantry_request request = request_of(GANTRY_DIGEST, "abc", 3, out, 32);
     must(gantry_queue_submit(queue, session, &request, 5) == GANTRY_OK);
 
-    pid_t child = fork();
+    pid_t child = make();
     must(child >= 0);
     if (child == 0) {
         int timeout;
@@ -54,12 +61,18 @@ int main(void)
         must(gantry_queue_wait(own, &completion, 1) == 1 && completion.user == 7 && is(out, SHA256_OF_ABC));
         gantry_queue_close(own);
         close_all();
-        exit(0);
+        _exit(0);
     }
     int status;
     must(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
     must(gantry_queue_wait(queue, &completion, 1) == 1 && completion.user == 5 && is(out, SHA256_OF_ABC));
     goes_on();
     close_all();
+}
+
+int main(void)
+{
+    with_child(fork);
+    with_child(bare_clone);
     return 0;
 }
