@@ -1,7 +1,7 @@
 //! Gantry takes cryptographic requests and sends each one to the engine of the machine that serves it best.
 //!
-//! This crate is the framework. It holds no cryptography, and of the operating system it uses threads and clocks only. Devices
-//! come from driver crates; `gantry-runtime` assembles both.
+//! This crate is the framework. It holds no cryptography, and of the operating system it uses threads, clocks, and a page of memory that
+//! tells a process from its children ([`Process`]). Devices come from driver crates; `gantry-runtime` assembles both.
 //!
 //! ```
 //! use gantry::{Algorithm, Gantry, SessionParams};
@@ -31,6 +31,8 @@ mod coded;
 mod dispatch;
 // The contract between the framework and a driver: what a driver author reads.
 pub mod driver;
+/// The process that runs this code.
+mod process;
 // The choice of a device, with its reason.
 pub mod route;
 /// Simulated time.
@@ -56,6 +58,7 @@ pub use api::{
 pub use api::{Running, TaskQueue};
 pub use clock::{Clock, RealClock};
 pub use dispatch::{DeviceState, Gantry, Presence, Priority, RegisteredDevice, Request, Submission, WeakGantry};
+pub use process::Process;
 pub use route::{Policy, Route};
 #[cfg(any(test, feature = "simulation"))]
 pub use simulation::VirtualClock;

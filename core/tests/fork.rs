@@ -1,39 +1,135 @@
-//! What `fork` does to statistics.
+//! What children are to a process, and to its statistics.
 
-#![cfg(not(miri))]
+#![cfg(all(unix, not(miri)))]
 
 mod devices;
+#[cfg(target_os = "linux")]
+mod filter;
+
+use std::sync::Barrier;
 
 use devices::{Script, Scripted};
-use gantry::{Algorithm, Gantry, SessionParams};
+use gantry::{Algorithm, Gantry, Process, SessionParams};
 
 /// Of the requests of this test; no known answer has this length.
 const LENGTH: usize = 5;
 
+/// Whether something holds in a child. It uses what this thread alone uses; of the test harness's locks it takes none, and the allocator's
+/// survive `fork`.
+fn holds_in(make: fn() -> libc::pid_t, what: impl FnOnce() -> bool) -> bool {
+    let child = make();
+    if child == 0 {
+        let holds = what();
+        // SAFETY: ends the child without running what the test harness wants to do at exit.
+        unsafe { libc::_exit(i32::from(!holds)) };
+    }
+    let mut status = -1;
+    // SAFETY: waits for the child that was just made.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    status == 0
+}
+
+fn fork() -> libc::pid_t {
+    // SAFETY: `holds_in`.
+    unsafe { libc::fork() }
+}
+
+/// A child of which the C library knows nothing.
+fn clone() -> libc::pid_t {
+    // SAFETY: `holds_in`; memory is not shared.
+    unsafe { libc::syscall(libc::SYS_clone, libc::c_long::from(libc::SIGCHLD), 0, 0, 0, 0) as libc::pid_t }
+}
+
+/// Both where children are known for certain.
+fn calls() -> &'static [fn() -> libc::pid_t] {
+    let both: &[fn() -> libc::pid_t] = &[fork, clone];
+    if Process::certain().is_some() { both } else { &both[..1] }
+}
+
 #[test]
-fn a_child_goes_on_with_a_copy_of_its_parents_numbers_and_says_so() {
+fn a_process_is_not_its_child() {
+    for call in calls() {
+        let parent = Process::current();
+        assert!(parent.is_current() && Process::certain().is_none_or(Process::is_current));
+        assert!(holds_in(*call, || {
+            let child = Process::current();
+            child != parent
+                && child.is_current()
+                && holds_in(*call, || !child.is_current() && !parent.is_current() && Process::current().is_current())
+                && child.is_current()
+        }));
+        // Of a child that never asks, a child may.
+        assert!(holds_in(*call, || holds_in(*call, || !parent.is_current())));
+        assert!(parent.is_current());
+    }
+}
+
+/// As before Linux 4.14: the C library tells of children of `fork`, and of no others.
+#[test]
+#[cfg(target_os = "linux")]
+fn where_the_kernel_wipes_no_page_children_of_fork_are_known() {
+    if !filter::is_alone("where_the_kernel_wipes_no_page_children_of_fork_are_known") || !filter::refuse_wiped_pages() {
+        return;
+    }
+    assert_eq!(Process::certain(), None);
+    let parent = Process::current();
+    assert!(holds_in(fork, || {
+        let child = Process::current();
+        child != parent
+            && Process::certain().is_none()
+            && holds_in(fork, || !child.is_current() && !parent.is_current())
+    }));
+    assert!(holds_in(fork, || holds_in(fork, || !parent.is_current())));
+    assert!(parent.is_current() && Process::certain().is_none());
+}
+
+/// A filter that is set later may refuse any call: here, all but the end of the process.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_child_needs_no_system_call_to_know() {
+    let parent = Process::current();
+    assert!(holds_in(fork, || {
+        // SAFETY: numbers.
+        unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_STRICT, 0, 0, 0) };
+        let knows = !parent.is_current() && Process::current().is_current();
+        // SAFETY: ends the child, by the call that is allowed.
+        unsafe { libc::syscall(libc::SYS_exit, libc::c_long::from(!knows)) };
+        false
+    }));
+}
+
+#[test]
+fn all_threads_of_a_child_are_one_process() {
+    let parent = Process::current();
+    assert!(holds_in(fork, || {
+        let barrier = Barrier::new(8);
+        std::thread::scope(|scope| {
+            let ask = || {
+                barrier.wait();
+                Process::current()
+            };
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(ask)).collect();
+            let all: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+            all.iter().all(|process| *process == all[0] && *process != parent)
+        })
+    }));
+}
+
+#[test]
+fn a_child_counts_from_zero() {
     let gantry = Gantry::builder().driver(&Scripted::new(Script::new("device"))).build();
     let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
     let run = |times| (0..times).for_each(|_| session.encrypt(&[], &mut [0; LENGTH]).unwrap());
     run(100);
-    // SAFETY: the child uses what this thread alone uses, and leaves by `_exit`. Of the test harness's locks it takes none;
-    // the allocator's survive `fork`.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
+    assert!(holds_in(fork, || {
         run(10);
         std::thread::scope(|scope| {
             scope.spawn(|| run(1)); // finds a slot although those of the parent's threads are still taken
         });
         let snapshot = gantry.stats();
-        let right = snapshot.requests() == 111 && snapshot.process != std::process::id();
-        // SAFETY: ends the child without running what the test harness wants to do at exit.
-        unsafe { libc::_exit(i32::from(!right)) };
-    }
+        snapshot.requests() == 11 && snapshot.process == std::process::id()
+    }));
     run(1000);
-    let mut status = -1;
-    // SAFETY: waits for the child that was just made.
-    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-    assert_eq!(status, 0, "the child saw its parent's numbers and its own");
     let snapshot = gantry.stats();
     assert_eq!((snapshot.requests(), snapshot.process), (1100, std::process::id()));
 }

@@ -90,7 +90,7 @@ pub enum Refused {
     /// Every number that may be used under the keys has been. New keys are needed.
     #[error("every number that may be used under these keys has been")]
     Exhausted,
-    /// The process has forked since the keys were given: the other process would use the same numbers under the same keys.
+    /// The keys were given to the process from which this one was forked, and both would use the same numbers under them.
     #[error("the keys are another process's")]
     Forked,
     /// Of TLS, a record before it failed, with which the connection ends.

@@ -2,6 +2,8 @@
 
 #[path = "common/mod.rs"]
 mod common;
+#[path = "../../core/tests/filter/mod.rs"]
+mod filter;
 
 use std::env;
 use std::fs::File;
@@ -180,6 +182,23 @@ fn a_later_process_with_the_same_pid_seals_nothing() {
     let mut holds = [0];
     is_done.read_exact(&mut holds).expect("the child ended as it should");
     assert_eq!(holds, [1]);
+}
+
+/// As before Linux 4.14: children of a bare `clone` would go unseen.
+#[test]
+fn nothing_is_sealed_where_the_kernel_wipes_no_page() {
+    if !filter::is_alone("nothing_is_sealed_where_the_kernel_wipes_no_page") || !filter::refuse_wiped_pages() {
+        return;
+    }
+    let gantry = gantry();
+    let esp = || Association::new(0x1234, esp::Suite::AesGcm { icv: 16 }, &[7; 20], &[]);
+    let srtp = || Context::new(srtp::Suite::AeadAes128Gcm, &[8; 16], &[9; 12]);
+    let tls = || Epoch::new(tls::Suite::Tls13(Aead::AesGcm), &[3; 16], &[4; 12]);
+    assert_eq!(esp().outbound(&gantry).err(), Some(esp::Unfit::Children));
+    assert_eq!(srtp().outbound(&gantry).err(), Some(srtp::Unfit::Children));
+    assert_eq!(tls().outbound(&gantry).err(), Some(tls::Unfit::Children));
+    // What is received has its number already.
+    assert!(esp().inbound(&gantry).is_ok() && srtp().inbound(&gantry).is_ok() && tls().inbound(&gantry).is_ok());
 }
 
 /// The end that is written, and the one that is read.

@@ -32,7 +32,7 @@
 //! | `policy.rs`, `cache.rs`, `clock.rs` | the names of policies, costs in a file, time |
 //! | `folder.rs` | folders of this user's, and files that are whole |
 //! | `suggest.rs` | the name that was meant |
-//! | `forks.rs`, `sandbox.rs` | whether the process was forked, or has a filter of system calls |
+//! | `sandbox.rs` | whether the process has a filter of system calls |
 //! | `readiness.rs` | queues as file descriptors |
 //! | `stats/` | published statistics: `page.rs` counters in shared memory, `live.rs` finds the pages of processes, `read.rs` and `watch.rs` read them, `files.rs` folders, `report.rs` tables |
 
@@ -51,8 +51,6 @@ mod dpdk;
 /// The drivers of this build.
 mod drivers;
 mod folder;
-// Children of `fork`.
-pub mod forks;
 /// What the Linux kernel says of its crypto drivers.
 #[cfg(feature = "afalg")]
 pub mod kernel {

@@ -14,8 +14,8 @@
 //! # What it means
 //!
 //! Counters are exact: when threads have been joined, a snapshot says what they did. One that is taken while they work may hold a
-//! request's count without its bytes. A number that would overflow stays at `u64::MAX`. A child of `fork` begins with zeros if it says what
-//! it is ([`forked`]), and goes on with a copy of its parent's numbers if not: [`Snapshot::process`] says who began them.
+//! request's count without its bytes. A number that would overflow stays at `u64::MAX`. A child of `fork` begins
+//! with zeros; [`Snapshot::process`] has its PID.
 //!
 //! Numbers may lie where other processes read them while they grow: [`Memory`].
 
@@ -41,8 +41,8 @@ pub use reason::Reason;
 use shard::{Ground, Shard};
 use site::WORKS;
 pub(crate) use site::{MOST_DEVICES, Site};
+pub use slot::uncounted;
 use slot::{Slots, Use};
-pub use slot::{forked, uncounted};
 pub use snapshot::{Numbers, Snapshot};
 pub use tally::Tally;
 
@@ -112,7 +112,7 @@ impl Stats {
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
-        Snapshot::of(self.shards.all(), &self.devices(), self.shards.process(), self.clock.now())
+        Snapshot::of(self.shards.all(), &self.devices(), self.shards.pid(), self.clock.now())
     }
 
     #[cold]

@@ -5,12 +5,14 @@
 //! one that is [`SHARED`], where numbers are added atomically.
 //!
 //! `fork` copies the word: slots of threads that the child does not have stay taken in it. Numbers are right all the same; it is
-//! the 65th thread, counted so, that shares. What the slots hold may be memory that the parent goes on to write: a child that knows
-//! what it is ([`forked`]) begins with slots of its own.
+//! the 65th thread, counted so, that shares. What the slots hold may be memory that the parent goes on to write, so a child begins with
+//! slots of its own.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::process::Process;
 
 /// Slots that one thread at a time has to itself.
 const OWN: usize = u64::BITS as usize;
@@ -23,16 +25,6 @@ const NONE: usize = usize::MAX;
 
 /// Bit n: slot n is taken.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
-
-/// How many forks lie between this process and the first of its family that counted.
-static GENERATION: AtomicU32 = AtomicU32::new(0);
-
-/// Says that the calling process has just been forked, before it has other threads: what it counts from here on is its own, and begins
-/// with zeros. Without, it goes on with a copy of its parent's numbers. May be called where only functions that are safe in a signal handler
-/// may be: it adds to a number.
-pub fn forked() {
-    GENERATION.fetch_add(1, Ordering::Relaxed);
-}
 
 /// Runs `body` without counting the requests of the calling thread: a measurement is no work of the program's. What happens to devices meanwhile
 /// is counted.
@@ -60,8 +52,8 @@ pub(super) enum Use {
 
 /// What each slot holds, in one process.
 pub(super) struct Slots<T> {
-    generation: u32,
-    process: u32,
+    process: Process,
+    pid: u32,
     /// None at all when nothing is to be counted.
     each: Box<[OnceLock<Box<T>>]>,
     /// Those of a child, in the copy that it has of these.
@@ -71,8 +63,7 @@ pub(super) struct Slots<T> {
 impl<T> Slots<T> {
     pub(super) fn new(on: bool) -> Self {
         let each = (0..if on { QUIET + 1 } else { 0 }).map(|_| OnceLock::new()).collect();
-        let generation = GENERATION.load(Ordering::Relaxed);
-        Self { generation, process: std::process::id(), each, child: OnceLock::new() }
+        Self { process: Process::current(), pid: std::process::id(), each, child: OnceLock::new() }
     }
 
     /// What the slot of the calling thread holds. `make` is told who writes it.
@@ -92,14 +83,14 @@ impl<T> Slots<T> {
         self.of_this_process().each.iter().filter_map(|slot| Some(&**slot.get()?))
     }
 
-    /// The process that these slots are of.
-    pub(super) fn process(&self) -> u32 {
-        self.of_this_process().process
+    /// The PID of this process, as it was when it began to count.
+    pub(super) fn pid(&self) -> u32 {
+        self.of_this_process().pid
     }
 
     #[inline]
     fn of_this_process(&self) -> &Self {
-        if self.generation == GENERATION.load(Ordering::Relaxed) { self } else { self.of_child() }
+        if self.process.is_current() { self } else { self.of_child() }
     }
 
     #[cold]

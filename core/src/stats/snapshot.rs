@@ -13,8 +13,7 @@ use crate::driver::Class;
 /// What a framework has counted until now, as plain data.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// The process that began to count. In a child of `fork` that has not said so ([`forked`](super::forked)) it is the parent, and the
-    /// numbers hold the parent's.
+    /// The PID of the process whose numbers these are. A child of `fork` has its own, which begin with zeros.
     pub process: u32,
     /// When it was taken, in nanoseconds of the framework's clock.
     pub at: u64,

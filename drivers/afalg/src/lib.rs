@@ -34,9 +34,6 @@ pub mod catalogue;
 /// Devices, and what each one offers.
 #[cfg(target_os = "linux")]
 mod device;
-/// Whether the process has forked.
-#[cfg(target_os = "linux")]
-mod fork;
 /// Sessions: keys in the kernel, and the sockets of requests.
 #[cfg(target_os = "linux")]
 mod session;

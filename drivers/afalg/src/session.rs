@@ -5,10 +5,9 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::{Arc, Mutex};
 
 use gantry::driver::{Buffers, DeviceSession, DigestStream, Operands, Refusal, Unsupported};
-use gantry::{Algorithm as A, Fault, Kind, Operation, Outcome, SessionParams};
+use gantry::{Algorithm as A, Fault, Kind, Operation, Outcome, Process, SessionParams};
 use zeroize::Zeroizing;
 
-use crate::fork;
 use crate::stream::HashStream;
 use crate::sys::{Channel, Control, Transform};
 
@@ -37,9 +36,6 @@ pub(crate) fn open(
     if algorithm.kind() == Kind::Aead {
         let set = transform.set_tag_length(params.tag_length());
         set.map_err(|_| Unsupported::because("the kernel has no tags of this length"))?;
-    }
-    if !fork::watch() {
-        return Err(Fault::failed("no memory to be told of forks").into());
     }
     let pool = Pool::new(transform);
     // The first socket is made now, so that a lack of them shows here.
@@ -240,8 +236,8 @@ struct Pool {
 struct Station {
     channel: Channel,
     scratch: Zeroizing<Vec<u8>>,
-    /// Of the process in which the socket was made.
-    generation: u32,
+    /// In which the socket was made.
+    process: Process,
 }
 
 impl Pool {
@@ -251,14 +247,17 @@ impl Pool {
 
     /// Works with a socket of this process. One on which something went wrong is closed, and with it goes whatever is left in it.
     fn with_station<T>(&self, work: impl FnOnce(&mut Station) -> io::Result<T>) -> io::Result<T> {
-        let generation = fork::generation();
         let mut pooled = self.stations.iter().find_map(|station| station.try_lock().ok());
         let mut own = None;
         let place = pooled.as_deref_mut().unwrap_or(&mut own);
         let station = match place {
-            Some(station) if station.generation == generation => station,
+            Some(station) if station.process.is_current() => station,
             // One from before a fork is the parent's, too.
-            _ => place.insert(Station { channel: self.transform.accept()?, scratch: Zeroizing::default(), generation }),
+            _ => place.insert(Station {
+                channel: self.transform.accept()?,
+                scratch: Zeroizing::default(),
+                process: Process::current(),
+            }),
         };
         let result = work(station);
         if result.is_err() {

@@ -3,9 +3,8 @@
 use std::io::{IoSlice, IoSliceMut};
 
 use gantry::driver::DigestStream;
-use gantry::{Fault, Operation};
+use gantry::{Fault, Operation, Process};
 
-use crate::fork;
 use crate::session::fault;
 use crate::sys::{Channel, Control};
 
@@ -14,17 +13,17 @@ pub(crate) struct HashStream {
     tag_len: usize,
     /// Or why there is none: `duplicate` cannot say so.
     channel: Result<Channel, Fault>,
-    /// Of the process that the state belongs to.
-    generation: u32,
+    /// That the state belongs to.
+    process: Process,
 }
 
 impl HashStream {
     pub(crate) fn new(operation: Operation, tag_len: usize, channel: Channel) -> Self {
-        Self { operation, tag_len, channel: Ok(channel), generation: fork::generation() }
+        Self { operation, tag_len, channel: Ok(channel), process: Process::current() }
     }
 
     fn channel(&self) -> Result<&Channel, Fault> {
-        if self.generation != fork::generation() {
+        if !self.process.is_current() {
             return Err(Fault::failed("AF_ALG: the state of this message is the parent process's"));
         }
         self.channel.as_ref().map_err(Clone::clone)

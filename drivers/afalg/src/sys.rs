@@ -177,12 +177,6 @@ impl Control {
     }
 }
 
-/// Calls `child` in every child that this process forks. `false` when memory ran out.
-pub(crate) fn at_fork(child: extern "C" fn()) -> bool {
-    // SAFETY: a function that lives as long as this code does; the C library forgets it when that is unloaded.
-    unsafe { libc::pthread_atfork(None, None, Some(child as unsafe extern "C" fn())) == 0 }
-}
-
 /// Bytes of a page of memory.
 pub(crate) fn page_size() -> usize {
     // SAFETY: numbers only.

@@ -5,9 +5,9 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::process;
 use std::sync::Arc;
 
+use gantry::Process;
 use gantry::driver::Buffers;
 use gantry_abi_cryptodev::{
     self as abi, COP_DECRYPT, COP_ENCRYPT, COP_FLAG_WRITE_IV, CipherRow, CopyHashOp, CryptAuthOp, CryptOp, Ioctl,
@@ -42,7 +42,12 @@ impl Crypto {
         // SAFETY: the kernel reads the keys, which live as long as this call, and writes the structure.
         unsafe { self.call(Ioctl::OpenSession, &mut bytes) }?;
         let op = SessionOp::from_bytes(&bytes, WIDTH).ok_or(io::ErrorKind::InvalidData)?;
-        Ok(Handle { crypto: self.clone(), number: op.session, cipher: abi::cipher(cipher), process: process::id() })
+        Ok(Handle {
+            crypto: self.clone(),
+            number: op.session,
+            cipher: abi::cipher(cipher),
+            process: Process::current(),
+        })
     }
 
     /// # Safety
@@ -70,7 +75,7 @@ pub(crate) struct Handle {
     number: u32,
     /// What the kernel does not ask for again: how long its IVs are.
     cipher: Option<&'static CipherRow>,
-    process: u32,
+    process: Process,
 }
 
 /// What an AEAD works on: input, then output with room for the tag, or input with the tag behind it.
@@ -86,7 +91,7 @@ pub(crate) struct Sealed<'a> {
 impl Handle {
     /// Whether this process made it, and has it to itself.
     pub(crate) fn is_ours(&self) -> bool {
-        self.process == process::id()
+        self.process.is_current()
     }
 
     pub(crate) fn info(&self) -> io::Result<SessionInfoOp> {
@@ -226,7 +231,12 @@ mod tests {
     /// Of a device that answers no ioctl, with ENOTTY.
     fn handle(cipher: u32) -> Handle {
         let nowhere = File::open("/dev/null").unwrap();
-        Handle { crypto: Crypto(Arc::new(nowhere)), number: 0, cipher: abi::cipher(cipher), process: process::id() }
+        Handle {
+            crypto: Crypto(Arc::new(nowhere)),
+            number: 0,
+            cipher: abi::cipher(cipher),
+            process: Process::current(),
+        }
     }
 
     /// An emulator of one program (qemu-aarch64) answers an ioctl that it does not know with ENOSYS, in the kernel's place.

@@ -29,9 +29,7 @@ pub(crate) fn start(options: &Options) -> Result<Shim, String> {
 
 fn start_now(options: &Options) -> Result<Shim, String> {
     let shim = load(options)?;
-    if !sys::watch_forks() {
-        return Err("no memory".to_owned());
-    }
+    sys::starts_here();
     let arguments: Result<Vec<CString>, _> = arguments(options).into_iter().map(CString::new).collect();
     let arguments = arguments.map_err(|_| "an EAL argument with a zero byte".to_owned())?;
     in_thread(|| shim.start(arguments)).map_err(|why| {

@@ -22,7 +22,7 @@ mod pair;
 
 #[cfg(test)]
 pub(crate) use fork::in_child;
-pub(crate) use fork::{forked, watch_forks};
+pub(crate) use fork::{forked, starts_here};
 use pair::Completion;
 pub(crate) use pair::{Blocked, Layout, Lent, Pair, Request, Room, Slot, Status};
 

@@ -1,14 +1,14 @@
 //! The framework of a provider: opened at the first request that may need it, and once more in each child of a fork.
 
 use std::sync::OnceLock;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use gantry::driver::{Class, Driver};
 use gantry::route::Costs;
-use gantry::{Algorithm, DeviceState, Fault, Gantry, Kind, Operation, RegisteredDevice, Session, SessionParams};
+use gantry::{
+    Algorithm, DeviceState, Fault, Gantry, Kind, Operation, Process, RegisteredDevice, Session, SessionParams,
+};
 use gantry_digest::Algorithm as Hash;
-use gantry_runtime::forks::GENERATION;
 use gantry_runtime::sandbox::is_filtered;
 
 use crate::boundary::{HostDigests, HostKdf};
@@ -59,7 +59,33 @@ pub(crate) struct Framework {
     soft: Soft,
     /// The policy was named, and is followed wherever it leads.
     named: bool,
-    pub(crate) generation: u32,
+    pub(crate) process: Process,
+}
+
+/// A framework, or the knowledge that there is none.
+pub(crate) struct Opened {
+    pub(crate) framework: Option<Framework>,
+    /// The only process of which that is true; without one, it is true of all that come of this one.
+    process: Option<Process>,
+}
+
+impl Opened {
+    pub(crate) fn new(settings: &Settings, host: &dyn Driver) -> Self {
+        match Framework::open(settings, host) {
+            Ok(framework) => Self { process: Some(framework.process), framework: Some(framework) },
+            // A filter stays, in children, too. To ask which process this is may be a call for which it ends the process.
+            Err(Closed::Sandbox) => Self { framework: None, process: None },
+            Err(Closed::Without(error)) => {
+                gantry_runtime::stats::tell(&format!("everything is the host's: {error}"));
+                Self { framework: None, process: Some(Process::current()) }
+            }
+        }
+    }
+
+    /// Whether it is true here, and not in a process that this one comes from.
+    pub(crate) fn is_current(&self) -> bool {
+        self.process.is_none_or(Process::is_current)
+    }
 }
 
 /// Why no framework was opened.
@@ -92,7 +118,7 @@ impl Framework {
             derivations,
             soft: settings.soft,
             named: settings.policy_named,
-            generation: GENERATION.load(Relaxed),
+            process: Process::current(),
         })
     }
 
@@ -285,7 +311,8 @@ pub(crate) enum Done {
 #[derive(Clone, Default)]
 pub(crate) struct Engine {
     session: Option<Session>,
-    generation: u32,
+    /// In which the session was opened, or what is under way began.
+    process: Option<Process>,
     /// Nanoseconds that were lost so far by staying with the host.
     lost: u32,
     /// The session serves.
@@ -306,8 +333,8 @@ impl Engine {
 
     /// Another key: what was opened under the last one is of no use.
     pub(crate) fn new_key(&mut self) {
-        self.forget_if_older(GENERATION.load(Relaxed));
-        *self = Self { generation: self.generation, ..Self::default() };
+        self.forget();
+        *self = Self::default();
     }
 
     /// Which way one request goes. When it is the device's, there is a session.
@@ -319,7 +346,7 @@ impl Engine {
         params: impl Fn() -> SessionParams,
         algorithm: Algorithm,
     ) -> Side {
-        self.forget_if_older(framework.generation);
+        self.belong_to(framework);
         let gain = framework.gain(algorithm, operation);
         if self.refused || !gain.elsewhere().has(bytes) {
             return Side::Host;
@@ -347,7 +374,7 @@ impl Engine {
 
     /// The session, whoever is to run requests of it.
     pub(crate) fn shared(&mut self, framework: &Framework, params: impl Fn() -> SessionParams) -> Option<Session> {
-        self.forget_if_older(framework.generation);
+        self.belong_to(framework);
         if self.refused { None } else { self.session(framework, &params) }
     }
 
@@ -375,17 +402,20 @@ impl Engine {
 
     /// Something begins without a session of its own.
     pub(crate) fn belong_to(&mut self, framework: &Framework) {
-        self.forget_if_older(framework.generation);
+        if !self.is_of(framework) {
+            self.forget();
+            *self = Self { process: Some(framework.process), ..Self::default() };
+        }
     }
 
     /// Whether what was opened may be closed: not what the parent of a fork opened.
     pub(crate) fn is_of_this_process(&self) -> bool {
-        self.generation == GENERATION.load(Relaxed)
+        self.process.is_some_and(Process::is_current)
     }
 
     /// Whether what is under way began in this process.
     pub(crate) fn is_of(&self, framework: &Framework) -> bool {
-        self.generation == framework.generation
+        self.process == Some(framework.process)
     }
 
     /// The session, once it is this context's turn to use it.
@@ -416,11 +446,11 @@ impl Engine {
         self.session.clone()
     }
 
-    /// After a fork, what the parent opened is left alone: dropping it might wait for threads that are not here.
-    fn forget_if_older(&mut self, generation: u32) {
-        if self.generation != generation {
-            std::mem::forget(self.session.take());
-            *self = Self { generation, ..Self::default() };
+    /// In a child the session of the parent is left alone: dropping it might wait for threads that are not here.
+    fn forget(&mut self) {
+        let session = self.session.take();
+        if !self.is_of_this_process() {
+            std::mem::forget(session);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use gantry::driver::Buffers;
 use gantry::{Algorithm, Direction, Gantry, Kind, Operation, Outcome, Request, Session, SessionParams};
-use gantry_runtime::{Config, forks};
+use gantry_runtime::Config;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -78,11 +78,8 @@ pub(crate) fn decrypt_many<'py>(
 /// The framework of this process, opened by the first call that needs it. With the GIL, so that no `fork` of Python's comes between.
 fn gantry() -> PyResult<&'static Gantry> {
     static GANTRY: OnceLock<Result<Gantry, String>> = OnceLock::new();
-    let opened = GANTRY.get_or_init(|| {
-        let gantry = Config::from_env().and_then(gantry_runtime::open).map_err(|error| error.to_string())?;
-        forks::count();
-        Ok(gantry)
-    });
+    let opened =
+        GANTRY.get_or_init(|| Config::from_env().and_then(gantry_runtime::open).map_err(|error| error.to_string()));
     opened.as_ref().map_err(|problem| PyRuntimeError::new_err(problem.clone()))
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use gantry::{Direction, Esp, Gantry, Session, SessionParams};
+use gantry::{Direction, Esp, Gantry, Process, Session, SessionParams};
 use zeroize::Zeroizing;
 
 use super::inbound::Inbound;
@@ -43,6 +43,10 @@ pub enum Unfit {
     /// Something of the keys.
     #[error("the suite takes {0}")]
     Keys(&'static str),
+    /// The system does not tell every child of the process from it, and both would use the same numbers
+    /// ([`Process::certain`](gantry::Process::certain)).
+    #[error("a child of this process would use the same numbers unseen: that is known with Linux 4.14 and later")]
+    Children,
     /// What a session says.
     #[error(transparent)]
     Session(#[from] gantry::Error),
@@ -87,19 +91,20 @@ impl Association {
     /// The end that sends. It takes the association, because two that send under one key would use the same nonces.
     ///
     /// # Errors
-    /// Keys that the suite does not take, or a reserved SPI.
+    /// Keys that the suite does not take, a reserved SPI, or a system that does not tell children from their parents.
     pub fn outbound(self, gantry: &Gantry) -> Result<Outbound, Unfit> {
         self.check()?;
+        let process = Process::certain().ok_or(Unfit::Children)?;
         let (key, salt) = salted(self.suite, &self.key);
         let keys = self.suite.keys(gantry, Direction::Encrypt, key, &self.integrity_key, self.extended)?;
         let keys = self.or_whole(gantry, Direction::Encrypt, keys);
-        Ok(Outbound::new(&self, keys, salt))
+        Ok(Outbound::new(&self, keys, salt, process))
     }
 
     /// The end that receives.
     ///
     /// # Errors
-    /// As of [`outbound`](Self::outbound), or a window that cannot be.
+    /// Keys that the suite does not take, a reserved SPI, or a window that cannot be.
     pub fn inbound(self, gantry: &Gantry) -> Result<Inbound, Unfit> {
         self.check()?;
         if !(1..=Window::MOST).contains(&self.window) {

@@ -2,11 +2,10 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use gantry::Operation;
 use gantry::esp::{HEADER, TRAILER, write_trailer};
+use gantry::{Operation, Process};
 use zeroize::Zeroizing;
 
 use super::ESP;
@@ -28,15 +27,15 @@ pub struct Outbound {
     extended: bool,
     /// The number that was used last.
     last: AtomicU64,
-    /// The process that it was made in.
-    process: u32,
+    /// The only process that has its numbers.
+    process: Process,
 }
 
 impl Outbound {
-    pub(super) fn new(association: &Association, keys: Keys, salt: Zeroizing<[u8; 4]>) -> Self {
+    pub(super) fn new(association: &Association, keys: Keys, salt: Zeroizing<[u8; 4]>, process: Process) -> Self {
         let &Association { spi, suite, mode, extended, last, .. } = association;
         let (layout, last) = (suite.layout(), AtomicU64::new(last));
-        Self { keys, salt, spi, layout, mode, extended, last, process: process::id() }
+        Self { keys, salt, spi, layout, mode, extended, last, process }
     }
 
     /// The association's SPI.
@@ -94,9 +93,9 @@ impl Outbound {
     }
 
     /// Writes all of the packet but what devices do, and says where it will lie. Nothing is changed if there is an error.
-    fn frame(&self, packet: &mut Packet<'_>, work: &mut Work, process: u32) -> Result<Begun<Range<usize>>, Refused> {
+    fn frame(&self, packet: &mut Packet<'_>, work: &mut Work) -> Result<Begun<Range<usize>>, Refused> {
         let Layout { iv, icv, .. } = self.layout;
-        if process != self.process {
+        if !self.process.is_current() {
             return Err(Refused::Forked);
         }
         let (headers, next) = self.mode.around(packet)?;
@@ -146,11 +145,10 @@ pub(super) fn aad(extended: bool, spi: u32, number: u64) -> Aad {
 /// Seals packets, each under its association, as [`Outbound::seal`] does; the [verdict](Packet::verdict) is in each. All associations are
 /// of one framework.
 pub fn seal(burst: &mut [(&Outbound, &mut Packet<'_>)]) {
-    let process = process::id();
     burst::run(
         burst,
         |association| &association.keys,
-        |association, packet, work| association.frame(packet, work, process).map(Some),
+        |association, packet, work| association.frame(packet, work).map(Some),
         |tasks| {
             crypt::choose(tasks, Operation::Protect);
             crypt::randomize(tasks, HEADER);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use gantry::{Direction, Gantry};
+use gantry::{Direction, Gantry, Process};
 use zeroize::Zeroizing;
 
 use super::Kind;
@@ -63,6 +63,10 @@ pub enum Unfit {
         /// The highest number.
         end: u64,
     },
+    /// The system does not tell every child of the process from it, and both would use the same numbers
+    /// ([`Process::certain`](gantry::Process::certain)).
+    #[error("a child of this process would use the same numbers unseen: that is known with Linux 4.14 and later")]
+    Children,
     /// What a session says.
     #[error(transparent)]
     Session(#[from] gantry::Error),
@@ -142,16 +146,18 @@ impl Context {
     /// The end that sends. It takes the context, because two that send under one master key would use the same numbers.
     ///
     /// # Errors
-    /// A key or a salt that the suite does not take, or a window or a last number that cannot be.
+    /// A key or a salt that the suite does not take, a window or a last number that cannot be, or a system that does not tell children
+    /// from their parents.
     pub fn outbound(self, gantry: &Gantry) -> Result<Outbound, Unfit> {
+        let process = Process::certain().ok_or(Unfit::Children)?;
         let [media, control] = self.channels(gantry, Direction::Encrypt)?;
-        Ok(Outbound::new(self.suite, media, control, self.encrypts_control))
+        Ok(Outbound::new(self.suite, media, control, self.encrypts_control, process))
     }
 
     /// The end that receives.
     ///
     /// # Errors
-    /// As of [`outbound`](Self::outbound).
+    /// A key or a salt that the suite does not take, or a window or a last number that cannot be.
     pub fn inbound(self, gantry: &Gantry) -> Result<Inbound, Unfit> {
         let [media, control] = self.channels(gantry, Direction::Decrypt)?;
         Ok(Inbound::new(self.suite, media, control))

@@ -2,7 +2,8 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::process;
+
+use gantry::Process;
 
 use super::Suite;
 use super::channel::{Channel, ENCRYPTED, WORD};
@@ -17,8 +18,8 @@ pub struct Outbound {
     pub(super) control: Channel,
     /// Whether packets of RTCP are encrypted.
     encrypts_control: bool,
-    /// The process that it was made in.
-    process: u32,
+    /// The only process that has its numbers.
+    process: Process,
 }
 
 /// Where a packet will lie, and its MKI.
@@ -28,8 +29,14 @@ struct Framed {
 }
 
 impl Outbound {
-    pub(super) fn new(suite: Suite, media: Channel, control: Channel, encrypts_control: bool) -> Self {
-        Self { suite, media, control, encrypts_control, process: process::id() }
+    pub(super) fn new(
+        suite: Suite,
+        media: Channel,
+        control: Channel,
+        encrypts_control: bool,
+        process: Process,
+    ) -> Self {
+        Self { suite, media, control, encrypts_control, process }
     }
 
     /// Most bytes that sealing adds before a packet, and behind it.
@@ -102,13 +109,12 @@ pub fn seal_control(burst: &mut [(&Outbound, &mut Packet<'_>)]) {
 
 /// `channel`: that of an end, and whether its packets are encrypted.
 fn seal_all(burst: &mut [(&Outbound, &mut Packet<'_>)], channel: fn(&Outbound) -> (&Channel, bool)) {
-    let process = process::id();
     burst::run(
         burst,
         |end| &channel(end).0.keys,
         |end, packet, work| {
             let (channel, encrypted) = channel(end);
-            if process != end.process {
+            if !end.process.is_current() {
                 return Err(Refused::Forked);
             }
             frame(channel, packet, work, encrypted).map(Some)

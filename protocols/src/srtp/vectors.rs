@@ -1,7 +1,7 @@
 //! Vectors of RFC 3711, RFC 6188 and RFC 7714, which begin with session keys or end with them.
 
 use common::{devices, hex};
-use gantry::{Direction, Gantry};
+use gantry::{Direction, Gantry, Process};
 use zeroize::Zeroizing;
 
 use super::channel::Channel;
@@ -41,7 +41,7 @@ fn ends(
         channel(gantry, suite, kind, direction, keys, starts)
     };
     let [media, control] = [Kind::Media, Kind::Control].map(|kind| make(kind, Direction::Encrypt));
-    let out = Outbound::new(suite, media, control, encrypted);
+    let out = Outbound::new(suite, media, control, encrypted, Process::current());
     let [media, control] = [Kind::Media, Kind::Control].map(|kind| make(kind, Direction::Decrypt));
     (out, Inbound::new(suite, media, control))
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use gantry::{Direction, Gantry};
+use gantry::{Direction, Gantry, Process};
 use zeroize::Zeroizing;
 
 use super::inbound::Inbound;
@@ -34,6 +34,10 @@ pub enum Unfit {
     /// The connection has failed, so it gets no new keys.
     #[error("the connection has failed")]
     Broken,
+    /// The system does not tell every child of the process from it, and both would use the same numbers
+    /// ([`Process::certain`](gantry::Process::certain)).
+    #[error("a child of this process would use the same numbers unseen: that is known with Linux 4.14 and later")]
+    Children,
     /// What a session says.
     #[error(transparent)]
     Session(#[from] gantry::Error),
@@ -71,14 +75,15 @@ impl Epoch {
     /// The end that sends. It takes the keys, because two that send under the same would use the same nonces.
     ///
     /// # Errors
-    /// Keys that the suite does not take, or padding that it does not have.
+    /// Keys that the suite does not take, padding that it does not have, or a system that does not tell children from their parents.
     pub fn outbound(self, gantry: &Gantry) -> Result<Outbound, Unfit> {
         let most = if self.suite.layout().is_13 { MOST } else { 1 };
         if !(1..=most).contains(&self.pad_to) {
             return Err(Unfit::Padding(self.pad_to));
         }
+        let process = Process::certain().ok_or(Unfit::Children)?;
         let protection = self.protection(gantry, Direction::Encrypt)?;
-        Ok(Outbound::new(&self, protection))
+        Ok(Outbound::new(&self, protection, process))
     }
 
     /// The end that receives.

@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use gantry::Process;
 
 use super::epoch::{Epoch, Unfit};
 use super::protection::{PSEUDO, Protection, pseudo};
@@ -22,8 +23,8 @@ pub struct Outbound {
     next: AtomicU64,
     /// The first number that no record gets: the limit of the keys, or of the first record that failed.
     end: AtomicU64,
-    /// The process that it was made in.
-    process: u32,
+    /// The only process that has its numbers, also of later keys: another one would get the same keys from the same secret.
+    process: Process,
 }
 
 /// Where a record lies when it is done, and its number.
@@ -33,9 +34,9 @@ struct Framed {
 }
 
 impl Outbound {
-    pub(super) fn new(epoch: &Epoch, protection: Protection) -> Self {
+    pub(super) fn new(epoch: &Epoch, protection: Protection, process: Process) -> Self {
         let (next, end) = (AtomicU64::new(epoch.number), AtomicU64::new(protection.layout.most));
-        Self { protection, pad_to: epoch.pad_to, next, end, process: process::id() }
+        Self { protection, pad_to: epoch.pad_to, next, end, process }
     }
 
     /// The number of the next record.
@@ -97,9 +98,9 @@ impl Outbound {
     }
 
     /// Writes all of the record but what devices do. Nothing is changed if there is an error.
-    fn frame(&self, packet: &mut Packet<'_>, work: &mut Work, process: u32) -> Result<Begun<Framed>, Refused> {
+    fn frame(&self, packet: &mut Packet<'_>, work: &mut Work) -> Result<Begun<Framed>, Refused> {
         let Layout { is_13, explicit, block, within, tag, .. } = self.protection.layout;
-        if process != self.process {
+        if !self.process.is_current() {
             return Err(Refused::Forked);
         }
         let (length, inner_type) = (packet.data().len(), packet.content_type);
@@ -154,11 +155,10 @@ impl Outbound {
 /// Seals records, each of its connection, as [`Outbound::seal`] does; the [verdict](Packet::verdict) is in each. All connections are of
 /// one framework.
 pub fn seal(burst: &mut [(&Outbound, &mut Packet<'_>)]) {
-    let process = process::id();
     burst::run(
         burst,
         |connection| &connection.protection.keys,
-        |connection, packet, work| connection.frame(packet, work, process).map(Some),
+        |connection, packet, work| connection.frame(packet, work).map(Some),
         |tasks| {
             crypt::randomize(tasks, HEADER);
             crypt::seal(tasks);

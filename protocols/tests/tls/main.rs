@@ -253,7 +253,7 @@ fn a_key_comes_once() {
     let gantry = gantry();
     for suite in suites().into_iter().filter(|suite| is_13(*suite)) {
         let (mut out, mut back) = ends(&gantry, || epoch(suite, 13));
-        for (key, iv) in [13 ^ 0x33, 14].map(|iv| (bytes(suite.1, 13), bytes(suite.2, iv))) {
+        for (key, iv) in [0x3E, 14].map(|iv| (bytes(suite.1, 13), bytes(suite.2, iv))) {
             assert!(matches!(out.rekey(&key, &iv), Err(Unfit::Keys("another key than the last one"))), "{suite:?}");
             assert!(matches!(back.rekey(&key, &iv), Err(Unfit::Keys("another key than the last one"))), "{suite:?}");
         }

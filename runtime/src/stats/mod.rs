@@ -143,8 +143,8 @@ struct Publisher {
 }
 
 struct PublishedFile {
-    /// A child of `fork` is another process.
-    process: u32,
+    /// A child of `fork` has a file of its own.
+    process: gantry::Process,
     name: String,
     about: Process,
 }
@@ -158,12 +158,11 @@ impl Publisher {
     }
 
     fn try_publish(&self, snapshot: &Snapshot, file: &mut Option<PublishedFile>) -> io::Result<()> {
-        let process = std::process::id();
-        if file.as_ref().is_none_or(|file| file.process != process) {
+        if file.as_ref().is_none_or(|file| !file.process.is_current()) {
             if snapshot.rows.is_empty() {
                 return Ok(());
             }
-            *file = Some(Self::begin(process));
+            *file = Some(Self::begin());
         }
         let Some(file) = file else { return Ok(()) };
         file.about.written = unix_seconds();
@@ -171,12 +170,12 @@ impl Publisher {
         Folder::open(&self.folder)?.replace(&file.name, |file| file.write_all(text.as_bytes()))
     }
 
-    fn begin(process: u32) -> PublishedFile {
+    fn begin() -> PublishedFile {
         let program = std::env::current_exe().ok();
         let program = program.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
-        let started = unix_seconds();
-        let about = Process { pid: process, program: program.unwrap_or_default(), started, written: started };
-        PublishedFile { process, name: Name::new(process).to_string(), about }
+        let (process, pid, started) = (gantry::Process::current(), std::process::id(), unix_seconds());
+        let about = Process { pid, program: program.unwrap_or_default(), started, written: started };
+        PublishedFile { process, name: Name::new(pid).to_string(), about }
     }
 }
 

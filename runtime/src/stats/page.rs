@@ -25,7 +25,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap};
 
 use crate::sandbox::is_filtered;
-use crate::{forks, rights};
+use crate::rights;
 
 use super::{StatsChoice, handed, unix_seconds};
 
@@ -92,7 +92,6 @@ pub(super) fn of_process(choice: &StatsChoice) -> Option<&'static Page> {
     let filtered = || *choice != StatsChoice::On && is_filtered();
     let new = || {
         let page = Page::new(WORDS).ok()?;
-        forks::count();
         handed::hand_over(&page.file);
         Some(page)
     };

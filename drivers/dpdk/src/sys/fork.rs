@@ -1,23 +1,17 @@
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-static FORKED: AtomicBool = AtomicBool::new(false);
+use gantry::Process;
+
+static STARTED_IN: OnceLock<Process> = OnceLock::new();
 
 /// Whether this process is a child of the one that started DPDK. Costs no system call.
 pub(crate) fn forked() -> bool {
-    FORKED.load(Ordering::Relaxed)
+    STARTED_IN.get().is_some_and(|process| !process.is_current())
 }
 
-/// To be called before DPDK starts. `false` when memory ran out.
-pub(crate) fn watch_forks() -> bool {
-    extern "C" fn child() {
-        FORKED.store(true, Ordering::Relaxed);
-    }
-    static WATCHING: OnceLock<bool> = OnceLock::new();
-    *WATCHING.get_or_init(|| {
-        // SAFETY: a function that lives as long as this code does; the C library forgets it when that is unloaded.
-        unsafe { libc::pthread_atfork(None, None, Some(child as unsafe extern "C" fn())) == 0 }
-    })
+/// To be called before DPDK starts.
+pub(crate) fn starts_here() {
+    STARTED_IN.get_or_init(Process::current);
 }
 
 /// What `check` says in a child of this process. It must not allocate: another thread may have held that lock.

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 
-use gantry_runtime::{Config, Error, forks};
+use gantry_runtime::{Config, Error};
 
 use super::handle::GantryHandle;
 use super::memory::{bytes_mut, check_bytes, check_pointer, text};
@@ -46,8 +46,6 @@ pub unsafe extern "C" fn gantry_open(
             tell(&error.to_string());
             Code::Configuration
         })?;
-        // Queues ask in which process they are.
-        forks::count();
         // SAFETY: the call.
         unsafe { GantryHandle::give(gantry, out) }
     })

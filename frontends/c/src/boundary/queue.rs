@@ -6,11 +6,10 @@ use std::mem;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::ptr::NonNull;
 use std::slice;
-use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use gantry::{Data, IoBuf, Outcome, QueueOptions, Submission, Why};
-use gantry_runtime::{Readiness, forks};
+use gantry::{Data, IoBuf, Outcome, Process, QueueOptions, Submission, Why};
+use gantry_runtime::Readiness;
 
 use super::handle::{GantryHandle, QueueHandle, SessionHandle, alone};
 use super::memory::{bytes, bytes_mut, check_bytes, check_pointer, extent, put, read};
@@ -24,8 +23,8 @@ use crate::ranges::Ranges;
 pub struct Queue {
     flights: Mutex<Flights>,
     descriptor: RawFd,
-    /// How many forks lay before the process in which it was made.
-    generation: u32,
+    /// The process in which it was made.
+    process: Process,
 }
 
 struct Flights {
@@ -101,7 +100,7 @@ pub unsafe extern "C" fn gantry_queue_open(
         let held = (0..depth).map(|_| None).collect();
         let (free, done) = ((0..depth).collect(), VecDeque::with_capacity(depth));
         let flights = Mutex::new(Flights { queue, readiness, held, free, done });
-        let queue = Queue { flights, descriptor, generation: forks::GENERATION.load(Ordering::Relaxed) };
+        let queue = Queue { flights, descriptor, process: Process::current() };
         // SAFETY: the call.
         unsafe { QueueHandle::give(queue, out) }
     })
@@ -232,7 +231,7 @@ pub unsafe extern "C" fn gantry_queue_arm(queue: *mut QueueHandle, timeout_ms: *
 
 impl Queue {
     fn is_of_parent(&self) -> bool {
-        self.generation != forks::GENERATION.load(Ordering::Relaxed)
+        !self.process.is_current()
     }
 
     fn alone(&self) -> Result<MutexGuard<'_, Flights>, Code> {

@@ -2,13 +2,12 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Once, OnceLock};
 
 use gantry::Algorithm;
 use gantry::stats::Tally;
 use gantry_digest::Algorithm as Hash;
-use gantry_runtime::forks::{self, GENERATION};
 use gantry_runtime::rights::variable;
 
 use super::core::{Core, Table, dispatch, find};
@@ -27,7 +26,7 @@ use super::{about, cipher};
 use crate::abi::fns::*;
 use crate::abi::{self, AlgorithmRow, CoreHandle, Dispatch};
 use crate::config::{self, Settings};
-use crate::framework::{Closed, Framework};
+use crate::framework::{Framework, Opened};
 use crate::host::HostDriver;
 use crate::report::{self, Report};
 use crate::sizes::Sizes;
@@ -55,9 +54,8 @@ pub(crate) struct Provider {
     /// Of our keys on curves with parameters.
     encoders: OnceLock<Encoders>,
     pub(super) digests: OnceLock<Digests>,
-    framework: AtomicPtr<Framework>,
-    /// One more than the generation in which no framework could be opened.
-    closed: AtomicU32,
+    /// Null before the first request that may need a framework.
+    opened: AtomicPtr<Opened>,
     /// Counts what is left to the host, for other processes to see.
     pub(super) tally: Option<Tally>,
     /// Counts keys that were derived in lanes: no framework knows of them.
@@ -86,40 +84,27 @@ unsafe impl Sync for Digests {}
 
 impl Provider {
     pub(super) fn framework(&self) -> Option<&Framework> {
-        let opened = self.opened();
-        if opened.is_some() {
-            return opened;
+        match self.here() {
+            // What could not be opened once is not tried again in this process.
+            Some(opened) => opened.framework.as_ref(),
+            None => self.open(),
         }
-        // What could not be opened once is not tried again in this process.
-        let generation = GENERATION.load(Ordering::Relaxed);
-        if self.closed.load(Ordering::Relaxed) == generation + 1 {
-            return None;
-        }
-        forks::count();
+    }
+
+    fn open(&self) -> Option<&Framework> {
         // Whatever a program asks for later, the host is a device for it from the beginning.
         let wrapped = KINDS.into_iter().filter(|operation| *operation != abi::OSSL_OP_KEYMGMT);
         let wrapped =
             wrapped.filter_map(|operation| self.serves(operation)).flat_map(|served| &served.wrapped).flatten();
         let host = HostDriver::new(wrapped.map(|wrapped| &**wrapped), self.version);
-        let framework = Framework::open(&self.settings, &host);
-        let framework = match framework {
-            Ok(framework) => framework,
-            Err(closed) => {
-                self.closed.store(generation + 1, Ordering::Relaxed);
-                if let Closed::Without(error) = closed {
-                    gantry_runtime::stats::tell(&format!("everything is the host's: {error}"));
-                }
-                return None;
-            }
-        };
-        let new = Box::into_raw(Box::new(framework));
-        let old = self.framework.load(Ordering::Acquire);
+        let new = Box::into_raw(Box::new(Opened::new(&self.settings, &host)));
+        let old = self.opened.load(Ordering::Acquire);
         // An older one is another process's, and stays where it is: whoever is in it is not in this process.
         // SAFETY: ours.
-        if !old.is_null() && unsafe { (*old).generation } == GENERATION.load(Ordering::Relaxed) {
+        if !old.is_null() && unsafe { (*old).is_current() } {
             // SAFETY: ours: just made, and seen by nobody.
             drop(unsafe { Box::from_raw(new) });
-        } else if self.framework.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire).is_err() {
+        } else if self.opened.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire).is_err() {
             // Another thread was faster.
             // SAFETY: ours: just made, and seen by nobody.
             drop(unsafe { Box::from_raw(new) });
@@ -128,9 +113,13 @@ impl Provider {
     }
 
     pub(super) fn opened(&self) -> Option<&Framework> {
-        // SAFETY: ours: null, or a framework that is not freed before the provider is.
-        let framework = unsafe { self.framework.load(Ordering::Acquire).as_ref() };
-        framework.filter(|framework| framework.generation == GENERATION.load(Ordering::Relaxed))
+        self.here()?.framework.as_ref()
+    }
+
+    fn here(&self) -> Option<&Opened> {
+        // SAFETY: ours: null, or something that is not freed before the provider is.
+        let opened = unsafe { self.opened.load(Ordering::Acquire).as_ref() };
+        opened.filter(|opened| opened.is_current())
     }
 
     /// One algorithm, for the functions that are told nothing but its place and the provider.
@@ -342,11 +331,11 @@ impl Drop for Provider {
                 digest::release(functions);
             }
         }
-        let framework = *self.framework.get_mut();
+        let opened = *self.opened.get_mut();
         // SAFETY: ours, if it was made in this process; a parent's is left alone.
         unsafe {
-            if !framework.is_null() && (*framework).generation == GENERATION.load(Ordering::Relaxed) {
-                drop(Box::from_raw(framework));
+            if !opened.is_null() && (*opened).is_current() {
+                drop(Box::from_raw(opened));
             }
         }
     }
@@ -438,8 +427,7 @@ pub unsafe extern "C" fn OSSL_provider_init(
             served: Default::default(),
             encoders: OnceLock::new(),
             digests: OnceLock::new(),
-            framework: AtomicPtr::default(),
-            closed: AtomicU32::default(),
+            opened: AtomicPtr::default(),
             tally,
             derived,
         }));

@@ -1,0 +1,79 @@
+//! The process that runs this code, told apart from those that it comes from and those that come from it.
+//!
+//! A child has a copy of its parent's memory: of counters, whose next numbers both would use, and of what belongs to the parent with the
+//! kernel or a device. PIDs do not tell the two apart, for a child may have that of its parent: in a PID namespace, or when the PID is used
+//! again.
+//!
+//! The kernel wipes one page of memory in every child (`MADV_WIPEONFORK`, Linux 4.14 and later), whatever call makes it. It holds the
+//! number of the process; a process that finds none takes the next. So to ask costs two loads. The page is made when something asks for the
+//! first time. Later there are no system calls, so that filters of them (seccomp) have nothing to refuse, and never a thread.
+//!
+//! Where the kernel has no such page (before Linux 4.14, gVisor, emulators), or a filter refuses it, the C library calls a function of ours in
+//! each child of `fork`. A child of a bare `clone` then takes itself for its parent, so [`Process::certain`] has no answer there.
+//!
+//! What shares its memory counts in it together, and is one process here: the child of `vfork` before it calls `exec`, and that of `clone`
+//! with `CLONE_VM`. A process or a virtual machine that is restored twice from one snapshot cannot be seen: replace the keys after that.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+#[cfg(all(unix, not(miri)))]
+mod sys;
+/// Without `fork`.
+#[cfg(not(all(unix, not(miri))))]
+mod sys {
+    use super::AtomicU64;
+
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+
+    pub(super) fn place() -> &'static AtomicU64 {
+        &NUMBER
+    }
+
+    pub(super) fn is_wiped() -> bool {
+        true
+    }
+}
+
+/// A process. Memory keeps it to find out, later, whether that is still the same one.
+///
+/// ```
+/// let made_in = gantry::Process::current();
+/// assert!(made_in.is_current()); // and not in a child
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Process(u64);
+
+/// The last number that was taken by this process, or by one that it comes from.
+static LAST: AtomicU64 = AtomicU64::new(0);
+
+impl Process {
+    /// The process that calls. May be called in a signal handler, and in a child before `exec`.
+    #[inline]
+    pub fn current() -> Self {
+        let place = sys::place();
+        match place.load(Ordering::Relaxed) {
+            0 => Self(take(place)),
+            number => Self(number),
+        }
+    }
+
+    /// Whether this is the process that calls, and not one that it comes from.
+    #[inline]
+    pub fn is_current(self) -> bool {
+        self == Self::current()
+    }
+
+    /// The process that calls, for counters of which no number may be used twice. `None` where the system does not tell every child
+    /// from its parent.
+    pub fn certain() -> Option<Self> {
+        let current = Self::current();
+        sys::is_wiped().then_some(current)
+    }
+}
+
+#[cold]
+fn take(place: &AtomicU64) -> u64 {
+    let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+    // Another thread may have been faster.
+    place.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed).map_or_else(|other| other, |_| number)
+}

@@ -1,0 +1,120 @@
+//! Where the number of the process lies: in memory that is zeros in a child.
+
+#![allow(unsafe_code, reason = "a page that the kernel wipes, or a function that the C library calls")]
+
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+/// The place, once something has asked for it.
+static PLACE: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
+
+/// The place where there is no page.
+static FALLBACK: AtomicU64 = AtomicU64::new(0);
+
+#[inline]
+pub(super) fn place() -> &'static AtomicU64 {
+    // SAFETY: null, or a place that stays: `FALLBACK`, or a page that nothing unmaps. Zeros and numbers are atomic numbers.
+    unsafe { PLACE.load(Ordering::Acquire).as_ref() }.unwrap_or_else(set_up)
+}
+
+/// Whether the place is wiped in every child, and not in those of `fork` alone.
+pub(super) fn is_wiped() -> bool {
+    !ptr::eq(place(), &raw const FALLBACK)
+}
+
+/// Without a lock, which a child could find taken by a thread that it does not have.
+#[cold]
+fn set_up() -> &'static AtomicU64 {
+    let page = page::wiped();
+    let new = page.as_ref().map_or_else(fallback, page::Page::start);
+    let place = match PLACE.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => {
+            std::mem::forget(page);
+            new
+        }
+        // Another thread was faster.
+        Err(other) => other,
+    };
+    // SAFETY: as `place`.
+    unsafe { &*place }
+}
+
+/// The place that the C library lets us wipe in children.
+#[cold]
+fn fallback() -> *mut AtomicU64 {
+    extern "C" fn child() {
+        FALLBACK.store(0, Ordering::Relaxed);
+    }
+    // SAFETY: a function that writes a number. The C library forgets it when what it is in is unloaded.
+    if unsafe { libc::pthread_atfork(None, None, Some(child as unsafe extern "C" fn())) } != 0 {
+        // It fails for want of memory alone.
+        std::alloc::handle_alloc_error(std::alloc::Layout::new::<AtomicU64>());
+    }
+    (&raw const FALLBACK).cast_mut()
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod page {
+    use std::ptr;
+    use std::sync::atomic::AtomicU64;
+
+    /// Bytes of it, at least: the kernel's pages may be larger.
+    const BYTES: usize = 4096;
+    /// madvise(2). The crate `libc` has it for other systems.
+    const MADV_WIPEONFORK: libc::c_int = 18;
+
+    /// A page of zeros, which is unmapped when dropped.
+    pub(super) struct Page(*mut libc::c_void);
+
+    /// A page that is wiped in children, if the kernel has that.
+    pub(super) fn wiped() -> Option<Page> {
+        // Emulators that follow no advice and say that they did say so of shared memory, too, which the kernel never wipes.
+        let is_followed = !Page::new(libc::MAP_SHARED)?.wipe();
+        let page = Page::new(libc::MAP_PRIVATE)?;
+        (is_followed && page.wipe()).then_some(page)
+    }
+
+    impl Page {
+        fn new(kind: libc::c_int) -> Option<Self> {
+            let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, kind | libc::MAP_ANONYMOUS);
+            // SAFETY: a new mapping at an address of the kernel's choice.
+            let at = unsafe { libc::mmap(ptr::null_mut(), BYTES, access, kind, -1, 0) };
+            (at != libc::MAP_FAILED).then_some(Self(at))
+        }
+
+        /// Whether children have zeros there from now on.
+        fn wipe(&self) -> bool {
+            // SAFETY: a mapping of ours, whose content in this process does not change.
+            unsafe { libc::madvise(self.0, BYTES, MADV_WIPEONFORK) == 0 }
+        }
+
+        pub(super) fn start(&self) -> *mut AtomicU64 {
+            self.0.cast()
+        }
+    }
+
+    impl Drop for Page {
+        fn drop(&mut self) {
+            // SAFETY: a mapping of ours, which is not used any more.
+            unsafe { libc::munmap(self.0, BYTES) };
+        }
+    }
+}
+
+/// Other kernels than Linux have no such page.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+mod page {
+    use std::sync::atomic::AtomicU64;
+
+    pub(super) enum Page {}
+
+    pub(super) fn wiped() -> Option<Page> {
+        None
+    }
+
+    impl Page {
+        pub(super) fn start(&self) -> *mut AtomicU64 {
+            match *self {}
+        }
+    }
+}
