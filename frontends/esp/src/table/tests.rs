@@ -1,3 +1,5 @@
+mod numbers;
+
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};

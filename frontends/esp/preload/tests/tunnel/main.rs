@@ -10,7 +10,7 @@
 //! | `faults.rs`, `marks.rs` | tests: what the wire does to packets, and what it says with them |
 //! | `plaintext.rs` | tests: nothing leaves in clear |
 //! | `paths.rs` | tests: paths that take less |
-//! | `limits.rs`, `commands.rs` | tests: where SAs end; `ip xfrm` |
+//! | `limits.rs`, `numbers.rs`, `commands.rs` | tests: where SAs end; numbers, which are used once; `ip xfrm` |
 //! | `scale.rs`, `devices.rs` | tests: many SAs and queues; devices, sockets, memory and rights |
 
 mod commands;
@@ -21,6 +21,7 @@ mod keys;
 mod limits;
 mod marks;
 mod namespace;
+mod numbers;
 mod paths;
 mod peer;
 mod plaintext;

@@ -44,6 +44,8 @@ pub(crate) struct Esp {
     /// DSCP and ECN of the header around it.
     pub(crate) class: u8,
     pub(crate) spi: u32,
+    /// Its sequence number, of several packets in a frame that of the first.
+    pub(crate) number: u32,
     /// Bytes of the frame.
     pub(crate) bytes: usize,
 }
@@ -112,9 +114,10 @@ fn kind(frame: &[u8]) -> Kind {
     let datagram = |from: IpAddr, class: u8, payload: &[u8]| match payload {
         [ports @ .., _, _, _, _, _] if ports.len() < 8 => Kind::Clear,
         [a, b, c, d, _, _, _, _, spi @ ..] if [a, b] == [&0x11, &0x94] || [c, d] == [&0x11, &0x94] => {
-            match spi.first_chunk().map(|spi| u32::from_be_bytes(*spi)) {
-                None | Some(0) => Kind::Other4500,
-                Some(spi) => Kind::Esp(Esp { from, class, spi, bytes: frame.len() }),
+            let word = |at: usize| Some(u32::from_be_bytes(*spi.get(at..)?.first_chunk()?));
+            match (word(0), word(4)) {
+                (None | Some(0), _) | (_, None) => Kind::Other4500,
+                (Some(spi), Some(number)) => Kind::Esp(Esp { from, class, spi, number, bytes: frame.len() }),
             }
         }
         _ => Kind::Clear,

@@ -1,0 +1,42 @@
+//! Numbers are used once under one key, whatever the daemon does with the SA.
+
+use crate::host::{Pair, Plan, await_that};
+use crate::keys::{Keys, Sa, V4, policies};
+use crate::traffic::Flow;
+use crate::wire::{self, Listener};
+
+/// What follows a word in a text, up to the next comma or space.
+fn after<'t>(text: &'t str, word: &str) -> &'t str {
+    text.split(word).nth(1).unwrap_or_else(|| panic!("{word} is not in {text}")).split([',', ' ', '\n']).next().unwrap()
+}
+
+/// As charon does when a peer has moved: it reads the numbers, deletes the SA, and adds it with those.
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn an_sa_that_is_deleted_and_added_again_under_traffic_uses_no_number_twice() {
+    let pair = Pair::serving(&Plan::default());
+    let there = Sa::new(&pair.a, &pair.b, 0x1001, &Keys::gcm());
+    there.install();
+    policies(&there, &Sa::new(&pair.b, &pair.a, 0x1002, &Keys::gcm()));
+    policies(&Sa::new(&pair.b, &pair.a, 0x1002, &Keys::gcm()), &there);
+    let listener = Listener::on(&pair.a.namespace, "va");
+    let flow = Flow::start(&pair.a, &pair.b, V4);
+    let get = there.delete().replace("state delete", "state get");
+    for _ in 0..20 {
+        let sent = pair.a.counter("sent_packets");
+        await_that("packets pass", || pair.a.counter("sent_packets") > sent + 5);
+        let shown = pair.a.xfrm(&get);
+        let more = format!("replay-window 32 replay-oseq {}", after(&shown, "oseq "));
+        pair.a.xfrm(&there.delete());
+        pair.a.xfrm(&Sa { more: &more, ..there.clone() }.add());
+    }
+    let sent = pair.a.counter("sent_packets");
+    await_that("packets pass", || pair.a.counter("sent_packets") > sent + 5);
+    flow.finish();
+    let mut numbers: Vec<u32> = wire::esp(&listener.finish()).iter().map(|esp| esp.number).collect();
+    let count = numbers.len();
+    numbers.sort_unstable();
+    numbers.dedup();
+    assert_eq!(count, numbers.len(), "numbers were used twice");
+    assert!(count > 100);
+}

@@ -1,0 +1,165 @@
+//! No number is used twice under one key, and no packet comes twice, whatever becomes of the SA.
+
+use gantry_protocols::{Packet, Refused};
+
+use super::*;
+
+/// A packet of IP with a packet of ESP's room around it.
+fn packet(buffer: &mut [u8; 128]) -> Packet<'_> {
+    buffer[48..68].copy_from_slice(&[0x45, 0, 0, 20, 0, 0, 0, 0, 64, 17, 0, 0, 10, 1, 1, 9, 10, 1, 2, 9]);
+    Packet::new(buffer, 48..68)
+}
+
+/// Seals a packet: the packet of ESP.
+fn sealed(sa: &Outgoing) -> Result<Vec<u8>, Refused> {
+    let mut buffer = [0; 128];
+    let mut packet = packet(&mut buffer);
+    sa.esp.seal(&mut packet)?;
+    Ok(packet.data().to_vec())
+}
+
+/// Seals a packet: its number.
+fn number(sa: &Outgoing) -> Result<u32, Refused> {
+    sealed(sa).map(|packet| u32::from_be_bytes(*packet[4..].first_chunk().unwrap()))
+}
+
+fn opened(sa: &Incoming, packet: &[u8]) -> Result<(), Refused> {
+    let mut buffer = packet.to_vec();
+    let length = buffer.len();
+    sa.esp.open(&mut Packet::new(&mut buffer, 0..length))
+}
+
+fn out(associations: &Associations, id: &SaId) -> Arc<Outgoing> {
+    let Some(End::Out(sa)) = associations.get(id).unwrap().end.clone() else { panic!("it leaves") };
+    sa
+}
+
+fn arriving(associations: &Associations, id: &SaId) -> Arc<Incoming> {
+    let Some(End::In(sa)) = associations.get(id).unwrap().end.clone() else { panic!("it arrives") };
+    sa
+}
+
+/// The same SA with the numbers that a daemon has read.
+fn again(sa: &Sa, replay: Option<Replay>) -> Sa {
+    Sa { replay, ..sa.clone() }
+}
+
+#[test]
+fn an_sa_that_is_added_again_goes_on_behind_what_was_used_meanwhile() {
+    let mut associations = Associations::new(gantry());
+    let (first, name) = (sa(FAR, 0x1001), id(FAR, 0x1001));
+    associations.add(first.clone(), false, is_near).unwrap();
+    let in_flight = out(&associations, &name);
+    assert_eq!((number(&in_flight), number(&in_flight)), (Ok(1), Ok(2)));
+    let read = associations.get(&name).unwrap().snapshot().replay;
+    assert_eq!((number(&in_flight), number(&in_flight)), (Ok(3), Ok(4)));
+    associations.remove(&name).unwrap();
+    assert_eq!(number(&in_flight), Err(Refused::Exhausted));
+    associations.add(again(&first, read), false, is_near).unwrap();
+    assert_eq!(number(&out(&associations, &name)), Ok(5));
+    // One that begins anew, as static keys do.
+    associations.remove(&name).unwrap();
+    associations.add(first.clone(), false, is_near).unwrap();
+    assert_eq!(number(&out(&associations, &name)), Ok(6));
+    // A daemon that knows of more, because the SA was elsewhere.
+    associations.remove(&name).unwrap();
+    associations.add(again(&first, Some(Replay { output: 100, input: 0, bitmap: 0 })), false, is_near).unwrap();
+    assert_eq!(number(&out(&associations, &name)), Ok(101));
+    // Other keys begin with their first number.
+    associations.add(sa(FAR, 0x1002), false, is_near).unwrap();
+    assert_eq!(number(&out(&associations, &id(FAR, 0x1002))), Ok(1));
+}
+
+#[test]
+fn whatever_ends_an_sa_ends_its_numbers() {
+    let ends: [&dyn Fn(&mut Associations); 3] = [
+        &|associations| drop(associations.remove(&id(FAR, 0x1001))),
+        &|associations| drop(associations.reached(&id(FAR, 0x1001), Reached::Hard)),
+        &|associations| drop(associations.age(Instant::now() + Duration::from_secs(11))),
+    ];
+    for end in ends {
+        let mut associations = Associations::new(gantry());
+        let limited = Sa { limits: Limits { hard_add_seconds: 10, ..Limits::NONE }, ..sa(FAR, 0x1001) };
+        associations.add(limited.clone(), false, is_near).unwrap();
+        let in_flight = out(&associations, &limited.id);
+        assert_eq!(number(&in_flight), Ok(1));
+        end(&mut associations);
+        assert!(associations.get(&limited.id).is_none());
+        assert_eq!(number(&in_flight), Err(Refused::Exhausted));
+        associations.add(limited.clone(), false, is_near).unwrap();
+        assert_eq!(number(&out(&associations, &limited.id)), Ok(2));
+    }
+}
+
+#[test]
+fn a_peer_at_another_address_gets_other_numbers_under_the_same_key() {
+    let mut associations = Associations::new(gantry());
+    let first = sa(FAR, 0x1001);
+    associations.add(first.clone(), false, is_near).unwrap();
+    assert_eq!(number(&out(&associations, &first.id)), Ok(1));
+    associations.remove(&first.id).unwrap();
+    let mut moved = first.clone();
+    moved.id.destination = [10, 0, 0, 77].into();
+    associations.add(moved.clone(), false, is_near).unwrap();
+    assert_eq!(number(&out(&associations, &moved.id)), Ok(2));
+}
+
+#[test]
+fn extended_numbers_go_on_too() {
+    let mut associations = Associations::new(gantry());
+    let mut first = sa(FAR, 0x1001);
+    first.flags |= state::ESN;
+    first.replay_esn = Some(ReplayEsn { output: (1 << 32) - 1, input: 0, window: 64, bitmap: vec![0; 2] });
+    associations.add(first.clone(), false, is_near).unwrap();
+    assert_eq!(number(&out(&associations, &first.id)), Ok(0));
+    associations.remove(&first.id).unwrap();
+    associations.add(first.clone(), false, is_near).unwrap();
+    assert_eq!(associations.get(&first.id).unwrap().snapshot().replay_esn.unwrap().output, 1 << 32);
+}
+
+#[test]
+fn what_has_come_does_not_come_again_when_an_sa_is_added_again() {
+    let (mut associations, mut peer) = (Associations::new(gantry()), Associations::new(gantry()));
+    let first = sa(NEAR, 0x1001);
+    peer.add(first.clone(), false, |_| false).unwrap();
+    associations.add(first.clone(), false, is_near).unwrap();
+    let (sender, in_flight) = (out(&peer, &first.id), arriving(&associations, &first.id));
+    let packets: Vec<_> = (0..5).map(|_| sealed(&sender).unwrap()).collect();
+    assert_eq!(opened(&in_flight, &packets[0]), Ok(()));
+    let read = associations.get(&first.id).unwrap().snapshot().replay;
+    assert_eq!(opened(&in_flight, &packets[1]), Ok(()));
+    associations.remove(&first.id).unwrap();
+    assert_eq!(opened(&in_flight, &packets[2]), Err(Refused::Replayed), "the other SA would not know of it");
+    // Whatever the daemon says, and at which of our addresses it is.
+    for (replay, at) in [(read, NEAR), (None, NEAR), (read, [10, 0, 0, 9].into())] {
+        let mut second = again(&first, replay);
+        second.id.destination = at;
+        associations.add(second.clone(), false, |_| true).unwrap();
+        let now = arriving(&associations, &second.id);
+        for old in &packets[..2] {
+            assert_eq!(opened(&now, old), Err(Refused::Replayed));
+        }
+        associations.remove(&second.id).unwrap();
+    }
+    associations.add(first.clone(), false, is_near).unwrap();
+    assert_eq!(opened(&arriving(&associations, &first.id), &packets[3]), Ok(()));
+}
+
+#[test]
+fn two_sas_do_not_send_under_one_key() {
+    let mut associations = Associations::new(gantry());
+    let first = sa(FAR, 0x1001);
+    associations.add(first.clone(), false, is_near).unwrap();
+    let mut elsewhere = first.clone();
+    elsewhere.id.destination = [10, 0, 0, 77].into();
+    let mut other_name = first.clone();
+    other_name.id.spi = 0x1002;
+    for second in [&elsewhere, &other_name] {
+        let refusal = associations.add(second.clone(), false, is_near).unwrap_err();
+        assert_eq!((refusal.errno, refusal.text.contains("under this key")), (libc::EEXIST, true));
+    }
+    // The other direction has numbers of its own.
+    associations.add(Sa { aead: first.aead.clone(), ..sa(NEAR, 0x1003) }, false, is_near).unwrap();
+    associations.remove(&first.id).unwrap();
+    associations.add(elsewhere, false, is_near).unwrap();
+}
