@@ -53,6 +53,16 @@ impl Inbound {
         self.numbers().top().unwrap_or(0)
     }
 
+    /// Ends the association, and returns the highest number that has come. Packets are refused as [`Refused::Replayed`] from now on, those
+    /// that other threads are opening included, so that an association that goes on with these keys knows of all that have come.
+    pub fn close(&self) -> u64 {
+        let mut window = self.numbers();
+        let last = window.top().unwrap_or(0);
+        // All numbers have come.
+        *window = Window::behind(1, u64::MAX);
+        last
+    }
+
     /// Makes what was sealed from a packet, in place.
     ///
     /// # Errors

@@ -72,6 +72,12 @@ impl Outbound {
         (encrypted - encrypted % align).saturating_sub(TRAILER)
     }
 
+    /// Ends the association, and returns the last number that was used. Packets are refused as [`Refused::Exhausted`] from now on, those
+    /// of other threads included, so that an association that goes on with these keys begins behind that number.
+    pub fn close(&self) -> u64 {
+        self.last.swap(self.end(), Ordering::Relaxed)
+    }
+
     /// Makes a packet of ESP from what is in the buffer, in place. Its number is used up even if no device then does it.
     ///
     /// # Errors

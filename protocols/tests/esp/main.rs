@@ -1,5 +1,6 @@
 //! ESP: vectors, every suite and mode, replays and forgeries, and what becomes of numbers when something fails.
 
+mod closed;
 #[path = "../common/mod.rs"]
 mod common;
 mod shared;
