@@ -213,11 +213,11 @@ impl Inward {
     ) -> Option<Header> {
         let (sa, counters) = (&one.sa, &self.shared.counters);
         if one.from != sa.peer && !sa.moved.swap(true, Ordering::Relaxed) {
-            self.shared.tell(Event::Moved(sa.id, one.from));
+            self.shared.tell(Event::Moved(sa.id, sa.serial, one.from));
         }
         let count = sa.used.count(now, 1, packet.len() as u64);
         if let Some(reached) = sa.volume.reached(count) {
-            self.shared.tell(Event::Reached(sa.id, reached));
+            self.shared.tell(Event::Reached(sa.id, sa.serial, reached));
         }
         let Some(mut header) = Header::read(packet) else {
             counters.malformed.add(1);

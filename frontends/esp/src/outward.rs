@@ -208,7 +208,7 @@ impl Outward {
                 Err(Refused::Exhausted) => {
                     counters.expired.add(1);
                     if let Some(reached) = staged.sa.volume.exhausted() {
-                        self.shared.tell(Event::Reached(staged.sa.id, reached));
+                        self.shared.tell(Event::Reached(staged.sa.id, staged.sa.serial, reached));
                     }
                 }
                 Err(_) => {
@@ -284,7 +284,7 @@ impl Outward {
         counters.fragmented.add(u64::from(is_cut));
         let count = sa.used.count(seconds(), run.len() as u64, inner as u64);
         if let Some(reached) = sa.volume.reached(count) {
-            self.shared.tell(Event::Reached(sa.id, reached));
+            self.shared.tell(Event::Reached(sa.id, sa.serial, reached));
         }
     }
 }

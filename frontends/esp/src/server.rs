@@ -121,7 +121,7 @@ impl Server {
         let (name, queues) = tun::open(&options.device, options.queues).map_err(failed("/dev/net/tun"))?;
         let routes = Routes::new(&name, options.mtu).map_err(failed(format!("rules of routes for {name}")))?;
         let mut state = State {
-            associations: Associations::new(gantry.clone()),
+            associations: Associations::new(gantry.clone()).map_err(failed("random bytes"))?,
             policies: Policies::default(),
             routes,
             protect: options.protect.clone(),

@@ -18,10 +18,10 @@ use crate::wipe::overwrite_stack;
 pub(crate) enum Event {
     /// A packet matched a policy that has no SA.
     Wanted(Arc<Registered>, Flow),
-    /// An SA has come to a limit of its volume.
-    Reached(SaId, Reached),
-    /// Packets of an SA come from another address or port.
-    Moved(SaId, SocketAddr),
+    /// The SA of a serial number has come to a limit of its volume.
+    Reached(SaId, u64, Reached),
+    /// Packets of the SA of a serial number come from another address or port.
+    Moved(SaId, u64, SocketAddr),
 }
 
 /// Events that wait for the daemon. More are left out: each is repeated as long as its cause is there.

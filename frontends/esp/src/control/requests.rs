@@ -261,13 +261,13 @@ impl State {
                     .into(),
                 ))
             }
-            Event::Reached(id, reached) => {
-                let sa = self.associations.reached(&id, reached)?;
+            Event::Reached(id, serial, reached) => {
+                let sa = self.associations.reached(&id, serial, reached)?;
                 self.publish(shared);
                 Some(expire(sa, reached))
             }
-            Event::Moved(id, to) => {
-                let entry = self.associations.get(&id)?;
+            Event::Moved(id, serial, to) => {
+                let entry = self.associations.get(&id).filter(|entry| entry.serial == serial)?;
                 let old_port = entry.sa.encapsulation.map_or(0, |encapsulation| encapsulation.source_port);
                 Some(Message::Mapping(Mapping {
                     id,

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use gantry::Gantry;
 use gantry_abi_xfrm::constants::{ENCAP_ESPINUDP, NO_LIMIT, extra, state};
-use gantry_abi_xfrm::{Counters, Limits, Mode, Sa, SaId};
+use gantry_abi_xfrm::{Counters, Encapsulation, Limits, Mode, Sa, SaId};
 use gantry_protocols::esp::{Association, Inbound, Outbound};
 
 use super::Refusal;
@@ -107,6 +107,8 @@ impl Volume {
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     pub(crate) id: SaId,
+    /// Tells it from another SA of this name.
+    pub(crate) serial: u64,
     pub(crate) esp: Outbound,
     /// Held from when packets get their numbers until they are sent.
     pub(crate) turn: Mutex<()>,
@@ -140,6 +142,8 @@ impl Outgoing {
 #[derive(Debug)]
 pub(crate) struct Incoming {
     pub(crate) id: SaId,
+    /// Tells it from another SA of this name.
+    pub(crate) serial: u64,
     pub(crate) esp: Inbound,
     pub(crate) reqid: u32,
     /// Where its packets come from, as the daemon said.
@@ -164,12 +168,23 @@ pub(crate) enum End {
     In(std::sync::Arc<Incoming>),
 }
 
-impl End {
-    /// Makes an SA of XFRM one of the data path. `is_ours` says whether an address is one of this host's.
+/// An SA of XFRM that the data path can have.
+pub(super) struct Checked<'s> {
+    pub(super) sa: &'s Sa,
+    pub(super) keyed: Keyed<'s>,
+    encapsulation: Encapsulation,
+    /// Its packets arrive, and do not leave.
+    pub(super) arrives: bool,
+    /// The last number, as the daemon says.
+    pub(super) said: u64,
+}
+
+impl<'s> Checked<'s> {
+    /// `is_ours` says whether an address is one of this host's.
     ///
     /// # Errors
-    /// EPROTONOSUPPORT and EOPNOTSUPP for what the data path does not have, ENOSYS for algorithms, EINVAL for keys.
-    pub(crate) fn new(gantry: &Gantry, sa: &Sa, is_ours: impl Fn(IpAddr) -> bool) -> Result<Self, Refusal> {
+    /// EPROTONOSUPPORT and EOPNOTSUPP for what the data path does not have, ENOSYS for algorithms.
+    pub(super) fn of(sa: &'s Sa, is_ours: impl Fn(IpAddr) -> bool) -> Result<Self, Refusal> {
         check(sa)?;
         let Some(encapsulation) = sa.encapsulation.filter(|encapsulation| encapsulation.kind == ENCAP_ESPINUDP) else {
             return Err(Refusal::new(
@@ -177,27 +192,31 @@ impl End {
                 "an SA without ESP in UDP: set `encap = yes` in swanctl.conf, `encap espinudp` with ip xfrm",
             ));
         };
-        let Keyed { suite, key, integrity_key } = Keyed::of(sa)?;
-        let association = Association::new(sa.id.spi, suite, key, integrity_key);
-        let (association, last) = if sa.has(state::ESN) {
-            let replay = sa.replay_esn.clone().unwrap_or_default();
-            (association.extended_numbers(), (replay.output, replay.input))
-        } else {
-            let replay = sa.replay.unwrap_or_default();
-            let esn = sa.replay_esn.as_ref().map(|replay| (replay.output, replay.input));
-            (association, esn.unwrap_or((replay.output.into(), replay.input.into())))
-        };
-        let direction = sa.direction.unwrap_or(if is_ours(sa.id.destination) { IN } else { OUT });
+        let keyed = Keyed::of(sa)?;
+        let (output, input) = numbers(sa);
+        let arrives = sa.direction.map_or_else(|| is_ours(sa.id.destination), |direction| direction == IN);
+        Ok(Self { sa, keyed, encapsulation, arrives, said: if arrives { input } else { output } })
+    }
+
+    /// Makes it one of the data path, which goes on behind a number.
+    ///
+    /// # Errors
+    /// EINVAL for keys.
+    pub(super) fn end(self, gantry: &Gantry, last: u64, serial: u64) -> Result<End, Refusal> {
+        let Self { sa, keyed: Keyed { suite, key, integrity_key }, encapsulation, .. } = self;
+        let association = Association::new(sa.id.spi, suite, key, integrity_key).last_number(last);
+        let association = if sa.has(state::ESN) { association.extended_numbers() } else { association };
         let unfit = |error| Refusal::new(libc::EINVAL, format!("{error}"));
         let (used, volume) = (Use::default(), Volume::new(sa.limits));
         let copies_ecn = !sa.has(state::NOECN);
-        if direction == IN {
+        if self.arrives {
             let window = sa.replay_esn.as_ref().map_or(sa.replay_window.into(), |replay| replay.window);
             // A window of no packets would mean that replays are not looked for.
             let window = if window == 0 { WINDOW } else { window.max(32) };
-            let esp = association.window(window).last_number(last.1).inbound(gantry).map_err(unfit)?;
-            return Ok(Self::In(std::sync::Arc::new(Incoming {
+            let esp = association.window(window).inbound(gantry).map_err(unfit)?;
+            return Ok(End::In(std::sync::Arc::new(Incoming {
                 id: sa.id,
+                serial,
                 esp,
                 reqid: sa.reqid,
                 peer: (sa.source, encapsulation.source_port).into(),
@@ -211,9 +230,10 @@ impl End {
                 failed: AtomicU64::new(0),
             })));
         }
-        let esp = association.last_number(last.0).outbound(gantry).map_err(unfit)?;
-        Ok(Self::Out(std::sync::Arc::new(Outgoing {
+        let esp = association.outbound(gantry).map_err(unfit)?;
+        Ok(End::Out(std::sync::Arc::new(Outgoing {
             id: sa.id,
+            serial,
             esp,
             turn: Mutex::new(()),
             way: Way { from: sa.source, to: (sa.id.destination, encapsulation.destination_port).into() },
@@ -225,7 +245,18 @@ impl End {
             failed: AtomicU64::new(0),
         })))
     }
+}
 
+/// The last numbers that a message says: that was sent, and that has come.
+fn numbers(sa: &Sa) -> (u64, u64) {
+    match (&sa.replay_esn, &sa.replay) {
+        (Some(replay), _) => (replay.output, replay.input),
+        (None, Some(replay)) => (replay.output.into(), replay.input.into()),
+        (None, None) => (0, 0),
+    }
+}
+
+impl End {
     /// What it has done.
     pub(crate) fn used(&self) -> &Use {
         match self {
@@ -235,9 +266,8 @@ impl End {
     }
 }
 
-/// Of XFRMA_SA_DIR.
+/// Of XFRMA_SA_DIR: packets arrive.
 const IN: u8 = 1;
-const OUT: u8 = 2;
 
 /// Refuses what there is not, rather than leave it out.
 fn check(sa: &Sa) -> Result<(), Refusal> {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `association.rs` | SAs as the data path has them |
 //! | `suite.rs` | their algorithms |
+//! | `used.rs` | numbers that were used under keys |
 //! | `selector.rs` | which packets a selector is for |
 //! | `view.rs` | what the threads of the data path look at |
 //! | `policies.rs` | policies by their names |
@@ -14,10 +15,12 @@ mod selector;
 mod suite;
 #[cfg(test)]
 mod tests;
+mod used;
 mod view;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,10 +31,12 @@ use gantry_abi_xfrm::constants::state;
 use gantry_abi_xfrm::{AllocSpi, Replay, ReplayEsn, Sa, SaId, Stats};
 
 use crate::udp::path_mtu;
+use association::Checked;
 #[cfg(test)]
 pub(crate) use association::Use;
 pub(crate) use association::{End, Incoming, Outgoing, Reached, seconds};
 pub(crate) use policies::Policies;
+use used::{Fingerprint, Used};
 pub(crate) use view::{Registered, Verdict, View, template};
 
 /// Why a request is refused: the number that Linux would give, and a text for programs that ask for one (NETLINK_EXT_ACK).
@@ -61,8 +66,12 @@ pub(crate) struct Entry {
     pub(crate) sa: Sa,
     /// `None`: it has an SPI and no keys yet.
     pub(crate) end: Option<End>,
-    /// Where it is in the order of arrival.
-    order: u64,
+    /// Its serial number, by which it is told from another SA that had or gets its name; also its place in the order of arrival.
+    pub(crate) serial: u64,
+    /// What stands for its key.
+    key: Option<Fingerprint>,
+    /// The last number, of an SA that was taken out.
+    last: Option<u64>,
     pub(crate) added: Instant,
     /// The daemon has been told that it is to be replaced; others are preferred.
     pub(crate) is_dying: bool,
@@ -84,8 +93,8 @@ impl Entry {
         sa.counters = end.used().counters(sa.counters.add_time);
         sa.last_used = Some(end.used().last.load(Ordering::Relaxed)).filter(|seconds| *seconds > 0);
         let (output, input) = match end {
-            End::Out(sa) => (sa.esp.last_number(), 0),
-            End::In(sa) => (0, sa.esp.last_number()),
+            End::Out(sa) => (self.last.unwrap_or_else(|| sa.esp.last_number()), 0),
+            End::In(sa) => (0, self.last.unwrap_or_else(|| sa.esp.last_number())),
         };
         // What has come within the window is not said number by number: as if all had.
         if let Some(esn) = &mut sa.replay_esn {
@@ -108,12 +117,15 @@ impl Entry {
 pub(crate) struct Associations {
     gantry: Gantry,
     entries: HashMap<SaId, Entry>,
-    next: u64,
+    serial: u64,
+    used: Used,
 }
 
 impl Associations {
-    pub(crate) fn new(gantry: Gantry) -> Self {
-        Self { gantry, entries: HashMap::new(), next: 0 }
+    /// # Errors
+    /// The system has no random bytes.
+    pub(crate) fn new(gantry: Gantry) -> io::Result<Self> {
+        Ok(Self { gantry, entries: HashMap::new(), serial: 0, used: Used::new()? })
     }
 
     /// Reserves an SPI for an SA whose keys are to come.
@@ -140,7 +152,7 @@ impl Associations {
     /// Adds an SA, or gives keys to an SPI that was reserved, or replaces what may change of one that is there.
     ///
     /// # Errors
-    /// EEXIST and ESRCH as Linux has them, and those of [`End::new`].
+    /// EEXIST and ESRCH as Linux has them, EEXIST for a key that is in use, and those of [`Checked`].
     pub(crate) fn add(&mut self, mut sa: Sa, update: bool, is_ours: impl Fn(IpAddr) -> bool) -> Result<(), Refusal> {
         suite::complete(&mut sa);
         let known = self.entries.get(&sa.id);
@@ -151,13 +163,26 @@ impl Associations {
             _ => {}
         }
         self.has_room()?;
-        let end = End::new(&self.gantry, &sa, is_ours)?;
-        // Packets that arrive are told apart by their SPI alone.
-        let is_taken = |entry: &Entry| entry.sa.id != sa.id && !matches!(entry.end, Some(End::Out(_)));
-        if matches!(end, End::In(_)) && self.of_spi(sa.id.spi).any(is_taken) {
-            return Err(Refusal::new(libc::EEXIST, "another SA has this SPI"));
-        }
-        self.insert(sa, Some(end));
+        let checked = Checked::of(&sa, is_ours)?;
+        let key = self.used.fingerprint(&checked);
+        let others = || self.entries.values().filter(|entry| entry.sa.id != sa.id);
+        let last = if checked.arrives {
+            // Packets that arrive are told apart by their SPI alone.
+            let is_taken = |entry: &Entry| entry.sa.id.spi == sa.id.spi && !matches!(entry.end, Some(End::Out(_)));
+            if others().any(is_taken) {
+                return Err(Refusal::new(libc::EEXIST, "another SA has this SPI"));
+            }
+            self.used.arrived.arrived(key, checked.said)
+        } else {
+            let is_taken = |entry: &Entry| entry.key == Some(key) && matches!(entry.end, Some(End::Out(_)));
+            if checked.keyed.has_nonces() && others().any(is_taken) {
+                let text = "another SA sends under this key, and numbers would be used twice (RFC 4106, 3)";
+                return Err(Refusal::new(libc::EEXIST, text));
+            }
+            self.used.sent.behind(key, checked.said)?
+        };
+        let end = checked.end(&self.gantry, last, self.serial + 1)?;
+        self.insert(sa, Some((end, key)));
         Ok(())
     }
 
@@ -179,13 +204,14 @@ impl Associations {
         if full { Err(Refusal::new(libc::ENOBUFS, "there are as many SAs as there may be")) } else { Ok(()) }
     }
 
-    fn insert(&mut self, mut sa: Sa, end: Option<End>) {
+    fn insert(&mut self, mut sa: Sa, keyed: Option<(End, Fingerprint)>) {
         sa.counters.add_time = seconds();
         if sa.has(state::ESN) || sa.replay_esn.is_some() {
             sa.replay = None;
         }
-        self.next += 1;
-        let entry = Entry { end, order: self.next, added: Instant::now(), is_dying: false, sa };
+        self.serial += 1;
+        let (end, key) = keyed.unzip();
+        let entry = Entry { end, serial: self.serial, key, last: None, added: Instant::now(), is_dying: false, sa };
         self.entries.insert(entry.sa.id, entry);
     }
 
@@ -197,21 +223,31 @@ impl Associations {
         self.entries.get(id)
     }
 
-    /// Takes an SA out; its keys are zeroized once no thread is at work with them.
+    /// Takes an SA out. No thread gets another number of it, and its keys are zeroized once none is at work with them.
     pub(crate) fn remove(&mut self, id: &SaId) -> Option<Entry> {
-        self.entries.remove(id)
+        let mut entry = self.entries.remove(id)?;
+        let (numbers, last) = match &entry.end {
+            Some(End::Out(sa)) => (&mut self.used.sent, sa.esp.close()),
+            Some(End::In(sa)) => (&mut self.used.arrived, sa.esp.close()),
+            None => return Some(entry),
+        };
+        entry.last = Some(last);
+        if let Some(key) = entry.key {
+            numbers.note(key, last);
+        }
+        Some(entry)
     }
 
     /// In the order of arrival.
     pub(crate) fn all(&self) -> Vec<&Entry> {
         let mut all: Vec<_> = self.entries.values().collect();
-        all.sort_unstable_by_key(|entry| entry.order);
+        all.sort_unstable_by_key(|entry| entry.serial);
         all
     }
 
     /// What time has done: SAs that are to be replaced, which are marked so, and SAs that are no more, which are taken out.
     pub(crate) fn age(&mut self, now: Instant) -> Vec<(Sa, Reached)> {
-        let mut told = Vec::new();
+        let (mut told, mut ended) = (Vec::new(), Vec::new());
         for entry in self.entries.values_mut() {
             let limits = &entry.sa.limits;
             let age = now.saturating_duration_since(entry.added).as_secs();
@@ -220,29 +256,25 @@ impl Associations {
             let past = |add: u64, used: u64| (add > 0 && age >= add) || (used > 0 && first > 0 && idle >= used);
             let is_larval = entry.end.is_none() && age >= LARVAL.as_secs();
             if is_larval || past(limits.hard_add_seconds, limits.hard_use_seconds) {
-                told.push((entry.snapshot(), Reached::Hard));
+                ended.push(entry.sa.id);
             } else if !entry.is_dying && past(limits.soft_add_seconds, limits.soft_use_seconds) {
                 entry.is_dying = true;
                 told.push((entry.snapshot(), Reached::Soft));
             }
         }
-        for (sa, reached) in &told {
-            if *reached == Reached::Hard {
-                self.entries.remove(&sa.id);
-            }
-        }
+        let ended = ended.iter().filter_map(|id| self.remove(id));
+        told.extend(ended.map(|entry| (entry.snapshot(), Reached::Hard)));
         told
     }
 
-    /// What volume has done, as a thread of the data path found it.
-    pub(crate) fn reached(&mut self, id: &SaId, reached: Reached) -> Option<Sa> {
-        let entry = self.entries.get_mut(id)?;
+    /// What volume has done, as a thread of the data path found it. An SA that has another serial number is another one.
+    pub(crate) fn reached(&mut self, id: &SaId, serial: u64, reached: Reached) -> Option<Sa> {
+        let entry = self.entries.get_mut(id).filter(|entry| entry.serial == serial)?;
         entry.is_dying = true;
-        let sa = entry.snapshot();
-        if reached == Reached::Hard {
-            self.entries.remove(id);
+        match reached {
+            Reached::Soft => Some(entry.snapshot()),
+            Reached::Hard => self.remove(id).map(|entry| entry.snapshot()),
         }
-        Some(sa)
     }
 
     /// What the threads of the data path look at. Of SAs that do the same, the one that came last is preferred, but for those that are to be
@@ -257,7 +289,7 @@ impl Associations {
                 None => {}
             }
         }
-        outgoing.sort_unstable_by_key(|(entry, _)| (entry.is_dying, u64::MAX - entry.order));
+        outgoing.sort_unstable_by_key(|(entry, _)| (entry.is_dying, u64::MAX - entry.serial));
         let outgoing: Vec<_> =
             outgoing.into_iter().map(|(entry, sa)| (Arc::clone(sa), entry.sa.source, entry.sa.reqid)).collect();
         View::new(incoming, &outgoing, policies.all())

@@ -13,6 +13,16 @@ pub(super) struct Keyed<'s> {
 }
 
 impl<'s> Keyed<'s> {
+    /// The key that is not to be used with one number twice.
+    pub(super) fn secret(&self) -> &'s [u8] {
+        if self.key.is_empty() { self.integrity_key } else { self.key }
+    }
+
+    /// Whether the number of a packet is its nonce.
+    pub(super) fn has_nonces(&self) -> bool {
+        matches!(self.suite, Suite::AesGcm { .. } | Suite::ChaCha20Poly1305 | Suite::AesCtr(_))
+    }
+
     /// The suite of an SA, of which [`complete`] has said the bits of the tag.
     ///
     /// # Errors

@@ -68,6 +68,12 @@ fn is_near(address: IpAddr) -> bool {
     address == NEAR
 }
 
+/// Has an SA to the far end come to a limit.
+fn reached(associations: &mut Associations, spi: u32, reached: Reached) -> Option<Sa> {
+    let serial = associations.get(&id(FAR, spi))?.serial;
+    associations.reached(&id(FAR, spi), serial, reached)
+}
+
 /// The SPI of the SA by which a flow leaves.
 fn leaves_by(associations: &Associations, policies: &Policies) -> Option<u32> {
     let view = associations.view(policies);
@@ -79,18 +85,18 @@ fn leaves_by(associations: &Associations, policies: &Policies) -> Option<u32> {
 
 #[test]
 fn an_sa_replaces_the_one_before_it_and_is_replaced_when_it_is_dying() {
-    let (mut associations, mut policies) = (Associations::new(gantry()), Policies::default());
+    let (mut associations, mut policies) = (Associations::new(gantry()).unwrap(), Policies::default());
     policies.add(policy(Direction::Out, 100, 0), false).unwrap();
     assert_eq!(leaves_by(&associations, &policies), None);
     associations.add(sa(FAR, 0x1001), false, is_near).unwrap();
     assert_eq!(leaves_by(&associations, &policies), Some(0x1001));
     associations.add(sa(FAR, 0x1002), false, is_near).unwrap();
     assert_eq!(leaves_by(&associations, &policies), Some(0x1002));
-    associations.reached(&id(FAR, 0x1002), Reached::Soft).unwrap();
+    reached(&mut associations, 0x1002, Reached::Soft).unwrap();
     assert_eq!(leaves_by(&associations, &policies), Some(0x1001), "one that is to be replaced comes last");
     associations.remove(&id(FAR, 0x1001)).unwrap();
     assert_eq!(leaves_by(&associations, &policies), Some(0x1002));
-    associations.reached(&id(FAR, 0x1002), Reached::Hard).unwrap();
+    reached(&mut associations, 0x1002, Reached::Hard).unwrap();
     assert_eq!(leaves_by(&associations, &policies), None);
     let mut other = sa(FAR, 0x1003);
     other.reqid = 8;
@@ -100,7 +106,7 @@ fn an_sa_replaces_the_one_before_it_and_is_replaced_when_it_is_dying() {
 
 #[test]
 fn the_policy_of_the_lowest_priority_counts() {
-    let (associations, mut policies) = (Associations::new(gantry()), Policies::default());
+    let (associations, mut policies) = (Associations::new(gantry()).unwrap(), Policies::default());
     let mut block = policy(Direction::Out, 50, 17);
     block.action = gantry_abi_xfrm::Action::Block;
     policies.add(policy(Direction::Out, 100, 0), false).unwrap();
@@ -113,7 +119,7 @@ fn the_policy_of_the_lowest_priority_counts() {
 
 #[test]
 fn what_arrives_is_admitted_by_a_policy_of_its_sa() {
-    let (mut associations, mut policies) = (Associations::new(gantry()), Policies::default());
+    let (mut associations, mut policies) = (Associations::new(gantry()).unwrap(), Policies::default());
     associations.add(sa(NEAR, 0x2001), false, is_near).unwrap();
     let mut other = sa(NEAR, 0x2002);
     other.reqid = 9;
@@ -133,7 +139,7 @@ fn what_arrives_is_admitted_by_a_policy_of_its_sa() {
 
 #[test]
 fn an_spi_is_reserved_and_gets_its_keys() {
-    let mut associations = Associations::new(gantry());
+    let mut associations = Associations::new(gantry()).unwrap();
     let request = |lowest, highest| AllocSpi { sa: sa(NEAR, 0), lowest, highest };
     let spi = associations.allocate(&request(0x3000, 0x3001)).unwrap().id.spi;
     let second = associations.allocate(&request(0x3000, 0x3001)).unwrap().id.spi;
@@ -150,7 +156,7 @@ fn an_spi_is_reserved_and_gets_its_keys() {
 
 #[test]
 fn names_are_taken_once() {
-    let mut associations = Associations::new(gantry());
+    let mut associations = Associations::new(gantry()).unwrap();
     let errno = |done: Result<(), Refusal>| done.unwrap_err().errno;
     assert_eq!(errno(associations.add(sa(FAR, 0x1001), true, is_near)), libc::ESRCH);
     associations.add(sa(FAR, 0x1001), false, is_near).unwrap();
@@ -186,7 +192,7 @@ fn names_are_taken_once() {
 
 #[test]
 fn an_update_changes_limits_and_neither_keys_nor_numbers() {
-    let mut associations = Associations::new(gantry());
+    let mut associations = Associations::new(gantry()).unwrap();
     associations.add(sa(FAR, 0x1001), false, is_near).unwrap();
     let mut update = sa(FAR, 0x1001);
     update.limits = Limits { hard_add_seconds: 10, ..Limits::NONE };
@@ -202,7 +208,7 @@ fn an_update_changes_limits_and_neither_keys_nor_numbers() {
 
 #[test]
 fn time_makes_an_sa_dying_once_and_then_ends_it() {
-    let mut associations = Associations::new(gantry());
+    let mut associations = Associations::new(gantry()).unwrap();
     let mut limited = sa(FAR, 0x1001);
     limited.limits = Limits { soft_add_seconds: 10, hard_add_seconds: 20, ..Limits::NONE };
     associations.add(limited, false, is_near).unwrap();
@@ -217,7 +223,7 @@ fn time_makes_an_sa_dying_once_and_then_ends_it() {
 
 #[test]
 fn volume_is_told_of_once_and_ends_an_sa() {
-    let mut associations = Associations::new(gantry());
+    let mut associations = Associations::new(gantry()).unwrap();
     let mut limited = sa(FAR, 0x1001);
     limited.limits = Limits { soft_packets: 10, hard_packets: 20, hard_bytes: 5000, ..Limits::NONE };
     associations.add(limited, false, is_near).unwrap();
@@ -231,7 +237,7 @@ fn volume_is_told_of_once_and_ends_an_sa() {
 
 #[test]
 fn numbers_go_on_where_an_sa_has_been_elsewhere() {
-    let mut associations = Associations::new(gantry());
+    let mut associations = Associations::new(gantry()).unwrap();
     let mut out = sa(FAR, 0x1001);
     out.replay = Some(Replay { output: 500, input: 0, bitmap: 0 });
     associations.add(out, false, is_near).unwrap();
@@ -247,7 +253,7 @@ fn numbers_go_on_where_an_sa_has_been_elsewhere() {
 
 #[test]
 fn what_there_is_not_is_refused_and_not_left_out() {
-    let mut associations = Associations::new(gantry());
+    let mut associations = Associations::new(gantry()).unwrap();
     let mut refused = |change: &dyn Fn(&mut Sa)| {
         let mut sa = sa(FAR, 0x1001);
         change(&mut sa);

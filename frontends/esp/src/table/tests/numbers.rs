@@ -46,7 +46,7 @@ fn again(sa: &Sa, replay: Option<Replay>) -> Sa {
 
 #[test]
 fn an_sa_that_is_added_again_goes_on_behind_what_was_used_meanwhile() {
-    let mut associations = Associations::new(gantry());
+    let mut associations = Associations::new(gantry()).unwrap();
     let (first, name) = (sa(FAR, 0x1001), id(FAR, 0x1001));
     associations.add(first.clone(), false, is_near).unwrap();
     let in_flight = out(&associations, &name);
@@ -74,11 +74,11 @@ fn an_sa_that_is_added_again_goes_on_behind_what_was_used_meanwhile() {
 fn whatever_ends_an_sa_ends_its_numbers() {
     let ends: [&dyn Fn(&mut Associations); 3] = [
         &|associations| drop(associations.remove(&id(FAR, 0x1001))),
-        &|associations| drop(associations.reached(&id(FAR, 0x1001), Reached::Hard)),
+        &|associations| drop(reached(associations, 0x1001, Reached::Hard)),
         &|associations| drop(associations.age(Instant::now() + Duration::from_secs(11))),
     ];
     for end in ends {
-        let mut associations = Associations::new(gantry());
+        let mut associations = Associations::new(gantry()).unwrap();
         let limited = Sa { limits: Limits { hard_add_seconds: 10, ..Limits::NONE }, ..sa(FAR, 0x1001) };
         associations.add(limited.clone(), false, is_near).unwrap();
         let in_flight = out(&associations, &limited.id);
@@ -93,7 +93,7 @@ fn whatever_ends_an_sa_ends_its_numbers() {
 
 #[test]
 fn a_peer_at_another_address_gets_other_numbers_under_the_same_key() {
-    let mut associations = Associations::new(gantry());
+    let mut associations = Associations::new(gantry()).unwrap();
     let first = sa(FAR, 0x1001);
     associations.add(first.clone(), false, is_near).unwrap();
     assert_eq!(number(&out(&associations, &first.id)), Ok(1));
@@ -106,7 +106,7 @@ fn a_peer_at_another_address_gets_other_numbers_under_the_same_key() {
 
 #[test]
 fn extended_numbers_go_on_too() {
-    let mut associations = Associations::new(gantry());
+    let mut associations = Associations::new(gantry()).unwrap();
     let mut first = sa(FAR, 0x1001);
     first.flags |= state::ESN;
     first.replay_esn = Some(ReplayEsn { output: (1 << 32) - 1, input: 0, window: 64, bitmap: vec![0; 2] });
@@ -119,7 +119,7 @@ fn extended_numbers_go_on_too() {
 
 #[test]
 fn what_has_come_does_not_come_again_when_an_sa_is_added_again() {
-    let (mut associations, mut peer) = (Associations::new(gantry()), Associations::new(gantry()));
+    let (mut associations, mut peer) = (Associations::new(gantry()).unwrap(), Associations::new(gantry()).unwrap());
     let first = sa(NEAR, 0x1001);
     peer.add(first.clone(), false, |_| false).unwrap();
     associations.add(first.clone(), false, is_near).unwrap();
@@ -147,7 +147,7 @@ fn what_has_come_does_not_come_again_when_an_sa_is_added_again() {
 
 #[test]
 fn two_sas_do_not_send_under_one_key() {
-    let mut associations = Associations::new(gantry());
+    let mut associations = Associations::new(gantry()).unwrap();
     let first = sa(FAR, 0x1001);
     associations.add(first.clone(), false, is_near).unwrap();
     let mut elsewhere = first.clone();
@@ -162,4 +162,16 @@ fn two_sas_do_not_send_under_one_key() {
     associations.add(Sa { aead: first.aead.clone(), ..sa(NEAR, 0x1003) }, false, is_near).unwrap();
     associations.remove(&first.id).unwrap();
     associations.add(elsewhere, false, is_near).unwrap();
+}
+
+#[test]
+fn what_is_told_of_an_sa_that_is_gone_does_not_count_for_the_next() {
+    let mut associations = Associations::new(gantry()).unwrap();
+    let first = sa(FAR, 0x1001);
+    associations.add(first.clone(), false, is_near).unwrap();
+    let serial = associations.get(&first.id).unwrap().serial;
+    associations.remove(&first.id).unwrap();
+    associations.add(first.clone(), false, is_near).unwrap();
+    assert_eq!(associations.reached(&first.id, serial, Reached::Hard), None);
+    assert!(associations.get(&first.id).is_some());
 }
