@@ -156,6 +156,35 @@ fn an_sa_by_which_packets_arrive_ends_at_its_limits_too() {
 
 #[test]
 #[ignore = "as root, in network namespaces"]
+fn limits_that_are_updated_are_those_that_end_an_sa() {
+    let pair = Pair::serving(&Plan::default());
+    let monitor = Monitor::of(&pair.a);
+    let keys = Keys::gcm();
+    let there = Sa::new(&pair.a, &pair.b, 0x1001, &keys);
+    there.install();
+    let back = Sa::new(&pair.b, &pair.a, 0x1002, &Keys::gcm());
+    policies(&there, &back);
+    policies(&back, &there);
+    let sockets = [&pair.a, &pair.b].map(|host| host.udp(host.inner[V4], 0));
+    sockets[0].connect(sockets[1].local_addr().unwrap()).unwrap();
+    let update = |limits: &str| {
+        pair.a.xfrm(&format!("{} {limits}", there.add().replace("state add", "state update")));
+    };
+    update("limit packet-soft 2 limit packet-hard 4");
+    assert_eq!(passed(&pair, &sockets, 3), 3);
+    monitor.shows(&["Expired", "spi 0x00001001", "hard 0"]);
+    update("limit packet-soft 5 limit packet-hard 7");
+    assert_eq!(passed(&pair, &sockets, 3), 3);
+    monitor.shows(&["Expired", "spi 0x00001001", "hard 0"]);
+    // Behind what has passed: it counts at once.
+    update("limit packet-hard 6");
+    monitor.shows(&["Expired", "spi 0x00001001", "hard 1"]);
+    assert_eq!(passed(&pair, &sockets, 1), 0);
+    assert!(pair.a.xfrm("state list").is_empty());
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
 fn time_is_told_at_the_soft_limit_and_ends_at_the_hard_one() {
     let pair = Pair::serving(&Plan::default());
     let monitor = Monitor::of(&pair.a);
