@@ -10,7 +10,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::counters::Counters;
 use crate::packet::ip::Flow;
-use crate::table::{Reached, Registered, View};
+use crate::table::{Registered, View};
 use crate::wipe::overwrite_stack;
 
 /// What a thread of the data path has to tell the daemon.
@@ -18,8 +18,8 @@ use crate::wipe::overwrite_stack;
 pub(crate) enum Event {
     /// A packet matched a policy that has no SA.
     Wanted(Arc<Registered>, Flow),
-    /// The SA of a serial number has come to a limit of its volume.
-    Reached(SaId, u64, Reached),
+    /// The SA of a serial number has come to a limit of its volume or numbers.
+    Reached(SaId, u64),
     /// Packets of the SA of a serial number come from another address or port.
     Moved(SaId, u64, SocketAddr),
 }

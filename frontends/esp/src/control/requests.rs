@@ -170,6 +170,8 @@ impl State {
             let sa = entry.snapshot().into();
             events.push(if update { Message::UpdSa(sa) } else { Message::NewSa(sa) });
         }
+        // Limits may be behind what the SA has done.
+        events.extend(self.associations.due(&id).map(|(sa, reached)| expire(sa, reached)));
         self.publish(shared);
         Ok(Vec::new())
     }
@@ -261,8 +263,8 @@ impl State {
                     .into(),
                 ))
             }
-            Event::Reached(id, serial, reached) => {
-                let sa = self.associations.reached(&id, serial, reached)?;
+            Event::Reached(id, serial) => {
+                let (sa, reached) = self.associations.reached(&id, serial)?;
                 self.publish(shared);
                 Some(expire(sa, reached))
             }

@@ -33,6 +33,12 @@ pub(crate) struct Use {
 }
 
 impl Use {
+    /// One that goes on from what an SA has done elsewhere.
+    fn new(counters: &Counters) -> Self {
+        let Counters { bytes, packets, use_time, .. } = *counters;
+        Self { bytes: bytes.into(), packets: packets.into(), first: use_time.into(), last: use_time.into() }
+    }
+
     /// Counts packets at a time, and says how many there were with them.
     pub(crate) fn count(&self, now: u64, packets: u64, bytes: u64) -> (u64, u64) {
         if self.first.load(Ordering::Relaxed) == 0 {
@@ -55,10 +61,13 @@ pub(crate) fn seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// Volume after which an SA is to be replaced, and after which it ends.
-#[derive(Debug)]
+/// Volume after which an SA is to be replaced, and after which it ends. The thread of the daemon changes it, and the others look at it.
+#[derive(Debug, Default)]
 pub(crate) struct Volume {
-    limits: Limits,
+    soft_bytes: AtomicU64,
+    hard_bytes: AtomicU64,
+    soft_packets: AtomicU64,
+    hard_packets: AtomicU64,
     /// The daemon has been told of the soft limit, and of the hard one.
     told: [AtomicBool; 2],
 }
@@ -71,35 +80,71 @@ pub(crate) enum Reached {
 }
 
 impl Volume {
-    fn new(limits: Limits) -> Self {
-        Self { limits, told: Default::default() }
+    fn new(limits: &Limits) -> Self {
+        let volume = Self::default();
+        volume.set(limits);
+        volume
+    }
+
+    /// Has other limits, of which nobody has been told.
+    pub(super) fn set(&self, limits: &Limits) {
+        let Limits { soft_bytes, hard_bytes, soft_packets, hard_packets, .. } = *limits;
+        self.soft_bytes.store(soft_bytes, Ordering::Relaxed);
+        self.hard_bytes.store(hard_bytes, Ordering::Relaxed);
+        self.soft_packets.store(soft_packets, Ordering::Relaxed);
+        self.hard_packets.store(hard_packets, Ordering::Relaxed);
+        self.forget();
+    }
+
+    fn forget(&self) {
+        self.told.iter().for_each(|told| told.store(false, Ordering::Relaxed));
     }
 
     /// Whether packets of the SA may pass no more.
     pub(crate) fn is_over(&self, used: &Use) -> bool {
-        let Limits { hard_bytes, hard_packets, .. } = self.limits;
-        let beyond = |counter: &AtomicU64, limit| limit != NO_LIMIT && counter.load(Ordering::Relaxed) >= limit;
-        beyond(&used.bytes, hard_bytes) || beyond(&used.packets, hard_packets)
+        let beyond = |counter: &AtomicU64, limit: &AtomicU64| {
+            let limit = limit.load(Ordering::Relaxed);
+            limit != NO_LIMIT && counter.load(Ordering::Relaxed) >= limit
+        };
+        beyond(&used.bytes, &self.hard_bytes) || beyond(&used.packets, &self.hard_packets)
     }
 
-    /// What a count means that nobody has been told yet.
-    pub(crate) fn reached(&self, (packets, bytes): (u64, u64)) -> Option<Reached> {
-        let Limits { soft_bytes, hard_bytes, soft_packets, hard_packets, .. } = self.limits;
+    /// The limit that counts of packets and bytes have come to.
+    fn limit(&self, (packets, bytes): (u64, u64)) -> Option<Reached> {
         // Linux takes no limit for one that is not reached; 0 is the first packet.
-        let over = |limit_bytes, limit_packets| bytes >= limit_bytes || packets >= limit_packets;
-        let first = |at: usize| !self.told[at].swap(true, Ordering::Relaxed);
-        if over(hard_bytes, hard_packets) {
-            first(1).then_some(Reached::Hard)
-        } else if over(soft_bytes, soft_packets) {
-            first(0).then_some(Reached::Soft)
+        let over = |limit_bytes: &AtomicU64, limit_packets: &AtomicU64| {
+            bytes >= limit_bytes.load(Ordering::Relaxed) || packets >= limit_packets.load(Ordering::Relaxed)
+        };
+        if over(&self.hard_bytes, &self.hard_packets) {
+            Some(Reached::Hard)
         } else {
-            None
+            over(&self.soft_bytes, &self.soft_packets).then_some(Reached::Soft)
         }
     }
 
-    /// The same, where no number is left under the keys.
-    pub(crate) fn exhausted(&self) -> Option<Reached> {
-        (!self.told[1].swap(true, Ordering::Relaxed)).then_some(Reached::Hard)
+    /// The limit that a count has come to, if nobody has been told of it yet.
+    pub(crate) fn reached(&self, count: (u64, u64)) -> Option<Reached> {
+        self.limit(count).filter(|reached| self.is_first(*reached))
+    }
+
+    /// Whether nobody has been told yet that no number is left under the keys.
+    pub(crate) fn exhausted(&self) -> bool {
+        self.is_first(Reached::Hard)
+    }
+
+    fn is_first(&self, reached: Reached) -> bool {
+        !self.told[reached as usize].swap(true, Ordering::Relaxed)
+    }
+
+    /// The limit that an SA has come to. If there is none, a thread that has told of one looked at limits that are no more, and tells again.
+    fn due(&self, used: &Use) -> Option<Reached> {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let due = self.limit((load(&used.packets), load(&used.bytes)));
+        match due {
+            Some(reached) => _ = self.is_first(reached),
+            None => self.forget(),
+        }
+        due
     }
 }
 
@@ -207,10 +252,10 @@ impl<'s> Checked<'s> {
         let association = Association::new(sa.id.spi, suite, key, integrity_key).last_number(last);
         let association = if sa.has(state::ESN) { association.extended_numbers() } else { association };
         let unfit = |error| Refusal::new(libc::EINVAL, format!("{error}"));
-        let (used, volume) = (Use::default(), Volume::new(sa.limits));
+        let (used, volume) = (Use::new(&sa.counters), Volume::new(&sa.limits));
         let copies_ecn = !sa.has(state::NOECN);
         if self.arrives {
-            let window = sa.replay_esn.as_ref().map_or(sa.replay_window.into(), |replay| replay.window);
+            let window = said_window(sa);
             // A window of no packets would mean that replays are not looked for.
             let window = if window == 0 { WINDOW } else { window.max(32) };
             let esp = association.window(window).inbound(gantry).map_err(unfit)?;
@@ -247,8 +292,13 @@ impl<'s> Checked<'s> {
     }
 }
 
+/// The window that a message says, in packets.
+pub(super) fn said_window(sa: &Sa) -> u32 {
+    sa.replay_esn.as_ref().map_or(sa.replay_window.into(), |replay| replay.window)
+}
+
 /// The last numbers that a message says: that was sent, and that has come.
-fn numbers(sa: &Sa) -> (u64, u64) {
+pub(super) fn numbers(sa: &Sa) -> (u64, u64) {
     match (&sa.replay_esn, &sa.replay) {
         (Some(replay), _) => (replay.output, replay.input),
         (None, Some(replay)) => (replay.output.into(), replay.input.into()),
@@ -264,13 +314,36 @@ impl End {
             End::In(sa) => &sa.used,
         }
     }
+
+    pub(super) fn volume(&self) -> &Volume {
+        match self {
+            End::Out(sa) => &sa.volume,
+            End::In(sa) => &sa.volume,
+        }
+    }
+
+    /// The last number that was sent or has come.
+    pub(super) fn last_number(&self) -> u64 {
+        match self {
+            End::Out(sa) => sa.esp.last_number(),
+            End::In(sa) => sa.esp.last_number(),
+        }
+    }
+
+    /// The limit of its volume or numbers that it has come to.
+    pub(super) fn due(&self) -> Option<Reached> {
+        match self {
+            End::Out(sa) if sa.esp.remaining() == 0 => Some(Reached::Hard),
+            _ => self.volume().due(self.used()),
+        }
+    }
 }
 
 /// Of XFRMA_SA_DIR: packets arrive.
-const IN: u8 = 1;
+pub(super) const IN: u8 = 1;
 
 /// Refuses what there is not, rather than leave it out.
-fn check(sa: &Sa) -> Result<(), Refusal> {
+pub(super) fn check(sa: &Sa) -> Result<(), Refusal> {
     let refuse = |errno, what: &'static str| Err(Refusal::new(errno, what));
     if sa.id.protocol != ESP {
         return refuse(libc::EPROTONOSUPPORT, "only ESP is served, and neither AH nor IPComp");

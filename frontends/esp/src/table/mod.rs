@@ -5,6 +5,7 @@
 //! | `association.rs` | SAs as the data path has them |
 //! | `suite.rs` | their algorithms |
 //! | `used.rs` | numbers that were used under keys |
+//! | `update.rs` | what an update may change |
 //! | `selector.rs` | which packets a selector is for |
 //! | `view.rs` | what the threads of the data path look at |
 //! | `policies.rs` | policies by their names |
@@ -15,6 +16,7 @@ mod selector;
 mod suite;
 #[cfg(test)]
 mod tests;
+mod update;
 mod used;
 mod view;
 
@@ -36,6 +38,7 @@ use association::Checked;
 pub(crate) use association::Use;
 pub(crate) use association::{End, Incoming, Outgoing, Reached, seconds};
 pub(crate) use policies::Policies;
+use update::check_update;
 use used::{Fingerprint, Used};
 pub(crate) use view::{Registered, Verdict, View, template};
 
@@ -92,10 +95,8 @@ impl Entry {
         let Some(end) = &self.end else { return sa };
         sa.counters = end.used().counters(sa.counters.add_time);
         sa.last_used = Some(end.used().last.load(Ordering::Relaxed)).filter(|seconds| *seconds > 0);
-        let (output, input) = match end {
-            End::Out(sa) => (self.last.unwrap_or_else(|| sa.esp.last_number()), 0),
-            End::In(sa) => (0, self.last.unwrap_or_else(|| sa.esp.last_number())),
-        };
+        let last = self.last.unwrap_or_else(|| end.last_number());
+        let (output, input) = if matches!(end, End::Out(_)) { (last, 0) } else { (0, last) };
         // What has come within the window is not said number by number: as if all had.
         if let Some(esn) = &mut sa.replay_esn {
             let bitmap = vec![u32::MAX; esn.bitmap.len()];
@@ -186,15 +187,13 @@ impl Associations {
         Ok(())
     }
 
-    /// What UPDSA may change of an SA that has its keys (`xfrm_state_update` of Linux): its ports and its limits. The keys and the numbers
-    /// stay: an SA whose numbers began again would use them twice.
+    /// Changes the limits of an SA that has its keys. Time counts from when it was added, as in Linux.
     fn change(&mut self, sa: &Sa) -> Result<(), Refusal> {
         let Some(entry) = self.entries.get_mut(&sa.id) else { return Ok(()) };
-        if entry.sa.encapsulation != sa.encapsulation {
-            return Err(Refusal::new(libc::EOPNOTSUPP, "the ports of an SA change with a new one"));
-        }
+        let Some(end) = &entry.end else { return Ok(()) };
+        check_update(&entry.sa, end, sa)?;
         entry.sa.limits = sa.limits;
-        entry.added = Instant::now();
+        end.volume().set(&sa.limits);
         entry.is_dying = false;
         Ok(())
     }
@@ -205,13 +204,18 @@ impl Associations {
     }
 
     fn insert(&mut self, mut sa: Sa, keyed: Option<(End, Fingerprint)>) {
-        sa.counters.add_time = seconds();
+        // An SA that was elsewhere has been there for some time.
+        let now = seconds();
+        let age = if sa.counters.add_time == 0 { 0 } else { now.saturating_sub(sa.counters.add_time) };
+        sa.counters.add_time = now - age;
+        let added = Instant::now();
+        let added = added.checked_sub(Duration::from_secs(age)).unwrap_or(added);
         if sa.has(state::ESN) || sa.replay_esn.is_some() {
             sa.replay = None;
         }
         self.serial += 1;
         let (end, key) = keyed.unzip();
-        let entry = Entry { end, serial: self.serial, key, last: None, added: Instant::now(), is_dying: false, sa };
+        let entry = Entry { end, serial: self.serial, key, last: None, added, is_dying: false, sa };
         self.entries.insert(entry.sa.id, entry);
     }
 
@@ -267,14 +271,21 @@ impl Associations {
         told
     }
 
-    /// What volume has done, as a thread of the data path found it. An SA that has another serial number is another one.
-    pub(crate) fn reached(&mut self, id: &SaId, serial: u64, reached: Reached) -> Option<Sa> {
-        let entry = self.entries.get_mut(id).filter(|entry| entry.serial == serial)?;
+    /// What has become of an SA of which a thread says that it has come to a limit. One that has another serial number is another one.
+    pub(crate) fn reached(&mut self, id: &SaId, serial: u64) -> Option<(Sa, Reached)> {
+        if self.get(id)?.serial == serial { self.due(id) } else { None }
+    }
+
+    /// What the volume and the numbers of an SA have done: it is to be replaced, or is taken out.
+    pub(crate) fn due(&mut self, id: &SaId) -> Option<(Sa, Reached)> {
+        let entry = self.entries.get_mut(id)?;
+        let reached = entry.end.as_ref()?.due()?;
         entry.is_dying = true;
-        match reached {
-            Reached::Soft => Some(entry.snapshot()),
-            Reached::Hard => self.remove(id).map(|entry| entry.snapshot()),
-        }
+        let sa = match reached {
+            Reached::Soft => entry.snapshot(),
+            Reached::Hard => self.remove(id)?.snapshot(),
+        };
+        Some((sa, reached))
     }
 
     /// What the threads of the data path look at. Of SAs that do the same, the one that came last is preferred, but for those that are to be

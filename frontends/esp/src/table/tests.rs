@@ -70,9 +70,16 @@ fn is_near(address: IpAddr) -> bool {
 }
 
 /// Has an SA to the far end come to a limit.
-fn reached(associations: &mut Associations, spi: u32, reached: Reached) -> Option<Sa> {
-    let serial = associations.get(&id(FAR, spi))?.serial;
-    associations.reached(&id(FAR, spi), serial, reached)
+fn reach(associations: &mut Associations, spi: u32, limit: Reached) {
+    let entry = associations.get(&id(FAR, spi)).unwrap();
+    let serial = entry.serial;
+    let limits = match limit {
+        Reached::Soft => Limits { soft_packets: 0, ..Limits::NONE },
+        Reached::Hard => Limits { hard_packets: 0, ..Limits::NONE },
+    };
+    associations.add(Sa { limits, ..entry.sa.clone() }, true, is_near).unwrap();
+    let (_, reached) = associations.reached(&id(FAR, spi), serial).unwrap();
+    assert_eq!(reached, limit);
 }
 
 /// The SPI of the SA by which a flow leaves.
@@ -93,11 +100,11 @@ fn an_sa_replaces_the_one_before_it_and_is_replaced_when_it_is_dying() {
     assert_eq!(leaves_by(&associations, &policies), Some(0x1001));
     associations.add(sa(FAR, 0x1002), false, is_near).unwrap();
     assert_eq!(leaves_by(&associations, &policies), Some(0x1002));
-    reached(&mut associations, 0x1002, Reached::Soft).unwrap();
+    reach(&mut associations, 0x1002, Reached::Soft);
     assert_eq!(leaves_by(&associations, &policies), Some(0x1001), "one that is to be replaced comes last");
     associations.remove(&id(FAR, 0x1001)).unwrap();
     assert_eq!(leaves_by(&associations, &policies), Some(0x1002));
-    reached(&mut associations, 0x1002, Reached::Hard).unwrap();
+    reach(&mut associations, 0x1002, Reached::Hard);
     assert_eq!(leaves_by(&associations, &policies), None);
     let mut other = sa(FAR, 0x1003);
     other.reqid = 8;

@@ -14,7 +14,8 @@ fn limits_that_are_updated_are_those_that_count() {
     associations.add(first.clone(), false, is_near).unwrap();
     let mut update = |limits, times| {
         associations.add(Sa { limits, ..first.clone() }, true, is_near).unwrap();
-        (0..times).map(|_| volume(&associations, &first.id)).last().unwrap()
+        (1..times).for_each(|_| _ = volume(&associations, &first.id));
+        volume(&associations, &first.id)
     };
     let packets = |soft_packets, hard_packets| Limits { soft_packets, hard_packets, ..Limits::NONE };
     let bytes = |soft_bytes, hard_bytes| Limits { soft_bytes, hard_bytes, ..Limits::NONE };
@@ -25,6 +26,24 @@ fn limits_that_are_updated_are_those_that_count() {
     assert_eq!(update(bytes(700, 800), 1), (Some(Reached::Soft), false));
     assert_eq!(update(bytes(700, 800), 1), (Some(Reached::Hard), true));
     assert_eq!(update(Limits::NONE, 20), (None, false));
+}
+
+#[test]
+fn a_limit_that_is_behind_what_an_sa_has_done_counts_at_once() {
+    let mut associations = Associations::new(gantry()).unwrap();
+    let first = sa(FAR, 0x1001);
+    let mut update = |soft_packets, hard_packets| {
+        let limits = Limits { soft_packets, hard_packets, ..Limits::NONE };
+        associations.add(Sa { limits, ..first.clone() }, associations.get(&first.id).is_some(), is_near).unwrap();
+        if soft_packets == 100 {
+            (0..10).for_each(|_| _ = volume(&associations, &first.id));
+        }
+        associations.due(&first.id).map(|(_, reached)| reached)
+    };
+    assert_eq!((update(100, 200), update(11, 200)), (None, None));
+    assert_eq!((update(10, 200), update(10, 200)), (Some(Reached::Soft), Some(Reached::Soft)));
+    assert_eq!(update(5, 10), Some(Reached::Hard));
+    assert!(associations.get(&first.id).is_none());
 }
 
 #[test]
@@ -79,7 +98,7 @@ fn an_update_that_cannot_be_is_refused_with_a_sentence() {
     refused("keys", &|sa| sa.aead.as_mut().unwrap().icv_bits = 96);
     refused("window", &|sa| sa.replay_window = 0);
     refused("window", &|sa| {
-        sa.replay_esn = Some(ReplayEsn { window: 128, bitmap: vec![0; 4], ..ReplayEsn::default() })
+        sa.replay_esn = Some(ReplayEsn { window: 128, bitmap: vec![0; 4], ..ReplayEsn::default() });
     });
     refused("numbers", &|sa| sa.replay = Some(Replay { output: 0, input: 8, bitmap: 0 }));
     refused("source", &|sa| sa.source = [10, 0, 0, 77].into());

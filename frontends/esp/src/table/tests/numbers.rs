@@ -74,7 +74,7 @@ fn an_sa_that_is_added_again_goes_on_behind_what_was_used_meanwhile() {
 fn whatever_ends_an_sa_ends_its_numbers() {
     let ends: [&dyn Fn(&mut Associations); 3] = [
         &|associations| drop(associations.remove(&id(FAR, 0x1001))),
-        &|associations| drop(reached(associations, 0x1001, Reached::Hard)),
+        &|associations| reach(associations, 0x1001, Reached::Hard),
         &|associations| drop(associations.age(Instant::now() + Duration::from_secs(11))),
     ];
     for end in ends {
@@ -171,7 +171,8 @@ fn what_is_told_of_an_sa_that_is_gone_does_not_count_for_the_next() {
     associations.add(first.clone(), false, is_near).unwrap();
     let serial = associations.get(&first.id).unwrap().serial;
     associations.remove(&first.id).unwrap();
-    associations.add(first.clone(), false, is_near).unwrap();
-    assert_eq!(associations.reached(&first.id, serial, Reached::Hard), None);
+    let limits = Limits { hard_packets: 0, ..Limits::NONE };
+    associations.add(Sa { limits, ..first.clone() }, false, is_near).unwrap();
+    assert!(associations.reached(&first.id, serial).is_none());
     assert!(associations.get(&first.id).is_some());
 }
