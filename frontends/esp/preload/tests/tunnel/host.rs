@@ -132,6 +132,11 @@ impl Host {
         status(&self.folder).expect("the data path answers")
     }
 
+    /// The same, if it answers this thread.
+    pub(crate) fn view(&self) -> Option<Value> {
+        status(&self.folder)
+    }
+
     /// A counter of the data path.
     pub(crate) fn counter(&self, name: &str) -> u64 {
         self.status()["counters"][name].as_u64().unwrap_or_else(|| panic!("there is no counter {name}"))

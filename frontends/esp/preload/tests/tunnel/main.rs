@@ -8,14 +8,16 @@
 //! | `peer.rs` | the test as the other end |
 //! | `suites.rs` | tests: suites, families, sizes |
 //! | `faults.rs`, `marks.rs` | tests: what the wire does to packets, and what it says with them |
-//! | `plaintext.rs` | tests: nothing leaves in clear |
+//! | `plaintext.rs`, `guards.rs` | tests: nothing leaves in clear; what sees to it where routes do not |
 //! | `paths.rs` | tests: paths that take less |
 //! | `limits.rs`, `numbers.rs`, `commands.rs` | tests: where SAs end; numbers, which are used once; `ip xfrm` |
 //! | `scale.rs`, `devices.rs` | tests: many SAs and queues; devices, sockets, memory and rights |
+//! | `viewers.rs` | tests: programs at the sockets |
 
 mod commands;
 mod devices;
 mod faults;
+mod guards;
 mod host;
 mod keys;
 mod limits;
@@ -28,4 +30,5 @@ mod plaintext;
 mod scale;
 mod suites;
 mod traffic;
+mod viewers;
 mod wire;

@@ -15,18 +15,18 @@ use crate::traffic::{Flow, MARKER, Udp, datagrams};
 use crate::wire::{self, Listener};
 
 /// Networks that leave through the tunnel or not at all.
-const PROTECTED: [&str; 2] = ["10.12.0.0/16", "fd12::/64"];
+pub(crate) const PROTECTED: [&str; 2] = ["10.12.0.0/16", "fd12::/64"];
 
 /// Somebody who listens at both ends of the link.
-struct Wire([Listener; 2]);
+pub(crate) struct Wire([Listener; 2]);
 
 impl Wire {
-    fn of(pair: &Pair) -> Self {
+    pub(crate) fn of(pair: &Pair) -> Self {
         Self([&pair.a, &pair.b].map(|host| Listener::on(&host.namespace, host.device)))
     }
 
     /// Panics if anything was in clear; how many frames of ESP there were. Where the machine is busy, packets share one (segmentation offload).
-    fn sealed(self) -> usize {
+    pub(crate) fn sealed(self) -> usize {
         let [near, far] = self.0.map(|listener| wire::sealed(&listener.finish()));
         near.max(far)
     }
@@ -39,7 +39,7 @@ impl Wire {
 }
 
 /// Sends to the other end's inner addresses in every way that programs know. What the host says to it does not matter.
-fn try_everything(host: &Host, to: &Host) {
+pub(crate) fn try_everything(host: &Host, to: &Host) {
     for family in [V4, V6] {
         let far = (to.inner[family], 9);
         let send = |socket: &UdpSocket| {
