@@ -190,6 +190,50 @@ fn an_authentic_packet_gets_in_only_by_a_policy() {
     victim.expect(&[("unadmitted", 10)]);
 }
 
+/// As in Linux, `in` is for what is for this host, and `fwd` for what is for others; the policy with the best priority decides.
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn a_policy_that_blocks_is_not_void_beside_one_of_the_other_direction() {
+    let victim = Victim::new(&Keys::gcm(), "replay-window 32");
+    let (near, far) = victim.peer.inner(V4);
+    let host = &victim.peer.pair.b;
+    let template = "tmpl proto esp reqid 1 mode tunnel";
+    let all = "src 10.11.0.0/16 dst 10.12.0.0/16";
+    host.xfrm(&format!("policy add {all} dir fwd priority 100 {template}"));
+    let own = format!("src {near}/32 dst {far}/32 dir in");
+    host.xfrm(&format!("policy update {own} action block {template}"));
+    victim.peer.send(&victim.packet(1));
+    host.await_counter("unadmitted", 1);
+    host.xfrm(&format!("policy delete {own}"));
+    victim.peer.send(&victim.packet(1));
+    host.await_counter("unadmitted", 2);
+    // Behind a policy with a better priority one that blocks does not count.
+    host.xfrm(&format!("policy add {all} dir in priority 9 {template}"));
+    host.xfrm(&format!("policy add {own} priority 10 action block"));
+    victim.expect(&[("unadmitted", 2)]);
+    // The other way round: to a host behind this one.
+    let behind = "10.12.0.99".parse().unwrap();
+    host.xfrm(&format!("policy add src {near}/32 dst {behind}/32 dir fwd priority 1 action block"));
+    let packet = |to| victim.peer.seal(&udp((near, to), 9, 0, MARKER));
+    victim.peer.send(&packet(behind));
+    host.await_counter("unadmitted", 3);
+    // An address that the host gets is its own from then on, and not any more when it is gone.
+    let blocks = |count: u64| {
+        let mut before = host.counter("unadmitted");
+        await_that("packets are refused", || {
+            victim.peer.send(&packet(behind));
+            let now = host.counter("unadmitted");
+            let is_so = now - before == count;
+            before = now;
+            is_so
+        });
+    };
+    host.namespace.ip("address add 10.12.0.99/32 dev lo");
+    blocks(0);
+    host.namespace.ip("address delete 10.12.0.99/32 dev lo");
+    blocks(1);
+}
+
 /// Packets that only somebody with the keys can make.
 #[test]
 #[ignore = "as root, in network namespaces"]
