@@ -46,10 +46,8 @@ fn serve(args: &EspServe, settings: &Settings) -> Result<(), Failure> {
     };
     let server = Server::new(settings.open()?, options).map_err(|failed| Failure::Failed(advice(&failed)))?;
     say(&format!("serving ESP by {}; daemons find it at {}", server.device(), server.path().display()));
-    if let Some(error) = server.unguarded() {
-        say(&format!(
-            "the kernel has no nf_tables ({error}): a socket that is bound to a network device sends past the tunnel"
-        ));
+    for sentence in server.unguarded() {
+        say(&sentence);
     }
     // Nobody waits for it where this fails.
     let _ = ready();

@@ -18,7 +18,7 @@ use nix::sys::eventfd::EventFd;
 use crate::packet::coalesce::{Group, coalesce, pushes};
 use crate::packet::ecn;
 use crate::packet::ip::{self, Flow, Header};
-use crate::shared::{Event, Shared};
+use crate::shared::{Event, Seen, Shared};
 use crate::table::{Incoming, Registered, View, seconds};
 use crate::tun::Queue;
 use crate::udp::{LARGEST, RECEIVES, Receiver, Report, Socket};
@@ -51,15 +51,14 @@ struct Arrived {
 pub(crate) struct Pass {
     buffer: Vec<u8>,
     receiver: Receiver,
-    view: Arc<View>,
-    generation: u64,
+    seen: Seen,
     arrived: Vec<Arrived>,
 }
 
 impl Pass {
     pub(crate) fn new() -> Self {
         let (buffer, receiver) = (vec![0; LARGEST * RECEIVES], Receiver::new());
-        Self { buffer, receiver, view: Arc::default(), generation: 0, arrived: Vec::new() }
+        Self { buffer, receiver, seen: Seen::default(), arrived: Vec::new() }
     }
 }
 
@@ -91,8 +90,8 @@ impl Inward {
         let ready: Vec<(bool, bool)> =
             fds.iter().map(|fd| (has(fd, PollFlags::POLLIN), has(fd, PollFlags::POLLERR))).collect();
         let _ = self.waker.read();
-        let Pass { buffer, receiver, view, generation, arrived } = pass;
-        self.shared.renew(generation, view);
+        let Pass { buffer, receiver, seen, arrived } = pass;
+        self.shared.renew(seen);
         for (socket, (readable, reports)) in self.sockets.iter().zip(ready) {
             if reports {
                 self.hear(socket);
@@ -103,8 +102,8 @@ impl Inward {
                     thread::sleep(PAUSE);
                     continue;
                 }
-                self.find(view, buffer, receiver, arrived);
-                self.open(view, buffer, arrived);
+                self.find(&seen.view, buffer, receiver, arrived);
+                self.open(seen, buffer, arrived);
                 self.deliver(buffer, arrived);
                 arrived.clear();
             }
@@ -147,7 +146,7 @@ impl Inward {
         }
     }
 
-    fn open(&self, view: &View, buffer: &mut [u8], arrived: &mut [Arrived]) {
+    fn open(&self, seen: &Seen, buffer: &mut [u8], arrived: &mut [Arrived]) {
         if arrived.is_empty() {
             return;
         }
@@ -174,7 +173,7 @@ impl Inward {
             match opened {
                 Ok(range) => {
                     one.range = one.range.start + range.start..one.range.start + range.end;
-                    one.header = self.admit(view, &mut buffer[one.range.clone()], one, now, &mut last);
+                    one.header = self.admit(seen, &mut buffer[one.range.clone()], one, now, &mut last);
                 }
                 Err(why) => self.refused(&one.sa, &why),
             }
@@ -205,7 +204,7 @@ impl Inward {
     /// Whether an authentic packet may go to the stack; its headers.
     fn admit<'a>(
         &self,
-        view: &'a View,
+        seen: &'a Seen,
         packet: &mut [u8],
         one: &Arrived,
         now: u64,
@@ -225,7 +224,7 @@ impl Inward {
         };
         let policy = match last {
             Some((flow, spi, policy)) if *flow == header.flow && *spi == sa.id.spi => *policy,
-            _ => last.insert((header.flow, sa.id.spi, view.admits(&header.flow, sa))).2,
+            _ => last.insert((header.flow, sa.id.spi, seen.view.admits(&header.flow, sa))).2,
         };
         let Some(policy) = policy else {
             counters.unadmitted.add(1);

@@ -5,14 +5,16 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `server.rs` | sockets, threads, and the loop that answers daemons |
+//! | `server.rs`, `socket.rs` | threads, and the loop that answers daemons; its sockets |
 //! | `control/` | the daemon's requests, and what it is told |
 //! | `table/` | SAs and policies |
 //! | `outward.rs`, `inward.rs` | the threads of the data path |
 //! | `shared.rs` | what the threads have in common |
 //! | `packet/` | packets of IP: segments, fragments, notices, marks |
-//! | `route.rs`, `guard.rs` | routes and rules by which packets get into the tunnel; what the firewall drops past it |
-//! | `netlink.rs` | messages of routes and of the firewall |
+//! | `route/`, `guard/` | routes and rules by which packets get into the tunnel; what stops packets past it |
+//! | `watch.rs` | puts back what others take away of these |
+//! | `own.rs` | which packets are for this host |
+//! | `netlink.rs` | sockets and messages of netlink |
 //! | `ports.rs` | the port that daemons have, too |
 //! | `tun.rs`, `udp.rs`, `sys.rs`, `sys/` | the TUN device, the sockets, and system calls |
 //! | `wipe.rs` | keys on stacks |
@@ -24,16 +26,19 @@ mod guard;
 mod inward;
 mod netlink;
 mod outward;
+mod own;
 mod packet;
 mod ports;
 mod route;
 mod server;
 mod shared;
+mod socket;
 mod status;
 mod sys;
 mod table;
 mod tun;
 mod udp;
+mod watch;
 mod wipe;
 
 pub use control::steering::network;

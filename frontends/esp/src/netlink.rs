@@ -4,13 +4,17 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
+use libc::c_int;
 use nix::errno::Errno;
-use nix::sys::socket::{self, AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType};
+use nix::sys::socket::{self, MsgFlags, NetlinkAddr};
+
+use crate::sys;
 
 // linux/netlink.h
 const REQUEST: u16 = 1;
 pub(crate) const ACK: u16 = 4;
 pub(crate) const REPLACE: u16 = 0x100;
+pub(crate) const EXCLUSIVE: u16 = 0x200;
 const DUMP: u16 = 0x300;
 pub(crate) const CREATE: u16 = 0x400;
 pub(crate) const APPEND: u16 = 0x800;
@@ -81,10 +85,24 @@ impl Message {
 pub(crate) struct Socket(OwnedFd);
 
 impl Socket {
-    pub(crate) fn connect(protocol: SockProtocol) -> io::Result<Self> {
-        let socket = socket::socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)?;
+    /// `protocol` is one of libc's `NETLINK_*`.
+    pub(crate) fn connect(protocol: c_int) -> io::Result<Self> {
+        let socket = sys::netlink(protocol)?;
         socket::connect(socket.as_raw_fd(), &NetlinkAddr::new(0, 0))?;
         Ok(Self(socket))
+    }
+
+    /// A socket that hears of the changes that some groups are for.
+    pub(crate) fn listen(protocol: c_int, groups: &[c_int]) -> io::Result<Self> {
+        /// What the kernel may hold for it: some ten thousand changes.
+        const BUFFER: c_int = 8 << 20;
+        let socket = Self::connect(protocol)?;
+        // Where that is not allowed, changes that are lost are told of as lost.
+        let _ = sys::set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, BUFFER);
+        for group in groups {
+            sys::set_option(&socket, libc::SOL_NETLINK, libc::NETLINK_ADD_MEMBERSHIP, *group)?;
+        }
+        Ok(socket)
     }
 
     /// The number that the kernel gave the socket, which stands in what is told of its requests.
@@ -109,9 +127,9 @@ impl Socket {
         }
     }
 
-    /// The bodies of all objects of a kind that a family has: structure and attributes.
-    pub(crate) fn dump(&self, kind: u16, family: u8) -> io::Result<Vec<Vec<u8>>> {
-        let message = Message::new(kind, ACK | DUMP).structure(&[family, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    /// The bodies of all objects of a kind, as far as a structure narrows them down: structure and attributes.
+    pub(crate) fn dump(&self, kind: u16, structure: &[u8]) -> io::Result<Vec<Vec<u8>>> {
+        let message = Message::new(kind, ACK | DUMP).structure(structure);
         socket::send(self.0.as_raw_fd(), &message.finish(), MsgFlags::empty())?;
         let mut bodies = Vec::new();
         let mut answer = vec![0; 1 << 16];
@@ -129,12 +147,18 @@ impl Socket {
         }
     }
 
-    /// One datagram, if there is any; `Err(ENOBUFS)`: some were lost.
-    pub(crate) fn read(&self, buffer: &mut [u8]) -> nix::Result<usize> {
-        socket::recv(self.0.as_raw_fd(), buffer, MsgFlags::MSG_DONTWAIT).map_err(|error| match error {
-            Errno::EINTR => Errno::EAGAIN,
-            error => error,
-        })
+    /// Reads all datagrams that have come. Whether one of them says so, or some were lost.
+    pub(crate) fn any(&self, mut says: impl FnMut(&[u8]) -> bool) -> bool {
+        let mut buffer = vec![0; 1 << 15];
+        let mut any = false;
+        loop {
+            match socket::recv(self.0.as_raw_fd(), &mut buffer, MsgFlags::MSG_DONTWAIT) {
+                Ok(length) => any |= says(&buffer[..length]),
+                Err(Errno::EINTR) => {}
+                Err(Errno::ENOBUFS) => any = true,
+                Err(_) => return any,
+            }
+        }
     }
 }
 

@@ -19,8 +19,8 @@ use crate::packet::icmp::{self, Notice};
 use crate::packet::ip::Flow;
 use crate::packet::offload::Offload;
 use crate::packet::segment::Split;
-use crate::shared::{Event, Shared, lock};
-use crate::table::{Outgoing, Verdict, View, seconds};
+use crate::shared::{Event, Seen, Shared, lock};
+use crate::table::{Outgoing, Verdict, seconds};
 use crate::tun::{self, Queue};
 use crate::udp::{self, Socket};
 
@@ -62,8 +62,7 @@ struct Staged {
 
 /// What one pass works with.
 struct Pass {
-    view: Arc<View>,
-    generation: u64,
+    seen: Seen,
     /// The rules of flows, as long as the view is the same.
     flows: HashMap<Flow, Option<usize>>,
     last: Option<(Flow, Option<usize>)>,
@@ -82,8 +81,7 @@ impl Outward {
     pub(crate) fn run(self) -> io::Result<()> {
         let mut frame = vec![0; tun::LARGEST];
         let mut pass = Pass {
-            view: Arc::default(),
-            generation: 0,
+            seen: Seen::default(),
             flows: HashMap::new(),
             last: None,
             arena: vec![0; ARENA],
@@ -99,7 +97,7 @@ impl Outward {
                 Err(error) => return Err(error.into()),
             }
             let _ = self.waker.read();
-            if self.shared.renew(&mut pass.generation, &mut pass.view) {
+            if self.shared.renew(&mut pass.seen) {
                 (pass.flows, pass.last) = (HashMap::new(), None);
             }
             (pass.used, pass.notices) = (0, 0);
@@ -129,7 +127,7 @@ impl Outward {
             counters.unprotected.add(1);
             return self.notify(pass, &split, Notice::Prohibited);
         };
-        let rule = &pass.view.leaving[rule];
+        let rule = &pass.seen.view.leaving[rule];
         let sa = match &rule.verdict {
             Verdict::Block => {
                 counters.unprotected.add(1);
@@ -300,7 +298,7 @@ impl Pass {
         if self.flows.len() >= FLOWS {
             self.flows.clear();
         }
-        let rule = *self.flows.entry(*flow).or_insert_with(|| self.view.rule(flow));
+        let rule = *self.flows.entry(*flow).or_insert_with(|| self.seen.view.rule(flow));
         self.last = Some((*flow, rule));
         rule
     }

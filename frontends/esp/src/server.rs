@@ -1,13 +1,10 @@
 //! The server: sockets, threads, and the loop of the daemon's.
 
-use std::fs::{self, DirBuilder};
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
-use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
@@ -16,20 +13,20 @@ use gantry_abi_xfrm::private::Private;
 use gantry_abi_xfrm::{Datagram, Message, Prefix, frames};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr};
-use nix::sys::stat::{Mode, umask};
 
 use crate::control::connection::{self, Connection};
 use crate::control::requests::State;
 use crate::inward::Inward;
 use crate::outward::Outward;
 use crate::ports::Ports;
-use crate::route::Routes;
-use crate::shared::Shared;
-use crate::status;
+use crate::route::{Changes, Routes};
+use crate::shared::{Shared, lock};
+use crate::socket;
+use crate::status::Status;
 use crate::table::{Associations, Policies};
 use crate::tun::{self, Queue};
 use crate::udp::Socket;
+use crate::watch::Watch;
 use crate::wipe::overwrite_stack;
 
 /// How a data path is set up.
@@ -79,8 +76,10 @@ fn failed<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Fail
     move |error| Failed { what: what.into(), error: error.into() }
 }
 
-/// Connections at once.
+/// Connections at once. Others wait until one ends.
 const CONNECTIONS: usize = 256;
+/// Requests of a program in a turn: then it is the turn of others.
+const REQUESTS: usize = 64;
 /// How often time is looked at: limits of SAs are seconds.
 const TICK: Duration = Duration::from_millis(500);
 /// How often the paths of peers are looked up again: Linux forgets what routers said after ten minutes.
@@ -89,11 +88,9 @@ const PATHS: Duration = Duration::from_mins(1);
 /// A data path: packets pass from when it is made.
 pub struct Server {
     options: Options,
-    gantry: Gantry,
     state: State,
     shared: Arc<Shared>,
     daemons: OwnedFd,
-    viewers: UnixListener,
     connections: Vec<Connection>,
     ports: Ports,
     queues: Vec<Arc<Queue>>,
@@ -107,28 +104,34 @@ impl Server {
     pub fn new(gantry: Gantry, options: Options) -> Result<Self, Failed> {
         let shared = Arc::new(Shared::new().map_err(failed("an event descriptor"))?);
         let folder = &options.folder;
-        make(folder).map_err(failed(folder.display().to_string()))?;
-        let (daemons, viewers) = (folder.join("xfrm"), folder.join("status"));
-        let daemons = listen(&daemons).map_err(failed(daemons.display().to_string()))?;
-        remove_old(&viewers).map_err(failed(viewers.display().to_string()))?;
-        let (viewers, path) = (UnixListener::bind(&viewers), viewers);
-        let viewers = viewers.map_err(failed(path.display().to_string()))?;
-        viewers.set_nonblocking(true).map_err(failed(path.display().to_string()))?;
-        // Everybody may see the counters. Who may see SAs is asked when somebody comes.
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).map_err(failed(path.display().to_string()))?;
+        socket::make(folder).map_err(failed(folder.display().to_string()))?;
+        let path = |name: &str| folder.join(name);
+        let shown = |name: &str| path(name).display().to_string();
+        let daemons = socket::daemons(&path("xfrm")).map_err(failed(shown("xfrm")))?;
+        let viewers = socket::viewers(&path("status")).map_err(failed(shown("status")))?;
 
         let ports = Ports::new(options.port, options.queues).map_err(failed(format!("UDP port {}", options.port)))?;
         let (name, queues) = tun::open(&options.device, options.queues).map_err(failed("/dev/net/tun"))?;
+        // What others change from now on is heard of.
+        let changes = Changes::listen().map_err(failed("changes of routes"))?;
         let routes = Routes::new(&name, options.mtu).map_err(failed(format!("rules of routes for {name}")))?;
+        shared.set_own(routes.own().map_err(failed("the addresses of this host"))?);
+        let routes = Arc::new(Mutex::new(routes));
         let mut state = State {
             associations: Associations::new(gantry.clone()).map_err(failed("random bytes"))?,
             policies: Policies::default(),
-            routes,
+            routes: routes.clone(),
             protect: options.protect.clone(),
             asked: 0,
         };
-        let steering = state.steering();
-        state.routes.install(steering).map_err(failed(format!("routes into {name}")))?;
+        state
+            .steer(&shared)
+            .map_err(|refusal| Failed { what: format!("routes into {name}"), error: io::Error::other(refusal.text) })?;
+        let options = Options { device: name, ..options };
+        let watch = Watch { changes, routes, shared: shared.clone() };
+        start("esp-watch", move || watch.run())?;
+        let status = Status { listener: viewers, options: options.clone(), gantry, shared: shared.clone() };
+        start("esp-status", move || status.run())?;
         let queues: Vec<_> = queues.into_iter().map(Arc::new).collect();
         let waker = || shared.waker().map_err(failed("an event descriptor"));
         for (at, queue) in queues.iter().enumerate() {
@@ -138,8 +141,7 @@ impl Server {
             start("esp-out", move || outward.run())?;
             read(queue, sockets.into_iter().flatten().collect(), &shared)?;
         }
-        let options = Options { device: name, ..options };
-        Ok(Self { options, gantry, state, shared, daemons, viewers, connections: Vec::new(), ports, queues })
+        Ok(Self { options, state, shared, daemons, connections: Vec::new(), ports, queues })
     }
 
     /// The name of the TUN device.
@@ -147,9 +149,9 @@ impl Server {
         &self.options.device
     }
 
-    /// Why the firewall does not stop what is sent past the tunnel, by sockets that are bound to another device.
-    pub fn unguarded(&self) -> Option<&io::Error> {
-        self.state.routes.guard.missing()
+    /// Sentences about what the kernel has not that would stop sockets which are bound to another device.
+    pub fn unguarded(&self) -> Vec<String> {
+        lock(&self.state.routes).unguarded()
     }
 
     /// Where daemons find the data path (`GANTRY_XFRM`).
@@ -162,16 +164,15 @@ impl Server {
     /// # Errors
     /// What the sockets say.
     pub fn run(mut self) -> Result<std::convert::Infallible, Failed> {
-        let (mut ticked, mut looked) = (Instant::now(), Instant::now());
+        let (mut ticked, mut looked, mut has_files) = (Instant::now(), Instant::now(), true);
         loop {
-            self.wait().map_err(failed("sockets"))?;
+            self.wait(has_files).map_err(failed("sockets"))?;
             let _ = self.shared.told.read();
             for event in self.shared.events() {
                 if let Some(message) = self.state.tell(event, &self.shared) {
                     self.tell(&message);
                 }
             }
-            self.state.routes.guard.restore().map_err(failed("the firewall"))?;
             if ticked.elapsed() >= TICK {
                 ticked = Instant::now();
                 for message in self.state.age(&self.shared) {
@@ -182,17 +183,11 @@ impl Server {
                 looked = Instant::now();
                 self.state.associations.all().iter().for_each(|entry| entry.find_path());
             }
-            while self.connections.len() < CONNECTIONS
-                && let Some(fd) = connection::accept(&self.daemons).map_err(failed("the socket of daemons"))?
-            {
-                self.connections.push(Connection::new(fd));
-            }
-            while let Ok((viewer, _)) = self.viewers.accept() {
-                status::show(viewer, || status::report(&self.options, &self.gantry, &self.state, &self.shared));
-            }
+            has_files = self.accept();
             for at in 0..self.connections.len() {
                 self.connections[at].flush();
-                while let Some(datagram) = self.connections[at].read() {
+                for _ in 0..REQUESTS {
+                    let Some(datagram) = self.connections[at].read() else { break };
                     self.serve(at, &datagram);
                 }
             }
@@ -201,16 +196,29 @@ impl Server {
         }
     }
 
-    fn wait(&self) -> io::Result<()> {
-        let mut fds = vec![
-            PollFd::new(self.daemons.as_fd(), PollFlags::POLLIN),
-            PollFd::new(self.viewers.as_fd(), PollFlags::POLLIN),
-            PollFd::new(self.shared.told.as_fd(), PollFlags::POLLIN),
-        ];
-        fds.extend(self.state.routes.guard.changes().map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
+    /// Takes programs that have come. `false`: the system has no files left, which any user can bring about, and they come later.
+    fn accept(&mut self) -> bool {
+        while self.has_room() {
+            match connection::accept(&self.daemons) {
+                Ok(Some(fd)) => self.connections.push(Connection::new(fd)),
+                Ok(None) => break,
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    fn has_room(&self) -> bool {
+        self.connections.len() < CONNECTIONS
+    }
+
+    fn wait(&self, has_files: bool) -> io::Result<()> {
+        let accepts = has_files && self.has_room();
+        let mut fds = vec![PollFd::new(self.shared.told.as_fd(), PollFlags::POLLIN)];
+        fds.extend(accepts.then(|| PollFd::new(self.daemons.as_fd(), PollFlags::POLLIN)));
         fds.extend(self.connections.iter().map(|connection| {
-            let out = if connection.is_behind() { PollFlags::POLLOUT } else { PollFlags::empty() };
-            PollFd::new(connection.as_fd(), PollFlags::POLLIN | out)
+            let events = if connection.is_behind() { PollFlags::POLLOUT } else { PollFlags::POLLIN };
+            PollFd::new(connection.as_fd(), events)
         }));
         match poll(&mut fds, PollTimeout::from(TICK.as_millis() as u16)) {
             Ok(_) | Err(Errno::EINTR) => Ok(()),
@@ -298,39 +306,4 @@ fn read(queue: &Arc<Queue>, sockets: Vec<Arc<Socket>>, shared: &Arc<Shared>) -> 
     let waker = shared.waker().map_err(failed("an event descriptor"))?;
     let inward = Inward { tun: queue.clone(), sockets, shared: shared.clone(), waker };
     start("esp-in", move || inward.run())
-}
-
-/// Listens for daemons: as root, or as the user who runs this.
-/// Makes the folder, in which others find the sockets. One in which another user could put other sockets is an error.
-fn make(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
-    gantry_rights::is_ours(&fs::metadata(folder)?)
-}
-
-fn listen(path: &Path) -> io::Result<OwnedFd> {
-    remove_old(path)?;
-    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-    let fd = socket::socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)?;
-    // Nobody else may connect, not even for a moment.
-    let before = umask(Mode::S_IRWXG | Mode::S_IRWXO);
-    let bound = socket::bind(fd.as_raw_fd(), &UnixAddr::new(path)?);
-    umask(before);
-    bound?;
-    socket::listen(&fd, Backlog::new(64)?)?;
-    Ok(fd)
-}
-
-/// Takes away a socket that nobody listens to any more.
-fn remove_old(path: &Path) -> io::Result<()> {
-    let is_socket = fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket());
-    if !is_socket {
-        return Ok(());
-    }
-    for kind in [SockType::SeqPacket, SockType::Stream] {
-        let fd = socket::socket(AddressFamily::Unix, kind, SockFlag::SOCK_CLOEXEC, None)?;
-        if socket::connect(fd.as_raw_fd(), &UnixAddr::new(path)?).is_ok() {
-            return Err(io::Error::new(io::ErrorKind::AddrInUse, "another data path is at work"));
-        }
-    }
-    fs::remove_file(path)
 }

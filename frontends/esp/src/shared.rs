@@ -9,7 +9,9 @@ use gantry_abi_xfrm::SaId;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::counters::Counters;
+use crate::own::Own;
 use crate::packet::ip::Flow;
+use crate::route::Guards;
 use crate::table::{Registered, View};
 use crate::wipe::overwrite_stack;
 
@@ -27,11 +29,21 @@ pub(crate) enum Event {
 /// Events that wait for the daemon. More are left out: each is repeated as long as its cause is there.
 const EVENTS: usize = 1024;
 
+/// What a thread of the data path looks at.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) view: Arc<View>,
+    pub(crate) own: Arc<Own>,
+    generation: u64,
+}
+
 /// All of it.
 #[derive(Debug)]
 pub(crate) struct Shared {
     view: Mutex<Arc<View>>,
-    /// Counts views.
+    own: Mutex<Arc<Own>>,
+    guards: Mutex<Guards>,
+    /// Counts views and addresses.
     generation: AtomicU64,
     /// Wakes the threads of the data path, each by its own descriptor.
     threads: Mutex<Vec<Arc<EventFd>>>,
@@ -46,6 +58,8 @@ impl Shared {
     pub(crate) fn new() -> nix::Result<Self> {
         Ok(Self {
             view: Mutex::default(),
+            own: Mutex::default(),
+            guards: Mutex::default(),
             generation: AtomicU64::new(0),
             threads: Mutex::default(),
             events: Mutex::default(),
@@ -65,6 +79,16 @@ impl Shared {
     /// Has all threads look at another view. What only the old one had is gone once each has looked.
     pub(crate) fn publish(&self, view: View) {
         *lock(&self.view) = Arc::new(view);
+        self.renewed();
+    }
+
+    /// Has all threads look at other addresses of this host.
+    pub(crate) fn set_own(&self, own: Own) {
+        *lock(&self.own) = Arc::new(own);
+        self.renewed();
+    }
+
+    fn renewed(&self) {
         self.generation.fetch_add(1, Ordering::Release);
         for waker in &*lock(&self.threads) {
             // It counts to 2^64.
@@ -72,17 +96,30 @@ impl Shared {
         }
     }
 
-    /// The view, and whether it is another than `seen`.
-    pub(crate) fn renew(&self, seen: &mut u64, view: &mut Arc<View>) -> bool {
+    /// Shows a thread what there is now. Whether it is something else than before.
+    pub(crate) fn renew(&self, seen: &mut Seen) -> bool {
         let generation = self.generation.load(Ordering::Acquire);
-        let is_new = *seen != generation;
+        let is_new = seen.generation != generation;
         if is_new {
-            *seen = generation;
-            *view = lock(&self.view).clone();
+            *seen = Seen { view: self.view(), own: lock(&self.own).clone(), generation };
             // SAs may have gone with the old one.
             overwrite_stack();
         }
         is_new
+    }
+
+    /// SAs and policies as the threads look at them.
+    pub(crate) fn view(&self) -> Arc<View> {
+        lock(&self.view).clone()
+    }
+
+    /// Which guards are in force.
+    pub(crate) fn guards(&self) -> Guards {
+        *lock(&self.guards)
+    }
+
+    pub(crate) fn set_guards(&self, guards: Guards) {
+        *lock(&self.guards) = guards;
     }
 
     /// Tells the thread of the daemon something.
@@ -101,8 +138,7 @@ impl Shared {
 
     /// A path is narrower than was known.
     pub(crate) fn narrow(&self, peer: IpAddr, mtu: usize) {
-        let view = lock(&self.view).clone();
-        for sa in view.outgoing.iter().filter(|sa| sa.way.to.ip() == peer) {
+        for sa in self.view().outgoing.iter().filter(|sa| sa.way.to.ip() == peer) {
             let least = if peer.is_ipv6() { 1280 } else { 576 };
             sa.mtu.fetch_min(mtu.max(least), Ordering::Relaxed);
         }

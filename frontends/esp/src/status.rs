@@ -1,125 +1,213 @@
 //! What the data path says of itself, as JSON: counters for everybody, SAs and policies for root and for the user who runs it.
+//!
+//! A thread of its own says it, so that viewers hold up nobody else. Strangers get what was said to the last of them, if that is not long ago,
+//! and as much as their socket takes at once. Others may take some time; they are few.
 
-use std::io::Write;
+use std::io::{self, Write as _};
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread::Builder;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use gantry::Gantry;
 use gantry::stats::Snapshot;
-use gantry_abi_xfrm::{Action, Direction, Selector};
+use gantry_abi_xfrm::{Action, Direction, SaId, Selector};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::unistd::Uid;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use crate::control::requests::State;
 use crate::server::Options;
 use crate::shared::Shared;
-use crate::table::{End, Entry};
+use crate::table::{About, Incoming, Outgoing, Registered, Use, View, seconds};
 
-/// How long somebody may take to read it.
+/// How long somebody may take to read all.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Viewers that read at once. Others wait until one is done.
+const VIEWERS: usize = 16;
+/// How long strangers are told the same.
+const FRESH: Duration = Duration::from_millis(100);
+/// After an error that is nobody's, such as too many open files.
+const PAUSE: Duration = Duration::from_millis(100);
 
-/// Both parts of a report.
-pub(crate) struct Report {
-    counters: Value,
-    private: Value,
+/// The thread's own.
+pub(crate) struct Status {
+    pub(crate) listener: UnixListener,
+    pub(crate) options: Options,
+    pub(crate) gantry: Gantry,
+    pub(crate) shared: Arc<Shared>,
 }
 
-/// Shows somebody what he may see. It is written by a thread, because nobody waits for who does not read.
-pub(crate) fn show(viewer: UnixStream, report: impl FnOnce() -> Report) {
-    let Ok(credentials) = getsockopt(&viewer.as_fd(), PeerCredentials) else { return };
-    let may_see = credentials.uid() == 0 || credentials.uid() == Uid::effective().as_raw();
-    let Report { mut counters, private } = report();
-    if may_see && let (Value::Object(all), Value::Object(private)) = (&mut counters, private) {
-        all.extend(private);
-    }
-    let write = move || {
-        let mut viewer = viewer;
-        let _ = viewer.set_nonblocking(false);
-        let _ = viewer.set_write_timeout(Some(PATIENCE));
-        let _ = viewer.write_all(format!("{counters}\n").as_bytes());
-    };
-    // Who gets none reads the end of the file.
-    let _ = Builder::new().spawn(write);
+/// Somebody who has not read all yet.
+struct Viewer {
+    stream: UnixStream,
+    text: Vec<u8>,
+    /// Bytes that were sent.
+    sent: usize,
+    until: Instant,
 }
 
-/// All that there is to say.
-pub(crate) fn report(options: &Options, gantry: &Gantry, state: &State, shared: &Shared) -> Report {
-    let counters: serde_json::Map<_, _> =
-        shared.counters.all().into_iter().map(|(name, _, value)| (name.to_owned(), value.into())).collect();
-    let associations = state.associations.all();
-    let incoming = associations.iter().filter(|entry| matches!(entry.end, Some(End::In(_)))).count();
-    let outgoing = associations.iter().filter(|entry| matches!(entry.end, Some(End::Out(_)))).count();
-    let counters = json!({
-        "version": env!("CARGO_PKG_VERSION"),
-        "device": options.device,
-        "port": options.port,
-        "queues": options.queues,
-        "associations": { "in": incoming, "out": outgoing },
-        "policies": state.policies.all().len(),
-        "guarded": state.routes.guard.missing().is_none(),
-        "counters": counters,
-        "devices": devices(&gantry.stats()),
-    });
-    let policies = state.policies.all().iter().map(|registered| {
-        let policy = &registered.policy;
-        json!({
-            "direction": match policy.direction {
-                Direction::In => "in",
-                Direction::Out => "out",
-                Direction::Forward => "forward",
-            },
-            "source": selector(&policy.selector).0,
-            "destination": selector(&policy.selector).1,
-            "protocol": policy.selector.protocol,
-            "priority": policy.priority,
-            "action": match policy.action {
-                Action::Block => "block",
-                Action::Allow if policy.templates.is_empty() => "pass",
-                Action::Allow => "protect",
-            },
-            "packets": registered.used.packets.load(Ordering::Relaxed),
-        })
-    });
-    let private = json!({
-        "sas": associations.into_iter().map(association).collect::<Vec<_>>(),
-        "rules": policies.collect::<Vec<_>>(),
-    });
-    Report { counters, private }
-}
-
-fn association(entry: &Entry) -> Value {
-    let sa = entry.snapshot();
-    let algorithm = match (&sa.aead, &sa.cipher, &sa.authentication) {
-        (Some(aead), ..) => format!("{} {}", aead.name, aead.key.bits()),
-        (None, Some(cipher), Some(authentication)) => {
-            format!("{} {} {}", cipher.name, cipher.key.bits(), authentication.name)
+impl Status {
+    /// Answers viewers until the process ends.
+    ///
+    /// # Errors
+    /// It cannot wait.
+    pub(crate) fn run(self) -> io::Result<()> {
+        let mut viewers: Vec<Viewer> = Vec::new();
+        let mut public: Option<(Instant, Vec<u8>)> = None;
+        loop {
+            let has_room = viewers.len() < VIEWERS;
+            let mut fds: Vec<_> =
+                viewers.iter().map(|viewer| PollFd::new(viewer.stream.as_fd(), PollFlags::POLLOUT)).collect();
+            if has_room {
+                fds.push(PollFd::new(self.listener.as_fd(), PollFlags::POLLIN));
+            }
+            let next = viewers.iter().map(|viewer| viewer.until.saturating_duration_since(Instant::now())).min();
+            let timeout = next.map_or(PollTimeout::NONE, |next| PollTimeout::from(next.as_millis() as u16 + 1));
+            match poll(&mut fds, timeout) {
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            viewers.retain_mut(|viewer| !viewer.write() && Instant::now() < viewer.until);
+            if has_room {
+                match self.listener.accept() {
+                    Ok((stream, _)) => viewers.extend(self.welcome(stream, &mut public)),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(_) => thread::sleep(PAUSE),
+                }
+            }
         }
-        (None, None, Some(authentication)) => authentication.name.clone(),
-        _ => String::new(),
-    };
-    let (direction, peer, mtu) = match &entry.end {
-        Some(End::Out(sa)) => ("out", Some(sa.way.to.to_string()), Some(sa.mtu.load(Ordering::Relaxed))),
-        Some(End::In(sa)) => ("in", Some(sa.peer.to_string()), None),
-        None => ("larval", None, None),
-    };
+    }
+
+    /// Tells somebody what he may see; who is left to read more.
+    fn welcome(&self, stream: UnixStream, public: &mut Option<(Instant, Vec<u8>)>) -> Option<Viewer> {
+        let credentials = getsockopt(&stream.as_fd(), PeerCredentials).ok()?;
+        stream.set_nonblocking(true).ok()?;
+        let may_see = credentials.uid() == 0 || credentials.uid() == Uid::effective().as_raw();
+        if may_see {
+            let view = self.shared.view();
+            let mut report = self.public(&view);
+            report.extend(private(&view));
+            let mut viewer = Viewer { stream, text: text(report), sent: 0, until: Instant::now() + PATIENCE };
+            return if viewer.write() { None } else { Some(viewer) };
+        }
+        let (said, text) = public.get_or_insert_with(|| (Instant::now(), text(self.public(&self.shared.view()))));
+        if said.elapsed() > FRESH {
+            (*said, *text) = (Instant::now(), self::text(self.public(&self.shared.view())));
+        }
+        // It is short, and the socket is empty.
+        let _ = (&stream).write(text);
+        None
+    }
+
+    /// What everybody may see.
+    fn public(&self, view: &View) -> Map<String, Value> {
+        let counters: Map<_, _> =
+            self.shared.counters.all().into_iter().map(|(name, _, value)| (name.to_owned(), value.into())).collect();
+        let guards = self.shared.guards();
+        object(json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "device": self.options.device,
+            "port": self.options.port,
+            "queues": self.options.queues,
+            "associations": { "in": view.incoming.len(), "out": view.outgoing.len() },
+            "policies": view.leaving.len() + view.arriving.len(),
+            "guarded": guards.hold(),
+            "guards": { "nf_tables": guards.firewall, "policies": guards.policies, "routes": guards.routes },
+            "counters": counters,
+            "devices": devices(&self.gantry.stats()),
+        }))
+    }
+}
+
+impl Viewer {
+    /// Sends as much as the socket takes. Whether that is all that there is to do.
+    fn write(&mut self) -> bool {
+        loop {
+            match self.stream.write(&self.text[self.sent..]) {
+                Ok(0) => return true,
+                Ok(bytes) => self.sent += bytes,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return error.kind() != io::ErrorKind::WouldBlock,
+            }
+        }
+    }
+}
+
+fn text(report: Map<String, Value>) -> Vec<u8> {
+    format!("{}\n", Value::Object(report)).into_bytes()
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    if let Value::Object(map) = value { map } else { Map::new() }
+}
+
+/// What root may see, and the user who runs it.
+fn private(view: &View) -> Map<String, Value> {
+    let mut sas: Vec<(u64, Value)> = view.incoming.values().map(|sa| (sa.serial, arriving(sa))).collect();
+    sas.extend(view.outgoing.iter().map(|sa| (sa.serial, leaving(sa))));
+    sas.sort_unstable_by_key(|(serial, _)| *serial);
+    let rules = view.leaving.iter().map(|rule| &rule.policy).chain(&view.arriving);
+    object(json!({
+        "sas": sas.into_iter().map(|(_, sa)| sa).collect::<Vec<_>>(),
+        "rules": rules.map(|registered| policy(registered)).collect::<Vec<_>>(),
+    }))
+}
+
+fn policy(registered: &Registered) -> Value {
+    let policy = &registered.policy;
+    json!({
+        "direction": match policy.direction {
+            Direction::In => "in",
+            Direction::Out => "out",
+            Direction::Forward => "forward",
+        },
+        "source": selector(&policy.selector).0,
+        "destination": selector(&policy.selector).1,
+        "protocol": policy.selector.protocol,
+        "priority": policy.priority,
+        "action": match policy.action {
+            Action::Block => "block",
+            Action::Allow if policy.templates.is_empty() => "pass",
+            Action::Allow => "protect",
+        },
+        "packets": registered.used.packets.load(Ordering::Relaxed),
+    })
+}
+
+fn leaving(sa: &Outgoing) -> Value {
+    let mut value = association("out", &sa.id, &sa.about, &sa.used);
+    value["peer"] = sa.way.to.to_string().into();
+    value["path_mtu"] = sa.mtu.load(Ordering::Relaxed).into();
+    value
+}
+
+fn arriving(sa: &Incoming) -> Value {
+    let mut value = association("in", &sa.id, &sa.about, &sa.used);
+    value["peer"] = sa.peer.to_string().into();
+    value["replayed"] = sa.replayed.load(Ordering::Relaxed).into();
+    value["forged"] = sa.forged.load(Ordering::Relaxed).into();
+    value
+}
+
+fn association(direction: &str, id: &SaId, about: &About, used: &Use) -> Value {
     json!({
         "direction": direction,
-        "spi": format!("{:#010x}", sa.id.spi),
-        "source": sa.source.to_string(),
-        "destination": sa.id.destination.to_string(),
-        "peer": peer,
-        "reqid": sa.reqid,
-        "algorithm": algorithm,
-        "packets": sa.counters.packets,
-        "bytes": sa.counters.bytes,
-        "replayed": sa.stats.replay,
-        "forged": sa.stats.integrity_failed,
-        "age": entry.added.elapsed().as_secs(),
-        "path_mtu": mtu,
+        "spi": format!("{:#010x}", id.spi),
+        "source": about.source.to_string(),
+        "destination": id.destination.to_string(),
+        "peer": null,
+        "reqid": about.reqid,
+        "algorithm": about.algorithm,
+        "packets": used.packets.load(Ordering::Relaxed),
+        "bytes": used.bytes.load(Ordering::Relaxed),
+        "replayed": 0,
+        "forged": 0,
+        "age": seconds().saturating_sub(about.added),
+        "path_mtu": null,
     })
 }
 

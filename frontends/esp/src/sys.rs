@@ -6,7 +6,7 @@ pub(crate) mod messages;
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use libc::{c_int, c_short, c_ulong};
 
@@ -39,6 +39,15 @@ pub(crate) fn tun_offload(file: &File, header: usize, flags: u32) -> io::Result<
     done(unsafe { libc::ioctl(file.as_raw_fd(), TUNSETVNETHDRSZ as _, &raw const header) })?;
     // SAFETY: the argument is a number.
     done(unsafe { libc::ioctl(file.as_raw_fd(), TUNSETOFFLOAD as _, c_ulong::from(flags)) })
+}
+
+/// Opens a socket of netlink. The crate `nix` has no name for the protocol of XFRM.
+pub(crate) fn netlink(protocol: c_int) -> io::Result<OwnedFd> {
+    // SAFETY: three numbers.
+    let fd = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol) };
+    done(fd)?;
+    // SAFETY: the call has just made the descriptor, which nobody else has.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Sets an option of a socket that is an integer.

@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 const LONGEST: usize = 64 << 10;
 pub(crate) const PART: usize = 4096;
 /// Datagrams that wait for a program that does not read. Netlink drops events, too, when a socket is full.
-const EVENTS: usize = 4096;
+const EVENTS: usize = 1024;
 
 /// One of them.
 #[derive(Debug)]
@@ -34,8 +34,12 @@ impl Connection {
         Self { fd, port: 0, groups: 0, texts: false, waiting: VecDeque::new(), is_closed: false }
     }
 
-    /// Reads one datagram, which may have keys; `None`: there is none, or there is nobody any more.
+    /// Reads one datagram, which may have keys; `None`: there is none, or there is nobody any more. A program that does not read its answers is
+    /// not read either, so that it has no more memory than one of them takes.
     pub(crate) fn read(&mut self) -> Option<Zeroizing<Vec<u8>>> {
+        if self.is_behind() || self.is_closed {
+            return None;
+        }
         let mut datagram = Zeroizing::new(vec![0; LONGEST]);
         match socket::recv(self.fd.as_raw_fd(), &mut datagram, MsgFlags::MSG_DONTWAIT) {
             Ok(0) => self.is_closed = true,

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use gantry_abi_xfrm::constants::flag;
@@ -12,15 +13,15 @@ use gantry_abi_xfrm::{
 
 use super::connection::PART;
 use super::steering::{self, addresses};
-use crate::route::{Routes, Steering};
-use crate::shared::{Event, Shared};
+use crate::route::Routes;
+use crate::shared::{Event, Shared, lock};
 use crate::table::{Associations, Policies, Reached, Refusal, Registered};
 
 /// All SAs, policies and routes.
 pub(crate) struct State {
     pub(crate) associations: Associations,
     pub(crate) policies: Policies,
-    pub(crate) routes: Routes,
+    pub(crate) routes: Arc<Mutex<Routes>>,
     /// Destinations whose packets leave through the tunnel or not at all, whatever policies there are.
     pub(crate) protect: Vec<Prefix>,
     /// Numbers of questions for SAs.
@@ -115,7 +116,7 @@ impl State {
                 let policy = self.policies.remove(&named).ok_or_else(no_policy)?;
                 events.push(Message::PolicyDeleted(current(&policy).into()));
                 self.publish(shared);
-                self.steer()?;
+                self.steer(shared)?;
                 Ok(Vec::new())
             }
             Message::GetPolicy(named) => {
@@ -127,7 +128,7 @@ impl State {
                     self.policies.clear();
                     events.push(Message::FlushPolicy { kind });
                     self.publish(shared);
-                    self.steer()?;
+                    self.steer(shared)?;
                 }
                 Ok(Vec::new())
             }
@@ -180,7 +181,7 @@ impl State {
         let before = self.policies.clone();
         let place = self.policies.add(policy, update)?;
         // The routes come first: no packet leaves in clear while the threads still look at the old view.
-        if let Err(refusal) = self.steer() {
+        if let Err(refusal) = self.steer(shared) {
             self.policies = before;
             return Err(refusal);
         }
@@ -191,15 +192,14 @@ impl State {
     }
 
     /// Has the routes lead into the tunnel what policies are for.
-    fn steer(&mut self) -> Result<(), Refusal> {
-        let wanted = self.steering();
-        self.routes.install(wanted).map_err(|error| {
+    pub(crate) fn steer(&mut self, shared: &Shared) -> Result<(), Refusal> {
+        let wanted = steering::wanted(self.policies.all(), &self.protect, &addresses());
+        let mut routes = lock(&self.routes);
+        let installed = routes.install(wanted);
+        shared.set_guards(routes.guards());
+        installed.map_err(|error| {
             Refusal::new(error.raw_os_error().unwrap_or(libc::EIO), format!("a route could not be changed: {error}"))
         })
-    }
-
-    pub(crate) fn steering(&self) -> Steering {
-        steering::wanted(self.policies.all(), &self.protect, &addresses())
     }
 
     pub(crate) fn publish(&self, shared: &Shared) {
@@ -217,7 +217,7 @@ impl State {
         events.extend(aged.into_iter().map(|(sa, reached)| expire(sa, reached)));
         if !policies.is_empty() {
             // Those that are over protect nothing any more. If a route stays, it leads to nowhere.
-            let _ = self.steer();
+            let _ = self.steer(shared);
         }
         events.extend(
             policies

@@ -148,12 +148,39 @@ impl Volume {
     }
 }
 
+/// What the daemon said of an SA, for those who look at it.
+#[derive(Debug)]
+pub(crate) struct About {
+    pub(crate) source: IpAddr,
+    pub(crate) reqid: u32,
+    /// The algorithms and the bits of their keys.
+    pub(crate) algorithm: String,
+    /// When it was added, in seconds since 1970.
+    pub(crate) added: u64,
+}
+
+impl About {
+    fn new(sa: &Sa) -> Self {
+        let algorithm = match (&sa.aead, &sa.cipher, &sa.authentication) {
+            (Some(aead), ..) => format!("{} {}", aead.name, aead.key.bits()),
+            (None, Some(cipher), Some(authentication)) => {
+                format!("{} {} {}", cipher.name, cipher.key.bits(), authentication.name)
+            }
+            (None, None, Some(authentication)) => authentication.name.clone(),
+            _ => String::new(),
+        };
+        let added = if sa.counters.add_time == 0 { seconds() } else { sa.counters.add_time };
+        Self { source: sa.source, reqid: sa.reqid, algorithm, added }
+    }
+}
+
 /// An SA by which packets leave.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     pub(crate) id: SaId,
     /// Tells it from another SA of this name.
     pub(crate) serial: u64,
+    pub(crate) about: About,
     pub(crate) esp: Outbound,
     /// Held from when packets get their numbers until they are sent.
     pub(crate) turn: Mutex<()>,
@@ -189,8 +216,8 @@ pub(crate) struct Incoming {
     pub(crate) id: SaId,
     /// Tells it from another SA of this name.
     pub(crate) serial: u64,
+    pub(crate) about: About,
     pub(crate) esp: Inbound,
-    pub(crate) reqid: u32,
     /// Where its packets come from, as the daemon said.
     pub(crate) peer: SocketAddr,
     /// The daemon has been told that they come from elsewhere.
@@ -262,8 +289,8 @@ impl<'s> Checked<'s> {
             return Ok(End::In(std::sync::Arc::new(Incoming {
                 id: sa.id,
                 serial,
+                about: About::new(sa),
                 esp,
-                reqid: sa.reqid,
                 peer: (sa.source, encapsulation.source_port).into(),
                 moved: AtomicBool::new(false),
                 copies_ecn,
@@ -279,6 +306,7 @@ impl<'s> Checked<'s> {
         Ok(End::Out(std::sync::Arc::new(Outgoing {
             id: sa.id,
             serial,
+            about: About::new(sa),
             esp,
             turn: Mutex::new(()),
             way: Way { from: sa.source, to: (sa.id.destination, encapsulation.destination_port).into() },

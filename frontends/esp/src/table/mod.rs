@@ -24,7 +24,6 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -34,9 +33,7 @@ use gantry_abi_xfrm::{AllocSpi, Replay, ReplayEsn, Sa, SaId, Stats};
 
 use crate::udp::path_mtu;
 use association::Checked;
-#[cfg(test)]
-pub(crate) use association::Use;
-pub(crate) use association::{End, Incoming, Outgoing, Reached, seconds};
+pub(crate) use association::{About, End, Incoming, Outgoing, Reached, Use, seconds};
 pub(crate) use policies::Policies;
 use update::check_update;
 use used::{Fingerprint, Used};
@@ -301,8 +298,6 @@ impl Associations {
             }
         }
         outgoing.sort_unstable_by_key(|(entry, _)| (entry.is_dying, u64::MAX - entry.serial));
-        let outgoing: Vec<_> =
-            outgoing.into_iter().map(|(entry, sa)| (Arc::clone(sa), entry.sa.source, entry.sa.reqid)).collect();
-        View::new(incoming, &outgoing, policies.all())
+        View::new(incoming, outgoing.into_iter().map(|(_, sa)| sa.clone()).collect(), policies.all())
     }
 }

@@ -2,6 +2,7 @@ mod limits;
 mod numbers;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 

@@ -47,7 +47,7 @@ pub(crate) struct View {
     /// By priority.
     pub(crate) leaving: Vec<Rule>,
     /// Policies for packets that arrive or are forwarded, by priority.
-    arriving: Vec<Arc<Registered>>,
+    pub(crate) arriving: Vec<Arc<Registered>>,
     /// All SAs by which packets leave.
     pub(crate) outgoing: Vec<Arc<Outgoing>>,
 }
@@ -56,43 +56,40 @@ pub(crate) struct View {
 type Wanted = (IpAddr, IpAddr, u32);
 
 impl View {
-    /// `outgoing` in the order of preference, with source and reqid.
+    /// `outgoing` in the order of preference.
     pub(super) fn new(
         incoming: HashMap<u32, Arc<Incoming>>,
-        outgoing: &[(Arc<Outgoing>, IpAddr, u32)],
+        outgoing: Vec<Arc<Outgoing>>,
         policies: &[Arc<Registered>],
     ) -> Self {
         let mut ends: HashMap<Wanted, &Arc<Outgoing>> = HashMap::new();
-        for (sa, source, reqid) in outgoing {
-            for reqid in [*reqid, 0] {
-                ends.entry((sa.id.destination, *source, reqid)).or_insert(sa);
+        for sa in &outgoing {
+            for reqid in [sa.about.reqid, 0] {
+                ends.entry((sa.id.destination, sa.about.source, reqid)).or_insert(sa);
             }
         }
-        let mut view =
-            Self { incoming, outgoing: outgoing.iter().map(|(sa, ..)| sa.clone()).collect(), ..Self::default() };
+        let (mut leaving, mut arriving) = (Vec::new(), Vec::new());
         for policy in policies {
             match policy.policy.direction {
                 Direction::Out => {
                     let verdict = match (policy.policy.action, template(&policy.policy)) {
                         (Action::Allow, Some(template)) => {
                             let Template { id, source, reqid, .. } = template;
-                            let by_spi = (id.spi != 0).then(|| outgoing.iter().find(|(sa, ..)| sa.id == *id));
-                            Verdict::Protect(match by_spi {
-                                Some(found) => found.map(|(sa, ..)| sa.clone()),
-                                None => ends.get(&(id.destination, *source, *reqid)).map(|sa| (*sa).clone()),
-                            })
+                            let by_spi = (id.spi != 0).then(|| outgoing.iter().find(|sa| sa.id == *id));
+                            let found = by_spi.unwrap_or_else(|| ends.get(&(id.destination, *source, *reqid)).copied());
+                            Verdict::Protect(found.cloned())
                         }
                         _ => Verdict::Block,
                     };
-                    view.leaving.push(Rule { policy: policy.clone(), verdict });
+                    leaving.push(Rule { policy: policy.clone(), verdict });
                 }
-                Direction::In | Direction::Forward => view.arriving.push(policy.clone()),
+                Direction::In | Direction::Forward => arriving.push(policy.clone()),
             }
         }
         // A sort that keeps the order of what has one priority.
-        view.leaving.sort_by_key(|rule| rule.policy.policy.priority);
-        view.arriving.sort_by_key(|policy| policy.policy.priority);
-        view
+        leaving.sort_by_key(|rule: &Rule| rule.policy.policy.priority);
+        arriving.sort_by_key(|policy: &Arc<Registered>| policy.policy.priority);
+        Self { incoming, leaving, arriving, outgoing }
     }
 
     /// The place of the policy for a packet that leaves.
@@ -112,7 +109,7 @@ impl View {
                     let any = |wanted: IpAddr, got| wanted.is_unspecified() || wanted == got;
                     any(id.destination, sa.id.destination)
                         && any(*source, sa.peer.ip())
-                        && (*reqid == 0 || *reqid == sa.reqid)
+                        && (*reqid == 0 || *reqid == sa.about.reqid)
                         && (id.spi == 0 || id.spi == sa.id.spi)
                 });
             (policy.policy.action == Action::Allow && is_sas).then_some(&**policy)

@@ -192,37 +192,6 @@ fn a_data_path_that_is_killed_leaves_no_way_past_it() {
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn a_firewall_that_is_loaded_anew_keeps_what_drops_packets_past_the_tunnel() {
-    let mut pair = Pair::tied(&Plan { protect: PROTECTED.to_vec(), ..Plan::default() });
-    let nft = |arguments: &str| pair.a.run("nft", arguments);
-    let restored = || await_that("the table is there", || nft("list table inet gantry_esp").status.success());
-    restored();
-    for change in ["flush ruleset", "delete chain inet gantry_esp leaving", "flush chain inet gantry_esp leaving"] {
-        assert!(nft("add table ip others").status.success());
-        assert!(nft(change).status.success(), "{change}");
-        let has_rules = || {
-            let text = nft("list table inet gantry_esp").stdout;
-            String::from_utf8(text).unwrap().matches("drop").count() == 2
-        };
-        await_that("the rules are back", has_rules);
-        let wire = Wire::of(&pair);
-        try_everything(&pair.a, &pair.b);
-        wire.sealed();
-    }
-    // Networks are shown as they were given, and the tables of others are theirs.
-    let text = String::from_utf8(nft("list ruleset").stdout).unwrap();
-    assert!(PROTECTED.iter().all(|network| text.contains(network)), "{text}");
-    assert!(text.contains("table ip others"), "{text}");
-    // A data path that is started again guards what another one has left.
-    pair.a.kill();
-    pair.a.serve(&Plan::default());
-    let wire = Wire::of(&pair);
-    try_everything(&pair.a, &pair.b);
-    assert_eq!(wire.sealed(), 0);
-}
-
-#[test]
-#[ignore = "as root, in network namespaces"]
 fn what_a_data_path_left_is_cleared_on_request() {
     let mut pair = Pair::tied(&Plan { protect: PROTECTED.to_vec(), ..Plan::default() });
     pair.a.kill();

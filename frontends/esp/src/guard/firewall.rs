@@ -1,42 +1,34 @@
-//! A table of the firewall (nf_tables) that drops what leaves past the tunnel, whatever way it was given.
+//! The table `inet gantry_esp` of the firewall (nf_tables), which looks at each packet as it leaves.
 //!
-//! Rules and routes lead packets into the tunnel. A socket that is bound to a network device (SO_BINDTODEVICE, IP_UNICAST_IF, `ping -I`) asks
-//! neither, and no privilege is needed for that. So the table `inet gantry_esp` looks at each packet as it leaves. It stays when the process
-//! ends, in whatever way, as the routes to nowhere do. It is replaced as a whole, in one transaction, and once more when somebody else has
-//! changed it: `nft flush ruleset` is how Debian loads a firewall.
+//! It is replaced as a whole, in one transaction. From Linux 6.9 on it belongs to the data path while there is one, and nobody else can
+//! change it: `nft flush ruleset`, by which Debian loads a firewall, leaves it out. It stays when the process ends. Before 6.9 it is like
+//! the tables of others, and is put back when somebody has changed it.
 //!
 //! Structures and numbers are those of linux/netfilter/nf_tables.h and nfnetlink.h; `nft --debug=netlink` prints the same expressions.
 
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::{AsFd, BorrowedFd};
 
 use gantry_abi_xfrm::private::EXEMPT_MARK;
 use gantry_abi_xfrm::{Port, Prefix, Selector};
-use nix::errno::Errno;
-use nix::sys::socket::SockProtocol;
 
+use super::LINK;
 use crate::netlink::{ACK, APPEND, CREATE, Message, Socket, attribute, messages};
 use crate::sys::set_option;
 
 const TABLE: &str = "gantry_esp";
 const CHAIN: &str = "leaving";
-/// Destinations that have to take the tunnel, and those that no router passes on, by family.
+/// Destinations that have to take the tunnel, by family.
 const PROTECTED: [&str; 2] = ["protected4", "protected6"];
-const LINK: [&[(&str, u8)]; 2] =
-    [&[("169.254.0.0", 16), ("224.0.0.0", 24), ("255.255.255.255", 32)], &[("fe80::", 10), ("ff02::", 16)]];
 
 /// The table, where the kernel has nf_tables.
 #[derive(Debug)]
-pub(crate) struct Guard(Result<Installed, io::Error>);
-
-#[derive(Debug)]
-struct Installed {
+pub(super) struct Firewall {
     socket: Socket,
-    /// Hears of changes that others make.
-    changes: Socket,
     port: u32,
     device: String,
+    /// It belongs to the socket.
+    is_owned: bool,
     /// What is in force, once there is something.
     table: Option<Table>,
 }
@@ -48,86 +40,63 @@ struct Table {
     pass: Vec<Selector>,
 }
 
-impl Guard {
-    /// A guard that lets pass what leaves by this device, and as yet changes nothing.
-    pub(crate) fn new(device: &str) -> Self {
-        Self(Installed::new(device))
-    }
-
-    /// Why there is none.
-    pub(crate) fn missing(&self) -> Option<&io::Error> {
-        self.0.as_ref().err()
+impl Firewall {
+    /// One that lets pass what leaves by this device, and as yet changes nothing.
+    pub(super) fn new(device: &str) -> io::Result<Self> {
+        let socket = Socket::connect(libc::NETLINK_NETFILTER)?;
+        // Ten thousand networks are a megabyte. Who may not have so much has a table that says so when it is too large.
+        let _ = set_option(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, 16 << 20);
+        let port = socket.port()?;
+        Ok(Self { socket, port, device: device.to_owned(), is_owned: true, table: None })
     }
 
     /// Drops packets to these destinations that leave past the tunnel, but for what passes.
-    pub(crate) fn install(
-        &mut self,
-        protected: impl Iterator<Item = (IpAddr, u8)>,
-        pass: &[Selector],
-    ) -> io::Result<()> {
-        let Ok(installed) = &mut self.0 else { return Ok(()) };
-        let table = Table { protected: disjoint(protected.collect()), pass: pass.to_vec() };
-        if installed.table.as_ref() == Some(&table) {
-            return Ok(());
-        }
-        match installed.replace(&table) {
-            Ok(()) => installed.table = Some(table),
-            // The first one tells whether the kernel has nf_tables.
-            Err(error) if installed.table.is_none() => self.0 = Err(error),
-            Err(error) => return Err(error),
+    pub(super) fn install(&mut self, protected: &[(IpAddr, u8)], pass: &[Selector]) -> io::Result<()> {
+        let table = Table { protected: protected.to_vec(), pass: pass.to_vec() };
+        if self.table.as_ref() != Some(&table) {
+            self.replace(&table)?;
+            self.table = Some(table);
         }
         Ok(())
     }
 
-    /// Puts the table in force again if somebody else has changed it.
-    pub(crate) fn restore(&self) -> io::Result<()> {
-        let Ok(installed) = &self.0 else { return Ok(()) };
-        match &installed.table {
-            Some(table) if installed.was_changed() => installed.replace(table),
-            _ => Ok(()),
-        }
+    /// Puts the table in force again.
+    pub(super) fn restore(&mut self) -> io::Result<()> {
+        let Some(table) = self.table.take() else { return Ok(()) };
+        let done = self.replace(&table);
+        self.table = Some(table);
+        done
     }
 
-    /// Is readable when somebody has changed the firewall.
-    pub(crate) fn changes(&self) -> Option<BorrowedFd<'_>> {
-        self.0.as_ref().ok().map(|installed| installed.changes.as_fd())
-    }
-}
-
-impl Installed {
-    fn new(device: &str) -> io::Result<Self> {
-        let socket = Socket::connect(SockProtocol::NetlinkNetFilter)?;
-        let changes = Socket::connect(SockProtocol::NetlinkNetFilter)?;
-        set_option(&changes, libc::SOL_NETLINK, libc::NETLINK_ADD_MEMBERSHIP, CHANGES)?;
-        // Ten thousand networks are a megabyte. Who may not have so much has a table that says so when it is too large.
-        let _ = set_option(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, 16 << 20);
-        let port = socket.port()?;
-        Ok(Self { socket, changes, port, device: device.to_owned(), table: None })
-    }
-
-    fn replace(&self, table: &Table) -> io::Result<()> {
-        self.socket.ask(&transaction(&table.messages(&self.device)), &[])
-    }
-
-    fn was_changed(&self) -> bool {
-        let mut buffer = [0; 1 << 14];
-        let mut was_changed = false;
-        loop {
-            match self.changes.read(&mut buffer) {
-                Ok(length) => {
-                    let mut others = messages(&buffer[..length]).filter(|(_, port, _)| *port != self.port);
-                    was_changed |= others.any(|(_, _, body)| is_of_ours(body));
-                }
-                Err(Errno::ENOBUFS) => was_changed = true,
-                Err(_) => return was_changed,
+    fn replace(&mut self, table: &Table) -> io::Result<()> {
+        let ask = |is_owned| self.socket.ask(&transaction(&table.messages(&self.device, is_owned)), &[]);
+        match ask(self.is_owned) {
+            Err(error) if self.is_owned && error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+                ask(false)?;
+                self.is_owned = false;
+                Ok(())
             }
+            done => done,
         }
+    }
+
+    /// Hears of changes.
+    pub(super) fn changes() -> io::Result<Socket> {
+        Socket::listen(libc::NETLINK_NETFILTER, &[CHANGES])
+    }
+
+    /// Whether somebody else has changed the table, as a datagram of changes says.
+    pub(super) fn was_changed(&self, datagram: &[u8]) -> bool {
+        messages(datagram).any(|(_, port, body)| port != self.port && is_of_ours(body))
     }
 }
 
 /// Takes the table away, and says how many there were.
-pub(crate) fn clear() -> io::Result<usize> {
-    let Ok(socket) = Socket::connect(SockProtocol::NetlinkNetFilter) else { return Ok(0) };
+///
+/// # Errors
+/// EPERM if it belongs to a data path that is at work.
+pub(super) fn clear() -> io::Result<usize> {
+    let Ok(socket) = Socket::connect(libc::NETLINK_NETFILTER) else { return Ok(0) };
     let request = message(DELTABLE, 0).text(TABLE_NAME, TABLE).finish();
     match socket.ask(&transaction(&[request]), &[]) {
         Ok(()) => Ok(1),
@@ -135,14 +104,6 @@ pub(crate) fn clear() -> io::Result<usize> {
         Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINVAL | libc::EOPNOTSUPP)) => Ok(0),
         Err(error) => Err(error),
     }
-}
-
-/// Networks without those that lie in others. Prefixes have no other way to overlap.
-fn disjoint(mut networks: Vec<(IpAddr, u8)>) -> Vec<(IpAddr, u8)> {
-    // An outer network comes before those in it, and those follow it.
-    networks.sort_unstable();
-    networks.dedup_by(|next, last| Prefix { address: last.0, length: last.1 }.contains(next.0));
-    networks
 }
 
 /// Whether the body of a message is about our table: its first attribute is the name, whatever the message is about.
@@ -165,6 +126,10 @@ const NEWSET: u16 = NEWTABLE + 9;
 const NEWSETELEM: u16 = NEWTABLE + 12;
 /// The first attribute of tables, chains, rules, sets and elements.
 const TABLE_NAME: u16 = 1;
+const TABLE_FLAGS: u16 = 2;
+/// A table that only its owner's socket changes, and one that stays when that is closed.
+const OWNER: u32 = 2;
+const PERSIST: u32 = 4;
 /// The family of a table for IPv4 and IPv6 (NFPROTO_INET).
 const INET: u8 = 1;
 const FAMILIES: [u8; 2] = [libc::AF_INET as u8, libc::AF_INET6 as u8];
@@ -187,9 +152,11 @@ const ACCEPT: u32 = 1;
 
 impl Table {
     /// What takes the place of whatever table of this name there is.
-    fn messages(&self, device: &str) -> Vec<Vec<u8>> {
-        let table = |kind, flags| message(kind, flags).text(TABLE_NAME, TABLE).finish();
-        let mut all = vec![table(NEWTABLE, CREATE), table(DELTABLE, 0), table(NEWTABLE, CREATE), chain()];
+    fn messages(&self, device: &str, is_owned: bool) -> Vec<Vec<u8>> {
+        let table = |kind, flags| message(kind, flags).text(TABLE_NAME, TABLE);
+        let new = table(NEWTABLE, CREATE);
+        let new = if is_owned { new.big(TABLE_FLAGS, OWNER | PERSIST) } else { new };
+        let mut all = vec![table(NEWTABLE, CREATE).finish(), table(DELTABLE, 0).finish(), new.finish(), chain()];
         for (at, set) in PROTECTED.into_iter().enumerate() {
             all.push(new_set(set, at));
             let networks = self.protected.iter().filter(|(address, _)| usize::from(address.is_ipv6()) == at);
@@ -208,12 +175,9 @@ impl Table {
         // What the data path and IKE send.
         all.push(Rule::new().meta(MARK).compare(EQUAL, &EXEMPT_MARK.to_ne_bytes()).verdict(ACCEPT));
         all.extend(self.pass.iter().map(passes));
-        for (family, networks) in LINK.into_iter().enumerate() {
-            for (address, length) in networks {
-                let address = address.parse().unwrap_or(IpAddr::from([0, 0, 0, 0]));
-                let network = Prefix { address, length: *length };
-                all.push(Rule::new().family(family).destination(&network).verdict(ACCEPT));
-            }
+        for network in LINK {
+            let family = usize::from(network.address.is_ipv6());
+            all.push(Rule::new().family(family).destination(&network).verdict(ACCEPT));
         }
         // Discovery of neighbours (RFC 4861): routers, neighbours and redirects.
         let neighbours = Rule::new().family(1).protocol(libc::IPPROTO_ICMPV6 as u8).payload(TRANSPORT, 0, 1);
@@ -413,15 +377,6 @@ impl Message {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::steering::network;
-
-    #[test]
-    fn networks_within_others_are_left_out() {
-        let all = ["10.2.0.0/16", "10.2.0.0/24", "10.2.255.0/24", "10.3.0.0/16", "::/0", "fd12::/64", "10.2.0.0/16"];
-        let all = all.map(|text| network(text).map(|prefix| (prefix.address, prefix.length)).unwrap());
-        let left = disjoint(all.to_vec()).into_iter().map(|(address, length)| format!("{address}/{length}"));
-        assert_eq!(left.collect::<Vec<_>>(), ["10.2.0.0/16", "10.3.0.0/16", "::/0"]);
-    }
 
     #[test]
     fn messages_of_other_tables_are_no_matter() {

@@ -1,0 +1,250 @@
+//! Messages of rtnetlink about rules, routes, nexthops and devices, and what of them is read.
+
+use std::net::IpAddr;
+
+use gantry_abi_xfrm::private::EXEMPT_MARK;
+use gantry_abi_xfrm::{Family, Prefix, Selector};
+
+use super::{BEHIND, FIRST, LAST, NEXTHOP, PASS, TABLE, TUNNEL};
+use crate::netlink::{ACK, Message, attribute};
+
+// linux/rtnetlink.h, linux/fib_rules.h, linux/nexthop.h
+pub(super) const RTM_NEWLINK: u16 = 16;
+pub(super) const RTM_NEWROUTE: u16 = 24;
+pub(super) const RTM_DELROUTE: u16 = 25;
+pub(super) const RTM_GETROUTE: u16 = 26;
+pub(super) const RTM_NEWRULE: u16 = 32;
+pub(super) const RTM_DELRULE: u16 = 33;
+const RTM_GETRULE: u16 = 34;
+pub(super) const RTM_NEWNEXTHOP: u16 = 104;
+pub(super) const RTM_DELNEXTHOP: u16 = 105;
+const NHA_ID: u16 = 1;
+const NHA_BLACKHOLE: u16 = 4;
+/// Requests for what there is, and to delete it.
+pub(super) const ROUTE: (u16, u16) = (RTM_GETROUTE, RTM_DELROUTE);
+pub(super) const RULE: (u16, u16) = (RTM_GETRULE, RTM_DELRULE);
+const RTA_DST: u16 = 1;
+const RTA_OIF: u16 = 4;
+const RTA_PRIORITY: u16 = 6;
+const RTA_PREFSRC: u16 = 7;
+const RTA_TABLE: u16 = 15;
+const RTA_NH_ID: u16 = 30;
+const FRA_DST: u16 = 1;
+const FRA_SRC: u16 = 2;
+const FRA_GOTO: u16 = 4;
+const FRA_PRIORITY: u16 = 6;
+const FRA_FWMARK: u16 = 10;
+const FRA_TABLE: u16 = 15;
+const FRA_FWMASK: u16 = 16;
+const FRA_IP_PROTO: u16 = 22;
+const FRA_SPORT_RANGE: u16 = 23;
+const FRA_DPORT_RANGE: u16 = 24;
+/// Actions of rules.
+const TO_TABLE: u8 = 1;
+const GOTO: u8 = 2;
+const NOTHING: u8 = 3;
+/// A rule is for all that it does not match.
+const INVERT: u32 = 2;
+/// Kinds of routes.
+const UNICAST: u8 = 1;
+const BLACKHOLE: u8 = 6;
+const UNREACHABLE: u8 = 7;
+/// The table of what is for this host (RT_TABLE_LOCAL).
+const LOCAL: u32 = 255;
+/// By whom a route was made: the administrator (RTPROT_STATIC).
+const STATIC: u8 = 4;
+const V4: u8 = libc::AF_INET as u8;
+pub(super) const FAMILIES: [u8; 2] = [V4, libc::AF_INET6 as u8];
+const IFLA_MTU: u16 = 4;
+
+/// The structure of a request for all rules or routes of a family.
+pub(super) fn of_family(family: u8) -> [u8; 12] {
+    [family, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+}
+
+/// A request for what is for this host, to a socket that narrows down what is asked for (NETLINK_GET_STRICT_CHK).
+pub(super) fn of_this_host(family: u8) -> [u8; 12] {
+    [family, 0, 0, 0, LOCAL as u8, 0, 0, 0, 0, 0, 0, 0]
+}
+
+/// An attribute of 32 bits of a rule or route, whose structures both have 12 bytes.
+fn number(body: &[u8], wanted: u16) -> Option<u32> {
+    attribute(body.get(12..)?, wanted)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
+}
+
+fn destination(route: &[u8]) -> Option<(IpAddr, u8)> {
+    let bytes = attribute(route.get(12..)?, RTA_DST).unwrap_or_default();
+    let address = match route[0] {
+        V4 => IpAddr::from(bytes.first_chunk::<4>().copied().unwrap_or_default()),
+        _ => IpAddr::from(bytes.first_chunk::<16>().copied().unwrap_or_default()),
+    };
+    Some((address, route[1]))
+}
+
+/// Where a route leads, if it is one to nowhere of our table.
+pub(super) fn destination_of_ours(route: &[u8]) -> Option<(IpAddr, u8)> {
+    destination(route).filter(|_| is_route(route) && route[7] == UNREACHABLE)
+}
+
+/// The destination of a route by which packets are for this host: its addresses, those of a link for all, and those of the nearest.
+pub(super) fn destination_of_host(route: &[u8]) -> Option<(IpAddr, u8)> {
+    const LOCAL_BROADCAST_ANYCAST: std::ops::RangeInclusive<u8> = 2..=4;
+    destination(route).filter(|_| is_of_host(route) && LOCAL_BROADCAST_ANYCAST.contains(&route[7]))
+}
+
+/// Whether a route is in our table.
+pub(super) fn is_route(body: &[u8]) -> bool {
+    number(body, RTA_TABLE) == Some(TABLE)
+}
+
+/// Whether a route is in the table of what is for this host.
+pub(super) fn is_of_host(body: &[u8]) -> bool {
+    number(body, RTA_TABLE) == Some(LOCAL)
+}
+
+/// Whether a rule is one of ours of these priorities: it leads to our table, or is one that the table's are between.
+pub(super) fn is_rule(body: &[u8], priorities: std::ops::RangeInclusive<u32>) -> bool {
+    let is_one = match body.get(7) {
+        Some(&TO_TABLE) => number(body, FRA_TABLE) == Some(TABLE),
+        Some(&GOTO) => number(body, FRA_GOTO) == Some(BEHIND),
+        Some(&action) => action == NOTHING,
+        None => false,
+    };
+    is_one && number(body, FRA_PRIORITY).is_some_and(|priority| priorities.contains(&priority))
+}
+
+/// Whether the nexthop is ours.
+pub(super) fn is_nexthop(body: &[u8]) -> bool {
+    body.get(8..).and_then(|attributes| attribute(attributes, NHA_ID)) == Some(&NEXTHOP.to_ne_bytes())
+}
+
+/// Whether a message about a device is about this one.
+pub(super) fn is_device(body: &[u8], interface: u32) -> bool {
+    body.get(4..8) == Some(&interface.to_ne_bytes())
+}
+
+/// Brings a device up (`struct ifinfomsg`).
+pub(super) fn up(interface: u32, mtu: u32) -> Vec<u8> {
+    let flag = (libc::IFF_UP as u32).to_ne_bytes();
+    let structure = [[0; 4], interface.to_ne_bytes(), flag, flag].concat();
+    Message::new(RTM_NEWLINK, ACK).structure(&structure).number(IFLA_MTU, mtu).finish()
+}
+
+/// Keeps a device from making up an address of its own, which its neighbours would be told of: it has none.
+pub(super) fn without_addresses(interface: u32) -> Vec<u8> {
+    const IFLA_AF_SPEC: u16 = 26;
+    const ADDR_GEN_MODE: u16 = 8;
+    const NONE: u8 = 1;
+    let structure = [[0; 4], interface.to_ne_bytes(), [0; 4], [0; 4]].concat();
+    let mode = Message::inside().attribute(ADDR_GEN_MODE, &[NONE]);
+    let family = Message::inside().nested(libc::AF_INET6 as u16, &mode);
+    Message::new(RTM_NEWLINK, ACK).structure(&structure).nested(IFLA_AF_SPEC, &family).finish()
+}
+
+/// A route of our table (`struct rtmsg`).
+pub(super) struct Route {
+    destination: (IpAddr, u8),
+    kind: u8,
+    metric: u32,
+    interface: Option<u32>,
+    nexthop: Option<u32>,
+    source: Option<IpAddr>,
+}
+
+impl Route {
+    pub(super) fn tunnel(destination: (IpAddr, u8), source: Option<IpAddr>, interface: u32) -> Self {
+        Self { destination, kind: UNICAST, metric: FIRST, interface: Some(interface), nexthop: None, source }
+    }
+
+    pub(super) fn nowhere(destination: (IpAddr, u8)) -> Self {
+        Self { destination, kind: UNREACHABLE, metric: LAST, interface: None, nexthop: None, source: None }
+    }
+
+    /// A route of IPv6 to nowhere that every device has: one over a [nexthop](nexthop) of its own.
+    pub(super) fn everywhere(destination: (IpAddr, u8)) -> Self {
+        Self { kind: BLACKHOLE, metric: LAST + 1, nexthop: Some(NEXTHOP), ..Self::nowhere(destination) }
+    }
+
+    pub(super) fn message(&self, kind: u16, flags: u16) -> Vec<u8> {
+        let (address, length) = self.destination;
+        let structure = [family(address), length, 0, 0, 0, STATIC, 0, self.kind, 0, 0, 0, 0];
+        let message = Message::new(kind, ACK | flags).structure(&structure);
+        let message = message.number(RTA_TABLE, TABLE).number(RTA_PRIORITY, self.metric);
+        let message = if length > 0 { message.address(RTA_DST, address) } else { message };
+        let message = self.nexthop.into_iter().fold(message, |message, id| message.number(RTA_NH_ID, id));
+        let message = self.interface.into_iter().fold(message, |message, index| message.number(RTA_OIF, index));
+        self.source.into_iter().fold(message, |message, source| message.address(RTA_PREFSRC, source)).finish()
+    }
+}
+
+/// A rule (`struct fib_rule_hdr`).
+pub(super) struct Rule {
+    family: u8,
+    action: u8,
+    flags: u32,
+    priority: u32,
+    source: Option<Prefix>,
+    destination: Option<Prefix>,
+    more: Vec<(u16, Vec<u8>)>,
+}
+
+impl Rule {
+    pub(super) fn message(&self, kind: u16, flags: u16) -> Vec<u8> {
+        let length = |prefix: &Option<Prefix>| prefix.map_or(0, |prefix| prefix.length);
+        let structure = [self.family, length(&self.destination), length(&self.source), 0, 0, 0, 0, self.action];
+        let message = Message::new(kind, ACK | flags).structure(&structure).structure(&self.flags.to_ne_bytes());
+        let mut message = message.number(FRA_PRIORITY, self.priority);
+        for (attribute, prefix) in [(FRA_DST, self.destination), (FRA_SRC, self.source)] {
+            message = match prefix.filter(|prefix| prefix.length > 0) {
+                Some(prefix) => message.address(attribute, prefix.address),
+                None => message,
+            };
+        }
+        self.more.iter().fold(message, |message, (kind, content)| message.attribute(*kind, content)).finish()
+    }
+}
+
+pub(super) fn tunnel_rule(family: u8) -> Rule {
+    let number = |kind, number: u32| (kind, number.to_ne_bytes().to_vec());
+    let more = vec![number(FRA_TABLE, TABLE), number(FRA_FWMARK, EXEMPT_MARK), number(FRA_FWMASK, u32::MAX)];
+    Rule { family, action: TO_TABLE, flags: INVERT, priority: TUNNEL, source: None, destination: None, more }
+}
+
+/// Where rules lead that go past the table.
+pub(super) fn behind_rule(family: u8) -> Rule {
+    Rule { family, action: NOTHING, flags: 0, priority: BEHIND, source: None, destination: None, more: Vec::new() }
+}
+
+pub(super) fn pass_rule(selector: &Selector) -> Rule {
+    let mut more = vec![(FRA_GOTO, BEHIND.to_ne_bytes().to_vec())];
+    if selector.protocol != 0 {
+        more.push((FRA_IP_PROTO, vec![selector.protocol]));
+    }
+    for (kind, port) in [(FRA_SPORT_RANGE, selector.source_port), (FRA_DPORT_RANGE, selector.destination_port)] {
+        if port.mask != 0 {
+            // A mask of the upper bits is a range.
+            let (first, last) = (port.value & port.mask, port.value | !port.mask);
+            more.push((kind, [first.to_ne_bytes(), last.to_ne_bytes()].concat()));
+        }
+    }
+    let (source, destination) = (Some(selector.source), Some(selector.destination));
+    Rule { family: family(selector.source.address), action: GOTO, flags: 0, priority: PASS, source, destination, more }
+}
+
+/// Leads what is for a neighbour past the table, which in IPv6 has routes for every device.
+pub(super) fn link_rule(network: Prefix) -> Rule {
+    pass_rule(&Selector { destination: network, ..Selector::any(Family::of(network.address)) })
+}
+
+/// The nexthop of IPv6 that leads to nowhere (`struct nhmsg`).
+pub(super) fn nexthop(kind: u16, flags: u16) -> Vec<u8> {
+    let is_new = kind == RTM_NEWNEXTHOP;
+    // Who made it counts for a new one only.
+    let structure = [FAMILIES[1], 0, if is_new { STATIC } else { 0 }, 0, 0, 0, 0, 0];
+    let message = Message::new(kind, ACK | flags).structure(&structure).number(NHA_ID, NEXTHOP);
+    if is_new { message.attribute(NHA_BLACKHOLE, &[]) } else { message }.finish()
+}
+
+fn family(address: IpAddr) -> u8 {
+    FAMILIES[usize::from(address.is_ipv6())]
+}

@@ -1,0 +1,55 @@
+//! The sockets in the folder of the data path.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+
+use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr};
+use nix::sys::stat::{Mode, umask};
+
+/// Makes the folder in which others find the sockets. One in which another user could put other sockets is an error.
+pub(crate) fn make(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
+    gantry_rights::is_ours(&fs::metadata(folder)?)
+}
+
+/// Listens for daemons: as root, or as the user who runs this.
+pub(crate) fn daemons(path: &Path) -> io::Result<OwnedFd> {
+    remove_old(path)?;
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let fd = socket::socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)?;
+    // Nobody else may connect, not even for a moment.
+    let before = umask(Mode::S_IRWXG | Mode::S_IRWXO);
+    let bound = socket::bind(fd.as_raw_fd(), &UnixAddr::new(path)?);
+    umask(before);
+    bound?;
+    socket::listen(&fd, Backlog::new(64)?)?;
+    Ok(fd)
+}
+
+/// Listens for viewers. Everybody may see the counters. Who may see SAs is asked when somebody comes.
+pub(crate) fn viewers(path: &Path) -> io::Result<UnixListener> {
+    remove_old(path)?;
+    let listener = UnixListener::bind(path)?;
+    listener.set_nonblocking(true)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o666))?;
+    Ok(listener)
+}
+
+/// Takes away a socket that nobody listens to any more.
+fn remove_old(path: &Path) -> io::Result<()> {
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket());
+    if !is_socket {
+        return Ok(());
+    }
+    for kind in [SockType::SeqPacket, SockType::Stream] {
+        let fd = socket::socket(AddressFamily::Unix, kind, SockFlag::SOCK_CLOEXEC, None)?;
+        if socket::connect(fd.as_raw_fd(), &UnixAddr::new(path)?).is_ok() {
+            return Err(io::Error::new(io::ErrorKind::AddrInUse, "another data path is at work"));
+        }
+    }
+    fs::remove_file(path)
+}

@@ -1,0 +1,44 @@
+//! The thread that watches what others do to guards, routes and addresses, and puts back what they take away. It does nothing else.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::route::{Changes, Routes};
+use crate::shared::{Shared, lock};
+
+/// Milliseconds from one attempt to put something back to the next.
+const AGAIN: u16 = 500;
+
+/// The thread's own.
+pub(crate) struct Watch {
+    pub(crate) changes: Changes,
+    pub(crate) routes: Arc<Mutex<Routes>>,
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Watch {
+    /// Watches until the process ends.
+    ///
+    /// # Errors
+    /// It cannot wait.
+    pub(crate) fn run(self) -> io::Result<()> {
+        let mut is_behind = false;
+        loop {
+            let mut fds: Vec<_> = self.changes.all().map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+            match poll(&mut fds, if is_behind { PollTimeout::from(AGAIN) } else { PollTimeout::NONE }) {
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let mut routes = lock(&self.routes);
+            let (addresses, mut done) = routes.restore(&self.changes);
+            if addresses {
+                done = done.and(routes.own().map(|own| self.shared.set_own(own)));
+            }
+            self.shared.set_guards(routes.guards());
+            is_behind = done.is_err();
+        }
+    }
+}
