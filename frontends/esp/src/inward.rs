@@ -224,7 +224,7 @@ impl Inward {
         };
         let policy = match last {
             Some((flow, spi, policy)) if *flow == header.flow && *spi == sa.id.spi => *policy,
-            _ => last.insert((header.flow, sa.id.spi, seen.view.admits(&header.flow, sa))).2,
+            _ => last.insert((header.flow, sa.id.spi, seen.view.admits(&header.flow, sa, &seen.own))).2,
         };
         let Some(policy) = policy else {
             counters.unadmitted.add(1);

@@ -14,6 +14,7 @@ use gantry_abi_xfrm::{
 };
 
 use super::*;
+use crate::own::Own;
 use crate::packet::ip::Flow;
 
 const NEAR: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
@@ -133,17 +134,29 @@ fn what_arrives_is_admitted_by_a_policy_of_its_sa() {
     let mut other = sa(NEAR, 0x2002);
     other.reqid = 9;
     associations.add(other, false, is_near).unwrap();
-    let admits = |policies: &Policies, spi, flow| {
+    let admits = |policies: &Policies, spi, flow: Flow| {
         let view = associations.view(policies);
-        view.admits(&flow, &view.incoming[&spi]).is_some()
+        let [own, others] = [true, false].map(|is_own| {
+            let own = Own::new(is_own.then_some((flow.destination, 32)).into_iter());
+            view.admits(&flow, &view.incoming[&spi], &own).is_some()
+        });
+        (own, others)
     };
-    assert!(!admits(&policies, 0x2001, flow(false, 6)), "nothing without a policy");
+    assert_eq!(admits(&policies, 0x2001, flow(false, 6)), (false, false), "nothing without a policy");
     policies.add(policy(Direction::In, 100, 0), false).unwrap();
-    assert!(admits(&policies, 0x2001, flow(false, 6)) && !admits(&policies, 0x2001, flow(true, 6)));
-    assert!(!admits(&policies, 0x2002, flow(false, 6)), "by the SA of another one");
-    policies.clear();
+    assert_eq!(admits(&policies, 0x2001, flow(false, 6)), (true, false), "what is forwarded has policies of its own");
+    assert_eq!(admits(&policies, 0x2001, flow(true, 6)), (false, false));
+    assert_eq!(admits(&policies, 0x2002, flow(false, 6)), (false, false), "by the SA of another one");
     policies.add(policy(Direction::Forward, 100, 0), false).unwrap();
-    assert!(admits(&policies, 0x2001, flow(false, 6)), "what is forwarded has policies of its own");
+    assert_eq!(admits(&policies, 0x2001, flow(false, 6)), (true, true));
+    for (direction, admitted) in [(Direction::In, (false, true)), (Direction::Forward, (true, false))] {
+        let mut policies = policies.clone();
+        let mut block = policy(direction, 50, 6);
+        block.action = gantry_abi_xfrm::Action::Block;
+        policies.add(block, false).unwrap();
+        assert_eq!(admits(&policies, 0x2001, flow(false, 6)), admitted, "one that blocks ends the search");
+        assert_eq!(admits(&policies, 0x2001, flow(false, 17)), (true, true));
+    }
 }
 
 #[test]

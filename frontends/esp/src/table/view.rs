@@ -9,6 +9,7 @@ use gantry_abi_xfrm::{Action, Direction, Mode, Policy, Template};
 
 use super::association::{Incoming, Outgoing, Use};
 use super::selector::matches;
+use crate::own::Own;
 use crate::packet::ip::Flow;
 
 /// A policy that is in force.
@@ -97,24 +98,22 @@ impl View {
         self.leaving.iter().position(|rule| matches(&rule.policy.policy.selector, flow))
     }
 
-    /// The policy that lets a packet pass that came by an SA (`xfrm_policy_check` of Linux). Whether a packet is forwarded the stack finds
-    /// out later: so a policy of either kind will do.
-    pub(crate) fn admits(&self, flow: &Flow, sa: &Incoming) -> Option<&Registered> {
-        let admits = |direction: Direction| {
-            let of_it = |policy: &&Arc<Registered>| policy.policy.direction == direction;
-            let policy = self.arriving.iter().filter(of_it).find(|policy| matches(&policy.policy.selector, flow))?;
-            let is_sas =
-                template(&policy.policy).filter(|template| template.mode == Mode::Tunnel).is_some_and(|template| {
-                    let Template { id, source, reqid, .. } = template;
-                    let any = |wanted: IpAddr, got| wanted.is_unspecified() || wanted == got;
-                    any(id.destination, sa.id.destination)
-                        && any(*source, sa.peer.ip())
-                        && (*reqid == 0 || *reqid == sa.about.reqid)
-                        && (id.spi == 0 || id.spi == sa.id.spi)
-                });
-            (policy.policy.action == Action::Allow && is_sas).then_some(&**policy)
-        };
-        admits(Direction::In).or_else(|| admits(Direction::Forward))
+    /// The policy that lets a packet pass that came by an SA. As in Linux (`xfrm_policy_check`), policies of `in` are for what is for this
+    /// host, and of `fwd` for what is for others, and the first one of a packet decides (RFC 4301, 5.2).
+    pub(crate) fn admits(&self, flow: &Flow, sa: &Incoming, own: &Own) -> Option<&Registered> {
+        let direction = if own.has(flow.destination) { Direction::In } else { Direction::Forward };
+        let mut policies = self.arriving.iter().filter(|policy| policy.policy.direction == direction);
+        let policy = policies.find(|policy| matches(&policy.policy.selector, flow))?;
+        let is_sas =
+            template(&policy.policy).filter(|template| template.mode == Mode::Tunnel).is_some_and(|template| {
+                let Template { id, source, reqid, .. } = template;
+                let any = |wanted: IpAddr, got| wanted.is_unspecified() || wanted == got;
+                any(id.destination, sa.id.destination)
+                    && any(*source, sa.peer.ip())
+                    && (*reqid == 0 || *reqid == sa.about.reqid)
+                    && (id.spi == 0 || id.spi == sa.id.spi)
+            });
+        (policy.policy.action == Action::Allow && is_sas).then_some(&**policy)
     }
 }
 
