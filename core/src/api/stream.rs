@@ -111,7 +111,7 @@ impl Clone for Stream {
 
 /// The state of a cipher whose data arrives in pieces, chained across them; from [`Session::cipher_stream`](crate::Session::cipher_stream).
 ///
-/// A clone stands where the original does.
+/// A clone stands where the original does, under the same IV: of two that encrypt, only one may go on.
 pub struct CipherStream {
     session: Arc<SessionCore>,
     state: Box<dyn driver::CipherStream>,
@@ -180,6 +180,8 @@ impl Clone for CipherStream {
 /// Sealing, nothing is special about it. Opening, it gives out plaintext of which nobody knows yet whether it is genuine: it
 /// is for interfaces that work so, and the caller keeps the plaintext to itself until [`open`](Self::open) has agreed.
 /// Wherever a message is in one piece, [`Session::open`](crate::Session::open) is the better way.
+///
+/// A clone stands where the original does, under the same nonce: of two that seal, only one may go on with the message.
 pub struct AeadStream {
     session: Arc<SessionCore>,
     state: Box<dyn driver::AeadStream>,
