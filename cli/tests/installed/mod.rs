@@ -13,6 +13,15 @@ use serde_json::Value;
 
 use crate::gantry::text;
 
+/// Lines of the provider's section by which gantry takes all that it can.
+pub(crate) const EVERYTHING: &str =
+    "CIPHERS = ALL\nDIGESTS = ALL\nMACS = ALL\nSIGNATURES = ALL\nKEY_EXCHANGE = ALL\nKDFS = ALL\nDEVICES = lanes=on\n";
+
+/// The same as an earlier run of `gantry openssl config` leaves them, so that the next one measures nothing.
+pub(crate) fn earlier() -> String {
+    format!("# gantry: begin\n[gantry_provider]\n{EVERYTHING}# gantry: end\n")
+}
+
 /// A folder with what `make install` installs, and what the tests write; gone when the test ends.
 pub(crate) struct Installed(pub(crate) PathBuf);
 

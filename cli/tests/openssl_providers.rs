@@ -1,0 +1,370 @@
+//! `gantry openssl config` in configurations of others: before and after, each algorithm has the same provider, except where gantry takes it
+//! over from the default one.
+
+mod gantry;
+mod installed;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use gantry::{said, text};
+use installed::{EVERYTHING, Installed, earlier};
+
+/// What programs ask for beside the defaults of the configuration. (A preference such as `?fips=yes` is for no provider that is active in the
+/// configurations that gantry is added to.)
+const QUERIES: [&str; 7] =
+    ["fips=yes", "-fips", "provider=default", "provider=tpm2", "provider=pkcs11", "?provider=pkcs11", "?provider=tpm2"];
+
+/// What becomes of a configuration.
+enum Becomes {
+    /// Gantry is added.
+    Added,
+    /// It stays as it is, and this is in the reason.
+    Refused(&'static str),
+}
+use Becomes::{Added, Refused};
+
+/// Sections that others share: providers that are active, and one that may be.
+const SECTIONS: &str = "[default_sect]\nactivate = 1\n[base_sect]\nactivate = 1\n[legacy_sect]\nactivate = 1\n[fips_sect]\n@FIPS@activate = 1\n\
+                        [tpm2_sect]\nmodule = @/tpm2.so\nactivate = 1\n[pkcs11_sect]\nmodule = @/pkcs11.so\nactivate = 1\n\
+                        [oqs_sect]\nmodule = @/oqsprovider.so\nactivate = 1\n[symcrypt_sect]\nmodule = @/symcryptprovider.so\nactivate = 1\n";
+
+/// The providers in a list, in this order, each with one of [`SECTIONS`].
+fn listed(lines: &str) -> String {
+    format!("openssl_conf = init\n[init]\nproviders = list\n[list]\n{lines}\n{SECTIONS}")
+}
+
+/// A name, the configuration, and what becomes of it.
+fn table() -> Vec<(&'static str, String, Becomes)> {
+    let own = |text: &str| text.to_owned();
+    // As Fedora has it, by way of what its package of OpenSSL adds to the authors' file.
+    let fedora = |tuned: &str| {
+        format!(
+            "openssl_conf = openssl_init\nHOME = .\n\n[openssl_init]\nproviders = provider_sect\n# Load default TLS policy configuration\n\
+             ssl_conf = ssl_module\nalg_section = evp_properties\n\n[ evp_properties ]\n# This section is intentionally added empty here \
+             to be tuned on particular systems\n{tuned}\n[provider_sect]\ndefault = default_sect\n##legacy = legacy_sect\n\n[default_sect]\n\
+             activate = 1\n\n#Place the third party provider configuration files into this folder\n.include @/openssl.d\n\n[ ssl_module ]\n\n\
+             system_default = crypto_policy\n\n[ crypto_policy ]\n\n.include = @/opensslcnf.config\n"
+        )
+    };
+    let switched = |provider: &str, value: &str| {
+        listed(&format!("default = default_sect\n{provider} = switched"))
+            + &format!("[switched]\nmodule = @/{provider}.so\nactivate = {value}\n")
+    };
+    let asking = |properties: &str, lines: &str| {
+        listed(lines).replace("providers = list", "providers = list\nalg_section = algs")
+            + &format!("[algs]\ndefault_properties = {properties}\n")
+    };
+    vec![
+        ("nothing at all", own(""), Added),
+        (
+            "no section of providers",
+            own("openssl_conf = openssl_init\n[openssl_init]\n[req]\ndefault_bits = 2048\n"),
+            Added,
+        ),
+        ("a list of none", listed(""), Added),
+        (
+            "the authors' file",
+            own(
+                "openssl_conf = openssl_init\n[openssl_init]\nproviders = provider_sect\n[provider_sect]\ndefault = default_sect\n\
+                 # fips = fips_sect\n[default_sect]\n# activate = 1\n[ca]\ndefault_ca = CA_default\n",
+            ),
+            Added,
+        ),
+        ("default", listed("default = default_sect"), Added),
+        (
+            "tpm2 under another name",
+            listed("default = default_sect\nx = x") + "[x]\nidentity = tpm2\nmodule = @/tpm2.so\nactivate = 1\n",
+            Added,
+        ),
+        ("default, misspelled", listed("defualt = default_sect"), Refused("default is not")),
+        ("default with a misspelled key", listed("default = x") + "[x]\nactivat = 1\n", Added),
+        ("default without a section", listed("default = x"), Refused("no section [x]")),
+        ("a misspelled key before the providers", listed("").replace("providers", "providrs"), Refused("providrs")),
+        (
+            "the beginning of a key's name, which is enough",
+            listed("fips = fips_sect").replace("providers", "provider"),
+            Refused("provider"),
+        ),
+        ("fips alone", listed("fips = fips_sect"), Refused("fips is activated")),
+        ("fips and base", listed("fips = fips_sect\nbase = base_sect"), Refused("fips is activated")),
+        (
+            "fips and base, default not activated",
+            listed("fips = fips_sect\nbase = base_sect\ndefault = x") + "[x]\n",
+            Refused("fips is activated"),
+        ),
+        ("default after fips", listed("fips = fips_sect\nbase = base_sect\ndefault = default_sect"), Refused("fips")),
+        ("default before fips", listed("default = default_sect\nfips = fips_sect"), Refused("fips")),
+        (
+            "fips, listed and not activated",
+            listed("default = default_sect\nfips = x") + "[x]\nmodule = @/fips.so\n",
+            Added,
+        ),
+        ("fips is wanted", asking("fips=yes", "fips = fips_sect\nbase = base_sect"), Refused("fips=yes")),
+        ("fips is wanted beside default", asking("fips=yes", "default = default_sect"), Refused("fips=yes")),
+        (
+            "fips is wanted by its old name",
+            asking("", "default = default_sect").replace("default_properties =", "fips_mode = yes"),
+            Refused("fips_mode"),
+        ),
+        ("legacy after default", listed("default = default_sect\nlegacy = legacy_sect"), Added),
+        ("legacy before default", listed("legacy = legacy_sect\ndefault = default_sect"), Refused("legacy")),
+        ("base before default", listed("base = base_sect\ndefault = default_sect"), Added),
+        ("pkcs11", listed("default = default_sect\npkcs11 = pkcs11_sect"), Added),
+        ("pkcs11 before default", listed("pkcs11 = pkcs11_sect\ndefault = default_sect"), Refused("pkcs11")),
+        ("tpm2", listed("default = default_sect\ntpm2 = tpm2_sect"), Added),
+        (
+            "tpm2 before pkcs11",
+            listed("default = default_sect\ntpm2 = tpm2_sect\npkcs11 = pkcs11_sect"),
+            Refused("by name"),
+        ),
+        (
+            "tpm2 is preferred",
+            asking("?provider=tpm2", "default = default_sect\ntpm2 = tpm2_sect"),
+            Refused("?provider=tpm2"),
+        ),
+        ("oqs", listed("default = default_sect\nlegacy = legacy_sect\noqsprovider = oqs_sect"), Added),
+        ("oqs before default", listed("oqsprovider = oqs_sect\ndefault = default_sect"), Refused("oqsprovider")),
+        ("symcrypt", listed("default = default_sect\nsymcryptprovider = symcrypt_sect"), Added),
+        (
+            "symcrypt before default",
+            listed("symcryptprovider = symcrypt_sect\ndefault = default_sect"),
+            Refused("symcryptprovider"),
+        ),
+        (
+            "symcrypt in the place of default",
+            listed("symcryptprovider = symcrypt_sect\nbase = base_sect"),
+            Refused("default is not"),
+        ),
+        (
+            "symcrypt is preferred",
+            asking("?provider=symcryptprovider", "default = default_sect\nsymcryptprovider = symcrypt_sect"),
+            Refused("?provider=symcryptprovider"),
+        ),
+        ("Fedora", fedora(""), Added),
+        ("Fedora, tuned", fedora("default_properties = fips=yes\n"), Refused("fips=yes")),
+        (
+            "random numbers by another generator",
+            listed("default = default_sect").replace("[list]", "random = rand\n[rand]\nrandom = HASH-DRBG\n[list]"),
+            Added,
+        ),
+        (
+            "random numbers by properties",
+            listed("default = default_sect")
+                .replace("[list]", "random = rand\n[rand]\nproperties = provider=tpm2\n[list]"),
+            Refused("provider=tpm2"),
+        ),
+        ("default, switched off before OpenSSL 3.3 knew how", listed("default = x") + "[x]\nactivate = 0\n", Added),
+        (
+            "default, switched off beside another",
+            listed("default = x\nlegacy = legacy_sect") + "[x]\nactivate = no\n",
+            Refused("OpenSSL 3.3"),
+        ),
+        ("tpm2, switched off", switched("tpm2", "off"), Added),
+        ("fips, switched off", switched("fips", "0"), Refused("OpenSSL 3.3")),
+        ("tpm2, switched no way", switched("tpm2", "maybe"), Refused("activate = maybe")),
+        ("an included file", own("openssl_conf = init\n.include @/included.cnf\n[init]\nproviders = list\n"), Added),
+        (
+            "an included file with fips",
+            own("openssl_conf = init\n.include @/fips.cnf\n[init]\nproviders = list\n"),
+            Refused("fips"),
+        ),
+        ("a file that is not there yet", listed("default = default_sect") + ".include @/none.cnf\n", Added),
+        (
+            "a file that is looked for in the program's folder",
+            listed("default = default_sect") + ".include fipsmodule.cnf\n",
+            Refused("fipsmodule.cnf"),
+        ),
+        ("a variable without a value", listed("default = default_sect") + "x = $nobody\n", Refused("nobody")),
+        ("a line that is none", listed("default = default_sect") + "x\n", Refused("no '='")),
+        ("gantry, by hand", listed("default = default_sect\ngantry = x") + "[x]\nactivate = 1\n", Refused("gantry")),
+    ]
+}
+
+/// A release of OpenSSL to look through.
+struct Release {
+    /// What runs a program with its libraries.
+    run: Option<PathBuf>,
+    who: PathBuf,
+    /// The lines of the section of its fips provider.
+    fips: String,
+}
+
+impl Release {
+    fn who(&self, configuration: &Path) -> Vec<String> {
+        let mut command = self.run.as_ref().map_or_else(
+            || Command::new(&self.who),
+            |run| {
+                let mut command = Command::new(run);
+                command.arg(&self.who);
+                command
+            },
+        );
+        let output =
+            command.args(QUERIES).env("OPENSSL_CONF", configuration).env_remove("GANTRY_DISABLE").output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout).lines().map(str::to_owned).collect()
+    }
+}
+
+/// Compiles a file of `cli/tests/providers`.
+fn compile(source: &str, to: &Path, with: &[String]) {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/providers").join(source);
+    let mut compile = Command::new("cc");
+    compile
+        .args(["-O1", "-Wall", "-Wextra", "-Werror", "-Wno-cast-function-type", "-o"])
+        .arg(to)
+        .arg(source)
+        .args(with);
+    assert!(compile.status().unwrap().success());
+}
+
+/// Providers that do nothing, in the place of those that this machine need not have.
+fn stubs(installed: &Installed) {
+    for (name, more) in
+        [("fips", ",fips=yes"), ("tpm2", ""), ("pkcs11", ""), ("oqsprovider", ""), ("symcryptprovider", "")]
+    {
+        let named = [format!("-DNAME=\"{name}\""), format!("-DMORE=\"{more}\"")];
+        let with = [&["-shared".to_owned(), "-fPIC".to_owned()], &named[..]].concat();
+        compile("stub.c", &installed.0.join(format!("{name}.so")), &with);
+    }
+}
+
+fn of_this_machine(installed: &Installed) -> Release {
+    let who = installed.0.join("who");
+    compile("who.c", &who, &["-lcrypto".to_owned()]);
+    Release { run: None, who, fips: format!("module = {}/fips.so\n", installed.0.display()) }
+}
+
+/// `gantry openssl config` with these options, for a file that names what is served.
+fn config(installed: &Installed, file: &Path, options: &[&str]) -> (i32, String) {
+    let arguments = [&["openssl", "config", "--file", file.to_str().unwrap()], options].concat();
+    let output = installed.command(Path::new("/dev/null"), &arguments).output().unwrap();
+    if output.status.success() { (0, text(&output.stdout)) } else { said(&output) }
+}
+
+fn each_algorithm_keeps_its_provider(installed: &Installed, release: &Release) {
+    fs::create_dir_all(installed.0.join("openssl.d")).unwrap();
+    installed.write("opensslcnf.config", "CipherString = DEFAULT@SECLEVEL=2\n");
+    let fill = |text: &str| text.replace("@FIPS@", &release.fips).replace('@', &installed.0.display().to_string());
+    installed.write(
+        "openssl.d/pkcs11.cnf",
+        &fill("[provider_sect]\npkcs11 = pkcs11_sect\n[pkcs11_sect]\nmodule = @/pkcs11.so\nactivate = 1\n"),
+    );
+    for provider in ["default", "fips"] {
+        let included = format!("[list]\ndefault = default_sect\n{provider} = {provider}_sect\n{SECTIONS}");
+        let name = if provider == "fips" { "fips.cnf" } else { "included.cnf" };
+        installed.write(name, &fill(&included));
+    }
+    let mut wrong = String::new();
+    for (name, row, becomes) in table() {
+        let text = fill(&row);
+        let before = release.who(&installed.write("before.cnf", &text));
+        let file = installed.write("openssl.cnf", &(text.clone() + &earlier()));
+        let config = |options: &[&str]| {
+            let (code, said) = config(installed, &file, options);
+            (code, said, fs::read_to_string(&file).unwrap())
+        };
+        let (code, said, new) = config(&[]);
+        match becomes {
+            Refused(why) => {
+                if code != 1 || !said.contains(why) {
+                    let _ = writeln!(wrong, "{name}: ends with {code}: {said}");
+                }
+                if new != text.clone() + &earlier() {
+                    let _ = writeln!(wrong, "{name}: changed; now: {:?}", differences(&before, &release.who(&file)));
+                }
+            }
+            Added if code == 0 => {
+                let after = release.who(&file);
+                let moved = differences(&before, &after);
+                if !moved.is_empty() || !after.iter().any(|line| line == "\tMD SHA2-256\tgantry") {
+                    let _ = writeln!(wrong, "{name}: moved: {moved:?}\n{new}");
+                }
+                if config(&[]).2 != new || config(&["--undo"]).2 != text {
+                    let _ = writeln!(wrong, "{name}: once more, or undone: {:?}", fs::read_to_string(&file).unwrap());
+                }
+            }
+            Added => {
+                let _ = writeln!(wrong, "{name}: ends with {code}: {said}");
+            }
+        }
+        let _ = fs::remove_file(installed.0.join("openssl.cnf.before-gantry"));
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+/// The answers that differ, but for algorithms of the default provider that gantry took over.
+fn differences<'a>(before: &'a [String], after: &'a [String]) -> Vec<(&'a String, &'a String)> {
+    assert_eq!(before.len(), after.len());
+    let taken = |(before, after): &(&String, &String)| {
+        let parts = before.strip_suffix("default").zip(after.strip_suffix("gantry"));
+        before == after || parts.is_some_and(|(before, after)| before == after)
+    };
+    before.iter().zip(after).filter(|pair| !taken(pair)).collect()
+}
+
+/// Asks for `fips=yes`, in the configuration and in the program, in a configuration whose only other provider is the default one.
+fn nothing_of_gantry_is_validated(installed: &Installed, release: &Release) {
+    let conf = installed.configuration(&installed.module(), EVERYTHING);
+    let everything = fs::read_to_string(&conf).unwrap();
+    let wanted = everything.replace("default_properties = ", "default_properties = fips=yes,");
+    for (text, query) in [(&everything, "fips=yes\t"), (&wanted, "\t")] {
+        let who = release.who(&installed.write("openssl.cnf", text));
+        let asked: Vec<_> = who.iter().filter(|line| line.starts_with(query) && !line.starts_with("\tR")).collect();
+        assert!(asked.len() > 30 && asked.iter().all(|line| line.ends_with("\tnobody")), "{asked:#?}");
+    }
+    // It is there, and serves what is asked without.
+    let others = release.who(&installed.write("openssl.cnf", &wanted));
+    assert!(others.iter().any(|line| line == "-fips\tMD SHA2-256\tgantry"), "{others:#?}");
+}
+
+#[test]
+fn each_algorithm_keeps_its_provider_here() {
+    let installed = Installed::new("providers");
+    stubs(&installed);
+    let release = of_this_machine(&installed);
+    each_algorithm_keeps_its_provider(&installed, &release);
+    nothing_of_gantry_is_validated(&installed, &release);
+}
+
+/// With Debian's own fips and pkcs11 providers.
+#[test]
+#[ignore = "fetches OpenSSL: make test-clients"]
+fn each_algorithm_keeps_its_provider_in_3_5_and_4_0() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/openssl-command");
+    for series in ["3.5", "4.0"] {
+        let fetched = Command::new(&script).arg(series).output().unwrap();
+        assert!(fetched.status.success(), "{}", text(&fetched.stderr));
+        let openssl = PathBuf::from(text(&fetched.stdout).trim());
+        let folder = openssl.parent().unwrap();
+        let found = |name: &str| {
+            let found = Command::new("find").arg(folder).args(["-type", "f", "-name", name]).output().unwrap();
+            text(&found.stdout).lines().next().map(PathBuf::from)
+        };
+        let installed = Installed::new(&format!("providers-{series}"));
+        stubs(&installed);
+        let who = installed.0.join("who");
+        let libcrypto = found("libcrypto.so.*").unwrap().display().to_string();
+        compile("who.c", &who, &[libcrypto, "-Wl,--allow-shlib-undefined".to_owned()]);
+        for name in ["fips.so", "pkcs11.so"] {
+            if let Some(real) = found(name) {
+                fs::copy(real, installed.0.join(name)).unwrap();
+            }
+        }
+        let fips = installed.0.join("fips.so");
+        let install = Command::new(&openssl).arg("fipsinstall").arg("-module").arg(&fips).output().unwrap();
+        assert!(install.status.success(), "{}", text(&install.stderr));
+        let lines: String = text(&install.stdout)
+            .lines()
+            .filter(|line| line.contains(" = ") && !line.starts_with("activate"))
+            .flat_map(|line| [line, "\n"])
+            .collect();
+        let release =
+            Release { run: Some(folder.join("run")), who, fips: format!("module = {}\n{lines}", fips.display()) };
+        each_algorithm_keeps_its_provider(&installed, &release);
+        nothing_of_gantry_is_validated(&installed, &release);
+    }
+}
