@@ -4,6 +4,8 @@
 pub(crate) mod conf;
 /// The module, asked what it gains.
 pub(crate) mod measured;
+/// Gantry's lines in a configuration of somebody else.
+mod merge;
 /// The provider put into a configuration, and taken out again.
 pub(crate) mod setup;
 

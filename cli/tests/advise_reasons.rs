@@ -130,6 +130,10 @@ fn it_says_why_a_program_did_not_load_the_module() {
             "{said}"
         );
     }
+    // One that would be changed by more than gantry.
+    let fips = installed.write("fips.cnf", "openssl_conf = i\n[i]\nproviders = l\n[l]\nfips = f\n[f]\nactivate = 1\n");
+    let said = installed.advice(&fips, &enc);
+    assert!(said.contains("fips.cnf:5: fips is activated, and gantry, ") && !said.contains("--system"), "{said}");
     // What OpenSSL itself stumbles over before it comes to gantry.
     let right = fs::read_to_string(installed.configuration(&installed.module(), "")).unwrap();
     let empty = installed

@@ -4,6 +4,7 @@ use std::path::Path;
 use gantry_runtime::rights::variable;
 
 use crate::openssl::conf::{self, Conf};
+use crate::openssl::setup;
 use crate::program::program;
 use crate::temporary::Folder;
 
@@ -33,14 +34,22 @@ pub(super) fn of_the_configuration(loaded: bool) -> Vec<String> {
         Err(_) => Vec::new(),
         Ok(conf) => {
             let mut found = conf.complaints();
+            let refused = setup::refusal();
             if !loaded && conf.names_gantry() {
                 found.extend(openssl_says_of(&path));
-            } else if !loaded {
+            } else if !loaded && refused.is_none() {
                 found.push(format!("{} does not activate it: gantry openssl config --system does.", path.display()));
             }
+            add(&mut found, refused);
             found
         }
     }
+}
+
+/// Adds a sentence, unless what it is about has been said.
+pub(super) fn add(found: &mut Vec<String>, refused: Option<String>) {
+    let new = refused.filter(|refused| !found.iter().any(|said| refused.starts_with(&**said)));
+    found.extend(new);
 }
 
 /// What OpenSSL itself stumbles over in a configuration, which it tells only if that asks for it.

@@ -1,8 +1,8 @@
 //! What an `openssl.cnf` says, read as OpenSSL reads it (config(5)), and what in it keeps programs from gantry.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::{fs, io};
 
 use gantry_runtime::{bounded, rights, suggest};
 
@@ -26,10 +26,14 @@ pub(crate) struct Conf {
     lines: Vec<Line>,
     /// The sections, some of which may be empty.
     sections: Vec<String>,
-    /// What OpenSSL stumbles over, each with its place.
+    /// What OpenSSL stumbles over, and files whose contents are unknown, each with its place.
     wrong: Vec<String>,
+    /// Included files that do not exist, which OpenSSL passes over.
+    missing: Vec<String>,
     /// What `.pragma includedir` names.
     folder: Option<PathBuf>,
+    /// `.pragma dollarid`: a variable has brackets.
+    brackets: bool,
 }
 
 /// A key and its value. Of two in a section, OpenSSL takes the last.
@@ -40,17 +44,54 @@ pub(crate) struct Line {
     /// As it stands in the file, without a comment.
     pub(crate) text: String,
     pub(crate) file: Rc<Path>,
+    /// The lines of the file that it takes, of which all but the last end in a backslash.
+    pub(crate) first: usize,
     pub(crate) number: usize,
 }
 
 impl Line {
-    fn place(&self) -> String {
+    pub(crate) fn place(&self) -> String {
         format!("{}:{}", self.file.display(), self.number)
+    }
+}
+
+/// A provider of the list.
+pub(crate) struct Provider<'c> {
+    pub(crate) name: &'c str,
+    /// The line of the list, which names the section.
+    pub(crate) line: &'c Line,
+    pub(crate) active: Active,
+    /// The line that says so.
+    pub(crate) said: Option<&'c Line>,
+}
+
+/// Whether OpenSSL activates a provider of the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Active {
+    No,
+    Yes,
+    /// Before 3.3, where `activate = 0` activates it like any other value.
+    Before3_3,
+    /// Before 3.3. Later releases read nothing more of a configuration with such a value.
+    Misspelt,
+}
+
+impl Active {
+    /// By the value of `activate`.
+    fn of(value: &str) -> Self {
+        match value {
+            "1" | "yes" | "YES" | "true" | "TRUE" | "on" | "ON" => Self::Yes,
+            "0" | "no" | "NO" | "false" | "FALSE" | "off" | "OFF" => Self::Before3_3,
+            _ => Self::Misspelt,
+        }
     }
 }
 
 /// The section of lines before the first that has a name.
 const TOP: &str = "default";
+
+/// The bytes that some editors put before a text, which OpenSSL passes over.
+pub(crate) const BOM: char = '\u{feff}';
 
 /// Files that include each other end somewhere.
 const DEEPEST: usize = 10;
@@ -76,7 +117,7 @@ impl Conf {
         self.lines.iter().filter(move |line| line.section == name)
     }
 
-    fn line<'c>(&'c self, section: &'c str, key: &'c str) -> Option<&'c Line> {
+    pub(crate) fn line<'c>(&'c self, section: &'c str, key: &'c str) -> Option<&'c Line> {
         self.section(section).find(|line| line.key == key)
     }
 
@@ -85,16 +126,32 @@ impl Conf {
         self.line(TOP, "openssl_conf")
     }
 
-    /// The line of the list of providers that leads to gantry's section.
-    fn gantry(&self) -> Option<&Line> {
-        let providers = self.line(&self.begin()?.value, "providers")?;
-        self.section(&providers.value).find(|provider| self.is(provider, "gantry"))
+    /// Whether there is a section of this name, which may be empty.
+    pub(crate) fn has(&self, section: &str) -> bool {
+        self.sections.iter().any(|known| known == section)
     }
 
-    /// Whether a line of the list of providers is about the one of this name.
-    fn is(&self, provider: &Line, name: &str) -> bool {
-        let named = self.line(&provider.value, "identity").map_or(own(&provider.key), |line| &line.value);
-        named == name
+    /// What OpenSSL takes nothing of the file for, or what is not known of it: a sentence.
+    pub(crate) fn wrong(&self) -> Option<&String> {
+        self.wrong.first()
+    }
+
+    /// The list of providers, in its order.
+    pub(crate) fn providers(&self) -> Vec<Provider<'_>> {
+        let list = self.begin().and_then(|begin| self.line(&begin.value, "providers"));
+        list.map_or_else(Vec::new, |list| self.section(&list.value).map(|line| self.provider(line)).collect())
+    }
+
+    fn provider<'c>(&'c self, line: &'c Line) -> Provider<'c> {
+        let last = |key| self.section(&line.value).filter(move |line| own(&line.key) == key).last();
+        let name = last("identity").map_or(own(&line.key), |line| &line.value);
+        let said = last("activate");
+        Provider { name, line, active: said.map_or(Active::No, |line| Active::of(&line.value)), said }
+    }
+
+    /// The line of the list of providers that leads to gantry's section.
+    pub(crate) fn gantry(&self) -> Option<&Line> {
+        self.providers().into_iter().find(|provider| provider.name == "gantry").map(|provider| provider.line)
     }
 
     /// Whether gantry is in the list of providers.
@@ -102,14 +159,15 @@ impl Conf {
         self.gantry().is_some()
     }
 
-    fn is_activated(&self, provider: &Line) -> bool {
-        self.section(&provider.value).any(|line| own(&line.key) == "activate")
+    fn is_active(&self, name: &str) -> bool {
+        let active = |provider: &Provider<'_>| provider.name == name && provider.active != Active::No;
+        self.providers().iter().any(active)
     }
 
     /// What in this file keeps programs from gantry, or has no effect: sentences, in the order in which OpenSSL would come upon it.
     pub(crate) fn complaints(&self) -> Vec<String> {
-        let mut found = self.wrong.clone();
-        let leads = |line: &Line| self.sections.contains(&line.value);
+        let mut found = [&self.wrong[..], &self.missing].concat();
+        let leads = |line: &Line| self.has(&line.value);
         let mut missing = |line: &Line| found.push(format!("{}: there is no section [{}]", line.place(), line.value));
         let Some(begin) = self.begin() else { return found };
         let Some(providers) = self.line(&begin.value, "providers") else {
@@ -129,11 +187,10 @@ impl Conf {
             return found;
         }
         let section = &gantry.value;
-        if !self.is_activated(gantry) {
+        if !self.is_active("gantry") {
             found.push(format!("{}: [{section}] has no 'activate = 1'", gantry.file.display()));
         }
-        let mut others = self.section(&providers.value);
-        if !others.any(|provider| self.is(provider, "default") && self.is_activated(provider)) {
+        if !self.is_active("default") {
             found.push(format!(
                 "{}: the default provider is not activated by name ('activate = 1' in its section): gantry has nothing to wrap",
                 providers.place()
@@ -161,17 +218,21 @@ impl Conf {
 
     fn take_in(&mut self, text: &str, file: &Path, section: &mut String, depth: usize) {
         let file: Rc<Path> = file.into();
-        let mut whole = String::new();
-        for (at, line) in text.lines().enumerate() {
+        let (mut whole, mut first) = (String::new(), 1);
+        let mut lines = text.strip_prefix(BOM).unwrap_or(text).lines().enumerate().peekable();
+        while let Some((at, line)) = lines.next() {
             let number = at + 1;
             whole += line;
             // What ends in a backslash goes on in the next line, a comment, too.
             if whole.ends_with('\\') && !whole.ends_with("\\\\") {
                 whole.pop();
-                continue;
+                if lines.peek().is_some() {
+                    continue;
+                }
             }
             let said = std::mem::take(&mut whole);
             let said = without_comment(&said).trim();
+            let first = std::mem::replace(&mut first, number + 1);
             let place = format!("{}:{number}", file.display());
             if said.is_empty() {
             } else if let Some(name) = said.strip_prefix('[') {
@@ -183,26 +244,32 @@ impl Conf {
                     None => self.wrong.push(format!("{place}: no ']' in this line: OpenSSL takes nothing of the file")),
                 }
             } else if let Some(path) = directive(said, ".include") {
-                let path = self.value_of(path, section);
+                let path = self.value_of(path, section, &place);
                 self.include(&path, &place, section, depth);
             } else if let Some(pragma) = directive(said, ".pragma") {
                 self.folder = pragma.strip_prefix("includedir:").map(PathBuf::from).or(self.folder.take());
+                self.brackets =
+                    pragma.strip_prefix("dollarid:").map_or(self.brackets, |value| ["on", "true"].contains(&value));
             } else if let Some((key, value)) = said.split_once('=') {
-                let (key, value) = (key.trim(), self.value_of(value.trim(), section));
-                let (section, key) = key.split_once("::").unwrap_or((section, key));
+                let (section, key) = key.trim().split_once("::").unwrap_or((section, key.trim()));
+                let value = self.value_of(value.trim(), section, &place);
                 let (section, key) = (section.to_owned(), key.to_owned());
                 self.lines.retain(|line| line.section != section || line.key != key);
-                self.lines.push(Line { section, key, value, text: said.to_owned(), file: file.clone(), number });
+                self.lines.push(Line { section, key, value, text: said.to_owned(), file: file.clone(), first, number });
             } else {
                 self.wrong.push(format!("{place}: no '=' in this line: OpenSSL takes nothing of the file"));
             }
         }
     }
 
-    /// A file, or the files of a folder. One that is missing is no error to OpenSSL.
+    /// A file, or the files of a folder. One that does not exist is no error to OpenSSL.
     fn include(&mut self, path: &str, place: &str, section: &mut String, depth: usize) {
         let folder = rights::variable("OPENSSL_CONF_INCLUDE").map(PathBuf::from).or(self.folder.clone());
         let path = folder.unwrap_or_default().join(path);
+        if path.is_relative() {
+            self.wrong
+                .push(format!("{place}: each program looks for {} in the folder that it runs in", path.display()));
+        }
         let mut files = vec![path.clone()];
         if let Ok(entries) = fs::read_dir(&path) {
             files = entries.flatten().map(|entry| entry.path()).collect();
@@ -210,16 +277,20 @@ impl Conf {
             files.sort_unstable();
         }
         for file in files {
-            match read(&file) {
-                Ok(text) if depth < DEEPEST => self.take_in(&text, &file, section, depth + 1),
-                Ok(_) => self.wrong.push(format!("{place}: files that include each other")),
-                Err(error) => self.wrong.push(format!("{place}: {error}")),
+            match bounded::read(&file) {
+                Ok(_) if depth >= DEEPEST => self.wrong.push(format!("{place}: files that include each other")),
+                Ok(text) => self.take_in(&String::from_utf8_lossy(&text), &file, section, depth + 1),
+                Err(error) => {
+                    let gone = error.kind() == io::ErrorKind::NotFound;
+                    let list = if gone { &mut self.missing } else { &mut self.wrong };
+                    list.push(format!("{place}: {}", Failure::at(file.display(), &error)));
+                }
             }
         }
     }
 
-    /// A value without quotes and escapes, and with what variables stand for.
-    fn value_of(&self, text: &str, section: &str) -> String {
+    /// A value without quotes and escapes, and with the values of its variables.
+    fn value_of(&mut self, text: &str, section: &str, place: &str) -> String {
         let mut value = String::new();
         let mut rest = text.chars();
         let mut quote = None;
@@ -228,10 +299,15 @@ impl Conf {
                 '\\' => value.extend(rest.next()),
                 _ if quote == Some(next) => quote = None,
                 '"' | '\'' | '`' if quote.is_none() => quote = Some(next),
-                '$' if quote.is_none() => {
+                '$' if quote.is_none() && (!self.brackets || rest.as_str().starts_with(['{', '('])) => {
                     let (name, after) = variable(rest.as_str());
                     rest = after.chars();
-                    value += &self.variable(name, section).unwrap_or_else(|| format!("${name}"));
+                    if let Some(known) = self.variable(name, section) {
+                        value += &known;
+                    } else {
+                        let said = format!("{place}: ${name} has no value: OpenSSL takes nothing of the file");
+                        self.wrong.push(said);
+                    }
                 }
                 _ => value.push(next),
             }
@@ -352,21 +428,45 @@ mod tests {
     fn lines_are_read_as_openssl_reads_them() {
         let conf = of(
             "# no = comment\nhome = /h # a comment\n[ a ]\nq = \"x # y\"\nescaped = \\#1\nlong = one \\\n  two\n\
-                       v = $home/$q-${default::home}$(q)\nunknown = $nobody\nq = 2\nb::other = 3\n[b]\n[a]\nlast = 4\n",
+                       v = $home/$q-${default::home}$(q)\nunknown = a$nobody\nq = 2\nb::other = 3\n[b]\n[a]\nlast = 4\n",
         );
         let values: Vec<_> = conf.section("a").map(|line| (&*line.key, &*line.value, line.number)).collect();
         let expected = [
             ("escaped", "#1", 5),
             ("long", "one   two", 7),
             ("v", "/h/x # y-/hx # y", 8),
-            ("unknown", "$nobody", 9),
+            ("unknown", "a", 9),
             ("q", "2", 10),
             ("last", "4", 14),
         ];
         assert_eq!(values, expected);
         assert_eq!(conf.line("b", "other").unwrap().value, "3");
         assert_eq!(conf.line(TOP, "home").unwrap().text, "home = /h");
-        assert!(conf.wrong.is_empty(), "{:?}", conf.wrong);
+        assert_eq!(conf.wrong, ["x.cnf:9: $nobody has no value: OpenSSL takes nothing of the file"]);
+        let long = conf.line("a", "long").unwrap();
+        assert_eq!((long.first, long.number), (6, 7));
+        let conf = of("\u{feff}a = 1\nb = 2 \\");
+        assert!(conf.line(TOP, "a").is_some() && conf.line(TOP, "b").is_some_and(|line| line.value == "2"));
+    }
+
+    #[test]
+    fn a_provider_is_active_by_the_last_value() {
+        let of = |lines: &str| of(&format!("openssl_conf = i\n[i]\nproviders = l\n[l]\n1.x = p\n[p]\n{lines}"));
+        for (lines, name, active) in [
+            ("", "x", Active::No),
+            ("activat = 1", "x", Active::No),
+            ("activate = 1", "x", Active::Yes),
+            ("activate = ON\nidentity = y", "y", Active::Yes),
+            ("activate = off", "x", Active::Before3_3),
+            ("2.activate = 1\nactivate = 0", "x", Active::Before3_3),
+            ("activate = 0\n2.activate = 1", "x", Active::Yes),
+            ("activate = Yes", "x", Active::Misspelt),
+            ("activate =", "x", Active::Misspelt),
+        ] {
+            let conf = of(lines);
+            let [provider] = &conf.providers()[..] else { panic!("{lines}") };
+            assert_eq!((provider.name, provider.active), (name, active), "{lines}");
+        }
     }
 
     #[test]
@@ -374,7 +474,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("gantry-conf-{}", std::process::id()));
         fs::create_dir_all(folder.join("parts")).unwrap();
         let write = |name: &str, text: &str| fs::write(folder.join(name), text).unwrap();
-        write("main.cnf", &format!(".pragma = dollarid:on\n.include = {}/parts\nlast = 1\n", folder.display()));
+        write("main.cnf", &format!(".pragma = dollarid:on\n.include = {}/parts\nlast = $1\n", folder.display()));
         write("parts/1.cnf", "top = 1\n[ours]\nCIPHERS = ALL\n");
         write("parts/2.conf", "DIGESTS = ALL\n");
         write("parts/3.txt", "nothing\n");
@@ -386,9 +486,11 @@ mod tests {
 
         write("main.cnf", &format!(".pragma includedir:{}\n.include loop.cnf\n.include none.cnf", folder.display()));
         write("loop.cnf", ".include loop.cnf");
-        let wrong = Conf::read(&folder.join("main.cnf")).unwrap().wrong;
-        assert_eq!(wrong.len(), 2, "{wrong:?}");
-        assert!(wrong[0].ends_with("files that include each other") && wrong[1].contains("none.cnf: No such file"));
+        let [wrong, missing] = &Conf::read(&folder.join("main.cnf")).unwrap().complaints()[..] else { panic!() };
+        assert!(wrong.ends_with("files that include each other") && missing.contains("none.cnf: No such file"));
+        let [wrong, missing] = &of(".include none.cnf").complaints()[..] else { panic!() };
+        assert_eq!(wrong, "x.cnf:1: each program looks for none.cnf in the folder that it runs in");
+        assert!(missing.contains("none.cnf: No such file"));
         fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -10,44 +10,44 @@ use gantry_runtime::bounded;
 
 use super::conf::{self, Conf};
 use super::measured::{Row, WORTH, ask};
+use super::merge::{Plan, without};
 use super::{folders, module};
 use crate::output::{Failure, Output};
 use crate::temporary::Folder;
 
-/// Between these lines everything is ours, so that it can be taken out again.
-const BEGIN: &str = "# gantry: begin";
-const END: &str = "# gantry: end";
-
-/// What is added: the sections, and at the top of the file the line that leads to them.
-///
-/// The default provider is activated by name, so that programs go on if the module is not there.
-///
-/// Random numbers do not come through gantry, as they would in 3.0 to 3.4: the default provider is preferred for them (`?`, so that a
-/// generator of another provider can be named), and gantry's own property counts for nothing (`-`).
-///
-/// For everything else, two properties are asked for, because where a program names one itself, what the configuration says of it is
-/// gone: `?provider=tpm2` is to find the keys of that provider, and `provider!=fips` (stunnel) the ciphers of gantry.
-fn sections(module: &Path, kept: &Kept) -> String {
-    format!(
-        "{BEGIN}\n[gantry_init]\nproviders = gantry_providers\nalg_section = gantry_algorithms\nrandom = gantry_random\n{}\
-         \n[gantry_providers]\ndefault = gantry_default\ngantry = gantry_provider\n{}\n[gantry_default]\nactivate = 1\n\n\
-         [gantry_provider]\nmodule = {}\nactivate = 1\n{}\n\
-         [gantry_algorithms]\ndefault_properties = ?provider=gantry,?gantry.serves=yes\n\n[gantry_random]\nproperties = ?provider=default,-gantry.serves\n{END}\n",
-        kept.init,
-        kept.providers,
-        module.display(),
-        if kept.keys.is_empty() {
-            "# CIPHERS = ALL, DIGESTS = ALL, POLICY, DEVICES, ...: see the book\n"
-        } else {
-            &kept.keys
-        },
-    )
+/// A configuration that has nothing else in it but these lines of the provider's section. The error is a sentence.
+pub(crate) fn alone(module: &Path, keys: &str) -> Result<String, Failure> {
+    with("", Path::new(""), module, || Ok(keys.to_owned()))
 }
 
-/// A configuration that has nothing else in it but these lines of the provider's section.
-pub(crate) fn alone(module: &Path, keys: &str) -> String {
-    let kept = Kept { keys: keys.to_owned(), ..Kept::default() };
-    format!("openssl_conf = gantry_init\n\n{}", sections(module, &kept))
+/// Why gantry is not to be in the configuration that programs read: a sentence. Lines about it that are not of `gantry openssl config` are somebody's
+/// own choice.
+pub(crate) fn refusal() -> Option<String> {
+    if let Some(fips) = fips_of_the_kernel() {
+        return Some(fips);
+    }
+    let path = conf::in_use().ok()?;
+    let text = bounded::read_to_string(&path).ok()?;
+    let theirs = without(&text);
+    let conf = Conf::of(theirs.as_ref().unwrap_or(&text), &path);
+    let refused = Plan::of(&conf, &path).err().filter(|_| !conf.names_gantry())?;
+    Some(if theirs.is_some() { refused + UNDO } else { refused })
+}
+
+/// What to do where lines of an earlier run do harm.
+const UNDO: &str = "; --undo takes out the lines of gantry that are in it";
+
+/// Where the kernel says that the machine runs in FIPS mode, OpenSSL of most distributions activates its fips provider and asks for `fips=yes`,
+/// unless a configuration says otherwise.
+fn fips_of_the_kernel() -> Option<String> {
+    says_fips(Path::new("/proc/sys/crypto/fips_enabled"))
+}
+
+fn says_fips(switch: &Path) -> Option<String> {
+    let on = bounded::read_to_string(switch).is_ok_and(|text| text.trim() == "1");
+    on.then(|| {
+        format!("{}: this machine runs in FIPS mode, and gantry's algorithms are not validated", switch.display())
+    })
 }
 
 /// The lines of the provider's section that say what is served: what gains on this machine with its `openssl`. None where nothing can be
@@ -55,7 +55,7 @@ pub(crate) fn alone(module: &Path, keys: &str) -> String {
 fn measured(module: &Path) -> Result<String, Failure> {
     let folder = Folder::new()?;
     let conf = folder.path().join("openssl.cnf");
-    fs::write(&conf, alone(module, "")).map_err(|error| Failure::at(conf.display(), &error))?;
+    fs::write(&conf, alone(module, "")?).map_err(|error| Failure::at(conf.display(), &error))?;
     match ask(&conf, &folder, Some(&gantry_openssl::measured_names().join(","))) {
         Ok(Ok(answer)) => Ok(lines(&answer.release, &answer.rows)),
         _ => Ok(String::new()),
@@ -85,36 +85,6 @@ fn lines(release: &str, rows: &[Row]) -> String {
     text
 }
 
-/// What the sections that were in use say beside what ours say.
-#[derive(Default)]
-struct Kept {
-    /// Lines of the first section, such as the one that leads to the settings of TLS.
-    init: String,
-    /// Lines that name other providers.
-    providers: String,
-    /// Lines that somebody wrote into our own provider's section.
-    keys: String,
-}
-
-impl Kept {
-    /// Of the sections that the configuration at `path` leads to. The error is a line that ours would have to say differently.
-    fn of(conf: &Conf, path: &Path) -> Result<Self, String> {
-        let mut kept = Self::default();
-        let Some(begin) = conf.begin() else { return Ok(kept) };
-        if *begin.file != *path {
-            return Err(format!("{}: '{}' has to be merged by hand", begin.file.display(), begin.text));
-        }
-        if let Some(line) = conf.section(&begin.value).find(|line| ["alg_section", "random"].contains(&&*line.key)) {
-            return Err(format!("{}: '{}' has to be merged by hand", line.file.display(), line.text));
-        }
-        kept.init = text_of(conf, &begin.value, &["providers"]);
-        for line in conf.section(&begin.value).filter(|line| line.key == "providers") {
-            kept.providers = text_of(conf, &line.value, &["default", "gantry"]);
-        }
-        Ok(kept)
-    }
-}
-
 /// The lines of a section, but for those of some keys.
 fn text_of(conf: &Conf, section: &str, but: &[&str]) -> String {
     let lines = conf.section(section).filter(|line| !but.contains(&&*line.key));
@@ -124,9 +94,12 @@ fn text_of(conf: &Conf, section: &str, but: &[&str]) -> String {
 pub(crate) fn run(system: bool, file: Option<&Path>, undo: bool, output: &mut Output) -> Result<(), Failure> {
     let path = match (system, file) {
         (false, None) => {
+            if let Some(refused) = refusal() {
+                return Err(Failure::Failed(refused));
+            }
             return output.write(&match module() {
-                Some(module) => alone(&module, &measured(&module)?),
-                None => alone(Path::new("/usr/lib/ossl-modules/gantry.so"), ""),
+                Some(module) => alone(&module, &measured(&module)?)?,
+                None => alone(Path::new("/usr/lib/ossl-modules/gantry.so"), "")?,
             });
         }
         (_, Some(file)) => file.to_owned(),
@@ -143,6 +116,9 @@ pub(crate) fn run(system: bool, file: Option<&Path>, undo: bool, output: &mut Ou
     let new = if undo {
         without(&old).ok_or_else(|| Failure::Failed(format!("{}: nothing of gantry is in it", path.display())))?
     } else {
+        if let Some(fips) = fips_of_the_kernel() {
+            return Err(Failure::Failed(fips));
+        }
         let module = module().ok_or_else(|| Failure::Failed(format!("there is no gantry.so in {}", folders())))?;
         with(&old, &path, &module, || measured(&module))?
     };
@@ -182,11 +158,8 @@ fn write_new(path: &Path, text: &str, like: &Path) -> io::Result<()> {
     file.set_permissions(fs::metadata(like)?.permissions())
 }
 
-/// The old line stays, as a comment that `without` knows.
-const WAS: &str = "# gantry: was: ";
-
-/// The text of the file at `path` with ours in it. What the provider's section said before stays; if that was nothing, `measured` says it.
-/// The error is a sentence about somebody else's sections that stand in the way.
+/// The text of the file at `path` with ours in it. The provider's section stays as it was; if it had no keys, `measured` has them. The error is a
+/// sentence about lines of others that stand in the way.
 fn with(
     text: &str,
     path: &Path,
@@ -194,50 +167,14 @@ fn with(
     measured: impl FnOnce() -> Result<String, Failure>,
 ) -> Result<String, Failure> {
     let keys = text_of(&Conf::of(text, path), "gantry_provider", &["module", "activate"]);
-    let text = &without(text).unwrap_or_else(|| text.to_owned());
-    let conf = Conf::of(text, path);
-    let kept = Kept::of(&conf, path).map_err(Failure::Failed)?;
-    let kept = Kept { keys: if keys.is_empty() { measured()? } else { keys }, ..kept };
-    let mut new = String::new();
-    let begin = conf.begin().map(|line| line.number);
-    if begin.is_none() {
-        let _ = writeln!(new, "{WAS}\nopenssl_conf = gantry_init");
-    }
-    for (at, line) in text.lines().enumerate() {
-        let _ = if begin == Some(at + 1) {
-            writeln!(new, "{WAS}{line}\nopenssl_conf = gantry_init")
-        } else {
-            writeln!(new, "{line}")
-        };
-    }
-    new += &sections(module, &kept);
-    Ok(new)
-}
-
-/// The text without ours, if there was any.
-fn without(text: &str) -> Option<String> {
-    let mut new = String::new();
-    let (mut ours, mut found, mut skip) = (false, false, false);
-    for line in text.lines() {
-        match line {
-            _ if skip => skip = false,
-            BEGIN => (ours, found) = (true, true),
-            END => ours = false,
-            _ if ours => {}
-            _ => match line.strip_prefix(WAS.trim_end()) {
-                Some(was) => {
-                    (skip, found) = (true, true);
-                    if !was.trim().is_empty() {
-                        let _ = writeln!(new, "{}", was.trim_start());
-                    }
-                }
-                None => {
-                    let _ = writeln!(new, "{line}");
-                }
-            },
-        }
-    }
-    found.then_some(new)
+    let theirs = without(text);
+    let hint = if theirs.is_some() { UNDO } else { "" };
+    let text = theirs.as_deref().unwrap_or(text);
+    let plan = Plan::of(&Conf::of(text, path), path).map_err(|why| Failure::Failed(why + hint))?;
+    let keys = if keys.is_empty() { measured()? } else { keys };
+    let keys =
+        if keys.is_empty() { "# CIPHERS = ALL, DIGESTS = ALL, POLICY, DEVICES, ...: see the book\n" } else { &keys };
+    Ok(plan.apply(text, &format!("module = {}\nactivate = 1\n{keys}", module.display())))
 }
 
 #[cfg(test)]
@@ -297,7 +234,12 @@ mod tests {
         for old in [
             "",
             "a = b\n",
-            "openssl_conf = openssl_init\n[openssl_init]\nproviders = p\n",
+            "a = b",
+            "a = b\r\n[c]\r\nd = e\r\n",
+            "\u{feff}a = b\n",
+            "a = b \\",
+            "openssl_conf = openssl_init\n[openssl_init]\nproviders = p\n[p]\n",
+            "openssl_conf = i\n[i]\nproviders = p\nalg_section \\\n = \\\na # theirs\nssl_conf = s\n[p]\n[a]\n",
             "[x]\ny = 1\nopenssl_conf = z\n",
         ] {
             let new = put_into(old).unwrap();
@@ -329,15 +271,37 @@ mod tests {
         assert_eq!(without(&again).unwrap(), "");
     }
 
+    /// Also lines that others add later.
     #[test]
     fn what_others_configured_stays_in_force() {
-        let old = "openssl_conf = init # theirs\n[init]\nproviders = list\nssl_conf = ssl_sect\n[list]\ndefault = d\n\
-                   legacy = l\n[l]\nactivate = 1\n";
+        let old = "openssl_conf = init # theirs\n[init]\nproviders = list\nssl_conf = ssl_sect\nalg_section = a\n[list]\ndefault = d\n\
+                   legacy = l\n[l]\nactivate = 1\n[d]\nactivate = 1\n[a]\n";
         let new = put_into(old).unwrap();
+        let new = new.replace("[list]\ndefault = d\n", "[list]\nx = l\ndefault = d\n").replace("[a]\n", "[a]\nx = 1\n");
         let conf = Conf::of(&new, Path::new(HERE));
-        assert!(conf.section("gantry_init").any(|line| line.text == "ssl_conf = ssl_sect"), "{new}");
-        assert!(conf.section("gantry_providers").any(|line| line.key == "legacy"), "{new}");
-        let taken = put_into("openssl_conf = init\n[init]\nalg_section = fips\n");
-        assert_eq!(taken, Err(format!("{HERE}: 'alg_section = fips' has to be merged by hand")));
+        let keys = |section: &str| conf.section(section).map(|line| line.key.clone()).collect::<Vec<_>>();
+        assert_eq!(keys("init"), ["alg_section", "random", "providers", "ssl_conf"], "{new}");
+        assert_eq!(keys("list"), ["x", "default", "legacy", "gantry"], "{new}");
+        assert_eq!(keys("a"), ["default_properties", "x"], "{new}");
+    }
+
+    /// Lines of an earlier run, in whose configuration another provider was activated since.
+    #[test]
+    fn lines_that_do_harm_now_can_be_taken_out() {
+        let new = put_into("openssl_conf = i\n[i]\nproviders = p\n[p]\n# fips = f\n[f]\nactivate = 1\n").unwrap();
+        let refused = put_into(&new.replace("# fips", "fips")).unwrap_err();
+        assert!(refused.contains(": fips is activated, and gantry, "), "{refused}");
+        assert!(refused.ends_with("; --undo takes out the lines of gantry that are in it"), "{refused}");
+    }
+
+    #[test]
+    fn the_kernels_fips_mode_is_seen() {
+        let folder = Folder::new().unwrap();
+        let switch = folder.path().join("fips_enabled");
+        for (text, on) in [("1\n", true), ("0\n", false), ("", false)] {
+            fs::write(&switch, text).unwrap();
+            assert_eq!(says_fips(&switch).is_some(), on, "{text:?}");
+        }
+        assert_eq!(says_fips(&folder.path().join("none")), None);
     }
 }
