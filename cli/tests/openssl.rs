@@ -4,10 +4,14 @@ mod gantry;
 mod installed;
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt, chown, symlink};
 use std::path::Path;
+use std::process::Command;
 
-use gantry::{run, text};
-use installed::{Installed, row, there};
+use gantry::{run, said, text};
+use installed::{Installed, earlier, row, there};
+use nix::unistd::Uid;
+use rustix::fs::{XattrFlags, getxattr, setxattr};
 
 /// What the chapter of the book says to do first.
 #[test]
@@ -46,7 +50,7 @@ fn a_configuration_is_installed_curl_uses_it_and_it_is_taken_out_again() {
 #[test]
 fn a_configuration_that_is_a_link_stays_one() {
     let installed = Installed::new("link");
-    let file = installed.write("file.cnf", "# theirs\n");
+    let file = installed.write("file.cnf", &format!("# theirs\n{}", earlier()));
     let link = installed.0.join("link.cnf");
     std::os::unix::fs::symlink("file.cnf", &link).unwrap();
     let config = ["openssl", "config", "--file", link.to_str().unwrap()];
@@ -58,6 +62,86 @@ fn a_configuration_that_is_a_link_stays_one() {
     installed.says(Path::new("/dev/null"), &[&config[..], &["--undo"]].concat());
     assert_eq!(fs::read_to_string(&file).unwrap(), "# theirs\n");
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+}
+
+/// The file of another user keeps its owner, its mode, its access list and what else is known of it, and so does the copy of it.
+#[test]
+fn a_configuration_stays_its_owners() {
+    if !Uid::effective().is_root() {
+        return gantry_lab::skip("root");
+    }
+    // posix_acl_xattr.h: the owner may read and write, user 4321 and the group may read, others may not.
+    let entry =
+        |tag: u16, rights: u16, id: u32| [&tag.to_le_bytes()[..], &rights.to_le_bytes(), &id.to_le_bytes()].concat();
+    let any = u32::MAX;
+    let list = [entry(1, 6, any), entry(2, 4, 4321), entry(4, 4, any), entry(16, 4, any), entry(32, 0, any)].concat();
+    let attributes = [
+        ("user.note", b"theirs".to_vec()),
+        ("trusted.note", b"theirs".to_vec()),
+        ("system.posix_acl_access", [&2_u32.to_le_bytes()[..], &list].concat()),
+    ];
+    let installed = Installed::new("owner");
+    let file = installed.write("openssl.cnf", &earlier());
+    chown(&file, Some(1234), Some(5678)).unwrap();
+    let known: Vec<_> =
+        attributes.iter().filter(|(name, value)| setxattr(&file, *name, value, XattrFlags::empty()).is_ok()).collect();
+    if known.len() < attributes.len() {
+        gantry_lab::skip("a file system with all kinds of attributes");
+    }
+    let seen = |name: &str| {
+        let file = installed.0.join(name);
+        let metadata = file.metadata().unwrap();
+        let attribute = |name: &str| {
+            let mut value = [0; 100];
+            getxattr(&file, name, &mut value[..]).map(|length| value[..length].to_vec()).ok()
+        };
+        (metadata.uid(), metadata.gid(), metadata.mode(), attributes.each_ref().map(|(name, _)| attribute(name)))
+    };
+    let before = seen("openssl.cnf");
+    assert!((before.0, before.1) == (1234, 5678) && before.3.iter().flatten().count() == known.len(), "{before:?}");
+    installed.says(Path::new("/dev/null"), &["openssl", "config", "--file", file.to_str().unwrap()]);
+    assert_eq!([seen("openssl.cnf"), seen("openssl.cnf.before-gantry")], [before.clone(), before]);
+    assert_eq!(fs::read_dir(&installed.0).unwrap().count(), 4, "bin, lib, and the two");
+}
+
+/// The owner of a folder may put links there, by which root would write to other files.
+#[test]
+fn links_beside_a_configuration_are_not_followed() {
+    let installed = Installed::new("links");
+    let file = installed.write("openssl.cnf", &earlier());
+    let old = installed.write("theirs", "theirs\n");
+    let links = ["openssl.cnf.gantry-new", "openssl.cnf.before-gantry"].map(|name| installed.0.join(name));
+    let config = ["openssl", "config", "--file", file.to_str().unwrap()];
+    symlink(&old, &links[0]).unwrap();
+    for to in [&old, &installed.0.join("new")] {
+        symlink(to, &links[1]).unwrap();
+        let refused = installed.command(Path::new("/dev/null"), &config).output().unwrap();
+        let why = format!("gantry: {}: File exists\n", links[1].display());
+        assert_eq!(said(&refused), (1, why));
+        assert_eq!(fs::read_to_string(&file).unwrap(), earlier());
+        fs::remove_file(&links[1]).unwrap();
+    }
+    installed.says(Path::new("/dev/null"), &config);
+    assert_eq!(fs::read_to_string(&old).unwrap(), "theirs\n");
+    assert!(!installed.0.join("new").exists());
+}
+
+/// Nor is a file replaced by somebody who may write to its folder only.
+#[test]
+fn a_configuration_that_may_not_be_written_to_stays() {
+    if !Uid::effective().is_root() || !there("setpriv") {
+        return gantry_lab::skip("root, setpriv");
+    }
+    let installed = Installed::new("read-only");
+    let file = installed.write("openssl.cnf", &earlier());
+    chown(&installed.0, Some(65534), Some(65534)).unwrap();
+    let mut config = Command::new("setpriv");
+    config.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(installed.0.join("bin/gantry"));
+    config.args(["openssl", "config", "--file"]).arg(&file).current_dir("/");
+    let why = format!("gantry: {}: Permission denied\n", file.display());
+    assert_eq!(said(&config.output().unwrap()), (1, why));
+    assert_eq!(fs::read_to_string(&file).unwrap(), earlier());
+    assert!(!installed.0.join("openssl.cnf.before-gantry").exists());
 }
 
 /// Nothing is done that was not asked for, and nothing that was asked for is left out in silence.
