@@ -6,6 +6,8 @@ pub(crate) mod conf;
 pub(crate) mod measured;
 /// Gantry's lines in a configuration of somebody else.
 mod merge;
+/// A file put in the place of another.
+mod replace;
 /// The provider put into a configuration, and taken out again.
 pub(crate) mod setup;
 

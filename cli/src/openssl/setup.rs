@@ -11,6 +11,7 @@ use gantry_runtime::bounded;
 use super::conf::{self, Conf};
 use super::measured::{Row, WORTH, ask};
 use super::merge::{Plan, without};
+use super::replace::Old;
 use super::{folders, module};
 use crate::output::{Failure, Output};
 use crate::temporary::Folder;
@@ -112,50 +113,29 @@ pub(crate) fn run(system: bool, file: Option<&Path>, undo: bool, output: &mut Ou
     if !fs::metadata(&path).map_err(failed)?.is_file() {
         return Err(Failure::Failed(format!("{}: not a regular file", path.display())));
     }
-    let old = bounded::read_to_string(&path).map_err(failed)?;
+    let old = Old::open(&path).map_err(failed)?;
     let new = if undo {
-        without(&old).ok_or_else(|| Failure::Failed(format!("{}: nothing of gantry is in it", path.display())))?
+        without(&old.text).ok_or_else(|| Failure::Failed(format!("{}: nothing of gantry is in it", path.display())))?
     } else {
         if let Some(fips) = fips_of_the_kernel() {
             return Err(Failure::Failed(fips));
         }
         let module = module().ok_or_else(|| Failure::Failed(format!("there is no gantry.so in {}", folders())))?;
-        with(&old, &path, &module, || measured(&module))?
+        with(&old.text, &path, &module, || measured(&module))?
     };
-    let backup = PathBuf::from(format!("{}.before-gantry", path.display()));
-    if !undo {
-        match write_new(&backup, &old, &path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            written => written.map_err(|error| Failure::at(backup.display(), &error))?,
-        }
-    }
-    replace(&path, &new)?;
     let mut said =
         format!("{}: {}\n", path.display(), if undo { "gantry is taken out" } else { "gantry is activated" });
     if !undo {
-        let _ = writeln!(said, "{}: as it was before", backup.display());
+        let backup = PathBuf::from(format!("{}.before-gantry", path.display()));
+        if old.keep(&backup).map_err(|error| Failure::at(backup.display(), &error))? {
+            let _ = writeln!(said, "{}: as it was before", backup.display());
+        }
         for complaint in Conf::of(&new, &path).complaints() {
             let _ = writeln!(said, "{complaint}");
         }
     }
+    old.replace(&new).map_err(failed)?;
     output.write(&said)
-}
-
-/// A file is the old one or the new one, whatever happens in between.
-fn replace(path: &Path, text: &str) -> Result<(), Failure> {
-    let beside = PathBuf::from(format!("{}.gantry-new", path.display()));
-    // What a run left that was interrupted.
-    let _ = fs::remove_file(&beside);
-    write_new(&beside, text, path)
-        .and_then(|()| fs::rename(&beside, path))
-        .map_err(|error| Failure::at(path.display(), &error))
-}
-
-/// Writes a new file, with the permissions of another one. A link that somebody has put there is not followed.
-fn write_new(path: &Path, text: &str, like: &Path) -> io::Result<()> {
-    let mut file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(text.as_bytes())?;
-    file.set_permissions(fs::metadata(like)?.permissions())
 }
 
 /// The text of the file at `path` with ours in it. The provider's section stays as it was; if it had no keys, `measured` has them. The error is a
