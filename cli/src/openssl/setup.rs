@@ -175,7 +175,7 @@ mod tests {
             let cells: Vec<_> = gains.iter().map(|gain| ("seal", 64, "x", *gain)).collect();
             measured::tests::row(key, name, measured, &cells)
         };
-        let rows = [
+        let mut rows = [
             row("CIPHERS", "A", true, &[0.8, 1.15, 1.0]),
             row("CIPHERS", "B", true, &[1.1, 1.14, 0.0]),
             row("CIPHERS", "C", false, &[5.0]),
@@ -188,7 +188,10 @@ mod tests {
             row("KDFS", "P", true, &[3.0]),
             row("KDFS", "P", true, &[1.0]),
             row("KDFS", "P", true, &[2.0]),
+            // Served by default, and nothing shows here that it gains.
+            row("SIGNATURES", "S", false, &[]),
         ];
+        rows[rows.len() - 1].served = true;
         let text = lines("openssl 3.0", &rows);
         let said: Vec<&str> = text.lines().collect();
         assert!(said[0].starts_with("# Measured with openssl 3.0"));
