@@ -66,11 +66,9 @@ fn measured(module: &Path) -> Result<String, Failure> {
 /// The keys whose algorithms gain by themselves, without requests of other threads.
 pub(crate) const MEASURED_KEYS: [&str; 4] = ["CIPHERS", "SIGNATURES", "KEY_EXCHANGE", "KDFS"];
 
-/// Those algorithms of a key that `gantry openssl config` would name: what gains, and what is served without a measurement, as SLH-DSA, of which
-/// a single request may take the better part of a second.
+/// The algorithms of a key that `gantry openssl config` would name: those with a measured gain on this machine.
 pub(crate) fn gaining<'r>(rows: &'r [Row], key: &str) -> Vec<&'r str> {
-    let is_worth_it = |row: &Row| if row.measured { row.is_worth_it() } else { row.served };
-    let gains = |row: &&Row| row.key == key && MEASURED_KEYS.contains(&key) && is_worth_it(row);
+    let gains = |row: &&Row| row.key == key && MEASURED_KEYS.contains(&key) && row.measured && row.is_worth_it();
     let mut names: Vec<&str> = rows.iter().filter(gains).map(|row| &*row.named).collect();
     // PBKDF2 has a row for each hash function.
     names.dedup();
