@@ -23,8 +23,10 @@
 //! On the machine itself such a test starts the guest, unless one that shares it has, and in it this very program with these
 //! tests. It is ignored unless asked for, because a guest takes seconds and needs QEMU: `cargo test -- --ignored`, or `make lab`.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+/// The memory that work takes.
+pub mod memory;
 /// Tests that end early.
 mod skip;
 
