@@ -88,6 +88,11 @@ use std::process::ExitCode;
 use args::{Command, Settings};
 use output::Output;
 
+/// Tests ask what a reader takes.
+#[cfg(test)]
+#[global_allocator]
+static MEMORY: gantry_lab::memory::Counting = gantry_lab::memory::Counting;
+
 /// The whole program.
 pub fn main() -> ExitCode {
     let arguments: Vec<OsString> = env::args_os().collect();

@@ -212,4 +212,67 @@ mod tests {
             assert!(error.contains(words), "{error}");
         }
     }
+
+    /// Memory that a torrent may take, for each of its bytes, and beside them.
+    const TIMES: usize = 4;
+    const BESIDE: usize = 64 << 10;
+    const ROOT: &str = "01234567890123456789012345678901";
+
+    /// A torrent of v1 with these files, or of v2 with this file tree and one layer.
+    fn of_v1(name: &str, files: &str) -> Vec<u8> {
+        format!("d4:infod5:filesl{files}e4:name{}:{name}12:piece lengthi1e6:pieces0:ee", name.len()).into_bytes()
+    }
+
+    fn of_v2(name: &str, tree: &str, layer: &str) -> Vec<u8> {
+        let length = name.len();
+        let info = format!("d9:file treed{tree}e12:meta versioni2e4:name{length}:{name}12:piece lengthi16384ee");
+        format!("d4:info{info}12:piece layersd32:{ROOT}{}:{layer}ee", layer.len()).into_bytes()
+    }
+
+    fn file(name: &str, pieces: usize) -> String {
+        let length = pieces << 14;
+        format!("{}:{name}d0:d6:lengthi{length}e11:pieces root32:{ROOT}ee", name.len())
+    }
+
+    /// Some thousand files, each of so many pieces.
+    fn files(pieces: usize) -> String {
+        (0..2000).map(|number| file(&format!("{number:05}"), pieces)).collect()
+    }
+
+    #[test]
+    fn a_torrent_takes_no_more_memory_than_some_times_its_bytes() {
+        let pieces = 5000;
+        let layer = "x".repeat(pieces * DIGEST);
+        let name = "n".repeat(255);
+        let folders = |depth: usize| format!("255:{name}d").repeat(depth) + &files(1) + &"e".repeat(depth);
+        let parts = "d6:lengthi0e4:pathl1:aee".repeat(2000);
+        for (bomb, torrent) in [
+            ("a layer that files share", of_v2("n", &files(pieces), &layer)),
+            ("folders that files share", of_v2("n", &folders(50), "")),
+            ("a name that files share", of_v2(&name, &files(1), "")),
+            ("a name that files of v1 share", of_v1(&name, &parts)),
+        ] {
+            let (read, taken) = gantry_lab::memory::taken(|| Metainfo::read(&torrent).map(|_| ()));
+            assert_eq!(read, Ok(()), "{bomb}");
+            let most = TIMES * torrent.len() + BESIDE;
+            assert!(taken.bytes <= most, "{bomb}: {} bytes for {} of torrent", taken.bytes, torrent.len());
+        }
+    }
+
+    #[test]
+    fn values_that_mean_nothing_take_no_memory() {
+        for (bomb, value) in [("lists", "le"), ("lists of one", "l0:e"), ("strings", "0:"), ("numbers", "i0e")] {
+            let torrent = format!("d1:al{}ee", value.repeat(50_000)).into_bytes();
+            let (read, taken) = gantry_lab::memory::taken(|| Metainfo::read(&torrent).map(|_| ()));
+            assert!(read.is_err_and(|error| error.contains("no info")), "{bomb}");
+            assert!(taken.bytes <= BESIDE, "{bomb}: {} bytes for {} of torrent", taken.bytes, torrent.len());
+        }
+    }
+
+    #[test]
+    fn a_name_longer_than_file_systems_have_is_refused() {
+        for torrent in [of_v1(&"n".repeat(256), ""), of_v2("n", &file(&"f".repeat(256), 1), "")] {
+            assert!(Metainfo::read(&torrent).unwrap_err().ends_with("is no name of a file"));
+        }
+    }
 }
