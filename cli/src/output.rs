@@ -87,6 +87,12 @@ impl fmt::Display for Failure {
     }
 }
 
+impl From<String> for Failure {
+    fn from(words: String) -> Self {
+        Failure::Failed(words)
+    }
+}
+
 impl From<gantry::Error> for Failure {
     fn from(error: gantry::Error) -> Self {
         Failure::Failed(error.to_string())

@@ -17,15 +17,20 @@ use metainfo::{DIGEST, Metainfo, PIECE_DIGEST};
 fuzz_target!(|data: &[u8]| {
     let Ok(torrent) = Metainfo::read(data) else { return };
     let below = |path: &Path| path.components().all(|component| matches!(component, Component::Normal(_)));
-    if let Some((parts, digests)) = &torrent.v1 {
-        assert!(parts.iter().all(|part| part.path.as_deref().is_none_or(below)));
-        let length: u64 = parts.iter().map(|part| part.length).sum();
-        assert_eq!(digests.len() as u64, length.div_ceil(torrent.piece) * PIECE_DIGEST as u64);
+    if let Some(v1) = &torrent.v1 {
+        assert!(v1.parts().all(|part| part.names.is_none_or(|names| below(&v1.path(names)))));
+        assert_eq!(v1.parts().count(), v1.count);
+        let length: u64 = v1.parts().map(|part| part.length).sum();
+        assert_eq!(v1.digests.len() as u64, length.div_ceil(torrent.piece) * PIECE_DIGEST as u64);
     }
-    for tree in torrent.v2.iter().flatten() {
-        assert!(below(&tree.path));
-        assert_eq!(tree.root.is_some(), tree.length > 0);
-        let pieces = tree.length.div_ceil(torrent.piece);
-        assert_eq!(tree.layer.len() as u64, if pieces > 1 { pieces * DIGEST as u64 } else { 0 });
-    }
+    let each = torrent.v2.map(|v2| {
+        v2.each(&mut |path, tree| {
+            assert!(below(path));
+            assert_eq!(tree.root.is_some(), tree.length > 0);
+            let pieces = tree.length.div_ceil(torrent.piece);
+            assert_eq!(tree.layer.len() as u64, if pieces > 1 { pieces * DIGEST as u64 } else { 0 });
+            Ok::<_, String>(())
+        })
+    });
+    assert!(each.is_none_or(|each| each.is_ok()));
 });

@@ -1,16 +1,11 @@
-//! Bencoding (BEP 3): what a torrent is written in. A file of it comes from anybody.
+//! Bencoding (BEP 3): what a torrent is written in. A file of it comes from anybody: values stay where they are, and nothing is made of them
+//! before somebody asks.
 
 use std::fmt;
 
-/// A value, which borrows its bytes.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Value<'a> {
-    Integer(i64),
-    Bytes(&'a [u8]),
-    List(Vec<Value<'a>>),
-    /// In the order of the file.
-    Dictionary(Vec<(&'a [u8], Value<'a>)>),
-}
+/// A value, as its bytes in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Value<'a>(&'a [u8]);
 
 /// The place in the file, in bytes, behind which it is not bencoded.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,70 +19,115 @@ impl fmt::Display for Wrong {
 
 /// Most lists and dictionaries within each other: folders of a torrent.
 const DEPTH: usize = 100;
-/// Most values: each takes more memory than its bytes.
-const VALUES: usize = 4 << 20;
 
 /// Reads the one value of a file.
 pub(crate) fn read(bytes: &[u8]) -> Result<Value<'_>, Wrong> {
-    let mut reader = Reader { bytes, at: 0, values: 0 };
-    let value = reader.value(0);
-    match value {
-        Some(value) if reader.at == bytes.len() => Ok(value),
+    let mut reader = Reader { bytes, at: 0 };
+    match reader.pass(0) {
+        Some(()) if reader.at == bytes.len() => Ok(Value(bytes)),
         _ => Err(Wrong(reader.at)),
     }
 }
 
 impl<'a> Value<'a> {
-    /// What a dictionary has under a key.
-    pub(crate) fn get(&self, key: &str) -> Option<&Value<'a>> {
-        let Value::Dictionary(entries) = self else { return None };
-        entries.iter().find(|(name, _)| *name == key.as_bytes()).map(|(_, value)| value)
+    pub(crate) const EMPTY_LIST: Value<'static> = Value(b"le");
+
+    /// The value of a key, if this is a dictionary that has it.
+    pub(crate) fn get(self, key: &str) -> Option<Value<'a>> {
+        let mut entries = self.inside(b'd')?;
+        while let Some(found) = entries.key() {
+            let value = entries.value();
+            if found == key.as_bytes() {
+                return Some(value);
+            }
+        }
+        None
     }
 
-    pub(crate) fn bytes(&self) -> Option<&'a [u8]> {
-        if let Value::Bytes(bytes) = self { Some(bytes) } else { None }
+    /// The values of a list.
+    pub(crate) fn list(self) -> Option<impl Iterator<Item = Value<'a>>> {
+        let mut values = self.inside(b'l')?;
+        Some(std::iter::from_fn(move || (!values.ends()).then(|| values.value())))
     }
 
-    pub(crate) fn number(&self) -> Option<u64> {
-        if let Value::Integer(number) = self { u64::try_from(*number).ok() } else { None }
+    pub(crate) fn bytes(self) -> Option<&'a [u8]> {
+        self.reader().string()
+    }
+
+    pub(crate) fn number(self) -> Option<u64> {
+        integer(self.0.strip_prefix(b"i")?.strip_suffix(b"e")?)?.try_into().ok()
+    }
+
+    /// For values within each other, which are passed once.
+    pub(crate) fn reader(self) -> Reader<'a> {
+        Reader { bytes: self.0, at: 0 }
+    }
+
+    fn inside(self, kind: u8) -> Option<Reader<'a>> {
+        let mut reader = self.reader();
+        reader.enters(kind).then_some(reader)
     }
 }
 
-struct Reader<'a> {
+/// A place in bytes. All methods but `pass` go over bytes that it has passed.
+#[derive(Clone)]
+pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
-    values: usize,
 }
 
 impl<'a> Reader<'a> {
-    fn value(&mut self, depth: usize) -> Option<Value<'a>> {
-        self.values += 1;
-        if depth > DEPTH || self.values > VALUES {
+    /// Goes into a dictionary, if there is one here.
+    pub(crate) fn enters_dictionary(&mut self) -> bool {
+        self.enters(b'd')
+    }
+
+    /// The next key of a dictionary. Its end is passed over.
+    pub(crate) fn key(&mut self) -> Option<&'a [u8]> {
+        if self.ends() { None } else { self.string() }
+    }
+
+    /// The value here, which is passed over.
+    pub(crate) fn value(&mut self) -> Value<'a> {
+        let begin = self.at;
+        // It was passed before.
+        let passed = self.pass(0);
+        debug_assert!(passed.is_some(), "bytes that were passed");
+        Value(&self.bytes[begin..self.at])
+    }
+
+    fn enters(&mut self, kind: u8) -> bool {
+        let enters = self.bytes.get(self.at) == Some(&kind);
+        self.at += usize::from(enters);
+        enters
+    }
+
+    /// Goes behind the value here; `None` if it is not bencoded.
+    fn pass(&mut self, depth: usize) -> Option<()> {
+        if depth > DEPTH {
             return None;
         }
         match self.bytes.get(self.at)? {
             b'i' => {
                 self.at += 1;
-                let number = self.until(b'e')?;
-                Some(Value::Integer(integer(number)?))
+                integer(self.until(b'e')?).map(|_| ())
             }
             b'l' => {
                 self.at += 1;
-                let mut list = Vec::new();
                 while !self.ends() {
-                    list.push(self.value(depth + 1)?);
+                    self.pass(depth + 1)?;
                 }
-                Some(Value::List(list))
+                Some(())
             }
             b'd' => {
                 self.at += 1;
-                let mut entries = Vec::new();
                 while !self.ends() {
-                    entries.push((self.string()?, self.value(depth + 1)?));
+                    self.string()?;
+                    self.pass(depth + 1)?;
                 }
-                Some(Value::Dictionary(entries))
+                Some(())
             }
-            _ => self.string().map(Value::Bytes),
+            _ => self.string().map(|_| ()),
         }
     }
 
@@ -108,16 +148,20 @@ impl<'a> Reader<'a> {
 
     /// Whether a list or a dictionary ends here; its end is passed over.
     fn ends(&mut self) -> bool {
-        let ends = self.bytes.get(self.at) == Some(&b'e');
-        self.at += usize::from(ends);
-        ends
+        self.enters(b'e')
     }
 }
 
-/// A number as there is one way to write it.
+/// A number, which can be written in one way.
 fn integer(digits: &[u8]) -> Option<i64> {
-    let number: i64 = std::str::from_utf8(digits).ok()?.parse().ok()?;
-    (number.to_string().as_bytes() == digits).then_some(number)
+    let text = std::str::from_utf8(digits).ok()?;
+    let unsigned = text.strip_prefix('-').unwrap_or(text);
+    let is_written_so = match unsigned.as_bytes() {
+        [b'0'] => unsigned.len() == text.len(),
+        [b'1'..=b'9', ..] => true,
+        _ => false,
+    };
+    if is_written_so { text.parse().ok() } else { None }
 }
 
 #[cfg(test)]
@@ -127,23 +171,36 @@ mod tests {
     #[test]
     fn values_of_every_kind_are_read() {
         let value = read(b"d1:ai-3e1:bl2:xy0:e1:cdee").unwrap();
-        assert_eq!(value.get("a"), Some(&Value::Integer(-3)));
-        assert_eq!(value.get("b"), Some(&Value::List(vec![Value::Bytes(b"xy"), Value::Bytes(b"")])));
-        assert_eq!(value.get("c"), Some(&Value::Dictionary(Vec::new())));
+        let list: Vec<_> = value.get("b").unwrap().list().unwrap().map(Value::bytes).collect();
+        assert_eq!(list, [Some(&b"xy"[..]), Some(b"")]);
         assert_eq!(value.get("a").unwrap().number(), None);
-        assert_eq!(read(b"i9223372036854775807e"), Ok(Value::Integer(i64::MAX)));
+        assert!(value.get("c").unwrap().get("d").is_none() && value.get("d").is_none());
+        assert!(value.bytes().is_none() && value.list().is_none() && value.number().is_none());
+        assert_eq!(read(b"i9223372036854775807e").unwrap().number(), Some(i64::MAX as u64));
+    }
+
+    #[test]
+    fn values_within_each_other_are_passed_once() {
+        let mut reader = read(b"d1:ad1:bi1ee1:ci2ee").unwrap().reader();
+        assert!(reader.enters_dictionary());
+        assert_eq!(reader.key(), Some(&b"a"[..]));
+        assert!(reader.enters_dictionary());
+        assert_eq!((reader.key(), reader.value().number(), reader.key()), (Some(&b"b"[..]), Some(1), None));
+        assert!(reader.key() == Some(b"c") && !reader.clone().enters_dictionary());
+        assert_eq!((reader.value().number(), reader.key()), (Some(2), None));
     }
 
     #[test]
     fn what_is_not_bencoded_is_refused() {
         let deep = [vec![b'l'; 200], vec![b'e'; 200]].concat();
-        let many = [&b"l"[..], &b"le".repeat(VALUES), b"e"].concat();
         for wrong in [
             &b""[..],
             b"i",
             b"ie",
+            b"i-e",
             b"i-0e",
             b"i01e",
+            b"i-01e",
             b"i+1e",
             b"i9223372036854775808e",
             b"5:abc",
@@ -156,7 +213,6 @@ mod tests {
             b"i1ei2e",
             b"x",
             &deep,
-            &many,
         ] {
             assert!(read(wrong).is_err(), "{:?}", String::from_utf8_lossy(&wrong[..wrong.len().min(30)]));
         }
