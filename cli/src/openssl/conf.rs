@@ -493,4 +493,43 @@ mod tests {
         assert!(missing.contains("none.cnf: No such file"));
         fs::remove_dir_all(folder).unwrap();
     }
+
+    /// Memory that a configuration may take.
+    const MOST_MEMORY: usize = 16 << 20;
+
+    #[test]
+    fn a_configuration_takes_no_more_memory_than_one_is_worth() {
+        let doubled: String = (1..30).map(|line| format!("a{line} = $a{}$a{}\n", line - 1, line - 1)).collect();
+        let named = format!("[{}]\n", "s".repeat(100_000)) + &"a=b\n".repeat(2000);
+        let keys: String = (0..10_000).map(|key| format!("{key}=$v\n")).collect();
+        for (bomb, text) in [
+            ("values of twice the value before", format!("a0 = {}\n{doubled}", "x".repeat(100))),
+            ("a section's name that lines share", named),
+            ("a value that lines share", format!("v = {}\n{keys}", "v".repeat(10_000))),
+            ("short lines", (0..300_000).map(|key| format!("{key:x}=\n")).collect()),
+            ("short sections", (0..300_000).map(|name| format!("[{name:x}]\n")).collect()),
+            ("short mistakes", "x\n".repeat(500_000)),
+        ] {
+            let (_, taken) = gantry_lab::memory::taken(|| of(&text).complaints().len());
+            assert!(taken.bytes <= MOST_MEMORY, "{bomb}: {} bytes for {}", taken.bytes, text.len());
+        }
+    }
+
+    #[test]
+    fn a_value_longer_than_openssl_takes_is_named() {
+        let text = format!("a = {}\nb = $a$a\nc = $a\n", "x".repeat(40_000));
+        assert_eq!(of(&text).wrong, ["x.cnf:2: a value of more than 65536 bytes: OpenSSL takes nothing of the file"]);
+        assert_eq!(of("a = ${b").wrong, ["x.cnf:1: no end of a variable's name: OpenSSL takes nothing of the file"]);
+    }
+
+    #[test]
+    fn files_that_include_each_other_often_end() {
+        let folder = std::env::temp_dir().join(format!("gantry-conf-often-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("often.cnf");
+        fs::write(&path, format!(".include = {}\n", path.display()).repeat(100)).unwrap();
+        let wrong = Conf::read(&path).unwrap().wrong;
+        assert!(wrong.last().unwrap().ends_with("what follows is not looked at: there is more than 4 MiB of it"));
+        fs::remove_dir_all(folder).unwrap();
+    }
 }

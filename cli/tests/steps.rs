@@ -1,0 +1,82 @@
+//! Work grows as foreign files do, and not as their square: instructions are counted by valgrind.
+
+mod gantry;
+
+use std::path::Path;
+use std::process::Command;
+
+use gantry::{Folder, command, text};
+
+/// The instructions that a command takes, however it ends. `None` without valgrind.
+fn instructions(arguments: &[&str], folder: &Path) -> Option<u64> {
+    let program = command(arguments);
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args(["--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]);
+    valgrind.arg(program.get_program()).args(arguments).current_dir(folder);
+    for (name, value) in program.get_envs() {
+        match value {
+            Some(value) => valgrind.env(name, value),
+            None => valgrind.env_remove(name),
+        };
+    }
+    // One thread, so that nothing depends on which is first.
+    valgrind.env("GANTRY_THREADS", "1").env("XDG_CACHE_HOME", folder);
+    let output = valgrind.env("OPENSSL_CONF", "openssl.cnf").env_remove("GANTRY_DISABLE").output().ok()?;
+    let said = text(&output.stderr);
+    let refs = said.lines().find_map(|line| line.split_once("refs:"));
+    let count = refs.unwrap_or_else(|| panic!("{arguments:?}: {said}")).1;
+    Some(count.trim().replace(',', "").parse().unwrap())
+}
+
+/// Makes files of three sizes, each twice the one before, and counts what a command takes for each.
+fn assert_grows_as_its_input(name: &str, least: usize, arguments: &[&str], make: impl Fn(&Folder, usize)) {
+    let folder = Folder::new(name);
+    let count = |size| {
+        make(&folder, size);
+        instructions(arguments, folder.path())
+    };
+    let Some(counts) = [least, 2 * least, 4 * least].into_iter().map(count).collect::<Option<Vec<_>>>() else {
+        return gantry_lab::skip("valgrind");
+    };
+    let (once, twice) = (counts[1].saturating_sub(counts[0]), counts[2].saturating_sub(counts[1]));
+    // Twice as much, or four times as much where all are compared with all.
+    assert!(twice < 3 * once, "{name}: {counts:?}");
+}
+
+#[test]
+fn torrents_with_a_layer_for_each_file() {
+    assert_grows_as_its_input("steps-torrent", 500, &["torrent", "verify", "torrent"], |folder, size| {
+        let root = |file: usize| format!("32:{file:032}");
+        let file = |file: usize| format!("5:{file:05}d0:d6:lengthi32768e11:pieces root{}ee", root(file));
+        let layer = |file: usize| format!("{}64:{}", root(file), "x".repeat(64));
+        let info = "e12:meta versioni2e4:name1:n12:piece lengthi16384ee12:piece layersd";
+        let [files, layers] = [(0..size).map(file).collect::<String>(), (0..size).map(layer).collect()];
+        folder.write("torrent", &format!("d4:infod9:file treed{files}{info}{layers}ee"));
+    });
+}
+
+const ADVISE: [&str; 3] = ["advise", "--", "true"];
+
+#[test]
+fn configurations_of_many_lines() {
+    assert_grows_as_its_input("steps-lines", 2000, &ADVISE, |folder, size| {
+        folder.write("openssl.cnf", &(0..size).map(|line| format!("{line} = x\n")).collect::<String>());
+    });
+}
+
+#[test]
+fn configurations_of_many_providers() {
+    assert_grows_as_its_input("steps-providers", 500, &ADVISE, |folder, size| {
+        let lines: String = (0..size).map(|line| format!("{line}.default = list\n")).collect();
+        let gantry = "gantry = ours\n[ours]\nactivate = 1\n";
+        let begin = "openssl_conf = init\n[init]\nproviders = list\n[list]\n";
+        folder.write("openssl.cnf", &format!("{begin}{lines}{gantry}"));
+    });
+}
+
+#[test]
+fn configurations_of_many_variables() {
+    assert_grows_as_its_input("steps-variables", 10_000, &ADVISE, |folder, size| {
+        folder.write("openssl.cnf", &format!("a = {}\n", "${".repeat(size)));
+    });
+}
