@@ -20,7 +20,7 @@ fn instructions(arguments: &[&str], folder: &Path) -> Option<u64> {
         };
     }
     // One thread, so that nothing depends on which is first.
-    valgrind.env("GANTRY_THREADS", "1").env("XDG_CACHE_HOME", folder);
+    valgrind.env("GANTRY_THREADS", "1").env("GANTRY_STATS", folder).env("XDG_CACHE_HOME", folder);
     let output = valgrind.env("OPENSSL_CONF", "openssl.cnf").env_remove("GANTRY_DISABLE").output().ok()?;
     let said = text(&output.stderr);
     let refs = said.lines().find_map(|line| line.split_once("refs:"));
@@ -78,5 +78,23 @@ fn configurations_of_many_providers() {
 fn configurations_of_many_variables() {
     assert_grows_as_its_input("steps-variables", 10_000, &ADVISE, |folder, size| {
         folder.write("openssl.cnf", &format!("a = {}\n", "${".repeat(size)));
+    });
+}
+
+/// What two processes of a number that none has left behind.
+#[test]
+fn statistics_of_many_sites() {
+    assert_grows_as_its_input("steps-stat", 250, &["stat", "4194305"], |folder, size| {
+        for file in ["a", "b"] {
+            let row = |row: usize| {
+                let site = format!(r#""device":"{file}{row}","class":null,"algorithm":"sha256","operation":"digest""#);
+                let numbers = r#""requests":1,"bytes":1,"batches":0,"batched":0,"reasons":{},"events":{},"stages":{}"#;
+                format!("{{{site},{numbers}}},")
+            };
+            let process = r#"{"pid":4194305,"program":"x","started":1,"written":1}"#;
+            let rows = many(size, row);
+            let text = format!(r#"{{"processes":[{process}],"rows":[{}]}}"#, rows.trim_end_matches(','));
+            folder.write(if file == "a" { "4194305.1.1.json" } else { "4194305.1.2.json" }, &text);
+        }
     });
 }

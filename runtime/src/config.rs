@@ -436,4 +436,20 @@ mod tests {
         let config = of(&[&uncommented], &[]).unwrap();
         assert_eq!(config.show().iter().filter(|shown| shown.origin != Origin::Default).count(), KEYS.len());
     }
+
+    #[test]
+    fn a_text_takes_no_more_memory_than_some_times_its_bytes() {
+        let keys = gantry_lab::memory::many(2000, |key| format!("k{key}=1\n"));
+        let shared = format!("[{}]\n{keys}", "t".repeat(100_000));
+        for (bomb, text) in [
+            ("a table's name that keys share", shared),
+            ("an array of short values", format!("a=[{}]", "0,".repeat(50_000))),
+            ("short tables", gantry_lab::memory::many(20_000, |table| format!("[{table}]\n"))),
+            ("a deep key", format!("{}a=1", "a.".repeat(50_000))),
+        ] {
+            let (read, taken) = gantry_lab::memory::taken(|| Config::from_toml(&text, "x").map(|_| ()));
+            assert!(read.is_err(), "{bomb}");
+            assert!(taken.bytes <= 128 * text.len(), "{bomb}: {} bytes for {}", taken.bytes, text.len());
+        }
+    }
 }

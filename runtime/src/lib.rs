@@ -84,6 +84,11 @@ use std::time::Duration;
 use gantry::Gantry;
 use gantry::driver::Driver;
 
+/// Tests ask what a reader takes.
+#[cfg(test)]
+#[global_allocator]
+static MEMORY: gantry_lab::memory::Counting = gantry_lab::memory::Counting;
+
 pub use cache::CostCache;
 use clock::MachineClock;
 pub use config::{Config, File, Origin, Setting, files};

@@ -180,4 +180,43 @@ mod tests {
         let words = page(&[(Kind::Tally as u64, "\x1b[2J\u{7}\t\tsha256\tdigest\t", &[1, 1])]);
         assert_eq!(sums(&words)[0].0.as_deref(), Some("\u{fffd}[2J\u{fffd}"));
     }
+
+    /// Memory that a page may take, for each of its bytes.
+    const TIMES: usize = 16;
+
+    #[test]
+    fn a_page_takes_no_more_memory_than_some_times_its_bytes() {
+        let sites: Vec<String> = (0..2000).map(|site| format!("\t\t{site}\t\t")).collect();
+        let stages: Vec<String> = (0..2000).map(|stage| format!("\t\t\t\t{stage}")).collect();
+        let long = format!("requests:{}", "x".repeat(100_000));
+        let many = "event:x\t".repeat(1000);
+        let different = many_columns(1000);
+        let text = "\u{7}".repeat(1000) + "\t\t";
+        let counts = |columns: &str, sites: &[String], numbers: &[u64]| {
+            let counts = sites.iter().map(|site| (Kind::Counts as u64, site.as_str(), numbers));
+            page(&[(Kind::Columns as u64, columns, &[][..])].into_iter().chain(counts).collect::<Vec<_>>())
+        };
+        let of = |kind: Kind, texts: &[String], numbers: &[u64]| {
+            page(&texts.iter().map(|text| (kind as u64, text.as_str(), numbers)).collect::<Vec<_>>())
+        };
+        let guest = vec![format!("vm\t{}", many_columns(1000)); 100];
+        for (bomb, words) in [
+            ("a long name that rows share", counts(&long, &sites, &[1])),
+            ("a column of many names", counts(&many, &sites[..100], &[1; 1000])),
+            ("many columns", counts(&different, &sites[..100], &[1; 1000])),
+            ("many sites", of(Kind::Tally, &sites, &[1, 1])),
+            ("stages of one site", of(Kind::Times, &stages, &[1])),
+            ("guests of many numbers", of(Kind::Guest, &guest, &[1; 1000])),
+            ("long names that cannot be printed", of(Kind::Tally, &vec![text; 1000], &[1, 1])),
+        ] {
+            let bytes = size_of_val(&words[..]);
+            let (rows, taken) = gantry_lab::memory::taken(|| contents(&words).map(|contents| contents.rows.len()));
+            assert!(rows.is_some(), "{bomb}");
+            assert!(taken.bytes <= TIMES * bytes, "{bomb}: {} bytes for {bytes}", taken.bytes);
+        }
+    }
+
+    fn many_columns(count: usize) -> String {
+        gantry_lab::memory::many(count, |column| format!("event:{column}\t"))
+    }
 }
