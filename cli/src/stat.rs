@@ -1,11 +1,13 @@
 #![allow(clippy::cast_precision_loss, reason = "times for people")]
 
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use gantry::stats::{Histogram, Stage};
 use gantry_runtime::StatsChoice;
 use gantry_runtime::stats::{Live, Process, Published, Report, Row, Times, live, published};
 
@@ -270,19 +272,19 @@ fn guests(report: &Report) -> Table {
 /// The stages of each device, over all algorithms.
 fn stages(report: &Report) -> Table {
     let mut table = Table::new(&["DEVICE", "STAGE", "MEAN", "P50", "P90", "P99", "P99.9", "MAX"], &[2, 3, 4, 5, 6, 7]);
-    let mut devices: Vec<&str> = Vec::new();
-    for device in report.rows.iter().filter_map(|row| row.device.as_deref()) {
-        if !devices.contains(&device) {
-            devices.push(device);
+    let mut sums: HashMap<(&str, &str), Histogram> = HashMap::new();
+    for row in &report.rows {
+        for (stage, times) in &row.stages {
+            sums.entry((row.device.as_deref().unwrap_or_default(), stage)).or_default().merge(&times.histogram());
         }
     }
+    // Each in the place of its first row.
+    let mut seen = HashSet::new();
+    let devices = report.rows.iter().filter_map(|row| row.device.as_deref()).filter(|device| seen.insert(*device));
     for device in devices {
-        for stage in gantry::stats::Stage::ALL.iter().map(|stage| stage.code()) {
-            let mut sum = gantry::stats::Histogram::default();
-            let rows = report.rows.iter().filter(|row| row.device.as_deref() == Some(device));
-            rows.filter_map(|row| row.stages.get(stage)).for_each(|times| sum.merge(&times.histogram()));
-            if sum.requests() > 0 {
-                let Times { mean_ns, p50_ns, p90_ns, p99_ns, p999_ns, max_ns, .. } = Times::from(&sum);
+        for stage in Stage::ALL.iter().map(|stage| stage.code()) {
+            if let Some(sum) = sums.get(&(device, stage)).filter(|sum| sum.requests() > 0) {
+                let Times { mean_ns, p50_ns, p90_ns, p99_ns, p999_ns, max_ns, .. } = Times::from(sum);
                 let times = [mean_ns, p50_ns, p90_ns, p99_ns, p999_ns, max_ns].map(|time| duration(time as f64));
                 table.row([device.to_owned(), stage.to_owned()].into_iter().chain(times));
             }

@@ -199,18 +199,15 @@ impl Config {
             let at = error.span().map_or(0, |span| span.start);
             Error::Setting { origin: origin(at), problem: error.message().to_owned() }
         })?;
-        let mut entries = Vec::new();
-        flatten("", table.get_ref(), &mut entries);
-        for (path, value) in entries {
+        each("", table.get_ref(), &mut |path, value| {
             let span = value.span();
             let origin = origin(span.start);
             match value.get_ref() {
-                DeValue::String(value) => self.read(&path, value, origin, distrust)?,
+                DeValue::String(value) => self.read(path, value, origin, distrust),
                 // As it is written: no key takes anything that does not look right so.
-                _ => self.read(&path, text.get(span).unwrap_or_default(), origin, distrust)?,
+                _ => self.read(path, text.get(span).unwrap_or_default(), origin, distrust),
             }
-        }
-        Ok(())
+        })
     }
 
     fn read_variable(&mut self, name: &OsStr, value: &OsStr) -> Result<(), Error> {
@@ -282,15 +279,20 @@ fn line_of(text: &str, at: usize) -> usize {
     1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count()
 }
 
-/// Every value of a table and of the tables inside, with its path.
-fn flatten<'t, 'i>(above: &str, table: &'t DeTable<'i>, entries: &mut Vec<(String, &'t Spanned<DeValue<'i>>)>) {
+/// Calls `read` for every value of a table and of the tables inside, with its path, until there is an error: the first that is no key's.
+fn each<'i>(
+    above: &str,
+    table: &DeTable<'i>,
+    read: &mut impl FnMut(&str, &Spanned<DeValue<'i>>) -> Result<(), Error>,
+) -> Result<(), Error> {
     for (key, value) in table {
         let path = format!("{above}{}", key.get_ref());
         match value.get_ref() {
-            DeValue::Table(inner) => flatten(&format!("{path}."), inner, entries),
-            _ => entries.push((path, value)),
+            DeValue::Table(inner) => each(&format!("{path}."), inner, read)?,
+            _ => read(&path, value)?,
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -444,7 +446,7 @@ mod tests {
         for (bomb, text) in [
             ("a table's name that keys share", shared),
             ("an array of short values", format!("a=[{}]", "0,".repeat(50_000))),
-            ("short tables", gantry_lab::memory::many(20_000, |table| format!("[{table}]\n"))),
+            ("short tables", gantry_lab::memory::many(20_000, |table| format!("[{table}]\n")) + "x=1"),
             ("a deep key", format!("{}a=1", "a.".repeat(50_000))),
         ] {
             let (read, taken) = gantry_lab::memory::taken(|| Config::from_toml(&text, "x").map(|_| ()));

@@ -317,13 +317,12 @@ fn gain_of(rows: &[&Row], asked: &Asked) -> Option<String> {
 
 /// What was counted after `before`.
 pub(super) fn since(mut after: Report, before: &Report) -> Report {
+    let before = before.by_site();
     for row in &mut after.rows {
-        let same = |other: &&Counted| {
-            (&other.device, &other.algorithm, &other.operation) == (&row.device, &row.algorithm, &row.operation)
-        };
-        if let Some(then) = before.rows.iter().find(same) {
-            row.requests = row.requests.saturating_sub(then.requests);
-            row.bytes = row.bytes.saturating_sub(then.bytes);
+        if let Some(then) = before.get(&row.site()) {
+            let (requests, bytes) = (then.requests, then.bytes);
+            row.requests = row.requests.saturating_sub(requests);
+            row.bytes = row.bytes.saturating_sub(bytes);
         }
     }
     after

@@ -2,6 +2,8 @@
 
 #![allow(clippy::cast_precision_loss, reason = "rates for people")]
 
+use std::collections::HashMap;
+
 use gantry_runtime::stats::{self, Report};
 use serde::Serialize;
 
@@ -27,9 +29,10 @@ pub(super) struct Guest {
 
 /// The guests of one process, in the order of their sockets.
 pub(super) fn between(before: &Report, now: &Report, seconds: f64) -> Vec<Guest> {
+    let before: HashMap<&str, &stats::Guest> = before.guests.iter().map(|guest| (guest.name.as_str(), guest)).collect();
     let guest = |guest: &stats::Guest| {
         let number = |guest: &stats::Guest, name: &str| guest.numbers.get(name).copied().unwrap_or(0);
-        let then = before.guests.iter().find(|then| then.name == guest.name);
+        let then = before.get(guest.name.as_str());
         let since = |name: &str| number(guest, name).saturating_sub(then.map_or(0, |then| number(then, name)));
         let rate = |name: &str| if seconds > 0.0 { since(name) as f64 / seconds } else { 0.0 };
         let requests = since("requests");

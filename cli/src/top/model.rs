@@ -2,11 +2,12 @@
 
 #![allow(clippy::cast_precision_loss, reason = "rates for people")]
 
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use gantry::stats::{Event, Histogram, Stage};
-use gantry_runtime::stats::{Report, Row, Times, Watch};
+use gantry_runtime::stats::{Report, Row, Site, Times, Watch};
 use serde::Serialize;
 
 use super::guests::{self, Guest};
@@ -153,19 +154,18 @@ impl Looks {
 
 impl Sample {
     pub(super) fn new(processes: Vec<Process>) -> Self {
-        let mut together: Vec<Work> = Vec::new();
+        let mut together: BTreeMap<Site<'_>, Work> = BTreeMap::new();
         for work in processes.iter().flat_map(|process| &process.summary.work) {
-            match together.iter_mut().find(|sum| sum.site() == work.site()) {
-                Some(sum) => sum.activity.add(&work.activity),
-                None => together.push(work.clone()),
+            match together.entry(work.site()) {
+                Entry::Occupied(mut sum) => sum.get_mut().activity.add(&work.activity),
+                Entry::Vacant(place) => {
+                    place.insert(work.clone());
+                }
             }
         }
-        let mut all = Summary::new(together);
-        for device in processes.iter().flat_map(|process| &process.summary.quarantined) {
-            if !all.quarantined.contains(device) {
-                all.quarantined.push(device.clone());
-            }
-        }
+        let mut all = Summary::new(together.into_values().collect());
+        let quarantined = processes.iter().flat_map(|process| &process.summary.quarantined);
+        all.quarantined = quarantined.collect::<BTreeSet<_>>().into_iter().cloned().collect();
         all.guests = processes.iter().flat_map(|process| process.summary.guests.clone()).collect();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
         Self { time: round(now, 3), processes, all }
@@ -175,12 +175,13 @@ impl Sample {
 impl Summary {
     /// What one process did between two reports, so many seconds apart.
     pub(super) fn between(before: &Report, now: &Report, seconds: f64) -> Self {
+        let before_by_site = before.by_site();
         let work = now.rows.iter().map(|row| Work {
             device: row.device.clone(),
             algorithm: row.algorithm.clone(),
             operation: row.operation.clone(),
             share: None,
-            activity: Activity::between(before.rows.iter().find(|before| site(before) == site(row)), row, seconds),
+            activity: Activity::between(before_by_site.get(&row.site()).copied(), row, seconds),
         });
         let something = |work: &Work| work.activity.requests > 0 || !work.activity.events.is_empty();
         let guests = guests::between(before, now, seconds);
@@ -216,7 +217,7 @@ impl Summary {
 }
 
 impl Work {
-    fn site(&self) -> (Option<&str>, &str, &str) {
+    fn site(&self) -> Site<'_> {
         (self.device.as_deref(), &self.algorithm, &self.operation)
     }
 }
@@ -226,23 +227,17 @@ fn part(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole)
 }
 
-fn site(row: &Row) -> (Option<&str>, &str, &str) {
-    (row.device.as_deref(), &row.algorithm, &row.operation)
-}
-
-/// The devices that were put into quarantine more often than they came back.
+/// The devices that were put into quarantine more often than they came back, in the order of their names.
 fn quarantined(report: &Report) -> Vec<String> {
-    let times = |device: &str, event: Event| {
-        let rows = report.rows.iter().filter(|row| row.device.as_deref() == Some(device));
-        rows.filter_map(|row| row.events.get(event.code())).fold(0, |sum: u64, times| sum.saturating_add(*times))
-    };
-    let mut away: Vec<String> = Vec::new();
-    for device in report.rows.iter().filter_map(|row| row.device.as_ref()) {
-        if !away.contains(device) && times(device, Event::Quarantined) > times(device, Event::Returned) {
-            away.push(device.clone());
+    let mut devices: BTreeMap<&str, [u64; 2]> = BTreeMap::new();
+    for row in &report.rows {
+        let Some(device) = &row.device else { continue };
+        for (sum, event) in devices.entry(device).or_default().iter_mut().zip([Event::Quarantined, Event::Returned]) {
+            *sum = sum.saturating_add(row.events.get(event.code()).copied().unwrap_or(0));
         }
     }
-    away
+    let away = devices.into_iter().filter(|(_, [quarantined, returned])| quarantined > returned);
+    away.map(|(device, _)| device.to_owned()).collect()
 }
 
 impl Activity {

@@ -34,7 +34,7 @@ use gantry::{Gantry, WeakGantry};
 pub use files::{Published, published};
 pub use handed::{Taken, Taking, VARIABLE, is_watched, tell};
 pub use live::{Live, live, sees_all};
-pub use report::{Guest, Process, Report, Row, Times};
+pub use report::{Guest, Process, Report, Row, Site, Times};
 pub use watch::{Watch, Watched};
 
 /// What a page says whose bytes these are, for those who test that it may be anything.

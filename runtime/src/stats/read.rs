@@ -5,10 +5,13 @@ use std::collections::BTreeMap;
 use gantry::stats::Histogram;
 
 use super::page::{Header, Kind, LINE, MAGIC};
-use super::report::{Guest, Row};
+use super::report::{Guest, MOST_NAMES, MOST_ROWS, Row};
 
-/// Most blocks that are read, and most names of columns; more is no page of ours.
+/// Most blocks that are read; more is no page of ours.
 const MOST: usize = 1 << 16;
+/// Most bytes of a name, and of that of a guest.
+const LONGEST: usize = 64;
+const LONGEST_GUEST: usize = 255;
 
 /// A page.
 #[derive(Debug, Default)]
@@ -32,11 +35,11 @@ pub(super) fn contents(words: &[u64]) -> Option<Contents> {
     let (mut columns, mut guests) = (Vec::new(), Vec::new());
     for block in blocks(words.get(LINE..end)?).take(MOST) {
         match Kind::ALL.iter().find(|kind| **kind as u64 == block.kind) {
-            Some(Kind::Columns) => columns = block.text.split('\t').take(MOST).map(str::to_owned).collect(),
-            Some(Kind::Guest) => guests.extend(guest(&block)),
+            Some(Kind::Columns) => columns = names(&block.text).map(str::to_owned).collect(),
+            Some(Kind::Guest) if guests.len() < MOST_ROWS => guests.push(guest(&block)),
+            // Too many, or of a later version.
+            Some(Kind::Guest) | None => {}
             Some(kind) => add(&mut rows, *kind, &block, &columns),
-            // Of a later version.
-            None => {}
         }
     }
     Some(Contents { made: header[Header::Made as usize], rows: rows.into_values().collect(), guests })
@@ -56,6 +59,7 @@ fn blocks(mut words: &[u64]) -> impl Iterator<Item = Block<'_>> {
         let (kind, text, count) = (about >> 56, (about >> 32 & 0xff_ffff) as usize, (about & 0xffff_ffff) as usize);
         let head = text.div_ceil(size_of::<u64>()).checked_add(2)?.next_multiple_of(LINE);
         let numbers = block.get(head..head.checked_add(count)?)?;
+        let text = text.min(LONGEST_GUEST + MOST_NAMES * LONGEST);
         let bytes: Vec<u8> = block[2..head].iter().flat_map(|word| word.to_ne_bytes()).take(text).collect();
         words = &words[block.len()..];
         Some(Block { kind, text: printable(&bytes), numbers })
@@ -68,17 +72,30 @@ pub(super) fn printable(bytes: &[u8]) -> String {
     text.chars().map(|c| if c.is_control() && c != '\t' { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
+/// The names of a text, none of which is longer than names are.
+fn names(text: &str) -> impl Iterator<Item = &str> {
+    text.split('\t').take(MOST_NAMES).map(|name| shortened(name, LONGEST))
+}
+
+fn shortened(name: &str, most: usize) -> &str {
+    &name[..name.floor_char_boundary(most)]
+}
+
 /// The guest of a block.
-fn guest(block: &Block<'_>) -> Option<Guest> {
-    let mut fields = block.text.split('\t').map(str::to_owned);
-    Some(Guest { name: fields.next()?, numbers: fields.zip(block.numbers.iter().copied()).collect() })
+fn guest(block: &Block<'_>) -> Guest {
+    let (name, rest) = block.text.split_once('\t').unwrap_or((&block.text, ""));
+    let numbers = names(rest).map(str::to_owned).zip(block.numbers.iter().copied());
+    Guest { name: shortened(name, LONGEST_GUEST).to_owned(), numbers: numbers.collect() }
 }
 
 /// Adds the numbers of a block to its row.
 fn add(rows: &mut BTreeMap<[String; 3], Row>, kind: Kind, block: &Block<'_>, columns: &[String]) {
-    let mut fields = block.text.split('\t').map(str::to_owned);
+    let mut fields = names(&block.text).map(str::to_owned);
     let [device, class, algorithm, operation, stage] = std::array::from_fn(|_| fields.next().unwrap_or_default());
     let site = [device.clone(), algorithm.clone(), operation.clone()];
+    if rows.len() == MOST_ROWS && !rows.contains_key(&site) {
+        return;
+    }
     let some = |text: String| (!text.is_empty()).then_some(text);
     let row = rows.entry(site).or_insert_with(|| Row::new(some(device), some(class), algorithm, operation));
     match kind {
@@ -87,7 +104,7 @@ fn add(rows: &mut BTreeMap<[String; 3], Row>, kind: Kind, block: &Block<'_>, col
             let counted = columns.iter().zip(block.numbers).filter(|(_, number)| **number > 0);
             counted.for_each(|(column, number)| row.count(column, *number));
         }
-        Kind::Times => row.time(stage, &Histogram::from_words(block.numbers.iter().copied())),
+        Kind::Times => row.time(&stage, &Histogram::from_words(block.numbers.iter().copied())),
         Kind::Tally => {
             let [requests, bytes] = [0, 1].map(|at| block.numbers.get(at).copied().unwrap_or(0));
             row.requests = row.requests.saturating_add(requests);

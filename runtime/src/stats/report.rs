@@ -1,9 +1,15 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
 use std::io;
 
 use gantry::route::Reason;
 use gantry::stats::{Event, Histogram, Numbers, Snapshot, Stage};
 use serde::{Deserialize, Serialize};
+
+/// Most rows and guests of a report. No program has nearly as many, and anybody may write a page that says so.
+pub(super) const MOST_ROWS: usize = 4096;
+/// Most reasons, events and stages of a row, and most numbers of a guest.
+pub(super) const MOST_NAMES: usize = 128;
 
 /// What one process has counted, or several together. Names are those of tables and JSON, so that a report of another version can be
 /// read too.
@@ -17,6 +23,9 @@ pub struct Report {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub guests: Vec<Guest>,
 }
+
+/// Device, algorithm and operation.
+pub type Site<'r> = (Option<&'r str>, &'r str, &'r str);
 
 /// What a guest has had of a server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -90,21 +99,21 @@ impl Report {
         Self { processes: vec![process], rows, guests: Vec::new() }
     }
 
-    /// Adds what other processes say.
+    /// Adds what other processes say. Sites and guests that there is no room for are left out.
     pub fn merge(&mut self, other: Report) {
+        self.merge_within(other, MOST_ROWS.saturating_sub(self.rows.len() + self.guests.len()));
+    }
+
+    /// The same, with room for so many more of these together.
+    pub(super) fn merge_within(&mut self, other: Report, mut room: usize) {
         self.processes.extend(other.processes);
-        for row in other.rows {
-            match self.rows.iter_mut().find(|mine| mine.site() == row.site()) {
-                Some(mine) => mine.merge(&row),
-                None => self.rows.push(row),
-            }
-        }
-        for guest in other.guests {
-            match self.guests.iter_mut().find(|mine| mine.name == guest.name) {
-                Some(mine) => add(&mut mine.numbers, &guest.numbers),
-                None => self.guests.push(guest),
-            }
-        }
+        merge(&mut self.rows, other.rows, &mut room);
+        merge(&mut self.guests, other.guests, &mut room);
+    }
+
+    /// The rows by their sites: device, algorithm, operation.
+    pub fn by_site(&self) -> HashMap<Site<'_>, &Row> {
+        self.rows.iter().map(|row| (row.site(), row)).collect()
     }
 
     /// As JSON, in one line.
@@ -169,27 +178,49 @@ impl Row {
             None if column == "batches" => &mut self.batches,
             None if column == "batched" => &mut self.batched,
             Some(("requests", reason)) => {
-                self.requests = self.requests.saturating_add(number);
-                self.reasons.entry(reason.to_owned()).or_default()
+                add_one(&mut self.reasons, reason, number);
+                &mut self.requests
             }
-            Some(("event", event)) => self.events.entry(event.to_owned()).or_default(),
+            Some(("event", event)) => return add_one(&mut self.events, event, number),
             _ => return,
         };
         *sum = sum.saturating_add(number);
     }
 
     /// Adds the times of a stage.
-    pub(super) fn time(&mut self, stage: String, times: &Histogram) {
-        if times.requests() > 0 {
-            self.stages.entry(stage).or_default().add(times);
+    pub(super) fn time(&mut self, stage: &str, times: &Histogram) {
+        if times.requests() > 0
+            && let Some(sum) = entry(&mut self.stages, stage)
+        {
+            sum.add(times);
         }
     }
 
-    fn site(&self) -> (&Option<String>, &str, &str) {
-        (&self.device, &self.algorithm, &self.operation)
+    /// What no other row of a report is about.
+    pub fn site(&self) -> Site<'_> {
+        (self.device.as_deref(), &self.algorithm, &self.operation)
+    }
+}
+
+/// Numbers that have a name.
+trait Named {
+    type Name<'n>: Hash + Eq
+    where
+        Self: 'n;
+
+    fn name(&self) -> Self::Name<'_>;
+
+    fn add(&mut self, other: &Self);
+}
+
+impl Named for Row {
+    type Name<'n> = Site<'n>;
+
+    fn name(&self) -> Site<'_> {
+        self.site()
     }
 
-    fn merge(&mut self, other: &Row) {
+    fn add(&mut self, other: &Self) {
         let numbers = [
             (&mut self.requests, other.requests),
             (&mut self.bytes, other.bytes),
@@ -202,7 +233,37 @@ impl Row {
         add(&mut self.reasons, &other.reasons);
         add(&mut self.events, &other.events);
         for (stage, times) in &other.stages {
-            self.time(stage.clone(), &times.histogram());
+            self.time(stage, &times.histogram());
+        }
+    }
+}
+
+impl Named for Guest {
+    type Name<'n> = &'n str;
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn add(&mut self, other: &Self) {
+        add(&mut self.numbers, &other.numbers);
+    }
+}
+
+/// Adds each of `others` to the one of its name, or behind all while there is room.
+fn merge<T: Named>(all: &mut Vec<T>, others: Vec<T>, room: &mut usize) {
+    let places: Vec<Option<usize>> = {
+        let known: HashMap<_, _> = all.iter().enumerate().map(|(place, one)| (one.name(), place)).collect();
+        others.iter().map(|other| known.get(&other.name()).copied()).collect()
+    };
+    for (other, place) in others.into_iter().zip(places) {
+        match place {
+            Some(place) => all[place].add(&other),
+            None if *room > 0 => {
+                *room -= 1;
+                all.push(other);
+            }
+            None => {}
         }
     }
 }
@@ -210,9 +271,22 @@ impl Row {
 /// Adds numbers by their names.
 fn add(sums: &mut BTreeMap<String, u64>, numbers: &BTreeMap<String, u64>) {
     for (name, number) in numbers {
-        let sum = sums.entry(name.clone()).or_default();
-        *sum = sum.saturating_add(*number);
+        add_one(sums, name, *number);
     }
+}
+
+fn add_one(sums: &mut BTreeMap<String, u64>, name: &str, number: u64) {
+    if let Some(sum) = entry(sums, name) {
+        *sum = sum.saturating_add(number);
+    }
+}
+
+/// What has a name; `None` where there is no room for one more.
+fn entry<'e, T: Default>(all: &'e mut BTreeMap<String, T>, name: &str) -> Option<&'e mut T> {
+    if all.len() < MOST_NAMES && !all.contains_key(name) {
+        all.insert(name.to_owned(), T::default());
+    }
+    all.get_mut(name)
 }
 
 impl Times {
@@ -242,5 +316,60 @@ impl From<&Histogram> for Times {
             total_ns: histogram.total_ns(),
             buckets: histogram.buckets().collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gantry_lab::memory::{many, taken};
+
+    use super::*;
+
+    fn row(site: &str, more: &str) -> String {
+        format!(
+            r#"{{"device":null,"class":null,"algorithm":"{site}","operation":"","requests":1,"bytes":0,"batches":0,"batched":0,{more}}},"#
+        )
+    }
+
+    fn report(rows: &str, guests: &str) -> String {
+        format!(r#"{{"processes":[],"rows":[{}],"guests":[{guests}]}}"#, rows.trim_end_matches(','))
+    }
+
+    #[test]
+    fn a_file_takes_no_more_memory_than_some_times_its_bytes() {
+        let numbers = many(5000, |number| format!(r#""{number}":0,"#));
+        let numbers = numbers.trim_end_matches(',');
+        let buckets = vec!["[0,0]"; 50_000].join(",");
+        let times = format!(
+            r#"{{"requests":0,"mean_ns":0,"p50_ns":0,"p90_ns":0,"p99_ns":0,"p999_ns":0,"max_ns":0,"total_ns":0,"buckets":[{buckets}]}}"#
+        );
+        let none = r#""reasons":{},"events":{},"stages":{}"#;
+        for (bomb, text) in [
+            ("rows", report(&many(5000, |site| row(&site.to_string(), none)), "")),
+            ("reasons", report(&row("", &format!(r#""reasons":{{{numbers}}},"events":{{}},"stages":{{}}"#)), "")),
+            ("buckets", report(&row("", &format!(r#""reasons":{{}},"events":{{}},"stages":{{"a":{times}}}"#)), "")),
+            ("guests", report("", &format!(r#"{{"name":"","numbers":{{{numbers}}}}}"#))),
+        ] {
+            let (read, taken) = taken(|| Report::from_json(&text).map(|_| ()));
+            assert!(read.is_ok(), "{bomb}");
+            assert!(taken.bytes <= 16 * text.len(), "{bomb}: {} bytes for {}", taken.bytes, text.len());
+        }
+    }
+
+    #[test]
+    fn a_sum_has_an_end() {
+        let of = |first: usize| {
+            let rows = many(3000, |site| row(&(first + site).to_string(), r#""reasons":{},"events":{},"stages":{}"#));
+            Report::from_json(&report(&rows, "")).unwrap()
+        };
+        let mut sum = of(0);
+        sum.merge(of(0));
+        assert_eq!((sum.rows.len(), sum.rows[2999].requests), (3000, 2));
+        sum.merge(of(2000));
+        sum.merge(of(2000));
+        assert_eq!((sum.rows.len(), sum.rows[2999].requests), (MOST_ROWS, 4));
+        let mut names = BTreeMap::new();
+        (0..1000).for_each(|name| add_one(&mut names, &name.to_string(), 1));
+        assert_eq!(names.len(), MOST_NAMES);
     }
 }

@@ -11,8 +11,34 @@ use super::report::Report;
 #[derive(Default)]
 pub struct Watch {
     known: BTreeMap<Identity, Watched>,
-    /// What those did that have ended, by program.
-    ended: BTreeMap<String, Report>,
+    /// What those did that have ended.
+    ended: Totals,
+}
+
+/// Reports by program. Anybody may start programs of any names and with any sites: those that there is no room for are left out.
+#[derive(Clone, Default)]
+struct Totals {
+    programs: BTreeMap<String, Report>,
+    /// Programs, and rows and guests of all of them.
+    size: usize,
+}
+
+/// Most of these. A machine has some hundred.
+const MOST: usize = 16_384;
+
+impl Totals {
+    /// Without the processes, of which there would be ever more.
+    fn add(&mut self, program: &str, report: Report) {
+        let is_new = !self.programs.contains_key(program);
+        if is_new && self.size >= MOST {
+            return;
+        }
+        let sum = self.programs.entry(program.to_owned()).or_default();
+        let size = |report: &Report| report.rows.len() + report.guests.len();
+        let before = size(sum);
+        sum.merge_within(Report { processes: Vec::new(), ..report }, MOST.saturating_sub(self.size));
+        self.size += usize::from(is_new) + size(sum) - before;
+    }
 }
 
 /// A process and its children, as they were at the last two looks.
@@ -41,7 +67,7 @@ impl Watch {
                     watched.live.pids = live.pids;
                     self.known.insert(identity, watched);
                 }
-                None => self.ended.entry(watched.live.program).or_default().merge(anonymous(watched.now)),
+                None => self.ended.add(&watched.live.program, watched.now),
             }
         }
         for (identity, live) in found {
@@ -60,13 +86,14 @@ impl Watch {
         all.into_iter()
     }
 
-    /// What all programs did that ran at any look, those that have ended among them, by program. No number in it ever goes back.
+    /// What all programs did that ran at any look, those that have ended among them, by program. No number in it goes back while there is room for
+    /// all programs and their sites: 16,384 together.
     pub fn totals(&self) -> BTreeMap<String, Report> {
         let mut totals = self.ended.clone();
         for watched in self.known.values() {
-            totals.entry(watched.live.program.clone()).or_default().merge(anonymous(watched.now.clone()));
+            totals.add(&watched.live.program, watched.now.clone());
         }
-        totals
+        totals.programs
     }
 }
 
@@ -80,7 +107,24 @@ impl Watched {
     }
 }
 
-/// Without its process, of which there would be ever more.
-fn anonymous(report: Report) -> Report {
-    Report { processes: Vec::new(), ..report }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::report::Row;
+
+    fn report(sites: std::ops::Range<usize>) -> Report {
+        let row = |site: usize| Row { requests: 1, ..Row::new(None, None, site.to_string(), String::new()) };
+        Report { rows: sites.map(row).collect(), ..Report::default() }
+    }
+
+    #[test]
+    fn totals_have_an_end_and_what_is_in_them_is_counted_on() {
+        let mut totals = Totals::default();
+        (0..MOST).for_each(|program| totals.add(&program.to_string(), report(0..3)));
+        assert_eq!(totals.programs.len(), MOST / 4);
+        totals.add("0", report(0..5));
+        totals.add("other", report(0..1));
+        let first = &totals.programs["0"].rows;
+        assert_eq!((first.len(), first[0].requests, totals.programs.len()), (3, 2, MOST / 4));
+    }
 }
