@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use gantry::{Folder, command, text};
+use gantry_lab::memory::many;
 
 /// The instructions that a command takes, however it ends. `None` without valgrind.
 fn instructions(arguments: &[&str], folder: &Path) -> Option<u64> {
@@ -50,7 +51,7 @@ fn torrents_with_a_layer_for_each_file() {
         let file = |file: usize| format!("5:{file:05}d0:d6:lengthi32768e11:pieces root{}ee", root(file));
         let layer = |file: usize| format!("{}64:{}", root(file), "x".repeat(64));
         let info = "e12:meta versioni2e4:name1:n12:piece lengthi16384ee12:piece layersd";
-        let [files, layers] = [(0..size).map(file).collect::<String>(), (0..size).map(layer).collect()];
+        let [files, layers] = [many(size, file), many(size, layer)];
         folder.write("torrent", &format!("d4:infod9:file treed{files}{info}{layers}ee"));
     });
 }
@@ -60,14 +61,14 @@ const ADVISE: [&str; 3] = ["advise", "--", "true"];
 #[test]
 fn configurations_of_many_lines() {
     assert_grows_as_its_input("steps-lines", 2000, &ADVISE, |folder, size| {
-        folder.write("openssl.cnf", &(0..size).map(|line| format!("{line} = x\n")).collect::<String>());
+        folder.write("openssl.cnf", &many(size, |line| format!("{line} = x\n")));
     });
 }
 
 #[test]
 fn configurations_of_many_providers() {
     assert_grows_as_its_input("steps-providers", 500, &ADVISE, |folder, size| {
-        let lines: String = (0..size).map(|line| format!("{line}.default = list\n")).collect();
+        let lines = many(size, |line| format!("{line}.default = list\n"));
         let gantry = "gantry = ours\n[ours]\nactivate = 1\n";
         let begin = "openssl_conf = init\n[init]\nproviders = list\n[list]\n";
         folder.write("openssl.cnf", &format!("{begin}{lines}{gantry}"));

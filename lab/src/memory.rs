@@ -59,3 +59,8 @@ pub fn taken<T>(work: impl FnOnce() -> T) -> (T, Taken) {
     let bytes = (MOST.get() - before).unsigned_abs();
     (result, Taken { bytes, allocations: ALLOCATIONS.get() - allocations })
 }
+
+/// Many parts, one behind the other: what a bomb is made of.
+pub fn many(count: usize, part: impl Fn(usize) -> String) -> String {
+    (0..count).fold(String::new(), |all, number| all + &part(number))
+}

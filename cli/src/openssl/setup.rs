@@ -1,9 +1,7 @@
 //! `gantry openssl config`: the provider put into a configuration, and taken out again.
 
 use std::fmt::Write as _;
-use std::fs::{self, File};
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use gantry_runtime::bounded;

@@ -243,6 +243,8 @@ fn component(name: &[u8]) -> Result<&OsStr, String> {
 
 #[cfg(test)]
 mod tests {
+    use gantry_lab::memory::{many, taken};
+
     use super::*;
 
     fn wrong(torrent: &[u8]) -> String {
@@ -311,7 +313,7 @@ mod tests {
 
     /// Some thousand files, each of so many pieces.
     fn files(pieces: usize) -> String {
-        (0..2000).map(|number| file(&format!("{number:05}"), pieces)).collect()
+        many(2000, |number| file(&format!("{number:05}"), pieces))
     }
 
     #[test]
@@ -327,7 +329,7 @@ mod tests {
             ("a name that files share", of_v2(&name, &files(1), "")),
             ("a name that files of v1 share", of_v1(&name, &parts)),
         ] {
-            let (read, taken) = gantry_lab::memory::taken(|| Metainfo::read(&torrent).map(|_| ()));
+            let (read, taken) = taken(|| Metainfo::read(&torrent).map(|_| ()));
             assert_eq!(read, Ok(()), "{bomb}");
             let most = TIMES * torrent.len() + BESIDE;
             assert!(taken.bytes <= most, "{bomb}: {} bytes for {} of torrent", taken.bytes, torrent.len());
@@ -338,7 +340,7 @@ mod tests {
     fn values_that_mean_nothing_take_no_memory() {
         for (bomb, value) in [("lists", "le"), ("lists of one", "l0:e"), ("strings", "0:"), ("numbers", "i0e")] {
             let torrent = format!("d1:al{}ee", value.repeat(50_000)).into_bytes();
-            let (read, taken) = gantry_lab::memory::taken(|| Metainfo::read(&torrent).map(|_| ()));
+            let (read, taken) = taken(|| Metainfo::read(&torrent).map(|_| ()));
             assert!(read.is_err_and(|error| error.contains("no info")), "{bomb}");
             assert!(taken.bytes <= BESIDE, "{bomb}: {} bytes for {} of torrent", taken.bytes, torrent.len());
         }

@@ -1,0 +1,162 @@
+use super::*;
+
+fn of(text: &str) -> Conf {
+    Conf::of(text, Path::new("x.cnf"))
+}
+
+/// A configuration that is right, with these lines in gantry's section.
+fn with(lines: &str) -> String {
+    format!(
+        "openssl_conf = init\n[init]\nproviders = list\nalg_section = asked\n[list]\ndefault = host\ngantry = ours\n\
+         [host]\nactivate = 1\n[asked]\ndefault_properties = ?provider=gantry\n[ours]\nactivate = 1\n{lines}"
+    )
+}
+
+#[test]
+fn a_key_that_is_misspelt_is_named_with_what_was_meant() {
+    assert_eq!(of(&with("CIPHERS = ALL\n1.module = gantry.so\nidentity = gantry\n")).complaints(), [""; 0]);
+    for (line, said) in [
+        ("CIPHER = ALL", "there is no key CIPHER; did you mean CIPHERS?"),
+        ("ciphers = ALL", "there is no key ciphers; did you mean CIPHERS?"),
+        ("1.CIPHERS = ALL", "there is no key 1.CIPHERS; did you mean CIPHERS?"),
+        ("COALESCE = 5", "there is no key COALESCE; did you mean COALESCE_US?"),
+    ] {
+        assert_eq!(of(&with(line)).complaints(), [format!("x.cnf:14: {said}")]);
+    }
+    let [said] = &of(&with("LANES = 5")).complaints()[..] else { panic!() };
+    assert!(gantry_openssl::KEYS.iter().all(|(key, _)| said.contains(key)), "{said}");
+}
+
+#[test]
+fn whatever_keeps_programs_from_gantry_is_named_with_its_place() {
+    let right = with("");
+    for (old, new, said) in [
+        ("= init", "= nobody", "x.cnf:1: there is no section [nobody]"),
+        ("= list", "= nobody", "x.cnf:3: there is no section [nobody]"),
+        ("= ours", "= nobody", "x.cnf:7: there is no section [nobody]"),
+        ("[ours]\nactivate = 1", "[ours]\nSTATS = off", "x.cnf: [ours] has no 'activate = 1'"),
+        ("default = host\n", "", "x.cnf:3: the default provider is not activated by name"),
+        ("[host]\nactivate = 1", "[host]\nsoft_load = 1", "x.cnf:3: the default provider is not activated by name"),
+        ("?provider=gantry", "?provider=tpm2", "x.cnf: nothing asks for gantry's algorithms"),
+        ("alg_section = asked\n", "", "x.cnf: nothing asks for gantry's algorithms"),
+        ("[list]", "[list", "x.cnf:5: no ']' in this line"),
+        ("default = host", "default host", "x.cnf:6: no '=' in this line"),
+        ("[ours]", "[ours]\nmodule = /nowhere/gantry.so", "x.cnf:13: there is no /nowhere/gantry.so"),
+    ] {
+        assert!(right.contains(old));
+        let found = of(&right.replacen(old, new, 1)).complaints();
+        assert!(found.first().is_some_and(|found| found.starts_with(said)), "{old:?} as {new:?}: {found:?}");
+    }
+    // Nothing of ours, and nothing wrong: Debian's own has a section without a line.
+    for text in ["a = b", "openssl_conf = init\n[init]\n"] {
+        assert_eq!(of(text).complaints(), [""; 0]);
+    }
+}
+
+#[test]
+fn lines_are_read_as_openssl_reads_them() {
+    let conf =
+        of("# no = comment\nhome = /h # a comment\n[ a ]\nq = \"x # y\"\nescaped = \\#1\nlong = one \\\n  two\n\
+                   v = $home/$q-${default::home}$(q)\nunknown = a$nobody\nq = 2\nb::other = 3\n[b]\n[a]\nlast = 4\n");
+    let values: Vec<_> = conf.section("a").map(|line| (&*line.key, &*line.value, line.number)).collect();
+    let expected = [
+        ("escaped", "#1", 5),
+        ("long", "one   two", 7),
+        ("v", "/h/x # y-/hx # y", 8),
+        ("unknown", "a", 9),
+        ("q", "2", 10),
+        ("last", "4", 14),
+    ];
+    assert_eq!(values, expected);
+    assert_eq!(conf.line("b", "other").unwrap().value, "3");
+    assert_eq!(conf.line(TOP, "home").unwrap().text, "home = /h");
+    assert_eq!(conf.wrong, ["x.cnf:9: $nobody has no value: OpenSSL takes nothing of the file"]);
+    let long = conf.line("a", "long").unwrap();
+    assert_eq!((long.first, long.number), (6, 7));
+    let conf = of("\u{feff}a = 1\nb = 2 \\");
+    assert!(conf.line(TOP, "a").is_some() && conf.line(TOP, "b").is_some_and(|line| line.value == "2"));
+}
+
+#[test]
+fn a_provider_is_active_by_the_last_value() {
+    let of = |lines: &str| of(&format!("openssl_conf = i\n[i]\nproviders = l\n[l]\n1.x = p\n[p]\n{lines}"));
+    for (lines, name, active) in [
+        ("", "x", Active::No),
+        ("activat = 1", "x", Active::No),
+        ("activate = 1", "x", Active::Yes),
+        ("activate = ON\nidentity = y", "y", Active::Yes),
+        ("activate = off", "x", Active::Before3_3),
+        ("2.activate = 1\nactivate = 0", "x", Active::Before3_3),
+        ("activate = 0\n2.activate = 1", "x", Active::Yes),
+        ("activate = Yes", "x", Active::Misspelt),
+        ("activate =", "x", Active::Misspelt),
+    ] {
+        let conf = of(lines);
+        let [provider] = &conf.providers()[..] else { panic!("{lines}") };
+        assert_eq!((provider.name, provider.active), (name, active), "{lines}");
+    }
+}
+
+#[test]
+fn what_is_included_is_part_of_it() {
+    let folder = std::env::temp_dir().join(format!("gantry-conf-{}", std::process::id()));
+    fs::create_dir_all(folder.join("parts")).unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.join(name), text).unwrap();
+    write("main.cnf", &format!(".pragma = dollarid:on\n.include = {}/parts\nlast = $1\n", folder.display()));
+    write("parts/1.cnf", "top = 1\n[ours]\nCIPHERS = ALL\n");
+    write("parts/2.conf", "DIGESTS = ALL\n");
+    write("parts/3.txt", "nothing\n");
+    let conf = Conf::read(&folder.join("main.cnf")).unwrap();
+    let keys: Vec<_> = conf.section("ours").map(Line::place).collect();
+    let place = |name: &str| folder.join(name).display().to_string();
+    assert_eq!(keys, [place("parts/1.cnf:3"), place("parts/2.conf:1"), place("main.cnf:3")]);
+    assert!(conf.line(TOP, "top").is_some() && conf.wrong.is_empty());
+
+    write("main.cnf", &format!(".pragma includedir:{}\n.include loop.cnf\n.include none.cnf", folder.display()));
+    write("loop.cnf", ".include loop.cnf");
+    let [wrong, missing] = &Conf::read(&folder.join("main.cnf")).unwrap().complaints()[..] else { panic!() };
+    assert!(wrong.ends_with("files that include each other") && missing.contains("none.cnf: No such file"));
+    let [wrong, missing] = &of(".include none.cnf").complaints()[..] else { panic!() };
+    assert_eq!(wrong, "x.cnf:1: each program looks for none.cnf in the folder that it runs in");
+    assert!(missing.contains("none.cnf: No such file"));
+    fs::remove_dir_all(folder).unwrap();
+}
+
+/// Memory that a configuration may take.
+const MOST_MEMORY: usize = 16 << 20;
+
+#[test]
+fn a_configuration_takes_no_more_memory_than_one_is_worth() {
+    let doubled: String = (1..30).map(|line| format!("a{line} = $a{}$a{}\n", line - 1, line - 1)).collect();
+    let named = format!("[{}]\n", "s".repeat(100_000)) + &"a=b\n".repeat(2000);
+    let keys: String = (0..10_000).map(|key| format!("{key}=$v\n")).collect();
+    for (bomb, text) in [
+        ("values of twice the value before", format!("a0 = {}\n{doubled}", "x".repeat(100))),
+        ("a section's name that lines share", named),
+        ("a value that lines share", format!("v = {}\n{keys}", "v".repeat(10_000))),
+        ("short lines", (0..300_000).map(|key| format!("{key:x}=\n")).collect()),
+        ("short sections", (0..300_000).map(|name| format!("[{name:x}]\n")).collect()),
+        ("short mistakes", "x\n".repeat(500_000)),
+    ] {
+        let (_, taken) = gantry_lab::memory::taken(|| of(&text).complaints().len());
+        assert!(taken.bytes <= MOST_MEMORY, "{bomb}: {} bytes for {}", taken.bytes, text.len());
+    }
+}
+
+#[test]
+fn a_value_longer_than_openssl_takes_is_named() {
+    let text = format!("a = {}\nb = $a$a\nc = $a\n", "x".repeat(40_000));
+    assert_eq!(of(&text).wrong, ["x.cnf:2: a value of more than 65536 bytes: OpenSSL takes nothing of the file"]);
+    assert_eq!(of("a = ${b").wrong, ["x.cnf:1: no end of a variable's name: OpenSSL takes nothing of the file"]);
+}
+
+#[test]
+fn files_that_include_each_other_often_end() {
+    let folder = std::env::temp_dir().join(format!("gantry-conf-often-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("often.cnf");
+    fs::write(&path, format!(".include = {}\n", path.display()).repeat(100)).unwrap();
+    let wrong = Conf::read(&path).unwrap().wrong;
+    assert!(wrong.last().unwrap().ends_with("what follows is not looked at: there is more than 4 MiB of it"));
+    fs::remove_dir_all(folder).unwrap();
+}
