@@ -3,6 +3,8 @@
 #![allow(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "times of seconds")]
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub(crate) mod weather;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use gantry::driver::*;
 use gantry::route::{Learned, Reason};
 use gantry::{Algorithm, Clock, Fault, Gantry, Operation, Outcome, Request, Session, SessionParams, VirtualClock};
+use weather::Weather;
 
 pub(crate) const ENCRYPT: Operation = Operation::Encrypt;
 
@@ -31,19 +34,42 @@ pub(crate) struct Timing {
     pub(crate) factor: Arc<AtomicU64>,
     /// More nanoseconds, as of now.
     pub(crate) noise: Arc<AtomicU64>,
+    /// What else the machine does.
+    pub(crate) weather: Arc<Weather>,
+    /// Nanoseconds of all requests until now, without the weather.
+    pub(crate) worked: Arc<AtomicU64>,
     pub(crate) clock: Arc<VirtualClock>,
 }
 
 impl Timing {
     pub(crate) fn new(name: &'static str, clock: &Arc<VirtualClock>, setup: u64, byte: f64) -> Self {
-        let (factor, noise, busy) = (Arc::new(1.into()), Arc::default(), Arc::default());
-        Self { name, setup, byte, copied: 0.0, lanes: 1, ring: None, busy, factor, noise, clock: clock.clone() }
+        Self {
+            name,
+            setup,
+            byte,
+            copied: 0.0,
+            lanes: 1,
+            ring: None,
+            busy: Arc::default(),
+            factor: Arc::new(1.into()),
+            noise: Arc::default(),
+            weather: Arc::default(),
+            worked: Arc::default(),
+            clock: clock.clone(),
+        }
     }
 
     pub(crate) fn time(&self, bytes: usize) -> u64 {
         (self.setup + (self.byte * bytes as f64 + self.copied * bytes.min(256) as f64) as u64)
             * self.factor.load(Ordering::Relaxed)
             + self.noise.load(Ordering::Relaxed)
+    }
+
+    /// Lets the time of a request pass in the calling thread.
+    fn spend(&self, bytes: usize) {
+        let time = self.time(bytes);
+        self.worked.fetch_add(time, Ordering::Relaxed);
+        self.weather.spend(time, &self.clock);
     }
 }
 
@@ -88,7 +114,7 @@ struct TimedSession(Timing);
 
 impl DeviceSession for TimedSession {
     fn run(&self, mut operands: Operands<'_>) -> Result<Outcome, Fault> {
-        self.0.clock.spend(self.0.time(operands.bytes()));
+        self.0.spend(operands.bytes());
         copy(&mut operands);
         Ok(Outcome::Done)
     }
@@ -109,7 +135,7 @@ impl QueuePair for Lanes {
         while let Some(mut job) = batch.take() {
             let mut operands = job.operands();
             if place % self.0.lanes == 0 {
-                self.0.clock.spend(self.0.time(operands.bytes()));
+                self.0.spend(operands.bytes());
             }
             place += 1;
             copy(&mut operands);

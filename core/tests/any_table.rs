@@ -1,0 +1,169 @@
+//! Whatever table of costs a framework begins with, and whatever else the machine does, requests soon go where they take least.
+
+#![cfg(not(miri))] // simulated seconds: hours
+#![allow(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "times of seconds")]
+
+mod timed;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use gantry::route::{BYTES, CostRecord, Learned, REQUESTS};
+use gantry::{Clock, VirtualClock};
+use timed::weather::{Kind, Random, Weather};
+use timed::{Timing, World};
+
+/// After as much work the routes have to be good.
+const SECOND: u64 = 1_000_000_000;
+/// For as long they are looked at.
+const LOOK: u64 = 250_000_000;
+/// Requests in hand, and bytes in each: each device is the best for some of them.
+const SHAPES: [(usize, usize); 7] =
+    [(1, 64), (1, 1500), (1, 16 << 10), (4, 1500), (8, 4 << 10), (16, 256), (32, 1024)];
+
+/// The devices of these tests.
+fn devices(clock: &Arc<VirtualClock>, kind: Kind) -> [Timing; 3] {
+    let weather = Arc::new(Weather::new(kind));
+    let device = |name, setup, byte, lanes| Timing {
+        lanes,
+        weather: weather.clone(),
+        ..Timing::new(name, clock, setup, byte)
+    };
+    [device("software", 600, 3.0, 1), device("lanes", 2700, 9.0, 16), device("engine", 18_000, 0.6, 1)]
+}
+
+/// What requests take together on a machine that does nothing else.
+fn time(device: &Timing, (requests, bytes): (usize, usize)) -> f64 {
+    (requests.div_ceil(device.lanes) as u64 * device.time(bytes)) as f64
+}
+
+/// What is told about a device, by requests and bytes in each, in nanoseconds.
+type Table<'a> = &'a dyn Fn(&Timing, (usize, usize)) -> f64;
+
+fn record(device: &Timing, table: Table<'_>) -> CostRecord {
+    let times = REQUESTS.iter().flat_map(|requests| BYTES.map(|bytes| table(device, (*requests, bytes)) as f32));
+    CostRecord {
+        device: device.name.to_owned(),
+        version: "1, ".to_owned(),
+        algorithm: "null".to_owned(),
+        operation: "encrypt".to_owned(),
+        wall_ns: times.collect(),
+        cpu_ns: Vec::new(),
+    }
+}
+
+/// By how much longer requests take than on the best device for each, after a second of work that began with this table.
+fn regret(kind: Kind, table: Table<'_>, seed: u64) -> f64 {
+    let clock = Arc::new(VirtualClock::default());
+    let devices = devices(&clock, kind);
+    let world = World::new(&clock, Learned::Latency, &devices.each_ref());
+    world.session.gantry().believe(&devices.each_ref().map(|device| record(device, table)));
+    let mut random = Random::new(seed);
+    let mut work = |until: u64| {
+        let mut best = 0.0;
+        while clock.now() < until {
+            let shape = SHAPES[(random.next() % SHAPES.len() as u64) as usize];
+            match shape {
+                (1, bytes) => _ = world.one(bytes),
+                (requests, bytes) => _ = world.batch(requests, bytes),
+            }
+            best += devices.iter().map(|device| time(device, shape)).fold(f64::INFINITY, f64::min);
+        }
+        best
+    };
+    work(SECOND);
+    let worked = || devices.iter().map(|device| device.worked.load(Ordering::Relaxed)).sum::<u64>();
+    let before = worked();
+    let best = work(clock.now() + LOOK);
+    (worked() - before) as f64 / best - 1.0
+}
+
+fn holds(kind: Kind, name: &str, table: Table<'_>) {
+    for seed in 1..=2 {
+        let regret = regret(kind, table, seed);
+        assert!(regret < 0.03, "{name}, {kind:?}, seed {seed}: {:.1} %", regret * 100.0);
+    }
+}
+
+/// Tables that say nothing, or the opposite of what is true.
+fn adversarial(kind: Kind) {
+    holds(kind, "true", &time);
+    let faster_or_slower = |slow: &'static str| {
+        move |device: &Timing, shape| time(device, shape) * if device.name == slow { 1000.0 } else { 0.001 }
+    };
+    for slow in ["software", "lanes", "engine"] {
+        holds(kind, slow, &faster_or_slower(slow));
+    }
+    holds(kind, "all alike", &|device, _| if device.name == "lanes" { 1e7 } else { 10.0 });
+    holds(kind, "far too slow", &|device, _| if device.name == "software" { 1000.0 } else { 1e8 });
+    // No more than fifteen times as long as it takes, and only there.
+    holds(kind, "large requests of the engine", &|device, (requests, bytes)| {
+        let hidden = device.name == "engine" && bytes >= 4 << 10;
+        time(device, (requests, bytes)) * if hidden { 15.0 } else { 1.0 }
+    });
+    holds(kind, "batches of the lanes", &|device, (requests, bytes)| {
+        let hidden = device.name == "lanes" && (4..64).contains(&requests);
+        time(device, (requests, bytes)) * if hidden { 100.0 } else { 1.0 }
+    });
+}
+
+/// Tables of chance: each cell, or each device as a whole.
+fn of_chance(kind: Kind) {
+    for seed in 0..3 {
+        let dice = |what: u64| Random::new(seed << 32 | what).share();
+        let number = |device: &Timing| device.name.len() as u64;
+        holds(kind, "cells of chance", &|device, (requests, bytes)| {
+            10_f64.powf(1.0 + 6.0 * dice(number(device) << 24 ^ (requests << 21 ^ bytes) as u64))
+        });
+        holds(kind, "factors of chance", &|device, shape| {
+            time(device, shape) * 10_f64.powf(6.0 * dice(number(device)) - 3.0)
+        });
+    }
+}
+
+/// The costs of some algorithms that programs left behind under load.
+fn poisoned(kind: Kind) {
+    let text = include_str!("timed/poisoned.txt");
+    let row = |name: &str| -> Vec<f64> {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.split_whitespace().map(|number| number.parse().unwrap()).collect()
+    };
+    for names in [
+        ["software sha256 digest", "lanes sha256 digest", "host x25519 derive"],
+        ["software aes-128-gcm open", "lanes aes-128-gcm open", "software x25519 derive"],
+    ] {
+        let tables = names.map(row);
+        holds(kind, names[1], &|device, (requests, bytes)| {
+            let table = ["software", "lanes", "engine"].iter().position(|name| *name == device.name).unwrap();
+            let row = REQUESTS.iter().position(|known| *known == requests).unwrap();
+            let column = BYTES.iter().position(|known| *known == bytes).unwrap();
+            tables[table][row * BYTES.len() + column]
+        });
+    }
+}
+
+/// A test for each kind of weather and of tables.
+macro_rules! tests {
+    ($($weather:ident $kind:ident),*) => {
+        $(mod $weather {
+            use super::*;
+
+            #[test]
+            fn adversarial() {
+                super::adversarial(Kind::$kind);
+            }
+
+            #[test]
+            fn of_chance() {
+                super::of_chance(Kind::$kind);
+            }
+
+            #[test]
+            fn poisoned() {
+                super::poisoned(Kind::$kind);
+            }
+        })*
+    };
+}
+
+tests!(calm Calm, preemptions Preemptions, frequency Frequency, neighbour Neighbour, all All);
