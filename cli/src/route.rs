@@ -1,5 +1,7 @@
 #![allow(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "52 bits are more than any size has")]
 
+use std::time::SystemTime;
+
 use gantry::{Algorithm, Gantry, Operation};
 use serde::Serialize;
 
@@ -30,12 +32,15 @@ struct Part {
     reason: &'static str,
 }
 
-/// What is thought of a device: its time for all requests, in nanoseconds; `null` while it is not known.
+/// The time of a device for all requests, in nanoseconds; `null` while it is not known.
 #[derive(Serialize)]
 struct Estimate {
     device: String,
     wall_ns: Option<f32>,
     cpu_ns: Option<f32>,
+    /// Measurements of the nearest cell, and how many seconds ago they were made.
+    measurements: Option<u32>,
+    age_s: Option<u64>,
 }
 
 pub(crate) fn run(args: &Route, settings: &Settings, output: &mut Output) -> Result<(), Failure> {
@@ -98,10 +103,14 @@ fn answer(gantry: &Gantry, algorithm: Algorithm, operation: Operation, args: &Ro
     let estimate = |device: &&gantry::RegisteredDevice| {
         let costs = device.costs(algorithm, operation).filter(|costs| costs.is_known());
         let estimate = costs.map(|costs| costs.estimate(batch, bytes));
+        let basis = costs.and_then(|costs| costs.basis(batch, bytes));
+        let now = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
         Estimate {
             device: device.name().to_owned(),
             wall_ns: estimate.map(|estimate| estimate.wall_ns.round()),
             cpu_ns: estimate.map(|estimate| estimate.cpu_ns.round()),
+            measurements: basis.map(|(cell, _)| cell.measurements),
+            age_s: basis.map(|(_, at)| now.saturating_sub(at)),
         }
     };
     let devices = devices.iter().map(estimate).collect();
@@ -117,14 +126,42 @@ impl Answer {
             parts.row([requests.to_string(), device.clone(), (*reason).to_owned()]);
         }
         let all = format!("TIME FOR {batch}");
-        let mut estimates = Table::new(&["DEVICE", &all, "OF THE THREAD", "MB/s"], &[1, 2, 3]);
-        for Estimate { device, wall_ns, cpu_ns } in devices {
+        let mut estimates = Table::new(&["DEVICE", &all, "OF THE THREAD", "MB/s", "MEASURED"], &[1, 2, 3]);
+        for Estimate { device, wall_ns, cpu_ns, measurements, age_s } in devices {
             let time = |ns: &Option<f32>| ns.map_or_else(|| "not known".to_owned(), |ns| duration(f64::from(ns)));
             let rate = wall_ns.map(|wall| (bytes * batch) as f64 / f64::from(wall) * 1e3);
             let rate = rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}"));
-            estimates.row([device.clone(), time(wall_ns), time(cpu_ns), rate]);
+            let measured = measurements.zip(*age_s).map(|(times, age)| format!("{times} times, {}", ago(age)));
+            let measured = measured.unwrap_or_else(|| "-".to_owned());
+            estimates.row([device.clone(), time(wall_ns), time(cpu_ns), rate, measured]);
         }
         let (parts, estimates) = (parts.render(), estimates.render());
         format!("{algorithm} {operation}, {bytes} bytes, {batch} in hand, policy {policy}\n\n{parts}\n{estimates}")
+    }
+}
+
+/// How long ago something was, in the largest unit of which there are two.
+fn ago(seconds: u64) -> String {
+    let units = [(86_400, "days"), (3600, "hours"), (60, "minutes")];
+    let unit = units.into_iter().find(|(unit, _)| seconds >= 2 * unit);
+    unit.map_or_else(|| "now".to_owned(), |(unit, name)| format!("{} {name} ago", seconds / unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_short() {
+        for (seconds, text) in [
+            (0, "now"),
+            (119, "now"),
+            (120, "2 minutes ago"),
+            (7199, "119 minutes ago"),
+            (7200, "2 hours ago"),
+            (300_000, "3 days ago"),
+        ] {
+            assert_eq!(ago(seconds), text);
+        }
     }
 }

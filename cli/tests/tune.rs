@@ -50,7 +50,8 @@ fn costs(cache: &Path) -> BTreeSet<String> {
         let content: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
         for cost in content["costs"].as_array().unwrap() {
             let name = |field: &str| cost[field].as_str().unwrap().to_owned();
-            assert!(cost["wall_ns"].as_array().unwrap().iter().all(|time| time.as_f64().unwrap() > 0.0), "{cost}");
+            let cells = cost["cells"].as_array().unwrap();
+            assert!(cells.iter().all(|cell| cell[2].as_u64() > Some(0) && cell[3].as_f64() > Some(0.0)), "{cost}");
             found.insert([name("device"), name("algorithm"), name("operation")].join(" "));
         }
     }
@@ -131,12 +132,16 @@ fn route_explains_a_choice_without_making_it_twice() {
     let known: Vec<&str> = devices.iter().map(|device| device["device"].as_str().unwrap()).collect();
     assert_eq!(known, ["software", "lanes"]);
     for device in devices {
-        assert_eq!(keys(device), BTreeSet::from(["device", "wall_ns", "cpu_ns"]));
+        assert_eq!(keys(device), BTreeSet::from(["device", "wall_ns", "cpu_ns", "measurements", "age_s"]));
+        assert!(device["measurements"].as_u64() > Some(0) && device["age_s"].as_u64() < Some(600), "{device}");
         assert!(device["wall_ns"].as_f64().unwrap() > 0.0 && device["cpu_ns"].as_f64().unwrap() > 0.0);
     }
     // What was measured for the first answer is what the second one goes by.
     let again = value(cache.path(), &["route", "sha256", "--bytes", "1000", "--batch", "17"]);
-    assert_eq!(again["devices"], route["devices"]);
+    let times = |route: &Value| -> Vec<Value> {
+        route["devices"].as_array().unwrap().iter().map(|device| device["wall_ns"].clone()).collect()
+    };
+    assert_eq!(times(&again), times(&route));
 
     let (page, _) = answer(cache.path(), &["route", "sha256", "--bytes", "64", "--batch", "4"]);
     assert!(page.starts_with("sha256 digest, 64 bytes, 4 in hand, policy latency\n\nREQUESTS  DEVICE"), "{page}");

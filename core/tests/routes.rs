@@ -371,10 +371,11 @@ fn costs_of_other_devices_and_nonsense_are_passed_over() {
     with_store(&clock, &store).session.gantry().calibrate(Algorithm::Null, ENCRYPT, false);
     for spoil in [
         (|record: &mut CostRecord| record.version = "2".into()) as fn(&mut CostRecord),
-        |record| record.wall_ns.truncate(3),
-        |record| record.wall_ns[5] = f32::NAN,
-        |record| record.wall_ns[5] = -1.0,
-        |record| record.cpu_ns = record.wall_ns.clone(),
+        |record| record.cells.clear(),
+        |record| record.cells[5].wall_ns = f32::NAN,
+        |record| record.cells[5].cpu_ns = -1.0,
+        |record| record.cells[5].bytes = 100,
+        |record| record.cells[0].wall_ns = 1e9, // as no larger one
         |record| record.algorithm = "rot13".into(),
         |record| record.operation = "digest".into(),
         |record| record.device = "gone".into(),

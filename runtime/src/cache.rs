@@ -3,7 +3,10 @@
 //! The file is `gantry/costs-KEY.json` under `$XDG_CACHE_HOME` (`~/.cache`). The key is made of the CPU's model, the kernel's
 //! release and Gantry's version and build, so that machines with one home do not meet; in the file stands all of it again. Nothing that is
 //! wrong with the file or its folder is an error: then the costs are measured again, and there is a warning for who
-//! wants to know.
+//! wants to know. A file of an older format is read as one that is not there.
+//!
+//! The file has measured cells only, each with the number of its measurements, and for each table when it was measured. Core works out the
+//! times in between when they are asked for, and believes what is plausible.
 //!
 //! A process with borrowed rights has no cache. Only its user can read a file. It is written under another name and renamed, so that no process
 //! reads half of one. Of two processes that calibrate at the same time, the later one keeps its own costs and those of the earlier one that
@@ -15,7 +18,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use gantry::route::{BYTES, CostRecord, CostStore, REQUESTS};
+use gantry::route::{CostCell, CostRecord, CostStore};
 use serde::{Deserialize, Serialize};
 
 use crate::folder::Folder;
@@ -37,13 +40,15 @@ struct Machine {
     gantry: String,
 }
 
+/// The format of the file.
+const FORMAT: u32 = 2;
+
 /// The file.
 #[derive(Serialize, Deserialize)]
 struct Content {
     machine: Machine,
-    /// Rows and columns of the tables.
-    requests: Vec<usize>,
-    bytes: Vec<usize>,
+    #[serde(default)]
+    format: u32,
     costs: Vec<Kept>,
 }
 
@@ -54,9 +59,14 @@ struct Kept {
     version: String,
     algorithm: String,
     operation: String,
-    wall_ns: Vec<f32>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    cpu_ns: Vec<f32>,
+    /// In seconds since 1970.
+    #[serde(default)]
+    measured_at: u64,
+    #[serde(default)]
+    turns: u32,
+    /// Requests, bytes in each, measurements, nanoseconds until all are done, and those of the thread.
+    #[serde(default)]
+    cells: Vec<(usize, usize, u32, f32, f32)>,
 }
 
 impl CostCache {
@@ -111,8 +121,14 @@ impl CostCache {
         let text = bounded::text_of(file).map_err(|error| ignored(&words(&error)))?;
         let content: Content =
             serde_json::from_str(&text).map_err(|error| ignored(&format!("is damaged ({error})")))?;
-        let fits = content.machine == *self.machine() && content.requests == REQUESTS && content.bytes == BYTES;
-        if fits { Ok(Some(content)) } else { Err(ignored("is of another machine or version")) }
+        if content.format != FORMAT {
+            return Ok(None);
+        }
+        if content.machine == *self.machine() {
+            Ok(Some(content))
+        } else {
+            Err(ignored("is of another machine or version"))
+        }
     }
 
     fn write(&self, content: &Content) -> io::Result<()> {
@@ -136,8 +152,7 @@ impl CostStore for CostCache {
             costs.retain(|old| !old.is_about_the_same_as(&new));
             costs.push(new);
         }
-        let content =
-            Content { machine: self.machine().clone(), requests: REQUESTS.to_vec(), bytes: BYTES.to_vec(), costs };
+        let content = Content { machine: self.machine().clone(), format: FORMAT, costs };
         self.write(&content)
             .map_err(|error| format!("{}: {}; the costs of devices are not kept", self.folder.display(), words(&error)))
     }
@@ -145,13 +160,22 @@ impl CostStore for CostCache {
 
 impl Kept {
     fn new(record: &CostRecord) -> Self {
-        let CostRecord { device, version, algorithm, operation, wall_ns, cpu_ns } = record.clone();
-        Self { device, version, algorithm, operation, wall_ns, cpu_ns }
+        let CostRecord { device, version, algorithm, operation, measured_at, turns, cells } = record.clone();
+        let cells = cells.iter().map(|cell| (cell.requests, cell.bytes, cell.measurements, cell.wall_ns, cell.cpu_ns));
+        Self { device, version, algorithm, operation, measured_at, turns, cells: cells.collect() }
     }
 
     fn record(self) -> CostRecord {
-        let Self { device, version, algorithm, operation, wall_ns, cpu_ns } = self;
-        CostRecord { device, version, algorithm, operation, wall_ns, cpu_ns }
+        let Self { device, version, algorithm, operation, measured_at, turns, cells } = self;
+        let cell = |(requests, bytes, measurements, wall_ns, cpu_ns)| CostCell {
+            requests,
+            bytes,
+            measurements,
+            wall_ns,
+            cpu_ns,
+        };
+        let cells = cells.into_iter().map(cell).collect();
+        CostRecord { device, version, algorithm, operation, measured_at, turns, cells }
     }
 
     fn is_about_the_same_as(&self, other: &Self) -> bool {
@@ -223,13 +247,15 @@ mod tests {
     }
 
     fn record(device: &str, time: f32) -> CostRecord {
+        let cell = |requests| CostCell { requests, bytes: 64, measurements: 5, wall_ns: time, cpu_ns: time / 2.0 };
         CostRecord {
             device: device.into(),
             version: "1".into(),
             algorithm: "sha256".into(),
             operation: "digest".into(),
-            wall_ns: vec![time; REQUESTS.len() * BYTES.len()],
-            cpu_ns: Vec::new(),
+            measured_at: 1_700_000_000,
+            turns: 5,
+            cells: (1..=60).map(cell).collect(),
         }
     }
 
@@ -249,8 +275,8 @@ mod tests {
     fn numbers_come_back_to_the_last_bit() {
         let folder = Folder::new("bits");
         let mut kept = record("a", 1.0);
-        for (ns, power) in kept.wall_ns.iter_mut().zip(0_i32..) {
-            *ns = 1.7_f32.powi(power % 45) / 3.0;
+        for (cell, power) in kept.cells.iter_mut().zip(0_i32..) {
+            (cell.wall_ns, cell.cpu_ns) = (1.7_f32.powi(power % 45) / 3.0, 0.7_f32.powi(power % 45));
         }
         folder.cache().save(&[kept.clone()]).unwrap();
         assert_eq!(folder.cache().load(), Ok(vec![kept]));
@@ -269,6 +295,21 @@ mod tests {
         }
         folder.cache().save(&[record("b", 1.0)]).unwrap();
         assert_eq!(folder.cache().load(), Ok(vec![record("b", 1.0)]));
+    }
+
+    #[test]
+    fn a_file_of_the_older_format_is_measured_anew() {
+        let folder = Folder::new("older");
+        let cache = folder.cache();
+        let older = serde_json::json!({
+            "machine": cache.machine(), "requests": [1, 2], "bytes": [16, 32],
+            "costs": [{"device": "a", "version": "1", "algorithm": "sha256", "operation": "digest", "wall_ns": [1, 2, 2, 4]}],
+        });
+        fs::create_dir_all(&cache.folder).unwrap();
+        fs::write(cache.path(), older.to_string()).unwrap();
+        assert_eq!(cache.load(), Ok(Vec::new()), "and without a warning");
+        cache.save(&[record("b", 1.0)]).unwrap();
+        assert_eq!(cache.load(), Ok(vec![record("b", 1.0)]));
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! Measuring the devices for one algorithm and operation, and keeping the costs that were found.
 //!
-//! The devices take turns, five times, and of five measurements the best counts: a disturbance of the machine then neither counts
-//! nor hits one device only. A caller that asks for a calibration waits for it, and gets one of twenty turns, which also gets over
+//! The devices take turns, cell by cell, and the whole is done five times, and of five measurements the best counts: a disturbance of
+//! the machine then neither counts nor hits one device only. A caller that asks for a calibration waits for it, and gets one of twenty turns, which also gets over
 //! longer disturbances.
 //!
 //! No other caller waits for one: it takes some ten milliseconds a device, and threads that have requests go on with it for a
 //! [`SLICE`] now and then. All calibrations of a process take a second of their time together at most.
 //!
-//! The costs go to a [`CostStore`], if there is one. A calibration that is interrupted leaves nothing behind; one that ran out of
-//! time is as good as what it measured.
+//! The costs go to a [`CostStore`], if there is one: after the first turn, for programs that do not live to see the last one, and at the
+//! end. A later process believes what is plausible, measures again what had fewer turns, and compares the rest with its own requests.
 
 #![allow(clippy::cast_precision_loss, reason = "times that fit into 24 bits or need no more")]
 
@@ -19,7 +19,7 @@ use super::admission::Urgency;
 use super::device::RegisteredDevice;
 use super::probe::{Machine, Probe, Unfit};
 use crate::algorithm::{Algorithm, Operation};
-use crate::route::{BYTES, CostRecord, CostStore, Costs, Grid};
+use crate::route::{CostRecord, CostStore, Costs, Measured};
 
 /// All calibrations of a process take no longer, in nanoseconds.
 const ALL: u64 = 1_000_000_000;
@@ -51,11 +51,13 @@ pub(crate) struct Calibration {
     /// Devices whose known-answer test comes first.
     untested: Vec<usize>,
     probes: Vec<Probe>,
-    /// Those that were there when it began.
-    devices: usize,
-    /// The probe whose turn it is, and turns that are left.
+    /// Those that it is to measure.
+    devices: Vec<usize>,
+    /// The probe that comes next, and turns that are left.
     at: usize,
     turns: usize,
+    /// Turns that are over.
+    made: u32,
     /// When it may go on.
     next: u64,
 }
@@ -117,18 +119,18 @@ impl Calibrations {
             Some(calibration) => calibration,
             None => current.insert(Calibration::new(machine, algorithm, operation, false, Urgency::Brief)),
         };
-        let turns = calibration.turns;
+        let turns = calibration.made;
         let mut complete = calibration.run(machine, start.saturating_add(SLICE.min(left)));
         let took = clock.now().saturating_sub(start);
         calibration.next = start.saturating_add(took.saturating_mul(APART));
         complete |= self.spent.fetch_add(took, Relaxed) + took >= ALL;
         // What one turn found is kept, too: for programs that do not live to see the end of it.
-        let news = turns == TURNS.0 && calibration.turns < turns || complete;
+        let news = turns == 0 && calibration.made > 0 || complete;
         if news {
             self.believe(calibration, machine);
         }
         if complete {
-            ledgers.of(calibration.algorithm, calibration.operation).settle(calibration.devices);
+            calibration.settle(machine);
             *current = None;
         }
         news
@@ -141,7 +143,7 @@ impl Calibrations {
         let mut calibration = Calibration::new(machine, algorithm, operation, anew, Urgency::Patient);
         calibration.run(machine, u64::MAX);
         self.believe(&calibration, machine);
-        machine.ledgers.of(algorithm, operation).settle(calibration.devices);
+        calibration.settle(machine);
     }
 
     /// Believes and keeps what was measured.
@@ -150,11 +152,15 @@ impl Calibrations {
         let mut records = Vec::new();
         for probe in &calibration.probes {
             let device = &machine.devices[probe.device];
-            let Some((wall, cpu)) = probe.grids() else { continue };
             let Some(costs) = device.costs(algorithm, operation) else { continue };
-            costs.set(&wall, cpu.as_ref());
-            records.push(record(device, algorithm, operation, &wall, cpu.as_ref()));
+            let Some(measured) = Measured::now(probe.cells(), calibration.made) else { continue };
+            records.push(record(device, algorithm, operation, &measured));
+            costs.set(measured, probe.direct, false);
         }
+        // These times are of the CPU at its best, as those of the devices that were known before.
+        let direct = |device: &&RegisteredDevice| device.capability(algorithm).is_some_and(|able| able.direct);
+        let costs = machine.devices.iter().filter(direct).filter_map(|device| device.costs(algorithm, operation));
+        costs.for_each(Costs::reset_drift);
         machine.ledgers.of(algorithm, operation).forget();
         if let (Some(store), false) = (&self.store, records.is_empty())
             && let Err(warning) = store.save(&records)
@@ -166,12 +172,23 @@ impl Calibrations {
 
 impl Calibration {
     fn new(machine: Machine<'_>, algorithm: Algorithm, operation: Operation, anew: bool, urgency: Urgency) -> Self {
-        let unknown =
-            |device: &RegisteredDevice| device.costs(algorithm, operation).is_some_and(|costs| !costs.is_known());
-        let (devices, all) = (machine.devices.len(), machine.devices.iter().enumerate().rev());
-        let untested = all.filter(|(_, device)| anew || unknown(device)).map(|(place, _)| place).collect();
+        let wanted = |(_, device): &(usize, &RegisteredDevice)| anew || is_wanted(device, algorithm, operation);
+        let devices: Vec<usize> =
+            machine.devices.iter().enumerate().rev().filter(wanted).map(|(place, _)| place).collect();
+        let untested = devices.clone();
         let turns = if urgency == Urgency::Patient { TURNS.1 } else { TURNS.0 };
-        Self { algorithm, operation, urgency, untested, probes: Vec::new(), devices, at: 0, turns, next: 0 }
+        Self { algorithm, operation, urgency, untested, probes: Vec::new(), devices, at: 0, turns, made: 0, next: 0 }
+    }
+
+    /// Notes that no more will be known; unless what was known of a device was found to be wrong meanwhile.
+    fn settle(&self, machine: Machine<'_>) {
+        let Self { algorithm, operation, .. } = *self;
+        let missed = |(place, device): (usize, &RegisteredDevice)| {
+            !self.devices.contains(&place) && is_wanted(device, algorithm, operation)
+        };
+        if !machine.devices.iter().enumerate().any(missed) {
+            machine.ledgers.of(algorithm, operation).settle(machine.devices.len());
+        }
     }
 
     /// Goes on until then, for one measurement at least. Whether all are made.
@@ -185,12 +202,17 @@ impl Calibration {
             self.untested.pop();
         }
         while self.turns > 0 && !self.probes.is_empty() {
-            match self.probes.get_mut(self.at) {
-                None => (self.at, self.turns) = (0, self.turns - 1),
-                Some(probe) => match probe.step(&machine.devices[probe.device], machine.clock) {
-                    Ok(over) => self.at += usize::from(over),
-                    Err(Unfit) => drop(self.probes.remove(self.at)),
-                },
+            let next = (self.at..self.probes.len()).chain(0..self.at).find(|place| !self.probes[*place].is_over);
+            let Some(place) = next else {
+                self.probes.iter_mut().for_each(|probe| probe.is_over = false);
+                (self.turns, self.made) = (self.turns - 1, self.made + 1);
+                continue;
+            };
+            let probe = &mut self.probes[place];
+            self.at = place + 1;
+            if let Err(Unfit) = probe.step(&machine.devices[probe.device], machine.clock) {
+                drop(self.probes.remove(place));
+                self.at = place;
             }
             if machine.clock.now() >= until {
                 return false;
@@ -200,15 +222,21 @@ impl Calibration {
     }
 }
 
-/// All that is known about the devices of a framework.
+/// Whether a device is to be measured: nothing is known of it, or what was kept had few turns.
+fn is_wanted(device: &RegisteredDevice, algorithm: Algorithm, operation: Operation) -> bool {
+    let wanted = |costs: &Costs| costs.measured().is_none_or(|measured| (measured.turns as usize) < TURNS.0);
+    device.costs(algorithm, operation).is_some_and(wanted)
+}
+
+/// All that was measured of the devices of a framework.
 pub(crate) fn records(devices: &[RegisteredDevice]) -> Vec<CostRecord> {
     let mut records = Vec::new();
     for device in devices {
         for capability in device.capabilities() {
             for &operation in capability.operations {
-                let grids = device.costs(capability.algorithm, operation).and_then(Costs::grids);
-                if let Some((wall, cpu)) = grids {
-                    records.push(record(device, capability.algorithm, operation, &wall, cpu.as_ref()));
+                let costs = device.costs(capability.algorithm, operation);
+                if let Some(measured) = costs.and_then(Costs::measured) {
+                    records.push(record(device, capability.algorithm, operation, &measured));
                 }
             }
         }
@@ -216,20 +244,15 @@ pub(crate) fn records(devices: &[RegisteredDevice]) -> Vec<CostRecord> {
     records
 }
 
-fn record(
-    device: &RegisteredDevice,
-    algorithm: Algorithm,
-    operation: Operation,
-    wall: &Grid,
-    cpu: Option<&Grid>,
-) -> CostRecord {
+fn record(device: &RegisteredDevice, algorithm: Algorithm, operation: Operation, measured: &Measured) -> CostRecord {
     CostRecord {
         device: device.name().to_owned(),
         version: version(device),
         algorithm: algorithm.name().to_owned(),
         operation: operation.name().to_owned(),
-        wall_ns: wall.as_flattened().to_vec(),
-        cpu_ns: cpu.map_or(Vec::new(), |cpu| cpu.as_flattened().to_vec()),
+        measured_at: measured.at,
+        turns: measured.turns,
+        cells: measured.cells().to_vec(),
     }
 }
 
@@ -237,23 +260,17 @@ fn version(device: &RegisteredDevice) -> String {
     device.details().map_or(String::new(), |info| format!("{}, {}", info.version, info.description))
 }
 
-/// Takes in one record, if it is about a device of this framework and makes sense.
+/// Takes in one record, if it is about a device of this framework and plausible.
 pub(crate) fn take_in(devices: &[RegisteredDevice], record: &CostRecord) {
     let Ok(algorithm) = record.algorithm.parse::<Algorithm>() else { return };
     let operations = algorithm.kind().operations();
     let Some(operation) = operations.iter().find(|operation| operation.name() == record.operation) else { return };
     let is_it = |device: &&RegisteredDevice| device.name() == record.device && version(device) == record.version;
     let Some(device) = devices.iter().find(is_it) else { return };
-    let (Some(costs), Some(wall)) = (device.costs(algorithm, *operation), grid(&record.wall_ns)) else { return };
-    let direct = device.capability(algorithm).is_some_and(|capability| capability.direct);
-    let cpu = grid(&record.cpu_ns);
-    if direct == record.cpu_ns.is_empty() && (direct || cpu.is_some()) {
-        costs.set(&wall, cpu.as_ref());
+    let Some((costs, capability)) = device.costs(algorithm, *operation).zip(device.capability(algorithm)) else {
+        return;
+    };
+    if let Some(measured) = Measured::kept(&record.cells, record.turns, record.measured_at) {
+        costs.set(measured, capability.direct, true);
     }
-}
-
-fn grid(numbers: &[f32]) -> Option<Grid> {
-    let sensible = numbers.iter().all(|number| (0.1..1e12).contains(number));
-    let (rows, rest) = numbers.as_chunks::<{ BYTES.len() }>();
-    rows.try_into().ok().filter(|_| sensible && rest.is_empty())
 }

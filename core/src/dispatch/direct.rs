@@ -157,14 +157,15 @@ impl SessionCore {
             watch.here().event(site, Event::Retried, 1);
         }
         let shadow = self.shadow(place, operands);
-        let started = route.measure.then(|| self.gantry.clock().now());
+        let started = route.measure.then(|| self.gantry.start(&self.candidates[place]));
         let failed = |fault| self.failed(device, site, shape, fault);
         let result = if self.candidates[place].capability.direct {
             guarded(|| session.run(operands.reborrow())).map_err(failed)
         } else {
             on_ring(self, device, operands.reborrow()).map_err(failed)
         };
-        if let Some(started) = started {
+        // A device that fails or declines says nothing about its times.
+        if let Some(started) = started.filter(|_| result.is_ok()) {
             self.gantry.learn((self.params.algorithm(), shape.operation), route, 1, shape.bytes, started);
         }
         watch.back(site, 1);

@@ -241,7 +241,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
             let now = lead.gantry.clock().now();
             list.each(|handle| handle.note.since = now.max(1));
         }
-        let started = measure.then(|| lead.gantry.clock().now());
+        let started = measure.then(|| lead.gantry.start(&lead.candidates[place]));
         let all_done = match session {
             Some(session) => self.run_each(&session, route, list, back),
             None => self.submit(&lead.gantry, device, site, list, mixed, back),
@@ -250,7 +250,9 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
             let what = (lead.params.algorithm(), operation);
             if back.len() - before == requests {
                 lead.gantry.learn(what, route, requests, bytes / requests, started);
-            } else if let Some(line) = self.lines.iter_mut().find(|line| line.device == device) {
+            } else if let Some(line) = self.lines.iter_mut().find(|line| line.device == device)
+                && !lead.candidates[place].capability.direct
+            {
                 let handing = lead.gantry.clock().now().saturating_sub(started);
                 line.begin_lesson(route, what, (requests, bytes / requests), (started, handing));
             }

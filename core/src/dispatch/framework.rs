@@ -201,6 +201,13 @@ impl Gantry {
         Ask { algorithm, question, candidates, excluded, hypothetical, ledgers, calibrator: self }
     }
 
+    /// When requests begin that are to be measured, by the clock of their device.
+    #[cold]
+    pub(crate) fn start(&self, candidate: &Candidate) -> u64 {
+        let clock = &**self.clock();
+        candidate.meter(&self.inner.ledgers, clock).now(clock)
+    }
+
     /// Takes in how long requests took that were done in the calling thread.
     #[cold]
     pub(crate) fn learn(

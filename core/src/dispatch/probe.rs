@@ -1,7 +1,4 @@
-//! Measuring one device.
-//!
-//! A probe measures a device at some cells of its table and fills in the rest: sizes on a line, larger numbers of requests in
-//! proportion.
+//! Measuring one device, at some cells of its table.
 
 #![allow(clippy::cast_precision_loss, reason = "times that fit into 24 bits or need no more")]
 
@@ -17,7 +14,7 @@ use super::request::Request;
 use crate::algorithm::{Algorithm, AlgorithmInfo, Direction, Fault, Operation, Outcome, Refusal, SessionParams};
 use crate::clock::Clock;
 use crate::driver::{DeviceSession, guarded};
-use crate::route::{BYTES, Grid, Ledgers, REQUESTS};
+use crate::route::{CostCell, Ledgers, Meter, REQUESTS};
 use crate::trust::{sample_params, sample_text};
 
 /// One device takes no longer in a turn.
@@ -28,7 +25,9 @@ const PATIENCE: u64 = 100_000_000;
 const LONG: f32 = 20e6;
 /// A measurement lasts at least so long, in nanoseconds, so that reading the clock is no part of it.
 const MEASUREMENT: u64 = 10_000;
-/// Columns that are measured; [`BYTES`] has the rest of them between and beyond.
+/// The first measurement of requests that take less time than this, in nanoseconds, does not count: the caches are cold.
+const COLD: u64 = 1_000_000;
+/// Columns that are measured.
 const SIZES: [usize; 8] = [16, 64, 256, 1 << 10, 4 << 10, 16 << 10, 128 << 10, 1 << 20];
 /// Bytes in all requests of a group at most. What is larger takes long and tells nothing new.
 const MOST: usize = 256 << 10;
@@ -50,12 +49,11 @@ pub(super) struct Probe {
     /// Its place in the framework.
     pub(super) device: usize,
     /// It works in the calling thread.
-    direct: bool,
+    pub(super) direct: bool,
     algorithm: Algorithm,
     operation: Operation,
     session: Arc<dyn DeviceSession>,
-    /// What a look at the clock takes.
-    look_ns: u64,
+    meter: Meter,
     buffers: Vec<Buffer>,
     rows: Vec<usize>,
     /// Cells, in the order in which they are measured, and the one that comes next.
@@ -63,6 +61,8 @@ pub(super) struct Probe {
     next: usize,
     /// Cells of this turn, and the nanoseconds that they took.
     turn: (usize, u64),
+    /// The turn is over: all cells had theirs, or there was no time for more. The next turn goes on where this one ends.
+    pub(super) is_over: bool,
     /// By row and column of what is measured; the measurements of all turns, wall and CPU, for one group of requests.
     found: Vec<Vec<Vec<(f32, f32)>>>,
 }
@@ -160,7 +160,7 @@ impl Probe {
         // numbers of requests can be thought of in proportion.
         cells.sort_by_key(|(row, column)| (*row > 0, rows[*row] * (256 + SIZES[*column])));
         let buffers = (0..*rows.last().ok_or(Unfit)?).map(buffer).collect();
-        let look_ns = machine.ledgers.look_ns(machine.clock);
+        let meter = machine.ledgers.meter(machine.clock, device.class(), capability.direct);
         let (device, direct) = (place, capability.direct);
         Ok(Some(Self {
             device,
@@ -168,20 +168,20 @@ impl Probe {
             algorithm,
             operation,
             session,
-            look_ns,
+            meter,
             buffers,
             rows,
             cells,
             next: 0,
             turn: (0, 0),
+            is_over: false,
             found,
         }))
     }
 
-    /// Measures a cell. Whether the turn is over with it: all cells had theirs, or there is no time for more. The next turn goes on where
-    /// this one ends.
-    pub(super) fn step(&mut self, device: &RegisteredDevice, clock: &dyn Clock) -> Result<bool, Unfit> {
-        let start = clock.now();
+    /// Measures a cell.
+    pub(super) fn step(&mut self, device: &RegisteredDevice, clock: &dyn Clock) -> Result<(), Unfit> {
+        let start = self.meter.now(clock);
         let (row, column) = self.cells[self.next];
         self.next = (self.next + 1) % self.cells.len();
         // By what one such request takes, as far as that is known.
@@ -198,10 +198,10 @@ impl Probe {
             let measured = self.measure(device, clock, self.rows[row], SIZES[column])?;
             self.found[row][column].push(measured);
         }
-        let (cells, spent) = (self.turn.0 + 1, self.turn.1 + clock.now().saturating_sub(start));
-        let over = cells == self.cells.len() || spent >= EACH;
-        self.turn = if over { (0, 0) } else { (cells, spent) };
-        Ok(over)
+        let (cells, spent) = (self.turn.0 + 1, self.turn.1 + self.meter.since(start, clock));
+        self.is_over = cells == self.cells.len() || spent >= EACH;
+        self.turn = if self.is_over { (0, 0) } else { (cells, spent) };
+        Ok(())
     }
 
     /// Nanoseconds, wall and CPU, for a group of requests.
@@ -212,13 +212,13 @@ impl Probe {
         requests: usize,
         bytes: usize,
     ) -> Result<(f32, f32), Unfit> {
-        let Self { direct, algorithm, operation, session, look_ns, buffers, .. } = self;
+        let Self { direct, algorithm, operation, session, meter, buffers, .. } = self;
         // Some have no fewer, or no more.
         let bytes = algorithm.info().data_of(*operation).unwrap_or(algorithm.info().data_length(bytes));
         let buffers = &mut buffers[..requests];
         let (bytes, scale) = if *operation == Operation::Decompress {
             // What was compressed has the length that it has: times are in proportion.
-            let input = compressed(device, clock, session, bytes)?;
+            let input = compressed(device, clock, *meter, session, bytes)?;
             for buffer in &mut *buffers {
                 buffer.input.clone_from(&input);
             }
@@ -234,50 +234,57 @@ impl Probe {
         }
         let mut group: Vec<Request<'_>> = buffers.iter_mut().map(|buffer| buffer.request(*operation, bytes)).collect();
         if requests == 1 && *direct {
-            let mut runs = 1;
+            let (mut runs, mut is_warm) = (1, false);
             loop {
-                let start = clock.now();
+                let start = meter.now(clock);
                 for _ in 0..runs {
                     // A tag that is none takes as long as one that fits.
                     let operands = group[0].entry.operands.reborrow();
                     let _ = guarded(|| session.run(operands)).map_err(|_| Unfit)?;
                 }
-                let wall = clock.now().saturating_sub(start);
+                let took = meter.since(start, clock);
                 // A clock that stands still, or went back, must not keep us.
-                if wall >= MEASUREMENT || runs >= 1000 {
-                    let each = (wall.saturating_sub(*look_ns) as f32 / runs as f32 * scale).max(1.0);
+                if took >= COLD || is_warm && (took >= MEASUREMENT || runs >= 1000) {
+                    let each = (took as f32 / runs as f32 * scale).max(1.0);
                     return Ok((each, each));
                 }
-                runs *= 2;
+                runs *= if is_warm { 2 } else { 1 };
+                is_warm = true;
             }
         }
-        let (mut wall, mut cpu, mut groups) = (0, 0, 0);
+        let (mut wall, mut busy, mut groups) = (0, 0, 0);
+        let mut is_warm = false;
         loop {
-            let took = run_group(device, clock, session, &mut group)?;
-            // The first one has to load the caches.
-            if groups > 0 {
-                wall += took.0.saturating_sub(*look_ns);
-                cpu += took.1.saturating_sub(*look_ns);
+            let took = run_group(device, clock, *meter, session, &mut group)?;
+            if is_warm || took.0 >= COLD {
+                wall += took.0;
+                busy += took.1;
+                groups += 1;
             }
-            groups += 1;
-            if groups > 1 && (wall >= MEASUREMENT || groups >= 1000) {
-                let each = |ns: u64| (ns as f32 / (groups - 1) as f32 * scale).max(1.0);
-                return Ok((each(wall), each(cpu)));
+            is_warm = true;
+            if groups > 0 && (wall >= MEASUREMENT || groups >= 1000) {
+                let each = |ns: u64| (ns as f32 / groups as f32 * scale).max(1.0);
+                return Ok((each(wall), each(busy)));
             }
         }
     }
 
-    /// The whole tables. `None` when nothing was measured.
-    pub(super) fn grids(&self) -> Option<(Grid, Option<Grid>)> {
-        let wall = fill(&self.rows, &self.table(|(wall, _)| *wall))?;
-        let cpu = if self.direct { None } else { Some(fill(&self.rows, &self.table(|(_, cpu)| *cpu))?) };
-        Some((wall, cpu))
-    }
-
-    /// For each measured row the measured columns: the best of all turns.
-    fn table(&self, of: impl Fn(&(f32, f32)) -> f32) -> Vec<Vec<Option<f32>>> {
-        let best = |turns: &Vec<(f32, f32)>| turns.iter().map(&of).min_by(f32::total_cmp);
-        self.found.iter().map(|row| row.iter().map(best).collect()).collect()
+    /// What was measured until now: of all turns the best.
+    pub(super) fn cells(&self) -> Vec<CostCell> {
+        let least = |times: &mut dyn Iterator<Item = f32>| times.fold(f32::INFINITY, f32::min);
+        let mut cells = Vec::new();
+        for (requests, row) in self.rows.iter().zip(&self.found) {
+            for (bytes, times) in SIZES.iter().zip(row).filter(|(_, times)| !times.is_empty()) {
+                cells.push(CostCell {
+                    requests: *requests,
+                    bytes: *bytes,
+                    measurements: times.len() as u32,
+                    wall_ns: least(&mut times.iter().map(|(wall, _)| *wall)),
+                    cpu_ns: least(&mut times.iter().map(|(_, cpu)| *cpu)),
+                });
+            }
+        }
+        cells
     }
 }
 
@@ -287,6 +294,7 @@ impl Probe {
 fn run_group(
     device: &RegisteredDevice,
     clock: &dyn Clock,
+    meter: Meter,
     session: &Arc<dyn DeviceSession>,
     group: &mut [Request<'_>],
 ) -> Result<(u64, u64), Unfit> {
@@ -304,7 +312,7 @@ fn run_group(
         #[allow(unsafe_code)]
         list.each(|handle| unsafe { handle.address(&**session, None) });
         let mut done = List::new();
-        let start = clock.now();
+        let (begun, start) = (clock.now(), meter.now(clock));
         let mut before = start;
         let Ok(Some(pair)) = device.take_pair() else { return list };
         let mut pair = Some(pair);
@@ -317,7 +325,7 @@ fn run_group(
             }
             let over = list.is_empty() && line.in_flight() == 0;
             let moved = list.len() < offered || done.len() > came;
-            let is_late = end.is_err() || clock.now().saturating_sub(start) > PATIENCE;
+            let is_late = end.is_err() || clock.now().saturating_sub(begun) > PATIENCE;
             if is_late && !over {
                 // A job that the driver keeps even now is waited for: the buffers are this function's.
                 line.take_back(&mut done);
@@ -328,12 +336,11 @@ fn run_group(
             } else if over && let Some(pair) = pair.take() {
                 device.put_pair(pair);
             }
-            let now = clock.now();
             if moved {
-                busy += now.saturating_sub(before);
+                busy += meter.since(before, clock);
             }
             if over {
-                wall = now.saturating_sub(start);
+                wall = meter.since(start, clock);
                 break;
             }
             if is_late {
@@ -342,9 +349,9 @@ fn run_group(
                 break;
             }
             if !moved {
-                clock.wait(Some(start.saturating_add(PATIENCE + 1)));
+                clock.wait(Some(begun.saturating_add(PATIENCE + 1)));
             }
-            before = clock.now();
+            before = meter.now(clock);
         }
         done
     });
@@ -386,57 +393,17 @@ impl Buffer {
 fn compressed(
     device: &RegisteredDevice,
     clock: &dyn Clock,
+    meter: Meter,
     session: &Arc<dyn DeviceSession>,
     bytes: usize,
 ) -> Result<Vec<u8>, Unfit> {
     let (mut output, mut written) = (vec![0; AlgorithmInfo::compressed_max(bytes)], 0);
     let text = sample_text(bytes);
     let mut request = [Request::compress(&text, &mut output, &mut written)];
-    run_group(device, clock, session, &mut request)?;
+    run_group(device, clock, meter, session, &mut request)?;
     if request[0].outcome() != Some(Outcome::Done) {
         return Err(Unfit);
     }
     output.truncate(written);
     if output.is_empty() { Err(Unfit) } else { Ok(output) }
-}
-
-/// A whole table from the cells that were measured. Sizes lie on a line between two that were, and beyond them; numbers of
-/// requests too, and beyond the last one they take their time in proportion. Where a row has no large sizes, they are as far
-/// from the row above as the largest that it has.
-fn fill(rows: &[usize], found: &[Vec<Option<f32>>]) -> Option<Grid> {
-    let mut lines: Vec<(usize, [f32; BYTES.len()])> = Vec::new();
-    let mut above: Vec<(f32, f32)> = Vec::new();
-    for (requests, cells) in rows.iter().zip(found) {
-        let mut points: Vec<(f32, f32)> =
-            SIZES.iter().zip(cells).map_while(|(bytes, cell)| Some((*bytes as f32, (*cell)?))).collect();
-        let Some((_, last)) = points.last() else { continue };
-        if let Some((_, there)) = above.get(points.len() - 1) {
-            let times = last / there;
-            points.extend(above[points.len()..].iter().map(|(bytes, time)| (*bytes, time * times)).collect::<Vec<_>>());
-        }
-        lines.push((*requests, BYTES.map(|bytes| on_line(&points, bytes as f32))));
-        above = points;
-    }
-    let last = *lines.last()?;
-    Some(REQUESTS.map(|requests| {
-        if requests >= last.0 && lines.len() < 2 {
-            return last.1.map(|cell| cell * requests as f32 / last.0 as f32);
-        }
-        std::array::from_fn(|column| {
-            let points: Vec<(f32, f32)> = lines.iter().map(|(row, line)| (*row as f32, line[column])).collect();
-            on_line(&points, requests as f32)
-        })
-    }))
-}
-
-/// The value at `x` of the line through the points around it; `points` go by `x`, and there is at least one.
-fn on_line(points: &[(f32, f32)], x: f32) -> f32 {
-    let after = points.iter().position(|(at, _)| *at >= x).unwrap_or(points.len()).clamp(1, points.len().max(2) - 1);
-    let [(x0, y0), (x1, y1)] = [points[after - 1], points[after.min(points.len() - 1)]];
-    if x1 <= x0 {
-        return y0;
-    }
-    // More work never takes less time; it is a noisy machine that says so.
-    let slope = ((y1 - y0) / (x1 - x0)).max(0.0);
-    (y0 + slope * (x - x0)).max(y0.min(y1) / 2.0).max(1.0)
 }

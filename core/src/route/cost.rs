@@ -12,6 +12,9 @@
 //! all point in the same direction for long. A device that is slower than thought for 32 ms of work on end, by more than a quarter
 //! each time, has changed as a whole (its clock, its load): then one factor moves all cells, also those that were not
 //! measured, by half of what all measurements agree on.
+//!
+//! What an earlier process has kept is compared with the first requests that go by it, cell by cell. It takes 32 ms of work to contradict it, or
+//! one trial that is faster by a quarter; then it is forgotten, and measured anew.
 
 #![allow(
     clippy::cast_precision_loss,
@@ -20,28 +23,19 @@
 )]
 
 use std::fmt;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use libm::{exp2f, expf, logf};
+
+use super::measured::Measured;
+use super::pace::{CLOCK, NOTHING};
+use super::record::CostCell;
+use super::table::{Number, Place, REQUESTS, Table};
 
 /// Nanoseconds of a thread's work between two measurements. Reading the clock twice and thinking costs about 200 ns, so more of
 /// them could be had; but a machine that is slow for a moment would be believed too soon.
 pub(super) const INTERVAL: u32 = 500_000;
-
-/// Requests side by side for which the table has a row: close together where devices have steps.
-pub const REQUESTS: [usize; 22] =
-    [1, 2, 3, 4, 5, 6, 8, 12, 16, 17, 20, 24, 32, 33, 48, 64, 128, 256, 512, 1024, 2048, 4096];
-/// Bytes in a request for which the table has a column.
-pub const BYTES: [usize; 17] = {
-    let mut bytes = [16; 17];
-    let mut column = 1;
-    while column < bytes.len() {
-        bytes[column] = 2 * bytes[column - 1];
-        column += 1;
-    }
-    bytes
-};
 
 /// What a device is thought to need for requests that are handed to it together.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -52,9 +46,39 @@ pub struct Estimate {
     pub cpu_ns: f32,
 }
 
+/// A difference from which on a device may have changed as a whole, or what was kept may not hold.
+const CHANGE: f32 = 0.25;
+/// Nanoseconds of work that show it, measured a few times at least: a machine that does other things is slow for some milliseconds
+/// now and then.
+const SURE: (f32, i32) = (32e6, 4);
+/// A trial that takes less than this share of what was kept contradicts it: nothing makes a device faster than it is.
+const CONTRADICTS: f32 = 0.75;
+/// One that takes more than this share confirms it.
+const CONFIRMS: f32 = 0.95;
+
+/// What a measurement says of a device as a whole.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Finding {
+    Nothing,
+    /// The CPU has changed by this factor.
+    Pace(f32),
+    /// Its times have changed by this factor.
+    Changed(f32),
+    /// What was kept does not hold.
+    Contradicted,
+}
+
 /// What one device costs for one algorithm and operation.
 pub struct Costs {
     known: AtomicBool,
+    /// What the tables follow from.
+    measured: Mutex<Option<Arc<Measured>>>,
+    /// An earlier process measured it, or somebody told it.
+    kept: AtomicBool,
+    /// By row, the columns of which this process has seen that they hold, as bits.
+    confirmed: [AtomicU32; REQUESTS.len()],
+    /// Nanoseconds of work that contradicted what was kept, since other work confirmed it.
+    doubt: Number,
     wall: Table,
     /// Only of devices that work beside the calling thread.
     cpu: OnceLock<Box<Table>>,
@@ -68,13 +92,14 @@ pub struct Costs {
     lasts: Number,
 }
 
-/// Rows of [`REQUESTS`] with a column for each of [`BYTES`], in nanoseconds for all of the requests.
-pub(crate) type Grid = [[f32; BYTES.len()]; REQUESTS.len()];
-
 impl Costs {
     pub(crate) fn unknown() -> Self {
         Self {
             known: AtomicBool::new(false),
+            measured: Mutex::default(),
+            kept: AtomicBool::new(false),
+            confirmed: Default::default(),
+            doubt: Number::new(0.0),
             wall: Table::default(),
             cpu: OnceLock::new(),
             drift: Number::new(1.0),
@@ -104,21 +129,51 @@ impl Costs {
         self.drift.get()
     }
 
-    /// Starts anew from a calibration. `cpu` only of devices that work beside the calling thread.
-    pub(crate) fn set(&self, wall: &Grid, cpu: Option<&Grid>) {
-        self.wall.set(wall);
-        if let Some(cpu) = cpu {
-            self.cpu.get_or_init(Box::default).set(cpu);
+    /// Starts anew from a calibration: of this process, or one that was kept. `direct`: the device computes in the calling thread.
+    pub(crate) fn set(&self, measured: Measured, direct: bool, kept: bool) {
+        self.wall.set(&measured.wall());
+        if !direct {
+            self.cpu.get_or_init(Box::default).set(&measured.cpu());
         }
+        *self.measured.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(measured));
+        self.confirmed.iter().for_each(|row| row.store(0, Relaxed));
+        self.kept.store(kept, Relaxed);
+        self.doubt.set(0.0);
         self.drift.set(1.0);
         self.run.store(0, Relaxed);
         self.known.store(true, Relaxed);
     }
 
-    /// All cells as they are now, with the drift in them.
-    pub(crate) fn grids(&self) -> Option<(Grid, Option<Grid>)> {
-        let drift = self.drift.get();
-        self.is_known().then(|| (self.wall.grid(drift), self.cpu.get().map(|cpu| cpu.grid(1.0))))
+    /// Forgets what was kept.
+    pub(crate) fn forget_kept(&self) {
+        if self.kept.swap(false, Relaxed) {
+            self.known.store(false, Relaxed);
+        }
+    }
+
+    /// What was measured, without what requests taught since.
+    pub(crate) fn measured(&self) -> Option<Arc<Measured>> {
+        self.measured.lock().unwrap_or_else(PoisonError::into_inner).clone().filter(|_| self.is_known())
+    }
+
+    /// Whether nothing but what was kept speaks for the estimate of such requests.
+    #[inline]
+    pub(crate) fn is_unconfirmed(&self, requests: usize, bytes: usize) -> bool {
+        self.kept.load(Relaxed) && {
+            let (row, column) = Place::of(requests, bytes).nearest();
+            self.confirmed[row].load(Relaxed) >> column & 1 == 0
+        }
+    }
+
+    /// Whether the estimate of any requests is confirmed.
+    pub(crate) fn is_confirmed_anywhere(&self) -> bool {
+        self.confirmed.iter().any(|row| row.load(Relaxed) != 0)
+    }
+
+    /// The measurement on which the estimate of such requests rests most, and when it was made, in seconds since 1970.
+    pub fn basis(&self, requests: usize, bytes: usize) -> Option<(CostCell, u64)> {
+        let measured = self.measured()?;
+        Some((*measured.nearest(requests, bytes)?, measured.at))
     }
 
     /// Takes in that so many requests took less time than was thought, once: nothing makes a device faster than it is, so a
@@ -131,25 +186,30 @@ impl Costs {
         }
     }
 
+    /// Takes in a trial of requests whose estimate is not confirmed, of which so many take this time on this device.
+    pub(crate) fn check(&self, requests: usize, bytes: usize, wall_ns: f32) -> Finding {
+        // A CPU that is slower now than it was then is no reason to doubt.
+        let share = wall_ns / self.estimate(requests, bytes).wall_ns * self.drift().max(1.0);
+        if share < CONTRADICTS {
+            return Finding::Contradicted;
+        }
+        if share < CONFIRMS {
+            self.was_faster(requests, bytes, wall_ns);
+            return Finding::Nothing;
+        }
+        self.compare(requests, bytes, wall_ns)
+    }
+
     /// Takes in a measurement of so many requests of so many bytes each; `cpu_ns` where the time of the thread was measured
-    /// apart. The answer is the factor, if that is why the device is thought to have changed as a whole.
-    pub fn learn(&self, requests: usize, bytes: usize, wall_ns: f32, cpu_ns: Option<f32>) -> Option<f32> {
-        /// A difference that nothing depends on.
-        const NOTHING: f32 = 0.02;
-        /// What the clock cannot tell apart, in nanoseconds.
-        const CLOCK: f32 = 40.0;
-        /// A difference from which on the device may have changed as a whole.
-        const CHANGE: f32 = 0.25;
-        /// Nanoseconds of work that show that it has, measured a few times at least: a machine that does other things is
-        /// slow for some milliseconds now and then.
-        const SURE: (f32, i32) = (32e6, 4);
+    /// apart.
+    pub(crate) fn learn(&self, requests: usize, bytes: usize, wall_ns: f32, cpu_ns: Option<f32>) -> Finding {
         /// The step of the thread's time, which has no drift.
         const THREAD: f32 = 0.02;
         /// Measurements on end from which on steps grow.
         const PATIENT: i32 = 16;
 
         if !(self.is_known() && wall_ns > 0.0 && wall_ns.is_finite()) {
-            return None;
+            return Finding::Nothing;
         }
         let place = Place::of(requests, bytes);
         if let (Some(cpu), Some(cpu_ns)) = (self.cpu.get(), cpu_ns) {
@@ -158,6 +218,9 @@ impl Costs {
                 cpu.scale(place, THREAD.min(error.abs() / 2.0).copysign(error));
             }
         }
+        if self.is_unconfirmed(requests, bytes) {
+            return self.compare(requests, bytes, wall_ns);
+        }
         let estimate = self.wall.read(place) * self.drift.get();
         let error = logf(wall_ns / estimate);
         let before = self.run.load(Relaxed);
@@ -165,7 +228,7 @@ impl Costs {
             if before != 0 {
                 self.run.store(0, Relaxed);
             }
-            return None;
+            return Finding::Nothing;
         }
         let direction = if error > 0.0 { 1 } else { -1 };
         // A large error does not continue what small ones have begun, nor the other way round.
@@ -185,10 +248,33 @@ impl Costs {
             // One of the measurements may be a thousand times too long, but not all of them.
             let factor = expf(agreed / 2.0 * direction as f32);
             self.drift_by(factor);
-            return Some(factor);
+            return Finding::Changed(factor);
         }
         self.run.store(run.clamp(-99, 99), Relaxed);
-        None
+        Finding::Nothing
+    }
+
+    /// Compares a measurement with what was kept: one that is alike confirms it, and it takes many to contradict it.
+    fn compare(&self, requests: usize, bytes: usize, wall_ns: f32) -> Finding {
+        let (estimate, drift) = (self.estimate(requests, bytes).wall_ns, self.drift());
+        let least = estimate / drift.max(1.0) / (1.0 + CHANGE) - CLOCK;
+        let most = estimate / drift.min(1.0) * (1.0 + CHANGE) + CLOCK;
+        if (least..most).contains(&wall_ns) {
+            let (row, column) = Place::of(requests, bytes).nearest();
+            self.confirmed[row].fetch_or(1 << column, Relaxed);
+            self.doubt.set(0.0);
+            return Finding::Nothing;
+        }
+        // In the calling thread, an interval lies between two measurements.
+        let least = if self.cpu.get().is_some() { 0.0 } else { INTERVAL as f32 };
+        let doubt = self.doubt.get() + wall_ns.clamp(least, SURE.0 / SURE.1 as f32);
+        self.doubt.set(doubt);
+        if doubt >= SURE.0 { Finding::Contradicted } else { Finding::Nothing }
+    }
+
+    /// The device is as it was calibrated.
+    pub(crate) fn reset_drift(&self) {
+        self.drift.set(1.0);
     }
 
     /// The device has changed as a whole.
@@ -204,141 +290,26 @@ impl fmt::Debug for Costs {
     }
 }
 
-/// A number that threads share.
-struct Number(AtomicU32);
-
-impl Number {
-    const fn new(number: f32) -> Self {
-        Self(AtomicU32::new(number.to_bits()))
-    }
-
-    #[inline]
-    fn get(&self) -> f32 {
-        f32::from_bits(self.0.load(Relaxed))
-    }
-
-    fn set(&self, number: f32) {
-        self.0.store(number.to_bits(), Relaxed);
-    }
-}
-
-/// Where a group of requests lies in a table: between four cells, or beyond the last.
-#[derive(Clone, Copy)]
-struct Place {
-    row: usize,
-    column: usize,
-    /// The way to the next row, 0 to 1.
-    down: f32,
-    /// The way to the next column: from -1 (below the first) on.
-    across: f32,
-    /// Requests beyond the last row take their time in proportion.
-    times: f32,
-}
-
-/// The row from which on each is twice the one before: that of 64 requests.
-const DOUBLING: usize = 15;
-
-/// For each number of requests up to there the row above, and the way to the next one.
-const ROWS: [(u8, f32); REQUESTS[DOUBLING] + 1] = {
-    let mut rows = [(0, 0.0); REQUESTS[DOUBLING] + 1];
-    let (mut row, mut requests) = (0, 1);
-    while requests < rows.len() {
-        if row < DOUBLING && requests >= REQUESTS[row + 1] {
-            row += 1;
-        }
-        rows[requests] = (row as u8, (requests - REQUESTS[row]) as f32 / (REQUESTS[row + 1] - REQUESTS[row]) as f32);
-        requests += 1;
-    }
-    rows
-};
-
-impl Place {
-    #[inline]
-    fn of(requests: usize, bytes: usize) -> Self {
-        let within = requests.clamp(1, REQUESTS[REQUESTS.len() - 1]);
-        let (row, down) = ROWS.get(within).copied().unwrap_or_else(|| {
-            let row = (DOUBLING + (within / REQUESTS[DOUBLING]).ilog2() as usize).min(REQUESTS.len() - 2);
-            (row as u8, (within - REQUESTS[row]) as f32 / (REQUESTS[row + 1] - REQUESTS[row]) as f32)
-        });
-        let column = ((bytes | BYTES[0]).ilog2() as usize - 4).min(BYTES.len() - 2);
-        let start = BYTES[column];
-        let across = (bytes as f32 - start as f32) / start as f32;
-        let times = if requests > within { requests as f32 / within as f32 } else { 1.0 };
-        Self { row: row as usize, column, down, across, times }
-    }
-
-    /// The four cells around, each with its weight.
-    fn around(self) -> [(usize, usize, f32); 4] {
-        let Self { row, column, down, across, .. } = self;
-        let across = across.clamp(0.0, 1.0);
-        [
-            (row, column, (1.0 - down) * (1.0 - across)),
-            (row, column + 1, (1.0 - down) * across),
-            (row + 1, column, down * (1.0 - across)),
-            (row + 1, column + 1, down * across),
-        ]
-    }
-}
-
-struct Table([[Number; BYTES.len()]; REQUESTS.len()]);
-
-impl Default for Table {
-    fn default() -> Self {
-        Self([const { [const { Number::new(1.0) }; BYTES.len()] }; REQUESTS.len()])
-    }
-}
-
-impl Table {
-    #[inline]
-    fn read(&self, place: Place) -> f32 {
-        let Place { row, column, down, across, times } = place;
-        let in_row = |row: usize| {
-            let (from, to) = (self.0[row][column].get(), self.0[row][column + 1].get());
-            // Below the first column the line may lead below zero.
-            (from + (to - from) * across).max(from / 2.0)
-        };
-        let from = in_row(row);
-        // Most requests come alone.
-        if down == 0.0 { from * times } else { (from + (in_row(row + 1) - from) * down) * times }
-    }
-
-    /// Moves the cells around a place by this share, those that are nearest by all of it.
-    fn scale(&self, place: Place, share: f32) {
-        let around = place.around();
-        let nearest = around.iter().fold(0.0, |most: f32, (.., weight)| most.max(*weight));
-        for (row, column, weight) in around {
-            if weight > 0.0 {
-                let cell = &self.0[row][column];
-                cell.set((cell.get() * (1.0 + share * weight / nearest)).clamp(0.1, 1e12));
-            }
-        }
-    }
-
-    fn set(&self, grid: &Grid) {
-        for (cell, number) in self.0.iter().flatten().zip(grid.iter().flatten()) {
-            cell.set(*number);
-        }
-    }
-
-    fn grid(&self, times: f32) -> Grid {
-        std::array::from_fn(|row| std::array::from_fn(|column| self.0[row][column].get() * times))
-    }
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     #![allow(clippy::float_cmp, reason = "what was not touched is exactly the same")]
 
+    use super::super::table::BYTES;
     use super::*;
 
-    /// A table by a formula.
-    pub(crate) fn grid(formula: impl Fn(f32, f32) -> f32) -> Grid {
-        REQUESTS.map(|requests| BYTES.map(|bytes| formula(requests as f32, bytes as f32)))
+    /// A measured table by a formula: of the time until requests are done, and of that of the thread.
+    pub(crate) fn measured(formula: impl Fn(f32, f32) -> (f32, f32)) -> Measured {
+        let cell = |requests: usize, bytes: usize| {
+            let (wall_ns, cpu_ns) = formula(requests as f32, bytes as f32);
+            CostCell { requests, bytes, measurements: 5, wall_ns, cpu_ns }
+        };
+        let cells = REQUESTS.iter().flat_map(|requests| BYTES.map(|bytes| cell(*requests, bytes)));
+        Measured::now(cells.collect(), 5).unwrap()
     }
 
     pub(crate) fn costs(formula: impl Fn(f32, f32) -> f32) -> Costs {
         let costs = Costs::unknown();
-        costs.set(&grid(formula), None);
+        costs.set(measured(|requests, bytes| (formula(requests, bytes), formula(requests, bytes))), true, false);
         costs
     }
 
@@ -447,7 +418,7 @@ pub(crate) mod tests {
     #[test]
     fn the_time_of_the_thread_is_learned_apart_where_the_device_works_beside_it() {
         let costs = Costs::unknown();
-        costs.set(&grid(|_, _| 100_000.0), Some(&grid(|_, _| 2000.0)));
+        costs.set(measured(|_, _| (100_000.0, 2000.0)), false, false);
         for _ in 0..200 {
             costs.learn(1, 1024, 100_000.0, Some(3000.0));
             costs.learn(1, 1024, 110_000.0, Some(3000.0));
@@ -457,14 +428,30 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_goes_out_comes_back_in() {
-        let first = costs(|requests, bytes| 7.0 * requests + bytes);
-        for _ in 0..100 {
-            first.learn(1, 4096, 20_000.0, None);
-        }
-        let second = Costs::unknown();
-        let (wall, cpu) = first.grids().unwrap();
-        second.set(&wall, cpu.as_ref());
-        assert!(near(second.estimate(12, 300).wall_ns, first.estimate(12, 300).wall_ns));
+    fn what_was_kept_is_confirmed_cell_by_cell() {
+        let costs = costs(|requests, bytes| requests * (1000.0 + bytes));
+        assert!(!costs.is_unconfirmed(1, 64), "this process has measured it");
+        costs.kept.store(true, Relaxed);
+        assert!(costs.is_unconfirmed(1, 64) && costs.is_unconfirmed(8, 4096) && !costs.is_confirmed_anywhere());
+        assert_eq!(costs.learn(1, 64, 1100.0, None), Finding::Nothing);
+        assert_eq!(costs.check(8, 4096, 50_000.0), Finding::Nothing);
+        assert!(!costs.is_unconfirmed(1, 64) && !costs.is_unconfirmed(8, 4096) && costs.is_unconfirmed(8, 64));
+        assert_eq!(costs.check(8, 64, 8000.0), Finding::Nothing);
+        assert!(costs.is_unconfirmed(8, 64) && near(costs.estimate(8, 64).wall_ns, 8260.0), "{costs:?}");
+        assert_eq!(costs.check(1, 16, 700.0), Finding::Contradicted);
+        costs.forget_kept();
+        assert!(!costs.is_known() && costs.measured().is_none());
+    }
+
+    #[test]
+    fn what_was_kept_is_contradicted_by_work_on_end_and_not_by_a_bad_moment() {
+        let costs = costs(|_, bytes| 1000.0 + bytes);
+        costs.kept.store(true, Relaxed);
+        let bad = |_| costs.learn(1, 64, 9_000_000.0, None);
+        assert_eq!((0..3).map(bad).collect::<Vec<_>>(), [Finding::Nothing; 3]);
+        costs.learn(1, 64, 1064.0, None);
+        let slower = |_| costs.learn(1, 4096, 8000.0, None);
+        let needed = (1..200).find(|sample| slower(*sample) == Finding::Contradicted);
+        assert_eq!(needed, Some(64), "32 ms");
     }
 }

@@ -24,12 +24,13 @@
 )]
 
 use super::answer::{BatchSize, Route};
-use super::ask::{Ask, Choice};
+use super::ask::Ask;
 use super::break_even::BreakEven;
-use super::cost::Costs;
+use super::known::{Device, Known};
 use super::ledger::{BATCH_SIZES, Ledger, Verdict};
 use super::lesson::MANY;
 use super::policy::Policy;
+use crate::algorithm::Kind;
 use crate::stats::Reason;
 
 /// A policy that goes by measured costs.
@@ -46,12 +47,12 @@ pub enum Learned {
 
 /// How many times as long as on the fastest device a request may take so that the calling thread has less to do.
 pub const PATIENCE: f32 = 32.0;
-/// A ring that takes so many times as long for one request as the fastest device does not flow under `latency`.
-const SWIFT: f32 = 2.0;
-/// A ring that keeps the thread busy for more than this share of its time computes in the thread.
-const BUSY: f32 = 0.75;
 /// What a part of its own costs beside its requests, in nanoseconds: to ask again, to take another queue.
 const PART: f32 = 200.0;
+/// A device that takes no more than this share longer than the best is close to it.
+const CLOSE: f32 = 0.5;
+/// Requests that take as long, in nanoseconds, are tried without another one before that warms up the caches.
+const LONG: f32 = 20_000.0;
 /// A split that gains less than this share is none.
 const GAIN: f32 = 0.97;
 /// A device that gains less than this share is no reason to leave another one.
@@ -147,8 +148,17 @@ const NEARLY: f32 = 1.02;
 /// The same where few threads can come: the last of them keep the others waiting, and CPUs idle.
 const FEW_THREADS: f32 = 1.5;
 
-/// Nanoseconds that a request is thought to take while nothing is known, and one for each byte.
+/// Nanoseconds that a request is thought to take while nothing is known, and one for each byte; and with a key pair.
 const PRIOR: u32 = 100;
+const PAIR: u32 = 50_000;
+
+/// What requests are thought to take while nothing is known.
+fn prior(kind: Kind, requests: usize, bytes: usize) -> u32 {
+    match kind {
+        Kind::Signature | Kind::Exchange | Kind::Kem | Kind::Encipherment => PAIR.saturating_mul(requests as u32),
+        _ => PRIOR + bytes.saturating_mul(requests).min(1 << 30) as u32,
+    }
+}
 
 impl Learned {
     /// The long way.
@@ -167,7 +177,7 @@ impl Learned {
             due
         };
         if !ledger.is_settled(ask.candidates) {
-            let work = PRIOR + bytes.saturating_mul(requests).min(1 << 30) as u32;
+            let work = prior(ask.algorithm.kind(), requests, bytes);
             let mut news = (!ask.is_plain() || ledger.recall_pays(work)) && ask.calibrator.recall();
             if known.strangers > 0 {
                 is_due(work);
@@ -189,14 +199,19 @@ impl Learned {
         if ask.is_plain() && known.all_had_a_say && known.rings == 0 {
             ledger.remember(requests, bytes, best.verdict());
         }
-        let measure = is_due(best.verdict().expected) && known.len > 1;
-        if measure && let Some((trial, measure)) = trial(&known, ledger, &best, requests, bytes) {
+        let due = is_due(best.verdict().expected) && known.len > 1;
+        // What was kept by an earlier process is compared with the first request that goes by it.
+        let first = ask.is_plain() && known.len > 1 && best.device.costs.is_unconfirmed(best.requests, bytes);
+        if due
+            && !first
+            && let Some((trial, measure)) = trial(&known, ledger, &best, requests, bytes)
+        {
             if !measure {
                 ask.ledgers.soon();
             }
             return Some(Route { measure, ..trial.verdict().route() });
         }
-        Some(Route { measure, ..best.verdict().route() })
+        Some(Route { measure: due || first, ..best.verdict().route() })
     }
 
     /// The device of the last verdict, if that is hardly dearer. One that was left because it proved slower is thought to be just as
@@ -292,7 +307,7 @@ impl Learned {
     }
 
     /// What the policy wants little of, in nanoseconds, when so many requests go to a device.
-    fn cost(self, device: &Device<'_>, requests: usize, bytes: usize) -> f32 {
+    pub(super) fn cost(self, device: &Device<'_>, requests: usize, bytes: usize) -> f32 {
         if self == Learned::Offload {
             return device.costs.estimate(requests, bytes).cpu_ns;
         }
@@ -315,25 +330,38 @@ fn trial<'a>(
         reason: Reason::Trial,
         expected: device.wall(requests, bytes),
     };
+    let loss = |device: &Device<'a>, requests| device.wall(requests, bytes) - best.device.wall(requests, bytes);
+    let is_unconfirmed = |device: &&Device<'a>| device.costs.is_unconfirmed(requests, bytes);
+    let check = |device: &Device<'a>, first: bool| {
+        let first = first || !device.costs.is_confirmed_anywhere();
+        ledger.check(first, loss(device, requests)).then_some(requests)
+    };
     // All of them, or one if that is too dear.
     let pay = |device: &Device<'a>| {
-        [requests, 1].into_iter().find(|requests| {
-            let loss = device.wall(*requests, bytes) - best.device.wall(*requests, bytes);
-            ledger.pay(device.place, loss)
-        })
+        [requests, 1].into_iter().find(|requests| ledger.pay(device.place, loss(device, *requests)))
     };
     // What has requests in it needs no trial to be known.
     let others = || known.iter().filter(|device| device.place != best.device.place && device.ahead == 0.0);
     if let Some(warm) = ledger.take_warm()
         && let Some(device) = others().find(|device| device.place == warm)
+        && let Some(requests) = if is_unconfirmed(&device) { check(device, true) } else { pay(device) }
     {
-        return Some((trial(device, pay(device)?), true));
+        return Some((trial(device, requests), true));
     }
-    let overdue = others().filter_map(|device| Some((device, ledger.overdue(device.place)?)));
-    let (device, _) = overdue.filter(|(_, overdue)| *overdue >= 0).max_by_key(|(_, overdue)| *overdue)?;
-    let requests = pay(device)?;
-    ledger.set_warm(device.place);
-    Some((trial(device, requests), false))
+    let unconfirmed = || others().filter(is_unconfirmed).find_map(|device| Some((device, check(device, false)?)));
+    let overdue = || {
+        let is_close = |device| loss(device, requests) < best.device.wall(requests, bytes) * CLOSE;
+        let overdue = others().filter_map(|device| Some((device, ledger.overdue(device.place, is_close(device))?)));
+        let (device, _) = overdue.filter(|(_, overdue)| *overdue >= 0).max_by_key(|(_, overdue)| *overdue)?;
+        Some((device, pay(device)?))
+    };
+    let (device, requests) = unconfirmed().or_else(overdue)?;
+    let trial = trial(device, requests);
+    let is_long = trial.expected >= LONG;
+    if !is_long {
+        ledger.set_warm(device.place);
+    }
+    Some((trial, is_long))
 }
 
 /// Full lanes on one device and the rest on another, where that is faster than `whole`. All are in the calling thread.
@@ -371,112 +399,5 @@ impl Best<'_> {
     fn verdict(&self) -> Verdict {
         let Self { device, requests, reason, expected } = *self;
         Verdict { device: device.place, requests, reason, expected: expected.clamp(1.0, 1e9) as u32 }
-    }
-}
-
-/// A choice with what matters here.
-#[derive(Clone, Copy)]
-struct Device<'a> {
-    place: usize,
-    lanes: usize,
-    /// It computes in the calling thread, by a ring or without.
-    in_thread: bool,
-    /// Nanoseconds that it needs for what it has.
-    ahead: f32,
-    /// A ring that is charged what a request costs when it is full.
-    flows: bool,
-    costs: &'a Costs,
-}
-
-impl<'a> Device<'a> {
-    fn new(choice: &Choice<'a>, requests: usize, bytes: usize) -> Self {
-        let (lanes, costs) = (choice.capability.lanes.max(1), choice.costs);
-        let estimate = costs.estimate(requests, bytes);
-        let in_thread = choice.capability.direct || costs.is_known() && estimate.cpu_ns > BUSY * estimate.wall_ns;
-        // What is in a ring is thought to be like what is in hand. A thread does not compute what others have in there.
-        let ahead = if choice.ahead == 0 || in_thread {
-            0.0
-        } else {
-            costs.estimate(MANY, bytes).wall_ns / MANY as f32 * choice.ahead as f32
-        };
-        Self { place: choice.device, lanes, in_thread, ahead, flows: false, costs }
-    }
-
-    #[inline]
-    fn wall(&self, requests: usize, bytes: usize) -> f32 {
-        self.costs.estimate(requests, bytes).wall_ns
-    }
-}
-
-/// The choices whose costs are known; of many, the best few.
-struct Known<'a> {
-    devices: [Option<Device<'a>>; Known::MOST],
-    len: usize,
-    /// Of them, those that work beside the calling thread.
-    rings: usize,
-    /// Choices whose costs are not known.
-    strangers: usize,
-    /// No device that offers the operation was left out.
-    all_had_a_say: bool,
-}
-
-impl Known<'_> {
-    const MOST: usize = 8;
-}
-
-impl<'a> Known<'a> {
-    fn of(ask: &'a Ask<'_>, policy: Learned, requests: usize, bytes: usize) -> Self {
-        let cost = |device: &Device<'a>| policy.cost(device, requests, bytes);
-        let mut known = Self { devices: [None; Self::MOST], len: 0, rings: 0, strangers: 0, all_had_a_say: false };
-        let mut choices = 0;
-        for choice in ask.choices() {
-            choices += 1;
-            let device = Device::new(&choice, requests, bytes);
-            if !device.costs.is_known() {
-                known.strangers += 1;
-            } else if known.len < Self::MOST {
-                known.devices[known.len] = Some(device);
-                known.len += 1;
-            } else {
-                let worst = known.devices.iter_mut().flatten().max_by(|a, b| cost(a).total_cmp(&cost(b)));
-                if let Some(worst) = worst.filter(|worst| cost(worst) > cost(&device)) {
-                    *worst = device;
-                }
-            }
-        }
-        known.rings = known.iter().filter(|device| !device.in_thread).count();
-        known.all_had_a_say = choices == ask.offers();
-        known.let_flow(policy, requests, bytes);
-        known
-    }
-
-    fn let_flow(&mut self, policy: Learned, requests: usize, bytes: usize) {
-        let fastest = self.iter().map(|device| device.wall(1, bytes)).fold(f32::INFINITY, f32::min);
-        let is_loaded = requests > 1 || self.iter().any(|device| device.ahead > 0.0);
-        for ring in self.devices.iter_mut().flatten().filter(|device| !device.in_thread) {
-            ring.flows = match policy {
-                Learned::Latency => is_loaded && ring.wall(1, bytes) <= fastest * SWIFT,
-                Learned::Throughput => true,
-                Learned::Offload => false,
-            };
-        }
-    }
-
-    #[inline]
-    fn iter(&self) -> impl Iterator<Item = &Device<'a>> {
-        self.devices[..self.len].iter().flatten()
-    }
-
-    /// The one for which `cost` is least, with that.
-    fn least(&self, cost: impl Fn(&Device<'a>) -> f32) -> Option<(Device<'a>, f32)> {
-        let mut least: Option<(Device<'a>, f32)> = None;
-        for device in self.iter() {
-            let cost = cost(device);
-            // The first one among equals.
-            if least.is_none_or(|(_, least)| cost < least) {
-                least = Some((*device, cost));
-            }
-        }
-        least
     }
 }

@@ -23,16 +23,23 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::
 use super::answer::{BatchSize, Route};
 use super::candidate::Candidate;
 use super::cost::INTERVAL;
+use super::meter::{Looks, Meter};
+use super::pace::Pace;
 use crate::algorithm::{Algorithm, Operation};
 use crate::clock::Clock;
+use crate::driver::Class;
 use crate::stats::{MOST_DEVICES, Reason};
 
 /// Of each interval, what may be spent on trying devices that are thought to be slower.
 const SHARE: i64 = 200;
 /// The most that is saved up, in nanoseconds.
 const MOST_CREDIT: i64 = 20_000_000;
+/// Of the work that is done, what may be lost to find out about a device whether what was kept holds: for the first time, and in all.
+const CHECKS: (f32, f32) = (8.0, 32.0);
 /// Intervals of work between two trials of a device: at first, and once it has lost again and again (a second or so).
 const TRIALS: (u32, u32) = (8, 2048);
+/// The same at most, of a device that is thought to be nearly as good.
+const CLOSE: u32 = 16;
 /// Intervals of work for which a thought about the size of batches is good.
 const BATCH_SIZE_LASTS: u32 = 8;
 /// Batches that are thought of.
@@ -53,8 +60,7 @@ pub(crate) struct Ledgers {
     id: u32,
     /// By algorithm and operation.
     each: Box<[OnceLock<Box<Ledger>>]>,
-    /// Nanoseconds that a look at the clock takes.
-    look_ns: OnceLock<u64>,
+    looks: OnceLock<Looks>,
 }
 
 /// What is remembered about one algorithm and operation.
@@ -66,6 +72,9 @@ pub(crate) struct Ledger {
     ticks: AtomicU32,
     /// Nanoseconds that trials may lose.
     credit: AtomicI64,
+    /// Nanoseconds that were to be lost by finding out whether what was kept holds.
+    checked: AtomicI64,
+    pub(super) pace: Pace,
     trials: Box<[Trial; Trial::MOST]>,
     /// The device that has just been warmed up for a trial, plus one.
     warm: AtomicUsize,
@@ -94,7 +103,7 @@ impl Ledgers {
     pub(crate) fn new() -> Self {
         static FRAMEWORKS: AtomicU32 = AtomicU32::new(1);
         let each = (0..Algorithm::PLACES).map(|_| OnceLock::new()).collect();
-        Self { id: FRAMEWORKS.fetch_add(1, Relaxed), each, look_ns: OnceLock::new() }
+        Self { id: FRAMEWORKS.fetch_add(1, Relaxed), each, looks: OnceLock::new() }
     }
 
     #[inline]
@@ -121,17 +130,9 @@ impl Ledgers {
         LEFT.set((self.id, 0));
     }
 
-    /// Nanoseconds that a look at the clock takes: so much longer seems what lies between two of them.
-    pub(crate) fn look_ns(&self, clock: &dyn Clock) -> u64 {
-        const LOOKS: u64 = 100;
-        *self.look_ns.get_or_init(|| {
-            // The shortest: whatever happens in between is no part of it, and a clock may jump.
-            let look = |_| {
-                let start = clock.now();
-                clock.now().checked_sub(start)
-            };
-            (0..LOOKS).filter_map(look).min().unwrap_or(0)
-        })
+    /// By which clock a device is measured.
+    pub(crate) fn meter(&self, clock: &dyn Clock, class: Class, direct: bool) -> Meter {
+        self.looks.get_or_init(|| Looks::new(clock)).meter(class, direct)
     }
 }
 
@@ -166,6 +167,8 @@ impl Default for Ledger {
             batch_sizes: (0..CLASSES).map(|_| Default::default()).collect(),
             ticks: AtomicU32::new(0),
             credit: AtomicI64::new(0),
+            checked: AtomicI64::new(0),
+            pace: Pace::default(),
             trials: Box::new(std::array::from_fn(|_| Trial::default())),
             warm: AtomicUsize::new(0),
             settled: AtomicUsize::new(0),
@@ -220,6 +223,20 @@ impl Ledger {
         (self.ticks.load(Relaxed) / BATCH_SIZE_LASTS) as u16
     }
 
+    /// Such requests took so long. Until the next thought, they count as work of as much, whatever was expected.
+    pub(crate) fn took(&self, requests: usize, bytes: usize, wall_ns: f32) {
+        if let Some(verdict) = self.recall(requests, bytes) {
+            self.remember(requests, bytes, Verdict { expected: wall_ns.clamp(1.0, 1e9) as u32, ..verdict });
+        }
+    }
+
+    /// What was kept does not hold: the devices are measured anew.
+    pub(crate) fn start_over(&self) {
+        self.settled.store(0, Relaxed);
+        self.checked.store(0, Relaxed);
+        self.forget();
+    }
+
     /// Forgets all verdicts: the costs are others now.
     pub(crate) fn forget(&self) {
         for verdict in self.verdicts.iter().chain(self.batch_sizes.as_flattened()) {
@@ -261,9 +278,12 @@ impl Ledger {
         self.settled.fetch_max(devices, Relaxed);
     }
 
-    /// How long ago the trial of a device was due, in ticks; negative when it is not.
-    pub(crate) fn overdue(&self, device: usize) -> Option<i32> {
-        Some(self.ticks.load(Relaxed).wrapping_sub(self.trials.get(device)?.next.load(Relaxed)) as i32)
+    /// How long ago the trial of a device was due, in ticks; negative when it is not. `close`: it is thought to be nearly as good, so that
+    /// little is lost by it.
+    pub(crate) fn overdue(&self, device: usize, close: bool) -> Option<i32> {
+        let trial = self.trials.get(device)?;
+        let early = if close { trial.wait.load(Relaxed).saturating_sub(CLOSE) } else { 0 };
+        Some(self.ticks.load(Relaxed).wrapping_add(early).wrapping_sub(trial.next.load(Relaxed)) as i32)
     }
 
     /// The device that was warmed up last, if nobody has asked since.
@@ -296,6 +316,22 @@ impl Ledger {
         let wait = trial.wait.load(Relaxed).clamp(TRIALS.0, TRIALS.1);
         trial.next.store(self.ticks.load(Relaxed).wrapping_add(wait), Relaxed);
         true
+    }
+
+    /// Whether enough work is done to lose so much by finding out whether what was kept of a device holds.
+    pub(crate) fn check(&self, first: bool, loss_ns: f32) -> bool {
+        let work = self.ticks.load(Relaxed) as f32 * INTERVAL as f32;
+        let lost = self.checked.load(Relaxed) as f32 + loss_ns.max(0.0);
+        let pays = self.calibration_pays() && lost * if first { CHECKS.0 } else { CHECKS.1 } <= work;
+        if pays {
+            self.lost(loss_ns);
+        }
+        pays
+    }
+
+    /// So much was lost by it, beyond what was expected.
+    pub(crate) fn lost(&self, ns: f32) {
+        self.checked.fetch_add(ns.max(0.0) as i64, Relaxed);
     }
 
     /// A trial is over: it was expected to take `expected`, and took `wall` nanoseconds.
@@ -357,22 +393,6 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_jumps_makes_no_look_dear() {
-        #[derive(Debug)]
-        struct Jumping(AtomicU64);
-        impl Clock for Jumping {
-            fn now(&self) -> u64 {
-                let look = self.0.fetch_add(1, Relaxed);
-                // Forward by 4 ms at one look, and back at another.
-                look * 20 + if (51..120).contains(&look) { 4_000_000 } else { 0 }
-            }
-            fn wait(&self, _: Option<u64>) {}
-            fn spend(&self, _: u64) {}
-        }
-        assert_eq!(Ledgers::new().look_ns(&Jumping(AtomicU64::new(0))), 20);
-    }
-
-    #[test]
     fn a_thread_measures_once_in_an_interval_of_its_work() {
         let ledgers = Ledgers::new();
         assert!(ledgers.is_due(40), "the first time");
@@ -391,7 +411,7 @@ mod tests {
             ledger.tick(1);
             work += INTERVAL as f32;
             // Ten times as slow as it was thought, again and again.
-            if ledger.overdue(1).unwrap() >= 0 && ledger.pay(1, 5000.0) {
+            if ledger.overdue(1, false).unwrap() >= 0 && ledger.pay(1, 5000.0) {
                 ledger.tried(1, 15_000.0, 105_000.0);
                 lost += 95_000.0;
             }
@@ -406,7 +426,7 @@ mod tests {
             let mut made = 0;
             for _ in 0..10_000 {
                 ledger.tick(1);
-                if ledger.overdue(0).unwrap() >= 0 && ledger.pay(0, 100.0) {
+                if ledger.overdue(0, false).unwrap() >= 0 && ledger.pay(0, 100.0) {
                     ledger.tried(0, expected, wall);
                     made += 1;
                 }
@@ -416,7 +436,7 @@ mod tests {
         let losing = trials(1000.0, 1000.0);
         assert!((5..20).contains(&losing), "{losing}");
         assert!(trials(1000.0, 500.0) > 500);
-        assert_eq!(ledger.overdue(Trial::MOST), None);
+        assert_eq!(ledger.overdue(Trial::MOST, true), None);
         assert!(!ledger.pay(Trial::MOST, 0.0));
     }
 }

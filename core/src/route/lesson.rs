@@ -1,7 +1,9 @@
 //! What a measured request teaches.
 
 use super::candidate::Candidate;
+use super::cost::Finding;
 use super::ledger::Ledgers;
+use super::table::Place;
 use crate::algorithm::{Algorithm, Operation};
 use crate::clock::Clock;
 use crate::stats::Reason;
@@ -20,6 +22,7 @@ pub(crate) struct Measurement<'a> {
     pub(crate) requests: usize,
     /// In each of them.
     pub(crate) bytes: usize,
+    /// By the [meter](Candidate::meter) of the device.
     pub(crate) started: u64,
     /// Others that were before them in the ring.
     pub(crate) ahead: usize,
@@ -32,34 +35,62 @@ pub(crate) struct Measurement<'a> {
 pub(crate) fn learn(candidates: &[Candidate], measured: &Measurement<'_>) {
     let Measurement { ledgers, clock, algorithm, operation, device, reason, requests, bytes, started, ahead, cpu_ns } =
         *measured;
-    let wall_ns = clock.now().saturating_sub(started);
     let Some(candidate) = candidates.iter().find(|candidate| candidate.device == device) else { return };
     let costs = candidate.costs(operation);
+    if !costs.is_known() {
+        return;
+    }
     let expected = costs.estimate(requests, bytes).wall_ns;
     #[allow(clippy::cast_precision_loss, reason = "times that fit into 24 bits or need no more")]
-    let wall = wall_ns.saturating_sub(ledgers.look_ns(clock)) as f32;
+    let wall = candidate.meter(ledgers, clock).since(started, clock) as f32;
     // As much slower or faster as all of them together were.
     #[allow(clippy::cast_precision_loss, reason = "as above")]
     let others = costs.estimate(MANY, bytes).wall_ns / MANY as f32 * ahead as f32;
     let wall = wall * expected / (expected + others);
-    if reason == Reason::Trial {
-        ledgers.of(algorithm, operation).tried(device, expected, wall);
-        // The caches are cold for a device that is seldom used: a trial speaks for it or not at all.
-        if wall >= expected {
-            return;
-        }
-        costs.was_faster(requests, bytes, wall);
-    }
+    let ledger = ledgers.of(algorithm, operation);
     #[allow(clippy::cast_precision_loss, reason = "as above")]
-    let changed = costs.learn(requests, bytes, wall, cpu_ns.map(|ns| ns as f32));
-    if let Some(factor) = changed {
-        ledgers.of(algorithm, operation).try_again();
-        if candidate.capability.direct {
-            // As likely as not it is the CPU that has changed, and with it the others that compute on it. Whether it is
-            // this device alone, their next trial shows.
-            for other in candidates.iter().filter(|other| other.device != device && other.capability.direct) {
-                other.costs(operation).drift_by(factor);
+    let learn = || costs.learn(requests, bytes, wall, cpu_ns.map(|ns| ns as f32));
+    let finding = match (reason == Reason::Trial, costs.is_unconfirmed(requests, bytes)) {
+        (true, true) => {
+            ledger.lost(wall - expected);
+            costs.check(requests, bytes, wall)
+        }
+        (true, false) => {
+            ledger.tried(device, expected, wall);
+            // The caches are cold for a device that is seldom used: a trial speaks for it or not at all.
+            if wall >= expected {
+                return;
             }
+            costs.was_faster(requests, bytes, wall);
+            learn()
+        }
+        (false, unconfirmed) => {
+            ledger.took(requests, bytes, wall);
+            let place = Place::of(requests, bytes);
+            let of_cpu = candidate.capability.direct && !unconfirmed;
+            match of_cpu.then(|| ledger.pace.follow(device, place, expected, wall)).flatten() {
+                Some(factor) => Finding::Pace(factor),
+                None => learn(),
+            }
+        }
+    };
+    let direct = || candidates.iter().filter(|candidate| candidate.capability.direct);
+    match finding {
+        Finding::Nothing => {}
+        Finding::Pace(factor) => direct().for_each(|candidate| candidate.costs(operation).drift_by(factor)),
+        Finding::Changed(factor) => {
+            ledger.try_again();
+            if candidate.capability.direct {
+                // As likely as not it is the CPU that has changed, and with it the others that compute on it. Whether it is
+                // this device alone, their next trial shows.
+                let others = direct().filter(|other| other.device != device);
+                others.for_each(|other| other.costs(operation).drift_by(factor));
+            }
+        }
+        Finding::Contradicted => {
+            // The others were kept together with it.
+            candidates.iter().for_each(|candidate| candidate.costs(operation).forget_kept());
+            ledger.start_over();
         }
     }
 }

@@ -23,9 +23,25 @@ pub struct CostRecord {
     pub algorithm: String,
     /// The name of the operation.
     pub operation: String,
-    /// Nanoseconds for requests side by side: row after row of [`REQUESTS`](super::REQUESTS), with a column for each of
-    /// [`BYTES`](super::BYTES).
-    pub wall_ns: Vec<f32>,
-    /// The same of the calling thread alone; empty where the device works in it.
-    pub cpu_ns: Vec<f32>,
+    /// When it was measured, in seconds since 1970.
+    pub measured_at: u64,
+    /// Turns of the calibration that measured it: few where it was interrupted.
+    pub turns: u32,
+    /// Measured cells. Times between and beyond them are worked out when they are asked for, and kept nowhere.
+    pub cells: Vec<CostCell>,
+}
+
+/// Requests side by side, and what was measured of them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CostCell {
+    /// One of [`REQUESTS`](super::REQUESTS).
+    pub requests: usize,
+    /// Bytes in each: one of [`BYTES`](super::BYTES).
+    pub bytes: usize,
+    /// How many measurements there were.
+    pub measurements: u32,
+    /// Nanoseconds until all of them are done: the least of all measurements.
+    pub wall_ns: f32,
+    /// Of these, the ones of the calling thread; all of them where the device computes in it.
+    pub cpu_ns: f32,
 }

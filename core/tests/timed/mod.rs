@@ -26,6 +26,7 @@ pub(crate) struct Timing {
     /// More for each of the first 256.
     pub(crate) copied: f64,
     pub(crate) lanes: usize,
+    pub(crate) class: Class,
     /// Of a ring, what the thread spends for each request.
     pub(crate) ring: Option<u64>,
     /// The thread spends more for each request, as of now.
@@ -49,6 +50,7 @@ impl Timing {
             byte,
             copied: 0.0,
             lanes: 1,
+            class: Class::Model,
             ring: None,
             busy: Arc::default(),
             factor: Arc::new(1.into()),
@@ -69,7 +71,7 @@ impl Timing {
     fn spend(&self, bytes: usize) {
         let time = self.time(bytes);
         self.worked.fetch_add(time, Ordering::Relaxed);
-        self.weather.spend(time, &self.clock);
+        self.weather.spend(self.name, time, &self.clock);
     }
 }
 
@@ -82,7 +84,7 @@ impl Driver for Timing {
         let usual = Capability::new(Algorithm::Null);
         let capability = Capability { lanes: self.lanes, break_even: self.lanes, direct: self.ring.is_none(), ..usual };
         let capabilities = vec![capability];
-        let info = DeviceInfo { version: "1".into(), capabilities, ..DeviceInfo::new(self.name, Class::Model) };
+        let info = DeviceInfo { version: "1".into(), capabilities, ..DeviceInfo::new(self.name, self.class) };
         vec![Found::Device(Arc::new(Timed { info, timing: self.clone() }))]
     }
 }

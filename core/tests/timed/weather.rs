@@ -43,6 +43,8 @@ pub(crate) enum Kind {
     /// A neighbour shares the caches: any request may take up to twice as long while it is there.
     Neighbour,
     All,
+    /// The first request on a device, after those of another one, takes 10 µs more: the caches are cold.
+    Cold,
 }
 
 /// The weather of a machine.
@@ -61,12 +63,14 @@ struct State {
     comes_or_goes: u64,
     factor: f64,
     neighbour: bool,
+    /// The device that ran last.
+    last: &'static str,
 }
 
 impl Default for State {
     fn default() -> Self {
         let random = Random::new(7);
-        Self { random, preemption: 0, step: 0, comes_or_goes: 0, factor: 1.0, neighbour: false }
+        Self { random, preemption: 0, step: 0, comes_or_goes: 0, factor: 1.0, neighbour: false, last: "" }
     }
 }
 
@@ -75,16 +79,20 @@ impl Weather {
         Self { kind, state: Mutex::default() }
     }
 
-    /// Lets a request pass that takes `ns` on a machine that does nothing else.
-    pub(super) fn spend(&self, ns: u64, clock: &VirtualClock) {
+    /// Lets a request of a device pass that takes `ns` on a machine that does nothing else.
+    pub(super) fn spend(&self, device: &'static str, ns: u64, clock: &VirtualClock) {
         const MS: f64 = 1e6;
+        const COLD: u64 = 10_000;
         if self.kind == Kind::Calm {
             return clock.spend(ns);
         }
         let (now, has) = (clock.now(), |kind| self.kind == kind || self.kind == Kind::All);
         let mut state = self.state.lock().unwrap();
-        let State { random, preemption, step, comes_or_goes, factor, neighbour } = &mut *state;
+        let State { random, preemption, step, comes_or_goes, factor, neighbour, last } = &mut *state;
         let mut times = 1.0;
+        if self.kind == Kind::Cold && std::mem::replace(last, device) != device {
+            clock.spend(COLD);
+        }
         if has(Kind::Frequency) {
             if now >= *step {
                 *factor = [1.0, 1.3, 2.0][(random.next() % 3) as usize];

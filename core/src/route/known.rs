@@ -1,0 +1,120 @@
+//! The devices that a learned policy chooses from, as far as their costs are known.
+
+#![allow(clippy::cast_precision_loss, reason = "times and sizes that fit into 24 bits or need no more")]
+
+use super::ask::{Ask, Choice};
+use super::cost::Costs;
+use super::learned::Learned;
+use super::lesson::MANY;
+
+/// A ring that takes so many times as long for one request as the fastest device does not flow under `latency`.
+const SWIFT: f32 = 2.0;
+/// A ring that keeps the thread busy for more than this share of its time computes in the thread.
+const BUSY: f32 = 0.75;
+
+/// A choice with what matters here.
+#[derive(Clone, Copy)]
+pub(super) struct Device<'a> {
+    pub(super) place: usize,
+    pub(super) lanes: usize,
+    /// It computes in the calling thread, by a ring or without.
+    pub(super) in_thread: bool,
+    /// Nanoseconds that it needs for what it has.
+    pub(super) ahead: f32,
+    /// A ring that is charged what a request costs when it is full.
+    pub(super) flows: bool,
+    pub(super) costs: &'a Costs,
+}
+
+impl<'a> Device<'a> {
+    fn new(choice: &Choice<'a>, requests: usize, bytes: usize) -> Self {
+        let (lanes, costs) = (choice.capability.lanes.max(1), choice.costs);
+        let estimate = costs.estimate(requests, bytes);
+        let in_thread = choice.capability.direct || costs.is_known() && estimate.cpu_ns > BUSY * estimate.wall_ns;
+        // What is in a ring is thought to be like what is in hand. A thread does not compute what others have in there.
+        let ahead = if choice.ahead == 0 || in_thread {
+            0.0
+        } else {
+            costs.estimate(MANY, bytes).wall_ns / MANY as f32 * choice.ahead as f32
+        };
+        Self { place: choice.device, lanes, in_thread, ahead, flows: false, costs }
+    }
+
+    #[inline]
+    pub(super) fn wall(&self, requests: usize, bytes: usize) -> f32 {
+        self.costs.estimate(requests, bytes).wall_ns
+    }
+}
+
+/// The choices whose costs are known; of many, the best few.
+pub(super) struct Known<'a> {
+    devices: [Option<Device<'a>>; Known::MOST],
+    pub(super) len: usize,
+    /// Of them, those that work beside the calling thread.
+    pub(super) rings: usize,
+    /// Choices whose costs are not known.
+    pub(super) strangers: usize,
+    /// No device that offers the operation was left out.
+    pub(super) all_had_a_say: bool,
+}
+
+impl Known<'_> {
+    const MOST: usize = 8;
+}
+
+impl<'a> Known<'a> {
+    pub(super) fn of(ask: &'a Ask<'_>, policy: Learned, requests: usize, bytes: usize) -> Self {
+        let cost = |device: &Device<'a>| policy.cost(device, requests, bytes);
+        let mut known = Self { devices: [None; Self::MOST], len: 0, rings: 0, strangers: 0, all_had_a_say: false };
+        let mut choices = 0;
+        for choice in ask.choices() {
+            choices += 1;
+            let device = Device::new(&choice, requests, bytes);
+            if !device.costs.is_known() {
+                known.strangers += 1;
+            } else if known.len < Self::MOST {
+                known.devices[known.len] = Some(device);
+                known.len += 1;
+            } else {
+                let worst = known.devices.iter_mut().flatten().max_by(|a, b| cost(a).total_cmp(&cost(b)));
+                if let Some(worst) = worst.filter(|worst| cost(worst) > cost(&device)) {
+                    *worst = device;
+                }
+            }
+        }
+        known.rings = known.iter().filter(|device| !device.in_thread).count();
+        known.all_had_a_say = choices == ask.offers();
+        known.let_flow(policy, requests, bytes);
+        known
+    }
+
+    fn let_flow(&mut self, policy: Learned, requests: usize, bytes: usize) {
+        let fastest = self.iter().map(|device| device.wall(1, bytes)).fold(f32::INFINITY, f32::min);
+        let is_loaded = requests > 1 || self.iter().any(|device| device.ahead > 0.0);
+        for ring in self.devices.iter_mut().flatten().filter(|device| !device.in_thread) {
+            ring.flows = match policy {
+                Learned::Latency => is_loaded && ring.wall(1, bytes) <= fastest * SWIFT,
+                Learned::Throughput => true,
+                Learned::Offload => false,
+            };
+        }
+    }
+
+    #[inline]
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Device<'a>> {
+        self.devices[..self.len].iter().flatten()
+    }
+
+    /// The one for which `cost` is least, with that.
+    pub(super) fn least(&self, cost: impl Fn(&Device<'a>) -> f32) -> Option<(Device<'a>, f32)> {
+        let mut least: Option<(Device<'a>, f32)> = None;
+        for device in self.iter() {
+            let cost = cost(device);
+            // The first one among equals.
+            if least.is_none_or(|(_, least)| cost < least) {
+                least = Some((*device, cost));
+            }
+        }
+        least
+    }
+}

@@ -1,0 +1,79 @@
+//! The pace of the CPU, as the devices show it that compute in the calling thread.
+//!
+//! When the CPU becomes slower, or a neighbour takes a part of its caches, these devices become slower together. If each only learned it by
+//! its own requests, the device in use would soon seem slower than the others. So requests of several devices and shapes that agree are not
+//! put down to them: one step moves all of these devices.
+
+#![allow(clippy::cast_precision_loss, reason = "runs that fit into 24 bits")]
+
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering::Relaxed};
+
+use libm::{exp2f, expf, logf};
+
+use super::table::Place;
+
+/// A difference that nothing depends on.
+pub(super) const NOTHING: f32 = 0.02;
+/// What the clock cannot tell apart, in nanoseconds.
+pub(super) const CLOCK: f32 = 40.0;
+/// A step, and the steps on end from which on they grow, up to eight times.
+const STEP: f32 = 0.005;
+const PATIENT: i32 = 8;
+const GROWS: i32 = 24;
+
+/// Of one algorithm and operation.
+#[derive(Default)]
+pub(super) struct Pace {
+    /// Measurements on end that were above (positive) or below what was expected, each of another cell than the one before.
+    run: AtomicI32,
+    /// The cell of the last one.
+    last: AtomicU32,
+}
+
+impl Pace {
+    /// Takes in a measurement. Returns the factor of a step, if several cells agree.
+    pub(super) fn follow(&self, device: usize, place: Place, expected_ns: f32, wall_ns: f32) -> Option<f32> {
+        let error = logf(wall_ns / expected_ns);
+        let direction = match error.abs() > NOTHING.max(CLOCK / expected_ns) {
+            true if error > 0.0 => 1,
+            true => -1,
+            false => 0,
+        };
+        let (row, column) = place.nearest();
+        let cell = (device << 16 | row << 8 | column) as u32;
+        let (before, last) = (self.run.load(Relaxed), self.last.swap(cell, Relaxed));
+        let run = match before.signum() == direction {
+            true if cell == last => before,
+            true => (before + direction).clamp(-PATIENT - GROWS, PATIENT + GROWS),
+            false => direction,
+        };
+        self.run.store(run, Relaxed);
+        let grown = exp2f((run.abs() - PATIENT) as f32 / 8.0);
+        (run.abs() > PATIENT).then(|| expf((STEP * grown).min(error.abs() / 2.0) * direction as f32))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The pace after measurements of these cells, over and over, each of which takes so many times as long as expected.
+    fn pace(cells: &[(usize, usize, usize, f32)], measurements: usize) -> f32 {
+        let (mine, mut pace) = (Pace::default(), 1.0);
+        for &(device, requests, bytes, times) in cells.iter().cycle().take(measurements) {
+            let step = mine.follow(device, Place::of(requests, bytes), 1000.0 * pace, 1000.0 * times);
+            pace *= step.unwrap_or(1.0);
+        }
+        pace
+    }
+
+    #[test]
+    fn cells_that_agree_show_the_pace_and_one_cell_does_not() {
+        let slower = pace(&[(0, 1, 64, 2.0), (1, 16, 256, 2.0), (0, 1, 4096, 2.0)], 60);
+        assert!((1.9..2.1).contains(&slower), "{slower}");
+        let faster = pace(&[(0, 1, 64, 0.5), (0, 1, 4096, 0.5)], 60);
+        assert!((0.45..0.55).contains(&faster), "{faster}");
+        let one = [pace(&[(0, 1, 64, 2.0)], 1000), pace(&[(0, 1, 64, 2.0), (0, 1, 4096, 1.0), (1, 1, 64, 1.0)], 1000)];
+        assert!(one.iter().all(|pace| (pace - 1.0).abs() < 1e-6), "{one:?}");
+    }
+}
