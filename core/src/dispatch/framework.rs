@@ -205,7 +205,7 @@ impl Gantry {
     #[cold]
     pub(crate) fn start(&self, candidate: &Candidate) -> u64 {
         let clock = &**self.clock();
-        candidate.meter(&self.inner.ledgers, clock).now(clock)
+        self.inner.ledgers.meter(clock, candidate.info.class, candidate.capability.direct).now(clock)
     }
 
     /// Takes in how long requests took that were done in the calling thread.

@@ -3,10 +3,7 @@
 use std::sync::Arc;
 
 use super::cost::Costs;
-use super::ledger::Ledgers;
-use super::meter::Meter;
 use crate::algorithm::Operation;
-use crate::clock::Clock;
 use crate::driver::{Capability, DeviceInfo};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 
@@ -28,11 +25,6 @@ impl Candidate {
     #[inline]
     pub(crate) fn costs(&self, operation: Operation) -> &Arc<Costs> {
         &self.costs[self.capability.algorithm.place(operation) - self.first]
-    }
-
-    /// By which clock it is measured.
-    pub(crate) fn meter(&self, ledgers: &Ledgers, clock: &dyn Clock) -> Meter {
-        ledgers.meter(clock, self.info.class, self.capability.direct)
     }
 
     /// This device, as a set of one.

@@ -23,15 +23,18 @@
     reason = "times and sizes that fit into 24 bits or need no more"
 )]
 
+/// The devices that it chooses from.
+mod known;
+
 use super::answer::{BatchSize, Route};
 use super::ask::Ask;
 use super::break_even::BreakEven;
-use super::known::{Device, Known};
 use super::ledger::{BATCH_SIZES, Ledger, Verdict};
 use super::lesson::MANY;
 use super::policy::Policy;
 use crate::algorithm::Kind;
 use crate::stats::Reason;
+use known::{Device, Known};
 
 /// A policy that goes by measured costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -307,7 +310,7 @@ impl Learned {
     }
 
     /// What the policy wants little of, in nanoseconds, when so many requests go to a device.
-    pub(super) fn cost(self, device: &Device<'_>, requests: usize, bytes: usize) -> f32 {
+    fn cost(self, device: &Device<'_>, requests: usize, bytes: usize) -> f32 {
         if self == Learned::Offload {
             return device.costs.estimate(requests, bytes).cpu_ns;
         }

@@ -42,7 +42,7 @@ pub(crate) fn learn(candidates: &[Candidate], measured: &Measurement<'_>) {
     }
     let expected = costs.estimate(requests, bytes).wall_ns;
     #[allow(clippy::cast_precision_loss, reason = "times that fit into 24 bits or need no more")]
-    let wall = candidate.meter(ledgers, clock).since(started, clock) as f32;
+    let wall = ledgers.meter(clock, candidate.info.class, candidate.capability.direct).since(started, clock) as f32;
     // As much slower or faster as all of them together were.
     #[allow(clippy::cast_precision_loss, reason = "as above")]
     let others = costs.estimate(MANY, bytes).wall_ns / MANY as f32 * ahead as f32;

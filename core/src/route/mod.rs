@@ -8,7 +8,6 @@ mod break_even;
 mod candidate;
 mod cost;
 mod fixed;
-mod known;
 mod learned;
 mod ledger;
 mod lesson;

@@ -2,10 +2,10 @@
 
 #![allow(clippy::cast_precision_loss, reason = "times and sizes that fit into 24 bits or need no more")]
 
-use super::ask::{Ask, Choice};
-use super::cost::Costs;
-use super::learned::Learned;
-use super::lesson::MANY;
+use super::Learned;
+use crate::route::ask::{Ask, Choice};
+use crate::route::cost::Costs;
+use crate::route::lesson::MANY;
 
 /// A ring that takes so many times as long for one request as the fastest device does not flow under `latency`.
 const SWIFT: f32 = 2.0;
