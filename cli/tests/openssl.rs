@@ -126,6 +126,26 @@ fn links_beside_a_configuration_are_not_followed() {
     assert!(!installed.0.join("new").exists());
 }
 
+/// Who owns the module can change what it does in programs of root.
+#[test]
+fn a_configuration_of_root_leads_to_a_module_of_root() {
+    if !Uid::effective().is_root() {
+        return gantry_lab::skip("root");
+    }
+    let installed = Installed::new("module");
+    let file = installed.write("openssl.cnf", &earlier());
+    let (module, built) = (installed.module(), installed.0.join("built"));
+    fs::rename(&module, &built).unwrap();
+    fs::copy(&built, &module).unwrap();
+    chown(&module, Some(1234), None).unwrap();
+    let config = ["openssl", "config", "--file", file.to_str().unwrap()];
+    let (code, why) = said(&installed.command(Path::new("/dev/null"), &config).output().unwrap());
+    assert!(code == 1 && why.contains("gantry.so is not root's, "), "{code} {why}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), earlier());
+    chown(&file, Some(1234), None).unwrap();
+    installed.says(Path::new("/dev/null"), &config);
+}
+
 /// Nor is a file replaced by somebody who may write to its folder only.
 #[test]
 fn a_configuration_that_may_not_be_written_to_stays() {

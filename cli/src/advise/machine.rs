@@ -14,8 +14,6 @@ pub(super) struct Machine {
     pub(super) measured: Measured,
     /// The configuration that is in force; `None` where none activates gantry, and this is what would be.
     pub(super) configuration: Option<PathBuf>,
-    /// Gantry is not to be in the configuration that programs read: the notes say why.
-    pub(super) is_refused: bool,
     /// What is wrong with it.
     pub(super) notes: Vec<String>,
 }
@@ -41,10 +39,7 @@ impl Machine {
         let folder = Folder::new()?;
         let in_use = conf::in_use().ok();
         let read = in_use.as_deref().and_then(|path| Conf::read(path).ok()).unwrap_or_default();
-        let refused = setup::refusal();
-        let is_refused = refused.is_some();
-        let mut notes = read.complaints();
-        reasons::add(&mut notes, refused);
+        let notes = read.complaints();
         let configuration = in_use.filter(|_| read.names_gantry());
         let asked = if let Some(path) = &configuration {
             path.clone()
@@ -52,7 +47,7 @@ impl Machine {
             // What would be, if it were.
             let module = module().ok_or_else(|| Failure::Failed(format!("there is no gantry.so in {}", folders())))?;
             let path = folder.path().join("openssl.cnf");
-            fs::write(&path, setup::alone(&module, "")?).map_err(|error| Failure::at(path.display(), &error))?;
+            fs::write(&path, setup::alone(&module, "")).map_err(|error| Failure::at(path.display(), &error))?;
             path
         };
         let mut measured = match ask(&asked, &folder, only)? {
@@ -65,7 +60,7 @@ impl Machine {
         if configuration.is_none() {
             would_serve(&mut measured.rows);
         }
-        Ok(Self { measured, configuration, is_refused, notes })
+        Ok(Self { measured, configuration, notes })
     }
 
     pub(super) fn noise(&self) -> Noise {
@@ -84,11 +79,8 @@ impl Machine {
         [machine::cpu()].into_iter().chain(lanes.map(|(_, about)| about.clone())).collect::<Vec<_>>().join("; ")
     }
 
-    /// The lines of `openssl.cnf` that gain more than those that are there: each key with all its names. None where gantry is not to be.
+    /// The lines of `openssl.cnf` that gain more than those that are there: each key with all its names.
     pub(super) fn lines(&self) -> Vec<String> {
-        if self.is_refused {
-            return Vec::new();
-        }
         let rows = &self.measured.rows;
         let line = |key: &str| {
             let of_key = rows.iter().filter(|row| row.key == key);

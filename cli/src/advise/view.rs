@@ -91,7 +91,6 @@ fn of_machine(machine: &Machine, program: Option<&Program>) -> String {
             Some(path) => {
                 let _ = writeln!(text, "Configuration: {}", path.display());
             }
-            None if machine.is_refused => text += "No configuration activates gantry.\n",
             None => {
                 text +=
                     "No configuration activates gantry: this is what would be after gantry openssl config --system.\n";
@@ -110,7 +109,7 @@ fn of_machine(machine: &Machine, program: Option<&Program>) -> String {
         if machine.configuration.is_none() {
             text += "gantry openssl config --system writes them there.\n";
         }
-    } else if program.is_none() && !machine.is_refused {
+    } else if program.is_none() {
         text += "\nNo line of openssl.cnf would gain more.\n";
     }
     let noise = machine.noise();
