@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use gantry_runtime::bounded;
@@ -78,6 +79,11 @@ fn lines(release: &str, rows: &[Row]) -> String {
     for key in MEASURED_KEYS {
         let names = gaining(rows, key);
         let _ = writeln!(text, "{key} = {}", if names.is_empty() { "NONE".to_owned() } else { names.join(",") });
+        let untried = rows.iter().filter(|row| row.key == key && row.served && !row.measured);
+        let untried: Vec<&str> = untried.map(|row| &*row.named).collect();
+        if !untried.is_empty() {
+            let _ = writeln!(text, "# Served if added to {key}, and not measured: {}", untried.join(","));
+        }
     }
     text
 }
@@ -117,6 +123,11 @@ pub(crate) fn run(system: bool, file: Option<&Path>, undo: bool, output: &mut Ou
             return Err(Failure::Failed(fips));
         }
         let module = module().ok_or_else(|| Failure::Failed(format!("there is no gantry.so in {}", folders())))?;
+        let owner = |file: &Path| fs::metadata(file).map(|metadata| metadata.uid());
+        if owner(&path).map_err(failed)? == 0 && owner(&module).map_err(failed)? != 0 {
+            let said = "is not root's, and programs of all users would load it: install it as root first";
+            return Err(Failure::Failed(format!("{} {said}", module.display())));
+        }
         with(&old.text, &path, &module, || measured(&module))?
     };
     let mut said =
@@ -191,7 +202,8 @@ mod tests {
         let text = lines("openssl 3.0", &rows);
         let said: Vec<&str> = text.lines().collect();
         assert!(said[0].starts_with("# Measured with openssl 3.0"));
-        assert_eq!(said[1..], ["CIPHERS = A,D", "SIGNATURES = NONE", "KEY_EXCHANGE = NONE", "KDFS = P"]);
+        let untried = "# Served if added to SIGNATURES, and not measured: S";
+        assert_eq!(said[1..], ["CIPHERS = A,D", "SIGNATURES = NONE", untried, "KEY_EXCHANGE = NONE", "KDFS = P"]);
     }
 
     #[test]
