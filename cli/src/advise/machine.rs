@@ -39,15 +39,20 @@ impl Machine {
         let folder = Folder::new()?;
         let in_use = conf::in_use().ok();
         let read = in_use.as_deref().and_then(|path| Conf::read(path).ok()).unwrap_or_default();
-        let notes = read.complaints();
+        let mut notes = read.complaints();
         let configuration = in_use.filter(|_| read.names_gantry());
+        match setup::refusal() {
+            // Nothing is worth measuring that is not to be.
+            Some(refused) if configuration.is_none() => return Err(Failure::Failed(refused)),
+            refused => reasons::add(&mut notes, refused),
+        }
         let asked = if let Some(path) = &configuration {
             path.clone()
         } else {
             // What would be, if it were.
             let module = module().ok_or_else(|| Failure::Failed(format!("there is no gantry.so in {}", folders())))?;
             let path = folder.path().join("openssl.cnf");
-            fs::write(&path, setup::alone(&module, "")).map_err(|error| Failure::at(path.display(), &error))?;
+            fs::write(&path, setup::alone(&module, "")?).map_err(|error| Failure::at(path.display(), &error))?;
             path
         };
         let mut measured = match ask(&asked, &folder, only)? {
