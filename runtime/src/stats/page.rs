@@ -24,8 +24,8 @@ use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap};
 
-use crate::sandbox::is_filtered;
 use crate::rights;
+use crate::sandbox::is_filtered;
 
 use super::{StatsChoice, handed, unix_seconds};
 
