@@ -46,12 +46,11 @@ impl Plan {
             return Err(format!("{}: gantry is in this list already, by other lines than its own", line.place()));
         }
         let mut plan = Self { head: String::new(), tail: String::new(), out: None };
-        let init = match conf.begin() {
-            Some(line) => section_of(conf, line)?,
-            None => {
-                plan.head += "openssl_conf = gantry_init\n";
-                "gantry_init"
-            }
+        let init = if let Some(line) = conf.begin() {
+            section_of(conf, line)?
+        } else {
+            plan.head += "openssl_conf = gantry_init\n";
+            "gantry_init"
         };
         if let Some(line) = conf.section(init).find(|line| !MODULES.contains(&&*line.key)) {
             let place = line.place();
@@ -115,12 +114,11 @@ impl Plan {
 
     /// The list of providers, and the section of the default one.
     fn providers(&mut self, conf: &Conf, init: &str) -> Result<(), String> {
-        let list = match conf.line(init, "providers") {
-            Some(line) => section_of(conf, line)?,
-            None => {
-                self.head += "providers = gantry_providers\n";
-                "gantry_providers"
-            }
+        let list = if let Some(line) = conf.line(init, "providers") {
+            section_of(conf, line)?
+        } else {
+            self.head += "providers = gantry_providers\n";
+            "gantry_providers"
         };
         let providers = conf.providers();
         for provider in &providers {

@@ -224,6 +224,7 @@ impl Ledger {
     }
 
     /// Such requests took so long. Until the next thought, they count as work of as much, whatever was expected.
+    #[allow(clippy::cast_sign_loss, reason = "from 1 on")]
     pub(crate) fn took(&self, requests: usize, bytes: usize, wall_ns: f32) {
         if let Some(verdict) = self.recall(requests, bytes) {
             self.remember(requests, bytes, Verdict { expected: wall_ns.clamp(1.0, 1e9) as u32, ..verdict });

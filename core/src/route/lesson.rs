@@ -89,7 +89,9 @@ pub(crate) fn learn(candidates: &[Candidate], measured: &Measurement<'_>) {
         }
         Finding::Contradicted => {
             // The others were kept together with it.
-            candidates.iter().for_each(|candidate| candidate.costs(operation).forget_kept());
+            for candidate in candidates {
+                candidate.costs(operation).forget_kept();
+            }
             ledger.start_over();
         }
     }

@@ -236,7 +236,9 @@ mod tests {
         let times = [(1, 1024, 825.0), (1, 4096, 199_590.0), (1, 16_384, 216_000.0)];
         assert_eq!(left(&times), [(1, 1024)]);
         let mut often = cells(&times);
-        often.iter_mut().for_each(|cell| cell.measurements = FEW);
+        for cell in &mut often {
+            cell.measurements = FEW;
+        }
         let before = often.clone();
         sift(&mut often);
         assert_eq!(often, before, "an engine that has large requests only");
@@ -290,7 +292,8 @@ mod tests {
         for bytes in [16, 64, 256, 1024, 16_384, 1 << 20] {
             few.extend(cells(&[2, 4, 8].map(|requests| (requests, bytes, lanes(requests as f32, bytes as f32)))));
         }
-        assert_eq!(Measured::now(few, 1).unwrap().wall()[0], std::array::from_fn(most));
+        let found = Measured::now(few, 1).unwrap().wall()[0];
+        assert!((0..found.len()).all(|column| (found[column] / most(column) - 1.0).abs() < 1e-6), "{found:?}");
         let one = table(&[1], &[4096], formula);
         assert!((one[0][0], one[3][8]) == (4196.0, 4.0 * 4196.0), "one cell says little: {one:?}");
     }

@@ -1,3 +1,5 @@
+use gantry_lab::memory::{many, taken};
+
 use super::*;
 
 fn of(text: &str) -> Conf {
@@ -127,18 +129,18 @@ const MOST_MEMORY: usize = 16 << 20;
 
 #[test]
 fn a_configuration_takes_no_more_memory_than_one_is_worth() {
-    let doubled: String = (1..30).map(|line| format!("a{line} = $a{}$a{}\n", line - 1, line - 1)).collect();
+    let doubled = many(30, |line| format!("a{} = $a{line}$a{line}\n", line + 1));
     let named = format!("[{}]\n", "s".repeat(100_000)) + &"a=b\n".repeat(2000);
-    let keys: String = (0..10_000).map(|key| format!("{key}=$v\n")).collect();
+    let keys = many(10_000, |key| format!("{key}=$v\n"));
     for (bomb, text) in [
         ("values of twice the value before", format!("a0 = {}\n{doubled}", "x".repeat(100))),
         ("a section's name that lines share", named),
         ("a value that lines share", format!("v = {}\n{keys}", "v".repeat(10_000))),
-        ("short lines", (0..300_000).map(|key| format!("{key:x}=\n")).collect()),
-        ("short sections", (0..300_000).map(|name| format!("[{name:x}]\n")).collect()),
+        ("short lines", many(300_000, |key| format!("{key:x}=\n"))),
+        ("short sections", many(300_000, |name| format!("[{name:x}]\n"))),
         ("short mistakes", "x\n".repeat(500_000)),
     ] {
-        let (_, taken) = gantry_lab::memory::taken(|| of(&text).complaints().len());
+        let (_, taken) = taken(|| of(&text).complaints().len());
         assert!(taken.bytes <= MOST_MEMORY, "{bomb}: {} bytes for {}", taken.bytes, text.len());
     }
 }
