@@ -62,10 +62,8 @@ fn contents(file: &File) -> io::Result<Contents> {
     let none = || io::Error::new(io::ErrorKind::InvalidData, "no page of statistics");
     let mut header = [0; LINE];
     words(file, &mut header)?;
-    // What is said to be taken is in memory, and not a hole that costs nobody anything.
-    let written = usize::try_from(file.metadata()?.blocks() * 512).map_or(usize::MAX, |bytes| bytes / size_of::<u64>());
     let taken = read::taken(&header).ok_or_else(none)?;
-    let mut all = vec![0; taken.min(written).min(WORDS.max(2 << 20))];
+    let mut all = vec![0; taken.min(WORDS.max(2 << 20))];
     words(file, &mut all)?;
     read::contents(&all).ok_or_else(none)
 }
@@ -182,10 +180,8 @@ fn mapped(pid: u32) -> io::Result<Vec<(String, u64)>> {
 
 #[cfg(test)]
 mod tests {
-    use nix::sys::memfd::{MFdFlags, memfd_create};
 
     use super::*;
-    use crate::stats::page::{Header, MAGIC};
 
     #[test]
     fn what_only_has_the_name_of_a_page_is_not_waited_for() {
@@ -209,16 +205,5 @@ mod tests {
         ] {
             assert_eq!(is_page(Path::new(link)), page, "{link}");
         }
-    }
-
-    #[test]
-    fn a_page_of_holes_takes_no_memory() {
-        let file = File::from(memfd_create("holes", MFdFlags::MFD_CLOEXEC).unwrap());
-        file.set_len((WORDS * size_of::<u64>()) as u64).unwrap();
-        let mut header = [0; LINE];
-        (header[Header::Magic as usize], header[Header::Taken as usize]) = (MAGIC, WORDS as u64);
-        file.write_all_at(&header.map(u64::to_ne_bytes).concat(), 0).unwrap();
-        let (read, taken) = gantry_lab::memory::taken(|| contents(&file).map(|contents| contents.rows.len()));
-        assert!(read.unwrap() == 0 && taken.bytes < 256 << 10, "{taken:?}");
     }
 }
