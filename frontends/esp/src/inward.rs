@@ -215,8 +215,8 @@ impl Inward {
             self.shared.tell(Event::Moved(sa.id, sa.serial, one.from));
         }
         let count = sa.used.count(now, 1, packet.len() as u64);
-        if sa.volume.reached(count).is_some() {
-            self.shared.tell(Event::Reached(sa.id, sa.serial));
+        if let Some(reached) = sa.volume.reached(count) {
+            self.shared.tell(Event::Reached(sa.id, sa.serial, reached));
         }
         let Some(mut header) = Header::read(packet) else {
             counters.malformed.add(1);

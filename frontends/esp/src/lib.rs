@@ -5,15 +5,15 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `server.rs`, `socket.rs` | threads, and the loop that answers daemons; its sockets |
+//! | `server.rs`, `socket.rs` | threads, and the loop that answers daemons; sockets in the folder |
 //! | `control/` | the daemon's requests, and what it is told |
 //! | `table/` | SAs and policies |
 //! | `outward.rs`, `inward.rs` | the threads of the data path |
 //! | `shared.rs` | what the threads have in common |
 //! | `packet/` | packets of IP: segments, fragments, notices, marks |
-//! | `route/`, `guard/` | routes and rules by which packets get into the tunnel; what stops packets past it |
-//! | `watch.rs` | puts back what others take away of these |
-//! | `own.rs` | which packets are for this host |
+//! | `route/`, `guard/` | routes and rules into the tunnel; guards against packets past it |
+//! | `watch.rs` | puts routes, rules and guards back after changes by other programs |
+//! | `own.rs` | addresses of this host |
 //! | `netlink.rs` | sockets and messages of netlink |
 //! | `ports.rs` | the port that daemons have, too |
 //! | `tun.rs`, `udp.rs`, `sys.rs`, `sys/` | the TUN device, the sockets, and system calls |

@@ -92,12 +92,12 @@ impl Socket {
         Ok(Self(socket))
     }
 
-    /// A socket that hears of the changes that some groups are for.
+    /// Opens a socket that receives the notifications of some groups.
     pub(crate) fn listen(protocol: c_int, groups: &[c_int]) -> io::Result<Self> {
-        /// What the kernel may hold for it: some ten thousand changes.
+        /// Bytes that the kernel may hold for the socket: some ten thousand notifications.
         const BUFFER: c_int = 8 << 20;
         let socket = Self::connect(protocol)?;
-        // Where that is not allowed, changes that are lost are told of as lost.
+        // Without this right the buffer is smaller; a reader learns of lost notifications.
         let _ = sys::set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, BUFFER);
         for group in groups {
             sys::set_option(&socket, libc::SOL_NETLINK, libc::NETLINK_ADD_MEMBERSHIP, *group)?;
@@ -127,7 +127,7 @@ impl Socket {
         }
     }
 
-    /// The bodies of all objects of a kind, as far as a structure narrows them down: structure and attributes.
+    /// The bodies, structure and attributes, of all objects of a kind. `structure` may narrow them down.
     pub(crate) fn dump(&self, kind: u16, structure: &[u8]) -> io::Result<Vec<Vec<u8>>> {
         let message = Message::new(kind, ACK | DUMP).structure(structure);
         socket::send(self.0.as_raw_fd(), &message.finish(), MsgFlags::empty())?;
@@ -147,7 +147,7 @@ impl Socket {
         }
     }
 
-    /// Reads all datagrams that have come. Whether one of them says so, or some were lost.
+    /// Reads all datagrams that have come. Returns whether `says` is true of one of them, or some were lost.
     pub(crate) fn any(&self, mut says: impl FnMut(&[u8]) -> bool) -> bool {
         let mut buffer = vec![0; 1 << 15];
         let mut any = false;

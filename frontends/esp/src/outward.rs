@@ -205,8 +205,8 @@ impl Outward {
                 Ok(()) => staged.sealed = true,
                 Err(Refused::Exhausted) => {
                     counters.expired.add(1);
-                    if staged.sa.volume.exhausted() {
-                        self.shared.tell(Event::Reached(staged.sa.id, staged.sa.serial));
+                    if let Some(reached) = staged.sa.volume.exhausted() {
+                        self.shared.tell(Event::Reached(staged.sa.id, staged.sa.serial, reached));
                     }
                 }
                 Err(_) => {
@@ -281,8 +281,8 @@ impl Outward {
         counters.sent_bytes.add(inner as u64);
         counters.fragmented.add(u64::from(is_cut));
         let count = sa.used.count(seconds(), run.len() as u64, inner as u64);
-        if sa.volume.reached(count).is_some() {
-            self.shared.tell(Event::Reached(sa.id, sa.serial));
+        if let Some(reached) = sa.volume.reached(count) {
+            self.shared.tell(Event::Reached(sa.id, sa.serial, reached));
         }
     }
 }

@@ -1,20 +1,20 @@
-//! Which packets are for this host: those that the kernel delivers, and does not forward.
+//! Addresses whose packets the kernel delivers to this host, and does not forward.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
 
 use gantry_abi_xfrm::{Family, Prefix};
 
-/// The addresses of this host, and those that many hosts have.
+/// The addresses of this host, and of groups.
 #[derive(Debug, Default)]
 pub(crate) struct Own {
     addresses: HashSet<IpAddr>,
-    /// `127.0.0.0/8`, and what an operator has made the host's.
+    /// Whole networks of this host, such as `127.0.0.0/8`.
     networks: Vec<Prefix>,
 }
 
 impl Own {
-    /// By the destinations of the kernel's table `local`.
+    /// Takes the destinations of the kernel's table `local`.
     pub(crate) fn new(destinations: impl Iterator<Item = (IpAddr, u8)>) -> Self {
         let mut own = Self::default();
         for (address, length) in destinations {

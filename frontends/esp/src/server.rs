@@ -76,9 +76,9 @@ fn failed<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Fail
     move |error| Failed { what: what.into(), error: error.into() }
 }
 
-/// Connections at once. Others wait until one ends.
+/// Most connections at once. Others wait until one ends.
 const CONNECTIONS: usize = 256;
-/// Requests of a program in a turn: then it is the turn of others.
+/// Most datagrams that are read of one program before it is the turn of the next.
 const REQUESTS: usize = 64;
 /// How often time is looked at: limits of SAs are seconds.
 const TICK: Duration = Duration::from_millis(500);
@@ -112,7 +112,7 @@ impl Server {
 
         let ports = Ports::new(options.port, options.queues).map_err(failed(format!("UDP port {}", options.port)))?;
         let (name, queues) = tun::open(&options.device, options.queues).map_err(failed("/dev/net/tun"))?;
-        // What others change from now on is heard of.
+        // Changes by other programs are received from now on.
         let changes = Changes::listen().map_err(failed("changes of routes"))?;
         let routes = Routes::new(&name, options.mtu).map_err(failed(format!("rules of routes for {name}")))?;
         shared.set_own(routes.own().map_err(failed("the addresses of this host"))?);
@@ -149,7 +149,7 @@ impl Server {
         &self.options.device
     }
 
-    /// Sentences about what the kernel has not that would stop sockets which are bound to another device.
+    /// One sentence for each guard against sockets bound to another device that the kernel lacks.
     pub fn unguarded(&self) -> Vec<String> {
         lock(&self.state.routes).unguarded()
     }
@@ -169,7 +169,7 @@ impl Server {
             self.wait(has_files).map_err(failed("sockets"))?;
             let _ = self.shared.told.read();
             for event in self.shared.events() {
-                if let Some(message) = self.state.tell(event, &self.shared) {
+                for message in self.state.tell(event, &self.shared) {
                     self.tell(&message);
                 }
             }
@@ -196,7 +196,7 @@ impl Server {
         }
     }
 
-    /// Takes programs that have come. `false`: the system has no files left, which any user can bring about, and they come later.
+    /// Accepts programs. Returns `false` if the system has no descriptors left, as any user can bring about; then they have to wait.
     fn accept(&mut self) -> bool {
         while self.has_room() {
             match connection::accept(&self.daemons) {

@@ -12,7 +12,7 @@ use crate::counters::Counters;
 use crate::own::Own;
 use crate::packet::ip::Flow;
 use crate::route::Guards;
-use crate::table::{Registered, View};
+use crate::table::{Reached, Registered, View};
 use crate::wipe::overwrite_stack;
 
 /// What a thread of the data path has to tell the daemon.
@@ -20,16 +20,16 @@ use crate::wipe::overwrite_stack;
 pub(crate) enum Event {
     /// A packet matched a policy that has no SA.
     Wanted(Arc<Registered>, Flow),
-    /// The SA of a serial number has come to a limit of its volume or numbers.
-    Reached(SaId, u64),
-    /// Packets of the SA of a serial number come from another address or port.
+    /// The SA of this serial number has come to a limit of its volume or numbers.
+    Reached(SaId, u64, Reached),
+    /// Packets of the SA of this serial number come from another address or port.
     Moved(SaId, u64, SocketAddr),
 }
 
 /// Events that wait for the daemon. More are left out: each is repeated as long as its cause is there.
 const EVENTS: usize = 1024;
 
-/// What a thread of the data path looks at.
+/// The view and addresses that a thread of the data path works with.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) view: Arc<View>,
@@ -43,7 +43,7 @@ pub(crate) struct Shared {
     view: Mutex<Arc<View>>,
     own: Mutex<Arc<Own>>,
     guards: Mutex<Guards>,
-    /// Counts views and addresses.
+    /// Counts changes of the view and of addresses.
     generation: AtomicU64,
     /// Wakes the threads of the data path, each by its own descriptor.
     threads: Mutex<Vec<Arc<EventFd>>>,
@@ -82,7 +82,7 @@ impl Shared {
         self.renewed();
     }
 
-    /// Has all threads look at other addresses of this host.
+    /// Gives all threads other addresses of this host.
     pub(crate) fn set_own(&self, own: Own) {
         *lock(&self.own) = Arc::new(own);
         self.renewed();
@@ -96,7 +96,7 @@ impl Shared {
         }
     }
 
-    /// Shows a thread what there is now. Whether it is something else than before.
+    /// Brings a thread up to date. Returns whether anything has changed.
     pub(crate) fn renew(&self, seen: &mut Seen) -> bool {
         let generation = self.generation.load(Ordering::Acquire);
         let is_new = seen.generation != generation;
@@ -108,12 +108,12 @@ impl Shared {
         is_new
     }
 
-    /// SAs and policies as the threads look at them.
+    /// The view that threads work with.
     pub(crate) fn view(&self) -> Arc<View> {
         lock(&self.view).clone()
     }
 
-    /// Which guards are in force.
+    /// The guards that are in force.
     pub(crate) fn guards(&self) -> Guards {
         *lock(&self.guards)
     }

@@ -21,7 +21,7 @@ pub(crate) fn daemons(path: &Path) -> io::Result<OwnedFd> {
     remove_old(path)?;
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let fd = socket::socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)?;
-    // Nobody else may connect, not even for a moment.
+    // No other user may connect, not even for a moment.
     let before = umask(Mode::S_IRWXG | Mode::S_IRWXO);
     let bound = socket::bind(fd.as_raw_fd(), &UnixAddr::new(path)?);
     umask(before);
@@ -30,7 +30,7 @@ pub(crate) fn daemons(path: &Path) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// Listens for viewers. Everybody may see the counters. Who may see SAs is asked when somebody comes.
+/// Listens for viewers of all users. The status looks up the user of each.
 pub(crate) fn viewers(path: &Path) -> io::Result<UnixListener> {
     remove_old(path)?;
     let listener = UnixListener::bind(path)?;
@@ -39,7 +39,7 @@ pub(crate) fn viewers(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Takes away a socket that nobody listens to any more.
+/// Removes a socket that no process listens to any more.
 fn remove_old(path: &Path) -> io::Result<()> {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket());
     if !is_socket {

@@ -1,7 +1,7 @@
-//! What the data path says of itself, as JSON: counters for everybody, SAs and policies for root and for the user who runs it.
+//! The status of the data path as JSON: counters for every user, SAs and policies for root and for the data path's own user.
 //!
-//! A thread of its own says it, so that viewers hold up nobody else. Strangers get what was said to the last of them, if that is not long ago,
-//! and as much as their socket takes at once. Others may take some time; they are few.
+//! A thread of its own serves it, so that viewers hold up nothing else. Other users get one write, of a report that may be a tenth of a second old.
+//! Root and the own user get a new one; their number and their time are bounded.
 
 use std::io::{self, Write as _};
 use std::os::fd::AsFd;
@@ -24,13 +24,13 @@ use crate::server::Options;
 use crate::shared::Shared;
 use crate::table::{About, Incoming, Outgoing, Registered, Use, View, seconds};
 
-/// How long somebody may take to read all.
+/// How long a viewer may take to read all.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Viewers that read at once. Others wait until one is done.
+/// Most viewers that read at once. Others wait until one is done.
 const VIEWERS: usize = 16;
-/// How long strangers are told the same.
+/// How long other users get the same report.
 const FRESH: Duration = Duration::from_millis(100);
-/// After an error that is nobody's, such as too many open files.
+/// The pause after an error of the system, such as too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The thread's own.
@@ -41,7 +41,7 @@ pub(crate) struct Status {
     pub(crate) shared: Arc<Shared>,
 }
 
-/// Somebody who has not read all yet.
+/// A viewer that has not read all yet.
 struct Viewer {
     stream: UnixStream,
     text: Vec<u8>,
@@ -82,7 +82,7 @@ impl Status {
         }
     }
 
-    /// Tells somebody what he may see; who is left to read more.
+    /// Sends a viewer the report for its user. Returns the viewer if it has more to read.
     fn welcome(&self, stream: UnixStream, public: &mut Option<(Instant, Vec<u8>)>) -> Option<Viewer> {
         let credentials = getsockopt(&stream.as_fd(), PeerCredentials).ok()?;
         stream.set_nonblocking(true).ok()?;
@@ -98,12 +98,12 @@ impl Status {
         if said.elapsed() > FRESH {
             (*said, *text) = (Instant::now(), self::text(self.public(&self.shared.view())));
         }
-        // It is short, and the socket is empty.
+        // The report is short, and the buffer of a new socket is empty.
         let _ = (&stream).write(text);
         None
     }
 
-    /// What everybody may see.
+    /// The part for every user.
     fn public(&self, view: &View) -> Map<String, Value> {
         let counters: Map<_, _> =
             self.shared.counters.all().into_iter().map(|(name, _, value)| (name.to_owned(), value.into())).collect();
@@ -124,7 +124,7 @@ impl Status {
 }
 
 impl Viewer {
-    /// Sends as much as the socket takes. Whether that is all that there is to do.
+    /// Sends as much as the socket takes. Returns whether the viewer is done.
     fn write(&mut self) -> bool {
         loop {
             match self.stream.write(&self.text[self.sent..]) {
@@ -145,7 +145,7 @@ fn object(value: Value) -> Map<String, Value> {
     if let Value::Object(map) = value { map } else { Map::new() }
 }
 
-/// What root may see, and the user who runs it.
+/// The part for root and for the data path's own user.
 fn private(view: &View) -> Map<String, Value> {
     let mut sas: Vec<(u64, Value)> = view.incoming.values().map(|sa| (sa.serial, arriving(sa))).collect();
     sas.extend(view.outgoing.iter().map(|sa| (sa.serial, leaving(sa))));

@@ -43,10 +43,10 @@ pub(crate) fn tun_offload(file: &File, header: usize, flags: u32) -> io::Result<
 
 /// Opens a socket of netlink. The crate `nix` has no name for the protocol of XFRM.
 pub(crate) fn netlink(protocol: c_int) -> io::Result<OwnedFd> {
-    // SAFETY: three numbers.
+    // SAFETY: the call takes three numbers and no memory.
     let fd = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol) };
     done(fd)?;
-    // SAFETY: the call has just made the descriptor, which nobody else has.
+    // SAFETY: the call has just made the descriptor, which has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

@@ -1,4 +1,4 @@
-//! The thread that watches what others do to guards, routes and addresses, and puts back what they take away. It does nothing else.
+//! The thread that receives changes of guards, routes and addresses by other programs, and puts guards and routes back. It does nothing else.
 
 use std::io;
 use std::sync::{Arc, Mutex};

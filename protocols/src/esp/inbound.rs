@@ -53,8 +53,8 @@ impl Inbound {
         self.numbers().top().unwrap_or(0)
     }
 
-    /// Ends the association, and returns the highest number that has come. Packets are refused as [`Refused::Replayed`] from now on, those
-    /// that other threads are opening included, so that an association that goes on with these keys knows of all that have come.
+    /// Ends the association, and returns the highest number that has come. From now on packets are refused as [`Refused::Replayed`], also those
+    /// that other threads are opening: an association that goes on with these keys and this number takes no packet twice.
     pub fn close(&self) -> u64 {
         let mut window = self.numbers();
         let last = window.top().unwrap_or(0);

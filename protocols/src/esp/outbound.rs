@@ -72,8 +72,8 @@ impl Outbound {
         (encrypted - encrypted % align).saturating_sub(TRAILER)
     }
 
-    /// Ends the association, and returns the last number that was used. Packets are refused as [`Refused::Exhausted`] from now on, those
-    /// of other threads included, so that an association that goes on with these keys begins behind that number.
+    /// Ends the association, and returns the last number that was used. From now on packets are refused as [`Refused::Exhausted`], also those
+    /// of other threads: an association that goes on with these keys and this number uses none twice.
     pub fn close(&self) -> u64 {
         self.last.swap(self.end(), Ordering::Relaxed)
     }

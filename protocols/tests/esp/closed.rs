@@ -1,4 +1,4 @@
-//! An association that is closed uses no number, and lets none come.
+//! A closed association uses no number, and admits none.
 
 use gantry_protocols::Refused;
 use gantry_protocols::esp::Mode;

@@ -34,8 +34,8 @@ impl Connection {
         Self { fd, port: 0, groups: 0, texts: false, waiting: VecDeque::new(), is_closed: false }
     }
 
-    /// Reads one datagram, which may have keys; `None`: there is none, or there is nobody any more. A program that does not read its answers is
-    /// not read either, so that it has no more memory than one of them takes.
+    /// Reads one datagram, which may have keys. Returns `None` without one, at the end, and while answers wait: a program that does not read
+    /// its answers is not read either, so that one answer at most waits for it.
     pub(crate) fn read(&mut self) -> Option<Zeroizing<Vec<u8>>> {
         if self.is_behind() || self.is_closed {
             return None;

@@ -1,6 +1,6 @@
 //! What each request does, and its answer.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -13,6 +13,7 @@ use gantry_abi_xfrm::{
 
 use super::connection::PART;
 use super::steering::{self, addresses};
+use crate::packet::ip::Flow;
 use crate::route::Routes;
 use crate::shared::{Event, Shared, lock};
 use crate::table::{Associations, Policies, Reached, Refusal, Registered};
@@ -171,7 +172,7 @@ impl State {
             let sa = entry.snapshot().into();
             events.push(if update { Message::UpdSa(sa) } else { Message::NewSa(sa) });
         }
-        // Limits may be behind what the SA has done.
+        // The SA may be beyond its new limits already.
         events.extend(self.associations.due(&id).map(|(sa, reached)| expire(sa, reached)));
         self.publish(shared);
         Ok(Vec::new())
@@ -227,60 +228,64 @@ impl State {
         events
     }
 
-    /// What a thread of the data path has to tell.
-    pub(crate) fn tell(&mut self, event: Event, shared: &Shared) -> Option<Message> {
+    /// The messages to the daemon about an event of a thread.
+    pub(crate) fn tell(&mut self, event: Event, shared: &Shared) -> Vec<Message> {
         match event {
-            Event::Wanted(policy, flow) => {
-                self.asked = self.asked.wrapping_add(1).max(1);
-                let template = crate::table::template(&policy.policy)?;
-                let exact = |address: IpAddr| Prefix { address, length: Family::of(address).bits() };
-                // What the template leaves open is the packet's (`xfrm_tmpl_resolve_one` of Linux).
-                let closed = |address: IpAddr, own| if address.is_unspecified() { own } else { address };
-                let port = |value| Port { value, mask: u16::MAX };
-                let selector = Selector {
-                    source: exact(flow.source),
-                    destination: exact(flow.destination),
-                    source_port: port(flow.source_port),
-                    destination_port: port(flow.destination_port),
-                    protocol: flow.protocol,
-                    ..Selector::any(Family::of(flow.source))
-                };
-                Some(Message::Acquire(
-                    Acquire {
-                        id: SaId {
-                            destination: closed(template.id.destination, flow.destination),
-                            spi: 0,
-                            ..template.id
-                        },
-                        source: closed(template.source, flow.source),
-                        selector,
-                        policy: policy.policy.clone(),
-                        authentications: template.authentications,
-                        ciphers: template.ciphers,
-                        compressions: template.compressions,
-                        sequence: self.asked,
-                    }
-                    .into(),
-                ))
+            Event::Wanted(policy, flow) => self.acquire(&policy, &flow).into_iter().collect(),
+            Event::Reached(id, serial, reached) => {
+                let reached = self.associations.reached(&id, serial, reached);
+                if !reached.is_empty() {
+                    self.publish(shared);
+                }
+                reached.into_iter().map(|(sa, reached)| expire(sa, reached)).collect()
             }
-            Event::Reached(id, serial) => {
-                let (sa, reached) = self.associations.reached(&id, serial)?;
-                self.publish(shared);
-                Some(expire(sa, reached))
-            }
-            Event::Moved(id, serial, to) => {
-                let entry = self.associations.get(&id).filter(|entry| entry.serial == serial)?;
-                let old_port = entry.sa.encapsulation.map_or(0, |encapsulation| encapsulation.source_port);
-                Some(Message::Mapping(Mapping {
-                    id,
-                    reqid: entry.sa.reqid,
-                    old_source: entry.sa.source,
-                    new_source: to.ip(),
-                    old_port,
-                    new_port: to.port(),
-                }))
-            }
+            Event::Moved(id, serial, to) => self.mapping(&id, serial, to).into_iter().collect(),
         }
+    }
+
+    /// The question for an SA.
+    fn acquire(&mut self, policy: &Registered, flow: &Flow) -> Option<Message> {
+        self.asked = self.asked.wrapping_add(1).max(1);
+        let template = crate::table::template(&policy.policy)?;
+        let exact = |address: IpAddr| Prefix { address, length: Family::of(address).bits() };
+        // The packet closes what the template leaves open (`xfrm_tmpl_resolve_one` of Linux).
+        let closed = |address: IpAddr, own| if address.is_unspecified() { own } else { address };
+        let port = |value| Port { value, mask: u16::MAX };
+        let selector = Selector {
+            source: exact(flow.source),
+            destination: exact(flow.destination),
+            source_port: port(flow.source_port),
+            destination_port: port(flow.destination_port),
+            protocol: flow.protocol,
+            ..Selector::any(Family::of(flow.source))
+        };
+        Some(Message::Acquire(
+            Acquire {
+                id: SaId { destination: closed(template.id.destination, flow.destination), spi: 0, ..template.id },
+                source: closed(template.source, flow.source),
+                selector,
+                policy: policy.policy.clone(),
+                authentications: template.authentications,
+                ciphers: template.ciphers,
+                compressions: template.compressions,
+                sequence: self.asked,
+            }
+            .into(),
+        ))
+    }
+
+    /// The message that the peer of an SA has moved.
+    fn mapping(&self, id: &SaId, serial: u64, to: SocketAddr) -> Option<Message> {
+        let entry = self.associations.get(id).filter(|entry| entry.serial == serial)?;
+        let old_port = entry.sa.encapsulation.map_or(0, |encapsulation| encapsulation.source_port);
+        Some(Message::Mapping(Mapping {
+            id: *id,
+            reqid: entry.sa.reqid,
+            old_source: entry.sa.source,
+            new_source: to.ip(),
+            old_port,
+            new_port: to.port(),
+        }))
     }
 }
 

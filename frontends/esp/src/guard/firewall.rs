@@ -1,8 +1,7 @@
 //! The table `inet gantry_esp` of the firewall (nf_tables), which looks at each packet as it leaves.
 //!
-//! It is replaced as a whole, in one transaction. From Linux 6.9 on it belongs to the data path while there is one, and nobody else can
-//! change it: `nft flush ruleset`, by which Debian loads a firewall, leaves it out. It stays when the process ends. Before 6.9 it is like
-//! the tables of others, and is put back when somebody has changed it.
+//! The table is replaced as a whole, in one transaction, and stays when the process ends. Since Linux 6.9 a table can have an owner that alone
+//! may change it: `nft flush ruleset`, by which Debian loads a firewall, leaves it out. With earlier kernels it is put back after a change.
 //!
 //! Structures and numbers are those of linux/netfilter/nf_tables.h and nfnetlink.h; `nft --debug=netlink` prints the same expressions.
 
@@ -27,7 +26,7 @@ pub(super) struct Firewall {
     socket: Socket,
     port: u32,
     device: String,
-    /// It belongs to the socket.
+    /// The socket is the table's owner.
     is_owned: bool,
     /// What is in force, once there is something.
     table: Option<Table>,
@@ -41,16 +40,16 @@ struct Table {
 }
 
 impl Firewall {
-    /// One that lets pass what leaves by this device, and as yet changes nothing.
+    /// Prepares a table that lets packets leave by this device. Changes nothing yet.
     pub(super) fn new(device: &str) -> io::Result<Self> {
         let socket = Socket::connect(libc::NETLINK_NETFILTER)?;
-        // Ten thousand networks are a megabyte. Who may not have so much has a table that says so when it is too large.
+        // Ten thousand networks are a megabyte. Without the right to a larger buffer a table of that size is an error.
         let _ = set_option(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, 16 << 20);
         let port = socket.port()?;
         Ok(Self { socket, port, device: device.to_owned(), is_owned: true, table: None })
     }
 
-    /// Drops packets to these destinations that leave past the tunnel, but for what passes.
+    /// Drops packets to these destinations that leave past the tunnel, except packets of a `pass` selector.
     pub(super) fn install(&mut self, protected: &[(IpAddr, u8)], pass: &[Selector]) -> io::Result<()> {
         let table = Table { protected: protected.to_vec(), pass: pass.to_vec() };
         if self.table.as_ref() != Some(&table) {
@@ -80,21 +79,21 @@ impl Firewall {
         }
     }
 
-    /// Hears of changes.
+    /// Opens a socket that receives changes.
     pub(super) fn changes() -> io::Result<Socket> {
         Socket::listen(libc::NETLINK_NETFILTER, &[CHANGES])
     }
 
-    /// Whether somebody else has changed the table, as a datagram of changes says.
+    /// Whether a datagram tells of a change of the table by another program.
     pub(super) fn was_changed(&self, datagram: &[u8]) -> bool {
         messages(datagram).any(|(_, port, body)| port != self.port && is_of_ours(body))
     }
 }
 
-/// Takes the table away, and says how many there were.
+/// Deletes the table. Returns the number of tables that were there.
 ///
 /// # Errors
-/// EPERM if it belongs to a data path that is at work.
+/// EPERM if a running data path owns it.
 pub(super) fn clear() -> io::Result<usize> {
     let Ok(socket) = Socket::connect(libc::NETLINK_NETFILTER) else { return Ok(0) };
     let request = message(DELTABLE, 0).text(TABLE_NAME, TABLE).finish();
@@ -127,7 +126,7 @@ const NEWSETELEM: u16 = NEWTABLE + 12;
 /// The first attribute of tables, chains, rules, sets and elements.
 const TABLE_NAME: u16 = 1;
 const TABLE_FLAGS: u16 = 2;
-/// A table that only its owner's socket changes, and one that stays when that is closed.
+/// Flags of a table that only its owner's socket changes, and of one that stays when that socket is closed.
 const OWNER: u32 = 2;
 const PERSIST: u32 = 4;
 /// The family of a table for IPv4 and IPv6 (NFPROTO_INET).

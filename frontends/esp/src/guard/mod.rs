@@ -1,9 +1,9 @@
-//! What stops packets that leave past the tunnel, whatever way they were given.
+//! Guards: stop packets that leave past the tunnel in spite of rules and routes.
 //!
-//! Rules and routes lead packets into the tunnel. A socket that is bound to a network device (SO_BINDTODEVICE, IP_UNICAST_IF, `ping -I`)
-//! finds another way, and no privilege is needed for that. So there are two guards, which have nothing in common: a table of the firewall,
-//! and what the look-up of routes comes to in the end. For IPv6 that is a route that every device has ([`Routes`](crate::route::Routes)),
-//! for IPv4 policies of the kernel's own IPsec. All stay when the process ends, in whatever way.
+//! A socket that is bound to a network device (SO_BINDTODEVICE, IP_UNICAST_IF, `ping -I`) takes none of the routes into the tunnel, and needs no
+//! privilege for that. Two guards that have nothing in common stop its packets. One is a table of the firewall. The other one belongs to the
+//! look-up of routes: in IPv4 policies of the kernel's own IPsec, in IPv6 a route that counts for every device
+//! ([`Routes`](crate::route::Routes)). All stay when the process ends, also when it is killed.
 //!
 //! | file | content |
 //! |---|---|
@@ -22,7 +22,7 @@ use crate::netlink::Socket;
 use firewall::Firewall;
 use policies::Policies;
 
-/// Destinations that no router passes on.
+/// Networks of the link, whose packets no router passes on.
 pub(crate) const LINK: [Prefix; 5] = [
     Prefix { address: IpAddr::V4(Ipv4Addr::new(169, 254, 0, 0)), length: 16 },
     Prefix { address: IpAddr::V4(Ipv4Addr::new(224, 0, 0, 0)), length: 24 },
@@ -38,13 +38,13 @@ pub(crate) struct Guard {
     policies: Kept<Policies>,
 }
 
-/// A guard, or why there is none.
+/// A guard, or the error that the kernel gave.
 #[derive(Debug)]
 struct Kept<G> {
     guard: io::Result<G>,
-    /// It has been in force.
+    /// The guard has been in force.
     is_proven: bool,
-    /// Somebody took it away, and it could not be put back yet.
+    /// Another program took the guard away, and it could not be put back yet.
     is_lost: bool,
 }
 
@@ -53,7 +53,7 @@ impl<G> Kept<G> {
         Self { guard, is_proven: false, is_lost: false }
     }
 
-    /// The first time tells whether the kernel has it.
+    /// Installs the guard. An error of the first time means that the kernel has no such guard.
     fn install(&mut self, install: impl FnOnce(&mut G) -> io::Result<()>) -> io::Result<()> {
         let Ok(guard) = &mut self.guard else { return Ok(()) };
         match install(guard) {
@@ -78,7 +78,7 @@ impl<G> Kept<G> {
     }
 }
 
-/// What tells of changes that others make.
+/// Sockets that receive the changes of other programs.
 #[derive(Debug)]
 pub(crate) struct Changes {
     pub(crate) firewall: Option<Socket>,
@@ -86,17 +86,17 @@ pub(crate) struct Changes {
 }
 
 impl Guard {
-    /// Guards that let pass what leaves by this device, and as yet change nothing.
+    /// Prepares guards that let packets leave by this device. Changes nothing yet.
     pub(crate) fn new(device: &str, index: u32) -> Self {
         Self { firewall: Kept::new(Firewall::new(device)), policies: Kept::new(Policies::new(index)) }
     }
 
-    /// Listens for changes, from before there are any.
+    /// Opens the sockets for changes. Call it before [`install`](Self::install), so that no change is missed.
     pub(crate) fn changes() -> Changes {
         Changes { firewall: Firewall::changes().ok(), policies: Policies::changes().ok() }
     }
 
-    /// Stops packets to these destinations that leave past the tunnel, but for what passes.
+    /// Stops packets to these destinations that leave past the tunnel, except packets of a `pass` selector.
     pub(crate) fn install(
         &mut self,
         protected: impl Iterator<Item = (IpAddr, u8)>,
@@ -107,21 +107,21 @@ impl Guard {
         self.policies.install(|guard| guard.install(&protected, pass))
     }
 
-    /// Puts in force again what others have changed since the last call.
+    /// Puts the guards back that other programs have changed since the last call.
     pub(crate) fn restore(&mut self, changes: &Changes) -> io::Result<()> {
-        // Both are tried.
+        // An error of the first does not keep the second from being put back.
         let firewall = restore(&mut self.firewall, changes.firewall.as_ref(), Firewall::was_changed, Firewall::restore);
         let policies =
             restore(&mut self.policies, changes.policies.as_ref(), Policies::were_changed, Policies::restore);
         firewall.and(policies)
     }
 
-    /// Whether the firewall drops packets, and whether policies block them.
+    /// Whether the firewall's table is in force, and whether the policies are.
     pub(crate) fn hold(&self) -> (bool, bool) {
         (self.firewall.holds(), self.policies.holds())
     }
 
-    /// Why one of them is missing: that of the firewall, and that of policies.
+    /// The errors with which the kernel refused the firewall's table, and the policies.
     pub(crate) fn missing(&self) -> (Option<&io::Error>, Option<&io::Error>) {
         (self.firewall.guard.as_ref().err(), self.policies.guard.as_ref().err())
     }
@@ -138,7 +138,7 @@ fn restore<G>(
     if is_changed || kept.is_lost { kept.restore(restore) } else { Ok(()) }
 }
 
-/// Takes away what guards have left, and says how many tables there were.
+/// Deletes all that guards have left. Returns the number of tables of the firewall.
 pub(crate) fn clear() -> io::Result<usize> {
     let tables = firewall::clear()?;
     policies::clear()?;

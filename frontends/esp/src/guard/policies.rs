@@ -1,10 +1,10 @@
 //! Policies of the kernel's own IPsec (XFRM), which block IPv4 packets that leave past the tunnel.
 //!
-//! A socket that is bound to a device gets a way in IPv4 even where the look-up of routes ends with an error: the kernel takes the
-//! destination for a neighbour (`ip_route_output_key_hash_rcu`). The policies of the kernel are asked behind that, whoever sends. In IPv6
-//! they are asked before the device is known, so that they would block what takes the tunnel as well; there a route does it.
+//! In IPv4 a socket that is bound to a device may send even where the look-up of routes ends with an error: the kernel takes the destination for
+//! a neighbour (`ip_route_output_key_hash_rcu`). The kernel asks its policies afterwards, for every sender. In IPv6 it asks them before it knows
+//! the device, so that they would block packets on their way into the tunnel, too; a route stops the others there.
 //!
-//! `ip xfrm policy` without `gantry esp exec` shows them, with a user that no other policy has. They come behind all others.
+//! `ip xfrm policy` without `gantry esp exec` shows these policies. All others come before them.
 
 use std::collections::HashMap;
 use std::io;
@@ -19,14 +19,14 @@ use gantry_abi_xfrm::{
 use super::LINK;
 use crate::netlink::{self, Socket};
 
-/// The user in the selectors, which the kernel compares when it looks for a policy by its name, and not when it looks for that of a packet.
+/// The user in the selectors, which tells these policies from all others. The kernel does not compare it with packets.
 const USER: u32 = EXEMPT_MARK;
 /// Bytes of `struct xfrm_userpolicy_id`.
 const ID: usize = 64;
 /// The loopback device has this index in every network namespace.
 const LOOPBACK: u32 = 1;
 
-/// What tells policies apart.
+/// The name of a policy: the kernel has one policy of each.
 type Name = (Selector, Option<Mark>);
 
 /// The policies that are in force.
@@ -40,7 +40,7 @@ pub(super) struct Policies {
 }
 
 impl Policies {
-    /// Those that an earlier data path has left: they stay until others are installed.
+    /// Finds the policies that an earlier data path left. They stay until others are installed.
     pub(super) fn new(device: u32) -> io::Result<Self> {
         let socket = Socket::connect(libc::NETLINK_XFRM)?;
         let port = socket.port()?;
@@ -49,13 +49,13 @@ impl Policies {
         Ok(Self { socket, port, device, installed })
     }
 
-    /// Blocks packets to these destinations that leave past the tunnel, but for what passes.
+    /// Blocks packets to these destinations that leave past the tunnel, except packets of a `pass` selector.
     pub(super) fn install(&mut self, protected: &[(IpAddr, u8)], pass: &[Selector]) -> io::Result<()> {
         let wanted = wanted(self.device, protected, pass);
         let gone = |action| self.installed.iter().filter(move |(_, known)| **known == action).map(|(name, _)| *name);
         let gone = gone(Action::Allow).chain(gone(Action::Block)).filter(|name| !wanted.contains_key(name));
         let gone: Vec<Name> = gone.collect();
-        // What lets pass comes before what blocks, so that nothing is blocked that may pass.
+        // Policies that let packets pass come first, so that these packets are blocked at no moment.
         for wanted_action in [Action::Allow, Action::Block] {
             for (name, action) in wanted.iter().filter(|(_, action)| **action == wanted_action) {
                 match self.installed.get(name) {
@@ -81,12 +81,12 @@ impl Policies {
         Ok(())
     }
 
-    /// Hears of changes.
+    /// Opens a socket that receives changes.
     pub(super) fn changes() -> io::Result<Socket> {
         Socket::listen(libc::NETLINK_XFRM, &[group::POLICY.cast_signed()])
     }
 
-    /// Whether somebody else has changed these policies, as a datagram of changes says.
+    /// Whether a datagram tells of a change of these policies by another program.
     pub(super) fn were_changed(&self, datagram: &[u8]) -> bool {
         frames(datagram).filter(|frame| frame.header.port != self.port).any(|frame| match Message::parse(&frame) {
             Ok(Message::PolicyDeleted(policy) | Message::NewPolicy(policy) | Message::UpdPolicy(policy)) => {
@@ -111,7 +111,7 @@ impl Policies {
     }
 }
 
-/// The policies for these destinations; none where none of them is of IPv4.
+/// The policies for these destinations; none without destinations of IPv4.
 fn wanted(device: u32, protected: &[(IpAddr, u8)], pass: &[Selector]) -> HashMap<Name, Action> {
     let any = Selector { user: USER, ..Selector::any(Family::Ipv4) };
     let to = |destination| Selector { destination, ..any };
@@ -130,7 +130,7 @@ fn wanted(device: u32, protected: &[(IpAddr, u8)], pass: &[Selector]) -> HashMap
     let pass = pass.iter().filter(|selector| selector.family() == Family::Ipv4);
     let pass = pass.map(|selector| Selector { user: USER, any_family: false, ..*selector });
     let passes = [by(LOOPBACK), by(device)].into_iter().chain(link).chain(pass).map(|selector| (selector, None));
-    // What the data path and IKE send.
+    // Packets of the data path itself, and of IKE.
     let exempt = (any, Some(Mark { value: EXEMPT_MARK, mask: u32::MAX }));
     let mut wanted: HashMap<Name, Action> = passes.chain([exempt]).map(|name| (name, Action::Allow)).collect();
     for network in &protected {
@@ -139,16 +139,16 @@ fn wanted(device: u32, protected: &[(IpAddr, u8)], pass: &[Selector]) -> HashMap
     wanted
 }
 
-/// Takes away what a data path has left.
+/// Deletes the policies that a data path has left.
 pub(super) fn clear() -> io::Result<()> {
     let Ok(socket) = Socket::connect(libc::NETLINK_XFRM) else { return Ok(()) };
     let mut all = all(&socket)?;
-    // What lets pass goes last, so that nothing is blocked that may pass.
+    // Policies that let packets pass go last, so that these packets are blocked at no moment.
     all.sort_unstable_by_key(|policy| policy.action == Action::Allow);
     all.into_iter().try_for_each(|policy| delete(&socket, (policy.selector, policy.mark)))
 }
 
-/// All policies that are a data path's.
+/// All policies of a data path.
 fn all(socket: &Socket) -> io::Result<Vec<Policy>> {
     let bodies = socket.dump(message::GETPOLICY, &[0; ID])?;
     let policies = bodies.iter().filter_map(|body| {
@@ -171,7 +171,7 @@ fn delete(socket: &Socket, (selector, mark): Name) -> io::Result<()> {
     ask(socket, &Message::DelPolicy(named), libc::ENOENT)
 }
 
-/// Asks the kernel for something, which is as good if it fails with this error.
+/// Sends a request to the kernel. The error `as_good` counts as success.
 fn ask(socket: &Socket, message: &Message, as_good: i32) -> io::Result<()> {
     let mut datagram = Datagram::new();
     datagram.push(message, flag::REQUEST | flag::ACK, 0, 0, Keys::Zeros);
@@ -198,7 +198,7 @@ mod tests {
         assert!(wanted(7, &[prefix("fd12::/64")], &[]).is_empty());
         let wanted = wanted(7, &[prefix("10.2.0.0/16"), prefix("fd12::/64")], &[]);
         assert_eq!(blocked(&wanted), [network("10.2.0.0/16").unwrap()]);
-        // The loopback device, the TUN device, and what has the mark.
+        // The others let packets pass: of the loopback device, of the TUN device, and with the mark.
         assert_eq!(wanted.len(), 4);
         assert!(wanted.keys().all(|(selector, _)| selector.user == USER));
     }
@@ -208,7 +208,7 @@ mod tests {
         let selector = Selector { protocol: 17, ..Selector::any(Family::Ipv4) };
         let all = wanted(7, &[prefix("0.0.0.0/0")], &[selector, Selector::any(Family::Ipv6)]);
         assert_eq!((blocked(&all).len(), all.len()), (1, 1 + 3 + 3 + 1));
-        // A policy that lets pass all that is protected.
+        // A policy that lets all protected packets pass.
         let all = wanted(7, &[prefix("0.0.0.0/0")], &[Selector::any(Family::Ipv4)]);
         assert_eq!(blocked(&all), []);
     }

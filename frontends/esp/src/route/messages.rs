@@ -1,4 +1,4 @@
-//! Messages of rtnetlink about rules, routes, nexthops and devices, and what of them is read.
+//! Messages of rtnetlink about rules, routes, nexthops and devices: writes requests, and reads answers and notifications.
 
 use std::net::IpAddr;
 
@@ -49,7 +49,7 @@ const INVERT: u32 = 2;
 const UNICAST: u8 = 1;
 const BLACKHOLE: u8 = 6;
 const UNREACHABLE: u8 = 7;
-/// The table of what is for this host (RT_TABLE_LOCAL).
+/// The table of this host's own addresses (RT_TABLE_LOCAL).
 const LOCAL: u32 = 255;
 /// By whom a route was made: the administrator (RTPROT_STATIC).
 const STATIC: u8 = 4;
@@ -62,7 +62,7 @@ pub(super) fn of_family(family: u8) -> [u8; 12] {
     [family, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
 }
 
-/// A request for what is for this host, to a socket that narrows down what is asked for (NETLINK_GET_STRICT_CHK).
+/// The structure of a request for the routes of this host's own addresses. A socket with NETLINK_GET_STRICT_CHK gets no others.
 pub(super) fn of_this_host(family: u8) -> [u8; 12] {
     [family, 0, 0, 0, LOCAL as u8, 0, 0, 0, 0, 0, 0, 0]
 }
@@ -81,12 +81,12 @@ fn destination(route: &[u8]) -> Option<(IpAddr, u8)> {
     Some((address, route[1]))
 }
 
-/// Where a route leads, if it is one to nowhere of our table.
+/// The destination of a route to nowhere of our table.
 pub(super) fn destination_of_ours(route: &[u8]) -> Option<(IpAddr, u8)> {
     destination(route).filter(|_| is_route(route) && route[7] == UNREACHABLE)
 }
 
-/// The destination of a route by which packets are for this host: its addresses, those of a link for all, and those of the nearest.
+/// The destination of a route to this host: a local, broadcast or anycast address.
 pub(super) fn destination_of_host(route: &[u8]) -> Option<(IpAddr, u8)> {
     const LOCAL_BROADCAST_ANYCAST: std::ops::RangeInclusive<u8> = 2..=4;
     destination(route).filter(|_| is_of_host(route) && LOCAL_BROADCAST_ANYCAST.contains(&route[7]))
@@ -97,12 +97,12 @@ pub(super) fn is_route(body: &[u8]) -> bool {
     number(body, RTA_TABLE) == Some(TABLE)
 }
 
-/// Whether a route is in the table of what is for this host.
+/// Whether a route is in the table of this host's own addresses.
 pub(super) fn is_of_host(body: &[u8]) -> bool {
     number(body, RTA_TABLE) == Some(LOCAL)
 }
 
-/// Whether a rule is one of ours of these priorities: it leads to our table, or is one that the table's are between.
+/// Whether a rule of these priorities is ours: it leads to our table, or past it.
 pub(super) fn is_rule(body: &[u8], priorities: std::ops::RangeInclusive<u32>) -> bool {
     let is_one = match body.get(7) {
         Some(&TO_TABLE) => number(body, FRA_TABLE) == Some(TABLE),
@@ -118,7 +118,7 @@ pub(super) fn is_nexthop(body: &[u8]) -> bool {
     body.get(8..).and_then(|attributes| attribute(attributes, NHA_ID)) == Some(&NEXTHOP.to_ne_bytes())
 }
 
-/// Whether a message about a device is about this one.
+/// Whether a message is about this device.
 pub(super) fn is_device(body: &[u8], interface: u32) -> bool {
     body.get(4..8) == Some(&interface.to_ne_bytes())
 }
@@ -160,7 +160,7 @@ impl Route {
         Self { destination, kind: UNREACHABLE, metric: LAST, interface: None, nexthop: None, source: None }
     }
 
-    /// A route of IPv6 to nowhere that every device has: one over a [nexthop](nexthop) of its own.
+    /// A route of IPv6 to nowhere that counts for every device: over our [nexthop].
     pub(super) fn everywhere(destination: (IpAddr, u8)) -> Self {
         Self { kind: BLACKHOLE, metric: LAST + 1, nexthop: Some(NEXTHOP), ..Self::nowhere(destination) }
     }
@@ -231,7 +231,7 @@ pub(super) fn pass_rule(selector: &Selector) -> Rule {
     Rule { family: family(selector.source.address), action: GOTO, flags: 0, priority: PASS, source, destination, more }
 }
 
-/// Leads what is for a neighbour past the table, which in IPv6 has routes for every device.
+/// A rule that leads packets to neighbours past the table, whose routes of IPv6 would stop them on every device.
 pub(super) fn link_rule(network: Prefix) -> Rule {
     pass_rule(&Selector { destination: network, ..Selector::any(Family::of(network.address)) })
 }
@@ -239,7 +239,7 @@ pub(super) fn link_rule(network: Prefix) -> Rule {
 /// The nexthop of IPv6 that leads to nowhere (`struct nhmsg`).
 pub(super) fn nexthop(kind: u16, flags: u16) -> Vec<u8> {
     let is_new = kind == RTM_NEWNEXTHOP;
-    // Who made it counts for a new one only.
+    // The kernel takes an origin with new nexthops only.
     let structure = [FAMILIES[1], 0, if is_new { STATIC } else { 0 }, 0, 0, 0, 0, 0];
     let message = Message::new(kind, ACK | flags).structure(&structure).number(NHA_ID, NEXTHOP);
     if is_new { message.attribute(NHA_BLACKHOLE, &[]) } else { message }.finish()

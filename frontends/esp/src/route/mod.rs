@@ -1,14 +1,14 @@
 //! Routes and rules by which packets get into the tunnel, and never past it (rtnetlink(7)).
 //!
-//! Every packet that a policy is for has a route in a table of the data path's own, twice: into the TUN device, and behind that to
-//! nowhere. When the device is gone, with the process or without, the second one remains: nothing leaves in clear. A rule leads everybody
-//! into the table but those whose packets have the mark of ESP and IKE themselves. It comes before the table 220 of charon.
+//! Each destination of a policy has two routes in a table of the data path's own: into the TUN device, and behind that to nowhere. When the
+//! device is gone, with the process or without, the second one remains: nothing leaves in clear. A rule leads all packets into the table,
+//! except those with the mark of ESP and IKE themselves. It comes before the table 220 of charon.
 //!
 //! Routes go by destination alone, because a socket without an address has no source yet when its route is looked for. A policy that lets
 //! some packets pass as they are is a rule of its own, before the table, with all that its selector says.
 //!
-//! A socket that is bound to a device has the routes of that device only. In IPv6 a third route is for those: its nexthop is a blackhole,
-//! which every device has. The [`Guard`] stops what IPv4 sends in spite of its routes, and what routes of others lead past the table.
+//! A socket that is bound to a device takes routes of that device only. In IPv6 a third route stops it: its nexthop is a blackhole, which counts
+//! for every device. In IPv4 the kernel sends in spite of its routes, and the [`Guard`] stops the packets.
 
 mod messages;
 
@@ -61,12 +61,12 @@ pub(crate) struct Routes {
     has_v6: bool,
     /// Whether the kernel has nexthops, if it has IPv6.
     nexthop: io::Result<()>,
-    /// Somebody took routes or rules away, and they could not be put back yet.
+    /// Another program took routes or rules away, and they could not be put back yet.
     are_lost: bool,
     guard: Guard,
 }
 
-/// What tells of changes that others make.
+/// Sockets that receive the changes of other programs.
 #[derive(Debug)]
 pub(crate) struct Changes {
     guard: guard::Changes,
@@ -74,37 +74,37 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// Listens for them, from before there are any.
+    /// Opens the sockets. Call it before there are routes, so that no change is missed.
     pub(crate) fn listen() -> io::Result<Self> {
         /// RTNLGRP_LINK, IPV4_ROUTE, IPV4_RULE, IPV6_ROUTE, IPV6_RULE.
         const GROUPS: [c_int; 5] = [1, 7, 8, 11, 19];
         const NEXTHOPS: c_int = 32;
         let routes = Socket::listen(libc::NETLINK_ROUTE, &GROUPS)?;
-        // There are nexthops from Linux 5.3 on.
+        // Kernels before 5.3 have no nexthops.
         let _ = set_option(&routes, libc::SOL_NETLINK, libc::NETLINK_ADD_MEMBERSHIP, NEXTHOPS);
         Ok(Self { guard: Guard::changes(), routes })
     }
 
-    /// Readable when there are some.
+    /// The sockets, which are readable after a change.
     pub(crate) fn all(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let guard::Changes { firewall, policies } = &self.guard;
         [firewall.as_ref(), policies.as_ref(), Some(&self.routes)].into_iter().flatten().map(Socket::as_fd)
     }
 }
 
-/// What stops packets of sockets that are bound to a device.
+/// The guards that are in force against sockets that are bound to a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Guards {
     /// The table of nf_tables.
     pub(crate) firewall: bool,
     /// Policies of the kernel, in IPv4.
     pub(crate) policies: bool,
-    /// Routes that every device has, in IPv6.
+    /// Routes that count for every device, in IPv6.
     pub(crate) routes: bool,
 }
 
 impl Guards {
-    /// Whether one of them holds, in either family.
+    /// Whether each family has one.
     pub(crate) fn hold(self) -> bool {
         self.firewall || self.policies && self.routes
     }
@@ -136,7 +136,7 @@ impl Routes {
         }
         routes.ask(&up(index, mtu))?;
         for family in routes.families() {
-            // What an earlier data path let pass may be protected by the policies to come.
+            // The policies to come may protect packets that an earlier data path let pass.
             take_away(&routes.socket, family, RULE, |body| is_rule(body, PASS..=PASS))?;
             let all = routes.socket.dump(RTM_GETROUTE, &of_family(family))?;
             routes.left.extend(all.iter().filter_map(|route| destination_of_ours(route)));
@@ -178,9 +178,9 @@ impl Routes {
         Ok(())
     }
 
-    /// Puts in force again what others have changed since the last call. Whether the addresses of this host may be others.
+    /// Puts everything back that other programs have changed since the last call. Returns whether this host's addresses may have changed, too.
     pub(crate) fn restore(&mut self, changes: &Changes) -> (bool, io::Result<()>) {
-        // The guards come first.
+        // Guards come first: routes are many.
         let guard = self.guard.restore(&changes.guard);
         let mut addresses = false;
         let is_changed = changes.routes.any(|datagram| {
@@ -208,13 +208,13 @@ impl Routes {
         (addresses || is_changed, guard.and(routes))
     }
 
-    /// Which guards are in force.
+    /// The guards that are in force.
     pub(crate) fn guards(&self) -> Guards {
         let (firewall, policies) = self.guard.hold();
         Guards { firewall, policies, routes: self.nexthop.is_ok() && !self.are_lost }
     }
 
-    /// Sentences about guards that the kernel has not.
+    /// One sentence for each guard that the kernel lacks.
     pub(crate) fn unguarded(&self) -> Vec<String> {
         let (firewall, policies) = self.guard.missing();
         let say = |what: &str, instead: &str, error: Option<&io::Error>| {
@@ -260,7 +260,7 @@ impl Routes {
 
     fn put_rules(&self) -> io::Result<()> {
         for family in self.families() {
-            // The rule that leads into the table comes last: what passes it does so from the first packet on.
+            // The rule that leads into the table comes last, so that packets past it are stopped at no moment.
             self.put_rule(&behind_rule(family))?;
             let link = LINK.iter().filter(|network| network.address.is_ipv6() && family != FAMILIES[0]);
             link.map(|network| link_rule(*network)).try_for_each(|rule| self.put_rule(&rule))?;
@@ -273,7 +273,7 @@ impl Routes {
         self.ask_for(&rule.message(RTM_NEWRULE, CREATE | EXCLUSIVE), &[libc::EEXIST])
     }
 
-    /// The routes to a destination. Those to nowhere come first, so that it is protected as soon as there is a route.
+    /// Adds the routes to a destination, those to nowhere first, so that it is protected at once.
     fn put(&self, prefix: (IpAddr, u8), source: Option<IpAddr>) -> io::Result<()> {
         self.put_nowhere(prefix)?;
         self.ask(&Route::tunnel(prefix, source, self.interface).message(RTM_NEWROUTE, CREATE | REPLACE))
@@ -291,30 +291,30 @@ impl Routes {
         self.ask_for(message, &[])
     }
 
-    /// Asks the kernel for something, which is as good if it fails with one of these errors.
+    /// Sends a request to the kernel. The errors `as_good` count as success.
     fn ask_for(&self, message: &[u8], as_good: &[i32]) -> io::Result<()> {
         self.socket.ask(message, as_good)
     }
 }
 
-/// The destinations of a family that are for this host.
+/// The destinations of a family's routes to this host.
 fn this_host(family: u8) -> io::Result<Vec<(IpAddr, u8)>> {
     const NETLINK_GET_STRICT_CHK: c_int = 12;
     let socket = Socket::connect(libc::NETLINK_ROUTE)?;
-    // Without that the kernel tells of all tables.
+    // Without this option the kernel lists all tables.
     let _ = set_option(&socket, libc::SOL_NETLINK, NETLINK_GET_STRICT_CHK, 1);
     let all = socket.dump(RTM_GETROUTE, &of_this_host(family))?;
     Ok(all.iter().filter_map(|route| destination_of_host(route)).collect())
 }
 
-/// Takes all rules and routes away that a data path has left, and says how many there were.
+/// Deletes all rules, routes, tables and policies that a data path has left. Returns how many rules, routes and tables there were.
 ///
 /// # Errors
-/// What the kernel says.
+/// Those of the kernel; EPERM while a data path owns the firewall's table.
 pub fn clear() -> io::Result<usize> {
     let socket = Socket::connect(libc::NETLINK_ROUTE)?;
     let mut count = guard::clear()?;
-    // Routes go with their nexthop.
+    // The kernel deletes routes with their nexthop.
     let none = [libc::ENOENT, libc::EOPNOTSUPP, libc::EAFNOSUPPORT];
     socket.ask(&nexthop(RTM_DELNEXTHOP, 0), &none)?;
     for family in FAMILIES {
@@ -324,7 +324,7 @@ pub fn clear() -> io::Result<usize> {
     Ok(count)
 }
 
-/// Deletes rules or routes of a family, and says how many there were.
+/// Deletes rules or routes of a family. Returns how many there were.
 fn take_away(
     socket: &Socket,
     family: u8,

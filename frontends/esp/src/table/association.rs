@@ -33,7 +33,7 @@ pub(crate) struct Use {
 }
 
 impl Use {
-    /// One that goes on from what an SA has done elsewhere.
+    /// Goes on from the counters of an SA that was elsewhere.
     fn new(counters: &Counters) -> Self {
         let Counters { bytes, packets, use_time, .. } = *counters;
         Self { bytes: bytes.into(), packets: packets.into(), first: use_time.into(), last: use_time.into() }
@@ -61,7 +61,7 @@ pub(crate) fn seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// Volume after which an SA is to be replaced, and after which it ends. The thread of the daemon changes it, and the others look at it.
+/// Volume after which an SA is to be replaced, and after which it ends. The thread of the daemon changes it; the others read it.
 #[derive(Debug, Default)]
 pub(crate) struct Volume {
     soft_bytes: AtomicU64,
@@ -86,7 +86,7 @@ impl Volume {
         volume
     }
 
-    /// Has other limits, of which nobody has been told.
+    /// Sets other limits, of which the daemon has not been told.
     pub(super) fn set(&self, limits: &Limits) {
         let Limits { soft_bytes, hard_bytes, soft_packets, hard_packets, .. } = *limits;
         self.soft_bytes.store(soft_bytes, Ordering::Relaxed);
@@ -109,7 +109,7 @@ impl Volume {
         beyond(&used.bytes, &self.hard_bytes) || beyond(&used.packets, &self.hard_packets)
     }
 
-    /// The limit that counts of packets and bytes have come to.
+    /// The limit that these packets and bytes have reached.
     fn limit(&self, (packets, bytes): (u64, u64)) -> Option<Reached> {
         // Linux takes no limit for one that is not reached; 0 is the first packet.
         let over = |limit_bytes: &AtomicU64, limit_packets: &AtomicU64| {
@@ -122,21 +122,21 @@ impl Volume {
         }
     }
 
-    /// The limit that a count has come to, if nobody has been told of it yet.
+    /// The limit that these packets and bytes have reached, if the daemon has not been told of it yet.
     pub(crate) fn reached(&self, count: (u64, u64)) -> Option<Reached> {
         self.limit(count).filter(|reached| self.is_first(*reached))
     }
 
-    /// Whether nobody has been told yet that no number is left under the keys.
-    pub(crate) fn exhausted(&self) -> bool {
-        self.is_first(Reached::Hard)
+    /// The hard limit, which no number left under the keys is as well, if the daemon has not been told of it yet.
+    pub(crate) fn exhausted(&self) -> Option<Reached> {
+        Some(Reached::Hard).filter(|reached| self.is_first(*reached))
     }
 
     fn is_first(&self, reached: Reached) -> bool {
         !self.told[reached as usize].swap(true, Ordering::Relaxed)
     }
 
-    /// The limit that an SA has come to. If there is none, a thread that has told of one looked at limits that are no more, and tells again.
+    /// The limit that an SA has reached. Without one, a thread that reported a limit read earlier limits: it will report the next one again.
     fn due(&self, used: &Use) -> Option<Reached> {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let due = self.limit((load(&used.packets), load(&used.bytes)));
@@ -148,7 +148,7 @@ impl Volume {
     }
 }
 
-/// What the daemon said of an SA, for those who look at it.
+/// Facts about an SA for the status.
 #[derive(Debug)]
 pub(crate) struct About {
     pub(crate) source: IpAddr,
@@ -178,7 +178,7 @@ impl About {
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     pub(crate) id: SaId,
-    /// Tells it from another SA of this name.
+    /// The serial number, which tells this SA from an earlier or later one of its name.
     pub(crate) serial: u64,
     pub(crate) about: About,
     pub(crate) esp: Outbound,
@@ -214,7 +214,7 @@ impl Outgoing {
 #[derive(Debug)]
 pub(crate) struct Incoming {
     pub(crate) id: SaId,
-    /// Tells it from another SA of this name.
+    /// The serial number, which tells this SA from an earlier or later one of its name.
     pub(crate) serial: u64,
     pub(crate) about: About,
     pub(crate) esp: Inbound,
@@ -240,14 +240,14 @@ pub(crate) enum End {
     In(std::sync::Arc<Incoming>),
 }
 
-/// An SA of XFRM that the data path can have.
+/// An SA of XFRM that the data path can serve.
 pub(super) struct Checked<'s> {
     pub(super) sa: &'s Sa,
     pub(super) keyed: Keyed<'s>,
     encapsulation: Encapsulation,
-    /// Its packets arrive, and do not leave.
+    /// Its packets arrive; those of other SAs leave.
     pub(super) arrives: bool,
-    /// The last number, as the daemon says.
+    /// The last number according to the daemon.
     pub(super) said: u64,
 }
 
@@ -255,7 +255,7 @@ impl<'s> Checked<'s> {
     /// `is_ours` says whether an address is one of this host's.
     ///
     /// # Errors
-    /// EPROTONOSUPPORT and EOPNOTSUPP for what the data path does not have, ENOSYS for algorithms.
+    /// EPROTONOSUPPORT and EOPNOTSUPP for features, ENOSYS for algorithms that the data path does not have.
     pub(super) fn of(sa: &'s Sa, is_ours: impl Fn(IpAddr) -> bool) -> Result<Self, Refusal> {
         check(sa)?;
         let Some(encapsulation) = sa.encapsulation.filter(|encapsulation| encapsulation.kind == ENCAP_ESPINUDP) else {
@@ -270,7 +270,7 @@ impl<'s> Checked<'s> {
         Ok(Self { sa, keyed, encapsulation, arrives, said: if arrives { input } else { output } })
     }
 
-    /// Makes it one of the data path, which goes on behind a number.
+    /// Makes the SA of the data path, whose numbers begin behind `last`.
     ///
     /// # Errors
     /// EINVAL for keys.
@@ -320,12 +320,12 @@ impl<'s> Checked<'s> {
     }
 }
 
-/// The window that a message says, in packets.
+/// The window in a message, in packets.
 pub(super) fn said_window(sa: &Sa) -> u32 {
     sa.replay_esn.as_ref().map_or(sa.replay_window.into(), |replay| replay.window)
 }
 
-/// The last numbers that a message says: that was sent, and that has come.
+/// The last numbers in a message: sent, and received.
 pub(super) fn numbers(sa: &Sa) -> (u64, u64) {
     match (&sa.replay_esn, &sa.replay) {
         (Some(replay), _) => (replay.output, replay.input),
@@ -350,7 +350,7 @@ impl End {
         }
     }
 
-    /// The last number that was sent or has come.
+    /// The last number that was sent or received.
     pub(super) fn last_number(&self) -> u64 {
         match self {
             End::Out(sa) => sa.esp.last_number(),
@@ -358,7 +358,7 @@ impl End {
         }
     }
 
-    /// The limit of its volume or numbers that it has come to.
+    /// The limit of its volume or numbers that it has reached.
     pub(super) fn due(&self) -> Option<Reached> {
         match self {
             End::Out(sa) if sa.esp.remaining() == 0 => Some(Reached::Hard),
@@ -367,7 +367,7 @@ impl End {
     }
 }
 
-/// Of XFRMA_SA_DIR: packets arrive.
+/// The value of XFRMA_SA_DIR for packets that arrive.
 pub(super) const IN: u8 = 1;
 
 /// Refuses what there is not, rather than leave it out.

@@ -4,8 +4,8 @@
 //! |---|---|
 //! | `association.rs` | SAs as the data path has them |
 //! | `suite.rs` | their algorithms |
-//! | `used.rs` | numbers that were used under keys |
-//! | `update.rs` | what an update may change |
+//! | `used.rs` | numbers that are used up under keys |
+//! | `update.rs` | updates of SAs that have keys |
 //! | `selector.rs` | which packets a selector is for |
 //! | `view.rs` | what the threads of the data path look at |
 //! | `policies.rs` | policies by their names |
@@ -66,11 +66,11 @@ pub(crate) struct Entry {
     pub(crate) sa: Sa,
     /// `None`: it has an SPI and no keys yet.
     pub(crate) end: Option<End>,
-    /// Its serial number, by which it is told from another SA that had or gets its name; also its place in the order of arrival.
+    /// The serial number, which tells this SA from an earlier or later one of its name; also its place in the order of arrival.
     pub(crate) serial: u64,
-    /// What stands for its key.
+    /// The fingerprint of its key.
     key: Option<Fingerprint>,
-    /// The last number, of an SA that was taken out.
+    /// The last number, once the SA was taken out.
     last: Option<u64>,
     pub(crate) added: Instant,
     /// The daemon has been told that it is to be replaced; others are preferred.
@@ -165,7 +165,7 @@ impl Associations {
         let key = self.used.fingerprint(&checked);
         let others = || self.entries.values().filter(|entry| entry.sa.id != sa.id);
         let last = if checked.arrives {
-            // Packets that arrive are told apart by their SPI alone.
+            // The SPI alone names the SA of an arriving packet.
             let is_taken = |entry: &Entry| entry.sa.id.spi == sa.id.spi && !matches!(entry.end, Some(End::Out(_)));
             if others().any(is_taken) {
                 return Err(Refusal::new(libc::EEXIST, "another SA has this SPI"));
@@ -201,7 +201,7 @@ impl Associations {
     }
 
     fn insert(&mut self, mut sa: Sa, keyed: Option<(End, Fingerprint)>) {
-        // An SA that was elsewhere has been there for some time.
+        // The age of an SA that was elsewhere counts.
         let now = seconds();
         let age = if sa.counters.add_time == 0 { 0 } else { now.saturating_sub(sa.counters.add_time) };
         sa.counters.add_time = now - age;
@@ -224,7 +224,7 @@ impl Associations {
         self.entries.get(id)
     }
 
-    /// Takes an SA out. No thread gets another number of it, and its keys are zeroized once none is at work with them.
+    /// Takes an SA out. Its numbers end at once, for all threads; its keys are zeroized when the last thread is done with them.
     pub(crate) fn remove(&mut self, id: &SaId) -> Option<Entry> {
         let mut entry = self.entries.remove(id)?;
         let (numbers, last) = match &entry.end {
@@ -256,9 +256,11 @@ impl Associations {
             let idle = if first == 0 { 0 } else { seconds().saturating_sub(first) };
             let past = |add: u64, used: u64| (add > 0 && age >= add) || (used > 0 && first > 0 && idle >= used);
             let is_larval = entry.end.is_none() && age >= LARVAL.as_secs();
-            if is_larval || past(limits.hard_add_seconds, limits.hard_use_seconds) {
+            // Threads tell of volume, as far as there is room for events.
+            let due = entry.end.as_ref().and_then(End::due);
+            if is_larval || due == Some(Reached::Hard) || past(limits.hard_add_seconds, limits.hard_use_seconds) {
                 ended.push(entry.sa.id);
-            } else if !entry.is_dying && past(limits.soft_add_seconds, limits.soft_use_seconds) {
+            } else if !entry.is_dying && (due.is_some() || past(limits.soft_add_seconds, limits.soft_use_seconds)) {
                 entry.is_dying = true;
                 told.push((entry.snapshot(), Reached::Soft));
             }
@@ -268,21 +270,31 @@ impl Associations {
         told
     }
 
-    /// What has become of an SA of which a thread says that it has come to a limit. One that has another serial number is another one.
-    pub(crate) fn reached(&mut self, id: &SaId, serial: u64) -> Option<(Sa, Reached)> {
-        if self.get(id)?.serial == serial { self.due(id) } else { None }
+    /// Looks after an SA that had reached a limit when a thread saw it. An SA of its name with another serial number is another one.
+    pub(crate) fn reached(&mut self, id: &SaId, serial: u64, seen: Reached) -> Vec<(Sa, Reached)> {
+        let mut told = Vec::new();
+        let Some(entry) = self.entries.get_mut(id).filter(|entry| entry.serial == serial) else { return told };
+        let due = entry.end.as_ref().and_then(End::due);
+        // The hard limit may have been reached meanwhile. The daemon learns of both.
+        if seen == Reached::Soft && due == Some(Reached::Hard) && !entry.is_dying {
+            entry.is_dying = true;
+            told.push((entry.snapshot(), Reached::Soft));
+        }
+        told.extend(self.due(id));
+        told
     }
 
-    /// What the volume and the numbers of an SA have done: it is to be replaced, or is taken out.
+    /// Marks an SA that has reached its soft limit, and takes one out that has reached its hard limit or has no number left.
     pub(crate) fn due(&mut self, id: &SaId) -> Option<(Sa, Reached)> {
         let entry = self.entries.get_mut(id)?;
-        let reached = entry.end.as_ref()?.due()?;
-        entry.is_dying = true;
-        let sa = match reached {
-            Reached::Soft => entry.snapshot(),
-            Reached::Hard => self.remove(id)?.snapshot(),
-        };
-        Some((sa, reached))
+        match entry.end.as_ref()?.due()? {
+            Reached::Soft if entry.is_dying => None,
+            Reached::Soft => {
+                entry.is_dying = true;
+                Some((entry.snapshot(), Reached::Soft))
+            }
+            Reached::Hard => Some((self.remove(id)?.snapshot(), Reached::Hard)),
+        }
     }
 
     /// What the threads of the data path look at. Of SAs that do the same, the one that came last is preferred, but for those that are to be

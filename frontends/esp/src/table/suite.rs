@@ -13,7 +13,7 @@ pub(super) struct Keyed<'s> {
 }
 
 impl<'s> Keyed<'s> {
-    /// The key that is not to be used with one number twice.
+    /// The key with which no number may be used twice.
     pub(super) fn secret(&self) -> &'s [u8] {
         if self.key.is_empty() { self.integrity_key } else { self.key }
     }

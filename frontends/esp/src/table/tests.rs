@@ -80,8 +80,8 @@ fn reach(associations: &mut Associations, spi: u32, limit: Reached) {
         Reached::Hard => Limits { hard_packets: 0, ..Limits::NONE },
     };
     associations.add(Sa { limits, ..entry.sa.clone() }, true, is_near).unwrap();
-    let (_, reached) = associations.reached(&id(FAR, spi), serial).unwrap();
-    assert_eq!(reached, limit);
+    let reached = associations.reached(&id(FAR, spi), serial, limit);
+    assert_eq!(reached.iter().map(|(_, reached)| *reached).collect::<Vec<_>>(), [limit]);
 }
 
 /// The SPI of the SA by which a flow leaves.

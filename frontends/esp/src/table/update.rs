@@ -1,5 +1,5 @@
-//! What UPDSA may change of an SA that has its keys: its limits. Linux takes new ports and addresses as well, and leaves out the rest
-//! without a word (`xfrm_state_update`). Here a change that is not made is refused.
+//! UPDSA of an SA that has its keys changes limits. Linux takes new ports and addresses as well, and ignores every other change
+//! (`xfrm_state_update`); the data path refuses all changes that it does not make.
 
 use gantry_abi_xfrm::Sa;
 
@@ -9,7 +9,7 @@ use super::association::{End, IN, check, numbers, said_window};
 /// Refuses an update that changes anything but limits.
 ///
 /// # Errors
-/// EOPNOTSUPP, and those of an SA that there cannot be.
+/// EOPNOTSUPP, and those of [`check`].
 pub(super) fn check_update(known: &Sa, end: &End, update: &Sa) -> Result<(), Refusal> {
     check(update)?;
     let arrives = matches!(end, End::In(_));
@@ -29,7 +29,7 @@ pub(super) fn check_update(known: &Sa, end: &End, update: &Sa) -> Result<(), Ref
             "the direction of an SA does not change",
         ),
         (said_window(known) == said_window(update), "the replay window of an SA changes with a new one"),
-        // Those that were used meanwhile are as good as the same.
+        // A program that sends back an SA may have read earlier numbers.
         (
             if arrives { input } else { output } <= end.last_number(),
             "the numbers of an SA go on by themselves: an update does not set them",

@@ -1,10 +1,10 @@
-//! Numbers that were used under keys whose SAs are gone.
+//! Numbers that are used up under keys whose SAs are gone.
 //!
 //! An IKE daemon that moves an SA reads its numbers, deletes it and adds it again; packets pass between the first step and the second. Under
-//! the same key the SA goes on behind all of them, whatever the daemon says, because AES-GCM, ChaCha20-Poly1305 and AES-CTR lose their
-//! secrets when a number comes twice (RFC 4106, 3). Addresses do not count: the peer is at another one.
+//! the same key the SA goes on behind all of them, and not behind the daemon's number, because AES-GCM, ChaCha20-Poly1305 and AES-CTR lose
+//! their secrets when a number is used twice (RFC 4106, 3). Addresses do not count: the peer has moved to another one.
 //!
-//! Keys are remembered by their HMAC under a random key.
+//! The memory holds an HMAC of each key under a random key, and no keys.
 
 use std::collections::HashMap;
 use std::io;
@@ -16,10 +16,10 @@ use super::association::Checked;
 
 /// Most keys of a direction that are remembered: as many as there may be SAs.
 const MOST: usize = 65_536;
-/// The most numbers that an SA of a fresh key may have to leave out. A peer takes numbers beyond half of 32 bits for those of before.
+/// The most numbers that an SA with a fresh key may leave out: a peer of extended numbers expects the first of them below 2^32.
 const MOST_LEFT_OUT: u64 = 1 << 31;
 
-/// What stands for a key: nobody who reads it gets the key, or finds a key that was guessed.
+/// Stands for a key, which it does not give away; without the random key not even a guess can be tested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Fingerprint([u8; 16]);
 
@@ -41,7 +41,7 @@ impl Used {
         Ok(Self { hmac, sent: Numbers::default(), arrived: Numbers::default() })
     }
 
-    /// Packets that arrive are of the SPI, too, which their integrity check value covers. To nonces it does not matter.
+    /// The fingerprint of an SA's key. That of arriving packets covers the SPI as well, as their integrity check value does; nonces have none.
     pub(super) fn fingerprint(&self, sa: &Checked<'_>) -> Fingerprint {
         let spi = sa.sa.id.spi.to_be_bytes();
         self.of(if sa.arrives { &spi } else { &[] }, sa.keyed.secret())
@@ -51,7 +51,7 @@ impl Used {
         let (mut hasher, mut output) = (self.hmac.hasher(), [0; 32]);
         hasher.update(context);
         hasher.update(key);
-        // The output is as long as the digest.
+        // It fails for outputs of another length than the digest only.
         let _ = hasher.finish(&mut output);
         Fingerprint(*output.first_chunk().unwrap_or(&[0; 16]))
     }
@@ -59,8 +59,8 @@ impl Used {
 
 /// The highest number of each key.
 ///
-/// The memory is bounded. When it is full, the half with the lowest numbers is forgotten, but for the highest of these: an SA whose key is
-/// not known may have one of those keys, and so begins behind all of them.
+/// The memory is bounded. A full one forgets the half with the lowest numbers, and keeps the highest of these: an SA with an unknown key may have
+/// one of the forgotten keys, and so begins behind all of them.
 #[derive(Debug, Default)]
 pub(super) struct Numbers {
     last: HashMap<Fingerprint, u64>,
@@ -71,7 +71,7 @@ pub(super) struct Numbers {
 impl Numbers {
     /// Remembers the last number of an SA that is gone.
     pub(super) fn note(&mut self, key: Fingerprint, last: u64) {
-        // What used none is as good as fresh.
+        // A key without numbers is as good as a fresh one.
         if last > 0 {
             let known = self.last.entry(key).or_default();
             *known = last.max(*known);
@@ -84,7 +84,7 @@ impl Numbers {
         }
     }
 
-    /// The number behind which an SA begins that sends, where the daemon says another.
+    /// The number behind which an SA begins to send, given the daemon's.
     ///
     /// # Errors
     /// ENOBUFS where too many numbers would be left out.
@@ -98,8 +98,8 @@ impl Numbers {
         }
     }
 
-    /// The number behind which packets of an SA arrive. One of which nothing has come, as the daemon says, and whose key is not known has a
-    /// fresh key: its peer begins with the first number.
+    /// The number behind which packets of an SA may arrive, given the daemon's. An unknown key of which nothing has come, according to the
+    /// daemon, is a fresh one: its peer begins with the first number.
     pub(super) fn arrived(&self, key: Fingerprint, said: u64) -> u64 {
         match self.last.get(&key) {
             Some(last) => said.max(*last),

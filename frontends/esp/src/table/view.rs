@@ -98,8 +98,8 @@ impl View {
         self.leaving.iter().position(|rule| matches(&rule.policy.policy.selector, flow))
     }
 
-    /// The policy that lets a packet pass that came by an SA. As in Linux (`xfrm_policy_check`), policies of `in` are for what is for this
-    /// host, and of `fwd` for what is for others, and the first one of a packet decides (RFC 4301, 5.2).
+    /// The policy that lets a packet of an SA pass. As in Linux (`xfrm_policy_check`), packets to this host have policies of `in`, and packets to
+    /// others have policies of `fwd`; the first one that matches decides (RFC 4301, 5.2).
     pub(crate) fn admits(&self, flow: &Flow, sa: &Incoming, own: &Own) -> Option<&Registered> {
         let direction = if own.has(flow.destination) { Direction::In } else { Direction::Forward };
         let mut policies = self.arriving.iter().filter(|policy| policy.policy.direction == direction);

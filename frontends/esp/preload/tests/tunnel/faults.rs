@@ -190,7 +190,7 @@ fn an_authentic_packet_gets_in_only_by_a_policy() {
     victim.expect(&[("unadmitted", 10)]);
 }
 
-/// As in Linux, `in` is for what is for this host, and `fwd` for what is for others; the policy with the best priority decides.
+/// As in Linux, `in` is for packets to this host and `fwd` for packets to others; the policy with the best priority decides.
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn a_policy_that_blocks_is_not_void_beside_one_of_the_other_direction() {
@@ -207,7 +207,7 @@ fn a_policy_that_blocks_is_not_void_beside_one_of_the_other_direction() {
     host.xfrm(&format!("policy delete {own}"));
     victim.peer.send(&victim.packet(1));
     host.await_counter("unadmitted", 2);
-    // Behind a policy with a better priority one that blocks does not count.
+    // A policy that blocks has no effect behind one with a better priority.
     host.xfrm(&format!("policy add {all} dir in priority 9 {template}"));
     host.xfrm(&format!("policy add {own} priority 10 action block"));
     victim.expect(&[("unadmitted", 2)]);
@@ -217,7 +217,7 @@ fn a_policy_that_blocks_is_not_void_beside_one_of_the_other_direction() {
     let packet = |to| victim.peer.seal(&udp((near, to), 9, 0, MARKER));
     victim.peer.send(&packet(behind));
     host.await_counter("unadmitted", 3);
-    // An address that the host gets is its own from then on, and not any more when it is gone.
+    // A new address is the host's own at once, and stops being its own when it is deleted.
     let blocks = |count: u64| {
         let mut before = host.counter("unadmitted");
         await_that("packets are refused", || {

@@ -1,4 +1,4 @@
-//! Nothing leaves in clear by a socket that is bound to a device, whatever becomes of the firewall.
+//! A socket that is bound to a device sends nothing in clear, with or without the firewall.
 
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use crate::plaintext::{PROTECTED, Wire, try_everything};
 use crate::traffic::{MARKER, datagrams};
 use crate::viewers::stranger;
 
-/// A socket that is bound to the device to the other host, whatever rules and routes say.
+/// A socket that is bound to the device to the other host.
 fn bound(host: &Host, family: usize) -> UdpSocket {
     let socket = host.udp_unbound(family).0;
     setsockopt(&socket, sockopt::BindToDevice, &host.device.into()).unwrap();
@@ -41,7 +41,7 @@ fn a_firewall_that_is_loaded_in_a_loop_lets_nothing_past_while_strangers_look() 
             let (sent, is_done) = (&sent, &is_done);
             scope.spawn(move || {
                 while !is_done() {
-                    // Whether the host takes it does not matter.
+                    // The kernel may refuse it.
                     let _ = socket.send_to(MARKER, far);
                     sent.fetch_add(1, Ordering::Relaxed);
                 }
@@ -51,13 +51,13 @@ fn a_firewall_that_is_loaded_in_a_loop_lets_nothing_past_while_strangers_look() 
             assert!(pair.a.run("nft", "flush ruleset").status.success());
             await_that("packets are tried", || sent.load(Ordering::Relaxed) > 20 * round);
         }
-        // The daemon is answered meanwhile.
+        // Daemons are answered meanwhile.
         assert!(pair.a.xfrm("state count").contains("SAD count 2"));
         await_that("strangers see the counters", || seen.load(Ordering::Relaxed) > 100);
         done.store(true, Ordering::Relaxed);
     });
     assert_eq!(wire.sealed(), 0);
-    // What the policies are for passes still.
+    // The tunnel still carries packets.
     datagrams(&pair.a, &pair.b, V4, [100].into_iter());
     datagrams(&pair.a, &pair.b, V6, [100].into_iter());
 }
@@ -71,7 +71,7 @@ fn what_a_data_path_left_protects_without_the_firewall() {
     let wire = Wire::of(&pair);
     try_everything(&pair.a, &pair.b);
     assert_eq!(wire.sealed(), 0);
-    // What is not protected passes as ever, and what the next data path sends.
+    // Unprotected packets pass as before.
     pair.a.pings(1, "", pair.b.outer[V4]);
     pair.a.pings(1, "", pair.b.outer[V6]);
     pair.a.serve(&Plan::default());
@@ -90,7 +90,7 @@ fn a_firewall_that_is_loaded_anew_keeps_what_drops_packets_past_the_tunnel() {
     restored();
     for change in ["flush ruleset", "delete chain inet gantry_esp leaving", "flush chain inet gantry_esp leaving"] {
         assert!(nft("add table ip others").status.success());
-        // From Linux 6.9 on nobody else can; before, it is put back.
+        // Linux 6.9 and later refuse this; earlier kernels do it, and the table is put back.
         let _ = nft(change);
         let has_rules = || {
             let text = nft("list table inet gantry_esp").stdout;
@@ -101,11 +101,11 @@ fn a_firewall_that_is_loaded_anew_keeps_what_drops_packets_past_the_tunnel() {
         try_everything(&pair.a, &pair.b);
         wire.sealed();
     }
-    // Networks are shown as they were given, and the tables of others are theirs.
+    // Networks are shown as they were given, and other tables are still there.
     let text = String::from_utf8(nft("list ruleset").stdout).unwrap();
     assert!(PROTECTED.iter().all(|network| text.contains(network)), "{text}");
     assert!(text.contains("table ip others"), "{text}");
-    // A data path that is started again guards what another one has left.
+    // A data path that is started again guards the networks that the earlier one left.
     pair.a.kill();
     pair.a.serve(&Plan::default());
     let wire = Wire::of(&pair);
@@ -113,13 +113,13 @@ fn a_firewall_that_is_loaded_anew_keeps_what_drops_packets_past_the_tunnel() {
     assert_eq!(wire.sealed(), 0);
 }
 
-/// What there is of a data path's in the kernel, as lines that `ip` shows.
+/// The lines that `ip` shows of a data path's rules, routes and policies.
 fn shown(host: &Host) -> Vec<String> {
     let commands =
         ["rule", "-6 rule", "route show table 4500", "-6 route show table 4500", "-6 nexthop", "xfrm policy list"];
     let texts = commands.map(|command| host.namespace.ip(command));
     let lines = texts.iter().flat_map(|text| text.lines());
-    // The order of policies is the order in which they were put back.
+    // Policies are listed in the order in which they were put back.
     let mut lines: Vec<String> = lines.map(|line| line.trim().to_owned()).collect();
     lines.sort_unstable();
     lines
@@ -152,7 +152,7 @@ fn what_others_take_away_is_put_back() {
             pair.a.namespace.ip("link set gantry0 up");
         }
         if change.ends_with("rule flush") {
-            // The kernel's own, which are nobody's here.
+            // The kernel's own rules, which the data path does not put back.
             for family in ["", "-6 "] {
                 for (priority, table) in [(32766, "main"), (32767, "default")] {
                     let rule = format!("{family}rule add priority {priority} lookup {table}");

@@ -132,7 +132,7 @@ impl Host {
         status(&self.folder).expect("the data path answers")
     }
 
-    /// The same, if it answers this thread.
+    /// The status as this thread's user sees it; `None` without an answer.
     pub(crate) fn view(&self) -> Option<Value> {
         status(&self.folder)
     }

@@ -176,7 +176,7 @@ fn limits_that_are_updated_are_those_that_end_an_sa() {
     update("limit packet-soft 5 limit packet-hard 7");
     assert_eq!(passed(&pair, &sockets, 3), 3);
     monitor.shows(&["Expired", "spi 0x00001001", "hard 0"]);
-    // Behind what has passed: it counts at once.
+    // Fewer than have passed: the limit counts at once.
     update("limit packet-hard 6");
     monitor.shows(&["Expired", "spi 0x00001001", "hard 1"]);
     assert_eq!(passed(&pair, &sockets, 1), 0);

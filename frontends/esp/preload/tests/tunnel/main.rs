@@ -8,9 +8,9 @@
 //! | `peer.rs` | the test as the other end |
 //! | `suites.rs` | tests: suites, families, sizes |
 //! | `faults.rs`, `marks.rs` | tests: what the wire does to packets, and what it says with them |
-//! | `plaintext.rs`, `guards.rs` | tests: nothing leaves in clear; what sees to it where routes do not |
+//! | `plaintext.rs`, `guards.rs` | tests: nothing leaves in clear; guards beside the routes |
 //! | `paths.rs` | tests: paths that take less |
-//! | `limits.rs`, `numbers.rs`, `commands.rs` | tests: where SAs end; numbers, which are used once; `ip xfrm` |
+//! | `limits.rs`, `numbers.rs`, `commands.rs` | tests: ends of SAs; numbers; `ip xfrm` |
 //! | `scale.rs`, `devices.rs` | tests: many SAs and queues; devices, sockets, memory and rights |
 //! | `viewers.rs` | tests: programs at the sockets |
 

@@ -5,12 +5,12 @@ use crate::keys::{Keys, Sa, V4, policies};
 use crate::traffic::Flow;
 use crate::wire::{self, Listener};
 
-/// What follows a word in a text, up to the next comma or space.
+/// The value behind a word in a text, up to the next comma or space.
 fn after<'t>(text: &'t str, word: &str) -> &'t str {
     text.split(word).nth(1).unwrap_or_else(|| panic!("{word} is not in {text}")).split([',', ' ', '\n']).next().unwrap()
 }
 
-/// As charon does when a peer has moved: it reads the numbers, deletes the SA, and adds it with those.
+/// Does as charon when a peer has moved: reads the numbers, deletes the SA, and adds it with these numbers.
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn an_sa_that_is_deleted_and_added_again_under_traffic_uses_no_number_twice() {

@@ -1,4 +1,4 @@
-//! Who looks at a data path, or talks to it, holds nothing up.
+//! Programs at the sockets of a data path hold nothing up.
 
 use std::fs;
 use std::io::Read as _;
@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::host::{Host, Pair, Plan, await_that};
 use crate::keys::{Keys, Sa, hex};
 
-/// Does something in a thread of another user: nobody.
+/// Does something in a thread of the user `nobody`.
 pub(crate) fn stranger<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     let become_nobody = || {
         // SAFETY: three numbers. The call itself, unlike the function of the C library, changes the user of this thread alone.
@@ -27,7 +27,7 @@ pub(crate) fn stranger<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| scope.spawn(become_nobody).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// A host with a data path, which has so many SAs that what it says of them fits into no socket.
+/// A host with a data path, whose SAs are too many for one report to fit into the buffer of a socket.
 fn with_many_sas() -> Pair {
     let mut pair = Pair::joined();
     pair.a.serve(&Plan::default());
@@ -62,13 +62,13 @@ fn viewers_that_do_not_read_hold_nothing_up() {
     let pair = with_many_sas();
     let before = threads(&pair.a);
     let connect = || UnixStream::connect(pair.a.folder().join("status"));
-    // Root's viewers, who see the SAs.
+    // Viewers of root, which get the SAs.
     let mut viewers: Vec<UnixStream> = (0..60).map(|_| connect().unwrap()).collect();
     assert!(pair.a.xfrm("state count").contains("SAD count 1200"));
     assert!(stranger(|| pair.a.view()).is_some());
     let during = threads(&pair.a);
     assert!(during <= before, "{before} threads, then {during}");
-    // They are let go, whether they have read all or not.
+    // Each is closed, whether it has read all or not.
     for viewer in &mut viewers {
         let _ = viewer.read_to_end(&mut Vec::new());
     }
@@ -87,7 +87,7 @@ impl Program {
         Self(fd)
     }
 
-    /// Sends a request, which is to be acknowledged. Whether the socket takes it.
+    /// Sends a request that is to be acknowledged. Returns whether the socket took it.
     fn asks(&self, message: &Message) -> bool {
         let mut datagram = Datagram::new();
         datagram.push(message, flag::REQUEST | flag::ACK, 7, 0, Shown::Zeros);
@@ -126,7 +126,7 @@ fn a_program_that_does_not_read_is_not_read_either() {
     let (program, other) = (Program::of(&pair.a), Program::of(&pair.a));
     let request = Message::GetSadInfo(0);
     let most = 20_000;
-    // Each answer that another program gets is a turn of the data path, in which it could have read this one.
+    // Each answer to another program is a turn of the data path, in which it could have read this request.
     let sent = (0..most).take_while(|_| {
         (0..5).any(|_| {
             program.asks(&request) || {
@@ -138,7 +138,7 @@ fn a_program_that_does_not_read_is_not_read_either() {
     let sent = sent.count();
     assert!(sent < most, "all answers wait in the data path");
     assert!(pair.a.xfrm("state count").contains("SAD count 0"), "others are answered");
-    // Once it reads, it is answered to the end.
+    // All answers come once it reads.
     let mut answers = 0;
     await_that("its answers come", || {
         answers += std::iter::from_fn(|| program.hears()).count();
@@ -147,7 +147,7 @@ fn a_program_that_does_not_read_is_not_read_either() {
     assert!(!program.ask(&request).is_empty());
 }
 
-/// What a daemon knows of numbers may be old: it does not set them.
+/// A daemon's knowledge of numbers may be old, so no message sets those of an SA that is in use.
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn numbers_are_not_set_from_outside() {

@@ -44,7 +44,7 @@ pub(crate) struct Esp {
     /// DSCP and ECN of the header around it.
     pub(crate) class: u8,
     pub(crate) spi: u32,
-    /// Its sequence number, of several packets in a frame that of the first.
+    /// Its sequence number; in a frame with several packets, that of the first.
     pub(crate) number: u32,
     /// Bytes of the frame.
     pub(crate) bytes: usize,

@@ -1,4 +1,4 @@
-//! What UPDSA changes is what the threads look at; what it cannot change it refuses.
+//! UPDSA changes the limits that threads read, and refuses every other change.
 
 use super::*;
 
@@ -108,11 +108,40 @@ fn an_update_that_cannot_be_is_refused_with_a_sentence() {
     refused("tunnel mode", &|sa| sa.mode = Mode::Transport);
     refused("marks", &|sa| sa.mark = Some(Mark { value: 1, mask: 1 }));
     refused("direction", &|sa| sa.direction = Some(2));
-    // What a program has read, and sends back, is as it was.
+    // A program may send back an SA that it has read.
     let read = associations.get(&first.id).unwrap().snapshot();
     associations.add(read, true, is_near).unwrap();
     let behind = Sa { replay: Some(Replay { output: 0, input: 3, bitmap: 0 }), ..first.clone() };
     associations.add(behind, true, is_near).unwrap();
     let replay = associations.get(&first.id).unwrap().snapshot().replay.unwrap();
     assert_eq!(replay.input, 7, "numbers do not go back");
+}
+
+#[test]
+fn a_daemon_that_is_told_late_learns_of_both_limits() {
+    let mut associations = Associations::new(gantry()).unwrap();
+    let limits = Limits { soft_packets: 3, hard_packets: 6, ..Limits::NONE };
+    let first = Sa { limits, ..sa(FAR, 0x1001) };
+    associations.add(first.clone(), false, is_near).unwrap();
+    let serial = associations.get(&first.id).unwrap().serial;
+    let seen: Vec<_> = (0..6).filter_map(|_| volume(&associations, &first.id).0).collect();
+    assert_eq!(seen, [Reached::Soft, Reached::Hard]);
+    let mut told = Vec::new();
+    for reached in seen {
+        told.extend(associations.reached(&first.id, serial, reached).into_iter().map(|(_, reached)| reached));
+    }
+    assert_eq!(told, [Reached::Soft, Reached::Hard]);
+}
+
+#[test]
+fn a_limit_counts_without_an_event_too() {
+    let mut associations = Associations::new(gantry()).unwrap();
+    let limits = Limits { soft_packets: 3, hard_packets: 6, ..Limits::NONE };
+    let first = Sa { limits, ..sa(FAR, 0x1001) };
+    associations.add(first.clone(), false, is_near).unwrap();
+    let mut after = |packets| {
+        (0..packets).for_each(|_| _ = volume(&associations, &first.id));
+        associations.age(Instant::now()).into_iter().map(|(_, reached)| reached).collect::<Vec<_>>()
+    };
+    assert_eq!((after(2), after(1), after(0), after(3)), (vec![], vec![Reached::Soft], vec![], vec![Reached::Hard]));
 }

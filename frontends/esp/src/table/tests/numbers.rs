@@ -1,16 +1,16 @@
-//! No number is used twice under one key, and no packet comes twice, whatever becomes of the SA.
+//! No number is used twice under one key, and no packet comes twice, also when the SA is deleted and added again.
 
 use gantry_protocols::{Packet, Refused};
 
 use super::*;
 
-/// A packet of IP with a packet of ESP's room around it.
+/// A packet of IP with room for ESP around it.
 fn packet(buffer: &mut [u8; 128]) -> Packet<'_> {
     buffer[48..68].copy_from_slice(&[0x45, 0, 0, 20, 0, 0, 0, 0, 64, 17, 0, 0, 10, 1, 1, 9, 10, 1, 2, 9]);
     Packet::new(buffer, 48..68)
 }
 
-/// Seals a packet: the packet of ESP.
+/// Seals a packet. Returns the packet of ESP.
 fn sealed(sa: &Outgoing) -> Result<Vec<u8>, Refused> {
     let mut buffer = [0; 128];
     let mut packet = packet(&mut buffer);
@@ -18,7 +18,7 @@ fn sealed(sa: &Outgoing) -> Result<Vec<u8>, Refused> {
     Ok(packet.data().to_vec())
 }
 
-/// Seals a packet: its number.
+/// Seals a packet. Returns its number.
 fn number(sa: &Outgoing) -> Result<u32, Refused> {
     sealed(sa).map(|packet| u32::from_be_bytes(*packet[4..].first_chunk().unwrap()))
 }
@@ -57,11 +57,11 @@ fn an_sa_that_is_added_again_goes_on_behind_what_was_used_meanwhile() {
     assert_eq!(number(&in_flight), Err(Refused::Exhausted));
     associations.add(again(&first, read), false, is_near).unwrap();
     assert_eq!(number(&out(&associations, &name)), Ok(5));
-    // One that begins anew, as static keys do.
+    // Static keys are added without numbers.
     associations.remove(&name).unwrap();
     associations.add(first.clone(), false, is_near).unwrap();
     assert_eq!(number(&out(&associations, &name)), Ok(6));
-    // A daemon that knows of more, because the SA was elsewhere.
+    // The daemon knows of more numbers, because the SA was elsewhere.
     associations.remove(&name).unwrap();
     associations.add(again(&first, Some(Replay { output: 100, input: 0, bitmap: 0 })), false, is_near).unwrap();
     assert_eq!(number(&out(&associations, &name)), Ok(101));
@@ -130,7 +130,7 @@ fn what_has_come_does_not_come_again_when_an_sa_is_added_again() {
     assert_eq!(opened(&in_flight, &packets[1]), Ok(()));
     associations.remove(&first.id).unwrap();
     assert_eq!(opened(&in_flight, &packets[2]), Err(Refused::Replayed), "the other SA would not know of it");
-    // Whatever the daemon says, and at which of our addresses it is.
+    // Neither the daemon's numbers nor the address matter.
     for (replay, at) in [(read, NEAR), (None, NEAR), (read, [10, 0, 0, 9].into())] {
         let mut second = again(&first, replay);
         second.id.destination = at;
@@ -173,6 +173,6 @@ fn what_is_told_of_an_sa_that_is_gone_does_not_count_for_the_next() {
     associations.remove(&first.id).unwrap();
     let limits = Limits { hard_packets: 0, ..Limits::NONE };
     associations.add(Sa { limits, ..first.clone() }, false, is_near).unwrap();
-    assert!(associations.reached(&first.id, serial).is_none());
+    assert!(associations.reached(&first.id, serial, Reached::Hard).is_empty());
     assert!(associations.get(&first.id).is_some());
 }
