@@ -4,9 +4,9 @@
 pub(crate) mod conf;
 /// The module, asked what it gains.
 pub(crate) mod measured;
-/// Gantry's lines in a configuration of somebody else.
+/// Adds gantry to a configuration of somebody else.
 mod merge;
-/// A file put in the place of another.
+/// Replaces a file with its owner and attributes.
 mod replace;
 /// The provider put into a configuration, and taken out again.
 pub(crate) mod setup;

@@ -64,7 +64,7 @@ fn a_configuration_that_is_a_link_stays_one() {
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
 }
 
-/// The file of another user keeps its owner, its mode, its access list and what else is known of it, and so does the copy of it.
+/// The file of another user and its copy keep owner, mode, access list and attributes.
 #[test]
 fn a_configuration_stays_its_owners() {
     if !Uid::effective().is_root() {
@@ -104,7 +104,7 @@ fn a_configuration_stays_its_owners() {
     assert_eq!(fs::read_dir(&installed.0).unwrap().count(), 4, "bin, lib, and the two");
 }
 
-/// The owner of a folder may put links there, by which root would write to other files.
+/// The owner of a folder can make links there to have root write to other files.
 #[test]
 fn links_beside_a_configuration_are_not_followed() {
     let installed = Installed::new("links");
@@ -126,7 +126,7 @@ fn links_beside_a_configuration_are_not_followed() {
     assert!(!installed.0.join("new").exists());
 }
 
-/// Who owns the module can change what it does in programs of root.
+/// The owner of the module could change it under programs of root.
 #[test]
 fn a_configuration_of_root_leads_to_a_module_of_root() {
     if !Uid::effective().is_root() {
@@ -146,7 +146,7 @@ fn a_configuration_of_root_leads_to_a_module_of_root() {
     installed.says(Path::new("/dev/null"), &config);
 }
 
-/// Nor is a file replaced by somebody who may write to its folder only.
+/// Write access to the folder alone is not enough.
 #[test]
 fn a_configuration_that_may_not_be_written_to_stays() {
     if !Uid::effective().is_root() || !there("setpriv") {

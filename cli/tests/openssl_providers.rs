@@ -1,5 +1,5 @@
-//! `gantry openssl config` in configurations of others: before and after, each algorithm has the same provider, except where gantry takes it
-//! over from the default one.
+//! `gantry openssl config` in configurations of others: each algorithm keeps its provider, except those that gantry takes over from the default
+//! provider.
 
 mod gantry;
 mod installed;
@@ -12,21 +12,20 @@ use std::process::Command;
 use gantry::{said, text};
 use installed::{EVERYTHING, Installed, earlier};
 
-/// What programs ask for beside the defaults of the configuration. (A preference such as `?fips=yes` is for no provider that is active in the
-/// configurations that gantry is added to.)
+/// The queries of programs, beside the defaults of the configuration.
 const QUERIES: [&str; 7] =
     ["fips=yes", "-fips", "provider=default", "provider=tpm2", "provider=pkcs11", "?provider=pkcs11", "?provider=tpm2"];
 
-/// What becomes of a configuration.
+/// The result of a row.
 enum Becomes {
     /// Gantry is added.
     Added,
-    /// It stays as it is, and this is in the reason.
+    /// The file stays as it is, and the reason contains this text.
     Refused(&'static str),
 }
 use Becomes::{Added, Refused};
 
-/// Sections that others share: providers that are active, and one that may be.
+/// Sections of active providers.
 const SECTIONS: &str = "[default_sect]\nactivate = 1\n[base_sect]\nactivate = 1\n[legacy_sect]\nactivate = 1\n[fips_sect]\n@FIPS@activate = 1\n\
                         [tpm2_sect]\nmodule = @/tpm2.so\nactivate = 1\n[pkcs11_sect]\nmodule = @/pkcs11.so\nactivate = 1\n\
                         [oqs_sect]\nmodule = @/oqsprovider.so\nactivate = 1\n[symcrypt_sect]\nmodule = @/symcryptprovider.so\nactivate = 1\n";
@@ -36,10 +35,10 @@ fn listed(lines: &str) -> String {
     format!("openssl_conf = init\n[init]\nproviders = list\n[list]\n{lines}\n{SECTIONS}")
 }
 
-/// A name, the configuration, and what becomes of it.
+/// Each row has a name, a configuration, and the result.
 fn table() -> Vec<(&'static str, String, Becomes)> {
     let own = |text: &str| text.to_owned();
-    // As Fedora has it, by way of what its package of OpenSSL adds to the authors' file.
+    // As in Fedora's package of OpenSSL.
     let fedora = |tuned: &str| {
         format!(
             "openssl_conf = openssl_init\nHOME = .\n\n[openssl_init]\nproviders = provider_sect\n# Load default TLS policy configuration\n\
@@ -185,7 +184,7 @@ fn table() -> Vec<(&'static str, String, Becomes)> {
 
 /// A release of OpenSSL to look through.
 struct Release {
-    /// What runs a program with its libraries.
+    /// Runs a program with its libraries.
     run: Option<PathBuf>,
     who: PathBuf,
     /// The lines of the section of its fips provider.
@@ -221,7 +220,7 @@ fn compile(source: &str, to: &Path, with: &[String]) {
     assert!(compile.status().unwrap().success());
 }
 
-/// Providers that do nothing, in the place of those that this machine need not have.
+/// Compiles providers that do nothing, in the place of those that this machine need not have.
 fn stubs(installed: &Installed) {
     for (name, more) in
         [("fips", ",fips=yes"), ("tpm2", ""), ("pkcs11", ""), ("oqsprovider", ""), ("symcryptprovider", "")]

@@ -42,7 +42,6 @@ impl Machine {
         let mut notes = read.complaints();
         let configuration = in_use.filter(|_| read.names_gantry());
         match setup::refusal() {
-            // Nothing is worth measuring that is not to be.
             Some(refused) if configuration.is_none() => return Err(Failure::Failed(refused)),
             refused => reasons::add(&mut notes, refused),
         }

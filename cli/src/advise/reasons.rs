@@ -46,7 +46,7 @@ pub(super) fn of_the_configuration(loaded: bool) -> Vec<String> {
     }
 }
 
-/// Adds a sentence, unless what it is about has been said.
+/// Adds a sentence, unless one of the others is its beginning.
 pub(super) fn add(found: &mut Vec<String>, refused: Option<String>) {
     let new = refused.filter(|refused| !found.iter().any(|said| refused.starts_with(&**said)));
     found.extend(new);

@@ -29,9 +29,9 @@ pub(crate) struct Conf {
     lines: Vec<Option<Line>>,
     /// Some of them may be empty.
     sections: HashMap<Rc<str>, Section>,
-    /// What OpenSSL stumbles over, and files whose contents are unknown, each with its place.
+    /// Mistakes after which OpenSSL ignores the file, and included files of unknown content, each with its place.
     wrong: Vec<String>,
-    /// Included files that do not exist, which OpenSSL passes over.
+    /// Included files that do not exist. OpenSSL ignores these lines.
     missing: Vec<String>,
     /// What `.pragma includedir` names.
     folder: Option<PathBuf>,
@@ -57,7 +57,7 @@ pub(crate) struct Line {
     /// As it stands in the file, without a comment.
     pub(crate) text: String,
     pub(crate) file: Rc<Path>,
-    /// The lines of the file that it takes, of which all but the last end in a backslash.
+    /// Its first and last line in the file: a backslash at the end joins lines.
     pub(crate) first: usize,
     pub(crate) number: usize,
 }
@@ -83,9 +83,9 @@ pub(crate) struct Provider<'c> {
 pub(crate) enum Active {
     No,
     Yes,
-    /// Before 3.3, where `activate = 0` activates it like any other value.
+    /// Before OpenSSL 3.3 only: there, `activate = 0` activates like any other value.
     Before3_3,
-    /// Before 3.3. Later releases read nothing more of a configuration with such a value.
+    /// Before OpenSSL 3.3 only: later releases stop reading at such a value.
     Misspelt,
 }
 
@@ -103,7 +103,7 @@ impl Active {
 /// The section of lines before the first that has a name.
 const TOP: &str = "default";
 
-/// The bytes that some editors put before a text, which OpenSSL passes over.
+/// The byte order mark. OpenSSL ignores it at the beginning of a file.
 pub(crate) const BOM: char = '\u{feff}';
 
 /// Files that include each other end somewhere.
@@ -152,12 +152,12 @@ impl Conf {
         self.sections.contains_key(section)
     }
 
-    /// What OpenSSL takes nothing of the file for, or what is not known of it: a sentence.
+    /// The first mistake or file of unknown content, as a sentence.
     pub(crate) fn wrong(&self) -> Option<&String> {
         self.wrong.first()
     }
 
-    /// The list of providers, in its order.
+    /// Returns the list of providers in its order.
     pub(crate) fn providers(&self) -> Vec<Provider<'_>> {
         let list = self.begin().and_then(|begin| self.line(&begin.value, "providers"));
         list.map_or_else(Vec::new, |list| self.section(&list.value).map(|line| self.provider(line)).collect())

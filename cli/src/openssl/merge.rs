@@ -1,43 +1,42 @@
-//! Gantry's lines in a configuration of somebody else, who keeps what that says: an algorithm that gantry does not serve has the same provider as
-//! before.
+//! Adds gantry to a configuration of somebody else. Every algorithm that gantry does not serve keeps its provider.
 //!
-//! OpenSSL reads sections of one name as one. So all lines stand in two blocks, before the first line of the file and behind the last, and what
-//! others change in their own sections later is in force as well.
+//! OpenSSL merges sections of one name. So gantry's lines stand in two blocks, at the beginning and at the end of the file, and later changes of
+//! other sections stay in force.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use super::conf::{Active, BOM, Conf, Line, Provider};
 
-/// Between these lines everything is ours, so that it can be taken out again.
+/// The lines around each block.
 const BEGIN: &str = "# gantry: begin";
 const END: &str = "# gantry: end";
 
-/// The same where the last line of the file had no end.
+/// The first line of a block behind a line without a line break.
 const BEGIN_BEHIND_OPEN_LINE: &str = "# gantry: begin, in a line of its own";
 
-/// A line that OpenSSL is not to read stays, as a comment.
+/// Makes a comment of a line that OpenSSL must not read.
 const WAS: &str = "# gantry: was: ";
 
-/// The keys of the first section that OpenSSL knows. It takes abbreviations, too, and reads nothing after a key that it does not know.
+/// OpenSSL's keys of the first section. OpenSSL also accepts abbreviations, and stops reading at an unknown key.
 const MODULES: [&str; 7] = ["oid_section", "stbl_section", "engines", "alg_section", "ssl_conf", "providers", "random"];
 
 /// How gantry is added to a configuration.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// The lines before all others.
+    /// The lines of the first block.
     ///
-    /// `alg_section` precedes `providers`: distributions that follow the kernel's FIPS mode ask for `fips=yes` after they have read the list of
-    /// providers, and that is to be the last word.
+    /// `alg_section` precedes `providers`: distributions that follow the kernel's FIPS mode set `fips=yes` behind the list of providers, and an
+    /// `alg_section` after it would overwrite that.
     head: String,
-    /// The lines of the list and of the default provider, behind all others.
+    /// The lines of the last block, without those of the provider's section.
     tail: String,
-    /// The lines of the file that are not read any more: the first and the last.
+    /// The first and last of the lines that become comments.
     out: Option<(usize, usize)>,
 }
 
 impl Plan {
-    /// The error is a sentence about what stands in the way.
+    /// The error is a sentence that names the line in the way.
     pub(crate) fn of(conf: &Conf, path: &Path) -> Result<Self, String> {
         if let Some(wrong) = conf.wrong() {
             return Err(wrong.clone());
@@ -60,11 +59,11 @@ impl Plan {
         let algorithms = plan.algorithms(conf, init, path)?;
         let random = plan.random(conf, init)?;
         plan.providers(conf, init)?;
-        // Random numbers do not come through gantry, as they would in 3.0 to 3.4: the default provider is preferred for them (`?`, so that a
-        // generator of another provider can be named), and gantry's own property counts for nothing (`-`).
+        // Random numbers would come through gantry in OpenSSL 3.0 to 3.4. So they prefer the default provider (`?`: a program may name another
+        // generator) and ignore gantry's property (`-`).
         //
-        // For everything else, two properties are asked for: where a program names one itself, what the configuration says of it is gone.
-        // `?provider=tpm2` is to find the keys of that provider, and `provider!=fips` (stunnel) the ciphers of gantry.
+        // Everything else asks for two properties, because a property in a program's query replaces the one of this name: `?provider=tpm2` must
+        // find the keys of that provider, and `provider!=fips` (stunnel) the ciphers of gantry.
         let _ = write!(
             plan.head,
             "[{algorithms}]\ndefault_properties = ?provider=gantry,?gantry.serves=yes\n\
@@ -73,7 +72,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The section that says by which properties algorithms are fetched. An empty one, as Red Hat's, is used; one with a line in it has had its say.
+    /// Returns the section of properties. An empty one, as Red Hat's, is used; any line in it already chooses among providers.
     fn algorithms<'c>(&mut self, conf: &'c Conf, init: &'c str, path: &Path) -> Result<&'c str, String> {
         let Some(line) = conf.line(init, "alg_section") else {
             self.head += "alg_section = gantry_algorithms\n";
@@ -95,7 +94,7 @@ impl Plan {
         Ok(section)
     }
 
-    /// The section about random numbers.
+    /// Returns the section about random numbers.
     fn random<'c>(&mut self, conf: &'c Conf, init: &'c str) -> Result<&'c str, String> {
         let Some(line) = conf.line(init, "random") else {
             self.head += "random = gantry_random\n";
@@ -112,7 +111,7 @@ impl Plan {
         }
     }
 
-    /// The list of providers, and the section of the default one.
+    /// Adds gantry to the list of providers, and activates the default provider if it is in use without that.
     fn providers(&mut self, conf: &Conf, init: &str) -> Result<(), String> {
         let list = if let Some(line) = conf.line(init, "providers") {
             section_of(conf, line)?
@@ -127,7 +126,7 @@ impl Plan {
         stays_as_it_is(&providers)?;
         let _ = writeln!(self.tail, "[{list}]");
         match providers.iter().find(|provider| provider.name == "default") {
-            // Activated by name, so that programs go on if the module is not there.
+            // By name, so that programs work without the module.
             None => self.tail += "default = gantry_default\ngantry = gantry_provider\n[gantry_default]\nactivate = 1\n",
             Some(default) => {
                 self.tail += "gantry = gantry_provider\n";
@@ -139,7 +138,7 @@ impl Plan {
         Ok(())
     }
 
-    /// A text with the lines in it; `section` has those of the provider's own section.
+    /// Adds the lines to a text. `section` is the content of the provider's section.
     pub(crate) fn apply(&self, text: &str, section: &str) -> String {
         let (bom, text) = text.strip_prefix(BOM).map_or(("", text), |rest| ("\u{feff}", rest));
         let mut new = format!("{bom}{BEGIN}\n{}{END}\n", self.head);
@@ -162,7 +161,7 @@ fn section_of<'c>(conf: &Conf, line: &'c Line) -> Result<&'c str, String> {
     conf.has(&line.value).then_some(&*line.value).ok_or_else(none)
 }
 
-/// Whether all that is active stays in use as it is when gantry comes behind it. The error is a sentence.
+/// Checks that gantry can be the last of these providers without a change for the others. The error is a sentence.
 fn stays_as_it_is(providers: &[Provider<'_>]) -> Result<(), String> {
     let at = |provider: &Provider<'_>| format!("{}: {}", provider.line.place(), provider.name);
     let active = || providers.iter().filter(|provider| provider.active != Active::No);
@@ -191,19 +190,19 @@ fn stays_as_it_is(providers: &[Provider<'_>]) -> Result<(), String> {
             at(other)
         ));
     }
-    // Whatever the release makes of `activate = 0`.
+    // With `activate = 0` before OpenSSL 3.3 and since.
     let all: Vec<_> = active().collect();
     let in_later: Vec<_> = all.iter().copied().filter(|provider| provider.active == Active::Yes).collect();
     [all, in_later].iter().try_for_each(|active| keeps_its_order(active))
 }
 
-/// OpenSSL asks one provider after the other. Each time that it adds one, it sorts those that it has by their names.
+/// Checks the order of active providers: OpenSSL fetches from the first that has an algorithm, and sorts all others by name when it adds one.
 fn keeps_its_order(active: &[&Provider<'_>]) -> Result<(), String> {
     let Some((last, sorted)) = active.split_last() else { return Ok(()) };
     let mut order = sorted.to_vec();
     order.sort_by_key(|provider| provider.name);
     order.push(last);
-    // What the base provider has, the default provider has as well, and gantry does not.
+    // These two have nothing in common with gantry.
     let first = order.iter().find(|provider| !["base", "null"].contains(&provider.name));
     if let Some(other) = first.filter(|provider| provider.name != "default") {
         return Err(format!(
@@ -223,7 +222,7 @@ fn keeps_its_order(active: &[&Provider<'_>]) -> Result<(), String> {
     }
 }
 
-/// The text without ours, if there was any.
+/// Removes gantry's lines; `None` without such lines.
 pub(crate) fn without(text: &str) -> Option<String> {
     let (bom, text) = text.strip_prefix(BOM).map_or(("", text), |rest| ("\u{feff}", rest));
     let mut new = bom.to_owned();

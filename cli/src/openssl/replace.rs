@@ -1,4 +1,4 @@
-//! A file put in the place of another, whose owner, mode, access lists and security label it gets.
+//! Replaces a file, with its owner, mode, access lists and security label.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -10,7 +10,7 @@ use gantry_runtime::bounded;
 use rustix::fs::{XattrFlags, fgetxattr, flistxattr, fsetxattr};
 use rustix::io::Errno;
 
-/// A file that is to be replaced.
+/// A file to replace.
 pub(crate) struct Old {
     path: PathBuf,
     file: File,
@@ -18,17 +18,16 @@ pub(crate) struct Old {
 }
 
 impl Old {
-    /// Opens a file by the path that leads to it without a link. One that its user may not write to stays, even in a folder where it could be
-    /// replaced.
+    /// Opens a file by a path without links. Fails if this user may not write to it, even if the folder would allow to replace it.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
         let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?;
-        // The file that is open, whatever has its name now.
+        // By the descriptor: another file may have its name by now.
         let text = bounded::read_to_string(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())))?;
         Ok(Self { path: path.to_owned(), file, text })
     }
 
-    /// Copies it to `backup`. False where there is such a file.
+    /// Copies it to `backup`; returns false if there is such a file already.
     pub(crate) fn keep(&self, backup: &Path) -> io::Result<bool> {
         match self.write_like(backup, &self.text) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && fs::symlink_metadata(backup)?.is_file() => {
@@ -38,15 +37,15 @@ impl Old {
         }
     }
 
-    /// Puts a file with this text in its place. A file is the old one or the new one, whatever happens in between.
+    /// Replaces it by a file with this text, in one step.
     pub(crate) fn replace(self, text: &str) -> io::Result<()> {
         let beside = PathBuf::from(format!("{}.gantry-{}", self.path.display(), std::process::id()));
         self.write_like(&beside, text)?;
         fs::rename(&beside, &self.path).inspect_err(|_| drop(fs::remove_file(&beside)))
     }
 
-    /// Writes a new file that only this user can read until it has all that the old one has. It is an error where there is one of this name, or a
-    /// link: somebody who may write to the folder could have put it there.
+    /// Writes a new file, which only this user can read until it has the owner and mode of the old one. Fails if there is a file or link of this
+    /// name, which another user of the folder may have made.
     fn write_like(&self, path: &Path, text: &str) -> io::Result<()> {
         let mut new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
         let written = (|| {
@@ -63,7 +62,7 @@ impl Old {
     }
 }
 
-/// Copies access lists, the label of SELinux or Smack, and what users have added. The kernel makes those that vouch for a file's bytes.
+/// Copies extended attributes: access lists, the label of SELinux or Smack, users' own. Those that depend on the content are left to the kernel.
 fn copy_attributes(old: &File, new: &File) -> io::Result<()> {
     const MOST: usize = 64 << 10;
     let mut names = vec![0; MOST];
@@ -78,7 +77,7 @@ fn copy_attributes(old: &File, new: &File) -> io::Result<()> {
         }
         let length = fgetxattr(old, name, &mut value[..])?;
         let value = &value[..length];
-        // Not all users may set a label, and mostly a new file has the right one.
+        // Not every user may set a label, and most new files have the right one.
         if fgetxattr(new, name, &mut has[..]).is_ok_and(|length| has[..length] == *value) {
             continue;
         }

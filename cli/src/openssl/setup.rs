@@ -15,13 +15,13 @@ use super::{folders, module};
 use crate::output::{Failure, Output};
 use crate::temporary::Folder;
 
-/// A configuration that has nothing else in it but these lines of the provider's section. The error is a sentence.
+/// Returns a configuration of gantry alone, with these lines in the provider's section.
 pub(crate) fn alone(module: &Path, keys: &str) -> Result<String, Failure> {
     with("", Path::new(""), module, || Ok(keys.to_owned()))
 }
 
-/// Why gantry is not to be in the configuration that programs read: a sentence. Lines about it that are not of `gantry openssl config` are somebody's
-/// own choice.
+/// Returns the sentence with which `gantry openssl config` refuses the configuration that programs read. Hand-written lines about gantry are not
+/// judged.
 pub(crate) fn refusal() -> Option<String> {
     if let Some(fips) = fips_of_the_kernel() {
         return Some(fips);
@@ -34,11 +34,10 @@ pub(crate) fn refusal() -> Option<String> {
     Some(if theirs.is_some() { refused + UNDO } else { refused })
 }
 
-/// What to do where lines of an earlier run do harm.
+/// The remedy for lines of an earlier run.
 const UNDO: &str = "; --undo takes out the lines of gantry that are in it";
 
-/// Where the kernel says that the machine runs in FIPS mode, OpenSSL of most distributions activates its fips provider and asks for `fips=yes`,
-/// unless a configuration says otherwise.
+/// In the kernel's FIPS mode, OpenSSL of several distributions activates `fips` and sets `fips=yes` by itself, unless a configuration differs.
 fn fips_of_the_kernel() -> Option<String> {
     says_fips(Path::new("/proc/sys/crypto/fips_enabled"))
 }
@@ -145,8 +144,8 @@ pub(crate) fn run(system: bool, file: Option<&Path>, undo: bool, output: &mut Ou
     output.write(&said)
 }
 
-/// The text of the file at `path` with ours in it. The provider's section stays as it was; if it had no keys, `measured` has them. The error is a
-/// sentence about lines of others that stand in the way.
+/// Adds gantry to the text of the file at `path`. The keys of an earlier run stay; otherwise `measured` has them. The error is a sentence that names
+/// the line in the way.
 fn with(
     text: &str,
     path: &Path,
