@@ -60,6 +60,20 @@ fn a_configuration_that_is_a_link_stays_one() {
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
 }
 
+#[test]
+fn links_that_somebody_has_planted_are_not_followed() {
+    let installed = Installed::new("planted");
+    let conf = installed.write("openssl.cnf", "# theirs\n");
+    let secret = installed.write("secret", "not theirs");
+    let nowhere = installed.0.join("nowhere");
+    for (link, to) in [("openssl.cnf.gantry-new", &secret), ("openssl.cnf.before-gantry", &nowhere)] {
+        std::os::unix::fs::symlink(to, installed.0.join(link)).unwrap();
+    }
+    installed.says(Path::new("/dev/null"), &["openssl", "config", "--file", conf.to_str().unwrap()]);
+    assert!(fs::read_to_string(&conf).unwrap().contains("gantry.serves=yes"));
+    assert!(fs::read_to_string(&secret).unwrap() == "not theirs" && !nowhere.exists());
+}
+
 /// Nothing is done that was not asked for, and nothing that was asked for is left out in silence.
 #[test]
 fn what_is_taken_out_is_named() {

@@ -139,7 +139,7 @@ impl Settings {
         let only = || variable(MEASURE).and_then(|only| only.into_string().ok());
         let measure = variable(MEASURED).map(|file| (file.into(), only()));
         let counts_all = gantry_runtime::stats::is_watched();
-        Self { runtime, measure, counts_all, ..Self::nothing() }.with(value)
+        Self { counts_all, measure, runtime, ..Self::nothing() }.with(value)
     }
 
     /// The section on top of these.
