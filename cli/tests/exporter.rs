@@ -115,6 +115,11 @@ fn the_textfile_is_whole_or_not_there() {
     assert!(run(&["exporter", "--textfile", &path, "--once"]).status.success());
     let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["gantry.prom"]);
+    // The collector may read it, and nobody may write, whatever the mask is.
+    let open = "umask 0; exec \"$0\" exporter --textfile \"$1\" --once";
+    let status = Command::new("sh").args(["-c", open, env!("CARGO_BIN_EXE_gantry"), &path]).status();
+    assert!(status.unwrap().success());
+    assert_eq!(fs::metadata(folder.path().join("gantry.prom")).unwrap().permissions().mode() & 0o777, 0o644);
     let metrics = fs::read_to_string(folder.path().join("gantry.prom")).unwrap();
     assert!(metrics.contains("# TYPE gantry_requests_total counter"), "{metrics}");
     let output = run(&["exporter", "--textfile", "/nonexistent", "--once"]);

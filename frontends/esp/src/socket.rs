@@ -53,3 +53,27 @@ fn remove_old(path: &Path) -> io::Result<()> {
     }
     fs::remove_file(path)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_its_user_puts_sockets_into_the_folder() {
+        let above = std::env::temp_dir().join(format!("gantry-esp-folder-{}", std::process::id()));
+        let folder = above.join("deep/down");
+        make(&folder).unwrap();
+        assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o022, 0);
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(make(&folder).unwrap_err().to_string(), "other users may write to it");
+        fs::remove_dir_all(&above).unwrap();
+    }
+
+    #[test]
+    fn only_its_user_connects_to_the_socket_of_daemons() {
+        let path = std::env::temp_dir().join(format!("gantry-esp-daemons-{}", std::process::id()));
+        let _socket = daemons(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o077, 0);
+        fs::remove_file(&path).unwrap();
+    }
+}

@@ -40,7 +40,12 @@ impl Socket {
             }
             other => other?,
         };
-        // Another user who may write to the folder could put a link in the place of the socket.
+        self.permit()?;
+        Ok(listener)
+    }
+
+    /// Lets others connect. Another user who may write to the folder could put a link in the place of the socket, which is not followed.
+    fn permit(&self) -> io::Result<()> {
         let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW;
         let socket = File::options().read(true).custom_flags(flags.bits()).open(&self.path)?;
         if !socket.metadata()?.file_type().is_socket() {
@@ -51,8 +56,7 @@ impl Socket {
         if (user, group) != (None, None) {
             chown(socket.as_str(), user.map(Uid::from_raw), group.map(Gid::from_raw))?;
         }
-        fs::set_permissions(&socket, Permissions::from_mode(self.mode))?;
-        Ok(listener)
+        fs::set_permissions(&socket, Permissions::from_mode(self.mode))
     }
 
     /// Nobody but this user can connect until the permissions are set.
@@ -94,5 +98,22 @@ mod tests {
         assert_eq!(socket.bind().unwrap_err().kind(), io::ErrorKind::AddrInUse);
         assert_eq!(fs::read(&socket.path).unwrap(), b"mine");
         fs::remove_file(&socket.path).unwrap();
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_a_socket_is_not_followed() {
+        let socket = socket("vm2.sock");
+        let other = socket.path.with_extension("secret");
+        let _closed = UnixListener::bind(&other).unwrap();
+        fs::set_permissions(&other, Permissions::from_mode(0o600)).unwrap();
+        std::os::unix::fs::symlink(&other, &socket.path).unwrap();
+        assert!(socket.permit().is_err());
+        assert_eq!(fs::metadata(&other).unwrap().permissions().mode() & 0o777, 0o600);
+        fs::remove_file(&socket.path).unwrap();
+        fs::write(&socket.path, "").unwrap();
+        assert_eq!(socket.permit().unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        for path in [&socket.path, &other] {
+            fs::remove_file(path).unwrap();
+        }
     }
 }
