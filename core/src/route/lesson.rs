@@ -22,7 +22,7 @@ pub(crate) struct Measurement<'a> {
     pub(crate) requests: usize,
     /// In each of them.
     pub(crate) bytes: usize,
-    /// By the [meter](Candidate::meter) of the device.
+    /// By the [meter](Ledgers::meter) of the device.
     pub(crate) started: u64,
     /// Others that were before them in the ring.
     pub(crate) ahead: usize,
