@@ -231,3 +231,37 @@ impl State {
 fn key(name: &OsStr) -> Option<Vec<u8>> {
     std::path::absolute(name).ok().map(|path| path.into_os_string().into_vec())
 }
+
+#[cfg(test)]
+mod tests {
+    use gantry_lab::memory::{many, taken};
+
+    use super::*;
+
+    fn cache(lines: &str) -> Vec<u8> {
+        let content = [HEADER, lines.as_bytes()].concat();
+        let sum = hex(&digest_of(Algorithm::Sha256, &[&content]));
+        [content, format!("{{\"sha256\":\"{sum}\"}}\n").into_bytes()].concat()
+    }
+
+    #[test]
+    fn a_cache_takes_no_more_memory_than_some_times_its_bytes() {
+        let line = |path: &str, digests: &str, more: &str| {
+            format!(
+                "{{\"path\":\"{path}\",\"size\":0,\"inode\":0,\"modified\":0,\"changed\":0,\"digests\":{{{digests}}}{more}}}\n"
+            )
+        };
+        let objects = format!(",\"more\":[{}0]", r#"{"":0},"#.repeat(50_000));
+        let md5 = format!("\"md5\":\"{}\"", "0".repeat(32));
+        for (bomb, lines) in [
+            ("short lines", many(5000, |path| line(&path.to_string(), "", ""))),
+            ("lines with a digest", many(5000, |path| line(&path.to_string(), &md5, ""))),
+            ("objects", line("a", &md5, &objects)),
+        ] {
+            let bytes = cache(&lines);
+            let (read, taken) = taken(|| rows(&bytes).is_some());
+            assert!(read, "{bomb}");
+            assert!(taken.bytes <= 8 * bytes.len(), "{bomb}: {} bytes for {}", taken.bytes, bytes.len());
+        }
+    }
+}

@@ -330,4 +330,26 @@ mod tests {
             assert_eq!(read(&mut list, &line), None, "{line}");
         }
     }
+
+    #[test]
+    fn a_line_takes_no_more_memory_than_some_times_its_bytes() {
+        let object = |key: &str, value: &str| {
+            let size = 300_000 / value.len();
+            format!(r#"{{"path":"a","digests":{{"md5":"{MD5}"}},"{key}":[{}0]}}"#, format!("{value},").repeat(size))
+        };
+        let unknown = gantry_lab::memory::many(20_000, |name| format!(r#""x{name}":"","#));
+        for (bomb, line) in [
+            ("objects", object("more", r#"{"":0}"#)),
+            ("arrays", object("more", "[]")),
+            ("numbers", object("more", "0")),
+            ("unknown functions", format!(r#"{{"path":"a","digests":{{{unknown}"md5":"{MD5}"}}}}"#)),
+            ("columns", format!("%%%% {}filename", "a,".repeat(150_000))),
+            ("columns of one function", format!("%%%% {}filename", "md5,".repeat(75_000))),
+        ] {
+            let mut recogniser = Recogniser::new(b"sums", false, &[]);
+            let (read, taken) = gantry_lab::memory::taken(|| read(&mut recogniser, &line).is_some());
+            assert!(read || line.starts_with('%'), "{bomb}");
+            assert!(taken.bytes <= 4 * line.len(), "{bomb}: {} bytes for {}", taken.bytes, line.len());
+        }
+    }
 }
