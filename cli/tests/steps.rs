@@ -100,20 +100,15 @@ fn statistics_of_many_sites() {
     });
 }
 
-const MD5: &str = "e1671797c52e15f763380b45e841ec32";
+/// Of `e`.
 const SHA256: &str = "3f79bb7b435b05321651daefd374cdc681dc06faa65e374e38337b88ca046dea";
 
-/// Files of one content that are not where the manifest says.
+/// Files that have the last digest of every listed file, and the first of none.
 #[test]
-fn files_that_were_moved() {
-    let moved = |name: &str, header: &str, line: &dyn Fn(usize) -> String| {
-        assert_grows_as_its_input(name, 750, &["sum", "audit", "list", "dir"], |folder, size| {
-            (0..size).for_each(|file| drop(folder.write(&format!("dir/new{file}"), "e")));
-            folder.write("list", &format!("{header}{}", many(size, line)));
-        });
-    };
-    moved("steps-moved", "", &|file| format!("{MD5}  old{file}\n"));
-    // Each has the last digest of all of them, and the first of none.
-    let header = "%%%% HASHDEEP-1.0\n%%%% size,md5,sha256,filename\n";
-    moved("steps-listed", header, &|file| format!("1,{file:032x},{SHA256},./old{file}\n"));
+fn files_that_may_have_been_moved() {
+    assert_grows_as_its_input("steps-audit", 750, &["sum", "audit", "list", "dir"], |folder, size| {
+        (0..size).for_each(|file| drop(folder.write(&format!("dir/new{file}"), "e")));
+        let lines = many(size, |file| format!("1,{file:032x},{SHA256},./old{file}\n"));
+        folder.write("list", &format!("%%%% HASHDEEP-1.0\n%%%% size,md5,sha256,filename\n{lines}"));
+    });
 }
