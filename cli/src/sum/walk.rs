@@ -133,3 +133,25 @@ impl Filter<'_> {
         glob_match(glob.as_bytes(), subject.as_bytes())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sum::options::{Action, Front, parse};
+
+    #[test]
+    fn a_folder_takes_no_more_memory_than_its_names_and_one_path() {
+        let top = std::env::temp_dir().join(format!("gantry-walk-{}", std::process::id()));
+        let folder = (0..15).fold(top.clone(), |folder, _| folder.join("f".repeat(200)));
+        fs::create_dir_all(&folder).unwrap();
+        (0..500).for_each(|file| fs::write(folder.join(file.to_string()), "").unwrap());
+        let Ok(Action::Run(options)) = parse(Front::Gantry, vec!["-r".into(), top.clone().into()], false) else {
+            panic!("options")
+        };
+        let mut count = 0;
+        let walked = || walk(&options.operands, &options, |step| count += usize::from(matches!(step, Step::File(_))));
+        let ((), taken) = gantry_lab::memory::taken(walked);
+        fs::remove_dir_all(&top).unwrap();
+        assert!(count == 500 && taken.bytes < 256 << 10, "{count} files, {taken:?}");
+    }
+}
