@@ -454,4 +454,12 @@ mod tests {
             assert!(taken.bytes <= 128 * text.len(), "{bomb}: {} bytes for {}", taken.bytes, text.len());
         }
     }
+
+    #[test]
+    fn a_file_that_is_longer_than_a_configuration_is_an_error() {
+        let long = "#".repeat(256 << 10);
+        assert!(of(&[&long], &[]).is_ok());
+        let said = of(&[&format!("{long}#")], &[]).unwrap_err();
+        assert_eq!(said, "0.toml: larger than 256 KiB");
+    }
 }
