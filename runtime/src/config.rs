@@ -97,6 +97,9 @@ fn by_default<T>(value: T) -> Setting<T> {
     Setting { value, origin: Origin::Default }
 }
 
+/// Most bytes of a file. The parser takes a hundred times as much memory.
+const LONGEST: usize = 256 << 10;
+
 /// Errors by which a file that need not be there is not there.
 const ABSENT: [io::ErrorKind; 3] =
     [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory, io::ErrorKind::PermissionDenied];
@@ -182,7 +185,12 @@ impl Config {
     fn read_file(&mut self, file: &File) -> Result<(), Error> {
         let read = bounded::open(&file.path).and_then(|open| {
             let distrust = rights::is_ours(&open.metadata()?).err();
-            Ok((bounded::text_of(open)?, distrust.map(|why| why.to_string())))
+            let text = bounded::text_of(open)?;
+            if text.len() > LONGEST {
+                let error = format!("larger than {} KiB", LONGEST >> 10);
+                return Err(io::Error::new(io::ErrorKind::FileTooLarge, error));
+            }
+            Ok((text, distrust.map(|why| why.to_string())))
         });
         let (text, distrust) = match read {
             Ok(read) => read,
