@@ -11,6 +11,8 @@ use crate::fault::Watch;
 
 /// Regions of one guest. Front ends have a handful; each that memory is plugged in with is one more.
 pub(crate) const MOST_REGIONS: usize = 64;
+/// Bytes of one guest's regions. A process has 2^47 addresses on x86-64, and all guests share them.
+const MOST_BYTES: u64 = 8 << 40;
 
 /// The guest's memory at one time. A burst keeps the one with which it began, until it has answered.
 #[derive(Debug)]
@@ -160,5 +162,37 @@ mod tests {
         assert!(rest.without(&region(SIZE, SIZE)).unwrap().is_none());
         assert!(Memory::with(Some(&two), &region(SIZE - 1, SIZE), file()).is_err(), "two regions overlap");
         assert!(Memory::new(&[region(0, SIZE + 1)], vec![file()]).is_err(), "the file is shorter");
+    }
+
+    #[test]
+    fn memory_is_of_file_systems_that_answer_by_themselves() {
+        let page = region(0, 4096);
+        let in_memory = File::from(memfd_create(c"guest", MFdFlags::MFD_HUGETLB).unwrap());
+        let on_disk = File::open(std::env::current_exe().unwrap()).unwrap();
+        let of_the_kernel = File::open("/proc/self/status").unwrap();
+        for file in [on_disk, of_the_kernel] {
+            let error = Memory::new(&[page], vec![file.try_clone().unwrap()]).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::Unsupported, "{error}");
+            assert_eq!(Memory::with(None, &page, file).unwrap_err().kind(), io::ErrorKind::Unsupported);
+        }
+        // There may be no huge pages: then it is too short, and nothing else.
+        let error = Memory::new(&[page], vec![in_memory]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{error}");
+    }
+
+    #[test]
+    fn a_guest_takes_so_many_addresses_and_no_more() {
+        let file = file();
+        file.set_len(MOST_BYTES).unwrap();
+        let half = |guest: u64| region(guest, MOST_BYTES / 2);
+        let two = |second: u64| {
+            Memory::new(
+                &[half(0), region(MOST_BYTES / 2, second)],
+                vec![file.try_clone().unwrap(), file.try_clone().unwrap()],
+            )
+        };
+        let whole = two(MOST_BYTES / 2).unwrap();
+        assert!(Memory::with(Some(&whole), &region(MOST_BYTES, 4096), file.try_clone().unwrap()).is_err());
+        assert!(two(MOST_BYTES / 2 + 4096).is_err());
     }
 }
