@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
+use nix::sys::statfs::{HUGETLBFS_MAGIC, TMPFS_MAGIC, fstatfs};
 use vhost::vhost_user::message::VhostUserMemoryRegion;
 use vm_memory::{GuestAddress, GuestMemoryMmap, GuestRegionMmap, MmapRegion};
 
@@ -36,7 +37,7 @@ impl Memory {
     /// Maps all regions of a table.
     ///
     /// # Errors
-    /// A region that overlaps another one, that wraps, or whose file is shorter than it says.
+    /// A region that overlaps another one, that wraps, or whose file is shorter than it says; one on a disk; too many bytes.
     pub(crate) fn new(table: &[VhostUserMemoryRegion], files: Vec<File>) -> io::Result<Self> {
         let regions = table.iter().zip(files).map(|(region, file)| Region::map(region, file));
         Self::of(regions.collect::<io::Result<Vec<_>>>()?)
@@ -60,7 +61,8 @@ impl Memory {
     }
 
     fn of(mut regions: Vec<Region>) -> io::Result<Self> {
-        if regions.len() > MOST_REGIONS {
+        let bytes = regions.iter().try_fold(0, |bytes: u64, region| bytes.checked_add(region.length));
+        if regions.len() > MOST_REGIONS || bytes.is_none_or(|bytes| bytes > MOST_BYTES) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         regions.sort_unstable_by_key(|region| region.guest);
@@ -90,6 +92,7 @@ impl Memory {
 
 impl Region {
     fn map(region: &VhostUserMemoryRegion, file: File) -> io::Result<Self> {
+        is_memory(&file)?;
         let end = region.mmap_offset.checked_add(region.memory_size);
         let about = file.metadata()?;
         if end.is_none_or(|end| about.is_file() && about.len() < end) {
@@ -104,6 +107,17 @@ impl Region {
             length: region.memory_size,
             mapping: Arc::new(mapping),
         })
+    }
+}
+
+/// Whether a file is memory of the kernel's own: of memfd_create(2), of /dev/shm, or huge pages. A page of any other may be waited for as long as a disk
+/// or a program takes, and with FUSE that program may be the front end, while the thread that waits serves all guests. Front ends can keep no page of
+/// these back: userfaultfd(2) is about the mappings of the process that asks for it.
+fn is_memory(file: &File) -> io::Result<()> {
+    // A file of FUSE may keep its own connection waiting here.
+    match fstatfs(file)?.filesystem_type() {
+        TMPFS_MAGIC | HUGETLBFS_MAGIC => Ok(()),
+        _ => Err(io::Error::new(io::ErrorKind::Unsupported, "guest memory that is neither of tmpfs nor of hugetlbfs")),
     }
 }
 
