@@ -1,12 +1,14 @@
-//! `gantry openssl` and `gantry advise` where files have no end, and where whoever reads its output goes away.
+//! Files that have no end, or more in them than they should; and a reader that goes away.
 
 mod gantry;
 
+use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 
 use gantry::{Folder, command, said, text};
+use gantry_lab::memory::many;
 
 /// `gantry`, where programs read this configuration.
 fn reading(configuration: &Path, arguments: &[&str]) -> Command {
@@ -43,4 +45,43 @@ fn a_reader_that_goes_away_leaves_nothing_behind() {
     let mut advise = reading(Path::new("/dev/null"), &["advise", "--", "true"]);
     assert_eq!(advise.env("TMPDIR", &tmp).stderr(writer).status().unwrap().signal(), Some(libc::SIGPIPE));
     assert_eq!(std::fs::read_dir(&tmp).unwrap().count(), 0);
+}
+
+/// What `gantry` says with so many MiB of memory, one thread, and this folder.
+fn within(mebibytes: usize, folder: &Folder, arguments: &str) -> (Option<i32>, String) {
+    let script = format!("ulimit -d {}; exec \"$0\" {arguments}", mebibytes << 10);
+    let gantry = command(&[]);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &script]).arg(gantry.get_program()).current_dir(folder.path()).env("GANTRY_THREADS", "1");
+    let output = shell.output().unwrap();
+    (output.status.code(), text(&output.stderr))
+}
+
+#[test]
+fn a_manifest_takes_no_more_memory_than_some_times_its_bytes() {
+    let folder = Folder::new("manifest");
+    let lines = many(100_000, |file| format!("{file:032x}  f{file}\n"));
+    folder.write("list", &lines);
+    folder.write("dir/other", "");
+    let most = 8 * lines.len().div_ceil(1 << 20) + 24;
+    assert_eq!(within(most, &folder, "sum audit --quiet list dir >/dev/null"), (Some(1), String::new()));
+}
+
+#[test]
+fn a_line_without_end_is_no_checksum() {
+    let folder = Folder::new("line");
+    File::create(folder.path().join("list")).unwrap().set_len(256 << 20).unwrap();
+    for (check, status) in [("sum -c list", 1), ("sum audit list .", 2)] {
+        let (code, said) = within(24, &folder, check);
+        assert!(code == Some(status) && said.contains("no properly formatted checksum lines found"), "{said}");
+    }
+}
+
+#[test]
+fn files_that_are_short_have_an_end() {
+    let folder = Folder::new("short");
+    folder.write("data", "data");
+    let verify = "verity verify --no-superblock --data-blocks 1 --root-hash-file /dev/zero data data";
+    let (code, said) = within(64, &folder, verify);
+    assert!(code == Some(1) && said.contains("/dev/zero: larger than 16 MiB"), "{said}");
 }

@@ -99,3 +99,16 @@ fn statistics_of_many_sites() {
         }
     });
 }
+
+/// Of `e`.
+const SHA256: &str = "3f79bb7b435b05321651daefd374cdc681dc06faa65e374e38337b88ca046dea";
+
+/// Files that have the last digest of every listed file, and the first of none.
+#[test]
+fn files_that_may_have_been_moved() {
+    assert_grows_as_its_input("steps-audit", 750, &["sum", "audit", "list", "dir"], |folder, size| {
+        (0..size).for_each(|file| drop(folder.write(&format!("dir/new{file}"), "e")));
+        let lines = many(size, |file| format!("1,{file:032x},{SHA256},./old{file}\n"));
+        folder.write("list", &format!("%%%% HASHDEEP-1.0\n%%%% size,md5,sha256,filename\n{lines}"));
+    });
+}

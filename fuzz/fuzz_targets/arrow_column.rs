@@ -10,6 +10,7 @@ use std::ptr;
 use arbitrary::Arbitrary;
 use gantry_abi_arrow::raw::ArrowArray;
 use gantry_abi_arrow::{Column, Layout};
+use gantry_lab::memory::{Counting, within};
 use libfuzzer_sys::fuzz_target;
 
 #[derive(Arbitrary, Debug)]
@@ -34,6 +35,9 @@ struct Input<'a> {
 fn padded(bytes: &[u8], len: usize) -> Box<[u8]> {
     bytes.iter().copied().chain(std::iter::repeat(0)).take(len).collect()
 }
+
+#[global_allocator]
+static MEMORY: Counting = Counting;
 
 /// The structure's memory belongs to the target.
 unsafe extern "C" fn release(array: *mut ArrowArray) {
@@ -114,7 +118,7 @@ fuzz_target!(|input: Input<'_>| {
     // SAFETY: buffers have what the lengths and the last offset need, and outlive the column.
     let column = unsafe {
         let given = ArrowArray::take(if input.nested { &raw mut outer } else { &raw mut own });
-        Column::new(given, layout, input.nested)
+        within(1 << 10, || Column::new(given, layout, input.nested))
     };
     let Ok(column) = column else { return };
     for index in 0..column.len() {

@@ -1,5 +1,5 @@
-//! Checksum files of any program come from anybody: any bytes have an answer, every digest is as long as its function says, and names in a bag
-//! stay below it.
+//! Checksum files of any program come from anybody: any bytes have an answer, which takes no more memory than some times a line; every digest is as
+//! long as its function says, and names in a bag stay below it.
 
 #![no_main]
 
@@ -16,12 +16,19 @@ mod hex;
 #[path = "../../cli/src/sum/names.rs"]
 mod names;
 #[allow(dead_code, reason = "the program uses all of it")]
+#[path = "../../cli/src/sum/object.rs"]
+mod object;
+#[allow(dead_code, reason = "the program uses all of it")]
 #[path = "../../cli/src/sum/recognise.rs"]
 mod recognise;
 
+use gantry_lab::memory::{Counting, within};
 use libfuzzer_sys::fuzz_target;
 use names::Id;
 use recognise::{Recognised, Recogniser};
+
+#[global_allocator]
+static MEMORY: Counting = Counting;
 
 // The first byte: in a bag or not, and which functions count. Then the name of the file, up to a line end, and its lines.
 fuzz_target!(|data: &[u8]| {
@@ -31,7 +38,8 @@ fuzz_target!(|data: &[u8]| {
     let mut lines = data.split_inclusive(|&byte| byte == b'\n');
     let mut recogniser = Recogniser::new(lines.next().unwrap_or_default(), in_bag, &only);
     for line in lines {
-        let Recognised::Entry(entry) = recogniser.read(line) else { continue };
+        let most = 8 * line.len() + (64 << 10);
+        let Recognised::Entry(entry) = within(most, || recogniser.read(line)) else { continue };
         assert!(!entry.name.is_empty() && !entry.name.contains(&0));
         assert!(!entry.digests.is_empty() && entry.digests.is_sorted_by_key(|(id, _)| *id));
         for (id, digest) in &entry.digests {

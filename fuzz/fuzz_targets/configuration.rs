@@ -1,4 +1,4 @@
-//! A configuration file is anybody's text: it is taken, or the error names a line that it has.
+//! A configuration file is anybody's text: it is taken, within some times its bytes, or the error names a line that it has.
 
 #![no_main]
 
@@ -6,6 +6,7 @@ use std::fs;
 use std::os::fd::AsRawFd;
 use std::sync::LazyLock;
 
+use gantry_lab::memory::{Counting, within};
 use gantry_runtime::{Config, Error, Origin};
 use libfuzzer_sys::fuzz_target;
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -26,9 +27,13 @@ static FILE: LazyLock<String> = LazyLock::new(|| {
     path
 });
 
+#[global_allocator]
+static MEMORY: Counting = Counting;
+
 fuzz_target!(|text: &str| {
     fs::write(&*FILE, text).unwrap();
-    match Config::from_env() {
+    // The parser's own: a value of two bytes takes two hundred while the table grows.
+    match within(256 * text.len() + (256 << 10), Config::from_env) {
         Ok(config) => assert!(!config.show().is_empty()),
         Err(Error::Setting { origin: Origin::File { line, .. }, problem }) => {
             assert!((1..=text.split('\n').count()).contains(&line), "{line}");

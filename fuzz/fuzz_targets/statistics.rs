@@ -1,12 +1,16 @@
-//! Any process may leave a file of statistics: it is read or refused, adds up with others, and comes out as it went in.
+//! Any process may leave a file of statistics: it is read or refused, within some times its bytes, adds up with others, and comes out as it went in.
 
 #![no_main]
 
+use gantry_lab::memory::{Counting, within};
 use gantry_runtime::stats::Report;
 use libfuzzer_sys::fuzz_target;
 
+#[global_allocator]
+static MEMORY: Counting = Counting;
+
 fuzz_target!(|text: &str| {
-    let Ok(report) = Report::from_json(text) else { return };
+    let Ok(report) = within(16 * text.len() + (64 << 10), || Report::from_json(text)) else { return };
     let json = report.to_json();
     assert_eq!(Report::from_json(&json).unwrap().to_json(), json);
     let mut sum = Report::default();

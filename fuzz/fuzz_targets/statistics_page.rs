@@ -1,12 +1,17 @@
-//! Any process may have something that looks like a page of statistics: it is read, as far as it makes sense, and can be shown.
+//! Any process may have something that looks like a page of statistics: it is read, as far as it makes sense, within some times its bytes, and can be
+//! shown.
 
 #![no_main]
 
+use gantry_lab::memory::{Counting, within};
 use gantry_runtime::stats::{Process, Report, report_of};
 use libfuzzer_sys::fuzz_target;
 
+#[global_allocator]
+static MEMORY: Counting = Counting;
+
 fuzz_target!(|page: &[u8]| {
-    let mut report = report_of(page);
+    let mut report = within(16 * page.len() + (64 << 10), || report_of(page));
     let of_rows = report.rows.iter().flat_map(|row| [&row.algorithm, &row.operation]);
     let of_guests = report.guests.iter().flat_map(|guest| guest.numbers.keys().chain([&guest.name]));
     for text in of_rows.chain(of_guests) {

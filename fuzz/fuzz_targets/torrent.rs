@@ -1,4 +1,5 @@
-//! Torrents come from anybody: any bytes have an answer, and what is read leads nowhere but below the folder, with as many digests as pieces.
+//! Torrents come from anybody: any bytes have an answer, which takes no more memory than some times the bytes. Paths lead nowhere but below the folder,
+//! and there are as many digests as pieces.
 
 #![no_main]
 
@@ -11,11 +12,15 @@ mod metainfo;
 
 use std::path::{Component, Path};
 
+use gantry_lab::memory::{Counting, within};
 use libfuzzer_sys::fuzz_target;
 use metainfo::{DIGEST, Metainfo, PIECE_DIGEST};
 
+#[global_allocator]
+static MEMORY: Counting = Counting;
+
 fuzz_target!(|data: &[u8]| {
-    let Ok(torrent) = Metainfo::read(data) else { return };
+    let Ok(torrent) = within(4 * data.len() + (64 << 10), || Metainfo::read(data)) else { return };
     let below = |path: &Path| path.components().all(|component| matches!(component, Component::Normal(_)));
     if let Some(v1) = &torrent.v1 {
         assert!(v1.parts().all(|part| part.names.is_none_or(|names| below(&v1.path(names)))));

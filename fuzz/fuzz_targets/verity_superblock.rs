@@ -9,9 +9,13 @@ mod superblock;
 #[path = "../../cli/src/verity/tree.rs"]
 mod tree;
 
+use gantry_lab::memory::{Counting, within};
 use libfuzzer_sys::fuzz_target;
 use superblock::{SUPERBLOCK, Superblock};
 use tree::Layout;
+
+#[global_allocator]
+static MEMORY: Counting = Counting;
 
 fuzz_target!(|data: (&[u8], u32, bool)| {
     let (bytes, begin, has_superblock) = data;
@@ -25,9 +29,10 @@ fuzz_target!(|data: (&[u8], u32, bool)| {
     for (place, byte) in block.iter_mut().zip(bytes) {
         *place ^= byte;
     }
-    let Ok(read) = Superblock::read(&block) else { return };
+    let Ok(read) = within(1 << 10, || Superblock::read(&block)) else { return };
     assert_eq!(Superblock::read(&read.write()).as_ref(), Ok(&read));
-    let Some(layout) = Layout::new(&read, u64::from(begin), has_superblock) else { return };
+    let layout = within(4 << 10, || Layout::new(&read, u64::from(begin), has_superblock));
+    let Some(layout) = layout else { return };
     assert!(layout.per_block * layout.stride <= read.hash_block);
     // The highest level has one block and lies first; each has room for the digests of the one below.
     let mut blocks = read.data_blocks;

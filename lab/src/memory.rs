@@ -60,6 +60,16 @@ pub fn taken<T>(work: impl FnOnce() -> T) -> (T, Taken) {
     (result, Taken { bytes, allocations: ALLOCATIONS.get() - allocations })
 }
 
+/// Does work that may take so many bytes, and no more.
+///
+/// # Panics
+/// It takes more.
+pub fn within<T>(most: usize, work: impl FnOnce() -> T) -> T {
+    let (result, taken) = taken(work);
+    assert!(taken.bytes <= most, "{} bytes; {most} are the most", taken.bytes);
+    result
+}
+
 /// Many parts, one behind the other: what a bomb is made of.
 pub fn many(count: usize, part: impl Fn(usize) -> String) -> String {
     (0..count).fold(String::new(), |all, number| all + &part(number))

@@ -97,6 +97,9 @@ fn by_default<T>(value: T) -> Setting<T> {
     Setting { value, origin: Origin::Default }
 }
 
+/// Most bytes of a file. The parser takes a hundred times as much memory.
+const LONGEST: usize = 256 << 10;
+
 /// Errors by which a file that need not be there is not there.
 const ABSENT: [io::ErrorKind; 3] =
     [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory, io::ErrorKind::PermissionDenied];
@@ -182,7 +185,12 @@ impl Config {
     fn read_file(&mut self, file: &File) -> Result<(), Error> {
         let read = bounded::open(&file.path).and_then(|open| {
             let distrust = rights::is_ours(&open.metadata()?).err();
-            Ok((bounded::text_of(open)?, distrust.map(|why| why.to_string())))
+            let text = bounded::text_of(open)?;
+            if text.len() > LONGEST {
+                let error = format!("larger than {} KiB", LONGEST >> 10);
+                return Err(io::Error::new(io::ErrorKind::FileTooLarge, error));
+            }
+            Ok((text, distrust.map(|why| why.to_string())))
         });
         let (text, distrust) = match read {
             Ok(read) => read,
@@ -453,5 +461,13 @@ mod tests {
             assert!(read.is_err(), "{bomb}");
             assert!(taken.bytes <= 128 * text.len(), "{bomb}: {} bytes for {}", taken.bytes, text.len());
         }
+    }
+
+    #[test]
+    fn a_file_that_is_longer_than_a_configuration_is_an_error() {
+        let long = "#".repeat(256 << 10);
+        assert!(of(&[&long], &[]).is_ok());
+        let said = of(&[&format!("{long}#")], &[]).unwrap_err();
+        assert_eq!(said, "0.toml: larger than 256 KiB");
     }
 }

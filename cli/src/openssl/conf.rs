@@ -450,4 +450,5 @@ fn without_comment(line: &str) -> &str {
 }
 
 #[cfg(test)]
+#[path = "conf/tests.rs"]
 mod tests;

@@ -24,6 +24,10 @@ use super::record::Object;
 use super::walk::{Step, walk, wanted};
 use super::{Run, cache, needs_escape, progress, write_name};
 
+/// Files of one digest that are looked at for a listed file. More have it in common and differ in another one only where a function is broken, or
+/// a manifest is wrong.
+const COLLISIONS: usize = 16;
+
 /// What is to be compared.
 struct Plan {
     /// Names in results are relative to it.
@@ -66,7 +70,8 @@ pub(super) fn run(run: &Run<'_>, reading: Reading, opener: &mut Opener, console:
     let mut unlisted: BTreeMap<&Vec<u8>, Option<&(&Job<'_>, Found)>> = new.iter().map(|name| (name, None)).collect();
     let mut gone: Vec<&Vec<u8>> = Vec::new();
     let mut places: HashMap<(Id, Digest), Vec<usize>> = HashMap::new();
-    for (place, candidate) in candidates.iter().enumerate() {
+    // The first is taken first.
+    for (place, candidate) in candidates.iter().enumerate().rev() {
         let (job, found) = candidate;
         for (function, digest) in job.functions.iter().zip(&found.digests) {
             places.entry((function.id, *digest)).or_default().push(place);
@@ -77,8 +82,14 @@ pub(super) fn run(run: &Run<'_>, reading: Reading, opener: &mut Opener, console:
     for name in missing {
         let expected = &listing[name];
         let same = |place: &usize| !taken[*place] && candidates[*place].0.agrees(expected, &candidates[*place].1);
-        let all = expected.last().and_then(|digest| places.get(digest));
-        match all.and_then(|places| places.iter().copied().find(same)) {
+        let found = expected.last().and_then(|digest| places.get_mut(digest)).and_then(|places| {
+            // Another function may have led to it.
+            while places.pop_if(|place| taken[*place]).is_some() {}
+            let at = places.len().saturating_sub(COLLISIONS);
+            let place = places[at..].iter().rposition(same)?;
+            Some(places.remove(at + place))
+        });
+        match found {
             Some(place) => {
                 taken[place] = true;
                 let (job, found) = &candidates[place];
@@ -175,7 +186,8 @@ fn read(plan: &Plan, mut reading: Reading, report: &mut Report<'_>) -> Result<Li
             report.trouble(&[&quote(&file.name), b": listed, and not below the folder".as_slice()].concat());
             continue;
         };
-        let digests = listing.entry(name.as_os_str().as_bytes().to_vec()).or_default();
+        let room = || Vec::with_capacity(file.digests.len());
+        let digests = listing.entry(name.as_os_str().as_bytes().to_vec()).or_insert_with(room);
         for (id, digest) in file.digests {
             match digests.iter().find(|(other, _)| *other == id) {
                 None => digests.push((id, digest)),
@@ -215,7 +227,7 @@ fn look_around(
 ) -> (BTreeSet<Vec<u8>>, BTreeSet<Vec<u8>>) {
     let identity = |data: &Metadata| (data.dev(), data.ino());
     let ours = plan.manifests.iter().map(PathBuf::as_path).chain(options.cache.as_deref().map(Path::new));
-    let ours: Vec<_> = ours.filter_map(|path| fs::metadata(path).ok()).map(|data| identity(&data)).collect();
+    let ours: BTreeSet<_> = ours.filter_map(|path| fs::metadata(path).ok()).map(|data| identity(&data)).collect();
     let (mut present, mut new) = (BTreeSet::new(), BTreeSet::new());
     walk(&[plan.folder.clone().into()], options, |step| match step {
         Step::File(path) => {

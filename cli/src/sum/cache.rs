@@ -15,13 +15,14 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use gantry_digest::Algorithm;
-use serde_json::Value;
+use serde::Deserialize;
 
 use super::digest::Digest;
 use super::engine::{Found, Pipeline, Sink, Stamp};
 use super::function::{Function, Functions};
 use super::names::Id;
-use super::record::Object;
+use super::object::Object;
+use super::record;
 use crate::hex::{from_hex, hex};
 use crate::verity::digest_of;
 
@@ -53,6 +54,15 @@ struct State {
     inode: u64,
     modified: i128,
     changed: i128,
+}
+
+/// The same in a line.
+#[derive(Deserialize)]
+struct Stated {
+    size: u64,
+    inode: u64,
+    modified: i64,
+    changed: i64,
 }
 
 /// Feeds a file to the pipeline, with its result if a cache has it.
@@ -140,7 +150,7 @@ impl Cache {
         self.rows.retain(|path, row| row.used || exists(path));
         let mut bytes = HEADER.to_vec();
         for (path, row) in &self.rows {
-            let mut object = Object::begin(&mut bytes);
+            let mut object = record::Object::begin(&mut bytes);
             object.name("path", path);
             object.number("size", row.state.size);
             object.number("inode", row.state.inode);
@@ -192,33 +202,23 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 fn rows(bytes: &[u8]) -> Option<HashMap<Vec<u8>, Row>> {
     let end = bytes.strip_suffix(b"\n")?.iter().rposition(|&byte| byte == b'\n')? + 1;
     let (content, trailer) = bytes.split_at(end);
-    let sum = serde_json::from_slice::<Value>(trailer).ok()?;
-    if from_hex(sum.get("sha256")?.as_str()?.as_bytes())? != digest_of(Algorithm::Sha256, &[content]) {
+    let trailer: Trailer = serde_json::from_slice(trailer).ok()?;
+    if from_hex(trailer.sha256.as_bytes())? != digest_of(Algorithm::Sha256, &[content]) {
         return None;
     }
     content.strip_prefix(HEADER)?.split_inclusive(|&byte| byte == b'\n').map(row).collect()
 }
 
+#[derive(Deserialize)]
+struct Trailer {
+    sha256: String,
+}
+
 fn row(line: &[u8]) -> Option<(Vec<u8>, Row)> {
-    let value = serde_json::from_slice::<Value>(line).ok()?;
-    let number = |key: &str| value.get(key)?.as_u64();
-    let time = |key: &str| value.get(key)?.as_i64().map(i128::from);
-    let path = match value.get("path_hex") {
-        Some(digits) => from_hex(digits.as_str()?.as_bytes())?,
-        None => value.get("path")?.as_str()?.as_bytes().to_vec(),
-    };
-    let digest = |(name, digits): (&String, &Value)| {
-        let (id, digits) = (Id::of_name(name)?, digits.as_str()?.as_bytes());
-        (digits.len() == id.digits() && from_hex(digits).is_some()).then(|| (id, Digest::from_hex(digits)))
-    };
-    let state = State {
-        size: number("size")?,
-        inode: number("inode")?,
-        modified: time("modified")?,
-        changed: time("changed")?,
-    };
-    let digests = value.get("digests")?.as_object()?.iter().map(digest).collect::<Option<Vec<_>>>()?;
-    Some((path, Row { state, digests, used: false }))
+    let object: Object<'_> = serde_json::from_slice(line).ok()?;
+    let Stated { size, inode, modified, changed } = serde_json::from_slice(line).ok()?;
+    let state = State { size, inode, modified: modified.into(), changed: changed.into() };
+    Some((object.name()?, Row { state, digests: object.digests.0, used: false }))
 }
 
 impl State {
@@ -230,4 +230,38 @@ impl State {
 /// The absolute path: the same file has another name in another folder.
 fn key(name: &OsStr) -> Option<Vec<u8>> {
     std::path::absolute(name).ok().map(|path| path.into_os_string().into_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use gantry_lab::memory::{many, taken};
+
+    use super::*;
+
+    fn cache(lines: &str) -> Vec<u8> {
+        let content = [HEADER, lines.as_bytes()].concat();
+        let sum = hex(&digest_of(Algorithm::Sha256, &[&content]));
+        [content, format!("{{\"sha256\":\"{sum}\"}}\n").into_bytes()].concat()
+    }
+
+    #[test]
+    fn a_cache_takes_no_more_memory_than_some_times_its_bytes() {
+        let line = |path: &str, digests: &str, more: &str| {
+            format!(
+                "{{\"path\":\"{path}\",\"size\":0,\"inode\":0,\"modified\":0,\"changed\":0,\"digests\":{{{digests}}}{more}}}\n"
+            )
+        };
+        let objects = format!(",\"more\":[{}0]", r#"{"":0},"#.repeat(50_000));
+        let md5 = format!("\"md5\":\"{}\"", "0".repeat(32));
+        for (bomb, lines) in [
+            ("short lines", many(5000, |path| line(&path.to_string(), "", ""))),
+            ("lines with a digest", many(5000, |path| line(&path.to_string(), &md5, ""))),
+            ("objects", line("a", &md5, &objects)),
+        ] {
+            let bytes = cache(&lines);
+            let (read, taken) = taken(|| rows(&bytes).is_some());
+            assert!(read, "{bomb}");
+            assert!(taken.bytes <= 8 * bytes.len(), "{bomb}: {} bytes for {}", taken.bytes, bytes.len());
+        }
+    }
 }

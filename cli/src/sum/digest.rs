@@ -1,6 +1,6 @@
 //! A digest as a value: up to 64 bytes, no allocation.
 
-use super::names::LONGEST;
+use super::names::{Id, LONGEST};
 
 /// A digest of some algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,6 +24,12 @@ impl Digest {
             *byte = value(pair[0]) << 4 | value(pair[1]);
         }
         digest
+    }
+
+    /// All of a digest of this function, in digits of either case.
+    pub(crate) fn of(id: Id, digits: &[u8]) -> Option<Self> {
+        let whole = digits.len() == id.digits() && digits.iter().all(u8::is_ascii_hexdigit);
+        whole.then(|| Self::from_hex(digits))
     }
 
     /// The bytes, to be written.

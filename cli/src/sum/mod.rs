@@ -9,7 +9,7 @@
 //! | `names.rs`, `open.rs`, `function.rs` | hash functions by name, opened, at work |
 //! | `walk.rs`, `engine/` | finds files, and reads and hashes many side by side, in order |
 //! | `printer.rs`, `record.rs`, `console.rs`, `quote.rs`, `progress.rs` | lines, JSON, messages, the bar |
-//! | `checkfile.rs`, `recognise.rs`, `lists.rs`, `check.rs` | lines of coreutils, of anybody, of a file, and verdicts about them |
+//! | `checkfile.rs`, `recognise.rs`, `object.rs`, `lists.rs`, `check.rs` | lines of coreutils, of anybody, of ours, of a file, and verdicts about them |
 //! | `audit.rs` | a folder beside what a manifest says of it |
 //! | `cache.rs` | digests of earlier runs |
 //! | `parts.rs` | the values of S3 |
@@ -25,6 +25,7 @@ mod function;
 pub(crate) mod help;
 mod lists;
 mod names;
+mod object;
 mod open;
 pub(crate) mod options;
 mod parts;

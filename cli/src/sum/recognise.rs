@@ -12,12 +12,13 @@
 
 use std::borrow::Cow;
 
-use serde_json::Value;
-
 use super::checkfile::{Format, Line, is_blank, parse_line, skip_blanks, without_end};
 use super::digest::Digest;
 use super::names::Id;
-use crate::hex::from_hex;
+use super::object::Object;
+
+/// Most columns of hashdeep, which has a handful.
+const MOST_COLUMNS: usize = 64;
 
 /// Reads the lines of one checksum file.
 #[derive(Clone, Debug)]
@@ -96,7 +97,7 @@ impl Recogniser {
     /// `%%%% HASHDEEP-1.0`, or `%%%% ` and the names of columns.
     fn header<'a>(&mut self, header: &[u8]) -> Recognised<'a> {
         let text = String::from_utf8_lossy(header);
-        let columns: Vec<&str> = text.split(',').collect();
+        let columns: Vec<&str> = text.split(',').take(MOST_COLUMNS + 1).collect();
         if text.starts_with("HASHDEEP-") {
             self.layout = Layout::Hashdeep(Vec::new());
         } else if columns.last() == Some(&"filename") {
@@ -114,7 +115,7 @@ impl Recogniser {
         for column in columns {
             let cell = cells.next()?;
             if let Some(id) = column {
-                digests.push((*id, digest(*id, cell)?));
+                digests.push((*id, Digest::of(*id, cell)?));
             }
         }
         let name = cells.next().filter(|name| !name.contains(&0))?;
@@ -127,26 +128,14 @@ impl Recogniser {
         // Writers of md5sum's lines made some bags.
         let name = below(percent_decoded(name.strip_prefix(b"*").unwrap_or(name)))?;
         let (id, assumed) = self.function(end)?;
-        self.entry(name, vec![(id, digest(id, &line[..end])?)], assumed)
+        self.entry(name, vec![(id, Digest::of(id, &line[..end])?)], assumed)
     }
 
     fn json<'a>(&self, line: &[u8]) -> Option<Entry<'a>> {
-        let record: Value = serde_json::from_slice(line).ok()?;
-        // A verdict has digests that were found, not those that should be.
-        if record.get("verdict").is_some() {
-            return None;
-        }
-        let name = match (record.get("path_hex"), record.get("path")) {
-            (Some(digits), _) => from_hex(digits.as_str()?.as_bytes())?,
-            (None, name) => name?.as_str()?.as_bytes().to_vec(),
-        };
-        let mut digests = Vec::new();
-        for (name, value) in record.get("digests")?.as_object()? {
-            if let Some(id) = Id::of_name(name) {
-                digests.push((id, digest(id, value.as_str()?.as_bytes())?));
-            }
-        }
-        if name.contains(&0) { None } else { self.entry(Cow::Owned(name), digests, false) }
+        let object: Object<'_> =
+            serde_json::from_slice(line).ok().filter(|object: &Object<'_>| object.verdict.is_none())?;
+        let name = object.name().filter(|name| !name.contains(&0))?;
+        self.entry(Cow::Owned(name), object.digests.0, false)
     }
 
     /// A line of coreutils or BSD.
@@ -204,12 +193,6 @@ fn tag(line: &[u8]) -> Option<(Id, &'static str)> {
         let rest = line.strip_prefix(tag.as_bytes());
         rest.is_some_and(|rest| rest.starts_with(b"(") || rest.starts_with(b" ("))
     })
-}
-
-/// All of a digest of this function, in digits of either case.
-fn digest(id: Id, digits: &[u8]) -> Option<Digest> {
-    let whole = digits.len() == id.digits() && digits.iter().all(u8::is_ascii_hexdigit);
-    whole.then(|| Digest::from_hex(digits))
 }
 
 /// `%0D`, `%0A` and `%25` undone. Other percent signs stay: writers of older versions of BagIt escaped nothing.
@@ -328,6 +311,28 @@ mod tests {
             "{".to_owned(),
         ] {
             assert_eq!(read(&mut list, &line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_line_takes_no_more_memory_than_some_times_its_bytes() {
+        let object = |key: &str, value: &str| {
+            let size = 300_000 / value.len();
+            format!(r#"{{"path":"a","digests":{{"md5":"{MD5}"}},"{key}":[{}0]}}"#, format!("{value},").repeat(size))
+        };
+        let unknown = gantry_lab::memory::many(20_000, |name| format!(r#""x{name}":"","#));
+        for (bomb, line) in [
+            ("objects", object("more", r#"{"":0}"#)),
+            ("arrays", object("more", "[]")),
+            ("numbers", object("more", "0")),
+            ("unknown functions", format!(r#"{{"path":"a","digests":{{{unknown}"md5":"{MD5}"}}}}"#)),
+            ("columns", format!("%%%% {}filename", "a,".repeat(150_000))),
+            ("columns of one function", format!("%%%% {}filename", "md5,".repeat(75_000))),
+        ] {
+            let mut recogniser = Recogniser::new(b"sums", false, &[]);
+            let (read, taken) = gantry_lab::memory::taken(|| read(&mut recogniser, &line).is_some());
+            assert!(read || line.starts_with('%'), "{bomb}");
+            assert!(taken.bytes <= 4 * line.len(), "{bomb}: {} bytes for {}", taken.bytes, line.len());
         }
     }
 }

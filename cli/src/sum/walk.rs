@@ -48,8 +48,9 @@ pub(super) fn wanted(root: &Path, path: &Path, options: &Options) -> bool {
 struct Folder {
     /// Device and inode, by which links back to it are noticed.
     identity: (u64, u64),
+    path: PathBuf,
     /// The last first.
-    entries: Vec<PathBuf>,
+    names: Vec<OsString>,
 }
 
 /// The files below one folder.
@@ -61,17 +62,18 @@ fn below(root: &Path, data: &Metadata, options: &Options, each: &mut impl FnMut(
         if open.iter().any(|above| above.identity == identity) {
             return each(Step::Skipped(path.into(), "a link to a folder that it is in"));
         }
-        match entries(path) {
-            Ok(entries) => open.push(Folder { identity, entries }),
+        match names(path) {
+            Ok(names) => open.push(Folder { identity, path: path.to_owned(), names }),
             Err(error) => each(Step::Failed(path.into(), error)),
         }
     };
     enter(root, data, &mut open, each);
     while let Some(folder) = open.last_mut() {
-        let Some(path) = folder.entries.pop() else {
+        let Some(name) = folder.names.pop() else {
             open.pop();
             continue;
         };
+        let path = folder.path.join(name);
         let looked_at = if options.follow { fs::metadata(&path) } else { fs::symlink_metadata(&path) };
         match looked_at {
             // It was removed since its folder was read. A link that leads nowhere is told, if links are followed.
@@ -90,11 +92,11 @@ fn below(root: &Path, data: &Metadata, options: &Options, each: &mut impl FnMut(
     }
 }
 
-/// The entries of a folder, the last first.
-fn entries(path: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut entries = fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<PathBuf>>>()?;
-    entries.sort_unstable_by(|one, other| other.as_os_str().as_bytes().cmp(one.as_os_str().as_bytes()));
-    Ok(entries)
+/// The names of what is in a folder, the last first.
+fn names(path: &Path) -> io::Result<Vec<OsString>> {
+    let mut names = fs::read_dir(path)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()?;
+    names.sort_unstable_by(|one, other| other.as_bytes().cmp(one.as_bytes()));
+    Ok(names)
 }
 
 fn kind(kind: FileType) -> &'static str {
@@ -131,5 +133,27 @@ impl Filter<'_> {
             path.file_name().unwrap_or_default()
         };
         glob_match(glob.as_bytes(), subject.as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sum::options::{Action, Front, parse};
+
+    #[test]
+    fn a_folder_takes_no_more_memory_than_its_names_and_one_path() {
+        let top = std::env::temp_dir().join(format!("gantry-walk-{}", std::process::id()));
+        let folder = (0..15).fold(top.clone(), |folder, _| folder.join("f".repeat(200)));
+        fs::create_dir_all(&folder).unwrap();
+        (0..500).for_each(|file| fs::write(folder.join(file.to_string()), "").unwrap());
+        let Ok(Action::Run(options)) = parse(Front::Gantry, vec!["-r".into(), top.clone().into()], false) else {
+            panic!("options")
+        };
+        let mut count = 0;
+        let walked = || walk(&options.operands, &options, |step| count += usize::from(matches!(step, Step::File(_))));
+        let ((), taken) = gantry_lab::memory::taken(walked);
+        fs::remove_dir_all(&top).unwrap();
+        assert!(count == 500 && taken.bytes < 256 << 10, "{count} files, {taken:?}");
     }
 }

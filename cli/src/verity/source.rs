@@ -68,7 +68,7 @@ impl Hashing<'_> {
     /// Hashes the blocks of a range of bytes; the last one, if it is short, is filled up with zeros. `take` gets the number of each group and
     /// the digests of its blocks, on any thread, in about their order. The first error ends it.
     pub(crate) fn each_group(&self, source: &Source, range: Range<u64>, take: &Take<'_>) -> Result<(), Failure> {
-        let bytes = (self.block * self.group) as u64;
+        let bytes = self.block as u64 * self.group as u64;
         let groups = (range.end - range.start).div_ceil(bytes);
         let next = AtomicU64::new(0);
         let own = || (Vec::new(), Vec::new());

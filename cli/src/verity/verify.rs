@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use gantry_digest::tree_level;
+use gantry_runtime::bounded;
 
 use super::source::{Hashing, Source};
 use super::superblock::{SUPERBLOCK, Superblock};
@@ -74,7 +75,7 @@ fn root(args: &VerityVerify) -> Result<Vec<u8>, Failure> {
     let Some(path) = &args.root_hash_file else {
         return Ok(args.root.as_ref().map_or_else(Vec::new, |root| root.0.clone()));
     };
-    let text = std::fs::read(path).map_err(|error| Failure::at(path.display(), &error))?;
+    let text = bounded::read(path).map_err(|error| Failure::at(path.display(), &error))?;
     from_hex(text.trim_ascii())
         .ok_or_else(|| Failure::Failed(format!("{}: not a root hash in hexadecimal digits", path.display())))
 }

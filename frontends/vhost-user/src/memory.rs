@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
+use nix::sys::statfs::{HUGETLBFS_MAGIC, TMPFS_MAGIC, fstatfs};
 use vhost::vhost_user::message::VhostUserMemoryRegion;
 use vm_memory::{GuestAddress, GuestMemoryMmap, GuestRegionMmap, MmapRegion};
 
@@ -11,6 +12,8 @@ use crate::fault::Watch;
 
 /// Regions of one guest. Front ends have a handful; each that memory is plugged in with is one more.
 pub(crate) const MOST_REGIONS: usize = 64;
+/// Bytes of one guest's regions. A process has 2^47 addresses on x86-64, and all guests share them.
+const MOST_BYTES: u64 = 8 << 40;
 
 /// The guest's memory at one time. A burst keeps the one with which it began, until it has answered.
 #[derive(Debug)]
@@ -34,7 +37,7 @@ impl Memory {
     /// Maps all regions of a table.
     ///
     /// # Errors
-    /// A region that overlaps another one, that wraps, or whose file is shorter than it says.
+    /// A region that overlaps another one, that wraps, or whose file is shorter than it says; one on a disk; too many bytes.
     pub(crate) fn new(table: &[VhostUserMemoryRegion], files: Vec<File>) -> io::Result<Self> {
         let regions = table.iter().zip(files).map(|(region, file)| Region::map(region, file));
         Self::of(regions.collect::<io::Result<Vec<_>>>()?)
@@ -58,7 +61,8 @@ impl Memory {
     }
 
     fn of(mut regions: Vec<Region>) -> io::Result<Self> {
-        if regions.len() > MOST_REGIONS {
+        let bytes = regions.iter().try_fold(0, |bytes: u64, region| bytes.checked_add(region.length));
+        if regions.len() > MOST_REGIONS || bytes.is_none_or(|bytes| bytes > MOST_BYTES) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         regions.sort_unstable_by_key(|region| region.guest);
@@ -88,6 +92,7 @@ impl Memory {
 
 impl Region {
     fn map(region: &VhostUserMemoryRegion, file: File) -> io::Result<Self> {
+        is_memory(&file)?;
         let end = region.mmap_offset.checked_add(region.memory_size);
         let about = file.metadata()?;
         if end.is_none_or(|end| about.is_file() && about.len() < end) {
@@ -102,6 +107,17 @@ impl Region {
             length: region.memory_size,
             mapping: Arc::new(mapping),
         })
+    }
+}
+
+/// Whether a file is memory of the kernel's own: of memfd_create(2), of /dev/shm, or huge pages. A page of any other may be waited for as long as a disk
+/// or a program takes, and with FUSE that program may be the front end, while the thread that waits serves all guests. Front ends can keep no page of
+/// these back: userfaultfd(2) is about the mappings of the process that asks for it.
+fn is_memory(file: &File) -> io::Result<()> {
+    // A file of FUSE may keep its own connection waiting here.
+    match fstatfs(file)?.filesystem_type() {
+        TMPFS_MAGIC | HUGETLBFS_MAGIC => Ok(()),
+        _ => Err(io::Error::new(io::ErrorKind::Unsupported, "guest memory that is neither of tmpfs nor of hugetlbfs")),
     }
 }
 
@@ -160,5 +176,37 @@ mod tests {
         assert!(rest.without(&region(SIZE, SIZE)).unwrap().is_none());
         assert!(Memory::with(Some(&two), &region(SIZE - 1, SIZE), file()).is_err(), "two regions overlap");
         assert!(Memory::new(&[region(0, SIZE + 1)], vec![file()]).is_err(), "the file is shorter");
+    }
+
+    #[test]
+    fn memory_is_of_file_systems_that_answer_by_themselves() {
+        let page = region(0, 4096);
+        let in_memory = File::from(memfd_create(c"guest", MFdFlags::MFD_HUGETLB).unwrap());
+        let on_disk = File::open(std::env::current_exe().unwrap()).unwrap();
+        let of_the_kernel = File::open("/proc/self/status").unwrap();
+        for file in [on_disk, of_the_kernel] {
+            let error = Memory::new(&[page], vec![file.try_clone().unwrap()]).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::Unsupported, "{error}");
+            assert_eq!(Memory::with(None, &page, file).unwrap_err().kind(), io::ErrorKind::Unsupported);
+        }
+        // There may be no huge pages: then it is too short, and nothing else.
+        let error = Memory::new(&[page], vec![in_memory]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{error}");
+    }
+
+    #[test]
+    fn a_guest_takes_so_many_addresses_and_no_more() {
+        let file = file();
+        file.set_len(MOST_BYTES).unwrap();
+        let half = |guest: u64| region(guest, MOST_BYTES / 2);
+        let two = |second: u64| {
+            Memory::new(
+                &[half(0), region(MOST_BYTES / 2, second)],
+                vec![file.try_clone().unwrap(), file.try_clone().unwrap()],
+            )
+        };
+        let whole = two(MOST_BYTES / 2).unwrap();
+        assert!(Memory::with(Some(&whole), &region(MOST_BYTES, 4096), file.try_clone().unwrap()).is_err());
+        assert!(two(MOST_BYTES / 2 + 4096).is_err());
     }
 }
