@@ -209,6 +209,33 @@ fn nothing_of_a_message_that_is_not_authentic_leaves() {
 }
 
 #[test]
+fn plaintext_of_a_message_is_on_no_disk_before_its_tag_is_verified() {
+    let folder = Folder::new("crypt-disk");
+    let key = noise(32);
+    let crypt = Crypt { folder: &folder, keys: &[&key] };
+    let message = noise(1 << 20);
+    let out = folder.path().join("plain");
+    // A process that may write no byte to a file: ulimit(1p).
+    let without_files = |arguments: &[&str], input: &[u8]| {
+        let command = crypt.command(&[arguments, &["aes-256-gcm", "--key-fd=3", "--iv=00"]].concat());
+        let inner: Vec<_> = command.get_args().map(std::ffi::OsStr::to_os_string).collect();
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(format!("trap '' XFSZ; ulimit -f 0; {}", inner[1].to_str().unwrap())).args(&inner[2..]);
+        fed(shell.env("TMPDIR", folder.path()), input)
+    };
+    let output = without_files(&["-e"], &message);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let mut forged = output.stdout;
+    assert!(without_files(&["-d"], &forged).stdout == message);
+    forged[77] ^= 1;
+    for to in [&[][..], &["-o", out.to_str().unwrap()]] {
+        let output = without_files(&[&["-d"], to].concat(), &forged);
+        assert!(text(&output.stderr).contains("not authentic"), "{to:?}: {}", text(&output.stderr));
+    }
+    assert_eq!(leftovers(folder.path()), [""; 0]);
+}
+
+#[test]
 fn the_result_gets_its_name_when_it_is_complete() {
     let folder = Folder::new("crypt-name");
     let key = noise(16);
