@@ -12,7 +12,7 @@
 //! | `crypt/`, `compress.rs` | `stream.rs` ciphers in pieces, `message.rs` AEADs as one message; blocks side by side |
 //! | `verity/`, `torrent/` | blocks and pieces of one file, hashed on all processors |
 //! | `program.rs`, `temporary.rs` | other programs, and folders for their files |
-//! | `data/` | where data come from, `target.rs` where the result goes, `scratch.rs` files without a name |
+//! | `data/` | inputs, `target.rs` outputs, `scratch.rs` files that get their name when they are complete |
 //! | `top/` | `model.rs` rates from two looks, `columns.rs` tables, `state.rs` and `keys.rs` what keys change, `view.rs` and `screen.rs` the terminal |
 //! | `stat.rs`, `exporter/` | what programs did, and the same for Prometheus |
 //! | `openssl/` | `conf.rs` reads an `openssl.cnf`, `setup.rs` changes one, `ask.rs` asks the module |

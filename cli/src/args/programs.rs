@@ -330,8 +330,7 @@ pub(crate) struct Serve {
 /// is complete, readable by its owner alone; what had its name before is replaced.
 ///
 /// Ciphers stream. CBC and ECB pad as `openssl enc` does (PKCS #7). An AEAD's tag follows its ciphertext. An AEAD is one
-/// message, which lies in a temporary file without a name (beside --out, else in $TMPDIR or /var/tmp) until it is done:
-/// nothing of a message whose tag is wrong is ever written elsewhere.
+/// message, which stays in memory until it is done: nothing of a message whose tag is wrong is ever written.
 ///
 /// Keys are raw bytes, read from a descriptor to its end, so that they are in no list of processes. gantry makes no keys and
 /// no IVs: the kernel does, in /dev/urandom. No IV may be used twice with the same key.

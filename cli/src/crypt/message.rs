@@ -1,58 +1,56 @@
-//! AEADs, and ciphers that take a message as a whole. It lies in a file without a name that is mapped into memory.
+//! AEADs, and ciphers that take a message as a whole. The message stays in memory, so that no disk has its plaintext before the tag is verified.
 
-use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
+use std::io::{self, ErrorKind, Read};
 
 use gantry::{Kind, Outcome};
+use zeroize::Zeroizing;
 
 use super::Job;
-use super::sys::Map;
-use crate::data::{Input, Scratch, Target};
+use crate::data::{Input, Target};
 use crate::output::Failure;
 
-pub(super) fn run(job: &Job, input: &mut Input, target: Target) -> Result<(), Failure> {
-    let mut spare = None;
-    let scratch = match &target {
-        Target::Named { scratch, .. } => scratch,
-        Target::Open { .. } => spare.insert(Scratch::unnamed()?),
-    };
-    let failed = |error: io::Error| match error.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => scratch.failed(&error),
-        _ => input.failed(&error),
-    };
-    // Every byte is written here before it is mapped: a disk that is full says so now, and not by a signal.
-    io::copy(&mut &input.file, &mut &scratch.file).map_err(failed)?;
-    let tag = transform(job, &input.name, scratch)?;
-    let whole = (&scratch.file).seek(SeekFrom::End(0)).and_then(|_| (&scratch.file).write_all(&tag));
-    let whole = whole.and_then(|()| scratch.file.try_clone()).map_err(|error| scratch.failed(&error))?;
-    target.finish_with(&whole)
+pub(super) fn run(job: &Job, input: &mut Input, mut target: Target) -> Result<(), Failure> {
+    let is_aead = job.algorithm().kind() == Kind::Aead;
+    let tag = if is_aead { job.session.params().tag_length() } else { 0 };
+    let mut message = Zeroizing::new(Vec::new());
+    let read = input.file.read_to_end(&mut message).and_then(|_| {
+        message.try_reserve_exact(if job.encrypt { tag } else { 0 })?;
+        Ok(())
+    });
+    read.map_err(|error| not_read(job, input, &error))?;
+    transform(job, &input.name, &mut message, tag)?;
+    target.write(&message)?;
+    target.finish()
 }
 
-/// Turns the message in the file into what becomes of it, and gives the tag that is to follow.
-fn transform(job: &Job, name: &str, scratch: &Scratch) -> Result<Vec<u8>, Failure> {
+/// Encrypts or decrypts in place. The tag follows the ciphertext.
+fn transform(job: &Job, name: &str, message: &mut Vec<u8>, tag: usize) -> Result<(), Failure> {
     let session = &job.session;
-    let length = scratch.file.metadata().map_err(|error| scratch.failed(&error))?.len();
+    if job.encrypt {
+        message.resize(message.len() + tag, 0);
+    }
+    let length = message.len().checked_sub(tag).ok_or_else(|| short(job, name))?;
     let is_aead = job.algorithm().kind() == Kind::Aead;
-    let tag_length = if is_aead { session.params().tag_length() } else { 0 };
-    let data = if job.encrypt { Some(length) } else { length.checked_sub(tag_length as u64) };
-    let data = data.ok_or_else(|| short(job, name))?;
-    let Ok(addressable) = usize::try_from(length) else {
-        return Err(Failure::Failed(format!("{name}: {length} bytes are more than this machine can address")));
-    };
-    let mut map = Map::new(scratch, addressable).map_err(|error| scratch.failed(&error))?;
-    // `length` fits, and `data` is no more.
-    let (data, tag) = map.bytes().split_at_mut(data as usize);
-    let kept = data.len() as u64;
-    let mut new_tag = vec![0; if job.encrypt { tag_length } else { 0 }];
+    let (data, tag) = message.split_at_mut(length);
     let result = match (is_aead, job.encrypt) {
-        (true, true) => session.seal(&job.iv, &job.aad, data, &mut new_tag),
+        (true, true) => session.seal(&job.iv, &job.aad, data, tag),
         (true, false) => session.open(&job.iv, &job.aad, data, tag),
         (false, true) => session.encrypt(&job.iv, data),
         (false, false) => session.decrypt(&job.iv, data),
     };
-    result.map_err(|error| refused(job, name, kept, error))?;
-    drop(map);
-    scratch.file.set_len(kept).map_err(|error| scratch.failed(&error))?;
-    Ok(new_tag)
+    result.map_err(|error| refused(job, name, length as u64, error))?;
+    if !job.encrypt {
+        message.truncate(length);
+    }
+    Ok(())
+}
+
+fn not_read(job: &Job, input: &Input, error: &io::Error) -> Failure {
+    if error.kind() == ErrorKind::OutOfMemory {
+        let text = format!("{}: too long for this memory; {} takes a message as a whole", input.name, job.algorithm());
+        return Failure::Failed(text);
+    }
+    input.failed(error)
 }
 
 fn short(job: &Job, name: &str) -> Failure {

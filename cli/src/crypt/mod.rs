@@ -1,9 +1,7 @@
 //! `gantry crypt`: ciphers and AEADs over files and pipes, with raw keys.
 //!
-//! Ciphers without authentication stream: [`stream`] has a piece or two in memory. An AEAD is one message, and core's
-//! requests are whole messages: [`message`] lays it into an unlinked file that is mapped into memory, so that the kernel can
-//! take the memory back, and nothing leaves before the tag was found good. Cutting a message into sealed chunks would need
-//! less room, but it would be a format of our own, which no other program opens.
+//! Ciphers without authentication stream: [`stream`] has two pieces in memory. An AEAD is one message: [`message`] has all of it in memory, and no byte
+//! leaves before the tag is verified. Chunks with a tag each would be a format that no other program opens.
 
 mod key;
 mod message;

@@ -10,7 +10,6 @@ use std::path::Path;
 use crate::output::Failure;
 use crate::sum::sys as process;
 
-pub(crate) use scratch::Scratch;
 pub(crate) use target::Target;
 
 /// Where the data comes from, with its name for messages.

@@ -4,15 +4,12 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use gantry_runtime::rights;
 use nix::fcntl::AtFlags;
 use nix::unistd::linkat;
 
-use crate::output::Failure;
-
 /// A file that only its owner can read and that has no name: when the process ends, however it ends, it is gone.
 pub(crate) struct Scratch {
-    pub(crate) file: File,
+    pub(super) file: File,
     folder: PathBuf,
     /// Where the file system has no files without a name.
     name: Option<PathBuf>,
@@ -20,7 +17,7 @@ pub(crate) struct Scratch {
 
 impl Scratch {
     /// A new one in `folder`.
-    pub(crate) fn new(folder: &Path) -> io::Result<Self> {
+    pub(super) fn new(folder: &Path) -> io::Result<Self> {
         let options = |flags| OpenOptions::new().read(true).write(true).mode(0o600).custom_flags(flags).clone();
         let folder = folder.to_owned();
         match options(libc::O_TMPFILE).open(&folder) {
@@ -35,24 +32,8 @@ impl Scratch {
         }
     }
 
-    /// A new one where large temporary files belong (`TMPDIR`, else `/var/tmp`), and without a name in any case.
-    pub(crate) fn unnamed() -> Result<Self, Failure> {
-        let folder = rights::variable("TMPDIR").filter(|folder| !folder.is_empty());
-        let folder = folder.map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
-        let scratch = Self::new(&folder).and_then(|mut scratch| {
-            scratch.name.take().map_or(Ok(()), std::fs::remove_file)?;
-            Ok(scratch)
-        });
-        scratch.map_err(|error| Failure::at(format_args!("a temporary file in {}", folder.display()), &error))
-    }
-
-    /// What the system said about it.
-    pub(crate) fn failed(&self, error: &io::Error) -> Failure {
-        Failure::at(format_args!("a temporary file in {}", self.folder.display()), error)
-    }
-
     /// Gives it the name `path`, in its folder, in place of what had that name. There is no moment with half a file.
-    pub(crate) fn publish(mut self, path: &Path) -> io::Result<File> {
+    pub(super) fn publish(mut self, path: &Path) -> io::Result<File> {
         let old = std::fs::metadata(path);
         if let Ok(old) = &old {
             self.file.set_permissions(old.permissions())?;

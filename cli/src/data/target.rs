@@ -1,5 +1,5 @@
 use std::fs::{File, OpenOptions};
-use std::io::{self, Seek, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::scratch::Scratch;
@@ -59,15 +59,6 @@ impl Target {
             Target::Named { scratch, path } => scratch.publish(&path),
         };
         file.and_then(process::close).map_err(|error| Failure::at(name, &error))
-    }
-
-    /// What was worked on in `whole` is the result: `whole` is the file of a [`Target::Named`], or is copied.
-    pub(crate) fn finish_with(mut self, whole: &File) -> Result<(), Failure> {
-        if let Target::Open { file, .. } = &mut self {
-            let copied = (&mut &*whole).rewind().and_then(|()| io::copy(&mut &*whole, file));
-            copied.map_err(|error| self.failed(&error))?;
-        }
-        self.finish()
     }
 
     fn name(&self) -> String {
