@@ -7,7 +7,7 @@ SECONDS ?= 60
 # rustup's own place, for shells that have not read its settings yet
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
-.PHONY: run test install build test-deep test-clients lint bench lab packages packages-test wheels wheels-test book fuzz miri asan constant-time counts cycles newcomer fmt help
+.PHONY: run test install build test-deep test-clients lint bench reproduce lab packages packages-test wheels wheels-test book fuzz miri asan constant-time counts cycles newcomer fmt help
 
 .DEFAULT_GOAL := build
 
@@ -36,6 +36,11 @@ lint: ## format, clippy, licences, layering, shell scripts, documentation and it
 bench: ## all benchmarks against peers, half an hour; rewrites docs/src/benchmarks.md from benches/results
 	@scripts/setup bench
 	@benches/peers/run
+
+reproduce: ## published figures beside those of Gantry on models of the same machines: gantry-reproduce; Table 9 needs root and iperf3
+	@scripts/setup build
+	@cargo build --locked --release -p gantry-crypto-cli --features model -p gantry-reproduce
+	@target/release/gantry-reproduce
 
 lab: ## tests under real kernels, in guests: all of them, on Linux 6.1 and 6.12
 	@scripts/lab

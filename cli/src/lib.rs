@@ -55,9 +55,6 @@ mod output;
 /// An SVG drawing.
 mod plot;
 mod program;
-/// `gantry reproduce`.
-#[cfg(feature = "model")]
-mod reproduce;
 /// `gantry route`.
 mod route;
 /// `gantry serve`.
@@ -122,8 +119,6 @@ pub fn main() -> ExitCode {
         Command::Tune(args) => tune::run(&args, &settings, &mut output),
         Command::Route(args) => route::run(&args, &settings, &mut output),
         Command::Speed(args) => speed::run(&args, &settings, &mut output),
-        #[cfg(feature = "model")]
-        Command::Reproduce(args) => reproduce::run(&args, &mut output),
         Command::Sum(args) => return sum::main(OsStr::new("gantry sum"), args.arguments, &settings),
         Command::Crypt(args) => crypt::run(&args, &settings),
         Command::Compress(args) => compress::run(&args, &settings),

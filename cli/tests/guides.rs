@@ -134,8 +134,8 @@ fn every_page_with_commands_is_run() {
     }
 }
 
-/// Commands that are not in every build, or not in this one yet.
-const ELSEWHERE: &[&str] = &["advise", "reproduce"];
+/// Commands that are not in every build.
+const ELSEWHERE: &[&str] = &["advise"];
 
 /// What the program's help does not know of a command that is not run: its name, or an option.
 fn unknown(command: &str) -> Option<String> {

@@ -1,4 +1,4 @@
-//! Commands that run requests to learn something: `check`, `speed`, `tune`, `route` and `reproduce`.
+//! Commands that run requests to learn something: `check`, `speed`, `tune` and `route`.
 
 use std::path::PathBuf;
 
@@ -140,32 +140,6 @@ pub(crate) struct Speed {
     pub(crate) plot: Option<PathBuf>,
 }
 
-#[cfg(feature = "model")]
-/// Print published figures next to what Gantry does
-///
-/// The machines of the publications are modelled, and run in simulated time: one gets the same result everywhere, at
-/// once. What concerns Gantry itself is measured on this machine. The exit status is 1 when something is not what was promised.
-#[derive(Args)]
-#[command(after_help = "\
-Examples:
-  gantry reproduce ocf2003                three crypto cards of 2003, and what dispatch costs
-  gantry reproduce ocf2003 --simulated    without measuring this machine
-  gantry reproduce boards                 engine and CPU alone, and under Gantry's policies
-  gantry reproduce flow-control           what happens when a ring is full
-  gantry reproduce sec                    guests that share one engine
-  sudo gantry reproduce table9            a tunnel of IPsec, by software, lanes and a card")]
-pub(crate) struct Reproduce {
-    /// What to reproduce
-    #[arg(value_enum)]
-    pub(crate) work: Work,
-    /// Leave out what is measured in real time
-    #[arg(long)]
-    pub(crate) simulated: bool,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
 /// Measure what the policies go by, and keep it
 ///
 /// Measures each device that shares an algorithm with another one, and shows from how many requests in hand and at which
@@ -219,22 +193,6 @@ pub(crate) struct Route {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-#[cfg(feature = "model")]
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Work {
-    /// Three cards and two ways of dispatch: "Cryptographic Device Support for FreeBSD" (Leffler, BSDCon 2003)
-    Ocf2003,
-    /// Two boards with a crypto engine beside a CPU that is as fast: Marvell Kirkwood and Cortex-A9
-    Boards,
-    /// 28 threads on one of the cards of 2003
-    FlowControl,
-    /// Partitions on one engine, each a guest over vhost-user: throughput by threads, sizes and partitions on a model of the SEC of a
-    /// Freescale P4080; half a minute
-    Sec,
-    /// Throughput of a tunnel of IPsec: raw, by software, lanes and a card; measured between network namespaces, as root, with iperf3
-    Table9,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

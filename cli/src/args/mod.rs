@@ -60,8 +60,6 @@ pub(crate) enum Command {
     Kernel(Kernel),
     Check(Check),
     Speed(Speed),
-    #[cfg(feature = "model")]
-    Reproduce(Reproduce),
     Tune(Tune),
     Route(Route),
     /// Print or verify digests of files

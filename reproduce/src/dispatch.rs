@@ -9,9 +9,8 @@ use std::time::Instant;
 use gantry::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, Driver, Found, Operands, Refusal};
 use gantry::{Algorithm, Fault, Gantry, Outcome, Session, SessionParams};
 
-use super::paper::{DISPATCH_DIRECT, DISPATCH_THREAD, RETURN_IMMEDIATE, RETURN_THREAD};
-use super::{Row, deviates};
-use crate::output::Failure;
+use crate::paper::{DISPATCH_DIRECT, DISPATCH_THREAD, RETURN_IMMEDIATE, RETURN_THREAD};
+use crate::report::{Result, Row, deviates};
 use crate::table::Table;
 
 /// What a direct dispatch and an immediate return may take together.
@@ -24,7 +23,7 @@ const ROUNDS: usize = 15;
 const REQUESTS: usize = 400;
 
 /// Measures and compares.
-pub(super) fn measure(rows: &mut Vec<Row>) -> Result<String, Failure> {
+pub(crate) fn measure(rows: &mut Vec<Row>) -> Result<String> {
     let watch = Arc::new(Watch { epoch: Instant::now(), entered: AtomicU64::new(0), left: AtomicU64::new(0) });
     let gantry = Gantry::builder().driver(&Stopwatch(watch.clone())).build();
     let session = gantry.session(SessionParams::new(Algorithm::Null, &[]))?;
@@ -43,7 +42,7 @@ pub(super) fn measure(rows: &mut Vec<Row>) -> Result<String, Failure> {
     }
     let [dispatch, back, dispatch_thread, back_thread, together] = found.map(median);
 
-    let mut table = Table::new(&["WAY", "NS 2003", "NS HERE", "DEVIATION"], &[1, 2, 3]);
+    let mut table = Table::new(&["WAY", "NS 2003", "NS HERE", "DEVIATION"], 1);
     for (number, case, published, found, at_most) in [
         ("Tables 2 and 3", "dispatch through a thread", DISPATCH_THREAD, dispatch_thread, None),
         ("Tables 2 and 3", "direct dispatch", DISPATCH_DIRECT, dispatch, Some(dispatch_thread / TIMES)),
@@ -62,7 +61,7 @@ pub(super) fn measure(rows: &mut Vec<Row>) -> Result<String, Failure> {
 }
 
 /// Nanoseconds of a whole call to the null device, without a look at the clock inside.
-fn calls(session: &Session) -> Result<f64, Failure> {
+fn calls(session: &Session) -> Result<f64> {
     let mut data = [0; 16];
     let start = Instant::now();
     for _ in 0..REQUESTS {
@@ -72,7 +71,7 @@ fn calls(session: &Session) -> Result<f64, Failure> {
 }
 
 /// Nanoseconds from the caller to the device and back, by a call, less what a look at the clock takes.
-fn direct(session: &Session, watch: &Watch) -> Result<[f64; 2], Failure> {
+fn direct(session: &Session, watch: &Watch) -> Result<[f64; 2]> {
     let mut look = Vec::with_capacity(REQUESTS);
     let mut there = Vec::with_capacity(REQUESTS);
     let mut back = Vec::with_capacity(REQUESTS);
@@ -91,7 +90,7 @@ fn direct(session: &Session, watch: &Watch) -> Result<[f64; 2], Failure> {
 }
 
 /// The same with a thread that takes the request from the caller to the device, and the result back.
-fn through_threads(session: &Session, watch: &Watch) -> Result<[f64; 2], Failure> {
+fn through_threads(session: &Session, watch: &Watch) -> Result<[f64; 2]> {
     const IDLE: u64 = 0;
     const SUBMITTED: u64 = 1;
     const DONE: u64 = 2;
@@ -138,9 +137,9 @@ fn through_threads(session: &Session, watch: &Watch) -> Result<[f64; 2], Failure
 }
 
 /// A session on the null device.
-fn null() -> Result<Session, Failure> {
+fn null() -> Result<Session> {
     let mut config = gantry_runtime::Config::default();
-    config.set("devices", "null=on", "gantry reproduce")?;
+    config.set("devices", "null=on", "gantry-reproduce")?;
     let gantry = gantry_runtime::open(config)?;
     let session = gantry.session(SessionParams::new(Algorithm::Null, &[]))?;
     session.encrypt(&[], &mut [])?;

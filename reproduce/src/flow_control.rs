@@ -6,22 +6,21 @@ use std::time::Duration;
 use gantry::{Algorithm, Clock, Gantry, Outcome, Queue, QueueOptions, SessionParams, Submission, VirtualClock};
 use gantry_runtime::model::Profile;
 
-use super::{Row, conclude, deviates, model};
-use crate::args::Reproduce;
-use crate::output::{Failure, Output};
+use crate::report::{Result, Row, deviates, model};
+use crate::table::Table;
 
 const THREADS: usize = 28;
 const CARD: &str = "hifn7951";
 const BYTES: usize = 1024;
 const REQUESTS: u64 = 5_000;
 /// What a thread does between two requests, in nanoseconds, on the one CPU that all of them share: see
-/// [`ocf2003`](super::ocf2003).
+/// [`cards`](crate::cards).
 const BETWEEN_NS: u64 = 13_800;
 
 /// The paper: requests that had to be restarted because the rings were full.
 const RESTARTED: f64 = 51.0;
 
-pub(super) fn run(args: &Reproduce, output: &mut Output) -> Result<(), Failure> {
+pub(crate) fn run(found: &mut Vec<Row>) -> Result<String> {
     let Found { full, lost, wrong, rate } = simulate()?;
     let profile = Profile::named(CARD).expect("the cards of the paper are built in");
     let des = profile.rates.iter().find(|rate| rate.algorithm == Algorithm::DesEde3Cbc).expect("it has 3DES");
@@ -37,8 +36,7 @@ pub(super) fn run(args: &Reproduce, output: &mut Output) -> Result<(), Failure> 
          one at a time. Simulated.\n\n",
         profile.ring
     );
-    let mut table = crate::table::Table::new(&["", "2003", "OURS", "DEVIATION", "PROMISED"], &[1, 2, 3, 4]);
-    let mut found = Vec::new();
+    let mut table = Table::new(&["", "2003", "OURS", "DEVIATION", "PROMISED"], 1);
     for (case, unit, published, ours, at_least, at_most) in rows {
         let promised = at_least.map(|least| format!("at least {least:.0}")).or(at_most.map(|_| "none".to_owned()));
         table.row([
@@ -53,7 +51,7 @@ pub(super) fn run(args: &Reproduce, output: &mut Output) -> Result<(), Failure> 
         found.push(Row::new("flow control", case.to_owned(), unit, published, ours).within(at_least, at_most));
     }
     text += &table.render();
-    conclude(args, &found, &text, output)
+    Ok(text)
 }
 
 struct Found {
@@ -66,7 +64,7 @@ struct Found {
 }
 
 /// All threads in one, in turn: in virtual time, whoever runs next is part of the model.
-fn simulate() -> Result<Found, Failure> {
+fn simulate() -> Result<Found> {
     let clock = Arc::new(VirtualClock::default());
     let profile = Profile::named(CARD).expect("the cards of the paper are built in");
     let driver = model(profile, &clock)?;
@@ -87,7 +85,7 @@ fn simulate() -> Result<Found, Failure> {
                 clock.spend(BETWEEN_NS);
                 let taken = driver.meter().requests;
                 if let Err(rejected) = queue.submit(&session, Submission::encrypt(&[7; 8], vec![0x5a; BYTES])) {
-                    return Err(Failure::Failed(rejected.why.to_string()));
+                    return Err(rejected.why.to_string().into());
                 }
                 submitted += 1;
                 full += u64::from(driver.meter().requests == taken);

@@ -13,12 +13,11 @@ use gantry_runtime::model::{ModelDriver, Profile, Time};
 use gantry_vhost_user::{Counters, Limits, Server, Socket};
 use gantry_vhost_user_front::load::{self, Done, Load};
 use gantry_vhost_user_front::parameters::Layout;
+use tempfile::TempDir;
 
-use super::{Row, conclude, model};
-use crate::args::Reproduce;
-use crate::output::{Failure, Output, say};
+use crate::report::{Result, Row, model, say};
+
 use crate::table::Table;
-use crate::temporary::Folder;
 
 const ENGINE: &str = "freescale-sec";
 const SIMULATED: &str = "simulated";
@@ -40,7 +39,7 @@ struct Curve {
 }
 
 impl Curve {
-    fn new(bytes: usize, mut rate: impl FnMut(usize, Case) -> Result<f64, Failure>) -> Result<Self, Failure> {
+    fn new(bytes: usize, mut rate: impl FnMut(usize, Case) -> Result<f64>) -> Result<Self> {
         let mut rates = [0.0; CASES.len()];
         for (found, case) in rates.iter_mut().zip(CASES) {
             *found = rate(bytes, case)?;
@@ -82,11 +81,11 @@ const fn shape(
     Shape { what, bytes, case, by, at_least, at_most }
 }
 
-pub(super) fn run(args: &Reproduce, output: &mut Output) -> Result<(), Failure> {
+pub(crate) fn run(simulated_only: bool, rows: &mut Vec<Row>) -> Result<String> {
     let profile = Profile::named(ENGINE).expect("the engine is built in");
     let bandwidth = profile.cap_megabits.map_or(f64::NAN, |megabits| megabits as f64);
     let mut ways = vec![(SIMULATED, curves(simulated)?)];
-    if !args.simulated {
+    if !simulated_only {
         let guests = Guests::new(profile)?;
         let measured = |bytes, case| guests.rate(bytes, case);
         ways.push(("vhost-user", curves(measured)?));
@@ -97,12 +96,12 @@ pub(super) fn run(args: &Reproduce, output: &mut Output) -> Result<(), Failure> 
         ),
         "\nThe same in real time, each partition a guest over vhost-user.\n\n".to_owned(),
     ];
-    let (mut rows, mut text) = (Vec::new(), String::new());
+    let mut text = String::new();
     for (way, curves) in &ways {
         text += &titles[usize::from(*way != SIMULATED)];
         let names = CASES.map(|(partitions, threads)| format!("{partitions}x{threads}"));
         let header: Vec<&str> = ["BYTES"].into_iter().chain(names.iter().map(String::as_str)).collect();
-        let mut table = Table::new(&header, &std::array::from_fn::<usize, { CASES.len() + 1 }, _>(|column| column));
+        let mut table = Table::new(&header, 0);
         for curve in curves {
             let cells = curve.rates.iter().map(|rate| format!("{rate:.0}"));
             table.row(std::iter::once(curve.bytes.to_string()).chain(cells));
@@ -116,7 +115,7 @@ pub(super) fn run(args: &Reproduce, output: &mut Output) -> Result<(), Failure> 
     text += "\n";
     let header = ["SHAPE", "PROMISED"].into_iter().chain(ways.iter().map(|(way, _)| *way)).map(str::to_uppercase);
     let header: Vec<String> = header.collect();
-    let mut table = Table::new(&header.iter().map(String::as_str).collect::<Vec<_>>(), &[2, 3]);
+    let mut table = Table::new(&header.iter().map(String::as_str).collect::<Vec<_>>(), 2);
     for shape in &SHAPES {
         let promised = match shape.at_most {
             Some(most) => format!("{:.2} to {most:.2}", shape.at_least),
@@ -134,7 +133,7 @@ pub(super) fn run(args: &Reproduce, output: &mut Output) -> Result<(), Failure> 
         table.row(cells);
     }
     text += &table.render();
-    conclude(args, &rows, &text, output)
+    Ok(text)
 }
 
 impl Shape {
@@ -144,7 +143,7 @@ impl Shape {
     }
 }
 
-fn curves(mut rate: impl FnMut(usize, Case) -> Result<f64, Failure>) -> Result<Vec<Curve>, Failure> {
+fn curves(mut rate: impl FnMut(usize, Case) -> Result<f64>) -> Result<Vec<Curve>> {
     SIZES.iter().map(|bytes| Curve::new(*bytes, &mut rate)).collect()
 }
 
@@ -153,7 +152,7 @@ fn megabits(bytes: usize, requests: u64, seconds: f64) -> f64 {
 }
 
 /// A queue for each partition, all of them in one thread: in virtual time, whoever runs next is part of the model.
-fn simulated(bytes: usize, (partitions, threads): Case) -> Result<f64, Failure> {
+fn simulated(bytes: usize, (partitions, threads): Case) -> Result<f64> {
     /// Virtual nanoseconds until the engine is as busy as it gets, and those that count.
     const WARM: u64 = 5_000_000;
     const MEASURE: u64 = 50_000_000;
@@ -165,14 +164,14 @@ fn simulated(bytes: usize, (partitions, threads): Case) -> Result<f64, Failure> 
     let mut queues = (0..partitions).map(|_| gantry.queue(options())).collect::<Result<Vec<Queue>, _>>()?;
     let mut idle = vec![vec![vec![0x5a; bytes]; threads]; partitions];
     let (mut done, mut failed) = (0_u64, 0_u64);
-    let mut until = |end: u64| -> Result<(u64, u64), Failure> {
+    let mut until = |end: u64| -> Result<(u64, u64)> {
         while clock.now() < end {
             let before = done;
             let mut submitted = false;
             for (queue, idle) in queues.iter_mut().zip(&mut idle) {
                 while let Some(buffer) = idle.pop() {
                     let submission = Submission::encrypt(&[7; 16], buffer);
-                    queue.submit(&session, submission).map_err(|full| Failure::Failed(full.why.to_string()))?;
+                    queue.submit(&session, submission).map_err(|full| full.why.to_string())?;
                     submitted = true;
                 }
                 queue.complete(|completion| {
@@ -190,32 +189,29 @@ fn simulated(bytes: usize, (partitions, threads): Case) -> Result<f64, Failure> 
     let begin = until(WARM)?;
     let end = until(begin.0 + MEASURE)?;
     if failed > 0 {
-        return Err(Failure::Failed(format!("{ENGINE}: {failed} requests failed")));
+        return Err(format!("{ENGINE}: {failed} requests failed").into());
     }
     Ok(megabits(bytes, end.1 - begin.1, (end.0 - begin.0) as f64 / 1e9))
 }
 
 /// A server in this process with a socket for each partition.
 struct Guests {
-    folder: Folder,
+    folder: TempDir,
 }
 
 impl Guests {
-    fn new(profile: &Profile) -> Result<Self, Failure> {
-        let folder = Folder::new()?;
+    fn new(profile: &Profile) -> Result<Self> {
+        let folder = TempDir::new()?;
         let clock = Arc::new(RealClock::default());
-        let driver = ModelDriver::new(profile.clone(), gantry_runtime::reference(), Time::Real(clock.clone()))
-            .map_err(failed)?;
+        let driver = ModelDriver::new(profile.clone(), gantry_runtime::reference(), Time::Real(clock.clone()))?;
         let gantry = Gantry::builder().driver(&driver).clock(clock).build();
         // Its threads serve as long as the process runs.
-        let server = Server::new(gantry).map_err(|error| Failure::at("threads", &error))?;
+        let server = Server::new(gantry)?;
         let guests = Self { folder };
         for partition in 0..PARTITIONS {
             let path = guests.socket(partition);
-            let socket = Socket { path: path.clone(), mode: 0o600, owner: (None, None) };
-            server
-                .listen(&socket, Limits::default(), Counters::default())
-                .map_err(|error| Failure::at(path.display(), &error))?;
+            let socket = Socket { path, mode: 0o600, owner: (None, None) };
+            server.listen(&socket, Limits::default(), Counters::default())?;
         }
         Ok(guests)
     }
@@ -227,18 +223,18 @@ impl Guests {
     /// The best of some rounds: a machine that is busy slows a model in real time down, and nothing speeds it up. A round in which
     /// requests were refused does not count: where the machine does other things for 20 ms, the engine has missed a deadline, and is
     /// out until it has passed its known answers again.
-    fn rate(&self, bytes: usize, (partitions, threads): Case) -> Result<f64, Failure> {
+    fn rate(&self, bytes: usize, (partitions, threads): Case) -> Result<f64> {
         const ROUND: Duration = Duration::from_millis(100);
         /// The first one warms up.
         const ROUNDS: usize = 4;
         const MOST: usize = 40;
-        say(&format!("{bytes} bytes, partitions x threads: {partitions}x{threads}"));
+        say(format_args!("{bytes} bytes, partitions x threads: {partitions}x{threads}"));
         let guests = 0..partitions;
         let guests = guests.map(|guest| Load::new(&self.socket(guest), Layout::Qemu10, bytes, threads));
-        let mut guests = guests.collect::<Result<Vec<Load>, _>>().map_err(failed)?;
+        let mut guests = guests.collect::<Result<Vec<Load>, _>>()?;
         let mut rates = Vec::with_capacity(ROUNDS);
         for _ in 0..MOST {
-            let done = load::together(&mut guests.iter_mut().collect::<Vec<_>>(), ROUND).map_err(failed)?;
+            let done = load::together(&mut guests.iter_mut().collect::<Vec<_>>(), ROUND)?;
             if done.iter().all(|done| done.refused == 0) {
                 let of = |done: &Done| megabits(bytes, done.requests, done.time.as_secs_f64());
                 rates.push(done.iter().map(of).sum::<f64>());
@@ -247,10 +243,6 @@ impl Guests {
                 return Ok(rates.into_iter().skip(1).fold(0.0, f64::max));
             }
         }
-        Err(Failure::Failed(format!("{ENGINE} refuses requests")))
+        Err(format!("{ENGINE} refuses requests").into())
     }
-}
-
-fn failed(error: impl std::fmt::Display) -> Failure {
-    Failure::Failed(error.to_string())
 }

@@ -9,9 +9,8 @@ use gantry::{
 };
 use gantry_runtime::model::Profile;
 
-use super::{Row, conclude, deviates, model};
-use crate::args::Reproduce;
-use crate::output::{Failure, Output};
+use crate::report::{Result, Row, deviates, model};
+
 use crate::table::Table;
 
 struct Board {
@@ -85,8 +84,7 @@ const SAVED: f64 = 0.90;
 /// How far the models may be from what was published. (The published points are not on a line, which is what a model is.)
 const MODEL: f64 = 0.15;
 
-pub(super) fn run(args: &Reproduce, output: &mut Output) -> Result<(), Failure> {
-    let mut rows = Vec::new();
+pub(crate) fn run(rows: &mut Vec<Row>) -> Result<String> {
     let mut text = String::new();
     for board in &BOARDS {
         let header = [
@@ -104,9 +102,9 @@ pub(super) fn run(args: &Reproduce, output: &mut Output) -> Result<(), Failure> 
             "OF SUM",
             "OFFLOAD SAVES",
         ];
-        let mut table = Table::new(&header, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
+        let mut table = Table::new(&header, 0);
         for point in board.points {
-            table.row(board.point(point, &mut rows)?);
+            table.row(board.point(point, rows)?);
         }
         text += board.name;
         text += ", ";
@@ -114,15 +112,15 @@ pub(super) fn run(args: &Reproduce, output: &mut Output) -> Result<(), Failure> 
         text += ": requests per second, simulated.\n\n";
         text += &table.render();
         text += "\n";
-        text += &board.power(&mut rows)?;
+        text += &board.power(rows)?;
     }
     text += "OF BETTER: of the better of software and engine alone, one request at a time. OF SUM: of software alone\n\
              and engine alone together. OFFLOAD SAVES: of the CPU time that the engine can save, what the policy offload saves.\n";
-    conclude(args, &rows, &text, output)
+    Ok(text)
 }
 
 impl Board {
-    fn point(&self, point: &Point, rows: &mut Vec<Row>) -> Result<[String; 13], Failure> {
+    fn point(&self, point: &Point, rows: &mut Vec<Row>) -> Result<[String; 13]> {
         let bytes = point.bytes;
         let [engine, cpu] = [self.engine, self.cpu].map(|name| format!("model:{name}"));
         let software = self.run(Pin { device: cpu.clone() }, bytes, 1)?;
@@ -172,7 +170,7 @@ impl Board {
     }
 
     /// What the board draws, where that is known, with the CPU at work and with the engine.
-    fn power(&self, rows: &mut Vec<Row>) -> Result<String, Failure> {
+    fn power(&self, rows: &mut Vec<Row>) -> Result<String> {
         let Some(power) = Profile::named(self.cpu).and_then(|profile| profile.power) else { return Ok(String::new()) };
         let bytes = self.points[self.points.len() - 1].bytes;
         let mut said = Vec::new();
@@ -196,7 +194,7 @@ impl Board {
     }
 
     /// One thread that always has `in_hand` requests of so many bytes in flight.
-    fn run(&self, policy: impl Policy + 'static, bytes: usize, in_hand: usize) -> Result<Found, Failure> {
+    fn run(&self, policy: impl Policy + 'static, bytes: usize, in_hand: usize) -> Result<Found> {
         /// Virtual nanoseconds in which a policy may learn, and in which it is measured.
         const LEARN: u64 = 100_000_000;
         const MEASURE: u64 = 100_000_000;
@@ -212,11 +210,11 @@ impl Board {
         let mut queue = gantry.queue(options)?;
         let mut buffers = vec![vec![0x5a; bytes]; in_hand];
         let (mut done, mut failed) = (0_u64, 0_u64);
-        let mut until = |end: u64| -> Result<(u64, u64, u64), Failure> {
+        let mut until = |end: u64| -> Result<(u64, u64, u64)> {
             while clock.now() < end {
                 while let Some(buffer) = buffers.pop() {
                     let submitted = queue.submit(&session, Submission::encrypt(&iv, buffer));
-                    submitted.map_err(|rejected| Failure::Failed(rejected.why.to_string()))?;
+                    submitted.map_err(|rejected| rejected.why.to_string())?;
                 }
                 queue.wait(|completion| {
                     done += 1;
@@ -229,7 +227,7 @@ impl Board {
         let start = until(LEARN)?;
         let end = until(start.0 + MEASURE)?;
         if failed > 0 {
-            return Err(Failure::Failed(format!("{}: {failed} requests failed", self.name)));
+            return Err(format!("{}: {failed} requests failed", self.name).into());
         }
         let requests = (end.2 - start.2) as f64;
         Ok(Found { rate: requests * 1e9 / (end.0 - start.0) as f64, cpu_ns: (end.1 - start.1) as f64 / requests })

@@ -12,13 +12,11 @@ use std::time::{Duration, Instant};
 
 use nix::unistd::Uid;
 use serde_json::Value;
+use tempfile::TempDir;
 
-use super::{Row, conclude};
-use crate::args::Reproduce;
-use crate::output::{Failure, Output, say};
-use crate::program::program;
+use crate::report::{Result, Row, say};
+
 use crate::table::Table;
-use crate::temporary::Folder;
 
 /// Bytes that the sender writes at once.
 const SIZES: [usize; 3] = [1024, 4096, 16384];
@@ -34,12 +32,15 @@ struct Way {
     settings: Option<&'static [&'static str]>,
 }
 
+/// A model in real time.
+const CARD: &str = "devices=model:freescale-sec=on";
+
 const WAYS: [Way; 5] = [
     Way { name: "raw", settings: None },
     Way { name: "software", settings: Some(&["policy=pin:software"]) },
     Way { name: "lanes", settings: Some(&["policy=pin:lanes"]) },
     Way { name: "learned", settings: Some(&[]) },
-    Way { name: "card", settings: Some(&["devices=model:freescale-sec=on", "policy=pin:model:freescale-sec"]) },
+    Way { name: "card", settings: Some(&[CARD, "policy=pin:model:freescale-sec"]) },
 ];
 
 /// The sides: the name of the namespace ends so, and addresses on the wire and behind the tunnel.
@@ -65,26 +66,39 @@ const ALGORITHMS: [&str; 9] = [
     "espinudp",
 ];
 
-pub(super) fn run(args: &Reproduce, output: &mut Output) -> Result<(), Failure> {
-    if args.simulated {
-        return Err(Failure::Usage("table9 is measured, and nothing of it is simulated".to_owned()));
+/// The first thing that this machine lacks.
+pub(crate) fn missing(simulated_only: bool) -> Option<&'static str> {
+    if simulated_only {
+        return Some("real time");
     }
     if !Uid::effective().is_root() {
-        return Err(Failure::Failed("table9 needs root, for network namespaces".to_owned()));
+        return Some("root, for network namespaces");
     }
-    for name in ["ip", "iperf3"] {
-        let (mut one, mut other) = (program(name)?, program(name)?);
-        if one.arg("--version").output().is_err() && other.arg("-V").output().is_err() {
-            return Err(Failure::Failed(format!("table9 needs {name} (Debian: iproute2, iperf3)")));
-        }
+    let starts = |name, argument| Command::new(name).arg(argument).output().is_ok();
+    if !starts("ip", "-V") || !starts("iperf3", "--version") {
+        return Some("ip and iperf3 (Debian: iproute2, iperf3)");
     }
+    let models = Command::new(gantry()).args(["--set", CARD, "devices"]).output();
+    if !models.is_ok_and(|output| output.status.success()) {
+        return Some(
+            "the program gantry beside this one, with models (cargo build --release -p gantry-crypto-cli --features model)",
+        );
+    }
+    None
+}
+
+/// The command of the same build.
+fn gantry() -> PathBuf {
+    std::env::current_exe().unwrap_or_default().with_file_name("gantry")
+}
+
+pub(crate) fn run(rows: &mut Vec<Row>) -> Result<String> {
     let network = Network::new()?;
-    let mut rows = Vec::new();
-    let mut table = Table::new(&["BYTES", "ESP BY", "Mb/s", "CPU s/GB SENDER", "CPU s/GB RECEIVER"], &[0, 2, 3, 4]);
+    let mut table = Table::new(&["ESP BY", "BYTES", "Mb/s", "CPU s/GB SENDER", "CPU s/GB RECEIVER"], 1);
     for way in &WAYS {
         let tunnel = way.settings.map(|settings| Tunnel::new(&network, settings)).transpose()?;
         for bytes in SIZES {
-            say(&format!("{} bytes, {}: {SECONDS} s", bytes, way.name));
+            say(format_args!("{} bytes, {}: {SECONDS} s", bytes, way.name));
             let before = tunnel.as_ref().map(Tunnel::cpu);
             let (megabits, gigabytes) = network.send(bytes, tunnel.is_some())?;
             let cpu = before
@@ -92,29 +106,28 @@ pub(super) fn run(args: &Reproduce, output: &mut Output) -> Result<(), Failure> 
                 .map(|(before, after)| [0, 1].map(|side| (after[side] - before[side]) / gigabytes));
             let cells = cpu.map_or_else(|| [String::new(), String::new()], |cpu| cpu.map(|cpu| format!("{cpu:.2}")));
             let [sender, receiver] = cells;
-            table.row([bytes.to_string(), way.name.to_owned(), format!("{megabits:.0}"), sender, receiver]);
+            table.row([way.name.to_owned(), bytes.to_string(), format!("{megabits:.0}"), sender, receiver]);
             rows.push(Row::new("Table 9", format!("{bytes} bytes, {}", way.name), "Mb/s", None, megabits));
         }
     }
-    let text = format!(
+    Ok(format!(
         "Table 9: megabits per second of TCP through a tunnel of ESP, AES-128-CBC with HMAC-SHA1, MTU 1400, {SECONDS} s each, between\n\
          two namespaces of this machine. In 2003, with 3DES and HMAC-SHA1 between two hosts: raw 624 to 799, software\n\
          27 to 44, a BCM5822 160 to 170. The card is a model of a Freescale SEC, in real time.\n\n{}",
         table.render()
-    );
-    conclude(args, &rows, &text, output)
+    ))
 }
 
 /// Two namespaces and a wire. They are gone when it is dropped.
 struct Network {
     names: [String; 2],
-    folder: Folder,
+    folder: TempDir,
 }
 
 impl Network {
-    fn new() -> Result<Self, Failure> {
+    fn new() -> Result<Self> {
         let names = [NEAR.name, FAR.name].map(|name| format!("gantry-{}-{name}", std::process::id()));
-        let network = Self { names, folder: Folder::new()? };
+        let network = Self { names, folder: TempDir::new()? };
         let [near, far] = &network.names;
         for name in [near, far] {
             ip(&["netns", "add", name])?;
@@ -137,17 +150,17 @@ impl Network {
     }
 
     /// Megabits per second, and gigabytes in all, of iperf3 from the near side to the far one.
-    fn send(&self, bytes: usize, through_tunnel: bool) -> Result<(f64, f64), Failure> {
+    fn send(&self, bytes: usize, through_tunnel: bool) -> Result<(f64, f64)> {
         let address = |side: &Side| if through_tunnel { side.inner } else { side.wire };
         let mut server = self.on(1, "iperf3");
         let server = server.args(["--server", "--one-off", "--bind", address(&FAR)]).stdout(Stdio::null());
-        let mut server = Running(server.spawn().map_err(|error| Failure::at("iperf3", &error))?);
+        let mut server = Running(server.spawn()?);
         let begin = Instant::now();
         let value = loop {
             let mut client = self.on(0, "iperf3");
             client.args(["--json", "--client", address(&FAR), "--bind", address(&NEAR)]);
             client.args(["--time", &SECONDS.to_string(), "--length", &bytes.to_string()]);
-            let said = client.output().map_err(|error| Failure::at("iperf3", &error))?;
+            let said = client.output()?;
             let value: Value = serde_json::from_slice(&said.stdout).unwrap_or_default();
             // The server may not listen yet.
             if value["error"].is_null() || begin.elapsed() > START {
@@ -159,7 +172,7 @@ impl Network {
         let sum = &value["end"]["sum_received"];
         match (sum["bits_per_second"].as_f64(), sum["bytes"].as_f64()) {
             (Some(bits), Some(bytes)) if bytes > 0.0 => Ok((bits / 1e6, bytes / 1e9)),
-            _ => Err(Failure::Failed(format!("iperf3: {}", value["error"].as_str().unwrap_or("nothing arrived")))),
+            _ => Err(format!("iperf3: {}", value["error"].as_str().unwrap_or("nothing arrived")).into()),
         }
     }
 }
@@ -178,9 +191,8 @@ struct Tunnel {
 }
 
 impl Tunnel {
-    fn new(network: &Network, settings: &[&str]) -> Result<Self, Failure> {
-        let program = std::env::current_exe().map_err(|error| Failure::at("gantry", &error))?;
-        let program = program.to_string_lossy().into_owned();
+    fn new(network: &Network, settings: &[&str]) -> Result<Self> {
+        let program = gantry().to_string_lossy().into_owned();
         let mut tunnel = Self { sides: Vec::new() };
         for at in 0..2 {
             let folder = folder(network, at);
@@ -191,7 +203,7 @@ impl Tunnel {
                 .args(settings.iter().flat_map(|setting| ["--set", setting]))
                 .args(["esp", "serve", "--folder"])
                 .arg(&folder);
-            let child = serve.stderr(Stdio::piped()).spawn().map_err(|error| Failure::at("gantry esp", &error))?;
+            let child = serve.stderr(Stdio::piped()).spawn()?;
             tunnel.sides.push(Running(child));
             tunnel.wait_for(at, &folder.join("status"))?;
             let xfrm = |words: &[&str]| {
@@ -214,7 +226,7 @@ impl Tunnel {
     }
 
     /// Waits until a data path is ready.
-    fn wait_for(&mut self, at: usize, socket: &Path) -> Result<(), Failure> {
+    fn wait_for(&mut self, at: usize, socket: &Path) -> Result<()> {
         let begin = Instant::now();
         while !socket.exists() {
             let ended = self.sides[at].0.try_wait().ok().flatten().is_some();
@@ -222,7 +234,7 @@ impl Tunnel {
                 let mut said = String::new();
                 let _ = self.sides[at].0.kill();
                 let _ = self.sides[at].0.stderr.take().map(|mut stderr| stderr.read_to_string(&mut said));
-                return Err(Failure::Failed(format!("a data path did not start: {}", said.trim())));
+                return Err(format!("a data path did not start: {}", said.trim()).into());
             }
             thread::sleep(Duration::from_millis(20));
         }
@@ -255,14 +267,14 @@ fn folder(network: &Network, side: usize) -> PathBuf {
     network.folder.path().join([NEAR.name, FAR.name][side])
 }
 
-fn ip(words: &[&str]) -> Result<(), Failure> {
+fn ip(words: &[&str]) -> Result<()> {
     let mut command = Command::new("ip");
     command.args(words);
     done(command, "ip")
 }
 
-fn done(mut command: Command, name: &str) -> Result<(), Failure> {
-    let said = command.output().map_err(|error| Failure::at(name, &error))?;
+fn done(mut command: Command, name: &str) -> Result<()> {
+    let said = command.output()?;
     let text = String::from_utf8_lossy(&said.stderr);
-    if said.status.success() { Ok(()) } else { Err(Failure::Failed(format!("{name}: {}", text.trim()))) }
+    if said.status.success() { Ok(()) } else { Err(format!("{name}: {}", text.trim()).into()) }
 }
