@@ -6,6 +6,7 @@ import measure
 
 DISPATCH = measure.TARGET / "release/gantry-bench-dispatch"
 COALESCE = measure.TARGET / "release/gantry-bench-coalesce"
+REGRETS = measure.TARGET / "release/gantry-bench-regret"
 # A route may be this much slower than the best single device.
 REGRET = 0.97
 
@@ -49,7 +50,7 @@ def beside(_work):
 
 
 def regret(_work):
-    raw = rows(measure.GANTRY, "speed", "--regret", "--runs", "5", "--seconds", "0.04", "--json")
+    raw = rows(REGRETS, "--runs", "5")
     table = []
     for algorithm in dict.fromkeys(row["algorithm"] for row in raw["rows"]):
         points = [row for row in raw["rows"] if row["algorithm"] == algorithm]

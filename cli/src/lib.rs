@@ -7,7 +7,7 @@
 //! | `args/` | the command line |
 //! | `output.rs`, `table.rs`, `units.rs`, `plot/` | messages and exit statuses, tables, numbers for people, drawings |
 //! | `manual.rs` | manual pages and completions |
-//! | `speed/` | `load.rs` what runs, `flight.rs` in a queue, `measure.rs` how, `openssl.rs` the peer, `report.rs` and `regret.rs` results |
+//! | `speed/` | `load.rs` what runs, `flight.rs` in a queue, `measure.rs` how, `openssl.rs` the peer, `report.rs` results |
 //! | `sum/` | `options.rs` the command line of coreutils and ours, `walk.rs` finds files, `engine/` reads and hashes, `printer.rs` prints, `recognise.rs` reads lists, `check.rs` and `audit.rs` verify |
 //! | `crypt/`, `compress.rs` | `stream.rs` ciphers in pieces, `message.rs` AEADs as one message; blocks side by side |
 //! | `verity/`, `torrent/` | blocks and pieces of one file, hashed on all processors |

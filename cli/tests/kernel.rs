@@ -59,36 +59,6 @@ gantry_lab::in_guest! {
         assert_eq!(server.look_again(), "gantry: SIGHUP: no device has come");
         assert!(std::path::Path::new("/dev/crypto").exists(), "and it serves on");
     }
-
-    ["--count", "--cpu", "max,aes=off", "--device", "virtio-crypto", "--timeout", "900"]
-    /// The engine is slower on small requests and faster on large ones, and routes know where that changes.
-    fn an_engine_is_chosen_where_it_wins() {
-        let rows = regret();
-        assert_eq!((best(&rows[0]), best(&rows[rows.len() - 1])), ("software", "afalg:virtio_crypto"));
-    }
-
-    ["--count", "--device", "virtio-crypto", "--timeout", "900"]
-    /// A CPU with instructions for AES leaves nothing for an engine to win.
-    fn an_engine_that_never_wins_costs_nothing() {
-        assert!(regret().iter().all(|row| !best(row).starts_with("afalg")));
-    }
-}
-
-/// The points of `gantry speed --regret` from 16 bytes to 64 KiB. At none of them the policy is more than 3 % slower than the
-/// best device. The guest's clock counts instructions: it does not depend on how busy this machine is.
-fn regret() -> Vec<Value> {
-    let arguments = "speed aes-128-cbc --regret --operation encrypt --bytes 16,64,256,1024,4096,16384,65536 --batch 1 \
-                     --threads 1 --seconds 0.01 --devices afalg=on --json";
-    let text = stdout(&arguments.split_whitespace().collect::<Vec<_>>());
-    println!("{text}");
-    let Value::Array(rows) = serde_json::from_str::<Value>(&text).unwrap()["rows"].take() else { panic!("{text}") };
-    assert_eq!(rows.len(), 7);
-    assert!(rows.iter().all(|row| row["ratio"].as_f64().unwrap() >= 0.97), "{text}");
-    rows
-}
-
-fn best(row: &Value) -> &str {
-    row["best_device"].as_str().unwrap()
 }
 
 /// `gantry devcrypto serve`, once systemd would know that it is ready.

@@ -7,14 +7,6 @@ use std::collections::BTreeSet;
 use gantry::{Folder, command, failure, json, notes, stdout, text};
 use serde_json::Value;
 
-/// `speed --regret`, and costs of devices that are kept in a folder of the test.
-fn regret(folder: &Folder, arguments: &[&str]) -> String {
-    let arguments = [&["speed", "--regret", "--seconds", "0.001"], arguments].concat();
-    let output = command(&arguments).env("XDG_CACHE_HOME", folder.path()).output().unwrap();
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    text(&output.stdout)
-}
-
 const FIELDS: [&str; 20] = [
     "algorithm",
     "operation",
@@ -148,7 +140,6 @@ fn numbers_that_no_queue_and_no_memory_has_are_refused() {
         (&["--queue-depth", "0"][..], "a queue has 1 to 65536 requests in flight"),
         (&["--queue-depth", "65537"], "a queue has 1 to 65536 requests in flight"),
         (&["--queue-depth", "many"], "a queue has 1 to 65536 requests in flight"),
-        (&["--queue-depth", "4", "--regret"], "cannot be used with"),
         (&["--alignment", "48"], "not a power of two up to 2097152"),
         (&["--alignment", "4096", "--queue-depth", "4"], "cannot be used with"),
         (&["--queue-depth", "65536", "--bytes", "65536"], "65536 requests of 65536 bytes need more than 4 GiB"),
@@ -221,72 +212,6 @@ fn a_plot_is_an_image_with_a_line_for_each_device_and_batch() {
 
     let (code, message) = failure(&["speed", "sha1", "--plot", "/nowhere/speed.svg"]);
     assert_eq!((code, message.as_str()), (1, "gantry: /nowhere/speed.svg: No such file or directory\n"));
-}
-
-#[test]
-fn regret_is_one_object_and_a_map_with_a_panel_for_each_algorithm_and_number_of_threads() {
-    let folder = Folder::new("regret");
-    let file = folder.path().join("regret.svg").display().to_string();
-    let grid = ["sha256", "chacha20-poly1305", "--bytes", "64,1024", "--batch", "1,8", "--threads", "1,2"];
-    let answer = regret(&folder, &[&grid[..], &["--runs", "3", "--json", "--plot", &file]].concat());
-    let answer: Value = serde_json::from_str(&answer).unwrap();
-    let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<BTreeSet<String>>();
-    assert_eq!(
-        keys(&answer),
-        ["cpu_level", "cpu_model", "date", "gantry_version", "mean_ratio", "rows", "worst_ratio"]
-            .map(str::to_owned)
-            .into()
-    );
-    let rows = answer["rows"].as_array().unwrap();
-    assert_eq!(rows.len(), 2 * 2 * 2 * 2, "however many runs there were");
-    let fields = ["algorithm", "bytes", "batch", "threads", "best_device", "ratio"];
-    let ratios: Vec<f64> = rows.iter().map(|row| row["ratio"].as_f64().unwrap()).collect();
-    assert!(rows.iter().all(|row| keys(row) == fields.map(str::to_owned).into()));
-    assert!(ratios.iter().all(|ratio| *ratio > 0.0));
-    let worst = ratios.iter().copied().fold(f64::INFINITY, f64::min);
-    assert_eq!(answer["worst_ratio"], worst);
-    let mean = answer["mean_ratio"].as_f64().unwrap();
-    assert!((mean * 16.0 - ratios.iter().sum::<f64>()).abs() < 0.01);
-    let chacha = |row: &&Value| row["algorithm"] == "chacha20-poly1305";
-    assert!(rows.iter().filter(chacha).all(|row| row["best_device"] == "software"), "no other device has it");
-
-    let svg = std::fs::read_to_string(&file).unwrap();
-    let image = roxmltree::Document::parse(&svg).unwrap();
-    let texts: Vec<&str> = image.descendants().filter_map(|node| node.text()).collect();
-    let panels = ["sha256 digest, 1 thread", "sha256 digest, 2 threads", "chacha20-poly1305 seal, 1 thread"];
-    for text in panels.into_iter().chain(["requests in hand", "bytes in a request", "1 Ki", "software"]) {
-        assert!(texts.contains(&text), "{text}: {texts:?}");
-    }
-    let written = |ratio: &f64| texts.contains(&format!("{ratio:.2}").as_str());
-    assert!(ratios.iter().all(written), "{texts:?}");
-    // A cell for each point, and five in the legend.
-    let cells = image.descendants().filter(|node| node.attribute("fill-opacity").is_some()).count();
-    assert_eq!(cells, rows.len() + 5);
-}
-
-#[test]
-fn regret_is_a_table_that_says_what_it_is_the_median_of() {
-    let folder = Folder::new("regret-table");
-    let point = ["sha256", "--bytes", "64", "--batch", "1", "--threads", "1"];
-    let once = regret(&folder, &point);
-    assert_eq!(once.lines().next().unwrap().split("  ").next(), Some("ALGORITHM"));
-    assert!(once.trim_end().ends_with("of 1 points"), "{once}");
-    let often = regret(&folder, &[&point[..], &["--runs", "2", "--policy", "break-even"]].concat());
-    assert!(
-        often.contains("\nbreak-even: worst ratio ") && often.trim_end().ends_with(", medians of 2 runs"),
-        "{often}"
-    );
-    for (arguments, code, part) in [
-        (&["--regret", "--runs", "0"][..], 2, "not a number from 1 on"),
-        (&["--regret", "--runs", "1001"], 2, "at most 1000"),
-        (&["--runs", "3"], 2, "--regret"),
-        (&["--regret", "--device", "lanes"], 2, "cannot be used with"),
-        (&["--regret", "--operation", "seal"], 1, "nothing of this can be measured"),
-        (&["--regret", "--plot", "/nowhere/regret.svg"], 1, "/nowhere/regret.svg: No such file or directory"),
-    ] {
-        let (status, said) = failure(&[&["speed", "sha256"], arguments].concat());
-        assert!(status == code && said.contains(part), "{arguments:?}: {status} {said}");
-    }
 }
 
 #[test]

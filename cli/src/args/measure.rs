@@ -64,12 +64,6 @@ pub(crate) struct Check {
 /// encrypted and decrypted in place, but `open` works from one buffer into another, so that it opens what was really
 /// sealed, each time. AEADs have 13 bytes of associated data, as in TLS.
 ///
-/// With --regret, each point is measured on every device alone and under the policy, in turns of a fraction of a
-/// millisecond; a turn in which the kernel took the CPU away is taken again. The ratio is the median of all turns: throughput of the policy, divided by
-/// that of the device which is best at the point. --seconds is then the time for each way to work at a point; a point that seems
-/// to lose is measured three times as long. The devices are calibrated before, unless they are known already. What a run found may be chance: --runs 5 measures everything five times
-/// and takes the median of each point's ratios, with the best device of the run in the middle.
-///
 /// `openssl speed` measures whole seconds and one request at a time, between two halves of ours. Its ciphers keep key and
 /// IV for all requests. Its CPU time holds its start. /OPENSSL compares by CPU time where both keep their CPUs busy, so that what
 /// other programs take from the machine does not count, and by wall time where a device works beside the CPU.
@@ -81,9 +75,6 @@ Examples:
   gantry speed aes-128-cbc --device lanes --operation encrypt --threads 2
   gantry speed sha256 aes-256-gcm --compare openssl
   gantry speed sha256 --device auto --batch 1,32 --queue-depth 32
-  gantry speed --regret                             what the policy loses against the best device, a few minutes
-  gantry speed sha256 --policy throughput --regret --threads 1 --json
-  gantry speed --regret --runs 5 --plot regret.svg
   gantry speed sha256 --bytes 16,64,256,1024,4096,16384 --batch 1,16 --plot sha256.svg")]
 #[allow(clippy::struct_excessive_bools, reason = "one switch of the command line each")]
 pub(crate) struct Speed {
@@ -97,25 +88,22 @@ pub(crate) struct Speed {
     #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',')]
     pub(crate) operation: Vec<OperationArg>,
     /// Bytes of data in a request; 16K and 1M will do
-    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "64,1024,16384", value_parser = positive_size,
-        default_value_if("regret", "true", "16,64,256,1024,4096,16384,65536"))]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "64,1024,16384", value_parser = positive_size)]
     pub(crate) bytes: Vec<usize>,
     /// Somebody asked for these sizes.
     #[arg(skip)]
     pub(crate) bytes_given: bool,
     /// Requests handed over together
-    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,16", value_parser = positive,
-        default_value_if("regret", "true", "1,2,4,8,16,32,64"))]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,16", value_parser = positive)]
     pub(crate) batch: Vec<usize>,
     /// Measure a queue of each thread too, with so many requests in flight
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = depth)]
     pub(crate) queue_depth: Vec<usize>,
-    /// Threads that work at once, all on the same session; several numbers with --regret
-    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1", value_parser = threads,
-        default_value_if("regret", "true", "1,2"))]
-    pub(crate) threads: Vec<usize>,
+    /// Threads that work at once, all on the same session
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = threads)]
+    pub(crate) threads: usize,
     /// Begin data at multiples of N bytes, a power of two. Those on pages (4096) share few sets of the CPU's first cache
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = alignment, conflicts_with_all = ["queue_depth", "regret"])]
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = alignment, conflicts_with = "queue_depth")]
     pub(crate) alignment: usize,
     /// Measure each row this long
     #[arg(long, value_name = "S", default_value_t = 0.2, value_parser = seconds)]
@@ -123,19 +111,13 @@ pub(crate) struct Speed {
     /// Measure this program too, in turn with the devices
     #[arg(long, value_enum, value_name = "PROGRAM")]
     pub(crate) compare: Option<Peer>,
-    /// Compare what the policy chooses with the best single device, point by point
-    #[arg(long, conflicts_with_all = ["device", "compare", "csv", "queue_depth"])]
-    pub(crate) regret: bool,
-    /// Repeat all of --regret so often, and judge each point by the median; best an odd number
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = runs, requires = "regret")]
-    pub(crate) runs: usize,
-    /// Print an array of JSON objects; of --regret, one object
+    /// Print an array of JSON objects
     #[arg(long, conflicts_with = "csv")]
     pub(crate) json: bool,
     /// Print comma-separated values
     #[arg(long)]
     pub(crate) csv: bool,
-    /// Draw throughput against bytes, a line for each device and batch; of --regret, the ratios as a map
+    /// Draw throughput against bytes, a line for each device and batch
     #[arg(long, value_name = "FILE.svg", value_parser = drawing)]
     pub(crate) plot: Option<PathBuf>,
 }
@@ -245,10 +227,6 @@ fn alignment(text: &str) -> Result<usize, String> {
 fn depth(text: &str) -> Result<usize, String> {
     let wrong = || "a queue has 1 to 65536 requests in flight".to_owned();
     positive(text).ok().filter(|number| *number <= 1 << 16).ok_or_else(wrong)
-}
-
-fn runs(text: &str) -> Result<usize, String> {
-    Some(positive(text)?).filter(|number| *number <= 1000).ok_or_else(|| "at most 1000".to_owned())
 }
 
 fn threads(text: &str) -> Result<usize, String> {

@@ -3,7 +3,6 @@
 #![allow(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "52 bits are more than any size has")]
 
 /// Ratios, a coloured cell for each.
-pub(crate) mod heat;
 /// Throughput against size.
 pub(crate) mod lines;
 /// The document.

@@ -62,21 +62,6 @@ impl Svg {
         self.add(format_args!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{}\"/>", look.colour));
     }
 
-    /// An area, its left upper corner and size.
-    pub(super) fn area(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), colour: &str, opacity: f64) {
-        self.add(format_args!(
-            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" fill=\"{colour}\" \
-             fill-opacity=\"{opacity:.2}\"/>"
-        ));
-    }
-
-    /// A dot that is seen on any area.
-    pub(super) fn mark(&mut self, (x, y): (f64, f64), colour: &str) {
-        self.add(format_args!(
-            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\" fill=\"{colour}\" stroke=\"currentColor\"/>"
-        ));
-    }
-
     pub(super) fn text(&mut self, (x, y): (f64, f64), anchor: &str, text: &str) {
         let text = escape(text);
         self.add(format_args!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>"));

@@ -11,9 +11,6 @@ pub(crate) struct Load<'s> {
     pub(crate) alignment: usize,
 }
 
-/// Of a cache line, where an allocator for such things would have data begin.
-pub(crate) const LINE: usize = 64;
-
 /// How requests are handed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {

@@ -10,8 +10,6 @@ pub(crate) mod load;
 pub(crate) mod measure;
 /// `openssl speed`, in our rows.
 mod openssl;
-/// `--regret`: the policy next to every device alone.
-mod regret;
 /// Rows as a table, JSON or CSV.
 mod report;
 /// A measurement in parts.
@@ -52,12 +50,7 @@ const REQUEST: usize = 512;
 pub(crate) fn run(args: &Speed, settings: &Settings, output: &mut Output) -> Result<(), Failure> {
     interrupt::watch()?;
     let gantry = settings.open()?;
-    if args.regret {
-        return regret::run(args, &gantry, output);
-    }
-    let &[threads] = &*args.threads else {
-        return Err(Failure::Usage("--threads takes one number, or several with --regret".to_owned()));
-    };
+    let threads = args.threads;
     let plan = plan(args, &gantry)?;
     let mut openssl = match args.compare {
         Some(Peer::Openssl) => Some(Openssl::find()?),
@@ -243,7 +236,7 @@ fn hows(args: &Speed) -> impl Iterator<Item = How> {
 
 /// Whether the buffers of any point are too much.
 fn must_fit(args: &Speed) -> Result<(), Failure> {
-    let threads = args.threads.iter().max().copied().unwrap_or(1);
+    let threads = args.threads;
     let points = args.bytes.iter().flat_map(|bytes| hows(args).map(move |how| (bytes, how.in_hand())));
     for (bytes, in_hand) in points {
         let each = bytes.checked_mul(2).and_then(|memory| memory.checked_add(REQUEST + 2 * args.alignment));

@@ -182,7 +182,7 @@ impl Report {
         let kept = keep(&widths, &spare, room);
         let columns = kept.iter().map(|&place| (all[place], widths[place])).collect();
         let left_out = all.iter().enumerate().filter(|(place, _)| !kept.contains(place)).map(|(_, column)| column.name);
-        let threads = args.threads.first().copied().unwrap_or(1);
+        let threads = args.threads;
         Self { format, threads, machine, rows: Vec::new(), columns, left_out: left_out.collect(), queues, compared }
     }
 

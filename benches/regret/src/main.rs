@@ -1,40 +1,67 @@
-use std::fs;
+//! Throughput of a policy, divided by that of the best single device, which is known only afterwards.
+//!
+//! Each point is measured on every device alone and under the policy, in turns of a fraction of a millisecond. A turn in which the kernel took the CPU
+//! away is taken again. The ratio is the median of all turns; a point that seems to lose is measured three times as long. The result of one run may be
+//! chance: `--runs 5` takes the median of each point's ratios, with the best device of the run in the middle.
+
+#![forbid(unsafe_code)]
+#![allow(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "measured, not counted")]
+
+mod load;
+
+use std::error::Error;
 use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use clap::Parser;
 use gantry::route::Pin;
 use gantry::{Algorithm, DeviceState, Gantry, Operation, Session};
+use gantry_runtime::Config;
 use nix::sys::resource::{UsageWho, getrusage};
 use serde::Serialize;
 
-use super::load::{Calls, How, LINE, Load};
-use super::{fits, must_fit, say_what_is_left_out};
-use crate::args::{self, Speed};
-use crate::interrupt;
-use crate::machine::Machine;
-use crate::output::{Failure, Output, must_be_writable, progress_bar};
-use crate::plot::heat::{self, Cell};
-use crate::table::Table;
-use crate::terminal::{Colour, paint};
+use load::Load;
 
-/// What is measured when nothing is named: devices differ much at these, and at the last one there is but one.
-const USUAL: [Algorithm; 4] = [Algorithm::Sha256, Algorithm::HmacSha256, Algorithm::Aes128Cbc, Algorithm::Aes128Gcm];
+type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 
 /// One turn of a way to work: shorter than the time for which a busy machine leaves a thread its CPU.
 const TURN: Duration = Duration::from_micros(400);
-/// So often a turn is taken again that was interrupted.
+/// Most times that an interrupted turn is taken again.
 const AGAIN: usize = 10;
 /// A point with a lower ratio is measured longer.
 const DOUBTFUL: f64 = 0.985;
 /// How many times longer.
 const LONGER: usize = 2;
 
-/// The result, as JSON.
+/// Compare a policy with the best single device, point by point; JSON on stdout
+#[derive(Parser)]
+#[command(version)]
+struct Options {
+    /// Digests, MACs, ciphers (encryption) and AEADs (seals)
+    #[arg(default_values_t = [Algorithm::Sha256, Algorithm::HmacSha256, Algorithm::Aes128Cbc, Algorithm::Aes128Gcm])]
+    algorithms: Vec<Algorithm>,
+    #[arg(long, value_delimiter = ',', default_values_t = [16, 64, 256, 1024, 4096, 16384, 65536])]
+    bytes: Vec<usize>,
+    /// Requests in hand
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 4, 8, 16, 32, 64])]
+    batch: Vec<usize>,
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 2])]
+    threads: Vec<usize>,
+    /// Time for each way to work at a point
+    #[arg(long, default_value_t = 0.04)]
+    seconds: f64,
+    /// Repeat everything, and judge each point by the median
+    #[arg(long, default_value_t = 1)]
+    runs: usize,
+    /// A setting of the configuration, as KEY=VALUE
+    #[arg(long)]
+    set: Vec<String>,
+}
+
 #[derive(Serialize)]
 struct Regret {
-    #[serde(flatten)]
-    machine: Machine,
+    policy: &'static str,
     worst_ratio: f64,
     mean_ratio: f64,
     rows: Vec<Row>,
@@ -44,8 +71,6 @@ struct Regret {
 #[derive(Serialize)]
 struct Row {
     algorithm: &'static str,
-    #[serde(skip)]
-    operation: &'static str,
     bytes: usize,
     batch: usize,
     threads: usize,
@@ -54,55 +79,32 @@ struct Row {
     ratio: f64,
 }
 
-pub(super) fn run(args: &Speed, gantry: &Gantry, output: &mut Output) -> Result<(), Failure> {
-    must_fit(args)?;
-    let named = !args.algorithms.is_empty();
-    let algorithms = if named { args::algorithms(&args.algorithms)? } else { USUAL.to_vec() };
-    let points = points(args, &algorithms);
-    if points.is_empty() {
-        return Err(Failure::Failed("nothing of this can be measured".to_owned()));
+fn main() -> Result<()> {
+    let options = Options::parse();
+    let mut config = Config::from_env()?;
+    for setting in &options.set {
+        let (key, value) = setting.split_once('=').ok_or("--set takes KEY=VALUE")?;
+        config.set(key, value, setting.as_str())?;
     }
-    if let Some(file) = &args.plot {
-        must_be_writable(file)?;
-    }
-    let mut verdicts: Vec<Vec<Verdict>> = points.iter().map(|_| Vec::with_capacity(args.runs)).collect();
-    let bar = progress_bar((points.len() * args.runs) as u64);
-    'runs: for run in 1..=args.runs {
-        let mut ways: Option<(Algorithm, Operation, Vec<Way>)> = None;
+    let gantry = gantry_runtime::open(config)?;
+    let points = points(&options);
+    let mut verdicts: Vec<Vec<Verdict>> = points.iter().map(|_| Vec::with_capacity(options.runs)).collect();
+    for _ in 0..options.runs.max(1) {
+        let mut ways: Option<(Algorithm, Vec<Way>)> = None;
         for (point, verdicts) in points.iter().zip(&mut verdicts) {
-            if interrupt::asked() {
-                break 'runs;
+            if ways.as_ref().is_none_or(|(known, _)| *known != point.algorithm) {
+                ways = Some((point.algorithm, Way::all(&gantry, point.algorithm)?));
             }
-            let &Point { algorithm, operation, bytes, batch, threads } = point;
-            let of_all = if args.runs > 1 { format!(", run {run} of {}", args.runs) } else { String::new() };
-            let at = format!("{algorithm} {operation}, {bytes} bytes, {batch} in hand, {threads} threads{of_all}");
-            bar.set_message(at);
-            let same = |(known, of, _): &(Algorithm, Operation, Vec<Way>)| (*known, *of) == (algorithm, operation);
-            if !ways.as_ref().is_some_and(same) {
-                ways = Some((algorithm, operation, Way::all(gantry, algorithm, operation)?));
-            }
-            let Some((.., ways)) = &ways else { continue };
-            let wrong = |what| Failure::Failed(format!("{algorithm} {operation} of {bytes} bytes: {what}"));
-            verdicts.push(point.measure(ways, args.seconds).map_err(wrong)?);
-            bar.inc(1);
+            let Some((_, ways)) = &ways else { continue };
+            verdicts.push(point.measure(ways, options.seconds)?);
         }
     }
-    bar.finish_and_clear();
-    let measured = points.iter().zip(verdicts).filter(|(_, verdicts)| !verdicts.is_empty());
-    let rows = measured.map(|(point, verdicts)| point.row(typical(verdicts))).collect();
-    let regret = Regret::new(rows, Machine::here(gantry));
-    if regret.rows.is_empty() {
-        return interrupt::end();
-    }
-    if let Some(file) = &args.plot {
-        let title =
-            format!("What policy {} reaches of the best device, by gantry speed --regret", gantry.policy().name());
-        let devices: Vec<&str> = gantry.devices().iter().map(gantry::RegisteredDevice::name).collect();
-        fs::write(file, heat::draw(&title, &devices, &regret.cells(), &regret.machine))
-            .map_err(|error| Failure::at(file.display(), &error))?;
-    }
-    if args.json { output.json(&regret) } else { output.write(&regret.table(gantry.policy().name(), args.runs)) }?;
-    interrupt::end()
+    let rows: Vec<Row> = points.iter().zip(verdicts).map(|(point, verdicts)| point.row(typical(verdicts))).collect();
+    let worst_ratio = rows.iter().map(|row| row.ratio).fold(f64::INFINITY, f64::min);
+    let mean_ratio = rounded(rows.iter().map(|row| row.ratio).sum::<f64>() / rows.len() as f64);
+    let regret = Regret { policy: gantry.policy().name(), worst_ratio, mean_ratio, rows };
+    println!("{}", serde_json::to_string_pretty(&regret)?);
+    Ok(())
 }
 
 /// The best device of a point, and what the policy reaches of it.
@@ -120,66 +122,20 @@ fn typical(mut verdicts: Vec<Verdict>) -> Verdict {
     Verdict { ratio, best_device }
 }
 
-impl Regret {
-    fn new(rows: Vec<Row>, machine: Machine) -> Self {
-        let worst_ratio = rows.iter().map(|row| row.ratio).fold(f64::INFINITY, f64::min);
-        let mean_ratio = rounded(rows.iter().map(|row| row.ratio).sum::<f64>() / rows.len() as f64);
-        Self { machine, worst_ratio, mean_ratio, rows }
-    }
-
-    fn cells(&self) -> Vec<Cell> {
-        let cell = |row: &Row| {
-            let &Row { algorithm, operation, bytes, batch, threads, ratio, .. } = row;
-            let panel = format!("{algorithm} {operation}, {threads} thread{}", if threads == 1 { "" } else { "s" });
-            Cell { panel, bytes, batch, ratio, best_device: row.best_device.clone() }
-        };
-        self.rows.iter().map(cell).collect()
-    }
-
-    fn table(&self, policy: &str, runs: usize) -> String {
-        let mut table = Table::new(&["ALGORITHM", "BYTES", "BATCH", "THREADS", "BEST DEVICE", "RATIO"], &[1, 2, 3, 5]);
-        for Row { algorithm, bytes, batch, threads, best_device, ratio, .. } in &self.rows {
-            let numbers = [bytes, batch, threads].map(ToString::to_string);
-            let [bytes, batch, threads] = numbers;
-            let shown = format!("{ratio:.3}");
-            let shown = if *ratio < DOUBTFUL { paint(&shown, Colour::Red) } else { shown };
-            table.row([(*algorithm).to_owned(), bytes, batch, threads, best_device.clone(), shown]);
-        }
-        let Regret { worst_ratio, mean_ratio, rows, .. } = self;
-        let points = rows.len();
-        let rows = table.render();
-        let medians = if runs > 1 { format!(", medians of {runs} runs") } else { String::new() };
-        format!(
-            "{rows}\n{policy}: worst ratio {worst_ratio:.3}, mean ratio {mean_ratio:.3}, of {points} points{medians}\n"
-        )
-    }
-}
-
 /// Where policy and devices are compared.
 struct Point {
     algorithm: Algorithm,
-    operation: Operation,
     bytes: usize,
     batch: usize,
     threads: usize,
 }
 
-fn points(args: &Speed, algorithms: &[Algorithm]) -> Vec<Point> {
+fn points(options: &Options) -> Vec<Point> {
     let mut points = Vec::new();
-    for &algorithm in algorithms {
-        let operations = algorithm.kind().operations();
-        let wanted: Vec<Operation> = if args.operation.is_empty() {
-            operations[..1].to_vec()
-        } else {
-            args.operation.iter().map(|wanted| wanted.0).filter(|wanted| operations.contains(wanted)).collect()
-        };
-        say_what_is_left_out(algorithm, &args.bytes);
-        for operation in wanted {
-            for &bytes in args.bytes.iter().filter(|bytes| fits(algorithm, **bytes)) {
-                for &batch in &args.batch {
-                    let point = |&threads| Point { algorithm, operation, bytes, batch, threads };
-                    points.extend(args.threads.iter().map(point));
-                }
+    for &algorithm in &options.algorithms {
+        for &bytes in &options.bytes {
+            for &batch in &options.batch {
+                points.extend(options.threads.iter().map(|&threads| Point { algorithm, bytes, batch, threads }));
             }
         }
     }
@@ -199,7 +155,8 @@ const SESSIONS: usize = 4;
 
 impl Way {
     /// The devices that serve it, then the policy.
-    fn all(gantry: &Gantry, algorithm: Algorithm, operation: Operation) -> Result<Vec<Self>, Failure> {
+    fn all(gantry: &Gantry, algorithm: Algorithm) -> Result<Vec<Self>> {
+        let operation: Operation = algorithm.kind().operations()[0];
         gantry.calibrate(algorithm, operation, false);
         let mut ways = Vec::new();
         for device in gantry.devices() {
@@ -212,13 +169,13 @@ impl Way {
             }
         }
         if ways.is_empty() {
-            return Err(Failure::Failed(format!("no device serves {algorithm} {operation}")));
+            return Err(format!("no device serves {algorithm} {operation}").into());
         }
         ways.push(Way::new(None, gantry, algorithm)?);
         Ok(ways)
     }
 
-    fn new(device: Option<String>, gantry: &Gantry, algorithm: Algorithm) -> Result<Self, Failure> {
+    fn new(device: Option<String>, gantry: &Gantry, algorithm: Algorithm) -> Result<Self> {
         let sessions =
             (0..SESSIONS).map(|_| gantry.session(gantry::sample_params(algorithm))).collect::<Result<_, _>>()?;
         Ok(Self { device, sessions })
@@ -227,12 +184,11 @@ impl Way {
 
 impl Point {
     fn row(&self, Verdict { ratio, best_device }: Verdict) -> Row {
-        let &Self { algorithm, operation, bytes, batch, threads } = self;
-        let (algorithm, operation) = (algorithm.name(), operation.name());
-        Row { algorithm, operation, bytes, batch, threads, best_device, ratio: rounded(ratio) }
+        let &Self { algorithm, bytes, batch, threads } = self;
+        Row { algorithm: algorithm.name(), bytes, batch, threads, best_device, ratio: rounded(ratio) }
     }
 
-    fn measure(&self, ways: &[Way], seconds: f64) -> Result<Verdict, String> {
+    fn measure(&self, ways: &[Way], seconds: f64) -> Result<Verdict> {
         let rounds = ((seconds / TURN.as_secs_f64()).ceil() as usize).max(3);
         let mut found = self.rounds(ways, rounds)?;
         let mut verdict = judge(&found);
@@ -248,40 +204,32 @@ impl Point {
     }
 
     /// For each way, its time for a request in each round, in nanoseconds.
-    fn rounds(&self, ways: &[Way], rounds: usize) -> Result<Vec<Vec<f64>>, String> {
+    fn rounds(&self, ways: &[Way], rounds: usize) -> Result<Vec<Vec<f64>>> {
         let barrier = Barrier::new(self.threads);
         let worker = || self.work(ways, rounds, &barrier);
-        let workers: Vec<Result<Vec<Vec<f64>>, String>> = thread::scope(|scope| {
+        let workers: Vec<Result<Vec<Vec<f64>>>> = thread::scope(|scope| {
             let workers: Vec<_> = (0..self.threads).map(|_| scope.spawn(worker)).collect();
-            workers.into_iter().map(|worker| worker.join().map_err(|_| "a thread panicked".to_owned())?).collect()
+            workers.into_iter().map(|worker| worker.join().map_err(|_| "a thread panicked")?).collect()
         });
-        let workers = workers.into_iter().collect::<Result<Vec<_>, String>>()?;
+        let workers = workers.into_iter().collect::<Result<Vec<_>>>()?;
         // Of threads side by side, the rates add up.
         let rate = |way: usize, round: usize| workers.iter().map(|times| times[way][round].recip()).sum::<f64>();
         Ok((0..ways.len()).map(|way| (0..rounds).map(|round| rate(way, round).recip()).collect()).collect())
     }
 
     /// The same by one of the threads.
-    fn work(&self, ways: &[Way], rounds: usize, barrier: &Barrier) -> Result<Vec<Vec<f64>>, String> {
-        let Self { operation, bytes, batch, .. } = *self;
-        let wrong = |error: gantry::Error| error.to_string();
-        // Every thread comes to the barrier as often as the others, whatever happens to it.
-        let load = Load { session: &ways[0].sessions[0], operation, bytes, how: How::Batch(batch), alignment: LINE };
-        let prepared = load.memory().map_err(wrong);
-        let mut memory = match prepared {
-            Ok(memory) => memory,
-            Err(what) => {
-                (0..rounds * ways.len()).for_each(|_| _ = barrier.wait());
-                return Err(what);
-            }
+    fn work(&self, ways: &[Way], rounds: usize, barrier: &Barrier) -> Result<Vec<Vec<f64>>> {
+        let Self { algorithm, bytes, batch, .. } = *self;
+        let Some(mut load) = Load::new(algorithm, bytes, batch) else {
+            // Every thread comes to the barrier as often as the others.
+            (0..rounds * ways.len()).for_each(|_| _ = barrier.wait());
+            return Err(format!("{algorithm} is neither a digest, a MAC, a cipher nor an AEAD").into());
         };
-        let mut calls = Calls::new(&load, &mut memory);
-        let mut index = 0;
         let mut trouble = None;
-        let mut repeat = |session: &Session, times: usize, trouble: &mut Option<String>| {
+        let mut repeat = |session: &Session, times: usize, trouble: &mut Option<gantry::Error>| {
             let start = Instant::now();
-            if let Err(error) = calls.repeat(&mut index, session, times as u64) {
-                trouble.get_or_insert(error.to_string());
+            if let Err(error) = load.repeat(session, times) {
+                trouble.get_or_insert(error);
             }
             start.elapsed()
         };
@@ -318,7 +266,7 @@ impl Point {
                 found[way][round] = took.as_secs_f64() * 1e9 / (turns[way] * batch) as f64;
             }
         }
-        trouble.map_or(Ok(found), Err)
+        trouble.map_or(Ok(found), |error| Err(error.into()))
     }
 }
 

@@ -1,0 +1,86 @@
+use gantry::driver::{Buffers, Operands};
+use gantry::{Algorithm, Kind, Operation, Outcome, Request, Session};
+
+/// Buffers that a thread uses in turn: larger than a first-level cache, smaller than a second-level one.
+const WORKING_SET: usize = 256 << 10;
+const MOST_REQUESTS: usize = 1024;
+/// As long as in TLS 1.2.
+const AAD: [u8; 13] = [7; 13];
+
+/// Memory of one request.
+struct Slot {
+    iv: Vec<u8>,
+    data: Vec<u8>,
+    /// Digest, MAC or tag.
+    result: Vec<u8>,
+}
+
+/// Requests of one thread, in batches: digests, MACs, encryption or seals.
+pub(crate) struct Load {
+    kind: Kind,
+    batch: usize,
+    slots: Vec<Slot>,
+    next: usize,
+}
+
+impl Load {
+    /// None for algorithms of other kinds.
+    pub(crate) fn new(algorithm: Algorithm, bytes: usize, batch: usize) -> Option<Self> {
+        let info = algorithm.info();
+        if !matches!(info.kind, Kind::Digest | Kind::Mac | Kind::Cipher | Kind::Aead) {
+            return None;
+        }
+        let iv = if info.iv.allows(12) { 12 } else { info.iv.max };
+        let result = gantry::sample_params(algorithm).tag_length();
+        let most = (MOST_REQUESTS / batch).max(1);
+        let requests = batch * (WORKING_SET / (batch * bytes.max(1))).clamp(1, most);
+        let slot = |index: usize| Slot {
+            iv: (0..iv).map(|at| (index * 7 + at) as u8).collect(),
+            data: (0..bytes).map(|at| (at * 31 + index) as u8).collect(),
+            result: vec![0; result],
+        };
+        Some(Self { kind: info.kind, batch, slots: (0..requests).map(slot).collect(), next: 0 })
+    }
+
+    /// Runs batches, each by one call; a batch of one by a direct call.
+    #[inline(never)]
+    pub(crate) fn repeat(&mut self, session: &Session, times: usize) -> Result<(), gantry::Error> {
+        for _ in 0..times {
+            let first = self.next;
+            self.next = (first + self.batch) % self.slots.len();
+            let slots = &mut self.slots[first..first + self.batch];
+            if let [slot] = slots {
+                session.run(slot.operands(self.kind))?.ok()?;
+                continue;
+            }
+            let mut requests: Vec<Request<'_>> = slots.iter_mut().map(|slot| slot.request(self.kind)).collect();
+            session.process(&mut requests)?;
+            for request in &requests {
+                request.outcome().unwrap_or(Outcome::Malformed).ok()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Slot {
+    fn operands(&mut self, kind: Kind) -> Operands<'_> {
+        let Self { iv, data, result } = self;
+        match kind {
+            Kind::Digest => Operands::Digest { input: data, output: result },
+            Kind::Mac => Operands::Mac { iv, input: data, output: result },
+            Kind::Cipher => Operands::Cipher { operation: Operation::Encrypt, iv, data: Buffers::InPlace(data) },
+            _ => Operands::Seal { iv, aad: &AAD, data: Buffers::InPlace(data), tag: result },
+        }
+    }
+
+    fn request(&mut self, kind: Kind) -> Request<'_> {
+        let Self { iv, data, result } = self;
+        match kind {
+            Kind::Digest => Request::digest(data, result),
+            Kind::Mac => Request::mac_with_iv(iv, data, result),
+            Kind::Cipher => Request::encrypt(iv, &mut data[..]),
+            _ => Request::seal(iv, &AAD, &mut data[..], result),
+        }
+    }
+}
