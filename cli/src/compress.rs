@@ -7,9 +7,9 @@ use std::thread;
 use gantry::{Algorithm, AlgorithmInfo, Error, Misuse, Outcome, Session, SessionParams};
 
 use crate::args::{Compress, Format, Settings};
-use crate::data::{Input, Target};
+use crate::io::read_full;
+use crate::io::{Input, Target};
 use crate::output::Failure;
-use crate::sum::read_full;
 
 pub(crate) fn run(args: &Compress, settings: &Settings) -> Result<(), Failure> {
     let algorithm = match args.format {

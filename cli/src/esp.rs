@@ -11,9 +11,9 @@ use gantry_runtime::rights::variable;
 use serde_json::Value;
 
 use crate::args::{Esp, EspCommand, EspServe, Settings};
-use crate::devcrypto::ready;
 use crate::output::{Failure, Output, say};
 use crate::program::program;
+use crate::serve::ready;
 use crate::table::Table;
 use crate::units::bytes;
 

@@ -6,8 +6,8 @@ use std::thread::Builder;
 
 use nix::sys::signal::{SigSet, Signal, raise};
 
+use crate::io::sys;
 use crate::output::Failure;
-use crate::sum::sys;
 
 /// The signal that has come.
 static CAME: AtomicI32 = AtomicI32::new(0);

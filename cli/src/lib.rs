@@ -12,7 +12,7 @@
 //! | `crypt/`, `compress.rs` | `stream.rs` ciphers in pieces, `message.rs` AEADs as one message; blocks side by side |
 //! | `verity/`, `torrent/` | blocks and pieces of one file, hashed on all processors |
 //! | `program.rs`, `temporary.rs` | other programs, and folders for their files |
-//! | `data/` | inputs, `target.rs` outputs, `scratch.rs` files that get their name when they are complete |
+//! | `io/` | inputs, `target.rs` outputs, `scratch.rs` files that get their name when they are complete |
 //! | `top/` | `model.rs` rates from two looks, `columns.rs` tables, `state.rs` and `keys.rs` what keys change, `view.rs` and `screen.rs` the terminal |
 //! | `stat.rs`, `exporter/` | what programs did, and the same for Prometheus |
 //! | `openssl/` | `conf.rs` reads an `openssl.cnf`, `setup.rs` changes one, `ask.rs` asks the module |
@@ -31,7 +31,6 @@ mod compress;
 /// `gantry config`.
 mod config;
 mod crypt;
-mod data;
 /// `gantry devcrypto`.
 mod devcrypto;
 /// `gantry devices`.
@@ -42,6 +41,7 @@ mod exporter;
 /// Bytes as hexadecimal digits.
 mod hex;
 mod interrupt;
+mod io;
 /// `gantry kernel`.
 mod kernel;
 /// The CPU, the program, the day.
@@ -101,7 +101,7 @@ pub fn main() -> ExitCode {
     if arguments.get(1).is_some_and(|command| command == "sum") {
         return sum::main(OsStr::new("gantry sum"), arguments[2..].to_vec(), &Settings::default());
     }
-    sum::sys::restore_sigpipe();
+    io::sys::restore_sigpipe();
     let cli = match args::parse(arguments) {
         Ok(cli) => cli,
         Err(error) => return clap_said(&error),

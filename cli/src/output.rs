@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::sum::sys;
+use crate::io::sys;
 
 /// stdout, every write of which is checked.
 pub(crate) struct Output {

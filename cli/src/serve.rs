@@ -1,14 +1,18 @@
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::thread::{self, Builder};
 
 use gantry::Gantry;
 use gantry_runtime::Config;
+use gantry_runtime::rights::variable;
 use gantry_vhost_user::Counters;
 use nix::sys::signal::{SigSet, Signal};
 
 use crate::args::{Guest, ServeAll, Settings};
-use crate::devcrypto::ready;
 use crate::output::{Failure, say};
 
 /// `gantry serve`.
@@ -89,4 +93,14 @@ fn look_again_at(hangup: SigSet, gantry: Gantry, config: Config) {
     };
     // A server that cannot do this serves all the same.
     let _ = Builder::new().spawn(watch);
+}
+
+/// Tells systemd, where it started us, that the service is there (sd_notify(3)).
+pub(crate) fn ready() -> io::Result<()> {
+    let Some(name) = variable("NOTIFY_SOCKET") else { return Ok(()) };
+    let address = match name.as_bytes() {
+        [b'@', hidden @ ..] => SocketAddr::from_abstract_name(hidden)?,
+        path => SocketAddr::from_pathname(OsStr::from_bytes(path))?,
+    };
+    UnixDatagram::unbound()?.send_to_addr(b"READY=1", &address).map(|_| ())
 }

@@ -64,10 +64,14 @@ fn every_algorithm_can_be_measured_on_every_device_that_serves_it() {
     let devices = ["--devices", "null=on"];
     let algorithms = json(&[&devices[..], &["algorithms", "--json"]].concat());
     let served = |row: &&Value| !row["devices"].as_array().unwrap().is_empty();
-    let names: Vec<&str> = algorithms.iter().filter(served).map(|row| row["name"].as_str().unwrap()).collect();
+    // The parameter sets of SLH-DSA share their code, and a signature of the slowest takes seconds here.
+    let slow = |name: &&str| name.starts_with("slh-dsa") && *name != "slh-dsa-sha2-128f";
+    let algorithms: Vec<&Value> =
+        algorithms.iter().filter(served).filter(|row| !slow(&row["name"].as_str().unwrap())).collect();
+    let names: Vec<&str> = algorithms.iter().map(|row| row["name"].as_str().unwrap()).collect();
     let options = ["speed", "--json", "--seconds", "0.001", "--bytes", "48", "--batch", "1,3", "--queue-depth", "3"];
     let rows = json(&[&devices[..], &options[..], &names[..]].concat());
-    for algorithm in algorithms.iter().filter(served) {
+    for algorithm in algorithms {
         let measured: BTreeSet<&str> = (rows.iter())
             .filter(|row| row["algorithm"] == algorithm["name"])
             .map(|row| row["device"].as_str().unwrap())

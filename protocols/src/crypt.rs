@@ -1,10 +1,10 @@
-//! What devices do for a burst of packets, whatever the protocol: one batch for each algorithm in it.
+//! The work of devices on a burst of packets, whatever the protocol: one batch for each step.
 
 use std::ops::Range;
 
 use gantry::driver::Operands;
 use gantry::esp::write_trailer;
-use gantry::{Algorithm, Buffers, Error, Fault, Operation, Outcome, Request, Session, tags_equal};
+use gantry::{Buffers, Error, Operation, Outcome, Request, Session, tags_equal};
 use smallvec::SmallVec;
 use zeroize::Zeroize;
 
@@ -277,11 +277,6 @@ impl<'p> Task<'p> {
         session.filter(|_| self.work.refused.is_none() && !is_empty)
     }
 
-    /// The same, if it is one of this algorithm.
-    fn session_of(&self, algorithm: Algorithm, step: Step) -> Option<&'p Session> {
-        self.session(step).filter(|session| session.params().algorithm() == algorithm)
-    }
-
     fn operands(&mut self, step: Step) -> Operands<'_> {
         if matches!(step, Step::Mac | Step::MacWithin) {
             let length = self.keys.tag();
@@ -303,66 +298,40 @@ impl<'p> Task<'p> {
         }
     }
 
-    /// Notes how a step ended; without an outcome, because of the error.
-    fn end(&mut self, outcome: Option<Outcome>, error: Option<&Error>) {
-        self.work.refused = match outcome {
-            Some(Outcome::Done) => return,
-            Some(Outcome::BadTag) => Some(Refused::Forged),
-            Some(Outcome::Malformed) => Some(Refused::Malformed("padding that is none")),
-            Some(Outcome::BadLength) => Some(Refused::Malformed("a length that the cipher does not have")),
-            Some(outcome) => Some(Refused::Device(Error::Refused(outcome))),
-            None => error.cloned().map(Refused::Device),
+    /// Notes how a step ended.
+    fn end(&mut self, result: Result<Outcome, Error>) {
+        self.work.refused = match result {
+            Ok(Outcome::Done) => return,
+            Ok(Outcome::BadTag) => Some(Refused::Forged),
+            Ok(Outcome::Malformed) => Some(Refused::Malformed("padding that is none")),
+            Ok(Outcome::BadLength) => Some(Refused::Malformed("a length that the cipher does not have")),
+            Ok(outcome) => Some(Refused::Device(Error::Refused(outcome))),
+            Err(error) => Some(Refused::Device(error)),
         };
     }
 }
 
-/// Runs one step of all packets that have it: those of one algorithm together.
+/// Runs one step of all packets that have it, side by side.
 fn run(tasks: &mut [Task<'_>], step: Step) {
     if let [task] = tasks {
         if let Some(session) = task.session(step) {
             let result = session.run(task.operands(step));
-            task.end(result.as_ref().ok().copied(), result.as_ref().err());
+            task.end(result);
         }
         return;
     }
-    let mut algorithms = SmallVec::<[Algorithm; 8]>::new();
-    for session in tasks.iter().filter_map(|task| task.session(step)) {
-        let algorithm = session.params().algorithm();
-        if algorithms.last() != Some(&algorithm) && !algorithms.contains(&algorithm) {
-            algorithms.push(algorithm);
-        }
+    let sessions: SmallVec<[&Session; 32]> = tasks.iter().filter_map(|task| task.session(step)).collect();
+    if sessions.is_empty() {
+        return;
     }
-    for algorithm in algorithms {
-        let has_one = |task: &&mut Task<'_>| task.session_of(algorithm, step).is_some();
-        let sessions: SmallVec<[&Session; 32]> =
-            tasks.iter().filter_map(|task| task.session_of(algorithm, step)).collect();
-        let mut requests = Vec::with_capacity(sessions.len());
-        requests.extend(tasks.iter_mut().filter(has_one).map(|task| request(task.operands(step))));
-        let error = Session::process_each(&sessions, &mut requests).err();
-        let outcomes: SmallVec<[_; 32]> = requests.iter().map(Request::outcome).collect();
-        drop(requests);
-        // Only a device that lost a request leaves none.
-        let error = error.unwrap_or(Error::Device { algorithm, last: Fault::Lost });
-        for (task, outcome) in tasks.iter_mut().filter(has_one).zip(outcomes) {
-            task.end(outcome, Some(&error));
-        }
-    }
-}
-
-/// The same in a batch.
-fn request(operands: Operands<'_>) -> Request<'_> {
-    match operands {
-        Operands::Seal { iv, aad, data, tag } => Request::seal(iv, aad, data, tag),
-        Operands::Open { iv, aad, data, tag } => Request::open(iv, aad, data, tag),
-        Operands::Mac { input, output, .. } => Request::mac(input, output),
-        Operands::Packet { operation: Operation::Protect, number, packet, payload, next_header } => {
-            Request::protect(number, packet, payload, next_header)
-        }
-        Operands::Packet { number, packet, payload, next_header, .. } => {
-            Request::unprotect(number, packet, payload, next_header)
-        }
-        Operands::Cipher { operation: Operation::Encrypt, iv, data } => Request::encrypt(iv, data),
-        Operands::Cipher { iv, data, .. } => Request::decrypt(iv, data),
-        _ => unreachable!("packets need nothing else"),
+    let has_one = |task: &&mut Task<'_>| task.session(step).is_some();
+    let mut requests = Vec::with_capacity(sessions.len());
+    requests.extend(tasks.iter_mut().filter(has_one).map(|task| Request::from(task.operands(step))));
+    let error = Session::process_each(&sessions, &mut requests).err();
+    let results: SmallVec<[_; 32]> =
+        requests.iter_mut().map(|request| error.clone().map_or_else(|| request.result(), Err)).collect();
+    drop(requests);
+    for (task, result) in tasks.iter_mut().filter(has_one).zip(results) {
+        task.end(result);
     }
 }

@@ -1,6 +1,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::{Error, Family};
+use crate::Error;
+use crate::family::Family;
 
 /// Bytes that are read from the front.
 #[derive(Clone, Copy, Debug)]

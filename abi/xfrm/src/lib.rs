@@ -31,6 +31,7 @@ mod algorithms;
 mod bytes;
 pub mod constants;
 mod events;
+mod family;
 mod message;
 mod netlink;
 mod parts;
@@ -45,9 +46,10 @@ pub use algorithms::{
 pub use events::{
     Acquire, AddressFilter, AsyncEvent, Expire, Mapping, PolicyExpire, SadInfo, SpdInfo, Verdict, Verdicts,
 };
+pub use family::Family;
 pub use message::Message;
 pub use netlink::{Datagram, Frame, Frames, Header, frames};
-pub use parts::{Counters, Family, Limits, Mark, Port, Prefix, Selector};
+pub use parts::{Counters, Limits, Mark, Port, Prefix, Selector};
 pub use policy::{Action, Direction, Policy, PolicyRef, Template};
 pub use sa::{
     AllocSpi, Encapsulation, Key, Keys, Mode, NamedAead, NamedAuthentication, NamedCipher, Offload, Replay, ReplayEsn,

@@ -3,8 +3,9 @@ use std::net::IpAddr;
 use crate::Error;
 use crate::bytes::{Reader, Write, padded};
 use crate::constants::{MAX_TEMPLATES, attribute as number};
+use crate::family::Family;
 use crate::netlink::{Datagram, attributes};
-use crate::parts::{Counters, Family, Limits, Mark, Selector, write_mark_and_interface};
+use crate::parts::{Counters, Limits, Mark, Selector, write_mark_and_interface};
 use crate::sa::{Mode, Offload, SaId};
 
 /// Which packets a policy is for, `XFRM_POLICY_*`.

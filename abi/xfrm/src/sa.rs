@@ -5,8 +5,9 @@ use zeroize::Zeroizing;
 use crate::Error;
 use crate::bytes::{Reader, Write, padded};
 use crate::constants::attribute::SET_MARK;
+use crate::family::Family;
 use crate::netlink::{Datagram, attributes};
-use crate::parts::{Counters, Family, Limits, Mark, SELECTOR, Selector};
+use crate::parts::{Counters, Limits, Mark, SELECTOR, Selector};
 use crate::sa_attributes;
 
 /// What names an SA: `struct xfrm_id` with its family.

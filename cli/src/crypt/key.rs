@@ -1,8 +1,8 @@
 use zeroize::Zeroizing;
 
 use super::sys;
+use crate::io::read_full;
 use crate::output::Failure;
-use crate::sum::read_full;
 
 /// More than any cipher has; an HMAC hashes what is longer than its block.
 const LONGEST: usize = 1024;

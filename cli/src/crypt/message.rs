@@ -6,7 +6,7 @@ use gantry::{Kind, Outcome};
 use zeroize::Zeroizing;
 
 use super::Job;
-use crate::data::{Input, Target};
+use crate::io::{Input, Target};
 use crate::output::Failure;
 
 pub(super) fn run(job: &Job, input: &mut Input, mut target: Target) -> Result<(), Failure> {

@@ -12,8 +12,8 @@ use gantry::{Algorithm, Direction, Kind, Operation, Session, SessionParams};
 use zeroize::Zeroizing;
 
 use crate::args::{Crypt, Settings};
-use crate::data::{Input, Target};
 use crate::hex::from_hex;
+use crate::io::{Input, Target};
 use crate::output::Failure;
 
 pub(crate) fn run(args: &Crypt, settings: &Settings) -> Result<(), Failure> {

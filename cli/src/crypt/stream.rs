@@ -4,9 +4,9 @@ use gantry::CipherStream;
 use zeroize::Zeroizing;
 
 use super::Job;
-use crate::data::{Input, Target};
+use crate::io::read_full;
+use crate::io::{Input, Target};
 use crate::output::Failure;
-use crate::sum::read_full;
 
 /// Bytes of a piece: a multiple of every block, large enough that the calls do not count.
 const PIECE: usize = 256 << 10;

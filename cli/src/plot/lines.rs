@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::svg::Svg;
+use super::svg::{Look, Svg};
 use super::{COLOURS, Sheet, binary, edges, in_order};
 use crate::machine::Machine;
 
@@ -48,12 +48,12 @@ pub(crate) fn draw(command: &str, rows: &[Sample], machine: &Machine) -> String 
             let mut points: Vec<(usize, f64)> =
                 rows.iter().filter(of_line).map(|row| (row.bytes, row.mb_per_s)).collect();
             points.sort_by_key(|(bytes, _)| *bytes);
-            panel.line(&mut svg, &points, Look::of(device, how, &devices, &hows));
+            panel.line(&mut svg, &points, look(device, how, &devices, &hows));
         }
     }
     for (index, &(device, how)) in lines.iter().enumerate() {
         let (x, y) = sheet.legend(index, columns);
-        let look = Look::of(device, how, &devices, &hows);
+        let look = look(device, how, &devices, &hows);
         svg.path(&[(x, y), (x + 28.0, y)], look);
         svg.dot((x + 14.0, y), look);
         let comma = if how.is_empty() { "" } else { ", " };
@@ -63,19 +63,11 @@ pub(crate) fn draw(command: &str, rows: &[Sample], machine: &Machine) -> String 
     svg.finish()
 }
 
-#[derive(Clone, Copy)]
-pub(super) struct Look {
-    pub(super) colour: &'static str,
-    pub(super) dash: &'static str,
-}
-
-impl Look {
-    fn of(device: &str, how: &str, devices: &[&str], hows: &[&str]) -> Self {
-        let place = devices.iter().position(|known| *known == device).unwrap_or(0);
-        let dash = hows.iter().position(|known| *known == how).unwrap_or(0);
-        let colour = if device == "openssl" { PEER } else { COLOURS[place % COLOURS.len()] };
-        Self { colour, dash: DASHES[dash % DASHES.len()] }
-    }
+fn look(device: &str, how: &str, devices: &[&str], hows: &[&str]) -> Look {
+    let place = devices.iter().position(|known| *known == device).unwrap_or(0);
+    let dash = hows.iter().position(|known| *known == how).unwrap_or(0);
+    let colour = if device == "openssl" { PEER } else { COLOURS[place % COLOURS.len()] };
+    Look { colour, dash: DASHES[dash % DASHES.len()] }
 }
 
 /// What the axes of all panels span, in the logarithms of bytes (to base 2) and MB/s (to base 10).

@@ -1,6 +1,11 @@
 use std::fmt::Write;
 
-use super::lines::Look;
+/// Colour and dashes of a line.
+#[derive(Clone, Copy)]
+pub(super) struct Look {
+    pub(super) colour: &'static str,
+    pub(super) dash: &'static str,
+}
 
 /// A document in the making. Its greys and colours stand on light and on dark ground alike; the ground is the reader's.
 pub(super) struct Svg {

@@ -7,7 +7,7 @@ use nix::time::ClockId;
 
 use super::flight::{Flight, Flown};
 use super::load::{Calls, How, Load, Memory};
-use super::rounds::{Round, Rounds};
+use super::rounds::{Round, Rounds, cpu_time};
 use crate::interrupt;
 
 /// What was measured at a point.
@@ -43,11 +43,6 @@ impl Tally {
         let place = (share * last as f64).round() as usize;
         Some(*samples.select_nth_unstable(place).1)
     }
-}
-
-/// A CPU time in seconds: `CLOCK_PROCESS_CPUTIME_ID`, or that of this thread. `getrusage` would know them at the last tick of the scheduler, milliseconds ago.
-pub(crate) fn cpu_time(clock: ClockId) -> f64 {
-    clock.now().map_or(0.0, |time| time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9)
 }
 
 /// Share of the time that may go into reading the clock.

@@ -4,8 +4,6 @@ use std::time::{Duration, Instant};
 
 use nix::time::ClockId;
 
-use super::measure::cpu_time;
-
 /// Rounds of one measurement of one thread.
 const ROUNDS: u32 = 8;
 
@@ -96,6 +94,11 @@ impl Spread {
         let relative = (quantile(0.75) - quantile(0.25)) / median;
         Some(Self { median, relative, outliers: times.iter().filter(far).count() })
     }
+}
+
+/// A CPU time in seconds: `CLOCK_PROCESS_CPUTIME_ID`, or that of this thread. `getrusage` would know them at the last tick of the scheduler, milliseconds ago.
+pub(crate) fn cpu_time(clock: ClockId) -> f64 {
+    clock.now().map_or(0.0, |time| time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9)
 }
 
 #[cfg(test)]

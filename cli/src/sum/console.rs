@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use indicatif::ProgressBar;
 
-use super::sys;
+use crate::io::sys;
 
 /// A pipe takes this much in one piece (POSIX's PIPE_BUF on Linux), so that lines of several processes do not mix.
 const PIPE_PIECE: usize = 4096;

@@ -34,7 +34,6 @@ mod progress;
 mod quote;
 mod recognise;
 mod record;
-pub(crate) mod sys;
 mod walk;
 
 use std::cell::RefCell;
@@ -47,11 +46,11 @@ use gantry_runtime::rights;
 use indicatif::ProgressBar;
 
 use crate::args::Settings;
+use crate::io::sys;
 
 use cache::Cache;
 use check::{Feed, Verdicts};
 use console::Console;
-pub(crate) use engine::read_full;
 use engine::{Engine, Pipeline, Sink};
 use function::Functions;
 use lists::Reading;

@@ -1,6 +1,6 @@
 //! File names in diagnostics, quoted so that a shell would read them back, as coreutils prints them.
 
-use super::sys;
+use crate::io::sys;
 
 /// `name` as it stands when that is unmistakable, otherwise quoted for a shell: `'a b'`, `"it's"`, `'a'$'\n''b'`.
 ///

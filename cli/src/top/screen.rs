@@ -21,8 +21,8 @@ use super::model::Looks;
 use super::state::{Ask, State};
 use super::view;
 use crate::interrupt;
+use crate::io::sys;
 use crate::output::Failure;
-use crate::sum::sys;
 
 /// Signals that end the program, stop it, or say that there is something to draw.
 const SIGNALS: [Signal; 6] =

@@ -182,8 +182,8 @@ pub enum Misuse {
         /// The most that it can be.
         most: usize,
     },
-    /// A queue of one framework got a session of another, whose devices are others; or the sessions of a batch are not of one framework
-    /// and algorithm, or not one for each request.
+    /// A queue of one framework got a session of another, whose devices are others; or the sessions of a batch are not of one framework,
+    /// or not one for each request.
     #[error("{algorithm}: a session that does not belong to the queue or batch")]
     Framework {
         /// Of the session.

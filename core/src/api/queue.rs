@@ -439,7 +439,7 @@ impl Queue {
         let slot = handle.note.slot;
         let (outcome, route, algorithm) = (handle.entry.outcome, handle.route, handle.note.algorithm);
         // A `Result` would be moved as a whole, and that costs more than the rest of this.
-        let error = if outcome.is_none() { handle.end().err().map(Box::new) } else { None };
+        let error = if outcome.is_none() { handle.result().err().map(Box::new) } else { None };
         let held = self.slots.take(handle).expect("what is delivered was submitted");
         let Held { mut submission, session, sequence } = held;
         if submission.is_assorted() {

@@ -292,24 +292,22 @@ impl Session {
     /// A [`Misuse`] in any request is found before any is run. [`Error::Device`] and [`Error::Unserved`] mean that some
     /// requests have no outcome, because no device could serve them; the others have theirs.
     pub fn process(&self, requests: &mut [Request<'_>]) -> Result<()> {
-        self.core.process(false, |_| &self.core, requests)
+        self.core.process(requests)
     }
 
-    /// [`process`](Self::process) of requests under many keys: each with the session in its place, all of one algorithm and one
-    /// framework.
+    /// Runs requests of any sessions, and so of any algorithms and keys: each with the session in its place. Those of one algorithm and operation
+    /// run side by side. Each has a [result](Request::result) of its own, a [`Misuse`] too.
     ///
     /// # Errors
-    /// As `process`; and [`Misuse::Framework`] where the sessions are not as said, or not as many as requests.
+    /// [`Misuse::Framework`] if there are not as many sessions as requests, or the sessions are not all of one framework.
     pub fn process_each<S: AsRef<Session>>(sessions: &[S], requests: &mut [Request<'_>]) -> Result<()> {
         let Some(lead) = sessions.first().map(AsRef::as_ref) else { return Ok(()) };
-        let algorithm = lead.params().algorithm();
-        let like = |session: &Session| {
-            session.params().algorithm() == algorithm && session.gantry().shares_devices_with(lead.gantry())
-        };
-        if sessions.len() != requests.len() || !sessions.iter().map(AsRef::as_ref).all(like) {
-            return Err(Misuse::Framework { algorithm }.into());
+        let like = |session: &S| session.as_ref().gantry().shares_devices_with(lead.gantry());
+        if sessions.len() != requests.len() || !sessions.iter().all(like) {
+            return Err(Misuse::Framework { algorithm: lead.params().algorithm() }.into());
         }
-        lead.core.process(true, |place| &sessions[place].as_ref().core, requests)
+        lead.core.process_each(|place| &sessions[place].as_ref().core, requests);
+        Ok(())
     }
 
     /// The route that `requests` requests of `bytes` each would take now.

@@ -49,10 +49,10 @@ impl<'r> Loan<'r> {
         Ok(Self { list, home, requests: PhantomData })
     }
 
-    /// Keeps those that have an outcome already.
+    /// Keeps those that have an outcome or an error already.
     #[cold]
     pub(crate) fn leave_out_ended(&mut self) {
-        self.list.extract(|request| request.entry.outcome.is_some());
+        self.list.extract(|request| request.entry.outcome.is_some() || request.rare.is_some());
     }
 
     /// Lends them to `work`, which gives every one of them back.

@@ -115,7 +115,7 @@ impl SessionCore {
             self.meet(dispatcher, coalescer, requests, list, home, done);
             dispatcher.finish(&self.gantry, done);
         });
-        request.end()
+        request.result()
     }
 
     /// Lays a request down, and waits until it is back or in a line of our own.

@@ -92,6 +92,13 @@ impl Note {
     }
 }
 
+/// A request of a whole message. Operands of a stream belong to a [`Stream`](crate::Stream): here they are a misuse.
+impl<'a> From<Operands<'a>> for Request<'a> {
+    fn from(operands: Operands<'a>) -> Self {
+        Self::new(operands, None)
+    }
+}
+
 impl fmt::Debug for Request<'_> {
     /// Shows no data.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -244,9 +251,12 @@ impl<'a> Request<'a> {
         self.rare.take()?.error
     }
 
-    /// How it ended, whatever was tried. Takes the error.
+    /// How it ended, after [`Session::process_each`](crate::Session::process_each).
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] if the request was wrong; [`Error::Device`] and [`Error::Unserved`] if no device could serve it. The error is taken: it is said once.
     #[inline]
-    pub(crate) fn end(&mut self) -> Result<Outcome, Error> {
+    pub fn result(&mut self) -> Result<Outcome, Error> {
         self.entry.outcome.ok_or_else(|| self.failure())
     }
 

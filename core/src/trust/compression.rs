@@ -2,7 +2,7 @@
 
 use zeroize::Zeroizing;
 
-use super::shadow::Comparison;
+use super::comparison::Comparison;
 use crate::algorithm::{AlgorithmInfo, Fault, Operation, Outcome};
 use crate::driver::{DeviceSession, Operands, guarded};
 

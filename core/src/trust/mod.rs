@@ -2,6 +2,7 @@
 //! after a failure, and how long an answer may take.
 
 mod answer;
+mod comparison;
 mod compressed;
 mod compression;
 mod deadlines;
@@ -18,10 +19,11 @@ mod shadow;
 mod slh_dsa;
 mod vectors;
 
+pub(crate) use comparison::Comparison;
 pub(crate) use deadlines::Deadlines;
 pub(crate) use known_answers::{Bench, Ended, PATIENCE, Progress, Test, patience_again};
 pub(crate) use quarantine::Trust;
 pub(crate) use run::{Failure, Run};
 pub use sample_keys::{sample_key, sample_params};
 pub use sample_text::sample_text;
-pub(crate) use shadow::{Comparison, REFERENCE, ShadowCopy, is_due};
+pub(crate) use shadow::{REFERENCE, ShadowCopy, is_due};

@@ -3,7 +3,7 @@
 use zeroize::Zeroizing;
 
 use super::answer::KnownAnswer;
-use super::shadow::Comparison;
+use super::comparison::Comparison;
 use crate::algorithm::{Algorithm, Esp, Fault, Operation, Outcome};
 use crate::driver::{DeviceSession, Operands, guarded};
 

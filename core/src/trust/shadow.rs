@@ -7,6 +7,7 @@ use std::cell::Cell;
 
 use zeroize::Zeroizing;
 
+use super::comparison::Comparison;
 use super::{compression, packet};
 use crate::algorithm::{Algorithm, Operation, Outcome, tags_equal};
 use crate::driver::{Buffers, Class, DeviceSession, Operands, guarded};
@@ -182,16 +183,6 @@ impl ShadowCopy {
         }
         Comparison::Differs(right)
     }
-}
-
-/// What a second computation says of the first.
-pub(crate) enum Comparison {
-    /// Nothing: the reference cannot compute this request.
-    None,
-    /// Both agree.
-    Same,
-    /// The device was wrong; this is the right outcome.
-    Differs(Outcome),
 }
 
 /// The class of device that is believed.

@@ -9,7 +9,8 @@ use gantry::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, Refus
 use gantry::{Algorithm, Kind, SessionParams};
 
 use crate::catalogue::{Catalogue, Engine};
-use crate::session::{self, words};
+use crate::fault::words;
+use crate::session;
 use crate::sys::{Transform, page_size};
 
 /// An engine that cannot take what fits into a socket: the beginning of its drivers' names, and the most pages that

@@ -34,6 +34,8 @@ pub mod catalogue;
 /// Devices, and what each one offers.
 #[cfg(target_os = "linux")]
 mod device;
+#[cfg(target_os = "linux")]
+mod fault;
 /// Sessions: keys in the kernel, and the sockets of requests.
 #[cfg(target_os = "linux")]
 mod session;

@@ -8,6 +8,7 @@ use gantry::driver::{Buffers, DeviceSession, DigestStream, Operands, Refusal, Un
 use gantry::{Algorithm as A, Fault, Kind, Operation, Outcome, Process, SessionParams};
 use zeroize::Zeroizing;
 
+use crate::fault::{fault, words};
 use crate::stream::HashStream;
 use crate::sys::{Channel, Control, Transform};
 
@@ -275,19 +276,9 @@ fn resize(scratch: &mut Zeroizing<Vec<u8>>, bytes: usize) {
     scratch.resize(bytes, 0);
 }
 
-/// What a system call said, as a failure of the device.
-pub(crate) fn fault(error: &io::Error) -> Fault {
-    Fault::failed(format!("AF_ALG: {}", words(error)))
-}
-
 /// Whether the process or the machine is short of something just now, which says nothing about the engine.
 fn is_passing(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOBUFS | libc::EINTR))
-}
-
-/// What the system said, without the number that `std` puts behind it.
-pub(crate) fn words(error: &io::Error) -> String {
-    error.to_string().split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 /// A session is shared by threads.

@@ -5,7 +5,7 @@ use std::io::{IoSlice, IoSliceMut};
 use gantry::driver::DigestStream;
 use gantry::{Fault, Operation, Process};
 
-use crate::session::fault;
+use crate::fault::fault;
 use crate::sys::{Channel, Control};
 
 pub(crate) struct HashStream {

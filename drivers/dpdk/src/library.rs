@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::Options;
 use crate::engine::{DESCRIPTORS, Engine};
-use crate::missing::Machine;
+use crate::missing::{Machine, is_pci};
 use crate::pmds::package;
 use crate::sys::{self, Cryptodev, Shim};
 
@@ -215,11 +215,6 @@ fn explain(what: &str, why: &str, lacks: &[String]) -> String {
 /// The name of a device, without its arguments.
 pub(crate) fn name_of(line: &str) -> &str {
     line.split_once(',').map_or(line, |(name, _)| name)
-}
-
-/// Whether a name is an address: `0000:3d:01.0`.
-pub(crate) fn is_pci(name: &str) -> bool {
-    name.contains(':')
 }
 
 /// Whether another line of the configuration gives this device to a scheduler, which configures and starts it.

@@ -1,7 +1,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::library::is_pci;
 use crate::pmds::{Binding, Pmd, UIO};
 
 /// What the kernel tells of a machine, for finding out why DPDK cannot use a device of it.
@@ -173,6 +172,11 @@ impl Machine {
 
 fn bound_to(driver: Option<&str>) -> String {
     driver.map_or_else(|| "it is bound to no kernel driver".to_owned(), |driver| format!("it is bound to {driver}"))
+}
+
+/// Whether a name is an address: `0000:3d:01.0`.
+pub(crate) fn is_pci(name: &str) -> bool {
+    name.contains(':')
 }
 
 #[cfg(test)]

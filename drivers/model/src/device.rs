@@ -1,6 +1,4 @@
-use std::ops::Deref;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 
 use gantry::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, Inline, QueuePair, Refusal, Unsupported};
 use gantry::{Fault, SessionParams};
@@ -9,6 +7,7 @@ use crate::card::{Card, Meter};
 use crate::faults::{Faults, gone};
 use crate::profile::{Absurd, Profile};
 use crate::queue::ModelQueue;
+use crate::running::Running;
 use crate::session::ModelSession;
 use crate::time::Time;
 
@@ -49,7 +48,7 @@ impl ModelDevice {
             ..DeviceInfo::new(format!("model:{}", profile.name), Class::Model)
         };
         let card = Arc::new(Card::new(profile, time, faults));
-        Ok(Self { info, reference, card: Arc::new(Running { card, thread: Mutex::default() }) })
+        Ok(Self { info, reference, card: Arc::new(Running::new(card)) })
     }
 
     pub(crate) fn meter(&self) -> Meter {
@@ -81,43 +80,5 @@ impl Device for ModelDevice {
         }
         self.card.start()?;
         Ok(Some(Box::new(ModelQueue::new(self.card.clone()))))
-    }
-}
-
-/// A card with its thread, which ends when the device and all of its queues are gone.
-pub(crate) struct Running {
-    card: Arc<Card>,
-    /// Where time is real, from the first queue on.
-    thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-impl Running {
-    fn start(&self) -> Result<(), Fault> {
-        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-        if thread.is_none() && self.card.time.is_real() {
-            let card = self.card.clone();
-            let name = format!("model:{}", self.card.profile.name);
-            let spawned = std::thread::Builder::new().name(name).spawn(move || card.work());
-            *thread = Some(spawned.map_err(|error| Fault::failed(format!("no thread for the model: {error}")))?);
-        }
-        Ok(())
-    }
-}
-
-impl Deref for Running {
-    type Target = Card;
-
-    fn deref(&self) -> &Card {
-        &self.card
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.card.stop();
-        if let Some(thread) = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
-            // It panics only where the reference does, and then it has said so.
-            let _ = thread.join();
-        }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gantry::Fault;
 
-use crate::card::Random;
+use crate::random::Random;
 
 /// What can happen to one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

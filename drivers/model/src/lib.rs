@@ -12,7 +12,8 @@
 //! | `profile.rs` | the engines as rows of data, each with its source |
 //! | `card.rs` | the ring and the schedule |
 //! | `session.rs` | asks the reference |
-//! | `faults.rs` | makes it go wrong |
+//! | `faults.rs`, `random.rs` | make it go wrong |
+//! | `running.rs` | a card with its thread |
 //! | `time.rs` | real or virtual time |
 
 #![forbid(unsafe_code)]
@@ -26,6 +27,8 @@ mod faults;
 /// Engines as rows of data.
 mod profile;
 mod queue;
+mod random;
+mod running;
 mod session;
 /// The two clocks.
 mod time;

@@ -3,7 +3,7 @@ use std::task::Waker;
 
 use gantry::driver::{Batch, Completions, QueuePair};
 
-use crate::device::Running;
+use crate::running::Running;
 
 /// A queue's share of a card.
 pub(crate) struct ModelQueue {

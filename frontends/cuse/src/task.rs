@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use gantry::{Algorithm, Outcome, Request, Session, Stream};
+use gantry::{Outcome, Request, Session, Stream};
 use gantry_abi_cryptodev as abi;
 use gantry_protocols::tls::{MacSearch, without_padding};
 use nix::errno::Errno;
@@ -278,10 +278,6 @@ impl Task {
         }
     }
 
-    fn algorithm(&self) -> Option<Algorithm> {
-        self.owner().map(|session| session.params().algorithm())
-    }
-
     /// The request of this step.
     pub(crate) fn request(&mut self) -> Option<Request<'_>> {
         let step = self.step.clone()?;
@@ -346,21 +342,9 @@ impl Task {
         }
     }
 
-    /// Does all steps, without company.
+    /// Does all steps.
     pub(crate) fn run(&mut self) {
-        while self.advance(1) {
-            self.step_alone();
-        }
-    }
-
-    fn step_alone(&mut self) {
-        let outcome = self.owner().and_then(|session| {
-            let mut alone = [self.request()?];
-            // Its outcome says whether it was run.
-            let _ = session.process(&mut alone);
-            alone[0].outcome()
-        });
-        self.settle(outcome);
+        side_by_side([self]);
     }
 
     /// What the caller gets: the parts of the answer in the order of the ranges that were planned, or an errno.
@@ -399,31 +383,38 @@ impl Task {
     }
 }
 
-/// Does all steps of all tasks, side by side where they can share a batch: requests of one algorithm, whatever their keys.
-pub(crate) fn side_by_side<'t>(tasks: impl Iterator<Item = &'t mut Task>) {
-    let mut going: Vec<&mut Task> = tasks.collect();
+/// Does all steps of all tasks, side by side.
+pub(crate) fn side_by_side<'t>(tasks: impl IntoIterator<Item = &'t mut Task>) {
+    let mut going: Vec<&mut Task> = tasks.into_iter().collect();
     let company = going.len();
     loop {
         going.retain_mut(|task| task.advance(company));
         if going.is_empty() {
             return;
         }
-        going.sort_by_key(|task| task.algorithm());
-        going.chunk_by_mut(|one, other| one.algorithm() == other.algorithm()).for_each(step_together);
+        step(&mut going);
     }
 }
 
-fn step_together(group: &mut [&mut Task]) {
-    let sessions: Vec<Session> = group.iter().filter_map(|task| task.owner()).collect();
-    let mut requests: Vec<Request<'_>> = group.iter_mut().filter_map(|task| task.request()).collect();
-    let result = Session::process_each(&sessions, &mut requests);
-    let outcomes: Vec<Option<Outcome>> = requests.iter().map(Request::outcome).collect();
-    if outcomes.len() < group.len() || matches!(result, Err(gantry::Error::Misuse(_))) {
-        // One of them is not what it should be, and the others shall not suffer for it.
-        return group.iter_mut().for_each(|task| task.step_alone());
+/// Does one step of all tasks.
+fn step(going: &mut [&mut Task]) {
+    let mut sessions = Vec::with_capacity(going.len());
+    let mut requests = Vec::with_capacity(going.len());
+    let mut asked = Vec::with_capacity(going.len());
+    for task in going.iter_mut() {
+        let step = task.owner().and_then(|session| Some((session, task.request()?)));
+        asked.push(step.is_some());
+        if let Some((session, request)) = step {
+            sessions.push(session);
+            requests.push(request);
+        }
     }
-    for (task, outcome) in group.iter_mut().zip(outcomes) {
-        task.settle(outcome);
+    // All sessions are of the server's framework.
+    let _ = Session::process_each(&sessions, &mut requests);
+    let outcomes: Vec<Option<Outcome>> = requests.iter().map(Request::outcome).collect();
+    let mut outcomes = outcomes.into_iter();
+    for (task, asked) in going.iter_mut().zip(asked) {
+        task.settle(if asked { outcomes.next().flatten() } else { None });
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use gantry::{Algorithm, Kind, Outcome, Request, Session};
+use gantry::{Kind, Outcome, Request, Session};
 use gantry_abi_virtio_crypto::constants::operation as op;
 use gantry_abi_virtio_crypto::data::{self, Data, Header};
 use gantry_abi_virtio_crypto::{Error, Features, Status};
@@ -177,11 +177,8 @@ impl Task {
         work.data = all;
     }
 
-    /// The algorithm of the next step and whether it encrypts; `None` when there is none. Requests for which this is the same can
-    /// share a batch.
-    pub(crate) fn next(&self) -> Option<(Algorithm, bool)> {
-        let work = self.work.as_ref().filter(|_| self.status == Status::Ok)?;
-        Some((work.session()?.params().algorithm(), work.encrypt))
+    fn has_step(&self) -> bool {
+        self.status == Status::Ok && self.work.as_ref().is_some_and(|work| work.session().is_some())
     }
 
     /// The request of the next step, with its session.
@@ -394,44 +391,21 @@ impl Work {
     }
 }
 
-/// Does all steps of all tasks, side by side where they can share a batch: requests of one algorithm, whatever their keys and
-/// whosever they are.
+/// Does all steps of all tasks, side by side.
 pub(crate) fn side_by_side(tasks: &mut [Task]) {
     let mut going: Vec<&mut Task> = tasks.iter_mut().collect();
     loop {
-        going.retain(|task| task.next().is_some());
+        going.retain(|task| task.has_step());
         if going.is_empty() {
             return;
         }
-        going.sort_by_key(|task| task.next());
-        going.chunk_by_mut(|one, other| one.next() == other.next()).for_each(together);
+        let steps = going.iter_mut().filter_map(|task| task.request());
+        let (sessions, mut requests): (Vec<&Session>, Vec<Request<'_>>) = steps.unzip();
+        // All sessions are of the server's framework.
+        let _ = Session::process_each(&sessions, &mut requests);
+        let outcomes: Vec<Option<Outcome>> = requests.iter().map(Request::outcome).collect();
+        for (task, outcome) in going.iter_mut().zip(outcomes) {
+            task.settle(outcome);
+        }
     }
-}
-
-fn together(group: &mut [&mut Task]) {
-    let mut sessions = Vec::with_capacity(group.len());
-    let mut requests = Vec::with_capacity(group.len());
-    for (session, request) in group.iter_mut().filter_map(|task| task.request()) {
-        sessions.push(session);
-        requests.push(request);
-    }
-    let result = Session::process_each(&sessions, &mut requests);
-    let outcomes: Vec<Option<Outcome>> = requests.iter().map(Request::outcome).collect();
-    if matches!(result, Err(gantry::Error::Misuse(_))) {
-        // One of them is not what it should be, and the others shall not suffer for it.
-        return group.iter_mut().for_each(|task| alone(task));
-    }
-    for (task, outcome) in group.iter_mut().zip(outcomes) {
-        task.settle(outcome);
-    }
-}
-
-fn alone(task: &mut Task) {
-    let outcome = task.request().and_then(|(session, request)| {
-        let mut alone = [request];
-        // Its outcome says whether it was run.
-        let _ = session.process(&mut alone);
-        alone[0].outcome()
-    });
-    task.settle(outcome);
 }

@@ -1,7 +1,7 @@
 //! What devices do for a burst of packets: one batch.
 
 use gantry::driver::Operands;
-use gantry::{Algorithm, Error, Fault, Operation, Outcome, Request, Session};
+use gantry::{Error, Operation, Outcome, Request, Session};
 use smallvec::{SmallVec, smallvec};
 
 /// A packet with work for a device.
@@ -28,20 +28,14 @@ pub(super) fn run(operation: Operation, tasks: &mut [Task<'_>]) -> Each<Ended> {
     let sessions: Each<&Session> = tasks.iter().map(|task| task.session).collect();
     let rooms: Each<usize> = tasks.iter().map(|task| task.output.len()).collect();
     let mut written = Each::from_elem(0, tasks.len());
-    let request = match operation {
-        Operation::Compress => Request::compress,
-        _ => Request::decompress,
-    };
     let lent = tasks.iter_mut().zip(&mut written);
-    let mut requests: Vec<_> = lent.map(|(task, written)| request(task.input, &mut *task.output, written)).collect();
+    let mut requests: Vec<Request<'_>> = lent
+        .map(|(Task { input, output, .. }, written)| Operands::Compression { operation, input, output, written }.into())
+        .collect();
     let error = Session::process_each(&sessions, &mut requests).err();
-    let outcomes: Each<Option<Outcome>> = requests.iter().map(Request::outcome).collect();
+    let results: Each<_> =
+        requests.iter_mut().map(|request| error.clone().map_or_else(|| request.result(), Err)).collect();
     drop(requests);
-    // Only a device that lost a request leaves none.
-    let error = error.unwrap_or(Error::Device { algorithm: Algorithm::Deflate, last: Fault::Lost });
-    let ends = outcomes.into_iter().zip(written).zip(rooms);
-    ends.map(|((outcome, written), room)| {
-        outcome.map(|outcome| (outcome, written.min(room))).ok_or_else(|| error.clone())
-    })
-    .collect()
+    let ends = results.into_iter().zip(written).zip(rooms);
+    ends.map(|((result, written), room)| result.map(|outcome| (outcome, written.min(room)))).collect()
 }

@@ -26,13 +26,12 @@ use indicatif::ProgressBar;
 
 use super::digest::Digest;
 use super::function::{By, Functions};
-use super::sys;
+use crate::io::sys;
 
 pub(super) use pipeline::{Pipeline, Sink};
 use queue::Queue;
 use read::PIECE;
 pub(in crate::sum) use read::Stamp;
-pub(crate) use read::read_full;
 use worker::Worker;
 
 /// Files that a worker reads side by side, within these bounds: fewer would make small batches of small files; the pieces of more

@@ -8,8 +8,8 @@ use std::io;
 use super::queue::{Done, Finding, Job};
 use super::read::Stamp;
 use super::{Engine, Found};
+use crate::io::sys;
 use crate::sum::function::Functions;
-use crate::sum::sys;
 
 /// Files between the first unreported one and the last that a worker may take.
 const WINDOW: usize = 32 << 10;

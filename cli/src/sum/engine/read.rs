@@ -2,9 +2,11 @@
 
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
-use std::io::{self, Read, Seek};
+use std::io::{self, Seek};
 use std::os::unix::fs::MetadataExt;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::io::read_up_to;
 
 /// Bytes of a file that a worker reads at a time. Large enough that the system calls do not count, small enough that the
 /// pieces of one worker stay in a core's second-level cache.
@@ -12,29 +14,6 @@ pub(super) const PIECE: usize = 64 << 10;
 /// A file that changed so shortly before it was read may have changed again under the same time stamp, which the kernel
 /// takes from its timer tick.
 const TICK_NANOSECONDS: i128 = 50_000_000;
-
-/// Reads until the buffer is full or the file ends.
-pub(crate) fn read_full(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
-    read_up_to(file, buffer, None).map(|(length, _)| length)
-}
-
-/// Fills the buffer, or reads to the end of the file; true when the file is known to have ended. A short read that brings
-/// the length to `expected` is the last one: the next would return nothing.
-fn read_up_to(file: &mut impl Read, buffer: &mut [u8], expected: Option<u64>) -> io::Result<(usize, bool)> {
-    let mut length = 0;
-    while length < buffer.len() {
-        match file.read(&mut buffer[length..]) {
-            Ok(0) => return Ok((length, true)),
-            Ok(more) => length += more,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        }
-        if length < buffer.len() && expected == Some(length as u64) {
-            return Ok((length, true));
-        }
-    }
-    Ok((length, false))
-}
 
 /// A regular file that is read piece by piece.
 pub(super) struct Reader {

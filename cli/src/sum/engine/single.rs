@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::sync::mpsc;
 
 use super::Engine;
-use super::read::read_full;
+use crate::io::read_full;
 use crate::sum::digest::Digest;
 use crate::sum::function::{Function, Functions};
 

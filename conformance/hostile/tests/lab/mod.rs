@@ -128,13 +128,13 @@ impl Lab {
     }
 
     /// A program over libcrypto, and the configuration by which that loads the provider.
-    pub(crate) fn provider(&self) -> (PathBuf, PathBuf) {
+    pub(crate) fn provider(&self, setting: &str) -> (PathBuf, PathBuf) {
         let module = self.path("gantry.so");
         fs::copy(beside("libgantry_openssl.so"), &module).unwrap();
         let configuration = format!(
             "openssl_conf = init\n[init]\nproviders = providers\nalg_section = algorithms\n\
              [providers]\ndefault = default_provider\ngantry = gantry_provider\n[default_provider]\nactivate = 1\n\
-             [gantry_provider]\nmodule = {}\nactivate = 1\nCIPHERS = ALL\nDEVICES = lanes=on\n\
+             [gantry_provider]\nmodule = {}\nactivate = 1\nCIPHERS = ALL\nDEVICES = lanes=on\n{setting}\n\
              [algorithms]\ndefault_properties = ?provider=gantry,?gantry.serves=yes\n",
             module.display()
         );

@@ -88,7 +88,7 @@ fn tls(shape: &Arc<Shape>, op: u16, tag_len: u32, data: &[u8]) -> Tls {
     let mut steps = Vec::new();
     while task.advance(1) {
         steps.push(format!("{:?}", task.step));
-        task.step_alone();
+        step(&mut [&mut task]);
     }
     let answer = task.result().map(|parts| {
         let length = CryptAuthOp::from_bytes(parts[parts.len() - 1], Width::W64).unwrap().len;

@@ -37,7 +37,7 @@ extern "C" fn record() {
 }
 
 /// Whether something asked for stdin, and the process was started with stdin closed.
-pub(super) fn closed_stdin_was_read() -> bool {
+pub(crate) fn closed_stdin_was_read() -> bool {
     INHERITED.load(Ordering::Relaxed) & (STDIN_CLOSED | STDIN_READ) == STDIN_CLOSED | STDIN_READ
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn is_ignored(signal: libc::c_int) -> bool {
 }
 
 /// How many files the process may have open.
-pub(super) fn most_open_files() -> usize {
+pub(crate) fn most_open_files() -> usize {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is valid to write to.
     let known = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0;
@@ -92,7 +92,7 @@ pub(super) fn most_open_files() -> usize {
 static LOCALE: Once = Once::new();
 
 /// Bytes of the first character of `text`, which is not empty, and whether the user's locale can print it.
-pub(super) fn character(text: &[u8]) -> (usize, bool) {
+pub(crate) fn character(text: &[u8]) -> (usize, bool) {
     if text[0].is_ascii() {
         return (1, matches!(text[0], b' '..=b'~'));
     }

@@ -3,8 +3,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::scratch::Scratch;
+use super::sys;
 use crate::output::Failure;
-use crate::sum::sys as process;
 
 /// Where the result goes.
 pub(crate) enum Target {
@@ -18,7 +18,7 @@ impl Target {
     pub(crate) fn new(path: Option<&Path>) -> Result<Self, Failure> {
         let Some(path) = path else {
             let name = "standard output".to_owned();
-            let file = process::stdout().map_err(|error| Failure::at(&name, &error))?;
+            let file = sys::stdout().map_err(|error| Failure::at(&name, &error))?;
             return Ok(Target::Open { file, name });
         };
         let name = path.display().to_string();
@@ -58,7 +58,7 @@ impl Target {
             Target::Open { file, .. } => Ok(file),
             Target::Named { scratch, path } => scratch.publish(&path),
         };
-        file.and_then(process::close).map_err(|error| Failure::at(name, &error))
+        file.and_then(sys::close).map_err(|error| Failure::at(name, &error))
     }
 
     fn name(&self) -> String {

@@ -1,6 +1,8 @@
 //! Files and pipes that a command reads and writes: standard input and output, unless it is told others.
 
+mod read;
 mod scratch;
+pub(crate) mod sys;
 mod target;
 
 use std::fs::File;
@@ -8,8 +10,8 @@ use std::io;
 use std::path::Path;
 
 use crate::output::Failure;
-use crate::sum::sys as process;
 
+pub(crate) use read::{read_full, read_up_to};
 pub(crate) use target::Target;
 
 /// Where the data comes from, with its name for messages.
@@ -22,7 +24,7 @@ impl Input {
     pub(crate) fn open(path: Option<&Path>) -> Result<Self, Failure> {
         let (file, name) = match path {
             Some(path) => (File::open(path), path.display().to_string()),
-            None => (process::stdin(), "standard input".to_owned()),
+            None => (sys::stdin(), "standard input".to_owned()),
         };
         match file {
             Ok(file) => Ok(Self { file, name }),

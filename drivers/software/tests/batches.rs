@@ -1,0 +1,41 @@
+//! Batches of any mix of sessions and algorithms.
+
+use gantry::{Algorithm, Error, Gantry, Outcome, Request, Session, SessionParams};
+use gantry_driver_software::SoftwareDriver;
+
+#[test]
+fn requests_of_any_sessions_run_side_by_side_and_a_mistake_is_its_own_request_s() {
+    let gantry = Gantry::builder().driver(&SoftwareDriver).build();
+    let session = |algorithm, key: &[u8]| gantry.session(SessionParams::new(algorithm, key)).unwrap();
+    let (aead, digest) = (session(Algorithm::Aes128Gcm, &[7; 16]), session(Algorithm::Sha256, &[]));
+    let other = session(Algorithm::Aes128Gcm, &[9; 16]);
+    let (mut data, mut tags, mut digests) = ([[7; 32]; 4], [[0; 16]; 4], [[0; 32]; 2]);
+    let [sealed, theirs, wrong, forged] = &mut data;
+    let [first, second, third, fourth] = &mut tags;
+    let [one, two] = &mut digests;
+    let sessions = [&aead, &digest, &other, &aead, &aead, &digest, &aead];
+    let mut sum = 0;
+    let mut requests = [
+        Request::seal(&[1; 12], &[], sealed, first),
+        Request::digest(b"abc", one),
+        Request::seal(&[1; 12], &[], theirs, second),
+        Request::seal(&[1; 0], &[], wrong, third),
+        Request::open(&[1; 12], &[], forged, fourth),
+        Request::digest(b"abc", two),
+        // No operation of this session.
+        Request::decompress(&[], &mut [], &mut sum),
+    ];
+    Session::process_each(&sessions, &mut requests).unwrap();
+    let results = requests.each_mut().map(Request::result);
+    assert_eq!([0, 1, 2, 5].map(|place| results[place].clone()), [const { Ok(Outcome::Done) }; 4]);
+    assert_eq!(results[4], Ok(Outcome::BadTag));
+    for place in [3, 6] {
+        assert!(matches!(results[place], Err(Error::Misuse(_))), "{place}: {:?}", results[place]);
+    }
+    assert_eq!(data[2], [7; 32]);
+    assert!(digests[0] == digests[1] && data[0] != data[1] && data[0] != [7; 32]);
+    for (session, at) in [(&aead, 0), (&other, 1)] {
+        session.open(&[1; 12], &[], &mut data[at][..], &tags[at]).unwrap();
+        assert_eq!(data[at], [7; 32]);
+    }
+}
