@@ -122,6 +122,23 @@ impl Request {
 mod tests {
     use super::*;
 
+    /// One that reads on and on, a little each time.
+    #[test]
+    fn a_client_that_reads_slowly_has_its_time_too() {
+        const BODY: usize = 64 << 20;
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        client.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        let server = thread::spawn(|| answer(stream, |_| Ok("x".repeat(BODY))));
+        let (mut piece, mut read) = (vec![0; 64 << 10], 0);
+        while let Ok(bytes @ 1..) = client.read(&mut piece) {
+            read += bytes;
+            thread::sleep(Duration::from_millis(100));
+        }
+        assert!(server.join().unwrap().is_err() && read < BODY, "{read} bytes");
+    }
+
     #[test]
     fn a_request_is_told_by_its_method_its_path_and_what_it_accepts() {
         let cases = [
