@@ -40,7 +40,6 @@ pub(super) fn serve(listener: &TcpListener, metrics: impl Fn(Format) -> Result<S
 }
 
 fn answer(mut stream: TcpStream, metrics: impl Fn(Format) -> Result<String, Failure>) -> io::Result<()> {
-    stream.set_write_timeout(Some(PATIENCE))?;
     let (status, kind, body) = match head(&mut stream)? {
         None => ("400 Bad Request", PLAIN, "not a request of HTTP\n".to_owned()),
         Some(head) => match Request::new(&head) {
@@ -57,11 +56,28 @@ fn answer(mut stream: TcpStream, metrics: impl Fn(Format) -> Result<String, Fail
         },
     };
     let length = body.len();
-    write!(
-        stream,
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
-    )?;
-    stream.write_all(body.as_bytes())
+    let head =
+        format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
+    let until = Instant::now() + PATIENCE;
+    send(&mut stream, head.as_bytes(), until)?;
+    send(&mut stream, body.as_bytes(), until)
+}
+
+/// Sends bytes to a client that takes them in time.
+fn send(stream: &mut TcpStream, mut bytes: &[u8], until: Instant) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_write_timeout(Some(left))?;
+        match stream.write(bytes) {
+            // A process that was stopped and goes on (signal(7)).
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            sent => bytes = &bytes[sent?..],
+        }
+    }
+    Ok(())
 }
 
 const PLAIN: &str = "text/plain; charset=utf-8";
