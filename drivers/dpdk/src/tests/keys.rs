@@ -59,8 +59,8 @@ fn run(gantry: &Gantry, algorithm: Algorithm, key: &[u8], meanwhile: impl FnOnce
     let session = gantry.session(SessionParams::new(algorithm, key)).unwrap();
     let (mut data, mut tag) = ([7; 64], [0; 32]);
     let mut requests = [match algorithm {
-        Algorithm::Aes256Cbc => Request::encrypt(&[3; 16], &mut data),
-        Algorithm::Aes256Gcm => Request::seal(&[3; 12], b"header", &mut data, &mut tag[..16]),
+        Algorithm::Aes256Cbc => Request::encrypt(&[3; 16], &mut data[..]),
+        Algorithm::Aes256Gcm => Request::seal(&[3; 12], b"header", &mut data[..], &mut tag[..16]),
         _ => Request::mac(&data, &mut tag),
     }];
     session.process(&mut requests).unwrap();
