@@ -1,8 +1,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::io::{self, Read};
-use std::os::unix::net::UnixStream;
+use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
@@ -14,13 +13,14 @@ use crate::args::{Esp, EspCommand, EspServe, Settings};
 use crate::output::{Failure, Output, say};
 use crate::program::program;
 use crate::serve::ready;
+use crate::status;
 use crate::table::Table;
 use crate::units::bytes;
 
 pub(crate) fn run(args: &Esp, settings: &Settings, output: &mut Output) -> Result<(), Failure> {
     match &args.command {
         EspCommand::Serve(args) => serve(args, settings),
-        EspCommand::Status { json, folder } => status(&folder.folder, *json, output),
+        EspCommand::Status { json, folder } => show(&folder.folder, *json, output),
         EspCommand::Exec { folder, command } => exec(&folder.folder, command),
         EspCommand::Clear => {
             let count = gantry_esp::clear().map_err(|error| Failure::at("routes, rules and tables", &error))?;
@@ -100,19 +100,16 @@ fn library() -> Option<PathBuf> {
     places.into_iter().find(|place| place.is_file()).and_then(|place| place.canonicalize().ok())
 }
 
-fn status(folder: &Path, json: bool, output: &mut Output) -> Result<(), Failure> {
+fn show(folder: &Path, json: bool, output: &mut Output) -> Result<(), Failure> {
     let path = folder.join("status");
-    let mut text = String::new();
-    UnixStream::connect(&path).and_then(|mut stream| stream.read_to_string(&mut text)).map_err(|error| match error
-        .kind()
-    {
+    let (_, bytes) = status::ask(&path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
             Failure::Failed(format!("{}: no data path is at work: gantry esp serve", path.display()))
         }
         _ => Failure::at(path.display(), &error),
     })?;
     let report: Value =
-        serde_json::from_str(&text).map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
+        serde_json::from_slice(&bytes).map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
     if json { output.json(&report) } else { output.write(&view(&report)) }
 }
 

@@ -63,6 +63,8 @@ mod serve;
 mod speed;
 /// `gantry stat`.
 mod stat;
+/// Reports of `gantry esp`.
+mod status;
 mod sum;
 /// Columns.
 mod table;

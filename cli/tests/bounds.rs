@@ -3,6 +3,8 @@
 mod gantry;
 
 use std::fs::File;
+use std::io::Write as _;
+use std::os::unix::net::UnixListener;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
@@ -84,4 +86,19 @@ fn files_that_are_short_have_an_end() {
     let verify = "verity verify --no-superblock --data-blocks 1 --root-hash-file /dev/zero data data";
     let (code, said) = within(64, &folder, verify);
     assert!(code == Some(1) && said.contains("/dev/zero: larger than 16 MiB"), "{said}");
+}
+
+#[test]
+fn a_data_path_that_says_no_end_fills_no_memory() {
+    let folder = Folder::new("endless-status");
+    let listener = UnixListener::bind(folder.path().join("status")).unwrap();
+    let says = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        while stream.write_all(&[b' '; 1 << 16]).is_ok() {}
+    });
+    let (code, said) = within(512, &folder, "esp status --folder .");
+    // A busy machine may not have sent so much in time.
+    let is_bounded = ["larger than 64 MiB", "timed out"].iter().any(|end| said == format!("gantry: ./status: {end}\n"));
+    assert!(code == Some(1) && is_bounded, "{code:?} {said}");
+    says.join().unwrap();
 }

@@ -135,6 +135,18 @@ fn a_signal_reaches_the_command_and_nothing_is_left_behind() {
 }
 
 #[test]
+fn only_its_user_looks_into_the_folder_of_a_command() {
+    let folder = Folder::new("stat-folder");
+    let (tmp, _) = temporary(&folder);
+    let modes = format!("stat -c %a {}/*", tmp.display());
+    let stat = command(&["stat", "--", "sh", "-c", &modes]);
+    // A mask that leaves every right that is asked for.
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "umask 0; exec \"$0\" \"$@\""]).arg(stat.get_program()).args(stat.get_args());
+    assert_eq!(text(&shell.env("TMPDIR", &tmp).output().unwrap().stdout), "700\n");
+}
+
+#[test]
 fn what_was_started_to_survive_a_hangup_survives_it() {
     let folder = Folder::new("stat-nohup");
     let [ready, go] = ["ready", "go"].map(|name| folder.path().join(name));

@@ -163,6 +163,14 @@ impl Level {
     }
 }
 
+/// The lowest level, as a CPU has it that lacks AES instructions.
+///
+/// For tests of drivers.
+#[doc(hidden)]
+pub fn base_without_aes() -> Level {
+    Level { aes: false, ..Level::detect_at_most(Some(LevelName::Base)) }
+}
+
 /// Every level that this CPU has, each with and without the instructions beside it, and as that of a CPU with the other latency.
 ///
 /// For tests of kernels.

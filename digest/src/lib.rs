@@ -84,8 +84,8 @@ pub use error::Error;
 pub use hasher::{Hasher, finish_many, update_many};
 pub use hkdf::{hkdf, hkdf_expand, hkdf_extract};
 pub use hmac::HmacKey;
-#[doc(hidden)]
-pub use level::every_level;
 pub use level::{Level, LevelName, UnknownLevel, limit};
+#[doc(hidden)]
+pub use level::{base_without_aes, every_level};
 pub use many::{digest_many, hmac_each, hmac_many};
 pub use pbkdf2::{Pbkdf2, pbkdf2, pbkdf2_some};

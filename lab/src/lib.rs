@@ -27,6 +27,8 @@
 
 /// The memory that work takes.
 pub mod memory;
+/// Keys in the memory of a process.
+pub mod secrets;
 /// Tests that end early.
 mod skip;
 

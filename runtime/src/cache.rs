@@ -298,6 +298,29 @@ mod tests {
     }
 
     #[test]
+    fn a_file_takes_no_more_memory_than_some_times_its_bytes() {
+        let folder = Folder::new("bombs");
+        let cache = folder.cache();
+        fs::create_dir_all(&cache.folder).unwrap();
+        let machine = serde_json::to_string(cache.machine()).unwrap();
+        let cells = "[0,0,0,0,0],".repeat(100_000) + "[0,0,0,0,0]";
+        let kept =
+            |cells: &str| format!(r#"{{"device":"","version":"","algorithm":"","operation":"","cells":[{cells}]}}"#);
+        for (bomb, costs) in [("cells", kept(&cells)), ("records", vec![kept(""); 20_000].join(","))] {
+            let text = format!(r#"{{"machine":{machine},"format":{FORMAT},"costs":[{costs}]}}"#);
+            fs::write(cache.path(), &text).unwrap();
+            let (loaded, taken) = gantry_lab::memory::taken(|| cache.load());
+            assert!(loaded.is_ok(), "{bomb}");
+            assert!(
+                taken.bytes > text.len() && taken.bytes <= 16 * text.len(),
+                "{bomb}: {} bytes for {}",
+                taken.bytes,
+                text.len()
+            );
+        }
+    }
+
+    #[test]
     fn a_file_of_the_older_format_is_measured_anew() {
         let folder = Folder::new("older");
         let cache = folder.cache();

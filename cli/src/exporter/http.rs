@@ -40,7 +40,6 @@ pub(super) fn serve(listener: &TcpListener, metrics: impl Fn(Format) -> Result<S
 }
 
 fn answer(mut stream: TcpStream, metrics: impl Fn(Format) -> Result<String, Failure>) -> io::Result<()> {
-    stream.set_write_timeout(Some(PATIENCE))?;
     let (status, kind, body) = match head(&mut stream)? {
         None => ("400 Bad Request", PLAIN, "not a request of HTTP\n".to_owned()),
         Some(head) => match Request::new(&head) {
@@ -57,11 +56,28 @@ fn answer(mut stream: TcpStream, metrics: impl Fn(Format) -> Result<String, Fail
         },
     };
     let length = body.len();
-    write!(
-        stream,
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
-    )?;
-    stream.write_all(body.as_bytes())
+    let head =
+        format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
+    let until = Instant::now() + PATIENCE;
+    send(&mut stream, head.as_bytes(), until)?;
+    send(&mut stream, body.as_bytes(), until)
+}
+
+/// Sends bytes to a client that takes them in time.
+fn send(stream: &mut TcpStream, mut bytes: &[u8], until: Instant) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_write_timeout(Some(left))?;
+        match stream.write(bytes) {
+            // A process that was stopped and goes on (signal(7)).
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            sent => bytes = &bytes[sent?..],
+        }
+    }
+    Ok(())
 }
 
 const PLAIN: &str = "text/plain; charset=utf-8";
@@ -121,6 +137,23 @@ impl Request {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// One that reads on and on, a little each time.
+    #[test]
+    fn a_client_that_reads_slowly_has_its_time_too() {
+        const BODY: usize = 64 << 20;
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        client.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        let server = thread::spawn(|| answer(stream, |_| Ok("x".repeat(BODY))));
+        let (mut piece, mut read) = (vec![0; 64 << 10], 0);
+        while let Ok(bytes @ 1..) = client.read(&mut piece) {
+            read += bytes;
+            thread::sleep(Duration::from_millis(100));
+        }
+        assert!(server.join().unwrap().is_err() && read < BODY, "{read} bytes");
+    }
 
     #[test]
     fn a_request_is_told_by_its_method_its_path_and_what_it_accepts() {

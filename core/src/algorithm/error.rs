@@ -182,6 +182,9 @@ pub enum Misuse {
         /// The most that it can be.
         most: usize,
     },
+    /// A queue of the process that made this one, by `fork` or `clone`.
+    #[error("the queue belongs to the parent of this process")]
+    Forked,
     /// A queue of one framework got a session of another, whose devices are others; or the sessions of a batch are not of one framework,
     /// or not one for each request.
     #[error("{algorithm}: a session that does not belong to the queue or batch")]

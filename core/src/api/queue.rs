@@ -1,5 +1,8 @@
 //! Asynchronous dispatch: submit now, complete later.
 
+/// The end of a queue.
+mod end;
+
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
@@ -15,11 +18,9 @@ use crate::algorithm::{Misuse, Result, Shape};
 use crate::dispatch::{
     Dispatcher, Gantry, Group, Handle, Held, Inbox, List, Request, Sender, SessionCore, Slots, Submission,
 };
+use crate::process::Process;
 use crate::stats::{Event, Site, Stage};
 
-/// How many times a queue that is dropped looks for requests that other threads have in hand, before it leaves its memory to
-/// them.
-const PATIENCE: usize = 1000;
 /// Requests that this thread is to run are sent when they are so many, and not before somebody asks for completions: what it costs to
 /// send them is then little beside each.
 const BURST: usize = 32;
@@ -43,8 +44,12 @@ const TIMED: u64 = 64;
 /// ```
 ///
 /// Dropping a queue takes everything back from the devices. Where a device keeps something even so, its memory is never freed.
+///
+/// A queue belongs to the process that made it. In a child of that process it holds nothing, and [refuses](Misuse::Forked) requests: devices
+/// and threads of the parent have those from before.
 pub struct Queue {
     gantry: Gantry,
+    process: Process,
     options: QueueOptions,
     slots: Slots,
     /// Leaked with the slots.
@@ -78,6 +83,7 @@ impl Gantry {
         let sender = Sender { class: options.class, weight: options.weight };
         Ok(Queue {
             gantry: self.clone(),
+            process: Process::current(),
             slots: Slots::new(options.depth),
             options,
             sessions: ManuallyDrop::new(QueueSessions::default()),
@@ -99,6 +105,9 @@ impl Queue {
     /// The submission comes back when the queue is full or the call was wrong.
     #[allow(clippy::result_large_err, reason = "the submission comes back with its buffers, not in a box")]
     pub fn submit(&mut self, session: &Session, submission: Submission) -> std::result::Result<Ticket, Rejected> {
+        if self.is_of_parent() {
+            return Err(Rejected { submission, why: Misuse::Forked.into() });
+        }
         if !self.gantry.shares_devices_with(session.gantry()) {
             let why = Misuse::Framework { algorithm: session.params().algorithm() }.into();
             return Err(Rejected { submission, why });
@@ -150,12 +159,18 @@ impl Queue {
     /// Delivers what is done, polls the devices, and runs what has waited for long enough. Does not wait. Returns how many
     /// completions there were.
     pub fn complete(&mut self, mut each: impl FnMut(Completion)) -> usize {
+        if self.is_of_parent() {
+            return 0;
+        }
         self.turn(false);
         self.deliver(&mut each)
     }
 
     /// Delivers at least one completion, unless nothing is left to wait for. Returns how many there were.
     pub fn wait(&mut self, mut each: impl FnMut(Completion)) -> usize {
+        if self.is_of_parent() {
+            return 0;
+        }
         loop {
             let came = self.turn(true);
             let delivered = self.deliver(&mut each);
@@ -172,6 +187,9 @@ impl Queue {
 
     /// Sends everything on its way that waits for others.
     pub fn flush(&mut self) {
+        if self.is_of_parent() {
+            return;
+        }
         for group in std::mem::take(&mut self.groups) {
             self.send(group);
         }
@@ -180,7 +198,7 @@ impl Queue {
 
     /// Takes a request back that no device has yet. It will have no completion. `None` when it is too late, or done.
     pub fn cancel(&mut self, ticket: Ticket) -> Option<Submission> {
-        if self.slots.sequence(ticket.slot) != Some(ticket.sequence) {
+        if self.is_of_parent() || self.slots.sequence(ticket.slot) != Some(ticket.sequence) {
             return None;
         }
         let is_it = |request: &Request<'static>| request.note.slot == ticket.slot;
@@ -238,12 +256,15 @@ impl Queue {
 
     /// Requests that were taken and have not been delivered.
     pub fn in_flight(&self) -> usize {
-        self.slots.used()
+        if self.is_of_parent() { 0 } else { self.slots.used() }
     }
 
     /// Lets `waker` be woken when a completion is ready, and sends everything on its way. `false` when there is nothing to wait
     /// for: a completion is ready now, or a device has requests that does not tell and has to be polled.
     pub fn arm(&mut self, waker: &Waker) -> bool {
+        if self.is_of_parent() {
+            return false;
+        }
         // Nobody would come by when their time is over.
         self.flush();
         self.turn(true);
@@ -256,6 +277,9 @@ impl Queue {
     /// How long one may sleep at most after [`arm`](Self::arm), whoever wakes one: then a device is late that has not answered
     /// until now, and the next call of [`complete`](Self::complete) notices. `None` when no device has anything.
     pub fn patience(&self) -> Option<Duration> {
+        if self.is_of_parent() {
+            return None;
+        }
         let deadline = self.dispatcher.deadline(&self.gantry)?;
         Some(Duration::from_nanos(deadline.saturating_sub(self.gantry.clock().now())))
     }
@@ -450,42 +474,6 @@ impl Queue {
         let (ticket, user) = (Ticket { slot, sequence }, submission.user_data());
         let result = outcome.ok_or_else(|| *error.expect("what has no outcome has an error"));
         Completion { ticket, user, result, route, submission }
-    }
-}
-
-impl Drop for Queue {
-    fn drop(&mut self) {
-        for group in std::mem::take(&mut self.groups) {
-            if group.posted {
-                self.send(group); // others' requests lie there, too: all are run
-                continue;
-            }
-            group.leave(&self.gantry);
-            self.done.extend(group.group.list);
-        }
-        self.dispatcher.abandon(&self.gantry, &mut self.done);
-        self.done.extend(self.sessions.drain());
-        // Those that another thread runs at this moment come back when it has.
-        for _ in 0..PATIENCE {
-            if self.dispatcher.out() == 0 {
-                break;
-            }
-            std::thread::yield_now();
-            self.dispatcher.abandon(&self.gantry, &mut self.done);
-        }
-        while let Some(handle) = self.done.pop() {
-            self.slots.take(handle);
-        }
-        if self.slots.used() == 0 {
-            self.inbox.settle();
-            // SAFETY: nothing points into these any more, and they are not used again.
-            #[allow(unsafe_code)]
-            unsafe {
-                ManuallyDrop::drop(&mut self.dispatcher);
-                ManuallyDrop::drop(&mut self.sessions);
-                ManuallyDrop::drop(&mut self.inbox);
-            }
-        }
     }
 }
 

@@ -23,8 +23,11 @@ use super::queue_options::QueueOptions;
 use super::session::Session;
 use crate::algorithm::{Misuse, Result};
 use crate::dispatch::{Gantry, Submission};
+use crate::process::Process;
 
 /// A queue that many tasks share. Cheap to clone.
+///
+/// As a [`Queue`], it belongs to the process that made it. In a child of that process each task gets [`Misuse::Forked`].
 #[derive(Clone, Debug)]
 pub struct TaskQueue {
     shared: Arc<Shared>,
@@ -32,6 +35,8 @@ pub struct TaskQueue {
 
 #[derive(Debug)]
 struct Shared {
+    /// That made it. Asked without the lock, which a thread of the parent may have.
+    process: Process,
     state: Mutex<State>,
     /// Apart, because the queue inside of `state` keeps it, and would keep itself otherwise.
     bell: Arc<Bell>,
@@ -102,7 +107,7 @@ impl Gantry {
             arrivals: 0,
             after: After::default(),
         });
-        Ok(TaskQueue { shared: Arc::new(Shared { state, bell: Arc::default() }) })
+        Ok(TaskQueue { shared: Arc::new(Shared { process: Process::current(), state, bell: Arc::default() }) })
     }
 }
 
@@ -123,6 +128,9 @@ impl TaskQueue {
     /// wakes nobody: somebody with a timer should call this when the time is over that it returned (see [`Queue::patience`]).
     /// `None` when no device has anything.
     pub fn look(&self) -> Option<Duration> {
+        if !self.shared.process.is_current() {
+            return None;
+        }
         self.shared.with(|state| {
             state.complete();
             state.queue.patience()
@@ -155,6 +163,10 @@ impl Future for Running {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { shared, session, stage } = &mut *self;
+        if !shared.process.is_current() {
+            *stage = Stage::Over;
+            return Poll::Ready(Err(Misuse::Forked));
+        }
         shared.with(|state| match std::mem::replace(stage, Stage::Over) {
             Stage::New { submission, place } => {
                 place.map(|place| state.rouse(Who::Outside(place)));
@@ -177,6 +189,9 @@ impl Future for Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        if !self.shared.process.is_current() {
+            return;
+        }
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Submitted(ticket) => self.shared.with(|state| state.leave(ticket)),
             Stage::New { place: Some(place), .. } => self.shared.with(|state| {

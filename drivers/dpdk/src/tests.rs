@@ -1,6 +1,8 @@
 //! Against DPDK itself, with devices that need no hardware: `scripts/dpdk && cargo test -p gantry-driver-dpdk -- --ignored`.
 //! One process runs DPDK once, so each test has devices of its own.
 
+/// Keys in the memory of the process.
+mod keys;
 /// Data in regions.
 mod lent;
 /// Queue pairs of several threads.

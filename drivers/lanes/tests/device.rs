@@ -122,6 +122,18 @@ fn ciphers_have_what_lanes_are_good_for() {
 }
 
 #[test]
+fn aes_is_offered_where_the_cpu_has_its_instructions() {
+    for level in [gantry_digest::base_without_aes(), Level::detect_at_most(Some(LevelName::Base))] {
+        let gantry = Gantry::builder().driver(&LanesDriver::new(level)).build();
+        let capabilities = gantry.device("lanes").unwrap().capabilities();
+        let offered = capabilities.iter().any(|capability| capability.algorithm.name().contains("aes"));
+        assert_eq!(offered, level.aes(), "{level:?}");
+        let session = gantry.session(params(Algorithm::Aes128Cbc, 1));
+        assert_eq!(session.is_ok(), level.aes(), "{level:?}");
+    }
+}
+
+#[test]
 fn gcm_has_what_lanes_are_good_for() {
     for (level, gantry) in every_level() {
         let device = gantry.device("lanes").unwrap();

@@ -107,7 +107,8 @@ fn function(bytes: usize) -> Option<(i32, *const lc::EVP_MD)> {
 const AS_DIGEST: i32 = -1;
 
 impl Rsa {
-    /// The output has as many bytes as the modulus.
+    /// The output has as many bytes as the modulus. AWS-LC verifies the result of the private key with the public one before it gives a
+    /// signature, against faults (`rsa_default_private_transform` of its `crypto/fipsmodule/rsa/rsa_impl.c`); keys here have both.
     fn sign(&self, digest: &[u8], output: &mut [u8]) -> bool {
         let Some((number, function)) = function(digest.len()) else { return false };
         let (key, length) = (self.key.as_ptr(), digest.len());

@@ -75,6 +75,7 @@ impl From<Misuse> for Code {
             Misuse::KeyLength { .. } | Misuse::MacKeyLength { .. } | Misuse::XtsKeyHalves { .. } => Code::Key,
             Misuse::IvLength { .. } | Misuse::TagLength { .. } | Misuse::OutputLength { .. } => Code::Length,
             Misuse::Operation { .. } | Misuse::Stream { .. } => Code::Operation,
+            Misuse::Forked => Code::Forked,
             _ => Code::Argument,
         }
     }

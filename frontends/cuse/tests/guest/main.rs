@@ -9,6 +9,8 @@ mod client;
 mod crowd;
 /// Anything at all.
 mod hostile;
+/// Keys in the memory of the server.
+mod keys;
 /// 32-bit programs.
 #[cfg(target_arch = "x86_64")]
 mod narrow;

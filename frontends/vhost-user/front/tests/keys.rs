@@ -2,15 +2,14 @@
 
 mod common;
 
-use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
 use common::server::Server;
 use gantry_abi_virtio_crypto::constants::{cipher, operation};
+use gantry_lab::secrets;
 use gantry_vhost_user::Limits;
 use gantry_vhost_user_front::parameters::{Cipher, Parameters};
 use gantry_vhost_user_front::request::{By, Operands};
@@ -76,14 +75,9 @@ fn a_key_is_gone_when_its_front_end_is_killed() {
     }
 }
 
-/// A key of AES-256, which is a constant of no program.
+/// A key of AES-256.
 fn key() -> Vec<u8> {
-    let mut state = std::hint::black_box(0x9e37_79b9_u32);
-    let mut next = || {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (state >> 24) as u8
-    };
-    (0..32).map(|_| next()).collect()
+    secrets::key(32)
 }
 
 /// A session that has encrypted something.
@@ -105,23 +99,7 @@ fn assert_gone(server: &Server) {
     }
 }
 
-/// How often the key lies in a process's memory. The memory of guests is theirs.
+/// How often the key lies in a process's memory.
 fn copies(pid: u32) -> usize {
-    let key = key();
-    let memory = File::open(format!("/proc/{pid}/mem")).unwrap();
-    let mut found = 0;
-    for line in fs::read_to_string(format!("/proc/{pid}/maps")).unwrap().lines() {
-        let (range, about) = line.split_once(' ').unwrap();
-        if !about.starts_with("rw") || about.contains("/memfd:") {
-            continue;
-        }
-        let (begin, end) = range.split_once('-').unwrap();
-        let [begin, end] = [begin, end].map(|number| u64::from_str_radix(number, 16).unwrap());
-        let mut bytes = vec![0; (end - begin) as usize];
-        // It may have been unmapped meanwhile.
-        if memory.read_exact_at(&mut bytes, begin).is_ok() {
-            found += bytes.windows(key.len()).filter(|window| window[0] == key[0] && **window == key[..]).count();
-        }
-    }
-    found
+    secrets::copies(pid, &key()).unwrap()
 }

@@ -1,9 +1,9 @@
 //! The data path's process: its devices, its sockets, its memory and its rights.
 
 use std::fs;
-use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
+use gantry_lab::secrets;
 use gantry_protocols::esp::{Integrity, Suite};
 
 use crate::host::{Pair, Plan, await_that};
@@ -67,21 +67,7 @@ fn a_full_socket_delays_packets_and_loses_none() {
 
 /// Whether a process has these bytes anywhere in its memory.
 fn has(process: u32, wanted: &[u8]) -> bool {
-    let mut memory = fs::File::open(format!("/proc/{process}/mem")).unwrap();
-    let maps = fs::read_to_string(format!("/proc/{process}/maps")).unwrap();
-    let writable = maps.lines().filter(|line| line.split(' ').nth(1).is_some_and(|rights| rights.starts_with("rw")));
-    let mut found = false;
-    for map in writable {
-        let (from, to) = map.split(' ').next().unwrap().split_once('-').unwrap();
-        let [from, to] = [from, to].map(|number| u64::from_str_radix(number, 16).unwrap());
-        let mut bytes = vec![0; (to - from) as usize];
-        memory.seek(SeekFrom::Start(from)).unwrap();
-        // What is not there any more, or never was, cannot be read.
-        if memory.read_exact(&mut bytes).is_ok() {
-            found |= bytes.windows(wanted.len()).any(|part| part == wanted);
-        }
-    }
-    found
+    secrets::copies(process, wanted).unwrap() > 0
 }
 
 #[test]

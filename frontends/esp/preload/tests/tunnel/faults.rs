@@ -9,6 +9,7 @@ use gantry_runtime::Config;
 
 use crate::host::{PATIENCE, await_that};
 use crate::keys::{Keys, V4, V6};
+use crate::limits::Monitor;
 use crate::peer::{Peer, THERE, udp};
 use crate::traffic::{MARKER, Udp};
 
@@ -113,6 +114,32 @@ fn a_packet_that_was_changed_anywhere_is_refused() {
         assert_eq!(victim.gets(), 1);
         victim.expect(&[("forged", others), ("unknown_spi", 4)]);
     }
+}
+
+/// The daemon learns of a moved peer, and has the SA follow, by an authentic packet alone (RFC 3948, 3.1.1).
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn an_authentic_packet_alone_moves_the_address_of_its_peer() {
+    let victim = Victim::new(&Keys::gcm(), "replay-window 32");
+    let (a, b) = (&victim.peer.pair.a, &victim.peer.pair.b);
+    let monitor = Monitor::of(b);
+    let send_from = |port, datagram: &[u8]| a.udp(a.outer[V4], port).send_to(datagram, (b.outer[V4], 4500)).unwrap();
+    let old = victim.packet(1);
+    victim.peer.send(&old);
+    assert_eq!(victim.gets(), 1);
+    let new = victim.packet(2);
+    for at in 4..new.len() {
+        let mut forged = new.clone();
+        forged[at] ^= 1;
+        send_from(4501, &forged);
+    }
+    send_from(4502, &old);
+    victim.expect(&[("forged", new.len() as u64 - 4), ("replayed", 1)]);
+    send_from(4503, &new);
+    assert_eq!(victim.gets(), 2);
+    // The first message is about the last packet.
+    let moved = monitor.shows(&["Mapping"]);
+    assert!(moved.contains("4503"), "{moved}");
 }
 
 #[test]

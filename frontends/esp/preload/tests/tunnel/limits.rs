@@ -12,13 +12,13 @@ use crate::traffic::{MARKER, Udp, datagrams, stream};
 use crate::wire::{self, Listener};
 
 /// `ip xfrm monitor`, whose lines are read as they come.
-struct Monitor {
+pub(crate) struct Monitor {
     child: Child,
     lines: Receiver<String>,
 }
 
 impl Monitor {
-    fn of(host: &Host) -> Self {
+    pub(crate) fn of(host: &Host) -> Self {
         let mut child = host.spawn(host.command("monitor").stdout(Stdio::piped()));
         let out = BufReader::new(child.stdout.take().unwrap());
         let (sender, lines) = channel();
@@ -35,7 +35,7 @@ impl Monitor {
     }
 
     /// Waits for lines with these words, one behind the other; the last of them.
-    fn shows(&self, words: &[&str]) -> String {
+    pub(crate) fn shows(&self, words: &[&str]) -> String {
         let (mut seen, mut last) = (Vec::new(), String::new());
         for word in words {
             loop {

@@ -1,0 +1,45 @@
+//! What a data path of `gantry esp` says at its socket `status`, within limits of time and length.
+
+use std::io::{self, Read as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use nix::sys::socket::sockopt::{PeerCredentials, SendTimeout};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, getsockopt, setsockopt, socket};
+use nix::sys::time::{TimeVal, TimeValLike as _};
+
+/// How long a data path may take to tell all; it gives a viewer as long to read.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Most bytes of a report. To root it names each SA and policy, of which there may be 65,536 (frontends/esp/src/table).
+const MOST: u64 = 64 << 20;
+
+/// The process behind a socket, and its report.
+pub(crate) fn ask(path: &Path) -> io::Result<(i32, Vec<u8>)> {
+    let until = Instant::now() + PATIENCE;
+    let fd = socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
+    // The time for sending is also the time for connecting (socket(7)).
+    setsockopt(&fd, SendTimeout, &TimeVal::milliseconds(PATIENCE.as_millis() as i64))?;
+    connect(fd.as_raw_fd(), &UnixAddr::new(path)?)?;
+    let process = getsockopt(&fd, PeerCredentials)?.pid();
+    let (mut stream, mut bytes, mut piece) = (UnixStream::from(fd).take(MOST + 1), Vec::new(), vec![0; 64 << 10]);
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.get_ref().set_read_timeout(Some(left))?;
+        match stream.read(&mut piece) {
+            Ok(0) => break,
+            Ok(length) => bytes.extend_from_slice(&piece[..length]),
+            // A process that was stopped and goes on (signal(7)).
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    if bytes.len() as u64 > MOST {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("larger than {} MiB", MOST >> 20)));
+    }
+    Ok((process, bytes))
+}
