@@ -1,4 +1,4 @@
-"""OpenSSL's EVP with and without gantry.so: threads that ask for one digest at a time, and pipelines."""
+"""OpenSSL's EVP with and without gantry.so: pipelines."""
 
 import json
 from pathlib import Path
@@ -13,23 +13,6 @@ SECONDS = "0.2"
 
 def rate(slice_, time):
     return slice_["messages"] / slice_[time]
-
-
-def threads(work):
-    configuration = provider.configuration(work / "gantry.cnf", "DIGESTS = SHA2-256\n")
-    binary = measure.program(work, "evp_threads", "-lcrypto", "-lpthread")
-    raw, table = [], {}
-    for count in (16, 1):
-        command = [binary, configuration, "SHA256", count, SECONDS, ROUNDS, *SIZES]
-        measure.remember("evp_threads gantry.cnf SHA256", *command[3:])
-        rounds = json.loads(measure.output(command))
-        raw += [row | {"threads": count} for row in rounds]
-        for size in SIZES:
-            here = [row for row in rounds if row["bytes"] == size]
-            for time in ("wall_s", "cpu_s"):
-                ratios = [rate(row["gantry"], time) / rate(row["default"], time) for row in here]
-                table.setdefault(size, []).append(f"{sorted(ratios)[len(ratios) // 2]:.2f}")
-    return raw, [[size, *cells] for size, cells in table.items()]
 
 
 def pipelines(work):

@@ -58,14 +58,6 @@ def named(what):
     return lambda sections: sides(sections.get("named", []), "without", "gantry", "per_s", what=what)
 
 
-def threads(sections):
-    def rate(side):
-        return side["messages"] / side["cpu_s"]
-
-    rows = [row for row in sections["evp"] if row["bytes"] == 65536 and row["threads"] == 16]
-    return statistics.median(rate(row["gantry"]) / rate(row["default"]) for row in rows)
-
-
 def pipelines(sections):
     def rate(side):
         return side["messages"] / side["cpu_s"]
@@ -86,7 +78,6 @@ ROWS = [
     ("X25519 secrets through the provider", "OpenSSL 3.0", True, "openssl speed ecdhx25519", named("X25519, secrets")),
     ("AES-128-GCM, 16 KiB, through the provider", "OpenSSL 3.0", False, "openssl speed -evp aes-128-gcm -bytes 16384", named("AES-128-GCM, 16 KiB")),
     ("nginx, TLS 1.3, responses of 1 MB, CPU time", "nginx alone", True, "benches/peers/run nginx", lambda sections: sides(sections["nginx"], "without", "gantry", "per_cpu_s", what="1 MB")),
-    ("16 threads, SHA-256 of 64 KiB, through the provider", "OpenSSL 3.0", True, "benches/peers/run evp", threads),
     ("pipeline of 32 messages of AES-128-CBC, 16 KiB", "OpenSSL 4.0, one at a time", True, "benches/peers/run pipelines", pipelines),
 ]  # fmt: skip
 

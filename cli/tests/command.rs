@@ -206,7 +206,7 @@ fn every_command_has_a_manual_page() {
     let main = read("share/man/man1/gantry.1");
     assert!(main.contains(".SH \"EXIT STATUS\"") && !main.contains("gantry\\-manual"), "{main}");
     let file = read("share/man/man5/gantry.toml.5");
-    for key in ["policy", "GANTRY_POLICY", "coalesce_us", "/etc/gantry/gantry.toml"] {
+    for key in ["policy", "GANTRY_POLICY", "verify", "/etc/gantry/gantry.toml"] {
         assert!(file.contains(key), "{key}: {file}");
     }
     let tool = read("lib/gantry/share/man/man1/sha256sum.1");

@@ -51,13 +51,12 @@ pub use algorithm::{
     Unsupported, esp, rsa, tags_equal,
 };
 pub use api::{
-    AeadStream, Beginning, CipherStream, Completion, GantryBuilder, Queue, QueueOptions, Rejected, Session, Stream,
-    Ticket, Why,
+    AeadStream, CipherStream, Completion, GantryBuilder, Queue, QueueOptions, Rejected, Session, Stream, Ticket, Why,
 };
 #[cfg(feature = "futures")]
 pub use api::{Running, TaskQueue};
 pub use clock::{Clock, RealClock};
-pub use dispatch::{DeviceState, Gantry, Presence, Priority, RegisteredDevice, Request, Submission, WeakGantry};
+pub use dispatch::{DeviceState, Gantry, Priority, RegisteredDevice, Request, Submission, WeakGantry};
 pub use process::Process;
 pub use route::{Policy, Route};
 #[cfg(any(test, feature = "simulation"))]

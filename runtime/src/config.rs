@@ -24,7 +24,6 @@ pub struct Config {
     pub(crate) policy: Setting<PolicyChoice>,
     pub(crate) cpu: Setting<&'static str>,
     pub(crate) threads: Setting<Option<NonZero<usize>>>,
-    pub(crate) coalesce_us: Setting<Option<u64>>,
     pub(crate) verify: Setting<Option<NonZero<u32>>>,
     pub(crate) stats: Setting<StatsChoice>,
     #[cfg(feature = "dpdk")]
@@ -80,7 +79,6 @@ impl Default for Config {
             policy: by_default(PolicyChoice::Learned(Learned::Latency)),
             cpu: by_default("auto"),
             threads: by_default(None),
-            coalesce_us: by_default(None),
             verify: by_default(None),
             stats: by_default(StatsChoice::Auto),
             #[cfg(feature = "dpdk")]
@@ -358,16 +356,11 @@ mod tests {
             ("\npolcy = \"pin:lanes\"", "0.toml:2: unknown key 'polcy'; did you mean policy?"),
             (
                 "\n\n[colour]\nx = 1",
-                "0.toml:4: unknown key 'colour.x'; there are devices, policy, cpu, threads, coalesce_us, verify, stats, dpdk, models, faults",
+                "0.toml:4: unknown key 'colour.x'; there are devices, policy, cpu, threads, verify, stats, dpdk, models, faults",
             ),
             (
                 "cpu = \"avx521\"",
                 "0.toml:1: cpu cannot be 'avx521': it is auto, avx512, vaes, avx2 or base; did you mean avx512?",
-            ),
-            ("coalesce_us = -1", "0.toml:1: coalesce_us cannot be '-1': it is auto or a number from 0 to 1000000"),
-            (
-                "coalesce_us = 1000001",
-                "0.toml:1: coalesce_us cannot be '1000001': it is auto or a number from 0 to 1000000",
             ),
             ("verify = 0.001", "0.toml:1: verify cannot be '0.001': it is off or 1/N"),
             ("verify = \"1/0\"", "0.toml:1: verify cannot be '1/0': it is off or 1/N"),

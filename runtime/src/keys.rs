@@ -103,31 +103,6 @@ pub static KEYS: &[Key] = &[
         },
     },
     Key {
-        name: "coalesce_us",
-        accepts: "auto or a number from 0 to 1000000",
-        default: "auto",
-        doc: "The most microseconds that a thread which asks for one thing at a time waits for others with whom it goes to a \
-              device that works on several side by side. They wait only where there are more threads than CPUs, and where that \
-              has proved to save more than it costs; auto is then 1000. With 0 nobody waits.",
-        example: "coalesce_us = 200",
-        read: |config, entry| {
-            const ACCEPTED: &str = "auto or a number from 0 to 1000000";
-            let wait = match entry.value {
-                "auto" => None,
-                number => {
-                    let number = number.parse().ok().filter(|number| *number <= 1_000_000);
-                    Some(number.ok_or_else(|| entry.refuse(ACCEPTED, &["auto"]))?)
-                }
-            };
-            config.coalesce_us = entry.setting(wait)?;
-            Ok(())
-        },
-        show: |config| {
-            let value = config.coalesce_us.value.map_or_else(|| "auto".to_owned(), |wait| wait.to_string());
-            vec![Shown::new("coalesce_us".into(), value, &config.coalesce_us.origin)]
-        },
-    },
-    Key {
         name: "verify",
         accepts: "off or 1/N",
         default: "off",

@@ -79,7 +79,6 @@ use std::io;
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use gantry::Gantry;
 use gantry::driver::Driver;
@@ -154,9 +153,6 @@ pub fn open(config: Config) -> Result<Gantry, Error> {
 pub fn open_with(mut config: Config, own: &[&dyn Driver]) -> Result<Gantry, Error> {
     let mut builder =
         Gantry::builder().clock(Arc::new(MachineClock::default())).verify(config.verify.value.map_or(0, NonZero::get));
-    if let Some(wait) = config.coalesce_us.value {
-        builder = builder.coalesce_for(Duration::from_micros(wait));
-    }
     if let Some(memory) = stats::memory(&config.stats.value) {
         builder = builder.stats_memory(memory);
     }

@@ -10,12 +10,9 @@ use serde::Serialize;
 
 use super::machine::Machine;
 use super::reasons;
-use super::uses::{Standing, size};
+use super::uses::Standing;
 use crate::openssl::measured::{Cell, HOST, Row};
 use crate::units::{bytes, duration, share};
-
-/// Digests of several threads meet in pieces of so many bytes, or more.
-const SMALLEST: u64 = 16 << 10;
 
 /// What was looked at.
 #[derive(Serialize)]
@@ -203,9 +200,7 @@ impl Program {
         let gains: Vec<String> = these()
             .filter_map(|asked| gain_of(&rows, asked).map(|gain| format!("{} {gain}", asked.operation)))
             .collect();
-        let together = rows.iter().find_map(|row| Some((row.together.as_ref()?, *row)));
-        let at_once = together.map(|(all, _)| format!("{} threads {:.2}x", all.threads, all.gain));
-        let gains = if gains.is_empty() { at_once.unwrap_or_default() } else { gains.join(", ") };
+        let gains = gains.join(", ");
         let mut where_to: Vec<String> = these().flat_map(|asked| asked.by_device.keys().cloned()).collect();
         where_to.sort_unstable();
         where_to.dedup();
@@ -225,21 +220,7 @@ impl Program {
             (_, Some(Standing::Perhaps)) => format!(
                 "{name}: all of it stayed with OpenSSL. A device has the request alone faster ({gains}), but not the keys and contexts that a program makes for it."
             ),
-            (_, Some(Standing::Together)) => {
-                let bytes: u64 = these().map(Asked::bytes).sum();
-                let mean = bytes / host.max(1);
-                let what = match together {
-                    Some(_) if mean < SMALLEST => {
-                        format!("but its pieces are too small for that: {} on average", size(mean))
-                    }
-                    Some((_, row)) if !row.served => format!("with {} = {}", row.key, row.named),
-                    _ => "and the configuration names it".to_owned(),
-                };
-                format!(
-                    "{name}: all of it stayed with OpenSSL: one request at a time has no faster device. Threads that hash at once gain ({gains}), {what}."
-                )
-            }
-            (_, None | Some(Standing::Unmeasured | Standing::Untried)) => {
+            (_, None | Some(Standing::Untried)) => {
                 let why = "one request at a time has no faster device";
                 format!("{name}: all of it stayed with OpenSSL: {why}.")
             }

@@ -2,9 +2,6 @@ use std::collections::BTreeMap;
 
 use crate::openssl::measured::{Cell, HOST, Row, WORTH};
 
-/// The reason of what is a device's only together with requests of other threads.
-const COMPANY: &str = "company";
-
 /// What algorithms are used for: the key of the configuration that names them, and a part of their names. The first that fits counts.
 const USES: [(&str, &str, &str); 10] = [
     ("TLS records", "CIPHERS", "GCM"),
@@ -32,29 +29,20 @@ pub(super) enum Standing {
     InDoubt,
     /// OpenSSL is as fast, or faster.
     Stays,
-    /// Only messages of several threads gain, which are hashed together.
-    Together,
-    /// Messages of several threads may gain, which was not measured.
-    Unmeasured,
     /// It cannot be tried.
     Untried,
 }
 
 impl Standing {
     pub(super) fn of(row: &Row) -> Self {
-        let led = row.cells.iter().any(|cell| cell.is_led() && cell.why != COMPANY);
+        let led = row.cells.iter().any(Cell::is_led);
         let tried = row.cells.iter().any(|cell| cell.best.is_some());
         let gains = row.is_worth_it();
         match (row.served, led) {
             (true, true) => Self::Led,
             (false, true) if gains && row.measured => Self::Gains,
             (false, true) if gains => Self::Perhaps,
-            _ if !tried => match &row.together {
-                Some(together) if together.is_worth_it() => Self::Together,
-                Some(_) => Self::Stays,
-                None if row.cells.iter().any(|cell| cell.why == COMPANY) => Self::Unmeasured,
-                None => Self::Untried,
-            },
+            _ if !tried => Self::Untried,
             _ if best(&[row]).is_some_and(|gain| gain >= WORTH) => Self::InDoubt,
             _ => Self::Stays,
         }
@@ -67,8 +55,7 @@ impl Standing {
             Self::Perhaps => "may-gain",
             Self::InDoubt => "in-doubt",
             Self::Stays => "stays",
-            Self::Together => "gains-together",
-            Self::Unmeasured | Self::Untried => "untried",
+            Self::Untried => "untried",
         }
     }
 }
@@ -120,26 +107,6 @@ fn sentence(standing: Standing, rows: &[&Row]) -> String {
         Standing::Stays => {
             format!("{} {stay} with OpenSSL: in brackets, the best of the devices here.", at_best())
         }
-        Standing::Together => {
-            let (threads, bytes) =
-                rows.iter().find_map(|row| row.together.as_ref()).map_or((0, 0), |all| (all.threads, all.bytes));
-            let named: Vec<String> = rows.iter().filter(|row| row.served).map(|row| row.name.clone()).collect();
-            format!(
-                "{} {} only where threads hash at once ({threads} threads here, in pieces of {}); the configuration {}.",
-                at_best(),
-                if families.len() == 1 { "gains" } else { "gain" },
-                size(bytes),
-                match named.len() {
-                    0 if families.len() == 1 => "does not name it".to_owned(),
-                    0 => "names none of them".to_owned(),
-                    _ => format!("names {}", list(&named)),
-                }
-            )
-        }
-        Standing::Unmeasured => format!(
-            "{} {stay} with OpenSSL where one thread hashes at a time; several together were not measured.",
-            names()
-        ),
         Standing::Untried => format!("{} {stay} with OpenSSL: no device here can be tried against it.", names()),
     }
 }
@@ -148,14 +115,12 @@ fn gain(rows: &[&Row]) -> String {
     best(rows).map_or_else(|| "-".to_owned(), |gain| format!("{gain:.2}x"))
 }
 
-/// The best gain with the longest requests, or with messages of several threads. What the way to a device takes, which is not in it, is then
-/// little of it.
+/// The best gain with the longest requests. What the way to a device takes, which is not in it, is then little of it.
 fn best(rows: &[&Row]) -> Option<f64> {
     let longest = |row: &&Row| {
         row.operations().iter().filter_map(|operation| row.of(operation).last()?.gain()).max_by(f64::total_cmp)
     };
-    let together = |row: &&Row| row.together.as_ref().map(|together| together.gain);
-    rows.iter().filter_map(|row| longest(row).or(together(row))).max_by(f64::total_cmp)
+    rows.iter().filter_map(longest).max_by(f64::total_cmp)
 }
 
 /// By operation, what devices gain in those cells.
@@ -243,7 +208,6 @@ pub(super) fn list(names: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::openssl::measured::Company;
     use crate::openssl::measured::tests::row;
 
     #[test]
@@ -258,15 +222,7 @@ mod tests {
             row("DIGESTS", "SHA2-256", false, &[("digest", 64, "host", 0.0)]),
         ];
         rows[3].served = true;
-        let mut md5 = row("DIGESTS", "MD5", false, &[("digest", 16384, "host", 0.0)]);
-        md5.cells[0].why = COMPANY.to_owned();
-        rows.push(md5);
-        for (name, gain, spread) in [("SHA2-512", 1.6, 0.02), ("SHA1", 1.6, 1.0), ("SHA2-384", 1.5, 0.0)] {
-            let mut row = row("DIGESTS", name, false, &[("digest", 16384, "host", 0.0)]);
-            let (host_ns, together_ns) = (gain * 1000.0, 1000.0);
-            row.together = Some(Company { threads: 16, bytes: 65536, host_ns, together_ns, gain, spread });
-            rows.push(row);
-        }
+        rows.push(row("DIGESTS", "SHA1", false, &[("digest", 16384, "host", 0.96)]));
         assert_eq!(
             verdict(&rows),
             [
@@ -274,9 +230,7 @@ mod tests {
                 "Signatures: ED25519 (sign 4.6x, verify 1.5x) goes to software.",
                 "Signatures: ECDSA (sign 2.3x) may gain: these are the requests alone, without the keys and contexts that each program makes for them.",
                 "Key exchange: X25519 (derive 1.3x) would gain, and the configuration does not name it.",
-                "Digests: SHA1 (1.60x) stays with OpenSSL: in brackets, the best of the devices here.",
-                "Digests: SHA2-512 (1.60x) and SHA2-384 (1.50x) gain only where threads hash at once (16 threads here, in pieces of 64 KiB); the configuration names none of them.",
-                "Digests: MD5 stays with OpenSSL where one thread hashes at a time; several together were not measured.",
+                "Digests: SHA1 (0.96x) stays with OpenSSL: in brackets, the best of the devices here.",
                 "Digests: SHA2-256 stays with OpenSSL: no device here can be tried against it.",
             ]
         );

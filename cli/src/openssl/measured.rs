@@ -46,35 +46,6 @@ pub(crate) struct Row {
     #[serde(skip)]
     pub(crate) measured: bool,
     pub(crate) cells: Vec<Cell>,
-    /// Digests: what is gained where threads meet; none where they do not.
-    pub(crate) together: Option<Company>,
-}
-
-/// Messages of several threads, with the host alone and where they may be hashed together.
-#[derive(Serialize)]
-pub(crate) struct Company {
-    pub(crate) threads: u64,
-    pub(crate) bytes: u64,
-    pub(crate) host_ns: f64,
-    pub(crate) together_ns: f64,
-    /// The median of the rounds.
-    pub(crate) gain: f64,
-    /// The distance between the best round and the worst, as a part of it.
-    pub(crate) spread: f64,
-}
-
-impl Company {
-    /// Whether it is faster by enough, whatever may be chance.
-    pub(crate) fn is_worth_it(&self) -> bool {
-        self.gain * (1.0 - self.spread / 2.0) >= WORTH
-    }
-
-    fn of(fields: &[&str]) -> Option<Self> {
-        let [threads, bytes, numbers @ ..] = fields else { return None };
-        let numbers: Vec<f64> = numbers.iter().filter_map(|number| number.parse().ok()).collect();
-        let [host_ns, together_ns, gain, spread] = numbers[..] else { return None };
-        Some(Self { threads: threads.parse().ok()?, bytes: bytes.parse().ok()?, host_ns, together_ns, gain, spread })
-    }
 }
 
 /// One of its operations, with requests of one size.
@@ -170,7 +141,6 @@ fn read(text: &str) -> Measured {
                 served: served == "yes",
                 measured: gains == "yes",
                 cells: Vec::new(),
-                together: None,
             }),
             ["cell", operation, bytes, device, why, ref best @ ..] => {
                 let cell = Cell {
@@ -182,11 +152,6 @@ fn read(text: &str) -> Measured {
                 };
                 if let Some(row) = measured.rows.last_mut() {
                     row.cells.push(cell);
-                }
-            }
-            ["company", ref numbers @ ..] => {
-                if let Some(row) = measured.rows.last_mut() {
-                    row.together = Company::of(numbers);
                 }
             }
             [release] => release.clone_into(&mut measured.release),
@@ -219,7 +184,7 @@ pub(crate) mod tests {
         };
         let (key, ours, name, named) = (key.to_owned(), name.to_lowercase(), name.to_owned(), name.to_owned());
         let cells = cells.iter().map(cell).collect();
-        Row { key, name, named, nid: 1, ours, served: false, measured, cells, together: None }
+        Row { key, name, named, nid: 1, ours, served: false, measured, cells }
     }
 
     #[test]
@@ -227,8 +192,7 @@ pub(crate) mod tests {
         let read = read(
             "openssl 3.0\ndevice\tlanes\teight lanes\nrow\tCIPHERS\tAES-128-GCM\tAES-128-GCM\t895\taes-128-gcm\tyes\tyes\n\
              cell\tseal\t64\tlanes\tmeasured\tlanes\t300.0\t240.0\t1.25\t0.01\t0.5\ncell\topen\t64\thost\tonly-choice\n\
-             nonsense\tof\ta later\nrow\tDIGESTS\tSHA1\tSHA1\t64\tsha1\t\t\n\
-             company\t16\t65536\t30000.0\t20000.0\t1.5\t0.02\n",
+             nonsense\tof\ta later\nrow\tDIGESTS\tSHA1\tSHA1\t64\tsha1\t\t\n",
         );
         assert_eq!((&*read.release, read.devices.len(), read.rows.len()), ("openssl 3.0", 1, 2));
         let row = &read.rows[0];
@@ -237,8 +201,5 @@ pub(crate) mod tests {
         assert_eq!(row.operations(), ["seal", "open"]);
         assert_eq!(row.cells.iter().map(Cell::gain).collect::<Vec<_>>(), [Some(1.25), None]);
         assert!(row.cells[0].is_worth_it() && row.cells[0].is_led() && !row.cells[1].is_led());
-        let together = read.rows[1].together.as_ref().unwrap();
-        assert_eq!((together.threads, together.bytes, together.gain), (16, 65536, 1.5));
-        assert!(together.is_worth_it() && row.together.is_none());
     }
 }

@@ -61,7 +61,7 @@ fn measured(module: &Path) -> Result<String, Failure> {
     }
 }
 
-/// The keys whose algorithms gain by themselves, without requests of other threads.
+/// The keys whose algorithms may be worth serving on the devices of every machine.
 pub(crate) const MEASURED_KEYS: [&str; 4] = ["CIPHERS", "SIGNATURES", "KEY_EXCHANGE", "KDFS"];
 
 /// The algorithms of a key that `gantry openssl config` would name: those with a measured gain on this machine.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use gantry::driver::{Device, Driver, Found};
-use gantry::route::{Ask, BatchSize, Policy, Reason, Route};
+use gantry::route::{Ask, Policy, Reason, Route};
 use gantry::{Clock, VirtualClock};
 use gantry_driver_software::SoftwareDriver;
 
@@ -77,7 +77,7 @@ impl Clock for Patient {
     }
 }
 
-/// Sends any number of the requests to any device that can take them, and likes company of any size.
+/// Sends any number of the requests to any device that can take them, and asks for batches of any size.
 #[derive(Debug)]
 pub(crate) struct Anywhere(pub(crate) Chance);
 
@@ -93,7 +93,7 @@ impl Policy for Anywhere {
         Some(Route { device: choice.device, requests, reason: Reason::Turn, measure: false })
     }
 
-    fn batch_size(&self, _: &Ask<'_>, _: usize) -> BatchSize {
-        BatchSize { requests: 1 + self.0.below(5), saving_ns: 0 }
+    fn batch_size(&self, _: &Ask<'_>) -> usize {
+        1 + self.0.below(5)
     }
 }

@@ -42,7 +42,6 @@ pub struct SessionParams {
     mac_key: Zeroizing<Vec<u8>>,
     tag_len: usize,
     ordered: bool,
-    coalesce: bool,
     level: usize,
     signing: Signing,
     esp: Option<Esp>,
@@ -67,7 +66,6 @@ impl SessionParams {
             mac_key: Zeroizing::new(Vec::new()),
             tag_len: algorithm.info().default_tag(),
             ordered: false,
-            coalesce: false,
             level: algorithm.info().default_level,
             signing: Signing::default(),
             esp: None,
@@ -149,14 +147,6 @@ impl SessionParams {
         self
     }
 
-    /// Lets a synchronous call wait for requests of other threads, at most for the time that the framework allows, where that
-    /// saves CPU time. Without it, only a policy that aims at throughput does.
-    #[must_use]
-    pub fn coalesce(mut self, coalesce: bool) -> Self {
-        self.coalesce = coalesce;
-        self
-    }
-
     /// Both ways, unless said otherwise.
     #[must_use]
     pub fn direction(mut self, direction: Direction) -> Self {
@@ -228,18 +218,12 @@ impl SessionParams {
         }
     }
 
-    /// Whether a synchronous call may wait for requests of other threads.
-    #[inline]
-    pub fn coalesces(&self) -> bool {
-        self.coalesce
-    }
-
     /// The same under other keys.
     pub(crate) fn with_keys(&self, key: &[u8], mac_key: &[u8]) -> Self {
         let (key, mac_key) = (Zeroizing::new(key.to_vec()), Zeroizing::new(mac_key.to_vec()));
-        let Self { algorithm, direction, tag_len, ordered, coalesce, level, esp, .. } = *self;
+        let Self { algorithm, direction, tag_len, ordered, level, esp, .. } = *self;
         let signing = self.signing.clone();
-        Self { algorithm, direction, key, mac_key, tag_len, ordered, coalesce, level, signing, esp }
+        Self { algorithm, direction, key, mac_key, tag_len, ordered, level, signing, esp }
     }
 
     /// Everything that can be wrong with a session before a device is asked.
@@ -323,7 +307,6 @@ impl fmt::Debug for SessionParams {
             .field("mac_key", &format_args!("{} bytes", self.mac_key.len()))
             .field("tag_len", &self.tag_len)
             .field("ordered", &self.ordered)
-            .field("coalesce", &self.coalesce)
             .field("level", &self.level)
             .field("esp", &self.esp)
             .field("signing", &self.signing)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::algorithm::{Result, SessionParams};
 use crate::clock::{Clock, RealClock};
-use crate::dispatch::{Calibrations, Common, Devices, Gantry, LONGEST, RegisteredDevice, Waits};
+use crate::dispatch::{Calibrations, Common, Devices, Gantry, RegisteredDevice};
 use crate::driver::{Driver, Found};
 use crate::route::{CostStore, Learned, Policy};
 use crate::stats::{MOST_DEVICES, Memory, Publisher, Snapshot, Stats};
@@ -24,7 +24,6 @@ impl Gantry {
             publisher: None,
             memory: None,
             verify: 0,
-            coalesce_for: LONGEST,
         }
     }
 
@@ -44,7 +43,6 @@ pub struct GantryBuilder {
     memory: Option<&'static dyn Memory>,
     verify: u32,
     costs: Option<Arc<dyn CostStore>>,
-    coalesce_for: Duration,
 }
 
 impl GantryBuilder {
@@ -98,14 +96,6 @@ impl GantryBuilder {
         self
     }
 
-    /// How long a synchronous call waits for requests of other threads at most, where its session or the policy asks for that.
-    /// With zero no call waits. It is a millisecond unless this is called.
-    #[must_use]
-    pub fn coalesce_for(mut self, longest: Duration) -> Self {
-        self.coalesce_for = longest;
-        self
-    }
-
     /// Whether anything is counted; it is unless this is called. What counting costs is measured with it.
     #[must_use]
     pub fn counting(mut self, counting: bool) -> Self {
@@ -137,10 +127,10 @@ impl GantryBuilder {
 
     /// The framework.
     pub fn build(self) -> Gantry {
-        let Self { devices, policy, clock, counting, publisher, memory, verify, costs, coalesce_for } = self;
+        let Self { devices, policy, clock, counting, publisher, memory, verify, costs } = self;
         let names = devices.iter().map(|device| (device.name().to_owned(), device.class())).collect();
         let stats = Stats::new(counting, names, clock.clone(), publisher, memory);
-        let common = Common::new(clock, stats, Waits::new(coalesce_for), verify);
+        let common = Common::new(clock, stats, verify);
         Gantry::assemble(Arc::new(Devices::new(devices, common, Calibrations::new(costs))), policy)
     }
 }

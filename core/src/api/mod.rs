@@ -15,7 +15,7 @@ pub use builder::GantryBuilder;
 pub use completion::{Completion, Rejected, Ticket, Why};
 pub use queue::Queue;
 pub use queue_options::QueueOptions;
-pub use session::{Beginning, Session};
+pub use session::Session;
 pub use stream::{AeadStream, CipherStream, Stream};
 #[cfg(feature = "futures")]
 pub use task_queue::{Running, TaskQueue};

@@ -303,7 +303,7 @@ impl Queue {
             let mut group = Group::default();
             group.takes_in(core, &handle);
             let Shape { operation, bytes, .. } = shape;
-            let enough = core.batch_size(operation, bytes, usize::MAX).requests;
+            let enough = core.batch_size(operation, bytes);
             let since = if enough > 1 { gantry.clock().now() } else { 0 };
             if enough > 1 {
                 gantry.common().coalescer(algorithm).enter();
@@ -332,8 +332,8 @@ impl Queue {
             let group = &self.groups[index];
             let enough = group.group.list.len() >= group.enough;
             let due = enough || longest == 0 || now >= group.since.saturating_add(longest);
-            // Nobody else comes by: the caller has no more to give, and no other thread has anything like it.
-            let alone = (all || only_polls) && group.coalescer(&self.gantry).threads() <= 1;
+            // The caller has no more to give, and no other queue has such a request.
+            let alone = (all || only_polls) && group.coalescer(&self.gantry).queues() <= 1;
             if due || alone {
                 let group = self.groups.swap_remove(index);
                 self.send(group);

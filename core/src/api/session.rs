@@ -6,8 +6,8 @@ use std::sync::Arc;
 use zeroize::Zeroize;
 
 use super::stream::{AeadStream, CipherStream, Stream};
-use crate::algorithm::{Buffers, Error, Kind, Misuse, Operation, Outcome, Result, SessionParams, Shape, tags_equal};
-use crate::dispatch::{Gantry, Presence, Request, SessionCore, run_on_ring};
+use crate::algorithm::{Buffers, Error, Kind, Misuse, Operation, Outcome, Result, SessionParams, tags_equal};
+use crate::dispatch::{Gantry, Request, SessionCore};
 use crate::driver::{DeviceSession, Operands};
 use crate::route::{Needs, Question, Route, Sizes};
 use crate::stats::Site;
@@ -203,29 +203,6 @@ impl Session {
         Ok(Stream::new(self.core.clone(), state, route))
     }
 
-    /// Starts a stream only if its first piece can be batched with other threads'; otherwise returns
-    /// [`Alone`](Beginning::Alone), and the caller keeps its own implementation.
-    pub fn begin(&self, input: &[u8]) -> Beginning<'_> {
-        let operation = self.core.params.stream_operation();
-        let presence = match operation.filter(|operation| self.core.coalesces(*operation, input.len())) {
-            Some(operation) => self.core.presence_of_work(Shape { operation, bytes: input.len(), in_place: false }),
-            None => Presence::default(),
-        };
-        if let Some(requests) = presence.batch()
-            && let Ok(mut stream) = self.stream(requests)
-            && stream.has_lanes()
-            && stream.meet(requests, input).is_ok()
-        {
-            return Beginning::Together(stream);
-        }
-        Beginning::Alone(presence)
-    }
-
-    /// Whether requests of so many bytes, or pieces of messages, wait for those of other threads when these are there.
-    pub fn coalesces(&self, operation: Operation, bytes: usize) -> bool {
-        self.core.coalesces(operation, bytes)
-    }
-
     /// Data that arrives in pieces, chained across them.
     pub fn cipher_stream(&self, operation: Operation, iv: &[u8]) -> Result<CipherStream> {
         let mut nothing = [];
@@ -280,10 +257,7 @@ impl Session {
             watch.here().outcome(Site::nowhere(self.core.params.algorithm(), shape.operation), outcome);
             return Ok(outcome);
         }
-        if self.core.coalesces(shape.operation, shape.bytes) {
-            return self.core.run_coalesced(&mut operands, shape, &mut watch, run_on_ring);
-        }
-        self.core.run_direct(&mut operands, shape, &mut watch, run_on_ring)
+        self.core.run_direct(&mut operands, shape, &mut watch)
     }
 
     /// Runs a batch on the calling thread and returns when every request has its outcome. Parts of the batch may go to
@@ -337,12 +311,4 @@ impl Stream {
     pub fn session(&self) -> Session {
         Session { core: self.session.clone() }
     }
-}
-
-/// How a message begins, from [`Session::begin`].
-pub enum Beginning<'s> {
-    /// On a device that works on several at a time: it has the first piece, together with those of other threads.
-    Together(Stream),
-    /// Nothing was done.
-    Alone(Presence<'s>),
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::algorithm::{Buffers, Error, Fault, Misuse, Operation, Outcome, Result, Shape};
-use crate::dispatch::{Bound, Request, SMALLEST, SessionCore};
+use crate::algorithm::{Buffers, Error, Fault, Misuse, Operation, Outcome, Result};
+use crate::dispatch::{Bound, Request, SessionCore};
 use crate::driver::{self, DigestStream, Operands};
 use crate::route::Route;
 
@@ -34,38 +34,6 @@ impl Stream {
     pub fn update(&mut self, input: &[u8]) -> Result<()> {
         self.whole()?;
         self.step(input.len(), |state| state.update(input))
-    }
-
-    /// The same, together with pieces and messages of other threads where that is better for all of them, as
-    /// [`Session::run`](crate::Session::run) does with whole messages. The thread may let others run until they are enough.
-    pub fn update_coalesced(&mut self, input: &[u8]) -> Result<()> {
-        self.whole()?;
-        if input.len() < SMALLEST || !self.session.asks_for_others() || !self.has_lanes() {
-            return self.update(input);
-        }
-        let session = self.session.clone();
-        let presence = session.presence(self.shape(input), false);
-        match presence.batch() {
-            Some(requests) => self.meet(requests, input),
-            None => self.update(input),
-        }
-    }
-
-    /// Takes the next piece together with so many pieces and messages of other threads, if they come.
-    pub(crate) fn meet(&mut self, requests: usize, input: &[u8]) -> Result<()> {
-        let shape = self.shape(input);
-        let session = self.session.clone();
-        session.coalesce(requests, Request::update(self, input), shape).map(drop)
-    }
-
-    /// Whether its device works on several at a time.
-    pub(crate) fn has_lanes(&self) -> bool {
-        let place = self.session.place(self.route.device);
-        place.is_some_and(|place| self.session.candidates[place].capability.lanes > 1)
-    }
-
-    fn shape(&self, input: &[u8]) -> Shape {
-        Shape { operation: self.state.operation(), bytes: input.len(), in_place: false }
     }
 
     /// Writes the digest or MAC, and stands at the beginning of the next message.

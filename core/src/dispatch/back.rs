@@ -3,14 +3,12 @@
 use std::ops::Deref;
 
 use super::address::address_by_owner;
-use super::dispatcher::{Dispatcher, dispatch_one};
+use super::dispatcher::Dispatcher;
 use super::inbox::Inbox;
 use super::list::{Handle, List};
 use super::repair::{run_here, settle};
 use super::request::Request;
-use super::session::SessionCore;
-use crate::algorithm::{Fault, Outcome, Shape};
-use crate::driver::Operands;
+use crate::algorithm::Shape;
 use crate::route::Question;
 use crate::stats::{Event, Site};
 
@@ -49,7 +47,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         });
         let gantry = owner.gantry.clone();
         let Some((route, place)) = ring.filter(|(route, place)| address_by_owner(&mut handle, *place, *route)) else {
-            run_here(&mut handle, run_on_ring);
+            run_here(&mut handle);
             return done.push(handle);
         };
         let site = Site::new(route.device, handle.note.algorithm, operation);
@@ -82,22 +80,8 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
     /// Runs each request by itself.
     pub(super) fn run_one_by_one(&mut self, mut list: List, done: &mut List) {
         self.amiss = true;
-        list.each(|handle| run_here(handle, run_on_ring));
+        list.each(run_here);
         self.deliver_foreign(&mut list);
         done.append(&mut list);
     }
-}
-
-/// Runs one request on a device that has no direct way.
-pub(crate) fn run_on_ring(
-    owner: &SessionCore,
-    device: usize,
-    operands: Operands<'_>,
-) -> std::result::Result<Outcome, Fault> {
-    let shape = operands.shape();
-    let mut request = Request::new(operands, None);
-    dispatch_one(owner, &mut request, shape, |dispatcher, list, _, done| {
-        dispatcher.try_on(owner, device, shape.operation, list, done);
-    });
-    request.entry.result()
 }

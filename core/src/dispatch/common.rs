@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::coalescer::{Coalescer, Waits};
+use super::coalescer::Coalescer;
 use crate::algorithm::Algorithm;
 use crate::clock::Clock;
 use crate::stats::Stats;
@@ -15,18 +15,17 @@ pub(crate) struct Common {
     ailing: AtomicU64,
     /// By algorithm.
     coalescers: Box<[Coalescer]>,
-    pub(crate) waits: Waits,
     /// One in so many requests is verified; 0 for none.
     pub(crate) verify: u32,
 }
 
 impl Common {
-    pub(crate) fn new(clock: Arc<dyn Clock>, stats: Stats, waits: Waits, verify: u32) -> Self {
+    pub(crate) fn new(clock: Arc<dyn Clock>, stats: Stats, verify: u32) -> Self {
         let coalescers = (0..Algorithm::COUNT).map(|_| Coalescer::default()).collect();
-        Self { clock, stats, ailing: AtomicU64::new(0), coalescers, waits, verify }
+        Self { clock, stats, ailing: AtomicU64::new(0), coalescers, verify }
     }
 
-    /// Where requests of an algorithm wait for others of other threads.
+    /// Where requests of an algorithm wait for those of other queues.
     pub(crate) fn coalescer(&self, algorithm: Algorithm) -> &Coalescer {
         &self.coalescers[algorithm as usize]
     }

@@ -7,9 +7,6 @@ use crate::driver::{Operands, guarded};
 use crate::route::{Question, Route};
 use crate::stats::{Event, Site, Watch};
 
-/// Runs one request on a device that has no direct way, by its queue pairs.
-pub(crate) type RunOnRing = fn(&SessionCore, usize, Operands<'_>) -> std::result::Result<Outcome, Fault>;
-
 /// Why an attempt on a device gave no outcome.
 pub(crate) enum AttemptError {
     /// There is no device left.
@@ -92,12 +89,11 @@ impl SessionCore {
         operands: &mut Operands<'_>,
         shape: Shape,
         watch: &mut Watch<'_>,
-        on_ring: RunOnRing,
     ) -> Result<Outcome> {
-        self.attempt(operands, shape, watch, None, |_| {}, on_ring).or_else(|error| {
+        self.attempt(operands, shape, watch, None, |_| {}).or_else(|error| {
             let mut attempts = Attempts::new(0);
             attempts.note(error);
-            self.run_after(attempts, operands, shape, watch, &mut None, on_ring)
+            self.run_after(attempts, operands, shape, watch, &mut None)
         })
     }
 
@@ -110,10 +106,9 @@ impl SessionCore {
         shape: Shape,
         watch: &mut Watch<'_>,
         ran: &mut Option<Route>,
-        on_ring: RunOnRing,
     ) -> Result<Outcome> {
         while !attempts.is_end {
-            match self.attempt(operands, shape, watch, Some(&attempts), |route| *ran = Some(route), on_ring) {
+            match self.attempt(operands, shape, watch, Some(&attempts), |route| *ran = Some(route)) {
                 Ok(outcome) => return Ok(outcome),
                 Err(error) => attempts.note(error),
             }
@@ -130,7 +125,6 @@ impl SessionCore {
         watch: &mut Watch<'_>,
         before: Option<&Attempts>,
         ran: impl FnOnce(Route),
-        on_ring: RunOnRing,
     ) -> std::result::Result<Outcome, AttemptError> {
         let (tried, urgency) = before.map_or((0, Urgency::Brief), |before| (before.tried, before.urgency));
         let Some(route) = self.ask(&Question::one(shape, tried)) else { return Err(AttemptError::Nobody) };
@@ -162,7 +156,7 @@ impl SessionCore {
         let result = if self.candidates[place].capability.direct {
             guarded(|| session.run(operands.reborrow())).map_err(failed)
         } else {
-            on_ring(self, device, operands.reborrow()).map_err(failed)
+            self.run_on_ring(device, operands.reborrow()).map_err(failed)
         };
         // A device that fails or declines says nothing about its times.
         if let Some(started) = started.filter(|_| result.is_ok()) {

@@ -29,8 +29,8 @@ use super::loan::Loan;
 use super::repair::blame;
 use super::request::Request;
 use super::session::{OpenSession, SessionCore};
-use crate::algorithm::{Fault, Operation, Shape};
-use crate::driver::survived;
+use crate::algorithm::{Fault, Operation, Outcome};
+use crate::driver::{Operands, survived};
 use crate::route::{Question, Reason, Route, Sizes};
 use crate::stats::{Event, Site, Watch};
 
@@ -81,11 +81,6 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
     pub(crate) fn post(&mut self, coalescer: &Coalescer, list: List) -> usize {
         self.out += list.len();
         coalescer.post(list)
-    }
-
-    /// Whether something is in a line of ours.
-    pub(crate) fn has_lines(&self) -> bool {
-        !self.lines.is_empty()
     }
 
     /// Takes along everything that lies there, and runs it. `lead` is a session of the coalescer's algorithm.
@@ -262,14 +257,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
     }
 
     /// Runs requests on this device and no other. Those that it fails to do have its fault.
-    pub(crate) fn try_on(
-        &mut self,
-        lead: &SessionCore,
-        device: usize,
-        operation: Operation,
-        mut list: List,
-        done: &mut List,
-    ) {
+    fn try_on(&mut self, lead: &SessionCore, device: usize, operation: Operation, mut list: List, done: &mut List) {
         let mut back = List::new();
         if let Some(place) = lead.place(device) {
             let route = Route { device, requests: list.len(), reason: Reason::Pinned, measure: false };
@@ -417,23 +405,24 @@ pub(super) fn put_away(gantry: &Gantry, line: Line) {
     gantry.devices()[line.device].put_pair(line.pair);
 }
 
-/// Lends one request of a session to `work`, which leaves it in the list of what is done.
-pub(crate) fn dispatch_one(
-    owner: &SessionCore,
-    request: &mut Request<'_>,
-    shape: Shape,
-    work: impl FnOnce(&mut Dispatcher<&Inbox>, List, &Inbox, &mut List),
-) {
-    let home = Inbox::new();
-    let mut dispatcher = Dispatcher::new(&home, Sender::default());
-    request.note.shape = shape;
-    request.note.algorithm = owner.params.algorithm();
-    let session = Some(NonNull::from(owner).cast());
-    // SAFETY: the owner is borrowed for longer than the loan.
-    let Ok(loan) = unsafe { Loan::of(std::slice::from_mut(request), &home, |_, _| Ok::<_, Infallible>(session)) };
-    loan.run(|list| {
-        let mut done = List::new();
-        work(&mut dispatcher, list, &home, &mut done);
-        done
-    });
+impl SessionCore {
+    /// Runs one request on a device that has no direct way, by its queue pairs.
+    pub(super) fn run_on_ring(&self, device: usize, operands: Operands<'_>) -> Result<Outcome, Fault> {
+        let home = Inbox::new();
+        let mut dispatcher = Dispatcher::new(&home, Sender::default());
+        let shape = operands.shape();
+        let mut request = Request::new(operands, None);
+        request.note.shape = shape;
+        request.note.algorithm = self.params.algorithm();
+        let owner = Some(NonNull::from(self).cast());
+        // SAFETY: the session is borrowed for longer than the loan.
+        let Ok(loan) =
+            unsafe { Loan::of(std::slice::from_mut(&mut request), &home, |_, _| Ok::<_, Infallible>(owner)) };
+        loan.run(|list| {
+            let mut done = List::new();
+            dispatcher.try_on(self, device, shape.operation, list, &mut done);
+            done
+        });
+        request.entry.result()
+    }
 }

@@ -1,5 +1,5 @@
 //! From a caller's requests to devices and back: sessions on devices, groups of requests, queue pairs, backlogs, and the
-//! coalescer of several threads.
+//! coalescer of queues.
 
 mod address;
 mod admission;
@@ -18,7 +18,6 @@ mod device;
 mod devices;
 mod direct;
 mod dispatcher;
-mod experiment;
 mod framework;
 mod group;
 mod health;
@@ -27,7 +26,6 @@ mod limits;
 mod line;
 mod list;
 mod loan;
-mod meet;
 mod pair;
 mod parts;
 mod pool;
@@ -46,11 +44,10 @@ mod stack;
 mod streams;
 mod submission;
 
-pub(crate) use back::run_on_ring;
 pub use backlog::Priority;
 pub(crate) use backlog::Sender;
 pub(crate) use calibrate::Calibrations;
-pub(crate) use coalescer::{Coalescer, LONGEST, Waits};
+pub(crate) use coalescer::Coalescer;
 pub(crate) use common::Common;
 pub use device::{DeviceState, RegisteredDevice};
 pub(crate) use devices::Devices;
@@ -59,8 +56,6 @@ pub use framework::{Gantry, WeakGantry};
 pub(crate) use group::Group;
 pub(crate) use inbox::Inbox;
 pub(crate) use list::{Handle, List};
-pub use meet::Presence;
-pub(crate) use meet::SMALLEST;
 pub(crate) use request::Bound;
 pub use request::Request;
 pub(crate) use session::SessionCore;

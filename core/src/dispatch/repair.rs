@@ -1,6 +1,6 @@
 //! What becomes of requests that did not end well on a device.
 
-use super::direct::{RunOnRing, after};
+use super::direct::after;
 use super::list::{Handle, List};
 use super::request::Rare;
 use crate::algorithm::{Error, Fault};
@@ -76,13 +76,13 @@ pub(super) fn settle(handle: &mut Handle) -> bool {
 }
 
 /// Runs a request in this thread, after what devices have said that tried before; on one device after the other.
-pub(super) fn run_here(handle: &mut Handle, on_ring: RunOnRing) {
+pub(super) fn run_here(handle: &mut Handle) {
     let (tried, shape) = (handle.note.tried, handle.note.shape);
     let copied = handle.copy_segments();
     let (owner, request) = handle.parts();
     let attempts = after(tried, request.take_error());
     let mut watch = owner.counters().watch(1);
-    match owner.run_after(attempts, &mut request.entry.operands, shape, &mut watch, &mut request.route, on_ring) {
+    match owner.run_after(attempts, &mut request.entry.operands, shape, &mut watch, &mut request.route) {
         Ok(outcome) => request.entry.outcome = Some(outcome),
         Err(error) => request.rare().error = Some(error),
     }

@@ -14,8 +14,8 @@ use super::limits::Limits;
 use super::list::Handle;
 use super::request::Request;
 use crate::algorithm::{Error, Fault, Operation, Outcome, Refusal, Result, SessionParams, Shape, Unsupported};
-use crate::driver::{Capability, DeviceSession, Operands};
-use crate::route::{BatchSize, Candidate, Question, Route};
+use crate::driver::{DeviceSession, Operands};
+use crate::route::{Candidate, Question, Route};
 use crate::stats::{Event, Site, Stats};
 use crate::trust::{Comparison, REFERENCE, ShadowCopy, is_due};
 
@@ -88,24 +88,18 @@ impl SessionCore {
         self.gantry.ask(self.params.algorithm(), &self.candidates, question, declined, hypothetical)
     }
 
-    /// The batch that is worth waiting for, for a request like this one, where at most `most` can come together.
-    pub(crate) fn batch_size(&self, operation: Operation, bytes: usize, most: usize) -> BatchSize {
+    /// How many requests like this one a queue waits for.
+    pub(crate) fn batch_size(&self, operation: Operation, bytes: usize) -> usize {
         let question = Question::one(Shape { operation, bytes, in_place: true }, 0);
         let declined = self.declined.load(Ordering::Relaxed);
         let ask = self.gantry.question(self.params.algorithm(), &self.candidates, &question, declined, true);
-        self.gantry.policy().batch_size(&ask, most)
+        self.gantry.policy().batch_size(&ask)
     }
 
     /// Whether all devices work in the calling thread.
     #[inline]
     pub(crate) fn has_no_rings(&self) -> bool {
         self.candidates.iter().all(|candidate| candidate.capability.direct)
-    }
-
-    /// Whether a device runs several such requests side by side.
-    pub(crate) fn has_lanes(&self, operation: Operation) -> bool {
-        let offers = |capability: &Capability| capability.lanes > 1 && capability.operations.contains(&operation);
-        self.candidates.iter().any(|candidate| offers(&candidate.capability))
     }
 
     pub(crate) fn quarantine(&self, device: usize, site: Site) {

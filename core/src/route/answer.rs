@@ -14,17 +14,3 @@ pub struct Route {
     /// The policy learns from this one: how long the device takes shall be measured.
     pub measure: bool,
 }
-
-/// How many requests should run together, and what that is worth.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BatchSize {
-    /// A request of a queue waits a short while for so many. 1 when batches do not pay.
-    pub requests: usize,
-    /// Nanoseconds of the calling thread that each of them saves.
-    pub saving_ns: u32,
-}
-
-impl BatchSize {
-    /// Every request by itself.
-    pub const ONE: Self = Self { requests: 1, saving_ns: 0 };
-}

@@ -1,6 +1,6 @@
 //! The default: believes what capabilities declare.
 
-use super::answer::{BatchSize, Route};
+use super::answer::Route;
 use super::ask::{Ask, Choice};
 use super::policy::Policy;
 use crate::driver::{Capability, Class};
@@ -41,12 +41,12 @@ impl Policy for BreakEven {
         Some(Route { requests: ask.requests() - left_over, ..ask.all_to(&best, Reason::EnoughRequests) })
     }
 
-    /// As many as the most lanes that would be worth it. How much they would be worth nobody declares.
-    fn batch_size(&self, ask: &Ask<'_>, most: usize) -> BatchSize {
+    /// As many as the most lanes that would be worth it.
+    fn batch_size(&self, ask: &Ask<'_>) -> usize {
         let capabilities = ask.choices().map(|choice| choice.capability);
-        let worth_it = capabilities
-            .filter(|capability| capability.lanes > 1 && capability.break_even <= capability.lanes.min(most));
-        BatchSize { requests: worth_it.map(|capability| capability.lanes.min(most)).max().unwrap_or(1), saving_ns: 0 }
+        let worth_it =
+            capabilities.filter(|capability| capability.lanes > 1 && capability.break_even <= capability.lanes);
+        worth_it.map(|capability| capability.lanes).max().unwrap_or(1)
     }
 }
 

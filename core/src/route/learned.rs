@@ -26,10 +26,10 @@
 /// The devices that it chooses from.
 mod known;
 
-use super::answer::{BatchSize, Route};
+use super::answer::Route;
 use super::ask::Ask;
 use super::break_even::BreakEven;
-use super::ledger::{BATCH_SIZES, Ledger, Verdict};
+use super::ledger::{Ledger, Verdict};
 use super::lesson::MANY;
 use super::policy::Policy;
 use crate::algorithm::Kind;
@@ -94,18 +94,12 @@ impl Policy for Learned {
         self.think(ask, ledger)
     }
 
-    fn coalesces(&self) -> bool {
-        *self == Learned::Throughput
-    }
-
-    fn batch_size(&self, ask: &Ask<'_>, most: usize) -> BatchSize {
+    fn batch_size(&self, ask: &Ask<'_>) -> usize {
         let (ledger, bytes) = (ask.ledgers.of(ask.algorithm, ask.operation()), ask.mean_bytes());
-        let place = BATCH_SIZES.iter().rposition(|requests| *requests <= most);
-        let Some(place) = place else { return BatchSize::ONE };
-        ledger.batch_size(bytes, place).unwrap_or_else(|| {
-            let batch = self.think_of_batches(ask, bytes, &BATCH_SIZES[..=place]);
-            ledger.remember_batch_size(bytes, place, batch);
-            batch
+        ledger.batch_size(bytes).unwrap_or_else(|| {
+            let requests = self.think_of_batches(ask, bytes);
+            ledger.remember_batch_size(bytes, requests);
+            requests
         })
     }
 }
@@ -113,10 +107,10 @@ impl Policy for Learned {
 impl Learned {
     /// As few as make a request nearly as cheap as it gets, if that is much cheaper than alone.
     #[cold]
-    fn think_of_batches(self, ask: &Ask<'_>, bytes: usize, sizes: &[usize]) -> BatchSize {
+    fn think_of_batches(self, ask: &Ask<'_>, bytes: usize) -> usize {
         let known = Known::of(ask, self, 2, bytes);
         if known.strangers > 0 || known.len == 0 {
-            return BreakEven.batch_size(ask, sizes[sizes.len() - 1]);
+            return BreakEven.batch_size(ask);
         }
         // Rings and the calling thread work side by side, if they have something to divide.
         let beside = known.rings < known.len && known.iter().any(|device| device.flows);
@@ -129,18 +123,12 @@ impl Learned {
             let least = known.least(|device| self.cost(device, requests, bytes) - device.ahead);
             least.map_or(f32::INFINITY, |(_, time)| (time + PART) / requests as f32)
         };
-        let cheapest = sizes.iter().map(|requests| each(*requests)).fold(f32::INFINITY, f32::min);
+        let cheapest = BATCH_SIZES.iter().map(|requests| each(*requests)).fold(f32::INFINITY, f32::min);
         if cheapest > each(1) * MUCH {
-            return BatchSize::ONE;
+            return 1;
         }
-        let nearly = if sizes.len() == BATCH_SIZES.len() { NEARLY } else { FEW_THREADS };
-        let enough = sizes.iter().find(|requests| each(**requests) <= cheapest * nearly);
-        let Some(&requests) = enough else { return BatchSize::ONE };
-        let cpu = |requests: usize| {
-            let least = known.least(|device| device.costs.estimate(requests, bytes).cpu_ns);
-            least.map_or(0.0, |(_, all)| all / requests as f32)
-        };
-        BatchSize { requests, saving_ns: (cpu(1) - cpu(requests)).max(0.0) as u32 }
+        let enough = BATCH_SIZES.into_iter().find(|requests| each(*requests) <= cheapest * NEARLY);
+        enough.unwrap_or(1)
     }
 }
 
@@ -148,8 +136,8 @@ impl Learned {
 const MUCH: f32 = 0.85;
 /// A batch in which a request costs more than this many times as much as in the best is too small.
 const NEARLY: f32 = 1.02;
-/// The same where few threads can come: the last of them keep the others waiting, and CPUs idle.
-const FEW_THREADS: f32 = 1.5;
+/// Batches that are thought of.
+const BATCH_SIZES: [usize; 12] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
 
 /// Nanoseconds that a request is thought to take while nothing is known, and one for each byte; and with a key pair.
 const PRIOR: u32 = 100;

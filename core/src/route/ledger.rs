@@ -20,7 +20,7 @@ use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use super::answer::{BatchSize, Route};
+use super::answer::Route;
 use super::candidate::Candidate;
 use super::cost::INTERVAL;
 use super::meter::{Looks, Meter};
@@ -42,8 +42,6 @@ const TRIALS: (u32, u32) = (8, 2048);
 const CLOSE: u32 = 16;
 /// Intervals of work for which a thought about the size of batches is good.
 const BATCH_SIZE_LASTS: u32 = 8;
-/// Batches that are thought of.
-pub(super) const BATCH_SIZES: [usize; 12] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
 /// Nanoseconds of work after which a calibration pays: who ends before never pays for one.
 const CALIBRATION_PAYS: u32 = 10_000_000;
 /// Nanoseconds of work for which it pays to read what was kept of earlier measurements, which takes about as long.
@@ -66,8 +64,8 @@ pub(crate) struct Ledgers {
 /// What is remembered about one algorithm and operation.
 pub(crate) struct Ledger {
     verdicts: Box<[AtomicU64]>,
-    /// By class of sizes, and the most that can come.
-    batch_sizes: Box<[[AtomicU64; BATCH_SIZES.len()]]>,
+    /// By class of sizes.
+    batch_sizes: Box<[AtomicU64]>,
     /// Intervals of work so far: the time as far as trials are concerned.
     ticks: AtomicU32,
     /// Nanoseconds that trials may lose.
@@ -202,20 +200,17 @@ impl Ledger {
         }
     }
 
-    /// The batch that was thought best for requests of such a size, if that was not long ago. `most` is a place of
-    /// [`BATCH_SIZES`].
+    /// The number of requests in a batch that was thought best for this size, if that was not long ago.
     #[inline]
-    pub(crate) fn batch_size(&self, bytes: usize, most: usize) -> Option<BatchSize> {
-        let packed = self.batch_sizes[class(bytes)][most].load(Relaxed);
-        let fresh = packed >> 16 & 0xffff == u64::from(self.age());
-        (fresh && packed != 0)
-            .then_some(BatchSize { requests: (packed & 0xffff) as usize, saving_ns: (packed >> 32) as u32 })
+    pub(crate) fn batch_size(&self, bytes: usize) -> Option<usize> {
+        let packed = self.batch_sizes[class(bytes)].load(Relaxed);
+        let fresh = packed >> 16 == u64::from(self.age());
+        (fresh && packed != 0).then_some((packed & 0xffff) as usize)
     }
 
-    pub(crate) fn remember_batch_size(&self, bytes: usize, most: usize, batch: BatchSize) {
-        let BatchSize { requests, saving_ns } = batch;
-        let packed = requests.min(0xffff) as u64 | u64::from(self.age()) << 16 | u64::from(saving_ns) << 32;
-        self.batch_sizes[class(bytes)][most].store(packed, Relaxed);
+    pub(crate) fn remember_batch_size(&self, bytes: usize, requests: usize) {
+        let packed = requests.min(0xffff) as u64 | u64::from(self.age()) << 16;
+        self.batch_sizes[class(bytes)].store(packed, Relaxed);
     }
 
     /// Changes with every few intervals of work.
@@ -240,7 +235,7 @@ impl Ledger {
 
     /// Forgets all verdicts: the costs are others now.
     pub(crate) fn forget(&self) {
-        for verdict in self.verdicts.iter().chain(self.batch_sizes.as_flattened()) {
+        for verdict in self.verdicts.iter().chain(&self.batch_sizes) {
             verdict.store(0, Relaxed);
         }
     }

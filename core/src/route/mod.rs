@@ -18,7 +18,7 @@ mod policy;
 mod record;
 mod table;
 
-pub use answer::{BatchSize, Route};
+pub use answer::Route;
 pub use ask::{Ask, Choice};
 pub(crate) use ask::{Calibrator, Needs, Question, RequestSizes, Sizes};
 pub use break_even::BreakEven;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::answer::{BatchSize, Route};
+use super::answer::Route;
 use super::ask::Ask;
 
 /// What a route optimises.
@@ -14,15 +14,9 @@ pub trait Policy: fmt::Debug + Send + Sync {
     /// request whose device failed. `None` when none of the choices will do.
     fn route(&self, ask: &Ask<'_>) -> Option<Route>;
 
-    /// The batch that is worth waiting for, for a request like the one in hand, where at most `most` can come together.
-    fn batch_size(&self, ask: &Ask<'_>, most: usize) -> BatchSize {
-        let _ = (ask, most);
-        BatchSize::ONE
-    }
-
-    /// Whether a synchronous call may let other threads run until a batch has come together. A policy that cares for the
-    /// time of each request does not want that.
-    fn coalesces(&self) -> bool {
-        false
+    /// How many requests like the one in hand a queue waits for, for at most its coalescing time. 1 where batches do not pay.
+    fn batch_size(&self, ask: &Ask<'_>) -> usize {
+        let _ = ask;
+        1
     }
 }

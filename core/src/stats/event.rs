@@ -41,7 +41,7 @@ coded! {
         Returned = "returned";
         /// A request had to wait because the device was full, or because others waited already.
         Full = "full";
-        /// A request went to the device together with some of another queue or thread.
+        /// A request went to the device together with those of another session or queue.
         Coalesced = "coalesced";
         /// A batch of such requests was handed over: [`Coalesced`](Self::Coalesced) divided by this is the size of a batch.
         Coalescing = "coalescing";

@@ -100,7 +100,7 @@ impl Sealed {
             stream: None,
             engine: Engine::default(),
             iv_len: NONCE,
-            elsewhere: wrapped.asked(wrapped.algorithm()),
+            elsewhere: wrapped.asked(),
         }
     }
 

@@ -121,7 +121,7 @@ impl Ccm {
             if let Some(gain) = gain {
                 gain.new_key();
             }
-            self.elsewhere = gain.map_or(wrapped.asked(wrapped.algorithm()), Gain::elsewhere);
+            self.elsewhere = gain.map_or(wrapped.asked(), Gain::elsewhere);
         }
         match self.phase {
             Phase::Over if iv.is_some() => self.phase = Phase::Fresh,

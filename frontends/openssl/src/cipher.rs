@@ -259,7 +259,7 @@ impl Keyed {
 
     /// Calls with other numbers of bytes can go straight to the host.
     pub(crate) fn elsewhere(&self, wrapped: &Wrapped) -> Sizes {
-        self.gain(wrapped).map_or(wrapped.asked(wrapped.algorithm()), Gain::elsewhere)
+        self.gain(wrapped).map_or(wrapped.asked(), Gain::elsewhere)
     }
 
     /// Runs one request on a device if it is better there.

@@ -33,13 +33,11 @@ pub(crate) struct Derivations {
     /// Threads that derive, whoever does it for them.
     threads: AtomicUsize,
     cpus: usize,
-    may_wait: bool,
     level: Level,
 }
 
 impl Derivations {
-    /// `may_wait`: a thread may hand its derivation to another one.
-    pub(crate) fn new(cpu: Option<LevelName>, may_wait: bool) -> Self {
+    pub(crate) fn new(cpu: Option<LevelName>) -> Self {
         if let Some(level) = cpu {
             gantry_digest::limit(level);
         }
@@ -48,7 +46,6 @@ impl Derivations {
             known: [const { OnceLock::new() }; Algorithm::ALL.len()],
             threads: AtomicUsize::new(0),
             cpus: available_parallelism().map_or(1, usize::from),
-            may_wait,
             level: Level::detect_at_most(cpu),
         }
     }
@@ -61,7 +58,7 @@ impl Derivations {
     /// A thread begins to derive.
     pub(crate) fn enter(&self) -> Present<'_> {
         let others = self.threads.fetch_add(1, Relaxed);
-        Present { lanes: self, is_crowded: others >= self.cpus && self.may_wait }
+        Present { lanes: self, is_crowded: others >= self.cpus }
     }
 
     /// Whether so many blocks are faster in lanes than by the host, one after the other. (Nanoseconds an iteration on a Zen 4, OpenSSL 4.0
@@ -118,7 +115,7 @@ fn passes(algorithm: Algorithm) -> bool {
 /// A thread that derives, whoever does it for it.
 pub(crate) struct Present<'l> {
     lanes: &'l Derivations,
-    /// There are more threads than CPUs, and they may wait for each other.
+    /// There are more threads than CPUs.
     is_crowded: bool,
 }
 
@@ -313,7 +310,7 @@ mod tests {
 
     /// As if there were so many CPUs.
     fn on_cpus(cpus: usize) -> Derivations {
-        Derivations { cpus, ..Derivations::new(None, true) }
+        Derivations { cpus, ..Derivations::new(None) }
     }
 
     #[test]

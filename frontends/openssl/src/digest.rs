@@ -1,10 +1,10 @@
 //! Messages of digests and MACs: the state of one lives where its first piece went.
 
 use gantry::driver::Operands;
-use gantry::{Algorithm, Beginning, Operation, Presence, SessionParams, Stream};
+use gantry::{Algorithm, Operation, SessionParams, Stream};
 use zeroize::Zeroizing;
 
-use crate::boundary::{Wrapped, has_room, with_room};
+use crate::boundary::{Wrapped, with_room};
 use crate::framework::{Done, Engine, Side};
 use crate::gains::Gain;
 use crate::sizes::Sizes;
@@ -20,16 +20,6 @@ pub(crate) struct Digesting {
     engine: Engine,
 }
 
-/// What became of a piece that may have met others. As long as the presence lives, other threads may count on this one.
-pub(crate) enum Met<'w> {
-    /// It is done.
-    Others,
-    /// The message is the host's, which is faster with one alone.
-    Host(Presence<'w>),
-    /// Nothing is decided.
-    Nobody(Presence<'w>),
-}
-
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
     /// The message is the host's.
@@ -39,8 +29,6 @@ enum Phase {
     Begun,
     /// The message is a device's.
     Ours,
-    /// The host has ended the message.
-    Ended,
 }
 
 /// A message that is a device's.
@@ -62,29 +50,6 @@ impl Digesting {
         if !matches!(self.work, Work::None) {
             self.work = Work::None;
         }
-    }
-
-    /// A message has begun, and no device has anything of it.
-    #[inline(always)]
-    pub(crate) fn has_begun(&self) -> bool {
-        self.phase == Phase::Begun
-    }
-
-    /// The host, which has all of the message, has ended it.
-    #[inline(always)]
-    pub(crate) fn end(&mut self) {
-        self.phase = Phase::Ended;
-    }
-
-    #[inline(always)]
-    pub(crate) fn has_ended(&self) -> bool {
-        self.phase == Phase::Ended
-    }
-
-    /// No device has had anything to do with this one or the one before.
-    #[inline(always)]
-    pub(crate) fn is_on_no_device(&self) -> bool {
-        self.is_hosts() && matches!(self.work, Work::None) && self.engine.is_new()
     }
 
     /// Another key, or another algorithm.
@@ -127,52 +92,19 @@ impl Digesting {
         let asked = || {
             let known = wrapped.opened().zip(algorithm);
             let gain = known.map(|(framework, algorithm)| framework.gain(algorithm, operation(algorithm)));
-            gain.map_or(wrapped.asked(algorithm), Gain::elsewhere)
+            gain.map_or(wrapped.asked(), Gain::elsewhere)
         };
-        if self.has_begun() { asked() } else { self.elsewhere_of(Sizes::NONE) }
+        if self.phase == Phase::Begun { asked() } else { self.elsewhere_of(Sizes::NONE) }
     }
 
     /// The same, where first pieces of other sizes than `asked` are the host's.
     #[inline(always)]
     pub(crate) fn elsewhere_of(&self, asked: Sizes) -> Sizes {
         match self.phase {
-            Phase::Host | Phase::Ended => Sizes::NONE,
+            Phase::Host => Sizes::NONE,
             Phase::Ours => Sizes::ALL,
             Phase::Begun => asked,
         }
-    }
-
-    /// The next piece of a digest, if it is the first one and may meet those of other threads.
-    pub(crate) fn meet<'w>(
-        &mut self,
-        wrapped: &'w Wrapped,
-        algorithm: Algorithm,
-        input: &[u8],
-        fresh: bool,
-    ) -> Met<'w> {
-        if self.phase == Phase::Begun
-            && fresh
-            && has_room()
-            && let Some(framework) = wrapped.opened()
-            && let Some(alone) = framework.may_meet(algorithm, input.len())
-            && let Some(session) = framework.digest(algorithm)
-        {
-            return match (session.begin(input), alone) {
-                (Beginning::Alone(presence), Side::Device) => Met::Nobody(presence),
-                (Beginning::Alone(presence), Side::Host) => {
-                    self.phase = Phase::Host;
-                    wrapped.count(Operation::Digest, Side::Host, input.len());
-                    Met::Host(presence)
-                }
-                (Beginning::Together(stream), _) => {
-                    (self.work, self.phase) = (Work::Stream(Box::new(stream)), Phase::Ours);
-                    self.engine.belong_to(framework);
-                    wrapped.count(Operation::Digest, Side::Device, input.len());
-                    Met::Others
-                }
-            };
-        }
-        Met::Nobody(Presence::default())
     }
 
     /// The next piece. `fresh`: none went by before.
@@ -187,10 +119,6 @@ impl Digesting {
         let (bytes, operation) = (input.len(), operation(algorithm));
         if self.phase == Phase::Ours {
             let good = match &mut self.work {
-                // In the child of a fork the other threads are not there, whatever is known of them.
-                Work::Stream(stream) if wrapped.opened().is_some_and(|framework| self.engine.is_of(framework)) => {
-                    with_room(|| stream.update_coalesced(input).is_ok()).unwrap_or(false)
-                }
                 Work::Stream(stream) => with_room(|| stream.update(input).is_ok()).unwrap_or(false),
                 Work::Held(held) if held.len() + bytes <= HELD => {
                     held.extend_from_slice(input);

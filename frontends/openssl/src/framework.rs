@@ -11,8 +11,7 @@ use gantry::{
 use gantry_digest::Algorithm as Hash;
 use gantry_runtime::sandbox::is_filtered;
 
-use crate::boundary::{HostDigests, HostKdf};
-use crate::company::{self, Company};
+use crate::boundary::HostKdf;
 use crate::config::{Settings, Soft};
 use crate::derivations::{Derivations, LANES};
 use crate::gains::{Gain, Gains, NAMED};
@@ -110,10 +109,10 @@ impl Framework {
                     && !matches!(device.state(), DeviceState::Excluded(_))
                     && pinned.as_ref().is_none_or(|pinned| pinned == device.name())
             });
-        let derivations = has_lanes.then(|| Derivations::new(settings.runtime.cpu().parse().ok(), settings.may_wait()));
+        let derivations = has_lanes.then(|| Derivations::new(settings.runtime.cpu().parse().ok()));
         Ok(Self {
             gantry,
-            gains: Gains::new(|algorithm| settings.asked(Some(algorithm))),
+            gains: Gains::new(settings.asked()),
             digests: Algorithm::ALL.iter().map(|_| OnceLock::new()).collect(),
             derivations,
             soft: settings.soft,
@@ -126,21 +125,17 @@ impl Framework {
         self.gains.of(algorithm, operation)
     }
 
-    /// The session of a digest.
-    pub(crate) fn digest(&self, algorithm: Algorithm) -> Option<&Session> {
-        let session = || self.gantry.session(SessionParams::new(algorithm, &[]).coalesce(true)).ok();
-        self.digests[algorithm as usize].get_or_init(session).as_ref()
-    }
-
     /// Key derivations, where there are lanes for them.
     pub(crate) fn derivations(&self) -> Option<&Derivations> {
         self.derivations.as_ref()
     }
 
     fn session(&self, params: SessionParams) -> Option<Session> {
-        match params.algorithm().kind() {
-            Kind::Digest => self.digest(params.algorithm()).cloned(),
-            _ => self.gantry.session(params).ok(),
+        let algorithm = params.algorithm();
+        let session = || self.gantry.session(params).ok();
+        match algorithm.kind() {
+            Kind::Digest => self.digests[algorithm as usize].get_or_init(session).clone(),
+            _ => session(),
         }
     }
 
@@ -149,17 +144,6 @@ impl Framework {
     pub(crate) fn leads_several(&self, session: &Session, operation: Operation, bytes: usize, requests: usize) -> bool {
         let device = session.route(operation, bytes, requests).map(|route| &self.gantry.devices()[route.device]);
         device.is_some_and(|device| self.is_other(device))
-    }
-
-    /// Whose the first piece of a digest is, of so many bytes, when it meets nobody; `None` where it cannot meet others, and before the
-    /// policy that the operator named was asked.
-    pub(crate) fn may_meet(&self, algorithm: Algorithm, bytes: usize) -> Option<Side> {
-        let session = self.digest(algorithm).filter(|_| self.soft.allows(Class::Simd))?;
-        match self.gain(algorithm, Operation::Digest).saved_ns(bytes) {
-            None if self.named => None,
-            Some(saved) if saved > 0 => Some(Side::Device),
-            _ => session.coalesces(Operation::Digest, bytes).then_some(Side::Host),
-        }
     }
 
     /// Whether a device may have what is the host's otherwise.
@@ -184,10 +168,9 @@ impl Framework {
     }
 
     /// The host does a request of so many bytes. By the work that it does, the framework learns what the devices cost, the host among
-    /// them. Until that is known, nothing is saved. A digest alone is always the host's.
+    /// them. Until that is known, nothing is saved.
     fn learn(&self, algorithm: Algorithm, operation: Operation, bytes: usize) -> u32 {
         let work = match algorithm.kind() {
-            Kind::Digest => return 0,
             Kind::Signature | Kind::Exchange => PAIR_NS,
             _ => u32::try_from(OTHER_NS + bytes).unwrap_or(u32::MAX),
         };
@@ -222,15 +205,6 @@ impl Framework {
         let operations = algorithm.kind().operations();
         let each = operations.iter().flat_map(|operation| sizes.iter().map(move |bytes| (*operation, *bytes)));
         each.filter_map(|(operation, bytes)| self.cell(algorithm, operation, bytes)).collect()
-    }
-
-    /// What messages of several threads gain together, where no device is faster with one alone.
-    pub(crate) fn company(&self, algorithm: Algorithm, host: &HostDigests) -> Option<Company> {
-        const BYTES: usize = 16 << 10;
-        let session = self.digest(algorithm)?;
-        self.gantry.calibrate(algorithm, Operation::Digest, false);
-        let meets = !self.named && self.may_meet(algorithm, BYTES) == Some(Side::Host);
-        meets.then(|| company::measure(&self.gantry, session, host))?
     }
 
     /// Where PBKDF2 derives keys of so many bytes, and by what lanes are faster.
@@ -269,10 +243,6 @@ impl Framework {
             let route = session.route(operation, bytes, 1);
             let name = |place: usize| self.gantry.devices()[place].name().to_owned();
             return route.map_or_else(|| host("only-choice"), |route| (name(route.device), route.reason.code()));
-        }
-        if algorithm.kind() == Kind::Digest {
-            let meets = self.may_meet(algorithm, bytes) == Some(Side::Host);
-            return host(if meets { "company" } else { "only-choice" });
         }
         let Some((name, measured)) = measured else { return host("only-choice") };
         let gain = self.gain(algorithm, operation);
@@ -326,11 +296,6 @@ pub(crate) fn nanoseconds(begun: Instant) -> u32 {
 }
 
 impl Engine {
-    /// There is no session yet.
-    pub(crate) fn is_new(&self) -> bool {
-        self.session.is_none() && !self.refused
-    }
-
     /// Another key: what was opened under the last one is of no use.
     pub(crate) fn new_key(&mut self) {
         self.forget();

@@ -27,8 +27,8 @@ pub(crate) struct Gains(Box<[Gain]>);
 
 impl Gains {
     /// Requests of other sizes than `asked` are the host's as long as nothing is known.
-    pub(crate) fn new(asked: impl Fn(Algorithm) -> Sizes) -> Self {
-        Self((0..Algorithm::PLACES).map(|place| Gain::new(asked(Algorithm::at_place(place).0))).collect())
+    pub(crate) fn new(asked: Sizes) -> Self {
+        Self((0..Algorithm::PLACES).map(|_| Gain::new(asked)).collect())
     }
 
     pub(crate) fn of(&self, algorithm: Algorithm, operation: Operation) -> &Gain {

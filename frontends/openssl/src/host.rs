@@ -8,7 +8,7 @@ use gantry::driver::{
 use gantry::{Algorithm, Fault, Operation, Outcome, SessionParams};
 
 use crate::boundary::{
-    Agreement, HostAlgorithm, HostContext, HostDigests, HostKey, HostMac, HostMacContext, HostPair, Wrapped,
+    Agreement, HostAlgorithm, HostContext, HostDigest, HostDigests, HostKey, HostMac, HostMacContext, HostPair, Wrapped,
 };
 use crate::table::{Mac, Mode, RSA};
 
@@ -62,14 +62,12 @@ fn offers(wrapped: &Wrapped) -> Vec<(Algorithm, Offer)> {
             let offer = wrapped.algorithm().zip(HostPair::new(wrapped));
             offer.map(|(algorithm, host)| (algorithm, Offer::Pair(host))).into_iter().collect()
         }
-        // For results that are verified, and for messages whose device failed. Where there is a software device it does both, and needs no
-        // contexts of the host.
-        Mode::Digest if cfg!(not(feature = "software")) => {
+        Mode::Digest => {
             let offer = wrapped.algorithm().zip(HostDigests::new(wrapped));
             offer.map(|(algorithm, host)| (algorithm, Offer::Digest(host))).into_iter().collect()
         }
         // Of SLH-DSA nobody asks which side is faster.
-        Mode::Digest | Mode::Kdf(_) | Mode::SlhDsa | Mode::Keys => Vec::new(),
+        Mode::Kdf(_) | Mode::SlhDsa | Mode::Keys => Vec::new(),
     }
 }
 
@@ -99,7 +97,7 @@ impl Device for HostDevice {
         let params = params.clone();
         Ok(match *offer {
             Offer::Cipher(mode, host) => Arc::new(HostSession { mode, host, params, idle: Default::default() }),
-            Offer::Digest(host) => Arc::new(DigestSession(host)),
+            Offer::Digest(host) => Arc::new(DigestSession { host, idle: Idle::default() }),
             Offer::Mac(host, inside) => {
                 let session = MacSession { host, inside, params, idle: Idle::default() };
                 // What is inside may be missing in this libcrypto.
@@ -143,17 +141,22 @@ impl<C> Idle<C> {
 }
 
 /// A digest, of whole messages.
-struct DigestSession(HostDigests);
+struct DigestSession {
+    host: HostDigests,
+    idle: Idle<HostDigest>,
+}
 
 impl DeviceSession for DigestSession {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         let Operands::Digest { input, output } = operands else {
             return Err(Fault::failed("a request of another kind than its session"));
         };
-        let done = self.0.run(input).filter(|(_, length)| *length == output.len());
-        let (digest, length) = done.ok_or(Fault::failed("the host failed"))?;
-        output.copy_from_slice(&digest[..length]);
-        Ok(Outcome::Done)
+        let digest = |context: &mut HostDigest| {
+            let (digest, length) = context.whole(input).filter(|(_, length)| *length == output.len())?;
+            output.copy_from_slice(&digest[..length]);
+            Some(Outcome::Done)
+        };
+        self.idle.with(|| self.host.context(), digest)
     }
 }
 

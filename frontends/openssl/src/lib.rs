@@ -11,10 +11,10 @@
 //! | file | content |
 //! |---|---|
 //! | `abi.rs`, `table.rs`, `config.rs` | the provider interface as data, the algorithms, the section of openssl.cnf |
-//! | `boundary/` | where C calls and is called: `provider.rs` the provider, `wrapped.rs` the default provider's algorithms with ours in front, `host_*.rs` what the host does for nobody's program, `default.rs` finds the default provider, `stack.rs` whether the stack has room for devices, `idle.rs` contexts of digests between two messages, `digested.rs` signatures of digests, `slhdsa.rs` those of SLH-DSA, `rsa.rs` padding, `encoders.rs` keys of the type EC |
+//! | `boundary/` | where C calls and is called: `provider.rs` the provider, `wrapped.rs` the default provider's algorithms with ours in front, `host_*.rs` what the host does for nobody's program, `default.rs` finds the default provider, `stack.rs` whether the stack has room for devices, `digested.rs` signatures of digests, `slhdsa.rs` those of SLH-DSA, `rsa.rs` padding, `encoders.rs` keys of the type EC |
 //! | `aead.rs`, `ccm.rs`, `chain.rs`, `cipher.rs`, `digest.rs`, `kdf.rs`, `mac.rs`, `pipes.rs`, `pair.rs` | for each mode, when a context can leave the host's |
 //! | `framework.rs`, `gains.rs`, `sizes.rs` | whether it should: what a device saves, by the costs that the framework has learned, of which the host's are a part |
-//! | `measure.rs`, `company.rs` | what a device or company gains, measured for `gantry advise` |
+//! | `measure.rs` | by how much a device is faster, measured for `gantry advise` |
 //! | `derivations.rs` | PBKDF2 in lanes, where threads meet: no device has it, so nothing is to be chosen |
 //! | `host.rs`, `der.rs`, `report.rs` | the host as a device, signatures as programs have them, what was done |
 
@@ -33,8 +33,6 @@ mod ccm;
 mod chain;
 /// Ciphers by mode.
 mod cipher;
-/// What several threads gain together.
-mod company;
 /// The section of `openssl.cnf`.
 mod config;
 /// Signatures in DER.

@@ -53,7 +53,7 @@ impl Macing {
             ended: false,
             watched: wrapped.watches(),
             spent: false,
-            asked: wrapped.asked(None),
+            asked: wrapped.asked(),
             message: Digesting::default(),
         }
     }

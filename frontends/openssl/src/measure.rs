@@ -141,7 +141,7 @@ impl Trial {
 
     fn run(&mut self, on: On) -> Option<()> {
         let Self { data, tag, .. } = self;
-        let iv = &self.nonce[..self.nonce_length];
+        let (operation, iv) = (self.operation, &self.nonce[..self.nonce_length]);
         let session = if on == On::Host { &self.host } else { &self.device };
         match self.operation {
             Operation::Encrypt => session.encrypt(iv, &mut data[..]),
@@ -156,16 +156,20 @@ impl Trial {
                 None if self.operation == Operation::Seal => session.seal(iv, &AAD, &mut data[..], tag),
                 None => session.open(iv, &AAD, &mut data[..], tag),
             },
-            Operation::Mac if on == On::Host => session.run(mac(iv, data, tag)).map(drop),
+            Operation::Digest | Operation::Mac if on == On::Host => {
+                session.run(whole(operation, iv, data, tag)).map(drop)
+            }
             // As messages come: in pieces, or held until they are whole. The host begins each, whoever has it then; an
             // empty one takes it somewhat longer than that.
-            Operation::Mac => self.host.run(mac(iv, &[], tag)).and_then(|_| match self.nonce_length {
-                0 => session.stream(1).and_then(|mut stream| {
-                    stream.update(data)?;
-                    stream.finish(tag)
-                }),
-                _ => session.run(mac(iv, &data.clone(), tag)).map(drop),
-            }),
+            Operation::Digest | Operation::Mac => {
+                self.host.run(whole(operation, iv, &[], tag)).and_then(|_| match self.nonce_length {
+                    0 => session.stream(1).and_then(|mut stream| {
+                        stream.update(data)?;
+                        stream.finish(tag)
+                    }),
+                    _ => session.run(whole(operation, iv, &data.clone(), tag)).map(drop),
+                })
+            }
             Operation::Sign => session.sign(data, tag),
             Operation::Verify => session.verify(data, &self.signature),
             Operation::Derive => session.derive(session.params().algorithm().info().generator, tag),
@@ -244,6 +248,11 @@ fn rounds(mut turn: impl FnMut(Option<On>) -> Option<()>, gantry: &Gantry, class
     Some(Measured { host: host[1], device: device[1], gain: gain[1], spread: (gain[2] - gain[0]) / gain[1], stolen })
 }
 
-fn mac<'a>(iv: &'a [u8], input: &'a [u8], output: &'a mut [u8]) -> Operands<'a> {
-    Operands::Mac { iv, input, output }
+/// A digest or a MAC of a whole message.
+fn whole<'a>(operation: Operation, iv: &'a [u8], input: &'a [u8], output: &'a mut [u8]) -> Operands<'a> {
+    if operation == Operation::Digest {
+        Operands::Digest { input, output }
+    } else {
+        Operands::Mac { iv, input, output }
+    }
 }

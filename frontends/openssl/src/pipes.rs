@@ -91,7 +91,7 @@ impl Pipes {
     /// The next data of each message. `lead` is of the context that they came from, with the session.
     pub(crate) fn update(&mut self, wrapped: &Wrapped, lead: &mut Chained, ios: &mut [Io<'_>]) -> bool {
         let bytes: usize = ios.iter().map(Io::len).sum();
-        if !wrapped.asked(wrapped.algorithm()).has(bytes / ios.len().max(1)) {
+        if !wrapped.asked().has(bytes / ios.len().max(1)) {
             return self.alone(wrapped, ios);
         }
         let ready: Vec<Option<Ready>> = (self.0.iter_mut().zip(&*ios))

@@ -10,7 +10,6 @@ use gantry::stats::Tally;
 use gantry::{Algorithm, Operation, RegisteredDevice};
 use gantry_runtime::StatsChoice;
 
-use crate::company::Company;
 use crate::derivations::{Derived, LANES};
 use crate::framework::Cell;
 use crate::host;
@@ -85,12 +84,6 @@ impl Report {
             }
         }
         self.text.push('\n');
-    }
-
-    /// Behind the cells of an algorithm.
-    pub(crate) fn company(&mut self, company: &Company) {
-        let Company { threads, bytes, host, together, gain, spread } = company;
-        let _ = writeln!(self.text, "company\t{threads}\t{bytes}\t{host:.4}\t{together:.4}\t{gain:.4}\t{spread:.4}");
     }
 }
 

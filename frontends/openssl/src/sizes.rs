@@ -25,8 +25,6 @@ impl Sizes {
     pub(crate) const ALL: Sizes = Sizes((2 << HIGHEST) - 1);
     /// Those of which it may pay to ask.
     pub(crate) const LARGE: Sizes = Sizes((2 << HIGHEST) - (1 << LOWEST));
-    /// Those that may meet others of other threads: 16 KiB and more. With less, what the question costs is as much as there is to gain.
-    pub(crate) const COMPANY: Sizes = Sizes(1 << HIGHEST);
 
     #[inline(always)]
     pub(crate) fn has(self, bytes: usize) -> bool {
@@ -84,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_gate_lets_the_same_sizes_through() {
-        let several = [Sizes::NONE, Sizes::ALL, Sizes::LARGE, Sizes::COMPANY, Sizes(0b1010), Sizes(1)];
+        let several = [Sizes::NONE, Sizes::ALL, Sizes::LARGE, Sizes(1 << HIGHEST), Sizes(0b1010), Sizes(1)];
         for (sizes, shift) in several.into_iter().flat_map(|sizes| (0..64).map(move |shift| (sizes, shift))) {
             for bytes in [(1 << shift) - 1, 1 << shift, (1 << shift) + 1] {
                 for gate in [Gate::from(sizes), Gate::passing(sizes)] {
@@ -96,7 +94,8 @@ mod tests {
 
     #[test]
     fn large_requests_are_like_each_other() {
-        assert!(Sizes::COMPANY.has(1 << 14) && Sizes::COMPANY.has(usize::MAX) && !Sizes::COMPANY.has((1 << 14) - 1));
+        let largest = Sizes(1 << HIGHEST);
+        assert!(largest.has(1 << 14) && largest.has(usize::MAX) && !largest.has((1 << 14) - 1));
         assert!(Sizes::LARGE.has(SMALLEST) && !Sizes::LARGE.has(SMALLEST - 1) && Sizes::ALL.has(0));
     }
 }

@@ -363,8 +363,8 @@ pub fn measured_names() -> Vec<&'static str> {
 }
 
 impl Row {
-    /// Whether measurements say if it is worth serving: that its requests gain is all there is to it. (Digests gain only with those of other
-    /// threads; who verifies with ECDSA or RSA under keys that were just read, as those of certificates, loses what others gain.)
+    /// Whether measurements say if it is worth serving: that its requests gain is all there is to it. (A program that verifies
+    /// with ECDSA or RSA under keys that it just read, as those of certificates, loses what others gain.)
     pub(crate) fn is_measured(&self) -> bool {
         match self.mode {
             Mode::Aead(_) | Mode::Xts | Mode::Chain(Chain::Ctr) | Mode::Signature | Mode::Kdf(Kdf::Pbkdf2) => true,
@@ -379,22 +379,18 @@ impl Row {
     }
 
     /// Whether a device that every machine has may be faster with it than OpenSSL of this release: plain software, or the lanes with one
-    /// message at a time, with those of several threads, or with those of several pipes.
+    /// message at a time or with those of several pipes.
     pub(crate) fn may_gain(&self, version: (u32, u32)) -> bool {
         match self.mode {
             Mode::Aead(_) => self.gains_before.is_some_and(|release| version < release),
             Mode::Xts => HAS_BLOCKS && version < (3, 5),
             Mode::Chain(_) => self.has_pipelines(version),
-            Mode::Digest => {
-                let none = [A::Sha3_224, A::Sha3_256, A::Sha3_384, A::Sha3_512, A::Ripemd160];
-                self.algorithm.is_some_and(|algorithm| !none.contains(&algorithm))
-            }
             Mode::Signature | Mode::Exchange => HAS_SOFTWARE && !self.keys_cost_more,
             Mode::Kdf(_) => true,
             // Before, there are none.
             Mode::SlhDsa => HAS_SOFTWARE && version >= (3, 5),
             // ECDSA, RSA: who signs gains, but who verifies under keys that were just read, as those of certificates, loses.
-            Mode::Ccm | Mode::Mac(_) | Mode::Ecdsa | Mode::Rsa | Mode::Keys => false,
+            Mode::Ccm | Mode::Digest | Mode::Mac(_) | Mode::Ecdsa | Mode::Rsa | Mode::Keys => false,
         }
     }
 

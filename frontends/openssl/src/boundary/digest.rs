@@ -3,19 +3,18 @@
 use std::ffi::{c_int, c_void};
 use std::{ptr, slice};
 
-use gantry::{Algorithm, Operation, SessionParams};
+use gantry::{Operation, SessionParams};
 
 use super::core::{Table, dispatch, entry};
 use super::family::{
     Common, Context, Contexts, Family, Host, Pieces, bytes, dupctx, freectx, functions, get_ctx_params,
-    gettable_ctx_params, gettable_params, is_empty, new_context, piece, settable_ctx_params,
+    gettable_ctx_params, gettable_params, new_context, piece, settable_ctx_params,
 };
 use super::guard;
-use super::idle::Idle;
 use super::wrapped::{Functions, Wrapped};
 use crate::abi::fns::*;
 use crate::abi::{Dispatch, Param};
-use crate::digest::{Digesting, Met};
+use crate::digest::Digesting;
 use crate::framework::Done;
 use crate::sizes::Sizes;
 use crate::table::DIGESTS;
@@ -33,7 +32,6 @@ pub(crate) struct DigestFns {
     squeeze: Option<Final>,
     serialize: Option<Serialize>,
     deserialize: Option<Update>,
-    idle: Idle,
 }
 
 impl DigestFns {
@@ -57,20 +55,30 @@ impl DigestFns {
             squeeze: entry!(table, OSSL_FUNC_DIGEST_SQUEEZE, Final),
             serialize: entry!(table, OSSL_FUNC_DIGEST_SERIALIZE, Serialize),
             deserialize: entry!(table, OSSL_FUNC_DIGEST_DESERIALIZE, Update),
-            idle: Idle::default(),
         }
     }
 }
 
-/// A message that is digested by the host, for what it is signed with.
-pub(super) type HostDigest = Host<DigestFns>;
+/// A digest of the host: of a message that is signed with it, or of the device that the host is.
+pub(crate) type HostDigest = Host<DigestFns>;
 
 impl HostDigest {
     pub(super) fn begin(functions: &DigestFns, theirs: *mut c_void) -> Option<Self> {
         // SAFETY: the host, with its own context; ours: the provider owns the functions.
-        let this = unsafe { Self::new(theirs, functions, |functions, theirs| Some(functions.newctx?(theirs))) }?;
+        let this = unsafe { Self::new(theirs, functions, begin) }?;
+        this.init().then_some(this)
+    }
+
+    fn init(&self) -> bool {
         // SAFETY: the host, with its own context.
-        (unsafe { functions.init?(this.context(), ptr::null()) } == 1).then_some(this)
+        self.functions().init.is_some_and(|init| unsafe { init(self.context(), ptr::null()) == 1 })
+    }
+
+    /// Digests a message from its beginning to its end: the digest, and its length.
+    pub(crate) fn whole(&mut self, message: &[u8]) -> Option<([u8; LONGEST], usize)> {
+        // SAFETY: a slice to read.
+        let good = self.init() && unsafe { self.update(message.as_ptr(), message.len()) } == 1;
+        good.then(|| self.finish())?
     }
 
     /// # Safety
@@ -82,7 +90,7 @@ impl HostDigest {
     }
 
     /// The end: the digest, and its length.
-    pub(super) fn finish(self) -> Option<([u8; LONGEST], usize)> {
+    pub(super) fn finish(&self) -> Option<([u8; LONGEST], usize)> {
         let (mut digest, mut length) = ([0; LONGEST], 0);
         // SAFETY: the host, with its own context and room for any digest.
         let good =
@@ -91,7 +99,7 @@ impl HostDigest {
     }
 }
 
-/// One digest of the host, for whole messages: those of measurements, and of the device that the host is.
+/// A digest algorithm of the host, for contexts that no program asked for.
 #[derive(Clone, Copy)]
 pub(crate) struct HostDigests {
     theirs: *mut c_void,
@@ -110,14 +118,11 @@ impl HostDigests {
         (is_digest && !theirs.is_null()).then_some(Self { theirs, wrapped })
     }
 
-    /// Digests a message, with a context of its own: the digest, and its length.
-    pub(crate) fn run(&self, message: &[u8]) -> Option<([u8; LONGEST], usize)> {
-        // SAFETY: ours: the provider owns it, and outlives whatever measures.
+    /// A context for any number of messages.
+    pub(crate) fn context(&self) -> Option<HostDigest> {
+        // SAFETY: ours: the provider owns it, and outlives its framework.
         let functions = DigestFns::of(unsafe { &(*self.wrapped).functions })?;
-        let begun = HostDigest::begin(functions, self.theirs)?;
-        // SAFETY: a slice to read.
-        let good = unsafe { begun.update(message.as_ptr(), message.len()) } == 1;
-        good.then(|| begun.finish())?
+        HostDigest::begin(functions, self.theirs)
     }
 }
 
@@ -132,59 +137,6 @@ impl DigestCtx {
     fn settle(&mut self, wrapped: &Wrapped) {
         self.state.elsewhere = self.state.message.elsewhere(wrapped, wrapped.algorithm());
     }
-
-    /// Forgets its message, and stands before another one. Whether it did, so that nothing is left of it.
-    fn forget(&mut self, functions: &DigestFns, wrapped: &Wrapped) -> bool {
-        let Pieces { elsewhere, fresh, message } = &mut self.state;
-        if !message.is_on_no_device() {
-            return false;
-        }
-        // SAFETY: the host, with its own context.
-        let init = || functions.init.is_some_and(|init| unsafe { init(self.host.context(), ptr::null()) == 1 });
-        let overwrite = |zeros: &[u8]| {
-            // SAFETY: the host, with its own context and a slice to read.
-            let update = |update: Update| unsafe { update(self.host.context(), zeros.as_ptr(), zeros.len()) == 1 };
-            !zeros.is_empty() && init() && functions.update.is_some_and(update)
-        };
-        let stands = *fresh && message.has_begun();
-        if !stands {
-            let good = match left_by_initialisation(wrapped.algorithm()) {
-                Left::Nothing => init(),
-                Left::Block(zeros) => message.has_ended() && overwrite(zeros) && init(),
-            };
-            if !good {
-                return false;
-            }
-            message.begin();
-        }
-        (*fresh, *elsewhere) = (true, unasked(wrapped));
-        true
-    }
-}
-
-/// What the host's initialisation leaves of the message before.
-enum Left {
-    Nothing,
-    /// The last block, until a message overwrites it: with so many zeros, which are all of it but the last byte. That is no message's
-    /// once it has ended: padding or length.
-    Block(&'static [u8]),
-}
-
-/// The initialisation of some sets all of the context to zero first.
-#[inline(always)]
-fn left_by_initialisation(algorithm: Option<Algorithm>) -> Left {
-    use Algorithm::{Md5, Ripemd160, Sha1, Sha224, Sha256};
-    static ZEROS: [u8; 143] = [0; 143]; // SHA3-224's is the largest
-    match algorithm {
-        Some(Md5 | Ripemd160 | Sha1 | Sha224 | Sha256) => Left::Nothing,
-        Some(algorithm) => Left::Block(ZEROS.get(..algorithm.info().block.saturating_sub(1)).unwrap_or_default()),
-        None => Left::Block(&[]),
-    }
-}
-
-/// Nothing is asked before the initialisation, which follows.
-fn unasked(wrapped: &Wrapped) -> Sizes {
-    if wrapped.watches() { Sizes::ALL } else { Sizes::NONE }
 }
 
 /// Asks the host for a context, with its own.
@@ -193,42 +145,13 @@ fn begin(functions: &DigestFns, theirs: *mut c_void) -> Option<*mut c_void> {
     functions.newctx.map(|newctx| unsafe { newctx(theirs) })
 }
 
-/// The contexts that are kept end with their provider.
-pub(super) fn release(functions: &DigestFns) {
-    for idle in functions.idle.drain() {
-        // SAFETY: ours, and nobody else has it.
-        unsafe { freectx::<DigestFns>(idle.as_ptr()) };
-    }
-}
-
 unsafe extern "C" fn newctx<const PLACE: usize>(provider: *mut c_void) -> *mut c_void {
-    // SAFETY: the call; the host, with its own context; what is kept is a context of ours that nobody else has. Nothing here can panic.
-    unsafe {
-        if let Some((wrapped, functions)) = functions::<DigestFns>(provider, PLACE)
-            && let Some(idle) = functions.idle.take()
-        {
-            if DigestCtx::of(idle.as_ptr()).0.host.is_of(wrapped.default_ctx()) {
-                return idle.as_ptr();
-            }
-            freectx::<DigestFns>(idle.as_ptr());
-        }
-        new_context(provider, PLACE, begin, |_, wrapped| Pieces::new(Digesting::default(), unasked(wrapped)))
-    }
-}
-
-unsafe extern "C" fn keepctx(context: *mut c_void) {
-    if context.is_null() {
-        return;
-    }
-    // SAFETY: the call. Where there is no guard, nothing can panic.
-    unsafe {
-        let (this, functions, wrapped) = DigestCtx::of(context);
-        this.count_straight();
-        let room = functions.idle.room().filter(|_| this.forget(functions, wrapped));
-        if !room.is_some_and(|room| room.keep(context)) {
-            freectx::<DigestFns>(context);
-        }
-    }
+    let state = |_: &DigestFns, wrapped: &Wrapped| {
+        // Nothing is asked before the initialisation, which follows.
+        Pieces::new(Digesting::default(), if wrapped.watches() { Sizes::ALL } else { Sizes::NONE })
+    };
+    // SAFETY: the call.
+    unsafe { new_context(provider, PLACE, begin, state) }
 }
 
 unsafe extern "C" fn copyctx(to: *mut c_void, from: *mut c_void) {
@@ -244,31 +167,21 @@ unsafe extern "C" fn copyctx(to: *mut c_void, from: *mut c_void) {
 }
 
 unsafe extern "C" fn init(context: *mut c_void, params: *const Param) -> c_int {
-    // SAFETY: the call. Nothing can panic but what a device has had a part in.
-    unsafe {
-        let plain = (*context.cast::<DigestCtx>()).state.message.is_on_no_device();
-        if plain { initialise(context, params) } else { guard(0, || initialise(context, params)) }
-    }
-}
-
-/// # Safety
-///
-/// The call.
-unsafe fn initialise(context: *mut c_void, params: *const Param) -> c_int {
-    // SAFETY: the call.
-    let (this, functions, wrapped) = unsafe { DigestCtx::of(context) };
-    // SAFETY: the call.
-    let done = this.state.fresh && this.state.message.has_begun() && unsafe { is_empty(params) };
-    // SAFETY: the host, with what the call brought.
-    let result = if done { 1 } else { functions.init.map_or(0, |init| unsafe { init(this.host.context(), params) }) };
-    if result == 1 {
-        this.state.fresh = true;
-        this.state.message.begin();
-    } else {
-        this.state.message.leave();
-    }
-    this.settle(wrapped);
-    result
+    guard(0, || {
+        // SAFETY: the call.
+        let (this, functions, wrapped) = unsafe { DigestCtx::of(context) };
+        this.count_straight();
+        // SAFETY: the host, with what the call brought.
+        let result = functions.init.map_or(0, |init| unsafe { init(this.host.context(), params) });
+        if result == 1 {
+            this.state.fresh = true;
+            this.state.message.begin();
+        } else {
+            this.state.message.leave();
+        }
+        this.settle(wrapped);
+        result
+    })
 }
 
 unsafe extern "C" fn update(context: *mut c_void, input: *const u8, length: usize) -> c_int {
@@ -288,24 +201,14 @@ unsafe extern "C" fn ours(context: *mut c_void, input: *const u8, length: usize)
             return 0;
         }
         let Some(algorithm) = wrapped.algorithm() else { return 0 };
-        // SAFETY: the host, with what the call brought.
-        let host = |context| functions.update.map_or(0, |update| unsafe { update(context, input, length) });
-        let result = match this.state.message.meet(wrapped, algorithm, slice, this.state.fresh) {
-            Met::Others => 1,
-            Met::Host(_presence) => {
-                this.state.fresh = false;
-                host(this.host.context())
-            }
-            Met::Nobody(_presence) => {
-                let params = || SessionParams::new(algorithm, &[]).coalesce(true);
-                match this.state.message.update(wrapped, algorithm, params, slice, this.state.fresh) {
-                    Done::Good => 1,
-                    Done::Bad => 0,
-                    Done::Host => {
-                        this.state.fresh &= length == 0;
-                        host(this.host.context())
-                    }
-                }
+        let params = || SessionParams::new(algorithm, &[]);
+        let result = match this.state.message.update(wrapped, algorithm, params, slice, this.state.fresh) {
+            Done::Good => 1,
+            Done::Bad => 0,
+            Done::Host => {
+                this.state.fresh &= length == 0;
+                // SAFETY: the host, with what the call brought.
+                functions.update.map_or(0, |update| unsafe { update(this.host.context(), input, length) })
             }
         };
         this.settle(wrapped);
@@ -324,11 +227,7 @@ unsafe extern "C" fn finish(context: *mut c_void, output: *mut u8, written: *mut
             // Nothing follows.
             (*this).state.fresh = false;
             (*this).count_straight();
-            let result = finish((*this).host.context(), output, written, room);
-            if result == 1 {
-                (*this).state.message.end();
-            }
-            return result;
+            return finish((*this).host.context(), output, written, room);
         }
     }
     guard(0, || {
@@ -482,7 +381,7 @@ pub(super) fn dispatch(theirs: Table, place: usize) -> Vec<Dispatch> {
         OSSL_FUNC_DIGEST_UPDATE => update, Update;
         OSSL_FUNC_DIGEST_FINAL => finish, Final;
         OSSL_FUNC_DIGEST_DIGEST => at.digest, DigestDigest;
-        OSSL_FUNC_DIGEST_FREECTX => keepctx, FreeCtx;
+        OSSL_FUNC_DIGEST_FREECTX => freectx::<DigestFns>, FreeCtx;
         OSSL_FUNC_DIGEST_DUPCTX => dupctx::<DigestFns>, NewCtx;
         OSSL_FUNC_DIGEST_COPYCTX => copyctx, CopyCtx;
         OSSL_FUNC_DIGEST_GET_CTX_PARAMS => get_ctx_params::<DigestFns>, GetParams;

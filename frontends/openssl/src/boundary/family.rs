@@ -47,8 +47,6 @@ pub(crate) struct Common {
 /// A context of the host, and its functions. It is ours alone, and freed with this.
 pub(crate) struct Host<F: Contexts> {
     context: *mut c_void,
-    /// What contexts are asked for with.
-    theirs: *mut c_void,
     pub(super) functions: *const F,
 }
 
@@ -71,26 +69,19 @@ impl<F: Contexts> Host<F> {
         }
         // SAFETY: as the caller promises.
         let context = begin(unsafe { &*functions }, theirs)?;
-        (!context.is_null()).then_some(Self { context, theirs, functions })
+        (!context.is_null()).then_some(Self { context, functions })
     }
 
     pub(crate) fn duplicate(&self) -> Option<Self> {
         // SAFETY: the host, with its own context, of which it makes another one.
-        let mut copy = unsafe {
+        unsafe {
             Self::new(self.context(), self.functions, |functions, context| Some(functions.common().dupctx?(context)))
-        }?;
-        copy.theirs = self.theirs;
-        Some(copy)
+        }
     }
 
     #[inline(always)]
     pub(super) fn context(&self) -> *mut c_void {
         self.context
-    }
-
-    /// Whether it was made with `theirs`.
-    pub(super) fn is_of(&self, theirs: *mut c_void) -> bool {
-        self.theirs == theirs
     }
 
     pub(super) fn functions(&self) -> &F {

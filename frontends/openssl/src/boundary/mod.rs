@@ -24,7 +24,6 @@ mod family;
 mod generator;
 mod host_cipher;
 mod host_keys;
-mod idle;
 mod kdf;
 mod keys;
 mod mac;
@@ -43,14 +42,14 @@ use std::slice;
 
 use gantry::driver::Buffers;
 
-pub(crate) use digest::HostDigests;
+pub(crate) use digest::{HostDigest, HostDigests};
 pub(crate) use exchange::Agreement;
 pub(crate) use host_cipher::{Host, HostAlgorithm, HostContext};
 pub(crate) use host_keys::{HostKey, HostPair};
 pub(crate) use kdf::HostKdf;
 pub(crate) use mac::{HostMac, HostMacContext};
 pub(crate) use params::{Answer, Answers, Questions};
-pub(crate) use stack::{has_room, with_room};
+pub(crate) use stack::with_room;
 pub(crate) use wrapped::Wrapped;
 
 /// Runs `body`; a panic becomes `fallen`.

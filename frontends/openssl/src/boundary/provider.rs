@@ -12,7 +12,7 @@ use gantry_runtime::rights::variable;
 
 use super::core::{Core, Table, dispatch, find};
 use super::default::DefaultProvider;
-use super::digest::{self, DigestFns, HostDigests};
+use super::digest::{self, DigestFns};
 use super::encoders::Encoders;
 use super::exchange::{self, ExchangeFns};
 use super::guard;
@@ -240,8 +240,6 @@ impl Provider {
     /// What this machine serves, and by what it gains with the algorithms that `only` names, or with all.
     pub(super) fn measured(&self, only: Option<&str>) -> String {
         const SIZES: [usize; 3] = [64, 1024, 16384];
-        // Of all digests, those that most programs have: company takes seconds to measure.
-        const COMMON: [Algorithm; 3] = [Algorithm::Sha1, Algorithm::Sha256, Algorithm::Sha512];
         // Those of PBKDF2, and bytes of its keys: most are of one block, and some of several.
         const HASHES: [Hash; 3] = [Hash::Sha1, Hash::Sha256, Hash::Sha512];
         const LENGTHS: [usize; 2] = [32, 128];
@@ -272,12 +270,6 @@ impl Provider {
                 let asked = algorithm.filter(|asked| !asked.is_slh_dsa() && is_asked(name, asked.name()));
                 let Some((ours, algorithm)) = self.framework().zip(asked) else { return };
                 ours.cells(algorithm, sizes).iter().for_each(|cell| report.cell(cell));
-                if (only.is_some() || COMMON.contains(&algorithm))
-                    && let Some(host) = HostDigests::new(wrapped)
-                    && let Some(company) = ours.company(algorithm, &host)
-                {
-                    report.company(&company);
-                }
             };
             match row.mode {
                 // One number, and an algorithm for each thing that can be inside.
@@ -318,19 +310,13 @@ impl Provider {
         let (place, counter) = (report::place(row), report::first_counter(row));
         let only_counted = self.settings.counts_all && !self.settings.usually_serves(row, self.version);
         let watched = self.settings.force_fail && !only_counted;
-        let asked = if only_counted { Sizes::NONE } else { self.settings.asked(row.algorithm) };
+        let asked = if only_counted { Sizes::NONE } else { self.settings.asked() };
         Box::new(Wrapped { provider: self, row, place, counter, functions, dispatch, watched, only_counted, asked })
     }
 }
 
 impl Drop for Provider {
     fn drop(&mut self) {
-        let wrapped = self.served.iter().filter_map(OnceLock::get).flat_map(|served| &served.wrapped).flatten();
-        for wrapped in wrapped {
-            if let Functions::Digest(functions) = &wrapped.functions {
-                digest::release(functions);
-            }
-        }
         let opened = *self.opened.get_mut();
         // SAFETY: ours, if it was made in this process; a parent's is left alone.
         unsafe {

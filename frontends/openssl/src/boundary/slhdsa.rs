@@ -99,7 +99,7 @@ impl Signer {
         let (operation, length) = (operands.operation(), operands.bytes());
         let Signer { key: Some(key), framing, .. } = self else { return None };
         // All sizes are asked about where the operator named the policy.
-        let named = wrapped.asked(Some(algorithm)).has(0);
+        let named = wrapped.asked().has(0);
         let is_hosts = framing.is_hosts || framing.is_seeded && operation == Operation::Sign;
         if is_hosts || !wrapped.leads() || !(named || is_worth_it(algorithm, operation)) {
             return None;

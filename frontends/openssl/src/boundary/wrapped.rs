@@ -37,7 +37,7 @@ pub(crate) struct Wrapped {
     pub(super) watched: bool,
     /// It comes by here only to be counted: the configuration leaves it to the host.
     pub(super) only_counted: bool,
-    /// Of the row's own algorithm, what may be led elsewhere as long as nothing else is known.
+    /// The sizes of requests that may be led elsewhere, as long as nothing else is known.
     pub(super) asked: Sizes,
 }
 
@@ -116,12 +116,8 @@ impl Wrapped {
     }
 
     /// The requests that may be led elsewhere, as long as nothing else is known.
-    pub(crate) fn asked(&self, algorithm: Option<Algorithm>) -> Sizes {
-        if self.only_counted || algorithm == self.row.algorithm {
-            self.asked
-        } else {
-            self.provider().settings.asked(algorithm)
-        }
+    pub(crate) fn asked(&self) -> Sizes {
+        self.asked
     }
 
     /// Whether each call must be looked at: it is made to fail.

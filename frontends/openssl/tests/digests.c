@@ -1,6 +1,6 @@
 // More threads than CPUs, each with SHA-256 of messages in one to three pieces, beside the default provider:
 //
-//     gather CONFIGURATION
+//     digests CONFIGURATION
 
 #include <openssl/evp.h>
 #include <string.h>
