@@ -38,6 +38,8 @@ mod devices;
 /// `gantry esp`.
 mod esp;
 mod exporter;
+/// Why a command did not do what it should.
+mod failure;
 /// Bytes as hexadecimal digits.
 mod hex;
 mod interrupt;

@@ -94,7 +94,7 @@ fn a_data_path_that_says_no_end_fills_no_memory() {
     let listener = UnixListener::bind(folder.path().join("status")).unwrap();
     let says = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        while stream.write_all(&[b' '; 1 << 16]).is_ok() {}
+        while stream.write_all(&vec![b' '; 1 << 16]).is_ok() {}
     });
     let (code, said) = within(512, &folder, "esp status --folder .");
     // A busy machine may not have sent so much in time.

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use crate::output::Failure;
+use crate::failure::Failure;
 
 pub(crate) use read::{read_full, read_up_to};
 pub(crate) use target::Target;

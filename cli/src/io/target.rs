@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::scratch::Scratch;
 use super::sys;
-use crate::output::Failure;
+use crate::failure::Failure;
 
 /// Where the result goes.
 pub(crate) enum Target {

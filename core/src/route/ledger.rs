@@ -162,7 +162,7 @@ impl Default for Ledger {
         Self {
             // The system's zeros, taken over as they are: most of these pages are never looked at, and then there are none.
             verdicts: vec![0; MOST_REQUESTS * CLASSES].into_iter().map(AtomicU64::new).collect(),
-            batch_sizes: (0..CLASSES).map(|_| Default::default()).collect(),
+            batch_sizes: (0..CLASSES).map(|_| AtomicU64::default()).collect(),
             ticks: AtomicU32::new(0),
             credit: AtomicI64::new(0),
             checked: AtomicI64::new(0),
