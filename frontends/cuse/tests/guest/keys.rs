@@ -11,7 +11,9 @@ gantry_lab::in_guest! {
     ["--modules", "cuse", "--timeout", "200"]
     fn a_key_is_gone_when_its_session_is_closed() {
         gone_after(|crypto, sessions| {
-            sessions.into_iter().for_each(|session| crypto.close(session).unwrap());
+            for session in sessions {
+                crypto.close(session).unwrap();
+            }
             Some(crypto)
         });
     }
