@@ -10,6 +10,8 @@
 mod counters;
 #[path = "../../frontends/esp/src/inward.rs"]
 mod inward;
+#[path = "../../frontends/esp/src/own.rs"]
+mod own;
 #[path = "../../frontends/esp/src/packet/mod.rs"]
 mod packet;
 #[path = "../../frontends/esp/src/shared.rs"]
@@ -110,6 +112,8 @@ fn receive(datagrams: Vec<(Received, Vec<u8>)>) -> (Arc<Shared>, Vec<(Offload, V
     let shared = Arc::new(Shared::new().unwrap());
     let tun = Arc::new(tun::Queue::default());
     let waker = shared.waker().unwrap();
+    let inside = IpAddr::from([INSIDE[0], INSIDE[1], 0, 0]);
+    shared.set_own(own::Own::new(std::iter::once((inside, 16))));
     shared.publish(associations().view(&policies()));
     let sockets = vec![Arc::new(Socket::new(datagrams))];
     Inward { tun: tun.clone(), sockets, shared: shared.clone(), waker }.pass(&mut Pass::new()).unwrap();
@@ -135,7 +139,7 @@ fn ends() -> Vec<Outbound> {
 
 /// The same here, as a daemon installs them.
 fn associations() -> Associations {
-    let mut associations = Associations::new(GANTRY.clone());
+    let mut associations = Associations::new(GANTRY.clone()).unwrap();
     let key = |bytes: &[u8]| Key::new(bytes);
     let aead = NamedAead { name: "rfc4106(gcm(aes))".to_owned(), key: key(&KEY[..20]), icv_bits: 128 };
     let cipher = |name: &str, bytes| Some(NamedCipher { name: name.to_owned(), key: key(&KEY[..bytes]) });
@@ -187,6 +191,12 @@ fn seal(end: &Outbound, content: &[u8], class: u8) -> Vec<u8> {
     packet.next_header = if class & 0xFC == 0xFC { content.first().copied().unwrap_or(59) } else { 4 };
     end.seal(&mut packet).expect("any content is sealed");
     packet.data().to_vec()
+}
+
+/// Routes, of which the thread keeps this alone.
+mod route {
+    #[derive(Clone, Copy, Debug, Default)]
+    pub(crate) struct Guards;
 }
 
 /// A TUN device that keeps what it is given.
