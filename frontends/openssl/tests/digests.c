@@ -1,16 +1,18 @@
 // More threads than CPUs, each with SHA-256 of messages in one to three pieces, beside the default provider:
 //
-//     digests CONFIGURATION
+//     digests CONFIGURATION [ROUNDS]
 
 #include <openssl/evp.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "threads.h"
 
-enum { ROUNDS = 400, FORKS = 100, MOST = 60000 };
+enum { FORKS = 100, MOST = 60000 };
 
+static int rounds = 400;
 static EVP_MD *ours, *theirs;
 static unsigned char data[MOST];
 
@@ -59,7 +61,7 @@ static int forked(const size_t *cuts, const unsigned char *expected)
 static void *work(void *place)
 {
     unsigned state = 1 + (unsigned)(size_t)place;
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < rounds; round++) {
         unsigned char digests[2][64] = {{0}};
         size_t cuts[4] = {0};
         for (int piece = 1; piece < 4; piece++) {
@@ -79,7 +81,9 @@ static void *work(void *place)
 
 int main(int count, char **words)
 {
-    if (count != 2 || !OSSL_LIB_CTX_load_config(NULL, words[1]))
+    if (count == 3)
+        rounds = atoi(words[2]);
+    if (count < 2 || !OSSL_LIB_CTX_load_config(NULL, words[1]))
         return 1;
     for (size_t i = 0; i < MOST; i++)
         data[i] = (unsigned char)(i * 7 + i / 256);

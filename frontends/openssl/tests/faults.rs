@@ -175,16 +175,18 @@ fn digests_of_threads_and_children_go_where_the_costs_lead() {
     let lab = Lab::new("digests");
     let program = lab.compile("tests/digests.c");
     lab.watch();
-    let run = |section: &str| {
+    let rounds = |section: &str, rounds: u32| {
         let configuration = lab.configuration(&format!("DIGESTS = SHA2-256\n{section}"));
         let mut command = lab.command(program.to_str().unwrap(), Path::new("/dev/null"));
-        let output = text(&command.arg(&configuration).env("XDG_CACHE_HOME", lab.path("cache")).output().unwrap());
+        command.arg(&configuration).arg(rounds.to_string());
+        let output = text(&command.env("XDG_CACHE_HOME", lab.path("cache")).output().unwrap());
         let [host, _, devices, ..] = lab::counted(&lab)["SHA2-256"];
         (output, host, devices)
     };
-    // A run ends before all is measured if the machine is busy.
-    let found = (0..50).find_map(|_| {
-        assert_eq!(run("").0, "the same\n");
+    let run = |section: &str| rounds(section, 400);
+    // A run ends before every size is measured if it is short or the machine is busy.
+    let found = (0..8).find_map(|more| {
+        assert_eq!(rounds("", 400 << more).0, "the same\n");
         fs::read_dir(lab.path("cache/gantry")).ok()?.next()
     });
     let kept = found.expect("measured costs are kept").unwrap().path();

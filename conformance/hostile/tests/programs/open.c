@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define BYTES 4096
-#define ROUNDS 20000
+#define ROUNDS 400000
 
 int main(void)
 {

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #define BYTES 16384
-#define ROUNDS 20000
+#define ROUNDS 100000
 
 int main(int count, char **words)
 {
