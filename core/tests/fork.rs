@@ -6,12 +6,10 @@ mod devices;
 #[cfg(target_os = "linux")]
 mod filter;
 
-use std::future::Future as _;
 use std::sync::Barrier;
-use std::task::{Context, Poll, Waker};
 
 use devices::{Script, Scripted};
-use gantry::{Algorithm, Gantry, Process, QueueOptions, SessionParams, Submission, Why};
+use gantry::{Algorithm, Gantry, Process, SessionParams};
 
 /// Of the requests of this test; no known answer has this length.
 const LENGTH: usize = 5;
@@ -136,35 +134,45 @@ fn a_child_counts_from_zero() {
     assert_eq!((snapshot.requests(), snapshot.process), (1100, std::process::id()));
 }
 
-/// Requests of a queue are with devices and threads that a child does not have: it would wait for them, or do them a second time.
-#[test]
-fn a_child_leaves_the_queues_of_its_parent_alone() {
-    let gantry = Gantry::builder().driver(&Scripted::new(Script::new("device"))).build();
-    let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
-    let submission = || Submission::encrypt(&[], vec![0; LENGTH]);
-    for call in calls() {
-        let mut queue = Some(gantry.queue(QueueOptions::default()).unwrap());
-        let tasks = gantry.task_queue(QueueOptions::default()).unwrap();
-        let begin = || Box::pin(tasks.run(&session, submission()));
-        let mut context = Context::from_waker(Waker::noop());
-        let mut begun = Some(begin());
-        assert!(begun.as_mut().unwrap().as_mut().poll(&mut context).is_pending());
-        let ticket = queue.as_mut().unwrap().submit(&session, submission()).unwrap();
-        assert!(holds_in(*call, || {
-            let theirs = queue.as_mut().unwrap();
-            theirs.flush();
-            let refuses = theirs.submit(&session, submission()).is_err_and(|rejected| rejected.why != Why::Full);
-            let is_empty = theirs.in_flight() == 0 && theirs.cancel(ticket).is_none() && theirs.complete(drop) == 0;
-            let sleeps = theirs.patience().is_some() || theirs.arm(Waker::noop());
-            let mut polls = [begin(), begun.take().unwrap()].into_iter();
-            let no_task = polls.all(|mut task| matches!(task.as_mut().poll(&mut context), Poll::Ready(Err(_))));
-            drop(queue.take());
-            let mut own = gantry.queue(QueueOptions::default()).unwrap();
-            let goes_on = own.submit(&session, submission()).is_ok() && own.wait(drop) == 1;
-            refuses && is_empty && !sleeps && no_task && goes_on
-        }));
-        assert_eq!(queue.unwrap().wait(drop), 1);
-        let mut begun = begun.unwrap();
-        while begun.as_mut().poll(&mut context).is_pending() {}
+#[cfg(feature = "futures")]
+mod queues {
+    use std::future::Future as _;
+    use std::task::{Context, Poll, Waker};
+
+    use gantry::{QueueOptions, Submission, Why};
+
+    use super::*;
+
+    /// Requests of a queue are with devices and threads that a child does not have: it would wait for them, or do them a second time.
+    #[test]
+    fn a_child_leaves_the_queues_of_its_parent_alone() {
+        let gantry = Gantry::builder().driver(&Scripted::new(Script::new("device"))).build();
+        let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
+        let submission = || Submission::encrypt(&[], vec![0; LENGTH]);
+        for call in calls() {
+            let mut queue = Some(gantry.queue(QueueOptions::default()).unwrap());
+            let tasks = gantry.task_queue(QueueOptions::default()).unwrap();
+            let begin = || Box::pin(tasks.run(&session, submission()));
+            let mut context = Context::from_waker(Waker::noop());
+            let mut begun = Some(begin());
+            assert!(begun.as_mut().unwrap().as_mut().poll(&mut context).is_pending());
+            let ticket = queue.as_mut().unwrap().submit(&session, submission()).unwrap();
+            assert!(holds_in(*call, || {
+                let theirs = queue.as_mut().unwrap();
+                theirs.flush();
+                let refuses = theirs.submit(&session, submission()).is_err_and(|rejected| rejected.why != Why::Full);
+                let is_empty = theirs.in_flight() == 0 && theirs.cancel(ticket).is_none() && theirs.complete(drop) == 0;
+                let sleeps = theirs.patience().is_some() || theirs.arm(Waker::noop());
+                let mut polls = [begin(), begun.take().unwrap()].into_iter();
+                let no_task = polls.all(|mut task| matches!(task.as_mut().poll(&mut context), Poll::Ready(Err(_))));
+                drop(queue.take());
+                let mut own = gantry.queue(QueueOptions::default()).unwrap();
+                let goes_on = own.submit(&session, submission()).is_ok() && own.wait(drop) == 1;
+                refuses && is_empty && !sleeps && no_task && goes_on
+            }));
+            assert_eq!(queue.unwrap().wait(drop), 1);
+            let mut begun = begun.unwrap();
+            while begun.as_mut().poll(&mut context).is_pending() {}
+        }
     }
 }
