@@ -327,9 +327,9 @@ fn run(tasks: &mut [Task<'_>], step: Step) {
     let has_one = |task: &&mut Task<'_>| task.session(step).is_some();
     let mut requests = Vec::with_capacity(sessions.len());
     requests.extend(tasks.iter_mut().filter(has_one).map(|task| Request::from(task.operands(step))));
-    let error = Session::process_each(&sessions, &mut requests).err();
-    let results: SmallVec<[_; 32]> =
-        requests.iter_mut().map(|request| error.clone().map_or_else(|| request.result(), Err)).collect();
+    // An error of the call is the result of each request, too.
+    let _ = Session::process_each(&sessions, &mut requests);
+    let results: SmallVec<[_; 32]> = requests.iter_mut().map(Request::result).collect();
     drop(requests);
     for (task, result) in tasks.iter_mut().filter(has_one).zip(results) {
         task.end(result);

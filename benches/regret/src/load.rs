@@ -53,7 +53,7 @@ impl Load {
                 session.run(slot.operands(self.kind))?.ok()?;
                 continue;
             }
-            let mut requests: Vec<Request<'_>> = slots.iter_mut().map(|slot| slot.request(self.kind)).collect();
+            let mut requests: Vec<Request<'_>> = slots.iter_mut().map(|slot| slot.operands(self.kind).into()).collect();
             session.process(&mut requests)?;
             for request in &requests {
                 request.outcome().unwrap_or(Outcome::Malformed).ok()?;
@@ -71,16 +71,6 @@ impl Slot {
             Kind::Mac => Operands::Mac { iv, input: data, output: result },
             Kind::Cipher => Operands::Cipher { operation: Operation::Encrypt, iv, data: Buffers::InPlace(data) },
             _ => Operands::Seal { iv, aad: &AAD, data: Buffers::InPlace(data), tag: result },
-        }
-    }
-
-    fn request(&mut self, kind: Kind) -> Request<'_> {
-        let Self { iv, data, result } = self;
-        match kind {
-            Kind::Digest => Request::digest(data, result),
-            Kind::Mac => Request::mac_with_iv(iv, data, result),
-            Kind::Cipher => Request::encrypt(iv, &mut data[..]),
-            _ => Request::seal(iv, &AAD, &mut data[..], result),
         }
     }
 }

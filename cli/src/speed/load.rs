@@ -207,7 +207,7 @@ impl<'m> Calls<'m> {
                 batches.push(Vec::with_capacity(batch));
             }
             if let Some(last) = batches.last_mut() {
-                last.push(slot.request(load.operation));
+                last.push(slot.operands(load.operation).into());
             }
         }
         Calls::Batches(batches)
@@ -283,35 +283,6 @@ impl Slot {
                 Operands::Compression { operation, input: input.bytes(), output: data.bytes_mut(), written }
             }
             other => unreachable!("nothing measures {other}"),
-        }
-    }
-
-    fn request(&mut self, operation: Operation) -> Request<'_> {
-        match self.operands(operation) {
-            Operands::Digest { input, output } => Request::digest(input, output),
-            Operands::Mac { iv, input, output } => Request::mac_with_iv(iv, input, output),
-            Operands::Sign { input, output } => Request::sign(input, output),
-            Operands::Verify { input, signature } => Request::verify(input, signature),
-            Operands::Derive { input, output } => Request::derive(input, output),
-            Operands::KeyGen { seed, private, public } => Request::key_gen(seed, private, public),
-            Operands::Encapsulate { input, seed, ciphertext, output } => {
-                Request::encapsulate(input, seed, ciphertext, output)
-            }
-            Operands::Decapsulate { input, output } => Request::decapsulate(input, output),
-            Operands::Encipher { input, output } => Request::encipher(input, output),
-            Operands::Decipher { input, output, written } => Request::decipher(input, output, written),
-            Operands::Packet { number, packet, payload, next_header, .. } => {
-                Request::protect(number, packet, payload, next_header)
-            }
-            Operands::Compression { operation: Operation::Compress, input, output, written } => {
-                Request::compress(input, output, written)
-            }
-            Operands::Compression { input, output, written, .. } => Request::decompress(input, output, written),
-            Operands::Cipher { operation: Operation::Decrypt, iv, data } => Request::decrypt(iv, data),
-            Operands::Cipher { iv, data, .. } => Request::encrypt(iv, data),
-            Operands::Seal { iv, aad, data, tag } => Request::seal(iv, aad, data, tag),
-            Operands::Open { iv, aad, data, tag } => Request::open(iv, aad, data, tag),
-            _ => unreachable!("a slot holds whole messages"),
         }
     }
 }

@@ -273,12 +273,17 @@ impl Session {
     /// run side by side. Each has a [result](Request::result) of its own, a [`Misuse`] too.
     ///
     /// # Errors
-    /// [`Misuse::Framework`] if there are not as many sessions as requests, or the sessions are not all of one framework.
+    /// [`Misuse::Framework`], also as the result of each request, if there are not as many sessions as requests, or the sessions are not all of one
+    /// framework.
     pub fn process_each<S: AsRef<Session>>(sessions: &[S], requests: &mut [Request<'_>]) -> Result<()> {
         let Some(lead) = sessions.first().map(AsRef::as_ref) else { return Ok(()) };
         let like = |session: &S| session.as_ref().gantry().shares_devices_with(lead.gantry());
         if sessions.len() != requests.len() || !sessions.iter().all(like) {
-            return Err(Misuse::Framework { algorithm: lead.params().algorithm() }.into());
+            let wrong = Misuse::Framework { algorithm: lead.params().algorithm() };
+            for request in requests {
+                request.refuse(wrong.into());
+            }
+            return Err(wrong.into());
         }
         lead.core.process_each(|place| &sessions[place].as_ref().core, requests);
         Ok(())

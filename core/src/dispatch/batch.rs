@@ -117,7 +117,7 @@ impl SessionCore {
                     ended = true;
                 }
                 Err(error) => {
-                    request.rare().error = Some(error);
+                    request.refuse(error);
                     ended = true;
                 }
             }

@@ -234,6 +234,13 @@ impl<'a> Request<'a> {
         self.entry.outcome == Some(Outcome::Done) && self.rare.is_none()
     }
 
+    /// Ends it with an error, before a device has seen it.
+    #[cold]
+    pub(crate) fn refuse(&mut self, error: Error) {
+        self.begin();
+        self.rare().error = Some(error);
+    }
+
     /// To write something there.
     #[cold]
     pub(crate) fn rare(&mut self) -> &mut Rare {

@@ -32,9 +32,9 @@ pub(super) fn run(operation: Operation, tasks: &mut [Task<'_>]) -> Each<Ended> {
     let mut requests: Vec<Request<'_>> = lent
         .map(|(Task { input, output, .. }, written)| Operands::Compression { operation, input, output, written }.into())
         .collect();
-    let error = Session::process_each(&sessions, &mut requests).err();
-    let results: Each<_> =
-        requests.iter_mut().map(|request| error.clone().map_or_else(|| request.result(), Err)).collect();
+    // An error of the call is the result of each request, too.
+    let _ = Session::process_each(&sessions, &mut requests);
+    let results: Each<_> = requests.iter_mut().map(Request::result).collect();
     drop(requests);
     let ends = results.into_iter().zip(written).zip(rooms);
     ends.map(|((result, written), room)| result.map(|outcome| (outcome, written.min(room)))).collect()
