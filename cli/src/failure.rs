@@ -16,7 +16,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// What the system said about `what`.
+    /// The words of a system error, behind `what`.
     pub(crate) fn at(what: impl fmt::Display, error: &io::Error) -> Self {
         let text = error.to_string();
         // Users know what happened by its words.

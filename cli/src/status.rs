@@ -1,4 +1,4 @@
-//! What a data path of `gantry esp` says at its socket `status`, within limits of time and length.
+//! Reads the report of a data path of `gantry esp` from its socket `status`, within limits of time and length.
 
 use std::io::{self, Read as _};
 use std::os::fd::AsRawFd as _;

@@ -56,7 +56,7 @@ struct State {
     changed: i128,
 }
 
-/// The same in a line.
+/// The stamp of a file, as a line has it.
 #[derive(Deserialize)]
 struct Stated {
     size: u64,

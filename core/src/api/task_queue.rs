@@ -35,7 +35,7 @@ pub struct TaskQueue {
 
 #[derive(Debug)]
 struct Shared {
-    /// That made it. Asked without the lock, which a thread of the parent may have.
+    /// The process that made it. Outside of the lock, which a thread of the parent may hold.
     process: Process,
     state: Mutex<State>,
     /// Apart, because the queue inside of `state` keeps it, and would keep itself otherwise.

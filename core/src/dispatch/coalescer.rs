@@ -68,7 +68,7 @@ mod races {
     use super::super::races::{request, session, slots};
     use super::*;
 
-    /// Of two threads, each lays a request down and takes what lies there: each request is taken once.
+    /// Two threads lay a request down each, and take all that lie there: each request is taken once.
     #[test]
     fn requests_of_two_threads_are_taken_once() {
         loom::model(|| {

@@ -269,7 +269,7 @@ impl Probe {
         }
     }
 
-    /// What was measured until now: of all turns the best.
+    /// The measurements until now: the best of all turns.
     pub(super) fn cells(&self) -> Vec<CostCell> {
         let least = |times: &mut dyn Iterator<Item = f32>| times.fold(f32::INFINITY, f32::min);
         let mut cells = Vec::new();

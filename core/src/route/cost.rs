@@ -13,8 +13,8 @@
 //! each time, has changed as a whole (its clock, its load): then one factor moves all cells, also those that were not
 //! measured, by half of what all measurements agree on.
 //!
-//! What an earlier process has kept is compared with the first requests that go by it, cell by cell. It takes 32 ms of work to contradict it, or
-//! one trial that is faster by a quarter; then it is forgotten, and measured anew.
+//! Costs that an earlier process kept are compared with the first requests that go by them, cell by cell. 32 ms of work contradict them, or one
+//! trial that is faster by a quarter; then they are forgotten, and measured anew.
 
 #![allow(
     clippy::cast_precision_loss,
@@ -56,7 +56,7 @@ const CONTRADICTS: f32 = 0.75;
 /// One that takes more than this share confirms it.
 const CONFIRMS: f32 = 0.95;
 
-/// What a measurement says of a device as a whole.
+/// A change of a device as a whole, by one measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Finding {
     Nothing,
@@ -64,14 +64,14 @@ pub(crate) enum Finding {
     Pace(f32),
     /// Its times have changed by this factor.
     Changed(f32),
-    /// What was kept does not hold.
+    /// The kept costs do not hold.
     Contradicted,
 }
 
 /// What one device costs for one algorithm and operation.
 pub struct Costs {
     known: AtomicBool,
-    /// What the tables follow from.
+    /// The tables are made from these.
     measured: Mutex<Option<Arc<Measured>>>,
     /// An earlier process measured it, or somebody told it.
     kept: AtomicBool,
@@ -151,7 +151,7 @@ impl Costs {
         }
     }
 
-    /// What was measured, without what requests taught since.
+    /// The measurements, without later lessons of requests.
     pub(crate) fn measured(&self) -> Option<Arc<Measured>> {
         self.measured.lock().unwrap_or_else(PoisonError::into_inner).clone().filter(|_| self.is_known())
     }

@@ -143,7 +143,7 @@ const BATCH_SIZES: [usize; 12] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048
 const PRIOR: u32 = 100;
 const PAIR: u32 = 50_000;
 
-/// What requests are thought to take while nothing is known.
+/// The time that requests are thought to take while nothing is known.
 fn prior(kind: Kind, requests: usize, bytes: usize) -> u32 {
     match kind {
         Kind::Signature | Kind::Exchange | Kind::Kem | Kind::Encipherment => PAIR.saturating_mul(requests as u32),

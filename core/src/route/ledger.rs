@@ -226,7 +226,7 @@ impl Ledger {
         }
     }
 
-    /// What was kept does not hold: the devices are measured anew.
+    /// Has the devices measured anew, because the kept costs do not hold.
     pub(crate) fn start_over(&self) {
         self.settled.store(0, Relaxed);
         self.checked.store(0, Relaxed);
