@@ -1,4 +1,4 @@
-use gantry::{Algorithm, AlgorithmInfo, Gantry, Lengths};
+use gantry_core::{Algorithm, AlgorithmInfo, Gantry, Lengths};
 use serde::Serialize;
 
 use crate::args::{Algorithms, Settings};
@@ -51,7 +51,7 @@ impl From<Lengths> for Sizes {
 
 impl Row {
     fn new(info: &AlgorithmInfo, gantry: &Gantry) -> Self {
-        let serves = |device: &&gantry::RegisteredDevice| device.capability(info.algorithm).is_some();
+        let serves = |device: &&gantry_core::RegisteredDevice| device.capability(info.algorithm).is_some();
         Self {
             name: info.name,
             kind: info.kind.name(),

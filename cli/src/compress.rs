@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-use gantry::{Algorithm, AlgorithmInfo, Error, Misuse, Outcome, Session, SessionParams};
+use gantry_core::{Algorithm, AlgorithmInfo, Error, Misuse, Outcome, Session, SessionParams};
 
 use crate::args::{Compress, Format, Settings};
 use crate::io::read_full;

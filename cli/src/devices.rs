@@ -1,5 +1,5 @@
-use gantry::driver::Capability;
-use gantry::{DeviceState, Gantry, RegisteredDevice};
+use gantry_core::driver::Capability;
+use gantry_core::{DeviceState, Gantry, RegisteredDevice};
 use serde::Serialize;
 
 use crate::args::{self, Devices, Settings};

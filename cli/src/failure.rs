@@ -51,8 +51,8 @@ impl From<String> for Failure {
     }
 }
 
-impl From<gantry::Error> for Failure {
-    fn from(error: gantry::Error) -> Self {
+impl From<gantry_core::Error> for Failure {
+    fn from(error: gantry_core::Error) -> Self {
         Failure::Failed(error.to_string())
     }
 }
@@ -63,8 +63,8 @@ impl From<gantry_runtime::Error> for Failure {
     }
 }
 
-impl From<gantry::UnknownAlgorithm> for Failure {
-    fn from(error: gantry::UnknownAlgorithm) -> Self {
+impl From<gantry_core::UnknownAlgorithm> for Failure {
+    fn from(error: gantry_core::UnknownAlgorithm) -> Self {
         Failure::Usage(error.to_string())
     }
 }

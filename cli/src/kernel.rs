@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use gantry::Algorithm;
+use gantry_core::Algorithm;
 use gantry_runtime::kernel::{Catalogue, Engine, Entry, try_bind};
 use serde::Serialize;
 

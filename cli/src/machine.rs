@@ -2,7 +2,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use gantry::Gantry;
+use gantry_core::Gantry;
 use serde::Serialize;
 
 /// What belongs to every measurement: the machine, the program, and the day.

@@ -6,7 +6,7 @@ use std::path::Path;
 use clap_complete::{Shell, generate};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, italic, roman};
-use gantry::Algorithm;
+use gantry_core::Algorithm;
 use gantry_runtime::KEYS;
 
 use crate::args::{Manual, completed, documented};

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use gantry::{Algorithm, Gantry, Operation};
+use gantry_core::{Algorithm, Gantry, Operation};
 use serde::Serialize;
 
 use crate::args::{self, Route, Settings};
@@ -81,14 +81,14 @@ pub(crate) fn run(args: &Route, settings: &Settings, output: &mut Output) -> Res
 
 fn answer(gantry: &Gantry, algorithm: Algorithm, operation: Operation, args: &Route) -> Result<Answer, Failure> {
     let &Route { bytes, batch, .. } = args;
-    let offering = |device: &&gantry::RegisteredDevice| {
+    let offering = |device: &&gantry_core::RegisteredDevice| {
         device.capability(algorithm).is_some_and(|capability| capability.operations.contains(&operation))
     };
     let devices: Vec<_> = gantry.devices().iter().filter(offering).collect();
     if devices.len() > 1 {
         gantry.calibrate(algorithm, operation, false);
     }
-    let session = gantry.session(gantry::sample_params(algorithm))?;
+    let session = gantry.session(gantry_core::sample_params(algorithm))?;
     let mut routes = Vec::new();
     let mut left = batch;
     while left > 0 {
@@ -100,7 +100,7 @@ fn answer(gantry: &Gantry, algorithm: Algorithm, operation: Operation, args: &Ro
         routes.push(Part { device, requests, reason: route.reason.code() });
         left -= requests;
     }
-    let estimate = |device: &&gantry::RegisteredDevice| {
+    let estimate = |device: &&gantry_core::RegisteredDevice| {
         let costs = device.costs(algorithm, operation).filter(|costs| costs.is_known());
         let estimate = costs.map(|costs| costs.estimate(batch, bytes));
         let basis = costs.and_then(|costs| costs.basis(batch, bytes));

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::thread::{self, Builder};
 
-use gantry::Gantry;
+use gantry_core::Gantry;
 use gantry_runtime::Config;
 use gantry_runtime::rights::variable;
 use gantry_vhost_user::Counters;

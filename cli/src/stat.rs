@@ -7,7 +7,7 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use gantry::stats::{Histogram, Stage};
+use gantry_core::stats::{Histogram, Stage};
 use gantry_runtime::StatsChoice;
 use gantry_runtime::stats::{Live, Process, Published, Report, Row, Times, live, published};
 

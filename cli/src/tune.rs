@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use gantry::{Algorithm, DeviceState, Gantry, Kind, Operation, RegisteredDevice};
+use gantry_core::{Algorithm, DeviceState, Gantry, Kind, Operation, RegisteredDevice};
 use serde::Serialize;
 
 use crate::args::{self, Settings, Tune};
@@ -75,7 +75,8 @@ fn offering(gantry: &Gantry, (algorithm, operation): (Algorithm, Operation)) -> 
 
 /// Those of them whose costs are known.
 fn known(gantry: &Gantry, pair: (Algorithm, Operation)) -> Vec<&RegisteredDevice> {
-    let known = |device: &&RegisteredDevice| device.costs(pair.0, pair.1).is_some_and(gantry::route::Costs::is_known);
+    let known =
+        |device: &&RegisteredDevice| device.costs(pair.0, pair.1).is_some_and(gantry_core::route::Costs::is_known);
     offering(gantry, pair).into_iter().filter(known).collect()
 }
 

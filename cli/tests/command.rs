@@ -6,8 +6,8 @@ use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 
-use ::gantry::Algorithm;
-use gantry::{Folder, command, failure, find, json, names, notes, run, signal, stdout, text};
+use ::gantry_core::Algorithm;
+use gantry_core::{Folder, command, failure, find, json, names, notes, run, signal, stdout, text};
 
 #[test]
 fn devices_are_listed_with_their_state() {

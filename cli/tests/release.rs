@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use gantry::{Folder, text};
+use gantry_core::{Folder, text};
 
 /// A clone of this repository with the script as it is here.
 struct Repository {
@@ -64,7 +64,7 @@ fn a_dry_run_shows_the_release_and_changes_nothing() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let has = |line: &str| assert!(said.lines().any(|said| said == line), "{line}: {said}");
     has("+version = \"9.8.7\"");
-    has("+gantry = { package = \"gantry-crypto\", path = \"core\", version = \"9.8.7\" }");
+    has("+gantry-core = { package = \"gantry-crypto-core\", path = \"core\", version = \"9.8.7\" }");
     // Two workspaces with a file that holds versions.
     for file in ["CHANGELOG.md", "Cargo.toml", "Cargo.lock", "fuzz/Cargo.lock"] {
         has(&format!("+++ b/{file}"));

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use ::gantry::{Algorithm, Gantry, SessionParams};
-use gantry::{Folder, command, stdout};
+use ::gantry_core::{Algorithm, Gantry, SessionParams};
 use gantry_abi_virtio_crypto::constants::{cipher, operation};
+use gantry_core::{Folder, command, stdout};
 use gantry_runtime::Config;
 use gantry_vhost_user_front::load::Load;
 use gantry_vhost_user_front::parameters::{Cipher, Layout, Parameters};
@@ -160,7 +160,7 @@ fn socket(folder: &Folder, guest: &str) -> PathBuf {
 }
 
 /// Data of a request, and what they are encrypted.
-fn known(reference: &::gantry::Session, round: usize, at: usize) -> (Vec<u8>, Vec<u8>) {
+fn known(reference: &::gantry_core::Session, round: usize, at: usize) -> (Vec<u8>, Vec<u8>) {
     let data: Vec<u8> = (0..64 * (1 + at)).map(|byte| (byte * 7 + round + at) as u8).collect();
     let mut sealed = data.clone();
     reference.encrypt(&IV, &mut sealed[..]).unwrap();
@@ -168,7 +168,7 @@ fn known(reference: &::gantry::Session, round: usize, at: usize) -> (Vec<u8>, Ve
 }
 
 /// A session in this process, by the devices of a configuration.
-fn session(settings: &[(&str, &str)]) -> ::gantry::Session {
+fn session(settings: &[(&str, &str)]) -> ::gantry_core::Session {
     let mut config = Config::default();
     for (key, value) in settings {
         config.set(key, value, "the test").unwrap();

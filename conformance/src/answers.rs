@@ -1,6 +1,6 @@
 //! The vectors: each one by itself and in a batch, in place and not, on ever other addresses.
 
-use gantry::{Direction, Esp, Kind, Operation, Outcome, SessionParams};
+use gantry_core::{Direction, Esp, Kind, Operation, Outcome, SessionParams};
 
 use crate::Suite;
 use crate::case::{Answer, Case, Placement, Trouble, compare, run, run_batch};

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use gantry::{Direction, Operation, Outcome, SessionParams};
+use gantry_core::{Direction, Operation, Outcome, SessionParams};
 
 use crate::case::{Answer, Case, Placement, Trouble, run, run_batch};
 use crate::generate;

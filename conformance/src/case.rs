@@ -1,7 +1,7 @@
 //! One request as plain data, laid out in memory that notices mistakes, and what came of it.
 
-use gantry::driver::{Buffers, Operands};
-use gantry::{AlgorithmInfo, Error, Operation, Outcome, Request, Session, SessionParams};
+use gantry_core::driver::{Buffers, Operands};
+use gantry_core::{AlgorithmInfo, Error, Operation, Outcome, Request, Session, SessionParams};
 
 use crate::guard::Guarded;
 
@@ -355,7 +355,7 @@ mod tests {
     use super::*;
 
     fn params() -> SessionParams {
-        SessionParams::new(gantry::Algorithm::Aes128Gcm, &[0; 16])
+        SessionParams::new(gantry_core::Algorithm::Aes128Gcm, &[0; 16])
     }
 
     fn case(operation: Operation) -> Case {

@@ -1,6 +1,6 @@
 //! Random sessions and requests, each of them made from a seed and the algorithm's row in the table.
 
-use gantry::{Algorithm, Esp, Kind, Lengths, Operation, Prehash, SessionParams};
+use gantry_core::{Algorithm, Esp, Kind, Lengths, Operation, Prehash, SessionParams};
 
 use crate::case::{Case, Placement};
 use crate::rng::Rng;
@@ -16,7 +16,7 @@ pub(crate) fn params(rng: &mut Rng, algorithm: Algorithm) -> SessionParams {
         // Any seed makes a key.
         Kind::Kem => rng.bytes(info.key.min),
         Kind::Signature if info.context.max > 0 => rng.bytes(info.key.min),
-        _ => gantry::sample_key(algorithm).map_or_else(|| rng.bytes(key), <[u8]>::to_vec),
+        _ => gantry_core::sample_key(algorithm).map_or_else(|| rng.bytes(key), <[u8]>::to_vec),
     };
     let mut params = SessionParams::new(algorithm, &key).mac_key(&rng.bytes(mac_key));
     if info.kind == Kind::Packet {

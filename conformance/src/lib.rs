@@ -8,7 +8,7 @@
 //! ```
 //! use gantry_conformance::{Options, run};
 //!
-//! fn problems(gantry: &gantry::Gantry) -> Vec<String> {
+//! fn problems(gantry: &gantry_core::Gantry) -> Vec<String> {
 //!     let report = run(gantry, "lanes", &Options::beside("software"), &mut |progress| eprintln!("{progress:?}"));
 //!     report.map_or_else(|| vec!["no such device".to_owned()], |report| report.problems())
 //! }
@@ -57,8 +57,8 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use gantry::driver::Capability;
-use gantry::{Algorithm, Error, Gantry, Operation, SessionParams};
+use gantry_core::driver::Capability;
+use gantry_core::{Algorithm, Error, Gantry, Operation, SessionParams};
 
 use case::{Answer, Case, Placement, Trouble, compare};
 pub use more::{Unusable, Vectors};
@@ -187,7 +187,7 @@ pub fn run(gantry: &Gantry, device: &str, options: &Options, progress: &mut dyn 
 
 /// A signature of RSA takes as long as thousands of other requests.
 pub(crate) fn is_slow(algorithm: Algorithm) -> bool {
-    gantry::sample_key(algorithm).is_some()
+    gantry_core::sample_key(algorithm).is_some()
 }
 
 /// Of so many requests, as many as there is time for: one of SLH-DSA takes up to the better part of a second, and fills a CPU's lanes alone.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Instant;
 
-use gantry::Algorithm;
-use gantry::driver::Capability;
+use gantry_core::Algorithm;
+use gantry_core::driver::Capability;
 
 use crate::case::Trouble;
 

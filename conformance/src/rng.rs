@@ -1,6 +1,6 @@
 //! Randomness that can be repeated.
 
-use gantry::Algorithm;
+use gantry_core::Algorithm;
 
 /// SplitMix64 (Steele, Lea, Flood 2014): one word of state, so that a seed is short enough to be printed and typed.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! Messages and data in pieces.
 
-use gantry::driver::Buffers;
-use gantry::{AeadStream, Error, Kind, Operation, Request, Session, SessionParams, Stream};
+use gantry_core::driver::Buffers;
+use gantry_core::{AeadStream, Error, Kind, Operation, Request, Session, SessionParams, Stream};
 
 use crate::Suite;
 use crate::case::{Answer, Case, Trouble, difference};
@@ -142,7 +142,7 @@ fn feed(
             }
         }
         session.process(&mut requests)?;
-        if requests.iter().any(|request| request.outcome() != Some(gantry::Outcome::Done)) {
+        if requests.iter().any(|request| request.outcome() != Some(gantry_core::Outcome::Done)) {
             return Err("a piece was not taken".to_owned().into());
         }
     }

@@ -1,7 +1,7 @@
 //! One device, reached as programs reach it but with nobody to step in for it.
 
-use gantry::route::Ask;
-use gantry::{DeviceState, Gantry, Policy, RegisteredDevice, Result, Route, Session, SessionParams};
+use gantry_core::route::Ask;
+use gantry_core::{DeviceState, Gantry, Policy, RegisteredDevice, Result, Route, Session, SessionParams};
 
 use crate::case::{Answer, Case, Placement, Trouble, run};
 
@@ -66,6 +66,6 @@ impl Policy for Only {
 
     fn route(&self, ask: &Ask<'_>) -> Option<Route> {
         let choice = ask.choices().find(|choice| choice.device == self.0)?;
-        Some(ask.all_to(&choice, gantry::route::Reason::Pinned))
+        Some(ask.all_to(&choice, gantry_core::route::Reason::Pinned))
     }
 }

@@ -1,7 +1,7 @@
 //! Forgeries: whatever is changed of a sealed or signed message, it is refused, and no plaintext leaves. And of compressed data: what
 //! is damaged is found, and no more is written than there is room for.
 
-use gantry::{Algorithm, Operation, Outcome, SessionParams};
+use gantry_core::{Algorithm, Operation, Outcome, SessionParams};
 
 use crate::batches::{BEYOND, cases};
 use crate::case::{Answer, Case, Placement, Trouble, compare, run, run_batch};

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use gantry::{Algorithm, Prehash};
+use gantry_core::{Algorithm, Prehash};
 
 use crate::vectors::{Expect, Vector};
 

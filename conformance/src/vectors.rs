@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use gantry::{Algorithm, Prehash};
+use gantry_core::{Algorithm, Prehash};
 
 use crate::more::Vectors;
 use crate::rng::Rng;
@@ -99,7 +99,7 @@ impl Vector {
 
 #[cfg(test)]
 mod tests {
-    use gantry::Kind;
+    use gantry_core::Kind;
 
     use super::*;
 

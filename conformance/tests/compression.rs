@@ -4,10 +4,10 @@ mod queued;
 
 use std::sync::Arc;
 
-use gantry::driver::{Device, Driver, Found};
-use gantry::route::Failover;
-use gantry::stats::Event;
-use gantry::{
+use gantry_core::driver::{Device, Driver, Found};
+use gantry_core::route::Failover;
+use gantry_core::stats::Event;
+use gantry_core::{
     Algorithm, AlgorithmInfo, DeviceState, Gantry, Outcome, Request, Session, SessionParams, Submission, VirtualClock,
 };
 use gantry_driver_model::{Faults, Injected, ModelDriver, Profile, Time};
@@ -43,7 +43,7 @@ fn decompressed(session: &Session, data: &[u8], most: usize) -> Vec<u8> {
 }
 
 fn texts() -> Vec<Vec<u8>> {
-    (0..9).map(|number| gantry::sample_text(number * number * 211)).collect()
+    (0..9).map(|number| gantry_core::sample_text(number * number * 211)).collect()
 }
 
 #[test]
@@ -78,11 +78,11 @@ fn a_queue_gives_back_results_of_the_length_that_they_have() {
 fn what_ends_without_a_result_has_none() {
     for algorithm in FORMATS {
         let session = software(algorithm);
-        let good = compressed(&session, &gantry::sample_text(5000));
+        let good = compressed(&session, &gantry_core::sample_text(5000));
         let submissions = [
             Submission::decompress(good.clone(), 4999),
             Submission::decompress(good[..good.len() / 2].to_vec(), 1 << 16),
-            Submission::compress(gantry::sample_text(5000), 100),
+            Submission::compress(gantry_core::sample_text(5000), 100),
             Submission::decompress(good, 5000),
         ];
         let completions = run(&session, submissions);
@@ -131,7 +131,7 @@ fn a_wrong_result_is_found_before_anybody_sees_it() {
             let builder = Gantry::builder().policy(policy).verify(1).clock(clock);
             let gantry = builder.driver(&SoftwareDriver).driver(&card).build();
             let session = gantry.session(SessionParams::new(algorithm, &[])).unwrap();
-            let text = gantry::sample_text(9000);
+            let text = gantry_core::sample_text(9000);
             let good = compressed(&session, &text);
             assert_eq!(decompressed(&session, &good, 9000), text);
             let card = gantry.device("model:power9-nx").unwrap();

@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use gantry::driver::Driver;
-use gantry::{Gantry, GantryBuilder};
 use gantry_conformance::Options;
+use gantry_core::driver::Driver;
+use gantry_core::{Gantry, GantryBuilder};
 use gantry_driver_lanes::{LanesDriver, Level, LevelName};
 use gantry_driver_null::NullDriver;
 use gantry_driver_software::SoftwareDriver;

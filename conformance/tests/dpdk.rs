@@ -4,8 +4,8 @@
 
 use std::path::Path;
 
-use gantry::Gantry;
 use gantry_conformance::Options;
+use gantry_core::Gantry;
 use gantry_driver_dpdk::DpdkDriver;
 use gantry_driver_software::SoftwareDriver;
 

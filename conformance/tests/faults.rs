@@ -5,8 +5,8 @@
 
 mod wrong;
 
-use gantry::{Algorithm, Gantry};
 use gantry_conformance::{Check, Options, Random, Report};
+use gantry_core::{Algorithm, Gantry};
 use gantry_driver_software::SoftwareDriver;
 use wrong::{Mistake, Wrong};
 

@@ -6,8 +6,8 @@
 
 use std::path::Path;
 
-use gantry::{Algorithm, Gantry};
 use gantry_conformance::Options;
+use gantry_core::{Algorithm, Gantry};
 use gantry_driver_afalg::AfalgDriver;
 use gantry_driver_software::SoftwareDriver;
 

@@ -2,8 +2,12 @@
 
 use std::sync::Arc;
 
-use gantry::driver::{AeadStream, Buffers, CipherStream, Device, DeviceInfo, DeviceSession, Driver, Found, Operands};
-use gantry::{Algorithm, DeviceState, Error, Fault, Gantry, Operation, Outcome, Refusal, SessionParams, Unsupported};
+use gantry_core::driver::{
+    AeadStream, Buffers, CipherStream, Device, DeviceInfo, DeviceSession, Driver, Found, Operands,
+};
+use gantry_core::{
+    Algorithm, DeviceState, Error, Fault, Gantry, Operation, Outcome, Refusal, SessionParams, Unsupported,
+};
 use gantry_driver_software::SoftwareDriver;
 
 /// Bytes of a piece. Nobody touches them, so they take no memory.
@@ -86,7 +90,7 @@ fn gantry() -> Gantry {
 }
 
 /// Feeds so many bytes.
-fn feed(bytes: u64, mut update: impl FnMut(&mut [u8]) -> gantry::Result<()>) {
+fn feed(bytes: u64, mut update: impl FnMut(&mut [u8]) -> gantry_core::Result<()>) {
     let mut piece = vec![0; HUGE];
     for _ in 0..bytes / HUGE as u64 {
         update(&mut piece).unwrap();
@@ -94,7 +98,7 @@ fn feed(bytes: u64, mut update: impl FnMut(&mut [u8]) -> gantry::Result<()>) {
     update(&mut piece[..(bytes % HUGE as u64) as usize]).unwrap();
 }
 
-fn is_too_long(result: &gantry::Result<()>) -> bool {
+fn is_too_long(result: &gantry_core::Result<()>) -> bool {
     matches!(result, Err(Error::Refused(Outcome::BadLength)))
 }
 

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use gantry::{
+use gantry_core::{
     Algorithm, Clock, Completion, DeviceState, Gantry, Outcome, Priority, Queue, QueueOptions, Session, SessionParams,
     Submission, Ticket,
 };
@@ -189,7 +189,7 @@ impl Room {
         assert_eq!((given, result), (*ticket, &Ok(Outcome::Done)));
         let Work { session, known, .. } = &self.works[work];
         let right = &known[message].1;
-        let digest = session.params().algorithm().kind() == gantry::Kind::Digest;
+        let digest = session.params().algorithm().kind() == gantry_core::Kind::Digest;
         assert!(if digest { submission.tag() } else { submission.data() } == right, "right bytes");
         let (class, waited) = (*class as usize, now - since);
         assert!(waited < LONGEST, "{class}: {waited} ns");

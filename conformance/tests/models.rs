@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use gantry::driver::{Device, Driver, Found};
-use gantry::{Clock, Gantry, RealClock, VirtualClock};
 use gantry_conformance::Options;
+use gantry_core::driver::{Device, Driver, Found};
+use gantry_core::{Clock, Gantry, RealClock, VirtualClock};
 use gantry_driver_model::{ModelDriver, PROFILES, Profile, Time};
 use gantry_driver_software::SoftwareDriver;
 

@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use gantry::{
+use gantry_core::{
     Algorithm, Clock, Completion, DeviceState, Direction, Gantry, Outcome, Priority, Queue, QueueOptions, Session,
     SessionParams, Submission, Ticket, Why,
 };

@@ -6,9 +6,9 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-use gantry::driver::Driver;
-use gantry::stats::Event;
-use gantry::{
+use gantry_core::driver::Driver;
+use gantry_core::stats::Event;
+use gantry_core::{
     Algorithm, Data, Direction, Esp, Gantry, Kind, Operation, Outcome, Region, Segments, Session, SessionParams,
     Submission,
 };

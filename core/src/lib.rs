@@ -4,9 +4,9 @@
 //! tells a process from its children ([`Process`]). Devices come from driver crates; `gantry-runtime` assembles both.
 //!
 //! ```
-//! use gantry::{Algorithm, Gantry, SessionParams};
+//! use gantry_core::{Algorithm, Gantry, SessionParams};
 //!
-//! # fn hash(gantry: &Gantry) -> gantry::Result<()> {
+//! # fn hash(gantry: &Gantry) -> gantry_core::Result<()> {
 //! let session = gantry.session(SessionParams::new(Algorithm::Sha256, &[]))?;
 //! let mut digest = [0; 32];
 //! session.digest(b"abc", &mut digest)?;

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use devices::{Script, Scripted};
-use gantry::{Algorithm, Gantry, QueueOptions, Request, SessionParams, Submission, VirtualClock};
+use gantry_core::{Algorithm, Gantry, QueueOptions, Request, SessionParams, Submission, VirtualClock};
 
 /// Of the requests of this test; no known answer has this length.
 const LENGTH: usize = 5;

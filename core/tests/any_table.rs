@@ -8,8 +8,8 @@ mod timed;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use gantry::route::{BYTES, CostCell, CostRecord, Learned, REQUESTS};
-use gantry::{Clock, Request, VirtualClock};
+use gantry_core::route::{BYTES, CostCell, CostRecord, Learned, REQUESTS};
+use gantry_core::{Clock, Request, VirtualClock};
 use timed::weather::{Kind, Random, Weather};
 use timed::{Timing, World};
 

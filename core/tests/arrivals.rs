@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use devices::{Deed, Script, Scripted, request, session};
-use gantry::driver::{Class, Driver, Found};
-use gantry::route::Failover;
-use gantry::{DeviceState, Gantry, Outcome, QueueOptions, RegisteredDevice, Request, Session, VirtualClock};
+use gantry_core::driver::{Class, Driver, Found};
+use gantry_core::route::Failover;
+use gantry_core::{DeviceState, Gantry, Outcome, QueueOptions, RegisteredDevice, Request, Session, VirtualClock};
 
 /// Of the requests of these tests; no known answer has this length.
 const LENGTH: usize = 5;
@@ -46,7 +46,8 @@ fn a_device_that_comes_serves_the_sessions_made_from_then_on() {
         assert_eq!(gantry.discover(&engine, none_excluded), [""; 0], "it is there already");
         assert_eq!(gantry.devices().len(), 2);
         let stats = gantry.stats();
-        let of_engine = |row: &&gantry::stats::Numbers| row.device.as_ref().is_some_and(|(name, _)| name == "engine");
+        let of_engine =
+            |row: &&gantry_core::stats::Numbers| row.device.as_ref().is_some_and(|(name, _)| name == "engine");
         assert_eq!(stats.rows.iter().find(of_engine).unwrap().requests(), 1);
     }
 }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use gantry::driver::{
+use gantry_core::driver::{
     Answer, Capability, Class, Device, DeviceInfo, DeviceSession, DigestStream, Driver, Found, Operands, Refusal,
     Unsupported,
 };
-use gantry::{
+use gantry_core::{
     Algorithm, AlgorithmInfo, Error, Fault, Gantry, Kind, Lengths, Misuse, Operation, Outcome, QueueOptions, Request,
     SessionParams, Submission,
 };
@@ -145,7 +145,7 @@ fn sessions_batches_queues_and_streams_serve_it() {
     let row = stats.rows.iter().find(|row| row.algorithm == sum_32).expect("it is counted");
     assert_eq!((row.operation, row.device.as_ref().map(|(name, _)| &**name)), (Operation::Mac, Some("sum")));
     gantry.calibrate(sum_32, Operation::Mac, true);
-    assert!(gantry.devices()[0].costs(sum_32, Operation::Mac).is_some_and(gantry::route::Costs::is_known));
+    assert!(gantry.devices()[0].costs(sum_32, Operation::Mac).is_some_and(gantry_core::route::Costs::is_known));
 }
 
 #[test]

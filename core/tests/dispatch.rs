@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use devices::{Deed, Script, Scripted};
-use gantry::driver::{Capability, Class, Operands, Refusal, Unsupported};
-use gantry::route::{BreakEven, Failover, Pin, Reason, RoundRobin, SizeThreshold};
-use gantry::{
+use gantry_core::driver::{Capability, Class, Operands, Refusal, Unsupported};
+use gantry_core::route::{BreakEven, Failover, Pin, Reason, RoundRobin, SizeThreshold};
+use gantry_core::{
     Algorithm, DeviceState, Direction, Error, Fault, Gantry, Misuse, Operation, Outcome, Policy, Request, Session,
     SessionParams, VirtualClock,
 };
@@ -593,7 +593,7 @@ fn a_policy_under_which_devices_were_tested_can_be_changed() {
 #[test]
 fn operands_of_streams_do_not_run_alone() {
     struct Nothing;
-    impl gantry::driver::DigestStream for Nothing {
+    impl gantry_core::driver::DigestStream for Nothing {
         fn operation(&self) -> Operation {
             Operation::Digest
         }
@@ -603,7 +603,7 @@ fn operands_of_streams_do_not_run_alone() {
         fn finish(&mut self, _: &mut [u8]) -> Result<(), Fault> {
             Ok(())
         }
-        fn duplicate(&self) -> Box<dyn gantry::driver::DigestStream> {
+        fn duplicate(&self) -> Box<dyn gantry_core::driver::DigestStream> {
             Box::new(Nothing)
         }
     }

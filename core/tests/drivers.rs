@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use gantry::driver::*;
-use gantry::{Algorithm, Fault, Gantry, Outcome, Request, SessionParams};
+use gantry_core::driver::*;
+use gantry_core::{Algorithm, Fault, Gantry, Outcome, Request, SessionParams};
 
 /// Of the requests of these tests; no known answer has this length.
 const LENGTH: usize = 5;

@@ -9,7 +9,7 @@ mod filter;
 use std::sync::Barrier;
 
 use devices::{Script, Scripted};
-use gantry::{Algorithm, Gantry, Process, SessionParams};
+use gantry_core::{Algorithm, Gantry, Process, SessionParams};
 
 /// Of the requests of this test; no known answer has this length.
 const LENGTH: usize = 5;
@@ -139,7 +139,7 @@ mod queues {
     use std::future::Future as _;
     use std::task::{Context, Poll, Waker};
 
-    use gantry::{QueueOptions, Submission, Why};
+    use gantry_core::{QueueOptions, Submission, Why};
 
     use super::*;
 

@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake};
 
 use devices::{Deed, Script, Scripted, request};
-use gantry::driver::Capability;
-use gantry::route::{BreakEven, Failover};
-use gantry::{
+use gantry_core::driver::Capability;
+use gantry_core::route::{BreakEven, Failover};
+use gantry_core::{
     Algorithm, Completion, Gantry, Misuse, Outcome, QueueOptions, Session, SessionParams, Submission, TaskQueue,
     VirtualClock,
 };
@@ -342,7 +342,7 @@ fn who_waits_behind_a_request_that_nobody_wants_any_more_is_served() {
 #[test]
 fn whoever_is_woken_may_end_another_request() {
     /// Drops a future when it is woken.
-    struct Ends(Mutex<Option<gantry::Running>>);
+    struct Ends(Mutex<Option<gantry_core::Running>>);
     impl Wake for Ends {
         fn wake(self: Arc<Self>) {
             let ended = self.0.lock().unwrap().take();

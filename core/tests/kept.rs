@@ -8,9 +8,9 @@ mod timed;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use gantry::driver::Class;
-use gantry::route::{CostRecord, CostStore};
-use gantry::{Algorithm, Clock, Gantry, SessionParams, VirtualClock};
+use gantry_core::driver::Class;
+use gantry_core::route::{CostRecord, CostStore};
+use gantry_core::{Algorithm, Clock, Gantry, SessionParams, VirtualClock};
 use timed::weather::{Kind, Weather};
 use timed::{Timing, World};
 

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use devices::{Deed, Script, Scripted, in_order, session};
-use gantry::driver::Capability;
-use gantry::route::{Failover, Pin};
-use gantry::stats::Numbers;
-use gantry::{
+use gantry_core::driver::Capability;
+use gantry_core::route::{Failover, Pin};
+use gantry_core::stats::Numbers;
+use gantry_core::{
     Algorithm, Clock, DeviceState, Gantry, Operation, Outcome, Queue, QueueOptions, Request, Session, SessionParams,
     Submission, VirtualClock,
 };

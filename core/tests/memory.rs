@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use devices::{Deed, Script, Scripted};
-use gantry::driver::*;
-use gantry::route::Failover;
-use gantry::stats::Event;
-use gantry::{
+use gantry_core::driver::*;
+use gantry_core::route::Failover;
+use gantry_core::stats::Event;
+use gantry_core::{
     Algorithm, Completion, Data, Error, Fault, Gantry, IoBuf, Misuse, Outcome, Queue, QueueOptions, Session,
     SessionParams, Submission, VirtualClock, Why,
 };

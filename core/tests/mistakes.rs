@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use gantry::driver::*;
-use gantry::{Algorithm, DeviceState, Error, Fault, Gantry, Operation, Outcome, Request, SessionParams};
+use gantry_core::driver::*;
+use gantry_core::{Algorithm, DeviceState, Error, Fault, Gantry, Operation, Outcome, Request, SessionParams};
 
 /// Of the requests of these tests; no known answer has this length.
 const LENGTH: usize = 5;

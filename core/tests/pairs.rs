@@ -5,9 +5,9 @@ mod devices;
 use std::sync::Arc;
 
 use devices::{Deed, Script, Scripted, in_order, request, session};
-use gantry::driver::DeviceLimits;
-use gantry::stats::Event;
-use gantry::{Clock, DeviceState, Gantry, Outcome, Queue, QueueOptions, Request, Session, VirtualClock};
+use gantry_core::driver::DeviceLimits;
+use gantry_core::stats::Event;
+use gantry_core::{Clock, DeviceState, Gantry, Outcome, Queue, QueueOptions, Request, Session, VirtualClock};
 
 /// Of the requests of these tests; no known answer has this length.
 const LENGTH: usize = 5;

@@ -3,9 +3,9 @@
 mod devices;
 
 use devices::{Script, Scripted, session};
-use gantry::driver::{Refusal, Unsupported};
-use gantry::route::BreakEven;
-use gantry::{Error, Gantry, Operation, Session};
+use gantry_core::driver::{Refusal, Unsupported};
+use gantry_core::route::BreakEven;
+use gantry_core::{Error, Gantry, Operation, Session};
 use std::sync::Arc;
 
 /// Of the requests of these tests; no known answer has this length.

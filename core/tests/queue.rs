@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use devices::{Deed, Script, Scripted, in_order, request, session};
-use gantry::driver::Capability;
-use gantry::route::{BreakEven, Failover};
-use gantry::{
+use gantry_core::driver::Capability;
+use gantry_core::route::{BreakEven, Failover};
+use gantry_core::{
     Algorithm, Clock, DeviceState, Error, Gantry, Misuse, Outcome, Priority, Queue, QueueOptions, Session,
     SessionParams, Submission, VirtualClock, Why,
 };
@@ -187,7 +187,7 @@ fn what_this_thread_would_run_itself_is_sent_in_bursts() {
     // Who wants to be told at once gets it at once.
     let told = Arc::new(AtomicUsize::new(0));
     let count = told.clone();
-    let immediate: Option<Arc<dyn Fn(gantry::Completion) + Send + Sync>> = Some(Arc::new(move |_| {
+    let immediate: Option<Arc<dyn Fn(gantry_core::Completion) + Send + Sync>> = Some(Arc::new(move |_| {
         count.fetch_add(1, Ordering::Relaxed);
     }));
     let mut queue = session.gantry().queue(QueueOptions { immediate, ..QueueOptions::default() }).unwrap();
@@ -359,7 +359,7 @@ fn a_queue_can_go_while_a_device_has_its_requests() {
 fn immediate_completions_need_no_call() {
     let seen: Arc<Mutex<Vec<u64>>> = Arc::default();
     let log = seen.clone();
-    let immediate = Arc::new(move |completion: gantry::Completion| log.lock().unwrap().push(completion.user));
+    let immediate = Arc::new(move |completion: gantry_core::Completion| log.lock().unwrap().push(completion.user));
     let device = Scripted::new(Script::new("device"));
     let gantry = in_order(&Arc::default(), &[&device]);
     let session = session(&gantry);

@@ -8,8 +8,8 @@ mod timed;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use gantry::route::{CostRecord, CostStore, Learned, Reason};
-use gantry::{Algorithm, Clock, Gantry, QueueOptions, SessionParams, Submission, VirtualClock};
+use gantry_core::route::{CostRecord, CostStore, Learned, Reason};
+use gantry_core::{Algorithm, Clock, Gantry, QueueOptions, SessionParams, Submission, VirtualClock};
 use timed::{ENCRYPT, Timing, World, software_and_engine};
 
 #[test]

@@ -5,9 +5,9 @@ mod devices;
 use std::sync::Arc;
 
 use devices::{Script, Scripted, in_order, session};
-use gantry::driver::DeviceLimits;
-use gantry::stats::Event;
-use gantry::{DeviceState, Outcome, QueueOptions, Request, Session, Submission};
+use gantry_core::driver::DeviceLimits;
+use gantry_core::stats::Event;
+use gantry_core::{DeviceState, Outcome, QueueOptions, Request, Session, Submission};
 
 /// Of the requests of these tests; no known answer has this length.
 const LENGTH: usize = 5;

@@ -7,10 +7,10 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
 use devices::{Deed, Script, Scripted, session};
-use gantry::driver::Capability;
-use gantry::route::{Failover, Reason};
-use gantry::stats::{About, COLUMNS, Column, Event, Meaning, Memory, Snapshot, Stage, Tally, uncounted};
-use gantry::{
+use gantry_core::driver::Capability;
+use gantry_core::route::{Failover, Reason};
+use gantry_core::stats::{About, COLUMNS, Column, Event, Meaning, Memory, Snapshot, Stage, Tally, uncounted};
+use gantry_core::{
     Algorithm, Clock, Gantry, GantryBuilder, Operation, QueueOptions, Request, Session, SessionParams, Submission,
     VirtualClock,
 };

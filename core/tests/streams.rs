@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use gantry::driver::*;
-use gantry::route::Failover;
-use gantry::stats::Event;
-use gantry::{
+use gantry_core::driver::*;
+use gantry_core::route::Failover;
+use gantry_core::stats::Event;
+use gantry_core::{
     Algorithm, DeviceState, Error, Fault, Gantry, Operation, Outcome, Request, Session, SessionParams, Unsupported,
     VirtualClock,
 };

@@ -5,10 +5,10 @@ mod devices;
 use std::sync::Arc;
 
 use devices::{Deed, Script, Scripted};
-use gantry::driver::Class;
-use gantry::route::Failover;
-use gantry::stats::Event;
-use gantry::{
+use gantry_core::driver::Class;
+use gantry_core::route::Failover;
+use gantry_core::stats::Event;
+use gantry_core::{
     Algorithm, DeviceState, Gantry, Outcome, QueueOptions, Request, Session, SessionParams, Submission, VirtualClock,
 };
 

@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use gantry::Algorithm;
+use gantry_core::Algorithm;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|name: &str| match Algorithm::matching(name) {

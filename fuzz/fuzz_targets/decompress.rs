@@ -4,7 +4,7 @@
 
 use std::sync::LazyLock;
 
-use gantry::{Algorithm, AlgorithmInfo, Error, Gantry, Outcome, Session, SessionParams};
+use gantry_core::{Algorithm, AlgorithmInfo, Error, Gantry, Outcome, Session, SessionParams};
 use gantry_driver_software::SoftwareDriver;
 use libfuzzer_sys::fuzz_target;
 

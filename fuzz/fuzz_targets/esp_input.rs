@@ -24,7 +24,7 @@ mod wipe;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, LazyLock};
 
-use gantry::Gantry;
+use gantry_core::Gantry;
 use gantry_abi_xfrm::constants::ENCAP_ESPINUDP;
 use gantry_abi_xfrm::{
     Direction, Encapsulation, Family, Key, Mode, NamedAead, NamedAuthentication, NamedCipher, Policy, Prefix, Replay,

@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use gantry::Gantry;
+use gantry_core::Gantry;
 use gantry_driver_software::SoftwareDriver;
 use gantry_protocols::Packet;
 use gantry_protocols::esp::{Association, Inbound, Integrity, Mode, Outbound, Suite};

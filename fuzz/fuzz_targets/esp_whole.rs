@@ -4,7 +4,7 @@
 
 use std::sync::LazyLock;
 
-use gantry::{Algorithm, Error, Esp, Gantry, Outcome, Session, SessionParams};
+use gantry_core::{Algorithm, Error, Esp, Gantry, Outcome, Session, SessionParams};
 use gantry_driver_software::SoftwareDriver;
 use gantry_protocols::esp::{Association, Mode, Suite};
 use gantry_protocols::{Packet, Refused};

@@ -4,7 +4,7 @@
 
 use std::sync::LazyLock;
 
-use gantry::{Algorithm, Gantry, SessionParams};
+use gantry_core::{Algorithm, Gantry, SessionParams};
 use gantry_driver_software::SoftwareDriver;
 use gantry_protocols::ipcomp::{Association, Inbound, Mode, Outbound, PROTOCOL};
 use gantry_protocols::{Packet, Refused};

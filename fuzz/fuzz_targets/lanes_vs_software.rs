@@ -5,8 +5,8 @@
 use std::sync::LazyLock;
 
 use arbitrary::Arbitrary;
-use gantry::driver::{Buffers, Capability, Driver};
-use gantry::{Gantry, Kind, Lengths, Operation, Outcome, Request, Session, SessionParams};
+use gantry_core::driver::{Buffers, Capability, Driver};
+use gantry_core::{Gantry, Kind, Lengths, Operation, Outcome, Request, Session, SessionParams};
 use gantry_driver_lanes::{LanesDriver, Level, LevelName};
 use gantry_driver_software::SoftwareDriver;
 use libfuzzer_sys::fuzz_target;

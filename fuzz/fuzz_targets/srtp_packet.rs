@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use gantry::Gantry;
+use gantry_core::Gantry;
 use gantry_driver_software::SoftwareDriver;
 use gantry_protocols::srtp::{Context, Suite};
 use gantry_protocols::{Packet, Refused};

@@ -4,7 +4,7 @@
 
 use std::sync::LazyLock;
 
-use gantry::{Algorithm, Gantry, Session, SessionParams};
+use gantry_core::{Algorithm, Gantry, Session, SessionParams};
 use gantry_driver_software::SoftwareDriver;
 use gantry_protocols::tls::content_type::{ALERT, APPLICATION_DATA, CHANGE_CIPHER_SPEC, HEARTBEAT};
 use gantry_protocols::tls::{Aead, Epoch, Header, Hmac, Order, Suite};

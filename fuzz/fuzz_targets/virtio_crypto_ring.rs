@@ -4,7 +4,7 @@
 
 use std::sync::LazyLock;
 
-use gantry::Gantry;
+use gantry_core::Gantry;
 use gantry_driver_software::SoftwareDriver;
 use gantry_vhost_user::answer_any;
 use libfuzzer_sys::fuzz_target;

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use gantry::driver::Operands;
-use gantry::esp::write_trailer;
-use gantry::{Buffers, Error, Operation, Outcome, Request, Session, tags_equal};
+use gantry_core::driver::Operands;
+use gantry_core::esp::write_trailer;
+use gantry_core::{Buffers, Error, Operation, Outcome, Request, Session, tags_equal};
 use smallvec::SmallVec;
 use zeroize::Zeroize;
 

@@ -128,5 +128,5 @@ pub enum Refused {
     Entropy,
     /// No device did it.
     #[error(transparent)]
-    Device(#[from] gantry::Error),
+    Device(#[from] gantry_core::Error),
 }

@@ -1,7 +1,7 @@
 //! Devices that do a whole packet: header, padding, encryption and integrity check value in one operation.
 
-use gantry::driver::Class;
-use gantry::{Algorithm, Gantry, Operation, Session};
+use gantry_core::driver::Class;
+use gantry_core::{Algorithm, Gantry, Operation, Session};
 
 /// What a device is told of a packet, or tells.
 #[derive(Clone, Copy, Default)]

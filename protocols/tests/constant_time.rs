@@ -6,7 +6,7 @@
 #[path = "../../drivers/lanes/src/constant_time/memcheck.rs"]
 mod memcheck;
 
-use gantry::{Algorithm, Gantry, SessionParams};
+use gantry_core::{Algorithm, Gantry, SessionParams};
 use gantry_driver_lanes::LanesDriver;
 use gantry_driver_software::SoftwareDriver;
 use gantry_protocols::tls::{Epoch, Hmac, MacSearch, Order, Suite, without_padding};

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{ipv4, suites};
-use gantry::{Algorithm, Gantry, SessionParams};
+use gantry_core::{Algorithm, Gantry, SessionParams};
 use gantry_driver_lanes::LanesDriver;
 use gantry_driver_software::SoftwareDriver;
 use gantry_protocols::Packet;

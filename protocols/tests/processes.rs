@@ -12,7 +12,7 @@ use std::os::fd::FromRawFd as _;
 use std::process::{self, Command};
 
 use common::gantry;
-use gantry::Gantry;
+use gantry_core::Gantry;
 use gantry_protocols::esp::{self, Association, Mode};
 use gantry_protocols::srtp::{self, Context};
 use gantry_protocols::tls::{self, Aead, Epoch};

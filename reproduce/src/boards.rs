@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gantry::route::{Learned, Pin, SizeThreshold};
-use gantry::{
+use gantry_core::route::{Learned, Pin, SizeThreshold};
+use gantry_core::{
     Algorithm, Clock, Gantry, Operation, Outcome, Policy, QueueOptions, SessionParams, Submission, VirtualClock,
 };
 use gantry_runtime::model::Profile;

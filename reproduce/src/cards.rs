@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gantry::{Algorithm, Clock, Gantry, Kind, Session, SessionParams, VirtualClock};
+use gantry_core::{Algorithm, Clock, Gantry, Kind, Session, SessionParams, VirtualClock};
 use gantry_runtime::model::Profile;
 
 use crate::dispatch;

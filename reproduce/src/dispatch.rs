@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use gantry::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, Driver, Found, Operands, Refusal};
-use gantry::{Algorithm, Fault, Gantry, Outcome, Session, SessionParams};
+use gantry_core::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, Driver, Found, Operands, Refusal};
+use gantry_core::{Algorithm, Fault, Gantry, Outcome, Session, SessionParams};
 
 use crate::paper::{DISPATCH_DIRECT, DISPATCH_THREAD, RETURN_IMMEDIATE, RETURN_THREAD};
 use crate::report::{Result, Row, deviates};
@@ -204,7 +204,7 @@ impl DeviceSession for StopwatchSession {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         let Operands::Cipher { data, .. } = operands else { return Err(Fault::failed("ciphers only")) };
         self.0.entered.store(self.0.now(), Ordering::Relaxed);
-        if let gantry::Buffers::Separate { input, output } = data {
+        if let gantry_core::Buffers::Separate { input, output } = data {
             output.copy_from_slice(input);
         }
         self.0.left.store(self.0.now(), Ordering::Relaxed);

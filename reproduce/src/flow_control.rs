@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gantry::{Algorithm, Clock, Gantry, Outcome, Queue, QueueOptions, SessionParams, Submission, VirtualClock};
+use gantry_core::{Algorithm, Clock, Gantry, Outcome, Queue, QueueOptions, SessionParams, Submission, VirtualClock};
 use gantry_runtime::model::Profile;
 
 use crate::report::{Result, Row, deviates, model};

@@ -1,6 +1,6 @@
 //! What the paper says: "Cryptographic Device Support for FreeBSD" (Leffler, BSDCon 2003).
 
-use gantry::Algorithm::{self, DesEde3Cbc, Md5, Sha1};
+use gantry_core::Algorithm::{self, DesEde3Cbc, Md5, Sha1};
 
 /// Bytes of the operands, a column of each table.
 pub(crate) const BYTES: [usize; 11] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192];

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt::Display;
 use std::sync::Arc;
 
-use gantry::VirtualClock;
+use gantry_core::VirtualClock;
 use gantry_runtime::model::{ModelDriver, Profile};
 use serde::Serialize;
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gantry::{
+use gantry_core::{
     Algorithm, Clock, Gantry, Outcome, Queue, QueueOptions, RealClock, SessionParams, Submission, VirtualClock,
 };
 use gantry_runtime::model::{ModelDriver, Profile, Time};

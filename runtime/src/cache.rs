@@ -18,7 +18,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use gantry::route::{CostCell, CostRecord, CostStore};
+use gantry_core::route::{CostCell, CostRecord, CostStore};
 use serde::{Deserialize, Serialize};
 
 use crate::folder::Folder;

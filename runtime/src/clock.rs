@@ -1,4 +1,4 @@
-use gantry::{Clock, RealClock};
+use gantry_core::{Clock, RealClock};
 use nix::time::{ClockId, clock_gettime};
 
 /// The machine's time, with what the core cannot ask an operating system for.

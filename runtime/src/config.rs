@@ -5,7 +5,7 @@ use std::io;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
-use gantry::route::Learned;
+use gantry_core::route::Learned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 

@@ -1,6 +1,6 @@
-use gantry::driver::Driver;
+use gantry_core::driver::Driver;
 #[cfg(any(feature = "afalg", feature = "devcrypto", feature = "dpdk"))]
-use gantry::driver::{Class, Found};
+use gantry_core::driver::{Class, Found};
 
 use crate::{Config, Error};
 

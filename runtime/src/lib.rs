@@ -2,7 +2,7 @@
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use gantry::{Algorithm, Request, SessionParams};
+//! use gantry_core::{Algorithm, Request, SessionParams};
 //! use gantry_runtime::Config;
 //!
 //! let gantry = gantry_runtime::open(Config::from_env()?)?;
@@ -80,8 +80,8 @@ use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use gantry::Gantry;
-use gantry::driver::Driver;
+use gantry_core::Gantry;
+use gantry_core::driver::Driver;
 
 /// Tests ask what a reader takes.
 #[cfg(test)]
@@ -144,7 +144,7 @@ pub fn open(config: Config) -> Result<Gantry, Error> {
 
 /// The same, with devices of the caller's own after those of the machine.
 ///
-/// In a build without the feature `software` one of them has to be of the class [`Software`](gantry::driver::Class::Software) and serve
+/// In a build without the feature `software` one of them has to be of the class [`Software`](gantry_core::driver::Class::Software) and serve
 /// every algorithm that is asked for. Results of other devices are compared with its results, requests end up there when all others
 /// fail, and the name `software` stands for it.
 ///
@@ -209,22 +209,16 @@ fn must_exist(gantry: &Gantry, config: &Config, name: &str, origin: &Origin) -> 
     }
     // Models that are off are many, and nobody means them who does not say so.
     let models = models.iter().filter(|_| name.starts_with("model"));
-    let names = gantry.devices().iter().map(gantry::RegisteredDevice::name).chain(models.map(String::as_str));
+    let names = gantry.devices().iter().map(gantry_core::RegisteredDevice::name).chain(models.map(String::as_str));
     let names: Vec<&str> = names.collect();
     let problem = format!("there is no device '{name}'{}", suggest(name, &names));
     Err(Error::Setting { origin: origin.clone(), problem })
 }
 
-/// The pages of the book whose Rust is compiled and run by `cargo test`.
+/// `cargo test` compiles and runs the Rust of this page.
 #[cfg(doctest)]
-mod book {
-    #[doc = include_str!("../../docs/src/guide-rust.md")]
-    struct Guide;
-    #[doc = include_str!("../../docs/src/writing-a-driver.md")]
-    struct Drivers;
-    #[doc = include_str!("../../README.md")]
-    struct Readme;
-}
+#[doc = include_str!("../../docs/src/writing-a-driver.md")]
+struct Drivers;
 
 #[cfg(test)]
 mod tests {
@@ -248,10 +242,10 @@ mod tests {
         feature = "dpdk"
     ))]
     fn software_comes_first_and_null_only_when_asked_for() {
-        use gantry::DeviceState;
+        use gantry_core::DeviceState;
         let state = |gantry: &Gantry, name| gantry.device(name).unwrap().state();
         let gantry = with(&[]).unwrap();
-        let names: Vec<&str> = gantry.devices().iter().map(gantry::RegisteredDevice::name).collect();
+        let names: Vec<&str> = gantry.devices().iter().map(gantry_core::RegisteredDevice::name).collect();
         let listed: Vec<&str> = drivers::DEVICES.iter().map(|(name, _)| *name).collect();
         assert_eq!(names, listed, "drivers::all and drivers::DEVICES name the same devices, in the same order");
         assert_eq!(names[0], drivers::LAST_RESORT);
@@ -307,7 +301,7 @@ mod tests {
     #[test]
     #[cfg(feature = "model")]
     fn models_are_there_when_they_are_asked_for_and_compute_what_software_computes() {
-        use gantry::{Algorithm, SessionParams};
+        use gantry_core::{Algorithm, SessionParams};
 
         let names = |settings: &[(&str, &str)]| {
             let gantry = with(settings).unwrap();

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use gantry::driver::{Device, Driver, Found};
+use gantry_core::driver::{Device, Driver, Found};
 use gantry_driver_model::{FaultPlan, Faults, ModelDriver, PROFILES, Profile, Time};
 
 use crate::{Config, Error, Origin};

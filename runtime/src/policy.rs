@@ -1,8 +1,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use gantry::route::{BreakEven, Failover, Learned, Pin, RoundRobin, SizeThreshold};
-use gantry::{Gantry, Policy as _};
+use gantry_core::route::{BreakEven, Failover, Learned, Pin, RoundRobin, SizeThreshold};
+use gantry_core::{Gantry, Policy as _};
 
 /// A policy as the configuration names it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,14 +3,14 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 
-use gantry::Queue;
+use gantry_core::Queue;
 use nix::errno::Errno;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 /// A descriptor that becomes readable when a queue has something to complete, for `poll`, `epoll` and their kin.
 ///
 /// ```no_run
-/// # fn serve(queue: &mut gantry::Queue) -> std::io::Result<()> {
+/// # fn serve(queue: &mut gantry_core::Queue) -> std::io::Result<()> {
 /// let readiness = gantry_runtime::Readiness::new()?;
 /// // Before every wait:
 /// if readiness.arm(queue) {

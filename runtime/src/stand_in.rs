@@ -1,7 +1,7 @@
 //! The device that serves when no other does, in builds without the software driver: one of the caller's own.
 
-use gantry::driver::Class;
-use gantry::{Gantry, RegisteredDevice};
+use gantry_core::driver::Class;
+use gantry_core::{Gantry, RegisteredDevice};
 
 use crate::drivers::LAST_RESORT;
 
@@ -20,8 +20,8 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-    use gantry::driver::{Capability, Device, DeviceInfo, DeviceSession, Driver, Found, Operands, Refusal};
-    use gantry::{Algorithm, DeviceState, Fault, Operation, Outcome, Session, SessionParams};
+    use gantry_core::driver::{Capability, Device, DeviceInfo, DeviceSession, Driver, Found, Operands, Refusal};
+    use gantry_core::{Algorithm, DeviceState, Fault, Operation, Outcome, Session, SessionParams};
     use gantry_driver_lanes::LanesDriver;
 
     use super::*;

@@ -2,7 +2,7 @@
 
 use std::os::fd::AsFd;
 
-use gantry::{Algorithm, Outcome, QueueOptions, SessionParams, Submission};
+use gantry_core::{Algorithm, Outcome, QueueOptions, SessionParams, Submission};
 use gantry_runtime::{Config, Readiness};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 

@@ -6,8 +6,8 @@ use std::os::unix::fs::{FileExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use gantry::route::Reason;
-use gantry::{Algorithm, Gantry, Request, SessionParams};
+use gantry_core::route::Reason;
+use gantry_core::{Algorithm, Gantry, Request, SessionParams};
 use gantry_runtime::Config;
 use gantry_runtime::StatsChoice;
 use gantry_runtime::stats::{Live, Report, Watch, live, published};
@@ -228,7 +228,7 @@ fn a_page_says_at_every_moment_what_was_counted() {
     let row = report.rows.iter().find(|row| row.algorithm == "sha3-384").unwrap();
     let own = own.rows.iter().find(|row| row.algorithm == Algorithm::Sha3_384).unwrap();
     assert_eq!(row.reasons.values().sum::<u64>(), own.requests());
-    assert_eq!(row.stages["invoke"].requests, own.stage(gantry::stats::Stage::Invoke).requests());
+    assert_eq!(row.stages["invoke"].requests, own.stage(gantry_core::stats::Stage::Invoke).requests());
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn a_child_counts_for_itself_in_the_page_of_its_parent() {
         let child = child();
         if child == 0 {
             hash(7);
-            let own = gantry.stats().rows.iter().map(gantry::stats::Numbers::requests).sum::<u64>();
+            let own = gantry.stats().rows.iter().map(gantry_core::stats::Numbers::requests).sum::<u64>();
             // SAFETY: ends the process.
             unsafe { libc::_exit(own as i32) };
         }

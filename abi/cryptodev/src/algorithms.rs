@@ -1,5 +1,5 @@
 use Algorithm as A;
-use gantry::{Algorithm, Kind};
+use gantry_core::{Algorithm, Kind};
 
 /// A number that means a cipher or an AEAD.
 #[derive(Debug)]

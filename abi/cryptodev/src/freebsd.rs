@@ -4,7 +4,7 @@
 //! can be: that its rows name algorithms that exist, once each.
 
 use Algorithm as A;
-use gantry::Algorithm;
+use gantry_core::Algorithm;
 
 /// [`OP_ENCRYPT`] and [`OP_DECRYPT`] are not Linux's.
 pub const OP_ENCRYPT: u16 = 1;

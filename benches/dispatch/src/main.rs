@@ -25,8 +25,8 @@ use std::sync::Barrier;
 use std::time::Instant;
 use std::{env, fs};
 
-use gantry::route::Pin;
-use gantry::{Algorithm, Gantry, Kind, QueueOptions, Request, Session, SessionParams, Submission};
+use gantry_core::route::Pin;
+use gantry_core::{Algorithm, Gantry, Kind, QueueOptions, Request, Session, SessionParams, Submission};
 use gantry_driver_lanes::LanesDriver;
 use gantry_driver_null::NullDriver;
 use gantry_driver_software::SoftwareDriver;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
-use gantry::{QueueOptions, Running, Session, Submission};
+use gantry_core::{QueueOptions, Running, Session, Submission};
 
 use crate::{BYTES, Result};
 

@@ -1,5 +1,5 @@
-use gantry::driver::{Buffers, Operands};
-use gantry::{Algorithm, Kind, Operation, Outcome, Request, Session};
+use gantry_core::driver::{Buffers, Operands};
+use gantry_core::{Algorithm, Kind, Operation, Outcome, Request, Session};
 
 /// Buffers that a thread uses in turn: larger than a first-level cache, smaller than a second-level one.
 const WORKING_SET: usize = 256 << 10;
@@ -31,7 +31,7 @@ impl Load {
             return None;
         }
         let iv = if info.iv.allows(12) { 12 } else { info.iv.max };
-        let result = gantry::sample_params(algorithm).tag_length();
+        let result = gantry_core::sample_params(algorithm).tag_length();
         let most = (MOST_REQUESTS / batch).max(1);
         let requests = batch * (WORKING_SET / (batch * bytes.max(1))).clamp(1, most);
         let slot = |index: usize| Slot {
@@ -44,7 +44,7 @@ impl Load {
 
     /// Runs batches, each by one call; a batch of one by a direct call.
     #[inline(never)]
-    pub(crate) fn repeat(&mut self, session: &Session, times: usize) -> Result<(), gantry::Error> {
+    pub(crate) fn repeat(&mut self, session: &Session, times: usize) -> Result<(), gantry_core::Error> {
         for _ in 0..times {
             let first = self.next;
             self.next = (first + self.batch) % self.slots.len();

@@ -15,8 +15,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use gantry::route::Pin;
-use gantry::{Algorithm, DeviceState, Gantry, Operation, Session};
+use gantry_core::route::Pin;
+use gantry_core::{Algorithm, DeviceState, Gantry, Operation, Session};
 use gantry_runtime::Config;
 use nix::sys::resource::{UsageWho, getrusage};
 use serde::Serialize;
@@ -160,7 +160,7 @@ impl Way {
         gantry.calibrate(algorithm, operation, false);
         let mut ways = Vec::new();
         for device in gantry.devices() {
-            let offers = |device: &gantry::RegisteredDevice| {
+            let offers = |device: &gantry_core::RegisteredDevice| {
                 device.capability(algorithm).is_some_and(|capability| capability.operations.contains(&operation))
             };
             if device.state() == DeviceState::Ready && offers(device) && device.admit(algorithm).is_ok() {
@@ -177,7 +177,7 @@ impl Way {
 
     fn new(device: Option<String>, gantry: &Gantry, algorithm: Algorithm) -> Result<Self> {
         let sessions =
-            (0..SESSIONS).map(|_| gantry.session(gantry::sample_params(algorithm))).collect::<Result<_, _>>()?;
+            (0..SESSIONS).map(|_| gantry.session(gantry_core::sample_params(algorithm))).collect::<Result<_, _>>()?;
         Ok(Self { device, sessions })
     }
 }
@@ -226,7 +226,7 @@ impl Point {
             return Err(format!("{algorithm} is neither a digest, a MAC, a cipher nor an AEAD").into());
         };
         let mut trouble = None;
-        let mut repeat = |session: &Session, times: usize, trouble: &mut Option<gantry::Error>| {
+        let mut repeat = |session: &Session, times: usize, trouble: &mut Option<gantry_core::Error>| {
             let start = Instant::now();
             if let Err(error) = load.repeat(session, times) {
                 trouble.get_or_insert(error);

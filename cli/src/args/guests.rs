@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
-use gantry::Priority;
+use gantry_core::Priority;
 use gantry_vhost_user::{Limits, Socket};
 use nix::unistd::{Group, User};
 

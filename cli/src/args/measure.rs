@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use gantry::Operation;
+use gantry_core::Operation;
 
 use super::{drawing, positive, positive_size, size};
 

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use clap::parser::ValueSource;
 use clap::{Args, FromArgMatches, Parser, Subcommand};
-use gantry::Gantry;
+use gantry_core::Gantry;
 use gantry_runtime::Config;
 
 use crate::output::Failure;
@@ -249,7 +249,7 @@ pub(crate) fn parse(arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
 
 /// The place of the device of this name.
 pub(crate) fn device(gantry: &Gantry, name: &str) -> Result<usize, Failure> {
-    let names: Vec<&str> = gantry.devices().iter().map(gantry::RegisteredDevice::name).collect();
+    let names: Vec<&str> = gantry.devices().iter().map(gantry_core::RegisteredDevice::name).collect();
     names
         .iter()
         .position(|known| *known == name)

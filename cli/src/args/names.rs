@@ -1,6 +1,6 @@
 //! Algorithms by the names that people give.
 
-use gantry::Algorithm;
+use gantry_core::Algorithm;
 
 use crate::output::Failure;
 

@@ -2,7 +2,7 @@
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, Command, CommandFactory, ValueHint};
-use gantry::{Algorithm, Kind};
+use gantry_core::{Algorithm, Kind};
 use gantry_runtime::{DEVICES, KEYS, PolicyChoice};
 
 use super::Cli;

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::env;
 use std::time::{Duration, Instant};
 
-use gantry::{Algorithm, DeviceState, Gantry, RegisteredDevice};
 use gantry_conformance::{Check as Part, NO_TIME, Options, Progress, Random, Report};
+use gantry_core::{Algorithm, DeviceState, Gantry, RegisteredDevice};
 use gantry_runtime::Origin;
 use serde::Serialize;
 

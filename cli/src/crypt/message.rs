@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind, Read};
 
-use gantry::{Kind, Outcome};
+use gantry_core::{Kind, Outcome};
 use zeroize::Zeroizing;
 
 use super::Job;
@@ -57,12 +57,12 @@ fn short(job: &Job, name: &str) -> Failure {
     Failure::Failed(format!("{name}: shorter than a tag of {} bytes: cut off?", job.session.params().tag_length()))
 }
 
-fn refused(job: &Job, name: &str, length: u64, error: gantry::Error) -> Failure {
+fn refused(job: &Job, name: &str, length: u64, error: gantry_core::Error) -> Failure {
     match error {
-        gantry::Error::Refused(Outcome::BadTag) => Failure::Failed(format!(
+        gantry_core::Error::Refused(Outcome::BadTag) => Failure::Failed(format!(
             "{name}: not authentic: the data was changed, or the key, IV, AAD or tag length is another one"
         )),
-        gantry::Error::Refused(Outcome::BadLength) => {
+        gantry_core::Error::Refused(Outcome::BadLength) => {
             let info = job.algorithm().info();
             let limits = match (info.min_data, info.max_data) {
                 (0, u64::MAX) => String::new(),

@@ -8,7 +8,7 @@ mod message;
 mod stream;
 mod sys;
 
-use gantry::{Algorithm, Direction, Kind, Operation, Session, SessionParams};
+use gantry_core::{Algorithm, Direction, Kind, Operation, Session, SessionParams};
 use zeroize::Zeroizing;
 
 use crate::args::{Crypt, Settings};
@@ -123,9 +123,9 @@ fn hex(option: &str, digits: Option<&str>) -> Result<Vec<u8>, Failure> {
 }
 
 /// Parameters that core refuses came from the command line.
-fn refused(error: gantry::Error) -> Failure {
+fn refused(error: gantry_core::Error) -> Failure {
     match error {
-        gantry::Error::Misuse(misuse) => Failure::Usage(misuse.to_string()),
+        gantry_core::Error::Misuse(misuse) => Failure::Usage(misuse.to_string()),
         other => other.into(),
     }
 }

@@ -1,6 +1,6 @@
 //! Ciphers whose data comes in pieces. Two are in memory: the last one is padded, and only the next one tells which is last.
 
-use gantry::CipherStream;
+use gantry_core::CipherStream;
 use zeroize::Zeroizing;
 
 use super::Job;

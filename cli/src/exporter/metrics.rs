@@ -219,7 +219,7 @@ fn histogram(text: &mut String, times: &BTreeMap<String, Times>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gantry::stats::Histogram;
+    use gantry_core::stats::Histogram;
 
     fn row(device: &str, algorithm: &str, requests: u64, bytes: u64) -> Row {
         let json = format!(

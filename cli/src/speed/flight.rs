@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use gantry::{AlgorithmInfo, Completion, Operation, Outcome, Queue, QueueOptions, Submission};
+use gantry_core::{AlgorithmInfo, Completion, Operation, Outcome, Queue, QueueOptions, Submission};
 
 use super::load::{AAD, Load, enciphered, iv_length, message, public_key};
 use super::rounds::{Round, Rounds};
@@ -31,13 +31,13 @@ pub(super) struct Flown {
 }
 
 impl<'l> Flight<'l> {
-    pub(super) fn new(load: &'l Load<'l>, place: Option<usize>) -> Result<Self, gantry::Error> {
+    pub(super) fn new(load: &'l Load<'l>, place: Option<usize>) -> Result<Self, gantry_core::Error> {
         let depth = load.how.in_hand();
         // How much memory that is was looked at before.
         let options = QueueOptions { depth, bytes: usize::MAX >> 1, ..QueueOptions::default() };
         let queue = load.session.gantry().queue(options)?;
         let requests = (0..load.requests() as u64).map(|number| Ok((number, submission(load, number)?)));
-        let free: VecDeque<_> = requests.collect::<Result<_, gantry::Error>>()?;
+        let free: VecDeque<_> = requests.collect::<Result<_, gantry_core::Error>>()?;
         Ok(Self { load, place, depth, queue, submitted: vec![None; free.len()], free })
     }
 
@@ -86,7 +86,7 @@ impl<'l> Flight<'l> {
 }
 
 /// A request with buffers of its own.
-fn submission(load: &Load<'_>, number: u64) -> Result<Submission, gantry::Error> {
+fn submission(load: &Load<'_>, number: u64) -> Result<Submission, gantry_core::Error> {
     let algorithm = load.session.params().algorithm();
     let iv: Vec<u8> = (0..iv_length(algorithm)).map(|at| (number as usize * 7 + at) as u8).collect();
     let tag_length = load.session.params().tag_length();
@@ -124,7 +124,7 @@ fn submission(load: &Load<'_>, number: u64) -> Result<Submission, gantry::Error>
             Submission::protect(1, 4, data, load.bytes)
         }
         Operation::Compress => {
-            let text = gantry::sample_text(load.bytes);
+            let text = gantry_core::sample_text(load.bytes);
             Submission::compress(text, AlgorithmInfo::compressed_max(load.bytes))
         }
         Operation::Decompress => Submission::decompress(load.compressed()?, load.bytes),

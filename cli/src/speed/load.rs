@@ -1,5 +1,5 @@
-use gantry::driver::{Buffers, Operands};
-use gantry::{Algorithm, AlgorithmInfo, Kind, Operation, Outcome, Request, Session};
+use gantry_core::driver::{Buffers, Operands};
+use gantry_core::{Algorithm, AlgorithmInfo, Kind, Operation, Outcome, Request, Session};
 
 /// What one thread does again and again.
 pub(crate) struct Load<'s> {
@@ -111,7 +111,7 @@ impl Load<'_> {
     }
 
     /// Buffers that hold what the operation is to work on.
-    pub(crate) fn memory(&self) -> Result<Memory, gantry::Error> {
+    pub(crate) fn memory(&self) -> Result<Memory, gantry_core::Error> {
         let info = self.session.params().algorithm().info();
         let algorithm = info.algorithm;
         let slot = |index: usize| {
@@ -140,7 +140,7 @@ impl Load<'_> {
                 Operation::Open => self.session.seal(iv, &AAD, input.bytes_mut(), tag)?,
                 Operation::Verify => self.session.sign(input.bytes(), tag)?,
                 Operation::Protect => *written = self.bytes,
-                Operation::Compress => input.bytes_mut().copy_from_slice(&gantry::sample_text(self.bytes)),
+                Operation::Compress => input.bytes_mut().copy_from_slice(&gantry_core::sample_text(self.bytes)),
                 Operation::Decompress => {
                     *input = Aligned::new(compressed.len(), self.alignment, 0);
                     input.bytes_mut().copy_from_slice(&compressed);
@@ -162,16 +162,16 @@ impl Load<'_> {
 
 impl Load<'_> {
     /// What a text becomes.
-    pub(super) fn compressed(&self) -> Result<Vec<u8>, gantry::Error> {
+    pub(super) fn compressed(&self) -> Result<Vec<u8>, gantry_core::Error> {
         let mut output = vec![0; AlgorithmInfo::compressed_max(self.bytes)];
-        let length = self.session.compress(&gantry::sample_text(self.bytes), &mut output)?;
+        let length = self.session.compress(&gantry_core::sample_text(self.bytes), &mut output)?;
         output.truncate(length);
         Ok(output)
     }
 }
 
 /// A short message and its ciphertext.
-pub(super) fn enciphered(load: &Load<'_>) -> Result<(Vec<u8>, Vec<u8>), gantry::Error> {
+pub(super) fn enciphered(load: &Load<'_>) -> Result<(Vec<u8>, Vec<u8>), gantry_core::Error> {
     let info = load.session.params().algorithm().info();
     // A number below any modulus.
     let message = vec![2; if load.operation == Operation::Encipher { load.bytes } else { info.min_data }];
@@ -181,7 +181,7 @@ pub(super) fn enciphered(load: &Load<'_>) -> Result<(Vec<u8>, Vec<u8>), gantry::
 }
 
 /// The public key that belongs to the session's own, a seed.
-pub(super) fn public_key(session: &Session) -> Result<Vec<u8>, gantry::Error> {
+pub(super) fn public_key(session: &Session) -> Result<Vec<u8>, gantry_core::Error> {
     let (params, info) = (session.params(), session.params().algorithm().info());
     let (mut private, mut public) = (vec![0; info.key.min], vec![0; info.public_key.max]);
     session.run(Operands::KeyGen { seed: params.key(), private: &mut private, public: &mut public })?.ok()?;
@@ -222,7 +222,12 @@ impl<'m> Calls<'m> {
 
     /// Makes so many, from the one behind `index` on. Never inlined: the ways into core are large, and one copy of them is enough.
     #[inline(never)]
-    pub(crate) fn repeat(&mut self, index: &mut usize, session: &Session, times: u64) -> Result<(), gantry::Error> {
+    pub(crate) fn repeat(
+        &mut self,
+        index: &mut usize,
+        session: &Session,
+        times: u64,
+    ) -> Result<(), gantry_core::Error> {
         for _ in 0..times {
             *index = if *index + 1 < self.len() { *index + 1 } else { 0 };
             match self {

@@ -121,7 +121,7 @@ impl<'m> Prepared<'m> {
         memory: &'m mut Option<Memory>,
     ) -> Result<Self, String> {
         const WARM: Duration = Duration::from_millis(25);
-        let wrong = |error: gantry::Error| error.to_string();
+        let wrong = |error: gantry_core::Error| error.to_string();
         if let How::Queue(_) = load.how {
             let mut flight = Flight::new(load, place).map_err(wrong)?;
             let mut each = Duration::MAX;
@@ -173,7 +173,7 @@ fn call(
     clock: Duration,
     seconds: f64,
 ) -> Result<Worked, String> {
-    let wrong = |error: gantry::Error| error.to_string();
+    let wrong = |error: gantry_core::Error| error.to_string();
     let (mut made, mut index) = (0, 0);
     let mut next = |times| calls.repeat(&mut index, load.session, times).map_err(wrong);
     let mut latencies = Vec::new();

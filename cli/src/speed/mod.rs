@@ -17,8 +17,8 @@ pub(crate) mod rounds;
 
 use std::fs;
 
-use gantry::route::Pin;
-use gantry::{Algorithm, DeviceState, Gantry, Kind, Operation, Session};
+use gantry_core::route::Pin;
+use gantry_core::{Algorithm, DeviceState, Gantry, Kind, Operation, Session};
 
 use crate::args::{self, Peer, Settings, Speed};
 use crate::interrupt;
@@ -209,7 +209,7 @@ fn plan(args: &Speed, gantry: &Gantry) -> Result<Vec<Group>, Failure> {
                 for (name, place, session) in &sessions {
                     let capability = place.and_then(|place| gantry.devices()[place].capability(algorithm));
                     let able =
-                        |c: &gantry::driver::Capability| c.operations.contains(&operation) && c.max_bytes >= bytes;
+                        |c: &gantry_core::driver::Capability| c.operations.contains(&operation) && c.max_bytes >= bytes;
                     if capability.is_none_or(able) {
                         let point = |how| Point { device: name.clone(), place: *place, how, session: session.clone() };
                         points.extend(hows(args).map(point));
@@ -283,7 +283,7 @@ fn sessions(
     let mut sessions = Vec::new();
     for (name, place) in devices {
         let session = match place {
-            None => gantry.session(gantry::sample_params(algorithm)),
+            None => gantry.session(gantry_core::sample_params(algorithm)),
             Some(place) => {
                 if let Err(why) = gantry.devices()[*place].admit(algorithm) {
                     if named && !args.device.is_empty() {
@@ -291,7 +291,7 @@ fn sessions(
                     }
                     continue;
                 }
-                gantry.with_policy(Pin { device: name.clone() }).session(gantry::sample_params(algorithm))
+                gantry.with_policy(Pin { device: name.clone() }).session(gantry_core::sample_params(algorithm))
             }
         };
         sessions.push((name.clone(), *place, session?));

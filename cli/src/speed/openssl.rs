@@ -1,6 +1,6 @@
 use std::process::Output;
 
-use gantry::{Algorithm, Kind, Operation};
+use gantry_core::{Algorithm, Kind, Operation};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 

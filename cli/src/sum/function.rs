@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use gantry::{Session, Stream};
+use gantry_core::{Session, Stream};
 use gantry_digest::{Hasher, finish_many, update_many};
 
 use super::digest::Digest;

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fmt::Write;
 use std::path::Path;
 
-use gantry::Algorithm;
+use gantry_core::Algorithm;
 
 use super::options::{Front, Row, rows};
 

@@ -41,7 +41,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::process::ExitCode;
 
-use gantry::Algorithm;
+use gantry_core::Algorithm;
 use gantry_runtime::rights;
 use indicatif::ProgressBar;
 

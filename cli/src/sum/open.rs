@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 
-use gantry::{Algorithm, Gantry, Kind, SessionParams};
+use gantry_core::{Algorithm, Gantry, Kind, SessionParams};
 use gantry_runtime::Config;
 
 use super::console::Console;

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use gantry::stats::Event;
+use gantry_core::stats::Event;
 
 use super::model::{Activity, NOTABLE, Process, Work};
 use crate::table::Table;

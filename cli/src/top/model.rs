@@ -6,7 +6,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use gantry::stats::{Event, Histogram, Stage};
+use gantry_core::stats::{Event, Histogram, Stage};
 use gantry_runtime::stats::{Report, Row, Site, Times, Watch};
 use serde::Serialize;
 

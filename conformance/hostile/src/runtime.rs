@@ -1,6 +1,6 @@
 //! A Rust program: opens Gantry as files and variables say, hashes, and measures the devices for one algorithm.
 
-use gantry::{Algorithm, Operation, SessionParams};
+use gantry_core::{Algorithm, Operation, SessionParams};
 use gantry_runtime::{Config, Error, Origin};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-fn opened() -> Result<gantry::Gantry, Error> {
+fn opened() -> Result<gantry_core::Gantry, Error> {
     let config = Config::from_env()?;
     for shown in config.show().iter().filter(|shown| shown.origin != Origin::Default) {
         println!("{} = {} ({})", shown.key, shown.value, shown.origin);

@@ -331,7 +331,7 @@ fn rsa_ciphertexts() -> Vec<Set> {
     sets.into_iter().map(of_set).collect()
 }
 
-/// A public key as `gantry::rsa` has it: the modulus, and the exponent. The numbers come with zeros before them, or
+/// A public key as `gantry_core::rsa` has it: the modulus, and the exponent. The numbers come with zeros before them, or
 /// without.
 fn rsa_key(modulus: &[u8], exponent: &[u8], title: &str) -> Vec<u8> {
     [numbers(&[modulus], size(title)), numbers(&[exponent], EXPONENT)].concat()
@@ -352,7 +352,7 @@ fn numbers(all: &[impl AsRef<[u8]>], length: usize) -> Vec<u8> {
     all.iter().flat_map(|number| padded(number.as_ref())).collect()
 }
 
-/// Bytes of an exponent (`gantry::rsa::EXPONENT`).
+/// Bytes of an exponent (`gantry_core::rsa::EXPONENT`).
 const EXPONENT: usize = 4;
 
 /// A key that no algorithm of a set has must be refused by any of them: the first stands for all.

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-use gantry::{Completion, QueueOptions, Region, Segments, Session, Submission};
+use gantry_core::{Completion, QueueOptions, Region, Segments, Session, Submission};
 
 /// The completions, in the order of the submissions.
 pub(crate) fn run(session: &Session, submissions: impl IntoIterator<Item = Submission>) -> Vec<Completion> {

@@ -6,9 +6,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use gantry::driver::{Device, Driver, Found};
-use gantry::route::{Ask, Policy, Reason, Route};
-use gantry::{Clock, VirtualClock};
+use gantry_core::driver::{Device, Driver, Found};
+use gantry_core::route::{Ask, Policy, Reason, Route};
+use gantry_core::{Clock, VirtualClock};
 use gantry_driver_software::SoftwareDriver;
 
 /// The device that computes what is right.

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use gantry::driver::{
+use gantry_core::driver::{
     AeadStream, Batch, Buffers, Capability, CipherStream, Completions, Device, DeviceInfo, DeviceSession, DigestStream,
     Driver, Found, Operands, QueuePair,
 };
-use gantry::{Fault, Operation, Outcome, Refusal, SessionParams, Unsupported};
+use gantry_core::{Fault, Operation, Outcome, Refusal, SessionParams, Unsupported};
 use gantry_driver_software::SoftwareDriver;
 
 /// One mistake.

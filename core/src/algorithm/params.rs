@@ -29,7 +29,7 @@ pub enum Direction {
 /// Keys are copied into memory that is zeroized when the last session made from them ends.
 ///
 /// ```
-/// use gantry::{Algorithm, SessionParams};
+/// use gantry_core::{Algorithm, SessionParams};
 /// let digest = SessionParams::new(Algorithm::Sha256, &[]);
 /// let ipsec = SessionParams::new(Algorithm::Aes128CbcHmacSha256, &[1; 16]).mac_key(&[2; 32]).tag_len(16);
 /// assert_eq!(ipsec.tag_length(), 16);

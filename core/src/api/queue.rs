@@ -35,11 +35,11 @@ const TIMED: u64 = 64;
 /// queue works in its own calls, and other threads run its requests only where these wait for others or for room.
 ///
 /// ```
-/// # fn requests(gantry: &gantry::Gantry, session: &gantry::Session, nonce: [u8; 12], data: Vec<u8>) -> gantry::Result<()> {
-/// use gantry::{QueueOptions, Submission};
+/// # fn requests(gantry: &gantry_core::Gantry, session: &gantry_core::Session, nonce: [u8; 12], data: Vec<u8>) -> gantry_core::Result<()> {
+/// use gantry_core::{QueueOptions, Submission};
 /// let mut queue = gantry.queue(QueueOptions::default())?;
 /// queue.submit(session, Submission::seal(&nonce, Vec::new(), data, 16)).expect("there is room");
-/// queue.wait(|completion| assert_eq!(completion.result, Ok(gantry::Outcome::Done)));
+/// queue.wait(|completion| assert_eq!(completion.result, Ok(gantry_core::Outcome::Done)));
 /// # Ok(()) }
 /// ```
 ///

@@ -76,9 +76,9 @@ impl Session {
     /// says which: as a seed, or written out.
     ///
     /// ```no_run
-    /// # fn main() -> gantry::Result<()> {
-    /// # let gantry = gantry::Gantry::builder().build();
-    /// use gantry::{Algorithm, Direction, SessionParams};
+    /// # fn main() -> gantry_core::Result<()> {
+    /// # let gantry = gantry_core::Gantry::builder().build();
+    /// use gantry_core::{Algorithm, Direction, SessionParams};
     /// let server = gantry.session(SessionParams::new(Algorithm::MlKem768, &[]).direction(Direction::Encrypt))?;
     /// let (mut private, mut public) = ([0; 64], [0; 1184]);
     /// server.key_gen(&mut private, &mut public)?;
@@ -123,9 +123,9 @@ impl Session {
     /// [`Outcome::NoRoom`](crate::Outcome::NoRoom).
     ///
     /// ```no_run
-    /// # fn main() -> gantry::Result<()> {
-    /// # let gantry = gantry::Gantry::builder().build();
-    /// use gantry::{Algorithm, AlgorithmInfo, SessionParams};
+    /// # fn main() -> gantry_core::Result<()> {
+    /// # let gantry = gantry_core::Gantry::builder().build();
+    /// use gantry_core::{Algorithm, AlgorithmInfo, SessionParams};
     /// let session = gantry.session(SessionParams::new(Algorithm::Zstd, &[]).level(9))?;
     /// let text = [b'a'; 5000];
     /// let mut compressed = vec![0; AlgorithmInfo::compressed_max(text.len())];

@@ -16,7 +16,7 @@ use crate::trust::ShadowCopy;
 /// One request of a batch: operands, and after [`Session::process`](crate::Session::process) an outcome.
 ///
 /// ```
-/// # use gantry::Request;
+/// # use gantry_core::Request;
 /// let (message, mut digest) = (b"abc", [0; 32]);
 /// let requests = [Request::digest(message, &mut digest)];
 /// assert!(requests[0].outcome().is_none(), "not run yet");

@@ -13,7 +13,7 @@ use crate::driver::{Operands, Scattered};
 /// A request with its buffers: what a [`Queue`](crate::Queue) takes and gives back.
 ///
 /// ```
-/// # use gantry::Submission;
+/// # use gantry_core::Submission;
 /// let request = Submission::seal(&[0; 12], b"header".to_vec(), b"plaintext".to_vec(), 16).user(7);
 /// ```
 ///

@@ -37,7 +37,7 @@ mod sys {
 /// A process. Memory keeps it to find out, later, whether that is still the same one.
 ///
 /// ```
-/// let made_in = gantry::Process::current();
+/// let made_in = gantry_core::Process::current();
 /// assert!(made_in.is_current()); // and not in a child
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
-use gantry::driver::*;
-use gantry::route::Failover;
-use gantry::{Algorithm, Fault, Gantry, Outcome, Session, SessionParams, Submission, VirtualClock};
+use gantry_core::driver::*;
+use gantry_core::route::Failover;
+use gantry_core::{Algorithm, Fault, Gantry, Outcome, Session, SessionParams, Submission, VirtualClock};
 
 /// A framework that asks these devices in their order.
 pub(crate) fn in_order(clock: &Arc<VirtualClock>, drivers: &[&Scripted]) -> Gantry {

@@ -9,9 +9,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use gantry::driver::*;
-use gantry::route::{Learned, Reason};
-use gantry::{Algorithm, Clock, Fault, Gantry, Operation, Outcome, Request, Session, SessionParams, VirtualClock};
+use gantry_core::driver::*;
+use gantry_core::route::{Learned, Reason};
+use gantry_core::{Algorithm, Clock, Fault, Gantry, Operation, Outcome, Request, Session, SessionParams, VirtualClock};
 use weather::Weather;
 
 pub(crate) const ENCRYPT: Operation = Operation::Encrypt;

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use gantry::{Clock, VirtualClock};
+use gantry_core::{Clock, VirtualClock};
 
 /// Numbers that look random and are the same at every run.
 #[derive(Debug)]

@@ -5,8 +5,8 @@
 
 use std::time::{Duration, Instant};
 
-use gantry::driver::{Buffers, Driver, Found, Operands};
-use gantry::{Algorithm, Gantry, Operation, Outcome, SessionParams};
+use gantry_core::driver::{Buffers, Driver, Found, Operands};
+use gantry_core::{Algorithm, Gantry, Operation, Outcome, SessionParams};
 use gantry_driver_afalg::AfalgDriver;
 
 fn main() {
@@ -24,7 +24,7 @@ fn main() {
     let driver = AfalgDriver::new().discover().into_iter().find_map(named).expect("the device is here");
     let driver = driver.open(&params()).expect("a session");
     let gantry = Gantry::builder().driver(&AfalgDriver::new()).build();
-    let gantry = gantry.with_policy(gantry::route::Pin { device }).session(params()).expect("a session");
+    let gantry = gantry.with_policy(gantry_core::route::Pin { device }).session(params()).expect("a session");
     for bytes in arguments {
         let bytes: usize = bytes.parse().expect("bytes");
         let (mut input, mut output) = (vec![1; bytes + PAGE], vec![0; bytes + PAGE]);

@@ -5,8 +5,8 @@ use std::fs;
 use std::io;
 use std::sync::Arc;
 
-use gantry::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, Refusal, Unsupported};
-use gantry::{Algorithm, Kind, SessionParams};
+use gantry_core::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, Refusal, Unsupported};
+use gantry_core::{Algorithm, Kind, SessionParams};
 
 use crate::catalogue::{Catalogue, Engine};
 use crate::fault::words;

@@ -1,6 +1,6 @@
 use std::io;
 
-use gantry::Fault;
+use gantry_core::Fault;
 
 /// The error of a system call, as a failure of the device.
 pub(crate) fn fault(error: &io::Error) -> Fault {

@@ -27,7 +27,7 @@
 #[cfg(target_os = "linux")]
 use std::sync::Arc;
 
-use gantry::driver::{Class, Driver, Found};
+use gantry_core::driver::{Class, Driver, Found};
 
 /// What the kernel says of its drivers.
 pub mod catalogue;

@@ -4,8 +4,8 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::{Arc, Mutex};
 
-use gantry::driver::{Buffers, DeviceSession, DigestStream, Operands, Refusal, Unsupported};
-use gantry::{Algorithm as A, Fault, Kind, Operation, Outcome, Process, SessionParams};
+use gantry_core::driver::{Buffers, DeviceSession, DigestStream, Operands, Refusal, Unsupported};
+use gantry_core::{Algorithm as A, Fault, Kind, Operation, Outcome, Process, SessionParams};
 use zeroize::Zeroizing;
 
 use crate::fault::{fault, words};

@@ -2,8 +2,8 @@
 
 use std::io::{IoSlice, IoSliceMut};
 
-use gantry::driver::DigestStream;
-use gantry::{Fault, Operation, Process};
+use gantry_core::driver::DigestStream;
+use gantry_core::{Fault, Operation, Process};
 
 use crate::fault::fault;
 use crate::sys::{Channel, Control};

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use gantry::driver::{Driver, Found};
-use gantry::route::Failover;
-use gantry::{
+use gantry_core::driver::{Driver, Found};
+use gantry_core::route::Failover;
+use gantry_core::{
     Algorithm as A, DeviceState, Gantry, Kind, Operation, Outcome, RegisteredDevice, Request, Session, SessionParams,
 };
 use gantry_driver_afalg::AfalgDriver;
@@ -261,7 +261,7 @@ in_guest! {
     #[should_panic(expected = "a task hangs in the guest's kernel")]
     fn a_request_beyond_the_limit_hangs_in_the_kernel() {
         let gantry = Gantry::builder().driver(&AfalgDriver::without_quirks()).build();
-        let session = gantry.with_policy(gantry::route::Pin { device: VIRTIO.into() });
+        let session = gantry.with_policy(gantry_core::route::Pin { device: VIRTIO.into() });
         let session = session.session(SessionParams::new(A::Aes128Cbc, &[7; 16])).unwrap();
         let (input, mut output) = (vec![0; 40 * PAGE], vec![0; 40 * PAGE]);
         println!("{:?}", session.encrypt(&[0; 16], (&input[..], &mut output[..])));
@@ -381,7 +381,7 @@ fn random(gantry: &Gantry, requests: usize, seed: u64) -> usize {
         let algorithm = capabilities[below(capabilities.len())].algorithm;
         let info = algorithm.info();
         let key: Vec<u8> = (0..info.key.min.max(16).min(info.key.max)).map(|_| below(256) as u8).collect();
-        let alone = gantry.with_policy(gantry::route::Pin { device: device.name().to_owned() });
+        let alone = gantry.with_policy(gantry_core::route::Pin { device: device.name().to_owned() });
         let params = SessionParams::new(algorithm, &key).mac_key(&key[..16.min(info.mac_key.max)]);
         let Ok(session) = alone.session(params) else { continue };
         for _ in 0..20 {

@@ -1,9 +1,9 @@
 use std::io;
 use std::sync::Arc;
 
-use gantry::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, Found, Refusal};
-use gantry::{Algorithm, Kind, SessionParams};
 use gantry_abi_cryptodev::{CIPHERS, HASHES, SIOP_FLAG_KERNEL_DRIVER_ONLY};
+use gantry_core::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, Found, Refusal};
+use gantry_core::{Algorithm, Kind, SessionParams};
 
 use crate::session::{self, words};
 use crate::sys::Crypto;

@@ -25,7 +25,7 @@ mod session;
 #[cfg(target_os = "linux")]
 mod sys;
 
-use gantry::driver::{Class, Driver, Found};
+use gantry_core::driver::{Class, Driver, Found};
 
 /// Discovers what `/dev/crypto` leads to.
 #[derive(Debug, Default)]

@@ -1,11 +1,11 @@
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use gantry::driver::{Buffers, CipherStream, DeviceSession, DigestStream, Operands, Refusal, Unsupported};
-use gantry::{Fault, Kind, Operation, Outcome, SessionParams};
 use gantry_abi_cryptodev::{
     COP_FLAG_FINAL, COP_FLAG_RESET, COP_FLAG_UPDATE, MAX_AUTH, MAX_DIGEST, MAX_HMAC_KEY, MAX_IV,
 };
+use gantry_core::driver::{Buffers, CipherStream, DeviceSession, DigestStream, Operands, Refusal, Unsupported};
+use gantry_core::{Fault, Kind, Operation, Outcome, SessionParams};
 use zeroize::Zeroizing;
 
 use crate::device::{Way, way};

@@ -7,12 +7,12 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-use gantry::Process;
-use gantry::driver::Buffers;
 use gantry_abi_cryptodev::{
     self as abi, COP_DECRYPT, COP_ENCRYPT, COP_FLAG_WRITE_IV, CipherRow, CopyHashOp, CryptAuthOp, CryptOp, Ioctl,
     MAX_DIGEST, SessionInfoOp, SessionOp, Width,
 };
+use gantry_core::Process;
+use gantry_core::driver::Buffers;
 
 const WIDTH: Width = Width::NATIVE;
 

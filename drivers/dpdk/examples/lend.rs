@@ -7,8 +7,10 @@
 
 use std::time::{Duration, Instant};
 
-use gantry::route::Pin;
-use gantry::{Algorithm, Gantry, Outcome, Queue, QueueOptions, Region, Segment, Session, SessionParams, Submission};
+use gantry_core::route::Pin;
+use gantry_core::{
+    Algorithm, Gantry, Outcome, Queue, QueueOptions, Region, Segment, Session, SessionParams, Submission,
+};
 use gantry_driver_dpdk::{DpdkDriver, Options};
 
 const BURST: usize = 32;

@@ -6,8 +6,8 @@
 
 use std::time::Instant;
 
-use gantry::route::Pin;
-use gantry::{Algorithm, Gantry, Outcome, Request, SessionParams};
+use gantry_core::route::Pin;
+use gantry_core::{Algorithm, Gantry, Outcome, Request, SessionParams};
 use gantry_driver_dpdk::{DpdkDriver, Options};
 
 const BURST: usize = 32;

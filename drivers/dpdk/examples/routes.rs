@@ -8,8 +8,8 @@
 
 #![allow(clippy::cast_precision_loss, reason = "seconds, and numbers of requests")]
 
-use gantry::route::{Learned, Pin};
-use gantry::{Algorithm, Gantry, Outcome, Request, Session, SessionParams};
+use gantry_core::route::{Learned, Pin};
+use gantry_core::{Algorithm, Gantry, Outcome, Request, Session, SessionParams};
 use gantry_driver_dpdk::{DpdkDriver, Options};
 use nix::time::{ClockId, clock_gettime};
 

@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
-use gantry::driver::{
+use gantry_core::driver::{
     Capability, Class, Device, DeviceInfo, DeviceLimits, DeviceSession, MemoryKinds, QueuePair, Refusal,
 };
-use gantry::{Algorithm, AlgorithmInfo, Fault, Kind, SessionParams};
+use gantry_core::{Algorithm, AlgorithmInfo, Fault, Kind, SessionParams};
 
 use crate::engine::{Engine, SLOTS};
 use crate::queue::DpdkQueue;

@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use gantry::Fault;
+use gantry_core::Fault;
 
 use crate::sys::{self, Cryptodev, Pair, Recipe, RsaKey, Session, Slot};
 

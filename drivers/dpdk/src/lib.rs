@@ -56,7 +56,7 @@ mod tests;
 
 use std::path::PathBuf;
 
-use gantry::driver::{Class, Driver, Found};
+use gantry_core::driver::{Class, Driver, Found};
 
 /// What to start DPDK with, and which devices to use.
 #[derive(Clone, Debug, PartialEq, Eq)]

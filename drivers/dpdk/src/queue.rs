@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
-use gantry::driver::{Batch, Completions, Job, QueuePair};
-use gantry::{Fault, Operation, Outcome};
+use gantry_core::driver::{Batch, Completions, Job, QueuePair};
+use gantry_core::{Fault, Operation, Outcome};
 
 use crate::device::of_parent;
 use crate::engine::{Engine, Ring, SLOTS};

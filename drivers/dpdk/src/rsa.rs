@@ -1,8 +1,8 @@
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
-use gantry::driver::{DeviceSession, Job, Operands, Refusal};
-use gantry::{Algorithm, Fault, Operation, Outcome, SessionParams, rsa};
+use gantry_core::driver::{DeviceSession, Job, Operands, Refusal};
+use gantry_core::{Algorithm, Fault, Operation, Outcome, SessionParams, rsa};
 use zeroize::Zeroizing;
 
 use crate::engine::Engine;

@@ -1,7 +1,7 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use gantry::driver::{DeviceSession, Job, Operands, Origin, Refusal, Scattered, Segment, Unsupported};
-use gantry::{Fault, Kind, Operation, Outcome, SessionParams};
+use gantry_core::driver::{DeviceSession, Job, Operands, Origin, Refusal, Scattered, Segment, Unsupported};
+use gantry_core::{Fault, Kind, Operation, Outcome, SessionParams};
 
 use crate::device::{AEAD, AUTH, CHAIN, CIPHER, Offered, Way, has_free_key};
 use crate::engine::Engine;

@@ -5,7 +5,7 @@
 //! 1. *The library stays.* It is never unloaded, so its function table and everything that it hands out are `'static`.
 //! 2. *A slot has one owner.* [`Slot`] cannot be copied. Whoever holds it may use its memory; [`Pair::enqueue`] takes it, and only
 //!    [`Pair::dequeue`] gives it back, when the device is done with it.
-//! 3. *A session outlives its requests.* The queue keeps the [`Job`](gantry::driver::Job) of every slot in the device, which keeps
+//! 3. *A session outlives its requests.* The queue keeps the [`Job`](gantry_core::driver::Job) of every slot in the device, which keeps
 //!    the session; where it has to give up the job first, it reports that to the engine
 //!    ([`Engine::abandon`](crate::engine::Engine::abandon)), which frees no session until those slots have come back.
 //! 4. *A child does nothing.* After `fork` the memory is shared with the parent. Every public path asks [`forked`] first.
@@ -83,7 +83,7 @@ pub(crate) struct RsaKey<'a> {
     pub(crate) modulus: &'a [u8],
     /// The public one.
     pub(crate) exponent: &'a [u8],
-    /// As [`gantry::rsa`] has them behind the private exponent: five numbers of half the bytes of the modulus. `None`: a public key.
+    /// As [`gantry_core::rsa`] has them behind the private exponent: five numbers of half the bytes of the modulus. `None`: a public key.
     pub(crate) primes: Option<&'a [u8]>,
 }
 

@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gantry::driver::{Device, Driver, Found, Operands};
-use gantry::route::Failover;
-use gantry::{
+use gantry_core::driver::{Device, Driver, Found, Operands};
+use gantry_core::route::Failover;
+use gantry_core::{
     Algorithm, DeviceState, Fault, Gantry, Outcome, QueueOptions, Request, Session, SessionParams, Submission,
 };
 

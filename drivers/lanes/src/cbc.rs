@@ -1,6 +1,6 @@
 //! CBC encryption on lanes.
 
-use gantry::driver::Buffers;
+use gantry_core::driver::Buffers;
 use gantry_digest::engine::{END, Run};
 
 use crate::aes::chain::{Kernels, Mode};

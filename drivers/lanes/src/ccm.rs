@@ -1,6 +1,6 @@
 //! CCM (SP 800-38C): the tags of messages side by side, and their data in counter mode.
 
-use gantry::driver::Buffers;
+use gantry_core::driver::Buffers;
 use gantry_digest::engine::{END, Run};
 
 use crate::aes::chain::{Kernels, Mode};

@@ -6,8 +6,8 @@ mod steps;
 
 use std::sync::Arc;
 
-use gantry::driver::{Buffers, Capability};
-use gantry::{Algorithm, Direction, Gantry, Kind, Operation, Outcome, Request, Session, SessionParams};
+use gantry_core::driver::{Buffers, Capability};
+use gantry_core::{Algorithm, Direction, Gantry, Kind, Operation, Outcome, Request, Session, SessionParams};
 use gantry_digest::hash::{self, Job, Start};
 use gantry_digest::kernel::keccak::{self, Keccak};
 use gantry_digest::kernel::sha2::{self, Sha512};

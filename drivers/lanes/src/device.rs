@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use gantry::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, QueuePair};
-use gantry::{Algorithm, Fault, Operation, Refusal, SessionParams};
+use gantry_core::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, QueuePair};
+use gantry_core::{Algorithm, Fault, Operation, Refusal, SessionParams};
 use gantry_digest::Level;
 
 use crate::queue::LanesQueue;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use gantry::driver::{AeadStream, Buffers};
-use gantry::{Fault, Outcome, tags_equal};
+use gantry_core::driver::{AeadStream, Buffers};
+use gantry_core::{Fault, Outcome, tags_equal};
 use zeroize::Zeroizing;
 
 use crate::aes::gcm::{GcmKey, Message, TooLong};

@@ -1,6 +1,6 @@
 //! Counter mode and CBC decryption: keys, and messages that run one after the other.
 
-use gantry::driver::Buffers;
+use gantry_core::driver::Buffers;
 use zeroize::Zeroizing;
 
 use crate::aes::independent::{Kernel, Message, Mode};

@@ -49,7 +49,7 @@ mod wipe;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod xts;
 
-use gantry::driver::{Driver, Found};
+use gantry_core::driver::{Driver, Found};
 
 pub use gantry_digest::{Level, LevelName, UnknownLevel};
 
@@ -94,6 +94,6 @@ impl Driver for LanesDriver {
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     fn discover(&self) -> Vec<Found> {
         let reason = format!("no kernels for {}", std::env::consts::ARCH);
-        vec![Found::Excluded { name: NAME.into(), class: gantry::driver::Class::Simd, reason }]
+        vec![Found::Excluded { name: NAME.into(), class: gantry_core::driver::Class::Simd, reason }]
     }
 }

@@ -1,7 +1,7 @@
 //! A thread's way into the lanes.
 
-use gantry::Outcome;
-use gantry::driver::{Batch, Completions, Offer, QueuePair};
+use gantry_core::Outcome;
+use gantry_core::driver::{Batch, Completions, Offer, QueuePair};
 
 use crate::session::{Exceptions, LanesSession};
 

@@ -13,8 +13,8 @@ mod tree;
 use std::any::Any;
 use std::sync::Arc;
 
-use gantry::driver::{AeadStream, CipherStream, DeviceSession, DigestStream, Offer, Operands};
-use gantry::{Algorithm, Fault, Operation, Outcome, SessionParams, Unsupported};
+use gantry_core::driver::{AeadStream, CipherStream, DeviceSession, DigestStream, Offer, Operands};
+use gantry_core::{Algorithm, Fault, Operation, Outcome, SessionParams, Unsupported};
 use gantry_digest::kernel::Hash;
 use gantry_digest::kernel::blake2b::Blake2b;
 use gantry_digest::kernel::keccak::{self, Keccak};

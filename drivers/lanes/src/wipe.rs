@@ -1,7 +1,7 @@
 //! Leaves no key behind on the stack, where it is prepared. (Where it is used no copy is made: `aes::keys`. Those of GCM and
 //! of encrypt-then-authenticate are overwritten.)
 
-use gantry::Algorithm;
+use gantry_core::Algorithm;
 pub(crate) use gantry_digest::wipe::{below, overwrite};
 
 /// Bytes of the stack that preparing a key for HMAC may use: the most is a long one for SHA-512, which is hashed.
@@ -37,8 +37,8 @@ mod tests {
     use crate::session::LanesSession;
     use crate::stack::{holds, left_behind};
     use crate::xts::XtsKey;
-    use gantry::driver::Buffers;
-    use gantry::{Outcome, SessionParams};
+    use gantry_core::driver::Buffers;
+    use gantry_core::{Outcome, SessionParams};
     use gantry_digest::every_level;
     use gantry_digest::hash::{Job, Start, run_one};
     use gantry_digest::kernel::sha2::{self, Sha256, Sha512};

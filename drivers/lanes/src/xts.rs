@@ -1,7 +1,7 @@
 //! XTS: keys and data units.
 
-use gantry::Operation;
-use gantry::driver::Buffers;
+use gantry_core::Operation;
+use gantry_core::driver::Buffers;
 
 use crate::aes::xts::{Kernels, Unit};
 use crate::aes::{Aes, BLOCK, RoundKeys};

@@ -1,6 +1,6 @@
 //! The lanes as the framework sees them, on every CPU level: direct, in batches, in streams.
 
-use gantry::{
+use gantry_core::{
     Algorithm, Direction, Gantry, Kind, Operation, Outcome, QueueOptions, Request, Session, SessionParams, Stream,
     Submission,
 };
@@ -425,7 +425,7 @@ fn a_batch_may_have_a_key_for_each_request() {
             let mut requests: Vec<Request<'_>> =
                 together.iter_mut().map(|data| Request::encrypt(&iv, &mut data[..])).collect();
             Session::process_each(&sessions, &mut requests).unwrap();
-            assert!(requests.iter().all(|request| request.outcome() == Some(gantry::Outcome::Done)));
+            assert!(requests.iter().all(|request| request.outcome() == Some(gantry_core::Outcome::Done)));
             for ((session, mut alone), together) in sessions.iter().zip(messages).zip(&together) {
                 session.encrypt(&iv, &mut alone[..]).unwrap();
                 assert_eq!(&alone, together, "{level:?}, {algorithm}");

@@ -1,8 +1,8 @@
 //! The lanes against a short part of the suite, with no other device to compare with. `conformance/tests/devices.rs` runs all of it
 //! beside the software device; this needs no AWS-LC, so that it runs wherever the lanes do (`scripts/arm`).
 
-use gantry::Gantry;
 use gantry_conformance::{Options, Random, run};
+use gantry_core::Gantry;
 use gantry_driver_lanes::{LanesDriver, Level, LevelName};
 
 #[test]

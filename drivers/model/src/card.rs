@@ -4,8 +4,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use gantry::driver::{Batch, Completions, Job};
-use gantry::{Fault, Outcome};
+use gantry_core::driver::{Batch, Completions, Job};
+use gantry_core::{Fault, Outcome};
 
 use crate::faults::{Faults, Injected, gone};
 use crate::profile::{Completion, Profile, Rate, transfer_ns};

@@ -1,7 +1,9 @@
 use std::sync::Arc;
 
-use gantry::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, Inline, QueuePair, Refusal, Unsupported};
-use gantry::{Fault, SessionParams};
+use gantry_core::driver::{
+    Capability, Class, Device, DeviceInfo, DeviceSession, Inline, QueuePair, Refusal, Unsupported,
+};
+use gantry_core::{Fault, SessionParams};
 
 use crate::card::{Card, Meter};
 use crate::faults::{Faults, gone};

@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use gantry::Fault;
+use gantry_core::Fault;
 
 use crate::random::Random;
 

@@ -35,7 +35,7 @@ mod time;
 
 use std::sync::Arc;
 
-use gantry::driver::{Device, Driver, Found};
+use gantry_core::driver::{Device, Driver, Found};
 
 pub use card::Meter;
 use device::ModelDevice;

@@ -1,6 +1,6 @@
 use std::borrow::Cow;
 
-use gantry::Algorithm;
+use gantry_core::Algorithm;
 
 /// An engine as a row of data.
 ///

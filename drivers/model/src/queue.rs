@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::task::Waker;
 
-use gantry::driver::{Batch, Completions, QueuePair};
+use gantry_core::driver::{Batch, Completions, QueuePair};
 
 use crate::running::Running;
 

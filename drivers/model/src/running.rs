@@ -2,7 +2,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use gantry::Fault;
+use gantry_core::Fault;
 
 use crate::card::Card;
 

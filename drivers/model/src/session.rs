@@ -1,8 +1,8 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use gantry::driver::{Buffers, DeviceSession, Job, Operands};
-use gantry::{Fault, Outcome};
+use gantry_core::driver::{Buffers, DeviceSession, Job, Operands};
+use gantry_core::{Fault, Outcome};
 
 use crate::card::Card;
 use crate::profile::Rate;

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use gantry::{Clock, RealClock, VirtualClock};
+use gantry_core::{Clock, RealClock, VirtualClock};
 
 /// The clock of a modelled device. The framework that uses the device must have the same one.
 #[derive(Clone, Debug)]

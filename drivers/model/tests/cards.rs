@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::task::Wake;
 use std::time::Duration;
 
-use gantry::driver::{Buffers, Capability, Class, Device, DeviceInfo, DeviceSession, Driver, Found, Operands, Refusal};
-use gantry::route::Pin;
-use gantry::{
+use gantry_core::driver::{
+    Buffers, Capability, Class, Device, DeviceInfo, DeviceSession, Driver, Found, Operands, Refusal,
+};
+use gantry_core::route::Pin;
+use gantry_core::{
     Algorithm, Clock, DeviceState, Error, Fault, Gantry, GantryBuilder, Outcome, Queue, QueueOptions, Request, Session,
     SessionParams, Submission, VirtualClock,
 };

@@ -1,17 +1,17 @@
 //! The null device: the NULL cipher of RFC 2410, whose ciphertext is the plaintext.
 //!
 //! It does no work, so a request to it costs what dispatch costs. And it is the example for driver writers: a complete
-//! driver in one file, with all that the contract in [`gantry::driver`] asks for.
+//! driver in one file, with all that the contract in [`gantry_core::driver`] asks for.
 
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
 
-use gantry::driver::{
+use gantry_core::driver::{
     Buffers, Capability, CipherStream, Class, Device, DeviceInfo, DeviceSession, Driver, Found, Operands, Refusal,
     Unsupported,
 };
-use gantry::{Algorithm, Fault, Operation, Outcome, SessionParams};
+use gantry_core::{Algorithm, Fault, Operation, Outcome, SessionParams};
 
 // ANCHOR: driver
 /// Discovers the one null device that every machine has.
@@ -92,7 +92,7 @@ fn copy(data: Buffers<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gantry::{Gantry, Request};
+    use gantry_core::{Gantry, Request};
 
     #[test]
     fn ciphertext_is_plaintext_on_every_way_in() {

@@ -7,7 +7,7 @@ use std::ptr;
 use std::time::Instant;
 
 use aws_lc_sys as lc;
-use gantry::{Algorithm, Direction, Gantry, SessionParams};
+use gantry_core::{Algorithm, Direction, Gantry, SessionParams};
 use gantry_driver_software::SoftwareDriver;
 
 const ROUNDS: usize = 301;

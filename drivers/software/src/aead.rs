@@ -9,8 +9,8 @@ use std::ptr::{self, NonNull};
 use std::sync::{Arc, OnceLock};
 
 use aws_lc_sys as lc;
-use gantry::driver::{AeadStream, Buffers, DeviceSession, Operands, Unsupported};
-use gantry::{Algorithm as A, Fault, Operation, Outcome, SessionParams};
+use gantry_core::driver::{AeadStream, Buffers, DeviceSession, Operands, Unsupported};
+use gantry_core::{Algorithm as A, Fault, Operation, Outcome, SessionParams};
 
 use crate::context::{Context, Pool};
 use crate::session::{Opened, Span, failed, out_of_memory, refused, wrong_kind};

@@ -5,8 +5,8 @@ use std::ffi::{c_int, c_uint};
 use std::sync::Arc;
 
 use aws_lc_sys as lc;
-use gantry::driver::{Buffers, CipherStream, DeviceSession, Operands, Unsupported};
-use gantry::{Fault, Operation, Outcome, SessionParams};
+use gantry_core::driver::{Buffers, CipherStream, DeviceSession, Operands, Unsupported};
+use gantry_core::{Fault, Operation, Outcome, SessionParams};
 
 use crate::session::{Opened, Plain, Secret, Span, iv, wrong_kind};
 

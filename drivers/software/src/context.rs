@@ -7,7 +7,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use aws_lc_sys as lc;
-use gantry::Fault;
+use gantry_core::Fault;
 use once_cell::race::OnceBox;
 
 use crate::session::failed;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use aws_lc_sys as lc;
-use gantry::driver::{DeviceSession, Operands, Unsupported};
-use gantry::{Fault, Operation, Outcome, SessionParams};
+use gantry_core::driver::{DeviceSession, Operands, Unsupported};
+use gantry_core::{Fault, Operation, Outcome, SessionParams};
 
 use crate::session::{Opened, Secret, failed, wrong_kind};
 

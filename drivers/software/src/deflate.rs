@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use gantry::driver::{DeviceSession, Operands, Unsupported};
-use gantry::{Algorithm, Fault, Operation, Outcome, SessionParams};
+use gantry_core::driver::{DeviceSession, Operands, Unsupported};
+use gantry_core::{Algorithm, Fault, Operation, Outcome, SessionParams};
 use libdeflate_sys as ld;
 
 use crate::owned::Owned;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use aws_lc_sys::AWSLC_VERSION_NUMBER_STRING;
-use gantry::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, Refusal, Unsupported};
-use gantry::{Algorithm as A, SessionParams};
+use gantry_core::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, Refusal, Unsupported};
+use gantry_core::{Algorithm as A, SessionParams};
 use k12::Kt128;
 use turboshake::{TurboShake128, TurboShake256};
 

@@ -4,8 +4,8 @@ use std::ptr;
 use std::sync::Arc;
 
 use aws_lc_sys as lc;
-use gantry::driver::{DeviceSession, DigestStream, Operands, Unsupported};
-use gantry::{Algorithm as A, Fault, Operation, Outcome, SessionParams};
+use gantry_core::driver::{DeviceSession, DigestStream, Operands, Unsupported};
+use gantry_core::{Algorithm as A, Fault, Operation, Outcome, SessionParams};
 
 use crate::context::{Context, Pool};
 use crate::session::{Opened, failed, out_of_memory, refused, wrong_kind};

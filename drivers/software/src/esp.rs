@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use aws_lc_sys as lc;
-use gantry::driver::{Buffers, DeviceSession, Operands, Unsupported};
-use gantry::esp::{HEADER, TRAILER, read_trailer, write_trailer};
-use gantry::{Esp, Fault, Operation, Outcome, SessionParams};
+use gantry_core::driver::{Buffers, DeviceSession, Operands, Unsupported};
+use gantry_core::esp::{HEADER, TRAILER, read_trailer, write_trailer};
+use gantry_core::{Esp, Fault, Operation, Outcome, SessionParams};
 
 use crate::device;
 use crate::session::{Opened, Secret, failed, wrong_kind};

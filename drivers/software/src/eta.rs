@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use gantry::driver::{DeviceSession, Operands, Unsupported};
-use gantry::{Algorithm, Fault, Operation, Outcome, SessionParams, tags_equal};
+use gantry_core::driver::{DeviceSession, Operands, Unsupported};
+use gantry_core::{Algorithm, Fault, Operation, Outcome, SessionParams, tags_equal};
 
 use crate::cipher::{AesCbc, AesStream, Cipher, StreamMode};
 use crate::mac::{Hmac, LONGEST_HMAC};

@@ -4,8 +4,8 @@ use std::ptr;
 use std::sync::Arc;
 
 use aws_lc_sys as lc;
-use gantry::driver::{DeviceSession, Operands, Unsupported};
-use gantry::{Algorithm, Fault, Operation, Outcome, SessionParams};
+use gantry_core::driver::{DeviceSession, Operands, Unsupported};
+use gantry_core::{Algorithm, Fault, Operation, Outcome, SessionParams};
 
 use crate::owned::Owned;
 use crate::session::{Opened, Secret, failed, refused, wrong_kind};

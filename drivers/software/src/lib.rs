@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use gantry::driver::{Driver, Found};
+use gantry_core::driver::{Driver, Found};
 
 /// Authenticated encryption: GCM, CCM, the two ChaCha20-Poly1305.
 mod aead;

@@ -7,8 +7,8 @@ use std::ptr;
 use std::sync::Arc;
 
 use aws_lc_sys as lc;
-use gantry::driver::{DeviceSession, DigestStream, Operands, Unsupported};
-use gantry::{Algorithm as A, Fault, Operation, Outcome, SessionParams};
+use gantry_core::driver::{DeviceSession, DigestStream, Operands, Unsupported};
+use gantry_core::{Algorithm as A, Fault, Operation, Outcome, SessionParams};
 
 use crate::aead::Key;
 use crate::context::{Context, Pool};

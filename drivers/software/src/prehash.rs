@@ -3,7 +3,7 @@
 use std::ptr;
 
 use aws_lc_sys as lc;
-use gantry::Algorithm;
+use gantry_core::Algorithm;
 
 use crate::owned::Owned;
 

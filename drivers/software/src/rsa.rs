@@ -4,8 +4,8 @@ use std::ptr;
 use std::sync::Arc;
 
 use aws_lc_sys as lc;
-use gantry::driver::{DeviceSession, Operands, Unsupported};
-use gantry::{Fault, Operation, Outcome, SessionParams, rsa};
+use gantry_core::driver::{DeviceSession, Operands, Unsupported};
+use gantry_core::{Fault, Operation, Outcome, SessionParams, rsa};
 
 use crate::owned::{Owned, number};
 use crate::session::{Opened, failed, refused, wrong_kind};
@@ -183,13 +183,13 @@ impl DeviceSession for Rsa {
 
 #[cfg(test)]
 mod tests {
-    use gantry::Algorithm;
+    use gantry_core::Algorithm;
 
     use super::*;
 
     /// Whether a session opens with a key in which `change` was made.
     fn opens(algorithm: Algorithm, change: impl Fn(&mut Vec<u8>)) -> bool {
-        let mut key = gantry::sample_key(algorithm).expect("there is one of each RSA").to_vec();
+        let mut key = gantry_core::sample_key(algorithm).expect("there is one of each RSA").to_vec();
         change(&mut key);
         let good = open_pkcs1(&SessionParams::new(algorithm, &key)).is_ok();
         // SAFETY: reads the queue of this thread.
@@ -221,11 +221,11 @@ mod tests {
     #[test]
     fn a_public_key_has_the_size_of_its_algorithm_and_an_odd_exponent() {
         let opens = |algorithm: Algorithm, key: &[u8]| {
-            let params = SessionParams::new(algorithm, key).direction(gantry::Direction::Decrypt);
+            let params = SessionParams::new(algorithm, key).direction(gantry_core::Direction::Decrypt);
             open_pss(&params).is_ok()
         };
         let algorithm = Algorithm::Rsa2048Pss;
-        let key = &gantry::sample_key(algorithm).expect("there is one of each RSA")[..rsa::public_length(256)];
+        let key = &gantry_core::sample_key(algorithm).expect("there is one of each RSA")[..rsa::public_length(256)];
         assert!(opens(algorithm, key));
         let with = |place: usize, value: u8| {
             let mut key = key.to_vec();

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use aws_lc_sys as lc;
-use gantry::driver::{DeviceSession, Operands};
-use gantry::{Fault, Operation, Outcome, SessionParams};
+use gantry_core::driver::{DeviceSession, Operands};
+use gantry_core::{Fault, Operation, Outcome, SessionParams};
 
 use crate::owned::Owned;
 use crate::rsa;
@@ -86,7 +86,7 @@ const fn of_rsa(reason: i32) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use gantry::{Algorithm, Direction};
+    use gantry_core::{Algorithm, Direction};
 
     use super::*;
 
@@ -94,7 +94,7 @@ mod tests {
 
     fn session(algorithm: Algorithm) -> Arc<dyn DeviceSession> {
         let open = if algorithm == Algorithm::Rsa2048Raw { open_raw } else { open_pkcs1 };
-        open(&gantry::sample_params(algorithm)).expect("a key of RSA")
+        open(&gantry_core::sample_params(algorithm)).expect("a key of RSA")
     }
 
     fn encipher(session: &dyn DeviceSession, input: &[u8]) -> (Outcome, Vec<u8>) {
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn numbers_from_the_modulus_on_are_refused_both_ways() {
         let raw = session(Algorithm::Rsa2048Raw);
-        let modulus = &gantry::sample_key(Algorithm::Rsa2048Raw).expect("there is one of each RSA")[..SIZE];
+        let modulus = &gantry_core::sample_key(Algorithm::Rsa2048Raw).expect("there is one of each RSA")[..SIZE];
         let less = |by: u8| [&modulus[..SIZE - 1], &[modulus[SIZE - 1] - by]].concat();
         let refused = (Outcome::Malformed, vec![0; SIZE]);
         for number in [modulus, &[0xff; SIZE]] {
@@ -164,8 +164,8 @@ mod tests {
     #[test]
     fn with_the_public_key_alone_nothing_is_deciphered() {
         let algorithm = Algorithm::Rsaes2048Pkcs1;
-        let private = gantry::sample_key(algorithm).expect("there is one of each RSA");
-        let params = SessionParams::new(algorithm, &private[..gantry::rsa::public_length(SIZE)]);
+        let private = gantry_core::sample_key(algorithm).expect("there is one of each RSA");
+        let params = SessionParams::new(algorithm, &private[..gantry_core::rsa::public_length(SIZE)]);
         let public = open_pkcs1(&params.direction(Direction::Encrypt)).expect("a public key");
         let (outcome, ciphertext) = encipher(&*public, b"secret");
         assert_eq!((outcome, ciphertext.len()), (Outcome::Done, SIZE));

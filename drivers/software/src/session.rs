@@ -6,8 +6,8 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use aws_lc_sys as lc;
-use gantry::driver::{Buffers, DeviceSession, Unsupported};
-use gantry::{Fault, Outcome};
+use gantry_core::driver::{Buffers, DeviceSession, Unsupported};
+use gantry_core::{Fault, Outcome};
 
 /// What opening a session gives.
 pub(crate) type Opened = Result<Arc<dyn DeviceSession>, Unsupported>;

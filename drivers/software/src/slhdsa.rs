@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use aws_lc_sys as lc;
-use gantry::driver::{DeviceSession, Operands, Unsupported};
-use gantry::{Algorithm, Fault, Operation, Outcome, Prehash, SessionParams};
+use gantry_core::driver::{DeviceSession, Operands, Unsupported};
+use gantry_core::{Algorithm, Fault, Operation, Outcome, Prehash, SessionParams};
 use gantry_slh_dsa::{Error, ParameterSet, PreHash, PrivateKey, PublicKey};
 
 use crate::prehash::Function;

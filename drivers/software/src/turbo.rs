@@ -3,8 +3,8 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use gantry::driver::{DeviceSession, DigestStream, Operands, Unsupported};
-use gantry::{Fault, Operation, Outcome, SessionParams};
+use gantry_core::driver::{DeviceSession, DigestStream, Operands, Unsupported};
+use gantry_core::{Fault, Operation, Outcome, SessionParams};
 use turboshake::digest::{ExtendableOutputReset, Update};
 
 use crate::session::{Opened, wrong_kind};

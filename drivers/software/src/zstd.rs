@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use gantry::driver::{DeviceSession, Operands, Unsupported};
-use gantry::{Fault, Operation, Outcome, SessionParams};
+use gantry_core::driver::{DeviceSession, Operands, Unsupported};
+use gantry_core::{Fault, Operation, Outcome, SessionParams};
 use zstd_safe::zstd_sys::ZSTD_ErrorCode;
 use zstd_safe::{CCtx, CParameter, DCtx, ErrorCode, get_error_name};
 

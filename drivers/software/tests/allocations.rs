@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use aws_lc_sys as lc;
 use common::{Case, offered, params, software};
-use gantry::{Algorithm, Operation};
+use gantry_core::{Algorithm, Operation};
 
 thread_local! {
     /// Of this thread: what the test harness does beside it in another one is not the requests'.
@@ -71,7 +71,7 @@ fn direct_requests_allocate_nothing_after_the_first() {
     let before = ALLOCATIONS.get();
     // AWS-LC allocates the numbers and points with which it computes on P-256 and in RSA.
     let numbers = |algorithm: Algorithm| {
-        [Algorithm::EcdsaP256, Algorithm::EcdhP256].contains(&algorithm) || gantry::sample_key(algorithm).is_some()
+        [Algorithm::EcdsaP256, Algorithm::EcdhP256].contains(&algorithm) || gantry_core::sample_key(algorithm).is_some()
     };
     for algorithm in offered(&gantry).filter(|algorithm| !numbers(*algorithm)).collect::<Vec<_>>() {
         let session = gantry.session(params(algorithm)).unwrap();

@@ -1,6 +1,6 @@
 //! Batches of any mix of sessions and algorithms.
 
-use gantry::{Algorithm, Error, Gantry, Outcome, Request, Session, SessionParams};
+use gantry_core::{Algorithm, Error, Gantry, Outcome, Request, Session, SessionParams};
 use gantry_driver_software::SoftwareDriver;
 
 #[test]

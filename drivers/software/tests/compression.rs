@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use common::{bytes, software};
-use gantry::{Algorithm, AlgorithmInfo, Error, Outcome, Session, SessionParams};
+use gantry_core::{Algorithm, AlgorithmInfo, Error, Outcome, Session, SessionParams};
 
 fn session(algorithm: Algorithm, level: usize) -> Session {
     software().session(SessionParams::new(algorithm, &[]).level(level)).unwrap()

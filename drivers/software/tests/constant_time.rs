@@ -5,7 +5,7 @@
 #[path = "../../lanes/src/constant_time/memcheck.rs"]
 mod memcheck;
 
-use gantry::{Algorithm, Direction, Gantry, Kind, SessionParams, tags_equal};
+use gantry_core::{Algorithm, Direction, Gantry, Kind, SessionParams, tags_equal};
 use gantry_driver_software::SoftwareDriver;
 use memcheck::{decisions, is_secret, public, secret, self_test};
 

@@ -5,8 +5,8 @@ mod common;
 
 use aws_lc_sys as lc;
 use common::{Case, bytes, offered, params, software};
-use gantry::driver::{Buffers, Driver, Found, Operands};
-use gantry::{Algorithm as A, Error, Fault, Kind, Operation, Outcome, Request, Session, SessionParams};
+use gantry_core::driver::{Buffers, Driver, Found, Operands};
+use gantry_core::{Algorithm as A, Error, Fault, Kind, Operation, Outcome, Request, Session, SessionParams};
 use gantry_driver_software::SoftwareDriver;
 
 const LENGTHS: [usize; 12] = [0, 1, 15, 16, 17, 63, 64, 65, 200, 255, 1000, 4101];

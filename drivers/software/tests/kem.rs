@@ -1,7 +1,7 @@
 //! ML-KEM on the software device, through sessions, batches and queues.
 
-use gantry::driver::Operands;
-use gantry::{
+use gantry_core::driver::Operands;
+use gantry_core::{
     Algorithm, Direction, Error, Gantry, Misuse, Outcome, Queue, QueueOptions, Request, Session, SessionParams,
     Submission,
 };

@@ -1,6 +1,6 @@
 //! ML-DSA on the software device: what a session signs of a message, and under which key.
 
-use gantry::{Algorithm, Direction, Error, Gantry, Outcome, Prehash, Session, SessionParams};
+use gantry_core::{Algorithm, Direction, Error, Gantry, Outcome, Prehash, Session, SessionParams};
 use gantry_driver_software::SoftwareDriver;
 
 fn software() -> Gantry {

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use aws_lc_sys as lc;
 use common::{bytes, params, software};
-use gantry::driver::{Driver, Found};
-use gantry::{Algorithm as A, Direction, Error, Outcome, SessionParams};
+use gantry_core::driver::{Driver, Found};
+use gantry_core::{Algorithm as A, Direction, Error, Outcome, SessionParams};
 use gantry_driver_software::SoftwareDriver;
 
 #[test]
@@ -100,7 +100,7 @@ fn signatures_of_rsa_are_what_openssl_takes_them_for() {
     for (pkcs1, pss) in
         [(A::Rsa2048Pkcs1, A::Rsa2048Pss), (A::Rsa3072Pkcs1, A::Rsa3072Pss), (A::Rsa4096Pkcs1, A::Rsa4096Pss)]
     {
-        let key = gantry::sample_key(pkcs1).expect("there is one of each RSA");
+        let key = gantry_core::sample_key(pkcs1).expect("there is one of each RSA");
         let public = &key[..pkcs1.info().public_key.max];
         // RSAPublicKey (RFC 8017, A.1.1): both numbers have two bytes of length, or one.
         let (modulus, exponent) = public.split_at(pkcs1.info().tag.max);

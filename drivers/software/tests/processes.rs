@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 
 use common::{bytes, params, software};
-use gantry::driver::Operands;
-use gantry::{Algorithm, Direction, Session, SessionParams};
+use gantry_core::driver::Operands;
+use gantry_core::{Algorithm, Direction, Session, SessionParams};
 
 struct Sessions {
     signs: Session,

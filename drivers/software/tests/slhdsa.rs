@@ -1,6 +1,6 @@
 //! SLH-DSA on the software device: what a session signs of a message, and under which key. The vectors are conformance's.
 
-use gantry::{Algorithm, Direction, Error, Gantry, Kind, Outcome, Prehash, Request, Session, SessionParams};
+use gantry_core::{Algorithm, Direction, Error, Gantry, Kind, Outcome, Prehash, Request, Session, SessionParams};
 use gantry_driver_software::SoftwareDriver;
 
 fn software() -> Gantry {

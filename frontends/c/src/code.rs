@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_int};
 
-use gantry::{Error, Misuse, Outcome};
+use gantry_core::{Error, Misuse, Outcome};
 
 use crate::abi::result;
 

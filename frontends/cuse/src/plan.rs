@@ -4,8 +4,8 @@
 //! an action and the ranges that its result goes to. Nothing here knows how memory is read. Which errno comes for what, and
 //! in which order, is the kernel module's (`ioctl.c`, `main.c`, `authenc.c` of cryptodev-linux 1.14).
 
-use gantry::Algorithm;
 use gantry_abi_cryptodev::{self as abi, CryptAuthOp, CryptOp, Ioctl, SessionOp, Width};
+use gantry_core::Algorithm;
 use nix::errno::Errno;
 
 use crate::fuse::Range;

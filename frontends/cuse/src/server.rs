@@ -8,8 +8,8 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 
-use gantry::Gantry;
 use gantry_abi_cryptodev::{Ioctl, MAX_HMAC_KEY};
+use gantry_core::Gantry;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 

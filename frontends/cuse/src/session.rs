@@ -1,8 +1,8 @@
 //! The sessions of the interface: a cipher, a digest or MAC, or both, and what one request leaves to the next.
 
-use gantry::driver::Class;
-use gantry::{Algorithm, Gantry, Kind, Operation, Session, SessionParams, Stream};
 use gantry_abi_cryptodev::{self as abi, CipherRow, HashRow, SessionInfoOp};
+use gantry_core::driver::Class;
+use gantry_core::{Algorithm, Gantry, Kind, Operation, Session, SessionParams, Stream};
 use zeroize::Zeroize;
 
 /// What of a session never changes.

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use gantry::{Outcome, Request, Session, Stream};
 use gantry_abi_cryptodev as abi;
+use gantry_core::{Outcome, Request, Session, Stream};
 use gantry_protocols::tls::{MacSearch, without_padding};
 use nix::errno::Errno;
 use zeroize::Zeroizing;
@@ -256,7 +256,7 @@ impl Task {
 
     fn verify(&mut self) {
         let Form::Srtp { given, .. } = &self.job.form else { return };
-        if !gantry::tags_equal(&self.got[given.clone()], &self.digest[..given.len()]) {
+        if !gantry_core::tags_equal(&self.got[given.clone()], &self.digest[..given.len()]) {
             self.failed = Some(Errno::EBADMSG);
         }
     }
@@ -291,7 +291,7 @@ impl Task {
         let Self { state, trial, job, got, digest, shape, .. } = self;
         Some(match (step, &job.form) {
             (Step::Digest(range), _) => {
-                let keyed = shape.hash.as_ref()?.row.algorithm.kind() == gantry::Kind::Mac;
+                let keyed = shape.hash.as_ref()?.row.algorithm.kind() == gantry_core::Kind::Mac;
                 let message = &got[range];
                 let digest = &mut digest[..digest_bytes];
                 if keyed { Request::mac(message, digest) } else { Request::digest(message, digest) }

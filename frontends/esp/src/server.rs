@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-use gantry::Gantry;
 use gantry_abi_xfrm::private::Private;
 use gantry_abi_xfrm::{Datagram, Message, Prefix, frames};
+use gantry_core::Gantry;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 

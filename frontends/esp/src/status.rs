@@ -11,9 +11,9 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gantry::Gantry;
-use gantry::stats::Snapshot;
 use gantry_abi_xfrm::{Action, Direction, SaId, Selector};
+use gantry_core::Gantry;
+use gantry_core::stats::Snapshot;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};

@@ -6,7 +6,7 @@
 
 mod record;
 
-use gantry::{AeadStream, Operation, SessionParams};
+use gantry_core::{AeadStream, Operation, SessionParams};
 
 use crate::boundary::{Answers, Host, Io, Questions, Wrapped, with_room};
 use crate::cipher::Way;

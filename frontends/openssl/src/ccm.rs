@@ -5,8 +5,8 @@
 //! it cannot say is the tag of what a device has sealed, which is put in place of its answer. Whatever is not certain here is the
 //! host's, too.
 
-use gantry::driver::{Buffers, Operands};
-use gantry::{Operation, Outcome, SessionParams};
+use gantry_core::driver::{Buffers, Operands};
+use gantry_core::{Operation, Outcome, SessionParams};
 
 use crate::boundary::{Answers, Host, Io, Questions, Wrapped};
 use crate::cipher::Way;

@@ -3,7 +3,7 @@
 //! The host's context is behind while a device is at work, and is brought up to date with the chain as its nonce before it is
 //! needed again. So that nobody sees that, the nonce of the message is kept here.
 
-use gantry::Request;
+use gantry_core::Request;
 
 use crate::boundary::{Answers, Host, Io, Questions, Wrapped};
 use crate::cipher::{Keyed, Way};

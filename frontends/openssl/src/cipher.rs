@@ -1,6 +1,6 @@
 //! What a cipher's context knows beside the host's own.
 
-use gantry::{Algorithm, Direction, Operation, Outcome, Request, SessionParams};
+use gantry_core::{Algorithm, Direction, Operation, Outcome, Request, SessionParams};
 
 use crate::aead::Sealed;
 use crate::boundary::{Answers, Host, Io, Questions, Wrapped};

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use gantry::Algorithm;
-use gantry::driver::Class;
+use gantry_core::Algorithm;
+use gantry_core::driver::Class;
 use gantry_runtime::Config;
 use gantry_runtime::rights::variable;
 

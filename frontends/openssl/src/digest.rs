@@ -1,7 +1,7 @@
 //! Messages of digests and MACs: the state of one lives where its first piece went.
 
-use gantry::driver::Operands;
-use gantry::{Algorithm, Operation, SessionParams, Stream};
+use gantry_core::driver::Operands;
+use gantry_core::{Algorithm, Operation, SessionParams, Stream};
 use zeroize::Zeroizing;
 
 use crate::boundary::{Wrapped, with_room};
@@ -175,7 +175,7 @@ impl Digesting {
             Work::Held(held) => {
                 let session = self.engine.session_now();
                 let done = session.map(|session| session.run(Operands::Mac { iv, input: held, output }));
-                let (good, bytes) = (matches!(done, Some(Ok(gantry::Outcome::Done))), held.len());
+                let (good, bytes) = (matches!(done, Some(Ok(gantry_core::Outcome::Done))), held.len());
                 wrapped.count(Operation::Mac, if good { Side::Device } else { Side::Host }, bytes);
                 if good {
                     self.work = Work::None;

@@ -3,9 +3,9 @@
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use gantry::driver::{Class, Driver};
-use gantry::route::Costs;
-use gantry::{
+use gantry_core::driver::{Class, Driver};
+use gantry_core::route::Costs;
+use gantry_core::{
     Algorithm, DeviceState, Fault, Gantry, Kind, Operation, Process, RegisteredDevice, Session, SessionParams,
 };
 use gantry_digest::Algorithm as Hash;
@@ -357,7 +357,7 @@ impl Engine {
 
     /// The session, and whatever else `open` needs from it, the first time under a key; timed, as that decides from when on
     /// it pays.
-    pub(crate) fn open<T>(&mut self, gain: &Gain, open: impl FnOnce(&Session) -> gantry::Result<T>) -> Option<T> {
+    pub(crate) fn open<T>(&mut self, gain: &Gain, open: impl FnOnce(&Session) -> gantry_core::Result<T>) -> Option<T> {
         let begun = Instant::now();
         let opened = open(self.session.as_ref()?);
         (self.open, self.refused) = (opened.is_ok(), opened.is_err());
@@ -397,9 +397,9 @@ impl Engine {
 
     /// The same with one request, and whether that can still be the host's: what a device leaves unserved it leaves as it was, but a
     /// driver that panics has promised nothing.
-    pub(crate) fn failed(&mut self, error: &gantry::Error, in_place: bool) -> Done {
+    pub(crate) fn failed(&mut self, error: &gantry_core::Error, in_place: bool) -> Done {
         self.give_up();
-        let panicked = matches!(error, gantry::Error::Device { last: Fault::Panicked, .. });
+        let panicked = matches!(error, gantry_core::Error::Device { last: Fault::Panicked, .. });
         if in_place && panicked { Done::Bad } else { Done::Host }
     }
 

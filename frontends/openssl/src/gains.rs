@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use gantry::{Algorithm, Operation};
+use gantry_core::{Algorithm, Operation};
 
 use crate::sizes::{CLASSES, Sizes, class};
 

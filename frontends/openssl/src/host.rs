@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use gantry::driver::{
+use gantry_core::driver::{
     Capability, Class, Device, DeviceInfo, DeviceSession, Driver, Found, Operands, Refusal, Unsupported,
 };
-use gantry::{Algorithm, Fault, Operation, Outcome, SessionParams};
+use gantry_core::{Algorithm, Fault, Operation, Outcome, SessionParams};
 
 use crate::boundary::{
     Agreement, HostAlgorithm, HostContext, HostDigest, HostDigests, HostKey, HostMac, HostMacContext, HostPair, Wrapped,

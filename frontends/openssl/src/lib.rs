@@ -6,7 +6,7 @@
 //!
 //! One request, followed through the files: an entry in `boundary` is called; the state machine of the algorithm's mode
 //! (`aead`, `chain`, `cipher`, `digest`, `kdf`, `mac`, `pair`) asks `framework` whose turn it is; `gains` has what its costs
-//! come to; and the request goes to the default provider's function, or to a `gantry::Session`.
+//! come to; and the request goes to the default provider's function, or to a `gantry_core::Session`.
 //!
 //! | file | content |
 //! |---|---|

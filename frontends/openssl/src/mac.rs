@@ -1,6 +1,6 @@
 //! What a MAC's context knows beside the host's own: what it is, its key, and its message.
 
-use gantry::{Algorithm, Operation, SessionParams};
+use gantry_core::{Algorithm, Operation, SessionParams};
 use zeroize::Zeroizing;
 
 use crate::boundary::{Answer, Answers, Wrapped};

@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use gantry::driver::{Class, Operands};
-use gantry::route::Pin;
-use gantry::stats::uncounted;
-use gantry::{AeadStream, Algorithm, Direction, Gantry, Operation, RegisteredDevice, Session, SessionParams};
+use gantry_core::driver::{Class, Operands};
+use gantry_core::route::Pin;
+use gantry_core::stats::uncounted;
+use gantry_core::{AeadStream, Algorithm, Direction, Gantry, Operation, RegisteredDevice, Session, SessionParams};
 use gantry_digest::{Algorithm as Hash, pbkdf2};
 use zeroize::Zeroizing;
 
@@ -76,7 +76,7 @@ pub(crate) fn keys(algorithm: Algorithm, operation: Operation) -> (SessionParams
         Algorithm::EcdsaP256 => (with(&[0x5A; pair::SIZE], Direction::Encrypt), None),
         _ => {
             // Nearly any key will do, but XTS wants its halves to differ.
-            let both = with(gantry::sample_key(algorithm).unwrap_or(&any), Direction::Both);
+            let both = with(gantry_core::sample_key(algorithm).unwrap_or(&any), Direction::Both);
             (both.clone(), verifies.then_some(both))
         }
     }

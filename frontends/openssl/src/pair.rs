@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
 
-use gantry::driver::Operands;
-use gantry::{Algorithm, Direction, Operation, Outcome, SessionParams};
+use gantry_core::driver::Operands;
+use gantry_core::{Algorithm, Direction, Operation, Outcome, SessionParams};
 use zeroize::Zeroizing;
 
 use crate::boundary::Wrapped;

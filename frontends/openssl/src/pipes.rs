@@ -1,7 +1,7 @@
 //! Pipelines (OpenSSL 3.5 and later): up to 32 messages of AES-CBC under one key, each with a nonce of its own. What comes for all of
 //! them at a time is one batch, where a device takes that; the rest goes message by message as it does without pipelines.
 
-use gantry::Request;
+use gantry_core::Request;
 
 use crate::boundary::{Host, Io, Wrapped};
 use crate::chain::{Chained, Ready};
@@ -171,7 +171,7 @@ pub(crate) fn batch<'b, 'c: 'b>(
     }
     for ((place, in_place), request) in places.into_iter().zip(&requests) {
         blocks[place] = match request.outcome() {
-            Some(gantry::Outcome::Done) => Blocks::Done,
+            Some(gantry_core::Outcome::Done) => Blocks::Done,
             // A device that fails leaves the data as they were, unless it panics.
             _ if in_place => Blocks::Spoilt,
             _ => Blocks::Alone,

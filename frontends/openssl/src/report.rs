@@ -6,8 +6,8 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use gantry::stats::Tally;
-use gantry::{Algorithm, Operation, RegisteredDevice};
+use gantry_core::stats::Tally;
+use gantry_core::{Algorithm, Operation, RegisteredDevice};
 use gantry_runtime::StatsChoice;
 
 use crate::derivations::{Derived, LANES};

@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use gantry::{Algorithm as A, Kind, Operation};
+use gantry_core::{Algorithm as A, Kind, Operation};
 
 /// A row: an algorithm of the default provider, and what can be done with it here.
 #[derive(Debug)]

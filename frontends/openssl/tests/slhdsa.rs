@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use gantry::Algorithm;
+use gantry_core::Algorithm;
 use lab::{Lab, TAKEN, text};
 
 /// One for each choice of hash functions, and a small one, whose signatures take long.

@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use gantry::driver::Buffers;
-use gantry::{Algorithm, Direction, Gantry, Kind, Operation, Outcome, Request, Session, SessionParams};
+use gantry_core::driver::Buffers;
+use gantry_core::{Algorithm, Direction, Gantry, Kind, Operation, Outcome, Request, Session, SessionParams};
 use gantry_runtime::Config;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyRuntimeError, PyTypeError, PyValueError};
@@ -262,7 +262,7 @@ impl Batch {
         py.check_signals()
     }
 
-    fn process(&mut self) -> gantry::Result<Vec<Outcome>> {
+    fn process(&mut self) -> gantry_core::Result<Vec<Outcome>> {
         let (mut rest, given) = (&mut self.data[..], &self.given);
         let requests = self.jobs.iter().map(|job| {
             let (data, tail) = std::mem::take(&mut rest).split_at_mut(job.len);

@@ -1,8 +1,8 @@
 //! Which numbers of virtio are which algorithms.
 
-use gantry::{Algorithm, Gantry};
 use gantry_abi_virtio_crypto::Config;
 use gantry_abi_virtio_crypto::constants::{HW_READY, aead, akcipher, cipher, hash, mac, service};
+use gantry_core::{Algorithm, Gantry};
 
 use Algorithm as A;
 
@@ -119,7 +119,7 @@ pub(crate) fn config(gantry: &Gantry, data_queues: u32, max_size: u64) -> Config
 
 fn is_served(gantry: &Gantry, algorithm: Algorithm) -> bool {
     let operation = algorithm.kind().operations()[0];
-    let session = gantry.session(gantry::sample_params(algorithm));
+    let session = gantry.session(gantry_core::sample_params(algorithm));
     session.is_ok_and(|session| session.route(operation, 64, 1).is_some())
 }
 

@@ -1,9 +1,9 @@
 //! Rings whose bytes may be anything, for those who test that they may.
 
-use gantry::Gantry;
 use gantry_abi_virtio_crypto::Features;
 use gantry_abi_virtio_crypto::constants::{aead, cipher};
 use gantry_abi_virtio_crypto::session::{Aead, Cipher, Direction, Session};
+use gantry_core::Gantry;
 use virtio_queue::{Queue, QueueOwnedT, QueueT};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
@@ -113,7 +113,7 @@ mod tests {
         let mut written = [0xff; 65];
         memory.read_slice(&mut written, GuestAddress(OUTPUT)).unwrap();
         let mut expected = [1; 64];
-        let session = gantry.session(gantry::SessionParams::new(gantry::Algorithm::Aes128Cbc, &KEY)).unwrap();
+        let session = gantry.session(gantry_core::SessionParams::new(gantry_core::Algorithm::Aes128Cbc, &KEY)).unwrap();
         session.encrypt(&[9; 16], &mut expected[..]).unwrap();
         assert_eq!((&written[..64], written[64]), (&expected[..], 0));
         let mut used = [0; 12];

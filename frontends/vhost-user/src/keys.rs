@@ -1,7 +1,7 @@
 //! RSA keys as guests write them: DER of RFC 8017, A.1, turned into the numbers of fixed lengths that core takes
-//! ([`gantry::rsa`]).
+//! ([`gantry_core::rsa`]).
 
-use gantry::rsa::EXPONENT;
+use gantry_core::rsa::EXPONENT;
 use zeroize::Zeroizing;
 
 /// The longest modulus, in bytes.
@@ -27,7 +27,7 @@ pub(crate) fn private(der: &[u8]) -> Option<(Zeroizing<Vec<u8>>, usize)> {
     }
     let modulus = numbers.next()?;
     let length = modulus_length(modulus)?;
-    let mut key = Zeroizing::new(Vec::with_capacity(gantry::rsa::private_length(length)));
+    let mut key = Zeroizing::new(Vec::with_capacity(gantry_core::rsa::private_length(length)));
     key.extend_from_slice(modulus);
     pad(&mut key, numbers.next()?, EXPONENT)?;
     pad(&mut key, numbers.next()?, length)?;
@@ -110,7 +110,7 @@ mod tests {
         let (key, length) = private(&sequence(&[&front[..], &halves[..]].concat())).unwrap();
         let numbers = [0x81, 2, 3, 5, 0, 0, 0, 3, 0, 0, 0, 6, 0, 7, 0, 8, 0, 9, 0, 10, 0, 11];
         assert_eq!((&key[..], length), (&numbers[..], 4));
-        assert_eq!(key.len(), gantry::rsa::private_length(4));
+        assert_eq!(key.len(), gantry_core::rsa::private_length(4));
     }
 
     #[test]

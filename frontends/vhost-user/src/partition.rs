@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use gantry::Priority;
+use gantry_core::Priority;
 
 /// The partition of one guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

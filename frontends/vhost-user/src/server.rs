@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Builder};
 use std::time::Duration;
 
-use gantry::Gantry;
 use gantry_abi_virtio_crypto::Config;
+use gantry_core::Gantry;
 use nix::sys::epoll::{Epoll, EpollCreateFlags};
 
 use crate::algorithms;

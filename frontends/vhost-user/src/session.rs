@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use gantry::{Direction, Gantry, Operation, Session, SessionParams};
 use gantry_abi_virtio_crypto::Status;
 use gantry_abi_virtio_crypto::constants::rsa_hash;
 use gantry_abi_virtio_crypto::session::{self as abi, HashMode, KeyType, Order, Padding, PublicKey};
+use gantry_core::{Direction, Gantry, Operation, Session, SessionParams};
 
 use crate::algorithms;
 use crate::keys;

@@ -3,10 +3,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use gantry::{Kind, Outcome, Request, Session};
 use gantry_abi_virtio_crypto::constants::operation as op;
 use gantry_abi_virtio_crypto::data::{self, Data, Header};
 use gantry_abi_virtio_crypto::{Error, Features, Status};
+use gantry_core::{Kind, Outcome, Request, Session};
 use vm_memory::GuestMemoryMmap;
 use zeroize::Zeroize;
 

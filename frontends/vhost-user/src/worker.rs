@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
 
-use gantry::Priority;
+use gantry_core::Priority;
 use nix::sys::epoll::{Epoll, EpollEvent, EpollTimeout};
 
 use crate::burst::Burst;

@@ -4,8 +4,8 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use gantry::Operation;
-use gantry::esp::{HEADER, TRAILER, read_trailer};
+use gantry_core::Operation;
+use gantry_core::esp::{HEADER, TRAILER, read_trailer};
 use zeroize::Zeroizing;
 
 use super::association::Association;

@@ -4,7 +4,7 @@
 //! use gantry_protocols::Packet;
 //! use gantry_protocols::esp::{self, Association, Mode, Suite};
 //!
-//! # fn send(gantry: &gantry::Gantry, ip: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
+//! # fn send(gantry: &gantry_core::Gantry, ip: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
 //! // 16 bytes of key, and 4 of salt behind them, as IKE has them.
 //! let keys = [7; 20];
 //! let out = Association::new(0x1234, Suite::AesGcm { icv: 16 }, &keys, &[]).mode(Mode::Tunnel).outbound(gantry)?;

@@ -4,8 +4,8 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use gantry::esp::{HEADER, TRAILER, write_trailer};
-use gantry::{Operation, Process};
+use gantry_core::esp::{HEADER, TRAILER, write_trailer};
+use gantry_core::{Operation, Process};
 use zeroize::Zeroizing;
 
 use super::ESP;

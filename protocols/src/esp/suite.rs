@@ -1,7 +1,7 @@
 //! Which algorithms protect the packets of an association.
 
-use gantry::Algorithm as A;
-use gantry::{Algorithm, Direction, Gantry, SessionParams};
+use gantry_core::Algorithm as A;
+use gantry_core::{Algorithm, Direction, Gantry, SessionParams};
 use zeroize::Zeroizing;
 
 use crate::crypt::{Keys, RANDOM_IV, Short};
@@ -115,7 +115,7 @@ impl Suite {
         key: &[u8],
         integrity_key: &[u8],
         extended: bool,
-    ) -> gantry::Result<Keys> {
+    ) -> gantry_core::Result<Keys> {
         // The nearest algorithm says what is wrong with the length of a key.
         let size = |[small, middle, large]: [Algorithm; 3]| match key.len() {
             ..=16 => small,

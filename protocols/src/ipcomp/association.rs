@@ -1,6 +1,6 @@
 //! What both ends of an association agree on.
 
-use gantry::{Algorithm, Session};
+use gantry_core::{Algorithm, Session};
 
 use super::inbound::Inbound;
 use super::outbound::Outbound;

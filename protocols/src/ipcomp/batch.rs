@@ -1,7 +1,7 @@
 //! What devices do for a burst of packets: one batch.
 
-use gantry::driver::Operands;
-use gantry::{Error, Operation, Outcome, Request, Session};
+use gantry_core::driver::Operands;
+use gantry_core::{Error, Operation, Outcome, Request, Session};
 use smallvec::{SmallVec, smallvec};
 
 /// A packet with work for a device.

@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use gantry::{Error, Operation, Outcome};
+use gantry_core::{Error, Operation, Outcome};
 
 use super::association::Association;
 use super::batch::{self, Each, Ended, Task};

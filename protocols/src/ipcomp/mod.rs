@@ -1,11 +1,11 @@
 //! IPComp (RFC 3173): packets of IP whose payload is compressed, by DEFLATE (RFC 2394).
 //!
 //! ```
-//! use gantry::{Algorithm, SessionParams};
+//! use gantry_core::{Algorithm, SessionParams};
 //! use gantry_protocols::Packet;
 //! use gantry_protocols::ipcomp::{self, Association, Mode};
 //!
-//! # fn send(gantry: &gantry::Gantry, ip: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
+//! # fn send(gantry: &gantry_core::Gantry, ip: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
 //! // One session for all associations, because compression has no keys.
 //! let session = gantry.session(SessionParams::new(Algorithm::Deflate, &[]).level(6))?;
 //! let association = Association::new(0x1234, &session).mode(Mode::Tunnel);

@@ -3,7 +3,7 @@
 use std::mem;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use gantry::{Error, Operation, Outcome};
+use gantry_core::{Error, Operation, Outcome};
 
 use super::association::Association;
 use super::batch::{self, Each, Ended, Task};

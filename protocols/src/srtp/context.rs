@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use gantry::{Direction, Gantry, Process};
+use gantry_core::{Direction, Gantry, Process};
 use zeroize::Zeroizing;
 
 use super::Kind;
@@ -64,12 +64,12 @@ pub enum Unfit {
         end: u64,
     },
     /// The system does not tell every child of the process from it, and both would use the same numbers
-    /// ([`Process::certain`](gantry::Process::certain)).
+    /// ([`Process::certain`](gantry_core::Process::certain)).
     #[error("a child of this process would use the same numbers unseen: that is known with Linux 4.14 and later")]
     Children,
     /// What a session says.
     #[error(transparent)]
-    Session(#[from] gantry::Error),
+    Session(#[from] gantry_core::Error),
 }
 
 /// The largest window: half of the sequence numbers, because packets that are further behind are taken for ones to come.

@@ -1,6 +1,6 @@
 //! Session keys from master keys (RFC 3711, 4.3), and the sessions under them.
 
-use gantry::{Algorithm, Direction, Gantry, SessionParams};
+use gantry_core::{Algorithm, Direction, Gantry, SessionParams};
 use zeroize::Zeroizing;
 
 use super::Kind;
@@ -20,7 +20,13 @@ const LABEL: usize = 7;
 
 impl SessionKeys {
     /// Derives them with AES-CM, on a device of the framework.
-    pub(super) fn derive(gantry: &Gantry, suite: Suite, kind: Kind, key: &[u8], salt: &[u8]) -> gantry::Result<Self> {
+    pub(super) fn derive(
+        gantry: &Gantry,
+        suite: Suite,
+        kind: Kind,
+        key: &[u8],
+        salt: &[u8],
+    ) -> gantry_core::Result<Self> {
         let row = suite.row();
         let prf = gantry.session(SessionParams::new(row.derives, key).direction(Direction::Encrypt))?;
         let first_label = match kind {
@@ -36,7 +42,7 @@ impl SessionKeys {
             if length > 0 {
                 prf.encrypt(&iv[..], &mut derived[..])?;
             }
-            gantry::Result::Ok(derived)
+            gantry_core::Result::Ok(derived)
         };
         Ok(Self { key: derive(0, row.key)?, mac_key: derive(1, row.mac_key)?, salt: derive(2, row.salt)? })
     }
@@ -48,7 +54,7 @@ impl SessionKeys {
         suite: Suite,
         kind: Kind,
         direction: Direction,
-    ) -> gantry::Result<Keys> {
+    ) -> gantry_core::Result<Keys> {
         let row @ Row { cipher, mac_key, .. } = suite.row();
         let params = SessionParams::new(cipher, &self.key).direction(direction);
         if mac_key == 0 {

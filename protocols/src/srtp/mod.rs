@@ -4,7 +4,7 @@
 //! use gantry_protocols::Packet;
 //! use gantry_protocols::srtp::{Context, Suite};
 //!
-//! # fn send(gantry: &gantry::Gantry, rtp: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
+//! # fn send(gantry: &gantry_core::Gantry, rtp: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
 //! // The master key and the master salt of one direction, as DTLS-SRTP or SDP has them.
 //! let (key, salt) = ([7; 16], [9; 12]);
 //! let out = Context::new(Suite::AeadAes128Gcm, &key, &salt).outbound(gantry)?;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use gantry::Process;
+use gantry_core::Process;
 
 use super::Suite;
 use super::channel::{Channel, ENCRYPTED, WORD};

@@ -1,7 +1,7 @@
 //! Which algorithms protect the packets of a context.
 
-use gantry::Algorithm;
-use gantry::Algorithm as A;
+use gantry_core::Algorithm;
+use gantry_core::Algorithm as A;
 
 use super::Kind;
 

@@ -1,7 +1,7 @@
 //! Vectors of RFC 3711, RFC 6188 and RFC 7714, which begin with session keys or end with them.
 
 use common::{devices, hex};
-use gantry::{Direction, Gantry, Process};
+use gantry_core::{Direction, Gantry, Process};
 use zeroize::Zeroizing;
 
 use super::channel::Channel;

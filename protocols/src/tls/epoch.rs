@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use gantry::{Direction, Gantry, Process};
+use gantry_core::{Direction, Gantry, Process};
 use zeroize::Zeroizing;
 
 use super::inbound::Inbound;
@@ -35,12 +35,12 @@ pub enum Unfit {
     #[error("the connection has failed")]
     Broken,
     /// The system does not tell every child of the process from it, and both would use the same numbers
-    /// ([`Process::certain`](gantry::Process::certain)).
+    /// ([`Process::certain`](gantry_core::Process::certain)).
     #[error("a child of this process would use the same numbers unseen: that is known with Linux 4.14 and later")]
     Children,
     /// What a session says.
     #[error(transparent)]
-    Session(#[from] gantry::Error),
+    Session(#[from] gantry_core::Error),
 }
 
 impl Epoch {

@@ -219,7 +219,7 @@ impl fmt::Debug for Inbound {
 
 #[cfg(test)]
 mod tests {
-    use gantry::Gantry;
+    use gantry_core::Gantry;
     use gantry_driver_software::SoftwareDriver;
 
     use super::super::{Aead, Suite};

@@ -4,7 +4,7 @@
 //! use gantry_protocols::Packet;
 //! use gantry_protocols::tls::{self, Aead, Epoch, Suite};
 //!
-//! # fn send(gantry: &gantry::Gantry, content: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
+//! # fn send(gantry: &gantry_core::Gantry, content: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
 //! // A traffic key and IV of the key schedule (RFC 8446, 7.3).
 //! let (key, iv) = ([7; 16], [9; 12]);
 //! let out = Epoch::new(Suite::Tls13(Aead::AesGcm), &key, &iv).outbound(gantry)?;

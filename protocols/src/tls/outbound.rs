@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use gantry::Process;
+use gantry_core::Process;
 
 use super::epoch::{Epoch, Unfit};
 use super::protection::{PSEUDO, Protection, pseudo};

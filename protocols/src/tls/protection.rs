@@ -1,6 +1,6 @@
 //! What both directions have in common: nonces, and what is authenticated.
 
-use gantry::tags_equal;
+use gantry_core::tags_equal;
 use zeroize::Zeroizing;
 
 use super::epoch::Unfit;

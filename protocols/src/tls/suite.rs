@@ -1,7 +1,7 @@
 //! Which algorithms protect records, and how records look under them.
 
-use gantry::Algorithm as A;
-use gantry::{Algorithm, Direction, Gantry, SessionParams};
+use gantry_core::Algorithm as A;
+use gantry_core::{Algorithm, Direction, Gantry, SessionParams};
 
 use super::record::{EXPANSION_12, EXPANSION_13};
 use crate::crypt::{Keys, RANDOM_IV};
@@ -118,7 +118,7 @@ impl Suite {
         direction: Direction,
         key: &[u8],
         mac_key: &[u8],
-    ) -> gantry::Result<Keys> {
+    ) -> gantry_core::Result<Keys> {
         let size = |[small, large]: [Algorithm; 2]| if key.len() == 16 { small } else { large };
         let open = |algorithm, key: &[u8], mac_key: &[u8], tag: Option<usize>| {
             let params = SessionParams::new(algorithm, key).mac_key(mac_key).direction(direction);

@@ -1,6 +1,6 @@
 //! A MAC under the encryption: its search, in batches.
 
-use gantry::{Error, Fault, Outcome, Request, Session, Stream};
+use gantry_core::{Error, Fault, Outcome, Request, Session, Stream};
 use zeroize::Zeroizing;
 
 use super::search::MacSearch;

@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
-use gantry::driver::{Device, Driver, Found};
-use gantry::route::Failover;
-use gantry::{Algorithm, Gantry, Kind};
+use gantry_core::driver::{Device, Driver, Found};
+use gantry_core::route::Failover;
+use gantry_core::{Algorithm, Gantry, Kind};
 use gantry_driver_lanes::{LanesDriver, Level, LevelName};
 use gantry_driver_model::{Faults, ModelDriver, Profile, Time};
 use gantry_driver_software::SoftwareDriver;

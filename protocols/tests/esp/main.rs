@@ -9,7 +9,7 @@ mod whole;
 use std::collections::HashSet;
 
 use common::{devices, gantry, hex, suites};
-use gantry::Gantry;
+use gantry_core::Gantry;
 use gantry_protocols::esp::{self, Association, Inbound, Integrity, Mode, Outbound, Suite, Unfit};
 use gantry_protocols::{Packet, Refused};
 
@@ -220,7 +220,7 @@ fn every_suite_and_mode_brings_back_what_was_sent_on_every_device() {
 /// What is on the wire, put together again from sessions of the algorithms.
 #[test]
 fn packets_look_as_the_documents_say() {
-    use gantry::{Algorithm, SessionParams};
+    use gantry_core::{Algorithm, SessionParams};
     let gantry = gantry();
     let key: Vec<u8> = (1..=16).collect();
     let mac_key: Vec<u8> = (101..=132).collect();
@@ -399,7 +399,7 @@ fn each_number_comes_once_in_whatever_order() {
 /// Padding that lies, next headers, and inner lengths: in packets that whoever has the keys made wrong.
 #[test]
 fn what_a_peer_made_wrong_is_refused() {
-    use gantry::{Algorithm, SessionParams};
+    use gantry_core::{Algorithm, SessionParams};
     let gantry = gantry();
     let wrong = |mode: Mode, number: u8, clear: &[u8]| {
         let session = gantry.session(SessionParams::new(Algorithm::Aes128Gcm, &[7; 16])).unwrap();

@@ -1,7 +1,7 @@
 //! Devices that do whole packets: their packets are those of everybody else, and what they do wrong ends as it does with parts.
 
-use gantry::stats::{Numbers, Snapshot};
-use gantry::{Algorithm, Gantry, Operation};
+use gantry_core::stats::{Numbers, Snapshot};
+use gantry_core::{Algorithm, Gantry, Operation};
 use gantry_driver_model::{Faults, Injected};
 use gantry_protocols::esp::{self, Integrity, Mode, Suite};
 use gantry_protocols::{Packet, Refused};

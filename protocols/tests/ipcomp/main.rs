@@ -7,13 +7,13 @@ mod within_esp;
 mod zlib;
 
 use common::{gantry, ipv4, ipv6, sum};
-use gantry::{Algorithm, AlgorithmInfo, Session, SessionParams};
+use gantry_core::{Algorithm, AlgorithmInfo, Session, SessionParams};
 use gantry_protocols::ipcomp::{Association, Inbound, Mode, Outbound, PROTOCOL, Unfit};
 use gantry_protocols::{Packet, Refused};
 
 const CPI: u16 = 0x1234;
 
-fn session(gantry: &gantry::Gantry, level: usize) -> Session {
+fn session(gantry: &gantry_core::Gantry, level: usize) -> Session {
     gantry.session(SessionParams::new(Algorithm::Deflate, &[]).level(level)).unwrap()
 }
 

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use gantry::{Algorithm, Session};
+use gantry_core::{Algorithm, Session};
 use gantry_driver_model::{Faults, Injected};
 use gantry_protocols::ipcomp::{self, Association, Inbound, Mode, Outbound, PROTOCOL};
 use gantry_protocols::{Packet, Refused};

@@ -1,6 +1,6 @@
 //! IPComp within ESP: compressed, then sealed; opened, then decompressed (RFC 3173, 2).
 
-use gantry::Gantry;
+use gantry_core::Gantry;
 use gantry_protocols::Packet;
 use gantry_protocols::esp::{self, Suite};
 use gantry_protocols::ipcomp::{self, Mode, PROTOCOL};

@@ -9,7 +9,7 @@ mod shared;
 use std::collections::HashSet;
 
 use common::{devices, gantry};
-use gantry::Gantry;
+use gantry_core::Gantry;
 use gantry_protocols::srtp::{self, Context, Inbound, Outbound, Suite, Unfit};
 use gantry_protocols::{Packet, Refused};
 

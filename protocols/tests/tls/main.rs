@@ -7,7 +7,7 @@ mod openssl;
 mod wire;
 
 use common::gantry;
-use gantry::{Algorithm, Gantry, SessionParams};
+use gantry_core::{Algorithm, Gantry, SessionParams};
 use gantry_protocols::tls::content_type::APPLICATION_DATA;
 use gantry_protocols::tls::{Aead, Epoch, Hmac, Inbound, Order, Outbound, Suite, Unfit};
 use gantry_protocols::{Packet, Refused};

@@ -1,6 +1,6 @@
 //! What records look like: RFC 8448, the other documents, and every suite, length and padding there and back.
 
-use gantry::{Algorithm, Gantry, SessionParams};
+use gantry_core::{Algorithm, Gantry, SessionParams};
 use gantry_protocols::Refused;
 use gantry_protocols::tls::content_type::{ALERT, APPLICATION_DATA, CHANGE_CIPHER_SPEC, HANDSHAKE, HEARTBEAT};
 use gantry_protocols::tls::{Aead, Epoch, Header, Hmac, Inbound, Order, Suite, Unfit};

@@ -28,8 +28,8 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use gantry::stats::{Memory, Snapshot};
-use gantry::{Gantry, WeakGantry};
+use gantry_core::stats::{Memory, Snapshot};
+use gantry_core::{Gantry, WeakGantry};
 
 pub use files::{Published, published};
 pub use handed::{Taken, Taking, VARIABLE, is_watched, tell};
@@ -144,7 +144,7 @@ struct Publisher {
 
 struct PublishedFile {
     /// A child of `fork` has a file of its own.
-    process: gantry::Process,
+    process: gantry_core::Process,
     name: String,
     about: Process,
 }
@@ -173,7 +173,7 @@ impl Publisher {
     fn begin() -> PublishedFile {
         let program = std::env::current_exe().ok();
         let program = program.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
-        let (process, pid, started) = (gantry::Process::current(), std::process::id(), unix_seconds());
+        let (process, pid, started) = (gantry_core::Process::current(), std::process::id(), unix_seconds());
         let about = Process { pid, program: program.unwrap_or_default(), started, written: started };
         PublishedFile { process, name: Name::new(pid).to_string(), about }
     }

@@ -19,7 +19,7 @@ use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use gantry::stats::{About, COLUMNS, Meaning, Memory};
+use gantry_core::stats::{About, COLUMNS, Meaning, Memory};
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gantry::stats::Histogram;
+use gantry_core::stats::Histogram;
 
 use super::page::{Header, Kind, LINE, MAGIC};
 use super::report::{Guest, MOST_NAMES, MOST_ROWS, Row};

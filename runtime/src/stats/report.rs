@@ -2,8 +2,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::io;
 
-use gantry::route::Reason;
-use gantry::stats::{Event, Histogram, Numbers, Snapshot, Stage};
+use gantry_core::route::Reason;
+use gantry_core::stats::{Event, Histogram, Numbers, Snapshot, Stage};
 use serde::{Deserialize, Serialize};
 
 /// Most rows and guests of a report. No program has nearly as many, and anybody may write a page that says so.
@@ -171,7 +171,7 @@ impl Row {
         }
     }
 
-    /// Adds to the column of this name, as [`Column`](gantry::stats::Column) writes it; other names mean nothing here.
+    /// Adds to the column of this name, as [`Column`](gantry_core::stats::Column) writes it; other names mean nothing here.
     pub(super) fn count(&mut self, column: &str, number: u64) {
         let sum = match column.split_once(':') {
             None if column == "bytes" => &mut self.bytes,

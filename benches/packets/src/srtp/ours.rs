@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gantry::Gantry;
+use gantry_core::Gantry;
 use gantry_protocols::Packet;
 use gantry_protocols::srtp::{self, Context, Inbound, Outbound, Suite};
 use nix::time::{ClockId, clock_gettime};

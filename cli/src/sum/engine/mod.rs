@@ -21,7 +21,7 @@ mod worker;
 
 use std::thread::{Builder, available_parallelism};
 
-use gantry::{Operation, Session};
+use gantry_core::{Operation, Session};
 use indicatif::ProgressBar;
 
 use super::digest::Digest;

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::fs::{File, Metadata};
 use std::io;
 
-use gantry::{Algorithm, Operation, Request, Session};
+use gantry_core::{Algorithm, Operation, Request, Session};
 
 use super::queue::{Done, Finding, Job};
 use super::read::{PIECE, Reader, Stamp};

@@ -38,8 +38,8 @@ pub struct DeviceHandles {
 /// clones are the same memory, which lives as long as one of them.
 ///
 /// ```
-/// # fn main() -> Result<(), gantry::Misuse> {
-/// let region = gantry::Region::owned(vec![0; 4096].into());
+/// # fn main() -> Result<(), gantry_core::Misuse> {
+/// let region = gantry_core::Region::owned(vec![0; 4096].into());
 /// region.write(100, b"payload")?;
 /// let payload = region.segment(100, 7)?;
 /// # Ok(()) }

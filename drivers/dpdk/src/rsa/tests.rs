@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use gantry::{DeviceState, Direction, Gantry, QueueOptions, Region, Request as Asked, Submission};
+use gantry_core::{DeviceState, Direction, Gantry, QueueOptions, Region, Request as Asked, Submission};
 
 use super::*;
 use crate::tests::{engine, framework};
@@ -18,7 +18,7 @@ fn with_rsa(device: &str) -> Option<Gantry> {
 }
 
 fn key(algorithm: Algorithm) -> &'static [u8] {
-    gantry::sample_key(algorithm).expect("there is one of each RSA")
+    gantry_core::sample_key(algorithm).expect("there is one of each RSA")
 }
 
 #[test]

@@ -1,6 +1,6 @@
 use std::sync::OnceLock;
 
-use gantry::Process;
+use gantry_core::Process;
 
 static STARTED_IN: OnceLock<Process> = OnceLock::new();
 

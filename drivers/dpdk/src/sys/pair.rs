@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::ptr::{NonNull, null_mut};
 
-use gantry::driver::Segment;
+use gantry_core::driver::Segment;
 
 use super::{Cryptodev, DATA, IV, MOST_DATA, MOST_TAG, Memory, ROOM, Session, Shim};
 

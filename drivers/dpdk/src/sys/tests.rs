@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
 
-use gantry::driver::Region;
+use gantry_core::driver::Region;
 
 use super::*;
 

@@ -1,7 +1,7 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 
-use gantry::{Algorithm, Gantry, Request, SessionParams};
+use gantry_core::{Algorithm, Gantry, Request, SessionParams};
 use gantry_lab::secrets;
 use zeroize::Zeroizing;
 

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-use gantry::{
+use gantry_core::{
     Algorithm, Completion, Gantry, Outcome, Queue, QueueOptions, Region, Segment, Session, SessionParams, Submission,
 };
 
@@ -57,7 +57,7 @@ fn message(length: usize) -> Vec<u8> {
 }
 
 /// What seals or encrypts or computes, with data that are given.
-fn forward(algorithm: Algorithm, data: impl Into<gantry::Data>) -> Submission {
+fn forward(algorithm: Algorithm, data: impl Into<gantry_core::Data>) -> Submission {
     match algorithm {
         Algorithm::Aes128Cbc | Algorithm::Aes128Ctr => Submission::encrypt(&[3; 16], data),
         Algorithm::Sha256 => Submission::digest(data),
@@ -67,7 +67,7 @@ fn forward(algorithm: Algorithm, data: impl Into<gantry::Data>) -> Submission {
     }
 }
 
-fn back(algorithm: Algorithm, data: impl Into<gantry::Data>, tag: &[u8]) -> Option<Submission> {
+fn back(algorithm: Algorithm, data: impl Into<gantry_core::Data>, tag: &[u8]) -> Option<Submission> {
     match algorithm {
         Algorithm::Aes128Cbc | Algorithm::Aes128Ctr => Some(Submission::decrypt(&[3; 16], data)),
         Algorithm::Sha256 | Algorithm::HmacSha256 | Algorithm::Aes128Cmac => None,

@@ -1,7 +1,7 @@
 use std::sync::Barrier;
 use std::time::Duration;
 
-use gantry::{Completion, Gantry, Outcome, QueueOptions, Submission};
+use gantry_core::{Completion, Gantry, Outcome, QueueOptions, Submission};
 
 use super::{TEXT, engine, framework, session};
 

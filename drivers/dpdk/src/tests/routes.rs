@@ -1,5 +1,5 @@
-use gantry::route::Learned;
-use gantry::{Algorithm, Gantry, Operation, Outcome, Request, Session, SessionParams};
+use gantry_core::route::Learned;
+use gantry_core::{Algorithm, Gantry, Operation, Outcome, Request, Session, SessionParams};
 
 use super::driver;
 

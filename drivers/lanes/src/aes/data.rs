@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 
-use gantry::driver::Buffers;
+use gantry_core::driver::Buffers;
 
 /// As many bytes behind both pointers, which are the same or lie apart. They are lent until this is gone.
 #[derive(Clone, Copy)]

@@ -11,7 +11,7 @@ mod update;
 
 use std::sync::Arc;
 
-use gantry::driver::Buffers;
+use gantry_core::driver::Buffers;
 use gantry_digest::LevelName;
 use zeroize::Zeroize;
 

@@ -1,7 +1,7 @@
 //! Counter mode and CBC decryption (SP 800-38A, 6.5 and 6.2): no block waits for the one before, so one message fills the pipeline of
 //! the AES instructions by itself.
 
-use gantry::driver::Buffers;
+use gantry_core::driver::Buffers;
 
 use super::data::Data;
 use super::keys::{Keys, Shared};

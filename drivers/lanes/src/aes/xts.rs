@@ -3,7 +3,7 @@
 //! Blocks do not wait for each other: one data unit fills the pipeline of the AES instructions by itself. What has to be waited for
 //! is its tweak, which is encrypted before anything else; so that of the next unit is encrypted beside the data of this one.
 
-use gantry::driver::Buffers;
+use gantry_core::driver::Buffers;
 
 use super::data::Data;
 use super::keys::{Keys, Shared};

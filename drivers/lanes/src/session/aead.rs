@@ -2,8 +2,8 @@
 
 use core::mem::MaybeUninit;
 
-use gantry::driver::{Buffers, Offer, Operands};
-use gantry::{Fault, Outcome, tags_equal};
+use gantry_core::driver::{Buffers, Offer, Operands};
+use gantry_core::{Fault, Outcome, tags_equal};
 
 use super::{Exceptions, Work, Works, of_one_length, wrong_operation};
 use crate::groups::AT_ONCE;

@@ -1,7 +1,7 @@
 //! Sessions of CCM: the tags of many messages side by side, and the data of one after the other.
 
-use gantry::Outcome;
-use gantry::driver::Buffers;
+use gantry_core::Outcome;
+use gantry_core::driver::Buffers;
 
 use super::aead::{Aead, Message, Opening, Sealing, Tags};
 use crate::aes::BLOCK;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use gantry::driver::{Buffers, CipherStream, Offer, Operands};
-use gantry::{Fault, Operation, Outcome, Unsupported};
+use gantry_core::driver::{Buffers, CipherStream, Offer, Operands};
+use gantry_core::{Fault, Operation, Outcome, Unsupported};
 
 use super::digest::Digester;
 use super::{Exceptions, Work, block, converted, of_one_length, wrong_operation};

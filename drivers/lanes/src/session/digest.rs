@@ -3,8 +3,8 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use gantry::driver::{DigestStream, Offer, Operands};
-use gantry::{Fault, Operation, Outcome, Unsupported};
+use gantry_core::driver::{DigestStream, Offer, Operands};
+use gantry_core::{Fault, Operation, Outcome, Unsupported};
 
 use super::{Exceptions, Work, converted, of_one_length, wrong_operation};
 

@@ -1,8 +1,8 @@
 //! Sessions of encrypt-then-authenticate: the data of many messages go through the lanes of the cipher, and what they are authenticated by,
 //! `aad ‖ iv ‖ ciphertext`, through those of HMAC.
 
-use gantry::driver::Buffers;
-use gantry::{Algorithm, Outcome, SessionParams};
+use gantry_core::driver::Buffers;
+use gantry_core::{Algorithm, Outcome, SessionParams};
 use gantry_digest::Level;
 use gantry_digest::hash::{self, Job, Start, Stream};
 use gantry_digest::kernel::sha1::{self, Sha1};

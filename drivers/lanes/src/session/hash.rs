@@ -1,6 +1,6 @@
 //! Hash functions of the MD4 family, and HMAC over them.
 
-use gantry::Operation;
+use gantry_core::Operation;
 use gantry_digest::Level;
 use gantry_digest::hash::{self, Job, Start, Stream};
 use gantry_digest::kernel::{Hash, Kernels};

@@ -1,6 +1,6 @@
 //! SHA-3, HMAC over it, SHAKE and TurboSHAKE, and BLAKE2b.
 
-use gantry::Operation;
+use gantry_core::Operation;
 use gantry_digest::Level;
 use gantry_digest::kernel::keccak::{self, Keccak};
 use gantry_digest::kernel::wide::Kernels;

@@ -1,6 +1,6 @@
 //! KT128.
 
-use gantry::Operation;
+use gantry_core::Operation;
 use gantry_digest::Level;
 use gantry_digest::kernel::wide::Kernels;
 use gantry_digest::sponge::Function;

@@ -1,7 +1,7 @@
 //! What counter mode, CBC decryption, CCM and encrypt-then-authenticate leave on the stack.
 
-use gantry::driver::Buffers;
-use gantry::{Algorithm, Gantry, Operation, Outcome, Request, Session, SessionParams};
+use gantry_core::driver::Buffers;
+use gantry_core::{Algorithm, Gantry, Operation, Outcome, Request, Session, SessionParams};
 use gantry_digest::kernel::Hash;
 use gantry_digest::kernel::sha1::{self, Sha1};
 use gantry_digest::kernel::sha2::{self, Sha256, Sha512};

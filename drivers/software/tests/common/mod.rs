@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-use gantry::{Algorithm, Esp, Gantry, Kind, Operation, Session, SessionParams};
+use gantry_core::{Algorithm, Esp, Gantry, Kind, Operation, Session, SessionParams};
 use gantry_driver_software::SoftwareDriver;
 
 pub(crate) fn software() -> Gantry {
@@ -31,9 +31,9 @@ pub(crate) fn bytes(len: usize, seed: u64) -> Vec<u8> {
 /// Keys of the usual length.
 pub(crate) fn params(algorithm: Algorithm) -> SessionParams {
     let info = algorithm.info();
-    let usual = |lengths: gantry::Lengths| if lengths.max == usize::MAX { 20 } else { lengths.min };
+    let usual = |lengths: gantry_core::Lengths| if lengths.max == usize::MAX { 20 } else { lengths.min };
     let any = bytes(usual(info.key), algorithm as u64);
-    let key = gantry::sample_key(algorithm).unwrap_or(&any);
+    let key = gantry_core::sample_key(algorithm).unwrap_or(&any);
     let mac_key = bytes(usual(info.mac_key), 1000 + algorithm as u64);
     let params = SessionParams::new(algorithm, key).mac_key(&mac_key);
     if info.kind == Kind::Packet { params.esp(Esp { spi: 256, extended: false }) } else { params }
@@ -72,11 +72,11 @@ impl Case {
         operation: Operation,
         output: &mut [u8],
         tag: &mut [u8],
-    ) -> gantry::Result<()> {
+    ) -> gantry_core::Result<()> {
         match operation {
             Operation::Digest => session.digest(&self.input, output),
             Operation::Mac => {
-                let operands = gantry::driver::Operands::Mac { iv: &self.iv, input: &self.input, output };
+                let operands = gantry_core::driver::Operands::Mac { iv: &self.iv, input: &self.input, output };
                 session.run(operands)?.ok()
             }
             Operation::Sign => session.sign(&self.input, output),

@@ -20,15 +20,15 @@ pub trait Kind: Send + Sync {
 }
 
 /// A `gantry`.
-pub type GantryHandle = Handle<gantry::Gantry>;
+pub type GantryHandle = Handle<gantry_core::Gantry>;
 /// A `gantry_session`.
 pub type SessionHandle = Handle<super::session::Session>;
 /// A `gantry_stream`.
-pub type StreamHandle = Handle<Mutex<gantry::Stream>>;
+pub type StreamHandle = Handle<Mutex<gantry_core::Stream>>;
 /// A `gantry_queue`.
 pub type QueueHandle = Handle<super::queue::Queue>;
 
-impl Kind for gantry::Gantry {
+impl Kind for gantry_core::Gantry {
     const MARK: u64 = u64::from_be_bytes(*b"gantry\xf9\x01");
 }
 
@@ -36,7 +36,7 @@ impl Kind for super::session::Session {
     const MARK: u64 = u64::from_be_bytes(*b"gantry\xf9\x02");
 }
 
-impl Kind for Mutex<gantry::Stream> {
+impl Kind for Mutex<gantry_core::Stream> {
     const MARK: u64 = u64::from_be_bytes(*b"gantry\xf9\x03");
 }
 

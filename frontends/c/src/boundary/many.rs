@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use gantry::{Kind, Request};
+use gantry_core::{Kind, Request};
 use gantry_digest::{Algorithm, Column, HmacKey, Offsets, Validity, digest_column, hmac_column};
 
 use super::guard;
@@ -123,7 +123,7 @@ fn check_messages(messages: &[abi::Message], out_len: usize) -> Result<(), Code>
 }
 
 /// What columns of a session are hashed with.
-fn hashes(params: &gantry::SessionParams) -> Option<Hashes> {
+fn hashes(params: &gantry_core::SessionParams) -> Option<Hashes> {
     let name = params.algorithm().name();
     match params.algorithm().kind() {
         Kind::Digest => name.parse().ok().map(Hashes::Digest),
@@ -171,20 +171,20 @@ unsafe fn borrow<'a>(given: &abi::Column, ranges: &mut Ranges) -> Result<Column<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gantry::SessionParams;
+    use gantry_core::SessionParams;
 
     #[test]
     fn every_algorithm_of_the_lanes_has_columns_under_the_name_that_sessions_know() {
         for algorithm in Algorithm::ALL {
-            let Ok(known) = gantry::Algorithm::matching(algorithm.as_str()) else {
+            let Ok(known) = gantry_core::Algorithm::matching(algorithm.as_str()) else {
                 assert_eq!(algorithm, Algorithm::Blake2b512, "the one that no session has");
                 continue;
             };
             let found = hashes(&SessionParams::new(known[0], &[]));
             assert!(matches!(found, Some(Hashes::Digest(found)) if found == algorithm), "{algorithm}");
         }
-        let found = hashes(&SessionParams::new(gantry::Algorithm::HmacSha512, b"key"));
+        let found = hashes(&SessionParams::new(gantry_core::Algorithm::HmacSha512, b"key"));
         assert!(matches!(found, Some(Hashes::Hmac(key)) if key.algorithm() == Algorithm::Sha512));
-        assert!(hashes(&SessionParams::new(gantry::Algorithm::Aes128Cmac, &[0; 16])).is_none());
+        assert!(hashes(&SessionParams::new(gantry_core::Algorithm::Aes128Cmac, &[0; 16])).is_none());
     }
 }

@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use std::slice;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use gantry::{Data, IoBuf, Outcome, Process, QueueOptions, Submission, Why};
+use gantry_core::{Data, IoBuf, Outcome, Process, QueueOptions, Submission, Why};
 use gantry_runtime::Readiness;
 
 use super::handle::{GantryHandle, QueueHandle, SessionHandle, alone};
@@ -28,7 +28,7 @@ pub struct Queue {
 }
 
 struct Flights {
-    queue: gantry::Queue,
+    queue: gantry_core::Queue,
     readiness: Readiness,
     /// By the number that core has of each request. `None` where no request is.
     held: Vec<Option<Held>>,
@@ -283,7 +283,7 @@ unsafe fn deliver(
 }
 
 /// What C gets to know of a request. Its buffers are C's again.
-fn end(held: &mut [Option<Held>], free: &mut Vec<usize>, completion: gantry::Completion) -> abi::Completion {
+fn end(held: &mut [Option<Held>], free: &mut Vec<usize>, completion: gantry_core::Completion) -> abi::Completion {
     let place = completion.user as usize;
     let Held { user, result, result_len } = held[place].take().expect("core completes what it was given");
     free.push(place);

@@ -3,8 +3,8 @@
 use std::ffi::c_int;
 use std::sync::OnceLock;
 
-use gantry::driver::Buffers;
-use gantry::{Algorithm, Direction, Kind, Operation, Request, SessionParams};
+use gantry_core::driver::Buffers;
+use gantry_core::{Algorithm, Direction, Kind, Operation, Request, SessionParams};
 
 use super::handle::{GantryHandle, SessionHandle};
 use super::memory::{bytes, bytes_mut, check_bytes, check_pointer, extent, range, read, size_of_struct, text};
@@ -15,7 +15,7 @@ use crate::ranges::Ranges;
 
 /// What is behind a `gantry_session`.
 pub struct Session {
-    pub(super) session: gantry::Session,
+    pub(super) session: gantry_core::Session,
     /// For columns, once one was asked for; `None` if there are none of the algorithm.
     pub(super) hashes: OnceLock<Option<super::many::Hashes>>,
 }
@@ -154,7 +154,7 @@ impl List {
 
     /// # Safety
     /// The call.
-    unsafe fn run(&self, session: &gantry::Session) -> Result<(), Code> {
+    unsafe fn run(&self, session: &gantry_core::Session) -> Result<(), Code> {
         // SAFETY: the call.
         (0..self.count).for_each(|index| unsafe { self.answer(index, result::NOT_RUN) });
         // Written: the list, a result and a tag of each. Read: data, IV, associated data, tag.
@@ -193,7 +193,7 @@ impl List {
 }
 
 /// Everything that can be wrong with a request alone.
-pub(super) fn check(session: &gantry::Session, request: &abi::Request) -> Result<(), Code> {
+pub(super) fn check(session: &gantry_core::Session, request: &abi::Request) -> Result<(), Code> {
     let params = session.params();
     let (operation, has_iv, has_tag) = match request.operation {
         operation::DIGEST => (Operation::Digest, false, false),

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, MutexGuard};
 
-use gantry::{Request, Stream};
+use gantry_core::{Request, Stream};
 
 use super::handle::{SessionHandle, StreamHandle, alone};
 use super::memory::{array, bytes, bytes_mut, check_bytes, check_pointer};

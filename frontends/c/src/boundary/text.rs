@@ -33,5 +33,5 @@ pub unsafe extern "C" fn gantry_tags_equal(one: *const c_void, other: *const c_v
     }
     // SAFETY: the call, and lengths were checked.
     let (one, other) = unsafe { (bytes(one, len), bytes(other, len)) };
-    c_int::from(gantry::tags_equal(one, other))
+    c_int::from(gantry_core::tags_equal(one, other))
 }

@@ -1,8 +1,8 @@
-use gantry::{Algorithm, Gantry, SessionParams};
 use gantry_abi_cryptodev::{
     COP_FLAG_AEAD_SRTP_TYPE, COP_FLAG_AEAD_TLS_TYPE, COP_FLAG_FINAL, COP_FLAG_RESET, COP_FLAG_UPDATE,
     COP_FLAG_WRITE_IV, CryptAuthOp, CryptOp, Ioctl, SIOP_FLAG_KERNEL_DRIVER_ONLY, SessionOp, Width,
 };
+use gantry_core::{Algorithm, Gantry, SessionParams};
 use libc::{EBADMSG, EDEADLK, EFAULT, EINVAL, ENOENT};
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
@@ -357,7 +357,7 @@ fn digests(gantry: &Gantry, crypto: &Crypto) {
         (19, Algorithm::HmacSha384),
         (20, Algorithm::HmacSha512),
     ] {
-        let keyed = algorithm.kind() == gantry::Kind::Mac;
+        let keyed = algorithm.kind() == gantry_core::Kind::Mac;
         let key = if keyed { &key[..] } else { &[] };
         let reference = gantry.session(SessionParams::new(algorithm, key)).unwrap();
         let bytes = reference.params().tag_length();

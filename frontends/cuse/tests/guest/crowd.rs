@@ -4,8 +4,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gantry::{Algorithm, SessionParams};
 use gantry_abi_cryptodev::CryptOp;
+use gantry_core::{Algorithm, SessionParams};
 use libc::{EINVAL, ENOMEM};
 
 use crate::client::{Crypto, DEVICE, Noise, Server, at};

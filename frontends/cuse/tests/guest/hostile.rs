@@ -3,10 +3,10 @@ use std::ffi::c_void;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::ptr;
 
-use gantry::{Algorithm, Session, SessionParams};
 use gantry_abi_cryptodev::{
     COP_FLAG_FINAL, COP_FLAG_RESET, COP_FLAG_UPDATE, CopyHashOp, CryptAuthOp, CryptOp, Ioctl, SessionOp, Width,
 };
+use gantry_core::{Algorithm, Session, SessionParams};
 use libc::{EBADMSG, EIO};
 
 use crate::client::{Crypto, NOWHERE, Noise, Server, at, at_mut};

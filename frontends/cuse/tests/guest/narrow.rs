@@ -2,8 +2,8 @@
 
 use std::os::fd::{AsRawFd, RawFd};
 
-use gantry::{Algorithm, SessionParams};
 use gantry_abi_cryptodev::{CryptOp, Ioctl, SessionOp, Width};
+use gantry_core::{Algorithm, SessionParams};
 use libc::{EFAULT, EINVAL};
 
 use crate::answers::{CBC, SHA256, encrypted};

@@ -1,7 +1,7 @@
 //! What protocols have CIOCAUTHCRYPT make of a cipher and a MAC.
 
-use gantry::{Algorithm, Gantry};
 use gantry_abi_cryptodev::{COP_FLAG_AEAD_SRTP_TYPE, COP_FLAG_AEAD_TLS_TYPE, CryptAuthOp};
+use gantry_core::{Algorithm, Gantry};
 use libc::{EBADMSG, EFAULT, EINVAL};
 
 use crate::answers::{CBC, CTR, DECRYPT, HMAC_SHA1, encrypted, mac};

@@ -1,8 +1,8 @@
 use std::path::Path;
 
-use gantry::{Algorithm, Kind};
 use gantry_abi_cryptodev::{CIPHERS, HASHES};
 use gantry_conformance::Options;
+use gantry_core::{Algorithm, Kind};
 
 use crate::client::{Crypto, Server};
 

@@ -5,9 +5,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use gantry::Gantry;
 use gantry_abi_xfrm::constants::{ENCAP_ESPINUDP, NO_LIMIT, extra, state};
 use gantry_abi_xfrm::{Counters, Encapsulation, Limits, Mode, Sa, SaId};
+use gantry_core::Gantry;
 use gantry_protocols::esp::{Association, Inbound, Outbound};
 
 use super::Refusal;

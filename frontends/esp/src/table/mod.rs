@@ -27,9 +27,9 @@ use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use gantry::Gantry;
 use gantry_abi_xfrm::constants::state;
 use gantry_abi_xfrm::{AllocSpi, Replay, ReplayEsn, Sa, SaId, Stats};
+use gantry_core::Gantry;
 
 use crate::udp::path_mtu;
 use association::Checked;

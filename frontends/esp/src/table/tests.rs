@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use gantry::Gantry;
 use gantry_abi_xfrm::constants::{ENCAP_ESPINUDP, extra, state};
 use gantry_abi_xfrm::{
     AllocSpi, Direction, Encapsulation, Family, Key, Limits, Mark, Mode, NamedAead, NamedAuthentication, NamedCipher,
     Policy, PolicyRef, Prefix, Replay, ReplayEsn, Sa, SaId, Selector, Template,
 };
+use gantry_core::Gantry;
 
 use super::*;
 use crate::own::Own;

@@ -1,6 +1,6 @@
 //! Records of TLS 1.2, each in one piece with everything in it.
 
-use gantry::{Operation, SessionParams};
+use gantry_core::{Operation, SessionParams};
 
 use super::{HEADER, NONCE, Phase, Sealed, TAG};
 use crate::boundary::{Host, Io, Wrapped};

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::{ptr, slice};
 
-use gantry::Algorithm;
+use gantry_core::Algorithm;
 
 use super::core::{Table, dispatch};
 use super::family::{

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::{ptr, slice};
 
-use gantry::{Operation, SessionParams};
+use gantry_core::{Operation, SessionParams};
 
 use super::core::{Table, dispatch, entry};
 use super::family::{

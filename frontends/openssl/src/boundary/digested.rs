@@ -7,8 +7,8 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::{ptr, slice};
 
-use gantry::driver::Operands;
-use gantry::{Algorithm, Operation, Outcome};
+use gantry_core::driver::Operands;
+use gantry_core::{Algorithm, Operation, Outcome};
 
 use super::digest::HostDigest;
 use super::family::{Host, bytes, is_empty};

@@ -4,8 +4,8 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 use std::{ptr, slice};
 
-use gantry::driver::Operands;
-use gantry::{Operation, Outcome};
+use gantry_core::driver::Operands;
+use gantry_core::{Operation, Outcome};
 
 use super::core::{Table, dispatch, entry};
 use super::family::{

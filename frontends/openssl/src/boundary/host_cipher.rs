@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 
-use gantry::driver::Buffers;
+use gantry_core::driver::Buffers;
 use zeroize::Zeroizing;
 
 use super::Io;

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use gantry::Algorithm;
+use gantry_core::Algorithm;
 use zeroize::Zeroizing;
 
 use super::family::{Contexts, Host};

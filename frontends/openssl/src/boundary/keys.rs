@@ -7,7 +7,7 @@ use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 use std::sync::Arc;
 
-use gantry::Algorithm;
+use gantry_core::Algorithm;
 use zeroize::Zeroizing;
 
 use super::core::{Table, dispatch, entry};

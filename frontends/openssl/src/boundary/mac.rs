@@ -3,7 +3,7 @@
 use std::ffi::{CString, c_int, c_void};
 use std::{ptr, slice};
 
-use gantry::Algorithm;
+use gantry_core::Algorithm;
 use zeroize::{Zeroize, Zeroizing};
 
 use super::core::{Table, dispatch, entry};

@@ -40,7 +40,7 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;
 
-use gantry::driver::Buffers;
+use gantry_core::driver::Buffers;
 
 pub(crate) use digest::{HostDigest, HostDigests};
 pub(crate) use exchange::Agreement;

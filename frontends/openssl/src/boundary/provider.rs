@@ -5,8 +5,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Once, OnceLock};
 
-use gantry::Algorithm;
-use gantry::stats::Tally;
+use gantry_core::Algorithm;
+use gantry_core::stats::Tally;
 use gantry_digest::Algorithm as Hash;
 use gantry_runtime::rights::variable;
 

@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_int};
 
-use gantry::{Algorithm, Operation, rsa};
+use gantry_core::{Algorithm, Operation, rsa};
 use zeroize::Zeroizing;
 
 use super::family::Host;

@@ -4,8 +4,8 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 use std::{ptr, slice};
 
-use gantry::driver::Operands;
-use gantry::{Algorithm, Outcome};
+use gantry_core::driver::Operands;
+use gantry_core::{Algorithm, Outcome};
 
 use super::core::{Table, dispatch, entry};
 use super::digested::{self, Digested};

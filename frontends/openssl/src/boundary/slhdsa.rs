@@ -6,8 +6,8 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use gantry::driver::Operands;
-use gantry::{Algorithm, Direction, Operation, Outcome, SessionParams};
+use gantry_core::driver::Operands;
+use gantry_core::{Algorithm, Direction, Operation, Outcome, SessionParams};
 use zeroize::Zeroizing;
 
 use super::core::dispatch;

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_void};
 use std::ptr;
 
-use gantry::{Algorithm, Operation};
+use gantry_core::{Algorithm, Operation};
 
 use super::core::has_name;
 use super::digest::{DigestFns, HostDigest};

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use gantry::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, Driver, Found, Operands, Refusal};
-use gantry::route::Pin;
-use gantry::{Algorithm, Fault, Gantry, Operation, Outcome, Session, SessionParams, tags_equal};
+use gantry_core::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, Driver, Found, Operands, Refusal};
+use gantry_core::route::Pin;
+use gantry_core::{Algorithm, Fault, Gantry, Operation, Outcome, Session, SessionParams, tags_equal};
 use gantry_runtime::Config;
 
 use super::{Engine, Framework, Side, saved};

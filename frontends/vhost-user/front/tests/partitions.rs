@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use gantry::Gantry;
 use gantry_abi_virtio_crypto::constants::{cipher, operation};
+use gantry_core::Gantry;
 use gantry_vhost_user::{Counters, Limits, Server, Socket, Sums};
 use gantry_vhost_user_front::parameters::{Cipher, Parameters};
 use gantry_vhost_user_front::request::{By, Operands, Reply, Request};
@@ -221,7 +221,8 @@ fn encrypt(guest: &mut Guest, session: u64, data: &[u8]) -> Reply {
 
 /// What the framework makes of it without a guest.
 fn expected(data: &[u8]) -> Vec<u8> {
-    let session = framework().session(gantry::SessionParams::new(gantry::Algorithm::Aes128Cbc, &KEY)).unwrap();
+    let session =
+        framework().session(gantry_core::SessionParams::new(gantry_core::Algorithm::Aes128Cbc, &KEY)).unwrap();
     let mut data = data.to_vec();
     session.encrypt(&[9; 16], &mut data[..]).unwrap();
     data

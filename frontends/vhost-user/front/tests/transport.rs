@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use common::server::Server;
 use common::{AT_ONCE, KEY, OK, assert_served, assert_session_serves, is_known};
-use gantry::{Algorithm, Direction, SessionParams};
 use gantry_abi_virtio_crypto::constants::{cipher, operation};
+use gantry_core::{Algorithm, Direction, SessionParams};
 use gantry_vhost_user::Limits;
 use gantry_vhost_user_front::connection::Enable;
 use gantry_vhost_user_front::parameters::{Cipher, Layout, Parameters};
@@ -21,7 +21,7 @@ const SIZES: [usize; 14] = [1, 15, 16, 17, 64, 1000, 1024, 4095, 4096, 4097, 16 
 const IV: [u8; 16] = [0xa5; 16];
 
 /// AES-128-CTR by the framework itself: what comes through a ring has to be the same.
-struct Expected(gantry::Session);
+struct Expected(gantry_core::Session);
 
 impl Expected {
     fn new() -> Self {

@@ -1,7 +1,7 @@
 //! Encrypt-then-authenticate and CCM in batches of many keys, against their definitions over what has vectors of its own.
 
-use gantry::driver::Buffers;
-use gantry::{Algorithm, Gantry, Kind, Outcome, Request, Session, SessionParams};
+use gantry_core::driver::Buffers;
+use gantry_core::{Algorithm, Gantry, Kind, Outcome, Request, Session, SessionParams};
 use gantry_digest::every_level;
 
 use crate::aes::{Aes, BLOCK, every_aes};

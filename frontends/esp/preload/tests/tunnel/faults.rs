@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use gantry::{Algorithm, SessionParams};
+use gantry_core::{Algorithm, SessionParams};
 use gantry_protocols::esp::{Integrity, Suite};
 use gantry_runtime::Config;
 

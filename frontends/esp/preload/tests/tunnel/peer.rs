@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use gantry::Gantry;
+use gantry_core::Gantry;
 use gantry_protocols::Packet;
 use gantry_protocols::esp::{Association, Inbound, Outbound};
 use gantry_runtime::Config;

@@ -275,7 +275,7 @@ fn chains_of_cipher_and_mac_cover_what_their_order_says() {
 /// HMAC-SHA-256 by the framework itself.
 fn hmac(key: &[u8], data: &[u8]) -> Vec<u8> {
     let gantry = gantry_runtime::open(gantry_runtime::Config::default()).unwrap();
-    let session = gantry.session(gantry::SessionParams::new(gantry::Algorithm::HmacSha256, key)).unwrap();
+    let session = gantry.session(gantry_core::SessionParams::new(gantry_core::Algorithm::HmacSha256, key)).unwrap();
     let mut tag = vec![0; 32];
     session.mac(data, &mut tag).unwrap();
     tag

@@ -187,7 +187,7 @@ fn what_a_key_of_rsa_is_not_for_is_not_supported() {
     });
 }
 
-/// RSAPrivateKey of the numbers as core has them (`gantry::rsa`): n, e, d, p, q, two exponents and the inverse.
+/// RSAPrivateKey of the numbers as core has them (`gantry_core::rsa`): n, e, d, p, q, two exponents and the inverse.
 fn private_der(key: &[u8], modulus: usize) -> Vec<u8> {
     let half = modulus / 2;
     let mut numbers: Vec<&[u8]> = vec![&[0]];
