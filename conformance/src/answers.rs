@@ -101,27 +101,23 @@ enum Must {
 impl Vector {
     /// The session that shows `operation`.
     fn params(&self, operation: Operation) -> SessionParams {
-        if self.algorithm.kind() == Kind::Signature {
-            let (key, direction) = match operation {
-                Operation::Verify => (&self.second_key, Direction::Decrypt),
-                _ => (&self.key, Direction::Both),
-            };
-            let params = SessionParams::new(self.algorithm, key).direction(direction);
-            return params.context(&self.aad).prehash(self.prehash);
-        }
-        if self.algorithm.kind() == Kind::Encipherment {
-            let (key, direction) = match operation {
-                Operation::Encipher => (&self.second_key, Direction::Encrypt),
-                _ => (&self.key, Direction::Decrypt),
-            };
-            return SessionParams::new(self.algorithm, key).direction(direction);
-        }
-        if self.algorithm.kind() == Kind::Kem {
-            let (key, direction) = match operation {
-                Operation::Decapsulate => (&self.key[..], Direction::Decrypt),
-                _ => (&[][..], Direction::Encrypt),
-            };
-            return SessionParams::new(self.algorithm, key).direction(direction);
+        let direction = operation.info().direction;
+        match (self.algorithm.kind(), direction) {
+            (Kind::Signature, _) => {
+                let verifies = operation == Operation::Verify;
+                let (key, direction) =
+                    if verifies { (&self.second_key, direction) } else { (&self.key, Direction::Both) };
+                let params = SessionParams::new(self.algorithm, key).direction(direction);
+                return params.context(&self.aad).prehash(self.prehash);
+            }
+            (Kind::Encipherment, Direction::Encrypt) => {
+                return SessionParams::new(self.algorithm, &self.second_key).direction(direction);
+            }
+            (Kind::Kem, Direction::Encrypt) => return SessionParams::new(self.algorithm, &[]).direction(direction),
+            (Kind::Kem | Kind::Encipherment, _) => {
+                return SessionParams::new(self.algorithm, &self.key).direction(direction);
+            }
+            _ => {}
         }
         let params = SessionParams::new(self.algorithm, &self.key).mac_key(&self.second_key);
         if let (Kind::Packet, &[a, b, c, d, _, extended]) = (self.algorithm.kind(), &self.aad[..]) {
@@ -185,7 +181,7 @@ impl Vector {
             Operation::KeyGen if aad.is_empty() => return None,
             Operation::KeyGen => {
                 let case = Case { operation, iv: aad, aad: Vec::new(), input: Vec::new(), tag: Vec::new(), room: 0 };
-                (case, Must::Be(done(self.key.clone(), self.second_key.clone())))
+                (case, Must::Be(done(self.second_key.clone(), self.key.clone())))
             }
             Operation::Encapsulate if iv.is_empty() => return None,
             Operation::Decapsulate if output.is_empty() || self.key.is_empty() => return None,

@@ -1,7 +1,7 @@
 //! One request as plain data, laid out in memory that notices mistakes, and what came of it.
 
-use gantry_core::driver::{Buffers, Operands};
-use gantry_core::{AlgorithmInfo, Error, Operation, Outcome, Request, Session, SessionParams};
+use gantry_core::driver::{Fields, Operands};
+use gantry_core::{AlgorithmInfo, Error, Kind, Operation, Outcome, Request, Session, SessionParams};
 
 use crate::guard::Guarded;
 
@@ -46,7 +46,7 @@ pub(crate) fn run_batch(
 ) -> Result<Vec<Result<Answer, Trouble>>, Trouble> {
     let params = session.params();
     let mut laid: Vec<Laid<'_>> = cases.iter().map(|(case, placement)| Laid::new(case, params, *placement)).collect();
-    let mut requests: Vec<Request<'_>> = laid.iter_mut().map(Laid::request).collect();
+    let mut requests: Vec<Request<'_>> = laid.iter_mut().map(|laid| laid.operands().into()).collect();
     let verdict = session.process(&mut requests).map_err(Trouble::from);
     let outcomes: Vec<Option<Outcome>> = requests.iter().map(Request::outcome).collect();
     drop(requests);
@@ -143,35 +143,21 @@ impl<'c> Laid<'c> {
     pub(crate) fn new(case: &'c Case, session: &SessionParams, placement: Placement) -> Self {
         let (info, tag_len) = (session.algorithm().info(), session.tag_length());
         let Placement { in_place, offset } = placement;
-        let (input, output) = match case.operation {
-            Operation::Digest
-            | Operation::Mac
-            | Operation::Sign
-            | Operation::Derive
-            | Operation::Encipher
-            | Operation::Decipher => {
-                (Some(Guarded::new(&case.input, offset)), Guarded::poisoned(tag_len, 3 * offset % 64))
-            }
-            Operation::Verify => (Some(Guarded::new(&case.input, offset)), Guarded::poisoned(0, 0)),
-            Operation::KeyGen | Operation::Encapsulate | Operation::Decapsulate => {
-                let output = match case.operation {
-                    Operation::KeyGen => info.key.max,
-                    Operation::Encapsulate => info.encapsulation.0,
-                    _ => tag_len,
-                };
-                (Some(Guarded::new(&case.input, offset)), Guarded::poisoned(output, 3 * offset % 64))
-            }
-            Operation::Compress | Operation::Decompress => {
-                (Some(Guarded::new(&case.input, offset)), Guarded::poisoned(case.room, 3 * offset % 64))
-            }
-            Operation::Protect | Operation::Unprotect => (None, Guarded::new(&case.input, offset)),
-            _ if in_place => (None, Guarded::new(&case.input, offset)),
-            _ => (Some(Guarded::new(&case.input, offset)), Guarded::poisoned(case.input.len(), 3 * offset % 64)),
+        let row = case.operation.info();
+        let takes_place = row.in_place && (in_place || row.kind == Kind::Packet);
+        let (input, output) = if takes_place {
+            (None, Guarded::new(&case.input, offset))
+        } else {
+            let length = match row.output {
+                _ if row.kind == Kind::Compression => case.room,
+                length => info.length(length, case.input.len(), tag_len),
+            };
+            (Some(Guarded::new(&case.input, offset)), Guarded::poisoned(length, 3 * offset % 64))
         };
-        let tag = match case.operation {
-            Operation::Seal | Operation::Encapsulate => Guarded::poisoned(tag_len, 5 * offset % 64),
-            Operation::KeyGen => Guarded::poisoned(info.public_key.max, 5 * offset % 64),
-            _ => Guarded::new(&case.tag, 5 * offset % 64),
+        let tag = if row.kind != Kind::Packet && row.writes_tag() {
+            Guarded::poisoned(info.length(row.tag, 0, tag_len), 5 * offset % 64)
+        } else {
+            Guarded::new(&case.tag, 5 * offset % 64)
         };
         let (iv, aad) = (Guarded::new(&case.iv, 7 * offset % 64), Guarded::new(&case.aad, 9 * offset % 64));
         let (written, next_header) = match case.operation {
@@ -183,78 +169,14 @@ impl<'c> Laid<'c> {
     }
 
     pub(crate) fn operands(&mut self) -> Operands<'_> {
-        let (iv, aad, output) = (self.iv.bytes(), self.aad.bytes(), self.output.bytes_mut());
         let operation = self.case.operation;
-        match (operation, &self.input) {
-            (Operation::Digest, Some(input)) => Operands::Digest { input: input.bytes(), output },
-            (Operation::Mac, Some(input)) => Operands::Mac { iv, input: input.bytes(), output },
-            (Operation::Sign, Some(input)) => Operands::Sign { input: input.bytes(), output },
-            (Operation::Verify, Some(input)) => Operands::Verify { input: input.bytes(), signature: self.tag.bytes() },
-            (Operation::KeyGen, _) => Operands::KeyGen { seed: iv, private: output, public: self.tag.bytes_mut() },
-            (Operation::Encapsulate, Some(input)) => Operands::Encapsulate {
-                input: input.bytes(),
-                seed: iv,
-                ciphertext: output,
-                output: self.tag.bytes_mut(),
-            },
-            (Operation::Decapsulate, Some(input)) => Operands::Decapsulate { input: input.bytes(), output },
-            (Operation::Protect | Operation::Unprotect, _) => {
-                let number = iv.as_array().map_or(0, |number| u64::from_be_bytes(*number));
-                let (payload, next_header) = (&mut self.written, &mut self.next_header);
-                Operands::Packet { operation, number, packet: output, payload, next_header }
-            }
-            (Operation::Compress | Operation::Decompress, Some(input)) => {
-                Operands::Compression { operation, input: input.bytes(), output, written: &mut self.written }
-            }
-            (Operation::Derive, Some(input)) => Operands::Derive { input: input.bytes(), output },
-            (Operation::Encipher, Some(input)) => Operands::Encipher { input: input.bytes(), output },
-            (Operation::Decipher, Some(input)) => {
-                Operands::Decipher { input: input.bytes(), output, written: &mut self.written }
-            }
-            (_, input) => {
-                let data = match input {
-                    Some(input) => Buffers::Separate { input: input.bytes(), output },
-                    None => Buffers::InPlace(output),
-                };
-                match operation {
-                    Operation::Seal => Operands::Seal { iv, aad, data, tag: self.tag.bytes_mut() },
-                    Operation::Open => Operands::Open { iv, aad, data, tag: self.tag.bytes() },
-                    _ => Operands::Cipher { operation, iv, data },
-                }
-            }
-        }
-    }
-
-    pub(crate) fn request(&mut self) -> Request<'_> {
-        match self.operands() {
-            Operands::Digest { input, output } => Request::digest(input, output),
-            Operands::Mac { iv, input, output } => Request::mac_with_iv(iv, input, output),
-            Operands::Sign { input, output } => Request::sign(input, output),
-            Operands::Verify { input, signature } => Request::verify(input, signature),
-            Operands::Derive { input, output } => Request::derive(input, output),
-            Operands::KeyGen { seed, private, public } => Request::key_gen(seed, private, public),
-            Operands::Encapsulate { input, seed, ciphertext, output } => {
-                Request::encapsulate(input, seed, ciphertext, output)
-            }
-            Operands::Decapsulate { input, output } => Request::decapsulate(input, output),
-            Operands::Encipher { input, output } => Request::encipher(input, output),
-            Operands::Decipher { input, output, written } => Request::decipher(input, output, written),
-            Operands::Packet { operation: Operation::Protect, number, packet, payload, next_header } => {
-                Request::protect(number, packet, payload, next_header)
-            }
-            Operands::Packet { number, packet, payload, next_header, .. } => {
-                Request::unprotect(number, packet, payload, next_header)
-            }
-            Operands::Compression { operation: Operation::Compress, input, output, written } => {
-                Request::compress(input, output, written)
-            }
-            Operands::Compression { input, output, written, .. } => Request::decompress(input, output, written),
-            Operands::Cipher { operation: Operation::Encrypt, iv, data } => Request::encrypt(iv, data),
-            Operands::Cipher { iv, data, .. } => Request::decrypt(iv, data),
-            Operands::Seal { iv, aad, data, tag } => Request::seal(iv, aad, data, tag),
-            Operands::Open { iv, aad, data, tag } => Request::open(iv, aad, data, tag),
-            _ => unreachable!("not laid out here"),
-        }
+        let tag = match operation.info().kind {
+            Kind::Packet => std::slice::from_mut(&mut self.next_header),
+            _ => self.tag.bytes_mut(),
+        };
+        let (iv, aad, output) = (self.iv.bytes(), self.aad.bytes(), self.output.bytes_mut());
+        let input = self.input.as_ref().map(Guarded::bytes);
+        Operands::of(operation, Fields { iv, aad, input, output, tag, written: &mut self.written })
     }
 
     /// The same of packets: the packet, or the payload and its next header.
@@ -282,7 +204,8 @@ impl<'c> Laid<'c> {
         if !buffers.into_iter().flatten().all(Guarded::is_intact) {
             return Err("bytes outside the buffers were changed".to_owned());
         }
-        let tag_is_read = !matches!(self.case.operation, Operation::Seal | Operation::KeyGen | Operation::Encapsulate);
+        let row = self.case.operation.info();
+        let tag_is_read = !row.writes_tag();
         let read_only = [
             (Some(&self.iv), &self.case.iv),
             (Some(&self.aad), &self.case.aad),
@@ -292,10 +215,10 @@ impl<'c> Laid<'c> {
         if read_only.into_iter().any(|(buffer, before)| buffer.is_some_and(|buffer| buffer.bytes() != before)) {
             return Err("an input was changed".to_owned());
         }
-        if self.case.operation.is_of_packets() {
+        if row.kind == Kind::Packet {
             return self.packet(outcome);
         }
-        if self.case.operation.is_of_compression() {
+        if row.kind == Kind::Compression {
             // Without a result the buffer may hold anything.
             let result = self.output.bytes().get(..self.written).ok_or("a result longer than its buffer")?;
             let done = Answer::Done { output: result.to_vec(), tag: Vec::new() };

@@ -58,13 +58,13 @@ fn output(rng: &mut Rng) -> usize {
 /// A request of `bytes` bytes of data, or as near to that as the algorithm allows. The tag of an `Open` is missing.
 pub(crate) fn case(rng: &mut Rng, params: &SessionParams, operation: Operation, bytes: usize) -> Case {
     let info = params.algorithm().info();
-    if operation.is_of_kem() {
+    if info.kind == Kind::Kem {
         return encapsulation(rng, params.algorithm(), operation);
     }
-    if operation.is_of_packets() {
+    if info.kind == Kind::Packet {
         return packet(rng, params, bytes);
     }
-    if operation.is_of_compression() {
+    if info.kind == Kind::Compression {
         // Of what was compressed, `cases` makes those that are decompressed.
         return Case::compress(compressible(rng, bytes));
     }
@@ -131,11 +131,7 @@ fn packet(rng: &mut Rng, params: &SessionParams, bytes: usize) -> Case {
 fn encapsulation(rng: &mut Rng, algorithm: Algorithm, operation: Operation) -> Case {
     let info = algorithm.info();
     let mut input = rng.bytes(info.data_of(operation).unwrap_or(0));
-    let random = match operation {
-        Operation::KeyGen => info.key.min,
-        Operation::Encapsulate => info.encapsulation.1,
-        _ => 0,
-    };
+    let random = info.length(operation.info().iv, 0, 0);
     if operation == Operation::Encapsulate && rng.below(4) > 0 {
         // FIPS 203, 7.2: numbers of 12 bits below 3329, two in three bytes, then 32 bytes of any kind.
         let numbers = input.len() - 32;

@@ -11,7 +11,7 @@ use crate::rng::Rng;
 use crate::{Suite, few};
 
 pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
-    let opens = |operation: &&Operation| operation.finds_forgeries();
+    let opens = |operation: &&Operation| operation.info().finds_forgeries;
     let Some(&operation) = suite.capability.operations.iter().find(opens) else { return };
     let rounds = few(suite.algorithm, 6) as usize;
     for (round, bytes) in [0, 1, 16, 47, 160, 1000].into_iter().enumerate().take(rounds) {

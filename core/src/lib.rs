@@ -46,9 +46,9 @@ mod sync;
 mod trust;
 
 pub use algorithm::{
-    Algorithm, AlgorithmInfo, Buffers, Data, DeviceHandles, Direction, Error, Esp, Fault, IoBuf, Kind, Lengths, Misuse,
-    Operation, Origin, Outcome, Prehash, Refusal, Region, Result, Segment, Segments, SessionParams, UnknownAlgorithm,
-    Unsupported, esp, rsa, tags_equal,
+    Algorithm, AlgorithmInfo, Buffers, Data, DeviceHandles, Direction, Error, Esp, Fault, IoBuf, Kind, Length, Lengths,
+    Misuse, Operation, OperationInfo, Origin, Outcome, Prehash, Refusal, Region, Result, Segment, Segments,
+    SessionParams, UnknownAlgorithm, Unsupported, esp, rsa, tags_equal,
 };
 pub use api::{
     AeadStream, CipherStream, Completion, GantryBuilder, Queue, QueueOptions, Rejected, Session, Stream, Ticket, Why,

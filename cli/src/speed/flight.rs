@@ -1,9 +1,9 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use gantry_core::{AlgorithmInfo, Completion, Operation, Outcome, Queue, QueueOptions, Submission};
+use gantry_core::{Completion, Outcome, Queue, QueueOptions, Submission};
 
-use super::load::{AAD, Load, enciphered, iv_length, message, public_key};
+use super::load::Load;
 use super::rounds::{Round, Rounds};
 use crate::interrupt;
 
@@ -36,8 +36,9 @@ impl<'l> Flight<'l> {
         // How much memory that is was looked at before.
         let options = QueueOptions { depth, bytes: usize::MAX >> 1, ..QueueOptions::default() };
         let queue = load.session.gantry().queue(options)?;
-        let requests = (0..load.requests() as u64).map(|number| Ok((number, submission(load, number)?)));
-        let free: VecDeque<_> = requests.collect::<Result<_, gantry_core::Error>>()?;
+        let mut memory = load.memory()?;
+        let requests = memory.operands(load.operation).map(|operands| Submission::from(&operands));
+        let free: VecDeque<_> = (0..).zip(requests).map(|(number, request)| (number, request.user(number))).collect();
         Ok(Self { load, place, depth, queue, submitted: vec![None; free.len()], free })
     }
 
@@ -83,54 +84,6 @@ impl<'l> Flight<'l> {
             None => Ok(Flown { start, end: Instant::now(), requests, latencies, rounds: rounds.all }),
         }
     }
-}
-
-/// A request with buffers of its own.
-fn submission(load: &Load<'_>, number: u64) -> Result<Submission, gantry_core::Error> {
-    let algorithm = load.session.params().algorithm();
-    let iv: Vec<u8> = (0..iv_length(algorithm)).map(|at| (number as usize * 7 + at) as u8).collect();
-    let tag_length = load.session.params().tag_length();
-    let mut data = message(load.bytes, number as usize);
-    let submission = match load.operation {
-        Operation::Digest => Submission::digest(data),
-        Operation::Mac => Submission::mac_with_iv(&iv, data),
-        Operation::Sign => Submission::sign(data),
-        Operation::Verify => {
-            let mut signature = vec![0; tag_length];
-            load.session.sign(&data, &mut signature)?;
-            Submission::verify(data, &signature)
-        }
-        Operation::Derive => Submission::derive(algorithm.info().generator.to_vec()),
-        Operation::Encrypt => Submission::encrypt(&iv, data),
-        Operation::Decrypt => Submission::decrypt(&iv, data),
-        Operation::Seal => Submission::seal(&iv, AAD.to_vec(), data, tag_length),
-        Operation::Open => {
-            let mut tag = vec![0; tag_length];
-            load.session.seal(&iv, &AAD, &mut data, &mut tag)?;
-            Submission::open(&iv, AAD.to_vec(), data, &tag).into_output(vec![0; load.bytes])
-        }
-        Operation::KeyGen => Submission::key_gen(algorithm, &[]),
-        Operation::Encapsulate => Submission::encapsulate(algorithm, public_key(load.session)?, &[]),
-        Operation::Decapsulate => {
-            let (peer, mut secret) = (public_key(load.session)?, [0; 32]);
-            let mut ciphertext = vec![0; algorithm.info().encapsulation.0];
-            load.session.encapsulate(&peer, &mut ciphertext, &mut secret)?;
-            Submission::decapsulate(ciphertext)
-        }
-        Operation::Encipher => Submission::encipher(enciphered(load)?.0),
-        Operation::Decipher => Submission::decipher(enciphered(load)?.1),
-        Operation::Protect => {
-            data.resize(algorithm.info().packet_length(load.bytes, tag_length), 0);
-            Submission::protect(1, 4, data, load.bytes)
-        }
-        Operation::Compress => {
-            let text = gantry_core::sample_text(load.bytes);
-            Submission::compress(text, AlgorithmInfo::compressed_max(load.bytes))
-        }
-        Operation::Decompress => Submission::decompress(load.compressed()?, load.bytes),
-        other => unreachable!("nothing measures {other}"),
-    };
-    Ok(submission.user(number))
 }
 
 /// What is wrong with a request that came back.

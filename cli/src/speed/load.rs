@@ -1,4 +1,4 @@
-use gantry_core::driver::{Buffers, Operands};
+use gantry_core::driver::{Fields, Operands};
 use gantry_core::{Algorithm, AlgorithmInfo, Kind, Operation, Outcome, Request, Session};
 
 /// What one thread does again and again.
@@ -44,16 +44,16 @@ const WORKING_SET: usize = 256 << 10;
 const MOST_REQUESTS: usize = 1024;
 const MOST_SIGNATURES: usize = 16;
 /// Associated data, as long as TLS 1.2 has it, and `openssl speed -aead`.
-pub(super) const AAD: [u8; 13] = [7; 13];
+const AAD: [u8; 13] = [7; 13];
 
 /// The IV length to use: 12 bytes where that is one of many (GCM, CCM).
-pub(super) fn iv_length(algorithm: Algorithm) -> usize {
+fn iv_length(algorithm: Algorithm) -> usize {
     let iv = algorithm.info().iv;
     if iv.allows(12) { 12 } else { iv.max }
 }
 
 /// Something to work on.
-pub(super) fn message(length: usize, seed: usize) -> Vec<u8> {
+fn message(length: usize, seed: usize) -> Vec<u8> {
     (0..length).map(|index| (index * 31 + seed) as u8).collect()
 }
 
@@ -66,8 +66,6 @@ struct Slot {
     tag: Vec<u8>,
     /// Of compression and encipherment; of packets, the bytes of the payload.
     written: usize,
-    /// Of packets.
-    next_header: u8,
 }
 
 /// Bytes that begin where they are wanted.
@@ -98,6 +96,13 @@ pub(crate) struct Memory {
     slots: Vec<Slot>,
 }
 
+impl Memory {
+    /// A request on each buffer.
+    pub(super) fn operands(&mut self, operation: Operation) -> impl Iterator<Item = Operands<'_>> {
+        self.slots.iter_mut().map(move |slot| slot.operands(operation))
+    }
+}
+
 impl Load<'_> {
     /// Requests that a thread has buffers for: as many as fill the working set, in whole batches.
     pub(super) fn requests(&self) -> usize {
@@ -117,21 +122,21 @@ impl Load<'_> {
         let slot = |index: usize| {
             let iv = (0..iv_length(algorithm)).map(|at| (index * 7 + at) as u8).collect();
             let tag_length = self.session.params().tag_length();
-            let (input, data) = match (self.operation, info.result_of(self.operation, tag_length)) {
-                (Operation::KeyGen, Some(result)) => (0, result),
-                (_, Some(result)) => (self.bytes, result),
-                (Operation::Verify, None) => (self.bytes, 0),
-                (Operation::Open, None) => (self.bytes, self.bytes),
-                (Operation::Compress, None) => (self.bytes, AlgorithmInfo::compressed_max(self.bytes)),
-                // Of packets, the bytes are those of the payload.
-                (Operation::Protect, None) => (0, info.packet_length(self.bytes, tag_length)),
-                // What was compressed is as long as it is: its buffer comes later.
-                (_, None) => (0, self.bytes),
-            };
-            let tag = if self.operation == Operation::KeyGen { info.public_key.max } else { tag_length };
-            let tag = vec![0; tag];
+            let row = self.operation.info();
+            // An operation in place needs no input besides; what is opened again and again does.
+            let in_place = row.in_place && self.operation != Operation::Open;
+            let input = if in_place { 0 } else { info.length(row.input, self.bytes, tag_length) };
+            let data = info.length(row.output, self.bytes, tag_length);
+            let tag = vec![0; info.length(row.tag, self.bytes, tag_length)];
             let aligned = |length| Aligned::new(length, self.alignment, index);
-            Slot { iv, input: aligned(input), data: aligned(data), tag, written: 0, next_header: 4 }
+            let mut slot = Slot { iv, input: aligned(input), data: aligned(data), tag, written: 0 };
+            if row.kind == Kind::Packet {
+                (slot.iv, slot.tag) = (1u64.to_be_bytes().to_vec(), vec![4]);
+            }
+            if row.kind == Kind::Kem {
+                slot.iv.clear();
+            }
+            slot
         };
         let mut slots: Vec<Slot> = (0..self.requests()).map(slot).collect();
         let compressed = if self.operation == Operation::Decompress { self.compressed()? } else { Vec::new() };
@@ -162,7 +167,7 @@ impl Load<'_> {
 
 impl Load<'_> {
     /// What a text becomes.
-    pub(super) fn compressed(&self) -> Result<Vec<u8>, gantry_core::Error> {
+    fn compressed(&self) -> Result<Vec<u8>, gantry_core::Error> {
         let mut output = vec![0; AlgorithmInfo::compressed_max(self.bytes)];
         let length = self.session.compress(&gantry_core::sample_text(self.bytes), &mut output)?;
         output.truncate(length);
@@ -171,7 +176,7 @@ impl Load<'_> {
 }
 
 /// A short message and its ciphertext.
-pub(super) fn enciphered(load: &Load<'_>) -> Result<(Vec<u8>, Vec<u8>), gantry_core::Error> {
+fn enciphered(load: &Load<'_>) -> Result<(Vec<u8>, Vec<u8>), gantry_core::Error> {
     let info = load.session.params().algorithm().info();
     // A number below any modulus.
     let message = vec![2; if load.operation == Operation::Encipher { load.bytes } else { info.min_data }];
@@ -181,7 +186,7 @@ pub(super) fn enciphered(load: &Load<'_>) -> Result<(Vec<u8>, Vec<u8>), gantry_c
 }
 
 /// The public key that belongs to the session's own, a seed.
-pub(super) fn public_key(session: &Session) -> Result<Vec<u8>, gantry_core::Error> {
+fn public_key(session: &Session) -> Result<Vec<u8>, gantry_core::Error> {
     let (params, info) = (session.params(), session.params().algorithm().info());
     let (mut private, mut public) = (vec![0; info.key.min], vec![0; info.public_key.max]);
     session.run(Operands::KeyGen { seed: params.key(), private: &mut private, public: &mut public })?.ok()?;
@@ -196,18 +201,18 @@ pub(crate) enum Calls<'m> {
 
 impl<'m> Calls<'m> {
     pub(crate) fn new(load: &Load<'_>, memory: &'m mut Memory) -> Self {
-        let slots = memory.slots.iter_mut();
+        let operands = memory.operands(load.operation);
         let batch = load.how.batch();
         if batch == 1 {
-            return Calls::Direct(slots.map(|slot| slot.operands(load.operation)).collect());
+            return Calls::Direct(operands.collect());
         }
         let mut batches = Vec::new();
-        for slot in slots {
+        for operands in operands {
             if batches.last().is_none_or(|last: &Vec<_>| last.len() == batch) {
                 batches.push(Vec::with_capacity(batch));
             }
             if let Some(last) = batches.last_mut() {
-                last.push(slot.operands(load.operation).into());
+                last.push(operands.into());
             }
         }
         Calls::Batches(batches)
@@ -258,37 +263,9 @@ impl<'m> Calls<'m> {
 
 impl Slot {
     fn operands(&mut self, operation: Operation) -> Operands<'_> {
-        let Self { iv, input, data, tag, written, next_header } = self;
-        match operation {
-            Operation::Digest => Operands::Digest { input: input.bytes(), output: data.bytes_mut() },
-            Operation::Mac => Operands::Mac { iv, input: input.bytes(), output: data.bytes_mut() },
-            Operation::Sign => Operands::Sign { input: input.bytes(), output: data.bytes_mut() },
-            Operation::Verify => Operands::Verify { input: input.bytes(), signature: tag },
-            Operation::Derive => Operands::Derive { input: input.bytes(), output: data.bytes_mut() },
-            Operation::Encrypt | Operation::Decrypt => {
-                Operands::Cipher { operation, iv, data: Buffers::InPlace(data.bytes_mut()) }
-            }
-            Operation::Seal => Operands::Seal { iv, aad: &AAD, data: Buffers::InPlace(data.bytes_mut()), tag },
-            Operation::Open => {
-                let data = Buffers::Separate { input: input.bytes(), output: data.bytes_mut() };
-                Operands::Open { iv, aad: &AAD, data, tag }
-            }
-            Operation::KeyGen => Operands::KeyGen { seed: &[], private: data.bytes_mut(), public: tag },
-            Operation::Encapsulate => {
-                Operands::Encapsulate { input: input.bytes(), seed: &[], ciphertext: data.bytes_mut(), output: tag }
-            }
-            Operation::Decapsulate => Operands::Decapsulate { input: input.bytes(), output: data.bytes_mut() },
-            Operation::Encipher => Operands::Encipher { input: input.bytes(), output: data.bytes_mut() },
-            Operation::Decipher => Operands::Decipher { input: input.bytes(), output: data.bytes_mut(), written },
-            Operation::Protect => {
-                let packet = data.bytes_mut();
-                Operands::Packet { operation, number: 1, packet, payload: written, next_header }
-            }
-            Operation::Compress | Operation::Decompress => {
-                Operands::Compression { operation, input: input.bytes(), output: data.bytes_mut(), written }
-            }
-            other => unreachable!("nothing measures {other}"),
-        }
+        let Self { iv, input, data, tag, written } = self;
+        let input = (input.length > 0 || !operation.info().in_place).then_some(input.bytes());
+        Operands::of(operation, Fields { iv, aad: &AAD, input, output: data.bytes_mut(), tag, written })
     }
 }
 

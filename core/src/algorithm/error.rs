@@ -9,8 +9,8 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::ids::Algorithm;
-use super::kind::Operation;
 use super::lengths::Lengths;
+use super::operation::Operation;
 use super::shape::Shape;
 
 /// The result of a call into core.

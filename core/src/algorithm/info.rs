@@ -2,7 +2,7 @@
 
 use super::esp::{HEADER, TRAILER};
 use super::ids::Algorithm;
-use super::kind::{Kind, Operation};
+use super::kind::Kind;
 use super::registered;
 use super::row::AlgorithmInfo;
 use super::table::TABLE;
@@ -35,33 +35,6 @@ impl Algorithm {
 }
 
 impl AlgorithmInfo {
-    /// The bytes of data that a request of an operation takes, where these are always the same.
-    pub fn data_of(&self, operation: Operation) -> Option<usize> {
-        match operation {
-            Operation::KeyGen => Some(0),
-            Operation::Encapsulate | Operation::Derive => Some(self.public_key.max),
-            Operation::Decapsulate => Some(self.encapsulation.0),
-            Operation::Decipher => Some(self.tag.max),
-            _ => None,
-        }
-    }
-
-    /// The bytes of room that the result of an operation takes with such a tag, where they do not depend on the data.
-    pub fn result_of(&self, operation: Operation, tag: usize) -> Option<usize> {
-        match operation {
-            Operation::Digest
-            | Operation::Mac
-            | Operation::Sign
-            | Operation::Derive
-            | Operation::Decapsulate
-            | Operation::Encipher
-            | Operation::Decipher => Some(tag),
-            Operation::KeyGen => Some(self.key.max),
-            Operation::Encapsulate => Some(self.encapsulation.0),
-            _ => None,
-        }
-    }
-
     /// Bytes of a packet with so many of payload and such a tag: header, IV, payload, padding, trailer, tag (RFC 4303, 2).
     pub const fn packet_length(&self, payload: usize, tag: usize) -> usize {
         let padded = payload.saturating_add(TRAILER).div_ceil(self.block).saturating_mul(self.block);

@@ -2,6 +2,7 @@
 //! and what can go wrong. Everything else in core builds on this folder; it knows no device.
 
 mod buffers;
+mod direction;
 mod error;
 pub mod esp;
 mod generators;
@@ -11,6 +12,7 @@ mod kind;
 mod lengths;
 mod memory;
 mod names;
+mod operation;
 mod params;
 mod place;
 mod prehash;
@@ -22,14 +24,17 @@ mod table;
 mod tags;
 
 pub use buffers::Buffers;
+pub use direction::Direction;
 pub use error::{Error, Fault, Misuse, Outcome, Refusal, Result, Unsupported};
 pub use esp::Esp;
 pub use ids::Algorithm;
-pub use kind::{Kind, Operation};
+pub use kind::Kind;
 pub use lengths::Lengths;
 pub use memory::{Data, DeviceHandles, IoBuf, Origin, Region, Segment, Segments};
 pub use names::UnknownAlgorithm;
-pub use params::{Direction, SessionParams};
+pub(crate) use operation::{KeyOf, Place};
+pub use operation::{Length, Operation, OperationInfo};
+pub use params::SessionParams;
 pub use prehash::Prehash;
 pub(crate) use registered::KnownAnswer;
 pub use registered::{Answer, Unregistered};

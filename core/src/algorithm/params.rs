@@ -4,25 +4,15 @@ use std::fmt;
 
 use zeroize::Zeroizing;
 
+use super::direction::Direction;
 use super::error::Misuse;
 use super::esp::Esp;
 use super::ids::Algorithm;
-use super::kind::{Kind, Operation};
+use super::kind::Kind;
 use super::lengths::Lengths;
+use super::operation::Operation;
 use super::prehash::Prehash;
 use super::tags::tags_equal;
-
-/// Which way a session is used. Devices may prepare less for a session that goes one way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Direction {
-    /// Both ways; also the direction of digests, MACs, key exchange and compression.
-    #[default]
-    Both,
-    /// Encrypt, seal or sign only. Of key encapsulation: make keys and encapsulate, without a key of the session.
-    Encrypt,
-    /// Decrypt, open, verify or decapsulate only. Of signatures, the key is then the public one.
-    Decrypt,
-}
 
 /// An algorithm, a direction, and keys: what a session is made from.
 ///
@@ -197,25 +187,9 @@ impl SessionParams {
     /// Whether the session may run `operation`.
     #[inline]
     pub fn allows(&self, operation: Operation) -> bool {
-        let kind = self.algorithm.kind();
-        match operation {
-            Operation::Encrypt => kind == Kind::Cipher && self.direction != Direction::Decrypt,
-            Operation::Decrypt => kind == Kind::Cipher && self.direction != Direction::Encrypt,
-            Operation::Seal => kind == Kind::Aead && self.direction != Direction::Decrypt,
-            Operation::Open => kind == Kind::Aead && self.direction != Direction::Encrypt,
-            Operation::Digest => kind == Kind::Digest,
-            Operation::Mac => kind == Kind::Mac,
-            Operation::Sign => kind == Kind::Signature && self.direction != Direction::Decrypt,
-            Operation::Verify => kind == Kind::Signature && self.direction != Direction::Encrypt,
-            Operation::Derive => kind == Kind::Exchange,
-            Operation::KeyGen | Operation::Encapsulate => kind == Kind::Kem && self.direction != Direction::Decrypt,
-            Operation::Decapsulate => kind == Kind::Kem && self.direction != Direction::Encrypt,
-            Operation::Compress | Operation::Decompress => kind == Kind::Compression,
-            Operation::Protect => kind == Kind::Packet && self.direction != Direction::Decrypt,
-            Operation::Unprotect => kind == Kind::Packet && self.direction != Direction::Encrypt,
-            Operation::Encipher => kind == Kind::Encipherment && self.direction != Direction::Decrypt,
-            Operation::Decipher => kind == Kind::Encipherment && self.direction != Direction::Encrypt,
-        }
+        let row = operation.info();
+        let either = row.direction == Direction::Both || self.direction == Direction::Both;
+        row.kind == self.algorithm.kind() && (either || row.direction == self.direction)
     }
 
     /// The same under other keys.

@@ -1,7 +1,7 @@
 //! Where tables that have an entry for each operation of each algorithm have it.
 
 use super::ids::Algorithm;
-use super::kind::Operation;
+use super::operation::Operation;
 use super::table::TABLE;
 
 /// Columns of the table below: no fewer than there are operations, and a power of two, which is quicker to multiply by.

@@ -1,6 +1,6 @@
 //! What routes, limits and counters need to know of a request.
 
-use super::kind::Operation;
+use super::operation::Operation;
 
 /// A request without its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,9 @@
 //! What the requests of a session have to look like, gathered from its parameters and the algorithm table for a quick look at each.
 
-use crate::algorithm::{Algorithm, Buffers, Esp, Lengths, Misuse, Operation, Outcome, Prehash, SessionParams, Shape};
+use crate::algorithm::{
+    Algorithm, Buffers, Esp, Kind, Length, Lengths, Misuse, Operation, OperationInfo, Outcome, Prehash, SessionParams,
+    Shape,
+};
 use crate::driver::Operands;
 
 pub(crate) struct Limits {
@@ -102,39 +105,40 @@ impl Limits {
     #[inline(never)]
     fn check_slow(&self, operands: &Operands<'_>) -> Result<Option<Outcome>, Misuse> {
         let shape = operands.shape();
-        // Those of the first arms end in a buffer that has the length of a tag.
         match operands {
-            Operands::Finish { output, .. } => self.check_digest(shape, output).map(|_| None),
-            Operands::Sign { output, .. } | Operands::Derive { output, .. } | Operands::Encipher { output, .. } => {
-                self.check_digest(shape, output).map(|_| self.check_data(shape.bytes, 0))
+            Operands::Finish { output, .. } => return self.check_digest(shape, output).map(|_| None),
+            Operands::Update { .. } => return self.check_operation(shape.operation, ANY).map(|()| None),
+            Operands::Compression { operation, .. } => {
+                return self.check_operation(*operation, COMPRESSION).map(|()| None);
             }
-            Operands::Decapsulate { output, .. } | Operands::Decipher { output, .. } => {
-                self.check_digest(shape, output).map(|_| self.check_fixed(shape))
-            }
-            Operands::Encapsulate { seed, ciphertext, output, .. } => {
-                self.check_digest(shape, output)?;
-                self.check_encapsulation(seed, ciphertext).map(|()| self.check_fixed(shape))
-            }
-            Operands::KeyGen { seed, private, public } => {
-                self.check_operation(Operation::KeyGen, ANY)?;
-                self.check_key_gen(seed, private, public).map(|()| None)
-            }
-            // As the tag of an AEAD.
-            Operands::Verify { signature, .. } => {
-                self.check_operation(Operation::Verify, ANY)?;
-                let short = (signature.len() != self.tag_len).then_some(Outcome::BadTag);
-                Ok(short.or_else(|| self.check_data(shape.bytes, 0)))
-            }
-            Operands::Compression { operation, .. } => self.check_operation(*operation, COMPRESSION).map(|()| None),
             Operands::Packet { operation, number, packet, payload, .. } => {
                 self.check_operation(*operation, PACKET)?;
                 let outcome = self.check_packet(*operation, *number, packet.len(), **payload)?;
-                Ok(outcome.or_else(|| self.check_header(*operation, *number, packet)))
+                return Ok(outcome.or_else(|| self.check_header(*operation, *number, packet)));
             }
-            Operands::Update { .. } => self.check_operation(shape.operation, ANY).map(|()| None),
-            // Those above.
-            _ => Err(self.wrong(shape.operation)),
+            _ => self.check_operation(shape.operation, ANY)?,
         }
+        let (info, row, view) = (self.algorithm.info(), shape.operation.info(), operands.view());
+        let needs = |length| info.length(length, 0, self.tag_len);
+        self.check_output(view.output.len(), needs(row.output))?;
+        match row.tag {
+            // A private key may be written in two ways.
+            Length::Key if !info.key.allows(view.tag.len()) => {
+                return Err(Misuse::KeyLength { algorithm: self.algorithm, got: view.tag.len(), takes: info.key });
+            }
+            // As the tag of an AEAD.
+            Length::Tag if row.reads_tag && view.tag.len() != self.tag_len => return Ok(Some(Outcome::BadTag)),
+            Length::Tag => self.check_output(view.tag.len(), self.tag_len)?,
+            _ => {}
+        }
+        if matches!(row.iv, Length::Seed | Length::KeySeed) {
+            self.check_seed(view.iv, needs(row.iv))?;
+        }
+        Ok(if row.kind == Kind::Kem || row.tells_length {
+            self.check_fixed(shape)
+        } else {
+            self.check_data(shape.bytes, 0)
+        })
     }
 
     /// The same where the data lie in segments, so that operands have none: `bytes` of data, and `result` where their result goes.
@@ -159,13 +163,11 @@ impl Limits {
             Operands::Seal { iv, .. } | Operands::Open { iv, .. } => iv.len(),
             _ => 0,
         };
-        let outcome = match shape.operation {
+        let outcome = match shape.operation.info() {
             // Of any length.
-            Operation::Digest | Operation::Mac | Operation::Compress | Operation::Decompress => outcome,
+            OperationInfo { kind: Kind::Digest | Kind::Mac | Kind::Compression, .. } => outcome,
             _ if outcome == Some(Outcome::BadTag) => outcome,
-            Operation::KeyGen | Operation::Encapsulate | Operation::Decapsulate | Operation::Decipher => {
-                self.check_fixed(shape)
-            }
+            OperationInfo { kind: Kind::Kem, .. } | OperationInfo { tells_length: true, .. } => self.check_fixed(shape),
             _ => self.check_data(bytes, iv),
         };
         Ok((shape, outcome))
@@ -238,23 +240,6 @@ impl Limits {
     }
 
     /// Random bytes may be left to the device.
-    #[inline(never)]
-    fn check_key_gen(&self, seed: &[u8], private: &[u8], public: &[u8]) -> Result<(), Misuse> {
-        let info = self.algorithm.info();
-        self.check_seed(seed, info.key.min)?;
-        if !info.key.allows(private.len()) {
-            return Err(Misuse::KeyLength { algorithm: self.algorithm, got: private.len(), takes: info.key });
-        }
-        self.check_output(public.len(), info.public_key.max)
-    }
-
-    #[inline(never)]
-    fn check_encapsulation(&self, seed: &[u8], ciphertext: &[u8]) -> Result<(), Misuse> {
-        let (needs, random) = self.algorithm.info().encapsulation;
-        self.check_seed(seed, random)?;
-        self.check_output(ciphertext.len(), needs)
-    }
-
     fn check_seed(&self, seed: &[u8], takes: usize) -> Result<(), Misuse> {
         let (algorithm, got) = (self.algorithm, seed.len());
         if got == 0 || got == takes { Ok(()) } else { Err(Misuse::SeedLength { algorithm, got, takes }) }

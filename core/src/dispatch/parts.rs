@@ -4,8 +4,8 @@ use smallvec::SmallVec;
 use zeroize::Zeroizing;
 
 use super::assorted::Assorted;
-use crate::algorithm::{Buffers, Operation};
-use crate::driver::Operands;
+use crate::algorithm::{Buffers, Length, Operation};
+use crate::driver::{Fields, Operands};
 
 #[derive(Clone)]
 pub(super) struct Parts {
@@ -19,10 +19,11 @@ pub(super) struct Parts {
     pub(super) assorted: Option<Box<Assorted>>,
     /// Digest, MAC, tag, signature, secret, private key, ciphertext or deciphered message. Wiped, because a MAC may be a secret until it is sent; data is the caller's to wipe.
     pub(super) tag: Zeroizing<[u8; SHORT_TAG]>,
-    /// The same, of what is longer: signatures and messages of RSA, digests of any length, and private keys. Behind it, the random bytes that keys or a
-    /// secret are made from.
+    /// The same, of what is longer: signatures and messages of RSA, digests of any length, and private keys.
     pub(super) long_tag: Zeroizing<Vec<u8>>,
     pub(super) tag_length: usize,
+    /// Random bytes that keys or a secret are made from.
+    pub(super) seed: Zeroizing<Vec<u8>>,
     /// Bytes of the output that are the result, of compression; of packets, those of the payload; of what was deciphered, those of the
     /// message.
     pub(super) written: usize,
@@ -74,63 +75,26 @@ impl Parts {
     /// The same of operations that have operands of their own.
     #[inline(never)]
     fn rare(&mut self, result: usize) -> Operands<'_> {
-        match self.operation {
-            Operation::Compress | Operation::Decompress => self.compression(),
-            Operation::Protect | Operation::Unprotect => self.packet(),
-            Operation::Encipher | Operation::Decipher => self.encipherment(result),
-            _ => self.encapsulation(result),
+        let Parts { operation, iv, data, output, assorted, tag, long_tag, tag_length, seed, written, .. } = self;
+        let row = operation.info();
+        if row.in_place {
+            let packet = match assorted {
+                Some(assorted) => assorted.buffers().into_output(),
+                None => data,
+            };
+            let fields = Fields { iv, aad: &[], input: None, output: packet, tag: &mut tag[..1], written };
+            return Operands::of(*operation, fields);
         }
-    }
-
-    /// The same of compression.
-    fn compression(&mut self) -> Operands<'_> {
-        let Parts { operation, data, output, assorted, written, .. } = self;
         let input = match assorted {
             Some(assorted) => assorted.buffers().into_input(),
             None => data,
         };
-        Operands::Compression { operation: *operation, input, output: output.get_or_insert_default(), written }
-    }
-
-    /// The same of encipherment.
-    fn encipherment(&mut self, result: usize) -> Operands<'_> {
-        let Parts { operation, data, assorted, tag, long_tag, tag_length, written, .. } = self;
-        let input = match assorted {
-            Some(assorted) => assorted.buffers().into_input(),
-            None => data,
-        };
-        *tag_length = result;
-        let output = Parts::place(tag, long_tag, result);
-        match operation {
-            Operation::Encipher => Operands::Encipher { input, output },
-            _ => Operands::Decipher { input, output, written },
+        if row.output == Length::Tag || row.tag == Length::Tag {
+            *tag_length = result;
         }
-    }
-
-    /// The same of packets.
-    fn packet(&mut self) -> Operands<'_> {
-        let Parts { operation, iv, data, assorted, tag, written, .. } = self;
-        let packet = match assorted {
-            Some(assorted) => assorted.buffers().into_output(),
-            None => data,
-        };
-        let number = iv.as_array().map_or(0, |number| u64::from_be_bytes(*number));
-        Operands::Packet { operation: *operation, number, packet, payload: written, next_header: &mut tag[0] }
-    }
-
-    /// The same of key encapsulation.
-    fn encapsulation(&mut self, result: usize) -> Operands<'_> {
-        let Parts { operation, data, output, tag, long_tag, tag_length, .. } = self;
-        let output = output.get_or_insert_default();
-        if *operation == Operation::KeyGen {
-            let (private, seed) = long_tag.split_at_mut(*tag_length);
-            return Operands::KeyGen { seed, private, public: output };
-        }
-        *tag_length = result.min(SHORT_TAG);
-        let secret = &mut tag[..*tag_length];
-        if *operation == Operation::Decapsulate {
-            return Operands::Decapsulate { input: data, output: secret };
-        }
-        Operands::Encapsulate { input: data, seed: long_tag, ciphertext: output, output: secret }
+        let tag = Parts::place(tag, long_tag, *tag_length);
+        let (output, tag) =
+            if row.output == Length::Tag { (tag, &mut [][..]) } else { (&mut output.get_or_insert_default()[..], tag) };
+        Operands::of(*operation, Fields { iv: seed, aad: &[], input: Some(input), output, tag, written })
     }
 }

@@ -11,9 +11,11 @@ use super::inbox::Inbox;
 use super::list::List;
 use super::loan::Loan;
 use super::request::Request;
-use crate::algorithm::{Algorithm, AlgorithmInfo, Direction, Fault, Operation, Outcome, Refusal, SessionParams};
+use crate::algorithm::{
+    Algorithm, AlgorithmInfo, Direction, Fault, Kind, Length, Operation, Outcome, Refusal, SessionParams,
+};
 use crate::clock::Clock;
-use crate::driver::{DeviceSession, guarded};
+use crate::driver::{DeviceSession, Fields, Operands, guarded};
 use crate::route::{CostCell, Ledgers, Meter, REQUESTS};
 use crate::trust::{sample_params, sample_text};
 
@@ -97,6 +99,9 @@ fn params(algorithm: Algorithm, operation: Operation) -> SessionParams {
     }
 }
 
+/// Of every packet: numbers start at 1 (RFC 4303, 3.3.3).
+const NUMBER: [u8; 8] = 1u64.to_be_bytes();
+
 impl Probe {
     /// Of a device whose known-answer test is over; `None` while it is not.
     pub(super) fn new(
@@ -129,11 +134,11 @@ impl Probe {
         let buffer = |index: usize| {
             // It is one of as many at least.
             let most = largest(index + 1);
-            let output = info.result_of(operation, tag).unwrap_or_else(|| match operation {
-                Operation::Compress => AlgorithmInfo::compressed_max(most),
-                Operation::Protect | Operation::Unprotect => info.data_length(most),
-                _ => most,
-            });
+            let row = operation.info();
+            let output = match row.kind {
+                Kind::Packet => info.data_length(most),
+                _ => info.length(row.output, most, tag),
+            };
             // Whatever size is asked for. All zeros are a public key of ML-KEM.
             let mut input = match info.data_of(operation) {
                 Some(bytes) => vec![0; bytes],
@@ -148,7 +153,7 @@ impl Probe {
                 _ => {}
             }
             let iv = (0..iv_length).map(|at| (at + index) as u8).collect();
-            let tag = if operation == Operation::KeyGen { info.public_key.max } else { tag };
+            let tag = info.length(row.tag, most, tag);
             // Zeros are no signature of ECDSA, and refused before anything is computed (FIPS 186-5, 6.4.2).
             let byte = u8::from(algorithm == Algorithm::EcdsaP256);
             Buffer { iv, input, output: vec![0; output], tag: vec![byte; tag], written: 0 }
@@ -226,7 +231,7 @@ impl Probe {
         } else {
             (bytes, 1.0)
         };
-        if operation.is_of_packets() {
+        if operation.info().kind == Kind::Packet {
             let payload = algorithm.info().payload_length(bytes, algorithm.info().default_tag()).unwrap_or(0);
             for buffer in &mut *buffers {
                 buffer.written = payload;
@@ -362,30 +367,16 @@ fn run_group(
 impl Buffer {
     fn request(&mut self, operation: Operation, bytes: usize) -> Request<'_> {
         let Self { iv, input, output, tag, written } = self;
-        let input = &input[..bytes];
-        match operation {
-            Operation::Digest => Request::digest(input, output),
-            Operation::Mac => Request::mac_with_iv(iv, input, output),
-            Operation::Encrypt => Request::encrypt(iv, (input, &mut output[..bytes])),
-            Operation::Decrypt => Request::decrypt(iv, (input, &mut output[..bytes])),
-            Operation::Seal => Request::seal(iv, &[], (input, &mut output[..bytes]), tag),
-            Operation::Open => Request::open(iv, &[], (input, &mut output[..bytes]), tag),
-            Operation::Sign => Request::sign(input, output),
-            Operation::Verify => Request::verify(input, tag),
-            Operation::Derive => Request::derive(input, output),
-            Operation::KeyGen => Request::key_gen(&[], output, tag),
-            Operation::Encapsulate => Request::encapsulate(input, &[], output, tag),
-            Operation::Decapsulate => Request::decapsulate(input, output),
-            Operation::Encipher => Request::encipher(input, output),
-            Operation::Decipher => Request::decipher(input, output, written),
-            Operation::Compress => Request::compress(input, output, written),
-            Operation::Decompress => Request::decompress(input, output, written),
-            Operation::Protect | Operation::Unprotect => {
-                let packet = &mut output[..bytes];
-                let make = if operation == Operation::Protect { Request::protect } else { Request::unprotect };
-                make(1, packet, written, &mut tag[0])
-            }
-        }
+        let row = operation.info();
+        let iv = match row.iv {
+            Length::Number => &NUMBER[..],
+            // The device draws random bytes itself.
+            Length::Seed | Length::KeySeed => &[],
+            _ => iv,
+        };
+        let output = if row.in_place { &mut output[..bytes] } else { &mut output[..] };
+        let fields = Fields { iv, aad: &[], input: Some(&input[..bytes]), output, tag, written };
+        Operands::of(operation, fields).into()
     }
 }
 

@@ -7,8 +7,8 @@ use zeroize::Zeroizing;
 
 use super::assorted::Assorted;
 use super::parts::{Parts, SHORT_TAG};
-use crate::algorithm::{Algorithm, Buffers, Data, Kind, Operation, Outcome, Shape};
-use crate::driver::{Operands, Scattered};
+use crate::algorithm::{Algorithm, Buffers, Data, Kind, Length, Operation, Outcome, Shape};
+use crate::driver::{Operands, Scattered, View};
 
 /// A request with its buffers: what a [`Queue`](crate::Queue) takes and gives back.
 ///
@@ -34,7 +34,7 @@ impl Submission {
     fn new(operation: Operation, iv: &[u8], aad: Vec<u8>, data: Data) -> Self {
         let (data, assorted) = match data {
             Data::Vec(data) => (data, None),
-            data => (Vec::new(), Some(Assorted::new(writes_data(operation), data, None))),
+            data => (Vec::new(), Some(Assorted::new(operation.writes_data(), data, None))),
         };
         Self(Box::new(Parts {
             operation,
@@ -46,6 +46,7 @@ impl Submission {
             tag: Zeroizing::new([0; SHORT_TAG]),
             long_tag: Zeroizing::new(Vec::new()),
             tag_length: 0,
+            seed: Zeroizing::new(Vec::new()),
             written: 0,
             user: 0,
         }))
@@ -88,13 +89,9 @@ impl Submission {
         // Keys of other kinds have no end; the queue refuses the request.
         let (private, public) = if info.kind == Kind::Kem { (info.key.max, info.public_key.max) } else { (0, 0) };
         let mut submission = Self::new(Operation::KeyGen, &[], Vec::new(), Vec::new().into());
-        let Parts { output, long_tag, tag_length, .. } = &mut *submission.0;
-        *output = Some(vec![0; public]);
-        *tag_length = private;
-        // In one piece: what grows leaves a copy behind.
-        *long_tag = Zeroizing::new(Vec::with_capacity(private + seed.len()));
-        long_tag.resize(private, 0);
-        long_tag.extend_from_slice(seed);
+        submission.0.output = Some(vec![0; public]);
+        submission.0.tag_length = private;
+        submission.0.seed = Zeroizing::new(seed.to_vec());
         submission
     }
 
@@ -103,7 +100,7 @@ impl Submission {
     pub fn encapsulate(algorithm: Algorithm, peer: Vec<u8>, seed: &[u8]) -> Self {
         let mut submission = Self::new(Operation::Encapsulate, &[], Vec::new(), peer.into());
         submission.0.output = Some(vec![0; algorithm.info().encapsulation.0]);
-        submission.0.long_tag = Zeroizing::new(seed.to_vec());
+        submission.0.seed = Zeroizing::new(seed.to_vec());
         submission
     }
 
@@ -191,7 +188,7 @@ impl Submission {
             (Some(assorted), output) => assorted.output = Some(output),
             (none, output) => {
                 let data = Data::Vec(std::mem::take(data));
-                (*none, *vector) = (Some(Assorted::new(writes_data(*operation), data, Some(output))), None);
+                (*none, *vector) = (Some(Assorted::new(operation.writes_data(), data, Some(output))), None);
             }
         }
         self
@@ -206,7 +203,7 @@ impl Submission {
 
     /// The result of a cipher, or what was given. Empty where that lies in segments, which are [read](crate::Segments::read).
     pub fn data(&self) -> &[u8] {
-        if self.0.operation.is_of_compression() {
+        if self.0.operation.info().kind == Kind::Compression {
             // The length is a device's word.
             return self.0.output.as_ref().map_or(&[], |output| &output[..self.0.written.min(output.len())]);
         }
@@ -243,7 +240,7 @@ impl Submission {
     /// What was given: the data, and where the result went if that was elsewhere.
     pub fn into_data(self) -> (Data, Option<Data>) {
         let Parts { operation, data, mut output, assorted, written, .. } = *self.0;
-        if let (Some(output), true) = (&mut output, operation.is_of_compression()) {
+        if let (Some(output), true) = (&mut output, operation.info().kind == Kind::Compression) {
             output.truncate(written);
         }
         match assorted {
@@ -268,7 +265,7 @@ impl Submission {
             None => (data.len(), output.is_some()),
             Some(assorted) => (assorted.data.len(), assorted.output.is_some()),
         };
-        Shape { operation: *operation, bytes, in_place: !separate && writes_data(*operation) }
+        Shape { operation: *operation, bytes, in_place: !separate && operation.writes_data() }
     }
 
     /// Bytes that it keeps in memory.
@@ -331,18 +328,25 @@ impl Submission {
     }
 }
 
-/// Whether the operation's result takes the place of its data, or goes where it is told to.
-#[inline]
-fn writes_data(operation: Operation) -> bool {
-    matches!(
-        operation,
-        Operation::Encrypt
-            | Operation::Decrypt
-            | Operation::Seal
-            | Operation::Open
-            | Operation::Protect
-            | Operation::Unprotect
-    )
+/// A copy of a request and its data.
+impl From<&Operands<'_>> for Submission {
+    fn from(operands: &Operands<'_>) -> Self {
+        let (operation, View { iv, aad, input, output, tag, written }) = (operands.operation(), operands.view());
+        let (shape, row) = (operands.shape(), operation.info());
+        let seeded = matches!(row.iv, Length::Seed | Length::KeySeed);
+        let data = Data::Vec(if row.in_place && shape.in_place { output } else { input }.to_vec());
+        let mut submission = Self::new(operation, if seeded { &[] } else { iv }, aad.to_vec(), data).with_tag(tag);
+        let parts = &mut *submission.0;
+        parts.seed = Zeroizing::new(if seeded { iv } else { &[] }.to_vec());
+        parts.written = written.unwrap_or(0);
+        if !shape.in_place && !matches!(row.output, Length::Nothing | Length::Tag) {
+            parts.output = Some(output.to_vec());
+        }
+        if let Operands::Packet { number, .. } = operands {
+            parts.iv = SmallVec::from_slice(&number.to_be_bytes());
+        }
+        submission
+    }
 }
 
 impl fmt::Debug for Submission {

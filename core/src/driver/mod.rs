@@ -52,7 +52,7 @@ pub use capability::Capability;
 pub use device::{Class, Device, DeviceInfo, DeviceLimits, MemoryKinds};
 pub(crate) use guard::{guarded, survived};
 pub use job::{Batch, Completions, Job, Offer};
-pub use operands::{Operands, Scattered};
+pub use operands::{Fields, Operands, Results, Scattered, View};
 pub use queue_pair::{Inline, QueuePair};
 pub use session::DeviceSession;
 pub use stream::{AeadStream, CipherStream, DigestStream};

@@ -1,7 +1,7 @@
 //! What a device is asked to do.
 
 use super::stream::DigestStream;
-use crate::algorithm::{Buffers, Operation, Segments, Shape};
+use crate::algorithm::{Buffers, Kind, Operation, Segments, Shape};
 
 /// The operands of one operation, as a device reads them. Core has checked every length against the session.
 #[non_exhaustive]
@@ -166,6 +166,153 @@ pub struct Scattered<'a> {
     pub input: &'a Segments,
     /// What a cipher writes, of as many bytes: the same segments in place. Another operation's result is in its operands.
     pub output: &'a Segments,
+}
+
+/// The fields of a request by what they are for, whatever its operation: [`OperationInfo`](crate::OperationInfo) says which of them an operation has.
+pub struct Fields<'a> {
+    /// IV or nonce; the number of a packet; random bytes of key encapsulation.
+    pub iv: &'a [u8],
+    /// Associated data.
+    pub aad: &'a [u8],
+    /// The data; none where an operation works in place.
+    pub input: Option<&'a [u8]>,
+    /// Receives the main result. In place, it holds the data.
+    pub output: &'a mut [u8],
+    /// The tag or the second result. Of packets, one byte: the next header.
+    pub tag: &'a mut [u8],
+    /// Receives the length of a result that has its own; of packets, bytes of the payload.
+    pub written: &'a mut usize,
+}
+
+/// The fields of operands as they are now. An operation does not have all.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct View<'a> {
+    /// IV or nonce, or random bytes. The number of a packet is none.
+    pub iv: &'a [u8],
+    /// Associated data.
+    pub aad: &'a [u8],
+    /// The data that are read.
+    pub input: &'a [u8],
+    /// The main result, or room for it. In place, the data.
+    pub output: &'a [u8],
+    /// The tag or the second result.
+    pub tag: &'a [u8],
+    /// The length of the result, where that is a result itself.
+    pub written: Option<usize>,
+}
+
+/// The results of operands, to be filled in.
+pub struct Results<'a> {
+    /// The main one; empty where there is none.
+    pub output: &'a mut [u8],
+    /// The tag or the second result; empty where there is none.
+    pub tag: &'a mut [u8],
+    /// The length of the result, where that is a result itself.
+    pub written: Option<&'a mut usize>,
+}
+
+impl<'a> Operands<'a> {
+    /// The operands of an operation.
+    ///
+    /// # Panics
+    /// Of packets, `tag` is empty.
+    pub fn of(operation: Operation, fields: Fields<'a>) -> Self {
+        let Fields { iv, aad, input, output, tag, written } = fields;
+        if operation.writes_data() {
+            if let Kind::Packet = operation.info().kind {
+                let number = iv.as_array().map_or(0, |number| u64::from_be_bytes(*number));
+                return Operands::Packet {
+                    operation,
+                    number,
+                    packet: output,
+                    payload: written,
+                    next_header: &mut tag[0],
+                };
+            }
+            let data = match input {
+                Some(input) => Buffers::Separate { input, output },
+                None => Buffers::InPlace(output),
+            };
+            return match operation {
+                Operation::Seal => Operands::Seal { iv, aad, data, tag },
+                Operation::Open => Operands::Open { iv, aad, data, tag },
+                _ => Operands::Cipher { operation, iv, data },
+            };
+        }
+        let input = input.unwrap_or_default();
+        match operation {
+            Operation::Digest => Operands::Digest { input, output },
+            Operation::Mac => Operands::Mac { iv, input, output },
+            Operation::Sign => Operands::Sign { input, output },
+            Operation::Verify => Operands::Verify { input, signature: tag },
+            Operation::Derive => Operands::Derive { input, output },
+            Operation::KeyGen => Operands::KeyGen { seed: iv, private: tag, public: output },
+            Operation::Encapsulate => Operands::Encapsulate { input, seed: iv, ciphertext: output, output: tag },
+            Operation::Decapsulate => Operands::Decapsulate { input, output },
+            Operation::Encipher => Operands::Encipher { input, output },
+            Operation::Decipher => Operands::Decipher { input, output, written },
+            _ => Operands::Compression { operation, input, output, written },
+        }
+    }
+
+    /// The fields as they are now. Steps of streams have an input or an output.
+    pub fn view(&self) -> View<'_> {
+        let view = View::default();
+        match self {
+            Operands::Cipher { iv, data, .. } => View { iv, input: data.input(), output: data.result(), ..view },
+            Operands::Seal { iv, aad, data, tag } => {
+                View { iv, aad, input: data.input(), output: data.result(), tag, ..view }
+            }
+            Operands::Open { iv, aad, data, tag } => {
+                View { iv, aad, input: data.input(), output: data.result(), tag, ..view }
+            }
+            Operands::Mac { iv, input, output } => View { iv, input, output, ..view },
+            Operands::Digest { input, output }
+            | Operands::Sign { input, output }
+            | Operands::Derive { input, output }
+            | Operands::Decapsulate { input, output }
+            | Operands::Encipher { input, output } => View { input, output, ..view },
+            Operands::Verify { input, signature } => View { input, tag: signature, ..view },
+            Operands::KeyGen { seed, private, public } => View { iv: seed, output: public, tag: private, ..view },
+            Operands::Encapsulate { input, seed, ciphertext, output } => {
+                View { iv: seed, input, output: ciphertext, tag: output, ..view }
+            }
+            Operands::Decipher { input, output, written } | Operands::Compression { input, output, written, .. } => {
+                View { input, output, written: Some(**written), ..view }
+            }
+            Operands::Packet { packet, payload, next_header, .. } => {
+                let tag = std::slice::from_ref(&**next_header);
+                View { input: packet, output: packet, tag, written: Some(**payload), ..view }
+            }
+            Operands::Update { input, .. } => View { input, ..view },
+            Operands::Finish { output, .. } => View { output, ..view },
+        }
+    }
+
+    /// The results, to be filled in.
+    pub fn results(&mut self) -> Results<'_> {
+        let (output, tag, written): (&mut [u8], &mut [u8], _) = match self {
+            Operands::Cipher { data, .. } | Operands::Open { data, .. } => (data.output(), &mut [], None),
+            Operands::Seal { data, tag, .. } => (data.output(), tag, None),
+            Operands::Digest { output, .. }
+            | Operands::Mac { output, .. }
+            | Operands::Sign { output, .. }
+            | Operands::Derive { output, .. }
+            | Operands::Decapsulate { output, .. }
+            | Operands::Encipher { output, .. }
+            | Operands::Finish { output, .. } => (output, &mut [], None),
+            Operands::KeyGen { private, public, .. } => (public, private, None),
+            Operands::Encapsulate { ciphertext, output, .. } => (ciphertext, output, None),
+            Operands::Decipher { output, written, .. } | Operands::Compression { output, written, .. } => {
+                (output, &mut [], Some(&mut **written))
+            }
+            Operands::Packet { packet, payload, next_header, .. } => {
+                (packet, std::slice::from_mut(*next_header), Some(&mut **payload))
+            }
+            Operands::Verify { .. } | Operands::Update { .. } => (&mut [], &mut [], None),
+        };
+        Results { output, tag, written }
+    }
 }
 
 impl Operands<'_> {

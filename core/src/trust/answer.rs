@@ -4,25 +4,42 @@ use std::sync::Arc;
 
 use super::packet;
 pub(crate) use crate::algorithm::KnownAnswer;
-use crate::algorithm::{Direction, Operation, Refusal, SessionParams};
+use crate::algorithm::{KeyOf, Kind, Operation, Place, Refusal, SessionParams};
 use crate::driver::{Device, DeviceSession};
 
 impl KnownAnswer {
     /// The session that shows `operation`.
     pub(crate) fn params(&self, operation: Operation) -> SessionParams {
-        let with = |key| SessionParams::new(self.algorithm, key);
-        match operation {
-            Operation::Sign => with(self.key).direction(Direction::Encrypt).context(self.aad),
-            Operation::Verify => with(self.second_key).direction(Direction::Decrypt).context(self.aad),
-            Operation::Digest => with(self.key).tag_len(self.output.len()),
-            Operation::KeyGen | Operation::Encapsulate => with(&[]).direction(Direction::Encrypt),
-            Operation::Decapsulate | Operation::Decipher => with(self.key).direction(Direction::Decrypt),
-            Operation::Encipher => with(self.second_key).direction(Direction::Encrypt),
-            Operation::Protect | Operation::Unprotect => {
-                let params = with(self.key).mac_key(self.second_key).tag_len(self.tag_length());
+        let row = operation.info();
+        let key = match row.key {
+            KeyOf::Owner => self.key,
+            KeyOf::Peer => self.second_key,
+            KeyOf::Nobody => &[],
+        };
+        let params = SessionParams::new(self.algorithm, key);
+        match row.kind {
+            Kind::Digest => params.tag_len(self.output.len()),
+            Kind::Signature => params.direction(row.direction).context(self.aad),
+            Kind::Kem | Kind::Encipherment => params.direction(row.direction),
+            Kind::Packet => {
+                let params = params.mac_key(self.second_key).tag_len(self.tag_length());
                 packet::association(self.aad).map_or(params.clone(), |esp| params.esp(esp))
             }
-            _ => with(self.key).mac_key(self.second_key),
+            _ => params.mac_key(self.second_key),
+        }
+    }
+
+    /// The bytes of a field.
+    pub(super) fn at(&self, place: Place) -> &'static [u8] {
+        match place {
+            Place::Nothing => &[],
+            Place::Key => self.key,
+            Place::SecondKey => self.second_key,
+            Place::Iv => self.iv,
+            Place::Aad => self.aad,
+            Place::Input => self.input,
+            Place::Output => self.output,
+            Place::Tag => self.tag,
         }
     }
 
@@ -37,13 +54,9 @@ impl KnownAnswer {
         device: &dyn Device,
         operation: Operation,
     ) -> Result<Option<Arc<dyn DeviceSession>>, Refusal> {
-        let by = match operation {
-            Operation::Sign if self.algorithm.info().randomized => Operation::Verify,
-            Operation::Encipher if self.algorithm.info().randomized => Operation::Decipher,
-            Operation::Compress => Operation::Decompress,
-            Operation::Protect => Operation::Unprotect,
-            _ => return Ok(None),
-        };
-        device.open(&self.params(by)).map(Some)
+        let row = operation.info();
+        let varies = matches!(row.kind, Kind::Compression | Kind::Packet) || self.algorithm.info().randomized;
+        let Some(judge) = row.judge.filter(|_| varies) else { return Ok(None) };
+        device.open(&self.params(judge)).map(Some)
     }
 }

@@ -147,7 +147,7 @@ impl<S> Test<S> {
                 run.verify(sessions.verifier.as_deref())?;
                 run.judge(result, "direct")?;
             }
-            Way::Forgery if capability.direct && operation.finds_forgeries() => {
+            Way::Forgery if capability.direct && operation.info().finds_forgeries => {
                 forgery(session, answer, operation, capability.in_place)?;
             }
             Way::Stream if capability.streaming => stream(session, answer, operation)?,
@@ -195,7 +195,7 @@ impl<S> Test<S> {
         let answers: Vec<&KnownAnswer> = self.answers.iter().filter(same_session).copied().collect();
         let most = if answer.algorithm.is_slh_dsa() { 1 } else { LARGEST_BATCH };
         let count = (2 * self.capability.lanes).saturating_add(3).min(most);
-        let verifies = operation.finds_forgeries() && operation != Operation::Decompress;
+        let verifies = operation.info().finds_forgeries && operation != Operation::Decompress;
         // One among many: the device has to tell it from its neighbours.
         let run = |index: usize| match answers[index % answers.len()] {
             answer if verifies && index == 1 => Run::forged(answer, operation, self.capability.in_place),

@@ -3,8 +3,8 @@
 use super::answer::KnownAnswer;
 use super::compression;
 use super::packet::{self, Packet};
-use crate::algorithm::{AlgorithmInfo, Fault, Operation, Outcome, Refusal, Unsupported};
-use crate::driver::{Buffers, DeviceSession, Operands};
+use crate::algorithm::{Direction, Fault, Kind, Operation, Outcome, Refusal, Unsupported};
+use crate::driver::{Buffers, DeviceSession, Fields, Operands};
 
 /// Why a device has not shown that it computes what it should.
 pub(crate) enum Failure {
@@ -81,8 +81,6 @@ pub(crate) struct Run {
     tag: Vec<u8>,
     /// Of compression and encipherment; of packets, bytes of the payload.
     written: usize,
-    /// Of packets.
-    next_header: u8,
     in_place: bool,
     /// The tag is not that of the data, and must be refused.
     forged: bool,
@@ -92,7 +90,7 @@ impl Run {
     /// An answer with a wrong tag, for an operation that verifies one.
     pub(super) fn forged(answer: &'static KnownAnswer, operation: Operation, in_place: bool) -> Self {
         let mut run = Self { forged: true, ..Self::new(answer, operation, in_place) };
-        let end = if operation.is_of_packets() { run.data.last_mut() } else { run.tag.last_mut() };
+        let end = if operation.info().kind == Kind::Packet { run.data.last_mut() } else { run.tag.last_mut() };
         if let Some(last) = end {
             *last ^= 1;
         }
@@ -100,64 +98,36 @@ impl Run {
     }
 
     pub(super) fn new(answer: &'static KnownAnswer, operation: Operation, in_place: bool) -> Self {
-        let (mut data, tag) = match operation {
-            Operation::Encrypt | Operation::Seal => (answer.input.to_vec(), vec![0; answer.tag.len()]),
-            Operation::Decrypt | Operation::Open => (answer.output.to_vec(), answer.tag.to_vec()),
-            Operation::Digest
-            | Operation::Mac
-            | Operation::Sign
-            | Operation::Derive
-            | Operation::Encipher
-            | Operation::Decipher => (vec![0; answer.output.len()], Vec::new()),
-            Operation::Verify => (Vec::new(), answer.output.to_vec()),
-            Operation::KeyGen => (vec![0; answer.key.len()], vec![0; answer.second_key.len()]),
-            Operation::Encapsulate => (vec![0; answer.output.len()], vec![0; answer.tag.len()]),
-            Operation::Decapsulate => (vec![0; answer.tag.len()], Vec::new()),
-            Operation::Compress => (vec![0; AlgorithmInfo::compressed_max(answer.input.len())], Vec::new()),
-            Operation::Decompress => (vec![0; answer.input.len()], Vec::new()),
-            Operation::Protect => (packet::unprotected(answer), Vec::new()),
-            Operation::Unprotect => (answer.output.to_vec(), Vec::new()),
+        let row = operation.info();
+        let [_, input, output, tag] = row.answer.map(|place| answer.at(place));
+        let mut data = match row.kind {
+            Kind::Packet if row.direction == Direction::Encrypt => packet::unprotected(answer),
+            _ if row.in_place => input.to_vec(),
+            Kind::Compression => vec![0; answer.algorithm.info().length(row.output, output.len(), 0)],
+            // As long as the ciphertext.
+            _ if row.tells_length => vec![0; input.len()],
+            _ => vec![0; output.len()],
         };
-        let (written, next_header) = match operation {
-            Operation::Protect => (answer.input.len(), answer.aad[4]),
-            _ => (0, 0),
+        let tag = if row.kind == Kind::Packet {
+            vec![answer.aad[4] * u8::from(row.direction == Direction::Encrypt)]
+        } else if row.reads_tag {
+            tag.to_vec()
+        } else {
+            vec![0; tag.len()]
         };
-        let input = data.clone();
-        if !in_place && !operation.is_of_packets() {
+        let written = if operation == Operation::Protect { answer.input.len() } else { 0 };
+        let input = if row.in_place { data.clone() } else { input.to_vec() };
+        if !in_place && row.kind != Kind::Packet {
             data.fill(0xEE); // what a device does not write is seen
         }
-        Self { answer, operation, input, data, tag, written, next_header, in_place, forged: false }
+        Self { answer, operation, input, data, tag, written, in_place, forged: false }
     }
 
     pub(crate) fn operands(&mut self) -> Operands<'_> {
-        let Self { answer, operation, input: from, data: to, tag, written, next_header, in_place, forged: _ } = self;
-        let KnownAnswer { iv, aad, input, .. } = answer;
-        let data = |to| if *in_place { Buffers::InPlace(to) } else { Buffers::Separate { input: from, output: to } };
-        match operation {
-            Operation::Encrypt | Operation::Decrypt => Operands::Cipher { operation: *operation, iv, data: data(to) },
-            Operation::Seal => Operands::Seal { iv, aad, data: data(to), tag },
-            Operation::Open => Operands::Open { iv, aad, data: data(to), tag },
-            Operation::Digest => Operands::Digest { input, output: to },
-            Operation::Mac => Operands::Mac { iv, input, output: to },
-            Operation::Sign => Operands::Sign { input, output: to },
-            Operation::Verify => Operands::Verify { input, signature: tag },
-            Operation::Derive => Operands::Derive { input, output: to },
-            Operation::Encipher => Operands::Encipher { input, output: to },
-            Operation::Decipher => Operands::Decipher { input: answer.output, output: to, written },
-            Operation::KeyGen => Operands::KeyGen { seed: aad, private: to, public: tag },
-            Operation::Encapsulate => {
-                Operands::Encapsulate { input: answer.second_key, seed: iv, ciphertext: to, output: tag }
-            }
-            Operation::Decapsulate => Operands::Decapsulate { input: answer.output, output: to },
-            Operation::Protect | Operation::Unprotect => {
-                let (operation, number) = (*operation, packet::number(iv));
-                Operands::Packet { operation, number, packet: to, payload: written, next_header }
-            }
-            Operation::Compress => Operands::Compression { operation: *operation, input, output: to, written },
-            Operation::Decompress => {
-                Operands::Compression { operation: *operation, input: answer.output, output: to, written }
-            }
-        }
+        let Self { answer, operation, input, data, tag, written, in_place, forged: _ } = self;
+        let iv = answer.at(operation.info().answer[0]);
+        let input = if *in_place && operation.info().in_place { None } else { Some(&**input) };
+        Operands::of(*operation, Fields { iv, aad: answer.aad, input, output: data, tag, written })
     }
 
     /// A signature that the device itself verifies is as good as the known one, and so is what it decompresses or deciphers to the data:
@@ -181,30 +151,23 @@ impl Run {
             _ => verifier.run(Operands::Verify { input, signature: &self.data })? == Outcome::Done,
         };
         if is_good {
-            self.data = output.to_vec();
+            (self.data, self.written) = (output.to_vec(), output.len());
         }
         Ok(())
     }
 
     pub(super) fn judge(&self, result: Result<Outcome, Fault>, way: &str) -> Result<(), Failure> {
-        let (expected, tag) = match self.operation {
-            Operation::Decrypt | Operation::Open => (self.answer.input, self.answer.tag),
-            Operation::Verify => (&[][..], self.answer.output),
-            Operation::KeyGen => (self.answer.key, self.answer.second_key),
-            Operation::Decapsulate => (self.answer.tag, &[][..]),
-            Operation::Unprotect => {
-                let opened = Packet { payload: self.written, next_header: self.next_header, ..Packet::of(&self.data) };
-                let right = opened.content(self.answer.algorithm) == Some((self.answer.input, self.answer.aad[4]));
-                (if right { &self.data[..] } else { &[][..] }, &[][..])
+        let row = self.operation.info();
+        let [_, _, output, tag] = row.answer.map(|place| self.answer.at(place));
+        let is_right = match row.kind {
+            Kind::Packet if row.direction == Direction::Decrypt => {
+                let opened = Packet { payload: self.written, next_header: self.tag[0], ..Packet::of(&self.data) };
+                opened.content(self.answer.algorithm) == Some((self.answer.input, self.answer.aad[4]))
             }
-            // Behind the message the buffer may hold anything.
-            Operation::Decipher if self.data.get(..self.written) == Some(self.answer.input) => {
-                (&self.data[..], &[][..])
-            }
-            Operation::Decipher => (&[][..], &[][..]),
-            Operation::Decompress if self.written != self.answer.input.len() => (&[][..], &[][..]),
-            Operation::Decompress => (self.answer.input, &[][..]),
-            _ => (self.answer.output, self.answer.tag),
+            Kind::Packet => self.data == output,
+            // Behind the result the buffer may hold anything.
+            _ if row.tells_length => self.data.get(..self.written) == Some(output),
+            _ => self.data == output && self.tag == tag,
         };
         let failure = match result {
             Ok(Outcome::BadTag) if self.forged && self.shows_plaintext() => {
@@ -212,7 +175,7 @@ impl Run {
             }
             Ok(Outcome::BadTag) if self.forged => return Ok(()),
             Ok(_) if self.forged => Failure::Wrong("a bad tag was taken for a good one".to_owned()),
-            Ok(Outcome::Done) if self.data == expected && self.tag == tag => return Ok(()),
+            Ok(Outcome::Done) if is_right => return Ok(()),
             Ok(Outcome::Done) => Failure::Wrong("a wrong result".to_owned()),
             Ok(outcome) => Failure::Wrong(outcome.to_string()),
             Err(fault) => fault.into(),
@@ -227,7 +190,7 @@ impl Run {
     /// Whether the buffer begins with the plaintext.
     fn shows_plaintext(&self) -> bool {
         let KnownAnswer { algorithm, input, .. } = self.answer;
-        let start = if self.operation.is_of_packets() { algorithm.info().payload_start() } else { 0 };
+        let start = if self.operation.info().kind == Kind::Packet { algorithm.info().payload_start() } else { 0 };
         !input.is_empty() && self.data[start..].starts_with(input)
     }
 }
@@ -289,20 +252,7 @@ pub(super) fn stream(
             run.judge(result.map(|()| Outcome::Done), "stream")?;
         }
         Operation::Seal | Operation::Open => aead_stream(session, answer, operation)?,
-        Operation::Sign
-        | Operation::Verify
-        | Operation::Derive
-        | Operation::KeyGen
-        | Operation::Encapsulate
-        | Operation::Decapsulate
-        | Operation::Compress
-        | Operation::Decompress
-        | Operation::Protect
-        | Operation::Unprotect
-        | Operation::Encipher
-        | Operation::Decipher => {
-            return Err(Failure::Wrong("streams of what has none".to_owned()));
-        }
+        _ => return Err(Failure::Wrong("streams of what has none".to_owned())),
     }
     Ok(())
 }

@@ -9,13 +9,13 @@ use zeroize::Zeroizing;
 
 use super::comparison::Comparison;
 use super::{compression, packet};
-use crate::algorithm::{Algorithm, Operation, Outcome, tags_equal};
-use crate::driver::{Buffers, Class, DeviceSession, Operands, guarded};
+use crate::algorithm::{Algorithm, Length, Operation, Outcome, tags_equal};
+use crate::driver::{Class, DeviceSession, Fields, Operands, View, guarded};
 
 /// What a request was before a device had it.
 pub(crate) struct ShadowCopy {
     operation: Operation,
-    /// Of key encapsulation, random bytes that nobody else knows.
+    /// Of key encapsulation, secret random bytes.
     iv: Zeroizing<Vec<u8>>,
     aad: Vec<u8>,
     input: Zeroizing<Vec<u8>>,
@@ -23,6 +23,8 @@ pub(crate) struct ShadowCopy {
     tag: Zeroizing<Vec<u8>>,
     /// Bytes of the result beside the tag.
     output: usize,
+    /// Of packets, bytes of the payload.
+    written: usize,
 }
 
 /// Whether it is this request's turn, of one in `every`; 0 for none.
@@ -43,44 +45,20 @@ impl ShadowCopy {
     /// Steps of streams have none: the state that they began with is gone. Nor have keys and secrets that the device drew itself.
     pub(crate) fn of(operands: &Operands<'_>) -> Option<Self> {
         let operation = operands.operation();
-        let mut result = None;
-        let (iv, aad, input, tag): (&[u8], &[u8], &[u8], &[u8]) = match operands {
-            Operands::Cipher { iv, data, .. } => (iv, &[], data.input(), &[]),
-            Operands::Seal { iv, aad, data, tag } => (iv, aad, data.input(), tag),
-            Operands::Open { iv, aad, data, tag } => (iv, aad, data.input(), tag),
-            Operands::Digest { input, output }
-            | Operands::Sign { input, output }
-            | Operands::Derive { input, output }
-            | Operands::Decapsulate { input, output }
-            | Operands::Encipher { input, output }
-            | Operands::Decipher { input, output, .. } => (&[], &[], input, output),
-            Operands::Verify { input, signature } => (&[], &[], input, signature),
-            Operands::Mac { iv, input, output } => (iv, &[], input, output),
-            Operands::KeyGen { seed, private, public } => {
-                result = Some(private.len());
-                (seed, &[], &[], public)
-            }
-            Operands::Encapsulate { input, seed, ciphertext, output } => {
-                result = Some(ciphertext.len());
-                (seed, &[], input, output)
-            }
-            Operands::Compression { input, output, .. } => {
-                result = Some(output.len());
-                (&[], &[], input, &[])
-            }
-            Operands::Packet { number, packet, payload, next_header, .. } => {
-                let (iv, aad) = (Zeroizing::new(number.to_be_bytes().to_vec()), vec![**next_header]);
-                let (input, tag) = (Zeroizing::new(packet.to_vec()), Zeroizing::default());
-                return Some(Self { operation, iv, aad, input, tag, output: **payload });
-            }
+        let mut number = Zeroizing::default();
+        match operands {
             Operands::Update { .. } | Operands::Finish { .. } => return None,
-        };
-        if operation.is_of_kem() && operation != Operation::Decapsulate && iv.is_empty() {
+            Operands::Packet { number: of, .. } => number = Zeroizing::new(of.to_be_bytes().to_vec()),
+            _ => {}
+        }
+        let View { iv, aad, input, output, tag, written } = operands.view();
+        let row = operation.info();
+        if matches!(row.iv, Length::Seed | Length::KeySeed) && iv.is_empty() {
             return None;
         }
-        let output = result.unwrap_or(input.len());
-        let (iv, aad, tag) = (Zeroizing::new(iv.to_vec()), aad.to_vec(), Zeroizing::new(tag.to_vec()));
-        Some(Self { operation, iv, aad, input: Zeroizing::new(input.to_vec()), tag, output })
+        let iv = if row.iv == Length::Number { number } else { Zeroizing::new(iv.to_vec()) };
+        let (input, tag) = (Zeroizing::new(input.to_vec()), Zeroizing::new(tag.to_vec()));
+        Some(Self { operation, iv, aad: aad.to_vec(), input, tag, output: output.len(), written: written.unwrap_or(0) })
     }
 
     /// Computes the request on `reference` and compares. Where the device was wrong, `operands` have the right result
@@ -97,89 +75,31 @@ impl ShadowCopy {
         }
         if let Operands::Packet { packet, payload, next_header, .. } = operands {
             let data = std::mem::take(&mut self.input);
-            let before = packet::Packet { data, payload: self.output, next_header: self.aad[0] };
+            let before = packet::Packet { data, payload: self.written, next_header: self.tag[0] };
             let asked = (self.operation, packet::number(&self.iv), before);
             return packet::check((algorithm, reference), asked, (packet, payload, next_header), outcome);
         }
-        let (mut output, mut length) = (Zeroizing::new(vec![0; self.output]), 0);
-        let data = Buffers::Separate { input: &self.input, output: &mut output };
-        let (iv, aad) = (&**self.iv, &*self.aad);
-        let operands_again = match self.operation {
-            Operation::KeyGen => Operands::KeyGen { seed: iv, private: &mut output, public: &mut self.tag },
-            Operation::Encapsulate => {
-                Operands::Encapsulate { input: &self.input, seed: iv, ciphertext: &mut output, output: &mut self.tag }
-            }
-            Operation::Decapsulate => Operands::Decapsulate { input: &self.input, output: &mut self.tag },
-            Operation::Encipher => Operands::Encipher { input: &self.input, output: &mut self.tag },
-            Operation::Decipher => {
-                Operands::Decipher { input: &self.input, output: &mut self.tag, written: &mut length }
-            }
-            Operation::Seal => Operands::Seal { iv, aad, data, tag: &mut self.tag },
-            Operation::Open => Operands::Open { iv, aad, data, tag: &self.tag },
-            Operation::Digest => Operands::Digest { input: &self.input, output: &mut self.tag },
-            Operation::Mac => Operands::Mac { iv, input: &self.input, output: &mut self.tag },
-            Operation::Sign => Operands::Sign { input: &self.input, output: &mut self.tag },
-            Operation::Derive => Operands::Derive { input: &self.input, output: &mut self.tag },
-            Operation::Verify => Operands::Verify { input: &self.input, signature: &self.tag },
-            operation => Operands::Cipher { operation, iv, data },
-        };
-        let right = guarded(|| reference.run(operands_again));
+        let (mut output, mut written) = (Zeroizing::new(vec![0; self.output]), 0);
+        let Self { operation, iv, aad, input, tag, .. } = &mut self;
+        let fields = Fields { iv, aad, input: Some(input), output: &mut output, tag, written: &mut written };
+        let right = guarded(|| reference.run(Operands::of(*operation, fields)));
         let Ok(right) = right else { return Comparison::None };
+        let theirs = operands.view();
+        // A result that tells its length may be followed by anything.
+        let length = theirs.written.map_or(output.len(), |_| written);
+        let same = theirs.written.is_none_or(|theirs| theirs == written)
+            && tags_equal(theirs.output.get(..length).unwrap_or_default(), output.get(..length).unwrap_or_default());
         // After a bad tag the output holds nothing that could be compared.
-        let same = |ours: &[u8], theirs: &[u8]| right != Outcome::Done || tags_equal(ours, theirs);
-        let agrees = right == outcome
-            && match &*operands {
-                Operands::Cipher { data, .. } | Operands::Open { data, .. } => same(data.result(), &output),
-                Operands::Seal { data, tag, .. } => same(data.result(), &output) && same(tag, &self.tag),
-                Operands::Digest { output, .. }
-                | Operands::Mac { output, .. }
-                | Operands::Sign { output, .. }
-                | Operands::Derive { output, .. }
-                | Operands::Decapsulate { output, .. }
-                | Operands::Encipher { output, .. } => same(output, &self.tag),
-                Operands::Decipher { output, written, .. } => {
-                    let message = output.get(..**written).unwrap_or_default();
-                    same(message, self.tag.get(..length).unwrap_or_default())
-                }
-                Operands::KeyGen { private, public, .. } => same(private, &output) && same(public, &self.tag),
-                Operands::Encapsulate { ciphertext, output: secret, .. } => {
-                    same(ciphertext, &output) && same(secret, &self.tag)
-                }
-                Operands::Verify { .. }
-                | Operands::Compression { .. }
-                | Operands::Packet { .. }
-                | Operands::Update { .. }
-                | Operands::Finish { .. } => true,
-            };
-        if agrees {
+        if right == outcome && (right != Outcome::Done || same && tags_equal(theirs.tag, tag)) {
             return Comparison::Same;
         }
-        match operands {
-            Operands::Cipher { data, .. } | Operands::Open { data, .. } => data.output().copy_from_slice(&output),
-            Operands::Seal { data, tag, .. } => {
-                data.output().copy_from_slice(&output);
-                tag.copy_from_slice(&self.tag);
-            }
-            Operands::Digest { output, .. }
-            | Operands::Mac { output, .. }
-            | Operands::Sign { output, .. }
-            | Operands::Derive { output, .. }
-            | Operands::Decapsulate { output, .. }
-            | Operands::Encipher { output, .. } => output.copy_from_slice(&self.tag),
-            Operands::Decipher { output, written, .. } => {
-                output.copy_from_slice(&self.tag);
-                **written = length;
-            }
-            Operands::KeyGen { private: first, public: second, .. }
-            | Operands::Encapsulate { ciphertext: first, output: second, .. } => {
-                first.copy_from_slice(&output);
-                second.copy_from_slice(&self.tag);
-            }
-            Operands::Verify { .. }
-            | Operands::Compression { .. }
-            | Operands::Packet { .. }
-            | Operands::Update { .. }
-            | Operands::Finish { .. } => {}
+        let results = operands.results();
+        results.output.copy_from_slice(&output);
+        if operation.info().writes_tag() {
+            results.tag.copy_from_slice(tag);
+        }
+        if let Some(length) = results.written {
+            *length = written;
         }
         Comparison::Differs(right)
     }

@@ -1,0 +1,13 @@
+//! Halves of an algorithm.
+
+/// Which way a session is used. Devices may prepare less for a session that goes one way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// Both ways; also the direction of digests, MACs, key exchange and compression.
+    #[default]
+    Both,
+    /// Encrypt, seal or sign only. Of key encapsulation: make keys and encapsulate, without a key of the session.
+    Encrypt,
+    /// Decrypt, open, verify or decapsulate only. Of signatures, the key is then the public one.
+    Decrypt,
+}

@@ -1,0 +1,445 @@
+//! The table of operations. Requests, submissions, shadow copies, known answers and measurements read their rows here.
+
+use std::fmt;
+
+use super::direction::Direction;
+use super::kind::Kind;
+use super::row::AlgorithmInfo;
+
+/// One operation on a message, a packet or keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Operation {
+    /// Plaintext to ciphertext, without integrity.
+    Encrypt,
+    /// Ciphertext to plaintext, without integrity.
+    Decrypt,
+    /// Plaintext to ciphertext and tag.
+    Seal,
+    /// Ciphertext and tag to plaintext, or nothing.
+    Open,
+    /// Message to digest.
+    Digest,
+    /// Message to authentication code.
+    Mac,
+    /// Message to signature.
+    Sign,
+    /// Message and signature to a verdict.
+    Verify,
+    /// The public key of a peer to the secret shared with it.
+    Derive,
+    /// Random bytes to a private and a public key.
+    KeyGen,
+    /// The public key of a peer to a secret and its ciphertext.
+    Encapsulate,
+    /// Such a ciphertext to its secret.
+    Decapsulate,
+    /// Data to fewer bytes.
+    Compress,
+    /// Compressed bytes to the data.
+    Decompress,
+    /// A payload to a packet.
+    Protect,
+    /// A packet to its payload, or nothing.
+    Unprotect,
+    /// A short message to a ciphertext for the owner of a public key.
+    Encipher,
+    /// Such a ciphertext to its message.
+    Decipher,
+}
+
+/// The length of a field of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Length {
+    /// The operation has no such field.
+    Nothing,
+    /// [`AlgorithmInfo::iv`].
+    Iv,
+    /// The eight bytes of a packet's number, in network order.
+    Number,
+    /// One byte.
+    NextHeader,
+    /// The bytes of data that the request is about.
+    Data,
+    /// A packet with a payload of these bytes.
+    Packet,
+    /// Room for any result of compression.
+    Compressed,
+    /// The tag length of the session: a digest, MAC, tag, signature, secret or enciphered message.
+    Tag,
+    /// [`AlgorithmInfo::key`].
+    Key,
+    /// [`AlgorithmInfo::public_key`].
+    PublicKey,
+    /// The ciphertext of key encapsulation.
+    Ciphertext,
+    /// Random bytes from which keys are made, or none.
+    KeySeed,
+    /// Random bytes of an encapsulation, or none.
+    Seed,
+}
+
+/// The key of a session that runs an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyOf {
+    /// The secret or private key, if the algorithm has keys.
+    Owner,
+    /// The public key.
+    Peer,
+    /// No key: each request brings its own.
+    Nobody,
+}
+
+/// Where a known answer ([`Answer`](crate::driver::Answer)) has the bytes of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Nothing,
+    Key,
+    SecondKey,
+    Iv,
+    Aad,
+    Input,
+    Output,
+    Tag,
+}
+
+/// A row of the table of operations.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct OperationInfo {
+    /// The operation.
+    pub operation: Operation,
+    /// The name in tables and JSON.
+    pub name: &'static str,
+    /// Its kind.
+    pub kind: Kind,
+    /// The direction of a session that runs this operation and not its inverse; `Both` where there is no such choice.
+    pub direction: Direction,
+    /// The length of the IV, nonce, number or seed.
+    pub iv: Length,
+    /// The length of the data that are read.
+    pub input: Length,
+    /// The length of the main result.
+    pub output: Length,
+    /// The length of the tag or of the second result.
+    pub tag: Length,
+    /// Whether the tag comes with the request, to be compared.
+    pub reads_tag: bool,
+    /// Whether the result may be shorter than its buffer, and its length is a result too.
+    pub tells_length: bool,
+    /// Whether it may work on one buffer, in which the result takes the place of the data.
+    pub in_place: bool,
+    /// Whether it finds out what its inverse cannot have made.
+    pub finds_forgeries: bool,
+    /// The operation that shows whether a result is good, where several are.
+    pub(crate) judge: Option<Operation>,
+    pub(crate) key: KeyOf,
+    /// IV, input, output and tag in a known answer.
+    pub(crate) answer: [Place; 4],
+}
+
+/// A row with the fields that most operations share: a message in, a result of the tag's length out.
+const fn row(operation: Operation, name: &'static str, kind: Kind) -> OperationInfo {
+    OperationInfo {
+        operation,
+        name,
+        kind,
+        direction: Direction::Both,
+        iv: Length::Nothing,
+        input: Length::Data,
+        output: Length::Tag,
+        tag: Length::Nothing,
+        reads_tag: false,
+        tells_length: false,
+        in_place: false,
+        finds_forgeries: false,
+        judge: None,
+        key: KeyOf::Owner,
+        answer: [Place::Iv, Place::Input, Place::Output, Place::Nothing],
+    }
+}
+
+/// An operation that turns data into as many bytes, and may do so in place.
+const fn transform(operation: Operation, name: &'static str, kind: Kind, direction: Direction) -> OperationInfo {
+    let answer = match direction {
+        Direction::Decrypt => [Place::Iv, Place::Output, Place::Input, Place::Nothing],
+        _ => [Place::Iv, Place::Input, Place::Output, Place::Nothing],
+    };
+    OperationInfo {
+        direction,
+        iv: Length::Iv,
+        output: Length::Data,
+        in_place: true,
+        answer,
+        ..row(operation, name, kind)
+    }
+}
+
+const TABLE: [OperationInfo; Operation::ALL.len()] = {
+    use Direction::{Decrypt as Backward, Encrypt as Forward};
+    use Operation::*;
+    use Place::Nothing as None;
+    [
+        transform(Encrypt, "encrypt", Kind::Cipher, Forward),
+        transform(Decrypt, "decrypt", Kind::Cipher, Backward),
+        OperationInfo {
+            tag: Length::Tag,
+            answer: [Place::Iv, Place::Input, Place::Output, Place::Tag],
+            ..transform(Seal, "seal", Kind::Aead, Forward)
+        },
+        OperationInfo {
+            tag: Length::Tag,
+            reads_tag: true,
+            finds_forgeries: true,
+            answer: [Place::Iv, Place::Output, Place::Input, Place::Tag],
+            ..transform(Open, "open", Kind::Aead, Backward)
+        },
+        row(Digest, "digest", Kind::Digest),
+        OperationInfo { iv: Length::Iv, ..row(Mac, "mac", Kind::Mac) },
+        OperationInfo { direction: Forward, judge: Some(Verify), ..row(Sign, "sign", Kind::Signature) },
+        OperationInfo {
+            direction: Backward,
+            output: Length::Nothing,
+            tag: Length::Tag,
+            reads_tag: true,
+            finds_forgeries: true,
+            key: KeyOf::Peer,
+            answer: [None, Place::Input, None, Place::Output],
+            ..row(Verify, "verify", Kind::Signature)
+        },
+        OperationInfo { input: Length::PublicKey, ..row(Derive, "derive", Kind::Exchange) },
+        OperationInfo {
+            direction: Forward,
+            iv: Length::KeySeed,
+            input: Length::Nothing,
+            output: Length::PublicKey,
+            tag: Length::Key,
+            key: KeyOf::Nobody,
+            answer: [Place::Aad, None, Place::SecondKey, Place::Key],
+            ..row(KeyGen, "keygen", Kind::Kem)
+        },
+        OperationInfo {
+            direction: Forward,
+            iv: Length::Seed,
+            input: Length::PublicKey,
+            output: Length::Ciphertext,
+            tag: Length::Tag,
+            key: KeyOf::Nobody,
+            answer: [Place::Iv, Place::SecondKey, Place::Output, Place::Tag],
+            ..row(Encapsulate, "encapsulate", Kind::Kem)
+        },
+        OperationInfo {
+            direction: Backward,
+            input: Length::Ciphertext,
+            answer: [None, Place::Output, Place::Tag, None],
+            ..row(Decapsulate, "decapsulate", Kind::Kem)
+        },
+        OperationInfo {
+            output: Length::Compressed,
+            tells_length: true,
+            judge: Some(Decompress),
+            ..row(Compress, "compress", Kind::Compression)
+        },
+        OperationInfo {
+            output: Length::Data,
+            tells_length: true,
+            finds_forgeries: true,
+            answer: [None, Place::Output, Place::Input, None],
+            ..row(Decompress, "decompress", Kind::Compression)
+        },
+        OperationInfo {
+            iv: Length::Number,
+            output: Length::Packet,
+            tag: Length::NextHeader,
+            judge: Some(Unprotect),
+            ..transform(Protect, "protect", Kind::Packet, Forward)
+        },
+        OperationInfo {
+            iv: Length::Number,
+            tag: Length::NextHeader,
+            finds_forgeries: true,
+            ..transform(Unprotect, "unprotect", Kind::Packet, Backward)
+        },
+        OperationInfo {
+            direction: Forward,
+            judge: Some(Decipher),
+            key: KeyOf::Peer,
+            ..row(Encipher, "encipher", Kind::Encipherment)
+        },
+        OperationInfo {
+            direction: Backward,
+            input: Length::Tag,
+            tells_length: true,
+            answer: [None, Place::Output, Place::Input, None],
+            ..row(Decipher, "decipher", Kind::Encipherment)
+        },
+    ]
+};
+
+impl Operation {
+    /// All of them.
+    pub const ALL: &'static [Operation] = &[
+        Operation::Encrypt,
+        Operation::Decrypt,
+        Operation::Seal,
+        Operation::Open,
+        Operation::Digest,
+        Operation::Mac,
+        Operation::Sign,
+        Operation::Verify,
+        Operation::Derive,
+        Operation::KeyGen,
+        Operation::Encapsulate,
+        Operation::Decapsulate,
+        Operation::Compress,
+        Operation::Decompress,
+        Operation::Protect,
+        Operation::Unprotect,
+        Operation::Encipher,
+        Operation::Decipher,
+    ];
+
+    /// Its row.
+    #[inline]
+    pub fn info(self) -> &'static OperationInfo {
+        static ROWS: [OperationInfo; Operation::ALL.len()] = TABLE;
+        &ROWS[self as usize]
+    }
+
+    /// The name in tables and JSON.
+    pub fn name(self) -> &'static str {
+        self.info().name
+    }
+
+    /// Its place among the [operations](Kind::operations) of its kind.
+    #[inline]
+    pub const fn index(self) -> usize {
+        const INDEXES: [u8; Operation::ALL.len()] = {
+            let (mut indexes, mut at) = ([0; Operation::ALL.len()], 1);
+            while at < indexes.len() {
+                if TABLE[at].kind as u8 == TABLE[at - 1].kind as u8 {
+                    indexes[at] = indexes[at - 1] + 1;
+                }
+                at += 1;
+            }
+            indexes
+        };
+        INDEXES[self as usize] as usize
+    }
+
+    /// Whether it takes what another operation of its kind makes.
+    pub fn is_back(self) -> bool {
+        self.info().direction == Direction::Decrypt || self == Operation::Decompress
+    }
+
+    /// Whether it came last: it has operands of its own and takes long.
+    #[inline]
+    pub(crate) const fn is_rare(self) -> bool {
+        self as u8 >= Operation::KeyGen as u8
+    }
+
+    /// Whether its result takes the place of its data, or goes where it is told to.
+    #[inline]
+    pub(crate) const fn writes_data(self) -> bool {
+        const BITS: u32 = {
+            let (mut bits, mut at) = (0, 0);
+            while at < TABLE.len() {
+                bits |= (TABLE[at].in_place as u32) << at;
+                at += 1;
+            }
+            bits
+        };
+        BITS >> self as u32 & 1 == 1
+    }
+
+    /// Whether a device that works in place only can serve it.
+    pub(crate) fn may_be_in_place(self) -> bool {
+        !matches!(self.info().kind, Kind::Compression | Kind::Encipherment)
+    }
+}
+
+impl Kind {
+    /// The operations of this kind, in the order in which tables list them.
+    pub const fn operations(self) -> &'static [Operation] {
+        /// Those of the kinds before, and its own.
+        const COUNTS: [(u8, u8); Kind::ALL.len()] = {
+            let (mut counts, mut at) = ([(0, 0); Kind::ALL.len()], 0);
+            while at < TABLE.len() {
+                let (before, own) = &mut counts[TABLE[at].kind as usize];
+                if *own == 0 {
+                    *before = at as u8;
+                }
+                *own += 1;
+                at += 1;
+            }
+            counts
+        };
+        let (before, own) = COUNTS[self as usize];
+        Operation::ALL.split_at(before as usize).1.split_at(own as usize).0
+    }
+}
+
+impl OperationInfo {
+    /// Whether it writes a tag or a second result.
+    pub fn writes_tag(&self) -> bool {
+        self.tag != Length::Nothing && !self.reads_tag
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl AlgorithmInfo {
+    /// Bytes of a field, of a request of `data` bytes in a session with tags of `tag` bytes. Seeds have the length that is not left to the device.
+    pub fn length(&self, length: Length, data: usize, tag: usize) -> usize {
+        match length {
+            Length::Nothing => 0,
+            Length::Iv => self.iv.max,
+            Length::Number => 8,
+            Length::NextHeader => 1,
+            Length::Data => data,
+            Length::Packet => self.packet_length(data, tag),
+            Length::Compressed => AlgorithmInfo::compressed_max(data),
+            Length::Tag => tag,
+            Length::Key => self.key.max,
+            Length::PublicKey => self.public_key.max,
+            Length::Ciphertext => self.encapsulation.0,
+            Length::KeySeed => self.key.min,
+            Length::Seed => self.encapsulation.1,
+        }
+    }
+
+    /// The bytes of data that a request of an operation takes, where these are always the same.
+    pub fn data_of(&self, operation: Operation) -> Option<usize> {
+        let input = operation.info().input;
+        (input != Length::Data).then(|| self.length(input, 0, self.tag.max))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_has_its_place_and_those_of_a_kind_stand_together() {
+        for (place, operation) in Operation::ALL.iter().enumerate() {
+            assert_eq!((*operation as usize, operation.info().operation), (place, *operation));
+            assert_eq!(operation.info().kind.operations()[operation.index()], *operation);
+        }
+        assert_eq!(Kind::ALL.iter().map(|kind| kind.operations().len()).sum::<usize>(), Operation::ALL.len());
+    }
+
+    #[test]
+    fn an_operation_of_a_kind_with_an_inverse_needs_a_direction_or_no_key() {
+        for operation in Operation::ALL {
+            let row = operation.info();
+            let alone = row.kind.operations().len() == 1 || row.kind == Kind::Compression;
+            assert_eq!(row.direction == Direction::Both, alone, "{operation}");
+            assert!(row.judge.is_none_or(|judge| judge.is_back() && judge.info().kind == row.kind), "{operation}");
+        }
+    }
+}
